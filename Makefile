@@ -1,0 +1,62 @@
+# pgq_ext: build and install with PGXS; everything else calls a script.
+
+# Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
+SCRIPTED = setup quickstart check check-unit check-conventions check-regress check-isolation \
+           check-tap check-pgtap bench-short format
+
+ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
+
+.PHONY: all install clean $(SCRIPTED)
+
+setup:
+	script/setup.sh
+
+quickstart: setup
+	quickstart/quickstart.sh $(ARGS)
+
+# One suite: make check-tap. Some of its tests: make check-tap T='crash failover'.
+check: setup
+	test/run.sh
+
+check-%:
+	test/run.sh $* $(T)
+
+bench-short:
+	bench/short.sh
+
+format:
+	clang-format-14 -i $$(find src test bench -name '*.cpp' -o -name '*.h')
+
+all install clean:
+	$(MAKE) $@
+
+else
+
+EXTENSION = pgq_ext
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)
+DATA_built = $(EXTENSION)--$(EXTVERSION).sql
+DATA = $(wildcard upgrade/$(EXTENSION)--*--*.sql)
+
+MODULE_big = pgq_ext
+OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp))
+
+# PostgreSQL 15 leaves PGDLLEXPORT empty; it marks what the library shows.
+PG_CPPFLAGS = -Isrc -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
+              -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers
+EXTRA_CLEAN = build $(OBJS:.o=.d)
+
+# Bitcode would only serve to inline SQL functions into JIT-compiled queries.
+override with_llvm = no
+
+PG_CONFIG := $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+$(OBJS): Makefile
+-include $(OBJS:.o=.d)
+
+$(DATA_built): $(sort $(wildcard src/schema/*.sql)) Makefile
+	cat $(filter %.sql,$^) < /dev/null > $@
+
+endif

@@ -1,0 +1,205 @@
+#!/bin/bash
+# Shows pgq_ext at work on a throw-away server: every file below a directory is a job, four shell loops are the workers.
+#
+#   quickstart/quickstart.sh [--keep] [--data FOLDER] [DIRECTORY]    default: /usr/share/doc
+#   quickstart/quickstart.sh --stop [--data FOLDER]
+#
+#   --keep         leave the server running, and tell how to reach it
+#   --stop         stop the server that --keep left, and remove its folder
+#   --data FOLDER  where the server lives; default: ./quickstart-data
+set -uo pipefail
+
+keep=false stop=false folder='' tree=/usr/share/doc
+while [ $# -gt 0 ]; do
+	case $1 in
+		--keep) keep=true ;;
+		--stop) stop=true ;;
+		--data) shift; folder=${1:?--data needs a folder} ;;
+		-*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
+		*) tree=$1 ;;
+	esac
+	shift
+done
+tree=$(realpath -e -- "$tree") || exit
+[ -z "$folder" ] || folder=$(realpath -- "$folder")
+cd "$(dirname "$0")/.." || exit
+
+say()
+{
+	printf '\n%s\n' "$*"
+}
+
+die()
+{
+	printf 'quickstart: %s\n' "$*" >&2
+	[ ! -e "${folder:-}/server.log" ] || tail -n 20 "$folder/server.log" >&2
+	exit 1
+}
+
+sql()
+{
+	psql -XqAt -v ON_ERROR_STOP=1 "$@"
+}
+
+script/setup.sh || exit
+. script/private_server.sh
+
+# The folder: ours alone, and within reach of the user the server runs as.
+if [ -z "$folder" ]; then
+	folder=$PWD/quickstart-data
+	"${as_user[@]}" test -x "$PWD" || folder=${TMPDIR:-/tmp}/pgq_ext-quickstart
+fi
+if [ -e "$folder" ]; then
+	[ -e "$folder/pgq_ext-quickstart" ] || die "$folder exists, and is none of mine"
+	PATH=$folder/root$($pg_config --bindir):$PATH
+	stop_servers "$folder"
+	rm -rf "$folder"
+fi
+! $stop || exit 0
+
+workers=()
+clean_up()
+{
+	for pid in "${workers[@]}"; do
+		kill -KILL -- "-$pid" 2>/dev/null
+	done
+	if $keep && [ -e "$folder/data/postmaster.pid" ]; then
+		say "The server is still there:  psql -h $PGHOST -U postgres quickstart"
+		echo "It ends with:  quickstart/quickstart.sh --stop --data $folder"
+	else
+		stop_servers "$folder"
+		rm -rf "$folder"
+		[ "$PGHOST" = "$folder" ] || rm -rf "$PGHOST"
+	fi
+}
+
+mkdir -p "$folder" && touch "$folder/pgq_ext-quickstart" || exit
+export PGHOST=$folder PGUSER=postgres PGDATABASE=postgres
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+[ ${#PGHOST} -lt 90 ] || PGHOST=$(mktemp -d /tmp/pgq.XXXXXX) # the name of a socket is limited to 107 bytes
+
+say 'Building the extension, and starting a server for it in a folder of its own:'
+echo "$folder"
+private_install "$folder/root" || die 'the build failed'
+cp quickstart/worker.sh "$folder"
+cd "$folder" || exit # the server's user need not be able to read the source tree
+touch unreadable && chmod 000 unreadable
+[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$folder" "$PGHOST"
+"${as_user[@]}" initdb -D "$folder/data" -U postgres -A trust --no-locale -E UTF8 >/dev/null || die 'initdb failed'
+cat >>"$folder/data/postgresql.conf" <<-CONF
+	shared_preload_libraries = 'pgq_ext'
+	listen_addresses = ''
+	unix_socket_directories = '$PGHOST'
+CONF
+"${as_user[@]}" pg_ctl -D "$folder/data" -l "$folder/server.log" -w start >/dev/null || die 'the server does not start'
+
+sql -c 'CREATE DATABASE quickstart' || die 'cannot create a database'
+PGDATABASE=quickstart
+sql >/dev/null <<-'SQL' || die 'cannot create the queue'
+	CREATE EXTENSION pgq_ext;
+	SELECT pgq_create_queue('checksum', max_attempts => 3, backoff_base => '1 s', lease_time => '10 s');
+	CREATE TABLE name (path text NOT NULL);
+	CREATE TABLE file (job_id bigint PRIMARY KEY, path text NOT NULL,
+	                   sha256 text, attempt int, worker text, done_at timestamptz);
+SQL
+
+say "Enqueueing every file below $tree, and one that nobody can read:"
+{
+	printf '%s\0' "$folder/unreadable"
+	"${as_user[@]}" find "$tree" -path "$folder" -prune -o -type f -print0 2>/dev/null || true
+} | perl -MEncode -0ne '
+	chomp;
+	eval { decode("UTF-8", my $copy = $_, Encode::FB_CROAK); 1 } or do { $skipped++; next };
+	s/([\\\t\n\r])/{"\\" => "\\\\", "\t" => "\\t", "\n" => "\\n", "\r" => "\\r"}->{$1}/ge;
+	print "$_\n";
+	END { print STDERR "$skipped files skipped: their names are not UTF-8\n" if $skipped }' |
+	sql -c 'COPY name FROM STDIN' || die 'cannot list the files'
+sql <<-'SQL' || die 'cannot enqueue'
+	\timing on
+	INSERT INTO file (job_id, path)
+	SELECT pgq_enqueue('checksum', jsonb_build_object('path', path)), path FROM name;
+	\timing off
+SQL
+total=$(sql -c 'SELECT count(*) FROM file')
+echo "$total jobs, enqueued in one transaction"
+
+# A small directory would be over before there is anything to see.
+batch=$((total / 40 + 1)) pause=0
+[ $batch -le 25 ] || batch=25
+if [ "$total" -lt 500 ]; then
+	pause=$((15000 / (total + 15))) # ms
+	[ $pause -lt 1000 ] && pause=$(printf 0.%03d $pause)
+fi
+
+say 'Four workers, each a shell loop around psql. One of them will not live long.'
+for n in 1 2 3 4; do
+	setsid "${as_user[@]}" ./worker.sh "worker $n" "$batch" "$pause" &
+	workers+=($!)
+	disown
+done
+victim=${workers[2]}
+
+# Kills worker 3 while it holds jobs: it is halted first, to see that it does.
+kill_victim()
+{
+	local held="SELECT count(*) FROM pgq_ext.lease WHERE worker = 'worker 3'"
+	kill -STOP -- "-$victim" || die 'worker 3 has gone on its own'
+	sleep 0.1
+	if [ "$(sql -c "$held")" -eq 0 ]; then
+		kill -CONT -- "-$victim"
+		return
+	fi
+	kill -KILL -- "-$victim"
+	sql -c "CREATE TABLE orphan AS SELECT job_id FROM pgq_ext.lease WHERE worker = 'worker 3'"
+	echo "-- worker 3 killed with kill -9; it held $(sql -c 'SELECT count(*) FROM orphan') jobs, which come back when their leases end"
+	victim=''
+}
+
+printf '\n%7s %9s %9s %9s %9s %9s\n' time ready scheduled leased 'done' dead
+start=$SECONDS shown=-1 last='' changed=$SECONDS
+while :; do
+	state=$(sql -F ' ' -c "
+		SELECT ready, scheduled, leased, (SELECT count(sha256) FROM file), dead
+		FROM pgq_ext.queue_status WHERE queue = 'checksum'") || die 'the server is gone'
+	read -r ready scheduled leased finished dead <<<"$state"
+	now=$((SECONDS - start))
+	left=$((ready + scheduled + leased))
+	if [ $now -gt $shown ] || [ $left -eq 0 ]; then
+		printf '%5d s %9d %9d %9d %9d %9d\n' $now "$ready" "$scheduled" "$leased" "$finished" "$dead"
+		shown=$now
+	fi
+	[ $left -gt 0 ] || break
+	[ -z "$victim" ] || [ $((finished * 2)) -lt "$total" ] || kill_victim
+	[ "$state" = "$last" ] || changed=$SECONDS
+	[ $((SECONDS - changed)) -lt 60 ] || die 'nothing has happened for a minute'
+	last=$state
+	sleep 0.2
+done
+[ -z "$victim" ] || echo '-- worker 3 was left alive: there were too few files to catch it at work'
+sql -c 'CREATE TABLE IF NOT EXISTS orphan (job_id bigint)' 2>/dev/null
+
+say 'Summary'
+psql -Xq -P footer=off <<-'SQL'
+	WITH tries AS (
+		SELECT attempt AS n FROM file WHERE sha256 IS NOT NULL
+		UNION ALL SELECT attempts FROM pgq_ext.dead_job)
+	SELECT (SELECT count(*) FROM file) AS jobs,
+	       (SELECT count(sha256) FROM file) AS done,
+	       (SELECT sum(n) FROM tries) AS attempts,
+	       (SELECT sum(n - 1) FROM tries) AS retries,
+	       (SELECT count(*) FROM pgq_ext.dead_job) AS "dead letters",
+	       (SELECT count(*) FROM orphan JOIN file USING (job_id) WHERE worker <> 'worker 3') AS "done for worker 3",
+	       (SELECT round(count(*) / greatest(extract(epoch FROM max(done_at) - min(done_at)), 0.001))
+	        FROM file WHERE attempt = 1) AS "jobs/s"
+SQL
+psql -Xq -P footer=off -c "SELECT attempts, last_error AS \"dead letter\" FROM pgq_ext.dead_job ORDER BY job_id LIMIT 10"
+
+missed=0
+while IFS= read -rd '' path; do
+	"${as_user[@]}" test -r "$path" || continue
+	missed=$((missed + 1))
+	printf 'not done: %q\n' "$path"
+done < <(sql -z0 -c 'SELECT path FROM file WHERE sha256 IS NULL')
+[ $missed -eq 0 ] || die "$missed readable files were not done"
+echo 'Each readable file was done.'

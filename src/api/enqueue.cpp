@@ -1,0 +1,284 @@
+/*
+ * pgq_enqueue and pgq_enqueue_many.
+ */
+#include "api/args.h"
+#include "pg/scope.h"
+#include "store/job.h"
+#include "store/queue_store.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* One job to enqueue, as the caller described it. */
+struct Request
+{
+	bool has_payload;
+	Datum payload;
+	int32 priority;
+	bool has_delay;
+	Datum delay;
+	bool has_run_at;
+	TimestampTz run_at;
+	bool has_headers;
+	Datum headers;
+	bool has_max_attempts;
+	int32 max_attempts;
+};
+
+static VirtualTransactionId
+dropper_of(const QueueRef &ref)
+{
+	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
+		VirtualTransactionId dropper = {InvalidBackendId, InvalidLocalTransactionId};
+		if (is_current(ref) && ref.queue->dropping)
+			dropper = ref.queue->dropper;
+		return dropper;
+	});
+}
+
+/*
+ * The queue for writing: its current segment is locked to the end of the
+ * transaction, so that pgq_drop_queue can wait for us; and it is not being
+ * dropped, or we wait for the dropper (where the deadlock detector sees it).
+ */
+static QueueRef
+queue_for_enqueue(const char *name)
+{
+	for (;;)
+	{
+		QueueRef ref = resolve_queue(name);
+		LockRelationOid(current_segment().heap, RowExclusiveLock);
+		if (!ref.queue->dropping && is_alive(ref))
+			return ref;
+		VirtualTransactionId dropper = dropper_of(ref);
+		if (VirtualTransactionIdEquals(dropper, my_virtual_xid()))
+			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
+							errdetail("It was dropped in this transaction.")));
+		if (VirtualTransactionIdIsValid(dropper))
+			VirtualXactLock(dropper, true);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+static int64
+enqueue(const QueueRef &ref, const Request &request, TimestampTz now)
+{
+	if (request.has_delay && request.has_run_at)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("delay and run_at exclude each other"),
+						errhint("Pass one of them.")));
+	NewJob job{};
+	job.queue_id = ref.queue_id;
+	job.payload = request.payload;
+	job.priority = request.priority;
+	job.enqueued_at = now;
+	job.run_at = now;
+	if (request.has_delay)
+		job.run_at = moment_after(now, request.delay, "delay");
+	if (request.has_run_at)
+		job.run_at = finite_moment(request.run_at, "run_at");
+	job.has_headers = request.has_headers;
+	job.headers = request.headers;
+	job.has_max_attempts = request.has_max_attempts;
+	if (request.has_max_attempts)
+		job.max_attempts = in_range(request.max_attempts, 1, INT32_MAX, "max_attempts");
+
+	reserve_hint(ref);
+	Hint hint = insert_job(job);
+	add_hint(ref, hint, true);
+	return hint.key.job_id;
+}
+
+/* ---- the JSON form ---- */
+
+static const char *const kJobKeys = "payload, priority, delay, run_at, headers, max_attempts";
+
+[[noreturn]] static void
+bad_job(int element, const char *what)
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("element %d of jobs %s", element, what),
+					errhint("Each element is an object with the keys payload (required), priority, delay, run_at, "
+							"headers and max_attempts.")));
+}
+
+static Datum
+jsonb_of(JsonbValue *value)
+{
+	return PointerGetDatum(JsonbValueToJsonb(value));
+}
+
+static char *
+string_of(const JsonbValue &value, int element, const char *key)
+{
+	if (value.type != jbvString)
+		bad_job(element, psprintf("has a %s that is not a string", key));
+	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
+static int32
+integer_of(const JsonbValue &value, int element, const char *key)
+{
+	if (value.type != jbvNumeric)
+		bad_job(element, psprintf("has a %s that is not a number", key));
+	bool overflow = false;
+	int32 number = numeric_int4_opt_error(value.val.numeric, &overflow);
+	if (overflow)
+		bad_job(element, psprintf("has a %s out of range", key));
+	return number;
+}
+
+static Datum
+parsed(PGFunction input, const char *text)
+{
+	return DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+}
+
+/* One key of one element. JSON null means the default, as NULL does. */
+static void
+read_key(Request *request, const char *key, JsonbValue *value, int element)
+{
+	static const char *const later[] = {"group_key",   "unique_key", "unique_until",
+										"unique_for", "on_conflict", "expires_in"};
+	if (value->type == jbvNull && strcmp(key, "payload") != 0)
+		return;
+	if (strcmp(key, "payload") == 0)
+	{
+		request->has_payload = true;
+		request->payload = jsonb_of(value);
+	}
+	else if (strcmp(key, "priority") == 0)
+		request->priority = integer_of(*value, element, key);
+	else if (strcmp(key, "delay") == 0)
+	{
+		request->has_delay = true;
+		request->delay = parsed(interval_in, string_of(*value, element, key));
+	}
+	else if (strcmp(key, "run_at") == 0)
+	{
+		request->has_run_at = true;
+		request->run_at = DatumGetTimestampTz(parsed(timestamptz_in, string_of(*value, element, key)));
+	}
+	else if (strcmp(key, "headers") == 0)
+	{
+		request->has_headers = true;
+		request->headers = jsonb_of(value);
+	}
+	else if (strcmp(key, "max_attempts") == 0)
+	{
+		request->has_max_attempts = true;
+		request->max_attempts = integer_of(*value, element, key);
+	}
+	else
+	{
+		for (const char *name : later)
+			not_yet(strcmp(key, name) == 0, name);
+		bad_job(element, psprintf("has the unknown key \"%s\"", key));
+	}
+}
+
+static Request
+read_request(JsonbContainer *object, int element)
+{
+	Request request{};
+	JsonbIterator *it = JsonbIteratorInit(object);
+	JsonbValue key;
+	JsonbValue value;
+	JsonbIteratorToken token = JsonbIteratorNext(&it, &value, true);
+	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
+	{
+		JsonbIteratorNext(&it, &value, true);
+		read_key(&request, pnstrdup(key.val.string.val, key.val.string.len), &value, element);
+	}
+	if (!request.has_payload)
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("element %d of jobs has no payload", element),
+						errhint("The keys of an element are: %s.", kJobKeys)));
+	return request;
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_enqueue);
+PG_FUNCTION_INFO_V1(pgq_enqueue_many);
+
+PGDLLEXPORT Datum
+pgq_enqueue(PG_FUNCTION_ARGS)
+{
+	enum
+	{
+		kQueue,
+		kPayload,
+		kPriority,
+		kDelay,
+		kRunAt,
+		kGroupKey,
+		kUniqueKey,
+		kUniqueUntil,
+		kUniqueFor,
+		kOnConflict,
+		kHeaders,
+		kMaxAttempts,
+		kExpiresIn,
+	};
+	start_write("pgq_enqueue()");
+	char *name = queue_name(required(fcinfo, kQueue, "queue"));
+	Request request{};
+	request.has_payload = true;
+	request.payload = required(fcinfo, kPayload, "payload");
+	if (given(fcinfo, kPriority))
+		request.priority = PG_GETARG_INT32(kPriority);
+	if ((request.has_delay = given(fcinfo, kDelay)))
+		request.delay = PG_GETARG_DATUM(kDelay);
+	if ((request.has_run_at = given(fcinfo, kRunAt)))
+		request.run_at = PG_GETARG_TIMESTAMPTZ(kRunAt);
+	if ((request.has_headers = given(fcinfo, kHeaders)))
+		request.headers = PG_GETARG_DATUM(kHeaders);
+	if ((request.has_max_attempts = given(fcinfo, kMaxAttempts)))
+		request.max_attempts = PG_GETARG_INT32(kMaxAttempts);
+	not_yet(given(fcinfo, kGroupKey), "group_key");
+	not_yet(given(fcinfo, kUniqueKey), "unique_key");
+	not_yet(given(fcinfo, kUniqueUntil) &&
+				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kUniqueUntil)), "finished") != 0, "unique_until");
+	not_yet(given(fcinfo, kUniqueFor), "unique_for");
+	not_yet(given(fcinfo, kOnConflict) && strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kOnConflict)), "keep") != 0,
+			"on_conflict");
+	not_yet(given(fcinfo, kExpiresIn), "expires_in");
+
+	QueueRef ref = queue_for_enqueue(name);
+	PG_RETURN_INT64(enqueue(ref, request, GetCurrentTimestamp()));
+}
+
+PGDLLEXPORT Datum
+pgq_enqueue_many(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_enqueue_many()");
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	Jsonb *jobs = DatumGetJsonbP(required(fcinfo, 1, "jobs"));
+	if (!JB_ROOT_IS_ARRAY(jobs) || JB_ROOT_IS_SCALAR(jobs))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("jobs must be a JSON array"),
+						errhint("For example: '[{\"payload\": {\"n\": 1}}, {\"payload\": {\"n\": 2}}]'.")));
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+
+	QueueRef ref = queue_for_enqueue(name);
+	TimestampTz now = GetCurrentTimestamp();
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(scratch);
+	uint32 n = JsonContainerSize(&jobs->root);
+	for (uint32 i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		JsonbValue *element = getIthJsonbValueFromContainer(&jobs->root, i);
+		if (element->type != jbvBinary || !JsonContainerIsObject(element->val.binary.data))
+			bad_job(i + 1, "is not an object");
+		Datum id = Int64GetDatum(enqueue(ref, read_request(element->val.binary.data, i + 1), now));
+		bool is_null = false;
+		tuplestore_putvalues(result->setResult, result->setDesc, &id, &is_null);
+		MemoryContextReset(scratch);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(scratch);
+	return (Datum) 0;
+}
+}

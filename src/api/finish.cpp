@@ -1,0 +1,233 @@
+/*
+ * What a worker says of a job it holds: pgq_ack, pgq_ack_many, pgq_fail, pgq_extend.
+ */
+#include "api/args.h"
+#include "pg/scope.h"
+#include "store/attempt.h"
+#include "store/tables.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+static constexpr int kStaleLease = MAKE_SQLSTATE('P', 'Q', '0', '0', '1');
+static constexpr int kManyMax = 10000;
+
+/* A lease this transaction has taken in hand to end it. */
+struct Held
+{
+	QueueRef ref;
+	Lease *lease;
+	Place place;
+	QueueOptions options;
+};
+
+enum class Grip : uint8
+{
+	kHeld,
+	kStale,
+	kElsewhere, /* another transaction is ending it: wait for that */
+};
+
+/*
+ * Pin the lease for its end at commit, if the token is current. Only one open
+ * transaction can have it in hand; a second one waits for the first, where the
+ * deadlock detector sees it, and then finds the lease stale or free again.
+ */
+static Grip
+grip(int64 job_id, int64 token, LeaseEnd how, Held *held, VirtualTransactionId *ender)
+{
+	Lease *lease;
+	Queue *queue;
+	reserve_lease_effects(1);
+	if (!find_lease(tables().database, job_id, &lease, &queue))
+		return Grip::kStale;
+	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (pg_atomic_read_u64(&lease->token) != static_cast<uint64>(token) || lease->queue != queue ||
+			lease->state != LeaseState::kClaimed || !queue->used)
+			return Grip::kStale;
+		if (VirtualTransactionIdIsValid(lease->ender))
+		{
+			*ender = lease->ender;
+			return VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ? Grip::kStale : Grip::kElsewhere;
+		}
+		held->ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};
+		held->lease = lease;
+		held->place = lease->hint.place;
+		held->options = queue->options;
+		add_end_effect(held->ref, lease, how);
+		pin_lease(lease);
+		lease->ender = my_virtual_xid();
+		return Grip::kHeld;
+	});
+}
+
+static bool
+take_in_hand(int64 job_id, int64 token, LeaseEnd how, Held *held)
+{
+	for (;;)
+	{
+		VirtualTransactionId ender;
+		switch (grip(job_id, token, how, held, &ender))
+		{
+			case Grip::kHeld:
+				return true;
+			case Grip::kStale:
+				return false;
+			case Grip::kElsewhere:
+				VirtualXactLock(ender, true);
+				break;
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* False: stale, or the row is gone. */
+static bool
+ack(SegmentSet &segments, int64 job_id, int64 token)
+{
+	Held held;
+	if (!take_in_hand(job_id, token, LeaseEnd::kAcked, &held))
+		return false;
+	if (delete_job(segments, held.place, job_id, true, nullptr) == WriteResult::kDone)
+		return true;
+	set_end(held.lease, LeaseEnd::kUncounted);
+	return false;
+}
+
+[[noreturn]] static void
+complain_stale(int64 job_id, int64 token)
+{
+	ereport(ERROR, (errcode(kStaleLease),
+					errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),
+						   static_cast<long long>(job_id)),
+					errdetail("It expired, was ended already, or is not a lease of that job."),
+					errhint("Roll back: the job is not yours any more, and may be in other hands.")));
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_ack);
+PG_FUNCTION_INFO_V1(pgq_ack_many);
+PG_FUNCTION_INFO_V1(pgq_fail);
+PG_FUNCTION_INFO_V1(pgq_extend);
+
+PGDLLEXPORT Datum
+pgq_ack(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_ack()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
+	not_yet(given(fcinfo, 2), "result");
+	SegmentSet segments(RowExclusiveLock);
+	if (!ack(segments, job_id, token))
+		complain_stale(job_id, token);
+	segments.close();
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_ack_many(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_ack_many()");
+	Datum *ids;
+	Datum *tokens;
+	int n = elements_of(required(fcinfo, 0, "job_ids"), INT8OID, "job_ids", &ids);
+	int n_tokens = elements_of(required(fcinfo, 1, "leases"), INT8OID, "leases", &tokens);
+	if (n != n_tokens)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("job_ids and leases must have the same number of elements"),
+						errdetail("They have %d and %d.", n, n_tokens)));
+	if (n > kManyMax)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
+						errdetail("It has %d; at most %d are possible.", n, kManyMax)));
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	SegmentSet segments(RowExclusiveLock);
+	for (int i = 0; i < n; i++)
+	{
+		bool is_null = false;
+		if (ack(segments, DatumGetInt64(ids[i]), DatumGetInt64(tokens[i])))
+			tuplestore_putvalues(result->setResult, result->setDesc, &ids[i], &is_null);
+		CHECK_FOR_INTERRUPTS();
+	}
+	segments.close();
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_fail(PG_FUNCTION_ARGS)
+{
+	enum
+	{
+		kJob,
+		kLease,
+		kError,
+		kRetryIn,
+		kRetryAgain,
+	};
+	start_write("pgq_fail()");
+	int64 job_id = DatumGetInt64(required(fcinfo, kJob, "job_id"));
+	int64 token = DatumGetInt64(required(fcinfo, kLease, "lease"));
+	Failure failure{};
+	failure.fence = token;
+	failure.retry = !given(fcinfo, kRetryAgain) || PG_GETARG_BOOL(kRetryAgain);
+	failure.reason = "failed without retry";
+	if ((failure.has_error = given(fcinfo, kError)))
+		failure.error = PG_GETARG_DATUM(kError);
+	if ((failure.has_retry_in = given(fcinfo, kRetryIn)))
+	{
+		failure.retry_in = PG_GETARG_DATUM(kRetryIn);
+		(void) duration(failure.retry_in, "retry_in");
+	}
+
+	Held held;
+	const char *answer = "stale";
+	if (take_in_hand(job_id, token, LeaseEnd::kFailed, &held))
+	{
+		SegmentSet segments(RowExclusiveLock);
+		switch (end_failed_attempt(segments, held.ref, held.options, held.place, job_id, failure, true))
+		{
+			case AttemptEnd::kRetry:
+				answer = "retry";
+				break;
+			case AttemptEnd::kDead:
+				set_dead(held.lease);
+				answer = "dead";
+				break;
+			case AttemptEnd::kGone:
+			case AttemptEnd::kBusy:
+				set_end(held.lease, LeaseEnd::kUncounted);
+				break;
+		}
+		segments.close();
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+PGDLLEXPORT Datum
+pgq_extend(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_extend()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
+	int64 wanted = given(fcinfo, 2) ? lease_time(PG_GETARG_DATUM(2), "lease_time") : 0;
+
+	Lease *lease;
+	Queue *queue;
+	if (!find_lease(tables().database, job_id, &lease, &queue))
+		PG_RETURN_NULL();
+	TimestampTz end = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> TimestampTz {
+		if (pg_atomic_read_u64(&lease->token) != static_cast<uint64>(token) || lease->queue != queue ||
+			lease->state != LeaseState::kClaimed || !queue->used)
+			return 0;
+		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(), GetCurrentTimestamp());
+		return lease->expires_at;
+	});
+	if (end == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(end);
+}
+}

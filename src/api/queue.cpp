@@ -1,0 +1,246 @@
+/*
+ * pgq_create_queue, pgq_drop_queue, pgq_purge_queue: rare, so plain SQL through SPI.
+ */
+#include "api/args.h"
+#include "engine/lease.h"
+#include "store/queue_store.h"
+#include "store/spi.h"
+#include "store/tables.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* One at a time: creators and droppers of queues, to the end of their transactions. */
+static void
+lock_queues()
+{
+	LockRelationOid(tables().queue, ShareRowExclusiveLock);
+}
+
+/* ---- create ---- */
+
+/* An argument that is passed on as it is, or its default if NULL. */
+static SpiArgument
+interval_or(FunctionCallInfo fcinfo, int i, const char *name, const char *initial, bool is_lease_time)
+{
+	Datum value = given(fcinfo, i) ? PG_GETARG_DATUM(i)
+								   : DirectFunctionCall3(interval_in, CStringGetDatum(initial),
+														 ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	if (is_lease_time)
+		(void) lease_time(value, name);
+	else
+		(void) duration(value, name);
+	return {INTERVALOID, value, false};
+}
+
+/* Options whose feature comes later accept nothing but their default. */
+static void
+only_default(FunctionCallInfo fcinfo, int i, const char *name, const char *initial)
+{
+	if (!given(fcinfo, i))
+		return;
+	Datum value = DirectFunctionCall3(interval_in, CStringGetDatum(initial), ObjectIdGetDatum(InvalidOid),
+									  Int32GetDatum(-1));
+	not_yet(!DatumGetBool(DirectFunctionCall2(interval_eq, PG_GETARG_DATUM(i), value)), name);
+}
+
+static bool
+create_queue(FunctionCallInfo fcinfo)
+{
+	enum
+	{
+		kName,
+		kLeaseTime,
+		kMaxRuntime,
+		kMaxAttempts,
+		kBackoffBase,
+		kBackoffMax,
+		kBackoffJitter,
+		kConcurrency,
+		kGroupConcurrency,
+		kLogAttempts,
+		kKeepAttempts,
+		kKeepFinished,
+		kKeepDead,
+		kNotify,
+		kIfNotExists,
+	};
+	char *name = queue_name(required(fcinfo, kName, "queue"));
+	not_yet(given(fcinfo, kConcurrency) && PG_GETARG_INT32(kConcurrency) != 0, "concurrency");
+	not_yet(given(fcinfo, kGroupConcurrency) && PG_GETARG_INT32(kGroupConcurrency) != 0, "group_concurrency");
+	not_yet(given(fcinfo, kLogAttempts) && strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kLogAttempts)), "failed") != 0,
+			"log_attempts");
+	only_default(fcinfo, kKeepAttempts, "keep_attempts", "7 days");
+	only_default(fcinfo, kKeepFinished, "keep_finished", "0");
+	only_default(fcinfo, kKeepDead, "keep_dead", "30 days");
+
+	int32 max_attempts =
+		given(fcinfo, kMaxAttempts) ? in_range(PG_GETARG_INT32(kMaxAttempts), 1, INT32_MAX, "max_attempts") : 20;
+	float8 jitter = given(fcinfo, kBackoffJitter) ? PG_GETARG_FLOAT8(kBackoffJitter) : 0.2;
+	if (!(jitter >= 0.0 && jitter <= 1.0))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("backoff_jitter is out of range"),
+						errhint("backoff_jitter must be between 0 and 1.")));
+	bool notify = !given(fcinfo, kNotify) || PG_GETARG_BOOL(kNotify);
+	const SpiArgument row[] = {
+		{TEXTOID, CStringGetTextDatum(name), false},
+		interval_or(fcinfo, kLeaseTime, "lease_time", "5 min", true),
+		interval_or(fcinfo, kMaxRuntime, "max_runtime", "0", false),
+		{INT4OID, Int32GetDatum(max_attempts), false},
+		interval_or(fcinfo, kBackoffBase, "backoff_base", "1 s", false),
+		interval_or(fcinfo, kBackoffMax, "backoff_max", "1 h", false),
+		{FLOAT8OID, Float8GetDatum(jitter), false},
+		{BOOLOID, BoolGetDatum(notify), false},
+	};
+
+	lock_queues();
+	QueueRef ref;
+	if (find_queue(name, &ref))
+	{
+		if (given(fcinfo, kIfNotExists) && PG_GETARG_BOOL(kIfNotExists))
+			return false;
+		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
+						errhint("Pass if_not_exists => true if that is no error.")));
+	}
+	as_owner([&] {
+		create_segments();
+		spi_execute("INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, "
+					"backoff_jitter, notify) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", row);
+	});
+	CommandCounterIncrement();
+	ref = resolve_queue(name);
+	add_created_effect(ref);
+	return true;
+}
+
+/* ---- drop ---- */
+
+static void
+refuse_if_not_empty(const QueueRef &ref, const char *name)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	bool jobs = false;
+	bool dead = false;
+	as_owner([&] {
+		jobs = spi_execute("SELECT 1 FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1", id) > 0;
+		dead = spi_execute("SELECT 1 FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1", id) > 0;
+	});
+	if (jobs || dead)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("queue \"%s\" is not empty", name),
+						jobs ? errdetail("It has jobs.") : errdetail("It has dead letters."),
+						errhint("Pass force => true to delete them with the queue.")));
+}
+
+/*
+ * Transactions that have enqueued hold a lock on their segment; those that come
+ * now see that the queue is being dropped and wait for us. So after this nobody
+ * but us has uncommitted jobs in the queue.
+ */
+static void
+wait_for_writers()
+{
+	const Tables &t = tables();
+	for (int i = 0; i < t.segments; i++)
+	{
+		LOCKTAG tag;
+		SET_LOCKTAG_RELATION(tag, MyDatabaseId, t.segment[i].heap);
+		WaitForLockers(tag, ShareLock, false);
+	}
+}
+
+static bool
+drop_queue(char *name, bool if_exists, bool force)
+{
+	lock_queues();
+	QueueRef ref;
+	if (!find_queue(name, &ref))
+	{
+		if (if_exists)
+			return false;
+		(void) resolve_queue(name); /* says so */
+	}
+	if (!force)
+		refuse_if_not_empty(ref, name);
+	drop_queue_at_commit(ref);
+	wait_for_writers();
+	if (!force)
+		refuse_if_not_empty(ref, name);
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	as_owner([&] {
+		spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+		spi_execute("DELETE FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+		spi_execute("DELETE FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+	});
+	return true;
+}
+
+/* ---- purge ---- */
+
+/* Jobs that wait are deleted; those that run are their workers'. */
+static uint64
+purge_queue(const QueueRef &ref)
+{
+	uint64 purged = 0;
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	hold_queue(ref);
+	as_owner([&] {
+		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
+							 "AND NOT pgq_ext.is_leased(job_id)", id);
+	});
+	return purged;
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_create_queue);
+PG_FUNCTION_INFO_V1(pgq_drop_queue);
+PG_FUNCTION_INFO_V1(pgq_purge_queue);
+PG_FUNCTION_INFO_V1(pgq_is_leased);
+PG_FUNCTION_INFO_V1(pgq_announce);
+
+PGDLLEXPORT Datum
+pgq_create_queue(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_create_queue()");
+	PG_RETURN_BOOL(create_queue(fcinfo));
+}
+
+PGDLLEXPORT Datum
+pgq_drop_queue(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_drop_queue()");
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	bool if_exists = given(fcinfo, 1) && PG_GETARG_BOOL(1);
+	bool force = given(fcinfo, 2) && PG_GETARG_BOOL(2);
+	PG_RETURN_BOOL(drop_queue(name, if_exists, force));
+}
+
+PGDLLEXPORT Datum
+pgq_purge_queue(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_purge_queue()");
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	PG_RETURN_INT64(purge_queue(resolve_queue(name)));
+}
+
+/* Internal: does anybody hold that job? */
+PGDLLEXPORT Datum
+pgq_is_leased(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.is_leased()");
+	Lease *lease;
+	Queue *queue;
+	PG_RETURN_BOOL(find_lease(tables().database, DatumGetInt64(required(fcinfo, 0, "job_id")), &lease, &queue));
+}
+
+/* Internal, called by the install script: the launcher looks when this commits. */
+PGDLLEXPORT Datum
+pgq_announce(PG_FUNCTION_ARGS)
+{
+	start_verb("CREATE EXTENSION pgq_ext");
+	announce_at_commit();
+	PG_RETURN_VOID();
+}
+}

@@ -1,0 +1,181 @@
+/*
+ * Set-returning functions behind the views: what only shared memory knows.
+ */
+#include "api/args.h"
+#include "engine/lease.h"
+#include "engine/registry.h"
+#include "pg/scope.h"
+#include "store/tables.h"
+
+namespace pgq {
+
+static ReturnSetInfo *
+start_rows(FunctionCallInfo fcinfo)
+{
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	return reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+}
+
+/* What a row of pgq_ext.lease shows, copied out under the lock. */
+struct LeaseCopy
+{
+	int64 job_id;
+	int64 token;
+	int32 queue_id;
+	LeaseState state;
+	int32 attempt;
+	int pid;
+	TimestampTz claimed_at;
+	TimestampTz expires_at;
+	bool pinned;
+	char worker[kWorkerNameMax + 1];
+};
+
+static const char *
+state_name(LeaseState state)
+{
+	switch (state)
+	{
+		case LeaseState::kClaiming:
+			return "claiming";
+		case LeaseState::kClaimed:
+			return "claimed";
+		case LeaseState::kParked:
+			return "parked";
+		case LeaseState::kLost:
+		case LeaseState::kReaping:
+			break;
+	}
+	return "lost";
+}
+
+static void
+copy_lease(LeaseCopy *copy, Lease *lease)
+{
+	copy->job_id = lease->key.job_id;
+	copy->token = static_cast<int64>(pg_atomic_read_u64(&lease->token));
+	copy->queue_id = lease->queue->queue_id;
+	copy->state = lease->state;
+	copy->attempt = lease->attempt;
+	copy->pid = lease->pid;
+	copy->claimed_at = lease->claimed_at;
+	copy->expires_at = lease->expires_at;
+	copy->pinned = lease->pins > 0;
+	memcpy(copy->worker, lease->worker, sizeof(copy->worker));
+}
+
+/* At most most leases of one queue, in one hold: a view for people may hold it a little longer. */
+static int
+copy_leases(const QueueRef &ref, LeaseCopy *copies, int most)
+{
+	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
+		int n = 0;
+		if (!is_current(ref))
+			return n;
+		dlist_node *head = &ref.queue->leases.head;
+		for (dlist_node *node = head->next; node != head && n < most; node = node->next)
+			copy_lease(&copies[n++], container_of<Lease>(node, offsetof(Lease, in_queue)));
+		return n;
+	});
+}
+
+static void
+return_lease(ReturnSetInfo *result, const LeaseCopy &copy)
+{
+	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost;
+	Datum values[] = {
+		Int64GetDatum(copy.job_id),
+		Int64GetDatum(copy.token),
+		Int32GetDatum(copy.queue_id),
+		CStringGetTextDatum(state_name(copy.state)),
+		Int32GetDatum(copy.attempt),
+		CStringGetTextDatum(copy.worker),
+		Int32GetDatum(copy.pid),
+		TimestampTzGetDatum(copy.claimed_at),
+		TimestampTzGetDatum(copy.expires_at),
+		BoolGetDatum(copy.pinned),
+	};
+	bool nulls[lengthof(values)] = {};
+	nulls[4] = nulls[5] = nulls[7] = nulls[8] = !claimed;
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* What shared memory knows of a queue. */
+struct QueueCopy
+{
+	int32 queue_id;
+	int leased;
+	int waiting;
+	TimestampTz last_claim_at;
+	TimestampTz loaded_at;
+	QueueCounters counters;
+};
+
+static bool
+copy_queue(const QueueRef &ref, QueueCopy *copy)
+{
+	Queue *queue = ref.queue;
+	return with_lwlock(queue->lock, LW_SHARED, [&] {
+		if (!is_current(ref))
+			return false;
+		*copy = {queue->queue_id, queue->leased, queue->waiting, queue->last_claim_at, queue->loaded_at,
+				 queue->counters};
+		return true;
+	});
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_lease_entries);
+PG_FUNCTION_INFO_V1(pgq_queue_entries);
+
+PGDLLEXPORT Datum
+pgq_lease_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.lease_entries()");
+	const Tables &t = tables();
+	ReturnSetInfo *result = start_rows(fcinfo);
+	int most = max_leases;
+	auto *copies = static_cast<LeaseCopy *>(MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
+	for_each_queue(t.database, [&](const QueueRef &ref) {
+		int n = copy_leases(ref, copies, most);
+		for (int i = 0; i < n; i++)
+			return_lease(result, copies[i]);
+	});
+	pfree(copies);
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_queue_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.queue_entries()");
+	const Tables &t = tables();
+	ReturnSetInfo *result = start_rows(fcinfo);
+	for_each_queue(t.database, [&](const QueueRef &ref) {
+		QueueCopy q;
+		if (!copy_queue(ref, &q))
+			return;
+		Datum values[] = {
+			Int32GetDatum(q.queue_id),
+			Int32GetDatum(q.leased),
+			Int32GetDatum(q.waiting),
+			TimestampTzGetDatum(q.last_claim_at),
+			TimestampTzGetDatum(q.loaded_at),
+			Int64GetDatum(q.counters.enqueued),
+			Int64GetDatum(q.counters.handed_out),
+			Int64GetDatum(q.counters.acked),
+			Int64GetDatum(q.counters.failed),
+			Int64GetDatum(q.counters.lost),
+			Int64GetDatum(q.counters.dead),
+		};
+		bool nulls[lengthof(values)] = {};
+		nulls[3] = q.last_claim_at == 0;
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	});
+	return (Datum) 0;
+}
+}

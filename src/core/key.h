@@ -1,0 +1,115 @@
+/*
+ * What a job is ordered by, and the hint that stands for it in memory.
+ *
+ * Pure: no server header.  Times are microseconds on the server's own scale
+ * (TimestampTz).
+ */
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace pgq {
+
+/* I8: priority DESC, run_at ASC, job_id ASC. */
+struct Key
+{
+	int32_t priority;
+	int64_t run_at;
+	int64_t job_id;
+
+	static constexpr Key
+	lowest()
+	{
+		return {INT32_MAX, INT64_MIN, INT64_MIN};
+	}
+	static constexpr Key
+	highest()
+	{
+		return {INT32_MIN, INT64_MAX, INT64_MAX};
+	}
+
+	friend constexpr bool
+	operator<(const Key &a, const Key &b)
+	{
+		if (a.priority != b.priority)
+			return a.priority > b.priority;
+		if (a.run_at != b.run_at)
+			return a.run_at < b.run_at;
+		return a.job_id < b.job_id;
+	}
+	friend constexpr bool operator==(const Key &, const Key &) = default;
+};
+
+/* The order of the timer: run_at ASC, job_id ASC. */
+struct TimerKey
+{
+	int64_t run_at;
+	int64_t job_id;
+
+	static constexpr TimerKey
+	lowest()
+	{
+		return {INT64_MIN, INT64_MIN};
+	}
+	static constexpr TimerKey
+	highest()
+	{
+		return {INT64_MAX, INT64_MAX};
+	}
+
+	friend constexpr bool
+	operator<(const TimerKey &a, const TimerKey &b)
+	{
+		return a.run_at != b.run_at ? a.run_at < b.run_at : a.job_id < b.job_id;
+	}
+	friend constexpr bool operator==(const TimerKey &, const TimerKey &) = default;
+};
+
+/* Where a row version lives: a segment of the ring and a tuple id in it. */
+struct Place
+{
+	uint32_t block;
+	uint16_t offset;
+	uint16_t segment;
+
+	friend constexpr bool operator==(const Place &, const Place &) = default;
+};
+
+/*
+ * "There may be a job here."  A hint proves nothing: whoever takes it verifies
+ * the row.  delayed is false for a job that was due when it was enqueued; such
+ * a job is due whatever the clock says later (see Schedule::due).
+ */
+struct Hint
+{
+	Key key;
+	Place place;
+	bool delayed;
+
+	constexpr TimerKey
+	timer_key() const
+	{
+		return {key.run_at, key.job_id};
+	}
+};
+
+struct ByKey
+{
+	static constexpr bool
+	less(const Hint &a, const Hint &b)
+	{
+		return a.key < b.key;
+	}
+};
+
+struct ByRunAt
+{
+	static constexpr bool
+	less(const Hint &a, const Hint &b)
+	{
+		return a.timer_key() < b.timer_key();
+	}
+};
+
+} // namespace pgq

@@ -1,0 +1,139 @@
+/*
+ * A bounded set of values in order, in memory given by the caller (so that it
+ * can live in shared memory).  Equal values are kept once.  Not locked: the
+ * owner of the set says which lock protects it.
+ */
+#pragma once
+
+#include "core/tree.h"
+
+#include <cassert>
+#include <cstdint>
+
+namespace pgq {
+
+template <typename T, typename Order> class OrderedSet
+{
+  public:
+	struct Node
+	{
+		TreeNode links;
+		T value;
+	};
+
+	void
+	init(Node *storage, uint32_t capacity)
+	{
+		assert(capacity > 0);
+		storage_ = storage;
+		capacity_ = capacity;
+		clear();
+	}
+
+	void
+	clear()
+	{
+		Tree::init_header(&header_);
+		unused_ = nullptr;
+		fresh_ = 0;
+		size_ = 0;
+	}
+
+	uint32_t size() const { return size_; }
+	uint32_t capacity() const { return capacity_; }
+	bool empty() const { return size_ == 0; }
+	bool full() const { return size_ == capacity_; }
+
+	const T &
+	min() const
+	{
+		assert(!empty());
+		return value_of(Tree::begin_node(&header_));
+	}
+
+	const T &
+	max() const
+	{
+		assert(!empty());
+		return value_of(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&header_))));
+	}
+
+	/* False when an equal value is there already. The set must not be full. */
+	bool
+	insert(const T &value)
+	{
+		assert(!full());
+		Tree::insert_commit_data position;
+		auto less = [](const auto &a, const auto &b) { return Order::less(get(a), get(b)); };
+		if (!Tree::insert_unique_check(&header_, &value, less, position).second)
+			return false;
+		Node *node = take_node();
+		node->value = value;
+		Tree::insert_unique_commit(&header_, &node->links, position);
+		size_++;
+		return true;
+	}
+
+	T
+	pop_min()
+	{
+		return remove(Tree::begin_node(&header_));
+	}
+
+	T
+	pop_max()
+	{
+		return remove(Tree::prev_node(Tree::end_node(&header_)));
+	}
+
+	template <typename Visit>
+	void
+	for_each(Visit visit) const
+	{
+		for (auto n = Tree::begin_node(&header_); n != &header_; n = Tree::next_node(n))
+			visit(value_of(n));
+	}
+
+  private:
+	static Node *
+	node_of(const TreeNode *n)
+	{
+		return container_of<Node>(const_cast<TreeNode *>(n), offsetof(Node, links));
+	}
+	static const T &value_of(const TreeNode *n) { return node_of(n)->value; }
+	static const T &get(const T *v) { return *v; }
+	static const T &get(const TreeNode *n) { return value_of(n); }
+
+	Node *
+	take_node()
+	{
+		if (Node *node = unused_)
+		{
+			unused_ = reinterpret_cast<Node *>(node->links.parent);
+			return node;
+		}
+		return &storage_[fresh_++];
+	}
+
+	T
+	remove(TreeNode *n)
+	{
+		assert(!empty());
+		Tree::erase(&header_, n);
+		Node *node = node_of(n);
+		T value = node->value;
+		node->links.parent = reinterpret_cast<TreeNode *>(unused_);
+		unused_ = node;
+		size_--;
+		return value;
+	}
+
+	TreeNode header_;
+	Node *storage_;
+	Node *unused_;	 /* list of returned nodes, linked through links.parent */
+	uint32_t fresh_; /* nodes from here on were never used (and never touched) */
+	uint32_t size_;
+	uint32_t capacity_;
+};
+
+} // namespace pgq

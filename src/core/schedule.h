@@ -1,0 +1,333 @@
+/*
+ * Schedule: which job of one queue is next.
+ *
+ *   W  window        ready hints below the cursor, in I8 order, bounded
+ *   C  cursor        every ready row at or beyond it may be missing from W
+ *   T  timer         hints not yet due below the timer cursor, by run_at, bounded
+ *   TC timer_cursor  every row at or beyond it may be missing from T
+ *   D  due_line      "now", but it only ever moves forward
+ *
+ * Invariant.  For every live, unleased row whose inserting transaction has run
+ * its callback: if it is due, it is in W, or key >= C, or (run_at, id) >= TC;
+ * else it is in T, or (run_at, id) >= TC.  A hint too many is always allowed and
+ * a cursor pulled back is always correct, only slower: in doubt, pull back.
+ *
+ * Due means run_at <= D, or "not delayed": the row's run_at is the moment it was
+ * enqueued.  Without the second half a job enqueued just before a failover to a
+ * machine whose clock is behind would be neither due nor in the index of
+ * delayed rows that the timer is filled from.
+ *
+ * A refill reads rows while others go on working, in three steps: begin takes
+ * the cursor away (C = +infinity, so that whatever is filed meanwhile is kept),
+ * the caller scans without any lock, merge and finish put the rows in and the
+ * cursor back.  What is evicted or refused meanwhile lowers `lowest`, never C.
+ * A refill that does not finish is abandoned: the cursor goes back to its start.
+ * There is one refill of each kind at a time.
+ *
+ * Pure and unlocked: the owner holds the queue's lock around every call.
+ */
+#pragma once
+
+#include "core/key.h"
+#include "core/ordered_set.h"
+
+namespace pgq {
+
+template <typename K> struct Refill
+{
+	bool active;
+	K start;  /* the cursor when the refill began */
+	K lowest; /* smallest key evicted, refused or pulled back to since */
+};
+
+class Schedule
+{
+  public:
+	using Window = OrderedSet<Hint, ByKey>;
+	using Timer = OrderedSet<Hint, ByRunAt>;
+
+	void
+	init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size)
+	{
+		window_.init(window, window_size);
+		timer_.init(timer, timer_size);
+		reset();
+	}
+
+	/* Both cursors at -infinity: everything is still to be read from the heap. */
+	void
+	reset()
+	{
+		window_.clear();
+		timer_.clear();
+		cursor_ = Key::lowest();
+		timer_cursor_ = TimerKey::lowest();
+		due_line_ = INT64_MIN;
+		fired_ = 0;
+		window_refill_.active = false;
+		timer_refill_.active = false;
+	}
+
+	/* Move the due line forward and the timers it passes into the window. */
+	void
+	fire(int64_t now)
+	{
+		if (now > due_line_)
+			due_line_ = now;
+		while (!timer_.empty() && timer_.min().key.run_at <= due_line_)
+		{
+			insert_ready(timer_.pop_min());
+			fired_++;
+		}
+		if (!timer_refill_.active)
+			hand_over_due();
+	}
+
+	/* Timers that have fired since this was asked last. */
+	uint32_t
+	take_fired()
+	{
+		uint32_t fired = fired_;
+		fired_ = 0;
+		return fired;
+	}
+
+	/*
+	 * File a hint where it belongs. True if the job is ready to run, false if
+	 * it waits for its time.
+	 */
+	bool
+	file(const Hint &hint)
+	{
+		if (due(hint))
+		{
+			insert_ready(hint);
+			return true;
+		}
+		insert_timed(hint);
+		return false;
+	}
+
+	/* Is the smallest hint of the window certainly the smallest of all ready rows? */
+	bool
+	poppable() const
+	{
+		if (window_.empty())
+			return false;
+		if (timer_refill_.active && timer_refill_.start.run_at <= due_line_)
+			return false;
+		return window_.min().key < (window_refill_.active ? window_refill_.start : cursor_);
+	}
+
+	Hint
+	pop()
+	{
+		assert(poppable());
+		return window_.pop_min();
+	}
+
+	/* Nothing can be popped, nothing is hidden: there is no ready row. */
+	bool
+	exhausted() const
+	{
+		return window_.empty() && !window_refill_.active && cursor_ == Key::highest() &&
+			   !(timer_refill_.active && timer_refill_.start.run_at <= due_line_);
+	}
+
+	bool
+	ready_beyond_window() const
+	{
+		return window_refill_.active || !(cursor_ == Key::highest());
+	}
+
+	bool
+	scheduled_beyond_timer() const
+	{
+		return timer_refill_.active || !(timer_cursor_ == TimerKey::highest());
+	}
+
+	/* run_at at which fire() will have something to do; INT64_MAX: none known. */
+	int64_t
+	next_timer() const
+	{
+		int64_t beyond = timer_refill_.active ? timer_refill_.start.run_at : timer_cursor_.run_at;
+		return timer_.empty() || beyond < timer_.min().key.run_at ? beyond : timer_.min().key.run_at;
+	}
+
+	/* Some rows from this key on, or from this run_at on, are not in memory. */
+	void
+	pull_back(const Key &key, const TimerKey &timer_key)
+	{
+		lower(window_refill_, cursor_, key);
+		lower(timer_refill_, timer_cursor_, timer_key);
+	}
+
+	/* A refill is worth while: nothing can be popped although rows may be there. */
+	bool
+	wants_window_refill() const
+	{
+		return !window_refill_.active && !(cursor_ == Key::highest()) &&
+			   (window_.size() <= window_.capacity() / 2 || !(window_.min().key < cursor_));
+	}
+
+	bool
+	wants_timer_refill() const
+	{
+		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
+			   (timer_.size() <= timer_.capacity() / 2 || !(timer_.min().timer_key() < timer_cursor_));
+	}
+
+	Key
+	begin_window_refill(int64_t now)
+	{
+		assert(!window_refill_.active);
+		fire(now);
+		return begin(window_refill_, cursor_);
+	}
+
+	void
+	merge_window_row(const Hint &hint)
+	{
+		assert(window_refill_.active);
+		insert_ready(hint);
+	}
+
+	/* end: the first key that was not merged. */
+	void
+	finish_window_refill(const Key &end)
+	{
+		finish(window_refill_, cursor_, end);
+	}
+
+	void
+	abandon_window_refill()
+	{
+		finish(window_refill_, cursor_, window_refill_.start);
+	}
+
+	TimerKey
+	begin_timer_refill(int64_t now)
+	{
+		assert(!timer_refill_.active);
+		fire(now);
+		return begin(timer_refill_, timer_cursor_);
+	}
+
+	void
+	merge_timer_row(const Hint &hint)
+	{
+		assert(timer_refill_.active);
+		file(hint);
+	}
+
+	void
+	finish_timer_refill(const TimerKey &end)
+	{
+		finish(timer_refill_, timer_cursor_, end);
+		hand_over_due();
+	}
+
+	void
+	abandon_timer_refill()
+	{
+		finish_timer_refill(timer_refill_.start);
+	}
+
+	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
+	int64_t due_line() const { return due_line_; }
+	const Window &window() const { return window_; }
+	const Timer &timer() const { return timer_; }
+	const Key &cursor() const { return cursor_; }
+	const TimerKey &timer_cursor() const { return timer_cursor_; }
+	bool window_refill_active() const { return window_refill_.active; }
+	bool timer_refill_active() const { return timer_refill_.active; }
+
+  private:
+	template <typename K>
+	static void
+	lower(Refill<K> &refill, K &cursor, const K &key)
+	{
+		K &bound = refill.active ? refill.lowest : cursor;
+		if (key < bound)
+			bound = key;
+	}
+
+	template <typename K>
+	static K
+	begin(Refill<K> &refill, K &cursor)
+	{
+		refill = {.active = true, .start = cursor, .lowest = K::highest()};
+		cursor = K::highest();
+		return refill.start;
+	}
+
+	template <typename K>
+	static void
+	finish(Refill<K> &refill, K &cursor, const K &end)
+	{
+		assert(refill.active);
+		refill.active = false;
+		cursor = refill.lowest < end ? refill.lowest : end;
+	}
+
+	void
+	insert_ready(const Hint &hint)
+	{
+		insert(window_, window_refill_, cursor_, hint, hint.key, [](const Hint &h) { return h.key; });
+	}
+
+	void
+	insert_timed(const Hint &hint)
+	{
+		insert(timer_, timer_refill_, timer_cursor_, hint, hint.timer_key(),
+			   [](const Hint &h) { return h.timer_key(); });
+	}
+
+	/* Keep the smallest; what does not fit pulls the cursor back to itself. */
+	template <typename Set, typename K, typename KeyOf>
+	static void
+	insert(Set &set, Refill<K> &refill, K &cursor, const Hint &hint, const K &key, KeyOf key_of)
+	{
+		if (!(key < cursor))
+			return;
+		if (set.full())
+		{
+			K largest = key_of(set.max());
+			if (!(key < largest))
+			{
+				if (!(key == largest))
+					lower(refill, cursor, key);
+				return;
+			}
+			lower(refill, cursor, largest);
+			set.pop_max();
+		}
+		set.insert(hint);
+	}
+
+	/*
+	 * The due line has passed the timer cursor: the rows between them are ready
+	 * now, and the window's scan finds them by their key.
+	 */
+	void
+	hand_over_due()
+	{
+		if (timer_cursor_.run_at > due_line_)
+			return;
+		timer_cursor_ = {due_line_ + 1, INT64_MIN};
+		fired_++;
+		lower(window_refill_, cursor_, Key::lowest());
+	}
+
+	Window window_;		  /* W */
+	Key cursor_;		  /* C */
+	Refill<Key> window_refill_;
+	Timer timer_;		  /* T */
+	TimerKey timer_cursor_; /* TC */
+	Refill<TimerKey> timer_refill_;
+	int64_t due_line_;	  /* D */
+	uint32_t fired_;
+};
+static_assert(std::is_trivially_copyable_v<Schedule>);
+
+} // namespace pgq

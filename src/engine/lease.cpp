@@ -1,0 +1,340 @@
+#include "engine/lease.h"
+
+namespace pgq {
+
+static constinit HTAB *lease_table = nullptr;
+static constinit LWLockPadded *partition_locks = nullptr;
+
+Size
+lease_table_size()
+{
+	return hash_estimate_size(max_leases, sizeof(Lease));
+}
+
+void
+lease_table_create(LWLockPadded *locks)
+{
+	HASHCTL info{};
+	info.keysize = sizeof(LeaseKey);
+	info.entrysize = sizeof(Lease);
+	info.num_partitions = kLeasePartitions;
+	lease_table = ShmemInitHash("pgq_ext leases", max_leases, max_leases, &info,
+								HASH_ELEM | HASH_BLOBS | HASH_PARTITION | HASH_FIXED_SIZE);
+	partition_locks = locks;
+}
+
+static LWLock *
+partition_lock(uint32 hash)
+{
+	return &partition_locks[hash % kLeasePartitions].lock;
+}
+
+static LeaseKey
+lease_key(const Database *db, uint32 generation, int64 job_id)
+{
+	return {static_cast<uint32>(db - shared->databases), generation, job_id};
+}
+
+/* Tokens grow and never repeat: microseconds since 2020, or one more than the last. */
+static uint64
+next_token()
+{
+	static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
+	uint64 now = static_cast<uint64>(GetCurrentTimestamp() - kYear2020);
+	uint64 last = pg_atomic_read_u64(&shared->last_token);
+	uint64 token;
+	do
+		token = now > last ? now : last + 1;
+	while (!pg_atomic_compare_exchange_u64(&shared->last_token, &last, token));
+	return token;
+}
+
+static void
+note_peak(uint32 used)
+{
+	uint32 peak = pg_atomic_read_u32(&shared->leases_peak);
+	while (used > peak && !pg_atomic_compare_exchange_u32(&shared->leases_peak, &peak, used))
+		;
+}
+
+TakeResult
+take_lease(Queue *queue, const Hint &hint, Lease **lease)
+{
+	LeaseKey key = lease_key(queue->database, queue->database_generation, hint.key.job_id);
+	uint32 hash = get_hash_value(lease_table, &key);
+
+	uint32 used = pg_atomic_add_fetch_u32(&shared->leases, 1);
+	if (used > static_cast<uint32>(shared->max_leases))
+	{
+		pg_atomic_fetch_sub_u32(&shared->leases, 1);
+		return is_leased(queue, hint.key.job_id) ? TakeResult::kHeld : TakeResult::kFull;
+	}
+
+	bool found;
+	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
+	auto *entry =
+		static_cast<Lease *>(hash_search_with_hash_value(lease_table, &key, hash, HASH_ENTER_NULL, &found));
+	if (entry != nullptr && !found)
+	{
+		entry->queue = queue;
+		pg_atomic_init_u64(&entry->token, next_token());
+	}
+	LWLockRelease(partition_lock(hash));
+
+	if (entry == nullptr || found)
+	{
+		pg_atomic_fetch_sub_u32(&shared->leases, 1);
+		return found ? TakeResult::kHeld : TakeResult::kFull;
+	}
+	note_peak(used);
+
+	entry->hint = hint;
+	entry->deadline = 0;
+	entry->claimed_at = 0;
+	entry->expires_at = 0;
+	entry->state = LeaseState::kClaiming;
+	entry->expired = false;
+	entry->pins = 1;
+	entry->attempt = 0;
+	entry->pid = MyProcPid;
+	SetInvalidVirtualTransactionId(entry->ender);
+	entry->worker[0] = '\0';
+	dlist_push_tail(&queue->leases, &entry->in_queue);
+	*lease = entry;
+	return TakeResult::kTaken;
+}
+
+bool
+is_leased(const Queue *queue, int64 job_id)
+{
+	LeaseKey key = lease_key(queue->database, queue->database_generation, job_id);
+	uint32 hash = get_hash_value(lease_table, &key);
+	bool found;
+	LWLockAcquire(partition_lock(hash), LW_SHARED);
+	hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found);
+	LWLockRelease(partition_lock(hash));
+	return found;
+}
+
+bool
+find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue)
+{
+	LeaseKey key = lease_key(db, pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->generation)), job_id);
+	uint32 hash = get_hash_value(lease_table, &key);
+	bool found;
+	LWLockAcquire(partition_lock(hash), LW_SHARED);
+	*lease = static_cast<Lease *>(hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
+	*queue = found ? (*lease)->queue : nullptr;
+	LWLockRelease(partition_lock(hash));
+	return found;
+}
+
+static Lease *
+lease_of_expiry(TreeNode *node)
+{
+	return container_of<Lease>(node, offsetof(Lease, expiry));
+}
+
+static Lease *
+lease_in_line(dlist_node *node)
+{
+	return container_of<Lease>(node, offsetof(Lease, in_line));
+}
+
+static bool
+can_expire(const Lease *lease)
+{
+	return lease->state == LeaseState::kClaimed && lease->pins == 0;
+}
+
+static void
+start_expiring(Lease *lease)
+{
+	Tree::insert_equal_upper_bound(&lease->queue->expiry, &lease->expiry, [](TreeNode *a, TreeNode *b) {
+		return lease_of_expiry(a)->deadline < lease_of_expiry(b)->deadline;
+	});
+}
+
+static void
+stop_expiring(Lease *lease)
+{
+	Tree::erase(&lease->queue->expiry, &lease->expiry);
+}
+
+/* The one writer of the state. */
+static void
+leave_state(Lease *lease)
+{
+	switch (lease->state)
+	{
+		case LeaseState::kClaimed:
+			if (lease->pins == 0)
+				stop_expiring(lease);
+			lease->queue->leased--;
+			break;
+		case LeaseState::kParked:
+		case LeaseState::kLost:
+			dlist_delete(&lease->in_line);
+			break;
+		case LeaseState::kClaiming:
+		case LeaseState::kReaping:
+			break;
+	}
+}
+
+void
+set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
+{
+	int64 max_runtime = lease->queue->options.max_runtime;
+	if (max_runtime > 0)
+	{
+		int64 left = lease->claimed_at + max_runtime - now;
+		lease_time = Max(0, Min(lease_time, left));
+	}
+	bool listed = can_expire(lease);
+	if (listed)
+		stop_expiring(lease);
+	lease->deadline = monotonic + lease_time;
+	lease->expires_at = now + lease_time;
+	if (listed)
+		start_expiring(lease);
+}
+
+void
+hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
+{
+	Assert(lease->state == LeaseState::kClaiming && lease->pins > 0);
+	lease->attempt = what.attempt;
+	lease->claimed_at = now;
+	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
+	set_deadline(lease, what.lease_time, monotonic, now);
+	lease->state = LeaseState::kClaimed;
+	lease->queue->leased++;
+	lease->queue->last_claim_at = now;
+	lease->queue->counters.handed_out++;
+}
+
+void
+park_lease(Lease *lease, int64 monotonic)
+{
+	Assert(lease->state == LeaseState::kClaiming);
+	lease->state = LeaseState::kParked;
+	lease->pins = 0;
+	lease->deadline = monotonic + kParkTime;
+	dlist_push_tail(&lease->queue->parked, &lease->in_line);
+}
+
+void
+lose_lease(Lease *lease, bool expired, int64 monotonic)
+{
+	Assert(lease->state == LeaseState::kClaimed || lease->state == LeaseState::kReaping);
+	leave_state(lease);
+	lease->state = LeaseState::kLost;
+	lease->expired = expired;
+	lease->pins = 0;
+	SetInvalidVirtualTransactionId(lease->ender);
+	lease->deadline = monotonic;
+	dlist_push_tail(&lease->queue->lost, &lease->in_line);
+}
+
+void
+reap_lease(Lease *lease)
+{
+	Assert(lease->state == LeaseState::kLost);
+	leave_state(lease);
+	lease->state = LeaseState::kReaping;
+	lease->pins = 1;
+}
+
+void
+end_lease(Lease *lease)
+{
+	leave_state(lease);
+	dlist_delete(&lease->in_queue);
+
+	LeaseKey key = lease->key;
+	uint32 hash = get_hash_value(lease_table, &key);
+	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
+	pg_atomic_write_u64(&lease->token, 0);
+	hash_search_with_hash_value(lease_table, &key, hash, HASH_REMOVE, nullptr);
+	LWLockRelease(partition_lock(hash));
+	pg_atomic_fetch_sub_u32(&shared->leases, 1);
+}
+
+bool
+give_back(Lease *lease)
+{
+	Queue *queue = lease->queue;
+	Hint hint = lease->hint;
+	end_lease(lease);
+	return queue->schedule.file(hint);
+}
+
+void
+pin_lease(Lease *lease)
+{
+	if (can_expire(lease))
+		stop_expiring(lease);
+	lease->pins++;
+}
+
+void
+unpin_lease(Lease *lease)
+{
+	Assert(lease->pins > 0);
+	lease->pins--;
+	if (can_expire(lease))
+		start_expiring(lease);
+}
+
+int
+unpark_due(Queue *queue, int64 monotonic)
+{
+	int unparked = 0;
+	while (unparked < kHoldMax && !dlist_is_empty(&queue->parked))
+	{
+		Lease *lease = lease_in_line(dlist_head_node(&queue->parked));
+		if (lease->deadline > monotonic)
+			break;
+		give_back(lease);
+		unparked++;
+	}
+	return unparked;
+}
+
+Lease *
+first_lost(const Queue *queue)
+{
+	auto *lost = const_cast<dlist_head *>(&queue->lost);
+	return dlist_is_empty(lost) ? nullptr : lease_in_line(dlist_head_node(lost));
+}
+
+int
+expire_due(Queue *queue, int64 monotonic)
+{
+	int expired = 0;
+	while (expired < kHoldMax)
+	{
+		TreeNode *first = Tree::begin_node(&queue->expiry);
+		if (first == &queue->expiry || lease_of_expiry(first)->deadline > monotonic)
+			break;
+		lose_lease(lease_of_expiry(first), true, monotonic);
+		expired++;
+	}
+	return expired;
+}
+
+int64
+next_lease_event(const Queue *queue)
+{
+	int64 next = INT64_MAX;
+	const TreeNode *first = Tree::begin_node(&queue->expiry);
+	if (first != &queue->expiry)
+		next = lease_of_expiry(const_cast<TreeNode *>(first))->deadline;
+	auto *parked = const_cast<dlist_head *>(&queue->parked);
+	if (!dlist_is_empty(parked))
+		next = Min(next, lease_in_line(dlist_head_node(parked))->deadline);
+	return next;
+}
+
+} // namespace pgq

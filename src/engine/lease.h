@@ -1,0 +1,86 @@
+/*
+ * The lease table: who holds which job.
+ *
+ * A job id is in the table at most once, and only the table decides (I2).  Each
+ * state of a lease has one way in and one way out:
+ *
+ *     (none) --take--> CLAIMING --hand_out--> CLAIMED --end--> (none)
+ *                      CLAIMING --park--> PARKED --unpark--> (none), filed back
+ *                      CLAIMING --give_back--> (none), filed back
+ *                      CLAIMED --lose--> LOST --reap--> REAPING --end--> (none)
+ *                                        LOST <--lose-- REAPING (the reaper failed)
+ *
+ * Every function here wants the queue's lock held exclusively unless it says
+ * otherwise, and cannot fail.
+ */
+#pragma once
+
+#include "engine/shared.h"
+
+namespace pgq {
+
+Size lease_table_size();
+void lease_table_create(LWLockPadded *partition_locks);
+
+enum class TakeResult
+{
+	kTaken,
+	kHeld, /* there is a lease for that job already */
+	kFull, /* pgq_ext.max_leases reached */
+};
+
+/* Take the lease of the job that hint stands for. It starts CLAIMING, pinned once. */
+TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease);
+
+/* Does anybody hold that job? Any lock or none. */
+bool is_leased(const Queue *queue, int64 job_id);
+
+/*
+ * Find the queue and token of a job's lease without its queue's lock; the caller
+ * locks the queue and compares the token again. False: no lease.
+ */
+bool find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue);
+
+struct HandOut
+{
+	int32 attempt;
+	int64 lease_time; /* microseconds */
+	const char *worker;
+};
+
+void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);
+void park_lease(Lease *lease, int64 monotonic);
+
+/* expired: by time; otherwise its claim was undone. */
+void lose_lease(Lease *lease, bool expired, int64 monotonic);
+void reap_lease(Lease *lease);
+
+/* Remove the lease from the table; the entry is free afterwards. */
+void end_lease(Lease *lease);
+
+/* File the job back where it was and end the lease. True if the job is ready. */
+bool give_back(Lease *lease);
+
+/* A lease that an open transaction has used cannot be ended by time (R4). */
+void pin_lease(Lease *lease);
+void unpin_lease(Lease *lease);
+
+/* A new end, from now, capped by the queue's max_runtime. */
+void set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
+
+/* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many. */
+int unpark_due(Queue *queue, int64 monotonic);
+
+/* CLAIMED leases whose deadline has passed become LOST; at most kHoldMax. Returns how many. */
+int expire_due(Queue *queue, int64 monotonic);
+
+/* The lease that was lost first, or NULL. */
+Lease *first_lost(const Queue *queue);
+
+/* Deadline of the next parked or expiring lease; INT64_MAX: none. */
+int64 next_lease_event(const Queue *queue);
+
+/* How long a job whose row is busy is set aside. */
+inline constexpr int64 kParkTime = 100 * 1000;
+
+} // namespace pgq

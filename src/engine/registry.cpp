@@ -1,0 +1,238 @@
+#include "engine/registry.h"
+
+#include "engine/lease.h"
+#include "engine/waiter.h"
+#include "pg/scope.h"
+
+namespace pgq {
+
+static constexpr int64 kSchedulerSilence = 5 * USECS_PER_SEC;
+static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
+
+static void
+raise_last_token(uint64 floor)
+{
+	uint64 last = pg_atomic_read_u64(&shared->last_token);
+	while (last < floor && !pg_atomic_compare_exchange_u64(&shared->last_token, &last, floor))
+		;
+}
+
+static Database *
+database_slot(Oid oid, Oid incarnation)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		Database *db = &shared->databases[i];
+		if (db->used && db->oid == oid && db->incarnation == incarnation)
+			return db;
+	}
+	return nullptr;
+}
+
+Database *
+find_database(Oid oid, Oid incarnation)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED, [&] { return database_slot(oid, incarnation); });
+}
+
+Database *
+attach_database(Oid oid, Oid incarnation, int64 token_mark)
+{
+	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
+		if (Database *db = database_slot(oid, incarnation))
+			return db;
+		for (int i = 0; i < shared->max_databases; i++)
+		{
+			Database *db = &shared->databases[i];
+			if (db->used)
+				continue;
+			raise_last_token(Max(token_mark, GetCurrentTimestamp() - kYear2020));
+			db->oid = oid;
+			db->incarnation = incarnation;
+			db->token_base = pg_atomic_read_u64(&shared->last_token);
+			db->clock_mark = token_mark > 0 ? token_mark + kYear2020 : 0;
+			pg_atomic_write_u32(&db->scheduler, 0);
+			pg_atomic_write_u64(&db->heartbeat, 0);
+			pg_atomic_write_u64(&db->marked_token, token_mark);
+			db->used = true;
+			return db;
+		}
+		return nullptr;
+	});
+	if (attached == nullptr)
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("pgq_ext is in use in too many databases"),
+						errhint("Raise pgq_ext.max_databases (now %d) and restart the server.", max_databases)));
+	return attached;
+}
+
+static Queue *
+queue_slot(const Database *db, uint32 db_generation, int32 queue_id)
+{
+	for (int i = 0; i < shared->max_queues; i++)
+	{
+		Queue *queue = &shared->queues[i];
+		if (queue->used && queue->database == db && queue->database_generation == db_generation &&
+			queue->queue_id == queue_id)
+			return queue;
+	}
+	return nullptr;
+}
+
+static void
+fill_queue(Queue *queue, Database *db, const QueueRow &row)
+{
+	queue->database = db;
+	queue->database_generation = pg_atomic_read_u32(&db->generation);
+	queue->queue_id = row.queue_id;
+	strlcpy(queue->name, row.name, sizeof(queue->name));
+	queue->options = row.options;
+	queue->schedule.reset();
+	queue->window_refiller = kNobody;
+	queue->timer_refiller = kNobody;
+	Tree::init_header(&queue->expiry);
+	dlist_init(&queue->leases);
+	dlist_init(&queue->parked);
+	dlist_init(&queue->lost);
+	queue->leased = 0;
+	dlist_init(&queue->waiters);
+	queue->waiting = 0;
+	queue->watcher = kNobody;
+	queue->holds = 0;
+	queue->dropping = false;
+	queue->notify_pending = false;
+	queue->last_claim_at = 0;
+	queue->loaded_at = GetCurrentTimestamp();
+	queue->counters = {};
+	queue->used = true;
+}
+
+bool
+try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref)
+{
+	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+		if (pg_atomic_read_u32(&db->generation) != db_generation)
+			return false;
+		Queue *queue = queue_slot(db, db_generation, row.queue_id);
+		if (queue == nullptr)
+		{
+			for (int i = 0; i < shared->max_queues && queue == nullptr; i++)
+				if (!shared->queues[i].used)
+					queue = &shared->queues[i];
+			if (queue == nullptr)
+				return false;
+			with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { fill_queue(queue, db, row); });
+		}
+		*ref = {queue, pg_atomic_read_u32(&queue->generation), row.queue_id};
+		return true;
+	});
+}
+
+QueueRef
+attach_queue(Database *db, uint32 db_generation, const QueueRow &row)
+{
+	QueueRef ref;
+	if (!try_attach_queue(db, db_generation, row, &ref))
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues are in use"),
+						errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+	return ref;
+}
+
+void
+free_queue(const QueueRef &ref)
+{
+	Queue *queue = ref.queue;
+	bool ours = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return false;
+		/* From here on every verb sees another generation; the slot stays taken until it is empty. */
+		pg_atomic_fetch_add_u32(&queue->generation, 1);
+		return true;
+	});
+	if (!ours)
+		return;
+
+	for (bool more = true; more;)
+		more = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+			for (int i = 0; i < kHoldMax; i++)
+			{
+				if (dlist_is_empty(&queue->leases))
+					return false;
+				end_lease(container_of<Lease>(dlist_head_node(&queue->leases), offsetof(Lease, in_queue)));
+			}
+			return true;
+		});
+	for (bool more = true; more;)
+	{
+		Wakeups wakeups;
+		more = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { return wake_waiters(queue, kHoldMax, &wakeups) == kHoldMax; });
+		wakeups.deliver();
+	}
+	ConditionVariableBroadcast(&queue->refilled);
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { queue->used = false; });
+}
+
+void
+free_database(Database *db, uint32 generation)
+{
+	bool ours = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+		if (!db->used || pg_atomic_read_u32(&db->generation) != generation)
+			return false;
+		pg_atomic_fetch_add_u32(&db->generation, 1);
+		return true;
+	});
+	if (!ours)
+		return;
+	for_each_queue(db, [](const QueueRef &ref) { free_queue(ref); });
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { db->used = false; });
+}
+
+void
+free_other_incarnations(Oid oid, Oid incarnation)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		Database *db = &shared->databases[i];
+		uint32 generation = pg_atomic_read_u32(&db->generation);
+		if (db->used && db->oid == oid && db->incarnation != incarnation)
+			free_database(db, generation);
+	}
+}
+
+bool
+is_attached(Oid oid)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+		if (shared->databases[i].used && shared->databases[i].oid == oid)
+			return true;
+	return false;
+}
+
+static void
+wake_process(uint32 procno_plus_one)
+{
+	if (procno_plus_one != 0)
+		SetLatch(latch_of(procno_plus_one - 1));
+}
+
+void
+announce_extension()
+{
+	pg_atomic_fetch_add_u32(&shared->announcements, 1);
+	wake_process(pg_atomic_read_u32(&shared->launcher));
+}
+
+void
+wake_scheduler(const Database *db)
+{
+	wake_process(pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->scheduler)));
+}
+
+bool
+scheduler_alive(const Database *db, int64 monotonic)
+{
+	auto *heartbeat = const_cast<pg_atomic_uint64 *>(&db->heartbeat);
+	return monotonic - static_cast<int64>(pg_atomic_read_u64(heartbeat)) < kSchedulerSilence;
+}
+
+} // namespace pgq

@@ -1,0 +1,98 @@
+/*
+ * Which slot of shared memory belongs to which database and queue.
+ *
+ * A slot is a cache of a committed (or own, uncommitted) row: it can be freed at
+ * any time and attached again from the row, at the price of its leases (they
+ * become stale) and a scan.  Freed are: queues whose drop committed or whose
+ * creation was undone, and the slots of databases where the extension is gone.
+ */
+#pragma once
+
+#include "engine/shared.h"
+
+namespace pgq {
+
+/* A queue as a backend remembers it. Valid while the generations agree. */
+struct QueueRef
+{
+	Queue *queue;
+	uint32 generation;
+	int32 queue_id;
+};
+
+/* A cheap check without the lock; what counts is is_current() under the lock. */
+inline bool
+is_alive(const QueueRef &ref)
+{
+	return pg_atomic_read_u32(&ref.queue->generation) == ref.generation;
+}
+
+/* Under the queue's lock. */
+inline bool
+is_current(const QueueRef &ref)
+{
+	return is_alive(ref) && ref.queue->used;
+}
+
+/* What the row of pgq_ext.queue says. */
+struct QueueRow
+{
+	int32 queue_id;
+	char name[kQueueNameMax + 1];
+	QueueOptions options;
+};
+
+/*
+ * The slot of this database, attached if need be. token_mark and clock_mark come
+ * from the durable mark. Error 53400 when all slots are taken.
+ */
+Database *attach_database(Oid oid, Oid incarnation, int64 token_mark);
+
+/* The slot or NULL. */
+Database *find_database(Oid oid, Oid incarnation);
+
+/* The slot of that queue, attached if need be. Error 53400 when all slots are taken. */
+QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);
+
+/* As above; false when all slots are taken. */
+bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref);
+
+/* Forget what was known of a database under another incarnation, or (InvalidOid) under any. */
+void free_other_incarnations(Oid oid, Oid incarnation);
+
+/* Has this database a slot, under any incarnation? */
+bool is_attached(Oid oid);
+
+/* Forget the queue and all its leases. Cannot fail; does nothing if ref is not current. */
+void free_queue(const QueueRef &ref);
+
+/* Forget the database, its queues and their leases. Does nothing if the generation is another. */
+void free_database(Database *db, uint32 generation);
+
+/* Visit the queues of a database (all databases: NULL). The visitor gets each with its lock not held. */
+template <typename Visit>
+inline void
+for_each_queue(const Database *db, Visit visit)
+{
+	for (int i = 0; i < shared->max_queues; i++)
+	{
+		Queue *queue = &shared->queues[i];
+		QueueRef ref = {queue, pg_atomic_read_u32(&queue->generation), 0};
+		/* A racy first look: a slot that changes now is seen at the next round. */
+		if (!queue->used || (db != nullptr && queue->database != db))
+			continue;
+		ref.queue_id = queue->queue_id;
+		visit(ref);
+	}
+}
+
+/* Wake the launcher: a database may have got the extension. Cannot fail. */
+void announce_extension();
+
+/* Wake the scheduler of that database, if there is one. Cannot fail; no lock held. */
+void wake_scheduler(const Database *db);
+
+/* Has the scheduler of that database given a sign of life in the last 5 s? */
+bool scheduler_alive(const Database *db, int64 monotonic);
+
+} // namespace pgq

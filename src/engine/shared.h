@@ -1,0 +1,220 @@
+/*
+ * The layout of shared memory.
+ *
+ * One registry of databases and queues, one table of leases, one pool of waiter
+ * entries; all sized once, at server start, by GUCs.
+ *
+ * Locks, in the order in which they may be taken:
+ *   1. registry lock        which slot belongs to which database or queue
+ *   2. a queue's lock       everything of that queue and of its leases
+ *   3. a lease partition    membership of the lease table (key -> entry)
+ * Under any of them: no other kind of lock, no I/O, no allocation, no error, no
+ * interrupt, no SetLatch (collect, release, then wake), and at most kHoldMax
+ * entries a hold.
+ *
+ * Slots are reused.  Whoever keeps a pointer to one keeps its generation too and
+ * compares under the lock; a lease is compared by its token, which never repeats.
+ */
+#pragma once
+
+#include "core/backoff.h"
+#include "core/schedule.h"
+#include "pg/pg.h"
+
+namespace pgq {
+
+inline constexpr int kHoldMax = 256;	   /* entries handled in one hold of a lock */
+inline constexpr int kLeasePartitions = 16;
+inline constexpr int kQueueNameMax = 59;   /* bytes: "pgq_" + name is a channel of at most 63 */
+inline constexpr int kWorkerNameMax = 63;  /* bytes kept of a worker's label */
+inline constexpr int kClaimQueuesMax = 32; /* queues in one pgq_claim_any */
+inline constexpr int kNobody = -1;		   /* a pgprocno that is none */
+
+struct Database
+{
+	/* Written under the registry lock (exclusive); read under it. */
+	bool used;
+	Oid oid;
+	Oid incarnation; /* OID of pgq_ext.queue: differs after DROP and CREATE EXTENSION */
+	pg_atomic_uint32 generation;
+	int64 token_base; /* tokens from this load on are above it */
+	int64 clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
+
+	/* Read and written without a lock. */
+	pg_atomic_uint32 scheduler;		  /* pgprocno + 1 of the scheduler; 0: none */
+	pg_atomic_uint64 heartbeat;		  /* monotonic time of the scheduler's last sign of life */
+	pg_atomic_uint64 marked_token;	  /* the durable mark: tokens up to here survive a failover */
+};
+
+struct QueueOptions
+{
+	int64 lease_time;  /* microseconds */
+	int64 max_runtime; /* microseconds; 0: no limit */
+	int32 max_attempts;
+	BackoffOptions backoff;
+	bool notify;
+	bool paused;
+};
+
+/* Since the queue was loaded; none of them counts what was rolled back. */
+struct QueueCounters
+{
+	int64 enqueued;
+	int64 handed_out;
+	int64 acked;
+	int64 failed;
+	int64 cancelled;
+	int64 lost;
+	int64 dead;
+	int64 expired_uncounted; /* lost, and put back without a scheduler to count it */
+};
+
+/* Everything below the lock pointer is protected by that lock. */
+struct Queue
+{
+	LWLock *lock; /* set once, at start */
+
+	pg_atomic_uint32 generation; /* read without the lock as a first check, decided under it */
+	bool used;
+	Database *database;
+	uint32 database_generation;
+	int32 queue_id;
+	char name[kQueueNameMax + 1];
+	QueueOptions options;
+
+	Schedule schedule;
+	int window_refiller; /* pgprocno or kNobody */
+	int timer_refiller;
+	ConditionVariable refilled; /* has its own spinlock */
+
+	TreeNode expiry;	  /* header: leases that time can end, by deadline */
+	dlist_head leases;	  /* all leases of the queue */
+	dlist_head parked;	  /* PARKED leases, in the order of their deadline */
+	dlist_head lost;	  /* LOST leases, in the order they were lost */
+	int leased;			  /* leases in state CLAIMED */
+
+	dlist_head waiters;	  /* first come, first served */
+	int waiting;
+	int watcher;		  /* pgprocno of the waiter that watches the next timer, or kNobody */
+
+	int holds;			  /* transactions that purge or drop the queue: nothing is popped */
+	bool dropping;
+	VirtualTransactionId dropper;
+
+	bool notify_pending;
+	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
+	TimestampTz loaded_at;
+	QueueCounters counters;
+};
+
+enum class LeaseState : uint8
+{
+	kClaiming, /* popped; pgq_claim has not returned */
+	kClaimed,  /* handed out */
+	kParked,   /* nobody's: somebody's transaction is at the row; tried again at the deadline */
+	kLost,	   /* nobody's: ended without an answer; the scheduler counts it in the row */
+	kReaping,  /* the scheduler is rewriting the row */
+};
+
+struct LeaseKey
+{
+	uint32 database; /* slot number */
+	uint32 generation;
+	int64 job_id;
+};
+
+/* An entry of the lease table. Fields are protected by the queue's lock. */
+struct Lease
+{
+	LeaseKey key;			/* must be first; set under the partition lock */
+	pg_atomic_uint64 token; /* 0: the entry is free */
+	Queue *queue;
+	TreeNode expiry;		/* in queue->expiry iff CLAIMED and not pinned */
+	dlist_node in_queue;	/* in queue->leases */
+	dlist_node in_line;		/* in queue->parked or queue->lost */
+	Hint hint;				/* the row: its key, and the version that was verified */
+	int64 deadline;			/* monotonic */
+	TimestampTz claimed_at;
+	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
+	LeaseState state;
+	bool expired;			/* LOST by time, not by rollback */
+	int32 pins;				/* open transactions that have used the lease (R4) */
+	int32 attempt;
+	int pid;
+	VirtualTransactionId ender; /* the open transaction that acked or failed it, or invalid */
+	char worker[kWorkerNameMax + 1];
+};
+static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
+
+/* A place in a queue's line of waiters. Protected by the lock of the queue it is in. */
+struct Waiter
+{
+	dlist_node in_line;
+	Queue *queue;
+	uint32 queue_generation;
+	int procno;
+	enum State : uint8
+	{
+		kIdle,
+		kListed,
+		kWoken, /* taken off the line for a job; must take one or pass the wake-up on */
+	} state;
+};
+
+/* What a scheduler that has ended found, for the launcher. */
+struct Seat
+{
+	pg_atomic_uint32 absent; /* 1: the extension is not installed in its database */
+};
+
+struct Shared
+{
+	LWLock *registry_lock;
+	int max_databases;
+	int max_queues;
+	int max_leases;
+	int max_procs;
+	Database *databases;
+	Queue *queues;
+	Waiter *waiters;				 /* kClaimQueuesMax for each process */
+	Seat *seats;					 /* one for each scheduler that can run: max_databases + 1 */
+	pg_atomic_uint32 leases;		 /* entries in use */
+	pg_atomic_uint32 leases_peak;
+	pg_atomic_uint64 last_token;
+	pg_atomic_uint32 launcher;		 /* pgprocno + 1; 0: none */
+	pg_atomic_uint32 announcements;	 /* CREATE EXTENSIONs committed: the launcher looks again */
+};
+
+extern Shared *shared;
+
+/* GUCs of this module. */
+extern int max_databases;
+extern int max_queues;
+extern int window_size;
+extern int timer_size;
+extern int max_leases;
+
+int seat_count();
+
+/* Ask for shared memory and define the GUCs that size it. Called by _PG_init. */
+void engine_init();
+
+/* Error 55000 with the fix unless the library was preloaded. */
+void require_preloaded();
+
+inline Latch *
+latch_of(int procno)
+{
+	return &ProcGlobal->allProcs[procno].procLatch;
+}
+
+/* Microseconds on a clock that is never set. */
+inline int64
+monotonic_now()
+{
+	instr_time now;
+	INSTR_TIME_SET_CURRENT(now);
+	return static_cast<int64>(INSTR_TIME_GET_MICROSEC(now));
+}
+
+} // namespace pgq

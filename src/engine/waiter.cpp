@@ -1,0 +1,162 @@
+#include "engine/waiter.h"
+
+#include "pg/scope.h"
+
+namespace pgq {
+
+/* How many of this process's entries may be in use. */
+static constinit int joined = 0;
+
+static Waiter *
+my_waiters()
+{
+	return &shared->waiters[MyProc->pgprocno * kClaimQueuesMax];
+}
+
+static Waiter *
+waiter_of(dlist_node *node)
+{
+	return container_of<Waiter>(node, offsetof(Waiter, in_line));
+}
+
+int
+wake_waiters(Queue *queue, int n, Wakeups *wakeups)
+{
+	int woken = 0;
+	while (woken < n && woken < kHoldMax && !dlist_is_empty(&queue->waiters))
+	{
+		Waiter *waiter = waiter_of(dlist_pop_head_node(&queue->waiters));
+		waiter->state = Waiter::kWoken;
+		queue->waiting--;
+		wakeups->add(waiter->procno);
+		woken++;
+	}
+	return woken;
+}
+
+bool
+note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups)
+{
+	bool wake = false;
+	if (ready > 0)
+	{
+		wake_waiters(queue, ready, wakeups);
+		if (queue->options.notify && !queue->notify_pending)
+		{
+			queue->notify_pending = true;
+			wake = true;
+		}
+	}
+	if (queue->schedule.next_timer() < timer_before)
+	{
+		if (queue->watcher != kNobody)
+			wakeups->add(queue->watcher);
+		wake = wake || queue->options.notify;
+	}
+	return wake;
+}
+
+void
+pass_on(Queue *queue, Wakeups *wakeups)
+{
+	if (queue->schedule.poppable() || queue->schedule.ready_beyond_window())
+		wake_waiters(queue, 1, wakeups);
+}
+
+static void
+list(Waiter *waiter)
+{
+	waiter->state = Waiter::kListed;
+	dlist_push_tail(&waiter->queue->waiters, &waiter->in_line);
+	waiter->queue->waiting++;
+}
+
+static bool
+is_current(const Waiter *waiter)
+{
+	return pgq::is_current({waiter->queue, waiter->queue_generation, 0});
+}
+
+void
+join_lines(const QueueRef *refs, int n)
+{
+	Assert(joined == 0 && n <= kClaimQueuesMax);
+	Waiter *mine = my_waiters();
+	for (int i = 0; i < n; i++)
+	{
+		Waiter *waiter = &mine[i];
+		waiter->queue = refs[i].queue;
+		waiter->queue_generation = refs[i].generation;
+		waiter->procno = MyProc->pgprocno;
+		waiter->state = Waiter::kIdle;
+		joined = i + 1;
+		with_lwlock(waiter->queue->lock, LW_EXCLUSIVE, [&] {
+			if (is_current(waiter))
+				list(waiter);
+		});
+	}
+}
+
+bool
+in_lines()
+{
+	return joined > 0;
+}
+
+int64
+rejoin_lines()
+{
+	int64 watch = INT64_MAX;
+	Waiter *mine = my_waiters();
+	for (int i = 0; i < joined; i++)
+	{
+		Waiter *waiter = &mine[i];
+		Queue *queue = waiter->queue;
+		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+			if (!is_current(waiter))
+				return;
+			if (waiter->state == Waiter::kWoken)
+				list(waiter);
+			if (queue->watcher == kNobody)
+				queue->watcher = MyProc->pgprocno;
+			if (queue->watcher == MyProc->pgprocno)
+				watch = Min(watch, queue->schedule.next_timer());
+		});
+	}
+	return watch;
+}
+
+void
+leave_lines(const Queue *served)
+{
+	Waiter *mine = my_waiters();
+	for (int i = 0; i < joined; i++)
+	{
+		Waiter *waiter = &mine[i];
+		Queue *queue = waiter->queue;
+		Wakeups wakeups;
+		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+			/* A freed slot has taken everybody off its line, so the state is enough. */
+			bool owes = waiter->state == Waiter::kWoken && queue != served;
+			if (waiter->state == Waiter::kListed)
+			{
+				dlist_delete(&waiter->in_line);
+				queue->waiting--;
+			}
+			waiter->state = Waiter::kIdle;
+			if (!is_current(waiter))
+				return;
+			if (queue->watcher == MyProc->pgprocno)
+			{
+				queue->watcher = kNobody;
+				owes = true;
+			}
+			if (owes)
+				wake_waiters(queue, 1, &wakeups);
+		});
+		wakeups.deliver();
+	}
+	joined = 0;
+}
+
+} // namespace pgq

@@ -1,0 +1,71 @@
+/*
+ * The line of those who wait for a job, one line a queue, first come first served.
+ *
+ * A commit that brings n jobs takes n waiters off the line and wakes them.  A
+ * waiter that was woken owes something: it takes a job, or passes the wake-up on
+ * when it leaves for any reason (timeout, cancel, a job from another queue, death).
+ * The entries of a process are in shared memory under its pgprocno and are
+ * released by the (sub)transaction abort callback if need be.
+ *
+ * One waiter of a queue, its watcher, sleeps until the queue's next timer; when
+ * it leaves, the next in line is woken and takes over.
+ */
+#pragma once
+
+#include "engine/registry.h"
+
+namespace pgq {
+
+/* Latches to set after the lock is released. */
+struct Wakeups
+{
+	int count = 0;
+	int procno[kHoldMax + 2];
+
+	void
+	add(int who)
+	{
+		if (count < static_cast<int>(lengthof(procno)))
+			procno[count++] = who;
+	}
+	void
+	deliver()
+	{
+		for (int i = 0; i < count; i++)
+			SetLatch(latch_of(procno[i]));
+		count = 0;
+	}
+};
+
+/* Under the queue's lock: take up to n waiters off the line. Returns how many. */
+int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
+
+/*
+ * Under the queue's lock: hints were filed. Wakes a waiter for each ready job,
+ * the watcher if the next timer moved forward, and notes the NOTIFY to be sent.
+ * Returns true if the scheduler should be woken.
+ */
+bool note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups);
+
+/* Under the queue's lock: jobs are left (or may be), so the next in line should look. */
+void pass_on(Queue *queue, Wakeups *wakeups);
+
+/* This process joins the lines of n queues; entry i is for refs[i]. */
+void join_lines(const QueueRef *refs, int n);
+
+/*
+ * Leave all lines. A wake-up is passed on, but for that of the queue that has
+ * given this process a job (NULL: none has). Cannot fail.
+ */
+void leave_lines(const Queue *served);
+
+/* Is this process in any line? */
+bool in_lines();
+
+/*
+ * Again at the end of the line for entries that were woken, and watcher where
+ * there is none. Returns the earliest run_at this process has to watch for.
+ */
+int64 rejoin_lines();
+
+} // namespace pgq

@@ -1,0 +1,52 @@
+/*
+ * Scopes as functions.  On ERROR the server's own abort path releases locks,
+ * pins, snapshots and memory; nothing here has a destructor.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+#include <type_traits>
+
+namespace pgq {
+
+/* Run body with the lock held.  The body must not be able to raise. */
+template <typename Body>
+inline auto
+with_lwlock(LWLock *lock, LWLockMode mode, Body body)
+{
+	LWLockAcquire(lock, mode);
+	if constexpr (std::is_void_v<decltype(body())>)
+	{
+		body();
+		LWLockRelease(lock);
+	}
+	else
+	{
+		auto result = body();
+		LWLockRelease(lock);
+		return result;
+	}
+}
+
+/* Run body in a transaction of its own, with an active snapshot. */
+template <typename Body>
+inline void
+with_transaction(Body body)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	body();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/* This transaction, as the lock manager knows it. */
+inline VirtualTransactionId
+my_virtual_xid()
+{
+	return {MyBackendId, MyProc->lxid};
+}
+
+} // namespace pgq

@@ -1,0 +1,27 @@
+#include "pg/stop_point.h"
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+static char empty[] = "";
+constinit char *stop_point_name = empty;
+
+void
+stop_point_init()
+{
+	DefineCustomStringVariable("pgq_ext.stop_point", "Where this session stops for a test of a race.",
+							   "It stops while another session holds pg_advisory_lock(7366513, 0).", &stop_point_name, "",
+							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
+}
+
+void
+stop_here()
+{
+	LOCKTAG tag;
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0x706771, 0, 2);
+	LockAcquire(&tag, ExclusiveLock, false, false);
+	LockRelease(&tag, ExclusiveLock, false);
+}
+
+} // namespace pgq

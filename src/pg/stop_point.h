@@ -1,0 +1,26 @@
+/*
+ * Stop points for tests of races: a backend that reaches the named point waits
+ * until the test lets it go on.  Off, it costs one comparison.
+ *
+ * Set pgq_ext.stop_point (superusers only) to the name of a point: a backend that
+ * gets there takes and releases the advisory lock (7366513, 0), "pgq" in ASCII.
+ * The test holds that lock in another session to keep the backend there;
+ * pg_locks and pg_isolation_test_session_is_blocked() see the wait.
+ */
+#pragma once
+
+namespace pgq {
+
+extern char *stop_point_name;
+
+void stop_point_init();
+void stop_here();
+
+inline void
+stop_point(const char *name)
+{
+	if (stop_point_name[0] != '\0' && __builtin_strcmp(stop_point_name, name) == 0) [[unlikely]]
+		stop_here();
+}
+
+} // namespace pgq

@@ -1,0 +1,31 @@
+/*
+ * pgq_ext: a job queue that lives inside PostgreSQL.
+ *
+ * How a job flows: api -> store (row) -> txn (effect) -> engine (hint) ->
+ * api (claim) -> txn -> store (delete). docs/architecture.md has the map.
+ */
+#include "engine/shared.h"
+#include "pg/pg.h"
+#include "pg/stop_point.h"
+#include "txn/effects.h"
+#include "worker/worker.h"
+
+extern "C" {
+PGDLLEXPORT extern const Pg_magic_struct *Pg_magic_func(void);
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	/* Loaded on demand, or by pg_upgrade: every function says what is missing when it is called. */
+	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
+		return;
+	pgq::engine_init();
+	pgq::stop_point_init();
+	pgq::effects_init();
+	pgq::workers_init();
+	MarkGUCPrefixReserved("pgq_ext");
+}
+}

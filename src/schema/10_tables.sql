@@ -1,0 +1,93 @@
+-- pgq_ext: a job queue inside PostgreSQL.
+-- This script is concatenated from src/schema/*.sql.
+
+\echo Use "CREATE EXTENSION pgq_ext" to load this file. \quit
+
+-- The functions go to the schema of the extension, everything else to pgq_ext.
+CREATE SCHEMA pgq_ext;
+
+CREATE FUNCTION pgq_ext.announce() RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_announce';
+REVOKE ALL ON FUNCTION pgq_ext.announce() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.announce() IS
+'Internal: tells the launcher, when the transaction commits, that this database has the extension.';
+
+-- Fails here, before anything else, with the fix, if the library was not preloaded.
+SELECT pgq_ext.announce();
+
+-- The engine reads the columns of these tables by position: see store/tables.h,
+-- store/queue_store.cpp, store/job.cpp.
+
+CREATE TABLE pgq_ext.queue (
+    queue_id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue          text COLLATE "C" NOT NULL CONSTRAINT queue_name_key UNIQUE,
+    lease_time     interval NOT NULL,
+    max_runtime    interval NOT NULL,
+    max_attempts   integer NOT NULL,
+    backoff_base   interval NOT NULL,
+    backoff_max    interval NOT NULL,
+    backoff_jitter float8 NOT NULL,
+    notify         boolean NOT NULL,
+    paused         boolean NOT NULL DEFAULT false,
+    created_at     timestamptz NOT NULL DEFAULT pg_catalog.now()
+);
+COMMENT ON TABLE pgq_ext.queue IS
+'Queues and their options. Made by pgq_create_queue, removed by pgq_drop_queue; do not change it by hand.';
+
+CREATE SEQUENCE pgq_ext.job_id_seq AS bigint MAXVALUE 9007199254740991;
+
+CREATE TABLE pgq_ext.job (
+    job_id       bigint NOT NULL,
+    run_at       timestamptz NOT NULL,
+    enqueued_at  timestamptz NOT NULL,
+    queue_id     integer NOT NULL,
+    priority     integer NOT NULL,
+    attempts     integer NOT NULL DEFAULT 0,
+    segment      smallint NOT NULL DEFAULT 0,
+    max_attempts integer,
+    expires_at   timestamptz,
+    fence        bigint,
+    group_key    text,
+    unique_key   text,
+    headers      jsonb,
+    payload      jsonb NOT NULL,
+    last_error   text
+) PARTITION BY LIST (segment);
+COMMENT ON TABLE pgq_ext.job IS
+'Live jobs, one row each: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
+COMMENT ON COLUMN pgq_ext.job.attempts IS 'Attempts that have failed so far.';
+COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'NULL: what the queue says.';
+COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row.';
+
+CREATE TABLE pgq_ext.dead_job (
+    job_id       bigint PRIMARY KEY,
+    queue_id     integer NOT NULL,
+    died_at      timestamptz NOT NULL,
+    enqueued_at  timestamptz NOT NULL,
+    run_at       timestamptz NOT NULL,
+    priority     integer NOT NULL,
+    attempts     integer NOT NULL,
+    max_attempts integer,
+    group_key    text,
+    unique_key   text,
+    reason       text NOT NULL,
+    last_error   text,
+    headers      jsonb,
+    payload      jsonb NOT NULL
+);
+CREATE INDEX dead_job_by_queue ON pgq_ext.dead_job (queue_id, died_at);
+COMMENT ON TABLE pgq_ext.dead_job IS
+'Dead letters: jobs whose attempts are used up, or that were failed without retry.';
+
+-- One row: lease tokens are handed out below this mark. See src/worker/README.md.
+CREATE TABLE pgq_ext.token_mark (
+    mark bigint NOT NULL
+) WITH (fillfactor = 50);
+INSERT INTO pgq_ext.token_mark VALUES (0);
+COMMENT ON TABLE pgq_ext.token_mark IS
+'Internal: lease tokens up to this mark may have been handed out; after a restart or failover new ones start above it.';
+
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.dead_job', '');

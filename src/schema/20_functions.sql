@@ -1,0 +1,104 @@
+-- ---- queues ----
+
+CREATE FUNCTION pgq_create_queue(
+    queue text, lease_time interval = '5 min', max_runtime interval = '0', max_attempts int = 20,
+    backoff_base interval = '1 s', backoff_max interval = '1 h', backoff_jitter float8 = 0.2,
+    concurrency int = 0, group_concurrency int = 0,
+    log_attempts text = 'failed', keep_attempts interval = '7 days',
+    keep_finished interval = '0', keep_dead interval = '30 days', notify boolean = true,
+    if_not_exists boolean = false) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_queue';
+REVOKE ALL ON FUNCTION pgq_create_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_create_queue IS
+'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+
+CREATE FUNCTION pgq_drop_queue(queue text, if_exists boolean = false, force boolean = false) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_drop_queue';
+REVOKE ALL ON FUNCTION pgq_drop_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_drop_queue IS
+'Drop a queue; true if it was dropped. With force its jobs and dead letters are deleted too, those in work included. Waits for transactions that are writing jobs. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty.';
+
+CREATE FUNCTION pgq_purge_queue(queue text) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_purge_queue';
+REVOKE ALL ON FUNCTION pgq_purge_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_purge_queue IS
+'Delete all jobs of the queue that are waiting, and return their number. Jobs in work and dead letters stay. Nothing is claimed from the queue before the transaction ends. Error: 42704 no such queue.';
+
+-- ---- producers ----
+
+CREATE FUNCTION pgq_enqueue(
+    queue text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
+    group_key text = null, unique_key text = null, unique_until text = 'finished',
+    unique_for interval = null, on_conflict text = 'keep',
+    headers jsonb = null, max_attempts int = null, expires_in interval = null) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_enqueue';
+REVOKE ALL ON FUNCTION pgq_enqueue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_enqueue IS
+'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id. max_attempts NULL: what the queue says. Errors: 42704 no such queue, 22004 queue or payload is null, 22023 bad value, 0A000 an argument that is not supported yet (group_key, unique_*, on_conflict, expires_in).';
+
+CREATE FUNCTION pgq_enqueue_many(queue text, jobs jsonb) RETURNS SETOF bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'pgq_enqueue_many';
+REVOKE ALL ON FUNCTION pgq_enqueue_many FROM PUBLIC;
+COMMENT ON FUNCTION pgq_enqueue_many IS
+'Add the jobs of a JSON array and return their ids in its order: all or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, headers, max_attempts. Errors: as pgq_enqueue, naming the element.';
+
+-- ---- workers ----
+
+CREATE TYPE pgq_ext.claimed_job AS (
+    job_id           bigint,
+    lease            bigint,
+    queue            text,
+    payload          jsonb,
+    headers          jsonb,
+    group_key        text,
+    priority         integer,
+    attempt          integer,
+    max_attempts     integer,
+    enqueued_at      timestamptz,
+    run_at           timestamptz,
+    lease_expires_at timestamptz,
+    last_error       text
+);
+COMMENT ON TYPE pgq_ext.claimed_job IS
+'A job that was handed out, and the lease that proves it. attempt: 1 for the first try. New attributes may come at the end.';
+
+CREATE FUNCTION pgq_claim(
+    queue text, max_jobs int = 1, wait interval = '0', lease_time interval = null, worker text = null,
+    session_bound boolean = false) RETURNS SETOF pgq_ext.claimed_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_claim';
+REVOKE ALL ON FUNCTION pgq_claim FROM PUBLIC;
+COMMENT ON FUNCTION pgq_claim IS
+'Take up to max_jobs (1 to 10000) ready jobs under a lease of lease_time (1 s to 7 days; default: the queue''s). With wait (at most 60 s) waits for the first one; returns empty in time for statement_timeout. Each job must be answered with pgq_ack or pgq_fail; if the lease expires, or the claiming transaction rolls back, the attempt counts as failed. worker is a label (default: application_name). Errors: 42704 no such queue, 22023 bad value, 53400 pgq_ext.max_leases reached and nothing claimed.';
+
+CREATE FUNCTION pgq_claim_any(
+    queues text[], max_jobs int = 1, wait interval = '0', lease_time interval = null, worker text = null,
+    session_bound boolean = false) RETURNS SETOF pgq_ext.claimed_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_claim_any';
+REVOKE ALL ON FUNCTION pgq_claim_any FROM PUBLIC;
+COMMENT ON FUNCTION pgq_claim_any IS
+'As pgq_claim, from several queues (at most 32), in the order of the array, waiting on all of them at once.';
+
+CREATE FUNCTION pgq_ack(job_id bigint, lease bigint, result jsonb = null) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_ack';
+REVOKE ALL ON FUNCTION pgq_ack FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ack IS
+'The job is done: it is deleted when the transaction commits. Errors: PQ001 the lease is stale, which also undoes what the transaction has written for the job; 0A000 result is not supported yet.';
+
+CREATE FUNCTION pgq_ack_many(job_ids bigint[], leases bigint[]) RETURNS SETOF bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'pgq_ack_many';
+REVOKE ALL ON FUNCTION pgq_ack_many FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ack_many IS
+'As pgq_ack for many jobs (at most 10000): returns the ids whose lease was current and which are done; stale ones are left out and are no error. Errors: 22023 the arrays differ in length, 22004 nulls in them.';
+
+CREATE FUNCTION pgq_fail(
+    job_id bigint, lease bigint, error text = null, retry_in interval = null, retry boolean = true) RETURNS text
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_fail';
+REVOKE ALL ON FUNCTION pgq_fail FROM PUBLIC;
+COMMENT ON FUNCTION pgq_fail IS
+'The attempt failed. Returns ''retry'': the job runs again after retry_in (default: the queue''s backoff); ''dead'': attempts are used up or retry is false, the job is in pgq_ext.dead_job; ''stale'': the lease is not current, nothing was changed. error is kept as last_error.';
+
+CREATE FUNCTION pgq_extend(job_id bigint, lease bigint, lease_time interval = null) RETURNS timestamptz
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';
+REVOKE ALL ON FUNCTION pgq_extend FROM PUBLIC;
+COMMENT ON FUNCTION pgq_extend IS
+'Give the lease a new end, lease_time from now (default: the queue''s; capped by its max_runtime), and return it. Takes effect at once and is not undone by rollback. NULL: the lease is stale.';

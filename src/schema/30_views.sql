@@ -1,0 +1,87 @@
+-- ---- what shared memory knows ----
+
+CREATE FUNCTION pgq_ext.is_leased(job_id bigint) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_leased';
+REVOKE ALL ON FUNCTION pgq_ext.is_leased FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: does anybody hold that job?';
+
+CREATE FUNCTION pgq_ext.lease_entries(
+    OUT job_id bigint, OUT lease bigint, OUT queue_id integer, OUT state text, OUT attempt integer,
+    OUT worker text, OUT pid integer, OUT claimed_at timestamptz, OUT lease_expires_at timestamptz,
+    OUT in_transaction boolean) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lease_entries';
+REVOKE ALL ON FUNCTION pgq_ext.lease_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.lease_entries IS
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), lost.';
+
+CREATE FUNCTION pgq_ext.queue_entries(
+    OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT last_claim_at timestamptz,
+    OUT loaded_at timestamptz, OUT enqueued bigint, OUT handed_out bigint, OUT acked bigint,
+    OUT failed bigint, OUT lost bigint, OUT dead bigint) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
+REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory and their counters.';
+
+-- ---- views for people ----
+
+CREATE VIEW pgq_ext.lease AS
+SELECT l.job_id, l.lease, q.queue, j.group_key, l.attempt, l.worker, l.pid, l.claimed_at,
+       l.lease_expires_at, false AS session_bound, l.in_transaction
+FROM pgq_ext.lease_entries() l
+JOIN pgq_ext.queue q USING (queue_id)
+LEFT JOIN pgq_ext.job j ON j.job_id = l.job_id
+WHERE l.state = 'claimed';
+COMMENT ON VIEW pgq_ext.lease IS
+'Jobs in work: who holds them and until when. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+
+CREATE VIEW pgq_ext.job_status AS
+SELECT j.job_id, q.queue,
+       CASE WHEN l.state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'scheduled'
+            ELSE 'ready' END AS state,
+       CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
+            WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
+            WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at AND j.attempts > 0 THEN 'backoff until run_at'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
+            WHEN q.paused THEN 'the queue is paused'
+            ELSE 'a worker' END AS waits_for,
+       j.priority, j.run_at, j.attempts, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
+       j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
+       CASE WHEN l.state = 'claimed' THEN l.worker END AS worker,
+       CASE WHEN l.state = 'claimed' THEN l.lease_expires_at END AS lease_expires_at,
+       j.last_error
+FROM pgq_ext.job j
+JOIN pgq_ext.queue q USING (queue_id)
+LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id;
+COMMENT ON VIEW pgq_ext.job_status IS
+'Every live job, its state (ready, scheduled, leased) and, in words, what it waits for.';
+
+CREATE VIEW pgq_ext.queue_status AS
+SELECT q.queue,
+       COALESCE(j.ready, 0) AS ready,
+       COALESCE(j.scheduled, 0) AS scheduled,
+       COALESCE(j.leased, 0) AS leased,
+       (SELECT pg_catalog.count(*) FROM pgq_ext.dead_job d WHERE d.queue_id = q.queue_id) AS dead,
+       j.oldest_ready_age,
+       COALESCE(e.waiting_claims, 0) AS waiting_claims,
+       e.last_claim_at,
+       q.paused
+FROM pgq_ext.queue q
+LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
+LEFT JOIN (
+    SELECT s.queue,
+           pg_catalog.count(*) FILTER (WHERE s.state = 'ready') AS ready,
+           pg_catalog.count(*) FILTER (WHERE s.state = 'scheduled') AS scheduled,
+           pg_catalog.count(*) FILTER (WHERE s.state = 'leased') AS leased,
+           pg_catalog.clock_timestamp() - pg_catalog.min(s.run_at) FILTER (WHERE s.state = 'ready') AS oldest_ready_age
+    FROM pgq_ext.job_status s GROUP BY s.queue) j USING (queue);
+COMMENT ON VIEW pgq_ext.queue_status IS
+'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting, how many claims are waiting.';
+
+CREATE VIEW pgq_ext.queue_stats AS
+SELECT q.queue, e.loaded_at AS stats_since, e.enqueued, e.handed_out, e.acked, e.failed, e.lost, e.dead
+FROM pgq_ext.queue_entries() e
+JOIN pgq_ext.queue q USING (queue_id);
+COMMENT ON VIEW pgq_ext.queue_stats IS
+'Counters of each queue since stats_since (the server start, mostly); what was rolled back is not counted.';

@@ -1,0 +1,143 @@
+#include "store/index.h"
+
+namespace pgq {
+
+HeapTuple
+form_tuple(Relation rel, const Datum *values, const bool *nulls, int n)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+	if (desc->natts == n)
+		return heap_form_tuple(desc, const_cast<Datum *>(values), const_cast<bool *>(nulls));
+	/* Behind ours there are only dropped columns. */
+	Datum all[MaxHeapAttributeNumber] = {};
+	memcpy(all, values, n * sizeof(Datum));
+	return heap_form_tuple(desc, all, const_cast<bool *>(nulls));
+}
+
+/* All our indexes are btrees on plain columns; the btree needs nothing of IndexInfo. */
+static void
+insert_index_entry(Relation heap, Oid oid, HeapTuple tuple, IndexUniqueCheck unique)
+{
+	static constinit IndexInfo info = {.type = T_IndexInfo};
+	Relation index = index_open(oid, RowExclusiveLock);
+	Datum values[INDEX_MAX_KEYS];
+	bool nulls[INDEX_MAX_KEYS];
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		values[i] =
+			heap_getattr(tuple, index->rd_index->indkey.values[i], RelationGetDescr(heap), &nulls[i]);
+	index_insert(index, values, nulls, &tuple->t_self, heap, unique, false, &info);
+	index_close(index, NoLock);
+}
+
+/* The executor's way, for the indexes of rel but those in skip. */
+static void
+insert_by_executor(Relation rel, HeapTuple tuple, const Oid *skip, int n_skip)
+{
+	EState *estate = CreateExecutorState();
+	ExprContext *context = GetPerTupleExprContext(estate);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+	ExecStoreHeapTuple(tuple, slot, false);
+	slot->tts_tid = tuple->t_self;
+	context->ecxt_scantuple = slot;
+
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *cell;
+	foreach (cell, indexes)
+	{
+		Oid oid = lfirst_oid(cell);
+		bool skipped = false;
+		for (int i = 0; i < n_skip; i++)
+			skipped |= skip[i] == oid;
+		if (skipped)
+			continue;
+		Relation index = index_open(oid, RowExclusiveLock);
+		IndexInfo *info = BuildIndexInfo(index);
+		ExprState *predicate = ExecPrepareQual(info->ii_Predicate, estate);
+		if (info->ii_ReadyForInserts && ExecQual(predicate, context))
+		{
+			Datum values[INDEX_MAX_KEYS];
+			bool nulls[INDEX_MAX_KEYS];
+			FormIndexDatum(info, slot, estate, values, nulls);
+			index_insert(index, values, nulls, &tuple->t_self, rel,
+						 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
+		}
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	ExecDropSingleTupleTableSlot(slot);
+	FreeExecutorState(estate);
+}
+
+void
+insert_job_index_entries(Relation rel, const Segment &segment, HeapTuple tuple)
+{
+	bool is_null;
+	Datum run_at = heap_getattr(tuple, kJobRunAt, RelationGetDescr(rel), &is_null);
+	Datum enqueued_at = heap_getattr(tuple, kJobEnqueuedAt, RelationGetDescr(rel), &is_null);
+	insert_index_entry(rel, segment.by_id, tuple, UNIQUE_CHECK_YES);
+	insert_index_entry(rel, segment.by_order, tuple, UNIQUE_CHECK_NO);
+	if (DatumGetTimestampTz(run_at) > DatumGetTimestampTz(enqueued_at))
+		insert_index_entry(rel, segment.by_run_at, tuple, UNIQUE_CHECK_NO);
+	if (segment.has_others)
+	{
+		const Oid ours[] = {segment.by_id, segment.by_order, segment.by_run_at};
+		insert_by_executor(rel, tuple, ours, lengthof(ours));
+	}
+}
+
+void
+insert_index_entries(Relation rel, HeapTuple tuple)
+{
+	insert_by_executor(rel, tuple, nullptr, 0);
+}
+
+void
+open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys)
+{
+	lookup->index = index_open(index, AccessShareLock);
+	lookup->slot = table_slot_create(heap, nullptr);
+	InitNonVacuumableSnapshot(lookup->snapshot, GlobalVisTestFor(heap));
+	lookup->scan = index_beginscan(heap, lookup->index, &lookup->snapshot, keys, 0);
+	lookup->buffer = InvalidBuffer;
+}
+
+IndexLookup *
+begin_index_lookup(Relation heap, Oid by_id, int64 job_id)
+{
+	auto *lookup = static_cast<IndexLookup *>(palloc0(sizeof(IndexLookup)));
+	open_index_lookup(lookup, heap, by_id, 1);
+	ScanKeyData key;
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
+	index_rescan(lookup->scan, &key, 1, nullptr, 0);
+	return lookup;
+}
+
+bool
+next_version(IndexLookup *lookup)
+{
+	Assert(lookup->buffer == InvalidBuffer);
+	if (!index_getnext_slot(lookup->scan, ForwardScanDirection, lookup->slot))
+		return false;
+	auto *slot = reinterpret_cast<BufferHeapTupleTableSlot *>(lookup->slot);
+	lookup->tuple = slot->base.tuple;
+	lookup->buffer = slot->buffer;
+	LockBuffer(lookup->buffer, BUFFER_LOCK_SHARE);
+	return true;
+}
+
+void
+unlock_version(IndexLookup *lookup)
+{
+	LockBuffer(lookup->buffer, BUFFER_LOCK_UNLOCK);
+	lookup->buffer = InvalidBuffer;
+}
+
+void
+end_index_lookup(IndexLookup *lookup)
+{
+	index_endscan(lookup->scan);
+	ExecDropSingleTupleTableSlot(lookup->slot);
+	index_close(lookup->index, AccessShareLock);
+}
+
+} // namespace pgq

@@ -1,0 +1,44 @@
+/*
+ * Index access by hand: entries for rows inserted directly, and lookups that see
+ * every version which is not dead to all.
+ */
+#pragma once
+
+#include "store/tables.h"
+
+namespace pgq {
+
+/* A tuple of rel from the first n columns; nulls must cover all of rel's columns. */
+HeapTuple form_tuple(Relation rel, const Datum *values, const bool *nulls, int n);
+
+/* Entries of a job row in its segment's indexes, those that an admin added included. */
+void insert_job_index_entries(Relation rel, const Segment &segment, HeapTuple tuple);
+
+/* Entries in all indexes of rel, through the executor: for rare rows. */
+void insert_index_entries(Relation rel, HeapTuple tuple);
+
+/*
+ * Versions that an index leads to, each with its buffer pinned by the slot and
+ * share-locked between next_version() and unlock_version(). Non-MVCC: nothing is
+ * registered for serializable transactions (B8), and entries dead to all are
+ * marked for the index to kill.
+ */
+struct IndexLookup
+{
+	Relation index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+	SnapshotData snapshot;
+	HeapTuple tuple;
+	Buffer buffer;
+};
+
+/* A scan without keys yet: index_rescan() starts it. The lookup must not move while it is in use. */
+void open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys);
+
+IndexLookup *begin_index_lookup(Relation heap, Oid by_id, int64 job_id);
+bool next_version(IndexLookup *lookup);
+void unlock_version(IndexLookup *lookup);
+void end_index_lookup(IndexLookup *lookup);
+
+} // namespace pgq

@@ -1,0 +1,447 @@
+#include "store/job.h"
+
+#include "store/index.h"
+
+namespace pgq {
+
+/* ---- segments ---- */
+
+Relation
+SegmentSet::open(int number)
+{
+	const Segment *segment = segment_by_number(number);
+	if (segment == nullptr)
+		return nullptr;
+	Relation &relation = relation_[segment - &tables().segment[0]];
+	if (relation == nullptr)
+		relation = table_open(segment->heap, mode_);
+	return relation;
+}
+
+void
+SegmentSet::open_all()
+{
+	const Tables &t = tables();
+	for (int i = 0; i < t.segments; i++)
+		open(t.segment[i].number);
+}
+
+void
+SegmentSet::close()
+{
+	for (Relation &relation : relation_)
+	{
+		if (relation != nullptr)
+			table_close(relation, mode_ == AccessShareLock ? mode_ : NoLock);
+		relation = nullptr;
+	}
+}
+
+/* ---- reading ---- */
+
+/* Does a transaction that is still running hold a lock on this live version? */
+static bool
+has_running_locker(HeapTupleHeader header)
+{
+	if ((header->t_infomask & HEAP_XMAX_INVALID) || !HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask))
+		return false;
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
+	if (header->t_infomask & HEAP_XMAX_IS_MULTI)
+		return !HEAP_LOCKED_UPGRADED(header->t_infomask) && MultiXactIdIsRunning(xmax, true);
+	return TransactionIdIsInProgress(xmax);
+}
+
+Verdict
+judge_version(HeapTuple tuple, Buffer buffer)
+{
+	TransactionId dead_after;
+	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
+	{
+		case HEAPTUPLE_LIVE:
+			return has_running_locker(tuple->t_data) ? Verdict::kBusy : Verdict::kLive;
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			return Verdict::kBusy;
+		case HEAPTUPLE_DEAD:
+		case HEAPTUPLE_RECENTLY_DEAD:
+			break;
+	}
+	return Verdict::kDead;
+}
+
+/* Pin and share-lock the version at that place, if there is one of this job. */
+static bool
+lock_version(Relation rel, const Place &place, int64 job_id, Buffer *buffer, HeapTupleData *tuple)
+{
+	if (place.block >= RelationGetNumberOfBlocks(rel))
+		return false;
+	*buffer = ReadBuffer(rel, place.block);
+	LockBuffer(*buffer, BUFFER_LOCK_SHARE);
+	Page page = BufferGetPage(*buffer);
+	if (place.offset >= FirstOffsetNumber && place.offset <= PageGetMaxOffsetNumber(page))
+	{
+		ItemId item = PageGetItemId(page, place.offset);
+		if (ItemIdIsNormal(item))
+		{
+			tuple->t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+			tuple->t_len = ItemIdGetLength(item);
+			tuple->t_tableOid = RelationGetRelid(rel);
+			ItemPointerSet(&tuple->t_self, place.block, place.offset);
+			bool is_null;
+			Datum id = heap_getattr(tuple, kJobId, RelationGetDescr(rel), &is_null);
+			if (!is_null && DatumGetInt64(id) == job_id)
+				return true;
+		}
+	}
+	UnlockReleaseBuffer(*buffer);
+	return false;
+}
+
+static void
+fill_row(JobRow *row, Relation rel, HeapTuple tuple, int segment)
+{
+	row->tuple = heap_copytuple(tuple);
+	row->place = {ItemPointerGetBlockNumber(&tuple->t_self), ItemPointerGetOffsetNumber(&tuple->t_self),
+				  static_cast<uint16>(segment)};
+	/* Columns that were dropped behind ours do not matter; check_columns() has looked at the others. */
+	Datum values[MaxHeapAttributeNumber];
+	bool nulls[MaxHeapAttributeNumber];
+	heap_deform_tuple(row->tuple, RelationGetDescr(rel), values, nulls);
+	memcpy(row->values, values, sizeof(row->values));
+	memcpy(row->nulls, nulls, sizeof(row->nulls));
+}
+
+/* moved: versions seen that an UPDATE has replaced. */
+static Verdict
+look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, int *moved)
+{
+	const Tables &t = tables();
+	Verdict verdict = Verdict::kDead;
+	*moved = 0;
+	for (int i = 0; i < t.segments && verdict == Verdict::kDead; i++)
+	{
+		Relation rel = segments.open(t.segment[i].number);
+		IndexLookup *lookup = begin_index_lookup(rel, t.segment[i].by_id, job_id);
+		while (verdict == Verdict::kDead && next_version(lookup))
+		{
+			verdict = judge_version(lookup->tuple, lookup->buffer);
+			if (verdict == Verdict::kLive)
+				fill_row(row, rel, lookup->tuple, t.segment[i].number);
+			else if (verdict == Verdict::kDead)
+				*moved += !ItemPointerEquals(&lookup->tuple->t_data->t_ctid, &lookup->tuple->t_self);
+			unlock_version(lookup);
+		}
+		end_index_lookup(lookup);
+	}
+	return verdict;
+}
+
+/*
+ * Look for the job in all segments by its id. A version that a concurrent UPDATE
+ * has just moved can be missed, behind the scan: then the version it was moved
+ * from has been seen, and the second scan finds the new one. If it was moved
+ * again meanwhile, somebody is at it.
+ */
+static Verdict
+look_up(SegmentSet &segments, int64 job_id, JobRow *row)
+{
+	segments.open_all();
+	int moved;
+	Verdict verdict = look_up_once(segments, job_id, row, &moved);
+	if (verdict != Verdict::kDead || moved == 0)
+		return verdict;
+	int moved_by_now;
+	verdict = look_up_once(segments, job_id, row, &moved_by_now);
+	return verdict == Verdict::kDead && moved_by_now > moved ? Verdict::kBusy : verdict;
+}
+
+Verdict
+verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
+{
+	Verdict verdict = Verdict::kDead;
+	Relation rel = segments.open(place.segment);
+	Buffer buffer;
+	HeapTupleData tuple;
+	if (rel != nullptr && lock_version(rel, place, job_id, &buffer, &tuple))
+	{
+		verdict = judge_version(&tuple, buffer);
+		if (verdict == Verdict::kLive)
+			fill_row(row, rel, &tuple, place.segment);
+		UnlockReleaseBuffer(buffer);
+	}
+	return verdict == Verdict::kDead ? look_up(segments, job_id, row) : verdict;
+}
+
+/* ---- writing ---- */
+
+Hint
+insert_job(const NewJob &job)
+{
+	const Tables &t = tables();
+	const Segment &segment = current_segment();
+	Relation rel = table_open(segment.heap, RowExclusiveLock);
+
+	Datum values[kJobColumns] = {};
+	bool nulls[MaxHeapAttributeNumber];
+	memset(nulls, true, sizeof(nulls));
+	auto set = [&](JobColumn column, Datum value) {
+		values[column - 1] = value;
+		nulls[column - 1] = false;
+	};
+	int64 job_id = nextval_internal(t.job_id_seq, false);
+	set(kJobId, Int64GetDatum(job_id));
+	set(kJobRunAt, TimestampTzGetDatum(job.run_at));
+	set(kJobEnqueuedAt, TimestampTzGetDatum(job.enqueued_at));
+	set(kJobQueueId, Int32GetDatum(job.queue_id));
+	set(kJobPriority, Int32GetDatum(job.priority));
+	set(kJobAttempts, Int32GetDatum(0));
+	set(kJobSegment, Int16GetDatum(segment.number));
+	if (job.has_max_attempts)
+		set(kJobMaxAttempts, Int32GetDatum(job.max_attempts));
+	if (job.has_headers)
+		set(kJobHeaders, job.headers);
+	set(kJobPayload, job.payload);
+
+	HeapTuple tuple = form_tuple(rel, values, nulls, kJobColumns);
+	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
+	insert_job_index_entries(rel, segment, tuple);
+	table_close(rel, NoLock);
+
+	Hint hint;
+	hint.key = {job.priority, job.run_at, job_id};
+	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self), ItemPointerGetOffsetNumber(&tuple->t_self),
+				  static_cast<uint16>(segment.number)};
+	hint.delayed = job.run_at > job.enqueued_at;
+	heap_freetuple(tuple);
+	return hint;
+}
+
+/*
+ * Which version would a write change? One whose insertion is committed, or is our
+ * own, and which we have not replaced ourselves; who else is at it, the write
+ * itself will wait for. *inserter: who inserts a version we cannot write yet.
+ */
+static bool
+is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter)
+{
+	TransactionId dead_after;
+	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
+	{
+		case HEAPTUPLE_LIVE:
+			return true;
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			return !TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(tuple->t_data));
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+			if (TransactionIdIsCurrentTransactionId(xmin))
+				return true;
+			*inserter = xmin;
+			return false;
+		default:
+			return false;
+	}
+}
+
+/* Pinned for a write: while the pin is held the page cannot be pruned, so the line pointer stays (A1). */
+struct PinnedVersion
+{
+	Relation rel;
+	Buffer buffer;
+	ItemPointerData tid;
+};
+
+static bool
+pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *version, JobRow *row,
+	   TransactionId *inserter)
+{
+	HeapTupleData tuple;
+	version->rel = segments.open(place.segment);
+	if (version->rel == nullptr || !lock_version(version->rel, place, job_id, &version->buffer, &tuple))
+		return false;
+	version->tid = tuple.t_self;
+	if (!is_writable(&tuple, version->buffer, inserter))
+	{
+		UnlockReleaseBuffer(version->buffer);
+		return false;
+	}
+	if (row != nullptr)
+		fill_row(row, version->rel, &tuple, place.segment);
+	LockBuffer(version->buffer, BUFFER_LOCK_UNLOCK);
+	return true;
+}
+
+static bool
+find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
+{
+	const Tables &t = tables();
+	bool found = false;
+	segments.open_all();
+	for (int i = 0; i < t.segments && !found; i++)
+	{
+		Relation rel = segments.open(t.segment[i].number);
+		IndexLookup *lookup = begin_index_lookup(rel, t.segment[i].by_id, job_id);
+		while (!found && next_version(lookup))
+		{
+			ItemPointer tid = &lookup->tuple->t_self;
+			found = is_writable(lookup->tuple, lookup->buffer, inserter);
+			*place = {ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid),
+					  static_cast<uint16>(t.segment[i].number)};
+			unlock_version(lookup);
+		}
+		end_index_lookup(lookup);
+	}
+	return found;
+}
+
+/*
+ * Find the job's version, here or elsewhere, and let write() have it pinned. A
+ * version that somebody replaced under us is looked for again by the job's id.
+ */
+template <typename Write>
+static WriteResult
+write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *row, Write write)
+{
+	for (;;)
+	{
+		PinnedVersion version;
+		TransactionId inserter = InvalidTransactionId;
+		bool pinned = pin_at(segments, place, job_id, &version, row, &inserter) ||
+					  (find_writable(segments, job_id, &place, &inserter) &&
+					   pin_at(segments, place, job_id, &version, row, &inserter));
+		if (!pinned)
+		{
+			if (!TransactionIdIsValid(inserter))
+				return WriteResult::kGone;
+			if (!wait)
+				return WriteResult::kBusy;
+			XactLockTableWait(inserter, nullptr, nullptr, XLTW_None);
+			continue;
+		}
+		TM_Result result = write(version.rel, &version.tid);
+		ReleaseBuffer(version.buffer);
+		switch (result)
+		{
+			case TM_Ok:
+				return WriteResult::kDone;
+			case TM_BeingModified:
+			case TM_WouldBlock:
+				return WriteResult::kBusy;
+			case TM_Invisible:
+			case TM_SelfModified:
+			case TM_Updated:
+			case TM_Deleted:
+				break;
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+WriteResult
+locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row)
+{
+	return write_job(segments, place, job_id, wait, row, [](Relation, ItemPointer) { return TM_Ok; });
+}
+
+WriteResult
+delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row)
+{
+	return write_job(segments, place, job_id, wait, row, [&](Relation rel, ItemPointer tid) {
+		TM_FailureData failure;
+		return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure, false);
+	});
+}
+
+WriteResult
+rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait, Hint *hint)
+{
+	Datum values[MaxHeapAttributeNumber] = {};
+	bool nulls[MaxHeapAttributeNumber] = {};
+	bool changed[MaxHeapAttributeNumber] = {};
+	auto set = [&](JobColumn column, Datum value, bool is_null) {
+		values[column - 1] = value;
+		nulls[column - 1] = is_null;
+		changed[column - 1] = true;
+	};
+	set(kJobAttempts, Int32GetDatum(retry.attempts), false);
+	set(kJobRunAt, TimestampTzGetDatum(retry.run_at), false);
+	set(kJobFence, Int64GetDatum(retry.fence), false);
+	set(kJobLastError, retry.error, !retry.has_error);
+
+	JobRow row;
+	return write_job(segments, place, job_id, wait, &row, [&](Relation rel, ItemPointer tid) {
+		HeapTuple next = heap_modify_tuple(row.tuple, RelationGetDescr(rel), values, nulls, changed);
+		TM_FailureData failure;
+		LockTupleMode lock_mode;
+		TM_Result result =
+			heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure, &lock_mode);
+		if (result != TM_Ok)
+			return result;
+		if (!HeapTupleIsHeapOnly(next))
+			insert_job_index_entries(rel, *segment_by_number(row.place.segment), next);
+		hint->key = {row.key().priority, retry.run_at, job_id};
+		hint->place = {ItemPointerGetBlockNumber(&next->t_self), ItemPointerGetOffsetNumber(&next->t_self),
+					   row.place.segment};
+		hint->delayed = retry.run_at > DatumGetTimestampTz(row.value(kJobEnqueuedAt));
+		return result;
+	});
+}
+
+/* Columns of pgq_ext.dead_job, in their order. */
+enum DeadColumn : AttrNumber
+{
+	kDeadJobId = 1,
+	kDeadQueueId,
+	kDeadAt,
+	kDeadEnqueuedAt,
+	kDeadRunAt,
+	kDeadPriority,
+	kDeadAttempts,
+	kDeadMaxAttempts,
+	kDeadGroupKey,
+	kDeadUniqueKey,
+	kDeadReason,
+	kDeadLastError,
+	kDeadHeaders,
+	kDeadPayload,
+};
+static constexpr int kDeadColumns = kDeadPayload;
+
+void
+insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error, Datum error)
+{
+	Relation rel = table_open(tables().dead_job, RowExclusiveLock);
+	Datum values[kDeadColumns] = {};
+	bool nulls[MaxHeapAttributeNumber];
+	memset(nulls, true, sizeof(nulls));
+	auto set = [&](DeadColumn column, Datum value) {
+		values[column - 1] = value;
+		nulls[column - 1] = false;
+	};
+	auto copy = [&](DeadColumn to, JobColumn from, bool varlena) {
+		if (!row.is_null(from))
+			/* A toasted value belongs to the row that is deleted. */
+			set(to, varlena ? PointerGetDatum(PG_DETOAST_DATUM_COPY(row.value(from))) : row.value(from));
+	};
+	copy(kDeadJobId, kJobId, false);
+	copy(kDeadQueueId, kJobQueueId, false);
+	set(kDeadAt, TimestampTzGetDatum(GetCurrentTimestamp()));
+	copy(kDeadEnqueuedAt, kJobEnqueuedAt, false);
+	copy(kDeadRunAt, kJobRunAt, false);
+	copy(kDeadPriority, kJobPriority, false);
+	set(kDeadAttempts, Int32GetDatum(attempts));
+	copy(kDeadMaxAttempts, kJobMaxAttempts, false);
+	copy(kDeadGroupKey, kJobGroupKey, true);
+	copy(kDeadUniqueKey, kJobUniqueKey, true);
+	set(kDeadReason, CStringGetTextDatum(reason));
+	if (has_error)
+		set(kDeadLastError, error);
+	copy(kDeadHeaders, kJobHeaders, true);
+	copy(kDeadPayload, kJobPayload, true);
+
+	HeapTuple tuple = form_tuple(rel, values, nulls, kDeadColumns);
+	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
+	insert_index_entries(rel, tuple);
+	table_close(rel, NoLock);
+}
+
+} // namespace pgq

@@ -1,0 +1,125 @@
+/*
+ * Job rows: insert, verify, delete, rewrite, by direct heap access.
+ *
+ * Every read or write of a row that memory points at goes by rules A1-A3 of the
+ * protocol: lock the segment, check the block against the relation's size, check
+ * the line pointer and the job's id under the buffer's lock, keep the pin until
+ * the write has returned.  A place in memory is only ever a guess.
+ */
+#pragma once
+
+#include "store/tables.h"
+
+namespace pgq {
+
+/* The segments that a verb has opened so far, all with one lock mode. */
+class SegmentSet
+{
+  public:
+	explicit SegmentSet(LOCKMODE mode) : mode_(mode) {}
+
+	/* NULL if there is no segment of that number. */
+	Relation open(int number);
+	void open_all();
+
+	/* Readers let the lock go (C3: they have detoasted by then), writers keep it to the end of the transaction. */
+	void close();
+
+  private:
+	LOCKMODE mode_;
+	Relation relation_[kMaxSegments] = {};
+};
+
+/* A row version, copied out of its page. */
+struct JobRow
+{
+	HeapTuple tuple;
+	Place place;
+	Datum values[kJobColumns];
+	bool nulls[kJobColumns];
+
+	Datum value(JobColumn column) const { return values[column - 1]; }
+	bool is_null(JobColumn column) const { return nulls[column - 1]; }
+
+	int64 job_id() const { return DatumGetInt64(value(kJobId)); }
+	int32 queue_id() const { return DatumGetInt32(value(kJobQueueId)); }
+	int32 attempts() const { return DatumGetInt32(value(kJobAttempts)); }
+	Key key() const { return {DatumGetInt32(value(kJobPriority)), DatumGetTimestampTz(value(kJobRunAt)), job_id()}; }
+	Hint hint() const
+	{
+		return {key(), place, DatumGetTimestampTz(value(kJobRunAt)) > DatumGetTimestampTz(value(kJobEnqueuedAt))};
+	}
+	int32 max_attempts(int32 of_queue) const
+	{
+		return is_null(kJobMaxAttempts) ? of_queue : DatumGetInt32(value(kJobMaxAttempts));
+	}
+};
+
+/* What the heap says of a job (A3). "Not visible" is not "gone". */
+enum class Verdict : uint8
+{
+	kLive,
+	kBusy, /* a transaction that has not ended is at it, our own included */
+	kDead,
+};
+
+/*
+ * Verify the job at that place; elsewhere if it is not there. LIVE fills row,
+ * whose place may differ from the one given. Works in every isolation level and
+ * takes no snapshot.
+ */
+Verdict verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row);
+
+/* The verdict of one version under its buffer's lock. */
+Verdict judge_version(HeapTuple tuple, Buffer buffer);
+
+struct NewJob
+{
+	int32 queue_id;
+	Datum payload;
+	int32 priority;
+	TimestampTz enqueued_at;
+	TimestampTz run_at;
+	bool has_headers;
+	Datum headers;
+	bool has_max_attempts;
+	int32 max_attempts;
+};
+
+/* Insert a job with a new id. Returns the hint that stands for it. */
+Hint insert_job(const NewJob &job);
+
+enum class WriteResult : uint8
+{
+	kDone,
+	kGone, /* the job has no live row any more */
+	kBusy, /* only without wait: somebody is at the row */
+};
+
+/*
+ * Delete the job; if wait, wait for whoever is at the row, in the lock manager.
+ * DONE fills row (unless NULL) with the version that was deleted.
+ */
+WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row);
+
+/* Read the version of the job that a write would change. DONE fills row. */
+WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row);
+
+/* What a failed attempt changes in the row. */
+struct Retry
+{
+	int32 attempts;
+	TimestampTz run_at;
+	int64 fence; /* token of the lease that ends */
+	bool has_error;
+	Datum error;
+};
+
+/* Rewrite the job for its next attempt. DONE fills hint with its new version. */
+WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
+						Hint *hint);
+
+/* A row of dead_job made of this one. */
+void insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error, Datum error);
+
+} // namespace pgq

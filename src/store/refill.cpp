@@ -1,0 +1,328 @@
+#include "store/refill.h"
+
+#include "engine/waiter.h"
+#include "pg/scope.h"
+#include "pg/stop_point.h"
+#include "store/index.h"
+#include "store/job.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* Rows read in one refill. */
+static constexpr int kBatchMax = 1024;
+
+/* ---- one segment's rows, in order ---- */
+
+/*
+ * The rows of a queue in the order of one index, from a key on. INSERT_IN_PROGRESS
+ * is left out (its own transaction will file it), DELETE_IN_PROGRESS is kept (it
+ * may be undone).
+ */
+struct RowStream
+{
+	IndexLookup lookup;
+	int32 queue_id;
+	bool has_row;
+	Hint row; /* if has_row: the current one */
+	uint16 segment;
+};
+
+static bool
+wanted(HeapTuple tuple, Buffer buffer)
+{
+	TransactionId dead_after;
+	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
+	{
+		case HEAPTUPLE_LIVE:
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static Hint
+hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
+{
+	bool is_null;
+	auto get = [&](JobColumn column) { return heap_getattr(tuple, column, desc, &is_null); };
+	Hint hint;
+	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)), DatumGetInt64(get(kJobId))};
+	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self), ItemPointerGetOffsetNumber(&tuple->t_self), segment};
+	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
+	return hint;
+}
+
+/* The next row of the scan as it stands; false at its end. */
+static bool
+next_row(RowStream *stream)
+{
+	while (next_version(&stream->lookup))
+	{
+		bool take = wanted(stream->lookup.tuple, stream->lookup.buffer);
+		if (take)
+			stream->row = hint_of(stream->lookup.tuple, stream->lookup.slot->tts_tupleDescriptor, stream->segment);
+		unlock_version(&stream->lookup);
+		CHECK_FOR_INTERRUPTS();
+		if (take)
+			return true;
+	}
+	return false;
+}
+
+/* ---- by order, for the window ---- */
+
+struct OrderScan
+{
+	Key start;
+	int64 due_line;
+	int64 horizon; /* rows that were due when enqueued are looked for up to here */
+};
+
+static void
+start_at(RowStream *stream, const Key &start)
+{
+	ScanKeyData keys[3];
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(start.priority));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(start.run_at));
+	index_rescan(stream->lookup.scan, keys, 3, nullptr, 0);
+}
+
+static void
+start_below(RowStream *stream, int32 priority)
+{
+	ScanKeyData keys[3];
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
+	/* The number of keys of a scan is fixed; this one says nothing new. */
+	ScanKeyInit(&keys[1], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
+	ScanKeyInit(&keys[2], 2, BTLessStrategyNumber, F_INT4LT, Int32GetDatum(priority));
+	index_rescan(stream->lookup.scan, keys, 3, nullptr, 0);
+}
+
+/* The next row that is due. At the first one beyond the horizon the scan goes on at the next priority. */
+static void
+advance_order(RowStream *stream, const OrderScan &scan, int32 *priority, bool *first_priority)
+{
+	for (;;)
+	{
+		if (!next_row(stream))
+		{
+			if (!*first_priority)
+			{
+				stream->has_row = false;
+				return;
+			}
+			*first_priority = false;
+			start_below(stream, *priority);
+			continue;
+		}
+		const Hint &row = stream->row;
+		*priority = row.key.priority;
+		if (row.key < scan.start)
+			continue;
+		if (row.key.run_at <= scan.due_line || (!row.delayed && row.key.run_at <= scan.horizon))
+		{
+			stream->has_row = true;
+			return;
+		}
+		if (row.key.run_at > scan.horizon)
+		{
+			*first_priority = false;
+			start_below(stream, *priority);
+		}
+	}
+}
+
+/* ---- merging the segments ---- */
+
+/*
+ * Merge the streams of all segments in order into rows, at most `most`. Returns
+ * their number; *end is the first row left out, if any.
+ */
+template <typename Order, typename Start, typename Advance>
+static int
+merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advance advance, int most, Hint *rows,
+			   bool *more, Hint *end)
+{
+	const Tables &t = tables();
+	SegmentSet segments(AccessShareLock);
+	segments.open_all();
+	RowStream streams[kMaxSegments];
+	for (int i = 0; i < t.segments; i++)
+	{
+		RowStream &stream = streams[i];
+		stream.queue_id = queue_id;
+		stream.segment = static_cast<uint16>(t.segment[i].number);
+		open_index_lookup(&stream.lookup, segments.open(t.segment[i].number), t.segment[i].*index, keys);
+		start(&stream, i);
+		advance(&stream, i);
+	}
+
+	int n = 0;
+	for (;;)
+	{
+		int smallest = -1;
+		for (int i = 0; i < t.segments; i++)
+			if (streams[i].has_row &&
+				(smallest < 0 || Order::less(streams[i].row, streams[smallest].row)))
+				smallest = i;
+		*more = smallest >= 0;
+		if (!*more)
+			break;
+		if (n == most)
+		{
+			*end = streams[smallest].row;
+			break;
+		}
+		rows[n++] = streams[smallest].row;
+		advance(&streams[smallest], smallest);
+	}
+
+	for (int i = 0; i < t.segments; i++)
+		end_index_lookup(&streams[i].lookup);
+	segments.close();
+	return n;
+}
+
+/* ---- the two refills ---- */
+
+static int64
+horizon_of(const Database *db, int64 due_line)
+{
+	return Max(due_line, db->clock_mark);
+}
+
+/* Merge in short holds; the last of them finishes. */
+template <typename Merge, typename Finish>
+static void
+publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish)
+{
+	Queue *queue = ref.queue;
+	for (bool done = false; !done;)
+	{
+		Wakeups wakeups;
+		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+			if (!is_current(ref))
+			{
+				done = true;
+				return;
+			}
+			for (int i = 0; i < kHoldMax && n > 0; i++, rows++, n--)
+				if (!is_leased(queue, rows->key.job_id))
+					merge(queue->schedule, *rows);
+			done = n == 0;
+			if (done)
+				finish(queue);
+			pass_on(queue, &wakeups);
+		});
+		wakeups.deliver();
+	}
+	end_refill_role();
+	ConditionVariableBroadcast(&queue->refilled);
+}
+
+RefillResult
+refill_window(const QueueRef &ref)
+{
+	Queue *queue = ref.queue;
+	OrderScan scan;
+	int most = 0;
+	RefillResult result = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return RefillResult::kNotNeeded;
+		if (queue->schedule.window_refill_active())
+			return RefillResult::kElsewhere;
+		queue->schedule.fire(GetCurrentTimestamp());
+		if (!queue->schedule.wants_window_refill())
+			return RefillResult::kNotNeeded;
+		begin_refill_role(ref, RefillKind::kWindow);
+		scan.start = queue->schedule.begin_window_refill(GetCurrentTimestamp());
+		scan.due_line = queue->schedule.due_line();
+		scan.horizon = horizon_of(queue->database, scan.due_line);
+		queue->window_refiller = MyProc->pgprocno;
+		most = Min(kBatchMax, static_cast<int>(queue->schedule.window().capacity()));
+		return RefillResult::kDone;
+	});
+	if (result != RefillResult::kDone)
+		return result;
+
+	stop_point("refill-scan");
+	auto *rows = static_cast<Hint *>(palloc(most * sizeof(Hint)));
+	int32 priority[kMaxSegments];
+	bool first_priority[kMaxSegments];
+	bool more;
+	Hint end{};
+	int n = merge_segments<ByKey>(
+		ref.queue_id, &Segment::by_order, 3,
+		[&](RowStream *stream, int i) {
+			priority[i] = scan.start.priority;
+			first_priority[i] = true;
+			start_at(stream, scan.start);
+		},
+		[&](RowStream *stream, int i) { advance_order(stream, scan, &priority[i], &first_priority[i]); }, most, rows,
+		&more, &end);
+	stop_point("refill-publish");
+	publish(
+		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_window_row(row); },
+		[&](Queue *q) {
+			q->schedule.finish_window_refill(more ? end.key : Key::highest());
+			q->window_refiller = kNobody;
+		});
+	pfree(rows);
+	return RefillResult::kDone;
+}
+
+RefillResult
+refill_timer(const QueueRef &ref)
+{
+	Queue *queue = ref.queue;
+	TimerKey start{};
+	int most = 0;
+	RefillResult result = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return RefillResult::kNotNeeded;
+		if (queue->schedule.timer_refill_active())
+			return RefillResult::kElsewhere;
+		queue->schedule.fire(GetCurrentTimestamp());
+		if (!queue->schedule.wants_timer_refill())
+			return RefillResult::kNotNeeded;
+		begin_refill_role(ref, RefillKind::kTimer);
+		start = queue->schedule.begin_timer_refill(GetCurrentTimestamp());
+		queue->timer_refiller = MyProc->pgprocno;
+		most = Min(kBatchMax, static_cast<int>(queue->schedule.timer().capacity()));
+		return RefillResult::kDone;
+	});
+	if (result != RefillResult::kDone)
+		return result;
+
+	stop_point("timer-refill-scan");
+	auto *rows = static_cast<Hint *>(palloc(most * sizeof(Hint)));
+	bool more;
+	Hint end{};
+	int n = merge_segments<ByRunAt>(
+		ref.queue_id, &Segment::by_run_at, 2,
+		[&](RowStream *stream, int) {
+			ScanKeyData keys[2];
+			ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
+			ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(start.run_at));
+			index_rescan(stream->lookup.scan, keys, 2, nullptr, 0);
+		},
+		[&](RowStream *stream, int) {
+			do
+				stream->has_row = next_row(stream);
+			while (stream->has_row && stream->row.timer_key() < start);
+		},
+		most, rows, &more, &end);
+	publish(
+		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_timer_row(row); },
+		[&](Queue *q) {
+			q->schedule.finish_timer_refill(more ? end.timer_key() : TimerKey::highest());
+			q->timer_refiller = kNobody;
+		});
+	pfree(rows);
+	return RefillResult::kDone;
+}
+
+} // namespace pgq

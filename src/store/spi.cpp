@@ -1,0 +1,76 @@
+#include "store/spi.h"
+
+#include "store/tables.h"
+
+namespace pgq {
+
+OwnerScope
+enter_owner()
+{
+	OwnerScope scope;
+	Oid owner = tables().owner;
+	GetUserIdAndSecContext(&scope.saved_user, &scope.saved_context);
+	SetUserIdAndSecContext(owner, scope.saved_context | SECURITY_LOCAL_USERID_CHANGE);
+	scope.guc_level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+							 false);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	return scope;
+}
+
+void
+leave_owner(const OwnerScope &scope)
+{
+	SPI_finish();
+	AtEOXact_GUC(true, scope.guc_level);
+	SetUserIdAndSecContext(scope.saved_user, scope.saved_context);
+}
+
+void
+spi_run(const char *format, ...)
+{
+	char sql[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	int length = vsnprintf(sql, sizeof(sql), format, arguments);
+	va_end(arguments);
+	if (length < 0 || length >= static_cast<int>(sizeof(sql)))
+		elog(ERROR, "SQL command too long");
+	int result = SPI_execute(sql, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
+}
+
+uint64
+spi_execute(const char *sql, const SpiArgument *arguments, int n)
+{
+	static constexpr int kMost = 20;
+	Oid types[kMost];
+	Datum values[kMost];
+	char nulls[kMost];
+	Assert(n <= kMost);
+	for (int i = 0; i < n; i++)
+	{
+		types[i] = arguments[i].type;
+		values[i] = arguments[i].value;
+		nulls[i] = arguments[i].is_null ? 'n' : ' ';
+	}
+	SPIPlanPtr plan = SPI_prepare(sql, n, types);
+	if (plan == nullptr)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	int result = SPI_execute_snapshot(plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
+	UnregisterSnapshot(snapshot);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
+	return SPI_processed;
+}
+
+Datum
+spi_value(int row, int column, bool *is_null)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, is_null);
+}
+
+} // namespace pgq

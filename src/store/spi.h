@@ -1,0 +1,58 @@
+/*
+ * Plain SQL for the rare paths: run with the rights of the extension's owner and
+ * with a search path that nobody else can influence (PROTOCOL C7).
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/* One utility command or query made from a format; fails if SPI fails. */
+void spi_run(const char *format, ...) pg_attribute_printf(1, 2);
+
+/* One statement with parameters. Returns the number of rows processed. */
+struct SpiArgument
+{
+	Oid type;
+	Datum value;
+	bool is_null;
+};
+
+/*
+ * Under a snapshot of its own, so that it sees what is committed by now in every
+ * isolation level.
+ */
+uint64 spi_execute(const char *sql, const SpiArgument *arguments, int n);
+
+template <int n>
+uint64
+spi_execute(const char *sql, const SpiArgument (&arguments)[n])
+{
+	return spi_execute(sql, arguments, n);
+}
+
+/* A value of the last result. */
+Datum spi_value(int row, int column, bool *is_null);
+
+
+struct OwnerScope
+{
+	Oid saved_user;
+	int saved_context;
+	int guc_level;
+};
+OwnerScope enter_owner();
+void leave_owner(const OwnerScope &scope);
+
+/* Run body as the owner of the extension, SPI connected, search_path = pg_catalog, pg_temp. */
+template <typename Body>
+void
+as_owner(Body body)
+{
+	OwnerScope scope = enter_owner();
+	body();
+	leave_owner(scope);
+}
+
+} // namespace pgq

@@ -1,0 +1,229 @@
+#include "store/tables.h"
+
+#include "pg/scope.h"
+#include "store/spi.h"
+
+namespace pgq {
+
+/* Made at the first pgq_create_queue; rotation among them is what the ring is for. */
+static constexpr int kSegmentsMade = 4;
+
+static constinit Tables known = {};
+static constinit bool valid = false;
+static constinit bool looking = false; /* any change may matter */
+static constinit bool callback_registered = false;
+
+static bool
+is_known(Oid relid)
+{
+	if (relid == InvalidOid || relid == known.queue || relid == known.job || relid == known.dead_job ||
+		relid == known.token_mark)
+		return true;
+	for (int i = 0; i < known.segments; i++)
+		if (relid == known.segment[i].heap)
+			return true;
+	return false;
+}
+
+static void
+at_relcache_invalidation(Datum, Oid relid)
+{
+	if (looking || is_known(relid))
+		valid = false;
+}
+
+static Oid
+need(const char *name, Oid schema)
+{
+	Oid oid = get_relname_relid(name, schema);
+	if (!OidIsValid(oid))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("relation \"pgq_ext.%s\" is missing", name),
+						errhint("The SQL objects do not belong to this version of the library. "
+								"Run ALTER EXTENSION pgq_ext UPDATE, or create the extension again.")));
+	return oid;
+}
+
+static void
+check_columns(Relation rel)
+{
+	static constexpr const char *names[kJobColumns] = {
+		"job_id",	   "run_at",	 "enqueued_at", "queue_id",	 "priority", "attempts", "segment",	  "max_attempts",
+		"expires_at", "fence",	 "group_key",	"unique_key", "headers",  "payload",  "last_error",
+	};
+	TupleDesc desc = RelationGetDescr(rel);
+	bool same = desc->natts >= kJobColumns;
+	for (int i = 0; same && i < desc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+		same = i < kJobColumns ? !attribute->attisdropped && strcmp(NameStr(attribute->attname), names[i]) == 0
+							   : attribute->attisdropped;
+	}
+	if (!same || rel->rd_tableam != GetHeapamTableAmRoutine())
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("table \"pgq_ext.%s\" is not as the pgq_ext library expects it",
+							   RelationGetRelationName(rel)),
+						errdetail("Its columns or its access method are others."),
+						errhint("Do not alter the tables of pgq_ext.")));
+}
+
+static Segment
+find_segment(Oid heap, Oid schema)
+{
+	Segment segment{};
+	Relation rel = table_open(heap, AccessShareLock);
+	const char *name = RelationGetRelationName(rel);
+	if (sscanf(name, "job_%d", &segment.number) != 1)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("partition \"%s\" of pgq_ext.job is not one of its segments", name)));
+	check_columns(rel);
+	segment.heap = heap;
+	segment.by_id = need(psprintf("%s_by_id", name), schema);
+	segment.by_order = need(psprintf("%s_by_order", name), schema);
+	segment.by_run_at = need(psprintf("%s_by_run_at", name), schema);
+
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *cell;
+	foreach (cell, indexes)
+	{
+		Oid oid = lfirst_oid(cell);
+		if (oid != segment.by_id && oid != segment.by_order && oid != segment.by_run_at)
+			segment.has_others = true;
+	}
+	list_free(indexes);
+	table_close(rel, NoLock);
+	return segment;
+}
+
+static void
+find_segments(Tables *t, Oid schema)
+{
+	List *children = find_inheritance_children(t->job, AccessShareLock);
+	if (list_length(children) > kMaxSegments)
+		elog(ERROR, "pgq_ext.job has more than %d segments", kMaxSegments);
+	ListCell *cell;
+	t->segments = 0;
+	foreach (cell, children)
+	{
+		Segment segment = find_segment(lfirst_oid(cell), schema);
+		int at = t->segments++;
+		for (; at > 0 && t->segment[at - 1].number > segment.number; at--)
+			t->segment[at] = t->segment[at - 1];
+		t->segment[at] = segment;
+	}
+	list_free(children);
+}
+
+static void
+find_tables(Tables *t)
+{
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	if (!OidIsValid(schema) || !OidIsValid(get_extension_oid("pgq_ext", true)))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("extension \"pgq_ext\" is not installed in this database"),
+						errhint("Run CREATE EXTENSION pgq_ext.")));
+	t->queue = need("queue", schema);
+	t->queue_by_name = need("queue_name_key", schema);
+	t->job = need("job", schema);
+	t->job_id_seq = need("job_id_seq", schema);
+	t->dead_job = need("dead_job", schema);
+	t->dead_job_by_id = need("dead_job_pkey", schema);
+	t->token_mark = need("token_mark", schema);
+	find_segments(t, schema);
+	Relation queue = table_open(t->queue, AccessShareLock);
+	t->owner = queue->rd_rel->relowner;
+	table_close(queue, AccessShareLock);
+}
+
+const Tables &
+tables()
+{
+	require_preloaded();
+	if (!callback_registered)
+	{
+		CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
+		callback_registered = true;
+	}
+	/*
+	 * Looking can itself bring invalidations in; then look again. An error while
+	 * looking leaves looking set, which only means one look more.
+	 */
+	for (int tries = 0; (!valid || looking) && tries < 10; tries++)
+	{
+		Tables t{};
+		valid = looking = true;
+		find_tables(&t);
+		looking = false;
+		known = t;
+	}
+	if (known.database == nullptr ||
+		pg_atomic_read_u32(&known.database->generation) != known.database_generation)
+	{
+		known.database = find_database(MyDatabaseId, known.queue);
+		if (known.database == nullptr)
+			known.database = attach_database(MyDatabaseId, known.queue, read_token_mark());
+		known.database_generation = pg_atomic_read_u32(&known.database->generation);
+	}
+	return known;
+}
+
+bool
+extension_installed()
+{
+	return OidIsValid(get_extension_oid("pgq_ext", true));
+}
+
+const Segment *
+segment_by_number(int number)
+{
+	for (int i = 0; i < known.segments; i++)
+		if (known.segment[i].number == number)
+			return &known.segment[i];
+	return nullptr;
+}
+
+const Segment &
+current_segment()
+{
+	if (known.segments == 0)
+		elog(ERROR, "pgq_ext.job has no segment");
+	return known.segment[0];
+}
+
+void
+create_segments()
+{
+	if (tables().segments > 0)
+		return;
+	for (int i = 0; i < kSegmentsMade; i++)
+	{
+		spi_run("CREATE TABLE pgq_ext.job_%1$d PARTITION OF pgq_ext.job FOR VALUES IN (%1$d) "
+				"WITH (vacuum_truncate = off)", i);
+		spi_run("CREATE UNIQUE INDEX job_%1$d_by_id ON pgq_ext.job_%1$d (job_id)", i);
+		spi_run("CREATE INDEX job_%1$d_by_order ON pgq_ext.job_%1$d (queue_id, priority DESC, run_at, job_id)", i);
+		spi_run("CREATE INDEX job_%1$d_by_run_at ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
+				"WHERE run_at > enqueued_at", i);
+		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
+	}
+	CommandCounterIncrement();
+}
+
+int64
+read_token_mark()
+{
+	int64 mark = 0;
+	Relation rel = table_open(known.token_mark, AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
+	HeapTuple tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool is_null;
+		mark = DatumGetInt64(heap_getattr(tuple, 1, RelationGetDescr(rel), &is_null));
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return mark;
+}
+
+} // namespace pgq

@@ -1,0 +1,86 @@
+/*
+ * What a transaction will do to shared memory when it ends.
+ *
+ * A verb registers an effect *before* the change it undoes or completes, in
+ * memory reserved at that moment, so that the callbacks at commit and abort
+ * cannot fail (an error there is a PANIC).  Every effect is tagged with its
+ * subtransaction, so that rollback to a savepoint undoes exactly the right ones.
+ * See README.md in this folder.
+ */
+#pragma once
+
+#include "engine/lease.h"
+#include "engine/registry.h"
+
+namespace pgq {
+
+void effects_init();
+
+/* ---- leases ---- */
+
+enum class LeaseEnd : uint8
+{
+	kAcked,
+	kFailed,
+	kLost,
+	kCancelled,
+	kUncounted, /* the row was gone: nothing was written */
+	kStillLost, /* the row was busy: the lease is lost again, for a later try */
+};
+
+/* A reserved place for an effect; fill it under the queue's lock, which cannot fail. */
+void reserve_lease_effects(int n);
+
+/* This transaction claimed the lease: undone, it is filed back (not returned yet) or lost. */
+void add_claim_effect(const QueueRef &ref, Lease *lease);
+
+/* The newest n claim effects are settled otherwise (parked, dropped, filed back). */
+void forget_claim_effects(int n);
+
+/* This transaction ends the lease when it commits. */
+void add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how);
+
+/* The scheduler rewrites the row: undone, the lease is lost again. */
+void add_reap_effect(const QueueRef &ref, Lease *lease);
+
+/* Say of the newest effect that ends the lease how it ends, or that the job died of it. */
+void set_end(const Lease *lease, LeaseEnd how);
+void set_dead(const Lease *lease);
+
+/* ---- jobs ---- */
+
+/* Room for one more hint of that queue. */
+void reserve_hint(const QueueRef &ref);
+
+/* At commit the job is filed. counts: it is a new one (not a retry). */
+void add_hint(const QueueRef &ref, const Hint &hint, bool counts);
+
+/* ---- queues ---- */
+
+/* The queue's row was inserted by this transaction: undone, the slot is freed. */
+void add_created_effect(const QueueRef &ref);
+
+/* Nothing is popped from the queue before this transaction ends. Takes hold at once. */
+void hold_queue(const QueueRef &ref);
+
+/* As hold_queue; the queue takes no new jobs either, and the slot is freed at commit. */
+void drop_queue_at_commit(const QueueRef &ref);
+
+/* The extension was created: the launcher looks at commit. */
+void announce_at_commit();
+
+/* ---- what must not outlive a failing call ---- */
+
+/* This process refills the queue's window or timer; an abort abandons it. */
+enum class RefillKind : uint8
+{
+	kWindow,
+	kTimer
+};
+void begin_refill_role(const QueueRef &ref, RefillKind kind);
+void end_refill_role();
+
+/* Give up the refill under way, if any. */
+void abandon_refill();
+
+} // namespace pgq

@@ -1,0 +1,411 @@
+/*
+ * The scheduler of one database: what nobody else may have the time for.
+ *
+ * Each round: expire leases, put parked jobs back, count lost attempts in their
+ * rows, read ahead into windows and timers, send NOTIFY; once a second also look
+ * whether the extension and the database still want us. All it does can be
+ * interrupted anywhere: it keeps no state that shared memory or the tables do not
+ * have. An error ends the process, and the launcher starts another.
+ */
+#include "engine/waiter.h"
+#include "pg/scope.h"
+#include "pg/stop_point.h"
+#include "store/attempt.h"
+#include "store/queue_store.h"
+#include "store/refill.h"
+#include "store/spi.h"
+#include "txn/effects.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+static constexpr int64 kHousekeeping = USECS_PER_SEC;
+static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
+static constexpr int kReapBatch = 64;
+
+static constinit Database *database = nullptr;
+static constinit uint32 database_generation = 0;
+static constinit Seat *seat = nullptr;
+
+/* ---- the role ---- */
+
+static void
+leave_role(int, Datum)
+{
+	uint32 me = MyProc->pgprocno + 1;
+	pg_atomic_compare_exchange_u32(&database->scheduler, &me, 0);
+}
+
+[[noreturn]] static void
+retire(bool absent)
+{
+	if (absent)
+	{
+		pg_atomic_write_u32(&seat->absent, 1);
+		free_other_incarnations(MyDatabaseId, InvalidOid);
+	}
+	proc_exit(0);
+}
+
+/* Attach the database and become its only scheduler, or retire. */
+static void
+take_role()
+{
+	bool installed = false;
+	with_transaction([&] {
+		installed = extension_installed();
+		if (!installed)
+			return;
+		database = tables().database;
+		database_generation = tables().database_generation;
+	});
+	if (!installed)
+		retire(true);
+	uint32 nobody = 0;
+	if (!pg_atomic_compare_exchange_u32(&database->scheduler, &nobody, MyProc->pgprocno + 1))
+		retire(false);
+	on_shmem_exit(leave_role, (Datum) 0);
+}
+
+/*
+ * Somebody wants to drop, rename or copy the database: they hold a lock on it
+ * and wait for us to go (B4).
+ */
+static bool
+database_is_wanted()
+{
+	LOCKTAG tag;
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+	if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	LockRelease(&tag, RowExclusiveLock, false);
+	return false;
+}
+
+/* ---- housekeeping ---- */
+
+/* Does anything happen here that the durable mark must stay ahead of? */
+static bool
+was_active()
+{
+	static constinit int64 before = -1;
+	int64 sum = 0;
+	for_each_queue(database, [&](const QueueRef &ref) {
+		with_lwlock(ref.queue->lock, LW_SHARED,
+					[&] { sum += ref.queue->counters.enqueued + ref.queue->counters.handed_out; });
+	});
+	bool active = sum != before;
+	before = sum;
+	return active;
+}
+
+/*
+ * Tokens are handed out by the clock; the mark in the table stays a minute ahead
+ * of it, so that a server that starts without our memory, or with a clock behind
+ * ours, starts above every token that was handed out.
+ */
+static void
+advance_token_mark()
+{
+	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
+	int64 now = Max(GetCurrentTimestamp() - kYear2020,
+					static_cast<int64>(pg_atomic_read_u64(&shared->last_token)));
+	if (!was_active() || static_cast<int64>(pg_atomic_read_u64(&database->marked_token)) > now + kAhead / 2)
+		return;
+	const SpiArgument mark[] = {{INT8OID, Int64GetDatum(now + kAhead), false}};
+	with_transaction([&] {
+		as_owner([&] { spi_execute("UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1", mark); });
+	});
+	pg_atomic_write_u64(&database->marked_token, now + kAhead);
+}
+
+static void
+keep_house()
+{
+	static constinit bool complained = false;
+	bool gone = false;
+	bool wanted = false;
+	int left_out = 0;
+	with_transaction([&] {
+		gone = !extension_installed();
+		wanted = database_is_wanted();
+		if (gone || wanted)
+			return;
+		const Tables &t = tables();
+		if (t.database == database && t.database_generation == database_generation)
+			left_out = attach_all_queues();
+		else
+			wanted = true; /* created anew: the next scheduler starts from scratch */
+	});
+	if (gone || wanted)
+		retire(gone);
+	free_other_incarnations(MyDatabaseId, database->incarnation);
+	advance_token_mark();
+	if (left_out > 0 && !complained)
+		ereport(LOG, (errmsg("%d queues have found no place in shared memory", left_out),
+					  errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+	complained = left_out > 0;
+}
+
+/* ---- a queue's turn ---- */
+
+struct Turn
+{
+	int64 next_event; /* monotonic */
+	bool lost;
+	bool wants_window;
+	bool wants_timer;
+};
+
+static Turn
+take_turn(const QueueRef &ref)
+{
+	Queue *queue = ref.queue;
+	Wakeups wakeups;
+	Turn turn = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> Turn {
+		if (!is_current(ref))
+			return {.next_event = INT64_MAX, .lost = false, .wants_window = false, .wants_timer = false};
+		int64 monotonic = monotonic_now();
+		TimestampTz now = GetCurrentTimestamp();
+		int64 timer_before = queue->schedule.next_timer();
+		queue->schedule.fire(now);
+		expire_due(queue, monotonic);
+		int ready = unpark_due(queue, monotonic) + static_cast<int>(queue->schedule.take_fired());
+		note_filed(queue, ready, timer_before, &wakeups);
+
+		int64 next = next_lease_event(queue);
+		int64 timer = queue->schedule.next_timer();
+		if (queue->options.notify && timer != INT64_MAX)
+			next = Min(next, monotonic + Max(0, timer - now));
+		return {.next_event = next,
+				.lost = first_lost(queue) != nullptr,
+				.wants_window = queue->schedule.wants_window_refill(),
+				.wants_timer = queue->schedule.wants_timer_refill()};
+	});
+	wakeups.deliver();
+	return turn;
+}
+
+/* ---- lost attempts ---- */
+
+struct Reaped
+{
+	Lease *lease;
+	Place place;
+	int64 job_id;
+	int64 token;
+	bool expired;
+};
+
+static int
+collect_lost(const QueueRef &ref, Reaped *reaped, QueueOptions *options)
+{
+	Queue *queue = ref.queue;
+	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		int n = 0;
+		if (!is_current(ref))
+			return n;
+		*options = queue->options;
+		while (n < kReapBatch)
+		{
+			Lease *lease = first_lost(queue);
+			if (lease == nullptr)
+				break;
+			add_reap_effect(ref, lease);
+			reap_lease(lease);
+			reaped[n++] = {lease, lease->hint.place, lease->key.job_id,
+						   static_cast<int64>(pg_atomic_read_u64(&lease->token)), lease->expired};
+		}
+		return n;
+	});
+}
+
+static void
+reap(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options, const Reaped &r)
+{
+	Failure failure{};
+	failure.fence = r.token;
+	failure.retry = true;
+	failure.has_error = true;
+	failure.error = CStringGetTextDatum(r.expired ? "the lease expired"
+												  : "the claiming transaction was rolled back or its session ended");
+	switch (end_failed_attempt(segments, ref, options, r.place, r.job_id, failure, false))
+	{
+		case AttemptEnd::kRetry:
+			break;
+		case AttemptEnd::kDead:
+			set_dead(r.lease);
+			break;
+		case AttemptEnd::kGone:
+			set_end(r.lease, LeaseEnd::kUncounted);
+			break;
+		case AttemptEnd::kBusy:
+			set_end(r.lease, LeaseEnd::kStillLost);
+			break;
+	}
+}
+
+/* One batch. Never waits for a lock on a row: a busy one stays lost until later. */
+static void
+reap_lost(const QueueRef &ref)
+{
+	with_transaction([&] {
+		Reaped reaped[kReapBatch];
+		QueueOptions options;
+		reserve_lease_effects(kReapBatch);
+		int n = collect_lost(ref, reaped, &options);
+		stop_point("reap");
+		SegmentSet segments(RowExclusiveLock);
+		for (int i = 0; i < n; i++)
+			reap(segments, ref, options, reaped[i]);
+		segments.close();
+	});
+}
+
+/* ---- NOTIFY ---- */
+
+static constinit int64 last_notify = 0;
+
+/* Take the queues that have something to tell. */
+static int
+take_pending(char (*channels)[NAMEDATALEN], int most)
+{
+	int n = 0;
+	for_each_queue(database, [&](const QueueRef &ref) {
+		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+			if (n == most || !ref.queue->notify_pending || !is_current(ref))
+				return;
+			ref.queue->notify_pending = false;
+			strlcpy(channels[n], "pgq_", NAMEDATALEN);
+			strlcat(channels[n++], ref.queue->name, NAMEDATALEN);
+		});
+	});
+	return n;
+}
+
+static bool
+anything_pending()
+{
+	bool pending = false;
+	for_each_queue(database, [&](const QueueRef &ref) { pending |= ref.queue->notify_pending; });
+	return pending;
+}
+
+/* Returns the monotonic time before which there is no need to come again. */
+static int64
+send_notifications()
+{
+	if (!anything_pending())
+		return INT64_MAX;
+	int64 earliest = last_notify + static_cast<int64>(notify_interval) * 1000;
+	int64 now = monotonic_now();
+	if (earliest > now)
+		return earliest;
+	auto *channels = static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
+	with_transaction([&] {
+		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
+								 false);
+		int n = take_pending(channels, max_queues);
+		for (int i = 0; i < n; i++)
+			Async_Notify(channels[i], "");
+	});
+	pfree(channels);
+	last_notify = now;
+	return INT64_MAX;
+}
+
+/* After a start nobody knows what the last scheduler still had to tell. */
+static void
+assume_pending()
+{
+	for_each_queue(database, [](const QueueRef &ref) {
+		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] { ref.queue->notify_pending = ref.queue->options.notify; });
+	});
+}
+
+/* ---- the loop ---- */
+
+/* Nothing that users set for their sessions may stop this one. */
+static void
+set_session_options()
+{
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	} options[] = {
+		{"synchronous_commit", "local"},
+		{"lock_timeout", "0"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+	};
+	for (const auto &option : options)
+		SetConfigOption(option.name, option.value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/* Returns the monotonic time of the next thing to do. */
+static int64
+serve_queues()
+{
+	int64 next_event = INT64_MAX;
+	for_each_queue(database, [&](const QueueRef &ref) {
+		Turn turn = take_turn(ref);
+		if (turn.lost)
+		{
+			reap_lost(ref);
+			/* More may be lost, or some could not be written yet. */
+			turn.next_event = Min(turn.next_event, monotonic_now() + kParkTime);
+		}
+		if (turn.wants_window)
+			with_transaction([&] { refill_window(ref); });
+		if (turn.wants_timer)
+			with_transaction([&] { refill_timer(ref); });
+		next_event = Min(next_event, turn.next_event);
+	});
+	return next_event;
+}
+
+static void
+work()
+{
+	int64 housekeeping = 0;
+	while (!ShutdownRequestPending)
+	{
+		int64 now = monotonic_now();
+		pg_atomic_write_u64(&database->heartbeat, now);
+		if (now >= housekeeping)
+		{
+			keep_house();
+			housekeeping = now + kHousekeeping;
+		}
+		int64 next_event = Min(housekeeping, serve_queues());
+		next_event = Min(next_event, send_notifications());
+		pgstat_report_stat(false);
+		int64 left = next_event - monotonic_now();
+		nap(Max(0, (left + 999) / 1000));
+	}
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PGDLLEXPORT void pgq_scheduler_main(Datum);
+
+void
+pgq_scheduler_main(Datum arg)
+{
+	int seat_number;
+	memcpy(&seat_number, MyBgworkerEntry->bgw_extra, sizeof(seat_number));
+	seat = &shared->seats[seat_number];
+	start_worker();
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	set_session_options();
+	take_role();
+	keep_house();
+	assume_pending();
+	work();
+	proc_exit(0);
+}
+}

@@ -1,0 +1,86 @@
+#!/bin/bash
+# Checks what no compiler checks. Prints "ok NAME" or "not ok NAME" for each convention, with the offenders above.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+export LC_ALL=C
+shopt -s lastpipe
+status=0
+
+# convention NAME: standard input must be empty
+convention()
+{
+	if grep . ; then
+		echo "not ok $1"
+		status=1
+	else
+		echo "ok $1"
+	fi
+}
+
+sources()
+{
+	find src test bench -name '*.cpp' -o -name '*.h' 2>/dev/null
+}
+
+# scheduled FILE: the test names in a schedule
+scheduled()
+{
+	sed -n 's/^test: *//p' "$1" | tr -s ' ' '\n' | sort
+}
+
+# names DIR SUFFIX
+names()
+{
+	find "$1" -name "*$2" -printf '%f\n' 2>/dev/null | sed "s/\\$2\$//" | sort
+}
+
+# The server's headers and its versions are known to src/pg only.
+sources | grep -v '^src/pg/' | xargs -r grep -n 'PG_VERSION_NUM' |
+	convention 'server versions are told apart in src/pg only'
+
+grep -rnH --exclude-dir=pg --include='*.cpp' --include='*.h' '^ *# *include *"' src | while IFS=: read -r file line text; do
+	header=${text#*\"}
+	header=${header%%\"*}
+	[ -e "src/$header" ] || [ -e "${file%/*}/$header" ] || echo "$file:$line: $header"
+done | convention 'server headers are included in src/pg only'
+
+grep -rnE '# *include *"(\.\./)*(pg|engine|txn|store|api|worker)/' src/core test/unit 2>/dev/null |
+	convention 'src/core knows nothing of the server'
+
+# Every test runs.
+comm -3 <(names sql .sql) <(names expected .out | sed 's/_[0-9]$//' | sort -u) |
+	convention 'each sql/*.sql has an expected/*.out and the other way round'
+comm -3 <(names sql .sql) <(scheduled test/regress.schedule) |
+	convention 'each sql/*.sql is in test/regress.schedule'
+comm -3 <(names test/isolation/specs .spec) <(names test/isolation/expected .out | sed 's/_[0-9]$//' | sort -u) |
+	convention 'each isolation spec has an expected output and the other way round'
+comm -3 <(names test/isolation/specs .spec) <(scheduled test/isolation.schedule) |
+	convention 'each isolation spec is in test/isolation.schedule'
+
+# What the library asks of the process it is loaded into, and shows to it.
+if [ -e pgq_ext.so ]; then
+	{
+		nm -D --undefined-only pgq_ext.so | grep -v ' __cxa_finalize' |
+			grep -E ' (_Z|__cxa|__gxx|_Unwind)|GLIBCXX|CXXABI'
+		objdump -p pgq_ext.so | grep -E 'NEEDED.*(stdc\+\+|libgcc)'
+	} | convention 'the library needs nothing of libstdc++'
+	nm -D --defined-only pgq_ext.so | awk '{ print $NF }' |
+		grep -vE '^(Pg_magic_func|_PG_init|pg_finfo_pgq_[a-z_0-9]+|pgq_[a-z_0-9]+)$' |
+		convention 'the library exports entry points only'
+else
+	echo 'pgq_ext.so is not built' | convention 'the library is built'
+fi
+
+# Form.
+{ sources; git ls-files '*.sql' '*.sh' '*.pl' '*.md' Makefile CMakeLists.txt; } 2>/dev/null | sort -u |
+	xargs -r grep -nHP '[^\x00-\x7F]|[ \t]+$' -- 2>/dev/null |
+	grep -v '^\(expected\|sql\)/' | convention 'text is ASCII, without trailing blanks'
+
+grep -rlE '^#!/bin/(ba)?sh' script test quickstart bench .ci 2>/dev/null | xargs -r -n 1 bash -n 2>&1 | convention 'shell scripts parse'
+
+if command -v clang-format-14 >/dev/null; then
+	sources | xargs -r clang-format-14 --dry-run 2>&1 | sed -n 's/:.*clang-format-violations.*//p' | sort -u |
+		convention 'C++ is formatted (make format)'
+fi
+
+exit $status

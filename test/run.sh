@@ -1,0 +1,206 @@
+#!/bin/bash
+# Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
+#
+#   test/run.sh                   every suite
+#   test/run.sh SUITE             one of: unit conventions regress isolation tap pgtap
+#   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
+#
+# The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+. script/private_server.sh
+
+suites=(unit conventions regress isolation tap pgtap)
+[ $# -eq 0 ] || suites=("$1")
+selected=("${@:2}")
+suite_timeout=${SUITE_TIMEOUT:-1800}
+
+passed=0
+failed=0
+
+# suite_result PASSED FAILED
+suite_result()
+{
+	passed=$((passed + $1))
+	failed=$((failed + $2))
+	echo "== $suite: $1 ok, $2 not ok, $((SECONDS - suite_start)) s"
+}
+
+# finish: the one way out once tests have begun
+finish()
+{
+	[ $((passed + failed)) -gt 0 ] || failed=1
+	echo "$passed passed, $failed failed"
+	[ "$failed" -eq 0 ]
+	exit
+}
+
+cleanup()
+{
+	stop_servers "$work"
+	if [ -n "${KEEP:-}" ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
+}
+
+# run COMMAND...: as the unprivileged user, in the copied tree, with a time limit
+run()
+(
+	cd "$work" && exec timeout -v -k 10 "$suite_timeout" "${as_user[@]}" "$@" </dev/null 2>&1
+)
+
+# matching DIR SUFFIX: the files in DIR that were asked for
+matching()
+{
+	local file name
+	for file in "$1"/*"$2"; do
+		[ -e "$file" ] || continue
+		[ ${#selected[@]} -gt 0 ] || echo "$file"
+		for name in "${selected[@]}"; do
+			case $file in *"$name"*) echo "$file"; break ;; esac
+		done
+	done
+}
+
+run_unit()
+{
+	local out=$work/unit.out filter=()
+	compgen -G 'test/unit/*.cpp' >/dev/null || return 0
+	[ ${#selected[@]} -eq 0 ] || filter=(-R "$(IFS='|'; echo "${selected[*]}")")
+	mkdir -p build
+	if ! { flock build/lock cmake -S . -B build/unit && flock build/lock cmake --build build/unit -j2; } >"$out" 2>&1
+	then
+		tail -n 60 "$out"
+		suite_result 0 1
+		return
+	fi
+	ctest --test-dir build/unit --output-on-failure --timeout 300 "${filter[@]}" >"$out" 2>&1 || cat "$out"
+	# 90% tests passed, 1 tests failed out of 10
+	# shellcheck disable=SC2046
+	suite_result $(awk '/tests passed, .* failed out of/ { p = $NF - $4; f = $4; seen = 1 }
+		END { print p + 0, seen ? f : 1 }' "$out")
+}
+
+run_conventions()
+{
+	local out=$work/conventions.out
+	test/conventions.sh >"$out" 2>&1
+	grep -v '^ok ' "$out"
+	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
+}
+
+# run_pg_regress PROGRAM INPUTDIR OPTION...: pg_regress and pg_isolation_regress are the same but for the program
+run_pg_regress()
+{
+	local program=$1 input=$2 out=$work/$suite.out
+	shift 2
+	local tests=(--schedule="test/$suite.schedule")
+	[ ${#selected[@]} -eq 0 ] || tests=("${selected[@]}")
+	grep -q '^test:' "test/$suite.schedule" || return 0
+	run "$pgxs/src/test/$program" --inputdir="$input" --outputdir="$work/$suite" --bindir= \
+		--temp-instance="$work/$suite/instance" --temp-config="$work/test/pgq_ext.conf" \
+		--encoding=UTF8 --no-locale --load-extension=pgq_ext "$@" "${tests[@]}" | tee "$out" | grep -E '^(parallel|test|    )'
+	local status=${PIPESTATUS[0]}
+	cat "$work/$suite/regression.diffs" 2>/dev/null
+	# "test name ... ok", "     name ... FAILED"
+	local ok not_ok
+	ok=$(grep -cE '\.\.\. +ok' "$out")
+	not_ok=$(grep -cE '\.\.\. +FAILED' "$out")
+	if [ "$status" -ne 0 ] && [ "$not_ok" -eq 0 ]; then
+		not_ok=1
+		tail -n 20 "$out" "$work/$suite"/log/*.log
+	fi
+	suite_result "$ok" "$not_ok"
+}
+
+run_regress()
+{
+	run_pg_regress regress/pg_regress "$work"
+}
+
+run_isolation()
+{
+	run_pg_regress isolation/pg_isolation_regress "$work/test/isolation"
+}
+
+# tap_result FILE: counts the test points in what prove printed; a file that broke off is at least one failure
+tap_result()
+{
+	# shellcheck disable=SC2046
+	suite_result $(awk '
+		/^Files=/ { sub(",", "", $2); split($2, tests, "=") }
+		/^Result: PASS|^Result: NOTESTS/ { good = 1 }
+		/\(Wstat: .* Tests: / { n = $NF + 0; not_ok += n; broken += n == 0 }
+		END {
+			if (good) not_ok = broken = 0
+			else if (not_ok + broken == 0) broken = 1
+			print tests[2] - not_ok, not_ok + broken
+		}' "$1")
+}
+
+run_tap()
+{
+	local out=$work/tap.out files name
+	mapfile -t files < <(matching test/t .pl)
+	[ ${#files[@]} -gt 0 ] || return 0
+	run env TESTDIR="$work" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+		prove -I "$pgxs/src/test/perl" -I test/perl "${files[@]}" | tee "$out"
+	sed -n 's/^test\/t\/\(.*\)\.pl .*(Wstat: .*/\1/p' "$out" | sort -u | while read -r name; do
+		echo "-- end of the log of $name"
+		tail -n 40 "$work/tmp_check/log/regress_log_$name"
+	done
+	tap_result "$out"
+}
+
+run_pgtap()
+{
+	local out=$work/pgtap.out data=$work/pgtap files
+	mapfile -t files < <(matching test/pgtap .sql)
+	[ ${#files[@]} -gt 0 ] || return 0
+	export PGHOST=$work PGUSER=postgres PGDATABASE=pgq_test
+	if ! { run initdb -D "$data" -U postgres -A trust --no-locale -E UTF8 --no-sync &&
+		cat test/pgq_ext.conf >>"$data/postgresql.conf" &&
+		run pg_ctl -D "$data" -l "$data/server.log" -o "-c listen_addresses='' -k '$work'" -w start &&
+		run createdb pgq_test &&
+		run psql -Xq -v ON_ERROR_STOP=1 -c 'CREATE EXTENSION pgtap' -c 'CREATE EXTENSION pgq_ext'; } >"$out" 2>&1
+	then
+		cat "$out" "$data/server.log"
+		suite_result 0 1
+	else
+		run pg_prove "${files[@]}" | tee "$out"
+		tap_result "$out"
+	fi
+	run pg_ctl -D "$data" -m fast -w stop >/dev/null
+	unset PGHOST PGUSER PGDATABASE
+}
+
+# Whatever the tests did, the servers may not have complained about it, save for what is expected.
+run_server_logs()
+{
+	local logs
+	mapfile -t logs < <(find "$work" -name '*.log' -type f)
+	[ ${#logs[@]} -gt 0 ] || return 0
+	if test/server_logs.pl test/expected_log_lines.txt "${logs[@]}"; then
+		suite_result 1 0
+	else
+		suite_result 0 1
+	fi
+}
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+trap 'exit 129' HUP
+
+pgxs=$(dirname "$($pg_config --pgxs)")/../..
+[ "${suites[*]}" = unit ] || private_install "$work/root" || finish
+chmod 755 "$work"
+cp -R sql expected test "$work"
+[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
+export TMPDIR=$work PGTZ=PST8PDT
+
+for suite in "${suites[@]}" server_logs; do
+	declare -F "run_$suite" >/dev/null || { echo "no suite named $suite" >&2; finish; }
+	suite_start=$SECONDS
+	[ "$suite" = server_logs ] || echo "== $suite"
+	"run_$suite"
+done
+finish
