@@ -105,9 +105,14 @@ enum class PopResult : uint8
 	kShort,
 };
 
-/* Pop up to most hints and take their leases. Under no lock. */
+/*
+ * Pop up to most hints and take their leases. refilled: we have just refilled the
+ * window; what has become due since can wait until we have taken from it, or a
+ * flood of timers could keep us reading for ever.
+ */
 static PopResult
-pop_chunk(const QueueRef &ref, int most, Popped *popped, int *n, QueueOptions *options, Shortage *shortage)
+pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n, QueueOptions *options,
+		  Shortage *shortage)
 {
 	Queue *queue = ref.queue;
 	Wakeups wakeups;
@@ -125,7 +130,8 @@ pop_chunk(const QueueRef &ref, int most, Popped *popped, int *n, QueueOptions *o
 			return PopResult::kShort;
 		}
 		int64 monotonic = monotonic_now();
-		schedule.fire(GetCurrentTimestamp());
+		if (!refilled)
+			schedule.fire(GetCurrentTimestamp());
 		unpark_due(queue, monotonic);
 		take_over_from_scheduler(queue, monotonic);
 
@@ -330,21 +336,27 @@ claim_from(const QueueRef &ref, Claim *claim)
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	int64 waiting_since = 0;
+	bool refilled = false;
 	while (shortage == Shortage::kNone && claim->n < claim->options->max_jobs)
 	{
 		int n;
 		QueueOptions options;
 		int most = Min(chunk, claim->options->max_jobs - claim->n);
 		reserve_lease_effects(most);
-		PopResult result = pop_chunk(ref, most, popped, &n, &options, &shortage);
+		PopResult result = pop_chunk(ref, most, refilled, popped, &n, &options, &shortage);
 		if (n > 0)
 		{
 			stop_point("claim-verify");
 			if (verify_chunk(ref, options, claim, popped, n) > 0)
 				settle_unfit(ref, popped, n);
 		}
+		refilled = false;
 		if (result == PopResult::kRefill)
-			refill_window(ref);
+		{
+			/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */
+			refill_timer(ref);
+			refilled = refill_window(ref) == RefillResult::kDone;
+		}
 		if (result != PopResult::kWaitForRefill)
 			waiting_since = 0;
 		else
