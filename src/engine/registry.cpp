@@ -138,6 +138,19 @@ attach_queue(Database *db, uint32 db_generation, const QueueRow &row)
 	return ref;
 }
 
+bool
+find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED, [&] {
+		auto *generation = const_cast<pg_atomic_uint32 *>(&db->generation);
+		Queue *queue = queue_slot(db, pg_atomic_read_u32(generation), queue_id);
+		if (queue == nullptr)
+			return false;
+		*ref = {queue, pg_atomic_read_u32(&queue->generation), queue_id};
+		return true;
+	});
+}
+
 void
 free_queue(const QueueRef &ref)
 {

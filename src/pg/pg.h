@@ -30,6 +30,7 @@ extern "C" {
 #include "commands/async.h"
 #include "commands/extension.h"
 #include "commands/sequence.h"
+#include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "funcapi.h"
