@@ -51,9 +51,6 @@ queue_for_enqueue(const char *name)
 		if (!ref.queue->dropping && is_alive(ref))
 			return ref;
 		VirtualTransactionId dropper = dropper_of(ref);
-		if (VirtualTransactionIdEquals(dropper, my_virtual_xid()))
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
-							errdetail("It was dropped in this transaction.")));
 		if (VirtualTransactionIdIsValid(dropper))
 			VirtualXactLock(dropper, true);
 		CHECK_FOR_INTERRUPTS();

@@ -88,6 +88,13 @@ find_row(const Tables &t, const char *name, QueueRow *row)
 	return HeapTupleIsValid(tuple);
 }
 
+/* Our own uncommitted drop; its row is gone for us already. */
+static bool
+dropped_by_us(const QueueRef &ref)
+{
+	return ref.queue->dropping && VirtualTransactionIdEquals(ref.queue->dropper, my_virtual_xid());
+}
+
 bool
 find_queue(const char *name, QueueRef *ref)
 {
@@ -96,7 +103,7 @@ find_queue(const char *name, QueueRef *ref)
 		return false;
 	bool found;
 	auto *entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
-	if (found && entry->incarnation == t.queue && is_alive(entry->ref))
+	if (found && entry->incarnation == t.queue && is_alive(entry->ref) && !dropped_by_us(entry->ref))
 	{
 		*ref = entry->ref;
 		return true;
