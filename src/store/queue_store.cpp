@@ -139,8 +139,9 @@ static const char *
 nearest_name(const char *name)
 {
 	char *nearest = nullptr;
-	int least = 4; /* more edits than that do not help anybody */
 	int length = static_cast<int>(strlen(name));
+	/* As the parser does for columns: at most three edits, and not more than half of the name. */
+	int least = Min(3, length / 2) + 1;
 	for_each_row(tables(), [&](const QueueRow &row) {
 		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1, 1, least, true);
 		if (distance >= least)
@@ -172,7 +173,7 @@ resolve_queue(const char *name)
 	const char *nearest = nearest_name(name);
 	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
 					nearest ? errhint("Perhaps you meant \"%s\". A new queue is made by pgq_create_queue.", nearest)
-							: errhint("Create it with SELECT pgq_create_queue('%s').", name)));
+							: errhint("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name))));
 }
 
 } // namespace pgq

@@ -188,12 +188,6 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 
 /* ---- the two refills ---- */
 
-static int64
-horizon_of(const Database *db, int64 due_line)
-{
-	return Max(due_line, db->clock_mark);
-}
-
 /* Merge in short holds; the last of them finishes. */
 template <typename Merge, typename Finish>
 static void
@@ -240,7 +234,7 @@ refill_window(const QueueRef &ref)
 		begin_refill_role(ref, RefillKind::kWindow);
 		scan.start = queue->schedule.begin_window_refill(GetCurrentTimestamp());
 		scan.due_line = queue->schedule.due_line();
-		scan.horizon = horizon_of(queue->database, scan.due_line);
+		scan.horizon = Max(queue->schedule.horizon(), queue->database->clock_mark);
 		most = Min(kBatchMax, static_cast<int>(queue->schedule.window().capacity()));
 		return RefillResult::kDone;
 	});

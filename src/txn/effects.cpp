@@ -93,6 +93,7 @@ struct QueueHints
 	bool shed;
 	Key shed_key;
 	TimerKey shed_timer_key;
+	int64 shed_horizon; /* greatest run_at of those that were due at once */
 };
 
 struct Effects
@@ -234,6 +235,8 @@ shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 	for (HintEffect *e = keep; e < end; e++)
 	{
 		first->jobs += e->jobs;
+		if (!e->hint.delayed && (!jobs->shed || e->hint.key.run_at > jobs->shed_horizon))
+			jobs->shed_horizon = e->hint.key.run_at;
 		if (!jobs->shed || e->hint.key < jobs->shed_key)
 			jobs->shed_key = e->hint.key;
 		if (!jobs->shed || e->hint.timer_key() < jobs->shed_timer_key)
@@ -506,6 +509,7 @@ file_hints(QueueHints &jobs, TimestampTz now)
 			}
 			if (shed)
 			{
+				queue->schedule.raise_horizon(jobs.shed_horizon);
 				queue->schedule.pull_back(jobs.shed_key, jobs.shed_timer_key);
 				queue->schedule.fire(now);
 				ready = kHoldMax;
