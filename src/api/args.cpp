@@ -38,6 +38,18 @@ not_yet(bool passed, const char *name)
 						errhint("Leave the argument \"%s\" out.", name)));
 }
 
+/* White space and control characters of ASCII, and in UTF-8 those of Unicode. */
+static bool
+is_space_or_control(const char *c)
+{
+	const auto *byte = reinterpret_cast<const unsigned char *>(c);
+	if (*byte < 0x80 || GetDatabaseEncoding() != PG_UTF8)
+		return *byte <= ' ' || *byte == 0x7f;
+	pg_wchar point = utf8_to_unicode(byte);
+	return (point >= 0x80 && point <= 0xa0) || point == 0x1680 || (point >= 0x2000 && point <= 0x200a) ||
+		   point == 0x2028 || point == 0x2029 || point == 0x202f || point == 0x205f || point == 0x3000;
+}
+
 char *
 queue_name(Datum value)
 {
@@ -48,7 +60,7 @@ queue_name(Datum value)
 						errmsg("the name of a queue must have 1 to 59 bytes"),
 						errdetail("This one has %zu.", length)));
 	for (const char *c = name; *c; c += pg_mblen(c))
-		if (static_cast<unsigned char>(*c) <= ' ' || *c == 0x7f)
+		if (is_space_or_control(c))
 			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 							errmsg("the name of a queue must not contain white space or control characters"),
 							errdetail("The name is \"%s\".", name)));

@@ -182,11 +182,14 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 {
 	Queue *queue = ref.queue;
 	Wakeups wakeups;
+	bool wake = false;
 	forget_claim_effects(n);
 	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 		if (!is_current(ref))
 			return;
 		int64 monotonic = monotonic_now();
+		int64 timer_before = queue->schedule.next_timer();
+		int ready = 0;
 		for (int i = 0; i < n; i++)
 		{
 			Popped &p = popped[i];
@@ -199,12 +202,14 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 			else
 			{
 				p.lease->hint = p.row.hint();
-				give_back(p.lease);
+				ready += give_back(p.lease);
 			}
 		}
-		pass_on(queue, &wakeups);
+		wake = note_filed(queue, ready, timer_before, &wakeups);
 	});
 	wakeups.deliver();
+	if (wake)
+		wake_scheduler(queue->database);
 }
 
 /*

@@ -51,9 +51,6 @@ queue_for_enqueue(const char *name)
 		if (!ref.queue->dropping && is_alive(ref))
 			return ref;
 		VirtualTransactionId dropper = dropper_of(ref);
-		if (VirtualTransactionIdEquals(dropper, my_virtual_xid()))
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
-							errdetail("It was dropped in this transaction.")));
 		if (VirtualTransactionIdIsValid(dropper))
 			VirtualXactLock(dropper, true);
 		CHECK_FOR_INTERRUPTS();
@@ -114,6 +111,13 @@ string_of(const JsonbValue &value, int element, const char *key)
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
 
+/* numeric_int4 rounds. */
+static bool
+numeric_int4_differs(Numeric exact, int32 number)
+{
+	return !DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(exact), NumericGetDatum(int64_to_numeric(number))));
+}
+
 static int32
 integer_of(const JsonbValue &value, int element, const char *key)
 {
@@ -121,8 +125,8 @@ integer_of(const JsonbValue &value, int element, const char *key)
 		bad_job(element, psprintf("has a %s that is not a number", key));
 	bool overflow = false;
 	int32 number = numeric_int4_opt_error(value.val.numeric, &overflow);
-	if (overflow)
-		bad_job(element, psprintf("has a %s out of range", key));
+	if (overflow || numeric_int4_differs(value.val.numeric, number))
+		bad_job(element, psprintf("has a %s that is not an integer", key));
 	return number;
 }
 
@@ -173,6 +177,13 @@ read_key(Request *request, const char *key, JsonbValue *value, int element)
 			not_yet(strcmp(key, name) == 0, name);
 		bad_job(element, psprintf("has the unknown key \"%s\"", key));
 	}
+}
+
+/* Errors out of the middle of the array name the element. */
+static void
+say_element(void *index)
+{
+	errcontext("element %u of jobs", *static_cast<uint32 *>(index) + 1);
 }
 
 static Request
@@ -266,7 +277,10 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	uint32 n = JsonContainerSize(&jobs->root);
-	for (uint32 i = 0; i < n; i++)
+	uint32 i = 0;
+	ErrorContextCallback context = {error_context_stack, say_element, &i};
+	error_context_stack = &context;
+	for (; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		JsonbValue *element = getIthJsonbValueFromContainer(&jobs->root, i);
@@ -277,6 +291,7 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(result->setResult, result->setDesc, &id, &is_null);
 		MemoryContextReset(scratch);
 	}
+	error_context_stack = context.previous;
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
 	return (Datum) 0;

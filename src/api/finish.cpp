@@ -21,6 +21,14 @@ struct Held
 	QueueOptions options;
 };
 
+/* Under the queue's lock: the entry was found without it, and may be another's by now. */
+static bool
+is_lease_of(Lease *lease, const Queue *queue, int64 job_id, int64 token)
+{
+	return pg_atomic_read_u64(&lease->token) == static_cast<uint64>(token) && lease->queue == queue &&
+		   lease->key.job_id == job_id && lease->state == LeaseState::kClaimed;
+}
+
 enum class Grip : uint8
 {
 	kHeld,
@@ -42,8 +50,7 @@ grip(int64 job_id, int64 token, LeaseEnd how, Held *held, VirtualTransactionId *
 	if (!find_lease(tables().database, job_id, &lease, &queue))
 		return Grip::kStale;
 	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (pg_atomic_read_u64(&lease->token) != static_cast<uint64>(token) || lease->queue != queue ||
-			lease->state != LeaseState::kClaimed || !queue->used)
+		if (!is_lease_of(lease, queue, job_id, token))
 			return Grip::kStale;
 		if (VirtualTransactionIdIsValid(lease->ender))
 		{
@@ -220,8 +227,7 @@ pgq_extend(PG_FUNCTION_ARGS)
 	if (!find_lease(tables().database, job_id, &lease, &queue))
 		PG_RETURN_NULL();
 	TimestampTz end = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> TimestampTz {
-		if (pg_atomic_read_u64(&lease->token) != static_cast<uint64>(token) || lease->queue != queue ||
-			lease->state != LeaseState::kClaimed || !queue->used)
+		if (!is_lease_of(lease, queue, job_id, token))
 			return 0;
 		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(), GetCurrentTimestamp());
 		return lease->expires_at;

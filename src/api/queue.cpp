@@ -139,12 +139,14 @@ static void
 wait_for_writers()
 {
 	const Tables &t = tables();
+	LOCKTAG tags[kMaxSegments];
+	List *list = NIL;
 	for (int i = 0; i < t.segments; i++)
 	{
-		LOCKTAG tag;
-		SET_LOCKTAG_RELATION(tag, MyDatabaseId, t.segment[i].heap);
-		WaitForLockers(tag, ShareLock, false);
+		SET_LOCKTAG_RELATION(tags[i], MyDatabaseId, t.segment[i].heap);
+		list = lappend(list, &tags[i]);
 	}
+	WaitForLockersMultiple(list, ShareLock, false);
 }
 
 static bool

@@ -63,6 +63,7 @@ class Schedule
 		cursor_ = Key::lowest();
 		timer_cursor_ = TimerKey::lowest();
 		due_line_ = INT64_MIN;
+		horizon_ = INT64_MIN;
 		fired_ = 0;
 		window_refill_.active = false;
 		timer_refill_.active = false;
@@ -99,6 +100,8 @@ class Schedule
 	bool
 	file(const Hint &hint)
 	{
+		if (!hint.delayed)
+			raise_horizon(hint.key.run_at);
 		if (due(hint))
 		{
 			insert_ready(hint);
@@ -112,11 +115,7 @@ class Schedule
 	bool
 	poppable() const
 	{
-		if (window_.empty())
-			return false;
-		if (timer_refill_.active && timer_refill_.start.run_at <= due_line_)
-			return false;
-		return window_.min().key < (window_refill_.active ? window_refill_.start : cursor_);
+		return !window_.empty() && window_.min().key < known_to(window_refill_, cursor_) && !timer_hides_due();
 	}
 
 	Hint
@@ -130,8 +129,7 @@ class Schedule
 	bool
 	exhausted() const
 	{
-		return window_.empty() && !window_refill_.active && cursor_ == Key::highest() &&
-			   !(timer_refill_.active && timer_refill_.start.run_at <= due_line_);
+		return window_.empty() && !ready_beyond_window() && !timer_hides_due();
 	}
 
 	bool
@@ -150,8 +148,21 @@ class Schedule
 	int64_t
 	next_timer() const
 	{
-		int64_t beyond = timer_refill_.active ? timer_refill_.start.run_at : timer_cursor_.run_at;
+		int64_t beyond = known_to(timer_refill_, timer_cursor_).run_at;
 		return timer_.empty() || beyond < timer_.min().key.run_at ? beyond : timer_.min().key.run_at;
+	}
+
+	/*
+	 * Jobs that were due when they were enqueued have been filed with a run_at up
+	 * to here: beyond the due line, if the clock was set back since.
+	 */
+	int64_t horizon() const { return horizon_ > due_line_ ? horizon_ : due_line_; }
+
+	void
+	raise_horizon(int64_t run_at)
+	{
+		if (run_at > horizon_)
+			horizon_ = run_at;
 	}
 
 	/* Some rows from this key on, or from this run_at on, are not in memory. */
@@ -243,6 +254,23 @@ class Schedule
 	bool timer_refill_active() const { return timer_refill_.active; }
 
   private:
+	/* Everything below this key is in memory. */
+	template <typename K>
+	static const K &
+	known_to(const Refill<K> &refill, const K &cursor)
+	{
+		if (!refill.active)
+			return cursor;
+		return refill.lowest < refill.start ? refill.lowest : refill.start;
+	}
+
+	/* Without a refill, fire() hands over what the cursor hides. */
+	bool
+	timer_hides_due() const
+	{
+		return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
+	}
+
 	template <typename K>
 	static void
 	lower(Refill<K> &refill, K &cursor, const K &key)
@@ -326,6 +354,7 @@ class Schedule
 	TimerKey timer_cursor_; /* TC */
 	Refill<TimerKey> timer_refill_;
 	int64_t due_line_;	  /* D */
+	int64_t horizon_;
 	uint32_t fired_;
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);

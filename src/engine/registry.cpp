@@ -88,8 +88,6 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	strlcpy(queue->name, row.name, sizeof(queue->name));
 	queue->options = row.options;
 	queue->schedule.reset();
-	queue->window_refiller = kNobody;
-	queue->timer_refiller = kNobody;
 	Tree::init_header(&queue->expiry);
 	dlist_init(&queue->leases);
 	dlist_init(&queue->parked);

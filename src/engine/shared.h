@@ -83,8 +83,6 @@ struct Queue
 	QueueOptions options;
 
 	Schedule schedule;
-	int window_refiller; /* pgprocno or kNobody */
-	int timer_refiller;
 	ConditionVariable refilled; /* has its own spinlock */
 
 	TreeNode expiry;	  /* header: leases that time can end, by deadline */

@@ -88,6 +88,13 @@ find_row(const Tables &t, const char *name, QueueRow *row)
 	return HeapTupleIsValid(tuple);
 }
 
+/* Our own uncommitted drop; its row is gone for us already. */
+static bool
+dropped_by_us(const QueueRef &ref)
+{
+	return ref.queue->dropping && VirtualTransactionIdEquals(ref.queue->dropper, my_virtual_xid());
+}
+
 bool
 find_queue(const char *name, QueueRef *ref)
 {
@@ -96,7 +103,7 @@ find_queue(const char *name, QueueRef *ref)
 		return false;
 	bool found;
 	auto *entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
-	if (found && entry->incarnation == t.queue && is_alive(entry->ref))
+	if (found && entry->incarnation == t.queue && is_alive(entry->ref) && !dropped_by_us(entry->ref))
 	{
 		*ref = entry->ref;
 		return true;
@@ -132,8 +139,9 @@ static const char *
 nearest_name(const char *name)
 {
 	char *nearest = nullptr;
-	int least = 4; /* more edits than that do not help anybody */
 	int length = static_cast<int>(strlen(name));
+	/* As the parser does for columns: at most three edits, and not more than half of the name. */
+	int least = Min(3, length / 2) + 1;
 	for_each_row(tables(), [&](const QueueRow &row) {
 		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1, 1, least, true);
 		if (distance >= least)
@@ -165,7 +173,7 @@ resolve_queue(const char *name)
 	const char *nearest = nearest_name(name);
 	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
 					nearest ? errhint("Perhaps you meant \"%s\". A new queue is made by pgq_create_queue.", nearest)
-							: errhint("Create it with SELECT pgq_create_queue('%s').", name)));
+							: errhint("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name))));
 }
 
 } // namespace pgq

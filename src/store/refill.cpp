@@ -188,12 +188,6 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 
 /* ---- the two refills ---- */
 
-static int64
-horizon_of(const Database *db, int64 due_line)
-{
-	return Max(due_line, db->clock_mark);
-}
-
 /* Merge in short holds; the last of them finishes. */
 template <typename Merge, typename Finish>
 static void
@@ -214,7 +208,7 @@ publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish
 					merge(queue->schedule, *rows);
 			done = n == 0;
 			if (done)
-				finish(queue);
+				finish(queue->schedule);
 			pass_on(queue, &wakeups);
 		});
 		wakeups.deliver();
@@ -240,8 +234,7 @@ refill_window(const QueueRef &ref)
 		begin_refill_role(ref, RefillKind::kWindow);
 		scan.start = queue->schedule.begin_window_refill(GetCurrentTimestamp());
 		scan.due_line = queue->schedule.due_line();
-		scan.horizon = horizon_of(queue->database, scan.due_line);
-		queue->window_refiller = MyProc->pgprocno;
+		scan.horizon = Max(queue->schedule.horizon(), queue->database->clock_mark);
 		most = Min(kBatchMax, static_cast<int>(queue->schedule.window().capacity()));
 		return RefillResult::kDone;
 	});
@@ -266,10 +259,7 @@ refill_window(const QueueRef &ref)
 	stop_point("refill-publish");
 	publish(
 		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_window_row(row); },
-		[&](Queue *q) {
-			q->schedule.finish_window_refill(more ? end.key : Key::highest());
-			q->window_refiller = kNobody;
-		});
+		[&](Schedule &schedule) { schedule.finish_window_refill(more ? end.key : Key::highest()); });
 	pfree(rows);
 	return RefillResult::kDone;
 }
@@ -290,7 +280,6 @@ refill_timer(const QueueRef &ref)
 			return RefillResult::kNotNeeded;
 		begin_refill_role(ref, RefillKind::kTimer);
 		start = queue->schedule.begin_timer_refill(GetCurrentTimestamp());
-		queue->timer_refiller = MyProc->pgprocno;
 		most = Min(kBatchMax, static_cast<int>(queue->schedule.timer().capacity()));
 		return RefillResult::kDone;
 	});
@@ -317,10 +306,7 @@ refill_timer(const QueueRef &ref)
 		most, rows, &more, &end);
 	publish(
 		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_timer_row(row); },
-		[&](Queue *q) {
-			q->schedule.finish_timer_refill(more ? end.timer_key() : TimerKey::highest());
-			q->timer_refiller = kNobody;
-		});
+		[&](Schedule &schedule) { schedule.finish_timer_refill(more ? end.timer_key() : TimerKey::highest()); });
 	pfree(rows);
 	return RefillResult::kDone;
 }

@@ -89,9 +89,11 @@ struct QueueHints
 {
 	QueueRef ref;
 	List<HintEffect> hints;
+	int shed_at; /* length from which shedding is tried */
 	bool shed;
 	Key shed_key;
 	TimerKey shed_timer_key;
+	int64 shed_horizon; /* greatest run_at of those that were due at once */
 };
 
 struct Effects
@@ -210,37 +212,53 @@ hints_of(const QueueRef &ref)
 }
 
 /*
- * Keep the smallest hints of the current subtransaction, a window full, and of
- * the others only the smallest keys: the cursor is pulled back to them. All hints
- * of a subtransaction are at the end of the list, for nobody else registers while
- * it is open.
+ * Keep the smallest hints of a subtransaction, a window full, and of the others
+ * only the smallest keys: the cursor is pulled back to them. The hints up to end
+ * that belong to it are in one run: nobody else registers while it is open.
+ * Returns the new end of the run.
  */
-static void
-shed_hints(QueueHints *jobs, SubTransactionId sub)
+static HintEffect *
+shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 {
-	HintEffect *end = jobs->hints.end();
 	HintEffect *first = end;
 	while (first > jobs->hints.begin() && first[-1].tag.sub == sub)
 		first--;
-	int keep = window_size;
-	if (end - first < 2 * keep)
-		return;
-	std::nth_element(first, first + keep, end,
+	if (end - first < 2 * window_size)
+		return end;
+	HintEffect *keep = first + window_size;
+	std::nth_element(first, keep, end,
 					 [](const HintEffect &a, const HintEffect &b) { return a.hint.key < b.hint.key; });
 
 	/* Children that were promoted earlier are past their own commit for good. */
-	for (HintEffect *e = first; e < first + keep; e++)
+	for (HintEffect *e = first; e < keep; e++)
 		e->tag.from = InvalidSubTransactionId;
-	for (HintEffect *e = first + keep; e < end; e++)
+	for (HintEffect *e = keep; e < end; e++)
 	{
 		first->jobs += e->jobs;
+		if (!e->hint.delayed && (!jobs->shed || e->hint.key.run_at > jobs->shed_horizon))
+			jobs->shed_horizon = e->hint.key.run_at;
 		if (!jobs->shed || e->hint.key < jobs->shed_key)
 			jobs->shed_key = e->hint.key;
 		if (!jobs->shed || e->hint.timer_key() < jobs->shed_timer_key)
 			jobs->shed_timer_key = e->hint.timer_key();
 		jobs->shed = true;
 	}
-	jobs->hints.size = static_cast<int>(first + keep - jobs->hints.begin());
+	return keep;
+}
+
+/* If the list has grown long: shed hints of sub, which end at run_end; what follows them moves up. */
+static void
+shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub)
+{
+	if (jobs->hints.size < jobs->shed_at)
+		return;
+	HintEffect *end = jobs->hints.begin() + run_end;
+	HintEffect *kept = shed_run(jobs, end, sub);
+	int rest = jobs->hints.size - run_end;
+	memmove(kept, end, rest * sizeof(HintEffect));
+	jobs->hints.size = static_cast<int>(kept - jobs->hints.begin()) + rest;
+	/* Where the runs of many open subtransactions fill the list, do not look at every call. */
+	jobs->shed_at = Max(2 * jobs->hints.size, 2 * window_size);
 }
 
 void
@@ -250,11 +268,10 @@ reserve_hint(const QueueRef &ref)
 	if (jobs == nullptr)
 	{
 		effects.jobs.reserve(1);
-		effects.jobs.push(QueueHints{.ref = ref});
+		effects.jobs.push(QueueHints{.ref = ref, .shed_at = 2 * window_size});
 		jobs = hints_of(ref);
 	}
-	if (jobs->hints.size == jobs->hints.capacity)
-		shed_hints(jobs, GetCurrentSubTransactionId());
+	shed_hints(jobs, jobs->hints.size, GetCurrentSubTransactionId());
 	jobs->hints.reserve(1);
 }
 
@@ -332,15 +349,9 @@ abandon_refill()
 		if (!is_current(refill_role.ref))
 			return;
 		if (refill_role.kind == RefillKind::kWindow)
-		{
 			queue->schedule.abandon_window_refill();
-			queue->window_refiller = kNobody;
-		}
 		else
-		{
 			queue->schedule.abandon_timer_refill();
-			queue->timer_refiller = kNobody;
-		}
 	});
 	ConditionVariableBroadcast(&queue->refilled);
 }
@@ -498,6 +509,7 @@ file_hints(QueueHints &jobs, TimestampTz now)
 			}
 			if (shed)
 			{
+				queue->schedule.raise_horizon(jobs.shed_horizon);
 				queue->schedule.pull_back(jobs.shed_key, jobs.shed_timer_key);
 				queue->schedule.fire(now);
 				ready = kHoldMax;
@@ -621,7 +633,11 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 	{
 		promote(effects.leases, mine, parent);
 		for (QueueHints &jobs : effects.jobs)
+		{
+			/* Before, not after: what is promoted now may still be undone. */
+			shed_hints(&jobs, static_cast<int>(first_of(jobs.hints, mine) - jobs.hints.begin()), parent);
 			promote(jobs.hints, mine, parent);
+		}
 		promote(effects.queues, mine, parent);
 	}
 }

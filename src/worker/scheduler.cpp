@@ -114,9 +114,11 @@ advance_token_mark()
 		return;
 	const SpiArgument mark[] = {{INT8OID, Int64GetDatum(now + kAhead), false}};
 	with_transaction([&] {
+		if (!ConditionalLockRelationOid(tables().token_mark, RowExclusiveLock))
+			return;
 		as_owner([&] { spi_execute("UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1", mark); });
+		pg_atomic_write_u64(&database->marked_token, now + kAhead);
 	});
-	pg_atomic_write_u64(&database->marked_token, now + kAhead);
 }
 
 static void
@@ -125,12 +127,15 @@ keep_house()
 	static constinit bool complained = false;
 	bool gone = false;
 	bool wanted = false;
+	bool locked = false;
 	int left_out = 0;
 	with_transaction([&] {
 		gone = !extension_installed();
 		wanted = database_is_wanted();
-		if (gone || wanted)
+		/* Locked: by a DROP EXTENSION that has not ended, for example. */
+		if (gone || wanted || !ConditionalLockRelationOid(database->incarnation, AccessShareLock))
 			return;
+		locked = true;
 		const Tables &t = tables();
 		if (t.database == database && t.database_generation == database_generation)
 			left_out = attach_all_queues();
@@ -139,6 +144,8 @@ keep_house()
 	});
 	if (gone || wanted)
 		retire(gone);
+	if (!locked)
+		return;
 	free_other_incarnations(MyDatabaseId, database->incarnation);
 	advance_token_mark();
 	if (left_out > 0 && !complained)
@@ -184,6 +191,29 @@ take_turn(const QueueRef &ref)
 	});
 	wakeups.deliver();
 	return turn;
+}
+
+/*
+ * Lock all segments and dead_job for this transaction, without waiting: the
+ * scheduler must not stand behind somebody who has locked a table (B1).
+ */
+static bool
+lock_tables(LOCKMODE mode)
+{
+	const Tables &t = tables();
+	for (int i = 0; i < t.segments; i++)
+		if (!ConditionalLockRelationOid(t.segment[i].heap, mode))
+			return false;
+	return ConditionalLockRelationOid(t.dead_job, mode);
+}
+
+static void
+read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &))
+{
+	with_transaction([&] {
+		if (lock_tables(AccessShareLock))
+			refill(ref);
+	});
 }
 
 /* ---- lost attempts ---- */
@@ -250,6 +280,8 @@ static void
 reap_lost(const QueueRef &ref)
 {
 	with_transaction([&] {
+		if (!lock_tables(RowExclusiveLock))
+			return;
 		Reaped reaped[kReapBatch];
 		QueueOptions options;
 		reserve_lease_effects(kReapBatch);
@@ -357,9 +389,9 @@ serve_queues()
 			turn.next_event = Min(turn.next_event, monotonic_now() + kParkTime);
 		}
 		if (turn.wants_window)
-			with_transaction([&] { refill_window(ref); });
+			read_ahead(ref, refill_window);
 		if (turn.wants_timer)
-			with_transaction([&] { refill_timer(ref); });
+			read_ahead(ref, refill_timer);
 		next_event = Min(next_event, turn.next_event);
 	});
 	return next_event;
