@@ -355,6 +355,20 @@ delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 	});
 }
 
+/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
+static TM_Result
+lock_without_waiting(Relation rel, ItemPointer tid)
+{
+	HeapTupleData tuple;
+	tuple.t_self = *tid;
+	Buffer buffer;
+	TM_FailureData failure;
+	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), LockTupleExclusive,
+									   LockWaitSkip, false, &buffer, &failure);
+	ReleaseBuffer(buffer);
+	return result;
+}
+
 WriteResult
 rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
 			Hint *hint)
@@ -374,12 +388,15 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 
 	JobRow row;
 	return write_job(segments, place, job_id, wait, &row, [&](Relation rel, ItemPointer tid) {
+		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid);
+		if (result != TM_Ok)
+			return result;
 		HeapTuple next =
 			heap_modify_tuple(row.tuple, RelationGetDescr(rel), values, nulls, changed);
 		TM_FailureData failure;
 		LockTupleMode lock_mode;
-		TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot,
-									   wait, &failure, &lock_mode);
+		result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
+							 &failure, &lock_mode);
 		if (result != TM_Ok)
 			return result;
 		if (!HeapTupleIsHeapOnly(next))
