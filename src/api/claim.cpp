@@ -173,6 +173,31 @@ pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n,
 /* ---- settling ---- */
 
 /*
+ * Somebody has moved the job to another queue by hand. Filed there after its lease
+ * here has ended, not before: a claim of that queue drops hints of leased jobs.
+ */
+static void
+file_in_its_queue(const Database *db, const JobRow &row)
+{
+	QueueRef ref;
+	if (!find_attached_queue(db, row.queue_id(), &ref))
+		return; /* it will be read from the heap as a whole */
+	Queue *queue = ref.queue;
+	Wakeups wakeups;
+	bool wake = false;
+	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return;
+		int64 timer_before = queue->schedule.next_timer();
+		int ready = queue->schedule.file(row.hint());
+		wake = note_filed(queue, ready, timer_before, &wakeups);
+	});
+	wakeups.deliver();
+	if (wake)
+		wake_scheduler(db);
+}
+
+/*
  * Jobs that cannot be handed out: set aside, filed back under the row's values, or
  * dropped. Nothing in here can fail.
  */
@@ -209,6 +234,9 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 	wakeups.deliver();
 	if (wake)
 		wake_scheduler(queue->database);
+	for (int i = 0; i < n; i++)
+		if (popped[i].verdict == Verdict::kLive && popped[i].row.queue_id() != ref.queue_id)
+			file_in_its_queue(queue->database, popped[i].row);
 }
 
 /*
