@@ -217,6 +217,7 @@ pgq_launcher_main(Datum)
 		doubt_absences();
 		nap(start_what_is_missing());
 	}
-	proc_exit(0);
+	/* Status 1, so that the postmaster starts it again unless it is shutting down itself. */
+	proc_exit(1);
 }
 }
