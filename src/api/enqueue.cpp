@@ -61,8 +61,9 @@ static int64
 enqueue(const QueueRef &ref, const Request &request, TimestampTz now)
 {
 	if (request.has_delay && request.has_run_at)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("delay and run_at exclude each other"),
-						errhint("Pass one of them.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("delay and run_at exclude each other"), errhint("Pass one of them.")));
 	NewJob job{};
 	job.queue_id = ref.queue_id;
 	job.payload = request.payload;
@@ -92,9 +93,12 @@ static const char *const kJobKeys = "payload, priority, delay, run_at, headers, 
 [[noreturn]] static void
 bad_job(int element, const char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("element %d of jobs %s", element, what),
-					errhint("Each element is an object with the keys payload (required), priority, delay, run_at, "
-							"headers and max_attempts.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("element %d of jobs %s", element, what),
+		 errhint(
+			 "Each element is an object with the keys payload (required), priority, delay, run_at, "
+			 "headers and max_attempts.")));
 }
 
 static Datum
@@ -115,7 +119,8 @@ string_of(const JsonbValue &value, int element, const char *key)
 static bool
 numeric_int4_differs(Numeric exact, int32 number)
 {
-	return !DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(exact), NumericGetDatum(int64_to_numeric(number))));
+	return !DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(exact),
+											 NumericGetDatum(int64_to_numeric(number))));
 }
 
 static int32
@@ -133,14 +138,15 @@ integer_of(const JsonbValue &value, int element, const char *key)
 static Datum
 parsed(PGFunction input, const char *text)
 {
-	return DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	return DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
 }
 
 /* One key of one element. JSON null means the default, as NULL does. */
 static void
 read_key(Request *request, const char *key, JsonbValue *value, int element)
 {
-	static const char *const later[] = {"group_key",   "unique_key", "unique_until",
+	static const char *const later[] = {"group_key",  "unique_key",	 "unique_until",
 										"unique_for", "on_conflict", "expires_in"};
 	if (value->type == jbvNull && strcmp(key, "payload") != 0)
 		return;
@@ -159,7 +165,8 @@ read_key(Request *request, const char *key, JsonbValue *value, int element)
 	else if (strcmp(key, "run_at") == 0)
 	{
 		request->has_run_at = true;
-		request->run_at = DatumGetTimestampTz(parsed(timestamptz_in, string_of(*value, element, key)));
+		request->run_at =
+			DatumGetTimestampTz(parsed(timestamptz_in, string_of(*value, element, key)));
 	}
 	else if (strcmp(key, "headers") == 0)
 	{
@@ -200,7 +207,8 @@ read_request(JsonbContainer *object, int element)
 		read_key(&request, pnstrdup(key.val.string.val, key.val.string.len), &value, element);
 	}
 	if (!request.has_payload)
-		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("element %d of jobs has no payload", element),
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+						errmsg("element %d of jobs has no payload", element),
 						errhint("The keys of an element are: %s.", kJobKeys)));
 	return request;
 }
@@ -250,9 +258,11 @@ pgq_enqueue(PG_FUNCTION_ARGS)
 	not_yet(given(fcinfo, kGroupKey), "group_key");
 	not_yet(given(fcinfo, kUniqueKey), "unique_key");
 	not_yet(given(fcinfo, kUniqueUntil) &&
-				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kUniqueUntil)), "finished") != 0, "unique_until");
+				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kUniqueUntil)), "finished") != 0,
+			"unique_until");
 	not_yet(given(fcinfo, kUniqueFor), "unique_for");
-	not_yet(given(fcinfo, kOnConflict) && strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kOnConflict)), "keep") != 0,
+	not_yet(given(fcinfo, kOnConflict) &&
+				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kOnConflict)), "keep") != 0,
 			"on_conflict");
 	not_yet(given(fcinfo, kExpiresIn), "expires_in");
 
@@ -267,14 +277,17 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	Jsonb *jobs = DatumGetJsonbP(required(fcinfo, 1, "jobs"));
 	if (!JB_ROOT_IS_ARRAY(jobs) || JB_ROOT_IS_SCALAR(jobs))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("jobs must be a JSON array"),
-						errhint("For example: '[{\"payload\": {\"n\": 1}}, {\"payload\": {\"n\": 2}}]'.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("jobs must be a JSON array"),
+			 errhint("For example: '[{\"payload\": {\"n\": 1}}, {\"payload\": {\"n\": 2}}]'.")));
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 
 	QueueRef ref = queue_for_enqueue(name);
 	TimestampTz now = GetCurrentTimestamp();
-	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	uint32 n = JsonContainerSize(&jobs->root);
 	uint32 i = 0;

@@ -63,19 +63,18 @@ template <typename T> struct List
 	int size;
 	int capacity;
 
-	void
-	reserve(int more)
+	void reserve(int more)
 	{
 		if (size + more <= capacity)
 			return;
 		int wanted = Max(Max(16, capacity * 2), size + more);
 		Size bytes = mul_size(wanted, sizeof(T));
-		items = static_cast<T *>(items == nullptr ? MemoryContextAllocHuge(TopTransactionContext, bytes)
-												  : repalloc_huge(items, bytes));
+		items =
+			static_cast<T *>(items == nullptr ? MemoryContextAllocHuge(TopTransactionContext, bytes)
+											  : repalloc_huge(items, bytes));
 		capacity = wanted;
 	}
-	void
-	push(const T &item)
+	void push(const T &item)
 	{
 		Assert(size < capacity);
 		items[size++] = item;
@@ -103,7 +102,10 @@ struct Effects
 	List<QueueEffect> queues;
 	bool announce;
 
-	bool empty() const { return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce; }
+	bool empty() const
+	{
+		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce;
+	}
 };
 
 struct RefillRole
@@ -118,7 +120,8 @@ static constinit RefillRole refill_role = {};
 static constinit bool callbacks_registered = false;
 
 static void at_transaction_end(XactEvent event, void *arg);
-static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
+								  SubTransactionId parent, void *arg);
 
 void
 effects_init()
@@ -147,7 +150,8 @@ reserve_lease_effects(int n)
 static void
 add_lease_effect(LeaseEffect::Kind kind, LeaseEnd how, const QueueRef &ref, Lease *lease)
 {
-	effects.leases.push({kind, how, false, current_tag(), ref, lease, pg_atomic_read_u64(&lease->token)});
+	effects.leases.push(
+		{kind, how, false, current_tag(), ref, lease, pg_atomic_read_u64(&lease->token)});
 }
 
 void
@@ -226,8 +230,9 @@ shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 	if (end - first < 2 * window_size)
 		return end;
 	HintEffect *keep = first + window_size;
-	std::nth_element(first, keep, end,
-					 [](const HintEffect &a, const HintEffect &b) { return a.hint.key < b.hint.key; });
+	std::nth_element(first, keep, end, [](const HintEffect &a, const HintEffect &b) {
+		return a.hint.key < b.hint.key;
+	});
 
 	/* Children that were promoted earlier are past their own commit for good. */
 	for (HintEffect *e = first; e < keep; e++)
@@ -364,8 +369,7 @@ struct Aftermath
 	Wakeups wakeups;
 	bool wake_scheduler = false;
 
-	void
-	deliver(const Queue *queue)
+	void deliver(const Queue *queue)
 	{
 		wakeups.deliver();
 		if (wake_scheduler)
@@ -477,7 +481,8 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 					ready += undo_lease(effect, monotonic, &aftermath);
 			}
 			if (current && !commit)
-				aftermath.wake_scheduler |= note_filed(ref.queue, ready, timer_before, &aftermath.wakeups);
+				aftermath.wake_scheduler |=
+					note_filed(ref.queue, ready, timer_before, &aftermath.wakeups);
 		});
 		aftermath.deliver(ref.queue);
 	}
@@ -525,7 +530,8 @@ static void
 settle_queue(const QueueEffect &effect, bool commit)
 {
 	Queue *queue = effect.ref.queue;
-	bool free_it = commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
+	bool free_it =
+		commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
 	if (free_it)
 		free_queue(effect.ref);
 	if (free_it || effect.kind == QueueEffect::kCreated)
@@ -557,7 +563,8 @@ at_transaction_end(XactEvent event, void *)
 	bool commit = event == XACT_EVENT_COMMIT;
 	if (event == XACT_EVENT_PRE_PREPARE && !effects.empty())
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("cannot PREPARE a transaction that has enqueued, claimed or finished pgq_ext jobs")));
+						errmsg("cannot PREPARE a transaction that has enqueued, claimed or "
+							   "finished pgq_ext jobs")));
 	if (!commit && event != XACT_EVENT_ABORT)
 		return;
 	abandon_call();
@@ -635,7 +642,8 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		for (QueueHints &jobs : effects.jobs)
 		{
 			/* Before, not after: what is promoted now may still be undone. */
-			shed_hints(&jobs, static_cast<int>(first_of(jobs.hints, mine) - jobs.hints.begin()), parent);
+			shed_hints(&jobs, static_cast<int>(first_of(jobs.hints, mine) - jobs.hints.begin()),
+					   parent);
 			promote(jobs.hints, mine, parent);
 		}
 		promote(effects.queues, mine, parent);

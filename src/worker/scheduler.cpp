@@ -110,13 +110,18 @@ advance_token_mark()
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
 	int64 now = Max(GetCurrentTimestamp() - kYear2020,
 					static_cast<int64>(pg_atomic_read_u64(&shared->last_token)));
-	if (!was_active() || static_cast<int64>(pg_atomic_read_u64(&database->marked_token)) > now + kAhead / 2)
+	if (!was_active() ||
+		static_cast<int64>(pg_atomic_read_u64(&database->marked_token)) > now + kAhead / 2)
 		return;
 	const SpiArgument mark[] = {{INT8OID, Int64GetDatum(now + kAhead), false}};
 	with_transaction([&] {
 		if (!ConditionalLockRelationOid(tables().token_mark, RowExclusiveLock))
 			return;
-		as_owner([&] { spi_execute("UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1", mark); });
+		as_owner([&] {
+			spi_execute(
+				"UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1",
+				mark);
+		});
 		pg_atomic_write_u64(&database->marked_token, now + kAhead);
 	});
 }
@@ -149,8 +154,9 @@ keep_house()
 	free_other_incarnations(MyDatabaseId, database->incarnation);
 	advance_token_mark();
 	if (left_out > 0 && !complained)
-		ereport(LOG, (errmsg("%d queues have found no place in shared memory", left_out),
-					  errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+		ereport(LOG,
+				(errmsg("%d queues have found no place in shared memory", left_out),
+				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
 	complained = left_out > 0;
 }
 
@@ -171,7 +177,10 @@ take_turn(const QueueRef &ref)
 	Wakeups wakeups;
 	Turn turn = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> Turn {
 		if (!is_current(ref))
-			return {.next_event = INT64_MAX, .lost = false, .wants_window = false, .wants_timer = false};
+			return {.next_event = INT64_MAX,
+					.lost = false,
+					.wants_window = false,
+					.wants_timer = false};
 		int64 monotonic = monotonic_now();
 		TimestampTz now = GetCurrentTimestamp();
 		int64 timer_before = queue->schedule.next_timer();
@@ -257,8 +266,9 @@ reap(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options, con
 	failure.fence = r.token;
 	failure.retry = true;
 	failure.has_error = true;
-	failure.error = CStringGetTextDatum(r.expired ? "the lease expired"
-												  : "the claiming transaction was rolled back or its session ended");
+	failure.error = CStringGetTextDatum(
+		r.expired ? "the lease expired"
+				  : "the claiming transaction was rolled back or its session ended");
 	switch (end_failed_attempt(segments, ref, options, r.place, r.job_id, failure, false))
 	{
 		case AttemptEnd::kRetry:
@@ -333,10 +343,11 @@ send_notifications()
 	int64 now = monotonic_now();
 	if (earliest > now)
 		return earliest;
-	auto *channels = static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
+	auto *channels =
+		static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
 	with_transaction([&] {
-		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
-								 false);
+		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
 		int n = take_pending(channels, max_queues);
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
@@ -351,7 +362,8 @@ static void
 assume_pending()
 {
 	for_each_queue(database, [](const QueueRef &ref) {
-		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] { ref.queue->notify_pending = ref.queue->options.notify; });
+		with_lwlock(ref.queue->lock, LW_EXCLUSIVE,
+					[&] { ref.queue->notify_pending = ref.queue->options.notify; });
 	});
 }
 
