@@ -95,7 +95,7 @@ find_segment(Oid heap, Oid schema)
 			segment.has_others = true;
 	}
 	list_free(indexes);
-	table_close(rel, NoLock);
+	table_close(rel, AccessShareLock);
 	return segment;
 }
 
@@ -114,6 +114,7 @@ find_segments(Tables *t, Oid schema)
 		for (; at > 0 && t->segment[at - 1].number > segment.number; at--)
 			t->segment[at] = t->segment[at - 1];
 		t->segment[at] = segment;
+		UnlockRelationOid(lfirst_oid(cell), AccessShareLock);
 	}
 	list_free(children);
 }

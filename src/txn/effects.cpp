@@ -117,6 +117,7 @@ struct RefillRole
 
 static constinit Effects effects = {};
 static constinit RefillRole refill_role = {};
+static constinit const Lease *verifying = nullptr;
 static constinit bool callbacks_registered = false;
 
 static void at_transaction_end(XactEvent event, void *arg);
@@ -165,6 +166,12 @@ forget_claim_effects(int n)
 {
 	Assert(n <= effects.leases.size);
 	effects.leases.size -= n;
+}
+
+void
+note_verifying(const Lease *lease)
+{
+	verifying = lease;
 }
 
 void
@@ -435,7 +442,12 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, Aftermath *aftermath)
 	{
 		case LeaseEffect::kClaim:
 			if (effect.lease->state == LeaseState::kClaiming)
-				return give_back(effect.lease);
+			{
+				if (effect.lease != verifying)
+					return give_back(effect.lease);
+				park_lease(effect.lease, monotonic);
+				return false;
+			}
 			lose_lease(effect.lease, false, monotonic);
 			aftermath->wake_scheduler = true;
 			return false;
@@ -578,6 +590,7 @@ at_transaction_end(XactEvent event, void *)
 	Effects ending = effects;
 	effects = {};
 	settle_leases(ending.leases.begin(), ending.leases.end(), commit);
+	verifying = nullptr;
 	if (commit)
 	{
 		TimestampTz now = GetCurrentTimestamp();
@@ -616,6 +629,7 @@ undo_subtransaction(SubTransactionId sub)
 	LeaseEffect *leases_end = effects.leases.end();
 	effects.leases.size = static_cast<int>(leases - effects.leases.begin());
 	settle_leases(leases, leases_end, false);
+	verifying = nullptr;
 
 	for (QueueHints &jobs : effects.jobs)
 		jobs.hints.size = static_cast<int>(first_of(jobs.hints, sub) - jobs.hints.begin());
