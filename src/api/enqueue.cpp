@@ -80,7 +80,7 @@ enqueue(const QueueRef &ref, const Request &request, TimestampTz now)
 	if (request.has_max_attempts)
 		job.max_attempts = in_range(request.max_attempts, 1, INT32_MAX, "max_attempts");
 
-	reserve_hint(ref);
+	reserve_hint(ref, tables().queue);
 	Hint hint = insert_job(job);
 	add_hint(ref, hint, true);
 	return hint.key.job_id;

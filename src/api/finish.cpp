@@ -34,7 +34,7 @@ enum class Grip : uint8
 {
 	kHeld,
 	kStale,
-	kElsewhere, /* another transaction is ending it: wait for that */
+	kElsewhere, /* another transaction is claiming or ending it: wait for that */
 };
 
 /*
@@ -43,7 +43,7 @@ enum class Grip : uint8
  * deadlock detector sees it, and then finds the lease stale or free again.
  */
 static Grip
-grip(int64 job_id, int64 token, LeaseEnd how, Held *held, VirtualTransactionId *ender)
+grip(int64 job_id, int64 token, LeaseEnd how, Held *held, VirtualTransactionId *other)
 {
 	Lease *lease;
 	Queue *queue;
@@ -53,11 +53,18 @@ grip(int64 job_id, int64 token, LeaseEnd how, Held *held, VirtualTransactionId *
 	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 		if (!is_lease_of(lease, queue, job_id, token))
 			return Grip::kStale;
+		VirtualTransactionId me = my_virtual_xid();
 		if (VirtualTransactionIdIsValid(lease->ender))
 		{
-			*ender = lease->ender;
-			return VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ? Grip::kStale
-																			  : Grip::kElsewhere;
+			*other = lease->ender;
+			return VirtualTransactionIdEquals(lease->ender, me) ? Grip::kStale : Grip::kElsewhere;
+		}
+		/* Whether the claim itself will stand is not known yet. */
+		if (VirtualTransactionIdIsValid(lease->claimer) &&
+			!VirtualTransactionIdEquals(lease->claimer, me))
+		{
+			*other = lease->claimer;
+			return Grip::kElsewhere;
 		}
 		held->ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};
 		held->lease = lease;
@@ -75,15 +82,15 @@ take_in_hand(int64 job_id, int64 token, LeaseEnd how, Held *held)
 {
 	for (;;)
 	{
-		VirtualTransactionId ender;
-		switch (grip(job_id, token, how, held, &ender))
+		VirtualTransactionId other;
+		switch (grip(job_id, token, how, held, &other))
 		{
 			case Grip::kHeld:
 				return true;
 			case Grip::kStale:
 				return false;
 			case Grip::kElsewhere:
-				VirtualXactLock(ender, true);
+				VirtualXactLock(other, true);
 				break;
 		}
 		CHECK_FOR_INTERRUPTS();

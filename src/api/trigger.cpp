@@ -39,7 +39,7 @@ file_changed_row(Relation rel, HeapTuple tuple)
 				  ItemPointerGetOffsetNumber(&tuple->t_self),
 				  static_cast<uint16>(DatumGetInt16(get(kJobSegment)))};
 	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
-	reserve_hint(ref);
+	reserve_hint(ref, tables().queue);
 	add_hint(ref, hint, false);
 }
 

@@ -26,9 +26,11 @@ struct ClaimOptions
 enum class Shortage : uint8
 {
 	kNone,
-	kEmpty,	  /* no job is ready */
+	kEmpty, /* no job is ready */
+	kHeld,	/* the queue is paused, purged or dropped: as good as empty */
+	/* Errors, if nothing could be claimed because of them: */
 	kLeases,  /* pgq_ext.max_leases */
-	kHeld,	  /* the queue is paused, purged or dropped: as good as empty */
+	kLocked,  /* too many of its jobs are locked by other transactions */
 	kDropped, /* the queue is gone */
 };
 

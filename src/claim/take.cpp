@@ -61,10 +61,11 @@ enum class PopResult : uint8
 /*
  * Pop up to most hints and take their leases. refilled: we have just refilled the
  * window; what has become due since can wait until we have taken from it, or a
- * flood of timers could keep us reading for ever.
+ * flood of timers could keep us reading for ever. first: only then are parked jobs
+ * tried again, or many of them could do the same.
  */
 static PopResult
-pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n,
+pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popped, int *n,
 		  QueueOptions *options, Shortage *shortage)
 {
 	Queue *queue = ref.queue;
@@ -86,9 +87,15 @@ pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n,
 		int64 monotonic = monotonic_now();
 		if (!refilled)
 			schedule.fire(GetCurrentTimestamp());
-		unpark_due(queue, monotonic);
+		if (first)
+			unpark_due(queue, monotonic);
 		take_over_from_scheduler(queue, monotonic);
 
+		if (queue->parked_count >= max_parked())
+		{
+			*shortage = Shortage::kLocked;
+			return PopResult::kShort;
+		}
 		int looked_at = 0;
 		while (*n < most && looked_at++ < kHoldMax && schedule.poppable())
 		{
@@ -265,8 +272,8 @@ wait_for_refill(Queue *queue, int64 since)
 				 errmsg("queue \"%s\" is being loaded by another process, which makes no progress",
 						queue->name)));
 	ConditionVariablePrepareToSleep(&queue->refilled);
-	if (queue->schedule.window_refill_active() || queue->schedule.timer_refill_active())
-		ConditionVariableTimedSleep(&queue->refilled, 100, PG_WAIT_EXTENSION);
+	bool active = queue->schedule.window_refill_active() || queue->schedule.timer_refill_active();
+	ConditionVariableTimedSleep(&queue->refilled, active ? 100 : 1, PG_WAIT_EXTENSION);
 	ConditionVariableCancelSleep();
 
 	int64 before = monotonic_now();
@@ -288,6 +295,7 @@ claim_from(const QueueRef &ref, Claim *claim)
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	int64 waiting_since = 0;
+	bool first = true;
 	bool refilled = false;
 	while (shortage == Shortage::kNone && claim->n < claim->options->max_jobs)
 	{
@@ -295,19 +303,22 @@ claim_from(const QueueRef &ref, Claim *claim)
 		QueueOptions options;
 		int most = Min(chunk, claim->options->max_jobs - claim->n);
 		reserve_lease_effects(most);
-		PopResult result = pop_chunk(ref, most, refilled, popped, &n, &options, &shortage);
+		PopResult result = pop_chunk(ref, most, first, refilled, popped, &n, &options, &shortage);
 		if (n > 0)
 		{
 			stop_point("claim-verify");
 			if (verify_chunk(ref, options, claim, popped, n) > 0)
 				settle_unfit(ref, popped, n);
 		}
-		refilled = false;
+		first = refilled = false;
 		if (result == PopResult::kRefill)
 		{
 			/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */
 			refill_timer(ref);
-			refilled = refill_window(ref) == RefillResult::kDone;
+			RefillResult done = refill_window(ref);
+			refilled = done == RefillResult::kDone;
+			if (done == RefillResult::kNotReady)
+				result = PopResult::kWaitForRefill;
 		}
 		if (result != PopResult::kWaitForRefill)
 			waiting_since = 0;

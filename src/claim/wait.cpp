@@ -28,11 +28,14 @@ end_of_wait(int64 wait)
 	return end;
 }
 
+static constexpr int64 kShortNap = 1000;
+
 /* When this process has to look again by itself: the timers it watches, parked jobs. */
 static int64
 nap_in_milliseconds(const QueueRef *refs, int n, int64 watch, TimestampTz end, TimestampTz now)
 {
-	int64 nap = Min(end, watch) - now;
+	/* A timer may be due already while somebody else is still reading it in: then look again soon. */
+	int64 nap = Max(kShortNap, Min(end, watch) > now ? Min(end, watch) - now : 0);
 	int64 monotonic = monotonic_now();
 	for (int i = 0; i < n; i++)
 	{
@@ -44,7 +47,7 @@ nap_in_milliseconds(const QueueRef *refs, int n, int64 watch, TimestampTz end, T
 				nap = Min(nap, kParkTime);
 		});
 	}
-	return Max(0, (nap + 999) / 1000);
+	return (nap + 999) / 1000;
 }
 
 static void
@@ -53,6 +56,11 @@ complain(Shortage shortage, const char *name)
 	if (shortage == Shortage::kDropped)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" was dropped", name)));
+	if (shortage == Shortage::kLocked)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("too many jobs of queue \"%s\" are locked by other transactions", name),
+				 errhint("See pg_locks for who has locked rows of pgq_ext.job.")));
 	if (shortage == Shortage::kLeases)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many jobs are claimed at the same time"),
@@ -74,7 +82,7 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		Shortage shortage = claim_from(refs[i], claim);
 		if (claim->n > before && served == nullptr)
 			served = refs[i].queue;
-		if (shortage == Shortage::kDropped || shortage == Shortage::kLeases)
+		if (shortage > Shortage::kHeld)
 		{
 			worst = shortage;
 			short_queue = i;
@@ -94,17 +102,18 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	for (;;)
 	{
 		/* In line before looking, so that a commit meanwhile wakes us. */
-		rejoin_lines();
+		int64 watch;
+		rejoin_lines(&watch);
 		served = claim_from_all(refs, names, n, claim);
 		TimestampTz now = GetCurrentTimestamp();
 		if (claim->n > 0 || now >= end)
 			break;
 		for (int i = 0; i < n; i++)
 			refill_timer(refs[i]);
-		long nap = nap_in_milliseconds(refs, n, rejoin_lines(), end, now);
-		if (nap > 0)
-			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, nap,
-					  PG_WAIT_EXTENSION);
+		bool woken = rejoin_lines(&watch);
+		if (!woken)
+			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					  nap_in_milliseconds(refs, n, watch, end, now), PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();

@@ -1,5 +1,7 @@
 #include "engine/lease.h"
 
+#include "pg/scope.h"
+
 namespace pgq {
 
 static constinit HTAB *lease_table = nullptr;
@@ -100,6 +102,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	entry->pins = 1;
 	entry->attempt = 0;
 	entry->pid = MyProcPid;
+	entry->claimer = my_virtual_xid();
 	SetInvalidVirtualTransactionId(entry->ender);
 	entry->worker[0] = '\0';
 	dlist_push_tail(&queue->leases, &entry->in_queue);
@@ -190,6 +193,9 @@ leave_state(Lease *lease)
 			lease->queue->leased--;
 			break;
 		case LeaseState::kParked:
+			lease->queue->parked_count--;
+			dlist_delete(&lease->in_line);
+			break;
 		case LeaseState::kLost:
 			dlist_delete(&lease->in_line);
 			break;
@@ -237,7 +243,10 @@ park_lease(Lease *lease, int64 monotonic)
 	Assert(lease->state == LeaseState::kClaiming);
 	lease->state = LeaseState::kParked;
 	lease->pins = 0;
-	lease->deadline = monotonic + kParkTime;
+	/* Many of them are somebody's long transaction. */
+	Queue *queue = lease->queue;
+	lease->deadline = monotonic + (queue->parked_count < kManyParked ? kParkTime : kLongParkTime);
+	queue->parked_count++;
 	dlist_push_tail(&lease->queue->parked, &lease->in_line);
 }
 

@@ -88,5 +88,14 @@ int64 next_lease_event(const Queue *queue);
 
 /* How long a job whose row is busy is set aside. */
 inline constexpr int64 kParkTime = 100 * 1000;
+inline constexpr int64 kLongParkTime = 1000 * 1000;
+inline constexpr int kManyParked = 64;
+
+/* So many jobs of a queue may be set aside: a part of the lease table, which is everybody's. */
+inline int
+max_parked()
+{
+	return Max(8, shared->max_leases / 8);
+}
 
 } // namespace pgq

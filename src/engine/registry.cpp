@@ -7,6 +7,8 @@
 namespace pgq {
 
 static constexpr int64 kSchedulerSilence = 5 * USECS_PER_SEC;
+/* How far ahead of ours the clock of a failed primary may have been when its mark was behind. */
+static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
 static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
 static void
@@ -23,7 +25,7 @@ database_slot(Oid oid, Oid incarnation)
 	for (int i = 0; i < shared->max_databases; i++)
 	{
 		Database *db = &shared->databases[i];
-		if (db->used && db->oid == oid && db->incarnation == incarnation)
+		if (db->state == SlotState::kUsed && db->oid == oid && db->incarnation == incarnation)
 			return db;
 	}
 	return nullptr;
@@ -45,17 +47,18 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark)
 		for (int i = 0; i < shared->max_databases; i++)
 		{
 			Database *db = &shared->databases[i];
-			if (db->used)
+			if (db->state != SlotState::kFree)
 				continue;
+			pg_atomic_fetch_add_u32(&db->generation, 1);
 			raise_last_token(Max(token_mark, GetCurrentTimestamp() - kYear2020));
 			db->oid = oid;
 			db->incarnation = incarnation;
 			db->token_base = pg_atomic_read_u64(&shared->last_token);
-			db->clock_mark = token_mark > 0 ? token_mark + kYear2020 : 0;
+			db->clock_mark = Max(token_mark + kYear2020, GetCurrentTimestamp() + kClockSlack);
 			pg_atomic_write_u32(&db->scheduler, 0);
 			pg_atomic_write_u64(&db->heartbeat, 0);
 			pg_atomic_write_u64(&db->marked_token, token_mark);
-			db->used = true;
+			db->state = SlotState::kUsed;
 			return db;
 		}
 		return nullptr;
@@ -76,8 +79,8 @@ queue_slot(const Database *db, uint32 db_generation, int32 queue_id)
 	for (int i = 0; i < shared->max_queues; i++)
 	{
 		Queue *queue = &shared->queues[i];
-		if (queue->used && queue->database == db && queue->database_generation == db_generation &&
-			queue->queue_id == queue_id)
+		if (queue->state == SlotState::kUsed && queue->database == db &&
+			queue->database_generation == db_generation && queue->queue_id == queue_id)
 			return queue;
 	}
 	return nullptr;
@@ -86,6 +89,7 @@ queue_slot(const Database *db, uint32 db_generation, int32 queue_id)
 static void
 fill_queue(Queue *queue, Database *db, const QueueRow &row)
 {
+	pg_atomic_fetch_add_u32(&queue->generation, 1);
 	queue->database = db;
 	queue->database_generation = pg_atomic_read_u32(&db->generation);
 	queue->queue_id = row.queue_id;
@@ -97,6 +101,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	dlist_init(&queue->parked);
 	dlist_init(&queue->lost);
 	queue->leased = 0;
+	queue->parked_count = 0;
 	dlist_init(&queue->waiters);
 	queue->waiting = 0;
 	queue->watcher = kNobody;
@@ -106,7 +111,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->last_claim_at = 0;
 	queue->loaded_at = GetCurrentTimestamp();
 	queue->counters = {};
-	queue->used = true;
+	queue->state = SlotState::kUsed;
 }
 
 bool
@@ -119,7 +124,7 @@ try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueR
 		if (queue == nullptr)
 		{
 			for (int i = 0; i < shared->max_queues && queue == nullptr; i++)
-				if (!shared->queues[i].used)
+				if (shared->queues[i].state == SlotState::kFree)
 					queue = &shared->queues[i];
 			if (queue == nullptr)
 				return false;
@@ -163,6 +168,7 @@ free_queue(const QueueRef &ref)
 		if (!is_current(ref))
 			return false;
 		/* From here on every verb sees another generation; the slot stays taken until it is empty. */
+		queue->state = SlotState::kDying;
 		pg_atomic_fetch_add_u32(&queue->generation, 1);
 		return true;
 	});
@@ -188,22 +194,23 @@ free_queue(const QueueRef &ref)
 		wakeups.deliver();
 	}
 	ConditionVariableBroadcast(&queue->refilled);
-	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { queue->used = false; });
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { queue->state = SlotState::kFree; });
 }
 
 void
 free_database(Database *db, uint32 generation)
 {
 	bool ours = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
-		if (!db->used || pg_atomic_read_u32(&db->generation) != generation)
+		if (db->state != SlotState::kUsed || pg_atomic_read_u32(&db->generation) != generation)
 			return false;
+		db->state = SlotState::kDying;
 		pg_atomic_fetch_add_u32(&db->generation, 1);
 		return true;
 	});
 	if (!ours)
 		return;
 	for_each_queue(db, [](const QueueRef &ref) { free_queue(ref); });
-	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { db->used = false; });
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { db->state = SlotState::kFree; });
 }
 
 int
@@ -214,7 +221,7 @@ free_other_incarnations(Oid oid, Oid incarnation)
 	{
 		Database *db = &shared->databases[i];
 		uint32 generation = pg_atomic_read_u32(&db->generation);
-		if (db->used && db->oid == oid && db->incarnation != incarnation)
+		if (db->state == SlotState::kUsed && db->oid == oid && db->incarnation != incarnation)
 		{
 			free_database(db, generation);
 			freed++;
@@ -227,7 +234,7 @@ bool
 is_attached(Oid oid)
 {
 	for (int i = 0; i < shared->max_databases; i++)
-		if (shared->databases[i].used && shared->databases[i].oid == oid)
+		if (shared->databases[i].state == SlotState::kUsed && shared->databases[i].oid == oid)
 			return true;
 	return false;
 }
@@ -237,6 +244,33 @@ wake_process(uint32 procno_plus_one)
 {
 	if (procno_plus_one != 0)
 		SetLatch(latch_of(procno_plus_one - 1));
+}
+
+void
+distrust(Oid database, Oid incarnation, int32 queue_id)
+{
+	QueueRef ref{};
+	bool found = with_lwlock(shared->registry_lock, LW_SHARED, [&] {
+		Database *db = database_slot(database, incarnation);
+		Queue *queue = db ? queue_slot(db, pg_atomic_read_u32(&db->generation), queue_id) : nullptr;
+		if (queue != nullptr)
+			ref = {queue, pg_atomic_read_u32(&queue->generation), queue_id};
+		return queue != nullptr;
+	});
+	if (!found)
+		return;
+	Wakeups wakeups;
+	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return;
+		Schedule &schedule = ref.queue->schedule;
+		int64 timer_before = schedule.next_timer();
+		schedule.pull_back(Key::lowest(), TimerKey::lowest());
+		schedule.fire(GetCurrentTimestamp());
+		note_filed(ref.queue, kHoldMax, timer_before, &wakeups);
+	});
+	wakeups.deliver();
+	wake_scheduler(ref.queue->database);
 }
 
 void

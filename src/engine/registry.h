@@ -31,7 +31,7 @@ is_alive(const QueueRef &ref)
 inline bool
 is_current(const QueueRef &ref)
 {
-	return is_alive(ref) && ref.queue->used;
+	return is_alive(ref) && ref.queue->state == SlotState::kUsed;
 }
 
 /* What the row of pgq_ext.queue says. */
@@ -82,12 +82,18 @@ for_each_queue(const Database *db, Visit visit)
 		Queue *queue = &shared->queues[i];
 		QueueRef ref = {queue, pg_atomic_read_u32(&queue->generation), 0};
 		/* A racy first look: a slot that changes now is seen at the next round. */
-		if (!queue->used || (db != nullptr && queue->database != db))
+		if (queue->state != SlotState::kUsed || (db != nullptr && queue->database != db))
 			continue;
 		ref.queue_id = queue->queue_id;
 		visit(ref);
 	}
 }
+
+/*
+ * Memory may lack jobs of that queue: its slot, if it has one, is read from the
+ * heap again. For a transaction whose own slot was freed meanwhile. Cannot fail.
+ */
+void distrust(Oid database, Oid incarnation, int32 queue_id);
 
 /* Wake the launcher: a database may have got the extension. Cannot fail. */
 void announce_extension();

@@ -30,10 +30,21 @@ inline constexpr int kWorkerNameMax = 63;  /* bytes kept of a worker's label */
 inline constexpr int kClaimQueuesMax = 32; /* queues in one pgq_claim_any */
 inline constexpr int kNobody = -1;		   /* a pgprocno that is none */
 
+/*
+ * A slot that is dying has its next generation already, but is found by nobody;
+ * it gets another one when it is used again.
+ */
+enum class SlotState : uint8
+{
+	kFree,
+	kUsed,
+	kDying,
+};
+
 struct Database
 {
 	/* Written under the registry lock (exclusive); read under it. */
-	bool used;
+	SlotState state;
 	Oid oid;
 	Oid incarnation; /* OID of pgq_ext.queue: differs after DROP and CREATE EXTENSION */
 	pg_atomic_uint32 generation;
@@ -76,7 +87,7 @@ struct Queue
 	LWLock *lock; /* set once, at start */
 
 	pg_atomic_uint32 generation; /* read without the lock as a first check, decided under it */
-	bool used;
+	SlotState state;
 	Database *database;
 	uint32 database_generation;
 	int32 queue_id;
@@ -90,7 +101,8 @@ struct Queue
 	dlist_head leases; /* all leases of the queue */
 	dlist_head parked; /* PARKED leases, in the order of their deadline */
 	dlist_head lost;   /* LOST leases, in the order they were lost */
-	int leased;		   /* leases in state CLAIMED */
+	int parked_count;
+	int leased; /* leases in state CLAIMED */
 
 	dlist_head waiters; /* first come, first served */
 	int waiting;
@@ -142,7 +154,8 @@ struct Lease
 	int32 pins;	  /* open transactions that have used the lease (R4) */
 	int32 attempt;
 	int pid;
-	VirtualTransactionId ender; /* the open transaction that acked or failed it, or invalid */
+	VirtualTransactionId claimer; /* the open transaction that claimed it, or invalid */
+	VirtualTransactionId ender;	  /* the open transaction that acked or failed it, or invalid */
 	char worker[kWorkerNameMax + 1];
 };
 static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);

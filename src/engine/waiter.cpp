@@ -103,10 +103,11 @@ in_lines()
 	return joined > 0;
 }
 
-int64
-rejoin_lines()
+bool
+rejoin_lines(int64 *watch)
 {
-	int64 watch = INT64_MAX;
+	bool woken = false;
+	*watch = INT64_MAX;
 	Waiter *mine = my_waiters();
 	for (int i = 0; i < joined; i++)
 	{
@@ -114,16 +115,22 @@ rejoin_lines()
 		Queue *queue = waiter->queue;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			if (!is_current(waiter))
+			{
+				woken = true; /* the queue was dropped */
 				return;
+			}
 			if (waiter->state == Waiter::kWoken)
+			{
 				list(waiter);
+				woken = true;
+			}
 			if (queue->watcher == kNobody)
 				queue->watcher = MyProc->pgprocno;
 			if (queue->watcher == MyProc->pgprocno)
-				watch = Min(watch, queue->schedule.next_timer());
+				*watch = Min(*watch, queue->schedule.next_timer());
 		});
 	}
-	return watch;
+	return woken;
 }
 
 void
@@ -137,7 +144,7 @@ leave_lines(const Queue *served)
 		Wakeups wakeups;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			/* A freed slot has taken everybody off its line, so the state is enough. */
-			bool owes = waiter->state == Waiter::kWoken && queue != served;
+			bool woken = waiter->state == Waiter::kWoken;
 			if (waiter->state == Waiter::kListed)
 			{
 				dlist_delete(&waiter->in_line);
@@ -146,13 +153,14 @@ leave_lines(const Queue *served)
 			waiter->state = Waiter::kIdle;
 			if (!is_current(waiter))
 				return;
-			if (queue->watcher == MyProc->pgprocno)
-			{
+			bool watched = queue->watcher == MyProc->pgprocno;
+			if (watched)
 				queue->watcher = kNobody;
-				owes = true;
-			}
-			if (owes)
+			/* Who took a job may have been woken for another one; who took none owes for sure. */
+			if (watched || (woken && queue != served))
 				wake_waiters(queue, 1, &wakeups);
+			else if (woken)
+				pass_on(queue, &wakeups);
 		});
 		wakeups.deliver();
 	}

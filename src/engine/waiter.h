@@ -62,8 +62,9 @@ bool in_lines();
 
 /*
  * Again at the end of the line for entries that were woken, and watcher where
- * there is none. Returns the earliest run_at this process has to watch for.
+ * there is none. *watch: the earliest run_at this process has to watch for.
+ * Returns true if it was woken since: the latch may be consumed, do not sleep.
  */
-int64 rejoin_lines();
+bool rejoin_lines(int64 *watch);
 
 } // namespace pgq

@@ -89,7 +89,7 @@ CREATE INDEX dead_job_by_queue ON pgq_ext.dead_job (queue_id, died_at);
 COMMENT ON TABLE pgq_ext.dead_job IS
 'Dead letters: jobs whose attempts are used up, or that were failed without retry.';
 
--- One row: lease tokens are handed out below this mark. See src/worker/README.md.
+-- One row (a restored dump adds its own): lease tokens are handed out below the mark. See src/worker/README.md.
 CREATE TABLE pgq_ext.token_mark (
     mark bigint NOT NULL
 ) WITH (fillfactor = 50);
@@ -101,3 +101,4 @@ SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.dead_job', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.token_mark', '');

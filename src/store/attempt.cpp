@@ -51,7 +51,7 @@ end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions
 	retry.fence = failure.fence;
 	retry.has_error = failure.has_error;
 	retry.error = failure.error;
-	reserve_hint(ref);
+	reserve_hint(ref, tables().queue);
 	Hint hint;
 	WriteResult written = rewrite_job(segments, row.place, job_id, retry, wait, &hint);
 	if (written == WriteResult::kDone)

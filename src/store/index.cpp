@@ -69,8 +69,11 @@ insert_by_executor(Relation rel, HeapTuple tuple, const Oid *skip, int n_skip)
 }
 
 void
-insert_job_index_entries(Relation rel, const Segment &segment, HeapTuple tuple)
+insert_job_index_entries(Relation rel, int segment_number, HeapTuple tuple)
 {
+	/* What is known of its indexes now that the segment is locked. */
+	(void) tables();
+	const Segment &segment = *segment_by_number(segment_number);
 	bool is_null;
 	Datum run_at = heap_getattr(tuple, kJobRunAt, RelationGetDescr(rel), &is_null);
 	Datum enqueued_at = heap_getattr(tuple, kJobEnqueuedAt, RelationGetDescr(rel), &is_null);

@@ -12,7 +12,7 @@ namespace pgq {
 HeapTuple form_tuple(Relation rel, const Datum *values, const bool *nulls, int n);
 
 /* Entries of a job row in its segment's indexes, those that an admin added included. */
-void insert_job_index_entries(Relation rel, const Segment &segment, HeapTuple tuple);
+void insert_job_index_entries(Relation rel, int segment_number, HeapTuple tuple);
 
 /* Entries in all indexes of rel, through the executor: for rare rows. */
 void insert_index_entries(Relation rel, HeapTuple tuple);

@@ -14,7 +14,11 @@ SegmentSet::open(int number)
 		return nullptr;
 	Relation &relation = relation_[segment - &tables().segment[0]];
 	if (relation == nullptr)
+	{
 		relation = table_open(segment->heap, mode_);
+		/* The lock may have brought news, of an index for example. */
+		(void) tables();
+	}
 	return relation;
 }
 
@@ -208,7 +212,7 @@ insert_job(const NewJob &job)
 
 	HeapTuple tuple = form_tuple(rel, values, nulls, kJobColumns);
 	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
-	insert_job_index_entries(rel, segment, tuple);
+	insert_job_index_entries(rel, segment.number, tuple);
 	table_close(rel, NoLock);
 
 	Hint hint;
@@ -403,7 +407,7 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		if (result != TM_Ok)
 			return result;
 		if (!HeapTupleIsHeapOnly(next))
-			insert_job_index_entries(rel, *segment_by_number(row.place.segment), next);
+			insert_job_index_entries(rel, row.place.segment, next);
 		hint->key = {row.key().priority, retry.run_at, job_id};
 		hint->place = {ItemPointerGetBlockNumber(&next->t_self),
 					   ItemPointerGetOffsetNumber(&next->t_self), row.place.segment};

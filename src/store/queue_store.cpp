@@ -161,10 +161,20 @@ attach_all_queues()
 {
 	const Tables &t = tables();
 	int left_out = 0;
+	List *rows = NIL;
 	for_each_row(t, [&](const QueueRow &row) {
 		QueueRef ref;
 		left_out += !try_attach_queue(t.database, t.database_generation, row, &ref);
+		rows = lappend_int(rows, row.queue_id);
 	});
+	/* A slot can be attached from a row whose deletion commits at that moment. */
+	static constexpr int64 kGrace = 60 * USECS_PER_SEC;
+	TimestampTz old = GetCurrentTimestamp() - kGrace;
+	for_each_queue(t.database, [&](const QueueRef &ref) {
+		if (ref.queue->loaded_at < old && !list_member_int(rows, ref.queue_id))
+			free_queue(ref);
+	});
+	list_free(rows);
 	return left_out;
 }
 

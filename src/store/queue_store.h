@@ -17,7 +17,7 @@ QueueRef resolve_queue(const char *name);
 bool find_queue(const char *name, QueueRef *ref);
 
 /*
- * Attach every queue of this database. Returns how many have found no slot: they
+ * Attach every queue of this database, and free slots that have had no row for long. Returns how many have found no slot: they
  * are served as far as a client asks for them and a slot is free by then.
  */
 int attach_all_queues();

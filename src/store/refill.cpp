@@ -242,7 +242,7 @@ RefillResult
 refill_window(const QueueRef &ref)
 {
 	if (!segments_known())
-		return RefillResult::kElsewhere;
+		return RefillResult::kNotReady;
 
 	Queue *queue = ref.queue;
 	OrderScan scan;
@@ -296,7 +296,7 @@ RefillResult
 refill_timer(const QueueRef &ref)
 {
 	if (!segments_known())
-		return RefillResult::kElsewhere;
+		return RefillResult::kNotReady;
 
 	Queue *queue = ref.queue;
 	TimerKey start{};

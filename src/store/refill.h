@@ -17,6 +17,7 @@ enum class RefillResult : uint8
 	kDone,
 	kElsewhere, /* another process is at it */
 	kNotNeeded, /* also when the queue is gone */
+	kNotReady,	/* the segments are not known or not complete */
 };
 
 RefillResult refill_window(const QueueRef &ref);

@@ -70,35 +70,38 @@ check_columns(Relation rel)
 						errhint("Do not alter the tables of pgq_ext.")));
 }
 
-static Segment
-find_segment(Oid heap, Oid schema)
+/* False: its indexes are not there (yet: a restore makes them after the data). */
+static bool
+find_segment(Oid heap, Oid schema, Segment *segment)
 {
-	Segment segment{};
+	*segment = {};
 	Relation rel = table_open(heap, AccessShareLock);
 	const char *name = RelationGetRelationName(rel);
-	if (sscanf(name, "job_%d", &segment.number) != 1)
+	if (sscanf(name, "job_%d", &segment->number) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("partition \"%s\" of pgq_ext.job is not one of its segments", name)));
 	check_columns(rel);
-	segment.heap = heap;
-	segment.by_id = need(psprintf("%s_by_id", name), schema);
-	segment.by_order = need(psprintf("%s_by_order", name), schema);
-	segment.by_run_at = need(psprintf("%s_by_run_at", name), schema);
+	segment->heap = heap;
+	segment->by_id = get_relname_relid(psprintf("%s_by_id", name), schema);
+	segment->by_order = get_relname_relid(psprintf("%s_by_order", name), schema);
+	segment->by_run_at = get_relname_relid(psprintf("%s_by_run_at", name), schema);
 
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
 	foreach (cell, indexes)
 	{
 		Oid oid = lfirst_oid(cell);
-		if (oid != segment.by_id && oid != segment.by_order && oid != segment.by_run_at)
-			segment.has_others = true;
+		if (oid != segment->by_id && oid != segment->by_order && oid != segment->by_run_at)
+			segment->has_others = true;
 	}
 	list_free(indexes);
 	table_close(rel, AccessShareLock);
-	return segment;
+	return OidIsValid(segment->by_id) && OidIsValid(segment->by_order) &&
+		   OidIsValid(segment->by_run_at);
 }
 
+/* All of them or none: a scan that misses a segment loses its jobs. */
 static void
 find_segments(Tables *t, Oid schema)
 {
@@ -107,9 +110,11 @@ find_segments(Tables *t, Oid schema)
 		elog(ERROR, "pgq_ext.job has more than %d segments", kMaxSegments);
 	ListCell *cell;
 	t->segments = 0;
+	bool complete = true;
 	foreach (cell, children)
 	{
-		Segment segment = find_segment(lfirst_oid(cell), schema);
+		Segment segment;
+		complete &= find_segment(lfirst_oid(cell), schema, &segment);
 		int at = t->segments++;
 		for (; at > 0 && t->segment[at - 1].number > segment.number; at--)
 			t->segment[at] = t->segment[at - 1];
@@ -117,6 +122,8 @@ find_segments(Tables *t, Oid schema)
 		UnlockRelationOid(lfirst_oid(cell), AccessShareLock);
 	}
 	list_free(children);
+	if (!complete)
+		t->segments = 0;
 }
 
 static void
@@ -160,6 +167,12 @@ tables()
 		find_tables(&t);
 		looking = false;
 		known = t;
+		/* Not made yet, or not complete: do not rely on an invalidation to tell when. */
+		if (known.segments == 0)
+		{
+			valid = false;
+			break;
+		}
 	}
 	if (known.database == nullptr ||
 		pg_atomic_read_u32(&known.database->generation) != known.database_generation)
@@ -191,7 +204,9 @@ const Segment &
 current_segment()
 {
 	if (known.segments == 0)
-		elog(ERROR, "pgq_ext.job has no segment");
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("the segments of pgq_ext.job are not complete"),
+						errhint("Wait for the end of the restore, or create their indexes.")));
 	return known.segment[0];
 }
 
@@ -224,11 +239,12 @@ read_token_mark()
 	Relation rel = table_open(known.token_mark, AccessShareLock);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
-	HeapTuple tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
+	HeapTuple tuple;
+	/* A restored dump brings its own row. */
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool is_null;
-		mark = DatumGetInt64(heap_getattr(tuple, 1, RelationGetDescr(rel), &is_null));
+		mark = Max(mark, DatumGetInt64(heap_getattr(tuple, 1, RelationGetDescr(rel), &is_null)));
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);

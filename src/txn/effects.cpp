@@ -146,13 +146,14 @@ shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub)
 }
 
 void
-reserve_hint(const QueueRef &ref)
+reserve_hint(const QueueRef &ref, Oid incarnation)
 {
 	QueueHints *jobs = hints_of(ref);
 	if (jobs == nullptr)
 	{
 		pending.effects.jobs.reserve(1);
-		pending.effects.jobs.push(QueueHints{.ref = ref, .shed_at = 2 * window_size});
+		pending.effects.jobs.push(
+			QueueHints{.ref = ref, .incarnation = incarnation, .shed_at = 2 * window_size});
 		jobs = hints_of(ref);
 	}
 	shed_hints(jobs, jobs->hints.size, GetCurrentSubTransactionId());

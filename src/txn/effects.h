@@ -56,8 +56,8 @@ void set_dead(const Lease *lease);
 
 /* ---- jobs ---- */
 
-/* Room for one more hint of that queue. */
-void reserve_hint(const QueueRef &ref);
+/* Room for one more hint of that queue. Its slot must be current, or have been in this transaction. */
+void reserve_hint(const QueueRef &ref, Oid incarnation);
 
 /* At commit the job is filed. counts: it is a new one (not a retry). */
 void add_hint(const QueueRef &ref, const Hint &hint, bool counts);

@@ -88,6 +88,7 @@ template <typename T> struct List
 struct QueueHints
 {
 	QueueRef ref;
+	Oid incarnation; /* of the extension; see distrust() */
 	List<HintEffect> hints;
 	int shed_at; /* length from which shedding is tried */
 	bool shed;

@@ -59,6 +59,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic)
 	switch (effect.kind)
 	{
 		case LeaseEffect::kClaim:
+			SetInvalidVirtualTransactionId(effect.lease->claimer);
 			unpin_lease(effect.lease);
 			break;
 		case LeaseEffect::kEnd:
@@ -144,12 +145,14 @@ file_hints(QueueHints &jobs, TimestampTz now)
 	Queue *queue = jobs.ref.queue;
 	HintEffect *next = jobs.hints.begin();
 	bool shed = jobs.shed;
+	bool freed = false;
 	while (next < jobs.hints.end() || shed)
 	{
 		Aftermath aftermath;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			if (!is_current(jobs.ref))
 			{
+				freed = next < jobs.hints.end() || shed;
 				next = jobs.hints.end();
 				shed = false;
 				return;
@@ -174,6 +177,8 @@ file_hints(QueueHints &jobs, TimestampTz now)
 		});
 		aftermath.deliver(queue);
 	}
+	if (freed)
+		distrust(MyDatabaseId, jobs.incarnation, jobs.ref.queue_id);
 }
 
 static void
@@ -215,6 +220,8 @@ at_transaction_end(XactEvent event, void *)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has enqueued, claimed or "
 							   "finished pgq_ext jobs")));
+	if (event == XACT_EVENT_PREPARE)
+		pending.effects = {}; /* empty, but for its memory, which goes now */
 	if (!commit && event != XACT_EVENT_ABORT)
 		return;
 	abandon_call();

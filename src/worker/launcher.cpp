@@ -26,6 +26,7 @@ struct DatabaseEntry
 	Oid oid; /* key */
 	Known known;
 	bool exists;
+	bool connectable;
 	int seat;
 	int64 not_before; /* monotonic: earliest next start */
 	BackgroundWorkerHandle *handle;
@@ -56,7 +57,7 @@ for_each_entry(Visit visit)
 }
 
 static void
-note_database(Oid oid)
+note_database(Oid oid, bool connectable)
 {
 	bool found;
 	auto *entry = static_cast<DatabaseEntry *>(hash_search(entries, &oid, HASH_ENTER, &found));
@@ -64,10 +65,12 @@ note_database(Oid oid)
 		*entry = {.oid = oid,
 				  .known = Known::kUnknown,
 				  .exists = true,
+				  .connectable = connectable,
 				  .seat = -1,
 				  .not_before = 0,
 				  .handle = nullptr};
 	entry->exists = true;
+	entry->connectable = connectable;
 }
 
 /* Bring the entries up to date with pg_database. */
@@ -82,18 +85,23 @@ look_at_databases()
 		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 		{
 			auto *database = reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple));
-			if (database->datallowconn)
-				note_database(database->oid);
+			note_database(database->oid, database->datallowconn);
 		}
 		systable_endscan(scan);
 		table_close(rel, AccessShareLock);
 	});
 	for_each_entry([](DatabaseEntry *entry) {
-		if (entry->exists || entry->known == Known::kRunning)
-			return;
-		free_other_incarnations(entry->oid, InvalidOid);
-		hash_search(entries, &entry->oid, HASH_REMOVE, nullptr);
+		if (!entry->exists && entry->known != Known::kRunning)
+			hash_search(entries, &entry->oid, HASH_REMOVE, nullptr);
 	});
+	/* One that has come since is freed wrongly, but that only costs it a scan. */
+	for (int i = 0; i < max_databases; i++)
+	{
+		Oid oid = shared->databases[i].oid;
+		if (shared->databases[i].state == SlotState::kUsed &&
+			hash_search(entries, &oid, HASH_FIND, nullptr) == nullptr)
+			free_other_incarnations(oid, InvalidOid);
+	}
 }
 
 /* After a CREATE EXTENSION somewhere, or when a client has used it, look again. */
@@ -174,7 +182,7 @@ start_what_is_missing()
 	int64 sleep = kLookAgain;
 	bool starved = false;
 	for_each_entry([&](DatabaseEntry *entry) {
-		if (entry->known != Known::kUnknown || !entry->exists)
+		if (entry->known != Known::kUnknown || !entry->exists || !entry->connectable)
 			return;
 		if (entry->not_before > now)
 			sleep = Min(sleep, (entry->not_before - now) / 1000 + 1);

@@ -108,12 +108,15 @@ static void
 advance_token_mark()
 {
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
-	int64 now = Max(GetCurrentTimestamp() - kYear2020,
-					static_cast<int64>(pg_atomic_read_u64(&shared->last_token)));
-	if (!was_active() ||
-		static_cast<int64>(pg_atomic_read_u64(&database->marked_token)) > now + kAhead / 2)
+	static constexpr int64 kMargin = 2 * USECS_PER_SEC;
+	int64 clock = GetCurrentTimestamp() - kYear2020;
+	/* After a restart tokens are ahead of the clock for a while, and grow by one each. */
+	int64 last = static_cast<int64>(pg_atomic_read_u64(&shared->last_token));
+	int64 marked = static_cast<int64>(pg_atomic_read_u64(&database->marked_token));
+	if (!was_active() || marked >= Max(clock + kAhead / 2, last + kMargin / 2))
 		return;
-	const SpiArgument mark[] = {{INT8OID, Int64GetDatum(now + kAhead), false}};
+	int64 next = Max(clock + kAhead, last + kMargin);
+	const SpiArgument mark[] = {{INT8OID, Int64GetDatum(next), false}};
 	with_transaction([&] {
 		if (!ConditionalLockRelationOid(tables().token_mark, RowExclusiveLock))
 			return;
@@ -122,7 +125,7 @@ advance_token_mark()
 				"UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1",
 				mark);
 		});
-		pg_atomic_write_u64(&database->marked_token, now + kAhead);
+		pg_atomic_write_u64(&database->marked_token, next);
 	});
 }
 
@@ -170,6 +173,14 @@ struct Turn
 	bool wants_timer;
 };
 
+/* A timer can be due already while somebody else is reading it in: look again soon. */
+static int64
+until(TimestampTz timer, TimestampTz now)
+{
+	static constexpr int64 kSoon = 10 * 1000;
+	return timer <= now ? kSoon : timer - now;
+}
+
 static Turn
 take_turn(const QueueRef &ref)
 {
@@ -192,7 +203,7 @@ take_turn(const QueueRef &ref)
 		int64 next = next_lease_event(queue);
 		int64 timer = queue->schedule.next_timer();
 		if (queue->options.notify && timer != INT64_MAX)
-			next = Min(next, monotonic + Max(0, timer - now));
+			next = Min(next, monotonic + until(timer, now));
 		return {.next_event = next,
 				.lost = first_lost(queue) != nullptr,
 				.wants_window = queue->schedule.wants_window_refill(),
@@ -260,8 +271,9 @@ collect_lost(const QueueRef &ref, Reaped *reaped, QueueOptions *options)
 }
 
 static void
-reap(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options, const Reaped &r)
+reap(const QueueRef &ref, const QueueOptions &options, const Reaped &r)
 {
+	SegmentSet segments(RowExclusiveLock);
 	Failure failure{};
 	failure.fence = r.token;
 	failure.retry = true;
@@ -283,6 +295,7 @@ reap(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options, con
 			set_end(r.lease, LeaseEnd::kStillLost);
 			break;
 	}
+	segments.close();
 }
 
 /* One batch. Never waits for a lock on a row: a busy one stays lost until later. */
@@ -297,10 +310,9 @@ reap_lost(const QueueRef &ref)
 		reserve_lease_effects(kReapBatch);
 		int n = collect_lost(ref, reaped, &options);
 		stop_point("reap");
-		SegmentSet segments(RowExclusiveLock);
 		for (int i = 0; i < n; i++)
-			reap(segments, ref, options, reaped[i]);
-		segments.close();
+			if (!survives([&] { reap(ref, options, reaped[i]); }))
+				set_end(reaped[i].lease, LeaseEnd::kStillLost);
 	});
 }
 
@@ -425,8 +437,7 @@ work()
 		int64 next_event = Min(housekeeping, serve_queues());
 		next_event = Min(next_event, send_notifications());
 		pgstat_report_stat(false);
-		int64 left = next_event - monotonic_now();
-		nap(Max(0, (left + 999) / 1000));
+		nap((Max(0, next_event - monotonic_now()) + 999) / 1000);
 	}
 }
 

@@ -40,11 +40,13 @@ end_if_asked()
 		proc_exit(1);
 }
 
+static constexpr int64 kLongestNap = 60 * 1000;
+
 void
 nap(int64 milliseconds)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds,
-					 PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 Min(milliseconds, kLongestNap), PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	end_if_asked();
 	CHECK_FOR_INTERRUPTS();
