@@ -62,7 +62,7 @@ SELECT attempt, pgq_fail(job_id, lease, 'first error') FROM mine;
 SELECT state, waits_for, attempts, max_attempts, last_error FROM pgq_ext.job_status;
 SELECT pg_temp.claim();
 SELECT attempt, pgq_fail(job_id, lease, NULL, NULL, NULL) FROM mine;
-SELECT payload, headers, priority, attempt, max_attempts, job_id = :job2 AS same FROM pgq_claim('q', wait => '60 s');
+SELECT payload, headers, priority, attempt, max_attempts FROM pgq_claim('q', wait => '60 s');
 SELECT attempt, pgq_fail(job_id, lease, 'last error') FROM pgq_ext.lease;
 SELECT * FROM pgq_claim('q');
 SELECT attempts, max_attempts, priority, reason, last_error, headers, payload, died_at >= enqueued_at AS died_later FROM pgq_ext.dead_job;
