@@ -122,4 +122,21 @@ SELECT payload FROM pgq_claim('c', 3) LIMIT 1;
 SELECT (pgq_claim('c', 2)).priority LIMIT 1;
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 SELECT queue, enqueued, handed_out, acked, failed, lost, dead FROM pgq_ext.queue_stats ORDER BY 1;
+SELECT pgq_drop_queue(q, force => true), pgq_create_queue(q) FROM unnest('{a,b,c}'::text[]) q;
+
+-- The bound of leases: fewer jobs than asked for; an error that names the setting if there is none because of it, and never a false "empty".
+SHOW pgq_ext.max_leases;
+SELECT count(*) FROM pgq_enqueue_many('a', (SELECT jsonb_agg('{"payload": 0}'::jsonb) FROM generate_series(1, 33000)));
+SELECT count(*) FROM pgq_claim('a', 10000);
+SELECT count(*) FROM pgq_claim('a', 10000);
+SELECT count(*) FROM pgq_claim_any('{b,a}', 10000);
+SELECT count(*) FROM pgq_claim('a', 10000);
+SELECT count(*) FROM pgq_claim('a', 10000);
+\echo :LAST_ERROR_SQLSTATE
+SELECT count(*) FROM pgq_claim_any('{b,a}');
+-- an empty queue is still just empty, and with one lease free again one job goes out
+SELECT count(*) FROM pgq_claim('b');
+SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease ORDER BY lease LIMIT 1;
+SELECT count(*), min(attempt) FROM pgq_claim('a', 10000);
+SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 SELECT pgq_drop_queue(q, force => true) FROM unnest('{a,b,c}'::text[]) q;
