@@ -16,16 +16,8 @@ using pgq::TimerKey;
 TEST(Key, OrderOfReadyJobs)
 {
 	std::vector<Key> in_order = {
-		Key::lowest(),
-		{INT32_MAX, 0, 1},
-		{9, 500, 7},
-		{1, -3, 9},
-		{1, 0, 2},
-		{1, 0, 3},
-		{1, 1, 1},
-		{0, INT64_MIN, 1},
-		{-1, 0, 1},
-		{INT32_MIN, INT64_MAX, 5},
+		Key::lowest(),	{INT32_MAX, 0, 1}, {9, 500, 7},		  {1, -3, 9}, {1, 0, 2},
+		{1, 0, 3},		{1, 1, 1},		   {0, INT64_MIN, 1}, {-1, 0, 1}, {INT32_MIN, INT64_MAX, 5},
 		Key::highest(),
 	};
 	for (size_t i = 0; i < in_order.size(); i++)
@@ -38,8 +30,8 @@ TEST(Key, OrderOfReadyJobs)
 
 TEST(TimerKey, OrderByTime)
 {
-	std::vector<TimerKey> in_order = {TimerKey::lowest(), {-1, 5},	 {0, 2}, {0, 3},
-									  {1, INT64_MIN},	  {1, 1}, TimerKey::highest()};
+	std::vector<TimerKey> in_order = {
+		TimerKey::lowest(), {-1, 5}, {0, 2}, {0, 3}, {1, INT64_MIN}, {1, 1}, TimerKey::highest()};
 	for (size_t i = 0; i < in_order.size(); i++)
 		for (size_t k = 0; k < in_order.size(); k++)
 		{
@@ -54,8 +46,12 @@ TEST(Key, AgreesWithTuples)
 	std::mt19937_64 random(1);
 	const int32_t priorities[] = {INT32_MIN, INT32_MIN + 1, -1, 0, 1, INT32_MAX};
 	const int64_t numbers[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
-	auto any = [&] { return Key{priorities[random() % 6], numbers[random() % 5], numbers[random() % 5]}; };
-	auto tuple = [](const Key &k) { return std::tuple(-static_cast<int64_t>(k.priority), k.run_at, k.job_id); };
+	auto any = [&] {
+		return Key{priorities[random() % 6], numbers[random() % 5], numbers[random() % 5]};
+	};
+	auto tuple = [](const Key &k) {
+		return std::tuple(-static_cast<int64_t>(k.priority), k.run_at, k.job_id);
+	};
 	for (int i = 0; i < 20000; i++)
 	{
 		Key a = any(), b = any();
@@ -76,7 +72,8 @@ TEST(Hint, IsComparedByTheRightKeyAlone)
 
 	pgq::Hint elsewhere = urgent_late;
 	elsewhere.place = {9, 9, 2};
-	EXPECT_FALSE(pgq::ByKey::less(urgent_late, elsewhere) || pgq::ByKey::less(elsewhere, urgent_late));
+	EXPECT_FALSE(pgq::ByKey::less(urgent_late, elsewhere) ||
+				 pgq::ByKey::less(elsewhere, urgent_late));
 	EXPECT_EQ(urgent_late.timer_key(), (TimerKey{20, 1}));
 }
 

@@ -17,11 +17,7 @@ struct Value
 
 struct ByNumber
 {
-	static bool
-	less(const Value &a, const Value &b)
-	{
-		return a.number < b.number;
-	}
+	static bool less(const Value &a, const Value &b) { return a.number < b.number; }
 };
 
 using Set = pgq::OrderedSet<Value, ByNumber>;

@@ -33,10 +33,9 @@ immediate(int64_t run_at, int64_t id, int32_t priority = 0)
 
 class Rules : public testing::Test
 {
-  protected:
+protected:
 	/* A loaded queue without any rows, the due line at now. */
-	void
-	load(uint32_t window_size, uint32_t timer_size, int64_t now = 100)
+	void load(uint32_t window_size, uint32_t timer_size, int64_t now = 100)
 	{
 		schedule.init(window, window_size, timer, timer_size);
 		refill_timer(now);
@@ -46,8 +45,7 @@ class Rules : public testing::Test
 		schedule.take_fired();
 	}
 
-	void
-	refill_window(int64_t now, const std::vector<Hint> &rows = {}, Key end = kEnd)
+	void refill_window(int64_t now, const std::vector<Hint> &rows = {}, Key end = kEnd)
 	{
 		schedule.begin_window_refill(now);
 		for (const Hint &row : rows)
@@ -55,8 +53,7 @@ class Rules : public testing::Test
 		schedule.finish_window_refill(end);
 	}
 
-	void
-	refill_timer(int64_t now, const std::vector<Hint> &rows = {}, TimerKey end = kTimerEnd)
+	void refill_timer(int64_t now, const std::vector<Hint> &rows = {}, TimerKey end = kTimerEnd)
 	{
 		schedule.begin_timer_refill(now);
 		for (const Hint &row : rows)
@@ -65,16 +62,14 @@ class Rules : public testing::Test
 	}
 
 	/* Job ids in the window, in order. */
-	std::vector<int64_t>
-	ready() const
+	std::vector<int64_t> ready() const
 	{
 		std::vector<int64_t> ids;
 		schedule.window().for_each([&](const Hint &h) { ids.push_back(h.key.job_id); });
 		return ids;
 	}
 
-	std::vector<int64_t>
-	timed() const
+	std::vector<int64_t> timed() const
 	{
 		std::vector<int64_t> ids;
 		schedule.timer().for_each([&](const Hint &h) { ids.push_back(h.key.job_id); });
@@ -436,6 +431,23 @@ TEST_F(Rules, EvictionLowersTheTimerCursor)
 	EXPECT_EQ(schedule.next_timer(), 110);
 	schedule.fire(120);
 	EXPECT_EQ(schedule.next_timer(), 125) << "where the timer ends, somebody has to look";
+}
+
+/* Somebody has changed the priority of a waiting row. */
+TEST_F(Rules, ATimerHintWithAnotherPriorityIsKeptToo)
+{
+	for (uint32_t timer_size : {1, 2})
+	{
+		SCOPED_TRACE(timer_size);
+		load(1, timer_size);
+		schedule.file(delayed(110, 1, 0));
+		schedule.file(delayed(110, 1, 9));
+		schedule.file(immediate(10, 2, 5));
+		schedule.fire(110);
+		Key row{9, 110, 1};
+		EXPECT_TRUE(schedule.window().min().key == row || !(row < schedule.cursor()));
+		EXPECT_FALSE(schedule.poppable() && row < schedule.window().min().key);
+	}
 }
 
 TEST_F(Rules, FiringIntoAFullWindowLowersItsCursor)
