@@ -57,6 +57,9 @@ QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);
 /* As above; false when all slots are taken. */
 bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref);
 
+/* The slot of that queue if it has one. */
+bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
+
 /* Forget what was known of a database under another incarnation, or (InvalidOid) under any. */
 void free_other_incarnations(Oid oid, Oid incarnation);
 

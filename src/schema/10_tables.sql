@@ -59,6 +59,16 @@ COMMENT ON COLUMN pgq_ext.job.attempts IS 'Attempts that have failed so far.';
 COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'NULL: what the queue says.';
 COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row.';
 
+CREATE FUNCTION pgq_ext.job_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_changed';
+REVOKE ALL ON FUNCTION pgq_ext.job_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.job_changed() IS
+'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication.';
+
+CREATE TRIGGER job_changed AFTER INSERT OR UPDATE ON pgq_ext.job
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
+ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed;
+
 CREATE TABLE pgq_ext.dead_job (
     job_id       bigint PRIMARY KEY,
     queue_id     integer NOT NULL,

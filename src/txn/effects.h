@@ -37,6 +37,13 @@ void add_claim_effect(const QueueRef &ref, Lease *lease);
 /* The newest n claim effects are settled otherwise (parked, dropped, filed back). */
 void forget_claim_effects(int n);
 
+/*
+ * The row of this claimed lease is being looked at (NULL: none is). Should that
+ * raise, the job is set aside for a while instead of being filed back at the
+ * front, where every claim would meet the error again (A2).
+ */
+void note_verifying(const Lease *lease);
+
 /* This transaction ends the lease when it commits. */
 void add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how);
 

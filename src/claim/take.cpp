@@ -1,0 +1,327 @@
+/*
+ * Taking jobs from one queue: pop, verify, settle, hand out.
+ */
+#include "claim/claim.h"
+#include "engine/waiter.h"
+#include "pg/scope.h"
+#include "pg/stop_point.h"
+#include "store/refill.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* Hints popped under one hold of the lock, and verified together. */
+static constexpr int kChunk = 64;
+
+/* ---- popping ---- */
+
+struct Popped
+{
+	Lease *lease;
+	Hint hint;
+	Verdict verdict;
+	JobRow row;
+
+	/* The row is what the hint said: the job can be handed out. */
+	bool fits(const QueueRef &ref) const
+	{
+		return verdict == Verdict::kLive && row.queue_id() == ref.queue_id && row.key() == hint.key;
+	}
+};
+
+/*
+ * Without a scheduler nobody counts lost leases; after 5 s their jobs go out
+ * uncounted, or a stopped scheduler would stop the queue.
+ */
+static void
+take_over_from_scheduler(Queue *queue, int64 monotonic)
+{
+	if (scheduler_alive(queue->database, monotonic))
+		return;
+	expire_due(queue, monotonic);
+	static constexpr int64 kPatience = 5 * USECS_PER_SEC;
+	for (int i = 0; i < kHoldMax; i++)
+	{
+		Lease *lease = first_lost(queue);
+		if (lease == nullptr || monotonic - lease->deadline < kPatience)
+			break;
+		queue->counters.expired_uncounted++;
+		give_back(lease);
+	}
+}
+
+enum class PopResult : uint8
+{
+	kPopped, /* or tried to: n may be 0 when all hints were of leased jobs */
+	kRefill,
+	kWaitForRefill,
+	kShort,
+};
+
+/*
+ * Pop up to most hints and take their leases. refilled: we have just refilled the
+ * window; what has become due since can wait until we have taken from it, or a
+ * flood of timers could keep us reading for ever.
+ */
+static PopResult
+pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n,
+		  QueueOptions *options, Shortage *shortage)
+{
+	Queue *queue = ref.queue;
+	Wakeups wakeups;
+	*n = 0;
+	PopResult result = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		Schedule &schedule = queue->schedule;
+		if (!is_current(ref))
+		{
+			*shortage = Shortage::kDropped;
+			return PopResult::kShort;
+		}
+		if (queue->holds > 0 || queue->options.paused)
+		{
+			*shortage = Shortage::kHeld;
+			return PopResult::kShort;
+		}
+		*options = queue->options;
+		int64 monotonic = monotonic_now();
+		if (!refilled)
+			schedule.fire(GetCurrentTimestamp());
+		unpark_due(queue, monotonic);
+		take_over_from_scheduler(queue, monotonic);
+
+		int looked_at = 0;
+		while (*n < most && looked_at++ < kHoldMax && schedule.poppable())
+		{
+			Hint hint = schedule.pop();
+			switch (take_lease(queue, hint, &popped[*n].lease))
+			{
+				case TakeResult::kTaken:
+					popped[*n].hint = hint;
+					add_claim_effect(ref, popped[*n].lease);
+					(*n)++;
+					break;
+				case TakeResult::kHeld:
+					/* One hint too many: whoever ends that lease files the job again. */
+					break;
+				case TakeResult::kFull:
+					schedule.file(hint);
+					*shortage = Shortage::kLeases;
+					return *n > 0 ? PopResult::kPopped : PopResult::kShort;
+			}
+		}
+		if (*n > 0)
+			pass_on(queue, &wakeups);
+		if (*n > 0 || schedule.poppable())
+			return PopResult::kPopped;
+		if (schedule.wants_window_refill())
+			return PopResult::kRefill;
+		if (!schedule.exhausted())
+			return PopResult::kWaitForRefill;
+		*shortage = Shortage::kEmpty;
+		return PopResult::kShort;
+	});
+	wakeups.deliver();
+	return result;
+}
+
+/* ---- settling ---- */
+
+/*
+ * Somebody has moved the job to another queue by hand. Filed there after its lease
+ * here has ended, not before: a claim of that queue drops hints of leased jobs.
+ */
+static void
+file_in_its_queue(const Database *db, const JobRow &row)
+{
+	QueueRef ref;
+	if (!find_attached_queue(db, row.queue_id(), &ref))
+		return; /* it will be read from the heap as a whole */
+	Queue *queue = ref.queue;
+	Wakeups wakeups;
+	bool wake = false;
+	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return;
+		int64 timer_before = queue->schedule.next_timer();
+		int ready = queue->schedule.file(row.hint());
+		wake = note_filed(queue, ready, timer_before, &wakeups);
+	});
+	wakeups.deliver();
+	if (wake)
+		wake_scheduler(db);
+}
+
+/*
+ * Jobs that cannot be handed out: set aside, filed back under the row's values, or
+ * dropped. Nothing in here can fail.
+ */
+static void
+settle_unfit(const QueueRef &ref, Popped *popped, int n)
+{
+	Queue *queue = ref.queue;
+	Wakeups wakeups;
+	bool wake = false;
+	forget_claim_effects(n);
+	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return;
+		int64 monotonic = monotonic_now();
+		int64 timer_before = queue->schedule.next_timer();
+		int ready = 0;
+		for (int i = 0; i < n; i++)
+		{
+			Popped &p = popped[i];
+			if (p.fits(ref))
+				add_claim_effect(ref, p.lease);
+			else if (p.verdict == Verdict::kBusy)
+				park_lease(p.lease, monotonic);
+			else if (p.verdict == Verdict::kDead || p.row.queue_id() != ref.queue_id)
+				end_lease(p.lease);
+			else
+			{
+				p.lease->hint = p.row.hint();
+				ready += give_back(p.lease);
+			}
+		}
+		wake = note_filed(queue, ready, timer_before, &wakeups);
+	});
+	wakeups.deliver();
+	if (wake)
+		wake_scheduler(queue->database);
+	for (int i = 0; i < n; i++)
+		if (popped[i].verdict == Verdict::kLive && popped[i].row.queue_id() != ref.queue_id)
+			file_in_its_queue(queue->database, popped[i].row);
+}
+
+void
+hand_out_all(const Claim &claim)
+{
+	for (int i = 0; i < claim.n;)
+	{
+		QueueRef ref = claim.ready[i].ref;
+		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+			bool current = is_current(ref);
+			for (int held = 0;
+				 held < kHoldMax && i < claim.n && claim.ready[i].ref.queue == ref.queue;
+				 held++, i++)
+				if (current)
+					hand_out(claim.ready[i].lease, claim.ready[i].hand_out,
+							 claim.ready[i].monotonic, claim.ready[i].now);
+		});
+	}
+}
+
+/* ---- one queue ---- */
+
+/* Look at the rows. Returns how many of the jobs cannot be handed out. */
+static int
+verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Popped *popped, int n)
+{
+	SegmentSet segments(AccessShareLock);
+	int64 lease_time =
+		claim->options->lease_time > 0 ? claim->options->lease_time : options.lease_time;
+	if (options.max_runtime > 0)
+		lease_time = Min(lease_time, options.max_runtime);
+	int unfit = 0;
+	for (int i = 0; i < n; i++)
+	{
+		Popped &p = popped[i];
+		note_verifying(p.lease);
+		p.verdict = verify_job(segments, p.hint.place, p.hint.key.job_id, &p.row);
+		note_verifying(nullptr);
+		if (!p.fits(ref))
+		{
+			unfit++;
+			continue;
+		}
+		p.lease->hint.place = p.row.place;
+		Ready &ready = claim->ready[claim->n++];
+		ready = {ref,
+				 p.lease,
+				 {p.row.attempts() + 1, lease_time, claim->options->worker},
+				 monotonic_now(),
+				 GetCurrentTimestamp()};
+		claim->give(claim->result, ref, options, p.row, ready);
+	}
+	segments.close();
+	return unfit;
+}
+
+/*
+ * Wait until whoever refills has finished or given up; the caller looks again.
+ * If that process is waiting for a lock on a segment, so do we, in the lock
+ * manager, for as long as it takes. Anything else is not seen by the deadlock
+ * detector, and has an end. Returns since when, or later if there was a lock.
+ */
+static int64
+wait_for_refill(Queue *queue, int64 since)
+{
+	static constexpr int64 kPatience = 10 * USECS_PER_SEC;
+	static constexpr int64 kNoWait = 10 * 1000;
+	if (monotonic_now() - since > kPatience)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("queue \"%s\" is being loaded by another process, which makes no progress",
+						queue->name)));
+	ConditionVariablePrepareToSleep(&queue->refilled);
+	if (queue->schedule.window_refill_active() || queue->schedule.timer_refill_active())
+		ConditionVariableTimedSleep(&queue->refilled, 100, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+
+	int64 before = monotonic_now();
+	SegmentSet segments(AccessShareLock);
+	segments.open_all();
+	segments.close();
+	int64 after = monotonic_now();
+	return after - before > kNoWait ? after : since;
+}
+
+/* Hand out what this queue has, up to what is still wanted. */
+Shortage
+claim_from(const QueueRef &ref, Claim *claim)
+{
+	Shortage shortage = Shortage::kNone;
+	int chunk = Min(kChunk, claim->options->max_jobs);
+	auto *popped = static_cast<Popped *>(palloc(chunk * sizeof(Popped)));
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(scratch);
+	int64 waiting_since = 0;
+	bool refilled = false;
+	while (shortage == Shortage::kNone && claim->n < claim->options->max_jobs)
+	{
+		int n;
+		QueueOptions options;
+		int most = Min(chunk, claim->options->max_jobs - claim->n);
+		reserve_lease_effects(most);
+		PopResult result = pop_chunk(ref, most, refilled, popped, &n, &options, &shortage);
+		if (n > 0)
+		{
+			stop_point("claim-verify");
+			if (verify_chunk(ref, options, claim, popped, n) > 0)
+				settle_unfit(ref, popped, n);
+		}
+		refilled = false;
+		if (result == PopResult::kRefill)
+		{
+			/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */
+			refill_timer(ref);
+			refilled = refill_window(ref) == RefillResult::kDone;
+		}
+		if (result != PopResult::kWaitForRefill)
+			waiting_since = 0;
+		else
+		{
+			waiting_since = waiting_since == 0 ? monotonic_now() : waiting_since;
+			waiting_since = wait_for_refill(ref.queue, waiting_since);
+		}
+		MemoryContextReset(scratch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(scratch);
+	pfree(popped);
+	return shortage;
+}
+
+} // namespace pgq

@@ -1,0 +1,123 @@
+/*
+ * Claiming from several queues, and waiting for a job.
+ */
+#include "claim/claim.h"
+#include "engine/waiter.h"
+#include "pg/scope.h"
+#include "store/refill.h"
+
+namespace pgq {
+
+static void
+check_client()
+{
+	if (MyProcPort != nullptr && !pq_check_connection())
+		ereport(FATAL, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("connection to client lost")));
+}
+
+/* A wait ends, empty, before the statement's time does. */
+static TimestampTz
+end_of_wait(int64 wait)
+{
+	TimestampTz end = GetCurrentTimestamp() + wait;
+	if (get_timeout_active(STATEMENT_TIMEOUT))
+	{
+		static constexpr int64 kMargin = 100 * 1000;
+		end = Min(end, get_timeout_finish_time(STATEMENT_TIMEOUT) - kMargin);
+	}
+	return end;
+}
+
+/* When this process has to look again by itself: the timers it watches, parked jobs. */
+static int64
+nap_in_milliseconds(const QueueRef *refs, int n, int64 watch, TimestampTz end, TimestampTz now)
+{
+	int64 nap = Min(end, watch) - now;
+	int64 monotonic = monotonic_now();
+	for (int i = 0; i < n; i++)
+	{
+		Queue *queue = refs[i].queue;
+		with_lwlock(queue->lock, LW_SHARED, [&] {
+			if (!is_current(refs[i]))
+				return;
+			if (!dlist_is_empty(&queue->parked) || !scheduler_alive(queue->database, monotonic))
+				nap = Min(nap, kParkTime);
+		});
+	}
+	return Max(0, (nap + 999) / 1000);
+}
+
+static void
+complain(Shortage shortage, const char *name)
+{
+	if (shortage == Shortage::kDropped)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" was dropped", name)));
+	if (shortage == Shortage::kLeases)
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("too many jobs are claimed at the same time"),
+						errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
+								"claim fewer jobs at a time.",
+								max_leases)));
+}
+
+/* Go through the queues in their order. Returns the queue that gave the first job. */
+static Queue *
+claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
+{
+	Queue *served = nullptr;
+	Shortage worst = Shortage::kNone;
+	int short_queue = 0;
+	for (int i = 0; i < n && claim->n < claim->options->max_jobs; i++)
+	{
+		int before = claim->n;
+		Shortage shortage = claim_from(refs[i], claim);
+		if (claim->n > before && served == nullptr)
+			served = refs[i].queue;
+		if (shortage == Shortage::kDropped || shortage == Shortage::kLeases)
+		{
+			worst = shortage;
+			short_queue = i;
+		}
+	}
+	if (claim->n == 0)
+		complain(worst, names[short_queue]);
+	return served;
+}
+
+static void
+wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
+{
+	TimestampTz end = end_of_wait(claim->options->wait);
+	Queue *served = nullptr;
+	join_lines(refs, n);
+	for (;;)
+	{
+		/* In line before looking, so that a commit meanwhile wakes us. */
+		rejoin_lines();
+		served = claim_from_all(refs, names, n, claim);
+		TimestampTz now = GetCurrentTimestamp();
+		if (claim->n > 0 || now >= end)
+			break;
+		for (int i = 0; i < n; i++)
+			refill_timer(refs[i]);
+		long nap = nap_in_milliseconds(refs, n, rejoin_lines(), end, now);
+		if (nap > 0)
+			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, nap,
+					  PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		check_client();
+	}
+	leave_lines(served);
+}
+
+void
+claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
+{
+	claim_from_all(refs, names, n, claim);
+	if (claim->n == 0 && claim->options->wait > 0)
+		wait_for_jobs(refs, names, n, claim);
+}
+
+} // namespace pgq

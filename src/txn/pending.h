@@ -1,0 +1,134 @@
+/*
+ * The pending effects of the transaction of this backend: what effects.cpp
+ * registers and settle.cpp applies.
+ */
+#pragma once
+
+#include "txn/effects.h"
+
+namespace pgq {
+
+/*
+ * sub is the subtransaction the effect belongs to; from the one it was last
+ * promoted from: COMMIT_SUB(s) can be followed by ABORT_SUB(s), which must undo
+ * what was just promoted.
+ */
+struct Tag
+{
+	SubTransactionId sub;
+	SubTransactionId from;
+
+	bool belongs_to(SubTransactionId s) const { return sub == s || from == s; }
+};
+
+struct LeaseEffect
+{
+	enum Kind : uint8
+	{
+		kClaim,
+		kEnd,
+		kReap,
+	} kind;
+	LeaseEnd how;
+	bool dead;
+	Tag tag;
+	QueueRef ref;
+	Lease *lease;
+	uint64 token;
+};
+
+/* jobs: new jobs this hint stands for in the counters (0 for a retry, more where others were shed). */
+struct HintEffect
+{
+	Tag tag;
+	int32 jobs;
+	Hint hint;
+};
+
+struct QueueEffect
+{
+	enum Kind : uint8
+	{
+		kCreated,
+		kHold,
+		kDrop,
+	} kind;
+	Tag tag;
+	QueueRef ref;
+};
+
+/* A growing array in the transaction's memory. */
+template <typename T> struct List
+{
+	T *items;
+	int size;
+	int capacity;
+
+	void reserve(int more)
+	{
+		if (size + more <= capacity)
+			return;
+		int wanted = Max(Max(16, capacity * 2), size + more);
+		Size bytes = mul_size(wanted, sizeof(T));
+		items =
+			static_cast<T *>(items == nullptr ? MemoryContextAllocHuge(TopTransactionContext, bytes)
+											  : repalloc_huge(items, bytes));
+		capacity = wanted;
+	}
+	void push(const T &item)
+	{
+		Assert(size < capacity);
+		items[size++] = item;
+	}
+	T *begin() { return items; }
+	T *end() { return items + size; }
+};
+
+/* Hints of one queue. Of those that do not fit into its window only the smallest keys are remembered. */
+struct QueueHints
+{
+	QueueRef ref;
+	List<HintEffect> hints;
+	int shed_at; /* length from which shedding is tried */
+	bool shed;
+	Key shed_key;
+	TimerKey shed_timer_key;
+	int64 shed_horizon; /* greatest run_at of those that were due at once */
+};
+
+struct Effects
+{
+	List<LeaseEffect> leases;
+	List<QueueHints> jobs;
+	List<QueueEffect> queues;
+	bool announce;
+
+	bool empty() const
+	{
+		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce;
+	}
+};
+
+struct RefillRole
+{
+	bool active;
+	RefillKind kind;
+	QueueRef ref;
+};
+
+struct Pending
+{
+	Effects effects;
+	RefillRole refill_role;
+	const Lease *verifying; /* see note_verifying() */
+};
+
+extern Pending pending;
+
+/*
+ * If the list of hints has grown long: shed those of sub, which end at run_end;
+ * what follows them moves up. Cannot fail.
+ */
+void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
+
+} // namespace pgq
