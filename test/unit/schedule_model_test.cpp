@@ -194,6 +194,7 @@ template <typename K> struct Scan
 	K last; /* key of the last row read */
 	K end;
 	int64_t due_line;
+	int64_t horizon;
 	int n, merged;
 	std::array<Hint, kMaxSize> rows;
 };
@@ -409,11 +410,11 @@ public:
 		auto put_timer_key = [&](const TimerKey &k) { put(k.run_at), put(k.job_id); };
 		auto put_hint = [&](const Hint &h) { put_key(h.key), put(h.delayed); };
 		auto put_rows = [&](const auto &scan) {
-			put(scan.phase), put(scan.due_line), put(scan.n), put(scan.merged);
+			put(scan.phase), put(scan.due_line), put(scan.horizon), put(scan.n), put(scan.merged);
 			for (int i = scan.merged; i < scan.n; i++)
 				put_hint(scan.rows[i]);
 		};
-		put(world.clock), put(schedule_.due_line());
+		put(world.clock), put(schedule_.due_line()), put(schedule_.horizon());
 		schedule_.window().for_each(put_hint), put(-1);
 		schedule_.timer().for_each(put_hint), put(-1);
 		put_key(schedule_.cursor()), put_timer_key(schedule_.timer_cursor());
@@ -503,7 +504,11 @@ private:
 					return false;
 				job.insert_unfiled = false;
 				if (!faulty(Fault::kShedHintIsForgotten))
+				{
+					if (!job.inserted.delayed)
+						schedule_.raise_horizon(job.inserted.key.run_at);
 					schedule_.pull_back(job.inserted.key, job.inserted.timer_key());
+				}
 				schedule_.fire(world.clock);
 				return true;
 			case kVerify:
@@ -700,14 +705,16 @@ private:
 		if (!faulty(Fault::kCursorRaisedAfterScan))
 			scan.start = schedule_.begin_window_refill(world.clock);
 		scan.due_line = faulty(Fault::kScanGoesByClock) ? world.clock : schedule_.due_line();
+		scan.horizon = faulty(Fault::kScanSkipsImmediate) ? scan.due_line : schedule_.horizon();
 		return true;
 	}
 
 	bool read_window()
 	{
 		auto due = [&](const Job &job) {
-			return job.key.run_at <= world.window_scan.due_line ||
-				   (!job.delayed() && !faulty(Fault::kScanSkipsImmediate));
+			const auto &scan = world.window_scan;
+			return job.key.run_at <= scan.due_line ||
+				   (!job.delayed() && job.key.run_at <= scan.horizon);
 		};
 		return read(
 			world.window_scan, [](const Key &k) { return k; }, due);

@@ -393,6 +393,14 @@ TEST_F(Rules, AnImmediateJobIsDueAlthoughTheClockIsBehind)
 	EXPECT_EQ(ready(), Ids{1});
 	EXPECT_TRUE(schedule.poppable());
 	EXPECT_FALSE(schedule.due(delayed(5000, 2)));
+
+	/* Should it be evicted, the scan must go up to it. */
+	EXPECT_EQ(schedule.horizon(), 5000);
+	schedule.file(immediate(4000, 3));
+	schedule.file(delayed(6000, 4));
+	EXPECT_EQ(schedule.horizon(), 5000);
+	schedule.fire(7000);
+	EXPECT_EQ(schedule.horizon(), 7000);
 }
 
 /* ---- the timer and its cursor ---- */
