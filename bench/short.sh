@@ -69,11 +69,11 @@ cat >table_insert.sql <<'SQL'
 INSERT INTO jobs (queue_name, payload) VALUES ('mail', '{"to": "somebody@example.com", "template": 17}') RETURNING id;
 SQL
 cat >pgq_claim_ack.sql <<'SQL'
-SELECT job_id, lease FROM pgq_claim('mail') \gset
+SELECT job_id, lease, payload FROM pgq_claim('mail') \gset
 SELECT pgq_ack(:job_id, :lease);
 SQL
 cat >pgq_claim_ack_at_once.sql <<'SQL'
-SELECT job_id, pgq_ack(job_id, lease) AS acked FROM pgq_claim('mail') \gset
+SELECT job_id, payload, pgq_ack(job_id, lease) AS acked FROM pgq_claim('mail') \gset
 SQL
 cat >table_claim_delete.sql <<'SQL'
 UPDATE jobs SET status = 'running', attempts = attempts + 1, locked_until = now() + interval '5 min' WHERE id = (SELECT id FROM jobs WHERE queue_name = 'mail' AND status = 'queued' AND run_at <= now() ORDER BY priority DESC, run_at, id FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING id, payload \gset
