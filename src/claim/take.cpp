@@ -102,6 +102,7 @@ pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n,
 					break;
 				case TakeResult::kHeld:
 					/* One hint too many: whoever ends that lease files the job again. */
+					note_missed(queue, popped[*n].lease, hint);
 					break;
 				case TakeResult::kFull:
 					schedule.file(hint);

@@ -81,7 +81,8 @@ struct ByRunAt
 {
 	static constexpr bool less(const Hint &a, const Hint &b)
 	{
-		return a.timer_key() < b.timer_key();
+		/* A row whose priority was changed has two hints for a while; the better one must survive. */
+		return a.timer_key() == b.timer_key() ? a.key < b.key : a.timer_key() < b.timer_key();
 	}
 };
 

@@ -262,33 +262,30 @@ private:
 
 	void insert_ready(const Hint &hint)
 	{
-		insert(window_, window_refill_, cursor_, hint, hint.key,
-			   [](const Hint &h) { return h.key; });
+		insert<ByKey>(window_, window_refill_, cursor_, hint, [](const Hint &h) { return h.key; });
 	}
 
 	void insert_timed(const Hint &hint)
 	{
-		insert(timer_, timer_refill_, timer_cursor_, hint, hint.timer_key(),
-			   [](const Hint &h) { return h.timer_key(); });
+		insert<ByRunAt>(timer_, timer_refill_, timer_cursor_, hint,
+						[](const Hint &h) { return h.timer_key(); });
 	}
 
 	/* Keep the smallest; what does not fit pulls the cursor back to itself. */
-	template <typename Set, typename K, typename KeyOf>
-	static void insert(Set &set, Refill<K> &refill, K &cursor, const Hint &hint, const K &key,
-					   KeyOf key_of)
+	template <typename Order, typename Set, typename K, typename KeyOf>
+	static void insert(Set &set, Refill<K> &refill, K &cursor, const Hint &hint, KeyOf key_of)
 	{
-		if (!(key < cursor))
+		if (!(key_of(hint) < cursor))
 			return;
 		if (set.full())
 		{
-			K largest = key_of(set.max());
-			if (!(key < largest))
+			if (!Order::less(hint, set.max()))
 			{
-				if (!(key == largest))
-					lower(refill, cursor, key);
+				if (Order::less(set.max(), hint))
+					lower(refill, cursor, key_of(hint));
 				return;
 			}
-			lower(refill, cursor, largest);
+			lower(refill, cursor, key_of(set.max()));
 			set.pop_max();
 		}
 		set.insert(hint);

@@ -67,7 +67,8 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	if (used > static_cast<uint32>(shared->max_leases))
 	{
 		pg_atomic_fetch_sub_u32(&shared->leases, 1);
-		return is_leased(queue, hint.key.job_id) ? TakeResult::kHeld : TakeResult::kFull;
+		*lease = holder_of(queue, hint.key.job_id);
+		return *lease != nullptr ? TakeResult::kHeld : TakeResult::kFull;
 	}
 
 	bool found;
@@ -84,6 +85,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	if (entry == nullptr || found)
 	{
 		pg_atomic_fetch_sub_u32(&shared->leases, 1);
+		*lease = entry;
 		return found ? TakeResult::kHeld : TakeResult::kFull;
 	}
 	note_peak(used);
@@ -94,6 +96,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	entry->expires_at = 0;
 	entry->state = LeaseState::kClaiming;
 	entry->expired = false;
+	entry->has_missed = false;
 	entry->pins = 1;
 	entry->attempt = 0;
 	entry->pid = MyProcPid;
@@ -104,16 +107,27 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	return TakeResult::kTaken;
 }
 
-bool
-is_leased(const Queue *queue, int64 job_id)
+Lease *
+holder_of(const Queue *queue, int64 job_id)
 {
 	LeaseKey key = lease_key(queue->database, queue->database_generation, job_id);
 	uint32 hash = get_hash_value(lease_table, &key);
 	bool found;
 	LWLockAcquire(partition_lock(hash), LW_SHARED);
-	hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found);
+	auto *lease = static_cast<Lease *>(
+		hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
 	LWLockRelease(partition_lock(hash));
-	return found;
+	return lease;
+}
+
+void
+note_missed(Queue *queue, Lease *lease, const Hint &hint)
+{
+	if (lease->queue != queue || hint.key == lease->hint.key)
+		return;
+	if (!lease->has_missed || hint.key < lease->missed.key)
+		lease->missed = hint;
+	lease->has_missed = true;
 }
 
 bool
@@ -269,8 +283,13 @@ give_back(Lease *lease)
 {
 	Queue *queue = lease->queue;
 	Hint hint = lease->hint;
+	Hint missed = lease->missed;
+	bool has_missed = lease->has_missed;
 	end_lease(lease);
-	return queue->schedule.file(hint);
+	bool ready = queue->schedule.file(hint);
+	if (has_missed)
+		ready |= queue->schedule.file(missed);
+	return ready;
 }
 
 void

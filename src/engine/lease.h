@@ -25,15 +25,21 @@ void lease_table_create(LWLockPadded *partition_locks);
 enum class TakeResult
 {
 	kTaken,
-	kHeld, /* there is a lease for that job already */
+	kHeld, /* there is a lease for that job already: *lease, maybe of another queue */
 	kFull, /* pgq_ext.max_leases reached */
 };
 
 /* Take the lease of the job that hint stands for. It starts CLAIMING, pinned once. */
 TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease);
 
-/* Does anybody hold that job? Any lock or none. */
-bool is_leased(const Queue *queue, int64 job_id);
+/* The lease of that job, or NULL. It may be of another queue, then do not touch it. */
+Lease *holder_of(const Queue *queue, int64 job_id);
+
+/*
+ * A hint of a leased job is not kept. But it may know better than the lease where
+ * the job belongs (its row was changed meanwhile), so the lease remembers it.
+ */
+void note_missed(Queue *queue, Lease *lease, const Hint &hint);
 
 /*
  * Find the queue and token of a job's lease without its queue's lock; the caller

@@ -60,6 +60,8 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark)
 		}
 		return nullptr;
 	});
+	if (attached == nullptr && free_other_incarnations(oid, incarnation) > 0)
+		return attach_database(oid, incarnation, token_mark);
 	if (attached == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("pgq_ext is in use in too many databases"),
@@ -204,16 +206,21 @@ free_database(Database *db, uint32 generation)
 	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { db->used = false; });
 }
 
-void
+int
 free_other_incarnations(Oid oid, Oid incarnation)
 {
+	int freed = 0;
 	for (int i = 0; i < shared->max_databases; i++)
 	{
 		Database *db = &shared->databases[i];
 		uint32 generation = pg_atomic_read_u32(&db->generation);
 		if (db->used && db->oid == oid && db->incarnation != incarnation)
+		{
 			free_database(db, generation);
+			freed++;
+		}
 	}
+	return freed;
 }
 
 bool

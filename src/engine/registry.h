@@ -60,8 +60,8 @@ bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, Q
 /* The slot of that queue if it has one. */
 bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 
-/* Forget what was known of a database under another incarnation, or (InvalidOid) under any. */
-void free_other_incarnations(Oid oid, Oid incarnation);
+/* Forget what was known of a database under other incarnations, (InvalidOid) under any. Returns how many. */
+int free_other_incarnations(Oid oid, Oid incarnation);
 
 /* Has this database a slot, under any incarnation? */
 bool is_attached(Oid oid);

@@ -132,10 +132,12 @@ struct Lease
 	dlist_node in_queue; /* in queue->leases */
 	dlist_node in_line;	 /* in queue->parked or queue->lost */
 	Hint hint;			 /* the row: its key, and the version that was verified */
+	Hint missed;		 /* if has_missed: a hint that met the lease; see note_missed() */
 	int64 deadline;		 /* monotonic */
 	TimestampTz claimed_at;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
 	LeaseState state;
+	bool has_missed;
 	bool expired; /* LOST by time, not by rollback */
 	int32 pins;	  /* open transactions that have used the lease (R4) */
 	int32 attempt;

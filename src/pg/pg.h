@@ -51,6 +51,7 @@ extern "C" {
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/array.h"
 #include "utils/builtins.h"

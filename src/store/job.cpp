@@ -147,6 +147,9 @@ static Verdict
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
 	segments.open_all();
+	/* Not a list of segments yet: see segments_known(). */
+	if (tables().segments == 0)
+		return Verdict::kBusy;
 	int moved;
 	Verdict verdict = look_up_once(segments, job_id, row, &moved);
 	if (verdict != Verdict::kDead || moved == 0)

@@ -209,7 +209,9 @@ publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish
 				return;
 			}
 			for (int i = 0; i < kHoldMax && n > 0; i++, rows++, n--)
-				if (!is_leased(queue, rows->key.job_id))
+				if (Lease *lease = holder_of(queue, rows->key.job_id))
+					note_missed(queue, lease, *rows);
+				else
 					merge(queue->schedule, *rows);
 			done = n == 0;
 			if (done)
@@ -222,9 +224,26 @@ publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish
 	ConditionVariableBroadcast(&queue->refilled);
 }
 
+/*
+ * The list of segments can be one transaction behind: the first pgq_create_queue
+ * runs its commit callbacks before its invalidations are sent. A queue always has
+ * segments, so an empty list says that we have to look again.
+ */
+static bool
+segments_known()
+{
+	if (tables().segments > 0)
+		return true;
+	AcceptInvalidationMessages();
+	return tables().segments > 0;
+}
+
 RefillResult
 refill_window(const QueueRef &ref)
 {
+	if (!segments_known())
+		return RefillResult::kElsewhere;
+
 	Queue *queue = ref.queue;
 	OrderScan scan;
 	int most = 0;
@@ -276,6 +295,9 @@ refill_window(const QueueRef &ref)
 RefillResult
 refill_timer(const QueueRef &ref)
 {
+	if (!segments_known())
+		return RefillResult::kElsewhere;
+
 	Queue *queue = ref.queue;
 	TimerKey start{};
 	int most = 0;

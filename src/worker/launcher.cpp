@@ -210,14 +210,12 @@ pgq_launcher_main(Datum)
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	pg_atomic_write_u32(&shared->launcher, MyProc->pgprocno + 1);
 	create_entries();
-	while (!ShutdownRequestPending)
+	for (;;)
 	{
 		for_each_entry(note_stopped);
 		look_at_databases();
 		doubt_absences();
 		nap(start_what_is_missing());
 	}
-	/* Status 1, so that the postmaster starts it again unless it is shutting down itself. */
-	proc_exit(1);
 }
 }

@@ -409,11 +409,11 @@ serve_queues()
 	return next_event;
 }
 
-static void
+[[noreturn]] static void
 work()
 {
 	int64 housekeeping = 0;
-	while (!ShutdownRequestPending)
+	for (;;)
 	{
 		int64 now = monotonic_now();
 		pg_atomic_write_u64(&database->heartbeat, now);
@@ -450,6 +450,5 @@ pgq_scheduler_main(Datum arg)
 	keep_house();
 	assume_pending();
 	work();
-	proc_exit(0);
 }
 }

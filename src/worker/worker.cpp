@@ -28,8 +28,16 @@ void
 start_worker()
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
+}
+
+void
+end_if_asked()
+{
+	/* Status 1: the postmaster starts a launcher again unless it is shutting down itself. */
+	if (ProcDiePending)
+		proc_exit(1);
 }
 
 void
@@ -38,6 +46,7 @@ nap(int64 milliseconds)
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds,
 					 PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
+	end_if_asked();
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{

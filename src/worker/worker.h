@@ -19,6 +19,9 @@ inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
 /* What every worker does first. */
 void start_worker();
 
+/* Leave without a word if SIGTERM has come. In a lock wait it ends the process with FATAL. */
+void end_if_asked();
+
 /* Sleep until the latch is set or the time is over; then react to signals. */
 void nap(int64 milliseconds);
 
