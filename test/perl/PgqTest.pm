@@ -1,0 +1,186 @@
+# What the TAP tests share: servers with the extension, sessions that can be left waiting, and polling.
+package PgqTest;
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Exporter 'import';
+
+our @EXPORT = qw(pgq_node session send_sql reply ask pid_of end_session kill_client
+  wait_for workers scheduler_pid wait_for_scheduler sqlstate user_functions create_queue drain);
+
+# pgq_node NAME, conf => TEXT, init => {...}: a running server whose database postgres has the extension
+sub pgq_node
+{
+	my ($name, %options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$node->init(%{ $options{init} // {} });
+	$node->append_conf('postgresql.conf', $options{conf} // '');
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION pgq_ext');
+	return $node;
+}
+
+# A queue that retries soon and without chance; more options after it.
+sub create_queue
+{
+	my ($node, $queue, $options, $db) = @_;
+	$options = ", $options" if $options;
+	$options //= '';
+	$node->safe_psql($db // 'postgres',
+		"SELECT pgq_create_queue('$queue', backoff_base => '100 ms', backoff_jitter => 0 $options)");
+	return;
+}
+
+# ---- sessions ----
+
+sub session
+{
+	my ($node, $db) = @_;
+	return $node->background_psql($db // 'postgres', on_error_stop => 0);
+}
+
+# Send without waiting for the answer.
+sub send_sql
+{
+	my ($session, $sql) = @_;
+	$session->{timeout}->start;
+	$session->{sent} = 'answered ' . ++$session->{query_cnt};
+	$session->{stdin} .= "$sql\n;\n\\echo '$session->{sent}'\n\\warn '$session->{sent}'\n";
+	$session->{run}->pump_nb;
+	return;
+}
+
+# The answer to what was sent, (output, errors); also when the connection broke meanwhile.
+sub reply
+{
+	my ($session) = @_;
+	my $end = qr/^\Q$session->{sent}\E\n/m;
+	eval {
+		$session->{run}->pump until $session->{stdout} =~ $end && $session->{stderr} =~ $end;
+		1;
+	} or do
+	{
+		die "no answer in time: $@" if $session->{timeout}->is_expired;
+	};
+	my ($out, $err) = ($session->{stdout}, $session->{stderr});
+	$session->{stdout} = $session->{stderr} = '';
+	s/$end// for $out, $err;
+	chomp($out, $err);
+	note "answer: $out$err";
+	return wantarray ? ($out, $err) : $out;
+}
+
+sub ask
+{
+	my ($session, $sql) = @_;
+	send_sql($session, $sql);
+	return reply($session);
+}
+
+sub pid_of
+{
+	my ($session) = @_;
+	return scalar ask($session, 'SELECT pg_backend_pid()');
+}
+
+sub end_session
+{
+	my ($session) = @_;
+	eval { $session->quit };
+	return;
+}
+
+# The client is gone without a word, as after a power failure.
+sub kill_client
+{
+	my ($session) = @_;
+	$session->{run}->signal('KILL');
+	eval { $session->{run}->finish };
+	return;
+}
+
+# ---- polling ----
+
+# Until the query says true; otherwise the rest of the test has no sense.
+sub wait_for
+{
+	my ($node, $condition, $db) = @_;
+	$node->poll_query_until($db // 'postgres', "SELECT $condition")
+	  or die "waited in vain for: $condition";
+	return;
+}
+
+sub workers
+{
+	my ($node, $type) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'pgq_ext $type'");
+}
+
+sub scheduler_pid
+{
+	my ($node, $db) = @_;
+	$db //= 'postgres';
+	return $node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db'");
+}
+
+# The pid of a scheduler other than the one given.
+sub wait_for_scheduler
+{
+	my ($node, $db, $before) = @_;
+	$db     //= 'postgres';
+	$before //= 0;
+	wait_for($node, "count(*) = 1 FROM pg_stat_activity
+		WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db' AND pid <> $before");
+	return scheduler_pid($node, $db);
+}
+
+# ---- errors ----
+
+# (SQLSTATE, everything else that was said); an empty SQLSTATE if there was no error
+sub sqlstate
+{
+	my ($node, $sql, $db) = @_;
+	my (undef, undef, $stderr) =
+	  $node->psql($db // 'postgres', $sql, extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	my ($state) = $stderr =~ /(?:ERROR|FATAL):  ([0-9A-Z]{5}): /;
+	return wantarray ? ($state // '', $stderr) : $state // '';
+}
+
+# Every function that users call, and (all => 1) those behind the views, as "name(null::type, ...)".
+sub user_functions
+{
+	my ($node, %options) = @_;
+	my $which = $options{all} ? '' : "AND p.proname LIKE 'pgq\\_%'";
+	return split /\n/, $node->safe_psql('postgres', qq{
+		SELECT format('%s(%s)', p.oid::regproc, (SELECT string_agg(format('null::%s', t::regtype), ', ' ORDER BY n)
+			FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY a(t, n)))
+		FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pgq_ext')
+		  AND p.prolang = (SELECT oid FROM pg_language WHERE lanname = 'c') AND p.prorettype <> 'trigger'::regtype $which
+		ORDER BY 1});
+}
+
+# ---- work ----
+
+# Claims and acknowledges until nothing waits any more: the ids in the order in which they came.
+sub drain
+{
+	my ($node, $queue, $db) = @_;
+	my @ids;
+	for (1 .. 1000)
+	{
+		my $got = $node->safe_psql($db // 'postgres', qq{
+			WITH c AS MATERIALIZED (SELECT * FROM pgq_claim('$queue', 1000, wait => '100 ms'))
+			SELECT job_id FROM (SELECT job_id, pgq_ack(job_id, lease) FROM c) done});
+		push @ids, split /\n/, $got;
+		last if $got eq '' && $node->safe_psql($db // 'postgres',
+			"SELECT count(*) = 0 FROM pgq_ext.job_status WHERE queue = '$queue'") eq 't';
+	}
+	return @ids;
+}
+
+1;

@@ -1,0 +1,200 @@
+# Launcher and schedulers: there where they are needed, and in nobody's way.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', "autovacuum = off\n");
+$node->start;
+
+sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
+
+sub no_scheduler_in
+{
+	my ($oid) = @_;
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND datid = $oid");
+	return;
+}
+
+sub oid_of { return sql("SELECT oid FROM pg_database WHERE datname = '$_[0]'") }
+
+# A scheduler is at work in that database: only it counts a lost lease.
+sub serves_ok
+{
+	my ($db, $what) = @_;
+	sql(q{SELECT pgq_create_queue('probe', backoff_base => '100 ms', if_not_exists => true);
+		SELECT pgq_enqueue('probe', '1');
+		SELECT job_id FROM pgq_claim('probe', lease_time => '1 s')}, $db);
+	is(sql(q{SELECT attempt, last_error FROM pgq_claim('probe', wait => '60 s')}, $db), '2|the lease expired', $what);
+	sql(q{SELECT pgq_drop_queue('probe', force => true)}, $db);
+	return;
+}
+
+# ---- they come and go ----
+
+wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'pgq_ext launcher' AND datid IS NULL});
+is(workers($node, 'scheduler'), '0', 'no scheduler without the extension');
+for my $db ('one', 'two', 'none')
+{
+	sql("CREATE DATABASE $db");
+	sql(q{CREATE EXTENSION pgq_ext}, $db) if $db ne 'none';
+}
+wait_for_scheduler($node, $_) for 'one', 'two';
+serves_ok($_, "$_: served after CREATE EXTENSION") for 'one', 'two';
+sql('BEGIN; CREATE EXTENSION pgq_ext; ROLLBACK', 'none');
+is(workers($node, 'scheduler'), '2', 'one scheduler for each database that has it');
+
+sql('DROP EXTENSION pgq_ext', 'two');
+no_scheduler_in(oid_of('two'));
+pass('gone after DROP EXTENSION');
+sql(q{CREATE SCHEMA elsewhere; CREATE EXTENSION pgq_ext SCHEMA elsewhere; ALTER DATABASE two SET search_path = elsewhere}, 'two');
+serves_ok('two', 'served again after CREATE EXTENSION, in another schema');
+sql(q{SELECT pgq_create_queue('q'); SELECT pgq_enqueue('q', '"of the old"')}, 'two');
+sql('BEGIN; DROP EXTENSION pgq_ext; CREATE EXTENSION pgq_ext SCHEMA elsewhere; COMMIT', 'two');
+is(sqlstate($node, q{SELECT * FROM pgq_claim('q')}, 'two'), '42704', 'dropped and created in one transaction: nothing of the old is known');
+serves_ok('two', '... and the new is served');
+
+# A claim that waits while its world ends is told so.
+{
+	sql(q{SELECT pgq_create_queue('q')}, 'two');
+	my $session = session($node, 'two');
+	send_sql($session, q{SELECT * FROM pgq_claim('q', wait => '60 s')});
+	wait_for($node, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'q'}, 'two');
+	sql(q{SET lock_timeout = '60 s'; DROP EXTENSION pgq_ext}, 'two');
+	my (undef, $error) = reply($session);
+	like($error, qr/queue "q" was dropped/, 'DROP EXTENSION wakes who waits');
+	end_session($session);
+	sql('CREATE EXTENSION pgq_ext SCHEMA elsewhere', 'two');
+	serves_ok('two', '... and it can be created again');
+}
+
+# ---- in nobody's way ----
+
+sql(q{SELECT pgq_create_queue('q'); SELECT pgq_enqueue('q', to_jsonb(i)) FROM generate_series(1, 10) i;
+	SELECT pgq_enqueue('q', '"later"', delay => '1 hour')}, 'one');
+for my $round (1 .. 3)
+{
+	wait_for_scheduler($node, 'one');
+	my ($state, $error) = sqlstate($node, "CREATE DATABASE copy$round TEMPLATE one");
+	is($state, '', 'CREATE DATABASE ... TEMPLATE while the scheduler runs') or diag $error;
+	($state, $error) = sqlstate($node, "ALTER DATABASE copy$round RENAME TO renamed$round");
+	is($state, '', 'RENAME of the copy') or diag $error;
+	wait_for_scheduler($node, "renamed$round");
+	($state, $error) = sqlstate($node, "ALTER DATABASE renamed$round RENAME TO again$round");
+	is($state, '', 'RENAME while its scheduler runs') or diag $error;
+}
+wait_for_scheduler($node, $_) for 'one', 'again1';
+my $jobs = q{SELECT string_agg(payload #>> '{}', ' ') FROM pgq_claim('q', 100)};
+is(sql($jobs, 'one'), '1 2 3 4 5 6 7 8 9 10', 'the original has its jobs');
+is(sql($jobs, 'again1'), '1 2 3 4 5 6 7 8 9 10', 'the copy has them, too: the same ids, other leases');
+is(sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease', 'again1'), '10', 'acknowledged in the copy');
+is(sql('SELECT count(*) FROM pgq_ext.lease', 'one'), '10', '... and not in the original');
+serves_ok($_, "$_: served") for 'one', 'again1';
+
+for my $round (1 .. 3)
+{
+	my $db = "again$round";
+	my $oid = oid_of($db);
+	wait_for_scheduler($node, $db);
+	my ($state, $error) = sqlstate($node, "DROP DATABASE $db");
+	is($state, '', 'DROP DATABASE while the scheduler runs') or diag $error;
+	no_scheduler_in($oid);
+}
+sql('CREATE DATABASE forced TEMPLATE one');
+wait_for_scheduler($node, 'forced');
+is(sqlstate($node, 'DROP DATABASE forced WITH (FORCE)'), '', 'DROP DATABASE ... WITH (FORCE)');
+serves_ok('one', 'the template is still served');
+unlike(slurp_file($node->logfile), qr/pgq_ext.*(?:FATAL|ERROR)|database \S+ does not exist/, 'nobody tries to start a scheduler where no database is');
+
+# More databases than there is room for in memory or in worker slots is told in the log, not by a crash; see 008.
+
+# ---- whatever is set for sessions ----
+
+for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "statement_timeout = 1", "idle_in_transaction_session_timeout = 1",
+	"default_transaction_isolation = 'serializable'", "search_path = 'evil'", "session_replication_role = 'replica'",
+	"row_security = off", "synchronous_commit = off", "force_parallel_mode = on", "enable_indexscan = off")
+{
+	my ($name) = $setting =~ /^(\w+)/;
+	sql(qq{CREATE SCHEMA IF NOT EXISTS evil;
+		CREATE OR REPLACE FUNCTION evil.never(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+		DO \$\$ BEGIN CREATE OPERATOR evil.< (FUNCTION = evil.never, LEFTARG = bigint, RIGHTARG = bigint);
+		EXCEPTION WHEN duplicate_function THEN END \$\$}, 'one');
+	my $before = wait_for_scheduler($node, 'one');
+	sql("ALTER DATABASE one SET $setting");
+	sql("SELECT pg_terminate_backend($before, 60000)");
+	my $pid = wait_for_scheduler($node, 'one', $before);
+
+	# Our own sessions are set back.
+	local $ENV{PGOPTIONS} = "-c $name=" . sql("SELECT replace(boot_val, ' ', '\\ ') FROM pg_settings WHERE name = '$name'");
+	serves_ok('one', "served with ALTER DATABASE SET $setting");
+	is(scheduler_pid($node, 'one'), $pid, '... and the scheduler did not have to be started again');
+	sql("ALTER DATABASE one RESET $name");
+}
+{
+	# Its errors would end the scheduler once a second.
+	my $before = scheduler_pid($node, 'one');
+	sql(q{CREATE ROLE nobody; ALTER DATABASE one SET role = 'nobody'});
+	sql("SELECT pg_terminate_backend($before, 60000)");
+	my $pid = wait_for_scheduler($node, 'one', $before);
+	local $ENV{PGOPTIONS} = '-c role=none';
+	serves_ok('one', "served with ALTER DATABASE SET role");
+	sql('ALTER DATABASE one RESET role');
+}
+
+# ---- signals ----
+
+{
+	my $before = wait_for_scheduler($node, 'one');
+	kill 'TERM', $before;
+	isnt(wait_for_scheduler($node, 'one', $before), $before, 'a terminated scheduler comes back');
+	serves_ok('one', '... and serves');
+	my $launcher = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext launcher'});
+	kill 'TERM', $launcher;
+	wait_for($node, "count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'pgq_ext launcher' AND pid <> $launcher");
+	$before = wait_for_scheduler($node, 'one');
+	kill 'TERM', $before;
+	wait_for_scheduler($node, 'one', $before);
+	is(sql(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND datname = 'one'}), '1',
+		'a new launcher knows the old schedulers');
+	kill 'HUP', $launcher = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext launcher'});
+	is(sqlstate($node, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'pgq_ext %'"), '', 'cancelling workers does no harm');
+	serves_ok('one', '... served as before');
+}
+
+# ---- dump ----
+
+{
+	my $dump = $node->basedir . '/one.dump';
+	sql(q{SELECT pgq_create_queue('d', max_attempts => 7); SELECT pgq_enqueue('d', to_jsonb(i), i) FROM generate_series(1, 5) i;
+		SELECT pgq_fail(job_id, lease, 'broken', retry => false) FROM pgq_claim('d')}, 'one');
+	$node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('one') ], 'pg_dump while the scheduler runs');
+	sql('CREATE DATABASE restored');
+	$node->command_ok([ 'pg_restore', '-e', '-d', $node->connstr('restored'), $dump ], 'pg_restore');
+	is(sql(q{SELECT string_agg(payload #>> '{}', ' '), max(max_attempts) FROM pgq_claim('d', 100, wait => '10 s')}, 'restored'), '4 3 2 1|7',
+		'what was dumped comes back to life');
+	is(sql(q{SELECT dead FROM pgq_ext.queue_status WHERE queue = 'd'}, 'restored'), '1', '... with its dead letters');
+	is(sql(q{SELECT pgq_enqueue('d', '6') > max(job_id) FROM pgq_ext.job}, 'restored'), 't', '... and ids go on');
+	serves_ok('restored', '... and it is served');
+}
+
+# ---- shutdown ----
+
+{
+	# A lock that nobody will ever release: the scheduler may wait for it, but not keep the server from stopping.
+	my $pid = wait_for_scheduler($node, 'one');
+	sql(q{BEGIN; LOCK TABLE pgq_ext.queue, pgq_ext.job, pgq_ext.token_mark; PREPARE TRANSACTION 'for ever'}, 'one');
+	sql("SELECT pg_terminate_backend($pid)");
+	ok($node->stop('fast', fail_ok => 1), 'fast shutdown while a prepared transaction holds what the scheduler wants');
+	$node->stop('immediate') if -e $node->data_dir . '/postmaster.pid';
+	$node->start;
+	sql(q{ROLLBACK PREPARED 'for ever'}, 'one');
+	serves_ok('one', 'served when the lock is gone');
+	wait_for_scheduler($node, $_) for 'one', 'two', 'restored';
+	ok($node->stop('smart'), 'smart shutdown does not wait for the workers');
+}
+
+done_testing();
