@@ -25,8 +25,9 @@ Datum
 required(FunctionCallInfo fcinfo, int i, const char *name)
 {
 	if (PG_ARGISNULL(i))
-		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name),
-						errhint("Pass a value for the argument \"%s\".", name)));
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name),
+				 errhint("Pass a value for the argument \"%s\".", name)));
 	return PG_GETARG_DATUM(i);
 }
 
@@ -34,8 +35,22 @@ void
 not_yet(bool passed, const char *name)
 {
 	if (passed)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("%s is not supported yet", name),
-						errhint("Leave the argument \"%s\" out.", name)));
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("%s is not supported yet", name),
+				 errhint("Leave the argument \"%s\" out.", name)));
+}
+
+/* White space and control characters of ASCII, and in UTF-8 those of Unicode. */
+static bool
+is_space_or_control(const char *c)
+{
+	const auto *byte = reinterpret_cast<const unsigned char *>(c);
+	if (*byte < 0x80 || GetDatabaseEncoding() != PG_UTF8)
+		return *byte <= ' ' || *byte == 0x7f;
+	pg_wchar point = utf8_to_unicode(byte);
+	return (point >= 0x80 && point <= 0xa0) || point == 0x1680 ||
+		   (point >= 0x2000 && point <= 0x200a) || point == 0x2028 || point == 0x2029 ||
+		   point == 0x202f || point == 0x205f || point == 0x3000;
 }
 
 char *
@@ -48,10 +63,12 @@ queue_name(Datum value)
 						errmsg("the name of a queue must have 1 to 59 bytes"),
 						errdetail("This one has %zu.", length)));
 	for (const char *c = name; *c; c += pg_mblen(c))
-		if (static_cast<unsigned char>(*c) <= ' ' || *c == 0x7f)
-			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							errmsg("the name of a queue must not contain white space or control characters"),
-							errdetail("The name is \"%s\".", name)));
+		if (is_space_or_control(c))
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the name of a queue must not contain white space or control characters"),
+				 errdetail("The name is \"%s\".", name)));
 	return name;
 }
 
@@ -74,8 +91,8 @@ out_of_range(const char *name, const char *what)
 static bool
 is_absurd(const Interval *interval)
 {
-	return interval->month < -12000 || interval->month > 12000 || interval->day < -366000 || interval->day > 366000 ||
-		   interval->time < -kLongest || interval->time > kLongest;
+	return interval->month < -12000 || interval->month > 12000 || interval->day < -366000 ||
+		   interval->day > 366000 || interval->time < -kLongest || interval->time > kLongest;
 }
 
 int64
@@ -85,10 +102,12 @@ duration(Datum value, const char *name, int64 limit)
 	int64 most = limit > 0 ? limit : kLongest;
 	int64 length = 0;
 	if (!is_absurd(interval))
-		length = interval->time +
-				 (interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
+		length =
+			interval->time +
+			(interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
 	if (is_absurd(interval) || length < 0 || length > most)
-		out_of_range(name, limit > 0 ? psprintf("between 0 and %lld s", static_cast<long long>(limit / USECS_PER_SEC))
+		out_of_range(name, limit > 0 ? psprintf("between 0 and %lld s",
+												static_cast<long long>(limit / USECS_PER_SEC))
 									 : "between 0 and a thousand years");
 	return length;
 }
@@ -97,8 +116,8 @@ TimestampTz
 moment_after(TimestampTz from, Datum interval, const char *name)
 {
 	(void) duration(interval, name);
-	TimestampTz moment =
-		DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(from), interval));
+	TimestampTz moment = DatumGetTimestampTz(
+		DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(from), interval));
 	return Max(moment, from);
 }
 
@@ -107,8 +126,9 @@ finite_moment(TimestampTz value, const char *name)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	if (TIMESTAMP_NOT_FINITE(value) || value > now + kLongest || value < now - 10 * kLongest)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name),
-						errhint("%s must be a finite time less than a thousand years from now.", name)));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name),
+				 errhint("%s must be a finite time less than a thousand years from now.", name)));
 	return value;
 }
 
@@ -126,8 +146,8 @@ lease_time(Datum interval, const char *name)
 	const Interval *value = DatumGetIntervalP(interval);
 	if (is_absurd(value))
 		out_of_range(name, "between 1 second and 7 days");
-	int64 length =
-		value->time + (value->day + static_cast<int64>(value->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
+	int64 length = value->time +
+				   (value->day + static_cast<int64>(value->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
 	if (length < kLeaseTimeMin || length > kLeaseTimeMax)
 		out_of_range(name, "between 1 second and 7 days");
 	return length;
@@ -138,8 +158,8 @@ elements_of(Datum value, Oid type, const char *name, Datum **elements)
 {
 	ArrayType *array = DatumGetArrayTypeP(value);
 	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("%s must be a one-dimensional array", name)));
+		ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+						errmsg("%s must be a one-dimensional array", name)));
 	int16 length;
 	bool by_value;
 	char align;
@@ -149,7 +169,8 @@ elements_of(Datum value, Oid type, const char *name, Datum **elements)
 	deconstruct_array(array, type, length, by_value, align, elements, &nulls, &n);
 	for (int i = 0; i < n; i++)
 		if (nulls[i])
-			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not contain nulls", name),
+			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+							errmsg("%s must not contain nulls", name),
 							errdetail("Element %d is null.", i + 1)));
 	return n;
 }

@@ -8,7 +8,7 @@
 namespace pgq {
 
 /* Every function begins with one of these; name as in "pgq_claim()". */
-void start_verb(const char *name); /* preloaded, not parallel */
+void start_verb(const char *name);	/* preloaded, not parallel */
 void start_write(const char *name); /* also: not read-only, not a standby */
 
 /* Argument i, which must not be NULL: 22004 naming it. */

@@ -69,8 +69,7 @@ struct Popped
 	JobRow row;
 
 	/* The row is what the hint said: the job can be handed out. */
-	bool
-	fits(const QueueRef &ref) const
+	bool fits(const QueueRef &ref) const
 	{
 		return verdict == Verdict::kLive && row.queue_id() == ref.queue_id && row.key() == hint.key;
 	}
@@ -111,8 +110,8 @@ enum class PopResult : uint8
  * flood of timers could keep us reading for ever.
  */
 static PopResult
-pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n, QueueOptions *options,
-		  Shortage *shortage)
+pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n,
+		  QueueOptions *options, Shortage *shortage)
 {
 	Queue *queue = ref.queue;
 	Wakeups wakeups;
@@ -129,6 +128,7 @@ pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n, 
 			*shortage = Shortage::kHeld;
 			return PopResult::kShort;
 		}
+		*options = queue->options;
 		int64 monotonic = monotonic_now();
 		if (!refilled)
 			schedule.fire(GetCurrentTimestamp());
@@ -155,7 +155,6 @@ pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n, 
 					return *n > 0 ? PopResult::kPopped : PopResult::kShort;
 			}
 		}
-		*options = queue->options;
 		if (*n > 0)
 			pass_on(queue, &wakeups);
 		if (*n > 0 || schedule.poppable())
@@ -174,6 +173,31 @@ pop_chunk(const QueueRef &ref, int most, bool refilled, Popped *popped, int *n, 
 /* ---- settling ---- */
 
 /*
+ * Somebody has moved the job to another queue by hand. Filed there after its lease
+ * here has ended, not before: a claim of that queue drops hints of leased jobs.
+ */
+static void
+file_in_its_queue(const Database *db, const JobRow &row)
+{
+	QueueRef ref;
+	if (!find_attached_queue(db, row.queue_id(), &ref))
+		return; /* it will be read from the heap as a whole */
+	Queue *queue = ref.queue;
+	Wakeups wakeups;
+	bool wake = false;
+	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return;
+		int64 timer_before = queue->schedule.next_timer();
+		int ready = queue->schedule.file(row.hint());
+		wake = note_filed(queue, ready, timer_before, &wakeups);
+	});
+	wakeups.deliver();
+	if (wake)
+		wake_scheduler(db);
+}
+
+/*
  * Jobs that cannot be handed out: set aside, filed back under the row's values, or
  * dropped. Nothing in here can fail.
  */
@@ -182,11 +206,14 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 {
 	Queue *queue = ref.queue;
 	Wakeups wakeups;
+	bool wake = false;
 	forget_claim_effects(n);
 	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 		if (!is_current(ref))
 			return;
 		int64 monotonic = monotonic_now();
+		int64 timer_before = queue->schedule.next_timer();
+		int ready = 0;
 		for (int i = 0; i < n; i++)
 		{
 			Popped &p = popped[i];
@@ -199,12 +226,17 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 			else
 			{
 				p.lease->hint = p.row.hint();
-				give_back(p.lease);
+				ready += give_back(p.lease);
 			}
 		}
-		pass_on(queue, &wakeups);
+		wake = note_filed(queue, ready, timer_before, &wakeups);
 	});
 	wakeups.deliver();
+	if (wake)
+		wake_scheduler(queue->database);
+	for (int i = 0; i < n; i++)
+		if (popped[i].verdict == Verdict::kLive && popped[i].row.queue_id() != ref.queue_id)
+			file_in_its_queue(queue->database, popped[i].row);
 }
 
 /*
@@ -219,10 +251,12 @@ hand_out_all(const Claim &claim)
 		QueueRef ref = claim.ready[i].ref;
 		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
 			bool current = is_current(ref);
-			for (int held = 0; held < kHoldMax && i < claim.n && claim.ready[i].ref.queue == ref.queue; held++, i++)
+			for (int held = 0;
+				 held < kHoldMax && i < claim.n && claim.ready[i].ref.queue == ref.queue;
+				 held++, i++)
 				if (current)
-					hand_out(claim.ready[i].lease, claim.ready[i].hand_out, claim.ready[i].monotonic,
-							 claim.ready[i].now);
+					hand_out(claim.ready[i].lease, claim.ready[i].hand_out,
+							 claim.ready[i].monotonic, claim.ready[i].now);
 		});
 	}
 }
@@ -247,7 +281,8 @@ enum ClaimedColumn
 };
 
 static void
-return_job(const Claim &claim, const Queue *queue, const QueueOptions &options, const Popped &p, const Ready &ready)
+return_job(const Claim &claim, const Queue *queue, const QueueOptions &options, const Popped &p,
+		   const Ready &ready)
 {
 	const JobRow &row = p.row;
 	Datum values[kClaimedColumns] = {};
@@ -285,7 +320,8 @@ static int
 verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Popped *popped, int n)
 {
 	SegmentSet segments(AccessShareLock);
-	int64 lease_time = claim->options->lease_time > 0 ? claim->options->lease_time : options.lease_time;
+	int64 lease_time =
+		claim->options->lease_time > 0 ? claim->options->lease_time : options.lease_time;
 	if (options.max_runtime > 0)
 		lease_time = Min(lease_time, options.max_runtime);
 	int unfit = 0;
@@ -300,7 +336,10 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 		}
 		p.lease->hint.place = p.row.place;
 		Ready &ready = claim->ready[claim->n++];
-		ready = {ref, p.lease, {p.row.attempts() + 1, lease_time, claim->options->worker}, monotonic_now(),
+		ready = {ref,
+				 p.lease,
+				 {p.row.attempts() + 1, lease_time, claim->options->worker},
+				 monotonic_now(),
 				 GetCurrentTimestamp()};
 		return_job(*claim, ref.queue, options, p, ready);
 	}
@@ -317,9 +356,12 @@ wait_for_refill(Queue *queue, int64 since)
 {
 	static constexpr int64 kPatience = 10 * USECS_PER_SEC;
 	if (monotonic_now() - since > kPatience)
-		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-						errmsg("queue \"%s\" is being loaded by another process, which makes no progress", queue->name),
-						errhint("It may be waiting for a lock on a table of schema pgq_ext; see pg_locks.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("queue \"%s\" is being loaded by another process, which makes no progress",
+					queue->name),
+			 errhint("It may be waiting for a lock on a table of schema pgq_ext; see pg_locks.")));
 	ConditionVariablePrepareToSleep(&queue->refilled);
 	if (queue->schedule.window_refill_active() || queue->schedule.timer_refill_active())
 		ConditionVariableTimedSleep(&queue->refilled, 100, PG_WAIT_EXTENSION);
@@ -333,7 +375,8 @@ claim_from(const QueueRef &ref, Claim *claim)
 	Shortage shortage = Shortage::kNone;
 	int chunk = Min(kChunk, claim->options->max_jobs);
 	auto *popped = static_cast<Popped *>(palloc(chunk * sizeof(Popped)));
-	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	int64 waiting_since = 0;
 	bool refilled = false;
@@ -418,11 +461,13 @@ static void
 complain(Shortage shortage, const char *name)
 {
 	if (shortage == Shortage::kDropped)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" was dropped", name)));
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" was dropped", name)));
 	if (shortage == Shortage::kLeases)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many jobs are claimed at the same time"),
-						errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or claim fewer jobs at a time.",
+						errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
+								"claim fewer jobs at a time.",
 								max_leases)));
 }
 
@@ -468,7 +513,8 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 			refill_timer(refs[i]);
 		long nap = nap_in_milliseconds(refs, n, rejoin_lines(), end, now);
 		if (nap > 0)
-			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, nap, PG_WAIT_EXTENSION);
+			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, nap,
+					  PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();
@@ -477,7 +523,8 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 }
 
 static void
-claim_jobs(FunctionCallInfo fcinfo, const ClaimOptions &options, const QueueRef *refs, char *const *names, int n)
+claim_jobs(FunctionCallInfo fcinfo, const ClaimOptions &options, const QueueRef *refs,
+		   char *const *names, int n)
 {
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	Claim claim;
@@ -536,10 +583,12 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	Datum *elements;
 	int n = elements_of(required(fcinfo, 0, "queues"), TEXTOID, "queues", &elements);
 	if (n == 0)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("queues must name at least one queue")));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("queues must name at least one queue")));
 	if (n > kClaimQueuesMax)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("queues has too many elements"),
-						errdetail("It has %d; at most %d are possible.", n, kClaimQueuesMax)));
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("queues has too many elements"),
+				 errdetail("It has %d; at most %d are possible.", n, kClaimQueuesMax)));
 	ClaimOptions options = read_options(fcinfo);
 	QueueRef refs[kClaimQueuesMax];
 	char *names[kClaimQueuesMax];

@@ -51,9 +51,6 @@ queue_for_enqueue(const char *name)
 		if (!ref.queue->dropping && is_alive(ref))
 			return ref;
 		VirtualTransactionId dropper = dropper_of(ref);
-		if (VirtualTransactionIdEquals(dropper, my_virtual_xid()))
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
-							errdetail("It was dropped in this transaction.")));
 		if (VirtualTransactionIdIsValid(dropper))
 			VirtualXactLock(dropper, true);
 		CHECK_FOR_INTERRUPTS();
@@ -64,8 +61,9 @@ static int64
 enqueue(const QueueRef &ref, const Request &request, TimestampTz now)
 {
 	if (request.has_delay && request.has_run_at)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("delay and run_at exclude each other"),
-						errhint("Pass one of them.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("delay and run_at exclude each other"), errhint("Pass one of them.")));
 	NewJob job{};
 	job.queue_id = ref.queue_id;
 	job.payload = request.payload;
@@ -95,9 +93,12 @@ static const char *const kJobKeys = "payload, priority, delay, run_at, headers, 
 [[noreturn]] static void
 bad_job(int element, const char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("element %d of jobs %s", element, what),
-					errhint("Each element is an object with the keys payload (required), priority, delay, run_at, "
-							"headers and max_attempts.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("element %d of jobs %s", element, what),
+		 errhint(
+			 "Each element is an object with the keys payload (required), priority, delay, run_at, "
+			 "headers and max_attempts.")));
 }
 
 static Datum
@@ -114,6 +115,14 @@ string_of(const JsonbValue &value, int element, const char *key)
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
 
+/* numeric_int4 rounds. */
+static bool
+numeric_int4_differs(Numeric exact, int32 number)
+{
+	return !DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(exact),
+											 NumericGetDatum(int64_to_numeric(number))));
+}
+
 static int32
 integer_of(const JsonbValue &value, int element, const char *key)
 {
@@ -121,22 +130,23 @@ integer_of(const JsonbValue &value, int element, const char *key)
 		bad_job(element, psprintf("has a %s that is not a number", key));
 	bool overflow = false;
 	int32 number = numeric_int4_opt_error(value.val.numeric, &overflow);
-	if (overflow)
-		bad_job(element, psprintf("has a %s out of range", key));
+	if (overflow || numeric_int4_differs(value.val.numeric, number))
+		bad_job(element, psprintf("has a %s that is not an integer", key));
 	return number;
 }
 
 static Datum
 parsed(PGFunction input, const char *text)
 {
-	return DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	return DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
 }
 
 /* One key of one element. JSON null means the default, as NULL does. */
 static void
 read_key(Request *request, const char *key, JsonbValue *value, int element)
 {
-	static const char *const later[] = {"group_key",   "unique_key", "unique_until",
+	static const char *const later[] = {"group_key",  "unique_key",	 "unique_until",
 										"unique_for", "on_conflict", "expires_in"};
 	if (value->type == jbvNull && strcmp(key, "payload") != 0)
 		return;
@@ -155,7 +165,8 @@ read_key(Request *request, const char *key, JsonbValue *value, int element)
 	else if (strcmp(key, "run_at") == 0)
 	{
 		request->has_run_at = true;
-		request->run_at = DatumGetTimestampTz(parsed(timestamptz_in, string_of(*value, element, key)));
+		request->run_at =
+			DatumGetTimestampTz(parsed(timestamptz_in, string_of(*value, element, key)));
 	}
 	else if (strcmp(key, "headers") == 0)
 	{
@@ -175,6 +186,13 @@ read_key(Request *request, const char *key, JsonbValue *value, int element)
 	}
 }
 
+/* Errors out of the middle of the array name the element. */
+static void
+say_element(void *index)
+{
+	errcontext("element %u of jobs", *static_cast<uint32 *>(index) + 1);
+}
+
 static Request
 read_request(JsonbContainer *object, int element)
 {
@@ -189,7 +207,8 @@ read_request(JsonbContainer *object, int element)
 		read_key(&request, pnstrdup(key.val.string.val, key.val.string.len), &value, element);
 	}
 	if (!request.has_payload)
-		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("element %d of jobs has no payload", element),
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+						errmsg("element %d of jobs has no payload", element),
 						errhint("The keys of an element are: %s.", kJobKeys)));
 	return request;
 }
@@ -239,9 +258,11 @@ pgq_enqueue(PG_FUNCTION_ARGS)
 	not_yet(given(fcinfo, kGroupKey), "group_key");
 	not_yet(given(fcinfo, kUniqueKey), "unique_key");
 	not_yet(given(fcinfo, kUniqueUntil) &&
-				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kUniqueUntil)), "finished") != 0, "unique_until");
+				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kUniqueUntil)), "finished") != 0,
+			"unique_until");
 	not_yet(given(fcinfo, kUniqueFor), "unique_for");
-	not_yet(given(fcinfo, kOnConflict) && strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kOnConflict)), "keep") != 0,
+	not_yet(given(fcinfo, kOnConflict) &&
+				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kOnConflict)), "keep") != 0,
 			"on_conflict");
 	not_yet(given(fcinfo, kExpiresIn), "expires_in");
 
@@ -256,17 +277,23 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	Jsonb *jobs = DatumGetJsonbP(required(fcinfo, 1, "jobs"));
 	if (!JB_ROOT_IS_ARRAY(jobs) || JB_ROOT_IS_SCALAR(jobs))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("jobs must be a JSON array"),
-						errhint("For example: '[{\"payload\": {\"n\": 1}}, {\"payload\": {\"n\": 2}}]'.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("jobs must be a JSON array"),
+			 errhint("For example: '[{\"payload\": {\"n\": 1}}, {\"payload\": {\"n\": 2}}]'.")));
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 
 	QueueRef ref = queue_for_enqueue(name);
 	TimestampTz now = GetCurrentTimestamp();
-	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	uint32 n = JsonContainerSize(&jobs->root);
-	for (uint32 i = 0; i < n; i++)
+	uint32 i = 0;
+	ErrorContextCallback context = {error_context_stack, say_element, &i};
+	error_context_stack = &context;
+	for (; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		JsonbValue *element = getIthJsonbValueFromContainer(&jobs->root, i);
@@ -277,6 +304,7 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(result->setResult, result->setDesc, &id, &is_null);
 		MemoryContextReset(scratch);
 	}
+	error_context_stack = context.previous;
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
 	return (Datum) 0;

@@ -21,6 +21,15 @@ struct Held
 	QueueOptions options;
 };
 
+/* Under the queue's lock: the entry was found without it, and may be another's by now. */
+static bool
+is_lease_of(Lease *lease, const Queue *queue, int64 job_id, int64 token)
+{
+	return pg_atomic_read_u64(&lease->token) == static_cast<uint64>(token) &&
+		   lease->queue == queue && lease->key.job_id == job_id &&
+		   lease->state == LeaseState::kClaimed;
+}
+
 enum class Grip : uint8
 {
 	kHeld,
@@ -42,13 +51,13 @@ grip(int64 job_id, int64 token, LeaseEnd how, Held *held, VirtualTransactionId *
 	if (!find_lease(tables().database, job_id, &lease, &queue))
 		return Grip::kStale;
 	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (pg_atomic_read_u64(&lease->token) != static_cast<uint64>(token) || lease->queue != queue ||
-			lease->state != LeaseState::kClaimed || !queue->used)
+		if (!is_lease_of(lease, queue, job_id, token))
 			return Grip::kStale;
 		if (VirtualTransactionIdIsValid(lease->ender))
 		{
 			*ender = lease->ender;
-			return VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ? Grip::kStale : Grip::kElsewhere;
+			return VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ? Grip::kStale
+																			  : Grip::kElsewhere;
 		}
 		held->ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};
 		held->lease = lease;
@@ -97,11 +106,12 @@ ack(SegmentSet &segments, int64 job_id, int64 token)
 [[noreturn]] static void
 complain_stale(int64 job_id, int64 token)
 {
-	ereport(ERROR, (errcode(kStaleLease),
-					errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),
-						   static_cast<long long>(job_id)),
-					errdetail("It expired, was ended already, or is not a lease of that job."),
-					errhint("Roll back: the job is not yours any more, and may be in other hands.")));
+	ereport(ERROR,
+			(errcode(kStaleLease),
+			 errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),
+					static_cast<long long>(job_id)),
+			 errdetail("It expired, was ended already, or is not a lease of that job."),
+			 errhint("Roll back: the job is not yours any more, and may be in other hands.")));
 }
 
 } // namespace pgq
@@ -141,8 +151,9 @@ pgq_ack_many(PG_FUNCTION_ARGS)
 						errmsg("job_ids and leases must have the same number of elements"),
 						errdetail("They have %d and %d.", n, n_tokens)));
 	if (n > kManyMax)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
-						errdetail("It has %d; at most %d are possible.", n, kManyMax)));
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
+				 errdetail("It has %d; at most %d are possible.", n, kManyMax)));
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	SegmentSet segments(RowExclusiveLock);
@@ -188,7 +199,8 @@ pgq_fail(PG_FUNCTION_ARGS)
 	if (take_in_hand(job_id, token, LeaseEnd::kFailed, &held))
 	{
 		SegmentSet segments(RowExclusiveLock);
-		switch (end_failed_attempt(segments, held.ref, held.options, held.place, job_id, failure, true))
+		switch (
+			end_failed_attempt(segments, held.ref, held.options, held.place, job_id, failure, true))
 		{
 			case AttemptEnd::kRetry:
 				answer = "retry";
@@ -220,10 +232,10 @@ pgq_extend(PG_FUNCTION_ARGS)
 	if (!find_lease(tables().database, job_id, &lease, &queue))
 		PG_RETURN_NULL();
 	TimestampTz end = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> TimestampTz {
-		if (pg_atomic_read_u64(&lease->token) != static_cast<uint64>(token) || lease->queue != queue ||
-			lease->state != LeaseState::kClaimed || !queue->used)
+		if (!is_lease_of(lease, queue, job_id, token))
 			return 0;
-		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(), GetCurrentTimestamp());
+		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(),
+					 GetCurrentTimestamp());
 		return lease->expires_at;
 	});
 	if (end == 0)

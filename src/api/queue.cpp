@@ -21,11 +21,13 @@ lock_queues()
 
 /* An argument that is passed on as it is, or its default if NULL. */
 static SpiArgument
-interval_or(FunctionCallInfo fcinfo, int i, const char *name, const char *initial, bool is_lease_time)
+interval_or(FunctionCallInfo fcinfo, int i, const char *name, const char *initial,
+			bool is_lease_time)
 {
-	Datum value = given(fcinfo, i) ? PG_GETARG_DATUM(i)
-								   : DirectFunctionCall3(interval_in, CStringGetDatum(initial),
-														 ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	Datum value = given(fcinfo, i)
+					  ? PG_GETARG_DATUM(i)
+					  : DirectFunctionCall3(interval_in, CStringGetDatum(initial),
+											ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 	if (is_lease_time)
 		(void) lease_time(value, name);
 	else
@@ -39,8 +41,8 @@ only_default(FunctionCallInfo fcinfo, int i, const char *name, const char *initi
 {
 	if (!given(fcinfo, i))
 		return;
-	Datum value = DirectFunctionCall3(interval_in, CStringGetDatum(initial), ObjectIdGetDatum(InvalidOid),
-									  Int32GetDatum(-1));
+	Datum value = DirectFunctionCall3(interval_in, CStringGetDatum(initial),
+									  ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 	not_yet(!DatumGetBool(DirectFunctionCall2(interval_eq, PG_GETARG_DATUM(i), value)), name);
 }
 
@@ -67,19 +69,23 @@ create_queue(FunctionCallInfo fcinfo)
 	};
 	char *name = queue_name(required(fcinfo, kName, "queue"));
 	not_yet(given(fcinfo, kConcurrency) && PG_GETARG_INT32(kConcurrency) != 0, "concurrency");
-	not_yet(given(fcinfo, kGroupConcurrency) && PG_GETARG_INT32(kGroupConcurrency) != 0, "group_concurrency");
-	not_yet(given(fcinfo, kLogAttempts) && strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kLogAttempts)), "failed") != 0,
+	not_yet(given(fcinfo, kGroupConcurrency) && PG_GETARG_INT32(kGroupConcurrency) != 0,
+			"group_concurrency");
+	not_yet(given(fcinfo, kLogAttempts) &&
+				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kLogAttempts)), "failed") != 0,
 			"log_attempts");
 	only_default(fcinfo, kKeepAttempts, "keep_attempts", "7 days");
 	only_default(fcinfo, kKeepFinished, "keep_finished", "0");
 	only_default(fcinfo, kKeepDead, "keep_dead", "30 days");
 
-	int32 max_attempts =
-		given(fcinfo, kMaxAttempts) ? in_range(PG_GETARG_INT32(kMaxAttempts), 1, INT32_MAX, "max_attempts") : 20;
+	int32 max_attempts = given(fcinfo, kMaxAttempts)
+							 ? in_range(PG_GETARG_INT32(kMaxAttempts), 1, INT32_MAX, "max_attempts")
+							 : 20;
 	float8 jitter = given(fcinfo, kBackoffJitter) ? PG_GETARG_FLOAT8(kBackoffJitter) : 0.2;
 	if (!(jitter >= 0.0 && jitter <= 1.0))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("backoff_jitter is out of range"),
-						errhint("backoff_jitter must be between 0 and 1.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("backoff_jitter is out of range"),
+				 errhint("backoff_jitter must be between 0 and 1.")));
 	bool notify = !given(fcinfo, kNotify) || PG_GETARG_BOOL(kNotify);
 	const SpiArgument row[] = {
 		{TEXTOID, CStringGetTextDatum(name), false},
@@ -98,13 +104,16 @@ create_queue(FunctionCallInfo fcinfo)
 	{
 		if (given(fcinfo, kIfNotExists) && PG_GETARG_BOOL(kIfNotExists))
 			return false;
-		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
-						errhint("Pass if_not_exists => true if that is no error.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
+				 errhint("Pass if_not_exists => true if that is no error.")));
 	}
 	as_owner([&] {
 		create_segments();
-		spi_execute("INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, "
-					"backoff_jitter, notify) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", row);
+		spi_execute("INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, "
+					"backoff_base, backoff_max, "
+					"backoff_jitter, notify) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+					row);
 	});
 	CommandCounterIncrement();
 	ref = resolve_queue(name);
@@ -121,8 +130,13 @@ refuse_if_not_empty(const QueueRef &ref, const char *name)
 	bool jobs = false;
 	bool dead = false;
 	as_owner([&] {
-		jobs = spi_execute("SELECT 1 FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1", id) > 0;
-		dead = spi_execute("SELECT 1 FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1", id) > 0;
+		jobs = spi_execute(
+				   "SELECT 1 FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1",
+				   id) > 0;
+		dead =
+			spi_execute(
+				"SELECT 1 FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1",
+				id) > 0;
 	});
 	if (jobs || dead)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("queue \"%s\" is not empty", name),
@@ -139,12 +153,14 @@ static void
 wait_for_writers()
 {
 	const Tables &t = tables();
+	LOCKTAG tags[kMaxSegments];
+	List *list = NIL;
 	for (int i = 0; i < t.segments; i++)
 	{
-		LOCKTAG tag;
-		SET_LOCKTAG_RELATION(tag, MyDatabaseId, t.segment[i].heap);
-		WaitForLockers(tag, ShareLock, false);
+		SET_LOCKTAG_RELATION(tags[i], MyDatabaseId, t.segment[i].heap);
+		list = lappend(list, &tags[i]);
 	}
+	WaitForLockersMultiple(list, ShareLock, false);
 }
 
 static bool
@@ -184,7 +200,8 @@ purge_queue(const QueueRef &ref)
 	hold_queue(ref);
 	as_owner([&] {
 		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
-							 "AND NOT pgq_ext.is_leased(job_id)", id);
+							 "AND NOT pgq_ext.is_leased(job_id)",
+							 id);
 	});
 	return purged;
 }
@@ -232,7 +249,8 @@ pgq_is_leased(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.is_leased()");
 	Lease *lease;
 	Queue *queue;
-	PG_RETURN_BOOL(find_lease(tables().database, DatumGetInt64(required(fcinfo, 0, "job_id")), &lease, &queue));
+	PG_RETURN_BOOL(find_lease(tables().database, DatumGetInt64(required(fcinfo, 0, "job_id")),
+							  &lease, &queue));
 }
 
 /* Internal, called by the install script: the launcher looks when this commits. */

@@ -25,14 +25,18 @@ static void
 file_changed_row(Relation rel, HeapTuple tuple)
 {
 	bool is_null;
-	auto get = [&](JobColumn column) { return heap_getattr(tuple, column, RelationGetDescr(rel), &is_null); };
+	auto get = [&](JobColumn column) {
+		return heap_getattr(tuple, column, RelationGetDescr(rel), &is_null);
+	};
 	QueueRef ref;
 	/* A queue that is not attached will be read from the heap as a whole. */
 	if (!find_attached_queue(tables().database, DatumGetInt32(get(kJobQueueId)), &ref))
 		return;
 	Hint hint;
-	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)), DatumGetInt64(get(kJobId))};
-	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self), ItemPointerGetOffsetNumber(&tuple->t_self),
+	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)),
+				DatumGetInt64(get(kJobId))};
+	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
+				  ItemPointerGetOffsetNumber(&tuple->t_self),
 				  static_cast<uint16>(DatumGetInt16(get(kJobSegment)))};
 	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
 	reserve_hint(ref);

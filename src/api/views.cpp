@@ -118,8 +118,8 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 	return with_lwlock(queue->lock, LW_SHARED, [&] {
 		if (!is_current(ref))
 			return false;
-		*copy = {queue->queue_id, queue->leased, queue->waiting, queue->last_claim_at, queue->loaded_at,
-				 queue->counters};
+		*copy = {queue->queue_id,	   queue->leased,	 queue->waiting,
+				 queue->last_claim_at, queue->loaded_at, queue->counters};
 		return true;
 	});
 }
@@ -139,7 +139,8 @@ pgq_lease_entries(PG_FUNCTION_ARGS)
 	const Tables &t = tables();
 	ReturnSetInfo *result = start_rows(fcinfo);
 	int most = max_leases;
-	auto *copies = static_cast<LeaseCopy *>(MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
+	auto *copies = static_cast<LeaseCopy *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
 	for_each_queue(t.database, [&](const QueueRef &ref) {
 		int n = copy_leases(ref, copies, most);
 		for (int i = 0; i < n; i++)

@@ -11,8 +11,8 @@ namespace pgq {
 
 struct BackoffOptions
 {
-	int64_t base; /* microseconds */
-	int64_t max;  /* microseconds */
+	int64_t base;  /* microseconds */
+	int64_t max;   /* microseconds */
 	double jitter; /* 0 to 1 */
 };
 

@@ -18,19 +18,10 @@ struct Key
 	int64_t run_at;
 	int64_t job_id;
 
-	static constexpr Key
-	lowest()
-	{
-		return {INT32_MAX, INT64_MIN, INT64_MIN};
-	}
-	static constexpr Key
-	highest()
-	{
-		return {INT32_MIN, INT64_MAX, INT64_MAX};
-	}
+	static constexpr Key lowest() { return {INT32_MAX, INT64_MIN, INT64_MIN}; }
+	static constexpr Key highest() { return {INT32_MIN, INT64_MAX, INT64_MAX}; }
 
-	friend constexpr bool
-	operator<(const Key &a, const Key &b)
+	friend constexpr bool operator<(const Key &a, const Key &b)
 	{
 		if (a.priority != b.priority)
 			return a.priority > b.priority;
@@ -47,19 +38,10 @@ struct TimerKey
 	int64_t run_at;
 	int64_t job_id;
 
-	static constexpr TimerKey
-	lowest()
-	{
-		return {INT64_MIN, INT64_MIN};
-	}
-	static constexpr TimerKey
-	highest()
-	{
-		return {INT64_MAX, INT64_MAX};
-	}
+	static constexpr TimerKey lowest() { return {INT64_MIN, INT64_MIN}; }
+	static constexpr TimerKey highest() { return {INT64_MAX, INT64_MAX}; }
 
-	friend constexpr bool
-	operator<(const TimerKey &a, const TimerKey &b)
+	friend constexpr bool operator<(const TimerKey &a, const TimerKey &b)
 	{
 		return a.run_at != b.run_at ? a.run_at < b.run_at : a.job_id < b.job_id;
 	}
@@ -87,26 +69,17 @@ struct Hint
 	Place place;
 	bool delayed;
 
-	constexpr TimerKey
-	timer_key() const
-	{
-		return {key.run_at, key.job_id};
-	}
+	constexpr TimerKey timer_key() const { return {key.run_at, key.job_id}; }
 };
 
 struct ByKey
 {
-	static constexpr bool
-	less(const Hint &a, const Hint &b)
-	{
-		return a.key < b.key;
-	}
+	static constexpr bool less(const Hint &a, const Hint &b) { return a.key < b.key; }
 };
 
 struct ByRunAt
 {
-	static constexpr bool
-	less(const Hint &a, const Hint &b)
+	static constexpr bool less(const Hint &a, const Hint &b)
 	{
 		return a.timer_key() < b.timer_key();
 	}

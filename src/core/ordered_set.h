@@ -14,15 +14,14 @@ namespace pgq {
 
 template <typename T, typename Order> class OrderedSet
 {
-  public:
+public:
 	struct Node
 	{
 		TreeNode links;
 		T value;
 	};
 
-	void
-	init(Node *storage, uint32_t capacity)
+	void init(Node *storage, uint32_t capacity)
 	{
 		assert(capacity > 0);
 		storage_ = storage;
@@ -30,8 +29,7 @@ template <typename T, typename Order> class OrderedSet
 		clear();
 	}
 
-	void
-	clear()
+	void clear()
 	{
 		Tree::init_header(&header_);
 		unused_ = nullptr;
@@ -44,23 +42,20 @@ template <typename T, typename Order> class OrderedSet
 	bool empty() const { return size_ == 0; }
 	bool full() const { return size_ == capacity_; }
 
-	const T &
-	min() const
+	const T &min() const
 	{
 		assert(!empty());
 		return value_of(Tree::begin_node(&header_));
 	}
 
-	const T &
-	max() const
+	const T &max() const
 	{
 		assert(!empty());
 		return value_of(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&header_))));
 	}
 
 	/* False when an equal value is there already. The set must not be full. */
-	bool
-	insert(const T &value)
+	bool insert(const T &value)
 	{
 		assert(!full());
 		Tree::insert_commit_data position;
@@ -74,29 +69,18 @@ template <typename T, typename Order> class OrderedSet
 		return true;
 	}
 
-	T
-	pop_min()
-	{
-		return remove(Tree::begin_node(&header_));
-	}
+	T pop_min() { return remove(Tree::begin_node(&header_)); }
 
-	T
-	pop_max()
-	{
-		return remove(Tree::prev_node(Tree::end_node(&header_)));
-	}
+	T pop_max() { return remove(Tree::prev_node(Tree::end_node(&header_))); }
 
-	template <typename Visit>
-	void
-	for_each(Visit visit) const
+	template <typename Visit> void for_each(Visit visit) const
 	{
 		for (auto n = Tree::begin_node(&header_); n != &header_; n = Tree::next_node(n))
 			visit(value_of(n));
 	}
 
-  private:
-	static Node *
-	node_of(const TreeNode *n)
+private:
+	static Node *node_of(const TreeNode *n)
 	{
 		return container_of<Node>(const_cast<TreeNode *>(n), offsetof(Node, links));
 	}
@@ -104,8 +88,7 @@ template <typename T, typename Order> class OrderedSet
 	static const T &get(const T *v) { return *v; }
 	static const T &get(const TreeNode *n) { return value_of(n); }
 
-	Node *
-	take_node()
+	Node *take_node()
 	{
 		if (Node *node = unused_)
 		{
@@ -115,8 +98,7 @@ template <typename T, typename Order> class OrderedSet
 		return &storage_[fresh_++];
 	}
 
-	T
-	remove(TreeNode *n)
+	T remove(TreeNode *n)
 	{
 		assert(!empty());
 		Tree::erase(&header_, n);

@@ -42,12 +42,11 @@ template <typename K> struct Refill
 
 class Schedule
 {
-  public:
+public:
 	using Window = OrderedSet<Hint, ByKey>;
 	using Timer = OrderedSet<Hint, ByRunAt>;
 
-	void
-	init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size)
+	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size)
 	{
 		window_.init(window, window_size);
 		timer_.init(timer, timer_size);
@@ -55,22 +54,21 @@ class Schedule
 	}
 
 	/* Both cursors at -infinity: everything is still to be read from the heap. */
-	void
-	reset()
+	void reset()
 	{
 		window_.clear();
 		timer_.clear();
 		cursor_ = Key::lowest();
 		timer_cursor_ = TimerKey::lowest();
 		due_line_ = INT64_MIN;
+		horizon_ = INT64_MIN;
 		fired_ = 0;
 		window_refill_.active = false;
 		timer_refill_.active = false;
 	}
 
 	/* Move the due line forward and the timers it passes into the window. */
-	void
-	fire(int64_t now)
+	void fire(int64_t now)
 	{
 		if (now > due_line_)
 			due_line_ = now;
@@ -84,8 +82,7 @@ class Schedule
 	}
 
 	/* Timers that have fired since this was asked last. */
-	uint32_t
-	take_fired()
+	uint32_t take_fired()
 	{
 		uint32_t fired = fired_;
 		fired_ = 0;
@@ -96,9 +93,10 @@ class Schedule
 	 * File a hint where it belongs. True if the job is ready to run, false if
 	 * it waits for its time.
 	 */
-	bool
-	file(const Hint &hint)
+	bool file(const Hint &hint)
 	{
+		if (!hint.delayed)
+			raise_horizon(hint.key.run_at);
 		if (due(hint))
 		{
 			insert_ready(hint);
@@ -109,129 +107,113 @@ class Schedule
 	}
 
 	/* Is the smallest hint of the window certainly the smallest of all ready rows? */
-	bool
-	poppable() const
+	bool poppable() const
 	{
-		if (window_.empty())
-			return false;
-		if (timer_refill_.active && timer_refill_.start.run_at <= due_line_)
-			return false;
-		return window_.min().key < (window_refill_.active ? window_refill_.start : cursor_);
+		return !window_.empty() && window_.min().key < known_to(window_refill_, cursor_) &&
+			   !timer_hides_due();
 	}
 
-	Hint
-	pop()
+	Hint pop()
 	{
 		assert(poppable());
 		return window_.pop_min();
 	}
 
 	/* Nothing can be popped, nothing is hidden: there is no ready row. */
-	bool
-	exhausted() const
+	bool exhausted() const
 	{
-		return window_.empty() && !window_refill_.active && cursor_ == Key::highest() &&
-			   !(timer_refill_.active && timer_refill_.start.run_at <= due_line_);
+		return window_.empty() && !ready_beyond_window() && !timer_hides_due();
 	}
 
-	bool
-	ready_beyond_window() const
+	bool ready_beyond_window() const
 	{
 		return window_refill_.active || !(cursor_ == Key::highest());
 	}
 
-	bool
-	scheduled_beyond_timer() const
+	bool scheduled_beyond_timer() const
 	{
 		return timer_refill_.active || !(timer_cursor_ == TimerKey::highest());
 	}
 
 	/* run_at at which fire() will have something to do; INT64_MAX: none known. */
-	int64_t
-	next_timer() const
+	int64_t next_timer() const
 	{
-		int64_t beyond = timer_refill_.active ? timer_refill_.start.run_at : timer_cursor_.run_at;
-		return timer_.empty() || beyond < timer_.min().key.run_at ? beyond : timer_.min().key.run_at;
+		int64_t beyond = known_to(timer_refill_, timer_cursor_).run_at;
+		return timer_.empty() || beyond < timer_.min().key.run_at ? beyond
+																  : timer_.min().key.run_at;
+	}
+
+	/*
+	 * Jobs that were due when they were enqueued have been filed with a run_at up
+	 * to here: beyond the due line, if the clock was set back since.
+	 */
+	int64_t horizon() const { return horizon_ > due_line_ ? horizon_ : due_line_; }
+
+	void raise_horizon(int64_t run_at)
+	{
+		if (run_at > horizon_)
+			horizon_ = run_at;
 	}
 
 	/* Some rows from this key on, or from this run_at on, are not in memory. */
-	void
-	pull_back(const Key &key, const TimerKey &timer_key)
+	void pull_back(const Key &key, const TimerKey &timer_key)
 	{
 		lower(window_refill_, cursor_, key);
 		lower(timer_refill_, timer_cursor_, timer_key);
 	}
 
 	/* A refill is worth while: nothing can be popped although rows may be there. */
-	bool
-	wants_window_refill() const
+	bool wants_window_refill() const
 	{
 		return !window_refill_.active && !(cursor_ == Key::highest()) &&
 			   (window_.size() <= window_.capacity() / 2 || !(window_.min().key < cursor_));
 	}
 
-	bool
-	wants_timer_refill() const
+	bool wants_timer_refill() const
 	{
 		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
-			   (timer_.size() <= timer_.capacity() / 2 || !(timer_.min().timer_key() < timer_cursor_));
+			   (timer_.size() <= timer_.capacity() / 2 ||
+				!(timer_.min().timer_key() < timer_cursor_));
 	}
 
-	Key
-	begin_window_refill(int64_t now)
+	Key begin_window_refill(int64_t now)
 	{
 		assert(!window_refill_.active);
 		fire(now);
 		return begin(window_refill_, cursor_);
 	}
 
-	void
-	merge_window_row(const Hint &hint)
+	void merge_window_row(const Hint &hint)
 	{
 		assert(window_refill_.active);
 		insert_ready(hint);
 	}
 
 	/* end: the first key that was not merged. */
-	void
-	finish_window_refill(const Key &end)
-	{
-		finish(window_refill_, cursor_, end);
-	}
+	void finish_window_refill(const Key &end) { finish(window_refill_, cursor_, end); }
 
-	void
-	abandon_window_refill()
-	{
-		finish(window_refill_, cursor_, window_refill_.start);
-	}
+	void abandon_window_refill() { finish(window_refill_, cursor_, window_refill_.start); }
 
-	TimerKey
-	begin_timer_refill(int64_t now)
+	TimerKey begin_timer_refill(int64_t now)
 	{
 		assert(!timer_refill_.active);
 		fire(now);
 		return begin(timer_refill_, timer_cursor_);
 	}
 
-	void
-	merge_timer_row(const Hint &hint)
+	void merge_timer_row(const Hint &hint)
 	{
 		assert(timer_refill_.active);
 		file(hint);
 	}
 
-	void
-	finish_timer_refill(const TimerKey &end)
+	void finish_timer_refill(const TimerKey &end)
 	{
 		finish(timer_refill_, timer_cursor_, end);
 		hand_over_due();
 	}
 
-	void
-	abandon_timer_refill()
-	{
-		finish_timer_refill(timer_refill_.start);
-	}
+	void abandon_timer_refill() { finish_timer_refill(timer_refill_.start); }
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
 	int64_t due_line() const { return due_line_; }
@@ -242,42 +224,49 @@ class Schedule
 	bool window_refill_active() const { return window_refill_.active; }
 	bool timer_refill_active() const { return timer_refill_.active; }
 
-  private:
-	template <typename K>
-	static void
-	lower(Refill<K> &refill, K &cursor, const K &key)
+private:
+	/* Everything below this key is in memory. */
+	template <typename K> static const K &known_to(const Refill<K> &refill, const K &cursor)
+	{
+		if (!refill.active)
+			return cursor;
+		return refill.lowest < refill.start ? refill.lowest : refill.start;
+	}
+
+	/* Without a refill, fire() hands over what the cursor hides. */
+	bool timer_hides_due() const
+	{
+		return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
+	}
+
+	template <typename K> static void lower(Refill<K> &refill, K &cursor, const K &key)
 	{
 		K &bound = refill.active ? refill.lowest : cursor;
 		if (key < bound)
 			bound = key;
 	}
 
-	template <typename K>
-	static K
-	begin(Refill<K> &refill, K &cursor)
+	template <typename K> static K begin(Refill<K> &refill, K &cursor)
 	{
 		refill = {.active = true, .start = cursor, .lowest = K::highest()};
 		cursor = K::highest();
 		return refill.start;
 	}
 
-	template <typename K>
-	static void
-	finish(Refill<K> &refill, K &cursor, const K &end)
+	template <typename K> static void finish(Refill<K> &refill, K &cursor, const K &end)
 	{
 		assert(refill.active);
 		refill.active = false;
 		cursor = refill.lowest < end ? refill.lowest : end;
 	}
 
-	void
-	insert_ready(const Hint &hint)
+	void insert_ready(const Hint &hint)
 	{
-		insert(window_, window_refill_, cursor_, hint, hint.key, [](const Hint &h) { return h.key; });
+		insert(window_, window_refill_, cursor_, hint, hint.key,
+			   [](const Hint &h) { return h.key; });
 	}
 
-	void
-	insert_timed(const Hint &hint)
+	void insert_timed(const Hint &hint)
 	{
 		insert(timer_, timer_refill_, timer_cursor_, hint, hint.timer_key(),
 			   [](const Hint &h) { return h.timer_key(); });
@@ -285,8 +274,8 @@ class Schedule
 
 	/* Keep the smallest; what does not fit pulls the cursor back to itself. */
 	template <typename Set, typename K, typename KeyOf>
-	static void
-	insert(Set &set, Refill<K> &refill, K &cursor, const Hint &hint, const K &key, KeyOf key_of)
+	static void insert(Set &set, Refill<K> &refill, K &cursor, const Hint &hint, const K &key,
+					   KeyOf key_of)
 	{
 		if (!(key < cursor))
 			return;
@@ -309,8 +298,7 @@ class Schedule
 	 * The due line has passed the timer cursor: the rows between them are ready
 	 * now, and the window's scan finds them by their key.
 	 */
-	void
-	hand_over_due()
+	void hand_over_due()
 	{
 		if (timer_cursor_.run_at > due_line_)
 			return;
@@ -319,13 +307,14 @@ class Schedule
 		lower(window_refill_, cursor_, Key::lowest());
 	}
 
-	Window window_;		  /* W */
-	Key cursor_;		  /* C */
+	Window window_; /* W */
+	Key cursor_;	/* C */
 	Refill<Key> window_refill_;
-	Timer timer_;		  /* T */
+	Timer timer_;			/* T */
 	TimerKey timer_cursor_; /* TC */
 	Refill<TimerKey> timer_refill_;
-	int64_t due_line_;	  /* D */
+	int64_t due_line_; /* D */
+	int64_t horizon_;
 	uint32_t fired_;
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);

@@ -72,8 +72,8 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 
 	bool found;
 	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
-	auto *entry =
-		static_cast<Lease *>(hash_search_with_hash_value(lease_table, &key, hash, HASH_ENTER_NULL, &found));
+	auto *entry = static_cast<Lease *>(
+		hash_search_with_hash_value(lease_table, &key, hash, HASH_ENTER_NULL, &found));
 	if (entry != nullptr && !found)
 	{
 		entry->queue = queue;
@@ -119,11 +119,13 @@ is_leased(const Queue *queue, int64 job_id)
 bool
 find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue)
 {
-	LeaseKey key = lease_key(db, pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->generation)), job_id);
+	LeaseKey key =
+		lease_key(db, pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->generation)), job_id);
 	uint32 hash = get_hash_value(lease_table, &key);
 	bool found;
 	LWLockAcquire(partition_lock(hash), LW_SHARED);
-	*lease = static_cast<Lease *>(hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
+	*lease = static_cast<Lease *>(
+		hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
 	*queue = found ? (*lease)->queue : nullptr;
 	LWLockRelease(partition_lock(hash));
 	return found;
@@ -150,9 +152,10 @@ can_expire(const Lease *lease)
 static void
 start_expiring(Lease *lease)
 {
-	Tree::insert_equal_upper_bound(&lease->queue->expiry, &lease->expiry, [](TreeNode *a, TreeNode *b) {
-		return lease_of_expiry(a)->deadline < lease_of_expiry(b)->deadline;
-	});
+	Tree::insert_equal_upper_bound(
+		&lease->queue->expiry, &lease->expiry, [](TreeNode *a, TreeNode *b) {
+			return lease_of_expiry(a)->deadline < lease_of_expiry(b)->deadline;
+		});
 }
 
 static void

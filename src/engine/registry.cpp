@@ -32,7 +32,8 @@ database_slot(Oid oid, Oid incarnation)
 Database *
 find_database(Oid oid, Oid incarnation)
 {
-	return with_lwlock(shared->registry_lock, LW_SHARED, [&] { return database_slot(oid, incarnation); });
+	return with_lwlock(shared->registry_lock, LW_SHARED,
+					   [&] { return database_slot(oid, incarnation); });
 }
 
 Database *
@@ -62,7 +63,8 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark)
 	if (attached == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("pgq_ext is in use in too many databases"),
-						errhint("Raise pgq_ext.max_databases (now %d) and restart the server.", max_databases)));
+						errhint("Raise pgq_ext.max_databases (now %d) and restart the server.",
+								max_databases)));
 	return attached;
 }
 
@@ -88,8 +90,6 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	strlcpy(queue->name, row.name, sizeof(queue->name));
 	queue->options = row.options;
 	queue->schedule.reset();
-	queue->window_refiller = kNobody;
-	queue->timer_refiller = kNobody;
 	Tree::init_header(&queue->expiry);
 	dlist_init(&queue->leases);
 	dlist_init(&queue->parked);
@@ -133,8 +133,10 @@ attach_queue(Database *db, uint32 db_generation, const QueueRow &row)
 {
 	QueueRef ref;
 	if (!try_attach_queue(db, db_generation, row, &ref))
-		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues are in use"),
-						errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many queues are in use"),
+				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
 	return ref;
 }
 
@@ -171,14 +173,16 @@ free_queue(const QueueRef &ref)
 			{
 				if (dlist_is_empty(&queue->leases))
 					return false;
-				end_lease(container_of<Lease>(dlist_head_node(&queue->leases), offsetof(Lease, in_queue)));
+				end_lease(container_of<Lease>(dlist_head_node(&queue->leases),
+											  offsetof(Lease, in_queue)));
 			}
 			return true;
 		});
 	for (bool more = true; more;)
 	{
 		Wakeups wakeups;
-		more = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { return wake_waiters(queue, kHoldMax, &wakeups) == kHoldMax; });
+		more = with_lwlock(queue->lock, LW_EXCLUSIVE,
+						   [&] { return wake_waiters(queue, kHoldMax, &wakeups) == kHoldMax; });
 		wakeups.deliver();
 	}
 	ConditionVariableBroadcast(&queue->refilled);

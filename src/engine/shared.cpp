@@ -38,8 +38,7 @@ struct Part
 };
 
 static const Part parts[] = {
-	{"pgq_ext databases",
-	 [] { return mul_size(max_databases, sizeof(Database)); },
+	{"pgq_ext databases", [] { return mul_size(max_databases, sizeof(Database)); },
 	 [](void *memory) {
 		 shared->databases = static_cast<Database *>(memory);
 		 for (int i = 0; i < max_databases; i++)
@@ -52,8 +51,7 @@ static const Part parts[] = {
 			 pg_atomic_init_u64(&db->marked_token, 0);
 		 }
 	 }},
-	{"pgq_ext queues",
-	 [] { return mul_size(max_queues, sizeof(Queue)); },
+	{"pgq_ext queues", [] { return mul_size(max_queues, sizeof(Queue)); },
 	 [](void *memory) {
 		 LWLockPadded *locks = GetNamedLWLockTranche(kTranche);
 		 shared->queues = static_cast<Queue *>(memory);
@@ -73,20 +71,20 @@ static const Part parts[] = {
 	 },
 	 [](void *memory) {
 		 auto *window = static_cast<Schedule::Window::Node *>(memory);
-		 auto *timer = reinterpret_cast<Schedule::Timer::Node *>(window + static_cast<Size>(max_queues) * window_size);
+		 auto *timer = reinterpret_cast<Schedule::Timer::Node *>(
+			 window + static_cast<Size>(max_queues) * window_size);
 		 for (int i = 0; i < max_queues; i++)
-			 shared->queues[i].schedule.init(window + static_cast<Size>(i) * window_size, window_size,
-											 timer + static_cast<Size>(i) * timer_size, timer_size);
+			 shared->queues[i].schedule.init(window + static_cast<Size>(i) * window_size,
+											 window_size, timer + static_cast<Size>(i) * timer_size,
+											 timer_size);
 	 }},
-	{"pgq_ext seats",
-	 [] { return mul_size(seat_count(), sizeof(Seat)); },
+	{"pgq_ext seats", [] { return mul_size(seat_count(), sizeof(Seat)); },
 	 [](void *memory) {
 		 shared->seats = static_cast<Seat *>(memory);
 		 for (int i = 0; i < seat_count(); i++)
 			 pg_atomic_init_u32(&shared->seats[i].absent, 0);
 	 }},
-	{"pgq_ext waiters",
-	 [] { return mul_size(process_count(), kClaimQueuesMax * sizeof(Waiter)); },
+	{"pgq_ext waiters", [] { return mul_size(process_count(), kClaimQueuesMax * sizeof(Waiter)); },
 	 [](void *memory) {
 		 shared->waiters = static_cast<Waiter *>(memory);
 		 memset(memory, 0, static_cast<Size>(process_count()) * kClaimQueuesMax * sizeof(Waiter));
@@ -141,8 +139,8 @@ create_shared_memory()
 static void
 define_size(const char *name, const char *what, int *variable, int initial, int least, int most)
 {
-	DefineCustomIntVariable(name, what, nullptr, variable, initial, least, most, PGC_POSTMASTER, 0, nullptr, nullptr,
-							nullptr);
+	DefineCustomIntVariable(name, what, nullptr, variable, initial, least, most, PGC_POSTMASTER, 0,
+							nullptr, nullptr, nullptr);
 }
 
 int
@@ -154,15 +152,18 @@ seat_count()
 void
 engine_init()
 {
-	define_size("pgq_ext.max_databases", "Databases that may have the extension at the same time.", &max_databases, 16,
-				1, 1024);
-	define_size("pgq_ext.max_queues", "Queues of all databases together that are in use at the same time.", &max_queues,
+	define_size("pgq_ext.max_databases", "Databases that may have the extension at the same time.",
+				&max_databases, 16, 1, 1024);
+	define_size("pgq_ext.max_queues",
+				"Queues of all databases together that are in use at the same time.", &max_queues,
 				128, 1, 65536);
-	define_size("pgq_ext.window_size", "Ready jobs of one queue that are kept in memory.", &window_size, 2048, 1,
-				1 << 20);
-	define_size("pgq_ext.timer_size", "Jobs of one queue waiting for their time that are kept in memory.", &timer_size,
+	define_size("pgq_ext.window_size", "Ready jobs of one queue that are kept in memory.",
+				&window_size, 2048, 1, 1 << 20);
+	define_size("pgq_ext.timer_size",
+				"Jobs of one queue waiting for their time that are kept in memory.", &timer_size,
 				1024, 1, 1 << 20);
-	define_size("pgq_ext.max_leases", "Jobs of all queues together that may be claimed at the same time.", &max_leases,
+	define_size("pgq_ext.max_leases",
+				"Jobs of all queues together that may be claimed at the same time.", &max_leases,
 				32768, 16, 1 << 24);
 
 	next_shmem_request = shmem_request_hook;
@@ -178,7 +179,8 @@ require_preloaded()
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("pgq_ext must be loaded when the server starts"),
 						errhint("Add pgq_ext to shared_preload_libraries, for example "
-								"\"shared_preload_libraries = 'pgq_ext'\" in postgresql.conf, and restart the server.")));
+								"\"shared_preload_libraries = 'pgq_ext'\" in postgresql.conf, and "
+								"restart the server.")));
 }
 
 } // namespace pgq

@@ -23,7 +23,7 @@
 
 namespace pgq {
 
-inline constexpr int kHoldMax = 256;	   /* entries handled in one hold of a lock */
+inline constexpr int kHoldMax = 256; /* entries handled in one hold of a lock */
 inline constexpr int kLeasePartitions = 16;
 inline constexpr int kQueueNameMax = 59;   /* bytes: "pgq_" + name is a channel of at most 63 */
 inline constexpr int kWorkerNameMax = 63;  /* bytes kept of a worker's label */
@@ -38,12 +38,13 @@ struct Database
 	Oid incarnation; /* OID of pgq_ext.queue: differs after DROP and CREATE EXTENSION */
 	pg_atomic_uint32 generation;
 	int64 token_base; /* tokens from this load on are above it */
-	int64 clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
+	int64
+		clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
 
 	/* Read and written without a lock. */
-	pg_atomic_uint32 scheduler;		  /* pgprocno + 1 of the scheduler; 0: none */
-	pg_atomic_uint64 heartbeat;		  /* monotonic time of the scheduler's last sign of life */
-	pg_atomic_uint64 marked_token;	  /* the durable mark: tokens up to here survive a failover */
+	pg_atomic_uint32 scheduler;	   /* pgprocno + 1 of the scheduler; 0: none */
+	pg_atomic_uint64 heartbeat;	   /* monotonic time of the scheduler's last sign of life */
+	pg_atomic_uint64 marked_token; /* the durable mark: tokens up to here survive a failover */
 };
 
 struct QueueOptions
@@ -83,21 +84,19 @@ struct Queue
 	QueueOptions options;
 
 	Schedule schedule;
-	int window_refiller; /* pgprocno or kNobody */
-	int timer_refiller;
 	ConditionVariable refilled; /* has its own spinlock */
 
-	TreeNode expiry;	  /* header: leases that time can end, by deadline */
-	dlist_head leases;	  /* all leases of the queue */
-	dlist_head parked;	  /* PARKED leases, in the order of their deadline */
-	dlist_head lost;	  /* LOST leases, in the order they were lost */
-	int leased;			  /* leases in state CLAIMED */
+	TreeNode expiry;   /* header: leases that time can end, by deadline */
+	dlist_head leases; /* all leases of the queue */
+	dlist_head parked; /* PARKED leases, in the order of their deadline */
+	dlist_head lost;   /* LOST leases, in the order they were lost */
+	int leased;		   /* leases in state CLAIMED */
 
-	dlist_head waiters;	  /* first come, first served */
+	dlist_head waiters; /* first come, first served */
 	int waiting;
-	int watcher;		  /* pgprocno of the waiter that watches the next timer, or kNobody */
+	int watcher; /* pgprocno of the waiter that watches the next timer, or kNobody */
 
-	int holds;			  /* transactions that purge or drop the queue: nothing is popped */
+	int holds; /* transactions that purge or drop the queue: nothing is popped */
 	bool dropping;
 	VirtualTransactionId dropper;
 
@@ -129,16 +128,16 @@ struct Lease
 	LeaseKey key;			/* must be first; set under the partition lock */
 	pg_atomic_uint64 token; /* 0: the entry is free */
 	Queue *queue;
-	TreeNode expiry;		/* in queue->expiry iff CLAIMED and not pinned */
-	dlist_node in_queue;	/* in queue->leases */
-	dlist_node in_line;		/* in queue->parked or queue->lost */
-	Hint hint;				/* the row: its key, and the version that was verified */
-	int64 deadline;			/* monotonic */
+	TreeNode expiry;	 /* in queue->expiry iff CLAIMED and not pinned */
+	dlist_node in_queue; /* in queue->leases */
+	dlist_node in_line;	 /* in queue->parked or queue->lost */
+	Hint hint;			 /* the row: its key, and the version that was verified */
+	int64 deadline;		 /* monotonic */
 	TimestampTz claimed_at;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
 	LeaseState state;
-	bool expired;			/* LOST by time, not by rollback */
-	int32 pins;				/* open transactions that have used the lease (R4) */
+	bool expired; /* LOST by time, not by rollback */
+	int32 pins;	  /* open transactions that have used the lease (R4) */
 	int32 attempt;
 	int pid;
 	VirtualTransactionId ender; /* the open transaction that acked or failed it, or invalid */
@@ -176,13 +175,13 @@ struct Shared
 	int max_procs;
 	Database *databases;
 	Queue *queues;
-	Waiter *waiters;				 /* kClaimQueuesMax for each process */
-	Seat *seats;					 /* one for each scheduler that can run: max_databases + 1 */
-	pg_atomic_uint32 leases;		 /* entries in use */
+	Waiter *waiters;		 /* kClaimQueuesMax for each process */
+	Seat *seats;			 /* one for each scheduler that can run: max_databases + 1 */
+	pg_atomic_uint32 leases; /* entries in use */
 	pg_atomic_uint32 leases_peak;
 	pg_atomic_uint64 last_token;
-	pg_atomic_uint32 launcher;		 /* pgprocno + 1; 0: none */
-	pg_atomic_uint32 announcements;	 /* CREATE EXTENSIONs committed: the launcher looks again */
+	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */
+	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */
 };
 
 extern Shared *shared;

@@ -22,14 +22,12 @@ struct Wakeups
 	int count = 0;
 	int procno[kHoldMax + 2];
 
-	void
-	add(int who)
+	void add(int who)
 	{
 		if (count < static_cast<int>(lengthof(procno)))
 			procno[count++] = who;
 	}
-	void
-	deliver()
+	void deliver()
 	{
 		for (int i = 0; i < count; i++)
 			SetLatch(latch_of(procno[i]));

@@ -77,3 +77,25 @@ extern bool pq_check_connection(void);
 #undef ngettext
 #undef dngettext
 }
+
+/* The server's Min and Max are macros that evaluate an argument twice. */
+#undef Min
+#undef Max
+
+namespace pgq {
+
+template <typename A, typename B>
+constexpr auto
+Min(A a, B b)
+{
+	return a < b ? a : b;
+}
+
+template <typename A, typename B>
+constexpr auto
+Max(A a, B b)
+{
+	return a > b ? a : b;
+}
+
+} // namespace pgq

@@ -10,9 +10,10 @@ constinit char *stop_point_name = empty;
 void
 stop_point_init()
 {
-	DefineCustomStringVariable("pgq_ext.stop_point", "Where this session stops for a test of a race.",
-							   "It stops while another session holds pg_advisory_lock(7366513, 0).", &stop_point_name, "",
-							   PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
+	DefineCustomStringVariable(
+		"pgq_ext.stop_point", "Where this session stops for a test of a race.",
+		"It stops while another session holds pg_advisory_lock(7366513, 0).", &stop_point_name, "",
+		PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
 }
 
 void

@@ -12,8 +12,8 @@ next_run_at(const Failure &failure, const QueueOptions &options, int32 failed)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	if (failure.has_retry_in)
-		return Max(now, DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(now),
-																 failure.retry_in)));
+		return Max(now, DatumGetTimestampTz(DirectFunctionCall2(
+							timestamptz_pl_interval, TimestampTzGetDatum(now), failure.retry_in)));
 	return now + backoff_delay(options.backoff, failed, pg_prng_double(&pg_global_prng_state));
 }
 
@@ -26,8 +26,8 @@ attempt_end(WriteResult result, AttemptEnd done)
 }
 
 AttemptEnd
-end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options, const Place &place,
-				   int64 job_id, const Failure &failure, bool wait)
+end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options,
+				   const Place &place, int64 job_id, const Failure &failure, bool wait)
 {
 	JobRow row;
 	WriteResult located = locate_job(segments, place, job_id, wait, &row);
@@ -40,8 +40,8 @@ end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions
 	{
 		WriteResult deleted = delete_job(segments, row.place, job_id, wait, &row);
 		if (deleted == WriteResult::kDone)
-			insert_dead_job(row, failed, failure.retry ? kAttemptsUsedUp : failure.reason, failure.has_error,
-							failure.error);
+			insert_dead_job(row, failed, failure.retry ? kAttemptsUsedUp : failure.reason,
+							failure.has_error, failure.error);
 		return attempt_end(deleted, AttemptEnd::kDead);
 	}
 

@@ -10,10 +10,10 @@ namespace pgq {
 
 struct Failure
 {
-	int64 fence;		/* token of the lease that ends */
-	bool retry;			/* false: dead at once */
-	bool has_retry_in;	/* otherwise by backoff */
-	Datum retry_in;		/* interval */
+	int64 fence;	   /* token of the lease that ends */
+	bool retry;		   /* false: dead at once */
+	bool has_retry_in; /* otherwise by backoff */
+	Datum retry_in;	   /* interval */
 	bool has_error;
 	Datum error;		/* text */
 	const char *reason; /* of death, when attempts are not used up */
@@ -28,7 +28,8 @@ enum class AttemptEnd : uint8
 };
 
 /* Registers the hint for the retry; the caller has registered the end of the lease. */
-AttemptEnd end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options,
-							  const Place &place, int64 job_id, const Failure &failure, bool wait);
+AttemptEnd end_failed_attempt(SegmentSet &segments, const QueueRef &ref,
+							  const QueueOptions &options, const Place &place, int64 job_id,
+							  const Failure &failure, bool wait);
 
 } // namespace pgq

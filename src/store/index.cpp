@@ -23,8 +23,8 @@ insert_index_entry(Relation heap, Oid oid, HeapTuple tuple, IndexUniqueCheck uni
 	Datum values[INDEX_MAX_KEYS];
 	bool nulls[INDEX_MAX_KEYS];
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-		values[i] =
-			heap_getattr(tuple, index->rd_index->indkey.values[i], RelationGetDescr(heap), &nulls[i]);
+		values[i] = heap_getattr(tuple, index->rd_index->indkey.values[i], RelationGetDescr(heap),
+								 &nulls[i]);
 	index_insert(index, values, nulls, &tuple->t_self, heap, unique, false, &info);
 	index_close(index, NoLock);
 }

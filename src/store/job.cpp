@@ -101,8 +101,8 @@ static void
 fill_row(JobRow *row, Relation rel, HeapTuple tuple, int segment)
 {
 	row->tuple = heap_copytuple(tuple);
-	row->place = {ItemPointerGetBlockNumber(&tuple->t_self), ItemPointerGetOffsetNumber(&tuple->t_self),
-				  static_cast<uint16>(segment)};
+	row->place = {ItemPointerGetBlockNumber(&tuple->t_self),
+				  ItemPointerGetOffsetNumber(&tuple->t_self), static_cast<uint16>(segment)};
 	/* Columns that were dropped behind ours do not matter; check_columns() has looked at the others. */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
@@ -128,7 +128,8 @@ look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, int *moved)
 			if (verdict == Verdict::kLive)
 				fill_row(row, rel, lookup->tuple, t.segment[i].number);
 			else if (verdict == Verdict::kDead)
-				*moved += !ItemPointerEquals(&lookup->tuple->t_data->t_ctid, &lookup->tuple->t_self);
+				*moved +=
+					!ItemPointerEquals(&lookup->tuple->t_data->t_ctid, &lookup->tuple->t_self);
 			unlock_version(lookup);
 		}
 		end_index_lookup(lookup);
@@ -209,8 +210,8 @@ insert_job(const NewJob &job)
 
 	Hint hint;
 	hint.key = {job.priority, job.run_at, job_id};
-	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self), ItemPointerGetOffsetNumber(&tuple->t_self),
-				  static_cast<uint16>(segment.number)};
+	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
+				  ItemPointerGetOffsetNumber(&tuple->t_self), static_cast<uint16>(segment.number)};
 	hint.delayed = job.run_at > job.enqueued_at;
 	heap_freetuple(tuple);
 	return hint;
@@ -256,7 +257,8 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 {
 	HeapTupleData tuple;
 	version->rel = segments.open(place.segment);
-	if (version->rel == nullptr || !lock_version(version->rel, place, job_id, &version->buffer, &tuple))
+	if (version->rel == nullptr ||
+		!lock_version(version->rel, place, job_id, &version->buffer, &tuple))
 		return false;
 	version->tid = tuple.t_self;
 	if (!is_writable(&tuple, version->buffer, inserter))
@@ -339,7 +341,8 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 WriteResult
 locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row)
 {
-	return write_job(segments, place, job_id, wait, row, [](Relation, ItemPointer) { return TM_Ok; });
+	return write_job(segments, place, job_id, wait, row,
+					 [](Relation, ItemPointer) { return TM_Ok; });
 }
 
 WriteResult
@@ -347,12 +350,28 @@ delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 {
 	return write_job(segments, place, job_id, wait, row, [&](Relation rel, ItemPointer tid) {
 		TM_FailureData failure;
-		return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure, false);
+		return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure,
+						   false);
 	});
 }
 
+/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
+static TM_Result
+lock_without_waiting(Relation rel, ItemPointer tid)
+{
+	HeapTupleData tuple;
+	tuple.t_self = *tid;
+	Buffer buffer;
+	TM_FailureData failure;
+	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), LockTupleExclusive,
+									   LockWaitSkip, false, &buffer, &failure);
+	ReleaseBuffer(buffer);
+	return result;
+}
+
 WriteResult
-rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait, Hint *hint)
+rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
+			Hint *hint)
 {
 	Datum values[MaxHeapAttributeNumber] = {};
 	bool nulls[MaxHeapAttributeNumber] = {};
@@ -369,18 +388,22 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 
 	JobRow row;
 	return write_job(segments, place, job_id, wait, &row, [&](Relation rel, ItemPointer tid) {
-		HeapTuple next = heap_modify_tuple(row.tuple, RelationGetDescr(rel), values, nulls, changed);
+		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid);
+		if (result != TM_Ok)
+			return result;
+		HeapTuple next =
+			heap_modify_tuple(row.tuple, RelationGetDescr(rel), values, nulls, changed);
 		TM_FailureData failure;
 		LockTupleMode lock_mode;
-		TM_Result result =
-			heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure, &lock_mode);
+		result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
+							 &failure, &lock_mode);
 		if (result != TM_Ok)
 			return result;
 		if (!HeapTupleIsHeapOnly(next))
 			insert_job_index_entries(rel, *segment_by_number(row.place.segment), next);
 		hint->key = {row.key().priority, retry.run_at, job_id};
-		hint->place = {ItemPointerGetBlockNumber(&next->t_self), ItemPointerGetOffsetNumber(&next->t_self),
-					   row.place.segment};
+		hint->place = {ItemPointerGetBlockNumber(&next->t_self),
+					   ItemPointerGetOffsetNumber(&next->t_self), row.place.segment};
 		hint->delayed = retry.run_at > DatumGetTimestampTz(row.value(kJobEnqueuedAt));
 		return result;
 	});
@@ -420,7 +443,8 @@ insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_
 	auto copy = [&](DeadColumn to, JobColumn from, bool varlena) {
 		if (!row.is_null(from))
 			/* A toasted value belongs to the row that is deleted. */
-			set(to, varlena ? PointerGetDatum(PG_DETOAST_DATUM_COPY(row.value(from))) : row.value(from));
+			set(to, varlena ? PointerGetDatum(PG_DETOAST_DATUM_COPY(row.value(from)))
+							: row.value(from));
 	};
 	copy(kDeadJobId, kJobId, false);
 	copy(kDeadQueueId, kJobQueueId, false);

@@ -15,7 +15,7 @@ namespace pgq {
 /* The segments that a verb has opened so far, all with one lock mode. */
 class SegmentSet
 {
-  public:
+public:
 	explicit SegmentSet(LOCKMODE mode) : mode_(mode) {}
 
 	/* NULL if there is no segment of that number. */
@@ -25,7 +25,7 @@ class SegmentSet
 	/* Readers let the lock go (C3: they have detoasted by then), writers keep it to the end of the transaction. */
 	void close();
 
-  private:
+private:
 	LOCKMODE mode_;
 	Relation relation_[kMaxSegments] = {};
 };
@@ -44,10 +44,15 @@ struct JobRow
 	int64 job_id() const { return DatumGetInt64(value(kJobId)); }
 	int32 queue_id() const { return DatumGetInt32(value(kJobQueueId)); }
 	int32 attempts() const { return DatumGetInt32(value(kJobAttempts)); }
-	Key key() const { return {DatumGetInt32(value(kJobPriority)), DatumGetTimestampTz(value(kJobRunAt)), job_id()}; }
+	Key key() const
+	{
+		return {DatumGetInt32(value(kJobPriority)), DatumGetTimestampTz(value(kJobRunAt)),
+				job_id()};
+	}
 	Hint hint() const
 	{
-		return {key(), place, DatumGetTimestampTz(value(kJobRunAt)) > DatumGetTimestampTz(value(kJobEnqueuedAt))};
+		return {key(), place,
+				DatumGetTimestampTz(value(kJobRunAt)) > DatumGetTimestampTz(value(kJobEnqueuedAt))};
 	}
 	int32 max_attempts(int32 of_queue) const
 	{
@@ -100,10 +105,12 @@ enum class WriteResult : uint8
  * Delete the job; if wait, wait for whoever is at the row, in the lock manager.
  * DONE fills row (unless NULL) with the version that was deleted.
  */
-WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row);
+WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
+					   JobRow *row);
 
 /* Read the version of the job that a write would change. DONE fills row. */
-WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row);
+WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
+					   JobRow *row);
 
 /* What a failed attempt changes in the row. */
 struct Retry
@@ -116,10 +123,11 @@ struct Retry
 };
 
 /* Rewrite the job for its next attempt. DONE fills hint with its new version. */
-WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
-						Hint *hint);
+WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
+						bool wait, Hint *hint);
 
 /* A row of dead_job made of this one. */
-void insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error, Datum error);
+void insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error,
+					 Datum error);
 
 } // namespace pgq

@@ -46,7 +46,8 @@ static int64
 interval_microseconds(Datum value)
 {
 	const Interval *interval = DatumGetIntervalP(value);
-	return interval->time + (interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
+	return interval->time +
+		   (interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
 }
 
 static QueueRow
@@ -88,6 +89,13 @@ find_row(const Tables &t, const char *name, QueueRow *row)
 	return HeapTupleIsValid(tuple);
 }
 
+/* Our own uncommitted drop; its row is gone for us already. */
+static bool
+dropped_by_us(const QueueRef &ref)
+{
+	return ref.queue->dropping && VirtualTransactionIdEquals(ref.queue->dropper, my_virtual_xid());
+}
+
 bool
 find_queue(const char *name, QueueRef *ref)
 {
@@ -95,8 +103,10 @@ find_queue(const char *name, QueueRef *ref)
 	if (strlen(name) > kQueueNameMax)
 		return false;
 	bool found;
-	auto *entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
-	if (found && entry->incarnation == t.queue && is_alive(entry->ref))
+	auto *entry =
+		static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
+	if (found && entry->incarnation == t.queue && is_alive(entry->ref) &&
+		!dropped_by_us(entry->ref))
 	{
 		*ref = entry->ref;
 		return true;
@@ -132,10 +142,12 @@ static const char *
 nearest_name(const char *name)
 {
 	char *nearest = nullptr;
-	int least = 4; /* more edits than that do not help anybody */
 	int length = static_cast<int>(strlen(name));
+	/* As the parser does for columns: at most three edits, and not more than half of the name. */
+	int least = Min(3, length / 2) + 1;
 	for_each_row(tables(), [&](const QueueRow &row) {
-		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1, 1, least, true);
+		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1,
+													 1, least, true);
 		if (distance >= least)
 			return;
 		least = distance;
@@ -163,9 +175,12 @@ resolve_queue(const char *name)
 	if (find_queue(name, &ref))
 		return ref;
 	const char *nearest = nearest_name(name);
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
-					nearest ? errhint("Perhaps you meant \"%s\". A new queue is made by pgq_create_queue.", nearest)
-							: errhint("Create it with SELECT pgq_create_queue('%s').", name)));
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
+			 nearest ? errhint("Perhaps you meant \"%s\". A new queue is made by pgq_create_queue.",
+							   nearest)
+					 : errhint("Create it with SELECT pgq_create_queue(%s).",
+							   quote_literal_cstr(name))));
 }
 
 } // namespace pgq

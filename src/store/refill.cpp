@@ -48,8 +48,10 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 	bool is_null;
 	auto get = [&](JobColumn column) { return heap_getattr(tuple, column, desc, &is_null); };
 	Hint hint;
-	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)), DatumGetInt64(get(kJobId))};
-	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self), ItemPointerGetOffsetNumber(&tuple->t_self), segment};
+	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)),
+				DatumGetInt64(get(kJobId))};
+	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
+				  ItemPointerGetOffsetNumber(&tuple->t_self), segment};
 	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
 	return hint;
 }
@@ -62,7 +64,8 @@ next_row(RowStream *stream)
 	{
 		bool take = wanted(stream->lookup.tuple, stream->lookup.buffer);
 		if (take)
-			stream->row = hint_of(stream->lookup.tuple, stream->lookup.slot->tts_tupleDescriptor, stream->segment);
+			stream->row = hint_of(stream->lookup.tuple, stream->lookup.slot->tts_tupleDescriptor,
+								  stream->segment);
 		unlock_version(&stream->lookup);
 		CHECK_FOR_INTERRUPTS();
 		if (take)
@@ -86,7 +89,8 @@ start_at(RowStream *stream, const Key &start)
 	ScanKeyData keys[3];
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(start.priority));
-	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(start.run_at));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+				TimestampTzGetDatum(start.run_at));
 	index_rescan(stream->lookup.scan, keys, 3, nullptr, 0);
 }
 
@@ -143,8 +147,8 @@ advance_order(RowStream *stream, const OrderScan &scan, int32 *priority, bool *f
  */
 template <typename Order, typename Start, typename Advance>
 static int
-merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advance advance, int most, Hint *rows,
-			   bool *more, Hint *end)
+merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advance advance,
+			   int most, Hint *rows, bool *more, Hint *end)
 {
 	const Tables &t = tables();
 	SegmentSet segments(AccessShareLock);
@@ -155,7 +159,8 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 		RowStream &stream = streams[i];
 		stream.queue_id = queue_id;
 		stream.segment = static_cast<uint16>(t.segment[i].number);
-		open_index_lookup(&stream.lookup, segments.open(t.segment[i].number), t.segment[i].*index, keys);
+		open_index_lookup(&stream.lookup, segments.open(t.segment[i].number), t.segment[i].*index,
+						  keys);
 		start(&stream, i);
 		advance(&stream, i);
 	}
@@ -188,12 +193,6 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 
 /* ---- the two refills ---- */
 
-static int64
-horizon_of(const Database *db, int64 due_line)
-{
-	return Max(due_line, db->clock_mark);
-}
-
 /* Merge in short holds; the last of them finishes. */
 template <typename Merge, typename Finish>
 static void
@@ -214,7 +213,7 @@ publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish
 					merge(queue->schedule, *rows);
 			done = n == 0;
 			if (done)
-				finish(queue);
+				finish(queue->schedule);
 			pass_on(queue, &wakeups);
 		});
 		wakeups.deliver();
@@ -240,8 +239,7 @@ refill_window(const QueueRef &ref)
 		begin_refill_role(ref, RefillKind::kWindow);
 		scan.start = queue->schedule.begin_window_refill(GetCurrentTimestamp());
 		scan.due_line = queue->schedule.due_line();
-		scan.horizon = horizon_of(queue->database, scan.due_line);
-		queue->window_refiller = MyProc->pgprocno;
+		scan.horizon = Max(queue->schedule.horizon(), queue->database->clock_mark);
 		most = Min(kBatchMax, static_cast<int>(queue->schedule.window().capacity()));
 		return RefillResult::kDone;
 	});
@@ -261,14 +259,15 @@ refill_window(const QueueRef &ref)
 			first_priority[i] = true;
 			start_at(stream, scan.start);
 		},
-		[&](RowStream *stream, int i) { advance_order(stream, scan, &priority[i], &first_priority[i]); }, most, rows,
-		&more, &end);
+		[&](RowStream *stream, int i) {
+			advance_order(stream, scan, &priority[i], &first_priority[i]);
+		},
+		most, rows, &more, &end);
 	stop_point("refill-publish");
 	publish(
 		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_window_row(row); },
-		[&](Queue *q) {
-			q->schedule.finish_window_refill(more ? end.key : Key::highest());
-			q->window_refiller = kNobody;
+		[&](Schedule &schedule) {
+			schedule.finish_window_refill(more ? end.key : Key::highest());
 		});
 	pfree(rows);
 	return RefillResult::kDone;
@@ -290,7 +289,6 @@ refill_timer(const QueueRef &ref)
 			return RefillResult::kNotNeeded;
 		begin_refill_role(ref, RefillKind::kTimer);
 		start = queue->schedule.begin_timer_refill(GetCurrentTimestamp());
-		queue->timer_refiller = MyProc->pgprocno;
 		most = Min(kBatchMax, static_cast<int>(queue->schedule.timer().capacity()));
 		return RefillResult::kDone;
 	});
@@ -305,8 +303,10 @@ refill_timer(const QueueRef &ref)
 		ref.queue_id, &Segment::by_run_at, 2,
 		[&](RowStream *stream, int) {
 			ScanKeyData keys[2];
-			ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
-			ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(start.run_at));
+			ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
+						Int32GetDatum(stream->queue_id));
+			ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+						TimestampTzGetDatum(start.run_at));
 			index_rescan(stream->lookup.scan, keys, 2, nullptr, 0);
 		},
 		[&](RowStream *stream, int) {
@@ -317,9 +317,8 @@ refill_timer(const QueueRef &ref)
 		most, rows, &more, &end);
 	publish(
 		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_timer_row(row); },
-		[&](Queue *q) {
-			q->schedule.finish_timer_refill(more ? end.timer_key() : TimerKey::highest());
-			q->timer_refiller = kNobody;
+		[&](Schedule &schedule) {
+			schedule.finish_timer_refill(more ? end.timer_key() : TimerKey::highest());
 		});
 	pfree(rows);
 	return RefillResult::kDone;

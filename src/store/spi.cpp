@@ -12,8 +12,8 @@ enter_owner()
 	GetUserIdAndSecContext(&scope.saved_user, &scope.saved_context);
 	SetUserIdAndSecContext(owner, scope.saved_context | SECURITY_LOCAL_USERID_CHANGE);
 	scope.guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
-							 false);
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	return scope;
@@ -60,7 +60,8 @@ spi_execute(const char *sql, const SpiArgument *arguments, int n)
 	if (plan == nullptr)
 		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	int result = SPI_execute_snapshot(plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
+	int result =
+		SPI_execute_snapshot(plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
 	UnregisterSnapshot(snapshot);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));

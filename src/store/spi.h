@@ -35,7 +35,6 @@ spi_execute(const char *sql, const SpiArgument (&arguments)[n])
 /* A value of the last result. */
 Datum spi_value(int row, int column, bool *is_null);
 
-
 struct OwnerScope
 {
 	Oid saved_user;

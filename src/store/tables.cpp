@@ -16,8 +16,8 @@ static constinit bool callback_registered = false;
 static bool
 is_known(Oid relid)
 {
-	if (relid == InvalidOid || relid == known.queue || relid == known.job || relid == known.dead_job ||
-		relid == known.token_mark)
+	if (relid == InvalidOid || relid == known.queue || relid == known.job ||
+		relid == known.dead_job || relid == known.token_mark)
 		return true;
 	for (int i = 0; i < known.segments; i++)
 		if (relid == known.segment[i].heap)
@@ -37,10 +37,11 @@ need(const char *name, Oid schema)
 {
 	Oid oid = get_relname_relid(name, schema);
 	if (!OidIsValid(oid))
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("relation \"pgq_ext.%s\" is missing", name),
-						errhint("The SQL objects do not belong to this version of the library. "
-								"Run ALTER EXTENSION pgq_ext UPDATE, or create the extension again.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation \"pgq_ext.%s\" is missing", name),
+				 errhint("The SQL objects do not belong to this version of the library. "
+						 "Run ALTER EXTENSION pgq_ext UPDATE, or create the extension again.")));
 	return oid;
 }
 
@@ -48,16 +49,18 @@ static void
 check_columns(Relation rel)
 {
 	static constexpr const char *names[kJobColumns] = {
-		"job_id",	   "run_at",	 "enqueued_at", "queue_id",	 "priority", "attempts", "segment",	  "max_attempts",
-		"expires_at", "fence",	 "group_key",	"unique_key", "headers",  "payload",  "last_error",
+		"job_id",	 "run_at",	   "enqueued_at",  "queue_id",	 "priority",
+		"attempts",	 "segment",	   "max_attempts", "expires_at", "fence",
+		"group_key", "unique_key", "headers",	   "payload",	 "last_error",
 	};
 	TupleDesc desc = RelationGetDescr(rel);
 	bool same = desc->natts >= kJobColumns;
 	for (int i = 0; same && i < desc->natts; i++)
 	{
 		Form_pg_attribute attribute = TupleDescAttr(desc, i);
-		same = i < kJobColumns ? !attribute->attisdropped && strcmp(NameStr(attribute->attname), names[i]) == 0
-							   : attribute->attisdropped;
+		same = i < kJobColumns
+				   ? !attribute->attisdropped && strcmp(NameStr(attribute->attname), names[i]) == 0
+				   : attribute->attisdropped;
 	}
 	if (!same || rel->rd_tableam != GetHeapamTableAmRoutine())
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -74,8 +77,9 @@ find_segment(Oid heap, Oid schema)
 	Relation rel = table_open(heap, AccessShareLock);
 	const char *name = RelationGetRelationName(rel);
 	if (sscanf(name, "job_%d", &segment.number) != 1)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("partition \"%s\" of pgq_ext.job is not one of its segments", name)));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("partition \"%s\" of pgq_ext.job is not one of its segments", name)));
 	check_columns(rel);
 	segment.heap = heap;
 	segment.by_id = need(psprintf("%s_by_id", name), schema);
@@ -119,7 +123,8 @@ find_tables(Tables *t)
 {
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	if (!OidIsValid(schema) || !OidIsValid(get_extension_oid("pgq_ext", true)))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("extension \"pgq_ext\" is not installed in this database"),
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("extension \"pgq_ext\" is not installed in this database"),
 						errhint("Run CREATE EXTENSION pgq_ext.")));
 	t->queue = need("queue", schema);
 	t->queue_by_name = need("queue_name_key", schema);
@@ -197,11 +202,15 @@ create_segments()
 	for (int i = 0; i < kSegmentsMade; i++)
 	{
 		spi_run("CREATE TABLE pgq_ext.job_%1$d PARTITION OF pgq_ext.job FOR VALUES IN (%1$d) "
-				"WITH (vacuum_truncate = off)", i);
+				"WITH (vacuum_truncate = off)",
+				i);
 		spi_run("CREATE UNIQUE INDEX job_%1$d_by_id ON pgq_ext.job_%1$d (job_id)", i);
-		spi_run("CREATE INDEX job_%1$d_by_order ON pgq_ext.job_%1$d (queue_id, priority DESC, run_at, job_id)", i);
+		spi_run("CREATE INDEX job_%1$d_by_order ON pgq_ext.job_%1$d (queue_id, priority DESC, "
+				"run_at, job_id)",
+				i);
 		spi_run("CREATE INDEX job_%1$d_by_run_at ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
-				"WHERE run_at > enqueued_at", i);
+				"WHERE run_at > enqueued_at",
+				i);
 		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
 	}
 	CommandCounterIncrement();

@@ -35,9 +35,9 @@ struct Segment
 {
 	int number;
 	Oid heap;
-	Oid by_id;		/* unique (job_id) */
-	Oid by_order;	/* (queue_id, priority DESC, run_at, job_id) */
-	Oid by_run_at;	/* (queue_id, run_at, job_id) WHERE run_at > enqueued_at */
+	Oid by_id;		 /* unique (job_id) */
+	Oid by_order;	 /* (queue_id, priority DESC, run_at, job_id) */
+	Oid by_run_at;	 /* (queue_id, run_at, job_id) WHERE run_at > enqueued_at */
 	bool has_others; /* indexes that somebody else has added */
 };
 

@@ -63,19 +63,18 @@ template <typename T> struct List
 	int size;
 	int capacity;
 
-	void
-	reserve(int more)
+	void reserve(int more)
 	{
 		if (size + more <= capacity)
 			return;
 		int wanted = Max(Max(16, capacity * 2), size + more);
 		Size bytes = mul_size(wanted, sizeof(T));
-		items = static_cast<T *>(items == nullptr ? MemoryContextAllocHuge(TopTransactionContext, bytes)
-												  : repalloc_huge(items, bytes));
+		items =
+			static_cast<T *>(items == nullptr ? MemoryContextAllocHuge(TopTransactionContext, bytes)
+											  : repalloc_huge(items, bytes));
 		capacity = wanted;
 	}
-	void
-	push(const T &item)
+	void push(const T &item)
 	{
 		Assert(size < capacity);
 		items[size++] = item;
@@ -89,9 +88,11 @@ struct QueueHints
 {
 	QueueRef ref;
 	List<HintEffect> hints;
+	int shed_at; /* length from which shedding is tried */
 	bool shed;
 	Key shed_key;
 	TimerKey shed_timer_key;
+	int64 shed_horizon; /* greatest run_at of those that were due at once */
 };
 
 struct Effects
@@ -101,7 +102,10 @@ struct Effects
 	List<QueueEffect> queues;
 	bool announce;
 
-	bool empty() const { return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce; }
+	bool empty() const
+	{
+		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce;
+	}
 };
 
 struct RefillRole
@@ -116,7 +120,8 @@ static constinit RefillRole refill_role = {};
 static constinit bool callbacks_registered = false;
 
 static void at_transaction_end(XactEvent event, void *arg);
-static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId mine,
+								  SubTransactionId parent, void *arg);
 
 void
 effects_init()
@@ -145,7 +150,8 @@ reserve_lease_effects(int n)
 static void
 add_lease_effect(LeaseEffect::Kind kind, LeaseEnd how, const QueueRef &ref, Lease *lease)
 {
-	effects.leases.push({kind, how, false, current_tag(), ref, lease, pg_atomic_read_u64(&lease->token)});
+	effects.leases.push(
+		{kind, how, false, current_tag(), ref, lease, pg_atomic_read_u64(&lease->token)});
 }
 
 void
@@ -210,37 +216,54 @@ hints_of(const QueueRef &ref)
 }
 
 /*
- * Keep the smallest hints of the current subtransaction, a window full, and of
- * the others only the smallest keys: the cursor is pulled back to them. All hints
- * of a subtransaction are at the end of the list, for nobody else registers while
- * it is open.
+ * Keep the smallest hints of a subtransaction, a window full, and of the others
+ * only the smallest keys: the cursor is pulled back to them. The hints up to end
+ * that belong to it are in one run: nobody else registers while it is open.
+ * Returns the new end of the run.
  */
-static void
-shed_hints(QueueHints *jobs, SubTransactionId sub)
+static HintEffect *
+shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 {
-	HintEffect *end = jobs->hints.end();
 	HintEffect *first = end;
 	while (first > jobs->hints.begin() && first[-1].tag.sub == sub)
 		first--;
-	int keep = window_size;
-	if (end - first < 2 * keep)
-		return;
-	std::nth_element(first, first + keep, end,
-					 [](const HintEffect &a, const HintEffect &b) { return a.hint.key < b.hint.key; });
+	if (end - first < 2 * window_size)
+		return end;
+	HintEffect *keep = first + window_size;
+	std::nth_element(first, keep, end, [](const HintEffect &a, const HintEffect &b) {
+		return a.hint.key < b.hint.key;
+	});
 
 	/* Children that were promoted earlier are past their own commit for good. */
-	for (HintEffect *e = first; e < first + keep; e++)
+	for (HintEffect *e = first; e < keep; e++)
 		e->tag.from = InvalidSubTransactionId;
-	for (HintEffect *e = first + keep; e < end; e++)
+	for (HintEffect *e = keep; e < end; e++)
 	{
 		first->jobs += e->jobs;
+		if (!e->hint.delayed && (!jobs->shed || e->hint.key.run_at > jobs->shed_horizon))
+			jobs->shed_horizon = e->hint.key.run_at;
 		if (!jobs->shed || e->hint.key < jobs->shed_key)
 			jobs->shed_key = e->hint.key;
 		if (!jobs->shed || e->hint.timer_key() < jobs->shed_timer_key)
 			jobs->shed_timer_key = e->hint.timer_key();
 		jobs->shed = true;
 	}
-	jobs->hints.size = static_cast<int>(first + keep - jobs->hints.begin());
+	return keep;
+}
+
+/* If the list has grown long: shed hints of sub, which end at run_end; what follows them moves up. */
+static void
+shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub)
+{
+	if (jobs->hints.size < jobs->shed_at)
+		return;
+	HintEffect *end = jobs->hints.begin() + run_end;
+	HintEffect *kept = shed_run(jobs, end, sub);
+	int rest = jobs->hints.size - run_end;
+	memmove(kept, end, rest * sizeof(HintEffect));
+	jobs->hints.size = static_cast<int>(kept - jobs->hints.begin()) + rest;
+	/* Where the runs of many open subtransactions fill the list, do not look at every call. */
+	jobs->shed_at = Max(2 * jobs->hints.size, 2 * window_size);
 }
 
 void
@@ -250,11 +273,10 @@ reserve_hint(const QueueRef &ref)
 	if (jobs == nullptr)
 	{
 		effects.jobs.reserve(1);
-		effects.jobs.push(QueueHints{.ref = ref});
+		effects.jobs.push(QueueHints{.ref = ref, .shed_at = 2 * window_size});
 		jobs = hints_of(ref);
 	}
-	if (jobs->hints.size == jobs->hints.capacity)
-		shed_hints(jobs, GetCurrentSubTransactionId());
+	shed_hints(jobs, jobs->hints.size, GetCurrentSubTransactionId());
 	jobs->hints.reserve(1);
 }
 
@@ -332,15 +354,9 @@ abandon_refill()
 		if (!is_current(refill_role.ref))
 			return;
 		if (refill_role.kind == RefillKind::kWindow)
-		{
 			queue->schedule.abandon_window_refill();
-			queue->window_refiller = kNobody;
-		}
 		else
-		{
 			queue->schedule.abandon_timer_refill();
-			queue->timer_refiller = kNobody;
-		}
 	});
 	ConditionVariableBroadcast(&queue->refilled);
 }
@@ -353,8 +369,7 @@ struct Aftermath
 	Wakeups wakeups;
 	bool wake_scheduler = false;
 
-	void
-	deliver(const Queue *queue)
+	void deliver(const Queue *queue)
 	{
 		wakeups.deliver();
 		if (wake_scheduler)
@@ -466,7 +481,8 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 					ready += undo_lease(effect, monotonic, &aftermath);
 			}
 			if (current && !commit)
-				aftermath.wake_scheduler |= note_filed(ref.queue, ready, timer_before, &aftermath.wakeups);
+				aftermath.wake_scheduler |=
+					note_filed(ref.queue, ready, timer_before, &aftermath.wakeups);
 		});
 		aftermath.deliver(ref.queue);
 	}
@@ -498,6 +514,7 @@ file_hints(QueueHints &jobs, TimestampTz now)
 			}
 			if (shed)
 			{
+				queue->schedule.raise_horizon(jobs.shed_horizon);
 				queue->schedule.pull_back(jobs.shed_key, jobs.shed_timer_key);
 				queue->schedule.fire(now);
 				ready = kHoldMax;
@@ -513,7 +530,8 @@ static void
 settle_queue(const QueueEffect &effect, bool commit)
 {
 	Queue *queue = effect.ref.queue;
-	bool free_it = commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
+	bool free_it =
+		commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
 	if (free_it)
 		free_queue(effect.ref);
 	if (free_it || effect.kind == QueueEffect::kCreated)
@@ -545,7 +563,8 @@ at_transaction_end(XactEvent event, void *)
 	bool commit = event == XACT_EVENT_COMMIT;
 	if (event == XACT_EVENT_PRE_PREPARE && !effects.empty())
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("cannot PREPARE a transaction that has enqueued, claimed or finished pgq_ext jobs")));
+						errmsg("cannot PREPARE a transaction that has enqueued, claimed or "
+							   "finished pgq_ext jobs")));
 	if (!commit && event != XACT_EVENT_ABORT)
 		return;
 	abandon_call();
@@ -621,7 +640,12 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 	{
 		promote(effects.leases, mine, parent);
 		for (QueueHints &jobs : effects.jobs)
+		{
+			/* Before, not after: what is promoted now may still be undone. */
+			shed_hints(&jobs, static_cast<int>(first_of(jobs.hints, mine) - jobs.hints.begin()),
+					   parent);
 			promote(jobs.hints, mine, parent);
+		}
 		promote(effects.queues, mine, parent);
 	}
 }

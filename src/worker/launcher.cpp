@@ -41,7 +41,8 @@ create_entries()
 	info.keysize = sizeof(Oid);
 	info.entrysize = sizeof(DatabaseEntry);
 	entries = hash_create("pgq_ext databases", 64, &info, HASH_ELEM | HASH_BLOBS);
-	seat_taken = static_cast<bool *>(MemoryContextAllocZero(TopMemoryContext, seat_count() * sizeof(bool)));
+	seat_taken =
+		static_cast<bool *>(MemoryContextAllocZero(TopMemoryContext, seat_count() * sizeof(bool)));
 }
 
 template <typename Visit>
@@ -60,7 +61,12 @@ note_database(Oid oid)
 	bool found;
 	auto *entry = static_cast<DatabaseEntry *>(hash_search(entries, &oid, HASH_ENTER, &found));
 	if (!found)
-		*entry = {.oid = oid, .known = Known::kUnknown, .exists = true, .seat = -1, .not_before = 0, .handle = nullptr};
+		*entry = {.oid = oid,
+				  .known = Known::kUnknown,
+				  .exists = true,
+				  .seat = -1,
+				  .not_before = 0,
+				  .handle = nullptr};
 	entry->exists = true;
 }
 
@@ -108,7 +114,8 @@ static void
 note_stopped(DatabaseEntry *entry)
 {
 	pid_t pid;
-	if (entry->known != Known::kRunning || GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
+	if (entry->known != Known::kRunning ||
+		GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
 		return;
 	bool absent = pg_atomic_read_u32(&shared->seats[entry->seat].absent) != 0;
 	seat_taken[entry->seat] = false;
@@ -135,7 +142,8 @@ start_scheduler(DatabaseEntry *entry)
 	if (seat < 0)
 		return false;
 	BackgroundWorker worker{};
-	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "pgq_ext scheduler for database %u", entry->oid);
+	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "pgq_ext scheduler for database %u",
+			 entry->oid);
 	strlcpy(worker.bgw_type, kSchedulerType, sizeof(worker.bgw_type));
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "pgq_scheduler_main", sizeof(worker.bgw_function_name));
@@ -209,6 +217,7 @@ pgq_launcher_main(Datum)
 		doubt_absences();
 		nap(start_what_is_missing());
 	}
-	proc_exit(0);
+	/* Status 1, so that the postmaster starts it again unless it is shutting down itself. */
+	proc_exit(1);
 }
 }

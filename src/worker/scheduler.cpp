@@ -110,13 +110,20 @@ advance_token_mark()
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
 	int64 now = Max(GetCurrentTimestamp() - kYear2020,
 					static_cast<int64>(pg_atomic_read_u64(&shared->last_token)));
-	if (!was_active() || static_cast<int64>(pg_atomic_read_u64(&database->marked_token)) > now + kAhead / 2)
+	if (!was_active() ||
+		static_cast<int64>(pg_atomic_read_u64(&database->marked_token)) > now + kAhead / 2)
 		return;
 	const SpiArgument mark[] = {{INT8OID, Int64GetDatum(now + kAhead), false}};
 	with_transaction([&] {
-		as_owner([&] { spi_execute("UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1", mark); });
+		if (!ConditionalLockRelationOid(tables().token_mark, RowExclusiveLock))
+			return;
+		as_owner([&] {
+			spi_execute(
+				"UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1",
+				mark);
+		});
+		pg_atomic_write_u64(&database->marked_token, now + kAhead);
 	});
-	pg_atomic_write_u64(&database->marked_token, now + kAhead);
 }
 
 static void
@@ -125,12 +132,15 @@ keep_house()
 	static constinit bool complained = false;
 	bool gone = false;
 	bool wanted = false;
+	bool locked = false;
 	int left_out = 0;
 	with_transaction([&] {
 		gone = !extension_installed();
 		wanted = database_is_wanted();
-		if (gone || wanted)
+		/* Locked: by a DROP EXTENSION that has not ended, for example. */
+		if (gone || wanted || !ConditionalLockRelationOid(database->incarnation, AccessShareLock))
 			return;
+		locked = true;
 		const Tables &t = tables();
 		if (t.database == database && t.database_generation == database_generation)
 			left_out = attach_all_queues();
@@ -139,11 +149,14 @@ keep_house()
 	});
 	if (gone || wanted)
 		retire(gone);
+	if (!locked)
+		return;
 	free_other_incarnations(MyDatabaseId, database->incarnation);
 	advance_token_mark();
 	if (left_out > 0 && !complained)
-		ereport(LOG, (errmsg("%d queues have found no place in shared memory", left_out),
-					  errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+		ereport(LOG,
+				(errmsg("%d queues have found no place in shared memory", left_out),
+				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
 	complained = left_out > 0;
 }
 
@@ -164,7 +177,10 @@ take_turn(const QueueRef &ref)
 	Wakeups wakeups;
 	Turn turn = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> Turn {
 		if (!is_current(ref))
-			return {.next_event = INT64_MAX, .lost = false, .wants_window = false, .wants_timer = false};
+			return {.next_event = INT64_MAX,
+					.lost = false,
+					.wants_window = false,
+					.wants_timer = false};
 		int64 monotonic = monotonic_now();
 		TimestampTz now = GetCurrentTimestamp();
 		int64 timer_before = queue->schedule.next_timer();
@@ -184,6 +200,29 @@ take_turn(const QueueRef &ref)
 	});
 	wakeups.deliver();
 	return turn;
+}
+
+/*
+ * Lock all segments and dead_job for this transaction, without waiting: the
+ * scheduler must not stand behind somebody who has locked a table (B1).
+ */
+static bool
+lock_tables(LOCKMODE mode)
+{
+	const Tables &t = tables();
+	for (int i = 0; i < t.segments; i++)
+		if (!ConditionalLockRelationOid(t.segment[i].heap, mode))
+			return false;
+	return ConditionalLockRelationOid(t.dead_job, mode);
+}
+
+static void
+read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &))
+{
+	with_transaction([&] {
+		if (lock_tables(AccessShareLock))
+			refill(ref);
+	});
 }
 
 /* ---- lost attempts ---- */
@@ -227,8 +266,9 @@ reap(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options, con
 	failure.fence = r.token;
 	failure.retry = true;
 	failure.has_error = true;
-	failure.error = CStringGetTextDatum(r.expired ? "the lease expired"
-												  : "the claiming transaction was rolled back or its session ended");
+	failure.error = CStringGetTextDatum(
+		r.expired ? "the lease expired"
+				  : "the claiming transaction was rolled back or its session ended");
 	switch (end_failed_attempt(segments, ref, options, r.place, r.job_id, failure, false))
 	{
 		case AttemptEnd::kRetry:
@@ -250,6 +290,8 @@ static void
 reap_lost(const QueueRef &ref)
 {
 	with_transaction([&] {
+		if (!lock_tables(RowExclusiveLock))
+			return;
 		Reaped reaped[kReapBatch];
 		QueueOptions options;
 		reserve_lease_effects(kReapBatch);
@@ -301,10 +343,11 @@ send_notifications()
 	int64 now = monotonic_now();
 	if (earliest > now)
 		return earliest;
-	auto *channels = static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
+	auto *channels =
+		static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
 	with_transaction([&] {
-		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
-								 false);
+		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
 		int n = take_pending(channels, max_queues);
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
@@ -319,7 +362,8 @@ static void
 assume_pending()
 {
 	for_each_queue(database, [](const QueueRef &ref) {
-		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] { ref.queue->notify_pending = ref.queue->options.notify; });
+		with_lwlock(ref.queue->lock, LW_EXCLUSIVE,
+					[&] { ref.queue->notify_pending = ref.queue->options.notify; });
 	});
 }
 
@@ -357,9 +401,9 @@ serve_queues()
 			turn.next_event = Min(turn.next_event, monotonic_now() + kParkTime);
 		}
 		if (turn.wants_window)
-			with_transaction([&] { refill_window(ref); });
+			read_ahead(ref, refill_window);
 		if (turn.wants_timer)
-			with_transaction([&] { refill_timer(ref); });
+			read_ahead(ref, refill_timer);
 		next_event = Min(next_event, turn.next_event);
 	});
 	return next_event;

@@ -7,9 +7,10 @@ constinit int notify_interval = 100;
 void
 workers_init()
 {
-	DefineCustomIntVariable("pgq_ext.notify_interval", "Least time between two notifications of one database.",
-							"Notifications of the jobs that became ready meanwhile are sent together.",
-							&notify_interval, 100, 0, 60 * 1000, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable(
+		"pgq_ext.notify_interval", "Least time between two notifications of one database.",
+		"Notifications of the jobs that became ready meanwhile are sent together.",
+		&notify_interval, 100, 0, 60 * 1000, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 
 	BackgroundWorker worker{};
 	strlcpy(worker.bgw_name, kLauncherType, sizeof(worker.bgw_name));
@@ -34,7 +35,8 @@ start_worker()
 void
 nap(int64 milliseconds)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds, PG_WAIT_EXTENSION);
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, milliseconds,
+					 PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
