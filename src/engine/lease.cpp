@@ -126,7 +126,7 @@ holder_of(const Queue *queue, int64 job_id)
 void
 note_missed(Queue *queue, Lease *lease, const Hint &hint)
 {
-	if (lease->queue != queue || hint.key == lease->hint.key)
+	if (lease->queue != queue)
 		return;
 	if (!lease->has_missed || hint.key < lease->missed.key)
 		lease->missed = hint;

@@ -1,0 +1,291 @@
+-- Bad input of every function: an ERROR with its SQLSTATE, and a hint where there is a way out; nothing is changed, and the session goes on.
+CREATE SCHEMA errors;
+SET search_path = errors, public;
+
+-- All that a refused call could have changed.
+CREATE FUNCTION state() RETURNS text LANGUAGE sql VOLATILE AS $$
+SELECT jsonb_build_array(
+    (SELECT jsonb_agg(q ORDER BY q.queue) FROM pgq_ext.queue q),
+    (SELECT jsonb_agg(j ORDER BY j.job_id) FROM pgq_ext.job j),
+    (SELECT jsonb_agg(d ORDER BY d.job_id) FROM pgq_ext.dead_job d),
+    (SELECT jsonb_agg(l ORDER BY l.job_id) FROM pgq_ext.lease l)) #>> '{}'
+$$;
+
+-- Tries each line of calls, and tells what came of it. A line that does not fail shows up as "no error".
+CREATE FUNCTION try(calls text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    call text;
+    before text := state();
+    code text; message text; detail text; hint text; context text; element text;
+BEGIN
+    FOREACH call IN ARRAY string_to_array(btrim(calls, E'\n'), E'\n') LOOP
+        RETURN NEXT call;
+        BEGIN
+            EXECUTE 'SELECT FROM ' || call;
+            RETURN NEXT '    no error';
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+                hint = PG_EXCEPTION_HINT, context = PG_EXCEPTION_CONTEXT;
+            element := substring(concat_ws(' ', message, detail, context) FROM 'element \d+');
+            message := regexp_replace(message, 'job \d+', 'job N');
+            RETURN NEXT concat('    ', code, ': ', message, '. ' || nullif(detail, ''), ' (' || nullif(hint, '') || ')',
+                               CASE WHEN message !~ 'element' AND detail !~ 'element' THEN ' at ' || element END);
+        END;
+        IF state() IS DISTINCT FROM before THEN
+            RETURN NEXT '    AND SOMETHING CHANGED';
+            before := state();
+        END IF;
+    END LOOP;
+END $$;
+\pset format unaligned
+\pset tuples_only on
+
+SELECT pgq_create_queue('err', lease_time => '1 day');
+SELECT pgq_enqueue('err', '"waits"') > 0, pgq_enqueue('err', '"later"', delay => '1 day') > 0, pgq_enqueue('err', '"in work"', priority => 1) > 0;
+CREATE TABLE mine AS SELECT * FROM pgq_claim('err');
+CREATE FUNCTION job() RETURNS bigint LANGUAGE sql AS 'SELECT job_id FROM errors.mine';
+CREATE FUNCTION lease() RETURNS bigint LANGUAGE sql AS 'SELECT lease FROM errors.mine';
+
+SELECT try($$
+pgq_create_queue(NULL)
+pgq_create_queue('')
+pgq_create_queue(repeat('n', 60))
+pgq_create_queue(repeat(U&'\00fc', 30))
+pgq_create_queue(repeat('n', 1000000))
+pgq_create_queue('two words')
+pgq_create_queue(' lead')
+pgq_create_queue('trail ')
+pgq_create_queue(E'tab\there')
+pgq_create_queue(E'line\nbreak')
+pgq_create_queue(E'bell\x07')
+pgq_create_queue(E'delete\x7f')
+pgq_create_queue(U&'no-break\00a0space')
+pgq_create_queue(U&'em\2003space')
+pgq_create_queue(U&'ideographic\3000space')
+pgq_create_queue(U&'next\0085line')
+pgq_create_queue('err')
+pgq_create_queue('err', if_not_exists => NULL)
+pgq_create_queue('x', lease_time => '0')
+pgq_create_queue('x', lease_time => '0.999999 s')
+pgq_create_queue('x', lease_time => '7 days 0.000001 s')
+pgq_create_queue('x', lease_time => '-1 h')
+pgq_create_queue('x', lease_time => '-178000000 years')
+pgq_create_queue('x', lease_time => '178000000 years -2147483648 days 1 h')
+pgq_create_queue('x', max_runtime => '-1 us')
+pgq_create_queue('x', max_runtime => '178000000 years')
+pgq_create_queue('x', max_attempts => 0)
+pgq_create_queue('x', max_attempts => -2147483648)
+pgq_create_queue('x', backoff_base => '-1 s')
+pgq_create_queue('x', backoff_base => '1 day -25 h')
+pgq_create_queue('x', backoff_max => '-1 s')
+pgq_create_queue('x', backoff_max => '1001 years')
+pgq_create_queue('x', backoff_jitter => -0.1)
+pgq_create_queue('x', backoff_jitter => 1.1)
+pgq_create_queue('x', backoff_jitter => 'NaN')
+pgq_create_queue('x', backoff_jitter => '-Infinity')
+pgq_create_queue('x', concurrency => 1)
+pgq_create_queue('x', concurrency => -1)
+pgq_create_queue('x', group_concurrency => 1)
+pgq_create_queue('x', log_attempts => 'all')
+pgq_create_queue('x', log_attempts => 'sometimes')
+pgq_create_queue('x', keep_attempts => '1 day')
+pgq_create_queue('x', keep_finished => '1 day')
+pgq_create_queue('x', keep_dead => '1 day')
+$$);
+
+SELECT try($$
+pgq_drop_queue(NULL)
+pgq_drop_queue('', if_exists => true)
+pgq_drop_queue('errr')
+pgq_drop_queue('Err', force => true)
+pgq_drop_queue('nothing_like_it')
+pgq_drop_queue('o''brien''s_own')
+pgq_drop_queue('err')
+pgq_drop_queue('err', if_exists => true, force => false)
+pgq_purge_queue(NULL)
+pgq_purge_queue('')
+pgq_purge_queue('er')
+$$);
+
+SELECT try($$
+pgq_enqueue(NULL, '1')
+pgq_enqueue('err', NULL)
+pgq_enqueue('', '1')
+pgq_enqueue('e rr', '1')
+pgq_enqueue(repeat('n', 60), '1')
+pgq_enqueue('er', '1')
+pgq_enqueue('nothing_like_it', '1')
+pgq_enqueue('err', '1', delay => '-1 us')
+pgq_enqueue('err', '1', delay => '1 day -25 h')
+pgq_enqueue('err', '1', delay => '1001 years')
+pgq_enqueue('err', '1', delay => '178000000 years')
+pgq_enqueue('err', '1', delay => '-178000000 years')
+pgq_enqueue('err', '1', run_at => 'infinity')
+pgq_enqueue('err', '1', run_at => '-infinity')
+pgq_enqueue('err', '1', run_at => '294276-12-31')
+pgq_enqueue('err', '1', delay => '1 s', run_at => 'now')
+pgq_enqueue('err', '1', max_attempts => 0)
+pgq_enqueue('err', '1', max_attempts => -1)
+pgq_enqueue('err', '1', group_key => 'g')
+pgq_enqueue('err', '1', unique_key => 'u')
+pgq_enqueue('err', '1', unique_until => 'claimed')
+pgq_enqueue('err', '1', unique_until => 'whenever')
+pgq_enqueue('err', '1', unique_for => '1 h')
+pgq_enqueue('err', '1', on_conflict => 'replace')
+pgq_enqueue('err', '1', on_conflict => 'whatever')
+pgq_enqueue('err', '1', expires_in => '1 h')
+pgq_enqueue('err', to_jsonb(repeat('x', 268435456)))
+pgq_enqueue('err', '1', headers => to_jsonb(repeat('x', 268435456)))
+$$);
+
+-- Whatever is wrong with an element, the error names it.
+SELECT try($$
+pgq_enqueue_many(NULL, '[]')
+pgq_enqueue_many('err', NULL)
+pgq_enqueue_many('er', '[{"payload": 1}]')
+pgq_enqueue_many('er', '[]')
+pgq_enqueue_many('err', 'null')
+pgq_enqueue_many('err', '1')
+pgq_enqueue_many('err', '"[]"')
+pgq_enqueue_many('err', '{}')
+pgq_enqueue_many('err', '{"payload": 1}')
+pgq_enqueue_many('err', '[1]')
+pgq_enqueue_many('err', '[null]')
+pgq_enqueue_many('err', '["payload"]')
+pgq_enqueue_many('err', '[[{"payload": 1}]]')
+pgq_enqueue_many('err', '[{"payload": 1}, []]')
+pgq_enqueue_many('err', '[{}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2}, {"priority": 1}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "Payload": 2}]')
+pgq_enqueue_many('err', '[{"payload": 1, "queue": "err"}]')
+pgq_enqueue_many('err', '[{"payload": 1, "": 1}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "priority": "1"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "priority": true}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "priority": 2147483648}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "priority": -1e100}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "priority": {}}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "delay": 5}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "delay": ["1 s"]}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "delay": "soon"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "delay": ""}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "delay": "-1 s"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "delay": "178000000 years"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "delay": "1e100 years"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "run_at": 1700000000}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "run_at": "2001-02-29"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "run_at": "infinity"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "run_at": "now", "delay": "1 s"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "max_attempts": "3"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "max_attempts": 0}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "max_attempts": 2147483648}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "group_key": "g"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "unique_key": "u"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "unique_until": "claimed"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "unique_for": "1 h"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "on_conflict": "replace"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "expires_in": "1 h"}]')
+pgq_enqueue_many('err', (SELECT jsonb_agg(jsonb_build_object('payload', i)) FROM generate_series(1, 5000) i) || '[{"payload": 1, "priority": []}]')
+$$);
+
+SELECT try($$
+pgq_claim(NULL)
+pgq_claim('')
+pgq_claim('er')
+pgq_claim('nothing_like_it', wait => '1 min')
+pgq_claim('err', 0)
+pgq_claim('err', -1)
+pgq_claim('err', 10001)
+pgq_claim('err', 2147483647)
+pgq_claim('err', wait => '-1 us')
+pgq_claim('err', wait => '60.000001 s')
+pgq_claim('err', wait => '178000000 years')
+pgq_claim('err', lease_time => '0')
+pgq_claim('err', lease_time => '0.999999 s')
+pgq_claim('err', lease_time => '-1 min')
+pgq_claim('err', lease_time => '7 days 1 s')
+pgq_claim('err', lease_time => '178000000 years')
+pgq_claim('err', session_bound => true)
+pgq_claim_any(NULL)
+pgq_claim_any('{}')
+pgq_claim_any('{NULL}')
+pgq_claim_any('{err,NULL}')
+pgq_claim_any('{err,er}')
+pgq_claim_any('{err,""}')
+pgq_claim_any('{{err},{err}}')
+pgq_claim_any(array_fill('err'::text, '{33}'))
+pgq_claim_any('{err}', 0)
+pgq_claim_any('{err}', 1, '-1 s')
+pgq_claim_any('{err}', 1, NULL, '8 days')
+pgq_claim_any('{err}', session_bound => true)
+$$);
+
+SELECT try($$
+pgq_ack(NULL, 1)
+pgq_ack(1, NULL)
+pgq_ack(1, 1)
+pgq_ack(-9223372036854775808, 9223372036854775807)
+pgq_ack(9223372036854775807, -9223372036854775808)
+pgq_ack(0, 0)
+pgq_ack(job(), 0)
+pgq_ack(job(), lease(), result => '{}')
+pgq_ack_many(NULL, '{}')
+pgq_ack_many('{}', NULL)
+pgq_ack_many(ARRAY[job()], '{}')
+pgq_ack_many(ARRAY[job()], ARRAY[lease(), lease()])
+pgq_ack_many(ARRAY[job(), NULL], ARRAY[lease(), 1])
+pgq_ack_many(ARRAY[job(), 1], ARRAY[lease(), NULL])
+pgq_ack_many(ARRAY[[job()]], ARRAY[[lease()]])
+pgq_ack_many(ARRAY[job()], ARRAY[[lease()]])
+pgq_ack_many(array_fill(job(), '{10001}'), array_fill(lease(), '{10001}'))
+pgq_fail(NULL, 1)
+pgq_fail(1, NULL)
+pgq_fail(job(), lease(), retry_in => '-1 us')
+pgq_fail(job(), lease(), retry_in => '1001 years')
+pgq_fail(job(), lease(), retry_in => '178000000 years')
+pgq_fail(job(), lease(), 'bad', '-178000000 years', false)
+pgq_extend(NULL, 1)
+pgq_extend(1, NULL)
+pgq_extend(job(), lease(), '0')
+pgq_extend(job(), lease(), '0.999999 s')
+pgq_extend(job(), lease(), '-1 h')
+pgq_extend(job(), lease(), '7 days 0.000001 s')
+pgq_extend(job(), lease(), '178000000 years')
+$$);
+
+-- Reading is all that a read-only transaction does.
+BEGIN READ ONLY;
+SELECT try($$
+pgq_create_queue('x')
+pgq_create_queue('err', if_not_exists => true)
+pgq_drop_queue('err', force => true)
+pgq_purge_queue('err')
+pgq_enqueue('err', '1')
+pgq_enqueue_many('err', '[{"payload": 1}]')
+pgq_enqueue_many('err', '[]')
+pgq_claim('err')
+pgq_claim_any('{err}')
+pgq_ack(job(), lease())
+pgq_ack_many(ARRAY[job()], ARRAY[lease()])
+pgq_fail(job(), lease())
+pgq_extend(job(), lease())
+$$);
+SELECT queue, ready, scheduled, leased FROM pgq_ext.queue_status;
+COMMIT;
+
+-- The same without a subtransaction around it: the transaction is aborted, what it did before is undone, and the session goes on.
+\set VERBOSITY sqlstate
+SELECT state() AS before \gset
+BEGIN; SELECT pgq_enqueue('err', '1') > 0; SELECT pgq_enqueue('err', '1', delay => '-1 s'); COMMIT;
+BEGIN; SELECT pgq_enqueue_many('err', '[{"payload": 1}]') > 0; SELECT pgq_enqueue_many('err', '[{"payload": 1}, 2]'); COMMIT;
+BEGIN; SELECT pgq_enqueue('err', '1') > 0; SELECT pgq_ack(job(), lease()); SELECT pgq_ack(job(), lease()); COMMIT;
+BEGIN; SELECT pgq_fail(job(), lease()); SELECT pgq_claim('nothing_like_it'); COMMIT;
+BEGIN; SELECT pgq_create_queue('x'); SELECT pgq_create_queue('err'); COMMIT;
+BEGIN; SELECT pgq_purge_queue('err'); SELECT pgq_drop_queue('err'); COMMIT;
+\set VERBOSITY default
+SELECT state() = :'before';
+
+SELECT payload FROM pgq_claim('err', 10);
+SELECT pgq_ack(job(), lease());
+SELECT pgq_drop_queue('err', force => true);
+SELECT count(*) FROM pgq_ext.job;
+DROP SCHEMA errors CASCADE;

@@ -1,0 +1,99 @@
+-- EXECUTE is the one right: without it nothing goes, with it everything, whatever else the role may or may not do (R7).
+CREATE ROLE regress_pgq_user;
+SELECT pgq_create_queue('q'), pgq_enqueue('q', '"admin"') > 0 AS enqueued;
+
+-- Nothing without it.
+\set VERBOSITY terse
+SET ROLE regress_pgq_user;
+SELECT pgq_create_queue('mine');
+SELECT pgq_drop_queue('q');
+SELECT pgq_purge_queue('q');
+SELECT pgq_enqueue('q', '1');
+SELECT pgq_enqueue_many('q', '[]');
+SELECT pgq_claim('q');
+SELECT pgq_claim_any('{q}');
+SELECT pgq_ack(1, 1);
+SELECT pgq_ack_many('{}', '{}');
+SELECT pgq_fail(1, 1);
+SELECT pgq_extend(1, 1);
+TABLE pgq_ext.job;
+SELECT pgq_ext.announce();
+RESET ROLE;
+\set VERBOSITY default
+
+-- With it: no right on schema, tables, sequences or views is needed.
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname LIKE 'pgq\_%' LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO regress_pgq_user', f);
+    END LOOP;
+END $$;
+
+-- The caller's search_path leads to nothing of the caller's: each of these would stop or fool code that looks it up by name.
+CREATE SCHEMA hostile AUTHORIZATION regress_pgq_user;
+SET ROLE regress_pgq_user;
+CREATE FUNCTION hostile.boom(text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'hostile %', $1; END $$;
+CREATE FUNCTION hostile.eq(int, int) RETURNS boolean LANGUAGE sql AS $$ SELECT hostile.boom('int = int') $$;
+CREATE FUNCTION hostile.eq(bigint, bigint) RETURNS boolean LANGUAGE sql AS $$ SELECT hostile.boom('bigint = bigint') $$;
+CREATE FUNCTION hostile.eq(text, text) RETURNS boolean LANGUAGE sql AS $$ SELECT hostile.boom('text = text') $$;
+CREATE OPERATOR hostile.= (FUNCTION = hostile.eq, LEFTARG = int, RIGHTARG = int);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.eq, LEFTARG = bigint, RIGHTARG = bigint);
+CREATE OPERATOR hostile.= (FUNCTION = hostile.eq, LEFTARG = text, RIGHTARG = text);
+CREATE FUNCTION hostile.now() RETURNS timestamptz LANGUAGE sql AS $$ SELECT hostile.boom('now')::text::timestamptz $$;
+CREATE FUNCTION hostile.is_leased(bigint) RETURNS boolean LANGUAGE sql AS $$ SELECT hostile.boom('is_leased') $$;
+CREATE FUNCTION hostile.nextval(regclass) RETURNS bigint LANGUAGE sql AS $$ SELECT hostile.boom('nextval')::int::bigint $$;
+CREATE TABLE hostile.job (LIKE pg_catalog.pg_class);
+CREATE TABLE hostile.queue (LIKE pg_catalog.pg_class);
+CREATE TABLE hostile.dead_job (LIKE pg_catalog.pg_class);
+CREATE DOMAIN hostile.jsonb AS pg_catalog.text CHECK (hostile.boom('jsonb'));
+CREATE DOMAIN hostile.text AS pg_catalog.text CHECK (hostile.boom('text'));
+CREATE DOMAIN hostile.bigint AS pg_catalog.int8 CHECK (hostile.boom('bigint'));
+CREATE TEMP TABLE mine (job_id int8, lease int8, payload pg_catalog.jsonb);
+SET search_path = hostile, pg_temp, pg_catalog;
+SELECT public.pgq_create_queue('mine', max_attempts => 2, backoff_base => '0'), public.pgq_create_queue('mine', if_not_exists => true);
+SELECT public.pgq_create_queue('mine');
+SELECT public.pgq_enqueue('mine', '1', headers => '{}') OPERATOR(pg_catalog.>) 0 AS enqueued;
+SELECT count(*) FROM public.pgq_enqueue_many('mine', '[{"payload": 2, "run_at": "2001-01-01"}, {"payload": 3, "delay": "1 day"}]');
+INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('mine', 10, '60 s');
+SELECT payload, public.pgq_extend(job_id, lease) OPERATOR(pg_catalog.>) clock_timestamp() AS extended, public.pgq_fail(job_id, lease, 'once') FROM mine ORDER BY lease;
+TRUNCATE mine;
+INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim_any('{mine,q}', 10, '60 s');
+SELECT payload, public.pgq_fail(job_id, lease, 'twice') FROM mine WHERE payload OPERATOR(pg_catalog.=) '1';
+SELECT public.pgq_ack(job_id, lease) FROM mine WHERE payload OPERATOR(pg_catalog.=) '2';
+SELECT count(*) FROM public.pgq_ack_many(ARRAY(SELECT job_id FROM mine), ARRAY(SELECT lease FROM mine));
+SELECT public.pgq_drop_queue('mine');
+SELECT public.pgq_drop_queue('mien', if_exists => false);
+SELECT public.pgq_purge_queue('mine');
+SELECT public.pgq_drop_queue('mine', force => true);
+-- what is created here for the first time is not this role's
+SELECT public.pgq_create_queue('mine');
+RESET ROLE;
+RESET search_path;
+SELECT count(*) FROM pg_class WHERE relowner = 'regress_pgq_user'::regrole AND relnamespace = 'pgq_ext'::regnamespace;
+
+-- The views are for those who may read them, and the functions behind them.
+GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_user;
+\set VERBOSITY terse
+SET ROLE regress_pgq_user;
+TABLE pgq_ext.queue_status;
+TABLE pgq_ext.job_status;
+TABLE pgq_ext.lease;
+TABLE pgq_ext.queue_stats;
+TABLE pgq_ext.dead_job;
+SELECT pgq_ext.is_leased(1);
+SELECT pgq_ext.lease_entries();
+SELECT pgq_ext.queue_entries();
+RESET ROLE;
+\set VERBOSITY default
+GRANT SELECT ON pgq_ext.queue_status TO regress_pgq_user;
+GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.lease_entries TO regress_pgq_user;
+SET ROLE regress_pgq_user;
+SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
+RESET ROLE;
+
+SELECT pgq_drop_queue('q', force => true), pgq_drop_queue('mine');
+\set VERBOSITY terse
+DROP OWNED BY regress_pgq_user CASCADE;
+DROP ROLE regress_pgq_user;

@@ -1,0 +1,57 @@
+-- What people see: one job in each state, and counters that count nothing that was undone.
+SELECT pgq_create_queue('empty'), pgq_create_queue('q', max_attempts => 5, backoff_base => '1 day', backoff_max => '1 day', backoff_jitter => 0, lease_time => '1 h');
+SELECT queue, ready, scheduled, leased, dead, oldest_ready_age, waiting_claims, last_claim_at, paused FROM pgq_ext.queue_status ORDER BY 1;
+SELECT queue, enqueued, handed_out, acked, failed, lost, dead, stats_since <= clock_timestamp() AS since FROM pgq_ext.queue_stats ORDER BY 1;
+
+SELECT clock_timestamp() AS before \gset
+SELECT pgq_enqueue('q', '"ready"', -1) > 0, pgq_enqueue('q', '"scheduled"', 7, '1 day', max_attempts => 2) > 0, pgq_enqueue('q', '"leased"', 1) > 0,
+       pgq_enqueue('q', '"backing off"', 2) > 0, pgq_enqueue('q', '"dead"', 3) > 0, pgq_enqueue('q', '"acked"', 4) > 0, pgq_enqueue('q', '"lost"', 5) > 0;
+BEGIN;
+SELECT pgq_enqueue('q', '"undone"') > 0 AS enqueued;
+SELECT payload, pgq_ack(job_id, lease) FROM pgq_claim('q');
+ROLLBACK;
+SELECT payload, CASE payload WHEN '"acked"' THEN pgq_ack(job_id, lease)::text WHEN '"dead"' THEN pgq_fail(job_id, lease, 'hopeless', retry => false)
+    ELSE pgq_fail(job_id, lease, 'try again') END AS answer
+FROM pgq_claim('q', 3, worker => 'w1') ORDER BY lease;
+BEGIN;
+SELECT job_id, payload FROM pgq_claim('q', worker => 'w2') \gset
+SELECT queue, group_key, attempt, worker, pid = pg_backend_pid() AS pid, claimed_at BETWEEN :'before' AND clock_timestamp() AS claimed_at,
+       lease_expires_at - claimed_at AS lease_time, session_bound, in_transaction
+FROM pgq_ext.lease WHERE job_id = :job_id;
+COMMIT;
+-- the scheduler writes down what was lost
+DO $$
+BEGIN
+    FOR i IN 1 .. 600 LOOP
+        EXIT WHEN EXISTS (SELECT FROM pgq_ext.job WHERE payload = '"lost"' AND attempts = 1);
+        PERFORM pg_sleep(0.1);
+    END LOOP;
+END $$;
+SELECT payload, s.state, s.waits_for, s.priority, s.attempts, s.max_attempts, s.group_key, s.unique_key, s.expires_at, s.worker, s.lease_expires_at > clock_timestamp() AS held,
+       s.run_at > clock_timestamp() + interval '23 h' AS tomorrow, s.last_error
+FROM pgq_ext.job_status s JOIN pgq_ext.job USING (job_id) ORDER BY job_id;
+SELECT queue, ready, scheduled, leased, dead, oldest_ready_age BETWEEN '0' AND clock_timestamp() - :'before' AS age, waiting_claims,
+       last_claim_at BETWEEN :'before' AND clock_timestamp() AS last_claim, paused
+FROM pgq_ext.queue_status ORDER BY 1;
+SELECT queue, in_transaction, worker FROM pgq_ext.lease;
+SELECT queue, enqueued, handed_out, acked, failed, lost, dead FROM pgq_ext.queue_stats ORDER BY 1;
+
+-- Ready is what a claim can get, in a transaction that began long before, too.
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease;
+SELECT pgq_enqueue('q', '"mine"') > 0 AS enqueued;
+SELECT state, count(*) FROM pgq_ext.job_status GROUP BY 1 ORDER BY 1;
+ROLLBACK;
+SELECT state, count(*) FROM pgq_ext.job_status GROUP BY 1 ORDER BY 1;
+SELECT payload FROM pgq_claim('q', 10) ORDER BY lease;
+SELECT ready, scheduled, leased, dead, oldest_ready_age FROM pgq_ext.queue_status WHERE queue = 'q';
+
+-- A view that shows tokens is nobody's but the owner's, and none can be written through.
+SELECT relname FROM pg_class c WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind IN ('v', 'r', 'p', 'S') AND has_table_privilege('pg_monitor', oid, 'SELECT');
+\set VERBOSITY sqlstate
+DELETE FROM pgq_ext.lease;
+UPDATE pgq_ext.job_status SET priority = 1;
+\set VERBOSITY default
+SELECT pgq_drop_queue('q', force => true), pgq_drop_queue('empty');
+SELECT count(*) FROM pgq_ext.lease_entries();
+SELECT count(*) FROM pgq_ext.queue_entries();
