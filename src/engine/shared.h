@@ -107,7 +107,7 @@ struct Queue
 	int64 recheck_at; /* monotonic; 0: never. Rows from recheck_key on are to be read again then */
 	Key recheck_key;
 
-	dlist_head waiters; /* first come, first served */
+	dlist_head waiters; /* see waiter.h */
 	int waiting;
 	int watcher; /* pgprocno of the waiter that watches the next timer, or kNobody */
 

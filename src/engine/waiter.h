@@ -1,5 +1,6 @@
 /*
- * The line of those who wait for a job, one line a queue, first come first served.
+ * The line of those who wait for a job, one line a queue, served from its head; who was
+ * woken for nothing goes to its end.
  *
  * A commit that brings n jobs takes n waiters off the line and wakes them.  A
  * waiter that was woken owes something: it takes a job, or passes the wake-up on
