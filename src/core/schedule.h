@@ -63,6 +63,7 @@ public:
 		due_line_ = INT64_MIN;
 		horizon_ = INT64_MIN;
 		fired_ = 0;
+		handed_over_ = false;
 		window_refill_.active = false;
 		timer_refill_.active = false;
 	}
@@ -79,6 +80,14 @@ public:
 		}
 		if (!timer_refill_.active)
 			hand_over_due();
+	}
+
+	/* Have rows become due, since this was asked last, that only a refill will bring in? */
+	bool take_handed_over()
+	{
+		bool handed_over = handed_over_;
+		handed_over_ = false;
+		return handed_over;
 	}
 
 	/* Timers that have fired since this was asked last. */
@@ -300,7 +309,7 @@ private:
 		if (timer_cursor_.run_at > due_line_)
 			return;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
-		fired_++;
+		handed_over_ = true;
 		lower(window_refill_, cursor_, Key::lowest());
 	}
 
@@ -313,6 +322,7 @@ private:
 	int64_t due_line_; /* D */
 	int64_t horizon_;
 	uint32_t fired_;
+	bool handed_over_;
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -202,23 +202,34 @@ publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish
 	for (bool done = false; !done;)
 	{
 		Wakeups wakeups;
+		bool wake = false;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			if (!is_current(ref))
 			{
 				done = true;
 				return;
 			}
+			int merged = 0;
 			for (int i = 0; i < kHoldMax && n > 0; i++, rows++, n--)
 				if (Lease *lease = holder_of(queue, rows->key.job_id))
 					note_missed(queue, lease, *rows);
 				else
+				{
 					merge(queue->schedule, *rows);
+					merged++;
+				}
 			done = n == 0;
 			if (done)
 				finish(queue->schedule);
-			pass_on(queue, &wakeups);
+			/* Jobs that time has made ready are news; others were told of when they came. */
+			if (merged > 0 && queue->schedule.take_handed_over())
+				wake = note_filed(queue, merged, queue->schedule.next_timer(), &wakeups);
+			else
+				pass_on(queue, &wakeups);
 		});
 		wakeups.deliver();
+		if (wake)
+			wake_scheduler(queue->database);
 	}
 	end_refill_role();
 	ConditionVariableBroadcast(&queue->refilled);
