@@ -10,7 +10,7 @@ set -uo pipefail
 seconds=${1:-6}
 clients=32
 rounds=3
-enough=$((30000 * seconds)) # jobs for one turn
+enough=$((50000 * seconds)) # jobs for one turn
 cd "$(dirname "$0")/.." || exit
 script/setup.sh || exit
 . script/private_server.sh

@@ -43,7 +43,8 @@ nap_in_milliseconds(const QueueRef *refs, int n, int64 watch, TimestampTz end, T
 		with_lwlock(queue->lock, LW_SHARED, [&] {
 			if (!is_current(refs[i]))
 				return;
-			if (!dlist_is_empty(&queue->parked) || !scheduler_alive(queue->database, monotonic))
+			if (!dlist_is_empty(&queue->parked) || queue->recheck_at != 0 ||
+				!scheduler_alive(queue->database, monotonic))
 				nap = Min(nap, kParkTime);
 		});
 	}

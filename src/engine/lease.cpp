@@ -127,7 +127,12 @@ void
 note_missed(Queue *queue, Lease *lease, const Hint &hint)
 {
 	if (lease->queue != queue)
+	{
+		if (queue->recheck_at == 0 || hint.key < queue->recheck_key)
+			queue->recheck_key = hint.key;
+		queue->recheck_at = monotonic_now() + kParkTime;
 		return;
+	}
 	if (!lease->has_missed || hint.key < lease->missed.key)
 		lease->missed = hint;
 	lease->has_missed = true;
@@ -330,6 +335,12 @@ unpark_due(Queue *queue, int64 monotonic)
 		give_back(lease);
 		unparked++;
 	}
+	if (queue->recheck_at != 0 && queue->recheck_at <= monotonic)
+	{
+		queue->recheck_at = 0;
+		queue->schedule.pull_back(queue->recheck_key, TimerKey::highest());
+		unparked++;
+	}
 	return unparked;
 }
 
@@ -365,6 +376,8 @@ next_lease_event(const Queue *queue)
 	auto *parked = const_cast<dlist_head *>(&queue->parked);
 	if (!dlist_is_empty(parked))
 		next = Min(next, lease_in_line(dlist_head_node(parked))->deadline);
+	if (queue->recheck_at != 0)
+		next = Min(next, queue->recheck_at);
 	return next;
 }
 

@@ -37,7 +37,9 @@ Lease *holder_of(const Queue *queue, int64 job_id);
 
 /*
  * A hint of a leased job is not kept. But it may know better than the lease where
- * the job belongs (its row was changed meanwhile), so the lease remembers it.
+ * the job belongs (its row was changed meanwhile), so the lease remembers it. If the
+ * lease is another queue's (the row was moved by hand), this queue reads it again
+ * a little later.
  */
 void note_missed(Queue *queue, Lease *lease, const Hint &hint);
 
@@ -74,7 +76,7 @@ void unpin_lease(Lease *lease);
 /* A new end, from now, capped by the queue's max_runtime. */
 void set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 
-/* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many. */
+/* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many jobs may be ready by it. */
 int unpark_due(Queue *queue, int64 monotonic);
 
 /* CLAIMED leases whose deadline has passed become LOST; at most kHoldMax. Returns how many. */

@@ -102,6 +102,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	dlist_init(&queue->lost);
 	queue->leased = 0;
 	queue->parked_count = 0;
+	queue->recheck_at = 0;
 	dlist_init(&queue->waiters);
 	queue->waiting = 0;
 	queue->watcher = kNobody;

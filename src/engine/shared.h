@@ -104,6 +104,9 @@ struct Queue
 	int parked_count;
 	int leased; /* leases in state CLAIMED */
 
+	int64 recheck_at; /* monotonic; 0: never. Rows from recheck_key on are to be read again then */
+	Key recheck_key;
+
 	dlist_head waiters; /* first come, first served */
 	int waiting;
 	int watcher; /* pgprocno of the waiter that watches the next timer, or kNobody */
