@@ -64,6 +64,7 @@ public:
 		horizon_ = INT64_MIN;
 		fired_ = 0;
 		handed_over_ = false;
+		timer_read_ = false;
 		window_refill_.active = false;
 		timer_refill_.active = false;
 	}
@@ -219,10 +220,15 @@ public:
 	void finish_timer_refill(const TimerKey &end)
 	{
 		finish(timer_refill_, timer_cursor_, end);
+		timer_read_ = true;
 		hand_over_due();
 	}
 
-	void abandon_timer_refill() { finish_timer_refill(timer_refill_.start); }
+	void abandon_timer_refill()
+	{
+		finish(timer_refill_, timer_cursor_, timer_refill_.start);
+		hand_over_due();
+	}
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
 	int64_t due_line() const { return due_line_; }
@@ -308,8 +314,9 @@ private:
 	{
 		if (timer_cursor_.run_at > due_line_)
 			return;
+		/* Before the first timer refill the cursor says nothing: that is loading, not time passing. */
+		handed_over_ |= timer_read_;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
-		handed_over_ = true;
 		lower(window_refill_, cursor_, Key::lowest());
 	}
 
@@ -323,6 +330,7 @@ private:
 	int64_t horizon_;
 	uint32_t fired_;
 	bool handed_over_;
+	bool timer_read_; /* a timer refill has come to its end since the reset */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

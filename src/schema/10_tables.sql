@@ -37,11 +37,12 @@ COMMENT ON TABLE pgq_ext.queue IS
 CREATE SEQUENCE pgq_ext.job_id_seq AS bigint MAXVALUE 9007199254740991;
 
 CREATE TABLE pgq_ext.job (
-    job_id       bigint NOT NULL,
-    run_at       timestamptz NOT NULL,
-    enqueued_at  timestamptz NOT NULL,
+    job_id       bigint NOT NULL DEFAULT pg_catalog.nextval('pgq_ext.job_id_seq')
+                 CHECK (job_id BETWEEN 1 AND 9007199254740991),
+    run_at       timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp() CHECK (pg_catalog.isfinite(run_at)),
+    enqueued_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     queue_id     integer NOT NULL,
-    priority     integer NOT NULL,
+    priority     integer NOT NULL DEFAULT 0,
     attempts     integer NOT NULL DEFAULT 0,
     segment      smallint NOT NULL DEFAULT 0,
     max_attempts integer,
