@@ -6,7 +6,8 @@
 #
 #   --keep         leave the server running, and tell how to reach it
 #   --stop         stop the server that --keep left, and remove its folder
-#   --data FOLDER  where the server lives; default: ./quickstart-data
+#   --data FOLDER  where the server lives; default: ./quickstart-data, or a new folder where the server's user
+#                  cannot reach that
 set -uo pipefail
 
 keep=false stop=false folder='' tree=/usr/share/doc
@@ -32,7 +33,7 @@ say()
 die()
 {
 	printf 'quickstart: %s\n' "$*" >&2
-	[ ! -e "${folder:-}/server.log" ] || tail -n 20 "$folder/server.log" >&2
+	[ ! -e "${folder:-}/run/server.log" ] || tail -n 20 "$folder/run/server.log" >&2
 	exit 1
 }
 
@@ -44,13 +45,18 @@ sql()
 script/setup.sh || exit
 . script/private_server.sh
 
-# The folder: ours alone, and within reach of the user the server runs as.
+# The folder is ours alone, for we run programs out of it: the server's user may write to data and run only.
 if [ -z "$folder" ]; then
 	folder=$PWD/quickstart-data
-	"${as_user[@]}" test -x "$PWD" || folder=${TMPDIR:-/tmp}/pgq_ext-quickstart
+	if ! "${as_user[@]}" test -x "$PWD"; then
+		! $stop || die 'say which folder with --data'
+		folder=$(mktemp -d "${TMPDIR:-/tmp}/pgq_ext-quickstart.XXXXXX") || exit
+		touch "$folder/pgq_ext-quickstart"
+	fi
 fi
 if [ -e "$folder" ]; then
-	[ -e "$folder/pgq_ext-quickstart" ] || die "$folder exists, and is none of mine"
+	[ -d "$folder" ] && [ ! -L "$folder" ] && [ "$(stat -c %u "$folder")" = "$(id -u)" ] &&
+		[ -f "$folder/pgq_ext-quickstart" ] || die "$folder exists, and is none of mine"
 	PATH=$folder/root$($pg_config --bindir):$PATH
 	stop_servers "$folder"
 	rm -rf "$folder"
@@ -69,12 +75,13 @@ clean_up()
 	else
 		stop_servers "$folder"
 		rm -rf "$folder"
-		[ "$PGHOST" = "$folder" ] || rm -rf "$PGHOST"
+		rm -rf "$PGHOST"
 	fi
 }
 
-mkdir -p "$folder" && touch "$folder/pgq_ext-quickstart" || exit
-export PGHOST=$folder PGUSER=postgres PGDATABASE=postgres
+"${as_user[@]}" test -r "$tree" -a -x "$tree" || die "the user the workers run as cannot read $tree"
+mkdir -p "$folder/data" "$folder/run" && chmod 755 "$folder" && touch "$folder/pgq_ext-quickstart" || exit
+export PGHOST=$folder/run PGUSER=postgres PGDATABASE=postgres
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 [ ${#PGHOST} -lt 90 ] || PGHOST=$(mktemp -d /tmp/pgq.XXXXXX) # the name of a socket is limited to 107 bytes
@@ -84,15 +91,15 @@ echo "$folder"
 private_install "$folder/root" || die 'the build failed'
 cp quickstart/worker.sh "$folder"
 cd "$folder" || exit # the server's user need not be able to read the source tree
-touch unreadable && chmod 000 unreadable
-[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$folder" "$PGHOST"
+touch run/unreadable && chmod 000 run/unreadable
+[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$folder/data" "$folder/run" "$PGHOST"
 "${as_user[@]}" initdb -D "$folder/data" -U postgres -A trust --no-locale -E UTF8 >/dev/null || die 'initdb failed'
 cat >>"$folder/data/postgresql.conf" <<-CONF
 	shared_preload_libraries = 'pgq_ext'
 	listen_addresses = ''
 	unix_socket_directories = '$PGHOST'
 CONF
-"${as_user[@]}" pg_ctl -D "$folder/data" -l "$folder/server.log" -w start >/dev/null || die 'the server does not start'
+"${as_user[@]}" pg_ctl -D "$folder/data" -l "$folder/run/server.log" -w start >/dev/null || die 'the server does not start'
 
 sql -c 'CREATE DATABASE quickstart' || die 'cannot create a database'
 PGDATABASE=quickstart
@@ -106,7 +113,7 @@ SQL
 
 say "Enqueueing every file below $tree, and one that nobody can read:"
 {
-	printf '%s\0' "$folder/unreadable"
+	printf '%s\0' "$folder/run/unreadable"
 	"${as_user[@]}" find "$tree" -path "$folder" -prune -o -type f -print0 2>/dev/null || true
 } | perl -MEncode -0ne '
 	chomp;

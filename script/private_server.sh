@@ -44,6 +44,6 @@ stop_servers()
 	while IFS= read -r -d '' file; do
 		pid=$(head -n 1 "$file" 2>/dev/null) || continue
 		"${as_user[@]}" pg_ctl -D "${file%/*}" -m immediate -t 10 stop >/dev/null 2>&1 ||
-			kill -KILL "$pid" 2>/dev/null
+			"${as_user[@]}" sh -c 'kill -KILL "$1"' sh "$pid" 2>/dev/null
 	done < <(find "$1" -name postmaster.pid -print0)
 }
