@@ -239,7 +239,8 @@ pgq_extend(PG_FUNCTION_ARGS)
 	if (!find_lease(tables().database, job_id, &lease, &queue))
 		PG_RETURN_NULL();
 	TimestampTz end = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> TimestampTz {
-		if (!is_lease_of(lease, queue, job_id, token))
+		if (!is_lease_of(lease, queue, job_id, token) ||
+			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()))
 			return 0;
 		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(),
 					 GetCurrentTimestamp());

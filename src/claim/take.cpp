@@ -246,7 +246,7 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 		Ready &ready = claim->ready[claim->n++];
 		ready = {ref,
 				 p.lease,
-				 {p.row.attempts() + 1, lease_time, claim->options->worker},
+				 {p.row.next_attempt(), lease_time, claim->options->worker},
 				 monotonic_now(),
 				 GetCurrentTimestamp()};
 		claim->give(claim->result, ref, options, p.row, ready);

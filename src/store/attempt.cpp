@@ -34,7 +34,7 @@ end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions
 	if (located != WriteResult::kDone)
 		return attempt_end(located, AttemptEnd::kRetry);
 
-	int32 failed = row.attempts() + 1;
+	int32 failed = row.next_attempt();
 	bool used_up = failed >= row.max_attempts(options.max_attempts);
 	if (!failure.retry || used_up)
 	{

@@ -43,7 +43,12 @@ struct JobRow
 
 	int64 job_id() const { return DatumGetInt64(value(kJobId)); }
 	int32 queue_id() const { return DatumGetInt32(value(kJobQueueId)); }
-	int32 attempts() const { return DatumGetInt32(value(kJobAttempts)); }
+	/* The ordinal of the next attempt: one more than have failed. Somebody may have set that to anything. */
+	int32 next_attempt() const
+	{
+		int32 failed = DatumGetInt32(value(kJobAttempts));
+		return failed < INT32_MAX ? Max(failed, 0) + 1 : failed;
+	}
 	Key key() const
 	{
 		return {DatumGetInt32(value(kJobPriority)), DatumGetTimestampTz(value(kJobRunAt)),
