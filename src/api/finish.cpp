@@ -91,6 +91,8 @@ take_in_hand(int64 job_id, int64 token, LeaseEnd how, Held *held)
 				return false;
 			case Grip::kElsewhere:
 				VirtualXactLock(other, true);
+				if (any_prepared())
+					resolve_prepared();
 				break;
 		}
 		CHECK_FOR_INTERRUPTS();

@@ -294,6 +294,8 @@ claim_from(const QueueRef &ref, Claim *claim)
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
+	if (any_prepared())
+		resolve_prepared();
 	int64 waiting_since = 0;
 	bool first = true;
 	bool refilled = false;

@@ -104,6 +104,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	entry->pid = MyProcPid;
 	entry->claimer = my_virtual_xid();
 	SetInvalidVirtualTransactionId(entry->ender);
+	entry->prepared = {};
 	entry->worker[0] = '\0';
 	dlist_push_tail(&queue->leases, &entry->in_queue);
 	*lease = entry;
@@ -186,6 +187,22 @@ stop_expiring(Lease *lease)
 	Tree::erase(&lease->queue->expiry, &lease->expiry);
 }
 
+void
+prepare_lease(Lease *lease, TransactionId xid)
+{
+	Assert(lease->state == LeaseState::kClaimed);
+	if (!TransactionIdIsValid(lease->prepared.xid))
+		dlist_push_tail(&lease->queue->prepared, &lease->in_line);
+	lease->prepared.xid = xid;
+}
+
+void
+unprepare_lease(Lease *lease)
+{
+	dlist_delete(&lease->in_line);
+	lease->prepared = {};
+}
+
 /* The one writer of the state. */
 static void
 leave_state(Lease *lease)
@@ -195,6 +212,8 @@ leave_state(Lease *lease)
 		case LeaseState::kClaimed:
 			if (lease->pins == 0)
 				stop_expiring(lease);
+			if (TransactionIdIsValid(lease->prepared.xid))
+				unprepare_lease(lease);
 			lease->queue->leased--;
 			break;
 		case LeaseState::kParked:

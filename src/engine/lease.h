@@ -73,6 +73,10 @@ bool give_back(Lease *lease);
 void pin_lease(Lease *lease);
 void unpin_lease(Lease *lease);
 
+/* A prepared transaction has used the lease: what it will do is in lease->prepared. */
+void prepare_lease(Lease *lease, TransactionId xid);
+void unprepare_lease(Lease *lease);
+
 /* A new end, from now, capped by the queue's max_runtime. */
 void set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 

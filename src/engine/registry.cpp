@@ -38,8 +38,32 @@ find_database(Oid oid, Oid incarnation)
 					   [&] { return database_slot(oid, incarnation); });
 }
 
+/* There is a free entry: the server has no more prepared transactions than entries. */
+static void
+watch_recovered(Oid database, TransactionId xid)
+{
+	for (int i = 0; i < max_prepared_xacts; i++)
+	{
+		Watch *watch = &shared->watches[i];
+		if (watch->state == Watch::kActive && watch->xid == xid)
+			return;
+	}
+	for (int i = 0; i < max_prepared_xacts; i++)
+	{
+		Watch *watch = &shared->watches[i];
+		if (watch->state != Watch::kFree)
+			continue;
+		watch->xid = xid;
+		watch->database = database;
+		watch->all_queues = true;
+		watch->state = Watch::kActive;
+		pg_atomic_fetch_add_u32(&shared->watched, 1);
+		return;
+	}
+}
+
 Database *
-attach_database(Oid oid, Oid incarnation, int64 token_mark)
+attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId *prepared, int n)
 {
 	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
 		if (Database *db = database_slot(oid, incarnation))
@@ -59,12 +83,14 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark)
 			pg_atomic_write_u64(&db->heartbeat, 0);
 			pg_atomic_write_u64(&db->marked_token, token_mark);
 			db->state = SlotState::kUsed;
+			for (int p = 0; p < n; p++)
+				watch_recovered(oid, prepared[p]);
 			return db;
 		}
 		return nullptr;
 	});
 	if (attached == nullptr && free_other_incarnations(oid, incarnation) > 0)
-		return attach_database(oid, incarnation, token_mark);
+		return attach_database(oid, incarnation, token_mark, prepared, n);
 	if (attached == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("pgq_ext is in use in too many databases"),
@@ -100,6 +126,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	dlist_init(&queue->leases);
 	dlist_init(&queue->parked);
 	dlist_init(&queue->lost);
+	dlist_init(&queue->prepared);
 	queue->leased = 0;
 	queue->parked_count = 0;
 	queue->recheck_at = 0;

@@ -43,10 +43,12 @@ struct QueueRow
 };
 
 /*
- * The slot of this database, attached if need be. token_mark and clock_mark come
- * from the durable mark. Error 53400 when all slots are taken.
+ * The slot of this database, attached if need be. prepared: the transactions that
+ * are prepared in it, listed before; they are watched from the moment the slot
+ * exists. Error 53400 when all slots are taken.
  */
-Database *attach_database(Oid oid, Oid incarnation, int64 token_mark);
+Database *attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId *prepared,
+						  int n);
 
 /* The slot or NULL. */
 Database *find_database(Oid oid, Oid incarnation);

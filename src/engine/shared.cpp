@@ -84,6 +84,20 @@ static const Part parts[] = {
 		 for (int i = 0; i < seat_count(); i++)
 			 pg_atomic_init_u32(&shared->seats[i].absent, 0);
 	 }},
+	{"pgq_ext watches",
+	 [] {
+		 return mul_size(max_prepared_xacts,
+						 add_size(sizeof(Watch), mul_size(max_queues, sizeof(Touched))));
+	 },
+	 [](void *memory) {
+		 shared->watches = static_cast<Watch *>(memory);
+		 auto *touched = reinterpret_cast<Touched *>(shared->watches + max_prepared_xacts);
+		 for (int i = 0; i < max_prepared_xacts; i++)
+		 {
+			 shared->watches[i] = {};
+			 shared->watches[i].touched = touched + static_cast<Size>(i) * max_queues;
+		 }
+	 }},
 	{"pgq_ext waiters", [] { return mul_size(process_count(), kClaimQueuesMax * sizeof(Waiter)); },
 	 [](void *memory) {
 		 shared->waiters = static_cast<Waiter *>(memory);
@@ -121,6 +135,7 @@ create_shared_memory()
 		shared->max_queues = max_queues;
 		shared->max_leases = max_leases;
 		shared->max_procs = process_count();
+		pg_atomic_init_u32(&shared->watched, 0);
 		pg_atomic_init_u32(&shared->leases, 0);
 		pg_atomic_init_u32(&shared->leases_peak, 0);
 		pg_atomic_init_u64(&shared->last_token, 0);

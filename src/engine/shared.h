@@ -97,10 +97,11 @@ struct Queue
 	Schedule schedule;
 	ConditionVariable refilled; /* has its own spinlock */
 
-	TreeNode expiry;   /* header: leases that time can end, by deadline */
-	dlist_head leases; /* all leases of the queue */
-	dlist_head parked; /* PARKED leases, in the order of their deadline */
-	dlist_head lost;   /* LOST leases, in the order they were lost */
+	TreeNode expiry;	 /* header: leases that time can end, by deadline */
+	dlist_head leases;	 /* all leases of the queue */
+	dlist_head parked;	 /* PARKED leases, in the order of their deadline */
+	dlist_head lost;	 /* LOST leases, in the order they were lost */
+	dlist_head prepared; /* CLAIMED leases that a prepared transaction has used */
 	int parked_count;
 	int leased; /* leases in state CLAIMED */
 
@@ -119,6 +120,27 @@ struct Queue
 	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
 	TimestampTz loaded_at;
 	QueueCounters counters;
+};
+
+/* How a lease ends. */
+enum class LeaseEnd : uint8
+{
+	kAcked,
+	kFailed,
+	kLost,
+	kCancelled,
+	kUncounted, /* the row was gone: nothing was written */
+	kStillLost, /* the row was busy: the lease is lost again, for a later try */
+};
+
+/* What a prepared transaction will do to a lease. */
+struct Prepared
+{
+	TransactionId xid; /* invalid: nothing; the lease is in queue->prepared otherwise */
+	bool claimed;	   /* its claim is undone if it rolls back */
+	bool ended;		   /* it ends, how and dead say so, if it commits */
+	LeaseEnd how;
+	bool dead;
 };
 
 enum class LeaseState : uint8
@@ -145,7 +167,7 @@ struct Lease
 	Queue *queue;
 	TreeNode expiry;	 /* in queue->expiry iff CLAIMED and not pinned */
 	dlist_node in_queue; /* in queue->leases */
-	dlist_node in_line;	 /* in queue->parked or queue->lost */
+	dlist_node in_line;	 /* in queue->parked, lost or prepared */
 	Hint hint;			 /* the row: its key, and the version that was verified */
 	Hint missed;		 /* if has_missed: a hint that met the lease; see note_missed() */
 	int64 deadline;		 /* monotonic */
@@ -159,6 +181,7 @@ struct Lease
 	int pid;
 	VirtualTransactionId claimer; /* the open transaction that claimed it, or invalid */
 	VirtualTransactionId ender;	  /* the open transaction that acked or failed it, or invalid */
+	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };
 static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
@@ -178,6 +201,33 @@ struct Waiter
 	} state;
 };
 
+/* What a prepared transaction did to a queue. */
+struct Touched
+{
+	uint32 generation; /* of the queue's slot; 0: nothing */
+	int32 queue_id;
+	int64 enqueued; /* new jobs */
+};
+
+/*
+ * A prepared transaction that matters to queues. COMMIT PREPARED tells nobody, so
+ * it is watched. Protected by the registry lock.
+ */
+struct Watch
+{
+	enum State : uint8
+	{
+		kFree,
+		kReserved, /* by a process in PRE_PREPARE */
+		kActive,
+		kResolving, /* by a process that cannot fail */
+	} state;
+	TransactionId xid;
+	Oid database;
+	bool all_queues;  /* it was prepared before this start: nobody knows what it did */
+	Touched *touched; /* for each queue slot */
+};
+
 /* What a scheduler that has ended found, for the launcher. */
 struct Seat
 {
@@ -193,9 +243,11 @@ struct Shared
 	int max_procs;
 	Database *databases;
 	Queue *queues;
-	Waiter *waiters;		 /* kClaimQueuesMax for each process */
-	Seat *seats;			 /* one for each scheduler that can run: max_databases + 1 */
-	pg_atomic_uint32 leases; /* entries in use */
+	Waiter *waiters;		  /* kClaimQueuesMax for each process */
+	Seat *seats;			  /* one for each scheduler that can run: max_databases + 1 */
+	Watch *watches;			  /* one for each prepared transaction there can be */
+	pg_atomic_uint32 watched; /* watches that are active */
+	pg_atomic_uint32 leases;  /* entries in use */
 	pg_atomic_uint32 leases_peak;
 	pg_atomic_uint64 last_token;
 	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */

@@ -16,6 +16,8 @@ extern "C" {
 #include "access/skey.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/transam.h"
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/dependency.h"

@@ -147,6 +147,38 @@ find_tables(Tables *t)
 	table_close(queue, AccessShareLock);
 }
 
+/* The transactions prepared in this database, listed before anything is read from its queues (A8). */
+static int
+prepared_transactions(TransactionId *xids)
+{
+	if (max_prepared_xacts == 0)
+		return 0;
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	const SpiArgument here[] = {{OIDOID, ObjectIdGetDatum(MyDatabaseId), false}};
+	int n = static_cast<int>(spi_execute("SELECT transaction FROM pg_catalog.pg_prepared_xact() "
+										 "WHERE dbid OPERATOR(pg_catalog.=) $1",
+										 here));
+	for (int i = 0; i < n; i++)
+	{
+		bool is_null;
+		xids[i] = DatumGetTransactionId(spi_value(i, 1, &is_null));
+	}
+	SPI_finish();
+	return n;
+}
+
+static Database *
+attach_here()
+{
+	auto *xids =
+		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
+	int n = prepared_transactions(xids);
+	Database *db = attach_database(MyDatabaseId, known.queue, read_token_mark(), xids, n);
+	pfree(xids);
+	return db;
+}
+
 const Tables &
 tables()
 {
@@ -179,7 +211,7 @@ tables()
 	{
 		known.database = find_database(MyDatabaseId, known.queue);
 		if (known.database == nullptr)
-			known.database = attach_database(MyDatabaseId, known.queue, read_token_mark());
+			known.database = attach_here();
 		known.database_generation = pg_atomic_read_u32(&known.database->generation);
 	}
 	return known;

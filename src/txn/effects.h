@@ -18,16 +18,6 @@ void effects_init();
 
 /* ---- leases ---- */
 
-enum class LeaseEnd : uint8
-{
-	kAcked,
-	kFailed,
-	kLost,
-	kCancelled,
-	kUncounted, /* the row was gone: nothing was written */
-	kStillLost, /* the row was busy: the lease is lost again, for a later try */
-};
-
 /* A reserved place for an effect; fill it under the queue's lock, which cannot fail. */
 void reserve_lease_effects(int n);
 
@@ -89,5 +79,20 @@ void end_refill_role();
 
 /* Give up the refill under way, if any. */
 void abandon_refill();
+
+/* ---- prepared transactions ---- */
+
+/*
+ * Apply what prepared transactions of this database have left, if they have ended
+ * by now. Whoever needs it may call it, with no lock held; the scheduler does ten
+ * times a second while any is watched.
+ */
+void resolve_prepared();
+
+inline bool
+any_prepared()
+{
+	return pg_atomic_read_u32(&shared->watched) > 0;
+}
 
 } // namespace pgq

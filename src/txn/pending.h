@@ -122,6 +122,7 @@ struct Pending
 	Effects effects;
 	RefillRole refill_role;
 	const Lease *verifying; /* see note_verifying() */
+	Watch *watch;			/* reserved by PREPARE TRANSACTION */
 };
 
 extern Pending pending;
@@ -131,5 +132,21 @@ extern Pending pending;
  * what follows them moves up. Cannot fail.
  */
 void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
+
+/* Is the lease still the one of the effect? Under its queue's lock. */
+bool still_ours(const LeaseEffect &effect);
+
+void count_end(QueueCounters *counters, LeaseEnd how, bool dead);
+
+/* ---- prepared.cpp: PREPARE TRANSACTION ---- */
+
+/* At PRE_PREPARE: an entry for what is pending. Errors: 0A000 for queue DDL. */
+void reserve_watch();
+
+/* At PREPARE: what is pending goes to the entry. Cannot fail. */
+void hand_over_to_watch();
+
+/* At the end of a transaction that was not prepared after all. Cannot fail. */
+void release_watch();
 
 } // namespace pgq

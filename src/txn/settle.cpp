@@ -23,16 +23,16 @@ struct Aftermath
 	}
 };
 
-static bool
+bool
 still_ours(const LeaseEffect &effect)
 {
 	return pg_atomic_read_u64(&effect.lease->token) == effect.token;
 }
 
-static void
-count_end(QueueCounters *counters, const LeaseEffect &effect)
+void
+count_end(QueueCounters *counters, LeaseEnd how, bool dead)
 {
-	switch (effect.how)
+	switch (how)
 	{
 		case LeaseEnd::kAcked:
 			counters->acked++;
@@ -50,7 +50,7 @@ count_end(QueueCounters *counters, const LeaseEffect &effect)
 		case LeaseEnd::kStillLost:
 			break;
 	}
-	counters->dead += effect.dead;
+	counters->dead += dead;
 }
 
 static void
@@ -64,7 +64,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic)
 			break;
 		case LeaseEffect::kEnd:
 		case LeaseEffect::kReap:
-			count_end(&effect.ref.queue->counters, effect);
+			count_end(&effect.ref.queue->counters, effect.how, effect.dead);
 			if (effect.how == LeaseEnd::kStillLost)
 				lose_lease(effect.lease, effect.lease->expired, monotonic);
 			else
@@ -216,14 +216,13 @@ static void
 at_transaction_end(XactEvent event, void *)
 {
 	bool commit = event == XACT_EVENT_COMMIT;
-	if (event == XACT_EVENT_PRE_PREPARE && !pending.effects.empty())
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("cannot PREPARE a transaction that has enqueued, claimed or "
-							   "finished pgq_ext jobs")));
+	if (event == XACT_EVENT_PRE_PREPARE)
+		reserve_watch();
 	if (event == XACT_EVENT_PREPARE)
-		pending.effects = {}; /* empty, but for its memory, which goes now */
+		hand_over_to_watch();
 	if (!commit && event != XACT_EVENT_ABORT)
 		return;
+	release_watch();
 	abandon_call();
 	if (pending.effects.empty())
 	{

@@ -22,6 +22,7 @@ namespace pgq {
 static constexpr int64 kHousekeeping = USECS_PER_SEC;
 static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 static constexpr int kReapBatch = 64;
+static constexpr int64 kWatchInterval = 100 * 1000; /* prepared transactions end unannounced */
 
 static constinit Database *database = nullptr;
 static constinit uint32 database_generation = 0;
@@ -434,7 +435,11 @@ work()
 			keep_house();
 			housekeeping = now + kHousekeeping;
 		}
+		if (any_prepared())
+			resolve_prepared();
 		int64 next_event = Min(housekeeping, serve_queues());
+		if (any_prepared())
+			next_event = Min(next_event, now + kWatchInterval);
 		next_event = Min(next_event, send_notifications());
 		pgstat_report_stat(false);
 		nap((Max(0, next_event - monotonic_now()) + 999) / 1000);

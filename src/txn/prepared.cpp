@@ -1,0 +1,261 @@
+/*
+ * Prepared transactions.
+ *
+ * COMMIT PREPARED and ROLLBACK PREPARED call no callback, and may come from any
+ * session, after a restart, or after a failover. So what is pending is handed to
+ * shared memory at PREPARE: each lease says itself what will become of it, and a
+ * watch remembers the transaction and the queues it has enqueued to. Whoever finds
+ * the transaction ended applies it. Its hints are not kept: the cursors of its
+ * queues are pulled back to -infinity, and the rows are found by reading.
+ *
+ * After a restart there are no leases, and the watches are made anew from the
+ * server's list of prepared transactions, for all queues of their database. Rows
+ * such a transaction has deleted or locked are BUSY until it ends (A3).
+ */
+#include "engine/waiter.h"
+#include "pg/scope.h"
+#include "txn/pending.h"
+
+namespace pgq {
+
+/* ---- PREPARE ---- */
+
+static Watch *
+take_free_watch()
+{
+	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE, []() -> Watch * {
+		for (int i = 0; i < max_prepared_xacts; i++)
+		{
+			Watch *watch = &shared->watches[i];
+			if (watch->state != Watch::kFree)
+				continue;
+			watch->state = Watch::kReserved;
+			return watch;
+		}
+		return nullptr;
+	});
+}
+
+void
+reserve_watch()
+{
+	if (pending.effects.empty())
+		return;
+	if (pending.effects.queues.size > 0 || pending.effects.announce)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot PREPARE a transaction that has created, dropped or purged "
+							   "a pgq_ext queue")));
+	pending.watch = take_free_watch();
+	if (pending.watch == nullptr)
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("too many prepared transactions"),
+						errhint("Raise max_prepared_transactions (now %d) and restart the server.",
+								max_prepared_xacts)));
+}
+
+static void
+free_watch(Watch *watch)
+{
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { watch->state = Watch::kFree; });
+}
+
+void
+release_watch()
+{
+	if (pending.watch != nullptr)
+		free_watch(pending.watch);
+	pending.watch = nullptr;
+}
+
+static void
+hand_over_lease(const LeaseEffect &effect, TransactionId xid)
+{
+	Queue *queue = effect.ref.queue;
+	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		Lease *lease = effect.lease;
+		if (!is_current(effect.ref) || !still_ours(effect) || lease->state != LeaseState::kClaimed)
+			return;
+		prepare_lease(lease, xid);
+		if (effect.kind == LeaseEffect::kClaim)
+			lease->prepared.claimed = true;
+		else
+		{
+			lease->prepared.ended = true;
+			lease->prepared.how = effect.how;
+			lease->prepared.dead = effect.dead;
+		}
+	});
+}
+
+static void
+touch(Watch *watch, const QueueRef &ref, int64 enqueued)
+{
+	Touched *touched = &watch->touched[ref.queue - shared->queues];
+	touched->generation = ref.generation;
+	touched->queue_id = ref.queue_id;
+	touched->enqueued += enqueued;
+}
+
+void
+hand_over_to_watch()
+{
+	Watch *watch = pending.watch;
+	Effects effects = pending.effects;
+	/* Its memory goes now, also if it is empty. */
+	pending.effects = {};
+	pending.watch = nullptr;
+	if (watch == nullptr)
+		return;
+
+	/* The entry is ours alone until it is active. */
+	TransactionId xid = GetTopTransactionIdIfAny();
+	memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
+	watch->xid = xid;
+	watch->database = MyDatabaseId;
+	watch->all_queues = false;
+	for (const LeaseEffect &effect : effects.leases)
+	{
+		touch(watch, effect.ref, 0);
+		hand_over_lease(effect, xid);
+	}
+	for (const QueueHints &jobs : effects.jobs)
+	{
+		int64 enqueued = 0;
+		for (int i = 0; i < jobs.hints.size; i++)
+			enqueued += jobs.hints.items[i].jobs;
+		touch(watch, jobs.ref, enqueued);
+	}
+	pg_atomic_fetch_add_u32(&shared->watched, 1);
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { watch->state = Watch::kActive; });
+}
+
+/* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
+
+static void
+settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
+{
+	Prepared prepared = lease->prepared;
+	unprepare_lease(lease);
+	if (commit && prepared.claimed)
+		SetInvalidVirtualTransactionId(lease->claimer);
+	if (commit && prepared.ended)
+	{
+		count_end(&lease->queue->counters, prepared.how, prepared.dead);
+		end_lease(lease);
+		return;
+	}
+	if (prepared.ended)
+	{
+		SetInvalidVirtualTransactionId(lease->ender);
+		unpin_lease(lease);
+	}
+	if (!prepared.claimed)
+		return;
+	if (commit)
+		unpin_lease(lease);
+	else
+		lose_lease(lease, false, monotonic);
+}
+
+/*
+ * Settle the leases of one queue that the transaction has used, and show its jobs.
+ * False if the slot is another's by now.
+ */
+static bool
+settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64 enqueued)
+{
+	Queue *queue = ref.queue;
+	bool current = true;
+	for (bool more = true; more;)
+	{
+		Wakeups wakeups;
+		more = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+			current = is_current(ref);
+			if (!current)
+				return false;
+			int64 monotonic = monotonic_now();
+			int settled = 0;
+			dlist_node *head = &queue->prepared.head;
+			for (dlist_node *node = head->next, *next; node != head && settled < kHoldMax;
+				 node = next)
+			{
+				next = node->next;
+				auto *lease = container_of<Lease>(node, offsetof(Lease, in_line));
+				if (lease->prepared.xid != xid)
+					continue;
+				settle_prepared_lease(lease, commit, monotonic);
+				settled++;
+			}
+			if (settled == kHoldMax)
+				return true;
+			if (commit)
+			{
+				int64 timer_before = queue->schedule.next_timer();
+				queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
+				queue->schedule.fire(GetCurrentTimestamp());
+				queue->counters.enqueued += enqueued;
+				note_filed(queue, kHoldMax, timer_before, &wakeups);
+			}
+			return false;
+		});
+		wakeups.deliver();
+	}
+	if (current)
+		wake_scheduler(queue->database);
+	return current;
+}
+
+/* The transaction has ended: apply or undo, then free the entry. Cannot fail. */
+static void
+settle_watch(Watch *watch, bool commit)
+{
+	bool all = watch->all_queues;
+	for (int i = 0; i < shared->max_queues && !watch->all_queues; i++)
+	{
+		const Touched &touched = watch->touched[i];
+		QueueRef ref = {&shared->queues[i], touched.generation, touched.queue_id};
+		if (touched.generation != 0 &&
+			!settle_prepared_queue(ref, watch->xid, commit, touched.enqueued))
+			all = true; /* freed and attached elsewhere, perhaps: trust nothing */
+	}
+	if (all && commit)
+		for_each_queue(nullptr, [&](const QueueRef &ref) {
+			if (ref.queue->database->oid == watch->database)
+				settle_prepared_queue(ref, watch->xid, commit, 0);
+		});
+	pg_atomic_fetch_sub_u32(&shared->watched, 1);
+	free_watch(watch);
+}
+
+static TransactionId
+watched_xid(const Watch *watch)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED, [&] {
+		bool active = watch->state == Watch::kActive && watch->database == MyDatabaseId;
+		return active ? watch->xid : InvalidTransactionId;
+	});
+}
+
+void
+resolve_prepared()
+{
+	for (int i = 0; i < max_prepared_xacts; i++)
+	{
+		Watch *watch = &shared->watches[i];
+		TransactionId xid = watched_xid(watch);
+		/* In this order: pg_xact says committed while the transaction still waits for its standby (A3). */
+		if (!TransactionIdIsValid(xid) || TransactionIdIsInProgress(xid))
+			continue;
+		bool commit = TransactionIdDidCommit(xid);
+		bool ours = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+			if (watch->state != Watch::kActive || watch->xid != xid)
+				return false;
+			watch->state = Watch::kResolving;
+			return true;
+		});
+		if (ours)
+			settle_watch(watch, commit);
+	}
+}
+
+} // namespace pgq
