@@ -99,13 +99,72 @@ take_in_hand(int64 job_id, int64 token, LeaseEnd how, Held *held)
 	}
 }
 
+/*
+ * An ack with a lease from before this start of the server. Memory knows nothing
+ * of that lease, but if nobody has the job now, and no lease that came later has
+ * been written to the row as its fence, the work was done and nobody has begun it
+ * again: so the ack is honoured (B3). It takes the job's lease first, as anyone
+ * who ends a waiting job must, then looks at the row again.
+ */
+static bool
+is_honoured(const JobRow &row, int64 token)
+{
+	return row.is_null(kJobFence) || DatumGetInt64(row.value(kJobFence)) < token;
+}
+
+static bool
+take_late(const JobRow &row, Held *held)
+{
+	reserve_lease_effects(2);
+	if (!find_attached_queue(tables().database, row.queue_id(), &held->ref))
+		return false;
+	Queue *queue = held->ref.queue;
+	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(held->ref) ||
+			take_lease(queue, row.hint(), &held->lease) != TakeResult::kTaken)
+			return false;
+		add_claim_effect(held->ref, held->lease);
+		add_end_effect(held->ref, held->lease, LeaseEnd::kAcked);
+		pin_lease(held->lease);
+		held->lease->ender = my_virtual_xid();
+		return true;
+	});
+}
+
+static void
+give_back_late(const Held &held)
+{
+	forget_lease_effects(2);
+	with_lwlock(held.ref.queue->lock, LW_EXCLUSIVE, [&] {
+		if (is_current(held.ref))
+			give_back(held.lease);
+	});
+}
+
+static bool
+ack_late(SegmentSet &segments, int64 job_id, int64 token)
+{
+	JobRow row;
+	Held held;
+	if (token <= 0 || token > tables().database->token_base ||
+		locate_job(segments, Place{}, job_id, true, &row) != WriteResult::kDone ||
+		!is_honoured(row, token) || !take_late(row, &held))
+		return false;
+	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
+		is_honoured(row, token) &&
+		delete_job(segments, row.place, job_id, true, nullptr) == WriteResult::kDone)
+		return true;
+	give_back_late(held);
+	return false;
+}
+
 /* False: stale, or the row is gone. */
 static bool
 ack(SegmentSet &segments, int64 job_id, int64 token)
 {
 	Held held;
 	if (!take_in_hand(job_id, token, LeaseEnd::kAcked, &held))
-		return false;
+		return ack_late(segments, job_id, token);
 	if (delete_job(segments, held.place, job_id, true, nullptr) == WriteResult::kDone)
 		return true;
 	set_end(held.lease, LeaseEnd::kUncounted);

@@ -169,7 +169,7 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 	Queue *queue = ref.queue;
 	Wakeups wakeups;
 	bool wake = false;
-	forget_claim_effects(n);
+	forget_lease_effects(n);
 	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 		if (!is_current(ref))
 			return;

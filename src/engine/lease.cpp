@@ -190,7 +190,7 @@ stop_expiring(Lease *lease)
 void
 prepare_lease(Lease *lease, TransactionId xid)
 {
-	Assert(lease->state == LeaseState::kClaimed);
+	Assert(lease->state == LeaseState::kClaimed || lease->state == LeaseState::kClaiming);
 	if (!TransactionIdIsValid(lease->prepared.xid))
 		dlist_push_tail(&lease->queue->prepared, &lease->in_line);
 	lease->prepared.xid = xid;
@@ -224,6 +224,9 @@ leave_state(Lease *lease)
 			dlist_delete(&lease->in_line);
 			break;
 		case LeaseState::kClaiming:
+			if (TransactionIdIsValid(lease->prepared.xid))
+				unprepare_lease(lease);
+			break;
 		case LeaseState::kReaping:
 			break;
 	}

@@ -35,7 +35,7 @@ add_claim_effect(const QueueRef &ref, Lease *lease)
 }
 
 void
-forget_claim_effects(int n)
+forget_lease_effects(int n)
 {
 	Assert(n <= pending.effects.leases.size);
 	pending.effects.leases.size -= n;

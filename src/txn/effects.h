@@ -24,8 +24,8 @@ void reserve_lease_effects(int n);
 /* This transaction claimed the lease: undone, it is filed back (not returned yet) or lost. */
 void add_claim_effect(const QueueRef &ref, Lease *lease);
 
-/* The newest n claim effects are settled otherwise (parked, dropped, filed back). */
-void forget_claim_effects(int n);
+/* The newest n lease effects are settled otherwise (parked, dropped, filed back). */
+void forget_lease_effects(int n);
 
 /*
  * The row of this claimed lease is being looked at (NULL: none is). Should that

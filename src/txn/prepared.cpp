@@ -73,7 +73,7 @@ hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 	Queue *queue = effect.ref.queue;
 	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 		Lease *lease = effect.lease;
-		if (!is_current(effect.ref) || !still_ours(effect) || lease->state != LeaseState::kClaimed)
+		if (!is_current(effect.ref) || !still_ours(effect))
 			return;
 		prepare_lease(lease, xid);
 		if (effect.kind == LeaseEffect::kClaim)
@@ -153,6 +153,8 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 		return;
 	if (commit)
 		unpin_lease(lease);
+	else if (lease->state == LeaseState::kClaiming)
+		give_back(lease); /* a late ack: it had not been handed out since the start */
 	else
 		lose_lease(lease, false, monotonic);
 }
