@@ -56,7 +56,7 @@ SELECT pgq_enqueue('q', '"undone"') > 0 AS enqueued;
 COMMIT;
 SELECT payload, attempt, pgq_ack(job_id, lease) FROM pgq_claim('q', 10, '60 s');
 
--- Queue work cannot be prepared yet; a transaction that has only looked can.
+-- Prepared: not to be seen until it is committed, and undone if it is not; more in test/t/009_prepared.pl.
 SELECT pgq_enqueue('q', '6') > 0 AS enqueued;
 BEGIN;
 SELECT queue, ready FROM pgq_ext.queue_status;
@@ -65,10 +65,18 @@ COMMIT PREPARED 'pgq looked';
 BEGIN;
 SELECT pgq_enqueue('q', '7') > 0 AS enqueued;
 PREPARE TRANSACTION 'pgq worked';
+SELECT queue, ready, leased FROM pgq_ext.queue_status;
+ROLLBACK PREPARED 'pgq worked';
 BEGIN;
 SELECT payload FROM pgq_claim('q');
 PREPARE TRANSACTION 'pgq worked';
+SELECT queue, ready, leased FROM pgq_ext.queue_status;
+ROLLBACK PREPARED 'pgq worked';
 SELECT payload, attempt FROM pgq_claim('q', 10, '60 s');
+-- The end comes from elsewhere and later; creating, dropping and purging a queue cannot wait for it.
+BEGIN;
+SELECT pgq_purge_queue('q');
+PREPARE TRANSACTION 'pgq purged';
 
 -- A session that ends with its transaction open, and one that ends with a lease it had for good.
 BEGIN;

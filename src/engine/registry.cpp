@@ -38,16 +38,36 @@ find_database(Oid oid, Oid incarnation)
 					   [&] { return database_slot(oid, incarnation); });
 }
 
-/* There is a free entry: the server has no more prepared transactions than entries. */
+static bool
+is_watched(TransactionId xid)
+{
+	for (int i = 0; i < max_prepared_xacts; i++)
+		if (shared->watches[i].state == Watch::kActive && shared->watches[i].xid == xid)
+			return true;
+	return false;
+}
+
+/*
+ * The server has no more prepared transactions than entries, but sessions that are
+ * about to prepare one may have reserved them all for a moment.
+ */
+static bool
+can_watch(const TransactionId *prepared, int n)
+{
+	int free_entries = 0;
+	for (int i = 0; i < max_prepared_xacts; i++)
+		free_entries += shared->watches[i].state == Watch::kFree;
+	int wanted = 0;
+	for (int i = 0; i < n; i++)
+		wanted += !is_watched(prepared[i]);
+	return wanted <= free_entries;
+}
+
 static void
 watch_recovered(Oid database, TransactionId xid)
 {
-	for (int i = 0; i < max_prepared_xacts; i++)
-	{
-		Watch *watch = &shared->watches[i];
-		if (watch->state == Watch::kActive && watch->xid == xid)
-			return;
-	}
+	if (is_watched(xid))
+		return;
 	for (int i = 0; i < max_prepared_xacts; i++)
 	{
 		Watch *watch = &shared->watches[i];
@@ -65,9 +85,13 @@ watch_recovered(Oid database, TransactionId xid)
 Database *
 attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId *prepared, int n)
 {
+	bool watchable = true;
 	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
 		if (Database *db = database_slot(oid, incarnation))
 			return db;
+		watchable = can_watch(prepared, n);
+		if (!watchable)
+			return nullptr;
 		for (int i = 0; i < shared->max_databases; i++)
 		{
 			Database *db = &shared->databases[i];
@@ -89,6 +113,11 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId 
 		}
 		return nullptr;
 	});
+	if (!watchable)
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("too many transactions are being prepared"),
+						errhint("Try again, or raise max_prepared_transactions (now %d).",
+								max_prepared_xacts)));
 	if (attached == nullptr && free_other_incarnations(oid, incarnation) > 0)
 		return attach_database(oid, incarnation, token_mark, prepared, n);
 	if (attached == nullptr)

@@ -2,6 +2,7 @@
 
 #include "pg/scope.h"
 #include "store/spi.h"
+#include "txn/effects.h"
 
 namespace pgq {
 
@@ -173,6 +174,8 @@ attach_here()
 {
 	auto *xids =
 		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
+	if (any_prepared())
+		resolve_prepared(); /* makes room for those that are listed now */
 	int n = prepared_transactions(xids);
 	Database *db = attach_database(MyDatabaseId, known.queue, read_token_mark(), xids, n);
 	pfree(xids);

@@ -83,7 +83,7 @@ void abandon_refill();
 /* ---- prepared transactions ---- */
 
 /*
- * Apply what prepared transactions of this database have left, if they have ended
+ * Apply what prepared transactions, of any database, have left, if they have ended
  * by now. Whoever needs it may call it, with no lock held; the scheduler does ten
  * times a second while any is watched.
  */

@@ -36,6 +36,38 @@ take_free_watch()
 	});
 }
 
+static bool
+any_resolving()
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED, []() -> bool {
+		for (int i = 0; i < max_prepared_xacts; i++)
+			if (shared->watches[i].state == Watch::kResolving)
+				return true;
+		return false;
+	});
+}
+
+/*
+ * If all entries are in use, some may be of transactions that have ended and that
+ * nobody has looked at since.
+ */
+static Watch *
+find_free_watch()
+{
+	Watch *watch = take_free_watch();
+	while (watch == nullptr)
+	{
+		resolve_prepared();
+		bool again = any_resolving();
+		watch = take_free_watch();
+		if (!again)
+			break;
+		pg_usleep(1000);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return watch;
+}
+
 void
 reserve_watch()
 {
@@ -45,7 +77,7 @@ reserve_watch()
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has created, dropped or purged "
 							   "a pgq_ext queue")));
-	pending.watch = take_free_watch();
+	pending.watch = find_free_watch();
 	if (pending.watch == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many prepared transactions"),
@@ -233,8 +265,7 @@ static TransactionId
 watched_xid(const Watch *watch)
 {
 	return with_lwlock(shared->registry_lock, LW_SHARED, [&] {
-		bool active = watch->state == Watch::kActive && watch->database == MyDatabaseId;
-		return active ? watch->xid : InvalidTransactionId;
+		return watch->state == Watch::kActive ? watch->xid : InvalidTransactionId;
 	});
 }
 
