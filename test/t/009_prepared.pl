@@ -393,7 +393,7 @@ sub survived_ok
 		my %free;
 		for (1 .. 10)
 		{
-			$free{$_}++ for split /\n/, sql("SELECT payload || ' ' || attempt || ' ' || job_id FROM pgq_claim('$queue', 1000, wait => '500 ms')");
+			$free{$_}++ for split /\n/, sql("SELECT format('%s %s %s', payload, attempt, job_id) FROM pgq_claim('$queue', 1000, wait => '500 ms')");
 		}
 		is(scalar keys %free, 15, "$what: what nobody has changed goes out, and nothing else");
 		is(scalar(grep { /^\d+ 1 / } keys %free), 15, '... as a first attempt');
@@ -403,12 +403,12 @@ sub survived_ok
 		wait_for($node, "waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = '$queue'");
 		sql("$end PREPARED '$case->{name} $end'");
 		is(reply($s), '1', "$what, $end: wakes a waiting claim");
-		my @rest = split /\n/, sql("SELECT payload || ' ' || attempt FROM pgq_ext.lease JOIN pgq_ext.job USING (job_id)
+		my @rest = split /\n/, sql("SELECT format('%s %s', payload, attempt) FROM pgq_ext.lease JOIN pgq_ext.job USING (job_id)
 			WHERE queue = '$queue' AND NOT job_id = ANY ('{" . join(',', map { /(\d+)$/ } keys %free) . "}')");
 		for (1 .. 60)
 		{
 			last if @rest >= ($end eq 'COMMIT' ? 75 : 35);
-			push @rest, split /\n/, sql("SELECT payload || ' ' || attempt FROM pgq_claim('$queue', 1000, wait => '1 s')");
+			push @rest, split /\n/, sql("SELECT format('%s %s', payload, attempt) FROM pgq_claim('$queue', 1000, wait => '1 s')");
 		}
 		my ($new, $first, $second) = map { my $re = $_; scalar grep { /$re/ } @rest } qr/^"new" 1$/, qr/^\d+ 1$/, qr/^\d+ 2$/;
 		is("$new $first $second", $end eq 'COMMIT' ? '70 0 5' : '0 35 0', "$what, $end: enqueued, acknowledged and failed jobs are what they should be");
