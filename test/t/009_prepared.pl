@@ -414,7 +414,6 @@ sub survived_ok
 		is("$new $first $second", $end eq 'COMMIT' ? '70 0 5' : '0 35 0', "$what, $end: enqueued, acknowledged and failed jobs are what they should be");
 		nothing_ready($queue, '... and that is all');
 		is(sql("SELECT count(*) FROM pgq_ext.job_status WHERE queue = '$queue' AND state <> 'leased'"), '0', '... no job is forgotten');
-		sql("SELECT pgq_drop_queue('$queue', force => true)");
 	}
 	return;
 }
