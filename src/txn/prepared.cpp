@@ -71,7 +71,8 @@ find_free_watch()
 void
 reserve_watch()
 {
-	if (pending.effects.empty())
+	/* The server itself says that prepared transactions are switched off. */
+	if (pending.effects.empty() || max_prepared_xacts == 0)
 		return;
 	if (pending.effects.queues.size > 0 || pending.effects.announce)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
