@@ -1,13 +1,13 @@
 #!/bin/bash
 # Races pgq_ext against a plain table with FOR UPDATE SKIP LOCKED, on a throw-away server. The ratios are what counts.
 #
-#   bench/short.sh [SECONDS]      the length of one turn; default: 6, which makes about two minutes in all
+#   bench/short.sh [SECONDS]      the length of one turn; default: 10, which makes under three minutes in all
 #
 # 32 clients of pgbench, prepared statements, one job a call, synchronous_commit = on. The sides take turns in each of
 # 3 rounds, after a VACUUM each; the median of the rounds is reported. Before its turn each side is filled up with more
 # jobs than it can take: a claim that comes back empty ends the bench.
 set -uo pipefail
-seconds=${1:-6}
+seconds=${1:-10}
 clients=32
 rounds=3
 enough=$((50000 * seconds)) # jobs for one turn
