@@ -175,7 +175,7 @@ bool
 try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref)
 {
 	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
-		if (pg_atomic_read_u32(&db->generation) != db_generation)
+		if (db->state != SlotState::kUsed || pg_atomic_read_u32(&db->generation) != db_generation)
 			return false;
 		Queue *queue = queue_slot(db, db_generation, row.queue_id);
 		if (queue == nullptr)

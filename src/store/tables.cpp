@@ -209,7 +209,7 @@ tables()
 			break;
 		}
 	}
-	if (known.database == nullptr ||
+	if (known.database == nullptr || known.database->state != SlotState::kUsed ||
 		pg_atomic_read_u32(&known.database->generation) != known.database_generation)
 	{
 		known.database = find_database(MyDatabaseId, known.queue);
