@@ -45,7 +45,6 @@ take_over_from_scheduler(Queue *queue, int64 monotonic)
 		Lease *lease = first_lost(queue);
 		if (lease == nullptr || monotonic - lease->deadline < kPatience)
 			break;
-		queue->counters.expired_uncounted++;
 		give_back(lease);
 	}
 }

@@ -51,14 +51,6 @@ next_token()
 	return token;
 }
 
-static void
-note_peak(uint32 used)
-{
-	uint32 peak = pg_atomic_read_u32(&shared->leases_peak);
-	while (used > peak && !pg_atomic_compare_exchange_u32(&shared->leases_peak, &peak, used))
-		;
-}
-
 TakeResult
 take_lease(Queue *queue, const Hint &hint, Lease **lease)
 {
@@ -90,7 +82,6 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 		*lease = entry;
 		return found ? TakeResult::kHeld : TakeResult::kFull;
 	}
-	note_peak(used);
 
 	entry->hint = hint;
 	entry->deadline = 0;

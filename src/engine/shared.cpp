@@ -134,10 +134,8 @@ create_shared_memory()
 		shared->max_databases = max_databases;
 		shared->max_queues = max_queues;
 		shared->max_leases = max_leases;
-		shared->max_procs = process_count();
 		pg_atomic_init_u32(&shared->watched, 0);
 		pg_atomic_init_u32(&shared->leases, 0);
-		pg_atomic_init_u32(&shared->leases_peak, 0);
 		pg_atomic_init_u64(&shared->last_token, 0);
 		pg_atomic_init_u32(&shared->launcher, 0);
 		pg_atomic_init_u32(&shared->announcements, 0);

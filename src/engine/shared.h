@@ -75,10 +75,8 @@ struct QueueCounters
 	int64 handed_out;
 	int64 acked;
 	int64 failed;
-	int64 cancelled;
 	int64 lost;
 	int64 dead;
-	int64 expired_uncounted; /* lost, and put back without a scheduler to count it */
 };
 
 /* Everything below the lock pointer is protected by that lock. */
@@ -128,7 +126,6 @@ enum class LeaseEnd : uint8
 	kAcked,
 	kFailed,
 	kLost,
-	kCancelled,
 	kUncounted, /* the row was gone: nothing was written */
 	kStillLost, /* the row was busy: the lease is lost again, for a later try */
 };
@@ -240,7 +237,6 @@ struct Shared
 	int max_databases;
 	int max_queues;
 	int max_leases;
-	int max_procs;
 	Database *databases;
 	Queue *queues;
 	Waiter *waiters;		  /* kClaimQueuesMax for each process */
@@ -248,7 +244,6 @@ struct Shared
 	Watch *watches;			  /* one for each prepared transaction there can be */
 	pg_atomic_uint32 watched; /* watches that are active */
 	pg_atomic_uint32 leases;  /* entries in use */
-	pg_atomic_uint32 leases_peak;
 	pg_atomic_uint64 last_token;
 	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */
 	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */

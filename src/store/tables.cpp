@@ -140,7 +140,6 @@ find_tables(Tables *t)
 	t->job = need("job", schema);
 	t->job_id_seq = need("job_id_seq", schema);
 	t->dead_job = need("dead_job", schema);
-	t->dead_job_by_id = need("dead_job_pkey", schema);
 	t->token_mark = need("token_mark", schema);
 	find_segments(t, schema);
 	Relation queue = table_open(t->queue, AccessShareLock);

@@ -49,7 +49,6 @@ struct Tables
 	Oid job;
 	Oid job_id_seq;
 	Oid dead_job;
-	Oid dead_job_by_id;
 	Oid token_mark;
 	int segments;
 	Segment segment[kMaxSegments];

@@ -49,8 +49,8 @@ void set_dead(const Lease *lease);
 /* Room for one more hint of that queue. Its slot must be current, or have been in this transaction. */
 void reserve_hint(const QueueRef &ref, Oid incarnation);
 
-/* At commit the job is filed. counts: it is a new one (not a retry). */
-void add_hint(const QueueRef &ref, const Hint &hint, bool counts);
+/* At commit the job is filed. is_new: it is counted as enqueued, a retry is not. */
+void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
 
 /* ---- queues ---- */
 

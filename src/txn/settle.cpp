@@ -43,9 +43,6 @@ count_end(QueueCounters *counters, LeaseEnd how, bool dead)
 		case LeaseEnd::kLost:
 			counters->lost++;
 			break;
-		case LeaseEnd::kCancelled:
-			counters->cancelled++;
-			break;
 		case LeaseEnd::kUncounted:
 		case LeaseEnd::kStillLost:
 			break;
