@@ -55,3 +55,15 @@ UPDATE pgq_ext.job_status SET priority = 1;
 SELECT pgq_drop_queue('q', force => true), pgq_drop_queue('empty');
 SELECT count(*) FROM pgq_ext.lease_entries();
 SELECT count(*) FROM pgq_ext.queue_entries();
+
+-- ---- capacity ----
+SELECT name, used <= peak AS peaked, peak <= bound AS bounded, bound = current_setting(guc)::bigint AS as_set, guc, entry_bytes > 0 AS has_cost
+FROM pgq_ext.capacity;
+SELECT used AS leases_before FROM pgq_ext.capacity WHERE name = 'leases' \gset
+SELECT pgq_create_queue('bounds');
+SELECT count(pgq_enqueue('bounds', '1')) FROM generate_series(1, 7);
+SELECT count(*) FROM pgq_claim('bounds', 5);
+SELECT used - :leases_before AS leases, peak >= used AS peak FROM pgq_ext.capacity WHERE name = 'leases';
+SELECT pgq_drop_queue('bounds', force => true);
+SELECT used - :leases_before AS leases, peak >= :leases_before + 5 AS peak FROM pgq_ext.capacity WHERE name = 'leases';
+SELECT * FROM pgq_check();

@@ -126,13 +126,14 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	if (n == 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("queues must name at least one queue")));
-	if (n > kClaimQueuesMax)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("queues has too many elements"),
-				 errdetail("It has %d; at most %d are possible.", n, kClaimQueuesMax)));
+	if (n > max_claim_queues)
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("queues has too many elements"),
+						errdetail("It has %d; at most %d are possible.", n, max_claim_queues),
+						errhint("Raise pgq_ext.max_claim_queues and restart the server.")));
 	ClaimOptions options = read_options(fcinfo);
-	QueueRef refs[kClaimQueuesMax];
-	char *names[kClaimQueuesMax];
+	auto *refs = static_cast<QueueRef *>(palloc(n * sizeof(QueueRef)));
+	auto **names = static_cast<char **>(palloc(n * sizeof(char *)));
 	int distinct = 0;
 	for (int i = 0; i < n; i++)
 	{

@@ -2,6 +2,7 @@
  * What a worker says of a job it holds: pgq_ack, pgq_ack_many, pgq_fail, pgq_extend.
  */
 #include "api/args.h"
+#include "engine/waiter.h"
 #include "pg/scope.h"
 #include "store/attempt.h"
 #include "store/tables.h"
@@ -134,11 +135,17 @@ take_late(const JobRow &row, Held *held)
 static void
 give_back_late(const Held &held)
 {
+	Queue *queue = held.ref.queue;
+	Wakeups wakeups;
 	forget_lease_effects(2);
-	with_lwlock(held.ref.queue->lock, LW_EXCLUSIVE, [&] {
-		if (is_current(held.ref))
-			give_back(held.lease);
+	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(held.ref))
+			return;
+		int64 timer_before = queue->schedule.next_timer();
+		bool ready = give_back(held.lease);
+		note_filed(queue, ready, timer_before, &wakeups);
 	});
+	wakeups.deliver();
 }
 
 static bool

@@ -24,23 +24,16 @@ is_segment(Oid relid)
 static void
 file_changed_row(Relation rel, HeapTuple tuple)
 {
+	TupleDesc desc = RelationGetDescr(rel);
 	bool is_null;
-	auto get = [&](JobColumn column) {
-		return heap_getattr(tuple, column, RelationGetDescr(rel), &is_null);
-	};
+	int32 queue_id = DatumGetInt32(heap_getattr(tuple, kJobQueueId, desc, &is_null));
+	int16 segment = DatumGetInt16(heap_getattr(tuple, kJobSegment, desc, &is_null));
 	QueueRef ref;
 	/* A queue that is not attached will be read from the heap as a whole. */
-	if (!find_attached_queue(tables().database, DatumGetInt32(get(kJobQueueId)), &ref))
+	if (!find_attached_queue(tables().database, queue_id, &ref))
 		return;
-	Hint hint;
-	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)),
-				DatumGetInt64(get(kJobId))};
-	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
-				  ItemPointerGetOffsetNumber(&tuple->t_self),
-				  static_cast<uint16>(DatumGetInt16(get(kJobSegment)))};
-	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
 	reserve_hint(ref, tables().queue);
-	add_hint(ref, hint, false);
+	add_hint(ref, hint_of(tuple, desc, static_cast<uint16>(segment)), false);
 }
 
 } // namespace pgq

@@ -109,6 +109,7 @@ struct QueueCopy
 	TimestampTz last_claim_at;
 	TimestampTz loaded_at;
 	QueueCounters counters;
+	int64 reconciled;
 };
 
 static bool
@@ -118,8 +119,13 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 	return with_lwlock(queue->lock, LW_SHARED, [&] {
 		if (!is_current(ref))
 			return false;
-		*copy = {queue->queue_id,	   queue->leased,	 queue->waiting,
-				 queue->last_claim_at, queue->loaded_at, queue->counters};
+		*copy = {queue->queue_id,
+				 queue->leased,
+				 queue->waiting,
+				 queue->last_claim_at,
+				 queue->loaded_at,
+				 queue->counters,
+				 static_cast<int64>(pg_atomic_read_u64(&queue->database->reconciled))};
 		return true;
 	});
 }
@@ -172,6 +178,9 @@ pgq_queue_entries(PG_FUNCTION_ARGS)
 			Int64GetDatum(q.counters.failed),
 			Int64GetDatum(q.counters.lost),
 			Int64GetDatum(q.counters.dead),
+			Int64GetDatum(q.counters.uncounted),
+			Int64GetDatum(q.counters.repaired),
+			Int64GetDatum(q.reconciled),
 		};
 		bool nulls[lengthof(values)] = {};
 		nulls[3] = q.last_claim_at == 0;

@@ -45,6 +45,7 @@ take_over_from_scheduler(Queue *queue, int64 monotonic)
 		Lease *lease = first_lost(queue);
 		if (lease == nullptr || monotonic - lease->deadline < kPatience)
 			break;
+		queue->counters.uncounted++;
 		give_back(lease);
 	}
 }
@@ -183,7 +184,7 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 			else if (p.verdict == Verdict::kBusy)
 				park_lease(p.lease, monotonic);
 			else if (p.verdict == Verdict::kDead || p.row.queue_id() != ref.queue_id)
-				end_lease(p.lease);
+				ready += end_lease(p.lease);
 			else
 			{
 				p.lease->hint = p.row.hint();

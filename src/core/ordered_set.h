@@ -26,6 +26,7 @@ public:
 		assert(capacity > 0);
 		storage_ = storage;
 		capacity_ = capacity;
+		peak_ = 0;
 		clear();
 	}
 
@@ -39,6 +40,7 @@ public:
 
 	uint32_t size() const { return size_; }
 	uint32_t capacity() const { return capacity_; }
+	uint32_t peak() const { return peak_; } /* the greatest size there ever was */
 	bool empty() const { return size_ == 0; }
 	bool full() const { return size_ == capacity_; }
 
@@ -59,15 +61,17 @@ public:
 	{
 		assert(!full());
 		Tree::insert_commit_data position;
-		auto less = [](const auto &a, const auto &b) { return Order::less(get(a), get(b)); };
-		if (!Tree::insert_unique_check(&header_, &value, less, position).second)
+		if (!Tree::insert_unique_check(&header_, &value, Less{}, position).second)
 			return false;
 		Node *node = take_node();
 		node->value = value;
 		Tree::insert_unique_commit(&header_, &node->links, position);
-		size_++;
+		if (++size_ > peak_)
+			peak_ = size_;
 		return true;
 	}
+
+	bool contains(const T &value) const { return Tree::find(&header_, &value, Less{}) != &header_; }
 
 	T pop_min() { return remove(Tree::begin_node(&header_)); }
 
@@ -87,6 +91,14 @@ private:
 	static const T &value_of(const TreeNode *n) { return node_of(n)->value; }
 	static const T &get(const T *v) { return *v; }
 	static const T &get(const TreeNode *n) { return value_of(n); }
+
+	struct Less
+	{
+		template <typename A, typename B> bool operator()(const A &a, const B &b) const
+		{
+			return Order::less(get(a), get(b));
+		}
+	};
 
 	Node *take_node()
 	{
@@ -116,6 +128,7 @@ private:
 	uint32_t fresh_; /* nodes from here on were never used (and never touched) */
 	uint32_t size_;
 	uint32_t capacity_;
+	uint32_t peak_;
 };
 
 } // namespace pgq

@@ -170,6 +170,39 @@ public:
 	{
 		lower(window_refill_, cursor_, key);
 		lower(timer_refill_, timer_cursor_, timer_key);
+		if (!timer_refill_.active)
+			hand_over_due();
+	}
+
+	/*
+	 * The invariant, for the hint of a live and unleased row. Only delayed rows are
+	 * in the index that the timer is filled from, so its cursor covers no others.
+	 */
+	bool covers(const Hint &hint) const
+	{
+		if (hint.delayed && !(hint.timer_key() < known_to(timer_refill_, timer_cursor_)))
+			return true;
+		if (!due(hint))
+			return timer_.contains(hint) || window_.contains(hint);
+		return window_.contains(hint) || !(hint.key < known_to(window_refill_, cursor_));
+	}
+
+	/*
+	 * An older hint of the same job that comes no later serves as well: whoever pops
+	 * it finds the row and files it again. Looks at every entry.
+	 */
+	bool leads_to(const Hint &hint) const
+	{
+		bool found = false;
+		window_.for_each([&](const Hint &h) {
+			found |= h.key.job_id == hint.key.job_id && !(hint.key < h.key);
+		});
+		if (!due(hint))
+			timer_.for_each([&](const Hint &h) {
+				found |= h.key.job_id == hint.key.job_id && !(hint.key < h.key) &&
+						 !(hint.key.run_at < h.key.run_at);
+			});
+		return found;
 	}
 
 	/* A refill is worth while: nothing can be popped although rows may be there. */

@@ -64,6 +64,8 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 		*lease = holder_of(queue, hint.key.job_id);
 		return *lease != nullptr ? TakeResult::kHeld : TakeResult::kFull;
 	}
+	if (used > pg_atomic_read_u32(&shared->leases_peak))
+		pg_atomic_write_u32(&shared->leases_peak, used);
 
 	bool found;
 	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
@@ -89,7 +91,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	entry->expires_at = 0;
 	entry->state = LeaseState::kClaiming;
 	entry->expired = false;
-	entry->has_missed = false;
+	entry->missed_count = 0;
 	entry->pins = 1;
 	entry->attempt = 0;
 	entry->pid = MyProcPid;
@@ -120,14 +122,21 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 {
 	if (lease->queue != queue)
 	{
-		if (queue->recheck_at == 0 || hint.key < queue->recheck_key)
-			queue->recheck_key = hint.key;
+		bool first = queue->recheck_at == 0;
+		queue->recheck_key = first ? hint.key : Min(queue->recheck_key, hint.key);
+		queue->recheck_timer_key =
+			first ? hint.timer_key() : Min(queue->recheck_timer_key, hint.timer_key());
 		queue->recheck_at = monotonic_now() + kParkTime;
 		return;
 	}
-	if (!lease->has_missed || hint.key < lease->missed.key)
+	/* The version that the lease is about, mostly: a refill reads leased rows too. */
+	if (hint.key == lease->hint.key && hint.place == lease->hint.place)
+		return;
+	if (lease->missed_count > 0 && hint.key == lease->missed.key)
+		return;
+	if (lease->missed_count == 0)
 		lease->missed = hint;
-	lease->has_missed = true;
+	lease->missed_count = lease->missed_count == 0 ? 1 : 2;
 }
 
 bool
@@ -290,9 +299,12 @@ reap_lease(Lease *lease)
 	lease->pins = 1;
 }
 
-void
+bool
 end_lease(Lease *lease)
 {
+	Queue *queue = lease->queue;
+	Hint missed = lease->missed;
+	uint8 missed_count = lease->missed_count;
 	leave_state(lease);
 	dlist_delete(&lease->in_queue);
 
@@ -303,6 +315,13 @@ end_lease(Lease *lease)
 	hash_search_with_hash_value(lease_table, &key, hash, HASH_REMOVE, nullptr);
 	LWLockRelease(partition_lock(hash));
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
+
+	if (missed_count == 0)
+		return false;
+	/* Which of several is right only the row can tell. */
+	if (missed_count > 1)
+		queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
+	return queue->schedule.file(missed) || missed_count > 1;
 }
 
 bool
@@ -310,13 +329,8 @@ give_back(Lease *lease)
 {
 	Queue *queue = lease->queue;
 	Hint hint = lease->hint;
-	Hint missed = lease->missed;
-	bool has_missed = lease->has_missed;
-	end_lease(lease);
-	bool ready = queue->schedule.file(hint);
-	if (has_missed)
-		ready |= queue->schedule.file(missed);
-	return ready;
+	bool ready = end_lease(lease);
+	return queue->schedule.file(hint) || ready;
 }
 
 void
@@ -351,7 +365,7 @@ unpark_due(Queue *queue, int64 monotonic)
 	if (queue->recheck_at != 0 && queue->recheck_at <= monotonic)
 	{
 		queue->recheck_at = 0;
-		queue->schedule.pull_back(queue->recheck_key, TimerKey::highest());
+		queue->schedule.pull_back(queue->recheck_key, queue->recheck_timer_key);
 		unparked++;
 	}
 	return unparked;

@@ -37,9 +37,9 @@ Lease *holder_of(const Queue *queue, int64 job_id);
 
 /*
  * A hint of a leased job is not kept. But it may know better than the lease where
- * the job belongs (its row was changed meanwhile), so the lease remembers it. If the
- * lease is another queue's (the row was moved by hand), this queue reads it again
- * a little later.
+ * the job belongs (its row was changed meanwhile), so the lease remembers it, and
+ * files it when it ends. If the lease is another queue's (the row was moved by hand),
+ * this queue reads its rows again a little later.
  */
 void note_missed(Queue *queue, Lease *lease, const Hint &hint);
 
@@ -63,8 +63,11 @@ void park_lease(Lease *lease, int64 monotonic);
 void lose_lease(Lease *lease, bool expired, int64 monotonic);
 void reap_lease(Lease *lease);
 
-/* Remove the lease from the table; the entry is free afterwards. */
-void end_lease(Lease *lease);
+/*
+ * Remove the lease from the table; the entry is free afterwards. What it missed is
+ * filed: true if a job may be ready by it.
+ */
+bool end_lease(Lease *lease);
 
 /* File the job back where it was and end the lease. True if the job is ready. */
 bool give_back(Lease *lease);

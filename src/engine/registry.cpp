@@ -106,6 +106,7 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId 
 			pg_atomic_write_u32(&db->scheduler, 0);
 			pg_atomic_write_u64(&db->heartbeat, 0);
 			pg_atomic_write_u64(&db->marked_token, token_mark);
+			pg_atomic_write_u64(&db->reconciled, 0);
 			db->state = SlotState::kUsed;
 			for (int p = 0; p < n; p++)
 				watch_recovered(oid, prepared[p]);

@@ -11,6 +11,7 @@ constinit int max_queues = 0;
 constinit int window_size = 0;
 constinit int timer_size = 0;
 constinit int max_leases = 0;
+constinit int max_claim_queues = 0;
 
 static constinit shmem_request_hook_type next_shmem_request = nullptr;
 static constinit shmem_startup_hook_type next_shmem_startup = nullptr;
@@ -21,12 +22,6 @@ static int
 lock_count()
 {
 	return 1 + kLeasePartitions + max_queues;
-}
-
-static int
-process_count()
-{
-	return MaxBackends + NUM_AUXILIARY_PROCS;
 }
 
 /* Shared memory as a table: how much each part takes, where its address goes. */
@@ -49,6 +44,7 @@ static const Part parts[] = {
 			 pg_atomic_init_u32(&db->scheduler, 0);
 			 pg_atomic_init_u64(&db->heartbeat, 0);
 			 pg_atomic_init_u64(&db->marked_token, 0);
+			 pg_atomic_init_u64(&db->reconciled, 0);
 		 }
 	 }},
 	{"pgq_ext queues", [] { return mul_size(max_queues, sizeof(Queue)); },
@@ -98,10 +94,11 @@ static const Part parts[] = {
 			 shared->watches[i].touched = touched + static_cast<Size>(i) * max_queues;
 		 }
 	 }},
-	{"pgq_ext waiters", [] { return mul_size(process_count(), kClaimQueuesMax * sizeof(Waiter)); },
+	{"pgq_ext waiters",
+	 [] { return mul_size(process_count(), mul_size(max_claim_queues, sizeof(Waiter))); },
 	 [](void *memory) {
 		 shared->waiters = static_cast<Waiter *>(memory);
-		 memset(memory, 0, static_cast<Size>(process_count()) * kClaimQueuesMax * sizeof(Waiter));
+		 memset(memory, 0, static_cast<Size>(process_count()) * max_claim_queues * sizeof(Waiter));
 	 }},
 };
 
@@ -136,6 +133,7 @@ create_shared_memory()
 		shared->max_leases = max_leases;
 		pg_atomic_init_u32(&shared->watched, 0);
 		pg_atomic_init_u32(&shared->leases, 0);
+		pg_atomic_init_u32(&shared->leases_peak, 0);
 		pg_atomic_init_u64(&shared->last_token, 0);
 		pg_atomic_init_u32(&shared->launcher, 0);
 		pg_atomic_init_u32(&shared->announcements, 0);
@@ -162,6 +160,12 @@ seat_count()
 	return max_databases + 1;
 }
 
+int
+process_count()
+{
+	return MaxBackends + NUM_AUXILIARY_PROCS;
+}
+
 void
 engine_init()
 {
@@ -178,6 +182,8 @@ engine_init()
 	define_size("pgq_ext.max_leases",
 				"Jobs of all queues together that may be claimed at the same time.", &max_leases,
 				32768, 16, 1 << 24);
+	define_size("pgq_ext.max_claim_queues", "Queues that one pgq_claim_any may name.",
+				&max_claim_queues, 32, 1, 1024);
 
 	next_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

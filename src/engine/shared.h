@@ -25,10 +25,9 @@ namespace pgq {
 
 inline constexpr int kHoldMax = 256; /* entries handled in one hold of a lock */
 inline constexpr int kLeasePartitions = 16;
-inline constexpr int kQueueNameMax = 59;   /* bytes: "pgq_" + name is a channel of at most 63 */
-inline constexpr int kWorkerNameMax = 63;  /* bytes kept of a worker's label */
-inline constexpr int kClaimQueuesMax = 32; /* queues in one pgq_claim_any */
-inline constexpr int kNobody = -1;		   /* a pgprocno that is none */
+inline constexpr int kQueueNameMax = 59;  /* bytes: "pgq_" + name is a channel of at most 63 */
+inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
+inline constexpr int kNobody = -1;		  /* a pgprocno that is none */
 
 /*
  * A slot that is dying has its next generation already, but is found by nobody;
@@ -56,6 +55,7 @@ struct Database
 	pg_atomic_uint32 scheduler;	   /* pgprocno + 1 of the scheduler; 0: none */
 	pg_atomic_uint64 heartbeat;	   /* monotonic time of the scheduler's last sign of life */
 	pg_atomic_uint64 marked_token; /* the durable mark: tokens up to here survive a failover */
+	pg_atomic_uint64 reconciled;   /* rounds of the reconciler through all rows */
 };
 
 struct QueueOptions
@@ -68,7 +68,10 @@ struct QueueOptions
 	bool paused;
 };
 
-/* Since the queue was loaded; none of them counts what was rolled back. */
+/*
+ * Since the queue was loaded; none of them counts what was rolled back. Always
+ * handed_out = acked + failed + lost + uncounted + leases that are handed out.
+ */
 struct QueueCounters
 {
 	int64 enqueued;
@@ -76,7 +79,9 @@ struct QueueCounters
 	int64 acked;
 	int64 failed;
 	int64 lost;
+	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
 	int64 dead;
+	int64 repaired; /* forgotten jobs that the reconciler has found */
 };
 
 /* Everything below the lock pointer is protected by that lock. */
@@ -103,8 +108,9 @@ struct Queue
 	int parked_count;
 	int leased; /* leases in state CLAIMED */
 
-	int64 recheck_at; /* monotonic; 0: never. Rows from recheck_key on are to be read again then */
+	int64 recheck_at; /* monotonic; 0: never. Rows from these keys on are to be read again then */
 	Key recheck_key;
+	TimerKey recheck_timer_key;
 
 	dlist_head waiters; /* see waiter.h */
 	int waiting;
@@ -166,14 +172,14 @@ struct Lease
 	dlist_node in_queue; /* in queue->leases */
 	dlist_node in_line;	 /* in queue->parked, lost or prepared */
 	Hint hint;			 /* the row: its key, and the version that was verified */
-	Hint missed;		 /* if has_missed: a hint that met the lease; see note_missed() */
+	Hint missed;		 /* if missed_count > 0: the first; see note_missed() */
 	int64 deadline;		 /* monotonic */
 	TimestampTz claimed_at;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
 	LeaseState state;
-	bool has_missed;
-	bool expired; /* LOST by time, not by rollback */
-	int32 pins;	  /* open transactions that have used the lease (R4) */
+	uint8 missed_count; /* 2: more than one */
+	bool expired;		/* LOST by time, not by rollback */
+	int32 pins;			/* open transactions that have used the lease (R4) */
 	int32 attempt;
 	int pid;
 	VirtualTransactionId claimer; /* the open transaction that claimed it, or invalid */
@@ -239,11 +245,12 @@ struct Shared
 	int max_leases;
 	Database *databases;
 	Queue *queues;
-	Waiter *waiters;		  /* kClaimQueuesMax for each process */
+	Waiter *waiters;		  /* max_claim_queues for each process */
 	Seat *seats;			  /* one for each scheduler that can run: max_databases + 1 */
 	Watch *watches;			  /* one for each prepared transaction there can be */
 	pg_atomic_uint32 watched; /* watches that are active */
 	pg_atomic_uint32 leases;  /* entries in use */
+	pg_atomic_uint32 leases_peak;
 	pg_atomic_uint64 last_token;
 	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */
 	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */
@@ -257,8 +264,10 @@ extern int max_queues;
 extern int window_size;
 extern int timer_size;
 extern int max_leases;
+extern int max_claim_queues;
 
 int seat_count();
+int process_count();
 
 /* Ask for shared memory and define the GUCs that size it. Called by _PG_init. */
 void engine_init();

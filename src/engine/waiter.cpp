@@ -10,7 +10,7 @@ static constinit int joined = 0;
 static Waiter *
 my_waiters()
 {
-	return &shared->waiters[MyProc->pgprocno * kClaimQueuesMax];
+	return &shared->waiters[static_cast<Size>(MyProc->pgprocno) * max_claim_queues];
 }
 
 static Waiter *
@@ -80,7 +80,7 @@ is_current(const Waiter *waiter)
 void
 join_lines(const QueueRef *refs, int n)
 {
-	Assert(joined == 0 && n <= kClaimQueuesMax);
+	Assert(joined == 0 && n <= max_claim_queues);
 	Waiter *mine = my_waiters();
 	for (int i = 0; i < n; i++)
 	{

@@ -51,11 +51,16 @@ end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions
 	retry.fence = failure.fence;
 	retry.has_error = failure.has_error;
 	retry.error = failure.error;
-	reserve_hint(ref, tables().queue);
+	/* Somebody may have moved the job to another queue, which need not be attached. */
+	QueueRef to = ref;
+	bool attached = row.queue_id() == ref.queue_id ||
+					find_attached_queue(tables().database, row.queue_id(), &to);
+	if (attached)
+		reserve_hint(to, tables().queue);
 	Hint hint;
 	WriteResult written = rewrite_job(segments, row.place, job_id, retry, wait, &hint);
-	if (written == WriteResult::kDone)
-		add_hint(ref, hint, false);
+	if (written == WriteResult::kDone && attached)
+		add_hint(to, hint, false);
 	return attempt_end(written, AttemptEnd::kRetry);
 }
 

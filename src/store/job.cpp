@@ -43,6 +43,20 @@ SegmentSet::close()
 
 /* ---- reading ---- */
 
+Hint
+hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
+{
+	bool is_null;
+	auto get = [&](JobColumn column) { return heap_getattr(tuple, column, desc, &is_null); };
+	Hint hint;
+	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)),
+				DatumGetInt64(get(kJobId))};
+	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
+				  ItemPointerGetOffsetNumber(&tuple->t_self), segment};
+	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
+	return hint;
+}
+
 /* Does a transaction that is still running hold a lock on this live version? */
 static bool
 has_running_locker(HeapTupleHeader header)

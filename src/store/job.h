@@ -80,6 +80,9 @@ enum class Verdict : uint8
  */
 Verdict verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row);
 
+/* The hint that stands for this version of a row. */
+Hint hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment);
+
 /* The verdict of one version under its buffer's lock. */
 Verdict judge_version(HeapTuple tuple, Buffer buffer);
 

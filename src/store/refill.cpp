@@ -42,20 +42,6 @@ wanted(HeapTuple tuple, Buffer buffer)
 	}
 }
 
-static Hint
-hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
-{
-	bool is_null;
-	auto get = [&](JobColumn column) { return heap_getattr(tuple, column, desc, &is_null); };
-	Hint hint;
-	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)),
-				DatumGetInt64(get(kJobId))};
-	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
-				  ItemPointerGetOffsetNumber(&tuple->t_self), segment};
-	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
-	return hint;
-}
-
 /* The next row of the scan as it stands; false at its end. */
 static bool
 next_row(RowStream *stream)

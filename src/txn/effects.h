@@ -89,6 +89,9 @@ void abandon_refill();
  */
 void resolve_prepared();
 
+/* Is another process at it just now? */
+bool resolving_prepared();
+
 inline bool
 any_prepared()
 {

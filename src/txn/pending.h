@@ -136,7 +136,8 @@ void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 /* Is the lease still the one of the effect? Under its queue's lock. */
 bool still_ours(const LeaseEffect &effect);
 
-void count_end(QueueCounters *counters, LeaseEnd how, bool dead);
+/* How the lease ends is counted; the caller ends it in the same hold. */
+void count_end(const Lease *lease, LeaseEnd how, bool dead);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */
 

@@ -36,8 +36,8 @@ take_free_watch()
 	});
 }
 
-static bool
-any_resolving()
+bool
+resolving_prepared()
 {
 	return with_lwlock(shared->registry_lock, LW_SHARED, []() -> bool {
 		for (int i = 0; i < max_prepared_xacts; i++)
@@ -58,7 +58,7 @@ find_free_watch()
 	while (watch == nullptr)
 	{
 		resolve_prepared();
-		bool again = any_resolving();
+		bool again = resolving_prepared();
 		watch = take_free_watch();
 		if (!again)
 			break;
@@ -164,7 +164,8 @@ hand_over_to_watch()
 
 /* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
 
-static void
+/* Returns true if a job may be ready by it. */
+static bool
 settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 {
 	Prepared prepared = lease->prepared;
@@ -173,9 +174,8 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 		SetInvalidVirtualTransactionId(lease->claimer);
 	if (commit && prepared.ended)
 	{
-		count_end(&lease->queue->counters, prepared.how, prepared.dead);
-		end_lease(lease);
-		return;
+		count_end(lease, prepared.how, prepared.dead);
+		return end_lease(lease);
 	}
 	if (prepared.ended)
 	{
@@ -183,13 +183,14 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 		unpin_lease(lease);
 	}
 	if (!prepared.claimed)
-		return;
+		return false;
 	if (commit)
 		unpin_lease(lease);
 	else if (lease->state == LeaseState::kClaiming)
-		give_back(lease); /* a late ack: it had not been handed out since the start */
+		return give_back(lease); /* a late ack: it had not been handed out since the start */
 	else
 		lose_lease(lease, false, monotonic);
+	return false;
 }
 
 /*
@@ -209,7 +210,9 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64
 			if (!current)
 				return false;
 			int64 monotonic = monotonic_now();
+			int64 timer_before = queue->schedule.next_timer();
 			int settled = 0;
+			int ready = 0;
 			dlist_node *head = &queue->prepared.head;
 			for (dlist_node *node = head->next, *next; node != head && settled < kHoldMax;
 				 node = next)
@@ -218,20 +221,19 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64
 				auto *lease = container_of<Lease>(node, offsetof(Lease, in_line));
 				if (lease->prepared.xid != xid)
 					continue;
-				settle_prepared_lease(lease, commit, monotonic);
+				ready += settle_prepared_lease(lease, commit, monotonic);
 				settled++;
 			}
-			if (settled == kHoldMax)
-				return true;
-			if (commit)
+			bool more_to_settle = settled == kHoldMax;
+			if (commit && !more_to_settle)
 			{
-				int64 timer_before = queue->schedule.next_timer();
 				queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
 				queue->schedule.fire(GetCurrentTimestamp());
 				queue->counters.enqueued += enqueued;
-				note_filed(queue, kHoldMax, timer_before, &wakeups);
+				ready = kHoldMax;
 			}
-			return false;
+			note_filed(queue, ready, timer_before, &wakeups);
+			return more_to_settle;
 		});
 		wakeups.deliver();
 	}

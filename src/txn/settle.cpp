@@ -30,27 +30,33 @@ still_ours(const LeaseEffect &effect)
 }
 
 void
-count_end(QueueCounters *counters, LeaseEnd how, bool dead)
+count_end(const Lease *lease, LeaseEnd how, bool dead)
 {
+	QueueCounters &counters = lease->queue->counters;
+	/* A late ack: the job was handed out before this start. */
+	counters.handed_out += lease->state == LeaseState::kClaiming;
 	switch (how)
 	{
 		case LeaseEnd::kAcked:
-			counters->acked++;
+			counters.acked++;
 			break;
 		case LeaseEnd::kFailed:
-			counters->failed++;
+			counters.failed++;
 			break;
 		case LeaseEnd::kLost:
-			counters->lost++;
+			counters.lost++;
 			break;
 		case LeaseEnd::kUncounted:
+			counters.uncounted++;
+			break;
 		case LeaseEnd::kStillLost:
 			break;
 	}
-	counters->dead += dead;
+	counters.dead += dead;
 }
 
-static void
+/* Returns true if a job may be ready by it. */
+static bool
 commit_lease(const LeaseEffect &effect, int64 monotonic)
 {
 	switch (effect.kind)
@@ -61,13 +67,13 @@ commit_lease(const LeaseEffect &effect, int64 monotonic)
 			break;
 		case LeaseEffect::kEnd:
 		case LeaseEffect::kReap:
-			count_end(&effect.ref.queue->counters, effect.how, effect.dead);
-			if (effect.how == LeaseEnd::kStillLost)
-				lose_lease(effect.lease, effect.lease->expired, monotonic);
-			else
-				end_lease(effect.lease);
+			count_end(effect.lease, effect.how, effect.dead);
+			if (effect.how != LeaseEnd::kStillLost)
+				return end_lease(effect.lease);
+			lose_lease(effect.lease, effect.lease->expired, monotonic);
 			break;
 	}
+	return false;
 }
 
 /* Returns true if a job became ready by it. */
@@ -123,12 +129,10 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 				last--;
 				if (!current || !still_ours(effect))
 					continue;
-				if (commit)
-					commit_lease(effect, monotonic);
-				else
-					ready += undo_lease(effect, monotonic, &aftermath);
+				ready += commit ? commit_lease(effect, monotonic)
+								: undo_lease(effect, monotonic, &aftermath);
 			}
-			if (current && !commit)
+			if (current)
 				aftermath.wake_scheduler |=
 					note_filed(ref.queue, ready, timer_before, &aftermath.wakeups);
 		});

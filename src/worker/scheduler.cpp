@@ -12,6 +12,7 @@
 #include "pg/stop_point.h"
 #include "store/attempt.h"
 #include "store/queue_store.h"
+#include "store/reconcile.h"
 #include "store/refill.h"
 #include "store/spi.h"
 #include "txn/effects.h"
@@ -237,6 +238,26 @@ read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &))
 	});
 }
 
+/* ---- reconciling ---- */
+
+/*
+ * A few rows at a time: what looked odd the last time is looked at again, then some
+ * more rows are read. A queue of a million jobs is read through in ten minutes.
+ */
+static void
+reconcile()
+{
+	static constexpr int kRows = 2000;
+	static constinit Reconciliation state = {};
+	with_transaction([] {
+		if (!lock_tables(AccessShareLock))
+			return;
+		repair_forgotten(&state, nullptr, nullptr);
+		if (!reconcile_rows(&state, kRows))
+			pg_atomic_fetch_add_u64(&database->reconciled, 1);
+	});
+}
+
 /* ---- lost attempts ---- */
 
 struct Reaped
@@ -433,6 +454,7 @@ work()
 		if (now >= housekeeping)
 		{
 			keep_house();
+			reconcile();
 			housekeeping = now + kHousekeeping;
 		}
 		if (any_prepared())

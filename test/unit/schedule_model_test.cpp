@@ -44,7 +44,7 @@ enum class Fault
 	kScanGoesByClock,		/* due means run_at <= the clock, which may have gone back */
 	kScanSkipsImmediate,	/* due means run_at <= D, also for a job that was due when enqueued */
 	kFiledBeforeLeaseEnds,	/* "is leased: skip", and then the lease goes */
-	kMovedRowIsDropped,		/* a hint whose row has another key now is thrown away */
+	kMovedRowIsDropped,		/* a hint whose row has another key now is thrown away with its lease */
 	kBusyRowIsDropped,		/* a hint whose row is in somebody's hands is thrown away */
 	kShedHintIsForgotten,	/* a hint that a large transaction did not keep pulls no cursor back */
 	kMissedHintIsForgotten, /* a newer hint that met a lease is not filed when the lease ends unused */
@@ -168,8 +168,8 @@ struct Job
 	Key key;				/* of the live version */
 	Hint inserted, retried; /* what the callbacks will file */
 	Hint leased;			/* what was popped; if kUnfit, what was found */
-	Hint missed;			/* the smallest hint that met the lease, if any */
-	bool has_missed;
+	Hint missed;			/* the first hint that met the lease and differs from it */
+	uint8_t missed_count;	/* 2: more than one */
 
 	bool delayed() const { return key.run_at > enqueued_at; }
 	Hint hint() const { return {.key = key, .place = {}, .delayed = delayed()}; }
@@ -235,21 +235,6 @@ text(const TimerKey &k)
 	std::ostringstream out;
 	out << "(" << k.run_at << " #" << k.job_id << ")";
 	return out.str();
-}
-
-/*
- * Is there a hint that leads to that row? An older one of the same job does, if it is
- * not greater: whoever pops it finds the row and files it again, and what evicts it
- * pulls the cursor back far enough.
- */
-template <typename Set>
-bool
-leads_to(const Set &set, const Key &key)
-{
-	bool found = false;
-	set.for_each(
-		[&](const Hint &h) { found = found || (h.key.job_id == key.job_id && !(key < h.key)); });
-	return found;
 }
 
 class Model
@@ -318,7 +303,6 @@ public:
 	/* What is wrong with the world, if anything. */
 	std::optional<std::string> violation() const
 	{
-		bool settled = !schedule_.window_refill_active() && !schedule_.timer_refill_active();
 		for (size_t i = 0; i < plan_.jobs.size(); i++)
 		{
 			const Job &job = world.jobs[i];
@@ -333,22 +317,11 @@ public:
 					return complain("poppable, but smaller is", job);
 				if (schedule_.exhausted())
 					return complain("exhausted, but ready is", job);
-				/* The timer is filled from delayed rows only, so its cursor covers no others. */
-				if (settled && !leads_to(schedule_.window(), hint.key) &&
-					hint.key < schedule_.cursor() &&
-					!(hint.delayed && !(hint.timer_key() < schedule_.timer_cursor())))
-					return complain("forgotten in the window", job);
 			}
-			else
-			{
-				if (schedule_.next_timer() > hint.key.run_at &&
-					!leads_to(schedule_.window(), hint.key))
-					return complain("next_timer() misses", job);
-				if (settled && !leads_to(schedule_.timer(), hint.key) &&
-					!leads_to(schedule_.window(), hint.key) &&
-					hint.timer_key() < schedule_.timer_cursor())
-					return complain("forgotten in the timer", job);
-			}
+			else if (schedule_.next_timer() > hint.key.run_at && !schedule_.leads_to(hint))
+				return complain("next_timer() misses", job);
+			if (!schedule_.covers(hint) && !schedule_.leads_to(hint))
+				return complain("forgotten", job);
 		}
 		return {};
 	}
@@ -441,8 +414,8 @@ public:
 			if (job.retry_unfiled)
 				put_hint(job.retried);
 			if (job.lease != Job::kFree)
-				put_hint(job.leased), put(job.has_missed);
-			if (job.has_missed)
+				put_hint(job.leased), put(job.missed_count);
+			if (job.missed_count > 0)
 				put_hint(job.missed);
 		}
 		return code;
@@ -557,11 +530,16 @@ private:
 		return true;
 	}
 
+	/* What met the lease meanwhile is filed, for the row may have been changed since. */
 	bool end_lease(Job &job)
 	{
 		job.lease = Job::kFree;
 		job.holders = 0;
-		job.has_missed = false;
+		if (job.missed_count > 1)
+			schedule_.pull_back(Key::lowest(), TimerKey::lowest());
+		if (job.missed_count > 0)
+			schedule_.file(job.missed);
+		job.missed_count = 0;
 		return true;
 	}
 
@@ -576,25 +554,21 @@ private:
 		return true;
 	}
 
-	/*
-	 * The lease ends and the job is as it was: what was popped is filed, and what met
-	 * the lease meanwhile, for the row may have been changed since.
-	 */
+	/* The lease ends and the job is as it was: what was popped is filed. */
 	void file_back(Job &job)
 	{
 		schedule_.file(job.leased);
-		if (job.has_missed)
-			schedule_.file(job.missed);
 		end_lease(job);
 	}
 
 	void miss(Job &job, const Hint &hint)
 	{
-		if (faulty(Fault::kMissedHintIsForgotten) ||
-			(job.has_missed && !(hint.key < job.missed.key)))
+		if (faulty(Fault::kMissedHintIsForgotten) || hint.key == job.leased.key ||
+			(job.missed_count > 0 && hint.key == job.missed.key))
 			return;
-		job.missed = hint;
-		job.has_missed = true;
+		if (job.missed_count == 0)
+			job.missed = hint;
+		job.missed_count = job.missed_count == 0 ? 1 : 2;
 	}
 
 	bool retry(Job &job, const Key &key)
@@ -643,7 +617,10 @@ private:
 			return true;
 		}
 		if (faulty(Fault::kMovedRowIsDropped))
+		{
+			job.missed_count = 0;
 			return end_lease(job);
+		}
 		job.leased = job.hint();
 		job.lease = Job::kUnfit;
 		return true;

@@ -1,0 +1,196 @@
+/*
+ * pgq_check: does shared memory agree with the heap and with itself? And the view
+ * capacity: how full it is.
+ */
+#include "api/args.h"
+#include "engine/audit.h"
+#include "pg/scope.h"
+#include "store/job.h"
+#include "store/reconcile.h"
+#include "store/spi.h"
+
+namespace pgq {
+
+/* ---- what was found ---- */
+
+static void report(ReturnSetInfo *result, const char *format, ...) pg_attribute_printf(2, 3);
+
+static void
+report(ReturnSetInfo *result, const char *format, ...)
+{
+	char line[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	Datum text = CStringGetTextDatum(line);
+	bool is_null = false;
+	tuplestore_putvalues(result->setResult, result->setDesc, &text, &is_null);
+}
+
+static long long
+number(int64 n)
+{
+	return n;
+}
+
+/* ---- leases and counters ---- */
+
+static void
+check_memory(ReturnSetInfo *result, const QueueRef &ref)
+{
+	Audit a = audit_queue(ref);
+	const char *queue = ref.queue->name;
+	if (!a.current)
+		return;
+	if (a.foreign_job != 0)
+		report(result, "queue \"%s\": job %lld has two leases", queue, number(a.foreign_job));
+	if (a.claimed != a.leased)
+		report(result, "queue \"%s\": %lld jobs are leased, the counter says %lld", queue,
+			   number(a.claimed), number(a.leased));
+	if (a.parked != a.parked_count)
+		report(result, "queue \"%s\": %lld jobs are parked, the counter says %lld", queue,
+			   number(a.parked), number(a.parked_count));
+	if (a.listed != a.waiting)
+		report(result, "queue \"%s\": %lld claims are waiting, the counter says %lld", queue,
+			   number(a.listed), number(a.waiting));
+	if (a.handed_out != a.ended + a.in_hand)
+		report(result,
+			   "queue \"%s\": %lld jobs were handed out, but %lld have ended and %lld are in hand",
+			   queue, number(a.handed_out), number(a.ended), number(a.in_hand));
+}
+
+/* ---- hints without rows ---- */
+
+template <typename Set>
+static int
+copy_hints(const Set &set, Hint *hints)
+{
+	int n = 0;
+	set.for_each([&](const Hint &hint) { hints[n++] = hint; });
+	return n;
+}
+
+/*
+ * They are allowed: a claim that meets one drops it. So they are told, but are no
+ * violation.
+ */
+static void
+count_stray_hints(const QueueRef &ref, Hint *hints)
+{
+	SegmentSet segments(AccessShareLock);
+	Queue *queue = ref.queue;
+	int n = with_lwlock(queue->lock, LW_SHARED, [&] {
+		int window = copy_hints(queue->schedule.window(), hints);
+		return window + copy_hints(queue->schedule.timer(), hints + window);
+	});
+	int stray = 0;
+	for (int i = 0; i < n; i++)
+	{
+		JobRow row;
+		CHECK_FOR_INTERRUPTS();
+		if (verify_job(segments, hints[i].place, hints[i].key.job_id, &row) != Verdict::kDead)
+			continue;
+		stray += with_lwlock(queue->lock, LW_SHARED, [&] {
+			return is_current(ref) && (queue->schedule.window().contains(hints[i]) ||
+									   queue->schedule.timer().contains(hints[i]));
+		});
+	}
+	segments.close();
+	if (stray > 0)
+		ereport(NOTICE, (errmsg("queue \"%s\" has %d hints without a row", queue->name, stray),
+						 errdetail("Each is dropped when its turn comes.")));
+}
+
+/* ---- rows that nothing leads to ---- */
+
+static void
+report_forgotten(void *context, const Suspect &suspect)
+{
+	report(static_cast<ReturnSetInfo *>(context), "queue \"%s\": job %lld was forgotten",
+		   suspect.ref.queue->name, number(suspect.hint.key.job_id));
+}
+
+static void
+check_rows(ReturnSetInfo *result)
+{
+	/* Who is about to file a row has had the time for it. */
+	static constexpr long kBetweenLooks = 500 * 1000;
+	auto *state = static_cast<Reconciliation *>(palloc0(sizeof(Reconciliation)));
+	for (bool more = true; more;)
+	{
+		more = reconcile_rows(state, INT_MAX);
+		if (state->n > 0)
+			pg_usleep(kBetweenLooks);
+		repair_forgotten(state, report_forgotten, result);
+	}
+	pfree(state);
+}
+
+static void
+check_queues_of_rows(ReturnSetInfo *result)
+{
+	as_owner([&] {
+		uint64 n = spi_execute(
+			"SELECT queue_id, pg_catalog.count(*) FROM pgq_ext.job j WHERE NOT EXISTS (SELECT "
+			"FROM pgq_ext.queue q WHERE q.queue_id OPERATOR(pg_catalog.=) j.queue_id) GROUP BY 1",
+			nullptr, 0);
+		for (uint64 i = 0; i < n; i++)
+		{
+			bool is_null;
+			int32 queue_id = DatumGetInt32(spi_value(static_cast<int>(i), 1, &is_null));
+			int64 jobs = DatumGetInt64(spi_value(static_cast<int>(i), 2, &is_null));
+			report(result, "%lld jobs have queue_id %d, and there is no such queue", number(jobs),
+				   queue_id);
+		}
+	});
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_check);
+PG_FUNCTION_INFO_V1(pgq_capacity_entries);
+
+PGDLLEXPORT Datum
+pgq_check(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_check()");
+	const Tables &t = tables();
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	auto *hints = static_cast<Hint *>(MemoryContextAllocHuge(
+		CurrentMemoryContext, (static_cast<Size>(window_size) + timer_size) * sizeof(Hint)));
+	for_each_queue(t.database, [&](const QueueRef &ref) {
+		check_memory(result, ref);
+		count_stray_hints(ref, hints);
+	});
+	pfree(hints);
+	check_rows(result);
+	check_queues_of_rows(result);
+	return (Datum) 0;
+}
+
+/* Internal, behind the view capacity. */
+PGDLLEXPORT Datum
+pgq_capacity_entries(PG_FUNCTION_ARGS)
+{
+	require_preloaded();
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	Bound bounds[kBounds];
+	read_bounds(bounds);
+	for (const Bound &b : bounds)
+	{
+		Datum values[] = {
+			CStringGetTextDatum(b.name), Int64GetDatum(b.used),		 Int64GetDatum(b.peak),
+			Int64GetDatum(b.bound),		 CStringGetTextDatum(b.guc), Int64GetDatum(b.entry_bytes),
+		};
+		bool nulls[lengthof(values)] = {};
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+}

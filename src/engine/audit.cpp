@@ -1,0 +1,151 @@
+#include "engine/audit.h"
+
+#include "engine/lease.h"
+#include "pg/scope.h"
+
+#include <algorithm>
+
+namespace pgq {
+
+/* dlist_foreach is no C++. */
+template <typename Visit>
+static void
+for_each_node(const dlist_head &list, Visit visit)
+{
+	for (dlist_node *node = list.head.next; node != &list.head; node = node->next)
+		visit(node);
+}
+
+/* One look at all of it, so for once longer than kHoldMax entries under the lock. */
+Audit
+audit_queue(const QueueRef &ref)
+{
+	Queue *queue = ref.queue;
+	return with_lwlock(queue->lock, LW_SHARED, [&] {
+		Audit audit{};
+		audit.current = is_current(ref);
+		if (!audit.current)
+			return audit;
+		for_each_node(queue->leases, [&](dlist_node *node) {
+			auto *lease = container_of<Lease>(node, offsetof(Lease, in_queue));
+			if (holder_of(queue, lease->key.job_id) != lease)
+				audit.foreign_job = lease->key.job_id;
+			audit.claimed += lease->state == LeaseState::kClaimed;
+			audit.parked += lease->state == LeaseState::kParked;
+			audit.in_hand +=
+				lease->state != LeaseState::kClaiming && lease->state != LeaseState::kParked;
+		});
+		for_each_node(queue->waiters, [&](dlist_node *) { audit.listed++; });
+		const QueueCounters &counters = queue->counters;
+		audit.leased = queue->leased;
+		audit.parked_count = queue->parked_count;
+		audit.waiting = queue->waiting;
+		audit.handed_out = counters.handed_out;
+		audit.ended = counters.acked + counters.failed + counters.lost + counters.uncounted;
+		return audit;
+	});
+}
+
+/*
+ * Slots are taken from the lowest free one on, so the highest that was ever used
+ * tells how many were in use at the same time.
+ */
+template <typename Slot, typename Used, typename EverUsed>
+static void
+count_slots(const Slot *slots, int n, Used used, EverUsed ever_used, Bound *bound)
+{
+	for (int i = 0; i < n; i++)
+	{
+		bound->used += used(slots[i]);
+		if (ever_used(slots[i]))
+			bound->peak = i + 1;
+	}
+}
+
+template <typename Slot>
+static bool
+was_attached(const Slot &slot)
+{
+	return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&slot.generation)) > 1;
+}
+
+/* The fullest queue counts: each has a window and a timer of its own. */
+static void
+read_schedules(Bound *window, Bound *timer)
+{
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		with_lwlock(ref.queue->lock, LW_SHARED, [&] {
+			const Schedule &schedule = ref.queue->schedule;
+			window->used = Max(window->used, static_cast<int64>(schedule.window().size()));
+			window->peak = Max(window->peak, static_cast<int64>(schedule.window().peak()));
+			timer->used = Max(timer->used, static_cast<int64>(schedule.timer().size()));
+			timer->peak = Max(timer->peak, static_cast<int64>(schedule.timer().peak()));
+		});
+	});
+}
+
+/* The places in line of each process; the one with most counts. Read without locks. */
+static void
+read_waiters(Bound *bound)
+{
+	for (int process = 0; process < process_count(); process++)
+	{
+		const Waiter *places = &shared->waiters[static_cast<Size>(process) * max_claim_queues];
+		Bound one{};
+		count_slots(
+			places, max_claim_queues, [](const Waiter &w) { return w.state != Waiter::kIdle; },
+			[](const Waiter &w) { return w.queue != nullptr; }, &one);
+		bound->used = Max(bound->used, one.used);
+		bound->peak = Max(bound->peak, one.peak);
+	}
+}
+
+void
+read_bounds(Bound (&bounds)[kBounds])
+{
+	Bound databases = {"databases", 0, 0, max_databases, "pgq_ext.max_databases", sizeof(Database)};
+	Bound queues = {"queues", 0, 0, max_queues, "pgq_ext.max_queues", sizeof(Queue)};
+	Bound window = {"ready jobs in memory, fullest queue", 0, 0, window_size, "pgq_ext.window_size",
+					sizeof(Schedule::Window::Node)};
+	Bound timer = {"scheduled jobs in memory, fullest queue",
+				   0,
+				   0,
+				   timer_size,
+				   "pgq_ext.timer_size",
+				   sizeof(Schedule::Timer::Node)};
+	Bound leases = {"leases",
+					pg_atomic_read_u32(&shared->leases),
+					pg_atomic_read_u32(&shared->leases_peak),
+					max_leases,
+					"pgq_ext.max_leases",
+					sizeof(Lease) + sizeof(HASHELEMENT)};
+	Bound waiters = {"queues that one claim waits for",
+					 0,
+					 0,
+					 max_claim_queues,
+					 "pgq_ext.max_claim_queues",
+					 static_cast<int64>(process_count() * sizeof(Waiter))};
+	Bound prepared = {"prepared transactions",
+					  0,
+					  0,
+					  max_prepared_xacts,
+					  "max_prepared_transactions",
+					  static_cast<int64>(sizeof(Watch) + max_queues * sizeof(Touched))};
+
+	auto in_use = [](const auto &slot) { return slot.state != SlotState::kFree; };
+	with_lwlock(shared->registry_lock, LW_SHARED, [&] {
+		count_slots(shared->databases, max_databases, in_use, was_attached<Database>, &databases);
+		count_slots(shared->queues, max_queues, in_use, was_attached<Queue>, &queues);
+		count_slots(
+			shared->watches, max_prepared_xacts,
+			[](const Watch &w) { return w.state != Watch::kFree; },
+			[](const Watch &w) { return TransactionIdIsValid(w.xid); }, &prepared);
+	});
+	read_schedules(&window, &timer);
+	read_waiters(&waiters);
+	const Bound all[] = {databases, queues, window, timer, leases, waiters, prepared};
+	static_assert(lengthof(all) == kBounds);
+	std::copy(all, all + kBounds, bounds);
+}
+
+} // namespace pgq

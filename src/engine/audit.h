@@ -1,0 +1,39 @@
+/*
+ * What shared memory says of itself: for pgq_check() and the view capacity.
+ */
+#pragma once
+
+#include "engine/registry.h"
+
+namespace pgq {
+
+/* A queue's leases and waiters as they are, against what is kept about them. */
+struct Audit
+{
+	bool current;		   /* false: the queue is gone, nothing else is set */
+	int64 foreign_job;	   /* a job whose lease here is not the one of the lease table, or 0 */
+	int64 claimed, leased; /* leases in state CLAIMED; the counter */
+	int64 parked, parked_count;
+	int64 listed, waiting;	 /* waiters in line; the counter */
+	int64 in_hand;			 /* leases that were handed out and have not ended */
+	int64 handed_out, ended; /* counters */
+};
+
+Audit audit_queue(const QueueRef &ref);
+
+/* One bound of shared memory. */
+struct Bound
+{
+	const char *name;
+	int64 used;
+	int64 peak; /* since the server's start */
+	int64 bound;
+	const char *guc;
+	int64 entry_bytes;
+};
+
+inline constexpr int kBounds = 7;
+
+void read_bounds(Bound (&bounds)[kBounds]);
+
+} // namespace pgq
