@@ -2,7 +2,7 @@
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-unit check-conventions check-regress check-isolation \
-           check-tap check-pgtap bench-short format
+           check-tiny check-tap check-pgtap bench-short bench-flat format
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -21,8 +21,8 @@ check: setup
 check-%:
 	test/run.sh $* $(T)
 
-bench-short:
-	bench/short.sh
+bench-%:
+	bench/$*.sh
 
 format:
 	clang-format-14 -i $$(find src test bench -name '*.cpp' -o -name '*.h')

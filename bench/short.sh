@@ -11,46 +11,9 @@ seconds=${1:-10}
 clients=32
 rounds=3
 enough=$((50000 * seconds)) # jobs for one turn
-cd "$(dirname "$0")/.." || exit
-script/setup.sh || exit
-. script/private_server.sh
-
-die()
-{
-	printf 'bench: %s\n' "$*" >&2
-	tail -n 20 "$work"/*.log >&2
-	exit 1
-}
-
-sql()
-{
-	psql -XqAt -v ON_ERROR_STOP=1 "$@"
-}
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
-trap 'stop_servers "$work"; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
-
-echo 'Building, and starting a server'
-private_install "$work/root" || die 'the build failed'
-chmod 755 "$work" && cd "$work" || exit
-[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
-export PGHOST=$work PGUSER=postgres PGDATABASE=postgres
-"${as_user[@]}" initdb -D "$work/data" -U postgres -A trust --no-locale -E UTF8 --no-sync >/dev/null || die 'initdb failed'
-cat >>data/postgresql.conf <<-CONF
-	shared_preload_libraries = 'pgq_ext'
-	listen_addresses = ''
-	unix_socket_directories = '$work'
-	max_connections = 250
-	synchronous_commit = on
-	shared_buffers = '256MB'
-	max_wal_size = '8GB'
-	checkpoint_timeout = '1h'
-CONF
-"${as_user[@]}" pg_ctl -D "$work/data" -l "$work/server.log" -w start >/dev/null || die 'the server does not start'
+. "$(dirname "$0")/server.sh"
 
 sql <<-'SQL' >/dev/null || die 'cannot make the queue and the table'
-	CREATE EXTENSION pgq_ext;
 	SELECT pgq_create_queue('mail');
 	CREATE TABLE jobs (
 		id bigserial PRIMARY KEY, queue_name text NOT NULL, priority int NOT NULL DEFAULT 0,

@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite
-#   test/run.sh SUITE             one of: unit conventions regress isolation tap pgtap
+#   test/run.sh SUITE             one of: unit conventions regress isolation tiny tap pgtap
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #
 # The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
@@ -10,7 +10,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . script/private_server.sh
 
-suites=(unit conventions regress isolation tap pgtap)
+suites=(unit conventions regress isolation tiny tap pgtap)
 [ $# -eq 0 ] || suites=("$1")
 selected=("${@:2}")
 suite_timeout=${SUITE_TIMEOUT:-1800}
@@ -119,6 +119,12 @@ run_regress()
 run_isolation()
 {
 	run_pg_regress isolation/pg_isolation_regress "$work/test/isolation"
+}
+
+# Some of the same tests with next to no memory.
+run_tiny()
+{
+	run_pg_regress regress/pg_regress "$work" --temp-config="$work/test/tiny.conf"
 }
 
 # tap_result FILE: counts the test points in what prove printed; a file that broke off is at least one failure

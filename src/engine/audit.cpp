@@ -100,37 +100,36 @@ read_waiters(Bound *bound)
 	}
 }
 
+static Bound
+bound_of(const char *name, int64 bound, const char *guc, int64 entry_bytes)
+{
+	return {name, 0, 0, bound, guc, entry_bytes};
+}
+
 void
 read_bounds(Bound (&bounds)[kBounds])
 {
-	Bound databases = {"databases", 0, 0, max_databases, "pgq_ext.max_databases", sizeof(Database)};
-	Bound queues = {"queues", 0, 0, max_queues, "pgq_ext.max_queues", sizeof(Queue)};
-	Bound window = {"ready jobs in memory, fullest queue", 0, 0, window_size, "pgq_ext.window_size",
-					sizeof(Schedule::Window::Node)};
-	Bound timer = {"scheduled jobs in memory, fullest queue",
-				   0,
-				   0,
-				   timer_size,
-				   "pgq_ext.timer_size",
-				   sizeof(Schedule::Timer::Node)};
-	Bound leases = {"leases",
-					pg_atomic_read_u32(&shared->leases),
-					pg_atomic_read_u32(&shared->leases_peak),
-					max_leases,
-					"pgq_ext.max_leases",
-					sizeof(Lease) + sizeof(HASHELEMENT)};
-	Bound waiters = {"queues that one claim waits for",
-					 0,
-					 0,
-					 max_claim_queues,
-					 "pgq_ext.max_claim_queues",
-					 static_cast<int64>(process_count() * sizeof(Waiter))};
-	Bound prepared = {"prepared transactions",
-					  0,
-					  0,
-					  max_prepared_xacts,
-					  "max_prepared_transactions",
-					  static_cast<int64>(sizeof(Watch) + max_queues * sizeof(Touched))};
+	constexpr int64 ready = sizeof(Schedule::Window::Node);
+	constexpr int64 timed = sizeof(Schedule::Timer::Node);
+	int64 queue = sizeof(Queue) + sizeof(LWLockPadded) + window_size * ready + timer_size * timed;
+	int64 watch = sizeof(Watch) + max_queues * static_cast<int64>(sizeof(Touched));
+	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));
+	int64 lease = sizeof(Lease) + sizeof(HASHELEMENT);
+
+	Bound databases =
+		bound_of("databases", max_databases, "pgq_ext.max_databases", sizeof(Database));
+	Bound queues = bound_of("queues", max_queues, "pgq_ext.max_queues", queue);
+	Bound window = bound_of("ready jobs in memory, fullest queue", window_size,
+							"pgq_ext.window_size", max_queues * ready);
+	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
+						   "pgq_ext.timer_size", max_queues * timed);
+	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
+	Bound waiters = bound_of("queues that one claim waits for", max_claim_queues,
+							 "pgq_ext.max_claim_queues", waiter);
+	Bound prepared =
+		bound_of("prepared transactions", max_prepared_xacts, "max_prepared_transactions", watch);
+	leases.used = pg_atomic_read_u32(&shared->leases);
+	leases.peak = pg_atomic_read_u32(&shared->leases_peak);
 
 	auto in_use = [](const auto &slot) { return slot.state != SlotState::kFree; };
 	with_lwlock(shared->registry_lock, LW_SHARED, [&] {

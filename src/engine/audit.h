@@ -29,7 +29,7 @@ struct Bound
 	int64 peak; /* since the server's start */
 	int64 bound;
 	const char *guc;
-	int64 entry_bytes;
+	int64 entry_bytes; /* shared memory that one more costs, of the whole server */
 };
 
 inline constexpr int kBounds = 7;

@@ -106,4 +106,4 @@ COMMENT ON VIEW pgq_ext.queue_stats IS
 CREATE VIEW pgq_ext.capacity AS
 SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries();
 COMMENT ON VIEW pgq_ext.capacity IS
-'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and what one more of it costs.';
+'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';

@@ -26,6 +26,7 @@ struct RowStream
 	bool has_row;
 	Hint row; /* if has_row: the current one */
 	uint16 segment;
+	ScanKeyData from[2]; /* where the scan starts; it refers to them */
 };
 
 static bool
@@ -60,6 +61,26 @@ next_row(RowStream *stream)
 	return false;
 }
 
+/*
+ * (run_at, job_id) >= start, as a row comparison: a million jobs may have the same
+ * run_at, and a scan must not begin with the first of them each time.
+ */
+static void
+start_from(RowStream *stream, ScanKey key, AttrNumber column, const TimerKey &start)
+{
+	ScanKeyEntryInitialize(&stream->from[0], SK_ROW_MEMBER, column, BTGreaterEqualStrategyNumber,
+						   TIMESTAMPTZOID, InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(start.run_at));
+	ScanKeyEntryInitialize(&stream->from[1], SK_ROW_MEMBER | SK_ROW_END, column + 1,
+						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid, F_BTINT8CMP,
+						   Int64GetDatum(start.job_id));
+	*key = {};
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = column;
+	key->sk_strategy = BTGreaterEqualStrategyNumber;
+	key->sk_argument = PointerGetDatum(stream->from);
+}
+
 /* ---- by order, for the window ---- */
 
 struct OrderScan
@@ -75,8 +96,7 @@ start_at(RowStream *stream, const Key &start)
 	ScanKeyData keys[3];
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(start.priority));
-	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
-				TimestampTzGetDatum(start.run_at));
+	start_from(stream, &keys[2], 3, {start.run_at, start.job_id});
 	index_rescan(stream->lookup.scan, keys, 3, nullptr, 0);
 }
 
@@ -110,8 +130,6 @@ advance_order(RowStream *stream, const OrderScan &scan, int32 *priority, bool *f
 		}
 		const Hint &row = stream->row;
 		*priority = row.key.priority;
-		if (row.key < scan.start)
-			continue;
 		if (row.key.run_at <= scan.due_line || (!row.delayed && row.key.run_at <= scan.horizon))
 		{
 			stream->has_row = true;
@@ -324,16 +342,11 @@ refill_timer(const QueueRef &ref)
 			ScanKeyData keys[2];
 			ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
 						Int32GetDatum(stream->queue_id));
-			ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
-						TimestampTzGetDatum(start.run_at));
+			start_from(stream, &keys[1], 2, start);
 			index_rescan(stream->lookup.scan, keys, 2, nullptr, 0);
 		},
-		[&](RowStream *stream, int) {
-			do
-				stream->has_row = next_row(stream);
-			while (stream->has_row && stream->row.timer_key() < start);
-		},
-		most, rows, &more, &end);
+		[](RowStream *stream, int) { stream->has_row = next_row(stream); }, most, rows, &more,
+		&end);
 	publish(
 		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_timer_row(row); },
 		[&](Schedule &schedule) {
