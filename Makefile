@@ -18,11 +18,11 @@ quickstart: setup
 check: setup
 	test/run.sh
 
-check-%:
+$(filter check-%,$(SCRIPTED)): check-%:
 	test/run.sh $* $(T)
 
-bench-%:
-	bench/$*.sh
+$(filter bench-%,$(SCRIPTED)): bench-%:
+	bench/$*.sh $(ARGS)
 
 format:
 	clang-format-14 -i $$(find src test bench -name '*.cpp' -o -name '*.h')
