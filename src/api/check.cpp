@@ -98,7 +98,9 @@ count_stray_hints(const QueueRef &ref, Hint *hints)
 	}
 	segments.close();
 	if (stray > 0)
-		ereport(NOTICE, (errmsg("queue \"%s\" has %d hints without a row", queue->name, stray),
+		ereport(NOTICE, (errmsg_plural("queue \"%s\" has %d hint without a row",
+									   "queue \"%s\" has %d hints without a row",
+									   static_cast<unsigned long>(stray), queue->name, stray),
 						 errdetail("Each is dropped when its turn comes.")));
 }
 

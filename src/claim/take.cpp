@@ -310,7 +310,10 @@ claim_from(const QueueRef &ref, Claim *claim)
 		{
 			stop_point("claim-verify");
 			if (verify_chunk(ref, options, claim, popped, n) > 0)
+			{
+				stop_point("claim-settle");
 				settle_unfit(ref, popped, n);
+			}
 		}
 		first = refilled = false;
 		if (result == PopResult::kRefill)
