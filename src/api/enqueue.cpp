@@ -57,8 +57,8 @@ queue_for_enqueue(const char *name)
 	}
 }
 
-static int64
-enqueue(const QueueRef &ref, const Request &request, TimestampTz now)
+static NewJob
+job_of(const QueueRef &ref, const Request &request, TimestampTz now)
 {
 	if (request.has_delay && request.has_run_at)
 		ereport(ERROR,
@@ -79,11 +79,22 @@ enqueue(const QueueRef &ref, const Request &request, TimestampTz now)
 	job.has_max_attempts = request.has_max_attempts;
 	if (request.has_max_attempts)
 		job.max_attempts = in_range(request.max_attempts, 1, INT32_MAX, "max_attempts");
+	return job;
+}
 
-	reserve_hint(ref, tables().queue);
-	Hint hint = insert_job(job);
-	add_hint(ref, hint, true);
-	return hint.key.job_id;
+/* *ids: one a job. */
+static void
+enqueue(const QueueRef &ref, const NewJob *jobs, int n, int64 *ids)
+{
+	auto *hints = static_cast<Hint *>(palloc(n * sizeof(Hint)));
+	reserve_hints(ref, tables().queue, n);
+	insert_jobs(jobs, n, hints);
+	for (int i = 0; i < n; i++)
+	{
+		add_hint(ref, hints[i], true);
+		ids[i] = hints[i].key.job_id;
+	}
+	pfree(hints);
 }
 
 /* ---- the JSON form ---- */
@@ -213,6 +224,15 @@ read_request(JsonbContainer *object, int element)
 	return request;
 }
 
+static Request
+read_element(JsonbContainer *jobs, uint32 i)
+{
+	JsonbValue *element = getIthJsonbValueFromContainer(jobs, i);
+	if (element->type != jbvBinary || !JsonContainerIsObject(element->val.binary.data))
+		bad_job(static_cast<int>(i) + 1, "is not an object");
+	return read_request(element->val.binary.data, static_cast<int>(i) + 1);
+}
+
 } // namespace pgq
 
 using namespace pgq;
@@ -267,7 +287,10 @@ pgq_enqueue(PG_FUNCTION_ARGS)
 	not_yet(given(fcinfo, kExpiresIn), "expires_in");
 
 	QueueRef ref = queue_for_enqueue(name);
-	PG_RETURN_INT64(enqueue(ref, request, GetCurrentTimestamp()));
+	NewJob job = job_of(ref, request, GetCurrentTimestamp());
+	int64 id;
+	enqueue(ref, &job, 1, &id);
+	PG_RETURN_INT64(id);
 }
 
 PGDLLEXPORT Datum
@@ -289,22 +312,27 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
-	uint32 n = JsonContainerSize(&jobs->root);
-	uint32 i = 0;
-	ErrorContextCallback context = {error_context_stack, say_element, &i};
-	error_context_stack = &context;
-	for (; i < n; i++)
+	uint32 total = JsonContainerSize(&jobs->root);
+	for (uint32 next = 0; next < total; MemoryContextReset(scratch))
 	{
+		NewJob batch[kInsertBatch];
+		int64 ids[kInsertBatch];
+		int n = 0;
 		CHECK_FOR_INTERRUPTS();
-		JsonbValue *element = getIthJsonbValueFromContainer(&jobs->root, i);
-		if (element->type != jbvBinary || !JsonContainerIsObject(element->val.binary.data))
-			bad_job(i + 1, "is not an object");
-		Datum id = Int64GetDatum(enqueue(ref, read_request(element->val.binary.data, i + 1), now));
-		bool is_null = false;
-		tuplestore_putvalues(result->setResult, result->setDesc, &id, &is_null);
-		MemoryContextReset(scratch);
+		ErrorContextCallback context = {error_context_stack, say_element, &next};
+		error_context_stack = &context;
+		for (; next < total && n < kInsertBatch; next++)
+			batch[n++] = job_of(ref, read_element(&jobs->root, next), now);
+		error_context_stack = context.previous;
+
+		enqueue(ref, batch, n, ids);
+		for (int i = 0; i < n; i++)
+		{
+			Datum id = Int64GetDatum(ids[i]);
+			bool is_null = false;
+			tuplestore_putvalues(result->setResult, result->setDesc, &id, &is_null);
+		}
 	}
-	error_context_stack = context.previous;
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
 	return (Datum) 0;

@@ -32,7 +32,7 @@ file_changed_row(Relation rel, HeapTuple tuple)
 	/* A queue that is not attached will be read from the heap as a whole. */
 	if (!find_attached_queue(tables().database, queue_id, &ref))
 		return;
-	reserve_hint(ref, tables().queue);
+	reserve_hints(ref, tables().queue, 1);
 	add_hint(ref, hint_of(tuple, desc, static_cast<uint16>(segment)), false);
 }
 

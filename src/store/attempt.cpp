@@ -56,7 +56,7 @@ end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions
 	bool attached = row.queue_id() == ref.queue_id ||
 					find_attached_queue(tables().database, row.queue_id(), &to);
 	if (attached)
-		reserve_hint(to, tables().queue);
+		reserve_hints(to, tables().queue, 1);
 	Hint hint;
 	WriteResult written = rewrite_job(segments, row.place, job_id, retry, wait, &hint);
 	if (written == WriteResult::kDone && attached)

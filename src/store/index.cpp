@@ -15,18 +15,35 @@ form_tuple(Relation rel, const Datum *values, const bool *nulls, int n)
 }
 
 /* All our indexes are btrees on plain columns; the btree needs nothing of IndexInfo. */
+template <typename Wanted>
 static void
-insert_index_entry(Relation heap, Oid oid, HeapTuple tuple, IndexUniqueCheck unique)
+insert_entries(Relation heap, Oid oid, HeapTuple *tuples, int n, IndexUniqueCheck unique,
+			   Wanted wanted)
 {
 	static constinit IndexInfo info = {.type = T_IndexInfo};
 	Relation index = index_open(oid, RowExclusiveLock);
-	Datum values[INDEX_MAX_KEYS];
-	bool nulls[INDEX_MAX_KEYS];
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-		values[i] = heap_getattr(tuple, index->rd_index->indkey.values[i], RelationGetDescr(heap),
-								 &nulls[i]);
-	index_insert(index, values, nulls, &tuple->t_self, heap, unique, false, &info);
+	int columns = IndexRelationGetNumberOfKeyAttributes(index);
+	for (int i = 0; i < n; i++)
+	{
+		Datum values[INDEX_MAX_KEYS];
+		bool nulls[INDEX_MAX_KEYS];
+		if (!wanted(tuples[i]))
+			continue;
+		for (int c = 0; c < columns; c++)
+			values[c] = heap_getattr(tuples[i], index->rd_index->indkey.values[c],
+									 RelationGetDescr(heap), &nulls[c]);
+		index_insert(index, values, nulls, &tuples[i]->t_self, heap, unique, false, &info);
+	}
 	index_close(index, NoLock);
+}
+
+static bool
+is_delayed(Relation heap, HeapTuple tuple)
+{
+	bool is_null;
+	Datum run_at = heap_getattr(tuple, kJobRunAt, RelationGetDescr(heap), &is_null);
+	Datum enqueued_at = heap_getattr(tuple, kJobEnqueuedAt, RelationGetDescr(heap), &is_null);
+	return DatumGetTimestampTz(run_at) > DatumGetTimestampTz(enqueued_at);
 }
 
 /* The executor's way, for the indexes of rel but those in skip. */
@@ -69,23 +86,23 @@ insert_by_executor(Relation rel, HeapTuple tuple, const Oid *skip, int n_skip)
 }
 
 void
-insert_job_index_entries(Relation rel, int segment_number, HeapTuple tuple)
+insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n)
 {
 	/* What is known of its indexes now that the segment is locked. */
 	(void) tables();
 	const Segment &segment = *segment_by_number(segment_number);
-	bool is_null;
-	Datum run_at = heap_getattr(tuple, kJobRunAt, RelationGetDescr(rel), &is_null);
-	Datum enqueued_at = heap_getattr(tuple, kJobEnqueuedAt, RelationGetDescr(rel), &is_null);
-	insert_index_entry(rel, segment.by_id, tuple, UNIQUE_CHECK_YES);
-	insert_index_entry(rel, segment.by_order, tuple, UNIQUE_CHECK_NO);
-	if (DatumGetTimestampTz(run_at) > DatumGetTimestampTz(enqueued_at))
-		insert_index_entry(rel, segment.by_run_at, tuple, UNIQUE_CHECK_NO);
-	if (segment.has_others)
-	{
-		const Oid ours[] = {segment.by_id, segment.by_order, segment.by_run_at};
-		insert_by_executor(rel, tuple, ours, lengthof(ours));
-	}
+	auto every = [](HeapTuple) { return true; };
+	insert_entries(rel, segment.by_id, tuples, n, UNIQUE_CHECK_YES, every);
+	insert_entries(rel, segment.by_order, tuples, n, UNIQUE_CHECK_NO, every);
+	bool any_delayed = false;
+	for (int i = 0; i < n; i++)
+		any_delayed |= is_delayed(rel, tuples[i]);
+	if (any_delayed)
+		insert_entries(rel, segment.by_run_at, tuples, n, UNIQUE_CHECK_NO,
+					   [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
+	const Oid ours[] = {segment.by_id, segment.by_order, segment.by_run_at};
+	for (int i = 0; i < n && segment.has_others; i++)
+		insert_by_executor(rel, tuples[i], ours, lengthof(ours));
 }
 
 void

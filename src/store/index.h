@@ -11,8 +11,8 @@ namespace pgq {
 /* A tuple of rel from the first n columns; nulls must cover all of rel's columns. */
 HeapTuple form_tuple(Relation rel, const Datum *values, const bool *nulls, int n);
 
-/* Entries of a job row in its segment's indexes, those that an admin added included. */
-void insert_job_index_entries(Relation rel, int segment_number, HeapTuple tuple);
+/* Entries of job rows in their segment's indexes, those that an admin added included. */
+void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
 
 /* Entries in all indexes of rel, through the executor: for rare rows. */
 void insert_index_entries(Relation rel, HeapTuple tuple);

@@ -196,13 +196,9 @@ verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
 
 /* ---- writing ---- */
 
-Hint
-insert_job(const NewJob &job)
+static HeapTuple
+form_job(Relation rel, int segment, const NewJob &job, int64 job_id)
 {
-	const Tables &t = tables();
-	const Segment &segment = current_segment();
-	Relation rel = table_open(segment.heap, RowExclusiveLock);
-
 	Datum values[kJobColumns] = {};
 	bool nulls[MaxHeapAttributeNumber];
 	memset(nulls, true, sizeof(nulls));
@@ -210,32 +206,56 @@ insert_job(const NewJob &job)
 		values[column - 1] = value;
 		nulls[column - 1] = false;
 	};
-	int64 job_id = nextval_internal(t.job_id_seq, false);
 	set(kJobId, Int64GetDatum(job_id));
 	set(kJobRunAt, TimestampTzGetDatum(job.run_at));
 	set(kJobEnqueuedAt, TimestampTzGetDatum(job.enqueued_at));
 	set(kJobQueueId, Int32GetDatum(job.queue_id));
 	set(kJobPriority, Int32GetDatum(job.priority));
 	set(kJobAttempts, Int32GetDatum(0));
-	set(kJobSegment, Int16GetDatum(segment.number));
+	set(kJobSegment, Int16GetDatum(segment));
 	if (job.has_max_attempts)
 		set(kJobMaxAttempts, Int32GetDatum(job.max_attempts));
 	if (job.has_headers)
 		set(kJobHeaders, job.headers);
 	set(kJobPayload, job.payload);
+	return form_tuple(rel, values, nulls, kJobColumns);
+}
 
-	HeapTuple tuple = form_tuple(rel, values, nulls, kJobColumns);
-	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
-	insert_job_index_entries(rel, segment.number, tuple);
+/* Fills a page at a time, with one WAL record. The server wants the tuples in slots. */
+static void
+insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
+{
+	auto **slots = static_cast<TupleTableSlot **>(palloc(n * sizeof(TupleTableSlot *)));
+	for (int i = 0; i < n; i++)
+	{
+		slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+		ExecStoreHeapTuple(tuples[i], slots[i], false);
+	}
+	heap_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, nullptr);
+	for (int i = 0; i < n; i++)
+	{
+		tuples[i]->t_self = slots[i]->tts_tid;
+		ExecDropSingleTupleTableSlot(slots[i]);
+	}
+}
+
+void
+insert_jobs(const NewJob *jobs, int n, Hint *hints)
+{
+	const Tables &t = tables();
+	const Segment &segment = current_segment();
+	Relation rel = table_open(segment.heap, RowExclusiveLock);
+	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
+	for (int i = 0; i < n; i++)
+		tuples[i] = form_job(rel, segment.number, jobs[i], nextval_internal(t.job_id_seq, false));
+	if (n == 1)
+		heap_insert(rel, tuples[0], GetCurrentCommandId(true), 0, nullptr);
+	else
+		insert_many_tuples(rel, tuples, n);
+	insert_job_index_entries(rel, segment.number, tuples, n);
+	for (int i = 0; i < n; i++)
+		hints[i] = hint_of(tuples[i], RelationGetDescr(rel), static_cast<uint16>(segment.number));
 	table_close(rel, NoLock);
-
-	Hint hint;
-	hint.key = {job.priority, job.run_at, job_id};
-	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
-				  ItemPointerGetOffsetNumber(&tuple->t_self), static_cast<uint16>(segment.number)};
-	hint.delayed = job.run_at > job.enqueued_at;
-	heap_freetuple(tuple);
-	return hint;
 }
 
 /*
@@ -421,7 +441,7 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		if (result != TM_Ok)
 			return result;
 		if (!HeapTupleIsHeapOnly(next))
-			insert_job_index_entries(rel, row.place.segment, next);
+			insert_job_index_entries(rel, row.place.segment, &next, 1);
 		hint->key = {row.key().priority, retry.run_at, job_id};
 		hint->place = {ItemPointerGetBlockNumber(&next->t_self),
 					   ItemPointerGetOffsetNumber(&next->t_self), row.place.segment};

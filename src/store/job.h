@@ -99,8 +99,14 @@ struct NewJob
 	int32 max_attempts;
 };
 
-/* Insert a job with a new id. Returns the hint that stands for it. */
-Hint insert_job(const NewJob &job);
+/*
+ * Insert jobs with new ids, in their order: the rows page by page, then their index
+ * entries. *hints: what stands for each.
+ */
+void insert_jobs(const NewJob *jobs, int n, Hint *hints);
+
+/* So many rows are worth handing to insert_jobs() at a time. */
+inline constexpr int kInsertBatch = 256;
 
 enum class WriteResult : uint8
 {

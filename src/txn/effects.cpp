@@ -146,7 +146,7 @@ shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub)
 }
 
 void
-reserve_hint(const QueueRef &ref, Oid incarnation)
+reserve_hints(const QueueRef &ref, Oid incarnation, int n)
 {
 	QueueHints *jobs = hints_of(ref);
 	if (jobs == nullptr)
@@ -157,7 +157,7 @@ reserve_hint(const QueueRef &ref, Oid incarnation)
 		jobs = hints_of(ref);
 	}
 	shed_hints(jobs, jobs->hints.size, GetCurrentSubTransactionId());
-	jobs->hints.reserve(1);
+	jobs->hints.reserve(n);
 }
 
 void

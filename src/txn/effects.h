@@ -46,8 +46,8 @@ void set_dead(const Lease *lease);
 
 /* ---- jobs ---- */
 
-/* Room for one more hint of that queue. Its slot must be current, or have been in this transaction. */
-void reserve_hint(const QueueRef &ref, Oid incarnation);
+/* Room for n more hints of that queue. Its slot must be current, or have been in this transaction. */
+void reserve_hints(const QueueRef &ref, Oid incarnation, int n);
 
 /* At commit the job is filed. is_new: it is counted as enqueued, a retry is not. */
 void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
