@@ -2,7 +2,7 @@
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-unit check-conventions check-regress check-isolation \
-           check-tiny check-tap check-pgtap bench-short bench-flat format
+           check-tiny check-tap check-pgtap strict bench-short bench-flat format
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -24,6 +24,10 @@ $(filter check-%,$(SCRIPTED)): check-%:
 $(filter bench-%,$(SCRIPTED)): bench-%:
 	bench/$*.sh $(ARGS)
 
+# A server with assertions, a library with sanitizers. Part of it: make strict ARGS='tap crash'.
+strict: setup
+	pg_config=$$(script/assert_server.sh) && PG_CONFIG=$$pg_config SANITIZE=address,undefined test/run.sh $(ARGS)
+
 format:
 	clang-format-14 -i $$(find src test bench -name '*.cpp' -o -name '*.h')
 
@@ -44,12 +48,16 @@ OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp))
 PG_CPPFLAGS = -Isrc -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
               -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers
+ifneq ($(SANITIZE),) # for tests: make SANITIZE=address,undefined
+PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+SHLIB_LINK = -fsanitize=$(SANITIZE)
+endif
 EXTRA_CLEAN = build $(OBJS:.o=.d)
 
 # Bitcode would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
 
-PG_CONFIG := $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
+PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 

@@ -1,9 +1,16 @@
 # shellcheck shell=bash
 # Sourced by the test runner and the quickstart: builds pgq_ext and puts it into a private copy of the
 # installed PostgreSQL, so that neither needs rights on the machine nor changes anything on it.
+#
+# Two environment variables choose another PostgreSQL, PG_CONFIG=/path/to/its/pg_config, and another build of pgq_ext,
+# SANITIZE=address,undefined. Such a build is made from a copy of the sources, beside the usual one.
 
 pg_config=/usr/lib/postgresql/15/bin/pg_config
 [ -x "$pg_config" ] || pg_config=pg_config
+build_directory=.
+[ -z "${PG_CONFIG:-}${SANITIZE:-}" ] ||
+	build_directory=build/$(tr -c '[:alnum:]\n' _ <<<"pgq_ext ${SANITIZE:-} ${PG_CONFIG:-}")
+pg_config=${PG_CONFIG:-$pg_config}
 
 # No setting of the caller may reach our servers and clients.
 for variable in "${!PG@}"; do
@@ -20,6 +27,19 @@ if [ "$(id -u)" -eq 0 ]; then
 		env HOME=/nonexistent)
 fi
 
+# build_and_install DESTDIR
+build_and_install()
+{
+	local sources=(Makefile pgq_ext.control src)
+	if [ "$build_directory" != . ]; then
+		[ ! -d upgrade ] || sources+=(upgrade)
+		mkdir -p "$build_directory" &&
+			find "$build_directory" -type f ! -name '*.[od]' -delete &&
+			tar -c --exclude='*.[od]' "${sources[@]}" | tar -x -C "$build_directory" || return
+	fi
+	make --no-print-directory -s -j2 -C "$build_directory" install PG_CONFIG="$pg_config" DESTDIR="$1"
+}
+
 # private_install DIR: DIR becomes a relocated installation, with its programs first in PATH.
 # PostgreSQL finds its libraries and files relative to the program that runs.
 private_install()
@@ -30,11 +50,26 @@ private_install()
 	sharedir=$($pg_config --sharedir)
 	mkdir -p "$root$bindir" "$root$libdir" "$root$sharedir" &&
 		cp -R "$bindir/." "$root$bindir" &&
-		cp "$libdir"/*.so "$root$libdir" &&
+		cp -R "$libdir"/*.so "$libdir/pgxs" "$root$libdir" &&
 		cp -R "$sharedir/." "$root$sharedir" &&
 		mkdir -p build &&
-		flock build/lock make --no-print-directory -s -j2 install DESTDIR="$root" &&
+		{ flock 8 && build_and_install "$root"; } 8>build/lock &&
+		{ [[ ${SANITIZE:-} != *address* ]] || preload_asan "$root$bindir"; } &&
 		export PATH="$root$bindir:$PATH"
+}
+
+# preload_asan BINDIR: AddressSanitizer must be in the server before anything else is. Debian's server cannot
+# start with it (it hangs in bindtextdomain); one built without NLS can, as that of assert_server.sh.
+# What it finds ends the process with SIGABRT, as an assertion does. UndefinedBehaviorSanitizer needs no help, and exits.
+preload_asan()
+{
+	mv "$1/postgres" "$1/postgres.bin" &&
+		cat >"$1/postgres" <<-WRAPPER &&
+			#!/bin/bash
+			export LD_PRELOAD='$(g++ -print-file-name=libasan.so)' ASAN_OPTIONS=abort_on_error=1:detect_leaks=0
+			exec -a "\$0" "\$0.bin" "\$@"
+		WRAPPER
+		chmod 755 "$1/postgres"
 }
 
 # stop_servers DIR: stops every server whose data directory is below DIR, however badly it feels.

@@ -8,6 +8,7 @@ packages=(
 	libboost-dev cmake libgtest-dev                 # unit tests of src/core
 	perl libipc-run-perl                            # TAP tests
 	postgresql-15-pgtap libtap-parser-sourcehandler-pgtap-perl
+	bzip2                                           # make strict: PostgreSQL's source
 	clang-format-14                                 # make format
 )
 

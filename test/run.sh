@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.." || exit
 . script/private_server.sh
 
 suites=(unit conventions regress isolation tiny tap pgtap)
+[ "$build_directory" = . ] || suites=("${suites[@]:2}") # the others start no server
 [ $# -eq 0 ] || suites=("$1")
 selected=("${@:2}")
 suite_timeout=${SUITE_TIMEOUT:-1800}
@@ -196,7 +197,7 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
-pgxs=$(dirname "$($pg_config --pgxs)")/../..
+pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 [ "${suites[*]}" = unit ] || private_install "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test "$work"

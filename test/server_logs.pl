@@ -15,7 +15,7 @@ my $crash = qr/was terminated by signal (?:4|5|6|7|8|11)\b/;
 my $status = 0;
 while (my $line = <>)
 {
-	my $bad = $line =~ /^TRAP: /;
+	my $bad = $line =~ /^TRAP: |ERROR: \w+Sanitizer: | runtime error: |^ +#\d+ 0x/;
 	if ($line =~ /^\S.*?\b($severity):  (.*)/)
 	{
 		my ($level, $text) = ($1, $2);
