@@ -48,8 +48,9 @@ OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp))
 PG_CPPFLAGS = -Isrc -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
               -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers
-ifneq ($(SANITIZE),) # for tests: make SANITIZE=address,undefined
-PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+# For tests: make SANITIZE=address,undefined. Signed overflow is an error only without -fwrapv, which the server's flags have.
+ifneq ($(SANITIZE),)
+PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
 EXTRA_CLEAN = build $(OBJS:.o=.d)
