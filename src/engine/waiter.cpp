@@ -59,7 +59,7 @@ note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups)
 void
 pass_on(Queue *queue, Wakeups *wakeups)
 {
-	if (queue->schedule.poppable() || queue->schedule.ready_beyond_window())
+	if (!queue->schedule.exhausted())
 		wake_waiters(queue, 1, wakeups);
 }
 
@@ -156,10 +156,13 @@ leave_lines(const Queue *served)
 			bool watched = queue->watcher == MyProc->pgprocno;
 			if (watched)
 				queue->watcher = kNobody;
-			/* Who took a job may have been woken for another one; who took none owes for sure. */
+			/*
+			 * Who was woken and took no job owes for sure. Others may have been woken for
+			 * another job than they took, or have joined again since and not looked.
+			 */
 			if (watched || (woken && queue != served))
 				wake_waiters(queue, 1, &wakeups);
-			else if (woken)
+			else
 				pass_on(queue, &wakeups);
 		});
 		wakeups.deliver();

@@ -245,6 +245,23 @@ pass('a waiting claim holds no lock on the tables');
 enqueue('1');
 is(reply($a), '1', '... and gets its job afterwards');
 
-end_session($_) for $a, $b, $other;
+# Who is woken for two queues and takes from one passes the other wake-up on.
+create_queue($node, $_) for 'one', 'two';
+my $first = session($node);
+my $pid_first = pid_of($first);
+send_sql($first, q{SELECT payload FROM pgq_claim('two', wait => '60 s')});
+waiting_claims_are(1, 'two');
+send_sql($b, q{SELECT payload, clock_timestamp() - enqueued_at < '50 s' FROM pgq_claim('two', wait => '60 s')});
+waiting_claims_are(2, 'two');
+send_sql($a, q{SELECT payload FROM pgq_claim_any(ARRAY['one', 'two'], wait => '60 s')});
+waiting_claims_are(3, 'two');
+# The first in line watched the queue's timers; now b does, and goes to the end of the line, behind a.
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid_first)");
+waiting_claims_are(2, 'two');
+$node->safe_psql('postgres', q{SELECT pgq_enqueue('one', '1'), pgq_enqueue('two', '2')});
+is(reply($a), '1', 'woken for jobs of two queues: takes one');
+is(reply($b), '2|t', '... and somebody else gets the other one at once');
+
+end_session($_) for $a, $b, $other, $first;
 $node->stop;
 done_testing();
