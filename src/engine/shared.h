@@ -66,6 +66,8 @@ struct QueueOptions
 	BackoffOptions backoff;
 	bool notify;
 	bool paused;
+
+	bool operator==(const QueueOptions &) const = default;
 };
 
 /*
@@ -228,6 +230,7 @@ struct Watch
 	TransactionId xid;
 	Oid database;
 	bool all_queues;  /* it was prepared before this start: nobody knows what it did */
+	bool unfiled;	  /* it has jobs of queues that had no slot */
 	Touched *touched; /* for each queue slot */
 };
 

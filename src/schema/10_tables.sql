@@ -66,6 +66,9 @@ REVOKE ALL ON FUNCTION pgq_ext.job_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_changed() IS
 'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication.';
 
+-- For publications through the root; the segments have their own.
+ALTER TABLE pgq_ext.job REPLICA IDENTITY FULL;
+
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed;
@@ -94,6 +97,8 @@ COMMENT ON TABLE pgq_ext.dead_job IS
 CREATE TABLE pgq_ext.token_mark (
     mark bigint NOT NULL
 ) WITH (fillfactor = 50);
+-- It can have no key, but must not stop who publishes all tables.
+ALTER TABLE pgq_ext.token_mark REPLICA IDENTITY FULL;
 INSERT INTO pgq_ext.token_mark VALUES (0);
 COMMENT ON TABLE pgq_ext.token_mark IS
 'Internal: lease tokens up to this mark may have been handed out; after a restart or failover new ones start above it.';
