@@ -371,6 +371,9 @@ tables()
 {
 	require_preloaded();
 	register_callbacks();
+	/* If the slot has gone, perhaps so have the tables. */
+	if (!is_attached_here())
+		AcceptInvalidationMessages();
 	Installed installed = look_again();
 	if (installed == Installed::kNo)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -398,10 +401,10 @@ tables_if_attached()
 void
 refuse_if_subscribed()
 {
-	Oid subscription = tables().subscription;
-	if (!OidIsValid(subscription))
+	const Tables *t = tables_if_attached();
+	if (t == nullptr || !OidIsValid(t->subscription))
 		return;
-	const char *name = get_subscription_name(subscription, true);
+	const char *name = get_subscription_name(t->subscription, true);
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("the jobs of this database belong to the publisher of subscription "
 						   "\"%s\"",
