@@ -66,9 +66,6 @@ REVOKE ALL ON FUNCTION pgq_ext.job_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_changed() IS
 'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication.';
 
--- For publications through the root; the segments have their own.
-ALTER TABLE pgq_ext.job REPLICA IDENTITY FULL;
-
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed;
