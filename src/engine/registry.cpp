@@ -9,7 +9,6 @@ namespace pgq {
 static constexpr int64 kSchedulerSilence = 5 * USECS_PER_SEC;
 /* How far ahead of ours the clock of a failed primary may have been when its mark was behind. */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
-static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
 static void
 raise_last_token(uint64 floor)

@@ -21,7 +21,6 @@
 namespace pgq {
 
 static constexpr int64 kHousekeeping = USECS_PER_SEC;
-static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 static constexpr int kReapBatch = 64;
 static constexpr int64 kWatchInterval = 100 * 1000; /* prepared transactions end unannounced */
 
