@@ -45,7 +45,7 @@ MODULE_big = pgq_ext
 OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp))
 
 # PostgreSQL 15 leaves PGDLLEXPORT empty; it marks what the library shows.
-PG_CPPFLAGS = -Isrc -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
               -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers
 # For tests: make SANITIZE=address,undefined. Signed overflow is an error only without -fwrapv, which the server's flags have.
@@ -62,7 +62,7 @@ PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_con
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(OBJS): Makefile
+$(OBJS): Makefile $(EXTENSION).control
 -include $(OBJS:.o=.d)
 
 $(DATA_built): $(sort $(wildcard src/schema/*.sql)) Makefile

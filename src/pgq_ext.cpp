@@ -7,6 +7,7 @@
 #include "engine/shared.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
+#include "store/tables.h"
 #include "txn/effects.h"
 #include "worker/worker.h"
 
@@ -23,6 +24,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
 		return;
 	pgq::engine_init();
+	pgq::tables_init();
 	pgq::stop_point_init();
 	pgq::effects_init();
 	pgq::workers_init();

@@ -110,6 +110,9 @@ take_in_hand(int64 job_id, int64 token, LeaseEnd how, Held *held)
 static bool
 is_honoured(const JobRow &row, int64 token)
 {
+	/* Enqueued later: a job of an extension that was created anew, with the ids of the old one. */
+	if (token + kYear2020 < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
+		return false;
 	return row.is_null(kJobFence) || DatumGetInt64(row.value(kJobFence)) < token;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Rows that reach pgq_ext.job by any other door than ours: COPY, restore, plain
  * INSERT and UPDATE, logical replication. The trigger files them as pgq_enqueue
- * would. It never fails a row: what it does not understand, loading finds later.
+ * would. It never fails a row: those that it cannot file are read from the heap later.
  */
 #include "api/args.h"
 #include "engine/registry.h"
@@ -12,9 +12,8 @@
 namespace pgq {
 
 static bool
-is_segment(Oid relid)
+is_segment(const Tables &t, Oid relid)
 {
-	const Tables &t = tables();
 	for (int i = 0; i < t.segments; i++)
 		if (t.segment[i].heap == relid)
 			return true;
@@ -22,17 +21,19 @@ is_segment(Oid relid)
 }
 
 static void
-file_changed_row(Relation rel, HeapTuple tuple)
+file_changed_row(const Tables &t, Relation rel, HeapTuple tuple)
 {
 	TupleDesc desc = RelationGetDescr(rel);
 	bool is_null;
 	int32 queue_id = DatumGetInt32(heap_getattr(tuple, kJobQueueId, desc, &is_null));
 	int16 segment = DatumGetInt16(heap_getattr(tuple, kJobSegment, desc, &is_null));
 	QueueRef ref;
-	/* A queue that is not attached will be read from the heap as a whole. */
-	if (!find_attached_queue(tables().database, queue_id, &ref))
+	if (!find_attached_queue(t.database, queue_id, &ref))
+	{
+		note_unfiled_job();
 		return;
-	reserve_hints(ref, tables().queue, 1);
+	}
+	reserve_hints(ref, t.queue, 1);
 	add_hint(ref, hint_of(tuple, desc, static_cast<uint16>(segment)), false);
 }
 
@@ -50,13 +51,18 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 						errmsg("pgq_ext.job_changed() must be called as a trigger")));
 	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
-	if (shared == nullptr || RecoveryInProgress() || !TRIGGER_FIRED_AFTER(data->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || !is_segment(RelationGetRelid(data->tg_relation)))
+	HeapTuple row =
+		TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+	if (shared == nullptr || !TRIGGER_FIRED_AFTER(data->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
+		has_unfiled_jobs())
 		return PointerGetDatum(nullptr);
-	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
-		file_changed_row(data->tg_relation, data->tg_trigtuple);
-	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
-		file_changed_row(data->tg_relation, data->tg_newtuple);
+	const Tables *t = tables_if_attached();
+	/* No segments: a restore has not made their indexes yet. */
+	if (t == nullptr || t->segments == 0)
+		note_unfiled_job();
+	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
+		file_changed_row(*t, data->tg_relation, row);
 	return PointerGetDatum(nullptr);
 }
 }

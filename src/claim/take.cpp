@@ -251,6 +251,8 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 				 GetCurrentTimestamp()};
 		claim->give(claim->result, ref, options, p.row, ready);
 	}
+	/* With the segment's lock came the news: a waiting claim may have slept through a CREATE SUBSCRIPTION. */
+	refuse_if_subscribed();
 	segments.close();
 	return unfit;
 }
@@ -288,6 +290,7 @@ wait_for_refill(Queue *queue, int64 since)
 Shortage
 claim_from(const QueueRef &ref, Claim *claim)
 {
+	refuse_if_subscribed();
 	Shortage shortage = Shortage::kNone;
 	int chunk = Min(kChunk, claim->options->max_jobs);
 	auto *popped = static_cast<Popped *>(palloc(chunk * sizeof(Popped)));

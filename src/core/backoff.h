@@ -14,6 +14,8 @@ struct BackoffOptions
 	int64_t base;  /* microseconds */
 	int64_t max;   /* microseconds */
 	double jitter; /* 0 to 1 */
+
+	bool operator==(const BackoffOptions &) const = default;
 };
 
 /* failed: attempts that have failed so far, at least 1. unit: uniform in [0, 1). */

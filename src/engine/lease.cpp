@@ -41,7 +41,6 @@ lease_key(const Database *db, uint32 generation, int64 job_id)
 static uint64
 next_token()
 {
-	static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 	uint64 now = static_cast<uint64>(GetCurrentTimestamp() - kYear2020);
 	uint64 last = pg_atomic_read_u64(&shared->last_token);
 	uint64 token;

@@ -9,7 +9,6 @@ namespace pgq {
 static constexpr int64 kSchedulerSilence = 5 * USECS_PER_SEC;
 /* How far ahead of ours the clock of a failed primary may have been when its mark was behind. */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
-static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
 static void
 raise_last_token(uint64 floor)
@@ -297,11 +296,53 @@ is_attached(Oid oid)
 	return false;
 }
 
+bool
+is_like(const QueueRef &ref, const QueueRow &row)
+{
+	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
+		return strcmp(ref.queue->name, row.name) == 0 && ref.queue->options == row.options;
+	});
+}
+
+void
+make_like(const QueueRef &ref, const QueueRow &row)
+{
+	Wakeups wakeups;
+	bool same_name = with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return true;
+		ref.queue->options = row.options;
+		wake_waiters(ref.queue, kHoldMax, &wakeups);
+		return strcmp(ref.queue->name, row.name) == 0;
+	});
+	wakeups.deliver();
+	/* Who remembers the slot by its old name must lose it. */
+	if (!same_name)
+		free_queue(ref);
+}
+
 static void
 wake_process(uint32 procno_plus_one)
 {
 	if (procno_plus_one != 0)
 		SetLatch(latch_of(procno_plus_one - 1));
+}
+
+static void
+read_again(const QueueRef &ref)
+{
+	Wakeups wakeups;
+	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return;
+		Schedule &schedule = ref.queue->schedule;
+		int64 timer_before = schedule.next_timer();
+		schedule.pull_back(Key::lowest(), TimerKey::lowest());
+		schedule.fire(GetCurrentTimestamp());
+		note_filed(ref.queue, kHoldMax, timer_before, &wakeups);
+	});
+	wakeups.deliver();
+	wake_scheduler(ref.queue->database);
 }
 
 void
@@ -315,20 +356,17 @@ distrust(Oid database, Oid incarnation, int32 queue_id)
 			ref = {queue, pg_atomic_read_u32(&queue->generation), queue_id};
 		return queue != nullptr;
 	});
-	if (!found)
-		return;
-	Wakeups wakeups;
-	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(ref))
-			return;
-		Schedule &schedule = ref.queue->schedule;
-		int64 timer_before = schedule.next_timer();
-		schedule.pull_back(Key::lowest(), TimerKey::lowest());
-		schedule.fire(GetCurrentTimestamp());
-		note_filed(ref.queue, kHoldMax, timer_before, &wakeups);
+	if (found)
+		read_again(ref);
+}
+
+void
+distrust_all(Oid database)
+{
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		if (ref.queue->database->oid == database)
+			read_again(ref);
 	});
-	wakeups.deliver();
-	wake_scheduler(ref.queue->database);
 }
 
 void

@@ -62,6 +62,10 @@ bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, Q
 /* The slot of that queue if it has one. */
 bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 
+/* Is the slot a copy of that row? And make it one: a new name costs it its leases. */
+bool is_like(const QueueRef &ref, const QueueRow &row);
+void make_like(const QueueRef &ref, const QueueRow &row);
+
 /* Forget what was known of a database under other incarnations, (InvalidOid) under any. Returns how many. */
 int free_other_incarnations(Oid oid, Oid incarnation);
 
@@ -96,6 +100,9 @@ for_each_queue(const Database *db, Visit visit)
  * heap again. For a transaction whose own slot was freed meanwhile. Cannot fail.
  */
 void distrust(Oid database, Oid incarnation, int32 queue_id);
+
+/* The same for every queue of the database. */
+void distrust_all(Oid database);
 
 /* Wake the launcher: a database may have got the extension. Cannot fail. */
 void announce_extension();

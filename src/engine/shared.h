@@ -28,6 +28,8 @@ inline constexpr int kLeasePartitions = 16;
 inline constexpr int kQueueNameMax = 59;  /* bytes: "pgq_" + name is a channel of at most 63 */
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 inline constexpr int kNobody = -1;		  /* a pgprocno that is none */
+/* As a TimestampTz. Tokens are microseconds since then, which stays below 2^53 for long. */
+inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
 /*
  * A slot that is dying has its next generation already, but is found by nobody;
@@ -66,6 +68,8 @@ struct QueueOptions
 	BackoffOptions backoff;
 	bool notify;
 	bool paused;
+
+	bool operator==(const QueueOptions &) const = default;
 };
 
 /*
@@ -228,6 +232,7 @@ struct Watch
 	TransactionId xid;
 	Oid database;
 	bool all_queues;  /* it was prepared before this start: nobody knows what it did */
+	bool unfiled;	  /* it has jobs of queues that had no slot */
 	Touched *touched; /* for each queue slot */
 };
 

@@ -94,6 +94,8 @@ COMMENT ON TABLE pgq_ext.dead_job IS
 CREATE TABLE pgq_ext.token_mark (
     mark bigint NOT NULL
 ) WITH (fillfactor = 50);
+-- It can have no key, but must not stop who publishes all tables.
+ALTER TABLE pgq_ext.token_mark REPLICA IDENTITY FULL;
 INSERT INTO pgq_ext.token_mark VALUES (0);
 COMMENT ON TABLE pgq_ext.token_mark IS
 'Internal: lease tokens up to this mark may have been handed out; after a restart or failover new ones start above it.';

@@ -156,25 +156,44 @@ nearest_name(const char *name)
 	return nearest;
 }
 
+/* Attach the queues of all rows. Returns whether slots differ from their rows; if correct, they did. */
+static bool
+compare_with_rows(const Tables &t, bool correct, int *left_out)
+{
+	bool differ = false;
+	List *rows = NIL;
+	*left_out = 0;
+	for_each_row(t, [&](const QueueRow &row) {
+		QueueRef ref;
+		rows = lappend_int(rows, row.queue_id);
+		if (!try_attach_queue(t.database, t.database_generation, row, &ref))
+			(*left_out)++;
+		else if (!is_like(ref, row))
+		{
+			differ = true;
+			if (correct)
+				make_like(ref, row);
+		}
+	});
+	for_each_queue(t.database, [&](const QueueRef &ref) {
+		if (list_member_int(rows, ref.queue_id))
+			return;
+		differ = true;
+		if (correct)
+			free_queue(ref);
+	});
+	list_free(rows);
+	return differ;
+}
+
 int
 attach_all_queues()
 {
 	const Tables &t = tables();
-	int left_out = 0;
-	List *rows = NIL;
-	for_each_row(t, [&](const QueueRow &row) {
-		QueueRef ref;
-		left_out += !try_attach_queue(t.database, t.database_generation, row, &ref);
-		rows = lappend_int(rows, row.queue_id);
-	});
-	/* A slot can be attached from a row whose deletion commits at that moment. */
-	static constexpr int64 kGrace = 60 * USECS_PER_SEC;
-	TimestampTz old = GetCurrentTimestamp() - kGrace;
-	for_each_queue(t.database, [&](const QueueRef &ref) {
-		if (ref.queue->loaded_at < old && !list_member_int(rows, ref.queue_id))
-			free_queue(ref);
-	});
-	list_free(rows);
+	int left_out;
+	/* With this lock nobody has changed a row and not applied that to its slot yet. */
+	if (compare_with_rows(t, false, &left_out) && ConditionalLockRelationOid(t.queue, ShareLock))
+		compare_with_rows(t, true, &left_out);
 	return left_out;
 }
 

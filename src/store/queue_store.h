@@ -17,8 +17,8 @@ QueueRef resolve_queue(const char *name);
 bool find_queue(const char *name, QueueRef *ref);
 
 /*
- * Attach every queue of this database, and free slots that have had no row for long. Returns how many have found no slot: they
- * are served as far as a client asks for them and a slot is free by then.
+ * Attach every queue of this database, and make slots follow what somebody has done to the rows by hand. Returns how many
+ * have found no slot: they are served as far as a client asks for them and a slot is free by then.
  */
 int attach_all_queues();
 

@@ -9,10 +9,15 @@ namespace pgq {
 /* Made at the first pgq_create_queue; rotation among them is what the ring is for. */
 static constexpr int kSegmentsMade = 4;
 
+static constexpr char kTrigger[] = "job_changed";
+
 static constinit Tables known = {};
 static constinit bool valid = false;
 static constinit bool looking = false; /* any change may matter */
-static constinit bool callback_registered = false;
+static constinit bool callbacks_registered = false;
+static constinit object_access_hook_type next_object_access_hook = nullptr;
+
+/* ---- what makes us look again ---- */
 
 static bool
 is_known(Oid relid)
@@ -32,6 +37,96 @@ at_relcache_invalidation(Datum, Oid relid)
 	if (looking || is_known(relid))
 		valid = false;
 }
+
+static void
+at_subscription_change(Datum, int, uint32)
+{
+	valid = false;
+}
+
+/* ALTER EXTENSION UPDATE changes a catalog that no cache holds, so nobody is told unless we do it. */
+static void
+at_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *argument)
+{
+	if (next_object_access_hook != nullptr)
+		next_object_access_hook(access, class_id, object_id, sub_id, argument);
+	if (access != OAT_POST_ALTER || class_id != ExtensionRelationId ||
+		object_id != get_extension_oid("pgq_ext", true))
+		return;
+	Oid queue = get_relname_relid("queue", get_namespace_oid("pgq_ext", true));
+	if (OidIsValid(queue))
+		CacheInvalidateRelcacheByRelid(queue);
+}
+
+void
+tables_init()
+{
+	next_object_access_hook = object_access_hook;
+	object_access_hook = at_object_access;
+}
+
+static void
+register_callbacks()
+{
+	if (callbacks_registered)
+		return;
+	CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
+	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, at_subscription_change, 0);
+	callbacks_registered = true;
+}
+
+/* ---- the extension and its version ---- */
+
+/* The version of the extension that is installed here, or NULL. */
+static char *
+installed_version()
+{
+	char *version = nullptr;
+	Relation rel = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyData key;
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum("pgq_ext"));
+	SysScanDesc scan = systable_beginscan(rel, ExtensionNameIndexId, true, nullptr, 1, &key);
+	HeapTuple tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool is_null;
+		version = TextDatumGetCString(
+			heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(rel), &is_null));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return version;
+}
+
+bool
+extension_installed()
+{
+	return OidIsValid(get_extension_oid("pgq_ext", true));
+}
+
+bool
+versions_agree()
+{
+	const char *installed = installed_version();
+	return installed != nullptr && strcmp(installed, PGQ_VERSION) == 0;
+}
+
+void
+report_versions(int level)
+{
+	const char *installed = installed_version();
+	ereport(
+		level,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg("library and SQL versions differ"),
+		 errdetail("The library pgq_ext is %s, the extension in database \"%s\" is %s.",
+				   PGQ_VERSION, get_database_name(MyDatabaseId), installed ? installed : "gone"),
+		 errhint("Run ALTER EXTENSION pgq_ext UPDATE, or restart the server if its library is "
+				 "the older one.")));
+}
+
+/* ---- the tables ---- */
 
 static Oid
 need(const char *name, Oid schema)
@@ -71,6 +166,16 @@ check_columns(Relation rel)
 						errhint("Do not alter the tables of pgq_ext.")));
 }
 
+static char
+trigger_state(Relation rel)
+{
+	const TriggerDesc *triggers = rel->trigdesc;
+	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
+		if (strcmp(triggers->triggers[i].tgname, kTrigger) == 0)
+			return triggers->triggers[i].tgenabled;
+	return '\0';
+}
+
 /* False: its indexes are not there (yet: a restore makes them after the data). */
 static bool
 find_segment(Oid heap, Oid schema, Segment *segment)
@@ -87,6 +192,7 @@ find_segment(Oid heap, Oid schema, Segment *segment)
 	segment->by_id = get_relname_relid(psprintf("%s_by_id", name), schema);
 	segment->by_order = get_relname_relid(psprintf("%s_by_order", name), schema);
 	segment->by_run_at = get_relname_relid(psprintf("%s_by_run_at", name), schema);
+	segment->trigger = trigger_state(rel);
 
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
@@ -127,14 +233,37 @@ find_segments(Tables *t, Oid schema)
 		t->segments = 0;
 }
 
-static void
-find_tables(Tables *t)
+static Oid
+subscription_to(Oid relid)
 {
-	Oid schema = get_namespace_oid("pgq_ext", true);
-	if (!OidIsValid(schema) || !OidIsValid(get_extension_oid("pgq_ext", true)))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("extension \"pgq_ext\" is not installed in this database"),
-						errhint("Run CREATE EXTENSION pgq_ext.")));
+	Oid subscription = InvalidOid;
+	Relation rel = table_open(SubscriptionRelRelationId, AccessShareLock);
+	ScanKeyData key;
+	ScanKeyInit(&key, Anum_pg_subscription_rel_srrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	SysScanDesc scan =
+		systable_beginscan(rel, SubscriptionRelSrrelidSrsubidIndexId, true, nullptr, 1, &key);
+	HeapTuple tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		subscription = reinterpret_cast<Form_pg_subscription_rel>(GETSTRUCT(tuple))->srsubid;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return subscription;
+}
+
+/* A publication can name the partitions or the table they belong to. */
+static Oid
+find_subscription(const Tables &t)
+{
+	Oid subscription = subscription_to(t.job);
+	for (int i = 0; i < t.segments && !OidIsValid(subscription); i++)
+		subscription = subscription_to(t.segment[i].heap);
+	return subscription;
+}
+
+static void
+find_tables(Tables *t, Oid schema)
+{
 	t->queue = need("queue", schema);
 	t->queue_by_name = need("queue_name_key", schema);
 	t->job = need("job", schema);
@@ -145,6 +274,43 @@ find_tables(Tables *t)
 	Relation queue = table_open(t->queue, AccessShareLock);
 	t->owner = queue->rd_rel->relowner;
 	table_close(queue, AccessShareLock);
+	t->subscription = find_subscription(*t);
+}
+
+/*
+ * Look until nothing has changed meanwhile: looking can itself bring invalidations
+ * in. An error while looking leaves looking set, which only means one look more.
+ */
+enum class Installed : uint8
+{
+	kNo,
+	kOtherVersion,
+	kYes,
+};
+
+static Installed
+look_again()
+{
+	for (int tries = 0; (!valid || looking) && tries < 10; tries++)
+	{
+		Tables t{};
+		valid = looking = true;
+		Oid schema = get_namespace_oid("pgq_ext", true);
+		if (!OidIsValid(schema) || !extension_installed())
+			return Installed::kNo;
+		if (!versions_agree())
+			return Installed::kOtherVersion;
+		find_tables(&t, schema);
+		looking = false;
+		known = t;
+		/* Not made yet, or not complete: do not rely on an invalidation to tell when. */
+		if (known.segments == 0)
+		{
+			valid = false;
+			break;
+		}
+	}
+	return Installed::kYes;
 }
 
 /* The transactions prepared in this database, listed before anything is read from its queues (A8). */
@@ -181,48 +347,97 @@ attach_here()
 	return db;
 }
 
+static bool
+is_attached_here()
+{
+	return known.database != nullptr && known.database->state == SlotState::kUsed &&
+		   pg_atomic_read_u32(&known.database->generation) == known.database_generation;
+}
+
+static bool
+find_slot()
+{
+	if (is_attached_here())
+		return true;
+	known.database = find_database(MyDatabaseId, known.queue);
+	if (known.database == nullptr)
+		return false;
+	known.database_generation = pg_atomic_read_u32(&known.database->generation);
+	return true;
+}
+
 const Tables &
 tables()
 {
 	require_preloaded();
-	if (!callback_registered)
+	register_callbacks();
+	/* If the slot has gone, perhaps so have the tables. */
+	if (!is_attached_here())
+		AcceptInvalidationMessages();
+	Installed installed = look_again();
+	if (installed == Installed::kNo)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("extension \"pgq_ext\" is not installed in this database"),
+						errhint("Run CREATE EXTENSION pgq_ext.")));
+	if (installed == Installed::kOtherVersion)
+		report_versions(ERROR);
+	if (!find_slot())
 	{
-		CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
-		callback_registered = true;
-	}
-	/*
-	 * Looking can itself bring invalidations in; then look again. An error while
-	 * looking leaves looking set, which only means one look more.
-	 */
-	for (int tries = 0; (!valid || looking) && tries < 10; tries++)
-	{
-		Tables t{};
-		valid = looking = true;
-		find_tables(&t);
-		looking = false;
-		known = t;
-		/* Not made yet, or not complete: do not rely on an invalidation to tell when. */
-		if (known.segments == 0)
-		{
-			valid = false;
-			break;
-		}
-	}
-	if (known.database == nullptr || known.database->state != SlotState::kUsed ||
-		pg_atomic_read_u32(&known.database->generation) != known.database_generation)
-	{
-		known.database = find_database(MyDatabaseId, known.queue);
-		if (known.database == nullptr)
-			known.database = attach_here();
+		known.database = attach_here();
 		known.database_generation = pg_atomic_read_u32(&known.database->generation);
 	}
 	return known;
 }
 
-bool
-extension_installed()
+const Tables *
+tables_if_attached()
 {
-	return OidIsValid(get_extension_oid("pgq_ext", true));
+	if (shared == nullptr)
+		return nullptr;
+	register_callbacks();
+	return look_again() == Installed::kYes && find_slot() ? &known : nullptr;
+}
+
+void
+refuse_if_subscribed()
+{
+	const Tables *t = tables_if_attached();
+	if (t == nullptr || !OidIsValid(t->subscription))
+		return;
+	const char *name = get_subscription_name(t->subscription, true);
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the jobs of this database belong to the publisher of subscription "
+						   "\"%s\"",
+						   name ? name : "?"),
+					errdetail("The subscription brings the rows of pgq_ext.job."),
+					errhint("Claim on the publisher; or drop the subscription, if this database "
+							"shall take over.")));
+}
+
+/*
+ * pg_restore --disable-triggers leaves the trigger so that it is silent for
+ * logical replication. Whoever has written rows meanwhile has ended when we have
+ * the lock, so the caller can read them from the heap.
+ */
+bool
+restore_triggers()
+{
+	const Tables &t = tables();
+	bool restored = false;
+	for (int i = 0; i < t.segments; i++)
+	{
+		const Segment &segment = t.segment[i];
+		if (segment.trigger == TRIGGER_FIRES_ALWAYS || segment.trigger == '\0' ||
+			!ConditionalLockRelationOid(segment.heap, ShareRowExclusiveLock))
+			continue;
+		Relation rel = try_table_open(segment.heap, NoLock);
+		if (rel == nullptr)
+			continue;
+		EnableDisableTrigger(rel, kTrigger, TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
+		table_close(rel, NoLock);
+		restored = true;
+	}
+	return restored;
 }
 
 const Segment *

@@ -38,6 +38,7 @@ struct Segment
 	Oid by_id;		 /* unique (job_id) */
 	Oid by_order;	 /* (queue_id, priority DESC, run_at, job_id) */
 	Oid by_run_at;	 /* (queue_id, run_at, job_id) WHERE run_at > enqueued_at */
+	char trigger;	 /* when job_changed fires (pg_trigger.tgenabled); '\0': there is none */
 	bool has_others; /* indexes that somebody else has added */
 };
 
@@ -50,17 +51,34 @@ struct Tables
 	Oid job_id_seq;
 	Oid dead_job;
 	Oid token_mark;
+	Oid subscription; /* brings rows to the segments, or invalid */
 	int segments;
 	Segment segment[kMaxSegments];
 	Database *database; /* this database's slot */
 	uint32 database_generation;
 };
 
-/* Error 55000 when not preloaded, 42704 when the extension is not installed here. */
+/* Called by _PG_init. */
+void tables_init();
+
+/* Error 55000 when not preloaded or of another version, 42704 when the extension is not installed here. */
 const Tables &tables();
 
-/* Is the extension installed in this database? Never an error. */
+/* The same without these errors and without a new slot: NULL if anything is missing. */
+const Tables *tables_if_attached();
+
+/* Is the extension installed in this database, in the version of this library? Never an error. */
 bool extension_installed();
+bool versions_agree();
+
+/* Report that they do not: an error, or a line in the log. */
+void report_versions(int level);
+
+/* Jobs that a subscription brings are the publisher's workers' (B7): error 55000 naming it. */
+void refuse_if_subscribed();
+
+/* Let the trigger job_changed fire always again where it does not and nobody is in the way. Returns true if it was wrong. */
+bool restore_triggers();
 
 /* The segment with that number, or NULL. */
 const Segment *segment_by_number(int number);

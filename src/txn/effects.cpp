@@ -166,6 +166,18 @@ add_hint(const QueueRef &ref, const Hint &hint, bool is_new)
 	hints_of(ref)->hints.push({current_tag(), is_new ? 1 : 0, hint});
 }
 
+void
+note_unfiled_job()
+{
+	pending.effects.unfiled = true;
+}
+
+bool
+has_unfiled_jobs()
+{
+	return pending.effects.unfiled;
+}
+
 static void
 add_queue_effect(QueueEffect::Kind kind, const QueueRef &ref)
 {

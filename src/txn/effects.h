@@ -52,6 +52,13 @@ void reserve_hints(const QueueRef &ref, Oid incarnation, int n);
 /* At commit the job is filed. is_new: it is counted as enqueued, a retry is not. */
 void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
 
+/*
+ * A job has come that could not be filed, because no slot is its queue's now: at commit
+ * there may be one that has been read without it, so every queue is read again.
+ */
+void note_unfiled_job();
+bool has_unfiled_jobs();
+
 /* ---- queues ---- */
 
 /* The queue's row was inserted by this transaction: undone, the slot is freed. */

@@ -103,10 +103,11 @@ struct Effects
 	List<QueueHints> jobs;
 	List<QueueEffect> queues;
 	bool announce;
+	bool unfiled;
 
 	bool empty() const
 	{
-		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce;
+		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce && !unfiled;
 	}
 };
 

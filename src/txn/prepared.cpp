@@ -146,6 +146,7 @@ hand_over_to_watch()
 	watch->xid = xid;
 	watch->database = MyDatabaseId;
 	watch->all_queues = false;
+	watch->unfiled = effects.unfiled;
 	for (const LeaseEffect &effect : effects.leases)
 	{
 		touch(watch, effect.ref, 0);
@@ -246,7 +247,7 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64
 static void
 settle_watch(Watch *watch, bool commit)
 {
-	bool all = watch->all_queues;
+	bool all = watch->all_queues || watch->unfiled;
 	for (int i = 0; i < shared->max_queues && !watch->all_queues; i++)
 	{
 		const Touched &touched = watch->touched[i];

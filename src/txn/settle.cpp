@@ -241,6 +241,8 @@ at_transaction_end(XactEvent event, void *)
 		TimestampTz now = GetCurrentTimestamp();
 		for (QueueHints &jobs : ending.jobs)
 			file_hints(jobs, now);
+		if (ending.unfiled)
+			distrust_all(MyDatabaseId);
 		if (ending.announce)
 			announce_extension();
 	}

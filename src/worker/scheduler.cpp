@@ -21,7 +21,6 @@
 namespace pgq {
 
 static constexpr int64 kHousekeeping = USECS_PER_SEC;
-static constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 static constexpr int kReapBatch = 64;
 static constexpr int64 kWatchInterval = 100 * 1000; /* prepared transactions end unannounced */
 
@@ -49,26 +48,6 @@ retire(bool absent)
 	proc_exit(0);
 }
 
-/* Attach the database and become its only scheduler, or retire. */
-static void
-take_role()
-{
-	bool installed = false;
-	with_transaction([&] {
-		installed = extension_installed();
-		if (!installed)
-			return;
-		database = tables().database;
-		database_generation = tables().database_generation;
-	});
-	if (!installed)
-		retire(true);
-	uint32 nobody = 0;
-	if (!pg_atomic_compare_exchange_u32(&database->scheduler, &nobody, MyProc->pgprocno + 1))
-		retire(false);
-	on_shmem_exit(leave_role, (Datum) 0);
-}
-
 /*
  * Somebody wants to drop, rename or copy the database: they hold a lock on it
  * and wait for us to go (B4).
@@ -82,6 +61,49 @@ database_is_wanted()
 		return true;
 	LockRelease(&tag, RowExclusiveLock, false);
 	return false;
+}
+
+/*
+ * Attach the database. False, with a line in the log, as long as the extension is
+ * of another version than the library.
+ */
+static bool
+attach()
+{
+	static constinit bool told = false;
+	bool installed = false;
+	bool wanted = false;
+	bool agree = false;
+	with_transaction([&] {
+		installed = extension_installed();
+		wanted = database_is_wanted();
+		if (!installed || wanted)
+			return;
+		agree = versions_agree();
+		if (agree)
+		{
+			database = tables().database;
+			database_generation = tables().database_generation;
+		}
+		else if (!told)
+			report_versions(LOG);
+		told |= !agree;
+	});
+	if (!installed || wanted)
+		retire(!installed);
+	return agree;
+}
+
+/* Become the only scheduler of the database, or retire. */
+static void
+take_role()
+{
+	while (!attach())
+		nap(kHousekeeping / 1000);
+	uint32 nobody = 0;
+	if (!pg_atomic_compare_exchange_u32(&database->scheduler, &nobody, MyProc->pgprocno + 1))
+		retire(false);
+	on_shmem_exit(leave_role, (Datum) 0);
 }
 
 /* ---- housekeeping ---- */
@@ -138,17 +160,22 @@ keep_house()
 	bool gone = false;
 	bool wanted = false;
 	bool locked = false;
+	bool doubtful = false;
 	int left_out = 0;
 	with_transaction([&] {
 		gone = !extension_installed();
-		wanted = database_is_wanted();
+		/* With another version the next scheduler waits. */
+		wanted = database_is_wanted() || (!gone && !versions_agree());
 		/* Locked: by a DROP EXTENSION that has not ended, for example. */
 		if (gone || wanted || !ConditionalLockRelationOid(database->incarnation, AccessShareLock))
 			return;
 		locked = true;
 		const Tables &t = tables();
 		if (t.database == database && t.database_generation == database_generation)
+		{
 			left_out = attach_all_queues();
+			doubtful = restore_triggers();
+		}
 		else
 			wanted = true; /* created anew: the next scheduler starts from scratch */
 	});
@@ -156,6 +183,8 @@ keep_house()
 		retire(gone);
 	if (!locked)
 		return;
+	if (doubtful)
+		distrust_all(MyDatabaseId);
 	free_other_incarnations(MyDatabaseId, database->incarnation);
 	advance_token_mark();
 	if (left_out > 0 && !complained)
@@ -215,6 +244,14 @@ take_turn(const QueueRef &ref)
 	return turn;
 }
 
+/* Are the jobs here ours to hand out and to change? Not with another version, nor while a subscription brings them. */
+static bool
+may_serve()
+{
+	const Tables *t = tables_if_attached();
+	return t != nullptr && !OidIsValid(t->subscription);
+}
+
 /*
  * Lock all segments and dead_job for this transaction, without waiting: the
  * scheduler must not stand behind somebody who has locked a table (B1).
@@ -222,6 +259,8 @@ take_turn(const QueueRef &ref)
 static bool
 lock_tables(LOCKMODE mode)
 {
+	if (!may_serve())
+		return false;
 	const Tables &t = tables();
 	for (int i = 0; i < t.segments; i++)
 		if (!ConditionalLockRelationOid(t.segment[i].heap, mode))
@@ -382,7 +421,7 @@ send_notifications()
 	with_transaction([&] {
 		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_LOCAL, true, 0, false);
-		int n = take_pending(channels, max_queues);
+		int n = may_serve() ? take_pending(channels, max_queues) : 0;
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
 	});
