@@ -313,6 +313,29 @@ look_again()
 	return Installed::kYes;
 }
 
+bool
+lock_tables(LOCKMODE mode)
+{
+	static constexpr const char *names[] = {"queue", "token_mark", "job", "dead_job"};
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	Oid job = OidIsValid(schema) ? get_relname_relid("job", schema) : InvalidOid;
+	if (!OidIsValid(job))
+		return false;
+	for (const char *name : names)
+	{
+		Oid oid = get_relname_relid(name, schema);
+		bool written = strcmp(name, "dead_job") == 0;
+		if (!OidIsValid(oid) || !ConditionalLockRelationOid(oid, written ? mode : AccessShareLock))
+			return false;
+	}
+	List *segments = find_inheritance_children(job, NoLock);
+	ListCell *cell;
+	foreach (cell, segments)
+		if (!ConditionalLockRelationOid(lfirst_oid(cell), mode))
+			return false;
+	return true;
+}
+
 /* The transactions prepared in this database, listed before anything is read from its queues (A8). */
 static int
 prepared_transactions(TransactionId *xids)

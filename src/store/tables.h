@@ -61,6 +61,13 @@ struct Tables
 /* Called by _PG_init. */
 void tables_init();
 
+/*
+ * Lock what tables() looks at for this transaction, segments and dead_job in that mode,
+ * without waiting. False: somebody is in the way, or the extension is gone. With these locks
+ * held tables() does not wait for anybody either, even if it has to look again.
+ */
+bool lock_tables(LOCKMODE mode);
+
 /* Error 55000 when not preloaded or of another version, 42704 when the extension is not installed here. */
 const Tables &tables();
 

@@ -167,7 +167,7 @@ keep_house()
 		/* With another version the next scheduler waits. */
 		wanted = database_is_wanted() || (!gone && !versions_agree());
 		/* Locked: by a DROP EXTENSION that has not ended, for example. */
-		if (gone || wanted || !ConditionalLockRelationOid(database->incarnation, AccessShareLock))
+		if (gone || wanted || !lock_tables(AccessShareLock))
 			return;
 		locked = true;
 		const Tables &t = tables();
@@ -252,27 +252,18 @@ may_serve()
 	return t != nullptr && !OidIsValid(t->subscription);
 }
 
-/*
- * Lock all segments and dead_job for this transaction, without waiting: the
- * scheduler must not stand behind somebody who has locked a table (B1).
- */
+/* The scheduler must not stand behind somebody who has locked a table (B1). */
 static bool
-lock_tables(LOCKMODE mode)
+lock_and_serve(LOCKMODE mode)
 {
-	if (!may_serve())
-		return false;
-	const Tables &t = tables();
-	for (int i = 0; i < t.segments; i++)
-		if (!ConditionalLockRelationOid(t.segment[i].heap, mode))
-			return false;
-	return ConditionalLockRelationOid(t.dead_job, mode);
+	return lock_tables(mode) && may_serve();
 }
 
 static void
 read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &))
 {
 	with_transaction([&] {
-		if (lock_tables(AccessShareLock))
+		if (lock_and_serve(AccessShareLock))
 			refill(ref);
 	});
 }
@@ -289,7 +280,7 @@ reconcile()
 	static constexpr int kRows = 2000;
 	static constinit Reconciliation state = {};
 	with_transaction([] {
-		if (!lock_tables(AccessShareLock))
+		if (!lock_and_serve(AccessShareLock))
 			return;
 		repair_forgotten(&state, nullptr, nullptr);
 		if (!reconcile_rows(&state, kRows))
@@ -364,7 +355,7 @@ static void
 reap_lost(const QueueRef &ref)
 {
 	with_transaction([&] {
-		if (!lock_tables(RowExclusiveLock))
+		if (!lock_and_serve(RowExclusiveLock))
 			return;
 		Reaped reaped[kReapBatch];
 		QueueOptions options;
