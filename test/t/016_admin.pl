@@ -244,6 +244,27 @@ for my $round (1 .. 2)
 	}
 }
 
+# The scheduler has to look at the tables again while somebody locks them one by one, as DROP EXTENSION does: it must not
+# stand behind him with a lock in hand that he wants next. Three of its rounds are enough to see whether it does.
+{
+	my $scheduler = wait_for_scheduler($node);
+	my $locker = session($node);
+	my $pid = pid_of($locker);
+	ask($locker, q{SET deadlock_timeout = '10 ms'; BEGIN; LOCK TABLE pgq_ext.job_1});
+	sql('ALTER TABLE pgq_ext.job_2 SET (fillfactor = 90)');
+	for (1 .. 30)
+	{
+		last if sql("SELECT $pid = ANY (pg_blocking_pids($scheduler))") eq 't';
+		select(undef, undef, undef, 0.1);
+	}
+	my (undef, $error) = ask($locker, 'LOCK TABLE pgq_ext.queue, pgq_ext.dead_job, pgq_ext.token_mark, pgq_ext.job');
+	is($error, '', 'tables can be locked one after the other');
+	ask($locker, 'COMMIT');
+	end_session($locker);
+	is(scheduler_pid($node), $scheduler, '... and the scheduler is none the worse');
+	sql('ALTER TABLE pgq_ext.job_2 RESET (fillfactor)');
+}
+
 is(workers($node, 'launcher'), '1', 'the launcher is there');
 unlike(slurp_file($node->logfile), qr/was terminated by signal|TRAP/, 'nothing crashed');
 end_session($_) for $first, $second;
