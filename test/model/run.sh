@@ -1,0 +1,72 @@
+#!/bin/bash
+# Model checking: every interleaving of the models in this directory, by spin.
+#
+#   test/model/run.sh DIR           in DIR, which is made
+#   test/model/run.sh DIR NAME...   some of the runs, by (part of) their name
+#
+# Prints "ok NAME: ..." or "not ok NAME: ..." for each run. A run named MODEL... must show no error in all
+# states; one named MODEL/FAULT_... takes a rule out, and spin must find what it was good for.
+set -uo pipefail
+models=$(cd "$(dirname "$0")" && pwd) || exit
+
+# A model and its definitions, one run a line.
+runs()
+{
+	cat <<-'END'
+		window RETRIES
+		window RETRIES JOBS=3 CLAIMERS=1
+		window RETRIES CLAIMERS=1 CHANGES
+		window SHED CRASH
+		window FAULT_EVICT_LOWERS_CURSOR
+		window FAULT_ABANDON_LEAVES_CURSOR
+		window FAULT_SCAN_BEFORE_RAISE
+		window FAULT_NO_RAISE
+		window FAULT_APPEAR_BEFORE_END RETRIES
+		window FAULT_NOT_VISIBLE_IS_GONE CHANGES
+		window FAULT_MISSED_FORGOTTEN CHANGES
+		window FAULT_MISSED_DROPPED CHANGES RETRIES
+	END
+}
+
+# check DIR MODEL DEFINITION...
+check()
+{
+	local dir=$1 model=$2 name=$2 definitions=("${@:3}") verdict=holds states error
+	name=$(IFS=' '; echo "${*:2}")
+	case $name in *FAULT_*) verdict=broken ;; esac
+	dir=$dir/${name// /,}
+	mkdir -p "$dir" && cd "$dir" || return
+	# Everything the processes do is seen by the others, so there is nothing to reduce.
+	if ! { spin -a "${definitions[@]/#/-D}" "$models/$model.pml" &&
+		cc -O1 -w -DSAFETY -DNOREDUCE -DMEMLIM=3000 -o pan pan.c &&
+		timeout 100 ./pan -m100000; } >out 2>&1
+	then
+		tail -n 20 out
+		echo "not ok $name: does not run"
+		return
+	fi
+	states=$(awk '/states, stored/ { print $1 }' out)
+	error=$(sed -n 's/^pan:1: \(.*\) (at depth .*/\1/p' out | cut -c1-70)
+	case $verdict-$error in
+		holds-)
+			if grep -q 'errors: 0' out && ! grep -qE 'not completed|max search depth' out; then
+				echo "ok $name: holds in all $states states"
+				return
+			fi ;;
+		broken-assertion*'invalid array index'*) ;;
+		broken-assertion* | broken-invalid\ end\ state*)
+			echo "ok $name: seen after $states states ($error)"
+			return ;;
+	esac
+	grep -vE '^$|unreached|^\t' out | tail -n 20
+	echo "not ok $name: ${error:-not seen in $states states}"
+}
+
+if [ "$1" = check ]; then
+	check "${@:2}"
+	exit
+fi
+
+mkdir -p "$1" || exit
+runs | if [ $# -gt 1 ]; then grep -F "$(printf '%s\n' "${@:2}")"; else cat; fi |
+	xargs -P 2 -I{} sh -c 'exec "$0" check "$1" $2' "$models/run.sh" "$1" {}
