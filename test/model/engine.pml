@@ -108,7 +108,7 @@ inline lower_timer(key)
 {
 	if
 #ifdef FAULT_TIMER_WITHOUT_CURSOR
-	:: false
+	:: true
 #endif
 	:: timer_refill && key < timer_lowest -> timer_lowest = key
 	:: !timer_refill && key < timer_cursor -> timer_cursor = key
@@ -470,24 +470,24 @@ inline pop_chunk(key)
 }
 
 /* verify_job: seen is the row's key */
-inline verify_job(key, verdict, seen)
+inline verify_job_now(key, verdict, seen)
 {
-	d_step {
-		if
+	if
 #ifdef FAULT_NOT_VISIBLE_IS_GONE
-		:: writer[job_of(key)] != 0 -> verdict = DEAD
+	:: writer[job_of(key)] != 0 -> verdict = DEAD
 #else
-		:: writer[job_of(key)] != 0 -> verdict = BUSY
+	:: writer[job_of(key)] != 0 -> verdict = BUSY
 #endif
-		:: else ->
-			if
-			:: live(job_of(key)) -> verdict = LIVE
-			:: else -> verdict = DEAD
-			fi
-		fi;
-		seen = row[job_of(key)]
-	}
+	:: else ->
+		if
+		:: live(job_of(key)) -> verdict = LIVE
+		:: else -> verdict = DEAD
+		fi
+	fi;
+	seen = row[job_of(key)]
 }
+
+inline verify_job(key, verdict, seen) { d_step { verify_job_now(key, verdict, seen) } }
 
 #define fits(key, verdict, seen) (verdict == LIVE && seen == key)
 

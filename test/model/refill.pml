@@ -1,13 +1,15 @@
 /*
  * Reading rows into the window and the timer (store/refill.cpp): one process for
- * each, who stands for whoever has the role. It may be abandoned at any step.
+ * each, who stands for whoever has the role. With ABANDON it gives up at any step.
  */
+
+byte clock_mark; /* no row was enqueued later, as far as known at load */
 
 #define HELD (lease_state[job_of(hint)] != NONE)
 
 /*
- * The entries of an index page are read at once and judged one by one. The scan may
- * read again at any time, which stands for the next page.
+ * The entries of an index page are read at once and judged one by one. With PAGES
+ * the scan may read again at any time, which stands for the next page.
  */
 #define read_page(page) \
 	at = 0; \
@@ -80,7 +82,8 @@ end:	do
 #ifdef FAULT_NO_HORIZON
 			scan_horizon = due_line;
 #else
-			scan_horizon = CLOCK_MARK;
+			scan_horizon = (horizon > due_line -> horizon : due_line);
+			scan_horizon = (clock_mark > scan_horizon -> clock_mark : scan_horizon);
 #endif
 			check()
 		   } -> break
@@ -102,8 +105,12 @@ end:	do
 					:: else
 					fi
 				fi }
+#ifdef PAGES
 		:: d_step { end_key == 0 -> read_page(window_page) }
+#endif
+#ifdef ABANDON
 		:: d_step { end_key == 0 -> abandon_window_refill(); check() }; goto restart
+#endif
 		:: end_key != 0 -> break
 		od;
 		/* publish, one row a hold */
@@ -127,7 +134,9 @@ end:	do
 				fi;
 				check()
 			}
+#ifdef ABANDON
 		:: d_step { window_refill -> abandon_window_refill(); check() }; goto restart
+#endif
 		:: !window_refill -> goto restart
 		od
 	} unless { boot != mine -> goto restart }
@@ -164,8 +173,12 @@ end:	do
 					:: else
 					fi
 				fi }
+#ifdef PAGES
 		:: d_step { end_key == 0 -> read_page(timer_page) }
+#endif
+#ifdef ABANDON
 		:: d_step { end_key == 0 -> abandon_timer_refill(); check() }; goto restart
+#endif
 		:: end_key != 0 -> break
 		od;
 		do
@@ -188,7 +201,9 @@ end:	do
 				fi;
 				check()
 			}
+#ifdef ABANDON
 		:: d_step { timer_refill -> abandon_timer_refill(); check() }; goto restart
+#endif
 		:: !timer_refill -> goto restart
 		od
 	} unless { boot != mine -> goto restart }

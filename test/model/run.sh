@@ -31,14 +31,14 @@ runs()
 # check DIR MODEL DEFINITION...
 check()
 {
-	local dir=$1 model=$2 name=$2 definitions=("${@:3}") verdict=holds states error
+	local dir=$1 model=$2 name definitions=("${@:3}") verdict=holds optimize=-O1 states error
 	name=$(IFS=' '; echo "${*:2}")
-	case $name in *FAULT_*) verdict=broken ;; esac
+	case $name in *FAULT_*) verdict=broken optimize=-O0 ;; esac
 	dir=$dir/${name// /,}
 	mkdir -p "$dir" && cd "$dir" || return
 	# Everything the processes do is seen by the others, so there is nothing to reduce.
 	if ! { spin -a "${definitions[@]/#/-D}" "$models/$model.pml" &&
-		cc -O1 -w -DSAFETY -DNOREDUCE -DMEMLIM=3000 -o pan pan.c &&
+		cc $optimize -w -DSAFETY -DNOREDUCE -DMEMLIM=3000 -o pan pan.c &&
 		timeout 100 ./pan -m100000; } >out 2>&1
 	then
 		tail -n 20 out

@@ -14,9 +14,10 @@
 #define WINDOW_SIZE 1
 #endif
 #define TIMER_SIZE 1
+#define PAGES
+#define ABANDON
 #define SOON 1 /* when jobs are enqueued */
 #define NOW 2  /* the time of retries */
-#define CLOCK_MARK NOW
 #include "engine.pml"
 
 byte boot; /* how often the server has crashed */

@@ -1,0 +1,317 @@
+/*
+ * The life of a lease: claim, commit and rollback of the claim, ack, fail, expiry,
+ * the scheduler's count of lost attempts and its death, a second session with the
+ * same token, a crash and late acks.
+ */
+#ifndef JOBS
+#define JOBS 1
+#endif
+#ifndef MAX_ATTEMPTS
+#define MAX_ATTEMPTS 2
+#endif
+#define TIMES (MAX_ATTEMPTS + 2)
+#define WINDOW_SIZE 1
+#define TIMER_SIZE 1
+#define NOW (TIMES - 1)
+#define RUN_AT(attempts) (1 + (attempts))
+#include "engine.pml"
+
+byte boot;
+#include "refill.pml"
+
+/* columns of the row that only an end writes; committed with it */
+byte attempts[JOBS], fence[JOBS];
+
+byte pins[JOBS], ender[JOBS], claiming[JOBS]; /* ender and claimer: transactions */
+byte token[JOBS], last_token, token_base;
+
+/* ghosts */
+bool acked, ended[JOBS]; /* acked, or dead: visibly */
+byte handed_out;		 /* how often */
+byte shown;				 /* a token that somebody else has learned */
+
+/* A token nobody has seen compares with nothing, so it is drawn when the job is handed out. */
+inline hand_out(j, me)
+{
+	d_step {
+		assert(lease_state[j] == CLAIMING && claiming[j] == me && !ended[j]);
+		lease_state[j] = CLAIMED;
+		pins[j] = 1;
+		last_token++;
+		token[j] = last_token;
+		mine_token = last_token;
+		shown = last_token;
+		handed_out++
+	}
+}
+
+inline forget_lease(j) { token[j] = 0; pins[j] = 0; ender[j] = 0; claiming[j] = 0 }
+
+inline lose_lease(j)
+{
+	assert(lease_state[j] == CLAIMED || lease_state[j] == REAPING);
+	lease_state[j] = LOST;
+	pins[j] = 0; ender[j] = 0; claiming[j] = 0
+}
+
+#define is_lease_of(j, t) (lease_state[j] == CLAIMED && token[j] == (t))
+
+/* grip: gripped if the token is current and nobody else is at it; waits for whoever is */
+inline take_in_hand(j, t, me)
+{
+	if
+#ifdef FAULT_UNFENCED
+	:: d_step { lease_state[j] == CLAIMED && ender[j] == 0 && (claiming[j] == 0 || claiming[j] == me) ->
+#else
+	:: d_step { is_lease_of(j, t) && ender[j] == 0 && (claiming[j] == 0 || claiming[j] == me) ->
+#endif
+			pins[j]++; ender[j] = me; gripped = true }
+	:: d_step { !is_lease_of(j, t) -> gripped = false }
+	fi
+}
+
+/* The rewritten or deleted row of a failed attempt (end_failed_attempt). */
+inline end_failed_attempt(j, me)
+{
+	if
+	:: attempts[j] + 1 == MAX_ATTEMPTS -> write_row(j, me, 0)
+	:: else -> write_row(j, me, KEY(0, RUN_AT(attempts[j] + 1), j))
+	fi
+}
+
+inline failed_visible(j, t)
+{
+	d_step {
+		assert(live(j) && !ended[j]);
+		ended[j] = next_row[j] == 0;
+		row[j] = next_row[j];
+		next_row[j] = 0; writer[j] = 0; filed[j] = false;
+		attempts[j]++;
+		fence[j] = t
+	}
+}
+
+/* file_hints */
+inline file_retry(j)
+{
+	d_step {
+		if
+		:: live(j) && !filed[j] -> fire(NOW); file(KEY(0, RUN_AT(attempts[j]), j)); filed[j] = true
+		:: else
+		fi;
+		check()
+	}
+}
+
+/* A transaction of a worker that acks with the token t; me is its xid. */
+inline ack(j, t, me)
+{
+	take_in_hand(j, t, me);
+	if
+	:: gripped ->
+		if
+		:: d_step { live(j) && writer[j] == 0 -> write_row(j, me, 0) };
+			if
+			:: /* commit */
+				d_step {
+					assert(lease_state[j] == CLAIMED && token[j] == t && !ended[j]);
+					ended[j] = true; acked = true;
+					row[j] = 0; writer[j] = 0
+				};
+				d_step { assert(token[j] == t); finish_lease(j); forget_lease(j); check() }
+			:: /* rollback */
+				d_step { row_undone(j) };
+				d_step { ender[j] = 0; pins[j]--; check() };
+				gripped = false
+			fi
+		/* the row is gone: LeaseEnd::kUncounted */
+		:: d_step { !live(j) && writer[j] == 0 -> finish_lease(j); forget_lease(j) }
+		fi
+	:: !gripped
+	fi
+}
+
+/* ack_late: with a token from before the start */
+inline ack_late(j, t, me)
+{
+	if
+	:: d_step { t <= token_base && live(j) && writer[j] == 0 && fence[j] < t && lease_state[j] == NONE ->
+#ifndef FAULT_LATE_ACK_WITHOUT_LEASE
+			hint = row[j];
+			take_lease(j);
+			pins[j] = 2; ender[j] = me; claiming[j] = me;
+#endif
+			gripped = true
+		};
+		/* the row is looked at again */
+		if
+		:: d_step { live(j) && writer[j] == 0 && fence[j] < t -> write_row(j, me, 0) };
+			if
+			:: d_step { assert(!ended[j]); ended[j] = true; acked = true; row[j] = 0; writer[j] = 0 };
+				d_step { finish_lease(j); forget_lease(j); check() }
+			:: d_step { row_undone(j) };
+				d_step { forget_lease(j); give_back(j); check() }
+			fi
+		:: d_step { writer[j] == 0 && (!live(j) || fence[j] >= t) -> forget_lease(j); give_back(j); check() }
+		fi
+	:: else
+	fi
+}
+
+proctype worker(byte me)
+{
+	byte mine, key, verdict, seen, mine_token;
+	bool gripped;
+restart:
+	atomic { mine = boot; key = 0; verdict = 0; seen = 0; gripped = false };
+	{
+end:	do
+		:: pop_chunk(key);
+			if
+			:: key == 0
+			:: key != 0 ->
+				d_step { claiming[job_of(key)] = me; verify_job_now(key, verdict, seen) };
+				if
+				:: !fits(key, verdict, seen) ->
+					d_step { forget_lease(job_of(key)) };
+					settle_unfit(key, verdict, seen)
+				:: fits(key, verdict, seen) ->
+					d_step { forget_lease(job_of(key)); give_back(job_of(key)); key = 0; verdict = 0; seen = 0; check() }
+				:: fits(key, verdict, seen) ->
+					hand_out(job_of(key), me);
+					d_step { verdict = 0; seen = 0 };
+					if
+					/* the claim is rolled back */
+					:: d_step { lose_lease(job_of(key)); key = 0; mine_token = 0 }
+					/* committed: time decides */
+					:: d_step { claiming[job_of(key)] = 0; pins[job_of(key)]--; key = 0 }
+					/* acked in the same transaction, which may roll back as a whole */
+					:: take_in_hand(job_of(key), mine_token, me);
+						assert(gripped);
+						d_step { write_row(job_of(key), me, 0) };
+						if
+						:: d_step { assert(!ended[job_of(key)]); ended[job_of(key)] = true; acked = true;
+								row[job_of(key)] = 0; writer[job_of(key)] = 0 };
+							d_step { finish_lease(job_of(key)); forget_lease(job_of(key)); key = 0; mine_token = 0; gripped = false }
+						:: d_step { row_undone(job_of(key)) };
+							d_step { lose_lease(job_of(key)); key = 0; mine_token = 0; gripped = false; check() }
+						fi
+					fi
+				fi
+			fi
+		:: mine_token != 0 -> /* another transaction */
+			ack(0, mine_token, me);
+			if
+			:: !gripped && lease_state[0] == NONE && token_base != 0 -> ack_late(0, mine_token, me)
+			:: else
+			fi;
+			d_step { mine_token = 0; gripped = false }
+		:: mine_token != 0 ->
+			take_in_hand(0, mine_token, me);
+			if
+			:: gripped ->
+				d_step { live(0) && writer[0] == 0 -> end_failed_attempt(0, me) };
+				failed_visible(0, mine_token);
+				d_step { assert(token[0] == mine_token); finish_lease(0); forget_lease(0); check() };
+				file_retry(0)
+			:: !gripped
+			fi;
+			d_step { mine_token = 0; gripped = false }
+		od
+	} unless { boot != mine -> goto restart }
+}
+
+/* Another session that has learned a token. */
+proctype twin(byte me)
+{
+	byte mine = boot, mine_token;
+	bool gripped;
+	{
+		if
+		:: d_step { shown != 0 -> mine_token = shown };
+			ack(0, mine_token, me)
+		:: true
+		fi
+	} unless { boot != mine }
+}
+
+proctype clock()
+{
+end:
+	do
+	/* expire_due */
+#ifdef FAULT_EXPIRE_PINNED
+	:: d_step { lease_state[0] == CLAIMED -> lose_lease(0); check() }
+#else
+	:: d_step { lease_state[0] == CLAIMED && pins[0] == 0 -> lose_lease(0); check() }
+#endif
+	:: d_step { lease_state[0] == PARKED -> give_back(0); check() }
+	od
+}
+
+/* reap_lost; whatever ends its transaction, the next scheduler goes on */
+proctype scheduler(byte me)
+{
+	byte mine, t;
+restart:
+	atomic { mine = boot; t = 0 };
+	{
+end:	do
+		:: d_step { lease_state[0] == LOST -> lease_state[0] = REAPING; pins[0] = 1; t = token[0] };
+			if
+			/* busy: LeaseEnd::kStillLost; or the scheduler dies */
+			:: d_step { lose_lease(0); t = 0; check() }
+			:: d_step { live(0) && writer[0] == 0 -> end_failed_attempt(0, me) };
+				if
+				:: d_step { row_undone(0) };
+					d_step { lose_lease(0); t = 0; check() }
+				:: failed_visible(0, t);
+					d_step { finish_lease(0); forget_lease(0); t = 0; check() };
+					file_retry(0)
+				fi
+			:: d_step { !live(0) && writer[0] == 0 -> finish_lease(0); forget_lease(0); t = 0; check() }
+			fi
+		od
+	} unless { boot != mine -> goto restart }
+}
+
+proctype crash()
+{
+	d_step {
+		crash_now();
+		forget_lease(0);
+#ifdef FAULT_TOKENS_REPEAT
+		last_token = 0;
+#endif
+		token_base = last_token
+	}
+}
+
+/* R3: each hand-out has ended exactly once, and who was lost was counted. A crash forgets. */
+proctype accountant()
+{
+	timeout ->
+	assert(!live(0) && ended[0] && lease_state[0] == NONE && (boot > 0 || handed_out == attempts[0] + acked))
+}
+
+init
+{
+	atomic {
+		reset();
+		row[0] = KEY(0, RUN_AT(0), 0);
+		filed[0] = true;
+		enqueued_at[0] = RUN_AT(0);
+		run worker(1);
+		run worker(2);
+#ifdef TWIN
+		run twin(3);
+#endif
+		run clock();
+		run scheduler(4);
+		run refill_window();
+#ifdef CRASH
+		run crash();
+#endif
+		run accountant()
+	}
+}
