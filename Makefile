@@ -1,7 +1,7 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-unit check-conventions check-regress check-isolation \
+SCRIPTED = setup quickstart check check-unit check-model check-conventions check-regress check-isolation \
            check-tiny check-tap check-pgtap strict bench-short bench-flat format
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)

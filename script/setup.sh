@@ -6,6 +6,7 @@ packages=(
 	g++ make                                        # build
 	postgresql-15 postgresql-server-dev-15 libpq-dev
 	libboost-dev cmake libgtest-dev                 # unit tests of src/core
+	spin                                            # models of the protocol
 	perl libipc-run-perl                            # TAP tests
 	postgresql-15-pgtap libtap-parser-sourcehandler-pgtap-perl
 	bzip2                                           # make strict: PostgreSQL's source

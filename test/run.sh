@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite
-#   test/run.sh SUITE             one of: unit conventions regress isolation tiny tap pgtap
+#   test/run.sh SUITE             one of: unit model conventions regress isolation tiny tap pgtap
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #
 # The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
@@ -10,8 +10,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . script/private_server.sh
 
-suites=(unit conventions regress isolation tiny tap pgtap)
-[ "$build_directory" = . ] || suites=("${suites[@]:2}") # the others start no server
+suites=(unit model conventions regress isolation tiny tap pgtap)
+[ "$build_directory" = . ] || suites=("${suites[@]:3}") # the others start no server
 [ $# -eq 0 ] || suites=("$1")
 selected=("${@:2}")
 suite_timeout=${SUITE_TIMEOUT:-1800}
@@ -78,6 +78,14 @@ run_unit()
 	# shellcheck disable=SC2046
 	suite_result $(awk '/tests passed, .* failed out of/ { p = $NF - $4; f = $4; seen = 1 }
 		END { print p + 0, seen ? f : 1 }' "$out")
+}
+
+# Every interleaving of the models of the protocol, and of those with a rule taken out.
+run_model()
+{
+	local out=$work/model.out
+	test/model/run.sh "$work/model" "${selected[@]}" 2>&1 | tee "$out"
+	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
 }
 
 run_conventions()
@@ -198,7 +206,7 @@ trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
-[ "${suites[*]}" = unit ] || private_install "$work/root" || finish
+[[ "${suites[*]}" =~ ^(unit|model)$ ]] || private_install "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"

@@ -32,12 +32,6 @@ bool filed[JOBS];	   /* ghost: the transaction that wrote the committed version 
 
 #define delayed(key) (run_at_of(key) > enqueued_at[job_of(key)])
 
-/* judge_version, over all versions of the job (verify_job) */
-#ifdef FAULT_VISIBILITY_IS_TRUTH
-#define busy(j) false
-#else
-#define busy(j) (writer[j] != 0)
-#endif
 #define live(j) (row[j] != 0)
 
 /* wanted: an uncommitted insert is left out, an uncommitted delete is kept */
@@ -313,7 +307,14 @@ inline finish_timer_refill(end)
 	hand_over_due()
 }
 
-inline abandon_timer_refill() { finish_timer_refill(timer_start) }
+inline abandon_timer_refill()
+{
+#ifdef FAULT_TIMER_ABANDON_LEAVES_CURSOR
+	finish_timer_refill(timer_cursor)
+#else
+	finish_timer_refill(timer_start)
+#endif
+}
 
 /* ---- leases (engine/lease.cpp) ---- */
 
@@ -473,8 +474,10 @@ inline pop_chunk(key)
 inline verify_job_now(key, verdict, seen)
 {
 	if
-#ifdef FAULT_NOT_VISIBLE_IS_GONE
+#if defined(FAULT_NOT_VISIBLE_IS_GONE)
 	:: writer[job_of(key)] != 0 -> verdict = DEAD
+#elif defined(FAULT_VISIBLE_IS_LIVE)
+	:: writer[job_of(key)] != 0 -> verdict = (live(job_of(key)) -> LIVE : DEAD)
 #else
 	:: writer[job_of(key)] != 0 -> verdict = BUSY
 #endif

@@ -27,7 +27,7 @@ byte token[JOBS], last_token, token_base;
 
 /* ghosts */
 bool acked, ended[JOBS]; /* acked, or dead: visibly */
-byte handed_out;		 /* how often */
+byte handed_out;		 /* how often; the ordinal of the last hand-out, which no fault can repeat */
 byte shown;				 /* a token that somebody else has learned */
 
 /* A token nobody has seen compares with nothing, so it is drawn when the job is handed out. */
@@ -41,7 +41,8 @@ inline hand_out(j, me)
 		token[j] = last_token;
 		mine_token = last_token;
 		shown = last_token;
-		handed_out++
+		handed_out++;
+		mine_hand_out = handed_out
 	}
 }
 
@@ -104,7 +105,7 @@ inline file_retry(j)
 }
 
 /* A transaction of a worker that acks with the token t; me is its xid. */
-inline ack(j, t, me)
+inline ack(j, t, hand_out_of_t, me)
 {
 	take_in_hand(j, t, me);
 	if
@@ -114,11 +115,11 @@ inline ack(j, t, me)
 			if
 			:: /* commit */
 				d_step {
-					assert(lease_state[j] == CLAIMED && token[j] == t && !ended[j]);
+					assert(lease_state[j] == CLAIMED && handed_out == hand_out_of_t && !ended[j]);
 					ended[j] = true; acked = true;
 					row[j] = 0; writer[j] = 0
 				};
-				d_step { assert(token[j] == t); finish_lease(j); forget_lease(j); check() }
+				d_step { finish_lease(j); forget_lease(j); check() }
 			:: /* rollback */
 				d_step { row_undone(j) };
 				d_step { ender[j] = 0; pins[j]--; check() };
@@ -129,6 +130,15 @@ inline ack(j, t, me)
 		fi
 	:: !gripped
 	fi
+}
+
+inline give_back_late(j)
+{
+#ifdef FAULT_LATE_ACK_WITHOUT_LEASE
+	skip
+#else
+	d_step { forget_lease(j); give_back(j); check() }
+#endif
 }
 
 /* ack_late: with a token from before the start */
@@ -148,11 +158,13 @@ inline ack_late(j, t, me)
 		:: d_step { live(j) && writer[j] == 0 && fence[j] < t -> write_row(j, me, 0) };
 			if
 			:: d_step { assert(!ended[j]); ended[j] = true; acked = true; row[j] = 0; writer[j] = 0 };
+#ifndef FAULT_LATE_ACK_WITHOUT_LEASE
 				d_step { finish_lease(j); forget_lease(j); check() }
+#endif
 			:: d_step { row_undone(j) };
-				d_step { forget_lease(j); give_back(j); check() }
+				give_back_late(j)
 			fi
-		:: d_step { writer[j] == 0 && (!live(j) || fence[j] >= t) -> forget_lease(j); give_back(j); check() }
+		:: writer[j] == 0 && (!live(j) || fence[j] >= t) -> give_back_late(j)
 		fi
 	:: else
 	fi
@@ -160,7 +172,7 @@ inline ack_late(j, t, me)
 
 proctype worker(byte me)
 {
-	byte mine, key, verdict, seen, mine_token;
+	byte mine, key, verdict, seen, mine_token, mine_hand_out;
 	bool gripped;
 restart:
 	atomic { mine = boot; key = 0; verdict = 0; seen = 0; gripped = false };
@@ -182,7 +194,7 @@ end:	do
 					d_step { verdict = 0; seen = 0 };
 					if
 					/* the claim is rolled back */
-					:: d_step { lose_lease(job_of(key)); key = 0; mine_token = 0 }
+					:: d_step { lose_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0 }
 					/* committed: time decides */
 					:: d_step { claiming[job_of(key)] = 0; pins[job_of(key)]--; key = 0 }
 					/* acked in the same transaction, which may roll back as a whole */
@@ -192,31 +204,32 @@ end:	do
 						if
 						:: d_step { assert(!ended[job_of(key)]); ended[job_of(key)] = true; acked = true;
 								row[job_of(key)] = 0; writer[job_of(key)] = 0 };
-							d_step { finish_lease(job_of(key)); forget_lease(job_of(key)); key = 0; mine_token = 0; gripped = false }
+							d_step { finish_lease(job_of(key)); forget_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false }
 						:: d_step { row_undone(job_of(key)) };
-							d_step { lose_lease(job_of(key)); key = 0; mine_token = 0; gripped = false; check() }
+							d_step { lose_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false; check() }
 						fi
 					fi
 				fi
 			fi
 		:: mine_token != 0 -> /* another transaction */
-			ack(0, mine_token, me);
+			ack(0, mine_token, mine_hand_out, me);
 			if
 			:: !gripped && lease_state[0] == NONE && token_base != 0 -> ack_late(0, mine_token, me)
 			:: else
 			fi;
-			d_step { mine_token = 0; gripped = false }
+			d_step { mine_token = 0; mine_hand_out = 0; gripped = false }
 		:: mine_token != 0 ->
 			take_in_hand(0, mine_token, me);
 			if
 			:: gripped ->
 				d_step { live(0) && writer[0] == 0 -> end_failed_attempt(0, me) };
+				assert(handed_out == mine_hand_out);
 				failed_visible(0, mine_token);
-				d_step { assert(token[0] == mine_token); finish_lease(0); forget_lease(0); check() };
+				d_step { finish_lease(0); forget_lease(0); check() };
 				file_retry(0)
 			:: !gripped
 			fi;
-			d_step { mine_token = 0; gripped = false }
+			d_step { mine_token = 0; mine_hand_out = 0; gripped = false }
 		od
 	} unless { boot != mine -> goto restart }
 }
@@ -224,12 +237,12 @@ end:	do
 /* Another session that has learned a token. */
 proctype twin(byte me)
 {
-	byte mine = boot, mine_token;
+	byte mine = boot, mine_token, mine_hand_out;
 	bool gripped;
 	{
 		if
-		:: d_step { shown != 0 -> mine_token = shown };
-			ack(0, mine_token, me)
+		:: d_step { shown != 0 -> mine_token = shown; mine_hand_out = handed_out };
+			ack(0, mine_token, mine_hand_out, me)
 		:: true
 		fi
 	} unless { boot != mine }

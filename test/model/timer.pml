@@ -6,7 +6,7 @@
 #define JOBS 2
 #endif
 #ifndef DELAY
-#define DELAY 1 /* of the second job */
+#define DELAY 1 /* of all but the first job */
 #endif
 #ifndef LAST
 #define LAST 2 /* the clock goes from 1 to here, and back BACKS times */
@@ -115,7 +115,7 @@ init
 		run enqueuer(0, 1);
 		run enqueuer(1, DELAY);
 #if JOBS > 2
-		run enqueuer(2, 1);
+		run enqueuer(2, DELAY);
 #endif
 		run claimer();
 		run refill_window();

@@ -119,7 +119,9 @@ end:	do
 				fi
 			fi
 		:: unpark_due(0)
+#if JOBS > 1
 		:: unpark_due(1)
+#endif
 #if JOBS > 2
 		:: unpark_due(2)
 #endif
@@ -145,7 +147,7 @@ init
 #endif
 		run refill_window();
 #ifdef CHANGES
-		run changer(1);
+		run changer(JOBS - 1);
 #endif
 #ifdef CRASH
 		run crash();

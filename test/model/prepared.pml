@@ -1,0 +1,208 @@
+/*
+ * Two-phase commit: a transaction that acks job 0 and enqueues job 1 is prepared,
+ * and ends unannounced; watches, and a crash in between.
+ */
+#define JOBS 2
+#define TIMES 3
+#define WINDOW_SIZE 1
+#define TIMER_SIZE 1
+#define NOW 2
+#include "engine.pml"
+
+byte boot;
+#include "refill.pml"
+
+/* The prepared transaction as the server sees it. */
+#define RUNNING 0
+#define PREPARED 1
+#define LOGGED 2 /* in pg_xact, but still in the ProcArray: it waits for its standby */
+#define OVER 3
+byte phase;
+bool committed; /* what pg_xact says, from LOGGED on */
+#define XID 9
+#define is_in_progress (phase < OVER)
+#define did_commit (phase >= LOGGED && committed)
+
+/* Watch */
+#define FREE 0
+#define ACTIVE 1
+#define RESOLVING 2
+byte watch;
+
+/* The lease of job 0: lease->prepared, and its pins */
+bool prepared_claimed, prepared_ended;
+byte pins;
+bool ended[JOBS];
+
+proctype session()
+{
+	byte mine = boot;
+	{
+		d_step { write_row(0, XID, 0) };
+		d_step { write_row(1, XID, KEY(0, 1, 1)) };
+		phase = PREPARED;
+		/* hand_over_to_watch; COMMIT PREPARED has to wait for its end */
+		d_step { prepared_ended = true; prepared_claimed = pins == 2 };
+		watch = ACTIVE
+	} unless { boot != mine }
+}
+
+inline visible()
+{
+	phase = OVER;
+	ended[0] = true;
+	row[0] = 0; next_row[0] = 0; writer[0] = 0;
+	row[1] = next_row[1]; next_row[1] = 0; writer[1] = 0; filed[1] = false
+}
+
+/* COMMIT PREPARED or ROLLBACK PREPARED, from any session */
+proctype finisher()
+{
+	byte mine;
+restart:
+	atomic { mine = boot };
+	{
+end:	do
+		:: d_step { phase == PREPARED && (watch == ACTIVE || boot > 0) -> phase = LOGGED; committed = true };
+			d_step { visible() }
+		:: d_step { phase == PREPARED && (watch == ACTIVE || boot > 0) -> phase = OVER; row_undone(0); row_undone(1) }
+		od
+	} unless { boot != mine -> goto restart }
+}
+
+inline unprepare_lease() { prepared_ended = false; prepared_claimed = false }
+
+/* resolve_prepared */
+proctype resolver()
+{
+	byte mine;
+	bool commit;
+restart:
+	atomic { mine = boot; commit = false };
+	{
+end:	do
+#ifdef FAULT_DID_COMMIT_FIRST
+		:: d_step { watch == ACTIVE && (did_commit || !is_in_progress) -> commit = did_commit };
+#else
+		:: d_step { watch == ACTIVE && !is_in_progress -> commit = did_commit };
+#endif
+			if
+			:: d_step { watch == ACTIVE -> watch = RESOLVING };
+				/* settle_prepared_queue */
+				d_step {
+					if
+					:: prepared_ended && commit -> finish_lease(0); unprepare_lease(); pins = 0
+					:: prepared_ended && !commit && prepared_claimed -> unprepare_lease(); pins = 0; lease_state[0] = LOST
+					:: prepared_ended && !commit && !prepared_claimed -> unprepare_lease(); pins--
+					:: else
+					fi;
+					if
+#ifndef FAULT_WATCH_FORGETS_HINTS
+					:: commit -> pull_back(LOWEST, LOWEST); fire(NOW)
+#endif
+					:: else
+					fi;
+					filed[1] = true;
+					check()
+				};
+				/* free_watch */
+				d_step { watch = FREE; commit = false }
+			:: watch != ACTIVE -> commit = false
+			fi
+		od
+	} unless { boot != mine -> goto restart }
+}
+
+proctype claimer()
+{
+	byte mine, key, verdict, seen;
+restart:
+	atomic { mine = boot; key = 0; verdict = 0; seen = 0 };
+	{
+end:	do
+		:: pop_chunk(key);
+			if
+			:: key == 0
+			:: key != 0 ->
+				verify_job(key, verdict, seen);
+				if
+				:: !fits(key, verdict, seen) -> settle_unfit(key, verdict, seen)
+				:: fits(key, verdict, seen) ->
+					/* hand_out: never while a transaction that has ended the job may still commit */
+					d_step {
+						assert(writer[job_of(key)] == 0 && !ended[job_of(key)]);
+						lease_state[job_of(key)] = CLAIMED;
+						verdict = 0; seen = 0
+					};
+					/* ack */
+					d_step { row[job_of(key)] = 0; ended[job_of(key)] = true };
+					d_step { finish_lease(job_of(key)); key = 0; check() }
+				fi
+			fi
+		:: d_step { lease_state[0] == PARKED -> give_back(0); check() }
+		:: d_step { lease_state[1] == PARKED -> give_back(1); check() }
+		/* lost, or expired; goes out uncounted here */
+		:: d_step { lease_state[0] == LOST -> give_back(0); check() }
+		:: d_step { lease_state[0] == CLAIMED && pins == 0 && !ended[0] -> lease_state[0] = LOST }
+		od
+	} unless { boot != mine -> goto restart }
+}
+
+/*
+ * Crash and recovery, then whoever comes first: lists the prepared transactions,
+ * attaches the database and with it the queue, which is to be loaded.
+ */
+proctype crash()
+{
+	bool listed;
+	d_step {
+		if
+		:: phase == LOGGED -> visible()
+		:: phase == RUNNING -> phase = OVER
+		:: else
+		fi;
+		hint = next_row[1];
+		crash_now();
+		if
+		:: phase == PREPARED -> write_row(0, XID, 0); write_row(1, XID, hint)
+		:: else
+		fi;
+		watch = FREE; unprepare_lease(); pins = 0;
+		/* no slot: nobody can do anything */
+		cursor = HIGHEST; timer_cursor = HIGHEST; due_line = NOW
+	};
+#ifdef FAULT_LIST_AFTER_ATTACH
+	d_step { cursor = LOWEST; timer_cursor = LOWEST };
+	listed = is_in_progress;
+	d_step { watch = (listed -> ACTIVE : FREE); filed[1] = !listed; check() }
+#else
+	listed = is_in_progress;
+	d_step { cursor = LOWEST; timer_cursor = LOWEST; watch = (listed -> ACTIVE : FREE); filed[1] = !listed; check() }
+#endif
+}
+
+init
+{
+	atomic {
+		reset();
+		/* job 0 is leased, by a claim that was committed or is part of the transaction */
+		row[0] = KEY(0, 1, 0); filed[0] = true;
+		enqueued_at[0] = 1; enqueued_at[1] = 1;
+		lease_state[0] = CLAIMED; lease_hint[0] = row[0];
+		if
+		:: pins = 1
+		:: pins = 2
+		fi;
+		cursor = HIGHEST; timer_cursor = HIGHEST;
+		run session();
+		run finisher();
+		run resolver();
+		run resolver();
+		run claimer();
+		run refill_window();
+#ifdef CRASH
+		run crash();
+#endif
+		run monitor()
+	}
+}
