@@ -72,7 +72,7 @@ else
 fi
 
 # Form.
-{ sources; git ls-files '*.sql' '*.sh' '*.pl' '*.md' Makefile CMakeLists.txt; } 2>/dev/null | sort -u |
+{ sources; git ls-files '*.sql' '*.sh' '*.pl' '*.pml' '*.md' Makefile CMakeLists.txt; } 2>/dev/null | sort -u |
 	xargs -r grep -nHP '[^\x00-\x7F]|[ \t]+$' -- 2>/dev/null |
 	grep -v '^\(expected\|sql\)/' | convention 'text is ASCII, without trailing blanks'
 
