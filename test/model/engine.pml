@@ -110,10 +110,23 @@ inline lower_timer(key)
 	fi
 }
 
+/* The due line has passed the timer cursor: the window's scan will find those rows by their key. */
+inline hand_over_due()
+{
+	if
+	:: timer_cursor >= TIMER_KEY(due_line + 1)
+	:: else -> timer_cursor = TIMER_KEY(due_line + 1); lower_window(LOWEST)
+	fi
+}
+
 inline pull_back(key, time)
 {
 	lower_window(key);
-	lower_timer(time)
+	lower_timer(time);
+	if
+	:: !timer_refill -> hand_over_due()
+	:: else
+	fi
 }
 
 /* insert, with hint in hint: keep the smallest; what does not fit pulls the cursor back to itself. */
@@ -189,15 +202,6 @@ inline insert_timed()
 				timer_size++
 			fi
 		fi
-	fi
-}
-
-/* The due line has passed the timer cursor: the window's scan will find those rows by their key. */
-inline hand_over_due()
-{
-	if
-	:: timer_cursor >= TIMER_KEY(due_line + 1)
-	:: else -> timer_cursor = TIMER_KEY(due_line + 1); lower_window(LOWEST)
 	fi
 }
 
@@ -327,7 +331,7 @@ inline abandon_timer_refill()
 
 byte lease_state[JOBS];
 byte lease_hint[JOBS];
-byte missed[JOBS]; /* 0: none */
+byte missed[JOBS], missed_count[JOBS];
 
 /* With hint popped. */
 inline take_lease(j)
@@ -342,43 +346,42 @@ inline take_lease(j)
 inline note_missed(j, key)
 {
 	if
-#ifdef FAULT_MISSED_FORGOTTEN
-	:: false
-#else
-	:: missed[j] == 0 || key < missed[j] -> missed[j] = key
-#endif
-	:: else
+	:: key == lease_hint[j] || (missed_count[j] > 0 && key == missed[j])
+	:: else ->
+		if
+		:: missed_count[j] == 0 -> missed[j] = key; missed_count[j] = 1
+		:: else -> missed_count[j] = 2
+		fi
 	fi
+}
+
+inline clear_lease(j)
+{
+	lease_state[j] = NONE; lease_hint[j] = 0; missed[j] = 0; missed_count[j] = 0
 }
 
 inline end_lease(j)
 {
-	lease_state[j] = NONE; lease_hint[j] = 0; missed[j] = 0
+	other = missed[j];
+	count = missed_count[j];
+	clear_lease(j);
+	if
+	:: count > 1 -> pull_back(LOWEST, LOWEST)
+	:: else
+	fi;
+	if
+#ifndef FAULT_MISSED_DROPPED
+	:: count > 0 -> file(other)
+#endif
+	:: else
+	fi
 }
 
 inline give_back(j)
 {
 	job = lease_hint[j];
-	count = missed[j];
 	end_lease(j);
-	file(job);
-	if
-	:: count != 0 -> file(count)
-	:: else
-	fi
-}
-
-/* At commit, or because the row is gone: what the lease has missed is filed. */
-inline finish_lease(j)
-{
-	count = missed[j];
-	end_lease(j);
-	if
-#ifndef FAULT_MISSED_DROPPED
-	:: count != 0 -> file(count)
-#endif
-	:: else
-	fi
+	file(job)
 }
 
 inline park_lease(j)
@@ -499,7 +502,7 @@ inline settle_unfit(key, verdict, seen)
 	d_step {
 		if
 		:: verdict == BUSY -> park_lease(job_of(key))
-		:: verdict == DEAD -> finish_lease(job_of(key))
+		:: verdict == DEAD -> end_lease(job_of(key))
 		:: else -> lease_hint[job_of(key)] = seen; give_back(job_of(key))
 		fi;
 		key = 0; verdict = 0; seen = 0;

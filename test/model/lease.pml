@@ -119,14 +119,14 @@ inline ack(j, t, hand_out_of_t, me)
 					ended[j] = true; acked = true;
 					row[j] = 0; writer[j] = 0
 				};
-				d_step { finish_lease(j); forget_lease(j); check() }
+				d_step { end_lease(j); forget_lease(j); check() }
 			:: /* rollback */
 				d_step { row_undone(j) };
 				d_step { ender[j] = 0; pins[j]--; check() };
 				gripped = false
 			fi
 		/* the row is gone: LeaseEnd::kUncounted */
-		:: d_step { !live(j) && writer[j] == 0 -> finish_lease(j); forget_lease(j) }
+		:: d_step { !live(j) && writer[j] == 0 -> end_lease(j); forget_lease(j) }
 		fi
 	:: !gripped
 	fi
@@ -159,7 +159,7 @@ inline ack_late(j, t, me)
 			if
 			:: d_step { assert(!ended[j]); ended[j] = true; acked = true; row[j] = 0; writer[j] = 0 };
 #ifndef FAULT_LATE_ACK_WITHOUT_LEASE
-				d_step { finish_lease(j); forget_lease(j); check() }
+				d_step { end_lease(j); forget_lease(j); check() }
 #endif
 			:: d_step { row_undone(j) };
 				give_back_late(j)
@@ -204,7 +204,7 @@ end:	do
 						if
 						:: d_step { assert(!ended[job_of(key)]); ended[job_of(key)] = true; acked = true;
 								row[job_of(key)] = 0; writer[job_of(key)] = 0 };
-							d_step { finish_lease(job_of(key)); forget_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false }
+							d_step { end_lease(job_of(key)); forget_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false }
 						:: d_step { row_undone(job_of(key)) };
 							d_step { lose_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false; check() }
 						fi
@@ -225,7 +225,7 @@ end:	do
 				d_step { live(0) && writer[0] == 0 -> end_failed_attempt(0, me) };
 				assert(handed_out == mine_hand_out);
 				failed_visible(0, mine_token);
-				d_step { finish_lease(0); forget_lease(0); check() };
+				d_step { end_lease(0); forget_lease(0); check() };
 				file_retry(0)
 			:: !gripped
 			fi;
@@ -279,10 +279,10 @@ end:	do
 				:: d_step { row_undone(0) };
 					d_step { lose_lease(0); t = 0; check() }
 				:: failed_visible(0, t);
-					d_step { finish_lease(0); forget_lease(0); t = 0; check() };
+					d_step { end_lease(0); forget_lease(0); t = 0; check() };
 					file_retry(0)
 				fi
-			:: d_step { !live(0) && writer[0] == 0 -> finish_lease(0); forget_lease(0); t = 0; check() }
+			:: d_step { !live(0) && writer[0] == 0 -> end_lease(0); forget_lease(0); t = 0; check() }
 			fi
 		od
 	} unless { boot != mine -> goto restart }

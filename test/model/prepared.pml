@@ -91,7 +91,7 @@ end:	do
 				/* settle_prepared_queue */
 				d_step {
 					if
-					:: prepared_ended && commit -> finish_lease(0); unprepare_lease(); pins = 0
+					:: prepared_ended && commit -> end_lease(0); unprepare_lease(); pins = 0
 					:: prepared_ended && !commit && prepared_claimed -> unprepare_lease(); pins = 0; lease_state[0] = LOST
 					:: prepared_ended && !commit && !prepared_claimed -> unprepare_lease(); pins--
 					:: else
@@ -136,7 +136,7 @@ end:	do
 					};
 					/* ack */
 					d_step { row[job_of(key)] = 0; ended[job_of(key)] = true };
-					d_step { finish_lease(job_of(key)); key = 0; check() }
+					d_step { end_lease(job_of(key)); key = 0; check() }
 				fi
 			fi
 		:: d_step { lease_state[0] == PARKED -> give_back(0); check() }

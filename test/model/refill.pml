@@ -217,7 +217,7 @@ inline crash_now()
 	job = 0;
 	do
 	:: job < JOBS ->
-		end_lease(job);
+		clear_lease(job);
 		row_undone(job);
 		filed[job] = true;
 		job++

@@ -72,11 +72,11 @@ end:	do
 						assert(!ended[job_of(key)]);
 						row[job_of(key)] = 0;
 						ended[job_of(key)] = true };
-					d_step { finish_lease(job_of(key)); key = 0; check() }
+					d_step { end_lease(job_of(key)); key = 0; check() }
 				:: d_step { !fits_now(key) ->
 						if
 						:: writer[job_of(key)] != 0 -> park_lease(job_of(key))
-						:: !live(job_of(key)) -> finish_lease(job_of(key))
+						:: !live(job_of(key)) -> end_lease(job_of(key))
 						:: else -> lease_hint[job_of(key)] = row[job_of(key)]; give_back(job_of(key))
 						fi;
 						key = 0;
@@ -87,7 +87,7 @@ end:	do
 						retried[job_of(key)] = true;
 						row[job_of(key)] = KEY(0, least(now + 1, LAST), job_of(key));
 						filed[job_of(key)] = false };
-					d_step { finish_lease(job_of(key)); check() };
+					d_step { end_lease(job_of(key)); check() };
 					d_step {
 						fire(now);
 						file(row[job_of(key)]);

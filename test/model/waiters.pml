@@ -21,7 +21,7 @@ bool ticked;  /* timers are due */
 byte cancels; /* how many calls were cancelled, at most CANCELS */
 
 #define poppable(q) (ready[q] > 0)
-#define ready_beyond_window(q) (window_refill[q] || beyond[q] > 0)
+#define exhausted(q) (ready[q] == 0 && beyond[q] == 0 && !window_refill[q])
 
 inline insert_ready(q)
 {
@@ -84,7 +84,7 @@ inline pass_on(q, wakeups)
 {
 	if
 #ifndef FAULT_CLAIM_LEAVES_JOBS
-	:: poppable(q) || ready_beyond_window(q) -> wake_waiters(q, 1, wakeups)
+	:: !exhausted(q) -> wake_waiters(q, 1, wakeups)
 #endif
 	:: else
 	fi

@@ -91,7 +91,7 @@ end:	do
 					/* ack: delete_job waits for who is at the row */
 					:: d_step { writer[job_of(key)] == 0 -> write_row(job_of(key), me, 0) };
 						d_step { row[job_of(key)] = 0; writer[job_of(key)] = 0; ended[job_of(key)] = true };
-						d_step { finish_lease(job_of(key)); key = 0; check() }
+						d_step { end_lease(job_of(key)); key = 0; check() }
 #ifdef RETRIES
 					/* fail */
 					:: d_step { writer[job_of(key)] == 0 && !retried[job_of(key)] ->
@@ -103,7 +103,7 @@ end:	do
 						/* is leased, skip */
 						d_step { filed[job_of(key)] = true; end_lease(job_of(key)); key = 0; seen = 0; check() }
 #else
-						d_step { finish_lease(job_of(key)); check() };
+						d_step { end_lease(job_of(key)); check() };
 						d_step {
 							fire(NOW);
 							file(seen);
