@@ -122,29 +122,30 @@ record()
 	printf '%s\t%s\t%s\t%s\t%s\n' "$case" "$side" "$round" "$1" "$2" >>"$out/$workload.tsv"
 }
 
-# run_load QUEUE ARGUMENT...: sets done and rate
+# run_load QUEUE ARGUMENT...: leaves what was measured in $work/measured
 run_load()
 {
-	local metric value
-	"$load" "bench/sides/$side.sql" queue="$@" >"$work/turn" || die "$side came to grief"
-	while IFS=$'\t' read -r metric value; do
-		case $metric in
-			'done') done=$value ;;
-			rate) rate=$value ;&
-			*) record "$metric" "$value" ;;
-		esac
-	done <"$work/turn"
+	"$load" "bench/sides/$side.sql" queue="$@" >"$work/measured" || die "$side came to grief"
+}
+
+# measured METRIC
+measured()
+{
+	awk -F '\t' -v metric="$1" '$1 == metric { print $2 }' "$work/measured"
 }
 
 # turn JOBS LOAD-ARGUMENT...: $side does its piece of work once, with so many jobs queued at its start
 turn()
 {
-	local queue=${queue:-$side} rate done=0
+	local queue=${queue:-$side} metric value
 	show
 	prepare "$side" "$queue" "$1"
 	run_load "$queue" warm_up=$warm_up "${@:2}"
-	[[ $* != *do=claim* ]] || queued[$queue]=$((queued[$queue] - done))
-	printf ' %9d/s\n' "$rate"
+	while IFS=$'\t' read -r metric value; do
+		record "$metric" "$value"
+	done <"$work/measured"
+	[[ $* != *do=claim* ]] || queued[$queue]=$((queued[$queue] - $(measured 'done')))
+	printf ' %9d/s\n' "$(measured rate)"
 }
 
 run_enqueue()
@@ -247,7 +248,7 @@ written()
 # Each step of a job's life alone, so many of them. Nobody else writes WAL meanwhile.
 run_wal()
 {
-	local step batch done before after
+	local step n before after metrics=(wal commits dead)
 	fresh_server 'full_page_writes = off' 'autovacuum = off'
 	for ((round = 1; round <= rounds; round++)); do
 		for case in 1 100; do
@@ -259,7 +260,8 @@ run_wal()
 					run_load "$side" do=$step clients=4 batch="$case" jobs=$wal_jobs
 					read -ra after <<<"$(written)"
 					for n in 0 1 2; do
-						record "$n $step" "$(awk "BEGIN { print (${after[n]} - ${before[n]}) / $done }")"
+						record "${metrics[n]}_${step/claim,ack/finish}" \
+							"$(awk "BEGIN { print (${after[n]} - ${before[n]}) / $(measured 'done') }")"
 					done
 				done
 				echo
@@ -317,6 +319,8 @@ build
 	printf 'memory\t%s\n' "$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)"
 	printf 'system\t%s\n' "$(. /etc/os-release && echo "$PRETTY_NAME"), Linux $(uname -r)"
 	printf 'PostgreSQL\t%s\n' "$(postgres --version)"
+	printf 'settings\t%s\n' "$(sed -n "/^shared_preload/,\$p" "$work/empty/postgresql.conf" | grep -v _director | paste -sd, | sed 's/,/, /g')"
+	printf 'command\t%s\n' "${pgmq:+PGMQ_DIR=... }bench/run.sh $form"
 	printf 'pgq_ext\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control), commit $(git rev-parse --short HEAD 2>/dev/null)"
 	[ -z "$pgmq" ] || printf 'pgmq\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" "${pgmq%/sql/*}/pgmq.control")"
 } >"$out/machine.txt"
