@@ -47,7 +47,7 @@ sub median
 sub value
 {
 	my ($workload, $case, $side, $metric) = @_;
-	my $values = $rounds{$workload}{$case}{$side}{ $metric // 'rate' } or return;
+	my $values = defined $case && $rounds{$workload}{$case}{$side}{ $metric // 'rate' } or return;
 	return median(@$values);
 }
 
@@ -106,6 +106,13 @@ sub grouped
 sub rate { return defined $_[0] ? grouped(sprintf '%.0f', $_[0]) : '' }
 sub fixed { my ($format, $value) = @_; return defined $value ? sprintf $format, $value : '' }
 
+# a number, or "client N", or "bulk N"
+sub case_name
+{
+	my ($kind, $n) = $_[0] =~ /^(\w+) (\d+)$/ or return grouped($_[0]);
+	return $kind eq 'bulk' ? grouped($n) . ' a call' : $n == 1 ? '1 client' : "$n clients";
+}
+
 # the sides that took part
 sub present
 {
@@ -120,27 +127,17 @@ sub table
 	return join '', map { '| ' . join(' | ', @$_) . " |\n" } $head, [ '---', ('--:') x (@$head - 1) ], @rows;
 }
 
-# rates of all sides, a line for each case
+# rates of all sides, a line for each case, and the ratio
 sub rates
 {
-	my ($workload, $title, $name) = @_;
+	my ($workload, $title) = @_;
 	my @here = present($workload);
 	return table(
 		[ $title, (map { $side_name{$_} } @here), 'pgq_ext / SKIP LOCKED' ],
 		map {
 			my $case = $_;
-			[ $name->($case), (map { rate(value($workload, $case, $_)) } @here), fixed('%.2f', gain($workload, $case)) ]
+			[ case_name($case), (map { rate(value($workload, $case, $_)) } @here), fixed('%.2f', gain($workload, $case)) ]
 		} @{ $cases{$workload} });
-}
-
-my $count = sub { grouped($_[0]) };
-
-sub enqueue_table
-{
-	return rates('enqueue', 'jobs/s', sub {
-		my ($kind, $n) = split / /, $_[0];
-		return $kind eq 'bulk' ? "$n a call, 1 client" : "one a call, $n client" . ($n > 1 ? 's' : '');
-	});
 }
 
 sub held_table
@@ -153,7 +150,7 @@ sub held_table
 sub backlog_table
 {
 	my @here = present('backlog');
-	return rates('backlog', 'jobs/s, jobs queued', $count) .
+	return rates('backlog', 'jobs/s, jobs queued') .
 		'| ' . join(' | ', 'most / fewest', (map { fixed('%.2f', ratio(value('backlog', $most, $_), value('backlog', $fewest, $_))) } @here), '') . " |\n";
 }
 
@@ -166,10 +163,11 @@ sub latency_table
 		for my $side (present('latency'))
 		{
 			push @rows, [ grouped($case) . " jobs/s, $side_name{$side}",
-				map { my $from = $_; map { fixed('%.2f', value('latency', $case, $side, "${from}_$_")) } @parts } qw(commit send) ];
+				(map { my $from = $_; map { fixed('%.2f', value('latency', $case, $side, "${from}_$_")) } @parts } qw(commit send)),
+				rate(value('latency', $case, $side)) ];
 		}
 	}
-	return table([ 'ms', @parts, map { "$_ from sending" } @parts ], @rows);
+	return table([ 'ms', @parts, (map { "$_ from sending" } @parts), 'jobs/s' ], @rows);
 }
 
 sub wal_table
@@ -206,23 +204,23 @@ sub goals_table
 }
 
 my @sections = (
-	[ 'enqueue', 'Enqueue', 'No worker is there. Bulk: `pgq_enqueue_many`; the tables take `INSERT ... SELECT unnest($1)`.', \&enqueue_table ],
+	[ 'enqueue', 'Enqueue', 'No worker is there. N clients with one job a call, or one client with many a call: `pgq_enqueue_many`; the tables take `INSERT ... SELECT unnest($1)`.', sub { rates('enqueue', 'jobs/s') } ],
 	[ 'claim', 'Claim and ack, one job a call',
 		'Claim and ack are two statements and two round trips, each a transaction of its own, except for "one statement": ' .
 		'`SELECT ..., pgq_ack(job_id, lease) FROM pgq_claim(...)`.',
-		sub { rates('claim', 'jobs/s, clients', $count) } ],
-	[ 'batch', 'Claim and ack in batches', 'One connection.', sub { rates('batch', 'jobs/s, jobs a call', $count) } ],
+		sub { rates('claim', 'jobs/s, clients') } ],
+	[ 'batch', 'Claim and ack in batches', 'One connection.', sub { rates('batch', 'jobs/s, jobs a call') } ],
 	[ 'work', '20 ms of work', 'Each worker claims a job, is busy with something else for 20 ms, and acknowledges it; a million jobs wait. ' .
-		'N workers cannot do more than 50 N jobs a second.', sub { rates('work', 'jobs/s, workers', $count) } ],
+		'N workers cannot do more than 50 N jobs a second.', sub { rates('work', 'jobs/s, workers') } ],
 	[ 'held', 'While a snapshot is held', 'Another session has a `REPEATABLE READ` transaction open all the time, as a long report or a dump does, so nothing can be vacuumed. ' .
 		'32 clients claim and acknowledge, one job a call.', \&held_table ],
-	[ 'backlog', 'Backlog', 'Claim and ack, one job a call, 16 clients, few jobs a turn, so that the backlog is what it says.', \&backlog_table ],
+	[ 'backlog', 'Backlog', 'Claim and ack, one job a call, 16 clients; at least so many jobs stay queued all the time.', \&backlog_table ],
 	[ 'latency', 'From enqueue to the claim that waits', 'Jobs are enqueued one a call at a steady rate, 16 workers wait. Milliseconds from the moment the enqueuing client knows of its commit ' .
-		'to the moment the worker has the job, in the same process; on the right from sending the enqueue, so with its commit. ' .
+		'to the moment the worker has the job, in the same process; on the right from sending the enqueue, so with its commit, and the rate that was reached. ' .
 		'The other side is the SKIP LOCKED table with `pg_notify` in the statement that enqueues, one connection that listens, and one idle worker woken for each notification.',
 		\&latency_table ],
 	[ 'wal', 'What a job costs the server', 'Full-page images and autovacuum are switched off here: they come at times of their own. A dead row is left by each `UPDATE` and each `DELETE`.', \&wal_table ],
-	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients', $count) } ],
+	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ]);
 
@@ -232,7 +230,7 @@ sub write_data
 {
 	my ($name, $head, @rows) = @_;
 	open my $data, '>', "$dir/plots/$name.dat" or die "$dir/plots/$name.dat: $!";
-	print $data join("\t", map { defined $_ ? "\"$_\"" : '?' } @$_), "\n" for $head, @rows;
+	print $data join("\t", map { $_ // "?" } @$_), "\n" for $head, @rows;
 	close $data;
 }
 
@@ -244,7 +242,7 @@ sub write_plots
 	{
 		my @here = present($workload) or next;
 		write_data($workload, [ 'case', map { $side_name{$_} } @here ],
-			map { my $case = $_; [ $case =~ s/^bulk (\d+)/$1 a call/r, map { value($workload, $case, $_) } @here ] } @{ $cases{$workload} });
+			map { my $case = $_; [ case_name($case), map { value($workload, $case, $_) } @here ] } @{ $cases{$workload} });
 	}
 	if (my @here = present('held'))
 	{
@@ -284,7 +282,7 @@ if (defined $docs)
 
 Made by `bench/run.sh full`; do not edit. Only ratios of figures taken in the same run mean something elsewhere.
 
-The sides, all on the same server with `synchronous_commit = on`, the same payload (45 bytes of jsonb) and the same client, which keeps statements prepared
+The sides, all on the same server with `synchronous_commit = on`, the same payload (a jsonb of 46 characters) and the same client, which keeps statements prepared
 and runs beside the server on the same machine:
 
 - **pgq_ext**, with the defaults of `pgq_create_queue`;
@@ -297,8 +295,8 @@ They take turns in each round; a figure is the median of the rounds. Before each
 the server does a checkpoint; autovacuum is on. The first second of a turn does not count. The statements are in `bench/sides`, the client in `bench/load`.
 
 MD
-	print table([ 'machine', '' ], map { [ $_, $machine{$_} ] }
-		grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq');
+	print map { "- $_: $machine{$_}\n" }
+		grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq';
 	print "\n```\n$machine{command}\n```\n\n## Goals\n\n";
 }
 print goals_table(), "\n";

@@ -23,12 +23,13 @@ usage()
 
 form=${1:-short}
 sides=(pgq_ext table advisory)
+also=(at_once) # where only claim and ack count
 rounds=3
 case $form in
 	full)
 		workloads=(enqueue claim batch work held backlog latency wal life order)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
-		bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
+		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
 		held_seconds=60 held_stock=2000000
 		backlogs=(10000 1000000 10000000) backlog_rounds=7 few=20000
@@ -36,9 +37,9 @@ case $form in
 		wal_jobs=10000 life_clients=(1 32) order_jobs=5000000 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
-		sides=(pgq_ext table)
+		sides=(pgq_ext table) also=()
 		seconds=1.5 warm_up=0.5 stock=60000 bulk_stock=600000
-		bulks=(1000) clients=(32 200) batches=(500)
+		enqueuers=(32) bulks=(1000) clients=(32 200) batches=(500)
 		workers=(200) work_stock=100000
 		held_seconds=20 held_stock=600000
 		backlogs=(10000 1000000) backlog_rounds=5 few=10000
@@ -48,7 +49,7 @@ case $form in
 		workloads=(enqueue claim batch work held backlog latency wal life order)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
-		bulks=(1000) clients=(1 32) batches=(10 500)
+		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
 		workers=(10 50) work_stock=10000
 		held_seconds=3 held_stock=50000
 		backlogs=(1000 20000) backlog_rounds=1 few=1000
@@ -113,7 +114,8 @@ prepare()
 # show: begins a line about this turn of a side
 show()
 {
-	printf "%3d:%02d  %-8s round %d of %d  %8s  %-9s" $((SECONDS / 60)) $((SECONDS % 60)) "$workload" "$round" "$rounds" "$case" "$side"
+	printf '%3d:%02d  %2d/%d %-8s round %d/%d  %9s  %-9s' $((SECONDS / 60)) $((SECONDS % 60)) $((number + 1)) ${#workloads[@]} \
+		"$workload" "$round" "$rounds" "$case" "$side"
 }
 
 # record METRIC VALUE
@@ -152,7 +154,7 @@ run_enqueue()
 {
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
-		for case in 'client 1' 'client 32' "${bulks[@]/#/bulk }"; do
+		for case in "${enqueuers[@]/#/client }" "${bulks[@]/#/bulk }"; do
 			for side in "${sides[@]}"; do
 				case $case in
 					client*) turn 0 do=enqueue clients="${case#* }" seconds=$seconds ;;
@@ -168,7 +170,7 @@ run_claim()
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in "${clients[@]}"; do
-			for side in "${sides[@]}" at_once; do
+			for side in "${sides[@]}" "${also[@]}"; do
 				turn $stock do=claim,ack clients="$case" seconds=$seconds jobs=$((stock - case))
 			done
 		done
@@ -318,13 +320,14 @@ build
 	printf 'processor\t%s\n' "$(nproc) x $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
 	printf 'memory\t%s\n' "$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)"
 	printf 'system\t%s\n' "$(. /etc/os-release && echo "$PRETTY_NAME"), Linux $(uname -r)"
-	printf 'PostgreSQL\t%s\n' "$(postgres --version)"
+	printf 'PostgreSQL\t%s\n' "$(postgres --version | sed 's/^postgres (PostgreSQL) //')"
 	printf 'settings\t%s\n' "$(sed -n "/^shared_preload/,\$p" "$work/empty/postgresql.conf" | grep -v _director | paste -sd, | sed 's/,/, /g')"
 	printf 'command\t%s\n' "${pgmq:+PGMQ_DIR=... }bench/run.sh $form"
 	printf 'pgq_ext\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control), commit $(git rev-parse --short HEAD 2>/dev/null)"
 	[ -z "$pgmq" ] || printf 'pgmq\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" "${pgmq%/sql/*}/pgmq.control")"
 } >"$out/machine.txt"
-for workload in "${workloads[@]}"; do
+for number in "${!workloads[@]}"; do
+	workload=${workloads[number]}
 	: >"$out/$workload.tsv"
 	queued=()
 	"run_$workload"

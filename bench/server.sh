@@ -31,7 +31,7 @@ build()
 		max_connections = 250
 		synchronous_commit = on
 		shared_buffers = 1GB
-		max_wal_size = 32GB
+		max_wal_size = 16GB
 		checkpoint_timeout = 1h
 	CONF
 }

@@ -177,7 +177,7 @@ Cycle::measure(Time now)
 	}
 	if (phase != Phase::measured)
 		return;
-	if (series && now - second >= Seconds(1))
+	if (series && now - start >= std::chrono::seconds(seconds + 1))
 	{
 		printf("rate@%ld\t%.0f\n", ++seconds,
 			   (done - done_at_second) / Seconds(now - second).count());
@@ -199,7 +199,7 @@ Cycle::next_event() const
 	if (phase == Phase::over)
 		end = Clock::now() + std::chrono::seconds(1);
 	if (series)
-		end = std::min(end, second + std::chrono::seconds(1));
+		end = std::min(end, start + std::chrono::seconds(seconds + 1));
 	return working.empty() ? end : std::min(end, working.front().first);
 }
 
