@@ -86,6 +86,7 @@ out=${OUT:-$work/results}
 mkdir -p "$out"
 
 declare -A queued # how many jobs are in a queue
+declare -A owner  # which side a queue belongs to
 
 # fill SIDE QUEUE JOBS: up to so many
 fill()
@@ -93,7 +94,7 @@ fill()
 	local left=$(($3 - queued[$2])) part
 	while [ "$left" -gt 0 ]; do
 		part=$((left < 1000000 ? left : 1000000))
-		"$load" "bench/sides/$1.sql" do=fill queue="$2" jobs=$part || die "cannot fill $2"
+		"$load" "bench/sides/$1.sql" do=fill queue="$2" jobs=$part >/dev/null || die "cannot fill $2"
 		left=$((left - part))
 		[ "$left" -le 0 ] || printf .
 		queued[$2]=$((queued[$2] + part))
@@ -104,11 +105,12 @@ fill()
 prepare()
 {
 	if [ ! -v "queued[$2]" ]; then
-		"$load" "bench/sides/$1.sql" do=setup queue="$2" || die "cannot make $2"
+		"$load" "bench/sides/$1.sql" do=setup queue="$2" >/dev/null || die "cannot make $2"
 		queued[$2]=0
+		owner[$2]=$1
 	fi
 	fill "$@"
-	"$load" "bench/sides/$1.sql" do=vacuum queue="$2" && sql -c CHECKPOINT || die "cannot vacuum $2"
+	"$load" "bench/sides/$1.sql" do=vacuum queue="$2" >/dev/null && sql -c CHECKPOINT || die "cannot vacuum $2"
 }
 
 # show: begins a line about this turn of a side
@@ -146,8 +148,21 @@ turn()
 	while IFS=$'\t' read -r metric value; do
 		record "$metric" "$value"
 	done <"$work/measured"
-	[[ $* != *do=claim* ]] || queued[$queue]=$((queued[$queue] - $(measured 'done')))
+	case $* in
+		*do=claim*) queued[$queue]=$((queued[$queue] - $(measured 'done'))) ;;
+		*do=enqueue\ *) queued[$queue]=$((queued[$queue] + $(measured 'done'))) ;;
+	esac
 	printf ' %9d/s\n' "$(measured rate)"
+}
+
+# After a workload: no job was lost, and none was done twice.
+count_jobs()
+{
+	local queue left
+	for queue in "${!queued[@]}"; do
+		left=$("$load" "bench/sides/${owner[$queue]}.sql" do=count queue="$queue") || die "cannot count $queue"
+		[ "$left" -eq "${queued[$queue]}" ] || die "$queue has $left jobs, but should have ${queued[$queue]}"
+	done
 }
 
 run_enqueue()
@@ -238,19 +253,30 @@ run_latency()
 	done
 }
 
-# What the server has written: bytes of WAL, transaction ids, dead rows. The sessions before us have reported when they are gone.
+# What the server has written so far: bytes of WAL, transaction ids, dead rows. A session that is gone has told its share.
 written()
 {
 	local others="SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-	while [ "$(sql -c "$others")" -gt 0 ]; do sleep 0.05; done
+	while [ "$(sql -c "$others")" != 0 ]; do sleep 0.05; done
 	sql -c "SELECT pg_current_wal_insert_lsn() - '0/0', pg_snapshot_xmax(pg_current_snapshot()),
 		(SELECT sum(n_tup_upd + n_tup_del) FROM pg_stat_user_tables)"
 }
 
-# Each step of a job's life alone, so many of them. Nobody else writes WAL meanwhile.
+# for_each_job STEP BEFORE AFTER: what one of them has cost
+for_each_job()
+{
+	local metrics=(wal commits dead) before after n
+	read -ra before <<<"$2"
+	read -ra after <<<"$3"
+	for n in 0 1 2; do
+		record "${metrics[n]}_$1" "$(awk "BEGIN { print (${after[n]} - ${before[n]}) / $(measured 'done') }")"
+	done
+}
+
+# The two halves of a job's life, each alone. Nobody else writes WAL meanwhile.
 run_wal()
 {
-	local step n before after metrics=(wal commits dead)
+	local step before after
 	fresh_server 'full_page_writes = off' 'autovacuum = off'
 	for ((round = 1; round <= rounds; round++)); do
 		for case in 1 100; do
@@ -258,13 +284,10 @@ run_wal()
 				show
 				prepare "$side" "$side" 0
 				for step in enqueue claim,ack; do
-					read -ra before <<<"$(written)"
+					before=$(written) || die 'no figures'
 					run_load "$side" do=$step clients=4 batch="$case" jobs=$wal_jobs
-					read -ra after <<<"$(written)"
-					for n in 0 1 2; do
-						record "${metrics[n]}_${step/claim,ack/finish}" \
-							"$(awk "BEGIN { print (${after[n]} - ${before[n]}) / $(measured 'done') }")"
-					done
+					after=$(written) || die 'no figures'
+					for_each_job "${step/claim,ack/finish}" "$before" "$after"
 				done
 				echo
 			done
@@ -321,7 +344,7 @@ build
 	printf 'memory\t%s\n' "$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)"
 	printf 'system\t%s\n' "$(. /etc/os-release && echo "$PRETTY_NAME"), Linux $(uname -r)"
 	printf 'PostgreSQL\t%s\n' "$(postgres --version | sed 's/^postgres (PostgreSQL) //')"
-	printf 'settings\t%s\n' "$(sed -n "/^shared_preload/,\$p" "$work/empty/postgresql.conf" | grep -v _director | paste -sd, | sed 's/,/, /g')"
+	printf 'settings\t%s\n' "$(sed -n "/^shared_preload/,\$p" "$work/empty/postgresql.conf" | grep -v '_director\|^log_' | paste -sd, | sed 's/,/, /g')"
 	printf 'command\t%s\n' "${pgmq:+PGMQ_DIR=... }bench/run.sh $form"
 	printf 'pgq_ext\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control), commit $(git rev-parse --short HEAD 2>/dev/null)"
 	[ -z "$pgmq" ] || printf 'pgmq\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" "${pgmq%/sql/*}/pgmq.control")"
@@ -331,6 +354,7 @@ for number in "${!workloads[@]}"; do
 	: >"$out/$workload.tsv"
 	queued=()
 	"run_$workload"
+	count_jobs
 done
 bench/report.pl "$out" || exit
 if $all && [ "$form" = full ]; then

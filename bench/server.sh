@@ -3,8 +3,9 @@
 
 die()
 {
-	printf '\nbench: %s\n' "$*" >&2
+	echo >&2
 	tail -n 20 "$work"/*.log >&2
+	printf 'bench: %s\n' "$*" >&2
 	exit 1
 }
 
@@ -33,6 +34,7 @@ build()
 		shared_buffers = 1GB
 		max_wal_size = 16GB
 		checkpoint_timeout = 1h
+		log_checkpoints = off
 	CONF
 }
 

@@ -5,7 +5,7 @@
 //                      jobs: at most so many; hold: while a snapshot is held; series: the rate of each second as well
 //   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S]
 //   load SIDE.sql do=NAME queue=NAME [jobs=N]
-//                      runs a piece of the file once
+//                      runs a piece of the file once, and prints its first value
 #include <cstdio>
 #include <cstdlib>
 #include "connection.h"
@@ -38,7 +38,7 @@ Arguments::number(const char *name, double otherwise) const
 void
 run_once(const Side &side, const std::string &name)
 {
-	Connection().execute(side.sql(name));
+	puts(Connection().execute(side.sql(name)).c_str());
 }
 
 int

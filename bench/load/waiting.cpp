@@ -46,8 +46,9 @@ private:
 	std::vector<Member> producers, workers;
 	std::unique_ptr<Connection> listener;
 	const Clock::duration interval;
-	const long warm_up, jobs;
-	Time next;
+	const long warm_up; // jobs
+	const Seconds length;
+	Time next, end;
 	long begun = 0, acknowledged = 0;
 	bool missed_wake = false; // when no worker was idle
 	std::unordered_map<std::string, Times> open;
@@ -60,7 +61,7 @@ Waiting::Waiting(const Side &side, const Arguments &arguments)
 	  ack(describe(side, "ack")),
 	  interval(std::chrono::nanoseconds(long(1e9 / arguments.number("rate", 100)))),
 	  warm_up(arguments.number("rate", 100) * arguments.number("warm_up", 0)),
-	  jobs(warm_up + arguments.number("rate", 100) * arguments.number("seconds", 1))
+	  length(arguments.number("warm_up", 0) + arguments.number("seconds", 1))
 {
 	for (long i = arguments.number("producers", 8); i > 0; i--)
 		producers.push_back({.connection = Connection({&enqueue})});
@@ -78,7 +79,7 @@ Waiting::enqueue_what_is_due()
 {
 	for (auto &producer : producers)
 	{
-		if (begun == jobs || Clock::now() < next)
+		if (Clock::now() < next || next >= end || Clock::now() >= end)
 			return;
 		if (producer.state != Member::idle)
 			continue;
@@ -156,7 +157,7 @@ void
 Waiting::report()
 {
 	auto percentiles = [&](const char *name, std::vector<double> &all) {
-		all.erase(all.begin(), all.begin() + warm_up);
+		all.erase(all.begin(), all.begin() + std::min<size_t>(warm_up, all.size() / 2));
 		std::sort(all.begin(), all.end());
 		for (auto [label, part] :
 			 {std::pair("p50", 0.5), {"p95", 0.95}, {"p99", 0.99}, {"max", 1.0}})
@@ -181,15 +182,17 @@ Waiting::run()
 	for (auto &worker : workers)
 		claim(worker);
 
-	next = Clock::now();
-	Time begin = next, last_ack = next;
-	for (long seen = 0; acknowledged < jobs;)
+	Time begin = Clock::now();
+	next = begin;
+	end = begin + std::chrono::duration_cast<Clock::duration>(length);
+	const Time given_up = end + std::chrono::seconds(30);
+	while (Clock::now() < end || acknowledged < begun)
 	{
 		enqueue_what_is_due();
 		bool producer_idle = std::any_of(producers.begin(), producers.end(),
 										 [](auto &p) { return p.state == Member::idle; });
-		for (size_t i : poll.wait(
-				 begun < jobs && producer_idle ? next : Clock::now() + std::chrono::seconds(1)))
+		Time now = Clock::now(), until = now + std::chrono::milliseconds(100);
+		for (size_t i : poll.wait(now < end && producer_idle ? std::min(next, until) : until))
 			if (i == the_listener)
 				for (int n = listener->notifications(); n > 0; n--)
 					wake_one();
@@ -200,12 +203,11 @@ Waiting::run()
 			}
 			else if (producers[i].connection.finished())
 				enqueued(producers[i]);
-		if (acknowledged != seen)
-			seen = acknowledged, last_ack = Clock::now();
-		if (Clock::now() - last_ack > std::chrono::seconds(30))
+		if (Clock::now() > given_up)
 			fail("jobs are not claimed");
 	}
-	printf("rate\t%.0f\n", jobs / Seconds(Clock::now() - begin).count());
+	printf("rate\t%.0f\n", begun / Seconds(Clock::now() - begin).count());
+	printf("done\t%ld\n", begun);
 	report();
 	for (auto &worker : workers)
 		if (worker.state == Member::claiming)

@@ -26,6 +26,9 @@ END $$;
 -- fill
 INSERT INTO jobs_:queue (queue_name, payload) SELECT 'mail', ':payload' FROM generate_series(1, :jobs);
 
+-- count
+SELECT count(*) FROM jobs_:queue;
+
 -- vacuum
 VACUUM (ANALYZE, INDEX_CLEANUP ON) jobs_:queue;
 

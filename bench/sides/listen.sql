@@ -6,6 +6,9 @@ CREATE TABLE jobs_:queue (
 	payload jsonb NOT NULL);
 CREATE INDEX ON jobs_:queue (queue_name, priority DESC, run_at, id) WHERE status = 'queued';
 
+-- count
+SELECT count(*) FROM jobs_:queue;
+
 -- vacuum
 VACUUM (ANALYZE, INDEX_CLEANUP ON) jobs_:queue;
 

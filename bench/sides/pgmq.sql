@@ -4,6 +4,9 @@ SELECT pgmq.create(':queue');
 -- fill
 SELECT count(*) FROM pgmq.send_batch(':queue', array_fill(':payload'::jsonb, ARRAY[:jobs]));
 
+-- count
+SELECT count(*) FROM pgmq.q_:queue;
+
 -- vacuum
 VACUUM (ANALYZE, INDEX_CLEANUP ON) pgmq.q_:queue;
 

@@ -9,6 +9,9 @@ CREATE INDEX ON jobs_:queue (queue_name, priority DESC, run_at, id) WHERE status
 -- fill
 INSERT INTO jobs_:queue (queue_name, payload) SELECT 'mail', ':payload' FROM generate_series(1, :jobs);
 
+-- count
+SELECT count(*) FROM jobs_:queue;
+
 -- vacuum
 VACUUM (ANALYZE, INDEX_CLEANUP ON) jobs_:queue;
 
