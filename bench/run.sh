@@ -320,7 +320,7 @@ run_order()
 	sql -c "SELECT pgq_create_queue('order')" >/dev/null || die 'no queue'
 	memory before
 	for ((i = 0; i < 10; i++)); do
-		sql -c "SELECT count(pgq_enqueue('order', to_jsonb(i), i * 7 % 5, run_at => now() - i * 7919 % 3600 * interval '1 s'))
+		sql -c "SELECT count(pgq_enqueue('order', to_jsonb(i), i * 7 % 5, run_at => now() - i % 3600 * 7919 % 3600 * interval '1 s'))
 			FROM generate_series(1, $order_jobs / 10) i" >/dev/null || die 'cannot fill'
 		printf .
 	done
