@@ -129,7 +129,7 @@ record()
 # run_load QUEUE ARGUMENT...: leaves what was measured in $work/measured
 run_load()
 {
-	"$load" "bench/sides/$side.sql" queue="$@" >"$work/measured" || die "$side came to grief"
+	"$load" "bench/sides/$side.sql" queue="$1" "${@:2}" >"$work/measured" || die "$side came to grief"
 }
 
 # measured METRIC

@@ -195,7 +195,7 @@ Time
 Cycle::next_event() const
 {
 	auto end = start + std::chrono::duration_cast<Clock::duration>(
-						   phase == Phase::warm_up ? warm_up : std::min(length, Seconds(1e6)));
+						   phase == Phase::warm_up ? warm_up : length);
 	if (phase == Phase::over)
 		end = Clock::now() + std::chrono::seconds(1);
 	if (series)
