@@ -35,6 +35,7 @@ build()
 		max_wal_size = 16GB
 		checkpoint_timeout = 1h
 		log_checkpoints = off
+		jit = off
 	CONF
 }
 
