@@ -2,7 +2,7 @@
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-unit check-model check-conventions check-regress check-isolation \
-           check-tiny check-tap check-pgtap strict bench-short bench-flat format
+           check-tiny check-tap check-pgtap strict bench bench-short bench-tiny format
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -21,8 +21,12 @@ check: setup
 $(filter check-%,$(SCRIPTED)): check-%:
 	test/run.sh $* $(T)
 
+# make bench writes docs/benchmarks.md. Some workloads: make bench-short T='claim batch'.
+bench:
+	bench/run.sh full $(T)
+
 $(filter bench-%,$(SCRIPTED)): bench-%:
-	bench/$*.sh $(ARGS)
+	bench/run.sh $* $(T)
 
 # A server with assertions, a library with sanitizers. Part of it: make strict ARGS='tap crash'.
 strict: setup

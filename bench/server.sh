@@ -1,42 +1,52 @@
 # shellcheck shell=bash
-# Sourced by the benchmarks: builds, and starts a throw-away server with the extension; changes to its directory.
-# In CONF: more settings.
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
-script/setup.sh || exit
-. script/private_server.sh
+# Sourced by run.sh: builds pgq_ext, a private PostgreSQL and the load generator, and starts throw-away servers in $work.
 
 die()
 {
-	printf 'bench: %s\n' "$*" >&2
+	echo >&2
 	tail -n 20 "$work"/*.log >&2
+	printf 'bench: %s\n' "$*" >&2
 	exit 1
 }
 
 sql()
 {
-	psql -XqAt -v ON_ERROR_STOP=1 "$@"
+	psql -XqAt -F ' ' -v ON_ERROR_STOP=1 "$@"
 }
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
-trap 'stop_servers "$work"; rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
+build()
+{
+	private_install "$work/root" || die 'the build failed'
+	flock build/lock sh -c 'cmake -S bench/load -B build/bench && cmake --build build/bench -j2' >"$work/load.log" 2>&1 ||
+		die 'the load generator cannot be built'
+	load=$PWD/build/bench/load
+	chmod 755 "$work"
+	mkdir "$work/run"
+	[ ${#as_user[@]} -eq 0 ] || chown "$unprivileged" "$work" "$work/run"
+	export PGHOST=$work/run PGUSER=postgres PGDATABASE=postgres
+	"${as_user[@]}" initdb -D "$work/empty" -U postgres -A trust --no-locale -E UTF8 --no-sync >/dev/null || die 'initdb failed'
+	cat >>"$work/empty/postgresql.conf" <<-CONF
+		shared_preload_libraries = 'pgq_ext'
+		listen_addresses = ''
+		unix_socket_directories = '$work/run'
+		max_connections = 250
+		synchronous_commit = on
+		shared_buffers = 1GB
+		max_wal_size = 16GB
+		checkpoint_timeout = 1h
+		log_checkpoints = off
+		jit = off
+	CONF
+}
 
-echo 'Building, and starting a server'
-private_install "$work/root" || die 'the build failed'
-chmod 755 "$work" && cd "$work" || exit
-[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
-export PGHOST=$work PGUSER=postgres PGDATABASE=postgres
-"${as_user[@]}" initdb -D "$work/data" -U postgres -A trust --no-locale -E UTF8 --no-sync >/dev/null || die 'initdb failed'
-cat >>data/postgresql.conf <<-CONF
-	shared_preload_libraries = 'pgq_ext'
-	listen_addresses = ''
-	unix_socket_directories = '$work'
-	max_connections = 250
-	synchronous_commit = on
-	shared_buffers = '256MB'
-	max_wal_size = '8GB'
-	checkpoint_timeout = '1h'
-	${CONF:-}
-CONF
-"${as_user[@]}" pg_ctl -D "$work/data" -l "$work/server.log" -w start >/dev/null || die 'the server does not start'
-sql -c 'CREATE EXTENSION pgq_ext' || die 'the extension cannot be created'
+# fresh_server SETTING...: the only one from now on
+fresh_server()
+{
+	stop_servers "$work"
+	rm -rf "$work/data"
+	"${as_user[@]}" cp -R "$work/empty" "$work/data" || die 'cannot copy the data directory'
+	printf '%s\n' "$@" >>"$work/data/postgresql.conf"
+	(cd "$work" && "${as_user[@]}" pg_ctl -D data -l server.log -w start) >/dev/null || die 'the server does not start'
+	sql -c 'CREATE EXTENSION pgq_ext' || die 'the extension cannot be created'
+	[ -z "$pgmq" ] || sql -c 'SET client_min_messages = warning' -f "$pgmq" >/dev/null || die 'pgmq cannot be installed'
+}

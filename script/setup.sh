@@ -1,5 +1,6 @@
 #!/bin/bash
-# Installs what building and testing pgq_ext needs on Debian 12. Does nothing when all of it is there.
+# Installs what building and testing pgq_ext needs on Debian 12, and the packages named as arguments. Does nothing when all
+# of it is there.
 set -euo pipefail
 
 packages=(
@@ -12,6 +13,8 @@ packages=(
 	bzip2                                           # make strict: PostgreSQL's source
 	clang-format-14                                 # make format
 )
+
+packages+=("$@")
 
 missing=()
 for package in "${packages[@]}"; do

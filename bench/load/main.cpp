@@ -1,0 +1,66 @@
+// Puts load on a queue in PostgreSQL. The server is found by the variables of libpq.
+//
+//   load SIDE.sql do=claim,ack queue=NAME [clients=N] [batch=N] [jobs=N] [seconds=S] [warm_up=S] [work_ms=MS]
+//        [hold=1] [series=1]
+//                      jobs: at most so many; hold: while a snapshot is held; series: the rate of each second as well
+//   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S]
+//   load SIDE.sql do=NAME queue=NAME [jobs=N]
+//                      runs a piece of the file once, and prints its first value
+#include <cstdio>
+#include <cstdlib>
+#include "connection.h"
+
+void
+fail(const std::string &message)
+{
+	fprintf(stderr, "load: %s\n", message.c_str());
+	exit(1);
+}
+
+std::string
+Arguments::text(const char *name, const char *otherwise) const
+{
+	auto value = values.find(name);
+	if (value != values.end())
+		return value->second;
+	if (!otherwise)
+		fail(std::string("needs ") + name + "=");
+	return otherwise;
+}
+
+double
+Arguments::number(const char *name, double otherwise) const
+{
+	auto value = values.find(name);
+	return value == values.end() ? otherwise : atof(value->second.c_str());
+}
+
+void
+run_once(const Side &side, const std::string &name)
+{
+	puts(Connection().execute(side.sql(name)).c_str());
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 2)
+		fail("which side?");
+	Arguments arguments;
+	for (int i = 2; i < argc; i++)
+	{
+		std::string argument = argv[i];
+		size_t sign = argument.find('=');
+		if (sign == std::string::npos)
+			fail(argument + ": not NAME=VALUE");
+		arguments.values[argument.substr(0, sign)] = argument.substr(sign + 1);
+	}
+	Side side(argv[1], arguments);
+	std::string what = arguments.text("do");
+	if (what == "wait")
+		run_waiting(side, arguments);
+	else if (what.find("claim") == 0 || what.find("enqueue") == 0)
+		run_cycle(side, arguments);
+	else
+		run_once(side, what);
+}

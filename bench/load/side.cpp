@@ -1,0 +1,72 @@
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include "load.h"
+
+std::string
+payload()
+{
+	return R"({"to": "somebody@example.com", "template": 17})";
+}
+
+static void
+replace_all(std::string &text, const std::string &from, const std::string &to)
+{
+	for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+		text.replace(at, from.size(), to);
+}
+
+// A line "-- name", of one word, begins a piece.
+static std::string
+heading(const std::string &line)
+{
+	if (line.rfind("-- ", 0) != 0 || line.find(' ', 3) != std::string::npos)
+		return "";
+	return line.substr(3);
+}
+
+Side::Side(const std::string &file, const Arguments &arguments)
+{
+	std::ifstream in(file);
+	if (!in)
+		fail("cannot read " + file);
+	std::string line, name;
+	while (std::getline(in, line))
+	{
+		if (auto next = heading(line); !next.empty())
+			pieces[name = next];
+		else if (!line.empty())
+			pieces[name] += line + "\n";
+	}
+	for (auto &[_, sql] : pieces)
+	{
+		replace_all(sql, ":queue", arguments.text("queue"));
+		replace_all(sql, ":batch", arguments.text("batch", "1"));
+		replace_all(sql, ":jobs", arguments.text("jobs", "0"));
+		replace_all(sql, ":payload", payload());
+	}
+}
+
+const std::string &
+Side::sql(const std::string &name) const
+{
+	auto piece = pieces.find(name);
+	if (piece == pieces.end())
+		fail("this side cannot " + name);
+	return piece->second;
+}
+
+std::vector<std::string>
+Side::statements(const std::string &name) const
+{
+	std::vector<std::string> found;
+	std::istringstream in(sql(name));
+	std::string line, statement;
+	while (std::getline(in, line))
+	{
+		statement += line + "\n";
+		if (line.back() == ';')
+			found.push_back(std::exchange(statement, ""));
+	}
+	return found;
+}

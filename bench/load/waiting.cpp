@@ -1,0 +1,223 @@
+// Workers that wait for jobs which come at a steady rate: how long from an enqueue to the claim that returns its job.
+// A side either has a claim that waits, or one connection listens and tells an idle worker to claim.
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include "connection.h"
+
+namespace {
+
+struct Times
+{
+	Time sent, committed, claimed;
+};
+
+struct Member
+{
+	Connection connection;
+	enum
+	{
+		idle,
+		enqueueing,
+		claiming,
+		acknowledging
+	} state = idle;
+	Time sent = {};
+};
+
+class Waiting
+{
+public:
+	Waiting(const Side &, const Arguments &);
+	void run();
+
+private:
+	void enqueue_what_is_due();
+	void claim(Member &);
+	void wake_one();
+	void enqueued(Member &);
+	void claimed(Member &);
+	void note(const std::string &id, Time Times::*what, Time sent = {});
+	void report();
+
+	Verb enqueue, take, ack;
+	std::vector<std::string> parameters;
+	std::vector<Member> producers, workers;
+	std::unique_ptr<Connection> listener;
+	const Clock::duration interval;
+	const long warm_up; // jobs
+	const Seconds length;
+	Time next, end;
+	long begun = 0, acknowledged = 0;
+	bool missed_wake = false; // when no worker was idle
+	std::unordered_map<std::string, Times> open;
+	std::vector<double> from_commit, from_send; // ms
+};
+
+Waiting::Waiting(const Side &side, const Arguments &arguments)
+	: enqueue(describe(side, "enqueue")),
+	  take(describe(side, side.has("wait") ? "wait" : "claim")),
+	  ack(describe(side, "ack")),
+	  interval(std::chrono::nanoseconds(long(1e9 / arguments.number("rate", 100)))),
+	  warm_up(arguments.number("rate", 100) * arguments.number("warm_up", 0)),
+	  length(arguments.number("warm_up", 0) + arguments.number("seconds", 1))
+{
+	for (long i = arguments.number("producers", 8); i > 0; i--)
+		producers.push_back({.connection = Connection({&enqueue})});
+	for (long i = arguments.number("clients", 16); i > 0; i--)
+		workers.push_back({.connection = Connection({&take, &ack})});
+	if (!side.has("wait"))
+	{
+		listener = std::make_unique<Connection>();
+		listener->execute(side.sql("listen"));
+	}
+}
+
+void
+Waiting::enqueue_what_is_due()
+{
+	for (auto &producer : producers)
+	{
+		if (Clock::now() < next || next >= end || Clock::now() >= end)
+			return;
+		if (producer.state != Member::idle)
+			continue;
+		producer.state = Member::enqueueing;
+		producer.sent = Clock::now();
+		producer.connection.start(enqueue, {payload()});
+		next += interval;
+		begun++;
+	}
+}
+
+void
+Waiting::claim(Member &worker)
+{
+	worker.state = Member::claiming;
+	worker.connection.start(take, {});
+}
+
+void
+Waiting::wake_one()
+{
+	for (auto &worker : workers)
+		if (worker.state == Member::idle)
+			return claim(worker);
+	missed_wake = true;
+}
+
+// The claim of a job can be heard of before its enqueue is.
+void
+Waiting::note(const std::string &id, Time Times::*what, Time sent)
+{
+	auto &times = open[id];
+	times.*what = Clock::now();
+	if (sent != Time())
+		times.sent = sent;
+	if (times.committed == Time() || times.claimed == Time())
+		return;
+	using Milliseconds = std::chrono::duration<double, std::milli>;
+	from_commit.push_back(Milliseconds(times.claimed - times.committed).count());
+	from_send.push_back(Milliseconds(times.claimed - times.sent).count());
+	open.erase(id);
+}
+
+void
+Waiting::enqueued(Member &producer)
+{
+	producer.state = Member::idle;
+	note(producer.connection.value(0, 0), &Times::committed, producer.sent);
+}
+
+void
+Waiting::claimed(Member &worker)
+{
+	auto &connection = worker.connection;
+	if (worker.state == Member::acknowledging)
+	{
+		acknowledged++;
+		return claim(worker);
+	}
+	if (connection.rows() > 0)
+	{
+		parameters.clear();
+		for (int column = 0; column < ack.parameters(); column++)
+			parameters.push_back(connection.value(0, column));
+		note(connection.value(0, 0), &Times::claimed);
+		worker.state = Member::acknowledging;
+		return connection.start(ack, parameters);
+	}
+	worker.state = Member::idle;
+	if (!listener || std::exchange(missed_wake, false))
+		claim(worker);
+}
+
+void
+Waiting::report()
+{
+	auto percentiles = [&](const char *name, std::vector<double> &all) {
+		all.erase(all.begin(), all.begin() + std::min<size_t>(warm_up, all.size() / 2));
+		std::sort(all.begin(), all.end());
+		for (auto [label, part] :
+			 {std::pair("p50", 0.5), {"p95", 0.95}, {"p99", 0.99}, {"max", 1.0}})
+			printf("%s_%s\t%.3f\n", name, label,
+				   all[std::min<size_t>(all.size() * part, all.size() - 1)]);
+	};
+	percentiles("commit", from_commit);
+	percentiles("send", from_send);
+}
+
+void
+Waiting::run()
+{
+	Poll poll;
+	const size_t first_worker = producers.size(), the_listener = first_worker + workers.size();
+	for (size_t i = 0; i < producers.size(); i++)
+		poll.add(producers[i].connection, i);
+	for (size_t i = 0; i < workers.size(); i++)
+		poll.add(workers[i].connection, first_worker + i);
+	if (listener)
+		poll.add(*listener, the_listener);
+	for (auto &worker : workers)
+		claim(worker);
+
+	Time begin = Clock::now();
+	next = begin;
+	end = begin + std::chrono::duration_cast<Clock::duration>(length);
+	const Time given_up = end + std::chrono::seconds(30);
+	while (Clock::now() < end || acknowledged < begun)
+	{
+		enqueue_what_is_due();
+		bool producer_idle = std::any_of(producers.begin(), producers.end(),
+										 [](auto &p) { return p.state == Member::idle; });
+		Time now = Clock::now(), until = now + std::chrono::milliseconds(100);
+		for (size_t i : poll.wait(now < end && producer_idle ? std::min(next, until) : until))
+			if (i == the_listener)
+				for (int n = listener->notifications(); n > 0; n--)
+					wake_one();
+			else if (i >= first_worker)
+			{
+				if (workers[i - first_worker].connection.finished())
+					claimed(workers[i - first_worker]);
+			}
+			else if (producers[i].connection.finished())
+				enqueued(producers[i]);
+		if (Clock::now() > given_up)
+			fail("jobs are not claimed");
+	}
+	printf("rate\t%.0f\n", begun / Seconds(Clock::now() - begin).count());
+	printf("done\t%ld\n", begun);
+	report();
+	for (auto &worker : workers)
+		if (worker.state == Member::claiming)
+			worker.connection.cancel();
+}
+
+} // namespace
+
+void
+run_waiting(const Side &side, const Arguments &arguments)
+{
+	Waiting(side, arguments).run();
+}

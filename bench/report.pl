@@ -1,0 +1,311 @@
+#!/usr/bin/perl
+# Makes tables of the results of bench/run.sh.
+#
+#   bench/report.pl DIR         prints them
+#   bench/report.pl DIR docs    writes docs/benchmarks.md and, with gnuplot, docs/benchmarks/*.svg
+use strict;
+use warnings;
+use List::Util qw(sum max first);
+
+my ($dir, $docs) = @ARGV;
+die "usage: $0 DIR [docs]\n" unless defined $dir;
+
+my @sides = qw(pgq_ext at_once table listen advisory pgmq);
+my %side_name = (
+	pgq_ext  => 'pgq_ext',
+	at_once  => 'pgq_ext, one statement',
+	table    => 'SKIP LOCKED',
+	listen   => 'LISTEN/NOTIFY',
+	advisory => 'advisory locks',
+	pgmq     => 'pgmq');
+
+# ---- results: workload, case, side, metric: a value for each round ----
+
+my (%rounds, %cases, %machine);
+for my $file (glob "$dir/*.tsv")
+{
+	my ($workload) = $file =~ m{([^/]+)\.tsv$};
+	open my $in, '<', $file or die "$file: $!";
+	while (<$in>)
+	{
+		chomp;
+		my ($case, $side, undef, $metric, $value) = split /\t/;
+		push @{ $cases{$workload} }, $case unless $rounds{$workload}{$case};
+		push @{ $rounds{$workload}{$case}{$side}{$metric} }, $value;
+	}
+}
+open my $in, '<', "$dir/machine.txt" or die "$dir/machine.txt: $!";
+%machine = map { chomp; split /\t/, $_, 2 } <$in>;
+
+sub median
+{
+	my @sorted = sort { $a <=> $b } @_;
+	return ($sorted[$#sorted / 2] + $sorted[@sorted / 2]) / 2;
+}
+
+# undef if it was not measured
+sub value
+{
+	my ($workload, $case, $side, $metric) = @_;
+	my $values = defined $case && $rounds{$workload}{$case}{$side}{ $metric // 'rate' } or return;
+	return median(@$values);
+}
+
+sub ratio { return defined $_[0] && $_[1] ? $_[0] / $_[1] : undef }
+
+# against the SKIP LOCKED table
+sub gain { return ratio(value(@_[0, 1], 'pgq_ext'), value(@_[0, 1], 'table')) }
+
+# rates of ten seconds of a turn beside a snapshot, or of fewer if it was short: the first, the last
+sub held
+{
+	my ($side, $which) = @_;
+	my $metrics = $rounds{held}{32}{$side} or return;
+	my $seconds = max map { /^rate\@(\d+)/ ? $1 : 0 } keys %$metrics or return;
+	my $n = $seconds < 20 ? int(($seconds + 1) / 2) : 10;
+	my $from = $which eq 'first' ? 1 : $seconds - $n + 1;
+	return sum(map { value('held', 32, $side, "rate\@$_") } $from .. $from + $n - 1) / $n;
+}
+
+sub wal
+{
+	my ($case, $side, $metric) = @_;
+	my ($enqueue, $finish) = map { value('wal', $case, $side, "${metric}_$_") } qw(enqueue finish);
+	return defined $enqueue && defined $finish ? $enqueue + $finish : undef;
+}
+
+my ($fewest, $most) = @{ $cases{backlog} // [] }[ 0, -1 ];
+
+# what, how it is shown, at least or at most, measured
+my @goals = (
+	[ 'claim and ack one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 3, gain('claim', 32) ],
+	[ 'claim and ack one a call, 200 clients, against SKIP LOCKED', '%.2f', '>=', 5, gain('claim', 200) ],
+	[ 'batches of 500, one connection, against SKIP LOCKED', '%.2f', '>=', 6, gain('batch', 500) ],
+	[ '20 ms of work, 200 workers, against SKIP LOCKED', '%.2f', '>=', 3, gain('work', 200) ],
+	[ 'last seconds of a held snapshot, against SKIP LOCKED', '%.1f', '>=', 30, ratio(held('pgq_ext', 'last'), held('table', 'last')) ],
+	[ 'last seconds of a held snapshot, against its own start', '%.2f', '>=', 0.97, ratio(held('pgq_ext', 'last'), held('pgq_ext', 'first')) ],
+	[ 'enqueue one a call, 1 client, against SKIP LOCKED', '%.2f', '>=', 1, gain('enqueue', 'client 1') ],
+	[ 'enqueue one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 1, gain('enqueue', 'client 32') ],
+	[ 'enqueue 1,000 a call, against SKIP LOCKED', '%.2f', '>=', 2, gain('enqueue', 'bulk 1000') ],
+	[ 'claim rate with ' . grouped($most) . ' jobs queued, against ' . grouped($fewest), '%.2f', '>=', 0.95,
+		ratio(value('backlog', $most, 'pgq_ext'), value('backlog', $fewest, 'pgq_ext')) ],
+	[ 'waiting claim at 1,000 jobs/s, p50 in ms', '%.2f', '<', 0.5, value('latency', 1000, 'pgq_ext', 'commit_p50') ],
+	[ 'waiting claim at 1,000 jobs/s, p99 in ms', '%.2f', '<', 2, value('latency', 1000, 'pgq_ext', 'commit_p99') ],
+	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
+
+# ---- form ----
+
+# 1234567: 1,234,567
+sub grouped
+{
+	my $text = shift // return '';
+	1 while $text =~ s/^(\d+)(\d{3})/$1,$2/;
+	return $text;
+}
+
+sub rate { return defined $_[0] ? grouped(sprintf '%.0f', $_[0]) : '' }
+sub fixed { my ($format, $value) = @_; return defined $value ? sprintf $format, $value : '' }
+
+# a number, or "client N", or "bulk N"
+sub case_name
+{
+	my ($kind, $n) = $_[0] =~ /^(\w+) (\d+)$/ or return grouped($_[0]);
+	return $kind eq 'bulk' ? grouped($n) . ' a call' : $n == 1 ? '1 client' : "$n clients";
+}
+
+# the sides that took part
+sub present
+{
+	my $workload = shift;
+	return grep { my $side = $_; first { $_->{$side} } values %{ $rounds{$workload} } } @sides;
+}
+
+# table([head...], [cell...]...): the first column is text
+sub table
+{
+	my ($head, @rows) = @_;
+	return join '', map { '| ' . join(' | ', @$_) . " |\n" } $head, [ '---', ('--:') x (@$head - 1) ], @rows;
+}
+
+# rates of all sides, a line for each case, and the ratio
+sub rates
+{
+	my ($workload, $title) = @_;
+	my @here = present($workload);
+	return table(
+		[ $title, (map { $side_name{$_} } @here), 'pgq_ext / SKIP LOCKED' ],
+		map {
+			my $case = $_;
+			[ case_name($case), (map { rate(value($workload, $case, $_)) } @here), fixed('%.2f', gain($workload, $case)) ]
+		} @{ $cases{$workload} });
+}
+
+sub held_table
+{
+	return table([ 'jobs/s', 'first seconds', 'last seconds', 'last / first', 'pgq_ext / this, at the end' ],
+		map { [ $side_name{$_}, rate(held($_, 'first')), rate(held($_, 'last')), fixed('%.2f', ratio(held($_, 'last'), held($_, 'first'))),
+			fixed('%.1f', ratio(held('pgq_ext', 'last'), held($_, 'last'))) ] } present('held'));
+}
+
+sub backlog_table
+{
+	my @here = present('backlog');
+	return rates('backlog', 'jobs/s, jobs queued') .
+		'| ' . join(' | ', 'most / fewest', (map { fixed('%.2f', ratio(value('backlog', $most, $_), value('backlog', $fewest, $_))) } @here), '') . " |\n";
+}
+
+sub latency_table
+{
+	my @parts = qw(p50 p95 p99 max);
+	my @rows;
+	for my $case (@{ $cases{latency} })
+	{
+		for my $side (present('latency'))
+		{
+			push @rows, [ grouped($case) . " jobs/s, $side_name{$side}",
+				(map { my $from = $_; map { fixed('%.2f', value('latency', $case, $side, "${from}_$_")) } @parts } qw(commit send)),
+				rate(value('latency', $case, $side)) ];
+		}
+	}
+	return table([ 'ms', @parts, (map { "$_ from sending" } @parts), 'jobs/s' ], @rows);
+}
+
+sub wal_table
+{
+	my @rows;
+	for my $case (@{ $cases{wal} })
+	{
+		for my $side (present('wal'))
+		{
+			push @rows, [ ($case == 1 ? 'one a call' : "$case a call") . ", $side_name{$side}",
+				(map { fixed('%.0f', value('wal', $case, $side, "wal_$_")) } qw(enqueue finish)), fixed('%.0f', wal($case, $side, 'wal')),
+				fixed('%.2f', wal($case, $side, 'commits')), fixed('%.2f', wal($case, $side, 'dead')) ];
+		}
+	}
+	return table([ 'for each job', 'WAL of enqueue', 'WAL of claim and ack', 'WAL, bytes', 'commits that write', 'dead rows' ], @rows);
+}
+
+sub order_table
+{
+	return table(
+		[ 'jobs', 'out of order', 'left over', 'faults by pgq_check', 'shared memory before', 'filled', 'after' ],
+		map { my $case = $_; [ map { grouped(value('order', $case, 'pgq_ext', $_)) }
+			qw(jobs violations left faults memory_before memory_filled memory_after) ] } @{ $cases{order} });
+}
+
+sub goals_table
+{
+	return table([ 'goal', 'wanted', 'measured', '' ],
+		map {
+			my ($what, $format, $sign, $wanted, $measured) = @$_;
+			my $reached = $sign eq '>=' ? $measured >= $wanted : $sign eq '<=' ? $measured <= $wanted : $measured < $wanted;
+			[ $what, "$sign $wanted", sprintf($format, $measured), $reached ? 'reached' : '**not reached**' ]
+		} grep { defined $_->[4] } @goals);
+}
+
+my @sections = (
+	[ 'enqueue', 'Enqueue', 'No worker is there. N clients with one job a call, or one client with many a call: `pgq_enqueue_many`; the tables take `INSERT ... SELECT unnest($1)`.', sub { rates('enqueue', 'jobs/s') } ],
+	[ 'claim', 'Claim and ack, one job a call',
+		'Claim and ack are two statements and two round trips, each a transaction of its own, except for "one statement": ' .
+		'`SELECT ..., pgq_ack(job_id, lease) FROM pgq_claim(...)`.',
+		sub { rates('claim', 'jobs/s, clients') } ],
+	[ 'batch', 'Claim and ack in batches', 'One connection.', sub { rates('batch', 'jobs/s, jobs a call') } ],
+	[ 'work', '20 ms of work', 'Each worker claims a job, is busy with something else for 20 ms, and acknowledges it; a million jobs wait. ' .
+		'N workers cannot do more than 50 N jobs a second.', sub { rates('work', 'jobs/s, workers') } ],
+	[ 'held', 'While a snapshot is held', 'Another session has a `REPEATABLE READ` transaction open all the time, as a long report or a dump does, so nothing can be vacuumed. ' .
+		'32 clients claim and acknowledge, one job a call.', \&held_table ],
+	[ 'backlog', 'Backlog', 'Claim and ack, one job a call, 16 clients; at least so many jobs stay queued all the time.', \&backlog_table ],
+	[ 'latency', 'From enqueue to the claim that waits', 'Jobs are enqueued one a call at a steady rate, 16 workers wait. Milliseconds from the moment the enqueuing client knows of its commit ' .
+		'to the moment the worker has the job, in the same process; on the right from sending the enqueue, so with its commit, and the rate that was reached. ' .
+		'The other side is the SKIP LOCKED table with `pg_notify` in the statement that enqueues, one connection that listens, and one idle worker woken for each notification.',
+		\&latency_table ],
+	[ 'wal', 'What a job costs the server', 'Full-page images and autovacuum are switched off here: they come at times of their own. A dead row is left by each `UPDATE` and each `DELETE`.', \&wal_table ],
+	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
+	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
+		'Memory: bytes of shared memory of the extension.', \&order_table ]);
+
+# ---- plots: a column for each side ----
+
+sub write_data
+{
+	my ($name, $head, @rows) = @_;
+	open my $data, '>', "$dir/plots/$name.dat" or die "$dir/plots/$name.dat: $!";
+	print $data join("\t", map { $_ // "?" } @$_), "\n" for $head, @rows;
+	close $data;
+}
+
+sub write_plots
+{
+	my ($to) = @_;
+	mkdir "$dir/plots";
+	for my $workload (qw(enqueue claim batch work backlog life))
+	{
+		my @here = present($workload) or next;
+		write_data($workload, [ 'case', map { $side_name{$_} } @here ],
+			map { my $case = $_; [ case_name($case), map { value($workload, $case, $_) } @here ] } @{ $cases{$workload} });
+	}
+	if (my @here = present('held'))
+	{
+		my $seconds = max map { map { /^rate\@(\d+)/ ? $1 : 0 } keys %{ $rounds{held}{32}{$_} } } @here;
+		write_data('held', [ 'second', map { $side_name{$_} } @here ],
+			map { my $second = $_; [ $second, map { value('held', 32, $_, "rate\@$second") } @here ] } 1 .. $seconds);
+	}
+	if (my @here = present('latency'))
+	{
+		my $case = $cases{latency}[-1];
+		write_data('latency', [ 'part', map { $side_name{$_} } @here ],
+			map { my $part = $_; [ $part, map { value('latency', $case, $_, "commit_$part") } @here ] } qw(p50 p95 p99 max));
+	}
+	if (my @here = present('wal'))
+	{
+		write_data('wal', [ 'case', map { $side_name{$_} } @here ],
+			map { my $case = $_; [ $case == 1 ? 'one a call' : "$case a call", map { wal($case, $_, 'wal') } @here ] } @{ $cases{wal} });
+	}
+	(my $script = $0) =~ s/report\.pl$/plots.gp/;
+	system('gnuplot', '-c', $script, "$dir/plots", $to) == 0 or die "gnuplot failed\n";
+}
+
+# ---- the page ----
+
+my $plots = defined $docs ? "$docs/benchmarks" : undef;
+if (defined $docs)
+{
+	mkdir $plots;
+	write_plots($plots);
+	open STDOUT, '>', "$docs/benchmarks.md" or die "$docs/benchmarks.md: $!";
+}
+
+if (defined $docs)
+{
+	print <<'MD';
+# Benchmarks
+
+Made by `bench/run.sh full`; do not edit. Only ratios of figures taken in the same run mean something elsewhere.
+
+The sides, all on the same server with `synchronous_commit = on`, the same payload (a jsonb of 46 characters) and the same client, which keeps statements prepared
+and runs beside the server on the same machine:
+
+- **pgq_ext**, with the defaults of `pgq_create_queue`;
+- **SKIP LOCKED**: a table with a row for each job, a partial index in the order of the claims, claim by `UPDATE ... FOR UPDATE SKIP LOCKED`, finish by `DELETE`;
+- **advisory locks**: the same table; a poll tries `pg_try_advisory_xact_lock` on one job after the other and looks again whether the one it got is still there; `DELETE` at the end. Its
+  transaction, and so its snapshot and lock, stays open as long as the work takes;
+- **pgmq**, where its SQL was at hand: `send`, `read`, `delete`.
+
+They take turns in each round; a figure is the median of the rounds. Before each turn the side is filled up with more jobs than it can take (no claim comes back empty), vacuumed, and
+the server does a checkpoint; autovacuum is on. The first second of a turn does not count. After each workload the jobs that are left are counted: none was lost or done twice. The statements are in `bench/sides`, the client in `bench/load`.
+
+MD
+	print map { "- $_: $machine{$_}\n" }
+		grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq';
+	print "\n```\n$machine{command}\n```\n\n## Goals\n\n";
+}
+print goals_table(), "\n";
+for my $section (@sections)
+{
+	my ($workload, $title, $text, $make) = @$section;
+	next unless $cases{$workload};
+	print "## $title\n\n";
+	print "$text\n\n" if defined $docs;
+	print $make->(), "\n";
+	print "![$title](benchmarks/$workload.svg)\n\n" if defined $docs && -e "$plots/$workload.svg";
+}

@@ -1,0 +1,363 @@
+#!/bin/bash
+# Races pgq_ext against other queues in PostgreSQL, on throw-away servers.
+#
+#   bench/run.sh short [WORKLOAD...]    under 3 minutes: pgq_ext and the SKIP LOCKED table, the figures to watch every day
+#   bench/run.sh full [WORKLOAD...]     about 50 minutes, 60 with pgmq: everything, and writes docs/benchmarks.md when
+#                                       no workload is named
+#   bench/run.sh tiny [WORKLOAD...]     about a minute: does it work at all? Its figures mean nothing
+#
+#   OUT=DIR        keeps the results in DIR, a file for each workload; a workload that is run again replaces its file.
+#                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md
+#   PGMQ_DIR=DIR   pgmq takes part; somewhere below DIR is its pgmq.sql
+#
+# The sides (bench/sides/*.sql) take turns in each round, with the same client (bench/load); medians of the rounds count.
+# Before a turn a side is filled up with more jobs than it can take, vacuumed, and the server does a checkpoint. A claim
+# that comes back empty ends the bench.
+set -uo pipefail
+
+usage()
+{
+	sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+}
+
+form=${1:-short}
+sides=(pgq_ext table advisory)
+also=(at_once) # where only claim and ack count
+rounds=3
+case $form in
+	full)
+		workloads=(enqueue claim batch work held backlog latency wal life order)
+		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
+		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
+		workers=(10 50 100 200) work_stock=1100000
+		held_seconds=60 held_stock=2000000
+		backlogs=(10000 1000000 10000000) backlog_rounds=7 few=20000
+		rates=(100 1000) latency_seconds=10
+		wal_jobs=10000 life_clients=(1 32) order_jobs=5000000 ;;
+	short)
+		workloads=(enqueue claim batch latency wal)
+		sides=(pgq_ext table) also=()
+		seconds=1.5 warm_up=0.5 stock=60000 bulk_stock=600000
+		enqueuers=(32) bulks=(1000) clients=(32 200) batches=(500)
+		workers=(200) work_stock=100000
+		held_seconds=20 held_stock=600000
+		backlogs=(10000 1000000) backlog_rounds=5 few=10000
+		rates=(1000) latency_seconds=3
+		wal_jobs=3000 life_clients=(32) order_jobs=200000 ;;
+	tiny)
+		workloads=(enqueue claim batch work held backlog latency wal life order)
+		rounds=1
+		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
+		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
+		workers=(10 50) work_stock=10000
+		held_seconds=3 held_stock=50000
+		backlogs=(1000 20000) backlog_rounds=1 few=1000
+		rates=(100 1000) latency_seconds=0.5
+		wal_jobs=300 life_clients=(1 32) order_jobs=30000 ;;
+	*) usage ;;
+esac
+shift
+all=true
+if [ $# -gt 0 ]; then
+	all=false
+	for workload in "$@"; do
+		[[ " enqueue claim batch work held backlog latency wal life order " == *" $workload "* ]] || usage
+	done
+	workloads=("$@")
+fi
+pgmq=''
+if [ -n "${PGMQ_DIR:-}" ]; then
+	pgmq=$(find "$(realpath -- "$PGMQ_DIR")" -name pgmq.sql | head -n 1)
+	[ -n "$pgmq" ] || { echo "bench: no pgmq.sql below $PGMQ_DIR" >&2; exit 1; }
+	sides+=(pgmq)
+fi
+[ -z "${OUT:-}" ] || { mkdir -p "$OUT" && OUT=$(realpath -- "$OUT"); } || exit
+
+cd "$(dirname "$0")/.." || exit
+script/setup.sh gnuplot-nox || exit
+. script/private_server.sh
+. bench/server.sh
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
+trap 'stop_servers "$work"; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+out=${OUT:-$work/results}
+mkdir -p "$out"
+
+declare -A queued # how many jobs are in a queue
+declare -A owner  # which side a queue belongs to
+
+# fill SIDE QUEUE JOBS: up to so many
+fill()
+{
+	local left=$(($3 - queued[$2])) part
+	while [ "$left" -gt 0 ]; do
+		part=$((left < 1000000 ? left : 1000000))
+		"$load" "bench/sides/$1.sql" do=fill queue="$2" jobs=$part >/dev/null || die "cannot fill $2"
+		left=$((left - part))
+		[ "$left" -le 0 ] || printf .
+		queued[$2]=$((queued[$2] + part))
+	done
+}
+
+# prepare SIDE QUEUE JOBS: the side is at its best, and has so many jobs
+prepare()
+{
+	if [ ! -v "queued[$2]" ]; then
+		"$load" "bench/sides/$1.sql" do=setup queue="$2" >/dev/null || die "cannot make $2"
+		queued[$2]=0
+		owner[$2]=$1
+	fi
+	fill "$@"
+	"$load" "bench/sides/$1.sql" do=vacuum queue="$2" >/dev/null && sql -c CHECKPOINT || die "cannot vacuum $2"
+}
+
+# show: begins a line about this turn of a side
+show()
+{
+	printf '%3d:%02d  %2d/%d %-8s round %d/%d  %9s  %-9s' $((SECONDS / 60)) $((SECONDS % 60)) $((number + 1)) ${#workloads[@]} \
+		"$workload" "$round" "$rounds" "$case" "$side"
+}
+
+# record METRIC VALUE
+record()
+{
+	printf '%s\t%s\t%s\t%s\t%s\n' "$case" "$side" "$round" "$1" "$2" >>"$out/$workload.tsv"
+}
+
+# run_load QUEUE ARGUMENT...: leaves what was measured in $work/measured
+run_load()
+{
+	"$load" "bench/sides/$side.sql" queue="$1" "${@:2}" >"$work/measured" || die "$side came to grief"
+}
+
+# measured METRIC
+measured()
+{
+	awk -F '\t' -v metric="$1" '$1 == metric { print $2 }' "$work/measured"
+}
+
+# turn JOBS LOAD-ARGUMENT...: $side does its piece of work once, with so many jobs queued at its start
+turn()
+{
+	local queue=${queue:-$side} metric value
+	show
+	prepare "$side" "$queue" "$1"
+	run_load "$queue" warm_up=$warm_up "${@:2}"
+	while IFS=$'\t' read -r metric value; do
+		record "$metric" "$value"
+	done <"$work/measured"
+	case $* in
+		*do=claim*) queued[$queue]=$((queued[$queue] - $(measured 'done'))) ;;
+		*do=enqueue\ *) queued[$queue]=$((queued[$queue] + $(measured 'done'))) ;;
+	esac
+	printf ' %9d/s\n' "$(measured rate)"
+}
+
+# After a workload: no job was lost, and none was done twice.
+count_jobs()
+{
+	local queue left
+	for queue in "${!queued[@]}"; do
+		left=$("$load" "bench/sides/${owner[$queue]}.sql" do=count queue="$queue") || die "cannot count $queue"
+		[ "$left" -eq "${queued[$queue]}" ] || die "$queue has $left jobs, but should have ${queued[$queue]}"
+	done
+}
+
+run_enqueue()
+{
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${enqueuers[@]/#/client }" "${bulks[@]/#/bulk }"; do
+			for side in "${sides[@]}"; do
+				case $case in
+					client*) turn 0 do=enqueue clients="${case#* }" seconds=$seconds ;;
+					bulk*) turn 0 do=enqueue clients=1 batch="${case#* }" seconds=$seconds ;;
+				esac
+			done
+		done
+	done
+}
+
+run_claim()
+{
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${clients[@]}"; do
+			for side in "${sides[@]}" "${also[@]}"; do
+				turn $stock do=claim,ack clients="$case" seconds=$seconds jobs=$((stock - case))
+			done
+		done
+	done
+}
+
+run_batch()
+{
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${batches[@]}"; do
+			for side in "${sides[@]}"; do
+				turn $bulk_stock do=claim,ack clients=1 batch="$case" seconds=$seconds jobs=$((bulk_stock - case))
+			done
+		done
+	done
+}
+
+run_work()
+{
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${workers[@]}"; do
+			for side in "${sides[@]}"; do
+				turn $work_stock do=claim,ack clients="$case" seconds=$seconds work_ms=20 jobs=$((work_stock - case))
+			done
+		done
+	done
+}
+
+run_held()
+{
+	fresh_server
+	case=32
+	for ((round = 1; round <= rounds; round++)); do
+		for side in "${sides[@]}"; do
+			turn $held_stock do=claim,ack clients=$case seconds=$held_seconds hold=1 series=1 jobs=$((held_stock - case))
+		done
+	done
+}
+
+run_backlog()
+{
+	local queue rounds=$backlog_rounds
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${backlogs[@]}"; do
+			for side in "${sides[@]}"; do
+				queue=${side}_$case
+				turn $((case + few)) do=claim,ack clients=16 seconds=$seconds jobs=$few
+			done
+		done
+	done
+}
+
+run_latency()
+{
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${rates[@]}"; do
+			for side in pgq_ext listen; do
+				turn 0 do=wait rate="$case" clients=16 producers=8 seconds=$latency_seconds
+			done
+		done
+	done
+}
+
+# What the server has written so far: bytes of WAL, transaction ids, dead rows. A session that is gone has told its share.
+written()
+{
+	local others="SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+	while [ "$(sql -c "$others")" != 0 ]; do sleep 0.05; done
+	sql -c "SELECT pg_current_wal_insert_lsn() - '0/0', pg_snapshot_xmax(pg_current_snapshot()),
+		(SELECT sum(n_tup_upd + n_tup_del) FROM pg_stat_user_tables)"
+}
+
+# for_each_job STEP BEFORE AFTER: what one of them has cost
+for_each_job()
+{
+	local metrics=(wal commits dead) before after n
+	read -ra before <<<"$2"
+	read -ra after <<<"$3"
+	for n in 0 1 2; do
+		record "${metrics[n]}_$1" "$(awk "BEGIN { print (${after[n]} - ${before[n]}) / $(measured 'done') }")"
+	done
+}
+
+# The two halves of a job's life, each alone. Nobody else writes WAL meanwhile.
+run_wal()
+{
+	local step before after
+	fresh_server 'full_page_writes = off' 'autovacuum = off'
+	for ((round = 1; round <= rounds; round++)); do
+		for case in 1 100; do
+			for side in "${sides[@]}"; do
+				show
+				prepare "$side" "$side" 0
+				for step in enqueue claim,ack; do
+					before=$(written) || die 'no figures'
+					run_load "$side" do=$step clients=4 batch="$case" jobs=$wal_jobs
+					after=$(written) || die 'no figures'
+					for_each_job "${step/claim,ack/finish}" "$before" "$after"
+				done
+				echo
+			done
+		done
+	done
+}
+
+run_life()
+{
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${life_clients[@]}"; do
+			for side in "${sides[@]}"; do
+				turn 10000 do=enqueue,claim,ack clients="$case" seconds=$seconds
+			done
+		done
+	done
+}
+
+# pgq_ext alone: five priorities and times of the last hour go through a window of 10,000.
+run_order()
+{
+	local round=1 rounds=1 side=pgq_ext case=$order_jobs answer taken violations i
+	memory()
+	{
+		record "memory_$1" "$(sql -c "SELECT sum(allocated_size) FROM pg_shmem_allocations WHERE name LIKE 'pgq_ext%'")"
+	}
+	fresh_server 'pgq_ext.window_size = 10000'
+	show
+	sql -c "SELECT pgq_create_queue('order')" >/dev/null || die 'no queue'
+	memory before
+	for ((i = 0; i < 10; i++)); do
+		sql -c "SELECT count(pgq_enqueue('order', to_jsonb(i), i * 7 % 5, run_at => now() - i % 3600 * 7919 % 3600 * interval '1 s'))
+			FROM generate_series(1, $order_jobs / 10) i" >/dev/null || die 'cannot fill'
+		printf .
+	done
+	memory filled
+	answer=$(sql -f bench/order.sql) || die 'cannot claim'
+	read -r taken violations <<<"$answer"
+	memory after
+	record jobs "$taken"
+	record violations "$violations"
+	record left "$(sql -c 'SELECT count(*) FROM pgq_ext.job')"
+	record faults "$(sql -c 'SELECT count(*) FROM pgq_check()' 2>/dev/null)"
+	echo " $taken jobs, $violations out of order"
+}
+
+echo "Building, then ${#workloads[@]} workloads: ${workloads[*]}"
+build
+{
+	printf 'form\t%s\n' "$form"
+	printf 'date\t%s\n' "$(date -u +%F)"
+	printf 'processor\t%s\n' "$(nproc) x $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
+	printf 'memory\t%s\n' "$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)"
+	printf 'system\t%s\n' "$(. /etc/os-release && echo "$PRETTY_NAME"), Linux $(uname -r)"
+	printf 'PostgreSQL\t%s\n' "$(postgres --version | sed 's/^postgres (PostgreSQL) //')"
+	printf 'settings\t%s\n' "$(sed -n "/^shared_preload/,\$p" "$work/empty/postgresql.conf" | grep -v '_director\|^log_' | paste -sd, | sed 's/,/, /g')"
+	printf 'command\t%s\n' "${pgmq:+PGMQ_DIR=... }bench/run.sh $form"
+	printf 'pgq_ext\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control), commit $(git rev-parse --short HEAD 2>/dev/null)"
+	[ -z "$pgmq" ] || printf 'pgmq\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" "${pgmq%/sql/*}/pgmq.control")"
+} >"$out/machine.txt"
+for number in "${!workloads[@]}"; do
+	workload=${workloads[number]}
+	: >"$out/$workload.tsv"
+	queued=()
+	"run_$workload"
+	count_jobs
+done
+bench/report.pl "$out" || exit
+if $all && [ "$form" = full ]; then
+	bench/report.pl "$out" docs || exit
+fi
+printf '%d:%02d minutes\n' $((SECONDS / 60)) $((SECONDS % 60))
