@@ -51,6 +51,7 @@ private_install()
 	mkdir -p "$root$bindir" "$root$libdir" "$root$sharedir" &&
 		cp -R "$bindir/." "$root$bindir" &&
 		cp -R "$libdir"/*.so "$libdir/pgxs" "$root$libdir" &&
+		rm -f "$root$libdir/llvmjit.so" && # it would want more files than these
 		cp -R "$sharedir/." "$root$sharedir" &&
 		mkdir -p build &&
 		{ flock 8 && build_and_install "$root"; } 8>build/lock &&

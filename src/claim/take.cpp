@@ -6,6 +6,7 @@
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "store/refill.h"
+#include "store/token_mark.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -307,6 +308,8 @@ claim_from(const QueueRef &ref, Claim *claim)
 		int n;
 		QueueOptions options;
 		int most = Min(chunk, claim->options->max_jobs - claim->n);
+		if (!token_mark_is_ahead(ref.queue->database, kTokenLead))
+			advance_token_mark(kTokenLead, true);
 		reserve_lease_effects(most);
 		PopResult result = pop_chunk(ref, most, first, refilled, popped, &n, &options, &shortage);
 		if (n > 0)

@@ -37,11 +37,15 @@ lease_key(const Database *db, uint32 generation, int64 job_id)
 	return {static_cast<uint32>(db - shared->databases), generation, job_id};
 }
 
-/* Tokens grow and never repeat: microseconds since 2020, or one more than the last. */
+/*
+ * Tokens grow and never repeat: microseconds since 2020, but not beyond the durable
+ * mark, or one more than the last. Claims see to it that the mark is far ahead.
+ */
 static uint64
-next_token()
+next_token(Database *db)
 {
 	uint64 now = static_cast<uint64>(GetCurrentTimestamp() - kYear2020);
+	now = Min(now, pg_atomic_read_u64(&db->marked_token));
 	uint64 last = pg_atomic_read_u64(&shared->last_token);
 	uint64 token;
 	do
@@ -73,7 +77,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	if (entry != nullptr && !found)
 	{
 		entry->queue = queue;
-		pg_atomic_init_u64(&entry->token, next_token());
+		pg_atomic_init_u64(&entry->token, next_token(queue->database));
 	}
 	LWLockRelease(partition_lock(hash));
 

@@ -56,7 +56,7 @@ struct Database
 	/* Read and written without a lock. */
 	pg_atomic_uint32 scheduler;	   /* pgprocno + 1 of the scheduler; 0: none */
 	pg_atomic_uint64 heartbeat;	   /* monotonic time of the scheduler's last sign of life */
-	pg_atomic_uint64 marked_token; /* the durable mark: tokens up to here survive a failover */
+	pg_atomic_uint64 marked_token; /* the durable mark; no token above it is handed out */
 	pg_atomic_uint64 reconciled;   /* rounds of the reconciler through all rows */
 };
 

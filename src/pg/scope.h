@@ -29,6 +29,16 @@ with_lwlock(LWLock *lock, LWLockMode mode, Body body)
 	}
 }
 
+/* Run body with interrupts held. The server's macros use ++ on a volatile. */
+template <typename Body>
+inline void
+with_interrupts_held(Body body)
+{
+	InterruptHoldoffCount = InterruptHoldoffCount + 1;
+	body();
+	InterruptHoldoffCount = InterruptHoldoffCount - 1;
+}
+
 /* Run body in a transaction of its own, with an active snapshot. */
 template <typename Body>
 inline void

@@ -90,14 +90,9 @@ CREATE INDEX dead_job_by_queue ON pgq_ext.dead_job (queue_id, died_at);
 COMMENT ON TABLE pgq_ext.dead_job IS
 'Dead letters: jobs whose attempts are used up, or that were failed without retry.';
 
--- One row (a restored dump adds its own): lease tokens are handed out below the mark. See src/worker/README.md.
-CREATE TABLE pgq_ext.token_mark (
-    mark bigint NOT NULL
-) WITH (fillfactor = 50);
--- It can have no key, but must not stop who publishes all tables.
-ALTER TABLE pgq_ext.token_mark REPLICA IDENTITY FULL;
-INSERT INTO pgq_ext.token_mark VALUES (0);
-COMMENT ON TABLE pgq_ext.token_mark IS
+-- See src/store/token_mark.h.
+CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199254740991;
+COMMENT ON SEQUENCE pgq_ext.token_mark IS
 'Internal: lease tokens up to this mark may have been handed out; after a restart or failover new ones start above it.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');

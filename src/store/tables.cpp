@@ -2,6 +2,7 @@
 
 #include "pg/scope.h"
 #include "store/spi.h"
+#include "store/token_mark.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -365,7 +366,8 @@ attach_here()
 	if (any_prepared())
 		resolve_prepared(); /* makes room for those that are listed now */
 	int n = prepared_transactions(xids);
-	Database *db = attach_database(MyDatabaseId, known.queue, read_token_mark(), xids, n);
+	Database *db =
+		attach_database(MyDatabaseId, known.queue, read_token_mark(known.token_mark), xids, n);
 	pfree(xids);
 	return db;
 }
@@ -502,26 +504,6 @@ create_segments()
 		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
 	}
 	CommandCounterIncrement();
-}
-
-int64
-read_token_mark()
-{
-	int64 mark = 0;
-	Relation rel = table_open(known.token_mark, AccessShareLock);
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
-	HeapTuple tuple;
-	/* A restored dump brings its own row. */
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		bool is_null;
-		mark = Max(mark, DatumGetInt64(heap_getattr(tuple, 1, RelationGetDescr(rel), &is_null)));
-	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
-	return mark;
 }
 
 } // namespace pgq

@@ -96,7 +96,4 @@ const Segment &current_segment();
 /* The first pgq_create_queue makes the segments: ordinary tables, so that pg_dump locks and dumps them. */
 void create_segments();
 
-/* The durable mark: no token above it was ever handed out, as far as the scheduler kept up. */
-int64 read_token_mark();
-
 } // namespace pgq

@@ -14,7 +14,7 @@
 #include "store/queue_store.h"
 #include "store/reconcile.h"
 #include "store/refill.h"
-#include "store/spi.h"
+#include "store/token_mark.h"
 #include "txn/effects.h"
 #include "worker/worker.h"
 
@@ -123,34 +123,13 @@ was_active()
 	return active;
 }
 
-/*
- * Tokens are handed out by the clock; the mark in the table stays a minute ahead
- * of it, so that a server that starts without our memory, or with a clock behind
- * ours, starts above every token that was handed out.
- */
+/* Ahead of need, so that no claim has to do it. */
 static void
-advance_token_mark()
+keep_token_mark_ahead()
 {
-	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
-	static constexpr int64 kMargin = 2 * USECS_PER_SEC;
-	int64 clock = GetCurrentTimestamp() - kYear2020;
-	/* After a restart tokens are ahead of the clock for a while, and grow by one each. */
-	int64 last = static_cast<int64>(pg_atomic_read_u64(&shared->last_token));
-	int64 marked = static_cast<int64>(pg_atomic_read_u64(&database->marked_token));
-	if (!was_active() || marked >= Max(clock + kAhead / 2, last + kMargin / 2))
-		return;
-	int64 next = Max(clock + kAhead, last + kMargin);
-	const SpiArgument mark[] = {{INT8OID, Int64GetDatum(next), false}};
-	with_transaction([&] {
-		if (!ConditionalLockRelationOid(tables().token_mark, RowExclusiveLock))
-			return;
-		as_owner([&] {
-			spi_execute(
-				"UPDATE pgq_ext.token_mark SET mark = $1 WHERE mark OPERATOR(pg_catalog.<) $1",
-				mark);
-		});
-		pg_atomic_write_u64(&database->marked_token, next);
-	});
+	static constexpr int64 kLead = 30 * USECS_PER_SEC;
+	if (was_active() && !token_mark_is_ahead(database, kLead))
+		with_transaction([] { advance_token_mark(kLead, false); });
 }
 
 static void
@@ -186,7 +165,7 @@ keep_house()
 	if (doubtful)
 		distrust_all(MyDatabaseId);
 	free_other_incarnations(MyDatabaseId, database->incarnation);
-	advance_token_mark();
+	keep_token_mark_ahead();
 	if (left_out > 0 && !complained)
 		ereport(LOG,
 				(errmsg("%d queues have found no place in shared memory", left_out),

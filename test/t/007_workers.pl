@@ -186,7 +186,7 @@ for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "stat
 {
 	# A lock that nobody will ever release: the scheduler may wait for it, but not keep the server from stopping.
 	my $pid = wait_for_scheduler($node, 'one');
-	sql(q{BEGIN; LOCK TABLE pgq_ext.queue, pgq_ext.job, pgq_ext.token_mark; PREPARE TRANSACTION 'for ever'}, 'one');
+	sql(q{BEGIN; LOCK TABLE pgq_ext.queue, pgq_ext.job; PREPARE TRANSACTION 'for ever'}, 'one');
 	sql("SELECT pg_terminate_backend($pid)");
 	ok($node->stop('fast', fail_ok => 1), 'fast shutdown while a prepared transaction holds what the scheduler wants');
 	$node->stop('immediate') if -e $node->data_dir . '/postmaster.pid';

@@ -81,8 +81,6 @@ wait_for($publisher, q{count(*) = 3 FROM pgq_ext.job WHERE last_error = 'the lea
 is_in_step('acknowledged, failed, enqueued, lost');
 is(on_subscriber(q{SELECT count(*), count(*) FILTER (WHERE attempts > 0) FROM pgq_ext.job}), '19|4', '... finished jobs are gone there');
 
-# The publisher's own bookkeeping is published, too.
-is(sqlstate($publisher, 'UPDATE pgq_ext.token_mark SET mark = mark + 1'), '', 'what the scheduler keeps can be published');
 is(scheduler_pid($publisher), $scheduler, 'publishing all tables does not disturb the scheduler');
 
 # ---- the subscriber takes over ----

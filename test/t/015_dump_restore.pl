@@ -24,7 +24,7 @@ sql(qq{SELECT pgq_enqueue('q', jsonb_build_object('n', i, 'text', repeat('x', 5 
 	SELECT pgq_fail(job_id, lease, 'backs off', retry_in => '1 year') FROM pgq_claim('q', 6)});
 my ($held, $held_lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q', 4) ORDER BY 1 LIMIT 1});
 my $order = q{SELECT count(*), md5(string_agg(job_id::text, ' ' ORDER BY priority DESC, run_at, job_id)) FROM pgq_ext.job WHERE run_at <= enqueued_at};
-wait_for($node, q{max(mark) > 0 FROM pgq_ext.token_mark});
+wait_for($node, q{last_value > 0 FROM pgq_ext.token_mark});
 
 sub state_of
 {

@@ -1,0 +1,30 @@
+/*
+ * The durable mark of lease tokens, a sequence: no token above it is ever handed out,
+ * so a server that starts with empty memory, or with a clock behind, starts above
+ * every token there was (B3). Sequences are written at once, whatever becomes of the
+ * transaction, go to standbys, and are dumped.
+ *
+ * The scheduler keeps the mark far ahead of the clock. Where it does not (just started,
+ * or none can run), a claim advances the mark before it takes a lease.
+ */
+#pragma once
+
+#include "store/tables.h"
+
+namespace pgq {
+
+int64 read_token_mark(Oid sequence);
+
+/* Is the mark so far ahead, in microseconds, of the clock and of the last token? */
+bool token_mark_is_ahead(const Database *db, int64 lead);
+
+/* What a claim needs: more than it can use up before it asks again. */
+inline constexpr int64 kTokenLead = 10 * USECS_PER_SEC;
+
+/*
+ * Advance the mark unless it is so far ahead by now; durable, on a synchronous
+ * standby too, when this returns. If not wait, do nothing where others are at it.
+ */
+void advance_token_mark(int64 lead, bool wait);
+
+} // namespace pgq
