@@ -1,0 +1,38 @@
+#!/bin/bash
+# The torture test for as long as you like, on servers of its own in a temporary directory.
+#
+#   test/torture.sh --kills 200               until so many kills have been done
+#   test/torture.sh --seconds 3600 --seed 7   for an hour, deciding as it did with that seed before
+#
+# What a violation leaves behind is kept. See test/torture/README.md.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+. script/private_server.sh
+
+cleanup()
+{
+	stop_servers "$work"
+	if [ "$status" -eq 0 ]; then rm -rf "$work"; else echo "kept: $work" >&2; fi
+}
+
+status=1
+work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+trap 'exit 129' HUP
+
+mkdir -p build
+{ flock build/lock cmake -S . -B build/unit && flock build/lock cmake --build build/unit --target torture -j2; } \
+	>"$work/build.out" 2>&1 || { tail -n 40 "$work/build.out"; exit; }
+private_install "$work/root" || exit
+chmod 755 "$work"
+cp build/unit/torture test/pgq_ext.conf "$work"
+[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
+cd "$work" || exit
+
+"${as_user[@]}" ./torture --dir "$work/servers" --settings "$work/pgq_ext.conf" "$@" </dev/null &
+wait $!
+status=$?
+cd "$OLDPWD" || exit
+test/server_logs.pl test/expected_log_lines.txt "$work"/servers/*.log || status=1
+exit "$status"

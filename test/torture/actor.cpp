@@ -1,0 +1,78 @@
+#include "actor.h"
+
+namespace torture {
+
+Actor::Actor(World &world, const std::string &name)
+	: world(world), random(world.seed, name), session(world)
+{}
+
+Actor::~Actor()
+{
+	if (thread.joinable())
+		thread.join();
+}
+
+void
+Actor::start()
+{
+	world.gate.join();
+	thread = std::thread([this] { work(); });
+}
+
+void
+Actor::work()
+{
+	try
+	{
+		while (world.gate.pass())
+			take_turn();
+	} catch (const Hung &hung)
+	{
+		world.ledger.violation("no answer in time: " + hung.statement);
+	}
+	session.connection.close();
+	world.gate.leave();
+}
+
+void
+Actor::take_turn()
+{
+	try
+	{
+		session.connect_if_broken();
+		temporary = false;
+		turn();
+	} catch (const Broken &)
+	{
+		world.counters.broken++;
+	} catch (const SqlError &error)
+	{
+		session.judge(error, temporary);
+	}
+}
+
+std::string
+Actor::some_queue()
+{
+	std::string dropped_soon = world.current_temporary_queue();
+	if (!dropped_soon.empty() && random.chance(10))
+	{
+		temporary = true;
+		return dropped_soon;
+	}
+	return random.pick(kQueues);
+}
+
+JobSpec
+Actor::some_job()
+{
+	JobSpec job;
+	job.priority = random.between(-2, 2);
+	if (random.chance(30))
+		job.delay = random.between(1, 1500) * kMillisecond;
+	if (random.chance(10))
+		job.max_attempts = random.between(1, 4);
+	return job;
+}
+
+} // namespace torture

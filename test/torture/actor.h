@@ -1,0 +1,52 @@
+/*
+ * The actors: each a thread with a connection, and turns that it takes until the end.
+ */
+#pragma once
+
+#include "session.h"
+
+#include <memory>
+#include <thread>
+
+namespace torture {
+
+class Actor
+{
+public:
+	Actor(World &world, const std::string &name);
+	virtual ~Actor();
+
+	void start();
+	/* For the killer; any thread. */
+	Connection &connection() { return session.connection; }
+
+protected:
+	World &world;
+	Random random;
+	Session session;
+
+	virtual void turn() = 0;
+	/* A queue of the errors that the last turn could have met may be dropped. */
+	bool temporary = false;
+
+	/* One of the queues, now and then the one that comes and goes. */
+	std::string some_queue();
+	JobSpec some_job();
+
+private:
+	std::thread thread;
+
+	void work();
+	void take_turn();
+};
+
+std::unique_ptr<Actor> make_producer(World &world, int number);
+std::unique_ptr<Actor> make_consumer(World &world, int number);
+std::unique_ptr<Actor> make_administrator(World &world);
+/* Ends prepared transactions of others. */
+std::unique_ptr<Actor> make_notary(World &world);
+
+/* Commit or roll back a prepared transaction; the ledger knows the outcome when this returns. */
+void end_prepared(Session &session, const TxRef &tx, bool commit);
+
+} // namespace torture

@@ -1,0 +1,201 @@
+#include "actor.h"
+
+namespace torture {
+
+/* Somebody who looks after the tables by hand, and after queues. */
+class Administrator : public Actor
+{
+public:
+	using Actor::Actor;
+
+private:
+	int last_queue = 0;
+
+	void turn() override;
+	std::string some_ids(std::vector<Key> *keys);
+	void change_rows();
+	void lock_rows();
+	void delete_rows();
+	void purge();
+	void come_and_go();
+	void create_temporary();
+	void drop_temporary(const std::string &queue);
+};
+
+/* An array of job ids, in order, and their keys. */
+std::string
+Administrator::some_ids(std::vector<Key> *keys)
+{
+	std::string ids;
+	size_t n = static_cast<size_t>(random.between(1, 6));
+	for (const auto &[key, id] : world.ledger.some_live(random.next() % 100000, n))
+	{
+		ids += (ids.empty() ? "{" : ",") + std::to_string(id);
+		keys->push_back(key);
+	}
+	return ids.empty() ? "{}" : ids + "}";
+}
+
+void
+Administrator::change_rows()
+{
+	std::vector<Key> keys;
+	std::string ids = some_ids(&keys);
+	world.ledger.touched(keys);
+	Transaction tx(session);
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	(void) tx.run(random.chance(50)
+					  ? "UPDATE pgq_ext.job SET priority = priority + 1 WHERE job_id = ANY($1)"
+					  : "UPDATE pgq_ext.job SET run_at = run_at + '200 ms' WHERE job_id = ANY($1)",
+				  {ids});
+	nap(random.between(0, 100) * kMillisecond);
+	if (random.chance(30))
+		tx.roll_back();
+	else
+		tx.commit();
+}
+
+void
+Administrator::lock_rows()
+{
+	std::vector<Key> keys;
+	std::string ids = some_ids(&keys);
+	Transaction tx(session);
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	(void) tx.run("SELECT FROM pgq_ext.job WHERE job_id = ANY($1) ORDER BY job_id FOR UPDATE",
+				  {ids});
+	nap(random.between(0, 300) * kMillisecond);
+	tx.commit();
+}
+
+void
+Administrator::delete_rows()
+{
+	std::vector<Key> keys;
+	std::string ids = some_ids(&keys);
+	Transaction tx(session);
+	tx.mark();
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	/* Before it is done: from now on a worker may be refused. */
+	world.ledger.deleted(tx.tx(), keys);
+	Rows rows = tx.run("DELETE FROM pgq_ext.job WHERE job_id = ANY($1) AND NOT "
+					   "pgq_ext.is_leased(job_id) RETURNING payload",
+					   {ids});
+	std::set<Key> gone;
+	for (int i = 0; i < rows.size(); i++)
+		gone.insert(rows.number(i, 0));
+	world.ledger.deleted_only(tx.tx(), gone);
+	if (random.chance(30))
+		tx.roll_back();
+	else
+		tx.commit();
+}
+
+/* Only we use that queue, but leases of ours that were lost may still be in it. */
+void
+Administrator::purge()
+{
+	Transaction fill(session);
+	for (int i = random.between(1, 20); i > 0; i--)
+		fill.enqueue(kPurgedQueue, some_job());
+	fill.commit();
+
+	std::vector<Held> held;
+	if (random.chance(50))
+		held = session.claim({.queues = {kPurgedQueue}, .max_jobs = random.between(1, 5)});
+	Transaction tx(session);
+	tx.mark();
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	Rows purged = tx.run("SELECT pgq_purge_queue($1)", {kPurgedQueue});
+	Rows left = tx.run("SELECT j.payload FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) "
+					   "WHERE q.queue = $1",
+					   {kPurgedQueue});
+	Rows dead = tx.run("SELECT d.payload FROM pgq_ext.dead_job d JOIN pgq_ext.queue q USING "
+					   "(queue_id) WHERE q.queue = $1",
+					   {kPurgedQueue});
+	std::set<Key> gone = world.ledger.live_in(kPurgedQueue);
+	for (int i = 0; i < left.size(); i++)
+		gone.erase(left.number(i, 0));
+	for (int i = 0; i < dead.size(); i++)
+		gone.erase(dead.number(i, 0));
+	if (static_cast<int64_t>(gone.size()) != purged.number(0, 0))
+		world.ledger.violation("purged " + purged.text(0, 0) + " jobs, but " +
+							   std::to_string(gone.size()) + " are gone");
+	world.ledger.deleted(tx.tx(), {gone.begin(), gone.end()});
+	if (random.chance(30))
+		tx.roll_back();
+	else
+		tx.commit();
+	for (const Held &h : held)
+		session.ack(h);
+}
+
+void
+Administrator::create_temporary()
+{
+	std::string queue = "temporary" + std::to_string(++last_queue);
+	world.ledger.temporary(queue);
+	world.set_temporary_queue(queue);
+	Transaction tx(session);
+	tx.mark();
+	(void) tx.run("SELECT pgq_create_queue($1, lease_time => '1 s')", {queue});
+	if (random.chance(20))
+		tx.roll_back();
+	else
+		tx.commit();
+}
+
+/* It stays in use until it is gone for certain. */
+void
+Administrator::drop_temporary(const std::string &queue)
+{
+	Transaction tx(session);
+	tx.mark();
+	(void) tx.run("SET LOCAL lock_timeout = '1 s'");
+	Rows dropped = tx.run("SELECT pgq_drop_queue($1, true, true)", {queue});
+	world.ledger.dropped_queue(tx.tx(), queue);
+	if (random.chance(20))
+	{
+		tx.roll_back();
+		return;
+	}
+	tx.commit();
+	world.set_temporary_queue("");
+}
+
+void
+Administrator::come_and_go()
+{
+	std::string queue = world.current_temporary_queue();
+	if (queue.empty())
+		create_temporary();
+	else if (random.chance(50))
+		drop_temporary(queue);
+}
+
+void
+Administrator::turn()
+{
+	nap(random.between(1, 100) * kMillisecond);
+	int n = random.between(1, 100);
+	if (n <= 25)
+		change_rows();
+	else if (n <= 45)
+		lock_rows();
+	else if (n <= 65)
+		delete_rows();
+	else if (n <= 70)
+		(void) session.connection.run("VACUUM pgq_ext.job");
+	else if (n <= 85)
+		purge();
+	else
+		come_and_go();
+}
+
+std::unique_ptr<Actor>
+make_administrator(World &world)
+{
+	return std::make_unique<Administrator>(world, "administrator");
+}
+
+} // namespace torture

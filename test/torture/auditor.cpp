@@ -1,0 +1,223 @@
+#include "auditor.h"
+
+#include <algorithm>
+
+namespace torture {
+
+/* The smallest max_leases is 16. */
+static constexpr int kBatch = 10;
+
+Auditor::Auditor(World &world) : world(world), random(world.seed, "auditor"), session(world)
+{}
+
+void
+Auditor::prepare()
+{
+	session.connect();
+	(void) session.connection.run("CREATE SCHEMA torture");
+	(void) session.connection.run(
+		"CREATE TABLE torture.tx (id bigint PRIMARY KEY, client boolean NOT NULL DEFAULT true, "
+		"asked integer NOT NULL DEFAULT 0)");
+	(void) session.connection.run("INSERT INTO torture.tx VALUES (0)");
+	for (const std::string &queue : kQueues)
+		(void) session.connection.run(
+			"SELECT pgq_create_queue($1, backoff_base => '100 ms', backoff_max => '1 s', "
+			"max_attempts => $2, notify => $3)",
+			{queue, queue == "short" ? "3" : "20", queue == "quiet" ? "false" : "true"});
+	for (const std::string &queue : {kPurgedQueue, kOrderedQueue})
+		(void) session.connection.run("SELECT pgq_create_queue($1, backoff_max => '1 s')", {queue});
+}
+
+/* Nobody kills now, but the server may still be on its way back. */
+template <typename Step>
+void
+Auditor::insist(const char *what, Step step)
+{
+	for (Time end = now() + kPatience; now() < end;)
+		try
+		{
+			session.connect_if_broken();
+			step();
+			return;
+		} catch (const Broken &)
+		{}
+	throw Hung{what};
+}
+
+void
+Auditor::end_all_prepared()
+{
+	TxRef tx;
+	while (world.prepared.take(&tx))
+		end_prepared(session, tx, random.chance(70));
+}
+
+/* ---- doing all that is left ---- */
+
+/* Returns false if there was none. */
+bool
+Auditor::do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most)
+{
+	Transaction tx(session);
+	std::vector<Held> held = tx.claim({.queues = queues,
+									   .max_jobs = most,
+									   .wait = done == nullptr ? kSecond : 0,
+									   .lease_time = 60 * kSecond});
+	if (held.empty())
+	{
+		tx.roll_back();
+		return false;
+	}
+	(void) tx.ack_many(held);
+	tx.commit();
+	if (done != nullptr)
+		for (const Held &h : held)
+			done->push_back(h.key);
+	return true;
+}
+
+/* Each job must come by itself: leases run out, backoffs end, windows are filled. */
+void
+Auditor::do_all_jobs()
+{
+	std::vector<std::string> queues = kQueues;
+	queues.push_back(kPurgedQueue);
+	queues.push_back(kOrderedQueue);
+	Time end = now() + kPatience;
+	while (now() < end && world.ledger.violations() == 0)
+	{
+		std::set<Key> left;
+		for (const std::string &queue : queues)
+			left.merge(world.ledger.live_in(queue));
+		if (left.empty())
+			return;
+		try
+		{
+			if (do_some(queues, nullptr, kBatch))
+				end = now() + kPatience;
+			else
+				compare(); /* an attempt that was lost may have been the last one */
+		} catch (const SqlError &error)
+		{
+			session.judge(error, false);
+			nap(50 * kMillisecond);
+		}
+	}
+	for (const std::string &queue : queues)
+		for (Key key : world.ledger.live_in(queue))
+			world.ledger.violation("waits for ever", key);
+}
+
+/* ---- order ---- */
+
+void
+Auditor::check_order()
+{
+	for (int part = random.between(1, 4); part > 0; part--)
+	{
+		Transaction tx(session);
+		std::vector<JobSpec> jobs;
+		for (int i = random.between(1, 30); i > 0; i--)
+			jobs.push_back(
+				{.priority = random.between(-1, 1),
+				 .delay = random.chance(30) ? random.between(1, 200) * kMillisecond : 0});
+		tx.enqueue_many(kOrderedQueue, jobs);
+		tx.commit();
+	}
+	const std::string rows =
+		" FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '" + kOrderedQueue +
+		"'";
+	while (session.connection.run("SELECT 1" + rows + " AND run_at > clock_timestamp()").size() > 0)
+		nap(20 * kMillisecond);
+	std::vector<Key> expected;
+	Rows sorted =
+		session.connection.run("SELECT payload" + rows + " ORDER BY priority DESC, run_at, job_id");
+	for (int i = 0; i < sorted.size(); i++)
+		expected.push_back(sorted.number(i, 0));
+
+	std::vector<Key> done;
+	while (done.size() < expected.size())
+	{
+		size_t before = done.size();
+		int most = random.between(1, kBatch);
+		(void) do_some({kOrderedQueue}, &done, most);
+		size_t wanted = std::min(before + static_cast<size_t>(most), expected.size());
+		if (done.size() != wanted)
+		{
+			world.ledger.violation("a claim of " + std::to_string(most) + " gave " +
+								   std::to_string(done.size() - before) + " of " +
+								   std::to_string(expected.size() - before) + " ready jobs");
+			return;
+		}
+	}
+	auto differs = std::mismatch(expected.begin(), expected.end(), done.begin());
+	if (differs.first != expected.end())
+		world.ledger.violation("out of order: place " +
+								   std::to_string(differs.first - expected.begin()) + " is key " +
+								   std::to_string(*differs.first),
+							   *differs.second);
+}
+
+/* ---- the tables ---- */
+
+void
+Auditor::compare()
+{
+	/* One statement: a job that dies meanwhile is in one of them. */
+	Rows rows = session.connection.run(
+		"SELECT payload, NULL, NULL, NULL FROM pgq_ext.job UNION ALL "
+		"SELECT d.payload, d.attempts::text, coalesce(d.max_attempts, q.max_attempts)::text, "
+		"reason "
+		"FROM pgq_ext.dead_job d LEFT JOIN pgq_ext.queue q USING (queue_id)");
+	std::set<Key> jobs;
+	std::map<Key, Ledger::DeadRow> dead;
+	for (int i = 0; i < rows.size(); i++)
+	{
+		Key key = rows.number(i, 0);
+		if (rows.is_null(i, 1)
+				? !jobs.insert(key).second
+				: !dead.emplace(key, Ledger::DeadRow{static_cast<int>(rows.number(i, 1)),
+													 static_cast<int>(rows.number(i, 2)),
+													 rows.text(i, 3)})
+					   .second)
+			world.ledger.violation("there are two rows of it", key);
+	}
+	/* The scheduler does not wait for the standby, but who commits after it does. */
+	(void) session.connection.run("UPDATE torture.tx SET asked = asked + 1 WHERE id = 0");
+	world.ledger.audit(jobs, dead);
+}
+
+/* What the engine itself says of its state. */
+void
+Auditor::check_engine()
+{}
+
+void
+Auditor::forget()
+{
+	world.ledger.prune();
+	if (world.prepared.size() == 0)
+		(void) session.connection.run("DELETE FROM torture.tx WHERE id <> 0");
+}
+
+void
+Auditor::quiet_point(bool drain)
+{
+	if (!world.gate.close())
+		throw Hung{"actors do not come to rest"};
+	insist("quiet point", [&] {
+		if (drain)
+		{
+			end_all_prepared();
+			do_all_jobs();
+			check_order();
+		}
+		compare();
+		check_engine();
+		forget();
+	});
+	world.counters.audits++;
+	world.gate.open();
+}
+
+} // namespace torture

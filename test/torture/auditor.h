@@ -1,0 +1,34 @@
+/* Quiet points: all actors wait, and what is in the tables is compared with the ledger. */
+#pragma once
+
+#include "actor.h"
+
+namespace torture {
+
+class Auditor
+{
+public:
+	Auditor(World &world);
+
+	/* The tables and queues that the test needs. */
+	void prepare();
+
+	/* drain: end all that is open and do all jobs first; none may be forgotten. */
+	void quiet_point(bool drain);
+
+private:
+	World &world;
+	Random random;
+	Session session;
+
+	template <typename Step> void insist(const char *what, Step step);
+	void end_all_prepared();
+	void do_all_jobs();
+	bool do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most);
+	void check_order();
+	void compare();
+	void check_engine();
+	void forget();
+};
+
+} // namespace torture

@@ -1,0 +1,93 @@
+/*
+ * A client connection that may break at any moment, also by another thread's hand.
+ */
+#pragma once
+
+#include "clock.h"
+#include "ledger.h"
+
+#include <libpq-fe.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace torture {
+
+/* The server said ERROR; the connection is still good. */
+struct SqlError
+{
+	std::string state;
+	std::string message;
+	std::string statement;
+};
+
+/* The connection is gone: nobody knows what became of the statement. */
+struct Broken
+{};
+
+/* No answer in a time in which everything must have one. */
+struct Hung
+{
+	std::string statement;
+};
+
+class Rows
+{
+public:
+	explicit Rows(PGresult *result) : result(result, PQclear) {}
+	int size() const { return PQntuples(result.get()); }
+	bool is_null(int row, int column) const { return PQgetisnull(result.get(), row, column) != 0; }
+	std::string text(int row, int column) const { return PQgetvalue(result.get(), row, column); }
+	int64_t number(int row, int column) const { return std::stoll(text(row, column)); }
+	std::string tag() const { return PQcmdStatus(result.get()); }
+
+private:
+	std::shared_ptr<PGresult> result;
+};
+
+using Parameter = std::optional<std::string>;
+
+class Connection
+{
+public:
+	Connection() = default;
+	Connection(const Connection &) = delete;
+	~Connection() { close(); }
+
+	/* False: no server there, or it does not accept us yet. */
+	bool try_open(const std::string &conninfo, int server);
+	void close();
+	bool is_open() const { return conn != nullptr; }
+
+	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
+
+	Epoch epoch() const { return memory; }
+
+	/*
+	 * Since the last call: did a statement end without the standby's consent? Then
+	 * what it committed may yet be lost.
+	 */
+	bool take_doubt();
+
+	/* By any thread: cut the line, without a word to the server. */
+	void cut();
+	/* By any thread: the server process, 0 if there is none. */
+	int backend();
+
+private:
+	PGconn *conn = nullptr;
+	Epoch memory;
+	bool doubt = false;
+	std::mutex mutex; /* protects what other threads may look at */
+	int socket = -1;
+	int pid = 0;
+
+	static void notice(void *connection, const PGresult *result);
+	void lose();
+	PGresult *answer(const std::string &sql);
+};
+
+} // namespace torture

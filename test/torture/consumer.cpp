@@ -1,0 +1,239 @@
+#include "actor.h"
+
+namespace torture {
+
+/*
+ * A worker that changes its style at every turn: it claims in a transaction or not,
+ * once or again after a rollback to a savepoint; it acks, fails or extends, in the same
+ * transaction or a later one, in time or too late, or never; and the transaction is
+ * committed, rolled back or prepared. What it lets go without an end stays in the
+ * pool of abandoned leases, for somebody who will try to use it still.
+ */
+class Consumer : public Actor
+{
+public:
+	using Actor::Actor;
+
+private:
+	void turn() override;
+	ClaimSpec some_claim();
+	const char *some_isolation();
+	void work_in_one_transaction();
+	void work_under_a_lease();
+	void use_abandoned();
+	void abandon(const std::vector<Held> &held);
+	void end_some(Transaction &tx, const std::vector<Held> &held);
+	void end_jobs(Transaction &tx, const std::vector<Held> &held);
+	void try_ack(Transaction &tx, const Held &held);
+	void finish(Transaction &tx);
+};
+
+/* Prepared transactions at the same time; the server has room for 20. */
+static constexpr size_t kPreparedMax = 8;
+static constexpr size_t kAbandonedMax = 200;
+
+ClaimSpec
+Consumer::some_claim()
+{
+	ClaimSpec spec;
+	spec.queues = {some_queue()};
+	if (random.chance(20))
+		spec.queues = kQueues;
+	if (random.chance(40))
+		spec.max_jobs = random.between(2, 8);
+	if (random.chance(30))
+		spec.wait = random.between(1, 1500) * kMillisecond;
+	spec.lease_time = random.between(1000, 2000) * kMillisecond;
+	return spec;
+}
+
+const char *
+Consumer::some_isolation()
+{
+	int n = random.between(1, 100);
+	return n <= 10 ? "REPEATABLE READ" : n <= 15 ? "SERIALIZABLE" : "READ COMMITTED";
+}
+
+void
+Consumer::abandon(const std::vector<Held> &held)
+{
+	for (const Held &h : held)
+		if (world.abandoned.size() < kAbandonedMax)
+			world.abandoned.put(h);
+}
+
+/* ---- ends ---- */
+
+/* A stale lease does not stop the transaction here. */
+void
+Consumer::try_ack(Transaction &tx, const Held &held)
+{
+	tx.savepoint();
+	try
+	{
+		tx.ack(held);
+		tx.release_savepoint();
+	} catch (const SqlError &error)
+	{
+		if (error.state != "PQ001")
+			throw;
+		world.counters.stale++;
+		tx.roll_back_to_savepoint();
+	}
+}
+
+void
+Consumer::end_jobs(Transaction &tx, const std::vector<Held> &held)
+{
+	if (random.chance(40))
+	{
+		(void) tx.ack_many(held);
+		return;
+	}
+	for (const Held &h : held)
+	{
+		int n = random.between(1, 100);
+		if (n <= 55)
+			tx.ack(h);
+		else if (n <= 65)
+			try_ack(tx, h);
+		else if (n <= 80)
+			(void) tx.fail(h, random.between(0, 1000) * kMillisecond);
+		else if (n <= 90)
+			(void) tx.fail(h, {});
+		else if (n <= 92)
+			(void) tx.fail(h, {}, false);
+		else if (n <= 96)
+			(void) session.extend(h, random.between(1000, 3000) * kMillisecond, tx.tx());
+		/* else forgets it */
+	}
+}
+
+void
+Consumer::end_some(Transaction &tx, const std::vector<Held> &held)
+{
+	if (held.empty())
+		return;
+	if (random.chance(20))
+	{
+		tx.savepoint();
+		end_jobs(tx, held);
+		tx.roll_back_to_savepoint();
+		if (random.chance(50))
+			return;
+	}
+	end_jobs(tx, held);
+}
+
+void
+Consumer::finish(Transaction &tx)
+{
+	int n = random.between(1, 100);
+	if (n <= 10)
+		tx.roll_back();
+	else if (n <= 16 && world.prepared.size() < kPreparedMax)
+		tx.prepare();
+	else
+		tx.commit();
+}
+
+/* ---- styles ---- */
+
+void
+Consumer::work_in_one_transaction()
+{
+	std::vector<Held> held;
+	Transaction tx(session, some_isolation());
+	if (random.chance(15))
+	{
+		tx.savepoint();
+		abandon(tx.claim(some_claim()));
+		tx.roll_back_to_savepoint();
+	}
+	held = tx.claim(some_claim());
+	if (random.chance(20))
+		nap(random.between(1, 300) * kMillisecond);
+	if (random.chance(90))
+		end_some(tx, held);
+	finish(tx);
+	if (random.chance(20))
+		abandon(held);
+}
+
+void
+Consumer::work_under_a_lease()
+{
+	ClaimSpec spec = some_claim();
+	std::vector<Held> held = session.claim(spec);
+	if (held.empty())
+		return;
+	if (random.chance(10))
+	{
+		abandon(held);
+		return;
+	}
+	if (random.chance(20))
+		nap(random.between(1, static_cast<int>(spec.lease_time / kMillisecond * 5 / 4)) *
+			kMillisecond);
+	if (random.chance(20))
+	{
+		(void) session.extend(held[0], random.between(1000, 2000) * kMillisecond);
+		nap(random.between(1, 500) * kMillisecond);
+	}
+	if (random.chance(30))
+	{
+		for (const Held &h : held)
+			session.ack(h);
+		return;
+	}
+	Transaction tx(session, some_isolation());
+	end_some(tx, held);
+	finish(tx);
+	if (random.chance(20))
+		abandon(held);
+}
+
+/* Somebody comes back from a long break and has not noticed. */
+void
+Consumer::use_abandoned()
+{
+	Held held;
+	if (!world.abandoned.take(&held))
+		return;
+	int n = random.between(1, 4);
+	if (n == 1)
+		session.ack(held);
+	else if (n == 2)
+		(void) session.extend(held, kSecond);
+	else
+	{
+		Transaction tx(session);
+		if (n == 3)
+			(void) tx.fail(held, {});
+		else
+			(void) tx.ack_many({held});
+		finish(tx);
+	}
+}
+
+void
+Consumer::turn()
+{
+	(void) session.connection.run(random.chance(5) ? "SET statement_timeout = '300 ms'"
+												   : "SET statement_timeout = 0");
+	int n = random.between(1, 100);
+	if (n <= 45)
+		work_in_one_transaction();
+	else if (n <= 90)
+		work_under_a_lease();
+	else
+		use_abandoned();
+}
+
+std::unique_ptr<Actor>
+make_consumer(World &world, int number)
+{
+	return std::make_unique<Consumer>(world, "consumer " + std::to_string(number));
+}
+
+} // namespace torture

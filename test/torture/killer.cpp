@@ -1,0 +1,169 @@
+#include "killer.h"
+
+#include <signal.h>
+
+#include <utility>
+
+namespace torture {
+
+/* The weights are how often each comes in one deck. */
+const Killer::Kind Killer::kinds[] = {
+	{"client cut", 4, &Killer::cut_client},
+	{"backend terminated", 4, &Killer::terminate_backend},
+	{"backend cancelled", 3, &Killer::cancel_backend},
+	{"backend killed", 2, &Killer::kill_backend},
+	{"scheduler terminated", 2, &Killer::terminate_scheduler},
+	{"scheduler killed", 1, &Killer::kill_scheduler},
+	{"launcher terminated", 1, &Killer::terminate_launcher},
+	{"launcher killed", 1, &Killer::kill_launcher},
+	{"immediate stop", 1, &Killer::restart_immediately},
+	{"fast restart", 1, &Killer::restart_fast},
+	{"failover after immediate stop", 1, &Killer::fail_over_stopped},
+	{"failover after kill -9", 1, &Killer::fail_over_killed},
+};
+
+Killer::Killer(World &world, const std::vector<std::unique_ptr<Actor>> &actors)
+	: world(world), actors(actors), random(world.seed, "killer")
+{}
+
+void
+Killer::strike()
+{
+	if (deck.empty())
+	{
+		for (const Kind &kind : kinds)
+			deck.insert(deck.end(), static_cast<size_t>(kind.weight), &kind);
+		for (size_t i = deck.size() - 1; i > 0; i--)
+			std::swap(deck[i], deck[static_cast<size_t>(random.between(0, static_cast<int>(i)))]);
+	}
+	const Kind *kind = deck.back();
+	/* It may have no victim at the moment: while the server recovers, for example. */
+	for (Time end = now() + kPatience; now() < end; nap(50 * kMillisecond))
+		if ((this->*kind->strike)())
+		{
+			deck.pop_back();
+			world.counters.kill(kind->name);
+			return;
+		}
+	throw Hung{std::string("no victim for: ") + kind->name};
+}
+
+/* ---- clients and their backends ---- */
+
+bool
+Killer::cut_client()
+{
+	Connection &victim = random.pick(actors)->connection();
+	if (victim.backend() == 0)
+		return false;
+	victim.cut();
+	return true;
+}
+
+bool
+Killer::signal_backend(int signal)
+{
+	int pid = random.pick(actors)->connection().backend();
+	return pid != 0 && world.cluster.signal(pid, signal);
+}
+
+bool
+Killer::terminate_backend()
+{
+	return signal_backend(SIGTERM);
+}
+
+bool
+Killer::cancel_backend()
+{
+	return signal_backend(SIGINT);
+}
+
+/* The postmaster takes all others down and starts again with empty memory. */
+bool
+Killer::kill_backend()
+{
+	world.ledger.scheduler_disturbed();
+	return signal_backend(SIGKILL);
+}
+
+/* ---- workers ---- */
+
+bool
+Killer::signal_worker(const char *type, int signal)
+{
+	pid_t pid = world.cluster.process(type);
+	world.ledger.scheduler_disturbed();
+	return pid != 0 && world.cluster.signal(pid, signal);
+}
+
+bool
+Killer::terminate_scheduler()
+{
+	return signal_worker("pgq_ext scheduler", SIGTERM);
+}
+
+bool
+Killer::kill_scheduler()
+{
+	return signal_worker("pgq_ext scheduler", SIGKILL);
+}
+
+bool
+Killer::terminate_launcher()
+{
+	return signal_worker("pgq_ext launcher", SIGTERM);
+}
+
+bool
+Killer::kill_launcher()
+{
+	return signal_worker("pgq_ext launcher", SIGKILL);
+}
+
+/* ---- the server ---- */
+
+bool
+Killer::restart(const char *mode)
+{
+	world.ledger.scheduler_disturbed();
+	world.cluster.stop(mode);
+	world.cluster.start();
+	world.counters.restarts++;
+	return true;
+}
+
+bool
+Killer::restart_immediately()
+{
+	return restart("immediate");
+}
+
+bool
+Killer::restart_fast()
+{
+	return restart("fast");
+}
+
+bool
+Killer::failover(bool kill)
+{
+	world.ledger.scheduler_disturbed();
+	world.cluster.failover(kill);
+	world.counters.failovers++;
+	return true;
+}
+
+bool
+Killer::fail_over_stopped()
+{
+	return failover(false);
+}
+
+bool
+Killer::fail_over_killed()
+{
+	return failover(true);
+}
+
+} // namespace torture

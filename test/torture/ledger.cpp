@@ -1,0 +1,859 @@
+#include "ledger.h"
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+namespace torture {
+
+/* The server's wall clock is not the clock we measure with. */
+static constexpr Time kClockMargin = 20 * kMillisecond;
+/* Without a scheduler for so long, lost jobs go out uncounted (R3). */
+static constexpr Time kSchedulerPatience = 5 * kSecond;
+/* A scheduler that was killed may be missing for so long. */
+static constexpr Time kSchedulerAbsence = 60 * kSecond;
+static constexpr Time kRemember = 60 * kSecond;
+static constexpr size_t kHistoryMax = 60;
+
+static const char *
+name_of(Deed deed)
+{
+	switch (deed)
+	{
+		case Deed::kEnqueue:
+			return "enqueue";
+		case Deed::kClaim:
+			return "claim";
+		case Deed::kAck:
+			return "ack";
+		case Deed::kRetry:
+			return "fail (retry)";
+		case Deed::kBury:
+			return "fail (dead)";
+		case Deed::kExtend:
+			return "extend";
+		case Deed::kDelete:
+			return "delete";
+		case Deed::kDropQueue:
+			return "drop of the queue";
+	}
+	return "";
+}
+
+/* ---- lookup ---- */
+
+Ledger::Job *
+Ledger::find(Key key)
+{
+	auto it = jobs.find(key);
+	return it == jobs.end() ? nullptr : it->second.get();
+}
+
+Ledger::HandOut *
+Ledger::find(Job *job, int64_t token)
+{
+	auto it = job->hand_outs.find(token);
+	return it == job->hand_outs.end() ? nullptr : &it->second;
+}
+
+/* ---- violations ---- */
+
+void
+Ledger::note(Job *job, const char *what, const TxRef &tx, int64_t token, int64_t number)
+{
+	job->history.push_back({now(), what, tx ? tx->id : 0, token, number});
+	if (job->history.size() > kHistoryMax)
+		job->history.pop_front();
+}
+
+std::string
+Ledger::describe(const Job &job)
+{
+	std::ostringstream out;
+	out << "  job " << job.id << ", key " << job.key << ", queue " << job.queue << ", priority "
+		<< job.priority << (job.touched ? " (touched)" : "") << "\n";
+	for (const Event &event : job.history)
+	{
+		out << "    " << (event.time - start) / 1000 << " ms: " << event.what;
+		if (event.token != 0)
+			out << ", lease " << event.token;
+		if (event.tx != 0)
+			out << ", transaction " << event.tx;
+		if (event.number != 0)
+			out << ", " << event.number;
+		out << "\n";
+	}
+	for (const auto &[token, h] : job.hand_outs)
+	{
+		out << "    lease " << token << ": attempt " << h.attempt << ", server " << h.epoch.server
+			<< "/" << h.epoch.start << ", asked at " << (h.sent - start) / 1000 << " ms, got at "
+			<< (h.received - start) / 1000 << " ms, runs until " << (h.until - start) / 1000
+			<< " ms, "
+			<< (h.state == HandOut::State::kOpen   ? "claim open"
+				: h.state == HandOut::State::kHeld ? "held"
+												   : "over");
+		if (h.ender)
+			out << ", being ended by transaction " << h.ender->id;
+		out << "\n";
+	}
+	return out.str();
+}
+
+void
+Ledger::breach(const std::string &what, const Job *job)
+{
+	violation_count++;
+	std::cout << "VIOLATION at " << (now() - start) / 1000 << " ms: " << what << "\n"
+			  << (job != nullptr ? describe(*job) : "") << std::flush;
+}
+
+void
+Ledger::violation(const std::string &what)
+{
+	std::lock_guard lock(mutex);
+	breach(what, nullptr);
+}
+
+void
+Ledger::violation(const std::string &what, Key key)
+{
+	std::lock_guard lock(mutex);
+	breach(what, find(key));
+}
+
+/* ---- the end of jobs ---- */
+
+void
+Ledger::revive(Job *job)
+{
+	job->place = live.size();
+	live.push_back(job->key);
+}
+
+void
+Ledger::bury(Job *job, Deed deed, int64_t token, Epoch epoch)
+{
+	job->ended = true;
+	job->end = deed;
+	job->end_token = token;
+	job->end_epoch = epoch;
+	job->ended_at = now();
+	if (job->place != SIZE_MAX)
+	{
+		Key last = live.back();
+		live[job->place] = last;
+		find(last)->place = job->place;
+		live.pop_back();
+		job->place = SIZE_MAX;
+	}
+	finished.emplace_back(job->ended_at, job->key);
+}
+
+/* The transaction that ends the job is committed. */
+void
+Ledger::finish(Job *job, const TxRef &tx, const Effect &effect)
+{
+	note(job, name_of(effect.deed), tx, effect.token);
+	if (job->ended)
+	{
+		/* Jobs of a dropped queue end with it in any case. */
+		if (job->end != Deed::kDropQueue && effect.deed != Deed::kDropQueue)
+			breach(std::string("ended twice: ") + name_of(job->end) + ", then " +
+					   name_of(effect.deed),
+				   job);
+		return;
+	}
+	bury(job, effect.deed, effect.token, tx->epoch);
+}
+
+/* ---- transactions ---- */
+
+TxRef
+Ledger::begin(Epoch epoch)
+{
+	std::lock_guard lock(mutex);
+	auto tx = std::make_shared<Tx>();
+	tx->id = ++last_tx;
+	tx->epoch = epoch;
+	return tx;
+}
+
+void
+Ledger::savepoint(const TxRef &tx)
+{
+	tx->level++;
+}
+
+void
+Ledger::release_savepoint(const TxRef &tx)
+{
+	for (Effect &effect : tx->effects)
+		effect.level = std::min(effect.level, tx->level - 1);
+	tx->level--;
+}
+
+void
+Ledger::rolled_back_to_savepoint(const TxRef &tx)
+{
+	std::lock_guard lock(mutex);
+	while (!tx->effects.empty() && tx->effects.back().level >= tx->level)
+	{
+		undo(tx, tx->effects.back());
+		tx->effects.pop_back();
+	}
+	tx->level--;
+}
+
+void
+Ledger::ending(const TxRef &tx)
+{
+	std::lock_guard lock(mutex);
+	tx->state = TxState::kEnding;
+	tx->ending_sent = now();
+}
+
+void
+Ledger::prepared(const TxRef &tx)
+{
+	std::lock_guard lock(mutex);
+	tx->state = TxState::kPrepared;
+	for (const Effect &effect : tx->effects)
+		if (Job *job = find(effect.key))
+			note(job, "prepared", tx, effect.token);
+}
+
+void
+Ledger::committed(const TxRef &tx, int resolved_on)
+{
+	std::lock_guard lock(mutex);
+	tx->state = TxState::kCommitted;
+	tx->resolved_on = resolved_on;
+	for (const Effect &effect : tx->effects)
+		apply(tx, effect);
+	tx->effects.clear();
+}
+
+void
+Ledger::aborted(const TxRef &tx, int resolved_on)
+{
+	std::lock_guard lock(mutex);
+	tx->state = TxState::kAborted;
+	tx->resolved_on = resolved_on;
+	for (; !tx->effects.empty(); tx->effects.pop_back())
+		undo(tx, tx->effects.back());
+}
+
+void
+Ledger::apply(const TxRef &tx, const Effect &effect)
+{
+	if (effect.deed == Deed::kDropQueue)
+	{
+		dropped_queues.insert(effect.queue);
+		std::vector<Key> gone;
+		for (Key key : live)
+			if (find(key)->queue == effect.queue)
+				gone.push_back(key);
+		for (Key key : gone)
+			finish(find(key), tx, effect);
+		return;
+	}
+	Job *job = find(effect.key);
+	if (job == nullptr)
+		return; /* deleted long ago, under a prepared claim */
+	HandOut *h = find(job, effect.token);
+	switch (effect.deed)
+	{
+		case Deed::kEnqueue:
+			note(job, "enqueue committed", tx);
+			revive(job);
+			if (dropped_queues.contains(job->queue))
+				bury(job, Deed::kDropQueue, 0, tx->epoch);
+			break;
+		case Deed::kClaim:
+			note(job, "claim committed", tx, effect.token);
+			check_end(job, *h, tx, effect.deed);
+			if (h->state == HandOut::State::kOpen)
+				h->state = HandOut::State::kHeld;
+			break;
+		case Deed::kRetry:
+			note(job, "fail committed", tx, effect.token);
+			check_end(job, *h, tx, effect.deed);
+			h->ender = nullptr;
+			h->state = HandOut::State::kOver;
+			h->failed = true;
+			job->not_before = effect.not_before;
+			break;
+		case Deed::kAck:
+		case Deed::kBury:
+			check_end(job, *h, tx, effect.deed);
+			h->ender = nullptr;
+			h->state = HandOut::State::kOver;
+			finish(job, tx, effect);
+			break;
+		case Deed::kDelete:
+			job->deleters--;
+			finish(job, tx, effect);
+			break;
+		case Deed::kExtend:
+		case Deed::kDropQueue:
+			break;
+	}
+}
+
+void
+Ledger::undo(const TxRef &tx, const Effect &effect)
+{
+	Job *job = find(effect.key);
+	if (job == nullptr)
+		return;
+	HandOut *h = find(job, effect.token);
+	note(job, "undone", tx, effect.token);
+	switch (effect.deed)
+	{
+		case Deed::kEnqueue:
+			job->undone = true;
+			finished.emplace_back(now(), job->key);
+			for (const auto &[token, seen] : job->hand_outs)
+				if (seen.epoch.server >= tx->resolved_on)
+					breach("handed out, but its enqueue was undone", job);
+			break;
+		case Deed::kClaim:
+			h->state = HandOut::State::kOver;
+			break;
+		case Deed::kAck:
+		case Deed::kRetry:
+		case Deed::kBury:
+			if (h->ender == tx)
+				h->ender = nullptr;
+			break;
+		case Deed::kDelete:
+			job->deleters--;
+			break;
+		case Deed::kExtend:
+		case Deed::kDropQueue:
+			break;
+	}
+}
+
+/* ---- enqueue ---- */
+
+Key
+Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time delay)
+{
+	std::lock_guard lock(mutex);
+	auto job = std::make_unique<Job>();
+	Key key = job->key = ++last_key;
+	job->queue = queue;
+	job->priority = priority;
+	job->creator = tx;
+	job->not_before = now() + delay;
+	note(job.get(), "enqueue", tx, 0, delay);
+	tx->effects.push_back({.deed = Deed::kEnqueue, .key = key, .level = tx->level});
+	jobs.emplace(key, std::move(job));
+	return key;
+}
+
+void
+Ledger::enqueued(Key key, int64_t job_id)
+{
+	std::lock_guard lock(mutex);
+	Job *job = find(key);
+	if (job->id != 0 && job->id != job_id)
+		breach("its id is " + std::to_string(job_id), job);
+	job->id = job_id;
+}
+
+/* ---- claim ---- */
+
+ClaimCall
+Ledger::claiming(Epoch epoch, std::vector<std::string> queues, Time lease_time)
+{
+	std::lock_guard lock(mutex);
+	return {now(), greatest_token, epoch, std::move(queues), lease_time};
+}
+
+void
+Ledger::claim_failed(const ClaimCall &call)
+{
+	std::lock_guard lock(mutex);
+	for (const std::string &queue : call.queues)
+		hidden[queue].push_back({call.sent, now()});
+}
+
+void
+Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<ClaimedRow> &rows)
+{
+	std::lock_guard lock(mutex);
+	for (const ClaimedRow &row : rows)
+	{
+		int64_t token = row.held.token;
+		Job *job = find(row.held.key);
+		if (job == nullptr)
+		{
+			breach("handed out: key " + std::to_string(row.held.key) + ", job " +
+					   std::to_string(row.held.job_id) + ", which is done and forgotten",
+				   nullptr);
+			continue;
+		}
+		HandOut h{.token = token,
+				  .attempt = row.held.attempt,
+				  .max_attempts = row.held.max_attempts,
+				  .epoch = call.epoch,
+				  .sent = call.sent,
+				  .received = now(),
+				  .until = call.sent + call.lease_time,
+				  .state = tx ? HandOut::State::kOpen : HandOut::State::kHeld,
+				  .claimer = tx,
+				  .ender = nullptr};
+		note(job, "handed out", tx, token, h.attempt);
+		if (job->id != 0 && job->id != row.held.job_id)
+			breach("handed out with another job's id", job);
+		job->id = row.held.job_id;
+		if (token <= call.greatest_token)
+			breach("lease " + std::to_string(token) + " is not above " +
+					   std::to_string(call.greatest_token) + ", which was handed out before",
+				   job);
+		greatest_token = std::max(greatest_token, token);
+		if (!job->hand_outs.emplace(token, h).second)
+			breach("lease " + std::to_string(token) + " was handed out twice", job);
+		if (tx)
+			tx->effects.push_back(
+				{.deed = Deed::kClaim, .key = job->key, .token = token, .level = tx->level});
+
+		check_existence(job, call);
+		check_not_held(job, h);
+		check_attempt(job, h);
+		if (row.queue != job->queue)
+			breach("handed out by queue " + row.queue, job);
+		if (!job->touched && row.priority != job->priority)
+			breach("handed out with priority " + std::to_string(row.priority), job);
+		bool newest = job->hand_outs.rbegin()->first == token;
+		if (newest && !job->touched && h.received < job->not_before - kClockMargin)
+			breach("handed out before its time", job);
+	}
+}
+
+/* It must have been committed, and not be done. */
+void
+Ledger::check_existence(Job *job, const ClaimCall &call)
+{
+	const Tx &creator = *job->creator;
+	bool other_truth = creator.resolved_on != 0 && call.epoch.server < creator.resolved_on;
+	if ((job->undone && !other_truth) || creator.state == TxState::kOpen ||
+		creator.state == TxState::kPrepared)
+		breach("handed out, but its enqueue is not committed", job);
+	if (!job->ended)
+		return;
+	bool by_lease = job->end == Deed::kAck || job->end == Deed::kBury;
+	int64_t token = job->hand_outs.rbegin()->first;
+	if (by_lease ? token > job->end_token && call.epoch >= job->end_epoch
+				 : call.sent > job->ended_at)
+		breach(std::string("handed out after its end: ") + name_of(job->end), job);
+}
+
+/* Nobody else may have held it when the later lease was handed out, as far as is certain. */
+void
+Ledger::check_not_held(Job *job, const HandOut &later)
+{
+	for (const auto &[token, h] : job->hand_outs)
+	{
+		if (token >= later.token)
+			break;
+		bool same_memory = h.epoch == later.epoch;
+		if (h.ender && h.ender->state == TxState::kPrepared && later.epoch >= h.ender->epoch)
+			breach("handed out while a prepared transaction ends lease " + std::to_string(token),
+				   job);
+		if (h.state == HandOut::State::kOpen && h.claimer->state == TxState::kPrepared &&
+			same_memory)
+			breach("handed out while a prepared transaction holds lease " + std::to_string(token),
+				   job);
+		if (h.state == HandOut::State::kHeld && !h.ender && same_memory && later.received < h.until)
+			breach("handed out while lease " + std::to_string(token) + " runs", job);
+	}
+}
+
+int
+Ledger::hidden_claims(const std::string &queue, Time from, Time to)
+{
+	return static_cast<int>(
+		std::count_if(hidden[queue].begin(), hidden[queue].end(), [&](const Hidden &claim) {
+			return claim.failed >= from && claim.sent <= to;
+		}));
+}
+
+bool
+Ledger::scheduler_excused(const HandOut &before, const HandOut &after)
+{
+	return after.received - before.received >= kSchedulerPatience &&
+		   after.received - scheduler_disturbed_at < kSchedulerAbsence;
+}
+
+/*
+ * One more than the attempt before, also when that was lost; unless memory was lost
+ * with it, or the scheduler was missing. More than one more only if claims failed
+ * whose hand-outs nobody saw: that is known when all of them have had their answer.
+ */
+void
+Ledger::check_attempt(Job *job, const HandOut &h)
+{
+	if (h.attempt < 1 || h.attempt > h.max_attempts)
+		breach("attempt " + std::to_string(h.attempt) + " of " + std::to_string(h.max_attempts),
+			   job);
+	auto it = job->hand_outs.find(h.token);
+	if (it == job->hand_outs.begin())
+	{
+		if (h.attempt > 1)
+			suspects.emplace_back(job->key, h.token);
+		return;
+	}
+	const HandOut &before = std::prev(it)->second;
+	if (h.attempt > before.attempt + 1)
+		suspects.emplace_back(job->key, h.token);
+	bool uncounted = before.epoch != h.epoch || scheduler_excused(before, h);
+	int least = before.attempt + (before.failed || !uncounted ? 1 : 0);
+	/* What the scheduler wrote need not have reached the standby. */
+	if (before.epoch.server != h.epoch.server)
+		least = 1;
+	if (h.attempt < least)
+		breach("attempt " + std::to_string(h.attempt) + " after attempt " +
+				   std::to_string(before.attempt),
+			   job);
+}
+
+void
+Ledger::check_suspects()
+{
+	for (const auto &[key, token] : suspects)
+	{
+		Job *job = find(key);
+		auto it = job->hand_outs.find(token);
+		const HandOut &h = it->second;
+		int before = 0;
+		Time since = 0;
+		if (it != job->hand_outs.begin())
+		{
+			before = std::prev(it)->second.attempt;
+			since = std::prev(it)->second.sent;
+		}
+		int unseen = hidden_claims(job->queue, since, h.received);
+		if (h.attempt > before + 1 + unseen)
+			breach("attempt " + std::to_string(h.attempt) + " after attempt " +
+					   std::to_string(before) + ", and only " + std::to_string(unseen) +
+					   " claims failed",
+				   job);
+	}
+	suspects.clear();
+}
+
+/* ---- ack, fail, extend ---- */
+
+void
+Ledger::intend(const TxRef &tx, const Held &held, Deed deed)
+{
+	std::lock_guard lock(mutex);
+	Job *job = find(held.key);
+	if (job == nullptr)
+		return;
+	note(job, name_of(deed), tx, held.token);
+	HandOut &h = *find(job, held.token);
+	if (!h.ender)
+		h.ender = tx;
+	tx->effects.push_back({.deed = deed, .key = held.key, .token = held.token, .level = tx->level});
+}
+
+void
+Ledger::accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time not_before)
+{
+	std::lock_guard lock(mutex);
+	Job *job = find(held.key);
+	if (job == nullptr)
+	{
+		breach(std::string("accepted: ") + name_of(deed) + " of job " +
+				   std::to_string(held.job_id) + ", which is done and forgotten",
+			   nullptr);
+		return;
+	}
+	HandOut &h = *find(job, held.token);
+	check_newest(job, h, deed, tx->epoch, sent);
+	bool last = h.attempt >= h.max_attempts;
+	if (deed == Deed::kRetry && last)
+		breach("to be retried, but its attempts are used up", job);
+	h.ender = tx;
+	if (tx->state == TxState::kEnding)
+		return; /* a statement of its own, that had the intention */
+	note(job, name_of(deed), tx, held.token);
+	tx->effects.push_back({.deed = deed,
+						   .key = held.key,
+						   .token = held.token,
+						   .level = tx->level,
+						   .not_before = not_before});
+}
+
+/*
+ * A lease that was accepted was current: no later one was known when it was used.
+ * Only an ack may use a lease of a former memory, and only if no later lease has left
+ * a trace in the row.
+ */
+void
+Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent)
+{
+	bool late = used.epoch != epoch;
+	std::string what = std::string(name_of(deed)) + " with lease " + std::to_string(used.token);
+	if (late && deed != Deed::kAck)
+		breach(what + " of a former memory was accepted", job);
+	if (job->ended && job->ended_at < sent)
+		breach(what + " was accepted after its end: " + name_of(job->end), job);
+	for (auto it = job->hand_outs.upper_bound(used.token); it != job->hand_outs.end(); ++it)
+	{
+		const HandOut &later = it->second;
+		if (later.received >= sent)
+			continue;
+		bool left_trace = later.failed ||
+						  (later.attempt > used.attempt && later.epoch.server == epoch.server) ||
+						  (later.epoch == epoch && now() - later.received < kSchedulerPatience);
+		if (!late || left_trace)
+			breach(what + " was accepted after lease " + std::to_string(later.token) +
+					   " was handed out",
+				   job);
+	}
+}
+
+/* At the commit: the lease was in the transaction's hands all the time. */
+void
+Ledger::check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed)
+{
+	for (auto it = job->hand_outs.upper_bound(ended.token); it != job->hand_outs.end(); ++it)
+	{
+		const HandOut &later = it->second;
+		bool gone = deed == Deed::kAck || deed == Deed::kBury;
+		bool during = later.epoch == tx->epoch && (gone || later.received < tx->ending_sent) &&
+					  ended.epoch == tx->epoch;
+		bool after = gone && later.epoch > tx->epoch;
+		if (during || after)
+			breach(std::string(name_of(deed)) + " with lease " + std::to_string(ended.token) +
+					   " is committed, but lease " + std::to_string(later.token) +
+					   " was handed out",
+				   job);
+	}
+}
+
+void
+Ledger::extending(const Held &held, Time sent, Time lease_time)
+{
+	std::lock_guard lock(mutex);
+	if (Job *job = find(held.key))
+	{
+		HandOut &h = *find(job, held.token);
+		h.until = std::min(h.until, sent + lease_time);
+	}
+}
+
+void
+Ledger::extended(const Held &held, Epoch epoch, Time sent, Time lease_time)
+{
+	std::lock_guard lock(mutex);
+	Job *job = find(held.key);
+	if (job == nullptr)
+	{
+		breach("extended: job " + std::to_string(held.job_id) + ", which is done and forgotten",
+			   nullptr);
+		return;
+	}
+	HandOut &h = *find(job, held.token);
+	note(job, "extended", nullptr, held.token, lease_time);
+	check_newest(job, h, Deed::kExtend, epoch, sent);
+	h.until = sent + lease_time;
+}
+
+void
+Ledger::refused(const TxRef &tx, const Held &held, Epoch epoch)
+{
+	std::lock_guard lock(mutex);
+	Job *job = find(held.key);
+	if (job == nullptr)
+		return;
+	const HandOut &h = *find(job, held.token);
+	note(job, "refused as stale", tx, held.token);
+	bool may_be_gone = job->ended || job->deleters > 0 || temporary_queues.contains(job->queue);
+	if (may_be_gone || h.epoch != epoch || (h.ender && h.ender != tx))
+		return;
+	bool ours = h.state == HandOut::State::kOpen && h.claimer == tx && !h.ender;
+	bool runs = h.state == HandOut::State::kHeld && now() < h.until;
+	/* Registered, but not done: a statement of its own. */
+	if (h.ender == tx && tx->state != TxState::kEnding)
+		return;
+	if (ours || runs)
+		breach("lease " + std::to_string(held.token) + " is refused, but it is current", job);
+}
+
+/* ---- the administrator ---- */
+
+void
+Ledger::deleted(const TxRef &tx, const std::vector<Key> &keys)
+{
+	std::lock_guard lock(mutex);
+	for (Key key : keys)
+	{
+		Job *job = find(key);
+		if (job == nullptr)
+		{
+			breach("deleted key " + std::to_string(key) + ", which is done and forgotten", nullptr);
+			continue;
+		}
+		note(job, "deleted", tx);
+		job->deleters++;
+		tx->effects.push_back({.deed = Deed::kDelete, .key = key, .level = tx->level});
+	}
+}
+
+void
+Ledger::deleted_only(const TxRef &tx, const std::set<Key> &keys)
+{
+	std::lock_guard lock(mutex);
+	std::erase_if(tx->effects, [&](const Effect &effect) {
+		bool spared = effect.deed == Deed::kDelete && !keys.contains(effect.key);
+		if (Job *job = spared ? find(effect.key) : nullptr)
+			job->deleters--;
+		return spared;
+	});
+}
+
+void
+Ledger::dropped_queue(const TxRef &tx, const std::string &queue)
+{
+	tx->effects.push_back({.deed = Deed::kDropQueue, .level = tx->level, .queue = queue});
+}
+
+void
+Ledger::touched(const std::vector<Key> &keys)
+{
+	std::lock_guard lock(mutex);
+	for (Key key : keys)
+		if (Job *job = find(key))
+		{
+			job->touched = true;
+			note(job, "touched", nullptr);
+		}
+}
+
+void
+Ledger::temporary(const std::string &queue)
+{
+	std::lock_guard lock(mutex);
+	temporary_queues.insert(queue);
+}
+
+bool
+Ledger::is_temporary(const std::string &queue)
+{
+	std::lock_guard lock(mutex);
+	return temporary_queues.contains(queue);
+}
+
+std::vector<std::pair<Key, int64_t>>
+Ledger::some_live(size_t place, size_t n)
+{
+	std::lock_guard lock(mutex);
+	std::vector<std::pair<Key, int64_t>> some;
+	for (size_t i = 0; i < std::min(n, live.size()); i++)
+	{
+		const Job &job = *find(live[(place + i) % live.size()]);
+		if (job.id != 0)
+			some.emplace_back(job.key, job.id);
+	}
+	return some;
+}
+
+std::set<Key>
+Ledger::live_in(const std::string &queue)
+{
+	std::lock_guard lock(mutex);
+	std::set<Key> keys;
+	for (Key key : live)
+		if (find(key)->queue == queue)
+			keys.insert(key);
+	return keys;
+}
+
+size_t
+Ledger::live_count()
+{
+	std::lock_guard lock(mutex);
+	return live.size();
+}
+
+void
+Ledger::scheduler_disturbed()
+{
+	std::lock_guard lock(mutex);
+	scheduler_disturbed_at = now();
+}
+
+/* ---- quiet points ---- */
+
+void
+Ledger::audit(const std::set<Key> &rows, const std::map<Key, DeadRow> &dead)
+{
+	std::lock_guard lock(mutex);
+	check_suspects();
+	for (Key key : rows)
+	{
+		Job *job = find(key);
+		if (job == nullptr || job->place == SIZE_MAX)
+			breach("key " + std::to_string(key) +
+					   " is in pgq_ext.job, but was never committed, or is done",
+				   job);
+	}
+	for (const auto &[key, row] : dead)
+	{
+		Job *job = find(key);
+		if (job == nullptr || (job->ended && job->end == Deed::kBury))
+			continue;
+		if (job->ended || job->undone || row.attempts < row.max_attempts)
+			breach("in pgq_ext.dead_job: " + row.reason, job);
+		else
+		{
+			note(job, "found dead", nullptr, 0, row.attempts);
+			bury(job, Deed::kDelete, 0, {});
+			job->end = Deed::kBury;
+			job->end_token = job->hand_outs.empty() ? 0 : job->hand_outs.rbegin()->first;
+		}
+	}
+	for (Key key : live)
+		if (!rows.contains(key))
+			breach("a committed job is lost", find(key));
+	for (const auto &[key, job] : jobs)
+		if (job->ended && job->end == Deed::kBury && !dead.contains(key) &&
+			!dropped_queues.contains(job->queue))
+			breach("a dead job is not in pgq_ext.dead_job", job.get());
+}
+
+std::set<Key>
+Ledger::held_by_prepared()
+{
+	std::lock_guard lock(mutex);
+	std::set<Key> keys;
+	for (Key key : live)
+		for (const auto &[token, h] : find(key)->hand_outs)
+			if ((h.ender && h.ender->state == TxState::kPrepared) ||
+				(h.claimer && h.claimer->state == TxState::kPrepared))
+				keys.insert(key);
+	return keys;
+}
+
+void
+Ledger::prune()
+{
+	std::lock_guard lock(mutex);
+	Time horizon = now() - kRemember;
+	while (!finished.empty() && finished.front().first < horizon)
+	{
+		jobs.erase(finished.front().second);
+		finished.pop_front();
+	}
+	for (auto &[queue, claims] : hidden)
+		while (!claims.empty() && claims.front().failed < horizon)
+			claims.pop_front();
+}
+
+} // namespace torture

@@ -1,0 +1,284 @@
+/*
+ * What the clients know: every job, every hand-out, every transaction, and when.
+ *
+ * The ledger believes only what is certain. What a transaction did counts when its
+ * COMMIT was confirmed (or found out later, see Session::resolve); the time of what
+ * the server did lies between the sending of a statement and its answer. Each rule
+ * is checked as soon as both sides of it are known; a breach is a violation.
+ *
+ * All functions may be called by any thread.
+ */
+#pragma once
+
+#include "clock.h"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace torture {
+
+/* The ledger's own name of a job, in its payload; known before the job is sent. */
+using Key = int64_t;
+
+/* One life of the server's shared memory: which server, and when that memory was made. */
+struct Epoch
+{
+	int server = 0;
+	int64_t start = 0;
+
+	auto operator<=>(const Epoch &) const = default;
+};
+
+/* What a transaction does to a job if it commits. */
+enum class Deed
+{
+	kEnqueue,
+	kClaim,
+	kAck,
+	kRetry, /* pgq_fail that said 'retry' */
+	kBury,	/* pgq_fail that said 'dead' */
+	kExtend,
+	kDelete,
+	kDropQueue,
+};
+
+enum class TxState
+{
+	kOpen,
+	kEnding, /* COMMIT was sent: it may be committed at any time from now on */
+	kPrepared,
+	kCommitted,
+	kAborted,
+};
+
+struct Effect
+{
+	Deed deed;
+	Key key = 0;
+	int64_t token = 0;
+	int level = 0;		 /* depth of savepoints */
+	Time not_before = 0; /* kRetry */
+	std::string queue;	 /* kDropQueue */
+};
+
+struct Tx
+{
+	int64_t id;
+	Epoch epoch;
+	TxState state = TxState::kOpen;
+	Time ending_sent = 0;
+	/* Nobody confirmed its end: it was asked for later, on this server. */
+	int resolved_on = 0;
+	int level = 0;
+	std::vector<Effect> effects;
+};
+using TxRef = std::shared_ptr<Tx>;
+
+/* A job in somebody's hands, or that was. */
+struct Held
+{
+	Key key;
+	int64_t job_id;
+	int64_t token;
+	int attempt;
+	int max_attempts;
+};
+
+/* A call of pgq_claim on its way. */
+struct ClaimCall
+{
+	Time sent;
+	int64_t greatest_token; /* of those that had been handed out before */
+	Epoch epoch;
+	std::vector<std::string> queues;
+	Time lease_time;
+};
+
+/* A row of pgq_ext.claimed_job. */
+struct ClaimedRow
+{
+	Held held;
+	int priority;
+	std::string queue;
+};
+
+class Ledger
+{
+public:
+	/* ---- transactions ---- */
+
+	TxRef begin(Epoch epoch);
+	void savepoint(const TxRef &tx);
+	void release_savepoint(const TxRef &tx);
+	void rolled_back_to_savepoint(const TxRef &tx);
+	/* Before COMMIT, ROLLBACK PREPARED, or a statement of its own is sent. */
+	void ending(const TxRef &tx);
+	void prepared(const TxRef &tx);
+	void committed(const TxRef &tx, int resolved_on = 0);
+	void aborted(const TxRef &tx, int resolved_on = 0);
+
+	/* ---- jobs ---- */
+
+	/* Before it is sent. delay: not handed out earlier. */
+	Key enqueuing(const TxRef &tx, const std::string &queue, int priority, Time delay);
+	void enqueued(Key key, int64_t job_id);
+
+	ClaimCall claiming(Epoch epoch, std::vector<std::string> queues, Time lease_time);
+	/* tx: NULL if the claim was a statement of its own. */
+	void claimed(const ClaimCall &call, const TxRef &tx, const std::vector<ClaimedRow> &rows);
+	/* No answer, or an error: something may have been handed out, unseen. */
+	void claim_failed(const ClaimCall &call);
+
+	/* A statement of its own, about to be sent, will end the lease if it succeeds. */
+	void intend(const TxRef &tx, const Held &held, Deed deed);
+	/* pgq_ack, pgq_fail was content with the lease. */
+	void accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time not_before = 0);
+	/* pgq_extend is sent, and has said that it gave the lease a new end. */
+	void extending(const Held &held, Time sent, Time lease_time);
+	void extended(const Held &held, Epoch epoch, Time sent, Time lease_time);
+	/* It said that the lease is stale. tx: the transaction that asked. */
+	void refused(const TxRef &tx, const Held &held, Epoch epoch);
+
+	/* ---- the administrator ---- */
+
+	void deleted(const TxRef &tx, const std::vector<Key> &keys);
+	/* ... but in fact only these. */
+	void deleted_only(const TxRef &tx, const std::set<Key> &keys);
+	void dropped_queue(const TxRef &tx, const std::string &queue);
+	/* Somebody else may have changed priority and run_at. */
+	void touched(const std::vector<Key> &keys);
+	/* A queue that may be dropped at any time. */
+	void temporary(const std::string &queue);
+	bool is_temporary(const std::string &queue);
+	/* (key, job id) of up to n jobs that should be there, from a random place on. */
+	std::vector<std::pair<Key, int64_t>> some_live(size_t place, size_t n);
+	std::set<Key> live_in(const std::string &queue);
+	size_t live_count();
+	void scheduler_disturbed();
+
+	/* ---- quiet points: nobody else is at work ---- */
+
+	/* Compare with the rows of job and dead_job (key, attempts, max_attempts). */
+	struct DeadRow
+	{
+		int attempts;
+		int max_attempts;
+		std::string reason;
+	};
+	void audit(const std::set<Key> &jobs, const std::map<Key, DeadRow> &dead);
+	/* Jobs that are held by prepared transactions. */
+	std::set<Key> held_by_prepared();
+	/* Forget what has been finished for a while; a later hand-out is a violation all the same. */
+	void prune();
+
+	/* ---- violations ---- */
+
+	void violation(const std::string &what);
+	void violation(const std::string &what, Key key);
+	int violations() const { return violation_count; }
+
+private:
+	struct HandOut
+	{
+		enum class State
+		{
+			kOpen, /* its claim is not committed */
+			kHeld,
+			kOver, /* ended, lost, or nobody knows */
+		};
+		int64_t token;
+		int attempt;
+		int max_attempts;
+		Epoch epoch;
+		Time sent;
+		Time received;
+		Time until; /* certainly not expired before */
+		State state;
+		TxRef claimer; /* NULL: a statement of its own */
+		TxRef ender;   /* that has acked or failed it, and has not ended */
+		Deed end = Deed::kAck;
+		bool failed = false; /* pgq_fail is committed: counts as an attempt for certain */
+	};
+
+	struct Event
+	{
+		Time time;
+		const char *what;
+		int64_t tx;
+		int64_t token;
+		int64_t number;
+	};
+
+	struct Job
+	{
+		Key key;
+		int64_t id = 0;
+		std::string queue;
+		int priority;
+		TxRef creator;
+		Time not_before; /* 0: not known any more */
+		bool undone = false;
+		bool touched = false;
+		int deleters = 0;		 /* transactions that may have deleted it */
+		size_t place = SIZE_MAX; /* in live */
+		std::map<int64_t, HandOut> hand_outs;
+		bool ended = false;
+		Deed end = Deed::kAck;
+		int64_t end_token = 0;
+		Epoch end_epoch;
+		Time ended_at = 0;
+		std::deque<Event> history;
+	};
+
+	Job *find(Key key);
+	HandOut *find(Job *job, int64_t token);
+	void note(Job *job, const char *what, const TxRef &tx, int64_t token = 0, int64_t number = 0);
+	void breach(const std::string &what, const Job *job);
+	std::string describe(const Job &job);
+
+	void apply(const TxRef &tx, const Effect &effect);
+	void undo(const TxRef &tx, const Effect &effect);
+	void revive(Job *job);
+	void bury(Job *job, Deed deed, int64_t token, Epoch epoch);
+	void finish(Job *job, const TxRef &tx, const Effect &effect);
+
+	void check_existence(Job *job, const ClaimCall &call);
+	void check_not_held(Job *job, const HandOut &later);
+	void check_attempt(Job *job, const HandOut &hand_out);
+	void check_suspects();
+	void check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent);
+	void check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed);
+	int hidden_claims(const std::string &queue, Time from, Time to);
+	bool scheduler_excused(const HandOut &before, const HandOut &after);
+
+	std::mutex mutex;
+	std::atomic<int> violation_count = 0;
+	int64_t last_tx = 0;
+	Key last_key = 0;
+	int64_t greatest_token = 0;
+	Time scheduler_disturbed_at = 0;
+	std::unordered_map<Key, std::unique_ptr<Job>> jobs;
+	std::vector<Key> live; /* committed and not ended */
+	std::deque<std::pair<Time, Key>> finished;
+	struct Hidden
+	{
+		Time sent;
+		Time failed;
+	};
+	std::map<std::string, std::deque<Hidden>> hidden;
+	/* Hand-outs whose attempt is too great, unless an unseen claim explains it. */
+	std::vector<std::pair<Key, int64_t>> suspects;
+	std::set<std::string> temporary_queues;
+	std::set<std::string> dropped_queues;
+	const Time start = now();
+};
+
+} // namespace torture

@@ -1,0 +1,148 @@
+/*
+ * torture: everything at once against pgq_ext, while it is killed in every way.
+ * See README.md for how the test is made.
+ */
+#include "auditor.h"
+#include "killer.h"
+
+#include <cstring>
+#include <iostream>
+#include <random>
+
+namespace torture {
+
+struct Options
+{
+	uint64_t seed = std::random_device{}();
+	long kills = 100;
+	long seconds = 24 * 3600;
+	std::string dir;
+	std::string settings;
+};
+
+static constexpr int kProducers = 3;
+static constexpr int kConsumers = 6;
+
+static Options
+read_options(int argc, char **argv)
+{
+	Options options;
+	for (int i = 1; i + 1 < argc; i += 2)
+	{
+		std::string name = argv[i];
+		std::string value = argv[i + 1];
+		if (name == "--seed")
+			options.seed = std::stoull(value);
+		else if (name == "--kills")
+			options.kills = std::stol(value);
+		else if (name == "--seconds")
+			options.seconds = std::stol(value);
+		else if (name == "--dir")
+			options.dir = value;
+		else if (name == "--settings")
+			options.settings = value;
+		else
+			options.dir.clear(), i = argc;
+	}
+	if (options.dir.empty() || options.settings.empty() || argc % 2 == 0)
+	{
+		std::cerr
+			<< "usage: torture --dir DIR --settings FILE [--seed N] [--kills N] [--seconds N]\n"
+			   "DIR is made, and removed unless something is wrong; FILE is for postgresql.conf\n";
+		exit(2);
+	}
+	return options;
+}
+
+static std::vector<std::unique_ptr<Actor>>
+make_actors(World &world)
+{
+	std::vector<std::unique_ptr<Actor>> actors;
+	for (int i = 1; i <= kProducers; i++)
+		actors.push_back(make_producer(world, i));
+	for (int i = 1; i <= kConsumers; i++)
+		actors.push_back(make_consumer(world, i));
+	actors.push_back(make_administrator(world));
+	actors.push_back(make_notary(world));
+	return actors;
+}
+
+/* Until the kills are done, the time is over, or something is wrong. */
+static void
+kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &auditor)
+{
+	Random random(world.seed, "main");
+	Time end = now() + options.seconds * kSecond;
+	Time report = now();
+	while (world.counters.kills() < options.kills && now() < end && world.ledger.violations() == 0)
+	{
+		if (now() > report)
+		{
+			std::cout << "-- " << world.ledger.live_count() << " jobs wait" << std::endl;
+			world.counters.print(world.ledger.violations());
+			report = now() + 10 * kSecond;
+		}
+		nap(random.between(100, 1200) * kMillisecond);
+		if (random.chance(15))
+			auditor.quiet_point(random.chance(70));
+		killer.strike();
+	}
+	if (world.ledger.violations() == 0)
+		auditor.quiet_point(true);
+}
+
+static void
+run(World &world, const Options &options)
+{
+	world.cluster.create();
+	Auditor auditor(world);
+	auditor.prepare();
+	std::vector<std::unique_ptr<Actor>> actors = make_actors(world);
+	Killer killer(world, actors);
+	for (auto &actor : actors)
+		actor->start();
+	try
+	{
+		kill_and_audit(world, options, killer, auditor);
+	} catch (const Hung &hung)
+	{
+		world.ledger.violation("waited in vain: " + hung.statement);
+	} catch (const SqlError &error)
+	{
+		world.ledger.violation("error " + error.state + ": " + error.message + "  in " +
+							   error.statement);
+	} catch (const std::exception &error)
+	{
+		world.ledger.violation(error.what());
+	}
+	world.gate.end();
+}
+
+} // namespace torture
+
+using namespace torture;
+
+int
+main(int argc, char **argv)
+{
+	Options options = read_options(argc, argv);
+	std::cout << "torture: seed " << options.seed << std::endl;
+	World world(options.dir, options.settings, options.seed);
+	try
+	{
+		run(world, options);
+	} catch (const std::exception &error)
+	{
+		world.ledger.violation(error.what());
+	}
+	int violations = world.ledger.violations();
+	world.counters.print(violations);
+	if (violations > 0)
+	{
+		world.cluster.keep();
+		std::cout << "the data directories are kept in " << options.dir << "\n";
+	}
+	std::cout << "torture: " << world.counters.audits << " ok, " << violations << " not ok, seed "
+			  << options.seed << std::endl;
+	return violations == 0 ? 0 : 1;
+}

@@ -1,0 +1,86 @@
+#include "actor.h"
+
+namespace torture {
+
+/* Another session than the one that prepared it, at once or some seconds later. */
+class Notary : public Actor
+{
+public:
+	using Actor::Actor;
+
+private:
+	void turn() override;
+};
+
+void
+Notary::turn()
+{
+	TxRef tx;
+	nap(random.between(1, 400) * kMillisecond);
+	if (random.chance(30))
+		nap(random.between(1, 2000) * kMillisecond);
+	if (world.prepared.take(&tx))
+		end_prepared(session, tx, random.chance(70));
+}
+
+static bool
+still_there(Session &session, const TxRef &tx)
+{
+	return session.connection.run("SELECT 1 FROM pg_prepared_xacts WHERE gid = $1", {gid(tx)})
+			   .size() > 0;
+}
+
+/*
+ * Tried until it is gone: the answer may have been lost, or the standby not have
+ * confirmed. Then the table of transactions tells.
+ */
+void
+end_prepared(Session &session, const TxRef &tx, bool commit)
+{
+	session.world.ledger.ending(tx);
+	bool sure = true;
+	for (Time end = now() + kPatience; now() < end;)
+		try
+		{
+			session.connect_if_broken();
+			if (!sure && !still_there(session, tx))
+			{
+				session.resolve(tx);
+				return;
+			}
+			(void) session.connection.take_doubt();
+			(void) session.connection.run(std::string(commit ? "COMMIT" : "ROLLBACK") +
+										  " PREPARED '" + gid(tx) + "'");
+			if (session.connection.take_doubt())
+				sure = false;
+			else if (commit)
+				session.world.ledger.committed(tx);
+			else
+				session.world.ledger.aborted(tx);
+			if (sure)
+				return;
+		} catch (const Broken &)
+		{
+			session.world.counters.broken++;
+			sure = false;
+		} catch (const SqlError &error)
+		{
+			session.world.counters.error(error.state);
+			/* Cancelled; or still busy with it in a session that lost its client; or that has just ended it. */
+			bool again = error.state == "57014" || error.state == "55000" ||
+						 (error.state == "42704" && !sure);
+			if (!again)
+				throw;
+			sure = false;
+			nap(20 * kMillisecond);
+		}
+	throw Hung{"COMMIT PREPARED"};
+}
+
+std::unique_ptr<Actor>
+make_notary(World &world)
+{
+	return std::make_unique<Notary>(world, "notary");
+}
+
+} // namespace torture

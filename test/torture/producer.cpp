@@ -1,0 +1,82 @@
+#include "actor.h"
+
+namespace torture {
+
+/* More jobs than that are not kept waiting: the ends of long queues are never seen otherwise. */
+static constexpr size_t kBacklog = 1500;
+
+class Producer : public Actor
+{
+public:
+	using Actor::Actor;
+
+private:
+	void turn() override;
+	std::vector<JobSpec> some_jobs(int most);
+	void add_some(Transaction &tx);
+};
+
+std::vector<JobSpec>
+Producer::some_jobs(int most)
+{
+	std::vector<JobSpec> jobs;
+	for (int i = random.between(1, most); i > 0; i--)
+		jobs.push_back(some_job());
+	return jobs;
+}
+
+void
+Producer::add_some(Transaction &tx)
+{
+	if (random.chance(50))
+		tx.enqueue_many(some_queue(), some_jobs(random.chance(5) ? 300 : 20));
+	else
+		for (const JobSpec &job : some_jobs(5))
+			tx.enqueue(some_queue(), job);
+}
+
+void
+Producer::turn()
+{
+	if (world.ledger.live_count() > kBacklog)
+	{
+		nap(50 * kMillisecond);
+		return;
+	}
+	nap(random.between(0, 20) * kMillisecond);
+	if (random.chance(40))
+	{
+		session.enqueue(some_queue(), some_job());
+		return;
+	}
+	Transaction tx(session, random.chance(10) ? "REPEATABLE READ" : "READ COMMITTED");
+	for (int part = random.between(1, 3); part > 0; part--)
+	{
+		if (random.chance(60))
+		{
+			add_some(tx);
+			continue;
+		}
+		tx.savepoint();
+		add_some(tx);
+		if (random.chance(50))
+			tx.roll_back_to_savepoint();
+		else
+			tx.release_savepoint();
+	}
+	int end = random.between(1, 100);
+	if (end <= 15)
+		tx.roll_back();
+	else if (end <= 25)
+		tx.prepare();
+	else
+		tx.commit();
+}
+
+std::unique_ptr<Actor>
+make_producer(World &world, int number)
+{
+	return std::make_unique<Producer>(world, "producer " + std::to_string(number));
+}
+
+} // namespace torture

@@ -1,0 +1,114 @@
+/*
+ * A client of the queues that tells the ledger all it does.
+ *
+ * A transaction that writes also inserts its number into torture.tx. When its end is
+ * not known, because the connection broke under its COMMIT, `resolve` inserts the
+ * same number on another connection: that waits for the lost transaction if it still
+ * runs, and then either finds its number (it is committed), or has taken the number
+ * itself (it is not, and never will be: should its backend come so far, it fails with
+ * a duplicate key). So the question is also the decision, and because it is answered by
+ * a commit of its own, that the standby has confirmed, a failover cannot change it.
+ */
+#pragma once
+
+#include "connection.h"
+#include "random.h"
+#include "world.h"
+
+#include <optional>
+
+namespace torture {
+
+struct JobSpec
+{
+	int priority = 0;
+	Time delay = 0;
+	int max_attempts = 0; /* 0: what the queue says */
+};
+
+struct ClaimSpec
+{
+	std::vector<std::string> queues; /* more than one: pgq_claim_any */
+	int max_jobs = 1;
+	Time wait = 0;
+	Time lease_time = kSecond;
+};
+
+class Session
+{
+public:
+	Session(World &world) : world(world) {}
+
+	World &world;
+	Connection connection;
+
+	/* Tries until the primary answers. */
+	void connect();
+	void connect_if_broken();
+
+	/* Each of these is a transaction of its own. */
+	void enqueue(const std::string &queue, const JobSpec &job);
+	std::vector<Held> claim(const ClaimSpec &spec);
+	void ack(const Held &held);
+	/* False: stale. Takes effect at once also inside a transaction. */
+	bool extend(const Held &held, Time lease_time, const TxRef &tx = nullptr);
+
+	/* The end of a transaction that nobody knows: committed, aborted, or still prepared. */
+	void resolve(const TxRef &tx);
+
+	/* The judge of errors: those that belong to the game are counted, others are violations. */
+	void judge(const SqlError &error, bool temporary_queue);
+
+private:
+	friend class Transaction;
+	std::vector<Held> claim(const ClaimSpec &spec, const TxRef &tx);
+	bool is_prepared(const TxRef &tx);
+	void ended(const TxRef &tx);
+};
+
+/*
+ * BEGIN ... COMMIT. An error or a broken connection in the middle rolls it back, at
+ * the latest in the destructor.
+ */
+class Transaction
+{
+public:
+	Transaction(Session &session, const char *isolation = "READ COMMITTED");
+	~Transaction();
+	Transaction(const Transaction &) = delete;
+
+	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
+	/* It is going to write: inserts its number. */
+	void mark();
+	const TxRef &tx() const { return ref; }
+
+	void enqueue(const std::string &queue, const JobSpec &job);
+	void enqueue_many(const std::string &queue, const std::vector<JobSpec> &jobs);
+	std::vector<Held> claim(const ClaimSpec &spec);
+	/* Errors as the server gives them: PQ001 if stale. */
+	void ack(const Held &held);
+	/* How many were current. */
+	size_t ack_many(const std::vector<Held> &held);
+	/* "retry", "dead" or "stale" */
+	std::string fail(const Held &held, std::optional<Time> retry_in, bool retry = true);
+
+	void savepoint();
+	void release_savepoint();
+	void roll_back_to_savepoint();
+
+	void commit();
+	void roll_back();
+	/* The pool of prepared transactions has it then. */
+	void prepare();
+
+private:
+	Session &session;
+	TxRef ref;
+	bool marked = false;
+	bool open = true;
+};
+
+/* Name of a prepared transaction. */
+std::string gid(const TxRef &tx);
+
+} // namespace torture

@@ -1,0 +1,103 @@
+#include "world.h"
+
+#include <iostream>
+
+namespace torture {
+
+/* ---- the gate ---- */
+
+void
+Gate::join()
+{
+	std::lock_guard lock(mutex);
+	actors++;
+}
+
+void
+Gate::leave()
+{
+	std::lock_guard lock(mutex);
+	actors--;
+	changed.notify_all();
+}
+
+bool
+Gate::pass()
+{
+	std::unique_lock lock(mutex);
+	waiting++;
+	changed.notify_all();
+	changed.wait(lock, [&] { return over || !closed; });
+	waiting--;
+	return !over;
+}
+
+bool
+Gate::close()
+{
+	std::unique_lock lock(mutex);
+	closed = true;
+	return changed.wait_for(lock, std::chrono::microseconds(2 * kPatience),
+							[&] { return waiting == actors; });
+}
+
+void
+Gate::open()
+{
+	std::lock_guard lock(mutex);
+	closed = false;
+	changed.notify_all();
+}
+
+void
+Gate::end()
+{
+	std::lock_guard lock(mutex);
+	over = true;
+	changed.notify_all();
+}
+
+/* ---- counters ---- */
+
+void
+Counters::error(const std::string &state)
+{
+	std::lock_guard lock(mutex);
+	errors[state]++;
+}
+
+void
+Counters::kill(const std::string &kind)
+{
+	std::lock_guard lock(mutex);
+	kinds[kind]++;
+}
+
+long
+Counters::kills()
+{
+	std::lock_guard lock(mutex);
+	long sum = 0;
+	for (const auto &[kind, n] : kinds)
+		sum += n;
+	return sum;
+}
+
+void
+Counters::print(int violations)
+{
+	std::lock_guard lock(mutex);
+	std::cout << "jobs " << enqueued << ", claims " << claims << ", acks " << acks << ", fails "
+			  << fails << ", extends " << extends << ", stale " << stale << ", prepared "
+			  << prepared << "\nbroken connections " << broken << ", restarts " << restarts
+			  << ", failovers " << failovers << ", unknown commits resolved: " << resolved_committed
+			  << " committed, " << resolved_aborted << " not\nkills:";
+	for (const auto &[kind, n] : kinds)
+		std::cout << " " << kind << " " << n << ";";
+	std::cout << "\nerrors:";
+	for (const auto &[state, n] : errors)
+		std::cout << " " << state << " " << n << ";";
+	std::cout << "\naudits " << audits << ", violations " << violations << std::endl;
+}
+
+} // namespace torture

@@ -1,0 +1,132 @@
+/* What all actors share. */
+#pragma once
+
+#include "cluster.h"
+#include "ledger.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace torture {
+
+/* Lets the actors go on, or holds them between two turns. */
+class Gate
+{
+public:
+	/* By an actor, between turns. False: the run is over. */
+	bool pass();
+	void join();
+	void leave();
+	/* Waits until all actors wait; false if they do not come. */
+	bool close();
+	void open();
+	void end();
+
+private:
+	std::mutex mutex;
+	std::condition_variable changed;
+	int actors = 0;
+	int waiting = 0;
+	bool closed = false;
+	bool over = false;
+};
+
+struct Counters
+{
+	std::atomic<long> enqueued = 0;
+	std::atomic<long> claims = 0;
+	std::atomic<long> acks = 0;
+	std::atomic<long> fails = 0;
+	std::atomic<long> extends = 0;
+	std::atomic<long> stale = 0;
+	std::atomic<long> prepared = 0;
+	std::atomic<long> broken = 0; /* connections */
+	std::atomic<long> resolved_committed = 0;
+	std::atomic<long> resolved_aborted = 0;
+	std::atomic<long> restarts = 0;
+	std::atomic<long> failovers = 0;
+	std::atomic<long> audits = 0;
+
+	void error(const std::string &state);
+	void kill(const std::string &kind);
+	void print(int violations);
+	long kills();
+
+private:
+	std::mutex mutex;
+	std::map<std::string, long> errors;
+	std::map<std::string, long> kinds;
+};
+
+/* Things that one actor leaves for another. */
+template <typename T> class Pool
+{
+public:
+	void put(T thing)
+	{
+		std::lock_guard lock(mutex);
+		things.push_back(std::move(thing));
+	}
+
+	/* The oldest that was left. */
+	bool take(T *thing)
+	{
+		std::lock_guard lock(mutex);
+		if (things.empty())
+			return false;
+		*thing = std::move(things.front());
+		things.pop_front();
+		return true;
+	}
+
+	size_t size()
+	{
+		std::lock_guard lock(mutex);
+		return things.size();
+	}
+
+private:
+	std::mutex mutex;
+	std::deque<T> things;
+};
+
+struct World
+{
+	Ledger ledger;
+	Gate gate;
+	Counters counters;
+	Cluster cluster;
+	const uint64_t seed;
+	Pool<Held> abandoned; /* leases of workers that believe to hold them still */
+	Pool<TxRef> prepared; /* transactions that wait for their end */
+	World(std::string dir, std::string settings, uint64_t seed)
+		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
+	{}
+
+	/* A queue that is there now and then; empty: none. */
+	std::string current_temporary_queue()
+	{
+		std::lock_guard lock(mutex);
+		return temporary_queue;
+	}
+	void set_temporary_queue(std::string queue)
+	{
+		std::lock_guard lock(mutex);
+		temporary_queue = std::move(queue);
+	}
+
+private:
+	std::mutex mutex;
+	std::string temporary_queue;
+};
+
+/* The queues that everybody uses. */
+inline const std::vector<std::string> kQueues = {"plain", "short", "quiet"};
+inline const std::string kPurgedQueue = "purged";
+inline const std::string kOrderedQueue = "ordered";
+
+} // namespace torture
