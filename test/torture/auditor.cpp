@@ -103,6 +103,8 @@ Auditor::do_all_jobs()
 			nap(50 * kMillisecond);
 		}
 	}
+	if (world.ledger.violations() > 0)
+		return;
 	for (const std::string &queue : queues)
 		for (Key key : world.ledger.live_in(queue))
 			world.ledger.violation("waits for ever", key);

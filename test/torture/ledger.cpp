@@ -265,6 +265,8 @@ Ledger::apply(const TxRef &tx, const Effect &effect)
 	{
 		case Deed::kEnqueue:
 			note(job, "enqueue committed", tx);
+			if (job->ended)
+				break; /* others have been faster than our answer */
 			revive(job);
 			if (dropped_queues.contains(job->queue))
 				bury(job, Deed::kDropQueue, 0, tx->epoch);
@@ -680,7 +682,7 @@ Ledger::refused(const TxRef &tx, const Held &held, Epoch epoch)
 	bool ours = h.state == HandOut::State::kOpen && h.claimer == tx && !h.ender;
 	bool runs = h.state == HandOut::State::kHeld && now() < h.until;
 	/* Registered, but not done: a statement of its own. */
-	if (h.ender == tx && tx->state != TxState::kEnding)
+	if (tx && h.ender == tx && tx->state != TxState::kEnding)
 		return;
 	if (ours || runs)
 		breach("lease " + std::to_string(held.token) + " is refused, but it is current", job);
@@ -826,19 +828,6 @@ Ledger::audit(const std::set<Key> &rows, const std::map<Key, DeadRow> &dead)
 		if (job->ended && job->end == Deed::kBury && !dead.contains(key) &&
 			!dropped_queues.contains(job->queue))
 			breach("a dead job is not in pgq_ext.dead_job", job.get());
-}
-
-std::set<Key>
-Ledger::held_by_prepared()
-{
-	std::lock_guard lock(mutex);
-	std::set<Key> keys;
-	for (Key key : live)
-		for (const auto &[token, h] : find(key)->hand_outs)
-			if ((h.ender && h.ender->state == TxState::kPrepared) ||
-				(h.claimer && h.claimer->state == TxState::kPrepared))
-				keys.insert(key);
-	return keys;
 }
 
 void

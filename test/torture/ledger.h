@@ -174,8 +174,6 @@ public:
 		std::string reason;
 	};
 	void audit(const std::set<Key> &jobs, const std::map<Key, DeadRow> &dead);
-	/* Jobs that are held by prepared transactions. */
-	std::set<Key> held_by_prepared();
 	/* Forget what has been finished for a while; a later hand-out is a violation all the same. */
 	void prune();
 
