@@ -2,7 +2,7 @@
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-unit check-model check-conventions check-regress check-isolation \
-           check-tiny check-tap check-pgtap strict bench bench-short bench-tiny format
+           check-tiny check-tap check-pgtap check-torture torture strict bench bench-short bench-tiny format
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -31,6 +31,10 @@ $(filter bench-%,$(SCRIPTED)): bench-%:
 # A server with assertions, a library with sanitizers. Part of it: make strict ARGS='tap crash'.
 strict: setup
 	pg_config=$$(script/assert_server.sh) && PG_CONFIG=$$pg_config SANITIZE=address,undefined test/run.sh $(ARGS)
+
+# For hours: make torture ARGS='--kills 1000 --seed 7'
+torture: setup
+	test/torture.sh $(ARGS)
 
 format:
 	clang-format-14 -i $$(find src test bench -name '*.cpp' -o -name '*.h')

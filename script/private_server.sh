@@ -73,6 +73,14 @@ preload_asan()
 		chmod 755 "$1/postgres"
 }
 
+# cmake_build TARGET: a program of the tests, into build/unit
+cmake_build()
+{
+	mkdir -p build &&
+		flock build/lock cmake -S . -B build/unit &&
+		flock build/lock cmake --build build/unit --target "$1" -j2
+}
+
 # stop_servers DIR: stops every server whose data directory is below DIR, however badly it feels.
 stop_servers()
 {

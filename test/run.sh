@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite
-#   test/run.sh SUITE             one of: unit model conventions regress isolation tiny tap pgtap
+#   test/run.sh SUITE             one of: unit model conventions regress isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #
 # The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
@@ -10,7 +10,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . script/private_server.sh
 
-suites=(unit model conventions regress isolation tiny tap pgtap)
+suites=(unit model conventions regress isolation tiny tap pgtap torture)
 [ "$build_directory" = . ] || suites=("${suites[@]:3}") # the others start no server
 [ $# -eq 0 ] || suites=("$1")
 selected=("${@:2}")
@@ -66,9 +66,7 @@ run_unit()
 	local out=$work/unit.out filter=()
 	compgen -G 'test/unit/*.cpp' >/dev/null || return 0
 	[ ${#selected[@]} -eq 0 ] || filter=(-R "$(IFS='|'; echo "${selected[*]}")")
-	mkdir -p build
-	if ! { flock build/lock cmake -S . -B build/unit && flock build/lock cmake --build build/unit -j2; } >"$out" 2>&1
-	then
+	if ! cmake_build all >"$out" 2>&1; then
 		tail -n 60 "$out"
 		suite_result 0 1
 		return
@@ -185,6 +183,24 @@ run_pgtap()
 	fi
 	run pg_ctl -D "$data" -m fast -w stop >/dev/null
 	unset PGHOST PGUSER PGDATABASE
+}
+
+# The short form: every kind of kill, as often as it comes in one deck. test/torture.sh goes on for hours.
+run_torture()
+{
+	local out=$work/torture.out ok not_ok
+	if ! cmake_build torture >"$out" 2>&1; then
+		tail -n 60 "$out"
+		suite_result 0 1
+		return
+	fi
+	mkdir "$work/torture" && cp build/unit/torture "$work/torture/torture"
+	[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work/torture"
+	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 22 >"$out"
+	# torture: 7 ok, 0 not ok, seed 1
+	read -r ok not_ok < <(sed -n 's/^torture: \([0-9]*\) ok, \([0-9]*\) not ok, .*/\1 \2/p' "$out")
+	[ "${not_ok:-1}" -eq 0 ] || cat "$out"
+	suite_result "${ok:-0}" "${not_ok:-1}"
 }
 
 # Whatever the tests did, the servers may not have complained about it, save for what is expected.

@@ -21,9 +21,7 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
-mkdir -p build
-{ flock build/lock cmake -S . -B build/unit && flock build/lock cmake --build build/unit --target torture -j2; } \
-	>"$work/build.out" 2>&1 || { tail -n 40 "$work/build.out"; exit; }
+cmake_build torture >"$work/build.out" 2>&1 || { tail -n 60 "$work/build.out"; exit; }
 private_install "$work/root" || exit
 chmod 755 "$work"
 cp build/unit/torture test/pgq_ext.conf "$work"

@@ -48,6 +48,7 @@ Actor::take_turn()
 	} catch (const SqlError &error)
 	{
 		session.judge(error, temporary);
+		nap(random.between(1, 50) * kMillisecond); /* a bound does not widen by asking */
 	}
 }
 

@@ -10,7 +10,7 @@ namespace torture {
 const Killer::Kind Killer::kinds[] = {
 	{"client cut", 4, &Killer::cut_client},
 	{"backend terminated", 4, &Killer::terminate_backend},
-	{"backend cancelled", 3, &Killer::cancel_backend},
+	{"backends cancelled", 3, &Killer::cancel_backends},
 	{"backend killed", 2, &Killer::kill_backend},
 	{"scheduler terminated", 2, &Killer::terminate_scheduler},
 	{"scheduler killed", 1, &Killer::kill_scheduler},
@@ -73,10 +73,17 @@ Killer::terminate_backend()
 	return signal_backend(SIGTERM);
 }
 
+/* All of them: one that waits for its client does not mind. */
 bool
-Killer::cancel_backend()
+Killer::cancel_backends()
 {
-	return signal_backend(SIGINT);
+	bool any = false;
+	for (const auto &actor : actors)
+	{
+		int pid = actor->connection().backend();
+		any |= pid != 0 && world.cluster.signal(pid, SIGINT);
+	}
+	return any;
 }
 
 /* The postmaster takes all others down and starts again with empty memory. */

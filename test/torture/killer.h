@@ -37,7 +37,7 @@ private:
 	bool failover(bool kill);
 
 	bool terminate_backend();
-	bool cancel_backend();
+	bool cancel_backends();
 	bool kill_backend();
 	bool terminate_scheduler();
 	bool kill_scheduler();
