@@ -6,10 +6,10 @@ Actor::Actor(World &world, const std::string &name)
 	: world(world), random(world.seed, name), session(world)
 {}
 
-Actor::~Actor()
+void
+Actor::join()
 {
-	if (thread.joinable())
-		thread.join();
+	thread.join();
 }
 
 void
@@ -28,7 +28,7 @@ Actor::work()
 			take_turn();
 	} catch (const Hung &hung)
 	{
-		world.ledger.violation("no answer in time: " + hung.statement);
+		session.complain(hung);
 	}
 	session.connection.close();
 	world.gate.leave();

@@ -10,13 +10,18 @@
 
 namespace torture {
 
+/* Prepared transactions at the same time; with those on their way the server's 20 are enough. */
+constexpr size_t kPreparedMax = 8;
+
 class Actor
 {
 public:
 	Actor(World &world, const std::string &name);
-	virtual ~Actor();
+	virtual ~Actor() = default;
 
 	void start();
+	/* At the end of the run, before it is destroyed. */
+	void join();
 	/* For the killer; any thread. */
 	Connection &connection() { return session.connection; }
 
@@ -32,6 +37,8 @@ protected:
 	/* One of the queues, now and then the one that comes and goes. */
 	std::string some_queue();
 	JobSpec some_job();
+	/* Is there room for one more prepared transaction? */
+	bool may_prepare() { return world.prepared.size() < kPreparedMax; }
 
 private:
 	std::thread thread;

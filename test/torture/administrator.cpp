@@ -16,6 +16,7 @@ private:
 	void change_rows();
 	void lock_rows();
 	void delete_rows();
+	void lock_tables();
 	void purge();
 	void come_and_go();
 	void create_temporary();
@@ -89,6 +90,17 @@ Administrator::delete_rows()
 		tx.roll_back();
 	else
 		tx.commit();
+}
+
+/* As DDL does: claims stand still in their middle, and some of them do not want to wait. */
+void
+Administrator::lock_tables()
+{
+	Transaction tx(session);
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	(void) tx.run("LOCK TABLE pgq_ext.job IN ACCESS EXCLUSIVE MODE");
+	nap(random.between(50, 400) * kMillisecond);
+	tx.commit();
 }
 
 /* Only we use that queue, but leases of ours that were lost may still be in it. */
@@ -182,8 +194,10 @@ Administrator::turn()
 		change_rows();
 	else if (n <= 45)
 		lock_rows();
-	else if (n <= 65)
+	else if (n <= 60)
 		delete_rows();
+	else if (n <= 65)
+		lock_tables();
 	else if (n <= 70)
 		(void) session.connection.run("VACUUM pgq_ext.job");
 	else if (n <= 85)

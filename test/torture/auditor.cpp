@@ -208,6 +208,7 @@ Auditor::quiet_point(bool drain)
 	if (!world.gate.close())
 		throw Hung{"actors do not come to rest"};
 	insist("quiet point", [&] {
+		check_engine();
 		if (drain)
 		{
 			end_all_prepared();

@@ -28,8 +28,6 @@ private:
 	void finish(Transaction &tx);
 };
 
-/* Prepared transactions at the same time; the server has room for 20. */
-static constexpr size_t kPreparedMax = 8;
 static constexpr size_t kAbandonedMax = 200;
 
 ClaimSpec
@@ -131,7 +129,7 @@ Consumer::finish(Transaction &tx)
 	int n = random.between(1, 100);
 	if (n <= 10)
 		tx.roll_back();
-	else if (n <= 16 && world.prepared.size() < kPreparedMax)
+	else if (n <= 16 && may_prepare())
 		tx.prepare();
 	else
 		tx.commit();
@@ -219,8 +217,9 @@ Consumer::use_abandoned()
 void
 Consumer::turn()
 {
-	(void) session.connection.run(random.chance(5) ? "SET statement_timeout = '300 ms'"
-												   : "SET statement_timeout = 0");
+	(void) session.connection.run(
+		"SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)",
+		{random.chance(10) ? "300 ms" : "0", random.chance(20) ? "50 ms" : "2 s"});
 	int n = random.between(1, 100);
 	if (n <= 45)
 		work_in_one_transaction();

@@ -106,7 +106,7 @@ run(World &world, const Options &options)
 		kill_and_audit(world, options, killer, auditor);
 	} catch (const Hung &hung)
 	{
-		world.ledger.violation("waited in vain: " + hung.statement);
+		Session(world).complain(hung);
 	} catch (const SqlError &error)
 	{
 		world.ledger.violation("error " + error.state + ": " + error.message + "  in " +
@@ -116,6 +116,8 @@ run(World &world, const Options &options)
 		world.ledger.violation(error.what());
 	}
 	world.gate.end();
+	for (auto &actor : actors)
+		actor->join();
 }
 
 } // namespace torture

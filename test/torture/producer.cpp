@@ -67,7 +67,7 @@ Producer::turn()
 	int end = random.between(1, 100);
 	if (end <= 15)
 		tx.roll_back();
-	else if (end <= 25)
+	else if (end <= 25 && may_prepare())
 		tx.prepare();
 	else
 		tx.commit();

@@ -73,6 +73,27 @@ Session::judge(const SqlError &error, bool temporary_queue)
 							   error.statement);
 }
 
+void
+Session::complain(const Hung &hung)
+{
+	std::string all;
+	try
+	{
+		auto [conninfo, server] = world.cluster.primary();
+		Connection other;
+		if (other.try_open(conninfo, server))
+		{
+			Rows rows = other.run(
+				"SELECT concat_ws(' | ', pid, backend_type, state, wait_event_type, wait_event, "
+				"pg_blocking_pids(pid), query) FROM pg_stat_activity ORDER BY backend_type, pid");
+			for (int i = 0; i < rows.size(); i++)
+				all += "\n  " + rows.text(i, 0);
+		}
+	} catch (const Broken &)
+	{}
+	world.ledger.violation("no answer in time: " + hung.statement + all);
+}
+
 /* ---- transactions whose end is not known ---- */
 
 bool

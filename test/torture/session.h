@@ -56,6 +56,8 @@ public:
 	/* The end of a transaction that nobody knows: committed, aborted, or still prepared. */
 	void resolve(const TxRef &tx);
 
+	/* Somebody waits for ever: tells what everybody is doing. */
+	void complain(const Hung &hung);
 	/* The judge of errors: those that belong to the game are counted, others are violations. */
 	void judge(const SqlError &error, bool temporary_queue);
 
