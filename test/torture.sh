@@ -21,12 +21,12 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
-cmake_build torture >"$work/build.out" 2>&1 || { tail -n 60 "$work/build.out"; exit; }
-private_install "$work/root" || exit
+cmake_build torture >"$work/build.out" 2>&1 || { tail -n 60 "$work/build.out"; exit 1; }
+private_install "$work/root" || exit 1
 chmod 755 "$work"
 cp build/unit/torture test/pgq_ext.conf "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
-cd "$work" || exit
+cd "$work" || exit 1
 
 "${as_user[@]}" ./torture --dir "$work/servers" --settings "$work/pgq_ext.conf" "$@" </dev/null &
 wait $!

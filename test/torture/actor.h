@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "session.h"
+#include "transaction.h"
 
 #include <memory>
 #include <thread>

@@ -8,14 +8,10 @@ namespace torture {
 
 /* The server's wall clock is not the clock we measure with. */
 static constexpr Time kClockMargin = 20 * kMillisecond;
-/* Without a scheduler for so long, lost jobs go out uncounted (R3). */
-static constexpr Time kSchedulerPatience = 5 * kSecond;
-/* A scheduler that was killed may be missing for so long. */
-static constexpr Time kSchedulerAbsence = 60 * kSecond;
 static constexpr Time kRemember = 60 * kSecond;
 static constexpr size_t kHistoryMax = 60;
 
-static const char *
+const char *
 name_of(Deed deed)
 {
 	switch (deed)
@@ -422,7 +418,7 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 			tx->effects.push_back(
 				{.deed = Deed::kClaim, .key = job->key, .token = token, .level = tx->level});
 
-		check_existence(job, call);
+		check_existence(job, h);
 		check_not_held(job, h);
 		check_attempt(job, h);
 		if (row.queue != job->queue)
@@ -433,118 +429,6 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 		if (newest && !job->touched && h.received < job->not_before - kClockMargin)
 			breach("handed out before its time", job);
 	}
-}
-
-/* It must have been committed, and not be done. */
-void
-Ledger::check_existence(Job *job, const ClaimCall &call)
-{
-	const Tx &creator = *job->creator;
-	bool other_truth = creator.resolved_on != 0 && call.epoch.server < creator.resolved_on;
-	if ((job->undone && !other_truth) || creator.state == TxState::kOpen ||
-		creator.state == TxState::kPrepared)
-		breach("handed out, but its enqueue is not committed", job);
-	if (!job->ended)
-		return;
-	bool by_lease = job->end == Deed::kAck || job->end == Deed::kBury;
-	int64_t token = job->hand_outs.rbegin()->first;
-	if (by_lease ? token > job->end_token && call.epoch >= job->end_epoch
-				 : call.sent > job->ended_at)
-		breach(std::string("handed out after its end: ") + name_of(job->end), job);
-}
-
-/* Nobody else may have held it when the later lease was handed out, as far as is certain. */
-void
-Ledger::check_not_held(Job *job, const HandOut &later)
-{
-	for (const auto &[token, h] : job->hand_outs)
-	{
-		if (token >= later.token)
-			break;
-		bool same_memory = h.epoch == later.epoch;
-		if (h.ender && h.ender->state == TxState::kPrepared && later.epoch >= h.ender->epoch)
-			breach("handed out while a prepared transaction ends lease " + std::to_string(token),
-				   job);
-		if (h.state == HandOut::State::kOpen && h.claimer->state == TxState::kPrepared &&
-			same_memory)
-			breach("handed out while a prepared transaction holds lease " + std::to_string(token),
-				   job);
-		if (h.state == HandOut::State::kHeld && !h.ender && same_memory && later.received < h.until)
-			breach("handed out while lease " + std::to_string(token) + " runs", job);
-	}
-}
-
-int
-Ledger::hidden_claims(const std::string &queue, Time from, Time to)
-{
-	return static_cast<int>(
-		std::count_if(hidden[queue].begin(), hidden[queue].end(), [&](const Hidden &claim) {
-			return claim.failed >= from && claim.sent <= to;
-		}));
-}
-
-bool
-Ledger::scheduler_excused(const HandOut &before, const HandOut &after)
-{
-	return after.received - before.received >= kSchedulerPatience &&
-		   after.received - scheduler_disturbed_at < kSchedulerAbsence;
-}
-
-/*
- * One more than the attempt before, also when that was lost; unless memory was lost
- * with it, or the scheduler was missing. More than one more only if claims failed
- * whose hand-outs nobody saw: that is known when all of them have had their answer.
- */
-void
-Ledger::check_attempt(Job *job, const HandOut &h)
-{
-	if (h.attempt < 1 || h.attempt > h.max_attempts)
-		breach("attempt " + std::to_string(h.attempt) + " of " + std::to_string(h.max_attempts),
-			   job);
-	auto it = job->hand_outs.find(h.token);
-	if (it == job->hand_outs.begin())
-	{
-		if (h.attempt > 1)
-			suspects.emplace_back(job->key, h.token);
-		return;
-	}
-	const HandOut &before = std::prev(it)->second;
-	if (h.attempt > before.attempt + 1)
-		suspects.emplace_back(job->key, h.token);
-	bool uncounted = before.epoch != h.epoch || scheduler_excused(before, h);
-	int least = before.attempt + (before.failed || !uncounted ? 1 : 0);
-	/* What the scheduler wrote need not have reached the standby. */
-	if (before.epoch.server != h.epoch.server)
-		least = 1;
-	if (h.attempt < least)
-		breach("attempt " + std::to_string(h.attempt) + " after attempt " +
-				   std::to_string(before.attempt),
-			   job);
-}
-
-void
-Ledger::check_suspects()
-{
-	for (const auto &[key, token] : suspects)
-	{
-		Job *job = find(key);
-		auto it = job->hand_outs.find(token);
-		const HandOut &h = it->second;
-		int before = 0;
-		Time since = 0;
-		if (it != job->hand_outs.begin())
-		{
-			before = std::prev(it)->second.attempt;
-			since = std::prev(it)->second.sent;
-		}
-		int unseen = hidden_claims(job->queue, since, h.received);
-		if (h.attempt > before + 1 + unseen)
-			breach("attempt " + std::to_string(h.attempt) + " after attempt " +
-					   std::to_string(before) + ", and only " + std::to_string(unseen) +
-					   " claims failed",
-				   job);
-	}
-	suspects.clear();
 }
 
 /* ---- ack, fail, extend ---- */
@@ -591,54 +475,6 @@ Ledger::accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time n
 						   .not_before = not_before});
 }
 
-/*
- * A lease that was accepted was current: no later one was known when it was used.
- * Only an ack may use a lease of a former memory, and only if no later lease has left
- * a trace in the row.
- */
-void
-Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent)
-{
-	bool late = used.epoch != epoch;
-	std::string what = std::string(name_of(deed)) + " with lease " + std::to_string(used.token);
-	if (late && deed != Deed::kAck)
-		breach(what + " of a former memory was accepted", job);
-	if (job->ended && job->ended_at < sent)
-		breach(what + " was accepted after its end: " + name_of(job->end), job);
-	for (auto it = job->hand_outs.upper_bound(used.token); it != job->hand_outs.end(); ++it)
-	{
-		const HandOut &later = it->second;
-		if (later.received >= sent)
-			continue;
-		bool left_trace = later.failed ||
-						  (later.attempt > used.attempt && later.epoch.server == epoch.server) ||
-						  (later.epoch == epoch && now() - later.received < kSchedulerPatience);
-		if (!late || left_trace)
-			breach(what + " was accepted after lease " + std::to_string(later.token) +
-					   " was handed out",
-				   job);
-	}
-}
-
-/* At the commit: the lease was in the transaction's hands all the time. */
-void
-Ledger::check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed)
-{
-	for (auto it = job->hand_outs.upper_bound(ended.token); it != job->hand_outs.end(); ++it)
-	{
-		const HandOut &later = it->second;
-		bool gone = deed == Deed::kAck || deed == Deed::kBury;
-		bool during = later.epoch == tx->epoch && (gone || later.received < tx->ending_sent) &&
-					  ended.epoch == tx->epoch;
-		bool after = gone && later.epoch > tx->epoch;
-		if (during || after)
-			breach(std::string(name_of(deed)) + " with lease " + std::to_string(ended.token) +
-					   " is committed, but lease " + std::to_string(later.token) +
-					   " was handed out",
-				   job);
-	}
-}
-
 void
 Ledger::extending(const Held &held, Time sent, Time lease_time)
 {
@@ -674,18 +510,8 @@ Ledger::refused(const TxRef &tx, const Held &held, Epoch epoch)
 	Job *job = find(held.key);
 	if (job == nullptr)
 		return;
-	const HandOut &h = *find(job, held.token);
 	note(job, "refused as stale", tx, held.token);
-	bool may_be_gone = job->ended || job->deleters > 0 || temporary_queues.contains(job->queue);
-	if (may_be_gone || h.epoch != epoch || (h.ender && h.ender != tx))
-		return;
-	bool ours = h.state == HandOut::State::kOpen && h.claimer == tx && !h.ender;
-	bool runs = h.state == HandOut::State::kHeld && now() < h.until;
-	/* Registered, but not done: a statement of its own. */
-	if (tx && h.ender == tx && tx->state != TxState::kEnding)
-		return;
-	if (ours || runs)
-		breach("lease " + std::to_string(held.token) + " is refused, but it is current", job);
+	check_refusal(job, *find(job, held.token), tx, epoch);
 }
 
 /* ---- the administrator ---- */

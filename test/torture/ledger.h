@@ -50,6 +50,8 @@ enum class Deed
 	kDropQueue,
 };
 
+const char *name_of(Deed deed);
+
 enum class TxState
 {
 	kOpen,
@@ -248,12 +250,14 @@ private:
 	void bury(Job *job, Deed deed, int64_t token, Epoch epoch);
 	void finish(Job *job, const TxRef &tx, const Effect &effect);
 
-	void check_existence(Job *job, const ClaimCall &call);
+	/* rules.cpp */
+	void check_existence(Job *job, const HandOut &h);
 	void check_not_held(Job *job, const HandOut &later);
 	void check_attempt(Job *job, const HandOut &hand_out);
 	void check_suspects();
 	void check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent);
 	void check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed);
+	void check_refusal(Job *job, const HandOut &h, const TxRef &tx, Epoch epoch);
 	int hidden_claims(const std::string &queue, Time from, Time to);
 	bool scheduler_excused(const HandOut &before, const HandOut &after);
 

@@ -34,6 +34,25 @@ struct ClaimSpec
 	Time lease_time = kSecond;
 };
 
+/* As SQL parameters. */
+inline std::string
+number(int64_t n)
+{
+	return std::to_string(n);
+}
+
+inline std::string
+milliseconds(Time time)
+{
+	return number(time / kMillisecond) + " ms";
+}
+
+inline Parameter
+max_attempts(const JobSpec &job)
+{
+	return job.max_attempts == 0 ? Parameter{} : number(job.max_attempts);
+}
+
 class Session
 {
 public:
@@ -66,48 +85,6 @@ private:
 	std::vector<Held> claim(const ClaimSpec &spec, const TxRef &tx);
 	bool is_prepared(const TxRef &tx);
 	void ended(const TxRef &tx);
-};
-
-/*
- * BEGIN ... COMMIT. An error or a broken connection in the middle rolls it back, at
- * the latest in the destructor.
- */
-class Transaction
-{
-public:
-	Transaction(Session &session, const char *isolation = "READ COMMITTED");
-	~Transaction();
-	Transaction(const Transaction &) = delete;
-
-	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
-	/* It is going to write: inserts its number. */
-	void mark();
-	const TxRef &tx() const { return ref; }
-
-	void enqueue(const std::string &queue, const JobSpec &job);
-	void enqueue_many(const std::string &queue, const std::vector<JobSpec> &jobs);
-	std::vector<Held> claim(const ClaimSpec &spec);
-	/* Errors as the server gives them: PQ001 if stale. */
-	void ack(const Held &held);
-	/* How many were current. */
-	size_t ack_many(const std::vector<Held> &held);
-	/* "retry", "dead" or "stale" */
-	std::string fail(const Held &held, std::optional<Time> retry_in, bool retry = true);
-
-	void savepoint();
-	void release_savepoint();
-	void roll_back_to_savepoint();
-
-	void commit();
-	void roll_back();
-	/* The pool of prepared transactions has it then. */
-	void prepare();
-
-private:
-	Session &session;
-	TxRef ref;
-	bool marked = false;
-	bool open = true;
 };
 
 /* Name of a prepared transaction. */

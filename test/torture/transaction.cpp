@@ -1,0 +1,243 @@
+#include "transaction.h"
+
+#include <set>
+
+namespace torture {
+
+Transaction::Transaction(Session &session, const char *isolation) : session(session)
+{
+	(void) session.connection.run(std::string("BEGIN ISOLATION LEVEL ") + isolation);
+	ref = session.world.ledger.begin(session.connection.epoch());
+}
+
+Transaction::~Transaction()
+{
+	if (!open)
+		return;
+	try
+	{
+		roll_back();
+	} catch (const Broken &)
+	{
+	} catch (const SqlError &)
+	{
+		session.connection.close(); /* cancelled: that rolls back, too */
+	}
+}
+
+Rows
+Transaction::run(const std::string &sql, const std::vector<Parameter> &parameters)
+{
+	return session.connection.run(sql, parameters);
+}
+
+void
+Transaction::mark()
+{
+	if (marked)
+		return;
+	(void) run("INSERT INTO torture.tx VALUES ($1)", {number(ref->id)});
+	marked = true;
+}
+
+void
+Transaction::enqueue(const std::string &queue, const JobSpec &job)
+{
+	mark();
+	Key key = session.world.ledger.enqueuing(ref, queue, job.priority, job.delay);
+	Rows rows =
+		run("SELECT pgq_enqueue($1, $2, $3, delay => $4, max_attempts => $5)",
+			{queue, number(key), number(job.priority), milliseconds(job.delay), max_attempts(job)});
+	session.world.ledger.enqueued(key, rows.number(0, 0));
+	session.world.counters.enqueued++;
+}
+
+void
+Transaction::enqueue_many(const std::string &queue, const std::vector<JobSpec> &jobs)
+{
+	mark();
+	std::string array;
+	std::vector<Key> keys;
+	for (const JobSpec &job : jobs)
+	{
+		keys.push_back(session.world.ledger.enqueuing(ref, queue, job.priority, job.delay));
+		array += (array.empty() ? "[" : ",") + std::string("{\"payload\":") + number(keys.back()) +
+				 ",\"priority\":" + number(job.priority) + ",\"delay\":\"" +
+				 milliseconds(job.delay) + "\"";
+		if (job.max_attempts > 0)
+			array += ",\"max_attempts\":" + number(job.max_attempts);
+		array += "}";
+	}
+	Rows rows = run("SELECT pgq_enqueue_many($1, $2)", {queue, array + "]"});
+	for (int i = 0; i < rows.size(); i++)
+		session.world.ledger.enqueued(keys[static_cast<size_t>(i)], rows.number(i, 0));
+	session.world.counters.enqueued += rows.size();
+}
+
+std::vector<Held>
+Transaction::claim(const ClaimSpec &spec)
+{
+	return session.claim(spec, ref);
+}
+
+void
+Transaction::ack(const Held &held)
+{
+	mark();
+	Time sent = now();
+	try
+	{
+		(void) run("SELECT pgq_ack($1, $2)", {number(held.job_id), number(held.token)});
+	} catch (const SqlError &error)
+	{
+		if (error.state == "PQ001")
+			session.world.ledger.refused(ref, held, ref->epoch);
+		throw;
+	}
+	session.world.ledger.accepted(ref, held, Deed::kAck, sent);
+	session.world.counters.acks++;
+}
+
+size_t
+Transaction::ack_many(const std::vector<Held> &held)
+{
+	mark();
+	std::string ids;
+	std::string tokens;
+	for (const Held &h : held)
+	{
+		ids += (ids.empty() ? "{" : ",") + number(h.job_id);
+		tokens += (tokens.empty() ? "{" : ",") + number(h.token);
+	}
+	Time sent = now();
+	Rows rows = run("SELECT pgq_ack_many($1, $2)", {ids + "}", tokens + "}"});
+	std::set<int64_t> done;
+	for (int i = 0; i < rows.size(); i++)
+		done.insert(rows.number(i, 0));
+	for (const Held &h : held)
+		if (done.contains(h.job_id))
+			session.world.ledger.accepted(ref, h, Deed::kAck, sent);
+		else
+			session.world.ledger.refused(ref, h, ref->epoch);
+	session.world.counters.acks += static_cast<long>(done.size());
+	session.world.counters.stale += static_cast<long>(held.size() - done.size());
+	return done.size();
+}
+
+std::string
+Transaction::fail(const Held &held, std::optional<Time> retry_in, bool retry)
+{
+	mark();
+	Time sent = now();
+	Rows rows = run("SELECT pgq_fail($1, $2, 'no luck', $3, $4)",
+					{number(held.job_id), number(held.token),
+					 retry_in ? Parameter{milliseconds(*retry_in)} : Parameter{},
+					 retry ? "true" : "false"});
+	std::string answer = rows.text(0, 0);
+	if (answer == "stale")
+	{
+		session.world.ledger.refused(ref, held, ref->epoch);
+		session.world.counters.stale++;
+		return answer;
+	}
+	Deed deed = answer == "dead" ? Deed::kBury : Deed::kRetry;
+	session.world.ledger.accepted(ref, held, deed, sent, sent + retry_in.value_or(0));
+	if (deed == Deed::kBury && retry && held.attempt < held.max_attempts)
+		session.world.ledger.violation("buried before its last attempt", held.key);
+	session.world.counters.fails++;
+	return answer;
+}
+
+/* ---- savepoints ---- */
+
+void
+Transaction::savepoint()
+{
+	(void) run("SAVEPOINT s" + number(ref->level + 1));
+	session.world.ledger.savepoint(ref);
+}
+
+void
+Transaction::release_savepoint()
+{
+	(void) run("RELEASE SAVEPOINT s" + number(ref->level));
+	session.world.ledger.release_savepoint(ref);
+}
+
+void
+Transaction::roll_back_to_savepoint()
+{
+	std::string name = "s" + number(ref->level);
+	(void) run("ROLLBACK TO SAVEPOINT " + name);
+	session.world.ledger.rolled_back_to_savepoint(ref);
+	(void) run("RELEASE SAVEPOINT " + name);
+}
+
+/* ---- the end ---- */
+
+void
+Transaction::commit()
+{
+	/* What only claims leaves no trace: if its end is not known, so be it. */
+	open = false;
+	session.world.ledger.ending(ref);
+	try
+	{
+		Rows rows = run("COMMIT");
+		if (rows.tag() != "COMMIT")
+			session.world.ledger.aborted(ref);
+		else if (marked)
+			session.ended(ref);
+		else
+			session.world.ledger.committed(ref);
+	} catch (const Broken &)
+	{
+		if (marked)
+			session.resolve(ref);
+		else
+			session.world.ledger.aborted(ref);
+		throw;
+	} catch (const SqlError &)
+	{
+		session.world.ledger.aborted(ref);
+		throw;
+	}
+}
+
+void
+Transaction::roll_back()
+{
+	open = false;
+	session.world.ledger.aborted(ref);
+	(void) run("ROLLBACK");
+}
+
+void
+Transaction::prepare()
+{
+	mark();
+	open = false;
+	session.world.ledger.ending(ref);
+	session.world.counters.prepared++;
+	try
+	{
+		(void) run("PREPARE TRANSACTION '" + gid(ref) + "'");
+		if (session.connection.take_doubt())
+			session.resolve(ref);
+		else
+		{
+			session.world.ledger.prepared(ref);
+			session.world.prepared.put(ref);
+		}
+	} catch (const Broken &)
+	{
+		session.resolve(ref);
+		throw;
+	} catch (const SqlError &)
+	{
+		session.world.ledger.aborted(ref);
+		throw;
+	}
+}
+
+} // namespace torture

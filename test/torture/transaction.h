@@ -1,0 +1,50 @@
+/* A transaction of several statements that tells the ledger all it does. */
+#pragma once
+
+#include "session.h"
+
+namespace torture {
+
+/*
+ * BEGIN ... COMMIT. An error or a broken connection in the middle rolls it back, at
+ * the latest in the destructor.
+ */
+class Transaction
+{
+public:
+	Transaction(Session &session, const char *isolation = "READ COMMITTED");
+	~Transaction();
+	Transaction(const Transaction &) = delete;
+
+	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
+	/* It is going to write: inserts its number. */
+	void mark();
+	const TxRef &tx() const { return ref; }
+
+	void enqueue(const std::string &queue, const JobSpec &job);
+	void enqueue_many(const std::string &queue, const std::vector<JobSpec> &jobs);
+	std::vector<Held> claim(const ClaimSpec &spec);
+	/* Errors as the server gives them: PQ001 if stale. */
+	void ack(const Held &held);
+	/* How many were current. */
+	size_t ack_many(const std::vector<Held> &held);
+	/* "retry", "dead" or "stale" */
+	std::string fail(const Held &held, std::optional<Time> retry_in, bool retry = true);
+
+	void savepoint();
+	void release_savepoint();
+	void roll_back_to_savepoint();
+
+	void commit();
+	void roll_back();
+	/* The pool of prepared transactions has it then. */
+	void prepare();
+
+private:
+	Session &session;
+	TxRef ref;
+	bool marked = false;
+	bool open = true;
+};
+
+} // namespace torture
