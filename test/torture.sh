@@ -11,11 +11,13 @@ cd "$(dirname "$0")/.." || exit
 
 cleanup()
 {
+	[ -z "$child" ] || kill "$child" 2>/dev/null
 	stop_servers "$work"
 	if [ "$status" -eq 0 ]; then rm -rf "$work"; else echo "kept: $work" >&2; fi
 }
 
 status=1
+child=
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -29,8 +31,10 @@ cp build/unit/torture test/pgq_ext.conf "$work"
 cd "$work" || exit 1
 
 "${as_user[@]}" ./torture --dir "$work/servers" --settings "$work/pgq_ext.conf" "$@" </dev/null &
-wait $!
+child=$!
+wait "$child"
 status=$?
+child=
 cd "$OLDPWD" || exit
 test/server_logs.pl test/expected_log_lines.txt "$work"/servers/*.log || status=1
 exit "$status"
