@@ -196,7 +196,7 @@ run_torture()
 	fi
 	mkdir "$work/torture" && cp build/unit/torture "$work/torture/torture"
 	[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work/torture"
-	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 22 >"$out"
+	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 25 >"$out"
 	# torture: 7 ok, 0 not ok, seed 1
 	read -r ok not_ok < <(sed -n 's/^torture: \([0-9]*\) ok, \([0-9]*\) not ok, .*/\1 \2/p' "$out")
 	[ "${not_ok:-1}" -eq 0 ] || cat "$out"

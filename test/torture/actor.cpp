@@ -69,7 +69,7 @@ Actor::some_job()
 {
 	JobSpec job;
 	job.priority = random.between(-2, 2);
-	if (random.chance(30))
+	if (random.chance(30) && world.delays)
 		job.delay = random.between(1, 1500) * kMillisecond;
 	if (random.chance(10))
 		job.max_attempts = random.between(1, 4);

@@ -38,7 +38,7 @@ protected:
 	std::string some_queue();
 	JobSpec some_job();
 	/* Is there room for one more prepared transaction? */
-	bool may_prepare() { return world.prepared.size() < kPreparedMax; }
+	bool may_prepare() { return world.prepares && world.prepared.size() < kPreparedMax; }
 
 private:
 	std::thread thread;

@@ -61,6 +61,7 @@ Administrator::lock_rows()
 {
 	std::vector<Key> keys;
 	std::string ids = some_ids(&keys);
+	world.ledger.touched(keys);
 	Transaction tx(session);
 	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
 	(void) tx.run("SELECT FROM pgq_ext.job WHERE job_id = ANY($1) ORDER BY job_id FOR UPDATE",
@@ -78,6 +79,7 @@ Administrator::delete_rows()
 	tx.mark();
 	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
 	/* Before it is done: from now on a worker may be refused. */
+	world.ledger.touched(keys);
 	world.ledger.deleted(tx.tx(), keys);
 	Rows rows = tx.run("DELETE FROM pgq_ext.job WHERE job_id = ANY($1) AND NOT "
 					   "pgq_ext.is_leased(job_id) RETURNING payload",

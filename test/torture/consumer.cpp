@@ -219,7 +219,7 @@ Consumer::turn()
 {
 	(void) session.connection.run(
 		"SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)",
-		{random.chance(10) ? "300 ms" : "0", random.chance(20) ? "50 ms" : "2 s"});
+		{random.chance(10) ? "300 ms" : "0", random.chance(40) ? "50 ms" : "2 s"});
 	int n = random.between(1, 100);
 	if (n <= 45)
 		work_in_one_transaction();

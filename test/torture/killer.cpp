@@ -16,6 +16,8 @@ const Killer::Kind Killer::kinds[] = {
 	{"scheduler killed", 1, &Killer::kill_scheduler},
 	{"launcher terminated", 1, &Killer::terminate_launcher},
 	{"launcher killed", 1, &Killer::kill_launcher},
+	{"backend paused", 2, &Killer::pause_backend},
+	{"scheduler paused", 1, &Killer::pause_scheduler},
 	{"immediate stop", 1, &Killer::restart_immediately},
 	{"fast restart", 1, &Killer::restart_fast},
 	{"failover after immediate stop", 1, &Killer::fail_over_stopped},
@@ -126,6 +128,34 @@ bool
 Killer::kill_launcher()
 {
 	return signal_worker("pgq_ext launcher", SIGKILL);
+}
+
+/* ---- pauses ---- */
+
+/* As on a machine that is too small: it stands still wherever it is, whatever it holds. */
+bool
+Killer::pause(pid_t pid, int least, int most)
+{
+	Time length = random.between(least, most) * kMillisecond;
+	if (pid == 0 || !world.cluster.signal(pid, SIGSTOP))
+		return false;
+	nap(length);
+	(void) world.cluster.signal(pid, SIGCONT);
+	return true;
+}
+
+bool
+Killer::pause_backend()
+{
+	return pause(random.pick(actors)->connection().backend(), 100, 2000);
+}
+
+/* Perhaps for so long that claims have to do without it. */
+bool
+Killer::pause_scheduler()
+{
+	world.ledger.scheduler_disturbed();
+	return pause(world.cluster.process("pgq_ext scheduler"), 500, 7000);
 }
 
 /* ---- the server ---- */

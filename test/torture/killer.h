@@ -33,6 +33,7 @@ private:
 	bool cut_client();
 	bool signal_backend(int signal);
 	bool signal_worker(const char *type, int signal);
+	bool pause(pid_t pid, int least, int most);
 	bool restart(const char *mode);
 	bool failover(bool kill);
 
@@ -43,6 +44,8 @@ private:
 	bool kill_scheduler();
 	bool terminate_launcher();
 	bool kill_launcher();
+	bool pause_backend();
+	bool pause_scheduler();
 	bool restart_immediately();
 	bool restart_fast();
 	bool fail_over_stopped();

@@ -6,8 +6,8 @@
 
 namespace torture {
 
-/* The server's wall clock is not the clock we measure with. */
-static constexpr Time kClockMargin = 20 * kMillisecond;
+/* COMMIT PREPARED calls nobody: its jobs are seen a moment later. */
+static constexpr Time kPreparedDelay = 2 * kSecond;
 static constexpr Time kRemember = 60 * kSecond;
 static constexpr size_t kHistoryMax = 60;
 
@@ -213,6 +213,7 @@ Ledger::prepared(const TxRef &tx)
 {
 	std::lock_guard lock(mutex);
 	tx->state = TxState::kPrepared;
+	tx->was_prepared = true;
 	for (const Effect &effect : tx->effects)
 		if (Job *job = find(effect.key))
 			note(job, "prepared", tx, effect.token);
@@ -264,6 +265,7 @@ Ledger::apply(const TxRef &tx, const Effect &effect)
 			if (job->ended)
 				break; /* others have been faster than our answer */
 			revive(job);
+			job->visible_at = now() + (tx->was_prepared ? kPreparedDelay : 0);
 			if (dropped_queues.contains(job->queue))
 				bury(job, Deed::kDropQueue, 0, tx->epoch);
 			break;
@@ -382,6 +384,8 @@ void
 Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<ClaimedRow> &rows)
 {
 	std::lock_guard lock(mutex);
+	if (rows.empty())
+		check_empty(call);
 	for (const ClaimedRow &row : rows)
 	{
 		int64_t token = row.held.token;
@@ -624,6 +628,7 @@ Ledger::audit(const std::set<Key> &rows, const std::map<Key, DeadRow> &dead)
 {
 	std::lock_guard lock(mutex);
 	check_suspects();
+	check_missed();
 	for (Key key : rows)
 	{
 		Job *job = find(key);

@@ -79,6 +79,7 @@ struct Tx
 	Time ending_sent = 0;
 	/* Nobody confirmed its end: it was asked for later, on this server. */
 	int resolved_on = 0;
+	bool was_prepared = false;
 	int level = 0;
 	std::vector<Effect> effects;
 };
@@ -224,7 +225,8 @@ private:
 		std::string queue;
 		int priority;
 		TxRef creator;
-		Time not_before; /* 0: not known any more */
+		Time visible_at = 0; /* to every claim sent after; 0: not yet */
+		Time not_before;	 /* 0: not known any more */
 		bool undone = false;
 		bool touched = false;
 		int deleters = 0;		 /* transactions that may have deleted it */
@@ -255,6 +257,8 @@ private:
 	void check_not_held(Job *job, const HandOut &later);
 	void check_attempt(Job *job, const HandOut &hand_out);
 	void check_suspects();
+	void check_empty(const ClaimCall &call);
+	void check_missed();
 	void check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent);
 	void check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed);
 	void check_refusal(Job *job, const HandOut &h, const TxRef &tx, Epoch epoch);
@@ -276,6 +280,14 @@ private:
 		Time failed;
 	};
 	std::map<std::string, std::deque<Hidden>> hidden;
+	/* Claims that found nothing, and a job that they should have found, unless somebody else did. */
+	struct Missed
+	{
+		Key key;
+		Time sent;
+		Time answered;
+	};
+	std::vector<Missed> missed;
 	/* Hand-outs whose attempt is too great, unless an unseen claim explains it. */
 	std::vector<std::pair<Key, int64_t>> suspects;
 	std::set<std::string> temporary_queues;

@@ -84,7 +84,11 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 		}
 		nap(random.between(100, 1200) * kMillisecond);
 		if (random.chance(15))
+		{
 			auditor.quiet_point(random.chance(70));
+			world.delays = random.chance(60);
+			world.prepares = random.chance(60);
+		}
 		killer.strike();
 	}
 	if (world.ledger.violations() == 0)

@@ -124,6 +124,42 @@ Ledger::check_suspects()
 	suspects.clear();
 }
 
+/* ---- no hand-out ---- */
+
+/* A claim that finds nothing is not wrong about it: a job that waits and is due is found. */
+void
+Ledger::check_empty(const ClaimCall &call)
+{
+	for (Key key : live)
+	{
+		const Job &job = *find(key);
+		bool asked =
+			std::find(call.queues.begin(), call.queues.end(), job.queue) != call.queues.end();
+		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
+			job.visible_at < call.sent && job.not_before + kClockMargin < call.sent)
+			missed.push_back({key, call.sent, now()});
+	}
+}
+
+/* Now that all claims have had their answers: did somebody else have it in hand just then? */
+void
+Ledger::check_missed()
+{
+	for (const Missed &m : missed)
+	{
+		Job *job = find(m.key);
+		bool handed_out =
+			!job->hand_outs.empty() && job->hand_outs.begin()->second.sent <= m.answered;
+		if (handed_out || job->touched || hidden_claims(job->queue, m.sent, m.answered) > 0 ||
+			temporary_queues.contains(job->queue))
+			continue;
+		breach("a claim found nothing, asked at " + std::to_string((m.sent - start) / 1000) +
+				   " ms, answered at " + std::to_string((m.answered - start) / 1000) + " ms",
+			   job);
+	}
+	missed.clear();
+}
+
 /* ---- an end ---- */
 
 /*

@@ -103,6 +103,12 @@ struct World
 	const uint64_t seed;
 	Pool<Held> abandoned; /* leases of workers that believe to hold them still */
 	Pool<TxRef> prepared; /* transactions that wait for their end */
+	/*
+	 * Much repairs itself when cursors are pulled back, as timers that do not fit and
+	 * COMMIT PREPARED do all the time. So there are times without them.
+	 */
+	std::atomic<bool> delays = true;
+	std::atomic<bool> prepares = true;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}
