@@ -112,6 +112,32 @@ Auditor::do_all_jobs()
 
 /* ---- order ---- */
 
+/* Claims that fail half way, because they do not want to wait for a lock: all is as it was before. */
+void
+Auditor::break_off_claims()
+{
+	Session other(world);
+	other.connect();
+	Transaction ddl(other);
+	(void) ddl.run("LOCK TABLE pgq_ext.job IN ACCESS EXCLUSIVE MODE");
+	(void) session.connection.run("SET lock_timeout = '20 ms'");
+	for (int i = random.between(1, 3); i > 0; i--)
+		try
+		{
+			(void) session.claim(
+				{.queues = {kOrderedQueue}, .max_jobs = random.between(2, kBatch)});
+			world.ledger.violation("a claim was not stopped by a lock on the table of jobs");
+		} catch (const SqlError &error)
+		{
+			session.judge(error, false);
+		}
+	(void) session.connection.run("RESET lock_timeout");
+	ddl.roll_back();
+	/* The one that it was about to look at is set aside for a moment. */
+	while (session.connection.run("SELECT 1 FROM pgq_ext.lease_entries()").size() > 0)
+		nap(20 * kMillisecond);
+}
+
 void
 Auditor::check_order()
 {
@@ -126,6 +152,8 @@ Auditor::check_order()
 		tx.enqueue_many(kOrderedQueue, jobs);
 		tx.commit();
 	}
+	if (random.chance(50))
+		break_off_claims();
 	const std::string rows =
 		" FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '" + kOrderedQueue +
 		"'";

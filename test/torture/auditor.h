@@ -26,6 +26,7 @@ private:
 	void do_all_jobs();
 	bool do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most);
 	void check_order();
+	void break_off_claims();
 	void compare();
 	void check_engine();
 	void forget();
