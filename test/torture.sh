@@ -13,15 +13,15 @@ cleanup()
 {
 	[ -z "$child" ] || kill "$child" 2>/dev/null
 	stop_servers "$work"
-	if [ "$status" -eq 0 ]; then rm -rf "$work"; else echo "kept: $work" >&2; fi
+	if [ "$status" -eq 1 ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
 }
 
 status=1
 child=
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 trap cleanup EXIT
-trap 'exit 130' INT TERM
-trap 'exit 129' HUP
+trap 'status=130; exit 130' INT TERM
+trap 'status=129; exit 129' HUP
 
 cmake_build torture >"$work/build.out" 2>&1 || { tail -n 60 "$work/build.out"; exit 1; }
 private_install "$work/root" || exit 1
@@ -32,8 +32,7 @@ cd "$work" || exit 1
 
 "${as_user[@]}" ./torture --dir "$work/servers" --settings "$work/pgq_ext.conf" "$@" </dev/null &
 child=$!
-wait "$child"
-status=$?
+wait "$child" && status=0
 child=
 cd "$OLDPWD" || exit
 test/server_logs.pl test/expected_log_lines.txt "$work"/servers/*.log || status=1
