@@ -152,8 +152,6 @@ Auditor::check_order()
 		tx.enqueue_many(kOrderedQueue, jobs);
 		tx.commit();
 	}
-	if (random.chance(50))
-		break_off_claims();
 	const std::string rows =
 		" FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '" + kOrderedQueue +
 		"'";
@@ -168,6 +166,8 @@ Auditor::check_order()
 	std::vector<Key> done;
 	while (done.size() < expected.size())
 	{
+		if (random.chance(20))
+			break_off_claims();
 		size_t before = done.size();
 		int most = random.between(1, kBatch);
 		(void) do_some({kOrderedQueue}, &done, most);

@@ -20,6 +20,7 @@ private:
 	const char *some_isolation();
 	void work_in_one_transaction();
 	void work_under_a_lease();
+	void work_on(const std::vector<Held> &held, Time lease_time);
 	void use_abandoned();
 	void abandon(const std::vector<Held> &held);
 	void end_some(Transaction &tx, const std::vector<Held> &held);
@@ -170,9 +171,23 @@ Consumer::work_under_a_lease()
 		abandon(held);
 		return;
 	}
+	try
+	{
+		work_on(held, spec.lease_time);
+	} catch (const Broken &)
+	{
+		abandon(held); /* somebody will ack it late, perhaps */
+		throw;
+	}
 	if (random.chance(20))
-		nap(random.between(1, static_cast<int>(spec.lease_time / kMillisecond * 5 / 4)) *
-			kMillisecond);
+		abandon(held);
+}
+
+void
+Consumer::work_on(const std::vector<Held> &held, Time lease_time)
+{
+	if (random.chance(20))
+		nap(random.between(1, static_cast<int>(lease_time / kMillisecond * 5 / 4)) * kMillisecond);
 	if (random.chance(20))
 	{
 		(void) session.extend(held[0], random.between(1000, 2000) * kMillisecond);
@@ -187,8 +202,6 @@ Consumer::work_under_a_lease()
 	Transaction tx(session, some_isolation());
 	end_some(tx, held);
 	finish(tx);
-	if (random.chance(20))
-		abandon(held);
 }
 
 /* Somebody comes back from a long break and has not noticed. */

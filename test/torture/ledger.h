@@ -185,6 +185,8 @@ public:
 	void violation(const std::string &what);
 	void violation(const std::string &what, Key key);
 	int violations() const { return violation_count; }
+	/* Acks with a lease of a former memory that were accepted. */
+	long late_acks() const { return late_ack_count; }
 
 private:
 	struct HandOut
@@ -267,6 +269,7 @@ private:
 
 	std::mutex mutex;
 	std::atomic<int> violation_count = 0;
+	std::atomic<long> late_ack_count = 0;
 	int64_t last_tx = 0;
 	Key last_key = 0;
 	int64_t greatest_token = 0;

@@ -79,7 +79,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 		if (now() > report)
 		{
 			std::cout << "-- " << world.ledger.live_count() << " jobs wait" << std::endl;
-			world.counters.print(world.ledger.violations());
+			world.counters.print(world.ledger);
 			report = now() + 10 * kSecond;
 		}
 		nap(random.between(100, 1200) * kMillisecond);
@@ -142,7 +142,7 @@ main(int argc, char **argv)
 		world.ledger.violation(error.what());
 	}
 	int violations = world.ledger.violations();
-	world.counters.print(violations);
+	world.counters.print(world.ledger);
 	if (violations > 0)
 	{
 		world.cluster.keep();

@@ -171,6 +171,7 @@ void
 Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent)
 {
 	bool late = used.epoch != epoch;
+	late_ack_count += late;
 	std::string what = std::string(name_of(deed)) + " with lease " + std::to_string(used.token);
 	if (late && deed != Deed::kAck)
 		breach(what + " of a former memory was accepted", job);

@@ -46,7 +46,11 @@ Session::judge(const SqlError &error, bool temporary_queue)
 		"57014", /* cancelled by the killer, or by statement_timeout */
 		"53400", /* pgq_ext.max_leases is small */
 		"55P03", /* lock_timeout; a prepared transaction has locked too many jobs */
-		"40P01", /* the administrator locks rows that workers want in another order; late acks, too */
+		/*
+		 * The administrator locks rows that workers want in another order, and drops a queue that a
+		 * transaction wants that has enqueued elsewhere; late acks wait for who has the job now.
+		 */
+		"40P01",
 	};
 	world.counters.error(error.state);
 	bool dropped = temporary_queue && error.state == "42704";

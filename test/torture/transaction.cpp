@@ -1,5 +1,6 @@
 #include "transaction.h"
 
+#include <algorithm>
 #include <set>
 
 namespace torture {
@@ -38,6 +39,7 @@ Transaction::mark()
 		return;
 	(void) run("INSERT INTO torture.tx VALUES ($1)", {number(ref->id)});
 	marked = true;
+	marked_level = ref->level;
 }
 
 void
@@ -162,6 +164,7 @@ Transaction::release_savepoint()
 {
 	(void) run("RELEASE SAVEPOINT s" + number(ref->level));
 	session.world.ledger.release_savepoint(ref);
+	marked_level = std::min(marked_level, ref->level);
 }
 
 void
@@ -170,6 +173,7 @@ Transaction::roll_back_to_savepoint()
 	std::string name = "s" + number(ref->level);
 	(void) run("ROLLBACK TO SAVEPOINT " + name);
 	session.world.ledger.rolled_back_to_savepoint(ref);
+	marked = marked && marked_level <= ref->level;
 	(void) run("RELEASE SAVEPOINT " + name);
 }
 

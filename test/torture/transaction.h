@@ -44,6 +44,7 @@ private:
 	Session &session;
 	TxRef ref;
 	bool marked = false;
+	int marked_level = 0; /* the savepoint it was done under: a rollback to it undoes it */
 	bool open = true;
 };
 

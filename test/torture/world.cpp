@@ -84,20 +84,21 @@ Counters::kills()
 }
 
 void
-Counters::print(int violations)
+Counters::print(const Ledger &ledger)
 {
 	std::lock_guard lock(mutex);
 	std::cout << "jobs " << enqueued << ", claims " << claims << ", acks " << acks << ", fails "
 			  << fails << ", extends " << extends << ", stale " << stale << ", prepared "
-			  << prepared << "\nbroken connections " << broken << ", restarts " << restarts
-			  << ", failovers " << failovers << ", unknown commits resolved: " << resolved_committed
-			  << " committed, " << resolved_aborted << " not\nkills:";
+			  << prepared << ", late acks " << ledger.late_acks() << "\nbroken connections "
+			  << broken << ", restarts " << restarts << ", failovers " << failovers
+			  << ", unknown commits resolved: " << resolved_committed << " committed, "
+			  << resolved_aborted << " not\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";
 	std::cout << "\nerrors:";
 	for (const auto &[state, n] : errors)
 		std::cout << " " << state << " " << n << ";";
-	std::cout << "\naudits " << audits << ", violations " << violations << std::endl;
+	std::cout << "\naudits " << audits << ", violations " << ledger.violations() << std::endl;
 }
 
 } // namespace torture

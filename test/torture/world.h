@@ -53,7 +53,7 @@ struct Counters
 
 	void error(const std::string &state);
 	void kill(const std::string &kind);
-	void print(int violations);
+	void print(const Ledger &ledger);
 	long kills();
 
 private:
