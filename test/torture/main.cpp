@@ -82,7 +82,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 			world.counters.print(world.ledger);
 			report = now() + 10 * kSecond;
 		}
-		nap(random.between(100, 1200) * kMillisecond);
+		nap((random.chance(20) ? random.between(0, 50) : random.between(100, 1200)) * kMillisecond);
 		if (random.chance(15))
 		{
 			auditor.quiet_point(random.chance(70));
