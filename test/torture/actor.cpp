@@ -26,7 +26,8 @@ Actor::work()
 	{
 		while (world.gate.pass())
 			take_turn();
-	} catch (const Hung &hung)
+	}
+	catch (const Hung &hung)
 	{
 		session.complain(hung);
 	}
@@ -42,10 +43,12 @@ Actor::take_turn()
 		session.connect_if_broken();
 		temporary = false;
 		turn();
-	} catch (const Broken &)
+	}
+	catch (const Broken &)
 	{
 		world.counters.broken++;
-	} catch (const SqlError &error)
+	}
+	catch (const SqlError &error)
 	{
 		session.judge(error, temporary);
 		nap(random.between(1, 50) * kMillisecond); /* a bound does not widen by asking */

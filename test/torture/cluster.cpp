@@ -234,7 +234,8 @@ Cluster::wait_for(int number, const std::string &condition)
 			if ((connection.is_open() || connection.try_open(conninfo(number), number)) &&
 				connection.run("SELECT 1 WHERE " + condition).size() > 0)
 				return;
-		} catch (const Broken &)
+		}
+		catch (const Broken &)
 		{}
 	throw std::runtime_error("waited in vain for: " + condition);
 }

@@ -60,9 +60,10 @@ Connection::try_open(const std::string &conninfo, int server)
 			memory = {server, rows.number(0, 0)};
 			return true;
 		}
-	} catch (const Broken &)
-	{
-	} catch (const SqlError &)
+	}
+	catch (const Broken &)
+	{}
+	catch (const SqlError &)
 	{}
 	close();
 	return false;

@@ -72,7 +72,8 @@ Consumer::try_ack(Transaction &tx, const Held &held)
 	{
 		tx.ack(held);
 		tx.release_savepoint();
-	} catch (const SqlError &error)
+	}
+	catch (const SqlError &error)
 	{
 		if (error.state != "PQ001")
 			throw;
@@ -174,10 +175,17 @@ Consumer::work_under_a_lease()
 	try
 	{
 		work_on(held, spec.lease_time);
-	} catch (const Broken &)
+	}
+	catch (const Broken &)
 	{
-		abandon(held); /* somebody will ack it late, perhaps */
-		throw;
+		if (random.chance(30))
+		{
+			abandon(held);
+			throw;
+		}
+		/* The work is done, and perhaps the server has been restarted: a late ack. */
+		session.connect_if_broken();
+		session.ack(held[0]);
 	}
 	if (random.chance(20))
 		abandon(held);

@@ -108,14 +108,17 @@ run(World &world, const Options &options)
 	try
 	{
 		kill_and_audit(world, options, killer, auditor);
-	} catch (const Hung &hung)
+	}
+	catch (const Hung &hung)
 	{
 		Session(world).complain(hung);
-	} catch (const SqlError &error)
+	}
+	catch (const SqlError &error)
 	{
 		world.ledger.violation("error " + error.state + ": " + error.message + "  in " +
 							   error.statement);
-	} catch (const std::exception &error)
+	}
+	catch (const std::exception &error)
 	{
 		world.ledger.violation(error.what());
 	}
@@ -137,7 +140,8 @@ main(int argc, char **argv)
 	try
 	{
 		run(world, options);
-	} catch (const std::exception &error)
+	}
+	catch (const std::exception &error)
 	{
 		world.ledger.violation(error.what());
 	}

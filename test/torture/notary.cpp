@@ -59,11 +59,13 @@ end_prepared(Session &session, const TxRef &tx, bool commit)
 				session.world.ledger.aborted(tx);
 			if (sure)
 				return;
-		} catch (const Broken &)
+		}
+		catch (const Broken &)
 		{
 			session.world.counters.broken++;
 			sure = false;
-		} catch (const SqlError &error)
+		}
+		catch (const SqlError &error)
 		{
 			session.world.counters.error(error.state);
 			/* Cancelled; or still busy with it in a session that lost its client; or that has just ended it. */

@@ -12,6 +12,9 @@ static constexpr Time kSchedulerPatience = 5 * kSecond;
 /* A scheduler that was killed may be missing for so long. */
 static constexpr Time kSchedulerAbsence = 60 * kSecond;
 
+/* A claim that failed may have set a job aside for so long. */
+static constexpr Time kSetAside = 2 * kSecond;
+
 /* ---- a hand-out ---- */
 
 /* The job must have been committed, and not be done. */
@@ -150,7 +153,8 @@ Ledger::check_missed()
 		Job *job = find(m.key);
 		bool handed_out =
 			!job->hand_outs.empty() && job->hand_outs.begin()->second.sent <= m.answered;
-		if (handed_out || job->touched || hidden_claims(job->queue, m.sent, m.answered) > 0 ||
+		if (handed_out || job->touched ||
+			hidden_claims(job->queue, m.sent - kSetAside, m.answered) > 0 ||
 			temporary_queues.contains(job->queue))
 			continue;
 		breach("a claim found nothing, asked at " + std::to_string((m.sent - start) / 1000) +

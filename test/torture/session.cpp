@@ -75,7 +75,8 @@ Session::complain(const Hung &hung)
 			for (int i = 0; i < rows.size(); i++)
 				all += "\n  " + rows.text(i, 0);
 		}
-	} catch (const Broken &)
+	}
+	catch (const Broken &)
 	{}
 	world.ledger.violation("no answer in time: " + hung.statement + all);
 }
@@ -119,7 +120,8 @@ Session::resolve(const TxRef &tx)
 					world.counters.resolved_aborted++;
 				}
 				return;
-			} catch (const SqlError &error)
+			}
+			catch (const SqlError &error)
 			{
 				world.counters.error(error.state);
 				if (error.state != "55P03" && error.state != "57014")
@@ -131,7 +133,8 @@ Session::resolve(const TxRef &tx)
 					return;
 				}
 			}
-		} catch (const Broken &)
+		}
+		catch (const Broken &)
 		{}
 	throw Hung{"resolve"};
 }
@@ -164,11 +167,13 @@ Session::enqueue(const std::string &queue, const JobSpec &job)
 		world.ledger.enqueued(key, rows.number(0, 0));
 		world.counters.enqueued++;
 		ended(tx);
-	} catch (const Broken &)
+	}
+	catch (const Broken &)
 	{
 		resolve(tx);
 		throw;
-	} catch (const SqlError &)
+	}
+	catch (const SqlError &)
 	{
 		world.ledger.aborted(tx);
 		throw;
@@ -210,7 +215,8 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 										.max_attempts = static_cast<int>(rows.number(i, 4))},
 							   .priority = static_cast<int>(rows.number(i, 5)),
 							   .queue = rows.text(i, 6)});
-	} catch (...)
+	}
+	catch (...)
 	{
 		world.ledger.claim_failed(call);
 		throw;
@@ -238,11 +244,13 @@ Session::ack(const Held &held)
 		world.ledger.accepted(tx, held, Deed::kAck, sent);
 		world.counters.acks++;
 		ended(tx);
-	} catch (const Broken &)
+	}
+	catch (const Broken &)
 	{
 		resolve(tx);
 		throw;
-	} catch (const SqlError &error)
+	}
+	catch (const SqlError &error)
 	{
 		if (error.state == "PQ001")
 			world.ledger.refused(tx, held, tx->epoch);

@@ -18,9 +18,10 @@ Transaction::~Transaction()
 	try
 	{
 		roll_back();
-	} catch (const Broken &)
-	{
-	} catch (const SqlError &)
+	}
+	catch (const Broken &)
+	{}
+	catch (const SqlError &)
 	{
 		session.connection.close(); /* cancelled: that rolls back, too */
 	}
@@ -90,7 +91,8 @@ Transaction::ack(const Held &held)
 	try
 	{
 		(void) run("SELECT pgq_ack($1, $2)", {number(held.job_id), number(held.token)});
-	} catch (const SqlError &error)
+	}
+	catch (const SqlError &error)
 	{
 		if (error.state == "PQ001")
 			session.world.ledger.refused(ref, held, ref->epoch);
@@ -194,14 +196,16 @@ Transaction::commit()
 			session.ended(ref);
 		else
 			session.world.ledger.committed(ref);
-	} catch (const Broken &)
+	}
+	catch (const Broken &)
 	{
 		if (marked)
 			session.resolve(ref);
 		else
 			session.world.ledger.aborted(ref);
 		throw;
-	} catch (const SqlError &)
+	}
+	catch (const SqlError &)
 	{
 		session.world.ledger.aborted(ref);
 		throw;
@@ -233,11 +237,13 @@ Transaction::prepare()
 			session.world.ledger.prepared(ref);
 			session.world.prepared.put(ref);
 		}
-	} catch (const Broken &)
+	}
+	catch (const Broken &)
 	{
 		session.resolve(ref);
 		throw;
-	} catch (const SqlError &)
+	}
+	catch (const SqlError &)
 	{
 		session.world.ledger.aborted(ref);
 		throw;
