@@ -114,6 +114,17 @@ Auditor::do_all_jobs()
 
 /* ---- order ---- */
 
+void
+Auditor::wait_while(const std::string &query)
+{
+	for (Time end = now() + kPatience; session.connection.run(query).size() > 0;)
+	{
+		if (now() > end)
+			throw Hung{"while there is a row in " + query};
+		nap(20 * kMillisecond);
+	}
+}
+
 /* Claims that fail half way, because they do not want to wait for a lock: all is as it was before. */
 void
 Auditor::break_off_claims()
@@ -138,8 +149,7 @@ Auditor::break_off_claims()
 	(void) session.connection.run("RESET lock_timeout");
 	ddl.roll_back();
 	/* The one that it was about to look at is set aside for a moment. */
-	while (session.connection.run("SELECT 1 FROM pgq_ext.lease_entries()").size() > 0)
-		nap(20 * kMillisecond);
+	wait_while("SELECT 1 FROM pgq_ext.lease_entries()");
 }
 
 void
@@ -159,8 +169,7 @@ Auditor::check_order()
 	const std::string rows =
 		" FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '" + kOrderedQueue +
 		"'";
-	while (session.connection.run("SELECT 1" + rows + " AND run_at > clock_timestamp()").size() > 0)
-		nap(20 * kMillisecond);
+	wait_while("SELECT 1" + rows + " AND run_at > clock_timestamp()");
 	std::vector<Key> expected;
 	Rows sorted =
 		session.connection.run("SELECT payload" + rows + " ORDER BY priority DESC, run_at, job_id");

@@ -27,6 +27,8 @@ private:
 	bool do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most);
 	void check_order();
 	void break_off_claims();
+	/* As long as that query returns a row. */
+	void wait_while(const std::string &query);
 	void compare();
 	void check_engine();
 	void forget();
