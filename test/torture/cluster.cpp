@@ -190,7 +190,7 @@ Cluster::kill_all(int number)
 
 /* The bounds are tiny, mostly, and others at every start: 1 is the smallest there is. */
 void
-Cluster::write_settings(int number)
+Cluster::write_settings(int number, int workers)
 {
 	int most = random.chance(75) ? 16 : 2000;
 	std::ofstream(data(number) + "/torture.conf")
@@ -198,14 +198,15 @@ Cluster::write_settings(int number)
 		<< "pgq_ext.timer_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.max_leases = " << (random.chance(30) ? 16 : random.between(17, 200)) << "\n"
 		<< "pgq_ext.max_queues = 12\n"
+		<< "max_worker_processes = " << workers << "\n"
 		<< "unix_socket_directories = '" << sockets(number) << "'\n";
 }
 
 void
-Cluster::start(int number)
+Cluster::start(int number, int workers)
 {
 	fs::create_directories(sockets(number));
-	write_settings(number);
+	write_settings(number, workers);
 	run({"pg_ctl", "-D", data(number), "-l", data(number) + ".log", "-t", "180", "-w", "start"});
 }
 
@@ -269,8 +270,8 @@ Cluster::create()
 	/* Commits wait for a standby: read at the next start, also by all standbys to come. */
 	std::ofstream(data(number) + "/standby.conf") << "synchronous_standby_names = '*'\n";
 	build_standby();
-	stop("fast");
-	start();
+	stop(number, "fast");
+	start(number);
 }
 
 void
@@ -291,7 +292,8 @@ Cluster::stop(const char *mode)
 void
 Cluster::start()
 {
-	start(primary_number);
+	scheduler = random.chance(85);
+	start(primary_number, scheduler ? kWorkers : kLaunchersOnly);
 }
 
 void
@@ -309,6 +311,7 @@ Cluster::failover(bool kill)
 		std::lock_guard lock(mutex);
 		primary_number = standby_number;
 	}
+	scheduler = true;
 	discard(old);
 	build_standby();
 }

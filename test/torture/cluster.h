@@ -22,6 +22,9 @@ namespace torture {
 class Cluster
 {
 public:
+	static constexpr int kWorkers = 32;
+	static constexpr int kLaunchersOnly = 2; /* ours and that of logical replication */
+
 	Cluster(std::string dir, std::string settings, uint64_t seed);
 	~Cluster();
 
@@ -43,6 +46,9 @@ public:
 	/* False if it is none of the primary's processes any more. */
 	bool signal(pid_t pid, int signal);
 
+	/* Has the primary room for a scheduler in this life? */
+	bool has_scheduler() const { return scheduler; }
+
 	void keep() { kept = true; }
 
 private:
@@ -54,12 +60,13 @@ private:
 	int standby_number = 0;
 	int last_number = 1;
 	bool kept = false;
+	bool scheduler = true;
 
 	std::string data(int number) const;
 	std::string sockets(int number) const;
 	std::string conninfo(int number) const;
-	void write_settings(int number);
-	void start(int number);
+	void write_settings(int number, int workers);
+	void start(int number, int workers = kWorkers);
 	void stop(int number, const char *mode);
 	void kill_all(int number);
 	void discard(int number);

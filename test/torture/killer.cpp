@@ -39,6 +39,11 @@ Killer::strike()
 			std::swap(deck[i], deck[static_cast<size_t>(random.between(0, static_cast<int>(i)))]);
 	}
 	const Kind *kind = deck.back();
+	if (!world.cluster.has_scheduler() && std::string(kind->name).starts_with("scheduler"))
+	{
+		deck.pop_back();
+		return;
+	}
 	/* It may have no victim at the moment: while the server recovers, for example. */
 	for (Time end = now() + kPatience; now() < end; nap(50 * kMillisecond))
 		if ((this->*kind->strike)())
@@ -166,6 +171,7 @@ Killer::restart(const char *mode)
 	world.ledger.scheduler_disturbed();
 	world.cluster.stop(mode);
 	world.cluster.start();
+	world.ledger.without_scheduler(!world.cluster.has_scheduler());
 	world.counters.restarts++;
 	return true;
 }
@@ -187,6 +193,7 @@ Killer::failover(bool kill)
 {
 	world.ledger.scheduler_disturbed();
 	world.cluster.failover(kill);
+	world.ledger.without_scheduler(false);
 	world.counters.failovers++;
 	return true;
 }

@@ -621,6 +621,13 @@ Ledger::scheduler_disturbed()
 	scheduler_disturbed_at = now();
 }
 
+void
+Ledger::without_scheduler(bool missing)
+{
+	std::lock_guard lock(mutex);
+	scheduler_missing = missing;
+}
+
 /* ---- quiet points ---- */
 
 void

@@ -166,6 +166,7 @@ public:
 	std::set<Key> live_in(const std::string &queue);
 	size_t live_count();
 	void scheduler_disturbed();
+	void without_scheduler(bool missing);
 
 	/* ---- quiet points: nobody else is at work ---- */
 
@@ -274,6 +275,7 @@ private:
 	Key last_key = 0;
 	int64_t greatest_token = 0;
 	Time scheduler_disturbed_at = 0;
+	bool scheduler_missing = false;
 	std::unordered_map<Key, std::unique_ptr<Job>> jobs;
 	std::vector<Key> live; /* committed and not ended */
 	std::deque<std::pair<Time, Key>> finished;

@@ -67,7 +67,7 @@ bool
 Ledger::scheduler_excused(const HandOut &before, const HandOut &after)
 {
 	return after.received - before.received >= kSchedulerPatience &&
-		   after.received - scheduler_disturbed_at < kSchedulerAbsence;
+		   (scheduler_missing || after.received - scheduler_disturbed_at < kSchedulerAbsence);
 }
 
 /*
