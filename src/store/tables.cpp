@@ -334,6 +334,16 @@ lock_tables(LOCKMODE mode)
 	foreach (cell, segments)
 		if (!ConditionalLockRelationOid(lfirst_oid(cell), mode))
 			return false;
+	/* REINDEX keeps readers out of an index, not of its table. */
+	const Tables *t = tables_if_attached();
+	for (int i = 0; t != nullptr && i < t->segments; i++)
+	{
+		const Segment &segment = t->segment[i];
+		const Oid indexes[] = {segment.by_id, segment.by_order, segment.by_run_at};
+		for (Oid index : indexes)
+			if (!ConditionalLockRelationOid(index, mode))
+				return false;
+	}
 	return true;
 }
 
@@ -474,13 +484,19 @@ segment_by_number(int number)
 	return nullptr;
 }
 
-const Segment &
-current_segment()
+void
+require_segments()
 {
-	if (known.segments == 0)
+	if (tables().segments == 0)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("the segments of pgq_ext.job are not complete"),
 						errhint("Wait for the end of the restore, or create their indexes.")));
+}
+
+const Segment &
+current_segment()
+{
+	require_segments();
 	return known.segment[0];
 }
 

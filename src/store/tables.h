@@ -90,6 +90,9 @@ bool restore_triggers();
 /* The segment with that number, or NULL. */
 const Segment *segment_by_number(int number);
 
+/* Error 55000 while the segments, or their indexes, are not all there: nothing can be looked up. */
+void require_segments();
+
 /* The segment new rows go to. */
 const Segment &current_segment();
 

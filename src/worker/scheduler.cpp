@@ -223,12 +223,12 @@ take_turn(const QueueRef &ref)
 	return turn;
 }
 
-/* Are the jobs here ours to hand out and to change? Not with another version, nor while a subscription brings them. */
+/* Are the jobs here ours to hand out and to change? Not with another version, without all segments, nor while a subscription brings them. */
 static bool
 may_serve()
 {
 	const Tables *t = tables_if_attached();
-	return t != nullptr && !OidIsValid(t->subscription);
+	return t != nullptr && t->segments > 0 && !OidIsValid(t->subscription);
 }
 
 /* The scheduler must not stand behind somebody who has locked a table (B1). */

@@ -246,11 +246,12 @@ for my $round (1 .. 2)
 
 # The scheduler has to look at the tables again while somebody locks them one by one, as DROP EXTENSION does: it must not
 # stand behind him with a lock in hand that he wants next. Three of its rounds are enough to see whether it does.
+for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 {
 	my $scheduler = wait_for_scheduler($node);
 	my $locker = session($node);
 	my $pid = pid_of($locker);
-	ask($locker, q{SET deadlock_timeout = '10 ms'; BEGIN; LOCK TABLE pgq_ext.job_1});
+	ask($locker, "SET deadlock_timeout = '10 ms'; BEGIN; $first");
 	sql('ALTER TABLE pgq_ext.job_2 SET (fillfactor = 90)');
 	for (1 .. 30)
 	{
@@ -258,11 +259,27 @@ for my $round (1 .. 2)
 		select(undef, undef, undef, 0.1);
 	}
 	my (undef, $error) = ask($locker, 'LOCK TABLE pgq_ext.queue, pgq_ext.dead_job, pgq_ext.job');
-	is($error, '', 'tables can be locked one after the other');
+	is($error, '', "tables can be locked one after the other, $first");
 	ask($locker, 'COMMIT');
 	end_session($locker);
 	is(scheduler_pid($node), $scheduler, '... and the scheduler is none the worse');
 	sql('ALTER TABLE pgq_ext.job_2 RESET (fillfactor)');
+}
+
+# Without all indexes no job can be looked up: that is an error, not a stale lease.
+{
+	create_queue($node, 'index');
+	sql("SELECT pgq_enqueue('index', to_jsonb(i)) FROM generate_series(1, 3) i");
+	my @leases = split /\n/, sql(q{SELECT job_id || ', ' || lease FROM pgq_claim('index', 2)});
+	sql('DROP INDEX pgq_ext.job_3_by_order');
+	is(sqlstate($node, "SELECT pgq_ack($leases[0])"), '55000', 'an index is missing: ack');
+	is(sqlstate($node, "SELECT pgq_fail($leases[1])"), '55000', '... fail');
+	is(sqlstate($node, q{SELECT pgq_enqueue('index', '4')}), '55000', '... enqueue');
+	sql('CREATE INDEX job_3_by_order ON pgq_ext.job_3 (queue_id, priority DESC, run_at, job_id)');
+	is(sqlstate($node, "SELECT pgq_ack($leases[0])"), '', 'it is back: ack');
+	is(sql("SELECT pgq_fail($leases[1])"), 'retry', '... fail');
+	is(scalar drain($node, 'index'), 2, '... and the rest is handed out');
+	is(sql('SELECT count(*) FROM pgq_check()'), '0', '... all is well');
 }
 
 is(workers($node, 'launcher'), '1', 'the launcher is there');
