@@ -10,6 +10,19 @@ static constexpr int64 kSchedulerSilence = 5 * USECS_PER_SEC;
 /* How far ahead of ours the clock of a failed primary may have been when its mark was behind. */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
 
+/*
+ * Tokens begin above the durable mark. How far above differs from start to start, so
+ * that a failover which has lost the newest mark does not begin with the tokens that
+ * the lost primary began with.
+ */
+static int64
+first_token(int64 token_mark)
+{
+	static constexpr int64 kSpread = 8 * USECS_PER_SEC;
+	int64 clock = GetCurrentTimestamp() - kYear2020;
+	return Max(token_mark + clock % kSpread, clock);
+}
+
 static void
 raise_last_token(uint64 floor)
 {
@@ -97,7 +110,7 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId 
 			if (db->state != SlotState::kFree)
 				continue;
 			pg_atomic_fetch_add_u32(&db->generation, 1);
-			raise_last_token(Max(token_mark, GetCurrentTimestamp() - kYear2020));
+			raise_last_token(first_token(token_mark));
 			db->oid = oid;
 			db->incarnation = incarnation;
 			db->token_base = pg_atomic_read_u64(&shared->last_token);
