@@ -85,10 +85,14 @@ count_stray_hints(const QueueRef &ref, Hint *hints)
 		return window + copy_hints(queue->schedule.timer(), hints + window);
 	});
 	int stray = 0;
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgq_check", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	for (int i = 0; i < n; i++)
 	{
 		JobRow row;
 		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(scratch);
 		if (verify_job(segments, hints[i].place, hints[i].key.job_id, &row) != Verdict::kDead)
 			continue;
 		stray += with_lwlock(queue->lock, LW_SHARED, [&] {
@@ -96,6 +100,8 @@ count_stray_hints(const QueueRef &ref, Hint *hints)
 									   queue->schedule.timer().contains(hints[i]));
 		});
 	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(scratch);
 	segments.close();
 	if (stray > 0)
 		ereport(NOTICE, (errmsg_plural("queue \"%s\" has %d hint without a row",
@@ -118,14 +124,23 @@ check_rows(ReturnSetInfo *result)
 {
 	/* Who is about to file a row has had the time for it. */
 	static constexpr long kBetweenLooks = 500 * 1000;
+	static constexpr int kLooks = 20;
 	auto *state = static_cast<Reconciliation *>(palloc0(sizeof(Reconciliation)));
 	for (bool more = true; more;)
 	{
 		more = reconcile_rows(state, INT_MAX);
 		if (state->n > 0)
 			pg_usleep(kBetweenLooks);
-		repair_forgotten(state, report_forgotten, result);
+		/* A transaction that goes on for long keeps us from knowing; the scheduler has the time. */
+		for (int i = 0; i < kLooks && !repair_forgotten(state, report_forgotten, result); i++)
+		{
+			pg_usleep(kBetweenLooks);
+			CHECK_FOR_INTERRUPTS();
+		}
+		state->n = 0;
 	}
+	if (state->writers != nullptr)
+		pfree(state->writers);
 	pfree(state);
 }
 

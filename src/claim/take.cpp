@@ -56,6 +56,7 @@ enum class PopResult : uint8
 	kPopped, /* or tried to: n may be 0 when all hints were of leased jobs */
 	kRefill,
 	kWaitForRefill,
+	kTokenMark, /* there are jobs, but tokens would go beyond the durable mark */
 	kShort,
 };
 
@@ -97,6 +98,8 @@ pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popp
 			*shortage = Shortage::kLocked;
 			return PopResult::kShort;
 		}
+		if (schedule.poppable() && !token_mark_is_ahead(queue->database, kTokenLead))
+			return PopResult::kTokenMark;
 		int looked_at = 0;
 		while (*n < most && looked_at++ < kHoldMax && schedule.poppable())
 		{
@@ -308,8 +311,6 @@ claim_from(const QueueRef &ref, Claim *claim)
 		int n;
 		QueueOptions options;
 		int most = Min(chunk, claim->options->max_jobs - claim->n);
-		if (!token_mark_is_ahead(ref.queue->database, kTokenLead))
-			advance_token_mark(kTokenLead, true);
 		reserve_lease_effects(most);
 		PopResult result = pop_chunk(ref, most, first, refilled, popped, &n, &options, &shortage);
 		if (n > 0)
@@ -322,6 +323,8 @@ claim_from(const QueueRef &ref, Claim *claim)
 			}
 		}
 		first = refilled = false;
+		if (result == PopResult::kTokenMark)
+			advance_token_mark(kTokenLead, true);
 		if (result == PopResult::kRefill)
 		{
 			/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */

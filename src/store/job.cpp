@@ -346,7 +346,7 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 {
 	for (;;)
 	{
-		require_segments();
+		require_complete_segments();
 		PinnedVersion version;
 		TransactionId inserter = InvalidTransactionId;
 		bool pinned = pin_at(segments, place, job_id, &version, row, &inserter) ||

@@ -56,7 +56,8 @@ look_at(Reconciliation *state, const Row &row)
 {
 	QueueRef ref;
 	/* A queue that is not attached will be read from the heap as a whole. */
-	if (!row.live || !find_attached_queue(tables().database, row.queue_id, &ref) ||
+	if (!row.live || state->n == kSuspectsMax ||
+		!find_attached_queue(tables().database, row.queue_id, &ref) ||
 		is_known(ref, row.hint, false))
 		return;
 	state->suspects[state->n++] = {ref, row.hint, row.xmin};
@@ -74,12 +75,17 @@ read_segment(Reconciliation *state, const Segment &segment, int most)
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(state->next_id));
 	index_rescan(lookup.scan, &key, 1, nullptr, 0);
 	int n = 0;
-	for (; n < most && state->n < kSuspectsMax && next_version(&lookup); n++)
+	while (next_version(&lookup))
 	{
 		Row row = read_version(lookup, static_cast<uint16>(segment.number));
 		unlock_version(&lookup);
+		/* Stop between jobs, not between versions of one. */
+		bool enough = n >= most || state->n == kSuspectsMax;
+		if (enough && row.hint.key.job_id >= state->next_id)
+			break;
 		look_at(state, row);
 		state->next_id = row.hint.key.job_id + 1;
+		n++;
 		CHECK_FOR_INTERRUPTS();
 	}
 	end_index_lookup(&lookup);
@@ -87,8 +93,43 @@ read_segment(Reconciliation *state, const Segment &segment, int most)
 	return n;
 }
 
-bool
-reconcile_rows(Reconciliation *state, int most)
+static int
+writers_of_segments(VirtualTransactionId *writers)
+{
+	const Tables &t = tables();
+	int n = 0;
+	for (int i = 0; i < t.segments; i++)
+	{
+		LOCKTAG tag;
+		int count;
+		SET_LOCKTAG_RELATION(tag, MyDatabaseId, t.segment[i].heap);
+		VirtualTransactionId *holders = GetLockConflicts(&tag, ShareLock, &count);
+		/* Prepared ones have no backend; they are watched. */
+		for (int k = 0; k < count; k++)
+			if (holders[k].backendId != InvalidBackendId)
+				writers[n++] = holders[k];
+		pfree(holders);
+	}
+	return n;
+}
+
+static Size
+writers_size()
+{
+	return mul_size(kMaxSegments * MaxBackends, sizeof(VirtualTransactionId));
+}
+
+static void
+note_writers(Reconciliation *state)
+{
+	if (state->writers == nullptr)
+		state->writers = static_cast<VirtualTransactionId *>(
+			MemoryContextAlloc(TopMemoryContext, writers_size()));
+	state->n_writers = writers_of_segments(state->writers);
+}
+
+static bool
+read_on(Reconciliation *state, int most)
 {
 	const Tables &t = tables();
 	while (state->segment < t.segments)
@@ -102,6 +143,16 @@ reconcile_rows(Reconciliation *state, int most)
 	state->segment = 0;
 	state->next_id = 0;
 	return false;
+}
+
+bool
+reconcile_rows(Reconciliation *state, int most)
+{
+	int before = state->n;
+	bool more = read_on(state, most);
+	if (state->n > before)
+		note_writers(state);
+	return more;
 }
 
 /* ---- the second look ---- */
@@ -160,10 +211,27 @@ repair_if_forgotten(SegmentSet &segments, const Suspect &suspect, bool many)
 		   is_same_version(segments, suspect) && file_if_forgotten(suspect, many);
 }
 
-void
+static bool
+any_writer_left(const Reconciliation *state)
+{
+	auto *now = static_cast<VirtualTransactionId *>(palloc(writers_size()));
+	int n = writers_of_segments(now);
+	bool left = false;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < state->n_writers; k++)
+			left |= VirtualTransactionIdEquals(now[i], state->writers[k]);
+	pfree(now);
+	return left;
+}
+
+bool
 repair_forgotten(Reconciliation *state, void (*report)(void *context, const Suspect &suspect),
 				 void *context)
 {
+	if (state->n == 0)
+		return true;
+	if (any_writer_left(state))
+		return false;
 	SegmentSet segments(AccessShareLock);
 	bool many = state->n == kSuspectsMax;
 	for (int i = 0; i < state->n; i++)
@@ -183,6 +251,7 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 	}
 	state->n = 0;
 	segments.close();
+	return true;
 }
 
 } // namespace pgq

@@ -6,8 +6,9 @@
  * job id, a few at a time. A row that its schedule does not cover is only a suspect:
  * its transaction may be about to file it (C5). It is forgotten if, looked at again a
  * little later, in this order
- *   1. the transaction that wrote this version has let go of its xid lock, which it
- *      does after its callbacks, and is no prepared one still to be applied;
+ *   1. no transaction that was writing to segments at the first look is there any
+ *      more (their locks go after their callbacks, those of subtransactions too), nor
+ *      the one that wrote this version, and no prepared one is still to be applied;
  *   2. no lease and no schedule knows the job;
  *   3. the same version is still live;
  *   4. still no lease and no schedule knows it.
@@ -37,6 +38,9 @@ struct Reconciliation
 	int64 next_id; /* of that segment */
 	int n;
 	Suspect suspects[kSuspectsMax];
+	VirtualTransactionId
+		*writers; /* transactions that wrote to segments when suspects were noted */
+	int n_writers;
 };
 
 /*
@@ -47,10 +51,10 @@ struct Reconciliation
 bool reconcile_rows(Reconciliation *state, int most);
 
 /*
- * Look at the suspects again. Forgotten rows are filed and counted, and told with a
- * WARNING. Returns the queue ids and job ids of those through report, if given.
+ * Look at the suspects again. Forgotten rows are filed and counted, told with a
+ * WARNING, and to report, if given. False: it is too early, the suspects are kept.
  */
-void repair_forgotten(Reconciliation *state, void (*report)(void *context, const Suspect &suspect),
+bool repair_forgotten(Reconciliation *state, void (*report)(void *context, const Suspect &suspect),
 					  void *context);
 
 } // namespace pgq

@@ -145,9 +145,12 @@ advance_order(RowStream *stream, const OrderScan &scan, int32 *priority, bool *f
 
 /* ---- merging the segments ---- */
 
+static constexpr int kIncomplete = -1;
+
 /*
  * Merge the streams of all segments in order into rows, at most `most`. Returns
- * their number; *end is the first row left out, if any.
+ * their number; *end is the first row left out, if any. kIncomplete if not all
+ * segments are there: then nothing is known.
  */
 template <typename Order, typename Start, typename Advance>
 static int
@@ -157,6 +160,12 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 	const Tables &t = tables();
 	SegmentSet segments(AccessShareLock);
 	segments.open_all();
+	/* The wait for a lock can have brought the news that an index is missing. */
+	if (t.segments == 0)
+	{
+		segments.close();
+		return kIncomplete;
+	}
 	RowStream streams[kMaxSegments];
 	for (int i = 0; i < t.segments; i++)
 	{
@@ -297,6 +306,11 @@ refill_window(const QueueRef &ref)
 			advance_order(stream, scan, &priority[i], &first_priority[i]);
 		},
 		most, rows, &more, &end);
+	if (n == kIncomplete)
+	{
+		abandon_refill();
+		return RefillResult::kNotReady;
+	}
 	stop_point("refill-publish");
 	publish(
 		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_window_row(row); },
@@ -347,6 +361,11 @@ refill_timer(const QueueRef &ref)
 		},
 		[](RowStream *stream, int) { stream->has_row = next_row(stream); }, most, rows, &more,
 		&end);
+	if (n == kIncomplete)
+	{
+		abandon_refill();
+		return RefillResult::kNotReady;
+	}
 	publish(
 		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_timer_row(row); },
 		[&](Schedule &schedule) {

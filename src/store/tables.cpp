@@ -230,6 +230,7 @@ find_segments(Tables *t, Oid schema)
 		UnlockRelationOid(lfirst_oid(cell), AccessShareLock);
 	}
 	list_free(children);
+	t->incomplete = !complete;
 	if (!complete)
 		t->segments = 0;
 }
@@ -484,19 +485,26 @@ segment_by_number(int number)
 	return nullptr;
 }
 
-void
-require_segments()
+[[noreturn]] static void
+complain_incomplete()
 {
-	if (tables().segments == 0)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("the segments of pgq_ext.job are not complete"),
-						errhint("Wait for the end of the restore, or create their indexes.")));
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the segments of pgq_ext.job are not complete"),
+					errhint("Wait for the end of the restore, or create their indexes.")));
+}
+
+void
+require_complete_segments()
+{
+	if (tables().incomplete)
+		complain_incomplete();
 }
 
 const Segment &
 current_segment()
 {
-	require_segments();
+	if (known.segments == 0)
+		complain_incomplete();
 	return known.segment[0];
 }
 

@@ -53,6 +53,7 @@ struct Tables
 	Oid token_mark;
 	Oid subscription; /* brings rows to the segments, or invalid */
 	int segments;
+	bool incomplete; /* there are segments, but not all of their indexes: then segments is 0 */
 	Segment segment[kMaxSegments];
 	Database *database; /* this database's slot */
 	uint32 database_generation;
@@ -90,8 +91,8 @@ bool restore_triggers();
 /* The segment with that number, or NULL. */
 const Segment *segment_by_number(int number);
 
-/* Error 55000 while the segments, or their indexes, are not all there: nothing can be looked up. */
-void require_segments();
+/* Error 55000 while indexes of segments are missing: no job can be looked up then. */
+void require_complete_segments();
 
 /* The segment new rows go to. */
 const Segment &current_segment();

@@ -34,32 +34,82 @@ token_mark_is_ahead(const Database *db, int64 lead)
 	return static_cast<int64>(pg_atomic_read_u64(mark)) >= next_token_at_most() + lead;
 }
 
-static void
-wait_until_durable()
+/* Is it on the synchronous standby, if there is to be one? */
+static bool
+is_replicated(XLogRecPtr lsn)
 {
+	bool wanted =
+		max_wal_senders > 0 && SyncRepStandbyNames != nullptr && SyncRepStandbyNames[0] != '\0';
+	return !wanted || with_lwlock(SyncRepLock, LW_SHARED,
+								  [&] { return WalSndCtl->lsn[SYNC_REP_WAIT_FLUSH] >= lsn; });
+}
+
+/* Whatever the session's commits wait for. The server takes a cancel for a warning here; we do not. */
+static void
+wait_for_standby(XLogRecPtr lsn)
+{
+	int level = NewGUCNestLevel();
+	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
+		(void) set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	with_interrupts_held([&] { SyncRepWaitForLSN(lsn, false); });
+	AtEOXact_GUC(true, level);
+	if (!is_replicated(lsn))
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling statement that waits for the synchronous standby"),
+				 errdetail("The mark of lease tokens has not reached it; nothing was claimed.")));
+}
+
+/* Written, and to be published when it is replicated: by a process that does not wait. */
+struct Unpublished
+{
+	Oid sequence;
+	XLogRecPtr lsn;
+	int64 mark;
+};
+static constinit Unpublished unpublished = {};
+
+static Unpublished
+write_mark(Oid sequence, int64 mark)
+{
+	const SpiArgument argument[] = {{INT8OID, Int64GetDatum(mark), false}};
+	as_owner([&] {
+		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', $1) FROM pgq_ext.token_mark "
+					"WHERE last_value OPERATOR(pg_catalog.<) $1",
+					argument);
+	});
 	XLogFlush(XactLastRecEnd);
-	with_interrupts_held([] { SyncRepWaitForLSN(XactLastRecEnd, false); });
+	/* It may have been there already, written by somebody else. */
+	return {sequence, GetFlushRecPtr(nullptr), mark};
+}
+
+static void
+publish(Database *db, int64 mark)
+{
+	pg_atomic_write_u64(&db->marked_token, mark);
 }
 
 void
 advance_token_mark(int64 lead, bool wait)
 {
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
-	const Tables &t = tables();
-	Oid sequence = t.token_mark;
-	Database *db = t.database;
+	Oid sequence = tables().token_mark;
 	/* One at a time, or the mark could go back; not to the end of the transaction. */
 	if (wait)
 		LockRelationOid(sequence, ShareUpdateExclusiveLock);
 	else if (!ConditionalLockRelationOid(sequence, ShareUpdateExclusiveLock))
 		return;
+	Database *db = tables().database;
 	if (!token_mark_is_ahead(db, lead))
 	{
-		int64 next = next_token_at_most() + kAhead;
-		const SpiArgument mark[] = {{INT8OID, Int64GetDatum(next), false}};
-		as_owner([&] { spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', $1)", mark); });
-		wait_until_durable();
-		pg_atomic_write_u64(&db->marked_token, next);
+		/* Of a process that does not wait, the last one may still be under way. */
+		if (unpublished.sequence != sequence || unpublished.mark < next_token_at_most() + lead)
+			unpublished = write_mark(sequence, next_token_at_most() + kAhead);
+		if (wait)
+			wait_for_standby(unpublished.lsn);
+		if (is_replicated(unpublished.lsn))
+			publish(db, unpublished.mark);
 	}
 	UnlockRelationOid(sequence, ShareUpdateExclusiveLock);
 }

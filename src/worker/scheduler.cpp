@@ -64,8 +64,8 @@ database_is_wanted()
 }
 
 /*
- * Attach the database. False, with a line in the log, as long as the extension is
- * of another version than the library.
+ * Attach the database. False as long as somebody has locked its tables, or, with a
+ * line in the log, as the extension is of another version than the library.
  */
 static bool
 attach()
@@ -74,24 +74,26 @@ attach()
 	bool installed = false;
 	bool wanted = false;
 	bool agree = false;
+	bool attached = false;
 	with_transaction([&] {
 		installed = extension_installed();
 		wanted = database_is_wanted();
 		if (!installed || wanted)
 			return;
 		agree = versions_agree();
-		if (agree)
+		attached = agree && lock_tables(AccessShareLock);
+		if (attached)
 		{
 			database = tables().database;
 			database_generation = tables().database_generation;
 		}
-		else if (!told)
+		else if (!agree && !told)
 			report_versions(LOG);
 		told |= !agree;
 	});
 	if (!installed || wanted)
 		retire(!installed);
-	return agree;
+	return attached;
 }
 
 /* Become the only scheduler of the database, or retire. */
@@ -129,7 +131,10 @@ keep_token_mark_ahead()
 {
 	static constexpr int64 kLead = 30 * USECS_PER_SEC;
 	if (was_active() && !token_mark_is_ahead(database, kLead))
-		with_transaction([] { advance_token_mark(kLead, false); });
+		with_transaction([] {
+			if (lock_tables(AccessShareLock))
+				advance_token_mark(kLead, false);
+		});
 }
 
 static void
@@ -188,7 +193,7 @@ static int64
 until(TimestampTz timer, TimestampTz now)
 {
 	static constexpr int64 kSoon = 10 * 1000;
-	return timer <= now ? kSoon : timer - now;
+	return timer < now || timer - now < kSoon ? kSoon : timer - now;
 }
 
 static Turn
@@ -238,13 +243,17 @@ lock_and_serve(LOCKMODE mode)
 	return lock_tables(mode) && may_serve();
 }
 
-static void
+/* False: the locks could not be had, or the jobs are not ours. */
+static bool
 read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &))
 {
+	bool served = false;
 	with_transaction([&] {
-		if (lock_and_serve(AccessShareLock))
+		served = lock_and_serve(AccessShareLock);
+		if (served)
 			refill(ref);
 	});
+	return served;
 }
 
 /* ---- reconciling ---- */
@@ -391,7 +400,7 @@ send_notifications()
 	with_transaction([&] {
 		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
 								 GUC_ACTION_LOCAL, true, 0, false);
-		int n = may_serve() ? take_pending(channels, max_queues) : 0;
+		int n = lock_and_serve(AccessShareLock) ? take_pending(channels, max_queues) : 0;
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
 	});
@@ -443,10 +452,10 @@ serve_queues()
 			/* More may be lost, or some could not be written yet. */
 			turn.next_event = Min(turn.next_event, monotonic_now() + kParkTime);
 		}
-		if (turn.wants_window)
-			read_ahead(ref, refill_window);
-		if (turn.wants_timer)
-			read_ahead(ref, refill_timer);
+		/* What cannot be read now will be wanted again at once, and not be had. */
+		if ((turn.wants_window && !read_ahead(ref, refill_window)) ||
+			(turn.wants_timer && !read_ahead(ref, refill_timer)))
+			turn.next_event = Max(turn.next_event, monotonic_now() + kParkTime);
 		next_event = Min(next_event, turn.next_event);
 	});
 	return next_event;
