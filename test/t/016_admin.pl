@@ -266,6 +266,24 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 	sql('ALTER TABLE pgq_ext.job_2 RESET (fillfactor)');
 }
 
+# Nor does it try without a pause while it cannot read what it should: a queue that must be read again, from a locked table.
+{
+	create_queue($node, 'again');
+	sql(q{SELECT pgq_enqueue('again', '1', delay => '1 hour'), pgq_enqueue('again', '2', delay => '2 hours')});
+	my $locker = session($node);
+	sql(q{BEGIN; SELECT pgq_enqueue('again', '3', delay => '1 hour'); PREPARE TRANSACTION 'again'});
+	ask($locker, 'BEGIN; LOCK TABLE pgq_ext.job_1');
+	sql(q{COMMIT PREPARED 'again'});
+	my $commits = q{SELECT sum(xact_commit) FROM pg_stat_database};
+	my $before = sql($commits);
+	sql('SELECT pg_sleep(2)');
+	cmp_ok(sql($commits) - $before, '<', 1000, 'the scheduler is patient with a table that it cannot read');
+	ask($locker, 'COMMIT');
+	end_session($locker);
+	is(sql(q{SELECT count(*) FROM pgq_ext.job_status WHERE queue = 'again' AND state = 'scheduled'}), '3', '... and goes on afterwards');
+	sql(q{SELECT pgq_drop_queue('again', force => true)});
+}
+
 # Without all indexes no job can be looked up: that is an error, not a stale lease.
 {
 	create_queue($node, 'index');

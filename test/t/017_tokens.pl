@@ -60,4 +60,37 @@ is(sql(q{SET ROLE worker; SELECT count(*) FROM pgq_claim('q', 3)}), '3', 'an unp
 sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease');
 $node->stop;
 
+# ---- a synchronous standby ----
+
+# No token is handed out that the standby could hand out again.
+my $primary = pgq_node('primary', init => { allows_streaming => 1 });
+$primary->backup('b');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'b', has_streaming => 1);
+$standby->start;
+create_queue($primary, 'q');
+$primary->safe_psql('postgres', q{SELECT pgq_enqueue('q', '1') FROM generate_series(1, 6)});
+my $first = $primary->safe_psql('postgres', q{SELECT max(lease) FROM pgq_claim('q', 2)});
+$primary->wait_for_catchup($standby);
+$standby->stop;
+$primary->append_conf('postgresql.conf', "synchronous_standby_names = 'standby'");
+$primary->stop('immediate');
+$primary->start;
+for my $commit ('on', 'off')
+{
+	my (undef, $out, $error) = $primary->psql('postgres',
+		"SET synchronous_commit = $commit; SET statement_timeout = '1 s'; SELECT count(*) FROM pgq_claim('q', 2)");
+	like($error, qr/ERROR:  canceling statement that waits for the synchronous standby/,
+		"no claim before the standby has the mark, synchronous_commit = $commit");
+}
+is($primary->safe_psql('postgres', 'SELECT count(*) FROM pgq_ext.lease'), '0', '... and none was handed out');
+$standby->start;
+my $second = $primary->safe_psql('postgres', q{SELECT max(lease) FROM pgq_claim('q', 2)});
+cmp_ok($second, '>', $first, 'with the standby back a greater one is');
+$primary->stop('immediate');
+$standby->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+$standby->promote;
+cmp_ok($standby->safe_psql('postgres', q{SELECT min(lease) FROM pgq_claim('q', 6)}), '>', $second, '... and a still greater one after the failover');
+$standby->stop;
+
 done_testing();
