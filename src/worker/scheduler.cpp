@@ -338,12 +338,17 @@ reap(const QueueRef &ref, const QueueOptions &options, const Reaped &r)
 	segments.close();
 }
 
-/* One batch. Never waits for a lock on a row: a busy one stays lost until later. */
-static void
+/*
+ * One batch. Never waits for a lock on a row: a busy one stays lost until later.
+ * False: the locks could not be had, or the jobs are not ours.
+ */
+static bool
 reap_lost(const QueueRef &ref)
 {
+	bool served = false;
 	with_transaction([&] {
-		if (!lock_and_serve(RowExclusiveLock))
+		served = lock_and_serve(RowExclusiveLock);
+		if (!served)
 			return;
 		Reaped reaped[kReapBatch];
 		QueueOptions options;
@@ -354,6 +359,7 @@ reap_lost(const QueueRef &ref)
 			if (!survives([&] { reap(ref, options, reaped[i]); }))
 				set_end(reaped[i].lease, LeaseEnd::kStillLost);
 	});
+	return served;
 }
 
 /* ---- NOTIFY ---- */
@@ -439,16 +445,20 @@ set_session_options()
 		SetConfigOption(option.name, option.value, PGC_SUSET, PGC_S_OVERRIDE);
 }
 
-/* Returns the monotonic time of the next thing to do. */
+/*
+ * Returns the monotonic time of the next thing to do. *able: no lost lease had to
+ * stay lost because somebody has locked the tables.
+ */
 static int64
-serve_queues()
+serve_queues(bool *able)
 {
+	*able = true;
 	int64 next_event = INT64_MAX;
 	for_each_queue(database, [&](const QueueRef &ref) {
 		Turn turn = take_turn(ref);
 		if (turn.lost)
 		{
-			reap_lost(ref);
+			*able &= reap_lost(ref);
 			/* More may be lost, or some could not be written yet. */
 			turn.next_event = Min(turn.next_event, monotonic_now() + kParkTime);
 		}
@@ -465,10 +475,13 @@ serve_queues()
 work()
 {
 	int64 housekeeping = 0;
+	bool able = true;
 	for (;;)
 	{
 		int64 now = monotonic_now();
-		pg_atomic_write_u64(&database->heartbeat, now);
+		/* A scheduler that cannot count lost leases is as good as none: claims give them out uncounted. */
+		if (able)
+			pg_atomic_write_u64(&database->heartbeat, now);
 		if (now >= housekeeping)
 		{
 			keep_house();
@@ -477,7 +490,7 @@ work()
 		}
 		if (any_prepared())
 			resolve_prepared();
-		int64 next_event = Min(housekeeping, serve_queues());
+		int64 next_event = Min(housekeeping, serve_queues(&able));
 		if (any_prepared())
 			next_event = Min(next_event, now + kWatchInterval);
 		next_event = Min(next_event, send_notifications());

@@ -84,6 +84,25 @@ is(sql(q{SELECT string_agg(format('%s:%s', payload, attempt), ' ' ORDER BY attem
 	'... and what others have taken over is left alone');
 is(scheduler_pid($node), $scheduler, '... the same scheduler');
 
+# ---- a scheduler that is kept from counting ----
+
+{
+	create_queue($node, 'kept');
+	my $locker = session($node);
+	ask($locker, 'BEGIN; LOCK TABLE pgq_ext.dead_job IN SHARE MODE');
+	sql(q{SELECT pgq_enqueue('kept', '1'); BEGIN; SELECT count(*) FROM pgq_claim('kept'); ROLLBACK});
+	my $attempt = '';
+	for (1 .. 60)
+	{
+		last if ($attempt = sql(q{SELECT attempt FROM pgq_claim('kept', wait => '1 s')})) ne '';
+	}
+	is($attempt, '1', 'somebody has locked dead_job for long: a lost job goes out, uncounted');
+	ask($locker, 'COMMIT');
+	end_session($locker);
+	is(scheduler_pid($node), $scheduler, '... the same scheduler');
+	sql('SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease');
+}
+
 # ---- no room for one ----
 
 # One worker slot: our launcher's.
