@@ -34,27 +34,22 @@ token_mark_is_ahead(const Database *db, int64 lead)
 	return static_cast<int64>(pg_atomic_read_u64(mark)) >= next_token_at_most() + lead;
 }
 
-/* Is it on the synchronous standby, if there is to be one? */
+/* Is it on the synchronous standby, if there is one that commits wait for? */
 static bool
-is_replicated(XLogRecPtr lsn)
+is_replicated(XLogRecPtr lsn, bool commits_wait)
 {
-	bool wanted =
-		max_wal_senders > 0 && SyncRepStandbyNames != nullptr && SyncRepStandbyNames[0] != '\0';
+	bool wanted = commits_wait && max_wal_senders > 0 && SyncRepStandbyNames != nullptr &&
+				  SyncRepStandbyNames[0] != '\0';
 	return !wanted || with_lwlock(SyncRepLock, LW_SHARED,
 								  [&] { return WalSndCtl->lsn[SYNC_REP_WAIT_FLUSH] >= lsn; });
 }
 
-/* Whatever the session's commits wait for. The server takes a cancel for a warning here; we do not. */
+/* As a commit of this session would. The server takes a cancel for a warning here; we do not. */
 static void
-wait_for_standby(XLogRecPtr lsn)
+wait_for_standby(XLogRecPtr lsn, bool commits_wait)
 {
-	int level = NewGUCNestLevel();
-	if (synchronous_commit < SYNCHRONOUS_COMMIT_REMOTE_FLUSH)
-		(void) set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
 	with_interrupts_held([&] { SyncRepWaitForLSN(lsn, false); });
-	AtEOXact_GUC(true, level);
-	if (!is_replicated(lsn))
+	if (!is_replicated(lsn, commits_wait))
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
 				 errmsg("canceling statement that waits for the synchronous standby"),
@@ -91,7 +86,7 @@ publish(Database *db, int64 mark)
 }
 
 void
-advance_token_mark(int64 lead, bool wait)
+advance_token_mark(int64 lead, bool wait, bool commits_wait)
 {
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
 	Oid sequence = tables().token_mark;
@@ -107,8 +102,8 @@ advance_token_mark(int64 lead, bool wait)
 		if (unpublished.sequence != sequence || unpublished.mark < next_token_at_most() + lead)
 			unpublished = write_mark(sequence, next_token_at_most() + kAhead);
 		if (wait)
-			wait_for_standby(unpublished.lsn);
-		if (is_replicated(unpublished.lsn))
+			wait_for_standby(unpublished.lsn, commits_wait);
+		if (is_replicated(unpublished.lsn, commits_wait))
 			publish(db, unpublished.mark);
 	}
 	UnlockRelationOid(sequence, ShareUpdateExclusiveLock);
