@@ -324,7 +324,7 @@ claim_from(const QueueRef &ref, Claim *claim)
 		}
 		first = refilled = false;
 		if (result == PopResult::kTokenMark)
-			advance_token_mark(kTokenLead, true, commits_wait_for_standby());
+			advance_token_mark(kTokenLead, true, synchronous_commit);
 		if (result == PopResult::kRefill)
 		{
 			/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */

@@ -34,22 +34,24 @@ token_mark_is_ahead(const Database *db, int64 lead)
 	return static_cast<int64>(pg_atomic_read_u64(mark)) >= next_token_at_most() + lead;
 }
 
-/* Is it on the synchronous standby, if there is one that commits wait for? */
+/* Has the synchronous standby got it, if there is one that commits of that level wait for? */
 static bool
-is_replicated(XLogRecPtr lsn, bool commits_wait)
+is_replicated(XLogRecPtr lsn, int commit_level)
 {
-	bool wanted = commits_wait && max_wal_senders > 0 && SyncRepStandbyNames != nullptr &&
-				  SyncRepStandbyNames[0] != '\0';
-	return !wanted || with_lwlock(SyncRepLock, LW_SHARED,
-								  [&] { return WalSndCtl->lsn[SYNC_REP_WAIT_FLUSH] >= lsn; });
+	bool wanted = commit_level > SYNCHRONOUS_COMMIT_LOCAL_FLUSH && max_wal_senders > 0 &&
+				  SyncRepStandbyNames != nullptr && SyncRepStandbyNames[0] != '\0';
+	int mode =
+		commit_level == SYNCHRONOUS_COMMIT_REMOTE_WRITE ? SYNC_REP_WAIT_WRITE : SYNC_REP_WAIT_FLUSH;
+	return !wanted ||
+		   with_lwlock(SyncRepLock, LW_SHARED, [&] { return WalSndCtl->lsn[mode] >= lsn; });
 }
 
 /* As a commit of this session would. The server takes a cancel for a warning here; we do not. */
 static void
-wait_for_standby(XLogRecPtr lsn, bool commits_wait)
+wait_for_standby(XLogRecPtr lsn)
 {
 	with_interrupts_held([&] { SyncRepWaitForLSN(lsn, false); });
-	if (!is_replicated(lsn, commits_wait))
+	if (!is_replicated(lsn, synchronous_commit))
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
 				 errmsg("canceling statement that waits for the synchronous standby"),
@@ -86,7 +88,7 @@ publish(Database *db, int64 mark)
 }
 
 void
-advance_token_mark(int64 lead, bool wait, bool commits_wait)
+advance_token_mark(int64 lead, bool wait, int commit_level)
 {
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
 	Oid sequence = tables().token_mark;
@@ -102,8 +104,8 @@ advance_token_mark(int64 lead, bool wait, bool commits_wait)
 		if (unpublished.sequence != sequence || unpublished.mark < next_token_at_most() + lead)
 			unpublished = write_mark(sequence, next_token_at_most() + kAhead);
 		if (wait)
-			wait_for_standby(unpublished.lsn, commits_wait);
-		if (is_replicated(unpublished.lsn, commits_wait))
+			wait_for_standby(unpublished.lsn);
+		if (is_replicated(unpublished.lsn, commit_level))
 			publish(db, unpublished.mark);
 	}
 	UnlockRelationOid(sequence, ShareUpdateExclusiveLock);

@@ -21,18 +21,12 @@ bool token_mark_is_ahead(const Database *db, int64 lead);
 /* What a claim needs: more than it can use up before it asks again. */
 inline constexpr int64 kTokenLead = 10 * USECS_PER_SEC;
 
-/* Do commits of this session wait for a synchronous standby? */
-inline bool
-commits_wait_for_standby()
-{
-	return synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH;
-}
-
 /*
  * Advance the mark unless it is so far ahead by now. Durable when it is used, on a
- * synchronous standby too if commits wait for one. If not wait: do nothing where others
- * are at it, and leave a mark that the standby has not got yet for the next call.
+ * synchronous standby too if commits of that level (synchronous_commit) wait for one. If
+ * not wait: do nothing where others are at it, and leave a mark that the standby has not
+ * got yet for the next call.
  */
-void advance_token_mark(int64 lead, bool wait, bool commits_wait);
+void advance_token_mark(int64 lead, bool wait, int commit_level);
 
 } // namespace pgq

@@ -27,8 +27,7 @@ static constexpr int64 kWatchInterval = 100 * 1000; /* prepared transactions end
 static constinit Database *database = nullptr;
 static constinit uint32 database_generation = 0;
 static constinit Seat *seat = nullptr;
-static constinit bool commits_wait =
-	false; /* for a synchronous standby, where nothing is set otherwise */
+static constinit int commit_level = 0; /* synchronous_commit, where nothing is set otherwise */
 
 /* ---- the role ---- */
 
@@ -135,7 +134,7 @@ keep_token_mark_ahead()
 	if (was_active() && !token_mark_is_ahead(database, kLead))
 		with_transaction([] {
 			if (lock_tables(AccessShareLock))
-				advance_token_mark(kLead, false, commits_wait);
+				advance_token_mark(kLead, false, commit_level);
 		});
 }
 
@@ -516,7 +515,7 @@ pgq_scheduler_main(Datum arg)
 	seat = &shared->seats[seat_number];
 	start_worker();
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
-	commits_wait = commits_wait_for_standby();
+	commit_level = synchronous_commit;
 	set_session_options();
 	take_role();
 	keep_house();
