@@ -85,6 +85,14 @@ is($primary->safe_psql('postgres', 'SELECT count(*) FROM pgq_ext.lease'), '0', '
 $standby->start;
 my $second = $primary->safe_psql('postgres', q{SELECT max(lease) FROM pgq_claim('q', 2)});
 cmp_ok($second, '>', $first, 'with the standby back a greater one is');
+for my $level ('remote_write', 'remote_apply', 'off')
+{
+	$primary->stop('immediate');
+	$primary->start;
+	is($primary->safe_psql('postgres', "SET synchronous_commit = $level; SELECT count(*) FROM pgq_claim('q', 1)"), '1',
+		"claims after a crash, synchronous_commit = $level");
+}
+$second = $primary->safe_psql('postgres', 'SELECT max(lease) FROM pgq_ext.lease');
 $primary->stop('immediate');
 $standby->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 $standby->promote;
