@@ -309,8 +309,8 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 
 	QueueRef ref = queue_for_enqueue(name);
 	TimestampTz now = GetCurrentTimestamp();
-	MemoryContext scratch =
-		AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", 0,
+												  256 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	uint32 total = JsonContainerSize(&jobs->root);
 	for (uint32 next = 0; next < total; MemoryContextReset(scratch))

@@ -45,13 +45,14 @@ CREATE TABLE pgq_ext.job (
     priority     integer NOT NULL DEFAULT 0,
     attempts     integer NOT NULL DEFAULT 0,
     segment      smallint NOT NULL DEFAULT 0,
+    payload      jsonb NOT NULL,
+    -- What most jobs do not have takes no room at the end of the row: see TupleFormer.
     max_attempts integer,
     expires_at   timestamptz,
     fence        bigint,
     group_key    text,
     unique_key   text,
     headers      jsonb,
-    payload      jsonb NOT NULL,
     last_error   text
 ) PARTITION BY LIST (segment);
 COMMENT ON TABLE pgq_ext.job IS

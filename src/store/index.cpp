@@ -3,15 +3,17 @@
 namespace pgq {
 
 HeapTuple
-form_tuple(Relation rel, const Datum *values, const bool *nulls, int n)
+TupleFormer::form(const Datum *values, const bool *nulls, int n)
 {
-	TupleDesc desc = RelationGetDescr(rel);
-	if (desc->natts == n)
-		return heap_form_tuple(desc, const_cast<Datum *>(values), const_cast<bool *>(nulls));
-	/* Behind ours there are only dropped columns. */
-	Datum all[MaxHeapAttributeNumber] = {};
-	memcpy(all, values, n * sizeof(Datum));
-	return heap_form_tuple(desc, all, const_cast<bool *>(nulls));
+	while (nulls[n - 1])
+		n--;
+	if (desc_ == nullptr || desc_->natts != n)
+	{
+		desc_ = CreateTemplateTupleDesc(n);
+		for (int i = 1; i <= n; i++)
+			TupleDescCopyEntry(desc_, i, RelationGetDescr(rel_), i);
+	}
+	return heap_form_tuple(desc_, const_cast<Datum *>(values), const_cast<bool *>(nulls));
 }
 
 /* All our indexes are btrees on plain columns; the btree needs nothing of IndexInfo. */

@@ -8,8 +8,22 @@
 
 namespace pgq {
 
-/* A tuple of rel from the first n columns; nulls must cover all of rel's columns. */
-HeapTuple form_tuple(Relation rel, const Datum *values, const bool *nulls, int n);
+/*
+ * Forms tuples of rel without what is NULL at their end, like rows that were written before
+ * an ALTER TABLE ADD COLUMN: most rows then need no bitmap of their NULLs.
+ */
+class TupleFormer
+{
+public:
+	explicit TupleFormer(Relation rel) : rel_(rel) {}
+
+	/* From the first n columns, one of them not NULL. Any behind these have been dropped. */
+	HeapTuple form(const Datum *values, const bool *nulls, int n);
+
+private:
+	Relation rel_;
+	TupleDesc desc_ = nullptr;
+};
 
 /* Entries of job rows in their segment's indexes, those that an admin added included. */
 void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);

@@ -197,10 +197,10 @@ verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
 /* ---- writing ---- */
 
 static HeapTuple
-form_job(Relation rel, int segment, const NewJob &job, int64 job_id)
+form_job(TupleFormer *former, int segment, const NewJob &job, int64 job_id)
 {
 	Datum values[kJobColumns] = {};
-	bool nulls[MaxHeapAttributeNumber];
+	bool nulls[kJobColumns];
 	memset(nulls, true, sizeof(nulls));
 	auto set = [&](JobColumn column, Datum value) {
 		values[column - 1] = value;
@@ -218,17 +218,18 @@ form_job(Relation rel, int segment, const NewJob &job, int64 job_id)
 	if (job.has_headers)
 		set(kJobHeaders, job.headers);
 	set(kJobPayload, job.payload);
-	return form_tuple(rel, values, nulls, kJobColumns);
+	return former->form(values, nulls, kJobColumns);
 }
 
-/* Fills a page at a time, with one WAL record. The server wants the tuples in slots. */
+/* Fills a page at a time, with one WAL record. The server wants the tuples in slots, whose descriptor nobody counts. */
 static void
 insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
 {
+	TupleDesc desc = CreateTupleDescCopy(RelationGetDescr(rel));
 	auto **slots = static_cast<TupleTableSlot **>(palloc(n * sizeof(TupleTableSlot *)));
 	for (int i = 0; i < n; i++)
 	{
-		slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+		slots[i] = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
 		ExecStoreHeapTuple(tuples[i], slots[i], false);
 	}
 	heap_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, nullptr);
@@ -245,9 +246,11 @@ insert_jobs(const NewJob *jobs, int n, Hint *hints)
 	const Tables &t = tables();
 	const Segment &segment = current_segment();
 	Relation rel = table_open(segment.heap, RowExclusiveLock);
+	TupleFormer former(rel);
 	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
 	for (int i = 0; i < n; i++)
-		tuples[i] = form_job(rel, segment.number, jobs[i], nextval_internal(t.job_id_seq, false));
+		tuples[i] =
+			form_job(&former, segment.number, jobs[i], nextval_internal(t.job_id_seq, false));
 	if (n == 1)
 		heap_insert(rel, tuples[0], GetCurrentCommandId(true), 0, nullptr);
 	else
@@ -476,7 +479,7 @@ insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_
 {
 	Relation rel = table_open(tables().dead_job, RowExclusiveLock);
 	Datum values[kDeadColumns] = {};
-	bool nulls[MaxHeapAttributeNumber];
+	bool nulls[kDeadColumns];
 	memset(nulls, true, sizeof(nulls));
 	auto set = [&](DeadColumn column, Datum value) {
 		values[column - 1] = value;
@@ -504,7 +507,7 @@ insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_
 	copy(kDeadHeaders, kJobHeaders, true);
 	copy(kDeadPayload, kJobPayload, true);
 
-	HeapTuple tuple = form_tuple(rel, values, nulls, kDeadColumns);
+	HeapTuple tuple = TupleFormer(rel).form(values, nulls, kDeadColumns);
 	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
 	insert_index_entries(rel, tuple);
 	table_close(rel, NoLock);

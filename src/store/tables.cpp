@@ -146,9 +146,9 @@ static void
 check_columns(Relation rel)
 {
 	static constexpr const char *names[kJobColumns] = {
-		"job_id",	 "run_at",	   "enqueued_at",  "queue_id",	 "priority",
-		"attempts",	 "segment",	   "max_attempts", "expires_at", "fence",
-		"group_key", "unique_key", "headers",	   "payload",	 "last_error",
+		"job_id",	"run_at",	 "enqueued_at", "queue_id",		"priority",
+		"attempts", "segment",	 "payload",		"max_attempts", "expires_at",
+		"fence",	"group_key", "unique_key",	"headers",		"last_error",
 	};
 	TupleDesc desc = RelationGetDescr(rel);
 	bool same = desc->natts >= kJobColumns;

@@ -20,13 +20,13 @@ enum JobColumn : AttrNumber
 	kJobPriority,
 	kJobAttempts,
 	kJobSegment,
+	kJobPayload,
 	kJobMaxAttempts,
 	kJobExpiresAt,
 	kJobFence,
 	kJobGroupKey,
 	kJobUniqueKey,
 	kJobHeaders,
-	kJobPayload,
 	kJobLastError,
 };
 inline constexpr int kJobColumns = kJobLastError;
