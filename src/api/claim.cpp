@@ -46,7 +46,7 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 	auto copy_long = [&](ClaimedColumn to, JobColumn from) {
 		copy(to, from);
 		if (!nulls[to])
-			values[to] = PointerGetDatum(PG_DETOAST_DATUM(row.value(from)));
+			values[to] = PointerGetDatum(PG_DETOAST_DATUM_PACKED(row.value(from)));
 	};
 	copy(kClaimedJobId, kJobId);
 	values[kClaimedLease] = Int64GetDatum(pg_atomic_read_u64(&ready.lease->token));

@@ -234,6 +234,8 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 		claim->options->lease_time > 0 ? claim->options->lease_time : options.lease_time;
 	if (options.max_runtime > 0)
 		lease_time = Min(lease_time, options.max_runtime);
+	int64 monotonic = monotonic_now();
+	TimestampTz now = GetCurrentTimestamp();
 	int unfit = 0;
 	for (int i = 0; i < n; i++)
 	{
@@ -251,8 +253,8 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 		ready = {ref,
 				 p.lease,
 				 {p.row.next_attempt(), lease_time, claim->options->worker},
-				 monotonic_now(),
-				 GetCurrentTimestamp()};
+				 monotonic,
+				 now};
 		claim->give(claim->result, ref, options, p.row, ready);
 	}
 	/* With the segment's lock came the news: a waiting claim may have slept through a CREATE SUBSCRIPTION. */

@@ -31,8 +31,40 @@ SegmentSet::open_all()
 }
 
 void
+SegmentSet::unpin()
+{
+	if (BufferIsValid(kept_))
+		ReleaseBuffer(kept_);
+	kept_ = InvalidBuffer;
+}
+
+Buffer
+SegmentSet::pin(const Place &place)
+{
+	Relation rel = open(place.segment);
+	/* Opening it may have brought the news that indexes are missing. */
+	const Segment *segment = segment_by_number(place.segment);
+	if (rel == nullptr || segment == nullptr)
+		return InvalidBuffer;
+	BlockNumber &blocks = blocks_[segment - &tables().segment[0]];
+	if (place.block >= blocks)
+		blocks = RelationGetNumberOfBlocks(rel);
+	if (place.block >= blocks)
+		return InvalidBuffer;
+	if (!BufferIsValid(kept_) || kept_of_ != rel || BufferGetBlockNumber(kept_) != place.block)
+	{
+		unpin();
+		kept_ = ReadBuffer(rel, place.block);
+		kept_of_ = rel;
+	}
+	IncrBufferRefCount(kept_);
+	return kept_;
+}
+
+void
 SegmentSet::close()
 {
+	unpin();
 	for (Relation &relation : relation_)
 	{
 		if (relation != nullptr)
@@ -89,11 +121,13 @@ judge_version(HeapTuple tuple, Buffer buffer)
 
 /* Pin and share-lock the version at that place, if there is one of this job. */
 static bool
-lock_version(Relation rel, const Place &place, int64 job_id, Buffer *buffer, HeapTupleData *tuple)
+lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buffer,
+			 HeapTupleData *tuple)
 {
-	if (place.block >= RelationGetNumberOfBlocks(rel))
+	*buffer = segments.pin(place);
+	if (!BufferIsValid(*buffer))
 		return false;
-	*buffer = ReadBuffer(rel, place.block);
+	Relation rel = segments.open(place.segment);
 	LockBuffer(*buffer, BUFFER_LOCK_SHARE);
 	Page page = BufferGetPage(*buffer);
 	if (place.offset >= FirstOffsetNumber && place.offset <= PageGetMaxOffsetNumber(page))
@@ -181,14 +215,13 @@ Verdict
 verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
 {
 	Verdict verdict = Verdict::kDead;
-	Relation rel = segments.open(place.segment);
 	Buffer buffer;
 	HeapTupleData tuple;
-	if (rel != nullptr && lock_version(rel, place, job_id, &buffer, &tuple))
+	if (lock_version(segments, place, job_id, &buffer, &tuple))
 	{
 		verdict = judge_version(&tuple, buffer);
 		if (verdict == Verdict::kLive)
-			fill_row(row, rel, &tuple, place.segment);
+			fill_row(row, segments.open(place.segment), &tuple, place.segment);
 		UnlockReleaseBuffer(buffer);
 	}
 	return verdict == Verdict::kDead ? look_up(segments, job_id, row) : verdict;
@@ -300,10 +333,9 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 	   TransactionId *inserter)
 {
 	HeapTupleData tuple;
-	version->rel = segments.open(place.segment);
-	if (version->rel == nullptr ||
-		!lock_version(version->rel, place, job_id, &version->buffer, &tuple))
+	if (!lock_version(segments, place, job_id, &version->buffer, &tuple))
 		return false;
+	version->rel = segments.open(place.segment);
 	version->tid = tuple.t_self;
 	if (!is_writable(&tuple, version->buffer, inserter))
 	{
@@ -361,6 +393,7 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 				return WriteResult::kGone;
 			if (!wait)
 				return WriteResult::kBusy;
+			segments.unpin();
 			XactLockTableWait(inserter, nullptr, nullptr, XLTW_None);
 			continue;
 		}

@@ -22,12 +22,23 @@ public:
 	Relation open(int number);
 	void open_all();
 
+	/* A pin of the place's page, for the caller to release; invalid if the segment is missing or ends before it. */
+	Buffer pin(const Place &place);
+
+	/* Before a wait: do not keep a page from VACUUM meanwhile. */
+	void unpin();
+
 	/* Readers let the lock go (C3: they have detoasted by then), writers keep it to the end of the transaction. */
 	void close();
 
 private:
 	LOCKMODE mode_;
 	Relation relation_[kMaxSegments] = {};
+	/* At least: a segment can grow, but not shrink under our lock. */
+	BlockNumber blocks_[kMaxSegments] = {};
+	/* The page pinned last: the next job is often there too. */
+	Buffer kept_ = InvalidBuffer;
+	Relation kept_of_ = nullptr;
 };
 
 /* A row version, copied out of its page. */
