@@ -9,6 +9,7 @@
 #include "pg/stop_point.h"
 #include "store/tables.h"
 #include "txn/effects.h"
+#include "worker/rotation.h"
 #include "worker/worker.h"
 
 extern "C" {
@@ -28,6 +29,7 @@ _PG_init(void)
 	pgq::stop_point_init();
 	pgq::effects_init();
 	pgq::workers_init();
+	pgq::rotation_init();
 	MarkGUCPrefixReserved("pgq_ext");
 }
 }

@@ -8,18 +8,26 @@ CREATE INDEX ON jobs_:queue (queue_name, priority DESC, run_at, id) WHERE status
 CREATE FUNCTION lock_jobs_:queue(wanted int) RETURNS TABLE (id bigint, payload jsonb) LANGUAGE plpgsql AS $$
 DECLARE
 	candidate bigint;
+	taken int := 0;
+	seen boolean;
 BEGIN
-	FOR candidate IN
-		SELECT j.id FROM jobs_:queue j
-		WHERE j.queue_name = 'mail' AND j.status = 'queued' AND j.run_at <= now()
-		ORDER BY j.priority DESC, j.run_at, j.id LIMIT 1000
+	-- A poll can be so late that all it sees has been taken.
 	LOOP
-		CONTINUE WHEN NOT pg_try_advisory_xact_lock(candidate);
-		-- Its last holder may have deleted it after this poll began: look again, now that the lock is ours.
-		RETURN QUERY SELECT j.id, j.payload FROM jobs_:queue j WHERE j.id = candidate AND j.status = 'queued';
-		CONTINUE WHEN NOT FOUND;
-		wanted := wanted - 1;
-		EXIT WHEN wanted = 0;
+		seen := false;
+		FOR candidate IN
+			SELECT j.id FROM jobs_:queue j
+			WHERE j.queue_name = 'mail' AND j.status = 'queued' AND j.run_at <= now()
+			ORDER BY j.priority DESC, j.run_at, j.id LIMIT 1000
+		LOOP
+			seen := true;
+			CONTINUE WHEN NOT pg_try_advisory_xact_lock(candidate);
+			-- Its last holder may have deleted it after this poll began: look again, now that the lock is ours.
+			RETURN QUERY SELECT j.id, j.payload FROM jobs_:queue j WHERE j.id = candidate AND j.status = 'queued';
+			CONTINUE WHEN NOT FOUND;
+			taken := taken + 1;
+			EXIT WHEN taken = wanted;
+		END LOOP;
+		EXIT WHEN taken > 0 OR NOT seen;
 	END LOOP;
 END $$;
 

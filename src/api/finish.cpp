@@ -116,23 +116,23 @@ is_honoured(const JobRow &row, int64 token)
 	return row.is_null(kJobFence) || DatumGetInt64(row.value(kJobFence)) < token;
 }
 
+/* False: somebody has the job. Waits for who moves its row. */
 static bool
 take_late(const JobRow &row, Held *held)
 {
-	reserve_lease_effects(2);
 	if (!find_attached_queue(tables().database, row.queue_id(), &held->ref))
 		return false;
-	Queue *queue = held->ref.queue;
-	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(held->ref) ||
-			take_lease(queue, row.hint(), &held->lease) != TakeResult::kTaken)
+	for (;;)
+	{
+		VirtualTransactionId mover;
+		if (take_lease_to_end(held->ref, row.hint(), LeaseEnd::kAcked, &held->lease, &mover) ==
+			TakeResult::kTaken)
+			return true;
+		if (!VirtualTransactionIdIsValid(mover))
 			return false;
-		add_claim_effect(held->ref, held->lease);
-		add_end_effect(held->ref, held->lease, LeaseEnd::kAcked);
-		pin_lease(held->lease);
-		held->lease->ender = my_virtual_xid();
-		return true;
-	});
+		VirtualXactLock(mover, true);
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 static void

@@ -137,6 +137,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_lease_entries);
 PG_FUNCTION_INFO_V1(pgq_queue_entries);
+PG_FUNCTION_INFO_V1(pgq_segment_entries);
 
 PGDLLEXPORT Datum
 pgq_lease_entries(PG_FUNCTION_ARGS)
@@ -186,6 +187,35 @@ pgq_queue_entries(PG_FUNCTION_ARGS)
 		nulls[3] = q.last_claim_at == 0;
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	});
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_segment_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.segment_entries()");
+	const Tables &t = tables();
+	ReturnSetInfo *result = start_rows(fcinfo);
+	uint32 survivors = pg_atomic_read_u32(&t.database->survivors_segment);
+	for (int i = 0; i < t.segments; i++)
+	{
+		const Segment &segment = t.segment[i];
+		SegmentNotes &notes = t.database->segments[segment.number];
+		auto empty_since = static_cast<TimestampTz>(pg_atomic_read_u64(&notes.empty_since));
+		Datum values[] = {
+			Int32GetDatum(segment.number),
+			ObjectIdGetDatum(segment.heap),
+			BoolGetDatum(segment.number == current_segment().number),
+			BoolGetDatum(static_cast<uint32>(segment.number) == survivors),
+			TimestampTzGetDatum(empty_since),
+			Int64GetDatum(pg_atomic_read_u64(&notes.truncations)),
+			Int64GetDatum(pg_atomic_read_u64(&notes.moved_in)),
+			Int64GetDatum(pg_atomic_read_u64(&notes.moved_out)),
+		};
+		bool nulls[lengthof(values)] = {};
+		nulls[4] = empty_since == 0;
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
 	return (Datum) 0;
 }
 }

@@ -94,6 +94,15 @@ watch_recovered(Oid database, TransactionId xid)
 	}
 }
 
+static void
+forget_segment(SegmentNotes *notes)
+{
+	pg_atomic_write_u64(&notes->empty_since, 0);
+	pg_atomic_write_u64(&notes->truncations, 0);
+	pg_atomic_write_u64(&notes->moved_in, 0);
+	pg_atomic_write_u64(&notes->moved_out, 0);
+}
+
 Database *
 attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId *prepared, int n)
 {
@@ -119,6 +128,10 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId 
 			pg_atomic_write_u64(&db->heartbeat, 0);
 			pg_atomic_write_u64(&db->marked_token, token_mark);
 			pg_atomic_write_u64(&db->reconciled, 0);
+			pg_atomic_write_u32(&db->current_segment, 0);
+			pg_atomic_write_u32(&db->survivors_segment, kNoSegment);
+			for (SegmentNotes &notes : db->segments)
+				forget_segment(&notes);
 			db->state = SlotState::kUsed;
 			for (int p = 0; p < n; p++)
 				watch_recovered(oid, prepared[p]);
@@ -172,6 +185,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->leased = 0;
 	queue->parked_count = 0;
 	queue->recheck_at = 0;
+	SetInvalidVirtualTransactionId(queue->mover);
 	dlist_init(&queue->waiters);
 	queue->waiting = 0;
 	queue->watcher = kNobody;

@@ -45,6 +45,15 @@ static const Part parts[] = {
 			 pg_atomic_init_u64(&db->heartbeat, 0);
 			 pg_atomic_init_u64(&db->marked_token, 0);
 			 pg_atomic_init_u64(&db->reconciled, 0);
+			 pg_atomic_init_u32(&db->current_segment, 0);
+			 pg_atomic_init_u32(&db->survivors_segment, kNoSegment);
+			 for (SegmentNotes &notes : db->segments)
+			 {
+				 pg_atomic_init_u64(&notes.empty_since, 0);
+				 pg_atomic_init_u64(&notes.truncations, 0);
+				 pg_atomic_init_u64(&notes.moved_in, 0);
+				 pg_atomic_init_u64(&notes.moved_out, 0);
+			 }
 		 }
 	 }},
 	{"pgq_ext queues", [] { return mul_size(max_queues, sizeof(Queue)); },

@@ -28,6 +28,8 @@ inline constexpr int kLeasePartitions = 16;
 inline constexpr int kQueueNameMax = 59;  /* bytes: "pgq_" + name is a channel of at most 63 */
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 inline constexpr int kNobody = -1;		  /* a pgprocno that is none */
+inline constexpr int kMaxSegments = 8;
+inline constexpr uint32 kNoSegment = PG_UINT32_MAX;
 /* As a TimestampTz. Tokens are microseconds since then, which stays below 2^53 for long. */
 inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
@@ -42,6 +44,16 @@ enum class SlotState : uint8
 	kDying,
 };
 
+/* What is known of a segment of pgq_ext.job beside its rows; see worker/rotation.h. Read and written without a lock. */
+struct SegmentNotes
+{
+	pg_atomic_uint64 empty_since; /* TimestampTz; 0: there may be rows in it that somebody wants */
+	/* Since the database was loaded: */
+	pg_atomic_uint64 truncations;
+	pg_atomic_uint64 moved_in;
+	pg_atomic_uint64 moved_out;
+};
+
 struct Database
 {
 	/* Written under the registry lock (exclusive); read under it. */
@@ -54,10 +66,13 @@ struct Database
 		clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
 
 	/* Read and written without a lock. */
-	pg_atomic_uint32 scheduler;	   /* pgprocno + 1 of the scheduler; 0: none */
-	pg_atomic_uint64 heartbeat;	   /* monotonic time of the scheduler's last sign of life */
-	pg_atomic_uint64 marked_token; /* the durable mark; no token above it is handed out */
-	pg_atomic_uint64 reconciled;   /* rounds of the reconciler through all rows */
+	pg_atomic_uint32 scheduler;			 /* pgprocno + 1 of the scheduler; 0: none */
+	pg_atomic_uint64 heartbeat;			 /* monotonic time of the scheduler's last sign of life */
+	pg_atomic_uint64 marked_token;		 /* the durable mark; no token above it is handed out */
+	pg_atomic_uint64 reconciled;		 /* rounds of the reconciler through all rows */
+	pg_atomic_uint32 current_segment;	 /* where new rows go, mostly: any other is as good */
+	pg_atomic_uint32 survivors_segment;	 /* where rows of drained segments go, or kNoSegment */
+	SegmentNotes segments[kMaxSegments]; /* by number */
 };
 
 struct QueueOptions
@@ -123,6 +138,7 @@ struct Queue
 	int holds; /* transactions that purge or drop the queue: nothing is popped */
 	bool dropping;
 	VirtualTransactionId dropper;
+	VirtualTransactionId mover; /* the last transaction that took jobs in hand to move their rows */
 
 	bool notify_pending;
 	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
@@ -138,6 +154,7 @@ enum class LeaseEnd : uint8
 	kLost,
 	kUncounted, /* the row was gone: nothing was written */
 	kStillLost, /* the row was busy: the lease is lost again, for a later try */
+	kMoved,		/* its row was moved to another segment: the job itself has not changed */
 };
 
 /* What a prepared transaction will do to a lease. */

@@ -30,6 +30,15 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_capacity_entries'
 REVOKE ALL ON FUNCTION pgq_ext.capacity_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.capacity_entries IS 'Internal: the bounds of shared memory.';
 
+CREATE FUNCTION pgq_ext.segment_entries(
+    OUT segment integer, OUT relation oid, OUT is_current boolean, OUT is_survivors boolean,
+    OUT empty_since timestamptz, OUT truncations bigint, OUT moved_in bigint, OUT moved_out bigint)
+RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_segment_entries';
+REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.segment_entries IS
+'Internal: the segments of pgq_ext.job. empty_since: since when no row in it has been of use to anybody new.';
+
 -- ---- for administrators ----
 
 CREATE FUNCTION pgq_check() RETURNS SETOF text
@@ -107,3 +116,53 @@ CREATE VIEW pgq_ext.capacity AS
 SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries();
 COMMENT ON VIEW pgq_ext.capacity IS
 'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';
+
+-- The scheduler asks this view too, for kind snapshot. A dump takes its snapshot before it locks the
+-- tables: until then it is known by its name, its age, or by the lock it waits for.
+CREATE VIEW pgq_ext.rotation_blocker AS
+SELECT e.segment, 'snapshot' AS kind, a.pid,
+       pg_catalog.format('snapshot of process %s (%s)', a.pid, a.application_name) AS what
+FROM pgq_ext.segment_entries() e
+JOIN pg_catalog.pg_stat_activity a ON a.xact_start <= e.empty_since
+WHERE a.backend_xmin IS NOT NULL
+  AND a.datname = pg_catalog.current_database()
+  AND a.pid <> pg_catalog.pg_backend_pid()
+  AND a.backend_type <> 'autovacuum worker'
+  AND (pg_catalog.current_setting('pgq_ext.rotation_waits_for_snapshots')::boolean
+       OR pg_catalog.starts_with(a.application_name, 'pg_dump')
+       OR a.wait_event_type = 'Lock'
+       OR a.xact_start > pg_catalog.clock_timestamp() - interval '10 s')
+UNION ALL
+SELECT e.segment, 'lock', l.pid,
+       CASE WHEN p.gid IS NOT NULL THEN pg_catalog.format('prepared transaction %L', p.gid)
+            WHEN pg_catalog.starts_with(a.application_name, 'pg_dump') THEN pg_catalog.format('dump by process %s', l.pid)
+            ELSE pg_catalog.format('process %s (%s) has locked it', l.pid, a.application_name) END
+FROM pgq_ext.segment_entries() e
+JOIN pg_catalog.pg_locks l ON l.relation = e.relation AND l.locktype = 'relation' AND l.granted
+JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database()
+LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+LEFT JOIN pg_catalog.pg_prepared_xacts p ON l.virtualtransaction = '-1/' || p.transaction::text
+WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid();
+COMMENT ON VIEW pgq_ext.rotation_blocker IS
+'Internal: who keeps a segment from being truncated, were it without live rows.';
+
+CREATE VIEW pgq_ext.segment AS
+SELECT s.segment, s.relation, s.state, s.live_rows, s.size, s.age,
+       CASE WHEN s.state <> 'closed' THEN NULL
+            WHEN s.live_rows > 0 THEN 'live rows'
+            ELSE (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment) END AS held_by,
+       s.truncations, s.moved_in, s.moved_out
+FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation,
+             CASE WHEN e.is_current THEN 'current'
+                  WHEN pg_catalog.pg_relation_size(e.relation) = 0 THEN 'empty'
+                  WHEN e.is_survivors THEN 'survivors'
+                  ELSE 'closed' END AS state,
+             COALESCE(j.live_rows, 0) AS live_rows,
+             pg_catalog.pg_total_relation_size(e.relation) AS size,
+             pg_catalog.clock_timestamp() - j.oldest AS age,
+             e.truncations, e.moved_in, e.moved_out
+      FROM pgq_ext.segment_entries() e
+      LEFT JOIN (SELECT segment, pg_catalog.count(*) AS live_rows, pg_catalog.min(enqueued_at) AS oldest
+                 FROM pgq_ext.job GROUP BY segment) j ON j.segment = e.segment) s;
+COMMENT ON VIEW pgq_ext.segment IS
+'The tables that jobs are stored in. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job. size: bytes of heap, TOAST and indexes. age: since its oldest live row was enqueued. held_by: what keeps a closed one from being truncated. truncations, moved_in, moved_out (rows): since the server start, mostly.';

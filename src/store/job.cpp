@@ -30,6 +30,13 @@ SegmentSet::open_all()
 		open(t.segment[i].number);
 }
 
+bool
+SegmentSet::is_bare(int number)
+{
+	Relation rel = open(number);
+	return rel != nullptr && RelationGetNumberOfBlocks(rel) == 0;
+}
+
 void
 SegmentSet::unpin()
 {
@@ -163,7 +170,7 @@ fill_row(JobRow *row, Relation rel, HeapTuple tuple, int segment)
 	memcpy(row->nulls, nulls, sizeof(row->nulls));
 }
 
-/* moved: versions seen that an UPDATE has replaced. */
+/* moved: versions seen that an UPDATE has replaced, or whose row was moved to another segment. */
 static Verdict
 look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, int *moved)
 {
@@ -172,6 +179,8 @@ look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, int *moved)
 	*moved = 0;
 	for (int i = 0; i < t.segments && verdict == Verdict::kDead; i++)
 	{
+		if (segments.is_bare(t.segment[i].number))
+			continue;
 		Relation rel = segments.open(t.segment[i].number);
 		IndexLookup *lookup = begin_index_lookup(rel, t.segment[i].by_id, job_id);
 		while (verdict == Verdict::kDead && next_version(lookup))
@@ -356,6 +365,8 @@ find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *i
 	segments.open_all();
 	for (int i = 0; i < t.segments && !found; i++)
 	{
+		if (segments.is_bare(t.segment[i].number))
+			continue;
 		Relation rel = segments.open(t.segment[i].number);
 		IndexLookup *lookup = begin_index_lookup(rel, t.segment[i].by_id, job_id);
 		while (!found && next_version(lookup))
@@ -483,6 +494,34 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		hint->place = {ItemPointerGetBlockNumber(&next->t_self),
 					   ItemPointerGetOffsetNumber(&next->t_self), row.place.segment};
 		hint->delayed = retry.run_at > DatumGetTimestampTz(row.value(kJobEnqueuedAt));
+		return result;
+	});
+}
+
+static Hint
+insert_copy(Relation rel, int segment, JobRow *row)
+{
+	row->values[kJobSegment - 1] = Int16GetDatum(segment);
+	HeapTuple tuple = TupleFormer(rel).form(row->values, row->nulls, kJobColumns);
+	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
+	insert_job_index_entries(rel, segment, &tuple, 1);
+	return hint_of(tuple, RelationGetDescr(rel), static_cast<uint16>(segment));
+}
+
+WriteResult
+move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to, Hint *hint)
+{
+	JobRow row;
+	return write_job(segments, place, job_id, false, &row, [&](Relation rel, ItemPointer tid) {
+		*hint = row.hint();
+		if (row.place.segment != place.segment)
+			return TM_Ok; /* somebody has been faster */
+		/* As an UPDATE between partitions does: who waits for the old version learns where it went, or fails. */
+		TM_FailureData failure;
+		TM_Result result = heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, false,
+									   &failure, true);
+		if (result == TM_Ok)
+			*hint = insert_copy(segments.open(to.number), to.number, &row);
 		return result;
 	});
 }

@@ -22,6 +22,9 @@ public:
 	Relation open(int number);
 	void open_all();
 
+	/* Has the segment no page? Then it needs no look. */
+	bool is_bare(int number);
+
 	/* A pin of the place's page, for the caller to release; invalid if the segment is missing or ends before it. */
 	Buffer pin(const Place &place);
 
@@ -150,6 +153,13 @@ struct Retry
 /* Rewrite the job for its next attempt. DONE fills hint with its new version. */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint);
+
+/*
+ * Move the row to another segment: nothing but its segment changes. DONE fills hint with where
+ * the row is now. The caller has the job's lease. Never waits.
+ */
+WriteResult move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to,
+					 Hint *hint);
 
 /* A row of dead_job made of this one. */
 void insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error,

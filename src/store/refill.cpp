@@ -23,6 +23,7 @@ struct RowStream
 {
 	IndexLookup lookup;
 	int32 queue_id;
+	bool bare; /* the segment has no page, so the scan was not opened */
 	bool has_row;
 	Hint row; /* if has_row: the current one */
 	uint16 segment;
@@ -172,6 +173,10 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 		RowStream &stream = streams[i];
 		stream.queue_id = queue_id;
 		stream.segment = static_cast<uint16>(t.segment[i].number);
+		stream.has_row = false;
+		stream.bare = segments.is_bare(t.segment[i].number);
+		if (stream.bare)
+			continue;
 		open_index_lookup(&stream.lookup, segments.open(t.segment[i].number), t.segment[i].*index,
 						  keys);
 		start(&stream, i);
@@ -199,7 +204,8 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 	}
 
 	for (int i = 0; i < t.segments; i++)
-		end_index_lookup(&streams[i].lookup);
+		if (!streams[i].bare)
+			end_index_lookup(&streams[i].lookup);
 	segments.close();
 	return n;
 }

@@ -7,8 +7,8 @@
 
 namespace pgq {
 
-/* Made at the first pgq_create_queue; rotation among them is what the ring is for. */
-static constexpr int kSegmentsMade = 4;
+/* Made at the first pgq_create_queue; see worker/rotation.h. */
+static constexpr int kSegmentsMade = kMaxSegments;
 
 static constexpr char kTrigger[] = "job_changed";
 
@@ -184,7 +184,8 @@ find_segment(Oid heap, Oid schema, Segment *segment)
 	*segment = {};
 	Relation rel = table_open(heap, AccessShareLock);
 	const char *name = RelationGetRelationName(rel);
-	if (sscanf(name, "job_%d", &segment->number) != 1)
+	if (sscanf(name, "job_%d", &segment->number) != 1 || segment->number < 0 ||
+		segment->number >= kMaxSegments)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("partition \"%s\" of pgq_ext.job is not one of its segments", name)));
@@ -348,6 +349,15 @@ lock_tables(LOCKMODE mode)
 	return true;
 }
 
+bool
+lock_and_serve(LOCKMODE mode)
+{
+	if (!lock_tables(mode))
+		return false;
+	const Tables *t = tables_if_attached();
+	return t != nullptr && t->segments > 0 && !OidIsValid(t->subscription);
+}
+
 /* The transactions prepared in this database, listed before anything is read from its queues (A8). */
 static int
 prepared_transactions(TransactionId *xids)
@@ -505,7 +515,9 @@ current_segment()
 {
 	if (known.segments == 0)
 		complain_incomplete();
-	return known.segment[0];
+	const Segment *current =
+		segment_by_number(static_cast<int>(pg_atomic_read_u32(&known.database->current_segment)));
+	return current != nullptr ? *current : known.segment[0];
 }
 
 void

@@ -8,8 +8,6 @@
 
 namespace pgq {
 
-inline constexpr int kMaxSegments = 8;
-
 /* Columns of pgq_ext.job, in their order. */
 enum JobColumn : AttrNumber
 {
@@ -69,6 +67,12 @@ void tables_init();
  */
 bool lock_tables(LOCKMODE mode);
 
+/*
+ * The same for workers that hand jobs out or change them. False also if these are not ours:
+ * with another version, without all segments, or while a subscription brings them (B7).
+ */
+bool lock_and_serve(LOCKMODE mode);
+
 /* Error 55000 when not preloaded or of another version, 42704 when the extension is not installed here. */
 const Tables &tables();
 
@@ -94,7 +98,7 @@ const Segment *segment_by_number(int number);
 /* Error 55000 while indexes of segments are missing: no job can be looked up then. */
 void require_complete_segments();
 
-/* The segment new rows go to. */
+/* The segment new rows go to; it may be another one in the next moment, which is no fault. */
 const Segment &current_segment();
 
 /* The first pgq_create_queue makes the segments: ordinary tables, so that pg_dump locks and dumps them. */

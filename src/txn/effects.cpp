@@ -53,6 +53,43 @@ add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how)
 	add_lease_effect(LeaseEffect::kEnd, how, ref, lease);
 }
 
+static bool
+is_being_moved(const Queue *queue, const Lease *lease)
+{
+	return lease != nullptr && lease->queue == queue && lease->state == LeaseState::kClaiming &&
+		   VirtualTransactionIdIsValid(queue->mover) &&
+		   VirtualTransactionIdEquals(lease->claimer, queue->mover);
+}
+
+TakeResult
+take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
+				  VirtualTransactionId *mover)
+{
+	Queue *queue = ref.queue;
+	bool moving = how == LeaseEnd::kMoved;
+	SetInvalidVirtualTransactionId(*mover);
+	reserve_lease_effects(2);
+	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		/* Who purges or drops a queue has waited for its mover, and must not miss a row for another. */
+		if (!is_current(ref) || (moving && queue->holds > 0))
+			return TakeResult::kHeld;
+		TakeResult result = take_lease(queue, hint, lease);
+		if (result != TakeResult::kTaken)
+		{
+			if (is_being_moved(queue, *lease))
+				*mover = queue->mover;
+			return result;
+		}
+		add_claim_effect(ref, *lease);
+		add_end_effect(ref, *lease, how);
+		pin_lease(*lease);
+		(*lease)->ender = my_virtual_xid();
+		if (moving)
+			queue->mover = my_virtual_xid();
+		return result;
+	});
+}
+
 void
 add_reap_effect(const QueueRef &ref, Lease *lease)
 {

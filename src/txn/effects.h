@@ -37,6 +37,14 @@ void note_verifying(const Lease *lease);
 /* This transaction ends the lease when it commits. */
 void add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how);
 
+/*
+ * Take the lease of a waiting job, for this transaction to end that way when it commits;
+ * undone, the job is filed back. kHeld: somebody has it, or nobody may have it just now; if
+ * that is because its row is being moved, *mover is who does that, to be waited for.
+ */
+TakeResult take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
+							 VirtualTransactionId *mover);
+
 /* The scheduler rewrites the row: undone, the lease is lost again. */
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 

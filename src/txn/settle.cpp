@@ -32,6 +32,8 @@ still_ours(const LeaseEffect &effect)
 void
 count_end(const Lease *lease, LeaseEnd how, bool dead)
 {
+	if (how == LeaseEnd::kMoved)
+		return;
 	QueueCounters &counters = lease->queue->counters;
 	/* A late ack: the job was handed out before this start. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
@@ -50,6 +52,7 @@ count_end(const Lease *lease, LeaseEnd how, bool dead)
 			counters.uncounted++;
 			break;
 		case LeaseEnd::kStillLost:
+		case LeaseEnd::kMoved:
 			break;
 	}
 	counters.dead += dead;

@@ -2,8 +2,8 @@
  * The scheduler of one database: what nobody else may have the time for.
  *
  * Each round: expire leases, put parked jobs back, count lost attempts in their
- * rows, read ahead into windows and timers, send NOTIFY; once a second also look
- * whether the extension and the database still want us. All it does can be
+ * rows, read ahead into windows and timers, send NOTIFY, rotate segments; once a second
+ * also look whether the extension and the database still want us. All it does can be
  * interrupted anywhere: it keeps no state that shared memory or the tables do not
  * have. An error ends the process, and the launcher starts another.
  */
@@ -16,6 +16,7 @@
 #include "store/refill.h"
 #include "store/token_mark.h"
 #include "txn/effects.h"
+#include "worker/rotation.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -227,21 +228,6 @@ take_turn(const QueueRef &ref)
 	});
 	wakeups.deliver();
 	return turn;
-}
-
-/* Are the jobs here ours to hand out and to change? Not with another version, without all segments, nor while a subscription brings them. */
-static bool
-may_serve()
-{
-	const Tables *t = tables_if_attached();
-	return t != nullptr && t->segments > 0 && !OidIsValid(t->subscription);
-}
-
-/* The scheduler must not stand behind somebody who has locked a table (B1). */
-static bool
-lock_and_serve(LOCKMODE mode)
-{
-	return lock_tables(mode) && may_serve();
 }
 
 /* False: the locks could not be had, or the jobs are not ours. */
@@ -495,6 +481,7 @@ work()
 		if (any_prepared())
 			next_event = Min(next_event, now + kWatchInterval);
 		next_event = Min(next_event, send_notifications());
+		next_event = Min(next_event, rotate_segments(database));
 		pgstat_report_stat(false);
 		nap((Max(0, next_event - monotonic_now()) + 999) / 1000);
 	}
