@@ -91,6 +91,10 @@ my @goals = (
 		ratio(value('backlog', $most, 'pgq_ext'), value('backlog', $fewest, 'pgq_ext')) ],
 	[ 'waiting claim at 1,000 jobs/s, p50 in ms', '%.2f', '<', 0.5, value('latency', 1000, 'pgq_ext', 'commit_p50') ],
 	[ 'waiting claim at 1,000 jobs/s, p99 in ms', '%.2f', '<', 2, value('latency', 1000, 'pgq_ext', 'commit_p99') ],
+	[ 'MB for 2,000,000 finished jobs beside a snapshot', '%.0f', '<', 200, ratio(value('rotation', 'snapshot', 'pgq_ext', 'peak'), 1e6) ],
+	[ 'the same, MB beside a backlog, against 3 times that and 200', '%.2f', '<=', 1,
+		ratio(value('rotation', 'backlog', 'pgq_ext', 'peak'), 3 * (value('rotation', 'backlog', 'pgq_ext', 'live') // 0) + 200e6) ],
+	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
 
 # ---- form ----
@@ -193,6 +197,26 @@ sub order_table
 			qw(jobs violations left faults memory_before memory_filled memory_after) ] } @{ $cases{order} });
 }
 
+my %rotation_name = (snapshot => 'beside a snapshot', off => 'beside a snapshot, rotation off', backlog => 'beside a backlog');
+
+sub megabytes { return defined $_[0] ? sprintf '%.0f', $_[0] / 1e6 : '' }
+
+sub rotation_table
+{
+	my @rows;
+	for my $case (@{ $cases{rotation} })
+	{
+		for my $side (present('rotation'))
+		{
+			defined value('rotation', $case, $side) or next;
+			push @rows, [ "$rotation_name{$case}, $side_name{$side}",
+				(map { megabytes(value('rotation', $case, $side, $_)) } qw(live peak)), rate(value('rotation', $case, $side)),
+				($side eq 'pgq_ext' ? value('rotation', $case, $side, 'truncations') : '') ];
+		}
+	}
+	return table([ '', 'MB at the start', 'MB at most', 'jobs/s', 'truncations' ], @rows);
+}
+
 sub goals_table
 {
 	return table([ 'goal', 'wanted', 'measured', '' ],
@@ -222,7 +246,9 @@ my @sections = (
 	[ 'wal', 'What a job costs the server', 'Full-page images and autovacuum are switched off here: they come at times of their own. A dead row is left by each `UPDATE` and each `DELETE`.', \&wal_table ],
 	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
-		'Memory: bytes of shared memory of the extension.', \&order_table ]);
+		'Memory: bytes of shared memory of the extension.', \&order_table ],
+	[ 'rotation', 'Room for finished jobs', 'Two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is held all the time, ' .
+		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST.', \&rotation_table ]);
 
 # ---- plots: a column for each side ----
 

@@ -27,14 +27,15 @@ also=(at_once) # where only claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog latency wal life order)
+		workloads=(enqueue claim batch work held backlog latency wal life order rotation)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
 		held_seconds=60 held_stock=2000000
 		backlogs=(10000 1000000 10000000) backlog_rounds=7 few=20000
 		rates=(100 1000) latency_seconds=10
-		wal_jobs=10000 life_clients=(1 32) order_jobs=5000000 ;;
+		wal_jobs=10000 life_clients=(1 32) order_jobs=5000000
+		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
 		sides=(pgq_ext table) also=()
@@ -44,9 +45,10 @@ case $form in
 		held_seconds=20 held_stock=600000
 		backlogs=(10000 1000000) backlog_rounds=5 few=10000
 		rates=(1000) latency_seconds=3
-		wal_jobs=3000 life_clients=(32) order_jobs=200000 ;;
+		wal_jobs=3000 life_clients=(32) order_jobs=200000
+		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog latency wal life order)
+		workloads=(enqueue claim batch work held backlog latency wal life order rotation)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -54,7 +56,8 @@ case $form in
 		held_seconds=3 held_stock=50000
 		backlogs=(1000 20000) backlog_rounds=1 few=1000
 		rates=(100 1000) latency_seconds=0.5
-		wal_jobs=300 life_clients=(1 32) order_jobs=30000 ;;
+		wal_jobs=300 life_clients=(1 32) order_jobs=30000
+		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB ;;
 	*) usage ;;
 esac
 shift
@@ -62,7 +65,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog latency wal life order " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog latency wal life order rotation " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -333,6 +336,63 @@ run_order()
 	record left "$(sql -c 'SELECT count(*) FROM pgq_ext.job')"
 	record faults "$(sql -c 'SELECT count(*) FROM pgq_check()' 2>/dev/null)"
 	echo " $taken jobs, $violations out of order"
+}
+
+# size: bytes of all there is of the side's jobs
+size()
+{
+	case $side in
+		pgq_ext) sql -c "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass" ;;
+		table) sql -c "SELECT pg_total_relation_size('jobs_$side')" ;;
+	esac
+}
+
+# short_queue LOAD-ARGUMENT...: many jobs live their lives, while others wait
+short_queue()
+{
+	local sampler
+	show
+	while size; do sleep 0.2; done >"$work/sizes" 2>/dev/null &
+	sampler=$!
+	run_load "$side" do=enqueue,claim,ack clients=16 batch=100 jobs=$rotation_jobs "$@"
+	kill $sampler
+	wait $sampler 2>/dev/null
+	record peak "$(sort -n "$work/sizes" | tail -n 1)"
+	record rate "$(measured rate)"
+	record truncations "$(sql -c 'SELECT sum(truncations) FROM pgq_ext.segment_entries()')"
+	printf ' %9d/s\n' "$(measured rate)"
+}
+
+# How much room do finished jobs take? With rotation, without, and the table.
+run_rotation()
+{
+	local sides=(pgq_ext table) case setting
+	for ((round = 1; round <= rounds; round++)); do
+		for case in snapshot off backlog; do
+			for side in "${sides[@]}"; do
+				[ "$case $side" != 'off table' ] || continue
+				setting=$rotation_size
+				[ "$case" != off ] || setting=2TB
+				fresh_server "pgq_ext.segment_size = $setting"
+				queued=()
+				prepare "$side" "$side" 10000
+				if [ "$case" = backlog ]; then
+					owner[other]=$side
+					if [ "$side" = pgq_ext ]; then
+						prepare "$side" other $rotation_backlog
+					else # the same table, behind all others
+						sql -c "INSERT INTO jobs_$side (queue_name, payload) SELECT 'other', '{}' FROM generate_series(1, $rotation_backlog)"
+						queued[$side]=$((queued[$side] + rotation_backlog))
+					fi
+					record live "$(size)"
+					short_queue
+				else
+					short_queue hold=1
+				fi
+				count_jobs
+			done
+		done
+	done
 }
 
 echo "Building, then ${#workloads[@]} workloads: ${workloads[*]}"

@@ -169,13 +169,16 @@ watch_closed(const Ring &ring, int64 now)
 		Watched *w = &watched[number];
 		if (ring.bare[number] || number == current)
 		{
-			*w = {.patience = kInterval};
+			*w = {};
 			pg_atomic_write_u64(&notes_of(t.segment[i]).empty_since, 0);
 			if (ring.bare[number] && number == ring.survivors)
 				pg_atomic_write_u32(&database->survivors_segment, kNoSegment);
 		}
 		else if (w->phase == Watched::kIdle)
+		{
+			w->patience = kInterval;
 			start_reading(w, 0, now);
+		}
 	}
 }
 
