@@ -3,8 +3,8 @@
  */
 #include "api/args.h"
 #include "engine/lease.h"
-#include "pg/scope.h"
 #include "store/queue_store.h"
+#include "store/segment.h"
 #include "store/spi.h"
 #include "store/tables.h"
 #include "txn/effects.h"
@@ -192,16 +192,6 @@ drop_queue(char *name, bool if_exists, bool force)
 
 /* ---- purge ---- */
 
-/* Rows that the scheduler is moving to another segment are found by no snapshot that is taken meanwhile. */
-static void
-wait_for_mover(const QueueRef &ref)
-{
-	VirtualTransactionId mover =
-		with_lwlock(ref.queue->lock, LW_SHARED, [&] { return ref.queue->mover; });
-	if (VirtualTransactionIdIsValid(mover))
-		VirtualXactLock(mover, true);
-}
-
 /* Jobs that wait are deleted; those that run are their workers'. */
 static uint64
 purge_queue(const QueueRef &ref)
@@ -209,7 +199,8 @@ purge_queue(const QueueRef &ref)
 	uint64 purged = 0;
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
 	hold_queue(ref);
-	wait_for_mover(ref);
+	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
+	(void) wait_for_mover(ref);
 	as_owner([&] {
 		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
 							 "AND NOT pgq_ext.is_leased(job_id)",

@@ -28,6 +28,7 @@ struct LeaseCopy
 	TimestampTz claimed_at;
 	TimestampTz expires_at;
 	bool pinned;
+	bool moving;
 	char worker[kWorkerNameMax + 1];
 };
 
@@ -61,6 +62,7 @@ copy_lease(LeaseCopy *copy, Lease *lease)
 	copy->claimed_at = lease->claimed_at;
 	copy->expires_at = lease->expires_at;
 	copy->pinned = lease->pins > 0;
+	copy->moving = is_moving(lease);
 	memcpy(copy->worker, lease->worker, sizeof(copy->worker));
 }
 
@@ -87,7 +89,7 @@ return_lease(ReturnSetInfo *result, const LeaseCopy &copy)
 		Int64GetDatum(copy.job_id),
 		Int64GetDatum(copy.token),
 		Int32GetDatum(copy.queue_id),
-		CStringGetTextDatum(state_name(copy.state)),
+		CStringGetTextDatum(copy.moving ? "moving" : state_name(copy.state)),
 		Int32GetDatum(copy.attempt),
 		CStringGetTextDatum(copy.worker),
 		Int32GetDatum(copy.pid),
@@ -138,6 +140,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_lease_entries);
 PG_FUNCTION_INFO_V1(pgq_queue_entries);
 PG_FUNCTION_INFO_V1(pgq_segment_entries);
+PG_FUNCTION_INFO_V1(pgq_snapshot_exporters);
 
 PGDLLEXPORT Datum
 pgq_lease_entries(PG_FUNCTION_ARGS)
@@ -216,6 +219,29 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 		nulls[4] = empty_since == 0;
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
+	return (Datum) 0;
+}
+
+/* Their files are named after the transaction: its backend and local id. */
+PGDLLEXPORT Datum
+pgq_snapshot_exporters(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = start_rows(fcinfo);
+	DIR *dir = AllocateDir("pg_snapshots");
+	while (struct dirent *file = ReadDir(dir, "pg_snapshots"))
+	{
+		uint32 backend;
+		uint32 local_xid;
+		if (sscanf(file->d_name, "%08X-%08X-", &backend, &local_xid) != 2)
+			continue;
+		PGPROC *proc = BackendIdGetProc(static_cast<int>(backend));
+		if (proc == nullptr || proc->lxid != local_xid)
+			continue;
+		Datum pid = Int32GetDatum(proc->pid);
+		bool is_null = false;
+		tuplestore_putvalues(result->setResult, result->setDesc, &pid, &is_null);
+	}
+	FreeDir(dir);
 	return (Datum) 0;
 }
 }

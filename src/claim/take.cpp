@@ -6,6 +6,7 @@
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "store/refill.h"
+#include "store/segment.h"
 #include "store/token_mark.h"
 #include "txn/effects.h"
 
@@ -343,6 +344,9 @@ claim_from(const QueueRef &ref, Claim *claim)
 			waiting_since = waiting_since == 0 ? monotonic_now() : waiting_since;
 			waiting_since = wait_for_refill(ref.queue, waiting_since);
 		}
+		/* What the scheduler has in hand to move it is not to be missed. */
+		if (shortage == Shortage::kEmpty && claim->n == 0 && wait_for_mover(ref))
+			shortage = Shortage::kNone;
 		MemoryContextReset(scratch);
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -56,13 +56,17 @@ public:
 		return value_of(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&header_))));
 	}
 
-	/* False when an equal value is there already. The set must not be full. */
+	/* False when an equal value is there already, which is replaced. The set must not be full. */
 	bool insert(const T &value)
 	{
 		assert(!full());
 		Tree::insert_commit_data position;
-		if (!Tree::insert_unique_check(&header_, &value, Less{}, position).second)
+		auto [equal, is_new] = Tree::insert_unique_check(&header_, &value, Less{}, position);
+		if (!is_new)
+		{
+			node_of(equal)->value = value;
 			return false;
+		}
 		Node *node = take_node();
 		node->value = value;
 		Tree::insert_unique_commit(&header_, &node->links, position);

@@ -120,6 +120,14 @@ holder_of(const Queue *queue, int64 job_id)
 	return lease;
 }
 
+bool
+is_moving(const Lease *lease)
+{
+	return lease->state == LeaseState::kClaiming &&
+		   VirtualTransactionIdIsValid(lease->queue->mover) &&
+		   VirtualTransactionIdEquals(lease->claimer, lease->queue->mover);
+}
+
 void
 note_missed(Queue *queue, Lease *lease, const Hint &hint)
 {

@@ -35,6 +35,9 @@ TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease);
 /* The lease of that job, or NULL. It may be of another queue, then do not touch it. */
 Lease *holder_of(const Queue *queue, int64 job_id);
 
+/* Is the lease the scheduler's, to move the row? Then it ends in a moment. */
+bool is_moving(const Lease *lease);
+
 /*
  * A hint of a leased job is not kept. But it may know better than the lease where
  * the job belongs (its row was changed meanwhile), so the lease remembers it, and

@@ -12,7 +12,7 @@ CREATE FUNCTION pgq_ext.lease_entries(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lease_entries';
 REVOKE ALL ON FUNCTION pgq_ext.lease_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), lost.';
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), lost.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT last_claim_at timestamptz,
@@ -38,6 +38,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_segment_entries';
 REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.segment_entries IS
 'Internal: the segments of pgq_ext.job. empty_since: since when no row in it has been of use to anybody new.';
+
+CREATE FUNCTION pgq_ext.snapshot_exporters() RETURNS SETOF integer
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_snapshot_exporters';
+REVOKE ALL ON FUNCTION pgq_ext.snapshot_exporters FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.snapshot_exporters IS
+'Internal: processes whose transaction has exported a snapshot, which another session can take over at any time.';
 
 -- ---- for administrators ----
 
@@ -67,6 +73,7 @@ SELECT j.job_id, q.queue,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
             WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at AND j.attempts > 0 THEN 'backoff until run_at'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
             WHEN q.paused THEN 'the queue is paused'
@@ -117,21 +124,24 @@ SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries()
 COMMENT ON VIEW pgq_ext.capacity IS
 'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';
 
--- The scheduler asks this view too, for kind snapshot. A dump takes its snapshot before it locks the
--- tables: until then it is known by its name, its age, or by the lock it waits for.
+-- The scheduler asks this view too, for kind snapshot. A dump takes its snapshot before it locks the tables: until
+-- then it is known by its name, its age, or by the lock it waits for. Where nobody knows its age it is young.
 CREATE VIEW pgq_ext.rotation_blocker AS
 SELECT e.segment, 'snapshot' AS kind, a.pid,
        pg_catalog.format('snapshot of process %s (%s)', a.pid, a.application_name) AS what
 FROM pgq_ext.segment_entries() e
-JOIN pg_catalog.pg_stat_activity a ON a.xact_start <= e.empty_since
-WHERE a.backend_xmin IS NOT NULL
+CROSS JOIN pg_catalog.pg_stat_activity a
+WHERE e.empty_since IS NOT NULL
+  AND a.backend_xmin IS NOT NULL
   AND a.datname = pg_catalog.current_database()
   AND a.pid <> pg_catalog.pg_backend_pid()
   AND a.backend_type <> 'autovacuum worker'
-  AND (pg_catalog.current_setting('pgq_ext.rotation_waits_for_snapshots')::boolean
-       OR pg_catalog.starts_with(a.application_name, 'pg_dump')
-       OR a.wait_event_type = 'Lock'
-       OR a.xact_start > pg_catalog.clock_timestamp() - interval '10 s')
+  AND (pg_catalog.starts_with(a.application_name, 'pg_dump')
+       OR COALESCE(a.xact_start, '-infinity') <= e.empty_since
+          AND (pg_catalog.current_setting('pgq_ext.rotation_waits_for_snapshots')::boolean
+               OR a.wait_event_type = 'Lock'
+               OR COALESCE(a.xact_start > pg_catalog.clock_timestamp() - interval '10 s', true)
+               OR a.pid IN (SELECT pgq_ext.snapshot_exporters())))
 UNION ALL
 SELECT e.segment, 'lock', l.pid,
        CASE WHEN p.gid IS NOT NULL THEN pg_catalog.format('prepared transaction %L', p.gid)

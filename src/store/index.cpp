@@ -34,7 +34,13 @@ insert_entries(Relation heap, Oid oid, HeapTuple *tuples, int n, IndexUniqueChec
 		for (int c = 0; c < columns; c++)
 			values[c] = heap_getattr(tuples[i], index->rd_index->indkey.values[c],
 									 RelationGetDescr(heap), &nulls[c]);
-		index_insert(index, values, nulls, &tuples[i]->t_self, heap, unique, false, &info);
+		bool fits =
+			index_insert(index, values, nulls, &tuples[i]->t_self, heap, unique, false, &info);
+		if (unique == UNIQUE_CHECK_PARTIAL && !fits)
+			ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+							errmsg("job %lld is in more than one segment",
+								   static_cast<long long>(DatumGetInt64(values[0]))),
+							errhint("Which one of pgq_ext.job is right only you can tell.")));
 	}
 	index_close(index, NoLock);
 }
@@ -88,13 +94,14 @@ insert_by_executor(Relation rel, HeapTuple tuple, const Oid *skip, int n_skip)
 }
 
 void
-insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n)
+insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n, bool wait)
 {
 	/* What is known of its indexes now that the segment is locked. */
 	(void) tables();
 	const Segment &segment = *segment_by_number(segment_number);
 	auto every = [](HeapTuple) { return true; };
-	insert_entries(rel, segment.by_id, tuples, n, UNIQUE_CHECK_YES, every);
+	insert_entries(rel, segment.by_id, tuples, n, wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL,
+				   every);
 	insert_entries(rel, segment.by_order, tuples, n, UNIQUE_CHECK_NO, every);
 	bool any_delayed = false;
 	for (int i = 0; i < n; i++)

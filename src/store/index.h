@@ -25,8 +25,12 @@ private:
 	TupleDesc desc_ = nullptr;
 };
 
-/* Entries of job rows in their segment's indexes, those that an admin added included. */
-void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
+/*
+ * Entries of job rows in their segment's indexes, those that an admin added included. Without
+ * wait a duplicate id is an error also if its transaction has not ended.
+ */
+void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n,
+							  bool wait);
 
 /* Entries in all indexes of rel, through the executor: for rare rows. */
 void insert_index_entries(Relation rel, HeapTuple tuple);

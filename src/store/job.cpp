@@ -78,6 +78,8 @@ SegmentSet::close()
 			table_close(relation, mode_ == AccessShareLock ? mode_ : NoLock);
 		relation = nullptr;
 	}
+	/* The next lock finds the segments anew. */
+	memset(blocks_, 0, sizeof(blocks_));
 }
 
 /* ---- reading ---- */
@@ -170,9 +172,18 @@ fill_row(JobRow *row, Relation rel, HeapTuple tuple, int segment)
 	memcpy(row->nulls, nulls, sizeof(row->nulls));
 }
 
-/* moved: versions seen that an UPDATE has replaced, or whose row was moved to another segment. */
+/* Stands for a dead version whose row went on, by an UPDATE or to another segment; 0 if it did not. */
+static uint64
+trace_of(HeapTuple tuple)
+{
+	if (ItemPointerEquals(&tuple->t_data->t_ctid, &tuple->t_self))
+		return 0;
+	return HeapTupleHeaderGetUpdateXid(tuple->t_data);
+}
+
+/* moved: the sum of such traces that were seen. */
 static Verdict
-look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, int *moved)
+look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, uint64 *moved)
 {
 	const Tables &t = tables();
 	Verdict verdict = Verdict::kDead;
@@ -189,8 +200,7 @@ look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, int *moved)
 			if (verdict == Verdict::kLive)
 				fill_row(row, rel, lookup->tuple, t.segment[i].number);
 			else if (verdict == Verdict::kDead)
-				*moved +=
-					!ItemPointerEquals(&lookup->tuple->t_data->t_ctid, &lookup->tuple->t_self);
+				*moved += trace_of(lookup->tuple);
 			unlock_version(lookup);
 		}
 		end_index_lookup(lookup);
@@ -199,10 +209,10 @@ look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, int *moved)
 }
 
 /*
- * Look for the job in all segments by its id. A version that a concurrent UPDATE
- * has just moved can be missed, behind the scan: then the version it was moved
- * from has been seen, and the second scan finds the new one. If it was moved
- * again meanwhile, somebody is at it.
+ * Look for the job in all segments by its id. A version that somebody has just
+ * moved can be missed, behind the scan: then the version it was moved from has
+ * been seen, and the second scan finds the new one. If it was moved again
+ * meanwhile, somebody is at it.
  */
 static Verdict
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
@@ -211,13 +221,13 @@ look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 	/* Not a list of segments yet: see segments_known(). */
 	if (tables().segments == 0)
 		return Verdict::kBusy;
-	int moved;
+	uint64 moved;
 	Verdict verdict = look_up_once(segments, job_id, row, &moved);
 	if (verdict != Verdict::kDead || moved == 0)
 		return verdict;
-	int moved_by_now;
+	uint64 moved_by_now;
 	verdict = look_up_once(segments, job_id, row, &moved_by_now);
-	return verdict == Verdict::kDead && moved_by_now > moved ? Verdict::kBusy : verdict;
+	return verdict == Verdict::kDead && moved_by_now != moved ? Verdict::kBusy : verdict;
 }
 
 Verdict
@@ -297,7 +307,7 @@ insert_jobs(const NewJob *jobs, int n, Hint *hints)
 		heap_insert(rel, tuples[0], GetCurrentCommandId(true), 0, nullptr);
 	else
 		insert_many_tuples(rel, tuples, n);
-	insert_job_index_entries(rel, segment.number, tuples, n);
+	insert_job_index_entries(rel, segment.number, tuples, n, true);
 	for (int i = 0; i < n; i++)
 		hints[i] = hint_of(tuples[i], RelationGetDescr(rel), static_cast<uint16>(segment.number));
 	table_close(rel, NoLock);
@@ -358,11 +368,12 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 }
 
 static bool
-find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
+find_writable_once(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter,
+				   uint64 *moved)
 {
 	const Tables &t = tables();
 	bool found = false;
-	segments.open_all();
+	*moved = 0;
 	for (int i = 0; i < t.segments && !found; i++)
 	{
 		if (segments.is_bare(t.segment[i].number))
@@ -373,6 +384,8 @@ find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *i
 		{
 			ItemPointer tid = &lookup->tuple->t_self;
 			found = is_writable(lookup->tuple, lookup->buffer, inserter);
+			if (judge_version(lookup->tuple, lookup->buffer) == Verdict::kDead)
+				*moved += trace_of(lookup->tuple);
 			*place = {ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid),
 					  static_cast<uint16>(t.segment[i].number)};
 			unlock_version(lookup);
@@ -380,6 +393,23 @@ find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *i
 		end_index_lookup(lookup);
 	}
 	return found;
+}
+
+/* As look_up(): what was moved on behind the scan is found by another one. */
+static bool
+find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
+{
+	segments.open_all();
+	for (uint64 before = 0;;)
+	{
+		uint64 moved;
+		if (find_writable_once(segments, job_id, place, inserter, &moved))
+			return true;
+		if (TransactionIdIsValid(*inserter) || moved == before)
+			return false;
+		before = moved;
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /*
@@ -489,7 +519,7 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		if (result != TM_Ok)
 			return result;
 		if (!HeapTupleIsHeapOnly(next))
-			insert_job_index_entries(rel, row.place.segment, &next, 1);
+			insert_job_index_entries(rel, row.place.segment, &next, 1, true);
 		hint->key = {row.key().priority, retry.run_at, job_id};
 		hint->place = {ItemPointerGetBlockNumber(&next->t_self),
 					   ItemPointerGetOffsetNumber(&next->t_self), row.place.segment};
@@ -504,26 +534,27 @@ insert_copy(Relation rel, int segment, JobRow *row)
 	row->values[kJobSegment - 1] = Int16GetDatum(segment);
 	HeapTuple tuple = TupleFormer(rel).form(row->values, row->nulls, kJobColumns);
 	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
-	insert_job_index_entries(rel, segment, &tuple, 1);
+	insert_job_index_entries(rel, segment, &tuple, 1, false);
 	return hint_of(tuple, RelationGetDescr(rel), static_cast<uint16>(segment));
 }
 
-WriteResult
+bool
 move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to, Hint *hint)
 {
+	PinnedVersion version;
 	JobRow row;
-	return write_job(segments, place, job_id, false, &row, [&](Relation rel, ItemPointer tid) {
-		*hint = row.hint();
-		if (row.place.segment != place.segment)
-			return TM_Ok; /* somebody has been faster */
-		/* As an UPDATE between partitions does: who waits for the old version learns where it went, or fails. */
-		TM_FailureData failure;
-		TM_Result result = heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, false,
-									   &failure, true);
-		if (result == TM_Ok)
-			*hint = insert_copy(segments.open(to.number), to.number, &row);
-		return result;
-	});
+	TransactionId inserter;
+	if (!pin_at(segments, place, job_id, &version, &row, &inserter))
+		return false;
+	/* As an UPDATE between partitions does: who waits for the old version learns that it went elsewhere. */
+	TM_FailureData failure;
+	TM_Result result = heap_delete(version.rel, &version.tid, GetCurrentCommandId(true),
+								   InvalidSnapshot, false, &failure, true);
+	ReleaseBuffer(version.buffer);
+	if (result != TM_Ok)
+		return false;
+	*hint = insert_copy(segments.open(to.number), to.number, &row);
+	return true;
 }
 
 /* Columns of pgq_ext.dead_job, in their order. */

@@ -155,11 +155,12 @@ WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, 
 						bool wait, Hint *hint);
 
 /*
- * Move the row to another segment: nothing but its segment changes. DONE fills hint with where
- * the row is now. The caller has the job's lease. Never waits.
+ * Move the row to another segment: nothing but its segment changes, and *hint, which then says
+ * where it is. False: somebody is or has been at it, and it stays. The caller has the job's lease. Never
+ * waits for a lock of somebody else; raises if the other segment has a job of that id.
  */
-WriteResult move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to,
-					 Hint *hint);
+bool move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to,
+			  Hint *hint);
 
 /* A row of dead_job made of this one. */
 void insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error,

@@ -8,20 +8,55 @@
 
 namespace pgq {
 
+/* ---- sizes ---- */
+
+/* 0 if somebody has locked it against readers. */
+static int64
+bytes_of(Oid relid)
+{
+	if (!OidIsValid(relid) || !ConditionalLockRelationOid(relid, AccessShareLock))
+		return 0;
+	Relation rel = relation_open(relid, NoLock);
+	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	relation_close(rel, AccessShareLock);
+	return static_cast<int64>(blocks) * BLCKSZ;
+}
+
+static Oid
+toast_of(const Segment &segment)
+{
+	Relation rel = table_open(segment.heap, AccessShareLock);
+	Oid toast = rel->rd_rel->reltoastrelid;
+	table_close(rel, AccessShareLock);
+	return toast;
+}
+
+static int64
+table_bytes(const Segment &segment)
+{
+	return bytes_of(segment.heap) + bytes_of(toast_of(segment));
+}
+
 int64
 segment_bytes(const Segment &segment)
 {
-	return DatumGetInt64(
-		DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(segment.heap)));
+	return table_bytes(segment) + bytes_of(segment.by_id) + bytes_of(segment.by_order) +
+		   bytes_of(segment.by_run_at);
 }
 
 bool
 is_bare(const Segment &segment)
 {
-	Relation rel = table_open(segment.heap, AccessShareLock);
-	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
-	table_close(rel, AccessShareLock);
-	return blocks == 0;
+	return bytes_of(segment.heap) == 0;
+}
+
+bool
+lock_for_writing(const Segment &segment)
+{
+	return ConditionalLockRelationOid(segment.heap, RowExclusiveLock) &&
+		   ConditionalLockRelationOid(segment.by_id, RowExclusiveLock) &&
+		   ConditionalLockRelationOid(segment.by_order, RowExclusiveLock) &&
+		   ConditionalLockRelationOid(segment.by_run_at, RowExclusiveLock);
 }
 
 /* ---- reading ---- */
@@ -36,12 +71,51 @@ start_by_id(IndexLookup *lookup, Relation rel, const Segment &segment, int64 fro
 	index_rescan(lookup->scan, &key, 1, nullptr, 0);
 }
 
+/* What copying the version would cost, roughly. */
 static int64
-job_id_of(const IndexLookup &lookup)
+version_bytes(HeapTuple tuple, TupleDesc desc)
 {
+	int64 bytes = tuple->t_len;
+	if (!HeapTupleHasExternal(tuple))
+		return bytes;
+	static constexpr JobColumn long_ones[] = {kJobPayload, kJobGroupKey, kJobUniqueKey, kJobHeaders,
+											  kJobLastError};
+	for (JobColumn column : long_ones)
+	{
+		bool is_null;
+		Datum value = heap_getattr(tuple, column, desc, &is_null);
+		if (is_null || !VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value)))
+			continue;
+		varatt_external pointer;
+		VARATT_EXTERNAL_GET_POINTER(pointer, DatumGetPointer(value));
+		bytes += VARATT_EXTERNAL_GET_EXTSIZE(pointer);
+	}
+	return bytes;
+}
+
+/* What a pass or a drain has to know of a version. */
+struct Version
+{
+	Verdict verdict;
+	int32 queue_id;
+	Hint hint;
+	int64 bytes;
+};
+
+static bool
+read_version(IndexLookup *lookup, const Segment &segment, Version *version)
+{
+	if (!next_version(lookup))
+		return false;
+	TupleDesc desc = lookup->slot->tts_tupleDescriptor;
 	bool is_null;
-	return DatumGetInt64(
-		heap_getattr(lookup.tuple, kJobId, lookup.slot->tts_tupleDescriptor, &is_null));
+	version->verdict = judge_version(lookup->tuple, lookup->buffer);
+	version->queue_id = DatumGetInt32(heap_getattr(lookup->tuple, kJobQueueId, desc, &is_null));
+	version->hint = hint_of(lookup->tuple, desc, static_cast<uint16>(segment.number));
+	version->bytes = version_bytes(lookup->tuple, desc);
+	unlock_version(lookup);
+	CHECK_FOR_INTERRUPTS();
+	return true;
 }
 
 void
@@ -49,30 +123,25 @@ read_segment(const Segment &segment, SegmentPass *pass, int most)
 {
 	/* Copying a twentieth of what is won costs a twentieth of the work that filled the segment. */
 	static constexpr int64 kFew = 20;
+	int64 room = table_bytes(segment) / kFew;
 	SegmentSet segments(AccessShareLock);
-	Relation rel = segments.open(segment.number);
-	int64 room = static_cast<int64>(RelationGetNumberOfBlocks(rel)) * BLCKSZ / kFew;
 	IndexLookup lookup;
-	start_by_id(&lookup, rel, segment, pass->next_id);
+	Version version;
+	start_by_id(&lookup, segments.open(segment.number), segment, pass->next_id);
 	pass->at_end = true;
-	for (int n = 0; !pass->many && next_version(&lookup); n++)
+	for (int n = 0; !pass->many && read_version(&lookup, segment, &version); n++)
 	{
-		bool dead = judge_version(lookup.tuple, lookup.buffer) == Verdict::kDead;
-		int64 id = job_id_of(lookup);
-		int64 bytes = lookup.tuple->t_len;
-		unlock_version(&lookup);
+		int64 id = version.hint.key.job_id;
 		/* Stop between jobs, not between versions of one. */
 		pass->at_end = n < most || id < pass->next_id;
 		if (!pass->at_end)
 			break;
 		pass->next_id = id + 1;
-		if (!dead)
-		{
-			pass->first_live = pass->first_live == 0 ? id : pass->first_live;
-			pass->live_bytes += bytes;
-			pass->many = pass->live_bytes > room;
-		}
-		CHECK_FOR_INTERRUPTS();
+		if (version.verdict == Verdict::kDead)
+			continue;
+		pass->first_live = pass->first_live == 0 ? id : pass->first_live;
+		pass->live_bytes += version.bytes;
+		pass->many = pass->live_bytes > room;
 	}
 	end_index_lookup(&lookup);
 	segments.close();
@@ -80,107 +149,95 @@ read_segment(const Segment &segment, SegmentPass *pass, int most)
 
 /* ---- moving ---- */
 
-struct Candidate
-{
-	int32 queue_id;
-	Hint hint;
-};
-
 static int
-collect_live(const Segment &from, int64 *next_id, Candidate *candidates, int most)
+collect_live(const Segment &from, int64 *next_id, Version *versions, int most)
 {
+	static constexpr int64 kManyBytes = 1024 * 1024;
 	SegmentSet segments(RowExclusiveLock);
-	Relation rel = segments.open(from.number);
 	IndexLookup lookup;
+	Version version;
+	int64 bytes = 0;
 	int n = 0;
-	bool at_end = true;
-	start_by_id(&lookup, rel, from, *next_id);
-	while (next_version(&lookup))
+	bool full = false;
+	start_by_id(&lookup, segments.open(from.number), from, *next_id);
+	while (!full && read_version(&lookup, from, &version))
 	{
-		bool is_null;
-		bool live = judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
-		Hint hint = hint_of(lookup.tuple, RelationGetDescr(rel), static_cast<uint16>(from.number));
-		int32 queue_id =
-			DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, RelationGetDescr(rel), &is_null));
-		unlock_version(&lookup);
-		CHECK_FOR_INTERRUPTS();
-		if (!live)
+		if (version.verdict != Verdict::kLive)
 			continue;
-		if (n == most)
-		{
-			*next_id = hint.key.job_id;
-			at_end = false;
-			break;
-		}
-		candidates[n++] = {queue_id, hint};
+		full = n == most || bytes > kManyBytes;
+		if (full)
+			*next_id = version.hint.key.job_id;
+		else
+			versions[n++] = version;
+		bytes += version.bytes;
 	}
 	end_index_lookup(&lookup);
 	segments.close();
-	if (at_end)
+	if (!full)
 		*next_id = 0;
 	return n;
 }
 
-/* Whatever becomes of the row, at commit the lease ends and the job is filed where the row is then. */
+/* Whatever becomes of the row, at commit the lease ends and the job is filed: a hint too many is no fault. */
 static bool
-move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
+move_row(SegmentSet &segments, const Version &version, const Segment &to)
 {
 	QueueRef ref;
 	Lease *lease;
 	VirtualTransactionId other;
-	Hint hint = candidate.hint;
+	Hint hint = version.hint;
 	/* A queue without a slot: its rows are read when it gets one. */
-	if (!find_attached_queue(tables().database, candidate.queue_id, &ref))
+	if (!find_attached_queue(tables().database, version.queue_id, &ref))
 		return false;
 	reserve_hints(ref, tables().queue, 1);
 	if (take_lease_to_end(ref, hint, LeaseEnd::kMoved, &lease, &other) != TakeResult::kTaken)
 		return false;
-	WriteResult result = move_job(segments, hint.place, hint.key.job_id, to, &hint);
-	if (result != WriteResult::kGone)
-		add_hint(ref, hint, false);
-	return result == WriteResult::kDone && hint.place.segment == to.number;
+	bool moved = move_job(segments, hint.place, hint.key.job_id, to, &hint);
+	add_hint(ref, hint, false);
+	return moved;
 }
 
 int
 move_rows(const Segment &from, const Segment &to, int64 *next_id, int most)
 {
-	auto *candidates = static_cast<Candidate *>(palloc(most * sizeof(Candidate)));
-	int n = collect_live(from, next_id, candidates, most);
+	auto *versions = static_cast<Version *>(palloc(most * sizeof(Version)));
+	int n = collect_live(from, next_id, versions, most);
 	SegmentSet segments(RowExclusiveLock);
 	int moved = 0;
 	for (int i = 0; i < n; i++)
-		moved += move_row(segments, candidates[i], to);
+		moved += move_row(segments, versions[i], to);
 	segments.close();
+	pfree(versions);
 	stop_point("rotation-moved");
 	return moved;
 }
 
-/* ---- truncating ---- */
-
-/* Does this version forbid it? Under its buffer's lock. */
-static Truncation
-judge_remains(HeapTuple tuple, Buffer buffer, TransactionId since)
+bool
+wait_for_mover(const QueueRef &ref)
 {
-	HeapTupleHeader header = tuple->t_data;
-	if (judge_version(tuple, buffer) != Verdict::kDead)
-		return Truncation::kInhabited;
-	TransactionId xmin = HeapTupleHeaderGetXmin(header);
-	TransactionId xmax = header->t_infomask & HEAP_XMAX_INVALID
-							 ? InvalidTransactionId
-							 : HeapTupleHeaderGetUpdateXid(header);
-	bool touched = (TransactionIdIsNormal(xmin) && TransactionIdFollowsOrEquals(xmin, since)) ||
-				   (TransactionIdIsNormal(xmax) && TransactionIdFollowsOrEquals(xmax, since));
-	return touched ? Truncation::kTouched : Truncation::kDone;
+	VirtualTransactionId mover =
+		with_lwlock(ref.queue->lock, LW_SHARED, [&] { return ref.queue->mover; });
+	if (!VirtualTransactionIdIsValid(mover) || VirtualXactLock(mover, false))
+		return false;
+	VirtualXactLock(mover, true);
+	return true;
 }
 
-static Truncation
-judge_page(Relation rel, Buffer buffer, TransactionId since)
+/* ---- truncating ---- */
+
+/* What a page says, and the newest transaction on it. */
+static Remains
+inspect_page(Relation rel, Buffer buffer, TransactionId *newest)
 {
-	Truncation verdict = Truncation::kDone;
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	Remains remains = Remains::kNone;
 	Page page = BufferGetPage(buffer);
+	auto note = [&](TransactionId xid) {
+		if (TransactionIdIsNormal(xid) &&
+			(!TransactionIdIsValid(*newest) || TransactionIdFollows(xid, *newest)))
+			*newest = xid;
+	};
 	for (OffsetNumber i = FirstOffsetNumber;
-		 i <= PageGetMaxOffsetNumber(page) && verdict != Truncation::kInhabited; i++)
+		 i <= PageGetMaxOffsetNumber(page) && remains == Remains::kNone; i++)
 	{
 		ItemId item = PageGetItemId(page, i);
 		if (!ItemIdIsNormal(item))
@@ -190,32 +247,57 @@ judge_page(Relation rel, Buffer buffer, TransactionId since)
 		tuple.t_len = ItemIdGetLength(item);
 		tuple.t_tableOid = RelationGetRelid(rel);
 		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), i);
-		Truncation remains = judge_remains(&tuple, buffer, since);
-		if (remains != Truncation::kDone)
-			verdict = remains;
+		if (judge_version(&tuple, buffer) != Verdict::kDead)
+			remains = Remains::kSome;
+		note(HeapTupleHeaderGetXmin(tuple.t_data));
+		if (!(tuple.t_data->t_infomask & HEAP_XMAX_INVALID))
+			note(HeapTupleHeaderGetUpdateXid(tuple.t_data));
 	}
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return verdict;
+	return remains;
 }
 
-/* Every page, with writers locked out. */
-static Truncation
-judge_segment(Relation rel, TransactionId since)
+Remains
+inspect_segment(const Segment &segment, XLogRecPtr *changed_at, TransactionId *newest)
 {
-	Truncation verdict = Truncation::kDone;
+	/* Nobody has uncommitted writes in it then, nor a commit whose callback is to come. */
+	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
+		return Remains::kUnknown;
+	static constexpr BlockNumber kPatience = 32;
+	XLogRecPtr before = GetXLogInsertRecPtr();
+	bool changed = false;
+	*newest = InvalidTransactionId;
+	Remains remains = Remains::kNone;
+	Relation rel = table_open(segment.heap, NoLock);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
-	for (BlockNumber block = 0; block < blocks && verdict != Truncation::kInhabited; block++)
+	for (BlockNumber block = 0; block < blocks && remains == Remains::kNone; block++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (block % kPatience == 0 && LockHasWaitersRelation(rel, ShareLock))
+		{
+			remains = Remains::kUnknown;
+			break;
+		}
 		Buffer buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-		Truncation page = judge_page(rel, buffer, since);
-		if (page != Truncation::kDone)
-			verdict = page;
-		ReleaseBuffer(buffer);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		changed |= BufferGetLSNAtomic(buffer) > *changed_at;
+		remains = inspect_page(rel, buffer, newest);
+		UnlockReleaseBuffer(buffer);
 	}
 	FreeAccessStrategy(strategy);
-	return verdict;
+	table_close(rel, NoLock);
+	if (changed)
+		*changed_at = before;
+	return remains;
+}
+
+bool
+is_seen_by_all(const Segment &segment, TransactionId xid)
+{
+	Relation rel = table_open(segment.heap, AccessShareLock);
+	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
+	table_close(rel, AccessShareLock);
+	return !TransactionIdIsValid(xid) || TransactionIdPrecedes(xid, horizon);
 }
 
 static bool
@@ -232,37 +314,49 @@ lock_indexes(Oid relid)
 	return locked;
 }
 
+/* Somebody is nearly always reading on its index for a moment. */
+static bool
+lock_against_readers(const Segment &segment)
+{
+	static constexpr int kTries = 20;
+	static constexpr long kBetween = 1000;
+	Relation rel = table_open(segment.heap, NoLock);
+	bool locked = false;
+	for (int i = 0; i < kTries && !locked && !LockHasWaitersRelation(rel, ShareLock); i++)
+	{
+		if (i > 0)
+			pg_usleep(kBetween);
+		locked = ConditionalLockRelationOid(segment.heap, AccessExclusiveLock);
+	}
+	table_close(rel, NoLock);
+	return locked;
+}
+
 /* All that TRUNCATE will lock: an autovacuum of the TOAST table alone would make it wait. */
 static bool
 lock_to_truncate(const Segment &segment)
 {
-	if (!ConditionalLockRelationOid(segment.heap, AccessExclusiveLock))
-		return false;
-	Relation rel = table_open(segment.heap, NoLock);
-	Oid toast = rel->rd_rel->reltoastrelid;
-	table_close(rel, NoLock);
-	return lock_indexes(segment.heap) &&
+	Oid toast = toast_of(segment);
+	return lock_against_readers(segment) && lock_indexes(segment.heap) &&
 		   (!OidIsValid(toast) ||
 			(ConditionalLockRelationOid(toast, AccessExclusiveLock) && lock_indexes(toast)));
 }
 
-Truncation
-truncate_segment(const Segment &segment, TransactionId since)
+bool
+truncate_segment(const Segment &segment)
 {
-	/* Nobody has uncommitted writes in it then, nor a commit whose callback is to come. */
-	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
-		return Truncation::kLocked;
-	Relation rel = table_open(segment.heap, NoLock);
-	Truncation verdict = judge_segment(rel, since);
-	table_close(rel, NoLock);
-	if (verdict != Truncation::kDone)
-		return verdict;
 	stop_point("rotation-verified");
 	if (!lock_to_truncate(segment))
-		return Truncation::kLocked;
+		return false;
+	/* Perhaps a dump, with a snapshot from before. */
+	Relation rel = table_open(segment.heap, NoLock);
+	bool awaited = LockHasWaitersRelation(rel, AccessExclusiveLock);
+	table_close(rel, NoLock);
+	if (awaited)
+		return false;
 	as_owner([&] { spi_run("TRUNCATE ONLY pgq_ext.job_%d", segment.number); });
 	stop_point("rotation-truncated");
-	return Truncation::kDone;
+	return true;
 }
 
 } // namespace pgq

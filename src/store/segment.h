@@ -1,7 +1,7 @@
 /*
  * A segment of pgq_ext.job as a whole: how many of its rows live, moving these to
  * another one, truncating it. worker/rotation.* decides when; README.md in this folder
- * says why no job is lost by it.
+ * says why no job is lost by it. Nothing here waits for a lock.
  */
 #pragma once
 
@@ -9,18 +9,21 @@
 
 namespace pgq {
 
-/* Bytes of all there is: heap, TOAST, indexes. The caller has a lock on it. */
+/* Bytes of heap, TOAST and our indexes. As everywhere here the caller has locked the tables: lock_tables(). */
 int64 segment_bytes(const Segment &segment);
 
-/* No page: nothing was written to it since it was truncated. The caller has a lock on it. */
+/* No page: nothing was written to it since it was truncated. */
 bool is_bare(const Segment &segment);
+
+/* Lock it and its indexes as an enqueue does. */
+bool lock_for_writing(const Segment &segment);
 
 /* A pass over the rows by job id, a piece at a time. */
 struct SegmentPass
 {
 	int64 next_id;
 	int64 first_live; /* job id; 0: none was found yet */
-	int64 live_bytes; /* of rows that live or may live */
+	int64 live_bytes; /* of rows that live or may live, what is toasted included */
 	bool many;		  /* more than a log cleaner should copy: the pass has stopped */
 	bool at_end;
 };
@@ -30,23 +33,32 @@ void read_segment(const Segment &segment, SegmentPass *pass, int most);
 
 /*
  * Move live rows from *next_id on to another segment, each under its job's lease, at most
- * `most` of them; *next_id goes on, to 0 at the end. Rows that somebody has in hand stay. Returns how many
- * were moved. The caller's transaction has locked both segments for writing.
+ * `most` of them; *next_id goes on, to 0 at the end. Rows that somebody has in hand stay.
+ * Returns how many were moved. Both segments are locked for writing.
  */
 int move_rows(const Segment &from, const Segment &to, int64 *next_id, int most);
 
-enum class Truncation : uint8
+/* Wait for the transaction that is moving rows of the queue. False if there is none. */
+bool wait_for_mover(const QueueRef &ref);
+
+enum class Remains : uint8
 {
-	kDone,
-	kLocked,	/* somebody has a lock on it */
-	kInhabited, /* there is a row that lives, or may live */
-	kTouched,	/* rows have gone since the transaction id given */
+	kNone,	 /* and writers are locked out until the transaction ends */
+	kSome,	 /* there is a row that lives, or may live */
+	kUnknown /* somebody has a lock, or waits for one */
 };
 
 /*
- * Truncate the segment if no row in it lives and none was written or deleted by a transaction
- * from `since` on. Never waits for a lock.
+ * Look at all that is left in the segment. *changed_at: the end of the WAL before that, if a
+ * page was changed after the one given. *newest: the newest transaction that has written or
+ * deleted any of it.
  */
-Truncation truncate_segment(const Segment &segment, TransactionId since);
+Remains inspect_segment(const Segment &segment, XLogRecPtr *changed_at, TransactionId *newest);
+
+/* Does any snapshot take a transaction of that age for one that may be running still? */
+bool is_seen_by_all(const Segment &segment, TransactionId xid);
+
+/* After inspect_segment() has found none. False: somebody has a lock, or waits for one. */
+bool truncate_segment(const Segment &segment);
 
 } // namespace pgq

@@ -53,14 +53,6 @@ add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how)
 	add_lease_effect(LeaseEffect::kEnd, how, ref, lease);
 }
 
-static bool
-is_being_moved(const Queue *queue, const Lease *lease)
-{
-	return lease != nullptr && lease->queue == queue && lease->state == LeaseState::kClaiming &&
-		   VirtualTransactionIdIsValid(queue->mover) &&
-		   VirtualTransactionIdEquals(lease->claimer, queue->mover);
-}
-
 TakeResult
 take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 				  VirtualTransactionId *mover)
@@ -76,7 +68,7 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 		TakeResult result = take_lease(queue, hint, lease);
 		if (result != TakeResult::kTaken)
 		{
-			if (is_being_moved(queue, *lease))
+			if (*lease != nullptr && (*lease)->queue == queue && is_moving(*lease))
 				*mover = queue->mover;
 			return result;
 		}

@@ -41,10 +41,13 @@ struct Watched
 		kEmpty,
 	} phase;
 	SegmentPass pass;
-	int64 move_from;	 /* job id */
-	int moved;			 /* in this drain */
-	TransactionId since; /* EMPTY: transactions from here on have had nothing to do with it */
-	int64 due;			 /* monotonic */
+	int64 live_before;	   /* bytes, in the pass before this one; 0: it was another */
+	int64 move_from;	   /* job id */
+	int batch;			   /* rows moved in a transaction */
+	int moved;			   /* in this drain */
+	bool failed;		   /* some row could not be moved */
+	XLogRecPtr changed_at; /* EMPTY: no page was changed since */
+	int64 due;			   /* monotonic */
 	int64 patience;
 };
 
@@ -64,6 +67,12 @@ start_reading(Watched *w, int64 from, int64 due)
 	w->phase = Watched::kReading;
 	w->pass = {.next_id = from, .first_live = 0, .live_bytes = 0, .many = false, .at_end = false};
 	w->due = due;
+}
+
+static void
+be_patient(Watched *w)
+{
+	w->patience = Min(2 * w->patience, kLongestPatience);
 }
 
 /* ---- the current segment ---- */
@@ -150,12 +159,20 @@ bare_after(const Ring &ring, uint32 number)
 	return kNoSegment;
 }
 
+/* Everybody who enqueues would stand behind whoever has locked the new one. */
 static void
 look_after_current(const Ring &ring)
 {
-	uint32 next = bare_after(ring, ring.current);
-	if (next != kNoSegment && ring.bytes[ring.current] >= full_size(ring))
+	if (ring.bytes[ring.current] < full_size(ring))
+		return;
+	for (uint32 i = 1; i < kMaxSegments; i++)
+	{
+		uint32 next = (ring.current + i) % kMaxSegments;
+		if (!ring.bare[next] || !lock_for_writing(*segment_by_number(static_cast<int>(next))))
+			continue;
 		pg_atomic_write_u32(&database->current_segment, next);
+		break;
+	}
 }
 
 static void
@@ -184,6 +201,24 @@ watch_closed(const Ring &ring, int64 now)
 
 /* ---- a closed segment's turn ---- */
 
+/* Few rows are left. If they get fewer fast they need not be copied. */
+static void
+consider_draining(Watched *w, int64 now)
+{
+	bool dwindling = w->live_before == 0 || 2 * w->pass.live_bytes < w->live_before;
+	w->live_before = w->pass.live_bytes;
+	if (dwindling)
+	{
+		start_reading(w, w->pass.first_live, now + kInterval);
+		return;
+	}
+	w->phase = Watched::kDraining;
+	w->move_from = w->pass.first_live;
+	w->batch = kMoveAtOnce;
+	w->moved = 0;
+	w->failed = false;
+}
+
 static void
 read_on(const Segment &segment, Watched *w)
 {
@@ -192,22 +227,18 @@ read_on(const Segment &segment, Watched *w)
 	if (w->pass.many)
 	{
 		/* Jobs are finished from the front, mostly. */
-		w->patience = Min(2 * w->patience, kLongestPatience);
+		be_patient(w);
+		w->live_before = 0;
 		start_reading(w, w->pass.first_live, now + w->patience);
 	}
 	else if (!w->pass.at_end)
 		w->due = now;
 	else if (w->pass.first_live != 0)
-	{
-		w->phase = Watched::kDraining;
-		w->move_from = w->pass.first_live;
-		w->moved = 0;
-	}
+		consider_draining(w, now);
 	else
 	{
 		w->phase = Watched::kEmpty;
-		w->since = ReadNextTransactionId();
-		pg_atomic_write_u64(&notes_of(segment).empty_since, GetCurrentTimestamp());
+		w->changed_at = InvalidXLogRecPtr;
 	}
 }
 
@@ -233,12 +264,21 @@ static void
 drain(const Segment &from, Watched *w)
 {
 	const Segment &to = refuge(from);
+	int64 began_at = w->move_from;
 	int moved = 0;
-	bool survived = survives([&] { moved = move_rows(from, to, &w->move_from, kMoveAtOnce); });
-	if (!survived)
+	if (!lock_for_writing(from) || !lock_for_writing(to))
 	{
-		start_reading(w, 0, monotonic_now() + kAfterError);
+		w->due = monotonic_now() + kInterval;
 		return;
+	}
+	if (!survives([&] { moved = move_rows(from, to, &w->move_from, w->batch); }))
+	{
+		/* Then one by one, without the one that cannot be moved. */
+		w->failed = w->batch == 1;
+		if (w->batch > 1)
+			w->move_from = began_at;
+		w->batch = 1;
+		moved = 0;
 	}
 	w->moved += moved;
 	pg_atomic_fetch_add_u64(&notes_of(from).moved_out, moved);
@@ -246,13 +286,20 @@ drain(const Segment &from, Watched *w)
 	if (w->move_from != 0)
 		return;
 	/* What somebody has in hand is left: look again, sooner or later as it goes. */
-	w->patience = w->moved > 0 ? kInterval : Min(2 * w->patience, kLongestPatience);
-	start_reading(w, w->pass.first_live, monotonic_now() + w->patience);
+	if (w->moved > 0)
+		w->patience = kInterval;
+	else
+		be_patient(w);
+	start_reading(w, w->pass.first_live, monotonic_now() + (w->failed ? kAfterError : w->patience));
 }
 
+/* As the view says that admins look at. */
 static bool
 held_by_snapshot(const Segment &segment)
 {
+	Oid view = get_relname_relid("rotation_blocker", get_namespace_oid("pgq_ext", false));
+	if (!ConditionalLockRelationOid(view, AccessShareLock))
+		return true;
 	const SpiArgument number[] = {{INT4OID, Int32GetDatum(segment.number), false}};
 	/* Not as the owner: only a superuser sees what others do. */
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -267,60 +314,76 @@ held_by_snapshot(const Segment &segment)
 static void
 try_truncate(const Segment &segment, Watched *w)
 {
-	Truncation result = Truncation::kLocked;
-	w->due = monotonic_now() + kInterval;
-	if (held_by_snapshot(segment))
+	SegmentNotes &notes = notes_of(segment);
+	bool known_empty = pg_atomic_read_u64(&notes.empty_since) != 0;
+	if (known_empty && held_by_snapshot(segment))
 		return;
-	if (!survives([&] { result = truncate_segment(segment, w->since); }))
+
+	XLogRecPtr changed_at = w->changed_at;
+	TransactionId newest;
+	Remains remains = inspect_segment(segment, &changed_at, &newest);
+	if (remains == Remains::kSome)
 	{
-		w->due = monotonic_now() + kAfterError;
-		return;
+		pg_atomic_write_u64(&notes.empty_since, 0);
+		start_reading(w, 0, w->due);
 	}
-	switch (result)
+	if (remains != Remains::kNone)
+		return;
+	if (!known_empty || changed_at != w->changed_at)
 	{
-		case Truncation::kDone:
-			pg_atomic_fetch_add_u64(&notes_of(segment).truncations, 1);
-			pg_atomic_write_u64(&notes_of(segment).empty_since, 0);
-			note_truncation();
+		/* Snapshots that are taken from now on see no row of it. */
+		pg_atomic_write_u64(&notes.empty_since, GetCurrentTimestamp());
+		w->changed_at = changed_at;
+	}
+	if (held_by_snapshot(segment) ||
+		(rotation_waits_for_snapshots && !is_seen_by_all(segment, newest)) ||
+		!truncate_segment(segment))
+		return;
+	pg_atomic_fetch_add_u64(&notes.truncations, 1);
+	pg_atomic_write_u64(&notes.empty_since, 0);
+	note_truncation();
+}
+
+static void
+take_step(const Segment &segment, Watched *w)
+{
+	switch (w->phase)
+	{
+		case Watched::kIdle:
 			break;
-		case Truncation::kLocked:
+		case Watched::kReading:
+			read_on(segment, w);
 			break;
-		case Truncation::kInhabited:
-			pg_atomic_write_u64(&notes_of(segment).empty_since, 0);
-			start_reading(w, 0, w->due);
+		case Watched::kDraining:
+			/* Lost in a crash, a move has not taken place. */
+			(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
+									 GUC_ACTION_LOCAL, true, 0, false);
+			drain(segment, w);
 			break;
-		case Truncation::kTouched:
-			w->since = ReadNextTransactionId();
-			pg_atomic_write_u64(&notes_of(segment).empty_since, GetCurrentTimestamp());
+		case Watched::kEmpty:
+			w->due = monotonic_now() + kInterval;
+			try_truncate(segment, w);
 			break;
 	}
 }
 
-/* False: the locks could not be had. */
-static bool
-take_step(int number)
+/* What fails here must not end the scheduler again and again. */
+static void
+take_step_of(int number)
 {
 	Watched *w = &watched[number];
 	bool served = false;
+	bool survived = true;
 	with_transaction([&] {
-		served =
-			lock_and_serve(w->phase == Watched::kDraining ? RowExclusiveLock : AccessShareLock);
+		served = lock_and_serve(AccessShareLock);
 		const Segment *segment = segment_by_number(number);
-		if (!served || segment == nullptr)
-			return;
-		if (w->phase == Watched::kReading)
-			read_on(*segment, w);
-		else if (w->phase == Watched::kDraining)
-		{
-			/* Lost in a crash, a move has not taken place. */
-			(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
-									 GUC_ACTION_LOCAL, true, 0, false);
-			drain(*segment, w);
-		}
-		else
-			try_truncate(*segment, w);
+		if (served && segment != nullptr)
+			survived = survives([&] { take_step(*segment, w); });
 	});
-	return served;
+	if (!served)
+		w->due = monotonic_now() + kInterval;
+	if (!survived)
+		start_reading(w, 0, monotonic_now() + kAfterError);
 }
 
 int64
@@ -345,8 +408,8 @@ rotate_segments(Database *of_this_database)
 		if (watched[i].phase != Watched::kIdle &&
 			(first < 0 || watched[i].due < watched[first].due))
 			first = i;
-	if (first >= 0 && watched[first].due <= now && !take_step(first))
-		watched[first].due = now + kInterval;
+	if (first >= 0 && watched[first].due <= now)
+		take_step_of(first);
 	for (const Watched &w : watched)
 		if (w.phase != Watched::kIdle)
 			next = Min(next, w.due);
