@@ -2,7 +2,6 @@
 
 #include "pg/scope.h"
 #include "pg/stop_point.h"
-#include "store/index.h"
 #include "store/spi.h"
 #include "txn/effects.h"
 
@@ -61,25 +60,45 @@ lock_for_writing(const Segment &segment)
 
 /* ---- reading ---- */
 
-/* The versions of a segment's rows by job id, from one on. */
+/* Visit the versions of a page, which is locked. The visitor says whether to go on. */
+template <typename Visit>
 static void
-start_by_id(IndexLookup *lookup, Relation rel, const Segment &segment, int64 from)
+visit_versions(Relation rel, Buffer buffer, OffsetNumber from, Visit visit)
 {
-	ScanKeyData key;
-	open_index_lookup(lookup, rel, segment.by_id, 1);
-	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
-	index_rescan(lookup->scan, &key, 1, nullptr, 0);
+	Page page = BufferGetPage(buffer);
+	bool more = true;
+	for (OffsetNumber i = from; i <= PageGetMaxOffsetNumber(page) && more; i++)
+	{
+		ItemId item = PageGetItemId(page, i);
+		if (!ItemIdIsNormal(item))
+			continue;
+		HeapTupleData tuple;
+		tuple.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_tableOid = RelationGetRelid(rel);
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), i);
+		more = visit(&tuple);
+	}
+}
+
+static Buffer
+lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
+{
+	CHECK_FOR_INTERRUPTS();
+	Buffer buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	return buffer;
 }
 
 /* What copying the version would cost, roughly. */
 static int64
 version_bytes(HeapTuple tuple, TupleDesc desc)
 {
+	static constexpr JobColumn long_ones[] = {kJobPayload, kJobGroupKey, kJobUniqueKey, kJobHeaders,
+											  kJobLastError};
 	int64 bytes = tuple->t_len;
 	if (!HeapTupleHasExternal(tuple))
 		return bytes;
-	static constexpr JobColumn long_ones[] = {kJobPayload, kJobGroupKey, kJobUniqueKey, kJobHeaders,
-											  kJobLastError};
 	for (JobColumn column : long_ones)
 	{
 		bool is_null;
@@ -93,101 +112,86 @@ version_bytes(HeapTuple tuple, TupleDesc desc)
 	return bytes;
 }
 
-/* What a pass or a drain has to know of a version. */
-struct Version
-{
-	Verdict verdict;
-	int32 queue_id;
-	Hint hint;
-	int64 bytes;
-};
-
-static bool
-read_version(IndexLookup *lookup, const Segment &segment, Version *version)
-{
-	if (!next_version(lookup))
-		return false;
-	TupleDesc desc = lookup->slot->tts_tupleDescriptor;
-	bool is_null;
-	version->verdict = judge_version(lookup->tuple, lookup->buffer);
-	version->queue_id = DatumGetInt32(heap_getattr(lookup->tuple, kJobQueueId, desc, &is_null));
-	version->hint = hint_of(lookup->tuple, desc, static_cast<uint16>(segment.number));
-	version->bytes = version_bytes(lookup->tuple, desc);
-	unlock_version(lookup);
-	CHECK_FOR_INTERRUPTS();
-	return true;
-}
-
 void
-read_segment(const Segment &segment, SegmentPass *pass, int most)
+read_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages)
 {
 	/* Copying a twentieth of what is won costs a twentieth of the work that filled the segment. */
 	static constexpr int64 kFew = 20;
 	int64 room = table_bytes(segment) / kFew;
-	SegmentSet segments(AccessShareLock);
-	IndexLookup lookup;
-	Version version;
-	start_by_id(&lookup, segments.open(segment.number), segment, pass->next_id);
-	pass->at_end = true;
-	for (int n = 0; !pass->many && read_version(&lookup, segment, &version); n++)
+	Relation rel = table_open(segment.heap, AccessShareLock);
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	BlockNumber end = RelationGetNumberOfBlocks(rel);
+	for (BlockNumber n = 0; n < pages && pass->next < end && !pass->many; n++, pass->next++)
 	{
-		int64 id = version.hint.key.job_id;
-		/* Stop between jobs, not between versions of one. */
-		pass->at_end = n < most || id < pass->next_id;
-		if (!pass->at_end)
-			break;
-		pass->next_id = id + 1;
-		if (version.verdict == Verdict::kDead)
-			continue;
-		pass->first_live = pass->first_live == 0 ? id : pass->first_live;
-		pass->live_bytes += version.bytes;
-		pass->many = pass->live_bytes > room;
+		Buffer buffer = lock_page(rel, pass->next, strategy);
+		visit_versions(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+			if (judge_version(tuple, buffer) == Verdict::kDead)
+				return true;
+			pass->first_live = Min(pass->first_live, pass->next);
+			pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));
+			pass->many = pass->live_bytes > room;
+			return !pass->many;
+		});
+		UnlockReleaseBuffer(buffer);
 	}
-	end_index_lookup(&lookup);
-	segments.close();
+	pass->at_end = pass->next >= end;
+	FreeAccessStrategy(strategy);
+	table_close(rel, AccessShareLock);
 }
 
 /* ---- moving ---- */
 
+struct Candidate
+{
+	int32 queue_id;
+	Hint hint;
+};
+
+/* The live rows from *next on, which goes on. Returns how many. */
 static int
-collect_live(const Segment &from, int64 *next_id, Version *versions, int most)
+collect_live(Relation rel, int segment, Position *next, Candidate *candidates, int most)
 {
 	static constexpr int64 kManyBytes = 1024 * 1024;
-	SegmentSet segments(RowExclusiveLock);
-	IndexLookup lookup;
-	Version version;
+	TupleDesc desc = RelationGetDescr(rel);
+	BlockNumber end = RelationGetNumberOfBlocks(rel);
 	int64 bytes = 0;
 	int n = 0;
 	bool full = false;
-	start_by_id(&lookup, segments.open(from.number), from, *next_id);
-	while (!full && read_version(&lookup, from, &version))
+	while (next->block < end && !full)
 	{
-		if (version.verdict != Verdict::kLive)
-			continue;
-		full = n == most || bytes > kManyBytes;
-		if (full)
-			*next_id = version.hint.key.job_id;
-		else
-			versions[n++] = version;
-		bytes += version.bytes;
+		Buffer buffer = lock_page(rel, next->block, nullptr);
+		visit_versions(rel, buffer, next->offset, [&](HeapTuple tuple) {
+			if (judge_version(tuple, buffer) != Verdict::kLive)
+				return true;
+			full = n == most || bytes > kManyBytes;
+			if (full)
+			{
+				next->offset = ItemPointerGetOffsetNumber(&tuple->t_self);
+				return false;
+			}
+			bool is_null;
+			bytes += version_bytes(tuple, desc);
+			candidates[n++] = {DatumGetInt32(heap_getattr(tuple, kJobQueueId, desc, &is_null)),
+							   hint_of(tuple, desc, static_cast<uint16>(segment))};
+			return true;
+		});
+		UnlockReleaseBuffer(buffer);
+		if (!full)
+			*next = {next->block + 1, FirstOffsetNumber};
 	}
-	end_index_lookup(&lookup);
-	segments.close();
-	if (!full)
-		*next_id = 0;
 	return n;
 }
 
 /* Whatever becomes of the row, at commit the lease ends and the job is filed: a hint too many is no fault. */
 static bool
-move_row(SegmentSet &segments, const Version &version, const Segment &to)
+move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
 {
 	QueueRef ref;
 	Lease *lease;
 	VirtualTransactionId other;
-	Hint hint = version.hint;
+	Hint hint = candidate.hint;
 	/* A queue without a slot: its rows are read when it gets one. */
-	if (!find_attached_queue(tables().database, version.queue_id, &ref))
+	if (!find_attached_queue(tables().database, candidate.queue_id, &ref))
 		return false;
 	reserve_hints(ref, tables().queue, 1);
 	if (take_lease_to_end(ref, hint, LeaseEnd::kMoved, &lease, &other) != TakeResult::kTaken)
@@ -197,19 +201,21 @@ move_row(SegmentSet &segments, const Version &version, const Segment &to)
 	return moved;
 }
 
-int
-move_rows(const Segment &from, const Segment &to, int64 *next_id, int most)
+bool
+move_rows(const Segment &from, const Segment &to, Position *next, int most, int *moved)
 {
-	auto *versions = static_cast<Version *>(palloc(most * sizeof(Version)));
-	int n = collect_live(from, next_id, versions, most);
+	auto *candidates = static_cast<Candidate *>(palloc(most * sizeof(Candidate)));
 	SegmentSet segments(RowExclusiveLock);
-	int moved = 0;
+	Relation rel = segments.open(from.number);
+	int n = collect_live(rel, from.number, next, candidates, most);
+	*moved = 0;
 	for (int i = 0; i < n; i++)
-		moved += move_row(segments, versions[i], to);
+		*moved += move_row(segments, candidates[i], to);
+	bool at_end = next->block >= RelationGetNumberOfBlocks(rel);
 	segments.close();
-	pfree(versions);
+	pfree(candidates);
 	stop_point("rotation-moved");
-	return moved;
+	return at_end;
 }
 
 bool
@@ -225,35 +231,21 @@ wait_for_mover(const QueueRef &ref)
 
 /* ---- truncating ---- */
 
-/* What a page says, and the newest transaction on it. */
+/* The version, if anybody wants it; otherwise note the newest transaction that was at it. */
 static Remains
-inspect_page(Relation rel, Buffer buffer, TransactionId *newest)
+inspect_version(HeapTuple tuple, Buffer buffer, TransactionId *newest)
 {
-	Remains remains = Remains::kNone;
-	Page page = BufferGetPage(buffer);
 	auto note = [&](TransactionId xid) {
 		if (TransactionIdIsNormal(xid) &&
 			(!TransactionIdIsValid(*newest) || TransactionIdFollows(xid, *newest)))
 			*newest = xid;
 	};
-	for (OffsetNumber i = FirstOffsetNumber;
-		 i <= PageGetMaxOffsetNumber(page) && remains == Remains::kNone; i++)
-	{
-		ItemId item = PageGetItemId(page, i);
-		if (!ItemIdIsNormal(item))
-			continue;
-		HeapTupleData tuple;
-		tuple.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
-		tuple.t_len = ItemIdGetLength(item);
-		tuple.t_tableOid = RelationGetRelid(rel);
-		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), i);
-		if (judge_version(&tuple, buffer) != Verdict::kDead)
-			remains = Remains::kSome;
-		note(HeapTupleHeaderGetXmin(tuple.t_data));
-		if (!(tuple.t_data->t_infomask & HEAP_XMAX_INVALID))
-			note(HeapTupleHeaderGetUpdateXid(tuple.t_data));
-	}
-	return remains;
+	if (judge_version(tuple, buffer) != Verdict::kDead)
+		return Remains::kSome;
+	note(HeapTupleHeaderGetXmin(tuple->t_data));
+	if (!(tuple->t_data->t_infomask & HEAP_XMAX_INVALID))
+		note(HeapTupleHeaderGetUpdateXid(tuple->t_data));
+	return Remains::kNone;
 }
 
 Remains
@@ -272,16 +264,17 @@ inspect_segment(const Segment &segment, XLogRecPtr *changed_at, TransactionId *n
 	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
 	for (BlockNumber block = 0; block < blocks && remains == Remains::kNone; block++)
 	{
-		CHECK_FOR_INTERRUPTS();
 		if (block % kPatience == 0 && LockHasWaitersRelation(rel, ShareLock))
 		{
 			remains = Remains::kUnknown;
 			break;
 		}
-		Buffer buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		Buffer buffer = lock_page(rel, block, strategy);
 		changed |= BufferGetLSNAtomic(buffer) > *changed_at;
-		remains = inspect_page(rel, buffer, newest);
+		visit_versions(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+			remains = inspect_version(tuple, buffer, newest);
+			return remains == Remains::kNone;
+		});
 		UnlockReleaseBuffer(buffer);
 	}
 	FreeAccessStrategy(strategy);

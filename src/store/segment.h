@@ -18,25 +18,32 @@ bool is_bare(const Segment &segment);
 /* Lock it and its indexes as an enqueue does. */
 bool lock_for_writing(const Segment &segment);
 
-/* A pass over the rows by job id, a piece at a time. */
+/* A pass over the pages, a piece at a time. Rows that move about meanwhile may be missed, or met twice. */
 struct SegmentPass
 {
-	int64 next_id;
-	int64 first_live; /* job id; 0: none was found yet */
-	int64 live_bytes; /* of rows that live or may live, what is toasted included */
-	bool many;		  /* more than a log cleaner should copy: the pass has stopped */
+	BlockNumber next;
+	BlockNumber first_live; /* where the first row was found; InvalidBlockNumber: none yet */
+	int64 live_bytes;		/* of rows that live or may live, what is toasted included */
+	bool many;				/* more than a log cleaner should copy: the pass has stopped */
 	bool at_end;
 };
 
-/* Read on, at most `most` row versions. */
-void read_segment(const Segment &segment, SegmentPass *pass, int most);
+/* Read on, at most so many pages. */
+void read_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages);
+
+/* A place among the versions of a segment, in their physical order. */
+struct Position
+{
+	BlockNumber block;
+	OffsetNumber offset;
+};
 
 /*
- * Move live rows from *next_id on to another segment, each under its job's lease, at most
- * `most` of them; *next_id goes on, to 0 at the end. Rows that somebody has in hand stay.
- * Returns how many were moved. Both segments are locked for writing.
+ * Move live rows from *next on to another segment, each under its job's lease, at most `most`
+ * of them. Rows that somebody has in hand stay. *next goes on; true: it is at the end. *moved:
+ * how many were. Both segments are locked for writing.
  */
-int move_rows(const Segment &from, const Segment &to, int64 *next_id, int most);
+bool move_rows(const Segment &from, const Segment &to, Position *next, int most, int *moved);
 
 /* Wait for the transaction that is moving rows of the queue. False if there is none. */
 bool wait_for_mover(const QueueRef &ref);

@@ -27,7 +27,7 @@ rotation_init()
 static constexpr int64 kInterval = USECS_PER_SEC;
 static constexpr int64 kLongestPatience = 32 * kInterval;
 static constexpr int64 kAfterError = 60 * kInterval;
-static constexpr int kReadAtOnce = 4096;
+static constexpr BlockNumber kReadAtOnce = 256;
 static constexpr int kMoveAtOnce = 64;
 
 /* What this scheduler has found out about a closed segment. */
@@ -41,8 +41,8 @@ struct Watched
 		kEmpty,
 	} phase;
 	SegmentPass pass;
-	int64 live_before;	   /* bytes, in the pass before this one; 0: it was another */
-	int64 move_from;	   /* job id */
+	int64 live_before; /* bytes, in the pass before this one; 0: it was another */
+	Position move_from;
 	int batch;			   /* rows moved in a transaction */
 	int moved;			   /* in this drain */
 	bool failed;		   /* some row could not be moved */
@@ -62,10 +62,14 @@ notes_of(const Segment &segment)
 }
 
 static void
-start_reading(Watched *w, int64 from, int64 due)
+start_reading(Watched *w, BlockNumber from, int64 due)
 {
 	w->phase = Watched::kReading;
-	w->pass = {.next_id = from, .first_live = 0, .live_bytes = 0, .many = false, .at_end = false};
+	w->pass = {.next = from,
+			   .first_live = InvalidBlockNumber,
+			   .live_bytes = 0,
+			   .many = false,
+			   .at_end = false};
 	w->due = due;
 }
 
@@ -213,7 +217,7 @@ consider_draining(Watched *w, int64 now)
 		return;
 	}
 	w->phase = Watched::kDraining;
-	w->move_from = w->pass.first_live;
+	w->move_from = {w->pass.first_live, FirstOffsetNumber};
 	w->batch = kMoveAtOnce;
 	w->moved = 0;
 	w->failed = false;
@@ -233,7 +237,7 @@ read_on(const Segment &segment, Watched *w)
 	}
 	else if (!w->pass.at_end)
 		w->due = now;
-	else if (w->pass.first_live != 0)
+	else if (w->pass.first_live != InvalidBlockNumber)
 		consider_draining(w, now);
 	else
 	{
@@ -264,17 +268,18 @@ static void
 drain(const Segment &from, Watched *w)
 {
 	const Segment &to = refuge(from);
-	int64 began_at = w->move_from;
+	Position began_at = w->move_from;
+	bool at_end = false;
 	int moved = 0;
 	if (!lock_for_writing(from) || !lock_for_writing(to))
 	{
 		w->due = monotonic_now() + kInterval;
 		return;
 	}
-	if (!survives([&] { moved = move_rows(from, to, &w->move_from, w->batch); }))
+	if (!survives([&] { at_end = move_rows(from, to, &w->move_from, w->batch, &moved); }))
 	{
 		/* Then one by one, without the one that cannot be moved. */
-		w->failed = w->batch == 1;
+		w->failed |= w->batch == 1;
 		if (w->batch > 1)
 			w->move_from = began_at;
 		w->batch = 1;
@@ -283,7 +288,7 @@ drain(const Segment &from, Watched *w)
 	w->moved += moved;
 	pg_atomic_fetch_add_u64(&notes_of(from).moved_out, moved);
 	pg_atomic_fetch_add_u64(&notes_of(to).moved_in, moved);
-	if (w->move_from != 0)
+	if (!at_end)
 		return;
 	/* What somebody has in hand is left: look again, sooner or later as it goes. */
 	if (w->moved > 0)

@@ -30,7 +30,7 @@ numbers(const Set &set)
 	return result;
 }
 
-TEST(OrderedSet, KeepsTheFirstOfEqualValues)
+TEST(OrderedSet, KeepsTheLastOfEqualValues)
 {
 	Set::Node storage[3];
 	Set set;
@@ -38,7 +38,7 @@ TEST(OrderedSet, KeepsTheFirstOfEqualValues)
 	EXPECT_TRUE(set.insert({7, 1}));
 	EXPECT_FALSE(set.insert({7, 2}));
 	EXPECT_EQ(set.size(), 1u);
-	EXPECT_EQ(set.min().label, 1);
+	EXPECT_EQ(set.min().label, 2);
 }
 
 /* The capacity is exact, and every node can be used again, however often. */
