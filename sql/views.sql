@@ -56,6 +56,21 @@ SELECT pgq_drop_queue('q', force => true), pgq_drop_queue('empty');
 SELECT count(*) FROM pgq_ext.lease_entries();
 SELECT count(*) FROM pgq_ext.queue_entries();
 
+-- ---- segments ----
+-- New rows go to one of them; rows that were put elsewhere by hand are counted where they are.
+SELECT pgq_create_queue('s'), pgq_enqueue('s', '1') > 0, pgq_enqueue('s', '2') > 0;
+SELECT count(*), count(*) FILTER (WHERE state = 'current') AS current, bool_and(relation = format('pgq_ext.job_%s', segment)::regclass) AS relations,
+       sum(live_rows) AS live_rows, max(live_rows) FILTER (WHERE state = 'current') AS in_current,
+       bool_and(size = pg_total_relation_size(relation)) AS sizes, bool_and((age IS NULL) = (live_rows = 0)) AS ages
+FROM pgq_ext.segment;
+BEGIN;
+SELECT segment AS current, (segment + 1) % 8 AS next FROM pgq_ext.segment WHERE state = 'current' \gset
+UPDATE pgq_ext.job SET segment = :next WHERE payload = '2';
+SELECT state, live_rows, held_by FROM pgq_ext.segment WHERE segment IN (:current, :next) ORDER BY 1;
+ROLLBACK;
+SELECT count(*) FROM pgq_ext.rotation_blocker WHERE kind = 'snapshot';
+SELECT pgq_drop_queue('s', force => true);
+
 -- ---- capacity ----
 SELECT name, used <= peak AS peaked, peak <= bound AS bounded, bound = current_setting(guc)::bigint AS as_set, guc, entry_bytes > 0 AS has_cost
 FROM pgq_ext.capacity;
