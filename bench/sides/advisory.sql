@@ -8,15 +8,15 @@ CREATE INDEX ON jobs_:queue (queue_name, priority DESC, run_at, id) WHERE status
 CREATE FUNCTION lock_jobs_:queue(wanted int) RETURNS TABLE (id bigint, payload jsonb) LANGUAGE plpgsql AS $$
 DECLARE
 	candidate bigint;
-	taken int := 0;
+	taken bigint[] := '{}';
 	seen boolean;
 BEGIN
-	-- A poll can be so late that all it sees has been taken.
+	-- A poll can be so late that most of what it sees has been taken.
 	LOOP
 		seen := false;
 		FOR candidate IN
 			SELECT j.id FROM jobs_:queue j
-			WHERE j.queue_name = 'mail' AND j.status = 'queued' AND j.run_at <= now()
+			WHERE j.queue_name = 'mail' AND j.status = 'queued' AND j.run_at <= now() AND j.id <> ALL (taken)
 			ORDER BY j.priority DESC, j.run_at, j.id LIMIT 1000
 		LOOP
 			seen := true;
@@ -24,10 +24,10 @@ BEGIN
 			-- Its last holder may have deleted it after this poll began: look again, now that the lock is ours.
 			RETURN QUERY SELECT j.id, j.payload FROM jobs_:queue j WHERE j.id = candidate AND j.status = 'queued';
 			CONTINUE WHEN NOT FOUND;
-			taken := taken + 1;
-			EXIT WHEN taken = wanted;
+			taken := taken || candidate;
+			EXIT WHEN cardinality(taken) = wanted;
 		END LOOP;
-		EXIT WHEN taken > 0 OR NOT seen;
+		EXIT WHEN cardinality(taken) = wanted OR NOT seen;
 	END LOOP;
 END $$;
 

@@ -152,15 +152,16 @@ JOIN pg_catalog.pg_locks l ON l.relation = e.relation AND l.locktype = 'relation
 JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database()
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 LEFT JOIN pg_catalog.pg_prepared_xacts p ON l.virtualtransaction = '-1/' || p.transaction::text
-WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid();
+WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+  AND (p.gid IS NOT NULL OR a.xact_start < pg_catalog.clock_timestamp() - interval '1 s');
 COMMENT ON VIEW pgq_ext.rotation_blocker IS
-'Internal: who keeps a segment from being truncated, were it without live rows.';
+'Internal: who keeps a segment from being truncated, were it without live rows: sessions with a snapshot, transactions that have locked it for a second or more.';
 
 CREATE VIEW pgq_ext.segment AS
 SELECT s.segment, s.relation, s.state, s.live_rows, s.size, s.age,
        CASE WHEN s.state <> 'closed' THEN NULL
-            WHEN s.live_rows > 0 THEN 'live rows'
-            ELSE (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment) END AS held_by,
+            ELSE pg_catalog.concat_ws(', ', CASE WHEN s.live_rows > 0 THEN 'live rows' END,
+                 (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment)) END AS held_by,
        s.truncations, s.moved_in, s.moved_out
 FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation,
              CASE WHEN e.is_current THEN 'current'

@@ -205,10 +205,25 @@ watch_closed(const Ring &ring, int64 now)
 
 /* ---- a closed segment's turn ---- */
 
+/* Not closed at all: it is where other segments' rows go to. */
+static bool
+takes_survivors(const Segment &segment)
+{
+	Ring ring = look_at_ring();
+	return ring.survivors == static_cast<uint32>(segment.number) &&
+		   ring.bytes[segment.number] < full_size(ring);
+}
+
 /* Few rows are left. If they get fewer fast they need not be copied. */
 static void
-consider_draining(Watched *w, int64 now)
+consider_draining(const Segment &segment, Watched *w, int64 now)
 {
+	if (takes_survivors(segment))
+	{
+		be_patient(w);
+		start_reading(w, w->pass.first_live, now + w->patience);
+		return;
+	}
 	bool dwindling = w->live_before == 0 || 2 * w->pass.live_bytes < w->live_before;
 	w->live_before = w->pass.live_bytes;
 	if (dwindling)
@@ -238,7 +253,7 @@ read_on(const Segment &segment, Watched *w)
 	else if (!w->pass.at_end)
 		w->due = now;
 	else if (w->pass.first_live != InvalidBlockNumber)
-		consider_draining(w, now);
+		consider_draining(segment, w, now);
 	else
 	{
 		w->phase = Watched::kEmpty;
@@ -341,9 +356,15 @@ try_truncate(const Segment &segment, Watched *w)
 		w->changed_at = changed_at;
 	}
 	if (held_by_snapshot(segment) ||
-		(rotation_waits_for_snapshots && !is_seen_by_all(segment, newest)) ||
-		!truncate_segment(segment))
+		(rotation_waits_for_snapshots && !is_seen_by_all(segment, newest)))
 		return;
+	if (!truncate_segment(segment))
+	{
+		/* A lock that a dump holds for hours is not worth looking at the segment again each second. */
+		be_patient(w);
+		w->due = monotonic_now() + w->patience;
+		return;
+	}
 	pg_atomic_fetch_add_u64(&notes.truncations, 1);
 	pg_atomic_write_u64(&notes.empty_since, 0);
 	note_truncation();
