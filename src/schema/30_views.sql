@@ -144,14 +144,17 @@ WHERE e.empty_since IS NOT NULL
                OR a.pid IN (SELECT pgq_ext.snapshot_exporters())))
 UNION ALL
 SELECT e.segment, 'lock', l.pid,
-       CASE WHEN p.gid IS NOT NULL THEN pg_catalog.format('prepared transaction %L', p.gid)
+       CASE WHEN p.gid IS NOT NULL THEN pg_catalog.format('prepared transaction "%s"', p.gid)
             WHEN pg_catalog.starts_with(a.application_name, 'pg_dump') THEN pg_catalog.format('dump by process %s', l.pid)
             ELSE pg_catalog.format('process %s (%s) has locked it', l.pid, a.application_name) END
 FROM pgq_ext.segment_entries() e
 JOIN pg_catalog.pg_locks l ON l.relation = e.relation AND l.locktype = 'relation' AND l.granted
 JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database()
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-LEFT JOIN pg_catalog.pg_prepared_xacts p ON l.virtualtransaction = '-1/' || p.transaction::text
+-- A prepared transaction has no process; its virtual id is its session's, or made up after a restart.
+LEFT JOIN pg_catalog.pg_locks x ON l.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
+                               AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
+LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.transactionid
 WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
   AND (p.gid IS NOT NULL OR a.xact_start < pg_catalog.clock_timestamp() - interval '1 s');
 COMMENT ON VIEW pgq_ext.rotation_blocker IS
