@@ -338,13 +338,10 @@ run_order()
 	echo " $taken jobs, $violations out of order"
 }
 
-# size: bytes of all there is of the side's jobs
+# size: bytes of all there is of the jobs
 size()
 {
-	case $side in
-		pgq_ext) sql -c "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass" ;;
-		table) sql -c "SELECT pg_total_relation_size('jobs_$side')" ;;
-	esac
+	sql -c "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass"
 }
 
 # short_queue LOAD-ARGUMENT...: many jobs live their lives, while others wait
@@ -363,34 +360,23 @@ short_queue()
 	printf ' %9d/s\n' "$(measured rate)"
 }
 
-# How much room do finished jobs take? With rotation, without, and the table.
+# pgq_ext alone: how much room do finished jobs take, with rotation and without?
 run_rotation()
 {
-	local sides=(pgq_ext table) case setting
+	local side=pgq_ext case setting
 	for ((round = 1; round <= rounds; round++)); do
 		for case in snapshot off backlog; do
-			for side in "${sides[@]}"; do
-				[ "$case $side" != 'off table' ] || continue
-				setting=$rotation_size
-				[ "$case" != off ] || setting=2TB
-				fresh_server "pgq_ext.segment_size = $setting"
-				queued=()
-				prepare "$side" "$side" 10000
-				if [ "$case" = backlog ]; then
-					owner[other]=$side
-					if [ "$side" = pgq_ext ]; then
-						prepare "$side" other $rotation_backlog
-					else # the same table, behind all others
-						sql -c "INSERT INTO jobs_$side (queue_name, payload) SELECT 'other', '{}' FROM generate_series(1, $rotation_backlog)"
-						queued[$side]=$((queued[$side] + rotation_backlog))
-					fi
-					record live "$(size)"
-					short_queue
-				else
-					short_queue hold=1
-				fi
-				count_jobs
-			done
+			setting=$rotation_size
+			[ "$case" != off ] || setting=2TB
+			fresh_server "pgq_ext.segment_size = $setting"
+			queued=()
+			if [ "$case" = backlog ]; then
+				prepare $side other $rotation_backlog
+				record live "$(size)"
+			fi
+			prepare $side $side 10000
+			if [ "$case" = backlog ]; then short_queue; else short_queue hold=1; fi
+			count_jobs
 		done
 	done
 }
