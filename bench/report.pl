@@ -242,7 +242,7 @@ my @sections = (
 	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ],
-	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is held all the time, ' .
+	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .
 		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST.', \&rotation_table ]);
 
 # ---- plots: a column for each side ----

@@ -344,14 +344,14 @@ size()
 	sql -c "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass"
 }
 
-# short_queue LOAD-ARGUMENT...: many jobs live their lives, while others wait
+# short_queue: many jobs live their lives, while others wait
 short_queue()
 {
 	local sampler
 	show
 	while size; do sleep 0.2; done >"$work/sizes" 2>/dev/null &
 	sampler=$!
-	run_load "$side" do=enqueue,claim,ack clients=16 batch=100 jobs=$rotation_jobs "$@"
+	run_load "$side" do=enqueue,claim,ack clients=16 batch=100 jobs=$rotation_jobs
 	kill $sampler
 	wait $sampler 2>/dev/null
 	record peak "$(sort -n "$work/sizes" | tail -n 1)"
@@ -363,11 +363,11 @@ short_queue()
 # pgq_ext alone: how much room do finished jobs take, with rotation and without?
 run_rotation()
 {
-	local side=pgq_ext case setting
+	local side=pgq_ext case setting holder
 	for ((round = 1; round <= rounds; round++)); do
 		for case in snapshot off backlog; do
 			setting=$rotation_size
-			[ "$case" != off ] || setting=2TB
+			[ "$case" != off ] || setting=1TB
 			fresh_server "pgq_ext.segment_size = $setting"
 			queued=()
 			if [ "$case" = backlog ]; then
@@ -375,7 +375,14 @@ run_rotation()
 				record live "$(size)"
 			fi
 			prepare $side $side 10000
-			if [ "$case" = backlog ]; then short_queue; else short_queue hold=1; fi
+			holder=''
+			if [ "$case" != backlog ]; then
+				psql -Xqc 'BEGIN ISOLATION LEVEL REPEATABLE READ' -c 'SELECT pg_sleep(3600)' >/dev/null 2>&1 &
+				holder=$!
+				sleep 11 # a younger one could be a dump that has not locked its tables yet
+			fi
+			short_queue
+			[ -z "$holder" ] || { kill "$holder"; wait "$holder" 2>/dev/null; }
 			count_jobs
 		done
 	done

@@ -25,6 +25,7 @@ rotation_init()
 }
 
 static constexpr int64 kInterval = USECS_PER_SEC;
+static constexpr int64 kSoon = kInterval / 10; /* where a segment fills in a few seconds */
 static constexpr int64 kLongestPatience = 32 * kInterval;
 static constexpr int64 kAfterError = 60 * kInterval;
 static constexpr BlockNumber kReadAtOnce = 256;
@@ -167,6 +168,12 @@ bare_after(const Ring &ring, uint32 number)
 static void
 look_after_current(const Ring &ring)
 {
+	static constinit int64 bytes_before = 0;
+	static constexpr int64 kSlowly = 16;
+	int64 grown = ring.bytes[ring.current] - bytes_before;
+	bytes_before = ring.bytes[ring.current];
+	if (grown > full_size(ring) / kSlowly)
+		next_look = monotonic_now() + kSoon;
 	if (ring.bytes[ring.current] < full_size(ring))
 		return;
 	for (uint32 i = 1; i < kMaxSegments; i++)
