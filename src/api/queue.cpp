@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "engine/lease.h"
+#include "pg/scope.h"
 #include "store/queue_store.h"
 #include "store/segment.h"
 #include "store/spi.h"
@@ -200,7 +201,7 @@ purge_queue(const QueueRef &ref)
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
 	hold_queue(ref);
 	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
-	(void) wait_for_mover(ref);
+	wait_for_mover(ref, with_lwlock(ref.queue->lock, LW_SHARED, [&] { return ref.queue->mover; }));
 	as_owner([&] {
 		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
 							 "AND NOT pgq_ext.is_leased(job_id)",

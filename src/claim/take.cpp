@@ -65,11 +65,12 @@ enum class PopResult : uint8
  * Pop up to most hints and take their leases. refilled: we have just refilled the
  * window; what has become due since can wait until we have taken from it, or a
  * flood of timers could keep us reading for ever. first: only then are parked jobs
- * tried again, or many of them could do the same.
+ * tried again, or many of them could do the same. If the queue is empty: *mover may have
+ * jobs of it in hand.
  */
 static PopResult
 pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popped, int *n,
-		  QueueOptions *options, Shortage *shortage)
+		  QueueOptions *options, Shortage *shortage, VirtualTransactionId *mover)
 {
 	Queue *queue = ref.queue;
 	Wakeups wakeups;
@@ -131,6 +132,7 @@ pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popp
 		if (!schedule.exhausted())
 			return PopResult::kWaitForRefill;
 		*shortage = Shortage::kEmpty;
+		*mover = queue->mover;
 		return PopResult::kShort;
 	});
 	wakeups.deliver();
@@ -309,13 +311,16 @@ claim_from(const QueueRef &ref, Claim *claim)
 	int64 waiting_since = 0;
 	bool first = true;
 	bool refilled = false;
+	bool looked_again = false;
 	while (shortage == Shortage::kNone && claim->n < claim->options->max_jobs)
 	{
 		int n;
 		QueueOptions options;
+		VirtualTransactionId mover;
 		int most = Min(chunk, claim->options->max_jobs - claim->n);
 		reserve_lease_effects(most);
-		PopResult result = pop_chunk(ref, most, first, refilled, popped, &n, &options, &shortage);
+		PopResult result =
+			pop_chunk(ref, most, first, refilled, popped, &n, &options, &shortage, &mover);
 		if (n > 0)
 		{
 			stop_point("claim-verify");
@@ -344,9 +349,14 @@ claim_from(const QueueRef &ref, Claim *claim)
 			waiting_since = waiting_since == 0 ? monotonic_now() : waiting_since;
 			waiting_since = wait_for_refill(ref.queue, waiting_since);
 		}
-		/* What the scheduler has in hand to move it is not to be missed. */
-		if (shortage == Shortage::kEmpty && claim->n == 0 && wait_for_mover(ref))
+		if (shortage == Shortage::kEmpty && claim->n == 0 && !looked_again &&
+			VirtualTransactionIdIsValid(mover))
+		{
+			/* A job that it had in hand when we found nothing is there when it has ended. */
+			wait_for_mover(ref, mover);
+			looked_again = true;
 			shortage = Shortage::kNone;
+		}
 		MemoryContextReset(scratch);
 		CHECK_FOR_INTERRUPTS();
 	}

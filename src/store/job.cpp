@@ -425,11 +425,16 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 		require_complete_segments();
 		PinnedVersion version;
 		TransactionId inserter = InvalidTransactionId;
-		bool pinned = pin_at(segments, place, job_id, &version, row, &inserter) ||
-					  (find_writable(segments, job_id, &place, &inserter) &&
-					   pin_at(segments, place, job_id, &version, row, &inserter));
+		bool pinned = pin_at(segments, place, job_id, &version, row, &inserter);
+		bool found = pinned || find_writable(segments, job_id, &place, &inserter);
+		if (found && !pinned)
+			pinned = pin_at(segments, place, job_id, &version, row, &inserter);
 		if (!pinned)
 		{
+			CHECK_FOR_INTERRUPTS();
+			/* Found, and moved on before it could be pinned: look again. */
+			if (found && !TransactionIdIsValid(inserter))
+				continue;
 			if (!TransactionIdIsValid(inserter))
 				return WriteResult::kGone;
 			if (!wait)

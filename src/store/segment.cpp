@@ -218,15 +218,16 @@ move_rows(const Segment &from, const Segment &to, Position *next, int most, int 
 	return at_end;
 }
 
-bool
-wait_for_mover(const QueueRef &ref)
+void
+wait_for_mover(const QueueRef &ref, VirtualTransactionId mover)
 {
-	VirtualTransactionId mover =
-		with_lwlock(ref.queue->lock, LW_SHARED, [&] { return ref.queue->mover; });
-	if (!VirtualTransactionIdIsValid(mover) || VirtualXactLock(mover, false))
-		return false;
+	if (!VirtualTransactionIdIsValid(mover))
+		return;
 	VirtualXactLock(mover, true);
-	return true;
+	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+		if (is_current(ref) && VirtualTransactionIdEquals(ref.queue->mover, mover))
+			SetInvalidVirtualTransactionId(ref.queue->mover);
+	});
 }
 
 /* ---- truncating ---- */

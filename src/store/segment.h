@@ -45,8 +45,8 @@ struct Position
  */
 bool move_rows(const Segment &from, const Segment &to, Position *next, int most, int *moved);
 
-/* Wait for the transaction that is moving rows of the queue. False if there is none. */
-bool wait_for_mover(const QueueRef &ref);
+/* Wait for the end of the transaction that has moved rows of the queue (queue->mover), if it is one. */
+void wait_for_mover(const QueueRef &ref, VirtualTransactionId mover);
 
 enum class Remains : uint8
 {
