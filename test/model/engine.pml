@@ -451,11 +451,15 @@ inline check_order()
 #define BUSY 2
 #define DEAD 3
 
+#ifndef may_pop
+#define may_pop true
+#endif
+
 /* pop_chunk, for one job: key is 0 if the hint met a lease. */
 inline pop_chunk(key)
 {
 	d_step {
-		poppable || NOW > due_line ->
+		may_pop && (poppable || NOW > due_line) ->
 		fire(NOW);
 		if
 		:: poppable ->
