@@ -189,8 +189,8 @@ Cluster::kill_all(int number)
 /* ---- one server ---- */
 
 /* Where holders keep the scheduler: in the middle of a move, before and after a TRUNCATE. */
-static const std::vector<std::string> kStopPoints = {"", "rotation-moved", "rotation-verified",
-													 "rotation-truncated"};
+static const std::vector<std::string> kStopPoints = {"", "rotation-moved", "rotation-moved",
+													 "rotation-verified", "rotation-truncated"};
 
 /*
  * The bounds are tiny, mostly, and others at every start: 1 is the smallest there is. Segments are closed

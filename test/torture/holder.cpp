@@ -20,6 +20,7 @@ private:
 	void lock_segment();
 	void tidy_segment();
 	void lock_rows();
+	bool start_to_change(Connection &connection, const std::string &which);
 	void change_closed_rows();
 	void read_twice();
 	void read_late();
@@ -86,35 +87,62 @@ Holder::lock_rows()
 	tx.commit();
 }
 
-/* Those that the scheduler is about to move. */
-void
-Holder::change_closed_rows()
+/* Rows that a query finds, by SQL. False: there are none. */
+bool
+Holder::start_to_change(Connection &connection, const std::string &which)
 {
 	by_hand = true;
-	Rows rows = session.connection.run(
-		"SELECT job_id, payload FROM pgq_ext.job JOIN pgq_ext.segment_entries() USING (segment) "
-		"WHERE NOT is_current LIMIT $1",
-		{number(random.between(1, 10))});
 	std::vector<Key> keys;
 	std::string ids;
+	Rows rows = connection.run("SELECT job_id, payload FROM pgq_ext.job " + which + " LIMIT 10");
 	for (int i = 0; i < rows.size(); i++)
 	{
 		ids += (ids.empty() ? "" : ",") + rows.text(i, 0);
 		keys.push_back(rows.number(i, 1));
 	}
+	if (keys.empty())
+		return false;
 	world.ledger.touched(keys);
-	(void) session.connection.run(
-		"UPDATE pgq_ext.job SET priority = priority - 1 WHERE job_id = ANY($1)", {"{" + ids + "}"});
+	connection.send("UPDATE pgq_ext.job SET priority = priority - 1 WHERE job_id = ANY($1)",
+					{"{" + ids + "}"});
+	return true;
 }
 
-/* The scheduler stands still if it comes to the stop point that this life of the server has. */
+/* Those that the scheduler is about to move. */
+void
+Holder::change_closed_rows()
+{
+	if (start_to_change(session.connection,
+						"JOIN pgq_ext.segment_entries() USING (segment) WHERE NOT is_current"))
+		(void) session.connection.receive();
+}
+
+/*
+ * The scheduler stands still if it comes to the stop point that this life of the server
+ * has. Rows that it is moving meanwhile are changed as soon as it goes on.
+ */
 void
 Holder::keep_scheduler()
 {
+	other.connect_if_broken();
 	Transaction tx(session);
+	Rows point = tx.run("SELECT 1 WHERE current_setting('pgq_ext.stop_point') <> ''");
+	if (point.size() == 0)
+		return;
 	(void) tx.run("SELECT pg_advisory_xact_lock(7366513, 0)");
-	nap(random.between(50, 700) * kMillisecond);
+	Time end = now() + 2 * kSecond;
+	while (now() < end && tx.run("SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) "
+								 "WHERE locktype = 'advisory' AND NOT granted AND "
+								 "backend_type <> 'client backend'")
+								  .size() == 0)
+		nap(20 * kMillisecond);
+	bool changing = session.is_moving() &&
+					start_to_change(other.connection, "JOIN pgq_ext.lease_entries() USING "
+													  "(job_id) WHERE state = 'moving'");
+	nap(random.between(20, 600) * kMillisecond);
 	tx.commit();
+	if (changing)
+		(void) other.connection.receive();
 }
 
 /* ---- snapshots ---- */
