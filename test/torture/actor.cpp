@@ -41,7 +41,7 @@ Actor::take_turn()
 	try
 	{
 		session.connect_if_broken();
-		temporary = false;
+		temporary = by_hand = false;
 		turn();
 	}
 	catch (const Broken &)
@@ -50,7 +50,7 @@ Actor::take_turn()
 	}
 	catch (const SqlError &error)
 	{
-		session.judge(error, temporary);
+		session.judge(error, temporary, by_hand);
 		nap(random.between(1, 50) * kMillisecond); /* a bound does not widen by asking */
 	}
 }
@@ -73,7 +73,8 @@ Actor::some_job()
 	JobSpec job;
 	job.priority = random.between(-2, 2);
 	if (random.chance(30) && world.delays)
-		job.delay = random.between(1, 1500) * kMillisecond;
+		job.delay = random.chance(10) ? random.between(5, 600) * kSecond
+									  : random.between(1, 1500) * kMillisecond;
 	if (random.chance(10))
 		job.max_attempts = random.between(1, 4);
 	return job;

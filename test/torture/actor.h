@@ -33,6 +33,8 @@ protected:
 	virtual void turn() = 0;
 	/* A queue of the errors that the last turn could have met may be dropped. */
 	bool temporary = false;
+	/* It wrote or locked rows by SQL, which the scheduler may just be moving. */
+	bool by_hand = false;
 
 	/* One of the queues, now and then the one that comes and goes. */
 	std::string some_queue();
@@ -50,6 +52,8 @@ private:
 std::unique_ptr<Actor> make_producer(World &world, int number);
 std::unique_ptr<Actor> make_consumer(World &world, int number);
 std::unique_ptr<Actor> make_administrator(World &world);
+/* Holds locks and snapshots, mostly on one segment. */
+std::unique_ptr<Actor> make_holder(World &world, int number);
 /* Ends prepared transactions of others. */
 std::unique_ptr<Actor> make_notary(World &world);
 

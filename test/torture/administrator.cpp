@@ -40,6 +40,7 @@ Administrator::some_ids(std::vector<Key> *keys)
 void
 Administrator::change_rows()
 {
+	by_hand = true;
 	std::vector<Key> keys;
 	std::string ids = some_ids(&keys);
 	world.ledger.touched(keys);
@@ -59,6 +60,7 @@ Administrator::change_rows()
 void
 Administrator::lock_rows()
 {
+	by_hand = true;
 	std::vector<Key> keys;
 	std::string ids = some_ids(&keys);
 	world.ledger.touched(keys);
@@ -73,6 +75,7 @@ Administrator::lock_rows()
 void
 Administrator::delete_rows()
 {
+	by_hand = true;
 	std::vector<Key> keys;
 	std::string ids = some_ids(&keys);
 	Transaction tx(session);

@@ -112,6 +112,37 @@ Auditor::do_all_jobs()
 			world.ledger.violation("waits for ever", key);
 }
 
+/*
+ * Jobs that are put off for minutes are due now, by hand: nobody has the time, and in times
+ * without delays there are none.
+ */
+void
+Auditor::hasten()
+{
+	static const std::string far = "run_at > clock_timestamp() + '2 s'";
+	for (bool done = false; !done;)
+	{
+		std::vector<Key> keys;
+		Rows rows = session.connection.run("SELECT payload FROM pgq_ext.job WHERE " + far);
+		for (int i = 0; i < rows.size(); i++)
+			keys.push_back(rows.number(i, 0));
+		world.ledger.touched(keys);
+		try
+		{
+			(void) session.connection.run("UPDATE pgq_ext.job SET run_at = clock_timestamp() "
+										  "WHERE " +
+										  far);
+			done = true;
+		}
+		catch (const SqlError &error)
+		{
+			if (!is_moved_row(error))
+				throw;
+			world.counters.error(error.state);
+		}
+	}
+}
+
 /* ---- order ---- */
 
 void
@@ -155,6 +186,9 @@ Auditor::break_off_claims()
 void
 Auditor::check_order()
 {
+	/* Jobs whose rows are being moved are handed out a moment later, out of order. */
+	int64_t moved_before = session.moved_rows();
+	auto moves = [&] { return session.is_moving() || session.moved_rows() != moved_before; };
 	for (int part = random.between(1, 4); part > 0; part--)
 	{
 		Transaction tx(session);
@@ -177,6 +211,7 @@ Auditor::check_order()
 		expected.push_back(sorted.number(i, 0));
 
 	std::vector<Key> done;
+	Time end = now() + kPatience;
 	while (done.size() < expected.size())
 	{
 		/* Without a scheduler it is claims that put back what was set aside. */
@@ -186,6 +221,8 @@ Auditor::check_order()
 		int most = random.between(1, kBatch);
 		(void) do_some({kOrderedQueue}, &done, most);
 		size_t wanted = std::min(before + static_cast<size_t>(most), expected.size());
+		if (done.size() != wanted && moves() && now() < end)
+			continue;
 		if (done.size() != wanted)
 		{
 			world.ledger.violation("a claim of " + std::to_string(most) + " gave " +
@@ -195,7 +232,7 @@ Auditor::check_order()
 		}
 	}
 	auto differs = std::mismatch(expected.begin(), expected.end(), done.begin());
-	if (differs.first != expected.end())
+	if (differs.first != expected.end() && !moves())
 		world.ledger.violation("out of order: place " +
 								   std::to_string(differs.first - expected.begin()) + " is key " +
 								   std::to_string(*differs.first),
@@ -207,34 +244,59 @@ Auditor::check_order()
 void
 Auditor::compare()
 {
-	/* One statement: a job that dies meanwhile is in one of them. */
+	/* One statement: a job that dies meanwhile is in one of them, and one that moves in one segment. */
 	Rows rows = session.connection.run(
-		"SELECT payload, NULL, NULL, NULL FROM pgq_ext.job UNION ALL "
-		"SELECT d.payload, d.attempts::text, coalesce(d.max_attempts, q.max_attempts)::text, "
-		"reason "
-		"FROM pgq_ext.dead_job d LEFT JOIN pgq_ext.queue q USING (queue_id)");
+		"SELECT 'job', payload, tableoid::regclass::text, 'pgq_ext.job_' || segment, NULL "
+		"FROM pgq_ext.job UNION ALL "
+		"SELECT 'dead', d.payload, d.attempts::text, "
+		"coalesce(d.max_attempts, q.max_attempts)::text, reason "
+		"FROM pgq_ext.dead_job d LEFT JOIN pgq_ext.queue q USING (queue_id) UNION ALL "
+		"SELECT 'segment', NULL, live_rows::text, relation::text, state FROM pgq_ext.segment");
 	std::set<Key> jobs;
 	std::map<Key, Ledger::DeadRow> dead;
+	int64_t live_rows = 0;
 	for (int i = 0; i < rows.size(); i++)
 	{
-		Key key = rows.number(i, 0);
-		if (rows.is_null(i, 1)
-				? !jobs.insert(key).second
-				: !dead.emplace(key, Ledger::DeadRow{static_cast<int>(rows.number(i, 1)),
-													 static_cast<int>(rows.number(i, 2)),
-													 rows.text(i, 3)})
-					   .second)
+		std::string kind = rows.text(i, 0);
+		if (kind == "segment")
+		{
+			live_rows += rows.number(i, 2);
+			if (rows.text(i, 4) == "empty" && rows.number(i, 2) > 0)
+				world.ledger.violation(rows.text(i, 3) + " is empty, with " + rows.text(i, 2) +
+									   " live rows");
+			continue;
+		}
+		Key key = rows.number(i, 1);
+		bool first = kind == "job"
+						 ? jobs.insert(key).second
+						 : dead.emplace(key, Ledger::DeadRow{static_cast<int>(rows.number(i, 2)),
+															 static_cast<int>(rows.number(i, 3)),
+															 rows.text(i, 4)})
+							   .second;
+		if (!first)
 			world.ledger.violation("there are two rows of it", key);
+		if (kind == "job" && rows.text(i, 2) != rows.text(i, 3))
+			world.ledger.violation(
+				"its row in " + rows.text(i, 2) + " says that it is in " + rows.text(i, 3), key);
 	}
 	/* The scheduler does not wait for the standby, but who commits after it does. */
 	(void) session.connection.run("UPDATE torture.tx SET asked = asked + 1 WHERE id = 0");
 	world.ledger.audit(jobs, dead);
+	if (world.ledger.violations() == 0 &&
+		live_rows != static_cast<int64_t>(world.ledger.live_count()))
+		world.ledger.violation("the view segment counts " + number(live_rows) +
+							   " live rows, there are " +
+							   std::to_string(world.ledger.live_count()));
 }
 
 /* What the engine itself says of its state. */
 void
 Auditor::check_engine()
-{}
+{
+	Rows rows = session.connection.run("SELECT pgq_check()");
+	for (int i = 0; i < rows.size(); i++)
+		world.ledger.violation("pgq_check: " + rows.text(i, 0));
+}
 
 void
 Auditor::forget()
@@ -252,8 +314,10 @@ Auditor::quiet_point(bool drain)
 	insist("quiet point", [&] {
 		check_engine();
 		if (drain)
-		{
 			end_all_prepared();
+		hasten();
+		if (drain)
+		{
 			do_all_jobs();
 			check_order();
 		}

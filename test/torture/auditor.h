@@ -23,6 +23,7 @@ private:
 
 	template <typename Step> void insist(const char *what, Step step);
 	void end_all_prepared();
+	void hasten();
 	void do_all_jobs();
 	bool do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most);
 	void check_order();

@@ -188,7 +188,14 @@ Cluster::kill_all(int number)
 
 /* ---- one server ---- */
 
-/* The bounds are tiny, mostly, and others at every start: 1 is the smallest there is. */
+/* Where holders keep the scheduler: in the middle of a move, before and after a TRUNCATE. */
+static const std::vector<std::string> kStopPoints = {"", "rotation-moved", "rotation-moved",
+													 "rotation-verified", "rotation-truncated"};
+
+/*
+ * The bounds are tiny, mostly, and others at every start: 1 is the smallest there is. Segments are closed
+ * after some hundred or some thousand jobs.
+ */
 void
 Cluster::write_settings(int number, int workers)
 {
@@ -198,6 +205,9 @@ Cluster::write_settings(int number, int workers)
 		<< "pgq_ext.timer_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.max_leases = " << (random.chance(30) ? 16 : random.between(17, 200)) << "\n"
 		<< "pgq_ext.max_queues = 12\n"
+		<< "pgq_ext.segment_size = " << (64 << random.between(0, 4)) << "kB\n"
+		<< "pgq_ext.rotation_waits_for_snapshots = " << (random.chance(25) ? "on" : "off") << "\n"
+		<< "pgq_ext.stop_point = '" << random.pick(kStopPoints) << "'\n"
 		<< "max_worker_processes = " << workers << "\n"
 		<< "unix_socket_directories = '" << sockets(number) << "'\n";
 }

@@ -93,7 +93,7 @@ Connection::lose()
 
 /* The next result, or NULL at the end. */
 PGresult *
-Connection::answer(const std::string &sql)
+Connection::answer()
 {
 	Time end = now() + kPatience;
 	while (PQisBusy(conn))
@@ -101,7 +101,7 @@ Connection::answer(const std::string &sql)
 		pollfd wanted = {PQsocket(conn), POLLIN, 0};
 		Time left = end - now();
 		if (left <= 0)
-			throw Hung{sql};
+			throw Hung{sent};
 		if (poll(&wanted, 1, static_cast<int>(left / kMillisecond + 1)) > 0 &&
 			!PQconsumeInput(conn))
 			lose();
@@ -109,8 +109,8 @@ Connection::answer(const std::string &sql)
 	return PQgetResult(conn);
 }
 
-Rows
-Connection::run(const std::string &sql, const std::vector<Parameter> &parameters)
+void
+Connection::send(const std::string &sql, const std::vector<Parameter> &parameters)
 {
 	if (conn == nullptr)
 		throw Broken{};
@@ -120,11 +120,16 @@ Connection::run(const std::string &sql, const std::vector<Parameter> &parameters
 	if (!PQsendQueryParams(conn, sql.c_str(), static_cast<int>(values.size()), nullptr,
 						   values.data(), nullptr, nullptr, 0))
 		lose();
+	sent = sql;
+}
 
+Rows
+Connection::receive()
+{
 	std::optional<Rows> rows;
 	std::optional<SqlError> error;
 	bool fatal = false;
-	while (PGresult *result = answer(sql))
+	while (PGresult *result = answer())
 	{
 		rows.emplace(result);
 		ExecStatusType status = PQresultStatus(result);
@@ -133,13 +138,20 @@ Connection::run(const std::string &sql, const std::vector<Parameter> &parameters
 		const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 		const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
 		fatal |= state == nullptr || severity == nullptr || std::string(severity) != "ERROR";
-		error = {state != nullptr ? state : "", PQresultErrorMessage(result), sql};
+		error = {state != nullptr ? state : "", PQresultErrorMessage(result), sent};
 	}
 	if (!rows || fatal)
 		lose();
 	if (error)
 		throw *error;
 	return *rows;
+}
+
+Rows
+Connection::run(const std::string &sql, const std::vector<Parameter> &parameters)
+{
+	send(sql, parameters);
+	return receive();
 }
 
 } // namespace torture

@@ -63,6 +63,9 @@ public:
 	bool is_open() const { return conn != nullptr; }
 
 	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
+	/* The same in two steps: something else can be done meanwhile. */
+	void send(const std::string &sql, const std::vector<Parameter> &parameters = {});
+	Rows receive();
 
 	Epoch epoch() const { return memory; }
 
@@ -79,6 +82,7 @@ public:
 
 private:
 	PGconn *conn = nullptr;
+	std::string sent; /* the last statement */
 	Epoch memory;
 	bool doubt = false;
 	std::mutex mutex; /* protects what other threads may look at */
@@ -87,7 +91,7 @@ private:
 
 	static void notice(void *connection, const PGresult *result);
 	void lose();
-	PGresult *answer(const std::string &sql);
+	PGresult *answer();
 };
 
 } // namespace torture

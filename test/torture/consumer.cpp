@@ -42,7 +42,7 @@ Consumer::some_claim()
 		spec.max_jobs = random.between(2, 8);
 	if (random.chance(30))
 		spec.wait = random.between(1, 1500) * kMillisecond;
-	spec.lease_time = random.between(1000, 2000) * kMillisecond;
+	spec.lease_time = random.between(1000, random.chance(3) ? 5000 : 2000) * kMillisecond;
 	return spec;
 }
 

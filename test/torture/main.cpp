@@ -22,6 +22,7 @@ struct Options
 
 static constexpr int kProducers = 3;
 static constexpr int kConsumers = 6;
+static constexpr int kHolders = 2;
 
 static Options
 read_options(int argc, char **argv)
@@ -62,9 +63,23 @@ make_actors(World &world)
 		actors.push_back(make_producer(world, i));
 	for (int i = 1; i <= kConsumers; i++)
 		actors.push_back(make_consumer(world, i));
+	for (int i = 1; i <= kHolders; i++)
+		actors.push_back(make_holder(world, i));
 	actors.push_back(make_administrator(world));
 	actors.push_back(make_notary(world));
 	return actors;
+}
+
+/* Without it nothing would be proved. Only a very short run has to wait. */
+static void
+see_rotation(World &world)
+{
+	for (Time end = now() + kPatience; !world.counters.rotation_was_seen(); nap(100 * kMillisecond))
+		if (now() > end)
+		{
+			world.ledger.violation("no segment was truncated, or no row moved");
+			return;
+		}
 }
 
 /* Until the kills are done, the time is over, or something is wrong. */
@@ -82,15 +97,18 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 			world.counters.print(world.ledger);
 			report = now() + 10 * kSecond;
 		}
-		nap((random.chance(20) ? random.between(0, 50) : random.between(100, 1200)) * kMillisecond);
+		nap((random.chance(20) ? random.between(0, 50) : random.between(100, 3000)) * kMillisecond);
 		if (random.chance(15))
 		{
 			auditor.quiet_point(random.chance(70));
 			world.delays = random.chance(60);
 			world.prepares = random.chance(60);
+			world.backlog = random.chance(25) ? 1500 : 200;
 		}
 		killer.strike();
 	}
+	if (world.ledger.violations() == 0 && world.cluster.has_scheduler())
+		see_rotation(world);
 	if (world.ledger.violations() == 0)
 		auditor.quiet_point(true);
 }

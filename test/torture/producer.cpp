@@ -2,9 +2,6 @@
 
 namespace torture {
 
-/* More jobs than that are not kept waiting: the ends of long queues are never seen otherwise. */
-static constexpr size_t kBacklog = 1500;
-
 class Producer : public Actor
 {
 public:
@@ -38,7 +35,7 @@ Producer::add_some(Transaction &tx)
 void
 Producer::turn()
 {
-	if (world.ledger.live_count() > kBacklog)
+	if (world.ledger.live_count() > world.backlog)
 	{
 		nap(50 * kMillisecond);
 		return;

@@ -5,12 +5,25 @@
 namespace torture {
 
 static const char kClaimed[] = "SELECT payload, job_id, lease, attempt, max_attempts, priority, "
-							   "queue FROM ";
+							   "queue, headers FROM ";
 
 std::string
 gid(const TxRef &tx)
 {
 	return "torture_" + number(tx->id);
+}
+
+Parameter
+headers(Key key)
+{
+	if (key % 12 != 0)
+		return {};
+	/* Digits of chance, which cannot be compressed. */
+	Random random(static_cast<uint64_t>(key), "headers");
+	std::string ballast;
+	for (int i = random.between(160, 500); i > 0; i--)
+		ballast += number(static_cast<int64_t>(random.next() >> 1));
+	return "{\"ballast\": \"" + ballast + "\"}";
 }
 
 /* ---- connecting ---- */
@@ -38,8 +51,15 @@ Session::connect_if_broken()
 
 /* ---- errors ---- */
 
+bool
+is_moved_row(const SqlError &error)
+{
+	return error.state == "40001" &&
+		   error.message.find("already moved to another partition") != std::string::npos;
+}
+
 void
-Session::judge(const SqlError &error, bool temporary_queue)
+Session::judge(const SqlError &error, bool temporary_queue, bool by_hand)
 {
 	static const std::set<std::string> legitimate = {
 		"PQ001", /* a stale ack */
@@ -54,7 +74,8 @@ Session::judge(const SqlError &error, bool temporary_queue)
 	};
 	world.counters.error(error.state);
 	bool dropped = temporary_queue && error.state == "42704";
-	if (!legitimate.contains(error.state) && !dropped)
+	bool moved = by_hand && is_moved_row(error);
+	if (!legitimate.contains(error.state) && !dropped && !moved)
 		world.ledger.violation("error " + error.state + ": " + error.message + "  in " +
 							   error.statement);
 }
@@ -161,9 +182,10 @@ Session::enqueue(const std::string &queue, const JobSpec &job)
 	{
 		Rows rows =
 			connection.run("WITH mark AS (INSERT INTO torture.tx VALUES ($1)) "
-						   "SELECT pgq_enqueue($2, $3, $4, delay => $5, max_attempts => $6)",
+						   "SELECT pgq_enqueue($2, $3, $4, delay => $5, max_attempts => $6, "
+						   "headers => $7)",
 						   {number(tx->id), queue, number(key), number(job.priority),
-							milliseconds(job.delay), max_attempts(job)});
+							milliseconds(job.delay), max_attempts(job), headers(key)});
 		world.ledger.enqueued(key, rows.number(0, 0));
 		world.counters.enqueued++;
 		ended(tx);
@@ -208,6 +230,7 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 	{
 		Rows rows = connection.run(kClaimed + function, parameters);
 		for (int i = 0; i < rows.size(); i++)
+		{
 			claimed.push_back({.held = {.key = rows.number(i, 0),
 										.job_id = rows.number(i, 1),
 										.token = rows.number(i, 2),
@@ -215,6 +238,10 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 										.max_attempts = static_cast<int>(rows.number(i, 4))},
 							   .priority = static_cast<int>(rows.number(i, 5)),
 							   .queue = rows.text(i, 6)});
+			Key key = rows.number(i, 0);
+			if ((rows.is_null(i, 7) ? Parameter{} : rows.text(i, 7)) != headers(key))
+				world.ledger.violation("handed out with other headers", key);
+		}
 	}
 	catch (...)
 	{
@@ -227,6 +254,24 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 	for (const ClaimedRow &row : claimed)
 		held.push_back(row.held);
 	return held;
+}
+
+int64_t
+Session::moved_rows()
+{
+	Rows rows =
+		connection.run("SELECT coalesce(sum(truncations), 0), coalesce(sum(moved_out), 0) FROM "
+					   "pgq_ext.segment_entries()");
+	int64_t moved = rows.number(0, 1);
+	world.counters.rotated(connection.epoch(), rows.number(0, 0), moved);
+	return moved;
+}
+
+bool
+Session::is_moving()
+{
+	return connection.run("SELECT 1 FROM pgq_ext.lease_entries() WHERE state = 'moving'").size() >
+		   0;
 }
 
 void

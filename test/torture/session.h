@@ -53,6 +53,12 @@ max_attempts(const JobSpec &job)
 	return job.max_attempts == 0 ? Parameter{} : number(job.max_attempts);
 }
 
+/* As the server writes them. Some jobs have such that do not fit into their row. */
+Parameter headers(Key key);
+
+/* The row that a statement wanted was just being moved to another segment. */
+bool is_moved_row(const SqlError &error);
+
 class Session
 {
 public:
@@ -69,6 +75,10 @@ public:
 	void enqueue(const std::string &queue, const JobSpec &job);
 	std::vector<Held> claim(const ClaimSpec &spec);
 	void ack(const Held &held);
+	/* Rows that the scheduler has moved to another segment in this life of the server. */
+	int64_t moved_rows();
+	/* Is it moving some right now? */
+	bool is_moving();
 	/* False: stale. Takes effect at once also inside a transaction. */
 	bool extend(const Held &held, Time lease_time, const TxRef &tx = nullptr);
 
@@ -77,8 +87,11 @@ public:
 
 	/* Somebody waits for ever: tells what everybody is doing. */
 	void complain(const Hung &hung);
-	/* The judge of errors: those that belong to the game are counted, others are violations. */
-	void judge(const SqlError &error, bool temporary_queue);
+	/*
+	 * The judge of errors: those that belong to the game are counted, others are violations.
+	 * by_hand: the statement has written or locked rows of pgq_ext.job by SQL.
+	 */
+	void judge(const SqlError &error, bool temporary_queue = false, bool by_hand = false);
 
 private:
 	friend class Transaction;

@@ -49,8 +49,9 @@ Transaction::enqueue(const std::string &queue, const JobSpec &job)
 	mark();
 	Key key = session.world.ledger.enqueuing(ref, queue, job.priority, job.delay);
 	Rows rows =
-		run("SELECT pgq_enqueue($1, $2, $3, delay => $4, max_attempts => $5)",
-			{queue, number(key), number(job.priority), milliseconds(job.delay), max_attempts(job)});
+		run("SELECT pgq_enqueue($1, $2, $3, delay => $4, max_attempts => $5, headers => $6)",
+			{queue, number(key), number(job.priority), milliseconds(job.delay), max_attempts(job),
+			 headers(key)});
 	session.world.ledger.enqueued(key, rows.number(0, 0));
 	session.world.counters.enqueued++;
 }
@@ -69,6 +70,8 @@ Transaction::enqueue_many(const std::string &queue, const std::vector<JobSpec> &
 				 milliseconds(job.delay) + "\"";
 		if (job.max_attempts > 0)
 			array += ",\"max_attempts\":" + number(job.max_attempts);
+		if (Parameter headers_of_job = headers(keys.back()))
+			array += ",\"headers\":" + *headers_of_job;
 		array += "}";
 	}
 	Rows rows = run("SELECT pgq_enqueue_many($1, $2)", {queue, array + "]"});

@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <algorithm>
 #include <iostream>
 
 namespace torture {
@@ -73,6 +74,36 @@ Counters::kill(const std::string &kind)
 	kinds[kind]++;
 }
 
+void
+Counters::rotated(Epoch epoch, int64_t truncations, int64_t moved_rows)
+{
+	std::lock_guard lock(mutex);
+	Rotation &life = lives[epoch];
+	life.truncations = std::max(life.truncations, truncations);
+	life.moved_rows = std::max(life.moved_rows, moved_rows);
+}
+
+/* Of all lives; what was done after the last look at one is not known. */
+Counters::Rotation
+Counters::rotation() const
+{
+	Rotation sum;
+	for (const auto &[epoch, life] : lives)
+	{
+		sum.truncations += life.truncations;
+		sum.moved_rows += life.moved_rows;
+	}
+	return sum;
+}
+
+bool
+Counters::rotation_was_seen()
+{
+	std::lock_guard lock(mutex);
+	Rotation sum = rotation();
+	return sum.truncations > 0 && sum.moved_rows > 0;
+}
+
 long
 Counters::kills()
 {
@@ -87,12 +118,14 @@ void
 Counters::print(const Ledger &ledger)
 {
 	std::lock_guard lock(mutex);
+	Rotation all = rotation();
 	std::cout << "jobs " << enqueued << ", claims " << claims << ", acks " << acks << ", fails "
 			  << fails << ", extends " << extends << ", stale " << stale << ", prepared "
 			  << prepared << ", late acks " << ledger.late_acks() << "\nbroken connections "
 			  << broken << ", restarts " << restarts << ", failovers " << failovers
 			  << ", unknown commits resolved: " << resolved_committed << " committed, "
-			  << resolved_aborted << " not\nkills:";
+			  << resolved_aborted << " not\ntruncations " << all.truncations << ", rows moved "
+			  << all.moved_rows << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";
 	std::cout << "\nerrors:";

@@ -53,13 +53,26 @@ struct Counters
 
 	void error(const std::string &state);
 	void kill(const std::string &kind);
+	/* What the server has counted in this life of its memory so far. */
+	void rotated(Epoch epoch, int64_t truncations, int64_t moved_rows);
+	/* Was a segment truncated, and a row moved? */
+	bool rotation_was_seen();
 	void print(const Ledger &ledger);
 	long kills();
 
 private:
+	struct Rotation
+	{
+		int64_t truncations = 0;
+		int64_t moved_rows = 0;
+	};
+
 	std::mutex mutex;
 	std::map<std::string, long> errors;
 	std::map<std::string, long> kinds;
+	std::map<Epoch, Rotation> lives;
+
+	Rotation rotation() const;
 };
 
 /* Things that one actor leaves for another. */
@@ -109,6 +122,11 @@ struct World
 	 */
 	std::atomic<bool> delays = true;
 	std::atomic<bool> prepares = true;
+	/*
+	 * More jobs than that are not kept waiting: the ends of long queues are never seen otherwise,
+	 * nor segments that have few rows left.
+	 */
+	std::atomic<size_t> backlog = 200;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}

@@ -1,0 +1,252 @@
+#include "actor.h"
+
+namespace torture {
+
+/*
+ * Somebody who has something to do with a segment and takes the time for it: locks and
+ * snapshots, VACUUM, changes by hand. Segments are closed, drained and truncated beside
+ * that, and nobody sees a job twice or not at all.
+ */
+class Holder : public Actor
+{
+public:
+	Holder(World &world, const std::string &name) : Actor(world, name), other(world) {}
+
+private:
+	Session other;
+
+	void turn() override;
+	std::string some_segment();
+	void lock_segment();
+	void tidy_segment();
+	void lock_rows();
+	bool start_to_change(Connection &connection, const std::string &which);
+	void change_closed_rows();
+	void read_twice();
+	void read_late();
+	void keep_scheduler();
+	void compare(const char *what, const std::set<int64_t> &expected,
+				 const std::set<int64_t> &found);
+};
+
+/* One that is not empty, mostly. */
+std::string
+Holder::some_segment()
+{
+	std::vector<std::string> all;
+	std::vector<std::string> used;
+	Rows rows = session.connection.run("SELECT relation::regclass, pg_relation_size(relation) > 0 "
+									   "FROM pgq_ext.segment_entries()");
+	for (int i = 0; i < rows.size(); i++)
+	{
+		all.push_back(rows.text(i, 0));
+		if (rows.text(i, 1) == "t")
+			used.push_back(all.back());
+	}
+	return random.pick(used.empty() || random.chance(20) ? all : used);
+}
+
+/* ---- locks ---- */
+
+void
+Holder::lock_segment()
+{
+	static const std::vector<std::string> modes = {"ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE",
+												   "SHARE UPDATE EXCLUSIVE"};
+	std::string segment = some_segment();
+	Transaction tx(session);
+	(void) tx.run("LOCK TABLE " + segment + " IN " + random.pick(modes) + " MODE");
+	nap(random.between(50, 1500) * kMillisecond);
+	tx.commit();
+}
+
+void
+Holder::tidy_segment()
+{
+	int n = random.between(1, 100);
+	const char *command = n <= 60 ? "VACUUM " : n <= 75 ? "VACUUM FULL " : "REINDEX TABLE ";
+	(void) session.connection.run(command + some_segment());
+}
+
+void
+Holder::lock_rows()
+{
+	by_hand = true;
+	std::vector<Key> keys;
+	std::string ids;
+	for (const auto &[key, id] : world.ledger.some_live(random.next() % 100000, 5))
+	{
+		ids += (ids.empty() ? "" : ",") + number(id);
+		keys.push_back(key);
+	}
+	world.ledger.touched(keys);
+	Transaction tx(session);
+	(void) tx.run("SELECT FROM pgq_ext.job WHERE job_id = ANY($1) FOR UPDATE SKIP LOCKED",
+				  {"{" + ids + "}"});
+	nap(random.between(0, 700) * kMillisecond);
+	tx.commit();
+}
+
+/* Rows that a query finds, by SQL. False: there are none. */
+bool
+Holder::start_to_change(Connection &connection, const std::string &which)
+{
+	by_hand = true;
+	std::vector<Key> keys;
+	std::string ids;
+	Rows rows = connection.run("SELECT job_id, payload FROM pgq_ext.job " + which + " LIMIT 10");
+	for (int i = 0; i < rows.size(); i++)
+	{
+		ids += (ids.empty() ? "" : ",") + rows.text(i, 0);
+		keys.push_back(rows.number(i, 1));
+	}
+	if (keys.empty())
+		return false;
+	world.ledger.touched(keys);
+	connection.send("UPDATE pgq_ext.job SET priority = priority - 1 WHERE job_id = ANY($1)",
+					{"{" + ids + "}"});
+	return true;
+}
+
+/* Those that the scheduler is about to move. */
+void
+Holder::change_closed_rows()
+{
+	if (start_to_change(session.connection,
+						"JOIN pgq_ext.segment_entries() USING (segment) WHERE NOT is_current"))
+		(void) session.connection.receive();
+}
+
+/*
+ * The scheduler stands still if it comes to the stop point that this life of the server
+ * has. Rows that it is moving meanwhile are changed as soon as it goes on.
+ */
+void
+Holder::keep_scheduler()
+{
+	other.connect_if_broken();
+	Transaction tx(session);
+	Rows point = tx.run("SELECT 1 WHERE current_setting('pgq_ext.stop_point') <> ''");
+	if (point.size() == 0)
+		return;
+	(void) tx.run("SELECT pg_advisory_xact_lock(7366513, 0)");
+	Time end = now() + 2 * kSecond;
+	while (now() < end && tx.run("SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) "
+								 "WHERE locktype = 'advisory' AND NOT granted AND "
+								 "backend_type <> 'client backend'")
+								  .size() == 0)
+		nap(20 * kMillisecond);
+	bool changing = session.is_moving() &&
+					start_to_change(other.connection, "JOIN pgq_ext.lease_entries() USING "
+													  "(job_id) WHERE state = 'moving'");
+	nap(random.between(20, 600) * kMillisecond);
+	tx.commit();
+	if (changing)
+		(void) other.connection.receive();
+}
+
+/* ---- snapshots ---- */
+
+static const char kReadJobs[] = "SELECT job_id FROM pgq_ext.job";
+
+static std::set<int64_t>
+ids_of(const Rows &rows)
+{
+	std::set<int64_t> ids;
+	for (int i = 0; i < rows.size(); i++)
+		ids.insert(rows.number(i, 0));
+	return ids;
+}
+
+void
+Holder::compare(const char *what, const std::set<int64_t> &expected, const std::set<int64_t> &found)
+{
+	if (found == expected)
+		return;
+	std::string difference;
+	for (int64_t id : expected)
+		if (!found.contains(id))
+			difference += " -" + number(id);
+	for (int64_t id : found)
+		if (!expected.contains(id))
+			difference += " +" + number(id);
+	world.ledger.violation(std::string(what) + " sees other jobs than before:" + difference);
+}
+
+/* Once read, the segments are locked: none is truncated. */
+void
+Holder::read_twice()
+{
+	Transaction tx(session, "REPEATABLE READ");
+	bool by_cursor = random.chance(50);
+	if (by_cursor)
+		(void) tx.run(std::string("DECLARE jobs CURSOR FOR ") + kReadJobs);
+	Rows rows = tx.run(kReadJobs);
+	std::set<int64_t> expected = ids_of(rows);
+	if (static_cast<int>(expected.size()) != rows.size())
+		world.ledger.violation("a job is in two segments");
+	nap(random.between(0, 1000) * kMillisecond);
+	compare(by_cursor ? "a cursor" : "a transaction", expected,
+			ids_of(tx.run(by_cursor ? "FETCH ALL FROM jobs" : kReadJobs)));
+	tx.commit();
+}
+
+/*
+ * As pg_dump reads: a snapshot first, and locks later. What it must find is what somebody
+ * sees with the same snapshot who has locked all segments before it was taken.
+ */
+void
+Holder::read_late()
+{
+	/* A transaction under another name holds TRUNCATE back for 10 s. */
+	static constexpr Time kYoung = 9 * kSecond;
+	bool is_dump = random.chance(50);
+	other.connect_if_broken();
+	Transaction first(other, "REPEATABLE READ");
+	(void) first.run("LOCK TABLE pgq_ext.job IN ACCESS SHARE MODE");
+	Time begun = now();
+	Transaction late(session, "REPEATABLE READ");
+	if (is_dump)
+		(void) late.run("SET LOCAL application_name = 'pg_dump'");
+	Rows snapshot = late.run("SELECT pg_export_snapshot()");
+	(void) first.run("SET TRANSACTION SNAPSHOT '" + snapshot.text(0, 0) + "'");
+	std::set<int64_t> expected = ids_of(first.run(kReadJobs));
+	first.commit();
+	nap(random.between(0, 2500) * kMillisecond);
+	std::set<int64_t> found = ids_of(late.run(kReadJobs));
+	if (is_dump || now() - begun < kYoung)
+		compare(is_dump ? "a dump" : "a young transaction", expected, found);
+	late.commit();
+}
+
+void
+Holder::turn()
+{
+	nap(random.between(1, 500) * kMillisecond);
+	/* Whoever waits for a strong lock makes all others wait. */
+	(void) session.connection.run("SET lock_timeout = '300 ms'");
+	(void) session.moved_rows();
+	int n = random.between(1, 100);
+	if (n <= 20)
+		lock_segment();
+	else if (n <= 35)
+		tidy_segment();
+	else if (n <= 45)
+		lock_rows();
+	else if (n <= 60)
+		change_closed_rows();
+	else if (n <= 70)
+		read_twice();
+	else if (n <= 85)
+		read_late();
+	else
+		keep_scheduler();
+}
+
+std::unique_ptr<Actor>
+make_holder(World &world, int number)
+{
+	return std::make_unique<Holder>(world, "holder " + std::to_string(number));
+}
+
+} // namespace torture
