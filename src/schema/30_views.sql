@@ -125,7 +125,7 @@ COMMENT ON VIEW pgq_ext.capacity IS
 'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';
 
 -- The scheduler asks this view too, for kind snapshot. A dump takes its snapshot before it locks the tables: until
--- then it is known by its name, its age, or by the lock it waits for. Where nobody knows its age it is young.
+-- then it is known by its name, its age, by the lock it waits for, or its last statement. Where nobody knows its age it is young.
 CREATE VIEW pgq_ext.rotation_blocker AS
 SELECT e.segment, 'snapshot' AS kind, a.pid,
        pg_catalog.format('snapshot of process %s (%s)', a.pid, a.application_name) AS what
@@ -140,6 +140,7 @@ WHERE e.empty_since IS NOT NULL
        OR COALESCE(a.xact_start, '-infinity') <= e.empty_since
           AND (pg_catalog.current_setting('pgq_ext.rotation_waits_for_snapshots')::boolean
                OR a.wait_event_type = 'Lock'
+               OR pg_catalog.starts_with(a.query, 'LOCK TABLE ')
                OR COALESCE(a.xact_start > pg_catalog.clock_timestamp() - interval '10 s', true)
                OR a.pid IN (SELECT pgq_ext.snapshot_exporters())))
 UNION ALL

@@ -1,6 +1,7 @@
 #include "worker/rotation.h"
 
 #include "pg/scope.h"
+#include "pg/stop_point.h"
 #include "store/segment.h"
 #include "store/spi.h"
 #include "store/tables.h"
@@ -328,6 +329,8 @@ held_by_snapshot(const Segment &segment)
 	if (!ConditionalLockRelationOid(view, AccessShareLock))
 		return true;
 	const SpiArgument number[] = {{INT4OID, Int32GetDatum(segment.number), false}};
+	/* A transaction sees the others' state as it was when it first looked. */
+	pgstat_clear_backend_activity_snapshot();
 	/* Not as the owner: only a superuser sees what others do. */
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
@@ -346,6 +349,7 @@ try_truncate(const Segment &segment, Watched *w)
 	if (known_empty && held_by_snapshot(segment))
 		return;
 
+	stop_point("rotation-considered");
 	XLogRecPtr changed_at = w->changed_at;
 	TransactionId newest;
 	Remains remains = inspect_segment(segment, &changed_at, &newest);
