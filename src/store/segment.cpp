@@ -52,7 +52,9 @@ is_bare(const Segment &segment)
 bool
 lock_for_writing(const Segment &segment)
 {
-	return ConditionalLockRelationOid(segment.heap, RowExclusiveLock) &&
+	Oid toast = toast_of(segment);
+	return (!OidIsValid(toast) || ConditionalLockRelationOid(toast, RowExclusiveLock)) &&
+		   ConditionalLockRelationOid(segment.heap, RowExclusiveLock) &&
 		   ConditionalLockRelationOid(segment.by_id, RowExclusiveLock) &&
 		   ConditionalLockRelationOid(segment.by_order, RowExclusiveLock) &&
 		   ConditionalLockRelationOid(segment.by_run_at, RowExclusiveLock);

@@ -15,7 +15,7 @@ int64 segment_bytes(const Segment &segment);
 /* No page: nothing was written to it since it was truncated. */
 bool is_bare(const Segment &segment);
 
-/* Lock it and its indexes as an enqueue does. */
+/* Lock it, its TOAST table and its indexes as an enqueue does. */
 bool lock_for_writing(const Segment &segment);
 
 /* A pass over the pages, a piece at a time. Rows that move about meanwhile may be missed, or met twice. */
