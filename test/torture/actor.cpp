@@ -73,8 +73,8 @@ Actor::some_job()
 	JobSpec job;
 	job.priority = random.between(-2, 2);
 	if (random.chance(30) && world.delays)
-		job.delay = random.chance(10) ? random.between(5, 600) * kSecond
-									  : random.between(1, 1500) * kMillisecond;
+		job.delay = random.chance(5) ? random.between(5, 600) * kSecond
+									 : random.between(1, 1500) * kMillisecond;
 	if (random.chance(10))
 		job.max_attempts = random.between(1, 4);
 	return job;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -200,12 +201,13 @@ void
 Cluster::write_settings(int number, int workers)
 {
 	int most = random.chance(75) ? 16 : 2000;
+	int segment_size = 64 << std::min(random.between(0, 4), random.between(0, 4));
 	std::ofstream(data(number) + "/torture.conf")
 		<< "pgq_ext.window_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.timer_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.max_leases = " << (random.chance(30) ? 16 : random.between(17, 200)) << "\n"
 		<< "pgq_ext.max_queues = 12\n"
-		<< "pgq_ext.segment_size = " << (64 << random.between(0, 4)) << "kB\n"
+		<< "pgq_ext.segment_size = " << segment_size << "kB\n"
 		<< "pgq_ext.rotation_waits_for_snapshots = " << (random.chance(25) ? "on" : "off") << "\n"
 		<< "pgq_ext.stop_point = '" << random.pick(kStopPoints) << "'\n"
 		<< "max_worker_processes = " << workers << "\n"

@@ -347,6 +347,7 @@ Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time 
 	job->priority = priority;
 	job->creator = tx;
 	job->not_before = now() + delay;
+	job->delay = delay;
 	note(job.get(), "enqueue", tx, 0, delay);
 	tx->effects.push_back({.deed = Deed::kEnqueue, .key = key, .level = tx->level});
 	jobs.emplace(key, std::move(job));
@@ -361,6 +362,7 @@ Ledger::enqueued(Key key, int64_t job_id)
 	if (job->id != 0 && job->id != job_id)
 		breach("its id is " + std::to_string(job_id), job);
 	job->id = job_id;
+	job->due_by = now() + job->delay;
 }
 
 /* ---- claim ---- */

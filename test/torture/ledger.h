@@ -230,6 +230,8 @@ private:
 		TxRef creator;
 		Time visible_at = 0; /* to every claim sent after; 0: not yet */
 		Time not_before;	 /* 0: not known any more */
+		Time delay;			 /* counts from the moment when the server got to it */
+		Time due_by = INT64_MAX;
 		bool undone = false;
 		bool touched = false;
 		int deleters = 0;		 /* transactions that may have deleted it */

@@ -97,13 +97,13 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 			world.counters.print(world.ledger);
 			report = now() + 10 * kSecond;
 		}
-		nap((random.chance(20) ? random.between(0, 50) : random.between(100, 3000)) * kMillisecond);
+		nap((random.chance(20) ? random.between(0, 50) : random.between(100, 5000)) * kMillisecond);
 		if (random.chance(15))
 		{
 			auditor.quiet_point(random.chance(70));
 			world.delays = random.chance(60);
 			world.prepares = random.chance(60);
-			world.backlog = random.chance(25) ? 1500 : 200;
+			world.backlog = random.chance(10) ? 1500 : 40;
 		}
 		killer.strike();
 	}

@@ -139,7 +139,7 @@ Ledger::check_empty(const ClaimCall &call)
 		bool asked =
 			std::find(call.queues.begin(), call.queues.end(), job.queue) != call.queues.end();
 		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
-			job.visible_at < call.sent && job.not_before + kClockMargin < call.sent)
+			job.visible_at < call.sent && job.due_by + kClockMargin < call.sent)
 			missed.push_back({key, call.sent, now()});
 	}
 }

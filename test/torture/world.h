@@ -126,7 +126,7 @@ struct World
 	 * More jobs than that are not kept waiting: the ends of long queues are never seen otherwise,
 	 * nor segments that have few rows left.
 	 */
-	std::atomic<size_t> backlog = 200;
+	std::atomic<size_t> backlog = 40;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}
