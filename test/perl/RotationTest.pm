@@ -1,0 +1,129 @@
+# What the tests of rotation share: a server with small segments, work that fills them, and ways to look at them.
+package RotationTest;
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+use Exporter 'import';
+
+our @EXPORT = qw(rotating_node work current_segment next_segment fresh_segment truncations total_size wait_until_truncated
+  wait_until_settled stop_scheduler_at scheduler_stands let_go);
+
+# Its queue "work" is what fills segments.
+sub rotating_node
+{
+	my ($name, %options) = @_;
+	$options{conf} = "pgq_ext.segment_size = '256kB'\nautovacuum = off\n" . ($options{conf} // '');
+	my $node = pgq_node($name, %options);
+	create_queue($node, 'work');
+	wait_for_scheduler($node);
+	return $node;
+}
+
+# Jobs that come and go at once; each leaves a dead row of some 600 bytes.
+sub work
+{
+	my ($node, $jobs) = @_;
+	my $done = $node->safe_psql('postgres', qq{
+		SELECT count(pgq_enqueue('work', to_jsonb(repeat('x', 500)))) FROM generate_series(1, $jobs);
+		WITH c AS MATERIALIZED (SELECT * FROM pgq_claim('work', $jobs)) SELECT count(pgq_ack(job_id, lease)) FROM c});
+	die "$jobs jobs enqueued, claimed and acknowledged: $done" if $done ne "$jobs\n$jobs";
+	return;
+}
+
+sub current_segment
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', q{SELECT segment FROM pgq_ext.segment WHERE state = 'current'});
+}
+
+# Work, so many jobs at a time, until new ones go to another segment. Returns the one that they went to before.
+sub next_segment
+{
+	my ($node, $jobs) = @_;
+	my $before = current_segment($node);
+	for (1 .. 1000)
+	{
+		work($node, $jobs // 100);
+		return $before if current_segment($node) != $before;
+	}
+	die "segment $before is still the current one";
+}
+
+# The current segment, which is far from full; of the others none can be truncated that is not.
+sub fresh_segment
+{
+	my ($node, $jobs) = @_;
+	next_segment($node, $jobs);
+	wait_until_settled($node);
+	return current_segment($node);
+}
+
+# So far, of one segment or of all of them.
+sub truncations
+{
+	my ($node, $segment) = @_;
+	return $node->safe_psql('postgres',
+		'SELECT sum(truncations) FROM pgq_ext.segment' . (defined $segment ? " WHERE segment = $segment" : ''));
+}
+
+# Segments with their indexes and all that they have
+sub total_size
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres',
+		q{SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass});
+}
+
+# Once more than so often.
+sub wait_until_truncated
+{
+	my ($node, $segment, $before) = @_;
+	wait_for($node, "truncations > $before FROM pgq_ext.segment WHERE segment = $segment");
+	return;
+}
+
+# Until nothing is closed: all that could be truncated is.
+sub wait_until_settled
+{
+	my ($node) = @_;
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.segment WHERE state = 'closed'});
+	return;
+}
+
+# ---- stop points ----
+
+# The scheduler stops when it gets there. Returns what keeps it there.
+sub stop_scheduler_at
+{
+	my ($node, $where) = @_;
+	my $gate = session($node);
+	ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
+	$node->safe_psql('postgres', "ALTER SYSTEM SET pgq_ext.stop_point = '$where'");
+	$node->reload;
+	return $gate;
+}
+
+# Wait until it stands there: its pid.
+sub scheduler_stands
+{
+	my ($node) = @_;
+	my $standing = q{FROM pg_locks JOIN pg_stat_activity USING (pid)
+		WHERE backend_type = 'pgq_ext scheduler' AND locktype = 'advisory' AND NOT granted};
+	wait_for($node, "count(*) = 1 $standing");
+	return $node->safe_psql('postgres', "SELECT pid $standing");
+}
+
+# It goes on, if it still lives, and stops no more.
+sub let_go
+{
+	my ($node, $gate) = @_;
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET pgq_ext.stop_point');
+	$node->reload;
+	end_session($gate);
+	return;
+}
+
+1;
