@@ -1,7 +1,6 @@
 # Segments rotate: what holds one back is shown, the others go on, and storage stays small under an old snapshot.
 use strict;
 use warnings;
-BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60 } # DEV
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;

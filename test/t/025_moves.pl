@@ -1,7 +1,6 @@
 # Rows that outlive their segment are moved to another one. The job does not change, whoever meets it on its way, and whatever dies.
 use strict;
 use warnings;
-BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60 } # DEV
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;

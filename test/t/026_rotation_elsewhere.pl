@@ -1,7 +1,6 @@
 # Rotation and other servers: a standby follows, and rotates when it is promoted; a subscriber follows, and leaves it to the publisher.
 use strict;
 use warnings;
-BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60 } # DEV
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -107,7 +106,7 @@ sub goes_on_ok
 	is(scheduler_pid($subscriber), $scheduler, '... its scheduler is there');
 	unlike(slurp_file($subscriber->logfile), qr/ERROR:  /, '... nobody has seen an error');
 
-	$subscriber->safe_psql('postgres', q{DROP SUBSCRIPTION s; SELECT setval('pgq_ext.job_id_seq', (SELECT max(job_id) FROM pgq_ext.job))});
+	$subscriber->safe_psql('postgres', q{DROP SUBSCRIPTION s; DELETE FROM pgq_ext.job WHERE run_at = '2100-01-01'; SELECT setval('pgq_ext.job_id_seq', (SELECT max(job_id) FROM pgq_ext.job))});
 	goes_on_ok($subscriber, 'the subscription is dropped');
 	$subscriber->stop;
 	$publisher->stop;
