@@ -57,7 +57,9 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
 		has_unfiled_jobs())
 		return PointerGetDatum(nullptr);
-	const Tables *t = tables_if_attached();
+	/* Each worker of pg_restore -j has locked a segment for itself alone: who looked at the others would wait in a circle. */
+	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
+	const Tables *t = alone ? nullptr : tables_if_attached();
 	/* No segments: a restore has not made their indexes yet. */
 	if (t == nullptr || t->segments == 0)
 		note_unfiled_job();
