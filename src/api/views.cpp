@@ -226,6 +226,7 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_snapshot_exporters(PG_FUNCTION_ARGS)
 {
+	start_verb("pgq_ext.snapshot_exporters()");
 	ReturnSetInfo *result = start_rows(fcinfo);
 	DIR *dir = AllocateDir("pg_snapshots");
 	while (struct dirent *file = ReadDir(dir, "pg_snapshots"))
