@@ -8,8 +8,11 @@ use Test::More;
 use PgqTest;
 use Exporter 'import';
 
-our @EXPORT = qw(rotating_node work current_segment next_segment fresh_segment truncations total_size wait_until_truncated
-  wait_until_settled stop_scheduler_at scheduler_stands let_go);
+our @EXPORT = qw(rotating_node work current_segment next_segment fresh_segment close_segment truncations total_size wait_until_truncated
+  wait_until_settled $other_jobs enqueue_slow wait_until_moved being_moved stop_scheduler_at scheduler_stands let_go send_and_block);
+
+# Every job but those that fill segments.
+our $other_jobs = q{FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue <> 'work'};
 
 # Its queue "work" is what fills segments.
 sub rotating_node
@@ -61,6 +64,13 @@ sub fresh_segment
 	return current_segment($node);
 }
 
+sub close_segment
+{
+	my ($node, $n) = @_;
+	next_segment($node, 250) while current_segment($node) == $n;
+	return;
+}
+
 # So far, of one segment or of all of them.
 sub truncations
 {
@@ -93,6 +103,34 @@ sub wait_until_settled
 	return;
 }
 
+# ---- jobs that outlive their segment ----
+
+sub enqueue_slow
+{
+	my ($node, $n) = @_;
+	return split /\n/, $node->safe_psql('postgres', "SELECT pgq_enqueue('slow', to_jsonb(i)) FROM generate_series(1, $n) i");
+}
+
+# Until only these are left in the segment.
+sub wait_until_moved
+{
+	my ($node, $n, @left) = @_;
+	wait_for($node, "coalesce(string_agg(job_id::text, ' ' ORDER BY job_id), '') = '@left' $other_jobs AND segment = $n");
+	return;
+}
+
+# New jobs of the queue "slow", whose rows the scheduler has just moved, without a commit: (what keeps it there, their ids)
+sub being_moved
+{
+	my ($node, $n) = @_;
+	my $segment = fresh_segment($node, 250);
+	my @ids     = enqueue_slow($node, $n);
+	my $gate    = stop_scheduler_at($node, 'rotation-moved');
+	close_segment($node, $segment);
+	scheduler_stands($node);
+	return ($gate, @ids);
+}
+
 # ---- stop points ----
 
 # The scheduler stops when it gets there. Returns what keeps it there.
@@ -123,6 +161,16 @@ sub let_go
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET pgq_ext.stop_point');
 	$node->reload;
 	end_session($gate);
+	return;
+}
+
+# Send, and wait until it waits for somebody's lock.
+sub send_and_block
+{
+	my ($node, $session, $sql) = @_;
+	my $pid = pid_of($session);
+	send_sql($session, $sql);
+	wait_for($node, "count(*) > 0 FROM pg_locks WHERE pid = $pid AND NOT granted");
 	return;
 }
 

@@ -15,7 +15,6 @@ sub sql { return $node->safe_psql('postgres', $_[0]) }
 my ($first, $second, $third) = map { session($node) } 1 .. 3;
 $_->{pid} = pid_of($_) for $first, $second, $third;
 sub of_segment { my ($n, $column) = @_; return sql("SELECT $column FROM pgq_ext.segment WHERE segment = $n") }
-sub enqueue_slow { my ($n) = @_; return split /\n/, sql("SELECT pgq_enqueue('slow', to_jsonb(i)) FROM generate_series(1, $n) i") }
 sub claim_slow { my ($n) = @_; return map { [ split /\|/ ] } split /\n/, sql("SELECT job_id, lease FROM pgq_claim('slow', $n)") }
 sub ack { my ($l) = @_; return "SELECT pgq_ack($l->[0], $l->[1])" }
 
@@ -32,7 +31,7 @@ is(sql(q{SELECT string_agg(concat_ws(' ', segment, relation, state), ', ' ORDER 
 	is(sql(q{SELECT count(*) FROM pgq_ext.segment WHERE state = 'empty' AND (live_rows > 0 OR age IS NOT NULL OR held_by IS NOT NULL
 			OR pg_relation_size(relation) > 0 OR size <> pg_total_relation_size(relation))}), '0', '... empty ones have nothing');
 
-	enqueue_slow(3);
+	enqueue_slow($node, 3);
 	my ($l) = claim_slow(1);
 	is(of_segment($n, q{live_rows || ' ' || (size = pg_total_relation_size(relation))}), '3 true', 'live rows are counted, also those in work');
 	is(sql("SELECT age BETWEEN interval '0' AND clock_timestamp() - oldest FROM pgq_ext.segment,
@@ -100,7 +99,7 @@ for my $end ('COMMIT', 'ROLLBACK')
 		[ 'an enqueue', locked_by($first), sub { $open = ask($first, q{BEGIN; SELECT pgq_enqueue('slow', '1')}) }, sub { ask($first, $end) } ],
 		[ 'a prepared enqueue', 'prepared transaction "enqueue"', sub { $prepared = sql(q{BEGIN; SELECT pgq_enqueue('slow', '2'); PREPARE TRANSACTION 'enqueue'}) },
 			sub { sql("$end PREPARED 'enqueue'") } ],
-		[ 'an ack', locked_by($second), sub { enqueue_slow(2); @l = claim_slow(2); ask($second, 'BEGIN; ' . ack($l[0])) }, sub { ask($second, $end) } ],
+		[ 'an ack', locked_by($second), sub { enqueue_slow($node, 2); @l = claim_slow(2); ask($second, 'BEGIN; ' . ack($l[0])) }, sub { ask($second, $end) } ],
 		[ 'a prepared ack', 'prepared transaction "ack"', sub { sql('BEGIN; ' . ack($l[1]) . q{; PREPARE TRANSACTION 'ack'}) }, sub {
 			sql("$end PREPARED 'ack'");
 			is(sqlstate($node, ack($_)), $end eq 'COMMIT' ? 'PQ001' : '', "... $end of an ack") for @l } ] ]);
@@ -110,7 +109,7 @@ for my $end ('COMMIT', 'ROLLBACK')
 {
 	my ($l, $before);
 	my $moves = 'SELECT sum(moved_out) FROM pgq_ext.segment';
-	held_back_ok([ [ 'a job in work', '^live rows$', sub { enqueue_slow(1); ($l) = claim_slow(1) }, sub { sql(ack($l)) } ] ]);
+	held_back_ok([ [ 'a job in work', '^live rows$', sub { enqueue_slow($node, 1); ($l) = claim_slow(1) }, sub { sql(ack($l)) } ] ]);
 	held_back_ok([ [ 'a backlog', '^live rows$',
 		sub { $before = sql($moves); sql(q{SELECT pgq_enqueue('slow', to_jsonb(repeat('y', 500))) FROM generate_series(1, 100)}) },
 		sub { is(sql($moves), $before, '... it is not moved'); is(scalar drain($node, 'slow'), 100, '... and comes') } ] ]);
@@ -148,7 +147,7 @@ my $count = 'SAVEPOINT a; SELECT count(*) FROM pgq_ext.job; ROLLBACK TO a'; # wi
 	{
 		$n      = fresh_segment($node);
 		$before = truncations($node, $n);
-		enqueue_slow(30);
+		enqueue_slow($node, 30);
 		ask($first, $repeatable_read);
 		is(ask($first, $count), '30', 'a reader in REPEATABLE READ sees 30 jobs');
 		sql(ack($_)) for claim_slow(10);

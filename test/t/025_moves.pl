@@ -1,4 +1,4 @@
-# Rows that outlive their segment are moved to another one. The job does not change, whoever meets it on its way, and whatever dies.
+# Rows that outlive their segment are moved to another one. The job does not change, whoever meets it on its way.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -7,31 +7,14 @@ use Test::More;
 use PgqTest;
 use RotationTest;
 
-my $node = rotating_node('main', conf => "restart_after_crash = on\npgq_ext.segment_size = '512kB'\n");
+my $node = rotating_node('main', conf => "pgq_ext.segment_size = '512kB'\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 my ($first, $second) = map { session($node) } 1 .. 2;
 create_queue($node, $_, "lease_time => '1 day'") for 'slow', 'held', 'month';
 
-# Every job but those that fill segments, all columns but the one that says where it is.
-my $jobs = q{FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue <> 'work'};
-sub state_of_jobs { return sql("SELECT job_id, md5((to_jsonb(j) - 'segment')::text) $jobs ORDER BY job_id") }
-sub jobs_in { my ($n) = @_; return sql("SELECT string_agg(job_id::text, ' ' ORDER BY job_id) $jobs AND segment = $n") }
+# All columns but the one that says where it is.
+sub state_of_jobs { return sql("SELECT job_id, md5((to_jsonb(j) - 'segment')::text) $other_jobs ORDER BY job_id") }
 my $moved_out = 'SELECT sum(moved_out) FROM pgq_ext.segment';
-
-sub enqueue_slow
-{
-	my ($n) = @_;
-	return split /\n/, sql("SELECT pgq_enqueue('slow', to_jsonb(i)) FROM generate_series(1, $n) i");
-}
-
-sub wait_until_moved
-{
-	my ($n, @left) = @_;
-	wait_for($node, "coalesce(string_agg(job_id::text, ' ' ORDER BY job_id), '') = '@left' $jobs AND segment = $n");
-	return;
-}
-
-sub close_segment { my ($n) = @_; next_segment($node, 250) while current_segment($node) == $n; return }
 
 # ---- the job does not change ----
 
@@ -56,8 +39,8 @@ sub close_segment { my ($n) = @_; next_segment($node, 250) while current_segment
 	my $order = q{SELECT job_id, attempts + 1, coalesce(max_attempts, 20), md5(payload::text), md5(headers::text) FROM pgq_ext.job
 		WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'slow') ORDER BY priority DESC, run_at, job_id};
 	my $expected = sql($order);
-	close_segment($n);
-	wait_until_moved($n, map({ $_->[0] } @held), $locked);
+	close_segment($node, $n);
+	wait_until_moved($node, $n, map({ $_->[0] } @held), $locked);
 	pass('jobs that wait, later or again are moved, those in work and a row that is locked are not');
 	is(state_of_jobs(), $state, '... they are the same jobs');
 	is(sql($counters), $counted, '... nothing is counted');
@@ -71,12 +54,12 @@ sub close_segment { my ($n) = @_; next_segment($node, 250) while current_segment
 	ask($first, "BEGIN; SELECT pgq_ack($open->[0], $open->[1])");
 	is(sql("SELECT pgq_extend($acked->[0], $acked->[1], '2 days') > clock_timestamp() + '1 day'"), 't', 'a job that stays can be extended');
 	is(sql("SELECT pgq_fail($failed->[0], $failed->[1], 'no', retry_in => '30 days')"), 'retry', '... and failed');
-	wait_until_moved($n, sort { $a <=> $b } $locked, map { $_->[0] } $prepared, $open, $acked);
+	wait_until_moved($node, $n, sort { $a <=> $b } $locked, map { $_->[0] } $prepared, $open, $acked);
 	is(sql("SELECT attempts, fence, last_error FROM pgq_ext.job WHERE job_id = $failed->[0]"), "1|$failed->[1]|no", '... then it is moved, too');
 	sql("SELECT pgq_ack($acked->[0], $acked->[1])");
 	is(sql("SELECT count(*) FROM pgq_ext.job WHERE job_id = $acked->[0]"), '0', '... and acknowledged');
 	ask($second, 'COMMIT');
-	wait_until_moved($n, sort { $a <=> $b } map { $_->[0] } $prepared, $open);
+	wait_until_moved($node, $n, sort { $a <=> $b } map { $_->[0] } $prepared, $open);
 	pass('a row that was locked is moved then');
 	ask($first, 'ROLLBACK');
 	sql("SELECT pgq_ack($open->[0], $open->[1])");
@@ -90,7 +73,7 @@ sub close_segment { my ($n) = @_; next_segment($node, 250) while current_segment
 	is(sql(q{SELECT attempt, last_error, payload FROM pgq_claim('month', 10, wait => '30 s') ORDER BY 1, 3}), join("\n", ('1||"later"') x 3, ('2|not yet|"failed"') x 3), '... also those that waited for their time');
 	is(sql(q{SELECT string_agg(attempt::text, ' ' ORDER BY attempt) FROM pgq_claim('held', 10)}), '1 2', '... and those that were locked or failed on the way');
 	sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease');
-	is(sql("SELECT count(*) $jobs"), '0', '... nothing is left');
+	is(sql("SELECT count(*) $other_jobs"), '0', '... nothing is left');
 }
 
 # ---- those that stay for long are not copied again and again ----
@@ -112,27 +95,6 @@ for my $n (2, 40)
 
 # ---- whoever meets a job that is being moved ----
 
-# Jobs of the queue "slow", whose rows the scheduler has just moved, without a commit: (gate, ids)
-sub being_moved
-{
-	my ($jobs) = @_;
-	my $n    = fresh_segment($node, 250);
-	my @ids  = enqueue_slow($jobs);
-	my $gate = stop_scheduler_at($node, 'rotation-moved');
-	close_segment($n);
-	scheduler_stands($node);
-	return ($gate, @ids);
-}
-
-sub send_and_block
-{
-	my ($session, $sql) = @_;
-	my $pid = pid_of($session);
-	send_sql($session, $sql);
-	wait_for($node, "count(*) > 0 FROM pg_locks WHERE pid = $pid AND NOT granted");
-	return;
-}
-
 # Either it is let go, or it dies and its moves are undone.
 my %end = (
 	'is done' => sub { my ($gate) = @_; let_go($node, $gate) },
@@ -148,9 +110,9 @@ for my $how (sort keys %end)
 	my ($gate, @ids);
 	for my $wait ('0', '60 s')
 	{
-		($gate, @ids) = being_moved(10);
+		($gate, @ids) = being_moved($node, 10);
 		my $handed_out = sql(q{SELECT handed_out FROM pgq_ext.queue_stats WHERE queue = 'slow'});
-		send_and_block($first, "SELECT job_id FROM pgq_claim('slow', 100, wait => '$wait')");
+		send_and_block($node, $first, "SELECT job_id FROM pgq_claim('slow', 100, wait => '$wait')");
 		$end->($gate);
 		my ($got) = reply($first);
 		is($got, join("\n", @ids), "a claim that meets moving jobs only has them when the move $how");
@@ -158,22 +120,22 @@ for my $how (sort keys %end)
 		is(sql(q{SELECT handed_out, uncounted, lost FROM pgq_ext.queue_stats WHERE queue = 'slow'}), join('|', $handed_out + 10, 0, 0), '... each is handed out once');
 	}
 
-	($gate, @ids) = being_moved(10);
-	send_and_block($first, q{SELECT pgq_purge_queue('slow')});
+	($gate, @ids) = being_moved($node, 10);
+	send_and_block($node, $first, q{SELECT pgq_purge_queue('slow')});
 	$end->($gate);
 	is(reply($first), '10', "pgq_purge_queue waits, and deletes all when the move $how");
-	is(sql("SELECT count(*) $jobs"), '0', '... none escapes');
+	is(sql("SELECT count(*) $other_jobs"), '0', '... none escapes');
 
-	($gate, @ids) = being_moved(10);
-	send_and_block($first, q{SELECT pgq_drop_queue('slow', force => true)});
+	($gate, @ids) = being_moved($node, 10);
+	send_and_block($node, $first, q{SELECT pgq_drop_queue('slow', force => true)});
 	$end->($gate);
 	is(reply($first), 't', "pgq_drop_queue waits, and deletes all when the move $how");
 	is(sql('SELECT count(*) FROM pgq_ext.job'), '0', '... none escapes');
 	create_queue($node, 'slow', "lease_time => '1 day'");
 
-	($gate, @ids) = being_moved(3);
+	($gate, @ids) = being_moved($node, 3);
 	my $update = "UPDATE pgq_ext.job SET priority = 7 WHERE job_id = $ids[1]";
-	send_and_block($first, $update);
+	send_and_block($node, $first, $update);
 	$end->($gate);
 	my (undef, $error) = reply($first);
 	like($error, $how eq 'fails' ? qr/^$/ : qr/moved to another partition/, "an UPDATE by hand waits; when the move $how it is as with any partitioned table");
@@ -182,7 +144,7 @@ for my $how (sort keys %end)
 
 	# Acks with leases of before a crash. Nothing is moved before there are few rows left.
 	my $n = fresh_segment($node, 250);
-	enqueue_slow(5);
+	enqueue_slow($node, 5);
 	sql(q{SELECT pgq_enqueue('month', to_jsonb(repeat('x', 500)), delay => '30 days') FROM generate_series(1, 200)});
 	my @held = map { [ split /\|/ ] } split /\n/, sql(q{SELECT job_id, lease FROM pgq_claim('slow', 2)});
 	sql(q{BEGIN; SELECT pgq_enqueue('slow', '"prepared"'); PREPARE TRANSACTION 'p'});
@@ -191,11 +153,11 @@ for my $how (sort keys %end)
 	$node->start;
 	($first, $second) = map { session($node) } 1 .. 2;
 	$gate = stop_scheduler_at($node, 'rotation-moved');
-	close_segment($n);
+	close_segment($node, $n);
 	sql(q{SELECT pgq_purge_queue('month')});
 	scheduler_stands($node);
-	send_and_block($first, "SELECT 'done', pgq_ack($held[0][0], $held[0][1])");
-	send_and_block($second, "SELECT pgq_ack_many('{$held[1][0]}', '{$held[1][1]}')");
+	send_and_block($node, $first, "SELECT 'done', pgq_ack($held[0][0], $held[0][1])");
+	send_and_block($node, $second, "SELECT pgq_ack_many('{$held[1][0]}', '{$held[1][1]}')");
 	$end->($gate);
 	is(reply($first), 'done|', "a late ack waits, and is honoured when the move $how");
 	is(reply($second), $held[1][0], '... pgq_ack_many, too');
@@ -208,95 +170,6 @@ for my $how (sort keys %end)
 	is(sql('SELECT count(*) FROM pgq_check()'), '0', '... all is well');
 }
 
-# ---- whoever comes when a segment is being truncated ----
-
-# The scheduler stops there with a segment in which no row is left. Nobody may look at it any more: (gate, segment, truncations before)
-sub being_truncated
-{
-	my ($where) = @_;
-	my $n      = fresh_segment($node, 250);
-	my $before = truncations($node, $n);
-	my $holder = session($node);
-	ask($holder, "BEGIN; LOCK TABLE pgq_ext.job_$n IN ACCESS SHARE MODE");
-	close_segment($n);
-	wait_until_moved($n);
-	my $gate = stop_scheduler_at($node, $where);
-	end_session($holder);
-	scheduler_stands($node);
-	return ($gate, $n, $before);
-}
-
-{
-	my ($gate, $n, $before) = being_truncated('rotation-verified');
-	send_and_block($first, "INSERT INTO pgq_ext.job (queue_id, payload, segment)
-		SELECT queue_id, '1', $n FROM pgq_ext.queue WHERE queue = 'slow' RETURNING job_id");
-	let_go($node, $gate);
-	my $id = reply($first);
-	is(join(' ', drain($node, 'slow')), $id, 'a row that comes when its segment was found empty is not lost');
-	wait_until_truncated($node, $n, $before);
-
-	my @ids = enqueue_slow(5);
-	ask($second, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
-	($gate, $n, $before) = being_truncated('rotation-truncated');
-	send_and_block($first, "SELECT count(*) $jobs");
-	send_and_block($second, "SELECT count(*) $jobs");
-	let_go($node, $gate);
-	is(join('', reply($first)), '5', 'who wants to read a segment that is being truncated waits, and sees what there is');
-	like(join('', reply($second)), qr/^\d$/, '... without an error in REPEATABLE READ');
-	ask($second, 'COMMIT');
-	is(join(' ', drain($node, 'slow')), "@ids", '... the jobs come');
-}
-
-# ---- whatever dies ----
-
-sub wait_until_down
-{
-	my ($pid) = @_;
-	for (1 .. 1200)
-	{
-		return if !kill 0, $pid;
-		select(undef, undef, undef, 0.05);
-	}
-	die "process $pid is still there";
-}
-
-my %accident = (
-	'the scheduler is terminated' => sub { my ($pid) = @_; sql("SELECT pg_terminate_backend($pid, 60000)") },
-	'the scheduler is killed' => sub {
-		my ($pid) = @_;
-		kill 'KILL', $pid;
-		wait_until_down($pid);
-		$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'the server did not come back';
-	},
-	'the server stops at once' => sub { $node->stop('immediate'); $node->start });
-
 end_session($_) for $first, $second;
-for my $what (sort keys %accident)
-{
-	for my $where ('rotation-moved', 'rotation-verified', 'rotation-truncated')
-	{
-		my ($gate, @ids);
-		if ($where eq 'rotation-moved')
-		{
-			($gate, @ids) = being_moved(20);
-		}
-		else
-		{
-			@ids = enqueue_slow(20);
-			($gate) = being_truncated($where);
-		}
-		my $pid = scheduler_stands($node);
-		$accident{$what}->($pid);
-		let_go($node, $gate);
-		wait_for_scheduler($node, 'postgres', $pid);
-		is(sql("SELECT string_agg(job_id::text, ' ' ORDER BY job_id) $jobs"), "@ids", "$what at $where: every job is there, once");
-		is(join(' ', drain($node, 'slow')), "@ids", '... and handed out, once');
-		is(sql('SELECT count(*) FROM pgq_check()'), '0', '... all is well');
-		my $before = truncations($node);
-		fresh_segment($node, 250);
-		cmp_ok(truncations($node), '>', $before, '... rotation goes on');
-	}
-}
-
 $node->stop;
 done_testing();

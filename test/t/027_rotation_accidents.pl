@@ -1,0 +1,106 @@
+# A segment is being truncated, or its rows are moved, and somebody comes, or something dies: no job is lost, none comes twice.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+use RotationTest;
+
+my $node = rotating_node('main', conf => "restart_after_crash = on\npgq_ext.segment_size = '512kB'\n");
+create_queue($node, 'slow', "lease_time => '1 day'");
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+my ($first, $second) = map { session($node) } 1 .. 2;
+
+# ---- whoever comes when a segment is being truncated ----
+
+# The scheduler stops there with a segment in which no row is left. Nobody may look at it any more: (gate, segment, truncations before)
+sub being_truncated
+{
+	my ($where) = @_;
+	my $n      = fresh_segment($node, 250);
+	my $before = truncations($node, $n);
+	my $holder = session($node);
+	ask($holder, "BEGIN; LOCK TABLE pgq_ext.job_$n IN ACCESS SHARE MODE");
+	close_segment($node, $n);
+	wait_until_moved($node, $n);
+	my $gate = stop_scheduler_at($node, $where);
+	end_session($holder);
+	scheduler_stands($node);
+	return ($gate, $n, $before);
+}
+
+{
+	my ($gate, $n, $before) = being_truncated('rotation-verified');
+	send_and_block($node, $first, "INSERT INTO pgq_ext.job (queue_id, payload, segment)
+		SELECT queue_id, '1', $n FROM pgq_ext.queue WHERE queue = 'slow' RETURNING job_id");
+	let_go($node, $gate);
+	my $id = reply($first);
+	is(join(' ', drain($node, 'slow')), $id, 'a row that comes when its segment was found empty is not lost');
+	wait_until_truncated($node, $n, $before);
+
+	my @ids = enqueue_slow($node, 5);
+	ask($second, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	($gate, $n, $before) = being_truncated('rotation-truncated');
+	send_and_block($node, $first, "SELECT count(*) $other_jobs");
+	send_and_block($node, $second, "SELECT count(*) $other_jobs");
+	let_go($node, $gate);
+	is(join('', reply($first)), '5', 'who wants to read a segment that is being truncated waits, and sees what there is');
+	like(join('', reply($second)), qr/^\d$/, '... without an error in REPEATABLE READ');
+	ask($second, 'COMMIT');
+	is(join(' ', drain($node, 'slow')), "@ids", '... the jobs come');
+}
+
+# ---- whatever dies ----
+
+sub wait_until_down
+{
+	my ($pid) = @_;
+	for (1 .. 1200)
+	{
+		return if !kill 0, $pid;
+		select(undef, undef, undef, 0.05);
+	}
+	die "process $pid is still there";
+}
+
+my %accident = (
+	'the scheduler is terminated' => sub { my ($pid) = @_; sql("SELECT pg_terminate_backend($pid, 60000)") },
+	'the scheduler is killed' => sub {
+		my ($pid) = @_;
+		kill 'KILL', $pid;
+		wait_until_down($pid);
+		$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'the server did not come back';
+	},
+	'the server stops at once' => sub { $node->stop('immediate'); $node->start });
+
+end_session($_) for $first, $second;
+for my $what (sort keys %accident)
+{
+	for my $where ('rotation-moved', 'rotation-verified', 'rotation-truncated')
+	{
+		my ($gate, @ids);
+		if ($where eq 'rotation-moved')
+		{
+			($gate, @ids) = being_moved($node, 20);
+		}
+		else
+		{
+			@ids = enqueue_slow($node, 20);
+			($gate) = being_truncated($where);
+		}
+		my $pid = scheduler_stands($node);
+		$accident{$what}->($pid);
+		let_go($node, $gate);
+		wait_for_scheduler($node, 'postgres', $pid);
+		is(sql("SELECT string_agg(job_id::text, ' ' ORDER BY job_id) $other_jobs"), "@ids", "$what at $where: every job is there, once");
+		is(join(' ', drain($node, 'slow')), "@ids", '... and handed out, once');
+		is(sql('SELECT count(*) FROM pgq_check()'), '0', '... all is well');
+		my $before = truncations($node);
+		fresh_segment($node, 250);
+		cmp_ok(truncations($node), '>', $before, '... rotation goes on');
+	}
+}
+
+$node->stop;
+done_testing();
