@@ -105,6 +105,18 @@ wait_for_scheduler($node, 'data2');
 run_ok('data only, triggers off, in one transaction', 'pg_restore', '-1', '--data-only', '--disable-triggers', '-d', $node->connstr('data2'), "$dir/custom");
 comes_back_ok('data only, triggers off, in one transaction', 'data2');
 
+# ---- by two of pg_restore's workers ----
+
+# Each truncates its table first; neither waits for the other's.
+{
+	my @workers = map { session($node) } 1 .. 2;
+	ask($workers[ $_ - 1 ], "BEGIN; TRUNCATE TABLE ONLY pgq_ext.job_$_") for 1, 2;
+	send_sql($workers[ $_ - 1 ], "INSERT INTO pgq_ext.job_$_ (segment, queue_id, payload) SELECT $_, queue_id, '$_' FROM pgq_ext.queue WHERE queue = 'empty'; COMMIT") for 1, 2;
+	is((reply($_))[1], '', 'a worker of a restore') for @workers;
+	is(sql(q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('empty', 10, wait => '30 s')}), '2', '... both have restored a job');
+	end_session($_) for @workers;
+}
+
 # ---- while workers claim ----
 
 # Until all that are due are done: a table of whom it was handed, and how often.

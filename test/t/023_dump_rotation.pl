@@ -151,6 +151,8 @@ sub restored_ok
 	is(sql('SELECT count(*) FROM public.ledger l WHERE NOT dead AND (job_id IN (SELECT job_id FROM public.done)) = (job_id IN (SELECT job_id FROM pgq_ext.job))', $db),
 		'0', '... no other');
 	is(sql('SELECT * FROM pgq_check()', $db), '', '... pgq_check() finds nothing');
+	# All of them may have been in one segment: now there is more than it holds.
+	sql(q{SELECT count(pgq_enqueue('q', to_jsonb(i))) FROM generate_series(1, 2000) i; SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('q', 10000)}, $db);
 	wait_for($node, 'sum(truncations) > 0 FROM pgq_ext.segment', $db);
 	pass('... and their segments rotate');
 
@@ -234,6 +236,8 @@ sub faults_of
 	return (scalar keys %dead) . ' jobs', sort @faults;
 }
 
+my %unfinished;
+
 # Started; by its own name, or another.
 sub launch_dump
 {
@@ -241,15 +245,32 @@ sub launch_dump
 	local $ENV{PGAPPNAME} = $name if defined $name;
 	my %dump = (timeout => IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default), err => '');
 	$dump{run} = IPC::Run::start([ 'pg_dump', @options, $from->connstr('postgres') ], '2>', \$dump{err}, $dump{timeout});
+	$unfinished{ $dump{run} } = $dump{run};
 	return \%dump;
+}
+
+sub end_dump
+{
+	my ($dump) = @_;
+	$dump->{timeout}->start;
+	my $done = $dump->{run}->finish;
+	delete $unfinished{ $dump->{run} };
+	diag($dump->{err}) if !$done;
+	return $done;
 }
 
 sub finish_dump
 {
 	my ($dump, $what) = @_;
-	$dump->{timeout}->start;
-	ok($dump->{run}->finish, $what) or diag($dump->{err});
+	ok(end_dump($dump), $what);
 	return;
+}
+
+# If the test breaks off while one is stopped.
+END
+{
+	local $?;
+	$_->signal('KILL') for values %unfinished;
 }
 
 sub whole_ok
@@ -267,7 +288,7 @@ sub whole_ok
 	for (1 .. 20)
 	{
 		my $dump = launch_dump($node, $_ % 2 ? undef : 'something', '-f', "$dir/plain.sql");
-		$dump->{run}->finish or die $dump->{err};
+		end_dump($dump) or die 'no dump';
 		my (undef, @found) = faults_of("$dir/plain.sql");
 		push @faults, @found;
 	}
@@ -391,14 +412,18 @@ for my $table ('before_them', 'after_them')
 	pass('... segments are truncated again');
 }
 
-# Nobody knows it for a dump.
+# Nobody knows it for a dump, nor by an exported snapshot, as a parallel one. And it is slow: it has one lock, and does not ask for the next.
 {
 	my $db = new_db();
-	my $dump = start_dump('before_them', 'something', '-Fd', '-j2', '-f', "$dir/directory_of_something");
+	my $dump = start_dump('before_them', 'something', '-Fc', '-f', "$dir/custom");
 	outlive_for_long($dump->{pid});
+	$dump->{run}->signal('STOP');
 	unlock_dump($dump);
-	finish_dump($dump, 'a dump by another name, parallel, waited');
-	run_ok('restored', 'pg_restore', '-e', '-j2', '-d', $node->connstr($db), "$dir/directory_of_something");
+	wait_for($node, "state = 'idle in transaction' FROM pg_stat_activity WHERE pid = $dump->{pid}");
+	outlive($dump->{pid});
+	$dump->{run}->signal('CONT');
+	finish_dump($dump, 'a dump by another name waited');
+	run_ok('restored', 'pg_restore', '-e', '-d', $node->connstr($db), "$dir/custom");
 	restored_ok('waited by another name', $db);
 	wait_for_rotation();
 	pass('... segments are truncated again');
