@@ -92,6 +92,16 @@ GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.lease_entries TO regres
 SET ROLE regress_pgq_user;
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 RESET ROLE;
+-- All that docs/operations.md grants to a role that monitors.
+GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_user;
+GRANT SELECT ON pgq_ext.job_status, pgq_ext.queue_stats, pgq_ext.segment TO regress_pgq_user;
+GRANT EXECUTE ON FUNCTION pgq_ext.segment_entries, pgq_ext.snapshot_exporters TO regress_pgq_user;
+SELECT pgq_enqueue('q', '1') IS NOT NULL AS enqueued;
+SET ROLE regress_pgq_user;
+SELECT count(*) > 0 AS queues FROM pgq_ext.queue_stats;
+SELECT count(*) > 0 AS jobs FROM pgq_ext.job_status;
+SELECT count(*) AS segments, sum(live_rows) > 0 AS jobs FROM pgq_ext.segment;
+RESET ROLE;
 
 SELECT pgq_drop_queue('q', force => true), pgq_drop_queue('mine');
 \set VERBOSITY terse

@@ -164,8 +164,8 @@ COMMENT ON VIEW pgq_ext.rotation_blocker IS
 CREATE VIEW pgq_ext.segment AS
 SELECT s.segment, s.relation, s.state, s.live_rows, s.size, s.age,
        CASE WHEN s.state <> 'closed' THEN NULL
-            ELSE pg_catalog.concat_ws(', ', CASE WHEN s.live_rows > 0 THEN 'live rows' END,
-                 (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment)) END AS held_by,
+            ELSE NULLIF(pg_catalog.concat_ws(', ', CASE WHEN s.live_rows > 0 THEN 'live rows' END,
+                 (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment)), '') END AS held_by,
        s.truncations, s.moved_in, s.moved_out
 FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation,
              CASE WHEN e.is_current THEN 'current'
@@ -180,4 +180,4 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation,
       LEFT JOIN (SELECT segment, pg_catalog.count(*) AS live_rows, pg_catalog.min(enqueued_at) AS oldest
                  FROM pgq_ext.job GROUP BY segment) j ON j.segment = e.segment) s;
 COMMENT ON VIEW pgq_ext.segment IS
-'The tables that jobs are stored in. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job. size: bytes of heap, TOAST and indexes. age: since its oldest live row was enqueued. held_by: what keeps a closed one from being truncated. truncations, moved_in, moved_out (rows): since the server start, mostly.';
+'The tables that jobs are stored in. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job. size: bytes of heap, TOAST and indexes. age: since its oldest live row was enqueued. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';

@@ -8,7 +8,7 @@ use Test::More;
 use Exporter 'import';
 
 our @EXPORT = qw(pgq_node session send_sql reply ask pid_of end_session kill_client
-  wait_for workers scheduler_pid wait_for_scheduler sqlstate user_functions create_queue drain);
+  wait_for workers scheduler_pid wait_for_scheduler wait_until_down sqlstate user_functions create_queue drain);
 
 # pgq_node NAME, conf => TEXT, init => {...}: a running server whose database postgres has the extension
 sub pgq_node
@@ -139,6 +139,18 @@ sub wait_for_scheduler
 }
 
 # ---- errors ----
+
+# until no process has that pid
+sub wait_until_down
+{
+	my ($pid) = @_;
+	for (1 .. 1200)
+	{
+		return if !kill 0, $pid;
+		select(undef, undef, undef, 0.05);
+	}
+	die "process $pid is still there";
+}
 
 # (SQLSTATE, everything else that was said); an empty SQLSTATE if there was no error
 sub sqlstate

@@ -18,17 +18,6 @@ sub wait_until_up
 	return;
 }
 
-sub wait_until_down
-{
-	my ($pid) = @_;
-	for (1 .. 1200)
-	{
-		return if !kill 0, $pid;
-		select(undef, undef, undef, 0.05);
-	}
-	die "process $pid is still there";
-}
-
 sub worker
 {
 	my ($type) = @_;

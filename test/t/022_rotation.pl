@@ -107,12 +107,16 @@ for my $end ('COMMIT', 'ROLLBACK')
 }
 
 {
-	my ($l, $before);
-	my $moves = 'SELECT sum(moved_out) FROM pgq_ext.segment';
+	my ($l, $backlog, $before);
 	held_back_ok([ [ 'a job in work', '^live rows$', sub { enqueue_slow($node, 1); ($l) = claim_slow(1) }, sub { sql(ack($l)) } ] ]);
+	# Far more than it takes, as the segment is closed some time after it is full.
 	held_back_ok([ [ 'a backlog', '^live rows$',
-		sub { $before = sql($moves); sql(q{SELECT pgq_enqueue('slow', to_jsonb(repeat('y', 500))) FROM generate_series(1, 100)}) },
-		sub { is(sql($moves), $before, '... it is not moved'); is(scalar drain($node, 'slow'), 100, '... and comes') } ] ]);
+		sub {
+			($backlog) = @_;
+			$before = of_segment($backlog, 'moved_out');
+			sql(q{SELECT pgq_enqueue('slow', to_jsonb(repeat('y', 500))) FROM generate_series(1, 1000)});
+		},
+		sub { is(of_segment($backlog, 'moved_out'), $before, '... it is not moved'); is(scalar drain($node, 'slow'), 1000, '... and comes') } ] ]);
 }
 
 # ---- all of them are held ----
@@ -208,6 +212,31 @@ held_back_ok([ [ 'any other with pgq_ext.rotation_waits_for_snapshots', snapshot
 	wait_for($node, sprintf "truncations > $before OR coalesce(held_by ~ '%s', false) FROM pgq_ext.segment WHERE segment = $n", snapshot_of($third));
 	is(ask($third, $count), '1', '... and still does when it has gone');
 	ask($third, 'COMMIT');
+	wait_until_truncated($node, $n, $before);
+}
+
+# The same while the scheduler is at it: it has looked for snapshots once, and must not take what it saw then for what there is now.
+{
+	my $locker = session($node);
+	my $n      = fresh_segment($node);
+	my $before = truncations($node, $n);
+	ask($locker, "BEGIN; LOCK TABLE pgq_ext.job_$n IN ACCESS SHARE MODE");
+	close_segment($node, $n);
+	wait_for($node, "empty_since IS NOT NULL FROM pgq_ext.segment_entries() WHERE segment = $n");
+	wait_for($node, q{count(*) = 1 FROM pgq_ext.segment WHERE state = 'closed'});
+	my $gate = stop_scheduler_at($node, 'rotation-considered');
+	scheduler_stands($node);
+	sql("INSERT INTO pgq_ext.job (queue_id, payload, segment) SELECT queue_id, '1', $n FROM pgq_ext.queue WHERE queue = 'slow'");
+	ask($second, "SET application_name = 'pg_dump'; $repeatable_read");
+	is(ask($second, $count), '1', 'a row has come, and a dump has begun, since the scheduler looked');
+	sql('DELETE FROM pgq_ext.job');
+	end_session($locker);
+	my $now = sql('SELECT clock_timestamp()');
+	let_go($node, $gate);
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND xact_start <= '$now'");
+	is(truncations($node, $n), $before, '... it looks again');
+	is(ask($second, $count), '1', '... and the dump still sees the row');
+	ask($second, 'COMMIT; RESET application_name');
 	wait_until_truncated($node, $n, $before);
 }
 

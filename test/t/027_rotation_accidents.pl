@@ -53,17 +53,6 @@ sub being_truncated
 
 # ---- whatever dies ----
 
-sub wait_until_down
-{
-	my ($pid) = @_;
-	for (1 .. 1200)
-	{
-		return if !kill 0, $pid;
-		select(undef, undef, undef, 0.05);
-	}
-	die "process $pid is still there";
-}
-
 my %accident = (
 	'the scheduler is terminated' => sub { my ($pid) = @_; sql("SELECT pg_terminate_backend($pid, 60000)") },
 	'the scheduler is killed' => sub {
