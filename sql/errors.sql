@@ -90,7 +90,8 @@ pgq_create_queue('x', log_attempts => 'all')
 pgq_create_queue('x', log_attempts => 'sometimes')
 pgq_create_queue('x', keep_attempts => '1 day')
 pgq_create_queue('x', keep_finished => '1 day')
-pgq_create_queue('x', keep_dead => '1 day')
+pgq_create_queue('x', keep_dead => '-1 day')
+pgq_create_queue('x', keep_dead => '1001 years')
 $$);
 
 SELECT try($$

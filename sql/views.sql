@@ -59,12 +59,12 @@ SELECT count(*) FROM pgq_ext.queue_entries();
 -- ---- segments ----
 -- New rows go to one of them; rows that were put elsewhere by hand are counted where they are.
 SELECT pgq_create_queue('s'), pgq_enqueue('s', '1') > 0, pgq_enqueue('s', '2') > 0;
-SELECT count(*), count(*) FILTER (WHERE state = 'current') AS current, bool_and(relation = format('pgq_ext.job_%s', segment)::regclass) AS relations,
+SELECT parent, count(*), count(*) FILTER (WHERE state = 'current') AS current, bool_and(relation = format('%s_%s', parent, segment)::regclass) AS relations,
        sum(live_rows) AS live_rows, max(live_rows) FILTER (WHERE state = 'current') AS in_current,
        bool_and(size = pg_total_relation_size(relation)) AS sizes, bool_and((age IS NULL) = (live_rows = 0)) AS ages
-FROM pgq_ext.segment;
+FROM pgq_ext.segment GROUP BY 1 ORDER BY 1 DESC;
 BEGIN;
-SELECT segment AS current, (segment + 1) % 8 AS next FROM pgq_ext.segment WHERE state = 'current' \gset
+SELECT segment AS current, (segment + 1) % 8 AS next FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass \gset
 UPDATE pgq_ext.job SET segment = :next WHERE payload = '2';
 SELECT state, live_rows, held_by FROM pgq_ext.segment WHERE segment IN (:current, :next) ORDER BY 1;
 ROLLBACK;

@@ -78,7 +78,6 @@ create_queue(FunctionCallInfo fcinfo)
 			"log_attempts");
 	only_default(fcinfo, kKeepAttempts, "keep_attempts", "7 days");
 	only_default(fcinfo, kKeepFinished, "keep_finished", "0");
-	only_default(fcinfo, kKeepDead, "keep_dead", "30 days");
 
 	int32 max_attempts = given(fcinfo, kMaxAttempts)
 							 ? in_range(PG_GETARG_INT32(kMaxAttempts), 1, INT32_MAX, "max_attempts")
@@ -97,6 +96,7 @@ create_queue(FunctionCallInfo fcinfo)
 		interval_or(fcinfo, kBackoffBase, "backoff_base", "1 s", false),
 		interval_or(fcinfo, kBackoffMax, "backoff_max", "1 h", false),
 		{FLOAT8OID, Float8GetDatum(jitter), false},
+		interval_or(fcinfo, kKeepDead, "keep_dead", "30 days", false),
 		{BOOLOID, BoolGetDatum(notify), false},
 	};
 
@@ -114,7 +114,8 @@ create_queue(FunctionCallInfo fcinfo)
 		create_segments();
 		spi_execute("INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, "
 					"backoff_base, backoff_max, "
-					"backoff_jitter, notify) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+					"backoff_jitter, keep_dead, notify) "
+					"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 					row);
 	});
 	CommandCounterIncrement();

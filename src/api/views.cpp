@@ -199,16 +199,17 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.segment_entries()");
 	const Tables &t = tables();
 	ReturnSetInfo *result = start_rows(fcinfo);
-	uint32 survivors = pg_atomic_read_u32(&t.database->survivors_segment);
-	for (int i = 0; i < t.segments; i++)
+	for (int i = 0; i < t.all_segments; i++)
 	{
 		const Segment &segment = t.segment[i];
+		RingName ring = ring_of(segment.number);
+		uint32 survivors = pg_atomic_read_u32(&t.database->rings[ring].survivors);
 		SegmentNotes &notes = t.database->segments[segment.number];
 		auto empty_since = static_cast<TimestampTz>(pg_atomic_read_u64(&notes.empty_since));
 		Datum values[] = {
 			Int32GetDatum(segment.number),
 			ObjectIdGetDatum(segment.heap),
-			BoolGetDatum(segment.number == current_segment().number),
+			BoolGetDatum(segment.number == current_segment(ring).number),
 			BoolGetDatum(static_cast<uint32>(segment.number) == survivors),
 			TimestampTzGetDatum(empty_since),
 			Int64GetDatum(pg_atomic_read_u64(&notes.truncations)),

@@ -128,8 +128,11 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId 
 			pg_atomic_write_u64(&db->heartbeat, 0);
 			pg_atomic_write_u64(&db->marked_token, token_mark);
 			pg_atomic_write_u64(&db->reconciled, 0);
-			pg_atomic_write_u32(&db->current_segment, 0);
-			pg_atomic_write_u32(&db->survivors_segment, kNoSegment);
+			for (RingName ring : all_rings)
+			{
+				pg_atomic_write_u32(&db->rings[ring].current, first_in(ring));
+				pg_atomic_write_u32(&db->rings[ring].survivors, kNoSegment);
+			}
 			for (SegmentNotes &notes : db->segments)
 				forget_segment(&notes);
 			db->state = SlotState::kUsed;

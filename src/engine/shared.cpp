@@ -45,8 +45,11 @@ static const Part parts[] = {
 			 pg_atomic_init_u64(&db->heartbeat, 0);
 			 pg_atomic_init_u64(&db->marked_token, 0);
 			 pg_atomic_init_u64(&db->reconciled, 0);
-			 pg_atomic_init_u32(&db->current_segment, 0);
-			 pg_atomic_init_u32(&db->survivors_segment, kNoSegment);
+			 for (SegmentRing &ring : db->rings)
+			 {
+				 pg_atomic_init_u32(&ring.current, 0);
+				 pg_atomic_init_u32(&ring.survivors, kNoSegment);
+			 }
 			 for (SegmentNotes &notes : db->segments)
 			 {
 				 pg_atomic_init_u64(&notes.empty_since, 0);

@@ -28,7 +28,10 @@ inline constexpr int kLeasePartitions = 16;
 inline constexpr int kQueueNameMax = 59;  /* bytes: "pgq_" + name is a channel of at most 63 */
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 inline constexpr int kNobody = -1;		  /* a pgprocno that is none */
+/* Segments are numbered through: those of pgq_ext.job first, then those of pgq_ext.dead_job. */
 inline constexpr int kMaxSegments = 8;
+inline constexpr int kDeadSegments = 4;
+inline constexpr int kAllSegments = kMaxSegments + kDeadSegments;
 inline constexpr uint32 kNoSegment = PG_UINT32_MAX;
 /* As a TimestampTz. Tokens are microseconds since then, which stays below 2^53 for long. */
 inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
@@ -44,7 +47,7 @@ enum class SlotState : uint8
 	kDying,
 };
 
-/* What is known of a segment of pgq_ext.job beside its rows; see worker/rotation.h. Read and written without a lock. */
+/* What is known of a segment beside its rows; see worker/rotation.h. Read and written without a lock. */
 struct SegmentNotes
 {
 	pg_atomic_uint64 empty_since; /* TimestampTz; 0: there may be rows in it that somebody wants */
@@ -53,6 +56,38 @@ struct SegmentNotes
 	pg_atomic_uint64 moved_in;
 	pg_atomic_uint64 moved_out;
 };
+
+/* The segments of one table. Read and written without a lock. */
+enum RingName : uint8
+{
+	kJobRing,
+	kDeadRing,
+};
+inline constexpr RingName all_rings[] = {kJobRing, kDeadRing};
+inline constexpr int kRings = 2;
+struct SegmentRing
+{
+	pg_atomic_uint32 current;	/* where new rows go, mostly: any other is as good */
+	pg_atomic_uint32 survivors; /* where rows of drained segments go, or kNoSegment */
+};
+
+constexpr RingName
+ring_of(int segment)
+{
+	return segment < kMaxSegments ? kJobRing : kDeadRing;
+}
+
+constexpr int
+first_in(RingName ring)
+{
+	return ring == kJobRing ? 0 : kMaxSegments;
+}
+
+constexpr int
+segments_in(RingName ring)
+{
+	return ring == kJobRing ? kMaxSegments : kDeadSegments;
+}
 
 struct Database
 {
@@ -66,13 +101,12 @@ struct Database
 		clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
 
 	/* Read and written without a lock. */
-	pg_atomic_uint32 scheduler;			 /* pgprocno + 1 of the scheduler; 0: none */
-	pg_atomic_uint64 heartbeat;			 /* monotonic time of the scheduler's last sign of life */
-	pg_atomic_uint64 marked_token;		 /* the durable mark; no token above it is handed out */
-	pg_atomic_uint64 reconciled;		 /* rounds of the reconciler through all rows */
-	pg_atomic_uint32 current_segment;	 /* where new rows go, mostly: any other is as good */
-	pg_atomic_uint32 survivors_segment;	 /* where rows of drained segments go, or kNoSegment */
-	SegmentNotes segments[kMaxSegments]; /* by number */
+	pg_atomic_uint32 scheduler;	   /* pgprocno + 1 of the scheduler; 0: none */
+	pg_atomic_uint64 heartbeat;	   /* monotonic time of the scheduler's last sign of life */
+	pg_atomic_uint64 marked_token; /* the durable mark; no token above it is handed out */
+	pg_atomic_uint64 reconciled;   /* rounds of the reconciler through all rows */
+	SegmentRing rings[kRings];
+	SegmentNotes segments[kAllSegments]; /* by number */
 };
 
 struct QueueOptions

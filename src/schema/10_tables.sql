@@ -27,6 +27,7 @@ CREATE TABLE pgq_ext.queue (
     backoff_base   interval NOT NULL,
     backoff_max    interval NOT NULL,
     backoff_jitter float8 NOT NULL,
+    keep_dead      interval NOT NULL,
     notify         boolean NOT NULL,
     paused         boolean NOT NULL DEFAULT false,
     created_at     timestamptz NOT NULL DEFAULT pg_catalog.now()
@@ -72,13 +73,14 @@ FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed;
 
 CREATE TABLE pgq_ext.dead_job (
-    job_id       bigint PRIMARY KEY,
+    job_id       bigint NOT NULL,
     queue_id     integer NOT NULL,
     died_at      timestamptz NOT NULL,
     enqueued_at  timestamptz NOT NULL,
     run_at       timestamptz NOT NULL,
     priority     integer NOT NULL,
     attempts     integer NOT NULL,
+    segment      smallint NOT NULL DEFAULT 8,
     max_attempts integer,
     group_key    text,
     unique_key   text,
@@ -86,10 +88,9 @@ CREATE TABLE pgq_ext.dead_job (
     last_error   text,
     headers      jsonb,
     payload      jsonb NOT NULL
-);
-CREATE INDEX dead_job_by_queue ON pgq_ext.dead_job (queue_id, died_at);
+) PARTITION BY LIST (segment);
 COMMENT ON TABLE pgq_ext.dead_job IS
-'Dead letters: jobs whose attempts are used up, or that were failed without retry.';
+'Dead letters: jobs whose attempts are used up, or that were failed without retry. Deleted when the queue''s keep_dead has passed. Partitioned into segments like pgq_ext.job.';
 
 -- See src/store/token_mark.h.
 CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199254740991;
@@ -99,5 +100,4 @@ COMMENT ON SEQUENCE pgq_ext.token_mark IS
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('pgq_ext.dead_job', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.token_mark', '');

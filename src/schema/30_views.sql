@@ -37,7 +37,7 @@ RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_segment_entries';
 REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.segment_entries IS
-'Internal: the segments of pgq_ext.job. empty_since: since when no row in it has been of use to anybody new.';
+'Internal: the segments of pgq_ext.job and pgq_ext.dead_job. empty_since: since when no row in it has been of use to anybody new.';
 
 CREATE FUNCTION pgq_ext.snapshot_exporters() RETURNS SETOF integer
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_snapshot_exporters';
@@ -162,12 +162,12 @@ COMMENT ON VIEW pgq_ext.rotation_blocker IS
 'Internal: who keeps a segment from being truncated, were it without live rows: sessions with a snapshot, transactions that have locked it for a second or more.';
 
 CREATE VIEW pgq_ext.segment AS
-SELECT s.segment, s.relation, s.state, s.live_rows, s.size, s.age,
+SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,
        CASE WHEN s.state <> 'closed' THEN NULL
             ELSE NULLIF(pg_catalog.concat_ws(', ', CASE WHEN s.live_rows > 0 THEN 'live rows' END,
                  (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment)), '') END AS held_by,
        s.truncations, s.moved_in, s.moved_out
-FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation,
+FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent::pg_catalog.regclass AS parent,
              CASE WHEN e.is_current THEN 'current'
                   WHEN pg_catalog.pg_relation_size(e.relation) = 0 THEN 'empty'
                   WHEN e.is_survivors THEN 'survivors'
@@ -177,7 +177,11 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation,
              pg_catalog.clock_timestamp() - j.oldest AS age,
              e.truncations, e.moved_in, e.moved_out
       FROM pgq_ext.segment_entries() e
+      JOIN pg_catalog.pg_inherits i ON i.inhrelid = e.relation
       LEFT JOIN (SELECT segment, pg_catalog.count(*) AS live_rows, pg_catalog.min(enqueued_at) AS oldest
-                 FROM pgq_ext.job GROUP BY segment) j ON j.segment = e.segment) s;
+                 FROM pgq_ext.job GROUP BY segment
+                 UNION ALL
+                 SELECT segment, pg_catalog.count(*), pg_catalog.min(died_at)
+                 FROM pgq_ext.dead_job GROUP BY segment) j ON j.segment = e.segment) s;
 COMMENT ON VIEW pgq_ext.segment IS
-'The tables that jobs are stored in. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job. size: bytes of heap, TOAST and indexes. age: since its oldest live row was enqueued. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';
+'The tables that jobs and dead letters are stored in: partitions of parent. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job and dead letter. size: bytes of heap, TOAST and indexes. age: since its oldest live job was enqueued, or its oldest dead letter died. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';

@@ -1,6 +1,7 @@
 #include "store/attempt.h"
 
 #include "core/backoff.h"
+#include "store/dead_job.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -162,8 +162,4 @@ WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, 
 bool move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to,
 			  Hint *hint);
 
-/* A row of dead_job made of this one. */
-void insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error,
-					 Datum error);
-
 } // namespace pgq

@@ -16,6 +16,7 @@ enum QueueColumn : AttrNumber
 	kQueueBackoffBase,
 	kQueueBackoffMax,
 	kQueueBackoffJitter,
+	kQueueKeepDead,
 	kQueueNotify,
 	kQueuePaused,
 };

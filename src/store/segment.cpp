@@ -57,7 +57,8 @@ lock_for_writing(const Segment &segment)
 		   ConditionalLockRelationOid(segment.heap, RowExclusiveLock) &&
 		   ConditionalLockRelationOid(segment.by_id, RowExclusiveLock) &&
 		   ConditionalLockRelationOid(segment.by_order, RowExclusiveLock) &&
-		   ConditionalLockRelationOid(segment.by_run_at, RowExclusiveLock);
+		   (!OidIsValid(segment.by_run_at) ||
+			ConditionalLockRelationOid(segment.by_run_at, RowExclusiveLock));
 }
 
 /* ---- reading ---- */
@@ -96,16 +97,15 @@ lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
 static int64
 version_bytes(HeapTuple tuple, TupleDesc desc)
 {
-	static constexpr JobColumn long_ones[] = {kJobPayload, kJobGroupKey, kJobUniqueKey, kJobHeaders,
-											  kJobLastError};
 	int64 bytes = tuple->t_len;
 	if (!HeapTupleHasExternal(tuple))
 		return bytes;
-	for (JobColumn column : long_ones)
+	for (AttrNumber column = 1; column <= desc->natts; column++)
 	{
 		bool is_null;
 		Datum value = heap_getattr(tuple, column, desc, &is_null);
-		if (is_null || !VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value)))
+		if (is_null || TupleDescAttr(desc, column - 1)->attlen != -1 ||
+			!VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value)))
 			continue;
 		varatt_external pointer;
 		VARATT_EXTERNAL_GET_POINTER(pointer, DatumGetPointer(value));
@@ -350,7 +350,7 @@ truncate_segment(const Segment &segment)
 	table_close(rel, NoLock);
 	if (awaited)
 		return false;
-	as_owner([&] { spi_run("TRUNCATE ONLY pgq_ext.job_%d", segment.number); });
+	as_owner([&] { spi_run("TRUNCATE ONLY pgq_ext.%s", get_rel_name(segment.heap)); });
 	stop_point("rotation-truncated");
 	return true;
 }

@@ -7,9 +7,6 @@
 
 namespace pgq {
 
-/* Made at the first pgq_create_queue; see worker/rotation.h. */
-static constexpr int kSegmentsMade = kMaxSegments;
-
 static constexpr char kTrigger[] = "job_changed";
 
 static constinit Tables known = {};
@@ -26,7 +23,7 @@ is_known(Oid relid)
 	if (relid == InvalidOid || relid == known.queue || relid == known.job ||
 		relid == known.dead_job || relid == known.token_mark)
 		return true;
-	for (int i = 0; i < known.segments; i++)
+	for (int i = 0; i < known.all_segments; i++)
 		if (relid == known.segment[i].heap)
 			return true;
 	return false;
@@ -142,21 +139,41 @@ need(const char *name, Oid schema)
 	return oid;
 }
 
-static void
-check_columns(Relation rel)
+static constexpr const char *job_columns[kJobColumns] = {
+	"job_id",	"run_at",	 "enqueued_at", "queue_id",		"priority",
+	"attempts", "segment",	 "payload",		"max_attempts", "expires_at",
+	"fence",	"group_key", "unique_key",	"headers",		"last_error",
+};
+static constexpr const char *dead_columns[kDeadColumns] = {
+	"job_id",	  "queue_id", "died_at",	"enqueued_at",	"run_at",
+	"priority",	  "attempts", "segment",	"max_attempts", "group_key",
+	"unique_key", "reason",	  "last_error", "headers",		"payload",
+};
+
+/* How the segments of a ring look. */
+struct RingLayout
 {
-	static constexpr const char *names[kJobColumns] = {
-		"job_id",	"run_at",	 "enqueued_at", "queue_id",		"priority",
-		"attempts", "segment",	 "payload",		"max_attempts", "expires_at",
-		"fence",	"group_key", "unique_key",	"headers",		"last_error",
-	};
+	const char *name; /* of a segment */
+	const char *const *columns;
+	int n_columns;
+	bool by_run_at; /* has that index */
+};
+static constexpr RingLayout layouts[kRings] = {
+	{"job_%d", job_columns, kJobColumns, true},
+	{"dead_job_%d", dead_columns, kDeadColumns, false},
+};
+
+static void
+check_columns(Relation rel, const RingLayout &layout)
+{
 	TupleDesc desc = RelationGetDescr(rel);
-	bool same = desc->natts >= kJobColumns;
+	bool same = desc->natts >= layout.n_columns;
 	for (int i = 0; same && i < desc->natts; i++)
 	{
 		Form_pg_attribute attribute = TupleDescAttr(desc, i);
-		same = i < kJobColumns
-				   ? !attribute->attisdropped && strcmp(NameStr(attribute->attname), names[i]) == 0
+		same = i < layout.n_columns
+				   ? !attribute->attisdropped &&
+						 strcmp(NameStr(attribute->attname), layout.columns[i]) == 0
 				   : attribute->attisdropped;
 	}
 	if (!same || rel->rd_tableam != GetHeapamTableAmRoutine())
@@ -179,21 +196,24 @@ trigger_state(Relation rel)
 
 /* False: its indexes are not there (yet: a restore makes them after the data). */
 static bool
-find_segment(Oid heap, Oid schema, Segment *segment)
+find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 {
+	const RingLayout &layout = layouts[ring];
 	*segment = {};
 	Relation rel = table_open(heap, AccessShareLock);
 	const char *name = RelationGetRelationName(rel);
-	if (sscanf(name, "job_%d", &segment->number) != 1 || segment->number < 0 ||
-		segment->number >= kMaxSegments)
+	if (sscanf(name, layout.name, &segment->number) != 1 || segment->number < first_in(ring) ||
+		segment->number >= first_in(ring) + segments_in(ring))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("partition \"%s\" of pgq_ext.job is not one of its segments", name)));
-	check_columns(rel);
+				 errmsg("partition \"%s\" of the tables of pgq_ext is not one of their segments",
+						name)));
+	check_columns(rel, layout);
 	segment->heap = heap;
 	segment->by_id = get_relname_relid(psprintf("%s_by_id", name), schema);
 	segment->by_order = get_relname_relid(psprintf("%s_by_order", name), schema);
-	segment->by_run_at = get_relname_relid(psprintf("%s_by_run_at", name), schema);
+	if (layout.by_run_at)
+		segment->by_run_at = get_relname_relid(psprintf("%s_by_run_at", name), schema);
 	segment->trigger = trigger_state(rel);
 
 	List *indexes = RelationGetIndexList(rel);
@@ -207,33 +227,44 @@ find_segment(Oid heap, Oid schema, Segment *segment)
 	list_free(indexes);
 	table_close(rel, AccessShareLock);
 	return OidIsValid(segment->by_id) && OidIsValid(segment->by_order) &&
-		   OidIsValid(segment->by_run_at);
+		   (!layout.by_run_at || OidIsValid(segment->by_run_at));
 }
 
-/* All of them or none: a scan that misses a segment loses its jobs. */
-static void
-find_segments(Tables *t, Oid schema)
+/* Add those of one table, in the order of their numbers. False: one is not complete. */
+static bool
+add_segments(Tables *t, Oid parent, Oid schema, RingName ring)
 {
-	List *children = find_inheritance_children(t->job, AccessShareLock);
-	if (list_length(children) > kMaxSegments)
-		elog(ERROR, "pgq_ext.job has more than %d segments", kMaxSegments);
+	List *children = find_inheritance_children(parent, AccessShareLock);
+	if (list_length(children) > segments_in(ring))
+		elog(ERROR, "pgq_ext.%s has more than %d segments", get_rel_name(parent),
+			 segments_in(ring));
 	ListCell *cell;
-	t->segments = 0;
 	bool complete = true;
 	foreach (cell, children)
 	{
 		Segment segment;
-		complete &= find_segment(lfirst_oid(cell), schema, &segment);
-		int at = t->segments++;
+		complete &= find_segment(lfirst_oid(cell), schema, ring, &segment);
+		int at = t->all_segments++;
 		for (; at > 0 && t->segment[at - 1].number > segment.number; at--)
 			t->segment[at] = t->segment[at - 1];
 		t->segment[at] = segment;
 		UnlockRelationOid(lfirst_oid(cell), AccessShareLock);
 	}
 	list_free(children);
+	return complete;
+}
+
+/* All of them or none: a scan that misses a segment loses its jobs. */
+static void
+find_segments(Tables *t, Oid schema)
+{
+	bool complete = add_segments(t, t->job, schema, kJobRing);
+	t->segments = t->all_segments;
+	complete &= add_segments(t, t->dead_job, schema, kDeadRing);
+	complete &= (t->segments > 0) == (t->all_segments > t->segments);
 	t->incomplete = !complete;
 	if (!complete)
-		t->segments = 0;
+		t->segments = t->all_segments = 0;
 }
 
 static Oid
@@ -321,29 +352,27 @@ lock_tables(LOCKMODE mode)
 {
 	static constexpr const char *names[] = {"queue", "token_mark", "job", "dead_job"};
 	Oid schema = get_namespace_oid("pgq_ext", true);
-	Oid job = OidIsValid(schema) ? get_relname_relid("job", schema) : InvalidOid;
-	if (!OidIsValid(job))
+	if (!OidIsValid(schema))
 		return false;
 	for (const char *name : names)
 	{
 		Oid oid = get_relname_relid(name, schema);
-		bool written = strcmp(name, "dead_job") == 0;
-		if (!OidIsValid(oid) || !ConditionalLockRelationOid(oid, written ? mode : AccessShareLock))
+		if (!OidIsValid(oid) || !ConditionalLockRelationOid(oid, AccessShareLock))
 			return false;
+		List *segments = find_inheritance_children(oid, NoLock);
+		ListCell *cell;
+		foreach (cell, segments)
+			if (!ConditionalLockRelationOid(lfirst_oid(cell), mode))
+				return false;
 	}
-	List *segments = find_inheritance_children(job, NoLock);
-	ListCell *cell;
-	foreach (cell, segments)
-		if (!ConditionalLockRelationOid(lfirst_oid(cell), mode))
-			return false;
 	/* REINDEX keeps readers out of an index, not of its table. */
 	const Tables *t = tables_if_attached();
-	for (int i = 0; t != nullptr && i < t->segments; i++)
+	for (int i = 0; t != nullptr && i < t->all_segments; i++)
 	{
 		const Segment &segment = t->segment[i];
 		const Oid indexes[] = {segment.by_id, segment.by_order, segment.by_run_at};
 		for (Oid index : indexes)
-			if (!ConditionalLockRelationOid(index, mode))
+			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 				return false;
 	}
 	return true;
@@ -489,7 +518,7 @@ restore_triggers()
 const Segment *
 segment_by_number(int number)
 {
-	for (int i = 0; i < known.segments; i++)
+	for (int i = 0; i < known.all_segments; i++)
 		if (known.segment[i].number == number)
 			return &known.segment[i];
 	return nullptr;
@@ -499,7 +528,7 @@ segment_by_number(int number)
 complain_incomplete()
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("the segments of pgq_ext.job are not complete"),
+					errmsg("the segments of pgq_ext.job and pgq_ext.dead_job are not complete"),
 					errhint("Wait for the end of the restore, or create their indexes.")));
 }
 
@@ -511,13 +540,13 @@ require_complete_segments()
 }
 
 const Segment &
-current_segment()
+current_segment(RingName ring)
 {
 	if (known.segments == 0)
 		complain_incomplete();
-	const Segment *current =
-		segment_by_number(static_cast<int>(pg_atomic_read_u32(&known.database->current_segment)));
-	return current != nullptr ? *current : known.segment[0];
+	const Segment *current = segment_by_number(
+		static_cast<int>(pg_atomic_read_u32(&known.database->rings[ring].current)));
+	return current != nullptr ? *current : known.segment[ring == kJobRing ? 0 : known.segments];
 }
 
 void
@@ -525,7 +554,7 @@ create_segments()
 {
 	if (tables().segments > 0)
 		return;
-	for (int i = 0; i < kSegmentsMade; i++)
+	for (int i = 0; i < kMaxSegments; i++)
 	{
 		spi_run("CREATE TABLE pgq_ext.job_%1$d PARTITION OF pgq_ext.job FOR VALUES IN (%1$d) "
 				"WITH (vacuum_truncate = off)",
@@ -538,6 +567,18 @@ create_segments()
 				"WHERE run_at > enqueued_at",
 				i);
 		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
+	}
+	for (int i = kMaxSegments; i < kAllSegments; i++)
+	{
+		spi_run("CREATE TABLE pgq_ext.dead_job_%1$d PARTITION OF pgq_ext.dead_job FOR VALUES IN "
+				"(%1$d) WITH (vacuum_truncate = off)",
+				i);
+		spi_run("CREATE UNIQUE INDEX dead_job_%1$d_by_id ON pgq_ext.dead_job_%1$d (job_id)", i);
+		spi_run("CREATE INDEX dead_job_%1$d_by_order ON pgq_ext.dead_job_%1$d (queue_id, died_at)",
+				i);
+		spi_run("ALTER TABLE pgq_ext.dead_job_%1$d REPLICA IDENTITY USING INDEX "
+				"dead_job_%1$d_by_id",
+				i);
 	}
 	CommandCounterIncrement();
 }

@@ -29,14 +29,35 @@ enum JobColumn : AttrNumber
 };
 inline constexpr int kJobColumns = kJobLastError;
 
+/* Columns of pgq_ext.dead_job, in their order. */
+enum DeadColumn : AttrNumber
+{
+	kDeadJobId = 1,
+	kDeadQueueId,
+	kDeadAt,
+	kDeadEnqueuedAt,
+	kDeadRunAt,
+	kDeadPriority,
+	kDeadAttempts,
+	kDeadSegment,
+	kDeadMaxAttempts,
+	kDeadGroupKey,
+	kDeadUniqueKey,
+	kDeadReason,
+	kDeadLastError,
+	kDeadHeaders,
+	kDeadPayload,
+};
+inline constexpr int kDeadColumns = kDeadPayload;
+
 struct Segment
 {
 	int number;
 	Oid heap;
-	Oid by_id;		 /* unique (job_id) */
-	Oid by_order;	 /* (queue_id, priority DESC, run_at, job_id) */
-	Oid by_run_at;	 /* (queue_id, run_at, job_id) WHERE run_at > enqueued_at */
-	char trigger;	 /* when job_changed fires (pg_trigger.tgenabled); '\0': there is none */
+	Oid by_id;	  /* unique (job_id) */
+	Oid by_order; /* (queue_id, priority DESC, run_at, job_id); of dead letters (queue_id, died_at) */
+	Oid by_run_at; /* (queue_id, run_at, job_id) WHERE run_at > enqueued_at; of dead letters none */
+	char trigger;  /* when job_changed fires (pg_trigger.tgenabled); '\0': there is none */
 	bool has_others; /* indexes that somebody else has added */
 };
 
@@ -50,10 +71,11 @@ struct Tables
 	Oid dead_job;
 	Oid token_mark;
 	Oid subscription; /* brings rows to the segments, or invalid */
-	int segments;
-	bool incomplete; /* there are segments, but not all of their indexes: then segments is 0 */
-	Segment segment[kMaxSegments];
-	Database *database; /* this database's slot */
+	int segments;	  /* those of job */
+	int all_segments; /* behind them, those of dead_job too */
+	bool incomplete;  /* there are segments, but not all of their indexes: then there are 0 */
+	Segment segment[kAllSegments]; /* by number */
+	Database *database;			   /* this database's slot */
 	uint32 database_generation;
 };
 
@@ -61,7 +83,7 @@ struct Tables
 void tables_init();
 
 /*
- * Lock what tables() looks at for this transaction, segments and dead_job in that mode,
+ * Lock what tables() looks at for this transaction, segments and their tables in that mode,
  * without waiting. False: somebody is in the way, or the extension is gone. With these locks
  * held tables() does not wait for anybody either, even if it has to look again.
  */
@@ -99,7 +121,7 @@ const Segment *segment_by_number(int number);
 void require_complete_segments();
 
 /* The segment new rows go to; it may be another one in the next moment, which is no fault. */
-const Segment &current_segment();
+const Segment &current_segment(RingName ring = kJobRing);
 
 /* The first pgq_create_queue makes the segments: ordinary tables, so that pg_dump locks and dumps them. */
 void create_segments();

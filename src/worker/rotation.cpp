@@ -2,6 +2,7 @@
 
 #include "pg/scope.h"
 #include "pg/stop_point.h"
+#include "store/dead_job.h"
 #include "store/segment.h"
 #include "store/spi.h"
 #include "store/tables.h"
@@ -54,7 +55,7 @@ struct Watched
 };
 
 static constinit Database *database = nullptr;
-static constinit Watched watched[kMaxSegments] = {};
+static constinit Watched watched[kAllSegments] = {};
 static constinit int64 next_look = 0;
 
 static SegmentNotes &
@@ -117,24 +118,28 @@ note_truncation()
 
 struct Ring
 {
+	RingName name;
 	uint32 current;
 	uint32 survivors;
-	bool bare[kMaxSegments]; /* by number; the current one is never counted as bare */
+	bool bare[kAllSegments]; /* by number; the current one is never counted as bare */
 	int bare_count;
-	int64 bytes[kMaxSegments];
+	int64 bytes[kAllSegments];
 	int64 closed_bytes;
 };
 
 static Ring
-look_at_ring()
+look_at_ring(RingName name)
 {
 	const Tables &t = tables();
 	Ring ring = {};
-	ring.current = current_segment().number;
-	ring.survivors = pg_atomic_read_u32(&database->survivors_segment);
-	for (int i = 0; i < t.segments; i++)
+	ring.name = name;
+	ring.current = current_segment(name).number;
+	ring.survivors = pg_atomic_read_u32(&database->rings[name].survivors);
+	for (int i = 0; i < t.all_segments; i++)
 	{
 		const Segment &segment = t.segment[i];
+		if (ring_of(segment.number) != name)
+			continue;
 		bool current = static_cast<uint32>(segment.number) == ring.current;
 		ring.bare[segment.number] = !current && is_bare(segment);
 		ring.bare_count += ring.bare[segment.number];
@@ -155,53 +160,55 @@ full_size(const Ring &ring)
 	return ring.bare_count == 0 ? least : Max(least, 2 * ring.closed_bytes / ring.bare_count);
 }
 
-/* The next bare one in the ring; kNoSegment: none. */
+/* The first bare one behind the current one that is good for something; kNoSegment: none. */
+template <typename Good>
 static uint32
-bare_after(const Ring &ring, uint32 number)
+next_bare(const Ring &ring, Good good)
 {
-	for (uint32 i = 1; i < kMaxSegments; i++)
-		if (ring.bare[(number + i) % kMaxSegments])
-			return (number + i) % kMaxSegments;
+	uint32 first = first_in(ring.name);
+	uint32 n = segments_in(ring.name);
+	for (uint32 i = 1; i < n; i++)
+	{
+		uint32 number = first + (ring.current - first + i) % n;
+		if (ring.bare[number] && good(*segment_by_number(static_cast<int>(number))))
+			return number;
+	}
 	return kNoSegment;
 }
 
-/* Everybody who enqueues would stand behind whoever has locked the new one. */
 static void
 look_after_current(const Ring &ring)
 {
-	static constinit int64 bytes_before = 0;
+	static constinit int64 bytes_before[kRings] = {};
 	static constexpr int64 kSlowly = 16;
-	int64 grown = ring.bytes[ring.current] - bytes_before;
-	bytes_before = ring.bytes[ring.current];
+	int64 grown = ring.bytes[ring.current] - bytes_before[ring.name];
+	bytes_before[ring.name] = ring.bytes[ring.current];
 	if (grown > full_size(ring) / kSlowly)
 		next_look = monotonic_now() + kSoon;
 	if (ring.bytes[ring.current] < full_size(ring))
 		return;
-	for (uint32 i = 1; i < kMaxSegments; i++)
-	{
-		uint32 next = (ring.current + i) % kMaxSegments;
-		if (!ring.bare[next] || !lock_for_writing(*segment_by_number(static_cast<int>(next))))
-			continue;
-		pg_atomic_write_u32(&database->current_segment, next);
-		break;
-	}
+	/* Everybody who enqueues would stand behind whoever has locked the new one. */
+	uint32 next = next_bare(ring, lock_for_writing);
+	if (next != kNoSegment)
+		pg_atomic_write_u32(&database->rings[ring.name].current, next);
 }
 
 static void
 watch_closed(const Ring &ring, int64 now)
 {
 	const Tables &t = tables();
-	uint32 current = current_segment().number;
-	for (int i = 0; i < t.segments; i++)
+	for (int i = 0; i < t.all_segments; i++)
 	{
 		uint32 number = t.segment[i].number;
+		if (ring_of(t.segment[i].number) != ring.name)
+			continue;
 		Watched *w = &watched[number];
-		if (ring.bare[number] || number == current)
+		if (ring.bare[number] || number == ring.current)
 		{
 			*w = {};
 			pg_atomic_write_u64(&notes_of(t.segment[i]).empty_since, 0);
 			if (ring.bare[number] && number == ring.survivors)
-				pg_atomic_write_u32(&database->survivors_segment, kNoSegment);
+				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
 		}
 		else if (w->phase == Watched::kIdle)
 		{
@@ -217,7 +224,7 @@ watch_closed(const Ring &ring, int64 now)
 static bool
 takes_survivors(const Segment &segment)
 {
-	Ring ring = look_at_ring();
+	Ring ring = look_at_ring(ring_of(segment.number));
 	return ring.survivors == static_cast<uint32>(segment.number) &&
 		   ring.bytes[segment.number] < full_size(ring);
 }
@@ -273,7 +280,7 @@ read_on(const Segment &segment, Watched *w)
 static const Segment &
 refuge(const Segment &from)
 {
-	Ring ring = look_at_ring();
+	Ring ring = look_at_ring(ring_of(from.number));
 	bool usable = ring.survivors != kNoSegment &&
 				  ring.survivors != static_cast<uint32>(from.number) &&
 				  ring.bytes[ring.survivors] < full_size(ring);
@@ -281,8 +288,10 @@ refuge(const Segment &from)
 	if (!usable)
 	{
 		/* The last bare one is for new rows. */
-		to = ring.bare_count > 1 ? bare_after(ring, ring.current) : ring.current;
-		pg_atomic_write_u32(&database->survivors_segment, to == ring.current ? kNoSegment : to);
+		to = ring.bare_count > 1 ? next_bare(ring, [](const Segment &) { return true; })
+								 : ring.current;
+		pg_atomic_write_u32(&database->rings[ring.name].survivors,
+							to == ring.current ? kNoSegment : to);
 	}
 	return *segment_by_number(static_cast<int>(to));
 }
@@ -299,7 +308,11 @@ drain(const Segment &from, Watched *w)
 		w->due = monotonic_now() + kInterval;
 		return;
 	}
-	if (!survives([&] { at_end = move_rows(from, to, &w->move_from, w->batch, &moved); }))
+	if (!survives([&] {
+			at_end = ring_of(from.number) == kJobRing
+						 ? move_rows(from, to, &w->move_from, w->batch, &moved)
+						 : move_dead_jobs(from, to, &w->move_from, w->batch, &moved);
+		}))
 	{
 		/* Then one by one, without the one that cannot be moved. */
 		w->failed |= w->batch == 1;
@@ -434,14 +447,17 @@ rotate_segments(Database *of_this_database)
 		with_transaction([&] {
 			if (!lock_and_serve(AccessShareLock))
 				return;
-			look_after_current(look_at_ring());
-			watch_closed(look_at_ring(), now);
+			for (RingName ring : all_rings)
+			{
+				look_after_current(look_at_ring(ring));
+				watch_closed(look_at_ring(ring), now);
+			}
 		});
 	}
 
 	int64 next = next_look;
 	int first = -1;
-	for (int i = 0; i < kMaxSegments; i++)
+	for (int i = 0; i < kAllSegments; i++)
 		if (watched[i].phase != Watched::kIdle &&
 			(first < 0 || watched[i].due < watched[first].due))
 			first = i;

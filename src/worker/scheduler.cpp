@@ -2,8 +2,8 @@
  * The scheduler of one database: what nobody else may have the time for.
  *
  * Each round: expire leases, put parked jobs back, count lost attempts in their
- * rows, read ahead into windows and timers, send NOTIFY, rotate segments; once a second
- * also look whether the extension and the database still want us. All it does can be
+ * rows, read ahead into windows and timers, send NOTIFY, rotate segments, apply retention;
+ * once a second also look whether the extension and the database still want us. All it does can be
  * interrupted anywhere: it keeps no state that shared memory or the tables do not
  * have. An error ends the process, and the launcher starts another.
  */
@@ -16,6 +16,7 @@
 #include "store/refill.h"
 #include "store/token_mark.h"
 #include "txn/effects.h"
+#include "worker/retention.h"
 #include "worker/rotation.h"
 #include "worker/worker.h"
 
@@ -482,6 +483,7 @@ work()
 			next_event = Min(next_event, now + kWatchInterval);
 		next_event = Min(next_event, send_notifications());
 		next_event = Min(next_event, rotate_segments(database));
+		next_event = Min(next_event, apply_retention());
 		pgstat_report_stat(false);
 		nap((Max(0, next_event - monotonic_now()) + 999) / 1000);
 	}

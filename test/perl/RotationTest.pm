@@ -39,7 +39,7 @@ sub work
 sub current_segment
 {
 	my ($node) = @_;
-	return $node->safe_psql('postgres', q{SELECT segment FROM pgq_ext.segment WHERE state = 'current'});
+	return $node->safe_psql('postgres', q{SELECT segment FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass});
 }
 
 # Work, so many jobs at a time, until new ones go to another segment. Returns the one that they went to before.

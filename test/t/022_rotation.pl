@@ -21,7 +21,8 @@ sub ack { my ($l) = @_; return "SELECT pgq_ack($l->[0], $l->[1])" }
 # ---- nothing holds them back ----
 
 is(sql(q{SELECT string_agg(concat_ws(' ', segment, relation, state), ', ' ORDER BY segment) FROM pgq_ext.segment}),
-	join(', ', '0 pgq_ext.job_0 current', map { "$_ pgq_ext.job_$_ empty" } 1 .. 7), 'eight segments, the first is the current one');
+	join(', ', '0 pgq_ext.job_0 current', (map { "$_ pgq_ext.job_$_ empty" } 1 .. 7), '8 pgq_ext.dead_job_8 current', map { "$_ pgq_ext.dead_job_$_ empty" } 9 .. 11),
+	'eight segments of jobs, four of dead letters, the first of each is the current one');
 {
 	my %closed;
 	$closed{ next_segment($node) } = 1 for 1 .. 5;
@@ -127,7 +128,7 @@ for my $end ('COMMIT', 'ROLLBACK')
 	sql(q{INSERT INTO pgq_ext.job (queue_id, payload, segment) SELECT queue_id, '1', n FROM pgq_ext.queue, generate_series(0, 7) n WHERE queue = 'slow';
 		DELETE FROM pgq_ext.job});
 	my $all = truncations($node);
-	is(sql(q{SELECT count(*) FROM pgq_ext.segment WHERE state = 'empty'}), '0', 'all segments are in use and locked');
+	is(sql(q{SELECT count(*) FROM pgq_ext.segment WHERE state = 'empty' AND parent = 'pgq_ext.job'::regclass}), '0', 'all segments are in use and locked');
 	my $size = of_segment($n, 'size');
 	work($node, 500) for 1 .. 6;
 	is(current_segment($node), $n, '... the current one stays that');

@@ -224,7 +224,7 @@ sub faults_of
 		elsif ($_ eq "\\.\n") { $table = undef }
 		elsif (!defined $table) { next }
 		elsif ($table eq 'public.ledger') { my ($id, undef, $dead) = split /[\t\n]/; $dead{$id} = $dead }
-		elsif ($table =~ /^pgq_ext\.(job_\d|dead_job)$/) { my ($id) = split /\t/; $times{$id}{ $1 eq 'dead_job' ? 't' : 'f' }++ }
+		elsif ($table =~ /^pgq_ext\.(job|dead_job)_\d+$/) { my ($id) = split /\t/; $times{$id}{ $1 eq 'dead_job' ? 't' : 'f' }++ }
 	}
 	close $dump;
 	for my $id (keys %{ { %dead, %times } })
@@ -393,16 +393,16 @@ sub outlive_for_long
 	return;
 }
 
-sub wait_for_empty_segments { wait_for($node, q{count(*) >= 2 FROM pgq_ext.segment WHERE state = 'empty'}); return }
+sub wait_for_empty_segments { wait_for($node, q{count(*) >= 2 FROM pgq_ext.segment WHERE state = 'empty' AND parent = 'pgq_ext.job'::regclass}); return }
 
 for my $table ('before_them', 'after_them')
 {
 	my $db = new_db();
 	wait_for_empty_segments();
-	my $current = sql(q{SELECT segment FROM pgq_ext.segment WHERE state = 'current'});
+	my $current = sql(q{SELECT segment FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass});
 	my $dump = start_dump($table, undef, '-f', "$dir/plain.sql");
 	outlive($dump->{pid});
-	wait_for($node, "segment <> $current FROM pgq_ext.segment WHERE state = 'current'");
+	wait_for($node, "segment <> $current FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass");
 	pass("a dump waits for $table: the ring goes on");
 	unlock_dump($dump);
 	finish_dump($dump, '... so does the dump');

@@ -1,0 +1,138 @@
+#include "store/dead_job.h"
+
+#include "pg/stop_point.h"
+#include "store/index.h"
+#include "store/spi.h"
+
+namespace pgq {
+
+void
+insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error, Datum error)
+{
+	const Segment &segment = current_segment(kDeadRing);
+	Relation rel = table_open(segment.heap, RowExclusiveLock);
+	Datum values[kDeadColumns] = {};
+	bool nulls[kDeadColumns];
+	memset(nulls, true, sizeof(nulls));
+	auto set = [&](DeadColumn column, Datum value) {
+		values[column - 1] = value;
+		nulls[column - 1] = false;
+	};
+	auto copy = [&](DeadColumn to, JobColumn from, bool varlena) {
+		if (!row.is_null(from))
+			/* A toasted value belongs to the row that is deleted. */
+			set(to, varlena ? PointerGetDatum(PG_DETOAST_DATUM_COPY(row.value(from)))
+							: row.value(from));
+	};
+	copy(kDeadJobId, kJobId, false);
+	copy(kDeadQueueId, kJobQueueId, false);
+	set(kDeadAt, TimestampTzGetDatum(GetCurrentTimestamp()));
+	copy(kDeadEnqueuedAt, kJobEnqueuedAt, false);
+	copy(kDeadRunAt, kJobRunAt, false);
+	copy(kDeadPriority, kJobPriority, false);
+	set(kDeadAttempts, Int32GetDatum(attempts));
+	set(kDeadSegment, Int16GetDatum(static_cast<int16>(segment.number)));
+	copy(kDeadMaxAttempts, kJobMaxAttempts, false);
+	copy(kDeadGroupKey, kJobGroupKey, true);
+	copy(kDeadUniqueKey, kJobUniqueKey, true);
+	set(kDeadReason, CStringGetTextDatum(reason));
+	if (has_error)
+		set(kDeadLastError, error);
+	copy(kDeadHeaders, kJobHeaders, true);
+	copy(kDeadPayload, kJobPayload, true);
+
+	HeapTuple tuple = TupleFormer(rel).form(values, nulls, kDeadColumns);
+	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
+	insert_index_entries(rel, tuple);
+	table_close(rel, NoLock);
+}
+
+/* An administrator's trigger shall not take what is moved for what has just died. */
+static void
+without_triggers()
+{
+	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/* Their places from *next on, as an array; *next goes on behind them. */
+static int
+lock_rows(const Segment &segment, Position *next, int most, Datum *places)
+{
+	ItemPointerData from;
+	ItemPointerSet(&from, next->block, next->offset);
+	const SpiArgument arguments[] = {{TIDOID, PointerGetDatum(&from), false},
+									 {INT4OID, Int32GetDatum(most), false}};
+	spi_execute(psprintf("SELECT count(*)::int4, array_agg(ctid), max(ctid) "
+						 "FROM (SELECT ctid FROM ONLY pgq_ext.%s WHERE ctid >= $1 LIMIT $2 "
+						 "FOR UPDATE SKIP LOCKED) locked",
+						 get_rel_name(segment.heap)),
+				arguments);
+	bool is_null;
+	int n = DatumGetInt32(spi_value(0, 1, &is_null));
+	if (n == 0)
+		return 0;
+	*places = spi_value(0, 2, &is_null);
+	auto *last = reinterpret_cast<ItemPointer>(DatumGetPointer(spi_value(0, 3, &is_null)));
+	*next = {ItemPointerGetBlockNumber(last), OffsetNumberNext(ItemPointerGetOffsetNumber(last))};
+	return n;
+}
+
+bool
+move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved)
+{
+	const Tables &t = tables();
+	*moved = 0;
+	if (!ConditionalLockRelationOid(t.dead_job, RowExclusiveLock) ||
+		!ConditionalLockRelationOid(t.queue, RowExclusiveLock))
+		return true;
+	bool at_end = false;
+	without_triggers();
+	as_owner([&] {
+		Datum places;
+		int n = lock_rows(from, next, most, &places);
+		at_end = n < most;
+		if (n == 0)
+			return;
+		const SpiArgument arguments[] = {
+			{INT2OID, Int16GetDatum(static_cast<int16>(from.number)), false},
+			{INT2OID, Int16GetDatum(static_cast<int16>(to.number)), false},
+			{TIDARRAYOID, places, false}};
+		*moved = static_cast<int>(spi_execute("UPDATE pgq_ext.dead_job SET segment = $2 "
+											  "WHERE segment = $1 AND ctid = ANY ($3)",
+											  arguments));
+	});
+	stop_point("rotation-moved");
+	return at_end;
+}
+
+int
+expire_dead_jobs(int most)
+{
+	const Tables &t = tables();
+	int expired = 0;
+	without_triggers();
+	for (int i = t.segments; i < t.all_segments && expired < most; i++)
+	{
+		const Segment &segment = t.segment[i];
+		if (is_bare(segment) || !lock_for_writing(segment))
+			continue;
+		const SpiArgument arguments[] = {
+			{TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()), false},
+			{INT4OID, Int32GetDatum(most - expired), false}};
+		as_owner([&] {
+			const char *name = get_rel_name(segment.heap);
+			expired += static_cast<int>(spi_execute(
+				psprintf("DELETE FROM ONLY pgq_ext.%s WHERE ctid = ANY (ARRAY("
+						 "SELECT e.ctid FROM pgq_ext.queue q CROSS JOIN LATERAL ("
+						 "SELECT d.ctid FROM ONLY pgq_ext.%s d WHERE d.queue_id = q.queue_id "
+						 "AND d.died_at <= $1 - q.keep_dead LIMIT $2 FOR UPDATE SKIP LOCKED) e "
+						 "LIMIT $2))",
+						 name, name),
+				arguments));
+		});
+	}
+	return expired;
+}
+
+} // namespace pgq

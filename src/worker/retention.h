@@ -1,0 +1,14 @@
+/*
+ * Retention: dead letters are deleted when their queue's keep_dead has passed. What they leave in
+ * their segment goes when the segment is truncated: rotation.h.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/* One step, in a small transaction that waits for nobody. Returns the monotonic time of the next. */
+int64 apply_retention();
+
+} // namespace pgq
