@@ -149,13 +149,14 @@ tap_result()
 		}' "$1")
 }
 
+# They wait most of the time: several at once, those that take longest first.
 run_tap()
 {
 	local out=$work/tap.out files name
-	mapfile -t files < <(matching test/t .pl)
+	mapfile -t files < <(matching test/t .pl | sort -r)
 	[ ${#files[@]} -gt 0 ] || return 0
 	run env TESTDIR="$work" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-		prove -I "$pgxs/src/test/perl" -I test/perl "${files[@]}" | tee "$out"
+		prove -j 3 -I "$pgxs/src/test/perl" -I test/perl "${files[@]}" | tee "$out"
 	sed -n 's/^test\/t\/\(.*\)\.pl .*(Wstat: .*/\1/p' "$out" | sort -u | while read -r name; do
 		echo "-- end of the log of $name"
 		tail -n 40 "$work/tmp_check/log/regress_log_$name"

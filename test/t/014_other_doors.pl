@@ -173,8 +173,8 @@ for my $end ('COMMIT', "PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'")
 	{
 		$id++;
 		ask($other, "BEGIN; INSERT INTO pgq_ext.job (queue_id, payload) VALUES ($id, '\"early\"')");
-		sql("INSERT INTO pgq_ext.queue (queue_id, queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, notify)
-			OVERRIDING SYSTEM VALUE VALUES ($id, 'hand$id', '1 min', '0', 5, '1 s', '1 s', 0, true)");
+		sql("INSERT INTO pgq_ext.queue (queue_id, queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, keep_dead, notify)
+			OVERRIDING SYSTEM VALUE VALUES ($id, 'hand$id', '1 min', '0', 5, '1 s', '1 s', 0, '1 day', true)");
 		is(payloads("hand$id"), '', "$end: a queue made by hand is served");
 		ask($other, $_) for split /; /, $end;
 		is(payloads("hand$id", '30 s'), 'early', '... with jobs that began before it');
