@@ -116,7 +116,12 @@ sql('CREATE DATABASE forced TEMPLATE one');
 wait_for_scheduler($node, 'forced');
 is(sqlstate($node, 'DROP DATABASE forced WITH (FORCE)'), '', 'DROP DATABASE ... WITH (FORCE)');
 serves_ok('one', 'the template is still served');
-unlike(slurp_file($node->logfile), qr/pgq_ext.*(?:FATAL|ERROR)|database \S+ does not exist/, 'nobody tries to start a scheduler where no database is');
+my $log = slurp_file($node->logfile);
+unlike($log, qr/pgq_ext.*(?:FATAL|ERROR)/, '... no worker has met an error');
+# One may be on its way to a database that is just being dropped.
+my %tried;
+$tried{$1}++ while $log =~ /database (\S+) does not exist/g;
+is(join(' ', grep { $tried{$_} > 1 } sort keys %tried), '', '... nobody tries again and again to start a scheduler where no database is');
 
 # More databases than there is room for in memory or in worker slots is told in the log, not by a crash; see 008.
 
