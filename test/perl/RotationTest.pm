@@ -8,7 +8,7 @@ use Test::More;
 use PgqTest;
 use Exporter 'import';
 
-our @EXPORT = qw(rotating_node work current_segment next_segment fresh_segment close_segment truncations total_size wait_until_truncated
+our @EXPORT = qw(rotating_node work current_segment next_segment fresh_segment close_segment close_with_backlog truncations total_size wait_until_truncated
   wait_until_settled $other_jobs enqueue_slow wait_until_moved being_moved stop_scheduler_at scheduler_stands let_go send_and_block);
 
 # Every job but those that fill segments.
@@ -47,7 +47,8 @@ sub next_segment
 {
 	my ($node, $jobs) = @_;
 	my $before = current_segment($node);
-	for (1 .. 1000)
+	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
+	while (time < $ending)
 	{
 		work($node, $jobs // 100);
 		return $before if current_segment($node) != $before;
@@ -69,6 +70,20 @@ sub close_segment
 	my ($node, $n) = @_;
 	next_segment($node, 250) while current_segment($node) == $n;
 	return;
+}
+
+# The same, with jobs that wait and so are far too many to be moved, however large it gets. The arguments are pgq_enqueue's. Returns how many.
+sub close_with_backlog
+{
+	my ($node, $n, $arguments) = @_;
+	my $jobs = 0;
+	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
+	while (current_segment($node) == $n)
+	{
+		die "segment $n is still the current one" if time >= $ending;
+		$jobs += $node->safe_psql('postgres', "SELECT count(pgq_enqueue($arguments)) FROM generate_series(1, 100)");
+	}
+	return $jobs;
 }
 
 # So far, of one segment or of all of them.

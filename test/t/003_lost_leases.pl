@@ -170,9 +170,9 @@ sub expired_lease
 	# A worker that is alive: extended, a short lease lives on.
 	my $queue = new_queue();
 	my $id = enqueue($queue);
-	my ($token, $end) = split /\|/, $node->safe_psql('postgres', "SELECT lease, lease_expires_at FROM pgq_claim('$queue', lease_time => '3 s')");
-	ask($session, 'BEGIN');
-	ok(ask($session, "SELECT pgq_extend($id, $token, '1 hour') > clock_timestamp() + '59 min'"), 'extended');
+	my ($token, $end, $extended) = split /\|/, ask($session, "SELECT lease, lease_expires_at AS end FROM pgq_claim('$queue', lease_time => '3 s') \\gset
+		BEGIN; SELECT :lease, :'end', pgq_extend($id, :lease, '1 hour') > clock_timestamp() + '59 min'");
+	is($extended, 't', 'extended');
 	ask($session, 'ROLLBACK');
 	wait_for($node, "clock_timestamp() > '$end'::timestamptz + '1500 ms'");
 	is($node->safe_psql('postgres', "SELECT lease FROM pgq_ext.lease WHERE job_id = $id"), $token, 'an extended lease lives on, whatever the transaction did');
@@ -218,16 +218,16 @@ sub expired_lease
 	is($node->safe_psql('postgres', "SELECT job_id FROM pgq_claim('$queue', wait => '500 ms')"), '', 'an open claim does not expire');
 	is($node->safe_psql('postgres', "SELECT attempts FROM pgq_ext.job WHERE job_id = $id"), '0', '... and is not counted');
 	ask($session, 'COMMIT');
-	is($node->safe_psql('postgres', "SELECT attempt FROM pgq_claim('$queue', wait => '60 s', lease_time => '3 s')"), '2', 'committed, it is overdue');
 
+	my $attempt = 1;
 	for my $finish ('ROLLBACK', 'COMMIT')
 	{
-		my ($token, $end) = split /\|/, $node->safe_psql('postgres', "SELECT lease, lease_expires_at FROM pgq_ext.lease WHERE job_id = $id");
-		ask($session, "BEGIN; SELECT pgq_ack($id, $token)");
+		my $claim = "SELECT attempt, lease, lease_expires_at AS end FROM pgq_claim('$queue', wait => '60 s', lease_time => '3 s') \\gset";
+		my ($overdue, $end) = split /[|\n]/, ask($session, "$claim\nBEGIN; SELECT :attempt, :'end'; SELECT pgq_ack($id, :lease)");
+		is($overdue, ++$attempt, 'ended, it is overdue');
 		wait_for($node, "clock_timestamp() > '$end'::timestamptz + '1500 ms'");
 		is($node->safe_psql('postgres', "SELECT job_id FROM pgq_claim('$queue', wait => '500 ms')"), '', "$finish after an ack: a job that is being acknowledged does not expire");
 		ask($session, $finish);
-		$node->safe_psql('postgres', "SELECT attempt FROM pgq_claim('$queue', wait => '60 s', lease_time => '3 s')") if $finish eq 'ROLLBACK';
 	}
 	is($node->safe_psql('postgres', "SELECT count(*) FROM pgq_ext.job_status WHERE queue = '$queue'"), '0', 'an ack committed late counts');
 	is($node->safe_psql('postgres', "SELECT acked, lost, handed_out FROM pgq_ext.queue_stats WHERE queue = '$queue'"), '1|2|3',

@@ -218,11 +218,20 @@ my $elapsed = q{
 is(ask($a, sprintf $elapsed, '1 s', '1 s'), "0\nt", 'a wait ends empty, and not before its time');
 is(ask($a, sprintf $elapsed, '0', '0'), "0\nt", 'no wait');
 
-# 3 s are enough to start the statement, and less than the wait.
-my ($out, $err) = ask($a, q{SET statement_timeout = '3 s'} . sprintf($elapsed, '60 s', '2 s') =~ s/^/;/r);
-is("$out $err", "0\nt ", 'a wait ends empty before statement_timeout');
-is(ask($a, q{SELECT 1}), '1', '... which does not strike later either');
-ask($a, 'RESET statement_timeout');
+# 3 s are enough to start the statement, and less than the wait. Once in several tries: the statement may not get the CPU for its last moment.
+my ($out, $err);
+for my $claim ("pgq_claim('q'", "pgq_claim_any('{quiet,q}'")
+{
+	(my $sql = sprintf $elapsed, '60 s', '2 s') =~ s/pgq_claim\('q'/$claim/;
+	for (1 .. 5)
+	{
+		($out, $err) = ask($a, "SET statement_timeout = '3 s';$sql");
+		last if $err eq '';
+	}
+	is("$out $err", "0\nt ", "$claim: a wait ends empty before statement_timeout");
+	is(ask($a, q{SELECT 1}), '1', '... which does not strike later either');
+	ask($a, 'RESET statement_timeout');
+}
 
 for my $drop (q{SELECT pgq_drop_queue('gone')}, q{BEGIN; SELECT pgq_drop_queue('gone', force => true); COMMIT})
 {

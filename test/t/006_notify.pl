@@ -164,7 +164,8 @@ for my $work (
 			(SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler')"),
 		'0', '... it does not want it either');
 }
-# It is the right lock: the scheduler, which notifies, does want it.
+# It is the right lock: the scheduler, which notifies, does want it, when there is something to tell.
+enqueue('q');
 wait_for($node, "count(*) >= 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE $lock AND NOT granted
 	AND backend_type = 'pgq_ext scheduler'");
 pass('only the scheduler waits for it');

@@ -20,6 +20,14 @@ sub no_scheduler_in
 	return;
 }
 
+# Besides those that are only there to find out whether the extension is.
+sub schedulers_are
+{
+	my ($n, $what) = @_;
+	ok($node->poll_query_until('postgres', "SELECT count(*) = $n FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler'"), $what);
+	return;
+}
+
 sub oid_of { return sql("SELECT oid FROM pg_database WHERE datname = '$_[0]'") }
 
 # A scheduler is at work in that database: only it counts a lost lease.
@@ -37,7 +45,7 @@ sub serves_ok
 # ---- they come and go ----
 
 wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'pgq_ext launcher' AND datid IS NULL});
-is(workers($node, 'scheduler'), '0', 'no scheduler without the extension');
+schedulers_are(0, 'no scheduler without the extension');
 for my $db ('one', 'two', 'none')
 {
 	sql("CREATE DATABASE $db");
@@ -46,7 +54,7 @@ for my $db ('one', 'two', 'none')
 wait_for_scheduler($node, $_) for 'one', 'two';
 serves_ok($_, "$_: served after CREATE EXTENSION") for 'one', 'two';
 sql('BEGIN; CREATE EXTENSION pgq_ext; ROLLBACK', 'none');
-is(workers($node, 'scheduler'), '2', 'one scheduler for each database that has it');
+schedulers_are(2, 'one scheduler for each database that has it');
 
 sql('DROP EXTENSION pgq_ext', 'two');
 no_scheduler_in(oid_of('two'));
@@ -108,7 +116,12 @@ sql('CREATE DATABASE forced TEMPLATE one');
 wait_for_scheduler($node, 'forced');
 is(sqlstate($node, 'DROP DATABASE forced WITH (FORCE)'), '', 'DROP DATABASE ... WITH (FORCE)');
 serves_ok('one', 'the template is still served');
-unlike(slurp_file($node->logfile), qr/pgq_ext.*(?:FATAL|ERROR)|database \S+ does not exist/, 'nobody tries to start a scheduler where no database is');
+my $log = slurp_file($node->logfile);
+unlike($log, qr/pgq_ext.*(?:FATAL|ERROR)/, '... no worker has met an error');
+# One may be on its way to a database that is just being dropped.
+my %tried;
+$tried{$1}++ while $log =~ /database (\S+) does not exist/g;
+is(join(' ', grep { $tried{$_} > 1 } sort keys %tried), '', '... nobody tries again and again to start a scheduler where no database is');
 
 # More databases than there is room for in memory or in worker slots is told in the log, not by a crash; see 008.
 

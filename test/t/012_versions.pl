@@ -41,7 +41,6 @@ my $scheduler = wait_for_scheduler($node);
 create_queue($node, $_) for 'q', 'quiet';
 sql(q{SELECT pgq_enqueue('q', to_jsonb(i)) FROM generate_series(1, 10) i});
 my ($held, $held_lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q', lease_time => '1 hour')});
-my $lost = sql(q{SELECT job_id FROM pgq_claim('q', lease_time => '1 s')});
 
 # They know the tables, and nothing makes them look again but the update.
 my ($warm, $waiting, $writing) = map { session($node) } 1 .. 3;
@@ -55,6 +54,8 @@ differ_ok('in the transaction that updates', (ask($warm, q{SELECT pgq_enqueue('q
 is(ask($warm, q{ROLLBACK TO s; SELECT count(*) FROM pgq_claim('quiet'); COMMIT}), '0', 'rolled back: served');
 
 my $log = -s $node->logfile;
+# One more is lost, but not before the scheduler idles.
+my $lost = sql(q{SELECT job_id FROM pgq_claim('q', lease_time => '3 s')});
 update_to('99');
 differ_ok('who knew the tables is told', (ask($warm, q{SELECT * FROM pgq_claim('q')}))[1]);
 for my $call (
@@ -95,12 +96,17 @@ differ_ok('a claim that waits is told', (reply($waiting))[1]);
 update_to($version);
 is(ask($warm, "SELECT 'done', pgq_ack($held, $held_lease)"), 'done|', 'they agree again: leases are what they were');
 is(sql(q{SELECT payload FROM pgq_claim('quiet')}), '"for who waits"', '... and so are jobs');
-my %attempt = map { split /\|/ } split /\n/, sql(q{SELECT payload, attempt FROM pgq_claim('q', 100)});
-is(join(' ', map { "$_:$attempt{$_}" } sort { $a cmp $b } keys %attempt), '"by hand":1 ' . join(' ', map { "$_:1" } sort 3 .. 10),
-	'... all that wait, each once');
+my @got = split /\n/, sql(q{SELECT payload, attempt FROM pgq_claim('q', 100)});
+# What was lost may be back already.
+my @rest = grep { /^2\|/ } @got;
+is(join(' ', sort grep { !/^2\|/ } @got), join(' ', sort '"by hand"|1', map { "$_|1" } 3 .. 10), '... all that wait, each once');
 ask($writing, 'COMMIT');
-my @rest = sort split /\n/, join "\n", map { sql(q{SELECT payload, attempt FROM pgq_claim('q', 2, wait => '30 s')}) } 1 .. 2;
-is("@rest", '"in a long transaction"|1 2|2', '... and the scheduler counts what was lost meanwhile');
+for (1 .. 6)
+{
+	last if @rest >= 2;
+	push @rest, split /\n/, sql(q{SELECT payload, attempt FROM pgq_claim('q', 2, wait => '30 s')});
+}
+is(join(' ', sort @rest), '"in a long transaction"|1 2|2', '... and the scheduler counts what was lost meanwhile');
 is(scheduler_pid($node), $scheduler, '... the same scheduler');
 
 # ---- more than the version is different ----

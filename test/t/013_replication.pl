@@ -98,10 +98,11 @@ is(on_subscriber(q{SELECT pgq_enqueue('q', '"here"') > max(job_id) FROM pgq_ext.
 # ---- subscribed again, in the middle of work: memory is full of what is not ours any more ----
 
 on_publisher(q{SELECT pgq_purge_queue('q')});
-my ($held, $held_lease) = split /\|/, on_subscriber(q{SELECT job_id, lease FROM pgq_claim('q', lease_time => '1 s')});
 my $waiting = session($subscriber);
 send_sql($waiting, q{SELECT * FROM pgq_claim('quiet', wait => '60 s')});
 wait_for($subscriber, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'quiet'});
+# Subscribed before this lease expires.
+my $held = on_subscriber(q{SELECT job_id FROM pgq_claim('q', lease_time => '5 s')});
 subscribe('postgres', 's', 'WITH (copy_data = false)');
 refused_ok('subscribed again', q{pgq_claim('q')});
 on_publisher(q{SELECT setval('pgq_ext.job_id_seq', 1000); SELECT pgq_enqueue('quiet', to_jsonb(i)) FROM generate_series(1, 5) i});
@@ -113,7 +114,7 @@ on_publisher(q{UPDATE pgq_ext.job SET priority = 7 WHERE job_id = 1003; DELETE F
 	SELECT pgq_enqueue('quiet', '"soon"', delay => '100 ms');
 	UPDATE pgq_ext.queue SET max_attempts = 77 WHERE queue = 'quiet'});
 $publisher->wait_for_catchup('s');
-wait_for($subscriber, "clock_timestamp() > claimed_at + '3 s' FROM pgq_ext.lease_entries() WHERE job_id = $held");
+wait_for($subscriber, "clock_timestamp() > lease_expires_at + '2 s' FROM pgq_ext.lease_entries() WHERE job_id = $held");
 is(on_subscriber("SELECT attempts, last_error FROM pgq_ext.job WHERE job_id = $held"), '0|', 'the scheduler counts nothing while subscribed');
 is(on_subscriber(q{SELECT string_agg(job_id::text, ' ' ORDER BY job_id) FROM pgq_ext.job WHERE job_id > 1000}), '1001 1002 1003 1005 1006', 'rows are changed and deleted');
 

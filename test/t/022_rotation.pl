@@ -108,16 +108,15 @@ for my $end ('COMMIT', 'ROLLBACK')
 }
 
 {
-	my ($l, $backlog, $before);
+	my ($l, $backlog, $jobs, $before);
 	held_back_ok([ [ 'a job in work', '^live rows$', sub { enqueue_slow($node, 1); ($l) = claim_slow(1) }, sub { sql(ack($l)) } ] ]);
-	# Far more than it takes, as the segment is closed some time after it is full.
 	held_back_ok([ [ 'a backlog', '^live rows$',
 		sub {
 			($backlog) = @_;
 			$before = of_segment($backlog, 'moved_out');
-			sql(q{SELECT pgq_enqueue('slow', to_jsonb(repeat('y', 500))) FROM generate_series(1, 1000)});
+			$jobs   = close_with_backlog($node, $backlog, q{'slow', to_jsonb(repeat('y', 500))});
 		},
-		sub { is(of_segment($backlog, 'moved_out'), $before, '... it is not moved'); is(scalar drain($node, 'slow'), 1000, '... and comes') } ] ]);
+		sub { is(of_segment($backlog, 'moved_out'), $before, '... it is not moved'); is(scalar drain($node, 'slow'), $jobs, '... and comes') } ] ]);
 }
 
 # ---- all of them are held ----
@@ -155,7 +154,7 @@ my $count = 'SAVEPOINT a; SELECT count(*) FROM pgq_ext.job; ROLLBACK TO a'; # wi
 		enqueue_slow($node, 30);
 		ask($first, $repeatable_read);
 		is(ask($first, $count), '30', 'a reader in REPEATABLE READ sees 30 jobs');
-		sql(ack($_)) for claim_slow(10);
+		sql(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('slow', 10)});
 		work($node, 500) while current_segment($node) == $n;
 		my $said = sprintf q{coalesce(held_by ~ '%s', false)}, snapshot_of($first);
 		wait_for($node, "truncations > $before OR $said FROM pgq_ext.segment WHERE segment = $n");
@@ -267,6 +266,7 @@ sub dead_in_catalog
 		my $size = total_size($node);
 		$peak = $size if $size > $peak;
 		wait_for($node, "sum(truncations) > $before FROM pgq_ext.segment");
+		wait_until_settled($node);
 	}
 	my @rest = drain($node, 'work');
 	sql('INSERT INTO done VALUES ' . join(',', map { "($_)" } @rest)) if @rest;

@@ -139,6 +139,8 @@ for my $how (sort keys %end)
 	$end->($gate);
 	my (undef, $error) = reply($first);
 	like($error, $how eq 'fails' ? qr/^$/ : qr/moved to another partition/, "an UPDATE by hand waits; when the move $how it is as with any partitioned table");
+	# When it is not moved any more.
+	wait_until_settled($node);
 	sql($update);
 	is(join(' ', drain($node, 'slow')), "$ids[1] $ids[0] $ids[2]", '... and can be done again');
 
@@ -153,7 +155,7 @@ for my $how (sort keys %end)
 	$node->start;
 	($first, $second) = map { session($node) } 1 .. 2;
 	$gate = stop_scheduler_at($node, 'rotation-moved');
-	close_segment($node, $n);
+	close_with_backlog($node, $n, q{'month', to_jsonb(repeat('x', 500)), delay => '30 days'});
 	sql(q{SELECT pgq_purge_queue('month')});
 	scheduler_stands($node);
 	send_and_block($node, $first, "SELECT 'done', pgq_ack($held[0][0], $held[0][1])");

@@ -22,9 +22,10 @@ sub being_truncated
 	my $before = truncations($node, $n);
 	my $holder = session($node);
 	ask($holder, "BEGIN; LOCK TABLE pgq_ext.job_$n IN ACCESS SHARE MODE");
+	# Before there is anything to do: it learns of a setting when it has done what it is at.
+	my $gate = stop_scheduler_at($node, $where);
 	close_segment($node, $n);
 	wait_until_moved($node, $n);
-	my $gate = stop_scheduler_at($node, $where);
 	end_session($holder);
 	scheduler_stands($node);
 	return ($gate, $n, $before);
