@@ -76,14 +76,15 @@ sub fresh_dead
 	die_in($_, 4) for 'kept', 'hour', 'off';
 	is(sql(q{SELECT string_agg(queue || ' ' || keep_dead, ', ' ORDER BY queue) FROM pgq_ext.queue WHERE queue <> 'work'}),
 		'hour 01:00:00, kept 30 days, off 00:00:00', 'each queue says how long its dead letters are kept');
-	sql(q{UPDATE pgq_ext.dead_job SET died_at = died_at - interval '59 min'});
+	# Until somebody has locked one, none of these is old enough.
+	sql(q{UPDATE pgq_ext.queue SET keep_dead = '1 day' WHERE queue = 'hour'; UPDATE pgq_ext.dead_job SET died_at = died_at - interval '30 min'});
 	my ($first, $second) = split /\n/, sql(q{SELECT job_id FROM pgq_ext.dead_job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'hour' ORDER BY 1 LIMIT 2});
-	sql("UPDATE pgq_ext.dead_job SET died_at = died_at - interval '1 min' WHERE job_id IN ($first, $second)");
+	sql("UPDATE pgq_ext.dead_job SET died_at = died_at - interval '30 min' WHERE job_id IN ($first, $second)");
 	sql('INSERT INTO pgq_ext.dead_job (job_id, queue_id, died_at, enqueued_at, run_at, priority, attempts, reason, payload) '
 		  . q{VALUES (1000000, 1000, '2020-01-01', '2020-01-01', '2020-01-01', 0, 1, 'by hand', '1')});
 	my $locker = session($node);
 	ask($locker, "BEGIN; SELECT FROM pgq_ext.dead_job WHERE job_id = $second FOR UPDATE");
-	sql('TRUNCATE seen');
+	sql(q{TRUNCATE seen; UPDATE pgq_ext.queue SET keep_dead = '1 hour' WHERE queue = 'hour'});
 	wait_until_expired('off');
 	wait_until_expired('hour', 3);
 	is(sql("SELECT count(*) FROM pgq_ext.dead_job WHERE job_id = $first"), '0', 'dead letters go when their time has come');
@@ -94,7 +95,7 @@ sub fresh_dead
 	end_session($locker);
 	wait_until_expired('hour', 2);
 	pass('... until it is unlocked');
-	sql(q{UPDATE pgq_ext.queue SET keep_dead = '50 min' WHERE queue = 'hour'});
+	sql(q{UPDATE pgq_ext.queue SET keep_dead = '20 min' WHERE queue = 'hour'});
 	wait_until_expired('hour');
 	pass('... sooner if the queue says so by now');
 	is(sql('SELECT count(*) FROM pgq_ext.dead_job WHERE queue_id = 1000'), '1', '... one without a queue stays');
@@ -111,7 +112,8 @@ my $reader = session($node);
 {
 	my $n = fresh_dead();
 	die_in('kept', 2, q{jsonb_build_object('i', i)});
-	die_in('hour', 1, q{to_jsonb((SELECT string_agg(md5(n::text), '') FROM generate_series(1, 1000) n))});
+	# One with a payload outside of its row, but not more than a twentieth of the smallest segment.
+	die_in('hour', 1, q{to_jsonb((SELECT string_agg(md5(n::text), '') FROM generate_series(1, 150) n))});
 	sql(q{SELECT pgq_enqueue('kept', '1', priority => 7, max_attempts => 3, headers => '{"h": 1}');
 		SELECT pgq_fail(job_id, lease, NULL, retry => false) FROM pgq_claim('kept', wait => '60 s')});
 	my $before = sql($whole);
