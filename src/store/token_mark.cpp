@@ -67,18 +67,21 @@ struct Unpublished
 };
 static constinit Unpublished unpublished = {};
 
+/*
+ * Also if it is there already, written by somebody else: the standby is waited for with the end
+ * of a record of our own, since no two processes may wait for the same one.
+ */
 static Unpublished
 write_mark(Oid sequence, int64 mark)
 {
 	const SpiArgument argument[] = {{INT8OID, Int64GetDatum(mark), false}};
 	as_owner([&] {
-		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', $1) FROM pgq_ext.token_mark "
-					"WHERE last_value OPERATOR(pg_catalog.<) $1",
+		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', GREATEST(last_value, $1)) "
+					"FROM pgq_ext.token_mark",
 					argument);
 	});
 	XLogFlush(XactLastRecEnd);
-	/* It may have been there already, written by somebody else. */
-	return {sequence, GetFlushRecPtr(nullptr), mark};
+	return {sequence, XactLastRecEnd, mark};
 }
 
 static void

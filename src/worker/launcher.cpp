@@ -28,6 +28,7 @@ struct DatabaseEntry
 	bool exists;
 	bool connectable;
 	int seat;
+	uint32 announced; /* announcements when its scheduler was started */
 	int64 not_before; /* monotonic: earliest next start */
 	BackgroundWorkerHandle *handle;
 };
@@ -67,6 +68,7 @@ note_database(Oid oid, bool connectable)
 				  .exists = true,
 				  .connectable = connectable,
 				  .seat = -1,
+				  .announced = 0,
 				  .not_before = 0,
 				  .handle = nullptr};
 	entry->exists = true;
@@ -125,7 +127,9 @@ note_stopped(DatabaseEntry *entry)
 	if (entry->known != Known::kRunning ||
 		GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
 		return;
-	bool absent = pg_atomic_read_u32(&shared->seats[entry->seat].absent) != 0;
+	/* The extension may have come after the scheduler has looked for it, and before its end. */
+	bool absent = pg_atomic_read_u32(&shared->seats[entry->seat].absent) != 0 &&
+				  pg_atomic_read_u32(&shared->announcements) == entry->announced;
 	seat_taken[entry->seat] = false;
 	pfree(entry->handle);
 	entry->handle = nullptr;
@@ -163,6 +167,7 @@ start_scheduler(DatabaseEntry *entry)
 	worker.bgw_notify_pid = MyProcPid;
 
 	pg_atomic_write_u32(&shared->seats[seat].absent, 0);
+	entry->announced = pg_atomic_read_u32(&shared->announcements);
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	bool started = RegisterDynamicBackgroundWorker(&worker, &entry->handle);
 	MemoryContextSwitchTo(old);

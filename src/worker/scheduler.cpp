@@ -81,6 +81,8 @@ attach()
 	with_transaction([&] {
 		installed = extension_installed();
 		wanted = database_is_wanted();
+		if (!installed)
+			stop_point("scheduler-absent");
 		if (!installed || wanted)
 			return;
 		agree = versions_agree();

@@ -66,6 +66,26 @@ sql('BEGIN; DROP EXTENSION pgq_ext; CREATE EXTENSION pgq_ext SCHEMA elsewhere; C
 is(sqlstate($node, q{SELECT * FROM pgq_claim('q')}, 'two'), '42704', 'dropped and created in one transaction: nothing of the old is known');
 serves_ok('two', '... and the new is served');
 
+# One that has just not found the extension, when it comes, is not the last.
+{
+	sql('CREATE DATABASE late');
+	sql(q{ALTER DATABASE late SET pgq_ext.stop_point = 'scheduler-absent'});
+	my $gate = session($node, 'late');
+	ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
+	# Now all are looked at again.
+	sql('CREATE EXTENSION pgq_ext', 'none');
+	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted});
+	sql('CREATE EXTENSION pgq_ext', 'late');
+	sql('DROP EXTENSION pgq_ext; CREATE EXTENSION pgq_ext', 'none');
+	wait_for_scheduler($node, 'none');
+	end_session($gate);
+	wait_for_scheduler($node, 'late');
+	pass('the extension is created while a scheduler leaves, because it was not there');
+	sql('DROP EXTENSION pgq_ext', 'none');
+	no_scheduler_in(oid_of('none'));
+	sql('DROP DATABASE late');
+}
+
 # A claim that waits while its world ends is told so.
 {
 	sql(q{SELECT pgq_create_queue('q')}, 'two');
