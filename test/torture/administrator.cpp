@@ -10,6 +10,14 @@ public:
 
 private:
 	int last_queue = 0;
+	/* Where jobs were at the last look, and which of them were due. */
+	struct Seen
+	{
+		int64_t segment;
+		bool due;
+	};
+	std::map<int64_t, Seen> seen;
+	Epoch seen_in;
 
 	void turn() override;
 	std::string some_ids(std::vector<Key> *keys);
@@ -17,19 +25,24 @@ private:
 	void lock_rows();
 	void delete_rows();
 	void lock_tables();
+	void fill();
 	void purge();
+	void look_for_moves();
 	void come_and_go();
 	void create_temporary();
 	void drop_temporary(const std::string &queue);
 };
 
-/* An array of job ids, in order, and their keys. */
+/*
+ * An array of job ids, in order, and their keys. None of the slow queue: the ledger knows less of
+ * jobs that were touched, and the engine learns of them anew.
+ */
 std::string
 Administrator::some_ids(std::vector<Key> *keys)
 {
 	std::string ids;
 	size_t n = static_cast<size_t>(random.between(1, 6));
-	for (const auto &[key, id] : world.ledger.some_live(random.next() % 100000, n))
+	for (const auto &[key, id] : world.ledger.some_live(random.next() % 100000, n, kSlowQueue))
 	{
 		ids += (ids.empty() ? "{" : ",") + std::to_string(id);
 		keys->push_back(key);
@@ -108,15 +121,20 @@ Administrator::lock_tables()
 	tx.commit();
 }
 
+/* A few, which wait until the next purge. */
+void
+Administrator::fill()
+{
+	Transaction tx(session);
+	for (int i = random.between(1, 3); i > 0; i--)
+		tx.enqueue(kPurgedQueue, some_job());
+	tx.commit();
+}
+
 /* Only we use that queue, but leases of ours that were lost may still be in it. */
 void
 Administrator::purge()
 {
-	Transaction fill(session);
-	for (int i = random.between(1, 20); i > 0; i--)
-		fill.enqueue(kPurgedQueue, some_job());
-	fill.commit();
-
 	std::vector<Held> held;
 	if (random.chance(50))
 		held = session.claim({.queues = {kPurgedQueue}, .max_jobs = random.between(1, 5)});
@@ -145,6 +163,26 @@ Administrator::purge()
 		tx.commit();
 	for (const Held &h : held)
 		session.ack(h);
+}
+
+void
+Administrator::look_for_moves()
+{
+	Rows rows = session.connection.run(
+		"SELECT job_id, segment, run_at <= clock_timestamp() FROM pgq_ext.job");
+	std::map<int64_t, Seen> found;
+	for (int i = 0; i < rows.size(); i++)
+		found[rows.number(i, 0)] = {rows.number(i, 1), rows.text(i, 2) == "t"};
+	if (seen_in == session.connection.epoch())
+		for (const auto &[id, before] : seen)
+		{
+			auto after = found.find(id);
+			bool moved = after != found.end() && after->second.segment != before.segment;
+			world.counters.seen_moved += moved;
+			world.counters.seen_moved_due += moved && before.due;
+		}
+	seen = std::move(found);
+	seen_in = session.connection.epoch();
 }
 
 void
@@ -194,8 +232,12 @@ void
 Administrator::turn()
 {
 	nap(random.between(1, 100) * kMillisecond);
+	if (random.chance(20))
+		look_for_moves();
 	int n = random.between(1, 100);
-	if (n <= 25)
+	if (world.moving && n <= 50)
+		purge();
+	else if (n <= 25)
 		change_rows();
 	else if (n <= 45)
 		lock_rows();
@@ -205,6 +247,8 @@ Administrator::turn()
 		lock_tables();
 	else if (n <= 70)
 		(void) session.connection.run("VACUUM pgq_ext.job");
+	else if (n <= 82)
+		fill();
 	else if (n <= 85)
 		purge();
 	else

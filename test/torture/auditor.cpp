@@ -19,7 +19,9 @@ Auditor::prepare()
 		"CREATE TABLE torture.tx (id bigint PRIMARY KEY, client boolean NOT NULL DEFAULT true, "
 		"asked integer NOT NULL DEFAULT 0)");
 	(void) session.connection.run("INSERT INTO torture.tx VALUES (0)");
-	for (const std::string &queue : kQueues)
+	std::vector<std::string> queues = kQueues;
+	queues.push_back(kSlowQueue);
+	for (const std::string &queue : queues)
 		(void) session.connection.run(
 			"SELECT pgq_create_queue($1, backoff_base => '100 ms', backoff_max => '1 s', "
 			"max_attempts => $2, notify => $3)",
@@ -84,6 +86,7 @@ Auditor::do_all_jobs()
 	std::vector<std::string> queues = kQueues;
 	queues.push_back(kPurgedQueue);
 	queues.push_back(kOrderedQueue);
+	queues.push_back(kSlowQueue);
 	Time end = now() + kPatience;
 	while (now() < end && world.ledger.violations() == 0)
 	{

@@ -134,7 +134,7 @@ Cluster::children(pid_t parent)
 std::map<pid_t, std::string>
 Cluster::processes()
 {
-	pid_t parent = postmaster(primary_number);
+	pid_t parent = postmaster(primary().second);
 	return parent == 0 ? std::map<pid_t, std::string>{} : children(parent);
 }
 
@@ -189,9 +189,9 @@ Cluster::kill_all(int number)
 
 /* ---- one server ---- */
 
-/* Where holders keep the scheduler: in the middle of a move, before and after a TRUNCATE. */
-static const std::vector<std::string> kStopPoints = {"", "rotation-moved", "rotation-moved",
-													 "rotation-verified", "rotation-truncated"};
+/* Where holders keep the scheduler: in the middle of a move, mostly, before or after a TRUNCATE. */
+static const std::vector<std::string> kStopPoints = {"", "rotation-verified", "rotation-verified",
+													 "rotation-truncated"};
 
 /*
  * The bounds are tiny, mostly, and others at every start: 1 is the smallest there is. Segments are closed
@@ -209,7 +209,8 @@ Cluster::write_settings(int number, int workers)
 		<< "pgq_ext.max_queues = 12\n"
 		<< "pgq_ext.segment_size = " << segment_size << "kB\n"
 		<< "pgq_ext.rotation_waits_for_snapshots = " << (random.chance(25) ? "on" : "off") << "\n"
-		<< "pgq_ext.stop_point = '" << random.pick(kStopPoints) << "'\n"
+		<< "pgq_ext.stop_point = '"
+		<< (random.chance(50) ? "rotation-moved" : random.pick(kStopPoints)) << "'\n"
 		<< "max_worker_processes = " << workers << "\n"
 		<< "unix_socket_directories = '" << sockets(number) << "'\n";
 }

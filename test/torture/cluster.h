@@ -43,7 +43,7 @@ public:
 	std::map<pid_t, std::string> processes();
 	/* Of one kind ("pgq_ext scheduler"); 0 if there is none. */
 	pid_t process(const std::string &kind);
-	/* False if it is none of the primary's processes any more. */
+	/* Any thread. False if it is none of the primary's processes any more. */
 	bool signal(pid_t pid, int signal);
 
 	/* Has the primary room for a scheduler in this life? */

@@ -38,6 +38,8 @@ Consumer::some_claim()
 	spec.queues = {some_queue()};
 	if (random.chance(20))
 		spec.queues = kQueues;
+	if (random.chance(world.moving ? 70 : 1))
+		spec.queues = {kSlowQueue};
 	if (random.chance(40))
 		spec.max_jobs = random.between(2, 8);
 	if (random.chance(30))
@@ -238,10 +240,13 @@ Consumer::use_abandoned()
 void
 Consumer::turn()
 {
+	/* A claim that waits for the mover in vain would excuse all that find nothing at the same time. */
+	bool patient = world.moving;
 	(void) session.connection.run(
 		"SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)",
-		{random.chance(10) ? "300 ms" : "0", random.chance(40) ? "50 ms" : "2 s"});
-	int n = random.between(1, 100);
+		{!patient && random.chance(10) ? "300 ms" : "0",
+		 !patient && random.chance(40) ? "50 ms" : "2 s"});
+	int n = random.between(1, world.moving ? 150 : 100);
 	if (n <= 45)
 		work_in_one_transaction();
 	else if (n <= 90)

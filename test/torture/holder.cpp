@@ -1,5 +1,7 @@
 #include "actor.h"
 
+#include <signal.h>
+
 namespace torture {
 
 /*
@@ -22,8 +24,10 @@ private:
 	void lock_rows();
 	bool start_to_change(Connection &connection, const std::string &which);
 	void change_closed_rows();
+	void lock_closed_rows(Transaction &tx);
 	void read_twice();
 	void read_late();
+	pid_t wait_for_scheduler(Transaction &tx);
 	void keep_scheduler();
 	void compare(const char *what, const std::set<int64_t> &expected,
 				 const std::set<int64_t> &found);
@@ -48,15 +52,17 @@ Holder::some_segment()
 
 /* ---- locks ---- */
 
+/* Or all of them, for so long that rows are moved into one that is empty, and is to be truncated. */
 void
 Holder::lock_segment()
 {
 	static const std::vector<std::string> modes = {"ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE",
 												   "SHARE UPDATE EXCLUSIVE"};
-	std::string segment = some_segment();
+	bool all = random.chance(15);
+	std::string table = all ? "pgq_ext.job" : some_segment();
 	Transaction tx(session);
-	(void) tx.run("LOCK TABLE " + segment + " IN " + random.pick(modes) + " MODE");
-	nap(random.between(50, 1500) * kMillisecond);
+	(void) tx.run("LOCK TABLE " + table + " IN " + (all ? modes[0] : random.pick(modes)) + " MODE");
+	nap((all ? random.between(2000, 5000) : random.between(50, 1500)) * kMillisecond);
 	tx.commit();
 }
 
@@ -94,7 +100,8 @@ Holder::start_to_change(Connection &connection, const std::string &which)
 	by_hand = true;
 	std::vector<Key> keys;
 	std::string ids;
-	Rows rows = connection.run("SELECT job_id, payload FROM pgq_ext.job " + which + " LIMIT 10");
+	Rows rows = connection.run("SELECT job_id, payload FROM pgq_ext.job " + which + " LIMIT " +
+							   number(random.between(1, 5)));
 	for (int i = 0; i < rows.size(); i++)
 	{
 		ids += (ids.empty() ? "" : ",") + rows.text(i, 0);
@@ -117,29 +124,89 @@ Holder::change_closed_rows()
 		(void) session.connection.receive();
 }
 
+/* All that nobody has in hand, so that there are segments in which no row is free. */
+void
+Holder::lock_closed_rows(Transaction &tx)
+{
+	by_hand = true;
+	std::vector<Key> keys;
+	Rows rows = tx.run("SELECT payload FROM pgq_ext.job AS j JOIN pgq_ext.segment_entries() USING "
+					   "(segment) WHERE NOT is_current AND NOT pgq_ext.is_leased(job_id) "
+					   "FOR UPDATE OF j SKIP LOCKED");
+	for (int i = 0; i < rows.size(); i++)
+		keys.push_back(rows.number(i, 0));
+	world.ledger.touched(keys);
+}
+
+/* While it lives everybody asks for the jobs that the scheduler has in hand. */
+class MovingTime
+{
+public:
+	explicit MovingTime(World &world) : world(world)
+	{
+		world.counters.kept_moves++;
+		world.moving = true;
+	}
+	~MovingTime() { world.moving = false; }
+	MovingTime(const MovingTime &) = delete;
+
+private:
+	World &world;
+};
+
+/* Its pid; 0 if it does not come to the stop point soon. */
+pid_t
+Holder::wait_for_scheduler(Transaction &tx)
+{
+	for (Time end = now() + 5 * kSecond; now() < end; nap(20 * kMillisecond))
+	{
+		Rows rows = tx.run("SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE "
+						   "locktype = 'advisory' AND NOT granted AND "
+						   "backend_type <> 'client backend'");
+		if (rows.size() > 0)
+			return static_cast<pid_t>(rows.number(0, 0));
+	}
+	return 0;
+}
+
 /*
  * The scheduler stands still if it comes to the stop point that this life of the server
- * has. Rows that it is moving meanwhile are changed as soon as it goes on.
+ * has. Rows that it is moving meanwhile are wanted by all the others, or changed by SQL as soon as
+ * it goes on; or it may not go on, and the move is undone. Rows that are free again before a
+ * TRUNCATE were locked when it looked at them.
  */
 void
 Holder::keep_scheduler()
 {
 	other.connect_if_broken();
 	Transaction tx(session);
-	Rows point = tx.run("SELECT 1 WHERE current_setting('pgq_ext.stop_point') <> ''");
-	if (point.size() == 0)
+	std::string point = tx.run("SELECT current_setting('pgq_ext.stop_point')").text(0, 0);
+	if (point.empty())
 		return;
 	(void) tx.run("SELECT pg_advisory_xact_lock(7366513, 0)");
-	Time end = now() + 2 * kSecond;
-	while (now() < end && tx.run("SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) "
-								 "WHERE locktype = 'advisory' AND NOT granted AND "
-								 "backend_type <> 'client backend'")
-								  .size() == 0)
-		nap(20 * kMillisecond);
-	bool changing = session.is_moving() &&
-					start_to_change(other.connection, "JOIN pgq_ext.lease_entries() USING "
-													  "(job_id) WHERE state = 'moving'");
-	nap(random.between(20, 600) * kMillisecond);
+	std::optional<Transaction> locker;
+	if (point == "rotation-verified")
+		lock_closed_rows(locker.emplace(other));
+	pid_t scheduler = wait_for_scheduler(tx);
+	if (locker)
+		locker->commit();
+	if (scheduler == 0)
+		return;
+	bool changing =
+		point == "rotation-moved" && random.chance(30) &&
+		start_to_change(other.connection,
+						"JOIN pgq_ext.lease_entries() USING (job_id) WHERE state = 'moving'");
+	{
+		std::optional<MovingTime> time;
+		if (point == "rotation-moved" && !changing)
+			time.emplace(world);
+		nap(random.between(20, 600) * kMillisecond);
+		if (random.chance(50))
+		{
+			world.ledger.scheduler_disturbed();
+			(void) world.cluster.signal(scheduler, random.chance(50) ? SIGINT : SIGTERM);
+		}
+	}
 	tx.commit();
 	if (changing)
 		(void) other.connection.receive();
@@ -227,17 +294,17 @@ Holder::turn()
 	(void) session.connection.run("SET lock_timeout = '300 ms'");
 	(void) session.moved_rows();
 	int n = random.between(1, 100);
-	if (n <= 20)
+	if (n <= 18)
 		lock_segment();
-	else if (n <= 35)
+	else if (n <= 30)
 		tidy_segment();
-	else if (n <= 45)
+	else if (n <= 38)
 		lock_rows();
-	else if (n <= 60)
+	else if (n <= 45)
 		change_closed_rows();
-	else if (n <= 70)
+	else if (n <= 53)
 		read_twice();
-	else if (n <= 85)
+	else if (n <= 64)
 		read_late();
 	else
 		keep_scheduler();

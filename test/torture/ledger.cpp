@@ -585,14 +585,14 @@ Ledger::is_temporary(const std::string &queue)
 }
 
 std::vector<std::pair<Key, int64_t>>
-Ledger::some_live(size_t place, size_t n)
+Ledger::some_live(size_t place, size_t n, const std::string &spared_queue)
 {
 	std::lock_guard lock(mutex);
 	std::vector<std::pair<Key, int64_t>> some;
 	for (size_t i = 0; i < std::min(n, live.size()); i++)
 	{
 		const Job &job = *find(live[(place + i) % live.size()]);
-		if (job.id != 0)
+		if (job.id != 0 && job.queue != spared_queue)
 			some.emplace_back(job.key, job.id);
 	}
 	return some;

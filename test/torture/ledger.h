@@ -162,7 +162,8 @@ public:
 	void temporary(const std::string &queue);
 	bool is_temporary(const std::string &queue);
 	/* (key, job id) of up to n jobs that should be there, from a random place on. */
-	std::vector<std::pair<Key, int64_t>> some_live(size_t place, size_t n);
+	std::vector<std::pair<Key, int64_t>> some_live(size_t place, size_t n,
+												   const std::string &spared_queue = "");
 	std::set<Key> live_in(const std::string &queue);
 	size_t live_count();
 	void scheduler_disturbed();

@@ -103,7 +103,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 			auditor.quiet_point(random.chance(70));
 			world.delays = random.chance(60);
 			world.prepares = random.chance(60);
-			world.backlog = random.chance(10) ? 1500 : 40;
+			world.backlog = random.chance(10) ? 1500 : World::kSmallBacklog;
 		}
 		killer.strike();
 	}

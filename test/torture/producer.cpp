@@ -2,6 +2,9 @@
 
 namespace torture {
 
+/* A few among many others. */
+static constexpr size_t kSlowMost = 30;
+
 class Producer : public Actor
 {
 public:
@@ -11,6 +14,7 @@ private:
 	void turn() override;
 	std::vector<JobSpec> some_jobs(int most);
 	void add_some(Transaction &tx);
+	void waste_room();
 };
 
 std::vector<JobSpec>
@@ -32,9 +36,22 @@ Producer::add_some(Transaction &tx)
 			tx.enqueue(some_queue(), job);
 }
 
+/* Segments fill up as if much had been done, and what waits is soon a small part of them. */
+void
+Producer::waste_room()
+{
+	Transaction tx(session);
+	tx.enqueue_many(some_queue(), some_jobs(100));
+	tx.roll_back();
+}
+
 void
 Producer::turn()
 {
+	if (random.chance(5))
+		waste_room();
+	if (random.chance(5) && world.ledger.live_in(kSlowQueue).size() < kSlowMost)
+		session.enqueue(kSlowQueue, {.priority = random.between(-2, 2)});
 	if (world.ledger.live_count() > world.backlog)
 	{
 		nap(50 * kMillisecond);

@@ -125,7 +125,8 @@ Counters::print(const Ledger &ledger)
 			  << broken << ", restarts " << restarts << ", failovers " << failovers
 			  << ", unknown commits resolved: " << resolved_committed << " committed, "
 			  << resolved_aborted << " not\ntruncations " << all.truncations << ", rows moved "
-			  << all.moved_rows << "\nkills:";
+			  << all.moved_rows << "; of " << seen_moved << " that were seen before and after, "
+			  << seen_moved_due << " were due; moves kept " << kept_moves << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";
 	std::cout << "\nerrors:";

@@ -55,6 +55,10 @@ struct Counters
 	void kill(const std::string &kind);
 	/* What the server has counted in this life of its memory so far. */
 	void rotated(Epoch epoch, int64_t truncations, int64_t moved_rows);
+	/* These were seen in one segment and later in another; of them were due before. */
+	std::atomic<long> seen_moved = 0;
+	std::atomic<long> seen_moved_due = 0;
+	std::atomic<long> kept_moves = 0; /* in the middle, while others asked for the rows */
 	/* Was a segment truncated, and a row moved? */
 	bool rotation_was_seen();
 	void print(const Ledger &ledger);
@@ -109,6 +113,8 @@ private:
 
 struct World
 {
+	static constexpr size_t kSmallBacklog = 60;
+
 	Ledger ledger;
 	Gate gate;
 	Counters counters;
@@ -126,7 +132,9 @@ struct World
 	 * More jobs than that are not kept waiting: the ends of long queues are never seen otherwise,
 	 * nor segments that have few rows left.
 	 */
-	std::atomic<size_t> backlog = 40;
+	std::atomic<size_t> backlog = kSmallBacklog;
+	/* The scheduler is kept in the middle of a move: the time to ask for the jobs that it has in hand. */
+	std::atomic<bool> moving = false;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}
@@ -151,6 +159,8 @@ private:
 /* The queues that everybody uses. */
 inline const std::vector<std::string> kQueues = {"plain", "short", "quiet"};
 inline const std::string kPurgedQueue = "purged";
+/* Claimed from so seldom that jobs which are due outlive their segment. */
+inline const std::string kSlowQueue = "slow";
 inline const std::string kOrderedQueue = "ordered";
 
 } // namespace torture
