@@ -27,7 +27,7 @@ CREATE TABLE pgq_ext.queue (
     backoff_base   interval NOT NULL,
     backoff_max    interval NOT NULL,
     backoff_jitter float8 NOT NULL,
-    keep_dead      interval NOT NULL,
+    keep_dead      interval NOT NULL CHECK (keep_dead BETWEEN '0' AND '1000 years'),
     notify         boolean NOT NULL,
     paused         boolean NOT NULL DEFAULT false,
     created_at     timestamptz NOT NULL DEFAULT pg_catalog.now()

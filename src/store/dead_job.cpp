@@ -47,12 +47,27 @@ insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_
 	table_close(rel, NoLock);
 }
 
-/* An administrator's trigger shall not take what is moved for what has just died. */
+/* For the rest of the transaction. */
 static void
-without_triggers()
+set_options()
 {
-	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
-							 GUC_ACTION_LOCAL, true, 0, false);
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	} options[] = {
+		/* An administrator's trigger shall not take what is moved for what has just died. */
+		{"session_replication_role", "replica"},
+		/* All locks that are known of are held; what else there may be ends in an error soon. */
+		{"lock_timeout", "1s"},
+		/* Rows are read by their place, or by (queue_id, died_at), whatever the statistics say. */
+		{"enable_seqscan", "off"},
+		{"enable_bitmapscan", "off"},
+		{"enable_sort", "off"},
+	};
+	for (const auto &option : options)
+		(void) set_config_option(option.name, option.value, PGC_SUSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
 /* Their places from *next on, as an array; *next goes on behind them. */
@@ -87,7 +102,7 @@ move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most,
 		!ConditionalLockRelationOid(t.queue, RowExclusiveLock))
 		return true;
 	bool at_end = false;
-	without_triggers();
+	set_options();
 	as_owner([&] {
 		Datum places;
 		int n = lock_rows(from, next, most, &places);
@@ -102,7 +117,7 @@ move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most,
 											  "WHERE segment = $1 AND ctid = ANY ($3)",
 											  arguments));
 	});
-	stop_point("rotation-moved");
+	stop_point("rotation-dead-moved");
 	return at_end;
 }
 
@@ -111,7 +126,9 @@ expire_dead_jobs(int most)
 {
 	const Tables &t = tables();
 	int expired = 0;
-	without_triggers();
+	if (!lock_with_indexes(t.queue, AccessShareLock))
+		return 0;
+	set_options();
 	for (int i = t.segments; i < t.all_segments && expired < most; i++)
 	{
 		const Segment &segment = t.segment[i];
@@ -126,7 +143,8 @@ expire_dead_jobs(int most)
 				psprintf("DELETE FROM ONLY pgq_ext.%s WHERE ctid = ANY (ARRAY("
 						 "SELECT e.ctid FROM pgq_ext.queue q CROSS JOIN LATERAL ("
 						 "SELECT d.ctid FROM ONLY pgq_ext.%s d WHERE d.queue_id = q.queue_id "
-						 "AND d.died_at <= $1 - q.keep_dead LIMIT $2 FOR UPDATE SKIP LOCKED) e "
+						 "AND d.died_at <= $1 - q.keep_dead ORDER BY d.died_at LIMIT $2 "
+						 "FOR UPDATE SKIP LOCKED) e "
 						 "LIMIT $2))",
 						 name, name),
 				arguments));

@@ -50,15 +50,27 @@ is_bare(const Segment &segment)
 }
 
 bool
+lock_with_indexes(Oid relid, LOCKMODE mode)
+{
+	if (!ConditionalLockRelationOid(relid, mode))
+		return false;
+	Relation rel = table_open(relid, NoLock);
+	List *indexes = RelationGetIndexList(rel);
+	bool locked = true;
+	ListCell *cell;
+	foreach (cell, indexes)
+		locked = locked && ConditionalLockRelationOid(lfirst_oid(cell), mode);
+	list_free(indexes);
+	table_close(rel, NoLock);
+	return locked;
+}
+
+bool
 lock_for_writing(const Segment &segment)
 {
 	Oid toast = toast_of(segment);
-	return (!OidIsValid(toast) || ConditionalLockRelationOid(toast, RowExclusiveLock)) &&
-		   ConditionalLockRelationOid(segment.heap, RowExclusiveLock) &&
-		   ConditionalLockRelationOid(segment.by_id, RowExclusiveLock) &&
-		   ConditionalLockRelationOid(segment.by_order, RowExclusiveLock) &&
-		   (!OidIsValid(segment.by_run_at) ||
-			ConditionalLockRelationOid(segment.by_run_at, RowExclusiveLock));
+	return (!OidIsValid(toast) || lock_with_indexes(toast, RowExclusiveLock)) &&
+		   lock_with_indexes(segment.heap, RowExclusiveLock);
 }
 
 /* ---- reading ---- */
@@ -119,7 +131,9 @@ read_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages)
 {
 	/* Copying a twentieth of what is won costs a twentieth of the work that filled the segment. */
 	static constexpr int64 kFew = 20;
-	int64 room = table_bytes(segment) / kFew;
+	/* Dead letters are rare: what is kept long may be copied once, but not take twice its room. */
+	static constexpr int64 kFewDead = 2;
+	int64 room = table_bytes(segment) / (ring_of(segment.number) == kJobRing ? kFew : kFewDead);
 	Relation rel = table_open(segment.heap, AccessShareLock);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	BlockNumber end = RelationGetNumberOfBlocks(rel);
@@ -296,20 +310,6 @@ is_seen_by_all(const Segment &segment, TransactionId xid)
 	return !TransactionIdIsValid(xid) || TransactionIdPrecedes(xid, horizon);
 }
 
-static bool
-lock_indexes(Oid relid)
-{
-	Relation rel = table_open(relid, NoLock);
-	List *indexes = RelationGetIndexList(rel);
-	bool locked = true;
-	ListCell *cell;
-	foreach (cell, indexes)
-		locked = locked && ConditionalLockRelationOid(lfirst_oid(cell), AccessExclusiveLock);
-	list_free(indexes);
-	table_close(rel, NoLock);
-	return locked;
-}
-
 /* Somebody is nearly always reading on its index for a moment. */
 static bool
 lock_against_readers(const Segment &segment)
@@ -333,9 +333,8 @@ static bool
 lock_to_truncate(const Segment &segment)
 {
 	Oid toast = toast_of(segment);
-	return lock_against_readers(segment) && lock_indexes(segment.heap) &&
-		   (!OidIsValid(toast) ||
-			(ConditionalLockRelationOid(toast, AccessExclusiveLock) && lock_indexes(toast)));
+	return lock_against_readers(segment) && lock_with_indexes(segment.heap, AccessExclusiveLock) &&
+		   (!OidIsValid(toast) || lock_with_indexes(toast, AccessExclusiveLock));
 }
 
 bool

@@ -15,7 +15,10 @@ int64 segment_bytes(const Segment &segment);
 /* No page: nothing was written to it since it was truncated. */
 bool is_bare(const Segment &segment);
 
-/* Lock it, its TOAST table and its indexes as an enqueue does. */
+/* Lock a table and all of its indexes, which whoever plans a query on it locks, without waiting. */
+bool lock_with_indexes(Oid relid, LOCKMODE mode);
+
+/* Lock it, its TOAST table and their indexes as an enqueue does. */
 bool lock_for_writing(const Segment &segment);
 
 /* A pass over the pages, a piece at a time. Rows that move about meanwhile may be missed, or met twice. */

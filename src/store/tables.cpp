@@ -290,7 +290,9 @@ static Oid
 find_subscription(const Tables &t)
 {
 	Oid subscription = subscription_to(t.job);
-	for (int i = 0; i < t.segments && !OidIsValid(subscription); i++)
+	if (!OidIsValid(subscription))
+		subscription = subscription_to(t.dead_job);
+	for (int i = 0; i < t.all_segments && !OidIsValid(subscription); i++)
 		subscription = subscription_to(t.segment[i].heap);
 	return subscription;
 }
@@ -554,6 +556,7 @@ create_segments()
 {
 	if (tables().segments > 0)
 		return;
+	require_complete_segments();
 	for (int i = 0; i < kMaxSegments; i++)
 	{
 		spi_run("CREATE TABLE pgq_ext.job_%1$d PARTITION OF pgq_ext.job FOR VALUES IN (%1$d) "

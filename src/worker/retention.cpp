@@ -11,7 +11,7 @@ apply_retention()
 {
 	static constexpr int64 kInterval = 5 * USECS_PER_SEC;
 	static constexpr int64 kAfterError = 60 * USECS_PER_SEC;
-	static constexpr int kAtOnce = 256;
+	static constexpr int kAtOnce = 64; /* payloads can be large */
 	/* At most a tenth of the scheduler's time: what was deleted under an old snapshot is read again each time. */
 	static constexpr int kRest = 10;
 	static constinit int64 next = 0;

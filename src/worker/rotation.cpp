@@ -207,7 +207,8 @@ watch_closed(const Ring &ring, int64 now)
 		{
 			*w = {};
 			pg_atomic_write_u64(&notes_of(t.segment[i]).empty_since, 0);
-			if (ring.bare[number] && number == ring.survivors)
+			/* Nothing could be moved there, so it has become the current one perhaps. */
+			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
 		}
 		else if (w->phase == Watched::kIdle)
@@ -314,8 +315,10 @@ drain(const Segment &from, Watched *w)
 						 : move_dead_jobs(from, to, &w->move_from, w->batch, &moved);
 		}))
 	{
-		/* Then one by one, without the one that cannot be moved. */
+		/* Then one by one, without the one that cannot be moved; later, if not even that can be told. */
 		w->failed |= w->batch == 1;
+		at_end = w->batch == 1 && w->move_from.block == began_at.block &&
+				 w->move_from.offset == began_at.offset;
 		if (w->batch > 1)
 			w->move_from = began_at;
 		w->batch = 1;

@@ -430,6 +430,8 @@ set_session_options()
 		{"lock_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
+		{"plan_cache_mode", "auto"},
+		{"enable_partition_pruning", "on"},
 	};
 	for (const auto &option : options)
 		SetConfigOption(option.name, option.value, PGC_SUSET, PGC_S_OVERRIDE);

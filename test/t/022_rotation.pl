@@ -119,6 +119,26 @@ for my $end ('COMMIT', 'ROLLBACK')
 		sub { is(of_segment($backlog, 'moved_out'), $before, '... it is not moved'); is(scalar drain($node, 'slow'), $jobs, '... and comes') } ] ]);
 }
 
+# ---- nothing could be moved ----
+
+# The segment that was chosen for what is left is still bare, and becomes the current one.
+{
+	my $n = fresh_segment($node);
+	enqueue_slow($node, 1);
+	my ($l) = claim_slow(1);
+	my $gate = stop_scheduler_at($node, 'rotation-moved');
+	close_segment($node, $n);
+	scheduler_stands($node);
+	my $current = current_segment($node);
+	work($node, 500) for 1 .. 6;
+	let_go($node, $gate);
+	wait_for($node, "segment <> $current FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass");
+	wait_for($node, 'count(*) = 0 FROM pgq_ext.segment_entries() WHERE is_current AND is_survivors');
+	pass('the current segment is not the one for what is left');
+	sql(ack($l));
+	wait_until_settled($node);
+}
+
 # ---- all of them are held ----
 
 {
