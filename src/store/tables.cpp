@@ -486,7 +486,7 @@ refuse_if_subscribed()
 					errmsg("the jobs of this database belong to the publisher of subscription "
 						   "\"%s\"",
 						   name ? name : "?"),
-					errdetail("The subscription brings the rows of pgq_ext.job."),
+					errdetail("The subscription brings rows of pgq_ext.job or pgq_ext.dead_job."),
 					errhint("Claim on the publisher; or drop the subscription, if this database "
 							"shall take over.")));
 }

@@ -8,7 +8,7 @@
  * rotation. One without a live row is truncated. What cannot be done now, because somebody
  * has a lock or a snapshot, is left for later, and the ring goes on with the others; if
  * none is bare the current one grows. The scheduler does all of it, one small transaction a
- * call, and never waits for anybody.
+ * call, and never waits for anybody. Jobs and dead letters have a ring of segments each.
  *
  * README.md in store/ says who may see what when.
  */

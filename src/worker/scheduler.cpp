@@ -3,9 +3,9 @@
  *
  * Each round: expire leases, put parked jobs back, count lost attempts in their
  * rows, read ahead into windows and timers, send NOTIFY, rotate segments, apply retention;
- * once a second also look whether the extension and the database still want us. All it does can be
- * interrupted anywhere: it keeps no state that shared memory or the tables do not
- * have. An error ends the process, and the launcher starts another.
+ * once a second also look whether the extension and the database still want us. All it
+ * does can be interrupted anywhere: it keeps no state that shared memory or the tables do
+ * not have. An error ends the process, and the launcher starts another.
  */
 #include "engine/waiter.h"
 #include "pg/scope.h"
