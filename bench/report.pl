@@ -318,7 +318,7 @@ the server does a checkpoint; autovacuum is on. The first second of a turn does 
 MD
 	print map { "- $_: $machine{$_}\n" }
 		grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq';
-	print "\n```\n$machine{command}\n```\n\n## Goals\n\n";
+	print "\n```sh\n$machine{command}\n```\n\n## Goals\n\n";
 }
 print goals_table(), "\n";
 for my $section (@sections)

@@ -1,0 +1,248 @@
+# The documentation runs: every fenced block of README.md, CONTRIBUTING.md and docs/*.md, as it is printed.
+#
+# README is read in an empty database, each other page in one where the README's first lines have been followed: there are the
+# extension and the queue "mail". A page is read from top to bottom in one session of psql. The language of a block says what it is:
+#
+#   sql         pasted into psql: nothing but NOTICE may come to standard error
+#   psql        what a terminal shows, "mail=> SELECT ...;" and the answer, which is compared
+#   conf        lines for postgresql.conf, and a restart
+#   sh          commands of a shell
+#   python, js  a program; one that waits for jobs when there are none is sent SIGTERM, and leaves in peace
+#   text        not to be run
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use IPC::Run;
+use PgqTest;
+
+# Commands of a shell that are not run here, and why.
+my @not_run = (
+	[ qr/^(\w+=\S+ )*make( |$)/ => 'builds, installs, tests; only their targets are looked up' ],
+	[ qr/^bench\/run\.sh /      => 'takes 50 minutes' ],
+);
+
+my %interpreter = (python => [ '/usr/bin/python3', '-W', 'error' ], js => ['node']);
+my %suffix      = (python => 'py', js => 'js');
+
+my $node = PostgreSQL::Test::Cluster->new('docs');
+$node->init;
+$node->start;
+$ENV{PGHOST} = $node->host;
+$ENV{PGPORT} = $node->port;
+
+my ($session, $db);
+
+# ---- pages and blocks ----
+
+# [language, line, text] of each block
+sub blocks
+{
+	my ($page) = @_;
+	my (@blocks, $block);
+	my $n = 0;
+	for my $line (split /^/, slurp_file($page))
+	{
+		$n++;
+		if ($line !~ /^\s*(```|~~~)/)
+		{
+			$block->[2] .= $line if $block;
+		}
+		elsif ($block)
+		{
+			push @blocks, $block;
+			undef $block;
+		}
+		else
+		{
+			$block = [ $line =~ /^```(\w*)$/ ? $1 : 'unknown', $n, '' ];
+		}
+	}
+	die "$page: a block has no end" if $block;
+	return @blocks;
+}
+
+sub connect_psql
+{
+	end_session($session) if $session;
+	$session = session($node, $db);
+	return;
+}
+
+# ---- psql ----
+
+# What went wrong, of what psql said.
+sub complaints
+{
+	my ($err) = @_;
+	$err =~ s/^psql:<stdin>:\d+: //mg;
+	return join "\n", grep { !/^(NOTICE|DETAIL|HINT):  / } split /\n/, $err;
+}
+
+# What differs from reader to reader is no difference; nor is the width of columns.
+sub comparable
+{
+	my ($text) = @_;
+	for ($text)
+	{
+		s/^psql:<stdin>:\d+: //mg;
+		s/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?([+-]\d\d)?/TIME/g;
+		s/\d\d:\d\d:\d\d(\.\d+)?/INTERVAL/g;
+		s/\b\d{15,16}\b/LEASE/g;
+		s/\bprocess \d+/process PID/g;
+		s/-+/-/g;
+		s/[ \t]+/ /g;
+		s/^ | $//mg;
+		s/\n+/\n/g;
+		s/^\n|\n$//g;
+	}
+	return $text;
+}
+
+# [statement, answer] of each statement that is shown
+sub exchanges
+{
+	my ($text) = @_;
+	my @exchanges;
+	for my $line (split /^/, $text)
+	{
+		if ($line =~ s/^\w+=\*?[>#] //)
+		{
+			push @exchanges, [ $line, '' ];
+			next;
+		}
+		die "no prompt before: $line" if !@exchanges;
+		my $typed = $line =~ s/^\w+[-('"]\*?[>#] //;
+		$exchanges[-1][ $typed ? 0 : 1 ] .= $line;
+	}
+	return @exchanges;
+}
+
+my %run = (text => sub { pass("$_[0]: not to be run"); return });
+
+$run{sql} = sub {
+	my ($where, $text) = @_;
+	my (undef, $err) = ask($session, $text);
+	is(complaints($err), '', "$where runs");
+	return;
+};
+
+$run{psql} = sub {
+	my ($where, $text) = @_;
+	ask($session, "\\set QUIET on\n\\pset format aligned\n\\pset tuples_only off\n\\set QUIET off");
+	for my $exchange (exchanges($text))
+	{
+		my ($out, $err) = ask($session, $exchange->[0]);
+		is(comparable("$err\n$out"), comparable($exchange->[1]), "$where: the answer to $exchange->[0]");
+	}
+	ask($session, "\\set QUIET on\n\\pset format unaligned\n\\pset tuples_only on");
+	return;
+};
+
+# ---- settings, commands, programs ----
+
+$run{conf} = sub {
+	my ($where, $text) = @_;
+	$node->append_conf('postgresql.conf', $text);
+	end_session($session);
+	$node->restart;
+	$session = session($node, $db);
+	while ($text =~ /^(\w+(?:\.\w+)?) *= *'?([^'#\n]*?)'? *(#.*)?$/mg)
+	{
+		is($node->safe_psql($db, "SHOW $1"), $2, "$where: $1");
+	}
+	return;
+};
+
+my %target = map { $_ => 1 } map { split /[\s\\]+/ } slurp_file('Makefile') =~ /^(?:SCRIPTED =|all )((?:.*\\\n)*.*?)(?::|$)/mg;
+
+$run{sh} = sub {
+	my ($where, $text) = @_;
+	my $script = '';
+	for my $line (split /\n/, $text)
+	{
+		my ($excuse) = grep { $line =~ $_->[0] } @not_run;
+		$script .= "$line\n" if !$excuse;
+		while ($line =~ /\bmake +([a-z][\w-]*)/g)
+		{
+			ok($target{$1}, "$where: make $1 is a target");
+		}
+	}
+	return if $script !~ /\S/;
+	local $ENV{PGDATABASE} = $db;
+	my ($out, $err);
+	my $dir = PostgreSQL::Test::Utils::tempdir_short();
+	my $status = IPC::Run::run([ 'bash', '-euo', 'pipefail', '-c', "cd $dir\n$script" ], '<', \undef, '>', \$out, '2>', \$err,
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	ok($status, "$where runs") or diag($out, $err);
+	return;
+};
+
+# Is somebody waiting, with nothing to do?
+my $idle = q{SELECT sum(waiting_claims) > 0 AND sum(ready + leased) = 0 FROM pgq_ext.queue_status};
+
+sub run_program
+{
+	my ($where, $language, $text) = @_;
+	local $ENV{PGDATABASE} = $db;
+	local $ENV{PGUSER}     = 'postgres';
+	my $file = "${PostgreSQL::Test::Utils::tmp_check}/program.$suffix{$language}";
+	unlink $file;
+	append_to_file($file, $text);
+	my ($out, $err) = ('', '');
+	my $program = IPC::Run::start([ @{ $interpreter{$language} }, $file ], '<', \undef, '>', \$out, '2>', \$err,
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	while ($program->pumpable)
+	{
+		if ($node->safe_psql($db, $idle) eq 't')
+		{
+			note "$where waits for jobs: SIGTERM";
+			$program->signal('TERM');
+			last;
+		}
+		$program->pump_nb;
+		select(undef, undef, undef, 0.05);
+	}
+	ok($program->finish && $err eq '', "$where runs") or diag($out, $err);
+	note $out;
+	return;
+}
+
+for my $language (keys %interpreter)
+{
+	$run{$language} = sub {
+		my ($where, $text) = @_;
+	  SKIP:
+		{
+			skip "$where: there is no node with its package pg", 1
+			  if $language eq 'js' && system(q{node -e 'require("pg")' >/dev/null 2>&1}) != 0;
+			run_program($where, $language, $text);
+		}
+		return;
+	};
+}
+
+# ---- read ----
+
+my @pages = ('README.md', 'CONTRIBUTING.md', sort glob 'docs/*.md');
+cmp_ok(scalar @pages, '>', 4, 'the pages are there');
+
+for my $page (@pages)
+{
+	($db) = $page =~ /(\w+)\.md$/;
+	$db = lc $db;
+	$node->safe_psql('postgres', "CREATE DATABASE $db");
+	$node->safe_psql($db, q{CREATE EXTENSION pgq_ext; SELECT pgq_create_queue('mail')}) if $page ne 'README.md';
+	connect_psql();
+	for my $block (blocks($page))
+	{
+		my ($language, $line, $text) = @$block;
+		my $where = "$page:$line";
+		my $run   = $run{$language};
+		$run ? $run->($where, $text) : fail("$where: what is to be done with a block in \"$language\"?");
+	}
+}
+end_session($session);
+$node->stop;
+done_testing();
