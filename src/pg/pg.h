@@ -33,6 +33,7 @@ extern "C" {
 #include "catalog/pg_subscription_rel.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "common/pg_prng.h"
 #include "commands/async.h"
 #include "commands/dbcommands.h"

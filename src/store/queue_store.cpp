@@ -3,9 +3,12 @@
 #include "pg/scope.h"
 #include "store/tables.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace pgq {
 
-/* Columns of pgq_ext.queue that the engine reads, in their order. */
+/* Columns of pgq_ext.queue, in their order. */
 enum QueueColumn : AttrNumber
 {
 	kQueueId = 1,
@@ -19,6 +22,15 @@ enum QueueColumn : AttrNumber
 	kQueueKeepDead,
 	kQueueNotify,
 	kQueuePaused,
+	kQueueCreatedAt,
+};
+static constexpr Column queue_columns[kQueueCreatedAt] = {
+	{"queue_id", INT4OID},		  {"queue", TEXTOID},
+	{"lease_time", INTERVALOID},  {"max_runtime", INTERVALOID},
+	{"max_attempts", INT4OID},	  {"backoff_base", INTERVALOID},
+	{"backoff_max", INTERVALOID}, {"backoff_jitter", FLOAT8OID},
+	{"keep_dead", INTERVALOID},	  {"notify", BOOLOID},
+	{"paused", BOOLOID},		  {"created_at", TIMESTAMPTZOID},
 };
 
 struct Remembered
@@ -43,33 +55,104 @@ memory_of_names()
 	return remembered;
 }
 
-static int64
-interval_microseconds(Datum value)
+/* Checked after the lock, since ALTER TABLE may have held us up until now. */
+static Relation
+open_queues(const Tables &t)
 {
-	const Interval *interval = DatumGetIntervalP(value);
-	return interval->time +
-		   (interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
+	Relation rel = table_open(t.queue, AccessShareLock);
+	check_columns(rel, queue_columns, lengthof(queue_columns));
+	return rel;
 }
 
-static QueueRow
-read_row(Relation rel, HeapTuple tuple)
+/* Saturated: somebody may have written anything by hand. */
+static int64
+interval_microseconds(const Interval *interval)
 {
-	QueueRow row{};
-	auto get = [&](AttrNumber column) {
+	static constexpr int64 kMostDays = INT64_MAX / USECS_PER_DAY;
+	int64 days = interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH;
+	int64 result;
+	if (days > kMostDays || days < -kMostDays)
+		return days > 0 ? INT64_MAX : INT64_MIN;
+	if (pg_add_s64_overflow(days * USECS_PER_DAY, interval->time, &result))
+		return days > 0 ? INT64_MAX : INT64_MIN;
+	return result;
+}
+
+/* The values of one row. What nobody would get past pgq_create_queue() becomes the nearest that it takes. */
+struct RowReader
+{
+	TupleDesc desc;
+	HeapTuple tuple;
+
+	Datum get(QueueColumn column, bool *is_null) const
+	{
+		return heap_getattr(tuple, column, desc, is_null);
+	}
+	int64 interval(QueueColumn column, int64 least, int64 most, int64 if_null) const
+	{
 		bool is_null;
-		return heap_getattr(tuple, column, RelationGetDescr(rel), &is_null);
-	};
-	row.queue_id = DatumGetInt32(get(kQueueId));
-	text_to_cstring_buffer(DatumGetTextPP(get(kQueueName)), row.name, sizeof(row.name));
-	row.options.lease_time = interval_microseconds(get(kQueueLeaseTime));
-	row.options.max_runtime = interval_microseconds(get(kQueueMaxRuntime));
-	row.options.max_attempts = DatumGetInt32(get(kQueueMaxAttempts));
-	row.options.backoff.base = interval_microseconds(get(kQueueBackoffBase));
-	row.options.backoff.max = interval_microseconds(get(kQueueBackoffMax));
-	row.options.backoff.jitter = DatumGetFloat8(get(kQueueBackoffJitter));
-	row.options.notify = DatumGetBool(get(kQueueNotify));
-	row.options.paused = DatumGetBool(get(kQueuePaused));
-	return row;
+		Datum value = get(column, &is_null);
+		return is_null ? if_null
+					   : std::clamp(interval_microseconds(DatumGetIntervalP(value)), least, most);
+	}
+	int32 number(QueueColumn column, int32 least, int32 if_null) const
+	{
+		bool is_null;
+		Datum value = get(column, &is_null);
+		return is_null ? if_null : Max(DatumGetInt32(value), least);
+	}
+	float8 share(QueueColumn column, float8 if_null) const
+	{
+		bool is_null;
+		float8 value = DatumGetFloat8(get(column, &is_null));
+		return is_null || std::isnan(value) ? if_null : std::clamp(value, 0.0, 1.0);
+	}
+	bool flag(QueueColumn column, bool if_null) const
+	{
+		bool is_null;
+		Datum value = get(column, &is_null);
+		return is_null ? if_null : DatumGetBool(value);
+	}
+};
+
+static QueueOptions
+read_options(const RowReader &reader)
+{
+	static constexpr int64 kThousandYears = 1000 * INT64CONST(366) * USECS_PER_DAY;
+	static constexpr int64 kWeek = 7 * USECS_PER_DAY;
+	QueueOptions options{};
+	options.lease_time =
+		reader.interval(kQueueLeaseTime, USECS_PER_SEC, kWeek, 5 * USECS_PER_MINUTE);
+	options.max_runtime = reader.interval(kQueueMaxRuntime, 0, kThousandYears, 0);
+	options.max_attempts = reader.number(kQueueMaxAttempts, 1, 20);
+	options.backoff.base = reader.interval(kQueueBackoffBase, 0, kThousandYears, USECS_PER_SEC);
+	options.backoff.max = reader.interval(kQueueBackoffMax, 0, kThousandYears, USECS_PER_HOUR);
+	options.backoff.jitter = reader.share(kQueueBackoffJitter, 0.2);
+	options.notify = reader.flag(kQueueNotify, true);
+	options.paused = reader.flag(kQueuePaused, false);
+	return options;
+}
+
+/* False: no queue can have that id or name. */
+static bool
+read_row(Relation rel, HeapTuple tuple, QueueRow *row)
+{
+	RowReader reader{RelationGetDescr(rel), tuple};
+	bool no_id;
+	bool no_name;
+	Datum id = reader.get(kQueueId, &no_id);
+	Datum name = reader.get(kQueueName, &no_name);
+	*row = {};
+	if (no_id || no_name)
+		return false;
+	const text *bytes = DatumGetTextPP(name);
+	Size length = VARSIZE_ANY_EXHDR(bytes);
+	if (length == 0 || length > kQueueNameMax)
+		return false;
+	row->queue_id = DatumGetInt32(id);
+	memcpy(row->name, VARDATA_ANY(bytes), length);
+	row->options = read_options(reader);
+	return true;
 }
 
 static bool
@@ -78,16 +161,15 @@ find_row(const Tables &t, const char *name, QueueRow *row)
 	ScanKeyData key;
 	ScanKeyInit(&key, kQueueName, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(name));
 	key.sk_collation = C_COLLATION_OID;
-	Relation rel = table_open(t.queue, AccessShareLock);
+	Relation rel = open_queues(t);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan(rel, t.queue_by_name, true, snapshot, 1, &key);
 	HeapTuple tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		*row = read_row(rel, tuple);
+	bool found = HeapTupleIsValid(tuple) && read_row(rel, tuple, row);
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
-	return HeapTupleIsValid(tuple);
+	return found;
 }
 
 /* Our own uncommitted drop; its row is gone for us already. */
@@ -122,20 +204,28 @@ find_queue(const char *name, QueueRef *ref)
 	return true;
 }
 
-/* Visit every row of pgq_ext.queue that is committed by now, or our own. */
+/* Visit every row of pgq_ext.queue that is committed by now, or our own. Returns how many are no queue's. */
 template <typename Visit>
-static void
+static int
 for_each_row(const Tables &t, Visit visit)
 {
-	Relation rel = table_open(t.queue, AccessShareLock);
+	int unreadable = 0;
+	Relation rel = open_queues(t);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
 	HeapTuple tuple;
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		visit(read_row(rel, tuple));
+	{
+		QueueRow row;
+		if (read_row(rel, tuple, &row))
+			visit(row);
+		else
+			unreadable++;
+	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
+	return unreadable;
 }
 
 /* The name that looks most like it, or NULL. */
@@ -159,16 +249,17 @@ nearest_name(const char *name)
 
 /* Attach the queues of all rows. Returns whether slots differ from their rows; if correct, they did. */
 static bool
-compare_with_rows(const Tables &t, bool correct, int *left_out)
+compare_with_rows(const Tables &t, bool correct, Attached *attached)
 {
 	bool differ = false;
 	List *rows = NIL;
-	*left_out = 0;
-	for_each_row(t, [&](const QueueRow &row) {
+	*attached = {};
+	attached->unreadable = for_each_row(t, [&](const QueueRow &row) {
 		QueueRef ref;
 		rows = lappend_int(rows, row.queue_id);
+		attached->queues++;
 		if (!try_attach_queue(t.database, t.database_generation, row, &ref))
-			(*left_out)++;
+			attached->left_out++;
 		else if (!is_like(ref, row))
 		{
 			differ = true;
@@ -187,15 +278,15 @@ compare_with_rows(const Tables &t, bool correct, int *left_out)
 	return differ;
 }
 
-int
+Attached
 attach_all_queues()
 {
 	const Tables &t = tables();
-	int left_out;
+	Attached attached;
 	/* With this lock nobody has changed a row and not applied that to its slot yet. */
-	if (compare_with_rows(t, false, &left_out) && ConditionalLockRelationOid(t.queue, ShareLock))
-		compare_with_rows(t, true, &left_out);
-	return left_out;
+	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
+		compare_with_rows(t, true, &attached);
+	return attached;
 }
 
 QueueRef

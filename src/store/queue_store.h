@@ -16,10 +16,14 @@ QueueRef resolve_queue(const char *name);
 /* As above, but a missing queue is no error: false. */
 bool find_queue(const char *name, QueueRef *ref);
 
-/*
- * Attach every queue of this database, and make slots follow what somebody has done to the rows by hand. Returns how many
- * have found no slot: they are served as far as a client asks for them and a slot is free by then.
- */
-int attach_all_queues();
+struct Attached
+{
+	int queues;
+	int left_out; /* have found no slot: served as far as a client asks for them and a slot is free by then */
+	int unreadable; /* rows without an id or a name that a queue can have; nobody serves them */
+};
+
+/* Attach every queue of this database, and make slots follow what somebody has done to the rows by hand. */
+Attached attach_all_queues();
 
 } // namespace pgq

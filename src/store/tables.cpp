@@ -139,22 +139,39 @@ need(const char *name, Oid schema)
 	return oid;
 }
 
-static constexpr const char *job_columns[kJobColumns] = {
-	"job_id",	"run_at",	 "enqueued_at", "queue_id",		"priority",
-	"attempts", "segment",	 "payload",		"max_attempts", "expires_at",
-	"fence",	"group_key", "unique_key",	"headers",		"last_error",
+static constexpr Column job_columns[kJobColumns] = {
+	{"job_id", INT8OID},
+	{"run_at", TIMESTAMPTZOID},
+	{"enqueued_at", TIMESTAMPTZOID},
+	{"queue_id", INT4OID},
+	{"priority", INT4OID},
+	{"attempts", INT4OID},
+	{"segment", INT2OID},
+	{"payload", JSONBOID},
+	{"max_attempts", INT4OID},
+	{"expires_at", TIMESTAMPTZOID},
+	{"fence", INT8OID},
+	{"group_key", TEXTOID},
+	{"unique_key", TEXTOID},
+	{"headers", JSONBOID},
+	{"last_error", TEXTOID},
 };
-static constexpr const char *dead_columns[kDeadColumns] = {
-	"job_id",	  "queue_id", "died_at",	"enqueued_at",	"run_at",
-	"priority",	  "attempts", "segment",	"max_attempts", "group_key",
-	"unique_key", "reason",	  "last_error", "headers",		"payload",
+static constexpr Column dead_columns[kDeadColumns] = {
+	{"job_id", INT8OID},		 {"queue_id", INT4OID},
+	{"died_at", TIMESTAMPTZOID}, {"enqueued_at", TIMESTAMPTZOID},
+	{"run_at", TIMESTAMPTZOID},	 {"priority", INT4OID},
+	{"attempts", INT4OID},		 {"segment", INT2OID},
+	{"max_attempts", INT4OID},	 {"group_key", TEXTOID},
+	{"unique_key", TEXTOID},	 {"reason", TEXTOID},
+	{"last_error", TEXTOID},	 {"headers", JSONBOID},
+	{"payload", JSONBOID},
 };
 
 /* How the segments of a ring look. */
 struct RingLayout
 {
 	const char *name; /* of a segment */
-	const char *const *columns;
+	const Column *columns;
 	int n_columns;
 	bool by_run_at; /* has that index */
 };
@@ -163,19 +180,21 @@ static constexpr RingLayout layouts[kRings] = {
 	{"dead_job_%d", dead_columns, kDeadColumns, false},
 };
 
-static void
-check_columns(Relation rel, const RingLayout &layout)
+static bool
+is_as_expected(Form_pg_attribute attribute, const Column &column)
+{
+	return !attribute->attisdropped && attribute->atttypid == column.type &&
+		   strcmp(NameStr(attribute->attname), column.name) == 0;
+}
+
+void
+check_columns(Relation rel, const Column *columns, int n)
 {
 	TupleDesc desc = RelationGetDescr(rel);
-	bool same = desc->natts >= layout.n_columns;
+	bool same = desc->natts >= n;
 	for (int i = 0; same && i < desc->natts; i++)
-	{
-		Form_pg_attribute attribute = TupleDescAttr(desc, i);
-		same = i < layout.n_columns
-				   ? !attribute->attisdropped &&
-						 strcmp(NameStr(attribute->attname), layout.columns[i]) == 0
-				   : attribute->attisdropped;
-	}
+		same = i < n ? is_as_expected(TupleDescAttr(desc, i), columns[i])
+					 : TupleDescAttr(desc, i)->attisdropped;
 	if (!same || rel->rd_tableam != GetHeapamTableAmRoutine())
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("table \"pgq_ext.%s\" is not as the pgq_ext library expects it",
@@ -208,7 +227,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("partition \"%s\" of the tables of pgq_ext is not one of their segments",
 						name)));
-	check_columns(rel, layout);
+	check_columns(rel, layout.columns, layout.n_columns);
 	segment->heap = heap;
 	segment->by_id = get_relname_relid(psprintf("%s_by_id", name), schema);
 	segment->by_order = get_relname_relid(psprintf("%s_by_order", name), schema);

@@ -50,6 +50,14 @@ enum DeadColumn : AttrNumber
 };
 inline constexpr int kDeadColumns = kDeadPayload;
 
+/* Columns are read by their position. Error 55000 unless the table has these, in this order, and no others. */
+struct Column
+{
+	const char *name;
+	Oid type;
+};
+void check_columns(Relation rel, const Column *columns, int n);
+
 struct Segment
 {
 	int number;

@@ -143,14 +143,28 @@ keep_token_mark_ahead()
 }
 
 static void
+complain_of_rows(const Attached &queues)
+{
+	static constinit Attached told = {};
+	if (queues.left_out > 0 && told.left_out == 0)
+		ereport(LOG,
+				(errmsg("%d queues have found no place in shared memory", queues.left_out),
+				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+	if (queues.unreadable > 0 && told.unreadable == 0)
+		ereport(LOG, (errmsg("%d rows of pgq_ext.queue have no name that a queue can have",
+							 queues.unreadable),
+					  errhint("Delete them, or give them names of 1 to %d bytes.", kQueueNameMax)));
+	told = queues;
+}
+
+static void
 keep_house()
 {
-	static constinit bool complained = false;
 	bool gone = false;
 	bool wanted = false;
 	bool locked = false;
 	bool doubtful = false;
-	int left_out = 0;
+	Attached queues = {};
 	with_transaction([&] {
 		gone = !extension_installed();
 		/* With another version the next scheduler waits. */
@@ -162,7 +176,7 @@ keep_house()
 		const Tables &t = tables();
 		if (t.database == database && t.database_generation == database_generation)
 		{
-			left_out = attach_all_queues();
+			queues = attach_all_queues();
 			doubtful = restore_triggers();
 		}
 		else
@@ -176,11 +190,7 @@ keep_house()
 		distrust_all(MyDatabaseId);
 	free_other_incarnations(MyDatabaseId, database->incarnation);
 	keep_token_mark_ahead();
-	if (left_out > 0 && !complained)
-		ereport(LOG,
-				(errmsg("%d queues have found no place in shared memory", left_out),
-				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
-	complained = left_out > 0;
+	complain_of_rows(queues);
 }
 
 /* ---- a queue's turn ---- */
