@@ -137,3 +137,9 @@ SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease ORDER BY lease LIMIT 1;
 SELECT count(*), min(attempt) FROM pgq_claim('a', 10000);
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 SELECT pgq_drop_queue(q, force => true) FROM unnest('{a,b,c}'::text[]) q;
+
+-- Nothing to claim from, and nothing to acknowledge, as array_agg() says it: no error.
+SELECT * FROM pgq_claim_any('{}');
+SELECT * FROM pgq_claim_any('{}', wait => '1 ms');
+SELECT pgq_ack_many(array_agg(job_id), array_agg(lease)) FROM pgq_claim_any('{}');
+SELECT pgq_ack_many('{}', '{}');

@@ -142,3 +142,33 @@ SELECT pgq_extend(:job_id, :lease) IS NULL AS stale;
 
 SELECT queue, enqueued, handed_out, acked, failed, lost, dead FROM pgq_ext.queue_stats;
 SELECT pgq_drop_queue('q');
+
+-- A job that somebody deletes by hand: its worker learns it when it asks for more time, once that is committed.
+SELECT pgq_create_queue('gone');
+SELECT pgq_enqueue('gone', '1') > 0, pgq_enqueue('gone', '2') > 0;
+SELECT job_id, lease FROM pgq_claim('gone') \gset
+BEGIN;
+DELETE FROM pgq_ext.job WHERE job_id = :job_id;
+SELECT pgq_extend(:job_id, :lease) > clock_timestamp() AS still_mine;
+ROLLBACK;
+SELECT pgq_extend(:job_id, :lease) > clock_timestamp() AS still_mine;
+DELETE FROM pgq_ext.job WHERE job_id = :job_id;
+SELECT count(*) FROM pgq_ext.lease WHERE queue = 'gone';
+SELECT pgq_extend(:job_id, :lease), pgq_extend(:job_id, :lease, '1 day');
+SELECT pgq_fail(:job_id, :lease);
+-- ... also when all of them go
+SELECT job_id, lease FROM pgq_claim('gone') \gset
+SELECT pgq_extend(:job_id, :lease) > clock_timestamp() AS still_mine;
+TRUNCATE pgq_ext.job;
+SELECT pgq_extend(:job_id, :lease), pgq_extend(:job_id, :lease);
+
+-- A row that the same statement has changed.
+SELECT pgq_enqueue('gone', to_jsonb(i)) > 0 AS enqueued FROM generate_series(3, 5) i;
+WITH c AS MATERIALIZED (SELECT * FROM pgq_claim('gone')),
+     u AS (UPDATE pgq_ext.job j SET priority = 7 FROM c WHERE j.job_id = c.job_id RETURNING c.job_id, c.lease)
+SELECT pgq_ack(job_id, lease) FROM u;
+SELECT job_id, lease FROM pgq_claim('gone') \gset
+WITH u AS (UPDATE pgq_ext.job SET priority = 9 WHERE job_id = :job_id RETURNING job_id) SELECT pgq_fail(job_id, :lease, retry_in => '0') FROM u;
+SELECT payload, attempt, priority, pgq_ack(job_id, lease) FROM pgq_claim('gone', 10);
+SELECT * FROM pgq_check();
+SELECT pgq_drop_queue('gone');

@@ -60,56 +60,6 @@ check_memory(ReturnSetInfo *result, const QueueRef &ref)
 			   queue, number(a.handed_out), number(a.ended), number(a.in_hand));
 }
 
-/* ---- hints without rows ---- */
-
-template <typename Set>
-static int
-copy_hints(const Set &set, Hint *hints)
-{
-	int n = 0;
-	set.for_each([&](const Hint &hint) { hints[n++] = hint; });
-	return n;
-}
-
-/*
- * They are allowed: a claim that meets one drops it. So they are told, but are no
- * violation.
- */
-static void
-count_stray_hints(const QueueRef &ref, Hint *hints)
-{
-	SegmentSet segments(AccessShareLock);
-	Queue *queue = ref.queue;
-	int n = with_lwlock(queue->lock, LW_SHARED, [&] {
-		int window = copy_hints(queue->schedule.window(), hints);
-		return window + copy_hints(queue->schedule.timer(), hints + window);
-	});
-	int stray = 0;
-	MemoryContext scratch =
-		AllocSetContextCreate(CurrentMemoryContext, "pgq_check", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(scratch);
-	for (int i = 0; i < n; i++)
-	{
-		JobRow row;
-		CHECK_FOR_INTERRUPTS();
-		MemoryContextReset(scratch);
-		if (verify_job(segments, hints[i].place, hints[i].key.job_id, &row) != Verdict::kDead)
-			continue;
-		stray += with_lwlock(queue->lock, LW_SHARED, [&] {
-			return is_current(ref) && (queue->schedule.window().contains(hints[i]) ||
-									   queue->schedule.timer().contains(hints[i]));
-		});
-	}
-	MemoryContextSwitchTo(caller);
-	MemoryContextDelete(scratch);
-	segments.close();
-	if (stray > 0)
-		ereport(NOTICE, (errmsg_plural("queue \"%s\" has %d hint without a row",
-									   "queue \"%s\" has %d hints without a row",
-									   static_cast<unsigned long>(stray), queue->name, stray),
-						 errdetail("Each is dropped when its turn comes.")));
-}
-
 /* ---- rows that nothing leads to ---- */
 
 static void
@@ -178,13 +128,7 @@ pgq_check(PG_FUNCTION_ARGS)
 	const Tables &t = tables();
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-	auto *hints = static_cast<Hint *>(MemoryContextAllocHuge(
-		CurrentMemoryContext, (static_cast<Size>(window_size) + timer_size) * sizeof(Hint)));
-	for_each_queue(t.database, [&](const QueueRef &ref) {
-		check_memory(result, ref);
-		count_stray_hints(ref, hints);
-	});
-	pfree(hints);
+	for_each_queue(t.database, [&](const QueueRef &ref) { check_memory(result, ref); });
 	check_rows(result);
 	check_queues_of_rows(result);
 	return (Datum) 0;

@@ -123,9 +123,6 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	start_write("pgq_claim_any()");
 	Datum *elements;
 	int n = elements_of(required(fcinfo, 0, "queues"), TEXTOID, "queues", &elements);
-	if (n == 0)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("queues must name at least one queue")));
 	if (n > max_claim_queues)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("queues has too many elements"),

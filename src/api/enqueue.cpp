@@ -48,6 +48,7 @@ queue_for_enqueue(const char *name)
 	{
 		QueueRef ref = resolve_queue(name);
 		LockRelationOid(current_segment().heap, RowExclusiveLock);
+		refuse_if_subscribed();
 		if (!ref.queue->dropping && is_alive(ref))
 			return ref;
 		VirtualTransactionId dropper = dropper_of(ref);

@@ -156,6 +156,7 @@ ack_late(SegmentSet &segments, int64 job_id, int64 token)
 {
 	JobRow row;
 	Held held;
+	refuse_if_subscribed();
 	if (token <= 0 || token > tables().database->token_base ||
 		locate_job(segments, Place{}, job_id, true, &row) != WriteResult::kDone ||
 		!is_honoured(row, token) || !take_late(row, &held))
@@ -179,6 +180,47 @@ ack(SegmentSet &segments, int64 job_id, int64 token)
 		return true;
 	set_end(held.lease, LeaseEnd::kUncounted);
 	return false;
+}
+
+/* The new end of the lease, or 0: stale. */
+static TimestampTz
+extend(int64 job_id, int64 token, int64 wanted, Held *held)
+{
+	Lease *lease;
+	Queue *queue;
+	if (!find_lease(tables().database, job_id, &lease, &queue))
+		return 0;
+	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> TimestampTz {
+		if (!is_lease_of(lease, queue, job_id, token) ||
+			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()))
+			return 0;
+		held->lease = lease;
+		held->ref.queue = queue;
+		held->place = lease->hint.place;
+		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(),
+					 GetCurrentTimestamp());
+		return lease->expires_at;
+	});
+}
+
+/*
+ * Somebody may have deleted the job by hand: its worker shall stop, and its lease, which
+ * nobody needs any more, ends as soon as time may end it. Looked at after the lease has its new
+ * end, since the look may have to wait for a lock. A delete that has not been committed is none.
+ */
+static bool
+has_row(const Held &held, int64 job_id, int64 token)
+{
+	JobRow row;
+	SegmentSet segments(AccessShareLock);
+	bool gone = verify_job(segments, held.place, job_id, &row) == Verdict::kDead;
+	segments.close();
+	if (gone)
+		with_lwlock(held.ref.queue->lock, LW_EXCLUSIVE, [&] {
+			if (is_lease_of(held.lease, held.ref.queue, job_id, token))
+				set_deadline(held.lease, 0, monotonic_now(), GetCurrentTimestamp());
+		});
+	return !gone;
 }
 
 [[noreturn]] static void
@@ -220,6 +262,11 @@ PGDLLEXPORT Datum
 pgq_ack_many(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_ack_many()");
+	/* What array_agg() says of no rows: nothing to do. */
+	bool nothing = !given(fcinfo, 0) && !given(fcinfo, 1);
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	if (nothing)
+		return (Datum) 0;
 	Datum *ids;
 	Datum *tokens;
 	int n = elements_of(required(fcinfo, 0, "job_ids"), INT8OID, "job_ids", &ids);
@@ -232,7 +279,6 @@ pgq_ack_many(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
 				 errdetail("It has %d; at most %d are possible.", n, kManyMax)));
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	SegmentSet segments(RowExclusiveLock);
 	for (int i = 0; i < n; i++)
@@ -305,19 +351,9 @@ pgq_extend(PG_FUNCTION_ARGS)
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
 	int64 wanted = given(fcinfo, 2) ? lease_time(PG_GETARG_DATUM(2), "lease_time") : 0;
 
-	Lease *lease;
-	Queue *queue;
-	if (!find_lease(tables().database, job_id, &lease, &queue))
-		PG_RETURN_NULL();
-	TimestampTz end = with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> TimestampTz {
-		if (!is_lease_of(lease, queue, job_id, token) ||
-			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()))
-			return 0;
-		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(),
-					 GetCurrentTimestamp());
-		return lease->expires_at;
-	});
-	if (end == 0)
+	Held held;
+	TimestampTz end = extend(job_id, token, wanted, &held);
+	if (end == 0 || !has_row(held, job_id, token))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(end);
 }

@@ -101,6 +101,7 @@ create_queue(FunctionCallInfo fcinfo)
 	};
 
 	lock_queues();
+	refuse_if_queues_subscribed();
 	QueueRef ref;
 	if (find_queue(name, &ref))
 	{
@@ -175,8 +176,9 @@ drop_queue(char *name, bool if_exists, bool force)
 	{
 		if (if_exists)
 			return false;
-		(void) resolve_queue(name); /* says so */
+		ref = resolve_queue_to_empty(name, "Pass if_exists => true if that is no error.");
 	}
+	refuse_if_subscribed();
 	if (!force)
 		refuse_if_not_empty(ref, name);
 	drop_queue_at_commit(ref);
@@ -200,6 +202,7 @@ purge_queue(const QueueRef &ref)
 {
 	uint64 purged = 0;
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	refuse_if_subscribed();
 	hold_queue(ref);
 	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
 	wait_for_mover(ref, with_lwlock(ref.queue->lock, LW_SHARED, [&] { return ref.queue->mover; }));
@@ -244,7 +247,7 @@ pgq_purge_queue(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_purge_queue()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
-	PG_RETURN_INT64(purge_queue(resolve_queue(name)));
+	PG_RETURN_INT64(purge_queue(resolve_queue_to_empty(name, nullptr)));
 }
 
 /* Internal: does anybody hold that job? */

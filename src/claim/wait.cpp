@@ -15,17 +15,16 @@ check_client()
 		ereport(FATAL, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("connection to client lost")));
 }
 
-/* A wait ends, empty, before the statement's time does. */
+/* A wait ends, empty, before the statement's time does; with little time left it still takes half of it, or its caller's loop would spin. */
 static TimestampTz
 end_of_wait(int64 wait)
 {
-	TimestampTz end = GetCurrentTimestamp() + wait;
-	if (get_timeout_active(STATEMENT_TIMEOUT))
-	{
-		static constexpr int64 kMargin = 100 * 1000;
-		end = Min(end, get_timeout_finish_time(STATEMENT_TIMEOUT) - kMargin);
-	}
-	return end;
+	TimestampTz now = GetCurrentTimestamp();
+	if (!get_timeout_active(STATEMENT_TIMEOUT))
+		return now + wait;
+	static constexpr int64 kMargin = 100 * 1000;
+	int64 left = get_timeout_finish_time(STATEMENT_TIMEOUT) - now;
+	return now + Min(wait, left - Min(kMargin, left / 2));
 }
 
 static constexpr int64 kShortNap = 1000;
@@ -89,7 +88,7 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 			short_queue = i;
 		}
 	}
-	if (claim->n == 0)
+	if (claim->n == 0 && worst != Shortage::kNone)
 		complain(worst, names[short_queue]);
 	return served;
 }

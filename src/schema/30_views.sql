@@ -51,7 +51,7 @@ CREATE FUNCTION pgq_check() RETURNS SETOF text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_check';
 REVOKE ALL ON FUNCTION pgq_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_check IS
-'Compare memory with the rows of this database, and with itself: one line for each thing that is wrong, none if all is well. Finds jobs that nobody would look for (and makes them known again), double leases, counters that do not add up, jobs without a queue. Reads every job. A hint without a row is no fault; a NOTICE tells how many there are.';
+'Compare memory with the rows of this database, and with itself: one line for each thing that is wrong, none if all is well. Finds jobs that nobody would look for (and makes them known again), double leases, counters that do not add up, jobs without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
 
 -- ---- views for people ----
 
@@ -60,10 +60,10 @@ SELECT l.job_id, l.lease, q.queue, j.group_key, l.attempt, l.worker, l.pid, l.cl
        l.lease_expires_at, false AS session_bound, l.in_transaction
 FROM pgq_ext.lease_entries() l
 JOIN pgq_ext.queue q USING (queue_id)
-LEFT JOIN pgq_ext.job j ON j.job_id = l.job_id
+JOIN pgq_ext.job j ON j.job_id = l.job_id
 WHERE l.state = 'claimed';
 COMMENT ON VIEW pgq_ext.lease IS
-'Jobs in work: who holds them and until when. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+'Jobs in work: who holds them and until when. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
 
 CREATE VIEW pgq_ext.job_status AS
 SELECT j.job_id, q.queue,

@@ -345,6 +345,7 @@ struct PinnedVersion
 	Relation rel;
 	Buffer buffer;
 	ItemPointerData tid;
+	bool ours; /* written by this transaction, perhaps by the command that runs */
 };
 
 static bool
@@ -356,6 +357,7 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 		return false;
 	version->rel = segments.open(place.segment);
 	version->tid = tuple.t_self;
+	version->ours = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple.t_data));
 	if (!is_writable(&tuple, version->buffer, inserter))
 	{
 		UnlockReleaseBuffer(version->buffer);
@@ -443,6 +445,9 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 			XactLockTableWait(inserter, nullptr, nullptr, XLTW_None);
 			continue;
 		}
+		/* As in WITH u AS (UPDATE ...) SELECT pgq_ack(...) FROM u: what a command has written only a later one can change. */
+		if (version.ours)
+			CommandCounterIncrement();
 		TM_Result result = write(version.rel, &version.tid);
 		ReleaseBuffer(version.buffer);
 		switch (result)

@@ -172,6 +172,20 @@ find_row(const Tables &t, const char *name, QueueRow *row)
 	return found;
 }
 
+/* Names come and go: when there are twice as many as there can be queues, those without one are forgotten. */
+static void
+forget_names()
+{
+	HTAB *names = memory_of_names();
+	if (hash_get_num_entries(names) < 2L * max_queues)
+		return;
+	HASH_SEQ_STATUS scan;
+	hash_seq_init(&scan, names);
+	while (auto *entry = static_cast<Remembered *>(hash_seq_search(&scan)))
+		if (!is_alive(entry->ref))
+			hash_search(names, entry->name, HASH_REMOVE, nullptr);
+}
+
 /* Our own uncommitted drop; its row is gone for us already. */
 static bool
 dropped_by_us(const QueueRef &ref)
@@ -198,6 +212,7 @@ find_queue(const char *name, QueueRef *ref)
 	if (!find_row(t, name, &row))
 		return false;
 	*ref = attach_queue(t.database, t.database_generation, row);
+	forget_names();
 	entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_ENTER, &found));
 	entry->incarnation = t.queue;
 	entry->ref = *ref;
@@ -289,19 +304,35 @@ attach_all_queues()
 	return attached;
 }
 
+/* if_near: said after the name that looks most like it; otherwise: if there is none. */
+[[noreturn]] static void
+complain_unknown(const char *name, const char *if_near, const char *otherwise)
+{
+	const char *nearest = nearest_name(name);
+	if (nearest != nullptr)
+		otherwise = psprintf("Perhaps you meant \"%s\".%s", nearest, if_near);
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
+					otherwise != nullptr ? errhint("%s", otherwise) : 0));
+}
+
 QueueRef
 resolve_queue(const char *name)
 {
 	QueueRef ref;
-	if (find_queue(name, &ref))
-		return ref;
-	const char *nearest = nearest_name(name);
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
-			 nearest ? errhint("Perhaps you meant \"%s\". A new queue is made by pgq_create_queue.",
-							   nearest)
-					 : errhint("Create it with SELECT pgq_create_queue(%s).",
-							   quote_literal_cstr(name))));
+	if (!find_queue(name, &ref))
+		complain_unknown(
+			name, " A new queue is made by pgq_create_queue.",
+			psprintf("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name)));
+	return ref;
+}
+
+QueueRef
+resolve_queue_to_empty(const char *name, const char *hint)
+{
+	QueueRef ref;
+	if (!find_queue(name, &ref))
+		complain_unknown(name, "", hint);
+	return ref;
 }
 
 } // namespace pgq

@@ -13,6 +13,9 @@ namespace pgq {
  */
 QueueRef resolve_queue(const char *name);
 
+/* The same for who wants to be rid of it or of its jobs: nobody is told to create it. hint: what else to do, or NULL. */
+QueueRef resolve_queue_to_empty(const char *name, const char *hint);
+
 /* As above, but a missing queue is no error: false. */
 bool find_queue(const char *name, QueueRef *ref);
 

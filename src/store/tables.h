@@ -116,8 +116,12 @@ bool versions_agree();
 /* Report that they do not: an error, or a line in the log. */
 void report_versions(int level);
 
-/* Jobs that a subscription brings are the publisher's workers' (B7): error 55000 naming it. */
+/*
+ * Jobs that a subscription brings are the publisher's (B7): error 55000 naming it. A flag, so cheap. Nobody else may add
+ * some either: their ids would be the publisher's next ones. The same for queues.
+ */
 void refuse_if_subscribed();
+void refuse_if_queues_subscribed();
 
 /* Let the trigger job_changed fire always again where it does not and nobody is in the way. Returns true if it was wrong. */
 bool restore_triggers();

@@ -72,7 +72,17 @@ refused_ok('a claim',        q{pgq_claim('q')});
 refused_ok('a claim of any', q{pgq_claim_any('{quiet,q}')});
 refused_ok('a claim of an empty queue', q{pgq_claim('quiet', wait => '10 s')});
 
-on_publisher(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 10);
+# Jobs that came in here would take the ids of the publisher's next ones, and those that went would be missed.
+refused_ok('an enqueue',   q{pgq_enqueue('q', '1')});
+refused_ok('... of many',  q{pgq_enqueue_many('q', '[{"payload": 1}]')});
+refused_ok('... purge',    q{pgq_purge_queue('q')});
+refused_ok('... drop',     q{pgq_drop_queue('q', force => true)});
+refused_ok('a new queue',  q{pgq_create_queue('new')});
+my ($in_work, $its_lease) = split /\|/, on_publisher(q{SELECT job_id, lease FROM pgq_claim('q', lease_time => '1 hour')});
+refused_ok('an ack of what is in work there', qq{pgq_ack($in_work, $its_lease)});
+on_publisher(qq{SELECT pgq_ack($in_work, $its_lease)});
+
+on_publisher(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 9);
 	SELECT pgq_fail(job_id, lease, 'again', retry_in => '1 hour') FROM pgq_claim('q');
 	SELECT pgq_fail(job_id, lease, 'never', retry => false) FROM pgq_claim('q');
 	SELECT pgq_enqueue('q', '"new"', priority => 5);

@@ -66,9 +66,8 @@ create_queue($node, 'deleted');
 sql("SELECT count(*) FROM pgq_claim('deleted');
 	SELECT pgq_enqueue('deleted', '1', priority => i) FROM generate_series(1, 3) i; DELETE FROM pgq_ext.job WHERE priority < 3");
 my ($status, $out, $notices) = $node->psql('postgres', 'SELECT * FROM pgq_check()');
-is($out, '', 'hints without rows are no violation');
-like($notices, qr/NOTICE:  queue "deleted" has 2 hints without a row/, '... but are told of');
-is(sql("SELECT priority FROM pgq_claim('deleted', 10)"), '3', '... and dropped by a claim');
+is($out . $notices, '', 'hints without rows are no violation, and no news');
+is(sql("SELECT priority FROM pgq_claim('deleted', 10)"), '3', '... a claim drops them');
 
 $node->append_conf('postgresql.conf', "max_worker_processes = 32\npgq_ext.window_size = 4\npgq_ext.timer_size = 3\n");
 $node->restart;
