@@ -10,6 +10,7 @@ packages=(
 	spin                                            # models of the protocol
 	perl libipc-run-perl                            # TAP tests
 	postgresql-15-pgtap libtap-parser-sourcehandler-pgtap-perl
+	python3-psycopg python3-psycopg2 python3-asyncpg # the examples of docs/clients.md
 	bzip2                                           # make strict: PostgreSQL's source
 	clang-format-14                                 # make format
 )

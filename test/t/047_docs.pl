@@ -7,7 +7,8 @@
 #   psql        what a terminal shows, "mail=> SELECT ...;" and the answer, which is compared
 #   conf        lines for postgresql.conf, and a restart
 #   sh          commands of a shell
-#   python, js  a program; one that waits for jobs when there are none is sent SIGTERM, and leaves in peace
+#   python, js  a program; one that waits for jobs when there are none is sent SIGTERM, and leaves in peace, with no job in hand
+#               (js only where node and its package pg are: they are too large to be installed for this alone)
 #   text        not to be run
 use strict;
 use warnings;
@@ -107,7 +108,7 @@ sub exchanges
 	my @exchanges;
 	for my $line (split /^/, $text)
 	{
-		if ($line =~ s/^\w+=\*?[>#] //)
+		if ($line =~ s/^\w+=[*!]?[>#] //)
 		{
 			push @exchanges, [ $line, '' ];
 			next;
@@ -179,8 +180,8 @@ $run{sh} = sub {
 	return;
 };
 
-# Is somebody waiting, with nothing to do?
-my $idle = q{SELECT sum(waiting_claims) > 0 AND sum(ready + leased) = 0 FROM pgq_ext.queue_status};
+my $undone = 'SELECT sum(ready + leased) FROM pgq_ext.queue_status';
+my $idle   = 'SELECT sum(waiting_claims) > 0 AND sum(ready + leased) = 0 FROM pgq_ext.queue_status';
 
 sub run_program
 {
@@ -205,6 +206,7 @@ sub run_program
 		select(undef, undef, undef, 0.05);
 	}
 	ok($program->finish && $err eq '', "$where runs") or diag($out, $err);
+	is($node->safe_psql($db, $undone), '0', '... and does the work');
 	note $out;
 	return;
 }
