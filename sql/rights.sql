@@ -95,7 +95,7 @@ RESET ROLE;
 -- All that docs/operations.md grants to a role that monitors.
 GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_user;
 GRANT SELECT ON pgq_ext.job_status, pgq_ext.queue_stats, pgq_ext.segment TO regress_pgq_user;
-GRANT EXECUTE ON FUNCTION pgq_ext.segment_entries, pgq_ext.snapshot_exporters TO regress_pgq_user;
+GRANT EXECUTE ON FUNCTION pgq_ext.segment_entries, pgq_ext.snapshot_holders TO regress_pgq_user;
 SELECT pgq_enqueue('q', '1') IS NOT NULL AS enqueued;
 SET ROLE regress_pgq_user;
 SELECT count(*) > 0 AS queues FROM pgq_ext.queue_stats;

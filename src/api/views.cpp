@@ -5,6 +5,7 @@
 #include "engine/lease.h"
 #include "engine/registry.h"
 #include "pg/scope.h"
+#include "store/snapshots.h"
 #include "store/tables.h"
 
 namespace pgq {
@@ -140,7 +141,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_lease_entries);
 PG_FUNCTION_INFO_V1(pgq_queue_entries);
 PG_FUNCTION_INFO_V1(pgq_segment_entries);
-PG_FUNCTION_INFO_V1(pgq_snapshot_exporters);
+PG_FUNCTION_INFO_V1(pgq_snapshot_holders);
 
 PGDLLEXPORT Datum
 pgq_lease_entries(PG_FUNCTION_ARGS)
@@ -223,27 +224,26 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Their files are named after the transaction: its backend and local id. */
 PGDLLEXPORT Datum
-pgq_snapshot_exporters(PG_FUNCTION_ARGS)
+pgq_snapshot_holders(PG_FUNCTION_ARGS)
 {
-	start_verb("pgq_ext.snapshot_exporters()");
+	start_verb("pgq_ext.snapshot_holders()");
+	const Tables &t = tables();
 	ReturnSetInfo *result = start_rows(fcinfo);
-	DIR *dir = AllocateDir("pg_snapshots");
-	while (struct dirent *file = ReadDir(dir, "pg_snapshots"))
+	for (int i = 0; i < t.all_segments; i++)
 	{
-		uint32 backend;
-		uint32 local_xid;
-		if (sscanf(file->d_name, "%08X-%08X-", &backend, &local_xid) != 2)
-			continue;
-		PGPROC *proc = BackendIdGetProc(static_cast<int>(backend));
-		if (proc == nullptr || proc->lxid != local_xid)
-			continue;
-		Datum pid = Int32GetDatum(proc->pid);
-		bool is_null = false;
-		tuplestore_putvalues(result->setResult, result->setDesc, &pid, &is_null);
+		int number = t.segment[i].number;
+		auto empty_since =
+			static_cast<TimestampTz>(pg_atomic_read_u64(&t.database->segments[number].empty_since));
+		SnapshotHolder holder;
+		for (int next = 1; empty_since != 0 && next_snapshot_holder(empty_since, &next, &holder);)
+		{
+			Datum values[] = {Int32GetDatum(number), Int32GetDatum(holder.pid),
+							  CStringGetTextDatum(holder.application)};
+			bool nulls[lengthof(values)] = {};
+			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		}
 	}
-	FreeDir(dir);
 	return (Datum) 0;
 }
 }

@@ -52,6 +52,35 @@ with_transaction(Body body)
 	CommitTransactionCommand();
 }
 
+/* What this transaction has written may be lost in a crash of the server: its commit does not wait for the disk. */
+inline void
+commit_lazily()
+{
+	(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/*
+ * Run body with the rights of that role and no others, as the server's own maintenance runs what the owner of a
+ * table has added to it (indexes, triggers, checks): README.md in worker/, "Rights". Whatever is set in body for
+ * the session or the transaction is undone at its end.
+ */
+template <typename Body>
+inline void
+with_rights_of(Oid role, Body body)
+{
+	Oid user;
+	int context;
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(role, context | SECURITY_RESTRICTED_OPERATION | SECURITY_NOFORCE_RLS);
+	int level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	body();
+	AtEOXact_GUC(false, level);
+	SetUserIdAndSecContext(user, context);
+}
+
 /*
  * Run body in a subtransaction. If it raises, roll that back, log the error, and
  * return false. Only where one bad row must not stop all others.

@@ -39,11 +39,12 @@ REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.segment_entries IS
 'Internal: the segments of pgq_ext.job and pgq_ext.dead_job. empty_since: since when no row in it has been of use to anybody new.';
 
-CREATE FUNCTION pgq_ext.snapshot_exporters() RETURNS SETOF integer
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_snapshot_exporters';
-REVOKE ALL ON FUNCTION pgq_ext.snapshot_exporters FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.snapshot_exporters IS
-'Internal: processes whose transaction has exported a snapshot, which another session can take over at any time.';
+CREATE FUNCTION pgq_ext.snapshot_holders(OUT segment integer, OUT pid integer, OUT application_name text)
+RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_snapshot_holders';
+REVOKE ALL ON FUNCTION pgq_ext.snapshot_holders FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.snapshot_holders IS
+'Internal: sessions whose snapshot keeps an empty segment from being truncated.';
 
 -- ---- for administrators ----
 
@@ -124,25 +125,10 @@ SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries()
 COMMENT ON VIEW pgq_ext.capacity IS
 'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';
 
--- The scheduler asks this view too, for kind snapshot. A dump takes its snapshot before it locks the tables: until
--- then it is known by its name, its age, by the lock it waits for, or its last statement. Where nobody knows its age it is young.
 CREATE VIEW pgq_ext.rotation_blocker AS
-SELECT e.segment, 'snapshot' AS kind, a.pid,
-       pg_catalog.format('snapshot of process %s (%s)', a.pid, a.application_name) AS what
-FROM pgq_ext.segment_entries() e
-CROSS JOIN pg_catalog.pg_stat_activity a
-WHERE e.empty_since IS NOT NULL
-  AND a.backend_xmin IS NOT NULL
-  AND a.datname = pg_catalog.current_database()
-  AND a.pid <> pg_catalog.pg_backend_pid()
-  AND a.backend_type <> 'autovacuum worker'
-  AND (pg_catalog.starts_with(a.application_name, 'pg_dump')
-       OR COALESCE(a.xact_start, '-infinity') <= e.empty_since
-          AND (pg_catalog.current_setting('pgq_ext.rotation_waits_for_snapshots')::boolean
-               OR a.wait_event_type = 'Lock'
-               OR pg_catalog.starts_with(a.query, 'LOCK TABLE ')
-               OR COALESCE(a.xact_start > pg_catalog.clock_timestamp() - interval '10 s', true)
-               OR a.pid IN (SELECT pgq_ext.snapshot_exporters())))
+SELECT h.segment, 'snapshot' AS kind, h.pid,
+       pg_catalog.format('snapshot of process %s (%s)', h.pid, h.application_name) AS what
+FROM pgq_ext.snapshot_holders() h
 UNION ALL
 SELECT e.segment, 'lock', l.pid,
        CASE WHEN p.gid IS NOT NULL THEN pg_catalog.format('prepared transaction "%s"', p.gid)

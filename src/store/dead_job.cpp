@@ -56,8 +56,6 @@ set_options()
 		const char *name;
 		const char *value;
 	} options[] = {
-		/* An administrator's trigger shall not take what is moved for what has just died. */
-		{"session_replication_role", "replica"},
 		/* All locks that are known of are held; what else there may be ends in an error soon. */
 		{"lock_timeout", "1s"},
 		/* Rows are read by their place, or by (queue_id, died_at), whatever the statistics say. */

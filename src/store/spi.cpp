@@ -4,27 +4,20 @@
 
 namespace pgq {
 
-OwnerScope
-enter_owner()
+Oid
+spi_owner()
 {
-	OwnerScope scope;
-	Oid owner = tables().owner;
-	GetUserIdAndSecContext(&scope.saved_user, &scope.saved_context);
-	SetUserIdAndSecContext(owner, scope.saved_context | SECURITY_LOCAL_USERID_CHANGE);
-	scope.guc_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	return scope;
+	return tables().owner;
 }
 
 void
-leave_owner(const OwnerScope &scope)
+spi_begin()
 {
-	SPI_finish();
-	AtEOXact_GUC(true, scope.guc_level);
-	SetUserIdAndSecContext(scope.saved_user, scope.saved_context);
+	/* Who may only add a trigger to a table shall not have it fired with the rights of the owner. */
+	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
 }
 
 void

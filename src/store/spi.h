@@ -1,10 +1,10 @@
 /*
- * Plain SQL for the rare paths: run with the rights of the extension's owner and
- * with a search path that nobody else can influence (PROTOCOL C7).
+ * Plain SQL for the rare paths: run with the rights of the extension's owner, in a restricted
+ * operation, and with a search path that nobody else can influence (PROTOCOL C7).
  */
 #pragma once
 
-#include "pg/pg.h"
+#include "pg/scope.h"
 
 namespace pgq {
 
@@ -35,23 +35,20 @@ spi_execute(const char *sql, const SpiArgument (&arguments)[n])
 /* A value of the last result. */
 Datum spi_value(int row, int column, bool *is_null);
 
-struct OwnerScope
-{
-	Oid saved_user;
-	int saved_context;
-	int guc_level;
-};
-OwnerScope enter_owner();
-void leave_owner(const OwnerScope &scope);
+/* SPI_connect, and no triggers and rules from here on but those that the owner of a table wants always. */
+void spi_begin();
+Oid spi_owner();
 
-/* Run body as the owner of the extension, SPI connected, search_path = pg_catalog, pg_temp. */
+/* Run body as the owner of the extension's tables, SPI connected. */
 template <typename Body>
 void
 as_owner(Body body)
 {
-	OwnerScope scope = enter_owner();
-	body();
-	leave_owner(scope);
+	with_rights_of(spi_owner(), [&] {
+		spi_begin();
+		body();
+		SPI_finish();
+	});
 }
 
 } // namespace pgq

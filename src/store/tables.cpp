@@ -368,6 +368,24 @@ look_again()
 	return Installed::kYes;
 }
 
+static Oid
+owner_of(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+Oid
+owner_of_tables()
+{
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	return OidIsValid(schema) ? owner_of(get_relname_relid("queue", schema)) : InvalidOid;
+}
+
 bool
 lock_tables(LOCKMODE mode)
 {
@@ -396,7 +414,7 @@ lock_tables(LOCKMODE mode)
 			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 				return false;
 	}
-	return true;
+	return InSecurityRestrictedOperation() && GetUserId() == owner_of_tables();
 }
 
 bool

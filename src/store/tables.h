@@ -91,8 +91,15 @@ struct Tables
 void tables_init();
 
 /*
+ * With whose rights a worker may touch the tables; invalid if they are not there. Waits for nobody,
+ * and can be out of date in the next moment: lock_tables() looks again.
+ */
+Oid owner_of_tables();
+
+/*
  * Lock what tables() looks at for this transaction, segments and their tables in that mode,
- * without waiting. False: somebody is in the way, or the extension is gone. With these locks
+ * without waiting. False: somebody is in the way, or the extension is gone, or a worker has not the
+ * rights of their owner (any more). With these locks
  * held tables() does not wait for anybody either, even if it has to look again.
  */
 bool lock_tables(LOCKMODE mode);

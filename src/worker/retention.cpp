@@ -1,8 +1,8 @@
 #include "worker/retention.h"
 
 #include "engine/shared.h"
-#include "pg/scope.h"
 #include "store/dead_job.h"
+#include "worker/worker.h"
 
 namespace pgq {
 
@@ -20,7 +20,7 @@ apply_retention()
 		return next;
 	int expired = 0;
 	bool survived = true;
-	with_transaction([&] {
+	worker_transaction([&] {
 		if (lock_and_serve(AccessShareLock))
 			survived = survives([&] { expired = expire_dead_jobs(kAtOnce); });
 	});

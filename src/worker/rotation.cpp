@@ -4,13 +4,13 @@
 #include "pg/stop_point.h"
 #include "store/dead_job.h"
 #include "store/segment.h"
-#include "store/spi.h"
+#include "store/snapshots.h"
 #include "store/tables.h"
+#include "worker/worker.h"
 
 namespace pgq {
 
 constinit int segment_size = 64 * 1024;
-constinit bool rotation_waits_for_snapshots = false;
 
 void
 rotation_init()
@@ -337,24 +337,13 @@ drain(const Segment &from, Watched *w)
 	start_reading(w, w->pass.first_live, monotonic_now() + (w->failed ? kAfterError : w->patience));
 }
 
-/* As the view says that admins look at. */
 static bool
 held_by_snapshot(const Segment &segment)
 {
-	Oid view = get_relname_relid("rotation_blocker", get_namespace_oid("pgq_ext", false));
-	if (!ConditionalLockRelationOid(view, AccessShareLock))
-		return true;
-	const SpiArgument number[] = {{INT4OID, Int32GetDatum(segment.number), false}};
-	/* A transaction sees the others' state as it was when it first looked. */
-	pgstat_clear_backend_activity_snapshot();
-	/* Not as the owner: only a superuser sees what others do. */
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	bool held = spi_execute("SELECT 1 FROM pgq_ext.rotation_blocker WHERE segment "
-							"OPERATOR(pg_catalog.=) $1 AND kind OPERATOR(pg_catalog.=) 'snapshot'",
-							number) > 0;
-	SPI_finish();
-	return held;
+	auto empty_since = static_cast<TimestampTz>(pg_atomic_read_u64(&notes_of(segment).empty_since));
+	int next = 1;
+	SnapshotHolder holder;
+	return next_snapshot_holder(empty_since, &next, &holder);
 }
 
 static void
@@ -409,8 +398,7 @@ take_step(const Segment &segment, Watched *w)
 			break;
 		case Watched::kDraining:
 			/* Lost in a crash, a move has not taken place. */
-			(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
-									 GUC_ACTION_LOCAL, true, 0, false);
+			commit_lazily();
 			drain(segment, w);
 			break;
 		case Watched::kEmpty:
@@ -427,7 +415,7 @@ take_step_of(int number)
 	Watched *w = &watched[number];
 	bool served = false;
 	bool survived = true;
-	with_transaction([&] {
+	worker_transaction([&] {
 		served = lock_and_serve(AccessShareLock);
 		const Segment *segment = segment_by_number(number);
 		if (served && segment != nullptr)
@@ -447,7 +435,7 @@ rotate_segments(Database *of_this_database)
 	if (now >= next_look)
 	{
 		next_look = now + kInterval;
-		with_transaction([&] {
+		worker_transaction([&] {
 			if (!lock_and_serve(AccessShareLock))
 				return;
 			for (RingName ring : all_rings)

@@ -19,7 +19,6 @@
 namespace pgq {
 
 extern int segment_size; /* kilobytes */
-extern bool rotation_waits_for_snapshots;
 
 /* Define the GUCs. Called by _PG_init. */
 void rotation_init();

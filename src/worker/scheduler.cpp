@@ -78,7 +78,7 @@ attach()
 	bool wanted = false;
 	bool agree = false;
 	bool attached = false;
-	with_transaction([&] {
+	worker_transaction([&] {
 		installed = extension_installed();
 		wanted = database_is_wanted();
 		if (!installed)
@@ -136,7 +136,7 @@ keep_token_mark_ahead()
 {
 	static constexpr int64 kLead = 30 * USECS_PER_SEC;
 	if (was_active() && !token_mark_is_ahead(database, kLead))
-		with_transaction([] {
+		worker_transaction([] {
 			if (lock_tables(AccessShareLock))
 				advance_token_mark(kLead, false, commit_level);
 		});
@@ -165,7 +165,7 @@ keep_house()
 	bool locked = false;
 	bool doubtful = false;
 	Attached queues = {};
-	with_transaction([&] {
+	worker_transaction([&] {
 		gone = !extension_installed();
 		/* With another version the next scheduler waits. */
 		wanted = database_is_wanted() || (!gone && !versions_agree());
@@ -248,7 +248,7 @@ static bool
 read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &))
 {
 	bool served = false;
-	with_transaction([&] {
+	worker_transaction([&] {
 		served = lock_and_serve(AccessShareLock);
 		if (served)
 			refill(ref);
@@ -267,7 +267,7 @@ reconcile()
 {
 	static constexpr int kRows = 2000;
 	static constinit Reconciliation state = {};
-	with_transaction([] {
+	worker_transaction([] {
 		if (!lock_and_serve(AccessShareLock))
 			return;
 		repair_forgotten(&state, nullptr, nullptr);
@@ -346,7 +346,7 @@ static bool
 reap_lost(const QueueRef &ref)
 {
 	bool served = false;
-	with_transaction([&] {
+	worker_transaction([&] {
 		served = lock_and_serve(RowExclusiveLock);
 		if (!served)
 			return;
@@ -403,9 +403,8 @@ send_notifications()
 		return earliest;
 	auto *channels =
 		static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
-	with_transaction([&] {
-		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
+	worker_transaction([&] {
+		commit_lazily();
 		int n = lock_and_serve(AccessShareLock) ? take_pending(channels, max_queues) : 0;
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
@@ -427,7 +426,7 @@ assume_pending()
 
 /* ---- the loop ---- */
 
-/* Nothing that users set for their sessions may stop this one. */
+/* What connect_to() leaves out nobody's database can change; these the server's own settings may not either. */
 static void
 set_session_options()
 {
@@ -437,14 +436,21 @@ set_session_options()
 		const char *value;
 	} options[] = {
 		{"synchronous_commit", "local"},
+		{"search_path", "pg_catalog, pg_temp"},
+		{"session_replication_role", "replica"}, /* as in spi.h */
 		{"lock_timeout", "0"},
+		{"transaction_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
+		{"row_security", "on"},
 		{"plan_cache_mode", "auto"},
 		{"enable_partition_pruning", "on"},
 	};
 	for (const auto &option : options)
-		SetConfigOption(option.name, option.value, PGC_SUSET, PGC_S_OVERRIDE);
+		/* One of them is newer than this server, perhaps. */
+		if (GetConfigOption(option.name, true, false) != nullptr)
+			SetConfigOption(option.name, option.value, PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 /*
@@ -517,7 +523,7 @@ pgq_scheduler_main(Datum arg)
 	memcpy(&seat_number, MyBgworkerEntry->bgw_extra, sizeof(seat_number));
 	seat = &shared->seats[seat_number];
 	start_worker();
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	connect_to(DatumGetObjectId(arg));
 	commit_level = synchronous_commit;
 	set_session_options();
 	take_role();

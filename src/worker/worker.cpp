@@ -32,6 +32,51 @@ start_worker()
 	BackgroundWorkerUnblockSignals();
 }
 
+/* Logging and what is ours only a superuser can set for a database; the others are of use. */
+static bool
+is_servers_alone(const config_generic *setting)
+{
+	auto begins = [&](const char *prefix) {
+		return strncmp(setting->name, prefix, strlen(prefix)) == 0;
+	};
+	return setting->context != PGC_INTERNAL && !begins("log_") && !begins("pgq_ext.") &&
+		   !begins("client_encoding") && !begins("synchronous_commit");
+}
+
+/*
+ * Who owns the database may set nearly anything for its sessions: another role, limits of time, a
+ * planner without indexes. A setting gives way to none of lower priority: while we connect theirs is
+ * the highest.
+ */
+void
+connect_to(Oid database)
+{
+	struct Priority
+	{
+		config_generic *setting;
+		GucSource source;
+		GucSource reset_source;
+	};
+	int total = GetNumConfigOptions();
+	auto *raised = static_cast<Priority *>(palloc(total * sizeof(Priority)));
+	int n = 0;
+	for (int i = 0; i < total; i++)
+	{
+		config_generic *setting = get_guc_variables()[i];
+		if (!is_servers_alone(setting))
+			continue;
+		raised[n++] = {setting, setting->source, setting->reset_source};
+		setting->source = setting->reset_source = PGC_S_OVERRIDE;
+	}
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	for (int i = 0; i < n; i++)
+	{
+		raised[i].setting->source = raised[i].source;
+		raised[i].setting->reset_source = raised[i].reset_source;
+	}
+	pfree(raised);
+}
+
 void
 end_if_asked()
 {

@@ -4,7 +4,8 @@
  */
 #pragma once
 
-#include "pg/pg.h"
+#include "pg/scope.h"
+#include "store/tables.h"
 
 namespace pgq {
 
@@ -18,6 +19,32 @@ inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
 
 /* What every worker does first. */
 void start_worker();
+
+/* Connect, but without what ALTER DATABASE and ALTER ROLE have set for sessions there. */
+void connect_to(Oid database);
+
+/*
+ * Every transaction of a scheduler: with the rights of the owner of the extension's tables, in a
+ * restricted operation. README.md, "Rights". Where there are no tables body can do no harm.
+ */
+template <typename Body>
+inline void
+worker_transaction(Body body)
+{
+	with_transaction([&] {
+		Oid owner = owner_of_tables();
+		bool lazy = false;
+		if (!OidIsValid(owner))
+			return body();
+		with_rights_of(owner, [&] {
+			body();
+			lazy = synchronous_commit == SYNCHRONOUS_COMMIT_OFF;
+		});
+		/* All that body has set is undone by now, but it said this of its commit. */
+		if (lazy)
+			commit_lazily();
+	});
+}
 
 /* Leave without a word if SIGTERM has come. In a lock wait it ends the process with FATAL. */
 void end_if_asked();
