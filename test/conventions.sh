@@ -71,6 +71,19 @@ else
 	echo 'pgq_ext.so is not built' | convention 'the library is built'
 fi
 
+# What the documentation speaks of is there. (That it is true: test/t/047 and 048.)
+git ls-files '*.md' | while read -r page; do
+	grep -oE '\]\([^)#: ]+[)#]' "$page" | sed 's/^](//; s/.$//' | sort -u | while read -r target; do
+		[ -e "$(dirname "$page")/$target" ] || echo "$page: $target"
+	done
+done | convention 'links lead to files'
+codes=$(sed -n '/^## Errors/,$p' docs/reference.md)
+errcodes=$(${PG_CONFIG:-pg_config} --sharedir)/errcodes.txt
+grep -rhoE --include='*.cpp' --include='*.h' 'ERRCODE_[A-Z_]+' src | sort -u | while read -r name; do
+	code=$(awk -v name="$name" '$3 == name { print $1 }' "$errcodes")
+	grep -q "^|[^|]*\b$code\b" <<<"$codes" || echo "docs/reference.md: $code ($name)"
+done | convention 'every SQLSTATE is in the reference'
+
 # Form.
 { sources; git ls-files '*.sql' '*.sh' '*.pl' '*.pml' '*.md' Makefile CMakeLists.txt; } 2>/dev/null | sort -u |
 	xargs -r grep -nHP '[^\x00-\x7F]|[ \t]+$' -- 2>/dev/null |
