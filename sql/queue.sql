@@ -11,11 +11,6 @@ SELECT pgq_create_queue('options', lease_time => '7 days', max_runtime => '30 da
                         if_not_exists => true);
 SELECT queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, keep_dead, notify, paused
 FROM pgq_ext.queue WHERE queue IN ('q', 'nulls', 'options') ORDER BY 1;
--- By hand nothing is possible that would stop the scheduler.
-\set VERBOSITY sqlstate
-UPDATE pgq_ext.queue SET keep_dead = '1000 years 1 day' WHERE queue = 'q';
-UPDATE pgq_ext.queue SET keep_dead = '-1 s' WHERE queue = 'q';
-\set VERBOSITY default
 -- What comes later already accepts its default.
 SELECT pgq_create_queue('later', concurrency => 0, group_concurrency => 0, log_attempts => 'failed', keep_attempts => '7 days',
                         keep_finished => '0');

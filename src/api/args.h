@@ -23,7 +23,7 @@ given(FunctionCallInfo fcinfo, int i)
 /* 0A000 if a value other than NULL (or the given default) was passed. */
 void not_yet(bool passed, const char *name);
 
-/* A queue's name by R6, checked. */
+/* A queue's name by R6, checked: here and nowhere else. */
 char *queue_name(Datum text);
 
 /* A text as a C string of at most most bytes, cut at a character boundary. */
@@ -44,10 +44,11 @@ int32 in_range(int32 value, int32 least, int32 most, const char *name);
 /* lease_time: 1 s to 7 d. */
 int64 lease_time(Datum interval, const char *name);
 
+/* max_runtime: 0, or 1 s and more. backoff_jitter: 0 to 1. */
+int64 max_runtime(Datum interval, const char *name);
+float8 jitter(float8 value, const char *name);
+
 /* An array without NULLs; elements are appended to a palloc'd array. 22004 for a NULL in it, 2202E if not one-dimensional. */
 int elements_of(Datum array, Oid type, const char *name, Datum **elements);
-
-inline constexpr int64 kLeaseTimeMin = USECS_PER_SEC;
-inline constexpr int64 kLeaseTimeMax = 7 * USECS_PER_DAY;
 
 } // namespace pgq

@@ -97,20 +97,31 @@ check_rows(ReturnSetInfo *result)
 static void
 check_queues_of_rows(ReturnSetInfo *result)
 {
-	as_owner([&] {
-		uint64 n = spi_execute(
-			"SELECT queue_id, pg_catalog.count(*) FROM pgq_ext.job j WHERE NOT EXISTS (SELECT "
-			"FROM pgq_ext.queue q WHERE q.queue_id OPERATOR(pg_catalog.=) j.queue_id) GROUP BY 1",
-			nullptr, 0);
-		for (uint64 i = 0; i < n; i++)
-		{
-			bool is_null;
-			int32 queue_id = DatumGetInt32(spi_value(static_cast<int>(i), 1, &is_null));
-			int64 jobs = DatumGetInt64(spi_value(static_cast<int>(i), 2, &is_null));
-			report(result, "%lld jobs have queue_id %d, and there is no such queue", number(jobs),
-				   queue_id);
-		}
-	});
+	struct Rows
+	{
+		const char *what;
+		const char *sql;
+	};
+	static constexpr Rows tables[] = {
+		{"jobs",
+		 "SELECT queue_id, pg_catalog.count(*) FROM pgq_ext.job j WHERE NOT EXISTS (SELECT "
+		 "FROM pgq_ext.queue q WHERE q.queue_id OPERATOR(pg_catalog.=) j.queue_id) GROUP BY 1"},
+		{"dead letters",
+		 "SELECT queue_id, pg_catalog.count(*) FROM pgq_ext.dead_job d WHERE NOT EXISTS (SELECT "
+		 "FROM pgq_ext.queue q WHERE q.queue_id OPERATOR(pg_catalog.=) d.queue_id) GROUP BY 1"},
+	};
+	for (const Rows &rows : tables)
+		as_owner([&] {
+			uint64 n = spi_execute(rows.sql, nullptr, 0);
+			for (uint64 i = 0; i < n; i++)
+			{
+				bool is_null;
+				int32 queue_id = DatumGetInt32(spi_value(static_cast<int>(i), 1, &is_null));
+				int64 count = DatumGetInt64(spi_value(static_cast<int>(i), 2, &is_null));
+				report(result, "%lld %s have queue_id %d, and there is no such queue",
+					   number(count), rows.what, queue_id);
+			}
+		});
 }
 
 } // namespace pgq

@@ -25,17 +25,6 @@ struct Request
 	int32 max_attempts;
 };
 
-static VirtualTransactionId
-dropper_of(const QueueRef &ref)
-{
-	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
-		VirtualTransactionId dropper = {InvalidBackendId, InvalidLocalTransactionId};
-		if (is_current(ref) && ref.queue->dropping)
-			dropper = ref.queue->dropper;
-		return dropper;
-	});
-}
-
 /*
  * The queue for writing: its current segment is locked to the end of the
  * transaction, so that pgq_drop_queue can wait for us; and it is not being

@@ -2,6 +2,7 @@
  * pgq_create_queue, pgq_drop_queue, pgq_purge_queue: rare, so plain SQL through SPI.
  */
 #include "api/args.h"
+#include "api/by_hand.h"
 #include "engine/lease.h"
 #include "pg/scope.h"
 #include "store/queue_store.h"
@@ -21,19 +22,16 @@ lock_queues()
 
 /* ---- create ---- */
 
-/* An argument that is passed on as it is, or its default if NULL. */
+/* An argument that is checked and passed on as it is, or its default if NULL. */
+template <typename Check>
 static SpiArgument
-interval_or(FunctionCallInfo fcinfo, int i, const char *name, const char *initial,
-			bool is_lease_time)
+interval_or(FunctionCallInfo fcinfo, int i, const char *name, const char *initial, Check check)
 {
 	Datum value = given(fcinfo, i)
 					  ? PG_GETARG_DATUM(i)
 					  : DirectFunctionCall3(interval_in, CStringGetDatum(initial),
 											ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-	if (is_lease_time)
-		(void) lease_time(value, name);
-	else
-		(void) duration(value, name);
+	(void) check(value, name);
 	return {INTERVALOID, value, false};
 }
 
@@ -82,21 +80,20 @@ create_queue(FunctionCallInfo fcinfo)
 	int32 max_attempts = given(fcinfo, kMaxAttempts)
 							 ? in_range(PG_GETARG_INT32(kMaxAttempts), 1, INT32_MAX, "max_attempts")
 							 : 20;
-	float8 jitter = given(fcinfo, kBackoffJitter) ? PG_GETARG_FLOAT8(kBackoffJitter) : 0.2;
-	if (!(jitter >= 0.0 && jitter <= 1.0))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("backoff_jitter is out of range"),
-				 errhint("backoff_jitter must be between 0 and 1.")));
+	float8 backoff_jitter = given(fcinfo, kBackoffJitter)
+								? jitter(PG_GETARG_FLOAT8(kBackoffJitter), "backoff_jitter")
+								: 0.2;
+	auto is_duration = [](Datum value, const char *option) { return duration(value, option); };
 	bool notify = !given(fcinfo, kNotify) || PG_GETARG_BOOL(kNotify);
 	const SpiArgument row[] = {
 		{TEXTOID, CStringGetTextDatum(name), false},
-		interval_or(fcinfo, kLeaseTime, "lease_time", "5 min", true),
-		interval_or(fcinfo, kMaxRuntime, "max_runtime", "0", false),
+		interval_or(fcinfo, kLeaseTime, "lease_time", "5 min", lease_time),
+		interval_or(fcinfo, kMaxRuntime, "max_runtime", "0", max_runtime),
 		{INT4OID, Int32GetDatum(max_attempts), false},
-		interval_or(fcinfo, kBackoffBase, "backoff_base", "1 s", false),
-		interval_or(fcinfo, kBackoffMax, "backoff_max", "1 h", false),
-		{FLOAT8OID, Float8GetDatum(jitter), false},
-		interval_or(fcinfo, kKeepDead, "keep_dead", "30 days", false),
+		interval_or(fcinfo, kBackoffBase, "backoff_base", "1 s", is_duration),
+		interval_or(fcinfo, kBackoffMax, "backoff_max", "1 h", is_duration),
+		{FLOAT8OID, Float8GetDatum(backoff_jitter), false},
+		interval_or(fcinfo, kKeepDead, "keep_dead", "30 days", is_duration),
 		{BOOLOID, BoolGetDatum(notify), false},
 	};
 
@@ -128,7 +125,7 @@ create_queue(FunctionCallInfo fcinfo)
 /* ---- drop ---- */
 
 static void
-refuse_if_not_empty(const QueueRef &ref, const char *name)
+refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
 {
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
 	bool jobs = false;
@@ -145,7 +142,7 @@ refuse_if_not_empty(const QueueRef &ref, const char *name)
 	if (jobs || dead)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("queue \"%s\" is not empty", name),
 						jobs ? errdetail("It has jobs.") : errdetail("It has dead letters."),
-						errhint("Pass force => true to delete them with the queue.")));
+						errhint("%s", hint)));
 }
 
 /*
@@ -167,6 +164,21 @@ wait_for_writers()
 	WaitForLockersMultiple(list, ShareLock, false);
 }
 
+void
+close_queue(const QueueRef &ref)
+{
+	drop_queue_at_commit(ref);
+	wait_for_writers();
+}
+
+void
+close_empty_queue(const QueueRef &ref, const char *name, const char *hint)
+{
+	refuse_if_not_empty(ref, name, hint);
+	close_queue(ref);
+	refuse_if_not_empty(ref, name, hint);
+}
+
 static bool
 drop_queue(char *name, bool if_exists, bool force)
 {
@@ -179,12 +191,10 @@ drop_queue(char *name, bool if_exists, bool force)
 		ref = resolve_queue_to_empty(name, "Pass if_exists => true if that is no error.");
 	}
 	refuse_if_subscribed();
-	if (!force)
-		refuse_if_not_empty(ref, name);
-	drop_queue_at_commit(ref);
-	wait_for_writers();
-	if (!force)
-		refuse_if_not_empty(ref, name);
+	if (force)
+		close_queue(ref);
+	else
+		close_empty_queue(ref, name, "Pass force => true to delete them with the queue.");
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
 	as_owner([&] {
 		spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1", id);

@@ -1,9 +1,10 @@
 /*
  * Rows that reach pgq_ext.job by any other door than ours: COPY, restore, plain
  * INSERT and UPDATE, logical replication. The trigger files them as pgq_enqueue
- * would. It never fails a row: those that it cannot file are read from the heap later.
+ * would: those that it cannot file are read from the heap later. It fails no row but those of a queue that is not there.
  */
 #include "api/args.h"
+#include "api/by_hand.h"
 #include "engine/registry.h"
 #include "pg/scope.h"
 #include "store/job.h"
@@ -20,12 +21,30 @@ is_segment(const Tables &t, Oid relid)
 	return false;
 }
 
+static int32
+queue_of(Relation rel, HeapTuple tuple)
+{
+	/* By its name: the SQL objects may be of another version. */
+	bool is_null;
+	return DatumGetInt32(SPI_getbinval(tuple, RelationGetDescr(rel),
+									   SPI_fnumber(RelationGetDescr(rel), "queue_id"), &is_null));
+}
+
+static void
+check_queue(const TriggerData *data, HeapTuple row)
+{
+	int32 queue_id = queue_of(data->tg_relation, row);
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event) ||
+		queue_id != queue_of(data->tg_relation, data->tg_trigtuple))
+		check_queue_of_job(data->tg_relation, queue_id);
+}
+
 static void
 file_changed_row(const Tables &t, Relation rel, HeapTuple tuple)
 {
 	TupleDesc desc = RelationGetDescr(rel);
 	bool is_null;
-	int32 queue_id = DatumGetInt32(heap_getattr(tuple, kJobQueueId, desc, &is_null));
+	int32 queue_id = queue_of(rel, tuple);
 	int16 segment = DatumGetInt16(heap_getattr(tuple, kJobSegment, desc, &is_null));
 	QueueRef ref;
 	if (!find_attached_queue(t.database, queue_id, &ref))
@@ -53,9 +72,11 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
 	HeapTuple row =
 		TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-	if (shared == nullptr || !TRIGGER_FIRED_AFTER(data->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || TRIGGER_FIRED_BY_DELETE(data->tg_event) ||
-		has_unfiled_jobs())
+	if (!TRIGGER_FIRED_AFTER(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+		TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		return PointerGetDatum(nullptr);
+	check_queue(data, row);
+	if (shared == nullptr || has_unfiled_jobs())
 		return PointerGetDatum(nullptr);
 	/* Each worker of pg_restore -j has locked a segment for itself alone: who looked at the others would wait in a circle. */
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);

@@ -247,6 +247,17 @@ find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref)
 	});
 }
 
+VirtualTransactionId
+dropper_of(const QueueRef &ref)
+{
+	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
+		VirtualTransactionId dropper = {InvalidBackendId, InvalidLocalTransactionId};
+		if (is_current(ref) && ref.queue->dropping)
+			dropper = ref.queue->dropper;
+		return dropper;
+	});
+}
+
 void
 free_queue(const QueueRef &ref)
 {

@@ -34,6 +34,9 @@ is_current(const QueueRef &ref)
 	return is_alive(ref) && ref.queue->state == SlotState::kUsed;
 }
 
+/* The transaction that is dropping the queue, or an invalid one. */
+VirtualTransactionId dropper_of(const QueueRef &ref);
+
 /* What the row of pgq_ext.queue says. */
 struct QueueRow
 {

@@ -109,6 +109,11 @@ struct Database
 	SegmentNotes segments[kAllSegments]; /* by number */
 };
 
+/* Limits of options; the CHECKs of pgq_ext.queue say the same. A thousand years as the server compares intervals, 12 times 30 days. */
+inline constexpr int64 kLeaseTimeMin = USECS_PER_SEC;
+inline constexpr int64 kLeaseTimeMax = 7 * USECS_PER_DAY;
+inline constexpr int64 kThousandYears = INT64CONST(1000) * 12 * DAYS_PER_MONTH * USECS_PER_DAY;
+
 struct QueueOptions
 {
 	int64 lease_time;  /* microseconds */

@@ -21,19 +21,32 @@ SELECT pgq_ext.announce();
 CREATE TABLE pgq_ext.queue (
     queue_id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue          text COLLATE "C" NOT NULL CONSTRAINT queue_name_key UNIQUE,
-    lease_time     interval NOT NULL,
-    max_runtime    interval NOT NULL,
-    max_attempts   integer NOT NULL,
-    backoff_base   interval NOT NULL,
-    backoff_max    interval NOT NULL,
-    backoff_jitter float8 NOT NULL,
+    lease_time     interval NOT NULL CHECK (lease_time BETWEEN '1 s' AND '7 days'),
+    max_runtime    interval NOT NULL CHECK (max_runtime = '0' OR max_runtime BETWEEN '1 s' AND '1000 years'),
+    max_attempts   integer NOT NULL CHECK (max_attempts >= 1),
+    backoff_base   interval NOT NULL CHECK (backoff_base BETWEEN '0' AND '1000 years'),
+    backoff_max    interval NOT NULL CHECK (backoff_max BETWEEN '0' AND '1000 years'),
+    backoff_jitter float8 NOT NULL CHECK (backoff_jitter BETWEEN 0 AND 1),
     keep_dead      interval NOT NULL CHECK (keep_dead BETWEEN '0' AND '1000 years'),
     notify         boolean NOT NULL,
     paused         boolean NOT NULL DEFAULT false,
-    created_at     timestamptz NOT NULL DEFAULT pg_catalog.now()
+    created_at     timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    CHECK (pg_catalog.octet_length(queue) BETWEEN 1 AND 59)
 );
 COMMENT ON TABLE pgq_ext.queue IS
-'Queues and their options. Made by pgq_create_queue, removed by pgq_drop_queue; do not change it by hand.';
+'Queues and their options. Made by pgq_create_queue, removed by pgq_drop_queue; options may be changed by UPDATE, which checks them as pgq_create_queue does.';
+
+CREATE FUNCTION pgq_ext.queue_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_changed';
+REVOKE ALL ON FUNCTION pgq_ext.queue_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.queue_changed() IS
+'Internal: checks rows of pgq_ext.queue as the functions do, and keeps a queue that has jobs or dead letters from being deleted by hand.';
+
+-- Silent for logical replication, and for a restore: see src/api/by_hand.cpp. The CHECKs above are for these.
+CREATE TRIGGER queue_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_changed();
+CREATE TRIGGER queue_truncated AFTER TRUNCATE ON pgq_ext.queue
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.queue_changed();
 
 CREATE SEQUENCE pgq_ext.job_id_seq AS bigint MAXVALUE 9007199254740991;
 
@@ -44,11 +57,11 @@ CREATE TABLE pgq_ext.job (
     enqueued_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     queue_id     integer NOT NULL,
     priority     integer NOT NULL DEFAULT 0,
-    attempts     integer NOT NULL DEFAULT 0,
+    attempts     integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     segment      smallint NOT NULL DEFAULT 0,
     payload      jsonb NOT NULL,
     -- What most jobs do not have takes no room at the end of the row: see TupleFormer.
-    max_attempts integer,
+    max_attempts integer CHECK (max_attempts >= 1),
     expires_at   timestamptz,
     fence        bigint,
     group_key    text,

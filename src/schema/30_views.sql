@@ -52,7 +52,7 @@ CREATE FUNCTION pgq_check() RETURNS SETOF text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_check';
 REVOKE ALL ON FUNCTION pgq_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_check IS
-'Compare memory with the rows of this database, and with itself: one line for each thing that is wrong, none if all is well. Finds jobs that nobody would look for (and makes them known again), double leases, counters that do not add up, jobs without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
+'Compare memory with the rows of this database, and with itself: one line for each thing that is wrong, none if all is well. Finds jobs that nobody would look for (and makes them known again), double leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
 
 -- ---- views for people ----
 

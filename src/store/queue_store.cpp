@@ -118,11 +118,9 @@ struct RowReader
 static QueueOptions
 read_options(const RowReader &reader)
 {
-	static constexpr int64 kThousandYears = 1000 * INT64CONST(366) * USECS_PER_DAY;
-	static constexpr int64 kWeek = 7 * USECS_PER_DAY;
 	QueueOptions options{};
 	options.lease_time =
-		reader.interval(kQueueLeaseTime, USECS_PER_SEC, kWeek, 5 * USECS_PER_MINUTE);
+		reader.interval(kQueueLeaseTime, kLeaseTimeMin, kLeaseTimeMax, 5 * USECS_PER_MINUTE);
 	options.max_runtime = reader.interval(kQueueMaxRuntime, 0, kThousandYears, 0);
 	options.max_attempts = reader.number(kQueueMaxAttempts, 1, 20);
 	options.backoff.base = reader.interval(kQueueBackoffBase, 0, kThousandYears, USECS_PER_SEC);

@@ -1,0 +1,214 @@
+/*
+ * What SQL does to pgq_ext.queue and to the queue_id of jobs is checked as the functions check it. Not for logical
+ * replication (session_replication_role = replica, then these triggers are silent) nor for a restore, which loads jobs
+ * before their queues: it says so by check_function_bodies = off, as every output of pg_dump does.
+ */
+#include "api/by_hand.h"
+
+#include "api/args.h"
+#include "pg/scope.h"
+#include "store/queue_store.h"
+#include "store/spi.h"
+#include "store/tables.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+static bool
+is_believed()
+{
+	return !check_function_bodies || SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;
+}
+
+/* ---- options ---- */
+
+/* A column by its name: somebody may have altered the table. False: it is not there, or NULL. */
+static bool
+value_of(const TriggerData *data, HeapTuple tuple, const char *column, Datum *value)
+{
+	TupleDesc desc = RelationGetDescr(data->tg_relation);
+	int number = SPI_fnumber(desc, column);
+	bool is_null = true;
+	if (number > 0)
+		*value = heap_getattr(tuple, number, desc, &is_null);
+	return !is_null;
+}
+
+static void
+check_options(const TriggerData *data, HeapTuple row)
+{
+	Datum value;
+	if (value_of(data, row, "queue", &value))
+		(void) queue_name(value);
+	if (value_of(data, row, "lease_time", &value))
+		(void) lease_time(value, "lease_time");
+	if (value_of(data, row, "max_runtime", &value))
+		(void) max_runtime(value, "max_runtime");
+	if (value_of(data, row, "max_attempts", &value))
+		(void) in_range(DatumGetInt32(value), 1, INT32_MAX, "max_attempts");
+	if (value_of(data, row, "backoff_jitter", &value))
+		(void) jitter(DatumGetFloat8(value), "backoff_jitter");
+	static constexpr const char *durations[] = {"backoff_base", "backoff_max", "keep_dead"};
+	for (const char *column : durations)
+		if (value_of(data, row, column, &value))
+			(void) duration(value, column);
+}
+
+static void
+refuse_new_id(const TriggerData *data)
+{
+	Datum before;
+	Datum after;
+	if (value_of(data, data->tg_trigtuple, "queue_id", &before) &&
+		value_of(data, data->tg_newtuple, "queue_id", &after) &&
+		DatumGetInt32(before) != DatumGetInt32(after))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("queue_id cannot be changed"),
+				 errdetail("The jobs of the queue lead to it.")));
+}
+
+/* ---- queues that go ---- */
+
+/* Otherwise nobody serves the queues either. */
+static bool
+is_usable()
+{
+	return shared != nullptr && versions_agree();
+}
+
+static bool
+is_dropped_by_us(const QueueRef &ref)
+{
+	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
+}
+
+static bool
+any_row(Oid relid)
+{
+	Relation rel = table_open(relid, AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, nullptr);
+	bool found = heap_getnext(scan, ForwardScanDirection) != nullptr;
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/* As pgq_drop_queue() without force, but that the row is deleted by the statement that has called us. */
+static void
+drop_by_hand(const TriggerData *data)
+{
+	Datum id;
+	Datum name;
+	QueueRef ref;
+	if (!is_usable() || !value_of(data, data->tg_trigtuple, "queue_id", &id) ||
+		!value_of(data, data->tg_trigtuple, "queue", &name))
+		return;
+	if (find_attached_queue(tables().database, DatumGetInt32(id), &ref) && is_dropped_by_us(ref))
+		return;
+	char *queue = text_to_cstring(DatumGetTextPP(name));
+	if (find_queue(queue, &ref) && ref.queue_id == DatumGetInt32(id))
+		close_empty_queue(ref, queue, "Use pgq_drop_queue with force => true.");
+}
+
+static void
+refuse_to_strand_jobs()
+{
+	if (!is_usable())
+		return;
+	const Tables &t = tables();
+	for_each_queue(t.database, close_queue);
+	for (int i = 0; i < t.all_segments; i++)
+		if (any_row(t.segment[i].heap))
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+							errmsg("there are jobs or dead letters, which would have no queue"),
+							errhint("TRUNCATE pgq_ext.job and pgq_ext.dead_job with it, or use "
+									"pgq_drop_queue.")));
+}
+
+/* ---- queues of jobs ---- */
+
+/* Also without the server's memory, and whatever the version of the SQL objects. */
+static bool
+has_queue_row(int32 queue_id)
+{
+	Oid relid = get_relname_relid("queue", get_namespace_oid("pgq_ext", true));
+	AttrNumber column = OidIsValid(relid) ? get_attnum(relid, "queue_id") : InvalidAttrNumber;
+	if (column == InvalidAttrNumber)
+		return true;
+	Relation rel = table_open(relid, AccessShareLock);
+	Oid key = RelationGetPrimaryKeyIndex(rel);
+	ScanKeyData wanted;
+	ScanKeyInit(&wanted, column, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, key, OidIsValid(key), snapshot, 1, &wanted);
+	bool found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/* False: it has no place in memory. Waits for who drops it, as an enqueue does. */
+static bool
+is_served(int32 queue_id)
+{
+	for (;;)
+	{
+		QueueRef ref;
+		const Tables *t = tables_if_attached();
+		if (t == nullptr || !find_attached_queue(t->database, queue_id, &ref) ||
+			is_dropped_by_us(ref))
+			return false;
+		VirtualTransactionId dropper = dropper_of(ref);
+		if (!VirtualTransactionIdIsValid(dropper))
+			return true;
+		VirtualXactLock(dropper, true);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+void
+check_queue_of_job(Relation segment, int32 queue_id)
+{
+	/* Who has locked a segment for himself alone must not look at the others: see trigger.cpp. Nobody drops a queue meanwhile. */
+	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
+	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
+					errmsg("there is no queue with the queue_id %d", queue_id),
+					errhint("See pgq_ext.queue. New jobs are best made by pgq_enqueue.")));
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_queue_changed);
+
+/* Of each row before it is inserted, updated or deleted, and of a TRUNCATE after it. */
+PGDLLEXPORT Datum
+pgq_queue_changed(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+						errmsg("pgq_ext.queue_changed() must be called as a trigger")));
+	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+	TriggerEvent event = data->tg_event;
+	bool is_update = TRIGGER_FIRED_BY_UPDATE(event);
+	HeapTuple row = is_update ? data->tg_newtuple : data->tg_trigtuple;
+	if (!is_believed() && TRIGGER_FIRED_BY_TRUNCATE(event))
+		refuse_to_strand_jobs();
+	else if (!is_believed() && TRIGGER_FIRED_FOR_ROW(event) && TRIGGER_FIRED_BY_DELETE(event))
+		drop_by_hand(data);
+	else if (!is_believed() && TRIGGER_FIRED_FOR_ROW(event))
+	{
+		check_options(data, row);
+		if (is_update)
+			refuse_new_id(data);
+	}
+	return PointerGetDatum(row);
+}
+}
