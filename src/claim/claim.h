@@ -39,6 +39,7 @@ struct Ready
 {
 	QueueRef ref;
 	Lease *lease;
+	uint64 token;
 	HandOut hand_out;
 	int64 monotonic;
 	TimestampTz now;

@@ -20,6 +20,7 @@ static constexpr int kChunk = 64;
 struct Popped
 {
 	Lease *lease;
+	uint64 token;
 	Hint hint;
 	Verdict verdict;
 	JobRow row;
@@ -110,6 +111,7 @@ pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popp
 			{
 				case TakeResult::kTaken:
 					popped[*n].hint = hint;
+					popped[*n].token = pg_atomic_read_u64(&popped[*n].lease->token);
 					add_claim_effect(ref, popped[*n].lease);
 					(*n)++;
 					break;
@@ -208,6 +210,13 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 			file_in_its_queue(queue->database, popped[i].row);
 }
 
+/* Under the queue's lock. A slot that was freed and attached again has other leases. */
+static bool
+is_still(const Ready &ready)
+{
+	return pg_atomic_read_u64(&ready.lease->token) == ready.token;
+}
+
 void
 hand_out_all(const Claim &claim)
 {
@@ -219,7 +228,7 @@ hand_out_all(const Claim &claim)
 			for (int held = 0;
 				 held < kHoldMax && i < claim.n && claim.ready[i].ref.queue == ref.queue;
 				 held++, i++)
-				if (current)
+				if (current && is_still(claim.ready[i]))
 					hand_out(claim.ready[i].lease, claim.ready[i].hand_out,
 							 claim.ready[i].monotonic, claim.ready[i].now);
 		});
@@ -228,10 +237,25 @@ hand_out_all(const Claim &claim)
 
 /* ---- one queue ---- */
 
-/* Look at the rows. Returns how many of the jobs cannot be handed out. */
-static int
-verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Popped *popped, int n)
+static uint32
+segments_of(const Popped *popped, int n)
 {
+	uint32 numbers = 0;
+	for (int i = 0; i < n; i++)
+		numbers |= segment_bit(popped[i].hint.place);
+	return numbers;
+}
+
+/*
+ * Look at the rows. Returns how many of the jobs cannot be handed out. What a row took
+ * of the scratch memory is freed as soon as the caller has its copy; after some megabytes
+ * the segments are unlocked for a moment, as between chunks.
+ */
+static int
+verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Popped *popped, int n,
+			 MemoryContext scratch)
+{
+	static constexpr Size kManyBytes = 16 * 1024 * 1024;
 	SegmentSet segments(AccessShareLock);
 	int64 lease_time =
 		claim->options->lease_time > 0 ? claim->options->lease_time : options.lease_time;
@@ -239,10 +263,19 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 		lease_time = Min(lease_time, options.max_runtime);
 	int64 monotonic = monotonic_now();
 	TimestampTz now = GetCurrentTimestamp();
+	Size bytes = 0;
 	int unfit = 0;
+	segments.open_in_order(segments_of(popped, n));
 	for (int i = 0; i < n; i++)
 	{
 		Popped &p = popped[i];
+		if (bytes > kManyBytes)
+		{
+			segments.close();
+			CHECK_FOR_INTERRUPTS();
+			segments.open_in_order(segments_of(&popped[i], n - i));
+			bytes = 0;
+		}
 		note_verifying(p.lease);
 		p.verdict = verify_job(segments, p.hint.place, p.hint.key.job_id, &p.row);
 		note_verifying(nullptr);
@@ -251,14 +284,14 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 			unfit++;
 			continue;
 		}
-		p.lease->hint.place = p.row.place;
 		Ready &ready = claim->ready[claim->n++];
-		ready = {ref,
-				 p.lease,
-				 {p.row.next_attempt(), lease_time, claim->options->worker},
-				 monotonic,
-				 now};
+		ready = {ref,		p.lease,
+				 p.token,	{p.row.next_attempt(), lease_time, claim->options->worker, p.row.place},
+				 monotonic, now};
 		claim->give(claim->result, ref, options, p.row, ready);
+		/* From here on only those of its values are used that are not in memory of their own. */
+		bytes += MemoryContextMemAllocated(scratch, false);
+		MemoryContextReset(scratch);
 	}
 	/* With the segment's lock came the news: a waiting claim may have slept through a CREATE SUBSCRIPTION. */
 	refuse_if_subscribed();
@@ -266,33 +299,38 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 	return unfit;
 }
 
-/*
- * Wait until whoever refills has finished or given up; the caller looks again.
- * If that process is waiting for a lock on a segment, so do we, in the lock
- * manager, for as long as it takes. Anything else is not seen by the deadlock
- * detector, and has an end. Returns since when, or later if there was a lock.
- */
-static int64
-wait_for_refill(Queue *queue, int64 since)
+/* How long a claim has found others at a refill, and no job. */
+struct Patience
 {
-	static constexpr int64 kPatience = 10 * USECS_PER_SEC;
-	static constexpr int64 kNoWait = 10 * 1000;
-	if (monotonic_now() - since > kPatience)
+	int64 since; /* monotonic; 0: it has not had to wait */
+	int idle;	 /* how often there was nobody to wait for */
+};
+
+/*
+ * Wait until whoever refills has finished or given up, in the lock manager, for as long as
+ * that takes; the caller looks again. What has an end is the time beside that: if there is
+ * nobody to wait for, and there are no jobs all the same.
+ */
+static void
+wait_for_refill(const QueueRef &ref, Patience *patience)
+{
+	static constexpr int64 kLongest = 10 * USECS_PER_SEC;
+	static constexpr long kNap = 1000;
+	int64 before = monotonic_now();
+	patience->since = patience->since == 0 ? before : patience->since;
+	if (before - patience->since > kLongest)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("queue \"%s\" is being loaded by another process, which makes no progress",
-						queue->name)));
-	ConditionVariablePrepareToSleep(&queue->refilled);
-	bool active = queue->schedule.window_refill_active() || queue->schedule.timer_refill_active();
-	ConditionVariableTimedSleep(&queue->refilled, active ? 100 : 1, PG_WAIT_EXTENSION);
-	ConditionVariableCancelSleep();
-
-	int64 before = monotonic_now();
-	SegmentSet segments(AccessShareLock);
-	segments.open_all();
-	segments.close();
-	int64 after = monotonic_now();
-	return after - before > kNoWait ? after : since;
+						ref.queue->name)));
+	if (wait_for_refills(ref))
+	{
+		patience->since += monotonic_now() - before;
+		return;
+	}
+	/* It may just have ended. */
+	if (patience->idle++ > 0)
+		pg_usleep(kNap);
 }
 
 /* Hand out what this queue has, up to what is still wanted. */
@@ -308,7 +346,7 @@ claim_from(const QueueRef &ref, Claim *claim)
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	if (any_prepared())
 		resolve_prepared();
-	int64 waiting_since = 0;
+	Patience patience{};
 	bool first = true;
 	bool refilled = false;
 	bool looked_again = false;
@@ -324,7 +362,7 @@ claim_from(const QueueRef &ref, Claim *claim)
 		if (n > 0)
 		{
 			stop_point("claim-verify");
-			if (verify_chunk(ref, options, claim, popped, n) > 0)
+			if (verify_chunk(ref, options, claim, popped, n, scratch) > 0)
 			{
 				stop_point("claim-settle");
 				settle_unfit(ref, popped, n);
@@ -336,19 +374,16 @@ claim_from(const QueueRef &ref, Claim *claim)
 		if (result == PopResult::kRefill)
 		{
 			/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */
-			refill_timer(ref);
-			RefillResult done = refill_window(ref);
+			refill_timer(ref, true);
+			RefillResult done = refill_window(ref, true);
 			refilled = done == RefillResult::kDone;
 			if (done == RefillResult::kNotReady)
 				result = PopResult::kWaitForRefill;
 		}
-		if (result != PopResult::kWaitForRefill)
-			waiting_since = 0;
+		if (result == PopResult::kWaitForRefill)
+			wait_for_refill(ref, &patience);
 		else
-		{
-			waiting_since = waiting_since == 0 ? monotonic_now() : waiting_since;
-			waiting_since = wait_for_refill(ref.queue, waiting_since);
-		}
+			patience = {};
 		if (shortage == Shortage::kEmpty && claim->n == 0 && !looked_again &&
 			VirtualTransactionIdIsValid(mover))
 		{

@@ -109,7 +109,7 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		if (claim->n > 0 || now >= end)
 			break;
 		for (int i = 0; i < n; i++)
-			refill_timer(refs[i]);
+			refill_timer(refs[i], true);
 		bool woken = rejoin_lines(&watch);
 		if (!woken)
 			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

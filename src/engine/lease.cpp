@@ -267,6 +267,7 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	Assert(lease->state == LeaseState::kClaiming && lease->pins > 0);
 	lease->attempt = what.attempt;
 	lease->claimed_at = now;
+	lease->hint.place = what.place;
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
 	set_deadline(lease, what.lease_time, monotonic, now);
 	lease->state = LeaseState::kClaimed;

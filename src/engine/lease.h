@@ -57,6 +57,7 @@ struct HandOut
 	int32 attempt;
 	int64 lease_time; /* microseconds */
 	const char *worker;
+	Place place; /* where the row was found */
 };
 
 void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);

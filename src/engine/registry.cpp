@@ -291,7 +291,6 @@ free_queue(const QueueRef &ref)
 						   [&] { return wake_waiters(queue, kHoldMax, &wakeups) == kHoldMax; });
 		wakeups.deliver();
 	}
-	ConditionVariableBroadcast(&queue->refilled);
 	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { queue->state = SlotState::kFree; });
 }
 

@@ -69,7 +69,6 @@ static const Part parts[] = {
 			 memset(queue, 0, sizeof(*queue));
 			 queue->lock = &locks[1 + kLeasePartitions + i].lock;
 			 pg_atomic_init_u32(&queue->generation, 1);
-			 ConditionVariableInit(&queue->refilled);
 		 }
 	 }},
 	{"pgq_ext windows",

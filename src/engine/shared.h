@@ -156,7 +156,6 @@ struct Queue
 	QueueOptions options;
 
 	Schedule schedule;
-	ConditionVariable refilled; /* has its own spinlock */
 
 	TreeNode expiry;	 /* header: leases that time can end, by deadline */
 	dlist_head leases;	 /* all leases of the queue */

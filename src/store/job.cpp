@@ -7,27 +7,65 @@ namespace pgq {
 /* ---- segments ---- */
 
 Relation
-SegmentSet::open(int number)
+SegmentSet::open_one(const Segment &segment)
 {
-	const Segment *segment = segment_by_number(number);
-	if (segment == nullptr)
-		return nullptr;
-	Relation &relation = relation_[segment - &tables().segment[0]];
+	Relation &relation = relation_[segment.number];
 	if (relation == nullptr)
 	{
-		relation = table_open(segment->heap, mode_);
-		/* The lock may have brought news, of an index for example. */
-		(void) tables();
+		relation = table_open(segment.heap, mode_);
+		open_ |= 1U << segment.number;
 	}
 	return relation;
 }
 
+Relation
+SegmentSet::open(int number)
+{
+	if (number >= kMaxSegments)
+		return nullptr;
+	if (relation_[number] == nullptr)
+		open_in_order(1U << number);
+	return relation_[number];
+}
+
+/*
+ * A lock may bring news, of an index for example, and to learn them tables() locks every
+ * segment for a moment: so a reader does that with nothing locked, and begins again.
+ */
 void
+SegmentSet::open_in_order(uint32 numbers)
+{
+	static constexpr int kTries = 10;
+	uint32 missing = numbers & ~open_;
+	if (missing == 0)
+		return;
+	bool reader = mode_ == AccessShareLock;
+	if (reader && open_ > (missing & -missing))
+	{
+		numbers |= open_;
+		close();
+	}
+	for (int i = 0; i < kTries; i++)
+	{
+		const JobSegments list = job_segments();
+		for (const Segment &segment : list)
+			if (numbers & (1U << segment.number))
+				open_one(segment);
+		if (list.n == 0 || !tables_may_differ())
+			return;
+		if (reader && i < kTries - 1)
+		{
+			numbers |= open_;
+			close();
+		}
+	}
+}
+
+JobSegments
 SegmentSet::open_all()
 {
-	const Tables &t = tables();
-	for (int i = 0; i < t.segments; i++)
-		open(t.segment[i].number);
+	open_in_order(kEverySegment);
+	return job_segments();
 }
 
 bool
@@ -50,10 +88,9 @@ SegmentSet::pin(const Place &place)
 {
 	Relation rel = open(place.segment);
 	/* Opening it may have brought the news that indexes are missing. */
-	const Segment *segment = segment_by_number(place.segment);
-	if (rel == nullptr || segment == nullptr)
+	if (rel == nullptr || segment_by_number(place.segment) == nullptr)
 		return InvalidBuffer;
-	BlockNumber &blocks = blocks_[segment - &tables().segment[0]];
+	BlockNumber &blocks = blocks_[place.segment];
 	if (place.block >= blocks)
 		blocks = RelationGetNumberOfBlocks(rel);
 	if (place.block >= blocks)
@@ -78,6 +115,7 @@ SegmentSet::close()
 			table_close(relation, mode_ == AccessShareLock ? mode_ : NoLock);
 		relation = nullptr;
 	}
+	open_ = 0;
 	/* The next lock finds the segments anew. */
 	memset(blocks_, 0, sizeof(blocks_));
 }
@@ -183,22 +221,23 @@ trace_of(HeapTuple tuple)
 
 /* moved: the sum of such traces that were seen. */
 static Verdict
-look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, uint64 *moved)
+look_up_once(SegmentSet &segments, const JobSegments &list, int64 job_id, JobRow *row,
+			 uint64 *moved)
 {
-	const Tables &t = tables();
 	Verdict verdict = Verdict::kDead;
 	*moved = 0;
-	for (int i = 0; i < t.segments && verdict == Verdict::kDead; i++)
+	for (int i = 0; i < list.n && verdict == Verdict::kDead; i++)
 	{
-		if (segments.is_bare(t.segment[i].number))
+		const Segment &segment = list.segment[i];
+		if (segments.is_bare(segment.number))
 			continue;
-		Relation rel = segments.open(t.segment[i].number);
-		IndexLookup *lookup = begin_index_lookup(rel, t.segment[i].by_id, job_id);
+		Relation rel = segments.open(segment.number);
+		IndexLookup *lookup = begin_index_lookup(rel, segment.by_id, job_id);
 		while (verdict == Verdict::kDead && next_version(lookup))
 		{
 			verdict = judge_version(lookup->tuple, lookup->buffer);
 			if (verdict == Verdict::kLive)
-				fill_row(row, rel, lookup->tuple, t.segment[i].number);
+				fill_row(row, rel, lookup->tuple, segment.number);
 			else if (verdict == Verdict::kDead)
 				*moved += trace_of(lookup->tuple);
 			unlock_version(lookup);
@@ -217,16 +256,16 @@ look_up_once(SegmentSet &segments, int64 job_id, JobRow *row, uint64 *moved)
 static Verdict
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
-	segments.open_all();
+	const JobSegments list = segments.open_all();
 	/* Not a list of segments yet: see segments_known(). */
-	if (tables().segments == 0)
+	if (list.n == 0)
 		return Verdict::kBusy;
 	uint64 moved;
-	Verdict verdict = look_up_once(segments, job_id, row, &moved);
+	Verdict verdict = look_up_once(segments, list, job_id, row, &moved);
 	if (verdict != Verdict::kDead || moved == 0)
 		return verdict;
 	uint64 moved_by_now;
-	verdict = look_up_once(segments, job_id, row, &moved_by_now);
+	verdict = look_up_once(segments, list, job_id, row, &moved_by_now);
 	return verdict == Verdict::kDead && moved_by_now != moved ? Verdict::kBusy : verdict;
 }
 
@@ -370,18 +409,18 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 }
 
 static bool
-find_writable_once(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter,
-				   uint64 *moved)
+find_writable_once(SegmentSet &segments, const JobSegments &list, int64 job_id, Place *place,
+				   TransactionId *inserter, uint64 *moved)
 {
-	const Tables &t = tables();
 	bool found = false;
 	*moved = 0;
-	for (int i = 0; i < t.segments && !found; i++)
+	for (int i = 0; i < list.n && !found; i++)
 	{
-		if (segments.is_bare(t.segment[i].number))
+		const Segment &segment = list.segment[i];
+		if (segments.is_bare(segment.number))
 			continue;
-		Relation rel = segments.open(t.segment[i].number);
-		IndexLookup *lookup = begin_index_lookup(rel, t.segment[i].by_id, job_id);
+		Relation rel = segments.open(segment.number);
+		IndexLookup *lookup = begin_index_lookup(rel, segment.by_id, job_id);
 		while (!found && next_version(lookup))
 		{
 			ItemPointer tid = &lookup->tuple->t_self;
@@ -389,7 +428,7 @@ find_writable_once(SegmentSet &segments, int64 job_id, Place *place, Transaction
 			if (judge_version(lookup->tuple, lookup->buffer) == Verdict::kDead)
 				*moved += trace_of(lookup->tuple);
 			*place = {ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid),
-					  static_cast<uint16>(t.segment[i].number)};
+					  static_cast<uint16>(segment.number)};
 			unlock_version(lookup);
 		}
 		end_index_lookup(lookup);
@@ -401,11 +440,11 @@ find_writable_once(SegmentSet &segments, int64 job_id, Place *place, Transaction
 static bool
 find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
 {
-	segments.open_all();
+	const JobSegments list = segments.open_all();
 	for (uint64 before = 0;;)
 	{
 		uint64 moved;
-		if (find_writable_once(segments, job_id, place, inserter, &moved))
+		if (find_writable_once(segments, list, job_id, place, inserter, &moved))
 			return true;
 		if (TransactionIdIsValid(*inserter) || moved == before)
 			return false;

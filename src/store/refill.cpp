@@ -5,6 +5,7 @@
 #include "pg/stop_point.h"
 #include "store/index.h"
 #include "store/job.h"
+#include "store/queue_lock.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -158,27 +159,26 @@ static int
 merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advance advance,
 			   int most, Hint *rows, bool *more, Hint *end)
 {
-	const Tables &t = tables();
 	SegmentSet segments(AccessShareLock);
-	segments.open_all();
+	const JobSegments list = segments.open_all();
 	/* The wait for a lock can have brought the news that an index is missing. */
-	if (t.segments == 0)
+	if (list.n == 0)
 	{
 		segments.close();
 		return kIncomplete;
 	}
 	RowStream streams[kMaxSegments];
-	for (int i = 0; i < t.segments; i++)
+	for (int i = 0; i < list.n; i++)
 	{
 		RowStream &stream = streams[i];
+		int number = list.segment[i].number;
 		stream.queue_id = queue_id;
-		stream.segment = static_cast<uint16>(t.segment[i].number);
+		stream.segment = static_cast<uint16>(number);
 		stream.has_row = false;
-		stream.bare = segments.is_bare(t.segment[i].number);
+		stream.bare = segments.is_bare(number);
 		if (stream.bare)
 			continue;
-		open_index_lookup(&stream.lookup, segments.open(t.segment[i].number), t.segment[i].*index,
-						  keys);
+		open_index_lookup(&stream.lookup, segments.open(number), list.segment[i].*index, keys);
 		start(&stream, i);
 		advance(&stream, i);
 	}
@@ -187,7 +187,7 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 	for (;;)
 	{
 		int smallest = -1;
-		for (int i = 0; i < t.segments; i++)
+		for (int i = 0; i < list.n; i++)
 			if (streams[i].has_row &&
 				(smallest < 0 || Order::less(streams[i].row, streams[smallest].row)))
 				smallest = i;
@@ -203,7 +203,7 @@ merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advan
 		advance(&streams[smallest], smallest);
 	}
 
-	for (int i = 0; i < t.segments; i++)
+	for (int i = 0; i < list.n; i++)
 		if (!streams[i].bare)
 			end_index_lookup(&streams[i].lookup);
 	segments.close();
@@ -251,7 +251,6 @@ publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish
 			wake_scheduler(queue->database);
 	}
 	end_refill_role();
-	ConditionVariableBroadcast(&queue->refilled);
 }
 
 /*
@@ -268,8 +267,41 @@ segments_known()
 	return tables().segments > 0;
 }
 
+/*
+ * Begin under the queue's lock, if it is wanted, with the refill's own lock in hand: that
+ * one is had before the queue is told, and let go after, so that whoever sees that a refill
+ * is under way can wait for it in the lock manager. Most calls find nothing to do, so they
+ * look first. begin() is called in the hold that finds the refill wanted.
+ */
+template <typename Wanted, typename Begin>
+static RefillResult
+begin_refill(const QueueRef &ref, QueueLock what, bool wait, Wanted wanted, Begin begin)
+{
+	Queue *queue = ref.queue;
+	auto look = [&](bool locked) {
+		return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+			if (!is_current(ref))
+				return RefillResult::kNotNeeded;
+			queue->schedule.fire(GetCurrentTimestamp());
+			RefillResult result = wanted(queue->schedule);
+			if (result == RefillResult::kDone && locked)
+				begin(queue->schedule);
+			return result;
+		});
+	};
+	RefillResult result = look(false);
+	if (result != RefillResult::kDone)
+		return result;
+	if (!lock_queue(ref.queue_id, what, ExclusiveLock, wait))
+		return RefillResult::kElsewhere;
+	result = look(true);
+	if (result != RefillResult::kDone)
+		unlock_queue(ref.queue_id, what, ExclusiveLock);
+	return result;
+}
+
 RefillResult
-refill_window(const QueueRef &ref)
+refill_window(const QueueRef &ref, bool wait)
 {
 	if (!segments_known())
 		return RefillResult::kNotReady;
@@ -277,21 +309,20 @@ refill_window(const QueueRef &ref)
 	Queue *queue = ref.queue;
 	OrderScan scan;
 	int most = 0;
-	RefillResult result = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(ref))
-			return RefillResult::kNotNeeded;
-		if (queue->schedule.window_refill_active())
-			return RefillResult::kElsewhere;
-		queue->schedule.fire(GetCurrentTimestamp());
-		if (!queue->schedule.wants_window_refill())
-			return RefillResult::kNotNeeded;
-		begin_refill_role(ref, RefillKind::kWindow);
-		scan.start = queue->schedule.begin_window_refill(GetCurrentTimestamp());
-		scan.due_line = queue->schedule.due_line();
-		scan.horizon = Max(queue->schedule.horizon(), queue->database->clock_mark);
-		most = Min(kBatchMax, static_cast<int>(queue->schedule.window().capacity()));
-		return RefillResult::kDone;
-	});
+	RefillResult result = begin_refill(
+		ref, QueueLock::kWindow, wait,
+		[](const Schedule &schedule) {
+			if (schedule.window_refill_active())
+				return RefillResult::kElsewhere;
+			return schedule.wants_window_refill() ? RefillResult::kDone : RefillResult::kNotNeeded;
+		},
+		[&](Schedule &schedule) {
+			begin_refill_role(ref, RefillKind::kWindow);
+			scan.start = schedule.begin_window_refill(GetCurrentTimestamp());
+			scan.due_line = schedule.due_line();
+			scan.horizon = Max(schedule.horizon(), queue->database->clock_mark);
+			most = Min(kBatchMax, static_cast<int>(schedule.window().capacity()));
+		});
 	if (result != RefillResult::kDone)
 		return result;
 
@@ -315,6 +346,7 @@ refill_window(const QueueRef &ref)
 	if (n == kIncomplete)
 	{
 		abandon_refill();
+		unlock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock);
 		return RefillResult::kNotReady;
 	}
 	stop_point("refill-publish");
@@ -323,32 +355,31 @@ refill_window(const QueueRef &ref)
 		[&](Schedule &schedule) {
 			schedule.finish_window_refill(more ? end.key : Key::highest());
 		});
+	unlock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock);
 	pfree(rows);
 	return RefillResult::kDone;
 }
 
 RefillResult
-refill_timer(const QueueRef &ref)
+refill_timer(const QueueRef &ref, bool wait)
 {
 	if (!segments_known())
 		return RefillResult::kNotReady;
 
-	Queue *queue = ref.queue;
 	TimerKey start{};
 	int most = 0;
-	RefillResult result = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(ref))
-			return RefillResult::kNotNeeded;
-		if (queue->schedule.timer_refill_active())
-			return RefillResult::kElsewhere;
-		queue->schedule.fire(GetCurrentTimestamp());
-		if (!queue->schedule.wants_timer_refill())
-			return RefillResult::kNotNeeded;
-		begin_refill_role(ref, RefillKind::kTimer);
-		start = queue->schedule.begin_timer_refill(GetCurrentTimestamp());
-		most = Min(kBatchMax, static_cast<int>(queue->schedule.timer().capacity()));
-		return RefillResult::kDone;
-	});
+	RefillResult result = begin_refill(
+		ref, QueueLock::kTimer, wait,
+		[](const Schedule &schedule) {
+			if (schedule.timer_refill_active())
+				return RefillResult::kElsewhere;
+			return schedule.wants_timer_refill() ? RefillResult::kDone : RefillResult::kNotNeeded;
+		},
+		[&](Schedule &schedule) {
+			begin_refill_role(ref, RefillKind::kTimer);
+			start = schedule.begin_timer_refill(GetCurrentTimestamp());
+			most = Min(kBatchMax, static_cast<int>(schedule.timer().capacity()));
+		});
 	if (result != RefillResult::kDone)
 		return result;
 
@@ -370,6 +401,7 @@ refill_timer(const QueueRef &ref)
 	if (n == kIncomplete)
 	{
 		abandon_refill();
+		unlock_queue(ref.queue_id, QueueLock::kTimer, ExclusiveLock);
 		return RefillResult::kNotReady;
 	}
 	publish(
@@ -377,8 +409,26 @@ refill_timer(const QueueRef &ref)
 		[&](Schedule &schedule) {
 			schedule.finish_timer_refill(more ? end.timer_key() : TimerKey::highest());
 		});
+	unlock_queue(ref.queue_id, QueueLock::kTimer, ExclusiveLock);
 	pfree(rows);
 	return RefillResult::kDone;
+}
+
+bool
+wait_for_refills(const QueueRef &ref)
+{
+	static constexpr QueueLock refills[] = {QueueLock::kWindow, QueueLock::kTimer};
+	bool waited = false;
+	for (QueueLock what : refills)
+	{
+		if (!lock_queue(ref.queue_id, what, ShareLock, false))
+		{
+			(void) lock_queue(ref.queue_id, what, ShareLock, true);
+			waited = true;
+		}
+		unlock_queue(ref.queue_id, what, ShareLock);
+	}
+	return waited;
 }
 
 } // namespace pgq

@@ -4,7 +4,9 @@
  * One process at a time refills a queue's window, and one its timer; whoever
  * wants a job and finds none may be that process, the scheduler does it ahead of
  * need.  An error, a cancel or the death of the process abandons the refill in
- * the abort callback, which puts the cursor back.
+ * the abort callback, which puts the cursor back. Meanwhile that process holds a heavyweight
+ * lock (queue_lock.h), since it may have to wait for a segment itself: the deadlock detector
+ * must see who waits for the refill.
  */
 #pragma once
 
@@ -20,7 +22,11 @@ enum class RefillResult : uint8
 	kNotReady,	/* the segments are not known or not complete */
 };
 
-RefillResult refill_window(const QueueRef &ref);
-RefillResult refill_timer(const QueueRef &ref);
+/* wait: for whoever is at it, or waits for that, just now. */
+RefillResult refill_window(const QueueRef &ref, bool wait);
+RefillResult refill_timer(const QueueRef &ref, bool wait);
+
+/* Wait until the refills of the queue that are under way have finished or given up. False: there is none. */
+bool wait_for_refills(const QueueRef &ref);
 
 } // namespace pgq

@@ -503,6 +503,22 @@ tables()
 	return known;
 }
 
+bool
+tables_may_differ()
+{
+	return !valid || looking;
+}
+
+JobSegments
+job_segments()
+{
+	const Tables &t = tables();
+	JobSegments list;
+	list.n = t.segments;
+	memcpy(list.segment, t.segment, list.n * sizeof(Segment));
+	return list;
+}
+
 const Tables *
 tables_if_attached()
 {

@@ -113,6 +113,20 @@ bool lock_and_serve(LOCKMODE mode);
 /* Error 55000 when not preloaded or of another version, 42704 when the extension is not installed here. */
 const Tables &tables();
 
+/* Will the next look at tables() find something new, perhaps, and lock them all for it? */
+bool tables_may_differ();
+
+/* The segments of job as they are known at one moment: tables() can change under a loop that locks something. */
+struct JobSegments
+{
+	int n;
+	Segment segment[kMaxSegments]; /* by number */
+
+	const Segment *begin() const { return segment; }
+	const Segment *end() const { return segment + n; }
+};
+JobSegments job_segments();
+
 /* The same without these errors and without a new slot: NULL if anything is missing. */
 const Tables *tables_if_attached();
 

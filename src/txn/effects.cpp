@@ -279,7 +279,6 @@ abandon_refill()
 		else
 			queue->schedule.abandon_timer_refill();
 	});
-	ConditionVariableBroadcast(&queue->refilled);
 }
 
 } // namespace pgq

@@ -245,13 +245,13 @@ take_turn(const QueueRef &ref)
 
 /* False: the locks could not be had, or the jobs are not ours. */
 static bool
-read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &))
+read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &, bool))
 {
 	bool served = false;
 	worker_transaction([&] {
 		served = lock_and_serve(AccessShareLock);
 		if (served)
-			refill(ref);
+			refill(ref, false);
 	});
 	return served;
 }

@@ -1,0 +1,30 @@
+#include "store/queue_lock.h"
+
+#include "store/tables.h"
+
+namespace pgq {
+
+static LOCKTAG
+tag_of(int32 queue_id, QueueLock what)
+{
+	LOCKTAG tag;
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tables().queue, static_cast<uint32>(queue_id),
+					   static_cast<uint16>(what));
+	return tag;
+}
+
+bool
+lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait)
+{
+	LOCKTAG tag = tag_of(queue_id, what);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode)
+{
+	LOCKTAG tag = tag_of(queue_id, what);
+	LockRelease(&tag, mode, false);
+}
+
+} // namespace pgq

@@ -1,0 +1,23 @@
+/*
+ * Heavyweight locks of a queue, for what is waited for long: so that the deadlock
+ * detector sees who waits for whom. pg_locks shows them as objects of pgq_ext.queue;
+ * objid is the queue's id, objsubid what for.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+enum class QueueLock : uint16
+{
+	kWindow =
+		1,	/* exclusive: whoever refills its window; share, for a moment: who waits for that */
+	kTimer, /* the same for its timer */
+};
+
+/* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */
+bool lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait);
+void unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode);
+
+} // namespace pgq
