@@ -127,3 +127,36 @@ TRUNCATE pgq_ext.queue, pgq_ext.job, pgq_ext.dead_job;
 SELECT pgq_enqueue('hand', '6');
 SELECT count(*) FROM pgq_ext.job;
 DROP FUNCTION try_set;
+
+-- A segment is not dropped, nor taken away, with whatever is in it.
+DROP TABLE pgq_ext.job_3;
+\set VERBOSITY sqlstate
+CREATE TABLE mine ();
+DROP TABLE IF EXISTS mine, pgq_ext.dead_job_8 CASCADE;
+SET search_path = pgq_ext, public;
+DROP TABLE job_0;
+CREATE TEMP TABLE job_0 ();
+DROP TABLE job_0, mine;
+RESET search_path;
+ALTER TABLE pgq_ext.job DETACH PARTITION pgq_ext.job_3;
+ALTER TABLE pgq_ext.job DETACH PARTITION pgq_ext.job_3 CONCURRENTLY;
+DO $$ BEGIN EXECUTE 'DROP TABLE pgq_ext.job_3'; END $$;
+DROP TABLE pgq_ext.job;
+DROP SCHEMA pgq_ext CASCADE;
+-- Who must: without its indexes it is no segment.
+BEGIN;
+DROP INDEX pgq_ext.job_3_by_id;
+DROP TABLE pgq_ext.job_3;
+ROLLBACK;
+SELECT count(*) FROM pgq_ext.segment;
+-- What takes all takes the segments, too.
+BEGIN;
+DROP EXTENSION pgq_ext;
+CREATE ROLE regress_pgq_owner SUPERUSER;
+SET ROLE regress_pgq_owner;
+CREATE EXTENSION pgq_ext;
+SELECT pgq_create_queue('hand'), pgq_enqueue('hand', '1') > 0 AS enqueued;
+RESET ROLE;
+DROP OWNED BY regress_pgq_owner;
+SELECT count(*) FROM pg_class WHERE relname LIKE 'job%';
+ROLLBACK;

@@ -7,6 +7,7 @@
 #include "engine/shared.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
+#include "store/segment_guard.h"
 #include "store/tables.h"
 #include "txn/effects.h"
 #include "worker/rotation.h"
@@ -26,6 +27,7 @@ _PG_init(void)
 		return;
 	pgq::engine_init();
 	pgq::tables_init();
+	pgq::segment_guard_init();
 	pgq::stop_point_init();
 	pgq::effects_init();
 	pgq::workers_init();
