@@ -92,15 +92,31 @@ GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.lease_entries TO regres
 SET ROLE regress_pgq_user;
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 RESET ROLE;
--- All that docs/operations.md grants to a role that monitors.
-GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_user;
-GRANT SELECT ON pgq_ext.job_status, pgq_ext.queue_stats, pgq_ext.segment TO regress_pgq_user;
-GRANT EXECUTE ON FUNCTION pgq_ext.segment_entries, pgq_ext.snapshot_holders TO regress_pgq_user;
-SELECT pgq_enqueue('q', '1') IS NOT NULL AS enqueued;
+-- All that docs/operations.md grants to a role that monitors: it sees neither payloads nor tokens.
+GRANT SELECT ON pgq_ext.queue, pgq_ext.job_status, pgq_ext.queue_stats, pgq_ext.capacity, pgq_ext.segment TO regress_pgq_user;
+GRANT SELECT (job_id, queue, attempt, worker, pid, claimed_at, lease_expires_at, in_transaction) ON pgq_ext.lease TO regress_pgq_user;
+GRANT SELECT (job_id, queue_id, died_at, enqueued_at, attempts, reason) ON pgq_ext.dead_job TO regress_pgq_user;
+GRANT EXECUTE ON FUNCTION pgq_ext.capacity_entries, pgq_ext.segment_entries, pgq_ext.snapshot_holders TO regress_pgq_user;
+SELECT count(pgq_enqueue('q', '1')) FROM generate_series(1, 2);
+SELECT attempt FROM pgq_claim('q', worker => 'me');
+SELECT count(lease) AS tokens FROM pgq_ext.lease_entries();
 SET ROLE regress_pgq_user;
 SELECT count(*) > 0 AS queues FROM pgq_ext.queue_stats;
 SELECT count(*) > 0 AS jobs FROM pgq_ext.job_status;
 SELECT count(*) AS segments, sum(live_rows) > 0 AS jobs FROM pgq_ext.segment;
+SELECT count(*) > 5 AS bounds FROM pgq_ext.capacity;
+SELECT queue, count(*) FROM pgq_ext.dead_job JOIN pgq_ext.queue USING (queue_id) GROUP BY queue;
+SELECT queue, attempt, worker FROM pgq_ext.lease;
+\set VERBOSITY terse
+SELECT lease FROM pgq_ext.lease;
+SELECT payload FROM pgq_ext.dead_job;
+SELECT payload FROM pgq_ext.job;
+\set VERBOSITY default
+SELECT count(*) AS leases, count(lease) AS tokens FROM pgq_ext.lease_entries();
+RESET ROLE;
+GRANT SELECT (lease) ON pgq_ext.lease TO regress_pgq_user;
+SET ROLE regress_pgq_user;
+SELECT count(lease) AS tokens FROM pgq_ext.lease_entries();
 RESET ROLE;
 
 SELECT pgq_drop_queue('q', force => true), pgq_drop_queue('mine');

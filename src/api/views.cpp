@@ -82,8 +82,18 @@ copy_leases(const QueueRef &ref, LeaseCopy *copies, int most)
 	});
 }
 
+/* The tokens of leases are for those only who may read them in pgq_ext.lease. */
+static bool
+may_see_tokens()
+{
+	Oid view = get_relname_relid("lease", get_namespace_oid("pgq_ext", false));
+	return OidIsValid(view) && (pg_class_aclcheck(view, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
+								pg_attribute_aclcheck(view, get_attnum(view, "lease"), GetUserId(),
+													  ACL_SELECT) == ACLCHECK_OK);
+}
+
 static void
-return_lease(ReturnSetInfo *result, const LeaseCopy &copy)
+return_lease(ReturnSetInfo *result, const LeaseCopy &copy, bool with_token)
 {
 	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost;
 	Datum values[] = {
@@ -99,6 +109,7 @@ return_lease(ReturnSetInfo *result, const LeaseCopy &copy)
 		BoolGetDatum(copy.pinned),
 	};
 	bool nulls[lengthof(values)] = {};
+	nulls[1] = !with_token;
 	nulls[4] = nulls[5] = nulls[7] = nulls[8] = !claimed;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
@@ -149,13 +160,14 @@ pgq_lease_entries(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.lease_entries()");
 	const Tables &t = tables();
 	ReturnSetInfo *result = start_rows(fcinfo);
+	bool with_tokens = may_see_tokens();
 	int most = max_leases;
 	auto *copies = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
 	for_each_queue(t.database, [&](const QueueRef &ref) {
 		int n = copy_leases(ref, copies, most);
 		for (int i = 0; i < n; i++)
-			return_lease(result, copies[i]);
+			return_lease(result, copies[i], with_tokens);
 	});
 	pfree(copies);
 	return (Datum) 0;

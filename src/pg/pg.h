@@ -67,6 +67,7 @@ extern "C" {
 #include "storage/sinvaladt.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"

@@ -12,7 +12,7 @@ CREATE FUNCTION pgq_ext.lease_entries(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lease_entries';
 REVOKE ALL ON FUNCTION pgq_ext.lease_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), lost.';
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT last_claim_at timestamptz,
