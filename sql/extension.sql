@@ -80,3 +80,17 @@ CREATE EXTENSION pgq_ext; SELECT pgq_create_queue('q'), pgq_enqueue('q', '4') > 
 SELECT 'DROP DATABASE regress_pgq_' || generate_series(1, 4)
 \gexec
 DROP DATABASE regress_pgq_extension;
+
+-- A schema where others may create functions: they could take the place of ours.
+\set VERBOSITY default
+BEGIN;
+DROP EXTENSION pgq_ext;
+CREATE ROLE regress_pgq_creator;
+CREATE SCHEMA open;
+GRANT CREATE ON SCHEMA open TO PUBLIC, regress_pgq_creator;
+CREATE EXTENSION pgq_ext SCHEMA open;
+DROP EXTENSION pgq_ext;
+CREATE SCHEMA own;
+GRANT USAGE ON SCHEMA own TO PUBLIC;
+CREATE EXTENSION pgq_ext SCHEMA own;
+ROLLBACK;

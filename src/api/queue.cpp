@@ -233,7 +233,6 @@ PG_FUNCTION_INFO_V1(pgq_create_queue);
 PG_FUNCTION_INFO_V1(pgq_drop_queue);
 PG_FUNCTION_INFO_V1(pgq_purge_queue);
 PG_FUNCTION_INFO_V1(pgq_is_leased);
-PG_FUNCTION_INFO_V1(pgq_announce);
 
 PGDLLEXPORT Datum
 pgq_create_queue(PG_FUNCTION_ARGS)
@@ -269,14 +268,5 @@ pgq_is_leased(PG_FUNCTION_ARGS)
 	Queue *queue;
 	PG_RETURN_BOOL(find_lease(tables().database, DatumGetInt64(required(fcinfo, 0, "job_id")),
 							  &lease, &queue));
-}
-
-/* Internal, called by the install script: the launcher looks when this commits. */
-PGDLLEXPORT Datum
-pgq_announce(PG_FUNCTION_ARGS)
-{
-	start_verb("CREATE EXTENSION pgq_ext");
-	announce_at_commit();
-	PG_RETURN_VOID();
 }
 }

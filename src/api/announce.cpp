@@ -1,0 +1,74 @@
+/*
+ * What the install script has to say.
+ */
+#include "api/args.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* Who but the owner may create objects in the schema, as a list of names; NULL: nobody. Superusers may anyway. */
+static char *
+creators(Oid schema)
+{
+	HeapTuple tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(schema));
+	if (!HeapTupleIsValid(tuple))
+		return nullptr;
+	Oid owner = reinterpret_cast<Form_pg_namespace>(GETSTRUCT(tuple))->nspowner;
+	bool is_null;
+	Datum value = SysCacheGetAttr(NAMESPACEOID, tuple, Anum_pg_namespace_nspacl, &is_null);
+	StringInfoData names;
+	initStringInfo(&names);
+	Acl *acl = is_null ? nullptr : DatumGetAclP(value);
+	for (int i = 0; acl != nullptr && i < ACL_NUM(acl); i++)
+	{
+		const AclItem &item = ACL_DAT(acl)[i];
+		bool is_public = item.ai_grantee == ACL_ID_PUBLIC;
+		if (!(ACLITEM_GET_PRIVS(item) & ACL_CREATE) || item.ai_grantee == owner ||
+			(!is_public && superuser_arg(item.ai_grantee)))
+			continue;
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
+						 is_public ? "PUBLIC"
+								   : quote_identifier(GetUserNameFromId(item.ai_grantee, false)));
+	}
+	ReleaseSysCache(tuple);
+	return names.len > 0 ? names.data : nullptr;
+}
+
+static void
+warn_of_open_schema()
+{
+	if (!creating_extension)
+		return;
+	/* While its script runs the path begins with the schema of the extension. */
+	Oid schema = linitial_oid(fetch_search_path(false));
+	const char *who = creators(schema);
+	if (who == nullptr)
+		return;
+	const char *name = quote_identifier(get_namespace_name(schema));
+	ereport(
+		WARNING,
+		(errmsg("others may create objects in schema %s, where the functions of pgq_ext are", name),
+		 errdetail("A function with the name of one of them, but other types of arguments, can "
+				   "be called in its place, with the rights of the caller."),
+		 errhint("REVOKE CREATE ON SCHEMA %s FROM %s, or create the extension in a schema of "
+				 "its own.",
+				 name, who)));
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_announce);
+
+/* Internal, called by the install script: the launcher looks when this commits. */
+PGDLLEXPORT Datum
+pgq_announce(PG_FUNCTION_ARGS)
+{
+	start_verb("CREATE EXTENSION pgq_ext");
+	warn_of_open_schema();
+	announce_at_commit();
+	PG_RETURN_VOID();
+}
+}
