@@ -7,6 +7,7 @@
 #include "engine/shared.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
+#include "store/prepared_claim.h"
 #include "store/segment_guard.h"
 #include "store/tables.h"
 #include "txn/effects.h"
@@ -30,6 +31,7 @@ _PG_init(void)
 	pgq::segment_guard_init();
 	pgq::stop_point_init();
 	pgq::effects_init();
+	pgq::prepared_claims_init();
 	pgq::workers_init();
 	pgq::rotation_init();
 	MarkGUCPrefixReserved("pgq_ext");

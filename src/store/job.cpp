@@ -523,18 +523,25 @@ delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 	});
 }
 
-/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
 static TM_Result
-lock_without_waiting(Relation rel, ItemPointer tid)
+lock_without_waiting(Relation rel, ItemPointer tid, LockTupleMode mode)
 {
 	HeapTupleData tuple;
 	tuple.t_self = *tid;
 	Buffer buffer;
 	TM_FailureData failure;
-	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), LockTupleExclusive,
-									   LockWaitSkip, false, &buffer, &failure);
+	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), mode, LockWaitSkip,
+									   false, &buffer, &failure);
 	ReleaseBuffer(buffer);
 	return result;
+}
+
+WriteResult
+share_lock_job(SegmentSet &segments, const Place &place, int64 job_id)
+{
+	return write_job(segments, place, job_id, false, nullptr, [](Relation rel, ItemPointer tid) {
+		return lock_without_waiting(rel, tid, LockTupleShare);
+	});
 }
 
 WriteResult
@@ -556,7 +563,8 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 
 	JobRow row;
 	return write_job(segments, place, job_id, wait, &row, [&](Relation rel, ItemPointer tid) {
-		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid);
+		/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
+		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
 			return result;
 		HeapTuple next =

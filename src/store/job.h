@@ -162,6 +162,9 @@ WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, b
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row);
 
+/* Lock the job's row FOR SHARE, to the end of the transaction. Does not wait. */
+WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_id);
+
 /* What a failed attempt changes in the row. */
 struct Retry
 {

@@ -111,6 +111,24 @@ set_dead(const Lease *lease)
 	ending_effect(lease)->dead = true;
 }
 
+int
+open_claims(OpenClaim **claims)
+{
+	List<LeaseEffect> &leases = pending.effects.leases;
+	int n = 0;
+	*claims = static_cast<OpenClaim *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, (leases.size + 1) * sizeof(OpenClaim)));
+	for (const LeaseEffect &effect : leases)
+		if (effect.kind == LeaseEffect::kClaim)
+			with_lwlock(effect.ref.queue->lock, LW_SHARED, [&] {
+				const Lease *lease = effect.lease;
+				if (is_current(effect.ref) && still_ours(effect) &&
+					!VirtualTransactionIdIsValid(lease->ender))
+					(*claims)[n++] = {lease->key.job_id, lease->hint.place};
+			});
+	return n;
+}
+
 static QueueHints *
 hints_of(const QueueRef &ref)
 {

@@ -97,6 +97,16 @@ void abandon_refill();
 
 /* ---- prepared transactions ---- */
 
+/* A job that this transaction has claimed, and has not ended. */
+struct OpenClaim
+{
+	int64 job_id;
+	Place place;
+};
+
+/* Returns how many there are; *claims is allocated. */
+int open_claims(OpenClaim **claims);
+
 /*
  * Apply what prepared transactions, of any database, have left, if they have ended
  * by now. Whoever needs it may call it, with no lock held; the scheduler does ten

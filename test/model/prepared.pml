@@ -1,6 +1,7 @@
 /*
- * Two-phase commit: a transaction that acks job 0 and enqueues job 1 is prepared,
- * and ends unannounced; watches, and a crash in between.
+ * Two-phase commit: a transaction that acks job 0 (with CLAIM: has claimed it and
+ * not acked it, but has done its work) and enqueues job 1 is prepared, and ends
+ * unannounced; watches, and a crash in between.
  */
 #define JOBS 2
 #define TIMES 3
@@ -34,15 +35,31 @@ bool prepared_claimed, prepared_ended;
 byte pins;
 bool ended[JOBS];
 
+/* What the heap has of it: job 0 deleted, or locked at PRE_PREPARE; job 1 inserted. */
+inline write_first_row()
+{
+#if !defined(CLAIM)
+	write_row(0, XID, 0)
+#elif !defined(FAULT_PREPARED_CLAIM_UNLOCKED)
+	write_row(0, XID, row[0])
+#else
+	skip
+#endif
+}
+
 proctype session()
 {
 	byte mine = boot;
 	{
-		d_step { write_row(0, XID, 0) };
+		d_step { write_first_row() };
 		d_step { write_row(1, XID, KEY(0, 1, 1)) };
 		phase = PREPARED;
 		/* hand_over_to_watch; COMMIT PREPARED has to wait for its end */
+#ifdef CLAIM
+		prepared_claimed = true;
+#else
 		d_step { prepared_ended = true; prepared_claimed = pins == 2 };
+#endif
 		watch = ACTIVE
 	} unless { boot != mine }
 }
@@ -50,8 +67,11 @@ proctype session()
 inline visible()
 {
 	phase = OVER;
+#ifndef CLAIM
 	ended[0] = true;
-	row[0] = 0; next_row[0] = 0; writer[0] = 0;
+	row[0] = 0;
+#endif
+	next_row[0] = 0; writer[0] = 0;
 	row[1] = next_row[1]; next_row[1] = 0; writer[1] = 0; filed[1] = false
 }
 
@@ -94,6 +114,8 @@ end:	do
 					:: prepared_ended && commit -> end_lease(0); unprepare_lease(); pins = 0
 					:: prepared_ended && !commit && prepared_claimed -> unprepare_lease(); pins = 0; lease_state[0] = LOST
 					:: prepared_ended && !commit && !prepared_claimed -> unprepare_lease(); pins--
+					:: !prepared_ended && prepared_claimed && commit -> unprepare_lease(); pins--
+					:: !prepared_ended && prepared_claimed && !commit -> unprepare_lease(); pins = 0; lease_state[0] = LOST
 					:: else
 					fi;
 					if
@@ -128,9 +150,10 @@ end:	do
 				if
 				:: !fits(key, verdict, seen) -> settle_unfit(key, verdict, seen)
 				:: fits(key, verdict, seen) ->
-					/* hand_out: never while a transaction that has ended the job may still commit */
+					/* hand_out: never while a transaction that has ended the job, or done its work, may still commit */
 					d_step {
 						assert(writer[job_of(key)] == 0 && !ended[job_of(key)]);
+						assert(job_of(key) != 0 || phase == RUNNING || phase == OVER);
 						lease_state[job_of(key)] = CLAIMED;
 						verdict = 0; seen = 0
 					};
@@ -164,7 +187,7 @@ proctype crash()
 		hint = next_row[1];
 		crash_now();
 		if
-		:: phase == PREPARED -> write_row(0, XID, 0); write_row(1, XID, hint)
+		:: phase == PREPARED -> write_first_row(); write_row(1, XID, hint)
 		:: else
 		fi;
 		watch = FREE; unprepare_lease(); pins = 0;
@@ -191,7 +214,9 @@ init
 		lease_state[0] = CLAIMED; lease_hint[0] = row[0];
 		if
 		:: pins = 1
+#ifndef CLAIM
 		:: pins = 2
+#endif
 		fi;
 		cursor = HIGHEST; timer_cursor = HIGHEST;
 		run session();
