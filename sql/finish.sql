@@ -71,9 +71,10 @@ SELECT pgq_enqueue('q', '2') > 0, pgq_enqueue('q', '3', max_attempts => 1) > 0, 
 SELECT pg_temp.claim(4);
 SELECT pgq_fail(job_id, lease, CASE WHEN n < 4 THEN 'error ' || n END, retry => n <> 1) FROM (SELECT *, row_number() OVER (ORDER BY lease) AS n FROM mine) m WHERE n < 4;
 SELECT payload, attempts, max_attempts, reason, last_error FROM pgq_ext.dead_job ORDER BY job_id;
--- any text will do for an error
+-- any text will do for an error, of which 8 kB are kept
 SELECT pgq_fail(job_id, lease, repeat(U&'\00fc \+01f680', 100000), '0') FROM mine ORDER BY lease DESC LIMIT 1;
-SELECT payload, attempt, CASE WHEN length(last_error) > 100 THEN last_error = repeat(U&'\00fc \+01f680', 100000) END AS all_of_it, pgq_ack(job_id, lease)
+SELECT payload, attempt, CASE WHEN length(last_error) > 100 THEN last_error = left(repeat(U&'\00fc \+01f680', 100000), length(last_error)) END AS its_head,
+       octet_length(last_error) BETWEEN 8185 AND 8192 AS is_clipped, pgq_ack(job_id, lease)
 FROM pgq_claim('q', 10, '60 s') ORDER BY lease;
 SELECT pgq_drop_queue('q', force => true);
 

@@ -29,6 +29,10 @@ char *queue_name(Datum text);
 /* A text as a C string of at most most bytes, cut at a character boundary. */
 char *clipped(Datum text, int most);
 
+/* Of an error text, so much is kept, and given back: the rest is not even read. */
+inline constexpr int kErrorMax = 8192;
+Datum clipped_error(Datum text);
+
 /* Microseconds from now; 22023 if negative or beyond limit (microseconds; 0: a thousand years). */
 int64 duration(Datum interval, const char *name, int64 limit = 0);
 

@@ -60,7 +60,9 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 	copy(kClaimedEnqueuedAt, kJobEnqueuedAt);
 	copy(kClaimedRunAt, kJobRunAt);
 	values[kClaimedLeaseExpiresAt] = TimestampTzGetDatum(ready.now + ready.hand_out.lease_time);
-	copy_long(kClaimedLastError, kJobLastError);
+	nulls[kClaimedLastError] = row.is_null(kJobLastError);
+	if (!nulls[kClaimedLastError])
+		values[kClaimedLastError] = clipped_error(row.value(kJobLastError));
 	tuplestore_putvalues(rows->setResult, rows->setDesc, values, nulls);
 }
 

@@ -327,7 +327,7 @@ pgq_fail(PG_FUNCTION_ARGS)
 	failure.retry = !given(fcinfo, kRetryAgain) || PG_GETARG_BOOL(kRetryAgain);
 	failure.reason = "failed without retry";
 	if ((failure.has_error = given(fcinfo, kError)))
-		failure.error = PG_GETARG_DATUM(kError);
+		failure.error = clipped_error(PG_GETARG_DATUM(kError));
 	if ((failure.has_retry_in = given(fcinfo, kRetryIn)))
 	{
 		failure.retry_in = PG_GETARG_DATUM(kRetryIn);

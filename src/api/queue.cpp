@@ -206,6 +206,24 @@ drop_queue(char *name, bool if_exists, bool force)
 
 /* ---- purge ---- */
 
+/*
+ * Not one that is set aside, or whose lease was lost: it waits, for who is at its row or for
+ * the scheduler. Its lease ends when somebody finds the row gone.
+ */
+static bool
+is_in_hand(int64 job_id)
+{
+	Lease *lease;
+	Queue *queue;
+	if (!find_lease(tables().database, job_id, &lease, &queue))
+		return false;
+	return with_lwlock(queue->lock, LW_SHARED, [&] {
+		return lease->queue == queue && lease->key.job_id == job_id &&
+			   pg_atomic_read_u64(&lease->token) != 0 &&
+			   (lease->state == LeaseState::kClaiming || lease->state == LeaseState::kClaimed);
+	});
+}
+
 /* Jobs that wait are deleted; those that run are their workers'. */
 static uint64
 purge_queue(const QueueRef &ref)
@@ -259,14 +277,11 @@ pgq_purge_queue(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(purge_queue(resolve_queue_to_empty(name, nullptr)));
 }
 
-/* Internal: does anybody hold that job? */
+/* Internal: has anybody that job in hand? */
 PGDLLEXPORT Datum
 pgq_is_leased(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.is_leased()");
-	Lease *lease;
-	Queue *queue;
-	PG_RETURN_BOOL(find_lease(tables().database, DatumGetInt64(required(fcinfo, 0, "job_id")),
-							  &lease, &queue));
+	PG_RETURN_BOOL(is_in_hand(DatumGetInt64(required(fcinfo, 0, "job_id"))));
 }
 }

@@ -237,6 +237,45 @@ hand_out_all(const Claim &claim)
 
 /* ---- one queue ---- */
 
+/*
+ * Is an error while a job is returned its row's own fault: too large, damaged? Not if
+ * somebody has stopped us, or the server lacks something just now, memory included: then
+ * the row is set aside for a moment, and the next one may fare better.
+ */
+static bool
+is_fault_of_row(int error)
+{
+	switch (ERRCODE_TO_CATEGORY(error))
+	{
+		case MAKE_SQLSTATE('4', '0', '0', '0', '0'): /* deadlock, serialization */
+		case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */
+		case MAKE_SQLSTATE('5', '5', '0', '0', '0'): /* a lock was not to be had */
+		case MAKE_SQLSTATE('5', '7', '0', '0', '0'): /* cancel, shutdown */
+		case MAKE_SQLSTATE('5', '8', '0', '0', '0'): /* I/O */
+			return false;
+		default:
+			return true;
+	}
+}
+
+/* A row that no claim can return must not stop the queue: it costs the job an attempt. */
+static void
+give(Claim *claim, const QueueRef &ref, const QueueOptions &options, const JobRow &row,
+	 const Ready &ready)
+{
+	PG_TRY();
+	{
+		claim->give(claim->result, ref, options, row, ready);
+	}
+	PG_CATCH();
+	{
+		if (is_fault_of_row(geterrcode()))
+			note_unreturnable();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 static uint32
 segments_of(const Popped *popped, int n)
 {
@@ -278,9 +317,9 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 		}
 		note_verifying(p.lease);
 		p.verdict = verify_job(segments, p.hint.place, p.hint.key.job_id, &p.row);
-		note_verifying(nullptr);
 		if (!p.fits(ref))
 		{
+			note_verifying(nullptr);
 			unfit++;
 			continue;
 		}
@@ -288,7 +327,8 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 		ready = {ref,		p.lease,
 				 p.token,	{p.row.next_attempt(), lease_time, claim->options->worker, p.row.place},
 				 monotonic, now};
-		claim->give(claim->result, ref, options, p.row, ready);
+		give(claim, ref, options, p.row, ready);
+		note_verifying(nullptr);
 		/* From here on only those of its values are used that are not in memory of their own. */
 		bytes += MemoryContextMemAllocated(scratch, false);
 		MemoryContextReset(scratch);

@@ -93,7 +93,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	entry->claimed_at = 0;
 	entry->expires_at = 0;
 	entry->state = LeaseState::kClaiming;
-	entry->expired = false;
+	entry->loss = Loss::kUndone;
 	entry->missed_count = 0;
 	entry->pins = 1;
 	entry->attempt = 0;
@@ -290,12 +290,19 @@ park_lease(Lease *lease, int64 monotonic)
 }
 
 void
-lose_lease(Lease *lease, bool expired, int64 monotonic)
+lose_lease(Lease *lease, Loss loss, int64 monotonic)
 {
-	Assert(lease->state == LeaseState::kClaimed || lease->state == LeaseState::kReaping);
+	Assert(lease->state == LeaseState::kClaimed || lease->state == LeaseState::kReaping ||
+		   loss == Loss::kUnreturnable);
+	if (lease->state == LeaseState::kClaiming)
+	{
+		/* An attempt all the same, or the next claim would meet it again. */
+		lease->queue->counters.handed_out++;
+		lease->claimed_at = lease->expires_at = GetCurrentTimestamp();
+	}
 	leave_state(lease);
 	lease->state = LeaseState::kLost;
-	lease->expired = expired;
+	lease->loss = loss;
 	lease->pins = 0;
 	SetInvalidVirtualTransactionId(lease->ender);
 	lease->deadline = monotonic;
@@ -399,7 +406,7 @@ expire_due(Queue *queue, int64 monotonic)
 		TreeNode *first = Tree::begin_node(&queue->expiry);
 		if (first == &queue->expiry || lease_of_expiry(first)->deadline > monotonic)
 			break;
-		lose_lease(lease_of_expiry(first), true, monotonic);
+		lose_lease(lease_of_expiry(first), Loss::kExpired, monotonic);
 		expired++;
 	}
 	return expired;

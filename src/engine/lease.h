@@ -7,6 +7,7 @@
  *     (none) --take--> CLAIMING --hand_out--> CLAIMED --end--> (none)
  *                      CLAIMING --park--> PARKED --unpark--> (none), filed back
  *                      CLAIMING --give_back--> (none), filed back
+ *                      CLAIMING --lose--> LOST  (its row cannot be returned)
  *                      CLAIMED --lose--> LOST --reap--> REAPING --end--> (none)
  *                                        LOST <--lose-- REAPING (the reaper failed)
  *
@@ -63,8 +64,7 @@ struct HandOut
 void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);
 void park_lease(Lease *lease, int64 monotonic);
 
-/* expired: by time; otherwise its claim was undone. */
-void lose_lease(Lease *lease, bool expired, int64 monotonic);
+void lose_lease(Lease *lease, Loss loss, int64 monotonic);
 void reap_lease(Lease *lease);
 
 /*

@@ -214,6 +214,14 @@ enum class LeaseState : uint8
 	kReaping,  /* the scheduler is rewriting the row */
 };
 
+/* Why a lease was lost. */
+enum class Loss : uint8
+{
+	kUndone,	   /* its claim was rolled back */
+	kExpired,	   /* by time */
+	kUnreturnable, /* the claim could not return the job: its row is to blame */
+};
+
 struct LeaseKey
 {
 	uint32 database; /* slot number */
@@ -237,7 +245,7 @@ struct Lease
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
 	LeaseState state;
 	uint8 missed_count; /* 2: more than one */
-	bool expired;		/* LOST by time, not by rollback */
+	Loss loss;			/* of a LOST or REAPING one */
 	int32 pins;			/* open transactions that have used the lease (R4) */
 	int32 attempt;
 	int pid;

@@ -22,7 +22,7 @@ CREATE FUNCTION pgq_purge_queue(queue text) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_purge_queue';
 REVOKE ALL ON FUNCTION pgq_purge_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_purge_queue IS
-'Delete all jobs of the queue that are waiting, and return their number. Jobs in work and dead letters stay. Nothing is claimed from the queue before the transaction ends. Error: 42704 no such queue.';
+'Delete all jobs of the queue that are waiting, and return their number; waits for who has locked one of them. Jobs in work and dead letters stay. Nothing is claimed from the queue before the transaction ends. Error: 42704 no such queue.';
 
 -- ---- producers ----
 
@@ -95,7 +95,7 @@ CREATE FUNCTION pgq_fail(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_fail';
 REVOKE ALL ON FUNCTION pgq_fail FROM PUBLIC;
 COMMENT ON FUNCTION pgq_fail IS
-'The attempt failed. Returns ''retry'': the job runs again after retry_in (default: the queue''s backoff); ''dead'': attempts are used up or retry is false, the job is in pgq_ext.dead_job; ''stale'': the lease is not current, nothing was changed. error is kept as last_error.';
+'The attempt failed. Returns ''retry'': the job runs again after retry_in (default: the queue''s backoff); ''dead'': attempts are used up or retry is false, the job is in pgq_ext.dead_job; ''stale'': the lease is not current, nothing was changed. The first 8 kB of error are kept as last_error.';
 
 CREATE FUNCTION pgq_extend(job_id bigint, lease bigint, lease_time interval = null) RETURNS timestamptz
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';

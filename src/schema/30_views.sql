@@ -3,7 +3,7 @@
 CREATE FUNCTION pgq_ext.is_leased(job_id bigint) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_leased';
 REVOKE ALL ON FUNCTION pgq_ext.is_leased FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: does anybody hold that job?';
+COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: has anybody that job in hand? Not if its lease was lost, or if it is set aside because its row is locked.';
 
 CREATE FUNCTION pgq_ext.lease_entries(
     OUT job_id bigint, OUT lease bigint, OUT queue_id integer, OUT state text, OUT attempt integer,

@@ -45,6 +45,13 @@ void
 note_verifying(const Lease *lease)
 {
 	pending.verifying = lease;
+	pending.unreturnable = false;
+}
+
+void
+note_unreturnable()
+{
+	pending.unreturnable = pending.verifying != nullptr;
 }
 
 void

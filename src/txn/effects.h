@@ -28,11 +28,14 @@ void add_claim_effect(const QueueRef &ref, Lease *lease);
 void forget_lease_effects(int n);
 
 /*
- * The row of this claimed lease is being looked at (NULL: none is). Should that
- * raise, the job is set aside for a while instead of being filed back at the
+ * The row of this claimed lease is being looked at, and returned (NULL: none is). Should
+ * that raise, the job is set aside for a while instead of being filed back at the
  * front, where every claim would meet the error again (A2).
  */
 void note_verifying(const Lease *lease);
+
+/* ... and it has raised because of what is in the row: that costs the job an attempt. */
+void note_unreturnable();
 
 /* This transaction ends the lease when it commits. */
 void add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how);

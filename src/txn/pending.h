@@ -123,7 +123,10 @@ struct Pending
 	Effects effects;
 	RefillRole refill_role;
 	const Lease *verifying; /* see note_verifying() */
+	bool unreturnable;		/* see note_unreturnable() */
 	Watch *watch;			/* reserved by PREPARE TRANSACTION */
+
+	bool is_unreturnable(const Lease *lease) const { return unreturnable && lease == verifying; }
 };
 
 extern Pending pending;

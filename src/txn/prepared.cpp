@@ -190,7 +190,7 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 	else if (lease->state == LeaseState::kClaiming)
 		return give_back(lease); /* a late ack: it had not been handed out since the start */
 	else
-		lose_lease(lease, false, monotonic);
+		lose_lease(lease, Loss::kUndone, monotonic);
 	return false;
 }
 

@@ -73,7 +73,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic)
 			count_end(effect.lease, effect.how, effect.dead);
 			if (effect.how != LeaseEnd::kStillLost)
 				return end_lease(effect.lease);
-			lose_lease(effect.lease, effect.lease->expired, monotonic);
+			lose_lease(effect.lease, effect.lease->loss, monotonic);
 			break;
 	}
 	return false;
@@ -86,14 +86,17 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, Aftermath *aftermath)
 	switch (effect.kind)
 	{
 		case LeaseEffect::kClaim:
-			if (effect.lease->state == LeaseState::kClaiming)
+			if (effect.lease->state == LeaseState::kClaiming &&
+				!pending.is_unreturnable(effect.lease))
 			{
 				if (effect.lease != pending.verifying)
 					return give_back(effect.lease);
 				park_lease(effect.lease, monotonic);
 				return false;
 			}
-			lose_lease(effect.lease, false, monotonic);
+			lose_lease(effect.lease,
+					   pending.is_unreturnable(effect.lease) ? Loss::kUnreturnable : Loss::kUndone,
+					   monotonic);
 			aftermath->wake_scheduler = true;
 			return false;
 		case LeaseEffect::kEnd:
@@ -101,7 +104,7 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, Aftermath *aftermath)
 			unpin_lease(effect.lease);
 			return false;
 		case LeaseEffect::kReap:
-			lose_lease(effect.lease, effect.lease->expired, monotonic);
+			lose_lease(effect.lease, effect.lease->loss, monotonic);
 			return false;
 	}
 	return false;
@@ -238,7 +241,7 @@ at_transaction_end(XactEvent event, void *)
 	Effects ending = pending.effects;
 	pending.effects = {};
 	settle_leases(ending.leases.begin(), ending.leases.end(), commit);
-	pending.verifying = nullptr;
+	note_verifying(nullptr);
 	if (commit)
 	{
 		TimestampTz now = GetCurrentTimestamp();
@@ -279,7 +282,7 @@ undo_subtransaction(SubTransactionId sub)
 	LeaseEffect *leases_end = pending.effects.leases.end();
 	pending.effects.leases.size = static_cast<int>(leases - pending.effects.leases.begin());
 	settle_leases(leases, leases_end, false);
-	pending.verifying = nullptr;
+	note_verifying(nullptr);
 
 	for (QueueHints &jobs : pending.effects.jobs)
 		jobs.hints.size = static_cast<int>(first_of(jobs.hints, sub) - jobs.hints.begin());

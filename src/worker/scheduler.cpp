@@ -284,7 +284,7 @@ struct Reaped
 	Place place;
 	int64 job_id;
 	int64 token;
-	bool expired;
+	Loss loss;
 };
 
 static int
@@ -304,10 +304,25 @@ collect_lost(const QueueRef &ref, Reaped *reaped, QueueOptions *options)
 			add_reap_effect(ref, lease);
 			reap_lease(lease);
 			reaped[n++] = {lease, lease->hint.place, lease->key.job_id,
-						   static_cast<int64>(pg_atomic_read_u64(&lease->token)), lease->expired};
+						   static_cast<int64>(pg_atomic_read_u64(&lease->token)), lease->loss};
 		}
 		return n;
 	});
+}
+
+static const char *
+reason_of(Loss loss)
+{
+	switch (loss)
+	{
+		case Loss::kExpired:
+			return "the lease expired";
+		case Loss::kUnreturnable:
+			return "the row could not be returned by a claim";
+		case Loss::kUndone:
+			break;
+	}
+	return "the claiming transaction was rolled back or its session ended";
 }
 
 static void
@@ -318,9 +333,7 @@ reap(const QueueRef &ref, const QueueOptions &options, const Reaped &r)
 	failure.fence = r.token;
 	failure.retry = true;
 	failure.has_error = true;
-	failure.error = CStringGetTextDatum(
-		r.expired ? "the lease expired"
-				  : "the claiming transaction was rolled back or its session ended");
+	failure.error = CStringGetTextDatum(reason_of(r.loss));
 	switch (end_failed_attempt(segments, ref, options, r.place, r.job_id, failure, false))
 	{
 		case AttemptEnd::kRetry:
