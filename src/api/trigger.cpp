@@ -2,6 +2,7 @@
  * Rows that reach pgq_ext.job by any other door than ours: COPY, restore, plain
  * INSERT and UPDATE, logical replication. The trigger files them as pgq_enqueue
  * would: those that it cannot file are read from the heap later. It fails no row but those of a queue that is not there.
+ * Rows of pgq_ext.queue, by whatever door: they may want a scheduler where none is.
  */
 #include "api/args.h"
 #include "api/by_hand.h"
@@ -62,6 +63,7 @@ using namespace pgq;
 
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_job_changed);
+PG_FUNCTION_INFO_V1(pgq_queue_appeared);
 
 PGDLLEXPORT Datum
 pgq_job_changed(PG_FUNCTION_ARGS)
@@ -86,6 +88,17 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
 		file_changed_row(*t, data->tg_relation, row);
+	return PointerGetDatum(nullptr);
+}
+
+PGDLLEXPORT Datum
+pgq_queue_appeared(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+						errmsg("pgq_ext.queue_appeared() must be called as a trigger")));
+	if (shared != nullptr && !has_scheduler(MyDatabaseId))
+		announce_queue_at_commit();
 	return PointerGetDatum(nullptr);
 }
 }

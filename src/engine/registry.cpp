@@ -337,6 +337,29 @@ is_attached(Oid oid)
 }
 
 bool
+has_queues(Oid oid)
+{
+	bool any = false;
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		const Database *db = ref.queue->database;
+		any |= db->state == SlotState::kUsed && db->oid == oid &&
+			   ref.queue->database_generation ==
+				   pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->generation));
+	});
+	return any;
+}
+
+bool
+has_scheduler(Oid oid)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+		if (shared->databases[i].state == SlotState::kUsed && shared->databases[i].oid == oid &&
+			pg_atomic_read_u32(&shared->databases[i].scheduler) != 0)
+			return true;
+	return false;
+}
+
+bool
 is_like(const QueueRef &ref, const QueueRow &row)
 {
 	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
@@ -410,10 +433,16 @@ distrust_all(Oid database)
 }
 
 void
+wake_launcher()
+{
+	wake_process(pg_atomic_read_u32(&shared->launcher));
+}
+
+void
 announce_extension()
 {
 	pg_atomic_fetch_add_u32(&shared->announcements, 1);
-	wake_process(pg_atomic_read_u32(&shared->launcher));
+	wake_launcher();
 }
 
 void

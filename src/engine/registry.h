@@ -72,8 +72,10 @@ void make_like(const QueueRef &ref, const QueueRow &row);
 /* Forget what was known of a database under other incarnations, (InvalidOid) under any. Returns how many. */
 int free_other_incarnations(Oid oid, Oid incarnation);
 
-/* Has this database a slot, under any incarnation? */
+/* What the launcher asks, under any incarnation: has this database a slot, a queue in use, a scheduler at work? */
 bool is_attached(Oid oid);
+bool has_queues(Oid oid);
+bool has_scheduler(Oid oid);
 
 /* Forget the queue and all its leases. Cannot fail; does nothing if ref is not current. */
 void free_queue(const QueueRef &ref);
@@ -107,7 +109,8 @@ void distrust(Oid database, Oid incarnation, int32 queue_id);
 /* The same for every queue of the database. */
 void distrust_all(Oid database);
 
-/* Wake the launcher: a database may have got the extension. Cannot fail. */
+/* Wake the launcher: a database may need a scheduler, (announce) may have got the extension. Cannot fail. */
+void wake_launcher();
 void announce_extension();
 
 /* Wake the scheduler of that database, if there is one. Cannot fail; no lock held. */

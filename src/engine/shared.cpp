@@ -1,6 +1,7 @@
 #include "engine/shared.h"
 
 #include "engine/lease.h"
+#include "engine/seat.h"
 
 namespace pgq {
 
@@ -89,7 +90,10 @@ static const Part parts[] = {
 	 [](void *memory) {
 		 shared->seats = static_cast<Seat *>(memory);
 		 for (int i = 0; i < seat_count(); i++)
-			 pg_atomic_init_u32(&shared->seats[i].absent, 0);
+		 {
+			 shared->seats[i] = {};
+			 pg_atomic_init_u64(&shared->seats[i].said, 0);
+		 }
 	 }},
 	{"pgq_ext watches",
 	 [] {
@@ -148,6 +152,7 @@ create_shared_memory()
 		pg_atomic_init_u64(&shared->last_token, 0);
 		pg_atomic_init_u32(&shared->launcher, 0);
 		pg_atomic_init_u32(&shared->announcements, 0);
+		pg_atomic_init_u32(&shared->starts, 0);
 		for (const Part &part : parts)
 		{
 			bool part_found;
@@ -156,6 +161,7 @@ create_shared_memory()
 	}
 	lease_table_create(&GetNamedLWLockTranche(kTranche)[1]);
 	LWLockRelease(AddinShmemInitLock);
+	watch_for_crashes();
 }
 
 static void

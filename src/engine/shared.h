@@ -299,10 +299,12 @@ struct Watch
 	Touched *touched; /* for each queue slot */
 };
 
-/* What a scheduler that has ended found, for the launcher. */
+/* See seat.h. Database and began are written by the launcher, before it starts the scheduler. */
 struct Seat
 {
-	pg_atomic_uint32 absent; /* 1: the extension is not installed in its database */
+	pg_atomic_uint64 said; /* number of the start and state of its scheduler */
+	Oid database;
+	int64 began; /* monotonic */
 };
 
 struct Shared
@@ -322,6 +324,7 @@ struct Shared
 	pg_atomic_uint64 last_token;
 	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */
 	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */
+	pg_atomic_uint32 starts;		/* of schedulers */
 };
 
 extern Shared *shared;

@@ -37,6 +37,7 @@ extern "C" {
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "common/pg_prng.h"
+#include "common/relpath.h"
 #include "commands/async.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"

@@ -48,6 +48,16 @@ FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_changed();
 CREATE TRIGGER queue_truncated AFTER TRUNCATE ON pgq_ext.queue
 FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.queue_changed();
 
+CREATE FUNCTION pgq_ext.queue_appeared() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_appeared';
+REVOKE ALL ON FUNCTION pgq_ext.queue_appeared() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.queue_appeared() IS
+'Internal: tells the launcher of a new queue where no scheduler is running.';
+
+CREATE TRIGGER queue_appeared AFTER INSERT ON pgq_ext.queue
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_appeared();
+ALTER TABLE pgq_ext.queue ENABLE ALWAYS TRIGGER queue_appeared;
+
 CREATE SEQUENCE pgq_ext.job_id_seq AS bigint MAXVALUE 9007199254740991;
 
 CREATE TABLE pgq_ext.job (

@@ -274,6 +274,12 @@ announce_at_commit()
 	pending.effects.announce = true;
 }
 
+void
+announce_queue_at_commit()
+{
+	pending.effects.announce_queue = true;
+}
+
 /* ---- the refill role ---- */
 
 void

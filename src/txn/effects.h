@@ -84,6 +84,9 @@ void drop_queue_at_commit(const QueueRef &ref);
 /* The extension was created: the launcher looks at commit. */
 void announce_at_commit();
 
+/* A row of pgq_ext.queue has come: the same, but lost if the transaction is prepared. The launcher finds it later then. */
+void announce_queue_at_commit();
+
 /* ---- what must not outlive a failing call ---- */
 
 /* This process refills the queue's window or timer; an abort abandons it. */

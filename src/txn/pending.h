@@ -103,11 +103,13 @@ struct Effects
 	List<QueueHints> jobs;
 	List<QueueEffect> queues;
 	bool announce;
+	bool announce_queue;
 	bool unfiled;
 
 	bool empty() const
 	{
-		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce && !unfiled;
+		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce &&
+			   !announce_queue && !unfiled;
 	}
 };
 

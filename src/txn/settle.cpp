@@ -249,7 +249,7 @@ at_transaction_end(XactEvent event, void *)
 			file_hints(jobs, now);
 		if (ending.unfiled)
 			distrust_all(MyDatabaseId);
-		if (ending.announce)
+		if (ending.announce || ending.announce_queue)
 			announce_extension();
 	}
 	/* Newest first, so that a hold is taken off before its queue is freed. */

@@ -5,6 +5,7 @@
  * tell.
  */
 #include "engine/registry.h"
+#include "engine/seat.h"
 #include "pg/scope.h"
 #include "worker/worker.h"
 
@@ -13,23 +14,31 @@ namespace pgq {
 /* Databases come and go without telling us. */
 static constexpr int64 kLookAgain = 2000; /* milliseconds */
 static constexpr int64 kRestartAfter = USECS_PER_SEC;
+static constexpr int64 kLongestDelay = USECS_PER_MINUTE;
+/* Rows of pgq_ext.queue that come while its trigger is off, or are prepared, tell nobody until a client uses the queue. */
+static constexpr int64 kLookAtIdle = USECS_PER_MINUTE;
 
 enum class Known : uint8
 {
-	kUnknown, /* nobody has looked since the last CREATE EXTENSION anywhere */
-	kAbsent,
+	kUnknown, /* a scheduler shall look */
+	kAbsent,  /* no extension there, when the last one was announced anywhere */
+	kIdle,	  /* no queues */
 	kRunning,
 };
 
 struct DatabaseEntry
 {
 	Oid oid; /* key */
+	Oid tablespace;
 	Known known;
 	bool exists;
 	bool connectable;
-	int seat;
+	bool was_idle;
+	SeatOrder order;
 	uint32 announced; /* announcements when its scheduler was started */
-	int64 not_before; /* monotonic: earliest next start */
+	int failures;  /* schedulers that have ended with an error soon after their start, in a row */
+	int64 started; /* monotonic */
+	int64 not_before; /* monotonic: earliest next start; if idle, time of the next look */
 	BackgroundWorkerHandle *handle;
 };
 
@@ -57,22 +66,45 @@ for_each_entry(Visit visit)
 		visit(entry);
 }
 
+/* 1 s after the first, twice that after the next, and so on. */
+static int64
+delay_after(int times)
+{
+	return times <= 0 ? 0 : Min(kRestartAfter << Min(times - 1, 10), kLongestDelay);
+}
+
+/* The server has crashed with the scheduler of this database, perhaps again and again. Not to be taken for chance at first. */
+static int64
+delay_after_crashes(Oid database)
+{
+	static constexpr int kByChance = 2;
+	int crashes = crashes_of(database);
+	int64 delay = delay_after(crashes - kByChance);
+	if (delay > 0)
+		ereport(LOG, (errmsg("the scheduler of pgq_ext for database %u has crashed %d times in a "
+							 "row, soon after its start",
+							 database, crashes),
+					  errdetail("It is started again in %d s.",
+								static_cast<int>(delay / USECS_PER_SEC))));
+	return delay;
+}
+
 static void
-note_database(Oid oid, bool connectable)
+note_database(const FormData_pg_database *database)
 {
 	bool found;
+	Oid oid = database->oid;
 	auto *entry = static_cast<DatabaseEntry *>(hash_search(entries, &oid, HASH_ENTER, &found));
 	if (!found)
-		*entry = {.oid = oid,
-				  .known = Known::kUnknown,
-				  .exists = true,
-				  .connectable = connectable,
-				  .seat = -1,
-				  .announced = 0,
-				  .not_before = 0,
-				  .handle = nullptr};
+	{
+		*entry = {};
+		entry->oid = oid;
+		entry->not_before = monotonic_now() + delay_after_crashes(oid);
+	}
 	entry->exists = true;
-	entry->connectable = connectable;
+	entry->connectable =
+		database->datallowconn && database->datconnlimit != DATCONNLIMIT_INVALID_DB;
+	entry->tablespace = database->dattablespace;
 }
 
 /* Bring the entries up to date with pg_database. */
@@ -85,10 +117,7 @@ look_at_databases()
 		SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, nullptr, 0, nullptr);
 		HeapTuple tuple;
 		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		{
-			auto *database = reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple));
-			note_database(database->oid, database->datallowconn);
-		}
+			note_database(reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple)));
 		systable_endscan(scan);
 		table_close(rel, AccessShareLock);
 	});
@@ -106,18 +135,63 @@ look_at_databases()
 	}
 }
 
-/* After a CREATE EXTENSION somewhere, or when a client has used it, look again. */
+/* After a CREATE EXTENSION or a new queue somewhere, or when a client uses what is there, look again. */
 static void
-doubt_absences()
+doubt_what_is_known()
 {
 	static constinit uint32 seen = 0;
 	uint32 announcements = pg_atomic_read_u32(&shared->announcements);
 	bool all = announcements != seen;
 	seen = announcements;
+	int64 now = monotonic_now();
 	for_each_entry([&](DatabaseEntry *entry) {
+		if (all && entry->failures > 0)
+			entry->failures = entry->not_before = 0;
 		if (entry->known == Known::kAbsent && (all || is_attached(entry->oid)))
 			entry->known = Known::kUnknown;
+		if (entry->known == Known::kIdle &&
+			(all || has_queues(entry->oid) || now >= entry->not_before))
+		{
+			entry->known = Known::kUnknown;
+			entry->not_before = 0;
+		}
 	});
+}
+
+static void
+note_end(DatabaseEntry *entry, SeatState state)
+{
+	int64 now = monotonic_now();
+	/* What the scheduler has looked for may have come after that, and before its end. */
+	bool announced = pg_atomic_read_u32(&shared->announcements) != entry->announced;
+	entry->known = Known::kUnknown;
+	entry->was_idle = state == SeatState::kIdle;
+	entry->not_before = now + kRestartAfter;
+	switch (state)
+	{
+		case SeatState::kAbsent:
+			if (!announced)
+				entry->known = Known::kAbsent;
+			break;
+		case SeatState::kIdle:
+			if (!announced)
+				entry->known = Known::kIdle;
+			entry->not_before = announced ? now : now + kLookAtIdle;
+			break;
+		case SeatState::kTaken:
+		case SeatState::kWanted:
+		case SeatState::kAsked:
+		case SeatState::kQuit:
+			break;
+		case SeatState::kStarted:
+		case SeatState::kRunning:
+		case SeatState::kServing:
+		case SeatState::kFailed:
+			entry->failures = now - entry->started > kLongestDelay ? 1 : entry->failures + 1;
+			entry->not_before = now + delay_after(entry->failures);
+			return;
+	}
+	entry->failures = 0;
 }
 
 static void
@@ -127,14 +201,10 @@ note_stopped(DatabaseEntry *entry)
 	if (entry->known != Known::kRunning ||
 		GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
 		return;
-	/* The extension may have come after the scheduler has looked for it, and before its end. */
-	bool absent = pg_atomic_read_u32(&shared->seats[entry->seat].absent) != 0 &&
-				  pg_atomic_read_u32(&shared->announcements) == entry->announced;
-	seat_taken[entry->seat] = false;
+	seat_taken[entry->order.seat] = false;
 	pfree(entry->handle);
 	entry->handle = nullptr;
-	entry->known = absent ? Known::kAbsent : Known::kUnknown;
-	entry->not_before = monotonic_now() + kRestartAfter;
+	note_end(entry, state_of(entry->order));
 }
 
 static int
@@ -153,6 +223,8 @@ start_scheduler(DatabaseEntry *entry)
 	int seat = free_seat();
 	if (seat < 0)
 		return false;
+	entry->order = begin_start(seat, entry->oid);
+	entry->order.tablespace = entry->tablespace;
 	BackgroundWorker worker{};
 	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "pgq_ext scheduler for database %u",
 			 entry->oid);
@@ -163,20 +235,60 @@ start_scheduler(DatabaseEntry *entry)
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	worker.bgw_main_arg = ObjectIdGetDatum(entry->oid);
-	memcpy(worker.bgw_extra, &seat, sizeof(seat));
+	memcpy(worker.bgw_extra, &entry->order, sizeof(entry->order));
+	static_assert(sizeof(entry->order) <= sizeof(worker.bgw_extra));
 	worker.bgw_notify_pid = MyProcPid;
 
-	pg_atomic_write_u32(&shared->seats[seat].absent, 0);
 	entry->announced = pg_atomic_read_u32(&shared->announcements);
+	entry->started = monotonic_now();
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	bool started = RegisterDynamicBackgroundWorker(&worker, &entry->handle);
 	MemoryContextSwitchTo(old);
 	if (!started)
 		return false;
 	seat_taken[seat] = true;
-	entry->seat = seat;
 	entry->known = Known::kRunning;
 	return true;
+}
+
+/*
+ * Is nobody else there, and nobody in the way? A scheduler that an earlier launcher has started
+ * wakes us when it ends. Whoever wants the database (B4) gets it first.
+ */
+static bool
+may_start(DatabaseEntry *entry)
+{
+	if (has_scheduler(entry->oid))
+		return false;
+	if (lock_database(entry->oid))
+	{
+		unlock_database();
+		return true;
+	}
+	entry->not_before = monotonic_now() + kRestartAfter;
+	return false;
+}
+
+/* Not before those that have been started know whether they are wanted: they may free what they take. */
+static void
+complain_of_room(int starved)
+{
+	static constinit bool complained = false;
+	bool undecided = false;
+	for_each_entry([&](DatabaseEntry *entry) {
+		undecided |=
+			entry->known == Known::kRunning && state_of(entry->order) < SeatState::kServing;
+	});
+	if (undecided)
+		return;
+	if (starved > 0 && !complained)
+		ereport(LOG,
+				(errmsg("pgq_ext could not start all of its schedulers"),
+				 errhint("Raise max_worker_processes (now %d) to %d or more, or "
+						 "pgq_ext.max_databases (now %d), and restart the server. pgq_ext takes a "
+						 "worker for its launcher and one for each database that has queues.",
+						 max_worker_processes, max_worker_processes + starved, max_databases)));
+	complained = starved > 0;
 }
 
 /* Returns the milliseconds to sleep. */
@@ -185,20 +297,20 @@ start_what_is_missing()
 {
 	int64 now = monotonic_now();
 	int64 sleep = kLookAgain;
-	bool starved = false;
+	int starved = 0; /* that are known to use the extension */
+	bool any_starved = false;
 	for_each_entry([&](DatabaseEntry *entry) {
 		if (entry->known != Known::kUnknown || !entry->exists || !entry->connectable)
 			return;
 		if (entry->not_before > now)
 			sleep = Min(sleep, (entry->not_before - now) / 1000 + 1);
-		else if (!start_scheduler(entry))
-			starved = true;
+		else if (may_start(entry) && !start_scheduler(entry) && !entry->was_idle)
+		{
+			any_starved = true;
+			starved += is_attached(entry->oid);
+		}
 	});
-	static constinit bool complained = false;
-	if (starved && !complained)
-		ereport(LOG, (errmsg("pgq_ext could not start all of its schedulers"),
-					  errhint("Raise max_worker_processes or pgq_ext.max_databases.")));
-	complained = starved;
+	complain_of_room(any_starved ? Max(starved, 1) : 0);
 	return sleep;
 }
 
@@ -227,7 +339,7 @@ pgq_launcher_main(Datum)
 	{
 		for_each_entry(note_stopped);
 		look_at_databases();
-		doubt_absences();
+		doubt_what_is_known();
 		nap(start_what_is_missing());
 	}
 }

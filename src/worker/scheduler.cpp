@@ -7,6 +7,7 @@
  * does can be interrupted anywhere: it keeps no state that shared memory or the tables do
  * not have. An error ends the process, and the launcher starts another.
  */
+#include "engine/seat.h"
 #include "engine/waiter.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
@@ -28,7 +29,7 @@ static constexpr int64 kWatchInterval = 100 * 1000; /* prepared transactions end
 
 static constinit Database *database = nullptr;
 static constinit uint32 database_generation = 0;
-static constinit Seat *seat = nullptr;
+static constinit SeatOrder order = {};
 static constinit int commit_level = 0; /* synchronous_commit, where nothing is set otherwise */
 
 /* ---- the role ---- */
@@ -37,17 +38,33 @@ static void
 leave_role(int, Datum)
 {
 	uint32 me = MyProc->pgprocno + 1;
-	pg_atomic_compare_exchange_u32(&database->scheduler, &me, 0);
+	/* A launcher that has not started us waits for this. */
+	if (pg_atomic_compare_exchange_u32(&database->scheduler, &me, 0))
+		wake_launcher();
+}
+
+/* Whoever ends otherwise has been asked to, or has met an error. */
+static void
+say_end(int, Datum)
+{
+	SeatState state = state_of(order);
+	if (state <= SeatState::kServing)
+		say(order, asked_to_end() ? SeatState::kAsked : SeatState::kFailed);
+}
+
+static void
+quit(int signal)
+{
+	say(order, SeatState::kQuit);
+	SignalHandlerForCrashExit(signal);
 }
 
 [[noreturn]] static void
-retire(bool absent)
+retire(SeatState why)
 {
-	if (absent)
-	{
-		pg_atomic_write_u32(&seat->absent, 1);
+	if (why == SeatState::kAbsent)
 		free_other_incarnations(MyDatabaseId, InvalidOid);
-	}
+	say(order, why);
 	proc_exit(0);
 }
 
@@ -58,12 +75,31 @@ retire(bool absent)
 static bool
 database_is_wanted()
 {
-	LOCKTAG tag;
-	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
-	if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (!lock_database(MyDatabaseId))
 		return true;
-	LockRelease(&tag, RowExclusiveLock, false);
+	unlock_database();
 	return false;
+}
+
+/*
+ * Without being in anybody's way, and without a line in the log if the database is just being
+ * dropped: with its lock in hand nobody drops it, and what has been dropped has no files.
+ */
+static void
+connect_unnoticed(Oid oid)
+{
+	if (!lock_database(oid))
+		retire(SeatState::kWanted);
+	char *files = GetDatabasePath(oid, order.tablespace);
+	bool exists = access(files, F_OK) == 0;
+	if (!exists)
+	{
+		unlock_database();
+		retire(SeatState::kWanted);
+	}
+	connect_to(oid);
+	unlock_database();
+	pfree(files);
 }
 
 /*
@@ -97,7 +133,7 @@ attach()
 		told |= !agree;
 	});
 	if (!installed || wanted)
-		retire(!installed);
+		retire(installed ? SeatState::kWanted : SeatState::kAbsent);
 	return attached;
 }
 
@@ -106,11 +142,15 @@ static void
 take_role()
 {
 	while (!attach())
+	{
+		say(order, SeatState::kServing); /* or will, when the versions agree */
 		nap(kHousekeeping / 1000);
+	}
 	uint32 nobody = 0;
 	if (!pg_atomic_compare_exchange_u32(&database->scheduler, &nobody, MyProc->pgprocno + 1))
-		retire(false);
+		retire(SeatState::kTaken);
 	on_shmem_exit(leave_role, (Datum) 0);
+	say(order, SeatState::kServing);
 }
 
 /* ---- housekeeping ---- */
@@ -140,6 +180,19 @@ keep_token_mark_ahead()
 			if (lock_tables(AccessShareLock))
 				advance_token_mark(kLead, false, commit_level);
 		});
+}
+
+/* What has no queues needs no scheduler, but may get one back soon. */
+static void
+leave_if_idle(const Attached &queues)
+{
+	static constexpr int64 kPatience = 5 * USECS_PER_SEC;
+	static constinit int64 last_busy = -kPatience;
+	int64 now = monotonic_now();
+	if (queues.queues > 0 || has_queues(MyDatabaseId))
+		last_busy = now;
+	else if (now - last_busy > kPatience)
+		retire(SeatState::kIdle);
 }
 
 static void
@@ -183,9 +236,10 @@ keep_house()
 			wanted = true; /* created anew: the next scheduler starts from scratch */
 	});
 	if (gone || wanted)
-		retire(gone);
+		retire(gone ? SeatState::kAbsent : SeatState::kWanted);
 	if (!locked)
 		return;
+	leave_if_idle(queues);
 	if (doubtful)
 		distrust_all(MyDatabaseId);
 	free_other_incarnations(MyDatabaseId, database->incarnation);
@@ -532,11 +586,12 @@ PGDLLEXPORT void pgq_scheduler_main(Datum);
 void
 pgq_scheduler_main(Datum arg)
 {
-	int seat_number;
-	memcpy(&seat_number, MyBgworkerEntry->bgw_extra, sizeof(seat_number));
-	seat = &shared->seats[seat_number];
+	memcpy(&order, MyBgworkerEntry->bgw_extra, sizeof(order));
+	on_shmem_exit(say_end, (Datum) 0);
+	say(order, SeatState::kRunning);
+	pqsignal(SIGQUIT, quit);
 	start_worker();
-	connect_to(DatumGetObjectId(arg));
+	connect_unnoticed(DatumGetObjectId(arg));
 	commit_level = synchronous_commit;
 	set_session_options();
 	take_role();

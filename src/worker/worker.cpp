@@ -24,11 +24,27 @@ workers_init()
 	RegisterBackgroundWorker(&worker);
 }
 
+/* The server's own note of it is gone when the process exits. */
+static volatile sig_atomic_t asked = 0;
+
+static void
+ask_to_end(int signal)
+{
+	asked = 1;
+	die(signal);
+}
+
+bool
+asked_to_end()
+{
+	return asked != 0;
+}
+
 void
 start_worker()
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, ask_to_end);
 	BackgroundWorkerUnblockSignals();
 }
 
@@ -83,6 +99,47 @@ end_if_asked()
 	/* Status 1: the postmaster starts a launcher again unless it is shutting down itself. */
 	if (ProcDiePending)
 		proc_exit(1);
+}
+
+static constinit Oid locked_database = InvalidOid;
+
+static LOCKTAG
+database_tag(Oid database)
+{
+	LOCKTAG tag;
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, database, 0);
+	return tag;
+}
+
+/* The abort of a transaction has released it, but there need not have been one. */
+static void
+release_at_exit(int, Datum)
+{
+	LOCKTAG tag = database_tag(locked_database);
+	if (OidIsValid(locked_database) && LockHeldByMe(&tag, RowExclusiveLock))
+		unlock_database();
+}
+
+bool
+lock_database(Oid database)
+{
+	static constinit bool registered = false;
+	if (!registered)
+		before_shmem_exit(release_at_exit, (Datum) 0);
+	registered = true;
+	LOCKTAG tag = database_tag(database);
+	if (LockAcquire(&tag, RowExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	locked_database = database;
+	return true;
+}
+
+void
+unlock_database()
+{
+	LOCKTAG tag = database_tag(locked_database);
+	locked_database = InvalidOid;
+	LockRelease(&tag, RowExclusiveLock, true);
 }
 
 static constexpr int64 kLongestNap = 60 * 1000;

@@ -46,10 +46,20 @@ worker_transaction(Body body)
 	});
 }
 
+/* Has SIGTERM come? */
+bool asked_to_end();
+
 /* Leave without a word if SIGTERM has come. In a lock wait it ends the process with FATAL. */
 void end_if_asked();
 
 /* Sleep until the latch is set or the time is over; then react to signals. */
 void nap(int64 milliseconds);
+
+/*
+ * Lock the database as somebody who connects to it does, in or outside a transaction and to the
+ * end of the process at most, one at a time. False: somebody wants to drop, rename or copy it.
+ */
+bool lock_database(Oid database);
+void unlock_database();
 
 } // namespace pgq

@@ -7,6 +7,7 @@ use Test::More;
 use PgqTest;
 
 my $node = pgq_node('main');
+create_queue($node, 'first');
 wait_for_scheduler($node);
 $node->safe_psql('postgres', 'CREATE TABLE business (what text)');
 

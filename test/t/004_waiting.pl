@@ -7,8 +7,8 @@ use Test::More;
 use PgqTest;
 
 my $node = pgq_node('main');
-wait_for_scheduler($node);
 create_queue($node, 'q');
+wait_for_scheduler($node);
 create_queue($node, 'quiet', 'notify => false');
 
 my ($a, $b, $other) = map { session($node) } 1 .. 3;

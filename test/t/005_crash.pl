@@ -7,6 +7,7 @@ use Test::More;
 use PgqTest;
 
 my $node = pgq_node('main', conf => "restart_after_crash = on\npgq_ext.window_size = 64\nautovacuum = off\n");
+create_queue($node, 'first');
 wait_for_scheduler($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

@@ -12,8 +12,8 @@ max_connections = 30
 synchronous_commit = local
 synchronous_standby_names = 'nobody'
 EOC
-my $scheduler = wait_for_scheduler($node);
 create_queue($node, 'q');
+my $scheduler = wait_for_scheduler($node);
 create_queue($node, 'Mixed-Case');
 create_queue($node, 'quiet', 'notify => false');
 my $listener = session($node);

@@ -37,8 +37,7 @@ sub serves_ok
 	sql(q{SELECT pgq_create_queue('probe', backoff_base => '100 ms', if_not_exists => true);
 		SELECT pgq_enqueue('probe', '1');
 		SELECT job_id FROM pgq_claim('probe', lease_time => '1 s')}, $db);
-	is(sql(q{SELECT attempt, last_error FROM pgq_claim('probe', wait => '60 s')}, $db), '2|the lease expired', $what);
-	sql(q{SELECT pgq_drop_queue('probe', force => true)}, $db);
+	is(sql(q{SELECT attempt, last_error, pgq_ack(job_id, lease) FROM pgq_claim('probe', wait => '60 s')}, $db), '2|the lease expired|', $what);
 	return;
 }
 
@@ -51,10 +50,12 @@ for my $db ('one', 'two', 'none')
 	sql("CREATE DATABASE $db");
 	sql(q{CREATE EXTENSION pgq_ext}, $db) if $db ne 'none';
 }
+sub create_probe { sql(q{SELECT pgq_create_queue('probe', backoff_base => '100 ms', if_not_exists => true)}, $_[0]); return }
+create_probe($_) for 'one', 'two';
 wait_for_scheduler($node, $_) for 'one', 'two';
 serves_ok($_, "$_: served after CREATE EXTENSION") for 'one', 'two';
 sql('BEGIN; CREATE EXTENSION pgq_ext; ROLLBACK', 'none');
-schedulers_are(2, 'one scheduler for each database that has it');
+schedulers_are(2, 'one scheduler for each database that has queues');
 
 sql('DROP EXTENSION pgq_ext', 'two');
 no_scheduler_in(oid_of('two'));
@@ -76,7 +77,9 @@ serves_ok('two', '... and the new is served');
 	sql('CREATE EXTENSION pgq_ext', 'none');
 	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted});
 	sql('CREATE EXTENSION pgq_ext', 'late');
+	create_probe('late');
 	sql('DROP EXTENSION pgq_ext; CREATE EXTENSION pgq_ext', 'none');
+	create_probe('none');
 	wait_for_scheduler($node, 'none');
 	end_session($gate);
 	wait_for_scheduler($node, 'late');

@@ -67,8 +67,8 @@ sub works_ok
 
 # ---- a scheduler that hangs ----
 
-my $scheduler = wait_for_scheduler($node);
 create_queue($node, 'counted');
+my $scheduler = wait_for_scheduler($node);
 kill 'STOP', $scheduler;
 works_ok('scheduler stopped', 4);
 

@@ -9,6 +9,7 @@ use PgqTest;
 # A window much smaller than what one transaction brings: its hints are not all remembered.
 my $small = "pgq_ext.window_size = 8\npgq_ext.timer_size = 8\nmax_prepared_transactions = 20\n";
 my $node  = pgq_node('main', conf => $small);
+create_queue($node, 'first');
 wait_for_scheduler($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
@@ -459,6 +460,7 @@ $node->stop;
 # ---- promotion ----
 
 my $primary = $node = pgq_node('primary', init => { allows_streaming => 1 }, conf => $small);
+create_queue($primary, 'first');
 wait_for_scheduler($primary);
 $primary->backup('b');
 my $standby = PostgreSQL::Test::Cluster->new('standby');

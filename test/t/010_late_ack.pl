@@ -7,8 +7,8 @@ use Test::More;
 use PgqTest;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 5\n");
-wait_for_scheduler($node);
 create_queue($node, 'q', "lease_time => '1 h'");
+wait_for_scheduler($node);
 
 sub sql { return $node->safe_psql('postgres', shift) }
 

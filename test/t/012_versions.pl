@@ -37,8 +37,8 @@ sub differ_ok
 
 # ---- while everybody works ----
 
-my $scheduler = wait_for_scheduler($node);
 create_queue($node, $_) for 'q', 'quiet';
+my $scheduler = wait_for_scheduler($node);
 sql(q{SELECT pgq_enqueue('q', to_jsonb(i)) FROM generate_series(1, 10) i});
 my ($held, $held_lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q', lease_time => '1 hour')});
 

@@ -9,6 +9,7 @@ use PgqTest;
 
 my $node = pgq_node('main', conf => "pgq_ext.window_size = 64\npgq_ext.timer_size = 64\nmax_prepared_transactions = 5\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
+create_queue($node, 'first');
 my $scheduler = wait_for_scheduler($node);
 
 # A queue whose memory is complete: what comes from now on has to be told of.

@@ -94,14 +94,12 @@ comes_back_ok('custom, in one transaction', 'single');
 run_ok('directory, parallel', 'pg_restore', '-e', '-j2', '-d', new_db('directory'), "$dir/directory");
 comes_back_ok('directory', 'directory');
 
-# Triggers off, in a database that has the extension and its scheduler already.
+# Triggers off, in a database that has the extension already.
 run_ok('schema only', 'pg_restore', '-e', '--schema-only', '-d', new_db('data'), "$dir/custom");
-wait_for_scheduler($node, 'data');
 run_ok('data only, triggers off', psql('data', '-f', "$dir/data.sql"));
 comes_back_ok('data only, triggers off', 'data');
 
 run_ok('schema only', 'pg_restore', '-e', '--schema-only', '-d', new_db('data2'), "$dir/custom");
-wait_for_scheduler($node, 'data2');
 run_ok('data only, triggers off, in one transaction', 'pg_restore', '-1', '--data-only', '--disable-triggers', '-d', $node->connstr('data2'), "$dir/custom");
 comes_back_ok('data only, triggers off, in one transaction', 'data2');
 

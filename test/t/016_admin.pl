@@ -9,6 +9,7 @@ use PgqTest;
 
 my $node = pgq_node('main', conf => "pgq_ext.window_size = 512\nautovacuum_naptime = 1\n");
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
+create_queue($node, 'first');
 wait_for_scheduler($node);
 my ($first, $second) = map { session($node) } 1 .. 2;
 

@@ -187,7 +187,6 @@ restored_ok('schema and data', $db);
 # The extension is there already.
 $db = new_db();
 sql('CREATE EXTENSION pgq_ext', $db);
-wait_for_scheduler($node, $db);
 dump_ok('plain', '-f', "$dir/plain.sql");
 run_ok('restored', psql($db, "$dir/plain.sql"));
 restored_ok('where the extension is', $db);
