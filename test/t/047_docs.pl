@@ -126,6 +126,7 @@ $run{sql} = sub {
 	my ($where, $text) = @_;
 	my (undef, $err) = ask($session, $text);
 	is(complaints($err), '', "$where runs");
+	like($text =~ s/--.*//gr, qr/(;|^.*\\\w.*)\s*\z/m, '... to its end');
 	return;
 };
 
