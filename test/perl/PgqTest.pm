@@ -127,12 +127,13 @@ sub scheduler_pid
 		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db'");
 }
 
-# The pid of a scheduler other than the one given.
+# The pid of a scheduler other than the one given. It comes with the first queue: where there is none, one is made.
 sub wait_for_scheduler
 {
 	my ($node, $db, $before) = @_;
 	$db     //= 'postgres';
 	$before //= 0;
+	$node->psql($db, q{SELECT pgq_create_queue('first') WHERE NOT EXISTS (SELECT FROM pgq_ext.queue)});
 	wait_for($node, "count(*) = 1 FROM pg_stat_activity
 		WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db' AND pid <> $before");
 	return scheduler_pid($node, $db);
