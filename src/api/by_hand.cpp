@@ -82,12 +82,17 @@ is_dropped_by_us(const QueueRef &ref)
 	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
 }
 
+/* A row of that queue, or (NULL) any. */
 static bool
-any_row(Oid relid)
+has_row(Oid relid, const int32 *queue_id)
 {
+	ScanKeyData key;
+	if (queue_id != nullptr)
+		ScanKeyInit(&key, get_attnum(relid, "queue_id"), BTEqualStrategyNumber, F_INT4EQ,
+					Int32GetDatum(*queue_id));
 	Relation rel = table_open(relid, AccessShareLock);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, nullptr);
+	TableScanDesc scan = table_beginscan(rel, snapshot, queue_id != nullptr ? 1 : 0, &key);
 	bool found = heap_getnext(scan, ForwardScanDirection) != nullptr;
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -95,36 +100,54 @@ any_row(Oid relid)
 	return found;
 }
 
+static void
+refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
+{
+	static constexpr const char *parents[] = {"job", "dead_job"};
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	for (const char *parent : parents)
+	{
+		Oid relid = get_relname_relid(parent, schema);
+		List *segments =
+			OidIsValid(relid) ? find_inheritance_children(relid, AccessShareLock) : NIL;
+		ListCell *cell;
+		foreach (cell, segments)
+			if (has_row(lfirst_oid(cell), queue_id))
+				ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+								errmsg("there are jobs or dead letters, which would have no queue"),
+								errhint("%s", hint)));
+	}
+}
+
 /* As pgq_drop_queue() without force, but that the row is deleted by the statement that has called us. */
 static void
 drop_by_hand(const TriggerData *data)
 {
+	static constexpr char kHint[] = "Use pgq_drop_queue with force => true.";
 	Datum id;
 	Datum name;
 	QueueRef ref;
-	if (!is_usable() || !value_of(data, data->tg_trigtuple, "queue_id", &id) ||
+	if (!value_of(data, data->tg_trigtuple, "queue_id", &id) ||
 		!value_of(data, data->tg_trigtuple, "queue", &name))
 		return;
-	if (find_attached_queue(tables().database, DatumGetInt32(id), &ref) && is_dropped_by_us(ref))
+	int32 queue_id = DatumGetInt32(id);
+	if (is_usable() && find_attached_queue(tables().database, queue_id, &ref) &&
+		is_dropped_by_us(ref))
 		return;
 	char *queue = text_to_cstring(DatumGetTextPP(name));
-	if (find_queue(queue, &ref) && ref.queue_id == DatumGetInt32(id))
-		close_empty_queue(ref, queue, "Use pgq_drop_queue with force => true.");
+	if (is_usable() && find_queue(queue, &ref) && ref.queue_id == queue_id)
+		close_empty_queue(ref, queue, kHint);
+	else
+		refuse_to_strand_jobs(&queue_id, kHint);
 }
 
 static void
-refuse_to_strand_jobs()
+drop_all_by_hand()
 {
-	if (!is_usable())
-		return;
-	const Tables &t = tables();
-	for_each_queue(t.database, close_queue);
-	for (int i = 0; i < t.all_segments; i++)
-		if (any_row(t.segment[i].heap))
-			ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
-							errmsg("there are jobs or dead letters, which would have no queue"),
-							errhint("TRUNCATE pgq_ext.job and pgq_ext.dead_job with it, or use "
-									"pgq_drop_queue.")));
+	if (is_usable())
+		for_each_queue(tables().database, close_queue);
+	refuse_to_strand_jobs(
+		nullptr, "TRUNCATE pgq_ext.job and pgq_ext.dead_job with it, or use pgq_drop_queue.");
 }
 
 /* ---- queues of jobs ---- */
@@ -200,7 +223,7 @@ pgq_queue_changed(PG_FUNCTION_ARGS)
 	bool is_update = TRIGGER_FIRED_BY_UPDATE(event);
 	HeapTuple row = is_update ? data->tg_newtuple : data->tg_trigtuple;
 	if (!is_believed() && TRIGGER_FIRED_BY_TRUNCATE(event))
-		refuse_to_strand_jobs();
+		drop_all_by_hand();
 	else if (!is_believed() && TRIGGER_FIRED_FOR_ROW(event) && TRIGGER_FIRED_BY_DELETE(event))
 		drop_by_hand(data);
 	else if (!is_believed() && TRIGGER_FIRED_FOR_ROW(event))

@@ -50,6 +50,10 @@ $node->command_ok([ 'pg_dump', '-f', '/dev/null', $node->connstr('postgres') ], 
 is(sqlstate($node, q{INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, payload)
 		SELECT nextval('pgq_ext.job_id_seq'), now(), now(), queue_id, -1, '"by hand"' FROM pgq_ext.queue}),
 	'', 'not preloaded: a row can be inserted by hand');
+is(sqlstate($node, q{INSERT INTO pgq_ext.job (queue_id, payload) VALUES (0, '1')}), '23503', '... not for a queue that is not there');
+is(sqlstate($node, q{UPDATE pgq_ext.queue SET lease_time = '-1 s'}), '22023', '... nor an impossible option');
+is(sqlstate($node, 'DELETE FROM pgq_ext.queue'), '55006', '... nor a queue with jobs deleted');
+is(sqlstate($node, 'TRUNCATE pgq_ext.queue'), '55006', '... nor all of them');
 
 preload($node, 'pgq_ext');
 $node->restart;
