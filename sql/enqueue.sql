@@ -85,7 +85,7 @@ CREATE FUNCTION pg_temp.work() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.
 CREATE TRIGGER work BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION pg_temp.work();
 INSERT INTO orders SELECT generate_series(1, 3);
 SELECT pgq_enqueue('q', to_jsonb(pgq_enqueue('q', '"inner"') > 0)) > 0 AS enqueued;
-SELECT payload, o.id, pgq_ack(job_id, lease) FROM pgq_claim('q', 10) LEFT JOIN orders o USING (job_id) ORDER BY lease;
+SELECT payload, o.id, pgq_ack(job_id, lease) FROM pgq_claim('q', 10) WITH ORDINALITY LEFT JOIN orders o USING (job_id) ORDER BY ordinality;
 -- a constraint that fails later in the statement takes the job with it
 ALTER TABLE orders ADD CHECK (id < 5);
 \set VERBOSITY terse

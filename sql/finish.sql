@@ -4,7 +4,7 @@ CREATE TEMP TABLE mine (LIKE pgq_ext.lease);
 ALTER TABLE mine DROP COLUMN queue, DROP COLUMN worker;
 CREATE FUNCTION pg_temp.claim(n int = 1) RETURNS bigint LANGUAGE sql AS $$
     TRUNCATE mine;
-    INSERT INTO mine (job_id, lease, attempt) SELECT job_id, lease, attempt FROM pgq_claim('q', n, '60 s') ORDER BY lease;
+    INSERT INTO mine (job_id, lease, attempt) SELECT job_id, lease, attempt FROM pgq_claim('q', n, '60 s');
     SELECT count(*) FROM mine $$;
 CREATE TEMP VIEW status AS SELECT ready, scheduled, leased, dead FROM pgq_ext.queue_status WHERE queue = 'q';
 
@@ -51,8 +51,8 @@ SELECT array_agg(a ORDER BY n) = (SELECT array_agg(job_id ORDER BY job_id) FROM 
 FROM pgq_ack_many((SELECT array_agg(CASE job_id % 10 WHEN 0 THEN -job_id ELSE job_id END ORDER BY job_id) FROM mine),
                   (SELECT array_agg(CASE job_id % 10 WHEN 1 THEN lease + 1000000 ELSE lease END ORDER BY job_id) FROM mine)) WITH ORDINALITY a (a, n);
 TABLE status;
-SELECT count(*), count(DISTINCT a) FROM pgq_ack_many((SELECT array_agg(job_id ORDER BY lease) || array_agg(job_id ORDER BY lease) FROM mine),
-                                                           (SELECT array_agg(lease ORDER BY lease) || array_agg(lease ORDER BY lease) FROM mine)) a;
+SELECT count(*), count(DISTINCT a) FROM pgq_ack_many((SELECT array_agg(job_id ORDER BY job_id) || array_agg(job_id ORDER BY job_id) FROM mine),
+                                                           (SELECT array_agg(lease ORDER BY job_id) || array_agg(lease ORDER BY job_id) FROM mine)) a;
 TABLE status;
 
 -- Fail: another attempt, until they are used up; then a dead letter with the last error and all that the job was.
@@ -69,13 +69,13 @@ SELECT attempts, max_attempts, priority, reason, last_error, headers, payload, d
 TABLE status;
 SELECT pgq_enqueue('q', '2') > 0, pgq_enqueue('q', '3', max_attempts => 1) > 0, pgq_enqueue('q', '4') > 0, pgq_enqueue('q', '5') > 0;
 SELECT pg_temp.claim(4);
-SELECT pgq_fail(job_id, lease, CASE WHEN n < 4 THEN 'error ' || n END, retry => n <> 1) FROM (SELECT *, row_number() OVER (ORDER BY lease) AS n FROM mine) m WHERE n < 4;
+SELECT pgq_fail(job_id, lease, CASE WHEN n < 4 THEN 'error ' || n END, retry => n <> 1) FROM (SELECT *, row_number() OVER (ORDER BY ctid) AS n FROM mine) m WHERE n < 4;
 SELECT payload, attempts, max_attempts, reason, last_error FROM pgq_ext.dead_job ORDER BY job_id;
 -- any text will do for an error, of which 8 kB are kept
-SELECT pgq_fail(job_id, lease, repeat(U&'\00fc \+01f680', 100000), '0') FROM mine ORDER BY lease DESC LIMIT 1;
+SELECT pgq_fail(job_id, lease, repeat(U&'\00fc \+01f680', 100000), '0') FROM mine ORDER BY ctid DESC LIMIT 1;
 SELECT payload, attempt, CASE WHEN length(last_error) > 100 THEN last_error = left(repeat(U&'\00fc \+01f680', 100000), length(last_error)) END AS its_head,
        octet_length(last_error) BETWEEN 8185 AND 8192 AS is_clipped, pgq_ack(job_id, lease)
-FROM pgq_claim('q', 10, '60 s') ORDER BY lease;
+FROM pgq_claim('q', 10, '60 s');
 SELECT pgq_drop_queue('q', force => true);
 
 -- Backoff doubles from base to max; retry_in goes before it; both count from the call. No job comes before its time.

@@ -57,7 +57,7 @@ SELECT public.pgq_create_queue('mine');
 SELECT public.pgq_enqueue('mine', '1', headers => '{}') OPERATOR(pg_catalog.>) 0 AS enqueued;
 SELECT count(*) FROM public.pgq_enqueue_many('mine', '[{"payload": 2, "run_at": "2001-01-01"}, {"payload": 3, "delay": "1 day"}]');
 INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('mine', 10, '60 s');
-SELECT payload, public.pgq_extend(job_id, lease) OPERATOR(pg_catalog.>) clock_timestamp() AS extended, public.pgq_fail(job_id, lease, 'once') FROM mine ORDER BY lease;
+SELECT payload, public.pgq_extend(job_id, lease) OPERATOR(pg_catalog.>) clock_timestamp() AS extended, public.pgq_fail(job_id, lease, 'once') FROM mine ORDER BY ctid;
 TRUNCATE mine;
 INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim_any('{mine,q}', 10, '60 s');
 SELECT payload, public.pgq_fail(job_id, lease, 'twice') FROM mine WHERE payload OPERATOR(pg_catalog.=) '1';

@@ -29,7 +29,7 @@ SELECT count(*) FROM pgq_claim('q', 5000);
 RESET statement_timeout;
 SELECT queue, ready, scheduled, leased FROM pgq_ext.queue_status;
 SELECT count(*), min(attempt), max(attempt) FROM pgq_claim('q', 5000);
-SELECT count(*) FROM (SELECT array_agg(job_id ORDER BY lease) AS jobs, array_agg(lease ORDER BY lease) AS leases FROM pgq_ext.lease) l, pgq_ack_many(jobs, leases);
+SELECT count(*) FROM (SELECT array_agg(job_id ORDER BY job_id) AS jobs, array_agg(lease ORDER BY job_id) AS leases FROM pgq_ext.lease) l, pgq_ack_many(jobs, leases);
 
 -- A transaction that ends in an error: what it enqueued is gone, what it acknowledged or failed is still its own.
 SELECT pgq_enqueue('q', to_jsonb(i)) > 0 AS enqueued FROM generate_series(3, 4) i;

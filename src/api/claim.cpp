@@ -49,7 +49,7 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 			values[to] = PointerGetDatum(PG_DETOAST_DATUM_PACKED(row.value(from)));
 	};
 	copy(kClaimedJobId, kJobId);
-	values[kClaimedLease] = Int64GetDatum(static_cast<int64>(ready.token));
+	values[kClaimedLease] = Int64GetDatum(ready.token);
 	values[kClaimedQueue] = CStringGetTextDatum(ref.queue->name);
 	copy_long(kClaimedPayload, kJobPayload);
 	copy_long(kClaimedHeaders, kJobHeaders);

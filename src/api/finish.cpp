@@ -2,9 +2,11 @@
  * What a worker says of a job it holds: pgq_ack, pgq_ack_many, pgq_fail, pgq_extend.
  */
 #include "api/args.h"
+#include "engine/token.h"
 #include "engine/waiter.h"
 #include "pg/scope.h"
 #include "store/attempt.h"
+#include "store/queue_store.h"
 #include "store/tables.h"
 #include "txn/effects.h"
 
@@ -26,8 +28,7 @@ struct Held
 static bool
 is_lease_of(Lease *lease, const Queue *queue, int64 job_id, int64 token)
 {
-	return pg_atomic_read_u64(&lease->token) == static_cast<uint64>(token) &&
-		   lease->queue == queue && lease->key.job_id == job_id &&
+	return token_of(lease) == token && lease->queue == queue && lease->key.job_id == job_id &&
 		   lease->state == LeaseState::kClaimed;
 }
 
@@ -102,35 +103,124 @@ take_in_hand(int64 job_id, int64 token, LeaseEnd how, Held *held)
 
 /*
  * An ack with a lease from before this start of the server. Memory knows nothing
- * of that lease, but if nobody has the job now, and no lease that came later has
- * been written to the row as its fence, the work was done and nobody has begun it
- * again: so the ack is honoured (B3). It takes the job's lease first, as anyone
- * who ends a waiting job must, then looks at the row again.
+ * of that lease, but if it proves itself by its check bits, nobody has the job now, and no
+ * lease that came later has been written to the row as its fence, the work was done and nobody
+ * has begun it again: so the ack is honoured (B3, L15). It takes the job's lease first, as
+ * anyone who ends a waiting job must, then looks at the row again.
  */
 static bool
 is_honoured(const JobRow &row, int64 token)
 {
 	/* Enqueued later: a job of an extension that was created anew, with the ids of the old one. */
-	if (token + kYear2020 < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
+	if (time_of_prefix(prefix_of(token)) < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
 		return false;
-	return row.is_null(kJobFence) || DatumGetInt64(row.value(kJobFence)) < token;
+	/* Another job may have been merged into it meanwhile. */
+	if (!row.is_null(kJobUniqueKey))
+		return false;
+	int64 fence = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
+	return -token < fence && fence < token;
 }
 
-/* False: somebody has the job. Waits for who moves its row. */
+/* Is that a lease of that job? So many wrong ones, and no late ack of this load is honoured any more (L16). */
+static bool
+is_proven(const Load &load, int64 job_id, int64 token)
+{
+	static constexpr uint32 kFailedMax = 8;
+	if (load.failed_checks >= kFailedMax)
+		return false;
+	if (check_of(token) == check_bits(load.key, job_id, prefix_of(token)))
+		return true;
+	/* Of a job that somebody has, it would not have been honoured anyhow. */
+	Lease *lease;
+	Queue *queue;
+	const Tables &t = tables();
+	if (!find_lease(t.database, job_id, &lease, &queue) &&
+		note_failed_check(t.database, t.database_generation) == kFailedMax)
+		ereport(
+			LOG_SERVER_ONLY,
+			(errmsg("no late acknowledgement is honoured any more in database \"%s\"",
+					get_database_name(MyDatabaseId)),
+			 errdetail("%u leases from before the last start were none of their job.", kFailedMax),
+			 errhint("Somebody acknowledges jobs with leases of others, or guesses. Jobs that "
+					 "were in work at the last start run again.")));
+	return false;
+}
+
+/*
+ * Who has the job? kStale: it was handed out. kElsewhere: wait for that transaction, or, if it
+ * is invalid, for a moment, and look again.
+ */
+static Grip
+ask_holder(int64 job_id, VirtualTransactionId *other)
+{
+	Lease *lease;
+	Queue *queue;
+	Wakeups wakeups;
+	SetInvalidVirtualTransactionId(*other);
+	if (!find_lease(tables().database, job_id, &lease, &queue))
+		return Grip::kElsewhere;
+	Grip grip = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (lease->queue != queue || lease->key.job_id != job_id || serial_of(lease) == 0)
+			return Grip::kElsewhere;
+		if (lease->state == LeaseState::kParked)
+		{
+			/* Nobody's: its row was busy when a claim looked. We shall wait for the row. */
+			int64 timer_before = queue->schedule.next_timer();
+			bool ready = give_back(lease);
+			note_filed(queue, ready, timer_before, &wakeups);
+			return Grip::kElsewhere;
+		}
+		if (lease->state != LeaseState::kClaiming)
+			return Grip::kStale;
+		*other = lease->ender;
+		return VirtualTransactionIdEquals(*other, my_virtual_xid()) ? Grip::kStale
+																	: Grip::kElsewhere;
+	});
+	wakeups.deliver();
+	return grip;
+}
+
+[[noreturn]] static void
+complain_full()
+{
+	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					errmsg("too many jobs are claimed at the same time"),
+					errdetail("The acknowledgement, with a lease from before the last start, needs "
+							  "a place among them."),
+					errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
+							"server.",
+							max_leases)));
+}
+
+/*
+ * False: somebody has the job. Waits for who moves its row, or acks it, and for a claim that
+ * has not decided yet whether it hands the job out.
+ */
 static bool
 take_late(const JobRow &row, Held *held)
 {
-	if (!find_attached_queue(tables().database, row.queue_id(), &held->ref))
-		return false;
 	for (;;)
 	{
-		VirtualTransactionId mover;
-		if (take_lease_to_end(held->ref, row.hint(), LeaseEnd::kAcked, &held->lease, &mover) ==
-			TakeResult::kTaken)
-			return true;
-		if (!VirtualTransactionIdIsValid(mover))
+		VirtualTransactionId other;
+		if (!attach_queue_by_id(row.queue_id(), &held->ref))
 			return false;
-		VirtualXactLock(mover, true);
+		switch (take_lease_to_end(held->ref, row.hint(), LeaseEnd::kAcked, &held->lease, &other))
+		{
+			case TakeResult::kTaken:
+				return true;
+			case TakeResult::kFull:
+				complain_full();
+			case TakeResult::kHeld:
+				break;
+		}
+		if (ask_holder(row.job_id(), &other) == Grip::kStale)
+			return false;
+		if (VirtualTransactionIdIsValid(other))
+			VirtualXactLock(other, true);
+		else
+			pg_usleep(1000);
+		if (any_prepared())
+			resolve_prepared();
 		CHECK_FOR_INTERRUPTS();
 	}
 }
@@ -157,9 +247,10 @@ ack_late(SegmentSet &segments, int64 job_id, int64 token)
 	JobRow row;
 	Held held;
 	refuse_if_subscribed();
-	if (token <= 0 || token > tables().database->token_base ||
+	Load load = read_load(tables().database, tables().database_generation);
+	if (token <= 0 || prefix_of(token) >= load.base_prefix ||
 		locate_job(segments, Place{}, job_id, true, &row) != WriteResult::kDone ||
-		!is_honoured(row, token) || !take_late(row, &held))
+		!is_honoured(row, token) || !is_proven(load, job_id, token) || !take_late(row, &held))
 		return false;
 	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
 		is_honoured(row, token) &&

@@ -55,7 +55,7 @@ static void
 copy_lease(LeaseCopy *copy, Lease *lease)
 {
 	copy->job_id = lease->key.job_id;
-	copy->token = static_cast<int64>(pg_atomic_read_u64(&lease->token));
+	copy->token = token_of(lease);
 	copy->queue_id = lease->queue->queue_id;
 	copy->state = lease->state;
 	copy->attempt = lease->attempt;

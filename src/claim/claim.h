@@ -39,7 +39,8 @@ struct Ready
 {
 	QueueRef ref;
 	Lease *lease;
-	uint64 token;
+	uint64 serial;
+	int64 token;
 	HandOut hand_out;
 	int64 monotonic;
 	TimestampTz now;

@@ -20,7 +20,8 @@ static constexpr int kChunk = 64;
 struct Popped
 {
 	Lease *lease;
-	uint64 token;
+	uint64 serial;
+	int64 token;
 	Hint hint;
 	Verdict verdict;
 	JobRow row;
@@ -111,7 +112,8 @@ pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popp
 			{
 				case TakeResult::kTaken:
 					popped[*n].hint = hint;
-					popped[*n].token = pg_atomic_read_u64(&popped[*n].lease->token);
+					popped[*n].serial = serial_of(popped[*n].lease);
+					popped[*n].token = token_of(popped[*n].lease);
 					add_claim_effect(ref, popped[*n].lease);
 					(*n)++;
 					break;
@@ -214,7 +216,7 @@ settle_unfit(const QueueRef &ref, Popped *popped, int n)
 static bool
 is_still(const Ready &ready)
 {
-	return pg_atomic_read_u64(&ready.lease->token) == ready.token;
+	return serial_of(ready.lease) == ready.serial;
 }
 
 void
@@ -324,9 +326,8 @@ verify_chunk(const QueueRef &ref, const QueueOptions &options, Claim *claim, Pop
 			continue;
 		}
 		Ready &ready = claim->ready[claim->n++];
-		ready = {ref,		p.lease,
-				 p.token,	{p.row.next_attempt(), lease_time, claim->options->worker, p.row.place},
-				 monotonic, now};
+		HandOut hand_out = {p.row.next_attempt(), lease_time, claim->options->worker, p.row.place};
+		ready = {ref, p.lease, p.serial, p.token, hand_out, monotonic, now};
 		give(claim, ref, options, p.row, ready);
 		note_verifying(nullptr);
 		/* From here on only those of its values are used that are not in memory of their own. */

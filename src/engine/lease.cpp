@@ -1,5 +1,6 @@
 #include "engine/lease.h"
 
+#include "engine/token.h"
 #include "pg/scope.h"
 
 namespace pgq {
@@ -37,21 +38,13 @@ lease_key(const Database *db, uint32 generation, int64 job_id)
 	return {static_cast<uint32>(db - shared->databases), generation, job_id};
 }
 
-/*
- * Tokens grow and never repeat: microseconds since 2020, but not beyond the durable
- * mark, or one more than the last. Claims see to it that the mark is far ahead.
- */
+/* No two queues' serials are the same, so that an entry which is another queue's by now is known. */
 static uint64
-next_token(Database *db)
+next_serial(Queue *queue)
 {
-	uint64 now = static_cast<uint64>(GetCurrentTimestamp() - kYear2020);
-	now = Min(now, pg_atomic_read_u64(&db->marked_token));
-	uint64 last = pg_atomic_read_u64(&shared->last_token);
-	uint64 token;
-	do
-		token = now > last ? now : last + 1;
-	while (!pg_atomic_compare_exchange_u64(&shared->last_token, &last, token));
-	return token;
+	uint64 serial = queue->next_serial;
+	queue->next_serial += shared->max_queues;
+	return serial;
 }
 
 TakeResult
@@ -75,10 +68,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 	auto *entry = static_cast<Lease *>(
 		hash_search_with_hash_value(lease_table, &key, hash, HASH_ENTER_NULL, &found));
 	if (entry != nullptr && !found)
-	{
 		entry->queue = queue;
-		pg_atomic_init_u64(&entry->token, next_token(queue->database));
-	}
 	LWLockRelease(partition_lock(hash));
 
 	if (entry == nullptr || found)
@@ -88,6 +78,9 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 		return found ? TakeResult::kHeld : TakeResult::kFull;
 	}
 
+	/* After the entry is in, and so after the end of the lease that the job had before. */
+	pg_atomic_write_u64(&entry->token, draw_token(queue->database, hint.key.job_id));
+	pg_atomic_write_u64(&entry->serial, next_serial(queue));
 	entry->hint = hint;
 	entry->deadline = 0;
 	entry->claimed_at = 0;
@@ -318,10 +311,21 @@ reap_lease(Lease *lease)
 	lease->pins = 1;
 }
 
+/* Whoever gets the job next must get a greater token. */
+static void
+let_token_grow(const Lease *lease)
+{
+	bool handed_out = lease->state != LeaseState::kClaiming && lease->state != LeaseState::kParked;
+	if (handed_out)
+		pass_prefix(prefix_of(token_of(lease)));
+}
+
 bool
-end_lease(Lease *lease)
+end_lease(Lease *lease, bool gone)
 {
 	Queue *queue = lease->queue;
+	if (!gone)
+		let_token_grow(lease);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
 	leave_state(lease);
@@ -330,6 +334,7 @@ end_lease(Lease *lease)
 	LeaseKey key = lease->key;
 	uint32 hash = get_hash_value(lease_table, &key);
 	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
+	pg_atomic_write_u64(&lease->serial, 0);
 	pg_atomic_write_u64(&lease->token, 0);
 	hash_search_with_hash_value(lease_table, &key, hash, HASH_REMOVE, nullptr);
 	LWLockRelease(partition_lock(hash));

@@ -69,9 +69,10 @@ void reap_lease(Lease *lease);
 
 /*
  * Remove the lease from the table; the entry is free afterwards. What it missed is
- * filed: true if a job may be ready by it.
+ * filed: true if a job may be ready by it. gone: and the job is, for good; otherwise tokens
+ * grow beyond this one first, as somebody may get the job again.
  */
-bool end_lease(Lease *lease);
+bool end_lease(Lease *lease, bool gone = false);
 
 /* File the job back where it was and end the lease. True if the job is ready. */
 bool give_back(Lease *lease);

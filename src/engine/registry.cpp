@@ -1,6 +1,7 @@
 #include "engine/registry.h"
 
 #include "engine/lease.h"
+#include "engine/token.h"
 #include "engine/waiter.h"
 #include "pg/scope.h"
 
@@ -9,27 +10,6 @@ namespace pgq {
 static constexpr int64 kSchedulerSilence = 5 * USECS_PER_SEC;
 /* How far ahead of ours the clock of a failed primary may have been when its mark was behind. */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
-
-/*
- * Tokens begin above the durable mark. How far above differs from start to start, so
- * that a failover which has lost the newest mark does not begin with the tokens that
- * the lost primary began with.
- */
-static int64
-first_token(int64 token_mark)
-{
-	static constexpr int64 kSpread = 8 * USECS_PER_SEC;
-	int64 clock = GetCurrentTimestamp() - kYear2020;
-	return Max(token_mark + clock % kSpread, clock);
-}
-
-static void
-raise_last_token(uint64 floor)
-{
-	uint64 last = pg_atomic_read_u64(&shared->last_token);
-	while (last < floor && !pg_atomic_compare_exchange_u64(&shared->last_token, &last, floor))
-		;
-}
 
 static Database *
 database_slot(Oid oid, Oid incarnation)
@@ -48,6 +28,31 @@ find_database(Oid oid, Oid incarnation)
 {
 	return with_lwlock(shared->registry_lock, LW_SHARED,
 					   [&] { return database_slot(oid, incarnation); });
+}
+
+/* Under the registry lock. */
+static bool
+is_load(const Database *db, uint32 generation)
+{
+	auto *current = const_cast<pg_atomic_uint32 *>(&db->generation);
+	return db->state == SlotState::kUsed && pg_atomic_read_u32(current) == generation;
+}
+
+Load
+read_load(const Database *db, uint32 generation)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED, [&]() -> Load {
+		if (!is_load(db, generation))
+			return {};
+		return {db->base_prefix, db->token_key, db->failed_checks};
+	});
+}
+
+uint32
+note_failed_check(Database *db, uint32 generation)
+{
+	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE,
+					   [&] { return is_load(db, generation) ? ++db->failed_checks : 0; });
 }
 
 static bool
@@ -104,7 +109,8 @@ forget_segment(SegmentNotes *notes)
 }
 
 Database *
-attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId *prepared, int n)
+attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
+				const TransactionId *prepared, int n)
 {
 	bool watchable = true;
 	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
@@ -119,14 +125,16 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId 
 			if (db->state != SlotState::kFree)
 				continue;
 			pg_atomic_fetch_add_u32(&db->generation, 1);
-			raise_last_token(first_token(token_mark));
 			db->oid = oid;
 			db->incarnation = incarnation;
-			db->token_base = pg_atomic_read_u64(&shared->last_token);
-			db->clock_mark = Max(token_mark + kYear2020, GetCurrentTimestamp() + kClockSlack);
+			db->base_prefix = begin_prefixes(tokens.mark);
+			db->token_key = tokens.key;
+			db->failed_checks = 0;
+			db->clock_mark =
+				Max(time_of_prefix(prefix_of(tokens.mark)), GetCurrentTimestamp() + kClockSlack);
 			pg_atomic_write_u32(&db->scheduler, 0);
 			pg_atomic_write_u64(&db->heartbeat, 0);
-			pg_atomic_write_u64(&db->marked_token, token_mark);
+			pg_atomic_write_u64(&db->marked_token, tokens.mark);
 			pg_atomic_write_u64(&db->reconciled, 0);
 			for (RingName ring : all_rings)
 			{
@@ -148,7 +156,7 @@ attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId 
 						errhint("Try again, or raise max_prepared_transactions (now %d).",
 								max_prepared_xacts)));
 	if (attached == nullptr && free_other_incarnations(oid, incarnation) > 0)
-		return attach_database(oid, incarnation, token_mark, prepared, n);
+		return attach_database(oid, incarnation, tokens, prepared, n);
 	if (attached == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("pgq_ext is in use in too many databases"),

@@ -45,16 +45,35 @@ struct QueueRow
 	QueueOptions options;
 };
 
+/* What the tables say of lease tokens: see store/token_mark.h and store/token_key.h. */
+struct DurableTokens
+{
+	int64 mark;
+	TokenKey key;
+};
+
 /*
  * The slot of this database, attached if need be. prepared: the transactions that
  * are prepared in it, listed before; they are watched from the moment the slot
  * exists. Error 53400 when all slots are taken.
  */
-Database *attach_database(Oid oid, Oid incarnation, int64 token_mark, const TransactionId *prepared,
-						  int n);
+Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
+						  const TransactionId *prepared, int n);
 
 /* The slot or NULL. */
 Database *find_database(Oid oid, Oid incarnation);
+
+/* What late acks are judged by. base_prefix is 0, below all, if the slot is another load's by now. */
+struct Load
+{
+	int64 base_prefix;
+	TokenKey key;
+	uint32 failed_checks;
+};
+Load read_load(const Database *db, uint32 generation);
+
+/* A late ack whose check bits are wrong. Returns how many there are in this load. */
+uint32 note_failed_check(Database *db, uint32 generation);
 
 /* The slot of that queue, attached if need be. Error 53400 when all slots are taken. */
 QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);

@@ -70,6 +70,7 @@ static const Part parts[] = {
 			 memset(queue, 0, sizeof(*queue));
 			 queue->lock = &locks[1 + kLeasePartitions + i].lock;
 			 pg_atomic_init_u32(&queue->generation, 1);
+			 queue->next_serial = i + 1;
 		 }
 	 }},
 	{"pgq_ext windows",
@@ -149,7 +150,7 @@ create_shared_memory()
 		pg_atomic_init_u32(&shared->watched, 0);
 		pg_atomic_init_u32(&shared->leases, 0);
 		pg_atomic_init_u32(&shared->leases_peak, 0);
-		pg_atomic_init_u64(&shared->last_token, 0);
+		pg_atomic_init_u64(&shared->last_prefix, 0);
 		pg_atomic_init_u32(&shared->launcher, 0);
 		pg_atomic_init_u32(&shared->announcements, 0);
 		pg_atomic_init_u32(&shared->starts, 0);

@@ -13,12 +13,13 @@
  * entries a hold.
  *
  * Slots are reused.  Whoever keeps a pointer to one keeps its generation too and
- * compares under the lock; a lease is compared by its token, which never repeats.
+ * compares under the lock; a lease is compared by its serial, which never repeats.
  */
 #pragma once
 
 #include "core/backoff.h"
 #include "core/schedule.h"
+#include "core/token.h"
 #include "pg/pg.h"
 
 namespace pgq {
@@ -33,7 +34,7 @@ inline constexpr int kMaxSegments = 8;
 inline constexpr int kDeadSegments = 4;
 inline constexpr int kAllSegments = kMaxSegments + kDeadSegments;
 inline constexpr uint32 kNoSegment = PG_UINT32_MAX;
-/* As a TimestampTz. Tokens are microseconds since then, which stays below 2^53 for long. */
+/* As a TimestampTz: where the clock of lease tokens begins. */
 inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
 /*
@@ -96,7 +97,9 @@ struct Database
 	Oid oid;
 	Oid incarnation; /* OID of pgq_ext.queue: differs after DROP and CREATE EXTENSION */
 	pg_atomic_uint32 generation;
-	int64 token_base; /* tokens from this load on are above it */
+	int64 base_prefix;	  /* of lease tokens: from this load on none is smaller, before all were */
+	TokenKey token_key;	  /* of their check bits */
+	uint32 failed_checks; /* late acks of this load whose check bits were wrong */
 	int64
 		clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
 
@@ -163,7 +166,8 @@ struct Queue
 	dlist_head lost;	 /* LOST leases, in the order they were lost */
 	dlist_head prepared; /* CLAIMED leases that a prepared transaction has used */
 	int parked_count;
-	int leased; /* leases in state CLAIMED */
+	int leased;			/* leases in state CLAIMED */
+	uint64 next_serial; /* for the next lease; differs from those of all other queues */
 
 	int64 recheck_at; /* monotonic; 0: never. Rows from these keys on are to be read again then */
 	Key recheck_key;
@@ -232,8 +236,9 @@ struct LeaseKey
 /* An entry of the lease table. Fields are protected by the queue's lock. */
 struct Lease
 {
-	LeaseKey key;			/* must be first; set under the partition lock */
-	pg_atomic_uint64 token; /* 0: the entry is free */
+	LeaseKey key;			 /* must be first; set under the partition lock */
+	pg_atomic_uint64 serial; /* no other lease since the start had it; 0: the entry is free */
+	pg_atomic_uint64 token;	 /* what its holder shows; other jobs' may be the same number */
 	Queue *queue;
 	TreeNode expiry;	 /* in queue->expiry iff CLAIMED and not pinned */
 	dlist_node in_queue; /* in queue->leases */
@@ -254,6 +259,18 @@ struct Lease
 	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };
+
+inline int64
+token_of(const Lease *lease)
+{
+	return static_cast<int64>(pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&lease->token)));
+}
+
+inline uint64
+serial_of(const Lease *lease)
+{
+	return pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&lease->serial));
+}
 static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
 
 /* A place in a queue's line of waiters. Protected by the lock of the queue it is in. */
@@ -321,7 +338,7 @@ struct Shared
 	pg_atomic_uint32 watched; /* watches that are active */
 	pg_atomic_uint32 leases;  /* entries in use */
 	pg_atomic_uint32 leases_peak;
-	pg_atomic_uint64 last_token;
+	pg_atomic_uint64 last_prefix;	/* of lease tokens; see drawn() */
 	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */
 	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */
 	pg_atomic_uint32 starts;		/* of schedulers */

@@ -120,6 +120,13 @@ CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199
 COMMENT ON SEQUENCE pgq_ext.token_mark IS
 'Internal: lease tokens up to this mark may have been handed out; after a restart or failover new ones start above it.';
 
+-- Not dumped: see src/store/token_key.h.
+CREATE TABLE pgq_ext.token_key (key uuid NOT NULL);
+REVOKE ALL ON pgq_ext.token_key FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.token_key IS
+'Internal: the secret key of the check bits in lease tokens.';
+INSERT INTO pgq_ext.token_key VALUES (pg_catalog.gen_random_uuid());
+
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_id_seq', '');

@@ -241,6 +241,25 @@ for_each_row(const Tables &t, Visit visit)
 	return unreadable;
 }
 
+bool
+attach_queue_by_id(int32 queue_id, QueueRef *ref)
+{
+	const Tables &t = tables();
+	if (find_attached_queue(t.database, queue_id, ref))
+		return true;
+	QueueRow wanted{};
+	bool found = false;
+	for_each_row(t, [&](const QueueRow &row) {
+		if (row.queue_id != queue_id)
+			return;
+		wanted = row;
+		found = true;
+	});
+	if (found)
+		*ref = attach_queue(t.database, t.database_generation, wanted);
+	return found;
+}
+
 /* The name that looks most like it, or NULL. */
 static const char *
 nearest_name(const char *name)

@@ -19,6 +19,9 @@ QueueRef resolve_queue_to_empty(const char *name, const char *hint);
 /* As above, but a missing queue is no error: false. */
 bool find_queue(const char *name, QueueRef *ref);
 
+/* The same by id. Error 53400 if it has no slot and all are taken. */
+bool attach_queue_by_id(int32 queue_id, QueueRef *ref);
+
 struct Attached
 {
 	int queues;

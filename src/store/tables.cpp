@@ -2,6 +2,7 @@
 
 #include "pg/scope.h"
 #include "store/spi.h"
+#include "store/token_key.h"
 #include "store/token_mark.h"
 #include "txn/effects.h"
 
@@ -21,7 +22,7 @@ static bool
 is_known(Oid relid)
 {
 	if (relid == InvalidOid || relid == known.queue || relid == known.job ||
-		relid == known.dead_job || relid == known.token_mark)
+		relid == known.dead_job || relid == known.token_mark || relid == known.token_key)
 		return true;
 	for (int i = 0; i < known.all_segments; i++)
 		if (relid == known.segment[i].heap)
@@ -325,6 +326,7 @@ find_tables(Tables *t, Oid schema)
 	t->job_id_seq = need("job_id_seq", schema);
 	t->dead_job = need("dead_job", schema);
 	t->token_mark = need("token_mark", schema);
+	t->token_key = need("token_key", schema);
 	find_segments(t, schema);
 	Relation queue = table_open(t->queue, AccessShareLock);
 	t->owner = queue->rd_rel->relowner;
@@ -389,7 +391,7 @@ owner_of_tables()
 bool
 lock_tables(LOCKMODE mode)
 {
-	static constexpr const char *names[] = {"queue", "token_mark", "job", "dead_job"};
+	static constexpr const char *names[] = {"queue", "token_mark", "token_key", "job", "dead_job"};
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	if (!OidIsValid(schema))
 		return false;
@@ -455,8 +457,10 @@ attach_here()
 	if (any_prepared())
 		resolve_prepared(); /* makes room for those that are listed now */
 	int n = prepared_transactions(xids);
-	Database *db =
-		attach_database(MyDatabaseId, known.queue, read_token_mark(known.token_mark), xids, n);
+	/* The mark last: a token drawn in a load that ended meanwhile is below it. */
+	TokenKey key = read_token_key(known.token_key);
+	Database *db = attach_database(MyDatabaseId, known.queue,
+								   {read_token_mark(known.token_mark), key}, xids, n);
 	pfree(xids);
 	return db;
 }

@@ -1,5 +1,6 @@
 #include "store/token_mark.h"
 
+#include "engine/token.h"
 #include "pg/scope.h"
 #include "store/spi.h"
 
@@ -9,6 +10,9 @@ int64
 read_token_mark(Oid sequence)
 {
 	Relation rel = relation_open(sequence, AccessShareLock);
+	if (rel->rd_rel->relkind != RELKIND_SEQUENCE)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("\"pgq_ext.%s\" is not a sequence", RelationGetRelationName(rel))));
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
 	HeapTuple tuple = systable_getnext(scan);
@@ -19,19 +23,18 @@ read_token_mark(Oid sequence)
 	return mark;
 }
 
-/* After a restart tokens are ahead of the clock for a while, and grow by one each. */
+/* After a restart tokens are ahead of the clock for a while. lead: microseconds. */
 static int64
-next_token_at_most()
+token_ahead_by(int64 lead)
 {
-	int64 clock = GetCurrentTimestamp() - kYear2020;
-	return Max(clock, static_cast<int64>(pg_atomic_read_u64(&shared->last_token)));
+	return greatest_of(Max(prefix_of_clock(), last_prefix_drawn()) + lead / 1000);
 }
 
 bool
 token_mark_is_ahead(const Database *db, int64 lead)
 {
 	auto *mark = const_cast<pg_atomic_uint64 *>(&db->marked_token);
-	return static_cast<int64>(pg_atomic_read_u64(mark)) >= next_token_at_most() + lead;
+	return static_cast<int64>(pg_atomic_read_u64(mark)) >= token_ahead_by(lead);
 }
 
 /* Has the synchronous standby got it, if there is one that commits of that level wait for? */
@@ -104,8 +107,8 @@ advance_token_mark(int64 lead, bool wait, int commit_level)
 	if (!token_mark_is_ahead(db, lead))
 	{
 		/* Of a process that does not wait, the last one may still be under way. */
-		if (unpublished.sequence != sequence || unpublished.mark < next_token_at_most() + lead)
-			unpublished = write_mark(sequence, next_token_at_most() + kAhead);
+		if (unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
+			unpublished = write_mark(sequence, token_ahead_by(kAhead));
 		if (wait)
 			wait_for_standby(unpublished.lsn);
 		if (is_replicated(unpublished.lsn, commit_level))

@@ -24,8 +24,7 @@ reserve_lease_effects(int n)
 static void
 add_lease_effect(LeaseEffect::Kind kind, LeaseEnd how, const QueueRef &ref, Lease *lease)
 {
-	pending.effects.leases.push(
-		{kind, how, false, current_tag(), ref, lease, pg_atomic_read_u64(&lease->token)});
+	pending.effects.leases.push({kind, how, false, current_tag(), ref, lease, serial_of(lease)});
 }
 
 void

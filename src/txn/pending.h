@@ -34,7 +34,7 @@ struct LeaseEffect
 	Tag tag;
 	QueueRef ref;
 	Lease *lease;
-	uint64 token;
+	uint64 serial;
 };
 
 /* jobs: new jobs this hint stands for in the counters (0 for a retry, more where others were shed). */

@@ -176,7 +176,7 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 	if (commit && prepared.ended)
 	{
 		count_end(lease, prepared.how, prepared.dead);
-		return end_lease(lease);
+		return end_lease(lease, prepared.how == LeaseEnd::kAcked);
 	}
 	if (prepared.ended)
 	{

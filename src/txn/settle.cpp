@@ -26,7 +26,7 @@ struct Aftermath
 bool
 still_ours(const LeaseEffect &effect)
 {
-	return pg_atomic_read_u64(&effect.lease->token) == effect.token;
+	return serial_of(effect.lease) == effect.serial;
 }
 
 void
@@ -72,7 +72,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic)
 		case LeaseEffect::kReap:
 			count_end(effect.lease, effect.how, effect.dead);
 			if (effect.how != LeaseEnd::kStillLost)
-				return end_lease(effect.lease);
+				return end_lease(effect.lease, effect.how == LeaseEnd::kAcked);
 			lose_lease(effect.lease, effect.lease->loss, monotonic);
 			break;
 	}

@@ -15,6 +15,7 @@
 #include "store/queue_store.h"
 #include "store/reconcile.h"
 #include "store/refill.h"
+#include "store/token_key.h"
 #include "store/token_mark.h"
 #include "txn/effects.h"
 #include "worker/retention.h"
@@ -231,6 +232,7 @@ keep_house()
 		{
 			queues = attach_all_queues();
 			doubtful = restore_triggers();
+			keep_token_key();
 		}
 		else
 			wanted = true; /* created anew: the next scheduler starts from scratch */
@@ -357,8 +359,8 @@ collect_lost(const QueueRef &ref, Reaped *reaped, QueueOptions *options)
 				break;
 			add_reap_effect(ref, lease);
 			reap_lease(lease);
-			reaped[n++] = {lease, lease->hint.place, lease->key.job_id,
-						   static_cast<int64>(pg_atomic_read_u64(&lease->token)), lease->loss};
+			reaped[n++] = {lease, lease->hint.place, lease->key.job_id, token_of(lease),
+						   lease->loss};
 		}
 		return n;
 	});

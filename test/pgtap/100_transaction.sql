@@ -141,7 +141,7 @@ COMMIT;
 SELECT is(pg_temp.next(), 'i, attempt 2', 'rollback to a savepoint before claim and ack: counted');
 SELECT count(pg_temp.add(i::text)) FROM generate_series(1, 6) i \g /dev/null
 BEGIN;
-SELECT array_agg(job_id ORDER BY lease) AS jobs, array_agg(lease ORDER BY lease) AS leases FROM pgq_claim('tx', 6) \gset
+SELECT array_agg(job_id ORDER BY job_id) AS jobs, array_agg(lease ORDER BY job_id) AS leases FROM pgq_claim('tx', 6) \gset
 COMMIT;
 BEGIN;
 SELECT count(*) AS first FROM pgq_ack_many((:'jobs'::bigint[])[1:2], (:'leases'::bigint[])[1:2]) \gset
@@ -325,7 +325,7 @@ BEGIN
     END LOOP;
 END $$;
 CALL pg_temp.producer();
-SELECT results_eq($$SELECT payload #>> '{}', pgq_ack(job_id, lease)::text FROM pgq_claim('tx', 100) ORDER BY lease$$,
+SELECT results_eq($$SELECT payload #>> '{}', pgq_ack(job_id, lease)::text FROM pgq_claim('tx', 100)$$,
                   $$VALUES ('1', ''), ('2', ''), ('4', ''), ('5', ''), ('7', ''), ('8', ''), ('10', '')$$, 'a procedure that commits and rolls back');
 
 -- ---- isolation levels ----
@@ -411,7 +411,7 @@ DO $$
 DECLARE
     l record;
 BEGIN
-    FOR l IN SELECT job_id, lease, row_number() OVER (ORDER BY lease) AS n FROM pgq_ext.lease LOOP
+    FOR l IN SELECT job_id, lease, row_number() OVER (ORDER BY job_id) AS n FROM pgq_ext.lease LOOP
         BEGIN
             PERFORM pgq_ack(l.job_id, l.lease);
             IF l.n % 2 = 0 THEN RAISE EXCEPTION 'even'; END IF;
@@ -420,7 +420,7 @@ BEGIN
     END LOOP;
 END $$;
 SELECT is(pg_temp.state(), '0 0 2500 50', '5000 subtransactions of ack, half of them undone');
-SELECT is((SELECT count(*) FROM pgq_ack_many((SELECT array_agg(job_id ORDER BY lease) FROM pgq_ext.lease), (SELECT array_agg(lease ORDER BY lease) FROM pgq_ext.lease))), 2500::bigint, 'and the rest');
+SELECT is((SELECT count(*) FROM pgq_ack_many((SELECT array_agg(job_id ORDER BY job_id) FROM pgq_ext.lease), (SELECT array_agg(lease ORDER BY job_id) FROM pgq_ext.lease))), 2500::bigint, 'and the rest');
 -- one within the other, undone from the middle
 CREATE FUNCTION pg_temp.nest(depth int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

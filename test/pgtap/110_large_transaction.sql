@@ -32,7 +32,7 @@ BEGIN
     END LOOP;
 END $$;
 COMMIT;
-SELECT is((SELECT array_agg(payload ORDER BY lease) FROM pgq_claim('small', 1000)), (SELECT array_agg(to_jsonb(c)) FROM generate_series(1, 100) c WHERE c % 10 > 0),
+SELECT is((SELECT array_agg(payload) FROM pgq_claim('small', 1000)), (SELECT array_agg(to_jsonb(c)) FROM generate_series(1, 100) c WHERE c % 10 > 0),
           'the other queue');
 SELECT results_eq($$SELECT ready, scheduled FROM pgq_ext.queue_status WHERE queue = 'large'$$, 'VALUES (1000000::bigint, 90::bigint)', 'a million jobs');
 

@@ -81,7 +81,7 @@ $primary->safe_psql('postgres', q{
 	SELECT pgq_enqueue('q', '"in a year"', delay => '1 year')});
 my ($acked, $held, $token) = split /\|/, $primary->safe_psql('postgres', q{
 	WITH c AS MATERIALIZED (SELECT job_id, lease FROM pgq_claim('q', 2))
-	SELECT min(job_id), max(job_id), max(lease) FROM c});
+	SELECT min(job_id), max(job_id), (array_agg(lease ORDER BY job_id))[2] FROM c});
 $primary->safe_psql('postgres', qq{SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease WHERE job_id = $acked});
 $primary->wait_for_catchup($standby);
 

@@ -413,10 +413,16 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 		if (job->id != 0 && job->id != row.held.job_id)
 			breach("handed out with another job's id", job);
 		job->id = row.held.job_id;
-		if (token <= call.greatest_token)
-			breach("lease " + std::to_string(token) + " is not above " +
+		/* Leases that are drawn together share all but their last 10 bits. */
+		if (token >> 10 < call.greatest_token >> 10)
+			breach("lease " + std::to_string(token) + " is older than " +
 					   std::to_string(call.greatest_token) + ", which was handed out before",
 				   job);
+		for (const auto &[earlier, seen] : job->hand_outs)
+			if (earlier >= token && seen.received < call.sent)
+				breach("lease " + std::to_string(token) + " is not above " +
+						   std::to_string(earlier) + ", which was handed out before",
+					   job);
 		greatest_token = std::max(greatest_token, token);
 		if (!job->hand_outs.emplace(token, h).second)
 			breach("lease " + std::to_string(token) + " was handed out twice", job);

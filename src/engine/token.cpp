@@ -1,0 +1,69 @@
+#include "engine/token.h"
+
+namespace pgq {
+
+int64
+prefix_of_clock()
+{
+	return (GetCurrentTimestamp() - kYear2020) / 1000;
+}
+
+int64
+last_prefix_drawn()
+{
+	return last_prefix(pg_atomic_read_u64(&shared->last_prefix));
+}
+
+int64
+draw_token(Database *db, int64 job_id)
+{
+	int64 marked = greatest_prefix_below(static_cast<int64>(pg_atomic_read_u64(&db->marked_token)));
+	int64 now = Min(prefix_of_clock(), marked);
+	uint64 last = pg_atomic_read_u64(&shared->last_prefix);
+	int64 prefix;
+	do
+		prefix = Max(now, last_prefix(last));
+	while (last != drawn(prefix) &&
+		   !pg_atomic_compare_exchange_u64(&shared->last_prefix, &last, drawn(prefix)));
+	return token_of(prefix, check_bits(db->token_key, job_id, prefix));
+}
+
+static void
+raise_last(uint64 floor)
+{
+	uint64 last = pg_atomic_read_u64(&shared->last_prefix);
+	while (last < floor && !pg_atomic_compare_exchange_u64(&shared->last_prefix, &last, floor))
+		;
+}
+
+void
+pass_prefix(int64 prefix)
+{
+	raise_last(undrawn(prefix + 1));
+}
+
+int64
+cut_tokens()
+{
+	uint64 last = pg_atomic_read_u64(&shared->last_prefix);
+	while (last != passed(last) &&
+		   !pg_atomic_compare_exchange_u64(&shared->last_prefix, &last, passed(last)))
+		;
+	return greatest_of(last_prefix(passed(last)) - 1);
+}
+
+/*
+ * Above the durable mark. How far above differs from start to start, so that a failover which
+ * has lost the newest mark does not begin with the tokens that the lost primary began with.
+ */
+int64
+begin_prefixes(int64 token_mark)
+{
+	static constexpr int64 kSpread = 1 << 16;
+	int64 above_mark = prefix_of(token_mark) + 1 + GetCurrentTimestamp() % kSpread;
+	raise_last(undrawn(Max(above_mark, prefix_of_clock())));
+	(void) cut_tokens();
+	return last_prefix_drawn();
+}
+
+} // namespace pgq

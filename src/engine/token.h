@@ -1,0 +1,41 @@
+/*
+ * Drawing lease tokens (core/token.h says what they are).
+ *
+ * Tokens of one job grow and never repeat. Those that are drawn one after the other may share
+ * their prefix, so most claims only read the last one; but who brings a job back that was
+ * handed out raises it (end_lease), before anybody can have the job again. No token that is
+ * handed out is above the durable mark: see store/token_mark.h.
+ *
+ * Nothing here waits, fails or takes a lock.
+ */
+#pragma once
+
+#include "core/token.h"
+#include "engine/shared.h"
+
+namespace pgq {
+
+/* The clock as a prefix, and the time that a prefix stands for: the end of its millisecond. */
+int64 prefix_of_clock();
+constexpr TimestampTz
+time_of_prefix(int64 prefix)
+{
+	return kYear2020 + (prefix + 1) * 1000;
+}
+
+/* A token for a lease of that job, under the queue's lock. */
+int64 draw_token(Database *db, int64 job_id);
+
+/* No token to come has that prefix, or a smaller one. */
+void pass_prefix(int64 prefix);
+
+/* Tokens to come are greater than all that were drawn before: a number between. */
+int64 cut_tokens();
+
+/* A load begins: no token of the database drawn before has the prefix that is returned, or a greater one. */
+int64 begin_prefixes(int64 token_mark);
+
+/* The last prefix of which there may be tokens. */
+int64 last_prefix_drawn();
+
+} // namespace pgq

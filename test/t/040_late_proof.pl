@@ -1,0 +1,196 @@
+# An ack with a lease from before a restart proves itself: only the lease that the job was handed out with will do, and it is
+# honoured whoever asks first, however full the tables in memory are. See 010 for when it is too late.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+
+my $node = pgq_node('main', conf => "max_prepared_transactions = 5\npgq_ext.max_leases = 16\n");
+create_queue($node, 'q', "lease_time => '1 h'");
+sub sql { return $node->safe_psql('postgres', $_[0], on_error_die => 1) }
+
+sub crash
+{
+	$node->stop('immediate');
+	$node->start;
+	return;
+}
+
+sub ack_state
+{
+	my ($id, $lease, $db) = @_;
+	return sqlstate($node, "SELECT pgq_ack($id, $lease)", $db) || 'ok';
+}
+
+# Ids and leases of so many new jobs in hand.
+sub claimed
+{
+	my ($n) = @_;
+	sql("SELECT pgq_enqueue('q', to_jsonb(i)) FROM generate_series(1, $n) i");
+	return map { [ split /\|/ ] } split /\n/, sql("SELECT job_id, lease FROM pgq_claim('q', $n, wait => '60 s')");
+}
+
+# A number that differs from the lease in its check bits only.
+sub forged { return $_[0] ^ 1 + $_[1] % 1023 }
+
+sub empty_queue
+{
+	sql('SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease');
+	sql('DELETE FROM pgq_ext.job WHERE attempts > 0');
+	drain($node, 'q');
+	return;
+}
+
+# ---- any number that looks like a time (the key is set, so that chance has no part in it) ----
+
+sql(q{UPDATE pgq_ext.token_key SET key = '00112233-4455-6677-8899-aabbccddeeff'});
+crash();
+sql(q{SELECT pgq_enqueue('q', '"never handed out"') FROM generate_series(1, 6)});
+sql(q{UPDATE pgq_ext.job SET enqueued_at = '2020-06-01'});
+crash();
+my $mark = sql('SELECT last_value FROM pgq_ext.token_mark');
+is(sql("SELECT count(*) FROM pgq_ack_many(ARRAY(SELECT job_id FROM pgq_ext.job ORDER BY 1), ARRAY(SELECT 40000000000 * 1024 + i FROM generate_series(1, 6) i))"),
+	0, 'jobs that were never handed out are not acknowledged by a number that looks like a time');
+is(sql('SELECT count(*) FROM pgq_ext.job'), 6, '... and are still there');
+empty_queue();
+
+# ---- of another job ----
+
+my ($job, $other) = map { $_->[0][1] == $_->[1][1] ? () : @$_ } map { [ claimed(2) ] } 1 .. 3;
+crash();
+is(ack_state($job->[0], $other->[1]), 'PQ001', 'the lease of another job is stale');
+is(ack_state($other->[0], $job->[1]), 'PQ001', '... both ways');
+is(sql("SELECT count(*) FROM pgq_ack_many(ARRAY[$job->[0], $other->[0]], ARRAY[$other->[1], $job->[1]])"), 0, '... to ack_many too');
+is(ack_state(@$job), 'ok', 'its own is honoured');
+is(ack_state(@$other), 'ok', '... and the other\'s');
+empty_queue();
+
+# ---- eight wrong ones end it ----
+
+my @held = claimed(12);
+crash();
+my ($taken, $failed, @rest) = @held;
+sql("BEGIN; UPDATE pgq_ext.job SET priority = 1 WHERE job_id IN ($taken->[0], $failed->[0]); COMMIT");
+my ($t, $f) = map { [ split /\|/ ] } split /\n/, sql("SELECT job_id, lease FROM pgq_claim('q', 2, wait => '60 s') ORDER BY job_id");
+is("$t->[0] $f->[0]", "$taken->[0] $failed->[0]", 'two of the jobs are handed out again');
+sql("SELECT pgq_fail($f->[0], $f->[1], retry_in => '1 h')");
+is(ack_state($taken->[0], forged($taken->[1], $_)), 'PQ001', 'a wrong lease of a job in work') for 1 .. 10;
+is(ack_state($failed->[0], forged($failed->[1], $_)), 'PQ001', 'a wrong lease that would have been too late') for 1 .. 10;
+is(ack_state($t->[0], $t->[1] ^ $_), 'PQ001', 'a wrong lease of this start') for 1 .. 10;
+is(ack_state(@{ shift @rest }), 'ok', '... do not count');
+my $log = -s $node->logfile;
+is(ack_state($rest[$_ % 3][0], forged($rest[$_ % 3][1], $_)), 'PQ001', "a wrong lease, $_") for 1 .. 7;
+is(ack_state(@{ shift @rest }), 'ok', 'after seven of them a right one is honoured');
+is(ack_state($rest[0][0], forged($rest[0][1], 9)), 'PQ001', 'an eighth');
+is(ack_state(@{ $rest[0] }), 'PQ001', 'then none is any more');
+is(ack_state($rest[1][0], forged($rest[1][1], 3)), 'PQ001', 'nor a ninth wrong one');
+my $lines = () = slurp_file($node->logfile, $log) =~ /LOG:  no late acknowledgement is honoured any more in database "postgres"/g;
+is($lines, 1, 'the log says so, once');
+is(ack_state(@$t), 'ok', 'a lease of this start is none of that');
+crash();
+is(ack_state(@{ $rest[0] }), 'ok', 'after the next start they are honoured again');
+empty_queue();
+
+# ---- nobody has touched the queue since the start ----
+
+($job, $other) = claimed(2);
+$node->append_conf('postgresql.conf', 'max_worker_processes = 1');
+crash();
+is(workers($node, 'scheduler'), '0', 'there is no scheduler');
+is(ack_state(@$job), 'ok', 'an ack is honoured as the first thing that happens');
+crash();
+is(sql("SELECT * FROM pgq_ack_many(ARRAY[$other->[0]], ARRAY[$other->[1]])"), $other->[0], '... by ack_many as well');
+
+# ---- the table of leases is full ----
+
+($job) = claimed(1);
+crash();
+sql(q{UPDATE pgq_ext.job SET priority = -1});
+my $claimer = session($node);
+ask($claimer, 'BEGIN');
+ask($claimer, q{SELECT pgq_enqueue('q', '1') FROM generate_series(1, 40)});
+ask($claimer, 'COMMIT; BEGIN');
+my $claimed = ask($claimer, q{SELECT count(*) FROM pgq_claim('q', 40)});
+note "$claimed jobs claimed";
+SKIP:
+{
+	skip 'one database may not have all leases', 1 if $claimed < 16;
+	is(ack_state(@$job), '53400', 'no lease is free: an error, but not that the lease is stale');
+}
+ask($claimer, 'SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease; COMMIT');
+end_session($claimer);
+is(ack_state(@$job), 'ok', 'with room it is honoured');
+$node->append_conf('postgresql.conf', 'max_worker_processes = 32');
+crash();
+empty_queue();
+
+# ---- somebody is at the job, but does not have it ----
+
+# Its row was locked when a claim looked at it: set aside.
+($job) = claimed(1);
+crash();
+my $locker = session($node);
+ask($locker, "BEGIN; SELECT job_id FROM pgq_ext.job WHERE job_id = $job->[0] FOR UPDATE");
+wait_for($node, "count(*) = 0 FROM pgq_claim('q')");
+my $acker = session($node);
+send_sql($acker, "SELECT pgq_ack($job->[0], $job->[1])");
+wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT pgq_ack%'});
+ask($locker, 'COMMIT');
+my (undef, $error) = reply($acker);
+is($error, '', 'an ack waits for who has locked the row');
+is(sql("SELECT count(*) FROM pgq_ext.job WHERE job_id = $job->[0]"), 0, '... and is honoured');
+
+# Another ack with the same lease is open, or prepared.
+for my $end ('ROLLBACK', 'COMMIT', q{PREPARE TRANSACTION 'late'})
+{
+	($job) = claimed(1);
+	crash();
+	$_ = session($node) for $locker, $acker;
+	ask($locker, "BEGIN; SELECT pgq_ack($job->[0], $job->[1])");
+	send_sql($acker, "SELECT pgq_ack($job->[0], $job->[1])");
+	wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'virtualxid' AND query LIKE 'SELECT pgq_ack%'});
+	ask($locker, $end);
+	sql(q{ROLLBACK PREPARED 'late'}) if $end =~ /PREPARE/;
+	(undef, $error) = reply($acker);
+	my $stale = $end eq 'COMMIT';
+	like($error, $stale ? qr/is not current/ : qr/^$/, "another late ack, then $end: " . ($stale ? 'stale' : 'honoured'));
+	is(sql("SELECT count(*) FROM pgq_ext.job WHERE job_id = $job->[0]"), 0, '... done');
+	end_session($_) for $locker, $acker;
+}
+
+# In the same transaction twice.
+($job) = claimed(1);
+crash();
+my (undef, $output) = $node->psql('postgres', "BEGIN; SELECT pgq_ack($job->[0], $job->[1]); SELECT count(*) FROM pgq_ack_many(ARRAY[$job->[0]], ARRAY[$job->[1]]); COMMIT");
+is($output, "\n0", 'the same transaction acknowledges once');
+
+# ---- the key ----
+
+is(sql(q{SELECT count(*) FROM pgq_ext.token_key}), 1, 'there is one key');
+is(sql(q{SELECT has_table_privilege('pg_monitor', 'pgq_ext.token_key', 'SELECT'), has_table_privilege('public', 'pgq_ext.token_key', 'SELECT')}), 'f|f', 'which nobody is to read');
+my ($dump) = run_command([ 'pg_dump', $node->connstr('postgres') ]);
+like($dump, qr/COPY pgq_ext.queue /, 'a dump has the queues');
+unlike($dump, qr/token_key/, '... but not the key');
+
+# Somebody has thrown it away: the scheduler makes a new one, old leases are not known, new ones are.
+@held = claimed(3);
+sql('DELETE FROM pgq_ext.token_key');
+crash();
+wait_for($node, 'count(*) = 1 FROM pgq_ext.token_key');
+is(join(' ', grep { ack_state(@$_) eq 'PQ001' } @held) ne '', 1, 'without its key a lease is stale');
+empty_queue();
+@held = claimed(3);
+crash();
+is(join(' ', map { ack_state(@$_) } @held), 'ok ok ok', '... with the new one it is honoured');
+
+# A copy of the database is another one.
+@held = claimed(4);
+crash();
+$node->safe_psql('template1', 'CREATE DATABASE copy TEMPLATE postgres');
+isnt(join(' ', map { ack_state(@$_, 'copy') } @held), 'ok ok ok ok', 'a copy of the database does not honour leases of the original');
+is(join(' ', map { ack_state(@$_) } @held), 'ok ok ok ok', '... which does');
+
+$node->stop;
+done_testing();
