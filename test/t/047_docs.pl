@@ -32,6 +32,7 @@ $node->init;
 $node->start;
 $ENV{PGHOST} = $node->host;
 $ENV{PGPORT} = $node->port;
+$ENV{PGUSER} = $node->safe_psql('postgres', 'SELECT current_user');
 
 my ($session, $db);
 
@@ -188,7 +189,6 @@ sub run_program
 {
 	my ($where, $language, $text) = @_;
 	local $ENV{PGDATABASE} = $db;
-	local $ENV{PGUSER}     = 'postgres';
 	my $file = "${PostgreSQL::Test::Utils::tmp_check}/program.$suffix{$language}";
 	unlink $file;
 	append_to_file($file, $text);

@@ -72,7 +72,7 @@ my $file = "${PostgreSQL::Test::Utils::tmp_check}/drivers.py";
 append_to_file($file, $program);
 my ($out, $err);
 {
-	local @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)} = ($node->host, $node->port, 'postgres', 'postgres');
+	local @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)} = ($node->host, $node->port, 'postgres', sql('SELECT current_user'));
 	IPC::Run::run([ '/usr/bin/python3', $file ], '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 }
 is($err, '', 'the drivers are there');
