@@ -224,6 +224,24 @@ is_in_hand(int64 job_id)
 	});
 }
 
+/* The owner can put another one in its place, but none in C if he is no superuser. */
+static void
+require_is_leased()
+{
+	const Oid argument = INT8OID;
+	List *name = list_make2(makeString(pstrdup("pgq_ext")), makeString(pstrdup("is_leased")));
+	Oid function = LookupFuncName(name, 1, &argument, true);
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool ours = HeapTupleIsValid(tuple) &&
+				reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->prolang == ClanguageId;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!ours)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("function pgq_ext.is_leased(bigint) is not the extension's"),
+						errhint("Create the extension again.")));
+}
+
 /* Jobs that wait are deleted; those that run are their workers'. */
 static uint64
 purge_queue(const QueueRef &ref)
@@ -235,6 +253,7 @@ purge_queue(const QueueRef &ref)
 	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
 	wait_for_mover(ref, with_lwlock(ref.queue->lock, LW_SHARED, [&] { return ref.queue->mover; }));
 	as_owner([&] {
+		require_is_leased();
 		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
 							 "AND NOT pgq_ext.is_leased(job_id)",
 							 id);

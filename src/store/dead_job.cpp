@@ -79,7 +79,7 @@ lock_rows(const Segment &segment, Position *next, int most, Datum *places)
 	spi_execute(psprintf("SELECT count(*)::int4, array_agg(ctid), max(ctid) "
 						 "FROM (SELECT ctid FROM ONLY pgq_ext.%s WHERE ctid >= $1 LIMIT $2 "
 						 "FOR UPDATE SKIP LOCKED) locked",
-						 get_rel_name(segment.heap)),
+						 quote_identifier(get_rel_name(segment.heap))),
 				arguments);
 	bool is_null;
 	int n = DatumGetInt32(spi_value(0, 1, &is_null));
@@ -136,7 +136,7 @@ expire_dead_jobs(int most)
 			{TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()), false},
 			{INT4OID, Int32GetDatum(most - expired), false}};
 		as_owner([&] {
-			const char *name = get_rel_name(segment.heap);
+			const char *name = quote_identifier(get_rel_name(segment.heap));
 			expired += static_cast<int>(spi_execute(
 				psprintf("DELETE FROM ONLY pgq_ext.%s WHERE ctid = ANY (ARRAY("
 						 "SELECT e.ctid FROM pgq_ext.queue q CROSS JOIN LATERAL ("

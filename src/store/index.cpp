@@ -1,5 +1,7 @@
 #include "store/index.h"
 
+#include "pg/scope.h"
+
 namespace pgq {
 
 HeapTuple
@@ -54,9 +56,9 @@ is_delayed(Relation heap, HeapTuple tuple)
 	return DatumGetTimestampTz(run_at) > DatumGetTimestampTz(enqueued_at);
 }
 
-/* The executor's way, for the indexes of rel but those in skip. */
+/* An index that somebody has added, with its expressions and its predicate. */
 static void
-insert_by_executor(Relation rel, HeapTuple tuple, const Oid *skip, int n_skip)
+insert_by_executor(Relation rel, Oid oid, HeapTuple tuple)
 {
 	EState *estate = CreateExecutorState();
 	ExprContext *context = GetPerTupleExprContext(estate);
@@ -65,32 +67,40 @@ insert_by_executor(Relation rel, HeapTuple tuple, const Oid *skip, int n_skip)
 	slot->tts_tid = tuple->t_self;
 	context->ecxt_scantuple = slot;
 
-	List *indexes = RelationGetIndexList(rel);
-	ListCell *cell;
-	foreach (cell, indexes)
+	Relation index = index_open(oid, RowExclusiveLock);
+	IndexInfo *info = BuildIndexInfo(index);
+	ExprState *predicate = ExecPrepareQual(info->ii_Predicate, estate);
+	if (info->ii_ReadyForInserts && ExecQual(predicate, context))
 	{
-		Oid oid = lfirst_oid(cell);
-		bool skipped = false;
-		for (int i = 0; i < n_skip; i++)
-			skipped |= skip[i] == oid;
-		if (skipped)
-			continue;
-		Relation index = index_open(oid, RowExclusiveLock);
-		IndexInfo *info = BuildIndexInfo(index);
-		ExprState *predicate = ExecPrepareQual(info->ii_Predicate, estate);
-		if (info->ii_ReadyForInserts && ExecQual(predicate, context))
-		{
-			Datum values[INDEX_MAX_KEYS];
-			bool nulls[INDEX_MAX_KEYS];
-			FormIndexDatum(info, slot, estate, values, nulls);
-			index_insert(index, values, nulls, &tuple->t_self, rel,
-						 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
-		}
-		index_close(index, NoLock);
+		Datum values[INDEX_MAX_KEYS];
+		bool nulls[INDEX_MAX_KEYS];
+		FormIndexDatum(info, slot, estate, values, nulls);
+		index_insert(index, values, nulls, &tuple->t_self, rel,
+					 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 	}
-	list_free(indexes);
+	index_close(index, NoLock);
 	ExecDropSingleTupleTableSlot(slot);
 	FreeExecutorState(estate);
+}
+
+/* Entries in the indexes of rel but those in skip. What they evaluate is the owner's of rel, whoever enqueues. */
+static void
+insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip)
+{
+	with_rights_of(rel->rd_rel->relowner, [&] {
+		List *indexes = RelationGetIndexList(rel);
+		ListCell *cell;
+		foreach (cell, indexes)
+		{
+			Oid oid = lfirst_oid(cell);
+			bool skipped = false;
+			for (int i = 0; i < n_skip; i++)
+				skipped |= skip[i] == oid;
+			for (int i = 0; i < n && !skipped; i++)
+				insert_by_executor(rel, oid, tuples[i]);
+		}
+		list_free(indexes);
+	});
 }
 
 void
@@ -110,14 +120,14 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 		insert_entries(rel, segment.by_run_at, tuples, n, UNIQUE_CHECK_NO,
 					   [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
 	const Oid ours[] = {segment.by_id, segment.by_order, segment.by_run_at};
-	for (int i = 0; i < n && segment.has_others; i++)
-		insert_by_executor(rel, tuples[i], ours, lengthof(ours));
+	if (segment.has_others)
+		insert_as_owner(rel, tuples, n, ours, lengthof(ours));
 }
 
 void
 insert_index_entries(Relation rel, HeapTuple tuple)
 {
-	insert_by_executor(rel, tuple, nullptr, 0);
+	insert_as_owner(rel, &tuple, 1, nullptr, 0);
 }
 
 void

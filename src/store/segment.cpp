@@ -2,7 +2,6 @@
 
 #include "pg/scope.h"
 #include "pg/stop_point.h"
-#include "store/spi.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -337,6 +336,45 @@ lock_to_truncate(const Segment &segment)
 		   (!OidIsValid(toast) || lock_with_indexes(toast, AccessExclusiveLock));
 }
 
+/* For subscribers (ExecuteTruncateGuts does the same). */
+static void
+log_truncation(Relation rel)
+{
+	if (!RelationIsLogicallyLogged(rel))
+		return;
+	Oid relid = RelationGetRelid(rel);
+	xl_heap_truncate record{};
+	record.dbId = MyDatabaseId;
+	record.nrelids = 1;
+	XLogBeginInsert();
+	XLogRegisterData(reinterpret_cast<char *>(&record), SizeOfHeapTruncate);
+	XLogRegisterData(reinterpret_cast<char *>(&relid), sizeof(relid));
+	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+	(void) XLogInsert(RM_HEAP_ID, XLOG_HEAP_TRUNCATE);
+}
+
+/*
+ * What TRUNCATE does, but nobody's trigger is fired, and no foreign key stops it: there is no row left that one
+ * could refer to. Indexes are built anew with the rights of the owner of the table.
+ */
+static void
+empty_files(Relation rel)
+{
+	CheckTableNotInUse(rel, "TRUNCATE");
+	CheckTableForSerializableConflictIn(rel);
+	RelationSetNewRelfilenode(rel, rel->rd_rel->relpersistence);
+	if (OidIsValid(rel->rd_rel->reltoastrelid))
+	{
+		Relation toast = table_open(rel->rd_rel->reltoastrelid, NoLock);
+		RelationSetNewRelfilenode(toast, toast->rd_rel->relpersistence);
+		table_close(toast, NoLock);
+	}
+	ReindexParams options{};
+	reindex_relation(RelationGetRelid(rel), REINDEX_REL_PROCESS_TOAST, &options);
+	pgstat_count_truncate(rel);
+	log_truncation(rel);
+}
+
 bool
 truncate_segment(const Segment &segment)
 {
@@ -346,12 +384,12 @@ truncate_segment(const Segment &segment)
 	/* Perhaps a dump, with a snapshot from before. */
 	Relation rel = table_open(segment.heap, NoLock);
 	bool awaited = LockHasWaitersRelation(rel, AccessExclusiveLock);
+	if (!awaited)
+		empty_files(rel);
 	table_close(rel, NoLock);
-	if (awaited)
-		return false;
-	as_owner([&] { spi_run("TRUNCATE ONLY pgq_ext.%s", get_rel_name(segment.heap)); });
-	stop_point("rotation-truncated");
-	return true;
+	if (!awaited)
+		stop_point("rotation-truncated");
+	return !awaited;
 }
 
 } // namespace pgq

@@ -1,14 +1,6 @@
 #include "store/spi.h"
 
-#include "store/tables.h"
-
 namespace pgq {
-
-Oid
-spi_owner()
-{
-	return tables().owner;
-}
 
 void
 spi_begin()

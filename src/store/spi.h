@@ -5,6 +5,7 @@
 #pragma once
 
 #include "pg/scope.h"
+#include "store/tables.h"
 
 namespace pgq {
 
@@ -37,18 +38,25 @@ Datum spi_value(int row, int column, bool *is_null);
 
 /* SPI_connect, and no triggers and rules from here on but those that the owner of a table wants always. */
 void spi_begin();
-Oid spi_owner();
 
-/* Run body as the owner of the extension's tables, SPI connected. */
+/* Run body with the rights of that role, SPI connected. */
 template <typename Body>
 void
-as_owner(Body body)
+with_spi_as(Oid role, Body body)
 {
-	with_rights_of(spi_owner(), [&] {
+	with_rights_of(role, [&] {
 		spi_begin();
 		body();
 		SPI_finish();
 	});
+}
+
+/* As the one owner of all tables: error 55000 if there are several. */
+template <typename Body>
+void
+as_owner(Body body)
+{
+	with_spi_as(common_owner(), body);
 }
 
 } // namespace pgq

@@ -127,17 +127,60 @@ report_versions(int level)
 
 /* ---- the tables ---- */
 
+/* A field of its row in pg_class; invalid if there is none. */
 static Oid
-need(const char *name, Oid schema)
+class_field(Oid relid, Oid FormData_pg_class::*field)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	Oid value = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->*field;
+	ReleaseSysCache(tuple);
+	return value;
+}
+
+static Oid
+owner_of(Oid relid)
+{
+	return class_field(relid, &FormData_pg_class::relowner);
+}
+
+[[noreturn]] static void
+complain_missing(const char *name)
+{
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("relation \"pgq_ext.%s\" is missing", name),
+					errhint("The SQL objects do not belong to this version of the library. "
+							"Run ALTER EXTENSION pgq_ext UPDATE, or create the extension again.")));
+}
+
+static Oid
+need(const char *name, Oid schema, char kind)
 {
 	Oid oid = get_relname_relid(name, schema);
-	if (!OidIsValid(oid))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("relation \"pgq_ext.%s\" is missing", name),
-				 errhint("The SQL objects do not belong to this version of the library. "
-						 "Run ALTER EXTENSION pgq_ext UPDATE, or create the extension again.")));
+	if (!OidIsValid(oid) || get_rel_relkind(oid) != kind)
+		complain_missing(name);
 	return oid;
+}
+
+static constexpr AttrNumber queue_by_name[] = {2, 0}; /* kQueueName */
+
+/* The index of that name, if it is one of ours: a btree on these columns of the table. */
+static Oid
+find_index(const char *name, Oid schema, Oid heap, const AttrNumber *columns)
+{
+	Oid oid = get_relname_relid(name, schema);
+	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	auto *index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
+	bool ours = index->indrelid == heap && class_field(oid, &FormData_pg_class::relam) == BTREE_AM_OID;
+	int n = 0;
+	for (; columns[n] != 0; n++)
+		ours = ours && n < index->indnkeyatts && index->indkey.values[n] == columns[n];
+	ours = ours && n == index->indnkeyatts;
+	ReleaseSysCache(tuple);
+	return ours ? oid : InvalidOid;
 }
 
 static constexpr Column job_columns[kJobColumns] = {
@@ -174,11 +217,19 @@ struct RingLayout
 	const char *name; /* of a segment */
 	const Column *columns;
 	int n_columns;
-	bool by_run_at; /* has that index */
+	/* Of its indexes, up to a 0. */
+	AttrNumber by_id[2];
+	AttrNumber by_order[5];
+	AttrNumber by_run_at[4];
 };
 static constexpr RingLayout layouts[kRings] = {
-	{"job_%d", job_columns, kJobColumns, true},
-	{"dead_job_%d", dead_columns, kDeadColumns, false},
+	{"job_%d",
+	 job_columns,
+	 kJobColumns,
+	 {kJobId},
+	 {kJobQueueId, kJobPriority, kJobRunAt, kJobId},
+	 {kJobQueueId, kJobRunAt, kJobId}},
+	{"dead_job_%d", dead_columns, kDeadColumns, {kDeadJobId}, {kDeadQueueId, kDeadAt}, {}},
 };
 
 static bool
@@ -223,17 +274,20 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	Relation rel = table_open(heap, AccessShareLock);
 	const char *name = RelationGetRelationName(rel);
 	if (sscanf(name, layout.name, &segment->number) != 1 || segment->number < first_in(ring) ||
-		segment->number >= first_in(ring) + segments_in(ring))
+		segment->number >= first_in(ring) + segments_in(ring) ||
+		strcmp(name, psprintf(layout.name, segment->number)) != 0 ||
+		RelationGetNamespace(rel) != schema)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("partition \"%s\" of the tables of pgq_ext is not one of their segments",
 						name)));
 	check_columns(rel, layout.columns, layout.n_columns);
 	segment->heap = heap;
-	segment->by_id = get_relname_relid(psprintf("%s_by_id", name), schema);
-	segment->by_order = get_relname_relid(psprintf("%s_by_order", name), schema);
-	if (layout.by_run_at)
-		segment->by_run_at = get_relname_relid(psprintf("%s_by_run_at", name), schema);
+	segment->by_id = find_index(psprintf("%s_by_id", name), schema, heap, layout.by_id);
+	segment->by_order = find_index(psprintf("%s_by_order", name), schema, heap, layout.by_order);
+	if (layout.by_run_at[0] != 0)
+		segment->by_run_at =
+			find_index(psprintf("%s_by_run_at", name), schema, heap, layout.by_run_at);
 	segment->trigger = trigger_state(rel);
 
 	List *indexes = RelationGetIndexList(rel);
@@ -247,7 +301,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	list_free(indexes);
 	table_close(rel, AccessShareLock);
 	return OidIsValid(segment->by_id) && OidIsValid(segment->by_order) &&
-		   (!layout.by_run_at || OidIsValid(segment->by_run_at));
+		   (layout.by_run_at[0] == 0 || OidIsValid(segment->by_run_at));
 }
 
 /* Add those of one table, in the order of their numbers. False: one is not complete. */
@@ -320,13 +374,15 @@ find_subscription(const Tables &t)
 static void
 find_tables(Tables *t, Oid schema)
 {
-	t->queue = need("queue", schema);
-	t->queue_by_name = need("queue_name_key", schema);
-	t->job = need("job", schema);
-	t->job_id_seq = need("job_id_seq", schema);
-	t->dead_job = need("dead_job", schema);
-	t->token_mark = need("token_mark", schema);
-	t->token_key = need("token_key", schema);
+	t->queue = need("queue", schema, RELKIND_RELATION);
+	t->queue_by_name = find_index("queue_name_key", schema, t->queue, queue_by_name);
+	if (!OidIsValid(t->queue_by_name))
+		complain_missing("queue_name_key");
+	t->job = need("job", schema, RELKIND_PARTITIONED_TABLE);
+	t->job_id_seq = need("job_id_seq", schema, RELKIND_SEQUENCE);
+	t->dead_job = need("dead_job", schema, RELKIND_PARTITIONED_TABLE);
+	t->token_mark = need("token_mark", schema, RELKIND_SEQUENCE);
+	t->token_key = need("token_key", schema, RELKIND_RELATION);
 	find_segments(t, schema);
 	Relation queue = table_open(t->queue, AccessShareLock);
 	t->owner = queue->rd_rel->relowner;
@@ -370,15 +426,29 @@ look_again()
 	return Installed::kYes;
 }
 
-static Oid
-owner_of(Oid relid)
+Oid
+common_owner()
 {
-	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	return owner;
+	const Tables &t = tables();
+	auto check = [&](Oid relid) {
+		Oid owner = owner_of(relid);
+		/* After a restore by another superuser the segments are not his. */
+		if (owner == t.owner || (superuser_arg(owner) && superuser_arg(t.owner)))
+			return;
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the tables of pgq_ext have different owners"),
+				 errdetail("Table \"pgq_ext.queue\" belongs to \"%s\", \"pgq_ext.%s\" to \"%s\".",
+						   GetUserNameFromId(t.owner, true), get_rel_name(relid),
+						   GetUserNameFromId(owner, true)),
+				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
+						 "to one owner with ALTER TABLE ... OWNER TO.")));
+	};
+	check(t.job);
+	check(t.dead_job);
+	for (int i = 0; i < t.all_segments; i++)
+		check(t.segment[i].heap);
+	return t.owner;
 }
 
 Oid

@@ -92,6 +92,12 @@ struct Tables
 void tables_init();
 
 /*
+ * The owner of all of them. With more than one, code that one of them has added to a table would run with
+ * the rights of another: error 55000.
+ */
+Oid common_owner();
+
+/*
  * With whose rights a worker may touch the tables; invalid if they are not there. Waits for nobody,
  * and can be out of date in the next moment: lock_tables() looks again.
  */

@@ -78,7 +78,7 @@ static Unpublished
 write_mark(Oid sequence, int64 mark)
 {
 	const SpiArgument argument[] = {{INT8OID, Int64GetDatum(mark), false}};
-	as_owner([&] {
+	with_spi_as(tables().owner, [&] {
 		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', GREATEST(last_value, $1)) "
 					"FROM pgq_ext.token_mark",
 					argument);
