@@ -174,7 +174,8 @@ find_index(const char *name, Oid schema, Oid heap, const AttrNumber *columns)
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
 	auto *index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
-	bool ours = index->indrelid == heap && class_field(oid, &FormData_pg_class::relam) == BTREE_AM_OID;
+	bool ours =
+		index->indrelid == heap && class_field(oid, &FormData_pg_class::relam) == BTREE_AM_OID;
 	int n = 0;
 	for (; columns[n] != 0; n++)
 		ours = ours && n < index->indnkeyatts && index->indkey.values[n] == columns[n];

@@ -1,0 +1,305 @@
+# Code that others have planted around the tables never runs with other rights than its author's, whoever works the queue.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', "pgq_ext.segment_size = '64kB'\nautovacuum = off\nmax_prepared_transactions = 5\nlog_error_verbosity = terse\nlog_min_error_statement = panic\n");
+$node->start;
+
+# Run by somebody, in a database; what others have put into the search path is not for the test itself.
+sub as
+{
+	my ($role, $db, $sql, %options) = @_;
+	local $ENV{PGOPTIONS} = '-c search_path=' . ($options{path} // 'pg_catalog,public');
+	my ($status, $out, $err) = $node->psql($db, $sql, extra_params => [ '-U', $role ], on_error_stop => 1);
+	die "$role in $db: " . substr($err, 0, 500) if $status != 0 && !$options{may_fail};
+	return $options{may_fail} ? $err : $out;
+}
+sub admin { my ($sql, $db) = @_; return as('postgres', $db // 'postgres', $sql) }
+
+admin('CREATE ROLE mallory LOGIN; CREATE ROLE appdba LOGIN SUPERUSER; CREATE ROLE worker LOGIN; CREATE DATABASE granted; CREATE DATABASE owned');
+admin('CREATE EXTENSION pgq_ext', 'granted');
+as('appdba', 'owned', 'CREATE EXTENSION pgq_ext');
+admin('ALTER ROLE appdba NOSUPERUSER');
+my $verbs = 'pgq_create_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_check';
+for my $db ('granted', 'owned')
+{
+	admin("GRANT EXECUTE ON FUNCTION $verbs TO worker, mallory", $db);
+	admin('GRANT CREATE ON SCHEMA public TO mallory, appdba; GRANT CREATE, TEMPORARY ON DATABASE ' . $db . ' TO mallory, appdba, worker', $db);
+	# The segments are there from now on.
+	as('postgres', $db, "SELECT pgq_create_queue('first')");
+}
+admin('GRANT ALL ON SCHEMA pgq_ext TO mallory; GRANT ALL ON ALL TABLES IN SCHEMA pgq_ext TO mallory; GRANT ALL ON ALL SEQUENCES IN SCHEMA pgq_ext TO mallory', 'granted');
+
+# ---- what is planted ----
+
+my @tables = qw(queue job dead_job);
+my @segments = ((map { "job_$_" } 0 .. 7), map { "dead_job_$_" } 8 .. 11);
+
+# Every piece tells the log what it is, whose it is and as whom it runs, and tries to become more than that.
+sub tools
+{
+	my ($author) = @_;
+	return qq{
+	CREATE SCHEMA $author;
+	GRANT USAGE ON SCHEMA $author TO PUBLIC;
+	CREATE FUNCTION $author.grab(what text) RETURNS void LANGUAGE plpgsql VOLATILE AS \$\$
+	BEGIN
+		RAISE LOG 'planted: % of $author runs as %', what, current_user;
+		IF current_user <> '$author' THEN
+			BEGIN EXECUTE 'ALTER ROLE $author SUPERUSER'; EXCEPTION WHEN OTHERS THEN NULL; END;
+		END IF;
+		FOR i IN 1 .. 4 LOOP
+			BEGIN
+				EXECUTE (ARRAY['RESET ROLE', 'RESET SESSION AUTHORIZATION', 'SET ROLE postgres', 'SET SESSION AUTHORIZATION postgres'])[i];
+				RAISE LOG 'planted: % of $author after a SET runs as %', what, current_user;
+			EXCEPTION WHEN OTHERS THEN NULL;
+			END;
+		END LOOP;
+		IF session_user <> '$author' THEN
+			PERFORM set_config('search_path', '$author', false), set_config('statement_timeout', '1', false);
+		END IF;
+	END \$\$;
+	CREATE FUNCTION $author.note(what text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+		\$\$ BEGIN PERFORM $author.grab(what); RETURN true; END \$\$;
+	CREATE FUNCTION $author.number(what text, n bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
+		\$\$ BEGIN PERFORM $author.grab(what); RETURN n; END \$\$;
+	CREATE FUNCTION $author.fire() RETURNS trigger LANGUAGE plpgsql AS \$\$
+	BEGIN
+		PERFORM $author.grab(TG_ARGV[0] || ' trigger ' || concat_ws(' ', TG_WHEN, TG_OP, TG_LEVEL));
+		RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+	END \$\$;
+	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA $author TO PUBLIC;};
+}
+
+# Triggers of every event, time and level; some authors may say when they fire.
+sub triggers
+{
+	my ($author, $table, @states) = @_;
+	my $sql = '';
+	for my $state (@states)
+	{
+		my @kinds = map { my $level = $_; map { "$_ $level" } map { ("BEFORE $_", "AFTER $_") } qw(INSERT UPDATE DELETE) } qw(ROW STATEMENT);
+		push @kinds, 'BEFORE TRUNCATE STATEMENT', 'AFTER TRUNCATE STATEMENT';
+		for my $kind (@kinds)
+		{
+			my ($when, $level) = $kind =~ /^(.*) (\w+)$/;
+			(my $name = lc "t $table $state $kind") =~ s/ /_/g;
+			$sql .= "CREATE TRIGGER $name $when ON pgq_ext.$table FOR EACH $level EXECUTE FUNCTION $author.fire('$state');\n";
+			$sql .= "ALTER TABLE pgq_ext.$table ENABLE $state TRIGGER $name;\n" if $state ne 'plain';
+		}
+	}
+	return $sql;
+}
+sub deferred_trigger
+{
+	my ($author, $table, $state) = @_;
+	my $name = lc "deferred_$state";
+	return "CREATE CONSTRAINT TRIGGER $name AFTER INSERT OR UPDATE OR DELETE ON pgq_ext.$table DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION $author.fire('deferred $state');\n"
+	  . ($state eq 'plain' ? '' : "ALTER TABLE pgq_ext.$table ENABLE $state TRIGGER $name;\n");
+}
+
+# What a search path may find before the server's own, or instead.
+sub shadows
+{
+	my ($author, $schema) = @_;
+	my $sql = '';
+	for my $type (qw(bigint integer oid text))
+	{
+		$sql .= "CREATE FUNCTION $schema.same(a $type, b $type) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+			\$\$ BEGIN PERFORM $author.grab('operator on $type'); RETURN a OPERATOR(pg_catalog.=) b; END \$\$;
+			CREATE OPERATOR $schema.= (FUNCTION = $schema.same, LEFTARG = $type, RIGHTARG = $type);\n";
+	}
+	$sql .= "CREATE FUNCTION $schema.$_ LANGUAGE plpgsql AS \$\$ BEGIN PERFORM $author.grab('function $_'); RETURN" . (/SETOF/ ? "" : " NULL") . "; END \$\$;\n"
+	  for 'now() RETURNS timestamptz', 'clock_timestamp() RETURNS timestamptz', 'nextval(regclass) RETURNS bigint',
+	  'setval(regclass, bigint) RETURNS bigint', 'pg_prepared_xact() RETURNS SETOF record', 'is_leased(integer) RETURNS boolean',
+	  'is_leased(numeric) RETURNS boolean';
+	$sql .= "CREATE FUNCTION $schema.counting(state bigint) RETURNS bigint LANGUAGE plpgsql AS
+			\$\$ BEGIN PERFORM $author.grab('count'); RETURN state; END \$\$;
+		CREATE AGGREGATE $schema.count(*) (sfunc = $schema.counting, stype = bigint, initcond = '0');
+		CREATE FUNCTION $schema.collecting(state tid[], element tid) RETURNS tid[] LANGUAGE plpgsql AS
+			\$\$ BEGIN PERFORM $author.grab('array_agg'); RETURN state; END \$\$;
+		CREATE AGGREGATE $schema.array_agg(tid) (sfunc = $schema.collecting, stype = tid[], initcond = '{}');\n";
+	return $sql;
+}
+
+# A role that was granted everything.
+as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory', $_, 'plain') } 'queue', @segments),
+	(map { triggers('mallory', $_, 'plain') } 'job', 'dead_job'), (map { deferred_trigger('mallory', $_, 'plain') } 'queue', @segments),
+	shadows('mallory', 'public'), shadows('mallory', 'pgq_ext'),
+	'CREATE TABLE mallory.of_queue (queue_id integer REFERENCES pgq_ext.queue ON DELETE CASCADE)',
+	(map { "; CREATE TABLE mallory.of_$_ (job_id bigint REFERENCES pgq_ext.$_ (job_id) ON DELETE CASCADE)" } @segments),
+	(map { "; CREATE TRIGGER t BEFORE DELETE ON mallory.of_$_ FOR EACH ROW EXECUTE FUNCTION mallory.fire('referring')" } 'queue', @segments),
+	'; CREATE TYPE mallory.odd AS (a int); CREATE FUNCTION mallory.cast(mallory.odd) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM mallory.grab(\'cast\'); RETURN 1; END $$',
+	'; CREATE CAST (mallory.odd AS bigint) WITH FUNCTION mallory.cast(mallory.odd) AS IMPLICIT');
+
+# The owner of all of it, who was a superuser when it was created.
+my $always = join "\n", map { triggers('appdba', $_, 'plain', 'ALWAYS', 'REPLICA') } 'queue', @segments;
+as('appdba', 'owned', join "\n", tools('appdba'), $always,
+	# Called by the index under the lock of a page, so it cannot try as much as the others.
+	"CREATE FUNCTION appdba.distance(a bigint, b bigint) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS
+		\$\$ BEGIN RAISE LOG 'planted: distance of appdba runs as %', current_user; RETURN a - b; END \$\$;",
+	"CREATE TYPE appdba.measured AS RANGE (subtype = bigint, subtype_diff = appdba.distance);",
+	"CREATE DOMAIN appdba.checked AS bigint CHECK (appdba.note('domain'));",
+	(map {
+		my $table = $_;
+		"CREATE INDEX ON pgq_ext.$table (appdba.number('expression', job_id));
+		 CREATE INDEX ON pgq_ext.$table (job_id) WHERE appdba.note('constant predicate');
+		 CREATE INDEX ON pgq_ext.$table (job_id) WHERE appdba.number('predicate', job_id) > 0;
+		 CREATE INDEX ON pgq_ext.$table ((job_id::appdba.checked));
+		 CREATE INDEX ON pgq_ext.$table USING gist (appdba.measured(job_id, job_id, '[]'));"
+	} @segments),
+	(map { "ALTER TABLE pgq_ext.$_ ADD CHECK (appdba.note('check'));" } @tables),
+	"ALTER TABLE pgq_ext.queue ALTER created_at SET DEFAULT CASE WHEN appdba.note('default') THEN pg_catalog.now() END;",
+	(map { "ALTER TABLE pgq_ext.$_ ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY; CREATE POLICY p ON pgq_ext.$_ USING (appdba.note('policy'));" } @tables, @segments),
+	(map {
+		my $table = $_;
+		map { "CREATE RULE r_$_ AS ON $_ TO pgq_ext.$table DO ALSO SELECT appdba.note('rule'); CREATE RULE a_$_ AS ON $_ TO pgq_ext.$table DO ALSO SELECT appdba.note('rule always');
+			ALTER TABLE pgq_ext.$table ENABLE ALWAYS RULE a_$_;" } qw(UPDATE DELETE)
+	} @tables, @segments),
+	shadows('appdba', 'public'), shadows('appdba', 'pgq_ext'),
+	"CREATE OR REPLACE VIEW pgq_ext.rotation_blocker AS SELECT NULL::integer AS segment, NULL::text AS kind, NULL::integer AS pid, NULL::text AS what WHERE appdba.note('view');",
+	"CREATE OR REPLACE FUNCTION pgq_ext.job_changed() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN PERFORM appdba.grab('job_changed'); RETURN NEW; END \$\$;",
+	(map { "CREATE OR REPLACE FUNCTION pgq_ext.$_ LANGUAGE plpgsql AS \$\$ BEGIN PERFORM appdba.grab('$_'); RETURN; END \$\$;" }
+		'announce() RETURNS void', 'snapshot_holders(OUT segment integer, OUT pid integer, OUT application_name text) RETURNS SETOF record'));
+
+# ---- every verb ----
+
+# A session whose search path finds what was planted first. No operators here, and all of the server's functions qualified.
+my $round = 0;
+sub work_as
+{
+	my ($role, $db, %options) = @_;
+	my $q = "q_$role" . ++$round;
+	as($role, $db, qq{
+		@{[ $options{begin} // '' ]}
+		SELECT pgq_create_queue('$q', lease_time => '1 s', max_attempts => 3, backoff_base => '10 ms', backoff_jitter => 0, keep_dead => '0');
+		SELECT pgq_enqueue('$q', '1', delay => '10 ms');
+		SELECT pgq_enqueue_many('$q', '[{"payload": 1}, {"payload": 2}, {"payload": 3}, {"payload": 4}, {"payload": 5}, {"payload": 6}, {"payload": 7}, {"payload": 8}, {"payload": 9}]');
+		SELECT pgq_extend(job_id, lease) FROM pgq_claim('$q');
+		SELECT pgq_ack(job_id, lease) FROM pgq_claim('$q');
+		SELECT pgq_ack_many(pg_catalog.array_agg(job_id), pg_catalog.array_agg(lease)) FROM pgq_claim('$q', 2);
+		SELECT pgq_fail(job_id, lease, 'again') FROM pgq_claim('$q');
+		SELECT pgq_fail(job_id, lease, 'never', retry => false) FROM pgq_claim('$q');
+		BEGIN; SELECT job_id FROM pgq_claim('$q', 2); ROLLBACK;
+		BEGIN; SELECT job_id FROM pgq_claim('$q'); SAVEPOINT s; SELECT pgq_enqueue('$q', '1'); ROLLBACK TO s; COMMIT;
+		BEGIN; SELECT pgq_ack(job_id, lease) FROM pgq_claim('$q', wait => '1 s'); SELECT pgq_enqueue('$q', '1'); PREPARE TRANSACTION '$q'; COMMIT PREPARED '$q';
+		SELECT pgq_check();}, path => 'public,pg_catalog');
+	return $q;
+}
+sub state_of { my ($db, $what, $reader) = @_; return as($reader, $db, "SELECT $what", path => 'pg_catalog') }
+sub until_true
+{
+	my ($db, $condition, $reader) = @_;
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return if state_of($db, $condition, $reader) eq 't';
+		select undef, undef, undef, 0.1;
+	}
+	die "waited in vain for: $condition";
+}
+sub finish_as
+{
+	my ($role, $db, $q, $reader) = @_;
+	# Rolled back, and expired: the scheduler counts these attempts.
+	until_true($db, "count(*) OPERATOR(pg_catalog.=) 0 FROM pgq_ext.lease_entries()", $reader);
+	as($role, $db, "SELECT pgq_purge_queue('$q'); SELECT pgq_enqueue('$q', '1'); SELECT pgq_check(); SELECT pgq_drop_queue('$q', force => true)", path => 'public,pg_catalog');
+	return;
+}
+
+# ---- every duty ----
+
+my $payload = sub { join '', map { sprintf '%08x', rand 2**32 } 1 .. 200 };
+sub jobs { my ($n) = @_; return '[' . join(', ', map { sprintf '{"payload": "%s"}', $payload->() } 1 .. $n) . ']' }
+sub rotate
+{
+	my ($db, $reader) = @_;
+	as('worker', $db, q{SELECT pgq_create_queue('fill'); SELECT pgq_create_queue('slow'); SELECT pgq_create_queue('dead', keep_dead => '0'); SELECT pgq_create_queue('kept')});
+	my $sum = sub { my ($column, $ring) = @_; return state_of($db, "sum($column) FROM pgq_ext.segment_entries() WHERE segment OPERATOR(pg_catalog.$ring) 8", $reader) };
+	my %work = (
+		'<'  => sub { as('worker', $db, "SELECT pgq_enqueue('slow', '1', delay => '1 day'); SELECT pgq_enqueue_many('fill', '" . jobs(20) . "'); SELECT pgq_ack(job_id, lease) FROM pgq_claim('fill', 100)") },
+		'>=' => sub {
+			as('worker', $db, "SELECT pgq_enqueue_many('dead', '" . jobs(20) . "'); SELECT pgq_enqueue('kept', '1');
+				SELECT pgq_fail(job_id, lease, 'dead', retry => false) FROM pgq_claim_any('{dead, kept}', 100)");
+		});
+	for my $ring (sort keys %work)
+	{
+		my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
+		$work{$ring}->() while time < $ending && ($sum->('truncations', $ring) < 2 || $sum->('moved_out', $ring) == 0);
+		cmp_ok($sum->('truncations', $ring), '>=', 2, "segments $ring 8 of $db are truncated, foreign keys and all");
+		cmp_ok($sum->('moved_out', $ring), '>', 0, '... and rows moved');
+	}
+	until_true($db, q{count(*) OPERATOR(pg_catalog.=) 0 FROM pgq_ext.dead_job d JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue OPERATOR(pg_catalog.=) 'dead'}, $reader);
+	return;
+}
+admin("GRANT EXECUTE ON FUNCTION pgq_claim_any TO worker", $_) for 'granted', 'owned';
+
+# What a session can put into its own temporary schema.
+my $temporary = 'CREATE TEMP TABLE queue (queue_id integer); CREATE TEMP TABLE job (job_id bigint); CREATE TEMP TABLE dead_job (job_id bigint);
+	CREATE FUNCTION pg_temp.fire() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM mallory.grab(\'temporary\'); RETURN OLD; END $$;
+	CREATE TRIGGER t AFTER DELETE ON pg_temp.job FOR EACH STATEMENT EXECUTE FUNCTION pg_temp.fire();
+	SELECT pg_catalog.set_config(\'search_path\', \'pg_temp, public, pg_catalog\', false);' . shadows('mallory', 'pg_temp');
+
+my %workers = (granted => [qw(postgres worker mallory)], owned => [qw(postgres worker appdba)]);
+my %reader  = (granted => 'postgres', owned => 'appdba');
+for my $db (sort keys %workers)
+{
+	my %queues;
+	$queues{$_} = work_as($_, $db, begin => $_ eq 'mallory' ? $temporary : '') for @{ $workers{$db} };
+	finish_as($_, $db, $queues{$_}, $reader{$db}) for @{ $workers{$db} };
+	rotate($db, $reader{$db});
+}
+# Acknowledged late, and by then the mark of tokens is a client's to write.
+my $late = as('worker', 'owned', "SELECT pgq_enqueue('fill', '1'); SELECT format('SELECT pgq_ack(%s, %s)', job_id, lease) FROM pgq_claim('fill', lease_time => '1 day')");
+$late =~ s/^.*\n//s;
+$node->stop('immediate');
+$node->start;
+as('postgres', 'owned', $late);
+finish_as('postgres', $_, work_as('postgres', $_), $reader{$_}) for 'granted', 'owned';
+
+# ---- who ran ----
+
+sub planted
+{
+	my %seen;
+	my $log = slurp_file($node->logfile);
+	$seen{"$2: $1" . ($3 // '')}{$4} = 1 while $log =~ /LOG:  planted: (.+?) of (\w+)( after a SET)? runs as (\w+)/g;
+	return \%seen;
+}
+sub with_other_rights
+{
+	my $seen = planted();
+	return join "\n", map { my $piece = $_; my ($author) = split /:/, $piece; map { "$piece as $_" } grep { $_ ne $author } sort keys %{ $seen->{$piece} } } sort keys %$seen;
+}
+is(with_other_rights(), '', 'nothing ran with other rights than those of who had planted it');
+is(admin(q{SELECT string_agg(rolname, ' ') FROM pg_roles WHERE rolsuper}), 'postgres', '... and nobody has become a superuser');
+my $seen = planted();
+is(join(' ', grep { /^mallory/ } sort keys %$seen), '', '... of what a role had planted that does not own the tables nothing ran at all');
+for my $piece ('expression', 'predicate', 'constant predicate', 'domain', 'distance', 'default', 'check', 'ALWAYS trigger BEFORE INSERT ROW',
+	'ALWAYS trigger AFTER DELETE ROW', 'REPLICA trigger BEFORE DELETE ROW', 'rule always')
+{
+	ok($seen->{"appdba: $piece"}, "... the owner's $piece ran as the owner");
+}
+is(join(' ', grep { /plain|TRUNCATE|rule$/ } sort keys %$seen), '', '... but no trigger or rule that was not made to fire always, nor any at TRUNCATE');
+
+# Mallory's pieces are there, and fire for what she does herself.
+as('mallory', 'granted', "DELETE FROM pgq_ext.job_0; INSERT INTO pgq_ext.dead_job_8 (job_id, queue_id, died_at, enqueued_at, run_at, priority, attempts, reason, payload) VALUES (1, 1, pg_catalog.now(), pg_catalog.now(), pg_catalog.now(), 1, 1, '', '1')");
+ok(planted()->{"mallory: $_"}{mallory}, "the piece \"$_\" works") for 'plain trigger BEFORE DELETE STATEMENT', 'deferred plain trigger AFTER INSERT ROW', 'plain trigger AFTER INSERT ROW';
+is(with_other_rights(), '', '... as mallory');
+
+# ---- what would run at commit, as whoever commits ----
+
+as('appdba', 'owned', join "\n", map { deferred_trigger('appdba', $_, 'ALWAYS') } 'queue', @segments);
+my $q = as('postgres', 'owned', "SELECT pgq_enqueue('fill', '1')") && 'fill';
+like(as('postgres', 'owned', "SELECT pgq_purge_queue('fill')", may_fail => 1), qr/cannot fire deferred trigger within security-restricted operation/,
+	'a deferred trigger of the owner stops what would fire it');
+is(with_other_rights(), '', '... and does not run');
+
+$node->stop;
+done_testing();
