@@ -181,13 +181,15 @@ is_served(int32 queue_id)
 	{
 		QueueRef ref;
 		const Tables *t = tables_if_attached();
-		if (t == nullptr || !find_attached_queue(t->database, queue_id, &ref) ||
-			is_dropped_by_us(ref))
+		if (t == nullptr || !find_attached_queue(t->database, queue_id, &ref))
+			return false;
+		if (!ref.queue->dropping && is_alive(ref))
+			return true;
+		if (is_dropped_by_us(ref))
 			return false;
 		VirtualTransactionId dropper = dropper_of(ref);
-		if (!VirtualTransactionIdIsValid(dropper))
-			return true;
-		VirtualXactLock(dropper, true);
+		if (VirtualTransactionIdIsValid(dropper))
+			VirtualXactLock(dropper, true);
 		CHECK_FOR_INTERRUPTS();
 	}
 }

@@ -10,7 +10,7 @@ CREATE FUNCTION pgq_create_queue(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_queue';
 REVOKE ALL ON FUNCTION pgq_create_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_queue IS
-'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
 
 CREATE FUNCTION pgq_drop_queue(queue text, if_exists boolean = false, force boolean = false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_drop_queue';
@@ -76,7 +76,7 @@ CREATE FUNCTION pgq_claim_any(
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_claim_any';
 REVOKE ALL ON FUNCTION pgq_claim_any FROM PUBLIC;
 COMMENT ON FUNCTION pgq_claim_any IS
-'As pgq_claim, from several queues (at most 32), in the order of the array, waiting on all of them at once.';
+'As pgq_claim, from several queues (at most 32), in the order of the array, waiting on all of them at once. Of no queue: nothing, at the end of wait.';
 
 CREATE FUNCTION pgq_ack(job_id bigint, lease bigint, result jsonb = null) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_ack';
@@ -88,7 +88,7 @@ CREATE FUNCTION pgq_ack_many(job_ids bigint[], leases bigint[]) RETURNS SETOF bi
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'pgq_ack_many';
 REVOKE ALL ON FUNCTION pgq_ack_many FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ack_many IS
-'As pgq_ack for many jobs (at most 10000): returns the ids whose lease was current and which are done; stale ones are left out and are no error. Errors: 22023 the arrays differ in length, 22004 nulls in them.';
+'As pgq_ack for many jobs (at most 10000): returns the ids whose lease was current and which are done; stale ones are left out and are no error. NULL and NULL, as array_agg makes of no rows, are nothing to do. Errors: 22023 the arrays differ in length, 22004 nulls in them, or only one of them.';
 
 CREATE FUNCTION pgq_fail(
     job_id bigint, lease bigint, error text = null, retry_in interval = null, retry boolean = true) RETURNS text
