@@ -111,8 +111,8 @@ for my $function (grep { $headings{$_} } @functions)
 	is(join("\n", @wrong), '', "arguments and result of $function");
 }
 
-my ($job) = section($reference, $headings{pgq_claim}) =~ /^`claimed_job`: `(.*?)`/m;
-is($job, sql(q{SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'pgq_ext.claimed_job'::regclass}), 'what a claim returns');
+my ($job) = section($reference, $headings{pgq_claim}) =~ /^`claimed_job`:\s+`(.*?)`/ms;
+is($job =~ s/\s+/ /gr, sql(q{SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'pgq_ext.claimed_job'::regclass}), 'what a claim returns');
 
 # ---- views and tables ----
 
