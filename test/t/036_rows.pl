@@ -62,7 +62,7 @@ SKIP:
 # ---- a row that cannot be returned ----
 
 {
-	create_queue($node, 'pill', "max_attempts => 1000");
+	sql("SELECT pgq_create_queue('pill', backoff_base => '1 h')");
 	# The healthy ones are short, so that they lie in the table itself.
 	my $first = sql("SELECT pgq_enqueue('pill', '1', priority => 1)");
 	my $pill  = sql("SELECT pgq_enqueue('pill', to_jsonb((SELECT string_agg(md5(n::text), '') FROM generate_series(1, 1000) n)))");
