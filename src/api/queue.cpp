@@ -219,7 +219,7 @@ is_in_hand(int64 job_id)
 		return false;
 	return with_lwlock(queue->lock, LW_SHARED, [&] {
 		return lease->queue == queue && lease->key.job_id == job_id &&
-			   pg_atomic_read_u64(&lease->token) != 0 &&
+			   serial_of(lease) != 0 &&
 			   (lease->state == LeaseState::kClaiming || lease->state == LeaseState::kClaimed);
 	});
 }

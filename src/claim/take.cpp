@@ -2,6 +2,7 @@
  * Taking jobs from one queue: pop, verify, settle, hand out.
  */
 #include "claim/claim.h"
+#include "engine/share.h"
 #include "engine/waiter.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
@@ -97,10 +98,15 @@ pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popp
 			unpark_due(queue, monotonic);
 		take_over_from_scheduler(queue, monotonic);
 
-		if (queue->parked_count >= max_parked())
+		/* Many jobs of the database are locked by somebody: a queue with none of them goes on, one by one. */
+		if (too_many_aside(queue->database))
 		{
-			*shortage = Shortage::kLocked;
-			return PopResult::kShort;
+			if (queue->parked_count > 0)
+			{
+				*shortage = Shortage::kLocked;
+				return PopResult::kShort;
+			}
+			most = 1;
 		}
 		if (schedule.poppable() && !token_mark_is_ahead(queue->database, kTokenLead))
 			return PopResult::kTokenMark;

@@ -2,9 +2,11 @@
  * Claiming from several queues, and waiting for a job.
  */
 #include "claim/claim.h"
+#include "engine/share.h"
 #include "engine/waiter.h"
 #include "pg/scope.h"
 #include "store/refill.h"
+#include "store/tables.h"
 
 namespace pgq {
 
@@ -50,6 +52,30 @@ nap_in_milliseconds(const QueueRef *refs, int n, int64 watch, TimestampTz end, T
 	return (nap + 999) / 1000;
 }
 
+/* No lease is left for this database: which bound is met, and what helps. */
+[[noreturn]] static void
+complain_of_leases()
+{
+	const Database *db = tables().database;
+	int leases = leases_of(db);
+	/* About: all of that can have changed since. */
+	bool others = leases < max_leases - max_leases / 8;
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		 errmsg("too many jobs are claimed at the same time"),
+		 errdetail("This database has %d of the %d leases it could have. %d are its own, the other "
+				   "ones are shared by all databases, and in use.",
+				   leases, max_leases, own_share()),
+		 others ? errhint("Other databases have taken them: end jobs there, raise "
+						  "pgq_ext.max_leases (now %d), or lower pgq_ext.max_databases (now %d), "
+						  "and restart the server.",
+						  max_leases, max_databases)
+				: errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
+						  "claim fewer jobs at a time.",
+						  max_leases)));
+}
+
 static void
 complain(Shortage shortage, const char *name)
 {
@@ -60,13 +86,11 @@ complain(Shortage shortage, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("too many jobs of queue \"%s\" are locked by other transactions", name),
+				 errdetail("Of one database at most %d jobs that are locked are set aside.",
+						   max_aside()),
 				 errhint("See pg_locks for who has locked rows of pgq_ext.job.")));
 	if (shortage == Shortage::kLeases)
-		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						errmsg("too many jobs are claimed at the same time"),
-						errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
-								"claim fewer jobs at a time.",
-								max_leases)));
+		complain_of_leases();
 }
 
 /* Go through the queues in their order. Returns the queue that gave the first job. */

@@ -1,6 +1,7 @@
 #include "engine/audit.h"
 
 #include "engine/lease.h"
+#include "engine/share.h"
 #include "pg/scope.h"
 
 #include <algorithm>
@@ -100,6 +101,23 @@ read_waiters(Bound *bound)
 	}
 }
 
+/* The fullest database counts. */
+static void
+read_leases(Bound *leases, Bound *aside)
+{
+	auto read = [](const pg_atomic_uint32 &counter) -> int64 {
+		return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&counter));
+	};
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		const Database *db = &shared->databases[i];
+		leases->used = Max(leases->used, static_cast<int64>(leases_of(db)));
+		leases->peak = Max(leases->peak, read(db->share.peak));
+		aside->used = Max(aside->used, read(db->share.aside) + read(db->share.aside_own));
+		aside->peak = Max(aside->peak, read(db->share.aside_peak));
+	}
+}
+
 static Bound
 bound_of(const char *name, int64 bound, const char *guc, int64 entry_bytes)
 {
@@ -114,7 +132,8 @@ read_bounds(Bound (&bounds)[kBounds])
 	int64 queue = sizeof(Queue) + sizeof(LWLockPadded) + window_size * ready + timer_size * timed;
 	int64 watch = sizeof(Watch) + max_queues * static_cast<int64>(sizeof(Touched));
 	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));
-	int64 lease = sizeof(Lease) + sizeof(HASHELEMENT);
+	/* More than one entry: a part is kept for each database. */
+	int64 lease = (sizeof(Lease) + sizeof(HASHELEMENT)) * lease_entries() / max_leases;
 
 	Bound databases =
 		bound_of("databases", max_databases, "pgq_ext.max_databases", sizeof(Database));
@@ -124,12 +143,18 @@ read_bounds(Bound (&bounds)[kBounds])
 	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
+	/* Both depend on max_leases, which has its costs told already. */
+	Bound common = bound_of("leases beyond the own shares of databases", common_bound(),
+							"pgq_ext.max_leases", 0);
+	Bound aside =
+		bound_of("jobs set aside, fullest database", max_aside(), "pgq_ext.max_leases", 0);
 	Bound waiters = bound_of("queues that one claim waits for", max_claim_queues,
 							 "pgq_ext.max_claim_queues", waiter);
 	Bound prepared =
 		bound_of("prepared transactions", max_prepared_xacts, "max_prepared_transactions", watch);
-	leases.used = pg_atomic_read_u32(&shared->leases);
-	leases.peak = pg_atomic_read_u32(&shared->leases_peak);
+	read_leases(&leases, &aside);
+	common.used = pg_atomic_read_u32(&shared->common);
+	common.peak = pg_atomic_read_u32(&shared->common_peak);
 
 	auto in_use = [](const auto &slot) { return slot.state != SlotState::kFree; };
 	with_lwlock(shared->registry_lock, LW_SHARED, [&] {
@@ -142,7 +167,8 @@ read_bounds(Bound (&bounds)[kBounds])
 	});
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);
-	const Bound all[] = {databases, queues, window, timer, leases, waiters, prepared};
+	const Bound all[] = {databases, queues, window,	 timer,	  common,
+						 aside,		leases, waiters, prepared};
 	static_assert(lengthof(all) == kBounds);
 	std::copy(all, all + kBounds, bounds);
 }

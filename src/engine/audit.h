@@ -32,7 +32,7 @@ struct Bound
 	int64 entry_bytes; /* shared memory that one more costs, of the whole server */
 };
 
-inline constexpr int kBounds = 7;
+inline constexpr int kBounds = 9;
 
 void read_bounds(Bound (&bounds)[kBounds]);
 

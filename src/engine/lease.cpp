@@ -1,5 +1,6 @@
 #include "engine/lease.h"
 
+#include "engine/share.h"
 #include "engine/token.h"
 #include "pg/scope.h"
 
@@ -11,7 +12,7 @@ static constinit LWLockPadded *partition_locks = nullptr;
 Size
 lease_table_size()
 {
-	return hash_estimate_size(max_leases, sizeof(Lease));
+	return hash_estimate_size(lease_entries(), sizeof(Lease));
 }
 
 void
@@ -21,7 +22,7 @@ lease_table_create(LWLockPadded *locks)
 	info.keysize = sizeof(LeaseKey);
 	info.entrysize = sizeof(Lease);
 	info.num_partitions = kLeasePartitions;
-	lease_table = ShmemInitHash("pgq_ext leases", max_leases, max_leases, &info,
+	lease_table = ShmemInitHash("pgq_ext leases", lease_entries(), lease_entries(), &info,
 								HASH_ELEM | HASH_BLOBS | HASH_PARTITION | HASH_FIXED_SIZE);
 	partition_locks = locks;
 }
@@ -48,20 +49,16 @@ next_serial(Queue *queue)
 }
 
 TakeResult
-take_lease(Queue *queue, const Hint &hint, Lease **lease)
+take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 {
 	LeaseKey key = lease_key(queue->database, queue->database_generation, hint.key.job_id);
 	uint32 hash = get_hash_value(lease_table, &key);
 
-	uint32 used = pg_atomic_add_fetch_u32(&shared->leases, 1);
-	if (used > static_cast<uint32>(shared->max_leases))
+	if (!charge_lease(queue->database, to_end))
 	{
-		pg_atomic_fetch_sub_u32(&shared->leases, 1);
 		*lease = holder_of(queue, hint.key.job_id);
 		return *lease != nullptr ? TakeResult::kHeld : TakeResult::kFull;
 	}
-	if (used > pg_atomic_read_u32(&shared->leases_peak))
-		pg_atomic_write_u32(&shared->leases_peak, used);
 
 	bool found;
 	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
@@ -73,11 +70,12 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease)
 
 	if (entry == nullptr || found)
 	{
-		pg_atomic_fetch_sub_u32(&shared->leases, 1);
+		discharge_lease(queue->database);
 		*lease = entry;
 		return found ? TakeResult::kHeld : TakeResult::kFull;
 	}
 
+	pg_atomic_fetch_add_u32(&shared->leases, 1);
 	/* After the entry is in, and so after the end of the lease that the job had before. */
 	pg_atomic_write_u64(&entry->token, draw_token(queue->database, hint.key.job_id));
 	pg_atomic_write_u64(&entry->serial, next_serial(queue));
@@ -274,6 +272,7 @@ park_lease(Lease *lease, int64 monotonic)
 {
 	Assert(lease->state == LeaseState::kClaiming);
 	lease->state = LeaseState::kParked;
+	lease->aside_common = charge_aside(lease->queue->database);
 	lease->pins = 0;
 	/* Many of them are somebody's long transaction. */
 	Queue *queue = lease->queue;
@@ -328,6 +327,8 @@ end_lease(Lease *lease, bool gone)
 		let_token_grow(lease);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
+	bool parked = lease->state == LeaseState::kParked;
+	bool aside_common = lease->aside_common;
 	leave_state(lease);
 	dlist_delete(&lease->in_queue);
 
@@ -339,6 +340,10 @@ end_lease(Lease *lease, bool gone)
 	hash_search_with_hash_value(lease_table, &key, hash, HASH_REMOVE, nullptr);
 	LWLockRelease(partition_lock(hash));
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
+	if (parked)
+		discharge_aside(queue->database, aside_common);
+	else
+		discharge_lease(queue->database);
 
 	if (missed_count == 0)
 		return false;

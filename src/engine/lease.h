@@ -27,11 +27,14 @@ enum class TakeResult
 {
 	kTaken,
 	kHeld, /* there is a lease for that job already: *lease, maybe of another queue */
-	kFull, /* pgq_ext.max_leases reached */
+	kFull, /* no lease left for that database: see share.h */
 };
 
-/* Take the lease of the job that hint stands for. It starts CLAIMING, pinned once. */
-TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease);
+/*
+ * Take the lease of the job that hint stands for. It starts CLAIMING, pinned once. to_end:
+ * this transaction will end it, so that it may have one of the reserve.
+ */
+TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end = false);
 
 /* The lease of that job, or NULL. It may be of another queue, then do not touch it. */
 Lease *holder_of(const Queue *queue, int64 job_id);
@@ -104,12 +107,5 @@ int64 next_lease_event(const Queue *queue);
 inline constexpr int64 kParkTime = 100 * 1000;
 inline constexpr int64 kLongParkTime = 1000 * 1000;
 inline constexpr int kManyParked = 64;
-
-/* So many jobs of a queue may be set aside: a part of the lease table, which is everybody's. */
-inline int
-max_parked()
-{
-	return Max(8, shared->max_leases / 8);
-}
 
 } // namespace pgq

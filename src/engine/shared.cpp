@@ -46,6 +46,11 @@ static const Part parts[] = {
 			 pg_atomic_init_u64(&db->heartbeat, 0);
 			 pg_atomic_init_u64(&db->marked_token, 0);
 			 pg_atomic_init_u64(&db->reconciled, 0);
+			 pg_atomic_init_u32(&db->share.used, 0);
+			 pg_atomic_init_u32(&db->share.aside, 0);
+			 pg_atomic_init_u32(&db->share.aside_own, 0);
+			 pg_atomic_init_u32(&db->share.peak, 0);
+			 pg_atomic_init_u32(&db->share.aside_peak, 0);
 			 for (SegmentRing &ring : db->rings)
 			 {
 				 pg_atomic_init_u32(&ring.current, 0);
@@ -149,7 +154,8 @@ create_shared_memory()
 		shared->max_leases = max_leases;
 		pg_atomic_init_u32(&shared->watched, 0);
 		pg_atomic_init_u32(&shared->leases, 0);
-		pg_atomic_init_u32(&shared->leases_peak, 0);
+		pg_atomic_init_u32(&shared->common, 0);
+		pg_atomic_init_u32(&shared->common_peak, 0);
 		pg_atomic_init_u64(&shared->last_prefix, 0);
 		pg_atomic_init_u32(&shared->launcher, 0);
 		pg_atomic_init_u32(&shared->announcements, 0);

@@ -90,6 +90,17 @@ segments_in(RingName ring)
 	return ring == kJobRing ? kMaxSegments : kDeadSegments;
 }
 
+/* Its leases are counted here; see share.h. Read and written without a lock. */
+struct LeaseShare
+{
+	pg_atomic_uint32 used;		/* but those in aside */
+	pg_atomic_uint32 aside;		/* PARKED, charged to the common part */
+	pg_atomic_uint32 aside_own; /* PARKED, in used */
+	/* Since the server's start: */
+	pg_atomic_uint32 peak; /* of all */
+	pg_atomic_uint32 aside_peak;
+};
+
 struct Database
 {
 	/* Written under the registry lock (exclusive); read under it. */
@@ -108,6 +119,7 @@ struct Database
 	pg_atomic_uint64 heartbeat;	   /* monotonic time of the scheduler's last sign of life */
 	pg_atomic_uint64 marked_token; /* the durable mark; no token above it is handed out */
 	pg_atomic_uint64 reconciled;   /* rounds of the reconciler through all rows */
+	LeaseShare share;
 	SegmentRing rings[kRings];
 	SegmentNotes segments[kAllSegments]; /* by number */
 };
@@ -251,6 +263,7 @@ struct Lease
 	LeaseState state;
 	uint8 missed_count; /* 2: more than one */
 	Loss loss;			/* of a LOST or REAPING one */
+	bool aside_common;	/* of a PARKED one: see share.h */
 	int32 pins;			/* open transactions that have used the lease (R4) */
 	int32 attempt;
 	int pid;
@@ -337,7 +350,8 @@ struct Shared
 	Watch *watches;			  /* one for each prepared transaction there can be */
 	pg_atomic_uint32 watched; /* watches that are active */
 	pg_atomic_uint32 leases;  /* entries in use */
-	pg_atomic_uint32 leases_peak;
+	pg_atomic_uint32 common;  /* those that are beyond a database's own share; see share.h */
+	pg_atomic_uint32 common_peak;
 	pg_atomic_uint64 last_prefix;	/* of lease tokens; see drawn() */
 	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */
 	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */

@@ -71,7 +71,7 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 		/* Who purges or drops a queue has waited for its mover, and must not miss a row for another. */
 		if (!is_current(ref) || (moving && queue->holds > 0))
 			return TakeResult::kHeld;
-		TakeResult result = take_lease(queue, hint, lease);
+		TakeResult result = take_lease(queue, hint, lease, true);
 		if (result != TakeResult::kTaken)
 		{
 			if (*lease != nullptr && (*lease)->queue == queue && is_moving(*lease))

@@ -1,0 +1,151 @@
+#include "engine/share.h"
+
+namespace pgq {
+
+int
+own_share()
+{
+	static constexpr int kPart = 4;
+	return max_leases / kPart / max_databases;
+}
+
+int
+common_bound()
+{
+	return max_leases - own_share();
+}
+
+int
+lease_entries()
+{
+	return common_bound() + max_databases * own_share() + kReserve;
+}
+
+int
+max_aside()
+{
+	return Max(8, max_leases / 4);
+}
+
+static uint32
+read(const pg_atomic_uint32 &counter)
+{
+	return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&counter));
+}
+
+static bool
+charge_common(uint32 bound)
+{
+	uint32 common = read(shared->common);
+	while (common < bound)
+		if (pg_atomic_compare_exchange_u32(&shared->common, &common, common + 1))
+		{
+			if (common + 1 > read(shared->common_peak))
+				pg_atomic_write_u32(&shared->common_peak, common + 1);
+			return true;
+		}
+	return false;
+}
+
+static void
+discharge_common()
+{
+	pg_atomic_fetch_sub_u32(&shared->common, 1);
+}
+
+static void
+note_peak(Database *db)
+{
+	uint32 leases = static_cast<uint32>(leases_of(db));
+	if (leases > read(db->share.peak))
+		pg_atomic_write_u32(&db->share.peak, leases);
+}
+
+bool
+charge_lease(Database *db, bool to_end)
+{
+	LeaseShare *share = &db->share;
+	uint32 own = static_cast<uint32>(own_share());
+	uint32 bound = static_cast<uint32>(common_bound() + (to_end ? kReserve : 0));
+	uint32 used = read(share->used);
+	for (;;)
+	{
+		bool from_common = used >= own;
+		if (from_common && !charge_common(bound))
+		{
+			/* Of our own share something may have come free meanwhile. */
+			used = read(share->used);
+			if (used >= own)
+				return false;
+			continue;
+		}
+		if (pg_atomic_compare_exchange_u32(&share->used, &used, used + 1))
+			break;
+		if (from_common)
+			discharge_common();
+	}
+	note_peak(db);
+	return true;
+}
+
+void
+discharge_lease(Database *db)
+{
+	if (pg_atomic_fetch_sub_u32(&db->share.used, 1) > static_cast<uint32>(own_share()))
+		discharge_common();
+}
+
+/* Of a lease that is charged to the database: is it, set aside, one of the common part? */
+static bool
+move_aside(Database *db)
+{
+	LeaseShare *share = &db->share;
+	uint32 own = static_cast<uint32>(own_share());
+	uint32 used = read(share->used);
+	/* Beyond the own share it is the common part's already. */
+	while (used > own)
+		if (pg_atomic_compare_exchange_u32(&share->used, &used, used - 1))
+			return true;
+	if (!charge_common(static_cast<uint32>(common_bound())))
+		return false;
+	discharge_lease(db);
+	return true;
+}
+
+bool
+charge_aside(Database *db)
+{
+	LeaseShare *share = &db->share;
+	bool common = move_aside(db);
+	pg_atomic_fetch_add_u32(common ? &share->aside : &share->aside_own, 1);
+	uint32 aside = read(share->aside) + read(share->aside_own);
+	if (aside > read(share->aside_peak))
+		pg_atomic_write_u32(&share->aside_peak, aside);
+	return common;
+}
+
+void
+discharge_aside(Database *db, bool common)
+{
+	pg_atomic_fetch_sub_u32(common ? &db->share.aside : &db->share.aside_own, 1);
+	if (common)
+		discharge_common();
+	else
+		discharge_lease(db);
+}
+
+bool
+too_many_aside(const Database *db)
+{
+	uint32 own = read(db->share.aside_own);
+	uint32 half = static_cast<uint32>(Max(1, own_share() / 2));
+	return own >= half || read(db->share.aside) + own >= static_cast<uint32>(max_aside());
+}
+
+int
+leases_of(const Database *db)
+{
+	return static_cast<int>(read(db->share.used) + read(db->share.aside));
+}
+
+} // namespace pgq
