@@ -7,7 +7,7 @@
 namespace pgq {
 
 int64
-apply_retention()
+apply_retention(const SteadyClock &clock)
 {
 	static constexpr int64 kInterval = 5 * USECS_PER_SEC;
 	static constexpr int64 kAfterError = 60 * USECS_PER_SEC;
@@ -18,11 +18,14 @@ apply_retention()
 	int64 began = monotonic_now();
 	if (began < next)
 		return next;
+	TimestampTz wall = GetCurrentTimestamp();
+	if (!clock.trusted(wall, began))
+		return clock.trusted_from();
 	int expired = 0;
 	bool survived = true;
 	worker_transaction([&] {
 		if (lock_and_serve(AccessShareLock))
-			survived = survives([&] { expired = expire_dead_jobs(kAtOnce); });
+			survived = survives([&] { expired = expire_dead_jobs(wall, kAtOnce); });
 	});
 	int64 now = monotonic_now();
 	if (!survived)

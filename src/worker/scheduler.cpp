@@ -548,9 +548,23 @@ serve_queues(bool *able)
 	return next_event;
 }
 
+static void
+look_at_clock(SteadyClock *clock)
+{
+	int64 jump = clock->look(GetCurrentTimestamp(), monotonic_now());
+	if (jump == 0)
+		return;
+	ereport(LOG, (errmsg("the clock was set %s by %.3f s", jump > 0 ? "forward" : "back",
+						 static_cast<double>(Abs(jump)) / USECS_PER_SEC),
+				  errdetail("Nothing is deleted by it before it has gone steadily for %d s.",
+							static_cast<int>(SteadyClock::kProbation / USECS_PER_SEC))));
+	for_each_queue(database, [](const QueueRef &ref) { wake_watcher(ref); });
+}
+
 [[noreturn]] static void
 work()
 {
+	static constinit SteadyClock clock = {};
 	int64 housekeeping = 0;
 	bool able = true;
 	for (;;)
@@ -559,6 +573,7 @@ work()
 		/* A scheduler that cannot count lost leases is as good as none: claims give them out uncounted. */
 		if (able)
 			pg_atomic_write_u64(&database->heartbeat, now);
+		look_at_clock(&clock);
 		if (now >= housekeeping)
 		{
 			keep_house();
@@ -572,7 +587,7 @@ work()
 			next_event = Min(next_event, now + kWatchInterval);
 		next_event = Min(next_event, send_notifications());
 		next_event = Min(next_event, rotate_segments(database));
-		next_event = Min(next_event, apply_retention());
+		next_event = Min(next_event, apply_retention(clock));
 		pgstat_report_stat(false);
 		nap((Max(0, next_event - monotonic_now()) + 999) / 1000);
 	}
