@@ -218,8 +218,7 @@ is_in_hand(int64 job_id)
 	if (!find_lease(tables().database, job_id, &lease, &queue))
 		return false;
 	return with_lwlock(queue->lock, LW_SHARED, [&] {
-		return lease->queue == queue && lease->key.job_id == job_id &&
-			   serial_of(lease) != 0 &&
+		return lease->queue == queue && lease->key.job_id == job_id && serial_of(lease) != 0 &&
 			   (lease->state == LeaseState::kClaiming || lease->state == LeaseState::kClaimed);
 	});
 }

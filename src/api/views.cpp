@@ -144,6 +144,26 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 	});
 }
 
+static void
+return_duty(ReturnSetInfo *result, const char *name, int32 queue_id, const DutyNote &note)
+{
+	Datum values[] = {
+		CStringGetTextDatum(name),
+		Int32GetDatum(queue_id),
+		TimestampTzGetDatum(note.last_run_at),
+		TimestampTzGetDatum(note.next_run_at),
+		Int32GetDatum(note.failures),
+		TimestampTzGetDatum(note.failing_since),
+		CStringGetTextDatum(note.last_error),
+	};
+	bool nulls[lengthof(values)] = {};
+	nulls[1] = queue_id == 0;
+	nulls[2] = note.last_run_at == 0;
+	nulls[3] = note.next_run_at == 0;
+	nulls[5] = nulls[6] = note.failing_since == 0;
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
 } // namespace pgq
 
 using namespace pgq;
@@ -152,6 +172,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_lease_entries);
 PG_FUNCTION_INFO_V1(pgq_queue_entries);
 PG_FUNCTION_INFO_V1(pgq_segment_entries);
+PG_FUNCTION_INFO_V1(pgq_duty_entries);
 PG_FUNCTION_INFO_V1(pgq_snapshot_holders);
 
 PGDLLEXPORT Datum
@@ -202,6 +223,29 @@ pgq_queue_entries(PG_FUNCTION_ARGS)
 		bool nulls[lengthof(values)] = {};
 		nulls[3] = q.last_claim_at == 0;
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	});
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_duty_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.duty_entries()");
+	const Tables &t = tables();
+	ReturnSetInfo *result = start_rows(fcinfo);
+	DutyNote notes[kDuties];
+	with_lwlock(shared->registry_lock, LW_SHARED,
+				[&] { memcpy(notes, t.database->duties, sizeof(notes)); });
+	for (int i = 0; i < kDuties; i++)
+		return_duty(result, duty_names[i], 0, notes[i]);
+	for_each_queue(t.database, [&](const QueueRef &ref) {
+		DutyNote of_queue[kQueueDuties];
+		bool current = with_lwlock(ref.queue->lock, LW_SHARED, [&] {
+			memcpy(of_queue, ref.queue->duties, sizeof(of_queue));
+			return is_current(ref);
+		});
+		for (int i = 0; i < kQueueDuties && current; i++)
+			return_duty(result, queue_duty_names[i], ref.queue_id, of_queue[i]);
 	});
 	return (Datum) 0;
 }

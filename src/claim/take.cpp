@@ -30,19 +30,18 @@ struct Popped
 	/* The row is what the hint said: the job can be handed out. */
 	bool fits(const QueueRef &ref) const
 	{
-		return verdict == Verdict::kLive && row.queue_id() == ref.queue_id &&
-			   row.key() == hint.key && row.delayed() == hint.delayed;
+		return verdict == Verdict::kLive && row.queue_id() == ref.queue_id && row.key() == hint.key;
 	}
 };
 
 /*
- * Without a scheduler nobody counts lost leases; after 5 s their jobs go out
- * uncounted, or a stopped scheduler would stop the queue.
+ * Without a scheduler that can do it nobody counts lost leases; after 5 s their jobs go out
+ * uncounted, or a stopped scheduler would stop the queue. worker/README.md, "Lost leases".
  */
 static void
 take_over_from_scheduler(Queue *queue, int64 monotonic)
 {
-	if (scheduler_alive(queue->database, monotonic))
+	if (is_served(queue, monotonic))
 		return;
 	expire_due(queue, monotonic);
 	static constexpr int64 kPatience = 5 * USECS_PER_SEC;
@@ -93,9 +92,7 @@ pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popp
 		}
 		*options = queue->options;
 		int64 monotonic = monotonic_now();
-		if (refilled)
-			schedule.notice_step_back(GetCurrentTimestamp());
-		else
+		if (!refilled)
 			schedule.fire(GetCurrentTimestamp());
 		if (first)
 			unpark_due(queue, monotonic);

@@ -81,11 +81,12 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 	pg_atomic_write_u64(&entry->serial, next_serial(queue));
 	entry->hint = hint;
 	entry->deadline = 0;
-	entry->handed_out_at = 0;
 	entry->claimed_at = 0;
 	entry->expires_at = 0;
 	entry->state = LeaseState::kClaiming;
 	entry->loss = Loss::kUndone;
+	entry->put_off = false;
+	entry->failures = 0;
 	entry->missed_count = 0;
 	entry->pins = 1;
 	entry->attempt = 0;
@@ -206,6 +207,20 @@ unprepare_lease(Lease *lease)
 	lease->prepared = {};
 }
 
+/* Of a LOST lease: out of the line, or of the tree. */
+static void
+stop_waiting(Lease *lease)
+{
+	if (!lease->put_off)
+	{
+		dlist_delete(&lease->in_line);
+		return;
+	}
+	stop_expiring(lease);
+	lease->queue->failing -= lease->failures > 0;
+	lease->put_off = false;
+}
+
 /* The one writer of the state. */
 static void
 leave_state(Lease *lease)
@@ -224,7 +239,7 @@ leave_state(Lease *lease)
 			dlist_delete(&lease->in_line);
 			break;
 		case LeaseState::kLost:
-			dlist_delete(&lease->in_line);
+			stop_waiting(lease);
 			break;
 		case LeaseState::kClaiming:
 			if (TransactionIdIsValid(lease->prepared.xid))
@@ -235,14 +250,15 @@ leave_state(Lease *lease)
 	}
 }
 
-bool
+void
 set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
 {
 	int64 max_runtime = lease->queue->options.max_runtime;
-	int64 left = max_runtime > 0 ? lease->handed_out_at + max_runtime - monotonic : INT64_MAX;
-	if (left <= 0)
-		return false;
-	lease_time = Min(lease_time, left);
+	if (max_runtime > 0)
+	{
+		int64 left = lease->claimed_at + max_runtime - now;
+		lease_time = Max(0, Min(lease_time, left));
+	}
 	bool listed = can_expire(lease);
 	if (listed)
 		stop_expiring(lease);
@@ -250,7 +266,6 @@ set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
 	lease->expires_at = now + lease_time;
 	if (listed)
 		start_expiring(lease);
-	return true;
 }
 
 void
@@ -258,11 +273,10 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 {
 	Assert(lease->state == LeaseState::kClaiming && lease->pins > 0);
 	lease->attempt = what.attempt;
-	lease->handed_out_at = monotonic;
 	lease->claimed_at = now;
 	lease->hint.place = what.place;
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
-	(void) set_deadline(lease, what.lease_time, monotonic, now);
+	set_deadline(lease, what.lease_time, monotonic, now);
 	lease->state = LeaseState::kClaimed;
 	lease->queue->leased++;
 	lease->queue->last_claim_at = now;
@@ -301,6 +315,33 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 	SetInvalidVirtualTransactionId(lease->ender);
 	lease->deadline = monotonic;
 	dlist_push_tail(&lease->queue->lost, &lease->in_line);
+}
+
+/* Since when it waits stays as it is: claims go by it if nobody counts. */
+void
+put_back_lost(Lease *lease)
+{
+	Assert(lease->state == LeaseState::kReaping);
+	lease->state = LeaseState::kLost;
+	lease->pins = 0;
+	dlist_push_tail(&lease->queue->lost, &lease->in_line);
+}
+
+void
+put_off_lost(Lease *lease, bool failed, int64 monotonic)
+{
+	static constexpr int kMostDoublings = 6;
+	Assert(lease->state == LeaseState::kReaping);
+	lease->state = LeaseState::kLost;
+	lease->pins = 0;
+	if (failed)
+		lease->failures = static_cast<uint8>(Min(lease->failures + 1, UINT8_MAX));
+	int doublings = Min(Max(lease->failures - 1, 0), kMostDoublings);
+	int64 delay = failed ? Min(USECS_PER_SEC << doublings, USECS_PER_MINUTE) : kParkTime;
+	lease->deadline = monotonic + delay;
+	lease->put_off = true;
+	lease->queue->failing += lease->failures > 0;
+	start_expiring(lease);
 }
 
 void
@@ -418,7 +459,14 @@ expire_due(Queue *queue, int64 monotonic)
 		TreeNode *first = Tree::begin_node(&queue->expiry);
 		if (first == &queue->expiry || lease_of_expiry(first)->deadline > monotonic)
 			break;
-		lose_lease(lease_of_expiry(first), Loss::kExpired, monotonic);
+		Lease *lease = lease_of_expiry(first);
+		if (lease->state == LeaseState::kClaimed)
+			lose_lease(lease, Loss::kExpired, monotonic);
+		else
+		{
+			stop_waiting(lease);
+			dlist_push_tail(&queue->lost, &lease->in_line);
+		}
 		expired++;
 	}
 	return expired;

@@ -70,6 +70,10 @@ void park_lease(Lease *lease, int64 monotonic);
 void lose_lease(Lease *lease, Loss loss, int64 monotonic);
 void reap_lease(Lease *lease);
 
+/* The reaper has not ended it: LOST as before; or put off, for the longer the more often it has failed in a row. */
+void put_back_lost(Lease *lease);
+void put_off_lost(Lease *lease, bool failed, int64 monotonic);
+
 /*
  * Remove the lease from the table; the entry is free afterwards. What it missed is
  * filed: true if a job may be ready by it. gone: and the job is, for good; otherwise tokens
@@ -88,19 +92,19 @@ void unpin_lease(Lease *lease);
 void prepare_lease(Lease *lease, TransactionId xid);
 void unprepare_lease(Lease *lease);
 
-/* A new end, from now, capped by the queue's max_runtime. False, and no change: that is used up. */
-bool set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
+/* A new end, from now, capped by the queue's max_runtime. */
+void set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 
 /* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many jobs may be ready by it. */
 int unpark_due(Queue *queue, int64 monotonic);
 
-/* CLAIMED leases whose deadline has passed become LOST; at most kHoldMax. Returns how many. */
+/* CLAIMED leases whose deadline has passed become LOST, LOST ones that were put off come back; at most kHoldMax. Returns how many. */
 int expire_due(Queue *queue, int64 monotonic);
 
-/* The lease that was lost first, or NULL. */
+/* The lease that was lost first, of those that were not put off, or NULL. */
 Lease *first_lost(const Queue *queue);
 
-/* Deadline of the next parked or expiring lease; INT64_MAX: none. */
+/* Deadline of the next parked or expiring lease, or one put off; INT64_MAX: none. */
 int64 next_lease_event(const Queue *queue);
 
 /* How long a job whose row is busy is set aside. */

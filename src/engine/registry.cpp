@@ -130,10 +130,10 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 			db->base_prefix = begin_prefixes(tokens.mark);
 			db->token_key = tokens.key;
 			db->failed_checks = 0;
-			pg_atomic_write_u64(&db->clock_mark, Max(time_of_prefix(prefix_of(tokens.mark)),
-													 GetCurrentTimestamp() + kClockSlack));
+			db->clock_mark =
+				Max(time_of_prefix(prefix_of(tokens.mark)), GetCurrentTimestamp() + kClockSlack);
 			pg_atomic_write_u32(&db->scheduler, 0);
-			pg_atomic_write_u64(&db->heartbeat, 0);
+			memset(db->duties, 0, sizeof(db->duties));
 			pg_atomic_write_u64(&db->marked_token, tokens.mark);
 			pg_atomic_write_u64(&db->reconciled, 0);
 			for (RingName ring : all_rings)
@@ -178,22 +178,6 @@ queue_slot(const Database *db, uint32 db_generation, int32 queue_id)
 	return nullptr;
 }
 
-void
-raise_clock_mark(Database *db, TimestampTz run_at)
-{
-	uint64 mark = pg_atomic_read_u64(&db->clock_mark);
-	/* Far ahead, so that this is rare. */
-	while (run_at > static_cast<TimestampTz>(mark) &&
-		   !pg_atomic_compare_exchange_u64(&db->clock_mark, &mark, run_at + kClockSlack))
-		;
-}
-
-TimestampTz
-clock_mark(const Queue *queue)
-{
-	return static_cast<TimestampTz>(pg_atomic_read_u64(&queue->database->clock_mark));
-}
-
 static void
 fill_queue(Queue *queue, Database *db, const QueueRow &row)
 {
@@ -204,7 +188,6 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	strlcpy(queue->name, row.name, sizeof(queue->name));
 	queue->options = row.options;
 	queue->schedule.reset();
-	queue->schedule.doubt_horizon(clock_mark(queue));
 	Tree::init_header(&queue->expiry);
 	dlist_init(&queue->leases);
 	dlist_init(&queue->parked);
@@ -212,6 +195,9 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	dlist_init(&queue->prepared);
 	queue->leased = 0;
 	queue->parked_count = 0;
+	queue->failing = 0;
+	queue->served_at = 0;
+	memset(queue->duties, 0, sizeof(queue->duties));
 	queue->recheck_at = 0;
 	SetInvalidVirtualTransactionId(queue->mover);
 	dlist_init(&queue->waiters);
@@ -416,9 +402,8 @@ wake_process(uint32 procno_plus_one)
 		SetLatch(latch_of(procno_plus_one - 1));
 }
 
-/* bound: of what may be there, see clock_mark. */
 static void
-read_again(const QueueRef &ref, TimestampTz bound)
+read_again(const QueueRef &ref)
 {
 	Wakeups wakeups;
 	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
@@ -426,7 +411,6 @@ read_again(const QueueRef &ref, TimestampTz bound)
 			return;
 		Schedule &schedule = ref.queue->schedule;
 		int64 timer_before = schedule.next_timer();
-		schedule.doubt_horizon(bound);
 		schedule.pull_back(Key::lowest(), TimerKey::lowest());
 		schedule.fire(GetCurrentTimestamp());
 		note_filed(ref.queue, kHoldMax, timer_before, &wakeups);
@@ -447,7 +431,7 @@ distrust(Oid database, Oid incarnation, int32 queue_id)
 		return queue != nullptr;
 	});
 	if (found)
-		read_again(ref, clock_mark(ref.queue));
+		read_again(ref);
 }
 
 void
@@ -455,7 +439,7 @@ distrust_all(Oid database)
 {
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		if (ref.queue->database->oid == database)
-			read_again(ref, PG_INT64_MAX);
+			read_again(ref);
 	});
 }
 
@@ -479,10 +463,9 @@ wake_scheduler(const Database *db)
 }
 
 bool
-scheduler_alive(const Database *db, int64 monotonic)
+is_served(const Queue *queue, int64 monotonic)
 {
-	auto *heartbeat = const_cast<pg_atomic_uint64 *>(&db->heartbeat);
-	return monotonic - static_cast<int64>(pg_atomic_read_u64(heartbeat)) < kSchedulerSilence;
+	return monotonic - queue->served_at < kSchedulerSilence;
 }
 
 } // namespace pgq

@@ -101,6 +101,43 @@ struct LeaseShare
 	pg_atomic_uint32 aside_peak;
 };
 
+/*
+ * What the scheduler says of one of its duties, for the view. Written by the scheduler of that
+ * database; under the registry lock, or that of the queue whose duty it is.
+ */
+struct DutyNote
+{
+	TimestampTz last_run_at;   /* 0: never */
+	TimestampTz next_run_at;   /* 0: when there is something to do */
+	TimestampTz failing_since; /* 0: it does not */
+	int failures;			   /* errors since then */
+	char last_error[256];
+};
+
+/* For the whole database; and what is done for each queue. */
+enum class Duty : uint8
+{
+	kPresence,
+	kNotify,
+	kQueues,
+	kTokenMark,
+	kRotation,
+	kRetention,
+	kReconcile,
+};
+inline constexpr int kDuties = 7;
+inline constexpr const char *duty_names[kDuties] = {
+	"presence", "notify", "queues", "token mark", "rotation", "retention", "reconcile",
+};
+enum class QueueDuty : uint8
+{
+	kLostLeases,
+	kWindow,
+	kTimer,
+};
+inline constexpr int kQueueDuties = 3;
+inline constexpr const char *queue_duty_names[kQueueDuties] = {"lost leases", "window", "timer"};
+
 struct Database
 {
 	/* Written under the registry lock (exclusive); read under it. */
@@ -111,15 +148,15 @@ struct Database
 	int64 base_prefix;	  /* of lease tokens: from this load on none is smaller, before all were */
 	TokenKey token_key;	  /* of their check bits */
 	uint32 failed_checks; /* late acks of this load whose check bits were wrong */
-	/* TimestampTz: no job that was due when it was enqueued has a run_at beyond it. Read and written without a lock. */
-	pg_atomic_uint64 clock_mark;
+	int64
+		clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
 
 	/* Read and written without a lock. */
 	pg_atomic_uint32 scheduler;	   /* pgprocno + 1 of the scheduler; 0: none */
-	pg_atomic_uint64 heartbeat;	   /* monotonic time of the scheduler's last sign of life */
 	pg_atomic_uint64 marked_token; /* the durable mark; no token above it is handed out */
 	pg_atomic_uint64 reconciled;   /* rounds of the reconciler through all rows */
 	LeaseShare share;
+	DutyNote duties[kDuties]; /* see there */
 	SegmentRing rings[kRings];
 	SegmentNotes segments[kAllSegments]; /* by number */
 };
@@ -172,13 +209,16 @@ struct Queue
 
 	Schedule schedule;
 
-	TreeNode expiry;	 /* header: leases that time can end, by deadline */
-	dlist_head leases;	 /* all leases of the queue */
-	dlist_head parked;	 /* PARKED leases, in the order of their deadline */
-	dlist_head lost;	 /* LOST leases, in the order they were lost */
+	TreeNode expiry;   /* header: leases that time can end, and LOST ones put off, by deadline */
+	dlist_head leases; /* all leases of the queue */
+	dlist_head parked; /* PARKED leases, in the order of their deadline */
+	dlist_head
+		lost; /* LOST leases to be counted now, in the order they were lost or have come back */
 	dlist_head prepared; /* CLAIMED leases that a prepared transaction has used */
 	int parked_count;
-	int leased;			/* leases in state CLAIMED */
+	int failing;	 /* LOST leases put off because they could not be counted */
+	int64 served_at; /* monotonic: when the scheduler could last count lost leases, or found none */
+	int leased;		 /* leases in state CLAIMED */
 	uint64 next_serial; /* for the next lease; differs from those of all other queues */
 
 	int64 recheck_at; /* monotonic; 0: never. Rows from these keys on are to be read again then */
@@ -194,6 +234,7 @@ struct Queue
 	VirtualTransactionId dropper;
 	VirtualTransactionId mover; /* the last transaction that took jobs in hand to move their rows */
 
+	DutyNote duties[kQueueDuties];
 	bool notify_pending;
 	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
 	TimestampTz loaded_at;
@@ -206,9 +247,11 @@ enum class LeaseEnd : uint8
 	kAcked,
 	kFailed,
 	kLost,
-	kUncounted, /* the row was gone: nothing was written */
-	kStillLost, /* the row was busy: the lease is lost again, for a later try */
-	kMoved,		/* its row was moved to another segment: the job itself has not changed */
+	kUncounted,	  /* the row was gone: nothing was written */
+	kStillLost,	  /* not tried: the lease is lost as before */
+	kLostBusy,	  /* the row was busy: lost, to be tried again soon */
+	kLostFailing, /* the row could not be written: lost, to be tried again later and later */
+	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
 };
 
 /* What a prepared transaction will do to a lease. */
@@ -252,19 +295,20 @@ struct Lease
 	pg_atomic_uint64 serial; /* no other lease since the start had it; 0: the entry is free */
 	pg_atomic_uint64 token;	 /* what its holder shows; other jobs' may be the same number */
 	Queue *queue;
-	TreeNode expiry;	 /* in queue->expiry iff CLAIMED and not pinned */
+	TreeNode expiry;	 /* in queue->expiry iff CLAIMED and not pinned, or LOST and put off */
 	dlist_node in_queue; /* in queue->leases */
 	dlist_node in_line;	 /* in queue->parked, lost or prepared */
 	Hint hint;			 /* the row: its key, and the version that was verified */
 	Hint missed;		 /* if missed_count > 0: the first; see note_missed() */
 	int64 deadline;		 /* monotonic */
-	int64 handed_out_at; /* monotonic */
 	TimestampTz claimed_at;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
 	LeaseState state;
 	uint8 missed_count; /* 2: more than one */
 	Loss loss;			/* of a LOST or REAPING one */
 	bool aside_common;	/* of a PARKED one: see share.h */
+	bool put_off;		/* LOST, and not in queue->lost before the deadline */
+	uint8 failures;		/* times in a row that its end could not be written */
 	int32 pins;			/* open transactions that have used the lease (R4) */
 	int32 attempt;
 	int pid;

@@ -81,38 +81,6 @@ with_rights_of(Oid role, Body body)
 	SetUserIdAndSecContext(user, context);
 }
 
-/*
- * Run body in a subtransaction. If it raises, roll that back, log the error, and
- * return false. Only where one bad row must not stop all others.
- */
-template <typename Body>
-inline bool
-survives(Body body)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool survived = false;
-	BeginInternalSubTransaction(nullptr);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		body();
-		ReleaseCurrentSubTransaction();
-		survived = true;
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		EmitErrorReport();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return survived;
-}
-
 /* This transaction, as the lock manager knows it. */
 inline VirtualTransactionId
 my_virtual_xid()

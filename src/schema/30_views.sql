@@ -30,6 +30,13 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_capacity_entries'
 REVOKE ALL ON FUNCTION pgq_ext.capacity_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.capacity_entries IS 'Internal: the bounds of shared memory.';
 
+CREATE FUNCTION pgq_ext.duty_entries(
+    OUT duty text, OUT queue_id integer, OUT last_run_at timestamptz, OUT next_run_at timestamptz,
+    OUT failures integer, OUT failing_since timestamptz, OUT last_error text) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_duty_entries';
+REVOKE ALL ON FUNCTION pgq_ext.duty_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.duty_entries IS 'Internal: the duties of the scheduler.';
+
 CREATE FUNCTION pgq_ext.segment_entries(
     OUT segment integer, OUT relation oid, OUT is_current boolean, OUT is_survivors boolean,
     OUT empty_since timestamptz, OUT truncations bigint, OUT moved_in bigint, OUT moved_out bigint)
@@ -69,13 +76,13 @@ COMMENT ON VIEW pgq_ext.lease IS
 CREATE VIEW pgq_ext.job_status AS
 SELECT j.job_id, q.queue,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN 'leased'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) THEN 'scheduled'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
             WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
             WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at AND j.attempts > 0 THEN 'backoff until run_at'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
             WHEN q.paused THEN 'the queue is paused'
             ELSE 'a worker' END AS waits_for,
@@ -171,3 +178,10 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
                  FROM pgq_ext.dead_job GROUP BY segment) j ON j.segment = e.segment) s;
 COMMENT ON VIEW pgq_ext.segment IS
 'The tables that jobs and dead letters are stored in: partitions of parent. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job and dead letter. size: bytes of heap, TOAST and indexes. age: since its oldest live job was enqueued, or its oldest dead letter died. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';
+
+CREATE VIEW pgq_ext.duty AS
+SELECT d.duty, q.queue, d.last_run_at, d.next_run_at, d.failures, d.failing_since, d.last_error
+FROM pgq_ext.duty_entries() d
+LEFT JOIN pgq_ext.queue q USING (queue_id);
+COMMENT ON VIEW pgq_ext.duty IS
+'What the scheduler of this database does, for each queue (lost leases: counts their attempts; window, timer: reads ahead) and for all (presence, notify, queues, token mark, rotation, retention, reconcile). next_run_at: NULL when it runs as soon as there is something to do. failing_since: since when it has been failing, failures: errors since then; the others go on, and it is tried again after 1 s, 2 s ... 1 min.';

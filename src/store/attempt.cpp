@@ -41,8 +41,11 @@ end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions
 	{
 		WriteResult deleted = delete_job(segments, row.place, job_id, wait, &row);
 		if (deleted == WriteResult::kDone)
+		{
+			remove_dead_job(job_id, wait);
 			insert_dead_job(row, failed, failure.retry ? kAttemptsUsedUp : failure.reason,
 							failure.has_error, failure.error);
+		}
 		return attempt_end(deleted, AttemptEnd::kDead);
 	}
 

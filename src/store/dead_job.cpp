@@ -6,6 +6,56 @@
 
 namespace pgq {
 
+/* The version that a delete would take. False: there is none. */
+static bool
+find_dead_job(Relation rel, Oid by_id, int64 job_id, ItemPointerData *tid)
+{
+	bool found = false;
+	IndexLookup *lookup = begin_index_lookup(rel, by_id, job_id);
+	while (!found && next_version(lookup))
+	{
+		TransactionId dead_after;
+		HTSV_Result state =
+			HeapTupleSatisfiesVacuumHorizon(lookup->tuple, lookup->buffer, &dead_after);
+		found =
+			state == HEAPTUPLE_LIVE || (state == HEAPTUPLE_DELETE_IN_PROGRESS &&
+										!TransactionIdIsCurrentTransactionId(
+											HeapTupleHeaderGetUpdateXid(lookup->tuple->t_data)));
+		*tid = lookup->tuple->t_self;
+		unlock_version(lookup);
+	}
+	end_index_lookup(lookup);
+	return found;
+}
+
+void
+remove_dead_job(int64 job_id, bool wait)
+{
+	for (int i = first_in(kDeadRing); i < kAllSegments; i++)
+	{
+		const Segment *known = segment_by_number(i);
+		if (known == nullptr)
+			continue;
+		const Segment segment = *known;
+		Relation rel = table_open(segment.heap, RowExclusiveLock);
+		ItemPointerData tid;
+		bool done = RelationGetNumberOfBlocks(rel) == 0;
+		while (!done && find_dead_job(rel, segment.by_id, job_id, &tid))
+		{
+			TM_FailureData failure;
+			TM_Result result = heap_delete(rel, &tid, GetCurrentCommandId(true), InvalidSnapshot,
+										   wait, &failure, false);
+			if (result == TM_BeingModified)
+				ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+								errmsg("an older dead letter of job %lld is locked",
+									   static_cast<long long>(job_id))));
+			done = result == TM_Ok;
+			CHECK_FOR_INTERRUPTS();
+		}
+		table_close(rel, NoLock);
+	}
+}
+
 void
 insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error, Datum error)
 {
@@ -120,7 +170,7 @@ move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most,
 }
 
 int
-expire_dead_jobs(TimestampTz now, int most)
+expire_dead_jobs(int most)
 {
 	const Tables &t = tables();
 	int expired = 0;
@@ -132,8 +182,9 @@ expire_dead_jobs(TimestampTz now, int most)
 		const Segment &segment = t.segment[i];
 		if (is_bare(segment) || !lock_for_writing(segment))
 			continue;
-		const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(now), false},
-										 {INT4OID, Int32GetDatum(most - expired), false}};
+		const SpiArgument arguments[] = {
+			{TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()), false},
+			{INT4OID, Int32GetDatum(most - expired), false}};
 		as_owner([&] {
 			const char *name = quote_identifier(get_rel_name(segment.heap));
 			expired += static_cast<int>(spi_execute(

@@ -9,6 +9,12 @@
 
 namespace pgq {
 
+/*
+ * A job that an administrator has brought back may have left its dead letter behind: the new one replaces it. Error
+ * 55P03, only without wait, if somebody is at that row.
+ */
+void remove_dead_job(int64 job_id, bool wait);
+
 /* A dead letter made of this row, in the current segment. */
 void insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error,
 					 Datum error);
@@ -24,6 +30,6 @@ bool move_dead_jobs(const Segment &from, const Segment &to, Position *next, int 
  * Delete dead letters whose queue's keep_dead has passed, at most so many. Rows that somebody has
  * locked stay, and those without a queue. Returns how many were. The caller has locked the tables.
  */
-int expire_dead_jobs(TimestampTz now, int most);
+int expire_dead_jobs(int most);
 
 } // namespace pgq

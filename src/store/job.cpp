@@ -132,8 +132,7 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 				DatumGetInt64(get(kJobId))};
 	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
 				  ItemPointerGetOffsetNumber(&tuple->t_self), segment};
-	hint.delayed = is_delayed(hint.key.run_at, DatumGetTimestampTz(get(kJobEnqueuedAt)),
-							  DatumGetInt32(get(kJobAttempts)));
+	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
 	return hint;
 }
 
@@ -568,10 +567,6 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
 			return result;
-		/* SQL may have raised it meanwhile. */
-		if (!row.is_null(kJobFence))
-			set(kJobFence, Int64GetDatum(Max(retry.fence, DatumGetInt64(row.value(kJobFence)))),
-				false);
 		HeapTuple next =
 			heap_modify_tuple(row.tuple, RelationGetDescr(rel), values, nulls, changed);
 		TM_FailureData failure;
@@ -585,8 +580,7 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		hint->key = {row.key().priority, retry.run_at, job_id};
 		hint->place = {ItemPointerGetBlockNumber(&next->t_self),
 					   ItemPointerGetOffsetNumber(&next->t_self), row.place.segment};
-		hint->delayed = is_delayed(retry.run_at, DatumGetTimestampTz(row.value(kJobEnqueuedAt)),
-								   retry.attempts);
+		hint->delayed = retry.run_at > DatumGetTimestampTz(row.value(kJobEnqueuedAt));
 		return result;
 	});
 }

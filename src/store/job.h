@@ -90,13 +90,11 @@ struct JobRow
 		return {DatumGetInt32(value(kJobPriority)), DatumGetTimestampTz(value(kJobRunAt)),
 				job_id()};
 	}
-	bool delayed() const
+	Hint hint() const
 	{
-		return is_delayed(DatumGetTimestampTz(value(kJobRunAt)),
-						  DatumGetTimestampTz(value(kJobEnqueuedAt)),
-						  DatumGetInt32(value(kJobAttempts)));
+		return {key(), place,
+				DatumGetTimestampTz(value(kJobRunAt)) > DatumGetTimestampTz(value(kJobEnqueuedAt))};
 	}
-	Hint hint() const { return {key(), place, delayed()}; }
 	int32 max_attempts(int32 of_queue) const
 	{
 		return is_null(kJobMaxAttempts) ? of_queue : DatumGetInt32(value(kJobMaxAttempts));

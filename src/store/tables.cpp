@@ -8,7 +8,7 @@
 
 namespace pgq {
 
-static constexpr const char *kTriggers[] = {"job_changed", "job_fence"};
+static constexpr char kTrigger[] = "job_changed";
 
 static constinit Tables known = {};
 static constinit bool valid = false;
@@ -221,7 +221,7 @@ struct RingLayout
 	/* Of its indexes, up to a 0. */
 	AttrNumber by_id[2];
 	AttrNumber by_order[5];
-	AttrNumber delayed[4];
+	AttrNumber by_run_at[4];
 };
 static constexpr RingLayout layouts[kRings] = {
 	{"job_%d",
@@ -256,17 +256,14 @@ check_columns(Relation rel, const Column *columns, int n)
 						errhint("Do not alter the tables of pgq_ext.")));
 }
 
-/* Visit those of ours that are there and do not fire always. */
-template <typename Visit>
-static void
-for_each_muted_trigger(Relation rel, Visit visit)
+static char
+trigger_state(Relation rel)
 {
 	const TriggerDesc *triggers = rel->trigdesc;
 	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
-		for (const char *name : kTriggers)
-			if (strcmp(triggers->triggers[i].tgname, name) == 0 &&
-				triggers->triggers[i].tgenabled != TRIGGER_FIRES_ALWAYS)
-				visit(name);
+		if (strcmp(triggers->triggers[i].tgname, kTrigger) == 0)
+			return triggers->triggers[i].tgenabled;
+	return '\0';
 }
 
 /* False: its indexes are not there (yet: a restore makes them after the data). */
@@ -289,23 +286,23 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	segment->heap = heap;
 	segment->by_id = find_index(psprintf("%s_by_id", name), schema, heap, layout.by_id);
 	segment->by_order = find_index(psprintf("%s_by_order", name), schema, heap, layout.by_order);
-	if (layout.delayed[0] != 0)
-		segment->delayed =
-			find_index(psprintf("%s_delayed", name), schema, heap, layout.delayed);
-	for_each_muted_trigger(rel, [&](const char *) { segment->muted = true; });
+	if (layout.by_run_at[0] != 0)
+		segment->by_run_at =
+			find_index(psprintf("%s_by_run_at", name), schema, heap, layout.by_run_at);
+	segment->trigger = trigger_state(rel);
 
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
 	foreach (cell, indexes)
 	{
 		Oid oid = lfirst_oid(cell);
-		if (oid != segment->by_id && oid != segment->by_order && oid != segment->delayed)
+		if (oid != segment->by_id && oid != segment->by_order && oid != segment->by_run_at)
 			segment->has_others = true;
 	}
 	list_free(indexes);
 	table_close(rel, AccessShareLock);
 	return OidIsValid(segment->by_id) && OidIsValid(segment->by_order) &&
-		   (layout.delayed[0] == 0 || OidIsValid(segment->delayed));
+		   (layout.by_run_at[0] == 0 || OidIsValid(segment->by_run_at));
 }
 
 /* Add those of one table, in the order of their numbers. False: one is not complete. */
@@ -485,7 +482,7 @@ lock_tables(LOCKMODE mode)
 	for (int i = 0; t != nullptr && i < t->all_segments; i++)
 	{
 		const Segment &segment = t->segment[i];
-		const Oid indexes[] = {segment.by_id, segment.by_order, segment.delayed};
+		const Oid indexes[] = {segment.by_id, segment.by_order, segment.by_run_at};
 		for (Oid index : indexes)
 			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 				return false;
@@ -647,16 +644,13 @@ restore_triggers()
 	for (int i = 0; i < t.segments; i++)
 	{
 		const Segment &segment = t.segment[i];
-		if (!segment.muted || !ConditionalLockRelationOid(segment.heap, ShareRowExclusiveLock))
+		if (segment.trigger == TRIGGER_FIRES_ALWAYS || segment.trigger == '\0' ||
+			!ConditionalLockRelationOid(segment.heap, ShareRowExclusiveLock))
 			continue;
 		Relation rel = try_table_open(segment.heap, NoLock);
 		if (rel == nullptr)
 			continue;
-		const char *muted[lengthof(kTriggers)];
-		int n = 0;
-		for_each_muted_trigger(rel, [&](const char *name) { muted[n++] = name; });
-		for (int k = 0; k < n; k++)
-			EnableDisableTrigger(rel, muted[k], TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
+		EnableDisableTrigger(rel, kTrigger, TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
 		table_close(rel, NoLock);
 		restored = true;
 	}
@@ -712,9 +706,9 @@ create_segments()
 		spi_run("CREATE INDEX job_%1$d_by_order ON pgq_ext.job_%1$d (queue_id, priority DESC, "
 				"run_at, job_id)",
 				i);
-		spi_run("CREATE INDEX job_%1$d_delayed ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
-				"WHERE %2$s",
-				i, kDelayed);
+		spi_run("CREATE INDEX job_%1$d_by_run_at ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
+				"WHERE run_at > enqueued_at",
+				i);
 		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
 	}
 	for (int i = kMaxSegments; i < kAllSegments; i++)

@@ -50,17 +50,6 @@ enum DeadColumn : AttrNumber
 };
 inline constexpr int kDeadColumns = kDeadPayload;
 
-/*
- * A job that is not delayed was due when it was enqueued, and is due whatever the clock says
- * later. The predicate of the index of delayed rows is the same.
- */
-inline constexpr char kDelayed[] = "run_at > enqueued_at OR attempts > 0";
-inline bool
-is_delayed(TimestampTz run_at, TimestampTz enqueued_at, int32 attempts)
-{
-	return run_at > enqueued_at || attempts > 0;
-}
-
 /* Columns are read by their position. Error 55000 unless the table has these, in this order, and no others. */
 struct Column
 {
@@ -75,8 +64,8 @@ struct Segment
 	Oid heap;
 	Oid by_id;	  /* unique (job_id) */
 	Oid by_order; /* (queue_id, priority DESC, run_at, job_id); of dead letters (queue_id, died_at) */
-	Oid delayed;	 /* (queue_id, run_at, job_id) of rows that are delayed; of dead letters none */
-	bool muted;		 /* a trigger of ours is there, but does not fire always */
+	Oid by_run_at; /* (queue_id, run_at, job_id) WHERE run_at > enqueued_at; of dead letters none */
+	char trigger;  /* when job_changed fires (pg_trigger.tgenabled); '\0': there is none */
 	bool has_others; /* indexes that somebody else has added */
 };
 
@@ -162,7 +151,7 @@ void report_versions(int level);
 void refuse_if_subscribed();
 void refuse_if_queues_subscribed();
 
-/* Let our triggers fire always again where they do not and nobody is in the way. Returns true if one did not. */
+/* Let the trigger job_changed fire always again where it does not and nobody is in the way. Returns true if it was wrong. */
 bool restore_triggers();
 
 /* The segment with that number, or NULL. */

@@ -52,10 +52,30 @@ count_end(const Lease *lease, LeaseEnd how, bool dead)
 			counters.uncounted++;
 			break;
 		case LeaseEnd::kStillLost:
+		case LeaseEnd::kLostBusy:
+		case LeaseEnd::kLostFailing:
 		case LeaseEnd::kMoved:
 			break;
 	}
 	counters.dead += dead;
+}
+
+/* The reaper could not count it, or has not tried. */
+static bool
+stays_lost(const LeaseEffect &effect, int64 monotonic)
+{
+	switch (effect.how)
+	{
+		case LeaseEnd::kStillLost:
+			put_back_lost(effect.lease);
+			return true;
+		case LeaseEnd::kLostBusy:
+		case LeaseEnd::kLostFailing:
+			put_off_lost(effect.lease, effect.how == LeaseEnd::kLostFailing, monotonic);
+			return true;
+		default:
+			return false;
+	}
 }
 
 /* Returns true if a job may be ready by it. */
@@ -70,11 +90,10 @@ commit_lease(const LeaseEffect &effect, int64 monotonic)
 			break;
 		case LeaseEffect::kEnd:
 		case LeaseEffect::kReap:
+			if (stays_lost(effect, monotonic))
+				break;
 			count_end(effect.lease, effect.how, effect.dead);
-			if (effect.how != LeaseEnd::kStillLost)
-				return end_lease(effect.lease, effect.how == LeaseEnd::kAcked);
-			lose_lease(effect.lease, effect.lease->loss, monotonic);
-			break;
+			return end_lease(effect.lease, effect.how == LeaseEnd::kAcked);
 	}
 	return false;
 }
@@ -104,7 +123,7 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, Aftermath *aftermath)
 			unpin_lease(effect.lease);
 			return false;
 		case LeaseEffect::kReap:
-			lose_lease(effect.lease, effect.lease->loss, monotonic);
+			put_back_lost(effect.lease);
 			return false;
 	}
 	return false;
@@ -147,7 +166,7 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 }
 
 static void
-file_hints(QueueHints &jobs)
+file_hints(QueueHints &jobs, TimestampTz now)
 {
 	Queue *queue = jobs.ref.queue;
 	HintEffect *next = jobs.hints.begin();
@@ -166,7 +185,7 @@ file_hints(QueueHints &jobs)
 			}
 			int64 timer_before = queue->schedule.next_timer();
 			int ready = 0;
-			queue->schedule.fire(GetCurrentTimestamp());
+			queue->schedule.fire(now);
 			for (int n = 0; n < kHoldMax && next < jobs.hints.end(); n++, next++)
 			{
 				ready += queue->schedule.file(next->hint);
@@ -176,7 +195,7 @@ file_hints(QueueHints &jobs)
 			{
 				queue->schedule.raise_horizon(jobs.shed_horizon);
 				queue->schedule.pull_back(jobs.shed_key, jobs.shed_timer_key);
-				queue->schedule.fire(GetCurrentTimestamp());
+				queue->schedule.fire(now);
 				ready = kHoldMax;
 				shed = false;
 			}
@@ -244,8 +263,9 @@ at_transaction_end(XactEvent event, void *)
 	note_verifying(nullptr);
 	if (commit)
 	{
+		TimestampTz now = GetCurrentTimestamp();
 		for (QueueHints &jobs : ending.jobs)
-			file_hints(jobs);
+			file_hints(jobs, now);
 		if (ending.unfiled)
 			distrust_all(MyDatabaseId);
 		if (ending.announce || ending.announce_queue)

@@ -6,6 +6,7 @@
 #include "store/segment.h"
 #include "store/snapshots.h"
 #include "store/tables.h"
+#include "worker/duty.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -50,6 +51,7 @@ struct Watched
 	int moved;			   /* in this drain */
 	bool failed;		   /* some row could not be moved */
 	XLogRecPtr changed_at; /* EMPTY: no page was changed since */
+	bool failing;		   /* the last step that did something has raised */
 	int64 due;			   /* monotonic */
 	int64 patience;
 };
@@ -317,6 +319,7 @@ drain(const Segment &from, Watched *w)
 	{
 		/* Then one by one, without the one that cannot be moved; later, if not even that can be told. */
 		w->failed |= w->batch == 1;
+		w->failing |= w->failed;
 		at_end = w->batch == 1 && w->move_from.block == began_at.block &&
 				 w->move_from.offset == began_at.offset;
 		if (w->batch > 1)
@@ -408,7 +411,7 @@ take_step(const Segment &segment, Watched *w)
 	}
 }
 
-/* What fails here must not end the scheduler again and again. */
+/* What fails with one segment must not keep the others. */
 static void
 take_step_of(int number)
 {
@@ -423,8 +426,12 @@ take_step_of(int number)
 	});
 	if (!served)
 		w->due = monotonic_now() + kInterval;
-	if (!survived)
-		start_reading(w, 0, monotonic_now() + kAfterError);
+	if (survived && !w->failed)
+		w->failing = false;
+	if (survived)
+		return;
+	w->failing = true;
+	start_reading(w, 0, monotonic_now() + kAfterError);
 }
 
 int64
@@ -455,8 +462,12 @@ rotate_segments(Database *of_this_database)
 	if (first >= 0 && watched[first].due <= now)
 		take_step_of(first);
 	for (const Watched &w : watched)
+	{
 		if (w.phase != Watched::kIdle)
 			next = Min(next, w.due);
+		if (w.failing)
+			keep_failing();
+	}
 	return next;
 }
 

@@ -1,11 +1,11 @@
 /*
  * The scheduler of one database: what nobody else may have the time for.
  *
- * Each round: expire leases, put parked jobs back, count lost attempts in their
- * rows, read ahead into windows and timers, send NOTIFY, rotate segments, apply retention;
- * once a second also look whether the extension and the database still want us. All it
+ * It serves the queues: expires leases, puts parked jobs back, counts lost attempts in their
+ * rows, reads ahead into windows and timers. In between it takes one step at a time of its
+ * other duties, that which has been due for longest. Each duty fails alone: see duty.h. All it
  * does can be interrupted anywhere: it keeps no state that shared memory or the tables do
- * not have. An error ends the process, and the launcher starts another.
+ * not have.
  */
 #include "engine/seat.h"
 #include "engine/waiter.h"
@@ -18,6 +18,7 @@
 #include "store/token_key.h"
 #include "store/token_mark.h"
 #include "txn/effects.h"
+#include "worker/duty.h"
 #include "worker/retention.h"
 #include "worker/rotation.h"
 #include "worker/worker.h"
@@ -172,7 +173,7 @@ was_active()
 }
 
 /* Ahead of need, so that no claim has to do it. */
-static void
+static int64
 keep_token_mark_ahead()
 {
 	static constexpr int64 kLead = 30 * USECS_PER_SEC;
@@ -181,6 +182,7 @@ keep_token_mark_ahead()
 			if (lock_tables(AccessShareLock))
 				advance_token_mark(kLead, false, commit_level);
 		});
+	return monotonic_now() + kHousekeeping;
 }
 
 /* What has no queues needs no scheduler, but may get one back soon. */
@@ -211,42 +213,53 @@ complain_of_rows(const Attached &queues)
 	told = queues;
 }
 
-static void
-keep_house()
+/* Is anybody waiting for the database, is the extension here still? Nothing else may keep us from asking. */
+static int64
+look_around()
 {
 	bool gone = false;
 	bool wanted = false;
-	bool locked = false;
-	bool doubtful = false;
-	Attached queues = {};
 	worker_transaction([&] {
 		gone = !extension_installed();
 		/* With another version the next scheduler waits. */
 		wanted = database_is_wanted() || (!gone && !versions_agree());
-		/* Locked: by a DROP EXTENSION that has not ended, for example. */
-		if (gone || wanted || !lock_tables(AccessShareLock))
-			return;
-		locked = true;
-		const Tables &t = tables();
-		if (t.database == database && t.database_generation == database_generation)
-		{
-			queues = attach_all_queues();
-			doubtful = restore_triggers();
-			keep_token_key();
-		}
-		else
-			wanted = true; /* created anew: the next scheduler starts from scratch */
 	});
 	if (gone || wanted)
 		retire(gone ? SeatState::kAbsent : SeatState::kWanted);
+	return monotonic_now() + kHousekeeping;
+}
+
+/* Slots follow their rows, and the trigger that tells of jobs is on. */
+static int64
+attach_queues()
+{
+	bool locked = false;
+	bool anew = false;
+	bool doubtful = false;
+	Attached queues = {};
+	worker_transaction([&] {
+		/* Locked: by a DROP EXTENSION that has not ended, for example. */
+		locked = lock_tables(AccessShareLock);
+		if (!locked)
+			return;
+		const Tables &t = tables();
+		anew = t.database != database || t.database_generation != database_generation;
+		if (anew)
+			return;
+		queues = attach_all_queues();
+		doubtful = restore_triggers();
+		keep_token_key();
+	});
+	if (anew)
+		retire(SeatState::kWanted); /* created anew: the next scheduler starts from scratch */
 	if (!locked)
-		return;
+		return monotonic_now() + kHousekeeping;
 	leave_if_idle(queues);
 	if (doubtful)
 		distrust_all(MyDatabaseId);
 	free_other_incarnations(MyDatabaseId, database->incarnation);
-	keep_token_mark_ahead();
 	complain_of_rows(queues);
+	return monotonic_now() + kHousekeeping;
 }
 
 /* ---- a queue's turn ---- */
@@ -255,6 +268,7 @@ struct Turn
 {
 	int64 next_event; /* monotonic */
 	bool lost;
+	bool failing; /* some lost leases have been put off */
 	bool wants_window;
 	bool wants_timer;
 };
@@ -276,6 +290,7 @@ take_turn(const QueueRef &ref)
 		if (!is_current(ref))
 			return {.next_event = INT64_MAX,
 					.lost = false,
+					.failing = false,
 					.wants_window = false,
 					.wants_timer = false};
 		int64 monotonic = monotonic_now();
@@ -286,12 +301,16 @@ take_turn(const QueueRef &ref)
 		int ready = unpark_due(queue, monotonic) + static_cast<int>(queue->schedule.take_fired());
 		note_filed(queue, ready, timer_before, &wakeups);
 
+		if (first_lost(queue) == nullptr)
+			queue->served_at = monotonic;
+
 		int64 next = next_lease_event(queue);
 		int64 timer = queue->schedule.next_timer();
 		if (queue->options.notify && timer != INT64_MAX)
 			next = Min(next, monotonic + until(timer, now));
 		return {.next_event = next,
 				.lost = first_lost(queue) != nullptr,
+				.failing = queue->failing > 0,
 				.wants_window = queue->schedule.wants_window_refill(),
 				.wants_timer = queue->schedule.wants_timer_refill()};
 	});
@@ -318,11 +337,20 @@ read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &, bool))
  * A few rows at a time: what looked odd the last time is looked at again, then some
  * more rows are read. A queue of a million jobs is read through in ten minutes.
  */
-static void
+static int64
 reconcile()
 {
 	static constexpr int kRows = 2000;
 	static constinit Reconciliation state = {};
+	static constinit bool under_way = false;
+	/* It has raised: what is damaged in one segment must not keep it from the others. */
+	if (under_way)
+	{
+		state.segment++;
+		state.next_id = 0;
+		state.n = 0;
+	}
+	under_way = true;
 	worker_transaction([] {
 		if (!lock_and_serve(AccessShareLock))
 			return;
@@ -330,6 +358,8 @@ reconcile()
 		if (!reconcile_rows(&state, kRows))
 			pg_atomic_fetch_add_u64(&database->reconciled, 1);
 	});
+	under_way = false;
+	return monotonic_now() + kHousekeeping;
 }
 
 /* ---- lost attempts ---- */
@@ -401,34 +431,53 @@ reap(const QueueRef &ref, const QueueOptions &options, const Reaped &r)
 			set_end(r.lease, LeaseEnd::kUncounted);
 			break;
 		case AttemptEnd::kBusy:
-			set_end(r.lease, LeaseEnd::kStillLost);
+			set_end(r.lease, LeaseEnd::kLostBusy);
 			break;
 	}
 	segments.close();
 }
 
-/*
- * One batch. Never waits for a lock on a row: a busy one stays lost until later.
- * False: the locks could not be had, or the jobs are not ours.
- */
-static bool
+struct ReapResult
+{
+	bool able; /* to try: false if the locks could not be had, or the jobs are not ours */
+	bool full; /* there may be more */
+};
+
+/* The batch ends where memory or disk do: the others would fail as well. */
+static void
+reap_batch(const QueueRef &ref, const QueueOptions &options, const Reaped *reaped, int n,
+		   bool *short_of_resources)
+{
+	*short_of_resources = false;
+	for (int i = 0; i < n; i++)
+		if (*short_of_resources)
+			set_end(reaped[i].lease, LeaseEnd::kStillLost);
+		else if (!survives([&] { reap(ref, options, reaped[i]); }, short_of_resources))
+			set_end(reaped[i].lease, LeaseEnd::kLostFailing);
+}
+
+/* One batch. Never waits for a lock on a row: a busy one stays lost until later. */
+static ReapResult
 reap_lost(const QueueRef &ref)
 {
-	bool served = false;
+	ReapResult result = {};
+	bool short_of_resources = false;
 	worker_transaction([&] {
-		served = lock_and_serve(RowExclusiveLock);
-		if (!served)
+		result.able = lock_and_serve(RowExclusiveLock);
+		if (!result.able)
 			return;
 		Reaped reaped[kReapBatch];
 		QueueOptions options;
 		reserve_lease_effects(kReapBatch);
 		int n = collect_lost(ref, reaped, &options);
 		stop_point("reap");
-		for (int i = 0; i < n; i++)
-			if (!survives([&] { reap(ref, options, reaped[i]); }))
-				set_end(reaped[i].lease, LeaseEnd::kStillLost);
+		reap_batch(ref, options, reaped, n, &short_of_resources);
+		result.full = n == kReapBatch;
 	});
-	return served;
+	if (short_of_resources)
+		back_off(current_duty);
+	result.able &= !short_of_resources;
+	return result;
 }
 
 /* ---- NOTIFY ---- */
@@ -460,29 +509,6 @@ anything_pending()
 	return pending;
 }
 
-/* Returns the monotonic time before which there is no need to come again. */
-static int64
-send_notifications()
-{
-	if (!anything_pending())
-		return INT64_MAX;
-	int64 earliest = last_notify + static_cast<int64>(notify_interval) * 1000;
-	int64 now = monotonic_now();
-	if (earliest > now)
-		return earliest;
-	auto *channels =
-		static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
-	worker_transaction([&] {
-		commit_lazily();
-		int n = lock_and_serve(AccessShareLock) ? take_pending(channels, max_queues) : 0;
-		for (int i = 0; i < n; i++)
-			Async_Notify(channels[i], "");
-	});
-	pfree(channels);
-	last_notify = now;
-	return INT64_MAX;
-}
-
 /* After a start nobody knows what the last scheduler still had to tell. */
 static void
 assume_pending()
@@ -491,6 +517,34 @@ assume_pending()
 		with_lwlock(ref.queue->lock, LW_EXCLUSIVE,
 					[&] { ref.queue->notify_pending = ref.queue->options.notify; });
 	});
+}
+
+static int64
+notify_wanted_at()
+{
+	return anything_pending() ? last_notify + static_cast<int64>(notify_interval) * 1000
+							  : INT64_MAX;
+}
+
+static int64
+send_notifications()
+{
+	static constinit bool owed = false;
+	/* It has raised: whatever it had taken is still to be told. */
+	if (owed)
+		assume_pending();
+	owed = true;
+	worker_transaction([&] {
+		auto *channels =
+			static_cast<char(*)[NAMEDATALEN]>(palloc(static_cast<Size>(max_queues) * NAMEDATALEN));
+		commit_lazily();
+		int n = lock_and_serve(AccessShareLock) ? take_pending(channels, max_queues) : 0;
+		for (int i = 0; i < n; i++)
+			Async_Notify(channels[i], "");
+	});
+	owed = false;
+	last_notify = monotonic_now();
+	return INT64_MAX;
 }
 
 /* ---- the loop ---- */
@@ -522,74 +576,158 @@ set_session_options()
 			SetConfigOption(option.name, option.value, PGC_SUSET, PGC_S_OVERRIDE);
 }
 
-/*
- * Returns the monotonic time of the next thing to do. *able: no lost lease had to
- * stay lost because somebody has locked the tables.
- */
-static int64
-serve_queues(bool *able)
+/* ---- what is done for each queue ---- */
+
+/* The state of a queue's duty, by slot; in the memory of this process. */
+static DutyState *
+state_of(const QueueRef &ref, QueueDuty which)
 {
-	*able = true;
-	int64 next_event = INT64_MAX;
+	static constinit DutyState *states = nullptr;
+	if (states == nullptr)
+		states = static_cast<DutyState *>(MemoryContextAllocZero(
+			TopMemoryContext, mul_size(max_queues, kQueueDuties * sizeof(DutyState))));
+	auto i = static_cast<int>(which);
+	DutyState *state = &states[(ref.queue - shared->queues) * kQueueDuties + i];
+	if (state->name == nullptr || state->generation != ref.generation)
+		*state = {.name = queue_duty_names[i],
+				  .note = &ref.queue->duties[i],
+				  .lock = ref.queue->lock,
+				  .queue = ref.queue,
+				  .generation = ref.generation};
+	return state;
+}
+
+/* Returns the monotonic time of the next try. */
+static int64
+count_lost(const QueueRef &ref, const Turn &turn)
+{
+	DutyState *duty = state_of(ref, QueueDuty::kLostLeases);
+	/* A failing lease may have ended otherwise. */
+	bool cured = duty->noted && !turn.failing;
+	if (!turn.lost && !cured)
+		return INT64_MAX;
+	if (duty->not_before > monotonic_now())
+		return duty->not_before;
+	int64 next = INT64_MAX;
+	(void) run_duty(duty, &next, [&]() -> int64 {
+		ReapResult result = {.able = true, .full = false};
+		if (turn.lost)
+			result = reap_lost(ref);
+		int64 now = monotonic_now();
+		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+			if (!is_current(ref))
+				return;
+			if (result.able)
+				ref.queue->served_at = now;
+			if (ref.queue->failing > 0)
+				keep_failing();
+		});
+		return result.able && result.full ? now : now + kParkTime;
+	});
+	return Max(next == INT64_MAX ? 0 : next, duty->not_before);
+}
+
+/* The same. What cannot be read now will be wanted again at once, and not be had. */
+static int64
+read_if_wanted(const QueueRef &ref, bool wanted, QueueDuty which,
+			   RefillResult (*refill)(const QueueRef &, bool))
+{
+	DutyState *duty = state_of(ref, which);
+	if (!wanted)
+		return INT64_MAX;
+	if (duty->not_before > monotonic_now())
+		return duty->not_before;
+	int64 next = INT64_MAX;
+	if (run_duty(duty, &next, [&]() -> int64 {
+			return read_ahead(ref, refill) ? INT64_MAX : monotonic_now() + kParkTime;
+		}))
+		return next;
+	return duty->not_before;
+}
+
+/* One batch for each, in turn. Returns the monotonic time of the next thing to do. */
+static int64
+serve_queues()
+{
+	if (any_prepared())
+		resolve_prepared();
+	int64 next = any_prepared() ? monotonic_now() + kWatchInterval : INT64_MAX;
 	for_each_queue(database, [&](const QueueRef &ref) {
 		Turn turn = take_turn(ref);
-		if (turn.lost)
-		{
-			*able &= reap_lost(ref);
-			/* More may be lost, or some could not be written yet. */
-			turn.next_event = Min(turn.next_event, monotonic_now() + kParkTime);
-		}
-		/* What cannot be read now will be wanted again at once, and not be had. */
-		if ((turn.wants_window && !read_ahead(ref, refill_window)) ||
-			(turn.wants_timer && !read_ahead(ref, refill_timer)))
-			turn.next_event = Max(turn.next_event, monotonic_now() + kParkTime);
-		next_event = Min(next_event, turn.next_event);
+		int64 lost = count_lost(ref, turn);
+		int64 window = read_if_wanted(ref, turn.wants_window, QueueDuty::kWindow, refill_window);
+		int64 timer = read_if_wanted(ref, turn.wants_timer, QueueDuty::kTimer, refill_timer);
+		next = Min(Min(next, turn.next_event), Min(lost, Min(window, timer)));
 	});
-	return next_event;
+	return next;
+}
+
+/* ---- the other duties ---- */
+
+static int64
+rotate()
+{
+	return rotate_segments(database);
+}
+
+/* run() returns the monotonic time of its next run; wanted_at() says it before, where others decide. */
+struct DutyEntry
+{
+	int64 (*run)();
+	int64 (*wanted_at)();
+};
+/* By Duty. */
+static constexpr DutyEntry entries[kDuties] = {
+	{look_around, nullptr},	  {send_notifications, notify_wanted_at},
+	{attach_queues, nullptr}, {keep_token_mark_ahead, nullptr},
+	{rotate, nullptr},		  {apply_retention, nullptr},
+	{reconcile, nullptr},
+};
+static constinit DutyState states[kDuties] = {};
+static constinit int64 due[kDuties] = {};
+
+static int64
+due_at(int i)
+{
+	int64 at = entries[i].wanted_at != nullptr ? entries[i].wanted_at() : due[i];
+	return Max(at, states[i].not_before);
 }
 
 static void
-look_at_clock(SteadyClock *clock)
+run_entry(int i)
 {
-	int64 jump = clock->look(GetCurrentTimestamp(), monotonic_now());
-	if (jump == 0)
-		return;
-	ereport(LOG, (errmsg("the clock was set %s by %.3f s", jump > 0 ? "forward" : "back",
-						 static_cast<double>(Abs(jump)) / USECS_PER_SEC),
-				  errdetail("Nothing is deleted by it before it has gone steadily for %d s.",
-							static_cast<int>(SteadyClock::kProbation / USECS_PER_SEC))));
-	for_each_queue(database, [](const QueueRef &ref) { wake_watcher(ref); });
+	states[i].name = duty_names[i];
+	states[i].note = &database->duties[i];
+	states[i].lock = shared->registry_lock;
+	(void) run_duty(&states[i], &due[i], entries[i].run);
 }
 
+/* A step of that which has been due for longest. Returns the monotonic time of the next one. */
+static int64
+run_most_urgent()
+{
+	int first = 0;
+	for (int i = 1; i < kDuties; i++)
+		if (due_at(i) < due_at(first))
+			first = i;
+	if (due_at(first) <= monotonic_now())
+		run_entry(first);
+	int64 next = INT64_MAX;
+	for (int i = 0; i < kDuties; i++)
+		next = Min(next, due_at(i));
+	return next;
+}
+
+/* Who serves comes to every queue between two steps of anything else. */
 [[noreturn]] static void
 work()
 {
-	static constinit SteadyClock clock = {};
-	int64 housekeeping = 0;
-	bool able = true;
 	for (;;)
 	{
-		int64 now = monotonic_now();
-		/* A scheduler that cannot count lost leases is as good as none: claims give them out uncounted. */
-		if (able)
-			pg_atomic_write_u64(&database->heartbeat, now);
-		look_at_clock(&clock);
-		if (now >= housekeeping)
-		{
-			keep_house();
-			reconcile();
-			housekeeping = now + kHousekeeping;
-		}
-		if (any_prepared())
-			resolve_prepared();
-		int64 next_event = Min(housekeeping, serve_queues(&able));
-		if (any_prepared())
-			next_event = Min(next_event, now + kWatchInterval);
-		next_event = Min(next_event, send_notifications());
-		next_event = Min(next_event, rotate_segments(database));
-		next_event = Min(next_event, apply_retention(clock));
+		int64 next = serve_queues();
+		next = Min(next, run_most_urgent());
 		pgstat_report_stat(false);
-		nap((Max(0, next_event - monotonic_now()) + 999) / 1000);
+		nap((Max(0, next - monotonic_now()) + 999) / 1000);
 	}
 }
 
@@ -612,7 +750,9 @@ pgq_scheduler_main(Datum arg)
 	commit_level = synchronous_commit;
 	set_session_options();
 	take_role();
-	keep_house();
+	static constexpr Duty at_once[] = {Duty::kPresence, Duty::kQueues};
+	for (Duty first : at_once)
+		run_entry(static_cast<int>(first));
 	assume_pending();
 	work();
 }

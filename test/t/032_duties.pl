@@ -68,4 +68,72 @@ my $pid = wait_for_scheduler($node);
 }
 
 $node->stop;
+
+# ---- damaged pages ----
+
+# Two queues; an index page and a heap page of the segment that has the jobs of one of them.
+$node = PostgreSQL::Test::Cluster->new('damaged');
+$node->init(extra => ['--data-checksums']);
+$node->append_conf('postgresql.conf', "autovacuum = off\npgq_ext.segment_size = '64kB'\nmax_parallel_workers_per_gather = 0\n");
+$node->start;
+sql('CREATE EXTENSION pgq_ext');
+
+sub damage
+{
+	my ($path, $block) = @_;
+	open my $file, '+<:raw', $node->data_dir . "/$path" or die $path;
+	sysseek($file, $block * 8192 + 100, 0);
+	syswrite($file, 'damaged' x 20);
+	close $file;
+	return;
+}
+
+{
+	create_queue($node, 'x');
+	create_queue($node, 'y');
+	wait_for_scheduler($node);
+	sql(q{SELECT count(pgq_enqueue('x', to_jsonb(repeat('x', 300)))) FROM generate_series(1, 3000)});
+	my $segment = sql(q{SELECT segment FROM pgq_ext.job GROUP BY 1 ORDER BY count(*) DESC LIMIT 1});
+	my $by_id   = sql("SELECT pg_relation_filepath('pgq_ext.job_${segment}_by_id')");
+	my $order   = sql("SELECT pg_relation_filepath('pgq_ext.job_${segment}_by_order')");
+	# What comes goes to another segment now.
+	wait_for($node, "segment <> $segment FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass");
+	$node->stop;
+	damage($by_id, 1);
+	damage($order, 1);
+	my $log = -s $node->logfile;
+	$node->start;
+
+	my $listener = session($node);
+	ask($listener, 'LISTEN pgq_y');
+	wait_for($node, q{failures > 0 AND last_error LIKE 'invalid page in block 1%' FROM pgq_ext.duty WHERE duty = 'reconcile'});
+	pass('a damaged index: the view names the duty that fails');
+	my $pid = scheduler_pid($node);
+	counts_ok('y', 'lost leases of the other queue are counted');
+	is(sql(q{SELECT pgq_enqueue('y', '"timer"', delay => '300 ms') > 0}), 't', '... a timer');
+	is(sql(q{SELECT payload, pgq_ack(job_id, lease) FROM pgq_claim('y', wait => '60 s')}), '"timer"|', '... fires');
+	my $heard = '';
+	for (1 .. 100)
+	{
+		last if ($heard .= ask($listener, 'SELECT pg_sleep(0.1)')) =~ /notification "pgq_y"/;
+	}
+	like($heard, qr/notification "pgq_y"/, '... NOTIFY comes');
+	my $before = sql(q{SELECT sum(truncations) FROM pgq_ext.segment_entries()});
+	sql(q{SELECT count(pgq_enqueue('y', to_jsonb(repeat('y', 500)))) FROM generate_series(1, 400);
+		SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('y', 1000)}) for 1 .. 3;
+	wait_for($node, "sum(truncations) > $before FROM pgq_ext.segment_entries()");
+	pass('... rotation goes on');
+	is(scheduler_pid($node), $pid, '... by one scheduler');
+	my %told;
+	$told{$1}++ for slurp_file($node->logfile, $log) =~ /ERROR:  invalid page in block 1 of relation (\S+)/g;
+	cmp_ok(scalar(keys %told), '>=', 1, '... the log tells of it');
+	is(join(', ', grep { $told{$_} > 2 } sort keys %told), '', '... but is not full of them');
+
+	sql("REINDEX TABLE pgq_ext.job_$segment");
+	wait_for($node, q{bool_and(failures = 0) FROM pgq_ext.duty});
+	is(scalar(drain($node, 'x')), 3000, 'after REINDEX all jobs come');
+	end_session($listener);
+}
+
+$node->stop;
 done_testing();
