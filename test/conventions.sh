@@ -73,10 +73,14 @@ fi
 
 # What the documentation speaks of is there. (That it is true: test/t/047 and 048.)
 git ls-files '*.md' | while read -r page; do
-	grep -oE '\]\([^)#: ]+[)#]' "$page" | sed 's/^](//; s/.$//' | sort -u | while read -r target; do
-		[ -e "$(dirname "$page")/$target" ] || echo "$page: $target"
+	grep -oE '\]\([^): ]+\)' "$page" | sed 's/^](//; s/)$//' | sort -u | while read -r target; do
+		file=$(dirname "$page")/${target%%#*}
+		[ -n "${target%%#*}" ] || file=$page
+		[ -e "$file" ] || echo "$page: $target"
+		[[ $target != *#* ]] || sed -n 's/^##* *//p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' |
+			grep -qxF "${target#*#}" || echo "$page: $target"
 	done
-done | convention 'links lead to files'
+done | convention 'links lead to files and headings'
 codes=$(sed -n '/^## Errors/,$p' docs/reference.md)
 errcodes=$(${PG_CONFIG:-pg_config} --sharedir)/errcodes.txt
 grep -rhoE --include='*.cpp' --include='*.h' 'ERRCODE_[A-Z_]+' src | sort -u | while read -r name; do
