@@ -93,6 +93,8 @@ for my $level ('remote_write', 'remote_apply', 'off')
 		"claims after a crash, synchronous_commit = $level");
 }
 $second = $primary->safe_psql('postgres', 'SELECT max(lease) FROM pgq_ext.lease');
+# What a session did not wait for may be lost with the primary.
+$primary->wait_for_catchup($standby);
 $primary->stop('immediate');
 $standby->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 $standby->promote;
