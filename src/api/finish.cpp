@@ -148,10 +148,11 @@ is_proven(const Load &load, int64 job_id, int64 token)
 
 /*
  * Who has the job? kStale: it was handed out. kElsewhere: wait for that transaction, or, if it
- * is invalid, for a moment, and look again.
+ * is invalid, for a moment, and look again. A claim decides at once, mostly; one that has not for a
+ * while may wait for a lock, of ours even, so it is waited for where the deadlock detector sees it.
  */
 static Grip
-ask_holder(int64 job_id, VirtualTransactionId *other)
+ask_holder(int64 job_id, bool for_a_while, VirtualTransactionId *other)
 {
 	Lease *lease;
 	Queue *queue;
@@ -172,7 +173,8 @@ ask_holder(int64 job_id, VirtualTransactionId *other)
 		}
 		if (lease->state != LeaseState::kClaiming)
 			return Grip::kStale;
-		*other = lease->ender;
+		*other = for_a_while && !VirtualTransactionIdIsValid(lease->ender) ? lease->claimer
+																		   : lease->ender;
 		return VirtualTransactionIdEquals(*other, my_virtual_xid()) ? Grip::kStale
 																	: Grip::kElsewhere;
 	});
@@ -199,7 +201,8 @@ complain_full()
 static bool
 take_late(const JobRow &row, Held *held)
 {
-	for (;;)
+	static constexpr int kNaps = 100;
+	for (int naps = 0;; naps++)
 	{
 		VirtualTransactionId other;
 		if (!attach_queue_by_id(row.queue_id(), &held->ref))
@@ -213,7 +216,7 @@ take_late(const JobRow &row, Held *held)
 			case TakeResult::kHeld:
 				break;
 		}
-		if (ask_holder(row.job_id(), &other) == Grip::kStale)
+		if (ask_holder(row.job_id(), naps >= kNaps, &other) == Grip::kStale)
 			return false;
 		if (VirtualTransactionIdIsValid(other))
 			VirtualXactLock(other, true);

@@ -157,6 +157,30 @@ for my $end ('ROLLBACK', 'COMMIT', q{PREPARE TRANSACTION 'late'})
 	end_session($_) for $locker, $acker;
 }
 
+# A claim has not decided whether it hands the job out. It waits for a lock, which might be ours: the server must see that.
+my $claimer;
+for my $end ('cancelled', 'finished')
+{
+	($job) = claimed(1);
+	crash();
+	my $stop = session($node);
+	$_ = session($node) for $claimer, $acker;
+	ask($stop, 'SELECT pg_advisory_lock(7366513, 0)');
+	my $pid = pid_of($claimer);
+	ask($claimer, q{SET pgq_ext.stop_point = 'claim-verify'});
+	send_sql($claimer, q{SELECT count(*) FROM pgq_claim('q')});
+	wait_for($node, "wait_event = 'advisory' FROM pg_stat_activity WHERE pid = $pid");
+	send_sql($acker, "SELECT pgq_ack($job->[0], $job->[1])");
+	wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'virtualxid' AND query LIKE 'SELECT pgq_ack%'});
+	sql("SELECT pg_cancel_backend($pid)") if $end eq 'cancelled';
+	ask($stop, 'SELECT pg_advisory_unlock(7366513, 0)');
+	reply($claimer);
+	(undef, $error) = reply($acker);
+	like($error, $end eq 'finished' ? qr/is not current/ : qr/^$/, "the claim is $end: " . ($end eq 'finished' ? 'stale' : 'honoured'));
+	end_session($_) for $stop, $claimer, $acker;
+	empty_queue();
+}
+
 # In the same transaction twice.
 ($job) = claimed(1);
 crash();
