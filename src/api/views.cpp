@@ -111,6 +111,7 @@ return_lease(ReturnSetInfo *result, const LeaseCopy &copy, bool with_token)
 	bool nulls[lengthof(values)] = {};
 	nulls[1] = !with_token;
 	nulls[4] = nulls[5] = nulls[7] = nulls[8] = !claimed;
+	nulls[6] = copy.pid == 0; /* of before a restart */
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

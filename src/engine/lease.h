@@ -107,6 +107,31 @@ Lease *first_lost(const Queue *queue);
 /* Deadline of the next parked or expiring lease, or one put off; INT64_MAX: none. */
 int64 next_lease_event(const Queue *queue);
 
+/* A lease as it is saved at a clean shutdown: store/saved_lease.h. */
+struct SavedLease
+{
+	int32 queue_id;
+	int64 token;
+	Hint hint; /* saved: of its key only the job's id is */
+	bool lost;
+	Loss loss;
+	int32 attempt;
+	int64 remaining; /* microseconds */
+	TimestampTz claimed_at;
+	Prepared prepared;
+	char worker[kWorkerNameMax + 1];
+};
+
+/*
+ * Copy the queue's leases that are CLAIMED or LOST, at most most, but none that an open transaction
+ * uses: what becomes of that nobody knows. Returns how many. A shared hold is enough; at a
+ * shutdown there is nobody to be kept waiting by a long one.
+ */
+int copy_leases(const Queue *queue, SavedLease *copies, int most, int64 monotonic);
+
+/* The lease is as it was when it was copied. False: there is no room for it, or the job has one. */
+bool restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampTz now);
+
 /* How long a job whose row is busy is set aside. */
 inline constexpr int64 kParkTime = 100 * 1000;
 inline constexpr int64 kLongParkTime = 1000 * 1000;

@@ -81,7 +81,7 @@ can_watch(const TransactionId *prepared, int n)
 }
 
 static void
-watch_recovered(Oid database, TransactionId xid)
+list_recovered(Oid database, TransactionId xid)
 {
 	if (is_watched(xid))
 		return;
@@ -93,8 +93,7 @@ watch_recovered(Oid database, TransactionId xid)
 		watch->xid = xid;
 		watch->database = database;
 		watch->all_queues = true;
-		watch->state = Watch::kActive;
-		pg_atomic_fetch_add_u32(&shared->watched, 1);
+		watch->state = Watch::kListed;
 		return;
 	}
 }
@@ -114,8 +113,6 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 {
 	bool watchable = true;
 	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
-		if (Database *db = database_slot(oid, incarnation))
-			return db;
 		watchable = can_watch(prepared, n);
 		if (!watchable)
 			return nullptr;
@@ -143,9 +140,9 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 			}
 			for (SegmentNotes &notes : db->segments)
 				forget_segment(&notes);
-			db->state = SlotState::kUsed;
+			db->state = SlotState::kLoading;
 			for (int p = 0; p < n; p++)
-				watch_recovered(oid, prepared[p]);
+				list_recovered(oid, prepared[p]);
 			return db;
 		}
 		return nullptr;
@@ -163,6 +160,22 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						errhint("Raise pgq_ext.max_databases (now %d) and restart the server.",
 								max_databases)));
 	return attached;
+}
+
+void
+publish_database(Database *db)
+{
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+		db->state = SlotState::kUsed;
+		for (int i = 0; i < max_prepared_xacts; i++)
+		{
+			Watch *watch = &shared->watches[i];
+			if (watch->state != Watch::kListed || watch->database != db->oid)
+				continue;
+			watch->state = Watch::kActive;
+			pg_atomic_fetch_add_u32(&shared->watched, 1);
+		}
+	});
 }
 
 static Queue *
@@ -216,7 +229,8 @@ bool
 try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref)
 {
 	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
-		if (db->state != SlotState::kUsed || pg_atomic_read_u32(&db->generation) != db_generation)
+		if ((db->state != SlotState::kUsed && db->state != SlotState::kLoading) ||
+			pg_atomic_read_u32(&db->generation) != db_generation)
 			return false;
 		Queue *queue = queue_slot(db, db_generation, row.queue_id);
 		if (queue == nullptr)

@@ -53,12 +53,16 @@ struct DurableTokens
 };
 
 /*
- * The slot of this database, attached if need be. prepared: the transactions that
- * are prepared in it, listed before; they are watched from the moment the slot
- * exists. Error 53400 when all slots are taken.
+ * A slot for this database. It is LOADING: nobody finds it before publish_database(). prepared:
+ * the transactions that are prepared in it, listed before; they are watched from the moment
+ * the slot is published. Error 53400 when all slots are taken. One process at a time: see
+ * attach_here() in store/tables.cpp.
  */
 Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						  const TransactionId *prepared, int n);
+
+/* From here on the slot is used. Cannot fail. */
+void publish_database(Database *db);
 
 /* The slot or NULL. */
 Database *find_database(Oid oid, Oid incarnation);

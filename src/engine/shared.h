@@ -44,6 +44,7 @@ inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 enum class SlotState : uint8
 {
 	kFree,
+	kLoading, /* a database whose saved leases are being restored, by a process that cannot fail: found by nobody */
 	kUsed,
 	kDying,
 };
@@ -364,6 +365,7 @@ struct Watch
 	{
 		kFree,
 		kReserved, /* by a process in PRE_PREPARE */
+		kListed,   /* active as soon as its database is */
 		kActive,
 		kResolving, /* by a process that cannot fail */
 	} state;

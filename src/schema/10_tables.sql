@@ -127,6 +127,28 @@ COMMENT ON TABLE pgq_ext.token_key IS
 'Internal: the secret key of the check bits in lease tokens.';
 INSERT INTO pgq_ext.token_key VALUES (pg_catalog.gen_random_uuid());
 
+-- See src/store/saved_lease.h.
+CREATE TABLE pgq_ext.saved_lease (
+    mark           bigint NOT NULL,
+    job_id         bigint NOT NULL,
+    lease          bigint NOT NULL,
+    queue_id       integer NOT NULL,
+    attempt        integer NOT NULL,
+    loss           smallint,
+    remaining      bigint NOT NULL,
+    claimed_at     timestamptz NOT NULL,
+    segment        smallint NOT NULL,
+    place          tid NOT NULL,
+    prepared_xid   xid NOT NULL,
+    prepared_claim boolean NOT NULL,
+    prepared_end   smallint,
+    prepared_death boolean NOT NULL,
+    worker         text NOT NULL
+);
+REVOKE ALL ON TABLE pgq_ext.saved_lease FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.saved_lease IS
+'Internal: leases as they were at a clean shutdown, restored at the start if no lease was handed out since (mark is that of pgq_ext.token_mark). Not dumped.';
+
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_id_seq', '');

@@ -312,8 +312,8 @@ form_job(TupleFormer *former, int segment, const NewJob &job, int64 job_id)
 	return former->form(values, nulls, kJobColumns);
 }
 
-/* Fills a page at a time, with one WAL record. The server wants the tuples in slots, whose descriptor nobody counts. */
-static void
+/* The server wants the tuples in slots, whose descriptor nobody counts. */
+void
 insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
 {
 	TupleDesc desc = CreateTupleDescCopy(RelationGetDescr(rel));

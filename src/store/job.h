@@ -144,6 +144,9 @@ void insert_jobs(const NewJob *jobs, int n, Hint *hints);
 /* So many rows are worth handing to insert_jobs() at a time. */
 inline constexpr int kInsertBatch = 256;
 
+/* Fills a page at a time, with one WAL record. Makes no index entries. */
+void insert_many_tuples(Relation rel, HeapTuple *tuples, int n);
+
 enum class WriteResult : uint8
 {
 	kDone,

@@ -260,6 +260,20 @@ attach_queue_by_id(int32 queue_id, QueueRef *ref)
 	return found;
 }
 
+QueueRow *
+read_queue_rows(const Tables &t, int *n)
+{
+	int room = 16;
+	auto *rows = static_cast<QueueRow *>(palloc(room * sizeof(QueueRow)));
+	*n = 0;
+	for_each_row(t, [&](const QueueRow &row) {
+		if (*n == room)
+			rows = static_cast<QueueRow *>(repalloc_huge(rows, (room *= 2) * sizeof(QueueRow)));
+		rows[(*n)++] = row;
+	});
+	return rows;
+}
+
 /* The name that looks most like it, or NULL. */
 static const char *
 nearest_name(const char *name)

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "engine/registry.h"
+#include "store/tables.h"
 
 namespace pgq {
 
@@ -28,6 +28,9 @@ struct Attached
 	int left_out; /* have found no slot: served as far as a client asks for them and a slot is free by then */
 	int unreadable; /* rows without an id or a name that a queue can have; nobody serves them */
 };
+
+/* All rows of pgq_ext.queue that are a queue's, allocated. Attaches nothing. */
+QueueRow *read_queue_rows(const Tables &t, int *n);
 
 /* Attach every queue of this database, and make slots follow what somebody has done to the rows by hand. */
 Attached attach_all_queues();

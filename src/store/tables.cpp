@@ -1,6 +1,7 @@
 #include "store/tables.h"
 
 #include "pg/scope.h"
+#include "store/saved_lease.h"
 #include "store/spi.h"
 #include "store/token_key.h"
 #include "store/token_mark.h"
@@ -22,7 +23,8 @@ static bool
 is_known(Oid relid)
 {
 	if (relid == InvalidOid || relid == known.queue || relid == known.job ||
-		relid == known.dead_job || relid == known.token_mark || relid == known.token_key)
+		relid == known.dead_job || relid == known.token_mark || relid == known.token_key ||
+		relid == known.saved_lease)
 		return true;
 	for (int i = 0; i < known.all_segments; i++)
 		if (relid == known.segment[i].heap)
@@ -384,6 +386,7 @@ find_tables(Tables *t, Oid schema)
 	t->dead_job = need("dead_job", schema, RELKIND_PARTITIONED_TABLE);
 	t->token_mark = need("token_mark", schema, RELKIND_SEQUENCE);
 	t->token_key = need("token_key", schema, RELKIND_RELATION);
+	t->saved_lease = need("saved_lease", schema, RELKIND_RELATION);
 	find_segments(t, schema);
 	Relation queue = table_open(t->queue, AccessShareLock);
 	t->owner = queue->rd_rel->relowner;
@@ -462,7 +465,8 @@ owner_of_tables()
 bool
 lock_tables(LOCKMODE mode)
 {
-	static constexpr const char *names[] = {"queue", "token_mark", "token_key", "job", "dead_job"};
+	static constexpr const char *names[] = {"queue",	   "token_mark", "token_key",
+											"saved_lease", "job",		 "dead_job"};
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	if (!OidIsValid(schema))
 		return false;
@@ -487,6 +491,10 @@ lock_tables(LOCKMODE mode)
 			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 				return false;
 	}
+	/* Nor wait for who is attaching the database just now. */
+	if (t == nullptr && !ConditionalLockRelationOid(get_relname_relid("token_mark", schema),
+													ShareUpdateExclusiveLock))
+		return false;
 	return InSecurityRestrictedOperation() && GetUserId() == owner_of_tables();
 }
 
@@ -520,22 +528,6 @@ prepared_transactions(TransactionId *xids)
 	return n;
 }
 
-static Database *
-attach_here()
-{
-	auto *xids =
-		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
-	if (any_prepared())
-		resolve_prepared(); /* makes room for those that are listed now */
-	int n = prepared_transactions(xids);
-	/* The mark last: a token drawn in a load that ended meanwhile is below it. */
-	TokenKey key = read_token_key(known.token_key);
-	Database *db = attach_database(MyDatabaseId, known.queue,
-								   {read_token_mark(known.token_mark), key}, xids, n);
-	pfree(xids);
-	return db;
-}
-
 static bool
 is_attached_here()
 {
@@ -555,8 +547,36 @@ find_slot()
 	return true;
 }
 
-const Tables &
-tables()
+/*
+ * The slot, with the leases that were saved, before anybody finds it. First all that can fail is
+ * done, and leaves nothing behind; what changes memory cannot fail, so nobody meets
+ * half of it. The lock keeps others from doing the same, and from advancing the mark meanwhile.
+ */
+static void
+attach_locked()
+{
+	auto *xids =
+		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
+	if (any_prepared())
+		resolve_prepared(); /* makes room for those that are listed now */
+	int n = prepared_transactions(xids);
+	TokenKey key = read_token_key(known.token_key);
+	int64 mark = read_token_mark(known.token_mark);
+	SavedLeases saved = read_saved_leases(known, mark, xids, n);
+	Database *db = attach_database(MyDatabaseId, known.queue, {mark, key}, xids, n);
+	with_interrupts_held([&] {
+		restore_leases(db, &saved);
+		known.database = db;
+		known.database_generation = pg_atomic_read_u32(&db->generation);
+		publish_database(db);
+	});
+	free_saved_leases(&saved);
+	pfree(xids);
+}
+
+/* The tables, whether the database is attached or not. */
+static const Tables &
+look_at_tables()
 {
 	require_preloaded();
 	register_callbacks();
@@ -570,10 +590,20 @@ tables()
 						errhint("Run CREATE EXTENSION pgq_ext.")));
 	if (installed == Installed::kOtherVersion)
 		report_versions(ERROR);
-	if (!find_slot())
+	return known;
+}
+
+const Tables &
+tables()
+{
+	(void) look_at_tables();
+	while (!find_slot())
 	{
-		known.database = attach_here();
-		known.database_generation = pg_atomic_read_u32(&known.database->generation);
+		Oid sequence = known.token_mark;
+		LockRelationOid(sequence, ShareUpdateExclusiveLock);
+		if (look_at_tables().token_mark == sequence && !find_slot())
+			attach_locked();
+		UnlockRelationOid(sequence, ShareUpdateExclusiveLock);
 	}
 	return known;
 }
@@ -587,7 +617,7 @@ tables_may_differ()
 JobSegments
 job_segments()
 {
-	const Tables &t = tables();
+	const Tables &t = look_at_tables();
 	JobSegments list;
 	list.n = t.segments;
 	memcpy(list.segment, t.segment, list.n * sizeof(Segment));
@@ -677,7 +707,7 @@ complain_incomplete()
 void
 require_complete_segments()
 {
-	if (tables().incomplete)
+	if (look_at_tables().incomplete)
 		complain_incomplete();
 }
 

@@ -79,6 +79,7 @@ struct Tables
 	Oid dead_job;
 	Oid token_mark;
 	Oid token_key;
+	Oid saved_lease;
 	Oid subscription; /* brings rows to the segments, or invalid */
 	int segments;	  /* those of job */
 	int all_segments; /* behind them, those of dead_job too */

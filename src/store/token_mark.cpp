@@ -72,14 +72,15 @@ static constinit Unpublished unpublished = {};
 
 /*
  * Also if it is there already, written by somebody else: the standby is waited for with the end
- * of a record of our own, since no two processes may wait for the same one.
+ * of a record of our own, since no two processes may wait for the same one. It grows in any case:
+ * leases that were saved with the one before are void from here on.
  */
 static Unpublished
 write_mark(Oid sequence, int64 mark)
 {
 	const SpiArgument argument[] = {{INT8OID, Int64GetDatum(mark), false}};
 	with_spi_as(tables().owner, [&] {
-		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', GREATEST(last_value, $1)) "
+		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', GREATEST(last_value + 1, $1)) "
 					"FROM pgq_ext.token_mark",
 					argument);
 	});
@@ -91,6 +92,15 @@ static void
 publish(Database *db, int64 mark)
 {
 	pg_atomic_write_u64(&db->marked_token, mark);
+}
+
+void
+close_token_mark(Database *db)
+{
+	pg_atomic_write_u64(&db->marked_token, 0);
+	/* Who has looked at it before draws tokens in the same hold. */
+	for_each_queue(db,
+				   [](const QueueRef &ref) { with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [] {}); });
 }
 
 void
@@ -106,8 +116,8 @@ advance_token_mark(int64 lead, bool wait, int commit_level)
 	Database *db = tables().database;
 	if (!token_mark_is_ahead(db, lead))
 	{
-		/* Of a process that does not wait, the last one may still be under way. */
-		if (unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
+		/* Of a scheduler, the last one may still be under way. Of others it may be the one that leases were saved with. */
+		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
 			unpublished = write_mark(sequence, token_ahead_by(kAhead));
 		if (wait)
 			wait_for_standby(unpublished.lsn);

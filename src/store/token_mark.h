@@ -4,6 +4,9 @@
  * every token there was (B3). Sequences are written at once, whatever becomes of the
  * transaction, go to standbys, and are dumped.
  *
+ * Who writes it, or relies on its not being written (attaching the database, saving leases),
+ * holds ShareUpdateExclusiveLock on the sequence meanwhile.
+ *
  * The scheduler keeps the mark far ahead of the clock. Where it does not (just started,
  * or none can run), a claim advances the mark before it takes a lease.
  */
@@ -28,5 +31,8 @@ inline constexpr int64 kTokenLead = 10 * USECS_PER_SEC;
  * got yet for the next call.
  */
 void advance_token_mark(int64 lead, bool wait, int commit_level);
+
+/* From here on nobody draws a token for a claim before the mark was advanced again, which the caller keeps them from. */
+void close_token_mark(Database *db);
 
 } // namespace pgq

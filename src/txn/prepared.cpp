@@ -8,9 +8,10 @@
  * the transaction ended applies it. Its hints are not kept: the cursors of its
  * queues are pulled back to -infinity, and the rows are found by reading.
  *
- * After a restart there are no leases, and the watches are made anew from the
- * server's list of prepared transactions, for all queues of their database. Rows
- * such a transaction has deleted or locked are BUSY until it ends (A3).
+ * After a restart the watches are made anew from the server's list of prepared transactions, for
+ * all queues of their database. Leases are there only if they were saved (store/saved_lease.h),
+ * with what these transactions will do to them. Rows such a transaction has deleted or locked are
+ * BUSY until it ends (A3).
  */
 #include "engine/waiter.h"
 #include "pg/scope.h"
@@ -256,7 +257,7 @@ settle_watch(Watch *watch, bool commit)
 			!settle_prepared_queue(ref, watch->xid, commit, touched.enqueued))
 			all = true; /* freed and attached elsewhere, perhaps: trust nothing */
 	}
-	if (all && commit)
+	if (all)
 		for_each_queue(nullptr, [&](const QueueRef &ref) {
 			if (ref.queue->database->oid == watch->database)
 				settle_prepared_queue(ref, watch->xid, commit, 0);

@@ -19,6 +19,7 @@
 #include "store/token_mark.h"
 #include "txn/effects.h"
 #include "worker/duty.h"
+#include "worker/farewell.h"
 #include "worker/retention.h"
 #include "worker/rotation.h"
 #include "worker/worker.h"
@@ -152,6 +153,7 @@ take_role()
 	if (!pg_atomic_compare_exchange_u32(&database->scheduler, &nobody, MyProc->pgprocno + 1))
 		retire(SeatState::kTaken);
 	on_shmem_exit(leave_role, (Datum) 0);
+	save_leases_at_exit(database, database_generation);
 	say(order, SeatState::kServing);
 }
 
@@ -182,6 +184,7 @@ keep_token_mark_ahead()
 			if (lock_tables(AccessShareLock))
 				advance_token_mark(kLead, false, commit_level);
 		});
+	forget_saved_leases();
 	return monotonic_now() + kHousekeeping;
 }
 
