@@ -1,12 +1,14 @@
 /*
  * Leases that are saved at a clean shutdown and restored at the start: one job, claimed
- * and finished again and again, two sessions that advance the token mark, a scheduler that saves at any time,
+ * and finished again and again, a session that advances the token mark, a scheduler that saves at any time,
  * because a session may outlive it, and a server that stops or crashes at any step.
  */
 #ifndef RESTARTS
-#define RESTARTS 2
+#define RESTARTS 1
 #endif
-#define TOKENS 7 /* and marks */
+#ifndef TOKENS
+#define TOKENS 5 /* and marks */
+#endif
 #define greatest(a, b) ((a) > (b) -> (a) : (b))
 
 /* shared memory */
@@ -67,7 +69,7 @@ restart:
 	atomic { mine = boot; mark = 0 };
 	{
 end:	do
-		:: atomic { up && !mark_lock && last >= marked && last < TOKENS -> mark_lock = true };
+		:: atomic { up && !mark_lock && last >= marked && token_mark < TOKENS -> mark_lock = true };
 			if
 #ifdef FAULT_UNPUBLISHED_REUSED
 			:: mark > last
@@ -156,7 +158,6 @@ init
 	atomic {
 		run claimer();
 		run worker();
-		run advancer();
 		run advancer();
 		run scheduler();
 		run server()

@@ -25,10 +25,10 @@ sub worker
 	return sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext $type'");
 }
 
-# (how it happens, whether all backends and so their memory go with it)
+# (how it happens, whether all backends and so their memory go with it, whether leases are saved)
 my %accident = (
-	'01 smart shutdown' => [ sub { $node->stop('smart'); $node->start }, 1 ],
-	'02 fast shutdown' => [ sub { $node->stop('fast'); $node->start }, 1 ],
+	'01 smart shutdown' => [ sub { $node->stop('smart'); $node->start }, 1, 1 ],
+	'02 fast shutdown' => [ sub { $node->stop('fast'); $node->start }, 1, 1 ],
 	'03 immediate shutdown' => [ sub { $node->stop('immediate'); $node->start }, 1 ],
 	'04 kill -9 of a backend' => [ sub { kill 'KILL', $_[0]; wait_until_up() }, 1 ],
 	'05 kill -9 of the scheduler' => [ sub { my $pid = worker('scheduler'); kill 'KILL', $pid; wait_until_down($pid); wait_until_up() }, 1 ],
@@ -55,7 +55,7 @@ my %accident = (
 
 for my $name (sort keys %accident)
 {
-	my ($happen, $memory_lost) = @{ $accident{$name} };
+	my ($happen, $memory_lost, $saved) = @{ $accident{$name} };
 	my ($queue, $what) = $name =~ /^(\d+) (.*)/;
 	$queue = "q$queue";
 	my $others = $what ne 'smart shutdown';    # it waits for them
@@ -106,9 +106,15 @@ for my $name (sort keys %accident)
 		sql("SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease WHERE queue = '$queue'");
 	}
 
+	if ($saved)
+	{
+		is(sql("SELECT count(*) FROM pgq_ext.lease WHERE queue = '$queue'"), '10', "$what: leases live on");
+		is(sql("SELECT count(*) FROM pgq_ack_many('{" . join(',', map { (split /\|/)[0] } @held) . "}', '{" . join(',', map { (split /\|/)[1] } @held) . "}')"), '10', "$what: as they were");
+	}
+
 	# Everything that was committed, once, at most one attempt lost with an open transaction.
 	my (%seen, @twice, %attempts);
-	my $expected = 220 + ($memory_lost ? 10 : 0);
+	my $expected = 220 + ($memory_lost && !$saved ? 10 : 0);
 	for (1 .. 300)
 	{
 		for (split /\n/, sql(qq{
@@ -124,7 +130,7 @@ for my $name (sort keys %accident)
 	}
 	my %count;
 	$count{$_}++ for values %seen;
-	is(join(' ', map { "$_: $count{$_}" } sort keys %count), $memory_lost ? 'held: 10 kept: 220' : 'kept: 220',
+	is(join(' ', map { "$_: $count{$_}" } sort keys %count), $expected == 230 ? 'held: 10 kept: 220' : 'kept: 220',
 		"$what: what was committed is handed out, and nothing else");
 	is("@twice", '', "$what: nothing twice");
 	cmp_ok($greatest, '>', 0, "$what: tokens grow");

@@ -414,7 +414,7 @@ sub survived_ok
 			push @rest, split /\n/, sql("SELECT format('%s %s', payload, attempt) FROM pgq_claim('$queue', 1000, wait => '1 s')");
 		}
 		my ($new, $first, $second) = map { my $re = $_; scalar grep { /$re/ } @rest } qr/^"new" 1$/, qr/^\d+ 1$/, qr/^\d+ 2$/;
-		is("$new $first $second", $end eq 'COMMIT' ? '70 5 5' : '0 40 0', "$what, $end: enqueued, claimed, acknowledged and failed jobs are what they should be");
+		is("$new $first $second", $end eq 'COMMIT' ? '70 5 5' : $case->{saved} ? '0 35 5' : '0 40 0', "$what, $end: enqueued, claimed, acknowledged and failed jobs are what they should be");
 		nothing_ready($queue, '... and that is all');
 		is(sql("SELECT count(*) FROM pgq_ext.job_status WHERE queue = '$queue' AND state <> 'leased'"), '0', '... no job is forgotten');
 	}
@@ -431,6 +431,8 @@ for my $name (sort keys %accident)
 {
 	my $case = prepare_for_the_worst($name);
 	$case->{name} = $name;
+	# Leases that were saved are in their workers' hands; a claim that is rolled back is an attempt.
+	$case->{saved} = $name =~ /restart/;
 	$accident{$name}->();
 	$s = session($node);
 	survived_ok($name, $case);

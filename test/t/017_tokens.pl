@@ -54,7 +54,8 @@ for my $crash (1 .. 3)
 
 # A role that may claim needs no right to the mark.
 $node->append_conf('postgresql.conf', 'max_worker_processes = 1');
-$node->restart;
+$node->stop('immediate');
+$node->start;
 sql(q{CREATE ROLE worker; GRANT EXECUTE ON FUNCTION pgq_claim TO worker});
 is(sql(q{SET ROLE worker; SELECT count(*) FROM pgq_claim('q', 3)}), '3', 'an unprivileged claim advances the mark');
 sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease');

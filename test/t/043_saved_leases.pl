@@ -258,9 +258,11 @@ for my $end ('COMMIT', 'ROLLBACK')
 {
 	sql(q{SELECT count(pgq_enqueue('q', to_jsonb(i))) FROM generate_series(1, 3000) i});
 	my @l = rows(q{SELECT job_id, lease FROM pgq_claim('q', 3000)});
+	my $all = q{SELECT md5(string_agg(job_id || ':' || lease, ' ' ORDER BY job_id)) FROM pgq_ext.lease};
+	my $before = sql($all);
 	restart();
 	is(sql('SELECT count(*) FROM pgq_ext.lease'), '3000', 'many leases');
-	is(sql('SELECT count(DISTINCT lease) FROM pgq_ext.lease'), '3000', '... each with its token');
+	is(sql($all), $before, '... each with its token');
 	$node->append_conf('postgresql.conf', 'pgq_ext.max_leases = 1000');
 	restart();
 	is(sql('SELECT count(*) FROM pgq_ext.lease'), '1000', 'a smaller table has room for some');
