@@ -9,7 +9,7 @@
  *                      CLAIMING --give_back--> (none), filed back
  *                      CLAIMING --lose--> LOST  (its row cannot be returned)
  *                      CLAIMED --lose--> LOST --reap--> REAPING --end--> (none)
- *                                        LOST <--lose-- REAPING (the reaper failed)
+ *                                        LOST <--put back, put off-- REAPING (the reaper failed)
  *
  * Every function here wants the queue's lock held exclusively unless it says
  * otherwise, and cannot fail.
