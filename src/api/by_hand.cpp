@@ -173,25 +173,14 @@ has_queue_row(int32 queue_id)
 	return found;
 }
 
-/* False: it has no place in memory. Waits for who drops it, as an enqueue does. */
+/* False: it has no place in memory. Whoever would drop it waits for the lock that we have. */
 static bool
 is_served(int32 queue_id)
 {
-	for (;;)
-	{
-		QueueRef ref;
-		const Tables *t = tables_if_attached();
-		if (t == nullptr || !find_attached_queue(t->database, queue_id, &ref))
-			return false;
-		if (!ref.queue->dropping && is_alive(ref))
-			return true;
-		if (is_dropped_by_us(ref))
-			return false;
-		VirtualTransactionId dropper = dropper_of(ref);
-		if (VirtualTransactionIdIsValid(dropper))
-			VirtualXactLock(dropper, true);
-		CHECK_FOR_INTERRUPTS();
-	}
+	QueueRef ref;
+	const Tables *t = tables_if_attached();
+	return t != nullptr && find_attached_queue(t->database, queue_id, &ref) && is_alive(ref) &&
+		   !is_dropped_by_us(ref);
 }
 
 void

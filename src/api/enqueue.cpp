@@ -4,6 +4,7 @@
 #include "api/args.h"
 #include "pg/scope.h"
 #include "store/job.h"
+#include "store/queue_lock.h"
 #include "store/queue_store.h"
 #include "txn/effects.h"
 
@@ -26,9 +27,8 @@ struct Request
 };
 
 /*
- * The queue for writing: its current segment is locked to the end of the
- * transaction, so that pgq_drop_queue can wait for us; and it is not being
- * dropped, or we wait for the dropper (where the deadlock detector sees it).
+ * The queue for writing: locked to the end of the transaction, so that pgq_drop_queue can
+ * wait for us, or we for that. The lock of the segment brings the news.
  */
 static QueueRef
 queue_for_enqueue(const char *name)
@@ -36,13 +36,11 @@ queue_for_enqueue(const char *name)
 	for (;;)
 	{
 		QueueRef ref = resolve_queue(name);
+		(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 		LockRelationOid(current_segment().heap, RowExclusiveLock);
 		refuse_if_subscribed();
-		if (!ref.queue->dropping && is_alive(ref))
+		if (is_alive(ref))
 			return ref;
-		VirtualTransactionId dropper = dropper_of(ref);
-		if (VirtualTransactionIdIsValid(dropper))
-			VirtualXactLock(dropper, true);
 		CHECK_FOR_INTERRUPTS();
 	}
 }

@@ -5,6 +5,7 @@
 #include "api/by_hand.h"
 #include "engine/lease.h"
 #include "pg/scope.h"
+#include "store/queue_lock.h"
 #include "store/queue_store.h"
 #include "store/segment.h"
 #include "store/spi.h"
@@ -145,30 +146,46 @@ refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
 						errhint("%s", hint)));
 }
 
-/*
- * Transactions that have enqueued hold a lock on their segment; those that come
- * now see that the queue is being dropped and wait for us. So after this nobody
- * but us has uncommitted jobs in the queue.
- */
+/* Transactions that have acknowledged or failed a job of the queue and have not ended. */
 static void
-wait_for_writers()
+wait_for_enders(const QueueRef &ref)
 {
-	const Tables &t = tables();
-	LOCKTAG tags[kMaxSegments];
-	List *list = NIL;
-	for (int i = 0; i < t.segments; i++)
-	{
-		SET_LOCKTAG_RELATION(tags[i], MyDatabaseId, t.segment[i].heap);
-		list = lappend(list, &tags[i]);
-	}
-	WaitForLockersMultiple(list, ShareLock, false);
+	int most = MaxBackends + max_prepared_xacts;
+	auto *enders = static_cast<VirtualTransactionId *>(palloc(most * sizeof(VirtualTransactionId)));
+	int n = enders_of(ref, enders, most);
+	for (int i = 0; i < n; i++)
+		VirtualXactLock(enders[i], true);
+	pfree(enders);
 }
 
+/* A restore that has locked a segment for itself alone does not lock queues: see trigger.cpp. */
+static void
+wait_for_lone_writers()
+{
+	const JobSegments list = job_segments();
+	LOCKTAG tags[kMaxSegments];
+	List *awaited = NIL;
+	for (int i = 0; i < list.n; i++)
+	{
+		SET_LOCKTAG_RELATION(tags[i], MyDatabaseId, list.segment[i].heap);
+		awaited = lappend(awaited, &tags[i]);
+	}
+	WaitForLockersMultiple(awaited, AccessShareLock, false);
+}
+
+/*
+ * Transactions that have written jobs of this queue hold its lock; those that come now wait
+ * for us. So after this nobody but us has uncommitted jobs in the queue, and those who
+ * write to other queues were not waited for.
+ */
 void
 close_queue(const QueueRef &ref)
 {
 	drop_queue_at_commit(ref);
-	wait_for_writers();
+	(void) lock_queue(ref.queue_id, QueueLock::kWriters, ExclusiveLock, true);
+	wait_for_enders(ref);
+	wait_for_mover(ref, with_lwlock(ref.queue->lock, LW_SHARED, [&] { return ref.queue->mover; }));
+	wait_for_lone_writers();
 }
 
 void

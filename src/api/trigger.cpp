@@ -9,6 +9,7 @@
 #include "engine/registry.h"
 #include "pg/scope.h"
 #include "store/job.h"
+#include "store/queue_lock.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -77,11 +78,17 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	if (!TRIGGER_FIRED_AFTER(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
 		TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		return PointerGetDatum(nullptr);
+	/*
+	 * Each worker of pg_restore -j has locked a segment for itself alone: who looked at the others would wait in a
+	 * circle, or with a lock of the queue for its dropper, who waits for the segment.
+	 */
+	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
+	if (!alone)
+		(void) lock_queue(queue_of(data->tg_relation, row), QueueLock::kWriters, RowExclusiveLock,
+						  true);
 	check_queue(data, row);
 	if (shared == nullptr || has_unfiled_jobs())
 		return PointerGetDatum(nullptr);
-	/* Each worker of pg_restore -j has locked a segment for itself alone: who looked at the others would wait in a circle. */
-	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	/* No segments: a restore has not made their indexes yet. */
 	if (t == nullptr || t->segments == 0)

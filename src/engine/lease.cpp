@@ -518,6 +518,29 @@ unpark_due(Queue *queue, int64 monotonic)
 	return unparked;
 }
 
+/* Rare, so for once all in one hold. */
+int
+enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most)
+{
+	Queue *queue = ref.queue;
+	return with_lwlock(queue->lock, LW_SHARED, [&] {
+		int n = 0;
+		dlist_node *head = &queue->leases.head;
+		for (dlist_node *node = head->next; is_current(ref) && node != head; node = node->next)
+		{
+			VirtualTransactionId ender =
+				container_of<Lease>(node, offsetof(Lease, in_queue))->ender;
+			bool known = !VirtualTransactionIdIsValid(ender) ||
+						 VirtualTransactionIdEquals(ender, my_virtual_xid());
+			for (int i = 0; i < n && !known; i++)
+				known = VirtualTransactionIdEquals(ender, enders[i]);
+			if (!known && n < most)
+				enders[n++] = ender;
+		}
+		return n;
+	});
+}
+
 Lease *
 first_lost(const Queue *queue)
 {

@@ -16,7 +16,7 @@ CREATE FUNCTION pgq_drop_queue(queue text, if_exists boolean = false, force bool
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_drop_queue';
 REVOKE ALL ON FUNCTION pgq_drop_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_drop_queue IS
-'Drop a queue; true if it was dropped. With force its jobs and dead letters are deleted too, those in work included. Waits for transactions that are writing jobs. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty.';
+'Drop a queue; true if it was dropped. With force its jobs and dead letters are deleted too, those in work included. Waits for transactions that have written jobs of it. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty.';
 
 CREATE FUNCTION pgq_purge_queue(queue text) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_purge_queue';

@@ -8,7 +8,10 @@ static LOCKTAG
 tag_of(int32 queue_id, QueueLock what)
 {
 	LOCKTAG tag;
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tables().queue, static_cast<uint32>(queue_id),
+	const Tables *t = tables_if_attached();
+	Oid table =
+		t != nullptr ? t->queue : get_relname_relid("queue", get_namespace_oid("pgq_ext", false));
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, table, static_cast<uint32>(queue_id),
 					   static_cast<uint16>(what));
 	return tag;
 }

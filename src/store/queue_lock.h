@@ -12,8 +12,9 @@ namespace pgq {
 enum class QueueLock : uint16
 {
 	kWindow =
-		1,	/* exclusive: whoever refills its window; share, for a moment: who waits for that */
-	kTimer, /* the same for its timer */
+		1,	  /* exclusive: whoever refills its window; share, for a moment: who waits for that */
+	kTimer,	  /* the same for its timer */
+	kWriters, /* row exclusive, to the end: who adds or changes jobs of it; exclusive: who drops it */
 };
 
 /* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */

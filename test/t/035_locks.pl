@@ -103,4 +103,61 @@ sub wait_until_blocked
 	end_session($_) for @refillers, $business, $producer, $vacuum, $gate;
 }
 
+# ---- a queue is dropped while others write to others ----
+
+{
+	my ($producer, $dropper) = map { session($node) } 1 .. 2;
+	my ($producer_pid, $dropper_pid) = map { pid_of($_) } $producer, $dropper;
+	create_queue($node, $_) for 'k1', 'k2';
+
+	# Who has written to another queue is not waited for, and so not in a circle with the dropper.
+	ask($producer, 'BEGIN');
+	ask($producer, "SELECT pgq_enqueue('k1', '1')");
+	ask($dropper, 'BEGIN');
+	is(ask($dropper, "SELECT pgq_drop_queue('k2', force => true)"), 't', 'a queue is dropped beside a producer of another one');
+	send_sql($producer, "SELECT pgq_enqueue('k2', '1')");
+	wait_until_blocked($producer_pid);
+	ask($dropper, 'COMMIT');
+	like((reply($producer))[1], qr/queue "k2" does not exist/, '... who learns that it is gone');
+	ask($producer, 'ROLLBACK');
+
+	# Whoever has written to it is waited for, by whatever door, prepared too; then nothing is left without a queue.
+	my %doors = (
+		'pgq_enqueue' => q{SELECT pgq_enqueue('k2', '1')},
+		'INSERT'      => q{INSERT INTO pgq_ext.job (queue_id, payload) SELECT queue_id, '1' FROM pgq_ext.queue WHERE queue = 'k2'},
+		'UPDATE'      => q{UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'k2') WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'k1')},
+		'pgq_ack'     => q{SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease WHERE queue = 'k2'},
+		'pgq_fail'    => q{SELECT pgq_fail(job_id, lease, retry => false) FROM pgq_ext.lease WHERE queue = 'k2'});
+	for my $door (sort keys %doors)
+	{
+		for my $end ('COMMIT', 'ROLLBACK', "PREPARE TRANSACTION 'p'")
+		{
+			create_queue($node, 'k2');
+			sql("SELECT pgq_enqueue('k1', '1'), pgq_enqueue('k2', '1')");
+			sql("SELECT job_id FROM pgq_claim('k2')") if $door =~ /pgq_(ack|fail)/;
+			ask($producer, 'BEGIN');
+			ask($producer, $doors{$door});
+			ask($producer, $end) if $end =~ /PREPARE/;
+			send_sql($dropper, "SELECT pgq_drop_queue('k2', force => true)");
+			wait_until_blocked($dropper_pid);
+			ask($producer, $end =~ /PREPARE/ ? "COMMIT PREPARED 'p'" : $end);
+			is(join('', reply($dropper)), 't', "$door, $end: the dropper waits, and drops the queue");
+			is(sql(q{SELECT (SELECT count(*) FROM pgq_ext.job j WHERE NOT EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = j.queue_id))
+				+ (SELECT count(*) FROM pgq_ext.dead_job j WHERE NOT EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = j.queue_id))}),
+				0, '... and all that was in it');
+		}
+	}
+
+	# What is undone to a savepoint is not waited for.
+	create_queue($node, 'k2');
+	ask($producer, 'BEGIN');
+	ask($producer, 'SAVEPOINT s');
+	ask($producer, $doors{'pgq_enqueue'});
+	ask($producer, 'ROLLBACK TO s');
+	is(ask($dropper, "SELECT pgq_drop_queue('k2')"), 't', 'who has undone it is not waited for');
+	ask($producer, 'COMMIT');
+	is(sql('SELECT * FROM pgq_check()'), '', 'nothing is wrong afterwards');
+	end_session($_) for $producer, $dropper;
+}
+
 done_testing();
