@@ -264,6 +264,9 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 		uint32 survivors = pg_atomic_read_u32(&t.database->rings[ring].survivors);
 		SegmentNotes &notes = t.database->segments[segment.number];
 		auto empty_since = static_cast<TimestampTz>(pg_atomic_read_u64(&notes.empty_since));
+		char error[sizeof(notes.error)];
+		with_lwlock(shared->registry_lock, LW_SHARED,
+					[&] { strlcpy(error, notes.error, sizeof(error)); });
 		Datum values[] = {
 			Int32GetDatum(segment.number),
 			ObjectIdGetDatum(segment.heap),
@@ -273,9 +276,11 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 			Int64GetDatum(pg_atomic_read_u64(&notes.truncations)),
 			Int64GetDatum(pg_atomic_read_u64(&notes.moved_in)),
 			Int64GetDatum(pg_atomic_read_u64(&notes.moved_out)),
+			CStringGetTextDatum(error),
 		};
 		bool nulls[lengthof(values)] = {};
 		nulls[4] = empty_since == 0;
+		nulls[8] = error[0] == '\0';
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -57,6 +57,7 @@ struct SegmentNotes
 	pg_atomic_uint64 truncations;
 	pg_atomic_uint64 moved_in;
 	pg_atomic_uint64 moved_out;
+	char error[160]; /* of the last step, if it has raised; under the registry lock */
 };
 
 /* The segments of one table. Read and written without a lock. */

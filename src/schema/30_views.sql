@@ -39,7 +39,8 @@ COMMENT ON FUNCTION pgq_ext.duty_entries IS 'Internal: the duties of the schedul
 
 CREATE FUNCTION pgq_ext.segment_entries(
     OUT segment integer, OUT relation oid, OUT is_current boolean, OUT is_survivors boolean,
-    OUT empty_since timestamptz, OUT truncations bigint, OUT moved_in bigint, OUT moved_out bigint)
+    OUT empty_since timestamptz, OUT truncations bigint, OUT moved_in bigint, OUT moved_out bigint,
+    OUT error text)
 RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_segment_entries';
 REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
@@ -150,9 +151,20 @@ LEFT JOIN pg_catalog.pg_locks x ON l.pid IS NULL AND x.pid IS NULL AND x.virtual
                                AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
 LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.transactionid
 WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
-  AND (p.gid IS NOT NULL OR a.xact_start < pg_catalog.clock_timestamp() - interval '1 s');
+  AND (p.gid IS NOT NULL OR a.xact_start < pg_catalog.clock_timestamp() - interval '1 s')
+UNION ALL
+SELECT e.segment, 'error', NULL, pg_catalog.format('error: %s', e.error)
+FROM pgq_ext.segment_entries() e
+WHERE e.error IS NOT NULL
+UNION ALL
+SELECT e.segment, 'subscription', NULL, pg_catalog.format('subscription "%s"', s.subname)
+FROM pgq_ext.segment_entries() e
+CROSS JOIN pg_catalog.pg_subscription s
+WHERE s.oid IN (SELECT r.srsubid FROM pg_catalog.pg_subscription_rel r
+                WHERE r.srrelid IN ('pgq_ext.job'::pg_catalog.regclass, 'pgq_ext.dead_job'::pg_catalog.regclass)
+                   OR r.srrelid IN (SELECT relation FROM pgq_ext.segment_entries()));
 COMMENT ON VIEW pgq_ext.rotation_blocker IS
-'Internal: who keeps a segment from being truncated, were it without live rows: sessions with a snapshot, transactions that have locked it for a second or more.';
+'Internal: who keeps a segment from being truncated, were it without live rows: sessions with a snapshot, transactions that have locked it for a second or more, an error of the scheduler (the log has it, too), a subscription that brings its rows.';
 
 CREATE VIEW pgq_ext.segment AS
 SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,

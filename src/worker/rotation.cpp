@@ -66,6 +66,37 @@ notes_of(const Segment &segment)
 	return database->segments[segment.number];
 }
 
+/* For held_by of the view segment; "" when it is over. */
+static void
+note_error(int number, const char *message)
+{
+	char *error = database->segments[number].error;
+	if (strcmp(error, message) != 0)
+		with_lwlock(shared->registry_lock, LW_EXCLUSIVE,
+					[&] { strlcpy(error, message, sizeof(SegmentNotes::error)); });
+}
+
+/* Run body; what it raises is noted and raised again. */
+template <typename Body>
+static void
+noting_error(int number, Body body)
+{
+	MemoryContext context = CurrentMemoryContext;
+	PG_TRY();
+	{
+		body();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		ErrorData *error = CopyErrorData();
+		note_error(number, error->message != nullptr ? error->message : "?");
+		FreeErrorData(error);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 static void
 start_reading(Watched *w, BlockNumber from, int64 due)
 {
@@ -209,6 +240,7 @@ watch_closed(const Ring &ring, int64 now)
 		{
 			*w = {};
 			pg_atomic_write_u64(&notes_of(t.segment[i]).empty_since, 0);
+			note_error(t.segment[i].number, "");
 			/* Nothing could be moved there, so it has become the current one perhaps. */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
@@ -312,9 +344,11 @@ drain(const Segment &from, Watched *w)
 		return;
 	}
 	if (!survives([&] {
-			at_end = ring_of(from.number) == kJobRing
-						 ? move_rows(from, to, &w->move_from, w->batch, &moved)
-						 : move_dead_jobs(from, to, &w->move_from, w->batch, &moved);
+			noting_error(from.number, [&] {
+				at_end = ring_of(from.number) == kJobRing
+							 ? move_rows(from, to, &w->move_from, w->batch, &moved)
+							 : move_dead_jobs(from, to, &w->move_from, w->batch, &moved);
+			});
 		}))
 	{
 		/* Then one by one, without the one that cannot be moved; later, if not even that can be told. */
@@ -392,6 +426,7 @@ try_truncate(const Segment &segment, Watched *w)
 static void
 take_step(const Segment &segment, Watched *w)
 {
+	bool reading = w->phase == Watched::kReading;
 	switch (w->phase)
 	{
 		case Watched::kIdle:
@@ -409,6 +444,9 @@ take_step(const Segment &segment, Watched *w)
 			try_truncate(segment, w);
 			break;
 	}
+	/* To read is not what had failed. */
+	if (!reading && !w->failed)
+		note_error(segment.number, "");
 }
 
 /* What fails with one segment must not keep the others. */
@@ -422,7 +460,7 @@ take_step_of(int number)
 		served = lock_and_serve(AccessShareLock);
 		const Segment *segment = segment_by_number(number);
 		if (served && segment != nullptr)
-			survived = survives([&] { take_step(*segment, w); });
+			survived = survives([&] { noting_error(number, [&] { take_step(*segment, w); }); });
 	});
 	if (!served)
 		w->due = monotonic_now() + kInterval;

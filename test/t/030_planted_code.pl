@@ -17,7 +17,11 @@ sub as
 	my ($role, $db, $sql, %options) = @_;
 	local $ENV{PGOPTIONS} = '-c search_path=' . ($options{path} // 'pg_catalog,public');
 	my ($status, $out, $err) = $node->psql($db, $sql, extra_params => [ '-U', $role ], on_error_stop => 1);
-	die "$role in $db: " . substr($err, 0, 500) if $status != 0 && !$options{may_fail};
+	if ($status != 0 && !$options{may_fail})
+	{
+		diag with_other_rights();
+		die "$role in $db: " . substr($err, 0, 500);
+	}
 	return $options{may_fail} ? $err : $out;
 }
 sub admin { my ($sql, $db) = @_; return as('postgres', $db // 'postgres', $sql) }
