@@ -14,7 +14,7 @@
 
 namespace pgq {
 
-static bool
+bool
 is_believed()
 {
 	return !check_function_bodies || SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;

@@ -7,6 +7,9 @@
 
 namespace pgq {
 
+/* Is what SQL writes the server's own doing, a restore or logical replication? */
+bool is_believed();
+
 /*
  * The first half of dropping a queue: nobody can write jobs to it until this transaction ends, and at commit its place in
  * memory is freed. The second: error 55006 with that hint if it has jobs or dead letters. (In queue.cpp.)

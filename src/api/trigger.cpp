@@ -2,14 +2,17 @@
  * Rows that reach pgq_ext.job by any other door than ours: COPY, restore, plain
  * INSERT and UPDATE, logical replication. The trigger files them as pgq_enqueue
  * would: those that it cannot file are read from the heap later. It fails no row but those of a queue that is not there.
+ * Another trigger sees to it that no late ack ends a job that its worker has not seen (L8).
  * Rows of pgq_ext.queue, by whatever door: they may want a scheduler where none is.
  */
 #include "api/args.h"
 #include "api/by_hand.h"
 #include "engine/registry.h"
+#include "engine/token.h"
 #include "pg/scope.h"
 #include "store/job.h"
 #include "store/queue_lock.h"
+#include "store/token_mark.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -58,12 +61,81 @@ file_changed_row(const Tables &t, Relation rel, HeapTuple tuple)
 	add_hint(ref, hint_of(tuple, desc, static_cast<uint16>(segment)), false);
 }
 
+/* ---- the fence ---- */
+
+/*
+ * What a job is: who was handed it before has done another one's work if that changes. By their
+ * names: the SQL objects may be of another version. As bytes: at worst a late ack is refused in vain.
+ */
+static bool
+is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
+{
+	static constexpr const char *what[] = {"job_id", "queue_id", "enqueued_at", "payload",
+										   "headers"};
+	for (const char *name : what)
+	{
+		int column = SPI_fnumber(desc, name);
+		if (column <= 0)
+			continue;
+		bool nulls[2];
+		Datum one = heap_getattr(before, column, desc, &nulls[0]);
+		Datum two = heap_getattr(after, column, desc, &nulls[1]);
+		Form_pg_attribute attribute = TupleDescAttr(desc, column - 1);
+		if (nulls[0] != nulls[1] ||
+			(!nulls[0] && !datumIsEqual(one, two, attribute->attbyval, attribute->attlen)))
+			return true;
+	}
+	return false;
+}
+
+/* No token is above it; 0: no one can tell. */
+static int64
+stored_mark(Relation rel)
+{
+	Oid mark = get_relname_relid("token_mark", RelationGetNamespace(rel));
+	return OidIsValid(mark) && get_rel_relkind(mark) == RELKIND_SEQUENCE ? read_token_mark(mark)
+																		 : 0;
+}
+
+/*
+ * A row that comes in may have been taken out before, under the same id, unless it is newer
+ * than every token (is_honoured asks for that, too). Those of a dump or a publisher stay as they are.
+ */
+static bool
+wants_fence(const TriggerData *data, HeapTuple row, int64 newest_token)
+{
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		return true;
+	TupleDesc desc = RelationGetDescr(data->tg_relation);
+	int column = SPI_fnumber(desc, "enqueued_at");
+	if (column <= 0 || is_believed())
+		return false;
+	bool is_null;
+	Datum enqueued_at = heap_getattr(row, column, desc, &is_null);
+	return !is_null && DatumGetTimestampTz(enqueued_at) <= time_of_prefix(prefix_of(newest_token));
+}
+
+static HeapTuple
+with_fence(Relation rel, HeapTuple row, int64 fence)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+	int column = SPI_fnumber(desc, "fence");
+	if (column <= 0 || TupleDescAttr(desc, column - 1)->atttypid != INT8OID)
+		return row;
+	bool is_null;
+	Datum before = heap_getattr(row, column, desc, &is_null);
+	Datum value = Int64GetDatum(is_null ? fence : Max(fence, DatumGetInt64(before)));
+	is_null = false;
+	return heap_modify_tuple_by_cols(row, desc, 1, &column, &value, &is_null);
+}
+
 } // namespace pgq
 
 using namespace pgq;
 
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_job_changed);
+PG_FUNCTION_INFO_V1(pgq_job_fence);
 PG_FUNCTION_INFO_V1(pgq_queue_appeared);
 
 PGDLLEXPORT Datum
@@ -96,6 +168,31 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
 		file_changed_row(*t, data->tg_relation, row);
 	return PointerGetDatum(nullptr);
+}
+
+PGDLLEXPORT Datum
+pgq_job_fence(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+						errmsg("pgq_ext.job_fence() must be called as a trigger")));
+	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+	HeapTuple row =
+		TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+		TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		return PointerGetDatum(row);
+	Relation rel = data->tg_relation;
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
+		!is_another_job(RelationGetDescr(rel), data->tg_trigtuple, row))
+		return PointerGetDatum(row);
+	/* Where the database is not loaded, tokens before are below the durable mark, those to come above. */
+	bool alone = CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
+	bool loaded = !alone && tables_if_attached() != nullptr;
+	int64 newest = loaded ? greatest_of(last_prefix_drawn()) : stored_mark(rel);
+	if (wants_fence(data, row, newest))
+		row = with_fence(rel, row, loaded ? cut_tokens() : newest);
+	return PointerGetDatum(row);
 }
 
 PGDLLEXPORT Datum

@@ -83,7 +83,7 @@ COMMENT ON TABLE pgq_ext.job IS
 'Live jobs, one row each: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
 COMMENT ON COLUMN pgq_ext.job.attempts IS 'Attempts that have failed so far.';
 COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'NULL: what the queue says.';
-COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row.';
+COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row, or a later one if the row was changed by SQL. Leases up to it are stale.';
 
 CREATE FUNCTION pgq_ext.job_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_changed';
@@ -94,6 +94,16 @@ COMMENT ON FUNCTION pgq_ext.job_changed() IS
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed;
+
+CREATE FUNCTION pgq_ext.job_fence() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_fence';
+REVOKE ALL ON FUNCTION pgq_ext.job_fence() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.job_fence() IS
+'Internal: a job whose payload or headers are changed by SQL is another job for who held it before the last start of the server.';
+
+CREATE TRIGGER job_fence BEFORE INSERT OR UPDATE ON pgq_ext.job
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_fence();
+ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_fence;
 
 CREATE TABLE pgq_ext.dead_job (
     job_id       bigint NOT NULL,

@@ -567,6 +567,10 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
 			return result;
+		/* SQL may have raised it meanwhile. */
+		if (!row.is_null(kJobFence))
+			set(kJobFence, Int64GetDatum(Max(retry.fence, DatumGetInt64(row.value(kJobFence)))),
+				false);
 		HeapTuple next =
 			heap_modify_tuple(row.tuple, RelationGetDescr(rel), values, nulls, changed);
 		TM_FailureData failure;

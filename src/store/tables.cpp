@@ -9,7 +9,7 @@
 
 namespace pgq {
 
-static constexpr char kTrigger[] = "job_changed";
+static constexpr const char *kTriggers[] = {"job_changed", "job_fence"};
 
 static constinit Tables known = {};
 static constinit bool valid = false;
@@ -258,14 +258,17 @@ check_columns(Relation rel, const Column *columns, int n)
 						errhint("Do not alter the tables of pgq_ext.")));
 }
 
-static char
-trigger_state(Relation rel)
+/* Visit those of ours that are there and do not fire always. */
+template <typename Visit>
+static void
+for_each_muted_trigger(Relation rel, Visit visit)
 {
 	const TriggerDesc *triggers = rel->trigdesc;
 	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
-		if (strcmp(triggers->triggers[i].tgname, kTrigger) == 0)
-			return triggers->triggers[i].tgenabled;
-	return '\0';
+		for (const char *name : kTriggers)
+			if (strcmp(triggers->triggers[i].tgname, name) == 0 &&
+				triggers->triggers[i].tgenabled != TRIGGER_FIRES_ALWAYS)
+				visit(name);
 }
 
 /* False: its indexes are not there (yet: a restore makes them after the data). */
@@ -291,7 +294,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	if (layout.by_run_at[0] != 0)
 		segment->by_run_at =
 			find_index(psprintf("%s_by_run_at", name), schema, heap, layout.by_run_at);
-	segment->trigger = trigger_state(rel);
+	for_each_muted_trigger(rel, [&](const char *) { segment->muted = true; });
 
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
@@ -674,13 +677,16 @@ restore_triggers()
 	for (int i = 0; i < t.segments; i++)
 	{
 		const Segment &segment = t.segment[i];
-		if (segment.trigger == TRIGGER_FIRES_ALWAYS || segment.trigger == '\0' ||
-			!ConditionalLockRelationOid(segment.heap, ShareRowExclusiveLock))
+		if (!segment.muted || !ConditionalLockRelationOid(segment.heap, ShareRowExclusiveLock))
 			continue;
 		Relation rel = try_table_open(segment.heap, NoLock);
 		if (rel == nullptr)
 			continue;
-		EnableDisableTrigger(rel, kTrigger, TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
+		const char *muted[lengthof(kTriggers)];
+		int n = 0;
+		for_each_muted_trigger(rel, [&](const char *name) { muted[n++] = name; });
+		for (int k = 0; k < n; k++)
+			EnableDisableTrigger(rel, muted[k], TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
 		table_close(rel, NoLock);
 		restored = true;
 	}

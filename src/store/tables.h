@@ -65,7 +65,7 @@ struct Segment
 	Oid by_id;	  /* unique (job_id) */
 	Oid by_order; /* (queue_id, priority DESC, run_at, job_id); of dead letters (queue_id, died_at) */
 	Oid by_run_at; /* (queue_id, run_at, job_id) WHERE run_at > enqueued_at; of dead letters none */
-	char trigger;  /* when job_changed fires (pg_trigger.tgenabled); '\0': there is none */
+	bool muted;	   /* a trigger of ours is there, but does not fire always */
 	bool has_others; /* indexes that somebody else has added */
 };
 
@@ -152,7 +152,7 @@ void report_versions(int level);
 void refuse_if_subscribed();
 void refuse_if_queues_subscribed();
 
-/* Let the trigger job_changed fire always again where it does not and nobody is in the way. Returns true if it was wrong. */
+/* Let our triggers fire always again where they do not and nobody is in the way. Returns true if one did not. */
 bool restore_triggers();
 
 /* The segment with that number, or NULL. */

@@ -1,7 +1,11 @@
 /*
  * The life of a lease: claim, commit and rollback of the claim, ack, fail, expiry,
  * the scheduler's count of lost attempts and its death, a second session with the
- * same token, a crash and late acks.
+ * same token, a crash and late acks, also with numbers that are no token of the job;
+ * a change of the job by SQL.
+ *
+ * Time stands still, which is the worst case for tokens: they grow by what brings a job
+ * back (pass_prefix), by a cut (cut_tokens), and by a start.
  */
 #ifndef JOBS
 #define JOBS 1
@@ -23,30 +27,63 @@ byte boot;
 byte attempts[JOBS], fence[JOBS];
 
 byte pins[JOBS], ender[JOBS], claiming[JOBS]; /* ender and claimer: transactions */
-byte token[JOBS], last_token, token_base;
+byte token[JOBS], last_token, token_base; /* prefixes */
+bool drawn;								/* there are tokens like last_token */
+bool handed[JOBS];						/* CLAIMED, or was */
 
 /* ghosts */
 bool acked, ended[JOBS]; /* acked, or dead: visibly */
 byte handed_out;		 /* how often; the ordinal of the last hand-out, which no fault can repeat */
 byte shown;				 /* a token that somebody else has learned */
+bool of_job[16];		 /* by token: whose check bits are right */
+byte content;			 /* what the job is */
+byte content_of[16];	 /* by token: what its holder was given */
 
-/* A token nobody has seen compares with nothing, so it is drawn when the job is handed out. */
+/* take_lease; the row is read after that. What nobody has seen compares with nothing, so it is drawn when the row is read. */
+inline draw_token(j)
+{
+	assert(last_token < 16);
+	token[j] = last_token;
+	content_of[last_token] = content;
+	drawn = true
+}
+
 inline hand_out(j, me)
 {
 	d_step {
 		assert(lease_state[j] == CLAIMING && claiming[j] == me && !ended[j]);
 		lease_state[j] = CLAIMED;
 		pins[j] = 1;
-		last_token++;
-		token[j] = last_token;
-		mine_token = last_token;
-		shown = last_token;
+		handed[j] = true;
+		mine_token = token[j];
+		shown = token[j];
+		of_job[token[j]] = true;
 		handed_out++;
 		mine_hand_out = handed_out
 	}
 }
 
-inline forget_lease(j) { token[j] = 0; pins[j] = 0; ender[j] = 0; claiming[j] = 0 }
+/* pass_prefix, cut_tokens */
+inline pass(t)
+{
+	if
+	:: t == last_token && drawn -> last_token++; drawn = false
+	:: else
+	fi
+}
+
+/* Part of end_lease: whoever has the job next has a greater token. An ack need not do it, and can. */
+inline forget_lease(j)
+{
+	if
+#ifndef FAULT_GROWTH_PER_JOB
+	:: handed[j] -> pass(token[j])
+#endif
+	:: else
+	fi;
+	handed[j] = false;
+	token[j] = 0; pins[j] = 0; ender[j] = 0; claiming[j] = 0
+}
 
 inline lose_lease(j)
 {
@@ -141,11 +178,18 @@ inline give_back_late(j)
 #endif
 }
 
+/* is_proven */
+#ifdef FAULT_LATE_ACK_UNCHECKED
+#define proven(t) true
+#else
+#define proven(t) of_job[t]
+#endif
+
 /* ack_late: with a token from before the start */
 inline ack_late(j, t, me)
 {
 	if
-	:: d_step { t <= token_base && live(j) && writer[j] == 0 && fence[j] < t && lease_state[j] == NONE ->
+	:: d_step { t < token_base && proven(t) && live(j) && writer[j] == 0 && fence[j] < t && lease_state[j] == NONE ->
 #ifndef FAULT_LATE_ACK_WITHOUT_LEASE
 			hint = row[j];
 			take_lease(j);
@@ -157,7 +201,10 @@ inline ack_late(j, t, me)
 		if
 		:: d_step { live(j) && writer[j] == 0 && fence[j] < t -> write_row(j, me, 0) };
 			if
-			:: d_step { assert(!ended[j]); ended[j] = true; acked = true; row[j] = 0; writer[j] = 0 };
+			:: d_step {
+					assert(!ended[j] && of_job[t] && content_of[t] == content);
+					ended[j] = true; acked = true; row[j] = 0; writer[j] = 0
+				};
 #ifndef FAULT_LATE_ACK_WITHOUT_LEASE
 				d_step { end_lease(j); forget_lease(j); check() }
 #endif
@@ -182,7 +229,7 @@ end:	do
 			if
 			:: key == 0
 			:: key != 0 ->
-				d_step { claiming[job_of(key)] = me; verify_job_now(key, verdict, seen) };
+				d_step { claiming[job_of(key)] = me; draw_token(job_of(key)); verify_job_now(key, verdict, seen) };
 				if
 				:: !fits(key, verdict, seen) ->
 					d_step { forget_lease(job_of(key)) };
@@ -248,6 +295,60 @@ proctype twin(byte me)
 	} unless { boot != mine }
 }
 
+/* Somebody who acknowledges with another job's lease, or with any number. */
+proctype guesser(byte me)
+{
+	byte mine, t;
+	bool gripped;
+	boot > 0;
+	mine = boot;
+	{
+		t = 1;
+		do
+		:: t + 1 < token_base -> t++
+		:: break
+		od;
+		if
+		:: lease_state[0] == NONE -> ack_late(0, t, me)
+		:: else
+		fi
+	} unless { boot != mine }
+}
+
+/* The job is changed by SQL: see the trigger job_fence. It locks the row, and draws a line then. */
+proctype editor(byte me)
+{
+	byte cut;
+	bool rewritten;
+	if
+	:: d_step { live(0) && writer[0] == 0 && !ended[0] ->
+			write_row(0, me, row[0]);
+			pass(last_token);
+			cut = last_token - 1
+		};
+		if
+		:: d_step {
+				if
+				:: writer[0] == me ->
+					row[0] = next_row[0]; next_row[0] = 0; writer[0] = 0;
+					content++;
+#ifndef FAULT_CHANGE_UNFENCED
+					fence[0] = cut
+#endif
+				:: else /* a crash has undone it */
+				fi
+			}
+		:: d_step {
+				if
+				:: writer[0] == me -> row_undone(0)
+				:: else
+				fi
+			}
+		fi
+	:: true
+	fi
+}
+
 proctype clock()
 {
 end:
@@ -293,8 +394,10 @@ proctype crash()
 	d_step {
 		crash_now();
 		forget_lease(0);
+		/* begin_prefixes */
+		pass(last_token);
 #ifdef FAULT_TOKENS_REPEAT
-		last_token = 0;
+		last_token = 1;
 #endif
 		token_base = last_token
 	}
@@ -314,10 +417,17 @@ init
 		row[0] = KEY(0, RUN_AT(0), 0);
 		filed[0] = true;
 		enqueued_at[0] = RUN_AT(0);
+		last_token = 1;
 		run worker(1);
 		run worker(2);
 #ifdef TWIN
 		run twin(3);
+#endif
+#ifdef GUESS
+		run guesser(5);
+#endif
+#ifdef EDIT
+		run editor(6);
 #endif
 		run clock();
 		run scheduler(4);

@@ -1,0 +1,115 @@
+# A job whose content is changed by SQL is another job: the lease of who has seen the old content is stale after a restart.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+
+my $node = pgq_node('main');
+create_queue($node, 'q', "lease_time => '1 h'");
+create_queue($node, 'r');
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+sub crash
+{
+	$node->stop('immediate');
+	$node->start;
+	return;
+}
+
+sub claimed { return split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q', wait => '60 s')}) }
+
+sub ack_state
+{
+	my ($id, $lease) = @_;
+	return sqlstate($node, "SELECT pgq_ack($id, $lease)") || 'ok';
+}
+
+# One job in hand, a crash, a change, then the ack with the old lease.
+sub acked_after
+{
+	my ($change) = @_;
+	sql('TRUNCATE pgq_ext.job');
+	sql(q{SELECT pgq_enqueue('q', '{"v": 1}', headers => '{"h": 1}')});
+	my ($id, $lease) = claimed();
+	crash();
+	sql(ref $change ? $change->($id) : $change);
+	my $state = ack_state($id, $lease);
+	is(sql("SELECT count(*) FROM pgq_ext.job WHERE job_id = $id"), $state eq 'ok' ? 0 : 1, "after $change ...") if !ref $change;
+	return $state;
+}
+
+# Without a scheduler the database is not loaded when the row is changed.
+for my $workers (1, 32)
+{
+	my $with = $workers > 1 ? 'scheduler' : 'no scheduler';
+	$node->append_conf('postgresql.conf', "max_worker_processes = $workers");
+	is(acked_after($_), 'PQ001', "$with: stale after $_")
+	  for q{UPDATE pgq_ext.job SET payload = '{"v": 2}'}, q{UPDATE pgq_ext.job SET headers = NULL},
+	  q{UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'r')},
+	  q{SET session_replication_role = replica; UPDATE pgq_ext.job SET payload = '{"v": 2}'},
+	  q{BEGIN; SAVEPOINT s; UPDATE pgq_ext.job SET payload = '{"v": 3}'; ROLLBACK TO s; UPDATE pgq_ext.job SET payload = '{"v": 2}', fence = NULL; COMMIT},
+	  q{CREATE TEMP TABLE t AS SELECT * FROM pgq_ext.job; DELETE FROM pgq_ext.job; UPDATE t SET payload = '2'; INSERT INTO pgq_ext.job SELECT * FROM t},
+	  q{INSERT INTO pgq_ext.job (job_id, payload, queue_id, enqueued_at, segment) SELECT job_id + 1000000, payload, queue_id, enqueued_at, segment FROM pgq_ext.job;
+		DO $$ DECLARE id bigint := (SELECT min(job_id) FROM pgq_ext.job); BEGIN DELETE FROM pgq_ext.job WHERE job_id = id; UPDATE pgq_ext.job SET job_id = id WHERE job_id = id + 1000000; END $$};
+	is(acked_after($_), 'ok', "$with: honoured after $_")
+	  for 'SELECT 1', q{UPDATE pgq_ext.job SET priority = 5, run_at = run_at - interval '1 h', max_attempts = 7},
+	  q{UPDATE pgq_ext.job SET payload = payload}, q{BEGIN; UPDATE pgq_ext.job SET payload = '2'; ROLLBACK};
+}
+
+# Who is handed out the new content is fenced off by nothing, whatever came before, as often as it is changed.
+sql('TRUNCATE pgq_ext.job');
+sql(q{SELECT pgq_enqueue('q', '1')});
+my ($id, $lease) = claimed();
+for my $version (2 .. 5)
+{
+	crash() if $version % 2;
+	sql("UPDATE pgq_ext.job SET payload = '$version'");
+	if (!($version % 2))
+	{
+		crash();
+		is(ack_state($id, $lease), 'PQ001', "version $version: the old lease is stale after a crash");
+	}
+	my ($same, $newer) = claimed();
+	is($same, $id, 'handed out again');
+	cmp_ok($newer, '>', $lease, '... with a greater lease');
+	cmp_ok($newer, '>', sql('SELECT fence FROM pgq_ext.job'), '... beyond the fence');
+	$lease = $newer;
+}
+crash();
+is(ack_state($id, $lease), 'ok', 'which is honoured after a crash');
+
+# Many rows cost the clock of leases nothing.
+sql(q{SELECT count(*) FROM pgq_enqueue_many('q', (SELECT jsonb_agg(jsonb_build_object('payload', i)) FROM generate_series(1, 5000) i))});
+my ($before) = (claimed())[1];
+sql(q{UPDATE pgq_ext.job SET payload = '"new"'});
+my ($after) = (claimed())[1];
+cmp_ok(($after >> 10) - ($before >> 10), '<', 100_000, 'leases are not 5,000 times greater by it');
+is(sql('SELECT count(DISTINCT fence) FROM pgq_ext.job'), 1, 'one fence for all of them');
+
+sql('TRUNCATE pgq_ext.job');
+
+# A restore has switched the trigger off: the scheduler switches it on again.
+sql("ALTER TABLE pgq_ext.job_$_ DISABLE TRIGGER ALL") for 0, 3;
+sql('ALTER TABLE pgq_ext.job_3 ENABLE TRIGGER ALL');
+wait_for($node, q{count(*) = 16 FROM pg_trigger WHERE tgrelid::regclass::text ~ '^pgq_ext.job_[0-7]$' AND tgname IN ('job_changed', 'job_fence') AND tgenabled = 'A'});
+pass('the scheduler lets the triggers fire again');
+
+# While a worker has the job, it is its own to end, as before.
+sql(q{SELECT pgq_enqueue('q', '1')});
+($id, $lease) = claimed();
+sql("UPDATE pgq_ext.job SET payload = '2'");
+is(ack_state($id, $lease), 'ok', 'a lease that is current is not concerned');
+
+# ... and if it fails, the fence is not lowered.
+sql(q{SELECT pgq_enqueue('q', '1')});
+($id, $lease) = claimed();
+sql("UPDATE pgq_ext.job SET payload = '2'");
+my $fence = sql('SELECT fence FROM pgq_ext.job');
+cmp_ok($fence, '>=', $lease, 'changed while it is in work');
+is(sql("SELECT pgq_fail($id, $lease)"), 'retry', 'failed');
+is(sql('SELECT fence FROM pgq_ext.job'), $fence, '... the fence stays');
+
+$node->stop;
+done_testing();
