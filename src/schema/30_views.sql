@@ -157,7 +157,7 @@ SELECT e.segment, 'error', NULL, pg_catalog.format('error: %s', e.error)
 FROM pgq_ext.segment_entries() e
 WHERE e.error IS NOT NULL
 UNION ALL
-SELECT e.segment, 'subscription', NULL, pg_catalog.format('subscription "%s"', s.subname)
+SELECT e.segment, 'subscription', NULL, pg_catalog.format('subscription "%s"', s.subname) COLLATE pg_catalog."default"
 FROM pgq_ext.segment_entries() e
 CROSS JOIN pg_catalog.pg_subscription s
 WHERE s.oid IN (SELECT r.srsubid FROM pg_catalog.pg_subscription_rel r
