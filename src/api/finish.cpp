@@ -286,13 +286,13 @@ extend(int64 job_id, int64 token, int64 wanted, Held *held)
 		return 0;
 	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&]() -> TimestampTz {
 		if (!is_lease_of(lease, queue, job_id, token) ||
-			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()))
+			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ||
+			!set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(),
+						  GetCurrentTimestamp()))
 			return 0;
 		held->lease = lease;
 		held->ref.queue = queue;
 		held->place = lease->hint.place;
-		set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(),
-					 GetCurrentTimestamp());
 		return lease->expires_at;
 	});
 }
@@ -312,7 +312,7 @@ has_row(const Held &held, int64 job_id, int64 token)
 	if (gone)
 		with_lwlock(held.ref.queue->lock, LW_EXCLUSIVE, [&] {
 			if (is_lease_of(held.lease, held.ref.queue, job_id, token))
-				set_deadline(held.lease, 0, monotonic_now(), GetCurrentTimestamp());
+				(void) set_deadline(held.lease, 0, monotonic_now(), GetCurrentTimestamp());
 		});
 	return !gone;
 }

@@ -30,7 +30,8 @@ struct Popped
 	/* The row is what the hint said: the job can be handed out. */
 	bool fits(const QueueRef &ref) const
 	{
-		return verdict == Verdict::kLive && row.queue_id() == ref.queue_id && row.key() == hint.key;
+		return verdict == Verdict::kLive && row.queue_id() == ref.queue_id &&
+			   row.key() == hint.key && row.delayed() == hint.delayed;
 	}
 };
 
@@ -92,7 +93,9 @@ pop_chunk(const QueueRef &ref, int most, bool first, bool refilled, Popped *popp
 		}
 		*options = queue->options;
 		int64 monotonic = monotonic_now();
-		if (!refilled)
+		if (refilled)
+			schedule.notice_step_back(GetCurrentTimestamp());
+		else
 			schedule.fire(GetCurrentTimestamp());
 		if (first)
 			unpark_due(queue, monotonic);

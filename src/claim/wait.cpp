@@ -17,27 +17,35 @@ check_client()
 		ereport(FATAL, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("connection to client lost")));
 }
 
-/* A wait ends, empty, before the statement's time does; with little time left it still takes half of it, or its caller's loop would spin. */
-static TimestampTz
+/*
+ * On the monotonic clock. A wait ends, empty, before the statement's time does; with little time left it
+ * still takes half of it, or its caller's loop would spin.
+ */
+static int64
 end_of_wait(int64 wait)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	int64 now = monotonic_now();
 	if (!get_timeout_active(STATEMENT_TIMEOUT))
 		return now + wait;
 	static constexpr int64 kMargin = 100 * 1000;
-	int64 left = get_timeout_finish_time(STATEMENT_TIMEOUT) - now;
+	int64 left = get_timeout_finish_time(STATEMENT_TIMEOUT) - GetCurrentTimestamp();
 	return now + Min(wait, left - Min(kMargin, left / 2));
 }
 
 static constexpr int64 kShortNap = 1000;
 
-/* When this process has to look again by itself: the timers it watches, parked jobs. */
+/*
+ * When this process has to look again by itself: at the end, for the timers it watches, for parked
+ * jobs. If the clock is set meanwhile the scheduler wakes us; without one the nap is short.
+ */
 static int64
-nap_in_milliseconds(const QueueRef *refs, int n, int64 watch, TimestampTz end, TimestampTz now)
+nap_in_milliseconds(const QueueRef *refs, int n, TimestampTz watch, int64 end)
 {
-	/* A timer may be due already while somebody else is still reading it in: then look again soon. */
-	int64 nap = Max(kShortNap, Min(end, watch) > now ? Min(end, watch) - now : 0);
 	int64 monotonic = monotonic_now();
+	TimestampTz now = GetCurrentTimestamp();
+	int64 nap = Min(end - monotonic, watch > now ? watch - now : 0);
+	/* A timer may be due already while somebody else is still reading it in: then look again soon. */
+	nap = Max(nap, kShortNap);
 	for (int i = 0; i < n; i++)
 	{
 		Queue *queue = refs[i].queue;
@@ -120,7 +128,7 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 static void
 wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 {
-	TimestampTz end = end_of_wait(claim->options->wait);
+	int64 end = end_of_wait(claim->options->wait);
 	Queue *served = nullptr;
 	join_lines(refs, n);
 	for (;;)
@@ -129,15 +137,14 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		int64 watch;
 		rejoin_lines(&watch);
 		served = claim_from_all(refs, names, n, claim);
-		TimestampTz now = GetCurrentTimestamp();
-		if (claim->n > 0 || now >= end)
+		if (claim->n > 0 || monotonic_now() >= end)
 			break;
 		for (int i = 0; i < n; i++)
 			refill_timer(refs[i], true);
 		bool woken = rejoin_lines(&watch);
 		if (!woken)
 			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					  nap_in_milliseconds(refs, n, watch, end, now), PG_WAIT_EXTENSION);
+					  nap_in_milliseconds(refs, n, watch, end), PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();

@@ -60,8 +60,8 @@ struct Place
 
 /*
  * "There may be a job here."  A hint proves nothing: whoever takes it verifies
- * the row.  delayed is false for a job that was due when it was enqueued; such
- * a job is due whatever the clock says later (see Schedule::due).
+ * the row.  delayed is false for a job that was due when it was enqueued and has
+ * not failed since; such a job is due whatever the clock says later (see Schedule::due).
  */
 struct Hint
 {

@@ -5,7 +5,7 @@
  *   C  cursor        every ready row at or beyond it may be missing from W
  *   T  timer         hints not yet due below the timer cursor, by run_at, bounded
  *   TC timer_cursor  every row at or beyond it may be missing from T
- *   D  due_line      "now", but it only ever moves forward
+ *   D  due_line      "now"; it goes back only by a rewind
  *
  * Invariant.  For every live, unleased row whose inserting transaction has run
  * its callback: if it is due, it is in W, or key >= C, or (run_at, id) >= TC;
@@ -13,9 +13,23 @@
  * a cursor pulled back is always correct, only slower: in doubt, pull back.
  *
  * Due means run_at <= D, or "not delayed": the row's run_at is the moment it was
- * enqueued.  Without the second half a job enqueued just before a failover to a
- * machine whose clock is behind would be neither due nor in the index of
- * delayed rows that the timer is filled from.
+ * enqueued, and no attempt has failed.  Without the second half a job enqueued just
+ * before a failover to a machine whose clock is behind would be neither due nor in
+ * the index of delayed rows that the timer is filled from.
+ *
+ * D moves forward, also while the clock is set back a little.  When the clock is more
+ * than the slack behind D (it had been wrong, and was corrected), D goes back to it: a
+ * rewind.  Rows that were due are not any more, so W and T are emptied, C becomes
+ * -infinity and TC the first moment after D.  That keeps the invariant whatever was in
+ * memory: a row that is due has key >= C, one that is not is delayed and has
+ * (run_at, id) >= TC.  A refill that is under way goes on: its `lowest` is lowered
+ * instead, and a row it has read that is not due any more is filed like any other.
+ *
+ * Rows that are not delayed and have a run_at beyond D are among the others in the
+ * order of the index.  A scan looks for them up to the horizon: no such row that was
+ * filed or read has a later one, nor, where rows may be there that were neither, one
+ * later than the bound that doubt_horizon() was given.  A survey lowers it again: what a
+ * refill from -infinity, and those that go on where it ended, have met up to +infinity.
  *
  * A refill reads rows while others go on working, in three steps: begin takes
  * the cursor away (C = +infinity, so that whatever is filed meanwhile is kept),
@@ -30,6 +44,7 @@
 
 #include "core/key.h"
 #include "core/ordered_set.h"
+#include "core/steady_clock.h"
 
 namespace pgq {
 
@@ -46,10 +61,13 @@ public:
 	using Window = OrderedSet<Hint, ByKey>;
 	using Timer = OrderedSet<Hint, ByRunAt>;
 
-	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size)
+	/* slack: how far, in microseconds, the clock may be behind the due line. */
+	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
+			  int64_t slack = kJump)
 	{
 		window_.init(window, window_size);
 		timer_.init(timer, timer_size);
+		slack_ = slack;
 		reset();
 	}
 
@@ -62,6 +80,9 @@ public:
 		timer_cursor_ = TimerKey::lowest();
 		due_line_ = INT64_MIN;
 		horizon_ = INT64_MIN;
+		met_ = INT64_MIN;
+		surveyed_ = Key::lowest();
+		surveying_ = false;
 		fired_ = 0;
 		handed_over_ = false;
 		timer_read_ = false;
@@ -69,9 +90,17 @@ public:
 		timer_refill_.active = false;
 	}
 
-	/* Move the due line forward and the timers it passes into the window. */
+	/* If the clock was set back: rewind. */
+	void notice_step_back(int64_t now)
+	{
+		if (now < due_line_ && due_line_ - now > slack_)
+			rewind(now);
+	}
+
+	/* Move the due line to the clock, and the timers it passes into the window. */
 	void fire(int64_t now)
 	{
+		notice_step_back(now);
 		if (now > due_line_)
 			due_line_ = now;
 		while (!timer_.empty() && timer_.min().key.run_at <= due_line_)
@@ -105,8 +134,7 @@ public:
 	 */
 	bool file(const Hint &hint)
 	{
-		if (!hint.delayed)
-			raise_horizon(hint.key.run_at);
+		note_met(hint);
 		if (due(hint))
 		{
 			insert_ready(hint);
@@ -153,16 +181,32 @@ public:
 																  : timer_.min().key.run_at;
 	}
 
-	/*
-	 * Jobs that were due when they were enqueued have been filed with a run_at up
-	 * to here: beyond the due line, if the clock was set back since.
-	 */
+	/* Up to here a scan looks for jobs that were due when they were enqueued. */
 	int64_t horizon() const { return horizon_ > due_line_ ? horizon_ : due_line_; }
 
+	/* There is a job with that run_at that was due when it was enqueued. */
 	void raise_horizon(int64_t run_at)
 	{
 		if (run_at > horizon_)
 			horizon_ = run_at;
+		if (run_at > met_)
+			met_ = run_at;
+	}
+
+	/* Of a row that was read but is not kept. */
+	void note_met(const Hint &hint)
+	{
+		if (!hint.delayed)
+			raise_horizon(hint.key.run_at);
+	}
+
+	/* There may be jobs that were never filed here; those that were due when enqueued have no run_at beyond bound. */
+	void doubt_horizon(int64_t bound)
+	{
+		if (bound > horizon_)
+			horizon_ = bound;
+		begin_survey();
+		surveying_ = false;
 	}
 
 	/* Some rows from this key on, or from this run_at on, are not in memory. */
@@ -223,19 +267,30 @@ public:
 	{
 		assert(!window_refill_.active);
 		fire(now);
+		if (cursor_ == Key::lowest() && horizon_ > due_line_)
+			begin_survey();
+		surveying_ = !(surveyed_ < cursor_);
 		return begin(window_refill_, cursor_);
 	}
 
+	/* It may have been due only until the clock was set back. */
 	void merge_window_row(const Hint &hint)
 	{
 		assert(window_refill_.active);
-		insert_ready(hint);
+		file(hint);
 	}
 
 	/* end: the first key that was not merged. */
-	void finish_window_refill(const Key &end) { finish(window_refill_, cursor_, end); }
+	void finish_window_refill(const Key &end)
+	{
+		finish(window_refill_, cursor_, end);
+		if (surveying_ && surveyed_ < end)
+			surveyed_ = end;
+		if (surveyed_ == Key::highest())
+			horizon_ = met_;
+	}
 
-	void abandon_window_refill() { finish(window_refill_, cursor_, window_refill_.start); }
+	void abandon_window_refill() { finish_window_refill(window_refill_.start); }
 
 	TimerKey begin_timer_refill(int64_t now)
 	{
@@ -265,6 +320,9 @@ public:
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
 	int64_t due_line() const { return due_line_; }
+	int64_t met() const { return met_; }
+	const Key &surveyed() const { return surveyed_; }
+	bool surveying() const { return surveying_; }
 	const Window &window() const { return window_; }
 	const Timer &timer() const { return timer_; }
 	const Key &cursor() const { return cursor_; }
@@ -273,6 +331,23 @@ public:
 	bool timer_refill_active() const { return timer_refill_.active; }
 
 private:
+	/* As after a load, but with all that was met. */
+	void rewind(int64_t now)
+	{
+		doubt_horizon(due_line_);
+		due_line_ = now;
+		window_.clear();
+		timer_.clear();
+		lower(window_refill_, cursor_, Key::lowest());
+		lower(timer_refill_, timer_cursor_, {due_line_ + 1, INT64_MIN});
+	}
+
+	void begin_survey()
+	{
+		surveyed_ = Key::lowest();
+		met_ = INT64_MIN;
+	}
+
 	/* Everything below this key is in memory. */
 	template <typename K> static const K &known_to(const Refill<K> &refill, const K &cursor)
 	{
@@ -360,7 +435,11 @@ private:
 	TimerKey timer_cursor_; /* TC */
 	Refill<TimerKey> timer_refill_;
 	int64_t due_line_; /* D */
+	int64_t slack_;
 	int64_t horizon_;
+	int64_t met_;	 /* greatest run_at that would raise the horizon, since the survey began */
+	Key surveyed_;	 /* rows below this key were met since */
+	bool surveying_; /* the window refill that is active belongs to the survey */
 	uint32_t fired_;
 	bool handed_over_;
 	bool timer_read_; /* a timer refill has come to its end since the reset */

@@ -81,6 +81,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 	pg_atomic_write_u64(&entry->serial, next_serial(queue));
 	entry->hint = hint;
 	entry->deadline = 0;
+	entry->handed_out_at = 0;
 	entry->claimed_at = 0;
 	entry->expires_at = 0;
 	entry->state = LeaseState::kClaiming;
@@ -250,15 +251,14 @@ leave_state(Lease *lease)
 	}
 }
 
-void
+bool
 set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
 {
 	int64 max_runtime = lease->queue->options.max_runtime;
-	if (max_runtime > 0)
-	{
-		int64 left = lease->claimed_at + max_runtime - now;
-		lease_time = Max(0, Min(lease_time, left));
-	}
+	int64 left = max_runtime > 0 ? lease->handed_out_at + max_runtime - monotonic : lease_time;
+	if (max_runtime > 0 && left <= 0)
+		return false;
+	lease_time = Min(lease_time, left);
 	bool listed = can_expire(lease);
 	if (listed)
 		stop_expiring(lease);
@@ -266,6 +266,7 @@ set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
 	lease->expires_at = now + lease_time;
 	if (listed)
 		start_expiring(lease);
+	return true;
 }
 
 void
@@ -273,10 +274,11 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 {
 	Assert(lease->state == LeaseState::kClaiming && lease->pins > 0);
 	lease->attempt = what.attempt;
+	lease->handed_out_at = monotonic;
 	lease->claimed_at = now;
 	lease->hint.place = what.place;
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
-	set_deadline(lease, what.lease_time, monotonic, now);
+	(void) set_deadline(lease, what.lease_time, monotonic, now);
 	lease->state = LeaseState::kClaimed;
 	lease->queue->leased++;
 	lease->queue->last_claim_at = now;

@@ -92,8 +92,8 @@ void unpin_lease(Lease *lease);
 void prepare_lease(Lease *lease, TransactionId xid);
 void unprepare_lease(Lease *lease);
 
-/* A new end, from now, capped by the queue's max_runtime. */
-void set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
+/* A new end, from now, capped by the queue's max_runtime. False, and no change: that is used up. */
+bool set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 
 /* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many jobs may be ready by it. */
 int unpark_due(Queue *queue, int64 monotonic);

@@ -127,8 +127,8 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 			db->base_prefix = begin_prefixes(tokens.mark);
 			db->token_key = tokens.key;
 			db->failed_checks = 0;
-			db->clock_mark =
-				Max(time_of_prefix(prefix_of(tokens.mark)), GetCurrentTimestamp() + kClockSlack);
+			pg_atomic_write_u64(&db->clock_mark, Max(time_of_prefix(prefix_of(tokens.mark)),
+													 GetCurrentTimestamp() + kClockSlack));
 			pg_atomic_write_u32(&db->scheduler, 0);
 			memset(db->duties, 0, sizeof(db->duties));
 			pg_atomic_write_u64(&db->marked_token, tokens.mark);
@@ -191,6 +191,22 @@ queue_slot(const Database *db, uint32 db_generation, int32 queue_id)
 	return nullptr;
 }
 
+void
+raise_clock_mark(Database *db, TimestampTz run_at)
+{
+	uint64 mark = pg_atomic_read_u64(&db->clock_mark);
+	/* Far ahead, so that this is rare. */
+	while (run_at > static_cast<TimestampTz>(mark) &&
+		   !pg_atomic_compare_exchange_u64(&db->clock_mark, &mark, run_at + kClockSlack))
+		;
+}
+
+TimestampTz
+clock_mark(const Queue *queue)
+{
+	return static_cast<TimestampTz>(pg_atomic_read_u64(&queue->database->clock_mark));
+}
+
 static void
 fill_queue(Queue *queue, Database *db, const QueueRow &row)
 {
@@ -201,6 +217,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	strlcpy(queue->name, row.name, sizeof(queue->name));
 	queue->options = row.options;
 	queue->schedule.reset();
+	queue->schedule.doubt_horizon(clock_mark(queue));
 	Tree::init_header(&queue->expiry);
 	dlist_init(&queue->leases);
 	dlist_init(&queue->parked);
@@ -416,8 +433,9 @@ wake_process(uint32 procno_plus_one)
 		SetLatch(latch_of(procno_plus_one - 1));
 }
 
+/* bound: of what may be there, see clock_mark. */
 static void
-read_again(const QueueRef &ref)
+read_again(const QueueRef &ref, TimestampTz bound)
 {
 	Wakeups wakeups;
 	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
@@ -425,6 +443,7 @@ read_again(const QueueRef &ref)
 			return;
 		Schedule &schedule = ref.queue->schedule;
 		int64 timer_before = schedule.next_timer();
+		schedule.doubt_horizon(bound);
 		schedule.pull_back(Key::lowest(), TimerKey::lowest());
 		schedule.fire(GetCurrentTimestamp());
 		note_filed(ref.queue, kHoldMax, timer_before, &wakeups);
@@ -445,7 +464,7 @@ distrust(Oid database, Oid incarnation, int32 queue_id)
 		return queue != nullptr;
 	});
 	if (found)
-		read_again(ref);
+		read_again(ref, clock_mark(ref.queue));
 }
 
 void
@@ -453,7 +472,7 @@ distrust_all(Oid database)
 {
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		if (ref.queue->database->oid == database)
-			read_again(ref);
+			read_again(ref, PG_INT64_MAX);
 	});
 }
 

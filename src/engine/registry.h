@@ -124,12 +124,19 @@ for_each_queue(const Database *db, Visit visit)
 }
 
 /*
+ * A job with this run_at is being enqueued, which is due whatever the clock says later. Where such
+ * jobs come to memory otherwise than by being filed, clock_mark() bounds their run_at.
+ */
+void raise_clock_mark(Database *db, TimestampTz run_at);
+TimestampTz clock_mark(const Queue *queue);
+
+/*
  * Memory may lack jobs of that queue: its slot, if it has one, is read from the
  * heap again. For a transaction whose own slot was freed meanwhile. Cannot fail.
  */
 void distrust(Oid database, Oid incarnation, int32 queue_id);
 
-/* The same for every queue of the database. */
+/* The same for every queue of the database: rows have come that nobody has looked at. */
 void distrust_all(Oid database);
 
 /* Wake the launcher: a database may need a scheduler, (announce) may have got the extension. Cannot fail. */

@@ -44,6 +44,7 @@ static const Part parts[] = {
 			 pg_atomic_init_u32(&db->generation, 1);
 			 pg_atomic_init_u32(&db->scheduler, 0);
 			 pg_atomic_init_u64(&db->marked_token, 0);
+			 pg_atomic_init_u64(&db->clock_mark, 0);
 			 pg_atomic_init_u64(&db->reconciled, 0);
 			 pg_atomic_init_u32(&db->share.used, 0);
 			 pg_atomic_init_u32(&db->share.aside, 0);

@@ -150,8 +150,8 @@ struct Database
 	int64 base_prefix;	  /* of lease tokens: from this load on none is smaller, before all were */
 	TokenKey token_key;	  /* of their check bits */
 	uint32 failed_checks; /* late acks of this load whose check bits were wrong */
-	int64
-		clock_mark; /* no row has an enqueued_at beyond it (TimestampTz), as far as known at load */
+	/* TimestampTz: no job that was due when it was enqueued has a run_at beyond it. Read and written without a lock. */
+	pg_atomic_uint64 clock_mark;
 
 	/* Read and written without a lock. */
 	pg_atomic_uint32 scheduler;	   /* pgprocno + 1 of the scheduler; 0: none */
@@ -303,6 +303,7 @@ struct Lease
 	Hint hint;			 /* the row: its key, and the version that was verified */
 	Hint missed;		 /* if missed_count > 0: the first; see note_missed() */
 	int64 deadline;		 /* monotonic */
+	int64 handed_out_at; /* monotonic */
 	TimestampTz claimed_at;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
 	LeaseState state;

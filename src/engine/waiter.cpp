@@ -34,6 +34,16 @@ wake_waiters(Queue *queue, int n, Wakeups *wakeups)
 	return woken;
 }
 
+void
+wake_watcher(const QueueRef &ref)
+{
+	Queue *queue = ref.queue;
+	int watcher = with_lwlock(queue->lock, LW_SHARED,
+							  [&] { return pgq::is_current(ref) ? queue->watcher : kNobody; });
+	if (watcher != kNobody)
+		SetLatch(latch_of(watcher));
+}
+
 bool
 note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups)
 {

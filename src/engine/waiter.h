@@ -39,6 +39,9 @@ struct Wakeups
 /* Under the queue's lock: take up to n waiters off the line. Returns how many. */
 int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
 
+/* Have the watcher compute again until when to sleep: the clock was set. */
+void wake_watcher(const QueueRef &ref);
+
 /*
  * Under the queue's lock: hints were filed. Wakes a waiter for each ready job,
  * the watcher if the next timer moved forward, and notes the NOTIFY to be sent.

@@ -77,13 +77,13 @@ COMMENT ON VIEW pgq_ext.lease IS
 CREATE VIEW pgq_ext.job_status AS
 SELECT j.job_id, q.queue,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN 'leased'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'scheduled'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
             WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
             WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at AND j.attempts > 0 THEN 'backoff until run_at'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
             WHEN q.paused THEN 'the queue is paused'
             ELSE 'a worker' END AS waits_for,

@@ -170,7 +170,7 @@ move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most,
 }
 
 int
-expire_dead_jobs(int most)
+expire_dead_jobs(TimestampTz now, int most)
 {
 	const Tables &t = tables();
 	int expired = 0;
@@ -182,9 +182,8 @@ expire_dead_jobs(int most)
 		const Segment &segment = t.segment[i];
 		if (is_bare(segment) || !lock_for_writing(segment))
 			continue;
-		const SpiArgument arguments[] = {
-			{TIMESTAMPTZOID, TimestampTzGetDatum(GetCurrentTimestamp()), false},
-			{INT4OID, Int32GetDatum(most - expired), false}};
+		const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(now), false},
+										 {INT4OID, Int32GetDatum(most - expired), false}};
 		as_owner([&] {
 			const char *name = quote_identifier(get_rel_name(segment.heap));
 			expired += static_cast<int>(spi_execute(

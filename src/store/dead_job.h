@@ -30,6 +30,6 @@ bool move_dead_jobs(const Segment &from, const Segment &to, Position *next, int 
  * Delete dead letters whose queue's keep_dead has passed, at most so many. Rows that somebody has
  * locked stay, and those without a queue. Returns how many were. The caller has locked the tables.
  */
-int expire_dead_jobs(int most);
+int expire_dead_jobs(TimestampTz now, int most);
 
 } // namespace pgq

@@ -51,9 +51,11 @@ static bool
 is_delayed(Relation heap, HeapTuple tuple)
 {
 	bool is_null;
-	Datum run_at = heap_getattr(tuple, kJobRunAt, RelationGetDescr(heap), &is_null);
-	Datum enqueued_at = heap_getattr(tuple, kJobEnqueuedAt, RelationGetDescr(heap), &is_null);
-	return DatumGetTimestampTz(run_at) > DatumGetTimestampTz(enqueued_at);
+	auto get = [&](JobColumn column) {
+		return heap_getattr(tuple, column, RelationGetDescr(heap), &is_null);
+	};
+	return is_delayed(DatumGetTimestampTz(get(kJobRunAt)), DatumGetTimestampTz(get(kJobEnqueuedAt)),
+					  DatumGetInt32(get(kJobAttempts)));
 }
 
 /* An index that somebody has added, with its expressions and its predicate. */
@@ -117,9 +119,9 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	for (int i = 0; i < n; i++)
 		any_delayed |= is_delayed(rel, tuples[i]);
 	if (any_delayed)
-		insert_entries(rel, segment.by_run_at, tuples, n, UNIQUE_CHECK_NO,
+		insert_entries(rel, segment.delayed, tuples, n, UNIQUE_CHECK_NO,
 					   [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
-	const Oid ours[] = {segment.by_id, segment.by_order, segment.by_run_at};
+	const Oid ours[] = {segment.by_id, segment.by_order, segment.delayed};
 	if (segment.has_others)
 		insert_as_owner(rel, tuples, n, ours, lengthof(ours));
 }

@@ -132,7 +132,8 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 				DatumGetInt64(get(kJobId))};
 	hint.place = {ItemPointerGetBlockNumber(&tuple->t_self),
 				  ItemPointerGetOffsetNumber(&tuple->t_self), segment};
-	hint.delayed = hint.key.run_at > DatumGetTimestampTz(get(kJobEnqueuedAt));
+	hint.delayed = is_delayed(hint.key.run_at, DatumGetTimestampTz(get(kJobEnqueuedAt)),
+							  DatumGetInt32(get(kJobAttempts)));
 	return hint;
 }
 
@@ -584,7 +585,8 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		hint->key = {row.key().priority, retry.run_at, job_id};
 		hint->place = {ItemPointerGetBlockNumber(&next->t_self),
 					   ItemPointerGetOffsetNumber(&next->t_self), row.place.segment};
-		hint->delayed = retry.run_at > DatumGetTimestampTz(row.value(kJobEnqueuedAt));
+		hint->delayed = is_delayed(retry.run_at, DatumGetTimestampTz(row.value(kJobEnqueuedAt)),
+								   retry.attempts);
 		return result;
 	});
 }

@@ -90,11 +90,13 @@ struct JobRow
 		return {DatumGetInt32(value(kJobPriority)), DatumGetTimestampTz(value(kJobRunAt)),
 				job_id()};
 	}
-	Hint hint() const
+	bool delayed() const
 	{
-		return {key(), place,
-				DatumGetTimestampTz(value(kJobRunAt)) > DatumGetTimestampTz(value(kJobEnqueuedAt))};
+		return is_delayed(DatumGetTimestampTz(value(kJobRunAt)),
+						  DatumGetTimestampTz(value(kJobEnqueuedAt)),
+						  DatumGetInt32(value(kJobAttempts)));
 	}
+	Hint hint() const { return {key(), place, delayed()}; }
 	int32 max_attempts(int32 of_queue) const
 	{
 		return is_null(kJobMaxAttempts) ? of_queue : DatumGetInt32(value(kJobMaxAttempts));

@@ -231,7 +231,10 @@ publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish
 			int merged = 0;
 			for (int i = 0; i < kHoldMax && n > 0; i++, rows++, n--)
 				if (Lease *lease = holder_of(queue, rows->key.job_id))
+				{
 					note_missed(queue, lease, *rows);
+					queue->schedule.note_met(*rows);
+				}
 				else
 				{
 					merge(queue->schedule, *rows);
@@ -320,7 +323,7 @@ refill_window(const QueueRef &ref, bool wait)
 			begin_refill_role(ref, RefillKind::kWindow);
 			scan.start = schedule.begin_window_refill(GetCurrentTimestamp());
 			scan.due_line = schedule.due_line();
-			scan.horizon = Max(schedule.horizon(), queue->database->clock_mark);
+			scan.horizon = schedule.horizon();
 			most = Min(kBatchMax, static_cast<int>(schedule.window().capacity()));
 		});
 	if (result != RefillResult::kDone)
@@ -388,7 +391,7 @@ refill_timer(const QueueRef &ref, bool wait)
 	bool more;
 	Hint end{};
 	int n = merge_segments<ByRunAt>(
-		ref.queue_id, &Segment::by_run_at, 2,
+		ref.queue_id, &Segment::delayed, 2,
 		[&](RowStream *stream, int) {
 			ScanKeyData keys[2];
 			ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,

@@ -39,7 +39,7 @@ int64
 segment_bytes(const Segment &segment)
 {
 	return table_bytes(segment) + bytes_of(segment.by_id) + bytes_of(segment.by_order) +
-		   bytes_of(segment.by_run_at);
+		   bytes_of(segment.delayed);
 }
 
 bool

@@ -223,7 +223,7 @@ struct RingLayout
 	/* Of its indexes, up to a 0. */
 	AttrNumber by_id[2];
 	AttrNumber by_order[5];
-	AttrNumber by_run_at[4];
+	AttrNumber delayed[4];
 };
 static constexpr RingLayout layouts[kRings] = {
 	{"job_%d",
@@ -291,9 +291,9 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	segment->heap = heap;
 	segment->by_id = find_index(psprintf("%s_by_id", name), schema, heap, layout.by_id);
 	segment->by_order = find_index(psprintf("%s_by_order", name), schema, heap, layout.by_order);
-	if (layout.by_run_at[0] != 0)
-		segment->by_run_at =
-			find_index(psprintf("%s_by_run_at", name), schema, heap, layout.by_run_at);
+	if (layout.delayed[0] != 0)
+		segment->delayed =
+			find_index(psprintf("%s_delayed", name), schema, heap, layout.delayed);
 	for_each_muted_trigger(rel, [&](const char *) { segment->muted = true; });
 
 	List *indexes = RelationGetIndexList(rel);
@@ -301,13 +301,13 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	foreach (cell, indexes)
 	{
 		Oid oid = lfirst_oid(cell);
-		if (oid != segment->by_id && oid != segment->by_order && oid != segment->by_run_at)
+		if (oid != segment->by_id && oid != segment->by_order && oid != segment->delayed)
 			segment->has_others = true;
 	}
 	list_free(indexes);
 	table_close(rel, AccessShareLock);
 	return OidIsValid(segment->by_id) && OidIsValid(segment->by_order) &&
-		   (layout.by_run_at[0] == 0 || OidIsValid(segment->by_run_at));
+		   (layout.delayed[0] == 0 || OidIsValid(segment->delayed));
 }
 
 /* Add those of one table, in the order of their numbers. False: one is not complete. */
@@ -489,7 +489,7 @@ lock_tables(LOCKMODE mode)
 	for (int i = 0; t != nullptr && i < t->all_segments; i++)
 	{
 		const Segment &segment = t->segment[i];
-		const Oid indexes[] = {segment.by_id, segment.by_order, segment.by_run_at};
+		const Oid indexes[] = {segment.by_id, segment.by_order, segment.delayed};
 		for (Oid index : indexes)
 			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 				return false;
@@ -742,9 +742,9 @@ create_segments()
 		spi_run("CREATE INDEX job_%1$d_by_order ON pgq_ext.job_%1$d (queue_id, priority DESC, "
 				"run_at, job_id)",
 				i);
-		spi_run("CREATE INDEX job_%1$d_by_run_at ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
-				"WHERE run_at > enqueued_at",
-				i);
+		spi_run("CREATE INDEX job_%1$d_delayed ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
+				"WHERE %2$s",
+				i, kDelayed);
 		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
 	}
 	for (int i = kMaxSegments; i < kAllSegments; i++)

@@ -50,6 +50,17 @@ enum DeadColumn : AttrNumber
 };
 inline constexpr int kDeadColumns = kDeadPayload;
 
+/*
+ * A job that is not delayed was due when it was enqueued, and is due whatever the clock says
+ * later. The predicate of the index of delayed rows is the same.
+ */
+inline constexpr char kDelayed[] = "run_at > enqueued_at OR attempts > 0";
+inline bool
+is_delayed(TimestampTz run_at, TimestampTz enqueued_at, int32 attempts)
+{
+	return run_at > enqueued_at || attempts > 0;
+}
+
 /* Columns are read by their position. Error 55000 unless the table has these, in this order, and no others. */
 struct Column
 {
@@ -64,7 +75,7 @@ struct Segment
 	Oid heap;
 	Oid by_id;	  /* unique (job_id) */
 	Oid by_order; /* (queue_id, priority DESC, run_at, job_id); of dead letters (queue_id, died_at) */
-	Oid by_run_at; /* (queue_id, run_at, job_id) WHERE run_at > enqueued_at; of dead letters none */
+	Oid delayed;  /* (queue_id, run_at, job_id) of rows that are delayed; of dead letters none */
 	bool muted;	   /* a trigger of ours is there, but does not fire always */
 	bool has_others; /* indexes that somebody else has added */
 };

@@ -216,6 +216,8 @@ reserve_hints(const QueueRef &ref, Oid incarnation, int n)
 void
 add_hint(const QueueRef &ref, const Hint &hint, bool is_new)
 {
+	if (!hint.delayed)
+		raise_clock_mark(ref.queue->database, hint.key.run_at);
 	hints_of(ref)->hints.push({current_tag(), is_new ? 1 : 0, hint});
 }
 

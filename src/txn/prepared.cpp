@@ -229,6 +229,7 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64
 			bool more_to_settle = settled == kHoldMax;
 			if (commit && !more_to_settle)
 			{
+				queue->schedule.doubt_horizon(clock_mark(queue));
 				queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
 				queue->schedule.fire(GetCurrentTimestamp());
 				queue->counters.enqueued += enqueued;
@@ -248,7 +249,7 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64
 static void
 settle_watch(Watch *watch, bool commit)
 {
-	bool all = watch->all_queues || watch->unfiled;
+	bool all = watch->all_queues;
 	for (int i = 0; i < shared->max_queues && !watch->all_queues; i++)
 	{
 		const Touched &touched = watch->touched[i];
@@ -262,6 +263,8 @@ settle_watch(Watch *watch, bool commit)
 			if (ref.queue->database->oid == watch->database)
 				settle_prepared_queue(ref, watch->xid, commit, 0);
 		});
+	if (watch->unfiled && commit)
+		distrust_all(watch->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_watch(watch);
 }

@@ -166,7 +166,7 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 }
 
 static void
-file_hints(QueueHints &jobs, TimestampTz now)
+file_hints(QueueHints &jobs)
 {
 	Queue *queue = jobs.ref.queue;
 	HintEffect *next = jobs.hints.begin();
@@ -185,7 +185,7 @@ file_hints(QueueHints &jobs, TimestampTz now)
 			}
 			int64 timer_before = queue->schedule.next_timer();
 			int ready = 0;
-			queue->schedule.fire(now);
+			queue->schedule.fire(GetCurrentTimestamp());
 			for (int n = 0; n < kHoldMax && next < jobs.hints.end(); n++, next++)
 			{
 				ready += queue->schedule.file(next->hint);
@@ -195,7 +195,7 @@ file_hints(QueueHints &jobs, TimestampTz now)
 			{
 				queue->schedule.raise_horizon(jobs.shed_horizon);
 				queue->schedule.pull_back(jobs.shed_key, jobs.shed_timer_key);
-				queue->schedule.fire(now);
+				queue->schedule.fire(GetCurrentTimestamp());
 				ready = kHoldMax;
 				shed = false;
 			}
@@ -263,9 +263,8 @@ at_transaction_end(XactEvent event, void *)
 	note_verifying(nullptr);
 	if (commit)
 	{
-		TimestampTz now = GetCurrentTimestamp();
 		for (QueueHints &jobs : ending.jobs)
-			file_hints(jobs, now);
+			file_hints(jobs);
 		if (ending.unfiled)
 			distrust_all(MyDatabaseId);
 		if (ending.announce || ending.announce_queue)

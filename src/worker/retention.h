@@ -4,11 +4,15 @@
  */
 #pragma once
 
+#include "core/steady_clock.h"
 #include "pg/pg.h"
 
 namespace pgq {
 
-/* One step, in a small transaction that waits for nobody. Returns the monotonic time of the next. */
-int64 apply_retention();
+/*
+ * One step, in a small transaction that waits for nobody. Returns the monotonic time of the next:
+ * not before the clock has stood its ground.
+ */
+int64 apply_retention(const SteadyClock &clock);
 
 } // namespace pgq

@@ -673,6 +673,27 @@ rotate()
 	return rotate_segments(database);
 }
 
+static constinit SteadyClock wall_clock = {};
+
+static void
+look_at_clock()
+{
+	int64 jump = wall_clock.look(GetCurrentTimestamp(), monotonic_now());
+	if (jump == 0)
+		return;
+	ereport(LOG, (errmsg("the clock was set %s by %.3f s", jump > 0 ? "forward" : "back",
+						 static_cast<double>(Abs(jump)) / USECS_PER_SEC),
+				  errdetail("Nothing is deleted by it before it has gone steadily for %d s.",
+							static_cast<int>(SteadyClock::kProbation / USECS_PER_SEC))));
+	for_each_queue(database, [](const QueueRef &ref) { wake_watcher(ref); });
+}
+
+static int64
+retain()
+{
+	return apply_retention(wall_clock);
+}
+
 /* run() returns the monotonic time of its next run; wanted_at() says it before, where others decide. */
 struct DutyEntry
 {
@@ -683,7 +704,7 @@ struct DutyEntry
 static constexpr DutyEntry entries[kDuties] = {
 	{look_around, nullptr},	  {send_notifications, notify_wanted_at},
 	{attach_queues, nullptr}, {keep_token_mark_ahead, nullptr},
-	{rotate, nullptr},		  {apply_retention, nullptr},
+	{rotate, nullptr},		  {retain, nullptr},
 	{reconcile, nullptr},
 };
 static constinit DutyState states[kDuties] = {};
@@ -727,6 +748,7 @@ work()
 {
 	for (;;)
 	{
+		look_at_clock();
 		int64 next = serve_queues();
 		next = Min(next, run_most_urgent());
 		pgstat_report_stat(false);

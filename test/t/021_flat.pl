@@ -13,7 +13,7 @@ sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub entries_read
 {
 	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
-	return sql(q{SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'pgq_ext' AND indexrelname ~ '_by_(order|run_at)$'});
+	return sql(q{SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'pgq_ext' AND indexrelname ~ '_(by_order|delayed)$'});
 }
 
 my $jobs = 4000;

@@ -49,6 +49,10 @@ enum class Fault
 	kShedHintIsForgotten,	/* a hint that a large transaction did not keep pulls no cursor back */
 	kMissedHintIsForgotten, /* a newer hint that met a lease is not filed when the lease ends unused */
 	kPopIgnoresLeases,		/* a second hand-out of a leased job */
+	kNeverRewinds,			/* the due line stays where a clock that was wrong has left it */
+	kMergesWhatWasDue, /* a row that a refill has read is ready, though the clock was set back since */
+	kRewindKeepsCursor, /* the cursor says after a rewind that what was behind it is in memory */
+	kDoubtUnspoken, /* rows are there that were never filed, and nobody says up to when to look for them */
 };
 
 struct JobPlan
@@ -65,6 +69,9 @@ struct Plan
 	int batch = 1;	   /* rows read in one refill */
 	int64_t ticks = 0; /* how far the clock goes */
 	bool clock_goes_back = false;
+	int64_t slack = 100; /* the clock may be so far behind the due line */
+	int64_t ahead =
+		0; /* the jobs were enqueued while the clock was so far ahead, and their queue is to be loaded */
 	int retries = 0; /* of each job */
 	bool sheds = false;
 	bool moves =
@@ -163,6 +170,7 @@ struct Job
 	bool insert_unfiled; /* the callback of its enqueue is still to come */
 	bool retry_unfiled;
 	uint8_t retries;
+	bool failed; /* an attempt has */
 	uint8_t holders;
 	int64_t enqueued_at;
 	Key key;				/* of the live version */
@@ -171,7 +179,7 @@ struct Job
 	Hint missed;			/* the first hint that met the lease and differs from it */
 	uint8_t missed_count;	/* 2: more than one */
 
-	bool delayed() const { return key.run_at > enqueued_at; }
+	bool delayed() const { return key.run_at > enqueued_at || failed; }
 	Hint hint() const { return {.key = key, .place = {}, .delayed = delayed()}; }
 
 	/* Live, unleased, and whoever wrote the row has run its callback: the invariant speaks of it. */
@@ -212,6 +220,7 @@ struct World
 	Job jobs[kMaxJobs];
 	Scan<Key> window_scan;
 	Scan<TimerKey> timer_scan;
+	bool early; /* a job was taken before its time */
 };
 static_assert(std::is_trivially_copyable_v<World>);
 
@@ -243,7 +252,10 @@ public:
 	explicit Model(const Plan &plan) : plan_(plan), schedule_(world.schedule)
 	{
 		world = World{};
-		schedule_.init(world.window, plan.window, world.timer, plan.timer);
+		schedule_.init(world.window, plan.window, world.timer, plan.timer,
+					   faulty(Fault::kNeverRewinds) ? INT64_MAX : plan.slack);
+		if (plan.ahead > 0)
+			bring_from_the_future();
 		schedule_.fire(world.clock);
 		if (!plan.reset)
 		{
@@ -276,8 +288,7 @@ public:
 			case kWindowRead:
 				return read_window();
 			case kWindowMerge:
-				return merge(world.window_scan,
-							 [&](const Hint &h) { schedule_.merge_window_row(h); });
+				return merge(world.window_scan, [&](const Hint &h) { merge_window_row(h); });
 			case kWindowPublish:
 				return publish_window();
 			case kWindowAbandon:
@@ -294,7 +305,10 @@ public:
 			case kTimerAbandon:
 				return abandon_timer();
 			case kPop:
-				return pop();
+			{
+				bool rewound = step_back();
+				return pop() || rewound;
+			}
 			default:
 				return act_on_job(action.kind, world.jobs[action.job], action.job);
 		}
@@ -303,6 +317,8 @@ public:
 	/* What is wrong with the world, if anything. */
 	std::optional<std::string> violation() const
 	{
+		if (world.early)
+			return complain("taken before its time");
 		for (size_t i = 0; i < plan_.jobs.size(); i++)
 		{
 			const Job &job = world.jobs[i];
@@ -388,6 +404,7 @@ public:
 				put_hint(scan.rows[i]);
 		};
 		put(world.clock), put(schedule_.due_line()), put(schedule_.horizon());
+		put(schedule_.met()), put_key(schedule_.surveyed()), put(schedule_.surveying());
 		schedule_.window().for_each(put_hint), put(-1);
 		schedule_.timer().for_each(put_hint), put(-1);
 		put_key(schedule_.cursor()), put_timer_key(schedule_.timer_cursor());
@@ -407,7 +424,7 @@ public:
 		{
 			const Job &job = world.jobs[i];
 			put(job.row), put(job.lease), put(job.retries), put(job.holders), put(job.enqueued_at);
-			put(job.insert_unfiled), put(job.retry_unfiled);
+			put(job.insert_unfiled), put(job.retry_unfiled), put(job.failed);
 			put_key(job.key);
 			if (job.insert_unfiled)
 				put_hint(job.inserted);
@@ -452,6 +469,21 @@ private:
 	}
 
 	/* ---- jobs ---- */
+
+	/* A server that has failed over to a clock behind: the rows are there, memory is empty. */
+	void bring_from_the_future()
+	{
+		for (size_t i = 0; i < plan_.jobs.size(); i++)
+		{
+			Job &job = world.jobs[i];
+			job.enqueued_at = plan_.ahead;
+			job.key = {plan_.jobs[i].priority, plan_.ahead + plan_.jobs[i].delay,
+					   static_cast<int64_t>(i) + 1};
+			job.row = Job::kLive;
+		}
+		if (!faulty(Fault::kDoubtUnspoken))
+			schedule_.doubt_horizon(plan_.ahead);
+	}
 
 	bool act_on_job(ActionKind kind, Job &job, int index)
 	{
@@ -561,10 +593,16 @@ private:
 		end_lease(job);
 	}
 
+	/* A failed job can have the run_at that it had when it was due at once. */
+	static bool same(const Hint &a, const Hint &b)
+	{
+		return a.key == b.key && a.delayed == b.delayed;
+	}
+
 	void miss(Job &job, const Hint &hint)
 	{
-		if (faulty(Fault::kMissedHintIsForgotten) || hint.key == job.leased.key ||
-			(job.missed_count > 0 && hint.key == job.missed.key))
+		if (faulty(Fault::kMissedHintIsForgotten) || same(hint, job.leased) ||
+			(job.missed_count > 0 && same(hint, job.missed)))
 			return;
 		if (job.missed_count == 0)
 			job.missed = hint;
@@ -573,15 +611,22 @@ private:
 
 	bool retry(Job &job, const Key &key)
 	{
-		if (job.lease != Job::kHeld || !rewrite(job, key))
+		if (job.lease != Job::kHeld || !may_rewrite(job))
 			return false;
+		job.failed = true;
+		rewrite(job, key);
 		job.lease = Job::kRetried;
 		return true;
 	}
 
+	bool may_rewrite(const Job &job) const
+	{
+		return job.retries < plan_.retries && !job.retry_unfiled;
+	}
+
 	bool rewrite(Job &job, const Key &key)
 	{
-		if (job.retries >= plan_.retries || job.retry_unfiled)
+		if (!may_rewrite(job))
 			return false;
 		job.key = key;
 		job.retries++;
@@ -590,12 +635,29 @@ private:
 		return true;
 	}
 
+	/* What a claim does that must not move the due line forward. */
+	bool step_back()
+	{
+		Key cursor = schedule_.cursor();
+		int64_t before = schedule_.due_line();
+		schedule_.notice_step_back(world.clock);
+		if (faulty(Fault::kRewindKeepsCursor) && schedule_.due_line() < before &&
+			!schedule_.window_refill_active())
+		{
+			schedule_.begin_window_refill(world.clock);
+			schedule_.finish_window_refill(cursor);
+		}
+		return schedule_.due_line() < before;
+	}
+
 	bool pop()
 	{
 		if (!schedule_.poppable())
 			return false;
 		Hint hint = schedule_.pop();
 		Job &job = world.jobs[hint.key.job_id - 1];
+		bool delayed = faulty(Fault::kMergesWhatWasDue) ? job.delayed() : hint.delayed;
+		world.early |= delayed && hint.key.run_at > world.clock + plan_.slack;
 		if (job.lease != Job::kFree && !faulty(Fault::kPopIgnoresLeases))
 		{
 			miss(job, hint);
@@ -610,7 +672,7 @@ private:
 	{
 		if (job.row != Job::kLive)
 			return end_lease(job);
-		if (job.key == job.leased.key)
+		if (same(job.hint(), job.leased))
 		{
 			job.lease = Job::kHeld;
 			job.holders++;
@@ -664,11 +726,20 @@ private:
 			schedule_.begin_window_refill(world.clock);
 		const Hint &row = scan.rows[scan.merged++];
 		Job &job = world.jobs[row.key.job_id - 1];
+		schedule_.note_met(row);
 		if (job.lease == Job::kFree)
 			merge_row(row);
 		else
 			miss(job, row);
 		return true;
+	}
+
+	void merge_window_row(const Hint &row)
+	{
+		Hint as_read = row;
+		/* Then it is due whatever the due line. */
+		as_read.delayed &= !faulty(Fault::kMergesWhatWasDue);
+		schedule_.merge_window_row(as_read);
 	}
 
 	bool begin_window()
@@ -842,7 +913,7 @@ private:
 		Job &job = world.jobs[hint.key.job_id - 1];
 		if (job.row != Job::kLive)
 			return {};
-		if (!(job.key == hint.key))
+		if (!same(job.hint(), hint))
 		{
 			schedule_.file(job.hint());
 			return {};
@@ -989,6 +1060,21 @@ const struct Small
 	{"delayed rows that move", {.jobs = {kNow, kSoon}, .ticks = 1, .retries = 1, .moves = true}},
 	{"an unloaded queue",
 	 {.jobs = {kNow, kUrgentSoon}, .ticks = 1, .deletes = true, .reset = true}},
+	{"a clock that is set right",
+	 {.jobs = {kNow, kSoon}, .ticks = 1, .clock_goes_back = true, .slack = 0}},
+	{"a clock that is set right, or wrong by little",
+	 {.jobs = {kSoon}, .ticks = 3, .clock_goes_back = true, .slack = 1, .sheds = true}},
+	{"a retry, the clock is set right",
+	 {.jobs = {kNow}, .ticks = 1, .clock_goes_back = true, .slack = 0, .retries = 1}},
+	{"jobs from the future",
+	 {.jobs = {kNow, kNow}, .ticks = 1, .slack = 0, .ahead = 1, .reset = true}},
+	{"jobs from the future, the clock is set right",
+	 {.jobs = {kNow, kSoon},
+	  .ticks = 1,
+	  .clock_goes_back = true,
+	  .slack = 0,
+	  .ahead = 1,
+	  .reset = true}},
 };
 
 void
@@ -1028,6 +1114,7 @@ TEST_P(Walk, TheInvariantHolds)
 			  .batch = 1 + static_cast<int>(seed % 2),
 			  .ticks = 5,
 			  .clock_goes_back = true,
+			  .slack = seed % 4 == 0 ? 100 : seed % 4 - 1,
 			  .retries = 2,
 			  .sheds = true,
 			  .moves = true,
@@ -1098,7 +1185,19 @@ INSTANTIATE_TEST_SUITE_P(
 		Broken{Fault::kShedHintIsForgotten,
 			   "ShedHintIsForgotten",
 			   {.jobs = {kNow, kSoon}, .sheds = true}},
-		Broken{Fault::kPopIgnoresLeases, "PopIgnoresLeases", {.jobs = {kNow}, .reset = true}}),
+		Broken{Fault::kPopIgnoresLeases, "PopIgnoresLeases", {.jobs = {kNow}, .reset = true}},
+		Broken{Fault::kNeverRewinds,
+			   "NeverRewinds",
+			   {.jobs = {kSoon}, .ticks = 1, .clock_goes_back = true, .slack = 0}},
+		Broken{Fault::kMergesWhatWasDue,
+			   "MergesWhatWasDue",
+			   {.jobs = {kSoon}, .ticks = 1, .clock_goes_back = true, .slack = 0}},
+		Broken{Fault::kRewindKeepsCursor,
+			   "RewindKeepsCursor",
+			   {.jobs = {kNow}, .ticks = 1, .clock_goes_back = true, .slack = 0}},
+		Broken{Fault::kDoubtUnspoken,
+			   "DoubtUnspoken",
+			   {.jobs = {kNow}, .slack = 0, .ahead = 2, .reset = true}}),
 	[](const auto &info) { return info.param.name; });
 
 } // namespace
