@@ -67,7 +67,8 @@ preload_asan()
 	mv "$1/postgres" "$1/postgres.bin" &&
 		cat >"$1/postgres" <<-WRAPPER &&
 			#!/bin/bash
-			export LD_PRELOAD='$(g++ -print-file-name=libasan.so)' ASAN_OPTIONS=abort_on_error=1:detect_leaks=0
+			export LD_PRELOAD='$(g++ -print-file-name=libasan.so)'\${LD_PRELOAD:+:\$LD_PRELOAD}
+			export ASAN_OPTIONS=abort_on_error=1:detect_leaks=0
 			exec -a "\$0" "\$0.bin" "\$@"
 		WRAPPER
 		chmod 755 "$1/postgres"

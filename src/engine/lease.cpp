@@ -255,8 +255,8 @@ bool
 set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
 {
 	int64 max_runtime = lease->queue->options.max_runtime;
-	int64 left = max_runtime > 0 ? lease->handed_out_at + max_runtime - monotonic : lease_time;
-	if (max_runtime > 0 && left <= 0)
+	int64 left = max_runtime > 0 ? lease->handed_out_at + max_runtime - monotonic : INT64_MAX;
+	if (left <= 0)
 		return false;
 	lease_time = Min(lease_time, left);
 	bool listed = can_expire(lease);

@@ -309,7 +309,6 @@ refill_window(const QueueRef &ref, bool wait)
 	if (!segments_known())
 		return RefillResult::kNotReady;
 
-	Queue *queue = ref.queue;
 	OrderScan scan;
 	int most = 0;
 	RefillResult result = begin_refill(

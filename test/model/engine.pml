@@ -28,9 +28,14 @@ byte row[JOBS];		   /* key of the committed version; 0: none */
 byte next_row[JOBS];   /* key the running writer gives it; 0: none (a delete, or a lock) */
 byte writer[JOBS];	   /* who is at the row, 0: nobody */
 byte enqueued_at[JOBS];
+bool attempted[JOBS];  /* an attempt has failed, as the committed version says */
 bool filed[JOBS];	   /* ghost: the transaction that wrote the committed version has run its callback */
 
+#ifdef FAULT_RETRY_NOT_DELAYED
 #define delayed(key) (run_at_of(key) > enqueued_at[job_of(key)])
+#else
+#define delayed(key) (run_at_of(key) > enqueued_at[job_of(key)] || attempted[job_of(key)])
+#endif
 
 #define live(j) (row[j] != 0)
 
@@ -205,8 +210,47 @@ inline insert_timed()
 	fi
 }
 
+inline raise_horizon(time)
+{
+	if
+	:: time > horizon -> horizon = time
+	:: else
+	fi
+}
+
+/* Each step back of the clock is one too many; with SLACK none is. */
+inline notice_step_back(now)
+{
+	if
+#if defined(BACKS) && !defined(SLACK) && !defined(FAULT_NEVER_REWINDS)
+	:: now < due_line ->
+		raise_horizon(due_line);
+		due_line = now;
+		at = 0;
+		do
+		:: at < WINDOW_SIZE -> window[at] = 0; at++
+		:: else -> break
+		od;
+		at = 0;
+		do
+		:: at < TIMER_SIZE -> timer[at] = 0; at++
+		:: else -> break
+		od;
+		window_size = 0; timer_size = 0;
+#ifndef FAULT_REWIND_LEAVES_CURSOR
+		lower_window(LOWEST);
+#endif
+#ifndef FAULT_REWIND_LEAVES_TIMER_CURSOR
+		lower_timer(TIMER_KEY(due_line + 1))
+#endif
+#endif
+	:: else
+	fi
+}
+
 inline fire(now)
 {
+	notice_step_back(now);
 	if
 #ifdef FAULT_WALL_CLOCK
 	:: true -> due_line = now
@@ -230,14 +274,6 @@ inline fire(now)
 	od;
 	if
 	:: !timer_refill -> hand_over_due()
-	:: else
-	fi
-}
-
-inline raise_horizon(time)
-{
-	if
-	:: time > horizon -> horizon = time
 	:: else
 	fi
 }
@@ -445,6 +481,17 @@ inline check_order()
 	job = 0
 }
 
+/* What is popped has come to its time, by the clock as it is now, or was due when it was enqueued. */
+inline check_time()
+{
+#ifdef SLACK
+	skip
+#else
+	assert(run_at_of(hint) <= NOW || row[job_of(hint)] != hint ||
+		(run_at_of(hint) <= enqueued_at[job_of(hint)] && !attempted[job_of(hint)]))
+#endif
+}
+
 /* ---- the claimer's part (claim/take.cpp) ---- */
 
 #define LIVE 1
@@ -459,13 +506,14 @@ inline check_order()
 inline pop_chunk(key)
 {
 	d_step {
-		may_pop && (poppable || NOW > due_line) ->
+		may_pop && (poppable || NOW != due_line) ->
 		fire(NOW);
 		if
 		:: poppable ->
 			check_order();
 			pop();
 			key = hint;
+			check_time();
 			take_lease(job_of(key));
 			if
 			:: taken

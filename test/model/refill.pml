@@ -124,7 +124,12 @@ end:	do
 					merged++;
 					if
 					:: HELD -> note_missed(job_of(hint), hint)
+#ifdef FAULT_MERGES_WHAT_WAS_DUE
 					:: else -> insert_ready()
+#else
+					/* due when it was read, but the clock may have been set back since */
+					:: else -> file(hint)
+#endif
 					fi
 				:: else
 				fi;

@@ -1,6 +1,7 @@
 /*
- * Timer, its cursor and its refill, the due line, the clock that may be set back,
- * retries, and a failover to a machine whose clock is behind.
+ * Timer, its cursor and its refill, the due line, the clock that may be set back (which
+ * is noticed, unless it is within the SLACK), retries, and a failover to a machine whose
+ * clock is behind.
  */
 #ifndef JOBS
 #define JOBS 2
@@ -85,7 +86,9 @@ end:	do
 #ifdef RETRIES
 				:: d_step { fits_now(key) && !retried[job_of(key)] ->
 						retried[job_of(key)] = true;
-						row[job_of(key)] = KEY(0, least(now + 1, LAST), job_of(key));
+						attempted[job_of(key)] = true;
+						/* Another key than before, since its hint says that it is delayed. */
+						row[job_of(key)] = KEY(1, least(now + 1, LAST), job_of(key));
 						filed[job_of(key)] = false };
 					d_step { end_lease(job_of(key)); check() };
 					d_step {
@@ -113,7 +116,9 @@ init
 		cursor = HIGHEST;
 		timer_cursor = HIGHEST;
 		run enqueuer(0, 1);
+#if JOBS > 1
 		run enqueuer(1, DELAY);
+#endif
 #if JOBS > 2
 		run enqueuer(2, DELAY);
 #endif
