@@ -56,6 +56,17 @@ may_be_a_dump(const PgBackendStatus &session, TimestampTz empty_since)
 			began > GetCurrentTimestamp() - kYoung || has_exported_snapshot(session.st_procpid));
 }
 
+TimestampTz
+latest_beginning()
+{
+	pgstat_clear_backend_activity_snapshot();
+	TimestampTz latest = GetCurrentTimestamp();
+	for (int i = pgstat_fetch_stat_numbackends(); i > 0; i--)
+		latest =
+			Max(latest, pgstat_fetch_stat_local_beentry(i)->backendStatus.st_xact_start_timestamp);
+	return latest;
+}
+
 bool
 next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
 {

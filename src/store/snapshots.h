@@ -23,4 +23,7 @@ struct SnapshotHolder
  */
 bool next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder);
 
+/* No transaction has begun later: the clock, unless it has been set back since one did. */
+TimestampTz latest_beginning();
+
 } // namespace pgq

@@ -405,7 +405,7 @@ try_truncate(const Segment &segment, Watched *w)
 	if (!known_empty || changed_at != w->changed_at)
 	{
 		/* Snapshots that are taken from now on see no row of it. */
-		pg_atomic_write_u64(&notes.empty_since, GetCurrentTimestamp());
+		pg_atomic_write_u64(&notes.empty_since, latest_beginning());
 		w->changed_at = changed_at;
 	}
 	if (held_by_snapshot(segment) ||

@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use PgqTest;
 use ClockTest;
+use RotationTest;
 use Test::More;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
@@ -147,6 +148,25 @@ subtest 'dead letters are not deleted by a clock that was just set' => sub
 	set_clock($node, 0);
 	is(sql(q{SELECT count(*) FROM pgq_ext.dead_job}), '1', 'the dead letter is there');
 	$told->('back');
+};
+
+subtest 'a dump that began under a clock that was wrong holds segments like any other' => sub
+{
+	my $node = clock_node('dump', conf => "pgq_ext.segment_size = '256kB'\nautovacuum = off\n");
+	create_queue($node, 'work');
+	wait_for_scheduler($node);
+	my $dump = session($node);
+	set_clock($node, $hour);
+	ask($dump, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_export_snapshot()');
+	set_clock($node, 0);
+	my $n = next_segment($node);
+	ok($node->poll_query_until('postgres', "SELECT held_by ~ 'snapshot of process' OR state = 'empty' FROM pgq_ext.segment WHERE segment = $n"), 'it is seen');
+	is($node->safe_psql('postgres', "SELECT state FROM pgq_ext.segment WHERE segment = $n"), 'closed', '... and its segment is not truncated');
+	ask($dump, 'ROLLBACK');
+	end_session($dump);
+	wait_for($node, "truncations > 0 FROM pgq_ext.segment WHERE segment = $n");
+	pass('... before it has ended');
+	$node->stop;
 };
 
 $node->stop;
