@@ -484,6 +484,8 @@ restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampT
 	lease->pid = 0;
 	lease->attempt = saved.attempt;
 	lease->claimed_at = saved.claimed_at;
+	/* No monotonic clock goes through a restart. */
+	lease->handed_out_at = monotonic - Max(0, now - saved.claimed_at);
 	strlcpy(lease->worker, saved.worker, sizeof(lease->worker));
 	lease->deadline = monotonic + saved.remaining;
 	lease->expires_at = now + saved.remaining;
