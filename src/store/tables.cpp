@@ -292,8 +292,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	segment->by_id = find_index(psprintf("%s_by_id", name), schema, heap, layout.by_id);
 	segment->by_order = find_index(psprintf("%s_by_order", name), schema, heap, layout.by_order);
 	if (layout.delayed[0] != 0)
-		segment->delayed =
-			find_index(psprintf("%s_delayed", name), schema, heap, layout.delayed);
+		segment->delayed = find_index(psprintf("%s_delayed", name), schema, heap, layout.delayed);
 	for_each_muted_trigger(rel, [&](const char *) { segment->muted = true; });
 
 	List *indexes = RelationGetIndexList(rel);

@@ -75,8 +75,8 @@ struct Segment
 	Oid heap;
 	Oid by_id;	  /* unique (job_id) */
 	Oid by_order; /* (queue_id, priority DESC, run_at, job_id); of dead letters (queue_id, died_at) */
-	Oid delayed;  /* (queue_id, run_at, job_id) of rows that are delayed; of dead letters none */
-	bool muted;	   /* a trigger of ours is there, but does not fire always */
+	Oid delayed;	 /* (queue_id, run_at, job_id) of rows that are delayed; of dead letters none */
+	bool muted;		 /* a trigger of ours is there, but does not fire always */
 	bool has_others; /* indexes that somebody else has added */
 };
 
