@@ -170,6 +170,6 @@ WITH c AS MATERIALIZED (SELECT * FROM pgq_claim('gone')),
 SELECT pgq_ack(job_id, lease) FROM u;
 SELECT job_id, lease FROM pgq_claim('gone') \gset
 WITH u AS (UPDATE pgq_ext.job SET priority = 9 WHERE job_id = :job_id RETURNING job_id) SELECT pgq_fail(job_id, :lease, retry_in => '0') FROM u;
-SELECT payload, attempt, priority, pgq_ack(job_id, lease) FROM pgq_claim('gone', 10);
+SELECT payload, attempt, priority, pgq_ack(job_id, lease) FROM pgq_claim('gone', 10) ORDER BY payload;
 SELECT * FROM pgq_check();
 SELECT pgq_drop_queue('gone');
