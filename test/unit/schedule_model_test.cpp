@@ -1064,8 +1064,6 @@ const struct Small
 	 {.jobs = {kSoon}, .ticks = 1, .clock_goes_back = true, .slack = 0, .sheds = true}},
 	{"a clock that is set right, or wrong by little",
 	 {.jobs = {kSoon}, .ticks = 2, .clock_goes_back = true, .slack = 1}},
-	{"a retry, the clock is set right",
-	 {.jobs = {kNow}, .ticks = 1, .clock_goes_back = true, .slack = 0, .retries = 1}},
 	{"jobs from the future",
 	 {.jobs = {kNow, kNow}, .ticks = 1, .slack = 0, .ahead = 1, .reset = true}},
 	{"jobs from the future, the clock is set right",
