@@ -50,7 +50,7 @@ DATA_built = $(EXTENSION)--$(EXTVERSION).sql
 DATA = $(wildcard upgrade/$(EXTENSION)--*--*.sql)
 
 MODULE_big = pgq_ext
-OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp))
+OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 
 # PostgreSQL 15 leaves PGDLLEXPORT empty; it marks what the library shows.
 PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'

@@ -44,7 +44,7 @@ grep -rnH --exclude-dir=pg --include='*.cpp' --include='*.h' '^ *# *include *"' 
 	[ -e "src/$header" ] || [ -e "${file%/*}/$header" ] || echo "$file:$line: $header"
 done | convention 'server headers are included in src/pg only'
 
-grep -rnE '# *include *"(\.\./)*(pg|engine|txn|store|api|worker)/' src/core test/unit 2>/dev/null |
+grep -rnE '# *include *"(\.\./)*(pg|engine|txn|catalog|rows|load|ring|jobs|worker|api)/' src/core test/unit 2>/dev/null |
 	convention 'src/core knows nothing of the server'
 
 # Every test runs.

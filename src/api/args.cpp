@@ -155,7 +155,7 @@ finite_moment(TimestampTz value, const char *name)
 {
 	/* As the calendar counts. */
 	static constexpr int64 kFarthest = INT64CONST(1000) * 366 * USECS_PER_DAY;
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = wall_now();
 	if (TIMESTAMP_NOT_FINITE(value) || value > now + kFarthest || value < now - 10 * kFarthest)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name),

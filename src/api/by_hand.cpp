@@ -7,9 +7,9 @@
 
 #include "api/args.h"
 #include "pg/scope.h"
-#include "store/queue_store.h"
-#include "store/spi.h"
-#include "store/tables.h"
+#include "catalog/queue_row.h"
+#include "catalog/owner_sql.h"
+#include "catalog/tables.h"
 #include "txn/effects.h"
 
 namespace pgq {

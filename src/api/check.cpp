@@ -5,9 +5,9 @@
 #include "api/args.h"
 #include "engine/audit.h"
 #include "pg/scope.h"
-#include "store/job.h"
-#include "store/reconcile.h"
-#include "store/spi.h"
+#include "rows/job.h"
+#include "load/reconcile.h"
+#include "catalog/owner_sql.h"
 
 namespace pgq {
 

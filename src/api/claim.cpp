@@ -1,11 +1,11 @@
 /*
  * pgq_claim and pgq_claim_any.
  */
-#include "claim/claim.h"
+#include "jobs/claim.h"
 
 #include "api/args.h"
 #include "pg/stop_point.h"
-#include "store/queue_store.h"
+#include "catalog/queue_row.h"
 
 namespace pgq {
 

@@ -3,9 +3,9 @@
  */
 #include "api/args.h"
 #include "pg/scope.h"
-#include "store/job.h"
-#include "store/queue_lock.h"
-#include "store/queue_store.h"
+#include "rows/job.h"
+#include "catalog/queue_lock.h"
+#include "catalog/queue_row.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -275,7 +275,7 @@ pgq_enqueue(PG_FUNCTION_ARGS)
 	not_yet(given(fcinfo, kExpiresIn), "expires_in");
 
 	QueueRef ref = queue_for_enqueue(name);
-	NewJob job = job_of(ref, request, GetCurrentTimestamp());
+	NewJob job = job_of(ref, request, wall_now());
 	int64 id;
 	enqueue(ref, &job, 1, &id);
 	PG_RETURN_INT64(id);
@@ -296,7 +296,7 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 
 	QueueRef ref = queue_for_enqueue(name);
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = wall_now();
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", 0,
 												  256 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);

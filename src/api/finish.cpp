@@ -5,9 +5,9 @@
 #include "engine/token.h"
 #include "engine/waiter.h"
 #include "pg/scope.h"
-#include "store/attempt.h"
-#include "store/queue_store.h"
-#include "store/tables.h"
+#include "jobs/attempt.h"
+#include "catalog/queue_row.h"
+#include "catalog/tables.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -288,7 +288,7 @@ extend(int64 job_id, int64 token, int64 wanted, Held *held)
 		if (!is_lease_of(lease, queue, job_id, token) ||
 			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ||
 			!set_deadline(lease, wanted > 0 ? wanted : queue->options.lease_time, monotonic_now(),
-						  GetCurrentTimestamp()))
+						  wall_now()))
 			return 0;
 		held->lease = lease;
 		held->ref.queue = queue;
@@ -312,7 +312,7 @@ has_row(const Held &held, int64 job_id, int64 token)
 	if (gone)
 		with_lwlock(held.ref.queue->lock, LW_EXCLUSIVE, [&] {
 			if (is_lease_of(held.lease, held.ref.queue, job_id, token))
-				(void) set_deadline(held.lease, 0, monotonic_now(), GetCurrentTimestamp());
+				(void) set_deadline(held.lease, 0, monotonic_now(), wall_now());
 		});
 	return !gone;
 }

@@ -5,11 +5,11 @@
 #include "api/by_hand.h"
 #include "engine/lease.h"
 #include "pg/scope.h"
-#include "store/queue_lock.h"
-#include "store/queue_store.h"
-#include "store/segment.h"
-#include "store/spi.h"
-#include "store/tables.h"
+#include "catalog/queue_lock.h"
+#include "catalog/queue_row.h"
+#include "ring/segment.h"
+#include "catalog/owner_sql.h"
+#include "catalog/tables.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -10,9 +10,9 @@
 #include "engine/registry.h"
 #include "engine/token.h"
 #include "pg/scope.h"
-#include "store/job.h"
-#include "store/queue_lock.h"
-#include "store/token_mark.h"
+#include "rows/job.h"
+#include "catalog/queue_lock.h"
+#include "catalog/token_mark.h"
 #include "txn/effects.h"
 
 namespace pgq {

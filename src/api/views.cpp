@@ -5,8 +5,8 @@
 #include "engine/lease.h"
 #include "engine/registry.h"
 #include "pg/scope.h"
-#include "store/snapshots.h"
-#include "store/tables.h"
+#include "ring/snapshots.h"
+#include "catalog/tables.h"
 
 namespace pgq {
 

@@ -308,7 +308,7 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 	{
 		/* An attempt all the same, or the next claim would meet it again. */
 		lease->queue->counters.handed_out++;
-		lease->claimed_at = lease->expires_at = GetCurrentTimestamp();
+		lease->claimed_at = lease->expires_at = wall_now();
 	}
 	leave_state(lease);
 	lease->state = LeaseState::kLost;

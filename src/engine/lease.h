@@ -110,7 +110,7 @@ Lease *first_lost(const Queue *queue);
 /* Deadline of the next parked or expiring lease, or one put off; INT64_MAX: none. */
 int64 next_lease_event(const Queue *queue);
 
-/* A lease as it is saved at a clean shutdown: store/saved_lease.h. */
+/* A lease as it is saved at a clean shutdown: load/saved_lease.h. */
 struct SavedLease
 {
 	int32 queue_id;

@@ -128,7 +128,7 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 			db->token_key = tokens.key;
 			db->failed_checks = 0;
 			pg_atomic_write_u64(&db->clock_mark, Max(time_of_prefix(prefix_of(tokens.mark)),
-													 GetCurrentTimestamp() + kClockSlack));
+													 wall_now() + kClockSlack));
 			pg_atomic_write_u32(&db->scheduler, 0);
 			memset(db->duties, 0, sizeof(db->duties));
 			pg_atomic_write_u64(&db->marked_token, tokens.mark);
@@ -237,7 +237,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->dropping = false;
 	queue->notify_pending = false;
 	queue->last_claim_at = 0;
-	queue->loaded_at = GetCurrentTimestamp();
+	queue->loaded_at = wall_now();
 	queue->counters = {};
 	queue->state = SlotState::kUsed;
 }
@@ -445,7 +445,7 @@ read_again(const QueueRef &ref, TimestampTz bound)
 		int64 timer_before = schedule.next_timer();
 		schedule.doubt_horizon(bound);
 		schedule.pull_back(Key::lowest(), TimerKey::lowest());
-		schedule.fire(GetCurrentTimestamp());
+		schedule.fire(wall_now());
 		note_filed(ref.queue, kHoldMax, timer_before, &wakeups);
 	});
 	wakeups.deliver();

@@ -45,7 +45,7 @@ struct QueueRow
 	QueueOptions options;
 };
 
-/* What the tables say of lease tokens: see store/token_mark.h and store/token_key.h. */
+/* What the tables say of lease tokens: see catalog/token_mark.h and catalog/token_key.h. */
 struct DurableTokens
 {
 	int64 mark;
@@ -56,7 +56,7 @@ struct DurableTokens
  * A slot for this database. It is LOADING: nobody finds it before publish_database(). prepared:
  * the transactions that are prepared in it, listed before; they are watched from the moment
  * the slot is published. Error 53400 when all slots are taken. One process at a time: see
- * attach_here() in store/tables.cpp.
+ * attach_here() in catalog/tables.cpp.
  */
 Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						  const TransactionId *prepared, int n);

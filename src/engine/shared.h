@@ -20,6 +20,7 @@
 #include "core/backoff.h"
 #include "core/schedule.h"
 #include "core/token.h"
+#include "pg/clock.h"
 #include "pg/pg.h"
 
 namespace pgq {
@@ -430,15 +431,6 @@ inline Latch *
 latch_of(int procno)
 {
 	return &ProcGlobal->allProcs[procno].procLatch;
-}
-
-/* Microseconds on a clock that is never set. */
-inline int64
-monotonic_now()
-{
-	instr_time now;
-	INSTR_TIME_SET_CURRENT(now);
-	return static_cast<int64>(INSTR_TIME_GET_MICROSEC(now));
 }
 
 } // namespace pgq

@@ -5,7 +5,7 @@ namespace pgq {
 int64
 prefix_of_clock()
 {
-	return (GetCurrentTimestamp() - kYear2020) / 1000;
+	return (wall_now() - kYear2020) / 1000;
 }
 
 int64
@@ -60,7 +60,7 @@ int64
 begin_prefixes(int64 token_mark)
 {
 	static constexpr int64 kSpread = 1 << 16;
-	int64 above_mark = prefix_of(token_mark) + 1 + GetCurrentTimestamp() % kSpread;
+	int64 above_mark = prefix_of(token_mark) + 1 + wall_now() % kSpread;
 	raise_last(undrawn(Max(above_mark, prefix_of_clock())));
 	(void) cut_tokens();
 	return last_prefix_drawn();

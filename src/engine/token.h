@@ -4,7 +4,7 @@
  * Tokens of one job grow and never repeat. Those that are drawn one after the other may share
  * their prefix, so most claims only read the last one; but who brings a job back that was
  * handed out raises it (end_lease), before anybody can have the job again. No token that is
- * handed out is above the durable mark: see store/token_mark.h.
+ * handed out is above the durable mark: see catalog/token_mark.h.
  *
  * Nothing here waits, fails or takes a lock.
  */

@@ -15,8 +15,8 @@ COMMENT ON FUNCTION pgq_ext.announce() IS
 -- Fails here, before anything else, with the fix, if the library was not preloaded.
 SELECT pgq_ext.announce();
 
--- The engine reads the columns of these tables by position: see store/tables.h,
--- store/queue_store.cpp, store/job.cpp.
+-- The engine reads the columns of these tables by position: see catalog/tables.h,
+-- catalog/queue_row.cpp, rows/job.cpp.
 
 CREATE TABLE pgq_ext.queue (
     queue_id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -125,19 +125,19 @@ CREATE TABLE pgq_ext.dead_job (
 COMMENT ON TABLE pgq_ext.dead_job IS
 'Dead letters: jobs whose attempts are used up, or that were failed without retry. Deleted when the queue''s keep_dead has passed. Partitioned into segments like pgq_ext.job.';
 
--- See src/store/token_mark.h.
+-- See src/catalog/token_mark.h.
 CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199254740991;
 COMMENT ON SEQUENCE pgq_ext.token_mark IS
 'Internal: lease tokens up to this mark may have been handed out; after a restart or failover new ones start above it.';
 
--- Not dumped: see src/store/token_key.h.
+-- Not dumped: see src/catalog/token_key.h.
 CREATE TABLE pgq_ext.token_key (key uuid NOT NULL);
 REVOKE ALL ON pgq_ext.token_key FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.token_key IS
 'Internal: the secret key of the check bits in lease tokens.';
 INSERT INTO pgq_ext.token_key VALUES (pg_catalog.gen_random_uuid());
 
--- See src/store/saved_lease.h.
+-- See src/load/saved_lease.h.
 CREATE TABLE pgq_ext.saved_lease (
     mark           bigint NOT NULL,
     job_id         bigint NOT NULL,

@@ -9,7 +9,7 @@
  * queues are pulled back to -infinity, and the rows are found by reading.
  *
  * After a restart the watches are made anew from the server's list of prepared transactions, for
- * all queues of their database. Leases are there only if they were saved (store/saved_lease.h),
+ * all queues of their database. Leases are there only if they were saved (load/saved_lease.h),
  * with what these transactions will do to them. Rows such a transaction has deleted or locked are
  * BUSY until it ends (A3).
  */
@@ -231,7 +231,7 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64
 			{
 				queue->schedule.doubt_horizon(clock_mark(queue));
 				queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
-				queue->schedule.fire(GetCurrentTimestamp());
+				queue->schedule.fire(wall_now());
 				queue->counters.enqueued += enqueued;
 				ready = kHoldMax;
 			}

@@ -2,26 +2,10 @@
  * The end of a transaction or subtransaction: its effects are applied or undone.
  * Nothing in here can fail.
  */
-#include "engine/waiter.h"
-#include "pg/scope.h"
+#include "engine/hold.h"
 #include "txn/pending.h"
 
 namespace pgq {
-
-/* What one hold of a queue's lock did, to be told to others after its release. */
-struct Aftermath
-{
-	Wakeups wakeups;
-	bool wake_scheduler = false;
-
-	void deliver(const Queue *queue)
-	{
-		wakeups.deliver();
-		if (wake_scheduler)
-			pgq::wake_scheduler(queue->database);
-		wake_scheduler = false;
-	}
-};
 
 bool
 still_ours(const LeaseEffect &effect)
@@ -78,9 +62,8 @@ stays_lost(const LeaseEffect &effect, int64 monotonic)
 	}
 }
 
-/* Returns true if a job may be ready by it. */
-static bool
-commit_lease(const LeaseEffect &effect, int64 monotonic)
+static void
+commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
 	switch (effect.kind)
 	{
@@ -93,40 +76,51 @@ commit_lease(const LeaseEffect &effect, int64 monotonic)
 			if (stays_lost(effect, monotonic))
 				break;
 			count_end(effect.lease, effect.how, effect.dead);
-			return end_lease(effect.lease, effect.how == LeaseEnd::kAcked);
+			hold.end(effect.lease, effect.how == LeaseEnd::kAcked);
 	}
-	return false;
 }
 
-/* Returns true if a job became ready by it. */
-static bool
-undo_lease(const LeaseEffect &effect, int64 monotonic, Aftermath *aftermath)
+/* It was handed out, and lost by that; or it was on its way, and goes back. */
+static void
+undo_claim(Lease *lease, int64 monotonic, QueueHold &hold)
+{
+	if (pending.is_unreturnable(lease))
+		hold.lose(lease, Loss::kUnreturnable, monotonic);
+	else if (lease->state != LeaseState::kClaiming)
+		hold.lose(lease, Loss::kUndone, monotonic);
+	else if (lease == pending.verifying)
+		park_lease(lease, monotonic);
+	else
+		hold.give_back(lease);
+}
+
+static void
+undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
 	switch (effect.kind)
 	{
 		case LeaseEffect::kClaim:
-			if (effect.lease->state == LeaseState::kClaiming &&
-				!pending.is_unreturnable(effect.lease))
-			{
-				if (effect.lease != pending.verifying)
-					return give_back(effect.lease);
-				park_lease(effect.lease, monotonic);
-				return false;
-			}
-			lose_lease(effect.lease,
-					   pending.is_unreturnable(effect.lease) ? Loss::kUnreturnable : Loss::kUndone,
-					   monotonic);
-			aftermath->wake_scheduler = true;
-			return false;
+			undo_claim(effect.lease, monotonic, hold);
+			break;
 		case LeaseEffect::kEnd:
 			SetInvalidVirtualTransactionId(effect.lease->ender);
 			unpin_lease(effect.lease);
-			return false;
+			break;
 		case LeaseEffect::kReap:
 			put_back_lost(effect.lease);
-			return false;
+			break;
 	}
-	return false;
+}
+
+/* The last effects of [first, last) that are of one slot, at most kHoldMax: where they begin. */
+static const LeaseEffect *
+run_of_one_queue(const LeaseEffect *first, const LeaseEffect *last)
+{
+	const LeaseEffect *begin = last - 1;
+	while (begin > first && last - begin < kHoldMax && begin[-1].ref.queue == last[-1].ref.queue &&
+		   begin[-1].ref.generation == last[-1].ref.generation)
+		begin--;
+	return begin;
 }
 
 /*
@@ -140,93 +134,63 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 	int64 monotonic = monotonic_now();
 	while (last > first)
 	{
-		QueueRef ref = last[-1].ref;
-		Aftermath aftermath;
-		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
-			bool current = is_current(ref);
-			int64 timer_before = ref.queue->schedule.next_timer();
-			int ready = 0;
-			for (int n = 0; n < kHoldMax && last > first; n++)
-			{
-				const LeaseEffect &effect = last[-1];
-				if (effect.ref.queue != ref.queue || effect.ref.generation != ref.generation)
-					break;
-				last--;
-				if (!current || !still_ours(effect))
-					continue;
-				ready += commit ? commit_lease(effect, monotonic)
-								: undo_lease(effect, monotonic, &aftermath);
-			}
-			if (current)
-				aftermath.wake_scheduler |=
-					note_filed(ref.queue, ready, timer_before, &aftermath.wakeups);
+		const LeaseEffect *begin = run_of_one_queue(first, last);
+		(void) change_queue(begin->ref, [&](QueueHold &hold) {
+			for (const LeaseEffect *effect = last; effect-- > begin;)
+				if (still_ours(*effect))
+					commit ? commit_lease(*effect, monotonic, hold)
+						   : undo_lease(*effect, monotonic, hold);
 		});
-		aftermath.deliver(ref.queue);
+		last = begin;
 	}
+}
+
+/* Memory lacks those that were shed: they are read from the table. */
+static void
+file_shed(const QueueHints &jobs, QueueHold &hold)
+{
+	hold.schedule().raise_horizon(jobs.shed_horizon);
+	hold.read_from(jobs.shed_key, jobs.shed_timer_key);
 }
 
 static void
 file_hints(QueueHints &jobs)
 {
-	Queue *queue = jobs.ref.queue;
 	HintEffect *next = jobs.hints.begin();
 	bool shed = jobs.shed;
-	bool freed = false;
 	while (next < jobs.hints.end() || shed)
 	{
-		Aftermath aftermath;
-		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-			if (!is_current(jobs.ref))
-			{
-				freed = next < jobs.hints.end() || shed;
-				next = jobs.hints.end();
-				shed = false;
-				return;
-			}
-			int64 timer_before = queue->schedule.next_timer();
-			int ready = 0;
-			queue->schedule.fire(GetCurrentTimestamp());
+		bool filed = change_queue(jobs.ref, [&](QueueHold &hold) {
+			hold.schedule().fire(wall_now());
 			for (int n = 0; n < kHoldMax && next < jobs.hints.end(); n++, next++)
 			{
-				ready += queue->schedule.file(next->hint);
-				queue->counters.enqueued += next->jobs;
+				hold.file(next->hint);
+				hold->counters.enqueued += next->jobs;
 			}
 			if (shed)
-			{
-				queue->schedule.raise_horizon(jobs.shed_horizon);
-				queue->schedule.pull_back(jobs.shed_key, jobs.shed_timer_key);
-				queue->schedule.fire(GetCurrentTimestamp());
-				ready = kHoldMax;
-				shed = false;
-			}
-			aftermath.wake_scheduler = note_filed(queue, ready, timer_before, &aftermath.wakeups);
+				file_shed(jobs, hold);
+			shed = false;
 		});
-		aftermath.deliver(queue);
+		if (!filed)
+			return distrust(MyDatabaseId, jobs.incarnation, jobs.ref.queue_id);
 	}
-	if (freed)
-		distrust(MyDatabaseId, jobs.incarnation, jobs.ref.queue_id);
 }
 
 static void
 settle_queue(const QueueEffect &effect, bool commit)
 {
-	Queue *queue = effect.ref.queue;
 	bool free_it =
 		commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
 	if (free_it)
 		free_queue(effect.ref);
 	if (free_it || effect.kind == QueueEffect::kCreated)
 		return;
-	Wakeups wakeups;
-	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(effect.ref))
-			return;
-		queue->holds--;
+	(void) change_queue(effect.ref, [&](QueueHold &hold) {
+		hold->holds--;
 		if (effect.kind == QueueEffect::kDrop)
-			queue->dropping = false;
-		wake_waiters(queue, kHoldMax, &wakeups);
+			hold->dropping = false;
+		hold.all_may_look();
 	});
-	wakeups.deliver();
 }
 
 /* Nothing of a call that failed may stay behind. */

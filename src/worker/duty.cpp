@@ -56,7 +56,7 @@ end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next
 	else if (!duty->failed)
 		duty->failures = 0;
 	int64 monotonic = monotonic_now();
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = wall_now();
 	if (duty->not_before > monotonic)
 		next = Max(next == INT64_MAX ? 0 : next, duty->not_before);
 	duty->noted = raised || duty->failed;
@@ -76,7 +76,7 @@ note_duty_error(MemoryContext context)
 	static constexpr int64 kQuiet = USECS_PER_MINUTE;
 	DutyState *duty = current_duty;
 	int64 monotonic = monotonic_now();
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = wall_now();
 	MemoryContextSwitchTo(context);
 	ErrorData *error = CopyErrorData();
 	if (duty->told == 0 || monotonic - duty->told >= kQuiet)

@@ -1,7 +1,7 @@
 #include "worker/retention.h"
 
 #include "engine/shared.h"
-#include "store/dead_job.h"
+#include "rows/dead_job.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -14,7 +14,7 @@ apply_retention(const SteadyClock &clock)
 	/* At most a tenth of the scheduler's time: what was deleted under an old snapshot is read again each time. */
 	static constexpr int kRest = 10;
 	int64 began = monotonic_now();
-	TimestampTz wall = GetCurrentTimestamp();
+	TimestampTz wall = wall_now();
 	if (!clock.trusted(wall, began))
 		return clock.trusted_from();
 	int expired = 0;

@@ -2,10 +2,10 @@
 
 #include "pg/scope.h"
 #include "pg/stop_point.h"
-#include "store/dead_job.h"
-#include "store/segment.h"
-#include "store/snapshots.h"
-#include "store/tables.h"
+#include "rows/dead_job.h"
+#include "ring/segment.h"
+#include "ring/snapshots.h"
+#include "catalog/tables.h"
 #include "worker/duty.h"
 #include "worker/worker.h"
 

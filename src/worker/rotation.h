@@ -10,7 +10,7 @@
  * none is bare the current one grows. The scheduler does all of it, one small transaction a
  * call, and never waits for anybody. Jobs and dead letters have a ring of segments each.
  *
- * README.md in store/ says who may see what when.
+ * README.md in rows/ says who may see what when.
  */
 #pragma once
 

@@ -11,12 +11,12 @@
 #include "engine/waiter.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
-#include "store/attempt.h"
-#include "store/queue_store.h"
-#include "store/reconcile.h"
-#include "store/refill.h"
-#include "store/token_key.h"
-#include "store/token_mark.h"
+#include "jobs/attempt.h"
+#include "catalog/queue_row.h"
+#include "load/reconcile.h"
+#include "load/refill.h"
+#include "catalog/token_key.h"
+#include "catalog/token_mark.h"
 #include "txn/effects.h"
 #include "worker/duty.h"
 #include "worker/farewell.h"
@@ -297,7 +297,7 @@ take_turn(const QueueRef &ref)
 					.wants_window = false,
 					.wants_timer = false};
 		int64 monotonic = monotonic_now();
-		TimestampTz now = GetCurrentTimestamp();
+		TimestampTz now = wall_now();
 		int64 timer_before = queue->schedule.next_timer();
 		queue->schedule.fire(now);
 		expire_due(queue, monotonic);
@@ -678,7 +678,7 @@ static constinit SteadyClock wall_clock = {};
 static void
 look_at_clock()
 {
-	int64 jump = wall_clock.look(GetCurrentTimestamp(), monotonic_now());
+	int64 jump = wall_clock.look(wall_now(), monotonic_now());
 	if (jump == 0)
 		return;
 	ereport(LOG, (errmsg("the clock was set %s by %.3f s", jump > 0 ? "forward" : "back",

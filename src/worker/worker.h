@@ -5,7 +5,7 @@
 #pragma once
 
 #include "pg/scope.h"
-#include "store/tables.h"
+#include "catalog/tables.h"
 
 namespace pgq {
 

@@ -492,7 +492,7 @@ inline check_time()
 #endif
 }
 
-/* ---- the claimer's part (claim/take.cpp) ---- */
+/* ---- the claimer's part (jobs/take.cpp) ---- */
 
 #define LIVE 1
 #define BUSY 2

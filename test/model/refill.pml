@@ -1,5 +1,5 @@
 /*
- * Reading rows into the window and the timer (store/refill.cpp): one process for
+ * Reading rows into the window and the timer (load/refill.cpp): one process for
  * each, who stands for whoever has the role. With ABANDON it gives up at any step.
  */
 

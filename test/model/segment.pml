@@ -144,7 +144,7 @@ inline guess(place)
 	fi
 }
 
-/* ---- looking for a job (store/job.cpp) ---- */
+/* ---- looking for a job (rows/job.cpp) ---- */
 
 /*
  * judge_version, or is_writable. Whoever has the lease finds the row at rest, or at least
@@ -384,7 +384,7 @@ proctype late()
 	} unless { boot != mine }
 }
 
-/* ---- moves (store/segment.cpp) ---- */
+/* ---- moves (ring/segment.cpp) ---- */
 
 /* Both segments are locked; for the mover conditionally, all the same here. The row was seen there. */
 #define can_move(s, t) (moves < MOVES && version_of(s, victim) == STANDING && may_lock(s, WRITE) && may_lock(t, WRITE))
@@ -644,7 +644,7 @@ proctype straggler(byte j)
 	} unless { boot != mine }
 }
 
-/* ---- reading rows into the window (store/refill.cpp): a segment at a time ---- */
+/* ---- reading rows into the window (load/refill.cpp): a segment at a time ---- */
 
 proctype refill()
 {

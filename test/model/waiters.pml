@@ -1,5 +1,5 @@
 /*
- * Waiting claims (engine/waiter.cpp, claim/wait.cpp): lines, latches, watchers. The
+ * Waiting claims (engine/waiter.cpp, jobs/wait.cpp): lines, latches, watchers. The
  * schedule is only counted here: jobs in the window, jobs beyond its cursor, and
  * timers that fire when the clock ticks. There is no scheduler to help: at the
  * end nobody may sleep while there is a job for him.
@@ -186,7 +186,7 @@ inline note_filed(q, n, earlier, wakeups)
 	fi
 }
 
-/* ---- claiming (claim/take.cpp) ---- */
+/* ---- claiming (jobs/take.cpp) ---- */
 
 /* One job of this queue, if there is one. */
 inline claim_from(q)

@@ -1,0 +1,62 @@
+#include "catalog/owner_sql.h"
+
+namespace pgq {
+
+void
+spi_begin()
+{
+	/* Who may only add a trigger to a table shall not have it fired with the rights of the owner. */
+	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+}
+
+void
+spi_run(const char *format, ...)
+{
+	char sql[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	int length = vsnprintf(sql, sizeof(sql), format, arguments);
+	va_end(arguments);
+	if (length < 0 || length >= static_cast<int>(sizeof(sql)))
+		elog(ERROR, "SQL command too long");
+	int result = SPI_execute(sql, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
+}
+
+uint64
+spi_execute(const char *sql, const SpiArgument *arguments, int n)
+{
+	static constexpr int kMost = 20;
+	Oid types[kMost];
+	Datum values[kMost];
+	char nulls[kMost];
+	Assert(n <= kMost);
+	for (int i = 0; i < n; i++)
+	{
+		types[i] = arguments[i].type;
+		values[i] = arguments[i].value;
+		nulls[i] = arguments[i].is_null ? 'n' : ' ';
+	}
+	SPIPlanPtr plan = SPI_prepare(sql, n, types);
+	if (plan == nullptr)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	int result =
+		SPI_execute_snapshot(plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
+	UnregisterSnapshot(snapshot);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
+	return SPI_processed;
+}
+
+Datum
+spi_value(int row, int column, bool *is_null)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, is_null);
+}
+
+} // namespace pgq

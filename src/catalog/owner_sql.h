@@ -1,0 +1,62 @@
+/*
+ * Plain SQL for the rare paths: run with the rights of the extension's owner, in a restricted
+ * operation, and with a search path that nobody else can influence (PROTOCOL C7).
+ */
+#pragma once
+
+#include "pg/scope.h"
+#include "catalog/tables.h"
+
+namespace pgq {
+
+/* One utility command or query made from a format; fails if SPI fails. */
+void spi_run(const char *format, ...) pg_attribute_printf(1, 2);
+
+/* One statement with parameters. Returns the number of rows processed. */
+struct SpiArgument
+{
+	Oid type;
+	Datum value;
+	bool is_null;
+};
+
+/*
+ * Under a snapshot of its own, so that it sees what is committed by now in every
+ * isolation level.
+ */
+uint64 spi_execute(const char *sql, const SpiArgument *arguments, int n);
+
+template <int n>
+uint64
+spi_execute(const char *sql, const SpiArgument (&arguments)[n])
+{
+	return spi_execute(sql, arguments, n);
+}
+
+/* A value of the last result. */
+Datum spi_value(int row, int column, bool *is_null);
+
+/* SPI_connect, and no triggers and rules from here on but those that the owner of a table wants always. */
+void spi_begin();
+
+/* Run body with the rights of that role, SPI connected. */
+template <typename Body>
+void
+with_spi_as(Oid role, Body body)
+{
+	with_rights_of(role, [&] {
+		spi_begin();
+		body();
+		SPI_finish();
+	});
+}
+
+/* As the one owner of all tables: error 55000 if there are several. */
+template <typename Body>
+void
+as_owner(Body body)
+{
+	with_spi_as(common_owner(), body);
+}
+
+} // namespace pgq

@@ -1,0 +1,33 @@
+#include "catalog/queue_lock.h"
+
+#include "catalog/tables.h"
+
+namespace pgq {
+
+static LOCKTAG
+tag_of(int32 queue_id, QueueLock what)
+{
+	LOCKTAG tag;
+	const Tables *t = tables_if_attached();
+	Oid table =
+		t != nullptr ? t->queue : get_relname_relid("queue", get_namespace_oid("pgq_ext", false));
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, table, static_cast<uint32>(queue_id),
+					   static_cast<uint16>(what));
+	return tag;
+}
+
+bool
+lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait)
+{
+	LOCKTAG tag = tag_of(queue_id, what);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode)
+{
+	LOCKTAG tag = tag_of(queue_id, what);
+	LockRelease(&tag, mode, false);
+}
+
+} // namespace pgq

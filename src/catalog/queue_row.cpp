@@ -1,0 +1,369 @@
+#include "catalog/queue_row.h"
+
+#include "pg/scope.h"
+#include "catalog/tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pgq {
+
+/* Columns of pgq_ext.queue, in their order. */
+enum QueueColumn : AttrNumber
+{
+	kQueueId = 1,
+	kQueueName,
+	kQueueLeaseTime,
+	kQueueMaxRuntime,
+	kQueueMaxAttempts,
+	kQueueBackoffBase,
+	kQueueBackoffMax,
+	kQueueBackoffJitter,
+	kQueueKeepDead,
+	kQueueNotify,
+	kQueuePaused,
+	kQueueCreatedAt,
+};
+static constexpr Column queue_columns[kQueueCreatedAt] = {
+	{"queue_id", INT4OID},		  {"queue", TEXTOID},
+	{"lease_time", INTERVALOID},  {"max_runtime", INTERVALOID},
+	{"max_attempts", INT4OID},	  {"backoff_base", INTERVALOID},
+	{"backoff_max", INTERVALOID}, {"backoff_jitter", FLOAT8OID},
+	{"keep_dead", INTERVALOID},	  {"notify", BOOLOID},
+	{"paused", BOOLOID},		  {"created_at", TIMESTAMPTZOID},
+};
+
+struct Remembered
+{
+	char name[kQueueNameMax + 1]; /* key */
+	Oid incarnation;
+	QueueRef ref;
+};
+
+static constinit HTAB *remembered = nullptr;
+
+static HTAB *
+memory_of_names()
+{
+	if (remembered == nullptr)
+	{
+		HASHCTL info{};
+		info.keysize = kQueueNameMax + 1;
+		info.entrysize = sizeof(Remembered);
+		remembered = hash_create("pgq_ext queue names", 32, &info, HASH_ELEM | HASH_STRINGS);
+	}
+	return remembered;
+}
+
+/* Checked after the lock, since ALTER TABLE may have held us up until now. */
+static Relation
+open_queues(const Tables &t)
+{
+	Relation rel = table_open(t.queue, AccessShareLock);
+	check_columns(rel, queue_columns, lengthof(queue_columns));
+	return rel;
+}
+
+/* Saturated: somebody may have written anything by hand. */
+static int64
+interval_microseconds(const Interval *interval)
+{
+	static constexpr int64 kMostDays = INT64_MAX / USECS_PER_DAY;
+	int64 days = interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH;
+	int64 result;
+	if (days > kMostDays || days < -kMostDays)
+		return days > 0 ? INT64_MAX : INT64_MIN;
+	if (pg_add_s64_overflow(days * USECS_PER_DAY, interval->time, &result))
+		return days > 0 ? INT64_MAX : INT64_MIN;
+	return result;
+}
+
+/* The values of one row. What nobody would get past pgq_create_queue() becomes the nearest that it takes. */
+struct RowReader
+{
+	TupleDesc desc;
+	HeapTuple tuple;
+
+	Datum get(QueueColumn column, bool *is_null) const
+	{
+		return heap_getattr(tuple, column, desc, is_null);
+	}
+	int64 interval(QueueColumn column, int64 least, int64 most, int64 if_null) const
+	{
+		bool is_null;
+		Datum value = get(column, &is_null);
+		return is_null ? if_null
+					   : std::clamp(interval_microseconds(DatumGetIntervalP(value)), least, most);
+	}
+	int32 number(QueueColumn column, int32 least, int32 if_null) const
+	{
+		bool is_null;
+		Datum value = get(column, &is_null);
+		return is_null ? if_null : Max(DatumGetInt32(value), least);
+	}
+	float8 share(QueueColumn column, float8 if_null) const
+	{
+		bool is_null;
+		float8 value = DatumGetFloat8(get(column, &is_null));
+		return is_null || std::isnan(value) ? if_null : std::clamp(value, 0.0, 1.0);
+	}
+	bool flag(QueueColumn column, bool if_null) const
+	{
+		bool is_null;
+		Datum value = get(column, &is_null);
+		return is_null ? if_null : DatumGetBool(value);
+	}
+};
+
+static QueueOptions
+read_options(const RowReader &reader)
+{
+	QueueOptions options{};
+	options.lease_time =
+		reader.interval(kQueueLeaseTime, kLeaseTimeMin, kLeaseTimeMax, 5 * USECS_PER_MINUTE);
+	options.max_runtime = reader.interval(kQueueMaxRuntime, 0, kThousandYears, 0);
+	options.max_attempts = reader.number(kQueueMaxAttempts, 1, 20);
+	options.backoff.base = reader.interval(kQueueBackoffBase, 0, kThousandYears, USECS_PER_SEC);
+	options.backoff.max = reader.interval(kQueueBackoffMax, 0, kThousandYears, USECS_PER_HOUR);
+	options.backoff.jitter = reader.share(kQueueBackoffJitter, 0.2);
+	options.notify = reader.flag(kQueueNotify, true);
+	options.paused = reader.flag(kQueuePaused, false);
+	return options;
+}
+
+/* False: no queue can have that id or name. */
+static bool
+read_row(Relation rel, HeapTuple tuple, QueueRow *row)
+{
+	RowReader reader{RelationGetDescr(rel), tuple};
+	bool no_id;
+	bool no_name;
+	Datum id = reader.get(kQueueId, &no_id);
+	Datum name = reader.get(kQueueName, &no_name);
+	*row = {};
+	if (no_id || no_name)
+		return false;
+	const text *bytes = DatumGetTextPP(name);
+	Size length = VARSIZE_ANY_EXHDR(bytes);
+	if (length == 0 || length > kQueueNameMax)
+		return false;
+	row->queue_id = DatumGetInt32(id);
+	memcpy(row->name, VARDATA_ANY(bytes), length);
+	row->options = read_options(reader);
+	return true;
+}
+
+static bool
+find_row(const Tables &t, const char *name, QueueRow *row)
+{
+	ScanKeyData key;
+	ScanKeyInit(&key, kQueueName, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(name));
+	key.sk_collation = C_COLLATION_OID;
+	Relation rel = open_queues(t);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, t.queue_by_name, true, snapshot, 1, &key);
+	HeapTuple tuple = systable_getnext(scan);
+	bool found = HeapTupleIsValid(tuple) && read_row(rel, tuple, row);
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/* Names come and go: when there are twice as many as there can be queues, those without one are forgotten. */
+static void
+forget_names()
+{
+	HTAB *names = memory_of_names();
+	if (hash_get_num_entries(names) < 2L * max_queues)
+		return;
+	HASH_SEQ_STATUS scan;
+	hash_seq_init(&scan, names);
+	while (auto *entry = static_cast<Remembered *>(hash_seq_search(&scan)))
+		if (!is_alive(entry->ref))
+			hash_search(names, entry->name, HASH_REMOVE, nullptr);
+}
+
+/* Our own uncommitted drop; its row is gone for us already. */
+static bool
+dropped_by_us(const QueueRef &ref)
+{
+	return ref.queue->dropping && VirtualTransactionIdEquals(ref.queue->dropper, my_virtual_xid());
+}
+
+bool
+find_queue(const char *name, QueueRef *ref)
+{
+	const Tables &t = tables();
+	if (strlen(name) > kQueueNameMax)
+		return false;
+	bool found;
+	auto *entry =
+		static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
+	if (found && entry->incarnation == t.queue && is_alive(entry->ref) &&
+		!dropped_by_us(entry->ref))
+	{
+		*ref = entry->ref;
+		return true;
+	}
+	QueueRow row;
+	if (!find_row(t, name, &row))
+		return false;
+	*ref = attach_queue(t.database, t.database_generation, row);
+	forget_names();
+	entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_ENTER, &found));
+	entry->incarnation = t.queue;
+	entry->ref = *ref;
+	return true;
+}
+
+/* Visit every row of pgq_ext.queue that is committed by now, or our own. Returns how many are no queue's. */
+template <typename Visit>
+static int
+for_each_row(const Tables &t, Visit visit)
+{
+	int unreadable = 0;
+	Relation rel = open_queues(t);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
+	HeapTuple tuple;
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		QueueRow row;
+		if (read_row(rel, tuple, &row))
+			visit(row);
+		else
+			unreadable++;
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return unreadable;
+}
+
+bool
+attach_queue_by_id(int32 queue_id, QueueRef *ref)
+{
+	const Tables &t = tables();
+	if (find_attached_queue(t.database, queue_id, ref))
+		return true;
+	QueueRow wanted{};
+	bool found = false;
+	for_each_row(t, [&](const QueueRow &row) {
+		if (row.queue_id != queue_id)
+			return;
+		wanted = row;
+		found = true;
+	});
+	if (found)
+		*ref = attach_queue(t.database, t.database_generation, wanted);
+	return found;
+}
+
+QueueRow *
+read_queue_rows(const Tables &t, int *n)
+{
+	int room = 16;
+	auto *rows = static_cast<QueueRow *>(palloc(room * sizeof(QueueRow)));
+	*n = 0;
+	for_each_row(t, [&](const QueueRow &row) {
+		if (*n == room)
+			rows = static_cast<QueueRow *>(repalloc_huge(rows, (room *= 2) * sizeof(QueueRow)));
+		rows[(*n)++] = row;
+	});
+	return rows;
+}
+
+/* The name that looks most like it, or NULL. */
+static const char *
+nearest_name(const char *name)
+{
+	char *nearest = nullptr;
+	int length = static_cast<int>(strlen(name));
+	/* As the parser does for columns: at most three edits, and not more than half of the name. */
+	int least = Min(3, length / 2) + 1;
+	for_each_row(tables(), [&](const QueueRow &row) {
+		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1,
+													 1, least, true);
+		if (distance >= least)
+			return;
+		least = distance;
+		nearest = pstrdup(row.name);
+	});
+	return nearest;
+}
+
+/* Attach the queues of all rows. Returns whether slots differ from their rows; if correct, they did. */
+static bool
+compare_with_rows(const Tables &t, bool correct, Attached *attached)
+{
+	bool differ = false;
+	List *rows = NIL;
+	*attached = {};
+	attached->unreadable = for_each_row(t, [&](const QueueRow &row) {
+		QueueRef ref;
+		rows = lappend_int(rows, row.queue_id);
+		attached->queues++;
+		if (!try_attach_queue(t.database, t.database_generation, row, &ref))
+			attached->left_out++;
+		else if (!is_like(ref, row))
+		{
+			differ = true;
+			if (correct)
+				make_like(ref, row);
+		}
+	});
+	for_each_queue(t.database, [&](const QueueRef &ref) {
+		if (list_member_int(rows, ref.queue_id))
+			return;
+		differ = true;
+		if (correct)
+			free_queue(ref);
+	});
+	list_free(rows);
+	return differ;
+}
+
+Attached
+attach_all_queues()
+{
+	const Tables &t = tables();
+	Attached attached;
+	/* With this lock nobody has changed a row and not applied that to its slot yet. */
+	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
+		compare_with_rows(t, true, &attached);
+	return attached;
+}
+
+/* if_near: said after the name that looks most like it; otherwise: if there is none. */
+[[noreturn]] static void
+complain_unknown(const char *name, const char *if_near, const char *otherwise)
+{
+	const char *nearest = nearest_name(name);
+	if (nearest != nullptr)
+		otherwise = psprintf("Perhaps you meant \"%s\".%s", nearest, if_near);
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
+					otherwise != nullptr ? errhint("%s", otherwise) : 0));
+}
+
+QueueRef
+resolve_queue(const char *name)
+{
+	QueueRef ref;
+	if (!find_queue(name, &ref))
+		complain_unknown(
+			name, " A new queue is made by pgq_create_queue.",
+			psprintf("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name)));
+	return ref;
+}
+
+QueueRef
+resolve_queue_to_empty(const char *name, const char *hint)
+{
+	QueueRef ref;
+	if (!find_queue(name, &ref))
+		complain_unknown(name, "", hint);
+	return ref;
+}
+
+} // namespace pgq

@@ -1,0 +1,130 @@
+#include "catalog/token_mark.h"
+
+#include "engine/token.h"
+#include "pg/scope.h"
+#include "catalog/owner_sql.h"
+
+namespace pgq {
+
+int64
+read_token_mark(Oid sequence)
+{
+	Relation rel = relation_open(sequence, AccessShareLock);
+	if (rel->rd_rel->relkind != RELKIND_SEQUENCE)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("\"pgq_ext.%s\" is not a sequence", RelationGetRelationName(rel))));
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
+	HeapTuple tuple = systable_getnext(scan);
+	int64 mark = reinterpret_cast<Form_pg_sequence_data>(GETSTRUCT(tuple))->last_value;
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	relation_close(rel, AccessShareLock);
+	return mark;
+}
+
+/* After a restart tokens are ahead of the clock for a while. lead: microseconds. */
+static int64
+token_ahead_by(int64 lead)
+{
+	return greatest_of(Max(prefix_of_clock(), last_prefix_drawn()) + lead / 1000);
+}
+
+bool
+token_mark_is_ahead(const Database *db, int64 lead)
+{
+	auto *mark = const_cast<pg_atomic_uint64 *>(&db->marked_token);
+	return static_cast<int64>(pg_atomic_read_u64(mark)) >= token_ahead_by(lead);
+}
+
+/* Has the synchronous standby got it, if there is one that commits of that level wait for? */
+static bool
+is_replicated(XLogRecPtr lsn, int commit_level)
+{
+	bool wanted = commit_level > SYNCHRONOUS_COMMIT_LOCAL_FLUSH && max_wal_senders > 0 &&
+				  SyncRepStandbyNames != nullptr && SyncRepStandbyNames[0] != '\0';
+	int mode =
+		commit_level == SYNCHRONOUS_COMMIT_REMOTE_WRITE ? SYNC_REP_WAIT_WRITE : SYNC_REP_WAIT_FLUSH;
+	return !wanted ||
+		   with_lwlock(SyncRepLock, LW_SHARED, [&] { return WalSndCtl->lsn[mode] >= lsn; });
+}
+
+/* As a commit of this session would. The server takes a cancel for a warning here; we do not. */
+static void
+wait_for_standby(XLogRecPtr lsn)
+{
+	with_interrupts_held([&] { SyncRepWaitForLSN(lsn, false); });
+	if (!is_replicated(lsn, synchronous_commit))
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling statement that waits for the synchronous standby"),
+				 errdetail("The mark of lease tokens has not reached it; nothing was claimed.")));
+}
+
+/* Written, and to be published when it is replicated: by a process that does not wait. */
+struct Unpublished
+{
+	Oid sequence;
+	XLogRecPtr lsn;
+	int64 mark;
+};
+static constinit Unpublished unpublished = {};
+
+/*
+ * Also if it is there already, written by somebody else: the standby is waited for with the end
+ * of a record of our own, since no two processes may wait for the same one. It grows in any case:
+ * leases that were saved with the one before are void from here on.
+ */
+static Unpublished
+write_mark(Oid sequence, int64 mark)
+{
+	const SpiArgument argument[] = {{INT8OID, Int64GetDatum(mark), false}};
+	with_spi_as(tables().owner, [&] {
+		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', GREATEST(last_value + 1, $1)) "
+					"FROM pgq_ext.token_mark",
+					argument);
+	});
+	XLogFlush(XactLastRecEnd);
+	return {sequence, XactLastRecEnd, mark};
+}
+
+static void
+publish(Database *db, int64 mark)
+{
+	pg_atomic_write_u64(&db->marked_token, mark);
+}
+
+void
+close_token_mark(Database *db)
+{
+	pg_atomic_write_u64(&db->marked_token, 0);
+	/* Who has looked at it before draws tokens in the same hold. */
+	for_each_queue(db,
+				   [](const QueueRef &ref) { with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [] {}); });
+}
+
+void
+advance_token_mark(int64 lead, bool wait, int commit_level)
+{
+	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
+	Oid sequence = tables().token_mark;
+	/* One at a time, or the mark could go back; not to the end of the transaction. */
+	if (wait)
+		LockRelationOid(sequence, ShareUpdateExclusiveLock);
+	else if (!ConditionalLockRelationOid(sequence, ShareUpdateExclusiveLock))
+		return;
+	Database *db = tables().database;
+	if (!token_mark_is_ahead(db, lead))
+	{
+		/* Of a scheduler, the last one may still be under way. Of others it may be the one that leases were saved with. */
+		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
+			unpublished = write_mark(sequence, token_ahead_by(kAhead));
+		if (wait)
+			wait_for_standby(unpublished.lsn);
+		if (is_replicated(unpublished.lsn, commit_level))
+			publish(db, unpublished.mark);
+	}
+	UnlockRelationOid(sequence, ShareUpdateExclusiveLock);
+}
+
+} // namespace pgq

@@ -1,0 +1,120 @@
+/*
+ * The door to a queue: the only way to its lock for whoever is not of this folder.
+ *
+ *     change_queue(ref, [&](QueueHold &hold) { hold.file(hint); });
+ *     look_at_queue(ref, [&](const Queue &queue) { waiting = queue.waiting; });
+ *
+ * The body runs under the queue's lock if the slot is still the one of ref; otherwise it does not
+ * run, and the answer is false. In it nothing may fail, wait, allocate, take another lock of the
+ * registry, or handle more than kHoldMax entries.
+ *
+ * What may give somebody something to do goes through the hold. When the lock has been released
+ * they are woken: a waiter for each job that became ready; the waiter that watches the timer, if its
+ * next job moved forward; the scheduler, for a NOTIFY, a lost lease, or where the body says so.
+ */
+#pragma once
+
+#include "engine/lease.h"
+#include "engine/waiter.h"
+#include "pg/scope.h"
+
+namespace pgq {
+
+class QueueHold
+{
+public:
+	/* What needs no one to be told is done directly. */
+	Queue *operator->() const { return queue_; }
+	Queue *queue() const { return queue_; }
+	Schedule &schedule() const { return queue_->schedule; }
+
+	/* A job waits. */
+	void file(const Hint &hint) { ready_ += queue_->schedule.file(hint); }
+
+	/* There may be jobs from these keys on that memory does not know: they are read from the table. */
+	void read_from(const Key &key, const TimerKey &timer_key)
+	{
+		queue_->schedule.pull_back(key, timer_key);
+		queue_->schedule.fire(wall_now());
+		ready_ = kHoldMax;
+	}
+
+	/* As the functions of lease.h. */
+	void end(Lease *lease, bool gone = false) { ready_ += end_lease(lease, gone); }
+	void give_back(Lease *lease) { ready_ += pgq::give_back(lease); }
+	void lose(Lease *lease, Loss loss, int64 monotonic)
+	{
+		lose_lease(lease, loss, monotonic);
+		wake_scheduler_ = true;
+	}
+	void unpark_due(int64 monotonic) { ready_ += pgq::unpark_due(queue_, monotonic); }
+
+	/* So many jobs may be ready by what was done directly; or nothing is known (kHoldMax). */
+	void may_be_ready(int jobs) { ready_ += jobs; }
+
+	/* Jobs are left, or may be: the next in line looks. */
+	void pass_on() { pgq::pass_on(queue_, &wakeups_); }
+
+	/* It is open again: whoever waits looks. */
+	void all_may_look() { wake_waiters(queue_, kHoldMax, &wakeups_); }
+
+	void wake_scheduler() { wake_scheduler_ = true; }
+
+private:
+	template <typename Body> friend bool change_queue(const QueueRef &ref, Body body);
+
+	void begin(Queue *queue)
+	{
+		queue_ = queue;
+		timer_before_ = queue->schedule.next_timer();
+	}
+	void end_under_lock()
+	{
+		wake_scheduler_ |= note_filed(queue_, ready_, timer_before_, &wakeups_);
+	}
+	void deliver()
+	{
+		wakeups_.deliver();
+		if (wake_scheduler_)
+			pgq::wake_scheduler(queue_->database);
+	}
+
+	Queue *queue_ = nullptr;
+	int64 timer_before_ = 0;
+	int ready_ = 0;
+	bool wake_scheduler_ = false;
+	Wakeups wakeups_;
+};
+
+template <typename Body>
+inline bool
+change_queue(const QueueRef &ref, Body body)
+{
+	QueueHold hold;
+	LWLockAcquire(ref.queue->lock, LW_EXCLUSIVE);
+	bool current = is_current(ref);
+	if (current)
+	{
+		hold.begin(ref.queue);
+		body(hold);
+		hold.end_under_lock();
+	}
+	LWLockRelease(ref.queue->lock);
+	if (current)
+		hold.deliver();
+	return current;
+}
+
+template <typename Body>
+inline bool
+look_at_queue(const QueueRef &ref, Body body)
+{
+	LWLockAcquire(ref.queue->lock, LW_SHARED);
+	bool current = is_current(ref);
+	if (current)
+		body(static_cast<const Queue &>(*ref.queue));
+	LWLockRelease(ref.queue->lock);
+	return current;
+}
+
+} // namespace pgq

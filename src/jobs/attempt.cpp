@@ -1,0 +1,71 @@
+#include "jobs/attempt.h"
+
+#include "core/backoff.h"
+#include "rows/dead_job.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+static constexpr char kAttemptsUsedUp[] = "attempts used up";
+
+static TimestampTz
+next_run_at(const Failure &failure, const QueueOptions &options, int32 failed)
+{
+	TimestampTz now = wall_now();
+	if (failure.has_retry_in)
+		return Max(now, DatumGetTimestampTz(DirectFunctionCall2(
+							timestamptz_pl_interval, TimestampTzGetDatum(now), failure.retry_in)));
+	return now + backoff_delay(options.backoff, failed, pg_prng_double(&pg_global_prng_state));
+}
+
+static AttemptEnd
+attempt_end(WriteResult result, AttemptEnd done)
+{
+	if (result == WriteResult::kDone)
+		return done;
+	return result == WriteResult::kBusy ? AttemptEnd::kBusy : AttemptEnd::kGone;
+}
+
+AttemptEnd
+end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options,
+				   const Place &place, int64 job_id, const Failure &failure, bool wait)
+{
+	JobRow row;
+	WriteResult located = locate_job(segments, place, job_id, wait, &row);
+	if (located != WriteResult::kDone)
+		return attempt_end(located, AttemptEnd::kRetry);
+
+	int32 failed = row.next_attempt();
+	bool used_up = failed >= row.max_attempts(options.max_attempts);
+	if (!failure.retry || used_up)
+	{
+		WriteResult deleted = delete_job(segments, row.place, job_id, wait, &row);
+		if (deleted == WriteResult::kDone)
+		{
+			remove_dead_job(job_id, wait);
+			insert_dead_job(row, failed, failure.retry ? kAttemptsUsedUp : failure.reason,
+							failure.has_error, failure.error);
+		}
+		return attempt_end(deleted, AttemptEnd::kDead);
+	}
+
+	Retry retry;
+	retry.attempts = failed;
+	retry.run_at = next_run_at(failure, options, failed);
+	retry.fence = failure.fence;
+	retry.has_error = failure.has_error;
+	retry.error = failure.error;
+	/* Somebody may have moved the job to another queue, which need not be attached. */
+	QueueRef to = ref;
+	bool attached = row.queue_id() == ref.queue_id ||
+					find_attached_queue(tables().database, row.queue_id(), &to);
+	if (attached)
+		reserve_hints(to, tables().queue, 1);
+	Hint hint;
+	WriteResult written = rewrite_job(segments, row.place, job_id, retry, wait, &hint);
+	if (written == WriteResult::kDone && attached)
+		add_hint(to, hint, false);
+	return attempt_end(written, AttemptEnd::kRetry);
+}
+
+} // namespace pgq

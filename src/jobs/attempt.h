@@ -1,0 +1,35 @@
+/*
+ * The end of a failed attempt: the row is rewritten for a retry, or the job
+ * becomes a dead letter. One way for pgq_fail and for leases that were lost.
+ */
+#pragma once
+
+#include "rows/job.h"
+
+namespace pgq {
+
+struct Failure
+{
+	int64 fence;	   /* token of the lease that ends */
+	bool retry;		   /* false: dead at once */
+	bool has_retry_in; /* otherwise by backoff */
+	Datum retry_in;	   /* interval */
+	bool has_error;
+	Datum error;		/* text */
+	const char *reason; /* of death, when attempts are not used up */
+};
+
+enum class AttemptEnd : uint8
+{
+	kRetry,
+	kDead,
+	kGone, /* the row is not there any more */
+	kBusy, /* without wait: somebody is at the row */
+};
+
+/* Registers the hint for the retry; the caller has registered the end of the lease. */
+AttemptEnd end_failed_attempt(SegmentSet &segments, const QueueRef &ref,
+							  const QueueOptions &options, const Place &place, int64 job_id,
+							  const Failure &failure, bool wait);
+
+} // namespace pgq

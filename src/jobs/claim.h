@@ -1,0 +1,73 @@
+/*
+ * Claiming jobs.
+ *
+ * A claim takes leases first and looks at the rows then (I1): pop hints and take
+ * their leases under the queue's lock, verify the rows without it, settle under
+ * the lock again what cannot be handed out.  The rest is handed out when all is
+ * done: until then an error or a cancel puts everything back uncounted, after it
+ * a job that comes back is a lost attempt (A9).
+ */
+#pragma once
+
+#include "engine/lease.h"
+#include "rows/job.h"
+
+namespace pgq {
+
+struct ClaimOptions
+{
+	int max_jobs;
+	int64 wait;
+	int64 lease_time; /* 0: the queue's */
+	const char *worker;
+};
+
+/* What stopped a claim before it had all it wanted. */
+enum class Shortage : uint8
+{
+	kNone,
+	kEmpty, /* no job is ready */
+	kHeld,	/* the queue is paused, purged or dropped: as good as empty */
+	/* Errors, if nothing could be claimed because of them: */
+	kLeases,  /* pgq_ext.max_leases */
+	kLocked,  /* too many of its jobs are locked by other transactions */
+	kDropped, /* the queue is gone */
+};
+
+/* A job that will be handed out when the call returns. */
+struct Ready
+{
+	QueueRef ref;
+	Lease *lease;
+	uint64 serial;
+	int64 token;
+	HandOut hand_out;
+	int64 monotonic;
+	TimestampTz now;
+};
+
+struct Claim
+{
+	const ClaimOptions *options;
+	Ready *ready; /* room for max_jobs */
+	int n;
+
+	/* Give the caller a job that is going to be handed out; its row is copied before the segment is unlocked (C3). */
+	void (*give)(void *result, const QueueRef &ref, const QueueOptions &options, const JobRow &row,
+				 const Ready &ready);
+	void *result;
+};
+
+/* Fill the claim from this queue, without waiting for jobs. */
+Shortage claim_from(const QueueRef &ref, Claim *claim);
+
+/*
+ * Claim from the queues in their order, waiting for the first job as long as the
+ * options say. Errors: 42704 dropped, 53400 no lease left and nothing claimed.
+ */
+void claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim);
+
+/* The last act of a claim: from here on its jobs are handed out. Cannot fail. */
+void hand_out_all(const Claim &claim);
+
+} // namespace pgq

@@ -1,0 +1,47 @@
+#include "jobs/prepared_claim.h"
+
+#include "rows/job.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* PREPARE must not wait for a row: who has locked it may be waiting for what this transaction holds. */
+static void
+lock_claimed_rows(const OpenClaim *claims, int n)
+{
+	SegmentSet segments(RowShareLock);
+	for (int i = 0; i < n; i++)
+	{
+		if (share_lock_job(segments, claims[i].place, claims[i].job_id) == WriteResult::kBusy)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("row of job %lld is locked by another transaction",
+							static_cast<long long>(claims[i].job_id)),
+					 errdetail("PREPARE TRANSACTION locks the rows of claimed jobs, and does not "
+							   "wait for them."),
+					 errhint("Try again, or ack or fail the job in the same transaction.")));
+		CHECK_FOR_INTERRUPTS();
+	}
+	segments.close();
+}
+
+static void
+at_prepare(XactEvent event, void *)
+{
+	/* The server itself says that prepared transactions are switched off. */
+	if (event != XACT_EVENT_PRE_PREPARE || max_prepared_xacts == 0)
+		return;
+	OpenClaim *claims;
+	int n = open_claims(&claims);
+	if (n > 0)
+		lock_claimed_rows(claims, n);
+	pfree(claims);
+}
+
+void
+prepared_claims_init()
+{
+	RegisterXactCallback(at_prepare, nullptr);
+}
+
+} // namespace pgq

@@ -1,0 +1,163 @@
+/*
+ * Claiming from several queues, and waiting for a job.
+ */
+#include "jobs/claim.h"
+#include "engine/share.h"
+#include "engine/waiter.h"
+#include "pg/scope.h"
+#include "load/refill.h"
+#include "catalog/tables.h"
+
+namespace pgq {
+
+static void
+check_client()
+{
+	if (MyProcPort != nullptr && !pq_check_connection())
+		ereport(FATAL, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("connection to client lost")));
+}
+
+/*
+ * On the monotonic clock. A wait ends, empty, before the statement's time does; with little time left it
+ * still takes half of it, or its caller's loop would spin.
+ */
+static int64
+end_of_wait(int64 wait)
+{
+	int64 now = monotonic_now();
+	if (!get_timeout_active(STATEMENT_TIMEOUT))
+		return now + wait;
+	static constexpr int64 kMargin = 100 * 1000;
+	int64 left = get_timeout_finish_time(STATEMENT_TIMEOUT) - wall_now();
+	return now + Min(wait, left - Min(kMargin, left / 2));
+}
+
+static constexpr int64 kShortNap = 1000;
+
+/*
+ * When this process has to look again by itself: at the end, for the timers it watches, for parked
+ * jobs. If the clock is set meanwhile the scheduler wakes us; without one the nap is short.
+ */
+static int64
+nap_in_milliseconds(const QueueRef *refs, int n, TimestampTz watch, int64 end)
+{
+	int64 monotonic = monotonic_now();
+	TimestampTz now = wall_now();
+	int64 nap = Min(end - monotonic, watch > now ? watch - now : 0);
+	/* A timer may be due already while somebody else is still reading it in: then look again soon. */
+	nap = Max(nap, kShortNap);
+	for (int i = 0; i < n; i++)
+	{
+		Queue *queue = refs[i].queue;
+		with_lwlock(queue->lock, LW_SHARED, [&] {
+			if (!is_current(refs[i]))
+				return;
+			if (!dlist_is_empty(&queue->parked) || queue->recheck_at != 0 ||
+				!is_served(queue, monotonic))
+				nap = Min(nap, kParkTime);
+		});
+	}
+	return (nap + 999) / 1000;
+}
+
+/* No lease is left for this database: which bound is met, and what helps. */
+[[noreturn]] static void
+complain_of_leases()
+{
+	const Database *db = tables().database;
+	int leases = leases_of(db);
+	/* About: all of that can have changed since. */
+	bool others = leases < max_leases - max_leases / 8;
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		 errmsg("too many jobs are claimed at the same time"),
+		 errdetail("This database has %d of the %d leases it could have. %d are its own, the other "
+				   "ones are shared by all databases, and in use.",
+				   leases, max_leases, own_share()),
+		 others ? errhint("Other databases have taken them: end jobs there, raise "
+						  "pgq_ext.max_leases (now %d), or lower pgq_ext.max_databases (now %d), "
+						  "and restart the server.",
+						  max_leases, max_databases)
+				: errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
+						  "claim fewer jobs at a time.",
+						  max_leases)));
+}
+
+static void
+complain(Shortage shortage, const char *name)
+{
+	if (shortage == Shortage::kDropped)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" was dropped", name)));
+	if (shortage == Shortage::kLocked)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("too many jobs of queue \"%s\" are locked by other transactions", name),
+				 errdetail("Of one database at most %d jobs that are locked are set aside.",
+						   max_aside()),
+				 errhint("See pg_locks for who has locked rows of pgq_ext.job.")));
+	if (shortage == Shortage::kLeases)
+		complain_of_leases();
+}
+
+/* Go through the queues in their order. Returns the queue that gave the first job. */
+static Queue *
+claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
+{
+	Queue *served = nullptr;
+	Shortage worst = Shortage::kNone;
+	int short_queue = 0;
+	for (int i = 0; i < n && claim->n < claim->options->max_jobs; i++)
+	{
+		int before = claim->n;
+		Shortage shortage = claim_from(refs[i], claim);
+		if (claim->n > before && served == nullptr)
+			served = refs[i].queue;
+		if (shortage > Shortage::kHeld)
+		{
+			worst = shortage;
+			short_queue = i;
+		}
+	}
+	if (claim->n == 0 && worst != Shortage::kNone)
+		complain(worst, names[short_queue]);
+	return served;
+}
+
+static void
+wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
+{
+	int64 end = end_of_wait(claim->options->wait);
+	Queue *served = nullptr;
+	join_lines(refs, n);
+	for (;;)
+	{
+		/* In line before looking, so that a commit meanwhile wakes us. */
+		int64 watch;
+		rejoin_lines(&watch);
+		served = claim_from_all(refs, names, n, claim);
+		if (claim->n > 0 || monotonic_now() >= end)
+			break;
+		for (int i = 0; i < n; i++)
+			refill_timer(refs[i], true);
+		bool woken = rejoin_lines(&watch);
+		if (!woken)
+			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					  nap_in_milliseconds(refs, n, watch, end), PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		check_client();
+	}
+	leave_lines(served);
+}
+
+void
+claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
+{
+	claim_from_all(refs, names, n, claim);
+	if (claim->n == 0 && claim->options->wait > 0)
+		wait_for_jobs(refs, names, n, claim);
+}
+
+} // namespace pgq

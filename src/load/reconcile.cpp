@@ -1,0 +1,257 @@
+#include "load/reconcile.h"
+
+#include "engine/lease.h"
+#include "engine/waiter.h"
+#include "pg/scope.h"
+#include "rows/index.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* Under the queue's lock: does a lease or the schedule know the job, or will it be read again? */
+static bool
+is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
+{
+	if (holder_of(queue, hint.key.job_id) != nullptr || queue->schedule.covers(hint))
+		return true;
+	if (queue->recheck_at != 0 &&
+		(!(hint.key < queue->recheck_key) || !(hint.timer_key() < queue->recheck_timer_key)))
+		return true;
+	return look_at_all && queue->schedule.leads_to(hint);
+}
+
+static bool
+is_known(const QueueRef &ref, const Hint &hint, bool look_at_all)
+{
+	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
+		return !is_current(ref) || is_known_job(ref.queue, hint, look_at_all);
+	});
+}
+
+/* ---- the first look ---- */
+
+struct Row
+{
+	bool live;
+	int32 queue_id;
+	Hint hint;
+	TransactionId xmin;
+};
+
+static Row
+read_version(const IndexLookup &lookup, uint16 segment)
+{
+	TupleDesc desc = lookup.slot->tts_tupleDescriptor;
+	bool is_null;
+	Row row;
+	row.live = judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
+	row.queue_id = DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, desc, &is_null));
+	row.hint = hint_of(lookup.tuple, desc, segment);
+	row.xmin = HeapTupleHeaderGetXmin(lookup.tuple->t_data);
+	return row;
+}
+
+static void
+look_at(Reconciliation *state, const Row &row)
+{
+	QueueRef ref;
+	/* A queue that is not attached will be read from the heap as a whole. */
+	if (!row.live || state->n == kSuspectsMax ||
+		!find_attached_queue(tables().database, row.queue_id, &ref) ||
+		is_known(ref, row.hint, false))
+		return;
+	state->suspects[state->n++] = {ref, row.hint, row.xmin};
+}
+
+/* Returns the versions read; fewer than most at the segment's end. */
+static int
+read_segment(Reconciliation *state, const Segment &segment, int most)
+{
+	SegmentSet segments(AccessShareLock);
+	Relation rel = segments.open(segment.number);
+	IndexLookup lookup;
+	open_index_lookup(&lookup, rel, segment.by_id, 1);
+	ScanKeyData key;
+	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(state->next_id));
+	index_rescan(lookup.scan, &key, 1, nullptr, 0);
+	int n = 0;
+	while (next_version(&lookup))
+	{
+		Row row = read_version(lookup, static_cast<uint16>(segment.number));
+		unlock_version(&lookup);
+		/* Stop between jobs, not between versions of one. */
+		bool enough = n >= most || state->n == kSuspectsMax;
+		if (enough && row.hint.key.job_id >= state->next_id)
+			break;
+		look_at(state, row);
+		state->next_id = row.hint.key.job_id + 1;
+		n++;
+		CHECK_FOR_INTERRUPTS();
+	}
+	end_index_lookup(&lookup);
+	segments.close();
+	return n;
+}
+
+static int
+writers_of_segments(VirtualTransactionId *writers)
+{
+	const Tables &t = tables();
+	int n = 0;
+	for (int i = 0; i < t.segments; i++)
+	{
+		LOCKTAG tag;
+		int count;
+		SET_LOCKTAG_RELATION(tag, MyDatabaseId, t.segment[i].heap);
+		VirtualTransactionId *holders = GetLockConflicts(&tag, ShareLock, &count);
+		/* Prepared ones have no backend; they are watched. */
+		for (int k = 0; k < count; k++)
+			if (holders[k].backendId != InvalidBackendId)
+				writers[n++] = holders[k];
+		pfree(holders);
+	}
+	return n;
+}
+
+static Size
+writers_size()
+{
+	return mul_size(kMaxSegments * MaxBackends, sizeof(VirtualTransactionId));
+}
+
+static void
+note_writers(Reconciliation *state)
+{
+	if (state->writers == nullptr)
+		state->writers = static_cast<VirtualTransactionId *>(
+			MemoryContextAlloc(TopMemoryContext, writers_size()));
+	state->n_writers = writers_of_segments(state->writers);
+}
+
+static bool
+read_on(Reconciliation *state, int most)
+{
+	const Tables &t = tables();
+	while (state->segment < t.segments)
+	{
+		most -= read_segment(state, t.segment[state->segment], most);
+		if (most <= 0 || state->n == kSuspectsMax)
+			return true;
+		state->segment++;
+		state->next_id = 0;
+	}
+	state->segment = 0;
+	state->next_id = 0;
+	return false;
+}
+
+bool
+reconcile_rows(Reconciliation *state, int most)
+{
+	int before = state->n;
+	bool more = read_on(state, most);
+	if (state->n > before)
+		note_writers(state);
+	return more;
+}
+
+/* ---- the second look ---- */
+
+/*
+ * Has the transaction that wrote the version run its callbacks? COMMIT PREPARED has
+ * none; what it leaves is applied by resolve_prepared().
+ */
+static bool
+has_settled(TransactionId xmin)
+{
+	if (TransactionIdIsNormal(xmin) && !ConditionalXactLockTableWait(xmin))
+		return false;
+	resolve_prepared();
+	return !resolving_prepared();
+}
+
+static bool
+is_same_version(SegmentSet &segments, const Suspect &suspect)
+{
+	JobRow row;
+	return verify_job(segments, suspect.hint.place, suspect.hint.key.job_id, &row) ==
+			   Verdict::kLive &&
+		   row.queue_id() == suspect.ref.queue_id && row.hint().key == suspect.hint.key &&
+		   HeapTupleHeaderGetXmin(row.tuple->t_data) == suspect.xmin;
+}
+
+/* many: there may be more of its kind than were noted, so the queue is read again as a whole. */
+static bool
+file_if_forgotten(const Suspect &suspect, bool many)
+{
+	Queue *queue = suspect.ref.queue;
+	Wakeups wakeups;
+	bool wake = false;
+	bool forgotten = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(suspect.ref) || is_known_job(queue, suspect.hint, true))
+			return false;
+		int64 timer_before = queue->schedule.next_timer();
+		queue->counters.repaired++;
+		int ready = queue->schedule.file(suspect.hint);
+		if (many)
+			queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
+		wake = note_filed(queue, many ? kHoldMax : ready, timer_before, &wakeups);
+		return true;
+	});
+	wakeups.deliver();
+	if (wake)
+		wake_scheduler(queue->database);
+	return forgotten;
+}
+
+static bool
+repair_if_forgotten(SegmentSet &segments, const Suspect &suspect, bool many)
+{
+	return has_settled(suspect.xmin) && !is_known(suspect.ref, suspect.hint, true) &&
+		   is_same_version(segments, suspect) && file_if_forgotten(suspect, many);
+}
+
+static bool
+any_writer_left(const Reconciliation *state)
+{
+	auto *now = static_cast<VirtualTransactionId *>(palloc(writers_size()));
+	int n = writers_of_segments(now);
+	bool left = false;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < state->n_writers; k++)
+			left |= VirtualTransactionIdEquals(now[i], state->writers[k]);
+	pfree(now);
+	return left;
+}
+
+bool
+repair_forgotten(Reconciliation *state, void (*report)(void *context, const Suspect &suspect),
+				 void *context)
+{
+	if (state->n == 0)
+		return true;
+	if (any_writer_left(state))
+		return false;
+	SegmentSet segments(AccessShareLock);
+	bool many = state->n == kSuspectsMax;
+	for (int i = 0; i < state->n; i++)
+	{
+		const Suspect &suspect = state->suspects[i];
+		CHECK_FOR_INTERRUPTS();
+		if (!repair_if_forgotten(segments, suspect, many))
+			continue;
+		ereport(WARNING,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("job %lld of queue \"%s\" was forgotten and is known again",
+						static_cast<long long>(suspect.hint.key.job_id), suspect.ref.queue->name),
+				 errhint("Was its row written while the trigger job_changed was disabled? "
+						 "Otherwise please report this.")));
+		if (report != nullptr)
+			report(context, suspect);
+	}
+	state->n = 0;
+	segments.close();
+	return true;
+}
+
+} // namespace pgq

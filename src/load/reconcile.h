@@ -1,0 +1,60 @@
+/*
+ * The reconciler: is every live, unleased row where the schedule says it is?
+ *
+ * The protocol makes a forgotten row impossible; this proves it in production, and
+ * repairs it should it happen all the same (I5). It reads the rows of all queues by
+ * job id, a few at a time. A row that its schedule does not cover is only a suspect:
+ * its transaction may be about to file it (C5). It is forgotten if, looked at again a
+ * little later, in this order
+ *   1. no transaction that was writing to segments at the first look is there any
+ *      more (their locks go after their callbacks, those of subtransactions too), nor
+ *      the one that wrote this version, and no prepared one is still to be applied;
+ *   2. no lease and no schedule knows the job;
+ *   3. the same version is still live;
+ *   4. still no lease and no schedule knows it.
+ * So at (2) it was a live row that nobody would ever have looked for.
+ */
+#pragma once
+
+#include "engine/registry.h"
+#include "rows/job.h"
+
+namespace pgq {
+
+inline constexpr int kSuspectsMax = 64;
+
+/* A row version that nothing leads to, at the first look. */
+struct Suspect
+{
+	QueueRef ref;
+	Hint hint;
+	TransactionId xmin;
+};
+
+/* How far the rows have been read, and what was odd about them. */
+struct Reconciliation
+{
+	int segment;   /* position in the list of segments */
+	int64 next_id; /* of that segment */
+	int n;
+	Suspect suspects[kSuspectsMax];
+	VirtualTransactionId
+		*writers; /* transactions that wrote to segments when suspects were noted */
+	int n_writers;
+};
+
+/*
+ * Read on, at most `most` row versions, and note suspects; stops early when there is
+ * no room for more. False: the end was reached, and the next call begins anew. The
+ * caller can wait for locks on segments, or has them.
+ */
+bool reconcile_rows(Reconciliation *state, int most);
+
+/*
+ * Look at the suspects again. Forgotten rows are filed and counted, told with a
+ * WARNING, and to report, if given. False: it is too early, the suspects are kept.
+ */
+bool repair_forgotten(Reconciliation *state, void (*report)(void *context, const Suspect &suspect),
+					  void *context);
+
+} // namespace pgq

@@ -1,0 +1,90 @@
+#include "ring/snapshots.h"
+
+#include "pg/scope.h"
+
+namespace pgq {
+
+constinit bool rotation_waits_for_snapshots = false;
+
+static bool
+starts_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool
+waits_for_lock(int pid)
+{
+	static constexpr uint32 kClass = 0xFF000000;
+	PGPROC *proc = BackendPidGetProc(pid);
+	return proc != nullptr && (proc->wait_event_info & kClass) == PG_WAIT_LOCK;
+}
+
+/* Another session can take over the snapshot at any time. Its file is named after the transaction: its backend and local id. */
+static bool
+has_exported_snapshot(int pid)
+{
+	bool exported = false;
+	DIR *dir = AllocateDir("pg_snapshots");
+	while (struct dirent *file = ReadDir(dir, "pg_snapshots"))
+	{
+		uint32 backend;
+		uint32 local_xid;
+		if (sscanf(file->d_name, "%08X-%08X-", &backend, &local_xid) != 2)
+			continue;
+		PGPROC *proc = BackendIdGetProc(static_cast<int>(backend));
+		exported |= proc != nullptr && proc->pid == pid && proc->lxid == local_xid;
+	}
+	FreeDir(dir);
+	return exported;
+}
+
+/*
+ * A dump takes its snapshot before it locks the tables: until then it is known by its name, its age,
+ * by the lock it waits for, or its last statement. Where nobody knows its age it is young.
+ */
+static bool
+may_be_a_dump(const PgBackendStatus &session, TimestampTz empty_since)
+{
+	static constexpr int64 kYoung = 10 * USECS_PER_SEC;
+	TimestampTz began = session.st_xact_start_timestamp;
+	if (starts_with(session.st_appname, "pg_dump"))
+		return true;
+	return began <= empty_since &&
+		   (rotation_waits_for_snapshots || waits_for_lock(session.st_procpid) ||
+			starts_with(session.st_activity_raw, "LOCK TABLE ") || began == 0 ||
+			began > wall_now() - kYoung || has_exported_snapshot(session.st_procpid));
+}
+
+TimestampTz
+latest_beginning()
+{
+	pgstat_clear_backend_activity_snapshot();
+	TimestampTz latest = wall_now();
+	for (int i = pgstat_fetch_stat_numbackends(); i > 0; i--)
+		latest =
+			Max(latest, pgstat_fetch_stat_local_beentry(i)->backendStatus.st_xact_start_timestamp);
+	return latest;
+}
+
+bool
+next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
+{
+	if (*next == 1)
+		/* A transaction sees the others' state as it was when it first looked. */
+		pgstat_clear_backend_activity_snapshot();
+	for (int n = pgstat_fetch_stat_numbackends(); *next <= n;)
+	{
+		const LocalPgBackendStatus *entry = pgstat_fetch_stat_local_beentry((*next)++);
+		const PgBackendStatus &session = entry->backendStatus;
+		if (!TransactionIdIsValid(entry->backend_xmin) || session.st_databaseid != MyDatabaseId ||
+			session.st_procpid == MyProcPid || session.st_backendType == B_AUTOVAC_WORKER ||
+			!may_be_a_dump(session, empty_since))
+			continue;
+		*holder = {session.st_procpid, session.st_appname};
+		return true;
+	}
+	return false;
+}
+
+} // namespace pgq

@@ -1,0 +1,184 @@
+#include "rows/index.h"
+
+#include "pg/scope.h"
+
+namespace pgq {
+
+HeapTuple
+TupleFormer::form(const Datum *values, const bool *nulls, int n)
+{
+	while (nulls[n - 1])
+		n--;
+	if (desc_ == nullptr || desc_->natts != n)
+	{
+		desc_ = CreateTemplateTupleDesc(n);
+		for (int i = 1; i <= n; i++)
+			TupleDescCopyEntry(desc_, i, RelationGetDescr(rel_), i);
+	}
+	return heap_form_tuple(desc_, const_cast<Datum *>(values), const_cast<bool *>(nulls));
+}
+
+/* All our indexes are btrees on plain columns; the btree needs nothing of IndexInfo. */
+template <typename Wanted>
+static void
+insert_entries(Relation heap, Oid oid, HeapTuple *tuples, int n, IndexUniqueCheck unique,
+			   Wanted wanted)
+{
+	static constinit IndexInfo info = {.type = T_IndexInfo};
+	Relation index = index_open(oid, RowExclusiveLock);
+	int columns = IndexRelationGetNumberOfKeyAttributes(index);
+	for (int i = 0; i < n; i++)
+	{
+		Datum values[INDEX_MAX_KEYS];
+		bool nulls[INDEX_MAX_KEYS];
+		if (!wanted(tuples[i]))
+			continue;
+		for (int c = 0; c < columns; c++)
+			values[c] = heap_getattr(tuples[i], index->rd_index->indkey.values[c],
+									 RelationGetDescr(heap), &nulls[c]);
+		bool fits =
+			index_insert(index, values, nulls, &tuples[i]->t_self, heap, unique, false, &info);
+		if (unique == UNIQUE_CHECK_PARTIAL && !fits)
+			ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+							errmsg("job %lld is in more than one segment",
+								   static_cast<long long>(DatumGetInt64(values[0]))),
+							errhint("Which one of pgq_ext.job is right only you can tell.")));
+	}
+	index_close(index, NoLock);
+}
+
+static bool
+is_delayed(Relation heap, HeapTuple tuple)
+{
+	bool is_null;
+	auto get = [&](JobColumn column) {
+		return heap_getattr(tuple, column, RelationGetDescr(heap), &is_null);
+	};
+	return is_delayed(DatumGetTimestampTz(get(kJobRunAt)), DatumGetTimestampTz(get(kJobEnqueuedAt)),
+					  DatumGetInt32(get(kJobAttempts)));
+}
+
+/* An index that somebody has added, with its expressions and its predicate. */
+static void
+insert_by_executor(Relation rel, Oid oid, HeapTuple tuple)
+{
+	EState *estate = CreateExecutorState();
+	ExprContext *context = GetPerTupleExprContext(estate);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+	ExecStoreHeapTuple(tuple, slot, false);
+	slot->tts_tid = tuple->t_self;
+	context->ecxt_scantuple = slot;
+
+	Relation index = index_open(oid, RowExclusiveLock);
+	IndexInfo *info = BuildIndexInfo(index);
+	ExprState *predicate = ExecPrepareQual(info->ii_Predicate, estate);
+	if (info->ii_ReadyForInserts && ExecQual(predicate, context))
+	{
+		Datum values[INDEX_MAX_KEYS];
+		bool nulls[INDEX_MAX_KEYS];
+		FormIndexDatum(info, slot, estate, values, nulls);
+		index_insert(index, values, nulls, &tuple->t_self, rel,
+					 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
+	}
+	index_close(index, NoLock);
+	ExecDropSingleTupleTableSlot(slot);
+	FreeExecutorState(estate);
+}
+
+/* Entries in the indexes of rel but those in skip. What they evaluate is the owner's of rel, whoever enqueues. */
+static void
+insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip)
+{
+	with_rights_of(rel->rd_rel->relowner, [&] {
+		List *indexes = RelationGetIndexList(rel);
+		ListCell *cell;
+		foreach (cell, indexes)
+		{
+			Oid oid = lfirst_oid(cell);
+			bool skipped = false;
+			for (int i = 0; i < n_skip; i++)
+				skipped |= skip[i] == oid;
+			for (int i = 0; i < n && !skipped; i++)
+				insert_by_executor(rel, oid, tuples[i]);
+		}
+		list_free(indexes);
+	});
+}
+
+void
+insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n, bool wait)
+{
+	/* What is known of its indexes now that the segment is locked. */
+	(void) tables();
+	const Segment &segment = *segment_by_number(segment_number);
+	auto every = [](HeapTuple) { return true; };
+	insert_entries(rel, segment.by_id, tuples, n, wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL,
+				   every);
+	insert_entries(rel, segment.by_order, tuples, n, UNIQUE_CHECK_NO, every);
+	bool any_delayed = false;
+	for (int i = 0; i < n; i++)
+		any_delayed |= is_delayed(rel, tuples[i]);
+	if (any_delayed)
+		insert_entries(rel, segment.delayed, tuples, n, UNIQUE_CHECK_NO,
+					   [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
+	const Oid ours[] = {segment.by_id, segment.by_order, segment.delayed};
+	if (segment.has_others)
+		insert_as_owner(rel, tuples, n, ours, lengthof(ours));
+}
+
+void
+insert_index_entries(Relation rel, HeapTuple tuple)
+{
+	insert_as_owner(rel, &tuple, 1, nullptr, 0);
+}
+
+void
+open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys)
+{
+	lookup->index = index_open(index, AccessShareLock);
+	lookup->slot = table_slot_create(heap, nullptr);
+	InitNonVacuumableSnapshot(lookup->snapshot, GlobalVisTestFor(heap));
+	lookup->scan = index_beginscan(heap, lookup->index, &lookup->snapshot, keys, 0);
+	lookup->buffer = InvalidBuffer;
+}
+
+IndexLookup *
+begin_index_lookup(Relation heap, Oid by_id, int64 job_id)
+{
+	auto *lookup = static_cast<IndexLookup *>(palloc0(sizeof(IndexLookup)));
+	open_index_lookup(lookup, heap, by_id, 1);
+	ScanKeyData key;
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
+	index_rescan(lookup->scan, &key, 1, nullptr, 0);
+	return lookup;
+}
+
+bool
+next_version(IndexLookup *lookup)
+{
+	Assert(lookup->buffer == InvalidBuffer);
+	if (!index_getnext_slot(lookup->scan, ForwardScanDirection, lookup->slot))
+		return false;
+	auto *slot = reinterpret_cast<BufferHeapTupleTableSlot *>(lookup->slot);
+	lookup->tuple = slot->base.tuple;
+	lookup->buffer = slot->buffer;
+	LockBuffer(lookup->buffer, BUFFER_LOCK_SHARE);
+	return true;
+}
+
+void
+unlock_version(IndexLookup *lookup)
+{
+	LockBuffer(lookup->buffer, BUFFER_LOCK_UNLOCK);
+	lookup->buffer = InvalidBuffer;
+}
+
+void
+end_index_lookup(IndexLookup *lookup)
+{
+	index_endscan(lookup->scan);
+	ExecDropSingleTupleTableSlot(lookup->slot);
+	index_close(lookup->index, AccessShareLock);
+}
+
+} // namespace pgq

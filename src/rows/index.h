@@ -1,0 +1,62 @@
+/*
+ * Index access by hand: entries for rows inserted directly, and lookups that see
+ * every version which is not dead to all.
+ */
+#pragma once
+
+#include "catalog/tables.h"
+
+namespace pgq {
+
+/*
+ * Forms tuples of rel without what is NULL at their end, like rows that were written before
+ * an ALTER TABLE ADD COLUMN: most rows then need no bitmap of their NULLs.
+ */
+class TupleFormer
+{
+public:
+	explicit TupleFormer(Relation rel) : rel_(rel) {}
+
+	/* From the first n columns, one of them not NULL. Any behind these have been dropped. */
+	HeapTuple form(const Datum *values, const bool *nulls, int n);
+
+private:
+	Relation rel_;
+	TupleDesc desc_ = nullptr;
+};
+
+/*
+ * Entries of job rows in their segment's indexes, those that an admin added included. Without
+ * wait a duplicate id is an error also if its transaction has not ended.
+ */
+void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n,
+							  bool wait);
+
+/* Entries in all indexes of rel, through the executor: for rare rows. */
+void insert_index_entries(Relation rel, HeapTuple tuple);
+
+/*
+ * Versions that an index leads to, each with its buffer pinned by the slot and
+ * share-locked between next_version() and unlock_version(). Non-MVCC: nothing is
+ * registered for serializable transactions (B8), and entries dead to all are
+ * marked for the index to kill.
+ */
+struct IndexLookup
+{
+	Relation index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+	SnapshotData snapshot;
+	HeapTuple tuple;
+	Buffer buffer;
+};
+
+/* A scan without keys yet: index_rescan() starts it. The lookup must not move while it is in use. */
+void open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys);
+
+IndexLookup *begin_index_lookup(Relation heap, Oid by_id, int64 job_id);
+bool next_version(IndexLookup *lookup);
+void unlock_version(IndexLookup *lookup);
+void end_index_lookup(IndexLookup *lookup);
+
+} // namespace pgq
