@@ -1,0 +1,158 @@
+#include "catalog/values.h"
+
+#include "engine/shared.h"
+
+namespace pgq {
+
+/* ---- names ---- */
+
+/* Beyond ASCII, what is white space, controls a terminal or the direction of text, or is not seen at all. */
+static constexpr pg_wchar kUnseen[][2] = {
+	{0x80, 0xa0},		{0xad, 0xad},		{0x34f, 0x34f},		{0x61c, 0x61c},
+	{0x115f, 0x1160},	{0x1680, 0x1680},	{0x17b4, 0x17b5},	{0x180b, 0x180f},
+	{0x2000, 0x200f},	{0x2028, 0x202f},	{0x205f, 0x206f},	{0x3000, 0x3000},
+	{0x3164, 0x3164},	{0xfe00, 0xfe0f},	{0xfeff, 0xfeff},	{0xffa0, 0xffa0},
+	{0xfff0, 0xfffb},	{0x13430, 0x1345f}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
+	{0xe0000, 0xe0fff},
+};
+
+/* In other encodings than UTF-8 only ASCII is looked at. */
+static bool
+is_unseen(const char *c)
+{
+	const auto *byte = reinterpret_cast<const unsigned char *>(c);
+	if (*byte < 0x80 || GetDatabaseEncoding() != PG_UTF8)
+		return *byte <= ' ' || *byte == 0x7f;
+	pg_wchar point = utf8_to_unicode(byte);
+	for (const auto &[first, last] : kUnseen)
+		if (point >= first && point <= last)
+			return true;
+	return false;
+}
+
+[[noreturn]] static void
+refuse_name(const char *name, const char *c)
+{
+	const auto *byte = reinterpret_cast<const unsigned char *>(c);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the name of a queue must not contain white space, control characters or "
+					"invisible ones"),
+			 *byte < 0x80 ? errdetail("The name is \"%s\".", name)
+						  : errdetail("The name is \"%s\", with U+%04X in it.", name,
+									  static_cast<unsigned>(utf8_to_unicode(byte)))));
+}
+
+char *
+queue_name(Datum value)
+{
+	char *name = text_to_cstring(DatumGetTextPP(value));
+	size_t length = strlen(name);
+	if (length == 0 || length > 59)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("the name of a queue must have 1 to 59 bytes"),
+						errdetail("This one has %zu.", length)));
+	for (const char *c = name; *c; c += pg_mblen(c))
+		if (is_unseen(c))
+			refuse_name(name, c);
+	return name;
+}
+
+/* ---- numbers and times ---- */
+
+static void
+out_of_range(const char *name, const char *what)
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name),
+					errhint("%s must be %s.", name, what)));
+}
+
+/* Large parts of either sign could overflow, or cancel out to something that looks small. */
+static bool
+is_absurd(const Interval *interval)
+{
+	static constexpr int kMonths = kThousandYears / DAYS_PER_MONTH / USECS_PER_DAY;
+	static constexpr int kDays = kThousandYears / USECS_PER_DAY;
+	return interval->month < -kMonths || interval->month > kMonths || interval->day < -kDays ||
+		   interval->day > kDays || interval->time < -kThousandYears ||
+		   interval->time > kThousandYears;
+}
+
+int64
+duration(Datum value, const char *name, int64 limit)
+{
+	const Interval *interval = DatumGetIntervalP(value);
+	int64 most = limit > 0 ? limit : kThousandYears;
+	int64 length = 0;
+	if (!is_absurd(interval))
+		length =
+			interval->time +
+			(interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
+	if (is_absurd(interval) || length < 0 || length > most)
+		out_of_range(name, limit > 0 ? psprintf("between 0 and %lld s",
+												static_cast<long long>(limit / USECS_PER_SEC))
+									 : "between 0 and a thousand years");
+	return length;
+}
+
+TimestampTz
+moment_after(TimestampTz from, Datum interval, const char *name)
+{
+	(void) duration(interval, name);
+	TimestampTz moment = DatumGetTimestampTz(
+		DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(from), interval));
+	return Max(moment, from);
+}
+
+TimestampTz
+finite_moment(TimestampTz value, const char *name)
+{
+	/* As the calendar counts. */
+	static constexpr int64 kFarthest = INT64CONST(1000) * 366 * USECS_PER_DAY;
+	TimestampTz now = wall_now();
+	if (TIMESTAMP_NOT_FINITE(value) || value > now + kFarthest || value < now - 10 * kFarthest)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is out of range", name),
+				 errhint("%s must be a finite time less than a thousand years from now.", name)));
+	return value;
+}
+
+int32
+in_range(int32 value, int32 least, int32 most, const char *name)
+{
+	if (value < least || value > most)
+		out_of_range(name, psprintf("between %d and %d", least, most));
+	return value;
+}
+
+int64
+lease_time(Datum interval, const char *name)
+{
+	const Interval *value = DatumGetIntervalP(interval);
+	if (is_absurd(value))
+		out_of_range(name, "between 1 second and 7 days");
+	int64 length = value->time +
+				   (value->day + static_cast<int64>(value->month) * DAYS_PER_MONTH) * USECS_PER_DAY;
+	if (length < kLeaseTimeMin || length > kLeaseTimeMax)
+		out_of_range(name, "between 1 second and 7 days");
+	return length;
+}
+
+int64
+max_runtime(Datum interval, const char *name)
+{
+	int64 length = duration(interval, name);
+	if (length != 0 && length < kLeaseTimeMin)
+		out_of_range(name, "0, or at least 1 second");
+	return length;
+}
+
+float8
+jitter(float8 value, const char *name)
+{
+	if (!(value >= 0.0 && value <= 1.0))
+		out_of_range(name, "between 0 and 1");
+	return value;
+}
+
+} // namespace pgq
