@@ -9,7 +9,7 @@
 #include "pg/stop_point.h"
 #include "jobs/prepared_claim.h"
 #include "ring/segment_guard.h"
-#include "catalog/tables.h"
+#include "catalog/version.h"
 #include "txn/effects.h"
 #include "worker/rotation.h"
 #include "worker/worker.h"
@@ -27,7 +27,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
 		return;
 	pgq::engine_init();
-	pgq::tables_init();
+	pgq::version_init();
 	pgq::segment_guard_init();
 	pgq::stop_point_init();
 	pgq::effects_init();

@@ -10,6 +10,7 @@
 #include "catalog/queue_row.h"
 #include "catalog/owner_sql.h"
 #include "catalog/tables.h"
+#include "catalog/version.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -9,6 +9,7 @@
 #include "catalog/queue_row.h"
 #include "ring/segment.h"
 #include "catalog/owner_sql.h"
+#include "catalog/create_segments.h"
 #include "catalog/tables.h"
 #include "txn/effects.h"
 

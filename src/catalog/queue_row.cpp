@@ -1,6 +1,7 @@
 #include "catalog/queue_row.h"
 
 #include "pg/scope.h"
+#include "catalog/column.h"
 #include "catalog/tables.h"
 
 #include <algorithm>

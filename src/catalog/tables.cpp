@@ -5,6 +5,7 @@
 #include "catalog/owner_sql.h"
 #include "catalog/token_key.h"
 #include "catalog/token_mark.h"
+#include "catalog/version.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -15,7 +16,6 @@ static constinit Tables known = {};
 static constinit bool valid = false;
 static constinit bool looking = false; /* any change may matter */
 static constinit bool callbacks_registered = false;
-static constinit object_access_hook_type next_object_access_hook = nullptr;
 
 /* ---- what makes us look again ---- */
 
@@ -45,27 +45,6 @@ at_subscription_change(Datum, int, uint32)
 	valid = false;
 }
 
-/* ALTER EXTENSION UPDATE changes a catalog that no cache holds, so nobody is told unless we do it. */
-static void
-at_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *argument)
-{
-	if (next_object_access_hook != nullptr)
-		next_object_access_hook(access, class_id, object_id, sub_id, argument);
-	if (access != OAT_POST_ALTER || class_id != ExtensionRelationId ||
-		object_id != get_extension_oid("pgq_ext", true))
-		return;
-	Oid queue = get_relname_relid("queue", get_namespace_oid("pgq_ext", true));
-	if (OidIsValid(queue))
-		CacheInvalidateRelcacheByRelid(queue);
-}
-
-void
-tables_init()
-{
-	next_object_access_hook = object_access_hook;
-	object_access_hook = at_object_access;
-}
-
 static void
 register_callbacks()
 {
@@ -74,57 +53,6 @@ register_callbacks()
 	CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, at_subscription_change, 0);
 	callbacks_registered = true;
-}
-
-/* ---- the extension and its version ---- */
-
-/* The version of the extension that is installed here, or NULL. */
-static char *
-installed_version()
-{
-	char *version = nullptr;
-	Relation rel = table_open(ExtensionRelationId, AccessShareLock);
-	ScanKeyData key;
-	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
-				CStringGetDatum("pgq_ext"));
-	SysScanDesc scan = systable_beginscan(rel, ExtensionNameIndexId, true, nullptr, 1, &key);
-	HeapTuple tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		bool is_null;
-		version = TextDatumGetCString(
-			heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(rel), &is_null));
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return version;
-}
-
-bool
-extension_installed()
-{
-	return OidIsValid(get_extension_oid("pgq_ext", true));
-}
-
-bool
-versions_agree()
-{
-	const char *installed = installed_version();
-	return installed != nullptr && strcmp(installed, PGQ_VERSION) == 0;
-}
-
-void
-report_versions(int level)
-{
-	const char *installed = installed_version();
-	ereport(
-		level,
-		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("library and SQL versions differ"),
-		 errdetail("The library pgq_ext is %s, the extension in database \"%s\" is %s.",
-				   PGQ_VERSION, get_database_name(MyDatabaseId), installed ? installed : "gone"),
-		 errhint("Run ALTER EXTENSION pgq_ext UPDATE, or restart the server if its library is "
-				 "the older one.")));
 }
 
 /* ---- the tables ---- */
@@ -186,78 +114,6 @@ find_index(const char *name, Oid schema, Oid heap, const AttrNumber *columns)
 	return ours ? oid : InvalidOid;
 }
 
-static constexpr Column job_columns[kJobColumns] = {
-	{"job_id", INT8OID},
-	{"run_at", TIMESTAMPTZOID},
-	{"enqueued_at", TIMESTAMPTZOID},
-	{"queue_id", INT4OID},
-	{"priority", INT4OID},
-	{"attempts", INT4OID},
-	{"segment", INT2OID},
-	{"payload", JSONBOID},
-	{"max_attempts", INT4OID},
-	{"expires_at", TIMESTAMPTZOID},
-	{"fence", INT8OID},
-	{"group_key", TEXTOID},
-	{"unique_key", TEXTOID},
-	{"headers", JSONBOID},
-	{"last_error", TEXTOID},
-};
-static constexpr Column dead_columns[kDeadColumns] = {
-	{"job_id", INT8OID},		 {"queue_id", INT4OID},
-	{"died_at", TIMESTAMPTZOID}, {"enqueued_at", TIMESTAMPTZOID},
-	{"run_at", TIMESTAMPTZOID},	 {"priority", INT4OID},
-	{"attempts", INT4OID},		 {"segment", INT2OID},
-	{"max_attempts", INT4OID},	 {"group_key", TEXTOID},
-	{"unique_key", TEXTOID},	 {"reason", TEXTOID},
-	{"last_error", TEXTOID},	 {"headers", JSONBOID},
-	{"payload", JSONBOID},
-};
-
-/* How the segments of a ring look. */
-struct RingLayout
-{
-	const char *name; /* of a segment */
-	const Column *columns;
-	int n_columns;
-	/* Of its indexes, up to a 0. */
-	AttrNumber by_id[2];
-	AttrNumber by_order[5];
-	AttrNumber delayed[4];
-};
-static constexpr RingLayout layouts[kRings] = {
-	{"job_%d",
-	 job_columns,
-	 kJobColumns,
-	 {kJobId},
-	 {kJobQueueId, kJobPriority, kJobRunAt, kJobId},
-	 {kJobQueueId, kJobRunAt, kJobId}},
-	{"dead_job_%d", dead_columns, kDeadColumns, {kDeadJobId}, {kDeadQueueId, kDeadAt}, {}},
-};
-
-static bool
-is_as_expected(Form_pg_attribute attribute, const Column &column)
-{
-	return !attribute->attisdropped && attribute->atttypid == column.type &&
-		   strcmp(NameStr(attribute->attname), column.name) == 0;
-}
-
-void
-check_columns(Relation rel, const Column *columns, int n)
-{
-	TupleDesc desc = RelationGetDescr(rel);
-	bool same = desc->natts >= n;
-	for (int i = 0; same && i < desc->natts; i++)
-		same = i < n ? is_as_expected(TupleDescAttr(desc, i), columns[i])
-					 : TupleDescAttr(desc, i)->attisdropped;
-	if (!same || rel->rd_tableam != GetHeapamTableAmRoutine())
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("table \"pgq_ext.%s\" is not as the pgq_ext library expects it",
-							   RelationGetRelationName(rel)),
-						errdetail("Its columns or its access method are others."),
-						errhint("Do not alter the tables of pgq_ext.")));
-}
-
 /* Visit those of ours that are there and do not fire always. */
 template <typename Visit>
 static void
@@ -275,7 +131,7 @@ for_each_muted_trigger(Relation rel, Visit visit)
 static bool
 find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 {
-	const RingLayout &layout = layouts[ring];
+	const RingLayout &layout = ring_layouts[ring];
 	*segment = {};
 	Relation rel = table_open(heap, AccessShareLock);
 	const char *name = RelationGetRelationName(rel);
@@ -724,41 +580,6 @@ current_segment(RingName ring)
 	const Segment *current = segment_by_number(
 		static_cast<int>(pg_atomic_read_u32(&known.database->rings[ring].current)));
 	return current != nullptr ? *current : known.segment[ring == kJobRing ? 0 : known.segments];
-}
-
-void
-create_segments()
-{
-	if (tables().segments > 0)
-		return;
-	require_complete_segments();
-	for (int i = 0; i < kMaxSegments; i++)
-	{
-		spi_run("CREATE TABLE pgq_ext.job_%1$d PARTITION OF pgq_ext.job FOR VALUES IN (%1$d) "
-				"WITH (vacuum_truncate = off)",
-				i);
-		spi_run("CREATE UNIQUE INDEX job_%1$d_by_id ON pgq_ext.job_%1$d (job_id)", i);
-		spi_run("CREATE INDEX job_%1$d_by_order ON pgq_ext.job_%1$d (queue_id, priority DESC, "
-				"run_at, job_id)",
-				i);
-		spi_run("CREATE INDEX job_%1$d_delayed ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
-				"WHERE %2$s",
-				i, kDelayed);
-		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
-	}
-	for (int i = kMaxSegments; i < kAllSegments; i++)
-	{
-		spi_run("CREATE TABLE pgq_ext.dead_job_%1$d PARTITION OF pgq_ext.dead_job FOR VALUES IN "
-				"(%1$d) WITH (vacuum_truncate = off)",
-				i);
-		spi_run("CREATE UNIQUE INDEX dead_job_%1$d_by_id ON pgq_ext.dead_job_%1$d (job_id)", i);
-		spi_run("CREATE INDEX dead_job_%1$d_by_order ON pgq_ext.dead_job_%1$d (queue_id, died_at)",
-				i);
-		spi_run("ALTER TABLE pgq_ext.dead_job_%1$d REPLICA IDENTITY USING INDEX "
-				"dead_job_%1$d_by_id",
-				i);
-	}
-	CommandCounterIncrement();
 }
 
 } // namespace pgq

@@ -4,70 +4,10 @@
  */
 #pragma once
 
+#include "catalog/ring_layout.h"
 #include "engine/registry.h"
 
 namespace pgq {
-
-/* Columns of pgq_ext.job, in their order. */
-enum JobColumn : AttrNumber
-{
-	kJobId = 1,
-	kJobRunAt,
-	kJobEnqueuedAt,
-	kJobQueueId,
-	kJobPriority,
-	kJobAttempts,
-	kJobSegment,
-	kJobPayload,
-	kJobMaxAttempts,
-	kJobExpiresAt,
-	kJobFence,
-	kJobGroupKey,
-	kJobUniqueKey,
-	kJobHeaders,
-	kJobLastError,
-};
-inline constexpr int kJobColumns = kJobLastError;
-
-/* Columns of pgq_ext.dead_job, in their order. */
-enum DeadColumn : AttrNumber
-{
-	kDeadJobId = 1,
-	kDeadQueueId,
-	kDeadAt,
-	kDeadEnqueuedAt,
-	kDeadRunAt,
-	kDeadPriority,
-	kDeadAttempts,
-	kDeadSegment,
-	kDeadMaxAttempts,
-	kDeadGroupKey,
-	kDeadUniqueKey,
-	kDeadReason,
-	kDeadLastError,
-	kDeadHeaders,
-	kDeadPayload,
-};
-inline constexpr int kDeadColumns = kDeadPayload;
-
-/*
- * A job that is not delayed was due when it was enqueued, and is due whatever the clock says
- * later. The predicate of the index of delayed rows is the same.
- */
-inline constexpr char kDelayed[] = "run_at > enqueued_at OR attempts > 0";
-inline bool
-is_delayed(TimestampTz run_at, TimestampTz enqueued_at, int32 attempts)
-{
-	return run_at > enqueued_at || attempts > 0;
-}
-
-/* Columns are read by their position. Error 55000 unless the table has these, in this order, and no others. */
-struct Column
-{
-	const char *name;
-	Oid type;
-};
-void check_columns(Relation rel, const Column *columns, int n);
 
 struct Segment
 {
@@ -99,9 +39,6 @@ struct Tables
 	Database *database;			   /* this database's slot */
 	uint32 database_generation;
 };
-
-/* Called by _PG_init. */
-void tables_init();
 
 /*
  * The owner of all of them. With more than one, code that one of them has added to a table would run with
@@ -149,13 +86,6 @@ JobSegments job_segments();
 /* The same without these errors and without a new slot: NULL if anything is missing. */
 const Tables *tables_if_attached();
 
-/* Is the extension installed in this database, in the version of this library? Never an error. */
-bool extension_installed();
-bool versions_agree();
-
-/* Report that they do not: an error, or a line in the log. */
-void report_versions(int level);
-
 /*
  * Jobs that a subscription brings are the publisher's (B7): error 55000 naming it. A flag, so cheap. Nobody else may add
  * some either: their ids would be the publisher's next ones. The same for queues.
@@ -174,8 +104,5 @@ void require_complete_segments();
 
 /* The segment new rows go to; it may be another one in the next moment, which is no fault. */
 const Segment &current_segment(RingName ring = kJobRing);
-
-/* The first pgq_create_queue makes the segments: ordinary tables, so that pg_dump locks and dumps them. */
-void create_segments();
 
 } // namespace pgq

@@ -2,6 +2,7 @@
 
 #include "pg/scope.h"
 #include "rows/job.h"
+#include "catalog/column.h"
 #include "catalog/queue_row.h"
 #include "catalog/tables.h"
 

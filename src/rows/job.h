@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "catalog/ring_layout.h"
 #include "catalog/tables.h"
 
 namespace pgq {

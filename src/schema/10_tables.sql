@@ -15,7 +15,7 @@ COMMENT ON FUNCTION pgq_ext.announce() IS
 -- Fails here, before anything else, with the fix, if the library was not preloaded.
 SELECT pgq_ext.announce();
 
--- The engine reads the columns of these tables by position: see catalog/tables.h,
+-- The engine reads the columns of these tables by position: see catalog/ring_layout.h,
 -- catalog/queue_row.cpp, rows/job.cpp.
 
 CREATE TABLE pgq_ext.queue (

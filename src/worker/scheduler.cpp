@@ -13,6 +13,7 @@
 #include "pg/stop_point.h"
 #include "jobs/attempt.h"
 #include "catalog/queue_row.h"
+#include "catalog/version.h"
 #include "load/reconcile.h"
 #include "load/refill.h"
 #include "catalog/token_key.h"
