@@ -1,8 +1,6 @@
 #include "load/reconcile.h"
 
-#include "engine/lease.h"
-#include "engine/waiter.h"
-#include "pg/scope.h"
+#include "engine/hold.h"
 #include "rows/index.h"
 #include "txn/effects.h"
 
@@ -20,12 +18,14 @@ is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
 	return look_at_all && queue->schedule.leads_to(hint);
 }
 
+/* Of a queue that is gone everything is known. */
 static bool
 is_known(const QueueRef &ref, const Hint &hint, bool look_at_all)
 {
-	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
-		return !is_current(ref) || is_known_job(ref.queue, hint, look_at_all);
-	});
+	bool known = true;
+	(void) look_at_queue(
+		ref, [&](const Queue &queue) { known = is_known_job(&queue, hint, look_at_all); });
+	return known;
 }
 
 /* ---- the first look ---- */
@@ -96,13 +96,13 @@ read_segment(Reconciliation *state, const Segment &segment, int most)
 static int
 writers_of_segments(VirtualTransactionId *writers)
 {
-	const Tables &t = tables();
 	int n = 0;
-	for (int i = 0; i < t.segments; i++)
+	const JobSegments list = job_segments();
+	for (const Segment &segment : list)
 	{
 		LOCKTAG tag;
 		int count;
-		SET_LOCKTAG_RELATION(tag, MyDatabaseId, t.segment[i].heap);
+		SET_LOCKTAG_RELATION(tag, MyDatabaseId, segment.heap);
 		VirtualTransactionId *holders = GetLockConflicts(&tag, ShareLock, &count);
 		/* Prepared ones have no backend; they are watched. */
 		for (int k = 0; k < count; k++)
@@ -128,21 +128,33 @@ note_writers(Reconciliation *state)
 	state->n_writers = writers_of_segments(state->writers);
 }
 
+static void
+go_to(Reconciliation *state, int segment)
+{
+	state->segment = segment;
+	state->next_id = 0;
+}
+
+/* False: all segments are read, and the next call begins anew. */
 static bool
 read_on(Reconciliation *state, int most)
 {
-	const Tables &t = tables();
-	while (state->segment < t.segments)
+	const JobSegments list = job_segments();
+	for (; state->segment < list.n; go_to(state, state->segment + 1))
 	{
-		most -= read_segment(state, t.segment[state->segment], most);
+		most -= read_segment(state, list.segment[state->segment], most);
 		if (most <= 0 || state->n == kSuspectsMax)
 			return true;
-		state->segment++;
-		state->next_id = 0;
 	}
-	state->segment = 0;
-	state->next_id = 0;
+	go_to(state, 0);
 	return false;
+}
+
+void
+skip_segment(Reconciliation *state)
+{
+	go_to(state, state->segment + 1);
+	state->n = 0;
 }
 
 bool
@@ -184,23 +196,16 @@ is_same_version(SegmentSet &segments, const Suspect &suspect)
 static bool
 file_if_forgotten(const Suspect &suspect, bool many)
 {
-	Queue *queue = suspect.ref.queue;
-	Wakeups wakeups;
-	bool wake = false;
-	bool forgotten = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(suspect.ref) || is_known_job(queue, suspect.hint, true))
-			return false;
-		int64 timer_before = queue->schedule.next_timer();
-		queue->counters.repaired++;
-		int ready = queue->schedule.file(suspect.hint);
+	bool forgotten = false;
+	(void) change_queue(suspect.ref, [&](QueueHold &hold) {
+		forgotten = !is_known_job(hold.queue(), suspect.hint, true);
+		if (!forgotten)
+			return;
+		hold->counters.repaired++;
+		hold.file(suspect.hint);
 		if (many)
-			queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
-		wake = note_filed(queue, many ? kHoldMax : ready, timer_before, &wakeups);
-		return true;
+			hold.read_from(Key::lowest(), TimerKey::lowest());
 	});
-	wakeups.deliver();
-	if (wake)
-		wake_scheduler(queue->database);
 	return forgotten;
 }
 

@@ -34,8 +34,8 @@ struct Suspect
 /* How far the rows have been read, and what was odd about them. */
 struct Reconciliation
 {
-	int segment;   /* position in the list of segments */
-	int64 next_id; /* of that segment */
+	int segment;   /* the one that is being read */
+	int64 next_id; /* in it: rows of smaller ids have been read */
 	int n;
 	Suspect suspects[kSuspectsMax];
 	VirtualTransactionId
@@ -49,6 +49,9 @@ struct Reconciliation
  * caller can wait for locks on segments, or has them.
  */
 bool reconcile_rows(Reconciliation *state, int most);
+
+/* Go on with the next segment, and without the suspects: where a call has raised, so would the next. */
+void skip_segment(Reconciliation *state);
 
 /*
  * Look at the suspects again. Forgotten rows are filed and counted, told with a

@@ -1,10 +1,8 @@
 #include "load/refill.h"
 
-#include "engine/waiter.h"
-#include "pg/scope.h"
+#include "engine/hold.h"
 #include "pg/stop_point.h"
-#include "rows/index.h"
-#include "rows/job.h"
+#include "load/row_stream.h"
 #include "catalog/queue_lock.h"
 #include "txn/effects.h"
 
@@ -13,248 +11,222 @@ namespace pgq {
 /* Rows read in one refill. */
 static constexpr int kBatchMax = 1024;
 
-/* ---- one segment's rows, in order ---- */
+/* ---- what is refilled ---- */
 
-/*
- * The rows of a queue in the order of one index, from a key on. INSERT_IN_PROGRESS
- * is left out (its own transaction will file it), DELETE_IN_PROGRESS is kept (it
- * may be undone).
- */
-struct RowStream
+struct WindowRefill
 {
-	IndexLookup lookup;
-	int32 queue_id;
-	bool bare; /* the segment has no page, so the scan was not opened */
-	bool has_row;
-	Hint row; /* if has_row: the current one */
-	uint16 segment;
-	ScanKeyData from[2]; /* where the scan starts; it refers to them */
+	using Order = ByKey;
+	using Scan = OrderScan;
+	static constexpr RefillKind kKind = RefillKind::kWindow;
+	static constexpr QueueLock kLock = QueueLock::kWindow;
+	static constexpr const char *kScanPoint = "refill-scan";
+	static constexpr const char *kPublishPoint = "refill-publish";
+
+	static bool active(const Schedule &s) { return s.window_refill_active(); }
+	static bool wanted(const Schedule &s) { return s.wants_window_refill(); }
+	static uint32 capacity(const Schedule &s) { return s.window().capacity(); }
+	static Scan begin(Schedule &s)
+	{
+		Key start = s.begin_window_refill(wall_now());
+		return {start, s.due_line(), s.horizon()};
+	}
+	static void merge(Schedule &s, const Hint &row) { s.merge_window_row(row); }
+	static void finish(Schedule &s, const Hint *left_out)
+	{
+		s.finish_window_refill(left_out != nullptr ? left_out->key : Key::highest());
+	}
 };
 
-static bool
-wanted(HeapTuple tuple, Buffer buffer)
+struct TimerRefill
 {
-	TransactionId dead_after;
-	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
-	{
-		case HEAPTUPLE_LIVE:
-		case HEAPTUPLE_DELETE_IN_PROGRESS:
-			return true;
-		default:
-			return false;
-	}
-}
+	using Order = ByRunAt;
+	using Scan = DelayedScan;
+	static constexpr RefillKind kKind = RefillKind::kTimer;
+	static constexpr QueueLock kLock = QueueLock::kTimer;
+	static constexpr const char *kScanPoint = "timer-refill-scan";
+	static constexpr const char *kPublishPoint = "timer-refill-publish";
 
-/* The next row of the scan as it stands; false at its end. */
-static bool
-next_row(RowStream *stream)
-{
-	while (next_version(&stream->lookup))
+	static bool active(const Schedule &s) { return s.timer_refill_active(); }
+	static bool wanted(const Schedule &s) { return s.wants_timer_refill(); }
+	static uint32 capacity(const Schedule &s) { return s.timer().capacity(); }
+	static Scan begin(Schedule &s) { return {s.begin_timer_refill(wall_now())}; }
+	static void merge(Schedule &s, const Hint &row) { s.merge_timer_row(row); }
+	static void finish(Schedule &s, const Hint *left_out)
 	{
-		bool take = wanted(stream->lookup.tuple, stream->lookup.buffer);
-		if (take)
-			stream->row = hint_of(stream->lookup.tuple, stream->lookup.slot->tts_tupleDescriptor,
-								  stream->segment);
-		unlock_version(&stream->lookup);
-		CHECK_FOR_INTERRUPTS();
-		if (take)
-			return true;
+		s.finish_timer_refill(left_out != nullptr ? left_out->timer_key() : TimerKey::highest());
 	}
-	return false;
+};
+
+/* One refill, from its beginning to its end. */
+template <typename Kind> struct Round
+{
+	QueueRef ref;
+	typename Kind::Scan scan; /* where it begins */
+	int most;				  /* rows that it reads */
+	Hint *rows;				  /* in order */
+	int n;
+	bool more;	   /* rows are left: */
+	Hint left_out; /* the first of them */
+	int published; /* rows that are in the schedule */
+};
+
+/* ---- beginning ---- */
+
+enum class Need : uint8
+{
+	kNone, /* also when the queue is gone */
+	kElsewhere,
+	kRefill,
+};
+
+/* Is a refill wanted? If so, and if its lock is in hand, it begins in the same hold. */
+template <typename Kind>
+static Need
+look(Round<Kind> &round, bool begin)
+{
+	Need need = Need::kNone;
+	(void) change_queue(round.ref, [&](QueueHold &hold) {
+		Schedule &schedule = hold.schedule();
+		schedule.fire(wall_now());
+		if (Kind::active(schedule))
+			need = Need::kElsewhere;
+		else if (Kind::wanted(schedule))
+			need = Need::kRefill;
+		if (need != Need::kRefill || !begin)
+			return;
+		begin_refill_role(round.ref, Kind::kKind);
+		round.scan = Kind::begin(schedule);
+		round.most = Min(kBatchMax, static_cast<int>(Kind::capacity(schedule)));
+	});
+	return need;
 }
 
 /*
- * (run_at, job_id) >= start, as a row comparison: a million jobs may have the same
- * run_at, and a scan must not begin with the first of them each time.
+ * The refill's own lock is had before the queue is told, and let go after, so that whoever sees
+ * that a refill is under way can wait for it in the lock manager. Most calls find nothing to do, so
+ * they look first.
  */
-static void
-start_from(RowStream *stream, ScanKey key, AttrNumber column, const TimerKey &start)
+template <typename Kind>
+static Need
+begin_round(Round<Kind> &round, bool wait)
 {
-	ScanKeyEntryInitialize(&stream->from[0], SK_ROW_MEMBER, column, BTGreaterEqualStrategyNumber,
-						   TIMESTAMPTZOID, InvalidOid, F_TIMESTAMPTZ_CMP,
-						   TimestampTzGetDatum(start.run_at));
-	ScanKeyEntryInitialize(&stream->from[1], SK_ROW_MEMBER | SK_ROW_END, column + 1,
-						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid, F_BTINT8CMP,
-						   Int64GetDatum(start.job_id));
-	*key = {};
-	key->sk_flags = SK_ROW_HEADER;
-	key->sk_attno = column;
-	key->sk_strategy = BTGreaterEqualStrategyNumber;
-	key->sk_argument = PointerGetDatum(stream->from);
+	Need need = look(round, false);
+	if (need != Need::kRefill)
+		return need;
+	if (!lock_queue(round.ref.queue_id, Kind::kLock, ExclusiveLock, wait))
+		return Need::kElsewhere;
+	need = look(round, true);
+	if (need != Need::kRefill)
+		unlock_queue(round.ref.queue_id, Kind::kLock, ExclusiveLock);
+	return need;
 }
 
-/* ---- by order, for the window ---- */
+/* ---- reading ---- */
 
-struct OrderScan
+template <typename Kind>
+static RowStream *
+smallest(RowStream *streams, int n)
 {
-	Key start;
-	int64 due_line;
-	int64 horizon; /* rows that were due when enqueued are looked for up to here */
-};
-
-static void
-start_at(RowStream *stream, const Key &start)
-{
-	ScanKeyData keys[3];
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
-	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(start.priority));
-	start_from(stream, &keys[2], 3, {start.run_at, start.job_id});
-	index_rescan(stream->lookup.scan, keys, 3, nullptr, 0);
+	RowStream *least = nullptr;
+	for (RowStream *s = streams; s < streams + n; s++)
+		if (s->has_row && (least == nullptr || Kind::Order::less(s->row, least->row)))
+			least = s;
+	return least;
 }
 
+/* The streams' rows in order, and which is the first that is left out. */
+template <typename Kind>
 static void
-start_below(RowStream *stream, int32 priority)
+merge_streams(Round<Kind> &round, RowStream *streams, int n)
 {
-	ScanKeyData keys[3];
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
-	/* The number of keys of a scan is fixed; this one says nothing new. */
-	ScanKeyInit(&keys[1], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(stream->queue_id));
-	ScanKeyInit(&keys[2], 2, BTLessStrategyNumber, F_INT4LT, Int32GetDatum(priority));
-	index_rescan(stream->lookup.scan, keys, 3, nullptr, 0);
-}
-
-/* The next row that is due. At the first one beyond the horizon the scan goes on at the next priority. */
-static void
-advance_order(RowStream *stream, const OrderScan &scan, int32 *priority, bool *first_priority)
-{
-	for (;;)
+	round.rows = static_cast<Hint *>(palloc(round.most * sizeof(Hint)));
+	while (RowStream *next = smallest<Kind>(streams, n))
 	{
-		if (!next_row(stream))
+		if (round.n == round.most)
 		{
-			if (!*first_priority)
-			{
-				stream->has_row = false;
-				return;
-			}
-			*first_priority = false;
-			start_below(stream, *priority);
-			continue;
-		}
-		const Hint &row = stream->row;
-		*priority = row.key.priority;
-		if (row.key.run_at <= scan.due_line || (!row.delayed && row.key.run_at <= scan.horizon))
-		{
-			stream->has_row = true;
+			round.more = true;
+			round.left_out = next->row;
 			return;
 		}
-		if (row.key.run_at > scan.horizon)
-		{
-			*first_priority = false;
-			start_below(stream, *priority);
-		}
+		round.rows[round.n++] = next->row;
+		round.scan.advance(next);
 	}
 }
 
-/* ---- merging the segments ---- */
-
-static constexpr int kIncomplete = -1;
-
-/*
- * Merge the streams of all segments in order into rows, at most `most`. Returns
- * their number; *end is the first row left out, if any. kIncomplete if not all
- * segments are there: then nothing is known.
- */
-template <typename Order, typename Start, typename Advance>
-static int
-merge_segments(int32 queue_id, Oid Segment::*index, int keys, Start start, Advance advance,
-			   int most, Hint *rows, bool *more, Hint *end)
+/* Read the rows of all segments. False if not all segments are there: then nothing is known. */
+template <typename Kind>
+static bool
+read_rows(Round<Kind> &round)
 {
 	SegmentSet segments(AccessShareLock);
 	const JobSegments list = segments.open_all();
-	/* The wait for a lock can have brought the news that an index is missing. */
-	if (list.n == 0)
-	{
-		segments.close();
-		return kIncomplete;
-	}
 	RowStream streams[kMaxSegments];
 	for (int i = 0; i < list.n; i++)
 	{
-		RowStream &stream = streams[i];
-		int number = list.segment[i].number;
-		stream.queue_id = queue_id;
-		stream.segment = static_cast<uint16>(number);
-		stream.has_row = false;
-		stream.bare = segments.is_bare(number);
-		if (stream.bare)
+		open_stream(&streams[i], segments, list.segment[i].number, round.ref.queue_id,
+					list.segment[i].*Kind::Scan::kIndex, Kind::Scan::kKeys);
+		if (!streams[i].opened)
 			continue;
-		open_index_lookup(&stream.lookup, segments.open(number), list.segment[i].*index, keys);
-		start(&stream, i);
-		advance(&stream, i);
+		round.scan.begin(&streams[i]);
+		round.scan.advance(&streams[i]);
 	}
-
-	int n = 0;
-	for (;;)
-	{
-		int smallest = -1;
-		for (int i = 0; i < list.n; i++)
-			if (streams[i].has_row &&
-				(smallest < 0 || Order::less(streams[i].row, streams[smallest].row)))
-				smallest = i;
-		*more = smallest >= 0;
-		if (!*more)
-			break;
-		if (n == most)
-		{
-			*end = streams[smallest].row;
-			break;
-		}
-		rows[n++] = streams[smallest].row;
-		advance(&streams[smallest], smallest);
-	}
-
+	merge_streams(round, streams, list.n);
 	for (int i = 0; i < list.n; i++)
-		if (!streams[i].bare)
-			end_index_lookup(&streams[i].lookup);
+		close_stream(&streams[i]);
 	segments.close();
-	return n;
+	/* The wait for a lock can have brought the news that an index is missing. */
+	return list.n > 0;
+}
+
+/* ---- publishing ---- */
+
+/* False: the job is leased. Its lease remembers the row, if it has news, and files it at its end. */
+template <typename Kind>
+static bool
+merge_row(QueueHold &hold, const Hint &row)
+{
+	Lease *lease = holder_of(hold.queue(), row.key.job_id);
+	if (lease == nullptr)
+		Kind::merge(hold.schedule(), row);
+	else
+	{
+		note_missed(hold.queue(), lease, row);
+		hold.schedule().note_met(row);
+	}
+	return lease == nullptr;
+}
+
+/*
+ * Put rows into the schedule, as many as one hold may; the last of them ends the refill. False: that
+ * is done, or the queue is gone.
+ *
+ * Most rows were told of when they were committed, so the next waiter is woken and no more: if he
+ * takes a job he wakes the one behind him. But of those that became due while only the table knew
+ * them nobody has been told yet: a waiter for each, and a NOTIFY.
+ */
+template <typename Kind>
+static bool
+publish_some(Round<Kind> &round)
+{
+	bool more = false;
+	(void) change_queue(round.ref, [&](QueueHold &hold) {
+		Schedule &schedule = hold.schedule();
+		int merged = 0;
+		int end = Min(round.n, round.published + kHoldMax);
+		while (round.published < end)
+			merged += merge_row<Kind>(hold, round.rows[round.published++]);
+		more = round.published < round.n;
+		if (!more)
+			Kind::finish(schedule, round.more ? &round.left_out : nullptr);
+		if (merged > 0 && schedule.take_handed_over())
+			hold.may_be_ready(merged);
+		else
+			hold.pass_on();
+	});
+	return more;
 }
 
 /* ---- the two refills ---- */
-
-/* Merge in short holds; the last of them finishes. */
-template <typename Merge, typename Finish>
-static void
-publish(const QueueRef &ref, const Hint *rows, int n, Merge merge, Finish finish)
-{
-	Queue *queue = ref.queue;
-	for (bool done = false; !done;)
-	{
-		Wakeups wakeups;
-		bool wake = false;
-		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-			if (!is_current(ref))
-			{
-				done = true;
-				return;
-			}
-			int merged = 0;
-			for (int i = 0; i < kHoldMax && n > 0; i++, rows++, n--)
-				if (Lease *lease = holder_of(queue, rows->key.job_id))
-				{
-					note_missed(queue, lease, *rows);
-					queue->schedule.note_met(*rows);
-				}
-				else
-				{
-					merge(queue->schedule, *rows);
-					merged++;
-				}
-			done = n == 0;
-			if (done)
-				finish(queue->schedule);
-			/* Jobs that time has made ready are news; others were told of when they came. */
-			if (merged > 0 && queue->schedule.take_handed_over())
-				wake = note_filed(queue, merged, queue->schedule.next_timer(), &wakeups);
-			else
-				pass_on(queue, &wakeups);
-		});
-		wakeups.deliver();
-		if (wake)
-			wake_scheduler(queue->database);
-	}
-	end_refill_role();
-}
 
 /*
  * The list of segments can be one transaction behind: the first pgq_create_queue
@@ -270,150 +242,45 @@ segments_known()
 	return tables().segments > 0;
 }
 
-/*
- * Begin under the queue's lock, if it is wanted, with the refill's own lock in hand: that
- * one is had before the queue is told, and let go after, so that whoever sees that a refill
- * is under way can wait for it in the lock manager. Most calls find nothing to do, so they
- * look first. begin() is called in the hold that finds the refill wanted.
- */
-template <typename Wanted, typename Begin>
+/* Begin, which takes the cursor away; read, with nothing locked; publish in short holds. */
+template <typename Kind>
 static RefillResult
-begin_refill(const QueueRef &ref, QueueLock what, bool wait, Wanted wanted, Begin begin)
+refill(const QueueRef &ref, bool wait)
 {
-	Queue *queue = ref.queue;
-	auto look = [&](bool locked) {
-		return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-			if (!is_current(ref))
-				return RefillResult::kNotNeeded;
-			queue->schedule.fire(wall_now());
-			RefillResult result = wanted(queue->schedule);
-			if (result == RefillResult::kDone && locked)
-				begin(queue->schedule);
-			return result;
-		});
-	};
-	RefillResult result = look(false);
-	if (result != RefillResult::kDone)
-		return result;
-	if (!lock_queue(ref.queue_id, what, ExclusiveLock, wait))
-		return RefillResult::kElsewhere;
-	result = look(true);
-	if (result != RefillResult::kDone)
-		unlock_queue(ref.queue_id, what, ExclusiveLock);
-	return result;
+	if (!segments_known())
+		return RefillResult::kNotReady;
+	Round<Kind> round{};
+	round.ref = ref;
+	Need need = begin_round(round, wait);
+	if (need != Need::kRefill)
+		return need == Need::kNone ? RefillResult::kNotNeeded : RefillResult::kElsewhere;
+
+	stop_point(Kind::kScanPoint);
+	bool complete = read_rows(round);
+	if (complete)
+	{
+		stop_point(Kind::kPublishPoint);
+		while (publish_some(round))
+			;
+		end_refill_role();
+	}
+	else
+		abandon_refill();
+	unlock_queue(ref.queue_id, Kind::kLock, ExclusiveLock);
+	pfree(round.rows);
+	return complete ? RefillResult::kDone : RefillResult::kNotReady;
 }
 
 RefillResult
 refill_window(const QueueRef &ref, bool wait)
 {
-	if (!segments_known())
-		return RefillResult::kNotReady;
-
-	OrderScan scan;
-	int most = 0;
-	RefillResult result = begin_refill(
-		ref, QueueLock::kWindow, wait,
-		[](const Schedule &schedule) {
-			if (schedule.window_refill_active())
-				return RefillResult::kElsewhere;
-			return schedule.wants_window_refill() ? RefillResult::kDone : RefillResult::kNotNeeded;
-		},
-		[&](Schedule &schedule) {
-			begin_refill_role(ref, RefillKind::kWindow);
-			scan.start = schedule.begin_window_refill(wall_now());
-			scan.due_line = schedule.due_line();
-			scan.horizon = schedule.horizon();
-			most = Min(kBatchMax, static_cast<int>(schedule.window().capacity()));
-		});
-	if (result != RefillResult::kDone)
-		return result;
-
-	stop_point("refill-scan");
-	auto *rows = static_cast<Hint *>(palloc(most * sizeof(Hint)));
-	int32 priority[kMaxSegments];
-	bool first_priority[kMaxSegments];
-	bool more;
-	Hint end{};
-	int n = merge_segments<ByKey>(
-		ref.queue_id, &Segment::by_order, 3,
-		[&](RowStream *stream, int i) {
-			priority[i] = scan.start.priority;
-			first_priority[i] = true;
-			start_at(stream, scan.start);
-		},
-		[&](RowStream *stream, int i) {
-			advance_order(stream, scan, &priority[i], &first_priority[i]);
-		},
-		most, rows, &more, &end);
-	if (n == kIncomplete)
-	{
-		abandon_refill();
-		unlock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock);
-		return RefillResult::kNotReady;
-	}
-	stop_point("refill-publish");
-	publish(
-		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_window_row(row); },
-		[&](Schedule &schedule) {
-			schedule.finish_window_refill(more ? end.key : Key::highest());
-		});
-	unlock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock);
-	pfree(rows);
-	return RefillResult::kDone;
+	return refill<WindowRefill>(ref, wait);
 }
 
 RefillResult
 refill_timer(const QueueRef &ref, bool wait)
 {
-	if (!segments_known())
-		return RefillResult::kNotReady;
-
-	TimerKey start{};
-	int most = 0;
-	RefillResult result = begin_refill(
-		ref, QueueLock::kTimer, wait,
-		[](const Schedule &schedule) {
-			if (schedule.timer_refill_active())
-				return RefillResult::kElsewhere;
-			return schedule.wants_timer_refill() ? RefillResult::kDone : RefillResult::kNotNeeded;
-		},
-		[&](Schedule &schedule) {
-			begin_refill_role(ref, RefillKind::kTimer);
-			start = schedule.begin_timer_refill(wall_now());
-			most = Min(kBatchMax, static_cast<int>(schedule.timer().capacity()));
-		});
-	if (result != RefillResult::kDone)
-		return result;
-
-	stop_point("timer-refill-scan");
-	auto *rows = static_cast<Hint *>(palloc(most * sizeof(Hint)));
-	bool more;
-	Hint end{};
-	int n = merge_segments<ByRunAt>(
-		ref.queue_id, &Segment::delayed, 2,
-		[&](RowStream *stream, int) {
-			ScanKeyData keys[2];
-			ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
-						Int32GetDatum(stream->queue_id));
-			start_from(stream, &keys[1], 2, start);
-			index_rescan(stream->lookup.scan, keys, 2, nullptr, 0);
-		},
-		[](RowStream *stream, int) { stream->has_row = next_row(stream); }, most, rows, &more,
-		&end);
-	if (n == kIncomplete)
-	{
-		abandon_refill();
-		unlock_queue(ref.queue_id, QueueLock::kTimer, ExclusiveLock);
-		return RefillResult::kNotReady;
-	}
-	publish(
-		ref, rows, n, [](Schedule &schedule, const Hint &row) { schedule.merge_timer_row(row); },
-		[&](Schedule &schedule) {
-			schedule.finish_timer_refill(more ? end.timer_key() : TimerKey::highest());
-		});
-	unlock_queue(ref.queue_id, QueueLock::kTimer, ExclusiveLock);
-	pfree(rows);
-	return RefillResult::kDone;
+	return refill<TimerRefill>(ref, wait);
 }
 
 bool

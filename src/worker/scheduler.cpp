@@ -349,11 +349,7 @@ reconcile()
 	static constinit bool under_way = false;
 	/* It has raised: what is damaged in one segment must not keep it from the others. */
 	if (under_way)
-	{
-		state.segment++;
-		state.next_id = 0;
-		state.n = 0;
-	}
+		skip_segment(&state);
 	under_way = true;
 	worker_transaction([] {
 		if (!lock_and_serve(AccessShareLock))

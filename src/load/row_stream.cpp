@@ -1,0 +1,158 @@
+#include "load/row_stream.h"
+
+namespace pgq {
+
+void
+open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id, Oid index,
+			int keys)
+{
+	stream->has_row = false;
+	stream->queue_id = queue_id;
+	stream->segment = static_cast<uint16>(number);
+	stream->opened = !segments.is_bare(number);
+	if (stream->opened)
+		open_index_lookup(&stream->lookup, segments.open(number), index, keys);
+}
+
+void
+close_stream(RowStream *stream)
+{
+	if (stream->opened)
+		end_index_lookup(&stream->lookup);
+}
+
+static bool
+is_wanted(HeapTuple tuple, Buffer buffer)
+{
+	TransactionId dead_after;
+	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
+	{
+		case HEAPTUPLE_LIVE:
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* The next row of the scan as it stands; false at its end. */
+static bool
+next_row(RowStream *stream)
+{
+	while (next_version(&stream->lookup))
+	{
+		bool wanted = is_wanted(stream->lookup.tuple, stream->lookup.buffer);
+		if (wanted)
+			stream->row = hint_of(stream->lookup.tuple, stream->lookup.slot->tts_tupleDescriptor,
+								  stream->segment);
+		unlock_version(&stream->lookup);
+		CHECK_FOR_INTERRUPTS();
+		if (wanted)
+			return true;
+	}
+	return false;
+}
+
+static void
+equals(ScanKeyData *key, AttrNumber column, int32 value)
+{
+	ScanKeyInit(key, column, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(value));
+}
+
+/*
+ * (run_at, job_id) >= start, as a row comparison: a million jobs may have the same
+ * run_at, and a scan must not begin with the first of them each time.
+ */
+static void
+starts_at(ScanKeyData *key, RowStream *stream, AttrNumber column, const TimerKey &start)
+{
+	ScanKeyEntryInitialize(&stream->from[0], SK_ROW_MEMBER, column, BTGreaterEqualStrategyNumber,
+						   TIMESTAMPTZOID, InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(start.run_at));
+	ScanKeyEntryInitialize(&stream->from[1], SK_ROW_MEMBER | SK_ROW_END, column + 1,
+						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid, F_BTINT8CMP,
+						   Int64GetDatum(start.job_id));
+	*key = {};
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = column;
+	key->sk_strategy = BTGreaterEqualStrategyNumber;
+	key->sk_argument = PointerGetDatum(stream->from);
+}
+
+/* ---- in the order of the window ---- */
+
+void
+OrderScan::begin(RowStream *stream) const
+{
+	ScanKeyData keys[kKeys];
+	equals(&keys[0], 1, stream->queue_id);
+	equals(&keys[1], 2, start.priority);
+	starts_at(&keys[2], stream, 3, {start.run_at, start.job_id});
+	index_rescan(stream->lookup.scan, keys, kKeys, nullptr, 0);
+	stream->priority = start.priority;
+	stream->one_priority = true;
+}
+
+/* Go on with the first row of any lower priority. */
+static void
+begin_below(RowStream *stream, int32 priority)
+{
+	ScanKeyData keys[OrderScan::kKeys];
+	equals(&keys[0], 1, stream->queue_id);
+	/* The number of keys of a scan is fixed; this one says nothing new. */
+	equals(&keys[1], 1, stream->queue_id);
+	ScanKeyInit(&keys[2], 2, BTLessStrategyNumber, F_INT4LT, Int32GetDatum(priority));
+	index_rescan(stream->lookup.scan, keys, OrderScan::kKeys, nullptr, 0);
+	stream->one_priority = false;
+}
+
+bool
+OrderScan::is_due(const Hint &row) const
+{
+	return row.key.run_at <= due_line || (!row.delayed && row.key.run_at <= horizon);
+}
+
+/*
+ * The next row that is due. Within a priority rows come by run_at: beyond the horizon none of them
+ * is due, so the scan goes on at the next priority.
+ */
+void
+OrderScan::advance(RowStream *stream) const
+{
+	stream->has_row = false;
+	for (;;)
+	{
+		bool found = next_row(stream);
+		if (!found && !stream->one_priority)
+			return;
+		if (found)
+		{
+			stream->priority = stream->row.key.priority;
+			stream->has_row = is_due(stream->row);
+			if (stream->has_row)
+				return;
+			if (stream->row.key.run_at <= horizon)
+				continue;
+		}
+		begin_below(stream, stream->priority);
+	}
+}
+
+/* ---- in the order of the timer ---- */
+
+void
+DelayedScan::begin(RowStream *stream) const
+{
+	ScanKeyData keys[kKeys];
+	equals(&keys[0], 1, stream->queue_id);
+	starts_at(&keys[1], stream, 2, start);
+	index_rescan(stream->lookup.scan, keys, kKeys, nullptr, 0);
+}
+
+void
+DelayedScan::advance(RowStream *stream) const
+{
+	stream->has_row = next_row(stream);
+}
+
+} // namespace pgq
