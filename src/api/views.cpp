@@ -2,9 +2,7 @@
  * Set-returning functions behind the views: what only shared memory knows.
  */
 #include "api/args.h"
-#include "engine/lease.h"
-#include "engine/registry.h"
-#include "pg/scope.h"
+#include "engine/copies.h"
 #include "ring/snapshots.h"
 #include "catalog/tables.h"
 
@@ -16,22 +14,6 @@ start_rows(FunctionCallInfo fcinfo)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	return reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 }
-
-/* What a row of pgq_ext.lease shows, copied out under the lock. */
-struct LeaseCopy
-{
-	int64 job_id;
-	int64 token;
-	int32 queue_id;
-	LeaseState state;
-	int32 attempt;
-	int pid;
-	TimestampTz claimed_at;
-	TimestampTz expires_at;
-	bool pinned;
-	bool moving;
-	char worker[kWorkerNameMax + 1];
-};
 
 static const char *
 state_name(LeaseState state)
@@ -49,37 +31,6 @@ state_name(LeaseState state)
 			break;
 	}
 	return "lost";
-}
-
-static void
-copy_lease(LeaseCopy *copy, Lease *lease)
-{
-	copy->job_id = lease->key.job_id;
-	copy->token = token_of(lease);
-	copy->queue_id = lease->queue->queue_id;
-	copy->state = lease->state;
-	copy->attempt = lease->attempt;
-	copy->pid = lease->pid;
-	copy->claimed_at = lease->claimed_at;
-	copy->expires_at = lease->expires_at;
-	copy->pinned = lease->pins > 0;
-	copy->moving = is_moving(lease);
-	memcpy(copy->worker, lease->worker, sizeof(copy->worker));
-}
-
-/* At most most leases of one queue, in one hold: a view for people may hold it a little longer. */
-static int
-copy_leases(const QueueRef &ref, LeaseCopy *copies, int most)
-{
-	return with_lwlock(ref.queue->lock, LW_SHARED, [&] {
-		int n = 0;
-		if (!is_current(ref))
-			return n;
-		dlist_node *head = &ref.queue->leases.head;
-		for (dlist_node *node = head->next; node != head && n < most; node = node->next)
-			copy_lease(&copies[n++], container_of<Lease>(node, offsetof(Lease, in_queue)));
-		return n;
-	});
 }
 
 /* The tokens of leases are for those only who may read them in pgq_ext.lease. */
@@ -113,36 +64,6 @@ return_lease(ReturnSetInfo *result, const LeaseCopy &copy, bool with_token)
 	nulls[4] = nulls[5] = nulls[7] = nulls[8] = !claimed;
 	nulls[6] = copy.pid == 0; /* of before a restart */
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-}
-
-/* What shared memory knows of a queue. */
-struct QueueCopy
-{
-	int32 queue_id;
-	int leased;
-	int waiting;
-	TimestampTz last_claim_at;
-	TimestampTz loaded_at;
-	QueueCounters counters;
-	int64 reconciled;
-};
-
-static bool
-copy_queue(const QueueRef &ref, QueueCopy *copy)
-{
-	Queue *queue = ref.queue;
-	return with_lwlock(queue->lock, LW_SHARED, [&] {
-		if (!is_current(ref))
-			return false;
-		*copy = {queue->queue_id,
-				 queue->leased,
-				 queue->waiting,
-				 queue->last_claim_at,
-				 queue->loaded_at,
-				 queue->counters,
-				 static_cast<int64>(pg_atomic_read_u64(&queue->database->reconciled))};
-		return true;
-	});
 }
 
 static void
@@ -219,7 +140,7 @@ pgq_queue_entries(PG_FUNCTION_ARGS)
 			Int64GetDatum(q.counters.dead),
 			Int64GetDatum(q.counters.uncounted),
 			Int64GetDatum(q.counters.repaired),
-			Int64GetDatum(q.reconciled),
+			Int64GetDatum(pg_atomic_read_u64(&t.database->reconciled)),
 		};
 		bool nulls[lengthof(values)] = {};
 		nulls[3] = q.last_claim_at == 0;
@@ -235,16 +156,12 @@ pgq_duty_entries(PG_FUNCTION_ARGS)
 	const Tables &t = tables();
 	ReturnSetInfo *result = start_rows(fcinfo);
 	DutyNote notes[kDuties];
-	with_lwlock(shared->registry_lock, LW_SHARED,
-				[&] { memcpy(notes, t.database->duties, sizeof(notes)); });
+	copy_duties(t.database, notes);
 	for (int i = 0; i < kDuties; i++)
 		return_duty(result, duty_names[i], 0, notes[i]);
 	for_each_queue(t.database, [&](const QueueRef &ref) {
 		DutyNote of_queue[kQueueDuties];
-		bool current = with_lwlock(ref.queue->lock, LW_SHARED, [&] {
-			memcpy(of_queue, ref.queue->duties, sizeof(of_queue));
-			return is_current(ref);
-		});
+		bool current = copy_duties(ref, of_queue);
 		for (int i = 0; i < kQueueDuties && current; i++)
 			return_duty(result, queue_duty_names[i], ref.queue_id, of_queue[i]);
 	});
@@ -265,8 +182,7 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 		SegmentNotes &notes = t.database->segments[segment.number];
 		auto empty_since = static_cast<TimestampTz>(pg_atomic_read_u64(&notes.empty_since));
 		char error[sizeof(notes.error)];
-		with_lwlock(shared->registry_lock, LW_SHARED,
-					[&] { strlcpy(error, notes.error, sizeof(error)); });
+		copy_segment_error(t.database, segment.number, error);
 		Datum values[] = {
 			Int32GetDatum(segment.number),
 			ObjectIdGetDatum(segment.heap),

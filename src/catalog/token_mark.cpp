@@ -1,5 +1,6 @@
 #include "catalog/token_mark.h"
 
+#include "engine/hold.h"
 #include "engine/token.h"
 #include "pg/scope.h"
 #include "catalog/owner_sql.h"
@@ -99,8 +100,7 @@ close_token_mark(Database *db)
 {
 	pg_atomic_write_u64(&db->marked_token, 0);
 	/* Who has looked at it before draws tokens in the same hold. */
-	for_each_queue(db,
-				   [](const QueueRef &ref) { with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [] {}); });
+	for_each_queue(db, [](const QueueRef &ref) { (void) change_queue(ref, [](QueueHold &) {}); });
 }
 
 void

@@ -2,20 +2,23 @@
  * The door to a queue: the only way to its lock for whoever is not of this folder.
  *
  *     change_queue(ref, [&](QueueHold &hold) { hold.file(hint); });
- *     look_at_queue(ref, [&](const Queue &queue) { waiting = queue.waiting; });
+ *     look_at_queue(ref, [&](const Queue &queue) { holds = queue.holds; });
+ *     change_lease(db, job_id, [&](QueueHold &hold, Lease *lease) { pin_lease(lease); });
  *
- * The body runs under the queue's lock if the slot is still the one of ref; otherwise it does not
- * run, and the answer is false. In it nothing may fail, wait, allocate, take another lock of the
- * registry, or handle more than kHoldMax entries.
+ * The body runs under the queue's lock if the slot is still the one of ref, and the lease still
+ * that of the job; otherwise it does not run, and the answer is false. In it nothing may fail,
+ * wait, allocate, take any other lock but that of a lease partition, or handle more than kHoldMax
+ * entries.
  *
  * What may give somebody something to do goes through the hold. When the lock has been released
- * they are woken: a waiter for each job that became ready; the waiter that watches the timer, if its
- * next job moved forward; the scheduler, for a NOTIFY, a lost lease, or where the body says so.
+ * they are woken: a waiter for each job that became ready; the waiter that watches the timer, if
+ * the next timer moved forward (the hold sees that itself); the scheduler, for a NOTIFY, a lost
+ * lease, or where the body says so. Copies for views and the like are in copies.h.
  */
 #pragma once
 
 #include "engine/lease.h"
-#include "engine/waiter.h"
+#include "engine/wakeup.h"
 #include "pg/scope.h"
 
 namespace pgq {
@@ -23,7 +26,7 @@ namespace pgq {
 class QueueHold
 {
 public:
-	/* What needs no one to be told is done directly. */
+	/* What gives nobody anything to do is done directly. */
 	Queue *operator->() const { return queue_; }
 	Queue *queue() const { return queue_; }
 	Schedule &schedule() const { return queue_->schedule; }
@@ -39,6 +42,13 @@ public:
 		ready_ = kHoldMax;
 	}
 
+	/* There may be any, but of those that were due when enqueued none with a run_at beyond bound. */
+	void read_all(TimestampTz bound)
+	{
+		queue_->schedule.doubt_horizon(bound);
+		read_from(Key::lowest(), TimerKey::lowest());
+	}
+
 	/* As the functions of lease.h. */
 	void end(Lease *lease, bool gone = false) { ready_ += end_lease(lease, gone); }
 	void give_back(Lease *lease) { ready_ += pgq::give_back(lease); }
@@ -49,13 +59,13 @@ public:
 	}
 	void unpark_due(int64 monotonic) { ready_ += pgq::unpark_due(queue_, monotonic); }
 
-	/* So many jobs may be ready by what was done directly; or nothing is known (kHoldMax). */
+	/* So many jobs may be ready by what was done directly. */
 	void may_be_ready(int jobs) { ready_ += jobs; }
 
 	/* Jobs are left, or may be: the next in line looks. */
 	void pass_on() { pgq::pass_on(queue_, &wakeups_); }
 
-	/* It is open again: whoever waits looks. */
+	/* It is open again, or another one: whoever waits looks. */
 	void all_may_look() { wake_waiters(queue_, kHoldMax, &wakeups_); }
 
 	void wake_scheduler() { wake_scheduler_ = true; }
@@ -70,13 +80,14 @@ private:
 	}
 	void end_under_lock()
 	{
-		wake_scheduler_ |= note_filed(queue_, ready_, timer_before_, &wakeups_);
+		if (ready_ > 0 || queue_->schedule.next_timer() < timer_before_)
+			wake_scheduler_ |= note_filed(queue_, ready_, timer_before_, &wakeups_);
 	}
-	void deliver()
+	void deliver(Database *db)
 	{
 		wakeups_.deliver();
 		if (wake_scheduler_)
-			pgq::wake_scheduler(queue_->database);
+			pgq::wake_scheduler(db);
 	}
 
 	Queue *queue_ = nullptr;
@@ -85,6 +96,7 @@ private:
 	bool wake_scheduler_ = false;
 	Wakeups wakeups_;
 };
+static_assert(std::is_trivially_destructible_v<QueueHold>);
 
 template <typename Body>
 inline bool
@@ -93,6 +105,7 @@ change_queue(const QueueRef &ref, Body body)
 	QueueHold hold;
 	LWLockAcquire(ref.queue->lock, LW_EXCLUSIVE);
 	bool current = is_current(ref);
+	Database *db = ref.queue->database;
 	if (current)
 	{
 		hold.begin(ref.queue);
@@ -101,7 +114,7 @@ change_queue(const QueueRef &ref, Body body)
 	}
 	LWLockRelease(ref.queue->lock);
 	if (current)
-		hold.deliver();
+		hold.deliver(db);
 	return current;
 }
 
@@ -115,6 +128,37 @@ look_at_queue(const QueueRef &ref, Body body)
 		body(static_cast<const Queue &>(*ref.queue));
 	LWLockRelease(ref.queue->lock);
 	return current;
+}
+
+/* The lease that the job has, in whatever queue. False: none. */
+template <typename Body>
+inline bool
+change_lease(const Database *db, int64 job_id, Body body)
+{
+	QueueRef ref;
+	Lease *lease;
+	bool found = false;
+	(void) (find_lease(db, job_id, &lease, &ref) && change_queue(ref, [&](QueueHold &hold) {
+				found = is_lease_of(lease, ref, job_id);
+				if (found)
+					body(hold, lease);
+			}));
+	return found;
+}
+
+template <typename Body>
+inline bool
+look_at_lease(const Database *db, int64 job_id, Body body)
+{
+	QueueRef ref;
+	Lease *lease;
+	bool found = false;
+	(void) (find_lease(db, job_id, &lease, &ref) && look_at_queue(ref, [&](const Queue &) {
+				found = is_lease_of(lease, ref, job_id);
+				if (found)
+					body(static_cast<const Lease &>(*lease));
+			}));
+	return found;
 }
 
 } // namespace pgq

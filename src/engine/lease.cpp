@@ -145,7 +145,7 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 }
 
 bool
-find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue)
+find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref)
 {
 	LeaseKey key =
 		lease_key(db, pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->generation)), job_id);
@@ -154,8 +154,22 @@ find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue)
 	LWLockAcquire(partition_lock(hash), LW_SHARED);
 	*lease = static_cast<Lease *>(
 		hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
-	*queue = found ? (*lease)->queue : nullptr;
+	if (found)
+	{
+		/* Until its leases have ended a slot keeps its number, and its generation but for the next one. */
+		Queue *queue = (*lease)->queue;
+		*ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};
+	}
 	LWLockRelease(partition_lock(hash));
+	return found;
+}
+
+bool
+find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue)
+{
+	QueueRef ref{};
+	bool found = find_lease(db, job_id, lease, &ref);
+	*queue = ref.queue;
 	return found;
 }
 

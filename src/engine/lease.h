@@ -51,10 +51,17 @@ bool is_moving(const Lease *lease);
 void note_missed(Queue *queue, Lease *lease, const Hint &hint);
 
 /*
- * Find the queue and token of a job's lease without its queue's lock; the caller
- * locks the queue and compares the token again. False: no lease.
+ * Find a job's lease, without its queue's lock: under that the entry may be another's by now, or
+ * free, which is_lease_of() tells. Both in one: change_lease() in hold.h. False: no lease.
  */
+bool find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref);
 bool find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue);
+
+inline bool
+is_lease_of(const Lease *lease, const QueueRef &ref, int64 job_id)
+{
+	return serial_of(lease) != 0 && lease->queue == ref.queue && lease->key.job_id == job_id;
+}
 
 struct HandOut
 {

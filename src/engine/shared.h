@@ -18,8 +18,10 @@
 #pragma once
 
 #include "core/backoff.h"
+#include "core/ring.h"
 #include "core/schedule.h"
 #include "core/token.h"
+#include "engine/duty_note.h"
 #include "pg/clock.h"
 #include "pg/pg.h"
 
@@ -30,11 +32,6 @@ inline constexpr int kLeasePartitions = 16;
 inline constexpr int kQueueNameMax = 59;  /* bytes: "pgq_" + name is a channel of at most 63 */
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 inline constexpr int kNobody = -1;		  /* a pgprocno that is none */
-/* Segments are numbered through: those of pgq_ext.job first, then those of pgq_ext.dead_job. */
-inline constexpr int kMaxSegments = 8;
-inline constexpr int kDeadSegments = 4;
-inline constexpr int kAllSegments = kMaxSegments + kDeadSegments;
-inline constexpr uint32 kNoSegment = PG_UINT32_MAX;
 /* As a TimestampTz: where the clock of lease tokens begins. */
 inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
@@ -62,36 +59,11 @@ struct SegmentNotes
 };
 
 /* The segments of one table. Read and written without a lock. */
-enum RingName : uint8
-{
-	kJobRing,
-	kDeadRing,
-};
-inline constexpr RingName all_rings[] = {kJobRing, kDeadRing};
-inline constexpr int kRings = 2;
 struct SegmentRing
 {
 	pg_atomic_uint32 current;	/* where new rows go, mostly: any other is as good */
 	pg_atomic_uint32 survivors; /* where rows of drained segments go, or kNoSegment */
 };
-
-constexpr RingName
-ring_of(int segment)
-{
-	return segment < kMaxSegments ? kJobRing : kDeadRing;
-}
-
-constexpr int
-first_in(RingName ring)
-{
-	return ring == kJobRing ? 0 : kMaxSegments;
-}
-
-constexpr int
-segments_in(RingName ring)
-{
-	return ring == kJobRing ? kMaxSegments : kDeadSegments;
-}
 
 /* Its leases are counted here; see share.h. Read and written without a lock. */
 struct LeaseShare
@@ -103,43 +75,6 @@ struct LeaseShare
 	pg_atomic_uint32 peak; /* of all */
 	pg_atomic_uint32 aside_peak;
 };
-
-/*
- * What the scheduler says of one of its duties, for the view. Written by the scheduler of that
- * database; under the registry lock, or that of the queue whose duty it is.
- */
-struct DutyNote
-{
-	TimestampTz last_run_at;   /* 0: never */
-	TimestampTz next_run_at;   /* 0: when there is something to do */
-	TimestampTz failing_since; /* 0: it does not */
-	int failures;			   /* errors since then */
-	char last_error[256];
-};
-
-/* For the whole database; and what is done for each queue. */
-enum class Duty : uint8
-{
-	kPresence,
-	kNotify,
-	kQueues,
-	kTokenMark,
-	kRotation,
-	kRetention,
-	kReconcile,
-};
-inline constexpr int kDuties = 7;
-inline constexpr const char *duty_names[kDuties] = {
-	"presence", "notify", "queues", "token mark", "rotation", "retention", "reconcile",
-};
-enum class QueueDuty : uint8
-{
-	kLostLeases,
-	kWindow,
-	kTimer,
-};
-inline constexpr int kQueueDuties = 3;
-inline constexpr const char *queue_duty_names[kQueueDuties] = {"lost leases", "window", "timer"};
 
 struct Database
 {

@@ -13,44 +13,12 @@
  */
 #pragma once
 
-#include "engine/registry.h"
+#include "engine/wakeup.h"
 
 namespace pgq {
 
-/* Latches to set after the lock is released. */
-struct Wakeups
-{
-	int count = 0;
-	int procno[kHoldMax + 2];
-
-	void add(int who)
-	{
-		if (count < static_cast<int>(lengthof(procno)))
-			procno[count++] = who;
-	}
-	void deliver()
-	{
-		for (int i = 0; i < count; i++)
-			SetLatch(latch_of(procno[i]));
-		count = 0;
-	}
-};
-
-/* Under the queue's lock: take up to n waiters off the line. Returns how many. */
-int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
-
 /* Have the watcher compute again until when to sleep: the clock was set. */
 void wake_watcher(const QueueRef &ref);
-
-/*
- * Under the queue's lock: hints were filed. Wakes a waiter for each ready job,
- * the watcher if the next timer moved forward, and notes the NOTIFY to be sent.
- * Returns true if the scheduler should be woken.
- */
-bool note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups);
-
-/* Under the queue's lock: jobs are left (or may be), so the next in line should look. */
-void pass_on(Queue *queue, Wakeups *wakeups);
 
 /* This process joins the lines of n queues; entry i is for refs[i]. */
 void join_lines(const QueueRef *refs, int n);

@@ -1,5 +1,6 @@
 #include "ring/segment.h"
 
+#include "engine/hold.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "txn/effects.h"
@@ -239,9 +240,9 @@ wait_for_mover(const QueueRef &ref, VirtualTransactionId mover)
 	if (!VirtualTransactionIdIsValid(mover))
 		return;
 	VirtualXactLock(mover, true);
-	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
-		if (is_current(ref) && VirtualTransactionIdEquals(ref.queue->mover, mover))
-			SetInvalidVirtualTransactionId(ref.queue->mover);
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		if (VirtualTransactionIdEquals(hold->mover, mover))
+			SetInvalidVirtualTransactionId(hold->mover);
 	});
 }
 

@@ -1,6 +1,6 @@
 #include "txn/effects.h"
 
-#include "pg/scope.h"
+#include "engine/hold.h"
 #include "txn/pending.h"
 
 #include <algorithm>
@@ -63,29 +63,29 @@ TakeResult
 take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 				  VirtualTransactionId *mover)
 {
-	Queue *queue = ref.queue;
 	bool moving = how == LeaseEnd::kMoved;
+	TakeResult result = TakeResult::kHeld;
 	SetInvalidVirtualTransactionId(*mover);
 	reserve_lease_effects(2);
-	return with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+	(void) change_queue(ref, [&](QueueHold &hold) {
 		/* Who purges or drops a queue has waited for its mover, and must not miss a row for another. */
-		if (!is_current(ref) || (moving && queue->holds > 0))
-			return TakeResult::kHeld;
-		TakeResult result = take_lease(queue, hint, lease, true);
+		if (moving && hold->holds > 0)
+			return;
+		result = take_lease(hold.queue(), hint, lease, true);
 		if (result != TakeResult::kTaken)
 		{
-			if (*lease != nullptr && (*lease)->queue == queue && is_moving(*lease))
-				*mover = queue->mover;
-			return result;
+			if (*lease != nullptr && (*lease)->queue == hold.queue() && is_moving(*lease))
+				*mover = hold->mover;
+			return;
 		}
 		add_claim_effect(ref, *lease);
 		add_end_effect(ref, *lease, how);
 		pin_lease(*lease);
 		(*lease)->ender = my_virtual_xid();
 		if (moving)
-			queue->mover = my_virtual_xid();
-		return result;
+			hold->mover = my_virtual_xid();
 	});
+	return result;
 }
 
 void
@@ -126,10 +126,9 @@ open_claims(OpenClaim **claims)
 		MemoryContextAllocHuge(CurrentMemoryContext, (leases.size + 1) * sizeof(OpenClaim)));
 	for (const LeaseEffect &effect : leases)
 		if (effect.kind == LeaseEffect::kClaim)
-			with_lwlock(effect.ref.queue->lock, LW_SHARED, [&] {
+			(void) look_at_queue(effect.ref, [&](const Queue &) {
 				const Lease *lease = effect.lease;
-				if (is_current(effect.ref) && still_ours(effect) &&
-					!VirtualTransactionIdIsValid(lease->ender))
+				if (still_ours(effect) && !VirtualTransactionIdIsValid(lease->ender))
 					(*claims)[n++] = {lease->key.job_id, lease->hint.place};
 			});
 	return n;
@@ -250,22 +249,17 @@ void
 hold_queue(const QueueRef &ref)
 {
 	add_queue_effect(QueueEffect::kHold, ref);
-	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
-		if (is_current(ref))
-			ref.queue->holds++;
-	});
+	(void) change_queue(ref, [](QueueHold &hold) { hold->holds++; });
 }
 
 void
 drop_queue_at_commit(const QueueRef &ref)
 {
 	add_queue_effect(QueueEffect::kDrop, ref);
-	with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(ref))
-			return;
-		ref.queue->holds++;
-		ref.queue->dropping = true;
-		ref.queue->dropper = my_virtual_xid();
+	(void) change_queue(ref, [](QueueHold &hold) {
+		hold->holds++;
+		hold->dropping = true;
+		hold->dropper = my_virtual_xid();
 	});
 }
 
@@ -302,14 +296,11 @@ abandon_refill()
 	if (!pending.refill_role.active)
 		return;
 	pending.refill_role.active = false;
-	Queue *queue = pending.refill_role.ref.queue;
-	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-		if (!is_current(pending.refill_role.ref))
-			return;
+	(void) change_queue(pending.refill_role.ref, [](QueueHold &hold) {
 		if (pending.refill_role.kind == RefillKind::kWindow)
-			queue->schedule.abandon_window_refill();
+			hold.schedule().abandon_window_refill();
 		else
-			queue->schedule.abandon_timer_refill();
+			hold.schedule().abandon_timer_refill();
 	});
 }
 

@@ -13,8 +13,7 @@
  * with what these transactions will do to them. Rows such a transaction has deleted or locked are
  * BUSY until it ends (A3).
  */
-#include "engine/waiter.h"
-#include "pg/scope.h"
+#include "engine/hold.h"
 #include "txn/pending.h"
 
 namespace pgq {
@@ -104,10 +103,9 @@ release_watch()
 static void
 hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 {
-	Queue *queue = effect.ref.queue;
-	with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+	(void) change_queue(effect.ref, [&](QueueHold &) {
 		Lease *lease = effect.lease;
-		if (!is_current(effect.ref) || !still_ours(effect))
+		if (!still_ours(effect))
 			return;
 		prepare_lease(lease, xid);
 		if (effect.kind == LeaseEffect::kClaim)
@@ -166,9 +164,8 @@ hand_over_to_watch()
 
 /* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
 
-/* Returns true if a job may be ready by it. */
-static bool
-settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
+static void
+settle_prepared_lease(Lease *lease, bool commit, int64 monotonic, QueueHold &hold)
 {
 	Prepared prepared = lease->prepared;
 	unprepare_lease(lease);
@@ -177,7 +174,8 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 	if (commit && prepared.ended)
 	{
 		count_end(lease, prepared.how, prepared.dead);
-		return end_lease(lease, prepared.how == LeaseEnd::kAcked);
+		hold.end(lease, prepared.how == LeaseEnd::kAcked);
+		return;
 	}
 	if (prepared.ended)
 	{
@@ -185,14 +183,32 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 		unpin_lease(lease);
 	}
 	if (!prepared.claimed)
-		return false;
+		return;
 	if (commit)
 		unpin_lease(lease);
 	else if (lease->state == LeaseState::kClaiming)
-		return give_back(lease); /* a late ack: it had not been handed out since the start */
+		hold.give_back(lease); /* a late ack: it had not been handed out since the start */
 	else
-		lose_lease(lease, Loss::kUndone, monotonic);
-	return false;
+		hold.lose(lease, Loss::kUndone, monotonic);
+}
+
+/* Those of one hold. Returns whether there may be more. */
+static bool
+settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
+{
+	int64 monotonic = monotonic_now();
+	int settled = 0;
+	dlist_node *head = &hold->prepared.head;
+	for (dlist_node *node = head->next, *next; node != head && settled < kHoldMax; node = next)
+	{
+		next = node->next;
+		auto *lease = container_of<Lease>(node, offsetof(Lease, in_line));
+		if (lease->prepared.xid != xid)
+			continue;
+		settle_prepared_lease(lease, commit, monotonic, hold);
+		settled++;
+	}
+	return settled == kHoldMax;
 }
 
 /*
@@ -202,46 +218,19 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic)
 static bool
 settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64 enqueued)
 {
-	Queue *queue = ref.queue;
 	bool current = true;
-	for (bool more = true; more;)
-	{
-		Wakeups wakeups;
-		more = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-			current = is_current(ref);
-			if (!current)
-				return false;
-			int64 monotonic = monotonic_now();
-			int64 timer_before = queue->schedule.next_timer();
-			int settled = 0;
-			int ready = 0;
-			dlist_node *head = &queue->prepared.head;
-			for (dlist_node *node = head->next, *next; node != head && settled < kHoldMax;
-				 node = next)
+	for (bool more = true; more && current;)
+		current = change_queue(ref, [&](QueueHold &hold) {
+			more = settle_prepared_leases(xid, commit, hold);
+			if (more)
+				return;
+			if (commit)
 			{
-				next = node->next;
-				auto *lease = container_of<Lease>(node, offsetof(Lease, in_line));
-				if (lease->prepared.xid != xid)
-					continue;
-				ready += settle_prepared_lease(lease, commit, monotonic);
-				settled++;
+				hold.read_all(clock_mark(hold.queue()));
+				hold->counters.enqueued += enqueued;
 			}
-			bool more_to_settle = settled == kHoldMax;
-			if (commit && !more_to_settle)
-			{
-				queue->schedule.doubt_horizon(clock_mark(queue));
-				queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
-				queue->schedule.fire(wall_now());
-				queue->counters.enqueued += enqueued;
-				ready = kHoldMax;
-			}
-			note_filed(queue, ready, timer_before, &wakeups);
-			return more_to_settle;
+			hold.wake_scheduler();
 		});
-		wakeups.deliver();
-	}
-	if (current)
-		wake_scheduler(queue->database);
 	return current;
 }
 

@@ -1,0 +1,94 @@
+#include "engine/copies.h"
+
+#include "engine/hold.h"
+
+namespace pgq {
+
+static void
+copy_lease(LeaseCopy *copy, const Lease *lease)
+{
+	copy->job_id = lease->key.job_id;
+	copy->token = token_of(lease);
+	copy->queue_id = lease->queue->queue_id;
+	copy->state = lease->state;
+	copy->attempt = lease->attempt;
+	copy->pid = lease->pid;
+	copy->claimed_at = lease->claimed_at;
+	copy->expires_at = lease->expires_at;
+	copy->pinned = lease->pins > 0;
+	copy->moving = is_moving(lease);
+	memcpy(copy->worker, lease->worker, sizeof(copy->worker));
+}
+
+int
+copy_leases(const QueueRef &ref, LeaseCopy *copies, int most)
+{
+	int n = 0;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		const dlist_node *head = &queue.leases.head;
+		for (dlist_node *node = head->next; node != head && n < most; node = node->next)
+			copy_lease(&copies[n++], container_of<Lease>(node, offsetof(Lease, in_queue)));
+	});
+	return n;
+}
+
+bool
+is_in_hand(const Database *db, int64 job_id)
+{
+	bool in_hand = false;
+	(void) look_at_lease(db, job_id, [&](const Lease &lease) {
+		in_hand = lease.state == LeaseState::kClaiming || lease.state == LeaseState::kClaimed;
+	});
+	return in_hand;
+}
+
+bool
+copy_queue(const QueueRef &ref, QueueCopy *copy)
+{
+	return look_at_queue(ref, [&](const Queue &queue) {
+		copy->queue_id = queue.queue_id;
+		memcpy(copy->name, queue.name, sizeof(copy->name));
+		copy->leased = queue.leased;
+		copy->waiting = queue.waiting;
+		copy->last_claim_at = queue.last_claim_at;
+		copy->loaded_at = queue.loaded_at;
+		copy->counters = queue.counters;
+	});
+}
+
+bool
+copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1])
+{
+	return look_at_queue(ref, [&](const Queue &queue) { memcpy(name, queue.name, sizeof(name)); });
+}
+
+bool
+copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDuties])
+{
+	return look_at_queue(ref,
+						 [&](const Queue &queue) { memcpy(notes, queue.duties, sizeof(notes)); });
+}
+
+void
+copy_duties(const Database *db, DutyNote (&notes)[kDuties])
+{
+	with_lwlock(shared->registry_lock, LW_SHARED,
+				[&] { memcpy(notes, db->duties, sizeof(notes)); });
+}
+
+VirtualTransactionId
+mover_of(const QueueRef &ref)
+{
+	VirtualTransactionId mover = {InvalidBackendId, InvalidLocalTransactionId};
+	(void) look_at_queue(ref, [&](const Queue &queue) { mover = queue.mover; });
+	return mover;
+}
+
+void
+copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)])
+{
+	with_lwlock(shared->registry_lock, LW_SHARED,
+				[&] { memcpy(error, db->segments[number].error, sizeof(error)); });
+}
+
+} // namespace pgq

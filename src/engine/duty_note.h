@@ -1,0 +1,48 @@
+/*
+ * What the scheduler says of its duties, for the view pgq_ext.duty: of those for the whole database,
+ * and of what is done for each queue.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/*
+ * Written by the scheduler of that database alone, read by the view. Both under the registry
+ * lock, or under that of the queue whose duty it is.
+ */
+struct DutyNote
+{
+	TimestampTz last_run_at;   /* 0: never */
+	TimestampTz next_run_at;   /* 0: when there is something to do */
+	TimestampTz failing_since; /* 0: it does not */
+	int failures;			   /* errors since then */
+	char last_error[256];
+};
+static_assert(std::is_trivially_copyable_v<DutyNote> && std::is_standard_layout_v<DutyNote>);
+
+enum class Duty : uint8
+{
+	kPresence,
+	kNotify,
+	kQueues,
+	kTokenMark,
+	kRotation,
+	kRetention,
+	kReconcile,
+};
+inline constexpr int kDuties = 7;
+inline constexpr const char *duty_names[kDuties] = {
+	"presence", "notify", "queues", "token mark", "rotation", "retention", "reconcile",
+};
+enum class QueueDuty : uint8
+{
+	kLostLeases,
+	kWindow,
+	kTimer,
+};
+inline constexpr int kQueueDuties = 3;
+inline constexpr const char *queue_duty_names[kQueueDuties] = {"lost leases", "window", "timer"};
+
+} // namespace pgq
