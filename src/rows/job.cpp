@@ -288,31 +288,6 @@ verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
 
 /* ---- writing ---- */
 
-static HeapTuple
-form_job(TupleFormer *former, int segment, const NewJob &job, int64 job_id)
-{
-	Datum values[kJobColumns] = {};
-	bool nulls[kJobColumns];
-	memset(nulls, true, sizeof(nulls));
-	auto set = [&](JobColumn column, Datum value) {
-		values[column - 1] = value;
-		nulls[column - 1] = false;
-	};
-	set(kJobId, Int64GetDatum(job_id));
-	set(kJobRunAt, TimestampTzGetDatum(job.run_at));
-	set(kJobEnqueuedAt, TimestampTzGetDatum(job.enqueued_at));
-	set(kJobQueueId, Int32GetDatum(job.queue_id));
-	set(kJobPriority, Int32GetDatum(job.priority));
-	set(kJobAttempts, Int32GetDatum(0));
-	set(kJobSegment, Int16GetDatum(segment));
-	if (job.has_max_attempts)
-		set(kJobMaxAttempts, Int32GetDatum(job.max_attempts));
-	if (job.has_headers)
-		set(kJobHeaders, job.headers);
-	set(kJobPayload, job.payload);
-	return former->form(values, nulls, kJobColumns);
-}
-
 /* The server wants the tuples in slots, whose descriptor nobody counts. */
 void
 insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
@@ -333,7 +308,7 @@ insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
 }
 
 void
-insert_jobs(const NewJob *jobs, int n, Hint *hints)
+insert_jobs(NewJob *jobs, int n, Hint *hints)
 {
 	const Tables &t = tables();
 	const Segment &segment = current_segment();
@@ -341,8 +316,11 @@ insert_jobs(const NewJob *jobs, int n, Hint *hints)
 	TupleFormer former(rel);
 	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
 	for (int i = 0; i < n; i++)
-		tuples[i] =
-			form_job(&former, segment.number, jobs[i], nextval_internal(t.job_id_seq, false));
+	{
+		jobs[i].set(kJobId, Int64GetDatum(nextval_internal(t.job_id_seq, false)));
+		jobs[i].set(kJobSegment, Int16GetDatum(segment.number));
+		tuples[i] = former.form(jobs[i].values, jobs[i].nulls, kJobColumns);
+	}
 	if (n == 1)
 		heap_insert(rel, tuples[0], GetCurrentCommandId(true), 0, nullptr);
 	else

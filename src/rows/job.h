@@ -125,24 +125,26 @@ Hint hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment);
 /* The verdict of one version under its buffer's lock. */
 Verdict judge_version(HeapTuple tuple, Buffer buffer);
 
+/* A row to insert. Its id and segment are set when it is. */
 struct NewJob
 {
-	int32 queue_id;
-	Datum payload;
-	int32 priority;
-	TimestampTz enqueued_at;
-	TimestampTz run_at;
-	bool has_headers;
-	Datum headers;
-	bool has_max_attempts;
-	int32 max_attempts;
+	Datum values[kJobColumns];
+	bool nulls[kJobColumns];
+
+	NewJob() { memset(nulls, true, sizeof(nulls)); }
+
+	void set(JobColumn column, Datum value)
+	{
+		values[column - 1] = value;
+		nulls[column - 1] = false;
+	}
 };
 
 /*
  * Insert jobs with new ids, in their order: the rows page by page, then their index
  * entries. *hints: what stands for each.
  */
-void insert_jobs(const NewJob *jobs, int n, Hint *hints);
+void insert_jobs(NewJob *jobs, int n, Hint *hints);
 
 /* So many rows are worth handing to insert_jobs() at a time. */
 inline constexpr int kInsertBatch = 256;

@@ -1,0 +1,162 @@
+#include "api/job_json.h"
+
+#include "api/args.h"
+
+namespace pgq {
+
+Jsonb *
+array_of_jobs(Datum value)
+{
+	Jsonb *jobs = DatumGetJsonbP(value);
+	if (!JB_ROOT_IS_ARRAY(jobs) || JB_ROOT_IS_SCALAR(jobs))
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("jobs must be a JSON array"),
+			 errhint("For example: '[{\"payload\": {\"n\": 1}}, {\"payload\": {\"n\": 2}}]'.")));
+	return jobs;
+}
+
+/* Those that are supported: "payload, priority and delay". */
+static const char *
+list_of_keys(const char *if_required, const char *before_last)
+{
+	StringInfoData list;
+	initStringInfo(&list);
+	const JobAttribute *last = nullptr;
+	for (const JobAttribute &attribute : job_attributes)
+		last = attribute.later ? last : &attribute;
+	for (const JobAttribute &attribute : job_attributes)
+		if (!attribute.later)
+			appendStringInfo(&list, "%s%s%s",
+							 list.len == 0		  ? ""
+							 : &attribute == last ? before_last
+												  : ", ",
+							 attribute.name, attribute.required ? if_required : "");
+	return list.data;
+}
+
+[[noreturn]] static void
+bad_job(int element, const char *what)
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("element %d of jobs %s", element, what),
+					errhint("Each element is an object with the keys %s.",
+							list_of_keys(" (required)", " and "))));
+}
+
+static const JobAttribute *
+attribute_of_key(const JsonbValue &key)
+{
+	for (const JobAttribute &attribute : job_attributes)
+		if (strlen(attribute.name) == static_cast<size_t>(key.val.string.len) &&
+			memcmp(attribute.name, key.val.string.val, key.val.string.len) == 0)
+			return &attribute;
+	return nullptr;
+}
+
+/* ---- values ---- */
+
+static char *
+string_of(const JsonbValue &value, int element, const char *key)
+{
+	if (value.type != jbvString)
+		bad_job(element, psprintf("has a %s that is not a string", key));
+	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
+/* numeric_int4 rounds. */
+static bool
+numeric_int4_differs(Numeric exact, int32 number)
+{
+	return !DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(exact),
+											 NumericGetDatum(int64_to_numeric(number))));
+}
+
+static int32
+integer_of(const JsonbValue &value, int element, const char *key)
+{
+	if (value.type != jbvNumeric)
+		bad_job(element, psprintf("has a %s that is not a number", key));
+	bool overflow = false;
+	int32 number = numeric_int4_opt_error(value.val.numeric, &overflow);
+	if (overflow || numeric_int4_differs(value.val.numeric, number))
+		bad_job(element, psprintf("has a %s that is not an integer", key));
+	return number;
+}
+
+static Datum
+parsed(PGFunction input, const char *text)
+{
+	return DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
+}
+
+/* The value as one of the attribute's type. */
+static Datum
+datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
+{
+	switch (attribute.type)
+	{
+		case INT4OID:
+			return Int32GetDatum(integer_of(*value, element, attribute.name));
+		case INTERVALOID:
+			return parsed(interval_in, string_of(*value, element, attribute.name));
+		case TIMESTAMPTZOID:
+			return parsed(timestamptz_in, string_of(*value, element, attribute.name));
+		default:
+			Assert(attribute.type == JSONBOID);
+			return PointerGetDatum(JsonbValueToJsonb(value));
+	}
+}
+
+/* ---- elements ---- */
+
+/* One key of one element. JSON null means the default, as NULL does, but for what is required: there it is a value. */
+static void
+read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
+{
+	const JobAttribute *attribute = attribute_of_key(key);
+	bool required = attribute != nullptr && attribute->required;
+	if (value->type == jbvNull && !required)
+		return;
+	if (attribute == nullptr)
+		bad_job(element, psprintf("has the unknown key \"%s\"",
+								  pnstrdup(key.val.string.val, key.val.string.len)));
+	not_yet(attribute->later, attribute->name);
+	auto i = attribute - job_attributes;
+	spec->values[i] = datum_of(*attribute, value, element);
+	spec->given[i] = true;
+}
+
+static void
+require_all(const JobSpec &spec, int element)
+{
+	for (int i = 0; i < kJobAttributes; i++)
+		if (job_attributes[i].required && !spec.given[i])
+			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+							errmsg("element %d of jobs has no %s", element, job_attributes[i].name),
+							errhint("The keys of an element are: %s.", list_of_keys("", ", "))));
+}
+
+JobSpec
+job_of_array(Jsonb *jobs, uint32 i)
+{
+	int element = static_cast<int>(i) + 1;
+	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
+	if (object->type != jbvBinary || !JsonContainerIsObject(object->val.binary.data))
+		bad_job(element, "is not an object");
+	JobSpec spec{};
+	JsonbIterator *it = JsonbIteratorInit(object->val.binary.data);
+	JsonbValue key;
+	JsonbValue value;
+	(void) JsonbIteratorNext(&it, &value, true);
+	while (JsonbIteratorNext(&it, &key, true) == WJB_KEY)
+	{
+		(void) JsonbIteratorNext(&it, &value, true);
+		read_key(&spec, key, &value, element);
+	}
+	require_all(spec, element);
+	return spec;
+}
+
+} // namespace pgq

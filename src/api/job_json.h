@@ -1,0 +1,17 @@
+/*
+ * The jobs of pgq_enqueue_many: an array of objects, whose keys are the names in the table of
+ * jobs/job_spec.h.
+ */
+#pragma once
+
+#include "jobs/job_spec.h"
+
+namespace pgq {
+
+/* Error 22023 unless it is an array. */
+Jsonb *array_of_jobs(Datum jsonb);
+
+/* Element i. Errors, which count from 1: 22023, 22004 without a payload, 0A000. */
+JobSpec job_of_array(Jsonb *jobs, uint32 i);
+
+} // namespace pgq

@@ -1,0 +1,81 @@
+/*
+ * The rows that a set-returning function returns, a column at a time:
+ *
+ *     enum class Column { kName, kSize, kColumns };
+ *     ResultRows rows(fcinfo);
+ *     ResultRow<Column> row;
+ *     row.set(Column::kName, "a");
+ *     rows.put(row);
+ *
+ * A column that is not set is NULL.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+#include <type_traits>
+
+namespace pgq {
+
+template <typename Column> class ResultRow
+{
+public:
+	ResultRow() { memset(nulls_, true, sizeof(nulls_)); }
+
+	void set_datum(Column column, Datum value)
+	{
+		values_[static_cast<int>(column)] = value;
+		nulls_[static_cast<int>(column)] = false;
+	}
+	void set(Column column, bool value) { set_datum(column, BoolGetDatum(value)); }
+	void set(Column column, int32 value) { set_datum(column, Int32GetDatum(value)); }
+	void set(Column column, Oid value) { set_datum(column, ObjectIdGetDatum(value)); }
+	/* Or a TimestampTz, which is one. */
+	void set(Column column, int64 value) { set_datum(column, Int64GetDatum(value)); }
+	void set(Column column, uint64 value) { set(column, static_cast<int64>(value)); }
+	void set(Column column, const char *text) { set_datum(column, CStringGetTextDatum(text)); }
+
+	template <typename Value> void set_if(bool known, Column column, Value value)
+	{
+		if (known)
+			set(column, value);
+	}
+
+private:
+	friend class ResultRows;
+	static constexpr int kColumns = static_cast<int>(Column::kColumns);
+
+	Datum values_[kColumns] = {};
+	bool nulls_[kColumns];
+};
+
+class ResultRows
+{
+public:
+	/* Of a function that returns a set: from here on they are collected. */
+	explicit ResultRows(FunctionCallInfo fcinfo)
+	{
+		InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+		info_ = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	}
+
+	template <typename Column> void put(const ResultRow<Column> &row)
+	{
+		Assert(info_->setDesc->natts == ResultRow<Column>::kColumns);
+		tuplestore_putvalues(info_->setResult, info_->setDesc, row.values_, row.nulls_);
+	}
+
+	/* Of a function that returns one column. */
+	void put(Datum value)
+	{
+		bool is_null = false;
+		tuplestore_putvalues(info_->setResult, info_->setDesc, &value, &is_null);
+	}
+
+private:
+	ReturnSetInfo *info_;
+};
+
+static_assert(std::is_trivially_destructible_v<ResultRows>);
+
+} // namespace pgq

@@ -1,0 +1,40 @@
+/*
+ * What the caller of pgq_enqueue, or an element of pgq_enqueue_many, says of a job.
+ *
+ * One table names all that can be said: both functions decode from it, and the row is filled from
+ * it. One more attribute of a job is a line of that table, a column (rows/job.h) and the schema.
+ */
+#pragma once
+
+#include "rows/job.h"
+
+namespace pgq {
+
+inline constexpr int kJobAttributes = 12;
+
+/* For each attribute its value, if it was given. */
+struct JobSpec
+{
+	Datum values[kJobAttributes];
+	bool given[kJobAttributes];
+};
+
+struct JobAttribute
+{
+	const char *name; /* the argument, the key */
+	Oid type;		  /* JSONB, INT4, INTERVAL, TIMESTAMPTZ or TEXT */
+	JobColumn column;
+	/* The value of the column, checked as of now. NULL: it is written as it was given. */
+	Datum (*column_value)(const JobSpec &spec, Datum value, TimestampTz now);
+	bool required;
+	bool later;			 /* not supported yet: nothing may be said, */
+	const char *nothing; /* or, as an argument, this text, which is its default */
+};
+
+/* In the order of the arguments of pgq_enqueue, behind the queue. */
+extern const JobAttribute job_attributes[kJobAttributes];
+
+/* The row of such a job. Errors: 22023. */
+NewJob job_of(int32 queue_id, const JobSpec &spec, TimestampTz now);
+
+} // namespace pgq
