@@ -3,6 +3,7 @@
  * Nothing in here can fail.
  */
 #include "engine/hold.h"
+#include "engine/waiter.h"
 #include "txn/pending.h"
 
 namespace pgq {
