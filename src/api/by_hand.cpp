@@ -6,6 +6,7 @@
 #include "api/by_hand.h"
 
 #include "api/args.h"
+#include "jobs/queue_admin.h"
 #include "pg/scope.h"
 #include "catalog/queue_row.h"
 #include "catalog/owner_sql.h"

@@ -1,7 +1,7 @@
 #include "jobs/attempt.h"
 
 #include "core/backoff.h"
-#include "rows/dead_job.h"
+#include "jobs/end_row.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -39,14 +39,10 @@ end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions
 	bool used_up = failed >= row.max_attempts(options.max_attempts);
 	if (!failure.retry || used_up)
 	{
-		WriteResult deleted = delete_job(segments, row.place, job_id, wait, &row);
-		if (deleted == WriteResult::kDone)
-		{
-			remove_dead_job(job_id, wait);
-			insert_dead_job(row, failed, failure.retry ? kAttemptsUsedUp : failure.reason,
-							failure.has_error, failure.error);
-		}
-		return attempt_end(deleted, AttemptEnd::kDead);
+		const Death death = {failed, failure.retry ? kAttemptsUsedUp : failure.reason,
+							 failure.has_error, failure.error};
+		return attempt_end(end_row(segments, row.place, job_id, RowEnd::kDead, &death, wait),
+						   AttemptEnd::kDead);
 	}
 
 	Retry retry;

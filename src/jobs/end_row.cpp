@@ -1,0 +1,70 @@
+#include "jobs/end_row.h"
+
+#include "catalog/owner_sql.h"
+#include "rows/dead_job.h"
+
+namespace pgq {
+
+static WriteResult
+bury(SegmentSet &segments, const Place &place, int64 job_id, const Death &death, bool wait)
+{
+	JobRow row;
+	WriteResult result = delete_job(segments, place, job_id, wait, &row);
+	if (result != WriteResult::kDone)
+		return result;
+	remove_dead_job(job_id, wait);
+	insert_dead_job(row, death.attempts, death.reason, death.has_error, death.error);
+	return result;
+}
+
+WriteResult
+end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Death *death,
+		bool wait)
+{
+	switch (why)
+	{
+		case RowEnd::kDead:
+			return bury(segments, place, job_id, *death, wait);
+		case RowEnd::kAcked:
+			break;
+	}
+	return delete_job(segments, place, job_id, wait, nullptr);
+}
+
+/* The owner can put another one in its place, but none in C if he is no superuser. */
+static void
+require_is_leased()
+{
+	const Oid argument = INT8OID;
+	List *name = list_make2(makeString(pstrdup("pgq_ext")), makeString(pstrdup("is_leased")));
+	Oid function = LookupFuncName(name, 1, &argument, true);
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool ours = HeapTupleIsValid(tuple) &&
+				reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->prolang == ClanguageId;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!ours)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("function pgq_ext.is_leased(bigint) is not the extension's"),
+						errhint("Create the extension again.")));
+}
+
+uint64
+end_waiting_rows(int32 queue_id)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	require_is_leased();
+	return spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
+					   "AND NOT pgq_ext.is_leased(job_id)",
+					   id);
+}
+
+void
+end_all_rows(int32 queue_id)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+	spi_execute("DELETE FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+}
+
+} // namespace pgq

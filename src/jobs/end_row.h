@@ -1,0 +1,40 @@
+/*
+ * How the row of a job ends: the only ways there are. What must happen when it does, a key that
+ * is free again, a record that is written, has its place here.
+ */
+#pragma once
+
+#include "rows/job.h"
+
+namespace pgq {
+
+enum class RowEnd : uint8
+{
+	kAcked,
+	kDead, /* it becomes a dead letter */
+};
+
+/* What is written to a dead letter beside what the job's row says. */
+struct Death
+{
+	int32 attempts; /* that have failed */
+	const char *reason;
+	bool has_error;
+	Datum error;
+};
+
+/*
+ * The row ends, at that place or where it has moved to. death: of kDead, otherwise NULL. wait: for
+ * whoever is at the row. Error 55P03, only without wait, if somebody is at a dead letter of that id.
+ */
+WriteResult end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why,
+					const Death *death, bool wait);
+
+/*
+ * The bulk form of it, one statement for all rows of a queue: what end_row() does with a row
+ * has to be done here with all of them. Each wants its owner's rights: as_owner(). Returns how many.
+ */
+uint64 end_waiting_rows(int32 queue_id); /* purge: those that nobody has in hand */
+void end_all_rows(int32 queue_id);		 /* drop: dead letters too */
+
+} // namespace pgq

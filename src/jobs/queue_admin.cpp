@@ -1,0 +1,181 @@
+#include "jobs/queue_admin.h"
+
+#include "catalog/create_segments.h"
+#include "catalog/queue_lock.h"
+#include "catalog/queue_row.h"
+#include "catalog/tables.h"
+#include "engine/hold.h"
+#include "jobs/end_row.h"
+#include "ring/segment.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* One at a time: creators and droppers of queues, to the end of their transactions. */
+static void
+lock_queues()
+{
+	LockRelationOid(tables().queue, ShareRowExclusiveLock);
+}
+
+/* ---- create ---- */
+
+bool
+create_queue(const char *name, const SpiArgument (&row)[kCreateArguments], bool if_not_exists)
+{
+	lock_queues();
+	refuse_if_queues_subscribed();
+	QueueRef ref;
+	if (find_queue(name, &ref))
+	{
+		if (if_not_exists)
+			return false;
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
+				 errhint("Pass if_not_exists => true if that is no error.")));
+	}
+	as_owner([&] {
+		create_segments();
+		spi_execute("INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, "
+					"backoff_base, backoff_max, "
+					"backoff_jitter, keep_dead, notify) "
+					"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+					row);
+	});
+	CommandCounterIncrement();
+	add_created_effect(resolve_queue(name));
+	return true;
+}
+
+/* ---- drop ---- */
+
+static void
+refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	bool jobs = false;
+	bool dead = false;
+	as_owner([&] {
+		jobs = spi_execute(
+				   "SELECT 1 FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1",
+				   id) > 0;
+		dead =
+			spi_execute(
+				"SELECT 1 FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1",
+				id) > 0;
+	});
+	if (jobs || dead)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("queue \"%s\" is not empty", name),
+						jobs ? errdetail("It has jobs.") : errdetail("It has dead letters."),
+						errhint("%s", hint)));
+}
+
+/* Transactions that have acknowledged or failed a job of the queue and have not ended. */
+static void
+wait_for_enders(const QueueRef &ref)
+{
+	int most = MaxBackends + max_prepared_xacts;
+	auto *enders = static_cast<VirtualTransactionId *>(palloc(most * sizeof(VirtualTransactionId)));
+	int n = enders_of(ref, enders, most);
+	for (int i = 0; i < n; i++)
+		VirtualXactLock(enders[i], true);
+	pfree(enders);
+}
+
+/* The last transaction that took jobs of the queue in hand to move their rows. */
+static VirtualTransactionId
+mover_of(const QueueRef &ref)
+{
+	VirtualTransactionId mover;
+	SetInvalidVirtualTransactionId(mover);
+	(void) look_at_queue(ref, [&](const Queue &queue) { mover = queue.mover; });
+	return mover;
+}
+
+/* A restore that has locked a segment for itself alone does not lock queues: see api/trigger.cpp. */
+static void
+wait_for_lone_writers()
+{
+	const JobSegments list = job_segments();
+	LOCKTAG tags[kMaxSegments];
+	List *awaited = NIL;
+	for (int i = 0; i < list.n; i++)
+	{
+		SET_LOCKTAG_RELATION(tags[i], MyDatabaseId, list.segment[i].heap);
+		awaited = lappend(awaited, &tags[i]);
+	}
+	WaitForLockersMultiple(awaited, AccessShareLock, false);
+}
+
+/*
+ * Transactions that have written jobs of this queue hold its lock; those that come now wait
+ * for us. So after this nobody but us has uncommitted jobs in the queue, and those who
+ * write to other queues were not waited for.
+ */
+void
+close_queue(const QueueRef &ref)
+{
+	drop_queue_at_commit(ref);
+	(void) lock_queue(ref.queue_id, QueueLock::kWriters, ExclusiveLock, true);
+	wait_for_enders(ref);
+	wait_for_mover(ref, mover_of(ref));
+	wait_for_lone_writers();
+}
+
+void
+close_empty_queue(const QueueRef &ref, const char *name, const char *hint)
+{
+	refuse_if_not_empty(ref, name, hint);
+	close_queue(ref);
+	refuse_if_not_empty(ref, name, hint);
+}
+
+bool
+drop_queue(const char *name, bool if_exists, bool force)
+{
+	lock_queues();
+	QueueRef ref;
+	if (!find_queue(name, &ref))
+	{
+		if (if_exists)
+			return false;
+		ref = resolve_queue_to_empty(name, "Pass if_exists => true if that is no error.");
+	}
+	refuse_if_subscribed();
+	if (force)
+		close_queue(ref);
+	else
+		close_empty_queue(ref, name, "Pass force => true to delete them with the queue.");
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	as_owner([&] {
+		end_all_rows(ref.queue_id);
+		spi_execute("DELETE FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+	});
+	return true;
+}
+
+/* ---- purge ---- */
+
+bool
+is_in_hand(int64 job_id)
+{
+	bool in_hand = false;
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		in_hand = lease.state == LeaseState::kClaiming || lease.state == LeaseState::kClaimed;
+	});
+	return in_hand;
+}
+
+uint64
+purge_queue(const QueueRef &ref)
+{
+	uint64 purged = 0;
+	refuse_if_subscribed();
+	hold_queue(ref);
+	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
+	wait_for_mover(ref, mover_of(ref));
+	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
+	return purged;
+}
+
+} // namespace pgq

@@ -1,0 +1,36 @@
+/*
+ * Creating, purging and dropping queues: rare, so plain SQL does what no hot path does.
+ */
+#pragma once
+
+#include "catalog/owner_sql.h"
+#include "engine/registry.h"
+
+namespace pgq {
+
+/* The options of a queue, in the order of create_queue()'s INSERT: queue, lease_time, ... notify. */
+inline constexpr int kCreateArguments = 9;
+
+/* False: there is one, and if_not_exists. Error 42710. */
+bool create_queue(const char *name, const SpiArgument (&row)[kCreateArguments], bool if_not_exists);
+
+/* False: there is none, and if_exists. Errors: 42704; 55006 unless force if it has jobs or dead letters. */
+bool drop_queue(const char *name, bool if_exists, bool force);
+
+/*
+ * The first half of it: nobody can write jobs to the queue until this transaction ends, and at commit its place in memory
+ * is freed. And the same unless it has jobs or dead letters: error 55006 with that hint.
+ */
+void close_queue(const QueueRef &ref);
+void close_empty_queue(const QueueRef &ref, const char *name, const char *hint);
+
+/* Jobs that wait are deleted; those that run are their workers'. Returns how many. */
+uint64 purge_queue(const QueueRef &ref);
+
+/*
+ * Has anybody that job in hand? Not if it is set aside, or its lease was lost: then it waits, for
+ * who is at its row or for the scheduler. That lease ends when somebody finds the row gone.
+ */
+bool is_in_hand(int64 job_id);
+
+} // namespace pgq
