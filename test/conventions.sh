@@ -47,6 +47,11 @@ done | convention 'server headers are included in src/pg only'
 grep -rnE '# *include *"(\.\./)*(pg|engine|txn|catalog|rows|load|ring|jobs|worker|api)/' src/core test/unit 2>/dev/null |
 	convention 'src/core knows nothing of the server'
 
+grep -rnE '^# *include *<libpq-fe.h>|\bPQ[a-z][A-Za-z]+\(' test bench --include='*.cpp' --include='*.h' | grep -v '^test/pq/' |
+	convention 'libpq is spoken in test/pq only'
+grep -rnE --include='*.p[lm]' -e '->\{(stdin|stdout|stderr|query_cnt)\}|background_psql' test | grep -v '^test/perl/Session.pm:' |
+	convention 'the insides of BackgroundPsql are used in test/perl/Session.pm only'
+
 # Every test runs.
 comm -3 <(names sql .sql) <(names expected .out | sed 's/_[0-9]$//' | sort -u) |
 	convention 'each sql/*.sql has an expected/*.out and the other way round'

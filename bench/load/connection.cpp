@@ -13,44 +13,43 @@ Verb::parameters() const
 	return most;
 }
 
+static pq::Link
+connect()
+{
+	pq::Link link;
+	if (!link.open(""))
+		fail(link.error());
+	return link;
+}
+
 Verb
 describe(const Side &side, const std::string &name)
 {
-	std::unique_ptr<PGconn, void (*)(PGconn *)> connection(PQconnectdb(""), PQfinish);
+	pq::Link link = connect();
 	Verb verb;
 	for (auto &sql : side.statements(name))
 	{
-		PQclear(PQprepare(connection.get(), "", sql.c_str(), 0, nullptr));
-		PGresult *described = PQdescribePrepared(connection.get(), "");
-		if (PQresultStatus(described) != PGRES_COMMAND_OK)
-			fail(sql + PQerrorMessage(connection.get()));
-		Statement statement{name + std::to_string(verb.statements.size()), sql,
-							PQnparams(described)};
-		if (statement.parameters > 0)
-		{
-			Oid type = PQparamtype(described, 0);
-			verb.takes_array = type == jsonb_array || type == bigint_array;
-		}
-		PQclear(described);
-		verb.statements.push_back(statement);
+		link.prepare("", sql);
+		auto described = link.describe("");
+		if (!described.is_good())
+			fail(sql + link.error());
+		auto types = described.parameters();
+		if (!types.empty())
+			verb.takes_array = types[0] == jsonb_array || types[0] == bigint_array;
+		verb.statements.push_back(
+			{name + std::to_string(verb.statements.size()), sql, static_cast<int>(types.size())});
 	}
 	return verb;
 }
 
-Connection::Connection(const std::vector<const Verb *> &verbs) : connection(PQconnectdb(""))
+Connection::Connection(const std::vector<const Verb *> &verbs) : link(connect())
 {
-	auto check = [&](PGresult *r) {
-		if (PQresultStatus(r) != PGRES_COMMAND_OK)
-			fail(PQerrorMessage(connection.get()));
-		PQclear(r);
-	};
-	if (PQstatus(connection.get()) != CONNECTION_OK)
-		fail(PQerrorMessage(connection.get()));
 	for (auto *verb : verbs)
 		for (auto &[name, sql, _] : verb->statements)
-			check(PQprepare(connection.get(), name.c_str(), sql.c_str(), 0, nullptr));
+			if (!link.prepare(name, sql).is_good())
+				fail(link.error());
 	if (!verbs.empty())
-		PQenterPipelineMode(connection.get());
+		link.enter_pipeline();
 }
 
 void
@@ -60,36 +59,29 @@ Connection::start(const Verb &verb, const std::vector<std::string> &parameters)
 	for (size_t i = 0; i < std::min<size_t>(parameters.size(), 8); i++)
 		values[i] = parameters[i].c_str();
 	for (auto &statement : verb.statements)
-		if (!PQsendQueryPrepared(connection.get(), statement.name.c_str(), statement.parameters,
-								 values, nullptr, nullptr, 0))
-			fail(PQerrorMessage(connection.get()));
-	if (!PQpipelineSync(connection.get()))
-		fail(PQerrorMessage(connection.get()));
-	result.reset();
+		if (!link.send_prepared(statement.name, statement.parameters, values))
+			fail(link.error());
+	if (!link.sync())
+		fail(link.error());
+	result = pq::Result();
 }
 
 bool
 Connection::finished()
 {
-	if (!PQconsumeInput(connection.get()))
-		fail(PQerrorMessage(connection.get()));
-	while (!PQisBusy(connection.get()))
+	if (!link.read())
+		fail(link.error());
+	while (!link.is_busy())
 	{
-		std::unique_ptr<PGresult, Free> next(PQgetResult(connection.get()));
+		auto next = link.next();
 		if (!next)
 			continue; // of this statement; the sync comes last
-		switch (PQresultStatus(next.get()))
-		{
-			case PGRES_TUPLES_OK:
-				result = std::move(next);
-				break;
-			case PGRES_COMMAND_OK:
-				break;
-			case PGRES_PIPELINE_SYNC:
-				return true;
-			default:
-				fail(PQresultErrorMessage(next.get()));
-		}
+		if (next.is_sync())
+			return true;
+		if (!next.is_good())
+			fail(next.error());
+		if (next.has_rows())
+			result = std::move(next);
 	}
 	return false;
 }
@@ -97,34 +89,18 @@ Connection::finished()
 std::string
 Connection::execute(const std::string &sql)
 {
-	std::unique_ptr<PGresult, Free> r(PQexec(connection.get(), sql.c_str()));
-	auto status = PQresultStatus(r.get());
-	if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
-		fail(sql + PQerrorMessage(connection.get()));
-	return PQntuples(r.get()) > 0 ? PQgetvalue(r.get(), 0, 0) : "";
+	auto answer = link.run(sql);
+	if (!answer.is_good())
+		fail(sql + link.error());
+	return answer.size() > 0 ? answer.text(0, 0) : "";
 }
 
 int
 Connection::notifications()
 {
-	if (!PQconsumeInput(connection.get()))
-		fail(PQerrorMessage(connection.get()));
-	int n = 0;
-	while (PGnotify *notification = PQnotifies(connection.get()))
-	{
-		PQfreemem(notification);
-		n++;
-	}
-	return n;
-}
-
-void
-Connection::cancel()
-{
-	char error[256];
-	PGcancel *request = PQgetCancel(connection.get());
-	PQcancel(request, error, sizeof error);
-	PQfreeCancel(request);
+	if (!link.read())
+		fail(link.error());
+	return link.take_notifications();
 }
 
 Poll::Poll() : epoll(epoll_create1(0)), events(512)

@@ -1,10 +1,9 @@
 // A connection that does one thing at a time, while the thread looks after others.
 #pragma once
 
-#include <memory>
 #include <sys/epoll.h>
-#include <libpq-fe.h>
-#include "load.h"
+#include "../../test/pq/pq.h"
+#include "side.h"
 
 struct Statement
 {
@@ -34,23 +33,18 @@ public:
 	void start(const Verb &, const std::vector<std::string> &parameters);
 	// Reads what has come; true when the verb has ended.
 	bool finished();
-	int rows() const { return result ? PQntuples(result.get()) : 0; }
-	std::string value(int row, int column) const { return PQgetvalue(result.get(), row, column); }
+	int rows() const { return result ? result.size() : 0; }
+	std::string value(int row, int column) const { return result.text(row, column); }
 
 	// At once, as simple queries.
 	std::string execute(const std::string &sql);
 	int notifications();
-	void cancel();
-	int socket() const { return PQsocket(connection.get()); }
+	void cancel() { link.cancel(); }
+	int socket() const { return link.socket(); }
 
 private:
-	struct Free
-	{
-		void operator()(PGconn *c) const { PQfinish(c); }
-		void operator()(PGresult *r) const { PQclear(r); }
-	};
-	std::unique_ptr<PGconn, Free> connection;
-	std::unique_ptr<PGresult, Free> result;
+	pq::Link link;
+	pq::Result result;
 };
 
 // Says which connections have something to read. The number that came with add() names them.

@@ -1,7 +1,7 @@
-// Clients that do the same few things again and again, as fast as they can or with work in between.
-#include <deque>
 #include <algorithm>
+#include <deque>
 #include "connection.h"
+#include "cycle.h"
 
 namespace {
 

@@ -7,35 +7,11 @@
 //   load SIDE.sql do=NAME queue=NAME [jobs=N]
 //                      runs a piece of the file once, and prints its first value
 #include <cstdio>
-#include <cstdlib>
 #include "connection.h"
+#include "cycle.h"
+#include "waiting.h"
 
-void
-fail(const std::string &message)
-{
-	fprintf(stderr, "load: %s\n", message.c_str());
-	exit(1);
-}
-
-std::string
-Arguments::text(const char *name, const char *otherwise) const
-{
-	auto value = values.find(name);
-	if (value != values.end())
-		return value->second;
-	if (!otherwise)
-		fail(std::string("needs ") + name + "=");
-	return otherwise;
-}
-
-double
-Arguments::number(const char *name, double otherwise) const
-{
-	auto value = values.find(name);
-	return value == values.end() ? otherwise : atof(value->second.c_str());
-}
-
-void
+static void
 run_once(const Side &side, const std::string &name)
 {
 	puts(Connection().execute(side.sql(name)).c_str());

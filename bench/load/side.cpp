@@ -1,7 +1,7 @@
 #include <fstream>
 #include <sstream>
 #include <utility>
-#include "load.h"
+#include "side.h"
 
 std::string
 payload()

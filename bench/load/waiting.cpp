@@ -1,10 +1,9 @@
-// Workers that wait for jobs which come at a steady rate: how long from an enqueue to the claim that returns its job.
-// A side either has a claim that waits, or one connection listens and tells an idle worker to claim.
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 #include "connection.h"
+#include "waiting.h"
 
 namespace {
 

@@ -1,14 +1,14 @@
-# What the TAP tests share: servers with the extension, sessions that can be left waiting, and polling.
+# What the TAP tests share: servers with the extension, polling; and what is in Session.pm.
 package PgqTest;
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use Test::More;
+use Session;
 use Exporter 'import';
 
-our @EXPORT = qw(pgq_node session send_sql reply ask pid_of end_session kill_client
-  wait_for workers scheduler_pid wait_for_scheduler wait_until_down sqlstate user_functions create_queue drain);
+our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers scheduler_pid wait_for_scheduler wait_until_down
+  sqlstate user_functions create_queue drain));
 
 # pgq_node NAME, conf => TEXT, init => {...}: a running server whose database postgres has the extension
 sub pgq_node
@@ -30,74 +30,6 @@ sub create_queue
 	$options //= '';
 	$node->safe_psql($db // 'postgres',
 		"SELECT pgq_create_queue('$queue', backoff_base => '100 ms', backoff_jitter => 0 $options)");
-	return;
-}
-
-# ---- sessions ----
-
-sub session
-{
-	my ($node, $db) = @_;
-	return $node->background_psql($db // 'postgres', on_error_stop => 0);
-}
-
-# Send without waiting for the answer.
-sub send_sql
-{
-	my ($session, $sql) = @_;
-	$session->{timeout}->start;
-	$session->{sent} = 'answered ' . ++$session->{query_cnt};
-	$session->{stdin} .= "$sql\n;\n\\echo '$session->{sent}'\n\\warn '$session->{sent}'\n";
-	$session->{run}->pump_nb;
-	return;
-}
-
-# The answer to what was sent, (output, errors); also when the connection broke meanwhile.
-sub reply
-{
-	my ($session) = @_;
-	my $end = qr/^\Q$session->{sent}\E\n/m;
-	eval {
-		$session->{run}->pump until $session->{stdout} =~ $end && $session->{stderr} =~ $end;
-		1;
-	} or do
-	{
-		die "no answer in time: $@" if $session->{timeout}->is_expired;
-	};
-	my ($out, $err) = ($session->{stdout}, $session->{stderr});
-	$session->{stdout} = $session->{stderr} = '';
-	s/$end// for $out, $err;
-	chomp($out, $err);
-	note "answer: $out$err";
-	return wantarray ? ($out, $err) : $out;
-}
-
-sub ask
-{
-	my ($session, $sql) = @_;
-	send_sql($session, $sql);
-	return reply($session);
-}
-
-sub pid_of
-{
-	my ($session) = @_;
-	return scalar ask($session, 'SELECT pg_backend_pid()');
-}
-
-sub end_session
-{
-	my ($session) = @_;
-	eval { $session->quit };
-	return;
-}
-
-# The client is gone without a word, as after a power failure.
-sub kill_client
-{
-	my ($session) = @_;
-	$session->{run}->signal('KILL');
-	eval { $session->{run}->finish };
 	return;
 }
 

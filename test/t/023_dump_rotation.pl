@@ -83,7 +83,7 @@ sub stop_load
 	sql('INSERT INTO public.stop DEFAULT VALUES');
 	for (@load)
 	{
-		$_->{timeout}->start;
+		renew_timeout($_);
 		is((reply($_))[1], '', 'the load met no error');
 	}
 	return;

@@ -10,8 +10,7 @@ namespace torture {
 void
 Connection::notice(void *connection, const PGresult *result)
 {
-	const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-	if (text != nullptr && std::string(text).find("synchronous replication") != std::string::npos)
+	if (pq::text_of(result).find("synchronous replication") != std::string::npos)
 		static_cast<Connection *>(connection)->doubt = true;
 }
 
@@ -25,9 +24,7 @@ void
 Connection::close()
 {
 	std::lock_guard lock(mutex);
-	if (conn != nullptr)
-		PQfinish(conn);
-	conn = nullptr;
+	link.close();
 	socket = -1;
 	pid = 0;
 }
@@ -36,18 +33,15 @@ bool
 Connection::try_open(const std::string &conninfo, int server)
 {
 	close();
-	PGconn *fresh = PQconnectdb(conninfo.c_str());
-	if (PQstatus(fresh) != CONNECTION_OK)
-	{
-		PQfinish(fresh);
+	pq::Link fresh;
+	if (!fresh.open(conninfo))
 		return false;
-	}
-	PQsetNoticeReceiver(fresh, notice, this);
+	fresh.on_notice(notice, this);
 	{
 		std::lock_guard lock(mutex);
-		conn = fresh;
-		socket = PQsocket(fresh);
-		pid = PQbackendPID(fresh);
+		link = std::move(fresh);
+		socket = link.socket();
+		pid = link.backend();
 	}
 	doubt = false;
 	try
@@ -91,34 +85,32 @@ Connection::lose()
 	throw Broken{};
 }
 
-/* The next result, or NULL at the end. */
-PGresult *
+/* The next result, or none at the end. */
+Rows
 Connection::answer()
 {
 	Time end = now() + kPatience;
-	while (PQisBusy(conn))
+	while (link.is_busy())
 	{
-		pollfd wanted = {PQsocket(conn), POLLIN, 0};
+		pollfd wanted = {link.socket(), POLLIN, 0};
 		Time left = end - now();
 		if (left <= 0)
 			throw Hung{sent};
-		if (poll(&wanted, 1, static_cast<int>(left / kMillisecond + 1)) > 0 &&
-			!PQconsumeInput(conn))
+		if (poll(&wanted, 1, static_cast<int>(left / kMillisecond + 1)) > 0 && !link.read())
 			lose();
 	}
-	return PQgetResult(conn);
+	return link.next();
 }
 
 void
 Connection::send(const std::string &sql, const std::vector<Parameter> &parameters)
 {
-	if (conn == nullptr)
+	if (!link.is_open())
 		throw Broken{};
 	std::vector<const char *> values;
 	for (const Parameter &parameter : parameters)
 		values.push_back(parameter ? parameter->c_str() : nullptr);
-	if (!PQsendQueryParams(conn, sql.c_str(), static_cast<int>(values.size()), nullptr,
-						   values.data(), nullptr, nullptr, 0))
+	if (!link.send(sql, values))
 		lose();
 	sent = sql;
 }
@@ -126,25 +118,23 @@ Connection::send(const std::string &sql, const std::vector<Parameter> &parameter
 Rows
 Connection::receive()
 {
-	std::optional<Rows> rows;
+	Rows rows;
 	std::optional<SqlError> error;
 	bool fatal = false;
-	while (PGresult *result = answer())
+	while (Rows next = answer())
 	{
-		rows.emplace(result);
-		ExecStatusType status = PQresultStatus(result);
-		if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+		rows = std::move(next);
+		if (rows.is_good())
 			continue;
-		const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-		const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-		fatal |= state == nullptr || severity == nullptr || std::string(severity) != "ERROR";
-		error = {state != nullptr ? state : "", PQresultErrorMessage(result), sent};
+		std::string state = rows.error(PG_DIAG_SQLSTATE);
+		fatal |= state.empty() || rows.error(PG_DIAG_SEVERITY_NONLOCALIZED) != "ERROR";
+		error = {state, rows.error(), sent};
 	}
 	if (!rows || fatal)
 		lose();
 	if (error)
 		throw *error;
-	return *rows;
+	return rows;
 }
 
 Rows

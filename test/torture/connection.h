@@ -5,10 +5,8 @@
 
 #include "clock.h"
 #include "ledger.h"
+#include "../pq/pq.h"
 
-#include <libpq-fe.h>
-
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -34,20 +32,7 @@ struct Hung
 	std::string statement;
 };
 
-class Rows
-{
-public:
-	explicit Rows(PGresult *result) : result(result, PQclear) {}
-	int size() const { return PQntuples(result.get()); }
-	bool is_null(int row, int column) const { return PQgetisnull(result.get(), row, column) != 0; }
-	std::string text(int row, int column) const { return PQgetvalue(result.get(), row, column); }
-	int64_t number(int row, int column) const { return std::stoll(text(row, column)); }
-	std::string tag() const { return PQcmdStatus(result.get()); }
-
-private:
-	std::shared_ptr<PGresult> result;
-};
-
+using Rows = pq::Result;
 using Parameter = std::optional<std::string>;
 
 class Connection
@@ -60,7 +45,7 @@ public:
 	/* False: no server there, or it does not accept us yet. */
 	bool try_open(const std::string &conninfo, int server);
 	void close();
-	bool is_open() const { return conn != nullptr; }
+	bool is_open() const { return link.is_open(); }
 
 	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
 	/* The same in two steps: something else can be done meanwhile. */
@@ -81,7 +66,7 @@ public:
 	int backend();
 
 private:
-	PGconn *conn = nullptr;
+	pq::Link link;
 	std::string sent; /* the last statement */
 	Epoch memory;
 	bool doubt = false;
@@ -91,7 +76,7 @@ private:
 
 	static void notice(void *connection, const PGresult *result);
 	void lose();
-	PGresult *answer();
+	Rows answer();
 };
 
 } // namespace torture

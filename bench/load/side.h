@@ -1,0 +1,20 @@
+// One side of the race: pieces of SQL by name, out of a file in bench/sides.
+#pragma once
+
+#include <vector>
+#include "basics.h"
+
+class Side
+{
+public:
+	Side(const std::string &file, const Arguments &arguments);
+
+	bool has(const std::string &name) const { return pieces.count(name) > 0; }
+	const std::string &sql(const std::string &name) const;
+	std::vector<std::string> statements(const std::string &name) const;
+
+private:
+	std::map<std::string, std::string> pieces;
+};
+
+std::string payload();
