@@ -6,6 +6,8 @@
 #include "engine/waiter.h"
 #include "pg/scope.h"
 #include "jobs/attempt.h"
+#include "rows/look_up.h"
+#include "rows/write.h"
 #include "catalog/queue_row.h"
 #include "catalog/tables.h"
 #include "txn/effects.h"

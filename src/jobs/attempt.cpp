@@ -2,6 +2,7 @@
 
 #include "core/backoff.h"
 #include "jobs/end_row.h"
+#include "rows/write.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "rows/job.h"
+#include "rows/segment_set.h"
 
 namespace pgq {
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "rows/job.h"
+#include "rows/write.h"
 
 namespace pgq {
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "rows/job.h"
+#include "rows/insert.h"
 
 namespace pgq {
 

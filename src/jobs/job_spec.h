@@ -2,11 +2,11 @@
  * What the caller of pgq_enqueue, or an element of pgq_enqueue_many, says of a job.
  *
  * One table names all that can be said: both functions decode from it, and the row is filled from
- * it. One more attribute of a job is a line of that table, a column (rows/job.h) and the schema.
+ * it. One more attribute of a job is a line of that table, a column (catalog/ring_layout.h) and the schema.
  */
 #pragma once
 
-#include "rows/job.h"
+#include "rows/insert.h"
 
 namespace pgq {
 

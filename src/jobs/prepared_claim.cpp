@@ -1,6 +1,6 @@
 #include "jobs/prepared_claim.h"
 
-#include "rows/job.h"
+#include "rows/write.h"
 #include "txn/effects.h"
 
 namespace pgq {

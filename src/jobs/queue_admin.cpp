@@ -6,7 +6,7 @@
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
-#include "ring/segment.h"
+#include "ring/move.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -7,7 +7,8 @@
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "load/refill.h"
-#include "ring/segment.h"
+#include "ring/move.h"
+#include "rows/look_up.h"
 #include "catalog/token_mark.h"
 #include "txn/effects.h"
 

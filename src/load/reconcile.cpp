@@ -2,6 +2,7 @@
 
 #include "engine/hold.h"
 #include "rows/index.h"
+#include "rows/look_up.h"
 #include "txn/effects.h"
 
 namespace pgq {

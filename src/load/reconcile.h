@@ -17,7 +17,6 @@
 #pragma once
 
 #include "engine/registry.h"
-#include "rows/job.h"
 
 namespace pgq {
 

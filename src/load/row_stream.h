@@ -8,6 +8,7 @@
 
 #include "rows/index.h"
 #include "rows/job.h"
+#include "rows/segment_set.h"
 
 namespace pgq {
 

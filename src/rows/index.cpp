@@ -4,20 +4,6 @@
 
 namespace pgq {
 
-HeapTuple
-TupleFormer::form(const Datum *values, const bool *nulls, int n)
-{
-	while (nulls[n - 1])
-		n--;
-	if (desc_ == nullptr || desc_->natts != n)
-	{
-		desc_ = CreateTemplateTupleDesc(n);
-		for (int i = 1; i <= n; i++)
-			TupleDescCopyEntry(desc_, i, RelationGetDescr(rel_), i);
-	}
-	return heap_form_tuple(desc_, const_cast<Datum *>(values), const_cast<bool *>(nulls));
-}
-
 /* All our indexes are btrees on plain columns; the btree needs nothing of IndexInfo. */
 template <typename Wanted>
 static void

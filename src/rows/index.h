@@ -9,23 +9,6 @@
 namespace pgq {
 
 /*
- * Forms tuples of rel without what is NULL at their end, like rows that were written before
- * an ALTER TABLE ADD COLUMN: most rows then need no bitmap of their NULLs.
- */
-class TupleFormer
-{
-public:
-	explicit TupleFormer(Relation rel) : rel_(rel) {}
-
-	/* From the first n columns, one of them not NULL. Any behind these have been dropped. */
-	HeapTuple form(const Datum *values, const bool *nulls, int n);
-
-private:
-	Relation rel_;
-	TupleDesc desc_ = nullptr;
-};
-
-/*
  * Entries of job rows in their segment's indexes, those that an admin added included. Without
  * wait a duplicate id is an error also if its transaction has not ended.
  */

@@ -1,7 +1,7 @@
 #include "worker/retention.h"
 
 #include "engine/shared.h"
-#include "rows/dead_job.h"
+#include "ring/records.h"
 #include "worker/worker.h"
 
 namespace pgq {

@@ -2,9 +2,12 @@
 
 #include "pg/scope.h"
 #include "pg/stop_point.h"
-#include "rows/dead_job.h"
+#include "ring/move.h"
+#include "ring/records.h"
 #include "ring/segment.h"
 #include "ring/snapshots.h"
+#include "ring/survey.h"
+#include "ring/truncate.h"
 #include "catalog/tables.h"
 #include "worker/duty.h"
 #include "worker/worker.h"
@@ -291,7 +294,7 @@ consider_draining(const Segment &segment, Watched *w, int64 now)
 static void
 read_on(const Segment &segment, Watched *w)
 {
-	read_segment(segment, &w->pass, kReadAtOnce);
+	survey_segment(segment, &w->pass, kReadAtOnce);
 	int64 now = monotonic_now();
 	if (w->pass.many)
 	{
@@ -346,7 +349,7 @@ drain(const Segment &from, Watched *w)
 	if (!survives([&] {
 			noting_error(from.number, [&] {
 				at_end = ring_of(from.number) == kJobRing
-							 ? move_rows(from, to, &w->move_from, w->batch, &moved)
+							 ? move_jobs(from, to, &w->move_from, w->batch, &moved)
 							 : move_dead_jobs(from, to, &w->move_from, w->batch, &moved);
 			});
 		}))

@@ -1,0 +1,112 @@
+#include "ring/records.h"
+
+#include "catalog/owner_sql.h"
+#include "pg/stop_point.h"
+#include "ring/segment.h"
+
+namespace pgq {
+
+/* That a statement waits for nobody, and reads few rows; for the rest of the transaction. */
+static void
+set_options()
+{
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	} options[] = {
+		/* All locks that are known of are held; what else there may be ends in an error soon. */
+		{"lock_timeout", "1s"},
+		/* Rows are read by their place, or by (queue_id, died_at), whatever the statistics say. */
+		{"enable_seqscan", "off"},
+		{"enable_bitmapscan", "off"},
+		{"enable_sort", "off"},
+	};
+	for (const auto &option : options)
+		(void) set_config_option(option.name, option.value, PGC_SUSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/* Their places from *next on, as an array; *next goes on behind them. */
+static int
+lock_rows(const Segment &segment, Position *next, int most, Datum *places)
+{
+	ItemPointerData from;
+	ItemPointerSet(&from, next->block, next->offset);
+	const SpiArgument arguments[] = {{TIDOID, PointerGetDatum(&from), false},
+									 {INT4OID, Int32GetDatum(most), false}};
+	spi_execute(psprintf("SELECT count(*)::int4, array_agg(ctid), max(ctid) "
+						 "FROM (SELECT ctid FROM ONLY pgq_ext.%s WHERE ctid >= $1 LIMIT $2 "
+						 "FOR UPDATE SKIP LOCKED) locked",
+						 quote_identifier(get_rel_name(segment.heap))),
+				arguments);
+	bool is_null;
+	int n = DatumGetInt32(spi_value(0, 1, &is_null));
+	if (n == 0)
+		return 0;
+	*places = spi_value(0, 2, &is_null);
+	auto *last = reinterpret_cast<ItemPointer>(DatumGetPointer(spi_value(0, 3, &is_null)));
+	*next = {ItemPointerGetBlockNumber(last), OffsetNumberNext(ItemPointerGetOffsetNumber(last))};
+	return n;
+}
+
+bool
+move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved)
+{
+	const Tables &t = tables();
+	*moved = 0;
+	if (!ConditionalLockRelationOid(t.dead_job, RowExclusiveLock) ||
+		!ConditionalLockRelationOid(t.queue, RowExclusiveLock))
+		return true;
+	bool at_end = false;
+	set_options();
+	as_owner([&] {
+		Datum places;
+		int n = lock_rows(from, next, most, &places);
+		at_end = n < most;
+		if (n == 0)
+			return;
+		const SpiArgument arguments[] = {
+			{INT2OID, Int16GetDatum(static_cast<int16>(from.number)), false},
+			{INT2OID, Int16GetDatum(static_cast<int16>(to.number)), false},
+			{TIDARRAYOID, places, false}};
+		*moved = static_cast<int>(spi_execute("UPDATE pgq_ext.dead_job SET segment = $2 "
+											  "WHERE segment = $1 AND ctid = ANY ($3)",
+											  arguments));
+	});
+	stop_point("rotation-dead-moved");
+	return at_end;
+}
+
+int
+expire_dead_jobs(TimestampTz now, int most)
+{
+	const Tables &t = tables();
+	int expired = 0;
+	if (!lock_with_indexes(t.queue, AccessShareLock))
+		return 0;
+	set_options();
+	for (int i = t.segments; i < t.all_segments && expired < most; i++)
+	{
+		const Segment &segment = t.segment[i];
+		if (is_bare(segment) || !lock_for_writing(segment))
+			continue;
+		const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(now), false},
+										 {INT4OID, Int32GetDatum(most - expired), false}};
+		as_owner([&] {
+			const char *name = quote_identifier(get_rel_name(segment.heap));
+			expired += static_cast<int>(spi_execute(
+				psprintf("DELETE FROM ONLY pgq_ext.%s WHERE ctid = ANY (ARRAY("
+						 "SELECT e.ctid FROM pgq_ext.queue q CROSS JOIN LATERAL ("
+						 "SELECT d.ctid FROM ONLY pgq_ext.%s d WHERE d.queue_id = q.queue_id "
+						 "AND d.died_at <= $1 - q.keep_dead ORDER BY d.died_at LIMIT $2 "
+						 "FOR UPDATE SKIP LOCKED) e "
+						 "LIMIT $2))",
+						 name, name),
+				arguments));
+		});
+	}
+	return expired;
+}
+
+} // namespace pgq

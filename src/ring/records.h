@@ -1,0 +1,25 @@
+/*
+ * Records: rows that nothing in memory leads to, as dead letters. What is done to them here is the
+ * scheduler's, in plain SQL, and waits for nobody.
+ */
+#pragma once
+
+#include "catalog/tables.h"
+#include "core/ring_policy.h"
+
+namespace pgq {
+
+/*
+ * As move_jobs(). An UPDATE of their segment does it, with row triggers off. Who waits for such a
+ * row gets 40001, as with any UPDATE between partitions. Whoever creates or drops queues is given
+ * way to.
+ */
+bool move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved);
+
+/*
+ * Delete dead letters whose queue's keep_dead has passed, at most so many. Rows that somebody has
+ * locked stay, and those without a queue. Returns how many were. The caller has locked the tables.
+ */
+int expire_dead_jobs(TimestampTz now, int most);
+
+} // namespace pgq

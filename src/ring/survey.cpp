@@ -1,0 +1,66 @@
+#include "ring/survey.h"
+
+#include "ring/segment.h"
+#include "rows/judge.h"
+
+namespace pgq {
+
+Buffer
+lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy)
+{
+	CHECK_FOR_INTERRUPTS();
+	Buffer buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	return buffer;
+}
+
+int64
+version_bytes(HeapTuple tuple, TupleDesc desc)
+{
+	int64 bytes = tuple->t_len;
+	if (!HeapTupleHasExternal(tuple))
+		return bytes;
+	for (AttrNumber column = 1; column <= desc->natts; column++)
+	{
+		bool is_null;
+		Datum value = heap_getattr(tuple, column, desc, &is_null);
+		if (is_null || TupleDescAttr(desc, column - 1)->attlen != -1 ||
+			!VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(value)))
+			continue;
+		varatt_external pointer;
+		VARATT_EXTERNAL_GET_POINTER(pointer, DatumGetPointer(value));
+		bytes += VARATT_EXTERNAL_GET_EXTSIZE(pointer);
+	}
+	return bytes;
+}
+
+void
+survey_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages)
+{
+	/* Copying a twentieth of what is won costs a twentieth of the work that filled the segment. */
+	static constexpr int64 kFew = 20;
+	/* Dead letters are rare: what is kept long may be copied once, but not take twice its room. */
+	static constexpr int64 kFewDead = 2;
+	int64 room = table_bytes(segment) / (ring_of(segment.number) == kJobRing ? kFew : kFewDead);
+	Relation rel = table_open(segment.heap, AccessShareLock);
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	BlockNumber end = RelationGetNumberOfBlocks(rel);
+	for (BlockNumber n = 0; n < pages && pass->next < end && !pass->many; n++, pass->next++)
+	{
+		Buffer buffer = lock_page(rel, pass->next, strategy);
+		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+			if (judge_version(tuple, buffer) == Verdict::kDead)
+				return true;
+			pass->first_live = Min(pass->first_live, pass->next);
+			pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));
+			pass->many = pass->live_bytes > room;
+			return !pass->many;
+		});
+		UnlockReleaseBuffer(buffer);
+	}
+	pass->at_end = pass->next >= end;
+	FreeAccessStrategy(strategy);
+	table_close(rel, AccessShareLock);
+}
+
+} // namespace pgq

@@ -1,0 +1,43 @@
+/*
+ * Reading a segment page by page, in physical order, without a snapshot.
+ */
+#pragma once
+
+#include "catalog/tables.h"
+#include "core/ring_policy.h"
+
+namespace pgq {
+
+/*
+ * Read on, at most so many pages. Rows that move about meanwhile may be missed, or met twice.
+ */
+void survey_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages);
+
+/* A pinned page, share-locked. */
+Buffer lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy);
+
+/* What copying the version would cost, roughly. */
+int64 version_bytes(HeapTuple tuple, TupleDesc desc);
+
+/* Visit the versions of a page, which is locked. The visitor says whether to go on. */
+template <typename Visit>
+inline void
+visit_page(Relation rel, Buffer buffer, OffsetNumber from, Visit visit)
+{
+	Page page = BufferGetPage(buffer);
+	bool more = true;
+	for (OffsetNumber i = from; i <= PageGetMaxOffsetNumber(page) && more; i++)
+	{
+		ItemId item = PageGetItemId(page, i);
+		if (!ItemIdIsNormal(item))
+			continue;
+		HeapTupleData tuple;
+		tuple.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_tableOid = RelationGetRelid(rel);
+		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buffer), i);
+		more = visit(&tuple);
+	}
+}
+
+} // namespace pgq

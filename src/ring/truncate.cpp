@@ -1,0 +1,155 @@
+#include "ring/truncate.h"
+
+#include "pg/stop_point.h"
+#include "ring/segment.h"
+#include "ring/survey.h"
+#include "rows/judge.h"
+
+namespace pgq {
+
+/* The version, if anybody wants it; otherwise note the newest transaction that was at it. */
+static Remains
+inspect_version(HeapTuple tuple, Buffer buffer, TransactionId *newest)
+{
+	auto note = [&](TransactionId xid) {
+		if (TransactionIdIsNormal(xid) &&
+			(!TransactionIdIsValid(*newest) || TransactionIdFollows(xid, *newest)))
+			*newest = xid;
+	};
+	if (judge_version(tuple, buffer) != Verdict::kDead)
+		return Remains::kSome;
+	note(HeapTupleHeaderGetXmin(tuple->t_data));
+	if (!(tuple->t_data->t_infomask & HEAP_XMAX_INVALID))
+		note(HeapTupleHeaderGetUpdateXid(tuple->t_data));
+	return Remains::kNone;
+}
+
+Remains
+inspect_segment(const Segment &segment, XLogRecPtr *changed_at, TransactionId *newest)
+{
+	/* Nobody has uncommitted writes in it then, nor a commit whose callback is to come. */
+	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
+		return Remains::kUnknown;
+	static constexpr BlockNumber kPatience = 32;
+	XLogRecPtr before = GetXLogInsertRecPtr();
+	bool changed = false;
+	*newest = InvalidTransactionId;
+	Remains remains = Remains::kNone;
+	Relation rel = table_open(segment.heap, NoLock);
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	for (BlockNumber block = 0; block < blocks && remains == Remains::kNone; block++)
+	{
+		if (block % kPatience == 0 && LockHasWaitersRelation(rel, ShareLock))
+		{
+			remains = Remains::kUnknown;
+			break;
+		}
+		Buffer buffer = lock_page(rel, block, strategy);
+		changed |= BufferGetLSNAtomic(buffer) > *changed_at;
+		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+			remains = inspect_version(tuple, buffer, newest);
+			return remains == Remains::kNone;
+		});
+		UnlockReleaseBuffer(buffer);
+	}
+	FreeAccessStrategy(strategy);
+	table_close(rel, NoLock);
+	if (changed)
+		*changed_at = before;
+	return remains;
+}
+
+bool
+is_seen_by_all(const Segment &segment, TransactionId xid)
+{
+	Relation rel = table_open(segment.heap, AccessShareLock);
+	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
+	table_close(rel, AccessShareLock);
+	return !TransactionIdIsValid(xid) || TransactionIdPrecedes(xid, horizon);
+}
+
+/* Somebody is nearly always reading on its index for a moment. */
+static bool
+lock_against_readers(const Segment &segment)
+{
+	static constexpr int kTries = 20;
+	static constexpr long kBetween = 1000;
+	Relation rel = table_open(segment.heap, NoLock);
+	bool locked = false;
+	for (int i = 0; i < kTries && !locked && !LockHasWaitersRelation(rel, ShareLock); i++)
+	{
+		if (i > 0)
+			pg_usleep(kBetween);
+		locked = ConditionalLockRelationOid(segment.heap, AccessExclusiveLock);
+	}
+	table_close(rel, NoLock);
+	return locked;
+}
+
+/* All that TRUNCATE will lock: an autovacuum of the TOAST table alone would make it wait. */
+static bool
+lock_to_truncate(const Segment &segment)
+{
+	Oid toast = toast_of(segment);
+	return lock_against_readers(segment) && lock_with_indexes(segment.heap, AccessExclusiveLock) &&
+		   (!OidIsValid(toast) || lock_with_indexes(toast, AccessExclusiveLock));
+}
+
+/* For subscribers (ExecuteTruncateGuts does the same). */
+static void
+log_truncation(Relation rel)
+{
+	if (!RelationIsLogicallyLogged(rel))
+		return;
+	Oid relid = RelationGetRelid(rel);
+	xl_heap_truncate record{};
+	record.dbId = MyDatabaseId;
+	record.nrelids = 1;
+	XLogBeginInsert();
+	XLogRegisterData(reinterpret_cast<char *>(&record), SizeOfHeapTruncate);
+	XLogRegisterData(reinterpret_cast<char *>(&relid), sizeof(relid));
+	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+	(void) XLogInsert(RM_HEAP_ID, XLOG_HEAP_TRUNCATE);
+}
+
+/*
+ * What TRUNCATE does, but nobody's trigger is fired, and no foreign key stops it: there is no row left that one
+ * could refer to. Indexes are built anew with the rights of the owner of the table.
+ */
+static void
+empty_files(Relation rel)
+{
+	CheckTableNotInUse(rel, "TRUNCATE");
+	CheckTableForSerializableConflictIn(rel);
+	RelationSetNewRelfilenode(rel, rel->rd_rel->relpersistence);
+	if (OidIsValid(rel->rd_rel->reltoastrelid))
+	{
+		Relation toast = table_open(rel->rd_rel->reltoastrelid, NoLock);
+		RelationSetNewRelfilenode(toast, toast->rd_rel->relpersistence);
+		table_close(toast, NoLock);
+	}
+	ReindexParams options{};
+	reindex_relation(RelationGetRelid(rel), REINDEX_REL_PROCESS_TOAST, &options);
+	pgstat_count_truncate(rel);
+	log_truncation(rel);
+}
+
+bool
+truncate_segment(const Segment &segment)
+{
+	stop_point("rotation-verified");
+	if (!lock_to_truncate(segment))
+		return false;
+	/* Perhaps a dump, with a snapshot from before. */
+	Relation rel = table_open(segment.heap, NoLock);
+	bool awaited = LockHasWaitersRelation(rel, AccessExclusiveLock);
+	if (!awaited)
+		empty_files(rel);
+	table_close(rel, NoLock);
+	if (!awaited)
+		stop_point("rotation-truncated");
+	return !awaited;
+}
+
+} // namespace pgq

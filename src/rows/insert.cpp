@@ -1,0 +1,32 @@
+#include "rows/insert.h"
+
+#include "rows/index.h"
+#include "rows/tuple.h"
+
+namespace pgq {
+
+void
+insert_jobs(NewJob *jobs, int n, Hint *hints)
+{
+	const Tables &t = tables();
+	const Segment &segment = current_segment();
+	Relation rel = table_open(segment.heap, RowExclusiveLock);
+	TupleFormer former(rel);
+	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
+	for (int i = 0; i < n; i++)
+	{
+		jobs[i].set(kJobId, Int64GetDatum(nextval_internal(t.job_id_seq, false)));
+		jobs[i].set(kJobSegment, Int16GetDatum(segment.number));
+		tuples[i] = former.form(jobs[i].values, jobs[i].nulls, kJobColumns);
+	}
+	if (n == 1)
+		heap_insert(rel, tuples[0], GetCurrentCommandId(true), 0, nullptr);
+	else
+		insert_many_tuples(rel, tuples, n);
+	insert_job_index_entries(rel, segment.number, tuples, n, true);
+	for (int i = 0; i < n; i++)
+		hints[i] = hint_of(tuples[i], RelationGetDescr(rel), static_cast<uint16>(segment.number));
+	table_close(rel, NoLock);
+}
+
+} // namespace pgq

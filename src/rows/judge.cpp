@@ -1,0 +1,64 @@
+#include "rows/judge.h"
+
+namespace pgq {
+
+/* Does a transaction that is still running hold a lock on this live version? */
+static bool
+has_running_locker(HeapTupleHeader header)
+{
+	if ((header->t_infomask & HEAP_XMAX_INVALID) || !HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask))
+		return false;
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
+	if (header->t_infomask & HEAP_XMAX_IS_MULTI)
+		return !HEAP_LOCKED_UPGRADED(header->t_infomask) && MultiXactIdIsRunning(xmax, true);
+	return TransactionIdIsInProgress(xmax);
+}
+
+Verdict
+judge_version(HeapTuple tuple, Buffer buffer)
+{
+	TransactionId dead_after;
+	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
+	{
+		case HEAPTUPLE_LIVE:
+			return has_running_locker(tuple->t_data) ? Verdict::kBusy : Verdict::kLive;
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			return Verdict::kBusy;
+		case HEAPTUPLE_DEAD:
+		case HEAPTUPLE_RECENTLY_DEAD:
+			break;
+	}
+	return Verdict::kDead;
+}
+
+bool
+is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter)
+{
+	TransactionId dead_after;
+	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
+	{
+		case HEAPTUPLE_LIVE:
+			return true;
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			return !TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(tuple->t_data));
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+			if (TransactionIdIsCurrentTransactionId(xmin))
+				return true;
+			*inserter = xmin;
+			return false;
+		default:
+			return false;
+	}
+}
+
+uint64
+trace_of(HeapTuple tuple)
+{
+	if (ItemPointerEquals(&tuple->t_data->t_ctid, &tuple->t_self))
+		return 0;
+	return HeapTupleHeaderGetUpdateXid(tuple->t_data);
+}
+
+} // namespace pgq

@@ -1,0 +1,152 @@
+#include "rows/look_up.h"
+
+#include "rows/index.h"
+
+namespace pgq {
+
+bool
+lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buffer,
+			 HeapTupleData *tuple)
+{
+	*buffer = segments.pin(place);
+	if (!BufferIsValid(*buffer))
+		return false;
+	Relation rel = segments.open(place.segment);
+	LockBuffer(*buffer, BUFFER_LOCK_SHARE);
+	Page page = BufferGetPage(*buffer);
+	if (place.offset >= FirstOffsetNumber && place.offset <= PageGetMaxOffsetNumber(page))
+	{
+		ItemId item = PageGetItemId(page, place.offset);
+		if (ItemIdIsNormal(item))
+		{
+			tuple->t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+			tuple->t_len = ItemIdGetLength(item);
+			tuple->t_tableOid = RelationGetRelid(rel);
+			ItemPointerSet(&tuple->t_self, place.block, place.offset);
+			bool is_null;
+			Datum id = heap_getattr(tuple, kJobId, RelationGetDescr(rel), &is_null);
+			if (!is_null && DatumGetInt64(id) == job_id)
+				return true;
+		}
+	}
+	UnlockReleaseBuffer(*buffer);
+	return false;
+}
+
+/*
+ * Visit the versions of the job in all segments, each under its buffer's lock, until visit() says
+ * that it has what it wants.
+ */
+template <typename Visit>
+static void
+visit_versions(SegmentSet &segments, const JobSegments &list, int64 job_id, Visit visit)
+{
+	bool done = false;
+	for (int i = 0; i < list.n && !done; i++)
+	{
+		const Segment &segment = list.segment[i];
+		if (segments.is_bare(segment.number))
+			continue;
+		Relation rel = segments.open(segment.number);
+		IndexLookup *lookup = begin_index_lookup(rel, segment.by_id, job_id);
+		while (!done && next_version(lookup))
+		{
+			done = visit(rel, segment.number, lookup->tuple, lookup->buffer);
+			unlock_version(lookup);
+		}
+		end_index_lookup(lookup);
+	}
+}
+
+/* moved: the sum of the traces of the versions that were seen dead. */
+static Verdict
+look_up_once(SegmentSet &segments, const JobSegments &list, int64 job_id, JobRow *row,
+			 uint64 *moved)
+{
+	Verdict verdict = Verdict::kDead;
+	*moved = 0;
+	visit_versions(segments, list, job_id,
+				   [&](Relation rel, int segment, HeapTuple tuple, Buffer buffer) {
+					   verdict = judge_version(tuple, buffer);
+					   if (verdict == Verdict::kLive)
+						   copy_row(rel, tuple, segment, row);
+					   else if (verdict == Verdict::kDead)
+						   *moved += trace_of(tuple);
+					   return verdict != Verdict::kDead;
+				   });
+	return verdict;
+}
+
+/*
+ * Look for the job in all segments by its id. A version that somebody has just
+ * moved can be missed, behind the scan: then the version it was moved from has
+ * been seen, and the second scan finds the new one. If it was moved again
+ * meanwhile, somebody is at it.
+ */
+static Verdict
+look_up(SegmentSet &segments, int64 job_id, JobRow *row)
+{
+	const JobSegments list = segments.open_all();
+	/* Not a list of segments yet: load/refill.cpp, segments_known(). */
+	if (list.n == 0)
+		return Verdict::kBusy;
+	uint64 moved;
+	Verdict verdict = look_up_once(segments, list, job_id, row, &moved);
+	if (verdict != Verdict::kDead || moved == 0)
+		return verdict;
+	uint64 moved_by_now;
+	verdict = look_up_once(segments, list, job_id, row, &moved_by_now);
+	return verdict == Verdict::kDead && moved_by_now != moved ? Verdict::kBusy : verdict;
+}
+
+Verdict
+verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
+{
+	Verdict verdict = Verdict::kDead;
+	Buffer buffer;
+	HeapTupleData tuple;
+	if (lock_version(segments, place, job_id, &buffer, &tuple))
+	{
+		verdict = judge_version(&tuple, buffer);
+		if (verdict == Verdict::kLive)
+			copy_row(segments.open(place.segment), &tuple, place.segment, row);
+		UnlockReleaseBuffer(buffer);
+	}
+	return verdict == Verdict::kDead ? look_up(segments, job_id, row) : verdict;
+}
+
+static bool
+find_writable_once(SegmentSet &segments, const JobSegments &list, int64 job_id, Place *place,
+				   TransactionId *inserter, uint64 *moved)
+{
+	bool found = false;
+	*moved = 0;
+	visit_versions(segments, list, job_id,
+				   [&](Relation, int segment, HeapTuple tuple, Buffer buffer) {
+					   found = is_writable(tuple, buffer, inserter);
+					   if (judge_version(tuple, buffer) == Verdict::kDead)
+						   *moved += trace_of(tuple);
+					   *place = place_of(tuple->t_self, segment);
+					   return found;
+				   });
+	return found;
+}
+
+/* As look_up(): what was moved on behind the scan is found by another one. */
+bool
+find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
+{
+	const JobSegments list = segments.open_all();
+	for (uint64 before = 0;;)
+	{
+		uint64 moved;
+		if (find_writable_once(segments, list, job_id, place, inserter, &moved))
+			return true;
+		if (TransactionIdIsValid(*inserter) || moved == before)
+			return false;
+		before = moved;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+} // namespace pgq

@@ -1,0 +1,38 @@
+#include "rows/tuple.h"
+
+namespace pgq {
+
+HeapTuple
+TupleFormer::form(const Datum *values, const bool *nulls, int n)
+{
+	while (nulls[n - 1])
+		n--;
+	if (desc_ == nullptr || desc_->natts != n)
+	{
+		desc_ = CreateTemplateTupleDesc(n);
+		for (int i = 1; i <= n; i++)
+			TupleDescCopyEntry(desc_, i, RelationGetDescr(rel_), i);
+	}
+	return heap_form_tuple(desc_, const_cast<Datum *>(values), const_cast<bool *>(nulls));
+}
+
+/* The server wants the tuples in slots, whose descriptor nobody counts. */
+void
+insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
+{
+	TupleDesc desc = CreateTupleDescCopy(RelationGetDescr(rel));
+	auto **slots = static_cast<TupleTableSlot **>(palloc(n * sizeof(TupleTableSlot *)));
+	for (int i = 0; i < n; i++)
+	{
+		slots[i] = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+		ExecStoreHeapTuple(tuples[i], slots[i], false);
+	}
+	heap_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, nullptr);
+	for (int i = 0; i < n; i++)
+	{
+		tuples[i]->t_self = slots[i]->tts_tid;
+		ExecDropSingleTupleTableSlot(slots[i]);
+	}
+}
+
+} // namespace pgq

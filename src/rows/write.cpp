@@ -1,0 +1,218 @@
+#include "rows/write.h"
+
+#include "rows/index.h"
+#include "rows/look_up.h"
+#include "rows/tuple.h"
+
+namespace pgq {
+
+/* Pinned for a write: while the pin is held the page cannot be pruned, so the line pointer stays. */
+struct PinnedVersion
+{
+	Relation rel;
+	Buffer buffer;
+	ItemPointerData tid;
+	bool ours; /* written by this transaction, perhaps by the command that runs */
+};
+
+static bool
+pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *version, JobRow *row,
+	   TransactionId *inserter)
+{
+	HeapTupleData tuple;
+	if (!lock_version(segments, place, job_id, &version->buffer, &tuple))
+		return false;
+	version->rel = segments.open(place.segment);
+	version->tid = tuple.t_self;
+	version->ours = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple.t_data));
+	if (!is_writable(&tuple, version->buffer, inserter))
+	{
+		UnlockReleaseBuffer(version->buffer);
+		return false;
+	}
+	if (row != nullptr)
+		copy_row(version->rel, &tuple, place.segment, row);
+	LockBuffer(version->buffer, BUFFER_LOCK_UNLOCK);
+	return true;
+}
+
+/* What became of the search for the version that a write would change. */
+enum class Search : uint8
+{
+	kPinned,
+	kGone,
+	kMovedOn,	/* found, and replaced before it could be pinned */
+	kInserting, /* *inserter is at it */
+};
+
+static Search
+pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *version, JobRow *row,
+			TransactionId *inserter)
+{
+	*inserter = InvalidTransactionId;
+	if (pin_at(segments, *place, job_id, version, row, inserter))
+		return Search::kPinned;
+	bool found = find_writable(segments, job_id, place, inserter);
+	if (found && pin_at(segments, *place, job_id, version, row, inserter))
+		return Search::kPinned;
+	if (TransactionIdIsValid(*inserter))
+		return Search::kInserting;
+	return found ? Search::kMovedOn : Search::kGone;
+}
+
+/*
+ * Find the job's version, here or elsewhere, and let write() have it pinned. A
+ * version that somebody replaced under us is looked for again by the job's id.
+ */
+template <typename Write>
+static WriteResult
+write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *row, Write write)
+{
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		require_complete_segments();
+		PinnedVersion version;
+		TransactionId inserter;
+		switch (pin_version(segments, &place, job_id, &version, row, &inserter))
+		{
+			case Search::kPinned:
+				break;
+			case Search::kGone:
+				return WriteResult::kGone;
+			case Search::kMovedOn:
+				continue;
+			case Search::kInserting:
+				if (!wait)
+					return WriteResult::kBusy;
+				segments.unpin();
+				XactLockTableWait(inserter, nullptr, nullptr, XLTW_None);
+				continue;
+		}
+		/* As in WITH u AS (UPDATE ...) SELECT pgq_ack(...) FROM u: what a command has written only a later one can change. */
+		if (version.ours)
+			CommandCounterIncrement();
+		TM_Result result = write(version.rel, &version.tid);
+		ReleaseBuffer(version.buffer);
+		if (result == TM_Ok)
+			return WriteResult::kDone;
+		if (result == TM_BeingModified || result == TM_WouldBlock)
+			return WriteResult::kBusy;
+	}
+}
+
+WriteResult
+locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row)
+{
+	return write_job(segments, place, job_id, wait, row,
+					 [](Relation, ItemPointer) { return TM_Ok; });
+}
+
+WriteResult
+delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row)
+{
+	return write_job(segments, place, job_id, wait, row, [&](Relation rel, ItemPointer tid) {
+		TM_FailureData failure;
+		return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure,
+						   false);
+	});
+}
+
+static TM_Result
+lock_without_waiting(Relation rel, ItemPointer tid, LockTupleMode mode)
+{
+	HeapTupleData tuple;
+	tuple.t_self = *tid;
+	Buffer buffer;
+	TM_FailureData failure;
+	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), mode, LockWaitSkip,
+									   false, &buffer, &failure);
+	ReleaseBuffer(buffer);
+	return result;
+}
+
+WriteResult
+share_lock_job(SegmentSet &segments, const Place &place, int64 job_id)
+{
+	return write_job(segments, place, job_id, false, nullptr, [](Relation rel, ItemPointer tid) {
+		return lock_without_waiting(rel, tid, LockTupleShare);
+	});
+}
+
+/* The row's next version. */
+static HeapTuple
+form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
+{
+	Datum values[MaxHeapAttributeNumber] = {};
+	bool nulls[MaxHeapAttributeNumber] = {};
+	bool changed[MaxHeapAttributeNumber] = {};
+	auto set = [&](JobColumn column, Datum value, bool is_null) {
+		values[column - 1] = value;
+		nulls[column - 1] = is_null;
+		changed[column - 1] = true;
+	};
+	/* SQL may have raised it meanwhile. */
+	int64 fence = retry.fence;
+	if (!row.is_null(kJobFence))
+		fence = Max(fence, DatumGetInt64(row.value(kJobFence)));
+	set(kJobAttempts, Int32GetDatum(retry.attempts), false);
+	set(kJobRunAt, TimestampTzGetDatum(retry.run_at), false);
+	set(kJobFence, Int64GetDatum(fence), false);
+	set(kJobLastError, retry.error, !retry.has_error);
+	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
+}
+
+WriteResult
+rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
+			Hint *hint)
+{
+	JobRow row;
+	return write_job(segments, place, job_id, wait, &row, [&](Relation rel, ItemPointer tid) {
+		/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
+		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
+		if (result != TM_Ok)
+			return result;
+		HeapTuple next = form_retry(row, RelationGetDescr(rel), retry);
+		TM_FailureData failure;
+		LockTupleMode lock_mode;
+		result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
+							 &failure, &lock_mode);
+		if (result != TM_Ok)
+			return result;
+		if (!HeapTupleIsHeapOnly(next))
+			insert_job_index_entries(rel, row.place.segment, &next, 1, true);
+		*hint = hint_of(next, RelationGetDescr(rel), row.place.segment);
+		return result;
+	});
+}
+
+static Hint
+insert_copy(Relation rel, int segment, JobRow *row)
+{
+	row->values[kJobSegment - 1] = Int16GetDatum(segment);
+	HeapTuple tuple = TupleFormer(rel).form(row->values, row->nulls, kJobColumns);
+	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
+	insert_job_index_entries(rel, segment, &tuple, 1, false);
+	return hint_of(tuple, RelationGetDescr(rel), static_cast<uint16>(segment));
+}
+
+bool
+move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to, Hint *hint)
+{
+	PinnedVersion version;
+	JobRow row;
+	TransactionId inserter;
+	if (!pin_at(segments, place, job_id, &version, &row, &inserter))
+		return false;
+	/* As an UPDATE between partitions does: who waits for the old version learns that it went elsewhere. */
+	TM_FailureData failure;
+	TM_Result result = heap_delete(version.rel, &version.tid, GetCurrentCommandId(true),
+								   InvalidSnapshot, false, &failure, true);
+	ReleaseBuffer(version.buffer);
+	if (result != TM_Ok)
+		return false;
+	*hint = insert_copy(segments.open(to.number), to.number, &row);
+	return true;
+}
+
+} // namespace pgq

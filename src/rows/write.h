@@ -1,0 +1,55 @@
+/*
+ * Changes of job rows. Each finds the version that is to be changed, at the place given or
+ * elsewhere, and keeps its page pinned until the write has returned.
+ */
+#pragma once
+
+#include "rows/job.h"
+#include "rows/segment_set.h"
+
+namespace pgq {
+
+enum class WriteResult : uint8
+{
+	kDone,
+	kGone, /* the job has no live row any more */
+	kBusy, /* only without wait: somebody is at the row */
+};
+
+/*
+ * Delete the job; if wait, wait for whoever is at the row, in the lock manager.
+ * DONE fills row (unless NULL) with the version that was deleted.
+ */
+WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
+					   JobRow *row);
+
+/* Read the version of the job that a write would change. DONE fills row. */
+WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
+					   JobRow *row);
+
+/* Lock the job's row FOR SHARE, to the end of the transaction. Does not wait. */
+WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_id);
+
+/* What a failed attempt changes in the row. */
+struct Retry
+{
+	int32 attempts;
+	TimestampTz run_at;
+	int64 fence; /* token of the lease that ends */
+	bool has_error;
+	Datum error;
+};
+
+/* Rewrite the job for its next attempt. DONE fills hint with its new version. */
+WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
+						bool wait, Hint *hint);
+
+/*
+ * Move the row to another segment: nothing but its segment changes, and *hint, which then says
+ * where it is. False: somebody is or has been at it, and it stays. The caller has the job's lease. Never
+ * waits for a lock of somebody else; raises if the other segment has a job of that id.
+ */
+bool move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to,
+			  Hint *hint);
+
+} // namespace pgq
