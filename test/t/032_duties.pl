@@ -118,6 +118,8 @@ sub damage
 		last if ($heard .= ask($listener, 'SELECT pg_sleep(0.1)')) =~ /notification "pgq_y"/;
 	}
 	like($heard, qr/notification "pgq_y"/, '... NOTIFY comes');
+	# After a start new rows go to any segment for a moment, also to one that has rows of the other queue.
+	wait_for($node, q{live_rows = 0 FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass});
 	my $before = sql(q{SELECT sum(truncations) FROM pgq_ext.segment_entries()});
 	sql(q{SELECT count(pgq_enqueue('y', to_jsonb(repeat('y', 500)))) FROM generate_series(1, 400);
 		SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('y', 1000)}) for 1 .. 3;
