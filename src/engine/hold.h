@@ -30,6 +30,10 @@ public:
 	Queue *operator->() const { return queue_; }
 	Queue *queue() const { return queue_; }
 	Schedule &schedule() const { return queue_->schedule; }
+	QueueRef ref() const
+	{
+		return {queue_, pg_atomic_read_u32(&queue_->generation), queue_->queue_id};
+	}
 
 	/* A job waits. */
 	void file(const Hint &hint) { ready_ += queue_->schedule.file(hint); }

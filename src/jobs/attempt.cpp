@@ -27,42 +27,67 @@ attempt_end(WriteResult result, AttemptEnd done)
 	return result == WriteResult::kBusy ? AttemptEnd::kBusy : AttemptEnd::kGone;
 }
 
-AttemptEnd
-end_failed_attempt(SegmentSet &segments, const QueueRef &ref, const QueueOptions &options,
-				   const Place &place, int64 job_id, const Failure &failure, bool wait)
+static AttemptEnd
+retry(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const Failure &failure,
+	  bool wait)
 {
-	JobRow row;
-	WriteResult located = locate_job(segments, place, job_id, wait, &row);
-	if (located != WriteResult::kDone)
-		return attempt_end(located, AttemptEnd::kRetry);
-
-	int32 failed = row.next_attempt();
-	bool used_up = failed >= row.max_attempts(options.max_attempts);
-	if (!failure.retry || used_up)
-	{
-		const Death death = {failed, failure.retry ? kAttemptsUsedUp : failure.reason,
-							 failure.has_error, failure.error};
-		return attempt_end(end_row(segments, row.place, job_id, RowEnd::kDead, &death, wait),
-						   AttemptEnd::kDead);
-	}
-
 	Retry retry;
-	retry.attempts = failed;
-	retry.run_at = next_run_at(failure, options, failed);
+	retry.attempts = row.next_attempt();
+	retry.run_at = next_run_at(failure, ending.options, retry.attempts);
 	retry.fence = failure.fence;
 	retry.has_error = failure.has_error;
 	retry.error = failure.error;
 	/* Somebody may have moved the job to another queue, which need not be attached. */
-	QueueRef to = ref;
-	bool attached = row.queue_id() == ref.queue_id ||
+	QueueRef to = ending.ref;
+	bool attached = row.queue_id() == ending.ref.queue_id ||
 					find_attached_queue(tables().database, row.queue_id(), &to);
 	if (attached)
 		reserve_hints(to, tables().queue, 1);
 	Hint hint;
-	WriteResult written = rewrite_job(segments, row.place, job_id, retry, wait, &hint);
+	WriteResult written = rewrite_job(segments, row.place, row.job_id(), retry, wait, &hint);
 	if (written == WriteResult::kDone && attached)
 		add_hint(to, hint, false);
 	return attempt_end(written, AttemptEnd::kRetry);
+}
+
+/* Which of both, by what the row says. */
+static AttemptEnd
+retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &failure, bool wait)
+{
+	JobRow row;
+	WriteResult located = locate_job(segments, ending.place, ending.job_id, wait, &row);
+	if (located != WriteResult::kDone)
+		return attempt_end(located, AttemptEnd::kRetry);
+	int32 failed = row.next_attempt();
+	bool used_up = failed >= row.max_attempts(ending.options.max_attempts);
+	if (failure.retry && !used_up)
+		return retry(segments, ending, row, failure, wait);
+	const Death death = {failed, failure.retry ? kAttemptsUsedUp : failure.reason,
+						 failure.has_error, failure.error};
+	return attempt_end(end_row(segments, row.place, ending.job_id, RowEnd::kDead, &death, wait),
+					   AttemptEnd::kDead);
+}
+
+AttemptEnd
+end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failure &failure,
+				   bool wait)
+{
+	AttemptEnd end = retry_or_bury(segments, ending, failure, wait);
+	switch (end)
+	{
+		case AttemptEnd::kRetry:
+			break;
+		case AttemptEnd::kDead:
+			set_dead(ending.lease);
+			break;
+		case AttemptEnd::kGone:
+			set_end(ending.lease, LeaseEnd::kUncounted);
+			break;
+		case AttemptEnd::kBusy:
+			set_end(ending.lease, LeaseEnd::kLostBusy);
+			break;
+	}
+	return end;
 }
 
 } // namespace pgq

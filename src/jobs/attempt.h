@@ -27,9 +27,18 @@ enum class AttemptEnd : uint8
 	kBusy, /* without wait: somebody is at the row */
 };
 
-/* Registers the hint for the retry; the caller has registered the end of the lease. */
-AttemptEnd end_failed_attempt(SegmentSet &segments, const QueueRef &ref,
-							  const QueueOptions &options, const Place &place, int64 job_id,
+/* A lease that this transaction ends at commit, and where the row of its job is. */
+struct EndingLease
+{
+	QueueRef ref;
+	QueueOptions options;
+	Lease *lease;
+	int64 job_id;
+	Place place;
+};
+
+/* Also says how the lease ends: counted or not, put off (kBusy), with the job's death. Registers the hint for the retry. */
+AttemptEnd end_failed_attempt(SegmentSet &segments, const EndingLease &ending,
 							  const Failure &failure, bool wait);
 
 } // namespace pgq

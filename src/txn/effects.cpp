@@ -54,9 +54,11 @@ note_unreturnable()
 }
 
 void
-add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how)
+end_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how)
 {
 	add_lease_effect(LeaseEffect::kEnd, how, ref, lease);
+	pin_lease(lease);
+	lease->ender = my_virtual_xid();
 }
 
 TakeResult
@@ -79,9 +81,7 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 			return;
 		}
 		add_claim_effect(ref, *lease);
-		add_end_effect(ref, *lease, how);
-		pin_lease(*lease);
-		(*lease)->ender = my_virtual_xid();
+		end_at_commit(ref, *lease, how);
 		if (moving)
 			hold->mover = my_virtual_xid();
 	});

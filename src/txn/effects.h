@@ -37,8 +37,8 @@ void note_verifying(const Lease *lease);
 /* ... and it has raised because of what is in the row: that costs the job an attempt. */
 void note_unreturnable();
 
-/* This transaction ends the lease when it commits. */
-void add_end_effect(const QueueRef &ref, Lease *lease, LeaseEnd how);
+/* This transaction ends the lease when it commits; until then nobody else does. A place was reserved. */
+void end_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how);
 
 /*
  * Take the lease of a waiting job, for this transaction to end that way when it commits;

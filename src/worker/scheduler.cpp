@@ -420,20 +420,7 @@ reap(const QueueRef &ref, const QueueOptions &options, const Reaped &r)
 	failure.retry = true;
 	failure.has_error = true;
 	failure.error = CStringGetTextDatum(reason_of(r.loss));
-	switch (end_failed_attempt(segments, ref, options, r.place, r.job_id, failure, false))
-	{
-		case AttemptEnd::kRetry:
-			break;
-		case AttemptEnd::kDead:
-			set_dead(r.lease);
-			break;
-		case AttemptEnd::kGone:
-			set_end(r.lease, LeaseEnd::kUncounted);
-			break;
-		case AttemptEnd::kBusy:
-			set_end(r.lease, LeaseEnd::kLostBusy);
-			break;
-	}
+	(void) end_failed_attempt(segments, {ref, options, r.lease, r.job_id, r.place}, failure, false);
 	segments.close();
 }
 

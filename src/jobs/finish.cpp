@@ -1,0 +1,175 @@
+#include "jobs/finish.h"
+
+#include "engine/hold.h"
+#include "jobs/end_row.h"
+#include "jobs/late_ack.h"
+#include "rows/look_up.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+void
+open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n)
+{
+	uint32 numbers = 0;
+	for (int i = 0; i < n; i++)
+	{
+		/* Read without the queue's lock: a guess. */
+		Lease *lease;
+		QueueRef ref;
+		if (find_lease(tables().database, DatumGetInt64(job_ids[i]), &lease, &ref))
+			numbers |= segment_bit(lease->hint.place);
+	}
+	segments.open_in_order(numbers);
+}
+
+/* ---- taking a lease in hand ---- */
+
+/* Under the queue's lock. */
+static bool
+is_handed_out(const Lease *lease, int64 token)
+{
+	return token_of(lease) == token && lease->state == LeaseState::kClaimed;
+}
+
+enum class Reach : uint8
+{
+	kInHand,
+	kStale,
+	kOthers, /* another transaction is claiming or ending it */
+};
+
+/* The open transaction, but this one, that decides over the lease before we can; or an invalid one. */
+static VirtualTransactionId
+who_decides_first(const Lease *lease)
+{
+	if (VirtualTransactionIdIsValid(lease->ender))
+		return lease->ender;
+	/* Whether the claim itself will stand is not known yet. */
+	VirtualTransactionId nobody;
+	SetInvalidVirtualTransactionId(nobody);
+	return VirtualTransactionIdEquals(lease->claimer, my_virtual_xid()) ? nobody : lease->claimer;
+}
+
+static Reach
+reach_for(int64 job_id, int64 token, LeaseEnd how, EndingLease *ending, VirtualTransactionId *other)
+{
+	Reach reach = Reach::kStale;
+	reserve_lease_effects(1);
+	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+		if (!is_handed_out(lease, token))
+			return;
+		*other = who_decides_first(lease);
+		if (VirtualTransactionIdIsValid(*other))
+		{
+			/* This transaction itself has ended it. */
+			bool mine = VirtualTransactionIdEquals(*other, my_virtual_xid());
+			reach = mine ? Reach::kStale : Reach::kOthers;
+			return;
+		}
+		*ending = {hold.ref(), hold->options, lease, job_id, lease->hint.place};
+		end_at_commit(ending->ref, lease, how);
+		reach = Reach::kInHand;
+	});
+	return reach;
+}
+
+/*
+ * Pin the lease for its end at commit, if the token is current. Another transaction that has it
+ * is waited for, where the deadlock detector sees it; then it is stale, or free again.
+ */
+static bool
+take_in_hand(int64 job_id, int64 token, LeaseEnd how, EndingLease *ending)
+{
+	for (;;)
+	{
+		VirtualTransactionId other;
+		Reach reach = reach_for(job_id, token, how, ending, &other);
+		if (reach != Reach::kOthers)
+			return reach == Reach::kInHand;
+		VirtualXactLock(other, true);
+		if (any_prepared())
+			resolve_prepared();
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* ---- the verbs ---- */
+
+bool
+ack_job(SegmentSet &segments, int64 job_id, int64 token)
+{
+	EndingLease ending;
+	if (!take_in_hand(job_id, token, LeaseEnd::kAcked, &ending))
+		return ack_late(segments, job_id, token);
+	if (end_row(segments, ending.place, job_id, RowEnd::kAcked, nullptr, true) ==
+		WriteResult::kDone)
+		return true;
+	set_end(ending.lease, LeaseEnd::kUncounted);
+	return false;
+}
+
+AttemptEnd
+fail_job(int64 job_id, const Failure &failure)
+{
+	EndingLease ending;
+	if (!take_in_hand(job_id, failure.fence, LeaseEnd::kFailed, &ending))
+		return AttemptEnd::kGone;
+	SegmentSet segments(RowExclusiveLock);
+	AttemptEnd end = end_failed_attempt(segments, ending, failure, true);
+	segments.close();
+	return end;
+}
+
+/* Returns the new end of the lease, or 0: it is stale. */
+static TimestampTz
+prolong(int64 job_id, int64 token, int64 lease_time, Place *place)
+{
+	TimestampTz end = 0;
+	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+		if (!is_handed_out(lease, token) ||
+			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ||
+			!set_deadline(lease, lease_time > 0 ? lease_time : hold->options.lease_time,
+						  monotonic_now(), wall_now()))
+			return;
+		*place = lease->hint.place;
+		end = lease->expires_at;
+	});
+	return end;
+}
+
+/* A delete that has not been committed is none. */
+static bool
+is_row_gone(int64 job_id, const Place &place)
+{
+	JobRow row;
+	SegmentSet segments(AccessShareLock);
+	bool gone = verify_job(segments, place, job_id, &row) == Verdict::kDead;
+	segments.close();
+	return gone;
+}
+
+/* Nobody needs it any more: it ends as soon as time may end it. */
+static void
+let_expire(int64 job_id, int64 token)
+{
+	(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {
+		if (is_handed_out(lease, token))
+			(void) set_deadline(lease, 0, monotonic_now(), wall_now());
+	});
+}
+
+TimestampTz
+extend_lease(int64 job_id, int64 token, int64 lease_time)
+{
+	Place place;
+	TimestampTz end = prolong(job_id, token, lease_time, &place);
+	/* Looked at after the lease has its new end, since the look may have to wait for a lock. */
+	if (end == 0 || !is_row_gone(job_id, place))
+		return end;
+	/* Somebody has deleted the job by hand: its worker shall stop. */
+	let_expire(job_id, token);
+	return 0;
+}
+
+} // namespace pgq

@@ -1,0 +1,28 @@
+/*
+ * What a worker says of a job it has: it is done, it failed, it takes longer.
+ *
+ * Whoever ends a lease takes it in hand first: it is pinned until this transaction ends, so that
+ * time cannot end it, and no other transaction can. One that wants it too waits for this one.
+ */
+#pragma once
+
+#include "jobs/attempt.h"
+
+namespace pgq {
+
+/* Lock the segments where the rows of these jobs are, mostly, in the order that avoids deadlocks. */
+void open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n);
+
+/* The job is done: its row ends. False: the lease is stale, or the row is gone. */
+bool ack_job(SegmentSet &segments, int64 job_id, int64 token);
+
+/* The attempt failed; failure.fence is the token. kGone: the lease is stale, or the row is gone. */
+AttemptEnd fail_job(int64 job_id, const Failure &failure);
+
+/*
+ * The lease ends lease_time (0: the queue's) from now, whatever becomes of this transaction.
+ * Returns when; 0: it is stale, its max_runtime is used up, or the row is gone.
+ */
+TimestampTz extend_lease(int64 job_id, int64 token, int64 lease_time);
+
+} // namespace pgq
