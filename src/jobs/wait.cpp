@@ -1,12 +1,12 @@
 /*
  * Claiming from several queues, and waiting for a job.
  */
-#include "jobs/claim.h"
+#include "catalog/tables.h"
+#include "engine/hold.h"
 #include "engine/share.h"
 #include "engine/waiter.h"
-#include "pg/scope.h"
+#include "jobs/claim.h"
 #include "load/refill.h"
-#include "catalog/tables.h"
 
 namespace pgq {
 
@@ -48,12 +48,8 @@ nap_in_milliseconds(const QueueRef *refs, int n, TimestampTz watch, int64 end)
 	nap = Max(nap, kShortNap);
 	for (int i = 0; i < n; i++)
 	{
-		Queue *queue = refs[i].queue;
-		with_lwlock(queue->lock, LW_SHARED, [&] {
-			if (!is_current(refs[i]))
-				return;
-			if (!dlist_is_empty(&queue->parked) || queue->recheck_at != 0 ||
-				!is_served(queue, monotonic))
+		(void) look_at_queue(refs[i], [&](const Queue &queue) {
+			if (queue.parked_count > 0 || queue.recheck_at != 0 || !is_served(&queue, monotonic))
 				nap = Min(nap, kParkTime);
 		});
 	}

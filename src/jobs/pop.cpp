@@ -1,0 +1,146 @@
+#include "jobs/round.h"
+
+#include "catalog/token_mark.h"
+#include "engine/hold.h"
+#include "engine/share.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/*
+ * Without a scheduler that can do it nobody counts lost leases; after 5 s their jobs go out
+ * uncounted, or a stopped scheduler would stop the queue. worker/README.md, "Lost leases".
+ */
+static void
+take_over_from_scheduler(Queue *queue, int64 monotonic)
+{
+	static constexpr int64 kLostForLong = 5 * USECS_PER_SEC;
+	if (is_served(queue, monotonic))
+		return;
+	expire_due(queue, monotonic);
+	for (int i = 0; i < kHoldMax; i++)
+	{
+		Lease *lease = first_lost(queue);
+		if (lease == nullptr || monotonic - lease->deadline < kLostForLong)
+			break;
+		queue->counters.uncounted++;
+		give_back(lease);
+	}
+}
+
+/* What time has brought: jobs that are due, parked ones to be tried again, leases that nobody counts. */
+static void
+let_time_pass(const Round &round, QueueHold &hold)
+{
+	int64 monotonic = monotonic_now();
+	if (round.refilled)
+		hold.schedule().notice_step_back(wall_now());
+	else
+		hold.schedule().fire(wall_now());
+	/* Who waits for one of these is not woken by us: we take them ourselves, and pass on what is left. */
+	if (round.first)
+		unpark_due(hold.queue(), monotonic);
+	take_over_from_scheduler(hold.queue(), monotonic);
+}
+
+static PopResult
+short_of(Round *round, Shortage shortage)
+{
+	round->shortage = shortage;
+	return PopResult::kShort;
+}
+
+static void
+note_taken(Round *round, Lease *lease, const Hint &hint)
+{
+	Popped &popped = round->popped[round->n++];
+	popped.hint = hint;
+	popped.lease = lease;
+	popped.serial = serial_of(lease);
+	popped.token = token_of(lease);
+	add_claim_effect(round->ref, lease);
+}
+
+/* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases. */
+static void
+take_leases(Round *round, QueueHold &hold, int most)
+{
+	Schedule &schedule = hold.schedule();
+	for (int looked_at = 0; round->n < most && looked_at < kHoldMax && schedule.poppable();
+		 looked_at++)
+	{
+		Hint hint = schedule.pop();
+		Lease *lease;
+		switch (take_lease(hold.queue(), hint, &lease))
+		{
+			case TakeResult::kTaken:
+				note_taken(round, lease, hint);
+				break;
+			case TakeResult::kHeld:
+				/* One hint too many: whoever ends that lease files the job again. */
+				note_missed(hold.queue(), lease, hint);
+				break;
+			case TakeResult::kFull:
+				schedule.file(hint);
+				round->shortage = Shortage::kLeases;
+				return;
+		}
+	}
+}
+
+/* Nothing was popped and nothing can be: why? */
+static PopResult
+what_is_missing(Round *round, const QueueHold &hold)
+{
+	if (hold.schedule().wants_window_refill())
+		return PopResult::kRefill;
+	if (!hold.schedule().exhausted())
+		return PopResult::kWaitForRefill;
+	round->mover = hold->mover;
+	return short_of(round, Shortage::kEmpty);
+}
+
+/*
+ * If the queue gives any: note what time has brought; see how many may be popped, and with
+ * which tokens; take their leases; wake the next in line if there are more.
+ */
+static PopResult
+pop_under_lock(Round *round, QueueHold &hold)
+{
+	Schedule &schedule = hold.schedule();
+	int most = round->most;
+	if (hold->holds > 0 || hold->options.paused)
+		return short_of(round, Shortage::kHeld);
+	round->options = hold->options;
+	let_time_pass(*round, hold);
+
+	/* Many jobs of the database are locked by somebody: a queue with none of them goes on, one by one. */
+	if (too_many_aside(hold->database))
+	{
+		if (hold->parked_count > 0)
+			return short_of(round, Shortage::kLocked);
+		most = 1;
+	}
+	if (schedule.poppable() && !token_mark_is_ahead(hold->database, kTokenLead))
+		return PopResult::kTokenMark;
+	take_leases(round, hold, most);
+	if (round->shortage != Shortage::kNone)
+		return round->n > 0 ? PopResult::kPopped : PopResult::kShort;
+	if (round->n > 0)
+		hold.pass_on();
+	if (round->n > 0 || schedule.poppable())
+		return PopResult::kPopped;
+	return what_is_missing(round, hold);
+}
+
+PopResult
+pop(Round *round)
+{
+	PopResult result = PopResult::kShort;
+	round->n = 0;
+	if (!change_queue(round->ref, [&](QueueHold &hold) { result = pop_under_lock(round, hold); }))
+		return short_of(round, Shortage::kDropped);
+	return result;
+}
+
+} // namespace pgq

@@ -1,0 +1,124 @@
+#include "jobs/round.h"
+
+#include "catalog/tables.h"
+#include "rows/look_up.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/*
+ * Is an error while a job is returned its row's own fault: too large, damaged? Not if
+ * somebody has stopped us, or the server lacks something just now, memory included: then
+ * the row is set aside for a moment, and the next one may fare better.
+ */
+static bool
+is_fault_of_row(int error)
+{
+	switch (ERRCODE_TO_CATEGORY(error))
+	{
+		case MAKE_SQLSTATE('4', '0', '0', '0', '0'): /* deadlock, serialization */
+		case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */
+		case MAKE_SQLSTATE('5', '5', '0', '0', '0'): /* a lock was not to be had */
+		case MAKE_SQLSTATE('5', '7', '0', '0', '0'): /* cancel, shutdown */
+		case MAKE_SQLSTATE('5', '8', '0', '0', '0'): /* I/O */
+			return false;
+		default:
+			return true;
+	}
+}
+
+/* A row that no claim can return must not stop the queue: it costs the job an attempt. */
+static void
+give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
+{
+	PG_TRY();
+	{
+		claim->give(claim->result, round.ref, round.options, row, ready);
+	}
+	PG_CATCH();
+	{
+		if (is_fault_of_row(geterrcode()))
+			note_unreturnable();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+static uint32
+segments_of(const Popped *popped, int n)
+{
+	uint32 numbers = 0;
+	for (int i = 0; i < n; i++)
+		numbers |= segment_bit(popped[i].hint.place);
+	return numbers;
+}
+
+static int64
+lease_time_of(const ClaimOptions &wanted, const QueueOptions &options)
+{
+	int64 lease_time = wanted.lease_time > 0 ? wanted.lease_time : options.lease_time;
+	return options.max_runtime > 0 ? Min(lease_time, options.max_runtime) : lease_time;
+}
+
+/* One row. False: it cannot be handed out. An error meanwhile is known to be about this job. */
+static bool
+verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *claim, Ready ready)
+{
+	note_verifying(popped->lease);
+	popped->verdict =
+		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
+	bool fits = popped->fits(round.ref);
+	if (fits)
+	{
+		ready.lease = popped->lease;
+		ready.serial = popped->serial;
+		ready.token = popped->token;
+		ready.hand_out.attempt = popped->row.next_attempt();
+		ready.hand_out.place = popped->row.place;
+		claim->ready[claim->n++] = ready;
+		give(claim, round, popped->row, ready);
+	}
+	note_verifying(nullptr);
+	return fits;
+}
+
+int
+verify(Round *round, Claim *claim, MemoryContext scratch)
+{
+	static constexpr Size kManyBytes = 16 * 1024 * 1024;
+	SegmentSet segments(AccessShareLock);
+	Ready ready{};
+	ready.ref = round->ref;
+	ready.hand_out.lease_time = lease_time_of(*claim->options, round->options);
+	ready.hand_out.worker = claim->options->worker;
+	ready.monotonic = monotonic_now();
+	ready.now = wall_now();
+	Size bytes = 0;
+	int unfit = 0;
+	segments.open_in_order(segments_of(round->popped, round->n));
+	for (int i = 0; i < round->n; i++)
+	{
+		/* After some megabytes the segments are unlocked for a moment, as between rounds. */
+		if (bytes > kManyBytes)
+		{
+			segments.close();
+			CHECK_FOR_INTERRUPTS();
+			segments.open_in_order(segments_of(&round->popped[i], round->n - i));
+			bytes = 0;
+		}
+		if (!verify_one(segments, *round, &round->popped[i], claim, ready))
+		{
+			unfit++;
+			continue;
+		}
+		/* From here on only those of its values are used that are not in memory of their own. */
+		bytes += MemoryContextMemAllocated(scratch, false);
+		MemoryContextReset(scratch);
+	}
+	/* With the segment's lock came the news: a waiting claim may have slept through a CREATE SUBSCRIPTION. */
+	refuse_if_subscribed();
+	segments.close();
+	return unfit;
+}
+
+} // namespace pgq
