@@ -11,7 +11,7 @@
 #include "ring/segment_guard.h"
 #include "catalog/version.h"
 #include "txn/effects.h"
-#include "worker/rotation.h"
+#include "ring/rotation.h"
 #include "worker/worker.h"
 
 extern "C" {

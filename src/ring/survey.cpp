@@ -37,11 +37,7 @@ version_bytes(HeapTuple tuple, TupleDesc desc)
 void
 survey_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages)
 {
-	/* Copying a twentieth of what is won costs a twentieth of the work that filled the segment. */
-	static constexpr int64 kFew = 20;
-	/* Dead letters are rare: what is kept long may be copied once, but not take twice its room. */
-	static constexpr int64 kFewDead = 2;
-	int64 room = table_bytes(segment) / (ring_of(segment.number) == kJobRing ? kFew : kFewDead);
+	int64 few = few_bytes(ring_of(segment.number), table_bytes(segment));
 	Relation rel = table_open(segment.heap, AccessShareLock);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	BlockNumber end = RelationGetNumberOfBlocks(rel);
@@ -53,7 +49,7 @@ survey_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages)
 				return true;
 			pass->first_live = Min(pass->first_live, pass->next);
 			pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));
-			pass->many = pass->live_bytes > room;
+			pass->many = pass->live_bytes > few;
 			return !pass->many;
 		});
 		UnlockReleaseBuffer(buffer);

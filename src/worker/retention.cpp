@@ -1,6 +1,7 @@
 #include "worker/retention.h"
 
 #include "engine/shared.h"
+#include "core/ring_policy.h"
 #include "ring/records.h"
 #include "worker/worker.h"
 
@@ -9,10 +10,7 @@ namespace pgq {
 int64
 apply_retention(const SteadyClock &clock)
 {
-	static constexpr int64 kInterval = 5 * USECS_PER_SEC;
 	static constexpr int kAtOnce = 64; /* payloads can be large */
-	/* At most a tenth of the scheduler's time: what was deleted under an old snapshot is read again each time. */
-	static constexpr int kRest = 10;
 	int64 began = monotonic_now();
 	TimestampTz wall = wall_now();
 	if (!clock.trusted(wall, began))
@@ -23,8 +21,7 @@ apply_retention(const SteadyClock &clock)
 			expired = expire_dead_jobs(wall, kAtOnce);
 	});
 	int64 now = monotonic_now();
-	int64 rest = kRest * (now - began);
-	return now + (expired == kAtOnce ? rest : Max(kInterval, rest));
+	return now + rest_after_expiry(now - began, expired == kAtOnce);
 }
 
 } // namespace pgq

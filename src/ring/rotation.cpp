@@ -1,0 +1,334 @@
+#include "ring/rotation.h"
+
+#include "catalog/tables.h"
+#include "pg/scope.h"
+#include "pg/stop_point.h"
+#include "ring/move.h"
+#include "ring/records.h"
+#include "ring/segment.h"
+#include "ring/snapshots.h"
+#include "ring/survey.h"
+#include "ring/truncate.h"
+
+namespace pgq {
+
+constinit int segment_size = 64 * 1024;
+
+void
+rotation_init()
+{
+	DefineCustomIntVariable(
+		"pgq_ext.segment_size", "Size at which a segment of pgq_ext.job is closed.",
+		"Heap, TOAST and indexes together. Greater when most segments are in use.", &segment_size,
+		64 * 1024, 64, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB, nullptr, nullptr, nullptr);
+	DefineCustomBoolVariable(
+		"pgq_ext.rotation_waits_for_snapshots",
+		"No segment is truncated while any snapshot may see a row that was in it.",
+		"For those who read pgq_ext.job in long transactions.", &rotation_waits_for_snapshots,
+		false, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+}
+
+/* ---- what is noted for the view ---- */
+
+/* "" when it is over. */
+static void
+note_error(Database *database, int number, const char *message)
+{
+	char *error = database->segments[number].error;
+	if (strcmp(error, message) != 0)
+		with_lwlock(shared->registry_lock, LW_EXCLUSIVE,
+					[&] { strlcpy(error, message, sizeof(SegmentNotes::error)); });
+}
+
+/* Run body; what it raises is noted and raised again. */
+template <typename Body>
+static void
+noting_error(Database *database, int number, Body body)
+{
+	MemoryContext context = CurrentMemoryContext;
+	PG_TRY();
+	{
+		body();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		ErrorData *error = CopyErrorData();
+		note_error(database, number, error->message != nullptr ? error->message : "?");
+		FreeErrorData(error);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/* ---- looking at a ring ---- */
+
+/* Have those who keep dead rows in pg_class gone on since the first of the TRUNCATEs that are counted? */
+static void
+look_at_horizon(Rotation *rotation)
+{
+	if (rotation->truncated == 0)
+		return;
+	Relation pg_class = table_open(RelationRelationId, AccessShareLock);
+	TransactionId horizon = GetOldestNonRemovableTransactionId(pg_class);
+	table_close(pg_class, AccessShareLock);
+	if (TransactionIdPrecedes(rotation->horizon, horizon))
+		rotation->truncated = 0;
+}
+
+static void
+note_truncation(Rotation *rotation)
+{
+	if (rotation->truncated++ == 0)
+		rotation->horizon = ReadNextTransactionId();
+}
+
+static RingView
+look_at_ring(Rotation *rotation, Database *database, RingName name)
+{
+	const Tables &t = tables();
+	look_at_horizon(rotation);
+	RingView ring = {};
+	ring.name = name;
+	ring.current = current_segment(name).number;
+	ring.survivors = pg_atomic_read_u32(&database->rings[name].survivors);
+	ring.least = static_cast<int64>(segment_size) * 1024 * size_factor(rotation->truncated);
+	for (int i = 0; i < t.all_segments; i++)
+	{
+		const Segment &segment = t.segment[i];
+		if (ring_of(segment.number) != name)
+			continue;
+		bool current = static_cast<uint32>(segment.number) == ring.current;
+		ring.bare[segment.number] = !current && is_bare(segment);
+		ring.bare_count += ring.bare[segment.number];
+		if (ring.bare[segment.number])
+			continue;
+		ring.bytes[segment.number] = segment_bytes(segment);
+		if (!current)
+			ring.closed_bytes += ring.bytes[segment.number];
+	}
+	return ring;
+}
+
+static void
+look_after_current(Rotation *rotation, Database *database, const RingView &ring)
+{
+	if (fills_fast(ring, rotation->bytes_before[ring.name]))
+		rotation->next_look = monotonic_now() + kRingSoon;
+	rotation->bytes_before[ring.name] = ring.bytes[ring.current];
+	if (!is_full(ring, ring.current))
+		return;
+	/* Everybody who enqueues would stand behind whoever has locked the new one. */
+	uint32 next = next_bare(ring, [](uint32 number) {
+		return lock_for_writing(*segment_by_number(static_cast<int>(number)));
+	});
+	if (next != kNoSegment)
+		pg_atomic_write_u32(&database->rings[ring.name].current, next);
+}
+
+static void
+watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64 now)
+{
+	const Tables &t = tables();
+	for (int i = 0; i < t.all_segments; i++)
+	{
+		uint32 number = t.segment[i].number;
+		if (ring_of(t.segment[i].number) != ring.name)
+			continue;
+		SegmentWatch *watch = &rotation->watches[number];
+		if (ring.bare[number] || number == ring.current)
+		{
+			*watch = {};
+			pg_atomic_write_u64(&database->segments[number].empty_since, 0);
+			note_error(database, t.segment[i].number, "");
+			/* Nothing could be moved there, so it has become the current one perhaps. */
+			if (number == ring.survivors)
+				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
+		}
+		else if (watch->phase == SegmentWatch::kIdle)
+			watch->close(now);
+	}
+}
+
+bool
+begin_look(Rotation *rotation, int64 now)
+{
+	if (now < rotation->next_look)
+		return false;
+	rotation->next_look = now + kRingInterval;
+	return true;
+}
+
+void
+look_at_rings(Rotation *rotation, Database *database, int64 now)
+{
+	for (RingName name : all_rings)
+	{
+		look_after_current(rotation, database, look_at_ring(rotation, database, name));
+		watch_closed(rotation, database, look_at_ring(rotation, database, name), now);
+	}
+}
+
+/* ---- a closed segment's turn ---- */
+
+static void
+read_on(Rotation *rotation, Database *database, const Segment &segment, SegmentWatch *watch)
+{
+	static constexpr BlockNumber kReadAtOnce = 256;
+	survey_segment(segment, &watch->pass, kReadAtOnce);
+	watch->note_reading(monotonic_now(), [&] {
+		return takes_survivors(look_at_ring(rotation, database, ring_of(segment.number)),
+							   segment.number);
+	});
+}
+
+/* Where rows of that segment go to. */
+static const Segment &
+find_refuge(Rotation *rotation, Database *database, const Segment &from)
+{
+	RingView ring = look_at_ring(rotation, database, ring_of(from.number));
+	uint32 to = refuge_from(ring, from.number);
+	if (to != ring.survivors)
+		pg_atomic_write_u32(&database->rings[ring.name].survivors,
+							to == ring.current ? kNoSegment : to);
+	return *segment_by_number(static_cast<int>(to));
+}
+
+static void
+drain(Rotation *rotation, Database *database, const Segment &from, SegmentWatch *watch)
+{
+	const Segment &to = find_refuge(rotation, database, from);
+	if (!lock_for_writing(from) || !lock_for_writing(to))
+	{
+		watch->due = monotonic_now() + kRingInterval;
+		return;
+	}
+	watch->begin_batch();
+	int moved = 0;
+	bool at_end = ring_of(from.number) == kJobRing
+					  ? move_jobs(from, to, &watch->move_from, watch->batch, &moved)
+					  : move_dead_jobs(from, to, &watch->move_from, watch->batch, &moved);
+	watch->note_batch(monotonic_now(), moved, at_end);
+	pg_atomic_fetch_add_u64(&database->segments[from.number].moved_out, moved);
+	pg_atomic_fetch_add_u64(&database->segments[to.number].moved_in, moved);
+}
+
+static bool
+held_by_snapshot(const SegmentNotes &notes)
+{
+	auto empty_since = static_cast<TimestampTz>(
+		pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&notes.empty_since)));
+	int next = 1;
+	SnapshotHolder holder;
+	return next_snapshot_holder(empty_since, &next, &holder);
+}
+
+/*
+ * In this order: is a snapshot known to hold it; is there still no row in it, which also keeps
+ * writers out from here on; since when; does a snapshot hold it now; TRUNCATE, if that can have
+ * its locks.
+ */
+static void
+try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, SegmentWatch *watch)
+{
+	watch->due = monotonic_now() + kRingInterval;
+	bool known_empty = pg_atomic_read_u64(&notes->empty_since) != 0;
+	if (known_empty && held_by_snapshot(*notes))
+		return;
+
+	stop_point("rotation-considered");
+	XLogRecPtr changed_at = watch->changed_at;
+	TransactionId newest;
+	Remains remains = inspect_segment(segment, &changed_at, &newest);
+	if (remains == Remains::kSome)
+	{
+		pg_atomic_write_u64(&notes->empty_since, 0);
+		watch->note_rows();
+	}
+	if (remains != Remains::kNone)
+		return;
+	if (!known_empty || changed_at != watch->changed_at)
+	{
+		/* Snapshots that are taken from now on see no row of it. */
+		pg_atomic_write_u64(&notes->empty_since, latest_beginning());
+		watch->changed_at = changed_at;
+	}
+	if (held_by_snapshot(*notes) ||
+		(rotation_waits_for_snapshots && !is_seen_by_all(segment, newest)))
+		return;
+	if (!truncate_segment(segment))
+	{
+		watch->note_lock(monotonic_now());
+		return;
+	}
+	pg_atomic_fetch_add_u64(&notes->truncations, 1);
+	pg_atomic_write_u64(&notes->empty_since, 0);
+	note_truncation(rotation);
+}
+
+int
+segment_in_turn(const Rotation &rotation, int64 now)
+{
+	return segment_in_turn(rotation.watches, now);
+}
+
+void
+take_step(Rotation *rotation, Database *database, int number)
+{
+	const Segment *segment = segment_by_number(number);
+	if (segment == nullptr)
+		return;
+	SegmentWatch *watch = &rotation->watches[number];
+	bool reading = watch->phase == SegmentWatch::kReading;
+	noting_error(database, number, [&] {
+		switch (watch->phase)
+		{
+			case SegmentWatch::kIdle:
+				break;
+			case SegmentWatch::kReading:
+				read_on(rotation, database, *segment, watch);
+				break;
+			case SegmentWatch::kDraining:
+				/* Lost in a crash, a move has not taken place. */
+				commit_lazily();
+				drain(rotation, database, *segment, watch);
+				break;
+			case SegmentWatch::kEmpty:
+				try_truncate(rotation, &database->segments[number], *segment, watch);
+				break;
+		}
+	});
+	/* To read is not what had failed. */
+	if (!reading && !watch->failed)
+		note_error(database, number, "");
+}
+
+void
+end_step(Rotation *rotation, Database *database, int number, bool tried, bool raised)
+{
+	SegmentWatch *watch = &rotation->watches[number];
+	int64 now = monotonic_now();
+	if (raised)
+		watch->note_error(now);
+	else
+		watch->note_success(now, tried);
+	if (raised && !watch->failing)
+		note_error(database, number, "");
+}
+
+int64
+next_step(const Rotation &rotation)
+{
+	return next_turn(rotation.watches, rotation.next_look);
+}
+
+bool
+is_failing(const Rotation &rotation)
+{
+	bool failing = false;
+	for (const SegmentWatch &watch : rotation.watches)
+		failing |= watch.failing;
+	return failing;
+}
+
+} // namespace pgq
