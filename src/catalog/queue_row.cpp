@@ -189,7 +189,7 @@ forget_names()
 static bool
 dropped_by_us(const QueueRef &ref)
 {
-	return ref.queue->dropping && VirtualTransactionIdEquals(ref.queue->dropper, my_virtual_xid());
+	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
 }
 
 bool

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "catalog/column.h"
-#include "engine/shared.h"
+#include "core/ring.h"
 
 namespace pgq {
 

@@ -1,6 +1,7 @@
 #include "catalog/values.h"
 
-#include "engine/shared.h"
+#include "engine/queue_options.h"
+#include "pg/clock.h"
 
 namespace pgq {
 

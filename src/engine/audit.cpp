@@ -1,8 +1,8 @@
 #include "engine/audit.h"
 
-#include "engine/lease.h"
+#include "engine/hold.h"
 #include "engine/share.h"
-#include "pg/scope.h"
+#include "engine/watch.h"
 
 #include <algorithm>
 

@@ -6,6 +6,8 @@
 
 #include "pg/pg.h"
 
+#include <type_traits>
+
 namespace pgq {
 
 /*

@@ -20,9 +20,6 @@
 
 namespace pgq {
 
-Size lease_table_size();
-void lease_table_create(LWLockPadded *partition_locks);
-
 enum class TakeResult
 {
 	kTaken,
@@ -60,8 +57,13 @@ bool find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue);
 inline bool
 is_lease_of(const Lease *lease, const QueueRef &ref, int64 job_id)
 {
-	return serial_of(lease) != 0 && lease->queue == ref.queue && lease->key.job_id == job_id;
+	bool in_use = serial_of(lease) != 0;
+	pg_read_barrier();
+	return in_use && lease->queue == ref.queue && lease->key.job_id == job_id;
 }
+
+/* In which segment the row of a leased job is, mostly: a guess, without any queue's lock. */
+bool segment_of_leased(const Database *db, int64 job_id, uint16 *segment);
 
 struct HandOut
 {
@@ -108,39 +110,11 @@ int unpark_due(Queue *queue, int64 monotonic);
 /* CLAIMED leases whose deadline has passed become LOST, LOST ones that were put off come back; at most kHoldMax. Returns how many. */
 int expire_due(Queue *queue, int64 monotonic);
 
-/* The open transactions, at most `most`, that end leases of the queue; takes its lock itself. */
-int enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most);
-
 /* The lease that was lost first, of those that were not put off, or NULL. */
 Lease *first_lost(const Queue *queue);
 
 /* Deadline of the next parked or expiring lease, or one put off; INT64_MAX: none. */
 int64 next_lease_event(const Queue *queue);
-
-/* A lease as it is saved at a clean shutdown: load/saved_lease.h. */
-struct SavedLease
-{
-	int32 queue_id;
-	int64 token;
-	Hint hint; /* saved: of its key only the job's id is */
-	bool lost;
-	Loss loss;
-	int32 attempt;
-	int64 remaining; /* microseconds */
-	TimestampTz claimed_at;
-	Prepared prepared;
-	char worker[kWorkerNameMax + 1];
-};
-
-/*
- * Copy the queue's leases that are CLAIMED or LOST, at most most, but none that an open transaction
- * uses: what becomes of that nobody knows. Returns how many. A shared hold is enough; at a
- * shutdown there is nobody to be kept waiting by a long one.
- */
-int copy_leases(const Queue *queue, SavedLease *copies, int most, int64 monotonic);
-
-/* The lease is as it was when it was copied. False: there is no room for it, or the job has one. */
-bool restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampTz now);
 
 /* How long a job whose row is busy is set aside. */
 inline constexpr int64 kParkTime = 100 * 1000;

@@ -8,31 +8,10 @@
  */
 #pragma once
 
-#include "engine/shared.h"
+#include "engine/doubt.h"
+#include "engine/queue.h"
 
 namespace pgq {
-
-/* A queue as a backend remembers it. Valid while the generations agree. */
-struct QueueRef
-{
-	Queue *queue;
-	uint32 generation;
-	int32 queue_id;
-};
-
-/* A cheap check without the lock; what counts is is_current() under the lock. */
-inline bool
-is_alive(const QueueRef &ref)
-{
-	return pg_atomic_read_u32(&ref.queue->generation) == ref.generation;
-}
-
-/* Under the queue's lock. */
-inline bool
-is_current(const QueueRef &ref)
-{
-	return is_alive(ref) && ref.queue->state == SlotState::kUsed;
-}
 
 /* The transaction that is dropping the queue, or an invalid one. */
 VirtualTransactionId dropper_of(const QueueRef &ref);
@@ -113,31 +92,12 @@ for_each_queue(const Database *db, Visit visit)
 {
 	for (int i = 0; i < shared->max_queues; i++)
 	{
-		Queue *queue = &shared->queues[i];
-		QueueRef ref = {queue, pg_atomic_read_u32(&queue->generation), 0};
+		QueueRef ref;
 		/* A racy first look: a slot that changes now is seen at the next round. */
-		if (queue->state != SlotState::kUsed || (db != nullptr && queue->database != db))
-			continue;
-		ref.queue_id = queue->queue_id;
-		visit(ref);
+		if (ref_of(&shared->queues[i], &ref) && (db == nullptr || ref.queue->database == db))
+			visit(ref);
 	}
 }
-
-/*
- * A job with this run_at is being enqueued, which is due whatever the clock says later. Where such
- * jobs come to memory otherwise than by being filed, clock_mark() bounds their run_at.
- */
-void raise_clock_mark(Database *db, TimestampTz run_at);
-TimestampTz clock_mark(const Queue *queue);
-
-/*
- * Memory may lack jobs of that queue: its slot, if it has one, is read from the
- * heap again. For a transaction whose own slot was freed meanwhile. Cannot fail.
- */
-void distrust(Oid database, Oid incarnation, int32 queue_id);
-
-/* The same for every queue of the database: rows have come that nobody has looked at. */
-void distrust_all(Oid database);
 
 /* Wake the launcher: a database may need a scheduler, (announce) may have got the extension. Cannot fail. */
 void wake_launcher();

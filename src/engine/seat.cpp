@@ -2,6 +2,29 @@
 
 namespace pgq {
 
+int
+seat_count()
+{
+	return max_databases + 1;
+}
+
+Size
+seats_size()
+{
+	return mul_size(seat_count(), sizeof(Seat));
+}
+
+void
+place_seats(void *memory)
+{
+	shared->seats = static_cast<Seat *>(memory);
+	for (int i = 0; i < seat_count(); i++)
+	{
+		shared->seats[i] = {};
+		pg_atomic_init_u64(&shared->seats[i].said, 0);
+	}
+}
+
 static uint64
 word_of(uint32 start, SeatState state)
 {

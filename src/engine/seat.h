@@ -28,6 +28,20 @@ enum class SeatState : uint8
 	kQuit,	 /* by SIGQUIT: the server restarts, or stops at once */
 };
 
+struct Seat
+{
+	/* Without a lock. */
+	pg_atomic_uint64 said; /* number of the start and state of its scheduler */
+	/* Written by the launcher before it starts the scheduler; read by the postmaster when all processes have ended. */
+	Oid database;
+	int64 began; /* monotonic */
+};
+static_assert(std::is_trivially_copyable_v<Seat> && std::is_standard_layout_v<Seat>);
+
+int seat_count();
+Size seats_size();
+void place_seats(void *memory);
+
 /* A start, as the scheduler gets to know it (bgw_extra). */
 struct SeatOrder
 {

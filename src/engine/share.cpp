@@ -1,6 +1,16 @@
-#include "engine/share.h"
+#include "engine/database.h"
 
 namespace pgq {
+
+void
+init_share(LeaseShare *share)
+{
+	pg_atomic_init_u32(&share->used, 0);
+	pg_atomic_init_u32(&share->aside, 0);
+	pg_atomic_init_u32(&share->aside_own, 0);
+	pg_atomic_init_u32(&share->peak, 0);
+	pg_atomic_init_u32(&share->aside_peak, 0);
+}
 
 int
 own_share()

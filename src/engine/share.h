@@ -24,6 +24,20 @@
 
 namespace pgq {
 
+/* Of one database. Written and read without a lock. */
+struct LeaseShare
+{
+	pg_atomic_uint32 used;		/* but those in aside */
+	pg_atomic_uint32 aside;		/* PARKED, charged to the common part */
+	pg_atomic_uint32 aside_own; /* PARKED, in used */
+	/* Since the server's start; they may lag behind: */
+	pg_atomic_uint32 peak; /* of all */
+	pg_atomic_uint32 aside_peak;
+};
+static_assert(std::is_trivially_copyable_v<LeaseShare> && std::is_standard_layout_v<LeaseShare>);
+
+void init_share(LeaseShare *share);
+
 /* A late ack, and a row that is moved, need a lease for a moment: for these there are some more. */
 inline constexpr int kReserve = 64;
 

@@ -1,7 +1,8 @@
 #include "engine/shared.h"
 
-#include "engine/lease.h"
+#include "engine/lease_table.h"
 #include "engine/seat.h"
+#include "engine/watch.h"
 
 namespace pgq {
 
@@ -34,93 +35,12 @@ struct Part
 };
 
 static const Part parts[] = {
-	{"pgq_ext databases", [] { return mul_size(max_databases, sizeof(Database)); },
-	 [](void *memory) {
-		 shared->databases = static_cast<Database *>(memory);
-		 for (int i = 0; i < max_databases; i++)
-		 {
-			 Database *db = &shared->databases[i];
-			 memset(db, 0, sizeof(*db));
-			 pg_atomic_init_u32(&db->generation, 1);
-			 pg_atomic_init_u32(&db->scheduler, 0);
-			 pg_atomic_init_u64(&db->marked_token, 0);
-			 pg_atomic_init_u64(&db->clock_mark, 0);
-			 pg_atomic_init_u64(&db->reconciled, 0);
-			 pg_atomic_init_u32(&db->share.used, 0);
-			 pg_atomic_init_u32(&db->share.aside, 0);
-			 pg_atomic_init_u32(&db->share.aside_own, 0);
-			 pg_atomic_init_u32(&db->share.peak, 0);
-			 pg_atomic_init_u32(&db->share.aside_peak, 0);
-			 for (SegmentRing &ring : db->rings)
-			 {
-				 pg_atomic_init_u32(&ring.current, 0);
-				 pg_atomic_init_u32(&ring.survivors, kNoSegment);
-			 }
-			 for (SegmentNotes &notes : db->segments)
-			 {
-				 pg_atomic_init_u64(&notes.empty_since, 0);
-				 pg_atomic_init_u64(&notes.truncations, 0);
-				 pg_atomic_init_u64(&notes.moved_in, 0);
-				 pg_atomic_init_u64(&notes.moved_out, 0);
-			 }
-		 }
-	 }},
-	{"pgq_ext queues", [] { return mul_size(max_queues, sizeof(Queue)); },
-	 [](void *memory) {
-		 LWLockPadded *locks = GetNamedLWLockTranche(kTranche);
-		 shared->queues = static_cast<Queue *>(memory);
-		 for (int i = 0; i < max_queues; i++)
-		 {
-			 Queue *queue = &shared->queues[i];
-			 memset(queue, 0, sizeof(*queue));
-			 queue->lock = &locks[1 + kLeasePartitions + i].lock;
-			 pg_atomic_init_u32(&queue->generation, 1);
-			 queue->next_serial = i + 1;
-		 }
-	 }},
-	{"pgq_ext windows",
-	 [] {
-		 return mul_size(max_queues, add_size(mul_size(window_size, sizeof(Schedule::Window::Node)),
-											  mul_size(timer_size, sizeof(Schedule::Timer::Node))));
-	 },
-	 [](void *memory) {
-		 auto *window = static_cast<Schedule::Window::Node *>(memory);
-		 auto *timer = reinterpret_cast<Schedule::Timer::Node *>(
-			 window + static_cast<Size>(max_queues) * window_size);
-		 for (int i = 0; i < max_queues; i++)
-			 shared->queues[i].schedule.init(window + static_cast<Size>(i) * window_size,
-											 window_size, timer + static_cast<Size>(i) * timer_size,
-											 timer_size);
-	 }},
-	{"pgq_ext seats", [] { return mul_size(seat_count(), sizeof(Seat)); },
-	 [](void *memory) {
-		 shared->seats = static_cast<Seat *>(memory);
-		 for (int i = 0; i < seat_count(); i++)
-		 {
-			 shared->seats[i] = {};
-			 pg_atomic_init_u64(&shared->seats[i].said, 0);
-		 }
-	 }},
-	{"pgq_ext watches",
-	 [] {
-		 return mul_size(max_prepared_xacts,
-						 add_size(sizeof(Watch), mul_size(max_queues, sizeof(Touched))));
-	 },
-	 [](void *memory) {
-		 shared->watches = static_cast<Watch *>(memory);
-		 auto *touched = reinterpret_cast<Touched *>(shared->watches + max_prepared_xacts);
-		 for (int i = 0; i < max_prepared_xacts; i++)
-		 {
-			 shared->watches[i] = {};
-			 shared->watches[i].touched = touched + static_cast<Size>(i) * max_queues;
-		 }
-	 }},
-	{"pgq_ext waiters",
-	 [] { return mul_size(process_count(), mul_size(max_claim_queues, sizeof(Waiter))); },
-	 [](void *memory) {
-		 shared->waiters = static_cast<Waiter *>(memory);
-		 memset(memory, 0, static_cast<Size>(process_count()) * max_claim_queues * sizeof(Waiter));
-	 }},
+	{"pgq_ext databases", databases_size, place_databases},
+	{"pgq_ext queues", queues_size, place_queues},
+	{"pgq_ext windows", windows_size, place_windows},
+	{"pgq_ext seats", seats_size, place_seats},
+	{"pgq_ext watches", watches_size, place_watches},
+	{"pgq_ext waiters", waiters_size, place_waiters},
 };
 
 static void
@@ -135,6 +55,30 @@ request_shared_memory()
 	RequestNamedLWLockTranche(kTranche, lock_count());
 }
 
+LWLock *
+queue_lock_of(int slot)
+{
+	return &GetNamedLWLockTranche(kTranche)[1 + kLeasePartitions + slot].lock;
+}
+
+static void
+init_shared()
+{
+	memset(shared, 0, sizeof(*shared));
+	shared->registry_lock = &GetNamedLWLockTranche(kTranche)[0].lock;
+	shared->max_databases = max_databases;
+	shared->max_queues = max_queues;
+	shared->max_leases = max_leases;
+	pg_atomic_init_u32(&shared->watched, 0);
+	pg_atomic_init_u32(&shared->leases, 0);
+	pg_atomic_init_u32(&shared->common, 0);
+	pg_atomic_init_u32(&shared->common_peak, 0);
+	pg_atomic_init_u64(&shared->last_prefix, 0);
+	pg_atomic_init_u32(&shared->launcher, 0);
+	pg_atomic_init_u32(&shared->announcements, 0);
+	pg_atomic_init_u32(&shared->starts, 0);
+}
+
 static void
 create_shared_memory()
 {
@@ -146,20 +90,7 @@ create_shared_memory()
 	shared = static_cast<Shared *>(ShmemInitStruct("pgq_ext", sizeof(Shared), &found));
 	if (!found)
 	{
-		LWLockPadded *locks = GetNamedLWLockTranche(kTranche);
-		memset(shared, 0, sizeof(*shared));
-		shared->registry_lock = &locks[0].lock;
-		shared->max_databases = max_databases;
-		shared->max_queues = max_queues;
-		shared->max_leases = max_leases;
-		pg_atomic_init_u32(&shared->watched, 0);
-		pg_atomic_init_u32(&shared->leases, 0);
-		pg_atomic_init_u32(&shared->common, 0);
-		pg_atomic_init_u32(&shared->common_peak, 0);
-		pg_atomic_init_u64(&shared->last_prefix, 0);
-		pg_atomic_init_u32(&shared->launcher, 0);
-		pg_atomic_init_u32(&shared->announcements, 0);
-		pg_atomic_init_u32(&shared->starts, 0);
+		init_shared();
 		for (const Part &part : parts)
 		{
 			bool part_found;
@@ -176,12 +107,6 @@ define_size(const char *name, const char *what, int *variable, int initial, int 
 {
 	DefineCustomIntVariable(name, what, nullptr, variable, initial, least, most, PGC_POSTMASTER, 0,
 							nullptr, nullptr, nullptr);
-}
-
-int
-seat_count()
-{
-	return max_databases + 1;
 }
 
 int

@@ -1,5 +1,7 @@
 #include "engine/token.h"
 
+#include "engine/database.h"
+
 namespace pgq {
 
 int64

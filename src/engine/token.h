@@ -15,6 +15,9 @@
 
 namespace pgq {
 
+/* As a TimestampTz: where the clock of lease tokens begins. */
+inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
+
 /* The clock as a prefix, and the time that a prefix stands for: the end of its millisecond. */
 int64 prefix_of_clock();
 constexpr TimestampTz
@@ -23,7 +26,7 @@ time_of_prefix(int64 prefix)
 	return kYear2020 + (prefix + 1) * 1000;
 }
 
-/* A token for a lease of that job, under the queue's lock. */
+/* A token for a lease of that job, under the lock of a queue of the database. */
 int64 draw_token(Database *db, int64 job_id);
 
 /* No token to come has that prefix, or a smaller one. */

@@ -1,11 +1,33 @@
 #include "engine/waiter.h"
 
+#include "engine/wakeup.h"
 #include "pg/scope.h"
 
 namespace pgq {
 
 /* How many of this process's entries may be in use. */
 static constinit int joined = 0;
+
+Size
+waiters_size()
+{
+	return mul_size(process_count(), mul_size(max_claim_queues, sizeof(Waiter)));
+}
+
+void
+place_waiters(void *memory)
+{
+	shared->waiters = static_cast<Waiter *>(memory);
+	memset(memory, 0, waiters_size());
+}
+
+void
+init_line(WaitingLine *line)
+{
+	dlist_init(&line->waiters);
+	line->waiting = 0;
+	line->watcher = kNobody;
+}
 
 static Waiter *
 my_waiters()

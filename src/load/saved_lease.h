@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "engine/lease.h"
+#include "engine/lease_copy.h"
 #include "engine/registry.h"
 
 namespace pgq {

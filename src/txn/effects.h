@@ -11,6 +11,7 @@
 
 #include "engine/lease.h"
 #include "engine/registry.h"
+#include "engine/watch.h"
 
 namespace pgq {
 
@@ -119,14 +120,5 @@ int open_claims(OpenClaim **claims);
  * times a second while any is watched.
  */
 void resolve_prepared();
-
-/* Is another process at it just now? */
-bool resolving_prepared();
-
-inline bool
-any_prepared()
-{
-	return pg_atomic_read_u32(&shared->watched) > 0;
-}
 
 } // namespace pgq

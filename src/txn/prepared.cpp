@@ -20,33 +20,6 @@ namespace pgq {
 
 /* ---- PREPARE ---- */
 
-static Watch *
-take_free_watch()
-{
-	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE, []() -> Watch * {
-		for (int i = 0; i < max_prepared_xacts; i++)
-		{
-			Watch *watch = &shared->watches[i];
-			if (watch->state != Watch::kFree)
-				continue;
-			watch->state = Watch::kReserved;
-			return watch;
-		}
-		return nullptr;
-	});
-}
-
-bool
-resolving_prepared()
-{
-	return with_lwlock(shared->registry_lock, LW_SHARED, []() -> bool {
-		for (int i = 0; i < max_prepared_xacts; i++)
-			if (shared->watches[i].state == Watch::kResolving)
-				return true;
-		return false;
-	});
-}
-
 /*
  * If all entries are in use, some may be of transactions that have ended and that
  * nobody has looked at since.
@@ -84,12 +57,6 @@ reserve_watch()
 						errmsg("too many prepared transactions"),
 						errhint("Raise max_prepared_transactions (now %d) and restart the server.",
 								max_prepared_xacts)));
-}
-
-static void
-free_watch(Watch *watch)
-{
-	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { watch->state = Watch::kFree; });
 }
 
 void
@@ -142,8 +109,6 @@ hand_over_to_watch()
 	/* The entry is ours alone until it is active. */
 	TransactionId xid = GetTopTransactionIdIfAny();
 	memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
-	watch->xid = xid;
-	watch->database = MyDatabaseId;
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
 	for (const LeaseEffect &effect : effects.leases)
@@ -158,8 +123,7 @@ hand_over_to_watch()
 			enqueued += jobs.hints.items[i].jobs;
 		touch(watch, jobs.ref, enqueued);
 	}
-	pg_atomic_fetch_add_u32(&shared->watched, 1);
-	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { watch->state = Watch::kActive; });
+	activate_watch(watch, MyDatabaseId, xid);
 }
 
 /* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
@@ -258,14 +222,6 @@ settle_watch(Watch *watch, bool commit)
 	free_watch(watch);
 }
 
-static TransactionId
-watched_xid(const Watch *watch)
-{
-	return with_lwlock(shared->registry_lock, LW_SHARED, [&] {
-		return watch->state == Watch::kActive ? watch->xid : InvalidTransactionId;
-	});
-}
-
 void
 resolve_prepared()
 {
@@ -277,13 +233,7 @@ resolve_prepared()
 		if (!TransactionIdIsValid(xid) || TransactionIdIsInProgress(xid))
 			continue;
 		bool commit = TransactionIdDidCommit(xid);
-		bool ours = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
-			if (watch->state != Watch::kActive || watch->xid != xid)
-				return false;
-			watch->state = Watch::kResolving;
-			return true;
-		});
-		if (ours)
+		if (begin_resolving(watch, xid))
 			settle_watch(watch, commit);
 	}
 }

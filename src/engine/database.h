@@ -1,0 +1,59 @@
+/*
+ * The slot of a database: parts that belong to those who use them.
+ */
+#pragma once
+
+#include "core/token.h"
+#include "engine/duty_note.h"
+#include "engine/ring_notes.h"
+#include "engine/share.h"
+#include "engine/shared.h"
+
+namespace pgq {
+
+/*
+ * Which database it is. Written under the registry lock. Read under it, or racily: by the launcher, which
+ * comes again, and by those who look for queues of a database, and compare generations after. The
+ * generation is raised when the slot is freed and when it is used again.
+ */
+struct DatabaseIdentity
+{
+	Relaxed<SlotState> state;
+	Relaxed<Oid> oid;
+	Relaxed<Oid> incarnation; /* OID of pgq_ext.queue: differs after DROP and CREATE EXTENSION */
+	pg_atomic_uint32 generation;
+};
+
+/* Of the lease tokens of one load. */
+struct DatabaseTokens
+{
+	/* Written under the registry lock while the slot is LOADING. Read under it, or under the lock of a queue of this load. */
+	int64 base_prefix; /* from this load on none is smaller, before all were */
+	TokenKey token_key;
+	/* Under the registry lock. */
+	uint32 failed_checks; /* late acks of this load whose check bits were wrong */
+	/* Without a lock. */
+	pg_atomic_uint64 marked_token; /* the durable mark; no token above it is handed out */
+};
+
+struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
+{
+	/* Without a lock. */
+	pg_atomic_uint64 clock_mark; /* TimestampTz; see raise_clock_mark() */
+	pg_atomic_uint32 scheduler;	 /* pgprocno + 1 of the scheduler; 0: none */
+	pg_atomic_uint64 reconciled; /* rounds of the reconciler through all rows */
+	LeaseShare share;
+	DutyNote duties[kDuties]; /* see there */
+};
+static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);
+
+inline uint32
+generation_of(const Database *db)
+{
+	return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->generation));
+}
+
+Size databases_size();
+void place_databases(void *memory);
+
+} // namespace pgq

@@ -1,0 +1,229 @@
+#include "engine/registry.h"
+
+#include "engine/doubt.h"
+#include "engine/token.h"
+#include "engine/watch.h"
+#include "pg/scope.h"
+
+namespace pgq {
+
+Size
+databases_size()
+{
+	return mul_size(max_databases, sizeof(Database));
+}
+
+void
+place_databases(void *memory)
+{
+	shared->databases = static_cast<Database *>(memory);
+	memset(memory, 0, databases_size());
+	for (int i = 0; i < max_databases; i++)
+	{
+		Database *db = &shared->databases[i];
+		pg_atomic_init_u32(&db->generation, 1);
+		pg_atomic_init_u32(&db->scheduler, 0);
+		pg_atomic_init_u64(&db->marked_token, 0);
+		pg_atomic_init_u64(&db->clock_mark, 0);
+		pg_atomic_init_u64(&db->reconciled, 0);
+		init_share(&db->share);
+		init_rings(db);
+	}
+}
+
+static Database *
+database_slot(Oid oid, Oid incarnation)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		Database *db = &shared->databases[i];
+		if (db->state == SlotState::kUsed && db->oid == oid && db->incarnation == incarnation)
+			return db;
+	}
+	return nullptr;
+}
+
+Database *
+find_database(Oid oid, Oid incarnation)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED,
+					   [&] { return database_slot(oid, incarnation); });
+}
+
+/* Under the registry lock. */
+static bool
+is_load(const Database *db, uint32 generation)
+{
+	auto *current = const_cast<pg_atomic_uint32 *>(&db->generation);
+	return db->state == SlotState::kUsed && pg_atomic_read_u32(current) == generation;
+}
+
+Load
+read_load(const Database *db, uint32 generation)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED, [&]() -> Load {
+		if (!is_load(db, generation))
+			return {};
+		return {db->base_prefix, db->token_key, db->failed_checks};
+	});
+}
+
+uint32
+note_failed_check(Database *db, uint32 generation)
+{
+	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE,
+					   [&] { return is_load(db, generation) ? ++db->failed_checks : 0; });
+}
+
+static void
+fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &tokens)
+{
+	pg_atomic_fetch_add_u32(&db->generation, 1);
+	db->oid = oid;
+	db->incarnation = incarnation;
+	db->base_prefix = begin_prefixes(tokens.mark);
+	db->token_key = tokens.key;
+	db->failed_checks = 0;
+	pg_atomic_write_u64(&db->marked_token, tokens.mark);
+	begin_clock_mark(db, time_of_prefix(prefix_of(tokens.mark)));
+	pg_atomic_write_u32(&db->scheduler, 0);
+	pg_atomic_write_u64(&db->reconciled, 0);
+	memset(db->duties, 0, sizeof(db->duties));
+	reset_rings(db);
+	db->state = SlotState::kLoading;
+}
+
+/* Under the registry lock. */
+static Database *
+free_slot()
+{
+	for (int i = 0; i < shared->max_databases; i++)
+		if (shared->databases[i].state == SlotState::kFree)
+			return &shared->databases[i];
+	return nullptr;
+}
+
+[[noreturn]] static void
+complain_full()
+{
+	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					errmsg("pgq_ext is in use in too many databases"),
+					errhint("Raise pgq_ext.max_databases (now %d) and restart the server.",
+							max_databases)));
+}
+
+Database *
+attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
+				const TransactionId *prepared, int n)
+{
+	bool watchable = true;
+	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
+		watchable = can_watch(prepared, n);
+		Database *db = watchable ? free_slot() : nullptr;
+		if (db == nullptr)
+			return nullptr;
+		fill_database(db, oid, incarnation, tokens);
+		for (int i = 0; i < n; i++)
+			list_recovered(oid, prepared[i]);
+		return db;
+	});
+	if (!watchable)
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("too many transactions are being prepared"),
+						errhint("Try again, or raise max_prepared_transactions (now %d).",
+								max_prepared_xacts)));
+	if (attached == nullptr && free_other_incarnations(oid, incarnation) > 0)
+		return attach_database(oid, incarnation, tokens, prepared, n);
+	if (attached == nullptr)
+		complain_full();
+	return attached;
+}
+
+void
+publish_database(Database *db)
+{
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+		db->state = SlotState::kUsed;
+		activate_listed(db->oid);
+	});
+}
+
+void
+free_database(Database *db, uint32 generation)
+{
+	bool ours = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+		if (db->state != SlotState::kUsed || pg_atomic_read_u32(&db->generation) != generation)
+			return false;
+		db->state = SlotState::kDying;
+		pg_atomic_fetch_add_u32(&db->generation, 1);
+		return true;
+	});
+	if (!ours)
+		return;
+	for_each_queue(db, [](const QueueRef &ref) { free_queue(ref); });
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { db->state = SlotState::kFree; });
+}
+
+int
+free_other_incarnations(Oid oid, Oid incarnation)
+{
+	int freed = 0;
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		Database *db = &shared->databases[i];
+		uint32 generation = pg_atomic_read_u32(&db->generation);
+		if (db->state == SlotState::kUsed && db->oid == oid && db->incarnation != incarnation)
+		{
+			free_database(db, generation);
+			freed++;
+		}
+	}
+	return freed;
+}
+
+bool
+is_attached(Oid oid)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+		if (shared->databases[i].state == SlotState::kUsed && shared->databases[i].oid == oid)
+			return true;
+	return false;
+}
+
+bool
+has_scheduler(Oid oid)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+		if (shared->databases[i].state == SlotState::kUsed && shared->databases[i].oid == oid &&
+			pg_atomic_read_u32(&shared->databases[i].scheduler) != 0)
+			return true;
+	return false;
+}
+
+static void
+wake_process(uint32 procno_plus_one)
+{
+	if (procno_plus_one != 0)
+		SetLatch(latch_of(procno_plus_one - 1));
+}
+
+void
+wake_launcher()
+{
+	wake_process(pg_atomic_read_u32(&shared->launcher));
+}
+
+void
+announce_extension()
+{
+	pg_atomic_fetch_add_u32(&shared->announcements, 1);
+	wake_launcher();
+}
+
+void
+wake_scheduler(const Database *db)
+{
+	wake_process(pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->scheduler)));
+}
+
+} // namespace pgq

@@ -1,0 +1,60 @@
+#include "engine/doubt.h"
+
+#include "engine/hold.h"
+#include "engine/registry.h"
+
+namespace pgq {
+
+/* How far ahead of ours the clock of a failed primary may have been when its mark was behind. */
+static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
+
+void
+begin_clock_mark(Database *db, TimestampTz durable)
+{
+	pg_atomic_write_u64(&db->clock_mark, Max(durable, wall_now() + kClockSlack));
+}
+
+void
+raise_clock_mark(Database *db, TimestampTz run_at)
+{
+	uint64 mark = pg_atomic_read_u64(&db->clock_mark);
+	/* Far ahead, so that this is rare. */
+	while (run_at > static_cast<TimestampTz>(mark) &&
+		   !pg_atomic_compare_exchange_u64(&db->clock_mark, &mark, run_at + kClockSlack))
+		;
+}
+
+TimestampTz
+clock_mark(const Queue *queue)
+{
+	return static_cast<TimestampTz>(pg_atomic_read_u64(&queue->database->clock_mark));
+}
+
+static void
+read_again(const QueueRef &ref)
+{
+	(void) change_queue(ref, [](QueueHold &hold) {
+		hold.read_all(PG_INT64_MAX);
+		hold.wake_scheduler();
+	});
+}
+
+void
+distrust(Oid database, Oid incarnation, int32 queue_id)
+{
+	QueueRef ref;
+	const Database *db = find_database(database, incarnation);
+	if (db != nullptr && find_attached_queue(db, queue_id, &ref))
+		read_again(ref);
+}
+
+void
+distrust_all(Oid database)
+{
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		if (ref.queue->database->oid == database)
+			read_again(ref);
+	});
+}
+
+} // namespace pgq

@@ -1,0 +1,37 @@
+/*
+ * Leases as they are saved at a clean shutdown, and restored after the start: load/saved_lease.h.
+ */
+#pragma once
+
+#include "engine/lease.h"
+
+namespace pgq {
+
+struct SavedLease
+{
+	int32 queue_id;
+	int64 token;
+	Hint hint; /* saved: of its key only the job's id is */
+	bool lost;
+	Loss loss;
+	int32 attempt;
+	int64 remaining; /* microseconds */
+	TimestampTz claimed_at;
+	Prepared prepared;
+	char worker[kWorkerNameMax + 1];
+};
+
+/*
+ * Copy the queue's leases that are CLAIMED or LOST, at most most, but none that an open transaction
+ * uses: what becomes of that nobody knows. Returns how many. A shared hold is enough; at a
+ * shutdown there is nobody to be kept waiting by a long one.
+ */
+int copy_leases(const Queue *queue, SavedLease *copies, int most, int64 monotonic);
+
+/* The lease is as it was when it was copied. False: there is no room for it, or the job has one. */
+bool restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampTz now);
+
+/* The open transactions, at most `most`, that end leases of the queue; takes its lock itself. */
+int enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most);
+
+} // namespace pgq

@@ -1,0 +1,139 @@
+/*
+ * A lease as it lies in shared memory, and the lists of a queue's leases; lease.h says what
+ * becomes of them.
+ */
+#pragma once
+
+#include "core/key.h"
+#include "core/tree.h"
+#include "engine/shared.h"
+
+namespace pgq {
+
+inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
+
+/* How a lease ends. */
+enum class LeaseEnd : uint8
+{
+	kAcked,
+	kFailed,
+	kLost,
+	kUncounted,	  /* the row was gone: nothing was written */
+	kStillLost,	  /* not tried: the lease is lost as before */
+	kLostBusy,	  /* the row was busy: lost, to be tried again soon */
+	kLostFailing, /* the row could not be written: lost, to be tried again later and later */
+	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
+};
+
+/* What a prepared transaction will do to a lease. */
+struct Prepared
+{
+	TransactionId xid; /* invalid: nothing; the lease is in queue->prepared otherwise */
+	bool claimed;	   /* its claim is undone if it rolls back */
+	bool ended;		   /* it ends, how and dead say so, if it commits */
+	LeaseEnd how;
+	bool dead;
+};
+
+enum class LeaseState : uint8
+{
+	kClaiming, /* popped; pgq_claim has not returned */
+	kClaimed,  /* handed out */
+	kParked,   /* nobody's: somebody's transaction is at the row; tried again at the deadline */
+	kLost,	   /* nobody's: ended without an answer; the scheduler counts it in the row */
+	kReaping,  /* the scheduler is rewriting the row */
+};
+
+/* Why a lease was lost. */
+enum class Loss : uint8
+{
+	kUndone,	   /* its claim was rolled back */
+	kExpired,	   /* by time */
+	kUnreturnable, /* the claim could not return the job: its row is to blame */
+};
+
+struct LeaseKey
+{
+	uint32 database; /* slot number */
+	uint32 generation;
+	int64 job_id;
+};
+
+/*
+ * An entry of the lease table.  It comes and goes under the lock of its queue and that of its
+ * partition.  Who finds it through the table, or has kept its address, holds neither, and must
+ * learn under the lock of the queue he thinks it to be of whether it is (is_lease_of()): by the
+ * serial first, then by the queue, which is written before.
+ */
+struct Lease
+{
+	LeaseKey
+		key; /* must be first. Under the partition lock; read under the queue's too, once it is known to be of it */
+	/* Written under the queue's lock, read without any. */
+	pg_atomic_uint64 serial; /* no other lease since the start had it; 0: the entry is free */
+	pg_atomic_uint64 token;	 /* what its holder shows; other jobs' may be the same number */
+	Relaxed<uint16> segment; /* the row's, mostly: for a guess */
+	Relaxed<Queue *> queue;	 /* under both locks */
+
+	/* All that follows: under the queue's lock. */
+	TreeNode expiry;	 /* in queue->expiry iff CLAIMED and not pinned, or LOST and put off */
+	dlist_node in_queue; /* in queue->leases */
+	dlist_node in_line;	 /* in queue->parked, lost or prepared */
+	Hint hint;			 /* the row: its key, and the version that was verified */
+	Hint missed;		 /* if missed_count > 0: the first; see note_missed() */
+	int64 deadline;		 /* monotonic */
+	int64 handed_out_at; /* monotonic */
+	TimestampTz claimed_at;
+	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
+	LeaseState state;
+	uint8 missed_count; /* 2: more than one */
+	Loss loss;			/* of a LOST or REAPING one */
+	bool aside_common;	/* of a PARKED one: see share.h */
+	bool put_off;		/* LOST, and not in queue->lost before the deadline */
+	uint8 failures;		/* times in a row that its end could not be written */
+	int32 pins;			/* open transactions that have used the lease (R4) */
+	int32 attempt;
+	int pid;
+	VirtualTransactionId claimer; /* the open transaction that claimed it, or invalid */
+	VirtualTransactionId ender;	  /* the open transaction that acked or failed it, or invalid */
+	Prepared prepared;
+	char worker[kWorkerNameMax + 1];
+};
+static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
+
+inline int64
+token_of(const Lease *lease)
+{
+	return static_cast<int64>(pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&lease->token)));
+}
+
+inline uint64
+serial_of(const Lease *lease)
+{
+	return pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&lease->serial));
+}
+
+/* A queue's leases. Under its lock. */
+struct LeaseLists
+{
+	TreeNode expiry;   /* header: leases that time can end, and LOST ones put off, by deadline */
+	dlist_head leases; /* all leases of the queue */
+	dlist_head parked; /* PARKED leases, in the order of their deadline */
+	dlist_head
+		lost; /* LOST leases to be counted now, in the order they were lost or have come back */
+	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction has used */
+	int parked_count;
+	int failing; /* LOST leases put off because they could not be counted */
+	int leased;	 /* leases in state CLAIMED */
+	uint64
+		next_serial; /* for the next lease; differs from those of all other queues, never starts again */
+
+	int64 recheck_at; /* monotonic; 0: never. Rows from these keys on are to be read again then */
+	Key recheck_key;
+	TimerKey recheck_timer_key;
+};
+
+/* Of a queue that comes into a slot, whose leases have all ended. */
+void init_leases(LeaseLists *lists);
+
+} // namespace pgq

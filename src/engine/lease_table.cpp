@@ -1,0 +1,119 @@
+#include "engine/lease_table.h"
+
+#include "engine/lease.h"
+#include "engine/share.h"
+
+namespace pgq {
+
+static constinit HTAB *lease_table = nullptr;
+static constinit LWLockPadded *partition_locks = nullptr;
+
+Size
+lease_table_size()
+{
+	return hash_estimate_size(lease_entries(), sizeof(Lease));
+}
+
+void
+lease_table_create(LWLockPadded *locks)
+{
+	HASHCTL info{};
+	info.keysize = sizeof(LeaseKey);
+	info.entrysize = sizeof(Lease);
+	info.num_partitions = kLeasePartitions;
+	lease_table = ShmemInitHash("pgq_ext leases", lease_entries(), lease_entries(), &info,
+								HASH_ELEM | HASH_BLOBS | HASH_PARTITION | HASH_FIXED_SIZE);
+	partition_locks = locks;
+}
+
+static LWLock *
+partition_lock(uint32 hash)
+{
+	return &partition_locks[hash % kLeasePartitions].lock;
+}
+
+static LeaseKey
+lease_key(const Database *db, uint32 generation, int64 job_id)
+{
+	return {static_cast<uint32>(db - shared->databases), generation, job_id};
+}
+
+Lease *
+enter_lease(Queue *queue, int64 job_id, bool *found)
+{
+	LeaseKey key = lease_key(queue->database, queue->database_generation, job_id);
+	uint32 hash = get_hash_value(lease_table, &key);
+	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
+	auto *entry = static_cast<Lease *>(
+		hash_search_with_hash_value(lease_table, &key, hash, HASH_ENTER_NULL, found));
+	if (entry != nullptr && !*found)
+		entry->queue = queue;
+	LWLockRelease(partition_lock(hash));
+	return entry;
+}
+
+void
+remove_lease(Lease *lease)
+{
+	LeaseKey key = lease->key;
+	uint32 hash = get_hash_value(lease_table, &key);
+	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
+	pg_atomic_write_u64(&lease->serial, 0);
+	pg_atomic_write_u64(&lease->token, 0);
+	hash_search_with_hash_value(lease_table, &key, hash, HASH_REMOVE, nullptr);
+	LWLockRelease(partition_lock(hash));
+}
+
+Lease *
+holder_of(const Queue *queue, int64 job_id)
+{
+	LeaseKey key = lease_key(queue->database, queue->database_generation, job_id);
+	uint32 hash = get_hash_value(lease_table, &key);
+	bool found;
+	LWLockAcquire(partition_lock(hash), LW_SHARED);
+	auto *lease = static_cast<Lease *>(
+		hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
+	LWLockRelease(partition_lock(hash));
+	return lease;
+}
+
+bool
+find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref)
+{
+	LeaseKey key = lease_key(db, generation_of(db), job_id);
+	uint32 hash = get_hash_value(lease_table, &key);
+	bool found;
+	LWLockAcquire(partition_lock(hash), LW_SHARED);
+	*lease = static_cast<Lease *>(
+		hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
+	if (found)
+	{
+		/* Until its leases have ended a slot keeps its number, and its generation but for the next one. */
+		Queue *queue = (*lease)->queue;
+		*ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};
+	}
+	LWLockRelease(partition_lock(hash));
+	return found;
+}
+
+bool
+find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue)
+{
+	QueueRef ref{};
+	bool found = find_lease(db, job_id, lease, &ref);
+	*queue = ref.queue;
+	return found;
+}
+
+bool
+segment_of_leased(const Database *db, int64 job_id, uint16 *segment)
+{
+	QueueRef ref;
+	Lease *lease;
+	bool found = find_lease(db, job_id, &lease, &ref);
+	if (found)
+		*segment = lease->segment;
+	return found;
+}
+
+} // namespace pgq

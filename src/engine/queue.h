@@ -1,0 +1,125 @@
+/*
+ * The slot of a queue: parts that belong to those who use them, each with a function that makes
+ * it new. registry.h says how slots are found and used again.
+ */
+#pragma once
+
+#include "core/schedule.h"
+#include "engine/database.h"
+#include "engine/lease_entry.h"
+#include "engine/queue_options.h"
+#include "engine/waiting_line.h"
+
+namespace pgq {
+
+inline constexpr int kQueueNameMax = 59; /* bytes: "pgq_" + name is a channel of at most 63 */
+
+/*
+ * Which queue it is. Written under the registry lock and the queue's, so read under either; but a slot
+ * begins to die under the queue's lock alone (state and generation), and is free under the registry lock
+ * alone (state). All but the name are read racily, too, by those who look for slots and compare the
+ * generation under the queue's lock, after.
+ */
+struct QueueIdentity
+{
+	pg_atomic_uint32 generation; /* read before the state: see ref_of() */
+	Relaxed<SlotState> state;
+	Relaxed<Database *> database;
+	Relaxed<uint32> database_generation;
+	Relaxed<int32> queue_id;
+	char name[kQueueNameMax + 1];
+};
+
+/* Who has closed the queue. Under its lock; dropping is read racily, too: who drops a queue knows that himself. */
+struct Gate
+{
+	int holds; /* transactions that purge or drop the queue: nothing is popped */
+	Relaxed<bool> dropping;
+	VirtualTransactionId dropper;
+	VirtualTransactionId mover; /* the last transaction that took jobs in hand to move their rows */
+};
+
+/*
+ * Since the queue was loaded; none of them counts what was rolled back. Always
+ * handed_out = acked + failed + lost + uncounted + leases that are handed out.
+ */
+struct QueueCounters
+{
+	int64 enqueued;
+	int64 handed_out;
+	int64 acked;
+	int64 failed;
+	int64 lost;
+	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
+	int64 dead;
+	int64 repaired; /* forgotten jobs that the reconciler has found */
+};
+
+/* Under the queue's lock. */
+struct QueueStory
+{
+	QueueCounters counters;
+	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
+	TimestampTz loaded_at;
+};
+
+/* What the scheduler does for the queue. Under its lock. */
+struct QueueService
+{
+	int64 served_at; /* monotonic: when the scheduler could last count lost leases, or found none */
+	Relaxed<bool>
+		notify_pending; /* read racily by the scheduler, which will be woken and look again */
+	DutyNote duties[kQueueDuties];
+};
+
+struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, QueueStory
+{
+	LWLock *lock; /* set when shared memory is made */
+
+	/* Under the queue's lock. */
+	QueueOptions options;
+	Schedule schedule;
+};
+static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);
+
+/* A queue as a backend remembers it. Valid while the generations agree. */
+struct QueueRef
+{
+	Queue *queue;
+	uint32 generation;
+	int32 queue_id;
+};
+
+/* A cheap check without the lock; what counts is is_current() under the lock. */
+inline bool
+is_alive(const QueueRef &ref)
+{
+	return pg_atomic_read_u32(&ref.queue->generation) == ref.generation;
+}
+
+/* Under the queue's lock. */
+inline bool
+is_current(const QueueRef &ref)
+{
+	return is_alive(ref) && ref.queue->state == SlotState::kUsed;
+}
+
+/*
+ * The slot as it is now. A slot that dies changes its state first, then its generation: so who reads the
+ * generation first and then finds it in use has that of a queue, not the next one.
+ */
+inline bool
+ref_of(Queue *queue, QueueRef *ref)
+{
+	uint32 generation = pg_atomic_read_u32(&queue->generation);
+	pg_read_barrier();
+	*ref = {queue, generation, queue->queue_id};
+	return queue->state == SlotState::kUsed;
+}
+
+Size queues_size();
+void place_queues(void *memory);
+Size windows_size();
+void place_windows(void *memory);
+
+} // namespace pgq

@@ -1,0 +1,247 @@
+#include "engine/registry.h"
+
+#include "engine/doubt.h"
+#include "engine/hold.h"
+
+namespace pgq {
+
+Size
+queues_size()
+{
+	return mul_size(max_queues, sizeof(Queue));
+}
+
+void
+place_queues(void *memory)
+{
+	shared->queues = static_cast<Queue *>(memory);
+	memset(memory, 0, queues_size());
+	for (int i = 0; i < max_queues; i++)
+	{
+		Queue *queue = &shared->queues[i];
+		queue->lock = queue_lock_of(i);
+		pg_atomic_init_u32(&queue->generation, 1);
+		queue->next_serial = i + 1;
+	}
+}
+
+Size
+windows_size()
+{
+	return mul_size(max_queues, add_size(mul_size(window_size, sizeof(Schedule::Window::Node)),
+										 mul_size(timer_size, sizeof(Schedule::Timer::Node))));
+}
+
+void
+place_windows(void *memory)
+{
+	auto *window = static_cast<Schedule::Window::Node *>(memory);
+	auto *timer = reinterpret_cast<Schedule::Timer::Node *>(window + static_cast<Size>(max_queues) *
+																		 window_size);
+	for (int i = 0; i < max_queues; i++)
+		shared->queues[i].schedule.init(window + static_cast<Size>(i) * window_size, window_size,
+										timer + static_cast<Size>(i) * timer_size, timer_size);
+}
+
+/* Under the registry lock. */
+static bool
+find_slot(const Database *db, uint32 db_generation, int32 queue_id, QueueRef *ref)
+{
+	for (int i = 0; i < shared->max_queues; i++)
+	{
+		Queue *queue = &shared->queues[i];
+		if (queue->queue_id == queue_id && queue->database == db &&
+			queue->database_generation == db_generation && ref_of(queue, ref))
+			return true;
+	}
+	return false;
+}
+
+static void
+open_gate(Gate *gate)
+{
+	gate->holds = 0;
+	gate->dropping = false;
+	SetInvalidVirtualTransactionId(gate->dropper);
+	SetInvalidVirtualTransactionId(gate->mover);
+}
+
+static void
+init_service(QueueService *service)
+{
+	service->served_at = 0;
+	service->notify_pending = false;
+	memset(service->duties, 0, sizeof(service->duties));
+}
+
+static void
+init_story(QueueStory *story)
+{
+	story->counters = {};
+	story->last_claim_at = 0;
+	story->loaded_at = wall_now();
+}
+
+/* Each part is made new by its owner. */
+static void
+fill_queue(Queue *queue, Database *db, const QueueRow &row)
+{
+	pg_atomic_fetch_add_u32(&queue->generation, 1);
+	queue->database = db;
+	queue->database_generation = pg_atomic_read_u32(&db->generation);
+	queue->queue_id = row.queue_id;
+	strlcpy(queue->name, row.name, sizeof(queue->name));
+	queue->options = row.options;
+	queue->schedule.reset();
+	queue->schedule.doubt_horizon(clock_mark(queue));
+	init_leases(queue);
+	init_line(queue);
+	open_gate(queue);
+	init_service(queue);
+	init_story(queue);
+	queue->state = SlotState::kUsed;
+}
+
+/* Under the registry lock. */
+static Queue *
+free_slot()
+{
+	for (int i = 0; i < shared->max_queues; i++)
+		if (shared->queues[i].state == SlotState::kFree)
+			return &shared->queues[i];
+	return nullptr;
+}
+
+bool
+try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref)
+{
+	return with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+		if ((db->state != SlotState::kUsed && db->state != SlotState::kLoading) ||
+			pg_atomic_read_u32(&db->generation) != db_generation)
+			return false;
+		if (find_slot(db, db_generation, row.queue_id, ref))
+			return true;
+		Queue *queue = free_slot();
+		if (queue == nullptr)
+			return false;
+		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { fill_queue(queue, db, row); });
+		return ref_of(queue, ref);
+	});
+}
+
+QueueRef
+attach_queue(Database *db, uint32 db_generation, const QueueRow &row)
+{
+	QueueRef ref;
+	if (!try_attach_queue(db, db_generation, row, &ref))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many queues are in use"),
+				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+	return ref;
+}
+
+bool
+find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED,
+					   [&] { return find_slot(db, generation_of(db), queue_id, ref); });
+}
+
+VirtualTransactionId
+dropper_of(const QueueRef &ref)
+{
+	VirtualTransactionId dropper = {InvalidBackendId, InvalidLocalTransactionId};
+	if (ref.queue->dropping)
+		(void) look_at_queue(ref, [&](const Queue &queue) {
+			if (queue.dropping)
+				dropper = queue.dropper;
+		});
+	return dropper;
+}
+
+/* Nobody uses the slot any more: its leases and waiters are let go in short holds. */
+template <typename Some>
+static void
+empty_dying(Queue *queue, Some some)
+{
+	for (bool more = true; more;)
+	{
+		Wakeups wakeups;
+		more = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { return some(&wakeups); });
+		wakeups.deliver();
+	}
+}
+
+void
+free_queue(const QueueRef &ref)
+{
+	Queue *queue = ref.queue;
+	bool ours = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
+		if (!is_current(ref))
+			return false;
+		/* From here on every verb sees another generation; the slot stays taken until it is empty. */
+		queue->state = SlotState::kDying;
+		pg_atomic_fetch_add_u32(&queue->generation, 1);
+		return true;
+	});
+	if (!ours)
+		return;
+
+	empty_dying(queue, [&](Wakeups *) {
+		for (int i = 0; i < kHoldMax && !dlist_is_empty(&queue->leases); i++)
+			end_lease(
+				container_of<Lease>(dlist_head_node(&queue->leases), offsetof(Lease, in_queue)));
+		return !dlist_is_empty(&queue->leases);
+	});
+	empty_dying(queue, [&](Wakeups *wakeups) {
+		return wake_waiters(queue, kHoldMax, wakeups) == kHoldMax;
+	});
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { queue->state = SlotState::kFree; });
+}
+
+bool
+has_queues(Oid oid)
+{
+	bool any = false;
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		const Database *db = ref.queue->database;
+		any |= db->state == SlotState::kUsed && db->oid == oid &&
+			   ref.queue->database_generation == generation_of(db);
+	});
+	return any;
+}
+
+bool
+is_like(const QueueRef &ref, const QueueRow &row)
+{
+	bool like = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		like = strcmp(queue.name, row.name) == 0 && queue.options == row.options;
+	});
+	return like;
+}
+
+void
+make_like(const QueueRef &ref, const QueueRow &row)
+{
+	bool same_name = true;
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		hold->options = row.options;
+		hold.all_may_look();
+		same_name = strcmp(hold->name, row.name) == 0;
+	});
+	/* Who remembers the slot by its old name must lose it. */
+	if (!same_name)
+		free_queue(ref);
+}
+
+/* The scheduler counts lost leases every second, if it can. */
+bool
+is_served(const Queue *queue, int64 monotonic)
+{
+	static constexpr int64 kSilence = 5 * USECS_PER_SEC;
+	return monotonic - queue->served_at < kSilence;
+}
+
+} // namespace pgq

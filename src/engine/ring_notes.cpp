@@ -1,0 +1,40 @@
+#include "engine/ring_notes.h"
+
+namespace pgq {
+
+void
+init_rings(RingNotes *notes)
+{
+	for (SegmentRing &ring : notes->rings)
+	{
+		pg_atomic_init_u32(&ring.current, 0);
+		pg_atomic_init_u32(&ring.survivors, kNoSegment);
+	}
+	for (SegmentNotes &segment : notes->segments)
+	{
+		pg_atomic_init_u64(&segment.empty_since, 0);
+		pg_atomic_init_u64(&segment.truncations, 0);
+		pg_atomic_init_u64(&segment.moved_in, 0);
+		pg_atomic_init_u64(&segment.moved_out, 0);
+	}
+}
+
+void
+reset_rings(RingNotes *notes)
+{
+	for (RingName ring : all_rings)
+	{
+		pg_atomic_write_u32(&notes->rings[ring].current, first_in(ring));
+		pg_atomic_write_u32(&notes->rings[ring].survivors, kNoSegment);
+	}
+	for (SegmentNotes &segment : notes->segments)
+	{
+		pg_atomic_write_u64(&segment.empty_since, 0);
+		pg_atomic_write_u64(&segment.truncations, 0);
+		pg_atomic_write_u64(&segment.moved_in, 0);
+		pg_atomic_write_u64(&segment.moved_out, 0);
+		segment.error[0] = '\0';
+	}
+}
+
+} // namespace pgq

@@ -1,0 +1,72 @@
+/*
+ * Watches: prepared transactions that matter to queues. COMMIT PREPARED tells nobody, so whoever
+ * may care looks whether they have ended; txn/prepared.cpp says what becomes of them then.
+ *
+ *     FREE --take_free_watch--> RESERVED --activate_watch--> ACTIVE --begin_resolving--> RESOLVING --free_watch--> FREE
+ *                               RESERVED --free_watch--> FREE       (not prepared after all)
+ *     FREE --list_recovered--> LISTED --activate_listed--> ACTIVE   (prepared before the database was attached)
+ */
+#pragma once
+
+#include "engine/shared.h"
+
+namespace pgq {
+
+/* What a prepared transaction did to a queue. */
+struct Touched
+{
+	uint32 generation; /* of the queue's slot; 0: nothing */
+	int32 queue_id;
+	int64 enqueued; /* new jobs */
+};
+
+struct Watch
+{
+	/* Under the registry lock. */
+	enum State : uint8
+	{
+		kFree,
+		kReserved, /* by a process in PRE_PREPARE */
+		kListed,   /* active as soon as its database is */
+		kActive,
+		kResolving, /* by a process that cannot fail */
+	} state;
+	TransactionId xid;
+	Oid database;
+	/* Written by the process that has reserved it, or under the registry lock; read by that which resolves it. */
+	bool all_queues; /* it was prepared before this start: nobody knows what it did */
+	bool unfiled;	 /* it has jobs of queues that had no slot */
+	/* The address: set when shared memory is made. What is there: as above. */
+	Touched *touched; /* for each queue slot */
+};
+static_assert(std::is_trivially_copyable_v<Watch> && std::is_standard_layout_v<Watch>);
+
+/* All of these take the registry lock themselves, but where it says so. */
+Watch *take_free_watch(); /* NULL: none is free */
+void activate_watch(Watch *watch, Oid database, TransactionId xid);
+void free_watch(Watch *watch);
+
+/* An active one's transaction, or an invalid one. */
+TransactionId watched_xid(const Watch *watch);
+
+/* False: it is another's by now, or somebody else has begun. */
+bool begin_resolving(Watch *watch, TransactionId xid);
+
+/* Is another process at it just now? */
+bool resolving_prepared();
+
+inline bool
+any_prepared()
+{
+	return pg_atomic_read_u32(&shared->watched) > 0;
+}
+
+/* Under the registry lock, which the caller has: is there an entry for all of these? List one. The listed ones are active. */
+bool can_watch(const TransactionId *prepared, int n);
+void list_recovered(Oid database, TransactionId xid);
+void activate_listed(Oid database);
+
+Size watches_size();
+void place_watches(void *memory);
+
+} // namespace pgq
