@@ -34,8 +34,7 @@ token_ahead_by(int64 lead)
 bool
 token_mark_is_ahead(const Database *db, int64 lead)
 {
-	auto *mark = const_cast<pg_atomic_uint64 *>(&db->marked_token);
-	return static_cast<int64>(pg_atomic_read_u64(mark)) >= token_ahead_by(lead);
+	return static_cast<int64>(value_of(db->marked_token)) >= token_ahead_by(lead);
 }
 
 /* Has the synchronous standby got it, if there is one that commits of that level wait for? */

@@ -21,30 +21,26 @@ for_each_node(const dlist_head &list, Visit visit)
 Audit
 audit_queue(const QueueRef &ref)
 {
-	Queue *queue = ref.queue;
-	return with_lwlock(queue->lock, LW_SHARED, [&] {
-		Audit audit{};
-		audit.current = is_current(ref);
-		if (!audit.current)
-			return audit;
-		for_each_node(queue->leases, [&](dlist_node *node) {
+	Audit audit{};
+	audit.current = look_at_queue(ref, [&](const Queue &queue) {
+		for_each_node(queue.leases, [&](dlist_node *node) {
 			auto *lease = container_of<Lease>(node, offsetof(Lease, in_queue));
-			if (holder_of(queue, lease->key.job_id) != lease)
+			if (holder_of(&queue, lease->key.job_id) != lease)
 				audit.foreign_job = lease->key.job_id;
 			audit.claimed += lease->state == LeaseState::kClaimed;
 			audit.parked += lease->state == LeaseState::kParked;
 			audit.in_hand +=
 				lease->state != LeaseState::kClaiming && lease->state != LeaseState::kParked;
 		});
-		for_each_node(queue->waiters, [&](dlist_node *) { audit.listed++; });
-		const QueueCounters &counters = queue->counters;
-		audit.leased = queue->leased;
-		audit.parked_count = queue->parked_count;
-		audit.waiting = queue->waiting;
+		for_each_node(queue.waiters, [&](dlist_node *) { audit.listed++; });
+		const QueueCounters &counters = queue.counters;
+		audit.leased = queue.leased;
+		audit.parked_count = queue.parked_count;
+		audit.waiting = queue.waiting;
 		audit.handed_out = counters.handed_out;
 		audit.ended = counters.acked + counters.failed + counters.lost + counters.uncounted;
-		return audit;
 	});
+	return audit;
 }
 
 /*
@@ -67,7 +63,7 @@ template <typename Slot>
 static bool
 was_attached(const Slot &slot)
 {
-	return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&slot.generation)) > 1;
+	return value_of(slot.generation) > 1;
 }
 
 /* The fullest queue counts: each has a window and a timer of its own. */
@@ -75,8 +71,8 @@ static void
 read_schedules(Bound *window, Bound *timer)
 {
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
-		with_lwlock(ref.queue->lock, LW_SHARED, [&] {
-			const Schedule &schedule = ref.queue->schedule;
+		(void) look_at_queue(ref, [&](const Queue &queue) {
+			const Schedule &schedule = queue.schedule;
 			window->used = Max(window->used, static_cast<int64>(schedule.window().size()));
 			window->peak = Max(window->peak, static_cast<int64>(schedule.window().peak()));
 			timer->used = Max(timer->used, static_cast<int64>(schedule.timer().size()));
@@ -105,9 +101,7 @@ read_waiters(Bound *bound)
 static void
 read_leases(Bound *leases, Bound *aside)
 {
-	auto read = [](const pg_atomic_uint32 &counter) -> int64 {
-		return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&counter));
-	};
+	auto read = [](const pg_atomic_uint32 &counter) -> int64 { return value_of(counter); };
 	for (int i = 0; i < shared->max_databases; i++)
 	{
 		const Database *db = &shared->databases[i];

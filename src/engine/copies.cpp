@@ -33,16 +33,6 @@ copy_leases(const QueueRef &ref, LeaseCopy *copies, int most)
 }
 
 bool
-is_in_hand(const Database *db, int64 job_id)
-{
-	bool in_hand = false;
-	(void) look_at_lease(db, job_id, [&](const Lease &lease) {
-		in_hand = lease.state == LeaseState::kClaiming || lease.state == LeaseState::kClaimed;
-	});
-	return in_hand;
-}
-
-bool
 copy_queue(const QueueRef &ref, QueueCopy *copy)
 {
 	return look_at_queue(ref, [&](const Queue &queue) {
@@ -76,12 +66,26 @@ copy_duties(const Database *db, DutyNote (&notes)[kDuties])
 				[&] { memcpy(notes, db->duties, sizeof(notes)); });
 }
 
-VirtualTransactionId
-mover_of(const QueueRef &ref)
+/* Rare, so for once all in one hold. */
+int
+enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most)
 {
-	VirtualTransactionId mover = {InvalidBackendId, InvalidLocalTransactionId};
-	(void) look_at_queue(ref, [&](const Queue &queue) { mover = queue.mover; });
-	return mover;
+	int n = 0;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		const dlist_node *head = &queue.leases.head;
+		for (dlist_node *node = head->next; node != head; node = node->next)
+		{
+			VirtualTransactionId ender =
+				container_of<Lease>(node, offsetof(Lease, in_queue))->ender;
+			bool known = !VirtualTransactionIdIsValid(ender) ||
+						 VirtualTransactionIdEquals(ender, my_virtual_xid());
+			for (int i = 0; i < n && !known; i++)
+				known = VirtualTransactionIdEquals(ender, enders[i]);
+			if (!known && n < most)
+				enders[n++] = ender;
+		}
+	});
+	return n;
 }
 
 void

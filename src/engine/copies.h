@@ -26,9 +26,6 @@ struct LeaseCopy
 /* At most `most` leases of the queue, in one hold: a view for people may hold it a little longer. Returns how many. */
 int copy_leases(const QueueRef &ref, LeaseCopy *copies, int most);
 
-/* Has anybody that job in hand? Not if it is set aside, or its lease was lost. */
-bool is_in_hand(const Database *db, int64 job_id);
-
 struct QueueCopy
 {
 	int32 queue_id;
@@ -45,9 +42,6 @@ bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);
 bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDuties]);
 void copy_duties(const Database *db, DutyNote (&notes)[kDuties]);
-
-/* The last transaction that took jobs of the queue in hand to move their rows, or an invalid one. */
-VirtualTransactionId mover_of(const QueueRef &ref);
 
 /* The error of the segment's last step; "": none. */
 void copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)]);

@@ -50,7 +50,7 @@ static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destru
 inline uint32
 generation_of(const Database *db)
 {
-	return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->generation));
+	return value_of(db->generation);
 }
 
 Size databases_size();

@@ -54,8 +54,7 @@ find_database(Oid oid, Oid incarnation)
 static bool
 is_load(const Database *db, uint32 generation)
 {
-	auto *current = const_cast<pg_atomic_uint32 *>(&db->generation);
-	return db->state == SlotState::kUsed && pg_atomic_read_u32(current) == generation;
+	return db->state == SlotState::kUsed && generation_of(db) == generation;
 }
 
 Load
@@ -223,7 +222,7 @@ announce_extension()
 void
 wake_scheduler(const Database *db)
 {
-	wake_process(pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&db->scheduler)));
+	wake_process(value_of(db->scheduler));
 }
 
 } // namespace pgq

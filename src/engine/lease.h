@@ -110,6 +110,9 @@ int unpark_due(Queue *queue, int64 monotonic);
 /* CLAIMED leases whose deadline has passed become LOST, LOST ones that were put off come back; at most kHoldMax. Returns how many. */
 int expire_due(Queue *queue, int64 monotonic);
 
+/* The open transactions, at most `most`, that end leases of the queue; takes its lock itself. */
+int enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most);
+
 /* The lease that was lost first, of those that were not put off, or NULL. */
 Lease *first_lost(const Queue *queue);
 

@@ -1,7 +1,5 @@
 #include "engine/lease_copy.h"
 
-#include "engine/hold.h"
-
 namespace pgq {
 
 static bool
@@ -77,28 +75,6 @@ restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampT
 	else
 		unpin_lease(lease);
 	return true;
-}
-
-/* Rare, so for once all in one hold. */
-int
-enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most)
-{
-	int n = 0;
-	(void) look_at_queue(ref, [&](const Queue &queue) {
-		const dlist_node *head = &queue.leases.head;
-		for (dlist_node *node = head->next; node != head; node = node->next)
-		{
-			VirtualTransactionId ender =
-				container_of<Lease>(node, offsetof(Lease, in_queue))->ender;
-			bool known = !VirtualTransactionIdIsValid(ender) ||
-						 VirtualTransactionIdEquals(ender, my_virtual_xid());
-			for (int i = 0; i < n && !known; i++)
-				known = VirtualTransactionIdEquals(ender, enders[i]);
-			if (!known && n < most)
-				enders[n++] = ender;
-		}
-	});
-	return n;
 }
 
 } // namespace pgq

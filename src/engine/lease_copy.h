@@ -31,7 +31,4 @@ int copy_leases(const Queue *queue, SavedLease *copies, int most, int64 monotoni
 /* The lease is as it was when it was copied. False: there is no room for it, or the job has one. */
 bool restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampTz now);
 
-/* The open transactions, at most `most`, that end leases of the queue; takes its lock itself. */
-int enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most);
-
 } // namespace pgq

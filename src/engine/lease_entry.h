@@ -104,13 +104,13 @@ static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<L
 inline int64
 token_of(const Lease *lease)
 {
-	return static_cast<int64>(pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&lease->token)));
+	return static_cast<int64>(value_of(lease->token));
 }
 
 inline uint64
 serial_of(const Lease *lease)
 {
-	return pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&lease->serial));
+	return value_of(lease->serial);
 }
 
 /* A queue's leases. Under its lock. */

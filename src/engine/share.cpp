@@ -37,20 +37,14 @@ max_aside()
 	return Max(8, max_leases / 4);
 }
 
-static uint32
-read(const pg_atomic_uint32 &counter)
-{
-	return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&counter));
-}
-
 static bool
 charge_common(uint32 bound)
 {
-	uint32 common = read(shared->common);
+	uint32 common = value_of(shared->common);
 	while (common < bound)
 		if (pg_atomic_compare_exchange_u32(&shared->common, &common, common + 1))
 		{
-			if (common + 1 > read(shared->common_peak))
+			if (common + 1 > value_of(shared->common_peak))
 				pg_atomic_write_u32(&shared->common_peak, common + 1);
 			return true;
 		}
@@ -67,7 +61,7 @@ static void
 note_peak(Database *db)
 {
 	uint32 leases = static_cast<uint32>(leases_of(db));
-	if (leases > read(db->share.peak))
+	if (leases > value_of(db->share.peak))
 		pg_atomic_write_u32(&db->share.peak, leases);
 }
 
@@ -77,14 +71,14 @@ charge_lease(Database *db, bool to_end)
 	LeaseShare *share = &db->share;
 	uint32 own = static_cast<uint32>(own_share());
 	uint32 bound = static_cast<uint32>(common_bound() + (to_end ? kReserve : 0));
-	uint32 used = read(share->used);
+	uint32 used = value_of(share->used);
 	for (;;)
 	{
 		bool from_common = used >= own;
 		if (from_common && !charge_common(bound))
 		{
 			/* Of our own share something may have come free meanwhile. */
-			used = read(share->used);
+			used = value_of(share->used);
 			if (used >= own)
 				return false;
 			continue;
@@ -111,7 +105,7 @@ move_aside(Database *db)
 {
 	LeaseShare *share = &db->share;
 	uint32 own = static_cast<uint32>(own_share());
-	uint32 used = read(share->used);
+	uint32 used = value_of(share->used);
 	/* Beyond the own share it is the common part's already. */
 	while (used > own)
 		if (pg_atomic_compare_exchange_u32(&share->used, &used, used - 1))
@@ -128,8 +122,8 @@ charge_aside(Database *db)
 	LeaseShare *share = &db->share;
 	bool common = move_aside(db);
 	pg_atomic_fetch_add_u32(common ? &share->aside : &share->aside_own, 1);
-	uint32 aside = read(share->aside) + read(share->aside_own);
-	if (aside > read(share->aside_peak))
+	uint32 aside = value_of(share->aside) + value_of(share->aside_own);
+	if (aside > value_of(share->aside_peak))
 		pg_atomic_write_u32(&share->aside_peak, aside);
 	return common;
 }
@@ -147,15 +141,15 @@ discharge_aside(Database *db, bool common)
 bool
 too_many_aside(const Database *db)
 {
-	uint32 own = read(db->share.aside_own);
+	uint32 own = value_of(db->share.aside_own);
 	uint32 half = static_cast<uint32>(Max(1, own_share() / 2));
-	return own >= half || read(db->share.aside) + own >= static_cast<uint32>(max_aside());
+	return own >= half || value_of(db->share.aside) + own >= static_cast<uint32>(max_aside());
 }
 
 int
 leases_of(const Database *db)
 {
-	return static_cast<int>(read(db->share.used) + read(db->share.aside));
+	return static_cast<int>(value_of(db->share.used) + value_of(db->share.aside));
 }
 
 } // namespace pgq

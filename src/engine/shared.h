@@ -90,6 +90,19 @@ void engine_init();
 /* Error 55000 with the fix unless the library was preloaded. */
 void require_preloaded();
 
+/* The server's functions read no atomic that is const. */
+inline uint32
+value_of(const pg_atomic_uint32 &atomic)
+{
+	return pg_atomic_read_u32(const_cast<pg_atomic_uint32 *>(&atomic));
+}
+
+inline uint64
+value_of(const pg_atomic_uint64 &atomic)
+{
+	return pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&atomic));
+}
+
 inline Latch *
 latch_of(int procno)
 {

@@ -90,6 +90,8 @@ static void
 touch(Watch *watch, const QueueRef &ref, int64 enqueued)
 {
 	Touched *touched = &watch->touched[ref.queue - shared->queues];
+	/* The slot has changed hands in this transaction: two queues, and room for one. */
+	watch->all_queues |= touched->generation != 0 && touched->generation != ref.generation;
 	touched->generation = ref.generation;
 	touched->queue_id = ref.queue_id;
 	touched->enqueued += enqueued;
