@@ -1,7 +1,7 @@
 -- Which job is next, what a claim returns, and how long the lease is. Bad arguments are in errors.sql.
 SELECT pgq_create_queue('a', lease_time => '1 h'), pgq_create_queue('b'), pgq_create_queue('c');
 
--- I8: priority (high first), run_at, job_id; whatever the order of arrival, and however many are claimed at a time.
+-- In order: priority (high first), run_at, job_id; whatever the order of arrival, and however many are claimed at a time.
 CREATE TEMP TABLE job (n int, job_id bigint, priority int, run_at timestamptz);
 INSERT INTO job
 SELECT i, pgq_enqueue('a', to_jsonb(i), priority, run_at => run_at), priority, run_at
@@ -73,7 +73,7 @@ INSERT INTO mine SELECT * FROM pgq_claim('b', lease_time => '2 s', worker => '')
 INSERT INTO mine SELECT * FROM pgq_claim('b', lease_time => '11 s', worker => 'other');
 SELECT payload, l.worker, lease_expires_at - l.claimed_at AS lease_time FROM mine JOIN pgq_ext.lease l USING (job_id, lease, lease_expires_at) ORDER BY mine.ctid;
 
--- A lease of the shortest time that nobody ends does end: the attempt counts, and says so. Not while an open transaction uses it (R4).
+-- A lease of the shortest time that nobody ends does end: the attempt counts, and says so. Not while an open transaction uses it.
 SELECT pgq_drop_queue('b', force => true), pgq_create_queue('b', max_attempts => 2, backoff_base => '0', lease_time => '1 s');
 SELECT pgq_enqueue('b', '1') > 0 AS enqueued;
 SELECT job_id, lease, attempt FROM pgq_claim('b') \gset

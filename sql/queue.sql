@@ -1,4 +1,4 @@
--- Queues: create, drop, purge, and what a name may look like (R6). Bad arguments are in errors.sql.
+-- Queues: create, drop, purge, and what a name may look like. Bad arguments are in errors.sql.
 SELECT pgq_create_queue('q');
 SELECT pgq_create_queue('q', if_not_exists => true);
 SELECT pgq_create_queue('q');

@@ -1,4 +1,4 @@
--- EXECUTE is the one right: without it nothing goes, with it everything, whatever else the role may or may not do (R7).
+-- EXECUTE is the one right: without it nothing goes, with it everything, whatever else the role may or may not do.
 CREATE ROLE regress_pgq_user;
 SELECT pgq_create_queue('q'), pgq_enqueue('q', '"admin"') > 0 AS enqueued;
 

@@ -468,7 +468,7 @@ inline check()
 	job = 0
 }
 
-/* I8: what is popped is the smallest of all ready rows that were filed. */
+/* (protocol: pop-is-exact): what is popped is the smallest of all ready rows that were filed. */
 inline check_order()
 {
 	job = 0;

@@ -403,7 +403,7 @@ proctype crash()
 	}
 }
 
-/* R3: each hand-out has ended exactly once, and who was lost was counted. A crash forgets. */
+/* Each hand-out has ended exactly once, and who was lost was counted (protocol: returned-is-counted). A crash forgets. */
 proctype accountant()
 {
 	timeout ->

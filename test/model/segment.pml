@@ -290,7 +290,7 @@ end:	do
 				atomic { taken_by[job_of(key)] = CLAIMER; disturb(); take_snapshot(CLAIMER); guess(place) };
 				find(job_of(key), READ);
 				atomic {
-					/* I1: only a dead row's hint is dropped */
+					/* only a dead row's hint is dropped (protocol: busy-is-not-gone) */
 					assert(verdict != DEAD || !live(job_of(key)));
 					end_snapshot(CLAIMER);
 					unlock_all(READ);

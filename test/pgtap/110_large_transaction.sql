@@ -1,4 +1,4 @@
--- One transaction enqueues a million jobs, far more than the window holds (C1): served in exact order; or gone, if it rolls back.
+-- One transaction enqueues a million jobs, far more than the window holds (protocol: large-transactions-shed): served in exact order; or gone, if it rolls back.
 \set ON_ERROR_ROLLBACK off
 SELECT * FROM no_plan();
 -- A job that is just being moved to another segment goes out a little later; here nothing is moved.

@@ -126,7 +126,7 @@ sub run_sessions
 
 # ---- order ----
 
-# Claims all that is ready, in pieces of the given size: as I8 says, to the letter. Returns how many.
+# Claims all that is ready, in pieces of the given size: by priority, run_at and id, to the letter (protocol: pop-is-exact). Returns how many.
 sub check_order
 {
 	my ($queue, $piece) = @_;

@@ -77,7 +77,7 @@ my $session = session($node);
 	counted_ok($queue, $since, 'ROLLBACK TO a savepoint, transaction still open', $rolled_back);
 	ask($session, 'COMMIT');
 
-	# The claim has returned when the statement around it fails: a poison job may not spin that way either (A9).
+	# The claim has returned when the statement around it fails: a poison job may not spin that way either (protocol: returned-is-counted).
 	$queue = new_queue();
 	enqueue($queue);
 	$since = now();
@@ -208,7 +208,7 @@ sub expired_lease
 	is($node->safe_psql('postgres', "SELECT count(*) FROM pgq_ext.job WHERE job_id = $id"), '0', "max_attempts of the job wins over the queue's");
 }
 
-# ---- pinned (R4) ----
+# ---- pinned ----
 
 # While a transaction uses the lease, time cannot end it; afterwards it can.
 {

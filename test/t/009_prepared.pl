@@ -114,7 +114,7 @@ sub enqueues
 	is(reply($s), '1', 'enqueues committed by another session: a waiting claim has a job');
 	stats_are($queue, { enqueued => 205, handed_out => 6 }, 'enqueues committed');
 
-	# The ready ones in the order of I8; then all of them.
+	# The ready ones by priority, run_at and id; then all of them.
 	is(sql("SELECT bool_and(job_id = should) FROM
 			(SELECT job_id, row_number() OVER () n FROM pgq_claim('$queue', 100)) c JOIN
 			(SELECT job_id AS should, row_number() OVER (ORDER BY priority DESC, run_at, job_id) n FROM pgq_ext.job
@@ -207,7 +207,7 @@ sub enqueues
 # ---- acks and failures ----
 
 {
-	# Overdue while prepared, each of them: R4.
+	# Overdue while prepared, each of them (protocol: used-is-pinned).
 	my $queue = new_queue(60, ", max_attempts => 2");
 	my @l = claimed($queue, 60, '1 s');
 	prepare('a', join ';', "SELECT pgq_ack($l[0][0], $l[0][1])", 'SELECT count(*) FROM pgq_ack_many(' . arrays(@l[ 1 .. 49 ]) . ')',

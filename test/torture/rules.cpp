@@ -7,7 +7,7 @@
 
 namespace torture {
 
-/* Without a scheduler for so long, lost jobs go out uncounted (R3). */
+/* Without a scheduler for so long, lost jobs go out uncounted (protocol: uncounted-without-scheduler). */
 static constexpr Time kSchedulerPatience = 5 * kSecond;
 /* A scheduler that was killed may be missing for so long. */
 static constexpr Time kSchedulerAbsence = 60 * kSecond;

@@ -12,7 +12,7 @@ namespace {
 using pgq::Key;
 using pgq::TimerKey;
 
-/* I8: priority DESC, run_at ASC, job_id ASC. */
+/* Priority DESC, run_at ASC, job_id ASC (protocol: pop-is-exact). */
 TEST(Key, OrderOfReadyJobs)
 {
 	std::vector<Key> in_order = {

@@ -249,7 +249,7 @@ TEST_F(Rules, ARefillKeepsWhatIsFiledMeanwhile)
 	EXPECT_EQ(schedule.cursor(), kEnd);
 }
 
-/* A7: the shortest way to lose a job was to let the refill's end overwrite this. */
+/* The shortest way to lose a job was to let the refill's end overwrite this (protocol: evictions-lower-the-end). */
 TEST_F(Rules, EvictionDuringARefillOutlivesIt)
 {
 	load(1, 1);
