@@ -44,50 +44,45 @@ is_delayed(Relation heap, HeapTuple tuple)
 					  DatumGetInt32(get(kJobAttempts)));
 }
 
-/* An index that somebody has added, with its expressions and its predicate. */
+/* A constraint that is deferred would be looked at again by a trigger of the server, which nobody fires here. */
 static void
-insert_by_executor(Relation rel, Oid oid, HeapTuple tuple)
+refuse_conflict(List *indexes, const Relation rel)
 {
-	EState *estate = CreateExecutorState();
-	ExprContext *context = GetPerTupleExprContext(estate);
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
-	ExecStoreHeapTuple(tuple, slot, false);
-	slot->tts_tid = tuple->t_self;
-	context->ecxt_scantuple = slot;
-
-	Relation index = index_open(oid, RowExclusiveLock);
-	IndexInfo *info = BuildIndexInfo(index);
-	ExprState *predicate = ExecPrepareQual(info->ii_Predicate, estate);
-	if (info->ii_ReadyForInserts && ExecQual(predicate, context))
-	{
-		Datum values[INDEX_MAX_KEYS];
-		bool nulls[INDEX_MAX_KEYS];
-		FormIndexDatum(info, slot, estate, values, nulls);
-		index_insert(index, values, nulls, &tuple->t_self, rel,
-					 info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
-	}
-	index_close(index, NoLock);
-	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
+	if (indexes == NIL)
+		return;
+	ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+					errmsg("a row may conflict with another one in index \"%s\" of \"%s\"",
+						   get_rel_name(linitial_oid(indexes)), RelationGetRelationName(rel))));
 }
 
-/* Entries in the indexes of rel but those in skip. What they evaluate is the owner's of rel, whoever enqueues. */
+/*
+ * Entries in the indexes of rel but those in skip, by the server's executor: somebody may have added
+ * some, with expressions, predicates and constraints. What these evaluate is the owner's of rel,
+ * whoever enqueues. Without wait whatever may be a duplicate is an error.
+ */
 static void
-insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip)
+insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip, bool wait)
 {
 	with_rights_of(rel->rd_rel->relowner, [&] {
-		List *indexes = RelationGetIndexList(rel);
-		ListCell *cell;
-		foreach (cell, indexes)
+		EState *estate = CreateExecutorState();
+		TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+		ResultRelInfo *result = makeNode(ResultRelInfo);
+		InitResultRelInfo(result, rel, 0, nullptr, 0);
+		ExecOpenIndices(result, false);
+		for (int i = 0; i < result->ri_NumIndices; i++)
+			for (int k = 0; k < n_skip; k++)
+				if (RelationGetRelid(result->ri_IndexRelationDescs[i]) == skip[k])
+					result->ri_IndexRelationInfo[i]->ii_ReadyForInserts = false;
+		for (int i = 0; i < n; i++)
 		{
-			Oid oid = lfirst_oid(cell);
-			bool skipped = false;
-			for (int i = 0; i < n_skip; i++)
-				skipped |= skip[i] == oid;
-			for (int i = 0; i < n && !skipped; i++)
-				insert_by_executor(rel, oid, tuples[i]);
+			ResetPerTupleExprContext(estate);
+			ExecStoreHeapTuple(tuples[i], slot, false);
+			refuse_conflict(ExecInsertIndexTuples(result, slot, estate, false, !wait, nullptr, NIL),
+							rel);
 		}
-		list_free(indexes);
+		ExecCloseIndices(result);
+		ExecDropSingleTupleTableSlot(slot);
+		FreeExecutorState(estate);
 	});
 }
 
@@ -109,13 +104,13 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 					   [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
 	const Oid ours[] = {segment.by_id, segment.by_order, segment.delayed};
 	if (segment.has_others)
-		insert_as_owner(rel, tuples, n, ours, lengthof(ours));
+		insert_as_owner(rel, tuples, n, ours, lengthof(ours), wait);
 }
 
 void
 insert_index_entries(Relation rel, HeapTuple tuple)
 {
-	insert_as_owner(rel, &tuple, 1, nullptr, 0);
+	insert_as_owner(rel, &tuple, 1, nullptr, 0, true);
 }
 
 void

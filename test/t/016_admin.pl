@@ -301,6 +301,25 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 	is(sql('SELECT count(*) FROM pgq_check()'), '0', '... all is well');
 }
 
+# ---- a constraint that an administrator has added to a segment holds for our rows, too ----
+
+{
+	create_queue($node, 'once');
+	my $segment = sql(q{SELECT relation FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass});
+	sql("ALTER TABLE $segment ADD CONSTRAINT once EXCLUDE USING btree ((payload ->> 'once') WITH =),
+		ADD CONSTRAINT late UNIQUE (priority, max_attempts) DEFERRABLE INITIALLY DEFERRED");
+	sql(q{SELECT pgq_enqueue('once', '{"once": "a"}')});
+	is(sqlstate($node, q{SELECT pgq_enqueue('once', '{"once": "a"}')}), '23P01', 'what excludes another is refused');
+	is(sqlstate($node, q{SELECT pgq_enqueue_many('once', '[{"payload": {"once": "b"}}, {"payload": {"once": "b"}}]')}),
+		'23P01', '... among several, too');
+	sql(q{SELECT pgq_enqueue_many('once', '[{"payload": {"once": "b"}}, {"payload": {"once": "c"}}]')});
+	my $late = q{SELECT pgq_enqueue('once', '{}', priority => 77, max_attempts => 77)};
+	sql($late);
+	is(sqlstate($node, $late), '23505', 'a deferred one is looked at when the job is enqueued');
+	is(scalar drain($node, 'once'), 4, 'the others are jobs');
+	sql("ALTER TABLE $segment DROP CONSTRAINT once, DROP CONSTRAINT late");
+}
+
 is(workers($node, 'launcher'), '1', 'the launcher is there');
 unlike(slurp_file($node->logfile), qr/was terminated by signal|TRAP/, 'nothing crashed');
 end_session($_) for $first, $second;
