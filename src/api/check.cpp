@@ -3,6 +3,7 @@
  * capacity: how full it is.
  */
 #include "api/args.h"
+#include "api/result_rows.h"
 #include "engine/audit.h"
 #include "pg/scope.h"
 #include "rows/job.h"
@@ -13,19 +14,17 @@ namespace pgq {
 
 /* ---- what was found ---- */
 
-static void report(ReturnSetInfo *result, const char *format, ...) pg_attribute_printf(2, 3);
+static void report(ResultRows *result, const char *format, ...) pg_attribute_printf(2, 3);
 
 static void
-report(ReturnSetInfo *result, const char *format, ...)
+report(ResultRows *result, const char *format, ...)
 {
 	char line[512];
 	va_list arguments;
 	va_start(arguments, format);
 	vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
-	Datum text = CStringGetTextDatum(line);
-	bool is_null = false;
-	tuplestore_putvalues(result->setResult, result->setDesc, &text, &is_null);
+	result->put(CStringGetTextDatum(line));
 }
 
 static long long
@@ -37,7 +36,7 @@ number(int64 n)
 /* ---- leases and counters ---- */
 
 static void
-check_memory(ReturnSetInfo *result, const QueueRef &ref)
+check_memory(ResultRows *result, const QueueRef &ref)
 {
 	Audit a = audit_queue(ref);
 	const char *queue = ref.queue->name;
@@ -65,12 +64,12 @@ check_memory(ReturnSetInfo *result, const QueueRef &ref)
 static void
 report_forgotten(void *context, const Suspect &suspect)
 {
-	report(static_cast<ReturnSetInfo *>(context), "queue \"%s\": job %lld was forgotten",
+	report(static_cast<ResultRows *>(context), "queue \"%s\": job %lld was forgotten",
 		   suspect.ref.queue->name, number(suspect.hint.key.job_id));
 }
 
 static void
-check_rows(ReturnSetInfo *result)
+check_rows(ResultRows *result)
 {
 	/* Who is about to file a row has had the time for it. */
 	static constexpr long kBetweenLooks = 500 * 1000;
@@ -95,34 +94,37 @@ check_rows(ReturnSetInfo *result)
 }
 
 static void
-check_queues_of_rows(ReturnSetInfo *result)
+check_queues_of_rows(ResultRows *result, const char *table, const char *what)
 {
-	struct Rows
-	{
-		const char *what;
-		const char *sql;
-	};
-	static constexpr Rows tables[] = {
-		{"jobs",
-		 "SELECT queue_id, pg_catalog.count(*) FROM pgq_ext.job j WHERE NOT EXISTS (SELECT "
-		 "FROM pgq_ext.queue q WHERE q.queue_id OPERATOR(pg_catalog.=) j.queue_id) GROUP BY 1"},
-		{"dead letters",
-		 "SELECT queue_id, pg_catalog.count(*) FROM pgq_ext.dead_job d WHERE NOT EXISTS (SELECT "
-		 "FROM pgq_ext.queue q WHERE q.queue_id OPERATOR(pg_catalog.=) d.queue_id) GROUP BY 1"},
-	};
-	for (const Rows &rows : tables)
-		as_owner([&] {
-			uint64 n = spi_execute(rows.sql, nullptr, 0);
-			for (uint64 i = 0; i < n; i++)
-			{
-				bool is_null;
-				int32 queue_id = DatumGetInt32(spi_value(static_cast<int>(i), 1, &is_null));
-				int64 count = DatumGetInt64(spi_value(static_cast<int>(i), 2, &is_null));
-				report(result, "%lld %s have queue_id %d, and there is no such queue",
-					   number(count), rows.what, queue_id);
-			}
-		});
+	as_owner([&] {
+		uint64 n = spi_execute(
+			psprintf(
+				"SELECT queue_id, pg_catalog.count(*) FROM pgq_ext.%s t WHERE NOT EXISTS (SELECT "
+				"FROM pgq_ext.queue q WHERE q.queue_id OPERATOR(pg_catalog.=) t.queue_id) "
+				"GROUP BY 1",
+				table),
+			nullptr, 0);
+		for (uint64 i = 0; i < n; i++)
+		{
+			bool is_null;
+			int32 queue_id = DatumGetInt32(spi_value(static_cast<int>(i), 1, &is_null));
+			int64 count = DatumGetInt64(spi_value(static_cast<int>(i), 2, &is_null));
+			report(result, "%lld %s have queue_id %d, and there is no such queue", number(count),
+				   what, queue_id);
+		}
+	});
 }
+
+enum class CapacityColumn
+{
+	kName,
+	kUsed,
+	kPeak,
+	kBound,
+	kSetting,
+	kEntryBytes,
+	kColumns
+};
 
 } // namespace pgq
 
@@ -137,11 +139,11 @@ pgq_check(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_check()");
 	const Tables &t = tables();
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-	for_each_queue(t.database, [&](const QueueRef &ref) { check_memory(result, ref); });
-	check_rows(result);
-	check_queues_of_rows(result);
+	ResultRows result(fcinfo);
+	for_each_queue(t.database, [&](const QueueRef &ref) { check_memory(&result, ref); });
+	check_rows(&result);
+	check_queues_of_rows(&result, "job", "jobs");
+	check_queues_of_rows(&result, "dead_job", "dead letters");
 	return (Datum) 0;
 }
 
@@ -150,18 +152,20 @@ PGDLLEXPORT Datum
 pgq_capacity_entries(PG_FUNCTION_ARGS)
 {
 	require_preloaded();
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	ResultRows result(fcinfo);
 	Bound bounds[kBounds];
 	read_bounds(bounds);
 	for (const Bound &b : bounds)
 	{
-		Datum values[] = {
-			CStringGetTextDatum(b.name), Int64GetDatum(b.used),		 Int64GetDatum(b.peak),
-			Int64GetDatum(b.bound),		 CStringGetTextDatum(b.guc), Int64GetDatum(b.entry_bytes),
-		};
-		bool nulls[lengthof(values)] = {};
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		using enum CapacityColumn;
+		ResultRow<CapacityColumn> row;
+		row.set(kName, b.name);
+		row.set(kUsed, b.used);
+		row.set(kPeak, b.peak);
+		row.set(kBound, b.bound);
+		row.set(kSetting, b.guc);
+		row.set(kEntryBytes, b.entry_bytes);
+		result.put(row);
 	}
 	return (Datum) 0;
 }

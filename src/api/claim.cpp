@@ -4,6 +4,7 @@
 #include "jobs/claim.h"
 
 #include "api/args.h"
+#include "api/result_rows.h"
 #include "pg/stop_point.h"
 #include "catalog/queue_row.h"
 
@@ -12,71 +13,68 @@ namespace pgq {
 static constexpr int kMaxJobs = 10000;
 static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
-/* Columns of pgq_ext.claimed_job, in their order. */
-enum ClaimedColumn
+/* Of pgq_ext.claimed_job, in their order. */
+enum class ClaimedColumn
 {
-	kClaimedJobId,
-	kClaimedLease,
-	kClaimedQueue,
-	kClaimedPayload,
-	kClaimedHeaders,
-	kClaimedGroupKey,
-	kClaimedPriority,
-	kClaimedAttempt,
-	kClaimedMaxAttempts,
-	kClaimedEnqueuedAt,
-	kClaimedRunAt,
-	kClaimedLeaseExpiresAt,
-	kClaimedLastError,
-	kClaimedColumns
+	kJobId,
+	kLease,
+	kQueue,
+	kPayload,
+	kHeaders,
+	kGroupKey,
+	kPriority,
+	kAttempt,
+	kMaxAttempts,
+	kEnqueuedAt,
+	kRunAt,
+	kLeaseExpiresAt,
+	kLastError,
+	kColumns
 };
 
 static void
 return_job(void *result, const QueueRef &ref, const QueueOptions &options, const JobRow &row,
 		   const Ready &ready)
 {
-	auto *rows = static_cast<ReturnSetInfo *>(result);
-	Datum values[kClaimedColumns] = {};
-	bool nulls[kClaimedColumns] = {};
+	using enum ClaimedColumn;
+	ResultRow<ClaimedColumn> job;
 	auto copy = [&](ClaimedColumn to, JobColumn from) {
-		values[to] = row.value(from);
-		nulls[to] = row.is_null(from);
+		if (!row.is_null(from))
+			job.set_datum(to, row.value(from));
 	};
-	/* A toast pointer must not outlive the lock on its segment (C3). */
+	/* A toast pointer must not outlive the lock on its segment (protocol: detoast-then-unlock). */
 	auto copy_long = [&](ClaimedColumn to, JobColumn from) {
-		copy(to, from);
-		if (!nulls[to])
-			values[to] = PointerGetDatum(PG_DETOAST_DATUM_PACKED(row.value(from)));
+		if (!row.is_null(from))
+			job.set_datum(to, PointerGetDatum(PG_DETOAST_DATUM_PACKED(row.value(from))));
 	};
-	copy(kClaimedJobId, kJobId);
-	values[kClaimedLease] = Int64GetDatum(ready.token);
-	values[kClaimedQueue] = CStringGetTextDatum(ref.queue->name);
-	copy_long(kClaimedPayload, kJobPayload);
-	copy_long(kClaimedHeaders, kJobHeaders);
-	copy_long(kClaimedGroupKey, kJobGroupKey);
-	copy(kClaimedPriority, kJobPriority);
-	values[kClaimedAttempt] = Int32GetDatum(ready.hand_out.attempt);
-	values[kClaimedMaxAttempts] = Int32GetDatum(row.max_attempts(options.max_attempts));
-	copy(kClaimedEnqueuedAt, kJobEnqueuedAt);
-	copy(kClaimedRunAt, kJobRunAt);
-	values[kClaimedLeaseExpiresAt] = TimestampTzGetDatum(ready.now + ready.hand_out.lease_time);
-	nulls[kClaimedLastError] = row.is_null(kJobLastError);
-	if (!nulls[kClaimedLastError])
-		values[kClaimedLastError] = clipped_error(row.value(kJobLastError));
-	tuplestore_putvalues(rows->setResult, rows->setDesc, values, nulls);
+	copy(kJobId, JobColumn::kJobId);
+	job.set(kLease, ready.token);
+	job.set(kQueue, ref.queue->name);
+	copy_long(kPayload, kJobPayload);
+	copy_long(kHeaders, kJobHeaders);
+	copy_long(kGroupKey, kJobGroupKey);
+	copy(kPriority, kJobPriority);
+	job.set(kAttempt, ready.hand_out.attempt);
+	job.set(kMaxAttempts, row.max_attempts(options.max_attempts));
+	copy(kEnqueuedAt, kJobEnqueuedAt);
+	copy(kRunAt, kJobRunAt);
+	job.set(kLeaseExpiresAt, ready.now + ready.hand_out.lease_time);
+	if (!row.is_null(kJobLastError))
+		job.set_datum(kLastError, clipped_error(row.value(kJobLastError)));
+	static_cast<ResultRows *>(result)->put(job);
 }
 
 static void
 claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const QueueRef *refs,
 				 char *const *names, int n)
 {
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	ResultRows result(fcinfo);
 	Claim claim;
 	claim.options = &options;
 	claim.ready = static_cast<Ready *>(palloc(options.max_jobs * sizeof(Ready)));
 	claim.n = 0;
 	claim.give = return_job;
-	claim.result = fcinfo->resultinfo;
+	claim.result = &result;
 	claim_jobs(refs, names, n, &claim);
 	stop_point("claim-hand-out");
 	hand_out_all(claim);
@@ -98,6 +96,41 @@ read_options(FunctionCallInfo fcinfo)
 	if (options.worker == nullptr)
 		options.worker = "";
 	return options;
+}
+
+/* The queues to claim from, each once, in their order. */
+struct QueueList
+{
+	QueueRef *refs;
+	char **names;
+	int n;
+
+	bool has(const QueueRef &ref) const
+	{
+		for (int i = 0; i < n; i++)
+			if (refs[i].queue == ref.queue)
+				return true;
+		return false;
+	}
+};
+
+static QueueList
+find_queues(Datum *names, int n)
+{
+	QueueList list;
+	list.refs = static_cast<QueueRef *>(palloc(n * sizeof(QueueRef)));
+	list.names = static_cast<char **>(palloc(n * sizeof(char *)));
+	list.n = 0;
+	for (int i = 0; i < n; i++)
+	{
+		char *name = queue_name(names[i]);
+		QueueRef ref = resolve_queue(name);
+		if (list.has(ref))
+			continue;
+		list.names[list.n] = name;
+		list.refs[list.n++] = ref;
+	}
+	return list;
 }
 
 } // namespace pgq
@@ -131,22 +164,8 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 						errdetail("It has %d; at most %d are possible.", n, max_claim_queues),
 						errhint("Raise pgq_ext.max_claim_queues and restart the server.")));
 	ClaimOptions options = read_options(fcinfo);
-	auto *refs = static_cast<QueueRef *>(palloc(n * sizeof(QueueRef)));
-	auto **names = static_cast<char **>(palloc(n * sizeof(char *)));
-	int distinct = 0;
-	for (int i = 0; i < n; i++)
-	{
-		char *name = queue_name(elements[i]);
-		QueueRef ref = resolve_queue(name);
-		bool seen = false;
-		for (int j = 0; j < distinct; j++)
-			seen |= refs[j].queue == ref.queue;
-		if (seen)
-			continue;
-		names[distinct] = name;
-		refs[distinct++] = ref;
-	}
-	claim_and_return(fcinfo, options, refs, names, distinct);
+	QueueList list = find_queues(elements, n);
+	claim_and_return(fcinfo, options, list.refs, list.names, list.n);
 	return (Datum) 0;
 }
 }

@@ -59,7 +59,7 @@ public:
 		info_ = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	}
 
-	template <typename Column> void put(const ResultRow<Column> &row)
+	template <typename Column> void put(ResultRow<Column> &row)
 	{
 		Assert(info_->setDesc->natts == ResultRow<Column>::kColumns);
 		tuplestore_putvalues(info_->setResult, info_->setDesc, row.values_, row.nulls_);

@@ -1,11 +1,11 @@
 /*
  * Claiming jobs.
  *
- * A claim takes leases first and looks at the rows then (I1): pop hints and take
- * their leases under the queue's lock, verify the rows without it, settle under
- * the lock again what cannot be handed out.  The rest is handed out when all is
- * done: until then an error or a cancel puts everything back uncounted, after it
- * a job that comes back is a lost attempt (A9).
+ * A claim takes leases first and looks at the rows then (protocol: hints-prove-nothing): pop hints
+ * and take their leases under the queue's lock, verify the rows without it, settle under the lock
+ * again what cannot be handed out. The rest is handed out when all is done: until then an error
+ * or a cancel puts everything back uncounted, after it a job that comes back is a lost attempt
+ * (protocol: returned-is-counted).
  */
 #pragma once
 
@@ -52,7 +52,8 @@ struct Claim
 	Ready *ready; /* room for max_jobs */
 	int n;
 
-	/* Give the caller a job that is going to be handed out; its row is copied before the segment is unlocked (C3). */
+	/* Give the caller a job that is going to be handed out; its row is copied before the segment is unlocked
+	 * (protocol: detoast-then-unlock). */
 	void (*give)(void *result, const QueueRef &ref, const QueueOptions &options, const JobRow &row,
 				 const Ready &ready);
 	void *result;

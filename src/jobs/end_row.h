@@ -1,6 +1,7 @@
 /*
  * How the row of a job ends: the only ways there are. What must happen when it does, a key that
- * is free again, a record that is written, has its place here.
+ * is free again, a record that is written, has its place here. The job's lease was taken before
+ * (protocol: lease-before-row).
  */
 #pragma once
 

@@ -2,7 +2,8 @@
  * What a worker says of a job it has: it is done, it failed, it takes longer.
  *
  * Whoever ends a lease takes it in hand first: it is pinned until this transaction ends, so that
- * time cannot end it, and no other transaction can. One that wants it too waits for this one.
+ * time cannot end it (protocol: used-is-pinned), and no other transaction can. One that wants it too
+ * waits for this one.
  */
 #pragma once
 

@@ -106,6 +106,7 @@ take_waiting(const JobRow &row, TakenLease *taken)
 	static constexpr int kNaps = 100;
 	for (int naps = 0;; naps++)
 	{
+		/* Take it, if nobody has it; */
 		VirtualTransactionId other;
 		if (!attach_queue_by_id(row.queue_id(), &taken->ref))
 			return false;
@@ -118,6 +119,7 @@ take_waiting(const JobRow &row, TakenLease *taken)
 			case TakeResult::kHeld:
 				break;
 		}
+		/* or ask who has, wait for that, and try again. */
 		if (!may_become_free(row.job_id(), naps >= kNaps, &other))
 			return false;
 		if (VirtualTransactionIdIsValid(other))

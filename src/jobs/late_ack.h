@@ -1,5 +1,5 @@
 /*
- * An ack with a lease from before this start of the server.
+ * An ack with a lease from before this start of the server (protocol: late-ack-proves-itself).
  *
  * Memory knows nothing of that lease. But if it proves itself by its check bits, nobody has the
  * job now, and no lease that came later has been written to the row as its fence, then the work

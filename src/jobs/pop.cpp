@@ -9,7 +9,8 @@ namespace pgq {
 
 /*
  * Without a scheduler that can do it nobody counts lost leases; after 5 s their jobs go out
- * uncounted, or a stopped scheduler would stop the queue. worker/README.md, "Lost leases".
+ * uncounted, or a stopped scheduler would stop the queue. worker/README.md, "Lost leases" (protocol:
+ * uncounted-without-scheduler).
  */
 static void
 take_over_from_scheduler(Queue *queue, int64 monotonic)

@@ -99,6 +99,7 @@ take_popped(Round *round, Claim *claim, MemoryContext scratch)
 Shortage
 claim_from(const QueueRef &ref, Claim *claim)
 {
+	/* What a row takes of the scratch memory is freed with it, the rest with the round. */
 	int wanted = claim->options->max_jobs;
 	refuse_if_subscribed();
 	Round round{};

@@ -27,7 +27,7 @@ is_fault_of_row(int error)
 	}
 }
 
-/* A row that no claim can return must not stop the queue: it costs the job an attempt. */
+/* A row that no claim can return must not stop the queue: it costs the job an attempt (protocol: failed-look-is-put-aside). */
 static void
 give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
 {
