@@ -1,6 +1,55 @@
 #include "catalog/owner_sql.h"
 
+#include "catalog/tables.h"
+
 namespace pgq {
+
+/* ---- the owner ---- */
+
+static Oid
+owner_of(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+Oid
+common_owner()
+{
+	const Tables &t = look_at_tables();
+	auto check = [&](Oid relid) {
+		Oid owner = owner_of(relid);
+		/* After a restore by another superuser the segments are not his. */
+		if (owner == t.owner || (superuser_arg(owner) && superuser_arg(t.owner)))
+			return;
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the tables of pgq_ext have different owners"),
+				 errdetail("Table \"pgq_ext.queue\" belongs to \"%s\", \"pgq_ext.%s\" to \"%s\".",
+						   GetUserNameFromId(t.owner, true), get_rel_name(relid),
+						   GetUserNameFromId(owner, true)),
+				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
+						 "to one owner with ALTER TABLE ... OWNER TO.")));
+	};
+	check(t.job);
+	check(t.dead_job);
+	for (int i = 0; i < t.all_segments; i++)
+		check(t.segment[i].heap);
+	return t.owner;
+}
+
+Oid
+owner_of_tables()
+{
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	return OidIsValid(schema) ? owner_of(get_relname_relid("queue", schema)) : InvalidOid;
+}
+
+/* ---- SQL ---- */
 
 void
 spi_begin()

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "pg/scope.h"
-#include "catalog/tables.h"
 
 namespace pgq {
 
@@ -38,6 +37,18 @@ Datum spi_value(int row, int column, bool *is_null);
 
 /* SPI_connect, and no triggers and rules from here on but those that the owner of a table wants always. */
 void spi_begin();
+
+/*
+ * With whose rights a worker may touch the tables; invalid if they are not there. Waits for nobody,
+ * and can be out of date in the next moment: lock_tables() looks again.
+ */
+Oid owner_of_tables();
+
+/*
+ * The owner of all of them. With more than one, code that one of them has added to a table would run with
+ * the rights of another: error 55000.
+ */
+Oid common_owner();
 
 /* Run body with the rights of that role, SPI connected. */
 template <typename Body>

@@ -1,18 +1,15 @@
 #include "catalog/tables.h"
 
-#include "pg/scope.h"
-#include "load/saved_lease.h"
-#include "catalog/owner_sql.h"
-#include "catalog/token_key.h"
-#include "catalog/token_mark.h"
+#include "catalog/own_trigger.h"
 #include "catalog/version.h"
-#include "txn/effects.h"
 
 namespace pgq {
 
-static constexpr const char *kTriggers[] = {"job_changed", "job_fence"};
+static constexpr Tables kNothing = {};
 
-static constinit Tables known = {};
+/* What is known, and the memory that it is in. */
+static constinit const Tables *known = &kNothing;
+static constinit MemoryContext memory_of_known = nullptr;
 static constinit bool valid = false;
 static constinit bool looking = false; /* any change may matter */
 static constinit bool callbacks_registered = false;
@@ -22,12 +19,12 @@ static constinit bool callbacks_registered = false;
 static bool
 is_known(Oid relid)
 {
-	if (relid == InvalidOid || relid == known.queue || relid == known.job ||
-		relid == known.dead_job || relid == known.token_mark || relid == known.token_key ||
-		relid == known.saved_lease)
+	if (relid == InvalidOid || relid == known->queue || relid == known->job ||
+		relid == known->dead_job || relid == known->token_mark || relid == known->token_key ||
+		relid == known->saved_lease)
 		return true;
-	for (int i = 0; i < known.all_segments; i++)
-		if (relid == known.segment[i].heap)
+	for (int i = 0; i < known->all_segments; i++)
+		if (relid == known->segment[i].heap)
 			return true;
 	return false;
 }
@@ -57,22 +54,15 @@ register_callbacks()
 
 /* ---- the tables ---- */
 
-/* A field of its row in pg_class; invalid if there is none. */
-static Oid
-class_field(Oid relid, Oid FormData_pg_class::*field)
+static bool
+is_btree(Oid relid)
 {
 	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	Oid value = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->*field;
+		return false;
+	bool is = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relam == BTREE_AM_OID;
 	ReleaseSysCache(tuple);
-	return value;
-}
-
-static Oid
-owner_of(Oid relid)
-{
-	return class_field(relid, &FormData_pg_class::relowner);
+	return is;
 }
 
 [[noreturn]] static void
@@ -104,27 +94,13 @@ find_index(const char *name, Oid schema, Oid heap, const AttrNumber *columns)
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
 	auto *index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
-	bool ours =
-		index->indrelid == heap && class_field(oid, &FormData_pg_class::relam) == BTREE_AM_OID;
+	bool ours = index->indrelid == heap && is_btree(oid);
 	int n = 0;
 	for (; columns[n] != 0; n++)
 		ours = ours && n < index->indnkeyatts && index->indkey.values[n] == columns[n];
 	ours = ours && n == index->indnkeyatts;
 	ReleaseSysCache(tuple);
 	return ours ? oid : InvalidOid;
-}
-
-/* Visit those of ours that are there and do not fire always. */
-template <typename Visit>
-static void
-for_each_muted_trigger(Relation rel, Visit visit)
-{
-	const TriggerDesc *triggers = rel->trigdesc;
-	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
-		for (const char *name : kTriggers)
-			if (strcmp(triggers->triggers[i].tgname, name) == 0 &&
-				triggers->triggers[i].tgenabled != TRIGGER_FIRES_ALWAYS)
-				visit(name);
 }
 
 /* False: its indexes are not there (yet: a restore makes them after the data). */
@@ -149,7 +125,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	segment->by_order = find_index(psprintf("%s_by_order", name), schema, heap, layout.by_order);
 	if (layout.delayed[0] != 0)
 		segment->delayed = find_index(psprintf("%s_delayed", name), schema, heap, layout.delayed);
-	for_each_muted_trigger(rel, [&](const char *) { segment->muted = true; });
+	segment->muted = has_muted_trigger(rel);
 
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
@@ -202,7 +178,7 @@ find_segments(Tables *t, Oid schema)
 		t->segments = t->all_segments = 0;
 }
 
-static Oid
+Oid
 subscription_to(Oid relid)
 {
 	Oid subscription = InvalidOid;
@@ -252,10 +228,24 @@ find_tables(Tables *t, Oid schema)
 	t->subscription = find_subscription(*t);
 }
 
-/*
- * Look until nothing has changed meanwhile: looking can itself bring invalidations
- * in. An error while looking leaves looking set, which only means one look more.
- */
+/* ---- looking ---- */
+
+/* Who has got what was known until now may use it to the end of his transaction. */
+static void
+remember(const Tables &t)
+{
+	if (t == *known)
+		return;
+	MemoryContext memory =
+		AllocSetContextCreate(TopMemoryContext, "pgq_ext tables", ALLOCSET_SMALL_SIZES);
+	auto *copy = static_cast<Tables *>(MemoryContextAlloc(memory, sizeof(Tables)));
+	*copy = t;
+	if (memory_of_known != nullptr)
+		MemoryContextSetParent(memory_of_known, TopTransactionContext);
+	memory_of_known = memory;
+	known = copy;
+}
+
 enum class Installed : uint8
 {
 	kNo,
@@ -263,6 +253,10 @@ enum class Installed : uint8
 	kYes,
 };
 
+/*
+ * Look until nothing has changed meanwhile: looking can itself bring invalidations
+ * in. An error while looking leaves looking set, which only means one look more.
+ */
 static Installed
 look_again()
 {
@@ -277,9 +271,14 @@ look_again()
 			return Installed::kOtherVersion;
 		find_tables(&t, schema);
 		looking = false;
-		known = t;
+		if (t.queue == known->queue)
+		{
+			t.database = known->database;
+			t.database_generation = known->database_generation;
+		}
+		remember(t);
 		/* Not made yet, or not complete: do not rely on an invalidation to tell when. */
-		if (known.segments == 0)
+		if (known->segments == 0)
 		{
 			valid = false;
 			break;
@@ -288,158 +287,34 @@ look_again()
 	return Installed::kYes;
 }
 
-Oid
-common_owner()
-{
-	const Tables &t = tables();
-	auto check = [&](Oid relid) {
-		Oid owner = owner_of(relid);
-		/* After a restore by another superuser the segments are not his. */
-		if (owner == t.owner || (superuser_arg(owner) && superuser_arg(t.owner)))
-			return;
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the tables of pgq_ext have different owners"),
-				 errdetail("Table \"pgq_ext.queue\" belongs to \"%s\", \"pgq_ext.%s\" to \"%s\".",
-						   GetUserNameFromId(t.owner, true), get_rel_name(relid),
-						   GetUserNameFromId(owner, true)),
-				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
-						 "to one owner with ALTER TABLE ... OWNER TO.")));
-	};
-	check(t.job);
-	check(t.dead_job);
-	for (int i = 0; i < t.all_segments; i++)
-		check(t.segment[i].heap);
-	return t.owner;
-}
-
-Oid
-owner_of_tables()
-{
-	Oid schema = get_namespace_oid("pgq_ext", true);
-	return OidIsValid(schema) ? owner_of(get_relname_relid("queue", schema)) : InvalidOid;
-}
-
 bool
-lock_tables(LOCKMODE mode)
+is_attached(const Tables &t)
 {
-	static constexpr const char *names[] = {"queue",	   "token_mark", "token_key",
-											"saved_lease", "job",		 "dead_job"};
-	Oid schema = get_namespace_oid("pgq_ext", true);
-	if (!OidIsValid(schema))
-		return false;
-	for (const char *name : names)
-	{
-		Oid oid = get_relname_relid(name, schema);
-		if (!OidIsValid(oid) || !ConditionalLockRelationOid(oid, AccessShareLock))
-			return false;
-		List *segments = find_inheritance_children(oid, NoLock);
-		ListCell *cell;
-		foreach (cell, segments)
-			if (!ConditionalLockRelationOid(lfirst_oid(cell), mode))
-				return false;
-	}
-	/* REINDEX keeps readers out of an index, not of its table. */
-	const Tables *t = tables_if_attached();
-	for (int i = 0; t != nullptr && i < t->all_segments; i++)
-	{
-		const Segment &segment = t->segment[i];
-		const Oid indexes[] = {segment.by_id, segment.by_order, segment.delayed};
-		for (Oid index : indexes)
-			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
-				return false;
-	}
-	/* Nor wait for who is attaching the database just now. */
-	if (t == nullptr && !ConditionalLockRelationOid(get_relname_relid("token_mark", schema),
-													ShareUpdateExclusiveLock))
-		return false;
-	return InSecurityRestrictedOperation() && GetUserId() == owner_of_tables();
-}
-
-bool
-lock_and_serve(LOCKMODE mode)
-{
-	if (!lock_tables(mode))
-		return false;
-	const Tables *t = tables_if_attached();
-	return t != nullptr && t->segments > 0 && !OidIsValid(t->subscription);
-}
-
-/* The transactions prepared in this database, listed before anything is read from its queues (A8). */
-static int
-prepared_transactions(TransactionId *xids)
-{
-	if (max_prepared_xacts == 0)
-		return 0;
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	const SpiArgument here[] = {{OIDOID, ObjectIdGetDatum(MyDatabaseId), false}};
-	int n = static_cast<int>(spi_execute("SELECT transaction FROM pg_catalog.pg_prepared_xact() "
-										 "WHERE dbid OPERATOR(pg_catalog.=) $1",
-										 here));
-	for (int i = 0; i < n; i++)
-	{
-		bool is_null;
-		xids[i] = DatumGetTransactionId(spi_value(i, 1, &is_null));
-	}
-	SPI_finish();
-	return n;
-}
-
-static bool
-is_attached_here()
-{
-	return known.database != nullptr && known.database->state == SlotState::kUsed &&
-		   pg_atomic_read_u32(&known.database->generation) == known.database_generation;
+	return t.database != nullptr && t.database->state == SlotState::kUsed &&
+		   pg_atomic_read_u32(&t.database->generation) == t.database_generation;
 }
 
 static bool
 find_slot()
 {
-	if (is_attached_here())
+	if (is_attached(*known))
 		return true;
-	known.database = find_database(MyDatabaseId, known.queue);
-	if (known.database == nullptr)
+	Tables t = *known;
+	t.database = find_database(MyDatabaseId, t.queue);
+	if (t.database == nullptr)
 		return false;
-	known.database_generation = pg_atomic_read_u32(&known.database->generation);
+	t.database_generation = pg_atomic_read_u32(&t.database->generation);
+	remember(t);
 	return true;
 }
 
-/*
- * The slot, with the leases that were saved, before anybody finds it. First all that can fail is
- * done, and leaves nothing behind; what changes memory cannot fail, so nobody meets
- * half of it. The lock keeps others from doing the same, and from advancing the mark meanwhile.
- */
-static void
-attach_locked()
-{
-	auto *xids =
-		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
-	if (any_prepared())
-		resolve_prepared(); /* makes room for those that are listed now */
-	int n = prepared_transactions(xids);
-	TokenKey key = read_token_key(known.token_key);
-	int64 mark = read_token_mark(known.token_mark);
-	SavedLeases saved = read_saved_leases(known, mark, xids, n);
-	Database *db = attach_database(MyDatabaseId, known.queue, {mark, key}, xids, n);
-	with_interrupts_held([&] {
-		restore_leases(db, &saved);
-		known.database = db;
-		known.database_generation = pg_atomic_read_u32(&db->generation);
-		publish_database(db);
-	});
-	free_saved_leases(&saved);
-	pfree(xids);
-}
-
-/* The tables, whether the database is attached or not. */
-static const Tables &
+const Tables &
 look_at_tables()
 {
 	require_preloaded();
 	register_callbacks();
 	/* If the slot has gone, perhaps so have the tables. */
-	if (!is_attached_here())
+	if (!is_attached(*known))
 		AcceptInvalidationMessages();
 	Installed installed = look_again();
 	if (installed == Installed::kNo)
@@ -448,22 +323,8 @@ look_at_tables()
 						errhint("Run CREATE EXTENSION pgq_ext.")));
 	if (installed == Installed::kOtherVersion)
 		report_versions(ERROR);
-	return known;
-}
-
-const Tables &
-tables()
-{
-	(void) look_at_tables();
-	while (!find_slot())
-	{
-		Oid sequence = known.token_mark;
-		LockRelationOid(sequence, ShareUpdateExclusiveLock);
-		if (look_at_tables().token_mark == sequence && !find_slot())
-			attach_locked();
-		UnlockRelationOid(sequence, ShareUpdateExclusiveLock);
-	}
-	return known;
+	(void) find_slot();
+	return *known;
 }
 
 bool
@@ -488,72 +349,15 @@ tables_if_attached()
 	if (shared == nullptr)
 		return nullptr;
 	register_callbacks();
-	return look_again() == Installed::kYes && find_slot() ? &known : nullptr;
-}
-
-[[noreturn]] static void
-complain_subscribed(Oid subscription, const char *what, const char *tables)
-{
-	const char *name = get_subscription_name(subscription, true);
-	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("the %s of this database belong to the publisher of subscription \"%s\"",
-						   what, name ? name : "?"),
-					errdetail("The subscription brings rows of %s.", tables),
-					errhint("Do it on the publisher; or drop the subscription, if this database "
-							"shall take over.")));
-}
-
-void
-refuse_if_subscribed()
-{
-	const Tables *t = tables_if_attached();
-	if (t != nullptr && OidIsValid(t->subscription))
-		complain_subscribed(t->subscription, "jobs", "pgq_ext.job or pgq_ext.dead_job");
-}
-
-void
-refuse_if_queues_subscribed()
-{
-	Oid subscription = subscription_to(tables().queue);
-	if (OidIsValid(subscription))
-		complain_subscribed(subscription, "queues", "pgq_ext.queue");
-}
-
-/*
- * pg_restore --disable-triggers leaves the trigger so that it is silent for
- * logical replication. Whoever has written rows meanwhile has ended when we have
- * the lock, so the caller can read them from the heap.
- */
-bool
-restore_triggers()
-{
-	const Tables &t = tables();
-	bool restored = false;
-	for (int i = 0; i < t.segments; i++)
-	{
-		const Segment &segment = t.segment[i];
-		if (!segment.muted || !ConditionalLockRelationOid(segment.heap, ShareRowExclusiveLock))
-			continue;
-		Relation rel = try_table_open(segment.heap, NoLock);
-		if (rel == nullptr)
-			continue;
-		const char *muted[lengthof(kTriggers)];
-		int n = 0;
-		for_each_muted_trigger(rel, [&](const char *name) { muted[n++] = name; });
-		for (int k = 0; k < n; k++)
-			EnableDisableTrigger(rel, muted[k], TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
-		table_close(rel, NoLock);
-		restored = true;
-	}
-	return restored;
+	return look_again() == Installed::kYes && find_slot() ? known : nullptr;
 }
 
 const Segment *
 segment_by_number(int number)
 {
-	for (int i = 0; i < known.all_segments; i++)
-		if (known.segment[i].number == number)
-			return &known.segment[i];
+	for (int i = 0; i < known->all_segments; i++)
+		if (known->segment[i].number == number)
+			return &known->segment[i];
 	return nullptr;
 }
 
@@ -575,11 +379,11 @@ require_complete_segments()
 const Segment &
 current_segment(RingName ring)
 {
-	if (known.segments == 0)
+	if (known->segments == 0)
 		complain_incomplete();
 	const Segment *current = segment_by_number(
-		static_cast<int>(pg_atomic_read_u32(&known.database->rings[ring].current)));
-	return current != nullptr ? *current : known.segment[ring == kJobRing ? 0 : known.segments];
+		static_cast<int>(pg_atomic_read_u32(&known->database->rings[ring].current)));
+	return current != nullptr ? *current : known->segment[ring == kJobRing ? 0 : known->segments];
 }
 
 } // namespace pgq

@@ -1,6 +1,11 @@
 /*
- * The extension's tables in this database, found once and remembered until the
- * relation cache says that something changed.
+ * The extension's tables in this database, as they are at one moment. They are found once, and
+ * remembered until the relation cache says that something has changed.
+ *
+ * What is found is never changed: whoever has got it may use it, and pointers into it, to the end of
+ * his transaction, but learns nothing new by it. Those who serve a call get it once, at the door
+ * (load/attach.h), and pass it on. Who has waited for a lock since, which may have brought news
+ * of an index or a segment, looks again.
  */
 #pragma once
 
@@ -18,6 +23,8 @@ struct Segment
 	Oid delayed;	 /* (queue_id, run_at, job_id) of rows that are delayed; of dead letters none */
 	bool muted;		 /* a trigger of ours is there, but does not fire always */
 	bool has_others; /* indexes that somebody else has added */
+
+	bool operator==(const Segment &) const = default;
 };
 
 struct Tables
@@ -36,41 +43,26 @@ struct Tables
 	int all_segments; /* behind them, those of dead_job too */
 	bool incomplete;  /* there are segments, but not all of their indexes: then there are 0 */
 	Segment segment[kAllSegments]; /* by number */
-	Database *database;			   /* this database's slot */
+	Database *database;			   /* this database's slot; NULL if it had none */
 	uint32 database_generation;
+
+	bool operator==(const Tables &) const = default;
 };
 
-/*
- * The owner of all of them. With more than one, code that one of them has added to a table would run with
- * the rights of another: error 55000.
- */
-Oid common_owner();
+/* Is that slot still this database's? */
+bool is_attached(const Tables &t);
 
 /*
- * With whose rights a worker may touch the tables; invalid if they are not there. Waits for nobody,
- * and can be out of date in the next moment: lock_tables() looks again.
+ * Look at the tables, which costs nothing if nothing has changed. Error 55000 when not preloaded or
+ * of another version, 42704 when the extension is not installed here.
  */
-Oid owner_of_tables();
+const Tables &look_at_tables();
 
-/*
- * Lock what tables() looks at for this transaction, segments and their tables in that mode,
- * without waiting. False: somebody is in the way, or the extension is gone, or a worker has not the
- * rights of their owner (any more). With these locks
- * held tables() does not wait for anybody either, even if it has to look again.
- */
-bool lock_tables(LOCKMODE mode);
-
-/*
- * The same for workers that hand jobs out or change them. False also if these are not ours:
- * with another version, without all segments, or while a subscription brings them (B7).
- */
-bool lock_and_serve(LOCKMODE mode);
-
-/* Error 55000 when not preloaded or of another version, 42704 when the extension is not installed here. */
-const Tables &tables();
-
-/* Will the next look at tables() find something new, perhaps, and lock them all for it? */
+/* Will the next look find something new, perhaps, and lock them all for it? */
 bool tables_may_differ();
+
+/* In load/attach.cpp. */
+const Tables &tables();
 
 /* The segments of job as they are known at one moment: tables() can change under a loop that locks something. */
 struct JobSegments
@@ -83,18 +75,11 @@ struct JobSegments
 };
 JobSegments job_segments();
 
-/* The same without these errors and without a new slot: NULL if anything is missing. */
+/* The same without these errors: NULL if anything is missing, the slot included. */
 const Tables *tables_if_attached();
 
-/*
- * Jobs that a subscription brings are the publisher's (B7): error 55000 naming it. A flag, so cheap. Nobody else may add
- * some either: their ids would be the publisher's next ones. The same for queues.
- */
-void refuse_if_subscribed();
-void refuse_if_queues_subscribed();
-
-/* Let our triggers fire always again where they do not and nobody is in the way. Returns true if one did not. */
-bool restore_triggers();
+/* The subscription that brings rows of that table, or invalid. */
+Oid subscription_to(Oid relid);
 
 /* The segment with that number, or NULL. */
 const Segment *segment_by_number(int number);

@@ -2,6 +2,7 @@
 
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
+#include "catalog/subscription.h"
 #include "txn/effects.h"
 
 namespace pgq {

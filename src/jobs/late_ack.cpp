@@ -1,5 +1,6 @@
 #include "jobs/late_ack.h"
 
+#include "catalog/subscription.h"
 #include "catalog/queue_row.h"
 #include "engine/hold.h"
 #include "engine/token.h"

@@ -3,6 +3,7 @@
 #include "catalog/create_segments.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
+#include "catalog/subscription.h"
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"

@@ -1,6 +1,7 @@
 /*
  * Taking jobs from one queue, a round at a time, and handing them out.
  */
+#include "catalog/subscription.h"
 #include "catalog/tables.h"
 #include "catalog/token_mark.h"
 #include "engine/hold.h"

@@ -1,3 +1,4 @@
+#include "catalog/subscription.h"
 #include "jobs/round.h"
 
 #include "catalog/tables.h"

@@ -12,6 +12,7 @@
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "jobs/attempt.h"
+#include "catalog/own_trigger.h"
 #include "catalog/queue_row.h"
 #include "catalog/version.h"
 #include "load/reconcile.h"
@@ -251,7 +252,9 @@ attach_queues()
 		if (anew)
 			return;
 		queues = attach_all_queues();
-		doubtful = restore_triggers();
+		for (int i = 0; i < t.segments; i++)
+			if (t.segment[i].muted)
+				doubtful |= restore_triggers(t.segment[i].heap);
 		keep_token_key();
 	});
 	if (anew)

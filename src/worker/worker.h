@@ -5,7 +5,8 @@
 #pragma once
 
 #include "pg/scope.h"
-#include "catalog/tables.h"
+#include "catalog/lock_order.h"
+#include "catalog/owner_sql.h"
 
 namespace pgq {
 

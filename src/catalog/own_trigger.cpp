@@ -1,0 +1,46 @@
+#include "catalog/own_trigger.h"
+
+namespace pgq {
+
+static constexpr const char *kTriggers[] = {"job_changed", "job_fence"};
+
+/* Visit those of ours that are there and do not fire always. */
+template <typename Visit>
+static void
+for_each_muted_trigger(Relation rel, Visit visit)
+{
+	const TriggerDesc *triggers = rel->trigdesc;
+	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
+		for (const char *name : kTriggers)
+			if (strcmp(triggers->triggers[i].tgname, name) == 0 &&
+				triggers->triggers[i].tgenabled != TRIGGER_FIRES_ALWAYS)
+				visit(name);
+}
+
+bool
+has_muted_trigger(Relation segment)
+{
+	bool muted = false;
+	for_each_muted_trigger(segment, [&](const char *) { muted = true; });
+	return muted;
+}
+
+bool
+restore_triggers(Oid segment)
+{
+	if (!ConditionalLockRelationOid(segment, ShareRowExclusiveLock))
+		return false;
+	Relation rel = try_table_open(segment, NoLock);
+	if (rel == nullptr)
+		return false;
+	/* Changing one makes the list anew. */
+	const char *muted[lengthof(kTriggers)];
+	int n = 0;
+	for_each_muted_trigger(rel, [&](const char *name) { muted[n++] = name; });
+	for (int i = 0; i < n; i++)
+		EnableDisableTrigger(rel, muted[i], TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
+	table_close(rel, NoLock);
+	return true;
+}
+
+} // namespace pgq

@@ -1,0 +1,17 @@
+/*
+ * Subscriptions that bring rows to our tables: what they bring is the publisher's.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/*
+ * Jobs that a subscription brings are the publisher's (B7): error 55000 naming it. A flag, so cheap. Nobody else may add
+ * some either: their ids would be the publisher's next ones. The same for queues.
+ */
+void refuse_if_subscribed();
+void refuse_if_queues_subscribed();
+
+} // namespace pgq

@@ -1,0 +1,78 @@
+#include "load/attach.h"
+
+#include "load/saved_lease.h"
+#include "pg/scope.h"
+#include "catalog/owner_sql.h"
+#include "catalog/token_key.h"
+#include "catalog/token_mark.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* The transactions prepared in this database, listed before anything is read from its queues (A8). */
+static int
+prepared_transactions(TransactionId *xids)
+{
+	if (max_prepared_xacts == 0)
+		return 0;
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	const SpiArgument here[] = {{OIDOID, ObjectIdGetDatum(MyDatabaseId), false}};
+	int n = static_cast<int>(spi_execute("SELECT transaction FROM pg_catalog.pg_prepared_xact() "
+										 "WHERE dbid OPERATOR(pg_catalog.=) $1",
+										 here));
+	for (int i = 0; i < n; i++)
+	{
+		bool is_null;
+		xids[i] = DatumGetTransactionId(spi_value(i, 1, &is_null));
+	}
+	SPI_finish();
+	return n;
+}
+
+/*
+ * The slot, with the leases that were saved, before anybody finds it. First all that can fail is
+ * done, and leaves nothing behind; what changes memory cannot fail, so nobody meets
+ * half of it. The caller holds the lock that keeps others from doing the same, and from advancing
+ * the mark meanwhile.
+ */
+static void
+attach(const Tables &t)
+{
+	auto *xids =
+		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
+	if (any_prepared())
+		resolve_prepared(); /* makes room for those that are listed now */
+	int n = prepared_transactions(xids);
+	TokenKey key = read_token_key(t.token_key);
+	int64 mark = read_token_mark(t.token_mark);
+	SavedLeases saved = read_saved_leases(t, mark, xids, n);
+	Database *db = attach_database(MyDatabaseId, t.queue, {mark, key}, xids, n);
+	with_interrupts_held([&] {
+		restore_leases(db, &saved);
+		publish_database(db);
+	});
+	free_saved_leases(&saved);
+	pfree(xids);
+}
+
+const Tables &
+tables()
+{
+	const Tables *t = &look_at_tables();
+	while (!is_attached(*t))
+	{
+		Oid sequence = t->token_mark;
+		LockRelationOid(sequence, ShareUpdateExclusiveLock);
+		t = &look_at_tables();
+		if (t->token_mark == sequence && !is_attached(*t))
+		{
+			attach(*t);
+			t = &look_at_tables();
+		}
+		UnlockRelationOid(sequence, ShareUpdateExclusiveLock);
+	}
+	return *t;
+}
+
+} // namespace pgq
