@@ -4,7 +4,7 @@
  * How a job flows: api -> store (row) -> txn (effect) -> engine (hint) ->
  * api (claim) -> txn -> store (delete). docs/architecture.md has the map.
  */
-#include "engine/shared.h"
+#include "engine/layout.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
 #include "jobs/prepared_claim.h"

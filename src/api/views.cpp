@@ -116,6 +116,7 @@ pgq_lease_entries(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* One row for each queue in memory: its copy, and the rounds that the reconciler has made through all rows. */
 PGDLLEXPORT Datum
 pgq_queue_entries(PG_FUNCTION_ARGS)
 {
@@ -168,6 +169,7 @@ pgq_duty_entries(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* One row for each segment: its place in its ring, what has happened to it, and what its last step has failed with. */
 PGDLLEXPORT Datum
 pgq_segment_entries(PG_FUNCTION_ARGS)
 {

@@ -105,7 +105,7 @@ read_leases(Bound *leases, Bound *aside)
 	for (int i = 0; i < shared->max_databases; i++)
 	{
 		const Database *db = &shared->databases[i];
-		leases->used = Max(leases->used, static_cast<int64>(leases_of(db)));
+		leases->used = Max(leases->used, static_cast<int64>(leases_of(db->share)));
 		leases->peak = Max(leases->peak, read(db->share.peak));
 		aside->used = Max(aside->used, read(db->share.aside) + read(db->share.aside_own));
 		aside->peak = Max(aside->peak, read(db->share.aside_peak));

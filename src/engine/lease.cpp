@@ -1,7 +1,5 @@
 #include "engine/lease.h"
 
-#include "engine/lease_table.h"
-#include "engine/lease_time.h"
 #include "engine/share.h"
 #include "engine/token.h"
 #include "pg/scope.h"
@@ -62,7 +60,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 TakeResult
 take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 {
-	if (!charge_lease(queue->database, to_end))
+	if (!charge_lease(&queue->database->share, to_end))
 	{
 		*lease = holder_of(queue, hint.key.job_id);
 		return *lease != nullptr ? TakeResult::kHeld : TakeResult::kFull;
@@ -71,7 +69,7 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 	Lease *entry = enter_lease(queue, hint.key.job_id, &found);
 	if (entry == nullptr || found)
 	{
-		discharge_lease(queue->database);
+		discharge_lease(&queue->database->share);
 		*lease = entry;
 		return found ? TakeResult::kHeld : TakeResult::kFull;
 	}
@@ -179,7 +177,7 @@ park_lease(Lease *lease, int64 monotonic)
 {
 	Assert(lease->state == LeaseState::kClaiming);
 	lease->state = LeaseState::kParked;
-	lease->aside_common = charge_aside(lease->queue->database);
+	lease->aside_common = charge_aside(&lease->queue->database->share);
 	lease->pins = 0;
 	/* Many of them are somebody's long transaction. */
 	Queue *queue = lease->queue;
@@ -268,9 +266,9 @@ end_lease(Lease *lease, bool gone)
 	remove_lease(lease);
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
 	if (parked)
-		discharge_aside(queue->database, aside_common);
+		discharge_aside(&queue->database->share, aside_common);
 	else
-		discharge_lease(queue->database);
+		discharge_lease(&queue->database->share);
 
 	if (missed_count == 0)
 		return false;
@@ -304,6 +302,41 @@ unpin_lease(Lease *lease)
 	lease->pins--;
 	if (can_expire(lease))
 		start_expiring(lease);
+}
+
+/* ---- by time ---- */
+
+int
+unpark_due(Queue *queue, int64 monotonic)
+{
+	int unparked = 0;
+	Lease *lease;
+	for (; unparked < kHoldMax && (lease = first_to_unpark(queue, monotonic)) != nullptr;
+		 unparked++)
+		give_back(lease);
+	if (queue->recheck_at != 0 && queue->recheck_at <= monotonic)
+	{
+		queue->recheck_at = 0;
+		queue->schedule.pull_back(queue->recheck_key, queue->recheck_timer_key);
+		unparked++;
+	}
+	return unparked;
+}
+
+int
+expire_due(Queue *queue, int64 monotonic)
+{
+	int expired = 0;
+	Lease *lease;
+	for (; expired < kHoldMax && (lease = first_due(queue, monotonic)) != nullptr; expired++)
+		if (lease->state == LeaseState::kClaimed)
+			lose_lease(lease, Loss::kExpired, monotonic);
+		else
+		{
+			stop_waiting(lease);
+			dlist_push_tail(&queue->lost, &lease->in_line);
+		}
+	return expired;
 }
 
 } // namespace pgq

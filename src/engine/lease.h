@@ -16,6 +16,8 @@
  */
 #pragma once
 
+#include "engine/lease_table.h"
+#include "engine/lease_time.h"
 #include "engine/registry.h"
 
 namespace pgq {
@@ -33,9 +35,6 @@ enum class TakeResult
  */
 TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end = false);
 
-/* The lease of that job, or NULL. It may be of another queue, then do not touch it. */
-Lease *holder_of(const Queue *queue, int64 job_id);
-
 /* Is the lease the scheduler's, to move the row? Then it ends in a moment. */
 bool is_moving(const Lease *lease);
 
@@ -46,24 +45,6 @@ bool is_moving(const Lease *lease);
  * this queue reads its rows again a little later.
  */
 void note_missed(Queue *queue, Lease *lease, const Hint &hint);
-
-/*
- * Find a job's lease, without its queue's lock: under that the entry may be another's by now, or
- * free, which is_lease_of() tells. Both in one: change_lease() in hold.h. False: no lease.
- */
-bool find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref);
-bool find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue);
-
-inline bool
-is_lease_of(const Lease *lease, const QueueRef &ref, int64 job_id)
-{
-	bool in_use = serial_of(lease) != 0;
-	pg_read_barrier();
-	return in_use && lease->queue == ref.queue && lease->key.job_id == job_id;
-}
-
-/* In which segment the row of a leased job is, mostly: a guess, without any queue's lock. */
-bool segment_of_leased(const Database *db, int64 job_id, uint16 *segment);
 
 struct HandOut
 {
@@ -101,9 +82,6 @@ void unpin_lease(Lease *lease);
 void prepare_lease(Lease *lease, TransactionId xid);
 void unprepare_lease(Lease *lease);
 
-/* A new end, from now, capped by the queue's max_runtime. False, and no change: that is used up. */
-bool set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
-
 /* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many jobs may be ready by it. */
 int unpark_due(Queue *queue, int64 monotonic);
 
@@ -112,12 +90,6 @@ int expire_due(Queue *queue, int64 monotonic);
 
 /* The open transactions, at most `most`, that end leases of the queue; takes its lock itself. */
 int enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most);
-
-/* The lease that was lost first, of those that were not put off, or NULL. */
-Lease *first_lost(const Queue *queue);
-
-/* Deadline of the next parked or expiring lease, or one put off; INT64_MAX: none. */
-int64 next_lease_event(const Queue *queue);
 
 /* How long a job whose row is busy is set aside. */
 inline constexpr int64 kParkTime = 100 * 1000;

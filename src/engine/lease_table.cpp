@@ -1,6 +1,5 @@
 #include "engine/lease_table.h"
 
-#include "engine/lease.h"
 #include "engine/share.h"
 
 namespace pgq {
@@ -93,15 +92,6 @@ find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref)
 		*ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};
 	}
 	LWLockRelease(partition_lock(hash));
-	return found;
-}
-
-bool
-find_lease(const Database *db, int64 job_id, Lease **lease, Queue **queue)
-{
-	QueueRef ref{};
-	bool found = find_lease(db, job_id, lease, &ref);
-	*queue = ref.queue;
 	return found;
 }
 

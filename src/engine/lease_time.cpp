@@ -1,7 +1,5 @@
 #include "engine/lease_time.h"
 
-#include "engine/lease.h"
-
 namespace pgq {
 
 static Lease *
@@ -62,66 +60,44 @@ set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
 	return true;
 }
 
-int
-unpark_due(Queue *queue, int64 monotonic)
+Lease *
+first_due(const Queue *queue, int64 monotonic)
 {
-	int unparked = 0;
-	while (unparked < kHoldMax && !dlist_is_empty(&queue->parked))
-	{
-		Lease *lease = lease_in_line(dlist_head_node(&queue->parked));
-		if (lease->deadline > monotonic)
-			break;
-		give_back(lease);
-		unparked++;
-	}
-	if (queue->recheck_at != 0 && queue->recheck_at <= monotonic)
-	{
-		queue->recheck_at = 0;
-		queue->schedule.pull_back(queue->recheck_key, queue->recheck_timer_key);
-		unparked++;
-	}
-	return unparked;
+	const TreeNode *first = Tree::begin_node(&queue->expiry);
+	if (first == &queue->expiry)
+		return nullptr;
+	Lease *lease = lease_of_expiry(const_cast<TreeNode *>(first));
+	return lease->deadline <= monotonic ? lease : nullptr;
+}
+
+static Lease *
+first_in_line(const dlist_head &line)
+{
+	auto *head = const_cast<dlist_head *>(&line);
+	return dlist_is_empty(head) ? nullptr : lease_in_line(dlist_head_node(head));
+}
+
+Lease *
+first_to_unpark(const Queue *queue, int64 monotonic)
+{
+	Lease *lease = first_in_line(queue->parked);
+	return lease != nullptr && lease->deadline <= monotonic ? lease : nullptr;
 }
 
 Lease *
 first_lost(const Queue *queue)
 {
-	auto *lost = const_cast<dlist_head *>(&queue->lost);
-	return dlist_is_empty(lost) ? nullptr : lease_in_line(dlist_head_node(lost));
-}
-
-int
-expire_due(Queue *queue, int64 monotonic)
-{
-	int expired = 0;
-	while (expired < kHoldMax)
-	{
-		TreeNode *first = Tree::begin_node(&queue->expiry);
-		if (first == &queue->expiry || lease_of_expiry(first)->deadline > monotonic)
-			break;
-		Lease *lease = lease_of_expiry(first);
-		if (lease->state == LeaseState::kClaimed)
-			lose_lease(lease, Loss::kExpired, monotonic);
-		else
-		{
-			stop_waiting(lease);
-			dlist_push_tail(&queue->lost, &lease->in_line);
-		}
-		expired++;
-	}
-	return expired;
+	return first_in_line(queue->lost);
 }
 
 int64
 next_lease_event(const Queue *queue)
 {
 	int64 next = INT64_MAX;
-	const TreeNode *first = Tree::begin_node(&queue->expiry);
-	if (first != &queue->expiry)
-		next = lease_of_expiry(const_cast<TreeNode *>(first))->deadline;
-	auto *parked = const_cast<dlist_head *>(&queue->parked);
-	if (!dlist_is_empty(parked))
-		next = Min(next, lease_in_line(dlist_head_node(parked))->deadline);
+	if (const Lease *lease = first_due(queue, INT64_MAX))
+		next = lease->deadline;
+	if (const Lease *lease = first_to_unpark(queue, INT64_MAX))
+		next = Min(next, lease->deadline);
 	if (queue->recheck_at != 0)
 		next = Min(next, queue->recheck_at);
 	return next;

@@ -1,6 +1,5 @@
 /*
- * Which leases time can end: the tree of deadlines. Only for this folder: lease.h is what others
- * see. Under the queue's lock.
+ * What time does to leases: deadlines, and the tree of those that it can end. Under the queue's lock.
  */
 #pragma once
 
@@ -21,5 +20,20 @@ void stop_expiring(Lease *lease);
 
 /* Of a LOST lease: out of the line, or of the tree. */
 void stop_waiting(Lease *lease);
+
+/* Of those in the tree the first one whose deadline has passed, or NULL. */
+Lease *first_due(const Queue *queue, int64 monotonic);
+
+/* The PARKED one whose time has come, or NULL. */
+Lease *first_to_unpark(const Queue *queue, int64 monotonic);
+
+/* A new end, from now, capped by the queue's max_runtime. False, and no change: that is used up. */
+bool set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
+
+/* The lease that was lost first, of those that were not put off, or NULL. */
+Lease *first_lost(const Queue *queue);
+
+/* Deadline of the next parked or expiring lease, or one put off; INT64_MAX: none. */
+int64 next_lease_event(const Queue *queue);
 
 } // namespace pgq

@@ -118,7 +118,7 @@ ref_of(Queue *queue, QueueRef *ref)
 }
 
 Size queues_size();
-void place_queues(void *memory);
+void place_queues(void *memory, LWLockPadded *locks);
 Size windows_size();
 void place_windows(void *memory);
 

@@ -12,14 +12,14 @@ queues_size()
 }
 
 void
-place_queues(void *memory)
+place_queues(void *memory, LWLockPadded *locks)
 {
 	shared->queues = static_cast<Queue *>(memory);
 	memset(memory, 0, queues_size());
 	for (int i = 0; i < max_queues; i++)
 	{
 		Queue *queue = &shared->queues[i];
-		queue->lock = queue_lock_of(i);
+		queue->lock = &locks[i].lock;
 		pg_atomic_init_u32(&queue->generation, 1);
 		queue->next_serial = i + 1;
 	}

@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "engine/doubt.h"
 #include "engine/queue.h"
 
 namespace pgq {

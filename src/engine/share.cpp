@@ -1,4 +1,4 @@
-#include "engine/database.h"
+#include "engine/share.h"
 
 namespace pgq {
 
@@ -58,17 +58,16 @@ discharge_common()
 }
 
 static void
-note_peak(Database *db)
+note_peak(LeaseShare *share)
 {
-	uint32 leases = static_cast<uint32>(leases_of(db));
-	if (leases > value_of(db->share.peak))
-		pg_atomic_write_u32(&db->share.peak, leases);
+	uint32 leases = static_cast<uint32>(leases_of(*share));
+	if (leases > value_of(share->peak))
+		pg_atomic_write_u32(&share->peak, leases);
 }
 
 bool
-charge_lease(Database *db, bool to_end)
+charge_lease(LeaseShare *share, bool to_end)
 {
-	LeaseShare *share = &db->share;
 	uint32 own = static_cast<uint32>(own_share());
 	uint32 bound = static_cast<uint32>(common_bound() + (to_end ? kReserve : 0));
 	uint32 used = value_of(share->used);
@@ -88,22 +87,21 @@ charge_lease(Database *db, bool to_end)
 		if (from_common)
 			discharge_common();
 	}
-	note_peak(db);
+	note_peak(share);
 	return true;
 }
 
 void
-discharge_lease(Database *db)
+discharge_lease(LeaseShare *share)
 {
-	if (pg_atomic_fetch_sub_u32(&db->share.used, 1) > static_cast<uint32>(own_share()))
+	if (pg_atomic_fetch_sub_u32(&share->used, 1) > static_cast<uint32>(own_share()))
 		discharge_common();
 }
 
 /* Of a lease that is charged to the database: is it, set aside, one of the common part? */
 static bool
-move_aside(Database *db)
+move_aside(LeaseShare *share)
 {
-	LeaseShare *share = &db->share;
 	uint32 own = static_cast<uint32>(own_share());
 	uint32 used = value_of(share->used);
 	/* Beyond the own share it is the common part's already. */
@@ -112,15 +110,14 @@ move_aside(Database *db)
 			return true;
 	if (!charge_common(static_cast<uint32>(common_bound())))
 		return false;
-	discharge_lease(db);
+	discharge_lease(share);
 	return true;
 }
 
 bool
-charge_aside(Database *db)
+charge_aside(LeaseShare *share)
 {
-	LeaseShare *share = &db->share;
-	bool common = move_aside(db);
+	bool common = move_aside(share);
 	pg_atomic_fetch_add_u32(common ? &share->aside : &share->aside_own, 1);
 	uint32 aside = value_of(share->aside) + value_of(share->aside_own);
 	if (aside > value_of(share->aside_peak))
@@ -129,27 +126,27 @@ charge_aside(Database *db)
 }
 
 void
-discharge_aside(Database *db, bool common)
+discharge_aside(LeaseShare *share, bool common)
 {
-	pg_atomic_fetch_sub_u32(common ? &db->share.aside : &db->share.aside_own, 1);
+	pg_atomic_fetch_sub_u32(common ? &share->aside : &share->aside_own, 1);
 	if (common)
 		discharge_common();
 	else
-		discharge_lease(db);
+		discharge_lease(share);
 }
 
 bool
-too_many_aside(const Database *db)
+too_many_aside(const LeaseShare &share)
 {
-	uint32 own = value_of(db->share.aside_own);
+	uint32 own = value_of(share.aside_own);
 	uint32 half = static_cast<uint32>(Max(1, own_share() / 2));
-	return own >= half || value_of(db->share.aside) + own >= static_cast<uint32>(max_aside());
+	return own >= half || value_of(share.aside) + own >= static_cast<uint32>(max_aside());
 }
 
 int
-leases_of(const Database *db)
+leases_of(const LeaseShare &share)
 {
-	return static_cast<int>(value_of(db->share.used) + value_of(db->share.aside));
+	return static_cast<int>(value_of(share.used) + value_of(share.aside));
 }
 
 } // namespace pgq

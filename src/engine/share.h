@@ -47,20 +47,20 @@ int common_bound();
 int lease_entries();
 
 /* All that follow cannot fail and take no lock. to_end: the lease is taken to end it. */
-bool charge_lease(Database *db, bool to_end);
-void discharge_lease(Database *db);
+bool charge_lease(LeaseShare *share, bool to_end);
+void discharge_lease(LeaseShare *share);
 
 /* A charged lease is set aside. Returns whether it is the common part's, for discharge_aside(). */
-bool charge_aside(Database *db);
-void discharge_aside(Database *db, bool common);
+bool charge_aside(LeaseShare *share);
+void discharge_aside(LeaseShare *share, bool common);
 
 /* So many jobs of a database may be set aside. */
 int max_aside();
 
 /* No more of them, please. */
-bool too_many_aside(const Database *db);
+bool too_many_aside(const LeaseShare &share);
 
 /* Leases of the database, those that are set aside included. */
-int leases_of(const Database *db);
+int leases_of(const LeaseShare &share);
 
 } // namespace pgq

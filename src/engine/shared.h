@@ -82,10 +82,6 @@ extern int max_leases;
 extern int max_claim_queues;
 
 int process_count();
-LWLock *queue_lock_of(int slot);
-
-/* Ask for shared memory and define the GUCs that size it. Called by _PG_init. */
-void engine_init();
 
 /* Error 55000 with the fix unless the library was preloaded. */
 void require_preloaded();

@@ -61,7 +61,7 @@ nap_in_milliseconds(const QueueRef *refs, int n, TimestampTz watch, int64 end)
 complain_of_leases()
 {
 	const Database *db = tables().database;
-	int leases = leases_of(db);
+	int leases = leases_of(db->share);
 	/* About: all of that can have changed since. */
 	bool others = leases < max_leases - max_leases / 8;
 	ereport(

@@ -4,7 +4,7 @@
 #include "pg/stop_point.h"
 #include "load/row_stream.h"
 #include "catalog/queue_lock.h"
-#include "txn/effects.h"
+#include "txn/refill_role.h"
 
 namespace pgq {
 

@@ -1,5 +1,6 @@
 #include "txn/effects.h"
 
+#include "engine/doubt.h"
 #include "engine/hold.h"
 #include "txn/pending.h"
 
@@ -273,35 +274,6 @@ void
 announce_queue_at_commit()
 {
 	pending.effects.announce_queue = true;
-}
-
-/* ---- the refill role ---- */
-
-void
-begin_refill_role(const QueueRef &ref, RefillKind kind)
-{
-	Assert(!pending.refill_role.active);
-	pending.refill_role = {.active = true, .kind = kind, .ref = ref};
-}
-
-void
-end_refill_role()
-{
-	pending.refill_role.active = false;
-}
-
-void
-abandon_refill()
-{
-	if (!pending.refill_role.active)
-		return;
-	pending.refill_role.active = false;
-	(void) change_queue(pending.refill_role.ref, [](QueueHold &hold) {
-		if (pending.refill_role.kind == RefillKind::kWindow)
-			hold.schedule().abandon_window_refill();
-		else
-			hold.schedule().abandon_timer_refill();
-	});
 }
 
 } // namespace pgq

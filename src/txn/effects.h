@@ -88,20 +88,6 @@ void announce_at_commit();
 /* A row of pgq_ext.queue has come: the same, but lost if the transaction is prepared. The launcher finds it later then. */
 void announce_queue_at_commit();
 
-/* ---- what must not outlive a failing call ---- */
-
-/* This process refills the queue's window or timer; an abort abandons it. */
-enum class RefillKind : uint8
-{
-	kWindow,
-	kTimer
-};
-void begin_refill_role(const QueueRef &ref, RefillKind kind);
-void end_refill_role();
-
-/* Give up the refill under way, if any. */
-void abandon_refill();
-
 /* ---- prepared transactions ---- */
 
 /* A job that this transaction has claimed, and has not ended. */

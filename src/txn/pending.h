@@ -4,7 +4,8 @@
  */
 #pragma once
 
-#include "txn/effects.h"
+#include "engine/lease.h"
+#include "engine/watch.h"
 
 namespace pgq {
 
@@ -113,17 +114,9 @@ struct Effects
 	}
 };
 
-struct RefillRole
-{
-	bool active;
-	RefillKind kind;
-	QueueRef ref;
-};
-
 struct Pending
 {
 	Effects effects;
-	RefillRole refill_role;
 	const Lease *verifying; /* see note_verifying() */
 	bool unreturnable;		/* see note_unreturnable() */
 	Watch *watch;			/* reserved by PREPARE TRANSACTION */

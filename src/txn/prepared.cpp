@@ -13,7 +13,9 @@
  * with what these transactions will do to them. Rows such a transaction has deleted or locked are
  * BUSY until it ends (A3).
  */
+#include "engine/doubt.h"
 #include "engine/hold.h"
+#include "txn/effects.h"
 #include "txn/pending.h"
 
 namespace pgq {

@@ -2,9 +2,12 @@
  * The end of a transaction or subtransaction: its effects are applied or undone.
  * Nothing in here can fail.
  */
+#include "engine/doubt.h"
 #include "engine/hold.h"
 #include "engine/waiter.h"
+#include "txn/effects.h"
 #include "txn/pending.h"
+#include "txn/refill_role.h"
 
 namespace pgq {
 

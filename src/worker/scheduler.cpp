@@ -7,6 +7,7 @@
  * does can be interrupted anywhere: it keeps no state that shared memory or the tables do
  * not have.
  */
+#include "engine/doubt.h"
 #include "engine/seat.h"
 #include "engine/waiter.h"
 #include "pg/scope.h"

@@ -1,0 +1,125 @@
+#include "engine/layout.h"
+
+#include "engine/lease_table.h"
+#include "engine/seat.h"
+#include "engine/watch.h"
+
+namespace pgq {
+
+static constinit shmem_request_hook_type next_shmem_request = nullptr;
+static constinit shmem_startup_hook_type next_shmem_startup = nullptr;
+
+static constexpr char kTranche[] = "pgq_ext";
+
+static int
+lock_count()
+{
+	return 1 + kLeasePartitions + max_queues;
+}
+
+/* Shared memory as a table: how much each part takes, where its address goes. */
+struct Part
+{
+	const char *name;
+	Size (*size)();
+	void (*place)(void *memory);
+};
+
+static const Part parts[] = {
+	{"pgq_ext databases", databases_size, place_databases},
+	{"pgq_ext queues", queues_size,
+	 [](void *memory) {
+		 place_queues(memory, GetNamedLWLockTranche(kTranche) + 1 + kLeasePartitions);
+	 }},
+	{"pgq_ext windows", windows_size, place_windows},
+	{"pgq_ext seats", seats_size, place_seats},
+	{"pgq_ext watches", watches_size, place_watches},
+	{"pgq_ext waiters", waiters_size, place_waiters},
+};
+
+static void
+request_shared_memory()
+{
+	if (next_shmem_request)
+		next_shmem_request();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(Shared)));
+	for (const Part &part : parts)
+		RequestAddinShmemSpace(add_size(part.size(), PG_CACHE_LINE_SIZE));
+	RequestAddinShmemSpace(lease_table_size());
+	RequestNamedLWLockTranche(kTranche, lock_count());
+}
+
+static void
+init_shared()
+{
+	memset(shared, 0, sizeof(*shared));
+	shared->registry_lock = &GetNamedLWLockTranche(kTranche)[0].lock;
+	shared->max_databases = max_databases;
+	shared->max_queues = max_queues;
+	shared->max_leases = max_leases;
+	pg_atomic_init_u32(&shared->watched, 0);
+	pg_atomic_init_u32(&shared->leases, 0);
+	pg_atomic_init_u32(&shared->common, 0);
+	pg_atomic_init_u32(&shared->common_peak, 0);
+	pg_atomic_init_u64(&shared->last_prefix, 0);
+	pg_atomic_init_u32(&shared->launcher, 0);
+	pg_atomic_init_u32(&shared->announcements, 0);
+	pg_atomic_init_u32(&shared->starts, 0);
+}
+
+static void
+create_shared_memory()
+{
+	if (next_shmem_startup)
+		next_shmem_startup();
+
+	bool found;
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = static_cast<Shared *>(ShmemInitStruct("pgq_ext", sizeof(Shared), &found));
+	if (!found)
+	{
+		init_shared();
+		for (const Part &part : parts)
+		{
+			bool part_found;
+			part.place(ShmemInitStruct(part.name, part.size(), &part_found));
+		}
+	}
+	lease_table_create(&GetNamedLWLockTranche(kTranche)[1]);
+	LWLockRelease(AddinShmemInitLock);
+	watch_for_crashes();
+}
+
+static void
+define_size(const char *name, const char *what, int *variable, int initial, int least, int most)
+{
+	DefineCustomIntVariable(name, what, nullptr, variable, initial, least, most, PGC_POSTMASTER, 0,
+							nullptr, nullptr, nullptr);
+}
+
+void
+engine_init()
+{
+	define_size("pgq_ext.max_databases", "Databases that may have the extension at the same time.",
+				&max_databases, 16, 1, 1024);
+	define_size("pgq_ext.max_queues",
+				"Queues of all databases together that are in use at the same time.", &max_queues,
+				128, 1, 65536);
+	define_size("pgq_ext.window_size", "Ready jobs of one queue that are kept in memory.",
+				&window_size, 2048, 1, 1 << 20);
+	define_size("pgq_ext.timer_size",
+				"Jobs of one queue waiting for their time that are kept in memory.", &timer_size,
+				1024, 1, 1 << 20);
+	define_size("pgq_ext.max_leases",
+				"Jobs of all queues together that may be claimed at the same time.", &max_leases,
+				32768, 16, 1 << 24);
+	define_size("pgq_ext.max_claim_queues", "Queues that one pgq_claim_any may name.",
+				&max_claim_queues, 32, 1, 1024);
+
+	next_shmem_request = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	next_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = create_shared_memory;
+}
+
+} // namespace pgq
