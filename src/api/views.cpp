@@ -2,18 +2,12 @@
  * Set-returning functions behind the views: what only shared memory knows.
  */
 #include "api/args.h"
+#include "api/result_rows.h"
 #include "engine/copies.h"
 #include "ring/snapshots.h"
 #include "catalog/tables.h"
 
 namespace pgq {
-
-static ReturnSetInfo *
-start_rows(FunctionCallInfo fcinfo)
-{
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	return reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
-}
 
 static const char *
 state_name(LeaseState state)
@@ -43,47 +37,215 @@ may_see_tokens()
 													  ACL_SELECT) == ACLCHECK_OK);
 }
 
-static void
-return_lease(ReturnSetInfo *result, const LeaseCopy &copy, bool with_token)
+enum class LeaseColumn
 {
+	kJobId,
+	kLease,
+	kQueueId,
+	kState,
+	kAttempt,
+	kWorker,
+	kPid,
+	kClaimedAt,
+	kExpiresAt,
+	kPinned,
+	kColumns
+};
+
+static void
+put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
+{
+	using enum LeaseColumn;
+	/* One that has not been handed out has no worker. */
 	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost;
-	Datum values[] = {
-		Int64GetDatum(copy.job_id),
-		Int64GetDatum(copy.token),
-		Int32GetDatum(copy.queue_id),
-		CStringGetTextDatum(copy.moving ? "moving" : state_name(copy.state)),
-		Int32GetDatum(copy.attempt),
-		CStringGetTextDatum(copy.worker),
-		Int32GetDatum(copy.pid),
-		TimestampTzGetDatum(copy.claimed_at),
-		TimestampTzGetDatum(copy.expires_at),
-		BoolGetDatum(copy.pinned),
-	};
-	bool nulls[lengthof(values)] = {};
-	nulls[1] = !with_token;
-	nulls[4] = nulls[5] = nulls[7] = nulls[8] = !claimed;
-	nulls[6] = copy.pid == 0; /* of before a restart */
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	ResultRow<LeaseColumn> row;
+	row.set(kJobId, copy.job_id);
+	row.set_if(with_token, kLease, copy.token);
+	row.set(kQueueId, copy.queue_id);
+	row.set(kState, copy.moving ? "moving" : state_name(copy.state));
+	row.set_if(claimed, kAttempt, copy.attempt);
+	row.set_if(claimed, kWorker, copy.worker);
+	row.set_if(copy.pid != 0, kPid, copy.pid);
+	row.set_if(claimed, kClaimedAt, copy.claimed_at);
+	row.set_if(claimed, kExpiresAt, copy.expires_at);
+	row.set(kPinned, copy.pinned);
+	rows->put(row);
 }
 
 static void
-return_duty(ReturnSetInfo *result, const char *name, int32 queue_id, const DutyNote &note)
+put_leases(ResultRows *rows)
 {
-	Datum values[] = {
-		CStringGetTextDatum(name),
-		Int32GetDatum(queue_id),
-		TimestampTzGetDatum(note.last_run_at),
-		TimestampTzGetDatum(note.next_run_at),
-		Int32GetDatum(note.failures),
-		TimestampTzGetDatum(note.failing_since),
-		CStringGetTextDatum(note.last_error),
-	};
-	bool nulls[lengthof(values)] = {};
-	nulls[1] = queue_id == 0;
-	nulls[2] = note.last_run_at == 0;
-	nulls[3] = note.next_run_at == 0;
-	nulls[5] = nulls[6] = note.failing_since == 0;
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	bool with_tokens = may_see_tokens();
+	int most = max_leases;
+	auto *copies = static_cast<LeaseCopy *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
+	for_each_queue(tables().database, [&](const QueueRef &ref) {
+		int n = copy_leases(ref, copies, most);
+		for (int i = 0; i < n; i++)
+			put_lease(rows, copies[i], with_tokens);
+	});
+	pfree(copies);
+}
+
+enum class QueueColumn
+{
+	kQueueId,
+	kLeased,
+	kWaiting,
+	kLastClaimAt,
+	kLoadedAt,
+	kEnqueued,
+	kHandedOut,
+	kAcked,
+	kFailed,
+	kLost,
+	kDead,
+	kUncounted,
+	kRepaired,
+	kReconciled,
+	kColumns
+};
+
+static void
+put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
+{
+	using enum QueueColumn;
+	ResultRow<QueueColumn> row;
+	row.set(kQueueId, copy.queue_id);
+	row.set(kLeased, copy.leased);
+	row.set(kWaiting, copy.waiting);
+	row.set_if(copy.last_claim_at != 0, kLastClaimAt, copy.last_claim_at);
+	row.set(kLoadedAt, copy.loaded_at);
+	row.set(kEnqueued, copy.counters.enqueued);
+	row.set(kHandedOut, copy.counters.handed_out);
+	row.set(kAcked, copy.counters.acked);
+	row.set(kFailed, copy.counters.failed);
+	row.set(kLost, copy.counters.lost);
+	row.set(kDead, copy.counters.dead);
+	row.set(kUncounted, copy.counters.uncounted);
+	row.set(kRepaired, copy.counters.repaired);
+	row.set(kReconciled, reconciled);
+	rows->put(row);
+}
+
+static void
+put_queues(ResultRows *rows)
+{
+	const Database *db = tables().database;
+	for_each_queue(db, [&](const QueueRef &ref) {
+		QueueCopy copy;
+		if (copy_queue(ref, &copy))
+			put_queue(rows, copy, value_of(db->reconciled));
+	});
+}
+
+enum class DutyColumn
+{
+	kName,
+	kQueueId,
+	kLastRunAt,
+	kNextRunAt,
+	kFailures,
+	kFailingSince,
+	kLastError,
+	kColumns
+};
+
+static void
+put_duty(ResultRows *rows, const char *name, int32 queue_id, const DutyNote &note)
+{
+	using enum DutyColumn;
+	bool failing = note.failing_since != 0;
+	ResultRow<DutyColumn> row;
+	row.set(kName, name);
+	row.set_if(queue_id != 0, kQueueId, queue_id);
+	row.set_if(note.last_run_at != 0, kLastRunAt, note.last_run_at);
+	row.set_if(note.next_run_at != 0, kNextRunAt, note.next_run_at);
+	row.set(kFailures, note.failures);
+	row.set_if(failing, kFailingSince, note.failing_since);
+	row.set_if(failing, kLastError, note.last_error);
+	rows->put(row);
+}
+
+static void
+put_duties(ResultRows *rows)
+{
+	const Database *db = tables().database;
+	DutyNote notes[kDuties];
+	copy_duties(db, notes);
+	for (int i = 0; i < kDuties; i++)
+		put_duty(rows, duty_names[i], 0, notes[i]);
+	for_each_queue(db, [&](const QueueRef &ref) {
+		DutyNote of_queue[kQueueDuties];
+		bool current = copy_duties(ref, of_queue);
+		for (int i = 0; i < kQueueDuties && current; i++)
+			put_duty(rows, queue_duty_names[i], ref.queue_id, of_queue[i]);
+	});
+}
+
+enum class SegmentColumn
+{
+	kNumber,
+	kTable,
+	kCurrent,
+	kSurvivors,
+	kEmptySince,
+	kTruncations,
+	kMovedIn,
+	kMovedOut,
+	kError,
+	kColumns
+};
+
+static TimestampTz
+empty_since(const Database *db, int number)
+{
+	return static_cast<TimestampTz>(value_of(db->segments[number].empty_since));
+}
+
+static void
+put_segment(ResultRows *rows, const Database *db, const Segment &segment)
+{
+	using enum SegmentColumn;
+	RingName ring = ring_of(segment.number);
+	const SegmentNotes &notes = db->segments[segment.number];
+	TimestampTz empty = empty_since(db, segment.number);
+	char error[sizeof(notes.error)];
+	copy_segment_error(db, segment.number, error);
+	ResultRow<SegmentColumn> row;
+	row.set(kNumber, segment.number);
+	row.set(kTable, segment.heap);
+	row.set(kCurrent, segment.number == current_segment(ring).number);
+	row.set(kSurvivors, static_cast<uint32>(segment.number) == value_of(db->rings[ring].survivors));
+	row.set_if(empty != 0, kEmptySince, empty);
+	row.set(kTruncations, value_of(notes.truncations));
+	row.set(kMovedIn, value_of(notes.moved_in));
+	row.set(kMovedOut, value_of(notes.moved_out));
+	row.set_if(error[0] != '\0', kError, static_cast<const char *>(error));
+	rows->put(row);
+}
+
+enum class HolderColumn
+{
+	kNumber,
+	kPid,
+	kApplication,
+	kColumns
+};
+
+/* Who may have a snapshot that keeps a segment that is known to be empty from being truncated. */
+static void
+put_holders(ResultRows *rows, int number, TimestampTz empty)
+{
+	SnapshotHolder holder;
+	for (int next = 1; next_snapshot_holder(empty, &next, &holder);)
+	{
+		ResultRow<HolderColumn> row;
+		row.set(HolderColumn::kNumber, number);
+		row.set(HolderColumn::kPid, static_cast<int32>(holder.pid));
+		row.set(HolderColumn::kApplication, static_cast<const char *>(holder.application));
+		rows->put(row);
+	}
 }
 
 } // namespace pgq
@@ -101,52 +263,17 @@ PGDLLEXPORT Datum
 pgq_lease_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.lease_entries()");
-	const Tables &t = tables();
-	ReturnSetInfo *result = start_rows(fcinfo);
-	bool with_tokens = may_see_tokens();
-	int most = max_leases;
-	auto *copies = static_cast<LeaseCopy *>(
-		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
-	for_each_queue(t.database, [&](const QueueRef &ref) {
-		int n = copy_leases(ref, copies, most);
-		for (int i = 0; i < n; i++)
-			return_lease(result, copies[i], with_tokens);
-	});
-	pfree(copies);
+	ResultRows rows(fcinfo);
+	put_leases(&rows);
 	return (Datum) 0;
 }
 
-/* One row for each queue in memory: its copy, and the rounds that the reconciler has made through all rows. */
 PGDLLEXPORT Datum
 pgq_queue_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.queue_entries()");
-	const Tables &t = tables();
-	ReturnSetInfo *result = start_rows(fcinfo);
-	for_each_queue(t.database, [&](const QueueRef &ref) {
-		QueueCopy q;
-		if (!copy_queue(ref, &q))
-			return;
-		Datum values[] = {
-			Int32GetDatum(q.queue_id),
-			Int32GetDatum(q.leased),
-			Int32GetDatum(q.waiting),
-			TimestampTzGetDatum(q.last_claim_at),
-			TimestampTzGetDatum(q.loaded_at),
-			Int64GetDatum(q.counters.enqueued),
-			Int64GetDatum(q.counters.handed_out),
-			Int64GetDatum(q.counters.acked),
-			Int64GetDatum(q.counters.failed),
-			Int64GetDatum(q.counters.lost),
-			Int64GetDatum(q.counters.dead),
-			Int64GetDatum(q.counters.uncounted),
-			Int64GetDatum(q.counters.repaired),
-			Int64GetDatum(pg_atomic_read_u64(&t.database->reconciled)),
-		};
-		bool nulls[lengthof(values)] = {};
-		nulls[3] = q.last_claim_at == 0;
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	});
+	ResultRows rows(fcinfo);
+	put_queues(&rows);
 	return (Datum) 0;
 }
 
@@ -154,53 +281,19 @@ PGDLLEXPORT Datum
 pgq_duty_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.duty_entries()");
-	const Tables &t = tables();
-	ReturnSetInfo *result = start_rows(fcinfo);
-	DutyNote notes[kDuties];
-	copy_duties(t.database, notes);
-	for (int i = 0; i < kDuties; i++)
-		return_duty(result, duty_names[i], 0, notes[i]);
-	for_each_queue(t.database, [&](const QueueRef &ref) {
-		DutyNote of_queue[kQueueDuties];
-		bool current = copy_duties(ref, of_queue);
-		for (int i = 0; i < kQueueDuties && current; i++)
-			return_duty(result, queue_duty_names[i], ref.queue_id, of_queue[i]);
-	});
+	ResultRows rows(fcinfo);
+	put_duties(&rows);
 	return (Datum) 0;
 }
 
-/* One row for each segment: its place in its ring, what has happened to it, and what its last step has failed with. */
 PGDLLEXPORT Datum
 pgq_segment_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.segment_entries()");
 	const Tables &t = tables();
-	ReturnSetInfo *result = start_rows(fcinfo);
+	ResultRows rows(fcinfo);
 	for (int i = 0; i < t.all_segments; i++)
-	{
-		const Segment &segment = t.segment[i];
-		RingName ring = ring_of(segment.number);
-		uint32 survivors = pg_atomic_read_u32(&t.database->rings[ring].survivors);
-		SegmentNotes &notes = t.database->segments[segment.number];
-		auto empty_since = static_cast<TimestampTz>(pg_atomic_read_u64(&notes.empty_since));
-		char error[sizeof(notes.error)];
-		copy_segment_error(t.database, segment.number, error);
-		Datum values[] = {
-			Int32GetDatum(segment.number),
-			ObjectIdGetDatum(segment.heap),
-			BoolGetDatum(segment.number == current_segment(ring).number),
-			BoolGetDatum(static_cast<uint32>(segment.number) == survivors),
-			TimestampTzGetDatum(empty_since),
-			Int64GetDatum(pg_atomic_read_u64(&notes.truncations)),
-			Int64GetDatum(pg_atomic_read_u64(&notes.moved_in)),
-			Int64GetDatum(pg_atomic_read_u64(&notes.moved_out)),
-			CStringGetTextDatum(error),
-		};
-		bool nulls[lengthof(values)] = {};
-		nulls[4] = empty_since == 0;
-		nulls[8] = error[0] == '\0';
-		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-	}
+		put_segment(&rows, t.database, t.segment[i]);
 	return (Datum) 0;
 }
 
@@ -209,21 +302,10 @@ pgq_snapshot_holders(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.snapshot_holders()");
 	const Tables &t = tables();
-	ReturnSetInfo *result = start_rows(fcinfo);
+	ResultRows rows(fcinfo);
 	for (int i = 0; i < t.all_segments; i++)
-	{
-		int number = t.segment[i].number;
-		auto empty_since =
-			static_cast<TimestampTz>(pg_atomic_read_u64(&t.database->segments[number].empty_since));
-		SnapshotHolder holder;
-		for (int next = 1; empty_since != 0 && next_snapshot_holder(empty_since, &next, &holder);)
-		{
-			Datum values[] = {Int32GetDatum(number), Int32GetDatum(holder.pid),
-							  CStringGetTextDatum(holder.application)};
-			bool nulls[lengthof(values)] = {};
-			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-		}
-	}
+		if (TimestampTz empty = empty_since(t.database, t.segment[i].number); empty != 0)
+			put_holders(&rows, t.segment[i].number, empty);
 	return (Datum) 0;
 }
 }
