@@ -1,9 +1,10 @@
 /*
- * Rows that reach pgq_ext.job by any other door than ours: COPY, restore, plain
- * INSERT and UPDATE, logical replication. The trigger files them as pgq_enqueue
- * would: those that it cannot file are read from the heap later. It fails no row but those of a queue that is not there.
- * Another trigger sees to it that no late ack ends a job that its worker has not seen (L8).
- * Rows of pgq_ext.queue, by whatever door: they may want a scheduler where none is.
+ * Rows that reach pgq_ext.job by any other door than ours: COPY, restore, plain INSERT and UPDATE,
+ * logical replication. The trigger files them as pgq_enqueue would: those that it cannot file are
+ * read from the heap later. It fails no row but those of a queue that is not there. Another trigger
+ * sees to it that no late ack ends a job that its worker has not seen
+ * (protocol: changed-job-is-another). Rows of pgq_ext.queue, by whatever door: they may want a
+ * scheduler where none is.
  */
 #include "api/args.h"
 #include "api/by_hand.h"

@@ -16,8 +16,9 @@ namespace pgq {
 bool lock_tables(LOCKMODE mode);
 
 /*
- * The same for workers that hand jobs out or change them. False also if these are not ours:
- * with another version, without all segments, or while a subscription brings them (B7).
+ * The same for workers that hand jobs out or change them. False also if these are not ours: with
+ * another version, without all segments, or while a subscription brings them
+ * (protocol: publisher-owns-its-jobs).
  */
 bool lock_and_serve(LOCKMODE mode);
 

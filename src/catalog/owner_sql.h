@@ -1,6 +1,7 @@
 /*
  * Plain SQL for the rare paths: run with the rights of the extension's owner, in a restricted
- * operation, and with a search path that nobody else can influence (PROTOCOL C7).
+ * operation, and with a search path that nobody else can influence
+ * (protocol: owners-code-has-owners-rights).
  */
 #pragma once
 

@@ -8,8 +8,9 @@
 namespace pgq {
 
 /*
- * Jobs that a subscription brings are the publisher's (B7): error 55000 naming it. A flag, so cheap. Nobody else may add
- * some either: their ids would be the publisher's next ones. The same for queues.
+ * Jobs that a subscription brings are the publisher's (protocol: publisher-owns-its-jobs): error
+ * 55000 naming it. A flag, so cheap. Nobody else may add some either: their ids would be the
+ * publisher's next ones. The same for queues.
  */
 void refuse_if_subscribed();
 void refuse_if_queues_subscribed();

@@ -1,7 +1,7 @@
 /*
- * The durable mark of lease tokens, a sequence: no token above it is ever handed out,
- * so a server that starts with empty memory, or with a clock behind, starts above
- * every token there was (B3). Sequences are written at once, whatever becomes of the
+ * The durable mark of lease tokens, a sequence: no token above it is ever handed out, so a server
+ * that starts with empty memory, or with a clock behind, starts above every token there was
+ * (protocol: tokens-stay-below-the-mark). Sequences are written at once, whatever becomes of the
  * transaction, go to standbys, and are dumped.
  *
  * Who writes it, or relies on its not being written (attaching the database, saving leases),

@@ -11,7 +11,7 @@
 
 namespace pgq {
 
-/* I8: priority DESC, run_at ASC, job_id ASC. */
+/* Priority DESC, run_at ASC, job_id ASC (protocol: pop-is-exact). */
 struct Key
 {
 	int32_t priority;

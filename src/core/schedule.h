@@ -1,7 +1,7 @@
 /*
  * Schedule: which job of one queue is next.
  *
- *   W  window        ready hints below the cursor, in I8 order, bounded
+ *   W  window        ready hints below the cursor, in the order of keys, bounded
  *   C  cursor        every ready row at or beyond it may be missing from W
  *   T  timer         hints not yet due below the timer cursor, by run_at, bounded
  *   TC timer_cursor  every row at or beyond it may be missing from T

@@ -1,8 +1,8 @@
 /*
  * The lease table: who holds which job.
  *
- * A job id is in the table at most once, and only the table decides (I2).  Each
- * state of a lease has one way in and one way out:
+ * A job id is in the table at most once, and only the table decides (protocol: one-lease-a-job).
+ * Each state of a lease has one way in and one way out:
  *
  *     (none) --take--> CLAIMING --hand_out--> CLAIMED --end--> (none)
  *                      CLAIMING --park--> PARKED --unpark--> (none), filed back
@@ -74,7 +74,7 @@ bool end_lease(Lease *lease, bool gone = false);
 /* File the job back where it was and end the lease. True if the job is ready. */
 bool give_back(Lease *lease);
 
-/* A lease that an open transaction has used cannot be ended by time (R4). */
+/* A lease that an open transaction has used cannot be ended by time (protocol: used-is-pinned). */
 void pin_lease(Lease *lease);
 void unpin_lease(Lease *lease);
 

@@ -91,7 +91,7 @@ struct Lease
 	bool aside_common;	/* of a PARKED one: see share.h */
 	bool put_off;		/* LOST, and not in queue->lost before the deadline */
 	uint8 failures;		/* times in a row that its end could not be written */
-	int32 pins;			/* open transactions that have used the lease (R4) */
+	int32 pins;			/* open transactions that have used the lease (protocol: used-is-pinned) */
 	int32 attempt;
 	int pid;
 	VirtualTransactionId claimer; /* the open transaction that claimed it, or invalid */

@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* Is it handed out, and no open transaction uses it (R4)? */
+/* Is it handed out, and no open transaction uses it (protocol: used-is-pinned)? */
 inline bool
 can_expire(const Lease *lease)
 {

@@ -9,7 +9,10 @@
 
 namespace pgq {
 
-/* The transactions prepared in this database, listed before anything is read from its queues (A8). */
+/*
+ * The transactions prepared in this database, listed before anything is read from its queues
+ * (protocol: prepared-is-watched).
+ */
 static int
 prepared_transactions(TransactionId *xids)
 {

@@ -1,11 +1,11 @@
 /*
  * The reconciler: is every live, unleased row where the schedule says it is?
  *
- * The protocol makes a forgotten row impossible; this proves it in production, and
- * repairs it should it happen all the same (I5). It reads the rows of all queues by
- * job id, a few at a time. A row that its schedule does not cover is only a suspect:
- * its transaction may be about to file it (C5). It is forgotten if, looked at again a
- * little later, in this order
+ * The protocol makes a forgotten row impossible; this proves it in production, and repairs it
+ * should it happen all the same (protocol: forgotten-is-proved). It reads the rows of all queues by
+ * job id, a few at a time. A row that its schedule does not cover is only a suspect: its
+ * transaction may be about to file it. It is forgotten if, looked at again a little later, in this
+ * order
  *   1. no transaction that was writing to segments at the first look is there any
  *      more (their locks go after their callbacks, those of subtransactions too), nor
  *      the one that wrote this version, and no prepared one is still to be applied;

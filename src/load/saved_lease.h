@@ -1,5 +1,5 @@
 /*
- * Leases that outlive a planned restart (L14).
+ * Leases that outlive a planned restart (protocol: saved-with-the-mark).
  *
  * At a clean shutdown the scheduler writes all leases to the table pgq_ext.saved_lease, each with
  * the durable token mark of that moment (worker/farewell.*). Whoever attaches the database first

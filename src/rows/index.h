@@ -19,10 +19,10 @@ void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuple
 void insert_index_entries(Relation rel, HeapTuple tuple);
 
 /*
- * Versions that an index leads to, each with its buffer pinned by the slot and
- * share-locked between next_version() and unlock_version(). Non-MVCC: nothing is
- * registered for serializable transactions (B8), and entries dead to all are
- * marked for the index to kill.
+ * Versions that an index leads to, each with its buffer pinned by the slot and share-locked between
+ * next_version() and unlock_version(). Non-MVCC: nothing is registered for serializable
+ * transactions (protocol: busy-is-not-gone), and entries dead to all are marked for the index to
+ * kill.
  */
 struct IndexLookup
 {

@@ -31,7 +31,7 @@ void forget_lease_effects(int n);
 /*
  * The row of this claimed lease is being looked at, and returned (NULL: none is). Should
  * that raise, the job is set aside for a while instead of being filed back at the
- * front, where every claim would meet the error again (A2).
+ * front, where every claim would meet the error again (protocol: failed-look-is-put-aside).
  */
 void note_verifying(const Lease *lease);
 

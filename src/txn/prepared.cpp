@@ -11,7 +11,7 @@
  * After a restart the watches are made anew from the server's list of prepared transactions, for
  * all queues of their database. Leases are there only if they were saved (load/saved_lease.h),
  * with what these transactions will do to them. Rows such a transaction has deleted or locked are
- * BUSY until it ends (A3).
+ * BUSY until it ends (protocol: busy-is-not-gone).
  */
 #include "engine/doubt.h"
 #include "engine/hold.h"
@@ -233,7 +233,10 @@ resolve_prepared()
 	{
 		Watch *watch = &shared->watches[i];
 		TransactionId xid = watched_xid(watch);
-		/* In this order: pg_xact says committed while the transaction still waits for its standby (A3). */
+		/*
+		 * In this order: pg_xact says committed while the transaction still waits for its standby
+		 * (protocol: ended-then-committed).
+		 */
 		if (!TransactionIdIsValid(xid) || TransactionIdIsInProgress(xid))
 			continue;
 		bool commit = TransactionIdDidCommit(xid);

@@ -253,7 +253,8 @@ start_scheduler(DatabaseEntry *entry)
 
 /*
  * Is nobody else there, and nobody in the way? A scheduler that an earlier launcher has started
- * wakes us when it ends. Whoever wants the database (B4) gets it first.
+ * wakes us when it ends. Whoever wants the database (protocol: databases-can-be-dropped) gets it
+ * first.
  */
 static bool
 may_start(DatabaseEntry *entry)
