@@ -8,6 +8,7 @@
 #include "api/args.h"
 #include "jobs/queue_admin.h"
 #include "pg/scope.h"
+#include "catalog/option_value.h"
 #include "catalog/queue_row.h"
 #include "catalog/owner_sql.h"
 #include "catalog/tables.h"
@@ -26,12 +27,12 @@ is_believed()
 
 /* A column by its name: somebody may have altered the table. False: it is not there, or NULL. */
 static bool
-value_of(const TriggerData *data, HeapTuple tuple, const char *column, Datum *value)
+value_of(const TriggerData *data, HeapTuple tuple, const char *column, Oid type, Datum *value)
 {
 	TupleDesc desc = RelationGetDescr(data->tg_relation);
 	int number = SPI_fnumber(desc, column);
 	bool is_null = true;
-	if (number > 0)
+	if (number > 0 && SPI_gettypeid(desc, number) == type)
 		*value = heap_getattr(tuple, number, desc, &is_null);
 	return !is_null;
 }
@@ -40,20 +41,11 @@ static void
 check_options(const TriggerData *data, HeapTuple row)
 {
 	Datum value;
-	if (value_of(data, row, "queue", &value))
+	if (value_of(data, row, "queue", TEXTOID, &value))
 		(void) queue_name(value);
-	if (value_of(data, row, "lease_time", &value))
-		(void) lease_time(value, "lease_time");
-	if (value_of(data, row, "max_runtime", &value))
-		(void) max_runtime(value, "max_runtime");
-	if (value_of(data, row, "max_attempts", &value))
-		(void) in_range(DatumGetInt32(value), 1, INT32_MAX, "max_attempts");
-	if (value_of(data, row, "backoff_jitter", &value))
-		(void) jitter(DatumGetFloat8(value), "backoff_jitter");
-	static constexpr const char *durations[] = {"backoff_base", "backoff_max", "keep_dead"};
-	for (const char *column : durations)
-		if (value_of(data, row, column, &value))
-			(void) duration(value, column);
+	for (const QueueOption &option : queue_options)
+		if (value_of(data, row, option.name, type_of(option.kind), &value))
+			check_option(option, value);
 }
 
 static void
@@ -61,8 +53,8 @@ refuse_new_id(const TriggerData *data)
 {
 	Datum before;
 	Datum after;
-	if (value_of(data, data->tg_trigtuple, "queue_id", &before) &&
-		value_of(data, data->tg_newtuple, "queue_id", &after) &&
+	if (value_of(data, data->tg_trigtuple, "queue_id", INT4OID, &before) &&
+		value_of(data, data->tg_newtuple, "queue_id", INT4OID, &after) &&
 		DatumGetInt32(before) != DatumGetInt32(after))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("queue_id cannot be changed"),
@@ -129,8 +121,8 @@ drop_by_hand(const TriggerData *data)
 	Datum id;
 	Datum name;
 	QueueRef ref;
-	if (!value_of(data, data->tg_trigtuple, "queue_id", &id) ||
-		!value_of(data, data->tg_trigtuple, "queue", &name))
+	if (!value_of(data, data->tg_trigtuple, "queue_id", INT4OID, &id) ||
+		!value_of(data, data->tg_trigtuple, "queue", TEXTOID, &name))
 		return;
 	int32 queue_id = DatumGetInt32(id);
 	if (is_usable() && find_attached_queue(tables().database, queue_id, &ref) &&

@@ -2,86 +2,88 @@
  * pgq_create_queue, pgq_drop_queue, pgq_purge_queue.
  */
 #include "api/args.h"
+#include "catalog/option_value.h"
 #include "catalog/queue_row.h"
 #include "jobs/queue_admin.h"
 
 namespace pgq {
 
-/* An argument that is checked and passed on as it is, or its default if NULL. */
-template <typename Check>
-static SpiArgument
-interval_or(FunctionCallInfo fcinfo, int i, const char *name, const char *initial, Check check)
+/* Options whose feature comes later accept nothing but their default. */
+static constexpr struct
 {
-	Datum value = given(fcinfo, i)
-					  ? PG_GETARG_DATUM(i)
-					  : DirectFunctionCall3(interval_in, CStringGetDatum(initial),
-											ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-	(void) check(value, name);
-	return {INTERVALOID, value, false};
+	const char *name;
+	Oid type;
+	const char *initial;
+} later_options[] = {
+	{"concurrency", INT4OID, "0"},		 {"group_concurrency", INT4OID, "0"},
+	{"log_attempts", TEXTOID, "failed"}, {"keep_attempts", INTERVALOID, "7 days"},
+	{"keep_finished", INTERVALOID, "0"},
+};
+
+/* The arguments of the function that was called, by their names. */
+struct NamedArguments
+{
+	FunctionCallInfo fcinfo;
+	int n;
+	char **names;
+	Oid *types;
+};
+
+static NamedArguments
+arguments_of(FunctionCallInfo fcinfo)
+{
+	NamedArguments arguments{.fcinfo = fcinfo};
+	char *modes;
+	HeapTuple function = SearchSysCache1(PROCOID, ObjectIdGetDatum(fcinfo->flinfo->fn_oid));
+	if (!HeapTupleIsValid(function))
+		elog(ERROR, "cache lookup failed for function %u", fcinfo->flinfo->fn_oid);
+	arguments.n = get_func_arg_info(function, &arguments.types, &arguments.names, &modes);
+	ReleaseSysCache(function);
+	return arguments;
 }
 
-/* Options whose feature comes later accept nothing but their default. */
-static void
-only_default(FunctionCallInfo fcinfo, int i, const char *name, const char *initial)
+/* False: NULL was passed. */
+static bool
+passed(const NamedArguments &arguments, const char *name, Oid type, Datum *value)
 {
-	if (!given(fcinfo, i))
-		return;
-	Datum value = DirectFunctionCall3(interval_in, CStringGetDatum(initial),
-									  ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-	not_yet(!DatumGetBool(DirectFunctionCall2(interval_eq, PG_GETARG_DATUM(i), value)), name);
+	for (int i = 0; i < arguments.n && arguments.names != nullptr; i++)
+		if (strcmp(arguments.names[i], name) == 0 && arguments.types[i] == type)
+		{
+			*value = arguments.fcinfo->args[i].value;
+			return given(arguments.fcinfo, i);
+		}
+	elog(ERROR, "pgq_create_queue has no argument %s of type %s", name, format_type_be(type));
+}
+
+static bool
+is_equal(Oid type, Datum a, Datum b)
+{
+	FmgrInfo *equal = &lookup_type_cache(type, TYPECACHE_EQ_OPR_FINFO)->eq_opr_finfo;
+	return DatumGetBool(FunctionCall2Coll(equal, C_COLLATION_OID, a, b));
 }
 
 static bool
 create_queue(FunctionCallInfo fcinfo)
 {
-	enum
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	NamedArguments arguments = arguments_of(fcinfo);
+	Datum value;
+	for (const auto &option : later_options)
+		not_yet(passed(arguments, option.name, option.type, &value) &&
+					!is_equal(option.type, value, value_from(option.type, option.initial)),
+				option.name);
+	Datum options[kQueueOptions] = {};
+	for (int i = 0; i < kQueueOptions; i++)
 	{
-		kName,
-		kLeaseTime,
-		kMaxRuntime,
-		kMaxAttempts,
-		kBackoffBase,
-		kBackoffMax,
-		kBackoffJitter,
-		kConcurrency,
-		kGroupConcurrency,
-		kLogAttempts,
-		kKeepAttempts,
-		kKeepFinished,
-		kKeepDead,
-		kNotify,
-		kIfNotExists,
-	};
-	char *name = queue_name(required(fcinfo, kName, "queue"));
-	not_yet(given(fcinfo, kConcurrency) && PG_GETARG_INT32(kConcurrency) != 0, "concurrency");
-	not_yet(given(fcinfo, kGroupConcurrency) && PG_GETARG_INT32(kGroupConcurrency) != 0,
-			"group_concurrency");
-	not_yet(given(fcinfo, kLogAttempts) &&
-				strcmp(text_to_cstring(PG_GETARG_TEXT_PP(kLogAttempts)), "failed") != 0,
-			"log_attempts");
-	only_default(fcinfo, kKeepAttempts, "keep_attempts", "7 days");
-	only_default(fcinfo, kKeepFinished, "keep_finished", "0");
-
-	int32 max_attempts = given(fcinfo, kMaxAttempts)
-							 ? in_range(PG_GETARG_INT32(kMaxAttempts), 1, INT32_MAX, "max_attempts")
-							 : 20;
-	float8 backoff_jitter = given(fcinfo, kBackoffJitter)
-								? jitter(PG_GETARG_FLOAT8(kBackoffJitter), "backoff_jitter")
-								: 0.2;
-	auto is_duration = [](Datum value, const char *option) { return duration(value, option); };
-	bool notify = !given(fcinfo, kNotify) || PG_GETARG_BOOL(kNotify);
-	const SpiArgument row[] = {
-		{TEXTOID, CStringGetTextDatum(name), false},
-		interval_or(fcinfo, kLeaseTime, "lease_time", "5 min", lease_time),
-		interval_or(fcinfo, kMaxRuntime, "max_runtime", "0", max_runtime),
-		{INT4OID, Int32GetDatum(max_attempts), false},
-		interval_or(fcinfo, kBackoffBase, "backoff_base", "1 s", is_duration),
-		interval_or(fcinfo, kBackoffMax, "backoff_max", "1 h", is_duration),
-		{FLOAT8OID, Float8GetDatum(backoff_jitter), false},
-		interval_or(fcinfo, kKeepDead, "keep_dead", "30 days", is_duration),
-		{BOOLOID, BoolGetDatum(notify), false},
-	};
-	return create_queue(name, row, given(fcinfo, kIfNotExists) && PG_GETARG_BOOL(kIfNotExists));
+		const QueueOption &option = queue_options[i];
+		if (!option.is_argument)
+			continue;
+		if (!passed(arguments, option.name, type_of(option.kind), &options[i]))
+			options[i] = value_from(type_of(option.kind), option.initial);
+		check_option(option, options[i]);
+	}
+	bool if_not_exists = passed(arguments, "if_not_exists", BOOLOID, &value) && DatumGetBool(value);
+	return create_queue(name, options, if_not_exists);
 }
 
 } // namespace pgq

@@ -2,10 +2,8 @@
 
 #include "pg/scope.h"
 #include "catalog/column.h"
+#include "catalog/option_value.h"
 #include "catalog/tables.h"
-
-#include <algorithm>
-#include <cmath>
 
 namespace pgq {
 
@@ -14,25 +12,23 @@ enum QueueColumn : AttrNumber
 {
 	kQueueId = 1,
 	kQueueName,
-	kQueueLeaseTime,
-	kQueueMaxRuntime,
-	kQueueMaxAttempts,
-	kQueueBackoffBase,
-	kQueueBackoffMax,
-	kQueueBackoffJitter,
-	kQueueKeepDead,
-	kQueueNotify,
-	kQueuePaused,
-	kQueueCreatedAt,
+	kQueueFirstOption,
+	kQueueCreatedAt = kQueueFirstOption + kQueueOptions,
 };
-static constexpr Column queue_columns[kQueueCreatedAt] = {
-	{"queue_id", INT4OID},		  {"queue", TEXTOID},
-	{"lease_time", INTERVALOID},  {"max_runtime", INTERVALOID},
-	{"max_attempts", INT4OID},	  {"backoff_base", INTERVALOID},
-	{"backoff_max", INTERVALOID}, {"backoff_jitter", FLOAT8OID},
-	{"keep_dead", INTERVALOID},	  {"notify", BOOLOID},
-	{"paused", BOOLOID},		  {"created_at", TIMESTAMPTZOID},
+struct QueueColumns
+{
+	Column list[kQueueCreatedAt];
 };
+static constexpr QueueColumns queue_columns = [] {
+	QueueColumns columns{};
+	columns.list[kQueueId - 1] = {"queue_id", INT4OID};
+	columns.list[kQueueName - 1] = {"queue", TEXTOID};
+	for (int i = 0; i < kQueueOptions; i++)
+		columns.list[kQueueFirstOption - 1 + i] = {queue_options[i].name,
+												   type_of(queue_options[i].kind)};
+	columns.list[kQueueCreatedAt - 1] = {"created_at", TIMESTAMPTZOID};
+	return columns;
+}();
 
 struct Remembered
 {
@@ -61,74 +57,24 @@ static Relation
 open_queues(const Tables &t)
 {
 	Relation rel = table_open(t.queue, AccessShareLock);
-	check_columns(rel, queue_columns, lengthof(queue_columns));
+	check_columns(rel, queue_columns.list, kQueueCreatedAt);
 	return rel;
 }
 
-/* Saturated: somebody may have written anything by hand. */
-static int64
-interval_microseconds(const Interval *interval)
-{
-	static constexpr int64 kMostDays = INT64_MAX / USECS_PER_DAY;
-	int64 days = interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH;
-	int64 result;
-	if (days > kMostDays || days < -kMostDays)
-		return days > 0 ? INT64_MAX : INT64_MIN;
-	if (pg_add_s64_overflow(days * USECS_PER_DAY, interval->time, &result))
-		return days > 0 ? INT64_MAX : INT64_MIN;
-	return result;
-}
-
-/* The values of one row. What nobody would get past pgq_create_queue() becomes the nearest that it takes. */
-struct RowReader
-{
-	TupleDesc desc;
-	HeapTuple tuple;
-
-	Datum get(QueueColumn column, bool *is_null) const
-	{
-		return heap_getattr(tuple, column, desc, is_null);
-	}
-	int64 interval(QueueColumn column, int64 least, int64 most, int64 if_null) const
-	{
-		bool is_null;
-		Datum value = get(column, &is_null);
-		return is_null ? if_null
-					   : std::clamp(interval_microseconds(DatumGetIntervalP(value)), least, most);
-	}
-	int32 number(QueueColumn column, int32 least, int32 if_null) const
-	{
-		bool is_null;
-		Datum value = get(column, &is_null);
-		return is_null ? if_null : Max(DatumGetInt32(value), least);
-	}
-	float8 share(QueueColumn column, float8 if_null) const
-	{
-		bool is_null;
-		float8 value = DatumGetFloat8(get(column, &is_null));
-		return is_null || std::isnan(value) ? if_null : std::clamp(value, 0.0, 1.0);
-	}
-	bool flag(QueueColumn column, bool if_null) const
-	{
-		bool is_null;
-		Datum value = get(column, &is_null);
-		return is_null ? if_null : DatumGetBool(value);
-	}
-};
-
+/* What is NULL is as pgq_create_queue() would have it. */
 static QueueOptions
-read_options(const RowReader &reader)
+read_options(HeapTuple tuple, TupleDesc desc)
 {
 	QueueOptions options{};
-	options.lease_time =
-		reader.interval(kQueueLeaseTime, kLeaseTimeMin, kLeaseTimeMax, 5 * USECS_PER_MINUTE);
-	options.max_runtime = reader.interval(kQueueMaxRuntime, 0, kThousandYears, 0);
-	options.max_attempts = reader.number(kQueueMaxAttempts, 1, 20);
-	options.backoff.base = reader.interval(kQueueBackoffBase, 0, kThousandYears, USECS_PER_SEC);
-	options.backoff.max = reader.interval(kQueueBackoffMax, 0, kThousandYears, USECS_PER_HOUR);
-	options.backoff.jitter = reader.share(kQueueBackoffJitter, 0.2);
-	options.notify = reader.flag(kQueueNotify, true);
-	options.paused = reader.flag(kQueuePaused, false);
+	for (int i = 0; i < kQueueOptions; i++)
+	{
+		const QueueOption &option = queue_options[i];
+		bool is_null;
+		Datum value = heap_getattr(tuple, kQueueFirstOption + i, desc, &is_null);
+		if (is_null)
+			value = value_from(type_of(option.kind), option.initial);
+		set_option(&options, option, value);
+	}
 	return options;
 }
 
@@ -136,11 +82,11 @@ read_options(const RowReader &reader)
 static bool
 read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 {
-	RowReader reader{RelationGetDescr(rel), tuple};
+	TupleDesc desc = RelationGetDescr(rel);
 	bool no_id;
 	bool no_name;
-	Datum id = reader.get(kQueueId, &no_id);
-	Datum name = reader.get(kQueueName, &no_name);
+	Datum id = heap_getattr(tuple, kQueueId, desc, &no_id);
+	Datum name = heap_getattr(tuple, kQueueName, desc, &no_name);
 	*row = {};
 	if (no_id || no_name)
 		return false;
@@ -150,7 +96,7 @@ read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 		return false;
 	row->queue_id = DatumGetInt32(id);
 	memcpy(row->name, VARDATA_ANY(bytes), length);
-	row->options = read_options(reader);
+	row->options = read_options(tuple, desc);
 	return true;
 }
 

@@ -1,5 +1,7 @@
 /*
- * Options of a queue, as they are used.
+ * The options of a queue: as they are used, and one table of them. From that follow how rows of pgq_ext.queue are
+ * read and checked (catalog/queue_row.*, catalog/option_value.*), the arguments of pgq_create_queue, and the row it
+ * writes. A new option is a column and an argument in src/schema, a line here, and its use.
  */
 #pragma once
 
@@ -27,5 +29,59 @@ struct QueueOptions
 	bool operator==(const QueueOptions &) const = default;
 };
 static_assert(std::is_trivially_copyable_v<QueueOptions>);
+
+/* What a value of it may be. */
+enum class OptionKind : uint8
+{
+	kLeaseTime, /* kLeaseTimeMin to kLeaseTimeMax */
+	kRuntime,	/* 0, or kLeaseTimeMin to kThousandYears */
+	kDuration,	/* 0 to kThousandYears */
+	kCount,		/* 1 and more */
+	kShare,		/* 0 to 1 */
+	kFlag,
+};
+
+constexpr Oid
+type_of(OptionKind kind)
+{
+	switch (kind)
+	{
+		case OptionKind::kLeaseTime:
+		case OptionKind::kRuntime:
+		case OptionKind::kDuration:
+			return INTERVALOID;
+		case OptionKind::kCount:
+			return INT4OID;
+		case OptionKind::kShare:
+			return FLOAT8OID;
+		case OptionKind::kFlag:
+			return BOOLOID;
+	}
+	return InvalidOid;
+}
+
+struct QueueOption
+{
+	const char *name; /* of the column, and of pgq_create_queue's argument */
+	OptionKind kind;
+	const char *initial; /* as the SQL declarations have it; what NULL stands for */
+	bool is_argument; /* pgq_create_queue has it; otherwise it begins with the column's default */
+	size_t place;	  /* in QueueOptions */
+};
+inline constexpr size_t kOnlyInSql = SIZE_MAX; /* a place: nothing but SQL looks at it */
+
+/* In the order of the columns. */
+inline constexpr QueueOption queue_options[] = {
+	{"lease_time", OptionKind::kLeaseTime, "5 min", true, offsetof(QueueOptions, lease_time)},
+	{"max_runtime", OptionKind::kRuntime, "0", true, offsetof(QueueOptions, max_runtime)},
+	{"max_attempts", OptionKind::kCount, "20", true, offsetof(QueueOptions, max_attempts)},
+	{"backoff_base", OptionKind::kDuration, "1 s", true, offsetof(QueueOptions, backoff.base)},
+	{"backoff_max", OptionKind::kDuration, "1 h", true, offsetof(QueueOptions, backoff.max)},
+	{"backoff_jitter", OptionKind::kShare, "0.2", true, offsetof(QueueOptions, backoff.jitter)},
+	{"keep_dead", OptionKind::kDuration, "30 days", true, kOnlyInSql},
+	{"notify", OptionKind::kFlag, "true", true, offsetof(QueueOptions, notify)},
+	{"paused", OptionKind::kFlag, "false", false, offsetof(QueueOptions, paused)},
+};
+inline constexpr int kQueueOptions = lengthof(queue_options);
 
 } // namespace pgq

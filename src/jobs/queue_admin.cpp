@@ -21,8 +21,31 @@ lock_queues()
 
 /* ---- create ---- */
 
+/* The others begin with the default of their column. */
+static void
+insert_row(const char *name, const Datum *options)
+{
+	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
+	int n = 1;
+	StringInfoData columns;
+	StringInfoData values;
+	initStringInfo(&columns);
+	initStringInfo(&values);
+	for (int i = 0; i < kQueueOptions; i++)
+	{
+		if (!queue_options[i].is_argument)
+			continue;
+		row[n++] = {type_of(queue_options[i].kind), options[i], false};
+		appendStringInfo(&columns, ", %s", queue_options[i].name);
+		appendStringInfo(&values, ", $%d", n);
+	}
+	spi_execute(
+		psprintf("INSERT INTO pgq_ext.queue (queue%s) VALUES ($1%s)", columns.data, values.data),
+		row, n);
+}
+
 bool
-create_queue(const char *name, const SpiArgument (&row)[kCreateArguments], bool if_not_exists)
+create_queue(const char *name, const Datum *options, bool if_not_exists)
 {
 	lock_queues();
 	refuse_if_queues_subscribed();
@@ -37,11 +60,7 @@ create_queue(const char *name, const SpiArgument (&row)[kCreateArguments], bool 
 	}
 	as_owner([&] {
 		create_segments();
-		spi_execute("INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, "
-					"backoff_base, backoff_max, "
-					"backoff_jitter, keep_dead, notify) "
-					"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-					row);
+		insert_row(name, options);
 	});
 	CommandCounterIncrement();
 	add_created_effect(resolve_queue(name));

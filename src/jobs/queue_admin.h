@@ -8,11 +8,8 @@
 
 namespace pgq {
 
-/* The options of a queue, in the order of create_queue()'s INSERT: queue, lease_time, ... notify. */
-inline constexpr int kCreateArguments = 9;
-
-/* False: there is one, and if_not_exists. Error 42710. */
-bool create_queue(const char *name, const SpiArgument (&row)[kCreateArguments], bool if_not_exists);
+/* With a value for each of queue_options that is an argument. False: there is one, and if_not_exists. Error 42710. */
+bool create_queue(const char *name, const Datum *options, bool if_not_exists);
 
 /* False: there is none, and if_exists. Errors: 42704; 55006 unless force if it has jobs or dead letters. */
 bool drop_queue(const char *name, bool if_exists, bool force);

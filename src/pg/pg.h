@@ -98,6 +98,7 @@ extern "C" {
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timeout.h"
+#include "utils/typcache.h"
 #include "utils/timestamp.h"
 #include "utils/varlena.h"
 

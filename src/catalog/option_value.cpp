@@ -1,0 +1,101 @@
+#include "catalog/option_value.h"
+
+#include "catalog/values.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pgq {
+
+Datum
+value_from(Oid type, const char *text)
+{
+	Oid input;
+	Oid parameter;
+	getTypeInputInfo(type, &input, &parameter);
+	return OidInputFunctionCall(input, const_cast<char *>(text), parameter, -1);
+}
+
+void
+check_option(const QueueOption &option, Datum value)
+{
+	switch (option.kind)
+	{
+		case OptionKind::kLeaseTime:
+			(void) lease_time(value, option.name);
+			break;
+		case OptionKind::kRuntime:
+			(void) max_runtime(value, option.name);
+			break;
+		case OptionKind::kDuration:
+			(void) duration(value, option.name);
+			break;
+		case OptionKind::kCount:
+			(void) in_range(DatumGetInt32(value), 1, INT32_MAX, option.name);
+			break;
+		case OptionKind::kShare:
+			(void) jitter(DatumGetFloat8(value), option.name);
+			break;
+		case OptionKind::kFlag:
+			break;
+	}
+}
+
+/* Saturated: somebody may have written anything by hand. */
+static int64
+interval_microseconds(const Interval *interval)
+{
+	static constexpr int64 kMostDays = INT64_MAX / USECS_PER_DAY;
+	int64 days = interval->day + static_cast<int64>(interval->month) * DAYS_PER_MONTH;
+	int64 result;
+	if (days > kMostDays || days < -kMostDays)
+		return days > 0 ? INT64_MAX : INT64_MIN;
+	if (pg_add_s64_overflow(days * USECS_PER_DAY, interval->time, &result))
+		return days > 0 ? INT64_MAX : INT64_MIN;
+	return result;
+}
+
+static int64
+microseconds_between(Datum value, int64 least, int64 most)
+{
+	return std::clamp(interval_microseconds(DatumGetIntervalP(value)), least, most);
+}
+
+static float8
+share_of(const QueueOption &option, Datum value)
+{
+	float8 share = DatumGetFloat8(value);
+	if (std::isnan(share))
+		share = DatumGetFloat8(value_from(FLOAT8OID, option.initial));
+	return std::clamp(share, 0.0, 1.0);
+}
+
+template <typename T>
+static void
+put(QueueOptions *options, const QueueOption &option, T value)
+{
+	memcpy(reinterpret_cast<char *>(options) + option.place, &value, sizeof(value));
+}
+
+void
+set_option(QueueOptions *options, const QueueOption &option, Datum value)
+{
+	if (option.place == kOnlyInSql)
+		return;
+	switch (option.kind)
+	{
+		case OptionKind::kLeaseTime:
+			return put(options, option, microseconds_between(value, kLeaseTimeMin, kLeaseTimeMax));
+		case OptionKind::kRuntime:
+		case OptionKind::kDuration:
+			return put(options, option, microseconds_between(value, 0, kThousandYears));
+		case OptionKind::kCount:
+			return put(options, option, Max(DatumGetInt32(value), 1));
+		case OptionKind::kShare:
+			return put(options, option, share_of(option, value));
+		case OptionKind::kFlag:
+			return put(options, option, DatumGetBool(value));
+	}
+}
+
+} // namespace pgq
