@@ -97,11 +97,10 @@ has_row(Oid relid, const int32 *queue_id)
 static void
 refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 {
-	static constexpr const char *parents[] = {"job", "dead_job"};
 	Oid schema = get_namespace_oid("pgq_ext", true);
-	for (const char *parent : parents)
+	for (const RingSpec &ring : rings)
 	{
-		Oid relid = get_relname_relid(parent, schema);
+		Oid relid = get_relname_relid(ring.table, schema);
 		List *segments =
 			OidIsValid(relid) ? find_inheritance_children(relid, AccessShareLock) : NIL;
 		ListCell *cell;

@@ -2,6 +2,9 @@
 
 namespace pgq {
 
+static_assert(kInt8 == INT8OID && kInt2 == INT2OID && kInt4 == INT4OID && kText == TEXTOID &&
+			  kTimestamptz == TIMESTAMPTZOID && kJsonb == JSONBOID);
+
 static bool
 is_as_expected(Form_pg_attribute attribute, const Column &column)
 {

@@ -3,16 +3,12 @@
  */
 #pragma once
 
+#include "core/column.h"
 #include "pg/pg.h"
 
 namespace pgq {
 
-/* Columns are read by their position. Error 55000 unless the table has these, in this order, and no others. */
-struct Column
-{
-	const char *name;
-	Oid type;
-};
+/* Error 55000 unless the table has these, in this order, and no others. */
 void check_columns(Relation rel, const Column *columns, int n);
 
 } // namespace pgq

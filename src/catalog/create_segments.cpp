@@ -1,10 +1,41 @@
 #include "catalog/create_segments.h"
 
 #include "catalog/owner_sql.h"
-#include "catalog/ring_layout.h"
 #include "catalog/tables.h"
 
 namespace pgq {
+
+/* As "queue_id, priority DESC, run_at". */
+static const char *
+list_columns(const RingSpec &ring, const IndexSpec &index)
+{
+	StringInfoData list;
+	initStringInfo(&list);
+	for (const IndexColumn *column = index.columns; column->number != 0; column++)
+		appendStringInfo(&list, "%s%s%s", list.len > 0 ? ", " : "",
+						 ring.columns[column->number - 1].name, column->descending ? " DESC" : "");
+	return list.data;
+}
+
+static void
+create_segment(const RingSpec &ring, int number)
+{
+	const char *name = psprintf("%s_%d", ring.table, number);
+	spi_run("CREATE TABLE pgq_ext.%s PARTITION OF pgq_ext.%s FOR VALUES IN (%d) "
+			"WITH (vacuum_truncate = off)",
+			name, ring.table, number);
+	for (int i = 0; i < kIndexes; i++)
+	{
+		const IndexSpec &index = ring.indexes[i];
+		if (index.name != nullptr)
+			spi_run("CREATE %s %s_%s ON pgq_ext.%s (%s)%s%s", i == kById ? "UNIQUE INDEX" : "INDEX",
+					name, index.name, name, list_columns(ring, index),
+					index.predicate != nullptr ? " WHERE " : "",
+					index.predicate != nullptr ? index.predicate : "");
+	}
+	spi_run("ALTER TABLE pgq_ext.%s REPLICA IDENTITY USING INDEX %s_%s", name, name,
+			ring.indexes[kById].name);
+}
 
 void
 create_segments()
@@ -12,32 +43,8 @@ create_segments()
 	if (tables().segments > 0)
 		return;
 	require_complete_segments();
-	for (int i = 0; i < kMaxSegments; i++)
-	{
-		spi_run("CREATE TABLE pgq_ext.job_%1$d PARTITION OF pgq_ext.job FOR VALUES IN (%1$d) "
-				"WITH (vacuum_truncate = off)",
-				i);
-		spi_run("CREATE UNIQUE INDEX job_%1$d_by_id ON pgq_ext.job_%1$d (job_id)", i);
-		spi_run("CREATE INDEX job_%1$d_by_order ON pgq_ext.job_%1$d (queue_id, priority DESC, "
-				"run_at, job_id)",
-				i);
-		spi_run("CREATE INDEX job_%1$d_delayed ON pgq_ext.job_%1$d (queue_id, run_at, job_id) "
-				"WHERE %2$s",
-				i, kDelayed);
-		spi_run("ALTER TABLE pgq_ext.job_%1$d REPLICA IDENTITY USING INDEX job_%1$d_by_id", i);
-	}
-	for (int i = kMaxSegments; i < kAllSegments; i++)
-	{
-		spi_run("CREATE TABLE pgq_ext.dead_job_%1$d PARTITION OF pgq_ext.dead_job FOR VALUES IN "
-				"(%1$d) WITH (vacuum_truncate = off)",
-				i);
-		spi_run("CREATE UNIQUE INDEX dead_job_%1$d_by_id ON pgq_ext.dead_job_%1$d (job_id)", i);
-		spi_run("CREATE INDEX dead_job_%1$d_by_order ON pgq_ext.dead_job_%1$d (queue_id, died_at)",
-				i);
-		spi_run("ALTER TABLE pgq_ext.dead_job_%1$d REPLICA IDENTITY USING INDEX "
-				"dead_job_%1$d_by_id",
-				i);
-	}
+	for (int i = 0; i < kAllSegments; i++)
+		create_segment(rings[ring_of(i)], i);
 	CommandCounterIncrement();
 }
 

@@ -4,32 +4,38 @@
 
 namespace pgq {
 
+/* Lock a table, and in that mode its segments. */
+static bool
+lock_with_segments(Oid table, LOCKMODE mode)
+{
+	if (!OidIsValid(table) || !ConditionalLockRelationOid(table, AccessShareLock))
+		return false;
+	List *segments = find_inheritance_children(table, NoLock);
+	ListCell *cell;
+	foreach (cell, segments)
+		if (!ConditionalLockRelationOid(lfirst_oid(cell), mode))
+			return false;
+	return true;
+}
+
 bool
 lock_tables(LOCKMODE mode)
 {
-	static constexpr const char *names[] = {"queue",	   "token_mark", "token_key",
-											"saved_lease", "job",		 "dead_job"};
+	static constexpr const char *names[] = {"queue", "token_mark", "token_key", "saved_lease"};
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	if (!OidIsValid(schema))
 		return false;
 	for (const char *name : names)
-	{
-		Oid oid = get_relname_relid(name, schema);
-		if (!OidIsValid(oid) || !ConditionalLockRelationOid(oid, AccessShareLock))
+		if (!lock_with_segments(get_relname_relid(name, schema), mode))
 			return false;
-		List *segments = find_inheritance_children(oid, NoLock);
-		ListCell *cell;
-		foreach (cell, segments)
-			if (!ConditionalLockRelationOid(lfirst_oid(cell), mode))
-				return false;
-	}
+	for (const RingSpec &ring : rings)
+		if (!lock_with_segments(get_relname_relid(ring.table, schema), mode))
+			return false;
 	/* REINDEX keeps readers out of an index, not of its table. */
 	const Tables *t = tables_if_attached();
 	for (int i = 0; t != nullptr && i < t->all_segments; i++)
 	{
-		const Segment &segment = t->segment[i];
-		const Oid indexes[] = {segment.by_id, segment.by_order, segment.delayed};
-		for (Oid index : indexes)
+		for (Oid index : t->segment[i].index)
 			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 				return false;
 	}

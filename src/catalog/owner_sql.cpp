@@ -35,8 +35,8 @@ common_owner()
 				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
 						 "to one owner with ALTER TABLE ... OWNER TO.")));
 	};
-	check(t.job);
-	check(t.dead_job);
+	for (Oid table : t.ring)
+		check(table);
 	for (int i = 0; i < t.all_segments; i++)
 		check(t.segment[i].heap);
 	return t.owner;

@@ -19,10 +19,12 @@ static constinit bool callbacks_registered = false;
 static bool
 is_known(Oid relid)
 {
-	if (relid == InvalidOid || relid == known->queue || relid == known->job ||
-		relid == known->dead_job || relid == known->token_mark || relid == known->token_key ||
-		relid == known->saved_lease)
+	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
+		relid == known->token_key || relid == known->saved_lease)
 		return true;
+	for (Oid table : known->ring)
+		if (relid == table)
+			return true;
 	for (int i = 0; i < known->all_segments; i++)
 		if (relid == known->segment[i].heap)
 			return true;
@@ -83,11 +85,11 @@ need(const char *name, Oid schema, char kind)
 	return oid;
 }
 
-static constexpr AttrNumber queue_by_name[] = {2, 0}; /* kQueueName */
+static constexpr IndexColumn queue_by_name[] = {{2}, {0}}; /* kQueueName */
 
 /* The index of that name, if it is one of ours: a btree on these columns of the table. */
 static Oid
-find_index(const char *name, Oid schema, Oid heap, const AttrNumber *columns)
+find_index(const char *name, Oid schema, Oid heap, const IndexColumn *columns)
 {
 	Oid oid = get_relname_relid(name, schema);
 	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
@@ -96,49 +98,63 @@ find_index(const char *name, Oid schema, Oid heap, const AttrNumber *columns)
 	auto *index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
 	bool ours = index->indrelid == heap && is_btree(oid);
 	int n = 0;
-	for (; columns[n] != 0; n++)
-		ours = ours && n < index->indnkeyatts && index->indkey.values[n] == columns[n];
+	for (; columns[n].number != 0; n++)
+		ours = ours && n < index->indnkeyatts && index->indkey.values[n] == columns[n].number;
 	ours = ours && n == index->indnkeyatts;
 	ReleaseSysCache(tuple);
 	return ours ? oid : InvalidOid;
+}
+
+/* -1: it is none. */
+static int
+number_of_segment(const char *name, RingName ring)
+{
+	for (int number = first_in(ring); number < first_in(ring + 1); number++)
+		if (strcmp(name, psprintf("%s_%d", rings[ring].table, number)) == 0)
+			return number;
+	return -1;
 }
 
 /* False: its indexes are not there (yet: a restore makes them after the data). */
 static bool
 find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 {
-	const RingLayout &layout = ring_layouts[ring];
+	const RingSpec &spec = rings[ring];
 	*segment = {};
 	Relation rel = table_open(heap, AccessShareLock);
 	const char *name = RelationGetRelationName(rel);
-	if (sscanf(name, layout.name, &segment->number) != 1 || segment->number < first_in(ring) ||
-		segment->number >= first_in(ring) + segments_in(ring) ||
-		strcmp(name, psprintf(layout.name, segment->number)) != 0 ||
-		RelationGetNamespace(rel) != schema)
+	segment->number = number_of_segment(name, ring);
+	if (segment->number < 0 || RelationGetNamespace(rel) != schema)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("partition \"%s\" of the tables of pgq_ext is not one of their segments",
 						name)));
-	check_columns(rel, layout.columns, layout.n_columns);
+	check_columns(rel, spec.columns, spec.n_columns);
 	segment->heap = heap;
-	segment->by_id = find_index(psprintf("%s_by_id", name), schema, heap, layout.by_id);
-	segment->by_order = find_index(psprintf("%s_by_order", name), schema, heap, layout.by_order);
-	if (layout.delayed[0] != 0)
-		segment->delayed = find_index(psprintf("%s_delayed", name), schema, heap, layout.delayed);
+	bool complete = true;
+	for (int i = 0; i < kIndexes; i++)
+	{
+		const IndexSpec &index = spec.indexes[i];
+		if (index.name == nullptr)
+			continue;
+		segment->index[i] =
+			find_index(psprintf("%s_%s", name, index.name), schema, heap, index.columns);
+		complete = complete && OidIsValid(segment->index[i]);
+	}
 	segment->muted = has_muted_trigger(rel);
 
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
 	foreach (cell, indexes)
 	{
-		Oid oid = lfirst_oid(cell);
-		if (oid != segment->by_id && oid != segment->by_order && oid != segment->delayed)
-			segment->has_others = true;
+		bool ours = false;
+		for (Oid index : segment->index)
+			ours |= lfirst_oid(cell) == index;
+		segment->has_others |= !ours;
 	}
 	list_free(indexes);
 	table_close(rel, AccessShareLock);
-	return OidIsValid(segment->by_id) && OidIsValid(segment->by_order) &&
-		   (layout.delayed[0] == 0 || OidIsValid(segment->delayed));
+	return complete;
 }
 
 /* Add those of one table, in the order of their numbers. False: one is not complete. */
@@ -169,10 +185,15 @@ add_segments(Tables *t, Oid parent, Oid schema, RingName ring)
 static void
 find_segments(Tables *t, Oid schema)
 {
-	bool complete = add_segments(t, t->job, schema, kJobRing);
-	t->segments = t->all_segments;
-	complete &= add_segments(t, t->dead_job, schema, kDeadRing);
-	complete &= (t->segments > 0) == (t->all_segments > t->segments);
+	bool complete = true;
+	for (RingName ring : all_rings)
+	{
+		int before = t->all_segments;
+		complete &= add_segments(t, t->ring[ring], schema, ring);
+		if (ring == kJobRing)
+			t->segments = t->all_segments;
+		complete &= (t->segments > 0) == (t->all_segments > before);
+	}
 	t->incomplete = !complete;
 	if (!complete)
 		t->segments = t->all_segments = 0;
@@ -200,9 +221,9 @@ subscription_to(Oid relid)
 static Oid
 find_subscription(const Tables &t)
 {
-	Oid subscription = subscription_to(t.job);
-	if (!OidIsValid(subscription))
-		subscription = subscription_to(t.dead_job);
+	Oid subscription = InvalidOid;
+	for (int i = 0; i < kRings && !OidIsValid(subscription); i++)
+		subscription = subscription_to(t.ring[i]);
 	for (int i = 0; i < t.all_segments && !OidIsValid(subscription); i++)
 		subscription = subscription_to(t.segment[i].heap);
 	return subscription;
@@ -215,12 +236,12 @@ find_tables(Tables *t, Oid schema)
 	t->queue_by_name = find_index("queue_name_key", schema, t->queue, queue_by_name);
 	if (!OidIsValid(t->queue_by_name))
 		complain_missing("queue_name_key");
-	t->job = need("job", schema, RELKIND_PARTITIONED_TABLE);
 	t->job_id_seq = need("job_id_seq", schema, RELKIND_SEQUENCE);
-	t->dead_job = need("dead_job", schema, RELKIND_PARTITIONED_TABLE);
 	t->token_mark = need("token_mark", schema, RELKIND_SEQUENCE);
 	t->token_key = need("token_key", schema, RELKIND_RELATION);
 	t->saved_lease = need("saved_lease", schema, RELKIND_RELATION);
+	for (RingName ring : all_rings)
+		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);
 	Relation queue = table_open(t->queue, AccessShareLock);
 	t->owner = queue->rd_rel->relowner;
@@ -383,7 +404,10 @@ current_segment(RingName ring)
 		complain_incomplete();
 	const Segment *current = segment_by_number(
 		static_cast<int>(pg_atomic_read_u32(&known->database->rings[ring].current)));
-	return current != nullptr ? *current : known->segment[ring == kJobRing ? 0 : known->segments];
+	int first = 0;
+	while (current == nullptr && ring_of(known->segment[first].number) != ring)
+		first++;
+	return current != nullptr ? *current : known->segment[first];
 }
 
 } // namespace pgq

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "catalog/ring_layout.h"
+#include "catalog/column.h"
 #include "engine/registry.h"
 
 namespace pgq {
@@ -18,11 +18,9 @@ struct Segment
 {
 	int number;
 	Oid heap;
-	Oid by_id;	  /* unique (job_id) */
-	Oid by_order; /* (queue_id, priority DESC, run_at, job_id); of dead letters (queue_id, died_at) */
-	Oid delayed;	 /* (queue_id, run_at, job_id) of rows that are delayed; of dead letters none */
-	bool muted;		 /* a trigger of ours is there, but does not fire always */
-	bool has_others; /* indexes that somebody else has added */
+	Oid index[kIndexes]; /* by IndexName; invalid if its ring has none of that name */
+	bool muted;			 /* a trigger of ours is there, but does not fire always */
+	bool has_others;	 /* indexes that somebody else has added */
 
 	bool operator==(const Segment &) const = default;
 };
@@ -32,15 +30,14 @@ struct Tables
 	Oid owner;
 	Oid queue;
 	Oid queue_by_name;
-	Oid job;
 	Oid job_id_seq;
-	Oid dead_job;
 	Oid token_mark;
 	Oid token_key;
 	Oid saved_lease;
+	Oid ring[kRings]; /* the tables whose segments follow */
 	Oid subscription; /* brings rows to the segments, or invalid */
 	int segments;	  /* those of job */
-	int all_segments; /* behind them, those of dead_job too */
+	int all_segments; /* behind them, those of records too */
 	bool incomplete;  /* there are segments, but not all of their indexes: then there are 0 */
 	Segment segment[kAllSegments]; /* by number */
 	Database *database;			   /* this database's slot; NULL if it had none */

@@ -1,17 +1,18 @@
 /*
- * Rings of segments. Segments are numbered through: those of pgq_ext.job first, then those of
- * pgq_ext.dead_job.
+ * The rings of segments. A table of jobs or records is partitioned into segments, which are filled
+ * and emptied in turn. How its segments are made, checked, locked, rotated and cleared follows from
+ * its line in the table rings[] below, and from nothing else.
+ *
+ * One more ring of records: its name, its columns and its line here, and its table in
+ * schema/15_records.sql.
  */
 #pragma once
 
-#include <cstdint>
+#include "core/column.h"
+
+#include <iterator>
 
 namespace pgq {
-
-inline constexpr int kMaxSegments = 8;
-inline constexpr int kDeadSegments = 4;
-inline constexpr int kAllSegments = kMaxSegments + kDeadSegments;
-inline constexpr uint32_t kNoSegment = UINT32_MAX;
 
 enum RingName : uint8_t
 {
@@ -19,24 +20,167 @@ enum RingName : uint8_t
 	kDeadRing,
 };
 inline constexpr RingName all_rings[] = {kJobRing, kDeadRing};
-inline constexpr int kRings = 2;
+
+/* ---- columns, in their order ---- */
+
+#define PGQ_JOB_COLUMNS(COLUMN)                         \
+	COLUMN(kJobId, "job_id", kInt8)                     \
+	COLUMN(kJobRunAt, "run_at", kTimestamptz)           \
+	COLUMN(kJobEnqueuedAt, "enqueued_at", kTimestamptz) \
+	COLUMN(kJobQueueId, "queue_id", kInt4)              \
+	COLUMN(kJobPriority, "priority", kInt4)             \
+	COLUMN(kJobAttempts, "attempts", kInt4)             \
+	COLUMN(kJobSegment, "segment", kInt2)               \
+	COLUMN(kJobPayload, "payload", kJsonb)              \
+	COLUMN(kJobMaxAttempts, "max_attempts", kInt4)      \
+	COLUMN(kJobExpiresAt, "expires_at", kTimestamptz)   \
+	COLUMN(kJobFence, "fence", kInt8)                   \
+	COLUMN(kJobGroupKey, "group_key", kText)            \
+	COLUMN(kJobUniqueKey, "unique_key", kText)          \
+	COLUMN(kJobHeaders, "headers", kJsonb)              \
+	COLUMN(kJobLastError, "last_error", kText)
+
+#define PGQ_DEAD_COLUMNS(COLUMN)                         \
+	COLUMN(kDeadJobId, "job_id", kInt8)                  \
+	COLUMN(kDeadQueueId, "queue_id", kInt4)              \
+	COLUMN(kDeadAt, "died_at", kTimestamptz)             \
+	COLUMN(kDeadEnqueuedAt, "enqueued_at", kTimestamptz) \
+	COLUMN(kDeadRunAt, "run_at", kTimestamptz)           \
+	COLUMN(kDeadPriority, "priority", kInt4)             \
+	COLUMN(kDeadAttempts, "attempts", kInt4)             \
+	COLUMN(kDeadSegment, "segment", kInt2)               \
+	COLUMN(kDeadMaxAttempts, "max_attempts", kInt4)      \
+	COLUMN(kDeadGroupKey, "group_key", kText)            \
+	COLUMN(kDeadUniqueKey, "unique_key", kText)          \
+	COLUMN(kDeadReason, "reason", kText)                 \
+	COLUMN(kDeadLastError, "last_error", kText)          \
+	COLUMN(kDeadHeaders, "headers", kJsonb)              \
+	COLUMN(kDeadPayload, "payload", kJsonb)
+
+#define PGQ_NUMBER(number, name, type) number,
+#define PGQ_COLUMN(number, name, type) {name, type},
+
+enum JobColumn : int16_t
+{
+	kBeforeJobColumns,
+	PGQ_JOB_COLUMNS(PGQ_NUMBER)
+};
+inline constexpr Column job_columns[] = {PGQ_JOB_COLUMNS(PGQ_COLUMN)};
+inline constexpr int kJobColumns = std::size(job_columns);
+
+enum DeadColumn : int16_t
+{
+	kBeforeDeadColumns,
+	PGQ_DEAD_COLUMNS(PGQ_NUMBER)
+};
+inline constexpr Column dead_columns[] = {PGQ_DEAD_COLUMNS(PGQ_COLUMN)};
+inline constexpr int kDeadColumns = std::size(dead_columns);
+
+/* ---- indexes ---- */
+
+enum IndexName : uint8_t
+{
+	kById,	  /* unique, and how subscribers know the row */
+	kByOrder, /* what is looked for first: of a queue's jobs the next, of its records the oldest */
+	kDelayed, /* of jobs only */
+};
+inline constexpr int kIndexes = 3;
+
+struct IndexColumn
+{
+	int16_t number; /* 0: there are no more */
+	bool descending;
+};
+
+struct IndexSpec
+{
+	const char *name; /* behind that of the segment; NULL: there is none */
+	IndexColumn columns[5];
+	const char *predicate; /* or NULL */
+};
+
+/*
+ * A job that is not delayed was due when it was enqueued, and is due whatever the clock says
+ * later. The predicate of the index of delayed rows is the same.
+ */
+inline constexpr char kDelayedRows[] = "run_at > enqueued_at OR attempts > 0";
+constexpr bool
+is_delayed(int64_t run_at, int64_t enqueued_at, int32_t attempts)
+{
+	return run_at > enqueued_at || attempts > 0;
+}
+
+/* ---- the rings ---- */
+
+struct RingSpec
+{
+	const char *table; /* its segments have its name and their number; it has a column queue_id */
+	const char *rows;  /* what people call them */
+	const Column *columns;
+	int n_columns;
+	IndexSpec indexes[kIndexes]; /* by IndexName */
+	int segments;
+	/*
+	 * Rows that outlive their segment are moved when they are less than this part of it. Copying a
+	 * twentieth of what is won costs a twentieth of the work that filled the segment.
+	 */
+	int few;
+	/* Of records: the option of their queue that says how long they are kept, and from when. */
+	const char *keep;
+	int16_t born;
+};
+
+inline constexpr RingSpec rings[] = {
+	{.table = "job",
+	 .rows = "jobs",
+	 .columns = job_columns,
+	 .n_columns = kJobColumns,
+	 .indexes = {{"by_id", {{kJobId}}},
+				 {"by_order", {{kJobQueueId}, {kJobPriority, true}, {kJobRunAt}, {kJobId}}},
+				 {"delayed", {{kJobQueueId}, {kJobRunAt}, {kJobId}}, kDelayedRows}},
+	 .segments = 8,
+	 .few = 20},
+	/* They are rare: what is kept long may be copied once, but not take twice its room. */
+	{.table = "dead_job",
+	 .rows = "dead letters",
+	 .columns = dead_columns,
+	 .n_columns = kDeadColumns,
+	 .indexes = {{"by_id", {{kDeadJobId}}}, {"by_order", {{kDeadQueueId}, {kDeadAt}}}},
+	 .segments = 4,
+	 .few = 2,
+	 .keep = "keep_dead",
+	 .born = kDeadAt},
+};
+inline constexpr int kRings = std::size(rings);
+static_assert(std::size(all_rings) == kRings);
+
+/* Segments are numbered through, ring after ring. */
+constexpr int
+first_in(int ring)
+{
+	int first = 0;
+	for (int i = 0; i < ring; i++)
+		first += rings[i].segments;
+	return first;
+}
+
+constexpr int
+segments_in(int ring)
+{
+	return rings[ring].segments;
+}
+
+inline constexpr int kMaxSegments = segments_in(kJobRing); /* of jobs, and these come first */
+inline constexpr int kAllSegments = first_in(kRings);
+inline constexpr uint32_t kNoSegment = UINT32_MAX;
 
 constexpr RingName
 ring_of(int segment)
 {
-	return segment < kMaxSegments ? kJobRing : kDeadRing;
-}
-
-constexpr int
-first_in(RingName ring)
-{
-	return ring == kJobRing ? 0 : kMaxSegments;
-}
-
-constexpr int
-segments_in(RingName ring)
-{
-	return ring == kJobRing ? kMaxSegments : kDeadSegments;
+	int ring = 0;
+	while (segment >= first_in(ring + 1))
+		ring++;
+	return static_cast<RingName>(ring);
 }
 
 } // namespace pgq

@@ -139,11 +139,7 @@ struct SegmentPass
 constexpr int64_t
 few_bytes(RingName ring, int64_t table_bytes)
 {
-	/* Copying a twentieth of what is won costs a twentieth of the work that filled the segment. */
-	constexpr int64_t kFew = 20;
-	/* Dead letters are rare: what is kept long may be copied once, but not take twice its room. */
-	constexpr int64_t kFewDead = 2;
-	return table_bytes / (ring == kJobRing ? kFew : kFewDead);
+	return table_bytes / rings[ring].few;
 }
 
 /* A place among the versions of a segment, in their physical order. */

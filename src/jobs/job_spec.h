@@ -2,7 +2,7 @@
  * What the caller of pgq_enqueue, or an element of pgq_enqueue_many, says of a job.
  *
  * One table names all that can be said: both functions decode from it, and the row is filled from
- * it. One more attribute of a job is a line of that table, a column (catalog/ring_layout.h) and the schema.
+ * it. One more attribute of a job is a line of that table, a column (core/ring.h) and the schema.
  */
 #pragma once
 

@@ -71,7 +71,7 @@ read_segment(Reconciliation *state, const Segment &segment, int most)
 	SegmentSet segments(AccessShareLock);
 	Relation rel = segments.open(segment.number);
 	IndexLookup lookup;
-	open_index_lookup(&lookup, rel, segment.by_id, 1);
+	open_index_lookup(&lookup, rel, segment.index[kById], 1);
 	ScanKeyData key;
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(state->next_id));
 	index_rescan(lookup.scan, &key, 1, nullptr, 0);

@@ -164,7 +164,7 @@ read_rows(Round<Kind> &round)
 	for (int i = 0; i < list.n; i++)
 	{
 		open_stream(&streams[i], segments, list.segment[i].number, round.ref.queue_id,
-					list.segment[i].*Kind::Scan::kIndex, Kind::Scan::kKeys);
+					list.segment[i].index[Kind::Scan::kIndex], Kind::Scan::kKeys);
 		if (!streams[i].opened)
 			continue;
 		round.scan.begin(&streams[i]);

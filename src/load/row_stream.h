@@ -36,7 +36,7 @@ void close_stream(RowStream *stream);
 /* Rows that are due, by priority and run_at, from a key on. */
 struct OrderScan
 {
-	static constexpr Oid Segment::*kIndex = &Segment::by_order;
+	static constexpr IndexName kIndex = kByOrder;
 	static constexpr int kKeys = 3;
 
 	Key start;
@@ -53,7 +53,7 @@ private:
 /* Delayed rows, by run_at, from a key on. */
 struct DelayedScan
 {
-	static constexpr Oid Segment::*kIndex = &Segment::delayed;
+	static constexpr IndexName kIndex = kDelayed;
 	static constexpr int kKeys = 2;
 
 	TimerKey start;

@@ -51,11 +51,12 @@ lock_rows(const Segment &segment, Position *next, int most, Datum *places)
 }
 
 bool
-move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved)
+move_records(const Segment &from, const Segment &to, Position *next, int most, int *moved)
 {
 	const Tables &t = tables();
+	RingName ring = ring_of(from.number);
 	*moved = 0;
-	if (!ConditionalLockRelationOid(t.dead_job, RowExclusiveLock) ||
+	if (!ConditionalLockRelationOid(t.ring[ring], RowExclusiveLock) ||
 		!ConditionalLockRelationOid(t.queue, RowExclusiveLock))
 		return true;
 	bool at_end = false;
@@ -70,41 +71,49 @@ move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most,
 			{INT2OID, Int16GetDatum(static_cast<int16>(from.number)), false},
 			{INT2OID, Int16GetDatum(static_cast<int16>(to.number)), false},
 			{TIDARRAYOID, places, false}};
-		*moved = static_cast<int>(spi_execute("UPDATE pgq_ext.dead_job SET segment = $2 "
-											  "WHERE segment = $1 AND ctid = ANY ($3)",
-											  arguments));
+		const char *sql = psprintf("UPDATE pgq_ext.%s SET segment = $2 "
+								   "WHERE segment = $1 AND ctid = ANY ($3)",
+								   rings[ring].table);
+		*moved = static_cast<int>(spi_execute(sql, arguments));
 	});
 	stop_point("rotation-dead-moved");
 	return at_end;
 }
 
+static int
+expire_segment(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)
+{
+	const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(now), false},
+									 {INT4OID, Int32GetDatum(most), false}};
+	const char *name = quote_identifier(get_rel_name(segment.heap));
+	const char *born = ring.columns[ring.born - 1].name;
+	const char *sql = psprintf("DELETE FROM ONLY pgq_ext.%s WHERE ctid = ANY (ARRAY("
+							   "SELECT e.ctid FROM pgq_ext.queue q CROSS JOIN LATERAL ("
+							   "SELECT d.ctid FROM ONLY pgq_ext.%s d WHERE d.queue_id = q.queue_id "
+							   "AND d.%s <= $1 - q.%s ORDER BY d.%s LIMIT $2 "
+							   "FOR UPDATE SKIP LOCKED) e "
+							   "LIMIT $2))",
+							   name, name, born, ring.keep, born);
+	int expired = 0;
+	as_owner([&] { expired = static_cast<int>(spi_execute(sql, arguments)); });
+	return expired;
+}
+
 int
-expire_dead_jobs(TimestampTz now, int most)
+expire_records(TimestampTz now, int most)
 {
 	const Tables &t = tables();
 	int expired = 0;
 	if (!lock_with_indexes(t.queue, AccessShareLock))
 		return 0;
 	set_options();
-	for (int i = t.segments; i < t.all_segments && expired < most; i++)
+	for (int i = 0; i < t.all_segments && expired < most; i++)
 	{
 		const Segment &segment = t.segment[i];
-		if (is_bare(segment) || !lock_for_writing(segment))
+		const RingSpec &ring = rings[ring_of(segment.number)];
+		if (ring.keep == nullptr || is_bare(segment) || !lock_for_writing(segment))
 			continue;
-		const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(now), false},
-										 {INT4OID, Int32GetDatum(most - expired), false}};
-		as_owner([&] {
-			const char *name = quote_identifier(get_rel_name(segment.heap));
-			expired += static_cast<int>(spi_execute(
-				psprintf("DELETE FROM ONLY pgq_ext.%s WHERE ctid = ANY (ARRAY("
-						 "SELECT e.ctid FROM pgq_ext.queue q CROSS JOIN LATERAL ("
-						 "SELECT d.ctid FROM ONLY pgq_ext.%s d WHERE d.queue_id = q.queue_id "
-						 "AND d.died_at <= $1 - q.keep_dead ORDER BY d.died_at LIMIT $2 "
-						 "FOR UPDATE SKIP LOCKED) e "
-						 "LIMIT $2))",
-						 name, name),
-				arguments));
-		});
+		expired += expire_segment(ring, segment, now, most - expired);
 	}
 	return expired;
 }

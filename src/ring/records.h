@@ -14,12 +14,13 @@ namespace pgq {
  * row gets 40001, as with any UPDATE between partitions. Whoever creates or drops queues is given
  * way to.
  */
-bool move_dead_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved);
+bool move_records(const Segment &from, const Segment &to, Position *next, int most, int *moved);
 
 /*
- * Delete dead letters whose queue's keep_dead has passed, at most so many. Rows that somebody has
- * locked stay, and those without a queue. Returns how many were. The caller has locked the tables.
+ * Delete records whose time has come, as their queue's option says (RingSpec::keep), at most so
+ * many. Rows that somebody has locked stay, and those without a queue. Returns how many were. The
+ * caller has locked the tables.
  */
-int expire_dead_jobs(TimestampTz now, int most);
+int expire_records(TimestampTz now, int most);
 
 } // namespace pgq

@@ -207,7 +207,7 @@ drain(Rotation *rotation, Database *database, const Segment &from, SegmentWatch 
 	int moved = 0;
 	bool at_end = ring_of(from.number) == kJobRing
 					  ? move_jobs(from, to, &watch->move_from, watch->batch, &moved)
-					  : move_dead_jobs(from, to, &watch->move_from, watch->batch, &moved);
+					  : move_records(from, to, &watch->move_from, watch->batch, &moved);
 	watch->note_batch(monotonic_now(), moved, at_end);
 	pg_atomic_fetch_add_u64(&database->segments[from.number].moved_out, moved);
 	pg_atomic_fetch_add_u64(&database->segments[to.number].moved_in, moved);

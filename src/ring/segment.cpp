@@ -32,8 +32,10 @@ table_bytes(const Segment &segment)
 int64
 segment_bytes(const Segment &segment)
 {
-	return table_bytes(segment) + bytes_of(segment.by_id) + bytes_of(segment.by_order) +
-		   bytes_of(segment.delayed);
+	int64 bytes = table_bytes(segment);
+	for (Oid index : segment.index)
+		bytes += bytes_of(index);
+	return bytes;
 }
 
 bool

@@ -1,5 +1,6 @@
 #include "ring/segment_guard.h"
 
+#include "core/ring.h"
 #include "pg/pg.h"
 
 namespace pgq {
@@ -22,9 +23,10 @@ is_segment(Oid relid)
 	if (!OidIsValid(schema) || !OidIsValid(relid) || !get_rel_relispartition(relid))
 		return false;
 	Oid parent = get_partition_parent(relid, true);
-	return (parent == get_relname_relid("job", schema) ||
-			parent == get_relname_relid("dead_job", schema)) &&
-		   has_indexes(relid, schema);
+	for (const RingSpec &ring : rings)
+		if (parent == get_relname_relid(ring.table, schema))
+			return has_indexes(relid, schema);
+	return false;
 }
 
 static void

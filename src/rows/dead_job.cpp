@@ -30,7 +30,7 @@ find_dead_job(Relation rel, Oid by_id, int64 job_id, ItemPointerData *tid)
 void
 remove_dead_job(int64 job_id, bool wait)
 {
-	for (int i = first_in(kDeadRing); i < kAllSegments; i++)
+	for (int i = first_in(kDeadRing); i < first_in(kDeadRing + 1); i++)
 	{
 		const Segment *known = segment_by_number(i);
 		if (known == nullptr)
@@ -39,7 +39,7 @@ remove_dead_job(int64 job_id, bool wait)
 		Relation rel = table_open(segment.heap, RowExclusiveLock);
 		ItemPointerData tid;
 		bool done = RelationGetNumberOfBlocks(rel) == 0;
-		while (!done && find_dead_job(rel, segment.by_id, job_id, &tid))
+		while (!done && find_dead_job(rel, segment.index[kById], job_id, &tid))
 		{
 			TM_FailureData failure;
 			TM_Result result = heap_delete(rel, &tid, GetCurrentCommandId(true), InvalidSnapshot,

@@ -93,18 +93,17 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	(void) tables();
 	const Segment &segment = *segment_by_number(segment_number);
 	auto every = [](HeapTuple) { return true; };
-	insert_entries(rel, segment.by_id, tuples, n, wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL,
-				   every);
-	insert_entries(rel, segment.by_order, tuples, n, UNIQUE_CHECK_NO, every);
+	insert_entries(rel, segment.index[kById], tuples, n,
+				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);
+	insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
 	bool any_delayed = false;
 	for (int i = 0; i < n; i++)
 		any_delayed |= is_delayed(rel, tuples[i]);
 	if (any_delayed)
-		insert_entries(rel, segment.delayed, tuples, n, UNIQUE_CHECK_NO,
+		insert_entries(rel, segment.index[kDelayed], tuples, n, UNIQUE_CHECK_NO,
 					   [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
-	const Oid ours[] = {segment.by_id, segment.by_order, segment.delayed};
 	if (segment.has_others)
-		insert_as_owner(rel, tuples, n, ours, lengthof(ours), wait);
+		insert_as_owner(rel, tuples, n, segment.index, lengthof(segment.index), wait);
 }
 
 void

@@ -3,7 +3,6 @@
  */
 #pragma once
 
-#include "catalog/ring_layout.h"
 #include "catalog/tables.h"
 
 namespace pgq {

@@ -48,7 +48,7 @@ visit_versions(SegmentSet &segments, const JobSegments &list, int64 job_id, Visi
 		if (segments.is_bare(segment.number))
 			continue;
 		Relation rel = segments.open(segment.number);
-		IndexLookup *lookup = begin_index_lookup(rel, segment.by_id, job_id);
+		IndexLookup *lookup = begin_index_lookup(rel, segment.index[kById], job_id);
 		while (!done && next_version(lookup))
 		{
 			done = visit(rel, segment.number, lookup->tuple, lookup->buffer);

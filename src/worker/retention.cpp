@@ -18,7 +18,7 @@ apply_retention(const SteadyClock &clock)
 	int expired = 0;
 	worker_transaction([&] {
 		if (lock_and_serve(AccessShareLock))
-			expired = expire_dead_jobs(wall, kAtOnce);
+			expired = expire_records(wall, kAtOnce);
 	});
 	int64 now = monotonic_now();
 	return now + rest_after_expiry(now - began, expired == kAtOnce);

@@ -1,0 +1,28 @@
+/*
+ * The columns that the library expects of a table.
+ */
+#pragma once
+
+#include <cstdint>
+
+namespace pgq {
+
+/* Types of the server, by its numbers (checked in catalog/column.cpp). */
+enum SqlType : uint32_t
+{
+	kInt8 = 20,
+	kInt2 = 21,
+	kInt4 = 23,
+	kText = 25,
+	kTimestamptz = 1184,
+	kJsonb = 3802,
+};
+
+/* Columns are read by their position. */
+struct Column
+{
+	const char *name;
+	uint32_t type;
+};
+
+} // namespace pgq
