@@ -66,7 +66,7 @@ look_at(Reconciliation *state, const Row &row)
 
 /* Returns the versions read; fewer than most at the segment's end. */
 static int
-read_segment(Reconciliation *state, const Segment &segment, int most)
+read_rows(Reconciliation *state, const Segment &segment, int most)
 {
 	SegmentSet segments(AccessShareLock);
 	Relation rel = segments.open(segment.number);
@@ -143,7 +143,7 @@ read_on(Reconciliation *state, int most)
 	const JobSegments list = job_segments();
 	for (; state->segment < list.n; go_to(state, state->segment + 1))
 	{
-		most -= read_segment(state, list.segment[state->segment], most);
+		most -= read_rows(state, list.segment[state->segment], most);
 		if (most <= 0 || state->n == kSuspectsMax)
 			return true;
 	}

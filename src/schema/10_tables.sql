@@ -15,7 +15,7 @@ COMMENT ON FUNCTION pgq_ext.announce() IS
 -- Fails here, before anything else, with the fix, if the library was not preloaded.
 SELECT pgq_ext.announce();
 
--- The engine reads the columns of these tables by position: see catalog/ring_layout.h,
+-- The engine reads the columns of these tables by position: see core/ring.h,
 -- catalog/queue_row.cpp, rows/job.cpp.
 
 CREATE TABLE pgq_ext.queue (
@@ -104,26 +104,6 @@ COMMENT ON FUNCTION pgq_ext.job_fence() IS
 CREATE TRIGGER job_fence BEFORE INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_fence();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_fence;
-
-CREATE TABLE pgq_ext.dead_job (
-    job_id       bigint NOT NULL,
-    queue_id     integer NOT NULL,
-    died_at      timestamptz NOT NULL,
-    enqueued_at  timestamptz NOT NULL,
-    run_at       timestamptz NOT NULL,
-    priority     integer NOT NULL,
-    attempts     integer NOT NULL,
-    segment      smallint NOT NULL DEFAULT 8,
-    max_attempts integer,
-    group_key    text,
-    unique_key   text,
-    reason       text NOT NULL,
-    last_error   text,
-    headers      jsonb,
-    payload      jsonb NOT NULL
-) PARTITION BY LIST (segment);
-COMMENT ON TABLE pgq_ext.dead_job IS
-'Dead letters: jobs whose attempts are used up, or that were failed without retry. Deleted when the queue''s keep_dead has passed. Partitioned into segments like pgq_ext.job.';
 
 -- See src/catalog/token_mark.h.
 CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199254740991;

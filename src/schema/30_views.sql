@@ -37,23 +37,6 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_duty_entries';
 REVOKE ALL ON FUNCTION pgq_ext.duty_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.duty_entries IS 'Internal: the duties of the scheduler.';
 
-CREATE FUNCTION pgq_ext.segment_entries(
-    OUT segment integer, OUT relation oid, OUT is_current boolean, OUT is_survivors boolean,
-    OUT empty_since timestamptz, OUT truncations bigint, OUT moved_in bigint, OUT moved_out bigint,
-    OUT error text)
-RETURNS SETOF record
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_segment_entries';
-REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.segment_entries IS
-'Internal: the segments of pgq_ext.job and pgq_ext.dead_job. empty_since: since when no row in it has been of use to anybody new.';
-
-CREATE FUNCTION pgq_ext.snapshot_holders(OUT segment integer, OUT pid integer, OUT application_name text)
-RETURNS SETOF record
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_snapshot_holders';
-REVOKE ALL ON FUNCTION pgq_ext.snapshot_holders FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.snapshot_holders IS
-'Internal: sessions whose snapshot keeps an empty segment from being truncated.';
-
 -- ---- for administrators ----
 
 CREATE FUNCTION pgq_check() RETURNS SETOF text
@@ -132,64 +115,6 @@ CREATE VIEW pgq_ext.capacity AS
 SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries();
 COMMENT ON VIEW pgq_ext.capacity IS
 'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';
-
-CREATE VIEW pgq_ext.rotation_blocker AS
-SELECT h.segment, 'snapshot' AS kind, h.pid,
-       pg_catalog.format('snapshot of process %s (%s)', h.pid, h.application_name) AS what
-FROM pgq_ext.snapshot_holders() h
-UNION ALL
-SELECT e.segment, 'lock', l.pid,
-       CASE WHEN p.gid IS NOT NULL THEN pg_catalog.format('prepared transaction "%s"', p.gid)
-            WHEN pg_catalog.starts_with(a.application_name, 'pg_dump') THEN pg_catalog.format('dump by process %s', l.pid)
-            ELSE pg_catalog.format('process %s (%s) has locked it', l.pid, a.application_name) END
-FROM pgq_ext.segment_entries() e
-JOIN pg_catalog.pg_locks l ON l.relation = e.relation AND l.locktype = 'relation' AND l.granted
-JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database()
-LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
--- A prepared transaction has no process; its virtual id is its session's, or made up after a restart.
-LEFT JOIN pg_catalog.pg_locks x ON l.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
-                               AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
-LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.transactionid
-WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
-  AND (p.gid IS NOT NULL OR a.xact_start < pg_catalog.clock_timestamp() - interval '1 s')
-UNION ALL
-SELECT e.segment, 'error', NULL, pg_catalog.format('error: %s', e.error)
-FROM pgq_ext.segment_entries() e
-WHERE e.error IS NOT NULL
-UNION ALL
-SELECT e.segment, 'subscription', NULL, pg_catalog.format('subscription "%s"', s.subname) COLLATE pg_catalog."default"
-FROM pgq_ext.segment_entries() e
-CROSS JOIN pg_catalog.pg_subscription s
-WHERE s.oid IN (SELECT r.srsubid FROM pg_catalog.pg_subscription_rel r
-                WHERE r.srrelid IN ('pgq_ext.job'::pg_catalog.regclass, 'pgq_ext.dead_job'::pg_catalog.regclass)
-                   OR r.srrelid IN (SELECT relation FROM pgq_ext.segment_entries()));
-COMMENT ON VIEW pgq_ext.rotation_blocker IS
-'Internal: who keeps a segment from being truncated, were it without live rows: sessions with a snapshot, transactions that have locked it for a second or more, an error of the scheduler (the log has it, too), a subscription that brings its rows.';
-
-CREATE VIEW pgq_ext.segment AS
-SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,
-       CASE WHEN s.state <> 'closed' THEN NULL
-            ELSE NULLIF(pg_catalog.concat_ws(', ', CASE WHEN s.live_rows > 0 THEN 'live rows' END,
-                 (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment)), '') END AS held_by,
-       s.truncations, s.moved_in, s.moved_out
-FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent::pg_catalog.regclass AS parent,
-             CASE WHEN e.is_current THEN 'current'
-                  WHEN pg_catalog.pg_relation_size(e.relation) = 0 THEN 'empty'
-                  WHEN e.is_survivors THEN 'survivors'
-                  ELSE 'closed' END AS state,
-             COALESCE(j.live_rows, 0) AS live_rows,
-             pg_catalog.pg_total_relation_size(e.relation) AS size,
-             pg_catalog.clock_timestamp() - j.oldest AS age,
-             e.truncations, e.moved_in, e.moved_out
-      FROM pgq_ext.segment_entries() e
-      JOIN pg_catalog.pg_inherits i ON i.inhrelid = e.relation
-      LEFT JOIN (SELECT segment, pg_catalog.count(*) AS live_rows, pg_catalog.min(enqueued_at) AS oldest
-                 FROM pgq_ext.job GROUP BY segment
-                 UNION ALL
-                 SELECT segment, pg_catalog.count(*), pg_catalog.min(died_at)
-                 FROM pgq_ext.dead_job GROUP BY segment) j ON j.segment = e.segment) s;
-COMMENT ON VIEW pgq_ext.segment IS
-'The tables that jobs and dead letters are stored in: partitions of parent. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job and dead letter. size: bytes of heap, TOAST and indexes. age: since its oldest live job was enqueued, or its oldest dead letter died. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';
 
 CREATE VIEW pgq_ext.duty AS
 SELECT d.duty, q.queue, d.last_run_at, d.next_run_at, d.failures, d.failing_since, d.last_error
