@@ -115,7 +115,11 @@ number_of_segment(const char *name, RingName ring)
 	return -1;
 }
 
-/* False: its indexes are not there (yet: a restore makes them after the data). */
+/*
+ * Check the table's name and columns, then look for the indexes of its ring, for triggers that are
+ * muted, and for indexes of others. False: its indexes are not there (yet: a restore makes them
+ * after the data).
+ */
 static bool
 find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 {

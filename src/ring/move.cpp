@@ -15,7 +15,10 @@ struct Candidate
 	Hint hint;
 };
 
-/* The live rows from *next on, which goes on. Returns how many. */
+/*
+ * The live rows from *next on. Returns how many. Page by page, under its lock, each live version is
+ * noted; when there are enough of them, or enough bytes, *next is at the first that was left out.
+ */
 static int
 collect_live(Relation rel, int segment, Position *next, Candidate *candidates, int most)
 {

@@ -50,6 +50,10 @@ lock_rows(const Segment &segment, Position *next, int most, Datum *places)
 	return n;
 }
 
+/*
+ * With the tables locked: lock the next rows, skipping those that somebody has locked, and update
+ * them by their places.
+ */
 bool
 move_records(const Segment &from, const Segment &to, Position *next, int most, int *moved)
 {

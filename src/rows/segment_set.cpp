@@ -27,6 +27,9 @@ SegmentSet::open(int number)
 /*
  * A lock may bring news, of an index for example, and to learn them tables() locks every
  * segment for a moment: so a reader does that with nothing locked, and begins again.
+ *
+ * The steps: a reader lets go what is open above the lowest that is missing; then the segments are
+ * listed and opened, again and again while their locks bring news.
  */
 void
 SegmentSet::open_in_order(uint32 numbers)
