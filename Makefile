@@ -66,7 +66,9 @@ EXTRA_CLEAN = build $(OBJS:.o=.d)
 # Bitcode would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
 
-PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
+# The newest that is installed, or the one named: make PG=17.
+PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/$(PG)/bin/pg_config) \
+             $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))) pg_config)
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 

@@ -21,6 +21,7 @@ usage()
 	exit 2
 }
 
+arguments=("$@")
 form=${1:-short}
 sides=(pgq_ext table advisory)
 also=(at_once) # where only claim and ack count
@@ -79,6 +80,8 @@ fi
 
 cd "$(dirname "$0")/.." || exit
 script/setup.sh gnuplot-nox || exit
+. script/version.sh
+elsewhere bench/run.sh "${arguments[@]}"
 . script/private_server.sh
 . bench/server.sh
 

@@ -10,6 +10,7 @@
 #                  cannot reach that
 set -uo pipefail
 
+arguments=("$@")
 keep=false stop=false folder='' tree=/usr/share/doc
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -43,6 +44,8 @@ sql()
 }
 
 script/setup.sh || exit
+. script/version.sh
+elsewhere quickstart/quickstart.sh "${arguments[@]}"
 . script/private_server.sh
 
 # The folder is ours alone, for we run programs out of it: the server's user may write to data and run only.

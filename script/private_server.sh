@@ -5,7 +5,8 @@
 # Two environment variables choose another PostgreSQL, PG_CONFIG=/path/to/its/pg_config, and another build of pgq_ext,
 # SANITIZE=address,undefined. Such a build is made from a copy of the sources, beside the usual one.
 
-pg_config=/usr/lib/postgresql/15/bin/pg_config
+. script/version.sh
+pg_config=/usr/lib/postgresql/${PG:-$(newest_installed)}/bin/pg_config
 [ -x "$pg_config" ] || pg_config=pg_config
 build_directory=.
 [ -z "${PG_CONFIG:-}${SANITIZE:-}" ] ||

@@ -1,19 +1,45 @@
 #!/bin/bash
-# Installs what building and testing pgq_ext needs on Debian 12, and the packages named as arguments. Does nothing when all
-# of it is there.
+# Installs what building and testing pgq_ext needs on Debian 12, 13 and 14, and the packages named as arguments. Does nothing
+# when all of it is there. PG=17 names a PostgreSQL; if this release has not got it, it will be had in a root of one that has:
+# script/debian_root.sh.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+. script/version.sh
+
+root=()
+[ "$(id -u)" -eq 0 ] || root=(sudo)
+updated=false
+
+# apt's lists, once
+update()
+{
+	$updated && return
+	if ! command -v "${root[0]:-true}" >/dev/null; then
+		echo "setup: needs root or sudo to install packages" >&2
+		exit 1
+	fi
+	"${root[@]}" apt-get -qq update
+	updated=true
+}
+
+pg=${PG:-$(newest_installed)}
+[ -n "$pg" ] || { update; pg=$(of_this_release); }
+[ -z "${PG:-}" ] || can_be_here "$pg" || update
 
 packages=(
 	g++ make                                        # build
-	postgresql-15 postgresql-server-dev-15 libpq-dev
+	"postgresql-$pg" "postgresql-server-dev-$pg" libpq-dev
 	libboost-dev cmake libgtest-dev                 # unit tests of src/core
 	spin                                            # models of the protocol
 	perl libipc-run-perl                            # TAP tests
-	postgresql-15-pgtap libtap-parser-sourcehandler-pgtap-perl
+	"postgresql-$pg-pgtap" libtap-parser-sourcehandler-pgtap-perl
 	python3-psycopg python3-psycopg2 python3-asyncpg # the examples of docs/clients.md
 	bzip2                                           # make strict: PostgreSQL's source
-	clang-format-14                                 # make format
+	git                                             # copies of the tree
 )
+# make format: other versions write otherwise
+[ "$(. /etc/os-release && echo "${VERSION_ID:-}")" != 12 ] || packages+=(clang-format-14)
+can_be_here "$pg" || packages=(debootstrap util-linux git)
 
 packages+=("$@")
 
@@ -25,11 +51,7 @@ done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 echo "setup: installing ${missing[*]}"
-root=()
-if [ "$(id -u)" -ne 0 ]; then
-	command -v sudo >/dev/null || { echo "setup: needs root or sudo to install packages" >&2; exit 1; }
-	root=(sudo)
-fi
+update
 
 # A fresh PostgreSQL package would start a cluster of its own, which nobody here needs.
 # The drop-in file must be there only while the package is being installed.
@@ -40,7 +62,6 @@ trap '"${root[@]}" rm -f "$drop_in"' EXIT
 
 install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0
 	install --no-install-recommends "${missing[@]}")
-"${root[@]}" apt-get -qq update
 if ! log=$("${install[@]}" 2>&1 </dev/null); then
 	printf '%s\n' "$log" | tail -n 40 >&2
 	echo "setup: apt-get failed" >&2

@@ -4,15 +4,24 @@
 #   test/run.sh                   every suite
 #   test/run.sh SUITE             one of: unit model conventions regress isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
+#   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
+# PG=17 in the environment names a PostgreSQL; if this machine cannot have it, all of it happens in a root of a Debian
+# release that has it (script/debian_root.sh).
 # The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
+. script/version.sh
+elsewhere test/run.sh "$@"
 . script/private_server.sh
 
 suites=(unit model conventions regress isolation tiny tap pgtap torture)
 [ "$build_directory" = . ] || suites=("${suites[@]:3}") # the others start no server
-[ $# -eq 0 ] || suites=("$1")
+case ${1:-} in
+	'') ;;
+	servers) suites=("${suites[@]: -6}") ;;
+	*) suites=("$1") ;;
+esac
 selected=("${@:2}")
 suite_timeout=${SUITE_TIMEOUT:-1800}
 
@@ -104,13 +113,13 @@ run_pg_regress()
 	grep -q '^test:' "test/$suite.schedule" || return 0
 	run "$pgxs/src/test/$program" --inputdir="$input" --outputdir="$work/$suite" --bindir= \
 		--temp-instance="$work/$suite/instance" --temp-config="$work/test/pgq_ext.conf" \
-		--encoding=UTF8 --no-locale --load-extension=pgq_ext "$@" "${tests[@]}" | tee "$out" | grep -E '^(parallel|test|    )'
+		--encoding=UTF8 --no-locale --load-extension=pgq_ext "$@" "${tests[@]}" | tee "$out" | grep -E '^(parallel|test|    |ok |not ok )'
 	local status=${PIPESTATUS[0]}
 	cat "$work/$suite/regression.diffs" 2>/dev/null
-	# "test name ... ok", "     name ... FAILED"
+	# "test name ... ok", "     name ... FAILED"; from PostgreSQL 16 on "ok 1     - name", "not ok 2     + name"
 	local ok not_ok
-	ok=$(grep -cE '\.\.\. +ok' "$out")
-	not_ok=$(grep -cE '\.\.\. +FAILED' "$out")
+	ok=$(grep -cE '\.\.\. +ok|^ok ' "$out")
+	not_ok=$(grep -cE '\.\.\. +FAILED|^not ok ' "$out")
 	if [ "$status" -ne 0 ] && [ "$not_ok" -eq 0 ]; then
 		not_ok=1
 		tail -n 20 "$out" "$work/$suite"/log/*.log
@@ -155,7 +164,7 @@ run_tap()
 	local out=$work/tap.out files name
 	mapfile -t files < <(matching test/t .pl | sort -r)
 	[ ${#files[@]} -gt 0 ] || return 0
-	run env TESTDIR="$work" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+	run env TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		prove -j 3 -I "$pgxs/src/test/perl" -I test/perl "${files[@]}" | tee "$out"
 	sed -n 's/^test\/t\/\(.*\)\.pl .*(Wstat: .*/\1/p' "$out" | sort -u | while read -r name; do
 		echo "-- end of the log of $name"
@@ -233,6 +242,9 @@ for suite in "${suites[@]}" server_logs; do
 	declare -F "run_$suite" >/dev/null || { echo "no suite named $suite" >&2; finish; }
 	suite_start=$SECONDS
 	[ "$suite" = server_logs ] || echo "== $suite"
+	before=$((passed + failed))
 	"run_$suite"
+	# A suite in which nothing was counted has not been run.
+	[ "$suite" = server_logs ] || [ $((passed + failed)) -gt $before ] || suite_result 0 1
 done
 finish

@@ -7,6 +7,8 @@
 # What a violation leaves behind is kept. See test/torture/README.md.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
+. script/version.sh
+elsewhere test/torture.sh "$@"
 . script/private_server.sh
 
 cleanup()

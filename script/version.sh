@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# Sourced by scripts that need a PostgreSQL: which major version, and where it can be had.
+#
+# PG=17 in the environment names one. Without it: the newest that is installed, else that of this Debian release.
+
+# The Debian releases that have the others.
+declare -A debian_release=([15]=bookworm [17]=trixie [18]=forky)
+
+newest_installed()
+{
+	local server
+	for server in /usr/lib/postgresql/*/bin/postgres; do
+		[ ! -x "$server" ] || cut -d / -f 5 <<<"$server"
+	done | sort -n | tail -n 1
+}
+
+# The one that this release calls PostgreSQL, by apt's lists, which may have to be fetched first.
+of_this_release()
+{
+	apt-cache depends postgresql 2>/dev/null | sed -n 's/^ *Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1
+}
+
+can_be_here()
+{
+	[ -x "/usr/lib/postgresql/$1/bin/postgres" ] || apt-cache show "postgresql-$1" >/dev/null 2>&1
+}
+
+# elsewhere COMMAND...: if this machine cannot have that PostgreSQL, the command runs in a root of the release that has it
+elsewhere()
+{
+	[ -z "${PG:-}" ] || can_be_here "$PG" || exec script/debian_root.sh "$PG" "$@"
+}
