@@ -154,7 +154,7 @@ has_queue_row(int32 queue_id)
 	if (column == InvalidAttrNumber)
 		return true;
 	Relation rel = table_open(relid, AccessShareLock);
-	Oid key = RelationGetPrimaryKeyIndex(rel);
+	Oid key = primary_key_of(rel);
 	ScanKeyData wanted;
 	ScanKeyInit(&wanted, column, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());

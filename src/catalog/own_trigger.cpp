@@ -38,7 +38,7 @@ restore_triggers(Oid segment)
 	int n = 0;
 	for_each_muted_trigger(rel, [&](const char *name) { muted[n++] = name; });
 	for (int i = 0; i < n; i++)
-		EnableDisableTrigger(rel, muted[i], TRIGGER_FIRES_ALWAYS, false, ShareRowExclusiveLock);
+		set_trigger(rel, muted[i], TRIGGER_FIRES_ALWAYS, ShareRowExclusiveLock);
 	table_close(rel, NoLock);
 	return true;
 }

@@ -40,7 +40,7 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 {
 	/* Without a lock. */
 	pg_atomic_uint64 clock_mark; /* TimestampTz; see raise_clock_mark() */
-	pg_atomic_uint32 scheduler;	 /* pgprocno + 1 of the scheduler; 0: none */
+	pg_atomic_uint32 scheduler;	 /* my_procno() + 1 of the scheduler; 0: none */
 	pg_atomic_uint64 reconciled; /* rounds of the reconciler through all rows */
 	LeaseShare share;
 	DutyNote duties[kDuties]; /* see there */

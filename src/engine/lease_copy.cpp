@@ -39,7 +39,7 @@ copy_leases(const Queue *queue, SavedLease *copies, int most, int64 monotonic)
 static void
 give_to_prepared(Lease *lease, const Prepared &prepared)
 {
-	VirtualTransactionId recovered = {InvalidBackendId, prepared.xid};
+	VirtualTransactionId recovered = virtual_xid_of_prepared(prepared.xid);
 	if (prepared.claimed)
 		lease->claimer = recovered;
 	if (prepared.ended)

@@ -151,7 +151,7 @@ find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref)
 VirtualTransactionId
 dropper_of(const QueueRef &ref)
 {
-	VirtualTransactionId dropper = {InvalidBackendId, InvalidLocalTransactionId};
+	VirtualTransactionId dropper = kNoVirtualXid;
 	if (ref.queue->dropping)
 		(void) look_at_queue(ref, [&](const Queue &queue) {
 			if (queue.dropping)

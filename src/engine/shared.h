@@ -28,7 +28,7 @@
 namespace pgq {
 
 inline constexpr int kHoldMax = 256; /* entries handled in one hold of a lock */
-inline constexpr int kNobody = -1;	 /* a pgprocno that is none */
+inline constexpr int kNobody = -1;	 /* a my_procno() that is none */
 
 /*
  * A slot that is dying has its next generation already, but is found by nobody;
@@ -65,7 +65,7 @@ struct Shared
 	pg_atomic_uint32 common;		/* those that are beyond a database's own share; see share.h */
 	pg_atomic_uint32 common_peak;	/* may lag behind */
 	pg_atomic_uint64 last_prefix;	/* of lease tokens; see drawn() */
-	pg_atomic_uint32 launcher;		/* pgprocno + 1; 0: none */
+	pg_atomic_uint32 launcher;		/* my_procno() + 1; 0: none */
 	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */
 	pg_atomic_uint32 starts;		/* of schedulers */
 };

@@ -32,7 +32,7 @@ init_line(WaitingLine *line)
 static Waiter *
 my_waiters()
 {
-	return &shared->waiters[static_cast<Size>(MyProc->pgprocno) * max_claim_queues];
+	return &shared->waiters[static_cast<Size>(my_procno()) * max_claim_queues];
 }
 
 static Waiter *
@@ -119,7 +119,7 @@ join_lines(const QueueRef *refs, int n)
 		Waiter *waiter = &mine[i];
 		waiter->queue = refs[i].queue;
 		waiter->queue_generation = refs[i].generation;
-		waiter->procno = MyProc->pgprocno;
+		waiter->procno = my_procno();
 		waiter->state = Waiter::kIdle;
 		joined = i + 1;
 		with_lwlock(waiter->queue->lock, LW_EXCLUSIVE, [&] {
@@ -157,8 +157,8 @@ rejoin_lines(int64 *watch)
 				woken = true;
 			}
 			if (queue->watcher == kNobody)
-				queue->watcher = MyProc->pgprocno;
-			if (queue->watcher == MyProc->pgprocno)
+				queue->watcher = my_procno();
+			if (queue->watcher == my_procno())
 				*watch = Min(*watch, queue->schedule.next_timer());
 		});
 	}
@@ -185,7 +185,7 @@ leave_lines(const Queue *served)
 			waiter->state = Waiter::kIdle;
 			if (!is_current(waiter))
 				return;
-			bool watched = queue->watcher == MyProc->pgprocno;
+			bool watched = queue->watcher == my_procno();
 			if (watched)
 				queue->watcher = kNobody;
 			/*

@@ -5,7 +5,7 @@
  * A commit that brings n jobs takes n waiters off the line and wakes them.  A
  * waiter that was woken owes something: it takes a job, or passes the wake-up on
  * when it leaves for any reason (timeout, cancel, a job from another queue, death).
- * The entries of a process are in shared memory under its pgprocno and are
+ * The entries of a process are in shared memory under its number (my_procno()) and are
  * released by the (sub)transaction abort callback if need be.
  *
  * One waiter of a queue, its watcher, sleeps until the queue's next timer; when

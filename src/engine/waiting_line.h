@@ -31,7 +31,7 @@ struct WaitingLine
 {
 	dlist_head waiters; /* in their order */
 	int waiting;
-	int watcher; /* pgprocno of the waiter that watches the next timer, or kNobody */
+	int watcher; /* my_procno() of the waiter that watches the next timer, or kNobody */
 };
 
 void init_line(WaitingLine *line);

@@ -107,7 +107,7 @@ writers_of_segments(VirtualTransactionId *writers)
 		VirtualTransactionId *holders = GetLockConflicts(&tag, ShareLock, &count);
 		/* Prepared ones have no backend; they are watched. */
 		for (int k = 0; k < count; k++)
-			if (holders[k].backendId != InvalidBackendId)
+			if (is_of_process(holders[k]))
 				writers[n++] = holders[k];
 		pfree(holders);
 	}
@@ -177,7 +177,7 @@ reconcile_rows(Reconciliation *state, int most)
 static bool
 has_settled(TransactionId xmin)
 {
-	if (TransactionIdIsNormal(xmin) && !ConditionalXactLockTableWait(xmin))
+	if (TransactionIdIsNormal(xmin) && !has_ended(xmin))
 		return false;
 	resolve_prepared();
 	return !resolving_prepared();

@@ -155,7 +155,7 @@ outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 	Outcome outcome = Outcome::kForgotten;
 	LWLockAcquire(XactTruncationLock, LW_SHARED);
 	if (TransactionIdPrecedes(xid, ReadNextTransactionId()) &&
-		TransactionIdFollowsOrEquals(xid, ShmemVariableCache->oldestClogXid))
+		TransactionIdFollowsOrEquals(xid, oldest_known_xid()))
 		outcome = TransactionIdDidCommit(xid) ? Outcome::kCommitted : Outcome::kAborted;
 	LWLockRelease(XactTruncationLock);
 	return outcome;

@@ -1,7 +1,7 @@
 /*
  * The only door to the server's headers.  Everything the extension takes from
- * PostgreSQL comes through here, and version differences, should they arise,
- * are settled here and nowhere else.
+ * PostgreSQL comes through here; what differs between its versions is settled in
+ * pg/version.h.
  */
 #pragma once
 
@@ -112,9 +112,10 @@ extern bool pq_check_connection(void);
 #undef dngettext
 }
 
-/* The server's Min and Max are macros that evaluate an argument twice. */
+/* The server's Min, Max and Abs are macros that evaluate an argument twice, if it has them. */
 #undef Min
 #undef Max
+#undef Abs
 
 namespace pgq {
 
@@ -132,4 +133,13 @@ Max(A a, B b)
 	return a > b ? a : b;
 }
 
+template <typename A>
+constexpr A
+Abs(A a)
+{
+	return a < 0 ? -a : a;
+}
+
 } // namespace pgq
+
+#include "pg/version.h"

@@ -81,11 +81,4 @@ with_rights_of(Oid role, Body body)
 	SetUserIdAndSecContext(user, context);
 }
 
-/* This transaction, as the lock manager knows it. */
-inline VirtualTransactionId
-my_virtual_xid()
-{
-	return {MyBackendId, MyProc->lxid};
-}
-
 } // namespace pgq

@@ -32,8 +32,8 @@ has_exported_snapshot(int pid)
 		uint32 local_xid;
 		if (sscanf(file->d_name, "%08X-%08X-", &backend, &local_xid) != 2)
 			continue;
-		PGPROC *proc = BackendIdGetProc(static_cast<int>(backend));
-		exported |= proc != nullptr && proc->pid == pid && proc->lxid == local_xid;
+		PGPROC *proc = process_by_id(static_cast<int>(backend));
+		exported |= proc != nullptr && proc->pid == pid && local_xid_of(proc) == local_xid;
 	}
 	FreeDir(dir);
 	return exported;
@@ -62,8 +62,7 @@ latest_beginning()
 	pgstat_clear_backend_activity_snapshot();
 	TimestampTz latest = wall_now();
 	for (int i = pgstat_fetch_stat_numbackends(); i > 0; i--)
-		latest =
-			Max(latest, pgstat_fetch_stat_local_beentry(i)->backendStatus.st_xact_start_timestamp);
+		latest = Max(latest, nth_session(i)->backendStatus.st_xact_start_timestamp);
 	return latest;
 }
 
@@ -75,7 +74,7 @@ next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
 		pgstat_clear_backend_activity_snapshot();
 	for (int n = pgstat_fetch_stat_numbackends(); *next <= n;)
 	{
-		const LocalPgBackendStatus *entry = pgstat_fetch_stat_local_beentry((*next)++);
+		const LocalPgBackendStatus *entry = nth_session((*next)++);
 		const PgBackendStatus &session = entry->backendStatus;
 		if (!TransactionIdIsValid(entry->backend_xmin) || session.st_databaseid != MyDatabaseId ||
 			session.st_procpid == MyProcPid || session.st_backendType == B_AUTOVAC_WORKER ||

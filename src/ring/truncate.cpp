@@ -122,15 +122,14 @@ empty_files(Relation rel)
 {
 	CheckTableNotInUse(rel, "TRUNCATE");
 	CheckTableForSerializableConflictIn(rel);
-	RelationSetNewRelfilenode(rel, rel->rd_rel->relpersistence);
+	give_new_file(rel);
 	if (OidIsValid(rel->rd_rel->reltoastrelid))
 	{
 		Relation toast = table_open(rel->rd_rel->reltoastrelid, NoLock);
-		RelationSetNewRelfilenode(toast, toast->rd_rel->relpersistence);
+		give_new_file(toast);
 		table_close(toast, NoLock);
 	}
-	ReindexParams options{};
-	reindex_relation(RelationGetRelid(rel), REINDEX_REL_PROCESS_TOAST, &options);
+	rebuild_indexes(RelationGetRelid(rel), REINDEX_REL_PROCESS_TOAST);
 	pgstat_count_truncate(rel);
 	log_truncation(rel);
 }

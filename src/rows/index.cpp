@@ -61,7 +61,8 @@ refuse_conflict(List *indexes, const Relation rel)
  * whoever enqueues. Without wait whatever may be a duplicate is an error.
  */
 static void
-insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip, bool wait)
+insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip, bool wait,
+				bool only_summarizing = false)
 {
 	with_rights_of(rel->rd_rel->relowner, [&] {
 		EState *estate = CreateExecutorState();
@@ -77,7 +78,7 @@ insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_s
 		{
 			ResetPerTupleExprContext(estate);
 			ExecStoreHeapTuple(tuples[i], slot, false);
-			refuse_conflict(ExecInsertIndexTuples(result, slot, estate, false, !wait, nullptr, NIL),
+			refuse_conflict(insert_index_tuples(result, slot, estate, !wait, only_summarizing),
 							rel);
 		}
 		ExecCloseIndices(result);
@@ -107,6 +108,12 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 }
 
 void
+insert_summaries(Relation rel, HeapTuple tuple)
+{
+	insert_as_owner(rel, &tuple, 1, nullptr, 0, true, true);
+}
+
+void
 insert_index_entries(Relation rel, HeapTuple tuple)
 {
 	insert_as_owner(rel, &tuple, 1, nullptr, 0, true);
@@ -118,7 +125,7 @@ open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys)
 	lookup->index = index_open(index, AccessShareLock);
 	lookup->slot = table_slot_create(heap, nullptr);
 	InitNonVacuumableSnapshot(lookup->snapshot, GlobalVisTestFor(heap));
-	lookup->scan = index_beginscan(heap, lookup->index, &lookup->snapshot, keys, 0);
+	lookup->scan = begin_index_scan(heap, lookup->index, &lookup->snapshot, keys);
 	lookup->buffer = InvalidBuffer;
 }
 

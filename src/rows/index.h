@@ -15,6 +15,9 @@ namespace pgq {
 void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n,
 							  bool wait);
 
+/* Of a version that is HOT for all other indexes: those that summarize blocks, which somebody has added. */
+void insert_summaries(Relation rel, HeapTuple tuple);
+
 /* Entries in all indexes of rel, through the executor: for rare rows. */
 void insert_index_entries(Relation rel, HeapTuple tuple);
 

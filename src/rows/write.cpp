@@ -173,14 +173,14 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		if (result != TM_Ok)
 			return result;
 		HeapTuple next = form_retry(row, RelationGetDescr(rel), retry);
-		TM_FailureData failure;
-		LockTupleMode lock_mode;
-		result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
-							 &failure, &lock_mode);
+		OwedEntries owed;
+		result = update_row(rel, tid, next, &owed);
 		if (result != TM_Ok)
 			return result;
-		if (!HeapTupleIsHeapOnly(next))
+		if (owed == OwedEntries::kAll)
 			insert_job_index_entries(rel, row.place.segment, &next, 1, true);
+		else if (owed == OwedEntries::kSummarizing)
+			insert_summaries(rel, next);
 		*hint = hint_of(next, RelationGetDescr(rel), row.place.segment);
 		return result;
 	});

@@ -62,9 +62,9 @@ is_walsender(const PGPROC *proc)
 static bool
 we_are_alone()
 {
-	for (int id = 1; id <= MaxBackends; id++)
+	for (int id = kFirstProcessId; id < kFirstProcessId + MaxBackends; id++)
 	{
-		const PGPROC *proc = BackendIdGetProc(id);
+		const PGPROC *proc = process_by_id(id);
 		if (proc != nullptr && proc != MyProc && proc->databaseId == MyDatabaseId &&
 			!is_walsender(proc))
 			return false;

@@ -334,7 +334,7 @@ pgq_launcher_main(Datum)
 	start_worker();
 	BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
 	on_shmem_exit(forget_launcher, (Datum) 0);
-	pg_atomic_write_u32(&shared->launcher, MyProc->pgprocno + 1);
+	pg_atomic_write_u32(&shared->launcher, my_procno() + 1);
 	create_entries();
 	for (;;)
 	{

@@ -43,7 +43,7 @@ static constinit int commit_level = 0; /* synchronous_commit, where nothing is s
 static void
 leave_role(int, Datum)
 {
-	uint32 me = MyProc->pgprocno + 1;
+	uint32 me = my_procno() + 1;
 	/* A launcher that has not started us waits for this. */
 	if (pg_atomic_compare_exchange_u32(&database->scheduler, &me, 0))
 		wake_launcher();
@@ -153,7 +153,7 @@ take_role()
 		nap(kHousekeeping / 1000);
 	}
 	uint32 nobody = 0;
-	if (!pg_atomic_compare_exchange_u32(&database->scheduler, &nobody, MyProc->pgprocno + 1))
+	if (!pg_atomic_compare_exchange_u32(&database->scheduler, &nobody, my_procno() + 1))
 		retire(SeatState::kTaken);
 	on_shmem_exit(leave_role, (Datum) 0);
 	save_leases_at_exit(database, database_generation);

@@ -73,12 +73,13 @@ connect_to(Oid database)
 		GucSource source;
 		GucSource reset_source;
 	};
-	int total = GetNumConfigOptions();
+	int total;
+	config_generic **settings = all_settings(&total);
 	auto *raised = static_cast<Priority *>(palloc(total * sizeof(Priority)));
 	int n = 0;
 	for (int i = 0; i < total; i++)
 	{
-		config_generic *setting = get_guc_variables()[i];
+		config_generic *setting = settings[i];
 		if (!is_servers_alone(setting))
 			continue;
 		raised[n++] = {setting, setting->source, setting->reset_source};
@@ -116,7 +117,7 @@ static void
 release_at_exit(int, Datum)
 {
 	LOCKTAG tag = database_tag(locked_database);
-	if (OidIsValid(locked_database) && LockHeldByMe(&tag, RowExclusiveLock))
+	if (OidIsValid(locked_database) && holds_lock(tag, RowExclusiveLock))
 		unlock_database();
 }
 

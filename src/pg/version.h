@@ -1,0 +1,251 @@
+/*
+ * What differs between the versions of the server, 15, 17 and 18, settled in functions that are the same for all. No
+ * other file asks for the version. Included by pg/pg.h.
+ */
+#pragma once
+
+namespace pgq {
+
+/* ---- processes ---- */
+
+/* The number of this process among all there can be: 0 to max_processes. */
+inline int
+my_procno()
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProcNumber;
+#else
+	return MyProc->pgprocno;
+#endif
+}
+
+/*
+ * A process by the number in its virtual transaction id, which is not my_procno() before 17. NULL: it has none, or none
+ * any more; it has aborted its transaction by then.
+ */
+inline PGPROC *
+process_by_id(int id)
+{
+#if PG_VERSION_NUM >= 170000
+	return ProcNumberGetProc(id);
+#else
+	return BackendIdGetProc(id);
+#endif
+}
+
+/* These numbers are in [kFirstProcessId, kFirstProcessId + MaxBackends). */
+#if PG_VERSION_NUM >= 170000
+inline constexpr int kFirstProcessId = 0;
+#else
+inline constexpr int kFirstProcessId = 1;
+#endif
+
+/* The transaction that this process is in, 0 if in none. */
+inline LocalTransactionId
+local_xid_of(const PGPROC *process)
+{
+#if PG_VERSION_NUM >= 170000
+	return process->vxid.lxid;
+#else
+	return process->lxid;
+#endif
+}
+
+/* ---- virtual transaction ids ---- */
+
+/* This transaction, as the lock manager knows it. */
+inline VirtualTransactionId
+my_virtual_xid()
+{
+#if PG_VERSION_NUM >= 170000
+	return {MyProcNumber, MyProc->vxid.lxid};
+#else
+	return {MyBackendId, MyProc->lxid};
+#endif
+}
+
+#if PG_VERSION_NUM >= 170000
+inline constexpr VirtualTransactionId kNoVirtualXid = {INVALID_PROC_NUMBER,
+													   InvalidLocalTransactionId};
+#else
+inline constexpr VirtualTransactionId kNoVirtualXid = {InvalidBackendId, InvalidLocalTransactionId};
+#endif
+
+/* How the lock manager names a prepared transaction that a restart has brought back. */
+inline VirtualTransactionId
+virtual_xid_of_prepared(TransactionId xid)
+{
+	VirtualTransactionId id = kNoVirtualXid;
+	id.localTransactionId = xid;
+	return id;
+}
+
+/* Is it a process's, and not that of a prepared transaction? */
+inline bool
+is_of_process(const VirtualTransactionId &id)
+{
+#if PG_VERSION_NUM >= 170000
+	return id.procNumber != kNoVirtualXid.procNumber;
+#else
+	return id.backendId != kNoVirtualXid.backendId;
+#endif
+}
+
+/* The oldest transaction whose outcome the server still knows. Under XactTruncationLock. */
+inline TransactionId
+oldest_known_xid()
+{
+#if PG_VERSION_NUM >= 170000
+	return TransamVariables->oldestClogXid;
+#else
+	return ShmemVariableCache->oldestClogXid;
+#endif
+}
+
+/* ---- locks ---- */
+
+/* True: it has ended. */
+inline bool
+has_ended(TransactionId xid)
+{
+#if PG_VERSION_NUM >= 180000
+	return ConditionalXactLockTableWait(xid, false);
+#else
+	return ConditionalXactLockTableWait(xid);
+#endif
+}
+
+inline bool
+holds_lock(const LOCKTAG &tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(&tag, mode, false);
+#else
+	return LockHeldByMe(&tag, mode);
+#endif
+}
+
+/* ---- activity ---- */
+
+/* Sessions as pg_stat_activity shows them; n is 1 and more. */
+inline const LocalPgBackendStatus *
+nth_session(int n)
+{
+#if PG_VERSION_NUM >= 160000
+	return pgstat_get_local_beentry_by_index(n);
+#else
+	return pgstat_fetch_stat_local_beentry(n);
+#endif
+}
+
+/* ---- heap and indexes ---- */
+
+/* heap_update() that waits. *indexes: which of them need an entry for the new version. */
+enum class OwedEntries : uint8
+{
+	kNone,
+	kSummarizing, /* those that keep a summary of blocks, BRIN: the version is HOT for the others */
+	kAll,
+};
+
+inline TM_Result
+update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
+{
+	TM_FailureData failure;
+	LockTupleMode lock_mode;
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes indexes;
+	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
+								   &failure, &lock_mode, &indexes);
+	*owed = indexes == TU_All			? OwedEntries::kAll
+			: indexes == TU_Summarizing ? OwedEntries::kSummarizing
+										: OwedEntries::kNone;
+#else
+	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
+								   &failure, &lock_mode);
+	*owed = HeapTupleIsHeapOnly(next) ? OwedEntries::kNone : OwedEntries::kAll;
+#endif
+	return result;
+}
+
+inline IndexScanDesc
+begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int keys)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, nullptr, keys, 0);
+#else
+	return index_beginscan(heap, index, snapshot, keys, 0);
+#endif
+}
+
+/* As the executor does after an INSERT or UPDATE; only_summarizing: the version is HOT. */
+inline List *
+insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate, bool no_error,
+					bool only_summarizing)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(result, slot, estate, false, no_error, nullptr, NIL,
+								 only_summarizing);
+#else
+	return ExecInsertIndexTuples(result, slot, estate, false, no_error, nullptr, NIL);
+#endif
+}
+
+/* Invalid: it has none that is checked at once. */
+inline Oid
+primary_key_of(Relation rel)
+{
+#if PG_VERSION_NUM >= 180000
+	return RelationGetPrimaryKeyIndex(rel, false);
+#else
+	return RelationGetPrimaryKeyIndex(rel);
+#endif
+}
+
+/* An empty file for the table, at commit. */
+inline void
+give_new_file(Relation rel)
+{
+#if PG_VERSION_NUM >= 160000
+	RelationSetNewRelfilenumber(rel, rel->rd_rel->relpersistence);
+#else
+	RelationSetNewRelfilenode(rel, rel->rd_rel->relpersistence);
+#endif
+}
+
+inline void
+rebuild_indexes(Oid relid, int flags)
+{
+	ReindexParams options{};
+#if PG_VERSION_NUM >= 170000
+	reindex_relation(nullptr, relid, flags, &options);
+#else
+	reindex_relation(relid, flags, &options);
+#endif
+}
+
+inline void
+set_trigger(Relation rel, const char *name, char when, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 160000
+	EnableDisableTrigger(rel, name, InvalidOid, when, false, false, mode);
+#else
+	EnableDisableTrigger(rel, name, when, false, mode);
+#endif
+}
+
+/* ---- settings ---- */
+
+/* All of them; the array is the caller's to free, perhaps. */
+inline config_generic **
+all_settings(int *n)
+{
+#if PG_VERSION_NUM >= 160000
+	return get_guc_variables(n);
+#else
+	*n = GetNumConfigOptions();
+	return get_guc_variables();
+#endif
+}
+
+} // namespace pgq
