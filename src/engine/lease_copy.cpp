@@ -1,5 +1,7 @@
 #include "engine/lease_copy.h"
 
+#include "engine/hold.h"
+
 namespace pgq {
 
 static bool
@@ -10,29 +12,46 @@ is_to_be_saved(const Lease *lease)
 		   (lease->state == LeaseState::kClaimed && lease->pins == prepared_pins);
 }
 
+static SavedLease
+copy_of(const Queue &queue, const Lease *lease, int64 monotonic)
+{
+	SavedLease copy;
+	copy.queue_id = queue.queue_id;
+	copy.token = token_of(lease);
+	copy.hint = lease->hint;
+	copy.lost = lease->state == LeaseState::kLost;
+	copy.loss = lease->loss;
+	copy.attempt = lease->attempt;
+	copy.remaining = Max(0, lease->deadline - monotonic);
+	copy.claimed_at = lease->claimed_at;
+	copy.prepared = lease->prepared;
+	memcpy(copy.worker, lease->worker, sizeof(copy.worker));
+	return copy;
+}
+
 int
-copy_leases(const Queue *queue, SavedLease *copies, int most, int64 monotonic)
+copy_leases(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic)
 {
 	int n = 0;
-	const dlist_node *head = &queue->leases.head;
-	for (dlist_node *node = head->next; node != head && n < most; node = node->next)
-	{
-		Lease *lease = container_of<Lease>(node, offsetof(Lease, in_queue));
-		if (!is_to_be_saved(lease))
-			continue;
-		SavedLease &copy = copies[n++];
-		copy.queue_id = queue->queue_id;
-		copy.token = static_cast<int64>(pg_atomic_read_u64(&lease->token));
-		copy.hint = lease->hint;
-		copy.lost = lease->state == LeaseState::kLost;
-		copy.loss = lease->loss;
-		copy.attempt = lease->attempt;
-		copy.remaining = Max(0, lease->deadline - monotonic);
-		copy.claimed_at = lease->claimed_at;
-		copy.prepared = lease->prepared;
-		memcpy(copy.worker, lease->worker, sizeof(copy.worker));
-	}
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		const dlist_node *head = &queue.leases.head;
+		for (dlist_node *node = head->next; node != head && n < most; node = node->next)
+		{
+			const Lease *lease = container_of<Lease>(node, offsetof(Lease, in_queue));
+			if (is_to_be_saved(lease))
+				copies[n++] = copy_of(queue, lease, monotonic);
+		}
+	});
 	return n;
+}
+
+bool
+has_leases(const QueueRef &ref)
+{
+	bool any = false;
+	(void) look_at_queue(
+		ref, [&](const Queue &queue) { any = queue.leases.head.next != &queue.leases.head; });
+	return any;
 }
 
 /* Who wants the lease waits for that transaction, which has no session any more. */
@@ -49,12 +68,10 @@ give_to_prepared(Lease *lease, const Prepared &prepared)
 	lease->prepared = prepared;
 }
 
-bool
-restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampTz now)
+/* Of a lease that has just been taken by this process: it is CLAIMED, as it was. */
+static void
+fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz now)
 {
-	Lease *lease;
-	if (take_lease(queue, saved.hint, &lease) != TakeResult::kTaken)
-		return false;
 	pg_atomic_write_u64(&lease->token, static_cast<uint64>(saved.token));
 	SetInvalidVirtualTransactionId(lease->claimer);
 	lease->pid = 0;
@@ -66,15 +83,28 @@ restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampT
 	lease->deadline = monotonic + saved.remaining;
 	lease->expires_at = now + saved.remaining;
 	lease->state = LeaseState::kClaimed;
-	queue->leased++;
-	queue->counters.handed_out++;
-	if (saved.lost)
-		lose_lease(lease, saved.loss, monotonic);
-	else if (TransactionIdIsValid(saved.prepared.xid))
-		give_to_prepared(lease, saved.prepared);
-	else
-		unpin_lease(lease);
-	return true;
+	lease->queue->leased++;
+	lease->queue->counters.handed_out++;
+}
+
+bool
+restore_lease(const QueueRef &ref, const SavedLease &saved, int64 monotonic, TimestampTz now)
+{
+	bool restored = false;
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		Lease *lease;
+		restored = take_lease(hold.queue(), saved.hint, &lease) == TakeResult::kTaken;
+		if (!restored)
+			return;
+		fill_lease(lease, saved, monotonic, now);
+		if (saved.lost)
+			hold.lose(lease, saved.loss, monotonic);
+		else if (TransactionIdIsValid(saved.prepared.xid))
+			give_to_prepared(lease, saved.prepared);
+		else
+			unpin_lease(lease);
+	});
+	return restored;
 }
 
 } // namespace pgq

@@ -22,13 +22,16 @@ struct SavedLease
 };
 
 /*
- * Copy the queue's leases that are CLAIMED or LOST, at most most, but none that an open transaction
- * uses: what becomes of that nobody knows. Returns how many. A shared hold is enough; at a
- * shutdown there is nobody to be kept waiting by a long one.
+ * Copy the queue's leases that are CLAIMED or LOST, at most `most`, but none that an open transaction
+ * uses: what becomes of that nobody knows. Returns how many. All in one hold: at a shutdown
+ * there is nobody to be kept waiting by a long one.
  */
-int copy_leases(const Queue *queue, SavedLease *copies, int most, int64 monotonic);
+int copy_leases(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic);
+
+/* Has it any, whatever their state? */
+bool has_leases(const QueueRef &ref);
 
 /* The lease is as it was when it was copied. False: there is no room for it, or the job has one. */
-bool restore_lease(Queue *queue, const SavedLease &saved, int64 monotonic, TimestampTz now);
+bool restore_lease(const QueueRef &ref, const SavedLease &saved, int64 monotonic, TimestampTz now);
 
 } // namespace pgq

@@ -274,8 +274,7 @@ restore_leases(Database *db, const SavedLeases *saved)
 	{
 		QueueRef ref;
 		if (attach_queue_of(db, saved, saved->leases[i].queue_id, &last, &ref))
-			with_lwlock(ref.queue->lock, LW_EXCLUSIVE,
-						[&] { (void) restore_lease(ref.queue, saved->leases[i], monotonic, now); });
+			(void) restore_lease(ref, saved->leases[i], monotonic, now);
 	}
 }
 
@@ -295,10 +294,7 @@ bool
 has_leases(const Database *db)
 {
 	bool any = false;
-	for_each_queue(db, [&](const QueueRef &ref) {
-		with_lwlock(ref.queue->lock, LW_SHARED,
-					[&] { any |= is_current(ref) && !dlist_is_empty(&ref.queue->leases); });
-	});
+	for_each_queue(db, [&](const QueueRef &ref) { any |= has_leases(ref); });
 	return any;
 }
 
@@ -307,12 +303,8 @@ copy_all(const Database *db, SavedLease *copies, int most)
 {
 	int64 monotonic = monotonic_now();
 	int n = 0;
-	for_each_queue(db, [&](const QueueRef &ref) {
-		with_lwlock(ref.queue->lock, LW_SHARED, [&] {
-			if (is_current(ref))
-				n += copy_leases(ref.queue, copies + n, most - n, monotonic);
-		});
-	});
+	for_each_queue(
+		db, [&](const QueueRef &ref) { n += copy_leases(ref, copies + n, most - n, monotonic); });
 	return n;
 }
 
