@@ -38,7 +38,7 @@ audit_queue(const QueueRef &ref)
 		audit.parked_count = queue.parked_count;
 		audit.waiting = queue.waiting;
 		audit.handed_out = counters.handed_out;
-		audit.ended = counters.acked + counters.failed + counters.lost + counters.uncounted;
+		audit.ended = counters.ended();
 	});
 	return audit;
 }

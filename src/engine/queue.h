@@ -41,7 +41,7 @@ struct Gate
 
 /*
  * Since the queue was loaded; none of them counts what was rolled back. Always
- * handed_out = acked + failed + lost + uncounted + leases that are handed out.
+ * handed_out = ended() + leases that are handed out.
  */
 struct QueueCounters
 {
@@ -53,6 +53,33 @@ struct QueueCounters
 	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
 	int64 dead;
 	int64 repaired; /* forgotten jobs that the reconciler has found */
+
+	/* Hand-outs that have ended, each in one of these ways. */
+	int64 ended() const { return acked + failed + lost + uncounted; }
+
+	void count(LeaseEnd how)
+	{
+		switch (how)
+		{
+			case LeaseEnd::kAcked:
+				acked++;
+				break;
+			case LeaseEnd::kFailed:
+				failed++;
+				break;
+			case LeaseEnd::kLost:
+				lost++;
+				break;
+			case LeaseEnd::kUncounted:
+				uncounted++;
+				break;
+			case LeaseEnd::kStillLost:
+			case LeaseEnd::kLostBusy:
+			case LeaseEnd::kLostFailing:
+			case LeaseEnd::kMoved:
+				break;
+		}
+	}
 };
 
 /* Under the queue's lock. */

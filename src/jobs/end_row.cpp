@@ -63,8 +63,10 @@ void
 end_all_rows(int32 queue_id)
 {
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
-	spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
-	spi_execute("DELETE FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+	for (const RingSpec &ring : rings)
+		spi_execute(
+			psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1", ring.table),
+			id);
 }
 
 } // namespace pgq

@@ -25,26 +25,7 @@ count_end(const Lease *lease, LeaseEnd how, bool dead)
 	QueueCounters &counters = lease->queue->counters;
 	/* A late ack: the job was handed out before this start. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
-	switch (how)
-	{
-		case LeaseEnd::kAcked:
-			counters.acked++;
-			break;
-		case LeaseEnd::kFailed:
-			counters.failed++;
-			break;
-		case LeaseEnd::kLost:
-			counters.lost++;
-			break;
-		case LeaseEnd::kUncounted:
-			counters.uncounted++;
-			break;
-		case LeaseEnd::kStillLost:
-		case LeaseEnd::kLostBusy:
-		case LeaseEnd::kLostFailing:
-		case LeaseEnd::kMoved:
-			break;
-	}
+	counters.count(how);
 	counters.dead += dead;
 }
 
