@@ -5,6 +5,7 @@
  */
 #include "api/by_hand.h"
 
+#include "load/attach.h"
 #include "api/args.h"
 #include "jobs/queue_admin.h"
 #include "pg/scope.h"
@@ -128,7 +129,7 @@ drop_by_hand(const TriggerData *data)
 		is_dropped_by_us(ref))
 		return;
 	char *queue = text_to_cstring(DatumGetTextPP(name));
-	if (is_usable() && find_queue(queue, &ref) && ref.queue_id == queue_id)
+	if (is_usable() && find_queue(tables(), queue, &ref) && ref.queue_id == queue_id)
 		close_empty_queue(ref, queue, kHint);
 	else
 		refuse_to_strand_jobs(&queue_id, kHint);

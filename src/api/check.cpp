@@ -2,6 +2,7 @@
  * pgq_check: does shared memory agree with the heap and with itself? And the view
  * capacity: how full it is.
  */
+#include "load/attach.h"
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "engine/audit.h"

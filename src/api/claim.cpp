@@ -1,6 +1,7 @@
 /*
  * pgq_claim and pgq_claim_any.
  */
+#include "load/attach.h"
 #include "jobs/claim.h"
 
 #include "api/args.h"
@@ -124,7 +125,7 @@ find_queues(Datum *names, int n)
 	for (int i = 0; i < n; i++)
 	{
 		char *name = queue_name(names[i]);
-		QueueRef ref = resolve_queue(name);
+		QueueRef ref = resolve_queue(tables(), name);
 		if (list.has(ref))
 			continue;
 		list.names[list.n] = name;
@@ -147,7 +148,7 @@ pgq_claim(PG_FUNCTION_ARGS)
 	start_write("pgq_claim()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	ClaimOptions options = read_options(fcinfo);
-	QueueRef ref = resolve_queue(name);
+	QueueRef ref = resolve_queue(tables(), name);
 	claim_and_return(fcinfo, options, &ref, &name, 1);
 	return (Datum) 0;
 }

@@ -1,6 +1,7 @@
 /*
  * pgq_create_queue, pgq_drop_queue, pgq_purge_queue.
  */
+#include "load/attach.h"
 #include "api/args.h"
 #include "catalog/option_value.h"
 #include "catalog/queue_row.h"
@@ -118,7 +119,7 @@ pgq_purge_queue(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_purge_queue()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
-	PG_RETURN_INT64(purge_queue(resolve_queue_to_empty(name, nullptr)));
+	PG_RETURN_INT64(purge_queue(resolve_queue_to_empty(tables(), name, nullptr)));
 }
 
 /* Internal: has anybody that job in hand? */

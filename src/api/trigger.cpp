@@ -21,8 +21,8 @@ namespace pgq {
 static bool
 is_segment(const Tables &t, Oid relid)
 {
-	for (int i = 0; i < t.segments; i++)
-		if (t.segment[i].heap == relid)
+	for (const Segment &segment : t.segments(kJobRing))
+		if (segment.heap == relid)
 			return true;
 	return false;
 }
@@ -164,7 +164,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		return PointerGetDatum(nullptr);
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	/* No segments: a restore has not made their indexes yet. */
-	if (t == nullptr || t->segments == 0)
+	if (t == nullptr || !t->has_segments)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
 		file_changed_row(*t, data->tg_relation, row);

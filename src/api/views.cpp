@@ -1,6 +1,7 @@
 /*
  * Set-returning functions behind the views: what only shared memory knows.
  */
+#include "load/attach.h"
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "engine/copies.h"
@@ -204,8 +205,9 @@ empty_since(const Database *db, int number)
 }
 
 static void
-put_segment(ResultRows *rows, const Database *db, const Segment &segment)
+put_segment(ResultRows *rows, const Tables &t, const Segment &segment)
 {
+	const Database *db = t.database;
 	using enum SegmentColumn;
 	RingName ring = ring_of(segment.number);
 	const SegmentNotes &notes = db->segments[segment.number];
@@ -215,7 +217,7 @@ put_segment(ResultRows *rows, const Database *db, const Segment &segment)
 	ResultRow<SegmentColumn> row;
 	row.set(kNumber, segment.number);
 	row.set(kTable, segment.heap);
-	row.set(kCurrent, segment.number == current_segment(ring).number);
+	row.set(kCurrent, segment.number == t.current(ring).number);
 	row.set(kSurvivors, static_cast<uint32>(segment.number) == value_of(db->rings[ring].survivors));
 	row.set_if(empty != 0, kEmptySince, empty);
 	row.set(kTruncations, value_of(notes.truncations));
@@ -292,8 +294,8 @@ pgq_segment_entries(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.segment_entries()");
 	const Tables &t = tables();
 	ResultRows rows(fcinfo);
-	for (int i = 0; i < t.all_segments; i++)
-		put_segment(&rows, t.database, t.segment[i]);
+	for (const Segment &segment : t.all_segments())
+		put_segment(&rows, t, segment);
 	return (Datum) 0;
 }
 
@@ -303,9 +305,9 @@ pgq_snapshot_holders(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.snapshot_holders()");
 	const Tables &t = tables();
 	ResultRows rows(fcinfo);
-	for (int i = 0; i < t.all_segments; i++)
-		if (TimestampTz empty = empty_since(t.database, t.segment[i].number); empty != 0)
-			put_holders(&rows, t.segment[i].number, empty);
+	for (const Segment &segment : t.all_segments())
+		if (TimestampTz empty = empty_since(t.database, segment.number); empty != 0)
+			put_holders(&rows, segment.number, empty);
 	return (Datum) 0;
 }
 }

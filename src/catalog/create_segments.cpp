@@ -40,7 +40,7 @@ create_segment(const RingSpec &ring, int number)
 void
 create_segments()
 {
-	if (tables().segments > 0)
+	if (look_at_tables().has_segments)
 		return;
 	require_complete_segments();
 	for (int i = 0; i < kAllSegments; i++)

@@ -33,12 +33,11 @@ lock_tables(LOCKMODE mode)
 			return false;
 	/* REINDEX keeps readers out of an index, not of its table. */
 	const Tables *t = tables_if_attached();
-	for (int i = 0; t != nullptr && i < t->all_segments; i++)
-	{
-		for (Oid index : t->segment[i].index)
-			if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
-				return false;
-	}
+	if (t != nullptr)
+		for (const Segment &segment : t->all_segments())
+			for (Oid index : segment.index)
+				if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
+					return false;
 	/* Nor wait for who is attaching the database just now. */
 	if (t == nullptr && !ConditionalLockRelationOid(get_relname_relid("token_mark", schema),
 													ShareUpdateExclusiveLock))
@@ -52,7 +51,7 @@ lock_and_serve(LOCKMODE mode)
 	if (!lock_tables(mode))
 		return false;
 	const Tables *t = tables_if_attached();
-	return t != nullptr && t->segments > 0 && !OidIsValid(t->subscription);
+	return t != nullptr && t->has_segments && !OidIsValid(t->subscription);
 }
 
 } // namespace pgq

@@ -8,10 +8,10 @@
 namespace pgq {
 
 /*
- * Lock what tables() looks at for this transaction, segments and their tables in that mode,
+ * Lock what look_at_tables() looks at for this transaction, segments and their tables in that mode,
  * without waiting. False: somebody is in the way, or the extension is gone, or a worker has not the
  * rights of their owner (any more). With these locks
- * held tables() does not wait for anybody either, even if it has to look again.
+ * held nobody is waited for either if the tables have to be looked at again, or the database to be attached.
  */
 bool lock_tables(LOCKMODE mode);
 

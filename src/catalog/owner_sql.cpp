@@ -37,8 +37,8 @@ common_owner()
 	};
 	for (Oid table : t.ring)
 		check(table);
-	for (int i = 0; i < t.all_segments; i++)
-		check(t.segment[i].heap);
+	for (const Segment &segment : t.all_segments())
+		check(segment.heap);
 	return t.owner;
 }
 

@@ -139,9 +139,8 @@ dropped_by_us(const QueueRef &ref)
 }
 
 bool
-find_queue(const char *name, QueueRef *ref)
+find_queue(const Tables &t, const char *name, QueueRef *ref)
 {
-	const Tables &t = tables();
 	if (strlen(name) > kQueueNameMax)
 		return false;
 	bool found;
@@ -189,9 +188,8 @@ for_each_row(const Tables &t, Visit visit)
 }
 
 bool
-attach_queue_by_id(int32 queue_id, QueueRef *ref)
+attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref)
 {
-	const Tables &t = tables();
 	if (find_attached_queue(t.database, queue_id, ref))
 		return true;
 	QueueRow wanted{};
@@ -223,13 +221,13 @@ read_queue_rows(const Tables &t, int *n)
 
 /* The name that looks most like it, or NULL. */
 static const char *
-nearest_name(const char *name)
+nearest_name(const Tables &t, const char *name)
 {
 	char *nearest = nullptr;
 	int length = static_cast<int>(strlen(name));
 	/* As the parser does for columns: at most three edits, and not more than half of the name. */
 	int least = Min(3, length / 2) + 1;
-	for_each_row(tables(), [&](const QueueRow &row) {
+	for_each_row(t, [&](const QueueRow &row) {
 		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1,
 													 1, least, true);
 		if (distance >= least)
@@ -272,9 +270,8 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 }
 
 Attached
-attach_all_queues()
+attach_all_queues(const Tables &t)
 {
-	const Tables &t = tables();
 	Attached attached;
 	/* With this lock nobody has changed a row and not applied that to its slot yet. */
 	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
@@ -284,9 +281,9 @@ attach_all_queues()
 
 /* if_near: said after the name that looks most like it; otherwise: if there is none. */
 [[noreturn]] static void
-complain_unknown(const char *name, const char *if_near, const char *otherwise)
+complain_unknown(const Tables &t, const char *name, const char *if_near, const char *otherwise)
 {
-	const char *nearest = nearest_name(name);
+	const char *nearest = nearest_name(t, name);
 	if (nearest != nullptr)
 		otherwise = psprintf("Perhaps you meant \"%s\".%s", nearest, if_near);
 	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name),
@@ -294,22 +291,22 @@ complain_unknown(const char *name, const char *if_near, const char *otherwise)
 }
 
 QueueRef
-resolve_queue(const char *name)
+resolve_queue(const Tables &t, const char *name)
 {
 	QueueRef ref;
-	if (!find_queue(name, &ref))
+	if (!find_queue(t, name, &ref))
 		complain_unknown(
-			name, " A new queue is made by pgq_create_queue.",
+			t, name, " A new queue is made by pgq_create_queue.",
 			psprintf("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name)));
 	return ref;
 }
 
 QueueRef
-resolve_queue_to_empty(const char *name, const char *hint)
+resolve_queue_to_empty(const Tables &t, const char *name, const char *hint)
 {
 	QueueRef ref;
-	if (!find_queue(name, &ref))
-		complain_unknown(name, "", hint);
+	if (!find_queue(t, name, &ref))
+		complain_unknown(t, name, "", hint);
 	return ref;
 }
 

@@ -11,16 +11,16 @@ namespace pgq {
  * The queue of that name. Remembered per backend; the row is read only when it is
  * not. Error 42704 with the nearest name when there is none.
  */
-QueueRef resolve_queue(const char *name);
+QueueRef resolve_queue(const Tables &t, const char *name);
 
 /* The same for who wants to be rid of it or of its jobs: nobody is told to create it. hint: what else to do, or NULL. */
-QueueRef resolve_queue_to_empty(const char *name, const char *hint);
+QueueRef resolve_queue_to_empty(const Tables &t, const char *name, const char *hint);
 
 /* As above, but a missing queue is no error: false. */
-bool find_queue(const char *name, QueueRef *ref);
+bool find_queue(const Tables &t, const char *name, QueueRef *ref);
 
 /* The same by id. Error 53400 if it has no slot and all are taken. */
-bool attach_queue_by_id(int32 queue_id, QueueRef *ref);
+bool attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref);
 
 struct Attached
 {
@@ -33,6 +33,6 @@ struct Attached
 QueueRow *read_queue_rows(const Tables &t, int *n);
 
 /* Attach every queue of this database, and make slots follow what somebody has done to the rows by hand. */
-Attached attach_all_queues();
+Attached attach_all_queues(const Tables &t);
 
 } // namespace pgq

@@ -25,8 +25,8 @@ is_known(Oid relid)
 	for (Oid table : known->ring)
 		if (relid == table)
 			return true;
-	for (int i = 0; i < known->all_segments; i++)
-		if (relid == known->segment[i].heap)
+	for (const Segment &segment : known->all_segments())
+		if (relid == segment.heap)
 			return true;
 	return false;
 }
@@ -161,28 +161,25 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	return complete;
 }
 
-/* Add those of one table, in the order of their numbers. False: one is not complete. */
-static bool
-add_segments(Tables *t, Oid parent, Oid schema, RingName ring)
+/* Add those of one table. Returns how many; *complete becomes false if one is not. */
+static int
+add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 {
-	List *children = find_inheritance_children(parent, AccessShareLock);
-	if (list_length(children) > segments_in(ring))
-		elog(ERROR, "pgq_ext.%s has more than %d segments", get_rel_name(parent),
+	List *children = find_inheritance_children(t->ring[ring], AccessShareLock);
+	int n = list_length(children);
+	if (n > segments_in(ring))
+		elog(ERROR, "pgq_ext.%s has more than %d segments", get_rel_name(t->ring[ring]),
 			 segments_in(ring));
 	ListCell *cell;
-	bool complete = true;
 	foreach (cell, children)
 	{
 		Segment segment;
-		complete &= find_segment(lfirst_oid(cell), schema, ring, &segment);
-		int at = t->all_segments++;
-		for (; at > 0 && t->segment[at - 1].number > segment.number; at--)
-			t->segment[at] = t->segment[at - 1];
-		t->segment[at] = segment;
+		*complete &= find_segment(lfirst_oid(cell), schema, ring, &segment);
+		t->segment[segment.number] = segment;
 		UnlockRelationOid(lfirst_oid(cell), AccessShareLock);
 	}
 	list_free(children);
-	return complete;
+	return n;
 }
 
 /* All of them or none: a scan that misses a segment loses its jobs. */
@@ -190,17 +187,19 @@ static void
 find_segments(Tables *t, Oid schema)
 {
 	bool complete = true;
+	int jobs = 0;
 	for (RingName ring : all_rings)
 	{
-		int before = t->all_segments;
-		complete &= add_segments(t, t->ring[ring], schema, ring);
+		int n = add_segments(t, schema, ring, &complete);
 		if (ring == kJobRing)
-			t->segments = t->all_segments;
-		complete &= (t->segments > 0) == (t->all_segments > before);
+			jobs = n;
+		complete &= (jobs > 0) == (n > 0);
 	}
 	t->incomplete = !complete;
+	t->has_segments = complete && jobs > 0;
 	if (!complete)
-		t->segments = t->all_segments = 0;
+		for (Segment &segment : t->segment)
+			segment = {};
 }
 
 Oid
@@ -228,8 +227,9 @@ find_subscription(const Tables &t)
 	Oid subscription = InvalidOid;
 	for (int i = 0; i < kRings && !OidIsValid(subscription); i++)
 		subscription = subscription_to(t.ring[i]);
-	for (int i = 0; i < t.all_segments && !OidIsValid(subscription); i++)
-		subscription = subscription_to(t.segment[i].heap);
+	for (const Segment &segment : t.all_segments())
+		if (!OidIsValid(subscription))
+			subscription = subscription_to(segment.heap);
 	return subscription;
 }
 
@@ -303,7 +303,7 @@ look_again()
 		}
 		remember(t);
 		/* Not made yet, or not complete: do not rely on an invalidation to tell when. */
-		if (known->segments == 0)
+		if (!known->has_segments)
 		{
 			valid = false;
 			break;
@@ -358,16 +358,6 @@ tables_may_differ()
 	return !valid || looking;
 }
 
-JobSegments
-job_segments()
-{
-	const Tables &t = look_at_tables();
-	JobSegments list;
-	list.n = t.segments;
-	memcpy(list.segment, t.segment, list.n * sizeof(Segment));
-	return list;
-}
-
 const Tables *
 tables_if_attached()
 {
@@ -375,15 +365,6 @@ tables_if_attached()
 		return nullptr;
 	register_callbacks();
 	return look_again() == Installed::kYes && find_slot() ? known : nullptr;
-}
-
-const Segment *
-segment_by_number(int number)
-{
-	for (int i = 0; i < known->all_segments; i++)
-		if (known->segment[i].number == number)
-			return &known->segment[i];
-	return nullptr;
 }
 
 [[noreturn]] static void
@@ -402,16 +383,24 @@ require_complete_segments()
 }
 
 const Segment &
-current_segment(RingName ring)
+Tables::get(int number) const
 {
-	if (known->segments == 0)
+	const Segment *found = find(number);
+	if (found == nullptr)
 		complain_incomplete();
-	const Segment *current = segment_by_number(
-		static_cast<int>(pg_atomic_read_u32(&known->database->rings[ring].current)));
-	int first = 0;
-	while (current == nullptr && ring_of(known->segment[first].number) != ring)
-		first++;
-	return current != nullptr ? *current : known->segment[first];
+	return *found;
+}
+
+const Segment &
+Tables::current(RingName ring) const
+{
+	if (!has_segments)
+		complain_incomplete();
+	/* Any is good, if there is no slot to say which. */
+	const Segment *current = nullptr;
+	if (database != nullptr)
+		current = find(static_cast<int>(pg_atomic_read_u32(&database->rings[ring].current)));
+	return current != nullptr ? *current : *segments(ring).begin();
 }
 
 } // namespace pgq

@@ -17,12 +17,41 @@ namespace pgq {
 struct Segment
 {
 	int number;
-	Oid heap;
+	Oid heap;			 /* invalid: there is no segment of that number */
 	Oid index[kIndexes]; /* by IndexName; invalid if its ring has none of that name */
 	bool muted;			 /* a trigger of ours is there, but does not fire always */
 	bool has_others;	 /* indexes that somebody else has added */
 
 	bool operator==(const Segment &) const = default;
+};
+
+/* Those that are there, in the order of their numbers: for (const Segment &segment : ...) */
+struct Segments
+{
+	const Segment *first;
+	const Segment *last;
+
+	struct Iterator
+	{
+		const Segment *at;
+		const Segment *last;
+
+		const Segment &operator*() const { return *at; }
+		bool operator!=(const Iterator &other) const { return at != other.at; }
+		Iterator &operator++()
+		{
+			++at;
+			return skip();
+		}
+		Iterator &skip()
+		{
+			while (at != last && !OidIsValid(at->heap))
+				++at;
+			return *this;
+		}
+	};
+	Iterator begin() const { return Iterator{first, last}.skip(); }
+	Iterator end() const { return {last, last}; }
 };
 
 struct Tables
@@ -34,16 +63,34 @@ struct Tables
 	Oid token_mark;
 	Oid token_key;
 	Oid saved_lease;
-	Oid ring[kRings]; /* the tables whose segments follow */
-	Oid subscription; /* brings rows to the segments, or invalid */
-	int segments;	  /* those of job */
-	int all_segments; /* behind them, those of records too */
-	bool incomplete;  /* there are segments, but not all of their indexes: then there are 0 */
+	Oid ring[kRings];  /* the tables whose segments follow */
+	Oid subscription;  /* brings rows to the segments, or invalid */
+	bool has_segments; /* all that there are, with their indexes; otherwise none is listed: */
+	bool incomplete;   /* there are segments, but not all of their indexes */
 	Segment segment[kAllSegments]; /* by number */
 	Database *database;			   /* this database's slot; NULL if it had none */
 	uint32 database_generation;
 
 	bool operator==(const Tables &) const = default;
+
+	Segments segments(RingName ring) const
+	{
+		return {segment + first_in(ring), segment + first_in(ring) + segments_in(ring)};
+	}
+	Segments all_segments() const { return {segment, segment + kAllSegments}; }
+
+	/* The segment with that number, or NULL. */
+	const Segment *find(int number) const
+	{
+		bool there = number >= 0 && number < kAllSegments && OidIsValid(segment[number].heap);
+		return there ? &segment[number] : nullptr;
+	}
+
+	/* The same, when it has been found before: error 55000 if it is not there any more. */
+	const Segment &get(int number) const;
+
+	/* The segment new rows go to; it may be another one in the next moment, which is no fault. 55000 if there is none. */
+	const Segment &current(RingName ring) const;
 };
 
 /* Is that slot still this database's? */
@@ -58,33 +105,13 @@ const Tables &look_at_tables();
 /* Will the next look find something new, perhaps, and lock them all for it? */
 bool tables_may_differ();
 
-/* In load/attach.cpp. */
-const Tables &tables();
-
-/* The segments of job as they are known at one moment: tables() can change under a loop that locks something. */
-struct JobSegments
-{
-	int n;
-	Segment segment[kMaxSegments]; /* by number */
-
-	const Segment *begin() const { return segment; }
-	const Segment *end() const { return segment + n; }
-};
-JobSegments job_segments();
-
 /* The same without these errors: NULL if anything is missing, the slot included. */
 const Tables *tables_if_attached();
 
 /* The subscription that brings rows of that table, or invalid. */
 Oid subscription_to(Oid relid);
 
-/* The segment with that number, or NULL. */
-const Segment *segment_by_number(int number);
-
 /* Error 55000 while indexes of segments are missing: no job can be looked up then. */
 void require_complete_segments();
-
-/* The segment new rows go to; it may be another one in the next moment, which is no fault. */
-const Segment &current_segment(RingName ring = kJobRing);
 
 } // namespace pgq

@@ -51,9 +51,8 @@ read_token_key(Oid table)
 }
 
 void
-keep_token_key()
+keep_token_key(const Tables &t)
 {
-	const Tables &t = tables();
 	if (!ConditionalLockRelationOid(t.token_key, ShareRowExclusiveLock))
 		return;
 	Relation rel = relation_open(t.token_key, NoLock);

@@ -16,6 +16,6 @@ TokenKey read_token_key(Oid table);
  * The scheduler writes the key that is used where none is stored (any more). Without that a
  * lease of this load is not known in the next.
  */
-void keep_token_key();
+void keep_token_key(const Tables &t);
 
 } // namespace pgq

@@ -76,16 +76,16 @@ static constinit Unpublished unpublished = {};
  * leases that were saved with the one before are void from here on.
  */
 static Unpublished
-write_mark(Oid sequence, int64 mark)
+write_mark(const Tables &t, int64 mark)
 {
 	const SpiArgument argument[] = {{INT8OID, Int64GetDatum(mark), false}};
-	with_spi_as(tables().owner, [&] {
+	with_spi_as(t.owner, [&] {
 		spi_execute("SELECT pg_catalog.setval('pgq_ext.token_mark', GREATEST(last_value + 1, $1)) "
 					"FROM pgq_ext.token_mark",
 					argument);
 	});
 	XLogFlush(XactLastRecEnd);
-	return {sequence, XactLastRecEnd, mark};
+	return {t.token_mark, XactLastRecEnd, mark};
 }
 
 static void
@@ -106,22 +106,23 @@ void
 advance_token_mark(int64 lead, bool wait, int commit_level)
 {
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
-	Oid sequence = tables().token_mark;
+	Oid sequence = look_at_tables().token_mark;
 	/* One at a time, or the mark could go back; not to the end of the transaction. */
 	if (wait)
 		LockRelationOid(sequence, ShareUpdateExclusiveLock);
 	else if (!ConditionalLockRelationOid(sequence, ShareUpdateExclusiveLock))
 		return;
-	Database *db = tables().database;
-	if (!token_mark_is_ahead(db, lead))
+	/* Who has waited may find another extension, or none: then its caller will, too. */
+	const Tables *t = tables_if_attached();
+	if (t != nullptr && t->token_mark == sequence && !token_mark_is_ahead(t->database, lead))
 	{
 		/* Of a scheduler, the last one may still be under way. Of others it may be the one that leases were saved with. */
 		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
-			unpublished = write_mark(sequence, token_ahead_by(kAhead));
+			unpublished = write_mark(*t, token_ahead_by(kAhead));
 		if (wait)
 			wait_for_standby(unpublished.lsn);
 		if (is_replicated(unpublished.lsn, commit_level))
-			publish(db, unpublished.mark);
+			publish(t->database, unpublished.mark);
 	}
 	UnlockRelationOid(sequence, ShareUpdateExclusiveLock);
 }

@@ -1,5 +1,6 @@
 #include "jobs/attempt.h"
 
+#include "load/attach.h"
 #include "core/backoff.h"
 #include "jobs/end_row.h"
 #include "rows/write.h"

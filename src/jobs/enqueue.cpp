@@ -1,5 +1,6 @@
 #include "jobs/enqueue.h"
 
+#include "load/attach.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "catalog/subscription.h"
@@ -12,10 +13,10 @@ queue_for_enqueue(const char *name)
 {
 	for (;;)
 	{
-		QueueRef ref = resolve_queue(name);
+		QueueRef ref = resolve_queue(tables(), name);
 		(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 		/* With the segment's lock comes the news: the queue may be gone, a subscription there. */
-		LockRelationOid(current_segment().heap, RowExclusiveLock);
+		LockRelationOid(look_at_tables().current(kJobRing).heap, RowExclusiveLock);
 		refuse_if_subscribed();
 		if (is_alive(ref))
 			return ref;

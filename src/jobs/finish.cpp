@@ -1,5 +1,6 @@
 #include "jobs/finish.h"
 
+#include "load/attach.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
 #include "jobs/late_ack.h"

@@ -1,5 +1,6 @@
 #include "jobs/late_ack.h"
 
+#include "load/attach.h"
 #include "catalog/subscription.h"
 #include "catalog/queue_row.h"
 #include "engine/hold.h"
@@ -109,7 +110,7 @@ take_waiting(const JobRow &row, TakenLease *taken)
 	{
 		/* Take it, if nobody has it; */
 		VirtualTransactionId other;
-		if (!attach_queue_by_id(row.queue_id(), &taken->ref))
+		if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
 			return false;
 		switch (take_lease_to_end(taken->ref, row.hint(), LeaseEnd::kAcked, &taken->lease, &other))
 		{

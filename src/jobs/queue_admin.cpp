@@ -1,5 +1,6 @@
 #include "jobs/queue_admin.h"
 
+#include "load/attach.h"
 #include "catalog/create_segments.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -50,7 +51,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 	lock_queues();
 	refuse_if_queues_subscribed();
 	QueueRef ref;
-	if (find_queue(name, &ref))
+	if (find_queue(tables(), name, &ref))
 	{
 		if (if_not_exists)
 			return false;
@@ -63,7 +64,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 		insert_row(name, options);
 	});
 	CommandCounterIncrement();
-	add_created_effect(resolve_queue(name));
+	add_created_effect(resolve_queue(tables(), name));
 	return true;
 }
 
@@ -116,13 +117,13 @@ mover_of(const QueueRef &ref)
 static void
 wait_for_lone_writers()
 {
-	const JobSegments list = job_segments();
 	LOCKTAG tags[kMaxSegments];
 	List *awaited = NIL;
-	for (int i = 0; i < list.n; i++)
+	for (const Segment &segment : look_at_tables().segments(kJobRing))
 	{
-		SET_LOCKTAG_RELATION(tags[i], MyDatabaseId, list.segment[i].heap);
-		awaited = lappend(awaited, &tags[i]);
+		LOCKTAG *tag = &tags[segment.number];
+		SET_LOCKTAG_RELATION(*tag, MyDatabaseId, segment.heap);
+		awaited = lappend(awaited, tag);
 	}
 	WaitForLockersMultiple(awaited, AccessShareLock, false);
 }
@@ -155,11 +156,11 @@ drop_queue(const char *name, bool if_exists, bool force)
 {
 	lock_queues();
 	QueueRef ref;
-	if (!find_queue(name, &ref))
+	if (!find_queue(tables(), name, &ref))
 	{
 		if (if_exists)
 			return false;
-		ref = resolve_queue_to_empty(name, "Pass if_exists => true if that is no error.");
+		ref = resolve_queue_to_empty(tables(), name, "Pass if_exists => true if that is no error.");
 	}
 	refuse_if_subscribed();
 	if (force)

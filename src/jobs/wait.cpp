@@ -1,6 +1,7 @@
 /*
  * Claiming from several queues, and waiting for a job.
  */
+#include "load/attach.h"
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "engine/share.h"

@@ -1,5 +1,6 @@
 #include "load/reconcile.h"
 
+#include "load/attach.h"
 #include "engine/hold.h"
 #include "rows/index.h"
 #include "rows/look_up.h"
@@ -98,8 +99,7 @@ static int
 writers_of_segments(VirtualTransactionId *writers)
 {
 	int n = 0;
-	const JobSegments list = job_segments();
-	for (const Segment &segment : list)
+	for (const Segment &segment : look_at_tables().segments(kJobRing))
 	{
 		LOCKTAG tag;
 		int count;
@@ -140,10 +140,13 @@ go_to(Reconciliation *state, int segment)
 static bool
 read_on(Reconciliation *state, int most)
 {
-	const JobSegments list = job_segments();
-	for (; state->segment < list.n; go_to(state, state->segment + 1))
+	const Tables &t = look_at_tables();
+	for (; state->segment < kMaxSegments; go_to(state, state->segment + 1))
 	{
-		most -= read_rows(state, list.segment[state->segment], most);
+		const Segment *segment = t.find(state->segment);
+		if (segment == nullptr)
+			continue;
+		most -= read_rows(state, *segment, most);
 		if (most <= 0 || state->n == kSuspectsMax)
 			return true;
 	}

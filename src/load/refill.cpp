@@ -1,5 +1,6 @@
 #include "load/refill.h"
 
+#include "load/attach.h"
 #include "engine/hold.h"
 #include "pg/stop_point.h"
 #include "load/row_stream.h"
@@ -159,23 +160,25 @@ static bool
 read_rows(Round<Kind> &round)
 {
 	SegmentSet segments(AccessShareLock);
-	const JobSegments list = segments.open_all();
+	const Tables &t = segments.open_all();
 	RowStream streams[kMaxSegments];
-	for (int i = 0; i < list.n; i++)
+	int n = 0;
+	for (const Segment &segment : t.segments(kJobRing))
 	{
-		open_stream(&streams[i], segments, list.segment[i].number, round.ref.queue_id,
-					list.segment[i].index[Kind::Scan::kIndex], Kind::Scan::kKeys);
-		if (!streams[i].opened)
+		RowStream *stream = &streams[n++];
+		open_stream(stream, segments, segment.number, round.ref.queue_id,
+					segment.index[Kind::Scan::kIndex], Kind::Scan::kKeys);
+		if (!stream->opened)
 			continue;
-		round.scan.begin(&streams[i]);
-		round.scan.advance(&streams[i]);
+		round.scan.begin(stream);
+		round.scan.advance(stream);
 	}
-	merge_streams(round, streams, list.n);
-	for (int i = 0; i < list.n; i++)
+	merge_streams(round, streams, n);
+	for (int i = 0; i < n; i++)
 		close_stream(&streams[i]);
 	segments.close();
 	/* The wait for a lock can have brought the news that an index is missing. */
-	return list.n > 0;
+	return t.has_segments;
 }
 
 /* ---- publishing ---- */
@@ -236,10 +239,10 @@ publish_some(Round<Kind> &round)
 static bool
 segments_known()
 {
-	if (tables().segments > 0)
+	if (tables().has_segments)
 		return true;
 	AcceptInvalidationMessages();
-	return tables().segments > 0;
+	return tables().has_segments;
 }
 
 /* Begin, which takes the cursor away; read, with nothing locked; publish in short holds. */

@@ -226,7 +226,7 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 {
 	SavedLeases saved = {};
 	/* Without a look at their rows, or if these are a publisher's, none is restored. */
-	if (t.segments == 0 || OidIsValid(t.subscription))
+	if (!t.has_segments || OidIsValid(t.subscription))
 		return saved;
 	int room = 0;
 	Relation rel = open_saved(t, AccessShareLock);
@@ -344,7 +344,7 @@ save_leases(const Database *db, int64 mark)
 	auto *copies = static_cast<SavedLease *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (most + 1) * sizeof(SavedLease)));
 	int n = copy_all(db, copies, most);
-	Relation rel = open_saved(tables(), RowExclusiveLock);
+	Relation rel = open_saved(look_at_tables(), RowExclusiveLock);
 	for_each_saved(
 		rel, [&](HeapTuple tuple, const SavedLease *, int64) { (void) try_delete(rel, tuple); });
 	write_leases(rel, copies, n, mark);
@@ -357,7 +357,7 @@ bool
 delete_void_leases(int64 mark)
 {
 	bool left = false;
-	Relation rel = open_saved(tables(), RowExclusiveLock);
+	Relation rel = open_saved(look_at_tables(), RowExclusiveLock);
 	for_each_saved(rel, [&](HeapTuple tuple, const SavedLease *lease, int64 of) {
 		left |= (lease != nullptr && of == mark) || !try_delete(rel, tuple);
 	});

@@ -62,9 +62,9 @@ move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
 	VirtualTransactionId other;
 	Hint hint = candidate.hint;
 	/* A queue without a slot: its rows are read when it gets one. */
-	if (!find_attached_queue(tables().database, candidate.queue_id, &ref))
+	if (!find_attached_queue(look_at_tables().database, candidate.queue_id, &ref))
 		return false;
-	reserve_hints(ref, tables().queue, 1);
+	reserve_hints(ref, look_at_tables().queue, 1);
 	if (take_lease_to_end(ref, hint, LeaseEnd::kMoved, &lease, &other) != TakeResult::kTaken)
 		return false;
 	bool moved = move_job(segments, hint.place, hint.key.job_id, to, &hint);

@@ -57,7 +57,7 @@ lock_rows(const Segment &segment, Position *next, int most, Datum *places)
 bool
 move_records(const Segment &from, const Segment &to, Position *next, int most, int *moved)
 {
-	const Tables &t = tables();
+	const Tables &t = look_at_tables();
 	RingName ring = ring_of(from.number);
 	*moved = 0;
 	if (!ConditionalLockRelationOid(t.ring[ring], RowExclusiveLock) ||
@@ -106,16 +106,16 @@ expire_segment(const RingSpec &ring, const Segment &segment, TimestampTz now, in
 int
 expire_records(TimestampTz now, int most)
 {
-	const Tables &t = tables();
+	const Tables &t = look_at_tables();
 	int expired = 0;
 	if (!lock_with_indexes(t.queue, AccessShareLock))
 		return 0;
 	set_options();
-	for (int i = 0; i < t.all_segments && expired < most; i++)
+	for (const Segment &segment : t.all_segments())
 	{
-		const Segment &segment = t.segment[i];
 		const RingSpec &ring = rings[ring_of(segment.number)];
-		if (ring.keep == nullptr || is_bare(segment) || !lock_for_writing(segment))
+		if (expired >= most || ring.keep == nullptr || is_bare(segment) ||
+			!lock_for_writing(segment))
 			continue;
 		expired += expire_segment(ring, segment, now, most - expired);
 	}

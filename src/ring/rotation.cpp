@@ -86,18 +86,15 @@ note_truncation(Rotation *rotation)
 static RingView
 look_at_ring(Rotation *rotation, Database *database, RingName name)
 {
-	const Tables &t = tables();
+	const Tables &t = look_at_tables();
 	look_at_horizon(rotation);
 	RingView ring = {};
 	ring.name = name;
-	ring.current = current_segment(name).number;
+	ring.current = t.current(name).number;
 	ring.survivors = pg_atomic_read_u32(&database->rings[name].survivors);
 	ring.least = static_cast<int64>(segment_size) * 1024 * size_factor(rotation->truncated);
-	for (int i = 0; i < t.all_segments; i++)
+	for (const Segment &segment : t.segments(name))
 	{
-		const Segment &segment = t.segment[i];
-		if (ring_of(segment.number) != name)
-			continue;
 		bool current = static_cast<uint32>(segment.number) == ring.current;
 		ring.bare[segment.number] = !current && is_bare(segment);
 		ring.bare_count += ring.bare[segment.number];
@@ -120,7 +117,7 @@ look_after_current(Rotation *rotation, Database *database, const RingView &ring)
 		return;
 	/* Everybody who enqueues would stand behind whoever has locked the new one. */
 	uint32 next = next_bare(ring, [](uint32 number) {
-		return lock_for_writing(*segment_by_number(static_cast<int>(number)));
+		return lock_for_writing(look_at_tables().get(static_cast<int>(number)));
 	});
 	if (next != kNoSegment)
 		pg_atomic_write_u32(&database->rings[ring.name].current, next);
@@ -129,18 +126,16 @@ look_after_current(Rotation *rotation, Database *database, const RingView &ring)
 static void
 watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64 now)
 {
-	const Tables &t = tables();
-	for (int i = 0; i < t.all_segments; i++)
+	const Tables &t = look_at_tables();
+	for (const Segment &segment : t.segments(ring.name))
 	{
-		uint32 number = t.segment[i].number;
-		if (ring_of(t.segment[i].number) != ring.name)
-			continue;
+		uint32 number = segment.number;
 		SegmentWatch *watch = &rotation->watches[number];
 		if (ring.bare[number] || number == ring.current)
 		{
 			*watch = {};
 			pg_atomic_write_u64(&database->segments[number].empty_since, 0);
-			note_error(database, t.segment[i].number, "");
+			note_error(database, segment.number, "");
 			/* Nothing could be moved there, so it has become the current one perhaps. */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
@@ -191,7 +186,7 @@ find_refuge(Rotation *rotation, Database *database, const Segment &from)
 	if (to != ring.survivors)
 		pg_atomic_write_u32(&database->rings[ring.name].survivors,
 							to == ring.current ? kNoSegment : to);
-	return *segment_by_number(static_cast<int>(to));
+	return look_at_tables().get(static_cast<int>(to));
 }
 
 static void
@@ -275,7 +270,7 @@ segment_in_turn(const Rotation &rotation, int64 now)
 void
 take_step(Rotation *rotation, Database *database, int number)
 {
-	const Segment *segment = segment_by_number(number);
+	const Segment *segment = look_at_tables().find(number);
 	if (segment == nullptr)
 		return;
 	SegmentWatch *watch = &rotation->watches[number];

@@ -30,12 +30,8 @@ find_dead_job(Relation rel, Oid by_id, int64 job_id, ItemPointerData *tid)
 void
 remove_dead_job(int64 job_id, bool wait)
 {
-	for (int i = first_in(kDeadRing); i < first_in(kDeadRing + 1); i++)
+	for (const Segment &segment : look_at_tables().segments(kDeadRing))
 	{
-		const Segment *known = segment_by_number(i);
-		if (known == nullptr)
-			continue;
-		const Segment segment = *known;
 		Relation rel = table_open(segment.heap, RowExclusiveLock);
 		ItemPointerData tid;
 		bool done = RelationGetNumberOfBlocks(rel) == 0;
@@ -58,7 +54,7 @@ remove_dead_job(int64 job_id, bool wait)
 void
 insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error, Datum error)
 {
-	const Segment &segment = current_segment(kDeadRing);
+	const Segment &segment = look_at_tables().current(kDeadRing);
 	Relation rel = table_open(segment.heap, RowExclusiveLock);
 	Datum values[kDeadColumns] = {};
 	bool nulls[kDeadColumns];

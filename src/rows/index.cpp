@@ -91,8 +91,7 @@ void
 insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n, bool wait)
 {
 	/* What is known of its indexes now that the segment is locked. */
-	(void) tables();
-	const Segment &segment = *segment_by_number(segment_number);
+	const Segment &segment = look_at_tables().get(segment_number);
 	auto every = [](HeapTuple) { return true; };
 	insert_entries(rel, segment.index[kById], tuples, n,
 				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);

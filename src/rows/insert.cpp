@@ -8,8 +8,8 @@ namespace pgq {
 void
 insert_jobs(NewJob *jobs, int n, Hint *hints)
 {
-	const Tables &t = tables();
-	const Segment &segment = current_segment();
+	const Tables &t = look_at_tables();
+	const Segment &segment = t.current(kJobRing);
 	Relation rel = table_open(segment.heap, RowExclusiveLock);
 	TupleFormer former(rel);
 	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));

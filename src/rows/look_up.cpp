@@ -39,13 +39,12 @@ lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buf
  */
 template <typename Visit>
 static void
-visit_versions(SegmentSet &segments, const JobSegments &list, int64 job_id, Visit visit)
+visit_versions(SegmentSet &segments, const Tables &t, int64 job_id, Visit visit)
 {
 	bool done = false;
-	for (int i = 0; i < list.n && !done; i++)
+	for (const Segment &segment : t.segments(kJobRing))
 	{
-		const Segment &segment = list.segment[i];
-		if (segments.is_bare(segment.number))
+		if (done || segments.is_bare(segment.number))
 			continue;
 		Relation rel = segments.open(segment.number);
 		IndexLookup *lookup = begin_index_lookup(rel, segment.index[kById], job_id);
@@ -60,12 +59,11 @@ visit_versions(SegmentSet &segments, const JobSegments &list, int64 job_id, Visi
 
 /* moved: the sum of the traces of the versions that were seen dead. */
 static Verdict
-look_up_once(SegmentSet &segments, const JobSegments &list, int64 job_id, JobRow *row,
-			 uint64 *moved)
+look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, uint64 *moved)
 {
 	Verdict verdict = Verdict::kDead;
 	*moved = 0;
-	visit_versions(segments, list, job_id,
+	visit_versions(segments, t, job_id,
 				   [&](Relation rel, int segment, HeapTuple tuple, Buffer buffer) {
 					   verdict = judge_version(tuple, buffer);
 					   if (verdict == Verdict::kLive)
@@ -86,16 +84,16 @@ look_up_once(SegmentSet &segments, const JobSegments &list, int64 job_id, JobRow
 static Verdict
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
-	const JobSegments list = segments.open_all();
+	const Tables &t = segments.open_all();
 	/* Not a list of segments yet: load/refill.cpp, segments_known(). */
-	if (list.n == 0)
+	if (!t.has_segments)
 		return Verdict::kBusy;
 	uint64 moved;
-	Verdict verdict = look_up_once(segments, list, job_id, row, &moved);
+	Verdict verdict = look_up_once(segments, t, job_id, row, &moved);
 	if (verdict != Verdict::kDead || moved == 0)
 		return verdict;
 	uint64 moved_by_now;
-	verdict = look_up_once(segments, list, job_id, row, &moved_by_now);
+	verdict = look_up_once(segments, t, job_id, row, &moved_by_now);
 	return verdict == Verdict::kDead && moved_by_now != moved ? Verdict::kBusy : verdict;
 }
 
@@ -116,19 +114,18 @@ verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
 }
 
 static bool
-find_writable_once(SegmentSet &segments, const JobSegments &list, int64 job_id, Place *place,
+find_writable_once(SegmentSet &segments, const Tables &t, int64 job_id, Place *place,
 				   TransactionId *inserter, uint64 *moved)
 {
 	bool found = false;
 	*moved = 0;
-	visit_versions(segments, list, job_id,
-				   [&](Relation, int segment, HeapTuple tuple, Buffer buffer) {
-					   found = is_writable(tuple, buffer, inserter);
-					   if (judge_version(tuple, buffer) == Verdict::kDead)
-						   *moved += trace_of(tuple);
-					   *place = place_of(tuple->t_self, segment);
-					   return found;
-				   });
+	visit_versions(segments, t, job_id, [&](Relation, int segment, HeapTuple tuple, Buffer buffer) {
+		found = is_writable(tuple, buffer, inserter);
+		if (judge_version(tuple, buffer) == Verdict::kDead)
+			*moved += trace_of(tuple);
+		*place = place_of(tuple->t_self, segment);
+		return found;
+	});
 	return found;
 }
 
@@ -136,11 +133,11 @@ find_writable_once(SegmentSet &segments, const JobSegments &list, int64 job_id, 
 bool
 find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
 {
-	const JobSegments list = segments.open_all();
+	const Tables &t = segments.open_all();
 	for (uint64 before = 0;;)
 	{
 		uint64 moved;
-		if (find_writable_once(segments, list, job_id, place, inserter, &moved))
+		if (find_writable_once(segments, t, job_id, place, inserter, &moved))
 			return true;
 		if (TransactionIdIsValid(*inserter) || moved == before)
 			return false;

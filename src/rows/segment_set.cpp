@@ -25,7 +25,7 @@ SegmentSet::open(int number)
 }
 
 /*
- * A lock may bring news, of an index for example, and to learn them tables() locks every
+ * A lock may bring news, of an index for example, and to learn them look_at_tables() locks every
  * segment for a moment: so a reader does that with nothing locked, and begins again.
  *
  * The steps: a reader lets go what is open above the lowest that is missing; then the segments are
@@ -46,11 +46,11 @@ SegmentSet::open_in_order(uint32 numbers)
 	}
 	for (int i = 0; i < kTries; i++)
 	{
-		const JobSegments list = job_segments();
-		for (const Segment &segment : list)
+		tables_ = &look_at_tables();
+		for (const Segment &segment : tables_->segments(kJobRing))
 			if (numbers & (1U << segment.number))
 				open_one(segment);
-		if (list.n == 0 || !tables_may_differ())
+		if (!tables_->has_segments || !tables_may_differ())
 			return;
 		if (reader && i < kTries - 1)
 		{
@@ -60,11 +60,12 @@ SegmentSet::open_in_order(uint32 numbers)
 	}
 }
 
-JobSegments
+const Tables &
 SegmentSet::open_all()
 {
 	open_in_order(kEverySegment);
-	return job_segments();
+	tables_ = &look_at_tables();
+	return *tables_;
 }
 
 bool
@@ -87,7 +88,7 @@ SegmentSet::pin(const Place &place)
 {
 	Relation rel = open(place.segment);
 	/* Opening it may have brought the news that indexes are missing. */
-	if (rel == nullptr || segment_by_number(place.segment) == nullptr)
+	if (rel == nullptr || tables_->find(place.segment) == nullptr)
 		return InvalidBuffer;
 	BlockNumber &blocks = blocks_[place.segment];
 	if (place.block >= blocks)

@@ -24,7 +24,7 @@ public:
 	void open_in_order(uint32 numbers);
 
 	/* All. Returns them as they are known now that they are locked. */
-	JobSegments open_all();
+	const Tables &open_all();
 
 	/* Has the segment no page? Then it needs no look. */
 	bool is_bare(int number);
@@ -42,6 +42,7 @@ private:
 	Relation open_one(const Segment &segment);
 
 	LOCKMODE mode_;
+	const Tables *tables_ = nullptr;	   /* as they were when the last segment was opened */
 	uint32 open_ = 0;					   /* as bits */
 	Relation relation_[kMaxSegments] = {}; /* by number */
 	/* At least: a segment can grow, but not shrink under our lock. */

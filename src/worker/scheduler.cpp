@@ -252,11 +252,11 @@ attach_queues()
 		anew = t.database != database || t.database_generation != database_generation;
 		if (anew)
 			return;
-		queues = attach_all_queues();
-		for (int i = 0; i < t.segments; i++)
-			if (t.segment[i].muted)
-				doubtful |= restore_triggers(t.segment[i].heap);
-		keep_token_key();
+		queues = attach_all_queues(t);
+		for (const Segment &segment : t.segments(kJobRing))
+			if (segment.muted)
+				doubtful |= restore_triggers(segment.heap);
+		keep_token_key(t);
 	});
 	if (anew)
 		retire(SeatState::kWanted); /* created anew: the next scheduler starts from scratch */

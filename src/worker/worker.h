@@ -7,6 +7,7 @@
 #include "pg/scope.h"
 #include "catalog/lock_order.h"
 #include "catalog/owner_sql.h"
+#include "load/attach.h"
 
 namespace pgq {
 
