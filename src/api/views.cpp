@@ -7,6 +7,7 @@
 #include "engine/copies.h"
 #include "ring/snapshots.h"
 #include "catalog/tables.h"
+#include "worker/shift.h"
 
 namespace pgq {
 
@@ -172,15 +173,15 @@ static void
 put_duties(ResultRows *rows)
 {
 	const Database *db = tables().database;
-	DutyNote notes[kDuties];
+	DutyNote notes[kDutyNotes];
 	copy_duties(db, notes);
 	for (int i = 0; i < kDuties; i++)
-		put_duty(rows, duty_names[i], 0, notes[i]);
+		put_duty(rows, duties[i].name, 0, notes[i]);
 	for_each_queue(db, [&](const QueueRef &ref) {
-		DutyNote of_queue[kQueueDuties];
+		DutyNote of_queue[kQueueDutyNotes];
 		bool current = copy_duties(ref, of_queue);
 		for (int i = 0; i < kQueueDuties && current; i++)
-			put_duty(rows, queue_duty_names[i], ref.queue_id, of_queue[i]);
+			put_duty(rows, queue_duties[i].name, ref.queue_id, of_queue[i]);
 	});
 }
 

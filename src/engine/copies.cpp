@@ -53,14 +53,14 @@ copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1])
 }
 
 bool
-copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDuties])
+copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes])
 {
 	return look_at_queue(ref,
 						 [&](const Queue &queue) { memcpy(notes, queue.duties, sizeof(notes)); });
 }
 
 void
-copy_duties(const Database *db, DutyNote (&notes)[kDuties])
+copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes])
 {
 	with_lwlock(shared->registry_lock, LW_SHARED,
 				[&] { memcpy(notes, db->duties, sizeof(notes)); });

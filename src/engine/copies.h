@@ -40,8 +40,8 @@ struct QueueCopy
 /* As everywhere here false: the slot is another's by now. */
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);
-bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDuties]);
-void copy_duties(const Database *db, DutyNote (&notes)[kDuties]);
+bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes]);
+void copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes]);
 
 /* The error of the segment's last step; "": none. */
 void copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)]);

@@ -43,7 +43,7 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 	pg_atomic_uint32 scheduler;	 /* my_procno() + 1 of the scheduler; 0: none */
 	pg_atomic_uint64 reconciled; /* rounds of the reconciler through all rows */
 	LeaseShare share;
-	DutyNote duties[kDuties]; /* see there */
+	DutyNote duties[kDutyNotes]; /* see there */
 };
 static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);
 

@@ -24,27 +24,8 @@ struct DutyNote
 };
 static_assert(std::is_trivially_copyable_v<DutyNote> && std::is_standard_layout_v<DutyNote>);
 
-enum class Duty : uint8
-{
-	kPresence,
-	kNotify,
-	kQueues,
-	kTokenMark,
-	kRotation,
-	kRetention,
-	kReconcile,
-};
-inline constexpr int kDuties = 7;
-inline constexpr const char *duty_names[kDuties] = {
-	"presence", "notify", "queues", "token mark", "rotation", "retention", "reconcile",
-};
-enum class QueueDuty : uint8
-{
-	kLostLeases,
-	kWindow,
-	kTimer,
-};
-inline constexpr int kQueueDuties = 3;
-inline constexpr const char *queue_duty_names[kQueueDuties] = {"lost leases", "window", "timer"};
+/* Room for those of a database, and of a queue; the tables of worker/shift.h say which there are. */
+inline constexpr int kDutyNotes = 10;
+inline constexpr int kQueueDutyNotes = 4;
 
 } // namespace pgq

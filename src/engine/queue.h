@@ -96,7 +96,7 @@ struct QueueService
 	int64 served_at; /* monotonic: when the scheduler could last count lost leases, or found none */
 	Relaxed<bool>
 		notify_pending; /* read racily by the scheduler, which will be woken and look again */
-	DutyNote duties[kQueueDuties];
+	DutyNote duties[kQueueDutyNotes];
 };
 
 struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, QueueStory

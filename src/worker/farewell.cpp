@@ -8,11 +8,8 @@
 namespace pgq {
 
 /* Sessions are gone in a few milliseconds, mostly. */
-static constexpr int64 kPatience = 2 * USECS_PER_SEC;
+static constexpr int64 kLongestWait = 2 * USECS_PER_SEC;
 static constexpr int64 kLookAgain = 2000;
-
-static constinit Database *database = nullptr;
-static constinit uint32 database_generation = 0;
 
 /*
  * A stop, or only this process? The postmaster notes a stop in its lock file before it sends the
@@ -32,7 +29,7 @@ server_is_stopping()
 	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
 }
 
-/* Until it is true, or patience is at its end. Nothing interrupts a process that is on its way out. */
+/* False: it has not become true by the deadline. Nothing interrupts a process that is on its way out. */
 template <typename Condition>
 static bool
 wait_until(int64 deadline, Condition condition)
@@ -74,43 +71,37 @@ we_are_alone()
 
 /* The tables, the table to write to, and the lock of the mark: nobody can advance it from here to the commit. */
 static bool
-lock_all()
+lock_all(const Shift &shift)
 {
 	const Tables *t = lock_tables(AccessShareLock) ? tables_if_attached() : nullptr;
-	return t != nullptr && t->database == database &&
-		   t->database_generation == database_generation &&
+	return t != nullptr && t->database == shift.database &&
+		   t->database_generation == shift.generation &&
 		   ConditionalLockRelationOid(t->token_mark, ShareUpdateExclusiveLock) &&
 		   ConditionalLockRelationOid(t->saved_lease, RowExclusiveLock);
 }
 
+/* Save them. Returns how many, or kLocked. */
 static constexpr int kLocked = -1;
 
 static int
-save(int64 deadline)
+save(const Shift &shift, int64 deadline)
 {
 	int saved = kLocked;
 	worker_transaction([&] {
-		if (!wait_until(deadline, lock_all))
+		if (!wait_until(deadline, [&] { return lock_all(shift); }))
 			return;
-		close_token_mark(database);
+		close_token_mark(shift.database);
 		int64 mark = read_token_mark(tables().token_mark);
 		(void) wait_until(deadline, we_are_alone);
 		stop_point("save-leases");
-		saved = save_leases(database, mark);
+		saved = save_leases(shift.database, mark);
 	});
 	return saved;
 }
 
 static void
-at_exit(int, Datum)
+tell(int saved)
 {
-	if (!server_is_stopping())
-		return;
-	/* The end may have come in the middle of anything. */
-	AbortOutOfAnyTransaction();
-	if (!has_leases(database))
-		return;
-	int saved = save(monotonic_now() + kPatience);
 	if (saved == kLocked)
 		ereport(LOG, (errmsg("pgq_ext has not saved the leases of database %u", MyDatabaseId),
 					  errdetail("Its tables are locked.")));
@@ -118,29 +109,37 @@ at_exit(int, Datum)
 		ereport(LOG, (errmsg("pgq_ext has saved %d leases of database %u", saved, MyDatabaseId)));
 }
 
-void
-save_leases_at_exit(Database *of, uint32 generation)
+/* The end of a process may come in the middle of anything: that is undone first. */
+static void
+save_if_stopping(int, Datum arg)
 {
-	database = of;
-	database_generation = generation;
-	before_shmem_exit(at_exit, (Datum) 0);
+	const auto &shift = *reinterpret_cast<const Shift *>(DatumGetPointer(arg));
+	if (!server_is_stopping())
+		return;
+	AbortOutOfAnyTransaction();
+	if (has_leases(shift.database))
+		tell(save(shift, monotonic_now() + kLongestWait));
 }
 
 void
-forget_saved_leases()
+save_leases_at_exit(Shift *shift)
 {
-	static constinit bool done = false;
-	static constinit uint64 seen = 0;
+	before_shmem_exit(save_if_stopping, PointerGetDatum(shift));
+}
+
+void
+forget_saved_leases(Shift &shift)
+{
 	/* They are void as soon as the mark is another one. */
-	uint64 mark = pg_atomic_read_u64(&database->marked_token);
-	if (done || mark == seen)
+	uint64 mark = pg_atomic_read_u64(&shift.database->marked_token);
+	if (shift.tokens.none_saved || mark == shift.tokens.cleared_at)
 		return;
 	worker_transaction([&] {
-		if (!lock_all())
+		if (!lock_all(shift))
 			return;
 		commit_lazily();
-		seen = mark;
-		done = delete_void_leases(read_token_mark(tables().token_mark));
+		shift.tokens.cleared_at = mark;
+		shift.tokens.none_saved = delete_void_leases(read_token_mark(tables().token_mark));
 	});
 }
 

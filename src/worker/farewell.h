@@ -4,14 +4,14 @@
  */
 #pragma once
 
-#include "engine/registry.h"
+#include "worker/shift.h"
 
 namespace pgq {
 
-/* From now on, when this process ends. */
-void save_leases_at_exit(Database *database, uint32 generation);
+/* From now on, when this process ends. The shift outlives that. */
+void save_leases_at_exit(Shift *shift);
 
 /* Later, when saved leases are void: delete them. Costs nothing when there are none. */
-void forget_saved_leases();
+void forget_saved_leases(Shift &shift);
 
 } // namespace pgq

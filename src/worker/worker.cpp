@@ -143,6 +143,15 @@ unlock_database()
 	LockRelease(&tag, RowExclusiveLock, true);
 }
 
+bool
+database_is_wanted()
+{
+	if (!lock_database(MyDatabaseId))
+		return true;
+	unlock_database();
+	return false;
+}
+
 static constexpr int64 kLongestNap = 60 * 1000;
 
 void

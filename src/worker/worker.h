@@ -48,6 +48,23 @@ worker_transaction(Body body)
 	});
 }
 
+/*
+ * The same with the tables locked, of which none is waited for. False, and body does not run: some
+ * cannot be locked just now, or the jobs are a publisher's.
+ */
+template <typename Body>
+inline bool
+serving_transaction(LOCKMODE mode, Body body)
+{
+	bool served = false;
+	worker_transaction([&] {
+		served = lock_and_serve(mode);
+		if (served)
+			body();
+	});
+	return served;
+}
+
 /* Has SIGTERM come? */
 bool asked_to_end();
 
@@ -63,5 +80,8 @@ void nap(int64 milliseconds);
  */
 bool lock_database(Oid database);
 void unlock_database();
+
+/* Does somebody want to drop, rename or copy the database that we serve? They wait for us to go. */
+bool database_is_wanted();
 
 } // namespace pgq

@@ -1,10 +1,12 @@
 /*
- * The duties of a scheduler, each on its own: what one of them raises is caught, noted for the
- * view pgq_ext.duty, told in the log at most once a minute, and tried again after 1 s, 2 s ...
- * 1 min, while the others go on.
+ * How a duty of a scheduler is run: it fails alone.
  *
- * The whole transaction is rolled back, by which its callbacks put leases and refills back: no
- * subtransaction is left behind, and what is raised at commit is caught, too.
+ * What a duty raises is caught, noted for the view pgq_ext.duty, told in the log at most once a
+ * minute, and tried again after 1 s, 2 s ... 1 min, while the others go on. The whole transaction is
+ * rolled back, by which its callbacks put leases and refills back: no subtransaction is left behind,
+ * and what is raised at commit is caught, too.
+ *
+ * All times are monotonic; INT64_MAX is never, by what is known now.
  */
 #pragma once
 
@@ -13,48 +15,46 @@
 
 namespace pgq {
 
-/* What this process knows of a duty: of one queue, if there is a lock of its own. */
+/* What this process knows of a duty. */
 struct DutyState
 {
 	const char *name;
 	DutyNote *note;
-	LWLock *lock;
-	const Queue *queue;
-	uint32 generation; /* of the queue */
-	int failures;	   /* in a row */
-	int64 not_before;  /* monotonic: backs off until then */
-	int64 told;		   /* monotonic: last line in the log */
-	bool failed;	   /* in this run, but not as a whole */
-	bool noted;		   /* the view says that it fails */
+	QueueRef ref;	  /* the queue whose duty it is; none: the database's */
+	int64 due;		  /* when it shall run next, as it has said itself */
+	int64 not_before; /* it rests until then */
+	int failures;	  /* in a row */
+	int64 told;		  /* last line in the log */
+	bool failing;	  /* something in this run has failed, but the run as a whole has not */
+	bool noted;		  /* the view says that it fails */
 };
 
-/* The duty that is being run. */
-extern DutyState *current_duty;
-
+/* Before and after a run. end_duty() returns when the next one is due. */
 void begin_duty(DutyState *duty, ErrorContextCallback *context);
-void end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next);
+int64 end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next);
 
 /* Note the error that has just been caught, and tell of it. The caller rolls back and forgets it. */
 void note_duty_error(MemoryContext context);
 
-/* The duty goes on, but something in it goes on failing: its error stays in the view. */
+/* Of the duty that is being run: it goes on, but something in it goes on failing, so its error stays in the view. */
 void keep_failing();
 
-/* As if it had raised: it backs off. */
-void back_off(DutyState *duty);
+/* ... and it shall rest after this run as if it had raised. */
+void rest_after_this();
 
-/* Run body, which returns the monotonic time of its next run. False: it has raised. */
+/* Run body, which returns when it wants to run next. Returns when it will. */
 template <typename Body>
-inline bool
-run_duty(DutyState *duty, int64 *next, Body body)
+inline int64
+run_duty(DutyState *duty, Body body)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ErrorContextCallback told;
 	volatile bool raised = true;
+	volatile int64 next = 0;
 	begin_duty(duty, &told);
 	PG_TRY();
 	{
-		*next = body();
+		next = body();
 		raised = false;
 	}
 	PG_CATCH();
@@ -65,8 +65,7 @@ run_duty(DutyState *duty, int64 *next, Body body)
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
-	end_duty(duty, &told, raised, *next);
-	return !raised;
+	return end_duty(duty, &told, raised, next);
 }
 
 /*

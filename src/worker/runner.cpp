@@ -1,44 +1,40 @@
-#include "worker/duty.h"
+#include "worker/runner.h"
 
-#include "pg/scope.h"
+#include "engine/hold.h"
 
 namespace pgq {
 
-constinit DutyState *current_duty = nullptr;
+static constinit DutyState *current_duty = nullptr;
+
+static bool
+is_of_queue(const DutyState *duty)
+{
+	return duty->ref.queue != nullptr;
+}
 
 static void
 tell_duty(void *arg)
 {
 	auto *duty = static_cast<const DutyState *>(arg);
-	if (duty->queue != nullptr)
-		errcontext("duty \"%s\" of the scheduler, queue \"%s\"", duty->name, duty->queue->name);
+	if (is_of_queue(duty))
+		errcontext("duty \"%s\" of the scheduler, queue \"%s\"", duty->name, duty->ref.queue->name);
 	else
 		errcontext("duty \"%s\" of the scheduler", duty->name);
 }
 
-void
-begin_duty(DutyState *duty, ErrorContextCallback *context)
-{
-	*context = {error_context_stack, tell_duty, duty};
-	error_context_stack = context;
-	duty->failed = false;
-	current_duty = duty;
-}
-
-/* Is the note still that of this duty? A queue's slot may be another's by now. */
+/* A queue's slot may be another's by now: then the note is, too. */
 template <typename Change>
 static void
-change_note(DutyState *duty, Change change)
+change_note(const DutyState *duty, Change change)
 {
-	with_lwlock(duty->lock, LW_EXCLUSIVE, [&] {
-		if (duty->queue == nullptr ||
-			is_current({const_cast<Queue *>(duty->queue), duty->generation, duty->queue->queue_id}))
-			change(duty->note);
-	});
+	if (is_of_queue(duty))
+		(void) change_queue(duty->ref, [&](QueueHold &) { change(duty->note); });
+	else
+		with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { change(duty->note); });
 }
 
-void
-back_off(DutyState *duty)
+static void
+rest(DutyState *duty)
 {
 	static constexpr int kMostDoublings = 6;
 	int64 delay = Min(USECS_PER_SEC << Min(duty->failures, kMostDoublings), USECS_PER_MINUTE);
@@ -47,19 +43,40 @@ back_off(DutyState *duty)
 }
 
 void
+rest_after_this()
+{
+	rest(current_duty);
+}
+
+void
+keep_failing()
+{
+	current_duty->failing = true;
+}
+
+void
+begin_duty(DutyState *duty, ErrorContextCallback *context)
+{
+	*context = {error_context_stack, tell_duty, duty};
+	error_context_stack = context;
+	duty->failing = false;
+	current_duty = duty;
+}
+
+int64
 end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next)
 {
 	error_context_stack = context->previous;
 	current_duty = nullptr;
 	if (raised)
-		back_off(duty);
-	else if (!duty->failed)
+		rest(duty);
+	else if (!duty->failing)
 		duty->failures = 0;
 	int64 monotonic = monotonic_now();
 	TimestampTz now = wall_now();
 	if (duty->not_before > monotonic)
 		next = Max(next == INT64_MAX ? 0 : next, duty->not_before);
-	duty->noted = raised || duty->failed;
+	duty->noted = raised || duty->failing;
 	change_note(duty, [&](DutyNote *note) {
 		note->last_run_at = now;
 		note->next_run_at = next == INT64_MAX ? 0 : now + Max(0, next - monotonic);
@@ -68,6 +85,7 @@ end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next
 		note->failing_since = 0;
 		note->failures = 0;
 	});
+	return next;
 }
 
 void
@@ -91,12 +109,6 @@ note_duty_error(MemoryContext context)
 		strlcpy(note->last_error, error->message ? error->message : "", sizeof(note->last_error));
 	});
 	FreeErrorData(error);
-}
-
-void
-keep_failing()
-{
-	current_duty->failed = true;
 }
 
 } // namespace pgq

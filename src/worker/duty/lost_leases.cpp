@@ -1,0 +1,148 @@
+/*
+ * Lost leases of a queue: their attempts are counted in the rows, a batch at a time. It never waits
+ * for a lock on a row: a busy one stays lost until later. README.md, "Lost leases".
+ */
+#include "engine/hold.h"
+#include "pg/stop_point.h"
+#include "jobs/attempt.h"
+#include "txn/effects.h"
+#include "worker/turn.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+static constexpr int kBatch = 64;
+
+struct LostLease
+{
+	EndingLease ending;
+	int64 token;
+	Loss loss;
+};
+
+struct Batch
+{
+	LostLease leases[kBatch];
+	int n;
+};
+
+/* Take the leases that were lost first, for this transaction to end. */
+static void
+collect(const QueueRef &ref, Batch *batch)
+{
+	batch->n = 0;
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		while (batch->n < kBatch)
+		{
+			Lease *lease = first_lost(hold.queue());
+			if (lease == nullptr)
+				break;
+			add_reap_effect(ref, lease);
+			reap_lease(lease);
+			batch->leases[batch->n++] = {
+				{ref, hold->options, lease, lease->key.job_id, lease->hint.place},
+				token_of(lease),
+				lease->loss};
+		}
+	});
+}
+
+static const char *
+reason_of(Loss loss)
+{
+	switch (loss)
+	{
+		case Loss::kExpired:
+			return "the lease expired";
+		case Loss::kUnreturnable:
+			return "the row could not be returned by a claim";
+		case Loss::kUndone:
+			break;
+	}
+	return "the claiming transaction was rolled back or its session ended";
+}
+
+/* End one attempt in its row, which says so of the lease. */
+static void
+count(const LostLease &lost)
+{
+	SegmentSet segments(RowExclusiveLock);
+	Failure failure{};
+	failure.fence = lost.token;
+	failure.retry = true;
+	failure.has_error = true;
+	failure.error = CStringGetTextDatum(reason_of(lost.loss));
+	(void) end_failed_attempt(segments, lost.ending, failure, false);
+	segments.close();
+}
+
+/* False: memory or disk have given out, and the batch ended there, since the others would fail as well. */
+static bool
+count_each(const Batch &batch)
+{
+	bool short_of_resources = false;
+	for (int i = 0; i < batch.n; i++)
+	{
+		const LostLease &lost = batch.leases[i];
+		if (short_of_resources)
+			set_end(lost.ending.lease, LeaseEnd::kStillLost);
+		else if (!survives([&] { count(lost); }, &short_of_resources))
+			set_end(lost.ending.lease, LeaseEnd::kLostFailing);
+	}
+	return !short_of_resources;
+}
+
+struct BatchResult
+{
+	bool
+		able; /* to try: false if the locks could not be had, the jobs are not ours, or resources have given out */
+	bool full; /* there may be more */
+};
+
+static BatchResult
+count_batch(const QueueRef &ref)
+{
+	BatchResult result = {};
+	bool enough = true;
+	bool served = serving_transaction(RowExclusiveLock, [&] {
+		Batch batch;
+		reserve_lease_effects(kBatch);
+		collect(ref, &batch);
+		stop_point("reap");
+		enough = count_each(batch);
+		result.full = batch.n == kBatch;
+	});
+	if (!enough)
+		rest_after_this();
+	result.able = served && enough;
+	return result;
+}
+
+bool
+wants_counting(const Turn &turn, bool failing)
+{
+	/* What had failed may have ended otherwise: then the view is told. */
+	bool cured = failing && !turn.failing;
+	return turn.lost || cured;
+}
+
+/* One batch; then claims may rely on it that the queue is served. */
+int64
+count_lost_leases(const QueueRef &ref, const Turn &turn)
+{
+	BatchResult result = {.able = true, .full = false};
+	if (turn.lost)
+		result = count_batch(ref);
+	int64 now = monotonic_now();
+	bool failing = false;
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		if (result.able)
+			hold->served_at = now;
+		failing = hold->failing > 0;
+	});
+	if (failing)
+		keep_failing();
+	return result.able && result.full ? now : now + kParkTime;
+}
+
+} // namespace pgq

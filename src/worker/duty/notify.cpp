@@ -1,0 +1,77 @@
+/*
+ * NOTIFY for the queues that have got something ready, not more often than
+ * pgq_ext.notify_interval.
+ */
+#include "engine/hold.h"
+#include "worker/shift.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+using Channel = char[NAMEDATALEN];
+
+/* A racy look: what is missed is seen in the next moment. */
+static bool
+anything_pending(const Shift &shift)
+{
+	bool pending = false;
+	for_each_queue(shift.database,
+				   [&](const QueueRef &ref) { pending |= ref.queue->notify_pending; });
+	return pending;
+}
+
+/* Take the queues that have something to tell. */
+static int
+take_pending(const Shift &shift, Channel *channels)
+{
+	int n = 0;
+	for_each_queue(shift.database, [&](const QueueRef &ref) {
+		(void) change_queue(ref, [&](QueueHold &hold) {
+			if (!hold->notify_pending)
+				return;
+			hold->notify_pending = false;
+			strlcpy(channels[n], "pgq_", NAMEDATALEN);
+			strlcat(channels[n++], hold->name, NAMEDATALEN);
+		});
+	});
+	return n;
+}
+
+/* Whoever had taken them has not told: so there is something to tell everywhere. */
+static void
+assume_pending(const Shift &shift)
+{
+	for_each_queue(shift.database, [](const QueueRef &ref) {
+		(void) change_queue(ref,
+							[](QueueHold &hold) { hold->notify_pending = hold->options.notify; });
+	});
+}
+
+int64
+notifications_wanted_at(const Shift &shift)
+{
+	if (!shift.notify.owed && !anything_pending(shift))
+		return INT64_MAX;
+	return shift.notify.sent + static_cast<int64>(notify_interval) * 1000;
+}
+
+int64
+send_notifications(Shift &shift)
+{
+	if (shift.notify.owed)
+		assume_pending(shift);
+	shift.notify.owed = true;
+	worker_transaction([&] {
+		auto *channels =
+			static_cast<Channel *>(palloc(static_cast<Size>(max_queues) * sizeof(Channel)));
+		commit_lazily();
+		int n = lock_and_serve(AccessShareLock) ? take_pending(shift, channels) : 0;
+		for (int i = 0; i < n; i++)
+			Async_Notify(channels[i], "");
+	});
+	shift.notify.owed = false;
+	shift.notify.sent = monotonic_now();
+	return INT64_MAX;
+}
+
+} // namespace pgq

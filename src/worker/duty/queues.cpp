@@ -1,0 +1,76 @@
+/*
+ * Queues: slots follow the rows of pgq_ext.queue, the triggers are on, and what needs no scheduler
+ * gets none.
+ */
+#include "engine/doubt.h"
+#include "catalog/own_trigger.h"
+#include "catalog/token_key.h"
+#include "worker/shift.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+/* What has no queues may get one back soon. */
+static void
+leave_if_idle(Shift &shift, const Attached &queues)
+{
+	static constexpr int64 kStays = 5 * USECS_PER_SEC;
+	int64 now = monotonic_now();
+	if (queues.queues > 0 || has_queues(MyDatabaseId))
+		shift.queues.busy = now;
+	else if (now - shift.queues.busy > kStays)
+		retire(shift, SeatState::kIdle);
+}
+
+static void
+complain_of_rows(Shift &shift, const Attached &queues)
+{
+	Attached &told = shift.queues.told;
+	if (queues.left_out > 0 && told.left_out == 0)
+		ereport(LOG,
+				(errmsg("%d queues have found no place in shared memory", queues.left_out),
+				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
+	if (queues.unreadable > 0 && told.unreadable == 0)
+		ereport(LOG, (errmsg("%d rows of pgq_ext.queue have no name that a queue can have",
+							 queues.unreadable),
+					  errhint("Delete them, or give them names of 1 to %d bytes.", kQueueNameMax)));
+	told = queues;
+}
+
+/* Bring slots and triggers up to date; then, with nothing locked, draw the consequences. */
+int64
+attach_queues(Shift &shift)
+{
+	bool locked = false;
+	bool anew = false;
+	bool doubtful = false;
+	Attached queues = {};
+	worker_transaction([&] {
+		/* They cannot be locked while a DROP EXTENSION has not ended, for example. */
+		locked = lock_tables(AccessShareLock);
+		if (!locked)
+			return;
+		const Tables &t = tables();
+		anew = t.database != shift.database || t.database_generation != shift.generation;
+		if (anew)
+			return;
+		queues = attach_all_queues(t);
+		for (const Segment &segment : t.segments(kJobRing))
+			if (segment.muted)
+				doubtful |= restore_triggers(segment.heap);
+		keep_token_key(t);
+	});
+	if (anew)
+		retire(shift,
+			   SeatState::kWanted); /* created anew: the next scheduler starts from scratch */
+	if (!locked)
+		return monotonic_now() + kHousekeeping;
+	leave_if_idle(shift, queues);
+	if (doubtful)
+		distrust_all(MyDatabaseId);
+	free_other_incarnations(MyDatabaseId, shift.database->incarnation);
+	complain_of_rows(shift, queues);
+	return monotonic_now() + kHousekeeping;
+}
+
+} // namespace pgq

@@ -1,0 +1,41 @@
+/* Window and timer of a queue are filled ahead of need. */
+#include "engine/lease.h"
+#include "load/refill.h"
+#include "worker/turn.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+/* What cannot be read now will be wanted again at once, and not be had: then a little later. */
+static int64
+read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &, bool))
+{
+	bool served = serving_transaction(AccessShareLock, [&] { refill(ref, false); });
+	return served ? INT64_MAX : monotonic_now() + kParkTime;
+}
+
+bool
+wants_window(const Turn &turn, bool)
+{
+	return turn.wants_window;
+}
+
+int64
+fill_window(const QueueRef &ref, const Turn &)
+{
+	return read_ahead(ref, refill_window);
+}
+
+bool
+wants_timer(const Turn &turn, bool)
+{
+	return turn.wants_timer;
+}
+
+int64
+fill_timer(const QueueRef &ref, const Turn &)
+{
+	return read_ahead(ref, refill_timer);
+}
+
+} // namespace pgq

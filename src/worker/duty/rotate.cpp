@@ -1,0 +1,39 @@
+/* Rotation: storage of finished jobs and records is reclaimed. What is done when: ring/rotation.h. */
+#include "worker/shift.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+static void
+look(Shift &shift, int64 now)
+{
+	(void) serving_transaction(AccessShareLock,
+							   [&] { look_at_rings(&shift.rotation, shift.database, now); });
+}
+
+/* What fails with one segment must not keep the others. */
+static void
+step(Shift &shift, int segment)
+{
+	bool raised = false;
+	bool served = serving_transaction(AccessShareLock, [&] {
+		raised = !survives([&] { take_step(&shift.rotation, shift.database, segment); });
+	});
+	end_step(&shift.rotation, shift.database, segment, served, raised);
+}
+
+int64
+rotate(Shift &shift)
+{
+	int64 now = monotonic_now();
+	if (begin_look(&shift.rotation, now))
+		look(shift, now);
+	int segment = segment_in_turn(shift.rotation, now);
+	if (segment >= 0)
+		step(shift, segment);
+	if (is_failing(shift.rotation))
+		keep_failing();
+	return next_step(shift.rotation);
+}
+
+} // namespace pgq

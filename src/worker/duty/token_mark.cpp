@@ -1,0 +1,41 @@
+/*
+ * Token mark: it is kept far ahead of the clock while jobs are enqueued or claimed, so that no claim
+ * has to do it. Saved leases that have become void by that are deleted.
+ */
+#include "engine/hold.h"
+#include "catalog/token_mark.h"
+#include "worker/farewell.h"
+#include "worker/shift.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+/* Has anything happened since the last look that the durable mark must stay ahead of? */
+static bool
+was_active(Shift &shift)
+{
+	int64 events = 0;
+	for_each_queue(shift.database, [&](const QueueRef &ref) {
+		(void) look_at_queue(ref, [&](const Queue &queue) {
+			events += queue.counters.enqueued + queue.counters.handed_out;
+		});
+	});
+	bool active = events != shift.tokens.events;
+	shift.tokens.events = events;
+	return active;
+}
+
+int64
+keep_token_mark_ahead(Shift &shift)
+{
+	static constexpr int64 kLead = 30 * USECS_PER_SEC;
+	if (was_active(shift) && !token_mark_is_ahead(shift.database, kLead))
+		worker_transaction([&] {
+			if (lock_tables(AccessShareLock))
+				advance_token_mark(kLead, false, shift.commit_level);
+		});
+	forget_saved_leases(shift);
+	return monotonic_now() + kHousekeeping;
+}
+
+} // namespace pgq
