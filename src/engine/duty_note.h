@@ -24,8 +24,8 @@ struct DutyNote
 };
 static_assert(std::is_trivially_copyable_v<DutyNote> && std::is_standard_layout_v<DutyNote>);
 
-/* Room for those of a database, and of a queue; the tables of worker/shift.h say which there are. */
+/* Room for those of a database, with some to spare, and of a queue; worker/shift.h says which there are. */
 inline constexpr int kDutyNotes = 10;
-inline constexpr int kQueueDutyNotes = 4;
+inline constexpr int kQueueDutyNotes = 3;
 
 } // namespace pgq
