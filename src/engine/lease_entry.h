@@ -6,24 +6,12 @@
 
 #include "core/key.h"
 #include "core/tree.h"
+#include "engine/counters.h"
 #include "engine/shared.h"
 
 namespace pgq {
 
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
-
-/* How a lease ends. */
-enum class LeaseEnd : uint8
-{
-	kAcked,
-	kFailed,
-	kLost,
-	kUncounted,	  /* the row was gone: nothing was written */
-	kStillLost,	  /* not tried: the lease is lost as before */
-	kLostBusy,	  /* the row was busy: lost, to be tried again soon */
-	kLostFailing, /* the row could not be written: lost, to be tried again later and later */
-	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
-};
 
 /* What a prepared transaction will do to a lease. */
 struct Prepared

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/schedule.h"
+#include "engine/counters.h"
 #include "engine/database.h"
 #include "engine/lease_entry.h"
 #include "engine/queue_options.h"
@@ -37,49 +38,6 @@ struct Gate
 	Relaxed<bool> dropping;
 	VirtualTransactionId dropper;
 	VirtualTransactionId mover; /* the last transaction that took jobs in hand to move their rows */
-};
-
-/*
- * Since the queue was loaded; none of them counts what was rolled back. Always
- * handed_out = ended() + leases that are handed out.
- */
-struct QueueCounters
-{
-	int64 enqueued;
-	int64 handed_out;
-	int64 acked;
-	int64 failed;
-	int64 lost;
-	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
-	int64 dead;
-	int64 repaired; /* forgotten jobs that the reconciler has found */
-
-	/* Hand-outs that have ended, each in one of these ways. */
-	int64 ended() const { return acked + failed + lost + uncounted; }
-
-	void count(LeaseEnd how)
-	{
-		switch (how)
-		{
-			case LeaseEnd::kAcked:
-				acked++;
-				break;
-			case LeaseEnd::kFailed:
-				failed++;
-				break;
-			case LeaseEnd::kLost:
-				lost++;
-				break;
-			case LeaseEnd::kUncounted:
-				uncounted++;
-				break;
-			case LeaseEnd::kStillLost:
-			case LeaseEnd::kLostBusy:
-			case LeaseEnd::kLostFailing:
-			case LeaseEnd::kMoved:
-				break;
-		}
-	}
 };
 
 /* Under the queue's lock. */

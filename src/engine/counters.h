@@ -1,0 +1,66 @@
+/*
+ * How a lease can end, and what is counted of a queue.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/* How a lease ends. */
+enum class LeaseEnd : uint8
+{
+	kAcked,
+	kFailed,
+	kLost,
+	kUncounted,	  /* the row was gone: nothing was written */
+	kStillLost,	  /* not tried: the lease is lost as before */
+	kLostBusy,	  /* the row was busy: lost, to be tried again soon */
+	kLostFailing, /* the row could not be written: lost, to be tried again later and later */
+	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
+};
+
+/*
+ * Since the queue was loaded; none of them counts what was rolled back. Always
+ * handed_out = ended() + leases that are handed out.
+ */
+struct QueueCounters
+{
+	int64 enqueued;
+	int64 handed_out;
+	int64 acked;
+	int64 failed;
+	int64 lost;
+	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
+	int64 dead;
+	int64 repaired; /* forgotten jobs that the reconciler has found */
+
+	/* Hand-outs that have ended, each in one of these ways. */
+	int64 ended() const { return acked + failed + lost + uncounted; }
+
+	void count(LeaseEnd how)
+	{
+		switch (how)
+		{
+			case LeaseEnd::kAcked:
+				acked++;
+				break;
+			case LeaseEnd::kFailed:
+				failed++;
+				break;
+			case LeaseEnd::kLost:
+				lost++;
+				break;
+			case LeaseEnd::kUncounted:
+				uncounted++;
+				break;
+			case LeaseEnd::kStillLost:
+			case LeaseEnd::kLostBusy:
+			case LeaseEnd::kLostFailing:
+			case LeaseEnd::kMoved:
+				break;
+		}
+	}
+};
+
+} // namespace pgq
