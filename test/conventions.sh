@@ -1,6 +1,5 @@
 #!/bin/bash
-# Checks what no compiler checks. Prints "ok NAME" or "not ok NAME" for each convention, with the offenders above;
-# "todo NAME", with their number, for one that is not kept yet.
+# Checks what no compiler checks. Prints "ok NAME" or "not ok NAME" for each convention, with the offenders above.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export LC_ALL=C
@@ -18,26 +17,10 @@ convention()
 	fi
 }
 
-# Checks of test/shape.pl that are not kept yet.
-not_yet=(files comments locks)
-
-# later NAME: as convention, for one that is not kept yet
-later()
-{
-	local n
-	n=$(grep -c .)
-	[ "$n" -gt 0 ] || echo "ok $1"
-	[ "$n" -eq 0 ] || echo "todo $1 ($n)"
-}
-
 # shape CHECK NAME
 shape()
 {
-	if [[ " ${not_yet[*]} " = *" $1 "* ]]; then
-		test/shape.pl "$1" | later "$2: test/shape.pl $1"
-	else
-		test/shape.pl "$1" 2>&1 | convention "$2"
-	fi
+	test/shape.pl "$1" 2>&1 | convention "$2"
 }
 
 sources()
@@ -131,14 +114,14 @@ grep -rnoE --include='*.cpp' --include='*.h' --include='*.md' --include='*.sql' 
 done | convention 'rules that comments name are in docs/protocol.md'
 grep -rnP --include='*.cpp' --include='*.h' --include='*.md' --include='*.sql' --include='*.pl' --include='*.pml' --include='*.spec' \
 	'\b(?:[ABC](?:[1-9]|10)|I[1-9]|R[1-7]|L(?:[1-9]|1[0-6]))\b' src test bench sql docs README.md |
-	later 'rules are named, not numbered'
+	convention 'rules are named, not numbered'
 grep -oE '`[^`]+`' docs/protocol.md | tr -d '`' | sort -u | while read -r name; do
 	[ -e "$name" ] || [ -e "src/$name" ] || grep -rqF --exclude-dir=t -- "${name##*::}" src test || find test -name "$name" | grep -q . ||
 		echo "docs/protocol.md: $name"
-done | later 'what docs/protocol.md names is there'
+done | convention 'what docs/protocol.md names is there'
 git ls-files '*README.md' CONTRIBUTING.md docs/architecture.md docs/protocol.md | while read -r page; do
 	awk -v page="$page" '/^```/ { code = !code } !code && length > 100 && !/^\|/ && / / { print page ":" FNR }' "$page"
-done | later 'pages on the inside are wrapped at 100 columns'
+done | convention 'pages on the inside are wrapped at 100 columns'
 
 # Form.
 { sources; git ls-files '*.sql' '*.sh' '*.pl' '*.pml' '*.md' Makefile CMakeLists.txt; } 2>/dev/null | sort -u |

@@ -143,8 +143,8 @@ pgq_check(PG_FUNCTION_ARGS)
 	ResultRows result(fcinfo);
 	for_each_queue(t.database, [&](const QueueRef &ref) { check_memory(&result, ref); });
 	check_rows(&result);
-	check_queues_of_rows(&result, "job", "jobs");
-	check_queues_of_rows(&result, "dead_job", "dead letters");
+	for (const RingSpec &ring : rings)
+		check_queues_of_rows(&result, ring.table, ring.rows);
 	return (Datum) 0;
 }
 

@@ -246,6 +246,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 	List *rows = NIL;
 	*attached = {};
 	attached->unreadable = for_each_row(t, [&](const QueueRow &row) {
+		/* A row without a slot gets one; a slot follows its row. */
 		QueueRef ref;
 		rows = lappend_int(rows, row.queue_id);
 		attached->queues++;
@@ -258,6 +259,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 				make_like(ref, row);
 		}
 	});
+	/* A slot without a row: somebody has deleted it. */
 	for_each_queue(t.database, [&](const QueueRef &ref) {
 		if (list_member_int(rows, ref.queue_id))
 			return;

@@ -135,6 +135,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 						name)));
 	check_columns(rel, spec.columns, spec.n_columns);
 	segment->heap = heap;
+	/* Those of the ring, by name. */
 	bool complete = true;
 	for (int i = 0; i < kIndexes; i++)
 	{
@@ -147,6 +148,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	}
 	segment->muted = has_muted_trigger(rel);
 
+	/* All that are none of these are somebody else's. */
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
 	foreach (cell, indexes)

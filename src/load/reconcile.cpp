@@ -239,6 +239,7 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 {
 	if (state->n == 0)
 		return true;
+	/* Whoever has written a suspect may be about to file it. */
 	if (any_writer_left(state))
 		return false;
 	SegmentSet segments(AccessShareLock);

@@ -51,6 +51,7 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 		if (nulls[i] && i + 1 != kSavedPreparedEnd && i + 1 != kSavedLoss)
 			return false;
 	auto get = [&](SavedColumn column) { return values[column - 1]; };
+	/* Whose it is, of which job, and where its row was. */
 	*lease = {};
 	*mark = DatumGetInt64(get(kSavedMark));
 	lease->queue_id = DatumGetInt32(get(kSavedQueueId));
@@ -60,12 +61,14 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 	lease->hint.place = {ItemPointerGetBlockNumberNoCheck(place),
 						 ItemPointerGetOffsetNumberNoCheck(place),
 						 static_cast<uint16>(DatumGetInt16(get(kSavedSegment)))};
+	/* How far it has come. */
 	lease->lost = !nulls[kSavedLoss - 1];
 	if (lease->lost)
 		lease->loss = static_cast<Loss>(DatumGetInt16(get(kSavedLoss)));
 	lease->attempt = DatumGetInt32(get(kSavedAttempt));
 	lease->remaining = DatumGetInt64(get(kSavedRemaining));
 	lease->claimed_at = DatumGetTimestampTz(get(kSavedClaimedAt));
+	/* What a prepared transaction will do to it. */
 	lease->prepared = {.xid = DatumGetTransactionId(get(kSavedPreparedXid)),
 					   .claimed = DatumGetBool(get(kSavedPreparedClaim)),
 					   .ended = !nulls[kSavedPreparedEnd - 1],

@@ -34,6 +34,7 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 		visit_page(rel, buffer, next->offset, [&](HeapTuple tuple) {
 			if (judge_version(tuple, buffer) != Verdict::kLive)
 				return true;
+			/* This one is the first of the next batch. */
 			full = n == most || bytes > kManyBytes;
 			if (full)
 			{

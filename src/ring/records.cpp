@@ -64,6 +64,7 @@ move_records(const Segment &from, const Segment &to, Position *next, int most, i
 		!ConditionalLockRelationOid(t.queue, RowExclusiveLock))
 		return true;
 	bool at_end = false;
+	/* Their segment is changed, by which the server moves them. */
 	set_options();
 	as_owner([&] {
 		Datum places;

@@ -38,6 +38,7 @@ SegmentSet::open_in_order(uint32 numbers)
 	uint32 missing = numbers & ~open_;
 	if (missing == 0)
 		return;
+	/* Never a lower one after a higher one. */
 	bool reader = mode_ == AccessShareLock;
 	if (reader && open_ > (missing & -missing))
 	{
@@ -52,6 +53,7 @@ SegmentSet::open_in_order(uint32 numbers)
 				open_one(segment);
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
+		/* There is news: it is learned at the next look, with nothing locked. */
 		if (reader && i < kTries - 1)
 		{
 			numbers |= open_;

@@ -225,6 +225,7 @@ start_scheduler(DatabaseEntry *entry)
 		return false;
 	entry->order = begin_start(seat, entry->oid);
 	entry->order.tablespace = entry->tablespace;
+	/* It is told its database and its seat, and not started again by the postmaster, but by us. */
 	BackgroundWorker worker{};
 	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "pgq_ext scheduler for database %u",
 			 entry->oid);
@@ -239,6 +240,7 @@ start_scheduler(DatabaseEntry *entry)
 	static_assert(sizeof(entry->order) <= sizeof(worker.bgw_extra));
 	worker.bgw_notify_pid = MyProcPid;
 
+	/* What was announced by now it will see. */
 	entry->announced = pg_atomic_read_u32(&shared->announcements);
 	entry->started = monotonic_now();
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);

@@ -89,6 +89,7 @@ survives(Body body, bool *short_of_resources = nullptr)
 	}
 	PG_CATCH();
 	{
+		/* Told and noted before the rollback, which takes the error's memory with it. */
 		if (short_of_resources != nullptr)
 			*short_of_resources = ERRCODE_TO_CATEGORY(geterrcode()) ==
 								  ERRCODE_TO_CATEGORY(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED);

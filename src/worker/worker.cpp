@@ -76,6 +76,7 @@ connect_to(Oid database)
 	int total;
 	config_generic **settings = all_settings(&total);
 	auto *raised = static_cast<Priority *>(palloc(total * sizeof(Priority)));
+	/* Raise it, for all but those that a database may set. */
 	int n = 0;
 	for (int i = 0; i < total; i++)
 	{
@@ -86,6 +87,7 @@ connect_to(Oid database)
 		setting->source = setting->reset_source = PGC_S_OVERRIDE;
 	}
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	/* From here on it is as it was. */
 	for (int i = 0; i < n; i++)
 	{
 		raised[i].setting->source = raised[i].source;
