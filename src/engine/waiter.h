@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "engine/wakeup.h"
+#include "engine/registry.h"
 
 namespace pgq {
 
