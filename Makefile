@@ -29,8 +29,8 @@ $(filter bench-%,$(SCRIPTED)): bench-%:
 	bench/run.sh $* $(T)
 
 # A server with assertions, a library with sanitizers. Part of it: make strict ARGS='tap crash'.
-strict: setup
-	pg_config=$$(script/assert_server.sh) && PG_CONFIG=$$pg_config SANITIZE=address,undefined test/run.sh $(ARGS)
+strict:
+	test/strict.sh $(ARGS)
 
 # For hours: make torture ARGS='--kills 1000 --seed 7'
 torture: setup

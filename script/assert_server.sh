@@ -1,19 +1,23 @@
 #!/bin/bash
-# Builds PostgreSQL 15 with assertions, once, from the source package of the machine's own Debian repositories.
+# Builds PostgreSQL with assertions, once, from the source package of the machine's own Debian repositories.
 # Prints the path of its pg_config:
 #
 #   PG_CONFIG=$(script/assert_server.sh) test/run.sh
 #
+# The version is PG's (PG=17), or the newest that is installed.
 # The build stays in ~/.cache/pgq_ext, one for each version of the installed server package. Changes nothing
 # on the machine and needs no rights, once script/setup.sh has run.
 set -euo pipefail
 
-installed=$(dpkg-query -W -f '${source:Version}' postgresql-15)
+here=$(dirname "$(realpath "$0")")
+. "$here/version.sh"
+pg=${PG:-$(newest_installed)}
+installed=$(dpkg-query -W -f '${source:Version}' "postgresql-$pg")
 configure=(--enable-cassert --enable-debug --enable-tap-tests --disable-rpath --without-readline --without-zlib
 	CFLAGS=-O1 CXXFLAGS='-O1 -g')
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/pgq_ext
-server=$cache/postgresql-15_$installed-$(cksum <"$0" | cut -d ' ' -f 1)
+server=$cache/postgresql-${pg}_$installed-$(cksum <"$0" | cut -d ' ' -f 1)
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
@@ -52,9 +56,9 @@ fetch()
 {
 	local version
 	try apt-get "${apt[@]}" update || true
-	for version in "$installed" $(apt-cache "${apt[@]}" madison postgresql-15 | awk '$NF == "Sources" { print $3 }'); do
-		rm -f postgresql-15_*
-		! try apt-get "${apt[@]}" source --only-source --download-only "postgresql-15=$version" || return 0
+	for version in "$installed" $(apt-cache "${apt[@]}" madison "postgresql-$pg" | awk '$NF == "Sources" { print $3 }'); do
+		rm -f "postgresql-${pg}_"*
+		! try apt-get "${apt[@]}" source --only-source --download-only "postgresql-$pg=$version" || return 0
 	done
 	return 1
 }
@@ -62,12 +66,12 @@ echo "Fetching the source of PostgreSQL $installed" >&2
 fetch || give_up 'no source package can be had'
 
 # Not Debian's patches: they install into /usr/lib whatever the prefix is. DESTDIR keeps even a mistake in here.
-tar -xf postgresql-15_*.orig.tar.bz2
-cd postgresql-15*/
+tar -xf "postgresql-${pg}_"*.orig.tar.*
+cd "postgresql-$pg"*/
 echo "Building ${PWD##*/} with assertions" >&2
 { try ./configure --prefix="$server" "${configure[@]}" && try make -s -j"$(nproc)" &&
 	try make -s install DESTDIR="$build/root" && try make -s -C contrib/dblink install DESTDIR="$build/root"; } ||
 	give_up 'the build failed'
-cp /usr/share/postgresql/15/extension/pgtap* "$("$build/root$server/bin/pg_config" --sharedir)/extension"
+cp /usr/share/postgresql/$pg/extension/pgtap* "$("$build/root$server/bin/pg_config" --sharedir)/extension"
 mv "$build/root$server" "$server"
 echo "$server/bin/pg_config"

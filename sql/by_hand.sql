@@ -128,6 +128,23 @@ SELECT pgq_enqueue('hand', '6');
 SELECT count(*) FROM pgq_ext.job;
 DROP FUNCTION try_set;
 
+-- An index of somebody's own, which keeps something in memory while a row is put in: nothing of it is left behind, and it
+-- finds what is there.
+SELECT pgq_create_queue('hand');
+CREATE INDEX own ON pgq_ext.job USING brin (run_at, attempts) WITH (pages_per_range = 1);
+CREATE INDEX own_dead ON pgq_ext.dead_job USING brin (died_at);
+SELECT count(pgq_enqueue('hand', to_jsonb(i))) FROM generate_series(1, 10) i;
+SELECT count(brin_summarize_new_values(relid)) FROM pg_partition_tree('pgq_ext.own') WHERE isleaf;
+SELECT count(pgq_enqueue('hand', to_jsonb(i), delay => '1 day')) FROM generate_series(1, 10) i;
+SELECT string_agg(pgq_fail(job_id, lease, 'x', retry => job_id % 2 = 0, retry_in => '2 days'), ',' ORDER BY job_id % 2) FROM pgq_claim('hand', 4);
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_indexscan = off;
+SELECT count(*) FILTER (WHERE attempts = 1), count(*) FROM pgq_ext.job WHERE run_at > now() + '1 hour';
+ROLLBACK;
+DROP INDEX pgq_ext.own, pgq_ext.own_dead;
+SELECT pgq_drop_queue('hand', force => true);
+
 -- A segment is not dropped, nor taken away, with whatever is in it.
 DROP TABLE pgq_ext.job_3;
 \set VERBOSITY sqlstate

@@ -4,14 +4,14 @@
  * How a job flows: api -> store (row) -> txn (effect) -> engine (hint) ->
  * api (claim) -> txn -> store (delete). docs/architecture.md has the map.
  */
+#include "catalog/version.h"
 #include "engine/layout.h"
+#include "jobs/prepared_claim.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
-#include "jobs/prepared_claim.h"
-#include "ring/segment_guard.h"
-#include "catalog/version.h"
-#include "txn/effects.h"
 #include "ring/rotation.h"
+#include "ring/segment_guard.h"
+#include "txn/effects.h"
 #include "worker/worker.h"
 
 extern "C" {

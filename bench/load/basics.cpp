@@ -1,6 +1,6 @@
+#include "basics.h"
 #include <cstdio>
 #include <cstdlib>
-#include "basics.h"
 
 void
 fail(const std::string &message)

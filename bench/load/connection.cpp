@@ -1,6 +1,6 @@
+#include "connection.h"
 #include <algorithm>
 #include <sys/epoll.h>
-#include "connection.h"
 
 static constexpr Oid jsonb_array = 3807, bigint_array = 1016;
 

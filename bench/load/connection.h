@@ -1,9 +1,9 @@
 // A connection that does one thing at a time, while the thread looks after others.
 #pragma once
 
-#include <sys/epoll.h>
 #include "../../test/pq/pq.h"
 #include "side.h"
+#include <sys/epoll.h>
 
 struct Statement
 {

@@ -1,7 +1,7 @@
+#include "cycle.h"
+#include "connection.h"
 #include <algorithm>
 #include <deque>
-#include "connection.h"
-#include "cycle.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 //   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S]
 //   load SIDE.sql do=NAME queue=NAME [jobs=N]
 //                      runs a piece of the file once, and prints its first value
-#include <cstdio>
 #include "connection.h"
 #include "cycle.h"
 #include "waiting.h"
+#include <cstdio>
 
 static void
 run_once(const Side &side, const std::string &name)

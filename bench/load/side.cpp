@@ -1,7 +1,7 @@
+#include "side.h"
 #include <fstream>
 #include <sstream>
 #include <utility>
-#include "side.h"
 
 std::string
 payload()

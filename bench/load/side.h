@@ -1,8 +1,8 @@
 // One side of the race: pieces of SQL by name, out of a file in bench/sides.
 #pragma once
 
-#include <vector>
 #include "basics.h"
+#include <vector>
 
 class Side
 {

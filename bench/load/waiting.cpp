@@ -1,9 +1,9 @@
+#include "waiting.h"
+#include "connection.h"
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
 #include <utility>
-#include "connection.h"
-#include "waiting.h"
 
 namespace {
 

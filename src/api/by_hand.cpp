@@ -5,15 +5,15 @@
  */
 #include "api/by_hand.h"
 
-#include "load/attach.h"
 #include "api/args.h"
-#include "jobs/queue_admin.h"
-#include "pg/scope.h"
 #include "catalog/option_value.h"
-#include "catalog/queue_row.h"
 #include "catalog/owner_sql.h"
+#include "catalog/queue_row.h"
 #include "catalog/tables.h"
 #include "catalog/version.h"
+#include "jobs/queue_admin.h"
+#include "load/attach.h"
+#include "pg/scope.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -2,14 +2,14 @@
  * pgq_check: does shared memory agree with the heap and with itself? And the view
  * capacity: how full it is.
  */
-#include "load/attach.h"
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "catalog/owner_sql.h"
 #include "engine/audit.h"
+#include "load/attach.h"
+#include "load/reconcile.h"
 #include "pg/scope.h"
 #include "rows/job.h"
-#include "load/reconcile.h"
-#include "catalog/owner_sql.h"
 
 namespace pgq {
 

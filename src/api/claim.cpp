@@ -1,13 +1,13 @@
 /*
  * pgq_claim and pgq_claim_any.
  */
-#include "load/attach.h"
 #include "jobs/claim.h"
+#include "load/attach.h"
 
 #include "api/args.h"
 #include "api/result_rows.h"
-#include "pg/stop_point.h"
 #include "catalog/queue_row.h"
+#include "pg/stop_point.h"
 
 namespace pgq {
 

@@ -1,10 +1,10 @@
 /*
  * pgq_enqueue and pgq_enqueue_many.
  */
+#include "jobs/enqueue.h"
 #include "api/args.h"
 #include "api/job_json.h"
 #include "api/result_rows.h"
-#include "jobs/enqueue.h"
 
 namespace pgq {
 

@@ -1,9 +1,9 @@
 /*
  * What a worker says of a job it has: pgq_ack, pgq_ack_many, pgq_fail, pgq_extend.
  */
+#include "jobs/finish.h"
 #include "api/args.h"
 #include "api/result_rows.h"
-#include "jobs/finish.h"
 
 namespace pgq {
 

@@ -1,11 +1,11 @@
 /*
  * pgq_create_queue, pgq_drop_queue, pgq_purge_queue.
  */
-#include "load/attach.h"
 #include "api/args.h"
 #include "catalog/option_value.h"
 #include "catalog/queue_row.h"
 #include "jobs/queue_admin.h"
+#include "load/attach.h"
 
 namespace pgq {
 

@@ -8,12 +8,12 @@
  */
 #include "api/args.h"
 #include "api/by_hand.h"
+#include "catalog/queue_lock.h"
+#include "catalog/token_mark.h"
 #include "engine/registry.h"
 #include "engine/token.h"
 #include "pg/scope.h"
 #include "rows/job.h"
-#include "catalog/queue_lock.h"
-#include "catalog/token_mark.h"
 #include "txn/effects.h"
 
 namespace pgq {

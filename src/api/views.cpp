@@ -1,12 +1,12 @@
 /*
  * Set-returning functions behind the views: what only shared memory knows.
  */
-#include "load/attach.h"
 #include "api/args.h"
 #include "api/result_rows.h"
-#include "engine/copies.h"
-#include "ring/snapshots.h"
 #include "catalog/tables.h"
+#include "engine/copies.h"
+#include "load/attach.h"
+#include "ring/snapshots.h"
 #include "worker/shift.h"
 
 namespace pgq {

@@ -1,9 +1,9 @@
 #include "catalog/queue_row.h"
 
-#include "pg/scope.h"
 #include "catalog/column.h"
 #include "catalog/option_value.h"
 #include "catalog/tables.h"
+#include "pg/scope.h"
 
 namespace pgq {
 

@@ -1,9 +1,9 @@
 #include "catalog/token_mark.h"
 
+#include "catalog/owner_sql.h"
 #include "engine/hold.h"
 #include "engine/token.h"
 #include "pg/scope.h"
-#include "catalog/owner_sql.h"
 
 namespace pgq {
 

@@ -3,6 +3,7 @@
 #include "engine/lease_table.h"
 #include "engine/seat.h"
 #include "engine/watch.h"
+#include "pg/wait_events.h"
 
 namespace pgq {
 
@@ -87,6 +88,7 @@ create_shared_memory()
 	}
 	lease_table_create(&GetNamedLWLockTranche(kTranche)[1]);
 	LWLockRelease(AddinShmemInitLock);
+	name_wait_events();
 	watch_for_crashes();
 }
 

@@ -1,8 +1,8 @@
 #include "jobs/attempt.h"
 
-#include "load/attach.h"
 #include "core/backoff.h"
 #include "jobs/end_row.h"
+#include "load/attach.h"
 #include "rows/write.h"
 #include "txn/effects.h"
 

@@ -1,9 +1,9 @@
 #include "jobs/enqueue.h"
 
-#include "load/attach.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "catalog/subscription.h"
+#include "load/attach.h"
 #include "txn/effects.h"
 
 namespace pgq {

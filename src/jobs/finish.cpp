@@ -1,9 +1,9 @@
 #include "jobs/finish.h"
 
-#include "load/attach.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
 #include "jobs/late_ack.h"
+#include "load/attach.h"
 #include "rows/look_up.h"
 #include "txn/effects.h"
 

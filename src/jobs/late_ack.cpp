@@ -1,11 +1,11 @@
 #include "jobs/late_ack.h"
 
-#include "load/attach.h"
-#include "catalog/subscription.h"
 #include "catalog/queue_row.h"
+#include "catalog/subscription.h"
 #include "engine/hold.h"
 #include "engine/token.h"
 #include "jobs/end_row.h"
+#include "load/attach.h"
 #include "txn/effects.h"
 
 namespace pgq {

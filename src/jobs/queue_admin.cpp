@@ -1,6 +1,5 @@
 #include "jobs/queue_admin.h"
 
-#include "load/attach.h"
 #include "catalog/create_segments.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -8,6 +7,7 @@
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
+#include "load/attach.h"
 #include "ring/move.h"
 #include "txn/effects.h"
 

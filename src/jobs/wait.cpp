@@ -1,13 +1,14 @@
 /*
  * Claiming from several queues, and waiting for a job.
  */
-#include "load/attach.h"
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "engine/share.h"
 #include "engine/waiter.h"
 #include "jobs/claim.h"
+#include "load/attach.h"
 #include "load/refill.h"
+#include "pg/wait_events.h"
 
 namespace pgq {
 
@@ -141,7 +142,7 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		bool woken = rejoin_lines(&watch);
 		if (!woken)
 			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					  nap_in_milliseconds(refs, n, watch, end), PG_WAIT_EXTENSION);
+					  nap_in_milliseconds(refs, n, watch, end), wait_events.claim);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();

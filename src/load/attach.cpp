@@ -1,10 +1,10 @@
 #include "load/attach.h"
 
-#include "load/saved_lease.h"
-#include "pg/scope.h"
 #include "catalog/owner_sql.h"
 #include "catalog/token_key.h"
 #include "catalog/token_mark.h"
+#include "load/saved_lease.h"
+#include "pg/scope.h"
 #include "txn/effects.h"
 
 namespace pgq {

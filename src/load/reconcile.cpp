@@ -1,7 +1,7 @@
 #include "load/reconcile.h"
 
-#include "load/attach.h"
 #include "engine/hold.h"
+#include "load/attach.h"
 #include "rows/index.h"
 #include "rows/look_up.h"
 #include "txn/effects.h"

@@ -1,10 +1,10 @@
 #include "load/refill.h"
 
-#include "load/attach.h"
-#include "engine/hold.h"
-#include "pg/stop_point.h"
-#include "load/row_stream.h"
 #include "catalog/queue_lock.h"
+#include "engine/hold.h"
+#include "load/attach.h"
+#include "load/row_stream.h"
+#include "pg/stop_point.h"
 #include "txn/refill_role.h"
 
 namespace pgq {

@@ -1,11 +1,11 @@
 #include "load/saved_lease.h"
 
-#include "pg/scope.h"
-#include "rows/tuple.h"
-#include "rows/write.h"
 #include "catalog/column.h"
 #include "catalog/queue_row.h"
 #include "catalog/tables.h"
+#include "pg/scope.h"
+#include "rows/tuple.h"
+#include "rows/write.h"
 
 namespace pgq {
 

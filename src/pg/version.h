@@ -234,6 +234,18 @@ set_trigger(Relation rel, const char *name, char when, LOCKMODE mode)
 #endif
 }
 
+/* ---- waiting ---- */
+
+inline uint32
+new_wait_event([[maybe_unused]] const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
 /* ---- settings ---- */
 
 /* All of them; the array is the caller's to free, perhaps. */

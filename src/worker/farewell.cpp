@@ -1,8 +1,8 @@
 #include "worker/farewell.h"
 
-#include "pg/stop_point.h"
-#include "load/saved_lease.h"
 #include "catalog/token_mark.h"
+#include "load/saved_lease.h"
+#include "pg/stop_point.h"
 #include "worker/worker.h"
 
 namespace pgq {

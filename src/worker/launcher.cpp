@@ -7,6 +7,7 @@
 #include "engine/registry.h"
 #include "engine/seat.h"
 #include "pg/scope.h"
+#include "pg/wait_events.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -333,7 +334,7 @@ PGDLLEXPORT void pgq_launcher_main(Datum);
 void
 pgq_launcher_main(Datum)
 {
-	start_worker();
+	start_worker(wait_events.launcher);
 	BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	pg_atomic_write_u32(&shared->launcher, my_procno() + 1);

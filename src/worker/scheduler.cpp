@@ -5,9 +5,10 @@
  * has been due for longest (shift.h, turn.h, runner.h). Here is how it comes to serve the database,
  * and its loop.
  */
+#include "catalog/version.h"
 #include "engine/waiter.h"
 #include "pg/stop_point.h"
-#include "catalog/version.h"
+#include "pg/wait_events.h"
 #include "txn/effects.h"
 #include "worker/farewell.h"
 #include "worker/turn.h"
@@ -78,8 +79,6 @@ set_session_options()
 		{"synchronous_commit", "local"},
 		{"search_path", "pg_catalog, pg_temp"},
 		{"session_replication_role", "replica"}, /* as in spi.h */
-		{"lock_timeout", "0"},
-		{"transaction_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"},
@@ -88,9 +87,7 @@ set_session_options()
 		{"enable_partition_pruning", "on"},
 	};
 	for (const auto &option : options)
-		/* One of them is newer than this server, perhaps. */
-		if (GetConfigOption(option.name, true, false) != nullptr)
-			SetConfigOption(option.name, option.value, PGC_SUSET, PGC_S_OVERRIDE);
+		set_option(option.name, option.value);
 }
 
 enum class Finding : uint8
@@ -210,7 +207,7 @@ pgq_scheduler_main(Datum arg)
 	on_shmem_exit(say_end, (Datum) 0);
 	say(shift.order, SeatState::kRunning);
 	pqsignal(SIGQUIT, quit);
-	start_worker();
+	start_worker(wait_events.scheduler);
 	connect_unnoticed(DatumGetObjectId(arg));
 	shift.commit_level = synchronous_commit;
 	set_session_options();

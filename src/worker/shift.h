@@ -10,9 +10,9 @@
  */
 #pragma once
 
-#include "engine/seat.h"
 #include "catalog/queue_row.h"
 #include "core/steady_clock.h"
+#include "engine/seat.h"
 #include "load/reconcile.h"
 #include "ring/rotation.h"
 #include "worker/runner.h"

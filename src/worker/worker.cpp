@@ -41,8 +41,22 @@ asked_to_end()
 }
 
 void
-start_worker()
+set_option(const char *name, const char *value)
 {
+	/* Some are newer than this server, perhaps. */
+	if (GetConfigOption(name, true, false) != nullptr)
+		SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+static constinit uint32 nap_event = 0;
+
+void
+start_worker(uint32 wait_event)
+{
+	nap_event = wait_event;
+	/* To connect is a transaction, too. */
+	set_option("transaction_timeout", "0");
+	set_option("lock_timeout", "0");
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, ask_to_end);
 	BackgroundWorkerUnblockSignals();
@@ -160,7 +174,7 @@ void
 nap(int64 milliseconds)
 {
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 Min(milliseconds, kLongestNap), PG_WAIT_EXTENSION);
+					 Min(milliseconds, kLongestNap), nap_event);
 	ResetLatch(MyLatch);
 	end_if_asked();
 	CHECK_FOR_INTERRUPTS();

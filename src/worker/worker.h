@@ -4,10 +4,10 @@
  */
 #pragma once
 
-#include "pg/scope.h"
 #include "catalog/lock_order.h"
 #include "catalog/owner_sql.h"
 #include "load/attach.h"
+#include "pg/scope.h"
 
 namespace pgq {
 
@@ -19,8 +19,11 @@ void workers_init();
 inline constexpr char kLauncherType[] = "pgq_ext launcher";
 inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
 
-/* What every worker does first. */
-void start_worker();
+/* What every worker does first. It naps under that name (pg/wait_events.h), and no limit of time ends it. */
+void start_worker(uint32 wait_event);
+
+/* For this worker, whatever else sets it. Nothing, if this server has no such setting. */
+void set_option(const char *name, const char *value);
 
 /* Connect, but without what ALTER DATABASE and ALTER ROLE have set for sessions there. */
 void connect_to(Oid database);

@@ -7,7 +7,7 @@ use PostgreSQL::Test::Utils;
 use Session;
 use Exporter 'import';
 
-our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers scheduler_pid wait_for_scheduler wait_until_down
+our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_down
   sqlstate user_functions create_queue drain));
 
 # pgq_node NAME, conf => TEXT, init => {...}: a running server whose database postgres has the extension
@@ -57,6 +57,13 @@ sub scheduler_pid
 	$db //= 'postgres';
 	return $node->safe_psql('postgres',
 		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db'");
+}
+
+# What makes the planner take parallel plans: its name has changed with PostgreSQL 16.
+sub parallel_setting
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', q{SELECT name FROM pg_settings WHERE name IN ('debug_parallel_query', 'force_parallel_mode')});
 }
 
 # The pid of a scheduler other than the one given. It comes with the first queue: where there is none, one is made.

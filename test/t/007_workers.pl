@@ -13,6 +13,14 @@ $node->start;
 
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 
+# One process waits under that name, which servers before PostgreSQL 17 do not know.
+sub waits_as
+{
+	my ($name) = @_;
+	return qq{count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Extension'
+		AND wait_event = CASE WHEN current_setting('server_version_num')::int < 170000 THEN 'Extension' ELSE '$name' END};
+}
+
 sub no_scheduler_in
 {
 	my ($oid) = @_;
@@ -95,6 +103,8 @@ serves_ok('two', '... and the new is served');
 	my $session = session($node, 'two');
 	send_sql($session, q{SELECT * FROM pgq_claim('q', wait => '60 s')});
 	wait_for($node, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'q'}, 'two');
+	wait_for($node, waits_as('PgqClaim') . " AND query ~ 'SELECT . FROM pgq_claim'");
+	pass('a claim that waits says so in pg_stat_activity');
 	sql(q{SET lock_timeout = '60 s'; DROP EXTENSION pgq_ext}, 'two');
 	my (undef, $error) = reply($session);
 	like($error, qr/queue "q" was dropped/, 'DROP EXTENSION wakes who waits');
@@ -152,7 +162,7 @@ is(join(' ', grep { $tried{$_} > 1 } sort keys %tried), '', '... nobody tries ag
 
 for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "statement_timeout = 1", "idle_in_transaction_session_timeout = 1",
 	"default_transaction_isolation = 'serializable'", "search_path = 'evil'", "session_replication_role = 'replica'",
-	"row_security = off", "synchronous_commit = off", "force_parallel_mode = on", "enable_indexscan = off")
+	"row_security = off", "synchronous_commit = off", parallel_setting($node) . ' = on', "enable_indexscan = off")
 {
 	my ($name) = $setting =~ /^(\w+)/;
 	sql(qq{CREATE SCHEMA IF NOT EXISTS evil;
@@ -180,6 +190,27 @@ for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "stat
 	serves_ok('one', "served with ALTER DATABASE SET role");
 	sql('ALTER DATABASE one RESET role');
 }
+
+# Limits of time for all there is. The first is newer than some servers.
+{
+	my @limits = split /,/, sql(q{SELECT string_agg(name, ',') FROM pg_settings
+		WHERE name IN ('transaction_timeout', 'lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout')});
+	cmp_ok(scalar @limits, '>=', 3, 'limits of time');
+	sql("ALTER SYSTEM SET $_ = 1") for @limits;
+	my $start = -s $node->logfile;
+	$node->restart;
+	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=0" } @limits;
+	my $pid = wait_for_scheduler($node, 'one');
+	serves_ok('one', 'served with limits of a millisecond');
+	is(scheduler_pid($node, 'one'), $pid, '... and the scheduler did not have to be started again');
+	unlike(substr(slurp_file($node->logfile), $start), qr/pgq_ext.*terminating connection/, '... nor the launcher');
+	sql("ALTER SYSTEM RESET $_") for @limits;
+	$node->reload;
+}
+
+wait_for($node, waits_as('PgqLauncher') . " AND backend_type = 'pgq_ext launcher'");
+wait_for($node, waits_as('PgqScheduler') . " AND backend_type = 'pgq_ext scheduler' AND datname = 'one'");
+pass('idle workers say in pg_stat_activity that they are');
 
 # ---- signals ----
 

@@ -26,7 +26,7 @@ sub renew_scheduler
 		role => 'nobody', session_authorization => 'nobody', search_path => 'evil', row_security => 'off',
 		statement_timeout => 1, lock_timeout => 1, idle_in_transaction_session_timeout => 1, idle_session_timeout => 1,
 		session_replication_role => 'local', default_transaction_isolation => 'serializable', default_transaction_read_only => 'on',
-		default_transaction_deferrable => 'on', enable_indexscan => 'off', enable_seqscan => 'off', force_parallel_mode => 'on',
+		default_transaction_deferrable => 'on', enable_indexscan => 'off', enable_seqscan => 'off', parallel_setting($node) => 'on',
 		transform_null_equals => 'on', plan_cache_mode => 'force_generic_plan', backtrace_functions => 'heap_insert',
 		check_function_bodies => 'off', extra_float_digits => '-15', work_mem => '64kB', temp_buffers => '100', bytea_output => 'escape');
 	sql('CREATE ROLE nobody; CREATE SCHEMA evil');

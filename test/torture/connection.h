@@ -3,9 +3,9 @@
  */
 #pragma once
 
+#include "../pq/pq.h"
 #include "clock.h"
 #include "ledger.h"
-#include "../pq/pq.h"
 
 #include <mutex>
 #include <optional>

@@ -3,8 +3,8 @@
  * for a lock on a row: a busy one stays lost until later. README.md, "Lost leases".
  */
 #include "engine/hold.h"
-#include "pg/stop_point.h"
 #include "jobs/attempt.h"
+#include "pg/stop_point.h"
 #include "txn/effects.h"
 #include "worker/turn.h"
 #include "worker/worker.h"

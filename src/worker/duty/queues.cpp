@@ -2,9 +2,9 @@
  * Queues: slots follow the rows of pgq_ext.queue, the triggers are on, and what needs no scheduler
  * gets none.
  */
-#include "engine/doubt.h"
 #include "catalog/own_trigger.h"
 #include "catalog/token_key.h"
+#include "engine/doubt.h"
 #include "worker/shift.h"
 #include "worker/worker.h"
 

@@ -2,8 +2,8 @@
  * Token mark: it is kept far ahead of the clock while jobs are enqueued or claimed, so that no claim
  * has to do it. Saved leases that have become void by that are deleted.
  */
-#include "engine/hold.h"
 #include "catalog/token_mark.h"
+#include "engine/hold.h"
 #include "worker/farewell.h"
 #include "worker/shift.h"
 #include "worker/worker.h"

@@ -1,0 +1,15 @@
+#include "pg/wait_events.h"
+
+namespace pgq {
+
+constinit WaitEvents wait_events = {};
+
+void
+name_wait_events()
+{
+	wait_events = {.claim = new_wait_event("PgqClaim"),
+				   .launcher = new_wait_event("PgqLauncher"),
+				   .scheduler = new_wait_event("PgqScheduler")};
+}
+
+} // namespace pgq

@@ -1,0 +1,20 @@
+/* What our processes wait for, by the names that pg_stat_activity shows from PostgreSQL 17 on; 'Extension' before. */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+struct WaitEvents
+{
+	uint32 claim;	  /* PgqClaim: a claim that waits for a job */
+	uint32 launcher;  /* PgqLauncher: nothing to do */
+	uint32 scheduler; /* PgqScheduler: the same */
+};
+
+extern WaitEvents wait_events;
+
+/* When shared memory is made: there are few names for all extensions, so that a later call could fail. */
+void name_wait_events();
+
+} // namespace pgq
