@@ -17,7 +17,9 @@ pg_config=${PG_CONFIG:-$pg_config}
 for variable in "${!PG@}"; do
 	unset "$variable"
 done
-export LC_ALL=C
+# PostgreSQL::Test::Utils takes LC_ALL away: what is left decides about the encoding.
+unset "${!LC_@}"
+export LC_ALL=C LANG=C.UTF-8
 
 # PostgreSQL refuses to run as root: root prefixes server and client commands with "${as_user[@]}".
 as_user=()
