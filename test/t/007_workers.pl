@@ -191,23 +191,36 @@ for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "stat
 	sql('ALTER DATABASE one RESET role');
 }
 
-# Limits of time for all there is. The first is newer than some servers.
+# Limits of time for the whole server, and a transaction of the scheduler, and a lock it waits for, that take longer. The
+# first is newer than some servers.
 {
 	my @limits = split /,/, sql(q{SELECT string_agg(name, ',') FROM pg_settings
 		WHERE name IN ('transaction_timeout', 'lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout')});
 	cmp_ok(scalar @limits, '>=', 3, 'limits of time');
-	sql("ALTER SYSTEM SET $_ = 1") for @limits;
+	sql("ALTER SYSTEM SET $_ = '1 s'") for @limits;
 	my $start = -s $node->logfile;
 	$node->restart;
 	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=0" } @limits;
 	my $pid = wait_for_scheduler($node, 'one');
-	serves_ok('one', 'served with limits of a millisecond');
-	is(scheduler_pid($node, 'one'), $pid, '... and the scheduler did not have to be started again');
-	unlike(substr(slurp_file($node->logfile), $start), qr/pgq_ext.*terminating connection/, '... nor the launcher');
-	sql("ALTER SYSTEM RESET $_") for @limits;
+	my $holder = session($node, 'one');
+	ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
+	sql("ALTER SYSTEM SET pgq_ext.stop_point = 'reap'");
 	$node->reload;
+	sql(q{SELECT pgq_create_queue('limits'); SELECT pgq_enqueue('limits', '1')}, 'one');
+	sql(q{BEGIN; SELECT job_id FROM pgq_claim('limits', wait => '60 s'); ROLLBACK}, 'one');
+	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = 7366513 AND NOT granted});
+	ask($holder, 'SELECT pg_sleep(2)');
+	sql("ALTER SYSTEM RESET $_") for @limits, 'pgq_ext.stop_point';
+	$node->reload;
+	end_session($holder);
+	wait_for($node, q{attempts = 1 FROM pgq_ext.job_status WHERE queue = 'limits'}, 'one');
+	pass('the scheduler goes on where time is limited');
+	is(scheduler_pid($node, 'one'), $pid, '... and did not have to be started again');
+	unlike(substr(slurp_file($node->logfile), $start), qr/ERROR|FATAL/, '... nor the launcher');
+	sql(q{SELECT pgq_drop_queue('limits', force => true)}, 'one');
 }
 
+# What is waited for.
 wait_for($node, waits_as('PgqLauncher') . " AND backend_type = 'pgq_ext launcher'");
 wait_for($node, waits_as('PgqScheduler') . " AND backend_type = 'pgq_ext scheduler' AND datname = 'one'");
 pass('idle workers say in pg_stat_activity that they are');
