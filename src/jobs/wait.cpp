@@ -20,18 +20,21 @@ check_client()
 }
 
 /*
- * On the monotonic clock. A wait ends, empty, before the statement's time does; with little time left it
- * still takes half of it, or its caller's loop would spin.
+ * On the monotonic clock. A wait ends, empty, before the time of the statement or the transaction
+ * does; with little time left it still takes half of it, or its caller's loop would spin.
  */
 static int64
 end_of_wait(int64 wait)
 {
-	int64 now = monotonic_now();
-	if (!get_timeout_active(STATEMENT_TIMEOUT))
-		return now + wait;
 	static constexpr int64 kMargin = 100 * 1000;
-	int64 left = get_timeout_finish_time(STATEMENT_TIMEOUT) - wall_now();
-	return now + Min(wait, left - Min(kMargin, left / 2));
+	for (TimeoutId limit : kTimeLimits)
+	{
+		if (!get_timeout_active(limit))
+			continue;
+		int64 left = get_timeout_finish_time(limit) - wall_now();
+		wait = Min(wait, left - Min(kMargin, left / 2));
+	}
+	return monotonic_now() + wait;
 }
 
 static constexpr int64 kShortNap = 1000;

@@ -246,6 +246,15 @@ new_wait_event([[maybe_unused]] const char *name)
 #endif
 }
 
+/* ---- time ---- */
+
+/* What ends a statement of a client when its time is over. */
+#if PG_VERSION_NUM >= 170000
+inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT, TRANSACTION_TIMEOUT};
+#else
+inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT};
+#endif
+
 /* ---- settings ---- */
 
 /* All of them; the array is the caller's to free, perhaps. */

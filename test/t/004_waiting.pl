@@ -220,6 +220,17 @@ is(ask($a, sprintf $elapsed, '0', '0'), "0\nt", 'no wait');
 
 # 3 s are enough to start the statement, and less than the wait. Once in several tries: the statement may not get the CPU for its last moment.
 my ($out, $err);
+if ($node->pg_version >= 17)
+{
+	for (1 .. 5)
+	{
+		my $c = session($node);
+		($out, $err) = ask($c, "SET transaction_timeout = '3 s';" . sprintf $elapsed, '60 s', '2 s');
+		end_session($c);
+		last if $err eq '';
+	}
+	is("$out $err", "0\nt ", 'a wait ends empty before transaction_timeout');
+}
 for my $claim ("pgq_claim('q'", "pgq_claim_any('{quiet,q}'")
 {
 	(my $sql = sprintf $elapsed, '60 s', '2 s') =~ s/pgq_claim\('q'/$claim/;
