@@ -134,6 +134,17 @@ empty_files(Relation rel)
 	log_truncation(rel);
 }
 
+/*
+ * The row of the table in pg_class is written. Who has changed its rights and not ended has locked that, and, before
+ * 18, no table: readers of the segment must not stand behind him.
+ */
+static void
+limit_waits()
+{
+	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
+							 true, 0, false);
+}
+
 bool
 truncate_segment(const Segment &segment)
 {
@@ -144,7 +155,10 @@ truncate_segment(const Segment &segment)
 	Relation rel = table_open(segment.heap, NoLock);
 	bool awaited = LockHasWaitersRelation(rel, AccessExclusiveLock);
 	if (!awaited)
+	{
+		limit_waits();
 		empty_files(rel);
+	}
 	table_close(rel, NoLock);
 	if (!awaited)
 		stop_point("rotation-truncated");

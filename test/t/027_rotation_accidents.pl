@@ -92,5 +92,19 @@ for my $what (sort keys %accident)
 	}
 }
 
+# ---- a GRANT on a segment ----
+
+# It has locked the row of the table in pg_class, which TRUNCATE changes as well, and only from PostgreSQL 18 on the table.
+{
+	my $n = fresh_segment($node, 250);
+	my $owner = session($node);
+	ask($owner, "BEGIN; GRANT SELECT ON pgq_ext.job_$n TO pg_monitor");
+	close_segment($node, $n);
+	wait_for($node, "held_by ~ 'lock' FROM pgq_ext.segment WHERE segment = $n");
+	is(sql(q{SET lock_timeout = '5 s'; SELECT count(*) FROM pgq_ext.job}), '0', 'nobody waits long for who truncates a table and waits for a GRANT');
+	ask($owner, 'COMMIT');
+	end_session($owner);
+}
+
 $node->stop;
 done_testing();
