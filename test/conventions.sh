@@ -119,7 +119,10 @@ grep -oE '`[^`]+`' docs/protocol.md | tr -d '`' | sort -u | while read -r name; 
 	[ -e "$name" ] || [ -e "src/$name" ] || grep -rqF --exclude-dir=t -- "${name##*::}" src test || find test -name "$name" | grep -q . ||
 		echo "docs/protocol.md: $name"
 done | convention 'what docs/protocol.md names is there'
-git ls-files '*README.md' CONTRIBUTING.md docs/architecture.md docs/protocol.md | while read -r page; do
+comm -3 <(grep -oE '^\*\*[a-z-]+\.\*\*' docs/protocol.md | tr -d '*.' | sort) \
+	<(sed -n 's/^| \([a-z, -]*\) | .*/\1/p' docs/servers.md | tr -s ', ' '\n' | grep '[a-z]-' | sort) |
+	convention 'each rule is in docs/servers.md, once'
+git ls-files '*README.md' CONTRIBUTING.md docs/architecture.md docs/protocol.md docs/servers.md | while read -r page; do
 	awk -v page="$page" '/^```/ { code = !code } !code && length > 100 && !/^\|/ && / / { print page ":" FNR }' "$page"
 done | convention 'pages on the inside are wrapped at 100 columns'
 
