@@ -139,10 +139,13 @@ empty_files(Relation rel)
  * 18, no table: readers of the segment must not stand behind him.
  */
 static void
-limit_waits()
+empty_files_soon(Relation rel)
 {
-	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
+	int level = NewGUCNestLevel();
+	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE,
 							 true, 0, false);
+	empty_files(rel);
+	AtEOXact_GUC(true, level);
 }
 
 bool
@@ -155,10 +158,7 @@ truncate_segment(const Segment &segment)
 	Relation rel = table_open(segment.heap, NoLock);
 	bool awaited = LockHasWaitersRelation(rel, AccessExclusiveLock);
 	if (!awaited)
-	{
-		limit_waits();
-		empty_files(rel);
-	}
+		empty_files_soon(rel);
 	table_close(rel, NoLock);
 	if (!awaited)
 		stop_point("rotation-truncated");
