@@ -44,6 +44,8 @@ my $load = q{DO $$
 			EXCEPTION WHEN division_by_zero THEN NULL;
 			END;
 			COMMIT;
+			-- A standby has to keep pace, on whatever machine.
+			PERFORM pg_sleep(0.005);
 
 			SELECT array_agg(c) INTO jobs FROM pgq_claim('q', 25) c;
 			IF round % 2 = 0 THEN
