@@ -40,7 +40,7 @@ build_and_install()
 			find "$build_directory" -type f ! -name '*.[od]' -delete &&
 			tar -c --exclude='*.[od]' "${sources[@]}" | tar -x -C "$build_directory" || return
 	fi
-	make --no-print-directory -s -j2 -C "$build_directory" install PG_CONFIG="$pg_config" DESTDIR="$1"
+	MAKE_TMPDIR=$1 make --no-print-directory -s -j2 -C "$build_directory" install PG_CONFIG="$pg_config" DESTDIR="$1"
 }
 
 # private_install DIR: DIR becomes a relocated installation, with its programs first in PATH.
