@@ -60,6 +60,8 @@ start_worker(uint32 wait_event)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, ask_to_end);
 	BackgroundWorkerUnblockSignals();
+	/* A reload since the fork is lost: until here the server ignores that signal. */
+	SignalHandlerForConfigReload(SIGHUP);
 }
 
 /* Logging and what is ours only a superuser can set for a database; the others are of use. */

@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use PgqTest;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -243,6 +244,41 @@ pass('idle workers say in pg_stat_activity that they are');
 	kill 'HUP', $launcher = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext launcher'});
 	is(sqlstate($node, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'pgq_ext %'"), '', 'cancelling workers does no harm');
 	serves_ok('one', '... served as before');
+}
+
+# What is changed while a worker starts reaches it, too.
+{
+	my $holder = session($node, 'one');
+	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+	my $one = oid_of('one');
+	my $before = wait_for_scheduler($node, 'one');
+	ask($holder, $_) for 'SELECT pg_advisory_lock(7366513, 0)',
+		q{SELECT pgq_create_queue('reloaded', max_attempts => 1000000, backoff_base => '0'), pgq_enqueue('reloaded', '1')},
+		q{ALTER SYSTEM SET post_auth_delay = '2 s'}, 'SELECT pg_reload_conf()', "SELECT pg_terminate_backend($before)";
+	# It has a title before it has a place in any view.
+	my $starting = sub {
+		my $pid = shift;
+		my ($title, $stat) = map { my $file = "/proc/$pid/$_"; -r $file ? eval { slurp_file($file) } // '' : '' } 'cmdline', 'stat';
+		return $pid != $before && $stat =~ /\) \S $postmaster / && $title =~ /pgq_ext scheduler for database $one/;
+	};
+	my $deadline = time + $PostgreSQL::Test::Utils::timeout_default;
+	until (grep { $starting->($_) } map { m{(\d+)} } glob '/proc/[0-9]*') {
+		die 'no scheduler is started' if time > $deadline;
+		usleep(10_000);
+	}
+	ask($holder, $_) for q{ALTER SYSTEM RESET post_auth_delay}, q{ALTER SYSTEM SET pgq_ext.stop_point = 'reap'}, 'SELECT pg_reload_conf()';
+	wait_for_scheduler($node, 'one', $before);
+	# It may count some before it has read the settings.
+	my $stands = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7366513 AND NOT granted};
+	until (sql($stands)) {
+		die 'a reload was lost' if time > $deadline;
+		sql(q{BEGIN; SELECT count(*) FROM pgq_claim('reloaded'); ROLLBACK}, 'one');
+	}
+	pass('settings that are changed while a scheduler starts reach it');
+	sql('ALTER SYSTEM RESET pgq_ext.stop_point');
+	$node->reload;
+	end_session($holder);
+	sql(q{SELECT pgq_drop_queue('reloaded', force => true)}, 'one');
 }
 
 # ---- dump ----
