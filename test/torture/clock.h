@@ -20,6 +20,15 @@ now()
 		.count();
 }
 
+/* What the server's delays count by: it can be set, and is, on a machine that was asleep. */
+inline Time
+wall()
+{
+	return std::chrono::duration_cast<std::chrono::microseconds>(
+			   std::chrono::system_clock::now().time_since_epoch())
+		.count();
+}
+
 inline void
 nap(Time duration)
 {

@@ -185,7 +185,10 @@ Killer::restart_immediately()
 bool
 Killer::restart_fast()
 {
-	return restart("fast");
+	world.ledger.stopping_fast(wall());
+	bool done = restart("fast");
+	world.ledger.started_again(wall());
+	return done;
 }
 
 bool

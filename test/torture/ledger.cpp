@@ -168,6 +168,7 @@ TxRef
 Ledger::begin(Epoch epoch)
 {
 	std::lock_guard lock(mutex);
+	memories.insert(epoch);
 	auto tx = std::make_shared<Tx>();
 	tx->id = ++last_tx;
 	tx->epoch = epoch;
@@ -346,7 +347,7 @@ Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time 
 	job->queue = queue;
 	job->priority = priority;
 	job->creator = tx;
-	job->not_before = now() + delay;
+	job->not_before = wall() + delay;
 	job->delay = delay;
 	note(job.get(), "enqueue", tx, 0, delay);
 	tx->effects.push_back({.deed = Deed::kEnqueue, .key = key, .level = tx->level});
@@ -371,6 +372,7 @@ ClaimCall
 Ledger::claiming(Epoch epoch, std::vector<std::string> queues, Time lease_time)
 {
 	std::lock_guard lock(mutex);
+	memories.insert(epoch);
 	return {now(), greatest_token, epoch, std::move(queues), lease_time};
 }
 
@@ -438,7 +440,7 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 		if (!job->touched && row.priority != job->priority)
 			breach("handed out with priority " + std::to_string(row.priority), job);
 		bool newest = job->hand_outs.rbegin()->first == token;
-		if (newest && !job->touched && h.received < job->not_before - kClockMargin)
+		if (newest && !job->touched && wall() < job->not_before - kClockMargin)
 			breach("handed out before its time", job);
 	}
 }
@@ -634,6 +636,20 @@ Ledger::without_scheduler(bool missing)
 {
 	std::lock_guard lock(mutex);
 	scheduler_missing = missing;
+}
+
+void
+Ledger::stopping_fast(Time at)
+{
+	std::lock_guard lock(mutex);
+	fast_restarts.emplace_back(at, INT64_MAX);
+}
+
+void
+Ledger::started_again(Time at)
+{
+	std::lock_guard lock(mutex);
+	fast_restarts.back().second = at;
 }
 
 /* ---- quiet points ---- */

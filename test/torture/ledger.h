@@ -67,7 +67,7 @@ struct Effect
 	Key key = 0;
 	int64_t token = 0;
 	int level = 0;		 /* depth of savepoints */
-	Time not_before = 0; /* kRetry */
+	Time not_before = 0; /* kRetry: by the wall clock */
 	std::string queue;	 /* kDropQueue */
 };
 
@@ -182,12 +182,15 @@ public:
 	/* Forget what has been finished for a while; a later hand-out is a violation all the same. */
 	void prune();
 
+	/* A fast stop, which saves the leases, begins, and the next start has ended: microseconds of the wall clock. */
+	void stopping_fast(Time at);
+	void started_again(Time at);
 	/* ---- violations ---- */
 
 	void violation(const std::string &what);
 	void violation(const std::string &what, Key key);
 	int violations() const { return violation_count; }
-	/* Acks with a lease of a former memory that were accepted. */
+	/* Leases of a former memory that were accepted. */
 	long late_acks() const { return late_ack_count; }
 
 private:
@@ -230,7 +233,7 @@ private:
 		int priority;
 		TxRef creator;
 		Time visible_at = 0; /* to every claim sent after; 0: not yet */
-		Time not_before;	 /* 0: not known any more */
+		Time not_before;	 /* by the wall clock; 0: not known any more */
 		Time delay;			 /* counts from the moment when the server got to it */
 		Time due_by = INT64_MAX;
 		bool undone = false;
@@ -268,6 +271,7 @@ private:
 	void check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent);
 	void check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed);
 	void check_refusal(Job *job, const HandOut &h, const TxRef &tx, Epoch epoch);
+	bool carried_over(Epoch from, Epoch to) const;
 	int hidden_claims(const std::string &queue, Time from, Time to);
 	bool scheduler_excused(const HandOut &before, const HandOut &after);
 
@@ -279,6 +283,8 @@ private:
 	int64_t greatest_token = 0;
 	Time scheduler_disturbed_at = 0;
 	bool scheduler_missing = false;
+	std::set<Epoch> memories;								/* that a connection has seen */
+	std::vector<std::pair<int64_t, int64_t>> fast_restarts; /* from, to */
 	std::unordered_map<Key, std::unique_ptr<Job>> jobs;
 	std::vector<Key> live; /* committed and not ended */
 	std::deque<std::pair<Time, Key>> finished;

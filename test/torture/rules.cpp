@@ -166,10 +166,27 @@ Ledger::check_missed()
 
 /* ---- an end ---- */
 
+/* Are there only fast restarts between the two? They save the leases. */
+bool
+Ledger::carried_over(Epoch from, Epoch to) const
+{
+	while (to > from)
+	{
+		bool saved = std::any_of(fast_restarts.begin(), fast_restarts.end(), [&](const auto &stop) {
+			return stop.first <= to.start && to.start <= stop.second;
+		});
+		auto it = memories.lower_bound(to);
+		if (!saved || it == memories.begin() || (--it)->server != to.server)
+			return false;
+		to = *it;
+	}
+	return to == from;
+}
+
 /*
  * A lease that was accepted was current: no later one was known when it was used.
- * Only an ack may use a lease of a former memory, and only if no later lease has left
- * a trace in the row.
+ * One of a former memory may be used if it was saved. Otherwise only an ack may use
+ * it, and only if no later lease has left a trace in the row.
  */
 void
 Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent)
@@ -177,7 +194,7 @@ Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time
 	bool late = used.epoch != epoch;
 	late_ack_count += late;
 	std::string what = std::string(name_of(deed)) + " with lease " + std::to_string(used.token);
-	if (late && deed != Deed::kAck)
+	if (late && deed != Deed::kAck && !carried_over(used.epoch, epoch))
 		breach(what + " of a former memory was accepted", job);
 	if (job->ended && job->ended_at < sent)
 		breach(what + " was accepted after its end: " + name_of(job->end), job);

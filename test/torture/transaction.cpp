@@ -136,6 +136,7 @@ Transaction::fail(const Held &held, std::optional<Time> retry_in, bool retry)
 {
 	mark();
 	Time sent = now();
+	Time wall_sent = wall();
 	Rows rows = run("SELECT pgq_fail($1, $2, 'no luck', $3, $4)",
 					{number(held.job_id), number(held.token),
 					 retry_in ? Parameter{milliseconds(*retry_in)} : Parameter{},
@@ -148,7 +149,7 @@ Transaction::fail(const Held &held, std::optional<Time> retry_in, bool retry)
 		return answer;
 	}
 	Deed deed = answer == "dead" ? Deed::kBury : Deed::kRetry;
-	session.world.ledger.accepted(ref, held, deed, sent, sent + retry_in.value_or(0));
+	session.world.ledger.accepted(ref, held, deed, sent, wall_sent + retry_in.value_or(0));
 	if (deed == Deed::kBury && retry && held.attempt < held.max_attempts)
 		session.world.ledger.violation("buried before its last attempt", held.key);
 	session.world.counters.fails++;
