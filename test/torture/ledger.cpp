@@ -440,7 +440,8 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 		if (!job->touched && row.priority != job->priority)
 			breach("handed out with priority " + std::to_string(row.priority), job);
 		bool newest = job->hand_outs.rbegin()->first == token;
-		if (newest && !job->touched && wall() < job->not_before - kClockMargin)
+		Time received_at = h.received + (wall() - now());
+		if (newest && !job->touched && received_at < job->not_before - kClockMargin)
 			breach("handed out before its time", job);
 	}
 }

@@ -185,6 +185,7 @@ public:
 	/* A fast stop, which saves the leases, begins, and the next start has ended: microseconds of the wall clock. */
 	void stopping_fast(Time at);
 	void started_again(Time at);
+
 	/* ---- violations ---- */
 
 	void violation(const std::string &what);
