@@ -1,12 +1,13 @@
 /*
- * pgq_claim and pgq_claim_any.
+ * pgq_claim, pgq_claim_any and pgq_ack_claim.
  */
 #include "jobs/claim.h"
-#include "load/attach.h"
-
 #include "api/args.h"
+#include "api/job_list.h"
 #include "api/result_rows.h"
 #include "catalog/queue_row.h"
+#include "jobs/finish.h"
+#include "load/attach.h"
 #include "pg/stop_point.h"
 
 namespace pgq {
@@ -81,21 +82,30 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 	hand_out_all(claim);
 }
 
+/* max_jobs, lease_time and worker are the arguments from those numbers on. */
 static ClaimOptions
-read_options(FunctionCallInfo fcinfo)
+read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
 {
 	ClaimOptions options{.max_jobs = 1, .wait = 0, .lease_time = 0, .worker = application_name};
-	if (given(fcinfo, 1))
-		options.max_jobs = in_range(PG_GETARG_INT32(1), 1, kMaxJobs, "max_jobs");
-	if (given(fcinfo, 2))
-		options.wait = duration(PG_GETARG_DATUM(2), "wait", kWaitMax);
-	if (given(fcinfo, 3))
-		options.lease_time = lease_time(PG_GETARG_DATUM(3), "lease_time");
-	if (given(fcinfo, 4))
-		options.worker = clipped(PG_GETARG_DATUM(4), kWorkerNameMax);
-	not_yet(given(fcinfo, 5) && PG_GETARG_BOOL(5), "session_bound");
+	if (given(fcinfo, max_jobs))
+		options.max_jobs = in_range(PG_GETARG_INT32(max_jobs), 1, kMaxJobs, "max_jobs");
+	if (given(fcinfo, lease))
+		options.lease_time = lease_time(PG_GETARG_DATUM(lease), "lease_time");
+	if (given(fcinfo, lease + 1))
+		options.worker = clipped(PG_GETARG_DATUM(lease + 1), kWorkerNameMax);
 	if (options.worker == nullptr)
 		options.worker = "";
+	return options;
+}
+
+/* Of a claim that may wait: queues, max_jobs, wait, lease_time, worker, session_bound. */
+static ClaimOptions
+read_options_with_wait(FunctionCallInfo fcinfo)
+{
+	ClaimOptions options = read_options(fcinfo, 1, 3);
+	if (given(fcinfo, 2))
+		options.wait = duration(PG_GETARG_DATUM(2), "wait", kWaitMax);
+	not_yet(given(fcinfo, 5) && PG_GETARG_BOOL(5), "session_bound");
 	return options;
 }
 
@@ -134,6 +144,20 @@ find_queues(Datum *names, int n)
 	return list;
 }
 
+static void
+ack_each(const JobList &jobs)
+{
+	SegmentSet segments(RowExclusiveLock);
+	open_segments_of_jobs(segments, jobs.ids, jobs.n);
+	for (int i = 0; i < jobs.n; i++)
+	{
+		if (!ack_job(segments, jobs.id(i), jobs.token(i)))
+			complain_stale(jobs.id(i), jobs.token(i));
+		CHECK_FOR_INTERRUPTS();
+	}
+	segments.close();
+}
+
 } // namespace pgq
 
 using namespace pgq;
@@ -141,13 +165,14 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_claim);
 PG_FUNCTION_INFO_V1(pgq_claim_any);
+PG_FUNCTION_INFO_V1(pgq_ack_claim);
 
 PGDLLEXPORT Datum
 pgq_claim(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_claim()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
-	ClaimOptions options = read_options(fcinfo);
+	ClaimOptions options = read_options_with_wait(fcinfo);
 	QueueRef ref = resolve_queue(tables(), name);
 	claim_and_return(fcinfo, options, &ref, &name, 1);
 	return (Datum) 0;
@@ -164,9 +189,24 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 						errmsg("queues has too many elements"),
 						errdetail("It has %d; at most %d are possible.", n, max_claim_queues),
 						errhint("Raise pgq_ext.max_claim_queues and restart the server.")));
-	ClaimOptions options = read_options(fcinfo);
+	ClaimOptions options = read_options_with_wait(fcinfo);
 	QueueList list = find_queues(elements, n);
 	claim_and_return(fcinfo, options, list.refs, list.names, list.n);
+	return (Datum) 0;
+}
+
+/* It never waits for jobs: its acks are not committed yet. */
+PGDLLEXPORT Datum
+pgq_ack_claim(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_ack_claim()");
+	JobList jobs = read_jobs(fcinfo);
+	char *name = queue_name(required(fcinfo, 2, "queue"));
+	ClaimOptions options = read_options(fcinfo, 3, 4);
+	QueueRef ref = resolve_queue(tables(), name);
+	options.for_more = jobs.n > 0;
+	ack_each(jobs);
+	claim_and_return(fcinfo, options, &ref, &name, 1);
 	return (Datum) 0;
 }
 }

@@ -1,50 +1,13 @@
 /*
- * What a worker says of a job it has: pgq_ack, pgq_ack_many, pgq_fail, pgq_extend.
+ * What a worker says of a job it has: pgq_ack, pgq_ack_many, pgq_fail, pgq_release, pgq_extend,
+ * pgq_assert_lease.
  */
 #include "jobs/finish.h"
 #include "api/args.h"
+#include "api/job_list.h"
 #include "api/result_rows.h"
 
 namespace pgq {
-
-static constexpr int kStaleLease = MAKE_SQLSTATE('P', 'Q', '0', '0', '1');
-
-[[noreturn]] static void
-complain_stale(int64 job_id, int64 token)
-{
-	ereport(ERROR,
-			(errcode(kStaleLease),
-			 errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),
-					static_cast<long long>(job_id)),
-			 errdetail("It expired, was ended already, or is not a lease of that job."),
-			 errhint("Roll back: the job is not yours any more, and may be in other hands.")));
-}
-
-/* Jobs and their leases, as two arrays. */
-struct JobList
-{
-	Datum *ids;
-	Datum *tokens;
-	int n;
-};
-
-static JobList
-read_jobs(FunctionCallInfo fcinfo)
-{
-	static constexpr int kMost = 10000;
-	JobList jobs;
-	jobs.n = elements_of(required(fcinfo, 0, "job_ids"), INT8OID, "job_ids", &jobs.ids);
-	int n_tokens = elements_of(required(fcinfo, 1, "leases"), INT8OID, "leases", &jobs.tokens);
-	if (jobs.n != n_tokens)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("job_ids and leases must have the same number of elements"),
-						errdetail("They have %d and %d.", jobs.n, n_tokens)));
-	if (jobs.n > kMost)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
-				 errdetail("It has %d; at most %d are possible.", jobs.n, kMost)));
-	return jobs;
-}
 
 static void
 ack_all(const JobList &jobs, ResultRows *result)
@@ -53,7 +16,7 @@ ack_all(const JobList &jobs, ResultRows *result)
 	open_segments_of_jobs(segments, jobs.ids, jobs.n);
 	for (int i = 0; i < jobs.n; i++)
 	{
-		if (ack_job(segments, DatumGetInt64(jobs.ids[i]), DatumGetInt64(jobs.tokens[i])))
+		if (ack_job(segments, jobs.id(i), jobs.token(i)))
 			result->put(jobs.ids[i]);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -107,7 +70,9 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_ack);
 PG_FUNCTION_INFO_V1(pgq_ack_many);
 PG_FUNCTION_INFO_V1(pgq_fail);
+PG_FUNCTION_INFO_V1(pgq_release);
 PG_FUNCTION_INFO_V1(pgq_extend);
+PG_FUNCTION_INFO_V1(pgq_assert_lease);
 
 PGDLLEXPORT Datum
 pgq_ack(PG_FUNCTION_ARGS)
@@ -127,11 +92,8 @@ PGDLLEXPORT Datum
 pgq_ack_many(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_ack_many()");
-	/* What array_agg() says of no rows: nothing to do. */
-	bool nothing = !given(fcinfo, 0) && !given(fcinfo, 1);
 	ResultRows result(fcinfo);
-	if (!nothing)
-		ack_all(read_jobs(fcinfo), &result);
+	ack_all(read_jobs(fcinfo), &result);
 	return (Datum) 0;
 }
 
@@ -156,5 +118,26 @@ pgq_extend(PG_FUNCTION_ARGS)
 	if (end == 0)
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(end);
+}
+
+PGDLLEXPORT Datum
+pgq_release(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_release()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
+	int64 delay = duration(required(fcinfo, 2, "delay"), "delay");
+	PG_RETURN_BOOL(release_job(job_id, token, delay));
+}
+
+PGDLLEXPORT Datum
+pgq_assert_lease(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_assert_lease()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
+	if (!assert_lease(job_id, token))
+		complain_stale(job_id, token);
+	PG_RETURN_VOID();
 }
 }

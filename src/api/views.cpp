@@ -100,6 +100,7 @@ enum class QueueColumn
 	kHandedOut,
 	kAcked,
 	kFailed,
+	kReleased,
 	kLost,
 	kDead,
 	kUncounted,
@@ -122,6 +123,7 @@ put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
 	row.set(kHandedOut, copy.counters.handed_out);
 	row.set(kAcked, copy.counters.acked);
 	row.set(kFailed, copy.counters.failed);
+	row.set(kReleased, copy.counters.released);
 	row.set(kLost, copy.counters.lost);
 	row.set(kDead, copy.counters.dead);
 	row.set(kUncounted, copy.counters.uncounted);

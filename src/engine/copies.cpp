@@ -68,21 +68,20 @@ copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes])
 
 /* Rare, so for once all in one hold. */
 int
-enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most)
+users_of(const QueueRef &ref, VirtualTransactionId *users, int most)
 {
 	int n = 0;
 	(void) look_at_queue(ref, [&](const Queue &queue) {
 		const dlist_node *head = &queue.leases.head;
 		for (dlist_node *node = head->next; node != head; node = node->next)
 		{
-			VirtualTransactionId ender =
-				container_of<Lease>(node, offsetof(Lease, in_queue))->ender;
-			bool known = !VirtualTransactionIdIsValid(ender) ||
-						 VirtualTransactionIdEquals(ender, my_virtual_xid());
+			VirtualTransactionId user = container_of<Lease>(node, offsetof(Lease, in_queue))->user;
+			bool known = !VirtualTransactionIdIsValid(user) ||
+						 VirtualTransactionIdEquals(user, my_virtual_xid());
 			for (int i = 0; i < n && !known; i++)
-				known = VirtualTransactionIdEquals(ender, enders[i]);
+				known = VirtualTransactionIdEquals(user, users[i]);
 			if (!known && n < most)
-				enders[n++] = ender;
+				users[n++] = user;
 		}
 	});
 	return n;

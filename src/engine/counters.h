@@ -18,6 +18,7 @@ enum class LeaseEnd : uint8
 	kLostBusy,	  /* the row was busy: lost, to be tried again soon */
 	kLostFailing, /* the row could not be written: lost, to be tried again later and later */
 	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
+	kReleased,	  /* given back */
 };
 
 /*
@@ -33,10 +34,11 @@ struct QueueCounters
 	int64 lost;
 	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
 	int64 dead;
+	int64 released;
 	int64 repaired; /* forgotten jobs that the reconciler has found */
 
 	/* Hand-outs that have ended, each in one of these ways. */
-	int64 ended() const { return acked + failed + lost + uncounted; }
+	int64 ended() const { return acked + failed + released + lost + uncounted; }
 
 	void count(LeaseEnd how)
 	{
@@ -47,6 +49,9 @@ struct QueueCounters
 				break;
 			case LeaseEnd::kFailed:
 				failed++;
+				break;
+			case LeaseEnd::kReleased:
+				released++;
 				break;
 			case LeaseEnd::kLost:
 				lost++;

@@ -51,7 +51,9 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->attempt = 0;
 	entry->pid = MyProcPid;
 	entry->claimer = my_virtual_xid();
-	SetInvalidVirtualTransactionId(entry->ender);
+	SetInvalidVirtualTransactionId(entry->user);
+	entry->uses = 0;
+	entry->ending = false;
 	entry->prepared = {};
 	entry->worker[0] = '\0';
 	dlist_push_tail(&queue->leases, &entry->in_queue);
@@ -201,7 +203,9 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 	lease->state = LeaseState::kLost;
 	lease->loss = loss;
 	lease->pins = 0;
-	SetInvalidVirtualTransactionId(lease->ender);
+	SetInvalidVirtualTransactionId(lease->user);
+	lease->uses = 0;
+	lease->ending = false;
 	lease->deadline = monotonic;
 	dlist_push_tail(&lease->queue->lost, &lease->in_line);
 }
@@ -302,6 +306,27 @@ unpin_lease(Lease *lease)
 	lease->pins--;
 	if (can_expire(lease))
 		start_expiring(lease);
+}
+
+void
+use_lease(Lease *lease, const VirtualTransactionId &user, bool ends)
+{
+	Assert(lease->uses == 0 || VirtualTransactionIdEquals(lease->user, user));
+	pin_lease(lease);
+	lease->user = user;
+	lease->uses++;
+	lease->ending |= ends;
+}
+
+void
+stop_using(Lease *lease, bool ended)
+{
+	Assert(lease->uses > 0);
+	if (ended)
+		lease->ending = false;
+	if (--lease->uses == 0)
+		SetInvalidVirtualTransactionId(lease->user);
+	unpin_lease(lease);
 }
 
 /* ---- by time ---- */

@@ -78,6 +78,13 @@ bool give_back(Lease *lease);
 void pin_lease(Lease *lease);
 void unpin_lease(Lease *lease);
 
+/*
+ * An open transaction asserts the lease, or ends it when it commits: pinned. One at a time, but that
+ * one may do it more than once. stop_using: as one use, that would have ended it or not, is undone or over.
+ */
+void use_lease(Lease *lease, const VirtualTransactionId &user, bool ends);
+void stop_using(Lease *lease, bool ended);
+
 /* A prepared transaction has used the lease: what it will do is in lease->prepared. */
 void prepare_lease(Lease *lease, TransactionId xid);
 void unprepare_lease(Lease *lease);
@@ -88,8 +95,8 @@ int unpark_due(Queue *queue, int64 monotonic);
 /* CLAIMED leases whose deadline has passed become LOST, LOST ones that were put off come back; at most kHoldMax. Returns how many. */
 int expire_due(Queue *queue, int64 monotonic);
 
-/* The open transactions, at most `most`, that end leases of the queue; takes its lock itself. */
-int enders_of(const QueueRef &ref, VirtualTransactionId *enders, int most);
+/* The open transactions, at most `most`, that use leases of the queue; takes its lock itself. */
+int users_of(const QueueRef &ref, VirtualTransactionId *users, int most);
 
 /* How long a job whose row is busy is set aside. */
 inline constexpr int64 kParkTime = 100 * 1000;

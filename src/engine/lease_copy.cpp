@@ -7,7 +7,8 @@ namespace pgq {
 static bool
 is_to_be_saved(const Lease *lease)
 {
-	int prepared_pins = lease->prepared.claimed + lease->prepared.ended;
+	bool prepared = TransactionIdIsValid(lease->prepared.xid);
+	int prepared_pins = prepared ? lease->prepared.claimed + lease->uses : 0;
 	return lease->state == LeaseState::kLost ||
 		   (lease->state == LeaseState::kClaimed && lease->pins == prepared_pins);
 }
@@ -59,11 +60,13 @@ static void
 give_to_prepared(Lease *lease, const Prepared &prepared)
 {
 	VirtualTransactionId recovered = virtual_xid_of_prepared(prepared.xid);
+	if (prepared.ended || !prepared.claimed)
+		use_lease(lease, recovered, prepared.ended);
+	/* The pin that it has had since it was taken is that of its claim. */
 	if (prepared.claimed)
 		lease->claimer = recovered;
-	if (prepared.ended)
-		lease->ender = recovered;
-	lease->pins = prepared.claimed + prepared.ended;
+	else
+		unpin_lease(lease);
 	prepare_lease(lease, prepared.xid);
 	lease->prepared = prepared;
 }

@@ -83,7 +83,9 @@ struct Lease
 	int32 attempt;
 	int pid;
 	VirtualTransactionId claimer; /* the open transaction that claimed it, or invalid */
-	VirtualTransactionId ender;	  /* the open transaction that acked or failed it, or invalid */
+	VirtualTransactionId user;	  /* the open transaction that asserts or ends it, or invalid */
+	int32 uses;					  /* how often it does */
+	bool ending;				  /* ... and it ends it when it commits */
 	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };

@@ -29,15 +29,9 @@ attempt_end(WriteResult result, AttemptEnd done)
 }
 
 static AttemptEnd
-retry(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const Failure &failure,
-	  bool wait)
+put_back(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const Retry &retry,
+		 bool wait)
 {
-	Retry retry;
-	retry.attempts = row.next_attempt();
-	retry.run_at = next_run_at(failure, ending.options, retry.attempts);
-	retry.fence = failure.fence;
-	retry.has_error = failure.has_error;
-	retry.error = failure.error;
 	/* Somebody may have moved the job to another queue, which need not be attached. */
 	QueueRef to = ending.ref;
 	bool attached = row.queue_id() == ending.ref.queue_id ||
@@ -49,6 +43,19 @@ retry(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const 
 	if (written == WriteResult::kDone && attached)
 		add_hint(to, hint, false);
 	return attempt_end(written, AttemptEnd::kRetry);
+}
+
+static AttemptEnd
+retry(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const Failure &failure,
+	  bool wait)
+{
+	Retry retry{};
+	retry.attempts = row.next_attempt();
+	retry.run_at = next_run_at(failure, ending.options, retry.attempts);
+	retry.fence = failure.fence;
+	retry.has_error = failure.has_error;
+	retry.error = failure.error;
+	return put_back(segments, ending, row, retry, wait);
 }
 
 /* Which of both, by what the row says. */
@@ -88,6 +95,34 @@ end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failur
 			set_end(ending.lease, LeaseEnd::kLostBusy);
 			break;
 	}
+	return end;
+}
+
+/* Beyond the time of its enqueue, too, by which a clock that was set back knows that it is delayed. */
+static TimestampTz
+released_run_at(const JobRow &row, int64 delay)
+{
+	if (delay == 0)
+		return DatumGetTimestampTz(row.value(kJobRunAt));
+	return Max(wall_now(), DatumGetTimestampTz(row.value(kJobEnqueuedAt))) + delay;
+}
+
+AttemptEnd
+end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence, int64 delay)
+{
+	JobRow row;
+	AttemptEnd end = AttemptEnd::kGone;
+	if (locate_job(segments, ending.place, ending.job_id, true, &row) == WriteResult::kDone)
+	{
+		Retry retry{};
+		retry.attempts = DatumGetInt32(row.value(kJobAttempts));
+		retry.run_at = released_run_at(row, delay);
+		retry.fence = fence;
+		retry.keeps_error = true;
+		end = put_back(segments, ending, row, retry, true);
+	}
+	if (end == AttemptEnd::kGone)
+		set_end(ending.lease, LeaseEnd::kUncounted);
 	return end;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The end of a failed attempt: the row is rewritten for a retry, or the job
- * becomes a dead letter. One way for pgq_fail and for leases that were lost.
+ * The end of an attempt that was not a success: the row is rewritten for the next one, or the
+ * job becomes a dead letter. One way for pgq_fail and for leases that were lost.
  */
 #pragma once
 
@@ -36,6 +36,10 @@ struct EndingLease
 	int64 job_id;
 	Place place;
 };
+
+/* Given back by who has it: nothing is counted. delay in microseconds; 0: it keeps its place. */
+AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,
+								int64 delay);
 
 /* Also says how the lease ends: counted or not, put off (kBusy), with the job's death. Registers the hint for the retry. */
 AttemptEnd end_failed_attempt(SegmentSet &segments, const EndingLease &ending,

@@ -20,6 +20,8 @@ struct ClaimOptions
 	int64 wait;
 	int64 lease_time; /* 0: the queue's */
 	const char *worker;
+	bool for_more =
+		false; /* it has done something already: that there are no leases undoes it not */
 };
 
 /* What stopped a claim before it had all it wanted. */

@@ -1,10 +1,12 @@
 #include "jobs/finish.h"
 
+#include "catalog/queue_lock.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
 #include "jobs/late_ack.h"
 #include "load/attach.h"
 #include "rows/look_up.h"
+#include "rows/write.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -40,52 +42,64 @@ enum class Reach : uint8
 	kOthers, /* another transaction is claiming or ending it */
 };
 
-/* The open transaction, but this one, that decides over the lease before we can; or an invalid one. */
-static VirtualTransactionId
-who_decides_first(const Lease *lease)
+/* Does another transaction decide over the lease before we can? Then which. */
+static bool
+is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 {
-	if (VirtualTransactionIdIsValid(lease->ender))
-		return lease->ender;
-	/* Whether the claim itself will stand is not known yet. */
-	VirtualTransactionId nobody;
-	SetInvalidVirtualTransactionId(nobody);
-	return VirtualTransactionIdEquals(lease->claimer, my_virtual_xid()) ? nobody : lease->claimer;
+	/* It may end it; and whether the claim itself will stand is not known yet. */
+	auto is_anothers = [](const VirtualTransactionId &open) {
+		return VirtualTransactionIdIsValid(open) &&
+			   !VirtualTransactionIdEquals(open, my_virtual_xid());
+	};
+	*other = is_anothers(lease->user) ? lease->user : lease->claimer;
+	return is_anothers(*other);
 }
 
+/* What is done to a lease in hand. */
+enum class Grip : uint8
+{
+	kAssert, /* it stays */
+	kEnd,
+};
+
 static Reach
-reach_for(int64 job_id, int64 token, LeaseEnd how, EndingLease *ending, VirtualTransactionId *other)
+reach_for(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending,
+		  VirtualTransactionId *other)
 {
 	Reach reach = Reach::kStale;
 	reserve_lease_effects(1);
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (!is_handed_out(lease, token))
 			return;
-		*other = who_decides_first(lease);
-		if (VirtualTransactionIdIsValid(*other))
+		if (is_in_other_hands(lease, other))
 		{
-			/* This transaction itself has ended it. */
-			bool mine = VirtualTransactionIdEquals(*other, my_virtual_xid());
-			reach = mine ? Reach::kStale : Reach::kOthers;
+			reach = Reach::kOthers;
 			return;
 		}
+		/* This transaction itself has ended it. */
+		if (lease->ending)
+			return;
 		*ending = {hold.ref(), hold->options, lease, job_id, lease->hint.place};
-		end_at_commit(ending->ref, lease, how);
+		if (grip == Grip::kEnd)
+			end_at_commit(ending->ref, lease, how);
+		else
+			use_to_the_end(ending->ref, lease);
 		reach = Reach::kInHand;
 	});
 	return reach;
 }
 
 /*
- * Pin the lease for its end at commit, if the token is current. Another transaction that has it
+ * Pin the lease to the end of this transaction, if the token is current. Another transaction that has it
  * is waited for, where the deadlock detector sees it; then it is stale, or free again.
  */
 static bool
-take_in_hand(int64 job_id, int64 token, LeaseEnd how, EndingLease *ending)
+take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending)
 {
 	for (;;)
 	{
 		VirtualTransactionId other;
-		Reach reach = reach_for(job_id, token, how, ending, &other);
+		Reach reach = reach_for(job_id, token, grip, how, ending, &other);
 		if (reach != Reach::kOthers)
 			return reach == Reach::kInHand;
 		VirtualXactLock(other, true);
@@ -101,7 +115,7 @@ bool
 ack_job(SegmentSet &segments, int64 job_id, int64 token)
 {
 	EndingLease ending;
-	if (!take_in_hand(job_id, token, LeaseEnd::kAcked, &ending))
+	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kAcked, &ending))
 		return ack_late(segments, job_id, token);
 	if (end_row(segments, ending.place, job_id, RowEnd::kAcked, nullptr, true) ==
 		WriteResult::kDone)
@@ -114,12 +128,56 @@ AttemptEnd
 fail_job(int64 job_id, const Failure &failure)
 {
 	EndingLease ending;
-	if (!take_in_hand(job_id, failure.fence, LeaseEnd::kFailed, &ending))
+	if (!take_in_hand(job_id, failure.fence, Grip::kEnd, LeaseEnd::kFailed, &ending))
 		return AttemptEnd::kGone;
 	SegmentSet segments(RowExclusiveLock);
 	AttemptEnd end = end_failed_attempt(segments, ending, failure, true);
 	segments.close();
 	return end;
+}
+
+bool
+release_job(int64 job_id, int64 token, int64 delay)
+{
+	EndingLease ending;
+	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kReleased, &ending))
+		return false;
+	SegmentSet segments(RowExclusiveLock);
+	AttemptEnd end = end_released_attempt(segments, ending, token, delay);
+	segments.close();
+	return end == AttemptEnd::kRetry;
+}
+
+/* Who drops the queue of the job waits for us from here on. */
+static void
+lock_queue_of(int64 job_id)
+{
+	int32 queue_id = 0;
+	if (look_at_lease(tables().database, job_id,
+					  [&](const Lease &lease) { queue_id = lease.queue->queue_id; }))
+		(void) lock_queue(queue_id, QueueLock::kWriters, RowExclusiveLock, true);
+}
+
+/* Somebody who is just deleting it is waited for. */
+static bool
+has_row(int64 job_id, const Place &place)
+{
+	JobRow row;
+	SegmentSet segments(RowExclusiveLock);
+	Verdict verdict = verify_job(segments, place, job_id, &row);
+	bool has = verdict == Verdict::kBusy ? keep_job(segments, place, job_id) == WriteResult::kDone
+										 : verdict != Verdict::kDead;
+	segments.close();
+	return has;
+}
+
+bool
+assert_lease(int64 job_id, int64 token)
+{
+	EndingLease held;
+	lock_queue_of(job_id);
+	return take_in_hand(job_id, token, Grip::kAssert, LeaseEnd::kUncounted, &held) &&
+		   has_row(job_id, held.place);
 }
 
 /* Returns the new end of the lease, or 0: it is stale. */
@@ -129,7 +187,7 @@ prolong(int64 job_id, int64 token, int64 lease_time, Place *place)
 	TimestampTz end = 0;
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (!is_handed_out(lease, token) ||
-			VirtualTransactionIdEquals(lease->ender, my_virtual_xid()) ||
+			(lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid())) ||
 			!set_deadline(lease, lease_time > 0 ? lease_time : hold->options.lease_time,
 						  monotonic_now(), wall_now()))
 			return;

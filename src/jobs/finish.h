@@ -20,6 +20,15 @@ bool ack_job(SegmentSet &segments, int64 job_id, int64 token);
 /* The attempt failed; failure.fence is the token. kGone: the lease is stale, or the row is gone. */
 AttemptEnd fail_job(int64 job_id, const Failure &failure);
 
+/* The job was not done, and that is no failure: it waits as before, for delay (microseconds) at least. False: the lease is stale, or the row is gone. */
+bool release_job(int64 job_id, int64 token, int64 delay);
+
+/*
+ * Is the lease current, and the row there? Then it stays so to the end of this transaction: time does
+ * not end it, who wants to answer for the job or drops its queue waits.
+ */
+bool assert_lease(int64 job_id, int64 token);
+
 /*
  * The lease ends lease_time (0: the queue's) from now, whatever becomes of this transaction.
  * Returns when; 0: it is stale, its max_runtime is used up, or the row is gone.

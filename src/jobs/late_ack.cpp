@@ -78,8 +78,8 @@ may_become_free(int64 job_id, bool for_a_while, VirtualTransactionId *other)
 			return;
 		}
 		if (lease->state == LeaseState::kClaiming)
-			*other = for_a_while && !VirtualTransactionIdIsValid(lease->ender) ? lease->claimer
-																			   : lease->ender;
+			*other = for_a_while && !VirtualTransactionIdIsValid(lease->user) ? lease->claimer
+																			  : lease->user;
 		may = lease->state == LeaseState::kClaiming &&
 			  !VirtualTransactionIdEquals(*other, my_virtual_xid());
 	});

@@ -91,16 +91,16 @@ refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
 						errhint("%s", hint)));
 }
 
-/* Transactions that have acknowledged or failed a job of the queue and have not ended. */
+/* Transactions that have asserted, acknowledged or failed a job of the queue and have not ended. */
 static void
-wait_for_enders(const QueueRef &ref)
+wait_for_users(const QueueRef &ref)
 {
 	int most = MaxBackends + max_prepared_xacts;
-	auto *enders = static_cast<VirtualTransactionId *>(palloc(most * sizeof(VirtualTransactionId)));
-	int n = enders_of(ref, enders, most);
+	auto *users = static_cast<VirtualTransactionId *>(palloc(most * sizeof(VirtualTransactionId)));
+	int n = users_of(ref, users, most);
 	for (int i = 0; i < n; i++)
-		VirtualXactLock(enders[i], true);
-	pfree(enders);
+		VirtualXactLock(users[i], true);
+	pfree(users);
 }
 
 /* The last transaction that took jobs of the queue in hand to move their rows. */
@@ -138,7 +138,7 @@ close_queue(const QueueRef &ref)
 {
 	drop_queue_at_commit(ref);
 	(void) lock_queue(ref.queue_id, QueueLock::kWriters, ExclusiveLock, true);
-	wait_for_enders(ref);
+	wait_for_users(ref);
 	wait_for_mover(ref, mover_of(ref));
 	wait_for_lone_writers();
 }

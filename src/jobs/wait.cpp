@@ -121,6 +121,8 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 			short_queue = i;
 		}
 	}
+	if (claim->options->for_more && worst != Shortage::kDropped)
+		worst = Shortage::kNone;
 	if (claim->n == 0 && worst != Shortage::kNone)
 		complain(worst, names[short_queue]);
 	return served;

@@ -119,16 +119,30 @@ delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 }
 
 static TM_Result
-lock_without_waiting(Relation rel, ItemPointer tid, LockTupleMode mode)
+lock_row(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy wait)
 {
 	HeapTupleData tuple;
 	tuple.t_self = *tid;
 	Buffer buffer;
 	TM_FailureData failure;
-	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), mode, LockWaitSkip,
-									   false, &buffer, &failure);
+	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), mode, wait, false,
+									   &buffer, &failure);
 	ReleaseBuffer(buffer);
 	return result;
+}
+
+static TM_Result
+lock_without_waiting(Relation rel, ItemPointer tid, LockTupleMode mode)
+{
+	return lock_row(rel, tid, mode, LockWaitSkip);
+}
+
+WriteResult
+keep_job(SegmentSet &segments, const Place &place, int64 job_id)
+{
+	return write_job(segments, place, job_id, true, nullptr, [](Relation rel, ItemPointer tid) {
+		return lock_row(rel, tid, LockTupleKeyShare, LockWaitBlock);
+	});
 }
 
 WriteResult
@@ -158,7 +172,8 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 	set(kJobAttempts, Int32GetDatum(retry.attempts), false);
 	set(kJobRunAt, TimestampTzGetDatum(retry.run_at), false);
 	set(kJobFence, Int64GetDatum(fence), false);
-	set(kJobLastError, retry.error, !retry.has_error);
+	if (!retry.keeps_error)
+		set(kJobLastError, retry.error, !retry.has_error);
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 

@@ -30,12 +30,16 @@ WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, b
 /* Lock the job's row FOR SHARE, to the end of the transaction. Does not wait. */
 WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* What a failed attempt changes in the row. */
+/* Lock the job's row FOR KEY SHARE, to the end of the transaction: it is not deleted meanwhile. Waits for who is at it. */
+WriteResult keep_job(SegmentSet &segments, const Place &place, int64 job_id);
+
+/* What the end of an attempt changes in the row. */
 struct Retry
 {
 	int32 attempts;
 	TimestampTz run_at;
-	int64 fence; /* token of the lease that ends */
+	int64 fence;	  /* token of the lease that ends */
+	bool keeps_error; /* the last error stays */
 	bool has_error;
 	Datum error;
 };

@@ -97,6 +97,26 @@ REVOKE ALL ON FUNCTION pgq_fail FROM PUBLIC;
 COMMENT ON FUNCTION pgq_fail IS
 'The attempt failed. Returns ''retry'': the job runs again after retry_in (default: the queue''s backoff); ''dead'': attempts are used up or retry is false, the job is in pgq_ext.dead_job; ''stale'': the lease is not current, nothing was changed. The first 8 kB of error are kept as last_error.';
 
+CREATE FUNCTION pgq_ack_claim(
+    job_ids bigint[], leases bigint[], queue text, max_jobs int = 1, lease_time interval = null,
+    worker text = null) RETURNS SETOF pgq_ext.claimed_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_ack_claim';
+REVOKE ALL ON FUNCTION pgq_ack_claim FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ack_claim IS
+'As pgq_ack for each of these jobs (at most 10000), and then pgq_claim without waiting: the loop of a busy worker, one call and one commit a round. NULL and NULL, or empty arrays: nothing to acknowledge yet. If it returns nothing, also for want of leases, pgq_claim with wait is next. Undone, both halves are. Errors: PQ001 a lease is stale, and nothing was done; those of pgq_ack_many and pgq_claim.';
+
+CREATE FUNCTION pgq_release(job_id bigint, lease bigint, delay interval = '0') RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_release';
+REVOKE ALL ON FUNCTION pgq_release FROM PUBLIC;
+COMMENT ON FUNCTION pgq_release IS
+'Give the job back: the attempt is not counted, and somebody else gets the job after delay (0 or more); with 0 it keeps its place in the order. False: the lease is not current, nothing was changed. Errors: 22004 an argument is NULL, 22023 bad delay.';
+
+CREATE FUNCTION pgq_assert_lease(job_id bigint, lease bigint) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_assert_lease';
+REVOKE ALL ON FUNCTION pgq_assert_lease FROM PUBLIC;
+COMMENT ON FUNCTION pgq_assert_lease IS
+'Make sure that the job is still this worker''s, to the end of the transaction: what the transaction writes for the job is then written by nobody else. Meanwhile the lease does not expire, and whoever wants to answer for the job, or to drop its queue, waits. Error: PQ001 the lease is stale, or the job was deleted.';
+
 CREATE FUNCTION pgq_extend(job_id bigint, lease bigint, lease_time interval = null) RETURNS timestamptz
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';
 REVOKE ALL ON FUNCTION pgq_extend FROM PUBLIC;

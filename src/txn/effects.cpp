@@ -58,8 +58,14 @@ void
 end_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how)
 {
 	add_lease_effect(LeaseEffect::kEnd, how, ref, lease);
-	pin_lease(lease);
-	lease->ender = my_virtual_xid();
+	use_lease(lease, my_virtual_xid(), true);
+}
+
+void
+use_to_the_end(const QueueRef &ref, Lease *lease)
+{
+	add_lease_effect(LeaseEffect::kUse, LeaseEnd::kUncounted, ref, lease);
+	use_lease(lease, my_virtual_xid(), false);
 }
 
 TakeResult
@@ -101,7 +107,7 @@ ending_effect(const Lease *lease)
 	LeaseEffect *effect = pending.effects.leases.end();
 	do
 		effect--;
-	while (effect->lease != lease || effect->kind == LeaseEffect::kClaim);
+	while (effect->lease != lease || !effect->ends());
 	Assert(effect >= pending.effects.leases.begin());
 	return effect;
 }
@@ -126,10 +132,10 @@ open_claims(OpenClaim **claims)
 	*claims = static_cast<OpenClaim *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (leases.size + 1) * sizeof(OpenClaim)));
 	for (const LeaseEffect &effect : leases)
-		if (effect.kind == LeaseEffect::kClaim)
+		if (!effect.ends())
 			(void) look_at_queue(effect.ref, [&](const Queue &) {
 				const Lease *lease = effect.lease;
-				if (still_ours(effect) && !VirtualTransactionIdIsValid(lease->ender))
+				if (still_ours(effect) && !lease->ending)
 					(*claims)[n++] = {lease->key.job_id, lease->hint.place};
 			});
 	return n;

@@ -41,6 +41,9 @@ void note_unreturnable();
 /* This transaction ends the lease when it commits; until then nobody else does. A place was reserved. */
 void end_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how);
 
+/* This transaction relies on the lease: until it ends nobody else ends it. A place was reserved. */
+void use_to_the_end(const QueueRef &ref, Lease *lease);
+
 /*
  * Take the lease of a waiting job, for this transaction to end that way when it commits;
  * undone, the job is filed back. kHeld: somebody has it, or nobody may have it just now; if
@@ -90,7 +93,7 @@ void announce_queue_at_commit();
 
 /* ---- prepared transactions ---- */
 
-/* A job that this transaction has claimed, and has not ended. */
+/* A job that this transaction has claimed or asserted, and has not ended. Not each once. */
 struct OpenClaim
 {
 	int64 job_id;

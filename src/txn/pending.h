@@ -27,6 +27,7 @@ struct LeaseEffect
 	enum Kind : uint8
 	{
 		kClaim,
+		kUse,
 		kEnd,
 		kReap,
 	} kind;
@@ -36,6 +37,8 @@ struct LeaseEffect
 	QueueRef ref;
 	Lease *lease;
 	uint64 serial;
+
+	bool ends() const { return kind == kEnd || kind == kReap; }
 };
 
 /* jobs: new jobs this hint stands for in the counters (0 for a retry, more where others were shed). */

@@ -79,7 +79,7 @@ hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 		prepare_lease(lease, xid);
 		if (effect.kind == LeaseEffect::kClaim)
 			lease->prepared.claimed = true;
-		else
+		else if (effect.ends())
 		{
 			lease->prepared.ended = true;
 			lease->prepared.how = effect.how;
@@ -145,11 +145,9 @@ settle_prepared_lease(Lease *lease, bool commit, int64 monotonic, QueueHold &hol
 		hold.end(lease, prepared.how == LeaseEnd::kAcked);
 		return;
 	}
-	if (prepared.ended)
-	{
-		SetInvalidVirtualTransactionId(lease->ender);
-		unpin_lease(lease);
-	}
+	/* All uses are of that transaction. */
+	while (lease->uses > 0)
+		stop_using(lease, true);
 	if (!prepared.claimed)
 		return;
 	if (commit)

@@ -56,6 +56,9 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			SetInvalidVirtualTransactionId(effect.lease->claimer);
 			unpin_lease(effect.lease);
 			break;
+		case LeaseEffect::kUse:
+			stop_using(effect.lease, false);
+			break;
 		case LeaseEffect::kEnd:
 		case LeaseEffect::kReap:
 			if (stays_lost(effect, monotonic))
@@ -87,9 +90,11 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 		case LeaseEffect::kClaim:
 			undo_claim(effect.lease, monotonic, hold);
 			break;
+		case LeaseEffect::kUse:
+			stop_using(effect.lease, false);
+			break;
 		case LeaseEffect::kEnd:
-			SetInvalidVirtualTransactionId(effect.lease->ender);
-			unpin_lease(effect.lease);
+			stop_using(effect.lease, true);
 			break;
 		case LeaseEffect::kReap:
 			put_back_lost(effect.lease);

@@ -1,0 +1,65 @@
+#include "api/job_list.h"
+
+#include "api/args.h"
+
+#include <algorithm>
+
+namespace pgq {
+
+static constexpr int kStaleLease = MAKE_SQLSTATE('P', 'Q', '0', '0', '1');
+
+void
+complain_stale(int64 job_id, int64 token)
+{
+	ereport(ERROR,
+			(errcode(kStaleLease),
+			 errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),
+					static_cast<long long>(job_id)),
+			 errdetail("It expired, was ended already, or is not a lease of that job."),
+			 errhint("Roll back: the job is not yours any more, and may be in other hands.")));
+}
+
+/* Mostly they are sorted already. */
+static void
+sort_jobs(const JobList &jobs)
+{
+	struct Pair
+	{
+		Datum id;
+		Datum token;
+	};
+	auto *pairs = static_cast<Pair *>(palloc(jobs.n * sizeof(Pair)));
+	for (int i = 0; i < jobs.n; i++)
+		pairs[i] = {jobs.ids[i], jobs.tokens[i]};
+	std::sort(pairs, pairs + jobs.n, [](const Pair &a, const Pair &b) {
+		return DatumGetInt64(a.id) < DatumGetInt64(b.id);
+	});
+	for (int i = 0; i < jobs.n; i++)
+	{
+		jobs.ids[i] = pairs[i].id;
+		jobs.tokens[i] = pairs[i].token;
+	}
+}
+
+JobList
+read_jobs(FunctionCallInfo fcinfo)
+{
+	static constexpr int kMost = 10000;
+	JobList jobs{};
+	if (!given(fcinfo, 0) && !given(fcinfo, 1))
+		return jobs;
+	jobs.n = elements_of(required(fcinfo, 0, "job_ids"), INT8OID, "job_ids", &jobs.ids);
+	int n_tokens = elements_of(required(fcinfo, 1, "leases"), INT8OID, "leases", &jobs.tokens);
+	if (jobs.n != n_tokens)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("job_ids and leases must have the same number of elements"),
+						errdetail("They have %d and %d.", jobs.n, n_tokens)));
+	if (jobs.n > kMost)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
+				 errdetail("It has %d; at most %d are possible.", jobs.n, kMost)));
+	sort_jobs(jobs);
+	return jobs;
+}
+
+} // namespace pgq
