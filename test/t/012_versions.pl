@@ -61,7 +61,8 @@ differ_ok('who knew the tables is told', (ask($warm, q{SELECT * FROM pgq_claim('
 for my $call (
 	q{pgq_claim('q')}, q{pgq_claim_any('{q}')}, q{pgq_enqueue('q', '1')}, q{pgq_enqueue_many('q', '[{"payload": 1}]')},
 	"pgq_ack($held, $held_lease)", "pgq_ack_many('{$held}', '{$held_lease}')", "pgq_fail($held, $held_lease)",
-	"pgq_extend($held, $held_lease)", q{pgq_create_queue('new')}, q{pgq_drop_queue('q')}, q{pgq_purge_queue('q')},
+	"pgq_extend($held, $held_lease)", "pgq_release($held, $held_lease)", "pgq_assert_lease($held, $held_lease)",
+	"pgq_ack_claim('{$held}', '{$held_lease}', 'q')", q{pgq_create_queue('new')}, q{pgq_drop_queue('q')}, q{pgq_purge_queue('q')},
 	'pgq_ext.lease_entries()', 'pgq_ext.queue_entries()')
 {
 	my ($state, $error) = sqlstate($node, "SELECT $call");
