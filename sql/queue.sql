@@ -149,3 +149,53 @@ SELECT queue, ready, scheduled, leased, dead FROM pgq_ext.queue_status ORDER BY 
 SELECT count(*) FROM pgq_ext.job WHERE payload <> '7';
 SELECT pgq_drop_queue('other', force => true);
 SELECT count(*) FROM pgq_ext.job;
+
+-- Altered: what is given, at once when it is committed, and not at all if it is not.
+SELECT pgq_create_queue('altered', lease_time => '1 min', max_attempts => 3);
+SELECT pgq_enqueue('altered', '1') > 0 AS enqueued;
+SELECT pgq_alter_queue('altered', lease_time => '2 min', notify => false);
+SELECT lease_time, max_attempts, notify FROM pgq_ext.queue WHERE queue = 'altered';
+SELECT c.lease_expires_at - claimed_at AS lease_time FROM pgq_claim('altered') c JOIN pgq_ext.lease USING (job_id);
+SELECT pgq_release(job_id, lease) FROM pgq_ext.lease;
+BEGIN;
+SELECT pgq_alter_queue('altered', lease_time => '3 min');
+ROLLBACK;
+BEGIN;
+SELECT pgq_alter_queue('altered', max_attempts => 4);
+SAVEPOINT s;
+SELECT pgq_alter_queue('altered', lease_time => '4 min', max_attempts => 5);
+ROLLBACK TO s;
+SELECT pgq_alter_queue('altered', backoff_base => '5 s');
+COMMIT;
+SELECT lease_time, max_attempts, backoff_base FROM pgq_ext.queue WHERE queue = 'altered';
+SELECT c.lease_expires_at - claimed_at AS lease_time, c.max_attempts FROM pgq_claim('altered') c JOIN pgq_ext.lease USING (job_id);
+SELECT pgq_release(job_id, lease) FROM pgq_ext.lease;
+SELECT pgq_alter_queue('altered');
+-- the last one counts
+BEGIN;
+SELECT pgq_alter_queue('altered', lease_time => '5 min');
+SELECT pgq_alter_queue('altered', lease_time => '6 min');
+COMMIT;
+SELECT c.lease_expires_at - claimed_at AS lease_time FROM pgq_claim('altered') c JOIN pgq_ext.lease USING (job_id);
+SELECT pgq_release(job_id, lease) FROM pgq_ext.lease;
+-- Paused: nothing goes out; what is in work goes on, what is new is taken.
+SELECT pgq_pause_queue('altered');
+SELECT count(*) FROM pgq_claim('altered');
+SELECT paused FROM pgq_ext.queue_status WHERE queue = 'altered';
+SELECT waits_for FROM pgq_ext.job_status WHERE queue = 'altered';
+SELECT pgq_enqueue('altered', '2') > 0 AS enqueued;
+SELECT pgq_pause_queue('altered'), pgq_alter_queue('altered', lease_time => '1 min');
+SELECT count(*) FROM pgq_claim('altered', 10, '10 ms');
+BEGIN;
+SELECT pgq_resume_queue('altered');
+SELECT count(*) FROM pgq_claim('altered');
+COMMIT;
+SELECT count(*) FROM pgq_claim('altered', 10);
+-- Made, altered and paused in one.
+BEGIN;
+SELECT pgq_create_queue('made'), pgq_alter_queue('made', lease_time => '7 min'), pgq_pause_queue('made'), pgq_enqueue('made', '1') > 0;
+COMMIT;
+SELECT count(*) FROM pgq_claim('made');
+SELECT pgq_resume_queue('made');
+SELECT c.lease_expires_at - claimed_at AS lease_time FROM pgq_claim('made') c JOIN pgq_ext.lease USING (job_id);
+SELECT pgq_drop_queue(q, force => true) FROM unnest(ARRAY['altered', 'made']) q;

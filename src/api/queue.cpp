@@ -1,5 +1,5 @@
 /*
- * pgq_create_queue, pgq_drop_queue, pgq_purge_queue.
+ * pgq_create_queue, pgq_alter_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue.
  */
 #include "api/args.h"
 #include "catalog/option_value.h"
@@ -53,7 +53,7 @@ passed(const NamedArguments &arguments, const char *name, Oid type, Datum *value
 			*value = arguments.fcinfo->args[i].value;
 			return given(arguments.fcinfo, i);
 		}
-	elog(ERROR, "pgq_create_queue has no argument %s of type %s", name, format_type_be(type));
+	elog(ERROR, "the function has no argument %s of type %s", name, format_type_be(type));
 }
 
 static bool
@@ -87,12 +87,52 @@ create_queue(FunctionCallInfo fcinfo)
 	return create_queue(name, options, if_not_exists);
 }
 
+/* NULL: unchanged. */
+static void
+alter_queue(FunctionCallInfo fcinfo)
+{
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	NamedArguments arguments = arguments_of(fcinfo);
+	Datum options[kQueueOptions] = {};
+	bool given[kQueueOptions] = {};
+	for (const auto &option : later_options)
+		not_yet(passed(arguments, option.name, option.type, &options[0]), option.name);
+	for (int i = 0; i < kQueueOptions; i++)
+	{
+		const QueueOption &option = queue_options[i];
+		if (!option.is_argument)
+			continue;
+		given[i] = passed(arguments, option.name, type_of(option.kind), &options[i]);
+		if (given[i])
+			check_option(option, options[i]);
+	}
+	alter_queue(name, options, given);
+}
+
+static void
+set_paused(FunctionCallInfo fcinfo, bool paused)
+{
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	Datum options[kQueueOptions] = {};
+	bool given[kQueueOptions] = {};
+	for (int i = 0; i < kQueueOptions; i++)
+		if (queue_options[i].place == offsetof(QueueOptions, paused))
+		{
+			options[i] = BoolGetDatum(paused);
+			given[i] = true;
+		}
+	alter_queue(name, options, given);
+}
+
 } // namespace pgq
 
 using namespace pgq;
 
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_create_queue);
+PG_FUNCTION_INFO_V1(pgq_alter_queue);
+PG_FUNCTION_INFO_V1(pgq_pause_queue);
+PG_FUNCTION_INFO_V1(pgq_resume_queue);
 PG_FUNCTION_INFO_V1(pgq_drop_queue);
 PG_FUNCTION_INFO_V1(pgq_purge_queue);
 PG_FUNCTION_INFO_V1(pgq_is_leased);
@@ -102,6 +142,30 @@ pgq_create_queue(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_create_queue()");
 	PG_RETURN_BOOL(create_queue(fcinfo));
+}
+
+PGDLLEXPORT Datum
+pgq_alter_queue(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_alter_queue()");
+	alter_queue(fcinfo);
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_pause_queue(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_pause_queue()");
+	set_paused(fcinfo, true);
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_resume_queue(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_resume_queue()");
+	set_paused(fcinfo, false);
+	PG_RETURN_VOID();
 }
 
 PGDLLEXPORT Datum

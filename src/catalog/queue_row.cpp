@@ -100,8 +100,8 @@ read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 	return true;
 }
 
-static bool
-find_row(const Tables &t, const char *name, QueueRow *row)
+bool
+read_queue_row(const Tables &t, const char *name, QueueRow *row)
 {
 	ScanKeyData key;
 	ScanKeyInit(&key, kQueueName, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(name));
@@ -153,7 +153,7 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 		return true;
 	}
 	QueueRow row;
-	if (!find_row(t, name, &row))
+	if (!read_queue_row(t, name, &row))
 		return false;
 	*ref = attach_queue(t.database, t.database_generation, row);
 	forget_names();

@@ -22,6 +22,9 @@ bool find_queue(const Tables &t, const char *name, QueueRef *ref);
 /* The same by id. Error 53400 if it has no slot and all are taken. */
 bool attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref);
 
+/* The row as it is by now, with our own changes. False: there is none of that name. */
+bool read_queue_row(const Tables &t, const char *name, QueueRow *row);
+
 struct Attached
 {
 	int queues;

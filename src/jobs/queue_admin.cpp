@@ -68,6 +68,44 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 	return true;
 }
 
+/* ---- alter ---- */
+
+/* Returns whether there is a row of that name. */
+static bool
+update_row(const char *name, const Datum *options, const bool *given)
+{
+	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
+	int n = 1;
+	StringInfoData set;
+	initStringInfo(&set);
+	for (int i = 0; i < kQueueOptions; i++)
+	{
+		if (!given[i])
+			continue;
+		row[n++] = {type_of(queue_options[i].kind), options[i], false};
+		appendStringInfo(&set, "%s%s = $%d", n > 2 ? ", " : "", queue_options[i].name, n);
+	}
+	return n == 1 ||
+		   spi_execute(psprintf("UPDATE pgq_ext.queue SET %s WHERE queue OPERATOR(pg_catalog.=) $1",
+								set.data),
+					   row, n) > 0;
+}
+
+void
+alter_queue(const char *name, const Datum *options, const bool *given)
+{
+	refuse_if_queues_subscribed();
+	(void) resolve_queue(tables(), name);
+	bool there = false;
+	as_owner([&] { there = update_row(name, options, given); });
+	CommandCounterIncrement();
+	/* Somebody may have dropped it meanwhile. */
+	QueueRef ref = resolve_queue(tables(), name);
+	QueueRow row;
+	if (there && read_queue_row(tables(), name, &row))
+		set_options_at_commit(ref, row.options);
+}
+
 /* ---- drop ---- */
 
 static void

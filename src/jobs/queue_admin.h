@@ -11,6 +11,9 @@ namespace pgq {
 /* With a value for each of queue_options that is an argument. False: there is one, and if_not_exists. Error 42710. */
 bool create_queue(const char *name, const Datum *options, bool if_not_exists);
 
+/* The options that are given change, for everybody when this transaction has committed. Error 42704. */
+void alter_queue(const char *name, const Datum *options, const bool *given);
+
 /* False: there is none, and if_exists. Errors: 42704; 55006 unless force if it has jobs or dead letters. */
 bool drop_queue(const char *name, bool if_exists, bool force);
 

@@ -12,6 +12,29 @@ REVOKE ALL ON FUNCTION pgq_create_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_queue IS
 'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
 
+CREATE FUNCTION pgq_alter_queue(
+    queue text, lease_time interval = null, max_runtime interval = null, max_attempts int = null,
+    backoff_base interval = null, backoff_max interval = null, backoff_jitter float8 = null,
+    concurrency int = null, group_concurrency int = null,
+    log_attempts text = null, keep_attempts interval = null,
+    keep_finished interval = null, keep_dead interval = null, notify boolean = null) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_alter_queue';
+REVOKE ALL ON FUNCTION pgq_alter_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_alter_queue IS
+'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on, for leases that are given, extended or end after it. Errors: 42704 no such queue, 22023 bad value, 0A000 concurrency, group_concurrency, log_attempts, keep_attempts and keep_finished are not supported yet.';
+
+CREATE FUNCTION pgq_pause_queue(queue text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_pause_queue';
+REVOKE ALL ON FUNCTION pgq_pause_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_pause_queue IS
+'Hand out no job of the queue from the commit on: claims find it empty, and wait. Jobs in work go on, new ones are taken. Paused twice is paused. Error: 42704 no such queue.';
+
+CREATE FUNCTION pgq_resume_queue(queue text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_resume_queue';
+REVOKE ALL ON FUNCTION pgq_resume_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_resume_queue IS
+'Hand out jobs again after pgq_pause_queue, from the commit on; claims that wait are woken. Error: 42704 no such queue.';
+
 CREATE FUNCTION pgq_drop_queue(queue text, if_exists boolean = false, force boolean = false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_drop_queue';
 REVOKE ALL ON FUNCTION pgq_drop_queue FROM PUBLIC;

@@ -240,10 +240,10 @@ has_unfiled_jobs()
 }
 
 static void
-add_queue_effect(QueueEffect::Kind kind, const QueueRef &ref)
+add_queue_effect(QueueEffect::Kind kind, const QueueRef &ref, const QueueOptions &options = {})
 {
 	pending.effects.queues.reserve(1);
-	pending.effects.queues.push({kind, current_tag(), ref});
+	pending.effects.queues.push({kind, current_tag(), ref, options});
 }
 
 void
@@ -268,6 +268,12 @@ drop_queue_at_commit(const QueueRef &ref)
 		hold->dropping = true;
 		hold->dropper = my_virtual_xid();
 	});
+}
+
+void
+set_options_at_commit(const QueueRef &ref, const QueueOptions &options)
+{
+	add_queue_effect(QueueEffect::kOptions, ref, options);
 }
 
 void

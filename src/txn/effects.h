@@ -85,6 +85,12 @@ void hold_queue(const QueueRef &ref);
 /* As hold_queue; the queue takes no new jobs either, and the slot is freed at commit. */
 void drop_queue_at_commit(const QueueRef &ref);
 
+/*
+ * Its row has new options: the slot has them when the commit has returned, where the scheduler would see to
+ * that within a second; so it does if the transaction is prepared. The row is locked to the end.
+ */
+void set_options_at_commit(const QueueRef &ref, const QueueOptions &options);
+
 /* The extension was created: the launcher looks at commit. */
 void announce_at_commit();
 

@@ -56,9 +56,11 @@ struct QueueEffect
 		kCreated,
 		kHold,
 		kDrop,
+		kOptions,
 	} kind;
 	Tag tag;
 	QueueRef ref;
+	QueueOptions options; /* of kOptions: from the commit on */
 };
 
 /* A growing array in the transaction's memory. */
@@ -84,8 +86,8 @@ template <typename T> struct List
 		Assert(size < capacity);
 		items[size++] = item;
 	}
-	T *begin() { return items; }
-	T *end() { return items + size; }
+	T *begin() const { return items; }
+	T *end() const { return items + size; }
 };
 
 /* Hints of one queue. Of those that do not fit into its window only the smallest keys are remembered. */

@@ -49,7 +49,10 @@ reserve_watch()
 	/* The server itself says that prepared transactions are switched off. */
 	if (pending.effects.empty() || max_prepared_xacts == 0)
 		return;
-	if (pending.effects.queues.size > 0 || pending.effects.announce)
+	bool ddl = pending.effects.announce;
+	for (const QueueEffect &effect : pending.effects.queues)
+		ddl |= effect.kind != QueueEffect::kOptions;
+	if (ddl)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has created, dropped or purged "
 							   "a pgq_ext queue")));

@@ -166,9 +166,23 @@ file_hints(QueueHints &jobs)
 	}
 }
 
+/* Those of a later one go before those of an earlier one. */
+static void
+settle_options(const List<QueueEffect> &effects)
+{
+	for (const QueueEffect &effect : effects)
+		if (effect.kind == QueueEffect::kOptions)
+			(void) change_queue(effect.ref, [&](QueueHold &hold) {
+				hold->options = effect.options;
+				hold.all_may_look();
+			});
+}
+
 static void
 settle_queue(const QueueEffect &effect, bool commit)
 {
+	if (effect.kind == QueueEffect::kOptions)
+		return;
 	bool free_it =
 		commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
 	if (free_it)
@@ -221,6 +235,7 @@ at_transaction_end(XactEvent event, void *)
 			file_hints(jobs);
 		if (ending.unfiled)
 			distrust_all(MyDatabaseId);
+		settle_options(ending.queues);
 		if (ending.announce || ending.announce_queue)
 			announce_extension();
 	}

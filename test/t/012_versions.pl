@@ -62,7 +62,7 @@ for my $call (
 	q{pgq_claim('q')}, q{pgq_claim_any('{q}')}, q{pgq_enqueue('q', '1')}, q{pgq_enqueue_many('q', '[{"payload": 1}]')},
 	"pgq_ack($held, $held_lease)", "pgq_ack_many('{$held}', '{$held_lease}')", "pgq_fail($held, $held_lease)",
 	"pgq_extend($held, $held_lease)", "pgq_release($held, $held_lease)", "pgq_assert_lease($held, $held_lease)",
-	"pgq_ack_claim('{$held}', '{$held_lease}', 'q')", q{pgq_create_queue('new')}, q{pgq_drop_queue('q')}, q{pgq_purge_queue('q')},
+	"pgq_ack_claim('{$held}', '{$held_lease}', 'q')", q{pgq_create_queue('new')}, q{pgq_alter_queue('q')}, q{pgq_pause_queue('q')}, q{pgq_resume_queue('q')}, q{pgq_drop_queue('q')}, q{pgq_purge_queue('q')},
 	'pgq_ext.lease_entries()', 'pgq_ext.queue_entries()')
 {
 	my ($state, $error) = sqlstate($node, "SELECT $call");
