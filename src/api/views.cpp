@@ -101,6 +101,7 @@ enum class QueueColumn
 	kAcked,
 	kFailed,
 	kReleased,
+	kCancelled,
 	kLost,
 	kDead,
 	kUncounted,
@@ -124,6 +125,7 @@ put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
 	row.set(kAcked, copy.counters.acked);
 	row.set(kFailed, copy.counters.failed);
 	row.set(kReleased, copy.counters.released);
+	row.set(kCancelled, copy.counters.cancelled);
 	row.set(kLost, copy.counters.lost);
 	row.set(kDead, copy.counters.dead);
 	row.set(kUncounted, copy.counters.uncounted);

@@ -19,7 +19,16 @@ enum class LeaseEnd : uint8
 	kLostFailing, /* the row could not be written: lost, to be tried again later and later */
 	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
 	kReleased,	  /* given back */
+	kCancelled,
+	kChanged, /* nobody had the job: it waits as another one, or no more */
 };
+
+/* Is the job gone for good? */
+inline bool
+is_gone(LeaseEnd how)
+{
+	return how == LeaseEnd::kAcked || how == LeaseEnd::kCancelled;
+}
 
 /*
  * Since the queue was loaded; none of them counts what was rolled back. Always
@@ -35,10 +44,11 @@ struct QueueCounters
 	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
 	int64 dead;
 	int64 released;
+	int64 cancelled; /* while they were handed out */
 	int64 repaired; /* forgotten jobs that the reconciler has found */
 
 	/* Hand-outs that have ended, each in one of these ways. */
-	int64 ended() const { return acked + failed + released + lost + uncounted; }
+	int64 ended() const { return acked + failed + released + cancelled + lost + uncounted; }
 
 	void count(LeaseEnd how)
 	{
@@ -53,6 +63,9 @@ struct QueueCounters
 			case LeaseEnd::kReleased:
 				released++;
 				break;
+			case LeaseEnd::kCancelled:
+				cancelled++;
+				break;
 			case LeaseEnd::kLost:
 				lost++;
 				break;
@@ -63,6 +76,7 @@ struct QueueCounters
 			case LeaseEnd::kLostBusy:
 			case LeaseEnd::kLostFailing:
 			case LeaseEnd::kMoved:
+			case LeaseEnd::kChanged:
 				break;
 		}
 	}

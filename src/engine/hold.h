@@ -61,6 +61,21 @@ public:
 		lose_lease(lease, loss, monotonic);
 		wake_scheduler_ = true;
 	}
+	void doom(Lease *lease, Loss loss, int64 monotonic)
+	{
+		doom_lease(lease, loss, monotonic);
+		wake_scheduler_ = true;
+	}
+	void unpin(Lease *lease, int64 monotonic)
+	{
+		unpin_lease(lease);
+		lose_doomed(lease, monotonic);
+	}
+	void stop_using(Lease *lease, bool ended, int64 monotonic)
+	{
+		pgq::stop_using(lease, ended);
+		lose_doomed(lease, monotonic);
+	}
 	void unpark_due(int64 monotonic) { ready_ += pgq::unpark_due(queue_, monotonic); }
 
 	/* So many jobs may be ready by what was done directly. */
@@ -77,6 +92,11 @@ public:
 private:
 	template <typename Body> friend bool change_queue(const QueueRef &ref, Body body);
 
+	void lose_doomed(Lease *lease, int64 monotonic)
+	{
+		if (lease->doomed && lease->pins == 0)
+			lose(lease, lease->loss, monotonic);
+	}
 	void begin(Queue *queue)
 	{
 		queue_ = queue;

@@ -54,6 +54,9 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	SetInvalidVirtualTransactionId(entry->user);
 	entry->uses = 0;
 	entry->ending = false;
+	entry->told = false;
+	entry->doomed = false;
+	entry->revoked = 0;
 	entry->prepared = {};
 	entry->worker[0] = '\0';
 	dlist_push_tail(&queue->leases, &entry->in_queue);
@@ -113,19 +116,14 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 }
 
 void
-prepare_lease(Lease *lease, TransactionId xid)
+set_prepared(Lease *lease, const Prepared &will)
 {
 	Assert(lease->state == LeaseState::kClaimed || lease->state == LeaseState::kClaiming);
-	if (!TransactionIdIsValid(lease->prepared.xid))
+	if (will.any() && !lease->prepared.any())
 		dlist_push_tail(&lease->queue->prepared, &lease->in_line);
-	lease->prepared.xid = xid;
-}
-
-void
-unprepare_lease(Lease *lease)
-{
-	dlist_delete(&lease->in_line);
-	lease->prepared = {};
+	if (!will.any() && lease->prepared.any())
+		dlist_delete(&lease->in_line);
+	lease->prepared = will;
 }
 
 /* The one writer of the state. */
@@ -137,8 +135,7 @@ leave_state(Lease *lease)
 		case LeaseState::kClaimed:
 			if (lease->pins == 0)
 				stop_expiring(lease);
-			if (TransactionIdIsValid(lease->prepared.xid))
-				unprepare_lease(lease);
+			set_prepared(lease, {});
 			lease->queue->leased--;
 			break;
 		case LeaseState::kParked:
@@ -149,8 +146,7 @@ leave_state(Lease *lease)
 			stop_waiting(lease);
 			break;
 		case LeaseState::kClaiming:
-			if (TransactionIdIsValid(lease->prepared.xid))
-				unprepare_lease(lease);
+			set_prepared(lease, {});
 			break;
 		case LeaseState::kReaping:
 			break;
@@ -203,9 +199,11 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 	lease->state = LeaseState::kLost;
 	lease->loss = loss;
 	lease->pins = 0;
+	SetInvalidVirtualTransactionId(lease->claimer);
 	SetInvalidVirtualTransactionId(lease->user);
 	lease->uses = 0;
 	lease->ending = false;
+	lease->doomed = false;
 	lease->deadline = monotonic;
 	dlist_push_tail(&lease->queue->lost, &lease->in_line);
 }
@@ -216,6 +214,7 @@ put_back_lost(Lease *lease)
 {
 	Assert(lease->state == LeaseState::kReaping);
 	lease->state = LeaseState::kLost;
+	SetInvalidVirtualTransactionId(lease->claimer);
 	lease->pins = 0;
 	dlist_push_tail(&lease->queue->lost, &lease->in_line);
 }
@@ -226,6 +225,7 @@ put_off_lost(Lease *lease, bool failed, int64 monotonic)
 	static constexpr int kMostDoublings = 6;
 	Assert(lease->state == LeaseState::kReaping);
 	lease->state = LeaseState::kLost;
+	SetInvalidVirtualTransactionId(lease->claimer);
 	lease->pins = 0;
 	if (failed)
 		lease->failures = static_cast<uint8>(Min(lease->failures + 1, UINT8_MAX));
@@ -238,12 +238,35 @@ put_off_lost(Lease *lease, bool failed, int64 monotonic)
 }
 
 void
+doom_lease(Lease *lease, Loss loss, int64 monotonic)
+{
+	if (lease->pins == 0)
+		return lose_lease(lease, loss, monotonic);
+	lease->doomed = true;
+	lease->loss = loss;
+}
+
+void
 reap_lease(Lease *lease)
 {
 	Assert(lease->state == LeaseState::kLost);
 	leave_state(lease);
 	lease->state = LeaseState::kReaping;
+	lease->claimer = my_virtual_xid();
 	lease->pins = 1;
+}
+
+void
+retake_lost(Lease *lease)
+{
+	Assert(lease->state == LeaseState::kLost);
+	leave_state(lease);
+	lease->state = LeaseState::kClaimed;
+	lease->queue->leased++;
+	lease->doomed = true;
+	/* What is used is not in the tree of those that expire. */
+	lease->pins = 0;
+	start_expiring(lease);
 }
 
 /* Whoever gets the job next must get a greater token. */

@@ -57,8 +57,16 @@ struct HandOut
 void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);
 void park_lease(Lease *lease, int64 monotonic);
 
+/*
+ * Nobody may use it; doom_lease: or it is lost when nobody does any more (protocol: lost-when-unused).
+ * A doomed one is no longer its worker's.
+ */
 void lose_lease(Lease *lease, Loss loss, int64 monotonic);
+void doom_lease(Lease *lease, Loss loss, int64 monotonic);
 void reap_lease(Lease *lease);
+
+/* A LOST lease, for this transaction to use in the place of the scheduler: doomed. */
+void retake_lost(Lease *lease);
 
 /* The reaper has not ended it: LOST as before; or put off, for the longer the more often it has failed in a row. */
 void put_back_lost(Lease *lease);
@@ -85,9 +93,8 @@ void unpin_lease(Lease *lease);
 void use_lease(Lease *lease, const VirtualTransactionId &user, bool ends);
 void stop_using(Lease *lease, bool ended);
 
-/* A prepared transaction has used the lease: what it will do is in lease->prepared. */
-void prepare_lease(Lease *lease, TransactionId xid);
-void unprepare_lease(Lease *lease);
+/* What prepared transactions will do to the lease; nothing any more: {}. */
+void set_prepared(Lease *lease, const Prepared &will);
 
 /* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many jobs may be ready by it. */
 int unpark_due(Queue *queue, int64 monotonic);

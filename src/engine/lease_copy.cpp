@@ -7,8 +7,8 @@ namespace pgq {
 static bool
 is_to_be_saved(const Lease *lease)
 {
-	bool prepared = TransactionIdIsValid(lease->prepared.xid);
-	int prepared_pins = prepared ? lease->prepared.claimed + lease->uses : 0;
+	int prepared_pins = TransactionIdIsValid(lease->prepared.claim_xid) +
+						(TransactionIdIsValid(lease->prepared.use_xid) ? lease->uses : 0);
 	return lease->state == LeaseState::kLost ||
 		   (lease->state == LeaseState::kClaimed && lease->pins == prepared_pins);
 }
@@ -20,7 +20,7 @@ copy_of(const Queue &queue, const Lease *lease, int64 monotonic)
 	copy.queue_id = queue.queue_id;
 	copy.token = token_of(lease);
 	copy.hint = lease->hint;
-	copy.lost = lease->state == LeaseState::kLost;
+	copy.lost = lease->state == LeaseState::kLost || lease->doomed;
 	copy.loss = lease->loss;
 	copy.attempt = lease->attempt;
 	copy.remaining = Max(0, lease->deadline - monotonic);
@@ -55,20 +55,19 @@ has_leases(const QueueRef &ref)
 	return any;
 }
 
-/* Who wants the lease waits for that transaction, which has no session any more. */
+/* Who wants the lease waits for these transactions, if there are any, which have no session any more. */
 static void
 give_to_prepared(Lease *lease, const Prepared &prepared)
 {
-	VirtualTransactionId recovered = virtual_xid_of_prepared(prepared.xid);
-	if (prepared.ended || !prepared.claimed)
-		use_lease(lease, recovered, prepared.ended);
+	if (TransactionIdIsValid(prepared.use_xid))
+		use_lease(lease, virtual_xid_of_prepared(prepared.use_xid), prepared.ended);
 	/* The pin that it has had since it was taken is that of its claim. */
-	if (prepared.claimed)
-		lease->claimer = recovered;
+	if (TransactionIdIsValid(prepared.claim_xid))
+		lease->claimer = virtual_xid_of_prepared(prepared.claim_xid);
 	else
 		unpin_lease(lease);
-	prepare_lease(lease, prepared.xid);
-	lease->prepared = prepared;
+	lease->revoked = prepared.cancels();
+	set_prepared(lease, prepared);
 }
 
 /* Of a lease that has just been taken by this process: it is CLAIMED, as it was. */
@@ -100,12 +99,9 @@ restore_lease(const QueueRef &ref, const SavedLease &saved, int64 monotonic, Tim
 		if (!restored)
 			return;
 		fill_lease(lease, saved, monotonic, now);
+		give_to_prepared(lease, saved.prepared);
 		if (saved.lost)
-			hold.lose(lease, saved.loss, monotonic);
-		else if (TransactionIdIsValid(saved.prepared.xid))
-			give_to_prepared(lease, saved.prepared);
-		else
-			unpin_lease(lease);
+			hold.doom(lease, saved.loss, monotonic);
 	});
 	return restored;
 }

@@ -13,14 +13,20 @@ namespace pgq {
 
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 
-/* What a prepared transaction will do to a lease. */
+/*
+ * What prepared transactions will do to a lease: one has claimed it, and one, which may be another,
+ * uses it. The lease is in queue->prepared if there is any.
+ */
 struct Prepared
 {
-	TransactionId xid; /* invalid: nothing; the lease is in queue->prepared otherwise */
-	bool claimed;	   /* its claim is undone if it rolls back */
-	bool ended;		   /* it ends, how and dead say so, if it commits */
+	TransactionId claim_xid; /* its claim is undone if that rolls back */
+	TransactionId use_xid;
+	bool ended; /* if that commits the lease ends; how and dead say how */
 	LeaseEnd how;
 	bool dead;
+
+	bool cancels() const { return ended && how == LeaseEnd::kCancelled; }
+	bool any() const { return TransactionIdIsValid(claim_xid) || TransactionIdIsValid(use_xid); }
 };
 
 enum class LeaseState : uint8
@@ -38,6 +44,7 @@ enum class Loss : uint8
 	kUndone,	   /* its claim was rolled back */
 	kExpired,	   /* by time */
 	kUnreturnable, /* the claim could not return the job: its row is to blame */
+	kUndoneCancel, /* its worker was told that it is cancelled, which was rolled back */
 };
 
 struct LeaseKey
@@ -86,6 +93,9 @@ struct Lease
 	VirtualTransactionId user;	  /* the open transaction that asserts or ends it, or invalid */
 	int32 uses;					  /* how often it does */
 	bool ending;				  /* ... and it ends it when it commits */
+	bool told;		/* its worker has heard that it is revoked */
+	bool doomed;	/* it is lost, for that loss, as soon as nobody uses it */
+	int16 revoked;	/* open transactions that cancel its job */
 	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };

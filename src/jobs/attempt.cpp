@@ -10,6 +10,34 @@ namespace pgq {
 
 static constexpr char kAttemptsUsedUp[] = "attempts used up";
 
+static const char *
+reason_of(Loss loss)
+{
+	switch (loss)
+	{
+		case Loss::kExpired:
+			return "the lease expired";
+		case Loss::kUnreturnable:
+			return "the row could not be returned by a claim";
+		case Loss::kUndoneCancel:
+			return "the job was cancelled, and that was rolled back after its worker had been told";
+		case Loss::kUndone:
+			break;
+	}
+	return "the claiming transaction was rolled back or its session ended";
+}
+
+Failure
+failure_by(Loss loss, int64 token)
+{
+	Failure failure{};
+	failure.fence = -token;
+	failure.retry = true;
+	failure.has_error = true;
+	failure.error = CStringGetTextDatum(reason_of(loss));
+	return failure;
+}
+
 static TimestampTz
 next_run_at(const Failure &failure, const QueueOptions &options, int32 failed)
 {

@@ -19,6 +19,12 @@ struct Failure
 	const char *reason; /* of death, when attempts are not used up */
 };
 
+/*
+ * Of a lost lease. Its worker may still say why (fail_job()), as long as the fence of the row says that it was lost and
+ * that nobody has the job, or has had it, since: it is the token, negative.
+ */
+Failure failure_by(Loss loss, int64 token);
+
 enum class AttemptEnd : uint8
 {
 	kRetry,

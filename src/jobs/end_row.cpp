@@ -26,6 +26,7 @@ end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, cons
 		case RowEnd::kDead:
 			return bury(segments, place, job_id, *death, wait);
 		case RowEnd::kAcked:
+		case RowEnd::kCancelled:
 			break;
 	}
 	return delete_job(segments, place, job_id, wait, nullptr);

@@ -13,6 +13,7 @@ enum class RowEnd : uint8
 {
 	kAcked,
 	kDead, /* it becomes a dead letter */
+	kCancelled,
 };
 
 /* What is written to a dead letter beside what the job's row says. */

@@ -32,7 +32,7 @@ open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n)
 static bool
 is_handed_out(const Lease *lease, int64 token)
 {
-	return token_of(lease) == token && lease->state == LeaseState::kClaimed;
+	return token_of(lease) == token && lease->state == LeaseState::kClaimed && !lease->doomed;
 }
 
 enum class Reach : uint8
@@ -186,8 +186,14 @@ prolong(int64 job_id, int64 token, int64 lease_time, Place *place)
 {
 	TimestampTz end = 0;
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (!is_handed_out(lease, token) ||
-			(lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid())) ||
+		if (!is_handed_out(lease, token))
+			return;
+		if (lease->revoked > 0)
+		{
+			lease->told = true;
+			return;
+		}
+		if ((lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid())) ||
 			!set_deadline(lease, lease_time > 0 ? lease_time : hold->options.lease_time,
 						  monotonic_now(), wall_now()))
 			return;

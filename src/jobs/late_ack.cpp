@@ -1,12 +1,11 @@
 #include "jobs/late_ack.h"
 
-#include "catalog/queue_row.h"
 #include "catalog/subscription.h"
 #include "engine/hold.h"
 #include "engine/token.h"
 #include "jobs/end_row.h"
+#include "jobs/waiting.h"
 #include "load/attach.h"
-#include "txn/effects.h"
 
 namespace pgq {
 
@@ -50,98 +49,6 @@ is_proven(const Load &load, int64 job_id, int64 token)
 	return false;
 }
 
-/* ---- the job's lease ---- */
-
-/* A lease that was taken to end the job, which nobody had. */
-struct TakenLease
-{
-	QueueRef ref;
-	Lease *lease;
-};
-
-/*
- * Will the lease of the job be free, or gone? Not if the job was handed out. *other: wait for that
- * transaction, or, if it is invalid, for a moment, and look again. A claim decides at once, mostly;
- * one that has not for_a_while may wait for a lock, of ours even, so it is waited for where the deadlock
- * detector sees it.
- */
-static bool
-may_become_free(int64 job_id, bool for_a_while, VirtualTransactionId *other)
-{
-	bool may = true;
-	SetInvalidVirtualTransactionId(*other);
-	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (lease->state == LeaseState::kParked)
-		{
-			/* Nobody's: its row was busy when a claim looked. We shall wait for the row. */
-			hold.give_back(lease);
-			return;
-		}
-		if (lease->state == LeaseState::kClaiming)
-			*other = for_a_while && !VirtualTransactionIdIsValid(lease->user) ? lease->claimer
-																			  : lease->user;
-		may = lease->state == LeaseState::kClaiming &&
-			  !VirtualTransactionIdEquals(*other, my_virtual_xid());
-	});
-	return may;
-}
-
-[[noreturn]] static void
-complain_full()
-{
-	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					errmsg("too many jobs are claimed at the same time"),
-					errdetail("The acknowledgement, with a lease from before the last start, needs "
-							  "a place among them."),
-					errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
-							"server.",
-							max_leases)));
-}
-
-/*
- * False: somebody has the job. Waits for who moves its row, or acks it, and for a claim that
- * has not decided yet whether it hands the job out.
- */
-static bool
-take_waiting(const JobRow &row, TakenLease *taken)
-{
-	static constexpr int kNaps = 100;
-	for (int naps = 0;; naps++)
-	{
-		/* Take it, if nobody has it; */
-		VirtualTransactionId other;
-		if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
-			return false;
-		switch (take_lease_to_end(taken->ref, row.hint(), LeaseEnd::kAcked, &taken->lease, &other))
-		{
-			case TakeResult::kTaken:
-				return true;
-			case TakeResult::kFull:
-				complain_full();
-			case TakeResult::kHeld:
-				break;
-		}
-		/* or ask who has, wait for that, and try again. */
-		if (!may_become_free(row.job_id(), naps >= kNaps, &other))
-			return false;
-		if (VirtualTransactionIdIsValid(other))
-			VirtualXactLock(other, true);
-		else
-			pg_usleep(1000);
-		if (any_prepared())
-			resolve_prepared();
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
-/* The job waits as before. */
-static void
-give_back_taken(const TakenLease &taken)
-{
-	forget_lease_effects(2);
-	(void) change_queue(taken.ref, [&](QueueHold &hold) { hold.give_back(taken.lease); });
-}
-
 bool
 ack_late(SegmentSet &segments, int64 job_id, int64 token)
 {
@@ -151,7 +58,7 @@ ack_late(SegmentSet &segments, int64 job_id, int64 token)
 	Load load = read_load(tables().database, tables().database_generation);
 	if (token <= 0 || prefix_of(token) >= load.base_prefix ||
 		locate_job(segments, Place{}, job_id, true, &row) != WriteResult::kDone ||
-		!is_honoured(row, token) || !is_proven(load, job_id, token) || !take_waiting(row, &taken))
+		!is_honoured(row, token) || !is_proven(load, job_id, token) || !take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
 	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
 		is_honoured(row, token) &&

@@ -21,8 +21,8 @@ enum SavedColumn : AttrNumber
 	kSavedClaimedAt,
 	kSavedSegment,
 	kSavedPlace,
-	kSavedPreparedXid,
 	kSavedPreparedClaim,
+	kSavedPreparedUse,
 	kSavedPreparedEnd,
 	kSavedPreparedDeath,
 	kSavedWorker,
@@ -33,7 +33,7 @@ static constexpr Column columns[kSavedWorker] = {
 	{"attempt", INT4OID},	   {"loss", INT2OID},
 	{"remaining", INT8OID},	   {"claimed_at", TIMESTAMPTZOID},
 	{"segment", INT2OID},	   {"place", TIDOID},
-	{"prepared_xid", XIDOID},  {"prepared_claim", BOOLOID},
+	{"prepared_claim", XIDOID}, {"prepared_use", XIDOID},
 	{"prepared_end", INT2OID}, {"prepared_death", BOOLOID},
 	{"worker", TEXTOID},
 };
@@ -68,9 +68,9 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 	lease->attempt = DatumGetInt32(get(kSavedAttempt));
 	lease->remaining = DatumGetInt64(get(kSavedRemaining));
 	lease->claimed_at = DatumGetTimestampTz(get(kSavedClaimedAt));
-	/* What a prepared transaction will do to it. */
-	lease->prepared = {.xid = DatumGetTransactionId(get(kSavedPreparedXid)),
-					   .claimed = DatumGetBool(get(kSavedPreparedClaim)),
+	/* What prepared transactions will do to it. */
+	lease->prepared = {.claim_xid = DatumGetTransactionId(get(kSavedPreparedClaim)),
+					   .use_xid = DatumGetTransactionId(get(kSavedPreparedUse)),
 					   .ended = !nulls[kSavedPreparedEnd - 1],
 					   .how = LeaseEnd::kAcked,
 					   .dead = DatumGetBool(get(kSavedPreparedDeath))};
@@ -99,8 +99,8 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 	set(kSavedClaimedAt, TimestampTzGetDatum(lease.claimed_at));
 	set(kSavedSegment, Int16GetDatum(static_cast<int16>(lease.hint.place.segment)));
 	set(kSavedPlace, PointerGetDatum(&place));
-	set(kSavedPreparedXid, TransactionIdGetDatum(lease.prepared.xid));
-	set(kSavedPreparedClaim, BoolGetDatum(lease.prepared.claimed));
+	set(kSavedPreparedClaim, TransactionIdGetDatum(lease.prepared.claim_xid));
+	set(kSavedPreparedUse, TransactionIdGetDatum(lease.prepared.use_xid));
 	set(kSavedPreparedEnd, Int16GetDatum(static_cast<int16>(lease.prepared.how)));
 	nulls[kSavedPreparedEnd - 1] = !lease.prepared.ended;
 	set(kSavedPreparedDeath, BoolGetDatum(lease.prepared.dead));
@@ -148,10 +148,12 @@ enum class Outcome : uint8
 	kForgotten, /* so long ago that the server does not know any more */
 };
 
-/* As txid_status() finds it out. */
+/* As txid_status() finds it out. No transaction: nothing is undone by it. */
 static Outcome
 outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 {
+	if (!TransactionIdIsValid(xid))
+		return Outcome::kCommitted;
 	for (int i = 0; i < n; i++)
 		if (prepared[i] == xid)
 			return Outcome::kOpen;
@@ -164,28 +166,25 @@ outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 	return outcome;
 }
 
-/* A prepared transaction has used the lease, and may have ended since the start. False: so has the lease. */
+/*
+ * Prepared transactions have used the lease, and may have ended since the start. False: so has the
+ * lease, or nobody knows.
+ */
 static bool
 follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
 {
-	if (!TransactionIdIsValid(lease->prepared.xid))
-		return true;
-	Prepared will = lease->prepared;
-	switch (outcome_of(will.xid, prepared, n))
-	{
-		case Outcome::kOpen:
-			return true;
-		case Outcome::kForgotten:
-			return false;
-		case Outcome::kCommitted:
-			lease->prepared = {};
-			return !will.ended;
-		case Outcome::kAborted:
-			lease->prepared = {};
-			lease->lost = will.claimed;
-			return true;
-	}
-	return false;
+	Prepared &will = lease->prepared;
+	Outcome use = outcome_of(will.use_xid, prepared, n);
+	Outcome claim = outcome_of(will.claim_xid, prepared, n);
+	if (use == Outcome::kForgotten || claim == Outcome::kForgotten ||
+		(use == Outcome::kCommitted && will.ended))
+		return false;
+	if (use != Outcome::kOpen)
+		will = {.claim_xid = will.claim_xid};
+	lease->lost |= claim == Outcome::kAborted;
+	if (claim != Outcome::kOpen)
+		will.claim_xid = InvalidTransactionId;
+	return true;
 }
 
 /* Fills its hint. */

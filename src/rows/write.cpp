@@ -153,7 +153,7 @@ share_lock_job(SegmentSet &segments, const Place &place, int64 job_id)
 	});
 }
 
-/* The row's next version. */
+/* The row's next version, after an attempt. */
 static HeapTuple
 form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 {
@@ -166,9 +166,8 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 		changed[column - 1] = true;
 	};
 	/* SQL may have raised it meanwhile. */
-	int64 fence = retry.fence;
-	if (!row.is_null(kJobFence))
-		fence = Max(fence, DatumGetInt64(row.value(kJobFence)));
+	int64 before = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
+	int64 fence = Max(before, -before) > Max(retry.fence, -retry.fence) ? before : retry.fence;
 	set(kJobAttempts, Int32GetDatum(retry.attempts), false);
 	set(kJobRunAt, TimestampTzGetDatum(retry.run_at), false);
 	set(kJobFence, Int64GetDatum(fence), false);
@@ -177,9 +176,22 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
-WriteResult
-rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
-			Hint *hint)
+static HeapTuple
+form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
+{
+	Datum values[MaxHeapAttributeNumber] = {};
+	bool nulls[MaxHeapAttributeNumber] = {};
+	bool changed[MaxHeapAttributeNumber] = {};
+	memcpy(values, change.values, sizeof(change.values));
+	memcpy(changed, change.changed, sizeof(change.changed));
+	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
+}
+
+/* The version that form() makes of the row takes its place. */
+template <typename Form>
+static WriteResult
+replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Hint *hint,
+			Form form)
 {
 	JobRow row;
 	return write_job(segments, place, job_id, wait, &row, [&](Relation rel, ItemPointer tid) {
@@ -187,7 +199,7 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
 			return result;
-		HeapTuple next = form_retry(row, RelationGetDescr(rel), retry);
+		HeapTuple next = form(row, RelationGetDescr(rel));
 		OwedEntries owed;
 		result = update_row(rel, tid, next, &owed);
 		if (result != TM_Ok)
@@ -198,6 +210,24 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 			insert_summaries(rel, next);
 		*hint = hint_of(next, RelationGetDescr(rel), row.place.segment);
 		return result;
+	});
+}
+
+WriteResult
+rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
+			Hint *hint)
+{
+	return replace_job(segments, place, job_id, wait, hint, [&](const JobRow &row, TupleDesc desc) {
+		return form_retry(row, desc, retry);
+	});
+}
+
+WriteResult
+change_job(SegmentSet &segments, const Place &place, int64 job_id, const JobChange &change,
+		   Hint *hint)
+{
+	return replace_job(segments, place, job_id, true, hint, [&](const JobRow &row, TupleDesc desc) {
+		return form_change(row, desc, change);
 	});
 }
 

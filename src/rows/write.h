@@ -7,6 +7,8 @@
 #include "rows/job.h"
 #include "rows/segment_set.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 enum class WriteResult : uint8
@@ -38,7 +40,7 @@ struct Retry
 {
 	int32 attempts;
 	TimestampTz run_at;
-	int64 fence;	  /* token of the lease that ends */
+	int64 fence;	  /* token of the lease that ends; negative: it was lost */
 	bool keeps_error; /* the last error stays */
 	bool has_error;
 	Datum error;
@@ -47,6 +49,24 @@ struct Retry
 /* Rewrite the job for its next attempt. DONE fills hint with its new version. */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint);
+
+/* New values of some columns. */
+struct JobChange
+{
+	Datum values[kJobColumns];
+	bool changed[kJobColumns];
+
+	void set(JobColumn column, Datum value)
+	{
+		values[column - 1] = value;
+		changed[column - 1] = true;
+	}
+	bool any() const { return std::find(changed, changed + kJobColumns, true) != changed + kJobColumns; }
+};
+
+/* Change the job's row; waits for who is at it. DONE fills hint with its new version. */
+WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
+					   const JobChange &change, Hint *hint);
 
 /*
  * Move the row to another segment: nothing but its segment changes, and *hint, which then says

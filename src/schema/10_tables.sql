@@ -129,8 +129,8 @@ CREATE TABLE pgq_ext.saved_lease (
     claimed_at     timestamptz NOT NULL,
     segment        smallint NOT NULL,
     place          tid NOT NULL,
-    prepared_xid   xid NOT NULL,
-    prepared_claim boolean NOT NULL,
+    prepared_claim xid NOT NULL,
+    prepared_use   xid NOT NULL,
     prepared_end   smallint,
     prepared_death boolean NOT NULL,
     worker         text NOT NULL

@@ -145,3 +145,31 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';
 REVOKE ALL ON FUNCTION pgq_extend FROM PUBLIC;
 COMMENT ON FUNCTION pgq_extend IS
 'Give the lease a new end, lease_time from now (default: the queue''s; capped by its max_runtime), and return it. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was deleted by hand.';
+
+-- ---- jobs by their ids ----
+
+CREATE FUNCTION pgq_cancel(job_id bigint) RETURNS text
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel';
+REVOKE ALL ON FUNCTION pgq_cancel FROM PUBLIC;
+COMMENT ON FUNCTION pgq_cancel IS
+'End a job, whatever it is doing. Returns what it was: ready, scheduled, leased, or dead (then its dead letter is deleted); NULL: there is no such job. Of a leased one the lease is revoked at once: pgq_extend returns NULL, and when this transaction has committed every other answer of its worker is stale. If it is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
+
+CREATE FUNCTION pgq_retry(job_id bigint, delay interval = '0') RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_retry';
+REVOKE ALL ON FUNCTION pgq_retry FROM PUBLIC;
+COMMENT ON FUNCTION pgq_retry IS
+'A job that is scheduled or backs off is due delay from now; one that is ready keeps its place if delay is 0. A dead one is a job again, under its id, with all its attempts. False: it is leased, or there is none. To bring back some: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, 53400 too many jobs are claimed at the same time.';
+
+CREATE FUNCTION pgq_redrive(queue text, max_jobs bigint = null) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_redrive';
+REVOKE ALL ON FUNCTION pgq_redrive FROM PUBLIC;
+COMMENT ON FUNCTION pgq_redrive IS
+'Bring dead letters of a queue back, as pgq_retry does, those that died first; at most max_jobs (NULL: all). Returns how many; those that somebody has locked are left out. Errors: 42704 no such queue, 22023 max_jobs is negative.';
+
+CREATE FUNCTION pgq_update(
+    job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null,
+    queue text = null, group_key text = null, max_attempts int = null, headers jsonb = null) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_update';
+REVOKE ALL ON FUNCTION pgq_update FROM PUBLIC;
+COMMENT ON FUNCTION pgq_update IS
+'Change a job that waits; NULL leaves a thing as it is. False: it is leased, or there is none. Waits for a transaction that is changing it. No claim hands it out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, 0A000 group_key is not supported yet, 53400 too many jobs are claimed at the same time.';

@@ -17,7 +17,7 @@ COMMENT ON FUNCTION pgq_ext.lease_entries IS
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT last_claim_at timestamptz,
     OUT loaded_at timestamptz, OUT enqueued bigint, OUT handed_out bigint, OUT acked bigint,
-    OUT failed bigint, OUT released bigint, OUT lost bigint, OUT dead bigint, OUT uncounted bigint, OUT repaired bigint,
+    OUT failed bigint, OUT released bigint, OUT cancelled bigint, OUT lost bigint, OUT dead bigint, OUT uncounted bigint, OUT repaired bigint,
     OUT reconciled bigint) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
 REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
@@ -104,12 +104,12 @@ COMMENT ON VIEW pgq_ext.queue_status IS
 'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting, how many claims are waiting.';
 
 CREATE VIEW pgq_ext.queue_stats AS
-SELECT q.queue, e.loaded_at AS stats_since, e.enqueued, e.handed_out, e.acked, e.failed, e.released, e.lost, e.dead,
+SELECT q.queue, e.loaded_at AS stats_since, e.enqueued, e.handed_out, e.acked, e.failed, e.released, e.cancelled, e.lost, e.dead,
        e.uncounted, e.repaired, e.reconciled
 FROM pgq_ext.queue_entries() e
 JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.queue_stats IS
-'Counters of each queue since stats_since (the server start, mostly); what was rolled back is not counted. Of the jobs handed out those that are not acked, failed, released, lost or uncounted (ended without an answer that could be counted) are in hand. repaired: jobs that had been forgotten, by a fault, and were found by the reconciler; reconciled: how often it has read all jobs.';
+'Counters of each queue since stats_since (the server start, mostly); what was rolled back is not counted. Of the jobs handed out those that are not acked, failed, released, cancelled, lost or uncounted (ended without an answer that could be counted) are in hand. repaired: jobs that had been forgotten, by a fault, and were found by the reconciler; reconciled: how often it has read all jobs.';
 
 CREATE VIEW pgq_ext.capacity AS
 SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries();

@@ -68,6 +68,13 @@ use_to_the_end(const QueueRef &ref, Lease *lease)
 	use_lease(lease, my_virtual_xid(), false);
 }
 
+void
+revoke_until_end(const QueueRef &ref, Lease *lease)
+{
+	add_lease_effect(LeaseEffect::kRevoke, LeaseEnd::kUncounted, ref, lease);
+	lease->revoked++;
+}
+
 TakeResult
 take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 				  VirtualTransactionId *mover)
@@ -132,7 +139,7 @@ open_claims(OpenClaim **claims)
 	*claims = static_cast<OpenClaim *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (leases.size + 1) * sizeof(OpenClaim)));
 	for (const LeaseEffect &effect : leases)
-		if (!effect.ends())
+		if (effect.kind == LeaseEffect::kClaim || effect.kind == LeaseEffect::kUse)
 			(void) look_at_queue(effect.ref, [&](const Queue &) {
 				const Lease *lease = effect.lease;
 				if (still_ours(effect) && !lease->ending)

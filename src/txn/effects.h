@@ -44,6 +44,9 @@ void end_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how);
 /* This transaction relies on the lease: until it ends nobody else ends it. A place was reserved. */
 void use_to_the_end(const QueueRef &ref, Lease *lease);
 
+/* This transaction cancels the leased job, if it commits; pgq_extend is in vain from now on. A place was reserved. */
+void revoke_until_end(const QueueRef &ref, Lease *lease);
+
 /*
  * Take the lease of a waiting job, for this transaction to end that way when it commits;
  * undone, the job is filed back. kHeld: somebody has it, or nobody may have it just now; if

@@ -30,6 +30,7 @@ struct LeaseEffect
 		kUse,
 		kEnd,
 		kReap,
+		kRevoke,
 	} kind;
 	LeaseEnd how;
 	bool dead;
@@ -142,6 +143,10 @@ bool still_ours(const LeaseEffect &effect);
 
 /* How the lease ends is counted; the caller ends it in the same hold. */
 void count_end(const Lease *lease, LeaseEnd how, bool dead);
+
+/* The claim, or the cancel, of a handed out lease is undone. */
+void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
+void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */
 

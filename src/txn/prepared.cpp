@@ -79,15 +79,20 @@ hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 		Lease *lease = effect.lease;
 		if (!still_ours(effect))
 			return;
-		prepare_lease(lease, xid);
+		Prepared will = lease->prepared;
+		if (effect.kind == LeaseEffect::kRevoke)
+			return;
 		if (effect.kind == LeaseEffect::kClaim)
-			lease->prepared.claimed = true;
-		else if (effect.ends())
+			will.claim_xid = xid;
+		else
+			will.use_xid = xid;
+		if (effect.ends())
 		{
-			lease->prepared.ended = true;
-			lease->prepared.how = effect.how;
-			lease->prepared.dead = effect.dead;
+			will.ended = true;
+			will.how = effect.how;
+			will.dead = effect.dead;
 		}
+		set_prepared(lease, will);
 	});
 }
 
@@ -135,30 +140,53 @@ hand_over_to_watch()
 
 /* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
 
-static void
-settle_prepared_lease(Lease *lease, bool commit, int64 monotonic, QueueHold &hold)
+/* What the transaction has used. False: the lease has ended. */
+static bool
+settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monotonic,
+					QueueHold &hold)
 {
-	Prepared prepared = lease->prepared;
-	unprepare_lease(lease);
-	if (commit && prepared.claimed)
-		SetInvalidVirtualTransactionId(lease->claimer);
-	if (commit && prepared.ended)
+	if (commit && was.ended)
 	{
-		count_end(lease, prepared.how, prepared.dead);
-		hold.end(lease, prepared.how == LeaseEnd::kAcked);
-		return;
+		count_end(lease, was.how, was.dead);
+		hold.end(lease, is_gone(was.how));
+		return false;
 	}
 	/* All uses are of that transaction. */
 	while (lease->uses > 0)
-		stop_using(lease, true);
-	if (!prepared.claimed)
+		hold.stop_using(lease, true, monotonic);
+	if (was.cancels())
+		undo_revocation(lease, monotonic, hold);
+	return true;
+}
+
+static void
+settle_prepared_claim(Lease *lease, bool commit, int64 monotonic, QueueHold &hold)
+{
+	if (!commit && lease->state == LeaseState::kClaiming)
+		return hold.give_back(lease); /* nobody had the job when it was taken */
+	if (!commit)
+		return lose_claimed(lease, monotonic, hold);
+	SetInvalidVirtualTransactionId(lease->claimer);
+	hold.unpin(lease, monotonic);
+}
+
+static void
+settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monotonic,
+					  QueueHold &hold)
+{
+	Prepared was = lease->prepared;
+	Prepared left = was;
+	bool used = was.use_xid == xid;
+	bool claimed = was.claim_xid == xid;
+	if (used)
+		left = {.claim_xid = was.claim_xid};
+	if (claimed)
+		left.claim_xid = InvalidTransactionId;
+	set_prepared(lease, left);
+	if (used && !settle_prepared_use(lease, was, commit, monotonic, hold))
 		return;
-	if (commit)
-		unpin_lease(lease);
-	else if (lease->state == LeaseState::kClaiming)
-		hold.give_back(lease); /* a late ack: it had not been handed out since the start */
-	else
-		hold.lose(lease, Loss::kUndone, monotonic);
+	if (claimed)
+		settle_prepared_claim(lease, commit, monotonic, hold);
 }
 
 /* Those of one hold. Returns whether there may be more. */
@@ -172,9 +200,9 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 	{
 		next = node->next;
 		auto *lease = container_of<Lease>(node, offsetof(Lease, in_line));
-		if (lease->prepared.xid != xid)
+		if (lease->prepared.use_xid != xid && lease->prepared.claim_xid != xid)
 			continue;
-		settle_prepared_lease(lease, commit, monotonic, hold);
+		settle_prepared_lease(lease, xid, commit, monotonic, hold);
 		settled++;
 	}
 	return settled == kHoldMax;

@@ -20,7 +20,7 @@ still_ours(const LeaseEffect &effect)
 void
 count_end(const Lease *lease, LeaseEnd how, bool dead)
 {
-	if (how == LeaseEnd::kMoved)
+	if (how == LeaseEnd::kMoved || how == LeaseEnd::kChanged)
 		return;
 	QueueCounters &counters = lease->queue->counters;
 	/* A late ack: the job was handed out before this start. */
@@ -54,18 +54,39 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 	{
 		case LeaseEffect::kClaim:
 			SetInvalidVirtualTransactionId(effect.lease->claimer);
-			unpin_lease(effect.lease);
+			hold.unpin(effect.lease, monotonic);
 			break;
 		case LeaseEffect::kUse:
-			stop_using(effect.lease, false);
+			hold.stop_using(effect.lease, false, monotonic);
+			break;
+		case LeaseEffect::kRevoke:
+			effect.lease->revoked--;
 			break;
 		case LeaseEffect::kEnd:
 		case LeaseEffect::kReap:
 			if (stays_lost(effect, monotonic))
 				break;
 			count_end(effect.lease, effect.how, effect.dead);
-			hold.end(effect.lease, effect.how == LeaseEnd::kAcked);
+			hold.end(effect.lease, is_gone(effect.how));
 	}
+}
+
+/* Somebody else may just cancel the job. */
+void
+lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
+{
+	SetInvalidVirtualTransactionId(lease->claimer);
+	unpin_lease(lease);
+	hold.doom(lease, Loss::kUndone, monotonic);
+}
+
+/* Its worker may have stopped because of that: then nobody answers for it any more. */
+void
+undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
+{
+	lease->revoked--;
+	if (lease->told && lease->state == LeaseState::kClaimed && !lease->doomed)
+		hold.doom(lease, Loss::kUndoneCancel, monotonic);
 }
 
 /* It was handed out, and lost by that; or it was on its way, and goes back. */
@@ -75,7 +96,7 @@ undo_claim(Lease *lease, int64 monotonic, QueueHold &hold)
 	if (pending.is_unreturnable(lease))
 		hold.lose(lease, Loss::kUnreturnable, monotonic);
 	else if (lease->state != LeaseState::kClaiming)
-		hold.lose(lease, Loss::kUndone, monotonic);
+		lose_claimed(lease, monotonic, hold);
 	else if (lease == pending.verifying)
 		park_lease(lease, monotonic);
 	else
@@ -91,10 +112,13 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			undo_claim(effect.lease, monotonic, hold);
 			break;
 		case LeaseEffect::kUse:
-			stop_using(effect.lease, false);
+			hold.stop_using(effect.lease, false, monotonic);
 			break;
 		case LeaseEffect::kEnd:
-			stop_using(effect.lease, true);
+			hold.stop_using(effect.lease, true, monotonic);
+			break;
+		case LeaseEffect::kRevoke:
+			undo_revocation(effect.lease, monotonic, hold);
 			break;
 		case LeaseEffect::kReap:
 			put_back_lost(effect.lease);

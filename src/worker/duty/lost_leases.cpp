@@ -47,32 +47,12 @@ collect(const QueueRef &ref, Batch *batch)
 	});
 }
 
-static const char *
-reason_of(Loss loss)
-{
-	switch (loss)
-	{
-		case Loss::kExpired:
-			return "the lease expired";
-		case Loss::kUnreturnable:
-			return "the row could not be returned by a claim";
-		case Loss::kUndone:
-			break;
-	}
-	return "the claiming transaction was rolled back or its session ended";
-}
-
 /* End one attempt in its row, which says so of the lease. */
 static void
 count(const LostLease &lost)
 {
 	SegmentSet segments(RowExclusiveLock);
-	Failure failure{};
-	failure.fence = lost.token;
-	failure.retry = true;
-	failure.has_error = true;
-	failure.error = CStringGetTextDatum(reason_of(lost.loss));
-	(void) end_failed_attempt(segments, lost.ending, failure, false);
+	(void) end_failed_attempt(segments, lost.ending, failure_by(lost.loss, lost.token), false);
 	segments.close();
 }
 

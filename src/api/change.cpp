@@ -1,0 +1,117 @@
+/*
+ * What is done to jobs by their ids: pgq_cancel, pgq_update, pgq_retry; and pgq_redrive.
+ */
+#include "jobs/change.h"
+#include "api/args.h"
+#include "jobs/dead_letter.h"
+#include "jobs/enqueue.h"
+
+namespace pgq {
+
+static const char *
+name_of(JobState state)
+{
+	switch (state)
+	{
+		case JobState::kReady:
+			return "ready";
+		case JobState::kScheduled:
+			return "scheduled";
+		case JobState::kLeased:
+			return "leased";
+		case JobState::kDead:
+			return "dead";
+		case JobState::kNone:
+			break;
+	}
+	return nullptr;
+}
+
+/* Of pgq_update, behind the job's id; those of a queue and a group are read for themselves. */
+enum UpdateArgument
+{
+	kPayload = 1,
+	kPriority,
+	kRunAt,
+	kQueue,
+	kGroupKey,
+	kMaxAttempts,
+	kHeaders,
+};
+
+static JobChange
+read_change(FunctionCallInfo fcinfo)
+{
+	JobChange change{};
+	auto set = [&](UpdateArgument from, JobColumn to) {
+		if (given(fcinfo, from))
+			change.set(to, PG_GETARG_DATUM(from));
+	};
+	set(kPayload, kJobPayload);
+	set(kPriority, kJobPriority);
+	set(kHeaders, kJobHeaders);
+	if (given(fcinfo, kRunAt))
+		change.set(kJobRunAt,
+				   TimestampTzGetDatum(finite_moment(PG_GETARG_TIMESTAMPTZ(kRunAt), "run_at")));
+	if (given(fcinfo, kMaxAttempts))
+		change.set(kJobMaxAttempts, Int32GetDatum(in_range(PG_GETARG_INT32(kMaxAttempts), 1,
+														   INT32_MAX, "max_attempts")));
+	not_yet(given(fcinfo, kGroupKey), "group_key");
+	return change;
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_cancel);
+PG_FUNCTION_INFO_V1(pgq_update);
+PG_FUNCTION_INFO_V1(pgq_retry);
+PG_FUNCTION_INFO_V1(pgq_redrive);
+
+PGDLLEXPORT Datum
+pgq_cancel(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_cancel()");
+	const char *state = name_of(cancel_job(DatumGetInt64(required(fcinfo, 0, "job_id"))));
+	if (state == nullptr)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(state));
+}
+
+PGDLLEXPORT Datum
+pgq_update(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_update()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	JobChange change = read_change(fcinfo);
+	if (!given(fcinfo, kQueue))
+		PG_RETURN_BOOL(update_job(job_id, change, nullptr));
+	QueueRef to = queue_for_enqueue(queue_name(PG_GETARG_DATUM(kQueue)));
+	change.set(kJobQueueId, Int32GetDatum(to.queue_id));
+	PG_RETURN_BOOL(update_job(job_id, change, &to));
+}
+
+PGDLLEXPORT Datum
+pgq_retry(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_retry()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	int64 delay = given(fcinfo, 1) ? duration(PG_GETARG_DATUM(1), "delay") : 0;
+	PG_RETURN_BOOL(retry_job(job_id, delay));
+}
+
+PGDLLEXPORT Datum
+pgq_redrive(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_redrive()");
+	char *queue = queue_name(required(fcinfo, 0, "queue"));
+	int64 most = given(fcinfo, 1) ? PG_GETARG_INT64(1) : -1;
+	if (given(fcinfo, 1) && most < 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("max_jobs is out of range"),
+						errhint("max_jobs must be 0 or more.")));
+	PG_RETURN_INT64(redrive(queue, most));
+}
+}

@@ -1,0 +1,231 @@
+#include "jobs/change.h"
+
+#include "catalog/subscription.h"
+#include "engine/hold.h"
+#include "engine/token.h"
+#include "jobs/attempt.h"
+#include "jobs/dead_letter.h"
+#include "jobs/end_row.h"
+#include "jobs/waiting.h"
+#include "load/attach.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* ---- jobs that wait ---- */
+
+enum class Found : uint8
+{
+	kWaiting, /* its lease is in hand, and *row is what a write would change */
+	kLeased,
+	kNone,
+};
+
+/* The attempt that was lost is counted now. The job may die of it. */
+static void
+count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
+{
+	EndingLease ending = {taken.ref, {}, taken.lease, row.job_id(), row.place};
+	int64 token = 0;
+	(void) look_at_queue(taken.ref, [&](const Queue &queue) {
+		ending.options = queue.options;
+		token = token_of(taken.lease);
+	});
+	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, token), true);
+}
+
+/* Once more after its lease was taken: who had it may have changed the job, or ended it. */
+static Found
+find_waiting(SegmentSet &segments, int64 job_id, JobRow *row)
+{
+	auto there = [&](const Place &place) {
+		return locate_job(segments, place, job_id, true, row) == WriteResult::kDone;
+	};
+	if (!there(Place{}))
+		return Found::kNone;
+	TakenLease taken;
+	if (!take_waiting(*row, LeaseEnd::kChanged, true, &taken))
+		return Found::kLeased;
+	if (taken.lost)
+		count_lost(segments, taken, *row);
+	return there(row->place) ? Found::kWaiting : Found::kNone;
+}
+
+/* ---- cancel ---- */
+
+enum class Revoked : uint8
+{
+	kInHand,
+	kWait,	/* for *other */
+	kAgain, /* it is nobody's by now */
+};
+
+/*
+ * Its worker's pgq_extend is in vain from here on, whoever else uses the lease yet. *serial: the lease of
+ * which that has been said.
+ */
+static Revoked
+revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
+{
+	Revoked result = Revoked::kAgain;
+	reserve_lease_effects(2);
+	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+		if (lease->state != LeaseState::kClaimed || lease->doomed)
+			return;
+		if (serial_of(lease) != *serial)
+			revoke_until_end(hold.ref(), lease);
+		*serial = serial_of(lease);
+		*other = lease->user;
+		bool free = !VirtualTransactionIdIsValid(*other);
+		if (!free && !VirtualTransactionIdEquals(*other, my_virtual_xid()))
+		{
+			result = Revoked::kWait;
+			return;
+		}
+		*ending = {hold.ref(), hold->options, lease, job_id, lease->hint.place};
+		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
+		result = Revoked::kInHand;
+	});
+	return result;
+}
+
+/* False: look at the job again. */
+static bool
+cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
+{
+	EndingLease ending;
+	VirtualTransactionId other;
+	switch (revoke(job_id, serial, &ending, &other))
+	{
+		case Revoked::kInHand:
+			break;
+		case Revoked::kWait:
+			VirtualXactLock(other, true);
+			if (any_prepared())
+				resolve_prepared();
+			return false;
+		case Revoked::kAgain:
+			return false;
+	}
+	if (end_row(segments, ending.place, job_id, RowEnd::kCancelled, nullptr, true) ==
+		WriteResult::kDone)
+		return true;
+	set_end(ending.lease, LeaseEnd::kUncounted);
+	return false;
+}
+
+/* kNone: look at the job again. */
+static JobState
+cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
+{
+	JobRow row;
+	Found found = find_waiting(segments, job_id, &row);
+	*gone = found == Found::kNone;
+	if (found == Found::kLeased)
+		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
+	if (*gone || end_row(segments, row.place, job_id, RowEnd::kCancelled, nullptr, true) !=
+					 WriteResult::kDone)
+		return JobState::kNone;
+	return DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now() ? JobState::kScheduled
+																  : JobState::kReady;
+}
+
+JobState
+cancel_job(int64 job_id)
+{
+	SegmentSet segments(RowExclusiveLock);
+	JobState state = JobState::kNone;
+	uint64 serial = 0;
+	bool gone = false;
+	refuse_if_subscribed();
+	/* It may die, or come back, between one look and the other. */
+	for (int looks = 0; state == JobState::kNone && looks < 2;)
+	{
+		state = cancel_live(segments, job_id, &serial, &gone);
+		if (gone && delete_dead_letter(job_id))
+			state = JobState::kDead;
+		looks = gone ? looks + 1 : 0;
+		CHECK_FOR_INTERRUPTS();
+	}
+	segments.close();
+	return state;
+}
+
+/* ---- change ---- */
+
+/* Changed and filed anew. The old hint of it leads nowhere. */
+static bool
+change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change, const QueueRef *to)
+{
+	QueueRef queue;
+	bool attached = to != nullptr;
+	if (attached)
+		queue = *to;
+	else
+		attached = find_attached_queue(tables().database, row.queue_id(), &queue);
+	if (attached)
+		reserve_hints(queue, tables().queue, 1);
+	Hint hint;
+	if (change_job(segments, row.place, row.job_id(), change, &hint) != WriteResult::kDone)
+		return false;
+	if (attached)
+		add_hint(queue, hint, false);
+	return true;
+}
+
+bool
+update_job(int64 job_id, JobChange change, const QueueRef *to)
+{
+	JobRow row;
+	SegmentSet segments(RowExclusiveLock);
+	refuse_if_subscribed();
+	bool done = false;
+	Found found = Found::kWaiting;
+	while (!done && (found = find_waiting(segments, job_id, &row)) == Found::kWaiting)
+	{
+		if (change.changed[kJobPayload - 1] || change.changed[kJobHeaders - 1] || to != nullptr)
+			change.set(kJobFence, Int64GetDatum(cut_tokens()));
+		done = !change.any() || change_waiting(segments, row, change, to);
+		CHECK_FOR_INTERRUPTS();
+	}
+	segments.close();
+	return done;
+}
+
+/* ---- retry ---- */
+
+/* What is due already keeps its place. */
+static bool
+hasten(SegmentSet &segments, const JobRow &row, int64 delay)
+{
+	TimestampTz now = wall_now();
+	if (delay == 0 && DatumGetTimestampTz(row.value(kJobRunAt)) <= now)
+		return true;
+	JobChange change{};
+	change.set(kJobRunAt, TimestampTzGetDatum(now + delay));
+	return change_waiting(segments, row, change, nullptr);
+}
+
+bool
+retry_job(int64 job_id, int64 delay)
+{
+	JobRow row;
+	SegmentSet segments(RowExclusiveLock);
+	refuse_if_subscribed();
+	bool done = false;
+	Found found = Found::kNone;
+	for (int looks = 0; !done && looks < 2;)
+	{
+		found = find_waiting(segments, job_id, &row);
+		if (found == Found::kLeased)
+			break;
+		done = found == Found::kWaiting ? hasten(segments, row, delay)
+										: revive_dead_letter(job_id, delay);
+		looks = found == Found::kNone ? looks + 1 : 0;
+		CHECK_FOR_INTERRUPTS();
+	}
+	segments.close();
+	return done;
+}
+
+} // namespace pgq

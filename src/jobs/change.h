@@ -1,0 +1,34 @@
+/*
+ * What an administrator or a producer does to jobs by their ids: cancel, change, retry now.
+ *
+ * Of a waiting job the lease is taken first (waiting.h). A leased one is only cancelled: its worker hears of
+ * it at its next pgq_extend, and finds its lease stale.
+ */
+#pragma once
+
+#include "rows/write.h"
+
+namespace pgq {
+
+enum class JobState : uint8
+{
+	kNone,
+	kReady,
+	kScheduled,
+	kLeased,
+	kDead,
+};
+
+/* The job ends. Returns what it was. Waits for a transaction that has used its lease already, but for that of its claim. */
+JobState cancel_job(int64 job_id);
+
+/*
+ * A waiting job is changed; to: NULL, or the queue that it moves to, locked for writing. What is new to a
+ * worker cuts off late acks. False: there is none, or it is leased.
+ */
+bool update_job(int64 job_id, JobChange change, const QueueRef *to);
+
+/* A waiting job is due delay (microseconds) from now, a dead one lives again, with all its attempts. False: leased, or none. */
+bool retry_job(int64 job_id, int64 delay);
+
+} // namespace pgq

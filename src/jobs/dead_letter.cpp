@@ -1,0 +1,88 @@
+#include "jobs/dead_letter.h"
+
+#include "catalog/owner_sql.h"
+#include "catalog/tables.h"
+#include "engine/token.h"
+#include "jobs/enqueue.h"
+
+namespace pgq {
+
+/*
+ * The trigger that sees every row files them. The fence cuts off acks of who had the job before it died.
+ * One whose id a living job has stays where it is.
+ */
+#define PGQ_INSERT_REVIVED                                                                         \
+	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, segment, " \
+	"payload, max_attempts, fence, group_key, unique_key, headers, last_error) "                   \
+	"SELECT job_id, $2, enqueued_at, queue_id, priority, 0, $3, payload, max_attempts, $4, "       \
+	"group_key, unique_key, headers, last_error FROM gone"
+
+static constexpr char kDelete[] =
+	"DELETE FROM pgq_ext.dead_job WHERE job_id OPERATOR(pg_catalog.=) $1";
+
+static constexpr char kRevive[] =
+	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
+	"RETURNING *) " PGQ_INSERT_REVIVED;
+
+static constexpr char kRedrive[] =
+	"WITH chosen AS (SELECT d.job_id, d.segment FROM pgq_ext.dead_job d "
+	"WHERE d.queue_id OPERATOR(pg_catalog.=) $1 "
+	"AND NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id OPERATOR(pg_catalog.=) d.job_id) "
+	"ORDER BY d.died_at, d.job_id LIMIT $5 FOR UPDATE OF d SKIP LOCKED), "
+	"gone AS (DELETE FROM pgq_ext.dead_job d USING chosen c "
+	"WHERE d.job_id OPERATOR(pg_catalog.=) c.job_id AND d.segment OPERATOR(pg_catalog.=) c.segment "
+	"RETURNING d.*) " PGQ_INSERT_REVIVED;
+
+bool
+delete_dead_letter(int64 job_id)
+{
+	const SpiArgument id[] = {{INT8OID, Int64GetDatum(job_id), false}};
+	bool found = false;
+	as_owner([&] { found = spi_execute(kDelete, id) > 0; });
+	return found;
+}
+
+static SpiArgument
+current_segment()
+{
+	return {INT2OID, Int16GetDatum(static_cast<int16>(look_at_tables().current(kJobRing).number)),
+			false};
+}
+
+static SpiArgument
+fence()
+{
+	return {INT8OID, Int64GetDatum(cut_tokens()), false};
+}
+
+bool
+revive_dead_letter(int64 job_id, int64 delay)
+{
+	const SpiArgument arguments[] = {
+		{INT8OID, Int64GetDatum(job_id), false},
+		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now() + delay), false},
+		current_segment(),
+		fence(),
+	};
+	bool found = false;
+	as_owner([&] { found = spi_execute(kRevive, arguments) > 0; });
+	return found;
+}
+
+int64
+redrive(const char *queue, int64 most)
+{
+	QueueRef ref = queue_for_enqueue(queue);
+	const SpiArgument arguments[] = {
+		{INT4OID, Int32GetDatum(ref.queue_id), false},
+		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now()), false},
+		current_segment(),
+		fence(),
+		{INT8OID, Int64GetDatum(most), most < 0},
+	};
+	uint64 revived = 0;
+	as_owner([&] { revived = spi_execute(kRedrive, arguments); });
+	return static_cast<int64>(revived);
+}
+
+} // namespace pgq

@@ -1,0 +1,19 @@
+/*
+ * Dead letters that come back, or go: in SQL, since they are rare.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/* Waits for who has locked it. False: there is none. */
+bool delete_dead_letter(int64 job_id);
+
+/* It is a job again, under its id, with all its attempts, due delay (microseconds) from now. Waits for who has locked it. False: there is none. */
+bool revive_dead_letter(int64 job_id, int64 delay);
+
+/* Of a queue those that died first, at most that many; those that somebody has locked are left out. Returns how many. */
+int64 redrive(const char *queue, int64 most);
+
+} // namespace pgq

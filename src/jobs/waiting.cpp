@@ -1,0 +1,154 @@
+#include "jobs/waiting.h"
+
+#include "catalog/queue_row.h"
+#include "engine/hold.h"
+#include "load/attach.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+enum class Reach : uint8
+{
+	kInHand,
+	kHandedOut,
+	kAgain, /* look again when *other has ended; if that is invalid, in a moment */
+};
+
+static bool
+is_me(const VirtualTransactionId &vxid)
+{
+	return VirtualTransactionIdEquals(vxid, my_virtual_xid());
+}
+
+/*
+ * A claim decides at once, mostly; one that has not for_a_while may wait for a lock, of ours even, so it
+ * is waited for where the deadlock detector sees it.
+ */
+static Reach
+reach_claiming(const Lease *lease, bool for_a_while, VirtualTransactionId *other)
+{
+	*other = for_a_while && !VirtualTransactionIdIsValid(lease->user) ? lease->claimer
+																	  : lease->user;
+	return is_me(*other) ? Reach::kHandedOut : Reach::kAgain;
+}
+
+/* Somebody else has just taken a lost one. */
+static Reach
+reach_claimed(const Lease *lease, VirtualTransactionId *other)
+{
+	*other = lease->user;
+	return lease->doomed && VirtualTransactionIdIsValid(*other) && !is_me(*other)
+			   ? Reach::kAgain
+			   : Reach::kHandedOut;
+}
+
+static void
+take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
+{
+	*taken = {
+		.ref = hold.ref(), .lease = lease, .earlier = false, .lost = true, .loss = lease->loss};
+	retake_lost(lease);
+	end_at_commit(taken->ref, lease, LeaseEnd::kLost);
+}
+
+/* Of a job that has a lease. */
+static Reach
+reach(int64 job_id, bool for_a_while, bool lost, TakenLease *taken, VirtualTransactionId *other)
+{
+	Reach reach = Reach::kAgain;
+	SetInvalidVirtualTransactionId(*other);
+	reserve_lease_effects(1);
+	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+		if (lost && lease->ending && is_me(lease->user))
+		{
+			*taken = {.ref = hold.ref(), .lease = lease, .earlier = true};
+			reach = Reach::kInHand;
+			return;
+		}
+		switch (lease->state)
+		{
+			case LeaseState::kClaiming:
+				reach = reach_claiming(lease, for_a_while, other);
+				break;
+			case LeaseState::kClaimed:
+				reach = reach_claimed(lease, other);
+				break;
+			case LeaseState::kParked:
+				/* Nobody's: its row was busy when a claim looked. We shall wait for the row. */
+				hold.give_back(lease);
+				break;
+			case LeaseState::kReaping:
+				*other = lease->claimer;
+				reach = lost ? Reach::kAgain : Reach::kHandedOut;
+				break;
+			case LeaseState::kLost:
+				if (lost)
+					take_lost(hold, lease, taken);
+				reach = lost ? Reach::kInHand : Reach::kHandedOut;
+				break;
+		}
+	});
+	return reach;
+}
+
+[[noreturn]] static void
+complain_full()
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many jobs are claimed at the same time"),
+			 errdetail("A change of a waiting job needs a place among them, and so does an "
+					   "acknowledgement with a lease from before the last start."),
+			 errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
+					 "server.",
+					 max_leases)));
+}
+
+static void
+wait_for(const VirtualTransactionId &other)
+{
+	if (VirtualTransactionIdIsValid(other))
+		VirtualXactLock(other, true);
+	else
+		pg_usleep(1000);
+	if (any_prepared())
+		resolve_prepared();
+	CHECK_FOR_INTERRUPTS();
+}
+
+bool
+take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
+{
+	static constexpr int kNaps = 100;
+	for (int naps = 0;; naps++)
+	{
+		/* Take it, if nobody has it; */
+		VirtualTransactionId other;
+		*taken = {};
+		if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
+			return false;
+		switch (take_lease_to_end(taken->ref, row.hint(), how, &taken->lease, &other))
+		{
+			case TakeResult::kTaken:
+				return true;
+			case TakeResult::kFull:
+				complain_full();
+			case TakeResult::kHeld:
+				break;
+		}
+		/* or ask who has, wait for that, and try again. */
+		Reach reached = reach(row.job_id(), naps >= kNaps, lost, taken, &other);
+		if (reached != Reach::kAgain)
+			return reached == Reach::kInHand;
+		wait_for(other);
+	}
+}
+
+void
+give_back_taken(const TakenLease &taken)
+{
+	forget_lease_effects(2);
+	(void) change_queue(taken.ref, [&](QueueHold &hold) { hold.give_back(taken.lease); });
+}
+
+} // namespace pgq

@@ -1,0 +1,32 @@
+/*
+ * The lease of a job that nobody has, taken by this transaction to change the job or to end it. Whoever
+ * does that takes it first (protocol: lease-before-row): no claim hands the job out meanwhile, and only
+ * one transaction at a time changes it.
+ */
+#pragma once
+
+#include "rows/job.h"
+
+namespace pgq {
+
+struct TakenLease
+{
+	QueueRef ref;
+	Lease *lease;
+	bool earlier; /* an earlier call of this transaction has taken it */
+	bool lost;	  /* the job was lost, and nobody has counted that yet */
+	Loss loss;
+};
+
+/*
+ * Take it, for it to end that way at commit; undone, the job waits as before. It waits for who changes
+ * the job or moves its row, and for a claim that has not decided yet whether it hands the job out.
+ * False: somebody has the job. lost: LOST leases are taken, too, to be counted by the caller, as the
+ * scheduler would; otherwise somebody has the job. Error 53400: no lease is left.
+ */
+bool take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken);
+
+/* The lease that was taken last has been taken in vain. */
+void give_back_taken(const TakenLease &taken);
+
+} // namespace pgq
