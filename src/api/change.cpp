@@ -109,9 +109,9 @@ pgq_redrive(PG_FUNCTION_ARGS)
 	char *queue = queue_name(required(fcinfo, 0, "queue"));
 	int64 most = given(fcinfo, 1) ? PG_GETARG_INT64(1) : -1;
 	if (given(fcinfo, 1) && most < 0)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("max_jobs is out of range"),
-						errhint("max_jobs must be 0 or more.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_jobs is out of range"),
+				 errhint("max_jobs must be 0 or more.")));
 	PG_RETURN_INT64(redrive(queue, most));
 }
 }

@@ -50,6 +50,7 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing};
 	COLUMN(kDeadAttempts, "attempts", kInt4)             \
 	COLUMN(kDeadSegment, "segment", kInt2)               \
 	COLUMN(kDeadMaxAttempts, "max_attempts", kInt4)      \
+	COLUMN(kDeadFence, "fence", kInt8)                   \
 	COLUMN(kDeadGroupKey, "group_key", kText)            \
 	COLUMN(kDeadUniqueKey, "unique_key", kText)          \
 	COLUMN(kDeadReason, "reason", kText)                 \

@@ -45,33 +45,28 @@ struct QueueCounters
 	int64 dead;
 	int64 released;
 	int64 cancelled; /* while they were handed out */
-	int64 repaired; /* forgotten jobs that the reconciler has found */
+	int64 repaired;	 /* forgotten jobs that the reconciler has found */
 
 	/* Hand-outs that have ended, each in one of these ways. */
 	int64 ended() const { return acked + failed + released + cancelled + lost + uncounted; }
 
-	void count(LeaseEnd how)
+	/* NULL: no hand-out has ended. */
+	int64 *of(LeaseEnd how)
 	{
 		switch (how)
 		{
 			case LeaseEnd::kAcked:
-				acked++;
-				break;
+				return &acked;
 			case LeaseEnd::kFailed:
-				failed++;
-				break;
+				return &failed;
 			case LeaseEnd::kReleased:
-				released++;
-				break;
+				return &released;
 			case LeaseEnd::kCancelled:
-				cancelled++;
-				break;
+				return &cancelled;
 			case LeaseEnd::kLost:
-				lost++;
-				break;
+				return &lost;
 			case LeaseEnd::kUncounted:
-				uncounted++;
-				break;
+				return &uncounted;
 			case LeaseEnd::kStillLost:
 			case LeaseEnd::kLostBusy:
 			case LeaseEnd::kLostFailing:
@@ -79,6 +74,7 @@ struct QueueCounters
 			case LeaseEnd::kChanged:
 				break;
 		}
+		return nullptr;
 	}
 };
 

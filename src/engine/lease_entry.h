@@ -93,9 +93,9 @@ struct Lease
 	VirtualTransactionId user;	  /* the open transaction that asserts or ends it, or invalid */
 	int32 uses;					  /* how often it does */
 	bool ending;				  /* ... and it ends it when it commits */
-	bool told;		/* its worker has heard that it is revoked */
-	bool doomed;	/* it is lost, for that loss, as soon as nobody uses it */
-	int16 revoked;	/* open transactions that cancel its job */
+	bool told;					  /* its worker has heard that it is revoked */
+	bool doomed;				  /* it is lost, for that loss, as soon as nobody uses it */
+	int16 revoked;				  /* open transactions that cancel its job */
 	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };

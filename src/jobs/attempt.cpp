@@ -38,14 +38,21 @@ failure_by(Loss loss, int64 token)
 	return failure;
 }
 
+TimestampTz
+retry_time(const Failure &failure)
+{
+	TimestampTz now = wall_now();
+	return Max(now, DatumGetTimestampTz(DirectFunctionCall2(
+						timestamptz_pl_interval, TimestampTzGetDatum(now), failure.retry_in)));
+}
+
 static TimestampTz
 next_run_at(const Failure &failure, const QueueOptions &options, int32 failed)
 {
-	TimestampTz now = wall_now();
 	if (failure.has_retry_in)
-		return Max(now, DatumGetTimestampTz(DirectFunctionCall2(
-							timestamptz_pl_interval, TimestampTzGetDatum(now), failure.retry_in)));
-	return now + backoff_delay(options.backoff, failed, pg_prng_double(&pg_global_prng_state));
+		return retry_time(failure);
+	return wall_now() +
+		   backoff_delay(options.backoff, failed, pg_prng_double(&pg_global_prng_state));
 }
 
 static AttemptEnd
@@ -56,13 +63,13 @@ attempt_end(WriteResult result, AttemptEnd done)
 	return result == WriteResult::kBusy ? AttemptEnd::kBusy : AttemptEnd::kGone;
 }
 
-static AttemptEnd
-put_back(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const Retry &retry,
+AttemptEnd
+put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row, const Retry &retry,
 		 bool wait)
 {
 	/* Somebody may have moved the job to another queue, which need not be attached. */
-	QueueRef to = ending.ref;
-	bool attached = row.queue_id() == ending.ref.queue_id ||
+	QueueRef to = from;
+	bool attached = row.queue_id() == from.queue_id ||
 					find_attached_queue(tables().database, row.queue_id(), &to);
 	if (attached)
 		reserve_hints(to, tables().queue, 1);
@@ -83,7 +90,7 @@ retry(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const 
 	retry.fence = failure.fence;
 	retry.has_error = failure.has_error;
 	retry.error = failure.error;
-	return put_back(segments, ending, row, retry, wait);
+	return put_back(segments, ending.ref, row, retry, wait);
 }
 
 /* Which of both, by what the row says. */
@@ -98,7 +105,7 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 	bool used_up = failed >= row.max_attempts(ending.options.max_attempts);
 	if (failure.retry && !used_up)
 		return retry(segments, ending, row, failure, wait);
-	const Death death = {failed, failure.retry ? kAttemptsUsedUp : failure.reason,
+	const Death death = {failed, failure.fence, failure.retry ? kAttemptsUsedUp : failure.reason,
 						 failure.has_error, failure.error};
 	return attempt_end(end_row(segments, row.place, ending.job_id, RowEnd::kDead, &death, wait),
 					   AttemptEnd::kDead);
@@ -147,7 +154,7 @@ end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fenc
 		retry.run_at = released_run_at(row, delay);
 		retry.fence = fence;
 		retry.keeps_error = true;
-		end = put_back(segments, ending, row, retry, true);
+		end = put_back(segments, ending.ref, row, retry, true);
 	}
 	if (end == AttemptEnd::kGone)
 		set_end(ending.lease, LeaseEnd::kUncounted);

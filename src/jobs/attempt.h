@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "rows/segment_set.h"
+#include "rows/write.h"
 
 namespace pgq {
 
@@ -42,6 +42,13 @@ struct EndingLease
 	int64 job_id;
 	Place place;
 };
+
+/* When a failure with retry_in is due again. */
+TimestampTz retry_time(const Failure &failure);
+
+/* Rewrite the row for its next attempt, and register its hint; from: the queue of its lease. */
+AttemptEnd put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row,
+					const Retry &retry, bool wait);
 
 /* Given back by who has it: nothing is counted. delay in microseconds; 0: it keeps its place. */
 AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,

@@ -3,10 +3,9 @@
 #include "catalog/subscription.h"
 #include "engine/hold.h"
 #include "engine/token.h"
-#include "jobs/attempt.h"
 #include "jobs/dead_letter.h"
 #include "jobs/end_row.h"
-#include "jobs/waiting.h"
+#include "jobs/lost_attempt.h"
 #include "load/attach.h"
 #include "txn/effects.h"
 
@@ -21,19 +20,6 @@ enum class Found : uint8
 	kNone,
 };
 
-/* The attempt that was lost is counted now. The job may die of it. */
-static void
-count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
-{
-	EndingLease ending = {taken.ref, {}, taken.lease, row.job_id(), row.place};
-	int64 token = 0;
-	(void) look_at_queue(taken.ref, [&](const Queue &queue) {
-		ending.options = queue.options;
-		token = token_of(taken.lease);
-	});
-	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, token), true);
-}
-
 /* Once more after its lease was taken: who had it may have changed the job, or ended it. */
 static Found
 find_waiting(SegmentSet &segments, int64 job_id, JobRow *row)
@@ -46,6 +32,7 @@ find_waiting(SegmentSet &segments, int64 job_id, JobRow *row)
 	TakenLease taken;
 	if (!take_waiting(*row, LeaseEnd::kChanged, true, &taken))
 		return Found::kLeased;
+	/* It may die of that. */
 	if (taken.lost)
 		count_lost(segments, taken, *row);
 	return there(row->place) ? Found::kWaiting : Found::kNone;

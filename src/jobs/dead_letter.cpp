@@ -11,14 +11,20 @@ namespace pgq {
  * The trigger that sees every row files them. The fence cuts off acks of who had the job before it died.
  * One whose id a living job has stays where it is.
  */
-#define PGQ_INSERT_REVIVED                                                                         \
-	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, segment, " \
-	"payload, max_attempts, fence, group_key, unique_key, headers, last_error) "                   \
-	"SELECT job_id, $2, enqueued_at, queue_id, priority, 0, $3, payload, max_attempts, $4, "       \
+#define PGQ_INSERT_REVIVED                                                                   \
+	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, "   \
+	"segment, "                                                                              \
+	"payload, max_attempts, fence, group_key, unique_key, headers, last_error) "             \
+	"SELECT job_id, $2, enqueued_at, queue_id, priority, 0, $3, payload, max_attempts, $4, " \
 	"group_key, unique_key, headers, last_error FROM gone"
 
 static constexpr char kDelete[] =
 	"DELETE FROM pgq_ext.dead_job WHERE job_id OPERATOR(pg_catalog.=) $1";
+
+static constexpr char kExplain[] =
+	"UPDATE pgq_ext.dead_job SET fence = $2, last_error = COALESCE($3, last_error) "
+	"WHERE job_id OPERATOR(pg_catalog.=) $1 "
+	"AND fence OPERATOR(pg_catalog.=) OPERATOR(pg_catalog.-) $2";
 
 static constexpr char kRevive[] =
 	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
@@ -39,6 +45,19 @@ delete_dead_letter(int64 job_id)
 	const SpiArgument id[] = {{INT8OID, Int64GetDatum(job_id), false}};
 	bool found = false;
 	as_owner([&] { found = spi_execute(kDelete, id) > 0; });
+	return found;
+}
+
+bool
+explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
+{
+	const SpiArgument arguments[] = {
+		{INT8OID, Int64GetDatum(job_id), false},
+		{INT8OID, Int64GetDatum(token), false},
+		{TEXTOID, error, !has_error},
+	};
+	bool found = false;
+	as_owner([&] { found = spi_execute(kExplain, arguments) > 0; });
 	return found;
 }
 

@@ -13,7 +13,7 @@ bury(SegmentSet &segments, const Place &place, int64 job_id, const Death &death,
 	if (result != WriteResult::kDone)
 		return result;
 	remove_dead_job(job_id, wait);
-	insert_dead_job(row, death.attempts, death.reason, death.has_error, death.error);
+	insert_dead_job(row, death.attempts, death.fence, death.reason, death.has_error, death.error);
 	return result;
 }
 

@@ -20,6 +20,7 @@ enum class RowEnd : uint8
 struct Death
 {
 	int32 attempts; /* that have failed */
+	int64 fence;	/* token of the last one's lease; negative: it was lost */
 	const char *reason;
 	bool has_error;
 	Datum error;

@@ -4,6 +4,7 @@
 #include "engine/hold.h"
 #include "jobs/end_row.h"
 #include "jobs/late_ack.h"
+#include "jobs/lost_attempt.h"
 #include "load/attach.h"
 #include "rows/look_up.h"
 #include "rows/write.h"
@@ -128,10 +129,10 @@ AttemptEnd
 fail_job(int64 job_id, const Failure &failure)
 {
 	EndingLease ending;
-	if (!take_in_hand(job_id, failure.fence, Grip::kEnd, LeaseEnd::kFailed, &ending))
-		return AttemptEnd::kGone;
+	bool in_hand = take_in_hand(job_id, failure.fence, Grip::kEnd, LeaseEnd::kFailed, &ending);
 	SegmentSet segments(RowExclusiveLock);
-	AttemptEnd end = end_failed_attempt(segments, ending, failure, true);
+	AttemptEnd end = in_hand ? end_failed_attempt(segments, ending, failure, true)
+							 : fail_lost(segments, job_id, failure);
 	segments.close();
 	return end;
 }

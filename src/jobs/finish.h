@@ -17,7 +17,7 @@ void open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n);
 /* The job is done: its row ends. False: the lease is stale, or the row is gone. */
 bool ack_job(SegmentSet &segments, int64 job_id, int64 token);
 
-/* The attempt failed; failure.fence is the token. kGone: the lease is stale, or the row is gone. */
+/* The attempt failed; failure.fence is the token. A lease that was lost may do, too (lost_attempt.h). kGone: the lease is stale, or the row is gone. */
 AttemptEnd fail_job(int64 job_id, const Failure &failure);
 
 /* The job was not done, and that is no failure: it waits as before, for delay (microseconds) at least. False: the lease is stale, or the row is gone. */

@@ -58,7 +58,8 @@ ack_late(SegmentSet &segments, int64 job_id, int64 token)
 	Load load = read_load(tables().database, tables().database_generation);
 	if (token <= 0 || prefix_of(token) >= load.base_prefix ||
 		locate_job(segments, Place{}, job_id, true, &row) != WriteResult::kDone ||
-		!is_honoured(row, token) || !is_proven(load, job_id, token) || !take_waiting(row, LeaseEnd::kAcked, false, &taken))
+		!is_honoured(row, token) || !is_proven(load, job_id, token) ||
+		!take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
 	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
 		is_honoured(row, token) &&

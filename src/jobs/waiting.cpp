@@ -27,8 +27,8 @@ is_me(const VirtualTransactionId &vxid)
 static Reach
 reach_claiming(const Lease *lease, bool for_a_while, VirtualTransactionId *other)
 {
-	*other = for_a_while && !VirtualTransactionIdIsValid(lease->user) ? lease->claimer
-																	  : lease->user;
+	*other =
+		for_a_while && !VirtualTransactionIdIsValid(lease->user) ? lease->claimer : lease->user;
 	return is_me(*other) ? Reach::kHandedOut : Reach::kAgain;
 }
 
@@ -94,14 +94,13 @@ reach(int64 job_id, bool for_a_while, bool lost, TakenLease *taken, VirtualTrans
 [[noreturn]] static void
 complain_full()
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("too many jobs are claimed at the same time"),
-			 errdetail("A change of a waiting job needs a place among them, and so does an "
-					   "acknowledgement with a lease from before the last start."),
-			 errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
-					 "server.",
-					 max_leases)));
+	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					errmsg("too many jobs are claimed at the same time"),
+					errdetail("A change of a waiting job needs a place among them, and so does an "
+							  "acknowledgement with a lease from before the last start."),
+					errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
+							"server.",
+							max_leases)));
 }
 
 static void

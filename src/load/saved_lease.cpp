@@ -28,13 +28,13 @@ enum SavedColumn : AttrNumber
 	kSavedWorker,
 };
 static constexpr Column columns[kSavedWorker] = {
-	{"mark", INT8OID},		   {"job_id", INT8OID},
-	{"lease", INT8OID},		   {"queue_id", INT4OID},
-	{"attempt", INT4OID},	   {"loss", INT2OID},
-	{"remaining", INT8OID},	   {"claimed_at", TIMESTAMPTZOID},
-	{"segment", INT2OID},	   {"place", TIDOID},
+	{"mark", INT8OID},			{"job_id", INT8OID},
+	{"lease", INT8OID},			{"queue_id", INT4OID},
+	{"attempt", INT4OID},		{"loss", INT2OID},
+	{"remaining", INT8OID},		{"claimed_at", TIMESTAMPTZOID},
+	{"segment", INT2OID},		{"place", TIDOID},
 	{"prepared_claim", XIDOID}, {"prepared_use", XIDOID},
-	{"prepared_end", INT2OID}, {"prepared_death", BOOLOID},
+	{"prepared_end", INT2OID},	{"prepared_death", BOOLOID},
 	{"worker", TEXTOID},
 };
 

@@ -52,7 +52,8 @@ remove_dead_job(int64 job_id, bool wait)
 }
 
 void
-insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_error, Datum error)
+insert_dead_job(const JobRow &row, int32 attempts, int64 fence, const char *reason, bool has_error,
+				Datum error)
 {
 	const Segment &segment = look_at_tables().current(kDeadRing);
 	Relation rel = table_open(segment.heap, RowExclusiveLock);
@@ -77,6 +78,7 @@ insert_dead_job(const JobRow &row, int32 attempts, const char *reason, bool has_
 	copy(kDeadPriority, kJobPriority, false);
 	set(kDeadAttempts, Int32GetDatum(attempts));
 	set(kDeadSegment, Int16GetDatum(static_cast<int16>(segment.number)));
+	set(kDeadFence, Int64GetDatum(fence));
 	copy(kDeadMaxAttempts, kJobMaxAttempts, false);
 	copy(kDeadGroupKey, kJobGroupKey, true);
 	copy(kDeadUniqueKey, kJobUniqueKey, true);

@@ -61,7 +61,10 @@ struct JobChange
 		values[column - 1] = value;
 		changed[column - 1] = true;
 	}
-	bool any() const { return std::find(changed, changed + kJobColumns, true) != changed + kJobColumns; }
+	bool any() const
+	{
+		return std::find(changed, changed + kJobColumns, true) != changed + kJobColumns;
+	}
 };
 
 /* Change the job's row; waits for who is at it. DONE fills hint with its new version. */

@@ -10,6 +10,7 @@ CREATE TABLE pgq_ext.dead_job (
     attempts     integer NOT NULL,
     segment      smallint NOT NULL DEFAULT 8,
     max_attempts integer,
+    fence        bigint,
     group_key    text,
     unique_key   text,
     reason       text NOT NULL,
@@ -17,6 +18,7 @@ CREATE TABLE pgq_ext.dead_job (
     headers      jsonb,
     payload      jsonb NOT NULL
 ) PARTITION BY LIST (segment);
+COMMENT ON COLUMN pgq_ext.dead_job.fence IS 'Token of the lease of its last attempt; negative: that was lost, and its worker has not said why.';
 COMMENT ON TABLE pgq_ext.dead_job IS
 'Dead letters: jobs whose attempts are used up, or that were failed without retry. Deleted when the queue''s keep_dead has passed. Partitioned into segments like pgq_ext.job.';
 

@@ -20,12 +20,13 @@ still_ours(const LeaseEffect &effect)
 void
 count_end(const Lease *lease, LeaseEnd how, bool dead)
 {
-	if (how == LeaseEnd::kMoved || how == LeaseEnd::kChanged)
-		return;
 	QueueCounters &counters = lease->queue->counters;
+	int64 *counter = counters.of(how);
+	if (counter == nullptr)
+		return;
 	/* A late ack: the job was handed out before this start. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
-	counters.count(how);
+	++*counter;
 	counters.dead += dead;
 }
 

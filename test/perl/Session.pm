@@ -8,7 +8,7 @@ use PostgreSQL::Test::Cluster;
 use Test::More;
 use Exporter 'import';
 
-our @EXPORT = qw(session send_sql reply ask pid_of end_session kill_client renew_timeout);
+our @EXPORT = qw(session send_sql is_answered reply ask pid_of end_session kill_client renew_timeout);
 
 sub session
 {
@@ -33,6 +33,13 @@ sub send_sql
 	$session->{stdin} .= "$sql\n;\n\\echo '$session->{sent}'\n\\warn '$session->{sent}'\n";
 	$session->{run}->pump_nb;
 	return;
+}
+
+sub is_answered
+{
+	my ($session) = @_;
+	$session->{run}->pump_nb;
+	return $session->{stderr} =~ /^\Q$session->{sent}\E\n/m;
 }
 
 # The answer to what was sent, (output, errors); also when the connection broke meanwhile.

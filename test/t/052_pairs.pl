@@ -123,8 +123,7 @@ sub waits
 	send_sql($then, $sql);
 	for (1 .. 200)
 	{
-		$then->{run}->pump_nb;
-		return 0 if $then->{stderr} =~ /^\Q$then->{sent}\E$/m;
+		return 0 if is_answered($then);
 		return 1 if sql("SELECT count(*) FROM pg_locks WHERE pid = $then_pid AND NOT granted") > 0;
 	}
 	return 0;

@@ -1,0 +1,134 @@
+#include "jobs/lost_attempt.h"
+
+#include "catalog/subscription.h"
+#include "engine/hold.h"
+#include "engine/token.h"
+#include "jobs/dead_letter.h"
+#include "jobs/end_row.h"
+#include "load/attach.h"
+#include "rows/write.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* ---- not counted yet ---- */
+
+static EndingLease
+ending_of(const TakenLease &taken, const JobRow &row, int64 *token)
+{
+	EndingLease ending = {taken.ref, {}, taken.lease, row.job_id(), row.place};
+	(void) look_at_queue(taken.ref, [&](const Queue &queue) {
+		ending.options = queue.options;
+		*token = token_of(taken.lease);
+	});
+	return ending;
+}
+
+void
+count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
+{
+	int64 token;
+	EndingLease ending = ending_of(taken, row, &token);
+	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, token), true);
+}
+
+/* Somebody else's, by the time it was taken: then it is counted all the same. */
+static AttemptEnd
+count_with_answer(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
+				  const Failure &failure)
+{
+	int64 token;
+	EndingLease ending = ending_of(taken, row, &token);
+	bool ours = token == failure.fence;
+	AttemptEnd end =
+		end_failed_attempt(segments, ending, ours ? failure : failure_by(taken.loss, token), true);
+	return ours ? end : AttemptEnd::kGone;
+}
+
+/* ---- counted ---- */
+
+static bool
+says_lost(const JobRow &row, int64 token)
+{
+	return !row.is_null(kJobFence) && DatumGetInt64(row.value(kJobFence)) == -token;
+}
+
+static AttemptEnd
+amend(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Failure &failure)
+{
+	/* Its attempts, the last of which it was, have been counted. */
+	int32 attempts = DatumGetInt32(row.value(kJobAttempts));
+	if (!failure.retry)
+	{
+		const Death death = {.attempts = attempts,
+							 .fence = failure.fence,
+							 .reason = failure.reason,
+							 .has_error = failure.has_error || !row.is_null(kJobLastError),
+							 .error = failure.has_error ? failure.error : row.value(kJobLastError)};
+		return end_row(segments, row.place, row.job_id(), RowEnd::kDead, &death, true) ==
+					   WriteResult::kDone
+				   ? AttemptEnd::kDead
+				   : AttemptEnd::kGone;
+	}
+	Retry retry{};
+	retry.attempts = attempts;
+	retry.run_at =
+		failure.has_retry_in ? retry_time(failure) : DatumGetTimestampTz(row.value(kJobRunAt));
+	retry.fence = failure.fence;
+	retry.keeps_error = !failure.has_error;
+	retry.has_error = failure.has_error;
+	retry.error = failure.error;
+	return put_back(segments, taken.ref, row, retry, true);
+}
+
+/* ---- which of both ---- */
+
+/* Its lease is there yet, or is just being counted. */
+static bool
+is_lost(int64 job_id, int64 token)
+{
+	bool lost = false;
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		lost = token_of(&lease) == token && (lease.state == LeaseState::kLost ||
+											 lease.state == LeaseState::kReaping || lease.doomed);
+	});
+	return lost;
+}
+
+/* Fences of earlier starts do not tell whether somebody has had the job since: a crash forgets that. */
+static bool
+is_of_this_start(int64 token)
+{
+	Load load = read_load(tables().database, tables().database_generation);
+	return token > 0 && prefix_of(token) >= load.base_prefix;
+}
+
+AttemptEnd
+fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
+{
+	int64 token = failure.fence;
+	JobRow row;
+	TakenLease taken;
+	if (!is_of_this_start(token))
+		return AttemptEnd::kGone;
+	refuse_if_subscribed();
+	auto there = [&](const Place &place) {
+		return locate_job(segments, place, job_id, true, &row) == WriteResult::kDone;
+	};
+	/* Asked before the row is looked at: it may be counted, but not forgotten, meanwhile. */
+	bool lost = is_lost(job_id, token);
+	if (!there(Place{}))
+		return explain_dead_letter(job_id, token, failure.has_error, failure.error)
+				   ? AttemptEnd::kDead
+				   : AttemptEnd::kGone;
+	if ((!lost && !says_lost(row, token)) || !take_waiting(row, LeaseEnd::kChanged, true, &taken))
+		return AttemptEnd::kGone;
+	/* Once more: who had it may have changed the job, or ended it. */
+	if (!there(row.place))
+		return AttemptEnd::kGone;
+	if (taken.lost)
+		return count_with_answer(segments, taken, row, failure);
+	return says_lost(row, token) ? amend(segments, taken, row, failure) : AttemptEnd::kGone;
+}
+
+} // namespace pgq
