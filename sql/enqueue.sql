@@ -73,7 +73,7 @@ SELECT count(*) FROM pgq_ext.job;
 -- All jobs of one call are due at the same time and so go out in the order of the array.
 SELECT count(*) FROM pgq_enqueue_many('q', (SELECT jsonb_agg(jsonb_build_object('payload', i) ORDER BY i) FROM generate_series(1, 5000) i));
 SELECT count(*), bool_and(payload = to_jsonb(i)) AS in_order, count(DISTINCT run_at) FROM pgq_claim('q', 10000) WITH ORDINALITY AS c
-    (job_id, lease, queue, payload, headers, group_key, priority, attempt, max_attempts, enqueued_at, run_at, lease_expires_at, last_error, i);
+    (job_id, lease, queue, payload, headers, group_key, priority, attempt, max_attempts, enqueued_at, run_at, lease_expires_at, last_error, progress, i);
 
 -- In a prepared statement, from an INSERT, in a function, in a trigger, and as an argument of itself.
 SELECT pgq_drop_queue('q', force => true), pgq_create_queue('q');

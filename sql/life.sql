@@ -146,3 +146,35 @@ SELECT * FROM pgq_ack_claim(:'ids', :'leases', 'q');
 SELECT * FROM pgq_ack_claim(NULL, NULL, 'nothing_like_it');
 SELECT * FROM pgq_check();
 SELECT pgq_drop_queue('q', force => true);
+
+-- ---- progress ----
+SELECT pgq_create_queue('progress', max_attempts => 5, backoff_base => '0');
+SELECT pgq_enqueue('progress', '1') AS job \gset
+SELECT progress IS NULL AS none, lease FROM pgq_claim('progress') \gset
+SELECT :'none' AS none, pgq_progress(:job, :lease, '{"done": 1}');
+SELECT state, progress FROM pgq_ext.job_status WHERE job_id = :job;
+BEGIN;
+SELECT pgq_progress(:job, :lease, '{"done": 2}'), pgq_progress(:job, :lease, '{"done": 3}');
+ROLLBACK;
+SELECT progress FROM pgq_ext.job_status WHERE job_id = :job;
+BEGIN;
+SAVEPOINT s;
+SELECT pgq_progress(:job, :lease, '{"done": 4}');
+ROLLBACK TO s;
+SELECT pgq_progress(:job, :lease, '{"done": 5}');
+COMMIT;
+-- kept over retries, and with what changes them
+SELECT pgq_fail(:job, :lease, 'broken');
+SELECT attempt, progress, lease FROM pgq_claim('progress', wait => '60 s') \gset
+SELECT :attempt AS attempt, :'progress' AS progress, pgq_release(:job, :lease), pgq_update(:job, priority => 1);
+BEGIN;
+SELECT progress, lease FROM pgq_claim('progress', wait => '60 s') \gset
+SELECT :'progress' AS progress, pgq_progress(:job, :lease, '6'), pgq_ack(:job, :lease);
+COMMIT;
+\set VERBOSITY sqlstate
+SELECT pgq_progress(:job, :lease, '7');
+SELECT pgq_progress(:job, :lease, NULL);
+SELECT pgq_progress(NULL, 1, '1');
+SELECT count(*) FROM pgq_ext.job;
+SELECT * FROM pgq_check();
+SELECT pgq_drop_queue('progress');

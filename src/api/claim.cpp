@@ -31,6 +31,7 @@ enum class ClaimedColumn
 	kRunAt,
 	kLeaseExpiresAt,
 	kLastError,
+	kProgress,
 	kColumns
 };
 
@@ -63,6 +64,7 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 	job.set(kLeaseExpiresAt, ready.now + ready.hand_out.lease_time);
 	if (!row.is_null(kJobLastError))
 		job.set_datum(kLastError, clipped_error(row.value(kJobLastError)));
+	copy_long(kProgress, kJobProgress);
 	static_cast<ResultRows *>(result)->put(job);
 }
 

@@ -1,6 +1,6 @@
 /*
  * What a worker says of a job it has: pgq_ack, pgq_ack_many, pgq_fail, pgq_release, pgq_extend,
- * pgq_assert_lease.
+ * pgq_assert_lease, pgq_progress.
  */
 #include "jobs/finish.h"
 #include "api/args.h"
@@ -73,6 +73,7 @@ PG_FUNCTION_INFO_V1(pgq_fail);
 PG_FUNCTION_INFO_V1(pgq_release);
 PG_FUNCTION_INFO_V1(pgq_extend);
 PG_FUNCTION_INFO_V1(pgq_assert_lease);
+PG_FUNCTION_INFO_V1(pgq_progress);
 
 PGDLLEXPORT Datum
 pgq_ack(PG_FUNCTION_ARGS)
@@ -137,6 +138,17 @@ pgq_assert_lease(PG_FUNCTION_ARGS)
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
 	if (!assert_lease(job_id, token))
+		complain_stale(job_id, token);
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_progress(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_progress()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
+	if (!note_progress(job_id, token, required(fcinfo, 2, "progress")))
 		complain_stale(job_id, token);
 	PG_RETURN_VOID();
 }

@@ -12,12 +12,14 @@
 namespace pgq {
 
 static const char *
-state_name(LeaseState state)
+state_name(const LeaseCopy &copy)
 {
-	switch (state)
+	switch (copy.state)
 	{
 		case LeaseState::kClaiming:
-			return "claiming";
+			if (copy.moving)
+				return "moving";
+			return copy.changing ? "changing" : "claiming";
 		case LeaseState::kClaimed:
 			return "claimed";
 		case LeaseState::kParked:
@@ -64,7 +66,7 @@ put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 	row.set(kJobId, copy.job_id);
 	row.set_if(with_token, kLease, copy.token);
 	row.set(kQueueId, copy.queue_id);
-	row.set(kState, copy.moving ? "moving" : state_name(copy.state));
+	row.set(kState, state_name(copy));
 	row.set_if(claimed, kAttempt, copy.attempt);
 	row.set_if(claimed, kWorker, copy.worker);
 	row.set_if(copy.pid != 0, kPid, copy.pid);

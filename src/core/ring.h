@@ -38,7 +38,8 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing};
 	COLUMN(kJobGroupKey, "group_key", kText)            \
 	COLUMN(kJobUniqueKey, "unique_key", kText)          \
 	COLUMN(kJobHeaders, "headers", kJsonb)              \
-	COLUMN(kJobLastError, "last_error", kText)
+	COLUMN(kJobLastError, "last_error", kText)          \
+	COLUMN(kJobProgress, "progress", kJsonb)
 
 #define PGQ_DEAD_COLUMNS(COLUMN)                         \
 	COLUMN(kDeadJobId, "job_id", kInt8)                  \

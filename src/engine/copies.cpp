@@ -10,13 +10,14 @@ copy_lease(LeaseCopy *copy, const Lease *lease)
 	copy->job_id = lease->key.job_id;
 	copy->token = token_of(lease);
 	copy->queue_id = lease->queue->queue_id;
-	copy->state = lease->state;
+	copy->state = lease->doomed ? LeaseState::kLost : lease->state;
 	copy->attempt = lease->attempt;
 	copy->pid = lease->pid;
 	copy->claimed_at = lease->claimed_at;
 	copy->expires_at = lease->expires_at;
 	copy->pinned = lease->pins > 0;
 	copy->moving = is_moving(lease);
+	copy->changing = lease->state == LeaseState::kClaiming && lease->uses > 0;
 	memcpy(copy->worker, lease->worker, sizeof(copy->worker));
 }
 

@@ -20,6 +20,7 @@ struct LeaseCopy
 	TimestampTz expires_at;
 	bool pinned;
 	bool moving;
+	bool changing; /* nobody had the job when it was taken */
 	char worker[kWorkerNameMax + 1];
 };
 

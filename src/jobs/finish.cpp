@@ -181,6 +181,22 @@ assert_lease(int64 job_id, int64 token)
 		   has_row(job_id, held.place);
 }
 
+bool
+note_progress(int64 job_id, int64 token, Datum progress)
+{
+	EndingLease held;
+	lock_queue_of(job_id);
+	if (!take_in_hand(job_id, token, Grip::kAssert, LeaseEnd::kUncounted, &held))
+		return false;
+	JobChange change{};
+	change.set(kJobProgress, progress);
+	Hint hint;
+	SegmentSet segments(RowExclusiveLock);
+	WriteResult written = change_job(segments, held.place, job_id, change, &hint);
+	segments.close();
+	return written == WriteResult::kDone;
+}
+
 /* Returns the new end of the lease, or 0: it is stale. */
 static TimestampTz
 prolong(int64 job_id, int64 token, int64 lease_time, Place *place)

@@ -29,6 +29,9 @@ bool release_job(int64 job_id, int64 token, int64 delay);
  */
 bool assert_lease(int64 job_id, int64 token);
 
+/* As assert_lease(), and the row says how far the work has come, from the commit on. */
+bool note_progress(int64 job_id, int64 token, Datum progress);
+
 /*
  * The lease ends lease_time (0: the queue's) from now, whatever becomes of this transaction.
  * Returns when; 0: it is stale, its max_runtime is used up, or the row is gone.

@@ -77,12 +77,14 @@ CREATE TABLE pgq_ext.job (
     group_key    text,
     unique_key   text,
     headers      jsonb,
-    last_error   text
+    last_error   text,
+    progress     jsonb
 ) PARTITION BY LIST (segment);
 COMMENT ON TABLE pgq_ext.job IS
 'Live jobs, one row each: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
 COMMENT ON COLUMN pgq_ext.job.attempts IS 'Attempts that have failed so far.';
 COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'NULL: what the queue says.';
+COMMENT ON COLUMN pgq_ext.job.progress IS 'What its workers have noted with pgq_progress; the last one counts.';
 COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row, or a later one if the row was changed by SQL. Leases up to it are stale.';
 
 CREATE FUNCTION pgq_ext.job_changed() RETURNS trigger

@@ -80,10 +80,11 @@ CREATE TYPE pgq_ext.claimed_job AS (
     enqueued_at      timestamptz,
     run_at           timestamptz,
     lease_expires_at timestamptz,
-    last_error       text
+    last_error       text,
+    progress         jsonb
 );
 COMMENT ON TYPE pgq_ext.claimed_job IS
-'A job that was handed out, and the lease that proves it. attempt: 1 for the first try. New attributes may come at the end.';
+'A job that was handed out, and the lease that proves it. attempt: 1 for the first try. progress: what earlier attempts have noted with pgq_progress. New attributes may come at the end.';
 
 CREATE FUNCTION pgq_claim(
     queue text, max_jobs int = 1, wait interval = '0', lease_time interval = null, worker text = null,
@@ -145,6 +146,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';
 REVOKE ALL ON FUNCTION pgq_extend FROM PUBLIC;
 COMMENT ON FUNCTION pgq_extend IS
 'Give the lease a new end, lease_time from now (default: the queue''s; capped by its max_runtime), and return it. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was deleted by hand.';
+
+CREATE FUNCTION pgq_progress(job_id bigint, lease bigint, progress jsonb) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_progress';
+REVOKE ALL ON FUNCTION pgq_progress FROM PUBLIC;
+COMMENT ON FUNCTION pgq_progress IS
+'Note how far the work has come: it is in job_status when this transaction has committed, and with the job when it is handed out again. The lease is asserted by it, as by pgq_assert_lease. Each call writes a version of the row: for a step in minutes, not for every record. Errors: PQ001 stale, 22004 no progress.';
 
 -- ---- jobs by their ids ----
 

@@ -65,6 +65,7 @@ SELECT j.job_id, q.queue,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
             WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN l.state = 'changing' THEN 'a transaction that is changing or ending it'
             WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
@@ -74,7 +75,7 @@ SELECT j.job_id, q.queue,
        j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
        CASE WHEN l.state = 'claimed' THEN l.worker END AS worker,
        CASE WHEN l.state = 'claimed' THEN l.lease_expires_at END AS lease_expires_at,
-       j.last_error
+       j.last_error, j.progress
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id;

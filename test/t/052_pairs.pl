@@ -18,6 +18,7 @@ my %verbs = (
 	release => q{SELECT pgq_release(ID, LEASE)},
 	assert => q{SELECT 'done' FROM (SELECT pgq_assert_lease(ID, LEASE)) a},
 	extend => q{SELECT pgq_extend(ID, LEASE) IS NOT NULL},
+	progress => q{SELECT 'done' FROM (SELECT pgq_progress(ID, LEASE, '1')) a},
 	cancel => q{SELECT pgq_cancel(ID)},
 	update => q{SELECT pgq_update(ID, priority => 5)},
 	retry => q{SELECT pgq_retry(ID, '1 h')},
@@ -72,6 +73,13 @@ leased  assert   cancel   leased     leased
 leased  assert   extend   -          t
 leased  assert   retry    -          f
 leased  assert   update   -          f
+leased  ack      progress STALE      done
+leased  progress ack      done       done
+leased  progress progress done       done
+leased  progress cancel   leased     leased
+leased  progress extend   -          t
+leased  progress update   -          f
+leased  cancel   progress STALE      done
 leased  cancel   ack      STALE      done
 leased  cancel   fail     stale      retry
 leased  cancel   release  f          t
