@@ -7,6 +7,7 @@
 #include "catalog/version.h"
 #include "engine/layout.h"
 #include "jobs/prepared_claim.h"
+#include "jobs/session_lease.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
 #include "ring/rotation.h"
@@ -32,6 +33,7 @@ _PG_init(void)
 	pgq::stop_point_init();
 	pgq::effects_init();
 	pgq::prepared_claims_init();
+	pgq::session_leases_init();
 	pgq::workers_init();
 	pgq::rotation_init();
 	MarkGUCPrefixReserved("pgq_ext");

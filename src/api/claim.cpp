@@ -7,6 +7,7 @@
 #include "api/result_rows.h"
 #include "catalog/queue_row.h"
 #include "jobs/finish.h"
+#include "jobs/session_lease.h"
 #include "load/attach.h"
 #include "pg/stop_point.h"
 
@@ -77,6 +78,8 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 	claim.options = &options;
 	claim.ready = static_cast<Ready *>(palloc(options.max_jobs * sizeof(Ready)));
 	claim.n = 0;
+	if (options.session_bound)
+		reserve_session_leases(options.max_jobs);
 	claim.give = return_job;
 	claim.result = &result;
 	claim_jobs(refs, names, n, &claim);
@@ -107,7 +110,7 @@ read_options_with_wait(FunctionCallInfo fcinfo)
 	ClaimOptions options = read_options(fcinfo, 1, 3);
 	if (given(fcinfo, 2))
 		options.wait = duration(PG_GETARG_DATUM(2), "wait", kWaitMax);
-	not_yet(given(fcinfo, 5) && PG_GETARG_BOOL(5), "session_bound");
+	options.session_bound = given(fcinfo, 5) && PG_GETARG_BOOL(5);
 	return options;
 }
 

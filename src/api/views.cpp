@@ -53,6 +53,7 @@ enum class LeaseColumn
 	kClaimedAt,
 	kExpiresAt,
 	kPinned,
+	kSessionBound,
 	kColumns
 };
 
@@ -73,6 +74,7 @@ put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 	row.set_if(claimed, kClaimedAt, copy.claimed_at);
 	row.set_if(claimed, kExpiresAt, copy.expires_at);
 	row.set(kPinned, copy.pinned);
+	row.set(kSessionBound, copy.session_bound);
 	rows->put(row);
 }
 

@@ -16,6 +16,7 @@ copy_lease(LeaseCopy *copy, const Lease *lease)
 	copy->claimed_at = lease->claimed_at;
 	copy->expires_at = lease->expires_at;
 	copy->pinned = lease->pins > 0;
+	copy->session_bound = lease->session_bound;
 	copy->moving = is_moving(lease);
 	copy->changing = lease->state == LeaseState::kClaiming && lease->uses > 0;
 	memcpy(copy->worker, lease->worker, sizeof(copy->worker));

@@ -19,6 +19,7 @@ struct LeaseCopy
 	TimestampTz claimed_at;
 	TimestampTz expires_at;
 	bool pinned;
+	bool session_bound;
 	bool moving;
 	bool changing; /* nobody had the job when it was taken */
 	char worker[kWorkerNameMax + 1];

@@ -55,6 +55,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->uses = 0;
 	entry->ending = false;
 	entry->told = false;
+	entry->session_bound = false;
 	entry->doomed = false;
 	entry->revoked = 0;
 	entry->prepared = {};
@@ -163,6 +164,7 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	lease->hint.place = what.place;
 	lease->segment = what.place.segment;
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
+	lease->session_bound = what.session_bound;
 	(void) set_deadline(lease, what.lease_time, monotonic, now);
 	lease->state = LeaseState::kClaimed;
 	lease->queue->leased++;

@@ -51,6 +51,7 @@ struct HandOut
 	int32 attempt;
 	int64 lease_time; /* microseconds */
 	const char *worker;
+	bool session_bound;
 	Place place; /* where the row was found */
 };
 

@@ -44,6 +44,7 @@ enum class Loss : uint8
 	kUndone,	   /* its claim was rolled back */
 	kExpired,	   /* by time */
 	kUnreturnable, /* the claim could not return the job: its row is to blame */
+	kSessionEnded, /* that of its worker, to which it was bound */
 	kUndoneCancel, /* its worker was told that it is cancelled, which was rolled back */
 };
 
@@ -95,7 +96,8 @@ struct Lease
 	bool ending;				  /* ... and it ends it when it commits */
 	bool told;					  /* its worker has heard that it is revoked */
 	bool doomed;				  /* it is lost, for that loss, as soon as nobody uses it */
-	int16 revoked;				  /* open transactions that cancel its job */
+	bool session_bound;
+	int16 revoked; /* open transactions that cancel its job */
 	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };

@@ -19,6 +19,8 @@ reason_of(Loss loss)
 			return "the lease expired";
 		case Loss::kUnreturnable:
 			return "the row could not be returned by a claim";
+		case Loss::kSessionEnded:
+			return "the session of its worker ended";
 		case Loss::kUndoneCancel:
 			return "the job was cancelled, and that was rolled back after its worker had been told";
 		case Loss::kUndone:

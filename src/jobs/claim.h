@@ -20,6 +20,7 @@ struct ClaimOptions
 	int64 wait;
 	int64 lease_time; /* 0: the queue's */
 	const char *worker;
+	bool session_bound = false;
 	bool for_more =
 		false; /* it has done something already: that there are no leases undoes it not */
 };

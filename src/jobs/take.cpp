@@ -6,6 +6,7 @@
 #include "catalog/token_mark.h"
 #include "engine/hold.h"
 #include "jobs/round.h"
+#include "jobs/session_lease.h"
 #include "load/refill.h"
 #include "pg/stop_point.h"
 #include "ring/move.h"
@@ -154,6 +155,8 @@ hand_out_all(const Claim &claim)
 					hand_out(ready->lease, ready->hand_out, ready->monotonic, ready->now);
 		});
 	}
+	for (int i = 0; i < claim.n && claim.options->session_bound; i++)
+		note_session_lease(claim.ready[i].ref, claim.ready[i].lease, claim.ready[i].serial);
 }
 
 } // namespace pgq

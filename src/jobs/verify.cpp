@@ -92,6 +92,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	ready.ref = round->ref;
 	ready.hand_out.lease_time = lease_time_of(*claim->options, round->options);
 	ready.hand_out.worker = claim->options->worker;
+	ready.hand_out.session_bound = claim->options->session_bound;
 	ready.monotonic = monotonic_now();
 	ready.now = wall_now();
 	Size bytes = 0;

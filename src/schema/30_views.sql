@@ -8,11 +8,11 @@ COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: has anybody that job in hand
 CREATE FUNCTION pgq_ext.lease_entries(
     OUT job_id bigint, OUT lease bigint, OUT queue_id integer, OUT state text, OUT attempt integer,
     OUT worker text, OUT pid integer, OUT claimed_at timestamptz, OUT lease_expires_at timestamptz,
-    OUT in_transaction boolean) RETURNS SETOF record
+    OUT in_transaction boolean, OUT session_bound boolean) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lease_entries';
 REVOKE ALL ON FUNCTION pgq_ext.lease_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT last_claim_at timestamptz,
@@ -49,7 +49,7 @@ COMMENT ON FUNCTION pgq_check IS
 
 CREATE VIEW pgq_ext.lease AS
 SELECT l.job_id, l.lease, q.queue, j.group_key, l.attempt, l.worker, l.pid, l.claimed_at,
-       l.lease_expires_at, false AS session_bound, l.in_transaction
+       l.lease_expires_at, l.session_bound, l.in_transaction
 FROM pgq_ext.lease_entries() l
 JOIN pgq_ext.queue q USING (queue_id)
 JOIN pgq_ext.job j ON j.job_id = l.job_id
