@@ -11,6 +11,7 @@
 #include "catalog/queue_row.h"
 #include "catalog/tables.h"
 #include "catalog/version.h"
+#include "jobs/end_row.h"
 #include "jobs/queue_admin.h"
 #include "load/attach.h"
 #include "pg/scope.h"
@@ -108,7 +109,7 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 		foreach (cell, segments)
 			if (has_row(lfirst_oid(cell), queue_id))
 				ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
-								errmsg("there are jobs or dead letters, which would have no queue"),
+								errmsg("there are jobs or records, which would have no queue"),
 								errhint("%s", hint)));
 	}
 }
@@ -130,7 +131,10 @@ drop_by_hand(const TriggerData *data)
 		return;
 	char *queue = text_to_cstring(DatumGetTextPP(name));
 	if (is_usable() && find_queue(tables(), queue, &ref) && ref.queue_id == queue_id)
+	{
 		close_empty_queue(ref, queue, kHint);
+		as_owner([&] { end_all_rows(queue_id); });
+	}
 	else
 		refuse_to_strand_jobs(&queue_id, kHint);
 }
@@ -141,7 +145,8 @@ drop_all_by_hand()
 	if (is_usable())
 		for_each_queue(tables().database, close_queue);
 	refuse_to_strand_jobs(
-		nullptr, "TRUNCATE pgq_ext.job and pgq_ext.dead_job with it, or use pgq_drop_queue.");
+		nullptr, "TRUNCATE pgq_ext.job, pgq_ext.dead_job, pgq_ext.attempt and "
+				 "pgq_ext.finished_job with it, or use pgq_drop_queue.");
 }
 
 /* ---- queues of jobs ---- */

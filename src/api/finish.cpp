@@ -81,9 +81,9 @@ pgq_ack(PG_FUNCTION_ARGS)
 	start_write("pgq_ack()");
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
-	not_yet(given(fcinfo, 2), "result");
+	Datum result = given(fcinfo, 2) ? PG_GETARG_DATUM(2) : Datum{0};
 	SegmentSet segments(RowExclusiveLock);
-	if (!ack_job(segments, job_id, token))
+	if (!ack_job(segments, job_id, token, given(fcinfo, 2) ? &result : nullptr))
 		complain_stale(job_id, token);
 	segments.close();
 	PG_RETURN_VOID();

@@ -16,9 +16,8 @@ static constexpr struct
 	Oid type;
 	const char *initial;
 } later_options[] = {
-	{"concurrency", INT4OID, "0"},		 {"group_concurrency", INT4OID, "0"},
-	{"log_attempts", TEXTOID, "failed"}, {"keep_attempts", INTERVALOID, "7 days"},
-	{"keep_finished", INTERVALOID, "0"},
+	{"concurrency", INT4OID, "0"},
+	{"group_concurrency", INT4OID, "0"},
 };
 
 /* The arguments of the function that was called, by their names. */

@@ -16,6 +16,29 @@ value_from(Oid type, const char *text)
 	return OidInputFunctionCall(input, const_cast<char *>(text), parameter, -1);
 }
 
+/* -1: it is none of them. */
+static int
+log_attempts_of(Datum value)
+{
+	const text *bytes = DatumGetTextPP(value);
+	auto length = static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes));
+	for (int i = 0; i < static_cast<int>(lengthof(log_attempts_names)); i++)
+		if (length == strlen(log_attempts_names[i]) &&
+			memcmp(VARDATA_ANY(bytes), log_attempts_names[i], length) == 0)
+			return i;
+	return -1;
+}
+
+static void
+check_log_attempts(Datum value, const char *name)
+{
+	if (log_attempts_of(value) < 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("invalid value for %s: \"%s\"", name,
+							   text_to_cstring(DatumGetTextPP(value))),
+						errhint("Available values: none, failed, all.")));
+}
+
 void
 check_option(const QueueOption &option, Datum value)
 {
@@ -35,6 +58,9 @@ check_option(const QueueOption &option, Datum value)
 			break;
 		case OptionKind::kShare:
 			(void) jitter(DatumGetFloat8(value), option.name);
+			break;
+		case OptionKind::kLog:
+			check_log_attempts(value, option.name);
 			break;
 		case OptionKind::kFlag:
 			break;
@@ -70,6 +96,15 @@ share_of(const QueueOption &option, Datum value)
 	return std::clamp(share, 0.0, 1.0);
 }
 
+static LogAttempts
+log_of(const QueueOption &option, Datum value)
+{
+	int log = log_attempts_of(value);
+	if (log < 0)
+		log = log_attempts_of(value_from(TEXTOID, option.initial));
+	return static_cast<LogAttempts>(log);
+}
+
 template <typename T>
 static void
 put(QueueOptions *options, const QueueOption &option, T value)
@@ -95,6 +130,8 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 			return put(options, option, share_of(option, value));
 		case OptionKind::kFlag:
 			return put(options, option, DatumGetBool(value));
+		case OptionKind::kLog:
+			return put(options, option, log_of(option, value));
 	}
 }
 

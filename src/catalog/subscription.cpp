@@ -21,7 +21,7 @@ refuse_if_subscribed()
 {
 	const Tables *t = tables_if_attached();
 	if (t != nullptr && OidIsValid(t->subscription))
-		complain_subscribed(t->subscription, "jobs", "pgq_ext.job or pgq_ext.dead_job");
+		complain_subscribed(t->subscription, "jobs", "pgq_ext.job or of its records");
 }
 
 void

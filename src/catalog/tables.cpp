@@ -373,7 +373,7 @@ tables_if_attached()
 complain_incomplete()
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("the segments of pgq_ext.job and pgq_ext.dead_job are not complete"),
+					errmsg("the segments of pgq_ext.job and its records are not complete"),
 					errhint("Wait for the end of the restore, or create their indexes.")));
 }
 

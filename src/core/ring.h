@@ -18,8 +18,10 @@ enum RingName : uint8_t
 {
 	kJobRing,
 	kDeadRing,
+	kAttemptRing,
+	kFinishedRing,
 };
-inline constexpr RingName all_rings[] = {kJobRing, kDeadRing};
+inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFinishedRing};
 
 /* ---- columns, in their order ---- */
 
@@ -59,6 +61,38 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing};
 	COLUMN(kDeadHeaders, "headers", kJsonb)              \
 	COLUMN(kDeadPayload, "payload", kJsonb)
 
+#define PGQ_ATTEMPT_COLUMNS(COLUMN)                        \
+	COLUMN(kAttemptJobId, "job_id", kInt8)                 \
+	COLUMN(kAttemptLease, "lease", kInt8)                  \
+	COLUMN(kAttemptClaimedAt, "claimed_at", kTimestamptz)  \
+	COLUMN(kAttemptEndedAt, "ended_at", kTimestamptz)      \
+	COLUMN(kAttemptQueueId, "queue_id", kInt4)             \
+	COLUMN(kAttemptNumber, "attempt", kInt4)               \
+	COLUMN(kAttemptSegment, "segment", kInt2)              \
+	COLUMN(kAttemptOutcome, "outcome", kText)              \
+	COLUMN(kAttemptWorker, "worker", kText)                \
+	COLUMN(kAttemptReason, "reason", kText)                \
+	COLUMN(kAttemptError, "error", kText)
+
+#define PGQ_FINISHED_COLUMNS(COLUMN)                         \
+	COLUMN(kFinishedJobId, "job_id", kInt8)                  \
+	COLUMN(kFinishedAt, "finished_at", kTimestamptz)         \
+	COLUMN(kFinishedEnqueuedAt, "enqueued_at", kTimestamptz) \
+	COLUMN(kFinishedRunAt, "run_at", kTimestamptz)           \
+	COLUMN(kFinishedQueueId, "queue_id", kInt4)              \
+	COLUMN(kFinishedPriority, "priority", kInt4)             \
+	COLUMN(kFinishedAttempts, "attempts", kInt4)             \
+	COLUMN(kFinishedSegment, "segment", kInt2)               \
+	COLUMN(kFinishedOutcome, "outcome", kText)               \
+	COLUMN(kFinishedPayload, "payload", kJsonb)              \
+	COLUMN(kFinishedWorker, "worker", kText)                 \
+	COLUMN(kFinishedResult, "result", kJsonb)                \
+	COLUMN(kFinishedMaxAttempts, "max_attempts", kInt4)      \
+	COLUMN(kFinishedGroupKey, "group_key", kText)            \
+	COLUMN(kFinishedUniqueKey, "unique_key", kText)          \
+	COLUMN(kFinishedLastError, "last_error", kText)          \
+	COLUMN(kFinishedHeaders, "headers", kJsonb)
+
 #define PGQ_NUMBER(number, name, type) number,
 #define PGQ_COLUMN(number, name, type) {name, type},
 
@@ -77,6 +111,22 @@ enum DeadColumn : int16_t
 };
 inline constexpr Column dead_columns[] = {PGQ_DEAD_COLUMNS(PGQ_COLUMN)};
 inline constexpr int kDeadColumns = std::size(dead_columns);
+
+enum AttemptColumn : int16_t
+{
+	kBeforeAttemptColumns,
+	PGQ_ATTEMPT_COLUMNS(PGQ_NUMBER)
+};
+inline constexpr Column attempt_columns[] = {PGQ_ATTEMPT_COLUMNS(PGQ_COLUMN)};
+inline constexpr int kAttemptColumns = std::size(attempt_columns);
+
+enum FinishedColumn : int16_t
+{
+	kBeforeFinishedColumns,
+	PGQ_FINISHED_COLUMNS(PGQ_NUMBER)
+};
+inline constexpr Column finished_columns[] = {PGQ_FINISHED_COLUMNS(PGQ_COLUMN)};
+inline constexpr int kFinishedColumns = std::size(finished_columns);
 
 /* ---- indexes ---- */
 
@@ -130,6 +180,8 @@ struct RingSpec
 	/* Of records: the option of their queue that says how long they are kept, and from when. */
 	const char *keep;
 	int16_t born;
+	/* And of which queue, if those whose time is over are not deleted: their segment is truncated when it is of all of them. */
+	int16_t queue;
 };
 
 inline constexpr RingSpec rings[] = {
@@ -152,6 +204,28 @@ inline constexpr RingSpec rings[] = {
 	 .few = 2,
 	 .keep = "keep_dead",
 	 .born = kDeadAt},
+	/* One id and lease, one end of it. */
+	{.table = "attempt",
+	 .rows = "attempts",
+	 .columns = attempt_columns,
+	 .n_columns = kAttemptColumns,
+	 .indexes = {{"by_id", {{kAttemptJobId}, {kAttemptLease}}}},
+	 .segments = 4,
+	 .few = 2,
+	 .keep = "keep_attempts",
+	 .born = kAttemptEndedAt,
+	 .queue = kAttemptQueueId},
+	/* An id can end twice, if somebody has brought its row back: the end of a job must not fail by that. */
+	{.table = "finished_job",
+	 .rows = "finished jobs",
+	 .columns = finished_columns,
+	 .n_columns = kFinishedColumns,
+	 .indexes = {{"by_id", {{kFinishedJobId}, {kFinishedAt}}}},
+	 .segments = 4,
+	 .few = 2,
+	 .keep = "keep_finished",
+	 .born = kFinishedAt,
+	 .queue = kFinishedQueueId},
 };
 inline constexpr int kRings = std::size(rings);
 static_assert(std::size(all_rings) == kRings);
@@ -175,6 +249,12 @@ segments_in(int ring)
 inline constexpr int kMaxSegments = segments_in(kJobRing); /* of jobs, and these come first */
 inline constexpr int kAllSegments = first_in(kRings);
 inline constexpr uint32_t kNoSegment = UINT32_MAX;
+
+constexpr bool
+is_truncated_by_time(int ring)
+{
+	return rings[ring].queue != 0;
+}
 
 constexpr RingName
 ring_of(int segment)

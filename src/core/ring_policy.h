@@ -23,6 +23,7 @@ inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks */
 inline constexpr int64_t kRingSoon =
 	kRingInterval / 10; /* where a segment fills in a few seconds */
 inline constexpr int64_t kMostPatience = 32 * kRingInterval; /* where nothing can be done yet */
+inline constexpr int64_t kMostPatienceByTime = 300 * kRingInterval; /* where rows are kept for days */
 inline constexpr int64_t kAfterRingError = 60 * kRingInterval;
 
 /* ... between two batches of records that are deleted: they get a tenth of the time at most. */
@@ -132,6 +133,9 @@ struct SegmentPass
 	uint32_t first_live; /* where the first row was found; kNoBlock: none yet */
 	int64_t live_bytes;	 /* of rows that live or may live, what is toasted included */
 	bool many;			 /* more than is worth copying: the pass has stopped */
+	/* Of rows that are kept for a time: the longest that one has been, and the longest that one still will be. */
+	int64_t kept;
+	int64_t left;
 	bool at_end;
 };
 
@@ -175,8 +179,9 @@ struct SegmentWatch
 	bool failing;		 /* the last step that did something has raised */
 	int64_t due;
 	int64_t patience;
+	int64_t most_patience;
 
-	constexpr void be_patient() { patience = std::min(2 * patience, kMostPatience); }
+	constexpr void be_patient() { patience = std::min(2 * patience, most_patience); }
 
 	constexpr void start_reading(uint32_t from, int64_t when)
 	{
@@ -185,9 +190,10 @@ struct SegmentWatch
 		due = when;
 	}
 
-	constexpr void close(int64_t now)
+	constexpr void close(int64_t now, int64_t most = kMostPatience)
 	{
 		patience = kRingInterval;
+		most_patience = most;
 		start_reading(0, now);
 	}
 
@@ -220,6 +226,14 @@ struct SegmentWatch
 	/* If they get fewer fast they need not be copied. */
 	constexpr void note_few_live(int64_t now)
 	{
+		/* Nor if they are kept for no longer than they have been: they hold up their segment for half of its life at most. */
+		if (pass.left > 0 && pass.left <= pass.kept)
+		{
+			be_patient();
+			live_before = 0;
+			start_reading(pass.first_live, now + std::min(patience, pass.left));
+			return;
+		}
 		bool dwindling = live_before == 0 || 2 * pass.live_bytes < live_before;
 		live_before = pass.live_bytes;
 		if (dwindling)

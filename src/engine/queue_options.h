@@ -17,12 +17,24 @@ inline constexpr int64 kLeaseTimeMin = USECS_PER_SEC;
 inline constexpr int64 kLeaseTimeMax = 7 * USECS_PER_DAY;
 inline constexpr int64 kThousandYears = INT64CONST(1000) * 12 * DAYS_PER_MONTH * USECS_PER_DAY;
 
+/* Of which attempts a record is written. */
+enum class LogAttempts : uint8
+{
+	kNone,
+	kFailed, /* and lost */
+	kAll,
+};
+inline constexpr const char *log_attempts_names[] = {"none", "failed", "all"};
+
 struct QueueOptions
 {
 	int64 lease_time;  /* microseconds */
 	int64 max_runtime; /* microseconds; 0: no limit */
 	int32 max_attempts;
 	BackoffOptions backoff;
+	int64 keep_attempts; /* microseconds; 0: none is written */
+	int64 keep_finished; /* microseconds; 0: none is written */
+	LogAttempts log_attempts;
 	bool notify;
 	bool paused;
 
@@ -39,6 +51,7 @@ enum class OptionKind : uint8
 	kCount,		/* 1 and more */
 	kShare,		/* 0 to 1 */
 	kFlag,
+	kLog, /* one of log_attempts_names */
 };
 
 constexpr Oid
@@ -56,6 +69,8 @@ type_of(OptionKind kind)
 			return FLOAT8OID;
 		case OptionKind::kFlag:
 			return BOOLOID;
+		case OptionKind::kLog:
+			return TEXTOID;
 	}
 	return InvalidOid;
 }
@@ -78,6 +93,9 @@ inline constexpr QueueOption queue_options[] = {
 	{"backoff_base", OptionKind::kDuration, "1 s", true, offsetof(QueueOptions, backoff.base)},
 	{"backoff_max", OptionKind::kDuration, "1 h", true, offsetof(QueueOptions, backoff.max)},
 	{"backoff_jitter", OptionKind::kShare, "0.2", true, offsetof(QueueOptions, backoff.jitter)},
+	{"log_attempts", OptionKind::kLog, "failed", true, offsetof(QueueOptions, log_attempts)},
+	{"keep_attempts", OptionKind::kDuration, "7 days", true, offsetof(QueueOptions, keep_attempts)},
+	{"keep_finished", OptionKind::kDuration, "0", true, offsetof(QueueOptions, keep_finished)},
 	{"keep_dead", OptionKind::kDuration, "30 days", true, kOnlyInSql},
 	{"notify", OptionKind::kFlag, "true", true, offsetof(QueueOptions, notify)},
 	{"paused", OptionKind::kFlag, "false", false, offsetof(QueueOptions, paused)},

@@ -10,6 +10,38 @@ namespace pgq {
 
 static constexpr char kAttemptsUsedUp[] = "attempts used up";
 
+/* ---- the record ---- */
+
+void
+note_run(const Lease *lease, Run *run)
+{
+	run->token = token_of(lease);
+	run->claimed_at = lease->claimed_at;
+	run->attempt = lease->attempt;
+	memcpy(run->worker, lease->worker, sizeof(run->worker));
+}
+
+void
+record_attempt(const EndingLease &ending, Outcome outcome, const Failure *failure,
+			   const char *death)
+{
+	if (!is_recorded(ending.options, outcome))
+		return;
+	bool lost = failure != nullptr && failure->loss != nullptr;
+	insert_attempt({.job_id = ending.job_id,
+					.token = ending.run.token,
+					.queue_id = ending.ref.queue_id,
+					.attempt = ending.run.attempt,
+					.claimed_at = ending.run.claimed_at,
+					.worker = ending.run.worker,
+					.outcome = outcome,
+					.reason = lost ? failure->loss : death,
+					.has_error = failure != nullptr && !lost && failure->has_error,
+					.error = failure != nullptr ? failure->error : Datum{0}});
+}
+
+/* ---- the row ---- */
+
 static const char *
 reason_of(Loss loss)
 {
@@ -36,7 +68,8 @@ failure_by(Loss loss, int64 token)
 	failure.fence = -token;
 	failure.retry = true;
 	failure.has_error = true;
-	failure.error = CStringGetTextDatum(reason_of(loss));
+	failure.loss = reason_of(loss);
+	failure.error = CStringGetTextDatum(failure.loss);
 	return failure;
 }
 
@@ -46,6 +79,13 @@ retry_time(const Failure &failure)
 	TimestampTz now = wall_now();
 	return Max(now, DatumGetTimestampTz(DirectFunctionCall2(
 						timestamptz_pl_interval, TimestampTzGetDatum(now), failure.retry_in)));
+}
+
+/* Why there is no other attempt after one that has failed. */
+static const char *
+reason_of_death(const Failure &failure)
+{
+	return failure.retry ? kAttemptsUsedUp : failure.reason;
 }
 
 static TimestampTz
@@ -107,8 +147,8 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 	bool used_up = failed >= row.max_attempts(ending.options.max_attempts);
 	if (failure.retry && !used_up)
 		return retry(segments, ending, row, failure, wait);
-	const Death death = {failed, failure.fence, failure.retry ? kAttemptsUsedUp : failure.reason,
-						 failure.has_error, failure.error};
+	const Death death = {failed, failure.fence, reason_of_death(failure), failure.has_error,
+						 failure.error};
 	return attempt_end(end_row(segments, row.place, ending.job_id, RowEnd::kDead, &death, wait),
 					   AttemptEnd::kDead);
 }
@@ -117,12 +157,15 @@ AttemptEnd
 end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failure &failure,
 				   bool wait)
 {
+	Outcome outcome = failure.loss != nullptr ? Outcome::kLost : Outcome::kFailed;
 	AttemptEnd end = retry_or_bury(segments, ending, failure, wait);
 	switch (end)
 	{
 		case AttemptEnd::kRetry:
+			record_attempt(ending, outcome, &failure);
 			break;
 		case AttemptEnd::kDead:
+			record_attempt(ending, outcome, &failure, reason_of_death(failure));
 			set_dead(ending.lease);
 			break;
 		case AttemptEnd::kGone:
@@ -160,6 +203,8 @@ end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fenc
 	}
 	if (end == AttemptEnd::kGone)
 		set_end(ending.lease, LeaseEnd::kUncounted);
+	else
+		record_attempt(ending, Outcome::kReleased);
 	return end;
 }
 

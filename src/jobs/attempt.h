@@ -1,9 +1,12 @@
 /*
- * The end of an attempt that was not a success: the row is rewritten for the next one, or the
- * job becomes a dead letter. One way for pgq_fail and for leases that were lost.
+ * The end of an attempt. If it was no success the row is rewritten for the next one, or the job
+ * becomes a dead letter: one way for pgq_fail and for leases that were lost. Whoever ends an attempt
+ * writes the record of it, if there is to be one, when its row has been written (protocol: L13).
  */
 #pragma once
 
+#include "engine/lease_entry.h"
+#include "rows/attempt.h"
 #include "rows/write.h"
 
 namespace pgq {
@@ -17,6 +20,7 @@ struct Failure
 	bool has_error;
 	Datum error;		/* text */
 	const char *reason; /* of death, when attempts are not used up */
+	const char *loss;	/* how the lease was lost; NULL: it was not */
 };
 
 /*
@@ -33,6 +37,18 @@ enum class AttemptEnd : uint8
 	kBusy, /* without wait: somebody is at the row */
 };
 
+/* What a lease knows of an attempt. */
+struct Run
+{
+	int64 token;
+	TimestampTz claimed_at;
+	int32 attempt;
+	char worker[kWorkerNameMax + 1];
+};
+
+/* Under the queue's lock. */
+void note_run(const Lease *lease, Run *run);
+
 /* A lease that this transaction ends at commit, and where the row of its job is. */
 struct EndingLease
 {
@@ -41,6 +57,7 @@ struct EndingLease
 	Lease *lease;
 	int64 job_id;
 	Place place;
+	Run run; /* noted if is_recorded() */
 };
 
 /* When a failure with retry_in is due again. */
@@ -49,6 +66,20 @@ TimestampTz retry_time(const Failure &failure);
 /* Rewrite the row for its next attempt, and register its hint; from: the queue of its lease. */
 AttemptEnd put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row,
 					const Retry &retry, bool wait);
+
+/* Is there to be a record of an attempt that ends so? */
+inline bool
+is_recorded(const QueueOptions &options, Outcome outcome)
+{
+	if (options.log_attempts == LogAttempts::kNone || options.keep_attempts == 0)
+		return false;
+	return options.log_attempts == LogAttempts::kAll || outcome == Outcome::kFailed ||
+		   outcome == Outcome::kLost;
+}
+
+/* Write it, if there is to be one. failure: of kFailed and kLost, with why it was the job's last, or NULL. */
+void record_attempt(const EndingLease &ending, Outcome outcome, const Failure *failure = nullptr,
+					const char *death = nullptr);
 
 /* Given back by who has it: nothing is counted. delay in microseconds; 0: it keeps its place. */
 AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,

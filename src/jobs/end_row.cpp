@@ -2,6 +2,8 @@
 
 #include "catalog/owner_sql.h"
 #include "rows/dead_job.h"
+#include "rows/finished_job.h"
+#include "rows/record.h"
 
 namespace pgq {
 
@@ -17,18 +19,45 @@ bury(SegmentSet &segments, const Place &place, int64 job_id, const Death &death,
 	return result;
 }
 
-WriteResult
-end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Death *death,
-		bool wait)
+static const char *
+outcome_of(RowEnd why)
 {
 	switch (why)
 	{
-		case RowEnd::kDead:
-			return bury(segments, place, job_id, *death, wait);
 		case RowEnd::kAcked:
+			return "acked";
+		case RowEnd::kDead:
+			return "dead";
 		case RowEnd::kCancelled:
+			return "cancelled";
+		case RowEnd::kExpired:
 			break;
 	}
+	return "expired";
+}
+
+static WriteResult
+archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
+		bool wait)
+{
+	WriteResult result;
+	with_scratch_memory([&] {
+		JobRow row;
+		result = delete_job(segments, place, job_id, wait, &row);
+		if (result == WriteResult::kDone)
+			insert_finished_job(row, outcome_of(why), finish.worker, finish.result);
+	});
+	return result;
+}
+
+WriteResult
+end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Death *death,
+		bool wait, const Finish *finish)
+{
+	if (why == RowEnd::kDead)
+		return bury(segments, place, job_id, *death, wait);
+	if (finish != nullptr)
+		return archive(segments, place, job_id, why, *finish, wait);
 	return delete_job(segments, place, job_id, wait, nullptr);
 }
 

@@ -63,6 +63,23 @@ enum class Grip : uint8
 	kEnd,
 };
 
+/* Does somebody want to know more of an attempt that ends so? */
+static bool
+wants_run(const QueueOptions &options, LeaseEnd how)
+{
+	switch (how)
+	{
+		case LeaseEnd::kAcked:
+			return keeps_finished(options) || is_recorded(options, Outcome::kAcked);
+		case LeaseEnd::kFailed:
+			return is_recorded(options, Outcome::kFailed);
+		case LeaseEnd::kReleased:
+			return is_recorded(options, Outcome::kReleased);
+		default:
+			return false;
+	}
+}
+
 static Reach
 reach_for(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending,
 		  VirtualTransactionId *other)
@@ -80,7 +97,13 @@ reach_for(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *endin
 		/* This transaction itself has ended it. */
 		if (lease->ending)
 			return;
-		*ending = {hold.ref(), hold->options, lease, job_id, lease->hint.place};
+		ending->ref = hold.ref();
+		ending->options = hold->options;
+		ending->lease = lease;
+		ending->job_id = job_id;
+		ending->place = lease->hint.place;
+		if (wants_run(hold->options, how))
+			note_run(lease, &ending->run);
 		if (grip == Grip::kEnd)
 			end_at_commit(ending->ref, lease, how);
 		else
@@ -113,16 +136,20 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 /* ---- the verbs ---- */
 
 bool
-ack_job(SegmentSet &segments, int64 job_id, int64 token)
+ack_job(SegmentSet &segments, int64 job_id, int64 token, const Datum *result)
 {
 	EndingLease ending;
 	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kAcked, &ending))
-		return ack_late(segments, job_id, token);
-	if (end_row(segments, ending.place, job_id, RowEnd::kAcked, nullptr, true) ==
-		WriteResult::kDone)
-		return true;
-	set_end(ending.lease, LeaseEnd::kUncounted);
-	return false;
+		return ack_late(segments, job_id, token, result);
+	const Finish finish = {ending.run.worker, result};
+	if (end_row(segments, ending.place, job_id, RowEnd::kAcked, nullptr, true,
+				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
+	{
+		set_end(ending.lease, LeaseEnd::kUncounted);
+		return false;
+	}
+	record_attempt(ending, Outcome::kAcked);
+	return true;
 }
 
 AttemptEnd

@@ -49,8 +49,19 @@ is_proven(const Load &load, int64 job_id, int64 token)
 	return false;
 }
 
+static WriteResult
+end_taken_row(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Datum *result)
+{
+	const Finish finish = {nullptr, result};
+	bool keeps = false;
+	(void) look_at_queue(taken.ref,
+						 [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
+	return end_row(segments, row.place, row.job_id(), RowEnd::kAcked, nullptr, true,
+				   keeps ? &finish : nullptr);
+}
+
 bool
-ack_late(SegmentSet &segments, int64 job_id, int64 token)
+ack_late(SegmentSet &segments, int64 job_id, int64 token, const Datum *result)
 {
 	JobRow row;
 	TakenLease taken;
@@ -63,7 +74,7 @@ ack_late(SegmentSet &segments, int64 job_id, int64 token)
 		return false;
 	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
 		is_honoured(row, token) &&
-		end_row(segments, row.place, job_id, RowEnd::kAcked, nullptr, true) == WriteResult::kDone)
+		end_taken_row(segments, taken, row, result) == WriteResult::kDone)
 		return true;
 	give_back_taken(taken);
 	return false;

@@ -27,18 +27,31 @@ set_options()
 								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
+/* Whose time is not over by $3. */
+static const char *
+still_kept(const RingSpec &ring)
+{
+	return psprintf("AND NOT EXISTS (SELECT FROM pgq_ext.queue q "
+					"WHERE q.queue_id = r.queue_id AND r.%s <= $3 - q.%s)",
+					ring.columns[ring.born - 1].name, ring.keep);
+}
+
 /* Their places from *next on, as an array; *next goes on behind them. */
 static int
-lock_rows(const Segment &segment, Position *next, int most, Datum *places)
+lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, Datum *places)
 {
+	RingName ring = ring_of(segment.number);
+	bool by_time = is_truncated_by_time(ring) && clock != 0;
 	ItemPointerData from;
 	ItemPointerSet(&from, next->block, next->offset);
 	const SpiArgument arguments[] = {{TIDOID, PointerGetDatum(&from), false},
-									 {INT4OID, Int32GetDatum(most), false}};
+									 {INT4OID, Int32GetDatum(most), false},
+									 {TIMESTAMPTZOID, TimestampTzGetDatum(clock), false}};
 	spi_execute(psprintf("SELECT count(*)::int4, array_agg(ctid), max(ctid) "
-						 "FROM (SELECT ctid FROM ONLY pgq_ext.%s WHERE ctid >= $1 LIMIT $2 "
+						 "FROM (SELECT ctid FROM ONLY pgq_ext.%s r WHERE ctid >= $1 %s LIMIT $2 "
 						 "FOR UPDATE SKIP LOCKED) locked",
-						 quote_identifier(get_rel_name(segment.heap))),
+						 quote_identifier(get_rel_name(segment.heap)),
+						 by_time ? still_kept(rings[ring]) : ""),
 				arguments);
 	bool is_null;
 	int n = DatumGetInt32(spi_value(0, 1, &is_null));
@@ -55,20 +68,21 @@ lock_rows(const Segment &segment, Position *next, int most, Datum *places)
  * them by their places.
  */
 bool
-move_records(const Segment &from, const Segment &to, Position *next, int most, int *moved)
+move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next, int most,
+			 int *moved)
 {
 	const Tables &t = look_at_tables();
 	RingName ring = ring_of(from.number);
 	*moved = 0;
 	if (!ConditionalLockRelationOid(t.ring[ring], RowExclusiveLock) ||
-		!ConditionalLockRelationOid(t.queue, RowExclusiveLock))
+		!lock_with_indexes(t.queue, RowExclusiveLock))
 		return true;
 	bool at_end = false;
 	/* Their segment is changed, by which the server moves them. */
 	set_options();
 	as_owner([&] {
 		Datum places;
-		int n = lock_rows(from, next, most, &places);
+		int n = lock_rows(from, clock, next, most, &places);
 		at_end = n < most;
 		if (n == 0)
 			return;
@@ -115,7 +129,8 @@ expire_records(TimestampTz now, int most)
 	for (const Segment &segment : t.all_segments())
 	{
 		const RingSpec &ring = rings[ring_of(segment.number)];
-		if (expired >= most || ring.keep == nullptr || is_bare(segment) ||
+		if (expired >= most || ring.keep == nullptr ||
+			is_truncated_by_time(ring_of(segment.number)) || is_bare(segment) ||
 			!lock_for_writing(segment))
 			continue;
 		expired += expire_segment(ring, segment, now, most - expired);

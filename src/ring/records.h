@@ -12,13 +12,15 @@ namespace pgq {
 /*
  * As move_jobs(). An UPDATE of their segment does it, with row triggers off. Who waits for such a
  * row gets 40001, as with any UPDATE between partitions. Whoever creates or drops queues is given
- * way to.
+ * way to. clock: as Rotation has it. Where segments are truncated by time, rows whose time is over
+ * stay for that.
  */
-bool move_records(const Segment &from, const Segment &to, Position *next, int most, int *moved);
+bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next, int most,
+				  int *moved);
 
 /*
  * Delete records whose time has come, as their queue's option says (RingSpec::keep), at most so
- * many. Rows that somebody has locked stay, and those without a queue. Returns how many were. The
+ * many, but not where segments are truncated by time. Rows that somebody has locked stay, and those without a queue. Returns how many were. The
  * caller has locked the tables.
  */
 int expire_records(TimestampTz now, int most);

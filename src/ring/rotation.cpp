@@ -3,6 +3,7 @@
 #include "catalog/tables.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
+#include "ring/expiry.h"
 #include "ring/move.h"
 #include "ring/records.h"
 #include "ring/segment.h"
@@ -107,13 +108,25 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 	return ring;
 }
 
+/*
+ * Rows whose time is over are in the current segment, which may not be full for years. Closed for that
+ * are some segments of the ring, not all, and none while TRUNCATEs have their price.
+ */
+static bool
+is_over(const Rotation &rotation, const RingView &ring)
+{
+	return 2 * ring.bare_count >= segments_in(ring.name) && size_factor(rotation.truncated) == 1 &&
+		   is_first_past(read_expiry(ring.name, rotation.clock),
+						 look_at_tables().get(static_cast<int>(ring.current)));
+}
+
 static void
 look_after_current(Rotation *rotation, Database *database, const RingView &ring)
 {
 	if (fills_fast(ring, rotation->bytes_before[ring.name]))
 		rotation->next_look = monotonic_now() + kRingSoon;
 	rotation->bytes_before[ring.name] = ring.bytes[ring.current];
-	if (!is_full(ring, ring.current))
+	if (!is_full(ring, ring.current) && !is_over(*rotation, ring))
 		return;
 	/* Everybody who enqueues would stand behind whoever has locked the new one. */
 	uint32 next = next_bare(ring, [](uint32 number) {
@@ -141,13 +154,15 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
 		}
 		else if (watch->phase == SegmentWatch::kIdle)
-			watch->close(now);
+			watch->close(now, is_truncated_by_time(ring.name) ? kMostPatienceByTime
+															  : kMostPatience);
 	}
 }
 
 bool
-begin_look(Rotation *rotation, int64 now)
+begin_look(Rotation *rotation, int64 now, TimestampTz clock)
 {
+	rotation->clock = clock;
 	if (now < rotation->next_look)
 		return false;
 	rotation->next_look = now + kRingInterval;
@@ -170,7 +185,8 @@ static void
 read_on(Rotation *rotation, Database *database, const Segment &segment, SegmentWatch *watch)
 {
 	static constexpr BlockNumber kReadAtOnce = 256;
-	survey_segment(segment, &watch->pass, kReadAtOnce);
+	survey_segment(segment, read_expiry(ring_of(segment.number), rotation->clock), &watch->pass,
+				   kReadAtOnce);
 	watch->note_reading(monotonic_now(), [&] {
 		return takes_survivors(look_at_ring(rotation, database, ring_of(segment.number)),
 							   segment.number);
@@ -202,7 +218,8 @@ drain(Rotation *rotation, Database *database, const Segment &from, SegmentWatch 
 	int moved = 0;
 	bool at_end = ring_of(from.number) == kJobRing
 					  ? move_jobs(from, to, &watch->move_from, watch->batch, &moved)
-					  : move_records(from, to, &watch->move_from, watch->batch, &moved);
+					  : move_records(from, to, rotation->clock, &watch->move_from, watch->batch,
+									 &moved);
 	watch->note_batch(monotonic_now(), moved, at_end);
 	pg_atomic_fetch_add_u64(&database->segments[from.number].moved_out, moved);
 	pg_atomic_fetch_add_u64(&database->segments[to.number].moved_in, moved);
@@ -234,7 +251,8 @@ try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, Se
 	stop_point("rotation-considered");
 	XLogRecPtr changed_at = watch->changed_at;
 	TransactionId newest;
-	Remains remains = inspect_segment(segment, &changed_at, &newest);
+	const Expiry *expiry = read_expiry(ring_of(segment.number), rotation->clock);
+	Remains remains = inspect_segment(segment, expiry, &changed_at, &newest);
 	if (remains == Remains::kSome)
 	{
 		pg_atomic_write_u64(&notes->empty_since, 0);

@@ -26,6 +26,7 @@ struct Rotation
 {
 	SegmentWatch watches[kAllSegments]; /* by number */
 	int64 next_look;
+	TimestampTz clock; /* the wall clock, if it has stood its ground; otherwise 0: no record's time is over */
 	int64 bytes_before[kRings]; /* of the current segment, at the last look */
 	/* TRUNCATEs since the oldest snapshot was this old: see size_factor(). */
 	int truncated;
@@ -36,7 +37,7 @@ struct Rotation
  * What is due: a look at all rings, and a step with the segment whose turn it is. Each is done in a
  * transaction of its own, with the tables locked (lock_and_serve()); it is left out if they cannot be.
  */
-bool begin_look(Rotation *rotation, int64 now);
+bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);
 
 /* -1: it is no segment's turn. */

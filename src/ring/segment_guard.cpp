@@ -9,11 +9,17 @@ static constinit ProcessUtility_hook_type next_process_utility = nullptr;
 
 /* Without its indexes it is one no more: pg_restore --clean drops them first, and who must may do the same. */
 static bool
-has_indexes(Oid relid, Oid schema)
+has_indexes(const RingSpec &ring, Oid relid, Oid schema)
 {
-	const char *name = get_rel_name(relid);
-	return OidIsValid(get_relname_relid(psprintf("%s_by_id", name), schema)) &&
-		   OidIsValid(get_relname_relid(psprintf("%s_by_order", name), schema));
+	bool all = true;
+	for (IndexName i : {kById, kByOrder})
+	{
+		const char *index = ring.indexes[i].name;
+		if (index != nullptr)
+			all &= OidIsValid(
+				get_relname_relid(psprintf("%s_%s", get_rel_name(relid), index), schema));
+	}
+	return all;
 }
 
 static bool
@@ -25,7 +31,7 @@ is_segment(Oid relid)
 	Oid parent = get_partition_parent(relid, true);
 	for (const RingSpec &ring : rings)
 		if (parent == get_relname_relid(ring.table, schema))
-			return has_indexes(relid, schema);
+			return has_indexes(ring, relid, schema);
 	return false;
 }
 
@@ -39,7 +45,7 @@ refuse_segment(const RangeVar *table, const char *what)
 	ereport(ERROR, (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					errmsg("cannot %s table pgq_ext.%s because table pgq_ext.%s requires it", what,
 						   get_rel_name(relid), parent),
-					errdetail("It is a segment: jobs or dead letters are in it, or will be."),
+					errdetail("It is a segment: jobs or records are in it, or will be."),
 					errhint("Delete the rows that nobody needs, use pgq_drop_queue, or DROP "
 							"EXTENSION pgq_ext.")));
 }

@@ -34,8 +34,24 @@ version_bytes(HeapTuple tuple, TupleDesc desc)
 	return bytes;
 }
 
+/* One that somebody is at is in doubt: it is kept. */
+static bool
+is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, SegmentPass *pass)
+{
+	int64 age;
+	Verdict verdict = judge_version(tuple, buffer);
+	if (verdict != Verdict::kLive || expiry == nullptr)
+		return verdict != Verdict::kDead;
+	int64 left = time_left(*expiry, tuple, desc, &age);
+	if (left <= 0)
+		return false;
+	pass->kept = Max(pass->kept, age);
+	pass->left = Max(pass->left, left);
+	return true;
+}
+
 void
-survey_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages)
+survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass, BlockNumber pages)
 {
 	int64 few = few_bytes(ring_of(segment.number), table_bytes(segment));
 	Relation rel = table_open(segment.heap, AccessShareLock);
@@ -45,7 +61,7 @@ survey_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages)
 	{
 		Buffer buffer = lock_page(rel, pass->next, strategy);
 		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
-			if (judge_version(tuple, buffer) == Verdict::kDead)
+			if (!is_kept(expiry, tuple, buffer, RelationGetDescr(rel), pass))
 				return true;
 			pass->first_live = Min(pass->first_live, pass->next);
 			pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));

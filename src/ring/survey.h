@@ -5,13 +5,16 @@
 
 #include "catalog/tables.h"
 #include "core/ring_policy.h"
+#include "ring/expiry.h"
 
 namespace pgq {
 
 /*
- * Read on, at most so many pages. Rows that move about meanwhile may be missed, or met twice.
+ * Read on, at most so many pages. Rows that move about meanwhile may be missed, or met twice. Those
+ * whose time is over by expiry, if given, count as dead.
  */
-void survey_segment(const Segment &segment, SegmentPass *pass, BlockNumber pages);
+void survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass,
+					BlockNumber pages);
 
 /* A pinned page, share-locked. */
 Buffer lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy);

@@ -9,14 +9,16 @@ namespace pgq {
 
 /* The version, if anybody wants it; otherwise note the newest transaction that was at it. */
 static Remains
-inspect_version(HeapTuple tuple, Buffer buffer, TransactionId *newest)
+inspect_version(HeapTuple tuple, Buffer buffer, TupleDesc desc, const Expiry *expiry,
+				TransactionId *newest)
 {
 	auto note = [&](TransactionId xid) {
 		if (TransactionIdIsNormal(xid) &&
 			(!TransactionIdIsValid(*newest) || TransactionIdFollows(xid, *newest)))
 			*newest = xid;
 	};
-	if (judge_version(tuple, buffer) != Verdict::kDead)
+	Verdict verdict = judge_version(tuple, buffer);
+	if (verdict != Verdict::kDead && (verdict != Verdict::kLive || !is_past(expiry, tuple, desc)))
 		return Remains::kSome;
 	note(HeapTupleHeaderGetXmin(tuple->t_data));
 	if (!(tuple->t_data->t_infomask & HEAP_XMAX_INVALID))
@@ -25,7 +27,8 @@ inspect_version(HeapTuple tuple, Buffer buffer, TransactionId *newest)
 }
 
 Remains
-inspect_segment(const Segment &segment, XLogRecPtr *changed_at, TransactionId *newest)
+inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *changed_at,
+				TransactionId *newest)
 {
 	/* Nobody has uncommitted writes in it then, nor a commit whose callback is to come. */
 	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
@@ -48,7 +51,7 @@ inspect_segment(const Segment &segment, XLogRecPtr *changed_at, TransactionId *n
 		Buffer buffer = lock_page(rel, block, strategy);
 		changed |= BufferGetLSNAtomic(buffer) > *changed_at;
 		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
-			remains = inspect_version(tuple, buffer, newest);
+			remains = inspect_version(tuple, buffer, RelationGetDescr(rel), expiry, newest);
 			return remains == Remains::kNone;
 		});
 		UnlockReleaseBuffer(buffer);

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "catalog/tables.h"
+#include "ring/expiry.h"
 
 namespace pgq {
 
@@ -17,9 +17,10 @@ enum class Remains : uint8
 /*
  * Look at all that is left in the segment. *changed_at: the end of the WAL before that, if a
  * page was changed after the one given. *newest: the newest transaction that has written or
- * deleted any of it.
+ * deleted any of it. Rows whose time is over by expiry, if given, are as good as dead.
  */
-Remains inspect_segment(const Segment &segment, XLogRecPtr *changed_at, TransactionId *newest);
+Remains inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *changed_at,
+						TransactionId *newest);
 
 /* Does any snapshot take a transaction of that age for one that may be running still? */
 bool is_seen_by_all(const Segment &segment, TransactionId xid);

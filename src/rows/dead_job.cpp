@@ -1,7 +1,7 @@
 #include "rows/dead_job.h"
 
 #include "rows/index.h"
-#include "rows/tuple.h"
+#include "rows/record.h"
 
 namespace pgq {
 
@@ -55,43 +55,24 @@ void
 insert_dead_job(const JobRow &row, int32 attempts, int64 fence, const char *reason, bool has_error,
 				Datum error)
 {
-	const Segment &segment = look_at_tables().current(kDeadRing);
-	Relation rel = table_open(segment.heap, RowExclusiveLock);
-	Datum values[kDeadColumns] = {};
-	bool nulls[kDeadColumns];
-	memset(nulls, true, sizeof(nulls));
-	auto set = [&](DeadColumn column, Datum value) {
-		values[column - 1] = value;
-		nulls[column - 1] = false;
-	};
-	auto copy = [&](DeadColumn to, JobColumn from, bool varlena) {
-		if (!row.is_null(from))
-			/* A toasted value belongs to the row that is deleted. */
-			set(to, varlena ? PointerGetDatum(PG_DETOAST_DATUM_COPY(row.value(from)))
-							: row.value(from));
-	};
-	copy(kDeadJobId, kJobId, false);
-	copy(kDeadQueueId, kJobQueueId, false);
-	set(kDeadAt, TimestampTzGetDatum(wall_now()));
-	copy(kDeadEnqueuedAt, kJobEnqueuedAt, false);
-	copy(kDeadRunAt, kJobRunAt, false);
-	copy(kDeadPriority, kJobPriority, false);
-	set(kDeadAttempts, Int32GetDatum(attempts));
-	set(kDeadSegment, Int16GetDatum(static_cast<int16>(segment.number)));
-	set(kDeadFence, Int64GetDatum(fence));
-	copy(kDeadMaxAttempts, kJobMaxAttempts, false);
-	copy(kDeadGroupKey, kJobGroupKey, true);
-	copy(kDeadUniqueKey, kJobUniqueKey, true);
-	set(kDeadReason, CStringGetTextDatum(reason));
+	NewRecord<DeadColumn, kDeadColumns> record;
+	record.copy(kDeadJobId, row, kJobId);
+	record.copy(kDeadQueueId, row, kJobQueueId);
+	record.set(kDeadAt, TimestampTzGetDatum(wall_now()));
+	record.copy(kDeadEnqueuedAt, row, kJobEnqueuedAt);
+	record.copy(kDeadRunAt, row, kJobRunAt);
+	record.copy(kDeadPriority, row, kJobPriority);
+	record.set(kDeadAttempts, Int32GetDatum(attempts));
+	record.set(kDeadFence, Int64GetDatum(fence));
+	record.copy(kDeadMaxAttempts, row, kJobMaxAttempts);
+	record.copy(kDeadGroupKey, row, kJobGroupKey);
+	record.copy(kDeadUniqueKey, row, kJobUniqueKey);
+	record.set_text(kDeadReason, reason);
 	if (has_error)
-		set(kDeadLastError, error);
-	copy(kDeadHeaders, kJobHeaders, true);
-	copy(kDeadPayload, kJobPayload, true);
-
-	HeapTuple tuple = TupleFormer(rel).form(values, nulls, kDeadColumns);
-	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
-	insert_index_entries(rel, tuple);
-	table_close(rel, NoLock);
+		record.set(kDeadLastError, error);
+	record.copy(kDeadHeaders, row, kJobHeaders);
+	record.copy(kDeadPayload, row, kJobPayload);
+	insert_record(kDeadRing, record, kDeadSegment);
 }
 
 } // namespace pgq

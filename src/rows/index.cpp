@@ -113,9 +113,16 @@ insert_summaries(Relation rel, HeapTuple tuple)
 }
 
 void
-insert_index_entries(Relation rel, HeapTuple tuple)
+insert_record_index_entries(Relation rel, int segment_number, HeapTuple tuple)
 {
-	insert_as_owner(rel, &tuple, 1, nullptr, 0, true);
+	/* What is known of its indexes now that the segment is locked. */
+	const Segment &segment = look_at_tables().get(segment_number);
+	auto every = [](HeapTuple) { return true; };
+	insert_entries(rel, segment.index[kById], &tuple, 1, UNIQUE_CHECK_YES, every);
+	if (OidIsValid(segment.index[kByOrder]))
+		insert_entries(rel, segment.index[kByOrder], &tuple, 1, UNIQUE_CHECK_NO, every);
+	if (segment.has_others)
+		insert_as_owner(rel, &tuple, 1, segment.index, lengthof(segment.index), true);
 }
 
 void

@@ -22,6 +22,51 @@ COMMENT ON COLUMN pgq_ext.dead_job.fence IS 'Token of the lease of its last atte
 COMMENT ON TABLE pgq_ext.dead_job IS
 'Dead letters: jobs whose attempts are used up, or that were failed without retry. Deleted when the queue''s keep_dead has passed. Partitioned into segments like pgq_ext.job.';
 
+CREATE TABLE pgq_ext.attempt (
+    job_id     bigint NOT NULL,
+    lease      bigint NOT NULL,
+    claimed_at timestamptz NOT NULL,
+    ended_at   timestamptz NOT NULL,
+    queue_id   integer NOT NULL,
+    attempt    integer NOT NULL,
+    segment    smallint NOT NULL DEFAULT 12,
+    outcome    text NOT NULL,
+    worker     text,
+    reason     text,
+    error      text
+) PARTITION BY LIST (segment);
+COMMENT ON TABLE pgq_ext.attempt IS
+'Attempts that have ended, of queues with log_attempts: one row each, written by the transaction that ends it. Kept for the queue''s keep_attempts, then truncated, a segment at a time. Partitioned into segments like pgq_ext.job.';
+COMMENT ON COLUMN pgq_ext.attempt.outcome IS 'acked, failed, released, lost or cancelled.';
+COMMENT ON COLUMN pgq_ext.attempt.reason IS 'Of a lost one: how it was lost. Of a failed one: why it was the job''s last, if it was.';
+COMMENT ON COLUMN pgq_ext.attempt.error IS 'Of a failed one: what pgq_fail was told.';
+
+CREATE TABLE pgq_ext.finished_job (
+    job_id       bigint NOT NULL,
+    finished_at  timestamptz NOT NULL,
+    enqueued_at  timestamptz NOT NULL,
+    run_at       timestamptz NOT NULL,
+    queue_id     integer NOT NULL,
+    priority     integer NOT NULL,
+    attempts     integer NOT NULL,
+    segment      smallint NOT NULL DEFAULT 16,
+    outcome      text NOT NULL,
+    payload      jsonb NOT NULL,
+    worker       text,
+    result       jsonb,
+    max_attempts integer,
+    group_key    text,
+    unique_key   text,
+    last_error   text,
+    headers      jsonb
+) PARTITION BY LIST (segment);
+COMMENT ON TABLE pgq_ext.finished_job IS
+'Jobs that have ended otherwise than as dead letters, of queues with keep_finished: written by the transaction that ends them, kept that long, then truncated, a segment at a time. Partitioned into segments like pgq_ext.job.';
+COMMENT ON COLUMN pgq_ext.finished_job.attempts IS 'Attempts that had failed.';
+COMMENT ON COLUMN pgq_ext.finished_job.outcome IS 'acked, cancelled or expired.';
+COMMENT ON COLUMN pgq_ext.finished_job.worker IS 'Who has acknowledged it; NULL if that was with a lease from before a start of the server.';
+COMMENT ON COLUMN pgq_ext.finished_job.result IS 'What pgq_ack was given.';
+
 CREATE FUNCTION pgq_ext.segment_entries(
     OUT segment integer, OUT relation oid, OUT is_current boolean, OUT is_survivors boolean,
     OUT empty_since timestamptz, OUT truncations bigint, OUT moved_in bigint, OUT moved_out bigint,
@@ -30,7 +75,7 @@ RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_segment_entries';
 REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.segment_entries IS
-'Internal: the segments of pgq_ext.job and pgq_ext.dead_job. empty_since: since when no row in it has been of use to anybody new.';
+'Internal: the segments of pgq_ext.job and of the tables of records. empty_since: since when no row in it has been of use to anybody new.';
 
 CREATE FUNCTION pgq_ext.snapshot_holders(OUT segment integer, OUT pid integer, OUT application_name text)
 RETURNS SETOF record
@@ -96,7 +141,13 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
                  FROM pgq_ext.job GROUP BY segment
                  UNION ALL
                  SELECT segment, pg_catalog.count(*), pg_catalog.min(died_at)
-                 FROM pgq_ext.dead_job GROUP BY segment) j ON j.segment = e.segment) s;
+                 FROM pgq_ext.dead_job GROUP BY segment
+                 UNION ALL
+                 SELECT segment, pg_catalog.count(*), pg_catalog.min(ended_at)
+                 FROM pgq_ext.attempt GROUP BY segment
+                 UNION ALL
+                 SELECT segment, pg_catalog.count(*), pg_catalog.min(finished_at)
+                 FROM pgq_ext.finished_job GROUP BY segment) j ON j.segment = e.segment) s;
 COMMENT ON VIEW pgq_ext.segment IS
-'The tables that jobs and dead letters are stored in: partitions of parent. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone), empty. live_rows: counted now, so the view reads every job and dead letter. size: bytes of heap, TOAST and indexes. age: since its oldest live job was enqueued, or its oldest dead letter died. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';
+'The tables that jobs and records are stored in: partitions of parent. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone, or the time of those that are kept for one is over), empty. live_rows: counted now, so the view reads every job and record. size: bytes of heap, TOAST and indexes. age: since its oldest live job was enqueued, or its oldest record was written. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';
 

@@ -39,10 +39,11 @@ collect(const QueueRef &ref, Batch *batch)
 				break;
 			add_reap_effect(ref, lease);
 			reap_lease(lease);
-			batch->leases[batch->n++] = {
-				{ref, hold->options, lease, lease->key.job_id, lease->hint.place},
-				token_of(lease),
-				lease->loss};
+			LostLease *lost = &batch->leases[batch->n++];
+			*lost = {{ref, hold->options, lease, lease->key.job_id, lease->hint.place, {}},
+					 token_of(lease),
+					 lease->loss};
+			note_run(lease, &lost->ending.run);
 		}
 	});
 }

@@ -26,7 +26,8 @@ int64
 rotate(Shift &shift)
 {
 	int64 now = monotonic_now();
-	if (begin_look(&shift.rotation, now))
+	TimestampTz wall = wall_now();
+	if (begin_look(&shift.rotation, now, shift.clock.trusted(wall, now) ? wall : 0))
 		look(shift, now);
 	int segment = segment_in_turn(shift.rotation, now);
 	if (segment >= 0)

@@ -1,0 +1,37 @@
+/*
+ * Records of attempts: rows of pgq_ext.attempt.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/* How it ended. */
+enum class Outcome : uint8
+{
+	kAcked,
+	kFailed,
+	kReleased,
+	kLost,
+	kCancelled,
+};
+
+struct AttemptRecord
+{
+	int64 job_id;
+	int64 token;
+	int32 queue_id;
+	int32 attempt;
+	TimestampTz claimed_at;
+	const char *worker;
+	Outcome outcome;
+	const char *reason; /* or NULL */
+	bool has_error;
+	Datum error; /* text */
+};
+
+/* It has ended now. One record of that id and token is an error: 23505. */
+void insert_attempt(const AttemptRecord &attempt);
+
+} // namespace pgq
