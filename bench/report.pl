@@ -10,9 +10,10 @@ use List::Util qw(sum max first);
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
 
-my @sides = qw(pgq_ext at_once table listen advisory pgmq);
+my @sides = qw(pgq_ext recorded at_once table listen advisory pgmq);
 my %side_name = (
 	pgq_ext  => 'pgq_ext',
+	recorded => 'pgq_ext, with records',
 	at_once  => 'pgq_ext, one statement',
 	table    => 'SKIP LOCKED',
 	listen   => 'LISTEN/NOTIFY',
@@ -94,6 +95,7 @@ my @goals = (
 	[ 'MB for 2,000,000 finished jobs beside a snapshot', '%.0f', '<', 200, ratio(value('rotation', 'snapshot', 'pgq_ext', 'peak'), 1e6) ],
 	[ 'the same, MB beside a backlog, against 3 times that and 200', '%.2f', '<=', 1,
 		ratio(value('rotation', 'backlog', 'pgq_ext', 'peak'), 3 * (value('rotation', 'backlog', 'pgq_ext', 'live') // 0) + 200e6) ],
+	[ 'claim and ack with records of all, 32 clients, against none', '%.2f', '>=', 0.6, ratio(map { value('records', 'client 32', $_) } qw(recorded pgq_ext)) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
 
@@ -189,6 +191,18 @@ sub wal_table
 	return table([ 'for each job', 'WAL of enqueue', 'WAL of claim and ack', 'WAL, bytes', 'commits that write', 'dead rows' ], @rows);
 }
 
+sub records_table
+{
+	my @rows;
+	for my $case (@{ $cases{records} })
+	{
+		my ($without, $with) = map { value('records', $case, $_) } qw(pgq_ext recorded);
+		push @rows, [ case_name($case), rate($without), rate($with), fixed('%.2f', ratio($with, $without)),
+			map { fixed('%.0f', value('records', $case, $_, 'wal_finish')) } qw(pgq_ext recorded) ];
+	}
+	return table([ 'jobs/s', 'without', 'with', 'with / without', 'WAL bytes a job without', 'with' ], @rows);
+}
+
 sub order_table
 {
 	return table(
@@ -240,6 +254,8 @@ my @sections = (
 		\&latency_table ],
 	[ 'wal', 'What a job costs the server', 'Full-page images and autovacuum are switched off here: they come at times of their own. A dead row is left by each `UPDATE` and each `DELETE`.', \&wal_table ],
 	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
+	[ 'records', 'With records', "pgq_ext alone: claim and ack with the defaults, which write nothing of a job that is done, and with `log_attempts = 'all'` and `keep_finished`, which write two rows of it. " .
+		'One job a call with 32 clients, or one connection with many a call; WAL without full-page images.', \&records_table ],
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .

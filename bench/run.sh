@@ -28,14 +28,14 @@ also=(at_once) # where only claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog latency wal life order rotation)
+		workloads=(enqueue claim batch work held backlog latency wal life records order rotation)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
 		held_seconds=60 held_stock=2000000
 		backlogs=(10000 1000000 10000000) backlog_rounds=7 few=20000
 		rates=(100 1000) latency_seconds=10
-		wal_jobs=10000 life_clients=(1 32) order_jobs=5000000
+		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") order_jobs=5000000
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
@@ -46,10 +46,10 @@ case $form in
 		held_seconds=20 held_stock=600000
 		backlogs=(10000 1000000) backlog_rounds=5 few=10000
 		rates=(1000) latency_seconds=3
-		wal_jobs=3000 life_clients=(32) order_jobs=200000
+		wal_jobs=3000 life_clients=(32) records=("client 32") order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog latency wal life order rotation)
+		workloads=(enqueue claim batch work held backlog latency wal life records order rotation)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -57,7 +57,7 @@ case $form in
 		held_seconds=3 held_stock=50000
 		backlogs=(1000 20000) backlog_rounds=1 few=1000
 		rates=(100 1000) latency_seconds=0.5
-		wal_jobs=300 life_clients=(1 32) order_jobs=30000
+		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") order_jobs=30000
 		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB ;;
 	*) usage ;;
 esac
@@ -66,7 +66,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog latency wal life order rotation " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog latency wal life records order rotation " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -308,6 +308,32 @@ run_life()
 		for case in "${life_clients[@]}"; do
 			for side in "${sides[@]}"; do
 				turn 10000 do=enqueue,claim,ack clients="$case" seconds=$seconds
+			done
+		done
+	done
+}
+
+# pgq_ext alone: what does it cost to keep records of attempts and finished jobs? Then their WAL, with nobody else at it.
+run_records()
+{
+	local side jobs before after arguments
+	fresh_server 'full_page_writes = off' 'autovacuum = off'
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${records[@]}"; do
+			case $case in
+				client*) jobs=$stock arguments="clients=${case#* }" ;;
+				bulk*) jobs=$bulk_stock arguments="clients=1 batch=${case#* }" ;;
+			esac
+			for side in pgq_ext recorded; do
+				# shellcheck disable=SC2086
+				turn "$jobs" do=claim,ack $arguments seconds=$seconds jobs=$((jobs - 500))
+				prepare "$side" "$side" $wal_jobs
+				before=$(written) || die 'no figures'
+				# shellcheck disable=SC2086
+				run_load "$side" do=claim,ack $arguments jobs=$((wal_jobs - 500))
+				after=$(written) || die 'no figures'
+				queued[$side]=$((queued[$side] - $(measured 'done')))
+				for_each_job finish "$before" "$after"
 			done
 		done
 	done

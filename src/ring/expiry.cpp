@@ -74,10 +74,8 @@ bool
 is_first_past(const Expiry *expiry, const Segment &segment)
 {
 	bool past = false;
-	if (expiry == nullptr)
-		return past;
 	Relation rel = table_open(segment.heap, AccessShareLock);
-	if (RelationGetNumberOfBlocks(rel) > 0)
+	if (expiry != nullptr && RelationGetNumberOfBlocks(rel) > 0)
 	{
 		Buffer buffer = lock_page(rel, 0, nullptr);
 		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {

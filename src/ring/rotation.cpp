@@ -115,9 +115,10 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 static bool
 is_over(const Rotation &rotation, const RingView &ring)
 {
-	return 2 * ring.bare_count >= segments_in(ring.name) && size_factor(rotation.truncated) == 1 &&
-		   is_first_past(read_expiry(ring.name, rotation.clock),
-						 look_at_tables().get(static_cast<int>(ring.current)));
+	const Segment &current = look_at_tables().get(static_cast<int>(ring.current));
+	return is_truncated_by_time(ring.name) && 2 * ring.bare_count >= segments_in(ring.name) &&
+		   size_factor(rotation.truncated) == 1 && !is_bare(current) &&
+		   is_first_past(read_expiry(ring.name, rotation.clock), current);
 }
 
 static void

@@ -21,8 +21,9 @@ sub ack { my ($l) = @_; return "SELECT pgq_ack($l->[0], $l->[1])" }
 # ---- nothing holds them back ----
 
 is(sql(q{SELECT string_agg(concat_ws(' ', segment, relation, state), ', ' ORDER BY segment) FROM pgq_ext.segment}),
-	join(', ', '0 pgq_ext.job_0 current', (map { "$_ pgq_ext.job_$_ empty" } 1 .. 7), '8 pgq_ext.dead_job_8 current', map { "$_ pgq_ext.dead_job_$_ empty" } 9 .. 11),
-	'eight segments of jobs, four of dead letters, the first of each is the current one');
+	join(', ', map { my ($table, $first, $last) = @$_; "$first pgq_ext.${table}_$first current", map { "$_ pgq_ext.${table}_$_ empty" } $first + 1 .. $last }
+			[ 'job', 0, 7 ], [ 'dead_job', 8, 11 ], [ 'attempt', 12, 15 ], [ 'finished_job', 16, 19 ]),
+	'eight segments of jobs, four of each kind of records, the first of each is the current one');
 {
 	my %closed;
 	$closed{ next_segment($node) } = 1 for 1 .. 5;
