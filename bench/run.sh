@@ -46,7 +46,7 @@ case $form in
 		held_seconds=20 held_stock=600000
 		backlogs=(10000 1000000) backlog_rounds=5 few=10000
 		rates=(1000) latency_seconds=3
-		wal_jobs=3000 life_clients=(32) records=("client 32") order_jobs=200000
+		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB ;;
 	tiny)
 		workloads=(enqueue claim batch work held backlog latency wal life records order rotation)

@@ -144,9 +144,8 @@ drop_all_by_hand()
 {
 	if (is_usable())
 		for_each_queue(tables().database, close_queue);
-	refuse_to_strand_jobs(
-		nullptr, "TRUNCATE pgq_ext.job, pgq_ext.dead_job, pgq_ext.attempt and "
-				 "pgq_ext.finished_job with it, or use pgq_drop_queue.");
+	refuse_to_strand_jobs(nullptr, "TRUNCATE pgq_ext.job, pgq_ext.dead_job, pgq_ext.attempt and "
+								   "pgq_ext.finished_job with it, or use pgq_drop_queue.");
 }
 
 /* ---- queues of jobs ---- */

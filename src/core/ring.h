@@ -61,17 +61,17 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kDeadHeaders, "headers", kJsonb)              \
 	COLUMN(kDeadPayload, "payload", kJsonb)
 
-#define PGQ_ATTEMPT_COLUMNS(COLUMN)                        \
-	COLUMN(kAttemptJobId, "job_id", kInt8)                 \
-	COLUMN(kAttemptLease, "lease", kInt8)                  \
-	COLUMN(kAttemptClaimedAt, "claimed_at", kTimestamptz)  \
-	COLUMN(kAttemptEndedAt, "ended_at", kTimestamptz)      \
-	COLUMN(kAttemptQueueId, "queue_id", kInt4)             \
-	COLUMN(kAttemptNumber, "attempt", kInt4)               \
-	COLUMN(kAttemptSegment, "segment", kInt2)              \
-	COLUMN(kAttemptOutcome, "outcome", kText)              \
-	COLUMN(kAttemptWorker, "worker", kText)                \
-	COLUMN(kAttemptReason, "reason", kText)                \
+#define PGQ_ATTEMPT_COLUMNS(COLUMN)                       \
+	COLUMN(kAttemptJobId, "job_id", kInt8)                \
+	COLUMN(kAttemptLease, "lease", kInt8)                 \
+	COLUMN(kAttemptClaimedAt, "claimed_at", kTimestamptz) \
+	COLUMN(kAttemptEndedAt, "ended_at", kTimestamptz)     \
+	COLUMN(kAttemptQueueId, "queue_id", kInt4)            \
+	COLUMN(kAttemptNumber, "attempt", kInt4)              \
+	COLUMN(kAttemptSegment, "segment", kInt2)             \
+	COLUMN(kAttemptOutcome, "outcome", kText)             \
+	COLUMN(kAttemptWorker, "worker", kText)               \
+	COLUMN(kAttemptReason, "reason", kText)               \
 	COLUMN(kAttemptError, "error", kText)
 
 #define PGQ_FINISHED_COLUMNS(COLUMN)                         \

@@ -23,7 +23,8 @@ inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks */
 inline constexpr int64_t kRingSoon =
 	kRingInterval / 10; /* where a segment fills in a few seconds */
 inline constexpr int64_t kMostPatience = 32 * kRingInterval; /* where nothing can be done yet */
-inline constexpr int64_t kMostPatienceByTime = 300 * kRingInterval; /* where rows are kept for days */
+inline constexpr int64_t kMostPatienceByTime =
+	300 * kRingInterval; /* where rows are kept for days */
 inline constexpr int64_t kAfterRingError = 60 * kRingInterval;
 
 /* ... between two batches of records that are deleted: they get a tenth of the time at most. */

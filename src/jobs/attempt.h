@@ -1,7 +1,7 @@
 /*
  * The end of an attempt. If it was no success the row is rewritten for the next one, or the job
  * becomes a dead letter: one way for pgq_fail and for leases that were lost. Whoever ends an attempt
- * writes the record of it, if there is to be one, when its row has been written (protocol: L13).
+ * writes the record of it, if there is to be one, when its row has been written (protocol: records-end-with-the-row).
  */
 #pragma once
 

@@ -1,8 +1,6 @@
 #include "ring/expiry.h"
 
 #include "catalog/queue_row.h"
-#include "ring/survey.h"
-#include "rows/judge.h"
 
 namespace pgq {
 
@@ -49,10 +47,9 @@ int64
 time_left(const Expiry &expiry, HeapTuple tuple, TupleDesc desc, int64 *age)
 {
 	bool is_null;
-	Expiry::Kept wanted = {
-		DatumGetInt32(heap_getattr(tuple, expiry.ring->queue, desc, &is_null)), 0};
-	TimestampTz born =
-		DatumGetTimestampTz(heap_getattr(tuple, expiry.ring->born, desc, &is_null));
+	Expiry::Kept wanted = {DatumGetInt32(heap_getattr(tuple, expiry.ring->queue, desc, &is_null)),
+						   0};
+	TimestampTz born = DatumGetTimestampTz(heap_getattr(tuple, expiry.ring->born, desc, &is_null));
 	if (pg_sub_s64_overflow(expiry.now, born, age))
 		*age = born < 0 ? INT64_MAX : INT64_MIN;
 	const auto *kept = static_cast<const Expiry::Kept *>(
@@ -68,26 +65,6 @@ is_past(const Expiry *expiry, HeapTuple tuple, TupleDesc desc)
 {
 	int64 age;
 	return expiry != nullptr && time_left(*expiry, tuple, desc, &age) <= 0;
-}
-
-bool
-is_first_past(const Expiry *expiry, const Segment &segment)
-{
-	bool past = false;
-	Relation rel = table_open(segment.heap, AccessShareLock);
-	if (expiry != nullptr && RelationGetNumberOfBlocks(rel) > 0)
-	{
-		Buffer buffer = lock_page(rel, 0, nullptr);
-		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
-			if (judge_version(tuple, buffer) != Verdict::kLive)
-				return true;
-			past = is_past(expiry, tuple, RelationGetDescr(rel));
-			return false;
-		});
-		UnlockReleaseBuffer(buffer);
-	}
-	table_close(rel, AccessShareLock);
-	return past;
 }
 
 } // namespace pgq

@@ -16,7 +16,7 @@ struct Expiry
 	{
 		int32 queue_id;
 		int64 time;
-	} *queues; /* in the order of their ids */
+	} * queues; /* in the order of their ids */
 	int n;
 };
 
@@ -31,8 +31,5 @@ int64 time_left(const Expiry &expiry, HeapTuple tuple, TupleDesc desc, int64 *ag
 
 /* Is it over? */
 bool is_past(const Expiry *expiry, HeapTuple tuple, TupleDesc desc);
-
-/* Is that of the first row of the segment? Only a guess: it can have been moved, or deleted. */
-bool is_first_past(const Expiry *expiry, const Segment &segment);
 
 } // namespace pgq

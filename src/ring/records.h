@@ -15,8 +15,8 @@ namespace pgq {
  * way to. clock: as Rotation has it. Where segments are truncated by time, rows whose time is over
  * stay for that.
  */
-bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next, int most,
-				  int *moved);
+bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next,
+				  int most, int *moved);
 
 /*
  * Delete records whose time has come, as their queue's option says (RingSpec::keep), at most so

@@ -155,8 +155,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
 		}
 		else if (watch->phase == SegmentWatch::kIdle)
-			watch->close(now, is_truncated_by_time(ring.name) ? kMostPatienceByTime
-															  : kMostPatience);
+			watch->close(now,
+						 is_truncated_by_time(ring.name) ? kMostPatienceByTime : kMostPatience);
 	}
 }
 
@@ -217,10 +217,10 @@ drain(Rotation *rotation, Database *database, const Segment &from, SegmentWatch 
 	}
 	watch->begin_batch();
 	int moved = 0;
-	bool at_end = ring_of(from.number) == kJobRing
-					  ? move_jobs(from, to, &watch->move_from, watch->batch, &moved)
-					  : move_records(from, to, rotation->clock, &watch->move_from, watch->batch,
-									 &moved);
+	bool at_end =
+		ring_of(from.number) == kJobRing
+			? move_jobs(from, to, &watch->move_from, watch->batch, &moved)
+			: move_records(from, to, rotation->clock, &watch->move_from, watch->batch, &moved);
 	watch->note_batch(monotonic_now(), moved, at_end);
 	pg_atomic_fetch_add_u64(&database->segments[from.number].moved_out, moved);
 	pg_atomic_fetch_add_u64(&database->segments[to.number].moved_in, moved);

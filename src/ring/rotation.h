@@ -26,7 +26,8 @@ struct Rotation
 {
 	SegmentWatch watches[kAllSegments]; /* by number */
 	int64 next_look;
-	TimestampTz clock; /* the wall clock, if it has stood its ground; otherwise 0: no record's time is over */
+	TimestampTz
+		clock; /* the wall clock, if it has stood its ground; otherwise 0: no record's time is over */
 	int64 bytes_before[kRings]; /* of the current segment, at the last look */
 	/* TRUNCATEs since the oldest snapshot was this old: see size_factor(). */
 	int truncated;

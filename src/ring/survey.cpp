@@ -75,4 +75,24 @@ survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass, 
 	table_close(rel, AccessShareLock);
 }
 
+bool
+is_first_past(const Expiry *expiry, const Segment &segment)
+{
+	bool past = false;
+	Relation rel = table_open(segment.heap, AccessShareLock);
+	if (expiry != nullptr && RelationGetNumberOfBlocks(rel) > 0)
+	{
+		Buffer buffer = lock_page(rel, 0, nullptr);
+		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+			if (judge_version(tuple, buffer) != Verdict::kLive)
+				return true;
+			past = is_past(expiry, tuple, RelationGetDescr(rel));
+			return false;
+		});
+		UnlockReleaseBuffer(buffer);
+	}
+	table_close(rel, AccessShareLock);
+	return past;
+}
+
 } // namespace pgq

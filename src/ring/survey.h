@@ -16,6 +16,9 @@ namespace pgq {
 void survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass,
 					BlockNumber pages);
 
+/* Is the time of the first row that lives over? The oldest one, mostly. */
+bool is_first_past(const Expiry *expiry, const Segment &segment);
+
 /* A pinned page, share-locked. */
 Buffer lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy);
 

@@ -20,16 +20,14 @@ template <typename ColumnName, int columns> struct NewRecord
 		values[column - 1] = value;
 		nulls[column - 1] = false;
 	}
-	void set_text(ColumnName column, const char *value)
-	{
-		set(column, CStringGetTextDatum(value));
-	}
+	void set_text(ColumnName column, const char *value) { set(column, CStringGetTextDatum(value)); }
 	/* As the job's row has it; that is being deleted, with what is toasted of it. */
 	void copy(ColumnName to, const JobRow &row, JobColumn from)
 	{
 		if (row.is_null(from))
 			return;
-		bool by_reference = job_columns[from - 1].type == kText || job_columns[from - 1].type == kJsonb;
+		bool by_reference =
+			job_columns[from - 1].type == kText || job_columns[from - 1].type == kJsonb;
 		set(to, by_reference ? detached(row.value(from)) : row.value(from));
 	}
 

@@ -211,6 +211,48 @@ TEST(SegmentWatch, FewRowsAreMovedUnlessTheyGetFewerFast)
 	EXPECT_EQ(watch.batch, SegmentWatch::kMoveAtOnce);
 }
 
+/* A pass finds rows, few of them, that have been kept and will be kept for so long. */
+SegmentWatch
+read_kept(SegmentWatch watch, int64_t now, int64_t kept, int64_t left)
+{
+	watch.pass.first_live = 2;
+	watch.pass.live_bytes = kMegabyte;
+	watch.pass.kept = kept;
+	watch.pass.left = left;
+	watch.pass.at_end = true;
+	watch.note_reading(now, [] { return false; });
+	return watch;
+}
+
+TEST(SegmentWatch, RowsThatAreKeptForAWhileAreWaitedFor)
+{
+	SegmentWatch watch{};
+	watch.close(kNow, kMostPatienceByTime);
+	int64_t now = kNow;
+	/* Whether they get fewer does not matter: their time comes. */
+	for (int i = 0; i < 20; i++)
+	{
+		watch = read_kept(watch, now, 1000 * kRingInterval, 1000 * kRingInterval);
+		ASSERT_EQ(watch.phase, SegmentWatch::kReading);
+		ASSERT_GT(watch.due, now);
+		now = watch.due;
+	}
+	EXPECT_EQ(watch.patience, kMostPatienceByTime);
+	/* Not longer than that. */
+	watch = read_kept(watch, now, 1000 * kRingInterval, kRingInterval);
+	EXPECT_EQ(watch.due, now + kRingInterval);
+}
+
+TEST(SegmentWatch, RowsThatAreKeptForMuchLongerAreMoved)
+{
+	SegmentWatch watch{};
+	watch.close(kNow, kMostPatienceByTime);
+	watch = read_kept(watch, kNow, 10 * kRingInterval, 11 * kRingInterval);
+	ASSERT_EQ(watch.phase, SegmentWatch::kReading);
+	watch = read_kept(watch, kNow + kRingInterval, 10 * kRingInterval, 11 * kRingInterval);
+	EXPECT_EQ(watch.phase, SegmentWatch::kDraining);
+}
+
 TEST(SegmentWatch, ASegmentOfSurvivorsKeepsItsRows)
 {
 	SegmentWatch watch = read_segment(7, 1000, false, true);
