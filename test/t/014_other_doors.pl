@@ -255,7 +255,7 @@ is(sql($states), 'A', 'the trigger fires always');
 	is(sqlstate($node, "SELECT * FROM pgq_claim('$a')"), '42704', '... and it is gone');
 	is(sqlstate($node, "SELECT pgq_create_queue('$a')"), '', '... and can be made again');
 	is(payloads($a), '', '... with nothing of the old');
-	sql('TRUNCATE pgq_ext.queue, pgq_ext.job, pgq_ext.dead_job');
+	sql('TRUNCATE pgq_ext.queue, pgq_ext.job, pgq_ext.dead_job, pgq_ext.attempt, pgq_ext.finished_job');
 	is(sql('SELECT count(*) FROM pgq_ext.queue_entries()'), '0', 'TRUNCATE: memory follows at once');
 	is(sqlstate($node, "SELECT pgq_create_queue('$a')"), '', 'TRUNCATE of all queues and jobs: a new start');
 	sql("SELECT pgq_enqueue('$a', '\"new\"')");

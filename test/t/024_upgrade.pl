@@ -61,8 +61,9 @@ my (%held, %state, %order, %last, %widths, %schema);
 my $state = q{
 	SELECT 'job', md5((to_jsonb(j) - 'segment')::text), job_id, attempts, fence, last_error FROM pgq_ext.job j
 	UNION ALL SELECT 'dead', md5(d::text), job_id, attempts, null, last_error FROM pgq_ext.dead_job d
+	UNION ALL SELECT 'attempt', md5((to_jsonb(a) - 'segment')::text), job_id, attempt, lease, outcome FROM pgq_ext.attempt a
 	UNION ALL SELECT 'queue', md5(q::text), queue_id, null, null, queue FROM pgq_ext.queue q
-	ORDER BY 1, 3};
+	ORDER BY 1, 3, 4};
 for my $db (@databases)
 {
 	on($old, q{SELECT pgq_enqueue('q', '"short"')}, $db);
@@ -75,7 +76,7 @@ for my $db (@databases)
 	# They stay in work.
 	my $in_work = join ', ', map { $_->[0] } @{ $held{$db} };
 	$order{$db} = on($old, qq{SELECT string_agg(job_id::text, ' ' ORDER BY priority DESC, run_at, job_id) FROM pgq_ext.job WHERE run_at < now() AND job_id NOT IN ($in_work)}, $db);
-	is(on($old, 'SELECT count(*) FROM pgq_ext.segment', $db), '12', '... in all segments');
+	is(on($old, 'SELECT count(*) FROM pgq_ext.segment', $db), '20', '... in all segments');
 }
 
 # What pg_upgrade asks for: every table on its own, with its file, the segments among them.
@@ -89,8 +90,8 @@ for my $db (@databases)
 {
 	my $binary = schema_of($old, $db, '--binary-upgrade');
 	is(scalar(() = $binary =~ /^ALTER TABLE ONLY pgq_ext\.job ATTACH PARTITION pgq_ext\.job_\d FOR VALUES IN \('\d'\);$/mg), 8, 'for pg_upgrade: the segments');
-	is(scalar(() = $binary =~ /^ALTER EXTENSION pgq_ext ADD TABLE pgq_ext\.(?:dead_)?job_\d+;$/mg), 0, '... are no members of the extension');
-	is(scalar(() = $binary =~ /^ALTER EXTENSION pgq_ext ADD TABLE pgq_ext\.(?:job|queue|dead_job);$/mg), 3, '... as other tables are');
+	is(scalar(() = $binary =~ /^ALTER EXTENSION pgq_ext ADD TABLE pgq_ext\.(?:(?:dead_|finished_)?job|attempt)_\d+;$/mg), 0, '... are no members of the extension');
+	is(scalar(() = $binary =~ /^ALTER EXTENSION pgq_ext ADD TABLE pgq_ext\.(?:job|queue|dead_job|attempt|finished_job);$/mg), 5, '... as other tables are');
 }
 $schema{$_} = schema_of($old, $_) for @databases;
 

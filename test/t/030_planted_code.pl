@@ -42,8 +42,8 @@ admin('GRANT ALL ON SCHEMA pgq_ext TO mallory; GRANT ALL ON ALL TABLES IN SCHEMA
 
 # ---- what is planted ----
 
-my @tables = qw(queue job dead_job);
-my @segments = ((map { "job_$_" } 0 .. 7), map { "dead_job_$_" } 8 .. 11);
+my @tables = qw(queue job dead_job attempt finished_job);
+my @segments = ((map { "job_$_" } 0 .. 7), (map { "dead_job_$_" } 8 .. 11), (map { "attempt_$_" } 12 .. 15), map { "finished_job_$_" } 16 .. 19);
 
 # Every piece tells the log what it is, whose it is and as whom it runs, and tries to become more than that.
 sub tools

@@ -126,9 +126,9 @@ subtest 'a failover to a clock that is behind' => sub
 	is(sql(q{SELECT count(*) FROM pgq_check()}), '0', 'pgq_check() finds nothing');
 };
 
-subtest 'dead letters are not deleted by a clock that was just set' => sub
+subtest 'dead letters and records are not destroyed by a clock that was just set' => sub
 {
-	create_queue($node, 'dead', q{max_attempts => 1, keep_dead => '1 day'});
+	create_queue($node, 'dead', q{max_attempts => 1, keep_dead => '1 day', keep_attempts => '1 day'});
 	sql(q{SELECT pgq_enqueue('dead', '1'); SELECT pgq_fail(job_id, lease) FROM pgq_claim('dead')});
 	my $told = sub {
 		my ($how) = @_;
@@ -142,11 +142,13 @@ subtest 'dead letters are not deleted by a clock that was just set' => sub
 	};
 	set_clock($node, 48 * $hour);
 	$told->('forward');
-	# So long as the scheduler needs for several rounds of retention.
+	# So long as the scheduler needs for several rounds of retention, and of rotation.
 	my $since = clock_gettime(CLOCK_MONOTONIC);
+	my $records = q{FROM pgq_ext.attempt JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'dead'};
 	wait_for($node, q{count(*) = 1 FROM pgq_ext.dead_job}) while seconds_since($since) < 12;
 	set_clock($node, 0);
 	is(sql(q{SELECT count(*) FROM pgq_ext.dead_job}), '1', 'the dead letter is there');
+	is(sql("SELECT count(*) $records"), '1', '... and the record of its attempt');
 	$told->('back');
 };
 
