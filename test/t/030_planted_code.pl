@@ -45,6 +45,8 @@ admin('GRANT ALL ON SCHEMA pgq_ext TO mallory; GRANT ALL ON ALL TABLES IN SCHEMA
 my @tables = qw(queue job dead_job attempt finished_job);
 my @segments = ((map { "job_$_" } 0 .. 7), (map { "dead_job_$_" } 8 .. 11), (map { "attempt_$_" } 12 .. 15), map { "finished_job_$_" } 16 .. 19);
 
+my @referred = grep { /job_\d+$/ && !/finished/ } @segments; # by an id that is there once
+
 # Every piece tells the log what it is, whose it is and as whom it runs, and tries to become more than that.
 sub tools
 {
@@ -138,8 +140,8 @@ as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory',
 	(map { triggers('mallory', $_, 'plain') } 'job', 'dead_job'), (map { deferred_trigger('mallory', $_, 'plain') } 'queue', @segments),
 	shadows('mallory', 'public'), shadows('mallory', 'pgq_ext'),
 	'CREATE TABLE mallory.of_queue (queue_id integer REFERENCES pgq_ext.queue ON DELETE CASCADE)',
-	(map { "; CREATE TABLE mallory.of_$_ (job_id bigint REFERENCES pgq_ext.$_ (job_id) ON DELETE CASCADE)" } @segments),
-	(map { "; CREATE TRIGGER t BEFORE DELETE ON mallory.of_$_ FOR EACH ROW EXECUTE FUNCTION mallory.fire('referring')" } 'queue', @segments),
+	(map { "; CREATE TABLE mallory.of_$_ (job_id bigint REFERENCES pgq_ext.$_ (job_id) ON DELETE CASCADE)" } @referred),
+	(map { "; CREATE TRIGGER t BEFORE DELETE ON mallory.of_$_ FOR EACH ROW EXECUTE FUNCTION mallory.fire('referring')" } 'queue', @referred),
 	'; CREATE TYPE mallory.odd AS (a int); CREATE FUNCTION mallory.cast(mallory.odd) RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM mallory.grab(\'cast\'); RETURN 1; END $$',
 	'; CREATE CAST (mallory.odd AS bigint) WITH FUNCTION mallory.cast(mallory.odd) AS IMPLICIT');
 
