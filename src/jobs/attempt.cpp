@@ -8,8 +8,6 @@
 
 namespace pgq {
 
-static constexpr char kAttemptsUsedUp[] = "attempts used up";
-
 /* ---- the record ---- */
 
 void

@@ -11,6 +11,9 @@
 
 namespace pgq {
 
+/* Why a job is dead that failed once too often. */
+inline constexpr char kAttemptsUsedUp[] = "attempts used up";
+
 struct Failure
 {
 	int64 fence;	   /* token of the lease that ends */

@@ -69,7 +69,12 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 			result = Revoked::kWait;
 			return;
 		}
-		*ending = {hold.ref(), hold->options, lease, job_id, lease->hint.place};
+		ending->ref = hold.ref();
+		ending->options = hold->options;
+		ending->lease = lease;
+		ending->job_id = job_id;
+		ending->place = lease->hint.place;
+		note_run(lease, &ending->run);
 		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
 		result = Revoked::kInHand;
 	});
@@ -94,11 +99,26 @@ cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
 		case Revoked::kAgain:
 			return false;
 	}
-	if (end_row(segments, ending.place, job_id, RowEnd::kCancelled, nullptr, true) ==
-		WriteResult::kDone)
+	const Finish finish = {ending.run.worker, nullptr};
+	if (end_row(segments, ending.place, job_id, RowEnd::kCancelled, nullptr, true,
+				keeps_finished(ending.options) ? &finish : nullptr) == WriteResult::kDone)
+	{
+		record_attempt(ending, Outcome::kCancelled);
 		return true;
+	}
 	set_end(ending.lease, LeaseEnd::kUncounted);
 	return false;
+}
+
+static bool
+keeps_finished_of(int32 queue_id)
+{
+	QueueRef ref;
+	bool keeps = false;
+	if (find_attached_queue(tables().database, queue_id, &ref))
+		(void) look_at_queue(ref,
+							 [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
+	return keeps;
 }
 
 /* kNone: look at the job again. */
@@ -110,8 +130,11 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 	*gone = found == Found::kNone;
 	if (found == Found::kLeased)
 		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
-	if (*gone || end_row(segments, row.place, job_id, RowEnd::kCancelled, nullptr, true) !=
-					 WriteResult::kDone)
+	if (*gone)
+		return JobState::kNone;
+	const Finish finish = {nullptr, nullptr};
+	if (end_row(segments, row.place, job_id, RowEnd::kCancelled, nullptr, true,
+				keeps_finished_of(row.queue_id()) ? &finish : nullptr) != WriteResult::kDone)
 		return JobState::kNone;
 	return DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now() ? JobState::kScheduled
 																  : JobState::kReady;

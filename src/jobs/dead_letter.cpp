@@ -26,6 +26,11 @@ static constexpr char kExplain[] =
 	"WHERE job_id OPERATOR(pg_catalog.=) $1 "
 	"AND fence OPERATOR(pg_catalog.=) OPERATOR(pg_catalog.-) $2";
 
+static constexpr char kExplainAttempt[] =
+	"UPDATE pgq_ext.attempt SET outcome = 'failed', reason = $4, error = $3 "
+	"WHERE job_id OPERATOR(pg_catalog.=) $1 AND lease OPERATOR(pg_catalog.=) $2 "
+	"AND outcome OPERATOR(pg_catalog.=) 'lost'";
+
 static constexpr char kRevive[] =
 	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
 	"RETURNING *) " PGQ_INSERT_REVIVED;
@@ -59,6 +64,18 @@ explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
 	bool found = false;
 	as_owner([&] { found = spi_execute(kExplain, arguments) > 0; });
 	return found;
+}
+
+void
+explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const char *death)
+{
+	const SpiArgument arguments[] = {
+		{INT8OID, Int64GetDatum(job_id), false},
+		{INT8OID, Int64GetDatum(token), false},
+		{TEXTOID, error, !has_error},
+		{TEXTOID, death != nullptr ? CStringGetTextDatum(death) : Datum{0}, death == nullptr},
+	};
+	as_owner([&] { (void) spi_execute(kExplainAttempt, arguments); });
 }
 
 static SpiArgument

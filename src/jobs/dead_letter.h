@@ -19,6 +19,9 @@ bool revive_dead_letter(int64 job_id, int64 delay);
  */
 bool explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error);
 
+/* So does the record of a lost attempt, if there is one. death: why it was the last one, or NULL. */
+void explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const char *death);
+
 /* Of a queue those that died first, at most that many; those that somebody has locked are left out. Returns how many. */
 int64 redrive(const char *queue, int64 most);
 

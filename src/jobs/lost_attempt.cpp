@@ -14,12 +14,16 @@ namespace pgq {
 /* ---- not counted yet ---- */
 
 static EndingLease
-ending_of(const TakenLease &taken, const JobRow &row, int64 *token)
+ending_of(const TakenLease &taken, const JobRow &row)
 {
-	EndingLease ending = {taken.ref, {}, taken.lease, row.job_id(), row.place};
+	EndingLease ending{};
+	ending.ref = taken.ref;
+	ending.lease = taken.lease;
+	ending.job_id = row.job_id();
+	ending.place = row.place;
 	(void) look_at_queue(taken.ref, [&](const Queue &queue) {
 		ending.options = queue.options;
-		*token = token_of(taken.lease);
+		note_run(taken.lease, &ending.run);
 	});
 	return ending;
 }
@@ -27,9 +31,8 @@ ending_of(const TakenLease &taken, const JobRow &row, int64 *token)
 void
 count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
 {
-	int64 token;
-	EndingLease ending = ending_of(taken, row, &token);
-	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, token), true);
+	EndingLease ending = ending_of(taken, row);
+	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, ending.run.token), true);
 }
 
 /* Somebody else's, by the time it was taken: then it is counted all the same. */
@@ -37,11 +40,10 @@ static AttemptEnd
 count_with_answer(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
 				  const Failure &failure)
 {
-	int64 token;
-	EndingLease ending = ending_of(taken, row, &token);
-	bool ours = token == failure.fence;
-	AttemptEnd end =
-		end_failed_attempt(segments, ending, ours ? failure : failure_by(taken.loss, token), true);
+	EndingLease ending = ending_of(taken, row);
+	bool ours = ending.run.token == failure.fence;
+	AttemptEnd end = end_failed_attempt(
+		segments, ending, ours ? failure : failure_by(taken.loss, ending.run.token), true);
 	return ours ? end : AttemptEnd::kGone;
 }
 
@@ -54,24 +56,28 @@ says_lost(const JobRow &row, int64 token)
 }
 
 static AttemptEnd
+bury_counted(SegmentSet &segments, const JobRow &row, const Failure &failure)
+{
+	const Death death = {.attempts = DatumGetInt32(row.value(kJobAttempts)),
+						 .fence = failure.fence,
+						 .reason = failure.reason,
+						 .has_error = failure.has_error || !row.is_null(kJobLastError),
+						 .error = failure.has_error ? failure.error : row.value(kJobLastError)};
+	return end_row(segments, row.place, row.job_id(), RowEnd::kDead, &death, true) ==
+				   WriteResult::kDone
+			   ? AttemptEnd::kDead
+			   : AttemptEnd::kGone;
+}
+
+static AttemptEnd
 amend(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Failure &failure)
 {
-	/* Its attempts, the last of which it was, have been counted. */
-	int32 attempts = DatumGetInt32(row.value(kJobAttempts));
+	explain_attempt(row.job_id(), failure.fence, failure.has_error, failure.error,
+					failure.retry ? nullptr : failure.reason);
 	if (!failure.retry)
-	{
-		const Death death = {.attempts = attempts,
-							 .fence = failure.fence,
-							 .reason = failure.reason,
-							 .has_error = failure.has_error || !row.is_null(kJobLastError),
-							 .error = failure.has_error ? failure.error : row.value(kJobLastError)};
-		return end_row(segments, row.place, row.job_id(), RowEnd::kDead, &death, true) ==
-					   WriteResult::kDone
-				   ? AttemptEnd::kDead
-				   : AttemptEnd::kGone;
-	}
+		return bury_counted(segments, row, failure);
 	Retry retry{};
-	retry.attempts = attempts;
+	retry.attempts = DatumGetInt32(row.value(kJobAttempts)); /* it is one of these */
 	retry.run_at =
 		failure.has_retry_in ? retry_time(failure) : DatumGetTimestampTz(row.value(kJobRunAt));
 	retry.fence = failure.fence;
@@ -79,6 +85,15 @@ amend(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Fa
 	retry.has_error = failure.has_error;
 	retry.error = failure.error;
 	return put_back(segments, taken.ref, row, retry, true);
+}
+
+static AttemptEnd
+explain_death(int64 job_id, const Failure &failure)
+{
+	if (!explain_dead_letter(job_id, failure.fence, failure.has_error, failure.error))
+		return AttemptEnd::kGone;
+	explain_attempt(job_id, failure.fence, failure.has_error, failure.error, kAttemptsUsedUp);
+	return AttemptEnd::kDead;
 }
 
 /* ---- which of both ---- */
@@ -118,9 +133,7 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 	/* Asked before the row is looked at: it may be counted, but not forgotten, meanwhile. */
 	bool lost = is_lost(job_id, token);
 	if (!there(Place{}))
-		return explain_dead_letter(job_id, token, failure.has_error, failure.error)
-				   ? AttemptEnd::kDead
-				   : AttemptEnd::kGone;
+		return explain_death(job_id, failure);
 	if ((!lost && !says_lost(row, token)) || !take_waiting(row, LeaseEnd::kChanged, true, &taken))
 		return AttemptEnd::kGone;
 	/* Once more: who had it may have changed the job, or ended it. */
