@@ -108,6 +108,7 @@ enum class QueueColumn
 	kCancelled,
 	kLost,
 	kDead,
+	kExpired,
 	kUncounted,
 	kRepaired,
 	kReconciled,
@@ -132,6 +133,7 @@ put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
 	row.set(kCancelled, copy.counters.cancelled);
 	row.set(kLost, copy.counters.lost);
 	row.set(kDead, copy.counters.dead);
+	row.set(kExpired, copy.counters.expired);
 	row.set(kUncounted, copy.counters.uncounted);
 	row.set(kRepaired, copy.counters.repaired);
 	row.set(kReconciled, reconciled);

@@ -134,9 +134,10 @@ enum IndexName : uint8_t
 {
 	kById,	  /* unique, and how subscribers know the row */
 	kByOrder, /* what is looked for first: of a queue's jobs the next, of its records the oldest */
-	kDelayed, /* of jobs only */
+	kDelayed, /* of jobs only, as the next one */
+	kExpiring,
 };
-inline constexpr int kIndexes = 3;
+inline constexpr int kIndexes = 4;
 
 struct IndexColumn
 {
@@ -191,7 +192,8 @@ inline constexpr RingSpec rings[] = {
 	 .n_columns = kJobColumns,
 	 .indexes = {{"by_id", {{kJobId}}},
 				 {"by_order", {{kJobQueueId}, {kJobPriority, true}, {kJobRunAt}, {kJobId}}},
-				 {"delayed", {{kJobQueueId}, {kJobRunAt}, {kJobId}}, kDelayedRows}},
+				 {"delayed", {{kJobQueueId}, {kJobRunAt}, {kJobId}}, kDelayedRows},
+				 {"expiring", {{kJobExpiresAt}}, "expires_at IS NOT NULL"}},
 	 .segments = 8,
 	 .few = 20},
 	/* They are rare: what is kept long may be copied once, but not take twice its room. */

@@ -20,6 +20,7 @@ enum class LeaseEnd : uint8
 	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
 	kReleased,	  /* given back */
 	kCancelled,
+	kExpired, /* nobody had the job: its time was over */
 	kChanged, /* nobody had the job: it waits as another one, or no more */
 };
 
@@ -27,7 +28,7 @@ enum class LeaseEnd : uint8
 inline bool
 is_gone(LeaseEnd how)
 {
-	return how == LeaseEnd::kAcked || how == LeaseEnd::kCancelled;
+	return how == LeaseEnd::kAcked || how == LeaseEnd::kCancelled || how == LeaseEnd::kExpired;
 }
 
 /*
@@ -45,6 +46,7 @@ struct QueueCounters
 	int64 dead;
 	int64 released;
 	int64 cancelled; /* while they were handed out */
+	int64 expired;	 /* while they waited */
 	int64 repaired;	 /* forgotten jobs that the reconciler has found */
 
 	/* Hand-outs that have ended, each in one of these ways. */
@@ -71,6 +73,7 @@ struct QueueCounters
 			case LeaseEnd::kLostBusy:
 			case LeaseEnd::kLostFailing:
 			case LeaseEnd::kMoved:
+			case LeaseEnd::kExpired:
 			case LeaseEnd::kChanged:
 				break;
 		}

@@ -18,7 +18,7 @@
 #pragma once
 
 #include "engine/lease.h"
-#include "engine/wakeup.h"
+#include "engine/result_wait.h"
 #include "pg/scope.h"
 
 namespace pgq {
@@ -55,6 +55,12 @@ public:
 
 	/* As the functions of lease.h. */
 	void end(Lease *lease, bool gone = false) { ready_ += end_lease(lease, gone); }
+	/* Whoever waits for that job; before its lease ends. */
+	void tell(const Lease *lease, JobEnd end)
+	{
+		if (end != JobEnd::kUnknown && anybody_waits_for_result())
+			tell_waiting(queue_->database, lease->key.job_id, end, &wakeups_);
+	}
 	void give_back(Lease *lease) { ready_ += pgq::give_back(lease); }
 	void lose(Lease *lease, Loss loss, int64 monotonic)
 	{

@@ -1,6 +1,7 @@
 #include "engine/layout.h"
 
 #include "engine/lease_table.h"
+#include "engine/result_wait.h"
 #include "engine/seat.h"
 #include "engine/watch.h"
 #include "pg/wait_events.h"
@@ -12,10 +13,13 @@ static constinit shmem_startup_hook_type next_shmem_startup = nullptr;
 
 static constexpr char kTranche[] = "pgq_ext";
 
+/* The registry, results. */
+static constexpr int kOtherLocks = 2;
+
 static int
 lock_count()
 {
-	return 1 + kLeasePartitions + max_queues;
+	return kOtherLocks + kLeasePartitions + max_queues;
 }
 
 /* Shared memory as a table: how much each part takes, where its address goes. */
@@ -30,12 +34,13 @@ static const Part parts[] = {
 	{"pgq_ext databases", databases_size, place_databases},
 	{"pgq_ext queues", queues_size,
 	 [](void *memory) {
-		 place_queues(memory, GetNamedLWLockTranche(kTranche) + 1 + kLeasePartitions);
+		 place_queues(memory, GetNamedLWLockTranche(kTranche) + kOtherLocks + kLeasePartitions);
 	 }},
 	{"pgq_ext windows", windows_size, place_windows},
 	{"pgq_ext seats", seats_size, place_seats},
 	{"pgq_ext watches", watches_size, place_watches},
 	{"pgq_ext waiters", waiters_size, place_waiters},
+	{"pgq_ext results", result_waits_size, place_result_waits},
 };
 
 static void
@@ -55,6 +60,8 @@ init_shared()
 {
 	memset(shared, 0, sizeof(*shared));
 	shared->registry_lock = &GetNamedLWLockTranche(kTranche)[0].lock;
+	shared->results_lock = &GetNamedLWLockTranche(kTranche)[1].lock;
+	pg_atomic_init_u32(&shared->result_waits, 0);
 	shared->max_databases = max_databases;
 	shared->max_queues = max_queues;
 	shared->max_leases = max_leases;
@@ -86,7 +93,7 @@ create_shared_memory()
 			part.place(ShmemInitStruct(part.name, part.size(), &part_found));
 		}
 	}
-	lease_table_create(&GetNamedLWLockTranche(kTranche)[1]);
+	lease_table_create(&GetNamedLWLockTranche(kTranche)[kOtherLocks]);
 	LWLockRelease(AddinShmemInitLock);
 	name_wait_events();
 	watch_for_crashes();

@@ -47,11 +47,13 @@ struct Queue;
 struct Seat;
 struct Waiter;
 struct Watch;
+struct ResultWait;
 
 /* The addresses and sizes are set before there is any other process. The rest is read and written without a lock. */
 struct Shared
 {
 	LWLock *registry_lock;
+	LWLock *results_lock;
 	int max_databases;
 	int max_queues;
 	int max_leases;
@@ -60,6 +62,8 @@ struct Shared
 	Waiter *waiters;				/* max_claim_queues for each process */
 	Seat *seats;					/* one for each scheduler that can run: max_databases + 1 */
 	Watch *watches;					/* one for each prepared transaction there can be */
+	ResultWait *waits_for_results;	/* one for each process */
+	pg_atomic_uint32 result_waits;	/* processes that wait */
 	pg_atomic_uint32 watched;		/* watches that are active */
 	pg_atomic_uint32 leases;		/* entries in use */
 	pg_atomic_uint32 common;		/* those that are beyond a database's own share; see share.h */

@@ -20,9 +20,9 @@ enum class Found : uint8
 	kNone,
 };
 
-/* Once more after its lease was taken: who had it may have changed the job, or ended it. */
+/* Looked at once more after its lease was taken: who had it may have changed the job, or ended it. how: the lease ends so. */
 static Found
-find_waiting(SegmentSet &segments, int64 job_id, JobRow *row)
+find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 {
 	auto there = [&](const Place &place) {
 		return locate_job(segments, place, job_id, true, row) == WriteResult::kDone;
@@ -30,7 +30,7 @@ find_waiting(SegmentSet &segments, int64 job_id, JobRow *row)
 	if (!there(Place{}))
 		return Found::kNone;
 	TakenLease taken;
-	if (!take_waiting(*row, LeaseEnd::kChanged, true, &taken))
+	if (!take_waiting(*row, how, true, &taken))
 		return Found::kLeased;
 	/* It may die of that. */
 	if (taken.lost)
@@ -126,7 +126,7 @@ static JobState
 cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 {
 	JobRow row;
-	Found found = find_waiting(segments, job_id, &row);
+	Found found = find_waiting(segments, job_id, LeaseEnd::kCancelled, &row);
 	*gone = found == Found::kNone;
 	if (found == Found::kLeased)
 		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
@@ -191,7 +191,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 	refuse_if_subscribed();
 	bool done = false;
 	Found found = Found::kWaiting;
-	while (!done && (found = find_waiting(segments, job_id, &row)) == Found::kWaiting)
+	while (!done && (found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row)) == Found::kWaiting)
 	{
 		if (change.changed[kJobPayload - 1] || change.changed[kJobHeaders - 1] || to != nullptr)
 			change.set(kJobFence, Int64GetDatum(cut_tokens()));
@@ -226,7 +226,7 @@ retry_job(int64 job_id, int64 delay)
 	Found found = Found::kNone;
 	for (int looks = 0; !done && looks < 2;)
 	{
-		found = find_waiting(segments, job_id, &row);
+		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row);
 		if (found == Found::kLeased)
 			break;
 		done = found == Found::kWaiting ? hasten(segments, row, delay)

@@ -62,7 +62,7 @@ end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, cons
 }
 
 /* The owner can put another one in its place, but none in C if he is no superuser. */
-static void
+void
 require_is_leased()
 {
 	const Oid argument = INT8OID;

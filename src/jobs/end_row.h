@@ -49,6 +49,9 @@ keeps_finished(const QueueOptions &options)
 WriteResult end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why,
 					const Death *death, bool wait, const Finish *finish = nullptr);
 
+/* Statements ask pgq_ext.is_leased(), as owner: error 55000 if that is not the extension's. */
+void require_is_leased();
+
 /*
  * The bulk form of it, one statement for all rows of a queue: what end_row() does with a row
  * has to be done here with all of them. Each wants its owner's rights: as_owner(). Returns how many.

@@ -19,6 +19,12 @@ delayed_until(const JobSpec &spec, Datum value, TimestampTz now)
 }
 
 static Datum
+expires_after(const JobSpec &, Datum value, TimestampTz now)
+{
+	return TimestampTzGetDatum(moment_after(now, value, "expires_in"));
+}
+
+static Datum
 checked_run_at(const JobSpec &, Datum value, TimestampTz)
 {
 	return TimestampTzGetDatum(finite_moment(DatumGetTimestampTz(value), "run_at"));
@@ -45,7 +51,10 @@ constexpr JobAttribute job_attributes[kJobAttributes] = {
 	 .type = INT4OID,
 	 .column = kJobMaxAttempts,
 	 .column_value = checked_max_attempts},
-	{.name = "expires_in", .type = INTERVALOID, .later = true},
+	{.name = "expires_in",
+	 .type = INTERVALOID,
+	 .column = kJobExpiresAt,
+	 .column_value = expires_after},
 };
 
 static bool

@@ -68,6 +68,9 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 	note_verifying(popped->lease);
 	popped->verdict =
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
+	/* The scheduler ends it. Who knows of its hint need not: it is never handed out. */
+	if (popped->verdict == Verdict::kLive && popped->row.expired(wall_now()))
+		popped->verdict = Verdict::kDead;
 	bool fits = popped->fits(round.ref);
 	if (fits)
 	{

@@ -12,7 +12,7 @@
 
 namespace pgq {
 
-static void
+void
 check_client()
 {
 	if (MyProcPort != nullptr && !pq_check_connection())
@@ -23,7 +23,7 @@ check_client()
  * On the monotonic clock. A wait ends, empty, before the time of the statement or the transaction
  * does; with little time left it still takes half of it, or its caller's loop would spin.
  */
-static int64
+int64
 end_of_wait(int64 wait)
 {
 	static constexpr int64 kMargin = 100 * 1000;

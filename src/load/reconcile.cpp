@@ -46,7 +46,10 @@ read_version(const IndexLookup &lookup, uint16 segment)
 	TupleDesc desc = lookup.slot->tts_tupleDescriptor;
 	bool is_null;
 	Row row;
-	row.live = judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
+	Datum expires_at = heap_getattr(lookup.tuple, kJobExpiresAt, desc, &is_null);
+	/* Nobody hands it out, so nobody needs to know it. */
+	bool expired = !is_null && DatumGetTimestampTz(expires_at) <= wall_now();
+	row.live = !expired && judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
 	row.queue_id = DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, desc, &is_null));
 	row.hint = hint_of(lookup.tuple, desc, segment);
 	row.xmin = HeapTupleHeaderGetXmin(lookup.tuple->t_data);

@@ -8,6 +8,7 @@ void
 name_wait_events()
 {
 	wait_events = {.claim = new_wait_event("PgqClaim"),
+				   .result = new_wait_event("PgqResult"),
 				   .launcher = new_wait_event("PgqLauncher"),
 				   .scheduler = new_wait_event("PgqScheduler")};
 }

@@ -8,6 +8,7 @@ namespace pgq {
 struct WaitEvents
 {
 	uint32 claim;	  /* PgqClaim: a claim that waits for a job */
+	uint32 result;	  /* PgqResult: a pgq_result that waits for the end of a job */
 	uint32 launcher;  /* PgqLauncher: nothing to do */
 	uint32 scheduler; /* PgqScheduler: the same */
 };

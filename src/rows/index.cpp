@@ -2,6 +2,8 @@
 
 #include "pg/scope.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 /* All our indexes are btrees on plain columns; the btree needs nothing of IndexInfo. */
@@ -96,12 +98,14 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	insert_entries(rel, segment.index[kById], tuples, n,
 				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);
 	insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
-	bool any_delayed = false;
-	for (int i = 0; i < n; i++)
-		any_delayed |= is_delayed(rel, tuples[i]);
-	if (any_delayed)
-		insert_entries(rel, segment.index[kDelayed], tuples, n, UNIQUE_CHECK_NO,
-					   [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
+	auto delayed = [&](HeapTuple tuple) { return is_delayed(rel, tuple); };
+	if (std::any_of(tuples, tuples + n, delayed))
+		insert_entries(rel, segment.index[kDelayed], tuples, n, UNIQUE_CHECK_NO, delayed);
+	auto expires = [&](HeapTuple tuple) {
+		return !heap_attisnull(tuple, kJobExpiresAt, RelationGetDescr(rel));
+	};
+	if (std::any_of(tuples, tuples + n, expires))
+		insert_entries(rel, segment.index[kExpiring], tuples, n, UNIQUE_CHECK_NO, expires);
 	if (segment.has_others)
 		insert_as_owner(rel, tuples, n, segment.index, lengthof(segment.index), wait);
 }

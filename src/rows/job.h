@@ -37,6 +37,11 @@ struct JobRow
 						  DatumGetTimestampTz(value(kJobEnqueuedAt)),
 						  DatumGetInt32(value(kJobAttempts)));
 	}
+	/* Is its time over (expires_in)? Then nobody gets it any more. */
+	bool expired(TimestampTz now) const
+	{
+		return !is_null(kJobExpiresAt) && DatumGetTimestampTz(value(kJobExpiresAt)) <= now;
+	}
 	Hint hint() const { return {key(), place, delayed()}; }
 	int32 max_attempts(int32 of_queue) const
 	{

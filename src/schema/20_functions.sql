@@ -57,13 +57,13 @@ CREATE FUNCTION pgq_enqueue(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_enqueue';
 REVOKE ALL ON FUNCTION pgq_enqueue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_enqueue IS
-'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id. max_attempts NULL: what the queue says. Errors: 42704 no such queue, 22004 queue or payload is null, 22023 bad value, 0A000 an argument that is not supported yet (group_key, unique_*, on_conflict, expires_in).';
+'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id. max_attempts NULL: what the queue says. A job that nobody has been handed when expires_in has passed is ended, and counted as expired. Errors: 42704 no such queue, 22004 queue or payload is null, 22023 bad value, 0A000 an argument that is not supported yet (group_key, unique_*, on_conflict).';
 
 CREATE FUNCTION pgq_enqueue_many(queue text, jobs jsonb) RETURNS SETOF bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'pgq_enqueue_many';
 REVOKE ALL ON FUNCTION pgq_enqueue_many FROM PUBLIC;
 COMMENT ON FUNCTION pgq_enqueue_many IS
-'Add the jobs of a JSON array and return their ids in its order: all or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, headers, max_attempts. Errors: as pgq_enqueue, naming the element.';
+'Add the jobs of a JSON array and return their ids in its order: all or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, headers, max_attempts, expires_in. Errors: as pgq_enqueue, naming the element.';
 
 -- ---- workers ----
 
@@ -180,3 +180,18 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_update';
 REVOKE ALL ON FUNCTION pgq_update FROM PUBLIC;
 COMMENT ON FUNCTION pgq_update IS
 'Change a job that waits; NULL leaves a thing as it is. False: it is leased, or there is none. Waits for a transaction that is changing it. No claim hands it out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, 0A000 group_key is not supported yet, 53400 too many jobs are claimed at the same time.';
+
+CREATE TYPE pgq_ext.job_result AS (
+    job_id bigint,
+    state  text,
+    result jsonb,
+    error  text
+);
+COMMENT ON TYPE pgq_ext.job_result IS
+'What has become of a job. state: ready, scheduled, leased; acked, cancelled, expired, dead. New attributes may come at the end.';
+
+CREATE FUNCTION pgq_result(job_id bigint, wait interval = '0') RETURNS SETOF pgq_ext.job_result
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_result';
+REVOKE ALL ON FUNCTION pgq_result FROM PUBLIC;
+COMMENT ON FUNCTION pgq_result IS
+'What has become of a job: one row, with the state, what pgq_ack was given as result, and the error of its last attempt; no row if there is no such job any more. With wait (at most 60 s) not before the job has ended: woken by the commit that ends it, and before statement_timeout. If the queue keeps no finished jobs (keep_finished is 0) only who waits learns the state, and nobody the result. A job that this transaction has enqueued is not waited for. Errors: 22023 bad wait.';

@@ -17,7 +17,7 @@ COMMENT ON FUNCTION pgq_ext.lease_entries IS
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT last_claim_at timestamptz,
     OUT loaded_at timestamptz, OUT enqueued bigint, OUT handed_out bigint, OUT acked bigint,
-    OUT failed bigint, OUT released bigint, OUT cancelled bigint, OUT lost bigint, OUT dead bigint, OUT uncounted bigint, OUT repaired bigint,
+    OUT failed bigint, OUT released bigint, OUT cancelled bigint, OUT lost bigint, OUT dead bigint, OUT expired bigint, OUT uncounted bigint, OUT repaired bigint,
     OUT reconciled bigint) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
 REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
@@ -65,6 +65,7 @@ SELECT j.job_id, q.queue,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
             WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN j.expires_at <= pg_catalog.clock_timestamp() THEN 'nothing: it has expired'
             WHEN l.state = 'changing' THEN 'a transaction that is changing or ending it'
             WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
@@ -105,7 +106,7 @@ COMMENT ON VIEW pgq_ext.queue_status IS
 'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting, how many claims are waiting.';
 
 CREATE VIEW pgq_ext.queue_stats AS
-SELECT q.queue, e.loaded_at AS stats_since, e.enqueued, e.handed_out, e.acked, e.failed, e.released, e.cancelled, e.lost, e.dead,
+SELECT q.queue, e.loaded_at AS stats_since, e.enqueued, e.handed_out, e.acked, e.failed, e.released, e.cancelled, e.lost, e.dead, e.expired,
        e.uncounted, e.repaired, e.reconciled
 FROM pgq_ext.queue_entries() e
 JOIN pgq_ext.queue q USING (queue_id);

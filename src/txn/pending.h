@@ -141,8 +141,8 @@ void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 /* Is the lease still the one of the effect? Under its queue's lock. */
 bool still_ours(const LeaseEffect &effect);
 
-/* How the lease ends is counted; the caller ends it in the same hold. */
-void count_end(const Lease *lease, LeaseEnd how, bool dead);
+/* How the lease ends is counted and told; the caller ends it in the same hold. */
+void count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold);
 
 /* The claim, or the cancel, of a handed out lease is undone. */
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);

@@ -147,7 +147,7 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 {
 	if (commit && was.ended)
 	{
-		count_end(lease, was.how, was.dead);
+		count_end(lease, was.how, was.dead, hold);
 		hold.end(lease, is_gone(was.how));
 		return false;
 	}

@@ -17,12 +17,32 @@ still_ours(const LeaseEffect &effect)
 	return serial_of(effect.lease) == effect.serial;
 }
 
-void
-count_end(const Lease *lease, LeaseEnd how, bool dead)
+static JobEnd
+end_of(LeaseEnd how, bool dead)
 {
+	switch (how)
+	{
+		case LeaseEnd::kAcked:
+			return JobEnd::kAcked;
+		case LeaseEnd::kCancelled:
+			return JobEnd::kCancelled;
+		case LeaseEnd::kExpired:
+			return JobEnd::kExpired;
+		default:
+			return dead ? JobEnd::kDead : JobEnd::kUnknown;
+	}
+}
+
+void
+count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold)
+{
+	hold.tell(lease, end_of(how, dead));
 	QueueCounters &counters = lease->queue->counters;
+	counters.expired += how == LeaseEnd::kExpired;
 	int64 *counter = counters.of(how);
-	if (counter == nullptr)
+	/* Nobody had it. */
+	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
+	if (counter == nullptr || waited)
 		return;
 	/* A late ack: the job was handed out before this start. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
@@ -67,7 +87,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 		case LeaseEffect::kReap:
 			if (stays_lost(effect, monotonic))
 				break;
-			count_end(effect.lease, effect.how, effect.dead);
+			count_end(effect.lease, effect.how, effect.dead, hold);
 			hold.end(effect.lease, is_gone(effect.how));
 	}
 }
@@ -229,6 +249,8 @@ abandon_call()
 	abandon_refill();
 	if (in_lines())
 		leave_lines(nullptr);
+	if (waits_for_result())
+		(void) end_result_wait();
 }
 
 static void

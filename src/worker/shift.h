@@ -40,6 +40,7 @@ int64 attach_queues(Shift &shift);
 int64 keep_token_mark_ahead(Shift &shift);
 int64 rotate(Shift &shift);
 int64 retain(Shift &shift);
+int64 expire(Shift &shift);
 int64 reconcile(Shift &shift);
 
 inline constexpr Duty duties[] = {
@@ -49,6 +50,7 @@ inline constexpr Duty duties[] = {
 	{"token mark", keep_token_mark_ahead, nullptr, false},
 	{"rotation", rotate, nullptr, false},
 	{"retention", retain, nullptr, false},
+	{"expiry", expire, nullptr, false},
 	{"reconcile", reconcile, nullptr, false},
 };
 inline constexpr int kDuties = lengthof(duties);

@@ -24,6 +24,8 @@ private:
 	void change_rows();
 	void lock_rows();
 	void delete_rows();
+	void change_jobs();
+	void cancel_jobs();
 	void lock_tables();
 	void fill();
 	void purge();
@@ -104,6 +106,65 @@ Administrator::delete_rows()
 	for (int i = 0; i < rows.size(); i++)
 		gone.insert(rows.number(i, 0));
 	world.ledger.deleted_only(tx.tx(), gone);
+	if (random.chance(30))
+		tx.roll_back();
+	else
+		tx.commit();
+}
+
+/* By the functions for it. Dead ones are not among them: the ledger has done with these. */
+void
+Administrator::change_jobs()
+{
+	by_hand = true;
+	std::vector<Key> keys;
+	std::string ids = some_ids(&keys);
+	world.ledger.touched(keys);
+	Transaction tx(session);
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	(void) tx.run(random.chance(50)
+					  ? "SELECT pgq_update(id, priority => 1) FROM unnest($1::bigint[]) id"
+					  : "SELECT pgq_retry(id, '200 ms') FROM unnest($1::bigint[]) id",
+				  {ids});
+	nap(random.between(0, 100) * kMillisecond);
+	if (random.chance(30))
+		tx.roll_back();
+	else
+		tx.commit();
+}
+
+void
+Administrator::cancel_jobs()
+{
+	by_hand = true;
+	std::vector<Key> keys;
+	std::string ids = some_ids(&keys);
+	Transaction tx(session);
+	tx.mark();
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	/* Before it is done: from now on a worker may be refused. */
+	world.ledger.touched(keys);
+	world.ledger.revoked(keys);
+	world.ledger.deleted(tx.tx(), keys);
+	Rows rows = tx.run("SELECT j.payload, pgq_cancel(id) FROM unnest($1::bigint[]) id "
+					   "LEFT JOIN pgq_ext.job j ON j.job_id = id",
+					   {ids});
+	std::set<Key> gone;
+	bool died = false;
+	for (int i = 0; i < rows.size(); i++)
+	{
+		if (!rows.text(i, 0).empty() && !rows.text(i, 1).empty())
+			gone.insert(rows.number(i, 0));
+		died |= rows.text(i, 1) == "dead";
+	}
+	world.ledger.deleted_only(tx.tx(), gone);
+	/* What has died meanwhile shall be found among the dead. */
+	if (died)
+	{
+		tx.roll_back();
+		return;
+	}
+	nap(random.between(0, 100) * kMillisecond);
 	if (random.chance(30))
 		tx.roll_back();
 	else
@@ -241,8 +302,12 @@ Administrator::turn()
 		change_rows();
 	else if (n <= 45)
 		lock_rows();
-	else if (n <= 60)
+	else if (n <= 50)
 		delete_rows();
+	else if (n <= 55)
+		change_jobs();
+	else if (n <= 60)
+		cancel_jobs();
 	else if (n <= 65)
 		lock_tables();
 	else if (n <= 70)

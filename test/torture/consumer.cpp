@@ -95,8 +95,12 @@ Consumer::end_jobs(Transaction &tx, const std::vector<Held> &held)
 	for (const Held &h : held)
 	{
 		int n = random.between(1, 100);
-		if (n <= 55)
+		if (random.chance(10))
+			random.chance(50) ? tx.assert_lease(h) : tx.note_progress(h);
+		if (n <= 50)
 			tx.ack(h);
+		else if (n <= 55)
+			(void) tx.release(h, random.between(0, 1) * random.between(1, 500) * kMillisecond);
 		else if (n <= 65)
 			try_ack(tx, h);
 		else if (n <= 80)

@@ -24,6 +24,8 @@ name_of(Deed deed)
 			return "ack";
 		case Deed::kRetry:
 			return "fail (retry)";
+		case Deed::kRelease:
+			return "release";
 		case Deed::kBury:
 			return "fail (dead)";
 		case Deed::kExtend:
@@ -284,6 +286,14 @@ Ledger::apply(const TxRef &tx, const Effect &effect)
 			h->failed = true;
 			job->not_before = effect.not_before;
 			break;
+		case Deed::kRelease:
+			note(job, "release committed", tx, effect.token);
+			check_end(job, *h, tx, effect.deed);
+			h->ender = nullptr;
+			h->state = HandOut::State::kOver;
+			h->released = true;
+			job->not_before = effect.not_before;
+			break;
 		case Deed::kAck:
 		case Deed::kBury:
 			check_end(job, *h, tx, effect.deed);
@@ -323,6 +333,7 @@ Ledger::undo(const TxRef &tx, const Effect &effect)
 			break;
 		case Deed::kAck:
 		case Deed::kRetry:
+		case Deed::kRelease:
 		case Deed::kBury:
 			if (h->ender == tx)
 				h->ender = nullptr;
@@ -547,6 +558,17 @@ Ledger::deleted(const TxRef &tx, const std::vector<Key> &keys)
 		job->deleters++;
 		tx->effects.push_back({.deed = Deed::kDelete, .key = key, .level = tx->level});
 	}
+}
+
+void
+Ledger::revoked(const std::vector<Key> &keys)
+{
+	std::lock_guard lock(mutex);
+	for (Key key : keys)
+		if (Job *job = find(key))
+			for (auto &[token, h] : job->hand_outs)
+				if (h.state != HandOut::State::kOver)
+					h.state = HandOut::State::kOver;
 }
 
 void

@@ -44,6 +44,7 @@ enum class Deed
 	kClaim,
 	kAck,
 	kRetry, /* pgq_fail that said 'retry' */
+	kRelease,
 	kBury,	/* pgq_fail that said 'dead' */
 	kExtend,
 	kDelete,
@@ -67,7 +68,7 @@ struct Effect
 	Key key = 0;
 	int64_t token = 0;
 	int level = 0;		 /* depth of savepoints */
-	Time not_before = 0; /* kRetry: by the wall clock */
+	Time not_before = 0; /* kRetry, kRelease: by the wall clock */
 	std::string queue;	 /* kDropQueue */
 };
 
@@ -155,6 +156,8 @@ public:
 	void deleted(const TxRef &tx, const std::vector<Key> &keys);
 	/* ... but in fact only these. */
 	void deleted_only(const TxRef &tx, const std::set<Key> &keys);
+	/* Whoever has them may be told that they are cancelled: then nothing about their leases is certain any more. */
+	void revoked(const std::vector<Key> &keys);
 	void dropped_queue(const TxRef &tx, const std::string &queue);
 	/* Somebody else may have changed priority and run_at. */
 	void touched(const std::vector<Key> &keys);
@@ -215,6 +218,7 @@ private:
 		TxRef ender;   /* that has acked or failed it, and has not ended */
 		Deed end = Deed::kAck;
 		bool failed = false; /* pgq_fail is committed: counts as an attempt for certain */
+		bool released = false; /* pgq_release is: it counts as none */
 	};
 
 	struct Event

@@ -93,6 +93,8 @@ Ledger::check_attempt(Job *job, const HandOut &h)
 		suspects.emplace_back(job->key, h.token);
 	bool uncounted = before.epoch != h.epoch || scheduler_excused(before, h);
 	int least = before.attempt + (before.failed || !uncounted ? 1 : 0);
+	if (before.released)
+		least = before.attempt;
 	/* What the scheduler wrote need not have reached the standby. */
 	if (before.epoch.server != h.epoch.server)
 		least = 1;
@@ -203,7 +205,7 @@ Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time
 		const HandOut &later = it->second;
 		if (later.received >= sent)
 			continue;
-		bool left_trace = later.failed ||
+		bool left_trace = later.failed || later.released ||
 						  (later.attempt > used.attempt && later.epoch.server == epoch.server) ||
 						  (later.epoch == epoch && now() - later.received < kSchedulerPatience);
 		if (!late || left_trace)

@@ -87,13 +87,14 @@ Transaction::claim(const ClaimSpec &spec)
 }
 
 void
-Transaction::ack(const Held &held)
+Transaction::use(const Held &held, const std::string &call, const std::vector<Parameter> &more)
 {
 	mark();
-	Time sent = now();
+	std::vector<Parameter> parameters = {number(held.job_id), number(held.token)};
+	parameters.insert(parameters.end(), more.begin(), more.end());
 	try
 	{
-		(void) run("SELECT pgq_ack($1, $2)", {number(held.job_id), number(held.token)});
+		(void) run("SELECT " + call, parameters);
 	}
 	catch (const SqlError &error)
 	{
@@ -101,8 +102,46 @@ Transaction::ack(const Held &held)
 			session.world.ledger.refused(ref, held, ref->epoch);
 		throw;
 	}
+}
+
+void
+Transaction::ack(const Held &held)
+{
+	Time sent = now();
+	use(held, "pgq_ack($1, $2)");
 	session.world.ledger.accepted(ref, held, Deed::kAck, sent);
 	session.world.counters.acks++;
+}
+
+void
+Transaction::assert_lease(const Held &held)
+{
+	use(held, "pgq_assert_lease($1, $2)");
+}
+
+void
+Transaction::note_progress(const Held &held)
+{
+	use(held, "pgq_progress($1, $2, $3)", {number(held.key)});
+}
+
+bool
+Transaction::release(const Held &held, Time delay)
+{
+	mark();
+	Time sent = now();
+	Time wall_sent = wall();
+	Rows rows = run("SELECT pgq_release($1, $2, $3)",
+					{number(held.job_id), number(held.token), milliseconds(delay)});
+	if (rows.text(0, 0) != "t")
+	{
+		session.world.ledger.refused(ref, held, ref->epoch);
+		session.world.counters.stale++;
+		return false;
+	}
+	/* With no delay it keeps its place, which may be in the past. */
+	session.world.ledger.accepted(ref, held, Deed::kRelease, sent, delay > 0 ? wall_sent + delay : 0);
+	return true;
 }
 
 size_t

@@ -31,6 +31,12 @@ public:
 	/* "retry", "dead" or "stale" */
 	std::string fail(const Held &held, std::optional<Time> retry_in, bool retry = true);
 
+	/* False: stale. */
+	bool release(const Held &held, Time delay);
+	/* As ack(), but they end nothing. */
+	void assert_lease(const Held &held);
+	void note_progress(const Held &held);
+
 	void savepoint();
 	void release_savepoint();
 	void roll_back_to_savepoint();
@@ -41,6 +47,9 @@ public:
 	void prepare();
 
 private:
+	/* One of those that raise PQ001 if the lease is stale. */
+	void use(const Held &held, const std::string &call, const std::vector<Parameter> &more = {});
+
 	Session &session;
 	TxRef ref;
 	bool marked = false;

@@ -1,0 +1,67 @@
+# Jobs whose time is over before somebody has had them.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+use Session;
+
+# The scheduler deletes nothing before its clock has stood its ground for a minute: what comes first is here in the meantime.
+my $node = pgq_node('main');
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+sql(q{SELECT pgq_create_queue('q', keep_finished => '1 day', backoff_base => '0'), pgq_create_queue('bare')});
+
+my $kept = sql(q{SELECT pgq_enqueue('q', '"kept"', expires_in => '1 s', headers => '{"h": 1}')});
+my $held = sql(q{SELECT pgq_enqueue('q', '"held"', expires_in => '30 s', priority => 1)});
+my $failing = sql(q{SELECT pgq_enqueue('q', '"failing"', expires_in => '30 s', priority => 1)});
+my %lease = map { split /\|/ } split /\n/, sql(q{SELECT job_id, lease FROM pgq_claim('q', 2, lease_time => '1 h')});
+is(join(' ', sort keys %lease), join(' ', sort $held, $failing), 'before its time is over a job is as any');
+sql(q{SELECT count(pgq_enqueue('bare', to_jsonb(n), expires_in => '1 s')) FROM generate_series(1, 20000) n});
+sql(q{SELECT count(*) FROM pgq_enqueue_many('bare', '[{"payload": "many", "expires_in": "1 s"}, {"payload": "later", "expires_in": "1 day"}]')});
+sql(q{SELECT pg_sleep(1.1)});
+is(sql(q{SELECT count(*) FROM pgq_claim('q', 10)}), '0', 'one whose time is over is not handed out');
+is(sql("SELECT waits_for FROM pgq_ext.job_status WHERE job_id = $kept"), 'nothing: it has expired', '... and the view says why');
+is(sql(q{SELECT payload FROM pgq_claim('bare', 10)}), '"later"', 'many are in nobody\'s way');
+is(sql(q{SELECT handed_out, expired FROM pgq_ext.queue_stats WHERE queue = 'bare'}), '1|0', '... and none is counted as handed out');
+is(sql('SELECT * FROM pgq_check()'), '', 'nobody misses them');
+
+# A claim that waits is not woken by one, nor does it get one that expires meanwhile.
+sql(q{SELECT pgq_enqueue('q', '"soon"', delay => '2 s', expires_in => '1 s')});
+is(sql(q{SELECT count(*) FROM pgq_claim('q', wait => '3 s')}), '0', 'one that expires before it is due is never handed out');
+
+# Somebody is at it.
+my $locker = session($node);
+sql(q{SELECT pgq_enqueue('q', '"locked"', expires_in => '1 s')});
+ask($locker, $_) for 'BEGIN', q{SELECT FROM pgq_ext.job WHERE payload = '"locked"' FOR UPDATE};
+
+wait_for($node, q{count(*) = 1 FROM pgq_ext.job WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'bare')});
+is(sql(q{SELECT expired FROM pgq_ext.queue_stats WHERE queue = 'bare'}), '20001', 'the scheduler ends them');
+is(sql(q{SELECT count(*) FROM pgq_ext.finished_job f JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue = 'bare'}), '0', '... and keeps nothing of them');
+wait_for($node, "count(*) = 1 FROM pgq_ext.finished_job WHERE job_id = $kept");
+is(sql("SELECT outcome, payload, result IS NULL, worker IS NULL FROM pgq_ext.finished_job WHERE job_id = $kept"), 'expired|"kept"|t|t',
+	'... unless the queue keeps them');
+is(sql("SELECT state FROM pgq_result($kept)"), 'expired', '... and pgq_result says so');
+is(sql(q{SELECT count(*) FROM pgq_ext.job WHERE payload = '"locked"'}), '1', 'one that is locked is left alone');
+end_session($locker);
+wait_for($node, q{count(*) = 0 FROM pgq_ext.job WHERE payload = '"locked"'});
+
+# Who has it may go on.
+sql(q{SELECT pg_sleep(0.5)}) until sql("SELECT expires_at < clock_timestamp() FROM pgq_ext.job WHERE job_id = $held") eq 't';
+is(sql("SELECT state FROM pgq_ext.job_status WHERE job_id = $held"), 'leased', 'what somebody has does not expire');
+is(sql("SELECT 'done', pgq_ack($held, $lease{$held}, '\"good\"')"), 'done|', '... and may be done late');
+is(sql("SELECT pgq_fail($failing, $lease{$failing}, 'broken')"), 'retry', '... or fail');
+wait_for($node, "count(*) = 1 FROM pgq_ext.finished_job WHERE job_id = $failing AND outcome = 'expired'");
+pass('... and is not tried again');
+
+# A commit that comes later than that.
+my $s = session($node);
+ask($s, 'BEGIN');
+my $late = ask($s, q{SELECT pgq_enqueue('q', '"late"', expires_in => '1 s')});
+sql(q{SELECT pg_sleep(1.1)});
+ask($s, 'COMMIT');
+is(sql(q{SELECT count(*) FROM pgq_claim('q', wait => '300 ms')}), '0', 'one whose enqueue is committed too late');
+wait_for($node, "count(*) = 0 FROM pgq_ext.job WHERE job_id = $late");
+is(sql(q{SELECT sum(handed_out - acked - failed - released - cancelled - lost - uncounted) FROM pgq_ext.queue_stats WHERE queue = 'q'}), '0', 'every hand-out has ended once');
+is(sql('SELECT * FROM pgq_check()'), '', 'memory agrees with the tables');
+done_testing();
