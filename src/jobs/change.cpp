@@ -191,7 +191,8 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 	refuse_if_subscribed();
 	bool done = false;
 	Found found = Found::kWaiting;
-	while (!done && (found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row)) == Found::kWaiting)
+	while (!done &&
+		   (found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row)) == Found::kWaiting)
 	{
 		if (change.changed[kJobPayload - 1] || change.changed[kJobHeaders - 1] || to != nullptr)
 			change.set(kJobFence, Int64GetDatum(cut_tokens()));

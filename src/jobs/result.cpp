@@ -63,7 +63,8 @@ look_at_live(int64 job_id, JobResult *result)
 }
 
 static constexpr char kOver[] =
-	"SELECT d.died_at AS over_at, 'dead' AS state, NULL::pg_catalog.jsonb AS result, d.last_error AS error "
+	"SELECT d.died_at AS over_at, 'dead' AS state, NULL::pg_catalog.jsonb AS result, d.last_error "
+	"AS error "
 	"FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
 	"UNION ALL SELECT f.finished_at, f.outcome, f.result, NULL "
 	"FROM pgq_ext.finished_job f WHERE f.job_id OPERATOR(pg_catalog.=) $1 "

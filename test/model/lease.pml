@@ -2,7 +2,7 @@
  * The life of a lease: claim, commit and rollback of the claim, ack, fail, expiry,
  * the scheduler's count of lost attempts and its death, a second session with the
  * same token, a crash and late acks, also with numbers that are no token of the job;
- * a change of the job by SQL.
+ * a change of the job by SQL; a cancel, of which its worker may hear before it is undone.
  *
  * Time stands still, which is the worst case for tokens: they grow by what brings a job
  * back (pass_prefix), by a cut (cut_tokens), and by a start.
@@ -27,12 +27,15 @@ byte boot;
 byte attempts[JOBS], fence[JOBS];
 
 byte pins[JOBS], ender[JOBS], claiming[JOBS]; /* ender and claimer: transactions */
+byte revoked[JOBS]; /* cancels that are under way */
+bool told[JOBS], doomed[JOBS];
 byte token[JOBS], last_token, token_base; /* prefixes */
 bool drawn;								/* there are tokens like last_token */
 bool handed[JOBS];						/* CLAIMED, or was */
 
 /* ghosts */
-bool acked, ended[JOBS]; /* acked, or dead: visibly */
+bool acked, ended[JOBS]; /* acked, cancelled or dead: visibly */
+bool cancelled;			 /* while it was handed out */
 byte handed_out;		 /* how often; the ordinal of the last hand-out, which no fault can repeat */
 byte shown;				 /* a token that somebody else has learned */
 bool of_job[16];		 /* by token: whose check bits are right */
@@ -82,17 +85,40 @@ inline forget_lease(j)
 	:: else
 	fi;
 	handed[j] = false;
-	token[j] = 0; pins[j] = 0; ender[j] = 0; claiming[j] = 0
+	token[j] = 0; pins[j] = 0; ender[j] = 0; claiming[j] = 0; revoked[j] = 0; told[j] = false; doomed[j] = false
 }
 
 inline lose_lease(j)
 {
 	assert(lease_state[j] == CLAIMED || lease_state[j] == REAPING);
 	lease_state[j] = LOST;
-	pins[j] = 0; ender[j] = 0; claiming[j] = 0
+	pins[j] = 0; ender[j] = 0; claiming[j] = 0; doomed[j] = false
 }
 
-#define is_lease_of(j, t) (lease_state[j] == CLAIMED && token[j] == (t))
+/* One use, or the claim, is over: QueueHold::unpin. */
+inline unpin(j)
+{
+	assert(pins[j] > 0);
+	pins[j]--;
+	if
+	:: doomed[j] && pins[j] == 0 -> lose_lease(j)
+	:: else
+	fi
+}
+
+/* The claim is undone: lose_claimed. */
+inline lose_claimed(j)
+{
+	claiming[j] = 0;
+#ifdef FAULT_LOSE_USED
+	lose_lease(j)
+#else
+	doomed[j] = true;
+	unpin(j)
+#endif
+}
+
+#define is_lease_of(j, t) (lease_state[j] == CLAIMED && token[j] == (t) && !doomed[j])
 
 /* grip: gripped if the token is current and nobody else is at it; waits for whoever is */
 inline take_in_hand(j, t, me)
@@ -159,7 +185,7 @@ inline ack(j, t, hand_out_of_t, me)
 				d_step { end_lease(j); forget_lease(j); check() }
 			:: /* rollback */
 				d_step { row_undone(j) };
-				d_step { ender[j] = 0; pins[j]--; check() };
+				d_step { ender[j] = 0; unpin(j); check() };
 				gripped = false
 			fi
 		/* the row is gone: LeaseEnd::kUncounted */
@@ -240,20 +266,39 @@ end:	do
 					hand_out(job_of(key), me);
 					d_step { verdict = 0; seen = 0 };
 					if
-					/* the claim is rolled back */
-					:: d_step { lose_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0 }
+					/* the claim is rolled back, if nobody else has ended it meanwhile */
+					:: d_step {
+							if
+							:: lease_state[job_of(key)] == CLAIMED && claiming[job_of(key)] == me -> lose_claimed(job_of(key))
+							:: else
+							fi;
+							key = 0; mine_token = 0; mine_hand_out = 0; check()
+						}
 					/* committed: time decides */
-					:: d_step { claiming[job_of(key)] = 0; pins[job_of(key)]--; key = 0 }
+					:: d_step {
+							if
+							:: lease_state[job_of(key)] == CLAIMED && claiming[job_of(key)] == me ->
+								claiming[job_of(key)] = 0;
+								unpin(job_of(key))
+							:: else
+							fi;
+							key = 0; check()
+						}
 					/* acked in the same transaction, which may roll back as a whole */
 					:: take_in_hand(job_of(key), mine_token, me);
-						assert(gripped);
-						d_step { write_row(job_of(key), me, 0) };
+						if
+						:: !gripped -> /* cancelled */
+							d_step { key = 0; mine_token = 0; mine_hand_out = 0 };
+							goto restart
+						:: gripped
+						fi;
+						d_step { writer[job_of(key)] == 0 -> write_row(job_of(key), me, 0) };
 						if
 						:: d_step { assert(!ended[job_of(key)]); ended[job_of(key)] = true; acked = true;
 								row[job_of(key)] = 0; writer[job_of(key)] = 0 };
 							d_step { end_lease(job_of(key)); forget_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false }
 						:: d_step { row_undone(job_of(key)) };
-							d_step { lose_lease(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false; check() }
+							d_step { ender[job_of(key)] = 0; unpin(job_of(key)); lose_claimed(job_of(key)); key = 0; mine_token = 0; mine_hand_out = 0; gripped = false; check() }
 						fi
 					fi
 				fi
@@ -265,6 +310,11 @@ end:	do
 			:: else
 			fi;
 			d_step { mine_token = 0; mine_hand_out = 0; gripped = false }
+#ifdef CANCEL
+		/* pgq_extend: it stops */
+		:: d_step { mine_token != 0 && is_lease_of(0, mine_token) && revoked[0] > 0 ->
+				told[0] = true; mine_token = 0; mine_hand_out = 0 }
+#endif
 		:: mine_token != 0 ->
 			take_in_hand(0, mine_token, me);
 			if
@@ -349,6 +399,71 @@ proctype editor(byte me)
 	fi
 }
 
+/* The end of a cancel that has the lease in hand. */
+inline end_cancel(me)
+{
+	if
+	:: d_step { live(0) && writer[0] == 0 -> write_row(0, me, 0) };
+		if
+		:: d_step {
+				assert(lease_state[0] == CLAIMED || lease_state[0] == CLAIMING);
+				assert(!ended[0]);
+				ended[0] = true; row[0] = 0; writer[0] = 0;
+				/* a lost attempt that was taken over is counted with it */
+				cancelled = handed[0]
+			};
+			d_step { end_lease(0); forget_lease(0); check() }
+		:: d_step { row_undone(0) };
+			d_step {
+				ender[0] = 0;
+				if
+				:: lease_state[0] == CLAIMING -> forget_lease(0); give_back(0)
+				:: else ->
+					doomed[0] = doomed[0] || told[0];
+					if
+					:: revoked[0] > 0 -> revoked[0]--
+					:: else
+					fi;
+					unpin(0)
+				fi;
+				check()
+			}
+		fi
+	:: d_step { !live(0) && writer[0] == 0 -> end_lease(0); forget_lease(0); check() }
+	fi
+}
+
+/* pgq_cancel: of a job that waits, is lost, or is leased. */
+proctype canceller(byte me)
+{
+	byte mine = boot, theirs;
+	{
+		if
+		:: d_step { lease_state[0] == NONE && live(0) && writer[0] == 0 ->
+				hint = row[0];
+				take_lease(0);
+				pins[0] = 2; ender[0] = me; claiming[0] = me
+			};
+			end_cancel(me)
+		:: d_step { lease_state[0] == LOST -> lease_state[0] = CLAIMED; doomed[0] = true; pins[0] = 1; ender[0] = me };
+			end_cancel(me)
+		:: d_step { lease_state[0] == CLAIMED && !doomed[0] -> revoked[0]++; theirs = token[0] };
+			if
+			:: d_step { lease_state[0] == CLAIMED && token[0] == theirs && !doomed[0] && ender[0] == 0 -> ender[0] = me; pins[0]++ };
+				end_cancel(me)
+			/* whoever it waited for has ended it, or it is lost: it looks again, or gives up */
+			:: d_step { lease_state[0] != CLAIMED || token[0] != theirs || doomed[0] ->
+					if
+					:: token[0] == theirs && revoked[0] > 0 -> revoked[0]--
+					:: else
+					fi
+				}
+			fi
+		:: ended[0]
+		fi
+	} unless { boot != mine }
+}
+
 proctype clock()
 {
 end:
@@ -407,7 +522,7 @@ proctype crash()
 proctype accountant()
 {
 	timeout ->
-	assert(!live(0) && ended[0] && lease_state[0] == NONE && (boot > 0 || handed_out == attempts[0] + acked))
+	assert(!live(0) && ended[0] && lease_state[0] == NONE && (boot > 0 || handed_out == attempts[0] + acked + cancelled))
 }
 
 init
@@ -422,6 +537,9 @@ init
 		run worker(2);
 #ifdef TWIN
 		run twin(3);
+#endif
+#ifdef CANCEL
+		run canceller(7);
 #endif
 #ifdef GUESS
 		run guesser(5);

@@ -45,7 +45,7 @@ enum class Deed
 	kAck,
 	kRetry, /* pgq_fail that said 'retry' */
 	kRelease,
-	kBury,	/* pgq_fail that said 'dead' */
+	kBury, /* pgq_fail that said 'dead' */
 	kExtend,
 	kDelete,
 	kDropQueue,
@@ -217,7 +217,7 @@ private:
 		TxRef claimer; /* NULL: a statement of its own */
 		TxRef ender;   /* that has acked or failed it, and has not ended */
 		Deed end = Deed::kAck;
-		bool failed = false; /* pgq_fail is committed: counts as an attempt for certain */
+		bool failed = false;   /* pgq_fail is committed: counts as an attempt for certain */
 		bool released = false; /* pgq_release is: it counts as none */
 	};
 

@@ -140,7 +140,8 @@ Transaction::release(const Held &held, Time delay)
 		return false;
 	}
 	/* With no delay it keeps its place, which may be in the past. */
-	session.world.ledger.accepted(ref, held, Deed::kRelease, sent, delay > 0 ? wall_sent + delay : 0);
+	session.world.ledger.accepted(ref, held, Deed::kRelease, sent,
+								  delay > 0 ? wall_sent + delay : 0);
 	return true;
 }
 
