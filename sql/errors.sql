@@ -148,7 +148,7 @@ pgq_enqueue('err', '1', unique_until => 'whenever')
 pgq_enqueue('err', '1', unique_for => '1 h')
 pgq_enqueue('err', '1', on_conflict => 'replace')
 pgq_enqueue('err', '1', on_conflict => 'whatever')
-pgq_enqueue('err', '1', expires_in => '1 h')
+pgq_enqueue('err', '1', expires_in => '-1 s')
 pgq_enqueue('err', to_jsonb(repeat('x', 268435456)))
 pgq_enqueue('err', '1', headers => to_jsonb(repeat('x', 268435456)))
 $$);
@@ -198,7 +198,7 @@ pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "unique_key": "u"}]')
 pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "unique_until": "claimed"}]')
 pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "unique_for": "1 h"}]')
 pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "on_conflict": "replace"}]')
-pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "expires_in": "1 h"}]')
+pgq_enqueue_many('err', '[{"payload": 1}, {"payload": 2, "expires_in": "-1 s"}]')
 pgq_enqueue_many('err', (SELECT jsonb_agg(jsonb_build_object('payload', i)) FROM generate_series(1, 5000) i) || '[{"payload": 1, "priority": []}]')
 $$);
 
