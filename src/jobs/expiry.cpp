@@ -34,17 +34,18 @@ lock_overdue(TimestampTz then, int most, int64 *ids)
 {
 	const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(then), false},
 									 {INT4OID, Int32GetDatum(most), false}};
+	int n = 0;
 	require_is_leased();
-	int n = static_cast<int>(
-		spi_execute("SELECT job_id FROM pgq_ext.job WHERE expires_at OPERATOR(pg_catalog.<=) $1 "
-					"AND NOT pgq_ext.is_leased(job_id) ORDER BY expires_at LIMIT $2 "
-					"FOR UPDATE SKIP LOCKED",
-					arguments));
-	for (int i = 0; i < n; i++)
-	{
+	as_owner([&] {
+		n = static_cast<int>(spi_execute(
+			"SELECT job_id FROM pgq_ext.job WHERE expires_at OPERATOR(pg_catalog.<=) $1 "
+			"AND NOT pgq_ext.is_leased(job_id) ORDER BY expires_at LIMIT $2 "
+			"FOR UPDATE SKIP LOCKED",
+			arguments));
 		bool is_null;
-		ids[i] = DatumGetInt64(spi_value(i, 1, &is_null));
-	}
+		for (int i = 0; i < n; i++)
+			ids[i] = DatumGetInt64(spi_value(i, 1, &is_null));
+	});
 	return n;
 }
 
