@@ -65,7 +65,8 @@ expire_job(SegmentSet &segments, int64 job_id, TimestampTz then)
 	bool keeps = false;
 	(void) look_at_queue(ref, [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
 	const Finish finish = {nullptr, nullptr};
-	bool done = end_row(segments, row.place, job_id, RowEnd::kExpired, nullptr, false,
+	/* Its row is locked by ourselves: there is nobody to wait for, and who would not wait is told of our own lock. */
+	bool done = end_row(segments, row.place, job_id, RowEnd::kExpired, nullptr, true,
 						keeps ? &finish : nullptr) == WriteResult::kDone;
 	if (!done)
 		set_end(lease, LeaseEnd::kChanged);
