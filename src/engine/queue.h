@@ -38,6 +38,7 @@ struct Gate
 	Relaxed<bool> dropping;
 	VirtualTransactionId dropper;
 	VirtualTransactionId mover; /* the last transaction that took jobs in hand to move their rows */
+	TimestampTz mover_due;		/* when the first of those is due, or was */
 };
 
 /* Under the queue's lock. */

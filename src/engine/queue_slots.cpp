@@ -64,6 +64,7 @@ open_gate(Gate *gate)
 	gate->dropping = false;
 	SetInvalidVirtualTransactionId(gate->dropper);
 	SetInvalidVirtualTransactionId(gate->mover);
+	gate->mover_due = 0;
 }
 
 static void

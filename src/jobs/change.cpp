@@ -59,9 +59,11 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (lease->state != LeaseState::kClaimed || lease->doomed)
 			return;
+		/* Its worker is told, once. */
 		if (serial_of(lease) != *serial)
 			revoke_until_end(hold.ref(), lease);
 		*serial = serial_of(lease);
+		/* An open transaction that uses it may be the worker's answer. */
 		*other = lease->user;
 		bool free = !VirtualTransactionIdIsValid(*other);
 		if (!free && !VirtualTransactionIdEquals(*other, my_virtual_xid()))
@@ -69,6 +71,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 			result = Revoked::kWait;
 			return;
 		}
+		/* It is nobody else's: it ends with us. */
 		ending->ref = hold.ref();
 		ending->options = hold->options;
 		ending->lease = lease;

@@ -97,7 +97,9 @@ what_is_missing(Round *round, const QueueHold &hold)
 		return PopResult::kRefill;
 	if (!hold.schedule().exhausted())
 		return PopResult::kWaitForRefill;
-	round->mover = hold->mover;
+	/* It may have a job in hand that was to be ours. Those that are due later would not have been. */
+	if (hold->mover_due <= wall_now())
+		round->mover = hold->mover;
 	return short_of(round, Shortage::kEmpty);
 }
 

@@ -58,12 +58,11 @@ struct Round
 	int n;
 	QueueOptions options; /* of the queue, at that moment */
 	Shortage shortage;	  /* other than kNone: there is no next round */
-	/* If the queue is empty: may have jobs of it in hand. */
+	/* If the queue is empty: has jobs of it in hand that are due, or has just had them. */
 	VirtualTransactionId mover;
 
 	/* Of all rounds. */
 	Patience patience;
-	bool looked_again; /* the mover has been waited for */
 };
 
 enum class PopResult : uint8

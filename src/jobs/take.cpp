@@ -54,14 +54,18 @@ refill(Round *round)
 	return result != RefillResult::kNotReady;
 }
 
-/* A job that its mover had in hand when we found nothing is there when it has ended: look once more. */
+/*
+ * A job that its mover had in hand when we found nothing is there when it has ended: look again. As
+ * often as there is another such mover: while we wait for one, what was not due yet or in
+ * somebody's hands can become due and get into those of the next. A rotation moves a row once.
+ */
 static void
 look_again(Round *round)
 {
-	if (round->looked_again || !VirtualTransactionIdIsValid(round->mover))
+	if (!VirtualTransactionIdIsValid(round->mover))
 		return;
 	wait_for_mover(round->ref, round->mover);
-	round->looked_again = true;
+	SetInvalidVirtualTransactionId(round->mover);
 	round->shortage = Shortage::kNone;
 }
 

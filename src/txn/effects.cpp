@@ -75,6 +75,17 @@ revoke_until_end(const QueueRef &ref, Lease *lease)
 	lease->revoked++;
 }
 
+/* Who finds the queue empty waits for the mover if a job that is due is among those in its hands. */
+static void
+note_mover(QueueHold &hold, const Hint &hint)
+{
+	VirtualTransactionId me = my_virtual_xid();
+	TimestampTz due = hint.delayed ? hint.key.run_at : DT_NOBEGIN;
+	bool first = !VirtualTransactionIdEquals(hold->mover, me);
+	hold->mover = me;
+	hold->mover_due = first ? due : Min(hold->mover_due, due);
+}
+
 TakeResult
 take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 				  VirtualTransactionId *mover)
@@ -97,7 +108,7 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 		add_claim_effect(ref, *lease);
 		end_at_commit(ref, *lease, how);
 		if (moving)
-			hold->mover = my_virtual_xid();
+			note_mover(hold, hint);
 	});
 	return result;
 }

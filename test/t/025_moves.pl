@@ -104,6 +104,18 @@ my %end = (
 		let_go($node, $gate);
 	});
 
+{
+	my $n = fresh_segment($node, 250);
+	sql(q{SELECT pgq_enqueue('month', to_jsonb(i), delay => '30 days') FROM generate_series(1, 10) i});
+	my $gate = stop_scheduler_at($node, 'rotation-moved');
+	close_segment($node, $n);
+	scheduler_stands($node);
+	is(sql(q{SELECT count(*) FROM pgq_ext.job_status WHERE queue = 'month' AND waits_for ~ 'moved'}), '10', 'jobs for next month are being moved');
+	is(sql(q{SELECT count(*) FROM pgq_claim('month', 10)}), '0', '... a claim, which would not get them, does not wait');
+	let_go($node, $gate);
+	is(sql(q{SELECT pgq_purge_queue('month')}), '10', '... they are there');
+}
+
 for my $how (sort keys %end)
 {
 	my $end = $end{$how};
