@@ -10,10 +10,11 @@ use List::Util qw(sum max first);
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
 
-my @sides = qw(pgq_ext recorded at_once table listen advisory pgmq);
+my @sides = qw(pgq_ext recorded ack_claim at_once table listen advisory pgmq);
 my %side_name = (
 	pgq_ext  => 'pgq_ext',
 	recorded => 'pgq_ext, with records',
+	ack_claim => 'pgq_ext, pgq_ack_claim',
 	at_once  => 'pgq_ext, one statement',
 	table    => 'SKIP LOCKED',
 	listen   => 'LISTEN/NOTIFY',
@@ -81,6 +82,8 @@ my ($fewest, $most) = @{ $cases{backlog} // [] }[ 0, -1 ];
 my @goals = (
 	[ 'claim and ack one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 3, gain('claim', 32) ],
 	[ 'claim and ack one a call, 200 clients, against SKIP LOCKED', '%.2f', '>=', 5, gain('claim', 200) ],
+	[ 'pgq_ack_claim, 32 clients, against claim and ack', '%.2f', '>=', 1.4, ratio(map { value('claim', 32, $_) } qw(ack_claim pgq_ext)) ],
+	[ 'pgq_ack_claim, 32 clients, against SKIP LOCKED', '%.2f', '>=', 4, ratio(map { value('claim', 32, $_) } qw(ack_claim table)) ],
 	[ 'batches of 500, one connection, against SKIP LOCKED', '%.2f', '>=', 6, gain('batch', 500) ],
 	[ '20 ms of work, 200 workers, against SKIP LOCKED', '%.2f', '>=', 3, gain('work', 200) ],
 	[ 'last seconds of a held snapshot, against SKIP LOCKED', '%.1f', '>=', 30, ratio(held('pgq_ext', 'last'), held('table', 'last')) ],

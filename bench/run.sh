@@ -24,7 +24,7 @@ usage()
 arguments=("$@")
 form=${1:-short}
 sides=(pgq_ext table advisory)
-also=(at_once) # where only claim and ack count
+also=(ack_claim at_once) # where only claim and ack count
 rounds=3
 case $form in
 	full)
@@ -39,7 +39,7 @@ case $form in
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
-		sides=(pgq_ext table) also=()
+		sides=(pgq_ext table) also=(ack_claim)
 		seconds=1.5 warm_up=0.5 stock=60000 bulk_stock=600000
 		enqueuers=(32) bulks=(1000) clients=(32 200) batches=(500)
 		workers=(200) work_stock=100000
@@ -155,7 +155,7 @@ turn()
 		record "$metric" "$value"
 	done <"$work/measured"
 	case $* in
-		*do=claim*) queued[$queue]=$((queued[$queue] - $(measured 'done'))) ;;
+		*do=claim*|*do=ack_claim*) queued[$queue]=$((queued[$queue] - $(measured 'done'))) ;;
 		*do=enqueue\ *) queued[$queue]=$((queued[$queue] + $(measured 'done'))) ;;
 	esac
 	printf ' %9d/s\n' "$(measured rate)"
@@ -192,7 +192,9 @@ run_claim()
 	for ((round = 1; round <= rounds; round++)); do
 		for case in "${clients[@]}"; do
 			for side in "${sides[@]}" "${also[@]}"; do
-				turn $stock do=claim,ack clients="$case" seconds=$seconds jobs=$((stock - case))
+				verbs=claim,ack
+				[ $side != ack_claim ] || verbs=ack_claim
+				turn $stock do=$verbs clients="$case" seconds=$seconds jobs=$((stock - case))
 			done
 		done
 	done

@@ -17,6 +17,7 @@ struct Client
 	size_t step = 0;
 	std::vector<std::string> claimed = {}; // parameters of the acknowledgement
 	long jobs = 0;						   // of this turn of the cycle
+	bool leaving = false;				   // acknowledges its last, and is done
 };
 
 class Cycle
@@ -27,6 +28,7 @@ public:
 
 private:
 	void begin(Client &);
+	void leave(Client &);
 	void end_of_step(Client &);
 	void next_step(Client &);
 	void claimed(Client &);
@@ -39,6 +41,7 @@ private:
 	const bool series;
 
 	std::vector<Step> steps;
+	Verb last; // acknowledges what ack_claim has left
 	std::vector<Client> clients;
 	std::deque<std::pair<Time, Client *>> working; // until when; all work takes the same time
 	std::string enqueued;						   // parameter of the enqueue
@@ -96,6 +99,8 @@ Cycle::Cycle(const Side &side, const Arguments &arguments)
 	}
 	for (auto &step : steps)
 		verbs.push_back(&step.verb);
+	if (side.has("last"))
+		verbs.push_back(&(last = describe(side, "last")));
 	for (long i = arguments.number("clients", 1); i > 0; i--)
 		clients.push_back({.connection = Connection(verbs)});
 }
@@ -104,15 +109,24 @@ void
 Cycle::begin(Client &client)
 {
 	if (phase == Phase::over || begun + batch > limit)
-	{
-		busy--;
-		measure(Clock::now());
-		return;
-	}
+		return leave(client);
 	begun += batch;
 	client.jobs = batch;
 	client.step = 0;
 	next_step(client);
+}
+
+void
+Cycle::leave(Client &client)
+{
+	if (!last.statements.empty() && !client.claimed.empty() && !client.leaving)
+	{
+		client.leaving = true;
+		client.connection.start(last, client.claimed);
+		return;
+	}
+	busy--;
+	measure(Clock::now());
 }
 
 void
@@ -123,6 +137,8 @@ Cycle::next_step(Client &client)
 		client.connection.start(step.verb, {enqueued});
 	else if (step.name == "claim")
 		client.connection.start(step.verb, {});
+	else if (client.claimed.empty()) // the first ack_claim
+		client.connection.start(step.verb, {"{}", "{}"});
 	else
 		client.connection.start(step.verb, client.claimed);
 }
@@ -136,9 +152,10 @@ Cycle::claimed(Client &client)
 	if (client.jobs == 0)
 		fail("a claim came back empty");
 	client.claimed.clear();
-	if (client.step + 1 == steps.size())
+	bool again = steps[client.step].name == "ack_claim";
+	if (client.step + 1 == steps.size() && !again)
 		return;
-	auto &ack = steps[client.step + 1].verb;
+	auto &ack = steps[again ? client.step : client.step + 1].verb;
 	for (int column = 0; column < ack.parameters(); column++)
 	{
 		std::string text = connection.value(0, column);
@@ -151,7 +168,9 @@ Cycle::claimed(Client &client)
 void
 Cycle::end_of_step(Client &client)
 {
-	bool claim = steps[client.step].name == "claim";
+	if (client.leaving)
+		return leave(client);
+	bool claim = steps[client.step].name != "ack" && steps[client.step].name != "enqueue";
 	if (claim)
 		claimed(client);
 	if (++client.step == steps.size())

@@ -1,6 +1,6 @@
 // Puts load on a queue in PostgreSQL. The server is found by the variables of libpq.
 //
-//   load SIDE.sql do=claim,ack queue=NAME [clients=N] [batch=N] [jobs=N] [seconds=S] [warm_up=S] [work_ms=MS]
+//   load SIDE.sql do=claim,ack|ack_claim queue=NAME [clients=N] [batch=N] [jobs=N] [seconds=S] [warm_up=S] [work_ms=MS]
 //        [hold=1] [series=1]
 //                      jobs: at most so many; hold: while a snapshot is held; series: the rate of each second as well
 //   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S]
@@ -35,7 +35,7 @@ main(int argc, char **argv)
 	std::string what = arguments.text("do");
 	if (what == "wait")
 		run_waiting(side, arguments);
-	else if (what.find("claim") == 0 || what.find("enqueue") == 0)
+	else if (what.find("claim") != std::string::npos || what.find("enqueue") == 0)
 		run_cycle(side, arguments);
 	else
 		run_once(side, what);

@@ -254,7 +254,8 @@ Auditor::compare()
 		"SELECT 'dead', d.payload, d.attempts::text, "
 		"coalesce(d.max_attempts, q.max_attempts)::text, reason "
 		"FROM pgq_ext.dead_job d LEFT JOIN pgq_ext.queue q USING (queue_id) UNION ALL "
-		"SELECT 'segment', NULL, live_rows::text, relation::text, state FROM pgq_ext.segment");
+		"SELECT 'segment', NULL, live_rows::text, relation::text, state FROM pgq_ext.segment "
+		"WHERE parent IN ('pgq_ext.job'::regclass, 'pgq_ext.dead_job'::regclass)");
 	std::set<Key> jobs;
 	std::map<Key, Ledger::DeadRow> dead;
 	int64_t live_rows = 0;

@@ -1,0 +1,17 @@
+-- setup
+SELECT pgq_create_queue(':queue');
+
+-- fill
+SELECT count(pgq_enqueue(':queue', ':payload')) FROM generate_series(1, :jobs);
+
+-- count
+SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue AS q USING (queue_id) WHERE q.queue = ':queue';
+
+-- vacuum
+VACUUM ANALYZE pgq_ext.job;
+
+-- ack_claim
+SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, ':queue');
+
+-- last
+SELECT pgq_ack_many($1, $2);
