@@ -93,6 +93,16 @@ public:
 	/* It is open again, or another one: whoever waits looks. */
 	void all_may_look() { wake_waiters(queue_, kHoldMax, &wakeups_); }
 
+	/* Jobs that were there while it was paused are news to who listens. */
+	void set_options(const QueueOptions &options)
+	{
+		bool resumed = queue_->options.paused && !options.paused;
+		queue_->options = options;
+		all_may_look();
+		if (resumed && !queue_->schedule.exhausted())
+			may_be_ready(1);
+	}
+
 	void wake_scheduler() { wake_scheduler_ = true; }
 
 private:

@@ -228,8 +228,7 @@ make_like(const QueueRef &ref, const QueueRow &row)
 {
 	bool same_name = true;
 	(void) change_queue(ref, [&](QueueHold &hold) {
-		hold->options = row.options;
-		hold.all_may_look();
+		hold.set_options(row.options);
 		same_name = strcmp(hold->name, row.name) == 0;
 	});
 	/* Who remembers the slot by its old name must lose it. */

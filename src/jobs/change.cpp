@@ -22,19 +22,18 @@ enum class Found : uint8
 
 /* Looked at once more after its lease was taken: who had it may have changed the job, or ended it. how: the lease ends so. */
 static Found
-find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
+find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
 	auto there = [&](const Place &place) {
 		return locate_job(segments, place, job_id, true, row) == WriteResult::kDone;
 	};
 	if (!there(Place{}))
 		return Found::kNone;
-	TakenLease taken;
-	if (!take_waiting(*row, how, true, &taken))
+	if (!take_waiting(*row, how, true, taken))
 		return Found::kLeased;
 	/* It may die of that. */
-	if (taken.lost)
-		count_lost(segments, taken, *row);
+	if (taken->lost)
+		count_lost(segments, *taken, *row);
 	return there(row->place) ? Found::kWaiting : Found::kNone;
 }
 
@@ -57,7 +56,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 	Revoked result = Revoked::kAgain;
 	reserve_lease_effects(2);
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (lease->state != LeaseState::kClaimed || lease->doomed)
+		if (lease->state != LeaseState::kClaimed)
 			return;
 		/* Its worker is told, once. */
 		if (serial_of(lease) != *serial)
@@ -129,7 +128,8 @@ static JobState
 cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 {
 	JobRow row;
-	Found found = find_waiting(segments, job_id, LeaseEnd::kCancelled, &row);
+	TakenLease taken;
+	Found found = find_waiting(segments, job_id, LeaseEnd::kCancelled, &row, &taken);
 	*gone = found == Found::kNone;
 	if (found == Found::kLeased)
 		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
@@ -139,6 +139,11 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 	if (end_row(segments, row.place, job_id, RowEnd::kCancelled, nullptr, true,
 				keeps_finished_of(row.queue_id()) ? &finish : nullptr) != WriteResult::kDone)
 		return JobState::kNone;
+	if (taken.earlier || taken.lost)
+	{
+		reserve_lease_effects(1);
+		tell_at_commit(taken.ref, taken.lease, LeaseEnd::kCancelled, false);
+	}
 	return DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now() ? JobState::kScheduled
 																  : JobState::kReady;
 }
@@ -166,6 +171,16 @@ cancel_job(int64 job_id)
 
 /* ---- change ---- */
 
+/*
+ * A time to come is later than the row's enqueued_at, or the job would be due whatever the clock says:
+ * which a clock that is behind the one of then must not lead to.
+ */
+static TimestampTz
+put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
+{
+	return run_at <= now ? run_at : Max(run_at, DatumGetTimestampTz(row.value(kJobEnqueuedAt)) + 1);
+}
+
 /* Changed and filed anew. The old hint of it leads nowhere. */
 static bool
 change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change, const QueueRef *to)
@@ -190,13 +205,21 @@ bool
 update_job(int64 job_id, JobChange change, const QueueRef *to)
 {
 	JobRow row;
+	TakenLease taken;
 	SegmentSet segments(RowExclusiveLock);
 	refuse_if_subscribed();
 	bool done = false;
-	Found found = Found::kWaiting;
 	while (!done &&
-		   (found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row)) == Found::kWaiting)
+		   find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken) == Found::kWaiting)
 	{
+		/* The scheduler ends it. */
+		TimestampTz now = wall_now();
+		if (row.expired(now))
+			break;
+		if (change.changed[kJobRunAt - 1])
+			change.set(kJobRunAt,
+					   TimestampTzGetDatum(
+						   put_off(row, DatumGetTimestampTz(change.values[kJobRunAt - 1]), now)));
 		if (change.changed[kJobPayload - 1] || change.changed[kJobHeaders - 1] || to != nullptr)
 			change.set(kJobFence, Int64GetDatum(cut_tokens()));
 		done = !change.any() || change_waiting(segments, row, change, to);
@@ -216,7 +239,7 @@ hasten(SegmentSet &segments, const JobRow &row, int64 delay)
 	if (delay == 0 && DatumGetTimestampTz(row.value(kJobRunAt)) <= now)
 		return true;
 	JobChange change{};
-	change.set(kJobRunAt, TimestampTzGetDatum(now + delay));
+	change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, now + delay, now)));
 	return change_waiting(segments, row, change, nullptr);
 }
 
@@ -224,14 +247,15 @@ bool
 retry_job(int64 job_id, int64 delay)
 {
 	JobRow row;
+	TakenLease taken;
 	SegmentSet segments(RowExclusiveLock);
 	refuse_if_subscribed();
 	bool done = false;
 	Found found = Found::kNone;
 	for (int looks = 0; !done && looks < 2;)
 	{
-		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row);
-		if (found == Found::kLeased)
+		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken);
+		if (found == Found::kLeased || (found == Found::kWaiting && row.expired(wall_now())))
 			break;
 		done = found == Found::kWaiting ? hasten(segments, row, delay)
 										: revive_dead_letter(job_id, delay);

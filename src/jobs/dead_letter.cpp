@@ -11,12 +11,12 @@ namespace pgq {
  * The trigger that sees every row files them. The fence cuts off acks of who had the job before it died.
  * One whose id a living job has stays where it is.
  */
-#define PGQ_INSERT_REVIVED                                                                   \
-	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, "   \
-	"segment, "                                                                              \
-	"payload, max_attempts, fence, group_key, unique_key, headers, last_error) "             \
-	"SELECT job_id, $2, enqueued_at, queue_id, priority, 0, $3, payload, max_attempts, $4, " \
-	"group_key, unique_key, headers, last_error FROM gone"
+#define PGQ_INSERT_REVIVED(run_at)                                                         \
+	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, " \
+	"segment, "                                                                            \
+	"payload, max_attempts, fence, group_key, unique_key, headers, last_error) "           \
+	"SELECT job_id, " run_at ", enqueued_at, queue_id, priority, 0, $3, payload, "         \
+	"max_attempts, $4, group_key, unique_key, headers, last_error FROM gone"
 
 static constexpr char kDelete[] =
 	"DELETE FROM pgq_ext.dead_job WHERE job_id OPERATOR(pg_catalog.=) $1";
@@ -33,7 +33,10 @@ static constexpr char kExplainAttempt[] =
 
 static constexpr char kRevive[] =
 	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
-	"RETURNING *) " PGQ_INSERT_REVIVED;
+	"RETURNING *) "
+	/* What shall wait is due later than it was enqueued, also by a clock that is behind. */
+	PGQ_INSERT_REVIVED("GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "
+					   "'1 us'::pg_catalog.interval END)");
 
 static constexpr char kRedrive[] =
 	"WITH chosen AS (SELECT d.job_id, d.segment FROM pgq_ext.dead_job d "
@@ -42,7 +45,7 @@ static constexpr char kRedrive[] =
 	"ORDER BY d.died_at, d.job_id LIMIT $5 FOR UPDATE OF d SKIP LOCKED), "
 	"gone AS (DELETE FROM pgq_ext.dead_job d USING chosen c "
 	"WHERE d.job_id OPERATOR(pg_catalog.=) c.job_id AND d.segment OPERATOR(pg_catalog.=) c.segment "
-	"RETURNING d.*) " PGQ_INSERT_REVIVED;
+	"RETURNING d.*) " PGQ_INSERT_REVIVED("$2");
 
 bool
 delete_dead_letter(int64 job_id)
@@ -99,6 +102,7 @@ revive_dead_letter(int64 job_id, int64 delay)
 		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now() + delay), false},
 		current_segment(),
 		fence(),
+		{BOOLOID, BoolGetDatum(delay > 0), false},
 	};
 	bool found = false;
 	as_owner([&] { found = spi_execute(kRevive, arguments) > 0; });

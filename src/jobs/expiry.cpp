@@ -21,71 +21,74 @@ set_options()
 		{"lock_timeout", "1s"},
 		{"enable_seqscan", "off"},
 		{"enable_bitmapscan", "off"},
-		{"enable_sort", "off"},
 	};
 	for (const auto &option : options)
 		(void) set_config_option(option.name, option.value, PGC_SUSET, PGC_S_SESSION,
 								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
-/* Their ids; their rows are locked from here on. */
-static int
-lock_overdue(TimestampTz then, int most, int64 *ids)
+int
+lock_overdue(TimestampTz then, int most, Sweep *sweep, int64 *ids)
 {
-	const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(then), false},
-									 {INT4OID, Int32GetDatum(most), false}};
+	const SpiArgument arguments[] = {
+		{TIMESTAMPTZOID, TimestampTzGetDatum(then), false},
+		{INT4OID, Int32GetDatum(most), false},
+		{TIMESTAMPTZOID, TimestampTzGetDatum(sweep->expires_at), false},
+		{INT8OID, Int64GetDatum(sweep->job_id), false}};
 	int n = 0;
+	/* Their rows, locked; */
 	require_is_leased();
+	set_options();
 	as_owner([&] {
 		n = static_cast<int>(spi_execute(
-			"SELECT job_id FROM pgq_ext.job WHERE expires_at OPERATOR(pg_catalog.<=) $1 "
-			"AND NOT pgq_ext.is_leased(job_id) ORDER BY expires_at LIMIT $2 "
-			"FOR UPDATE SKIP LOCKED",
+			"SELECT job_id, expires_at FROM pgq_ext.job WHERE expires_at OPERATOR(pg_catalog.<=) "
+			"$1 "
+			"AND expires_at OPERATOR(pg_catalog.>=) $3 AND (expires_at OPERATOR(pg_catalog.>) $3 "
+			"OR job_id OPERATOR(pg_catalog.>) $4) AND NOT pgq_ext.is_leased(job_id) "
+			"ORDER BY expires_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED",
 			arguments));
+		/* their ids, and how far that is. */
 		bool is_null;
 		for (int i = 0; i < n; i++)
 			ids[i] = DatumGetInt64(spi_value(i, 1, &is_null));
+		*sweep = {};
+		if (n == most)
+			*sweep = {DatumGetTimestampTz(spi_value(n - 1, 2, &is_null)), ids[n - 1]};
 	});
 	return n;
 }
 
-/* Of a queue that is attached, and nobody has just taken it. */
+/* Its row is locked by ourselves: there is nobody to wait for, and who would not wait is told of our own lock. */
 static bool
-expire_job(SegmentSet &segments, int64 job_id, TimestampTz then)
+end_expired(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
+{
+	const Finish finish = {nullptr, nullptr};
+	bool keeps = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
+	return end_row(segments, row.place, row.job_id(), RowEnd::kExpired, nullptr, true,
+				   keeps ? &finish : nullptr) == WriteResult::kDone;
+}
+
+bool
+expire_job(int64 job_id, TimestampTz then)
 {
 	JobRow row;
 	QueueRef ref;
 	Lease *lease;
 	VirtualTransactionId other;
-	if (locate_job(segments, Place{}, job_id, false, &row) != WriteResult::kDone ||
-		!row.expired(then) || !find_attached_queue(tables().database, row.queue_id(), &ref) ||
-		take_lease_to_end(ref, row.hint(), LeaseEnd::kExpired, &lease, &other) !=
-			TakeResult::kTaken)
-		return false;
-	bool keeps = false;
-	(void) look_at_queue(ref, [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
-	const Finish finish = {nullptr, nullptr};
-	/* Its row is locked by ourselves: there is nobody to wait for, and who would not wait is told of our own lock. */
-	bool done = end_row(segments, row.place, job_id, RowEnd::kExpired, nullptr, true,
-						keeps ? &finish : nullptr) == WriteResult::kDone;
-	if (!done)
-		set_end(lease, LeaseEnd::kChanged);
-	return done;
-}
-
-int
-expire_jobs(TimestampTz then, int most)
-{
-	auto *ids = static_cast<int64 *>(palloc(most * sizeof(int64)));
-	set_options();
-	int n = lock_overdue(then, most, ids);
-	int expired = 0;
+	bool done = false;
 	SegmentSet segments(RowExclusiveLock);
-	for (int i = 0; i < n; i++)
-		expired += expire_job(segments, ids[i], then);
+	if (locate_job(segments, Place{}, job_id, false, &row) == WriteResult::kDone &&
+		row.expired(then) && find_attached_queue(tables().database, row.queue_id(), &ref) &&
+		take_lease_to_end(ref, row.hint(), LeaseEnd::kExpired, &lease, &other) ==
+			TakeResult::kTaken)
+	{
+		done = end_expired(segments, ref, row);
+		if (!done)
+			set_end(lease, LeaseEnd::kChanged);
+	}
 	segments.close();
-	pfree(ids);
-	return expired;
+	return done;
 }
 
 } // namespace pgq

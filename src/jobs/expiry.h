@@ -8,7 +8,23 @@
 
 namespace pgq {
 
-/* End some, at most that many, whose time was over by then, and that nobody has in hand or has locked. Waits for nobody. Returns how many. */
-int expire_jobs(TimestampTz then, int most);
+/* How far a sweep through the jobs that are overdue has come. Those that cannot be ended are in nobody's way. */
+struct Sweep
+{
+	TimestampTz expires_at = DT_NOBEGIN;
+	int64 job_id = 0;
+};
+
+/*
+ * Lock the next ones, at most that many, whose time was over by then, and that nobody has in hand or has locked.
+ * Returns how many; after fewer the sweep begins anew.
+ */
+int lock_overdue(TimestampTz then, int most, Sweep *sweep, int64 *ids);
+
+/*
+ * End one that has been locked. Waits for nobody. False: it is of a queue that is not attached, or somebody has
+ * just taken it, or ended it.
+ */
+bool expire_job(int64 job_id, TimestampTz then);
 
 } // namespace pgq

@@ -56,17 +56,20 @@ says_lost(const JobRow &row, int64 token)
 }
 
 static AttemptEnd
-bury_counted(SegmentSet &segments, const JobRow &row, const Failure &failure)
+bury_counted(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
+			 const Failure &failure)
 {
 	const Death death = {.attempts = DatumGetInt32(row.value(kJobAttempts)),
 						 .fence = failure.fence,
 						 .reason = failure.reason,
 						 .has_error = failure.has_error || !row.is_null(kJobLastError),
 						 .error = failure.has_error ? failure.error : row.value(kJobLastError)};
-	return end_row(segments, row.place, row.job_id(), RowEnd::kDead, &death, true) ==
-				   WriteResult::kDone
-			   ? AttemptEnd::kDead
-			   : AttemptEnd::kGone;
+	if (end_row(segments, row.place, row.job_id(), RowEnd::kDead, &death, true) !=
+		WriteResult::kDone)
+		return AttemptEnd::kGone;
+	reserve_lease_effects(1);
+	tell_at_commit(taken.ref, taken.lease, LeaseEnd::kChanged, true);
+	return AttemptEnd::kDead;
 }
 
 static AttemptEnd
@@ -75,7 +78,7 @@ amend(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Fa
 	explain_attempt(row.job_id(), failure.fence, failure.has_error, failure.error,
 					failure.retry ? nullptr : failure.reason);
 	if (!failure.retry)
-		return bury_counted(segments, row, failure);
+		return bury_counted(segments, taken, row, failure);
 	Retry retry{};
 	retry.attempts = DatumGetInt32(row.value(kJobAttempts)); /* it is one of these */
 	retry.run_at =

@@ -70,7 +70,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 
 /* ---- alter ---- */
 
-/* Returns whether there is a row of that name. */
+/* Returns whether a row was changed, which is locked then. */
 static bool
 update_row(const char *name, const Datum *options, const bool *given)
 {
@@ -85,7 +85,7 @@ update_row(const char *name, const Datum *options, const bool *given)
 		row[n++] = {type_of(queue_options[i].kind), options[i], false};
 		appendStringInfo(&set, "%s%s = $%d", n > 2 ? ", " : "", queue_options[i].name, n);
 	}
-	return n == 1 ||
+	return n > 1 &&
 		   spi_execute(psprintf("UPDATE pgq_ext.queue SET %s WHERE queue OPERATOR(pg_catalog.=) $1",
 								set.data),
 					   row, n) > 0;
@@ -99,7 +99,7 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	bool there = false;
 	as_owner([&] { there = update_row(name, options, given); });
 	CommandCounterIncrement();
-	/* Somebody may have dropped it meanwhile. */
+	/* Somebody may have dropped it meanwhile. Options that nobody else is kept from changing are not ours to set. */
 	QueueRef ref = resolve_queue(tables(), name);
 	QueueRow row;
 	if (there && read_queue_row(tables(), name, &row))
@@ -215,12 +215,16 @@ drop_queue(const char *name, bool if_exists, bool force)
 
 /* ---- purge ---- */
 
+/* Not one that a transaction is changing or ending: whoever wants to delete the row waits for that at the row. */
 bool
 is_in_hand(int64 job_id)
 {
 	bool in_hand = false;
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
-		in_hand = lease.state == LeaseState::kClaiming || lease.state == LeaseState::kClaimed;
+		bool used =
+			VirtualTransactionIdIsValid(lease.user) || TransactionIdIsValid(lease.prepared.use_xid);
+		in_hand = (lease.state == LeaseState::kClaiming && !used) ||
+				  (lease.state == LeaseState::kClaimed && !(used && lease.doomed));
 	});
 	return in_hand;
 }

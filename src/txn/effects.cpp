@@ -86,6 +86,13 @@ note_mover(QueueHold &hold, const Hint &hint)
 	hold->mover_due = first ? due : Min(hold->mover_due, due);
 }
 
+void
+tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead)
+{
+	add_lease_effect(LeaseEffect::kTell, how, ref, lease);
+	pending.effects.leases.end()[-1].dead = dead;
+}
+
 TakeResult
 take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 				  VirtualTransactionId *mover)

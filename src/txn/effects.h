@@ -58,6 +58,12 @@ TakeResult take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how
 /* The scheduler rewrites the row: undone, the lease is lost again. */
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 
+/*
+ * What has become of the job, for who waits for that, where the lease ends for another reason: this
+ * transaction has taken it before, or it was lost. A place was reserved.
+ */
+void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
+
 /* Say of the newest effect that ends the lease how it ends, or that the job died of it. */
 void set_end(const Lease *lease, LeaseEnd how);
 void set_dead(const Lease *lease);

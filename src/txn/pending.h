@@ -31,6 +31,7 @@ struct LeaseEffect
 		kEnd,
 		kReap,
 		kRevoke,
+		kTell,
 	} kind;
 	LeaseEnd how;
 	bool dead;

@@ -82,6 +82,14 @@ hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 		Prepared will = lease->prepared;
 		if (effect.kind == LeaseEffect::kRevoke)
 			return;
+		/* The counters get what the lease ends for, unless that is no news to them. */
+		if (effect.kind == LeaseEffect::kTell)
+		{
+			if (will.how == LeaseEnd::kChanged)
+				will.how = effect.how;
+			will.dead = effect.dead;
+			return set_prepared(lease, will);
+		}
 		if (effect.kind == LeaseEffect::kClaim)
 			will.claim_xid = xid;
 		else

@@ -83,6 +83,11 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 		case LeaseEffect::kRevoke:
 			effect.lease->revoked--;
 			break;
+		case LeaseEffect::kTell:
+			/* It is walked to before the end of its lease. */
+			hold.tell(effect.lease, end_of(effect.how, effect.dead));
+			hold->counters.dead += effect.dead;
+			break;
 		case LeaseEffect::kEnd:
 		case LeaseEffect::kReap:
 			if (stays_lost(effect, monotonic))
@@ -143,6 +148,8 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			break;
 		case LeaseEffect::kReap:
 			put_back_lost(effect.lease);
+			break;
+		case LeaseEffect::kTell:
 			break;
 	}
 }
@@ -217,10 +224,8 @@ settle_options(const List<QueueEffect> &effects)
 {
 	for (const QueueEffect &effect : effects)
 		if (effect.kind == QueueEffect::kOptions)
-			(void) change_queue(effect.ref, [&](QueueHold &hold) {
-				hold->options = effect.options;
-				hold.all_may_look();
-			});
+			(void) change_queue(effect.ref,
+								[&](QueueHold &hold) { hold.set_options(effect.options); });
 }
 
 static void

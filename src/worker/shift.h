@@ -13,6 +13,7 @@
 #include "catalog/queue_row.h"
 #include "core/steady_clock.h"
 #include "engine/seat.h"
+#include "jobs/expiry.h"
 #include "load/reconcile.h"
 #include "ring/rotation.h"
 #include "worker/runner.h"
@@ -118,6 +119,7 @@ struct Shift
 	} tokens;
 
 	Rotation rotation;
+	Sweep overdue; /* of expiry */
 
 	struct
 	{

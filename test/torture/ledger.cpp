@@ -148,6 +148,13 @@ Ledger::bury(Job *job, Deed deed, int64_t token, Epoch epoch)
 }
 
 /* The transaction that ends the job is committed. */
+bool
+Ledger::explains(const Job &job, Deed deed, int64_t token)
+{
+	return deed == Deed::kBury && job.ended && job.end == Deed::kBury && job.end_token == token &&
+		   !job.explained;
+}
+
 void
 Ledger::finish(Job *job, const TxRef &tx, const Effect &effect)
 {
@@ -155,13 +162,16 @@ Ledger::finish(Job *job, const TxRef &tx, const Effect &effect)
 	if (job->ended)
 	{
 		/* Jobs of a dropped queue end with it in any case. */
-		if (job->end != Deed::kDropQueue && effect.deed != Deed::kDropQueue)
+		if (explains(*job, effect.deed, effect.token))
+			job->explained = true;
+		else if (job->end != Deed::kDropQueue && effect.deed != Deed::kDropQueue)
 			breach(std::string("ended twice: ") + name_of(job->end) + ", then " +
 					   name_of(effect.deed),
 				   job);
 		return;
 	}
 	bury(job, effect.deed, effect.token, tx->epoch);
+	job->explained = true;
 }
 
 /* ---- transactions ---- */

@@ -249,6 +249,7 @@ private:
 		bool ended = false;
 		Deed end = Deed::kAck;
 		int64_t end_token = 0;
+		bool explained = false; /* who had it last has said why it died */
 		Epoch end_epoch;
 		Time ended_at = 0;
 		std::deque<Event> history;
@@ -265,6 +266,8 @@ private:
 	void revive(Job *job);
 	void bury(Job *job, Deed deed, int64_t token, Epoch epoch);
 	void finish(Job *job, const TxRef &tx, const Effect &effect);
+	/* pgq_fail tells why the last attempt was lost, of which the job has died already. Once. */
+	static bool explains(const Job &job, Deed deed, int64_t token);
 
 	/* rules.cpp */
 	void check_existence(Job *job, const HandOut &h);

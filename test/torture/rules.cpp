@@ -198,7 +198,7 @@ Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time
 	std::string what = std::string(name_of(deed)) + " with lease " + std::to_string(used.token);
 	if (late && deed != Deed::kAck && !carried_over(used.epoch, epoch))
 		breach(what + " of a former memory was accepted", job);
-	if (job->ended && job->ended_at < sent)
+	if (job->ended && job->ended_at < sent && !explains(*job, deed, used.token))
 		breach(what + " was accepted after its end: " + name_of(job->end), job);
 	for (auto it = job->hand_outs.upper_bound(used.token); it != job->hand_outs.end(); ++it)
 	{

@@ -9,21 +9,36 @@
 
 namespace pgq {
 
+static constexpr int kBatch = 64;
+
+/* One that cannot be ended does not keep the others. Returns whether there may be more. */
+static bool
+expire_batch(Sweep *sweep, TimestampTz then)
+{
+	int64 ids[kBatch];
+	int n = lock_overdue(then, kBatch, sweep, ids);
+	bool short_of_resources = false;
+	for (int i = 0; i < n && !short_of_resources; i++)
+		(void) survives([&] { (void) expire_job(ids[i], then); }, &short_of_resources);
+	if (short_of_resources)
+		rest_after_this();
+	return n == kBatch && !short_of_resources;
+}
+
 int64
 expire(Shift &shift)
 {
-	static constexpr int kAtOnce = 64;
 	int64 began = monotonic_now();
 	TimestampTz wall = wall_now();
 	if (!shift.clock.trusted(wall, began))
 		return shift.clock.trusted_from();
-	int expired = 0;
+	bool more = false;
 	(void) serving_transaction(RowExclusiveLock, [&] {
 		commit_lazily();
-		expired = expire_jobs(wall, kAtOnce);
+		more = expire_batch(&shift.overdue, wall);
 	});
 	int64 now = monotonic_now();
-	return now + rest_after_expiry(now - began, expired == kAtOnce);
+	return now + rest_after_expiry(now - began, more);
 }
 
 } // namespace pgq
