@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite
-#   test/run.sh SUITE             one of: unit model conventions regress isolation tiny tap pgtap torture
+#   test/run.sh SUITE             one of: unit model conventions clients regress isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
@@ -15,8 +15,8 @@ cd "$(dirname "$0")/.." || exit
 elsewhere test/run.sh "$@"
 . script/private_server.sh
 
-suites=(unit model conventions regress isolation tiny tap pgtap torture)
-[ "$build_directory" = . ] || suites=("${suites[@]:3}") # the others start no server
+suites=(unit model conventions clients regress isolation tiny tap pgtap torture)
+[ "$build_directory" = . ] || suites=("${suites[@]:4}") # the others start no server, or are run once
 case ${1:-} in
 	'') ;;
 	servers) suites=("${suites[@]: -6}") ;;
@@ -158,19 +158,37 @@ tap_result()
 		}' "$1")
 }
 
-# They wait most of the time: several at once, those that take longest first.
-run_tap()
+# prove_all FOLDER FILE...: several at once, since they wait most of the time
+prove_all()
 {
-	local out=$work/tap.out files name
-	mapfile -t files < <(matching test/t .pl | sort -r)
-	[ ${#files[@]} -gt 0 ] || return 0
+	local folder=$1 out=$work/$suite.out name
+	shift
+	[ $# -gt 0 ] || return 0
 	run env TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-		prove -j 3 -I "$pgxs/src/test/perl" -I test/perl "${files[@]}" | tee "$out"
-	sed -n 's/^test\/t\/\(.*\)\.pl .*(Wstat: .*/\1/p' "$out" | sort -u | while read -r name; do
+		prove -j 3 -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out"
+	sed -n "s/^test\/$folder\/\(.*\)\.pl .*(Wstat: .*/\1/p" "$out" | sort -u | while read -r name; do
 		echo "-- end of the log of $name"
 		tail -n 40 "$work/tmp_check/log/regress_log_$name"
 	done
 	tap_result "$out"
+}
+
+# Those that take longest first.
+run_tap()
+{
+	local files
+	mapfile -t files < <(matching test/t .pl | sort -r)
+	prove_all t "${files[@]}"
+}
+
+# Workers in other languages, and other queues: with packages that nothing else needs.
+run_clients()
+{
+	local files
+	mapfile -t files < <(matching test/clients .pl)
+	script/setup.sh clients || return
+	[ ! -d build/node ] || cp -R build/node "$work"
+	NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients "${files[@]}"
 }
 
 run_pgtap()
@@ -234,7 +252,7 @@ trap 'exit 129' HUP
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 [[ "${suites[*]}" =~ ^(unit|model)$ ]] || private_install "$work/root" || finish
 chmod 755 "$work"
-cp -R sql expected test docs README.md CONTRIBUTING.md Makefile "$work"
+cp -R sql expected test docs examples README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
 export TMPDIR=$work PGTZ=PST8PDT
 

@@ -1,0 +1,72 @@
+// Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+// Argument: jdbc:postgresql://HOST/DATABASE?user=...
+import java.sql.*;
+import java.util.*;
+
+public class Worker {
+    record Job(long id, long lease, String payload) {}
+    static volatile boolean stopping;
+    static volatile List<Job> held = List.of(); // the jobs claimed last
+
+    static void handle(Connection db, Job job) throws SQLException { // the work: committed with the ack, or not at all
+        call(db, "INSERT INTO sent (job_id, address) VALUES (?, ?::jsonb ->> 'to') RETURNING job_id", job.id, job.payload);
+    }
+
+    static void call(Connection db, String sql, Object... arguments) throws SQLException {
+        try (var statement = db.prepareStatement(sql)) {
+            for (int i = 0; i < arguments.length; i++) statement.setObject(i + 1, arguments[i]);
+            statement.executeQuery();
+        }
+    }
+
+    static void heartbeat(String url) {
+        try (var db = DriverManager.getConnection(url)) {
+            while (true) {
+                Thread.sleep(3000); // well within the queue's lease_time
+                for (var job : held) call(db, "SELECT pgq_extend(?, ?)", job.id, job.lease);
+            }
+        } catch (Exception e) { e.printStackTrace(); }
+    }
+
+    static void work(Connection db, Job job) throws SQLException {
+        db.setAutoCommit(false);
+        try {
+            handle(db, job);
+            call(db, "SELECT pgq_ack(?, ?)", job.id, job.lease);
+            db.commit();
+        } catch (Exception e) {
+            db.rollback();
+            call(db, "SELECT pgq_fail(?, ?, error => ?)", job.id, job.lease, e.toString());
+        }
+        db.setAutoCommit(true);
+    }
+
+    static List<Job> claim(Connection db) throws SQLException {
+        var jobs = new ArrayList<Job>();
+        try (var statement = db.createStatement();
+             var row = statement.executeQuery("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')")) {
+            while (row.next()) jobs.add(new Job(row.getLong(1), row.getLong(2), row.getString(3)));
+        }
+        return jobs;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        var main = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            stopping = true;
+            try { main.join(); } catch (InterruptedException e) { }
+        }));
+        var heartbeat = new Thread(() -> heartbeat(arguments[0]));
+        heartbeat.setDaemon(true);
+        heartbeat.start();
+        try (var db = DriverManager.getConnection(arguments[0])) {
+            while (!stopping) {
+                held = claim(db);
+                for (var job : held) {
+                    if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease);
+                    else work(db, job);
+                }
+            }
+        }
+    }
+}

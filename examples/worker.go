@@ -1,0 +1,86 @@
+// Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v4"
+	"github.com/jackc/pgx/v4/pgxpool"
+)
+
+type job struct {
+	id, lease int64
+	mail      struct{ To string }
+}
+
+// The work: committed with the ack, or not at all.
+func handle(ctx context.Context, tx pgx.Tx, j job) error {
+	_, err := tx.Exec(ctx, "INSERT INTO sent (job_id, address) VALUES ($1, $2)", j.id, j.mail.To)
+	return err
+}
+
+// Asks for more time, well within the queue's lease_time; the work is cancelled when the job is not ours any more.
+func heartbeat(ctx context.Context, cancel func(), db *pgxpool.Pool, j job) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(3 * time.Second):
+			var until *time.Time
+			if db.QueryRow(ctx, "SELECT pgq_extend($1, $2)", j.id, j.lease).Scan(&until) == nil && until == nil {
+				cancel()
+			}
+		}
+	}
+}
+
+func work(db *pgxpool.Pool, j job) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go heartbeat(ctx, cancel, db, j)
+	failure := db.BeginFunc(ctx, func(tx pgx.Tx) error {
+		if err := handle(ctx, tx, j); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "SELECT pgq_ack($1, $2)", j.id, j.lease)
+		return err
+	})
+	if failure == nil {
+		return nil
+	}
+	_, err := db.Exec(context.Background(), "SELECT pgq_fail($1, $2, error => $3)", j.id, j.lease, failure.Error())
+	return err
+}
+
+// One job, or none after a while.
+func claim(ctx context.Context, db *pgxpool.Pool) (j job, err error) {
+	err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.mail)
+	return
+}
+
+func main() {
+	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx := context.Background() // not stop: a claim that is cancelled may have been answered already
+	db, err := pgxpool.Connect(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for stop.Err() == nil && err == nil {
+		var j job
+		if j, err = claim(ctx, db); err == pgx.ErrNoRows {
+			err = nil
+		} else if err == nil && stop.Err() != nil {
+			_, err = db.Exec(ctx, "SELECT pgq_release($1, $2)", j.id, j.lease)
+		} else if err == nil {
+			err = work(db, j)
+		}
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}

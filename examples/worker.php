@@ -1,0 +1,65 @@
+<?php
+// Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+$stopping = false;
+$held = [];                                             // the jobs claimed last
+pcntl_async_signals(true);
+pcntl_signal(SIGTERM, function () use (&$stopping) { $stopping = true; });
+
+function connect(): PDO
+{
+    return new PDO('pgsql:', options: [PDO::PGSQL_ATTR_DISABLE_PREPARES => true]);  // for poolers
+}
+
+function call(PDO $db, string $sql, array $values = []): array
+{
+    $statement = $db->prepare($sql);
+    $statement->execute($values);
+    return $statement->fetchAll(PDO::FETCH_ASSOC);
+}
+
+function handle(PDO $db, array $job): void              // the work: committed with the ack, or not at all
+{
+    call($db, 'INSERT INTO sent (job_id, address) VALUES (?, ?)', [$job['job_id'], json_decode($job['payload'])->to]);
+}
+
+// PHP has one thread, which a query occupies: the heartbeat is a process of its own, which ends with this one.
+[$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+if (pcntl_fork() === 0) {
+    fclose($ours);
+    pcntl_signal(SIGTERM, SIG_IGN);
+    $db = connect();
+    while (true) {
+        $read = [$theirs];
+        $none = null;
+        if (stream_select($read, $none, $none, 3)) {    // well within the queue's lease_time
+            $line = fgets($theirs);
+            if ($line === false) exit;
+            $held = json_decode($line, true);
+        } else {
+            foreach ($held as $job) call($db, 'SELECT pgq_extend(?, ?)', [$job['job_id'], $job['lease']]);
+        }
+    }
+}
+fclose($theirs);
+
+$db = connect();
+while (!$stopping) {
+    $held = call($db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
+    fwrite($ours, json_encode($held) . "\n");
+    foreach ($held as $job) {
+        $ticket = [$job['job_id'], $job['lease']];
+        if ($stopping) {
+            call($db, 'SELECT pgq_release(?, ?)', $ticket);
+            continue;
+        }
+        try {
+            $db->beginTransaction();
+            handle($db, $job);
+            call($db, 'SELECT pgq_ack(?, ?)', $ticket);
+            $db->commit();
+        } catch (Exception $error) {
+            $db->rollBack();
+            call($db, 'SELECT pgq_fail(?, ?, error => ?)', [...$ticket, $error->getMessage()]);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env ruby
+# Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+require 'json'
+require 'pg'
+
+stopping = false
+trap('TERM') { stopping = true }
+held = [] # the jobs claimed last
+
+def handle(db, job) # the work: committed with the ack, or not at all
+  db.exec_params('INSERT INTO sent (job_id, address) VALUES ($1, $2)', [job['job_id'], JSON.parse(job['payload'])['to']])
+end
+
+Thread.new do # the heartbeat, well within the queue's lease_time
+  db = PG.connect
+  loop do
+    sleep 3
+    held.each { |job| db.exec_params('SELECT pgq_extend($1, $2)', job.values_at('job_id', 'lease')) }
+  end
+end
+
+db = PG.connect
+until stopping
+  held = db.exec("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").to_a
+  held.each do |job|
+    ticket = job.values_at('job_id', 'lease')
+    next db.exec_params('SELECT pgq_release($1, $2)', ticket) if stopping
+    begin
+      db.transaction do
+        handle(db, job)
+        db.exec_params('SELECT pgq_ack($1, $2)', ticket)
+      end
+    rescue StandardError => e
+      db.exec_params('SELECT pgq_fail($1, $2, error => $3)', [*ticket, e.message])
+    end
+  end
+end

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+import signal
+import threading
+import time
+import psycopg
+
+stopping = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+held = []                                               # the jobs claimed last
+
+
+def handle(db, job_id, mail):                           # the work: committed with the ack, or not at all
+    db.execute("INSERT INTO sent (job_id, address) VALUES (%s, %s)", (job_id, mail["to"]))
+
+
+def connect():
+    return psycopg.connect(autocommit=True, prepare_threshold=None)     # None: for poolers
+
+
+def heartbeat():                                        # well within the queue's lease_time
+    with connect() as db:
+        while True:
+            time.sleep(3)
+            for job_id, lease, _ in held:
+                db.execute("SELECT pgq_extend(%s, %s)", (job_id, lease))
+
+
+threading.Thread(target=heartbeat, daemon=True).start()
+with connect() as db:
+    while not stopping.is_set():
+        held = db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").fetchall()
+        for job_id, lease, mail in held:
+            if stopping.is_set():
+                db.execute("SELECT pgq_release(%s, %s)", (job_id, lease))
+                continue
+            try:
+                with db.transaction():
+                    handle(db, job_id, mail)
+                    db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
+            except Exception as error:
+                db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))

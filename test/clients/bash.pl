@@ -1,0 +1,6 @@
+# bash, psql
+use strict;
+use warnings;
+use ClientTest;
+
+worker_test([ 'bash', 'examples/worker.sh' ]);

@@ -1,0 +1,18 @@
+# Java, JDBC
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ClientTest;
+
+my $classes = PostgreSQL::Test::Utils::tempdir_short();
+build('javac', '-d', $classes, 'examples/Worker.java');
+worker_test(
+	sub {
+		my ($way, $label) = @_;
+		my ($address) = database_url($way, $label) =~ m{@(.*)\?};
+		my $prepare = $way eq 'transaction' ? '&prepareThreshold=0' : '';
+		return ('java', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx64m', '-cp', "$classes:/usr/share/java/postgresql.jar", 'Worker',
+			"jdbc:postgresql://$address?user=$ClientTest::user&ApplicationName=$label$prepare");
+	},
+	batch => 2);

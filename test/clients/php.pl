@@ -1,0 +1,6 @@
+# PHP, PDO
+use strict;
+use warnings;
+use ClientTest;
+
+worker_test([ '/usr/bin/php', 'examples/worker.php' ], batch => 2);

@@ -1,0 +1,209 @@
+# The examples at work: worker_test runs one of them directly, and through pgbouncer in session and in transaction mode, all
+# three at the same time, each in a database of its own. Of three workers one is killed and one is stopped on the way.
+package ClientTest;
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use IPC::Run;
+use PgqTest;
+use Exporter 'import';
+
+our @EXPORT = qw(start_servers worker_test build database_url $node $bouncer_port $user);
+
+our ($node, $bouncer_port, $user);
+my $bouncer;
+my $host = '127.0.0.1';
+my @ways = qw(direct session transaction);
+my ($jobs, $work_time, $slow_work) = (500, 0.01, 13);
+my $lease_time = '10 s'; # the heartbeats of the examples come every 3 s
+
+sub quietly { return eval { $_[0]->(); 1 } }
+
+# ---- servers ----
+
+# start_servers POOL_SIZE: a server with TCP, and pgbouncer before it
+sub start_servers
+{
+	my (%options) = @_;
+	$node = pgq_node('main', conf => "listen_addresses = '$host'\n");
+	$user = $node->safe_psql('postgres', 'SELECT current_user');
+	$bouncer_port = PostgreSQL::Test::Cluster::get_free_port();
+	my $dir  = PostgreSQL::Test::Utils::tempdir_short();
+	my $size = $options{pool_size} // { session => 50, transaction => 12 };
+	my $file = "$dir/pgbouncer.ini";
+	append_to_file($file, "[databases]\n");
+	append_to_file($file, "$_ = host=$host port=${\$node->port} user=$user pool_mode=$_ pool_size=$size->{$_}\n") for sort keys %$size;
+	append_to_file($file, <<"INI");
+[pgbouncer]
+listen_addr = $host
+listen_port = $bouncer_port
+unix_socket_dir =
+auth_type = any
+logfile = $dir/pgbouncer.log
+ignore_startup_parameters = extra_float_digits
+INI
+	$bouncer = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $file ], '<', \undef, '>', '/dev/null', '2>', "$dir/pgbouncer.err");
+	return;
+}
+
+sub make_database
+{
+	my ($db) = @_;
+	$node->safe_psql('postgres', "CREATE DATABASE $db");
+	$node->safe_psql($db, qq{
+		CREATE EXTENSION pgq_ext;
+		SELECT pgq_create_queue('mail', lease_time => '$lease_time', backoff_base => '100 ms', backoff_jitter => 0);
+		CREATE TABLE sent (job_id bigint NOT NULL, address text NOT NULL, attempt int, last_error text, worker text);
+		CREATE FUNCTION deliver() RETURNS trigger LANGUAGE plpgsql AS \$\$
+		BEGIN
+			NEW.worker := current_setting('application_name');
+			SELECT attempts + 1, job.last_error INTO NEW.attempt, NEW.last_error FROM pgq_ext.job WHERE job_id = NEW.job_id;
+			PERFORM pg_sleep(CASE WHEN NEW.address LIKE 'slow%' THEN $slow_work ELSE $work_time END);
+			IF NEW.address LIKE 'full%' AND NEW.attempt = 1 THEN RAISE 'the mailbox is "full"'; END IF;
+			RETURN NEW;
+		END \$\$;
+		CREATE TRIGGER deliver BEFORE INSERT ON sent FOR EACH ROW EXECUTE FUNCTION deliver();
+		SELECT count(pgq_enqueue('mail', jsonb_build_object('to',
+			CASE WHEN i = $jobs - 1 THEN 'slow' WHEN i % 10 = 0 THEN 'full' ELSE 'user' END || i || '\@example.org')))
+		FROM generate_series(1, $jobs) i});
+	return;
+}
+
+# ---- workers ----
+
+# Compiles an example, or whatever it takes, in the copied tree.
+sub build
+{
+	my (@command) = @_;
+	my ($out, $ok) = ('');
+	$ok = IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>&1', IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	ok($ok, "$command[0] builds it") or die $out;
+	return;
+}
+
+sub port_of { return $_[0] eq 'direct' ? $node->port : $bouncer_port }
+
+# database_url WAY, LABEL: postgres://...
+sub database_url
+{
+	my ($way, $label) = @_;
+	return "postgres://$user\@$host:${\port_of($way)}/$way?application_name=$label";
+}
+
+# start_worker WAY, LETTER, COMMAND: COMMAND is a list, or a function of way and label that makes one
+sub start_worker
+{
+	my ($way, $letter, $command) = @_;
+	my $label  = "worker_$letter";
+	my $worker = { way => $way, label => $label, output => '' };
+	local @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER PGAPPNAME DATABASE_URL)} =
+	  ($host, port_of($way), $way, $user, $label, database_url($way, $label));
+	my @command = ref $command eq 'CODE' ? $command->($way, $label) : @$command;
+	$worker->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$worker->{output}, '2>&1',
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	$worker->{pid} = $worker->{run}->{KIDS}[0]{PID};
+	return $worker;
+}
+
+sub count_in { return $node->safe_psql($_[0], "SELECT count(*) FROM $_[1]") }
+
+# Holds the worker up at a moment when it has at least so many jobs in hand, and returns their ids.
+sub catch_worker
+{
+	my ($worker, $least) = @_;
+	my ($way, $label) = @$worker{qw(way label)};
+	for (1 .. 200)
+	{
+		kill STOP => $worker->{pid};
+		# what it has sent is done
+		wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE datname = '$way' AND application_name = '$label' AND state = 'active'", $way);
+		my @held = split /\n/, $node->safe_psql($way, "SELECT job_id FROM pgq_ext.lease WHERE worker = '$label'");
+		return @held if @held >= $least;
+		kill CONT => $worker->{pid};
+		select(undef, undef, undef, 0.013);
+	}
+	die "$way: $label never has $least jobs in hand";
+}
+
+sub wait_for_sent
+{
+	my ($way, $number, @workers) = @_;
+	return if $node->poll_query_until($way, "SELECT count(*) >= $number FROM sent");
+	diag("$way: $_->{label}: $_->{output}") for @workers;
+	die "$way: $number are never sent";
+}
+
+# SIGTERM, and a worker that ends by itself with nothing in hand
+sub stop_worker
+{
+	my ($worker) = @_;
+	my ($way, $label) = @$worker{qw(way label)};
+	kill TERM => $worker->{pid};
+	kill CONT => $worker->{pid};
+	my $finished = quietly(sub { $worker->{run}->finish });
+	my $status = $finished ? $worker->{run}->full_result : -1;
+	# Java says after a shutdown by signal that it was one.
+	ok($status == 0 || $status >> 8 == 143, "$way: $label ends when it is told to") or diag("status $status\n$worker->{output}");
+	is(count_in($way, "pgq_ext.lease WHERE worker = '$label'"), '0', '... and has given back what it had not begun');
+	is($worker->{output}, '', '... and had nothing to complain about');
+	return;
+}
+
+# ---- the story ----
+
+# worker_test COMMAND, batch => N: N is how many jobs the worker has in hand that it has not begun, and one more
+sub worker_test
+{
+	my ($command, %options) = @_;
+	start_servers();
+	my (%worker, %killed);
+	make_database($_) for @ways;
+	for my $way (@ways)
+	{
+		$worker{$way}{$_} = start_worker($way, $_, $command) for 'a' .. 'c';
+	}
+	for my $way (@ways)
+	{
+		my $a = $worker{$way}{a};
+		wait_for_sent($way, 100, values %{ $worker{$way} });
+		$killed{$way} = join ', ', catch_worker($a, 1);
+		kill KILL => $a->{pid};
+		quietly(sub { $a->{run}->finish });
+	}
+	for my $way (@ways)
+	{
+		my $b = $worker{$way}{b};
+		wait_for_sent($way, 200, values %{ $worker{$way} });
+		catch_worker($b, $options{batch} // 1);
+		stop_worker($b);
+	}
+	for my $way (@ways)
+	{
+		wait_for_sent($way, $jobs, values %{ $worker{$way} });
+		stop_worker($worker{$way}{c});
+		check_effects($way, $killed{$way}, %options);
+	}
+	$bouncer->kill_kill;
+	$node->stop;
+	done_testing();
+	return;
+}
+
+sub check_effects
+{
+	my ($way, $killed, %options) = @_;
+	my $count = sub { return count_in($way, "sent WHERE $_[0]") };
+	is($node->safe_psql($way, 'SELECT count(*), count(DISTINCT job_id) FROM sent'), "$jobs|$jobs", "$way: each effect is there once");
+	is(count_in($way, $_), '0', "... and nothing is left in $_") for qw(pgq_ext.job pgq_ext.dead_job pgq_ext.lease);
+	is($count->("address LIKE 'full%' AND attempt = 1"), '0', '... those that failed were tried again');
+	is($count->("address LIKE 'full%' AND job_id NOT IN ($killed) AND last_error NOT LIKE '%the mailbox is \"full\"%'"), '0', '... and it was said why');
+	is($count->("job_id IN ($killed) AND (worker = 'worker_a' OR attempt = 1)"), '0', '... the jobs of the one that was killed were done by others');
+	is($count->("address NOT LIKE 'full%' AND job_id NOT IN ($killed) AND attempt > 1"), '0', '... no other was begun twice, also the slow one, by its heartbeat');
+	is($node->safe_psql($way, q{SELECT released >= } . (($options{batch} // 1) - 1) . q{ FROM pgq_ext.queue_stats}), 't', '... what had not begun was given back uncounted');
+	is($node->safe_psql($way, 'SELECT pgq_check()'), '', '... and all is well');
+	return;
+}
+
+1;
