@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-# Works off the queue "mail", ten jobs at a time. SIGTERM: those in hand are finished. Argument: where the database is.
+# Works off the queue "mail", ten jobs at a time. SIGTERM: those in hand are finished. Arguments: where the database is, a name.
 import asyncio
 import json
 import signal
 import sys
 import asyncpg
+
+CLAIM = "SELECT job_id, lease, payload FROM pgq_claim('mail', $1, wait => '1 s', worker => $2)"
 
 
 async def handle(db, job):                              # the work: committed with the ack, or not at all
@@ -35,7 +37,7 @@ async def work(pool, job):
         beat.cancel()
 
 
-async def main(url):
+async def main(url, name):
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     running = set()
@@ -45,11 +47,11 @@ async def main(url):
             if len(running) == 10:
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             else:
-                for job in await call(pool, "SELECT job_id, lease, payload FROM pgq_claim('mail', $1, wait => '1 s')", 10 - len(running)):
+                for job in await call(pool, CLAIM, 10 - len(running), name):
                     running.add(asyncio.create_task(work(pool, job)))
             for task in [task for task in running if task.done()]:
                 running.remove(task)
                 task.result()
         await asyncio.gather(*running)
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(*sys.argv[1:]))

@@ -15,4 +15,4 @@ worker_test(
 		return ('java', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx64m', '-cp', "$classes:/usr/share/java/postgresql.jar", 'Worker',
 			"jdbc:postgresql://$address?user=$ClientTest::user&ApplicationName=$label$prepare");
 	},
-	batch => 2);
+	batch => 3);

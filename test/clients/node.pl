@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ 'node', 'examples/worker.js' ], batch => 2);
+worker_test([ 'node', 'examples/worker.js' ], batch => 3);

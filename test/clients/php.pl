@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ '/usr/bin/php', 'examples/worker.php' ], batch => 2);
+worker_test([ '/usr/bin/php', 'examples/worker.php' ], batch => 3);

@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ '/usr/bin/python3', 'examples/worker_psycopg.py' ], batch => 2);
+worker_test([ '/usr/bin/python3', 'examples/worker_psycopg.py' ], batch => 3);

@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ '/usr/bin/ruby', '-W', 'examples/worker.rb' ], batch => 2);
+worker_test([ '/usr/bin/ruby', '-W', 'examples/worker.rb' ], batch => 3);
