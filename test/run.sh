@@ -13,6 +13,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . script/version.sh
 elsewhere test/run.sh "$@"
+pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
 suites=(unit model conventions clients regress isolation tiny tap pgtap torture)
@@ -188,7 +189,7 @@ run_clients()
 	mapfile -t files < <(matching test/clients .pl)
 	script/setup.sh clients || return
 	[ ! -d build/node ] || cp -R build/node "$work"
-	NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients "${files[@]}"
+	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients "${files[@]}"
 }
 
 run_pgtap()

@@ -228,7 +228,7 @@ for my $language (keys %interpreter)
 
 # ---- read ----
 
-my @pages = ('README.md', 'CONTRIBUTING.md', sort glob 'docs/*.md');
+my @pages = ('README.md', 'CONTRIBUTING.md', grep { $_ ne 'docs/migrate.md' } sort glob 'docs/*.md'); # that one: test/clients/migrate.pl
 cmp_ok(scalar @pages, '>', 4, 'the pages are there');
 
 for my $page (@pages)
