@@ -1,5 +1,6 @@
-// Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
-// Argument: jdbc:postgresql://HOST/DATABASE?user=...
+// Works off the queue "mail" of the database jdbc:postgresql://HOST/DATABASE?user=..., its argument.
+// SIGTERM: the job in hand is finished, what has not begun is given back.
+// If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
 import java.sql.*;
 import java.util.*;
 
@@ -12,33 +13,11 @@ public class Worker {
         call(db, "INSERT INTO sent (job_id, address) VALUES (?, ?::jsonb ->> 'to') RETURNING job_id", job.id, job.payload);
     }
 
-    static void call(Connection db, String sql, Object... arguments) throws SQLException {
+    static void call(Connection db, String sql, Object... values) throws SQLException {
         try (var statement = db.prepareStatement(sql)) {
-            for (int i = 0; i < arguments.length; i++) statement.setObject(i + 1, arguments[i]);
+            for (int i = 0; i < values.length; i++) statement.setObject(i + 1, values[i]);
             statement.executeQuery();
         }
-    }
-
-    static void heartbeat(String url) {
-        try (var db = DriverManager.getConnection(url)) {
-            while (true) {
-                Thread.sleep(3000); // well within the queue's lease_time
-                for (var job : held) call(db, "SELECT pgq_extend(?, ?)", job.id, job.lease);
-            }
-        } catch (Exception e) { e.printStackTrace(); }
-    }
-
-    static void work(Connection db, Job job) throws SQLException {
-        db.setAutoCommit(false);
-        try {
-            handle(db, job);
-            call(db, "SELECT pgq_ack(?, ?)", job.id, job.lease);
-            db.commit();
-        } catch (Exception e) {
-            db.rollback();
-            call(db, "SELECT pgq_fail(?, ?, error => ?)", job.id, job.lease, e.toString());
-        }
-        db.setAutoCommit(true);
     }
 
     static List<Job> claim(Connection db) throws SQLException {
@@ -50,9 +29,31 @@ public class Worker {
         return jobs;
     }
 
+    static void work(Connection db, Job job) throws SQLException {
+        db.setAutoCommit(false);
+        try {
+            handle(db, job);
+            call(db, "SELECT pgq_ack(?, ?)", job.id, job.lease);
+            db.commit();
+        } catch (Exception e) { // tried again after the queue's backoff
+            db.rollback();
+            call(db, "SELECT pgq_fail(?, ?, error => ?)", job.id, job.lease, e.getMessage());
+        }
+        db.setAutoCommit(true);
+    }
+
+    static void heartbeat(String url) {
+        try (var db = DriverManager.getConnection(url)) {
+            while (true) {
+                Thread.sleep(3000); // well within the queue's lease_time
+                for (var job : held) call(db, "SELECT pgq_extend(?, ?)", job.id, job.lease);
+            }
+        } catch (Exception e) { e.printStackTrace(); }
+    }
+
     public static void main(String[] arguments) throws Exception {
         var main = Thread.currentThread();
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> { // SIGTERM: Java waits for it
             stopping = true;
             try { main.join(); } catch (InterruptedException e) { }
         }));

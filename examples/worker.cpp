@@ -1,22 +1,20 @@
-// Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+// Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
+// is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
 // g++ -std=c++20 -I"$(pg_config --includedir)" worker.cpp -lpq -o worker
 #include <libpq-fe.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
-using Result = std::unique_ptr<PGresult, decltype(&PQclear)>;
-struct Job { std::string id, lease, payload; };
+using Result = std::shared_ptr<PGresult>;
 
 volatile std::sig_atomic_t stopping = 0;
-std::mutex held_mutex;
-std::vector<Job> held; // the jobs claimed last
+std::atomic<Result> held; // the jobs claimed last: job_id, lease, payload
 
 Result query(PGconn *db, const char *sql, const std::vector<const char *> &values = {})
 {
@@ -26,21 +24,21 @@ Result query(PGconn *db, const char *sql, const std::vector<const char *> &value
 	return result;
 }
 
-void handle(PGconn *db, const Job &job) // the work: committed with the ack, or not at all
+void handle(PGconn *db, const char *id, const char *payload) // the work: committed with the ack, or not at all
 {
-	query(db, "INSERT INTO sent (job_id, address) VALUES ($1, $2::jsonb ->> 'to')", {job.id.c_str(), job.payload.c_str()});
+	query(db, "INSERT INTO sent (job_id, address) VALUES ($1, $2::jsonb ->> 'to')", {id, payload});
 }
 
-void work(PGconn *db, const Job &job)
+void work(PGconn *db, const char *id, const char *lease, const char *payload)
 {
 	try {
 		query(db, "BEGIN");
-		handle(db, job);
-		query(db, "SELECT pgq_ack($1, $2)", {job.id.c_str(), job.lease.c_str()});
+		handle(db, id, payload);
+		query(db, "SELECT pgq_ack($1, $2)", {id, lease});
 		query(db, "COMMIT");
-	} catch (const std::exception &error) {
+	} catch (const std::exception &error) { // tried again after the queue's backoff
 		query(db, "ROLLBACK");
-		query(db, "SELECT pgq_fail($1, $2, error => $3)", {job.id.c_str(), job.lease.c_str(), error.what()});
+		query(db, "SELECT pgq_fail($1, $2, error => $3)", {id, lease, error.what()});
 	}
 }
 
@@ -49,10 +47,9 @@ void heartbeat()
 	auto *db = PQconnectdb("");
 	for (;;) {
 		std::this_thread::sleep_for(std::chrono::seconds(3)); // well within the queue's lease_time
-		std::unique_lock lock(held_mutex);
-		auto jobs = held;
-		lock.unlock();
-		for (const auto &job : jobs) query(db, "SELECT pgq_extend($1, $2)", {job.id.c_str(), job.lease.c_str()});
+		auto jobs = held.load();
+		for (int i = 0; i < PQntuples(jobs.get()); i++)
+			query(db, "SELECT pgq_extend($1, $2)", {PQgetvalue(jobs.get(), i, 0), PQgetvalue(jobs.get(), i, 1)});
 	}
 }
 
@@ -62,14 +59,12 @@ int main()
 	std::thread(heartbeat).detach();
 	auto *db = PQconnectdb("");
 	while (!stopping) {
-		auto rows = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
-		std::vector<Job> jobs;
-		for (int i = 0; i < PQntuples(rows.get()); i++)
-			jobs.push_back({PQgetvalue(rows.get(), i, 0), PQgetvalue(rows.get(), i, 1), PQgetvalue(rows.get(), i, 2)});
-		{ std::lock_guard lock(held_mutex); held = jobs; }
-		for (const auto &job : jobs) {
-			if (stopping) query(db, "SELECT pgq_release($1, $2)", {job.id.c_str(), job.lease.c_str()});
-			else work(db, job);
+		auto jobs = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
+		held = jobs;
+		for (int i = 0; i < PQntuples(jobs.get()); i++) {
+			auto column = [&](int c) { return PQgetvalue(jobs.get(), i, c); };
+			if (stopping) query(db, "SELECT pgq_release($1, $2)", {column(0), column(1)});
+			else work(db, column(0), column(1), column(2));
 		}
 	}
 	std::quick_exit(0);

@@ -1,4 +1,5 @@
-// Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+// Works off the queue "mail" of the database DATABASE_URL. SIGTERM: the job in hand is finished, what has not begun is given back.
+// If a job is not ours any more (it took too long, or was cancelled) its work is cancelled, or pgq_ack fails, which undoes it.
 package main
 
 import (
@@ -24,12 +25,11 @@ func handle(ctx context.Context, tx pgx.Tx, j job) error {
 	return err
 }
 
-// Asks for more time, well within the queue's lease_time; the work is cancelled when the job is not ours any more.
+// Asks for more time, well within the queue's lease_time.
 func heartbeat(ctx context.Context, cancel func(), db *pgxpool.Pool, j job) {
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(3 * time.Second):
 			var until *time.Time
 			if db.QueryRow(ctx, "SELECT pgq_extend($1, $2)", j.id, j.lease).Scan(&until) == nil && until == nil {
@@ -43,36 +43,27 @@ func work(db *pgxpool.Pool, j job) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go heartbeat(ctx, cancel, db, j)
-	failure := db.BeginFunc(ctx, func(tx pgx.Tx) error {
+	err := db.BeginFunc(ctx, func(tx pgx.Tx) error {
 		if err := handle(ctx, tx, j); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "SELECT pgq_ack($1, $2)", j.id, j.lease)
 		return err
 	})
-	if failure == nil {
-		return nil
+	if err != nil { // tried again after the queue's backoff
+		_, err = db.Exec(context.Background(), "SELECT pgq_fail($1, $2, error => $3)", j.id, j.lease, err.Error())
 	}
-	_, err := db.Exec(context.Background(), "SELECT pgq_fail($1, $2, error => $3)", j.id, j.lease, failure.Error())
 	return err
-}
-
-// One job, or none after a while.
-func claim(ctx context.Context, db *pgxpool.Pool) (j job, err error) {
-	err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.mail)
-	return
 }
 
 func main() {
 	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	ctx := context.Background() // not stop: a claim that is cancelled may have been answered already
 	db, err := pgxpool.Connect(ctx, os.Getenv("DATABASE_URL"))
-	if err != nil {
-		log.Fatal(err)
-	}
 	for stop.Err() == nil && err == nil {
 		var j job
-		if j, err = claim(ctx, db); err == pgx.ErrNoRows {
+		err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.mail)
+		if err == pgx.ErrNoRows {
 			err = nil
 		} else if err == nil && stop.Err() != nil {
 			_, err = db.Exec(ctx, "SELECT pgq_release($1, $2)", j.id, j.lease)

@@ -1,7 +1,7 @@
 <?php
-// Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+// Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
+// is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
 $stopping = false;
-$held = [];                                             // the jobs claimed last
 pcntl_async_signals(true);
 pcntl_signal(SIGTERM, function () use (&$stopping) { $stopping = true; });
 
@@ -22,30 +22,30 @@ function handle(PDO $db, array $job): void              // the work: committed w
     call($db, 'INSERT INTO sent (job_id, address) VALUES (?, ?)', [$job['job_id'], json_decode($job['payload'])->to]);
 }
 
-// PHP has one thread, which a query occupies: the heartbeat is a process of its own, which ends with this one.
-[$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-if (pcntl_fork() === 0) {
-    fclose($ours);
+function heartbeat($jobs): void                         // well within the queue's lease_time, as long as there is a worker
+{
     pcntl_signal(SIGTERM, SIG_IGN);
     $db = connect();
-    while (true) {
-        $read = [$theirs];
-        $none = null;
-        if (stream_select($read, $none, $none, 3)) {    // well within the queue's lease_time
-            $line = fgets($theirs);
-            if ($line === false) exit;
-            $held = json_decode($line, true);
-        } else {
-            foreach ($held as $job) call($db, 'SELECT pgq_extend(?, ?)', [$job['job_id'], $job['lease']]);
-        }
+    $held = [];
+    while (!feof($jobs)) {
+        [$read, $none] = [[$jobs], null];
+        if (stream_select($read, $none, $none, 3)) $held = json_decode(fgets($jobs) ?: '[]', true);
+        else foreach ($held as $job) call($db, 'SELECT pgq_extend(?, ?)', [$job['job_id'], $job['lease']]);
     }
 }
-fclose($theirs);
+
+// PHP has one thread, which a query occupies: the heartbeat is a process of its own, and is told of the jobs claimed last.
+[$to, $from] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+if (pcntl_fork() === 0) {
+    fclose($to);
+    exit(heartbeat($from));
+}
+fclose($from);
 
 $db = connect();
 while (!$stopping) {
     $held = call($db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
-    fwrite($ours, json_encode($held) . "\n");
+    fwrite($to, json_encode($held) . "\n");
     foreach ($held as $job) {
         $ticket = [$job['job_id'], $job['lease']];
         if ($stopping) {
@@ -57,7 +57,7 @@ while (!$stopping) {
             handle($db, $job);
             call($db, 'SELECT pgq_ack(?, ?)', $ticket);
             $db->commit();
-        } catch (Exception $error) {
+        } catch (Exception $error) {                    // tried again after the queue's backoff
             $db->rollBack();
             call($db, 'SELECT pgq_fail(?, ?, error => ?)', [...$ticket, $error->getMessage()]);
         }

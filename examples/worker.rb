@@ -1,5 +1,6 @@
 #!/usr/bin/env ruby
-# Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
+# is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
 require 'json'
 require 'pg'
 
@@ -30,7 +31,7 @@ until stopping
         handle(db, job)
         db.exec_params('SELECT pgq_ack($1, $2)', ticket)
       end
-    rescue StandardError => e
+    rescue StandardError => e # tried again after the queue's backoff
       db.exec_params('SELECT pgq_fail($1, $2, error => $3)', [*ticket, e.message])
     end
   end

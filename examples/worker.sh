@@ -14,20 +14,17 @@ work() { # the work: committed with the ack, or not at all
 	SQL
 }
 
-heartbeat() { # well within the queue's lease_time, and no longer than the worker lives
-	while sleep 3 && kill -0 $$; do query <<<'SELECT pgq_extend(:id, :lease)'; done
+heartbeat() { # well within the queue's lease_time, until the pipe it reads from has no writer: the work is over, or this shell dead
+	while read -r -t 3; [ $? -gt 128 ]; do query <<<'SELECT pgq_extend(:id, :lease)'; done
 }
 
 while [ -z "$stopping" ]; do
 	# one job, or none after a while
-	IFS=$'\t' read -r id lease payload < <(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')")
-	wait $! || exit
-	[ -n "$id" ] || continue
-	if [ -n "$stopping" ]; then
-		query <<<'SELECT pgq_release(:id, :lease)'
-		break
-	fi
-	heartbeat & beat=$!
+	job=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')") || exit
+	[ -n "$job" ] || continue
+	IFS=$'\t' read -r id lease payload <<<"$job"
+	[ -z "$stopping" ] || { query <<<'SELECT pgq_release(:id, :lease)'; break; }
+	exec {beat}> >(heartbeat)
 	error=$(work 2>&1) || query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
-	kill $beat
+	exec {beat}>&-
 done >/dev/null

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-# Works off the queue "mail", ten jobs at a time. SIGTERM: those in hand are finished. Arguments: where the database is, a name.
+# Works off the queue "mail", ten jobs at a time; DATABASE_URL says where. SIGTERM: the jobs in hand are finished, and no more
+# are begun. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
 import asyncio
 import json
+import os
 import signal
-import sys
 import asyncpg
 
-CLAIM = "SELECT job_id, lease, payload FROM pgq_claim('mail', $1, wait => '1 s', worker => $2)"
+stopping = asyncio.Event()
+held = set()                                            # the jobs in hand: (job_id, lease)
 
 
 async def handle(db, job):                              # the work: committed with the ack, or not at all
@@ -14,44 +16,46 @@ async def handle(db, job):                              # the work: committed wi
     await db.execute("INSERT INTO sent (job_id, address) VALUES ($1, $2)", job["job_id"], mail["to"])
 
 
-async def heartbeat(pool, job):                         # well within the queue's lease_time
+async def connect():                                    # 0: for poolers
+    return await asyncpg.connect(os.environ["DATABASE_URL"], statement_cache_size=0)
+
+
+async def call(db, sql, *values):                       # in a transaction: for poolers
+    async with db.transaction():
+        return await db.fetch(sql, *values)
+
+
+async def heartbeat():                                  # well within the queue's lease_time
+    db = await connect()
     while True:
         await asyncio.sleep(3)
-        await call(pool, "SELECT pgq_extend($1, $2)", job["job_id"], job["lease"])
+        for ticket in list(held):
+            await call(db, "SELECT pgq_extend($1, $2)", *ticket)
 
 
-async def call(pool, sql, *arguments):                  # in a transaction: for poolers
-    async with pool.acquire() as db, db.transaction():
-        return await db.fetch(sql, *arguments)
+async def worker():
+    db = await connect()
+    while not stopping.is_set():
+        for job in await call(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')"):
+            ticket = job["job_id"], job["lease"]
+            if stopping.is_set():
+                await call(db, "SELECT pgq_release($1, $2)", *ticket)
+                break
+            held.add(ticket)
+            try:
+                async with db.transaction():
+                    await handle(db, job)
+                    await db.execute("SELECT pgq_ack($1, $2)", *ticket)
+            except Exception as error:                  # tried again after the queue's backoff
+                await call(db, "SELECT pgq_fail($1, $2, error => $3)", *ticket, str(error))
+            held.remove(ticket)
+    await db.close()
 
 
-async def work(pool, job):
-    beat = asyncio.create_task(heartbeat(pool, job))
-    try:
-        async with pool.acquire() as db, db.transaction():
-            await handle(db, job)
-            await db.execute("SELECT pgq_ack($1, $2)", job["job_id"], job["lease"])
-    except Exception as error:
-        await call(pool, "SELECT pgq_fail($1, $2, error => $3)", job["job_id"], job["lease"], str(error))
-    finally:
-        beat.cancel()
-
-
-async def main(url, name):
-    stopping = asyncio.Event()
+async def main():
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    running = set()
-    # Ten for the jobs, one for the claim, one for heartbeats; no cache of statements: for poolers
-    async with asyncpg.create_pool(url, min_size=1, max_size=12, statement_cache_size=0) as pool:
-        while not stopping.is_set():
-            if len(running) == 10:
-                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            else:
-                for job in await call(pool, CLAIM, 10 - len(running), name):
-                    running.add(asyncio.create_task(work(pool, job)))
-            for task in [task for task in running if task.done()]:
-                running.remove(task)
-                task.result()
-        await asyncio.gather(*running)
+    beat = asyncio.create_task(heartbeat())
+    await asyncio.gather(*[worker() for _ in range(10)])
+    beat.cancel()
 
-asyncio.run(main(*sys.argv[1:]))
+asyncio.run(main())

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# Works off the queue "mail". SIGTERM: the job in hand is finished, what has not begun is given back.
+# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
+# is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
 import signal
 import threading
 import time
@@ -38,5 +39,5 @@ with connect() as db:
                 with db.transaction():
                     handle(db, job_id, mail)
                     db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
-            except Exception as error:
+            except Exception as error:                  # tried again after the queue's backoff
                 db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))

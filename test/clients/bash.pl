@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ 'bash', 'examples/worker.sh' ]);
+worker_test([ 'bash', 'examples/worker.sh' ], helper => 'psql');

@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test(sub { return ('/usr/bin/python3', 'examples/worker_asyncpg.py', database_url(@_), $_[1]) });
+worker_test([ '/usr/bin/python3', 'examples/worker_asyncpg.py' ]);

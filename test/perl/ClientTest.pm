@@ -13,11 +13,11 @@ use Exporter 'import';
 our @EXPORT = qw(start_servers stop_servers worker_test build database_url $node $bouncer_port $user);
 
 our ($node, $bouncer_port, $user);
-my $bouncer;
+my ($bouncer, @groups);
 my $host = '127.0.0.1';
 my @ways = qw(direct session transaction);
-my ($jobs, $work_time, $slow_work) = (500, 0.01, 13);
-my $lease_time = '10 s'; # the heartbeats of the examples come every 3 s
+my ($jobs, $work_time, $slow_work) = (500, 0.01, 18);
+my $lease_time = '15 s'; # the heartbeats of the examples come every 3 s
 
 sub quietly { return eval { $_[0]->(); 1 } }
 
@@ -112,10 +112,26 @@ sub start_worker
 	local @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER PGAPPNAME DATABASE_URL)} =
 	  ($host, port_of($way), $way, $user, $label, database_url($way, $label));
 	my @command = ref $command eq 'CODE' ? $command->($way, $label) : @$command;
-	$worker->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$worker->{output}, '2>&1',
+	$worker->{run} = IPC::Run::start([ 'setsid', @command ], '<', \undef, '>', \$worker->{output}, '2>&1',
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	$worker->{pid} = $worker->{run}->{KIDS}[0]{PID};
+	push @groups, $worker->{pid};
 	return $worker;
+}
+
+# As a machine that dies: the worker, and the helpers of that name which its language makes it start for each job. A process of
+# its own for the heartbeat is left, and has to notice.
+sub kill_worker
+{
+	my ($pid, $helper) = @_;
+	kill KILL => $pid;
+	return if !$helper;
+	for my $process (map { m{(\d+)$} } glob '/proc/[0-9]*')
+	{
+		my $stat = eval { slurp_file("/proc/$process/stat") } // next; # it has just gone
+		kill KILL => $process if $stat =~ /^\d+ \(\Q$helper\E\) \S+ \d+ $pid /;
+	}
+	return;
 }
 
 sub count_in { return $node->safe_psql($_[0], "SELECT count(*) FROM $_[1]") }
@@ -164,7 +180,8 @@ sub stop_worker
 
 # ---- the story ----
 
-# worker_test COMMAND, batch => N: N is how many jobs the worker has in hand when it is told to stop
+# worker_test COMMAND, batch => N, helper => PROGRAM: N is how many jobs the worker has in hand when it is told to stop, PROGRAM
+# what it runs for each statement
 sub worker_test
 {
 	my ($command, %options) = @_;
@@ -180,7 +197,7 @@ sub worker_test
 		my ($a, $b) = @{ $worker{$way} }{qw(a b)};
 		wait_for_sent($way, 100, values %{ $worker{$way} });
 		$killed{$way} = join ', ', catch_worker($a, 1);
-		kill KILL => $a->{pid};
+		kill_worker($a->{pid}, $options{helper});
 		catch_worker($b, $options{batch} // 1);
 		stop_worker($b);
 	}
@@ -200,6 +217,7 @@ END
 {
 	my $status = $?;
 	quietly(sub { $bouncer->kill_kill }) if $bouncer;
+	kill KILL => map { -$_ } @groups;
 	$? = $status;
 }
 
