@@ -5,8 +5,7 @@ use PostgreSQL::Test::Utils;
 use ClientTest;
 
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
-@ENV{qw(GOPATH GO111MODULE GOCACHE)} = ('/usr/share/gocode', 'off', "$dir/cache");
-build('go', 'build', '-o', "$dir/worker", 'examples/worker.go');
+build_go("$dir/worker", 'examples/worker.go');
 worker_test(sub {
 	my ($way, $label) = @_;
 	my $cache = $way eq 'transaction' ? '&statement_cache_mode=describe' : '';

@@ -10,7 +10,7 @@ use IPC::Run;
 use PgqTest;
 use Exporter 'import';
 
-our @EXPORT = qw(start_servers stop_servers worker_test build database_url $node $bouncer_port $user);
+our @EXPORT = qw(start_servers stop_servers worker_test build build_go answer_of database_url $node $bouncer_port $user);
 
 our ($node, $bouncer_port, $user);
 my ($bouncer, @groups);
@@ -92,6 +92,24 @@ sub build
 	$ok = IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>&1', IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	ok($ok, "$command[0] builds it") or die $out;
 	return;
+}
+
+# build_go PROGRAM, FILE: with Debian's packages; what one test has compiled of them no other has to.
+sub build_go
+{
+	my ($program, $file) = @_;
+	local @ENV{qw(GOPATH GO111MODULE GOCACHE)} = ('/usr/share/gocode', 'off', "$ENV{TESTDATADIR}/go");
+	build('go', 'build', '-o', $program, $file);
+	return;
+}
+
+# What a program prints, and what it complains about.
+sub answer_of
+{
+	my (@command) = @_;
+	my ($out, $err) = ('', '');
+	IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	return ($out, $err);
 }
 
 sub port_of { return $_[0] eq 'direct' ? $node->port : $bouncer_port }
