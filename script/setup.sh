@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs what building and testing pgq_ext needs on Debian 12, 13 and 14, and the packages named as arguments; "clients" stands
-# for those of the suite of that name. Does nothing when all of it is there. PG=17 names a PostgreSQL; if this release has not got it, it will be had in a root of one that has:
+# Installs what building and testing pgq_ext needs on Debian 12, 13 and 14, and the packages named as arguments. Does nothing
+# when all of it is there. PG=17 names a PostgreSQL; if this release has not got it, it will be had in a root of one that has:
 # script/debian_root.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,31 +41,7 @@ packages=(
 [ "$(. /etc/os-release && echo "${VERSION_ID:-}")" != 12 ] || packages+=(clang-format-14)
 can_be_here "$pg" || packages=(debootstrap util-linux git)
 
-# Other languages and their drivers. Where npm is, it brings the driver, and the queues whose jobs docs/migrate.md moves: a node
-# that is not Debian's cannot have Debian's packages beside it.
-client_packages()
-{
-	packages+=(
-		pgbouncer
-		default-jdk-headless libpostgresql-jdbc-java
-		golang-go golang-github-jackc-pgx-v4-dev
-		ruby-pg php-cli php-pgsql
-	)
-	local modules=(pg@8.23.1 graphile-worker@0.17.3 pg-boss@10.4.2) stamp
-	stamp=build/node/stamp.$(cksum <<<"${modules[*]}" | cut -d ' ' -f 1)
-	[ ! -e "$stamp" ] || return 0
-	if command -v npm >/dev/null && mkdir -p build/node &&
-		npm install --prefix build/node --no-audit --no-fund --silent --no-save "${modules[@]}" >/dev/null 2>&1
-	then
-		touch "$stamp"
-	else
-		packages+=(nodejs node-pg)
-	fi
-}
-
-for package; do
-	if [ "$package" = clients ]; then client_packages; else packages+=("$package"); fi
-done
+packages+=("$@")
 
 missing=()
 for package in "${packages[@]}"; do
@@ -83,14 +59,6 @@ drop_in=/etc/postgresql-common/createcluster.d/pgq_ext_setup.conf
 "${root[@]}" mkdir -p "${drop_in%/*}"
 echo 'create_main_cluster = false' | "${root[@]}" tee "$drop_in" >/dev/null
 trap '"${root[@]}" rm -f "$drop_in"' EXIT
-
-# Nor pgbouncer: nothing is started that is not running.
-policy=/usr/sbin/policy-rc.d
-if [ ! -e $policy ]; then
-	trap '"${root[@]}" rm -f "$drop_in" $policy' EXIT
-	printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
-	"${root[@]}" chmod 755 $policy
-fi
 
 install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0
 	install --no-install-recommends "${missing[@]}")

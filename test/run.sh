@@ -16,8 +16,11 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-suites=(unit model conventions clients regress isolation tiny tap pgtap torture)
-[ "$build_directory" = . ] || suites=("${suites[@]:4}") # the others start no server, or are run once
+# What starts no server is run once, and so are clients, with the server, the drivers and the pgbouncer of Debian 12.
+once=(unit model conventions)
+[[ "$("$pg_config" --version)" != "PostgreSQL 15"* ]] || once+=(clients)
+suites=("${once[@]}" regress isolation tiny tap pgtap torture)
+[ "$build_directory" = . ] || suites=("${suites[@]:${#once[@]}}")
 case ${1:-} in
 	'') ;;
 	servers) suites=("${suites[@]: -6}") ;;
@@ -159,14 +162,14 @@ tap_result()
 		}' "$1")
 }
 
-# prove_all FOLDER FILE...: several at once, since they wait most of the time
+# prove_all FOLDER N FILE...: N at once, since they wait most of the time
 prove_all()
 {
-	local folder=$1 out=$work/$suite.out name
-	shift
+	local folder=$1 at_once=$2 out=$work/$suite.out name
+	shift 2
 	[ $# -gt 0 ] || return 0
 	run env TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-		prove -j 3 -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out"
+		prove -j "$at_once" -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out"
 	sed -n "s/^test\/$folder\/\(.*\)\.pl .*(Wstat: .*/\1/p" "$out" | sort -u | while read -r name; do
 		echo "-- end of the log of $name"
 		tail -n 40 "$work/tmp_check/log/regress_log_$name"
@@ -179,7 +182,7 @@ run_tap()
 {
 	local files
 	mapfile -t files < <(matching test/t .pl | sort -r)
-	prove_all t "${files[@]}"
+	prove_all t 3 "${files[@]}"
 }
 
 # Workers in other languages, and other queues: with packages that nothing else needs.
@@ -187,9 +190,9 @@ run_clients()
 {
 	local files
 	mapfile -t files < <(matching test/clients .pl)
-	script/setup.sh clients || return
+	script/setup_clients.sh || return
 	[ ! -d build/node ] || cp -R build/node "$work"
-	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients "${files[@]}"
+	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients 4 "${files[@]}"
 }
 
 run_pgtap()
