@@ -1,5 +1,7 @@
 #!/bin/bash
-# Works off the queue "mail". SIGTERM to this process alone: the job in hand is finished, what has not begun is given back.
+# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM to this process alone: the job in hand is finished,
+# what has not begun is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes
+# its work.
 stopping=''
 trap 'stopping=yes' TERM
 
@@ -14,17 +16,21 @@ work() { # the work: committed with the ack, or not at all
 	SQL
 }
 
-heartbeat() { # well within the queue's lease_time, until the pipe it reads from has no writer: the work is over, or this shell dead
-	while read -r -t 3; [ $? -gt 128 ]; do query <<<'SELECT pgq_extend(:id, :lease)'; done
+heartbeat() { # well within the queue's lease_time, until nobody has the other end of the pipe: the work is over, or this shell dead
+	while read -r -t 3; [ $? -gt 128 ]; do
+		while IFS=$'\t' read -r id lease _; do query <<<'SELECT pgq_extend(:id, :lease)'; done <<<"$jobs"
+	done
 }
 
 while [ -z "$stopping" ]; do
-	# one job, or none after a while
-	job=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')") || exit
-	[ -n "$job" ] || continue
-	IFS=$'\t' read -r id lease payload <<<"$job"
-	[ -z "$stopping" ] || { query <<<'SELECT pgq_release(:id, :lease)'; break; }
+	jobs=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')") || exit
 	exec {beat}> >(heartbeat)
-	error=$(work 2>&1) || query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
+	while IFS=$'\t' read -r id lease payload && [ -n "$id" ]; do
+		if [ -n "$stopping" ]; then
+			query <<<'SELECT pgq_release(:id, :lease)'
+		else # what fails is tried again after the queue's backoff
+			error=$(work 2>&1) || query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
+		fi
+	done <<<"$jobs"
 	exec {beat}>&-
 done >/dev/null

@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ 'bash', 'examples/worker.sh' ], helper => 'psql');
+worker_test([ 'bash', 'examples/worker.sh' ], batch => 3, helper => 'psql');

@@ -39,7 +39,7 @@ my @cases = (
 	[ 'node',     'named', in_the_way('claim', 'claim') ],
 	[ 'ruby',     'plain', @good ],
 	[ 'ruby',     'named', in_the_way('claim', 'claim') ],
-	[ 'jdbc',     'plain', in_the_way('S_1', 'S_1') ],
+	[ 'jdbc',     'plain', 'one 0', '42P05 prepared statement "S_1" already exists', 'one 0', 'one 0' ], # 26000 it mends, outside of transactions
 	[ 'jdbc',     'set',   @good ],
 	[ 'pgx',      'plain', in_the_way('lrupsc_1_0', 'lrupsc_1_0') ],
 	[ 'pgx',      'set',   @good ],
@@ -93,9 +93,22 @@ for my $case (@cases)
 	}
 }
 
-# ---- leases that are bound to a session ----
+# ---- the name of a JDBC worker ----
 
 sub through { return $node->safe_psql('postgres', $_[1], connstr => database_url($_[0], 'bound')) }
+
+# The second one sets the name that the connection has already: pgbouncer is told of no change.
+for my $case ([ 'without', 'bound 0' ], [ 'set', 'worker 0' ])
+{
+	my ($setting, $expected) = @$case;
+	my @command = (@{ $command{jdbc} }, $setting, q{' || current_setting('application_name') || '}, database_url('transaction', 'worker'));
+	my @workers = map { my $program = start_program(@command); tell_program($program, 'go'); $program } 1 .. 2;
+	through('transaction', 'SELECT 1');
+	is(tell_program($workers[1], 'go'), $expected, "the name of a worker by JDBC, $setting assumeMinServerVersion");
+	$_->{run}->finish for @workers;
+}
+
+# ---- leases that are bound to a session ----
 
 sub claim_bound
 {

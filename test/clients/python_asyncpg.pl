@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ '/usr/bin/python3', 'examples/worker_asyncpg.py' ]);
+worker_test([ '/usr/bin/python3', 'examples/worker_asyncpg.py' ], at_once => 10);

@@ -3,7 +3,8 @@ import java.util.*;
 
 public class Client {
     public static void main(String[] arguments) throws Exception {
-        var url = arguments[2].replaceFirst("postgres://(.*)@(.*)[?].*", "jdbc:postgresql://$2?user=$1") + (arguments[0].equals("set") ? "&prepareThreshold=0" : "");
+        var url = arguments[2].replaceFirst("postgres://(.*)@(.*)[?]application_name=", "jdbc:postgresql://$2?user=$1&ApplicationName=")
+            + (arguments[0].equals("plain") ? "" : "&prepareThreshold=0") + (arguments[0].equals("set") ? "&assumeMinServerVersion=9.0" : "");
         var input = new Scanner(System.in);
         try (var db = DriverManager.getConnection(url);
              var claim = db.prepareStatement("SELECT '" + arguments[1] + " ' || count(*) FROM pgq_claim(?, 1)")) {
