@@ -32,9 +32,9 @@ my %as_all = (
 
 # [name, what it says beside these, command]
 my @drivers = (
-	[ 'psycopg',  { 'payload' => 'dict' }, '/usr/bin/python3', "$here/types.py", 'psycopg' ],
-	[ 'psycopg2', { 'payload' => 'dict' }, '/usr/bin/python3', "$here/types.py", 'psycopg2' ],
-	[ 'asyncpg',  { 'payload' => 'str' },  '/usr/bin/python3', "$here/types.py", 'asyncpg' ],
+	[ 'psycopg',  { 'payload' => 'dict' }, '/usr/bin/python3', "$here/python.py", 'psycopg' ],
+	[ 'psycopg2', { 'payload' => 'dict' }, '/usr/bin/python3', "$here/python.py", 'psycopg2' ],
+	[ 'asyncpg',  { 'payload' => 'str' },  '/usr/bin/python3', "$here/python.py", 'asyncpg' ],
 	[ 'node', { 'payload' => 'object', 'ids' => 'string string true', 'an array as payload' => '{}', 'a string as payload' => '22P02' }, 'node', "$here/types.js" ],
 	[ 'ruby', { 'payload' => 'String', 'an array without an encoder' => '22P02' }, '/usr/bin/ruby', "$here/types.rb" ],
 	[ 'pdo', { 'payload' => 'string', 'ids' => 'integer integer', 'false in the array of execute' => '22P02' }, '/usr/bin/php', "$here/types.php" ],
