@@ -12,6 +12,19 @@ my $node = pgq_node('main');
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql(q{SELECT pgq_create_queue('q', keep_finished => '1 day', backoff_base => '0'), pgq_create_queue('bare')});
 
+# More than one sweep takes at a time that cannot be ended: what belongs to their rows is damaged. They are the first to expire.
+{
+	sql(q{SELECT pgq_create_queue('damaged', keep_finished => '1 day')});
+	sql(q{SELECT count(pgq_enqueue('damaged', (SELECT to_jsonb(string_agg(md5((m * n)::text), '')) FROM generate_series(1, 1000) m), expires_in => '0.1 s')) FROM generate_series(1, 70) n});
+	my $file = $node->data_dir . '/' . sql(q{SELECT DISTINCT pg_relation_filepath(c.reltoastrelid) FROM pgq_ext.job j JOIN pg_class c ON c.oid = j.tableoid});
+	$node->stop;
+	my $size = -s $file;
+	open my $toast, '+<', $file or die "$file: $!";
+	print $toast "\0" x $size;
+	close $toast or die "$file: $!";
+	$node->start;
+}
+
 my $kept = sql(q{SELECT pgq_enqueue('q', '"kept"', expires_in => '1 s', headers => '{"h": 1}')});
 my $held = sql(q{SELECT pgq_enqueue('q', '"held"', expires_in => '30 s', priority => 1)});
 my $failing = sql(q{SELECT pgq_enqueue('q', '"failing"', expires_in => '30 s', priority => 1)});
@@ -37,6 +50,9 @@ ask($locker, $_) for 'BEGIN', q{SELECT FROM pgq_ext.job WHERE payload = '"locked
 
 wait_for($node, q{count(*) = 1 FROM pgq_ext.job WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'bare')});
 is(sql(q{SELECT expired FROM pgq_ext.queue_stats WHERE queue = 'bare'}), '2001', 'the scheduler ends them');
+is(sql(q{SELECT count(*) FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue = 'damaged'}), '70', '... though there are some that cannot be ended');
+like(sql(q{SELECT last_error FROM pgq_ext.duty WHERE duty = 'expiry' AND failures > 0}), qr/toast/, '... of which the view tells');
+sql(q{DELETE FROM pgq_ext.job WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'damaged')});
 is(sql(q{SELECT count(*) FROM pgq_ext.finished_job f JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue = 'bare'}), '0', '... and keeps nothing of them');
 wait_for($node, "count(*) = 1 FROM pgq_ext.finished_job WHERE job_id = $kept");
 is(sql("SELECT outcome, payload, result IS NULL, worker IS NULL FROM pgq_ext.finished_job WHERE job_id = $kept"), 'expired|"kept"|t|t',
