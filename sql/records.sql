@@ -111,11 +111,48 @@ RESET enable_seqscan;
 RESET enable_bitmapscan;
 TRUNCATE pgq_ext.attempt, pgq_ext.finished_job;
 
+-- A batch of more than is written at once, on several pages, of rows that are not all alike: undone with a savepoint, or by what fails at its end, then done.
+SELECT count(pgq_enqueue('all', to_jsonb(i), headers => CASE WHEN i % 3 = 0 THEN to_jsonb(-i) END)), count(pgq_enqueue('none', 'null')) FROM generate_series(1, 2500) i;
+CREATE TEMP TABLE many AS SELECT job_id, lease, payload FROM pgq_claim('all', 2500, worker => 'm') UNION ALL SELECT job_id, lease, payload FROM pgq_claim('none', 2500);
+BEGIN;
+SELECT count(*) FROM pgq_ack_many((SELECT array_agg(job_id ORDER BY job_id) FROM many WHERE payload <= '100'), (SELECT array_agg(lease ORDER BY job_id) FROM many WHERE payload <= '100'));
+SAVEPOINT s;
+SELECT count(*) FROM pgq_ack_many((SELECT array_agg(job_id ORDER BY job_id) FROM many), (SELECT array_agg(lease ORDER BY job_id) FROM many));
+SELECT (SELECT count(*) FROM pgq_ext.attempt) AS attempts, (SELECT count(*) FROM pgq_ext.finished_job) AS finished,
+       (SELECT count(DISTINCT (tableoid, (ctid::text::point)[0])) > 20 FROM pgq_ext.attempt) AS pages;
+ROLLBACK TO s;
+SELECT (SELECT count(*) FROM pgq_ext.attempt) AS attempts, (SELECT count(*) FROM pgq_ext.finished_job) AS finished;
+\set VERBOSITY sqlstate
+SELECT count(*) FROM pgq_ack_claim((SELECT array_agg(job_id ORDER BY job_id) || 1::bigint FROM many WHERE payload > '100'), (SELECT array_agg(lease ORDER BY job_id) || 1::bigint FROM many WHERE payload > '100'), 'all');
+\set VERBOSITY default
+ROLLBACK TO s;
+SELECT (SELECT count(*) FROM pgq_ext.attempt) AS attempts, (SELECT count(*) FROM pgq_ext.finished_job) AS finished;
+SELECT count(*) FROM pgq_ack_claim((SELECT array_agg(job_id ORDER BY job_id) FROM many WHERE payload > '100'), (SELECT array_agg(lease ORDER BY job_id) FROM many WHERE payload > '100'), 'all');
+COMMIT;
+SELECT count(*), count(DISTINCT a.job_id) AS jobs, bool_and(a.outcome = 'acked' AND a.worker = 'm' AND a.lease = m.lease AND a.claimed_at <= a.ended_at) AS right
+FROM pgq_ext.attempt a LEFT JOIN many m USING (job_id);
+SELECT count(*), count(DISTINCT f.job_id) AS jobs, bool_and(f.outcome = 'acked' AND f.worker = 'm' AND f.payload = m.payload AND f.enqueued_at <= f.finished_at
+       AND f.headers IS NOT DISTINCT FROM CASE WHEN f.payload::int % 3 = 0 THEN to_jsonb(-f.payload::int) END) AS right
+FROM pgq_ext.finished_job f LEFT JOIN many m USING (job_id);
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT count(a.*), count(f.*) FROM many m LEFT JOIN LATERAL (SELECT FROM pgq_ext.attempt a WHERE a.job_id = m.job_id AND a.lease = m.lease) a ON true
+LEFT JOIN LATERAL (SELECT FROM pgq_ext.finished_job f WHERE f.job_id = m.job_id) f ON true;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+SELECT * FROM pgq_check();
+TRUNCATE pgq_ext.attempt, pgq_ext.finished_job;
+DROP TABLE many;
+
 -- What is stored outside of its row comes along whole.
 CREATE TEMP TABLE large AS SELECT jsonb_agg(md5(i::text)) AS value FROM generate_series(1, 5000) i;
 SELECT pgq_enqueue('all', value, headers => value) > 0 AS enqueued FROM large;
 SELECT pgq_ack(job_id, lease, (SELECT value FROM large)) FROM pgq_claim('all');
 SELECT payload = value AS payload, headers = value AS headers, result = value AS result FROM pgq_ext.finished_job, large;
+SELECT count(pgq_enqueue('all', value)) FROM large, generate_series(1, 5);
+WITH c AS MATERIALIZED (SELECT array_agg(job_id) AS ids, array_agg(lease) AS leases FROM pgq_claim('all', 5))
+SELECT count(*) FROM c, pgq_ack_many(c.ids, c.leases);
+SELECT count(*) FROM pgq_ext.finished_job, large WHERE payload = value;
 
 -- Options are followed from the commit on; kept for no time is not written.
 SELECT pgq_alter_queue('all', log_attempts => 'none', keep_finished => '0');

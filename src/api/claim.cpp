@@ -153,13 +153,15 @@ static void
 ack_each(const JobList &jobs)
 {
 	SegmentSet segments(RowExclusiveLock);
+	Records records;
 	open_segments_of_jobs(segments, jobs.ids, jobs.n);
 	for (int i = 0; i < jobs.n; i++)
 	{
-		if (!ack_job(segments, jobs.id(i), jobs.token(i)))
+		if (!ack_job(segments, records, jobs.id(i), jobs.token(i)))
 			complain_stale(jobs.id(i), jobs.token(i));
 		CHECK_FOR_INTERRUPTS();
 	}
+	records.write();
 	segments.close();
 }
 

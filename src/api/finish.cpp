@@ -13,13 +13,15 @@ static void
 ack_all(const JobList &jobs, ResultRows *result)
 {
 	SegmentSet segments(RowExclusiveLock);
+	Records records;
 	open_segments_of_jobs(segments, jobs.ids, jobs.n);
 	for (int i = 0; i < jobs.n; i++)
 	{
-		if (ack_job(segments, jobs.id(i), jobs.token(i)))
+		if (ack_job(segments, records, jobs.id(i), jobs.token(i)))
 			result->put(jobs.ids[i]);
 		CHECK_FOR_INTERRUPTS();
 	}
+	records.write();
 	segments.close();
 }
 
@@ -83,8 +85,10 @@ pgq_ack(PG_FUNCTION_ARGS)
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
 	Datum result = given(fcinfo, 2) ? PG_GETARG_DATUM(2) : Datum{0};
 	SegmentSet segments(RowExclusiveLock);
-	if (!ack_job(segments, job_id, token, given(fcinfo, 2) ? &result : nullptr))
+	Records records;
+	if (!ack_job(segments, records, job_id, token, given(fcinfo, 2) ? &result : nullptr))
 		complain_stale(job_id, token);
+	records.write();
 	segments.close();
 	PG_RETURN_VOID();
 }

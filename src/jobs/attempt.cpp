@@ -20,22 +20,22 @@ note_run(const Lease *lease, Run *run)
 }
 
 void
-record_attempt(const EndingLease &ending, Outcome outcome, const Failure *failure,
+record_attempt(Records &records, const EndingLease &ending, Outcome outcome, const Failure *failure,
 			   const char *death)
 {
 	if (!is_recorded(ending.options, outcome))
 		return;
 	bool lost = failure != nullptr && failure->loss != nullptr;
-	insert_attempt({.job_id = ending.job_id,
-					.token = ending.run.token,
-					.queue_id = ending.ref.queue_id,
-					.attempt = ending.run.attempt,
-					.claimed_at = ending.run.claimed_at,
-					.worker = ending.run.worker,
-					.outcome = outcome,
-					.reason = lost ? failure->loss : death,
-					.has_error = failure != nullptr && !lost && failure->has_error,
-					.error = failure != nullptr ? failure->error : Datum{0}});
+	add_attempt(records, {.job_id = ending.job_id,
+						  .token = ending.run.token,
+						  .queue_id = ending.ref.queue_id,
+						  .attempt = ending.run.attempt,
+						  .claimed_at = ending.run.claimed_at,
+						  .worker = ending.run.worker,
+						  .outcome = outcome,
+						  .reason = lost ? failure->loss : death,
+						  .has_error = failure != nullptr && !lost && failure->has_error,
+						  .error = failure != nullptr ? failure->error : Datum{0}});
 }
 
 /* ---- the row ---- */
@@ -157,13 +157,14 @@ end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failur
 {
 	Outcome outcome = failure.loss != nullptr ? Outcome::kLost : Outcome::kFailed;
 	AttemptEnd end = retry_or_bury(segments, ending, failure, wait);
+	Records records;
 	switch (end)
 	{
 		case AttemptEnd::kRetry:
-			record_attempt(ending, outcome, &failure);
+			record_attempt(records, ending, outcome, &failure);
 			break;
 		case AttemptEnd::kDead:
-			record_attempt(ending, outcome, &failure, reason_of_death(failure));
+			record_attempt(records, ending, outcome, &failure, reason_of_death(failure));
 			set_dead(ending.lease);
 			break;
 		case AttemptEnd::kGone:
@@ -173,6 +174,7 @@ end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failur
 			set_end(ending.lease, LeaseEnd::kLostBusy);
 			break;
 	}
+	records.write();
 	return end;
 }
 
@@ -199,10 +201,12 @@ end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fenc
 		retry.keeps_error = true;
 		end = put_back(segments, ending.ref, row, retry, true);
 	}
+	Records records;
 	if (end == AttemptEnd::kGone)
 		set_end(ending.lease, LeaseEnd::kUncounted);
 	else
-		record_attempt(ending, Outcome::kReleased);
+		record_attempt(records, ending, Outcome::kReleased);
+	records.write();
 	return end;
 }
 

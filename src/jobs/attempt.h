@@ -80,9 +80,9 @@ is_recorded(const QueueOptions &options, Outcome outcome)
 		   outcome == Outcome::kLost;
 }
 
-/* Write it, if there is to be one. failure: of kFailed and kLost, with why it was the job's last, or NULL. */
-void record_attempt(const EndingLease &ending, Outcome outcome, const Failure *failure = nullptr,
-					const char *death = nullptr);
+/* Add it, if there is to be one. failure: of kFailed and kLost, with why it was the job's last, or NULL. */
+void record_attempt(Records &records, const EndingLease &ending, Outcome outcome,
+					const Failure *failure = nullptr, const char *death = nullptr);
 
 /* Given back by who has it: nothing is counted. delay in microseconds; 0: it keeps its place. */
 AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,

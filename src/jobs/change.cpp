@@ -83,6 +83,23 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 	return result;
 }
 
+/* The row of a lease that is in hand. False: it is gone. */
+static bool
+end_cancelled(SegmentSet &segments, const EndingLease &ending)
+{
+	Records records;
+	const Finish finish = {&records, ending.run.worker, nullptr};
+	if (end_row(segments, ending.place, ending.job_id, RowEnd::kCancelled, nullptr, true,
+				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
+	{
+		set_end(ending.lease, LeaseEnd::kUncounted);
+		return false;
+	}
+	record_attempt(records, ending, Outcome::kCancelled);
+	records.write();
+	return true;
+}
+
 /* False: look at the job again. */
 static bool
 cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
@@ -92,23 +109,15 @@ cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
 	switch (revoke(job_id, serial, &ending, &other))
 	{
 		case Revoked::kInHand:
-			break;
+			return end_cancelled(segments, ending);
 		case Revoked::kWait:
 			VirtualXactLock(other, true);
 			if (any_prepared())
 				resolve_prepared();
-			return false;
+			break;
 		case Revoked::kAgain:
-			return false;
+			break;
 	}
-	const Finish finish = {ending.run.worker, nullptr};
-	if (end_row(segments, ending.place, job_id, RowEnd::kCancelled, nullptr, true,
-				keeps_finished(ending.options) ? &finish : nullptr) == WriteResult::kDone)
-	{
-		record_attempt(ending, Outcome::kCancelled);
-		return true;
-	}
-	set_end(ending.lease, LeaseEnd::kUncounted);
 	return false;
 }
 
@@ -135,10 +144,12 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
 	if (*gone)
 		return JobState::kNone;
-	const Finish finish = {nullptr, nullptr};
+	Records records;
+	const Finish finish = {&records, nullptr, nullptr};
 	if (end_row(segments, row.place, job_id, RowEnd::kCancelled, nullptr, true,
 				keeps_finished_of(row.queue_id()) ? &finish : nullptr) != WriteResult::kDone)
 		return JobState::kNone;
+	records.write();
 	if (taken.earlier || taken.lost)
 	{
 		reserve_lease_effects(1);

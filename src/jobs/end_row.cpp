@@ -3,7 +3,6 @@
 #include "catalog/owner_sql.h"
 #include "rows/dead_job.h"
 #include "rows/finished_job.h"
-#include "rows/record.h"
 
 namespace pgq {
 
@@ -15,7 +14,10 @@ bury(SegmentSet &segments, const Place &place, int64 job_id, const Death &death,
 	if (result != WriteResult::kDone)
 		return result;
 	remove_dead_job(job_id, wait);
-	insert_dead_job(row, death.attempts, death.fence, death.reason, death.has_error, death.error);
+	Records records;
+	add_dead_job(records, row, death.attempts, death.fence, death.reason, death.has_error,
+				 death.error);
+	records.write();
 	return result;
 }
 
@@ -41,12 +43,10 @@ archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, cons
 		bool wait)
 {
 	WriteResult result;
-	with_scratch_memory([&] {
-		JobRow row;
-		result = delete_job(segments, place, job_id, wait, &row);
-		if (result == WriteResult::kDone)
-			insert_finished_job(row, outcome_of(why), finish.worker, finish.result);
-	});
+	JobRow row;
+	finish.records->with_memory([&] { result = delete_job(segments, place, job_id, wait, &row); });
+	if (result == WriteResult::kDone)
+		add_finished_job(*finish.records, row, outcome_of(why), finish.worker, finish.result);
 	return result;
 }
 

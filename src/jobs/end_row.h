@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "rows/record.h"
 #include "rows/write.h"
 
 namespace pgq {
@@ -30,6 +31,7 @@ struct Death
 /* What is written of a job that ends otherwise, beside what its row says. */
 struct Finish
 {
+	Records *records;
 	const char *worker;	 /* who had it, or NULL */
 	const Datum *result; /* jsonb, or NULL */
 };

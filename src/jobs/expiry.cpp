@@ -62,11 +62,14 @@ lock_overdue(TimestampTz then, int most, Sweep *sweep, int64 *ids)
 static bool
 end_expired(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
 {
-	const Finish finish = {nullptr, nullptr};
+	Records records;
+	const Finish finish = {&records, nullptr, nullptr};
 	bool keeps = false;
 	(void) look_at_queue(ref, [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
-	return end_row(segments, row.place, row.job_id(), RowEnd::kExpired, nullptr, true,
-				   keeps ? &finish : nullptr) == WriteResult::kDone;
+	bool done = end_row(segments, row.place, row.job_id(), RowEnd::kExpired, nullptr, true,
+						keeps ? &finish : nullptr) == WriteResult::kDone;
+	records.write();
+	return done;
 }
 
 bool

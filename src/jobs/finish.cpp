@@ -136,19 +136,20 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 /* ---- the verbs ---- */
 
 bool
-ack_job(SegmentSet &segments, int64 job_id, int64 token, const Datum *result)
+ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token, const Datum *result)
 {
 	EndingLease ending;
 	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kAcked, &ending))
-		return ack_late(segments, job_id, token, result);
-	const Finish finish = {ending.run.worker, result};
+		return ack_late(segments, records, job_id, token, result);
+	const Finish finish = {&records, ending.run.worker, result};
 	if (end_row(segments, ending.place, job_id, RowEnd::kAcked, nullptr, true,
 				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
 	{
 		set_end(ending.lease, LeaseEnd::kUncounted);
 		return false;
 	}
-	record_attempt(ending, Outcome::kAcked);
+	record_attempt(records, ending, Outcome::kAcked);
+	records.write_if_many();
 	return true;
 }
 

@@ -14,8 +14,12 @@ namespace pgq {
 /* Lock the segments where the rows of these jobs are, mostly, in the order that avoids deadlocks. */
 void open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n);
 
-/* The job is done: its row ends. result: jsonb, to be kept with it where it is kept, or NULL. False: the lease is stale, or the row is gone. */
-bool ack_job(SegmentSet &segments, int64 job_id, int64 token, const Datum *result = nullptr);
+/*
+ * The job is done: its row ends. records: to be written with those of other jobs. result: jsonb, to be kept with it
+ * where it is kept, or NULL. False: the lease is stale, or the row is gone.
+ */
+bool ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token,
+			 const Datum *result = nullptr);
 
 /* The attempt failed; failure.fence is the token. A lease that was lost may do, too (lost_attempt.h). kGone: the lease is stale, or the row is gone. */
 AttemptEnd fail_job(int64 job_id, const Failure &failure);

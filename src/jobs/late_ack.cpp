@@ -50,9 +50,10 @@ is_proven(const Load &load, int64 job_id, int64 token)
 }
 
 static WriteResult
-end_taken_row(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Datum *result)
+end_taken_row(SegmentSet &segments, Records &records, const TakenLease &taken, const JobRow &row,
+			  const Datum *result)
 {
-	const Finish finish = {nullptr, result};
+	const Finish finish = {&records, nullptr, result};
 	bool keeps = false;
 	(void) look_at_queue(taken.ref,
 						 [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
@@ -61,7 +62,7 @@ end_taken_row(SegmentSet &segments, const TakenLease &taken, const JobRow &row, 
 }
 
 bool
-ack_late(SegmentSet &segments, int64 job_id, int64 token, const Datum *result)
+ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, const Datum *result)
 {
 	JobRow row;
 	TakenLease taken;
@@ -74,7 +75,7 @@ ack_late(SegmentSet &segments, int64 job_id, int64 token, const Datum *result)
 		return false;
 	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
 		is_honoured(row, token) &&
-		end_taken_row(segments, taken, row, result) == WriteResult::kDone)
+		end_taken_row(segments, records, taken, row, result) == WriteResult::kDone)
 		return true;
 	give_back_taken(taken);
 	return false;

@@ -8,11 +8,13 @@
  */
 #pragma once
 
+#include "rows/record.h"
 #include "rows/segment_set.h"
 
 namespace pgq {
 
 /* True: the row ends when this transaction commits. Waits for whoever is at the job. Of the attempt, which nobody knows any more, no record is written. Error 53400: no lease is left. */
-bool ack_late(SegmentSet &segments, int64 job_id, int64 token, const Datum *result);
+bool ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token,
+			  const Datum *result);
 
 } // namespace pgq

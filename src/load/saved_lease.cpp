@@ -323,7 +323,7 @@ write_leases(Relation rel, const SavedLease *leases, int n, int64 mark)
 		int many = Min(kAtOnce, n - i);
 		for (int k = 0; k < many; k++)
 			tuples[k] = form_lease(RelationGetDescr(rel), leases[i + k], mark);
-		insert_many_tuples(rel, tuples, many);
+		insert_tuples(rel, tuples, many);
 		MemoryContextReset(scratch);
 	}
 	MemoryContextSwitchTo(caller);

@@ -1,7 +1,5 @@
 #include "rows/attempt.h"
 
-#include "rows/record.h"
-
 namespace pgq {
 
 static const char *
@@ -24,10 +22,9 @@ name_of(Outcome outcome)
 }
 
 void
-insert_attempt(const AttemptRecord &attempt)
+add_attempt(Records &records, const AttemptRecord &attempt)
 {
-	with_scratch_memory([&] {
-		NewRecord<AttemptColumn, kAttemptColumns> record;
+	records.add(kAttemptRing, kAttemptSegment, [&](NewRecord<AttemptColumn> &record) {
 		record.set(kAttemptJobId, Int64GetDatum(attempt.job_id));
 		record.set(kAttemptLease, Int64GetDatum(attempt.token));
 		record.set(kAttemptClaimedAt, TimestampTzGetDatum(attempt.claimed_at));
@@ -40,7 +37,6 @@ insert_attempt(const AttemptRecord &attempt)
 			record.set_text(kAttemptReason, attempt.reason);
 		if (attempt.has_error)
 			record.set(kAttemptError, attempt.error);
-		insert_record(kAttemptRing, record, kAttemptSegment);
 	});
 }
 

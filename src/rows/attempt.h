@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "pg/pg.h"
+#include "rows/record.h"
 
 namespace pgq {
 
@@ -31,7 +31,7 @@ struct AttemptRecord
 	Datum error; /* text */
 };
 
-/* It has ended now. One record of that id and token is an error: 23505. */
-void insert_attempt(const AttemptRecord &attempt);
+/* It has ended now. That there is one of that id and token is an error when it is written: 23505. */
+void add_attempt(Records &records, const AttemptRecord &attempt);
 
 } // namespace pgq

@@ -1,7 +1,6 @@
 #include "rows/dead_job.h"
 
 #include "rows/index.h"
-#include "rows/record.h"
 
 namespace pgq {
 
@@ -52,27 +51,27 @@ remove_dead_job(int64 job_id, bool wait)
 }
 
 void
-insert_dead_job(const JobRow &row, int32 attempts, int64 fence, const char *reason, bool has_error,
-				Datum error)
+add_dead_job(Records &records, const JobRow &row, int32 attempts, int64 fence, const char *reason,
+			 bool has_error, Datum error)
 {
-	NewRecord<DeadColumn, kDeadColumns> record;
-	record.copy(kDeadJobId, row, kJobId);
-	record.copy(kDeadQueueId, row, kJobQueueId);
-	record.set(kDeadAt, TimestampTzGetDatum(wall_now()));
-	record.copy(kDeadEnqueuedAt, row, kJobEnqueuedAt);
-	record.copy(kDeadRunAt, row, kJobRunAt);
-	record.copy(kDeadPriority, row, kJobPriority);
-	record.set(kDeadAttempts, Int32GetDatum(attempts));
-	record.set(kDeadFence, Int64GetDatum(fence));
-	record.copy(kDeadMaxAttempts, row, kJobMaxAttempts);
-	record.copy(kDeadGroupKey, row, kJobGroupKey);
-	record.copy(kDeadUniqueKey, row, kJobUniqueKey);
-	record.set_text(kDeadReason, reason);
-	if (has_error)
-		record.set(kDeadLastError, error);
-	record.copy(kDeadHeaders, row, kJobHeaders);
-	record.copy(kDeadPayload, row, kJobPayload);
-	insert_record(kDeadRing, record, kDeadSegment);
+	records.add(kDeadRing, kDeadSegment, [&](NewRecord<DeadColumn> &record) {
+		record.copy(kDeadJobId, row, kJobId);
+		record.copy(kDeadQueueId, row, kJobQueueId);
+		record.set(kDeadAt, TimestampTzGetDatum(wall_now()));
+		record.copy(kDeadEnqueuedAt, row, kJobEnqueuedAt);
+		record.copy(kDeadRunAt, row, kJobRunAt);
+		record.copy(kDeadPriority, row, kJobPriority);
+		record.set(kDeadAttempts, Int32GetDatum(attempts));
+		record.set(kDeadFence, Int64GetDatum(fence));
+		record.copy(kDeadMaxAttempts, row, kJobMaxAttempts);
+		record.copy(kDeadGroupKey, row, kJobGroupKey);
+		record.copy(kDeadUniqueKey, row, kJobUniqueKey);
+		record.set_text(kDeadReason, reason);
+		if (has_error)
+			record.set(kDeadLastError, error);
+		record.copy(kDeadHeaders, row, kJobHeaders);
+		record.copy(kDeadPayload, row, kJobPayload);
+	});
 }
 
 } // namespace pgq

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "rows/job.h"
+#include "rows/record.h"
 
 namespace pgq {
 
@@ -13,8 +13,8 @@ namespace pgq {
  */
 void remove_dead_job(int64 job_id, bool wait);
 
-/* A dead letter made of this row, in the current segment. fence: token of the last lease; negative: it was lost. */
-void insert_dead_job(const JobRow &row, int32 attempts, int64 fence, const char *reason,
-					 bool has_error, Datum error);
+/* A dead letter made of this row, which is there until it is written. fence: token of the last lease; negative: it was lost. */
+void add_dead_job(Records &records, const JobRow &row, int32 attempts, int64 fence,
+				  const char *reason, bool has_error, Datum error);
 
 } // namespace pgq

@@ -117,16 +117,16 @@ insert_summaries(Relation rel, HeapTuple tuple)
 }
 
 void
-insert_record_index_entries(Relation rel, int segment_number, HeapTuple tuple)
+insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n)
 {
 	/* What is known of its indexes now that the segment is locked. */
 	const Segment &segment = look_at_tables().get(segment_number);
 	auto every = [](HeapTuple) { return true; };
-	insert_entries(rel, segment.index[kById], &tuple, 1, UNIQUE_CHECK_YES, every);
+	insert_entries(rel, segment.index[kById], tuples, n, UNIQUE_CHECK_YES, every);
 	if (OidIsValid(segment.index[kByOrder]))
-		insert_entries(rel, segment.index[kByOrder], &tuple, 1, UNIQUE_CHECK_NO, every);
+		insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
 	if (segment.has_others)
-		insert_as_owner(rel, &tuple, 1, segment.index, lengthof(segment.index), true);
+		insert_as_owner(rel, tuples, n, segment.index, lengthof(segment.index), true);
 }
 
 void

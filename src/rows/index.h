@@ -18,8 +18,8 @@ void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuple
 /* Of a version that is HOT for all other indexes: those that summarize blocks, which somebody has added. */
 void insert_summaries(Relation rel, HeapTuple tuple);
 
-/* The same of a record. */
-void insert_record_index_entries(Relation rel, int segment_number, HeapTuple tuple);
+/* The same of records. */
+void insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
 
 /*
  * Versions that an index leads to, each with its buffer pinned by the slot and share-locked between

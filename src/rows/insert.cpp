@@ -19,10 +19,7 @@ insert_jobs(NewJob *jobs, int n, Hint *hints)
 		jobs[i].set(kJobSegment, Int16GetDatum(segment.number));
 		tuples[i] = former.form(jobs[i].values, jobs[i].nulls, kJobColumns);
 	}
-	if (n == 1)
-		heap_insert(rel, tuples[0], GetCurrentCommandId(true), 0, nullptr);
-	else
-		insert_many_tuples(rel, tuples, n);
+	insert_tuples(rel, tuples, n);
 	insert_job_index_entries(rel, segment.number, tuples, n, true);
 	for (int i = 0; i < n; i++)
 		hints[i] = hint_of(tuples[i], RelationGetDescr(rel), static_cast<uint16>(segment.number));

@@ -5,17 +5,78 @@
 
 namespace pgq {
 
+MemoryContext
+Records::memory()
+{
+	if (memory_ == nullptr)
+		memory_ =
+			AllocSetContextCreate(CurrentMemoryContext, "pgq_ext records", ALLOCSET_DEFAULT_SIZES);
+	return memory_;
+}
+
+Records::Pending &
+Records::append(RingName ring, int16 segment)
+{
+	List &list = list_[ring];
+	if (list.n == list.size)
+	{
+		int size = Max(2 * list.size, 4);
+		auto *records = static_cast<Pending *>(palloc(size * sizeof(Pending)));
+		if (list.n > 0)
+			memcpy(records, list.records, list.n * sizeof(Pending));
+		list.records = records;
+		list.size = size;
+	}
+	list.segment = segment;
+	int columns = rings[ring].n_columns;
+	Pending &record = list.records[list.n++];
+	record.values = static_cast<Datum *>(palloc(columns * (sizeof(Datum) + sizeof(bool))));
+	record.nulls = reinterpret_cast<bool *>(record.values + columns);
+	memset(record.nulls, true, columns * sizeof(bool));
+	return record;
+}
+
+/* Into the segment that is current now. That another one may become so meanwhile is no fault: README.md of ring/. */
 void
-insert_record(RingName ring, Datum *values, bool *nulls, int n, int16 segment)
+Records::write_list(RingName ring, const List &list)
 {
 	const Segment &current = look_at_tables().current(ring);
 	Relation rel = table_open(current.heap, RowExclusiveLock);
-	values[segment - 1] = Int16GetDatum(static_cast<int16>(current.number));
-	nulls[segment - 1] = false;
-	HeapTuple tuple = TupleFormer(rel).form(values, nulls, n);
-	heap_insert(rel, tuple, GetCurrentCommandId(true), 0, nullptr);
-	insert_record_index_entries(rel, current.number, tuple);
+	TupleFormer former(rel);
+	auto *tuples = static_cast<HeapTuple *>(palloc(list.n * sizeof(HeapTuple)));
+	for (int i = 0; i < list.n; i++)
+	{
+		Pending &record = list.records[i];
+		record.values[list.segment - 1] = Int16GetDatum(static_cast<int16>(current.number));
+		record.nulls[list.segment - 1] = false;
+		tuples[i] = former.form(record.values, record.nulls, rings[ring].n_columns);
+	}
+	insert_tuples(rel, tuples, list.n);
+	insert_record_index_entries(rel, current.number, tuples, list.n);
 	table_close(rel, NoLock);
+}
+
+void
+Records::write()
+{
+	if (memory_ == nullptr)
+		return;
+	with_memory([&] {
+		for (RingName ring : all_rings)
+			if (list_[ring].n > 0)
+				write_list(ring, list_[ring]);
+	});
+	MemoryContextDelete(memory_);
+	*this = Records();
+}
+
+void
+Records::write_if_many()
+{
+	/* That is about a hundred jobs: the pages are full by then, and more would only be colder memory. */
+	static constexpr Size kMemory = 64 * 1024;
+	if (memory_ != nullptr && MemoryContextMemAllocated(memory_, false) > kMemory)
+		write();
 }
 
 } // namespace pgq

@@ -1,5 +1,6 @@
 /*
- * Records: rows of the rings beside that of jobs, inserted without the executor.
+ * Records: rows of the rings beside that of jobs, inserted without the executor. A call gathers those that it has to
+ * write, and writes them at its end, the rows page by page.
  */
 #pragma once
 
@@ -7,13 +8,11 @@
 
 namespace pgq {
 
-/* A row to insert. */
-template <typename ColumnName, int columns> struct NewRecord
+/* Values of a record, in the memory of a Records. What is by reference has to be there when it is written. */
+template <typename ColumnName> struct NewRecord
 {
-	Datum values[columns];
-	bool nulls[columns];
-
-	NewRecord() { memset(nulls, true, sizeof(nulls)); }
+	Datum *values;
+	bool *nulls;
 
 	void set(ColumnName column, Datum value)
 	{
@@ -39,27 +38,59 @@ private:
 	}
 };
 
-/* Into the current segment, whose number is the value of the column `segment`. Values behind the last that is set are NULL. */
-void insert_record(RingName ring, Datum *values, bool *nulls, int n, int16 segment);
-
-template <typename ColumnName, int columns>
-inline void
-insert_record(RingName ring, NewRecord<ColumnName, columns> &record, ColumnName segment)
+/*
+ * Records of one call that have not been written yet. Whoever adds some writes them before his statement returns, and
+ * in the subtransaction in which he has ended what they tell of: they are there together, or undone together. Until
+ * the first is added it costs nothing.
+ */
+class Records
 {
-	insert_record(ring, record.values, record.nulls, columns, segment);
-}
+public:
+	/* make(record) sets its values, but that of the column `segment`: the one that is current when it is written. */
+	template <typename ColumnName, typename Make>
+	void add(RingName ring, ColumnName segment, Make make)
+	{
+		with_memory([&] {
+			Pending &pending = append(ring, segment);
+			NewRecord<ColumnName> record = {pending.values, pending.nulls};
+			make(record);
+		});
+	}
 
-/* What body allocates is gone after it: a call can write thousands of records. */
-template <typename Body>
-inline void
-with_scratch_memory(Body body)
-{
-	MemoryContext scratch =
-		AllocSetContextCreate(CurrentMemoryContext, "pgq_ext record", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext before = MemoryContextSwitchTo(scratch);
-	body();
-	MemoryContextSwitchTo(before);
-	MemoryContextDelete(scratch);
-}
+	/* What body allocates is kept until the records are written, as in make() of add(). */
+	template <typename Body> void with_memory(Body body)
+	{
+		MemoryContext before = MemoryContextSwitchTo(memory());
+		body();
+		MemoryContextSwitchTo(before);
+	}
+
+	/* All that have been added, ring by ring in the order of their segments. */
+	void write();
+
+	/* Between two jobs: they shall not take too much memory. */
+	void write_if_many();
+
+private:
+	struct Pending
+	{
+		Datum *values;
+		bool *nulls;
+	};
+	struct List
+	{
+		Pending *records;
+		int n;
+		int size;
+		int16 segment; /* the column of that name */
+	};
+
+	MemoryContext memory();
+	Pending &append(RingName ring, int16 segment);
+	static void write_list(RingName ring, const List &list);
+
+	MemoryContext memory_ = nullptr;
+	List list_[kRings] = {};
+};
 
 } // namespace pgq

@@ -16,8 +16,11 @@ TupleFormer::form(const Datum *values, const bool *nulls, int n)
 	return heap_form_tuple(desc_, const_cast<Datum *>(values), const_cast<bool *>(nulls));
 }
 
-/* The server wants the tuples in slots, whose descriptor nobody counts. */
-void
+/*
+ * The server wants the tuples in slots, whose descriptor nobody counts. A slot that owns its tuple need not copy it; it
+ * is disowned afterwards.
+ */
+static void
 insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
 {
 	TupleDesc desc = CreateTupleDescCopy(RelationGetDescr(rel));
@@ -25,14 +28,24 @@ insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
 	for (int i = 0; i < n; i++)
 	{
 		slots[i] = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-		ExecStoreHeapTuple(tuples[i], slots[i], false);
+		ExecStoreHeapTuple(tuples[i], slots[i], true);
 	}
 	heap_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, nullptr);
 	for (int i = 0; i < n; i++)
 	{
 		tuples[i]->t_self = slots[i]->tts_tid;
+		slots[i]->tts_flags &= ~TTS_FLAG_SHOULDFREE;
 		ExecDropSingleTupleTableSlot(slots[i]);
 	}
+}
+
+void
+insert_tuples(Relation rel, HeapTuple *tuples, int n)
+{
+	if (n == 1)
+		heap_insert(rel, tuples[0], GetCurrentCommandId(true), 0, nullptr);
+	else
+		insert_many_tuples(rel, tuples, n);
 }
 
 } // namespace pgq

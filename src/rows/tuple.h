@@ -24,7 +24,7 @@ private:
 	TupleDesc desc_ = nullptr;
 };
 
-/* Fills a page at a time, with one WAL record. Makes no index entries. */
-void insert_many_tuples(Relation rel, HeapTuple *tuples, int n);
+/* Many fill a page at a time, with one WAL record. Makes no index entries. */
+void insert_tuples(Relation rel, HeapTuple *tuples, int n);
 
 } // namespace pgq

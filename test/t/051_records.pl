@@ -152,8 +152,16 @@ sub live_in
 	sql($ack->('committed'));
 	my $open = session($node);
 	ask($open, 'BEGIN; ' . $ack->('not prepared'));
+	# Batches of more than is written at once.
+	sql(q{SELECT count(pgq_enqueue('long', '"batch"')) FROM generate_series(1, 600)});
+	my $batch = q{WITH c AS MATERIALIZED (SELECT array_agg(job_id) AS ids, array_agg(lease) AS leases FROM pgq_claim('long', 300))
+		SELECT count(*) FROM c, pgq_ack_many(c.ids, c.leases)};
+	is(sql($batch), '300', 'a batch is acknowledged');
+	is(ask($open, $batch), '300', '... and another one, not committed');
 	$node->stop('immediate');
 	$node->start;
+	is(sql(q{SELECT count(*), count(DISTINCT f.job_id), count(a.job_id) FROM pgq_ext.finished_job f LEFT JOIN pgq_ext.attempt a USING (job_id) WHERE payload = '"batch"'}),
+		'300|300|300', 'each job of the committed batch has its records after a crash');
 	is(sql(q{SELECT count(*) FROM pgq_ext.finished_job WHERE result IN ('"commits"', '"rolls back"', '"not prepared"')}), '0', 'what is not committed is no record');
 	is(finished_of($job{committed}[0]) . ', ' . attempts_of($job{committed}[0]), 'acked w "committed", acked 1 w', '... what is committed is one after a crash');
 	sql(q{COMMIT PREPARED 'commits'});
