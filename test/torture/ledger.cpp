@@ -347,6 +347,7 @@ Ledger::undo(const TxRef &tx, const Effect &effect)
 		case Deed::kBury:
 			if (h->ender == tx)
 				h->ender = nullptr;
+			h->releasing = false;
 			break;
 		case Deed::kDelete:
 			job->deleters--;
@@ -480,6 +481,7 @@ Ledger::intend(const TxRef &tx, const Held &held, Deed deed)
 	HandOut &h = *find(job, held.token);
 	if (!h.ender)
 		h.ender = tx;
+	h.releasing |= deed == Deed::kRelease;
 	tx->effects.push_back({.deed = deed, .key = held.key, .token = held.token, .level = tx->level});
 }
 
@@ -501,6 +503,7 @@ Ledger::accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time n
 	if (deed == Deed::kRetry && last)
 		breach("to be retried, but its attempts are used up", job);
 	h.ender = tx;
+	h.releasing |= deed == Deed::kRelease;
 	if (tx->state == TxState::kEnding)
 		return; /* a statement of its own, that had the intention */
 	note(job, name_of(deed), tx, held.token);

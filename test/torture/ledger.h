@@ -217,8 +217,9 @@ private:
 		TxRef claimer; /* NULL: a statement of its own */
 		TxRef ender;   /* that has acked or failed it, and has not ended */
 		Deed end = Deed::kAck;
-		bool failed = false;   /* pgq_fail is committed: counts as an attempt for certain */
-		bool released = false; /* pgq_release is: it counts as none */
+		bool failed = false;	/* pgq_fail is committed: counts as an attempt for certain */
+		bool released = false;	/* pgq_release is: it counts as none */
+		bool releasing = false; /* ... or may be by now */
 	};
 
 	struct Event

@@ -93,7 +93,7 @@ Ledger::check_attempt(Job *job, const HandOut &h)
 		suspects.emplace_back(job->key, h.token);
 	bool uncounted = before.epoch != h.epoch || scheduler_excused(before, h);
 	int least = before.attempt + (before.failed || !uncounted ? 1 : 0);
-	if (before.released)
+	if (before.released || before.releasing)
 		least = before.attempt;
 	/* What the scheduler wrote need not have reached the standby. */
 	if (before.epoch.server != h.epoch.server)
