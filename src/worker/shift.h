@@ -119,7 +119,12 @@ struct Shift
 	} tokens;
 
 	Rotation rotation;
-	Sweep overdue; /* of expiry */
+	struct
+	{
+		Sweep sweep;
+		bool failed;  /* there has been one in this sweep that could not be ended */
+		bool failing; /* ... or in the last one */
+	} expiry;
 
 	struct
 	{

@@ -13,16 +13,29 @@ static constexpr int kBatch = 64;
 
 /* One that cannot be ended does not keep the others. Returns whether there may be more. */
 static bool
-expire_batch(Sweep *sweep, TimestampTz then)
+expire_batch(Shift &shift, TimestampTz then)
 {
 	int64 ids[kBatch];
-	int n = lock_overdue(then, kBatch, sweep, ids);
+	auto &state = shift.expiry;
+	int n = lock_overdue(then, kBatch, &state.sweep, ids);
 	bool short_of_resources = false;
 	for (int i = 0; i < n && !short_of_resources; i++)
-		(void) survives([&] { (void) expire_job(ids[i], then); }, &short_of_resources);
+		state.failed |= !survives([&] { (void) expire_job(ids[i], then); }, &short_of_resources);
 	if (short_of_resources)
 		rest_after_this();
-	return n == kBatch && !short_of_resources;
+	return n == kBatch;
+}
+
+/* Until a whole sweep has gone well. */
+static void
+tell_of_failures(Shift &shift, bool more)
+{
+	auto &state = shift.expiry;
+	state.failing = state.failed || (more && state.failing);
+	if (state.failing)
+		keep_failing();
+	if (!more)
+		state.failed = false;
 }
 
 int64
@@ -35,8 +48,9 @@ expire(Shift &shift)
 	bool more = false;
 	(void) serving_transaction(RowExclusiveLock, [&] {
 		commit_lazily();
-		more = expire_batch(&shift.overdue, wall);
+		more = expire_batch(shift, wall);
 	});
+	tell_of_failures(shift, more);
 	int64 now = monotonic_now();
 	return now + rest_after_expiry(now - began, more);
 }
