@@ -126,6 +126,15 @@ Administrator::change_jobs()
 					  ? "SELECT pgq_update(id, priority => 1) FROM unnest($1::bigint[]) id"
 					  : "SELECT pgq_retry(id, '200 ms') FROM unnest($1::bigint[]) id",
 				  {ids});
+	/* What has died meanwhile and is a job again shall stay dead. */
+	Rows revived = tx.run("SELECT FROM pgq_ext.job WHERE job_id = ANY($1::bigint[]) "
+						  "AND attempts = 0 AND last_error IS NOT NULL",
+						  {ids});
+	if (revived.size() > 0)
+	{
+		tx.roll_back();
+		return;
+	}
 	nap(random.between(0, 100) * kMillisecond);
 	if (random.chance(30))
 		tx.roll_back();

@@ -92,6 +92,11 @@ Consumer::end_jobs(Transaction &tx, const std::vector<Held> &held)
 		(void) tx.ack_many(held);
 		return;
 	}
+	if (random.chance(20))
+	{
+		abandon(tx.ack_claim(held, some_claim()));
+		return;
+	}
 	for (const Held &h : held)
 	{
 		int n = random.between(1, 100);

@@ -202,6 +202,27 @@ Session::enqueue(const std::string &queue, const JobSpec &job)
 	}
 }
 
+static std::string
+array_of(const std::vector<Held> &held, int64_t Held::*member)
+{
+	std::string array = "{";
+	for (const Held &h : held)
+		array += (array.size() > 1 ? "," : "") + number(h.*member);
+	return array + "}";
+}
+
+std::string
+job_ids(const std::vector<Held> &held)
+{
+	return array_of(held, &Held::job_id);
+}
+
+std::string
+tokens(const std::vector<Held> &held)
+{
+	return array_of(held, &Held::token);
+}
+
 std::vector<Held>
 Session::claim(const ClaimSpec &spec)
 {
@@ -224,6 +245,12 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 			array += (array.empty() ? "{" : ",") + queue;
 		parameters.push_back(array + "}");
 		function = "pgq_claim_any($4, $1, $2, $3)";
+	}
+	if (spec.acked != nullptr)
+	{
+		parameters = {job_ids(*spec.acked), tokens(*spec.acked), spec.queues[0],
+					  number(spec.max_jobs), milliseconds(spec.lease_time)};
+		function = "pgq_ack_claim($1, $2, $3, $4, $5)";
 	}
 	std::vector<ClaimedRow> claimed;
 	try

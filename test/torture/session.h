@@ -32,9 +32,13 @@ struct ClaimSpec
 	int max_jobs = 1;
 	Time wait = 0;
 	Time lease_time = kSecond;
+	const std::vector<Held> *acked = nullptr; /* pgq_ack_claim, with these */
 };
 
 /* As SQL parameters. */
+std::string job_ids(const std::vector<Held> &held);
+std::string tokens(const std::vector<Held> &held);
+
 inline std::string
 number(int64_t n)
 {

@@ -149,15 +149,8 @@ size_t
 Transaction::ack_many(const std::vector<Held> &held)
 {
 	mark();
-	std::string ids;
-	std::string tokens;
-	for (const Held &h : held)
-	{
-		ids += (ids.empty() ? "{" : ",") + number(h.job_id);
-		tokens += (tokens.empty() ? "{" : ",") + number(h.token);
-	}
 	Time sent = now();
-	Rows rows = run("SELECT pgq_ack_many($1, $2)", {ids + "}", tokens + "}"});
+	Rows rows = run("SELECT pgq_ack_many($1, $2)", {job_ids(held), tokens(held)});
 	std::set<int64_t> done;
 	for (int i = 0; i < rows.size(); i++)
 		done.insert(rows.number(i, 0));
@@ -169,6 +162,19 @@ Transaction::ack_many(const std::vector<Held> &held)
 	session.world.counters.acks += static_cast<long>(done.size());
 	session.world.counters.stale += static_cast<long>(held.size() - done.size());
 	return done.size();
+}
+
+std::vector<Held>
+Transaction::ack_claim(const std::vector<Held> &held, ClaimSpec spec)
+{
+	mark();
+	Time sent = now();
+	spec.acked = &held;
+	std::vector<Held> next = claim(spec);
+	for (const Held &h : held)
+		session.world.ledger.accepted(ref, h, Deed::kAck, sent);
+	session.world.counters.acks += static_cast<long>(held.size());
+	return next;
 }
 
 std::string

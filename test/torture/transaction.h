@@ -28,6 +28,8 @@ public:
 	void ack(const Held &held);
 	/* How many were current. */
 	size_t ack_many(const std::vector<Held> &held);
+	/* All, or none (PQ001). The claim is of the first queue, and does not wait. */
+	std::vector<Held> ack_claim(const std::vector<Held> &held, ClaimSpec spec);
 	/* "retry", "dead" or "stale" */
 	std::string fail(const Held &held, std::optional<Time> retry_in, bool retry = true);
 
