@@ -19,6 +19,7 @@
 
 #include "engine/lease.h"
 #include "engine/result_wait.h"
+#include "engine/wakeup.h"
 #include "pg/scope.h"
 
 namespace pgq {
@@ -58,8 +59,8 @@ public:
 	/* Whoever waits for that job; before its lease ends. */
 	void tell(const Lease *lease, JobEnd end)
 	{
-		if (end != JobEnd::kUnknown && anybody_waits_for_result())
-			tell_waiting(queue_->database, lease->key.job_id, end, &wakeups_);
+		if (end != JobEnd::kUnknown && may_be_waited_for(lease->key.job_id))
+			told_ |= tell_waiting(queue_->database, lease->key.job_id, end);
 	}
 	void give_back(Lease *lease) { ready_ += pgq::give_back(lease); }
 	void lose(Lease *lease, Loss loss, int64 monotonic)
@@ -126,6 +127,8 @@ private:
 	void deliver(Database *db)
 	{
 		wakeups_.deliver();
+		if (told_)
+			wake_told();
 		if (wake_scheduler_)
 			pgq::wake_scheduler(db);
 	}
@@ -134,6 +137,7 @@ private:
 	int64 timer_before_ = 0;
 	int ready_ = 0;
 	bool wake_scheduler_ = false;
+	bool told_ = false;
 	Wakeups wakeups_;
 };
 static_assert(std::is_trivially_destructible_v<QueueHold>);

@@ -61,7 +61,6 @@ init_shared()
 	memset(shared, 0, sizeof(*shared));
 	shared->registry_lock = &GetNamedLWLockTranche(kTranche)[0].lock;
 	shared->results_lock = &GetNamedLWLockTranche(kTranche)[1].lock;
-	pg_atomic_init_u32(&shared->result_waits, 0);
 	shared->max_databases = max_databases;
 	shared->max_queues = max_queues;
 	shared->max_leases = max_leases;

@@ -5,26 +5,38 @@
 
 namespace pgq {
 
-/* Under results_lock. */
+/* Under results_lock, but for told. */
 struct ResultWait
 {
 	const Database *database; /* NULL: the process does not wait */
 	int64 job_id;
 	JobEnd end;
+	int next;			   /* in its bucket: my_procno(), or kNobody */
+	pg_atomic_uint32 told; /* and not woken yet. One too many does no harm */
 };
 static_assert(std::is_trivially_copyable_v<ResultWait> && std::is_standard_layout_v<ResultWait>);
 
 Size
 result_waits_size()
 {
-	return mul_size(process_count(), sizeof(ResultWait));
+	return add_size(sizeof(ResultBucket) << kResultBucketBits,
+					mul_size(process_count(), sizeof(ResultWait)));
 }
 
 void
 place_result_waits(void *memory)
 {
-	shared->waits_for_results = static_cast<ResultWait *>(memory);
 	memset(memory, 0, result_waits_size());
+	shared->result_buckets = static_cast<ResultBucket *>(memory);
+	for (int i = 0; i < 1 << kResultBucketBits; i++)
+	{
+		shared->result_buckets[i].first = kNobody;
+		pg_atomic_init_u32(&shared->result_buckets[i].waiting, 0);
+	}
+	shared->waits_for_results =
+		reinterpret_cast<ResultWait *>(shared->result_buckets + (1 << kResultBucketBits));
+	for (int i = 0; i < process_count(); i++)
+		pg_atomic_init_u32(&shared->waits_for_results[i].told, 0);
 }
 
 static ResultWait *
@@ -38,21 +50,40 @@ static constinit bool waiting = false;
 void
 begin_result_wait(const Database *db, int64 job_id)
 {
-	with_lwlock(shared->results_lock, LW_EXCLUSIVE,
-				[&] { *mine() = {.database = db, .job_id = job_id, .end = JobEnd::kUnknown}; });
-	pg_atomic_fetch_add_u32(&shared->result_waits, 1);
+	ResultBucket *bucket = result_bucket(job_id);
+	ResultWait *wait = mine();
+	with_lwlock(shared->results_lock, LW_EXCLUSIVE, [&] {
+		wait->database = db;
+		wait->job_id = job_id;
+		wait->end = JobEnd::kUnknown;
+		wait->next = bucket->first;
+		bucket->first = my_procno();
+		/* A full barrier: what the caller reads from here on is not older than this. */
+		pg_atomic_fetch_add_u32(&bucket->waiting, 1);
+	});
 	waiting = true;
+}
+
+static void
+take_out(ResultBucket *bucket, const ResultWait *wait)
+{
+	int *link = &bucket->first;
+	while (*link != my_procno())
+		link = &shared->waits_for_results[*link].next;
+	*link = wait->next;
+	pg_atomic_fetch_sub_u32(&bucket->waiting, 1);
 }
 
 JobEnd
 end_result_wait()
 {
 	JobEnd end;
+	ResultWait *wait = mine();
 	with_lwlock(shared->results_lock, LW_EXCLUSIVE, [&] {
-		end = mine()->end;
-		*mine() = {};
+		end = wait->end;
+		take_out(result_bucket(wait->job_id), wait);
+		wait->database = nullptr;
 	});
-	pg_atomic_fetch_sub_u32(&shared->result_waits, 1);
 	waiting = false;
 	return end;
 }
@@ -63,19 +94,36 @@ waits_for_result()
 	return waiting;
 }
 
-void
-tell_waiting(const Database *db, int64 job_id, JobEnd end, Wakeups *wakeups)
+bool
+tell_waiting(const Database *db, int64 job_id, JobEnd end)
 {
+	bool told = false;
 	LWLockAcquire(shared->results_lock, LW_EXCLUSIVE);
-	for (int i = 0; i < process_count(); i++)
+	for (int i = result_bucket(job_id)->first; i != kNobody;)
 	{
 		ResultWait &wait = shared->waits_for_results[i];
-		if (wait.database != db || wait.job_id != job_id)
-			continue;
-		wait.end = end;
-		wakeups->add(i);
+		if (wait.database == db && wait.job_id == job_id)
+		{
+			wait.end = end;
+			pg_atomic_write_u32(&wait.told, 1);
+			told = true;
+		}
+		i = wait.next;
 	}
 	LWLockRelease(shared->results_lock);
+	return told;
+}
+
+/* Any number of them, so they are not collected. One that somebody else has told is woken by either. */
+void
+wake_told()
+{
+	for (int i = 0; i < process_count(); i++)
+	{
+		pg_atomic_uint32 *told = &shared->waits_for_results[i].told;
+		if (pg_atomic_read_u32(told) != 0 && pg_atomic_exchange_u32(told, 0) != 0)
+			SetLatch(latch_of(i));
+	}
 }
 
 } // namespace pgq

@@ -9,6 +9,7 @@
  *   1. registry lock        which slot belongs to which database or queue; watches; notes of duties
  *   2. a queue's lock       everything of that queue and of its leases
  *   3. a lease partition    membership of the lease table (key -> entry)
+ *      results lock         who waits for the end of a job
  * Under any of them: no other kind of lock, no I/O, no allocation, no error, no
  * interrupt, no SetLatch (collect, release, then wake), and at most kHoldMax
  * entries a hold.
@@ -48,6 +49,7 @@ struct Seat;
 struct Waiter;
 struct Watch;
 struct ResultWait;
+struct ResultBucket;
 
 /* The addresses and sizes are set before there is any other process. The rest is read and written without a lock. */
 struct Shared
@@ -62,8 +64,8 @@ struct Shared
 	Waiter *waiters;				/* max_claim_queues for each process */
 	Seat *seats;					/* one for each scheduler that can run: max_databases + 1 */
 	Watch *watches;					/* one for each prepared transaction there can be */
+	ResultBucket *result_buckets;	/* waits for results by job */
 	ResultWait *waits_for_results;	/* one for each process */
-	pg_atomic_uint32 result_waits;	/* processes that wait */
 	pg_atomic_uint32 watched;		/* watches that are active */
 	pg_atomic_uint32 leases;		/* entries in use */
 	pg_atomic_uint32 common;		/* those that are beyond a database's own share; see share.h */

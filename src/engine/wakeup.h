@@ -8,7 +8,11 @@
 
 namespace pgq {
 
-/* Latches to set after the lock is released. */
+/*
+ * Latches to set after the lock is released: of a line at most kHoldMax, one that a job is passed on to, and the
+ * watcher. Nobody else's, since who is taken off a line must be woken. Who waits for a result is woken by
+ * result_wait.h.
+ */
 struct Wakeups
 {
 	int count = 0;
@@ -16,6 +20,7 @@ struct Wakeups
 
 	void add(int who)
 	{
+		Assert(count < static_cast<int>(lengthof(procno)));
 		if (count < static_cast<int>(lengthof(procno)))
 			procno[count++] = who;
 	}

@@ -17,6 +17,8 @@ namespace pgq {
 enum class Look : uint8
 {
 	kNone,
+	kComing, /* as kNone, but somebody has inserted its row and not committed yet */
+	kEnding, /* as kNone, but whoever has ended it has not told so yet */
 	kOver,
 	kLive,
 	kOurs, /* live, and only this transaction can end it */
@@ -50,13 +52,20 @@ look_at_live(int64 job_id, JobResult *result)
 	JobRow row;
 	SegmentSet segments(AccessShareLock);
 	Look look = Look::kNone;
-	if (locate_job(segments, Place{}, job_id, true, &row) == WriteResult::kDone)
+	switch (locate_job(segments, Place{}, job_id, false, &row))
 	{
-		bool ours =
-			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(row.tuple->t_data));
-		look = ours ? Look::kOurs : Look::kLive;
-		result->state = state_of(row);
-		set_error(result, !row.is_null(kJobLastError), row.value(kJobLastError));
+		case WriteResult::kDone:
+			look = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(row.tuple->t_data))
+					   ? Look::kOurs
+					   : Look::kLive;
+			result->state = state_of(row);
+			set_error(result, !row.is_null(kJobLastError), row.value(kJobLastError));
+			break;
+		case WriteResult::kBusy:
+			look = Look::kComing;
+			break;
+		case WriteResult::kGone:
+			break;
 	}
 	segments.close();
 	return look;
@@ -94,20 +103,22 @@ look_at_records(int64 job_id, JobResult *result)
 	return look;
 }
 
-/* It may die, or come back, between one look and the other. */
+/* It may die, come back, or be moved, between one look and the other. */
 static Look
 look(int64 job_id, JobResult *result)
 {
+	Look live = Look::kNone;
 	for (int looks = 0; looks < 2; looks++)
 	{
 		*result = {};
-		Look found = look_at_live(job_id, result);
-		if (found == Look::kNone)
-			found = look_at_records(job_id, result);
-		if (found != Look::kNone)
-			return found;
+		live = look_at_live(job_id, result);
+		if (live == Look::kLive || live == Look::kOurs)
+			return live;
+		/* What is not committed has not happened: a dead letter that somebody is just bringing back is one yet. */
+		if (look_at_records(job_id, result) == Look::kOver)
+			return Look::kOver;
 	}
-	return Look::kNone;
+	return live;
 }
 
 /* ---- waiting ---- */
@@ -131,14 +142,34 @@ state_after(JobEnd end)
 	return nullptr;
 }
 
-/* Some ends tell nobody: rows that are deleted by SQL, prepared transactions that nobody has resolved. */
+/*
+ * Some ends tell nobody: rows that are deleted by SQL, prepared transactions that nobody has resolved. Nor does who
+ * inserts a row, or ends a lease in vain.
+ */
 static long
-nap_in_milliseconds(int64 end)
+nap_in_milliseconds(Look found, int64 end)
 {
 	static constexpr int64 kLookAgain = 1000;
-	static constexpr int64 kLookAtPrepared = 100;
+	static constexpr int64 kLookSoon = 100;
 	int64 left = Max(0, end - monotonic_now()) / 1000 + 1;
-	return Min(left, any_prepared() ? kLookAtPrepared : kLookAgain);
+	return Min(left, found != Look::kLive || any_prepared() ? kLookSoon : kLookAgain);
+}
+
+/*
+ * A row is gone from the moment of the commit; that it was acked is told a little later, in the hold that
+ * ends the lease. So once this says no, it has been told. Where the row was deleted by SQL nobody ends the lease.
+ */
+static bool
+is_being_ended(int64 job_id)
+{
+	bool ending = false;
+	if (any_prepared())
+		resolve_prepared();
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		bool ours = VirtualTransactionIdEquals(lease.user, my_virtual_xid());
+		ending = (lease.ending && !ours) || lease.prepared.ended;
+	});
+	return ending;
 }
 
 static Look
@@ -150,10 +181,13 @@ look_until_over(int64 job_id, int64 end, JobResult *result)
 		if (any_prepared())
 			resolve_prepared();
 		Look found = look(job_id, result);
-		if (found != Look::kLive || monotonic_now() >= end)
+		if (found == Look::kNone && is_being_ended(job_id))
+			found = Look::kEnding;
+		bool over = found == Look::kNone || found == Look::kOver || found == Look::kOurs;
+		if (over || monotonic_now() >= end)
 			return found;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 nap_in_milliseconds(end), wait_events.result);
+						 nap_in_milliseconds(found, end), wait_events.result);
 		CHECK_FOR_INTERRUPTS();
 		check_client();
 	}
@@ -163,13 +197,16 @@ bool
 result_of(int64 job_id, int64 wait, JobResult *result)
 {
 	if (wait == 0)
-		return look(job_id, result) != Look::kNone;
+	{
+		(void) look(job_id, result);
+		return result->state != nullptr;
+	}
 	/* Before the first look, so that nothing that happens after it is missed. */
 	begin_result_wait(tables().database, job_id);
-	Look found = look_until_over(job_id, end_of_wait(wait), result);
+	(void) look_until_over(job_id, end_of_wait(wait), result);
 	const char *told = state_after(end_result_wait());
 	/* Nothing is kept of it: only the state. */
-	if (found == Look::kNone)
+	if (result->state == nullptr)
 		result->state = told;
 	return result->state != nullptr;
 }

@@ -5,6 +5,7 @@
 #include "engine/doubt.h"
 #include "engine/hold.h"
 #include "engine/waiter.h"
+#include "pg/stop_point.h"
 #include "txn/effects.h"
 #include "txn/pending.h"
 #include "txn/refill_role.h"
@@ -279,6 +280,8 @@ at_transaction_end(XactEvent event, void *)
 	/* Emptied before it is applied: an ABORT that follows finds nothing. */
 	Effects ending = pending.effects;
 	pending.effects = {};
+	if (commit)
+		stop_point("commit-settle");
 	settle_leases(ending.leases.begin(), ending.leases.end(), commit);
 	note_verifying(nullptr);
 	if (commit)

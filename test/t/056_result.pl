@@ -7,9 +7,10 @@ use Test::More;
 use PgqTest;
 use Session;
 
-my $node = pgq_node('main', conf => "max_prepared_transactions = 10\n");
+my $node = pgq_node('main', conf => "max_prepared_transactions = 10\nmax_connections = 300\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql(q{SELECT pgq_create_queue('q', lease_time => '1 day', backoff_base => '1 h', keep_finished => '1 day'), pgq_create_queue('bare', lease_time => '1 day', backoff_base => '1 h')});
+sql('CREATE EXTENSION dblink');
 my ($s, $other) = (session($node), session($node));
 my $pid = pid_of($s);
 
@@ -83,6 +84,8 @@ for my $queue ('q', 'bare')
 	is(told($id, "BEGIN; SELECT pgq_ack($id, $lease, '\"done\"'); PREPARE TRANSACTION 'p'", q{COMMIT PREPARED 'p'}), "acked|$answer|", '... that is prepared');
 	$id = enqueued($queue);
 	is(told($id, "DELETE FROM pgq_ext.job WHERE job_id = $id"), '', 'deleted by hand, there is none');
+	($id, $lease) = claimed($queue);
+	is(told($id, "DELETE FROM pgq_ext.job WHERE job_id = $id"), '', '... nor if it is leased');
 	sql(q{DELETE FROM pgq_ext.dead_job});
 }
 
@@ -121,6 +124,71 @@ for my $queue ('q', 'bare')
 	sql("SELECT pgq_fail($id2, $lease2, retry => false)");
 	is(scalar reply($waiting[$_]), 'dead', '... of its own job') for 2, 3;
 	end_session($_) for @waiting;
+}
+
+# ---- what is not committed has not happened ----
+
+{
+	my ($id, $lease) = claimed('q');
+	sql("SELECT pgq_fail($id, $lease, 'hopeless', retry => false)");
+	ask($other, "BEGIN; SELECT pgq_retry($id)");
+	is(sql("SET lock_timeout = '20 s'; SELECT state FROM pgq_result($id)"), 'dead', 'a dead letter that somebody is bringing back, for the present');
+	is(sql("SET lock_timeout = '20 s'; SELECT state FROM pgq_result($id, '60 s')"), 'dead', '... whoever waits');
+	ask($other, 'COMMIT');
+	is(sql("SELECT state FROM pgq_result($id)"), 'ready', '... until it is back');
+	sql("SELECT pgq_cancel($id)");
+	$id = ask($other, q{BEGIN; SELECT pgq_enqueue('q', '1')});
+	is(sql("SET lock_timeout = '20 s'; SELECT count(*) FROM pgq_result($id)"), '0', 'one that is being enqueued is none yet');
+	is(told($id, sub { ask($other, 'COMMIT') }, "SELECT pgq_cancel($id)"), 'cancelled||', '... but who knows its id can wait');
+	($id, $lease) = claimed('bare');
+	is(sql("BEGIN; SELECT pgq_ack($id, $lease); SELECT count(*), clock_timestamp() < now() + interval '50 s' FROM pgq_result($id, '60 s'); COMMIT"), "\n0|t", 'for its own end nobody waits');
+}
+
+# ---- between the commit, from which on there is no row, and the word of it ----
+
+for my $end ('ack', 'cancel')
+{
+	my ($id, $lease) = claimed('bare');
+	my ($ender, $late) = (session($node), session($node));
+	my $late_pid = pid_of($late);
+	my $wait = "SELECT state FROM pgq_result($id, '60 s')";
+	ask($other, 'SELECT pg_advisory_lock(7366513, 0)');
+	ask($ender, q{SET pgq_ext.stop_point = 'commit-settle'});
+	send_sql($s, $wait);
+	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
+	send_sql($ender, $end eq 'ack' ? "SELECT pgq_ack($id, $lease)" : "SELECT pgq_cancel($id)");
+	wait_for($node, q{EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)});
+	send_sql($late, $wait);
+	wait_for($node, "query LIKE '%pgq_result%' AND (wait_event_type = 'Extension' OR state = 'idle') FROM pg_stat_activity WHERE pid = $late_pid");
+	ask($other, 'SELECT pg_advisory_unlock(7366513, 0)');
+	reply($ender);
+	is(scalar reply($s), "${end}ed" =~ s/cancel/cancell/r, "$end: who waits is told of the end");
+	is(scalar reply($late), "${end}ed" =~ s/cancel/cancell/r, '... also who looks between the commit and the word of it');
+	end_session($_) for $ender, $late;
+}
+
+# ---- very many wait for one job, and a claim for another that comes back with its end ----
+
+{
+	my $many = 260;
+	my ($id, $lease) = claimed('bare');
+	my ($back, $back_lease) = claimed('bare');
+	# Its lease remembers where it belongs now, so that the end of the lease itself gives the claim a job.
+	sql("UPDATE pgq_ext.job SET priority = 5 WHERE job_id = $back");
+	is(sql(q{SELECT count(*) FROM pgq_claim('bare')}), '0', 'there is nothing to claim');
+	# A session that was idle wakes once by itself, 10 s later: before it claims.
+	send_sql($s, q{SELECT pg_sleep(11) \; SELECT job_id, clock_timestamp() < statement_timestamp() + interval '65 s' FROM pgq_claim('bare', wait => '60 s')});
+	my $each = "FROM generate_series(1, $many) n";
+	my $at = sprintf 'dbname=postgres host=%s port=%s', $node->host, $node->port;
+	ask($other, "SELECT count(dblink_connect('w' || n, '$at')) $each");
+	ask($other, "SELECT count(*) $each, dblink('w' || n, 'SELECT job_id FROM pgq_result(0)') AS r(none bigint)");
+	ask($other, "SELECT sum(dblink_send_query('w' || n, \$\$SELECT state FROM pgq_result($id, '60 s')\$\$)) $each");
+	wait_for($node, "count(*) = $many FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%pgq_result%' AND pid <> pg_backend_pid()");
+	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
+	sql("BEGIN; SELECT pgq_release($back, $back_lease); SELECT pgq_ack($id, $lease); COMMIT");
+	like(scalar reply($s), qr/^$back\|t$/m, 'a claim is woken, however many wait for a result');
+	is(ask($other, "SELECT state, count(*) $each, dblink_get_result('w' || n) AS r(state text) GROUP BY state"), "acked|$many", '... and so is each of those');
+	ask($other, "SELECT count(dblink_disconnect('w' || n)) $each");
 }
 
 is(sql('SELECT * FROM pgq_check()'), '', 'memory agrees with the tables');
