@@ -275,6 +275,12 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 		world.ledger.claim_failed(call);
 		throw;
 	}
+	/* It does not say why it gives nothing: no lease may be left, or too many jobs be locked. */
+	if (spec.acked != nullptr && claimed.empty())
+	{
+		world.ledger.claim_failed(call);
+		return {};
+	}
 	world.ledger.claimed(call, tx, claimed);
 	world.counters.claims += static_cast<long>(claimed.size());
 	std::vector<Held> held;
