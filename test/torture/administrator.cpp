@@ -28,7 +28,9 @@ private:
 	void cancel_jobs();
 	void lock_tables();
 	void fill();
+	void pause();
 	void purge();
+	void look_at_results();
 	void look_for_moves();
 	void come_and_go();
 	void create_temporary();
@@ -181,6 +183,22 @@ Administrator::cancel_jobs()
 }
 
 /* As DDL does: claims stand still in their middle, and some of them do not want to wait. */
+/* What is said to be acknowledged has been, by somebody. */
+void
+Administrator::look_at_results()
+{
+	by_hand = true;
+	std::vector<Key> keys;
+	std::string ids = some_ids(&keys);
+	Rows rows = session.connection.run("SELECT (SELECT state FROM pgq_result(id, '100 ms')) "
+									   "FROM unnest($1::bigint[]) WITH ORDINALITY u(id, n) "
+									   "ORDER BY n",
+									   {ids});
+	for (int i = 0; i < rows.size(); i++)
+		if (!rows.is_null(i, 0) && rows.text(i, 0) == "acked")
+			world.ledger.seen_acked(keys[static_cast<size_t>(i)]);
+}
+
 void
 Administrator::lock_tables()
 {
@@ -201,11 +219,30 @@ Administrator::fill()
 	tx.commit();
 }
 
+/* Only we use that queue. */
+void
+Administrator::pause()
+{
+	Transaction tx(session);
+	(void) tx.run("SELECT pgq_pause_queue($1)", {kPurgedQueue});
+	if (random.chance(30))
+		tx.roll_back();
+	else
+	{
+		tx.commit();
+		if (session.connection.run("SELECT FROM pgq_claim($1)", {kPurgedQueue}).size() > 0)
+			world.ledger.violation("a paused queue hands out a job");
+	}
+	(void) session.connection.run("SELECT pgq_resume_queue($1)", {kPurgedQueue});
+}
+
 /* Only we use that queue, but leases of ours that were lost may still be in it. */
 void
 Administrator::purge()
 {
 	std::vector<Held> held;
+	/* Somebody may have broken off a pause. */
+	(void) session.connection.run("SELECT pgq_resume_queue($1)", {kPurgedQueue});
 	if (random.chance(50))
 		held = session.claim({.queues = {kPurgedQueue}, .max_jobs = random.between(1, 5)});
 	Transaction tx(session);
@@ -321,10 +358,14 @@ Administrator::turn()
 		lock_tables();
 	else if (n <= 70)
 		(void) session.connection.run("VACUUM pgq_ext.job");
+	else if (n <= 75)
+		look_at_results();
 	else if (n <= 82)
 		fill();
-	else if (n <= 85)
+	else if (n <= 84)
 		purge();
+	else if (n <= 86)
+		pause();
 	else
 		come_and_go();
 }

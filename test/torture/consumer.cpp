@@ -44,6 +44,7 @@ Consumer::some_claim()
 		spec.max_jobs = random.between(2, 8);
 	if (random.chance(30))
 		spec.wait = random.between(1, 1500) * kMillisecond;
+	spec.session_bound = random.chance(10);
 	spec.lease_time = random.between(1000, random.chance(3) ? 5000 : 2000) * kMillisecond;
 	return spec;
 }
@@ -94,7 +95,9 @@ Consumer::end_jobs(Transaction &tx, const std::vector<Held> &held)
 	}
 	if (random.chance(20))
 	{
-		abandon(tx.ack_claim(held, some_claim()));
+		ClaimSpec spec = some_claim();
+		spec.session_bound = false;
+		abandon(tx.ack_claim(held, spec));
 		return;
 	}
 	for (const Held &h : held)

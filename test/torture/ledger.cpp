@@ -574,6 +574,19 @@ Ledger::deleted(const TxRef &tx, const std::vector<Key> &keys)
 }
 
 void
+Ledger::seen_acked(Key key)
+{
+	std::lock_guard lock(mutex);
+	Job *job = find(key);
+	if (job == nullptr || (job->ended && job->end == Deed::kAck))
+		return;
+	bool tried = std::any_of(job->hand_outs.begin(), job->hand_outs.end(),
+							 [](const auto &h) { return h.second.ender != nullptr; });
+	if (!tried)
+		breach("acknowledged by nobody, says pgq_result", job);
+}
+
+void
 Ledger::revoked(const std::vector<Key> &keys)
 {
 	std::lock_guard lock(mutex);

@@ -94,6 +94,7 @@ struct Held
 	int64_t token;
 	int attempt;
 	int max_attempts;
+	bool bound = false; /* to the session that has claimed it */
 };
 
 /* A call of pgq_claim on its way. */
@@ -156,6 +157,8 @@ public:
 	void deleted(const TxRef &tx, const std::vector<Key> &keys);
 	/* ... but in fact only these. */
 	void deleted_only(const TxRef &tx, const std::set<Key> &keys);
+	/* pgq_result says so. */
+	void seen_acked(Key key);
 	/* Whoever has them may be told that they are cancelled: then nothing about their leases is certain any more. */
 	void revoked(const std::vector<Key> &keys);
 	void dropped_queue(const TxRef &tx, const std::string &queue);

@@ -232,10 +232,13 @@ Session::claim(const ClaimSpec &spec)
 std::vector<Held>
 Session::claim(const ClaimSpec &spec, const TxRef &tx)
 {
-	ClaimCall call = world.ledger.claiming(connection.epoch(), spec.queues, spec.lease_time);
+	/* For how long one that is bound to a session lasts nobody knows who is not the server. */
+	ClaimCall call = world.ledger.claiming(connection.epoch(), spec.queues,
+										   spec.session_bound ? 0 : spec.lease_time);
 	std::vector<Parameter> parameters = {number(spec.max_jobs), milliseconds(spec.wait),
 										 milliseconds(spec.lease_time)};
-	std::string function = "pgq_claim($4, $1, $2, $3)";
+	std::string bound = spec.session_bound ? ", session_bound => true)" : ")";
+	std::string function = "pgq_claim($4, $1, $2, $3" + bound;
 	if (spec.queues.size() == 1)
 		parameters.push_back(spec.queues[0]);
 	else
@@ -244,7 +247,7 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 		for (const std::string &queue : spec.queues)
 			array += (array.empty() ? "{" : ",") + queue;
 		parameters.push_back(array + "}");
-		function = "pgq_claim_any($4, $1, $2, $3)";
+		function = "pgq_claim_any($4, $1, $2, $3" + bound;
 	}
 	if (spec.acked != nullptr)
 	{
@@ -262,7 +265,8 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 										.job_id = rows.number(i, 1),
 										.token = rows.number(i, 2),
 										.attempt = static_cast<int>(rows.number(i, 3)),
-										.max_attempts = static_cast<int>(rows.number(i, 4))},
+										.max_attempts = static_cast<int>(rows.number(i, 4)),
+										.bound = spec.session_bound},
 							   .priority = static_cast<int>(rows.number(i, 5)),
 							   .queue = rows.text(i, 6)});
 			Key key = rows.number(i, 0);
@@ -350,7 +354,7 @@ Session::extend(const Held &held, Time lease_time, const TxRef &tx)
 		world.counters.stale++;
 		return false;
 	}
-	world.ledger.extended(held, connection.epoch(), sent, lease_time);
+	world.ledger.extended(held, connection.epoch(), sent, held.bound ? 0 : lease_time);
 	world.counters.extends++;
 	return true;
 }

@@ -32,6 +32,7 @@ struct ClaimSpec
 	int max_jobs = 1;
 	Time wait = 0;
 	Time lease_time = kSecond;
+	bool session_bound = false;
 	const std::vector<Held> *acked = nullptr; /* pgq_ack_claim, with these */
 };
 
