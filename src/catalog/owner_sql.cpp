@@ -52,6 +52,24 @@ owner_of_tables()
 /* ---- SQL ---- */
 
 void
+read_few_rows()
+{
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	} options[] = {
+		{"lock_timeout", "1s"},
+		{"enable_seqscan", "off"},
+		{"enable_bitmapscan", "off"},
+		{"enable_sort", "off"},
+	};
+	for (const auto &option : options)
+		(void) set_config_option(option.name, option.value, PGC_SUSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+void
 spi_begin()
 {
 	/* Who may only add a trigger to a table shall not have it fired with the rights of the owner. */

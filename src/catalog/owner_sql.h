@@ -36,6 +36,13 @@ spi_execute(const char *sql, const SpiArgument (&arguments)[n])
 /* A value of the last result. */
 Datum spi_value(int row, int column, bool *is_null);
 
+/*
+ * For the rest of the transaction: a statement of a worker that has locked what it knows of waits for nobody (what
+ * else there may be ends in an error soon), and reads few rows, by their places or an index, whatever the
+ * statistics say.
+ */
+void read_few_rows();
+
 /* SPI_connect, and no triggers and rules from here on but those that the owner of a table wants always. */
 void spi_begin();
 

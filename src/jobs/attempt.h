@@ -63,6 +63,17 @@ struct EndingLease
 	Run run; /* noted if is_recorded() */
 };
 
+/* Under the queue's lock; its run is noted where somebody wants to know it. */
+inline void
+note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
+{
+	ending->ref = ref;
+	ending->options = ref.queue->options;
+	ending->lease = lease;
+	ending->job_id = lease->key.job_id;
+	ending->place = lease->hint.place;
+}
+
 /* When a failure with retry_in is due again. */
 TimestampTz retry_time(const Failure &failure);
 

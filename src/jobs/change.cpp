@@ -71,11 +71,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 			return;
 		}
 		/* It is nobody else's: it ends with us. */
-		ending->ref = hold.ref();
-		ending->options = hold->options;
-		ending->lease = lease;
-		ending->job_id = job_id;
-		ending->place = lease->hint.place;
+		note_ending(hold.ref(), lease, ending);
 		note_run(lease, &ending->run);
 		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
 		result = Revoked::kInHand;

@@ -8,25 +8,6 @@
 
 namespace pgq {
 
-/* The rows are read by the index of those that expire, whatever the statistics say. For the rest of the transaction. */
-static void
-set_options()
-{
-	static const struct
-	{
-		const char *name;
-		const char *value;
-	} options[] = {
-		/* All locks that are known of are held; what else there may be ends in an error soon. */
-		{"lock_timeout", "1s"},
-		{"enable_seqscan", "off"},
-		{"enable_bitmapscan", "off"},
-	};
-	for (const auto &option : options)
-		(void) set_config_option(option.name, option.value, PGC_SUSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
-}
-
 int
 lock_overdue(TimestampTz then, int most, Sweep *sweep, int64 *ids)
 {
@@ -38,7 +19,7 @@ lock_overdue(TimestampTz then, int most, Sweep *sweep, int64 *ids)
 	int n = 0;
 	/* Their rows, locked; */
 	require_is_leased();
-	set_options();
+	read_few_rows();
 	as_owner([&] {
 		n = static_cast<int>(spi_execute(
 			"SELECT job_id, expires_at FROM pgq_ext.job WHERE expires_at OPERATOR(pg_catalog.<=) "

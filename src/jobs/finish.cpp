@@ -97,11 +97,7 @@ reach_for(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *endin
 		/* This transaction itself has ended it. */
 		if (lease->ending)
 			return;
-		ending->ref = hold.ref();
-		ending->options = hold->options;
-		ending->lease = lease;
-		ending->job_id = job_id;
-		ending->place = lease->hint.place;
+		note_ending(hold.ref(), lease, ending);
 		if (wants_run(hold->options, how))
 			note_run(lease, &ending->run);
 		if (grip == Grip::kEnd)

@@ -15,6 +15,7 @@ struct SessionLease
 static constinit SessionLease *leases = nullptr;
 static constinit int size = 0;
 static constinit int room = 0;
+static constinit bool watched = false; /* at_exit is registered */
 
 /* One that could not be lost any more, or was, is not ours to end. */
 static void
@@ -56,8 +57,9 @@ forget_ended()
 void
 reserve_session_leases(int n)
 {
-	if (leases == nullptr)
+	if (!watched)
 		on_shmem_exit(at_exit, (Datum) 0);
+	watched = true;
 	if (size + n > room)
 		forget_ended();
 	if (size + n <= room)

@@ -6,27 +6,6 @@
 
 namespace pgq {
 
-/* That a statement waits for nobody, and reads few rows; for the rest of the transaction. */
-static void
-set_options()
-{
-	static const struct
-	{
-		const char *name;
-		const char *value;
-	} options[] = {
-		/* All locks that are known of are held; what else there may be ends in an error soon. */
-		{"lock_timeout", "1s"},
-		/* Rows are read by their place, or by (queue_id, died_at), whatever the statistics say. */
-		{"enable_seqscan", "off"},
-		{"enable_bitmapscan", "off"},
-		{"enable_sort", "off"},
-	};
-	for (const auto &option : options)
-		(void) set_config_option(option.name, option.value, PGC_SUSET, PGC_S_SESSION,
-								 GUC_ACTION_LOCAL, true, 0, false);
-}
-
 /* Whose time is not over by $3. */
 static const char *
 still_kept(const RingSpec &ring)
@@ -79,7 +58,7 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 		return true;
 	bool at_end = false;
 	/* Their segment is changed, by which the server moves them. */
-	set_options();
+	read_few_rows();
 	as_owner([&] {
 		Datum places;
 		int n = lock_rows(from, clock, next, most, &places);
@@ -125,7 +104,7 @@ expire_records(TimestampTz now, int most)
 	int expired = 0;
 	if (!lock_with_indexes(t.queue, AccessShareLock))
 		return 0;
-	set_options();
+	read_few_rows();
 	for (const Segment &segment : t.all_segments())
 	{
 		const RingSpec &ring = rings[ring_of(segment.number)];

@@ -40,6 +40,7 @@ count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold)
 	hold.tell(lease, end_of(how, dead));
 	QueueCounters &counters = lease->queue->counters;
 	counters.expired += how == LeaseEnd::kExpired;
+	counters.dead += dead;
 	int64 *counter = counters.of(how);
 	/* Nobody had it. */
 	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
@@ -48,7 +49,6 @@ count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold)
 	/* A late ack: the job was handed out before this start. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
 	++*counter;
-	counters.dead += dead;
 }
 
 /* The reaper could not count it, or has not tried. */

@@ -46,11 +46,12 @@ expire(Shift &shift)
 	if (!shift.clock.trusted(wall, began))
 		return shift.clock.trusted_from();
 	bool more = false;
-	(void) serving_transaction(RowExclusiveLock, [&] {
+	bool served = serving_transaction(RowExclusiveLock, [&] {
 		commit_lazily();
 		more = expire_batch(shift, wall);
 	});
-	tell_of_failures(shift, more);
+	/* What has not been tried has not gone well. */
+	tell_of_failures(shift, more || !served);
 	int64 now = monotonic_now();
 	return now + rest_after_expiry(now - began, more);
 }
