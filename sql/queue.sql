@@ -6,15 +6,15 @@ SELECT pgq_create_queue('q');
 
 -- The defaults of the interface, and NULL for each option means the same.
 SELECT pgq_create_queue('nulls', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-SELECT pgq_create_queue('options', lease_time => '7 days', max_runtime => '30 days', max_attempts => 2147483647,
+SELECT pgq_create_queue('options', lease_time => '7 days', max_runtime => '30 days', max_attempts => 2147483647, concurrency => 2147483647,
                         backoff_base => '0', backoff_max => '1000 years', backoff_jitter => 1, log_attempts => 'all', keep_attempts => '0',
                         keep_finished => '1000 years', keep_dead => '1000 years', notify => false,
                         if_not_exists => true);
-SELECT queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, log_attempts, keep_attempts,
+SELECT queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, concurrency, log_attempts, keep_attempts,
        keep_finished, keep_dead, notify, paused
 FROM pgq_ext.queue WHERE queue IN ('q', 'nulls', 'options') ORDER BY 1;
 -- What comes later already accepts its default.
-SELECT pgq_create_queue('later', concurrency => 0, group_concurrency => 0);
+SELECT pgq_create_queue('later', group_concurrency => 0);
 SELECT pgq_drop_queue(queue) FROM unnest(ARRAY['nulls', 'options', 'later']) queue;
 
 -- Names are bytes, 1 to 59 of them, and nothing in them is special: each goes once through all that takes a name.

@@ -51,6 +51,9 @@ check_memory(ResultRows *result, const QueueRef &ref)
 	if (a.parked != a.parked_count)
 		report(result, "queue \"%s\": %lld jobs are parked, the counter says %lld", queue,
 			   number(a.parked), number(a.parked_count));
+	if (a.slots != a.running)
+		report(result, "queue \"%s\": %lld jobs run, the counter says %lld", queue, number(a.slots),
+			   number(a.running));
 	if (a.listed != a.waiting)
 		report(result, "queue \"%s\": %lld claims are waiting, the counter says %lld", queue,
 			   number(a.listed), number(a.waiting));

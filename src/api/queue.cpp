@@ -16,7 +16,6 @@ static constexpr struct
 	Oid type;
 	const char *initial;
 } later_options[] = {
-	{"concurrency", INT4OID, "0"},
 	{"group_concurrency", INT4OID, "0"},
 };
 

@@ -98,6 +98,7 @@ enum class QueueColumn
 	kQueueId,
 	kLeased,
 	kWaiting,
+	kRunning,
 	kLastClaimAt,
 	kLoadedAt,
 	kEnqueued,
@@ -123,6 +124,7 @@ put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
 	row.set(kQueueId, copy.queue_id);
 	row.set(kLeased, copy.leased);
 	row.set(kWaiting, copy.waiting);
+	row.set(kRunning, copy.running);
 	row.set_if(copy.last_claim_at != 0, kLastClaimAt, copy.last_claim_at);
 	row.set(kLoadedAt, copy.loaded_at);
 	row.set(kEnqueued, copy.counters.enqueued);

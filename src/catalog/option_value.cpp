@@ -42,6 +42,7 @@ check_log_attempts(Datum value, const char *name)
 void
 check_option(const QueueOption &option, Datum value)
 {
+	/* By what it may be; each function raises. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:
@@ -55,6 +56,9 @@ check_option(const QueueOption &option, Datum value)
 			break;
 		case OptionKind::kCount:
 			(void) in_range(DatumGetInt32(value), 1, INT32_MAX, option.name);
+			break;
+		case OptionKind::kLimit:
+			(void) in_range(DatumGetInt32(value), 0, INT32_MAX, option.name);
 			break;
 		case OptionKind::kShare:
 			(void) jitter(DatumGetFloat8(value), option.name);
@@ -126,6 +130,8 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 			return put(options, option, microseconds_between(value, 0, kThousandYears));
 		case OptionKind::kCount:
 			return put(options, option, Max(DatumGetInt32(value), 1));
+		case OptionKind::kLimit:
+			return put(options, option, Max(DatumGetInt32(value), 0));
 		case OptionKind::kShare:
 			return put(options, option, share_of(option, value));
 		case OptionKind::kFlag:

@@ -29,6 +29,7 @@ audit_queue(const QueueRef &ref)
 				audit.foreign_job = lease->key.job_id;
 			audit.claimed += lease->state == LeaseState::kClaimed;
 			audit.parked += lease->state == LeaseState::kParked;
+			audit.slots += lease->slot;
 			audit.in_hand +=
 				lease->state != LeaseState::kClaiming && lease->state != LeaseState::kParked;
 		});
@@ -37,6 +38,7 @@ audit_queue(const QueueRef &ref)
 		audit.leased = queue.leased;
 		audit.parked_count = queue.parked_count;
 		audit.waiting = queue.waiting;
+		audit.running = queue.running;
 		audit.handed_out = counters.handed_out;
 		audit.ended = counters.ended();
 	});

@@ -42,6 +42,7 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 		memcpy(copy->name, queue.name, sizeof(copy->name));
 		copy->leased = queue.leased;
 		copy->waiting = queue.waiting;
+		copy->running = queue.running;
 		copy->last_claim_at = queue.last_claim_at;
 		copy->loaded_at = queue.loaded_at;
 		copy->counters = queue.counters;

@@ -34,6 +34,7 @@ struct QueueCopy
 	char name[kQueueNameMax + 1];
 	int leased;
 	int waiting;
+	int running;
 	TimestampTz last_claim_at; /* 0: none since it was loaded */
 	TimestampTz loaded_at;
 	QueueCounters counters;

@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "engine/concurrency.h"
 #include "engine/lease.h"
 #include "engine/result_wait.h"
 #include "engine/wakeup.h"
@@ -94,13 +95,14 @@ public:
 	/* It is open again, or another one: whoever waits looks. */
 	void all_may_look() { wake_waiters(queue_, kHoldMax, &wakeups_); }
 
-	/* Jobs that were there while it was paused are news to who listens. */
+	/* Jobs that were there while it was paused, or more may run: that is news to who listens. */
 	void set_options(const QueueOptions &options)
 	{
 		bool resumed = queue_->options.paused && !options.paused;
+		int room = room_to_run(queue_);
 		queue_->options = options;
 		all_may_look();
-		if (resumed && !queue_->schedule.exhausted())
+		if ((resumed || room_to_run(queue_) > room) && !queue_->schedule.exhausted())
 			may_be_ready(1);
 	}
 
@@ -118,9 +120,18 @@ private:
 	{
 		queue_ = queue;
 		timer_before_ = queue->schedule.next_timer();
+		running_before_ = queue->running;
+	}
+	/* Slots that are free again are as good as jobs that have come, if there is a limit, and are jobs. */
+	void note_freed_slots()
+	{
+		int freed = running_before_ - queue_->running;
+		if (freed > 0 && queue_->options.concurrency > 0 && !queue_->schedule.exhausted())
+			ready_ += freed;
 	}
 	void end_under_lock()
 	{
+		note_freed_slots();
 		if (ready_ > 0 || queue_->schedule.next_timer() < timer_before_)
 			wake_scheduler_ |= note_filed(queue_, ready_, timer_before_, &wakeups_);
 	}
@@ -135,6 +146,7 @@ private:
 
 	Queue *queue_ = nullptr;
 	int64 timer_before_ = 0;
+	int running_before_ = 0;
 	int ready_ = 0;
 	bool wake_scheduler_ = false;
 	bool told_ = false;

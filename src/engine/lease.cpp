@@ -1,5 +1,6 @@
 #include "engine/lease.h"
 
+#include "engine/concurrency.h"
 #include "engine/share.h"
 #include "engine/token.h"
 #include "pg/scope.h"
@@ -17,6 +18,7 @@ init_leases(LeaseLists *lists)
 	lists->parked_count = 0;
 	lists->failing = 0;
 	lists->leased = 0;
+	lists->running = 0;
 	lists->recheck_at = 0;
 }
 
@@ -57,6 +59,8 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->told = false;
 	entry->session_bound = false;
 	entry->doomed = false;
+	entry->slot = false;
+	entry->lender = entry->borrower = nullptr;
 	entry->revoked = 0;
 	entry->prepared = {};
 	entry->worker[0] = '\0';
@@ -176,6 +180,7 @@ void
 park_lease(Lease *lease, int64 monotonic)
 {
 	Assert(lease->state == LeaseState::kClaiming);
+	free_slot(lease);
 	lease->state = LeaseState::kParked;
 	lease->aside_common = charge_aside(&lease->queue->database->share);
 	lease->pins = 0;
@@ -198,6 +203,7 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 		lease->claimed_at = lease->expires_at = wall_now();
 	}
 	leave_state(lease);
+	free_slot(lease);
 	lease->state = LeaseState::kLost;
 	lease->loss = loss;
 	lease->pins = 0;
@@ -291,6 +297,7 @@ end_lease(Lease *lease, bool gone)
 	bool parked = lease->state == LeaseState::kParked;
 	bool aside_common = lease->aside_common;
 	leave_state(lease);
+	free_slot(lease);
 	dlist_delete(&lease->in_queue);
 	remove_lease(lease);
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);

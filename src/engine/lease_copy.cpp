@@ -1,5 +1,6 @@
 #include "engine/lease_copy.h"
 
+#include "engine/concurrency.h"
 #include "engine/hold.h"
 
 namespace pgq {
@@ -85,6 +86,7 @@ fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz n
 	lease->deadline = monotonic + saved.remaining;
 	lease->expires_at = now + saved.remaining;
 	lease->state = LeaseState::kClaimed;
+	occupy_slot(lease);
 	lease->queue->leased++;
 	lease->queue->counters.handed_out++;
 }

@@ -97,7 +97,10 @@ struct Lease
 	bool told;					  /* its worker has heard that it is revoked */
 	bool doomed;				  /* it is lost, for that loss, as soon as nobody uses it */
 	bool session_bound;
-	int16 revoked; /* open transactions that cancel its job */
+	bool slot;		 /* counts as running: see concurrency.h */
+	Lease *lender;	 /* that had the slot, and gets it back if this one is undone; or NULL */
+	Lease *borrower; /* to which it has gone; or NULL */
+	int16 revoked;	 /* open transactions that cancel its job */
 	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };
@@ -127,6 +130,7 @@ struct LeaseLists
 	int parked_count;
 	int failing; /* LOST leases put off because they could not be counted */
 	int leased;	 /* leases in state CLAIMED */
+	int running; /* leases with a slot */
 	uint64
 		next_serial; /* for the next lease; differs from those of all other queues, never starts again */
 

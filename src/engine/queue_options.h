@@ -32,6 +32,7 @@ struct QueueOptions
 	int64 max_runtime; /* microseconds; 0: no limit */
 	int32 max_attempts;
 	BackoffOptions backoff;
+	int32 concurrency;	 /* jobs in work at a time; 0: no limit */
 	int64 keep_attempts; /* microseconds; 0: none is written */
 	int64 keep_finished; /* microseconds; 0: none is written */
 	LogAttempts log_attempts;
@@ -49,6 +50,7 @@ enum class OptionKind : uint8
 	kRuntime,	/* 0, or kLeaseTimeMin to kThousandYears */
 	kDuration,	/* 0 to kThousandYears */
 	kCount,		/* 1 and more */
+	kLimit,		/* 1 and more; 0: none */
 	kShare,		/* 0 to 1 */
 	kFlag,
 	kLog, /* one of log_attempts_names */
@@ -64,6 +66,7 @@ type_of(OptionKind kind)
 		case OptionKind::kDuration:
 			return INTERVALOID;
 		case OptionKind::kCount:
+		case OptionKind::kLimit:
 			return INT4OID;
 		case OptionKind::kShare:
 			return FLOAT8OID;
@@ -93,6 +96,7 @@ inline constexpr QueueOption queue_options[] = {
 	{"backoff_base", OptionKind::kDuration, "1 s", true, offsetof(QueueOptions, backoff.base)},
 	{"backoff_max", OptionKind::kDuration, "1 h", true, offsetof(QueueOptions, backoff.max)},
 	{"backoff_jitter", OptionKind::kShare, "0.2", true, offsetof(QueueOptions, backoff.jitter)},
+	{"concurrency", OptionKind::kLimit, "0", true, offsetof(QueueOptions, concurrency)},
 	{"log_attempts", OptionKind::kLog, "failed", true, offsetof(QueueOptions, log_attempts)},
 	{"keep_attempts", OptionKind::kDuration, "7 days", true, offsetof(QueueOptions, keep_attempts)},
 	{"keep_finished", OptionKind::kDuration, "0", true, offsetof(QueueOptions, keep_finished)},

@@ -30,7 +30,8 @@ enum class Shortage : uint8
 {
 	kNone,
 	kEmpty, /* no job is ready */
-	kHeld,	/* the queue is paused, purged or dropped: as good as empty */
+	kFull,	/* as many run as may: as good as empty */
+	kHeld,	/* the queue is paused, purged or dropped: the same */
 	/* Errors, if nothing could be claimed because of them: */
 	kLeases,  /* pgq_ext.max_leases */
 	kLocked,  /* too many of its jobs are locked by other transactions */

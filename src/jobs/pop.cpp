@@ -1,6 +1,7 @@
 #include "jobs/round.h"
 
 #include "catalog/token_mark.h"
+#include "engine/concurrency.h"
 #include "engine/hold.h"
 #include "engine/share.h"
 #include "txn/effects.h"
@@ -62,7 +63,28 @@ note_taken(Round *round, Lease *lease, const Hint &hint)
 	add_claim_effect(round->ref, lease);
 }
 
-/* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases. */
+/* A slot of those that this transaction lends, if there is one. */
+static Lease *
+next_lender(Round *round)
+{
+	while (round->lenders.n > 0)
+	{
+		const Lender &lender = round->lenders.leases[--round->lenders.n];
+		if (serial_of(lender.lease) == lender.serial && lender.lease->slot)
+			return lender.lease;
+	}
+	return nullptr;
+}
+
+/* False: as many run as may. */
+static bool
+find_slot(Round *round, const Queue *queue, Lease **lender)
+{
+	*lender = room_to_run(queue) > 0 ? nullptr : next_lender(round);
+	return *lender != nullptr || room_to_run(queue) > 0;
+}
+
+/* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases or slots. */
 static void
 take_leases(Round *round, QueueHold &hold, int most)
 {
@@ -70,11 +92,21 @@ take_leases(Round *round, QueueHold &hold, int most)
 	for (int looked_at = 0; round->n < most && looked_at < kHoldMax && schedule.poppable();
 		 looked_at++)
 	{
+		Lease *lender;
+		if (!find_slot(round, hold.queue(), &lender))
+		{
+			round->shortage = Shortage::kFull;
+			return;
+		}
 		Hint hint = schedule.pop();
 		Lease *lease;
-		switch (take_lease(hold.queue(), hint, &lease))
+		TakeResult taken = take_lease(hold.queue(), hint, &lease);
+		if (lender != nullptr && taken != TakeResult::kTaken)
+			round->lenders.n++;
+		switch (taken)
 		{
 			case TakeResult::kTaken:
+				lender == nullptr ? occupy_slot(lease) : lend_slot(lender, lease);
 				note_taken(round, lease, hint);
 				break;
 			case TakeResult::kHeld:
@@ -124,12 +156,14 @@ pop_under_lock(Round *round, QueueHold &hold)
 			return short_of(round, Shortage::kLocked);
 		most = 1;
 	}
+	if (schedule.poppable() && room_to_run(hold.queue()) == 0 && round->lenders.n == 0)
+		return short_of(round, Shortage::kFull);
 	if (schedule.poppable() && !token_mark_is_ahead(hold->database, kTokenLead))
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	if (round->shortage != Shortage::kNone)
 		return round->n > 0 ? PopResult::kPopped : PopResult::kShort;
-	if (round->n > 0)
+	if (round->n > 0 && room_to_run(hold.queue()) > 0)
 		hold.pass_on();
 	if (round->n > 0 || schedule.poppable())
 		return PopResult::kPopped;

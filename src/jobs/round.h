@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "engine/concurrency.h"
 #include "jobs/claim.h"
 #include "rows/job.h"
 #include "rows/judge.h"
@@ -39,6 +40,14 @@ struct Patience
 	int idle;	 /* how often there was nobody to wait for */
 };
 
+/* Leases that this transaction ends, whose slots it may give to those that it takes. */
+struct Lenders
+{
+	Lender *leases; /* at most kRoundMax */
+	int n;
+	bool asked; /* for them */
+};
+
 struct Round
 {
 	QueueRef ref;
@@ -63,6 +72,7 @@ struct Round
 
 	/* Of all rounds. */
 	Patience patience;
+	Lenders lenders;
 };
 
 enum class PopResult : uint8

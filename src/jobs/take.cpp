@@ -69,9 +69,25 @@ look_again(Round *round)
 	round->shortage = Shortage::kNone;
 }
 
+/* As many run as may. Some of them may be what we have just taken in vain, or what this transaction ends. */
+static void
+find_room(Round *round, int unfit)
+{
+	Lenders *lenders = &round->lenders;
+	bool found = unfit > 0;
+	if (!found && !lenders->asked)
+	{
+		lenders->asked = true;
+		lenders->n = own_ends(round->ref, kRoundMax, lenders->leases);
+		found = lenders->n > 0;
+	}
+	if (found)
+		round->shortage = Shortage::kNone;
+}
+
 /* What the next round needs, or there will be none. */
 static void
-clear_the_way(Round *round, PopResult result, bool nothing_yet)
+clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 {
 	round->first = round->refilled = false;
 	bool must_wait = result == PopResult::kWaitForRefill;
@@ -85,21 +101,25 @@ clear_the_way(Round *round, PopResult result, bool nothing_yet)
 		round->patience = {};
 	if (round->shortage == Shortage::kEmpty && nothing_yet)
 		look_again(round);
+	if (round->shortage == Shortage::kFull)
+		find_room(round, unfit);
 }
 
 /* ---- one queue ---- */
 
-/* Look at the rows of what was popped; what fits is the claim's. */
-static void
+/* Look at the rows of what was popped; what fits is the claim's. Returns how many do not. */
+static int
 take_popped(Round *round, Claim *claim, MemoryContext scratch)
 {
 	if (round->n == 0)
-		return;
+		return 0;
 	stop_point("claim-verify");
-	if (verify(round, claim, scratch) == 0)
-		return;
+	int unfit = verify(round, claim, scratch);
+	if (unfit == 0)
+		return 0;
 	stop_point("claim-settle");
 	settle(round);
+	return unfit;
 }
 
 Shortage
@@ -112,6 +132,7 @@ claim_from(const QueueRef &ref, Claim *claim)
 	round.ref = ref;
 	round.first = true;
 	round.popped = static_cast<Popped *>(palloc(Min(kRoundMax, wanted) * sizeof(Popped)));
+	round.lenders.leases = static_cast<Lender *>(palloc(kRoundMax * sizeof(Lender)));
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
@@ -122,13 +143,14 @@ claim_from(const QueueRef &ref, Claim *claim)
 		round.most = Min(kRoundMax, wanted - claim->n);
 		reserve_lease_effects(round.most);
 		PopResult result = pop(&round);
-		take_popped(&round, claim, scratch);
-		clear_the_way(&round, result, claim->n == 0);
+		int unfit = take_popped(&round, claim, scratch);
+		clear_the_way(&round, result, unfit, claim->n == 0);
 		MemoryContextReset(scratch);
 		CHECK_FOR_INTERRUPTS();
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
+	pfree(round.lenders.leases);
 	pfree(round.popped);
 	return round.shortage;
 }

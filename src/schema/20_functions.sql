@@ -10,7 +10,7 @@ CREATE FUNCTION pgq_create_queue(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_queue';
 REVOKE ALL ON FUNCTION pgq_create_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_queue IS
-'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. log_attempts: of which attempts pgq_ext.attempt has a record (none, failed: and lost ones, all), kept for keep_attempts; keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. concurrency: how many jobs may be in work at a time (0: no limit). log_attempts: of which attempts pgq_ext.attempt has a record (none, failed: and lost ones, all), kept for keep_attempts; keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
 
 CREATE FUNCTION pgq_alter_queue(
     queue text, lease_time interval = null, max_runtime interval = null, max_attempts int = null,
@@ -21,7 +21,7 @@ CREATE FUNCTION pgq_alter_queue(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_alter_queue';
 REVOKE ALL ON FUNCTION pgq_alter_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_alter_queue IS
-'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on, for leases that are given, extended or end after it. Errors: 42704 no such queue, 22023 bad value, 0A000 concurrency and group_concurrency are not supported yet.';
+'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on, for leases that are given, extended or end after it. Errors: 42704 no such queue, 22023 bad value, 0A000 group_concurrency is not supported yet.';
 
 CREATE FUNCTION pgq_pause_queue(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_pause_queue';

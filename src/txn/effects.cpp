@@ -137,6 +137,17 @@ ending_effect(const Lease *lease)
 	return effect;
 }
 
+int
+own_ends(const QueueRef &ref, int most, Lender *lenders)
+{
+	int n = 0;
+	const List<LeaseEffect> &leases = pending.effects.leases;
+	for (const LeaseEffect *effect = leases.end(); n < most && effect-- > leases.begin();)
+		if (effect->kind == LeaseEffect::kEnd && effect->ref.queue == ref.queue)
+			lenders[n++] = {effect->lease, effect->serial};
+	return n;
+}
+
 void
 set_end(const Lease *lease, LeaseEnd how)
 {

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "engine/concurrency.h"
 #include "engine/lease.h"
 #include "engine/registry.h"
 #include "engine/watch.h"
@@ -63,6 +64,9 @@ void add_reap_effect(const QueueRef &ref, Lease *lease);
  * transaction has taken it before, or it was lost. A place was reserved.
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
+
+/* Leases of the queue that this transaction ends, at most `most`, the newest. Returns how many. */
+int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
 /* Say of the newest effect that ends the lease how it ends, or that the job died of it. */
 void set_end(const Lease *lease, LeaseEnd how);
