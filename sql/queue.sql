@@ -9,8 +9,8 @@ SELECT pgq_create_queue('nulls', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 SELECT pgq_create_queue('options', lease_time => '7 days', max_runtime => '30 days', max_attempts => 2147483647, concurrency => 2147483647,
                         backoff_base => '0', backoff_max => '1000 years', backoff_jitter => 1, log_attempts => 'all', keep_attempts => '0',
                         keep_finished => '1000 years', keep_dead => '1000 years', notify => false,
-                        if_not_exists => true);
-SELECT queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, concurrency, log_attempts, keep_attempts,
+                        if_not_exists => true, rate_limit => 2147483647, rate_period => '1000 years');
+SELECT queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, concurrency, rate_limit, rate_period, log_attempts, keep_attempts,
        keep_finished, keep_dead, notify, paused
 FROM pgq_ext.queue WHERE queue IN ('q', 'nulls', 'options') ORDER BY 1;
 -- What comes later already accepts its default.

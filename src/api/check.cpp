@@ -39,6 +39,7 @@ number(int64 n)
 static void
 check_memory(ResultRows *result, const QueueRef &ref)
 {
+	/* What was counted, against what is there: leases first, then waiters, then what has been. */
 	Audit a = audit_queue(ref);
 	const char *queue = ref.queue->name;
 	if (!a.current)
@@ -54,6 +55,9 @@ check_memory(ResultRows *result, const QueueRef &ref)
 	if (a.slots != a.running)
 		report(result, "queue \"%s\": %lld jobs run, the counter says %lld", queue, number(a.slots),
 			   number(a.running));
+	if (a.in_claims != a.claiming)
+		report(result, "queue \"%s\": claims have %lld jobs in hand, the counter says %lld", queue,
+			   number(a.in_claims), number(a.claiming));
 	if (a.listed != a.waiting)
 		report(result, "queue \"%s\": %lld claims are waiting, the counter says %lld", queue,
 			   number(a.listed), number(a.waiting));

@@ -99,6 +99,7 @@ enum class QueueColumn
 	kLeased,
 	kWaiting,
 	kRunning,
+	kNextStart,
 	kLastClaimAt,
 	kLoadedAt,
 	kEnqueued,
@@ -125,6 +126,8 @@ put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
 	row.set(kLeased, copy.leased);
 	row.set(kWaiting, copy.waiting);
 	row.set(kRunning, copy.running);
+	row.set_if(copy.next_start != INT64_MAX, kNextStart,
+			   wall_now() + (copy.next_start - monotonic_now()));
 	row.set_if(copy.last_claim_at != 0, kLastClaimAt, copy.last_claim_at);
 	row.set(kLoadedAt, copy.loaded_at);
 	row.set(kEnqueued, copy.counters.enqueued);

@@ -48,6 +48,9 @@ check_option(const QueueOption &option, Datum value)
 		case OptionKind::kLeaseTime:
 			(void) lease_time(value, option.name);
 			break;
+		case OptionKind::kPeriod:
+			(void) rate_period(value, option.name);
+			break;
 		case OptionKind::kRuntime:
 			(void) max_runtime(value, option.name);
 			break;
@@ -125,6 +128,8 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 	{
 		case OptionKind::kLeaseTime:
 			return put(options, option, microseconds_between(value, kLeaseTimeMin, kLeaseTimeMax));
+		case OptionKind::kPeriod:
+			return put(options, option, microseconds_between(value, kLeaseTimeMin, kThousandYears));
 		case OptionKind::kRuntime:
 		case OptionKind::kDuration:
 			return put(options, option, microseconds_between(value, 0, kThousandYears));

@@ -140,6 +140,15 @@ lease_time(Datum interval, const char *name)
 }
 
 int64
+rate_period(Datum interval, const char *name)
+{
+	int64 length = duration(interval, name);
+	if (length < kLeaseTimeMin)
+		out_of_range(name, "at least 1 second");
+	return length;
+}
+
+int64
 max_runtime(Datum interval, const char *name)
 {
 	int64 length = duration(interval, name);

@@ -26,6 +26,9 @@ int32 in_range(int32 value, int32 least, int32 most, const char *name);
 /* lease_time: 1 s to 7 d. */
 int64 lease_time(Datum interval, const char *name);
 
+/* rate_period: 1 s and more. */
+int64 rate_period(Datum interval, const char *name);
+
 /* max_runtime: 0, or 1 s and more. backoff_jitter: 0 to 1. */
 int64 max_runtime(Datum interval, const char *name);
 float8 jitter(float8 value, const char *name);

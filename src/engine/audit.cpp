@@ -23,6 +23,7 @@ audit_queue(const QueueRef &ref)
 {
 	Audit audit{};
 	audit.current = look_at_queue(ref, [&](const Queue &queue) {
+		/* What is there, and then what is kept about it. */
 		for_each_node(queue.leases, [&](dlist_node *node) {
 			auto *lease = container_of<Lease>(node, offsetof(Lease, in_queue));
 			if (holder_of(&queue, lease->key.job_id) != lease)
@@ -30,6 +31,7 @@ audit_queue(const QueueRef &ref)
 			audit.claimed += lease->state == LeaseState::kClaimed;
 			audit.parked += lease->state == LeaseState::kParked;
 			audit.slots += lease->slot;
+			audit.in_claims += lease->slot && lease->state == LeaseState::kClaiming;
 			audit.in_hand +=
 				lease->state != LeaseState::kClaiming && lease->state != LeaseState::kParked;
 		});
@@ -39,6 +41,7 @@ audit_queue(const QueueRef &ref)
 		audit.parked_count = queue.parked_count;
 		audit.waiting = queue.waiting;
 		audit.running = queue.running;
+		audit.claiming = queue.claiming;
 		audit.handed_out = counters.handed_out;
 		audit.ended = counters.ended();
 	});

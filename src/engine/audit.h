@@ -14,10 +14,11 @@ struct Audit
 	int64 foreign_job;	   /* a job whose lease here is not the one of the lease table, or 0 */
 	int64 claimed, leased; /* leases in state CLAIMED; the counter */
 	int64 parked, parked_count;
-	int64 slots, running;	 /* leases with a slot; the counter */
-	int64 listed, waiting;	 /* waiters in line; the counter */
-	int64 in_hand;			 /* leases that were handed out and have not ended */
-	int64 handed_out, ended; /* counters */
+	int64 slots, running;	   /* leases with a slot; the counter */
+	int64 in_claims, claiming; /* those that are not handed out yet; the counter */
+	int64 listed, waiting;	   /* waiters in line; the counter */
+	int64 in_hand;			   /* leases that were handed out and have not ended */
+	int64 handed_out, ended;   /* counters */
 };
 
 Audit audit_queue(const QueueRef &ref);

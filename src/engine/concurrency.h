@@ -36,6 +36,7 @@ occupy_slot(Lease *lease)
 {
 	lease->slot = true;
 	lease->queue->running++;
+	lease->queue->claiming += lease->state == LeaseState::kClaiming;
 }
 
 /* Of a lease that this transaction ends, to one that it has just taken. */
@@ -46,6 +47,7 @@ lend_slot(Lease *lender, Lease *lease)
 	lender->slot = false;
 	lender->borrower = lease;
 	lease->slot = true;
+	lease->queue->claiming++;
 	lease->lender = lender;
 }
 
@@ -58,6 +60,8 @@ free_slot(Lease *lease)
 {
 	Lease *lender = lease->lender;
 	Lease *borrower = lease->borrower;
+	if (lease->slot && lease->state == LeaseState::kClaiming)
+		lease->queue->claiming--;
 	if (borrower != nullptr)
 		borrower->lender = lender;
 	if (lender != nullptr)

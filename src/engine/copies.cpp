@@ -43,6 +43,7 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 		copy->leased = queue.leased;
 		copy->waiting = queue.waiting;
 		copy->running = queue.running;
+		copy->next_start = queue.next_start;
 		copy->last_claim_at = queue.last_claim_at;
 		copy->loaded_at = queue.loaded_at;
 		copy->counters = queue.counters;

@@ -35,6 +35,7 @@ struct QueueCopy
 	int leased;
 	int waiting;
 	int running;
+	int64 next_start;		   /* monotonic; INT64_MAX: no job waits for the rate */
 	TimestampTz last_claim_at; /* 0: none since it was loaded */
 	TimestampTz loaded_at;
 	QueueCounters counters;

@@ -19,6 +19,7 @@
 
 #include "engine/concurrency.h"
 #include "engine/lease.h"
+#include "engine/rate_limit.h"
 #include "engine/result_wait.h"
 #include "engine/wakeup.h"
 #include "pg/scope.h"
@@ -95,14 +96,14 @@ public:
 	/* It is open again, or another one: whoever waits looks. */
 	void all_may_look() { wake_waiters(queue_, kHoldMax, &wakeups_); }
 
-	/* Jobs that were there while it was paused, or more may run: that is news to who listens. */
+	/* Jobs that were there while it was paused are news to who listens. */
 	void set_options(const QueueOptions &options)
 	{
 		bool resumed = queue_->options.paused && !options.paused;
-		int room = room_to_run(queue_);
+		change_rate(queue_, options);
 		queue_->options = options;
 		all_may_look();
-		if ((resumed || room_to_run(queue_) > room) && !queue_->schedule.exhausted())
+		if (resumed && !queue_->schedule.exhausted())
 			may_be_ready(1);
 	}
 
@@ -116,24 +117,33 @@ private:
 		if (lease->doomed && lease->pins == 0)
 			lose(lease, lease->loss, monotonic);
 	}
+	/* How many more may be claimed. */
+	static int room_in(Queue *queue) { return Min(room_to_run(queue), room_to_start(queue)); }
 	void begin(Queue *queue)
 	{
 		queue_ = queue;
 		timer_before_ = queue->schedule.next_timer();
-		running_before_ = queue->running;
+		start_before_ = queue->next_start;
+		room_before_ = room_in(queue);
+		/* Its time has come: that is news once, whoever notices. */
+		if (queue->next_start != INT64_MAX && queue->next_start <= monotonic_now())
+			ready_ = Min(room_before_, kHoldMax);
 	}
-	/* Slots that are free again are as good as jobs that have come, if there is a limit, and are jobs. */
-	void note_freed_slots()
+	/* If there are jobs, room for more is as good as jobs that have come. */
+	void note_room()
 	{
-		int freed = running_before_ - queue_->running;
-		if (freed > 0 && queue_->options.concurrency > 0 && !queue_->schedule.exhausted())
-			ready_ += freed;
+		int room = room_in(queue_);
+		if (room > room_before_ && !queue_->schedule.exhausted())
+			ready_ += Min(room - room_before_, kHoldMax);
 	}
 	void end_under_lock()
 	{
-		note_freed_slots();
-		if (ready_ > 0 || queue_->schedule.next_timer() < timer_before_)
-			wake_scheduler_ |= note_filed(queue_, ready_, timer_before_, &wakeups_);
+		note_room();
+		plan_next_start(queue_);
+		bool sooner =
+			queue_->schedule.next_timer() < timer_before_ || queue_->next_start < start_before_;
+		if (ready_ > 0 || sooner)
+			wake_scheduler_ |= note_filed(queue_, ready_, sooner, &wakeups_);
 	}
 	void deliver(Database *db)
 	{
@@ -146,7 +156,8 @@ private:
 
 	Queue *queue_ = nullptr;
 	int64 timer_before_ = 0;
-	int running_before_ = 0;
+	int64 start_before_ = 0;
+	int room_before_ = 0;
 	int ready_ = 0;
 	bool wake_scheduler_ = false;
 	bool told_ = false;

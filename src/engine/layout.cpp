@@ -70,6 +70,7 @@ init_shared()
 	pg_atomic_init_u32(&shared->common_peak, 0);
 	pg_atomic_init_u64(&shared->last_prefix, 0);
 	pg_atomic_init_u32(&shared->launcher, 0);
+	pg_atomic_init_u64(&shared->starts_known_since, 0);
 	pg_atomic_init_u32(&shared->announcements, 0);
 	pg_atomic_init_u32(&shared->starts, 0);
 }

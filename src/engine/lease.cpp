@@ -1,6 +1,7 @@
 #include "engine/lease.h"
 
 #include "engine/concurrency.h"
+#include "engine/rate_limit.h"
 #include "engine/share.h"
 #include "engine/token.h"
 #include "pg/scope.h"
@@ -19,6 +20,7 @@ init_leases(LeaseLists *lists)
 	lists->failing = 0;
 	lists->leased = 0;
 	lists->running = 0;
+	lists->claiming = 0;
 	lists->recheck_at = 0;
 }
 
@@ -172,6 +174,8 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	(void) set_deadline(lease, what.lease_time, monotonic, now);
 	lease->state = LeaseState::kClaimed;
 	lease->queue->leased++;
+	lease->queue->claiming -= lease->slot;
+	note_start(lease->queue);
 	lease->queue->last_claim_at = now;
 	lease->queue->counters.handed_out++;
 }

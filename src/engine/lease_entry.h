@@ -128,9 +128,10 @@ struct LeaseLists
 		lost; /* LOST leases to be counted now, in the order they were lost or have come back */
 	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction has used */
 	int parked_count;
-	int failing; /* LOST leases put off because they could not be counted */
-	int leased;	 /* leases in state CLAIMED */
-	int running; /* leases with a slot */
+	int failing;  /* LOST leases put off because they could not be counted */
+	int leased;	  /* leases in state CLAIMED */
+	int running;  /* leases with a slot */
+	int claiming; /* those of them that are not handed out yet */
 	uint64
 		next_serial; /* for the next lease; differs from those of all other queues, never starts again */
 

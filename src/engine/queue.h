@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/rate.h"
 #include "core/schedule.h"
 #include "engine/counters.h"
 #include "engine/database.h"
@@ -65,6 +66,9 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	/* Under the queue's lock. */
 	QueueOptions options;
 	Schedule schedule;
+	Rate rate; /* of hand-outs, while there is a limit */
+	int64
+		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);
 

@@ -33,6 +33,8 @@ struct QueueOptions
 	int32 max_attempts;
 	BackoffOptions backoff;
 	int32 concurrency;	 /* jobs in work at a time; 0: no limit */
+	int32 rate_limit;	 /* hand-outs in a period; 0: no limit */
+	int64 rate_period;	 /* microseconds */
 	int64 keep_attempts; /* microseconds; 0: none is written */
 	int64 keep_finished; /* microseconds; 0: none is written */
 	LogAttempts log_attempts;
@@ -47,6 +49,7 @@ static_assert(std::is_trivially_copyable_v<QueueOptions>);
 enum class OptionKind : uint8
 {
 	kLeaseTime, /* kLeaseTimeMin to kLeaseTimeMax */
+	kPeriod,	/* kLeaseTimeMin to kThousandYears */
 	kRuntime,	/* 0, or kLeaseTimeMin to kThousandYears */
 	kDuration,	/* 0 to kThousandYears */
 	kCount,		/* 1 and more */
@@ -62,6 +65,7 @@ type_of(OptionKind kind)
 	switch (kind)
 	{
 		case OptionKind::kLeaseTime:
+		case OptionKind::kPeriod:
 		case OptionKind::kRuntime:
 		case OptionKind::kDuration:
 			return INTERVALOID;
@@ -97,6 +101,8 @@ inline constexpr QueueOption queue_options[] = {
 	{"backoff_max", OptionKind::kDuration, "1 h", true, offsetof(QueueOptions, backoff.max)},
 	{"backoff_jitter", OptionKind::kShare, "0.2", true, offsetof(QueueOptions, backoff.jitter)},
 	{"concurrency", OptionKind::kLimit, "0", true, offsetof(QueueOptions, concurrency)},
+	{"rate_limit", OptionKind::kLimit, "0", true, offsetof(QueueOptions, rate_limit)},
+	{"rate_period", OptionKind::kPeriod, "1 s", true, offsetof(QueueOptions, rate_period)},
 	{"log_attempts", OptionKind::kLog, "failed", true, offsetof(QueueOptions, log_attempts)},
 	{"keep_attempts", OptionKind::kDuration, "7 days", true, offsetof(QueueOptions, keep_attempts)},
 	{"keep_finished", OptionKind::kDuration, "0", true, offsetof(QueueOptions, keep_finished)},

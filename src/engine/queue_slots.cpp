@@ -2,6 +2,7 @@
 
 #include "engine/doubt.h"
 #include "engine/hold.h"
+#include "engine/rate_limit.h"
 
 namespace pgq {
 
@@ -96,6 +97,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->schedule.reset();
 	queue->schedule.doubt_horizon(clock_mark(queue));
 	init_leases(queue);
+	init_rate(queue);
 	init_line(queue);
 	open_gate(queue);
 	init_service(queue);
@@ -232,8 +234,10 @@ make_like(const QueueRef &ref, const QueueRow &row)
 		same_name = strcmp(hold->name, row.name) == 0;
 	});
 	/* Who remembers the slot by its old name must lose it. */
-	if (!same_name)
-		free_queue(ref);
+	if (same_name)
+		return;
+	forget_starts();
+	free_queue(ref);
 }
 
 /* The scheduler counts lost leases every second, if it can. */

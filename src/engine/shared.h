@@ -74,6 +74,7 @@ struct Shared
 	pg_atomic_uint32 launcher;		/* my_procno() + 1; 0: none */
 	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */
 	pg_atomic_uint32 starts;		/* of schedulers */
+	pg_atomic_uint64 starts_known_since; /* of jobs; monotonic, 0: not at all. See rate_limit.h */
 };
 static_assert(std::is_trivially_copyable_v<Shared> && std::is_standard_layout_v<Shared>);
 

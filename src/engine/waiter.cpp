@@ -67,7 +67,7 @@ wake_watcher(const QueueRef &ref)
 }
 
 bool
-note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups)
+note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 {
 	bool wake = false;
 	if (ready > 0)
@@ -79,7 +79,7 @@ note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups)
 			wake = true;
 		}
 	}
-	if (queue->schedule.next_timer() < timer_before)
+	if (sooner)
 	{
 		if (queue->watcher != kNobody)
 			wakeups->add(queue->watcher);
@@ -136,10 +136,10 @@ in_lines()
 }
 
 bool
-rejoin_lines(int64 *watch)
+rejoin_lines(Alarm *alarm)
 {
 	bool woken = false;
-	*watch = INT64_MAX;
+	*alarm = {};
 	Waiter *mine = my_waiters();
 	for (int i = 0; i < joined; i++)
 	{
@@ -158,8 +158,10 @@ rejoin_lines(int64 *watch)
 			}
 			if (queue->watcher == kNobody)
 				queue->watcher = my_procno();
-			if (queue->watcher == my_procno())
-				*watch = Min(*watch, queue->schedule.next_timer());
+			if (queue->watcher != my_procno())
+				return;
+			alarm->run_at = Min(alarm->run_at, queue->schedule.next_timer());
+			alarm->start = Min(alarm->start, queue->next_start);
 		});
 	}
 	return woken;

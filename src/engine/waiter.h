@@ -32,11 +32,17 @@ void leave_lines(const Queue *served);
 /* Is this process in any line? */
 bool in_lines();
 
+/* The earliest that this process has to watch for, as the watcher of some queues. */
+struct Alarm
+{
+	TimestampTz run_at = INT64_MAX;
+	int64 start = INT64_MAX; /* monotonic: a rate lets one more start */
+};
+
 /*
- * Again at the end of the line for entries that were woken, and watcher where
- * there is none. *watch: the earliest run_at this process has to watch for.
+ * Again at the end of the line for entries that were woken, and watcher where there is none.
  * Returns true if it was woken since: the latch may be consumed, do not sleep.
  */
-bool rejoin_lines(int64 *watch);
+bool rejoin_lines(Alarm *alarm);
 
 } // namespace pgq

@@ -36,11 +36,11 @@ struct Wakeups
 int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
 
 /*
- * Under the queue's lock: hints were filed. Wakes a waiter for each ready job,
- * the watcher if the next timer moved forward, and notes the NOTIFY to be sent.
+ * Under the queue's lock: hints were filed. Wakes a waiter for each ready job, the watcher if
+ * he has to be there sooner than he thinks, and notes the NOTIFY to be sent.
  * Returns true if the scheduler should be woken.
  */
-bool note_filed(Queue *queue, int ready, int64 timer_before, Wakeups *wakeups);
+bool note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups);
 
 /* Under the queue's lock: jobs are left (or may be), so the next in line should look. */
 void pass_on(Queue *queue, Wakeups *wakeups);

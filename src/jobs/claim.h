@@ -30,7 +30,7 @@ enum class Shortage : uint8
 {
 	kNone,
 	kEmpty, /* no job is ready */
-	kFull,	/* as many run as may: as good as empty */
+	kFull,	/* as many run, or have started, as may: as good as empty */
 	kHeld,	/* the queue is paused, purged or dropped: the same */
 	/* Errors, if nothing could be claimed because of them: */
 	kLeases,  /* pgq_ext.max_leases */

@@ -3,6 +3,7 @@
 #include "catalog/token_mark.h"
 #include "engine/concurrency.h"
 #include "engine/hold.h"
+#include "engine/rate_limit.h"
 #include "engine/share.h"
 #include "txn/effects.h"
 
@@ -76,12 +77,17 @@ next_lender(Round *round)
 	return nullptr;
 }
 
-/* False: as many run as may. */
+/* False: as many run, or have started, as may. */
 static bool
-find_slot(Round *round, const Queue *queue, Lease **lender)
+find_slot(Round *round, Queue *queue, Lease **lender)
 {
-	*lender = room_to_run(queue) > 0 ? nullptr : next_lender(round);
-	return *lender != nullptr || room_to_run(queue) > 0;
+	bool free = room_to_run(queue) > 0;
+	*lender = nullptr;
+	if (room_to_start(queue) == 0)
+		return false;
+	if (!free)
+		*lender = next_lender(round);
+	return free || *lender != nullptr;
 }
 
 /* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases or slots. */
@@ -156,14 +162,15 @@ pop_under_lock(Round *round, QueueHold &hold)
 			return short_of(round, Shortage::kLocked);
 		most = 1;
 	}
-	if (schedule.poppable() && room_to_run(hold.queue()) == 0 && round->lenders.n == 0)
+	bool full = room_to_run(hold.queue()) == 0 && round->lenders.n == 0;
+	if (schedule.poppable() && (full || room_to_start(hold.queue()) == 0))
 		return short_of(round, Shortage::kFull);
 	if (schedule.poppable() && !token_mark_is_ahead(hold->database, kTokenLead))
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	if (round->shortage != Shortage::kNone)
 		return round->n > 0 ? PopResult::kPopped : PopResult::kShort;
-	if (round->n > 0 && room_to_run(hold.queue()) > 0)
+	if (round->n > 0 && room_to_run(hold.queue()) > 0 && room_to_start(hold.queue()) > 0)
 		hold.pass_on();
 	if (round->n > 0 || schedule.poppable())
 		return PopResult::kPopped;

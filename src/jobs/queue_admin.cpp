@@ -64,7 +64,9 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 		insert_row(name, options);
 	});
 	CommandCounterIncrement();
-	add_created_effect(resolve_queue(tables(), name));
+	ref = resolve_queue(tables(), name);
+	add_created_effect(ref);
+	(void) change_queue(ref, [](QueueHold &hold) { no_starts(hold.queue()); });
 	return true;
 }
 

@@ -40,15 +40,16 @@ end_of_wait(int64 wait)
 static constexpr int64 kShortNap = 1000;
 
 /*
- * When this process has to look again by itself: at the end, for the timers it watches, for parked
- * jobs. If the clock is set meanwhile the scheduler wakes us; without one the nap is short.
+ * When this process has to look again by itself: at the end, for the timers and rates it watches, for
+ * parked jobs. If the clock is set meanwhile the scheduler wakes us; without one the nap is short.
  */
 static int64
-nap_in_milliseconds(const QueueRef *refs, int n, TimestampTz watch, int64 end)
+nap_in_milliseconds(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 {
 	int64 monotonic = monotonic_now();
 	TimestampTz now = wall_now();
-	int64 nap = Min(end - monotonic, watch > now ? watch - now : 0);
+	int64 nap = Min(end - monotonic, alarm.run_at > now ? alarm.run_at - now : 0);
+	nap = Min(nap, alarm.start - monotonic);
 	/* A timer may be due already while somebody else is still reading it in: then look again soon. */
 	nap = Max(nap, kShortNap);
 	for (int i = 0; i < n; i++)
@@ -137,17 +138,17 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	for (;;)
 	{
 		/* In line before looking, so that a commit meanwhile wakes us. */
-		int64 watch;
-		rejoin_lines(&watch);
+		Alarm alarm;
+		rejoin_lines(&alarm);
 		served = claim_from_all(refs, names, n, claim);
 		if (claim->n > 0 || monotonic_now() >= end)
 			break;
 		for (int i = 0; i < n; i++)
 			refill_timer(refs[i], true);
-		bool woken = rejoin_lines(&watch);
+		bool woken = rejoin_lines(&alarm);
 		if (!woken)
 			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					  nap_in_milliseconds(refs, n, watch, end), wait_events.claim);
+					  nap_in_milliseconds(refs, n, alarm, end), wait_events.claim);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();

@@ -28,6 +28,8 @@ CREATE TABLE pgq_ext.queue (
     backoff_max    interval NOT NULL CHECK (backoff_max BETWEEN '0' AND '1000 years'),
     backoff_jitter float8 NOT NULL CHECK (backoff_jitter BETWEEN 0 AND 1),
     concurrency    integer NOT NULL DEFAULT 0 CHECK (concurrency >= 0),
+    rate_limit     integer NOT NULL DEFAULT 0 CHECK (rate_limit >= 0),
+    rate_period    interval NOT NULL DEFAULT '1 s' CHECK (rate_period BETWEEN '1 s' AND '1000 years'),
     log_attempts   text COLLATE "C" NOT NULL DEFAULT 'failed' CHECK (log_attempts IN ('none', 'failed', 'all')),
     keep_attempts  interval NOT NULL DEFAULT '7 days' CHECK (keep_attempts BETWEEN '0' AND '1000 years'),
     keep_finished  interval NOT NULL DEFAULT '0' CHECK (keep_finished BETWEEN '0' AND '1000 years'),

@@ -15,7 +15,7 @@ COMMENT ON FUNCTION pgq_ext.lease_entries IS
 'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
-    OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT running integer, OUT last_claim_at timestamptz,
+    OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT running integer, OUT next_start timestamptz, OUT last_claim_at timestamptz,
     OUT loaded_at timestamptz, OUT enqueued bigint, OUT handed_out bigint, OUT acked bigint,
     OUT failed bigint, OUT released bigint, OUT cancelled bigint, OUT lost bigint, OUT dead bigint, OUT expired bigint, OUT uncounted bigint, OUT repaired bigint,
     OUT reconciled bigint) RETURNS SETOF record
@@ -72,6 +72,7 @@ SELECT j.job_id, q.queue,
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
             WHEN q.paused THEN 'the queue is paused'
             WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
+            WHEN e.next_start > pg_catalog.clock_timestamp() THEN 'the rate (rate_limit), until ' || e.next_start
             ELSE 'a worker' END AS waits_for,
        j.priority, j.run_at, j.attempts, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
        j.group_key, j.unique_key, j.enqueued_at, j.expires_at,

@@ -4,6 +4,7 @@
  * way; whether a database has the extension, only a scheduler started there can
  * tell.
  */
+#include "engine/rate_limit.h"
 #include "engine/registry.h"
 #include "engine/seat.h"
 #include "pg/scope.h"
@@ -338,6 +339,9 @@ pgq_launcher_main(Datum)
 	BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	pg_atomic_write_u32(&shared->launcher, my_procno() + 1);
+	/* Nobody else has handed out jobs of this data since. */
+	if (value_of(shared->starts_known_since) == 0)
+		forget_starts();
 	create_entries();
 	for (;;)
 	{

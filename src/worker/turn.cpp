@@ -19,9 +19,11 @@ next_event(const Queue *queue, int64 monotonic, TimestampTz now)
 {
 	int64 next = next_lease_event(queue);
 	int64 timer = queue->schedule.next_timer();
-	/* Without NOTIFY a waiter watches the timer: the scheduler need not. */
+	/* Without NOTIFY a waiter watches the timer and the rate: the scheduler need not. */
 	if (queue->options.notify && timer != INT64_MAX)
 		next = Min(next, monotonic + time_to(timer, now));
+	if (queue->options.notify)
+		next = Min(next, queue->next_start);
 	return next;
 }
 

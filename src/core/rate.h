@@ -1,0 +1,92 @@
+/*
+ * Rate: how many have started lately, so that in no window of one period, wherever it begins, more than a limit do.
+ *
+ * The period is divided into 16 parts, and what starts is counted by the part of time that it starts in. A window of
+ * a period touches 17 parts at most: if those that end with the present one have counted less than the limit, one more
+ * may start. That is exact, lets as many start at once as the limit says, and 16/17 of it in the long run at least.
+ * (A bucket that is refilled evenly would be smaller, but lets up to twice the limit start in one period.)
+ *
+ * Pure and unlocked. Times are microseconds of a clock that does not go back.
+ */
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+namespace pgq {
+
+class Rate
+{
+public:
+	static constexpr int64_t kParts = 16;
+
+	/* Nothing has started. */
+	void restart(int64_t period, int64_t now)
+	{
+		width_ = width_of(period);
+		newest_ = now / width_;
+		std::fill(std::begin(counts_), std::end(counts_), 0);
+		started_ = 0;
+	}
+
+	/* Another period from now on: what has started within the one before counts as if it were now. */
+	void set_period(int64_t period, int64_t now)
+	{
+		int64_t n = started(now);
+		restart(period, now);
+		note(n, now);
+	}
+
+	void note(int64_t n, int64_t now)
+	{
+		forget_before(now);
+		counts_[newest_ % kWindow] += n;
+		started_ += n;
+	}
+
+	/* How many count now. */
+	int64_t started(int64_t now)
+	{
+		forget_before(now);
+		return started_;
+	}
+
+	/* When less than `limit` will count, if nothing starts: not before now. */
+	int64_t less_than(int64_t limit, int64_t now)
+	{
+		int64_t left = started(now);
+		int64_t part = newest_ - kParts;
+		if (left < limit)
+			return now;
+		while (part < newest_ && (left -= counts_[index_of(part)]) >= limit)
+			part++;
+		return (part + kWindow) * width_;
+	}
+
+private:
+	static constexpr int64_t kWindow = kParts + 1;
+
+	static int64_t width_of(int64_t period) { return (period + kParts - 1) / kParts; }
+	static int64_t index_of(int64_t part) { return (part + kWindow) % kWindow; }
+
+	/* The parts that no window which ends now touches any more. */
+	void forget_before(int64_t now)
+	{
+		int64_t part = now / width_;
+		for (int64_t i = std::max(newest_ + 1, part - kParts); i <= part; i++)
+		{
+			int64_t &count = counts_[i % kWindow];
+			started_ -= count;
+			count = 0;
+		}
+		newest_ = std::max(newest_, part);
+	}
+
+	int64_t width_;
+	int64_t newest_; /* part of time */
+	int64_t counts_[kWindow];
+	int64_t started_; /* their sum */
+};
+
+} // namespace pgq
