@@ -53,10 +53,12 @@ SKIP:
 	my $before = $peak->();
 	is(ask($session, "SELECT count(*) FROM pgq_claim('large', $jobs)"), $jobs, 'large jobs are claimed together');
 	my $grown = $peak->() - $before;
-	cmp_ok($grown, '<', $jobs * $megabytes / 2, 'the claim has not had all of their payloads in memory');
-	note "grown by $grown MB";
+	my $sanitized = slurp_file("/proc/$pid/maps") =~ /libasan/;
 	end_session($session);
 	sql("SELECT pgq_drop_queue('large', force => true)");
+	skip 'the address sanitizer keeps what is freed', 1 if $sanitized;
+	cmp_ok($grown, '<', $jobs * $megabytes / 2, 'the claim has not had all of their payloads in memory');
+	note "grown by $grown MB";
 }
 
 # ---- a row that cannot be returned ----
