@@ -9,25 +9,26 @@
 namespace pgq {
 
 int
-lock_overdue(TimestampTz then, int most, Sweep *sweep, int64 *ids)
+lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, int64 *ids)
 {
 	const SpiArgument arguments[] = {
 		{TIMESTAMPTZOID, TimestampTzGetDatum(then), false},
 		{INT4OID, Int32GetDatum(most), false},
 		{TIMESTAMPTZOID, TimestampTzGetDatum(sweep->expires_at), false},
 		{INT8OID, Int64GetDatum(sweep->job_id), false}};
+	const char *sql = psprintf(
+		"SELECT job_id, expires_at FROM ONLY pgq_ext.%s "
+		"WHERE expires_at OPERATOR(pg_catalog.<=) $1 "
+		"AND expires_at OPERATOR(pg_catalog.>=) $3 AND (expires_at OPERATOR(pg_catalog.>) $3 "
+		"OR job_id OPERATOR(pg_catalog.>) $4) AND NOT pgq_ext.is_leased(job_id) "
+		"ORDER BY expires_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED",
+		quote_identifier(get_rel_name(segment.heap)));
 	int n = 0;
 	/* Their rows, locked; */
 	require_is_leased();
 	read_few_rows();
 	as_owner([&] {
-		n = static_cast<int>(spi_execute(
-			"SELECT job_id, expires_at FROM pgq_ext.job WHERE expires_at OPERATOR(pg_catalog.<=) "
-			"$1 "
-			"AND expires_at OPERATOR(pg_catalog.>=) $3 AND (expires_at OPERATOR(pg_catalog.>) $3 "
-			"OR job_id OPERATOR(pg_catalog.>) $4) AND NOT pgq_ext.is_leased(job_id) "
-			"ORDER BY expires_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED",
-			arguments));
+		n = static_cast<int>(spi_execute(sql, arguments));
 		/* their ids, and how far that is. */
 		bool is_null;
 		for (int i = 0; i < n; i++)

@@ -78,8 +78,9 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 	return at_end;
 }
 
+/* Of which queue, and how long it keeps them, one statement finds out. */
 static int
-expire_segment(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)
+delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)
 {
 	const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(now), false},
 									 {INT4OID, Int32GetDatum(most), false}};
@@ -98,23 +99,14 @@ expire_segment(const RingSpec &ring, const Segment &segment, TimestampTz now, in
 }
 
 int
-expire_records(TimestampTz now, int most)
+expire_records(const Segment &segment, TimestampTz now, int most)
 {
-	const Tables &t = look_at_tables();
-	int expired = 0;
-	if (!lock_with_indexes(t.queue, AccessShareLock))
+	const RingSpec &ring = rings[ring_of(segment.number)];
+	if (ring.keep == nullptr || is_truncated_by_time(ring_of(segment.number)) || is_bare(segment) ||
+		!lock_with_indexes(look_at_tables().queue, AccessShareLock) || !lock_for_writing(segment))
 		return 0;
 	read_few_rows();
-	for (const Segment &segment : t.all_segments())
-	{
-		const RingSpec &ring = rings[ring_of(segment.number)];
-		if (expired >= most || ring.keep == nullptr ||
-			is_truncated_by_time(ring_of(segment.number)) || is_bare(segment) ||
-			!lock_for_writing(segment))
-			continue;
-		expired += expire_segment(ring, segment, now, most - expired);
-	}
-	return expired;
+	return delete_expired(ring, segment, now, most);
 }
 
 } // namespace pgq

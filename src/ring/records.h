@@ -19,10 +19,10 @@ bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Pos
 				  int most, int *moved);
 
 /*
- * Delete records whose time has come, as their queue's option says (RingSpec::keep), at most so
- * many, but not where segments are truncated by time. Rows that somebody has locked stay, and those without a queue. Returns how many were. The
- * caller has locked the tables.
+ * Delete records of a segment whose time has come, as their queue's option says (RingSpec::keep), at
+ * most so many, but not where segments are truncated by time. Rows that somebody has locked stay, and
+ * those without a queue. Returns how many were. The caller has locked the tables.
  */
-int expire_records(TimestampTz now, int most);
+int expire_records(const Segment &segment, TimestampTz now, int most);
 
 } // namespace pgq

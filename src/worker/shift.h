@@ -121,7 +121,8 @@ struct Shift
 	Rotation rotation;
 	struct
 	{
-		Sweep sweep;
+		Sweep sweep; /* of the segment it is at */
+		int segment;
 		bool failed;  /* there has been one in this sweep that could not be ended */
 		bool failing; /* ... or in the last one */
 	} expiry;

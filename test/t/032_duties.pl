@@ -96,12 +96,15 @@ sub damage
 	my $segment = sql(q{SELECT segment FROM pgq_ext.job GROUP BY 1 ORDER BY count(*) DESC LIMIT 1});
 	sql("DELETE FROM pgq_ext.job WHERE segment <> $segment");
 	my $by_id   = sql("SELECT pg_relation_filepath('pgq_ext.job_${segment}_by_id')");
+	sql('UPDATE pgq_ext.job SET expires_at = now() + interval $$1 year$$ WHERE job_id = (SELECT min(job_id) FROM pgq_ext.job)');
+	my $expiring = sql("SELECT pg_relation_filepath('pgq_ext.job_${segment}_expiring')");
 	my $order   = sql("SELECT pg_relation_filepath('pgq_ext.job_${segment}_by_order')");
 	# What comes goes to another segment now.
 	wait_for($node, "segment <> $segment FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass");
 	$node->stop;
 	damage($by_id, 1);
 	damage($order, 1);
+	damage($expiring, 1);
 	my $log = -s $node->logfile;
 	$node->start;
 
@@ -121,6 +124,7 @@ sub damage
 	like($heard, qr/notification "pgq_y"/, '... NOTIFY comes');
 	# After a start new rows go to any segment for a moment, also to the damaged one.
 	wait_for($node, "segment <> $segment FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass");
+	sql(q{SELECT pgq_enqueue('y', '"short"', expires_in => '1 s', priority => -1, delay => '1 h')});
 	my $before = sql(q{SELECT sum(truncations) FROM pgq_ext.segment_entries()});
 	sql(q{SELECT count(pgq_enqueue('y', to_jsonb(repeat('y', 500)))) FROM generate_series(1, 400);
 		SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('y', 1000)}) for 1 .. 3;
@@ -131,6 +135,10 @@ sub damage
 	$told{$1}++ for slurp_file($node->logfile, $log) =~ /ERROR:  invalid page in block 1 of relation (\S+)/g;
 	cmp_ok(scalar(keys %told), '>=', 1, '... the log tells of it');
 	is(join(', ', grep { $told{$_} > 2 } sort keys %told), '', '... but is not full of them');
+
+	wait_for($node, q{expired = 1 FROM pgq_ext.queue_stats WHERE queue = 'y'});
+	pass('... what has expired in other segments goes');
+	is(sql(q{SELECT last_error LIKE 'invalid page in block 1%' FROM pgq_ext.duty WHERE duty = 'expiry' AND failures > 0}), 't', '... and the view names that duty, too');
 
 	sql("REINDEX TABLE pgq_ext.job_$segment");
 	wait_for($node, q{bool_and(failures = 0) FROM pgq_ext.duty});

@@ -4,6 +4,7 @@
  */
 #include "core/ring_policy.h"
 #include "jobs/expiry.h"
+#include "ring/segment.h"
 #include "worker/shift.h"
 #include "worker/worker.h"
 
@@ -11,19 +12,46 @@ namespace pgq {
 
 static constexpr int kBatch = 64;
 
+/* Of the segment that the sweep is at, and then of those behind it. One that cannot be read does not keep the others. */
+static int
+lock_batch(Shift &shift, TimestampTz then, int64 *ids)
+{
+	auto &state = shift.expiry;
+	const Tables &t = look_at_tables();
+	int n = 0;
+	for (; state.segment < kMaxSegments && n < kBatch; state.segment++)
+	{
+		const Segment *segment = t.find(state.segment);
+		int most = kBatch - n;
+		int locked = 0;
+		if (segment == nullptr || is_bare(*segment))
+			continue;
+		if (!survives([&] { locked = lock_overdue(*segment, then, most, &state.sweep, ids + n); }))
+			state.failed = true;
+		n += locked;
+		if (locked == most)
+			return n;
+		state.sweep = {};
+	}
+	return n;
+}
+
 /* One that cannot be ended does not keep the others. Returns whether there may be more. */
 static bool
 expire_batch(Shift &shift, TimestampTz then)
 {
 	int64 ids[kBatch];
 	auto &state = shift.expiry;
-	int n = lock_overdue(then, kBatch, &state.sweep, ids);
+	int n = lock_batch(shift, then, ids);
+	bool more = state.segment < kMaxSegments;
+	if (!more)
+		state.segment = 0;
 	bool short_of_resources = false;
 	for (int i = 0; i < n && !short_of_resources; i++)
 		state.failed |= !survives([&] { (void) expire_job(ids[i], then); }, &short_of_resources);
 	if (short_of_resources)
 		rest_after_this();
-	return n == kBatch;
+	return more;
 }
 
 /* Until a whole sweep has gone well. */

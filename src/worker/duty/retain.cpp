@@ -9,16 +9,32 @@
 
 namespace pgq {
 
+static constexpr int kAtOnce = 64; /* payloads can be large */
+
+/* A segment that cannot be read does not keep the others. Returns how many were deleted. */
+static int
+expire_all(TimestampTz now)
+{
+	int expired = 0;
+	bool short_of_resources = false;
+	for (const Segment &segment : look_at_tables().all_segments())
+		if (expired < kAtOnce && !short_of_resources && OidIsValid(segment.heap))
+			(void) survives([&] { expired += expire_records(segment, now, kAtOnce - expired); },
+							&short_of_resources);
+	if (short_of_resources)
+		rest_after_this();
+	return expired;
+}
+
 int64
 retain(Shift &shift)
 {
-	static constexpr int kAtOnce = 64; /* payloads can be large */
 	int64 began = monotonic_now();
 	TimestampTz wall = wall_now();
 	if (!shift.clock.trusted(wall, began))
 		return shift.clock.trusted_from();
 	int expired = 0;
-	(void) serving_transaction(AccessShareLock, [&] { expired = expire_records(wall, kAtOnce); });
+	(void) serving_transaction(AccessShareLock, [&] { expired = expire_all(wall); });
 	int64 now = monotonic_now();
 	return now + rest_after_expiry(now - began, expired == kAtOnce);
 }
