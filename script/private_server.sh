@@ -85,12 +85,14 @@ cmake_build()
 		flock build/lock cmake --build build/unit --target "$1" -j2
 }
 
-# stop_servers DIR: stops every server whose data directory is below DIR, however badly it feels.
+# stop_servers DIR: stops every server whose data directory is below DIR, however badly it feels. One that has died has
+# left a number that may be another process's by now: a postmaster works in its data directory.
 stop_servers()
 {
 	local file pid
 	while IFS= read -r -d '' file; do
 		pid=$(head -n 1 "$file" 2>/dev/null) || continue
+		[ "$(readlink "/proc/$pid/cwd")" = "$(readlink -f "${file%/*}")" ] || continue
 		"${as_user[@]}" pg_ctl -D "${file%/*}" -m immediate -t 10 stop >/dev/null 2>&1 ||
 			"${as_user[@]}" sh -c 'kill -KILL "$1"' sh "$pid" 2>/dev/null
 	done < <(find "$1" -name postmaster.pid -print0)

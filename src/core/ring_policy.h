@@ -140,11 +140,14 @@ struct SegmentPass
 	bool at_end;
 };
 
-/* So many bytes of live rows in a segment of that size are worth copying. */
+/* So many bytes of live rows in a segment of that size are worth copying. Of one that was closed by time, all if it is small. */
+inline constexpr int64_t kSmallSegment = 64 * 1024;
+
 constexpr int64_t
 few_bytes(RingName ring, int64_t table_bytes)
 {
-	return table_bytes / rings[ring].few;
+	int64_t few = table_bytes / rings[ring].few;
+	return is_truncated_by_time(ring) ? std::max(few, kSmallSegment) : few;
 }
 
 /* A place among the versions of a segment, in their physical order. */

@@ -109,16 +109,20 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 }
 
 /*
- * Rows whose time is over are in the current segment, which may not be full for years. Closed for that
- * are some segments of the ring, not all, and none while TRUNCATEs have their price.
+ * Rows whose time is over are in the current segment, which may not be full for years. It is closed for
+ * that if what has to be moved out of it then is worth it, as far as a look at some pages, others each
+ * time, can tell; but only some segments of the ring, not all, and none while TRUNCATEs have their price.
  */
 static bool
-is_over(const Rotation &rotation, const RingView &ring)
+is_over(Rotation *rotation, const RingView &ring)
 {
 	const Segment &current = look_at_tables().get(static_cast<int>(ring.current));
-	return is_truncated_by_time(ring.name) && 2 * ring.bare_count >= segments_in(ring.name) &&
-		   size_factor(rotation.truncated) == 1 && !is_bare(current) &&
-		   is_first_past(read_expiry(ring.name, rotation.clock), current);
+	if (!is_truncated_by_time(ring.name) || 2 * ring.bare_count < segments_in(ring.name) ||
+		size_factor(rotation->truncated) > 1)
+		return false;
+	Sample sample = sample_segment(read_expiry(ring.name, rotation->clock), current,
+								   &rotation->next_page[ring.name]);
+	return sample.past > 0 && (sample.kept <= sample.past || table_bytes(current) <= kSmallSegment);
 }
 
 static void
@@ -127,7 +131,7 @@ look_after_current(Rotation *rotation, Database *database, const RingView &ring)
 	if (fills_fast(ring, rotation->bytes_before[ring.name]))
 		rotation->next_look = monotonic_now() + kRingSoon;
 	rotation->bytes_before[ring.name] = ring.bytes[ring.current];
-	if (!is_full(ring, ring.current) && !is_over(*rotation, ring))
+	if (!is_full(ring, ring.current) && !is_over(rotation, ring))
 		return;
 	/* Everybody who enqueues would stand behind whoever has locked the new one. */
 	uint32 next = next_bare(ring, [](uint32 number) {

@@ -29,6 +29,8 @@ struct Rotation
 	TimestampTz
 		clock; /* the wall clock, if it has stood its ground; otherwise 0: no record's time is over */
 	int64 bytes_before[kRings]; /* of the current segment, at the last look */
+	BlockNumber next_page
+		[kRings]; /* of the current segment, where rows whose time is over are looked for */
 	/* TRUNCATEs since the oldest snapshot was this old: see size_factor(). */
 	int truncated;
 	TransactionId horizon;

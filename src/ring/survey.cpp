@@ -75,24 +75,32 @@ survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass, 
 	table_close(rel, AccessShareLock);
 }
 
-bool
-is_first_past(const Expiry *expiry, const Segment &segment)
+static void
+sample_page(Relation rel, BlockNumber block, const Expiry *expiry, Sample *sample)
 {
-	bool past = false;
+	Buffer buffer = lock_page(rel, block, nullptr);
+	visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+		if (judge_version(tuple, buffer) == Verdict::kLive)
+			++*(is_past(expiry, tuple, RelationGetDescr(rel)) ? &sample->past : &sample->kept);
+		return true;
+	});
+	UnlockReleaseBuffer(buffer);
+}
+
+Sample
+sample_segment(const Expiry *expiry, const Segment &segment, BlockNumber *next)
+{
+	static constexpr BlockNumber kPages = 16;
+	Sample sample = {};
 	Relation rel = table_open(segment.heap, AccessShareLock);
-	if (expiry != nullptr && RelationGetNumberOfBlocks(rel) > 0)
+	BlockNumber end = expiry == nullptr ? 0 : RelationGetNumberOfBlocks(rel);
+	for (BlockNumber n = 0; n < Min(kPages, end); n++)
 	{
-		Buffer buffer = lock_page(rel, 0, nullptr);
-		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
-			if (judge_version(tuple, buffer) != Verdict::kLive)
-				return true;
-			past = is_past(expiry, tuple, RelationGetDescr(rel));
-			return false;
-		});
-		UnlockReleaseBuffer(buffer);
+		*next = *next < end ? *next : 0;
+		sample_page(rel, (*next)++, expiry, &sample);
 	}
 	table_close(rel, AccessShareLock);
-	return past;
+	return sample;
 }
 
 } // namespace pgq

@@ -16,8 +16,15 @@ namespace pgq {
 void survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass,
 					BlockNumber pages);
 
-/* Is the time of the first row that lives over? The oldest one, mostly. */
-bool is_first_past(const Expiry *expiry, const Segment &segment);
+/* Rows that live, of a few pages: those whose time is over, and the others. */
+struct Sample
+{
+	int past;
+	int kept;
+};
+
+/* From page *next on, and then from the first one; *next goes on. */
+Sample sample_segment(const Expiry *expiry, const Segment &segment, BlockNumber *next);
 
 /* A pinned page, share-locked. */
 Buffer lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy);

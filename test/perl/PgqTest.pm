@@ -5,9 +5,10 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Session;
+use Time::HiRes qw(usleep);
 use Exporter 'import';
 
-our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_down
+our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_up wait_until_down
   sqlstate user_functions create_queue drain));
 
 # pgq_node NAME, conf => TEXT, init => {...}: a running server whose database postgres has the extension
@@ -35,13 +36,27 @@ sub create_queue
 
 # ---- polling ----
 
-# Until the query says true; otherwise the rest of the test has no sense.
+# Until the query says true; otherwise the rest of the test has no sense. The client is not fed through a pipe: one that
+# cannot connect, since the server is about to start again, would break it, and us.
 sub wait_for
 {
 	my ($node, $condition, $db) = @_;
-	$node->poll_query_until($db // 'postgres', "SELECT $condition")
-	  or die "waited in vain for: $condition";
-	return;
+	my @psql = ('psql', '-XAtqc', "SELECT $condition", '-d', $node->connstr($db // 'postgres'));
+	my ($out, $error);
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		($out, $error) = run_command(\@psql);
+		return if $out eq 't';
+		usleep(100_000);
+	}
+	die "waited in vain for: $condition\nat last it was: $out\n$error";
+}
+
+# Until the server has restarted by itself.
+sub wait_until_up
+{
+	my ($node) = @_;
+	return wait_for($node, 'NOT pg_is_in_recovery()');
 }
 
 sub workers

@@ -12,13 +12,6 @@ wait_for_scheduler($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-# Until the server has restarted by itself.
-sub wait_until_up
-{
-	$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'the server did not come back';
-	return;
-}
-
 sub worker
 {
 	my ($type) = @_;
@@ -30,9 +23,9 @@ my %accident = (
 	'01 smart shutdown' => [ sub { $node->stop('smart'); $node->start }, 1, 1 ],
 	'02 fast shutdown' => [ sub { $node->stop('fast'); $node->start }, 1, 1 ],
 	'03 immediate shutdown' => [ sub { $node->stop('immediate'); $node->start }, 1 ],
-	'04 kill -9 of a backend' => [ sub { kill 'KILL', $_[0]; wait_until_up() }, 1 ],
-	'05 kill -9 of the scheduler' => [ sub { my $pid = worker('scheduler'); kill 'KILL', $pid; wait_until_down($pid); wait_until_up() }, 1 ],
-	'06 kill -9 of the launcher' => [ sub { my $pid = worker('launcher'); kill 'KILL', $pid; wait_until_down($pid); wait_until_up() }, 1 ],
+	'04 kill -9 of a backend' => [ sub { kill 'KILL', $_[0]; wait_until_up($node) }, 1 ],
+	'05 kill -9 of the scheduler' => [ sub { my $pid = worker('scheduler'); kill 'KILL', $pid; wait_until_down($pid); wait_until_up($node) }, 1 ],
+	'06 kill -9 of the launcher' => [ sub { my $pid = worker('launcher'); kill 'KILL', $pid; wait_until_down($pid); wait_until_up($node) }, 1 ],
 	'07 kill -9 of the postmaster' => [ sub {
 		my ($pid) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
 		$node->kill9;
@@ -174,7 +167,7 @@ for my $signal ('TERM', 'KILL')
 	wait_for($node, "count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = $scheduler AND NOT granted");
 	kill $signal, $scheduler;
 	wait_until_down($scheduler);
-	wait_until_up();
+	wait_until_up($node);
 	end_session($_) for $gate, $worker;
 	my @attempts;
 	for (1 .. 60)

@@ -60,7 +60,7 @@ my %accident = (
 		my ($pid) = @_;
 		kill 'KILL', $pid;
 		wait_until_down($pid);
-		$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'the server did not come back';
+		wait_until_up($node);
 	},
 	'the server stops at once' => sub { $node->stop('immediate'); $node->start });
 
