@@ -10,10 +10,11 @@ use List::Util qw(sum max first);
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
 
-my @sides = qw(pgq_ext recorded ack_claim at_once table listen advisory pgmq);
+my @sides = qw(pgq_ext recorded limited ack_claim at_once table listen advisory pgmq);
 my %side_name = (
 	pgq_ext  => 'pgq_ext',
 	recorded => 'pgq_ext, with records',
+	limited  => 'pgq_ext, with limits',
 	ack_claim => 'pgq_ext, pgq_ack_claim',
 	at_once  => 'pgq_ext, one statement',
 	table    => 'SKIP LOCKED',
@@ -99,6 +100,7 @@ my @goals = (
 	[ 'the same, MB beside a backlog, against 3 times that and 200', '%.2f', '<=', 1,
 		ratio(value('rotation', 'backlog', 'pgq_ext', 'peak'), 3 * (value('rotation', 'backlog', 'pgq_ext', 'live') // 0) + 200e6) ],
 	[ 'claim and ack with records of all, 32 clients, against none', '%.2f', '>=', 0.6, ratio(map { value('records', 'client 32', $_) } qw(recorded pgq_ext)) ],
+	[ 'claim and ack with limits, 32 clients, against none', '%.2f', '>=', 0.85, ratio(map { value('limits', 32, $_) } qw(limited pgq_ext)) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
 
@@ -206,6 +208,17 @@ sub records_table
 	return table([ 'jobs/s', 'without', 'with', 'with / without', 'WAL bytes a job without', 'with' ], @rows);
 }
 
+sub limits_table
+{
+	my @rows;
+	for my $case (@{ $cases{limits} })
+	{
+		my ($without, $with) = map { value('limits', $case, $_) } qw(pgq_ext limited);
+		push @rows, [ $case, rate($without), rate($with), fixed('%.2f', ratio($with, $without)) ];
+	}
+	return table([ 'jobs/s, clients', 'without', 'with', 'with / without' ], @rows);
+}
+
 sub order_table
 {
 	return table(
@@ -259,6 +272,7 @@ my @sections = (
 	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
 	[ 'records', 'With records', "pgq_ext alone: claim and ack with the defaults, which write nothing of a job that is done, and with `log_attempts = 'all'` and `keep_finished`, which write two rows of it. " .
 		'One job a call with 32 clients, or one connection with many a call; WAL without full-page images.', \&records_table ],
+	[ 'limits', 'With limits', 'pgq_ext alone: claim and ack, one job a call, of a queue that has `concurrency` and `rate_limit`, none of which is ever reached.', \&limits_table ],
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .

@@ -28,7 +28,7 @@ also=(ack_claim at_once) # where only claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog latency wal life records order rotation)
+		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
@@ -49,7 +49,7 @@ case $form in
 		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog latency wal life records order rotation)
+		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -66,7 +66,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog latency wal life records order rotation " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog latency wal life records limits order rotation " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -336,6 +336,20 @@ run_records()
 				after=$(written) || die 'no figures'
 				queued[$side]=$((queued[$side] - $(measured 'done')))
 				for_each_job finish "$before" "$after"
+			done
+		done
+	done
+}
+
+# pgq_ext alone: what do limits cost that are never reached?
+run_limits()
+{
+	local side
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in 32 200; do
+			for side in pgq_ext limited; do
+				turn $stock do=claim,ack clients=$case seconds=$seconds jobs=$((stock - case))
 			done
 		done
 	done
