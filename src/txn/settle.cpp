@@ -69,6 +69,16 @@ stays_lost(const LeaseEffect &effect, int64 monotonic)
 	}
 }
 
+/* A job that waits may not have changed at all: a claim has dropped its hint meanwhile, which met the lease. */
+static void
+end_committed(const LeaseEffect &effect, QueueHold &hold)
+{
+	if (effect.how == LeaseEnd::kChanged && effect.lease->state == LeaseState::kClaiming)
+		hold.give_back(effect.lease);
+	else
+		hold.end(effect.lease, is_gone(effect.how));
+}
+
 static void
 commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
@@ -94,7 +104,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			if (stays_lost(effect, monotonic))
 				break;
 			count_end(effect.lease, effect.how, effect.dead, hold);
-			hold.end(effect.lease, is_gone(effect.how));
+			end_committed(effect, hold);
 	}
 }
 
