@@ -10,11 +10,13 @@ use List::Util qw(sum max first);
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
 
-my @sides = qw(pgq_ext recorded limited ack_claim at_once table listen advisory pgmq);
+my @sides = qw(pgq_ext recorded limited grouped fifo ack_claim at_once table listen advisory pgmq);
 my %side_name = (
 	pgq_ext  => 'pgq_ext',
 	recorded => 'pgq_ext, with records',
 	limited  => 'pgq_ext, with limits',
+	grouped  => 'pgq_ext, with a limit of groups',
+	fifo     => 'pgq_ext, with fifo',
 	ack_claim => 'pgq_ext, pgq_ack_claim',
 	at_once  => 'pgq_ext, one statement',
 	table    => 'SKIP LOCKED',
@@ -213,10 +215,10 @@ sub limits_table
 	my @rows;
 	for my $case (@{ $cases{limits} })
 	{
-		my ($without, $with) = map { value('limits', $case, $_) } qw(pgq_ext limited);
-		push @rows, [ $case, rate($without), rate($with), fixed('%.2f', ratio($with, $without)) ];
+		my ($without, @with) = map { value('limits', $case, $_) } qw(pgq_ext limited grouped fifo);
+		push @rows, [ $case, rate($without), map { (rate($_), fixed('%.2f', ratio($_, $without))) } @with ];
 	}
-	return table([ 'jobs/s, clients', 'without', 'with', 'with / without' ], @rows);
+	return table([ 'jobs/s, clients', 'without', 'limits', '/ without', 'groups', '/ without', 'fifo', '/ without' ], @rows);
 }
 
 sub order_table
@@ -272,7 +274,8 @@ my @sections = (
 	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
 	[ 'records', 'With records', "pgq_ext alone: claim and ack with the defaults, which write nothing of a job that is done, and with `log_attempts = 'all'` and `keep_finished`, which write two rows of it. " .
 		'One job a call with 32 clients, or one connection with many a call; WAL without full-page images.', \&records_table ],
-	[ 'limits', 'With limits', 'pgq_ext alone: claim and ack, one job a call, of a queue that has `concurrency` and `rate_limit`, none of which is ever reached.', \&limits_table ],
+	[ 'limits', 'With limits', 'pgq_ext alone: claim and ack, one job a call, of a queue that has `concurrency` and `rate_limit`, none of which is ever reached; of one with `group_concurrency => 1` and 10,000 groups, behind one that is busy and half as large as all others; ' .
+		'of one with `fifo` and as many groups.', \&limits_table ],
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .

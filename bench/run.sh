@@ -341,14 +341,14 @@ run_records()
 	done
 }
 
-# pgq_ext alone: what do limits cost that are never reached?
+# pgq_ext alone: what do limits cost that are never reached, groups that are passed over, and order?
 run_limits()
 {
 	local side
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in 32 200; do
-			for side in pgq_ext limited; do
+			for side in pgq_ext limited grouped fifo; do
 				turn $stock do=claim,ack clients=$case seconds=$seconds jobs=$((stock - case))
 			done
 		done

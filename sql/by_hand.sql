@@ -24,7 +24,7 @@ BEGIN
 END $$;
 \pset format unaligned
 \pset tuples_only on
-\set bad 'lease_time = ''-1 s''\nlease_time = ''0.999999 s''\nlease_time = ''7 days 0.000001 s''\nlease_time = ''178000000 years''\nmax_runtime = ''-1 s''\nmax_runtime = ''1 us''\nmax_runtime = ''1000 years 1 day''\nmax_attempts = 0\nmax_attempts = -2147483648\nbackoff_base = ''-1 s''\nbackoff_base = ''1000 years 1 day''\nbackoff_max = ''-1 s''\nbackoff_max = ''178000000 years''\nbackoff_jitter = -0.1\nbackoff_jitter = 50\nbackoff_jitter = ''NaN''\nbackoff_jitter = ''Infinity''\nlog_attempts = ''''\nlog_attempts = ''ALL''\nkeep_attempts = ''-1 s''\nkeep_finished = ''1000 years 1 day''\nkeep_dead = ''-1 s''\nkeep_dead = ''366000 days''\nqueue = ''''\nqueue = repeat(''n'', 60)'
+\set bad 'lease_time = ''-1 s''\nlease_time = ''0.999999 s''\nlease_time = ''7 days 0.000001 s''\nlease_time = ''178000000 years''\nmax_runtime = ''-1 s''\nmax_runtime = ''1 us''\nmax_runtime = ''1000 years 1 day''\nmax_attempts = 0\nmax_attempts = -2147483648\nbackoff_base = ''-1 s''\nbackoff_base = ''1000 years 1 day''\nbackoff_max = ''-1 s''\nbackoff_max = ''178000000 years''\nbackoff_jitter = -0.1\nbackoff_jitter = 50\nbackoff_jitter = ''NaN''\nbackoff_jitter = ''Infinity''\ngroup_concurrency = -1\nlog_attempts = ''''\nlog_attempts = ''ALL''\nkeep_attempts = ''-1 s''\nkeep_finished = ''1000 years 1 day''\nkeep_dead = ''-1 s''\nkeep_dead = ''366000 days''\nqueue = ''''\nqueue = repeat(''n'', 60)'
 SELECT try_set(:'bad');
 -- What a CHECK cannot see.
 SELECT try_set($$
@@ -37,6 +37,8 @@ queue = U&'no-break\00A0space'
 keep_dead = '100000 months -3000000 days'
 queue_id = DEFAULT
 lease_time = NULL
+fifo = true, group_concurrency = 2
+fifo = NULL
 queue = NULL
 queue = 'other'
 $$);

@@ -29,15 +29,6 @@ required(FunctionCallInfo fcinfo, int i, const char *name)
 	return PG_GETARG_DATUM(i);
 }
 
-void
-not_yet(bool passed, const char *name)
-{
-	if (passed)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("%s is not supported yet", name),
-				 errhint("Leave the argument \"%s\" out.", name)));
-}
-
 char *
 clipped(Datum value, int most)
 {

@@ -20,9 +20,6 @@ given(FunctionCallInfo fcinfo, int i)
 	return !PG_ARGISNULL(i);
 }
 
-/* 0A000 if a value other than NULL (or the given default) was passed. */
-void not_yet(bool passed, const char *name);
-
 /* A text as a C string of at most most bytes, cut at a character boundary. */
 char *clipped(Datum text, int most);
 

@@ -43,11 +43,16 @@ static void
 check_options(const TriggerData *data, HeapTuple row)
 {
 	Datum value;
+	QueueOptions together{};
 	if (value_of(data, row, "queue", TEXTOID, &value))
 		(void) queue_name(value);
 	for (const QueueOption &option : queue_options)
 		if (value_of(data, row, option.name, type_of(option.kind), &value))
+		{
 			check_option(option, value);
+			set_option(&together, option, value);
+		}
+	check_together(together);
 }
 
 static void

@@ -27,7 +27,7 @@ name_of(JobState state)
 	return nullptr;
 }
 
-/* Of pgq_update, behind the job's id; those of a queue and a group are read for themselves. */
+/* Of pgq_update, behind the job's id; that of a queue is read for itself. */
 enum UpdateArgument
 {
 	kPayload = 1,
@@ -56,7 +56,8 @@ read_change(FunctionCallInfo fcinfo)
 	if (given(fcinfo, kMaxAttempts))
 		change.set(kJobMaxAttempts, Int32GetDatum(in_range(PG_GETARG_INT32(kMaxAttempts), 1,
 														   INT32_MAX, "max_attempts")));
-	not_yet(given(fcinfo, kGroupKey), "group_key");
+	if (given(fcinfo, kGroupKey))
+		change.set(kJobGroupKey, key_value(PG_GETARG_DATUM(kGroupKey), "group_key"));
 	return change;
 }
 

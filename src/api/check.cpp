@@ -7,6 +7,7 @@
 #include "catalog/owner_sql.h"
 #include "engine/audit.h"
 #include "load/attach.h"
+#include "load/depth.h"
 #include "load/reconcile.h"
 #include "pg/scope.h"
 #include "rows/job.h"
@@ -55,6 +56,9 @@ check_memory(ResultRows *result, const QueueRef &ref)
 	if (a.slots != a.running)
 		report(result, "queue \"%s\": %lld jobs run, the counter says %lld", queue, number(a.slots),
 			   number(a.running));
+	if (a.grouped != a.in_groups)
+		report(result, "queue \"%s\": %lld jobs run in groups, their counters say %lld", queue,
+			   number(a.grouped), number(a.in_groups));
 	if (a.in_claims != a.claiming)
 		report(result, "queue \"%s\": claims have %lld jobs in hand, the counter says %lld", queue,
 			   number(a.in_claims), number(a.claiming));
@@ -65,6 +69,35 @@ check_memory(ResultRows *result, const QueueRef &ref)
 		report(result,
 			   "queue \"%s\": %lld jobs were handed out, but %lld have ended and %lld are in hand",
 			   queue, number(a.handed_out), number(a.ended), number(a.in_hand));
+}
+
+/* Of the same count, and nothing has come or gone: the queue is quiet. */
+static bool
+is_same_depth(const Audit &a, const Audit &b)
+{
+	return a.current && b.current && a.depth == b.depth && a.reserved == b.reserved &&
+		   a.depth_serial == b.depth_serial;
+}
+
+static void
+check_depth(ResultRows *result, const QueueRef &ref)
+{
+	/* A commit that is visible may not have been counted yet. */
+	static constexpr long kBetweenLooks = 200 * 1000;
+	static constexpr int kLooks = 10;
+	Audit before = audit_queue(ref);
+	for (int i = 0; before.current && before.depth >= 0; i++)
+	{
+		int64 rows = live_rows(ref);
+		Audit after = audit_queue(ref);
+		if (rows == before.depth || !is_same_depth(before, after))
+			return;
+		if (i == kLooks)
+			return report(result, "queue \"%s\": %lld jobs live, the counter says %lld",
+						  ref.queue->name, number(rows), number(before.depth));
+		pg_usleep(kBetweenLooks);
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /* ---- rows that nothing leads to ---- */
@@ -149,6 +182,7 @@ pgq_check(PG_FUNCTION_ARGS)
 	const Tables &t = tables();
 	ResultRows result(fcinfo);
 	for_each_queue(t.database, [&](const QueueRef &ref) { check_memory(&result, ref); });
+	for_each_queue(t.database, [&](const QueueRef &ref) { check_depth(&result, ref); });
 	check_rows(&result);
 	for (const RingSpec &ring : rings)
 		check_queues_of_rows(&result, ring.table, ring.rows);

@@ -5,6 +5,11 @@
 #include "api/args.h"
 #include "api/job_json.h"
 #include "api/result_rows.h"
+#include "jobs/room.h"
+#include "jobs/unique_key.h"
+#include "rows/unique_key.h"
+
+#include <algorithm>
 
 namespace pgq {
 
@@ -21,19 +26,34 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 			(void) required(fcinfo, argument, attribute.name);
 		if (!given(fcinfo, argument))
 			continue;
-		if (attribute.later)
-			not_yet(attribute.nothing == nullptr ||
-						strcmp(text_to_cstring(PG_GETARG_TEXT_PP(argument)), attribute.nothing) !=
-							0,
-					attribute.name);
-		else
-		{
-			spec.values[i] = PG_GETARG_DATUM(argument);
-			spec.given[i] = true;
-		}
+		spec.values[i] = PG_GETARG_DATUM(argument);
+		spec.given[i] = true;
 	}
 	return spec;
 }
+
+/* ---- arrays ---- */
+
+/* An element with a unique key. Its id is drawn when it is read, so that ids are in the order of the array. */
+struct KeyedElement
+{
+	uint32 element;
+	int64 hash;
+	int64 job_id;
+};
+
+struct Enqueuing
+{
+	QueueRef ref;
+	Jsonb *array;
+	TimestampTz now;
+	MemoryContext caller;
+	int64 *ids; /* by element */
+	KeyedElement *keyed;
+	uint32 n_keyed;
+
+	uint32 total() const { return JsonContainerSize(&array->root); }
+};
 
 /* Errors out of the middle of the array name the element. */
 static void
@@ -42,40 +62,169 @@ say_element(void *index)
 	errcontext("element %u of jobs", *static_cast<uint32 *>(index) + 1);
 }
 
-/* The jobs from *next on, at most kInsertBatch. Returns how many. */
-static int
-read_batch(Jsonb *array, uint32 *next, int32 queue_id, TimestampTz now, NewJob *batch)
+template <typename Body>
+static void
+for_elements(uint32 *element, Body body)
 {
-	uint32 total = JsonContainerSize(&array->root);
+	ErrorContextCallback context = {error_context_stack, say_element, element};
+	error_context_stack = &context;
+	body();
+	error_context_stack = context.previous;
+}
+
+/* It waits until those without a key are inserted. batch: the n jobs that were read before it. */
+static void
+put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *batch, int n)
+{
+	if (enqueuing->keyed == nullptr)
+		enqueuing->keyed = static_cast<KeyedElement *>(
+			MemoryContextAllocHuge(enqueuing->caller, enqueuing->total() * sizeof(KeyedElement)));
+	for (int i = 0; i < n; i++)
+		number_job(&batch[i]);
+	enqueuing->keyed[enqueuing->n_keyed++] = {
+		element, hash_of_key(enqueuing->ref.queue_id, rules.key), new_job_id()};
+}
+
+/* The jobs without a key from *next on, at most kInsertBatch; elements: which they are. Returns how many. */
+static int
+read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
+{
 	int n = 0;
 	CHECK_FOR_INTERRUPTS();
-	ErrorContextCallback context = {error_context_stack, say_element, next};
-	error_context_stack = &context;
-	for (; *next < total && n < kInsertBatch; (*next)++)
-		batch[n++] = job_of(queue_id, job_of_array(array, *next), now);
-	error_context_stack = context.previous;
+	for_elements(next, [&] {
+		for (; *next < enqueuing->total() && n < kInsertBatch; (*next)++)
+		{
+			JobSpec spec = job_of_array(enqueuing->array, *next);
+			KeyRules rules = key_rules(spec, enqueuing->now);
+			if (rules.key != nullptr)
+			{
+				put_aside(enqueuing, *next, rules, batch, n);
+				continue;
+			}
+			elements[n] = *next;
+			batch[n++] = job_of(enqueuing->ref.queue_id, spec, enqueuing->now);
+		}
+	});
 	return n;
+}
+
+static void
+enqueue_plain(Enqueuing *enqueuing, MemoryContext scratch)
+{
+	NewJob batch[kInsertBatch];
+	uint32 elements[kInsertBatch];
+	int64 ids[kInsertBatch];
+	uint32 next = 0;
+	while (next < enqueuing->total())
+	{
+		int n = read_batch(enqueuing, &next, batch, elements);
+		if (n > 0)
+			enqueue_jobs(enqueuing->ref, batch, n, ids);
+		for (int i = 0; i < n; i++)
+			enqueuing->ids[elements[i]] = ids[i];
+		MemoryContextReset(scratch);
+	}
+}
+
+static KeyedRequest
+request_of(const Enqueuing &enqueuing, const KeyedElement &keyed)
+{
+	JobSpec spec = job_of_array(enqueuing.array, keyed.element);
+	KeyedRequest request =
+		keyed_request(enqueuing.ref.queue_id, spec, key_rules(spec, enqueuing.now), enqueuing.now);
+	request.job.set(kJobId, Int64GetDatum(keyed.job_id));
+	return request;
+}
+
+/* From there on, as many as are done at once: different keys. Returns how many. */
+static int
+read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *requests)
+{
+	const KeyedElement *end = enqueuing.keyed + enqueuing.n_keyed;
+	int n = 0;
+	while (n < kKeysAtOnce && first + n < end && (n == 0 || first[n].hash != first[n - 1].hash))
+	{
+		uint32 element = first[n].element;
+		for_elements(&element, [&] { requests[n] = request_of(enqueuing, first[n]); });
+		n++;
+	}
+	return n;
+}
+
+static void
+enqueue_group(const Enqueuing &enqueuing, SegmentSet &segments, const KeyedElement *group,
+			  KeyedRequest *requests, int n)
+{
+	int64 ids[kKeysAtOnce];
+	bool fresh = enqueue_fresh(enqueuing.ref, segments, requests, n, ids);
+	for (int i = 0; i < n; i++)
+	{
+		uint32 element = group[i].element;
+		if (!fresh)
+			for_elements(&element,
+						 [&] { ids[i] = enqueue_keyed(enqueuing.ref, segments, &requests[i]); });
+		enqueuing.ids[element] = ids[i];
+	}
+}
+
+/*
+ * In the order of their hashes: two of these that have keys in common wait for one another in the same order. The same
+ * key once more meets the job that it has become.
+ */
+static void
+enqueue_those_with_key(const Enqueuing &enqueuing, MemoryContext scratch)
+{
+	KeyedElement *keyed = enqueuing.keyed;
+	KeyedRequest requests[kKeysAtOnce];
+	SegmentSet segments(AccessShareLock);
+	std::sort(keyed, keyed + enqueuing.n_keyed, [](const KeyedElement &a, const KeyedElement &b) {
+		return a.hash != b.hash ? a.hash < b.hash : a.element < b.element;
+	});
+	for (uint32 done = 0; done < enqueuing.n_keyed;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		int n = read_group(enqueuing, keyed + done, requests);
+		enqueue_group(enqueuing, segments, keyed + done, requests, n);
+		done += n;
+		MemoryContextReset(scratch);
+	}
+	segments.close();
 }
 
 static void
 enqueue_array(const QueueRef &ref, Jsonb *array, ResultRows *result)
 {
-	TimestampTz now = wall_now();
+	Enqueuing enqueuing{};
+	enqueuing.ref = ref;
+	enqueuing.array = array;
+	enqueuing.now = wall_now();
+	enqueuing.caller = CurrentMemoryContext;
+	enqueuing.ids = static_cast<int64 *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, (enqueuing.total() + 1) * sizeof(int64)));
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", 0,
 												  256 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
-	MemoryContext caller = MemoryContextSwitchTo(scratch);
-	NewJob batch[kInsertBatch];
-	int64 ids[kInsertBatch];
-	uint32 next = 0;
-	while (int n = read_batch(array, &next, ref.queue_id, now, batch))
-	{
-		enqueue_jobs(ref, batch, n, ids);
-		for (int i = 0; i < n; i++)
-			result->put(Int64GetDatum(ids[i]));
-		MemoryContextReset(scratch);
-	}
-	MemoryContextSwitchTo(caller);
+	MemoryContextSwitchTo(scratch);
+	enqueue_plain(&enqueuing, scratch);
+	if (enqueuing.n_keyed > 0)
+		enqueue_those_with_key(enqueuing, scratch);
+	MemoryContextSwitchTo(enqueuing.caller);
 	MemoryContextDelete(scratch);
+	for (uint32 i = 0; i < enqueuing.total(); i++)
+		result->put(Int64GetDatum(enqueuing.ids[i]));
+	pfree(enqueuing.ids);
+}
+
+/* The segments first: in their order, before that to which the queue writes (rows/segment_set.h). */
+static int64
+enqueue_with_key(const char *name, const JobSpec &spec, const KeyRules &rules, TimestampTz now)
+{
+	SegmentSet segments(AccessShareLock);
+	(void) segments.open_all();
+	QueueRef ref = queue_for_enqueue(name);
+	KeyedRequest request = keyed_request(ref.queue_id, spec, rules, now);
+	int64 id = enqueue_keyed(ref, segments, &request);
+	segments.close();
+	return id;
 }
 
 } // namespace pgq
@@ -92,9 +241,14 @@ pgq_enqueue(PG_FUNCTION_ARGS)
 	start_write("pgq_enqueue()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	JobSpec spec = job_of_arguments(fcinfo, 1);
+	TimestampTz now = wall_now();
+	KeyRules rules = key_rules(spec, now);
+	if (rules.key != nullptr)
+		PG_RETURN_INT64(enqueue_with_key(name, spec, rules, now));
 	QueueRef ref = queue_for_enqueue(name);
-	NewJob job = job_of(ref.queue_id, spec, wall_now());
+	NewJob job = job_of(ref.queue_id, spec, now);
 	int64 id;
+	enter_queue(ref, 1);
 	enqueue_jobs(ref, &job, 1, &id);
 	PG_RETURN_INT64(id);
 }
@@ -106,7 +260,9 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	Jsonb *array = array_of_jobs(required(fcinfo, 1, "jobs"));
 	ResultRows result(fcinfo);
-	enqueue_array(queue_for_enqueue(name), array, &result);
+	QueueRef ref = queue_for_enqueue(name);
+	enter_queue(ref, jobs_without_key(array));
+	enqueue_array(ref, array, &result);
 	return (Datum) 0;
 }
 }

@@ -16,22 +16,19 @@ array_of_jobs(Datum value)
 	return jobs;
 }
 
-/* Those that are supported: "payload, priority and delay". */
+/* As "payload, priority and delay". */
 static const char *
 list_of_keys(const char *if_required, const char *before_last)
 {
 	StringInfoData list;
 	initStringInfo(&list);
-	const JobAttribute *last = nullptr;
+	const JobAttribute *last = &job_attributes[kJobAttributes - 1];
 	for (const JobAttribute &attribute : job_attributes)
-		last = attribute.later ? last : &attribute;
-	for (const JobAttribute &attribute : job_attributes)
-		if (!attribute.later)
-			appendStringInfo(&list, "%s%s%s",
-							 list.len == 0		  ? ""
-							 : &attribute == last ? before_last
-												  : ", ",
-							 attribute.name, attribute.required ? if_required : "");
+		appendStringInfo(&list, "%s%s%s",
+						 list.len == 0		  ? ""
+						 : &attribute == last ? before_last
+											  : ", ",
+						 attribute.name, attribute.required ? if_required : "");
 	return list.data;
 }
 
@@ -103,6 +100,8 @@ datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
 			return parsed(interval_in, string_of(*value, element, attribute.name));
 		case TIMESTAMPTZOID:
 			return parsed(timestamptz_in, string_of(*value, element, attribute.name));
+		case TEXTOID:
+			return CStringGetTextDatum(string_of(*value, element, attribute.name));
 		default:
 			Assert(attribute.type == JSONBOID);
 			return PointerGetDatum(JsonbValueToJsonb(value));
@@ -122,7 +121,6 @@ read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
 	if (attribute == nullptr)
 		bad_job(element, psprintf("has the unknown key \"%s\"",
 								  pnstrdup(key.val.string.val, key.val.string.len)));
-	not_yet(attribute->later, attribute->name);
 	auto i = attribute - job_attributes;
 	spec->values[i] = datum_of(*attribute, value, element);
 	spec->given[i] = true;
@@ -136,6 +134,34 @@ require_all(const JobSpec &spec, int element)
 			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 							errmsg("element %d of jobs has no %s", element, job_attributes[i].name),
 							errhint("The keys of an element are: %s.", list_of_keys("", ", "))));
+}
+
+/* ---- without a key ---- */
+
+static constexpr char kUniqueKey[] = "unique_key";
+
+static bool
+has_unique_key(Jsonb *jobs, uint32 i)
+{
+	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
+	JsonbValue value{.type = jbvNull};
+	if (object->type == jbvBinary && JsonContainerIsObject(object->val.binary.data))
+		(void) getKeyJsonValueFromContainer(object->val.binary.data, kUniqueKey, strlen(kUniqueKey),
+											&value);
+	pfree(object);
+	return value.type != jbvNull;
+}
+
+int64
+jobs_without_key(Jsonb *jobs)
+{
+	int64 n = JsonContainerSize(&jobs->root);
+	/* Mostly that word is not there at all. */
+	if (memmem(jobs, VARSIZE(jobs), kUniqueKey, strlen(kUniqueKey)) == nullptr)
+		return n;
+	for (uint32 i = 0; i < JsonContainerSize(&jobs->root); i++)
+		n -= has_unique_key(jobs, i);
+	return n;
 }
 
 JobSpec

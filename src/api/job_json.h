@@ -11,6 +11,9 @@ namespace pgq {
 /* Error 22023 unless it is an array. */
 Jsonb *array_of_jobs(Datum jsonb);
 
+/* How many have no unique key: the others may not be new. */
+int64 jobs_without_key(Jsonb *jobs);
+
 /* Element i. Errors, which count from 1: 22023, 22004 without a payload, 0A000. */
 JobSpec job_of_array(Jsonb *jobs, uint32 i);
 

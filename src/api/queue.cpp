@@ -9,16 +9,6 @@
 
 namespace pgq {
 
-/* Options whose feature comes later accept nothing but their default. */
-static constexpr struct
-{
-	const char *name;
-	Oid type;
-	const char *initial;
-} later_options[] = {
-	{"group_concurrency", INT4OID, "0"},
-};
-
 /* The arguments of the function that was called, by their names. */
 struct NamedArguments
 {
@@ -55,23 +45,13 @@ passed(const NamedArguments &arguments, const char *name, Oid type, Datum *value
 }
 
 static bool
-is_equal(Oid type, Datum a, Datum b)
-{
-	FmgrInfo *equal = &lookup_type_cache(type, TYPECACHE_EQ_OPR_FINFO)->eq_opr_finfo;
-	return DatumGetBool(FunctionCall2Coll(equal, C_COLLATION_OID, a, b));
-}
-
-static bool
 create_queue(FunctionCallInfo fcinfo)
 {
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	NamedArguments arguments = arguments_of(fcinfo);
 	Datum value;
-	for (const auto &option : later_options)
-		not_yet(passed(arguments, option.name, option.type, &value) &&
-					!is_equal(option.type, value, value_from(option.type, option.initial)),
-				option.name);
 	Datum options[kQueueOptions] = {};
+	QueueOptions together{};
 	for (int i = 0; i < kQueueOptions; i++)
 	{
 		const QueueOption &option = queue_options[i];
@@ -80,7 +60,9 @@ create_queue(FunctionCallInfo fcinfo)
 		if (!passed(arguments, option.name, type_of(option.kind), &options[i]))
 			options[i] = value_from(type_of(option.kind), option.initial);
 		check_option(option, options[i]);
+		set_option(&together, option, options[i]);
 	}
+	check_together(together);
 	bool if_not_exists = passed(arguments, "if_not_exists", BOOLOID, &value) && DatumGetBool(value);
 	return create_queue(name, options, if_not_exists);
 }
@@ -93,8 +75,6 @@ alter_queue(FunctionCallInfo fcinfo)
 	NamedArguments arguments = arguments_of(fcinfo);
 	Datum options[kQueueOptions] = {};
 	bool given[kQueueOptions] = {};
-	for (const auto &option : later_options)
-		not_yet(passed(arguments, option.name, option.type, &options[0]), option.name);
 	for (int i = 0; i < kQueueOptions; i++)
 	{
 		const QueueOption &option = queue_options[i];

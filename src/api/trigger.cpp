@@ -10,7 +10,7 @@
 #include "api/by_hand.h"
 #include "catalog/queue_lock.h"
 #include "catalog/token_mark.h"
-#include "engine/registry.h"
+#include "engine/hold.h"
 #include "engine/token.h"
 #include "pg/scope.h"
 #include "rows/job.h"
@@ -36,6 +36,12 @@ queue_of(Relation rel, HeapTuple tuple)
 									   SPI_fnumber(RelationGetDescr(rel), "queue_id"), &is_null));
 }
 
+static HeapTuple
+row_of(const TriggerData *data)
+{
+	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+}
+
 static void
 check_queue(const TriggerData *data, HeapTuple row)
 {
@@ -45,13 +51,42 @@ check_queue(const TriggerData *data, HeapTuple row)
 		check_queue_of_job(data->tg_relation, queue_id);
 }
 
+/* Rows of that queue, more or fewer. A queue that has no slot is counted when it gets one; who has done it may be open then. */
+static void
+note_rows_of(const Tables &t, int32 queue_id, int64 rows)
+{
+	QueueRef ref;
+	if (find_attached_queue(t.database, queue_id, &ref))
+		note_rows(ref, t.queue, rows);
+	else
+		note_unfiled_job();
+}
+
+static void
+note_change(const Tables &t, const TriggerData *data)
+{
+	int32 before = queue_of(data->tg_relation, data->tg_trigtuple);
+	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
+		note_rows_of(t, before, 1);
+	else if (int32 after = queue_of(data->tg_relation, data->tg_newtuple); after != before)
+	{
+		note_rows_of(t, before, -1);
+		note_rows_of(t, after, 1);
+	}
+}
+
+static Hint
+hint_of_row(HeapTuple tuple, TupleDesc desc)
+{
+	bool is_null;
+	int16 segment = DatumGetInt16(heap_getattr(tuple, kJobSegment, desc, &is_null));
+	return hint_of(tuple, desc, static_cast<uint16>(segment));
+}
+
 static void
 file_changed_row(const Tables &t, Relation rel, HeapTuple tuple)
 {
-	TupleDesc desc = RelationGetDescr(rel);
-	bool is_null;
 	int32 queue_id = queue_of(rel, tuple);
-	int16 segment = DatumGetInt16(heap_getattr(tuple, kJobSegment, desc, &is_null));
 	QueueRef ref;
 	if (!find_attached_queue(t.database, queue_id, &ref))
 	{
@@ -59,7 +94,45 @@ file_changed_row(const Tables &t, Relation rel, HeapTuple tuple)
 		return;
 	}
 	reserve_hints(ref, t.queue, 1);
-	add_hint(ref, hint_of(tuple, desc, static_cast<uint16>(segment)), false);
+	add_hint(ref, hint_of_row(tuple, RelationGetDescr(rel)), false);
+}
+
+/*
+ * A row that goes elsewhere may have been the first of its group in a queue with fifo. Nobody has it in hand who would
+ * tell, so a hint of it is filed, as one that is due: it finds no row, and its group is looked at. (Of rows that are deleted
+ * nobody is told one by one: note_deletions().)
+ */
+static void
+file_row_that_left(const Tables &t, const TriggerData *data)
+{
+	Relation rel = data->tg_relation;
+	TupleDesc desc = RelationGetDescr(rel);
+	QueueRef ref;
+	Hint hint = hint_of_row(data->tg_trigtuple, desc);
+	bool left = hint.group != 0 && TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
+				(hint_of_row(data->tg_newtuple, desc).group != hint.group ||
+				 queue_of(rel, data->tg_newtuple) != queue_of(rel, data->tg_trigtuple));
+	if (!left || !find_attached_queue(t.database, queue_of(rel, data->tg_trigtuple), &ref))
+		return;
+	bool fifo = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) { fifo = queue.options.fifo; });
+	if (!fifo)
+		return;
+	hint.key.run_at = Min(hint.key.run_at, wall_now());
+	hint.delayed = false;
+	reserve_hints(ref, t.queue, 1);
+	add_hint(ref, hint, false);
+}
+
+/* A row that comes: its queue must be there, and who drops that waits for us. */
+static void
+admit(const TriggerData *data, bool alone)
+{
+	HeapTuple row = row_of(data);
+	if (!alone)
+		(void) lock_queue(queue_of(data->tg_relation, row), QueueLock::kWriters, RowExclusiveLock,
+						  true);
+	check_queue(data, row);
 }
 
 /* ---- the fence ---- */
@@ -146,28 +219,34 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 						errmsg("pgq_ext.job_changed() must be called as a trigger")));
 	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
-	HeapTuple row =
-		TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
-	if (!TRIGGER_FIRED_AFTER(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
-		TRIGGER_FIRED_BY_DELETE(data->tg_event))
+	if (!TRIGGER_FIRED_AFTER(data->tg_event))
 		return PointerGetDatum(nullptr);
+	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !TRIGGER_FIRED_BY_DELETE(data->tg_event);
+	if (!comes && !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
+	{
+		if (shared != nullptr)
+			note_deleted_jobs();
+		return PointerGetDatum(nullptr);
+	}
 	/*
 	 * Each worker of pg_restore -j has locked a segment for itself alone: who looked at the others would wait in a
 	 * circle, or with a lock of the queue for its dropper, who waits for the segment.
 	 */
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
-	if (!alone)
-		(void) lock_queue(queue_of(data->tg_relation, row), QueueLock::kWriters, RowExclusiveLock,
-						  true);
-	check_queue(data, row);
+	if (comes)
+		admit(data, alone);
 	if (shared == nullptr || has_unfiled_jobs())
 		return PointerGetDatum(nullptr);
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	/* No segments: a restore has not made their indexes yet. */
-	if (t == nullptr || !t->has_segments)
+	if (t == nullptr || !t->has_segments || !comes)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
-		file_changed_row(*t, data->tg_relation, row);
+	{
+		note_change(*t, data);
+		file_row_that_left(*t, data);
+		file_changed_row(*t, data->tg_relation, row_of(data));
+	}
 	return PointerGetDatum(nullptr);
 }
 

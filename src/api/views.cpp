@@ -24,6 +24,8 @@ state_name(const LeaseCopy &copy)
 			return "claimed";
 		case LeaseState::kParked:
 			return "parked";
+		case LeaseState::kHeld:
+			return "held";
 		case LeaseState::kLost:
 		case LeaseState::kReaping:
 			break;
@@ -100,6 +102,7 @@ enum class QueueColumn
 	kWaiting,
 	kRunning,
 	kNextStart,
+	kDepth,
 	kLastClaimAt,
 	kLoadedAt,
 	kEnqueued,
@@ -122,14 +125,17 @@ put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
 {
 	using enum QueueColumn;
 	ResultRow<QueueColumn> row;
+	/* As it is now; */
 	row.set(kQueueId, copy.queue_id);
 	row.set(kLeased, copy.leased);
 	row.set(kWaiting, copy.waiting);
 	row.set(kRunning, copy.running);
 	row.set_if(copy.next_start != INT64_MAX, kNextStart,
 			   wall_now() + (copy.next_start - monotonic_now()));
+	row.set_if(copy.depth >= 0, kDepth, copy.depth);
 	row.set_if(copy.last_claim_at != 0, kLastClaimAt, copy.last_claim_at);
 	row.set(kLoadedAt, copy.loaded_at);
+	/* and what it has counted. */
 	row.set(kEnqueued, copy.counters.enqueued);
 	row.set(kHandedOut, copy.counters.handed_out);
 	row.set(kAcked, copy.counters.acked);

@@ -21,7 +21,8 @@ lock_with_segments(Oid table, LOCKMODE mode)
 bool
 lock_tables(LOCKMODE mode)
 {
-	static constexpr const char *names[] = {"queue", "token_mark", "token_key", "saved_lease"};
+	static constexpr const char *names[] = {"queue", "token_mark", "token_key", "saved_lease",
+											"unique_key"};
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	if (!OidIsValid(schema))
 		return false;

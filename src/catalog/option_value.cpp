@@ -63,6 +63,9 @@ check_option(const QueueOption &option, Datum value)
 		case OptionKind::kLimit:
 			(void) in_range(DatumGetInt32(value), 0, INT32_MAX, option.name);
 			break;
+		case OptionKind::kLongLimit:
+			(void) not_negative(DatumGetInt64(value), option.name);
+			break;
 		case OptionKind::kShare:
 			(void) jitter(DatumGetFloat8(value), option.name);
 			break;
@@ -72,6 +75,16 @@ check_option(const QueueOption &option, Datum value)
 		case OptionKind::kFlag:
 			break;
 	}
+}
+
+void
+check_together(const QueueOptions &options)
+{
+	if (options.fifo && options.group_concurrency > 1)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("fifo and group_concurrency %d exclude each other",
+							   options.group_concurrency),
+						errhint("fifo hands out one job of a group at a time.")));
 }
 
 /* Saturated: somebody may have written anything by hand. */
@@ -124,6 +137,7 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 {
 	if (option.place == kOnlyInSql)
 		return;
+	/* Within what it may be: not all doors check it. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:
@@ -137,6 +151,8 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 			return put(options, option, Max(DatumGetInt32(value), 1));
 		case OptionKind::kLimit:
 			return put(options, option, Max(DatumGetInt32(value), 0));
+		case OptionKind::kLongLimit:
+			return put(options, option, Max(DatumGetInt64(value), INT64CONST(0)));
 		case OptionKind::kShare:
 			return put(options, option, share_of(option, value));
 		case OptionKind::kFlag:

@@ -35,6 +35,7 @@ common_owner()
 				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
 						 "to one owner with ALTER TABLE ... OWNER TO.")));
 	};
+	check(t.unique_key);
 	for (Oid table : t.ring)
 		check(table);
 	for (const Segment &segment : t.all_segments())

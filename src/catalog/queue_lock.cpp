@@ -30,4 +30,30 @@ unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode)
 	LockRelease(&tag, mode, false);
 }
 
+static LOCKTAG
+tag_of_key(int32 queue_id, int64 hash)
+{
+	/* 1 and 2 are the server's own. */
+	static constexpr uint16 kClass = 0x5047;
+	LOCKTAG tag;
+	/* Its greater half: who locks keys in the order of their hashes locks tags in one order. */
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(queue_id),
+						 static_cast<uint32>(hash >> 32), kClass);
+	return tag;
+}
+
+void
+lock_key(int32 queue_id, int64 hash)
+{
+	LOCKTAG tag = tag_of_key(queue_id, hash);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+void
+unlock_key(int32 queue_id, int64 hash)
+{
+	LOCKTAG tag = tag_of_key(queue_id, hash);
+	LockRelease(&tag, ExclusiveLock, false);
+}
+
 } // namespace pgq

@@ -15,10 +15,19 @@ enum class QueueLock : uint16
 		1,	  /* exclusive: whoever refills its window; share, for a moment: who waits for that */
 	kTimer,	  /* the same for its timer */
 	kWriters, /* row exclusive, to the end: who adds or changes jobs of it; exclusive: who drops it */
+	kGroups, /* as kWindow, for its groups: whoever probes them */
+	kDepth,	 /* exclusive: whoever counts its jobs */
 };
 
 /* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */
 bool lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait);
 void unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode);
+
+/*
+ * The lock of a key: whoever looks for the owner of that unique key, until he has found or become one. An
+ * advisory lock of a class of its own; objid is the key's hash, in part.
+ */
+void lock_key(int32 queue_id, int64 hash);
+void unlock_key(int32 queue_id, int64 hash);
 
 } // namespace pgq

@@ -20,7 +20,7 @@ static bool
 is_known(Oid relid)
 {
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
-		relid == known->token_key || relid == known->saved_lease)
+		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -86,6 +86,8 @@ need(const char *name, Oid schema, char kind)
 }
 
 static constexpr IndexColumn queue_by_name[] = {{2}, {0}}; /* kQueueName */
+
+static constexpr IndexColumn unique_key_by_hash[] = {{kKeyUniqueHash}, {0}};
 
 /* The index of that name, if it is one of ours: a btree on these columns of the table. */
 static Oid
@@ -236,6 +238,19 @@ find_subscription(const Tables &t)
 }
 
 static void
+find_unique_key(Tables *t, Oid schema)
+{
+	t->unique_key = need("unique_key", schema, RELKIND_RELATION);
+	Relation rel = table_open(t->unique_key, AccessShareLock);
+	check_columns(rel, key_columns, std::size(key_columns));
+	table_close(rel, AccessShareLock);
+	t->unique_key_by_hash =
+		find_index("unique_key_by_hash", schema, t->unique_key, unique_key_by_hash);
+	if (!OidIsValid(t->unique_key_by_hash))
+		complain_missing("unique_key_by_hash");
+}
+
+static void
 find_tables(Tables *t, Oid schema)
 {
 	t->queue = need("queue", schema, RELKIND_RELATION);
@@ -246,6 +261,7 @@ find_tables(Tables *t, Oid schema)
 	t->token_mark = need("token_mark", schema, RELKIND_SEQUENCE);
 	t->token_key = need("token_key", schema, RELKIND_RELATION);
 	t->saved_lease = need("saved_lease", schema, RELKIND_RELATION);
+	find_unique_key(t, schema);
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);

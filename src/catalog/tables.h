@@ -63,6 +63,8 @@ struct Tables
 	Oid token_mark;
 	Oid token_key;
 	Oid saved_lease;
+	Oid unique_key;
+	Oid unique_key_by_hash;
 	Oid ring[kRings];  /* the tables whose segments follow */
 	Oid subscription;  /* brings rows to the segments, or invalid */
 	bool has_segments; /* all that there are, with their indexes; otherwise none is listed: */

@@ -118,11 +118,32 @@ finite_moment(TimestampTz value, const char *name)
 	return value;
 }
 
+Datum
+key_value(Datum value, const char *name)
+{
+	static constexpr size_t kKeyMax = 255;
+	const text *key = DatumGetTextPP(value);
+	size_t length = VARSIZE_ANY_EXHDR(key);
+	if (length == 0 || length > kKeyMax)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("%s must have 1 to %zu bytes", name, kKeyMax),
+						errdetail("This one has %zu.", length)));
+	return PointerGetDatum(key);
+}
+
 int32
 in_range(int32 value, int32 least, int32 most, const char *name)
 {
 	if (value < least || value > most)
 		out_of_range(name, psprintf("between %d and %d", least, most));
+	return value;
+}
+
+int64
+not_negative(int64 value, const char *name)
+{
+	if (value < 0)
+		out_of_range(name, "0 or more");
 	return value;
 }
 

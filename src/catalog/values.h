@@ -20,8 +20,14 @@ TimestampTz moment_after(TimestampTz from, Datum interval, const char *name);
 /* A finite timestamp within a thousand years. */
 TimestampTz finite_moment(TimestampTz value, const char *name);
 
+/* A key: 1 to 255 bytes. Detoasted. */
+Datum key_value(Datum text, const char *name);
+
 /* An integer in [least, most]; 22023 otherwise. */
 int32 in_range(int32 value, int32 least, int32 most, const char *name);
+
+/* The same of a bigint, 0 or more. */
+int64 not_negative(int64 value, const char *name);
 
 /* lease_time: 1 s to 7 d. */
 int64 lease_time(Datum interval, const char *name);

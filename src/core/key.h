@@ -68,13 +68,18 @@ struct Hint
 	Key key;
 	Place place;
 	bool delayed;
+	int64_t group; /* the row's group_id; 0: it has none */
 
 	constexpr TimerKey timer_key() const { return {key.run_at, key.job_id}; }
 };
 
 struct ByKey
 {
-	static constexpr bool less(const Hint &a, const Hint &b) { return a.key < b.key; }
+	/* A row whose group was changed has two hints for a while, and only one of them may be passed over. */
+	static constexpr bool less(const Hint &a, const Hint &b)
+	{
+		return a.key == b.key ? a.group < b.group : a.key < b.key;
+	}
 };
 
 struct ByRunAt
@@ -82,7 +87,7 @@ struct ByRunAt
 	static constexpr bool less(const Hint &a, const Hint &b)
 	{
 		/* A row whose priority was changed has two hints for a while; the better one must survive. */
-		return a.timer_key() == b.timer_key() ? a.key < b.key : a.timer_key() < b.timer_key();
+		return a.timer_key() == b.timer_key() ? ByKey::less(a, b) : a.timer_key() < b.timer_key();
 	}
 };
 

@@ -38,7 +38,9 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kJobExpiresAt, "expires_at", kTimestamptz)   \
 	COLUMN(kJobFence, "fence", kInt8)                   \
 	COLUMN(kJobGroupKey, "group_key", kText)            \
+	COLUMN(kJobGroupId, "group_id", kInt8)              \
 	COLUMN(kJobUniqueKey, "unique_key", kText)          \
+	COLUMN(kJobUniqueHash, "unique_hash", kInt8)        \
 	COLUMN(kJobHeaders, "headers", kJsonb)              \
 	COLUMN(kJobLastError, "last_error", kText)          \
 	COLUMN(kJobProgress, "progress", kJsonb)
@@ -128,6 +130,22 @@ enum FinishedColumn : int16_t
 inline constexpr Column finished_columns[] = {PGQ_FINISHED_COLUMNS(PGQ_COLUMN)};
 inline constexpr int kFinishedColumns = std::size(finished_columns);
 
+/* Of pgq_ext.unique_key, which is no ring: there is little in it, and it is deleted by time. */
+enum KeyColumn : int16_t
+{
+	kBeforeKeyColumns,
+	kKeyJobId,
+	kKeyUntil,
+	kKeyQueueId,
+	kKeyUniqueKey,
+	kKeyUniqueHash,
+};
+inline constexpr Column key_columns[] = {{"job_id", kInt8},
+										 {"until", kTimestamptz},
+										 {"queue_id", kInt4},
+										 {"unique_key", kText},
+										 {"unique_hash", kInt8}};
+
 /* ---- indexes ---- */
 
 enum IndexName : uint8_t
@@ -136,8 +154,11 @@ enum IndexName : uint8_t
 	kByOrder, /* what is looked for first: of a queue's jobs the next, of its records the oldest */
 	kDelayed, /* of jobs only, as the next one */
 	kExpiring,
+	kByKey,
+	kByGroup, /* of a group's jobs, as by_order of a queue's */
+	kFifo,	  /* the same, the one that was enqueued first */
 };
-inline constexpr int kIndexes = 4;
+inline constexpr int kIndexes = 7;
 
 struct IndexColumn
 {
@@ -147,9 +168,9 @@ struct IndexColumn
 
 struct IndexSpec
 {
-	const char *name; /* behind that of the segment; NULL: there is none */
-	IndexColumn columns[5];
-	const char *predicate; /* or NULL */
+	const char *name;		/* behind that of the segment; NULL: there is none */
+	IndexColumn columns[6]; /* and one behind the last */
+	const char *predicate;	/* or NULL */
 };
 
 /*
@@ -162,6 +183,8 @@ is_delayed(int64_t run_at, int64_t enqueued_at, int32_t attempts)
 {
 	return run_at > enqueued_at || attempts > 0;
 }
+
+inline constexpr char kGroupedRows[] = "group_id IS NOT NULL";
 
 /* ---- the rings ---- */
 
@@ -193,7 +216,12 @@ inline constexpr RingSpec rings[] = {
 	 .indexes = {{"by_id", {{kJobId}}},
 				 {"by_order", {{kJobQueueId}, {kJobPriority, true}, {kJobRunAt}, {kJobId}}},
 				 {"delayed", {{kJobQueueId}, {kJobRunAt}, {kJobId}}, kDelayedRows},
-				 {"expiring", {{kJobExpiresAt}}, "expires_at IS NOT NULL"}},
+				 {"expiring", {{kJobExpiresAt}}, "expires_at IS NOT NULL"},
+				 {"by_key", {{kJobUniqueHash}, {kJobId}}, "unique_key IS NOT NULL"},
+				 {"by_group",
+				  {{kJobQueueId}, {kJobGroupId}, {kJobPriority, true}, {kJobRunAt}, {kJobId}},
+				  kGroupedRows},
+				 {"fifo", {{kJobQueueId}, {kJobGroupId}, {kJobId}}, kGroupedRows}},
 	 .segments = 8,
 	 .few = 20},
 	/* They are rare: what is kept long may be copied once, but not take twice its room. */

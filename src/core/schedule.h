@@ -6,10 +6,13 @@
  *   T  timer         hints not yet due below the timer cursor, by run_at, bounded
  *   TC timer_cursor  every row at or beyond it may be missing from T
  *   D  due_line      "now"; it goes back only by a rewind
+ *      groups        those that are passed over, each with a cursor of its own: groups.h
  *
  * Invariant.  For every live, unleased row whose inserting transaction has run
- * its callback: if it is due, it is in W, or key >= C, or (run_at, id) >= TC;
- * else it is in T, or (run_at, id) >= TC.  A hint too many is always allowed and
+ * its callback: if it is due, it is in W, or key >= C, or (run_at, id) >= TC, or at or
+ * beyond the cursor of its group; else it is in T, or (run_at, id) >= TC.  (In a queue with
+ * fifo that is so for the first row of each group; the others need nothing before they are
+ * first, and whatever ends the first has its group looked at.)  A hint too many is always allowed and
  * a cursor pulled back is always correct, only slower: in doubt, pull back.
  *
  * Due means run_at <= D, or "not delayed": the row's run_at is the moment it was
@@ -42,41 +45,31 @@
  */
 #pragma once
 
-#include "core/key.h"
-#include "core/ordered_set.h"
+#include "core/ready_jobs.h"
 #include "core/steady_clock.h"
 
 namespace pgq {
 
-template <typename K> struct Refill
-{
-	bool active;
-	K start;  /* the cursor when the refill began */
-	K lowest; /* smallest key evicted, refused or pulled back to since */
-};
-
-class Schedule
+class Schedule : public ReadyJobs
 {
 public:
-	using Window = OrderedSet<Hint, ByKey>;
 	using Timer = OrderedSet<Hint, ByRunAt>;
 
 	/* slack: how far, in microseconds, the clock may be behind the due line. */
 	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
 			  int64_t slack = kJump)
 	{
-		window_.init(window, window_size);
+		ReadyJobs::init(window, window_size);
 		timer_.init(timer, timer_size);
 		slack_ = slack;
 		reset();
 	}
 
 	/* Both cursors at -infinity: everything is still to be read from the heap. */
-	void reset()
+	void reset(const GroupRules &rules = {})
 	{
-		window_.clear();
+		ReadyJobs::reset(rules);
 		timer_.clear();
-		cursor_ = Key::lowest();
 		timer_cursor_ = TimerKey::lowest();
 		due_line_ = INT64_MIN;
 		horizon_ = INT64_MIN;
@@ -86,7 +79,6 @@ public:
 		fired_ = 0;
 		handed_over_ = false;
 		timer_read_ = false;
-		window_refill_.active = false;
 		timer_refill_.active = false;
 	}
 
@@ -105,8 +97,7 @@ public:
 			due_line_ = now;
 		while (!timer_.empty() && timer_.min().key.run_at <= due_line_)
 		{
-			insert_ready(timer_.pop_min());
-			fired_++;
+			fired_ += insert_ready(timer_.pop_min());
 		}
 		if (!timer_refill_.active)
 			hand_over_due();
@@ -130,25 +121,27 @@ public:
 
 	/*
 	 * File a hint where it belongs. True if the job is ready to run, false if
-	 * it waits for its time.
+	 * it waits for its time or for its group.
 	 */
 	bool file(const Hint &hint)
 	{
 		note_met(hint);
 		if (due(hint))
-		{
-			insert_ready(hint);
-			return true;
-		}
+			return insert_ready(hint);
+		if (Group *group = groups_.find_aside(hint.group))
+			groups_.lower_floor(group, hint.key.job_id);
 		insert_timed(hint);
 		return false;
 	}
 
-	/* Is the smallest hint of the window certainly the smallest of all ready rows? */
+	/*
+	 * Is the smallest hint of the window certainly the smallest of all ready rows? One at the cursor itself is: the row
+	 * there is the same job's. (With another group, the window may be too small for both.)
+	 */
 	bool poppable() const
 	{
-		return !window_.empty() && window_.min().key < known_to(window_refill_, cursor_) &&
-			   !timer_hides_due();
+		return !window_.empty() && !begins_before(window_.min().key) && !timer_hides_due() &&
+			   !groups_.block(window_.min().key);
 	}
 
 	Hint pop()
@@ -157,15 +150,11 @@ public:
 		return window_.pop_min();
 	}
 
-	/* Nothing can be popped, nothing is hidden: there is no ready row. */
+	/* Nothing can be popped, nothing is hidden: there is no ready row, but of groups that have no room. */
 	bool exhausted() const
 	{
-		return window_.empty() && !ready_beyond_window() && !timer_hides_due();
-	}
-
-	bool ready_beyond_window() const
-	{
-		return window_refill_.active || !(cursor_ == Key::highest());
+		return window_.empty() && !ready_beyond_window() && !timer_hides_due() &&
+			   !groups_.any_waiting();
 	}
 
 	bool scheduled_beyond_timer() const
@@ -209,10 +198,14 @@ public:
 		surveying_ = false;
 	}
 
-	/* Some rows from this key on, or from this run_at on, are not in memory. */
+	/* Some rows from this key on, or from this run_at on, are not in memory. If all: groups that are aside may have lost theirs. */
 	void pull_back(const Key &key, const TimerKey &timer_key)
 	{
-		lower(window_refill_, cursor_, key);
+		if (key == Key::lowest())
+			groups_.end_all_aside();
+		else
+			groups_.forget_floors();
+		lower_cursor(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
 		if (!timer_refill_.active)
 			hand_over_due();
@@ -228,7 +221,8 @@ public:
 			return true;
 		if (!due(hint))
 			return timer_.contains(hint) || window_.contains(hint);
-		return window_.contains(hint) || !(hint.key < known_to(window_refill_, cursor_));
+		return window_.contains(hint) || !(hint.key < known_to(window_refill_, cursor_)) ||
+			   groups_.cover(hint);
 	}
 
 	/*
@@ -239,28 +233,21 @@ public:
 	{
 		bool found = false;
 		window_.for_each([&](const Hint &h) {
-			found |= h.key.job_id == hint.key.job_id && !(hint.key < h.key);
+			found |=
+				h.key.job_id == hint.key.job_id && h.group == hint.group && !(hint.key < h.key);
 		});
 		if (!due(hint))
 			timer_.for_each([&](const Hint &h) {
-				found |= h.key.job_id == hint.key.job_id && !(hint.key < h.key) &&
-						 !(hint.key.run_at < h.key.run_at);
+				found |= h.key.job_id == hint.key.job_id && h.group == hint.group &&
+						 !(hint.key < h.key) && !(hint.key.run_at < h.key.run_at);
 			});
 		return found;
-	}
-
-	/* A refill is worth while: nothing can be popped although rows may be there. */
-	bool wants_window_refill() const
-	{
-		return !window_refill_.active && !(cursor_ == Key::highest()) &&
-			   (window_.size() <= window_.capacity() / 2 || !(window_.min().key < cursor_));
 	}
 
 	bool wants_timer_refill() const
 	{
 		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
-			   (timer_.size() <= timer_.capacity() / 2 ||
-				!(timer_.min().timer_key() < timer_cursor_));
+			   (timer_.size() <= timer_.capacity() / 2 || timer_cursor_ < timer_.min().timer_key());
 	}
 
 	Key begin_window_refill(int64_t now)
@@ -270,7 +257,7 @@ public:
 		if (cursor_ == Key::lowest() && horizon_ > due_line_)
 			begin_survey();
 		surveying_ = !(surveyed_ < cursor_);
-		return begin(window_refill_, cursor_);
+		return begin_refill(window_refill_, cursor_);
 	}
 
 	/* It may have been due only until the clock was set back. */
@@ -283,7 +270,7 @@ public:
 	/* end: the first key that was not merged. */
 	void finish_window_refill(const Key &end)
 	{
-		finish(window_refill_, cursor_, end);
+		finish_refill(window_refill_, cursor_, end);
 		if (surveying_ && surveyed_ < end)
 			surveyed_ = end;
 		if (surveyed_ == Key::highest())
@@ -296,7 +283,7 @@ public:
 	{
 		assert(!timer_refill_.active);
 		fire(now);
-		return begin(timer_refill_, timer_cursor_);
+		return begin_refill(timer_refill_, timer_cursor_);
 	}
 
 	void merge_timer_row(const Hint &hint)
@@ -307,15 +294,29 @@ public:
 
 	void finish_timer_refill(const TimerKey &end)
 	{
-		finish(timer_refill_, timer_cursor_, end);
+		finish_refill(timer_refill_, timer_cursor_, end);
 		timer_read_ = true;
 		hand_over_due();
 	}
 
 	void abandon_timer_refill()
 	{
-		finish(timer_refill_, timer_cursor_, timer_refill_.start);
+		finish_refill(timer_refill_, timer_cursor_, timer_refill_.start);
 		hand_over_due();
+	}
+
+	/* As ReadyJobs. */
+	void finish_probe(int64_t id, const Hint *rows, int n, const Key &next, int64_t head)
+	{
+		ReadyJobs::finish_probe(id, rows, n, next, head, [this](const Hint &hint) {
+			note_met(hint);
+			bool ready = due(hint);
+			if (ready)
+				insert_in_window(hint);
+			else
+				insert_timed(hint);
+			return ready;
+		});
 	}
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
@@ -323,11 +324,8 @@ public:
 	int64_t met() const { return met_; }
 	const Key &surveyed() const { return surveyed_; }
 	bool surveying() const { return surveying_; }
-	const Window &window() const { return window_; }
 	const Timer &timer() const { return timer_; }
-	const Key &cursor() const { return cursor_; }
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
-	bool window_refill_active() const { return window_refill_.active; }
 	bool timer_refill_active() const { return timer_refill_.active; }
 
 private:
@@ -336,9 +334,8 @@ private:
 	{
 		doubt_horizon(due_line_);
 		due_line_ = now;
-		window_.clear();
+		read_all_again();
 		timer_.clear();
-		lower(window_refill_, cursor_, Key::lowest());
 		lower(timer_refill_, timer_cursor_, {due_line_ + 1, INT64_MIN});
 	}
 
@@ -348,70 +345,18 @@ private:
 		met_ = INT64_MIN;
 	}
 
-	/* Everything below this key is in memory. */
-	template <typename K> static const K &known_to(const Refill<K> &refill, const K &cursor)
-	{
-		if (!refill.active)
-			return cursor;
-		return refill.lowest < refill.start ? refill.lowest : refill.start;
-	}
-
 	/* Without a refill, fire() hands over what the cursor hides. */
 	bool timer_hides_due() const
 	{
 		return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
 	}
 
-	template <typename K> static void lower(Refill<K> &refill, K &cursor, const K &key)
-	{
-		K &bound = refill.active ? refill.lowest : cursor;
-		if (key < bound)
-			bound = key;
-	}
-
-	template <typename K> static K begin(Refill<K> &refill, K &cursor)
-	{
-		refill = {.active = true, .start = cursor, .lowest = K::highest()};
-		cursor = K::highest();
-		return refill.start;
-	}
-
-	template <typename K> static void finish(Refill<K> &refill, K &cursor, const K &end)
-	{
-		assert(refill.active);
-		refill.active = false;
-		cursor = refill.lowest < end ? refill.lowest : end;
-	}
-
-	void insert_ready(const Hint &hint)
-	{
-		insert<ByKey>(window_, window_refill_, cursor_, hint, [](const Hint &h) { return h.key; });
-	}
-
 	void insert_timed(const Hint &hint)
 	{
-		insert<ByRunAt>(timer_, timer_refill_, timer_cursor_, hint,
-						[](const Hint &h) { return h.timer_key(); });
-	}
-
-	/* Keep the smallest; what does not fit pulls the cursor back to itself. */
-	template <typename Order, typename Set, typename K, typename KeyOf>
-	static void insert(Set &set, Refill<K> &refill, K &cursor, const Hint &hint, KeyOf key_of)
-	{
-		if (!(key_of(hint) < cursor))
-			return;
-		if (set.full())
-		{
-			if (!Order::less(hint, set.max()))
-			{
-				if (Order::less(set.max(), hint))
-					lower(refill, cursor, key_of(hint));
-				return;
-			}
-			lower(refill, cursor, key_of(set.max()));
-			set.pop_max();
-		}
-		set.insert(hint);
+		if (hint.timer_key() < timer_cursor_)
+			insert_smallest<ByRunAt>(timer_, hint, [this](const Hint &h) {
+				lower(timer_refill_, timer_cursor_, h.timer_key());
+			});
 	}
 
 	/*
@@ -425,12 +370,9 @@ private:
 		/* Before the first timer refill the cursor says nothing: that is loading, not time passing. */
 		handed_over_ |= timer_read_;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
-		lower(window_refill_, cursor_, Key::lowest());
+		lower_cursor(Key::lowest());
 	}
 
-	Window window_; /* W */
-	Key cursor_;	/* C */
-	Refill<Key> window_refill_;
 	Timer timer_;			/* T */
 	TimerKey timer_cursor_; /* TC */
 	Refill<TimerKey> timer_refill_;

@@ -1,5 +1,6 @@
 #include "engine/audit.h"
 
+#include "engine/group_pool.h"
 #include "engine/hold.h"
 #include "engine/share.h"
 #include "engine/watch.h"
@@ -31,9 +32,9 @@ audit_queue(const QueueRef &ref)
 			audit.claimed += lease->state == LeaseState::kClaimed;
 			audit.parked += lease->state == LeaseState::kParked;
 			audit.slots += lease->slot;
+			audit.grouped += lease->group != 0;
+			audit.in_hand += was_handed_out(lease);
 			audit.in_claims += lease->slot && lease->state == LeaseState::kClaiming;
-			audit.in_hand +=
-				lease->state != LeaseState::kClaiming && lease->state != LeaseState::kParked;
 		});
 		for_each_node(queue.waiters, [&](dlist_node *) { audit.listed++; });
 		const QueueCounters &counters = queue.counters;
@@ -42,6 +43,11 @@ audit_queue(const QueueRef &ref)
 		audit.waiting = queue.waiting;
 		audit.running = queue.running;
 		audit.claiming = queue.claiming;
+		audit.in_groups = queue.schedule.groups().running();
+		bool counted = queue.depth.state == DepthCount::kKnown && !queue.depth.may_be_high;
+		audit.depth = counted ? queue.depth.rows : -1;
+		audit.reserved = queue.depth.reserved;
+		audit.depth_serial = queue.depth.serial;
 		audit.handed_out = counters.handed_out;
 		audit.ended = counters.ended();
 	});
@@ -86,6 +92,20 @@ read_schedules(Bound *window, Bound *timer)
 	});
 }
 
+/* Of all queues together. */
+static void
+read_groups(Bound *groups)
+{
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		(void) look_at_queue(ref, [&](const Queue &queue) {
+			groups->used += queue.schedule.groups().size();
+			groups->peak += queue.schedule.groups().peak();
+		});
+	});
+	/* They need not have been at the same time. */
+	groups->peak = Min(groups->peak, groups->bound);
+}
+
 /* The places in line of each process; the one with most counts. Read without locks. */
 static void
 read_waiters(Bound *bound)
@@ -128,11 +148,15 @@ read_bounds(Bound (&bounds)[kBounds])
 {
 	constexpr int64 ready = sizeof(Schedule::Window::Node);
 	constexpr int64 timed = sizeof(Schedule::Timer::Node);
-	int64 queue = sizeof(Queue) + sizeof(LWLockPadded) + window_size * ready + timer_size * timed;
-	int64 watch = sizeof(Watch) + max_queues * static_cast<int64>(sizeof(Touched));
+	int64 queue = sizeof(Queue) + running_max() * sizeof(TransactionId) + sizeof(LWLockPadded) +
+				  window_size * ready + timer_size * timed + kOwnGroups * sizeof(Group);
+	int64 watch =
+		sizeof(Watch) + max_queues * static_cast<int64>(sizeof(Touched) + sizeof(TransactionId));
 	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));
 	/* More than one entry: a part is kept for each database. */
-	int64 lease = (sizeof(Lease) + sizeof(HASHELEMENT)) * lease_entries() / max_leases;
+	int64 lease = ((sizeof(Lease) + sizeof(HASHELEMENT)) * lease_entries() +
+				   sizeof(Group) * static_cast<int64>(common_groups())) /
+				  max_leases;
 
 	Bound databases =
 		bound_of("databases", max_databases, "pgq_ext.max_databases", sizeof(Database));
@@ -147,6 +171,7 @@ read_bounds(Bound (&bounds)[kBounds])
 							"pgq_ext.max_leases", 0);
 	Bound aside =
 		bound_of("jobs set aside, fullest database", max_aside(), "pgq_ext.max_leases", 0);
+	Bound groups = bound_of("groups in work or passed over", max_groups(), "pgq_ext.max_leases", 0);
 	Bound waiters = bound_of("queues that one claim waits for", max_claim_queues,
 							 "pgq_ext.max_claim_queues", waiter);
 	Bound prepared =
@@ -166,8 +191,9 @@ read_bounds(Bound (&bounds)[kBounds])
 	});
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);
-	const Bound all[] = {databases, queues, window,	 timer,	  common,
-						 aside,		leases, waiters, prepared};
+	read_groups(&groups);
+	const Bound all[] = {databases, queues, window, timer,	 common,
+						 aside,		groups, leases, waiters, prepared};
 	static_assert(lengthof(all) == kBounds);
 	std::copy(all, all + kBounds, bounds);
 }

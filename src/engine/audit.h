@@ -16,7 +16,10 @@ struct Audit
 	int64 parked, parked_count;
 	int64 slots, running;	   /* leases with a slot; the counter */
 	int64 in_claims, claiming; /* those that are not handed out yet; the counter */
+	int64 grouped, in_groups;  /* leases that count in their group; the counters of the groups */
 	int64 listed, waiting;	   /* waiters in line; the counter */
+	int64 depth, reserved;	   /* -1: nobody has counted */
+	uint32 depth_serial;	   /* of that count */
 	int64 in_hand;			   /* leases that were handed out and have not ended */
 	int64 handed_out, ended;   /* counters */
 };
@@ -34,7 +37,7 @@ struct Bound
 	int64 entry_bytes; /* shared memory that one more costs, of the whole server */
 };
 
-inline constexpr int kBounds = 9;
+inline constexpr int kBounds = 10;
 
 void read_bounds(Bound (&bounds)[kBounds]);
 

@@ -44,6 +44,7 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 		copy->waiting = queue.waiting;
 		copy->running = queue.running;
 		copy->next_start = queue.next_start;
+		copy->depth = queue.depth.state == DepthCount::kKnown ? depth_of(queue.depth) : -1;
 		copy->last_claim_at = queue.last_claim_at;
 		copy->loaded_at = queue.loaded_at;
 		copy->counters = queue.counters;

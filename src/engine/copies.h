@@ -36,6 +36,7 @@ struct QueueCopy
 	int waiting;
 	int running;
 	int64 next_start;		   /* monotonic; INT64_MAX: no job waits for the rate */
+	int64 depth;			   /* -1: nobody has counted */
 	TimestampTz last_claim_at; /* 0: none since it was loaded */
 	TimestampTz loaded_at;
 	QueueCounters counters;

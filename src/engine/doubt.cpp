@@ -35,6 +35,7 @@ read_again(const QueueRef &ref)
 {
 	(void) change_queue(ref, [](QueueHold &hold) {
 		hold.read_all(PG_INT64_MAX);
+		forget_depth(hold->depth);
 		hold.wake_scheduler();
 	});
 }
@@ -54,6 +55,20 @@ distrust_all(Oid database)
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		if (ref.queue->database->oid == database)
 			read_again(ref);
+	});
+}
+
+void
+note_deletions(Oid database)
+{
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		if (ref.queue->database->oid == database)
+			(void) change_queue(ref, [](QueueHold &hold) {
+				hold->depth.may_be_high = true;
+				/* Behind the first of a group that is gone others wait. */
+				if (hold->options.fifo)
+					hold.read_from(Key::lowest(), TimerKey::highest());
+			});
 	});
 }
 

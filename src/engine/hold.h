@@ -18,6 +18,7 @@
 #pragma once
 
 #include "engine/concurrency.h"
+#include "engine/group.h"
 #include "engine/lease.h"
 #include "engine/rate_limit.h"
 #include "engine/result_wait.h"
@@ -100,10 +101,13 @@ public:
 	void set_options(const QueueOptions &options)
 	{
 		bool resumed = queue_->options.paused && !options.paused;
+		bool regrouped = !(group_rules_of(options) == queue_->schedule.groups().rules());
 		change_rate(queue_, options);
+		change_group_rules(queue_, options);
 		queue_->options = options;
+		set_max_depth(queue_->depth, options.max_depth);
 		all_may_look();
-		if (resumed && !queue_->schedule.exhausted())
+		if ((resumed || regrouped) && !queue_->schedule.exhausted())
 			may_be_ready(1);
 	}
 
@@ -125,6 +129,8 @@ private:
 		timer_before_ = queue->schedule.next_timer();
 		start_before_ = queue->next_start;
 		room_before_ = room_in(queue);
+		if (has_group_rules(queue))
+			take_spare_groups(queue);
 		/* Its time has come: that is news once, whoever notices. */
 		if (queue->next_start != INT64_MAX && queue->next_start <= monotonic_now())
 			ready_ = Min(room_before_, kHoldMax);
@@ -136,9 +142,17 @@ private:
 		if (room > room_before_ && !queue_->schedule.exhausted())
 			ready_ += Min(room - room_before_, kHoldMax);
 	}
+	/* A group that has room again is as good as a job that has come. */
+	void note_groups()
+	{
+		if (uint32 news = queue_->schedule.groups().take_news())
+			ready_ += Min(static_cast<int>(news), kHoldMax);
+		return_spare_groups(queue_);
+	}
 	void end_under_lock()
 	{
 		note_room();
+		note_groups();
 		plan_next_start(queue_);
 		bool sooner =
 			queue_->schedule.next_timer() < timer_before_ || queue_->next_start < start_before_;

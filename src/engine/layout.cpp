@@ -1,5 +1,6 @@
 #include "engine/layout.h"
 
+#include "engine/group_pool.h"
 #include "engine/lease_table.h"
 #include "engine/result_wait.h"
 #include "engine/seat.h"
@@ -37,6 +38,8 @@ static const Part parts[] = {
 		 place_queues(memory, GetNamedLWLockTranche(kTranche) + kOtherLocks + kLeasePartitions);
 	 }},
 	{"pgq_ext windows", windows_size, place_windows},
+	{"pgq_ext groups", group_pool_size, place_group_pool},
+	{"pgq_ext depths", depths_size, place_depths},
 	{"pgq_ext seats", seats_size, place_seats},
 	{"pgq_ext watches", watches_size, place_watches},
 	{"pgq_ext waiters", waiters_size, place_waiters},

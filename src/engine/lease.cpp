@@ -1,6 +1,7 @@
 #include "engine/lease.h"
 
 #include "engine/concurrency.h"
+#include "engine/group.h"
 #include "engine/rate_limit.h"
 #include "engine/share.h"
 #include "engine/token.h"
@@ -21,6 +22,8 @@ init_leases(LeaseLists *lists)
 	lists->leased = 0;
 	lists->running = 0;
 	lists->claiming = 0;
+	lists->uncounted = false;
+	lists->counting = 0;
 	lists->recheck_at = 0;
 }
 
@@ -50,6 +53,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->loss = Loss::kUndone;
 	entry->put_off = false;
 	entry->failures = 0;
+	entry->holders = 0;
 	entry->missed_count = 0;
 	entry->pins = 1;
 	entry->attempt = 0;
@@ -63,6 +67,8 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->doomed = false;
 	entry->slot = false;
 	entry->lender = entry->borrower = nullptr;
+	entry->group = 0;
+	entry->counted = queue->counting;
 	entry->revoked = 0;
 	entry->prepared = {};
 	entry->worker[0] = '\0';
@@ -115,7 +121,8 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 	/* The version that the lease is about, mostly: a refill reads leased rows too. */
 	if (hint.key == lease->hint.key && hint.place == lease->hint.place)
 		return;
-	if (lease->missed_count > 0 && hint.key == lease->missed.key)
+	if (lease->missed_count > 0 && hint.key == lease->missed.key &&
+		hint.group == lease->missed.group)
 		return;
 	if (lease->missed_count == 0)
 		lease->missed = hint;
@@ -156,6 +163,7 @@ leave_state(Lease *lease)
 			set_prepared(lease, {});
 			break;
 		case LeaseState::kReaping:
+		case LeaseState::kHeld:
 			break;
 	}
 }
@@ -168,6 +176,7 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	lease->handed_out_at = monotonic;
 	lease->claimed_at = now;
 	lease->hint.place = what.place;
+	lease->hint.group = what.group;
 	lease->segment = what.place.segment;
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
 	lease->session_bound = what.session_bound;
@@ -185,6 +194,7 @@ park_lease(Lease *lease, int64 monotonic)
 {
 	Assert(lease->state == LeaseState::kClaiming);
 	free_slot(lease);
+	leave_group(lease);
 	lease->state = LeaseState::kParked;
 	lease->aside_common = charge_aside(&lease->queue->database->share);
 	lease->pins = 0;
@@ -208,6 +218,7 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 	}
 	leave_state(lease);
 	free_slot(lease);
+	leave_group(lease);
 	lease->state = LeaseState::kLost;
 	lease->loss = loss;
 	lease->pins = 0;
@@ -285,8 +296,7 @@ retake_lost(Lease *lease)
 static void
 let_token_grow(const Lease *lease)
 {
-	bool handed_out = lease->state != LeaseState::kClaiming && lease->state != LeaseState::kParked;
-	if (handed_out)
+	if (was_handed_out(lease))
 		pass_prefix(prefix_of(token_of(lease)));
 }
 
@@ -300,8 +310,11 @@ end_lease(Lease *lease, bool gone)
 	uint8 missed_count = lease->missed_count;
 	bool parked = lease->state == LeaseState::kParked;
 	bool aside_common = lease->aside_common;
+	Hint hint = lease->hint;
+	bool moved = is_moving(lease);
 	leave_state(lease);
 	free_slot(lease);
+	leave_group(lease);
 	dlist_delete(&lease->in_queue);
 	remove_lease(lease);
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
@@ -310,6 +323,7 @@ end_lease(Lease *lease, bool gone)
 	else
 		discharge_lease(&queue->database->share);
 
+	note_group_end(queue, hint, moved);
 	if (missed_count == 0)
 		return false;
 	/* Which of several is right only the row can tell. */
@@ -363,6 +377,25 @@ stop_using(Lease *lease, bool ended)
 	if (--lease->uses == 0)
 		SetInvalidVirtualTransactionId(lease->user);
 	unpin_lease(lease);
+}
+
+bool
+count_some(Queue *queue)
+{
+	for (int i = 0; i < kHoldMax && queue->uncounted; i++)
+	{
+		dlist_node *first = dlist_is_empty(&queue->leases) ? nullptr : queue->leases.head.next;
+		Lease *lease =
+			first == nullptr ? nullptr : container_of<Lease>(first, offsetof(Lease, in_queue));
+		queue->uncounted = lease != nullptr && lease->counted != queue->counting;
+		if (!queue->uncounted)
+			break;
+		count_running(lease);
+		lease->counted = queue->counting;
+		dlist_delete(first);
+		dlist_push_tail(&queue->leases, first);
+	}
+	return !queue->uncounted;
 }
 
 /* ---- by time ---- */

@@ -10,6 +10,7 @@
  *                      CLAIMING --lose--> LOST  (its row cannot be returned)
  *                      CLAIMED --lose--> LOST --reap--> REAPING --end--> (none)
  *                                        LOST <--put back, put off-- REAPING (the reaper failed)
+ *                      CLAIMING --hold--> HELD --give_back--> (none), filed back: see held.h
  *
  * Every function here wants the queue's lock held exclusively unless it says
  * otherwise, and cannot fail.
@@ -35,6 +36,14 @@ enum class TakeResult
  */
 TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end = false);
 
+/* Has somebody had the job by it? */
+inline bool
+was_handed_out(const Lease *lease)
+{
+	return lease->state == LeaseState::kClaimed || lease->state == LeaseState::kLost ||
+		   lease->state == LeaseState::kReaping;
+}
+
 /* Is the lease the scheduler's, to move the row? Then it ends in a moment. */
 bool is_moving(const Lease *lease);
 
@@ -53,6 +62,7 @@ struct HandOut
 	const char *worker;
 	bool session_bound;
 	Place place; /* where the row was found */
+	int64 group; /* as it says */
 };
 
 void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);

@@ -1,6 +1,7 @@
 #include "engine/lease_copy.h"
 
 #include "engine/concurrency.h"
+#include "engine/group.h"
 #include "engine/hold.h"
 
 namespace pgq {
@@ -87,6 +88,7 @@ fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz n
 	lease->expires_at = now + saved.remaining;
 	lease->state = LeaseState::kClaimed;
 	occupy_slot(lease);
+	count_running(lease);
 	lease->queue->leased++;
 	lease->queue->counters.handed_out++;
 }

@@ -12,6 +12,8 @@
 namespace pgq {
 
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
+inline constexpr int kHoldersMax =
+	(kWorkerNameMax + 1) / static_cast<int>(sizeof(VirtualTransactionId));
 
 /*
  * What prepared transactions will do to a lease: one has claimed it, and one, which may be another,
@@ -36,6 +38,7 @@ enum class LeaseState : uint8
 	kParked,   /* nobody's: somebody's transaction is at the row; tried again at the deadline */
 	kLost,	   /* nobody's: ended without an answer; the scheduler counts it in the row */
 	kReaping,  /* the scheduler is rewriting the row */
+	kHeld,	   /* nobody's: open transactions have enqueued the job once more; see held.h */
 };
 
 /* Why a lease was lost. */
@@ -87,6 +90,7 @@ struct Lease
 	bool aside_common;	/* of a PARKED one: see share.h */
 	bool put_off;		/* LOST, and not in queue->lost before the deadline */
 	uint8 failures;		/* times in a row that its end could not be written */
+	uint8 holders;		/* of a HELD one: how many there are in holder */
 	int32 pins;			/* open transactions that have used the lease (protocol: used-is-pinned) */
 	int32 attempt;
 	int pid;
@@ -100,9 +104,15 @@ struct Lease
 	bool slot;		 /* counts as running: see concurrency.h */
 	Lease *lender;	 /* that had the slot, and gets it back if this one is undone; or NULL */
 	Lease *borrower; /* to which it has gone; or NULL */
+	int64 group;	 /* in which it counts as running, or 0: see group.h */
+	uint32 counted;	 /* of its queue's countings the last one that has seen it */
 	int16 revoked;	 /* open transactions that cancel its job */
 	Prepared prepared;
-	char worker[kWorkerNameMax + 1];
+	union
+	{
+		char worker[kWorkerNameMax + 1];
+		VirtualTransactionId holder[kHoldersMax]; /* of a HELD one, which has no worker */
+	};
 };
 static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
 
@@ -128,10 +138,13 @@ struct LeaseLists
 		lost; /* LOST leases to be counted now, in the order they were lost or have come back */
 	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction has used */
 	int parked_count;
-	int failing;  /* LOST leases put off because they could not be counted */
-	int leased;	  /* leases in state CLAIMED */
-	int running;  /* leases with a slot */
-	int claiming; /* those of them that are not handed out yet */
+	int failing;	/* LOST leases put off because they could not be counted */
+	int leased;		/* leases in state CLAIMED */
+	int running;	/* leases with a slot */
+	int claiming;	/* those of them that are not handed out yet */
+	bool uncounted; /* some may not count in their group yet: until then nothing is claimed */
+	uint32
+		counting; /* how often that was so; those that have been seen since are at the end of leases */
 	uint64
 		next_serial; /* for the next lease; differs from those of all other queues, never starts again */
 

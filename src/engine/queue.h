@@ -8,6 +8,7 @@
 #include "core/schedule.h"
 #include "engine/counters.h"
 #include "engine/database.h"
+#include "engine/depth.h"
 #include "engine/lease_entry.h"
 #include "engine/queue_options.h"
 #include "engine/waiting_line.h"
@@ -69,6 +70,7 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	Rate rate; /* of hand-outs, while there is a limit */
 	int64
 		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
+	DepthCount depth; /* but for what it says itself */
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);
 
@@ -111,5 +113,7 @@ Size queues_size();
 void place_queues(void *memory, LWLockPadded *locks);
 Size windows_size();
 void place_windows(void *memory);
+Size depths_size();
+void place_depths(void *memory);
 
 } // namespace pgq

@@ -32,12 +32,15 @@ struct QueueOptions
 	int64 max_runtime; /* microseconds; 0: no limit */
 	int32 max_attempts;
 	BackoffOptions backoff;
-	int32 concurrency;	 /* jobs in work at a time; 0: no limit */
-	int32 rate_limit;	 /* hand-outs in a period; 0: no limit */
-	int64 rate_period;	 /* microseconds */
-	int64 keep_attempts; /* microseconds; 0: none is written */
-	int64 keep_finished; /* microseconds; 0: none is written */
+	int32 concurrency;		 /* jobs in work at a time; 0: no limit */
+	int32 group_concurrency; /* those of one group; 0: no limit */
+	int32 rate_limit;		 /* hand-outs in a period; 0: no limit */
+	int64 rate_period;		 /* microseconds */
+	int64 max_depth;		 /* jobs that live at a time; 0: no limit */
+	int64 keep_attempts;	 /* microseconds; 0: none is written */
+	int64 keep_finished;	 /* microseconds; 0: none is written */
 	LogAttempts log_attempts;
+	bool fifo; /* of one group one at a time, as they were enqueued */
 	bool notify;
 	bool paused;
 
@@ -54,6 +57,7 @@ enum class OptionKind : uint8
 	kDuration,	/* 0 to kThousandYears */
 	kCount,		/* 1 and more */
 	kLimit,		/* 1 and more; 0: none */
+	kLongLimit, /* the same of a bigint */
 	kShare,		/* 0 to 1 */
 	kFlag,
 	kLog, /* one of log_attempts_names */
@@ -72,6 +76,8 @@ type_of(OptionKind kind)
 		case OptionKind::kCount:
 		case OptionKind::kLimit:
 			return INT4OID;
+		case OptionKind::kLongLimit:
+			return INT8OID;
 		case OptionKind::kShare:
 			return FLOAT8OID;
 		case OptionKind::kFlag:
@@ -103,6 +109,9 @@ inline constexpr QueueOption queue_options[] = {
 	{"concurrency", OptionKind::kLimit, "0", true, offsetof(QueueOptions, concurrency)},
 	{"rate_limit", OptionKind::kLimit, "0", true, offsetof(QueueOptions, rate_limit)},
 	{"rate_period", OptionKind::kPeriod, "1 s", true, offsetof(QueueOptions, rate_period)},
+	{"group_concurrency", OptionKind::kLimit, "0", true, offsetof(QueueOptions, group_concurrency)},
+	{"fifo", OptionKind::kFlag, "false", true, offsetof(QueueOptions, fifo)},
+	{"max_depth", OptionKind::kLongLimit, "0", true, offsetof(QueueOptions, max_depth)},
 	{"log_attempts", OptionKind::kLog, "failed", true, offsetof(QueueOptions, log_attempts)},
 	{"keep_attempts", OptionKind::kDuration, "7 days", true, offsetof(QueueOptions, keep_attempts)},
 	{"keep_finished", OptionKind::kDuration, "0", true, offsetof(QueueOptions, keep_finished)},

@@ -44,6 +44,20 @@ place_windows(void *memory)
 										timer + static_cast<Size>(i) * timer_size, timer_size);
 }
 
+Size
+depths_size()
+{
+	return mul_size(max_queues, mul_size(running_max(), sizeof(TransactionId)));
+}
+
+void
+place_depths(void *memory)
+{
+	auto *running = static_cast<TransactionId *>(memory);
+	for (int i = 0; i < max_queues; i++)
+		shared->queues[i].depth.running = running + static_cast<Size>(i) * running_max();
+}
+
 /* Under the registry lock. */
 static bool
 find_slot(const Database *db, uint32 db_generation, int32 queue_id, QueueRef *ref)
@@ -94,8 +108,9 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->queue_id = row.queue_id;
 	strlcpy(queue->name, row.name, sizeof(queue->name));
 	queue->options = row.options;
-	queue->schedule.reset();
+	queue->schedule.reset(group_rules_of(row.options));
 	queue->schedule.doubt_horizon(clock_mark(queue));
+	init_depth(queue->depth, row.options.max_depth);
 	init_leases(queue);
 	init_rate(queue);
 	init_line(queue);
@@ -197,6 +212,7 @@ free_queue(const QueueRef &ref)
 				container_of<Lease>(dlist_head_node(&queue->leases), offsetof(Lease, in_queue)));
 		return !dlist_is_empty(&queue->leases);
 	});
+	empty_dying(queue, [&](Wakeups *) { return return_some_groups(queue); });
 	empty_dying(queue, [&](Wakeups *wakeups) {
 		return wake_waiters(queue, kHoldMax, wakeups) == kHoldMax;
 	});

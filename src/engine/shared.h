@@ -50,6 +50,7 @@ struct Waiter;
 struct Watch;
 struct ResultWait;
 struct ResultBucket;
+struct GroupPool;
 
 /* The addresses and sizes are set before there is any other process. The rest is read and written without a lock. */
 struct Shared
@@ -61,11 +62,12 @@ struct Shared
 	int max_leases;
 	Database *databases;
 	Queue *queues;
-	Waiter *waiters;				/* max_claim_queues for each process */
-	Seat *seats;					/* one for each scheduler that can run: max_databases + 1 */
-	Watch *watches;					/* one for each prepared transaction there can be */
-	ResultBucket *result_buckets;	/* waits for results by job */
-	ResultWait *waits_for_results;	/* one for each process */
+	Waiter *waiters;			   /* max_claim_queues for each process */
+	Seat *seats;				   /* one for each scheduler that can run: max_databases + 1 */
+	Watch *watches;				   /* one for each prepared transaction there can be */
+	ResultBucket *result_buckets;  /* waits for results by job */
+	ResultWait *waits_for_results; /* one for each process */
+	GroupPool *group_pool;
 	pg_atomic_uint32 watched;		/* watches that are active */
 	pg_atomic_uint32 leases;		/* entries in use */
 	pg_atomic_uint32 common;		/* those that are beyond a database's own share; see share.h */

@@ -87,6 +87,22 @@ resolving_prepared()
 	});
 }
 
+int
+list_unknown(Oid database, TransactionId *xids)
+{
+	return with_lwlock(shared->registry_lock, LW_SHARED, [&] {
+		int n = 0;
+		for (int i = 0; i < max_prepared_xacts; i++)
+		{
+			const Watch &watch = shared->watches[i];
+			bool open = watch.state == Watch::kActive || watch.state == Watch::kResolving;
+			if (open && watch.all_queues && watch.database == database)
+				xids[n++] = watch.xid;
+		}
+		return n;
+	});
+}
+
 static bool
 is_watched(TransactionId xid)
 {
@@ -125,6 +141,7 @@ list_recovered(Oid database, TransactionId xid)
 		watch->xid = xid;
 		watch->database = database;
 		watch->all_queues = true;
+		memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
 		watch->state = Watch::kListed;
 		return;
 	}

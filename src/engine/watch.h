@@ -18,6 +18,8 @@ struct Touched
 	uint32 generation; /* of the queue's slot; 0: nothing */
 	int32 queue_id;
 	int64 enqueued; /* new jobs */
+	int64 rows;		/* new ones, however they came, less those that it has ended */
+	int64 reserved; /* room for jobs that it has taken */
 };
 
 struct Watch
@@ -36,6 +38,7 @@ struct Watch
 	/* Written by the process that has reserved it, or under the registry lock; read by that which resolves it. */
 	bool all_queues; /* it was prepared before this start: nobody knows what it did */
 	bool unfiled;	 /* it has jobs of queues that had no slot */
+	bool deleted;	 /* it has deleted jobs by hand */
 	/* The address: set when shared memory is made. What is there: as above. */
 	Touched *touched; /* for each queue slot */
 };
@@ -60,6 +63,9 @@ any_prepared()
 {
 	return pg_atomic_read_u32(&shared->watched) > 0;
 }
+
+/* Transactions of the database that were prepared before this start, and that nobody knows to have ended. Returns how many. */
+int list_unknown(Oid database, TransactionId *xids);
 
 /* Under the registry lock, which the caller has: is there an entry for all of these? List one. The listed ones are active. */
 bool can_watch(const TransactionId *prepared, int n);

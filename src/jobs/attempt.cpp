@@ -147,8 +147,9 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 		return retry(segments, ending, row, failure, wait);
 	const Death death = {failed, failure.fence, reason_of_death(failure), failure.has_error,
 						 failure.error};
-	return attempt_end(end_row(segments, row.place, ending.job_id, RowEnd::kDead, &death, wait),
-					   AttemptEnd::kDead);
+	return attempt_end(
+		end_row(segments, ending.ref, row.place, ending.job_id, RowEnd::kDead, &death, wait),
+		AttemptEnd::kDead);
 }
 
 AttemptEnd

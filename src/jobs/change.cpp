@@ -6,6 +6,7 @@
 #include "jobs/dead_letter.h"
 #include "jobs/end_row.h"
 #include "jobs/lost_attempt.h"
+#include "jobs/room.h"
 #include "load/attach.h"
 #include "txn/effects.h"
 
@@ -85,8 +86,8 @@ end_cancelled(SegmentSet &segments, const EndingLease &ending)
 {
 	Records records;
 	const Finish finish = {&records, ending.run.worker, nullptr};
-	if (end_row(segments, ending.place, ending.job_id, RowEnd::kCancelled, nullptr, true,
-				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
+	if (end_row(segments, ending.ref, ending.place, ending.job_id, RowEnd::kCancelled, nullptr,
+				true, keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
 	{
 		set_end(ending.lease, LeaseEnd::kUncounted);
 		return false;
@@ -142,7 +143,7 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		return JobState::kNone;
 	Records records;
 	const Finish finish = {&records, nullptr, nullptr};
-	if (end_row(segments, row.place, job_id, RowEnd::kCancelled, nullptr, true,
+	if (end_row(segments, taken.ref, row.place, job_id, RowEnd::kCancelled, nullptr, true,
 				keeps_finished_of(row.queue_id()) ? &finish : nullptr) != WriteResult::kDone)
 		return JobState::kNone;
 	records.write();
@@ -182,14 +183,25 @@ cancel_job(int64 job_id)
  * A time to come is later than the row's enqueued_at, or the job would be due whatever the clock says:
  * which a clock that is behind the one of then must not lead to.
  */
-static TimestampTz
+TimestampTz
 put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 {
 	return run_at <= now ? run_at : Max(run_at, DatumGetTimestampTz(row.value(kJobEnqueuedAt)) + 1);
 }
 
+/* Its row came from that queue, by then perhaps another one than when it entered this one. */
+static void
+note_move(const QueueRef &to, int32 from, bool entered)
+{
+	bool came = from != to.queue_id;
+	if (came)
+		leave_queue(to, from);
+	if (came != entered)
+		note_rows(to, tables().queue, came ? 1 : -1);
+}
+
 /* Changed and filed anew. The old hint of it leads nowhere. */
-static bool
+bool
 change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change, const QueueRef *to)
 {
 	QueueRef queue;
@@ -200,12 +212,18 @@ change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
 		attached = find_attached_queue(tables().database, row.queue_id(), &queue);
 	if (attached)
 		reserve_hints(queue, tables().queue, 1);
+	bool enters = to != nullptr && to->queue_id != row.queue_id();
+	if (enters)
+		enter_queue(*to, 1);
 	Hint hint;
-	if (change_job(segments, row.place, row.job_id(), change, &hint) != WriteResult::kDone)
-		return false;
-	if (attached)
+	int32 from;
+	bool done =
+		change_job(segments, row.place, row.job_id(), change, &hint, &from) == WriteResult::kDone;
+	if (done && attached)
 		add_hint(queue, hint, false);
-	return true;
+	if (to != nullptr)
+		note_move(*to, done ? from : to->queue_id, enters);
+	return done;
 }
 
 bool

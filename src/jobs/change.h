@@ -31,4 +31,11 @@ bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 /* A waiting job is due delay (microseconds) from now, a dead one lives again, with all its attempts. False: leased, or none. */
 bool retry_job(int64 job_id, int64 delay);
 
+/* The row of a waiting job whose lease is in hand is changed, and filed anew. False: it is gone. to: as above. */
+bool change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
+					const QueueRef *to);
+
+/* A run_at for the row, so that it is due at that time, whatever the clock said when it was enqueued. */
+TimestampTz put_off(const JobRow &row, TimestampTz run_at, TimestampTz now);
+
 } // namespace pgq

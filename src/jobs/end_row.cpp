@@ -1,16 +1,18 @@
 #include "jobs/end_row.h"
 
 #include "catalog/owner_sql.h"
+#include "jobs/room.h"
 #include "rows/dead_job.h"
 #include "rows/finished_job.h"
 
 namespace pgq {
 
 static WriteResult
-bury(SegmentSet &segments, const Place &place, int64 job_id, const Death &death, bool wait)
+bury(SegmentSet &segments, const Place &place, int64 job_id, const Death &death, bool wait,
+	 int32 *queue_id)
 {
 	JobRow row;
-	WriteResult result = delete_job(segments, place, job_id, wait, &row);
+	WriteResult result = delete_job(segments, place, job_id, wait, &row, queue_id);
 	if (result != WriteResult::kDone)
 		return result;
 	remove_dead_job(job_id, wait);
@@ -40,25 +42,38 @@ outcome_of(RowEnd why)
 
 static WriteResult
 archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
-		bool wait)
+		bool wait, int32 *queue_id)
 {
 	WriteResult result;
 	JobRow row;
-	finish.records->with_memory([&] { result = delete_job(segments, place, job_id, wait, &row); });
+	finish.records->with_memory(
+		[&] { result = delete_job(segments, place, job_id, wait, &row, queue_id); });
 	if (result == WriteResult::kDone)
 		add_finished_job(*finish.records, row, outcome_of(why), finish.worker, finish.result);
 	return result;
 }
 
-WriteResult
-end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Death *death,
-		bool wait, const Finish *finish)
+static WriteResult
+end_in_its_way(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why,
+			   const Death *death, bool wait, const Finish *finish, int32 *queue_id)
 {
 	if (why == RowEnd::kDead)
-		return bury(segments, place, job_id, *death, wait);
+		return bury(segments, place, job_id, *death, wait, queue_id);
 	if (finish != nullptr)
-		return archive(segments, place, job_id, why, *finish, wait);
-	return delete_job(segments, place, job_id, wait, nullptr);
+		return archive(segments, place, job_id, why, *finish, wait, queue_id);
+	return delete_job(segments, place, job_id, wait, nullptr, queue_id);
+}
+
+WriteResult
+end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
+		const Death *death, bool wait, const Finish *finish)
+{
+	int32 queue_id;
+	WriteResult result =
+		end_in_its_way(segments, place, job_id, why, death, wait, finish, &queue_id);
+	if (result == WriteResult::kDone)
+		leave_queue(ref, queue_id);
+	return result;
 }
 
 /* The owner can put another one in its place, but none in C if he is no superuser. */
@@ -97,6 +112,7 @@ end_all_rows(int32 queue_id)
 		spi_execute(
 			psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1", ring.table),
 			id);
+	spi_execute("DELETE FROM pgq_ext.unique_key WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
 }
 
 } // namespace pgq

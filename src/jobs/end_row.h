@@ -44,12 +44,12 @@ keeps_finished(const QueueOptions &options)
 }
 
 /*
- * The row ends, at that place or where it has moved to. death: of kDead, otherwise NULL.
+ * The row ends, at that place or where it has moved to. ref: the queue of its lease. death: of kDead, otherwise NULL.
  * finish: of others, if it is kept (keeps_finished()); otherwise NULL. wait: for
  * whoever is at the row. Error 55P03, only without wait, if somebody is at a dead letter of that id.
  */
-WriteResult end_row(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why,
-					const Death *death, bool wait, const Finish *finish = nullptr);
+WriteResult end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
+					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr);
 
 /* Statements ask pgq_ext.is_leased(), as owner: error 55000 if that is not the extension's. */
 void require_is_leased();

@@ -48,7 +48,7 @@ end_expired(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
 	const Finish finish = {&records, nullptr, nullptr};
 	bool keeps = false;
 	(void) look_at_queue(ref, [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
-	bool done = end_row(segments, row.place, row.job_id(), RowEnd::kExpired, nullptr, true,
+	bool done = end_row(segments, ref, row.place, row.job_id(), RowEnd::kExpired, nullptr, true,
 						keeps ? &finish : nullptr) == WriteResult::kDone;
 	records.write();
 	return done;

@@ -138,7 +138,7 @@ ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token, const
 	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kAcked, &ending))
 		return ack_late(segments, records, job_id, token, result);
 	const Finish finish = {&records, ending.run.worker, result};
-	if (end_row(segments, ending.place, job_id, RowEnd::kAcked, nullptr, true,
+	if (end_row(segments, ending.ref, ending.place, job_id, RowEnd::kAcked, nullptr, true,
 				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
 	{
 		set_end(ending.lease, LeaseEnd::kUncounted);
@@ -216,7 +216,7 @@ note_progress(int64 job_id, int64 token, Datum progress)
 	change.set(kJobProgress, progress);
 	Hint hint;
 	SegmentSet segments(RowExclusiveLock);
-	WriteResult written = change_job(segments, held.place, job_id, change, &hint);
+	WriteResult written = change_job(segments, held.place, job_id, change, &hint, nullptr);
 	segments.close();
 	return written == WriteResult::kDone;
 }

@@ -7,6 +7,7 @@
 namespace pgq {
 
 static bool is_given(const JobSpec &spec, std::string_view name);
+static constexpr int place_of(std::string_view name);
 
 static Datum
 delayed_until(const JobSpec &spec, Datum value, TimestampTz now)
@@ -36,16 +37,28 @@ checked_max_attempts(const JobSpec &, Datum value, TimestampTz)
 	return Int32GetDatum(in_range(DatumGetInt32(value), 1, INT32_MAX, "max_attempts"));
 }
 
+static Datum
+checked_group(const JobSpec &, Datum value, TimestampTz)
+{
+	return key_value(value, "group_key");
+}
+
+static Datum
+checked_key(const JobSpec &, Datum value, TimestampTz)
+{
+	return key_value(value, "unique_key");
+}
+
 constexpr JobAttribute job_attributes[kJobAttributes] = {
 	{.name = "payload", .type = JSONBOID, .column = kJobPayload, .required = true},
 	{.name = "priority", .type = INT4OID, .column = kJobPriority},
 	{.name = "delay", .type = INTERVALOID, .column = kJobRunAt, .column_value = delayed_until},
 	{.name = "run_at", .type = TIMESTAMPTZOID, .column = kJobRunAt, .column_value = checked_run_at},
-	{.name = "group_key", .type = TEXTOID, .later = true},
-	{.name = "unique_key", .type = TEXTOID, .later = true},
-	{.name = "unique_until", .type = TEXTOID, .later = true, .nothing = "finished"},
-	{.name = "unique_for", .type = INTERVALOID, .later = true},
-	{.name = "on_conflict", .type = TEXTOID, .later = true, .nothing = "keep"},
+	{.name = "group_key", .type = TEXTOID, .column = kJobGroupKey, .column_value = checked_group},
+	{.name = "unique_key", .type = TEXTOID, .column = kJobUniqueKey, .column_value = checked_key},
+	{.name = "unique_until", .type = TEXTOID},
+	{.name = "unique_for", .type = INTERVALOID},
+	{.name = "on_conflict", .type = TEXTOID},
 	{.name = "headers", .type = JSONBOID, .column = kJobHeaders},
 	{.name = "max_attempts",
 	 .type = INT4OID,
@@ -57,13 +70,19 @@ constexpr JobAttribute job_attributes[kJobAttributes] = {
 	 .column_value = expires_after},
 };
 
+static constexpr int
+place_of(std::string_view name)
+{
+	int i = 0;
+	while (name != job_attributes[i].name)
+		i++;
+	return i;
+}
+
 static bool
 is_given(const JobSpec &spec, std::string_view name)
 {
-	for (int i = 0; i < kJobAttributes; i++)
-		if (name == job_attributes[i].name)
-			return spec.given[i];
-	return false;
+	return spec.given[place_of(name)];
 }
 
 NewJob
@@ -80,12 +99,101 @@ job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
 		if (!spec.given[i])
 			continue;
 		const JobAttribute &attribute = job_attributes[i];
+		if (attribute.column == kBeforeJobColumns)
+			continue;
 		Datum value = spec.values[i];
 		if (attribute.column_value != nullptr)
 			value = attribute.column_value(spec, value, now);
 		job.set(attribute.column, value);
 	}
+	if (!job.nulls[kJobGroupKey - 1])
+		job.set(kJobGroupId, group_id_of(job.values[kJobGroupKey - 1]));
 	return job;
+}
+
+/* ---- unique keys ---- */
+
+struct Word
+{
+	std::string_view word;
+	int value;
+};
+
+static constexpr Word until_words[] = {{"finished", 0}, {"claimed", 1}};
+static constexpr Word conflict_words[] = {
+	{"keep", static_cast<int>(OnConflict::kKeep)},
+	{"replace", static_cast<int>(OnConflict::kReplace)},
+	{"preserve_run_at", static_cast<int>(OnConflict::kPreserveRunAt)},
+	{"append", static_cast<int>(OnConflict::kAppend)},
+	{"error", static_cast<int>(OnConflict::kError)},
+};
+
+/* The first is the default. */
+template <int n>
+static int
+value_of(const JobSpec &spec, int place, const Word (&words)[n])
+{
+	if (!spec.given[place])
+		return words[0].value;
+	const text *given = DatumGetTextPP(spec.values[place]);
+	std::string_view word(VARDATA_ANY(given), VARSIZE_ANY_EXHDR(given));
+	StringInfoData list;
+	for (const Word &known : words)
+		if (word == known.word)
+			return known.value;
+	initStringInfo(&list);
+	for (const Word &known : words)
+		appendStringInfo(&list, "%s%s", list.len == 0 ? "" : ", ", known.word.data());
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("%s is not a known value of %s",
+						   quote_literal_cstr(text_to_cstring(given)), job_attributes[place].name),
+					errhint("Known are: %s.", list.data)));
+}
+
+static bool
+is_array(Datum payload)
+{
+	const Jsonb *json = DatumGetJsonbP(payload);
+	return JB_ROOT_IS_ARRAY(json) && !JB_ROOT_IS_SCALAR(json);
+}
+
+static void
+refuse_without_key()
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unique_until, unique_for and on_conflict say something of a unique_key"),
+			 errhint("Pass unique_key.")));
+}
+
+static void
+refuse_append()
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("what on_conflict => 'append' appends must be a JSON array"),
+					errhint("Pass the payload as an array, of one element for example.")));
+}
+
+KeyRules
+key_rules(const JobSpec &spec, TimestampTz now)
+{
+	constexpr int kKey = place_of("unique_key");
+	constexpr int kFor = place_of("unique_for");
+	KeyRules rules{};
+	rules.until_claimed = value_of(spec, place_of("unique_until"), until_words) != 0;
+	rules.on_conflict =
+		static_cast<OnConflict>(value_of(spec, place_of("on_conflict"), conflict_words));
+	if (spec.given[kFor])
+		rules.until = moment_after(now, spec.values[kFor], "unique_for");
+	if (rules.until == now)
+		rules.until = 0;
+	if (spec.given[kKey])
+		rules.key = DatumGetTextPP(checked_key(spec, spec.values[kKey], now));
+	else if (rules.until_claimed || rules.on_conflict != OnConflict::kKeep || rules.until != 0)
+		refuse_without_key();
+	if (rules.on_conflict == OnConflict::kAppend && !is_array(spec.values[place_of("payload")]))
+		refuse_append();
+	return rules;
 }
 
 } // namespace pgq

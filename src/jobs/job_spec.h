@@ -19,16 +19,32 @@ struct JobSpec
 	bool given[kJobAttributes];
 };
 
+/* What is to be done if a job has the unique key already. */
+enum class OnConflict : uint8
+{
+	kKeep,
+	kReplace,
+	kPreserveRunAt,
+	kAppend,
+	kError,
+};
+
+struct KeyRules
+{
+	const text *key; /* NULL: none */
+	bool until_claimed;
+	OnConflict on_conflict;
+	TimestampTz until; /* it is nobody else's before; 0: as soon as the job has ended */
+};
+
 struct JobAttribute
 {
 	const char *name; /* the argument, the key */
 	Oid type;		  /* JSONB, INT4, INTERVAL, TIMESTAMPTZ or TEXT */
-	JobColumn column;
+	JobColumn column; /* kBeforeJobColumns: it is no column */
 	/* The value of the column, checked as of now. NULL: it is written as it was given. */
 	Datum (*column_value)(const JobSpec &spec, Datum value, TimestampTz now);
 	bool required;
-	bool later;			 /* not supported yet: nothing may be said, */
-	const char *nothing; /* or, as an argument, this text, which is its default */
 };
 
 /* In the order of the arguments of pgq_enqueue, behind the queue. */
@@ -36,5 +52,8 @@ extern const JobAttribute job_attributes[kJobAttributes];
 
 /* The row of such a job. Errors: 22023. */
 NewJob job_of(int32 queue_id, const JobSpec &spec, TimestampTz now);
+
+/* Errors: 22023. */
+KeyRules key_rules(const JobSpec &spec, TimestampTz now);
 
 } // namespace pgq

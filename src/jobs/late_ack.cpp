@@ -57,7 +57,7 @@ end_taken_row(SegmentSet &segments, Records &records, const TakenLease &taken, c
 	bool keeps = false;
 	(void) look_at_queue(taken.ref,
 						 [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
-	return end_row(segments, row.place, row.job_id(), RowEnd::kAcked, nullptr, true,
+	return end_row(segments, taken.ref, row.place, row.job_id(), RowEnd::kAcked, nullptr, true,
 				   keeps ? &finish : nullptr);
 }
 

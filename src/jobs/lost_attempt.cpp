@@ -64,7 +64,7 @@ bury_counted(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
 						 .reason = failure.reason,
 						 .has_error = failure.has_error || !row.is_null(kJobLastError),
 						 .error = failure.has_error ? failure.error : row.value(kJobLastError)};
-	if (end_row(segments, row.place, row.job_id(), RowEnd::kDead, &death, true) !=
+	if (end_row(segments, taken.ref, row.place, row.job_id(), RowEnd::kDead, &death, true) !=
 		WriteResult::kDone)
 		return AttemptEnd::kGone;
 	reserve_lease_effects(1);

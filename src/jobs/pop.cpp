@@ -2,6 +2,7 @@
 
 #include "catalog/token_mark.h"
 #include "engine/concurrency.h"
+#include "engine/group.h"
 #include "engine/hold.h"
 #include "engine/rate_limit.h"
 #include "engine/share.h"
@@ -54,13 +55,15 @@ short_of(Round *round, Shortage shortage)
 }
 
 static void
-note_taken(Round *round, Lease *lease, const Hint &hint)
+note_taken(Round *round, const QueueHold &hold, Lease *lease, const Hint &hint)
 {
 	Popped &popped = round->popped[round->n++];
 	popped.hint = hint;
 	popped.lease = lease;
 	popped.serial = serial_of(lease);
 	popped.token = token_of(lease);
+	popped.grouped = has_group_rules(hold.queue());
+	popped.from = hold.schedule().groups().floor_of(hint.group);
 	add_claim_effect(round->ref, lease);
 }
 
@@ -90,6 +93,42 @@ find_slot(Round *round, Queue *queue, Lease **lender)
 	return free || *lender != nullptr;
 }
 
+/* May it go out, as far as its group is concerned? */
+static Schedule::Admission
+admit(QueueHold &hold, const Hint &hint)
+{
+	if (hint.group == 0 || !has_group_rules(hold.queue()))
+		return Schedule::Admission::kGo;
+	return hold.schedule().admit(hint);
+}
+
+/* Of one that was admitted. */
+static TakeResult
+take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
+{
+	Lease *lease;
+	TakeResult taken = take_lease(hold.queue(), hint, &lease);
+	bool grouped = hint.group != 0 && has_group_rules(hold.queue());
+	switch (taken)
+	{
+		case TakeResult::kTaken:
+			lender == nullptr ? occupy_slot(lease) : lend_slot(lender, lease);
+			if (grouped)
+				count_in_group(lease);
+			note_taken(round, hold, lease, hint);
+			break;
+		case TakeResult::kHeld:
+			/* One hint too many: whoever ends that lease files the job again. */
+			note_missed(hold.queue(), lease, hint);
+			break;
+		case TakeResult::kFull:
+			break;
+	}
+	if (grouped && taken != TakeResult::kTaken)
+		hold.schedule().left(hint);
+	return taken;
+}
+
 /* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases or slots. */
 static void
 take_leases(Round *round, QueueHold &hold, int most)
@@ -105,25 +144,17 @@ take_leases(Round *round, QueueHold &hold, int most)
 			return;
 		}
 		Hint hint = schedule.pop();
-		Lease *lease;
-		TakeResult taken = take_lease(hold.queue(), hint, &lease);
+		Schedule::Admission admission = admit(hold, hint);
+		TakeResult taken = TakeResult::kHeld;
+		if (admission == Schedule::Admission::kGo)
+			taken = take_admitted(round, hold, hint, lender);
 		if (lender != nullptr && taken != TakeResult::kTaken)
 			round->lenders.n++;
-		switch (taken)
-		{
-			case TakeResult::kTaken:
-				lender == nullptr ? occupy_slot(lease) : lend_slot(lender, lease);
-				note_taken(round, lease, hint);
-				break;
-			case TakeResult::kHeld:
-				/* One hint too many: whoever ends that lease files the job again. */
-				note_missed(hold.queue(), lease, hint);
-				break;
-			case TakeResult::kFull:
-				schedule.file(hint);
-				round->shortage = Shortage::kLeases;
-				return;
-		}
+		if (taken != TakeResult::kFull && admission != Schedule::Admission::kNoEntry)
+			continue;
+		schedule.file(hint);
+		round->shortage = Shortage::kLeases;
+		return;
 	}
 }
 
@@ -131,6 +162,8 @@ take_leases(Round *round, QueueHold &hold, int most)
 static PopResult
 what_is_missing(Round *round, const QueueHold &hold)
 {
+	if (hold.schedule().wants_probes())
+		return PopResult::kProbe;
 	if (hold.schedule().wants_window_refill())
 		return PopResult::kRefill;
 	if (!hold.schedule().exhausted())
@@ -153,6 +186,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 	if (hold->holds > 0 || hold->options.paused)
 		return short_of(round, Shortage::kHeld);
 	round->options = hold->options;
+	if (!count_some(hold.queue()))
+		return PopResult::kPopped;
 	let_time_pass(*round, hold);
 
 	/* Many jobs of the database are locked by somebody: a queue with none of them goes on, one by one. */
@@ -168,6 +203,15 @@ pop_under_lock(Round *round, QueueHold &hold)
 	if (schedule.poppable() && !token_mark_is_ahead(hold->database, kTokenLead))
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
+	/* What has room yet is no news: who is passed on to looks for it. */
+	if (schedule.groups().take_news() > 0)
+		hold.pass_on();
+	/* Groups that are probed give up their entries, or can. */
+	if (round->shortage == Shortage::kLeases && round->n == 0 && schedule.wants_probes())
+	{
+		round->shortage = Shortage::kNone;
+		return PopResult::kProbe;
+	}
 	if (round->shortage != Shortage::kNone)
 		return round->n > 0 ? PopResult::kPopped : PopResult::kShort;
 	if (round->n > 0 && room_to_run(hold.queue()) > 0 && room_to_start(hold.queue()) > 0)

@@ -12,13 +12,14 @@ lock_claimed_rows(const OpenClaim *claims, int n)
 	SegmentSet segments(RowShareLock);
 	for (int i = 0; i < n; i++)
 	{
-		if (share_lock_job(segments, claims[i].place, claims[i].job_id) == WriteResult::kBusy)
+		auto lock = claims[i].held ? keep_job_now : share_lock_job;
+		if (lock(segments, claims[i].place, claims[i].job_id) == WriteResult::kBusy)
 			ereport(ERROR,
 					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 					 errmsg("row of job %lld is locked by another transaction",
 							static_cast<long long>(claims[i].job_id)),
-					 errdetail("PREPARE TRANSACTION locks the rows of claimed jobs, and does not "
-							   "wait for them."),
+					 errdetail("PREPARE TRANSACTION locks the rows of jobs that it has claimed, or "
+							   "enqueued once more, and does not wait for them."),
 					 errhint("Try again, or ack or fail the job in the same transaction.")));
 		CHECK_FOR_INTERRUPTS();
 	}

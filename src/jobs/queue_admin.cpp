@@ -1,10 +1,12 @@
 #include "jobs/queue_admin.h"
 
 #include "catalog/create_segments.h"
+#include "catalog/option_value.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "catalog/subscription.h"
 #include "catalog/tables.h"
+#include "engine/held.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
 #include "load/attach.h"
@@ -104,8 +106,10 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	/* Somebody may have dropped it meanwhile. Options that nobody else is kept from changing are not ours to set. */
 	QueueRef ref = resolve_queue(tables(), name);
 	QueueRow row;
-	if (there && read_queue_row(tables(), name, &row))
-		set_options_at_commit(ref, row.options);
+	if (!there || !read_queue_row(tables(), name, &row))
+		return;
+	check_together(row.options);
+	set_options_at_commit(ref, row.options);
 }
 
 /* ---- drop ---- */
@@ -225,7 +229,8 @@ is_in_hand(int64 job_id)
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
 		bool used =
 			VirtualTransactionIdIsValid(lease.user) || TransactionIdIsValid(lease.prepared.use_xid);
-		in_hand = (lease.state == LeaseState::kClaiming && !used) ||
+		in_hand = other_holder(&lease) != nullptr ||
+				  (lease.state == LeaseState::kClaiming && !used) ||
 				  (lease.state == LeaseState::kClaimed && !(used && lease.doomed));
 	});
 	return in_hand;
@@ -240,6 +245,7 @@ purge_queue(const QueueRef &ref)
 	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
 	wait_for_mover(ref, mover_of(ref));
 	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
+	note_rows(ref, tables().queue, -static_cast<int64>(purged));
 	return purged;
 }
 

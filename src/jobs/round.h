@@ -24,12 +24,17 @@ struct Popped
 	Hint hint;
 	Verdict verdict;
 	JobRow row;
+	bool grouped; /* its queue has rules for groups */
+	/* In a queue with fifo: */
+	int64 from;	 /* earlier jobs of its group have ended */
+	bool behind; /* a later one has not, but ours comes after it */
 
 	/* The row is what the hint said: the job can be handed out. */
 	bool fits(const QueueRef &ref) const
 	{
-		return verdict == Verdict::kLive && row.queue_id() == ref.queue_id &&
-			   row.key() == hint.key && row.delayed() == hint.delayed;
+		return verdict == Verdict::kLive && !behind && row.queue_id() == ref.queue_id &&
+			   row.key() == hint.key && row.delayed() == hint.delayed &&
+			   (!grouped || row.group() == hint.group);
 	}
 };
 
@@ -79,6 +84,7 @@ enum class PopResult : uint8
 {
 	kPopped, /* or tried to: n may be 0 when all hints were of leased jobs */
 	kRefill,
+	kProbe,
 	kWaitForRefill,
 	kTokenMark, /* there are jobs, but tokens would go beyond the durable mark */
 	kShort,

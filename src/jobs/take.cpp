@@ -7,7 +7,7 @@
 #include "engine/hold.h"
 #include "jobs/round.h"
 #include "jobs/session_lease.h"
-#include "load/refill.h"
+#include "load/probe.h"
 #include "pg/stop_point.h"
 #include "ring/move.h"
 #include "txn/effects.h"
@@ -91,6 +91,8 @@ clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 {
 	round->first = round->refilled = false;
 	bool must_wait = result == PopResult::kWaitForRefill;
+	if (result == PopResult::kProbe)
+		must_wait = probe_groups(round->ref, true) == RefillResult::kNotReady;
 	if (result == PopResult::kTokenMark)
 		advance_token_mark(kTokenLead, true, synchronous_commit);
 	if (result == PopResult::kRefill)

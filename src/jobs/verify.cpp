@@ -2,6 +2,7 @@
 #include "jobs/round.h"
 
 #include "catalog/tables.h"
+#include "rows/head.h"
 #include "rows/look_up.h"
 #include "txn/effects.h"
 
@@ -45,12 +46,13 @@ give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
 	PG_END_TRY();
 }
 
+/* The segments of what was popped, from that on; where others of a group are looked for, all. */
 static uint32
-segments_of(const Popped *popped, int n)
+needed(const Round &round, int from)
 {
-	uint32 numbers = 0;
-	for (int i = 0; i < n; i++)
-		numbers |= segment_bit(popped[i].hint.place);
+	uint32 numbers = round.options.fifo ? kEverySegment : 0;
+	for (int i = from; i < round.n; i++)
+		numbers |= segment_bit(round.popped[i].hint.place);
 	return numbers;
 }
 
@@ -59,6 +61,19 @@ lease_time_of(const ClaimOptions &wanted, const QueueOptions &options)
 {
 	int64 lease_time = wanted.lease_time > 0 ? wanted.lease_time : options.lease_time;
 	return options.max_runtime > 0 ? Min(lease_time, options.max_runtime) : lease_time;
+}
+
+/*
+ * In a queue with fifo: is there a live job of its group before it? Asked with the lease, and the only slot of the group,
+ * in hand: so nothing of the group is in work, and what has ended can be seen to.
+ */
+static bool
+is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
+{
+	Hint head;
+	return round.options.fifo && popped.hint.group != 0 && popped.fits(round.ref) &&
+		   find_head(segments, round.ref.queue_id, popped.hint.group, popped.from,
+					 popped.hint.key.job_id, &head);
 }
 
 /* One row. False: it cannot be handed out. An error meanwhile is known to be about this job. */
@@ -71,6 +86,8 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 	/* The scheduler ends it. Who knows of its hint need not: it is never handed out. */
 	if (popped->verdict == Verdict::kLive && popped->row.expired(wall_now()))
 		popped->verdict = Verdict::kDead;
+	popped->behind = false;
+	popped->behind = is_behind(segments, round, *popped);
 	bool fits = popped->fits(round.ref);
 	if (fits)
 	{
@@ -79,6 +96,7 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 		ready.token = popped->token;
 		ready.hand_out.attempt = popped->row.next_attempt();
 		ready.hand_out.place = popped->row.place;
+		ready.hand_out.group = popped->row.group();
 		claim->ready[claim->n++] = ready;
 		give(claim, round, popped->row, ready);
 	}
@@ -100,7 +118,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	ready.now = wall_now();
 	Size bytes = 0;
 	int unfit = 0;
-	segments.open_in_order(segments_of(round->popped, round->n));
+	segments.open_in_order(needed(*round, 0));
 	for (int i = 0; i < round->n; i++)
 	{
 		/* After some megabytes the segments are unlocked for a moment, as between rounds. */
@@ -108,7 +126,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 		{
 			segments.close();
 			CHECK_FOR_INTERRUPTS();
-			segments.open_in_order(segments_of(&round->popped[i], round->n - i));
+			segments.open_in_order(needed(*round, i));
 			bytes = 0;
 		}
 		if (!verify_one(segments, *round, &round->popped[i], claim, ready))

@@ -1,6 +1,7 @@
 #include "jobs/waiting.h"
 
 #include "catalog/queue_row.h"
+#include "engine/held.h"
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "txn/effects.h"
@@ -51,6 +52,21 @@ take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
 	end_at_commit(taken->ref, lease, LeaseEnd::kLost);
 }
 
+/* Its holders are waited for; if that is only this transaction, it may do with it what it wants. */
+static Reach
+reach_held(QueueHold &hold, Lease *lease, TakenLease *taken, VirtualTransactionId *other)
+{
+	const VirtualTransactionId *holder = other_holder(lease);
+	if (holder != nullptr)
+	{
+		*other = *holder;
+		return Reach::kAgain;
+	}
+	*taken = {.ref = hold.ref(), .lease = lease, .earlier = true};
+	use_to_the_end(taken->ref, lease);
+	return Reach::kInHand;
+}
+
 /* Of a job that has a lease. */
 static Reach
 reach(int64 job_id, bool for_a_while, bool lost, TakenLease *taken, VirtualTransactionId *other)
@@ -86,25 +102,29 @@ reach(int64 job_id, bool for_a_while, bool lost, TakenLease *taken, VirtualTrans
 					take_lost(hold, lease, taken);
 				reach = lost ? Reach::kInHand : Reach::kHandedOut;
 				break;
+			case LeaseState::kHeld:
+				reach = reach_held(hold, lease, taken, other);
+				break;
 		}
 	});
 	return reach;
 }
 
-[[noreturn]] static void
-complain_full()
+void
+complain_of_leases()
 {
 	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 					errmsg("too many jobs are claimed at the same time"),
-					errdetail("A change of a waiting job needs a place among them, and so does an "
-							  "acknowledgement with a lease from before the last start."),
+					errdetail("A change of a waiting job needs a place among them, and so do an "
+							  "acknowledgement with a lease from before the last start, and a "
+							  "job that is enqueued once more."),
 					errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
 							"server.",
 							max_leases)));
 }
 
-static void
-wait_for(const VirtualTransactionId &other)
+void
+wait_for_transaction(const VirtualTransactionId &other)
 {
 	if (VirtualTransactionIdIsValid(other))
 		VirtualXactLock(other, true);
@@ -131,7 +151,7 @@ take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 			case TakeResult::kTaken:
 				return true;
 			case TakeResult::kFull:
-				complain_full();
+				complain_of_leases();
 			case TakeResult::kHeld:
 				break;
 		}
@@ -139,7 +159,7 @@ take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 		Reach reached = reach(row.job_id(), naps >= kNaps, lost, taken, &other);
 		if (reached != Reach::kAgain)
 			return reached == Reach::kInHand;
-		wait_for(other);
+		wait_for_transaction(other);
 	}
 }
 

@@ -26,6 +26,12 @@ struct TakenLease
  */
 bool take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken);
 
+/* Until it has ended; if it is invalid, for a moment. */
+void wait_for_transaction(const VirtualTransactionId &other);
+
+/* Error 53400. */
+[[noreturn]] void complain_of_leases();
+
 /* The lease that was taken last has been taken in vain. */
 void give_back_taken(const TakenLease &taken);
 

@@ -2,6 +2,7 @@
 
 #include "engine/hold.h"
 #include "load/attach.h"
+#include "rows/head.h"
 #include "rows/index.h"
 #include "rows/look_up.h"
 #include "txn/effects.h"
@@ -216,11 +217,24 @@ file_if_forgotten(const Suspect &suspect, bool many)
 	return forgotten;
 }
 
+/* In a queue with fifo nobody needs to know a job before all earlier ones of its group have ended. */
+static bool
+waits_for_its_head(SegmentSet &segments, const Suspect &suspect)
+{
+	bool fifo = false;
+	Hint head;
+	(void) look_at_queue(suspect.ref, [&](const Queue &queue) { fifo = queue.options.fifo; });
+	return fifo && suspect.hint.group != 0 &&
+		   find_head(segments, suspect.ref.queue_id, suspect.hint.group, PG_INT64_MIN,
+					 suspect.hint.key.job_id, &head);
+}
+
 static bool
 repair_if_forgotten(SegmentSet &segments, const Suspect &suspect, bool many)
 {
 	return has_settled(suspect.xmin) && !is_known(suspect.ref, suspect.hint, true) &&
-		   is_same_version(segments, suspect) && file_if_forgotten(suspect, many);
+		   is_same_version(segments, suspect) && !waits_for_its_head(segments, suspect) &&
+		   file_if_forgotten(suspect, many);
 }
 
 static bool

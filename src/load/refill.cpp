@@ -3,7 +3,7 @@
 #include "catalog/queue_lock.h"
 #include "engine/hold.h"
 #include "load/attach.h"
-#include "load/row_stream.h"
+#include "load/row_run.h"
 #include "pg/stop_point.h"
 #include "txn/refill_role.h"
 
@@ -16,7 +16,6 @@ static constexpr int kBatchMax = 1024;
 
 struct WindowRefill
 {
-	using Order = ByKey;
 	using Scan = OrderScan;
 	static constexpr RefillKind kKind = RefillKind::kWindow;
 	static constexpr QueueLock kLock = QueueLock::kWindow;
@@ -29,7 +28,7 @@ struct WindowRefill
 	static Scan begin(Schedule &s)
 	{
 		Key start = s.begin_window_refill(wall_now());
-		return {start, s.due_line(), s.horizon()};
+		return {start, s.due_line(), s.horizon(), 0};
 	}
 	static void merge(Schedule &s, const Hint &row) { s.merge_window_row(row); }
 	static void finish(Schedule &s, const Hint *left_out)
@@ -40,7 +39,6 @@ struct WindowRefill
 
 struct TimerRefill
 {
-	using Order = ByRunAt;
 	using Scan = DelayedScan;
 	static constexpr RefillKind kKind = RefillKind::kTimer;
 	static constexpr QueueLock kLock = QueueLock::kTimer;
@@ -64,10 +62,7 @@ template <typename Kind> struct Round
 	QueueRef ref;
 	typename Kind::Scan scan; /* where it begins */
 	int most;				  /* rows that it reads */
-	Hint *rows;				  /* in order */
-	int n;
-	bool more;	   /* rows are left: */
-	Hint left_out; /* the first of them */
+	RowRun run;
 	int published; /* rows that are in the schedule */
 };
 
@@ -122,65 +117,6 @@ begin_round(Round<Kind> &round, bool wait)
 	return need;
 }
 
-/* ---- reading ---- */
-
-template <typename Kind>
-static RowStream *
-smallest(RowStream *streams, int n)
-{
-	RowStream *least = nullptr;
-	for (RowStream *s = streams; s < streams + n; s++)
-		if (s->has_row && (least == nullptr || Kind::Order::less(s->row, least->row)))
-			least = s;
-	return least;
-}
-
-/* The streams' rows in order, and which is the first that is left out. */
-template <typename Kind>
-static void
-merge_streams(Round<Kind> &round, RowStream *streams, int n)
-{
-	round.rows = static_cast<Hint *>(palloc(round.most * sizeof(Hint)));
-	while (RowStream *next = smallest<Kind>(streams, n))
-	{
-		if (round.n == round.most)
-		{
-			round.more = true;
-			round.left_out = next->row;
-			return;
-		}
-		round.rows[round.n++] = next->row;
-		round.scan.advance(next);
-	}
-}
-
-/* Read the rows of all segments. False if not all segments are there: then nothing is known. */
-template <typename Kind>
-static bool
-read_rows(Round<Kind> &round)
-{
-	SegmentSet segments(AccessShareLock);
-	const Tables &t = segments.open_all();
-	RowStream streams[kMaxSegments];
-	int n = 0;
-	for (const Segment &segment : t.segments(kJobRing))
-	{
-		RowStream *stream = &streams[n++];
-		open_stream(stream, segments, segment.number, round.ref.queue_id,
-					segment.index[Kind::Scan::kIndex], Kind::Scan::kKeys);
-		if (!stream->opened)
-			continue;
-		round.scan.begin(stream);
-		round.scan.advance(stream);
-	}
-	merge_streams(round, streams, n);
-	for (int i = 0; i < n; i++)
-		close_stream(&streams[i]);
-	segments.close();
-	/* The wait for a lock can have brought the news that an index is missing. */
-	return t.has_segments;
-}
-
 /* ---- publishing ---- */
 
 /* False: the job is leased. Its lease remembers the row, if it has news, and files it at its end. */
@@ -215,12 +151,12 @@ publish_some(Round<Kind> &round)
 	(void) change_queue(round.ref, [&](QueueHold &hold) {
 		Schedule &schedule = hold.schedule();
 		int merged = 0;
-		int end = Min(round.n, round.published + kHoldMax);
+		int end = Min(round.run.n, round.published + kHoldMax);
 		while (round.published < end)
-			merged += merge_row<Kind>(hold, round.rows[round.published++]);
-		more = round.published < round.n;
+			merged += merge_row<Kind>(hold, round.run.rows[round.published++]);
+		more = round.published < round.run.n;
 		if (!more)
-			Kind::finish(schedule, round.more ? &round.left_out : nullptr);
+			Kind::finish(schedule, round.run.more ? &round.run.left_out : nullptr);
 		if (merged > 0 && schedule.take_handed_over())
 			hold.may_be_ready(merged);
 		else
@@ -236,7 +172,7 @@ publish_some(Round<Kind> &round)
  * runs its commit callbacks before its invalidations are sent. A queue always has
  * segments, so an empty list says that we have to look again.
  */
-static bool
+bool
 segments_known()
 {
 	if (tables().has_segments)
@@ -259,7 +195,7 @@ refill(const QueueRef &ref, bool wait)
 		return need == Need::kNone ? RefillResult::kNotNeeded : RefillResult::kElsewhere;
 
 	stop_point(Kind::kScanPoint);
-	bool complete = read_rows(round);
+	bool complete = read_rows(round.scan, ref.queue_id, round.most, &round.run);
 	if (complete)
 	{
 		stop_point(Kind::kPublishPoint);
@@ -270,7 +206,7 @@ refill(const QueueRef &ref, bool wait)
 	else
 		abandon_refill();
 	unlock_queue(ref.queue_id, Kind::kLock, ExclusiveLock);
-	pfree(round.rows);
+	pfree(round.run.rows);
 	return complete ? RefillResult::kDone : RefillResult::kNotReady;
 }
 
@@ -289,7 +225,8 @@ refill_timer(const QueueRef &ref, bool wait)
 bool
 wait_for_refills(const QueueRef &ref)
 {
-	static constexpr QueueLock refills[] = {QueueLock::kWindow, QueueLock::kTimer};
+	static constexpr QueueLock refills[] = {QueueLock::kWindow, QueueLock::kTimer,
+											QueueLock::kGroups};
 	bool waited = false;
 	for (QueueLock what : refills)
 	{

@@ -26,7 +26,10 @@ enum class RefillResult : uint8
 RefillResult refill_window(const QueueRef &ref, bool wait);
 RefillResult refill_timer(const QueueRef &ref, bool wait);
 
-/* Wait until the refills of the queue that are under way have finished or given up. False: there is none. */
+/* Are there segments to read? They may just have come. */
+bool segments_known();
+
+/* Wait until the refills and probes of the queue that are under way have finished or given up. False: there is none. */
 bool wait_for_refills(const QueueRef &ref);
 
 } // namespace pgq

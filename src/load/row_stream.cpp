@@ -81,28 +81,44 @@ starts_at(ScanKeyData *key, RowStream *stream, AttrNumber column, const TimerKey
 
 /* ---- in the order of the window ---- */
 
+static constexpr int kOrderKeysMax = 4;
+
+/* The columns before the priority. Returns how many there are. */
+int
+OrderScan::begin_keys(ScanKeyData *keys, const RowStream *stream) const
+{
+	equals(&keys[0], 1, stream->queue_id);
+	if (group == 0)
+		return 1;
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(group));
+	return 2;
+}
+
 void
 OrderScan::begin(RowStream *stream) const
 {
-	ScanKeyData keys[kKeys];
-	equals(&keys[0], 1, stream->queue_id);
-	equals(&keys[1], 2, start.priority);
-	starts_at(&keys[2], stream, 3, {start.run_at, start.job_id});
-	index_rescan(stream->lookup.scan, keys, kKeys, nullptr, 0);
+	ScanKeyData keys[kOrderKeysMax];
+	int n = begin_keys(keys, stream);
+	auto priority = static_cast<AttrNumber>(n + 1);
+	equals(&keys[n++], priority, start.priority);
+	starts_at(&keys[n++], stream, static_cast<AttrNumber>(priority + 1),
+			  {start.run_at, start.job_id});
+	index_rescan(stream->lookup.scan, keys, n, nullptr, 0);
 	stream->priority = start.priority;
 	stream->one_priority = true;
 }
 
 /* Go on with the first row of any lower priority. */
-static void
-begin_below(RowStream *stream, int32 priority)
+void
+OrderScan::begin_below(RowStream *stream, int32 priority) const
 {
-	ScanKeyData keys[OrderScan::kKeys];
-	equals(&keys[0], 1, stream->queue_id);
+	ScanKeyData keys[kOrderKeysMax];
 	/* The number of keys of a scan is fixed; this one says nothing new. */
-	equals(&keys[1], 1, stream->queue_id);
-	ScanKeyInit(&keys[2], 2, BTLessStrategyNumber, F_INT4LT, Int32GetDatum(priority));
-	index_rescan(stream->lookup.scan, keys, OrderScan::kKeys, nullptr, 0);
+	equals(&keys[0], 1, stream->queue_id);
+	int n = begin_keys(&keys[1], stream) + 1;
+	auto column = static_cast<AttrNumber>(n);
+	ScanKeyInit(&keys[n++], column, BTLessStrategyNumber, F_INT4LT, Int32GetDatum(priority));
+	index_rescan(stream->lookup.scan, keys, n, nullptr, 0);
 	stream->one_priority = false;
 }
 
@@ -143,10 +159,10 @@ OrderScan::advance(RowStream *stream) const
 void
 DelayedScan::begin(RowStream *stream) const
 {
-	ScanKeyData keys[kKeys];
-	equals(&keys[0], 1, stream->queue_id);
-	starts_at(&keys[1], stream, 2, start);
-	index_rescan(stream->lookup.scan, keys, kKeys, nullptr, 0);
+	ScanKeyData columns[2];
+	equals(&columns[0], 1, stream->queue_id);
+	starts_at(&columns[1], stream, 2, start);
+	index_rescan(stream->lookup.scan, columns, keys(), nullptr, 0);
 }
 
 void

@@ -33,31 +33,36 @@ void open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queu
 				 int keys);
 void close_stream(RowStream *stream);
 
-/* Rows that are due, by priority and run_at, from a key on. */
+/* Rows that are due, of a queue or of one group of it, by priority and run_at, from a key on. */
 struct OrderScan
 {
-	static constexpr IndexName kIndex = kByOrder;
-	static constexpr int kKeys = 3;
+	using Order = ByKey;
 
 	Key start;
 	int64 due_line;
 	int64 horizon; /* rows that were due when enqueued are looked for up to here */
+	int64 group;   /* 0: all */
 
+	IndexName index() const { return group == 0 ? kByOrder : kByGroup; }
+	int keys() const { return group == 0 ? 3 : 4; }
 	void begin(RowStream *stream) const;
 	void advance(RowStream *stream) const;
 
 private:
+	int begin_keys(ScanKeyData *keys, const RowStream *stream) const;
+	void begin_below(RowStream *stream, int32 priority) const;
 	bool is_due(const Hint &row) const;
 };
 
 /* Delayed rows, by run_at, from a key on. */
 struct DelayedScan
 {
-	static constexpr IndexName kIndex = kDelayed;
-	static constexpr int kKeys = 2;
+	using Order = ByRunAt;
 
 	TimerKey start;
 
+	IndexName index() const { return kDelayed; }
+	int keys() const { return 2; }
 	void begin(RowStream *stream) const;
 	void advance(RowStream *stream) const;
 };

@@ -98,14 +98,21 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	insert_entries(rel, segment.index[kById], tuples, n,
 				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);
 	insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
-	auto delayed = [&](HeapTuple tuple) { return is_delayed(rel, tuple); };
-	if (std::any_of(tuples, tuples + n, delayed))
-		insert_entries(rel, segment.index[kDelayed], tuples, n, UNIQUE_CHECK_NO, delayed);
-	auto expires = [&](HeapTuple tuple) {
-		return !heap_attisnull(tuple, kJobExpiresAt, RelationGetDescr(rel));
+	/* The others are of few rows: most often not opened. */
+	auto insert_some = [&](IndexName index, auto wanted) {
+		if (std::any_of(tuples, tuples + n, wanted))
+			insert_entries(rel, segment.index[index], tuples, n, UNIQUE_CHECK_NO, wanted);
 	};
-	if (std::any_of(tuples, tuples + n, expires))
-		insert_entries(rel, segment.index[kExpiring], tuples, n, UNIQUE_CHECK_NO, expires);
+	auto has = [&](JobColumn column) {
+		return [rel, column](HeapTuple tuple) {
+			return !heap_attisnull(tuple, column, RelationGetDescr(rel));
+		};
+	};
+	insert_some(kDelayed, [&](HeapTuple tuple) { return is_delayed(rel, tuple); });
+	insert_some(kExpiring, has(kJobExpiresAt));
+	insert_some(kByKey, has(kJobUniqueKey));
+	insert_some(kByGroup, has(kJobGroupId));
+	insert_some(kFifo, has(kJobGroupId));
 	if (segment.has_others)
 		insert_as_owner(rel, tuples, n, segment.index, lengthof(segment.index), wait);
 }

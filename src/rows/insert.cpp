@@ -5,6 +5,12 @@
 
 namespace pgq {
 
+int64
+new_job_id()
+{
+	return nextval_internal(look_at_tables().job_id_seq, false);
+}
+
 void
 insert_jobs(NewJob *jobs, int n, Hint *hints)
 {
@@ -15,7 +21,7 @@ insert_jobs(NewJob *jobs, int n, Hint *hints)
 	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
 	for (int i = 0; i < n; i++)
 	{
-		jobs[i].set(kJobId, Int64GetDatum(nextval_internal(t.job_id_seq, false)));
+		number_job(&jobs[i]);
 		jobs[i].set(kJobSegment, Int16GetDatum(segment.number));
 		tuples[i] = former.form(jobs[i].values, jobs[i].nulls, kJobColumns);
 	}

@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* A row to insert. Its id and segment are set when it is. */
+/* A row to insert. Its segment is set when it is, and its id, if that is not yet. */
 struct NewJob
 {
 	Datum values[kJobColumns];
@@ -22,8 +22,18 @@ struct NewJob
 	}
 };
 
+int64 new_job_id();
+
+/* It gets one now, unless it has one. */
+inline void
+number_job(NewJob *job)
+{
+	if (job->nulls[kJobId - 1])
+		job->set(kJobId, Int64GetDatum(new_job_id()));
+}
+
 /*
- * Insert jobs with new ids, in their order: the rows page by page, then their index
+ * Insert jobs, with new ids in their order where they have none: the rows page by page, then their index
  * entries. *hints: what stands for each.
  */
 void insert_jobs(NewJob *jobs, int n, Hint *hints);

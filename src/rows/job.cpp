@@ -2,6 +2,15 @@
 
 namespace pgq {
 
+Datum
+group_id_of(Datum group_key)
+{
+	int64 hash = DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, DEFAULT_COLLATION_OID,
+													   group_key, Int64GetDatum(0)));
+	/* Never 0: see Hint. */
+	return Int64GetDatum(hash | 1);
+}
+
 Hint
 hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 {
@@ -13,6 +22,8 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 	hint.place = place_of(tuple->t_self, segment);
 	hint.delayed = is_delayed(hint.key.run_at, DatumGetTimestampTz(get(kJobEnqueuedAt)),
 							  DatumGetInt32(get(kJobAttempts)));
+	int64 group_id = DatumGetInt64(get(kJobGroupId));
+	hint.group = is_null ? 0 : group_id;
 	return hint;
 }
 

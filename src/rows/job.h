@@ -42,7 +42,8 @@ struct JobRow
 	{
 		return !is_null(kJobExpiresAt) && DatumGetTimestampTz(value(kJobExpiresAt)) <= now;
 	}
-	Hint hint() const { return {key(), place, delayed()}; }
+	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
+	Hint hint() const { return {key(), place, delayed(), group()}; }
 	int32 max_attempts(int32 of_queue) const
 	{
 		return is_null(kJobMaxAttempts) ? of_queue : DatumGetInt32(value(kJobMaxAttempts));
@@ -51,6 +52,9 @@ struct JobRow
 
 /* A copy of the version, which is in that segment; under its buffer's lock. */
 void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
+
+/* As the column group_id: nobody generates columns of rows that we form. */
+Datum group_id_of(Datum group_key);
 
 /* The hint that stands for this version of a row. */
 Hint hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment);

@@ -146,4 +146,16 @@ find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *i
 	}
 }
 
+bool
+is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot)
+{
+	bool seen = false;
+	visit_versions(segments, segments.open_all(), job_id,
+				   [&](Relation, int, HeapTuple tuple, Buffer buffer) {
+					   seen = HeapTupleSatisfiesVisibility(tuple, snapshot, buffer);
+					   return seen;
+				   });
+	return seen;
+}
+
 } // namespace pgq

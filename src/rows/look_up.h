@@ -25,4 +25,7 @@ bool lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer
 /* The place of the version that a write would change. False: there is none; *inserter, if valid, is at one. */
 bool find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter);
 
+/* Does that snapshot see a version of the job, whichever? */
+bool is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot);
+
 } // namespace pgq

@@ -3,6 +3,7 @@
 #include "rows/index.h"
 #include "rows/look_up.h"
 #include "rows/tuple.h"
+#include "rows/unique_key.h"
 
 namespace pgq {
 
@@ -13,6 +14,7 @@ struct PinnedVersion
 	Buffer buffer;
 	ItemPointerData tid;
 	bool ours; /* written by this transaction, perhaps by the command that runs */
+	int32 queue_id;
 };
 
 static bool
@@ -30,6 +32,9 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 		UnlockReleaseBuffer(version->buffer);
 		return false;
 	}
+	bool is_null;
+	version->queue_id =
+		DatumGetInt32(heap_getattr(&tuple, kJobQueueId, RelationGetDescr(version->rel), &is_null));
 	if (row != nullptr)
 		copy_row(version->rel, &tuple, place.segment, row);
 	LockBuffer(version->buffer, BUFFER_LOCK_UNLOCK);
@@ -66,7 +71,8 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
  */
 template <typename Write>
 static WriteResult
-write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *row, Write write)
+write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *row, Write write,
+		  int32 *queue_id = nullptr)
 {
 	for (;;)
 	{
@@ -94,6 +100,8 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 			CommandCounterIncrement();
 		TM_Result result = write(version.rel, &version.tid);
 		ReleaseBuffer(version.buffer);
+		if (queue_id != nullptr)
+			*queue_id = version.queue_id;
 		if (result == TM_Ok)
 			return WriteResult::kDone;
 		if (result == TM_BeingModified || result == TM_WouldBlock)
@@ -109,24 +117,28 @@ locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 }
 
 WriteResult
-delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row)
+delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row,
+		   int32 *queue_id)
 {
-	return write_job(segments, place, job_id, wait, row, [&](Relation rel, ItemPointer tid) {
+	auto write = [&](Relation rel, ItemPointer tid) {
 		TM_FailureData failure;
 		return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure,
 						   false);
-	});
+	};
+	return write_job(segments, place, job_id, wait, row, write, queue_id);
 }
 
+/* FOR KEY SHARE does not wait for an UPDATE: then the lock has to be on what that has written, too. */
 static TM_Result
 lock_row(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy wait)
 {
+	bool follow_updates = mode == LockTupleKeyShare;
 	HeapTupleData tuple;
 	tuple.t_self = *tid;
 	Buffer buffer;
 	TM_FailureData failure;
-	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), mode, wait, false,
-									   &buffer, &failure);
+	TM_Result result = heap_lock_tuple(rel, &tuple, GetCurrentCommandId(true), mode, wait,
+									   follow_updates, &buffer, &failure);
 	ReleaseBuffer(buffer);
 	return result;
 }
@@ -142,6 +154,14 @@ keep_job(SegmentSet &segments, const Place &place, int64 job_id)
 {
 	return write_job(segments, place, job_id, true, nullptr, [](Relation rel, ItemPointer tid) {
 		return lock_row(rel, tid, LockTupleKeyShare, LockWaitBlock);
+	});
+}
+
+WriteResult
+keep_job_now(SegmentSet &segments, const Place &place, int64 job_id)
+{
+	return write_job(segments, place, job_id, false, nullptr, [](Relation rel, ItemPointer tid) {
+		return lock_without_waiting(rel, tid, LockTupleKeyShare);
 	});
 }
 
@@ -176,6 +196,26 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
+/* Nobody generates columns here. */
+static void
+generate_columns(const JobRow &row, Datum *values, bool *nulls, bool *changed)
+{
+	if (changed[kJobGroupKey - 1])
+	{
+		nulls[kJobGroupId - 1] = nulls[kJobGroupKey - 1];
+		if (!nulls[kJobGroupKey - 1])
+			values[kJobGroupId - 1] = group_id_of(values[kJobGroupKey - 1]);
+		changed[kJobGroupId - 1] = true;
+	}
+	if (changed[kJobQueueId - 1] && !row.is_null(kJobUniqueKey))
+	{
+		const text *key = DatumGetTextPP(row.value(kJobUniqueKey));
+		int32 queue_id = DatumGetInt32(values[kJobQueueId - 1]);
+		values[kJobUniqueHash - 1] = Int64GetDatum(hash_of_key(queue_id, key));
+		changed[kJobUniqueHash - 1] = true;
+	}
+}
+
 static HeapTuple
 form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 {
@@ -183,7 +223,9 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 	bool nulls[MaxHeapAttributeNumber] = {};
 	bool changed[MaxHeapAttributeNumber] = {};
 	memcpy(values, change.values, sizeof(change.values));
+	memcpy(nulls, change.nulls, sizeof(change.nulls));
 	memcpy(changed, change.changed, sizeof(change.changed));
+	generate_columns(row, values, nulls, changed);
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
@@ -191,10 +233,10 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 template <typename Form>
 static WriteResult
 replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Hint *hint,
-			Form form)
+			Form form, int32 *queue_id = nullptr)
 {
 	JobRow row;
-	return write_job(segments, place, job_id, wait, &row, [&](Relation rel, ItemPointer tid) {
+	auto write = [&](Relation rel, ItemPointer tid) {
 		/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
@@ -210,7 +252,8 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, H
 			insert_summaries(rel, next);
 		*hint = hint_of(next, RelationGetDescr(rel), row.place.segment);
 		return result;
-	});
+	};
+	return write_job(segments, place, job_id, wait, &row, write, queue_id);
 }
 
 WriteResult
@@ -224,11 +267,10 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 
 WriteResult
 change_job(SegmentSet &segments, const Place &place, int64 job_id, const JobChange &change,
-		   Hint *hint)
+		   Hint *hint, int32 *queue_id)
 {
-	return replace_job(segments, place, job_id, true, hint, [&](const JobRow &row, TupleDesc desc) {
-		return form_change(row, desc, change);
-	});
+	auto form = [&](const JobRow &row, TupleDesc desc) { return form_change(row, desc, change); };
+	return replace_job(segments, place, job_id, true, hint, form, queue_id);
 }
 
 static Hint

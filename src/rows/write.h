@@ -20,10 +20,10 @@ enum class WriteResult : uint8
 
 /*
  * Delete the job; if wait, wait for whoever is at the row, in the lock manager.
- * DONE fills row (unless NULL) with the version that was deleted.
+ * DONE fills row (unless NULL) with the version that was deleted, and *queue_id with its queue.
  */
 WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
-					   JobRow *row);
+					   JobRow *row, int32 *queue_id);
 
 /* Read the version of the job that a write would change. DONE fills row. */
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
@@ -34,6 +34,9 @@ WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_i
 
 /* Lock the job's row FOR KEY SHARE, to the end of the transaction: it is not deleted meanwhile. Waits for who is at it. */
 WriteResult keep_job(SegmentSet &segments, const Place &place, int64 job_id);
+
+/* The same without waiting. */
+WriteResult keep_job_now(SegmentSet &segments, const Place &place, int64 job_id);
 
 /* What the end of an attempt changes in the row. */
 struct Retry
@@ -54,11 +57,18 @@ WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, 
 struct JobChange
 {
 	Datum values[kJobColumns];
+	bool nulls[kJobColumns];
 	bool changed[kJobColumns];
 
 	void set(JobColumn column, Datum value)
 	{
 		values[column - 1] = value;
+		nulls[column - 1] = false;
+		changed[column - 1] = true;
+	}
+	void set_null(JobColumn column)
+	{
+		nulls[column - 1] = true;
 		changed[column - 1] = true;
 	}
 	bool any() const
@@ -67,9 +77,9 @@ struct JobChange
 	}
 };
 
-/* Change the job's row; waits for who is at it. DONE fills hint with its new version. */
+/* Change the job's row; waits for who is at it. DONE fills hint with its new version, and *queue_id (unless NULL) with the queue of that before. */
 WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
-					   const JobChange &change, Hint *hint);
+					   const JobChange &change, Hint *hint, int32 *queue_id);
 
 /*
  * Move the row to another segment: nothing but its segment changes, and *hint, which then says

@@ -30,6 +30,9 @@ CREATE TABLE pgq_ext.queue (
     concurrency    integer NOT NULL DEFAULT 0 CHECK (concurrency >= 0),
     rate_limit     integer NOT NULL DEFAULT 0 CHECK (rate_limit >= 0),
     rate_period    interval NOT NULL DEFAULT '1 s' CHECK (rate_period BETWEEN '1 s' AND '1000 years'),
+    group_concurrency integer NOT NULL DEFAULT 0 CHECK (group_concurrency >= 0),
+    fifo           boolean NOT NULL DEFAULT false,
+    max_depth      bigint NOT NULL DEFAULT 0 CHECK (max_depth >= 0),
     log_attempts   text COLLATE "C" NOT NULL DEFAULT 'failed' CHECK (log_attempts IN ('none', 'failed', 'all')),
     keep_attempts  interval NOT NULL DEFAULT '7 days' CHECK (keep_attempts BETWEEN '0' AND '1000 years'),
     keep_finished  interval NOT NULL DEFAULT '0' CHECK (keep_finished BETWEEN '0' AND '1000 years'),
@@ -81,11 +84,15 @@ CREATE TABLE pgq_ext.job (
     expires_at   timestamptz,
     fence        bigint,
     group_key    text,
+    group_id     bigint GENERATED ALWAYS AS (pg_catalog.hashtextextended(group_key, 0) OPERATOR(pg_catalog.|) 1) STORED,
     unique_key   text,
+    unique_hash  bigint GENERATED ALWAYS AS (pg_catalog.hashtextextended(unique_key, queue_id)) STORED,
     headers      jsonb,
     last_error   text,
     progress     jsonb
 ) PARTITION BY LIST (segment);
+-- Never compressed: who looks for a key compares it as it lies there.
+ALTER TABLE pgq_ext.job ALTER COLUMN unique_key SET STORAGE EXTERNAL;
 COMMENT ON TABLE pgq_ext.job IS
 'Live jobs, one row each: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
 COMMENT ON COLUMN pgq_ext.job.attempts IS 'Attempts that have failed so far.';
@@ -97,11 +104,17 @@ CREATE FUNCTION pgq_ext.job_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_changed';
 REVOKE ALL ON FUNCTION pgq_ext.job_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_changed() IS
-'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication.';
+'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication, and that some have gone by DELETE or TRUNCATE.';
 
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed;
+CREATE TRIGGER job_deleted AFTER DELETE OR UPDATE OF segment ON pgq_ext.job
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.job_changed();
+ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_deleted;
+CREATE TRIGGER job_truncated AFTER TRUNCATE ON pgq_ext.job
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.job_changed();
+ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_truncated;
 
 CREATE FUNCTION pgq_ext.job_fence() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_fence';
@@ -112,6 +125,19 @@ COMMENT ON FUNCTION pgq_ext.job_fence() IS
 CREATE TRIGGER job_fence BEFORE INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_fence();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_fence;
+
+-- See src/rows/key_period.h. Read by position.
+CREATE TABLE pgq_ext.unique_key (
+    job_id      bigint NOT NULL,
+    until       timestamptz NOT NULL,
+    queue_id    integer NOT NULL,
+    unique_key  text NOT NULL,
+    unique_hash bigint GENERATED ALWAYS AS (pg_catalog.hashtextextended(unique_key, queue_id)) STORED
+);
+CREATE INDEX unique_key_by_hash ON pgq_ext.unique_key (unique_hash);
+CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
+COMMENT ON TABLE pgq_ext.unique_key IS
+'Unique keys that are nobody else''s before a time, whatever becomes of their job: one row for each job that was enqueued with unique_for, deleted when that has passed.';
 
 -- See src/catalog/token_mark.h.
 CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199254740991;
@@ -151,3 +177,4 @@ SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.token_mark', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.unique_key', '');

@@ -6,11 +6,12 @@ CREATE FUNCTION pgq_create_queue(
     concurrency int = 0, group_concurrency int = 0,
     log_attempts text = 'failed', keep_attempts interval = '7 days',
     keep_finished interval = '0', keep_dead interval = '30 days', notify boolean = true,
-    if_not_exists boolean = false, rate_limit int = 0, rate_period interval = '1 s') RETURNS boolean
+    if_not_exists boolean = false, rate_limit int = 0, rate_period interval = '1 s', fifo boolean = false,
+    max_depth bigint = 0) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_queue';
 REVOKE ALL ON FUNCTION pgq_create_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_queue IS
-'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. concurrency: how many jobs may be in work at a time (0: no limit). rate_limit: how many may be handed out in any rate_period (1 s or more; 0: no limit). log_attempts: of which attempts pgq_ext.attempt has a record (none, failed: and lost ones, all), kept for keep_attempts; keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. concurrency: how many jobs may be in work at a time (0: no limit). rate_limit: how many may be handed out in any rate_period (1 s or more; 0: no limit). group_concurrency: how many jobs of one group_key may be in work at a time (0: no limit). fifo: of one group_key one at a time, and none before those that were enqueued before it have ended. max_depth: how many may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: of which attempts pgq_ext.attempt has a record (none, failed: and lost ones, all), kept for keep_attempts; keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
 
 CREATE FUNCTION pgq_alter_queue(
     queue text, lease_time interval = null, max_runtime interval = null, max_attempts int = null,
@@ -18,11 +19,12 @@ CREATE FUNCTION pgq_alter_queue(
     concurrency int = null, group_concurrency int = null,
     log_attempts text = null, keep_attempts interval = null,
     keep_finished interval = null, keep_dead interval = null, notify boolean = null,
-    rate_limit int = null, rate_period interval = null) RETURNS void
+    rate_limit int = null, rate_period interval = null, fifo boolean = null,
+    max_depth bigint = null) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_alter_queue';
 REVOKE ALL ON FUNCTION pgq_alter_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_alter_queue IS
-'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on, for leases that are given, extended or end after it. Errors: 42704 no such queue, 22023 bad value, 0A000 group_concurrency is not supported yet.';
+'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on, for leases that are given, extended or end after it. Errors: 42704 no such queue, 22023 bad value.';
 
 CREATE FUNCTION pgq_pause_queue(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_pause_queue';
@@ -58,13 +60,13 @@ CREATE FUNCTION pgq_enqueue(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_enqueue';
 REVOKE ALL ON FUNCTION pgq_enqueue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_enqueue IS
-'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id. max_attempts NULL: what the queue says. A job that nobody has been handed when expires_in has passed is ended, and counted as expired. Errors: 42704 no such queue, 22004 queue or payload is null, 22023 bad value, 0A000 an argument that is not supported yet (group_key, unique_*, on_conflict).';
+'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id. group_key (1 to 255 bytes): the group that the queue''s group_concurrency and fifo speak of. max_attempts NULL: what the queue says. A job that nobody has been handed when expires_in has passed is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has it, until it has ended (unique_until finished) or was handed out (claimed), and for unique_for at least; if one has it the answer is its id, and on_conflict says what becomes of it: keep (nothing), replace (it becomes the new one), preserve_run_at (but its time stays), append (the payload, an array, is appended), error. One that waits is not handed out before this transaction has ended; one in work is not changed. Errors: 42704 no such queue, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, 40001 by a job that the snapshot does not see, 53400 pgq_ext.max_leases.';
 
 CREATE FUNCTION pgq_enqueue_many(queue text, jobs jsonb) RETURNS SETOF bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'pgq_enqueue_many';
 REVOKE ALL ON FUNCTION pgq_enqueue_many FROM PUBLIC;
 COMMENT ON FUNCTION pgq_enqueue_many IS
-'Add the jobs of a JSON array and return their ids in its order: all or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, headers, max_attempts, expires_in. Errors: as pgq_enqueue, naming the element.';
+'Add the jobs of a JSON array and return their ids in its order: all or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in. Unique keys are taken in one order, whatever that of the array. Errors: as pgq_enqueue, naming the element; PQ002 if there is not room for all.';
 
 -- ---- workers ----
 
@@ -172,7 +174,7 @@ CREATE FUNCTION pgq_redrive(queue text, max_jobs bigint = null) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_redrive';
 REVOKE ALL ON FUNCTION pgq_redrive FROM PUBLIC;
 COMMENT ON FUNCTION pgq_redrive IS
-'Bring dead letters of a queue back, as pgq_retry does, those that died first; at most max_jobs (NULL: all). Returns how many; those that somebody has locked are left out. Errors: 42704 no such queue, 22023 max_jobs is negative.';
+'Bring dead letters of a queue back, as pgq_retry does, those that died first; at most max_jobs (NULL: all), also beyond max_depth. Returns how many; those that somebody has locked are left out. Errors: 42704 no such queue, 22023 max_jobs is negative.';
 
 CREATE FUNCTION pgq_update(
     job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null,
@@ -180,7 +182,7 @@ CREATE FUNCTION pgq_update(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_update';
 REVOKE ALL ON FUNCTION pgq_update FROM PUBLIC;
 COMMENT ON FUNCTION pgq_update IS
-'Change a job that waits; NULL leaves a thing as it is. False: it is leased, or there is none. Waits for a transaction that is changing it. No claim hands it out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, 0A000 group_key is not supported yet, 53400 too many jobs are claimed at the same time.';
+'Change a job that waits; NULL leaves a thing as it is. False: it is leased, or there is none. Waits for a transaction that is changing it. No claim hands it out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
 
 CREATE TYPE pgq_ext.job_result AS (
     job_id bigint,

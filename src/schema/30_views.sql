@@ -15,13 +15,13 @@ COMMENT ON FUNCTION pgq_ext.lease_entries IS
 'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
-    OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT running integer, OUT next_start timestamptz, OUT last_claim_at timestamptz,
+    OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT running integer, OUT next_start timestamptz, OUT depth bigint, OUT last_claim_at timestamptz,
     OUT loaded_at timestamptz, OUT enqueued bigint, OUT handed_out bigint, OUT acked bigint,
     OUT failed bigint, OUT released bigint, OUT cancelled bigint, OUT lost bigint, OUT dead bigint, OUT expired bigint, OUT uncounted bigint, OUT repaired bigint,
     OUT reconciled bigint) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
 REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory and their counters.';
+COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory and their counters. depth: jobs that live, and those that open transactions have room for, perhaps fewer after a DELETE by hand; NULL without max_depth, and until somebody has counted.';
 
 CREATE FUNCTION pgq_ext.capacity_entries(
     OUT name text, OUT used bigint, OUT peak bigint, OUT bound bigint, OUT guc text,
@@ -67,10 +67,13 @@ SELECT j.job_id, q.queue,
             WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
             WHEN j.expires_at <= pg_catalog.clock_timestamp() THEN 'nothing: it has expired'
             WHEN l.state = 'changing' THEN 'a transaction that is changing or ending it'
+            WHEN l.state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
             WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
             WHEN q.paused THEN 'the queue is paused'
+            WHEN q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) THEN 'an earlier job of its group (fifo)'
+            WHEN q.group_concurrency > 0 AND g.running >= q.group_concurrency THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
             WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
             WHEN e.next_start > pg_catalog.clock_timestamp() THEN 'the rate (rate_limit), until ' || e.next_start
             ELSE 'a worker' END AS waits_for,
@@ -82,7 +85,13 @@ SELECT j.job_id, q.queue,
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
-LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id;
+LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id
+LEFT JOIN (
+    SELECT w.queue_id, w.group_id, pg_catalog.count(*) AS running
+    FROM pgq_ext.lease_entries() h
+    JOIN pgq_ext.job w ON w.job_id = h.job_id AND w.group_id IS NOT NULL
+    WHERE h.state IN ('claimed', 'claiming')
+    GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id;
 COMMENT ON VIEW pgq_ext.job_status IS
 'Every live job, its state (ready, scheduled, leased) and, in words, what it waits for.';
 
@@ -95,7 +104,8 @@ SELECT q.queue,
        j.oldest_ready_age,
        COALESCE(e.waiting_claims, 0) AS waiting_claims,
        e.last_claim_at,
-       q.paused
+       q.paused,
+       e.depth
 FROM pgq_ext.queue q
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
 LEFT JOIN (
@@ -106,7 +116,7 @@ LEFT JOIN (
            pg_catalog.clock_timestamp() - pg_catalog.min(s.run_at) FILTER (WHERE s.state = 'ready') AS oldest_ready_age
     FROM pgq_ext.job_status s GROUP BY s.queue) j USING (queue);
 COMMENT ON VIEW pgq_ext.queue_status IS
-'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting, how many claims are waiting.';
+'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting, how many claims are waiting. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0, and after a start until the first one enqueues.';
 
 CREATE VIEW pgq_ext.queue_stats AS
 SELECT q.queue, e.loaded_at AS stats_since, e.enqueued, e.handed_out, e.acked, e.failed, e.released, e.cancelled, e.lost, e.dead, e.expired,

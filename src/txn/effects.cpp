@@ -1,6 +1,7 @@
 #include "txn/effects.h"
 
 #include "engine/doubt.h"
+#include "engine/held.h"
 #include "engine/hold.h"
 #include "txn/pending.h"
 
@@ -73,6 +74,25 @@ revoke_until_end(const QueueRef &ref, Lease *lease)
 {
 	add_lease_effect(LeaseEffect::kRevoke, LeaseEnd::kUncounted, ref, lease);
 	lease->revoked++;
+}
+
+bool
+hold_to_the_end(const QueueRef &ref, Lease *lease, int64 monotonic)
+{
+	pending.holder = my_virtual_xid();
+	if (lease->state == LeaseState::kClaiming)
+		begin_hold(lease, monotonic);
+	else if (!add_holder(lease))
+		return false;
+	add_lease_effect(LeaseEffect::kHold, LeaseEnd::kChanged, ref, lease);
+	return true;
+}
+
+void
+undo_hold(const QueueRef &ref, Lease *lease, bool used)
+{
+	forget_lease_effects(used ? 2 : 1);
+	(void) change_queue(ref, [&](QueueHold &hold) { let_go(lease, hold); });
 }
 
 /* Who finds the queue empty waits for the mover if a job that is due is among those in its hands. */
@@ -168,11 +188,15 @@ open_claims(OpenClaim **claims)
 	*claims = static_cast<OpenClaim *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (leases.size + 1) * sizeof(OpenClaim)));
 	for (const LeaseEffect &effect : leases)
-		if (effect.kind == LeaseEffect::kClaim || effect.kind == LeaseEffect::kUse)
+		if (effect.kind == LeaseEffect::kClaim || effect.kind == LeaseEffect::kUse ||
+			effect.kind == LeaseEffect::kHold)
 			(void) look_at_queue(effect.ref, [&](const Queue &) {
 				const Lease *lease = effect.lease;
-				if (still_ours(effect) && !lease->ending)
-					(*claims)[n++] = {lease->key.job_id, lease->hint.place};
+				/* Who uses a job that he holds has written its row. */
+				bool held = lease->state == LeaseState::kHeld;
+				if (still_ours(effect) && !lease->ending &&
+					held == (effect.kind == LeaseEffect::kHold))
+					(*claims)[n++] = {lease->key.job_id, lease->hint.place, held};
 			});
 	return n;
 }
@@ -267,6 +291,12 @@ void
 note_unfiled_job()
 {
 	pending.effects.unfiled = true;
+}
+
+void
+note_deleted_jobs()
+{
+	pending.effects.deleted = true;
 }
 
 bool

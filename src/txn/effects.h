@@ -49,6 +49,14 @@ void use_to_the_end(const QueueRef &ref, Lease *lease);
 void revoke_until_end(const QueueRef &ref, Lease *lease);
 
 /*
+ * This transaction holds the waiting job to its end (held.h): it has just taken the lease, which becomes HELD, or is
+ * one holder more; false: there is no room for one. A place was reserved. undo_hold: it, and its use if it was used, are
+ * the newest effects, in vain.
+ */
+bool hold_to_the_end(const QueueRef &ref, Lease *lease, int64 monotonic);
+void undo_hold(const QueueRef &ref, Lease *lease, bool used);
+
+/*
  * Take the lease of a waiting job, for this transaction to end that way when it commits;
  * undone, the job is filed back. kHeld: somebody has it, or nobody may have it just now; if
  * that is because its row is being moved, *mover is who does that, to be waited for.
@@ -87,6 +95,34 @@ void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
 void note_unfiled_job();
 bool has_unfiled_jobs();
 
+/* Jobs have been deleted by hand: at commit no queue's count is sure any more. */
+void note_deleted_jobs();
+
+/* ---- how many jobs live (engine/depth.h) ---- */
+
+/* This transaction has added so many rows to the queue, or taken them out. */
+void note_rows(const QueueRef &ref, Oid incarnation, int64 rows);
+
+enum class Room : uint8
+{
+	kTaken,
+	kFull,
+	kUncounted, /* nobody knows: count_depth() */
+};
+
+struct Fullness
+{
+	int64 depth;
+	int64 max_depth;
+	bool may_be_less; /* count_depth() tells */
+};
+
+/*
+ * Room for so many new jobs of this transaction, to its end, and they are noted: all or none. What it
+ * has ended itself is room for it, and for nobody else, before it commits.
+ */
+Room take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness);
+
 /* ---- queues ---- */
 
 /* The queue's row was inserted by this transaction: undone, the slot is freed. */
@@ -112,11 +148,12 @@ void announce_queue_at_commit();
 
 /* ---- prepared transactions ---- */
 
-/* A job that this transaction has claimed or asserted, and has not ended. Not each once. */
+/* A job that this transaction has claimed or asserted, and has not ended, or that it holds. Not each once. */
 struct OpenClaim
 {
 	int64 job_id;
 	Place place;
+	bool held;
 };
 
 /* Returns how many there are; *claims is allocated. */

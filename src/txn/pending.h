@@ -32,6 +32,7 @@ struct LeaseEffect
 		kReap,
 		kRevoke,
 		kTell,
+		kHold,
 	} kind;
 	LeaseEnd how;
 	bool dead;
@@ -49,6 +50,16 @@ struct HintEffect
 	Tag tag;
 	int32 jobs;
 	Hint hint;
+};
+
+/* One for each queue and subtransaction, or two. */
+struct DepthEffect
+{
+	Tag tag;
+	QueueRef ref;
+	Oid incarnation; /* of the extension; see distrust() */
+	int64 rows;		 /* added, or (negative) ended: counted at commit */
+	int64 reserved;	 /* room taken, which counts until the end */
 };
 
 struct QueueEffect
@@ -109,15 +120,17 @@ struct Effects
 {
 	List<LeaseEffect> leases;
 	List<QueueHints> jobs;
+	List<DepthEffect> depths;
 	List<QueueEffect> queues;
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
+	bool deleted;
 
 	bool empty() const
 	{
-		return leases.size == 0 && jobs.size == 0 && queues.size == 0 && !announce &&
-			   !announce_queue && !unfiled;
+		return leases.size == 0 && jobs.size == 0 && depths.size == 0 && queues.size == 0 &&
+			   !announce && !announce_queue && !unfiled && !deleted;
 	}
 };
 
@@ -127,6 +140,8 @@ struct Pending
 	const Lease *verifying; /* see note_verifying() */
 	bool unreturnable;		/* see note_unreturnable() */
 	Watch *watch;			/* reserved by PREPARE TRANSACTION */
+	VirtualTransactionId
+		holder; /* this transaction, if it holds jobs: at its end it has no such id any more */
 
 	bool is_unreturnable(const Lease *lease) const { return unreturnable && lease == verifying; }
 };
@@ -145,9 +160,24 @@ bool still_ours(const LeaseEffect &effect);
 /* How the lease ends is counted and told; the caller ends it in the same hold. */
 void count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold);
 
+/* A job is not held by this transaction any more. */
+void let_go(Lease *lease, QueueHold &hold);
+
 /* The claim, or the cancel, of a handed out lease is undone. */
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
 void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
+
+/* ---- depth.cpp: how many jobs live. None of them can fail ---- */
+
+void settle_depths(const DepthEffect *first, const DepthEffect *last, bool commit);
+void promote_depths(SubTransactionId mine, SubTransactionId parent);
+void undo_depths(SubTransactionId mine);
+
+/* What a prepared transaction has left, when it has ended. */
+void settle_prepared_depth(QueueHold &hold, const Touched &touched, uint64 xid, bool commit);
+
+/* Of a transaction that is not older than half of all ids. */
+uint64 xid_with_epoch(TransactionId xid);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */
 

@@ -75,9 +75,14 @@ release_watch()
 static void
 hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 {
-	(void) change_queue(effect.ref, [&](QueueHold &) {
+	(void) change_queue(effect.ref, [&](QueueHold &hold) {
 		Lease *lease = effect.lease;
 		if (!still_ours(effect))
+			return;
+		/* From now on the row says so: it is locked, or written. */
+		if (effect.kind == LeaseEffect::kHold)
+			return let_go(lease, hold);
+		if (lease->state == LeaseState::kHeld)
 			return;
 		Prepared will = lease->prepared;
 		if (effect.kind == LeaseEffect::kRevoke)
@@ -108,11 +113,27 @@ static void
 touch(Watch *watch, const QueueRef &ref, int64 enqueued)
 {
 	Touched *touched = &watch->touched[ref.queue - shared->queues];
-	/* The slot has changed hands in this transaction: two queues, and room for one. */
-	watch->all_queues |= touched->generation != 0 && touched->generation != ref.generation;
+	/* The slot has changed hands in this transaction: two queues, and room for one, which is the present one. */
+	bool another = touched->generation != 0 && touched->generation != ref.generation;
+	watch->all_queues |= another;
+	if (another && !is_alive(ref))
+		return;
+	if (another)
+		touched->rows = touched->reserved = 0;
 	touched->generation = ref.generation;
 	touched->queue_id = ref.queue_id;
 	touched->enqueued += enqueued;
+}
+
+static void
+touch_depth(Watch *watch, const DepthEffect &effect)
+{
+	touch(watch, effect.ref, 0);
+	Touched *touched = &watch->touched[effect.ref.queue - shared->queues];
+	if (touched->generation != effect.ref.generation)
+		return;
+	touched->rows += effect.rows;
+	touched->reserved += effect.reserved;
 }
 
 void
@@ -131,6 +152,7 @@ hand_over_to_watch()
 	memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
+	watch->deleted = effects.deleted;
 	for (const LeaseEffect &effect : effects.leases)
 	{
 		touch(watch, effect.ref, 0);
@@ -143,6 +165,8 @@ hand_over_to_watch()
 			enqueued += jobs.hints.items[i].jobs;
 		touch(watch, jobs.ref, enqueued);
 	}
+	for (const DepthEffect &effect : effects.depths)
+		touch_depth(watch, effect);
 	activate_watch(watch, MyDatabaseId, xid);
 }
 
@@ -218,45 +242,57 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 
 /*
  * Settle the leases of one queue that the transaction has used, and show its jobs.
- * False if the slot is another's by now.
+ * False if the slot is another's by now. touched: NULL if nobody knows what it did.
  */
 static bool
-settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, int64 enqueued)
+settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const Touched *touched)
 {
 	bool current = true;
+	uint64 whole_xid = xid_with_epoch(xid);
 	for (bool more = true; more && current;)
 		current = change_queue(ref, [&](QueueHold &hold) {
 			more = settle_prepared_leases(xid, commit, hold);
 			if (more)
 				return;
 			if (commit)
-			{
 				hold.read_all(clock_mark(hold.queue()));
-				hold->counters.enqueued += enqueued;
-			}
+			if (commit && touched != nullptr)
+				hold->counters.enqueued += touched->enqueued;
+			if (touched != nullptr)
+				settle_prepared_depth(hold, *touched, whole_xid, commit);
+			else
+				forget_depth(hold->depth);
 			hold.wake_scheduler();
 		});
 	return current;
+}
+
+/* False: it has done more than that, or to queues that are attached elsewhere by now. */
+static bool
+settle_touched(const Watch *watch, bool commit)
+{
+	bool all = true;
+	for (int i = 0; i < shared->max_queues; i++)
+	{
+		const Touched &touched = watch->touched[i];
+		QueueRef ref = {&shared->queues[i], touched.generation, touched.queue_id};
+		if (touched.generation != 0 && !settle_prepared_queue(ref, watch->xid, commit, &touched))
+			all = false;
+	}
+	return all && !watch->all_queues;
 }
 
 /* The transaction has ended: apply or undo, then free the entry. Cannot fail. */
 static void
 settle_watch(Watch *watch, bool commit)
 {
-	bool all = watch->all_queues;
-	for (int i = 0; i < shared->max_queues && !watch->all_queues; i++)
-	{
-		const Touched &touched = watch->touched[i];
-		QueueRef ref = {&shared->queues[i], touched.generation, touched.queue_id};
-		if (touched.generation != 0 &&
-			!settle_prepared_queue(ref, watch->xid, commit, touched.enqueued))
-			all = true; /* freed and attached elsewhere, perhaps: trust nothing */
-	}
-	if (all)
+	if (!settle_touched(watch, commit))
 		for_each_queue(nullptr, [&](const QueueRef &ref) {
 			if (ref.queue->database->oid == watch->database)
-				settle_prepared_queue(ref, watch->xid, commit, 0);
+				settle_prepared_queue(ref, watch->xid, commit, nullptr);
 		});
+	if (watch->deleted && commit)
+		note_deletions(watch->database);
 	if (watch->unfiled && commit)
 		distrust_all(watch->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);

@@ -32,10 +32,15 @@ abandon_refill()
 		return;
 	role.active = false;
 	(void) change_queue(role.ref, [](QueueHold &hold) {
-		if (role.kind == RefillKind::kWindow)
-			hold.schedule().abandon_window_refill();
-		else
-			hold.schedule().abandon_timer_refill();
+		switch (role.kind)
+		{
+			case RefillKind::kWindow:
+				return hold.schedule().abandon_window_refill();
+			case RefillKind::kTimer:
+				return hold.schedule().abandon_timer_refill();
+			case RefillKind::kGroups:
+				return hold.schedule().abandon_probes();
+		}
 	});
 }
 

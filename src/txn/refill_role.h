@@ -10,7 +10,8 @@ namespace pgq {
 enum class RefillKind : uint8
 {
 	kWindow,
-	kTimer
+	kTimer,
+	kGroups,
 };
 
 /* This process refills the queue's window or timer; an abort abandons it. */

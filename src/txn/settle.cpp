@@ -3,6 +3,7 @@
  * Nothing in here can fail.
  */
 #include "engine/doubt.h"
+#include "engine/held.h"
 #include "engine/hold.h"
 #include "engine/waiter.h"
 #include "pg/stop_point.h"
@@ -51,6 +52,13 @@ count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold)
 	++*counter;
 }
 
+void
+let_go(Lease *lease, QueueHold &hold)
+{
+	if (drop_holder(lease, pending.holder))
+		hold.give_back(lease);
+}
+
 /* The reaper could not count it, or has not tried. */
 static bool
 stays_lost(const LeaseEffect &effect, int64 monotonic)
@@ -73,7 +81,7 @@ stays_lost(const LeaseEffect &effect, int64 monotonic)
 static void
 end_committed(const LeaseEffect &effect, QueueHold &hold)
 {
-	if (effect.how == LeaseEnd::kChanged && effect.lease->state == LeaseState::kClaiming)
+	if (effect.how == LeaseEnd::kChanged && !was_handed_out(effect.lease))
 		hold.give_back(effect.lease);
 	else
 		hold.end(effect.lease, is_gone(effect.how));
@@ -105,6 +113,9 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 				break;
 			count_end(effect.lease, effect.how, effect.dead, hold);
 			end_committed(effect, hold);
+			break;
+		case LeaseEffect::kHold:
+			let_go(effect.lease, hold);
 	}
 }
 
@@ -161,6 +172,9 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			put_back_lost(effect.lease);
 			break;
 		case LeaseEffect::kTell:
+			break;
+		case LeaseEffect::kHold:
+			let_go(effect.lease, hold);
 			break;
 	}
 }
@@ -292,12 +306,15 @@ at_transaction_end(XactEvent event, void *)
 	pending.effects = {};
 	if (commit)
 		stop_point("commit-settle");
+	settle_depths(ending.depths.begin(), ending.depths.end(), commit);
 	settle_leases(ending.leases.begin(), ending.leases.end(), commit);
 	note_verifying(nullptr);
 	if (commit)
 	{
 		for (QueueHints &jobs : ending.jobs)
 			file_hints(jobs);
+		if (ending.deleted)
+			note_deletions(MyDatabaseId);
 		if (ending.unfiled)
 			distrust_all(MyDatabaseId);
 		settle_options(ending.queues);
@@ -335,6 +352,7 @@ undo_subtransaction(SubTransactionId sub)
 	pending.effects.leases.size = static_cast<int>(leases - pending.effects.leases.begin());
 	settle_leases(leases, leases_end, false);
 	note_verifying(nullptr);
+	undo_depths(sub);
 
 	for (QueueHints &jobs : pending.effects.jobs)
 		jobs.hints.size = static_cast<int>(first_of(jobs.hints, sub) - jobs.hints.begin());
@@ -365,6 +383,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 					   parent);
 			promote(jobs.hints, mine, parent);
 		}
+		promote_depths(mine, parent);
 		promote(pending.effects.queues, mine, parent);
 	}
 }

@@ -18,7 +18,8 @@ create_queue($node, 'empty');
 sql(qq{SELECT pgq_enqueue('q', jsonb_build_object('n', i, 'text', repeat('x', 5 + i % 7)), priority => i % 5, headers => jsonb_build_object('h', i),
 		max_attempts => nullif(i % 3, 0)) FROM generate_series(1, $jobs) i;
 	SELECT pgq_enqueue('q', (SELECT jsonb_agg(random()) FROM generate_series(1, 5000)), headers => (SELECT jsonb_agg(random()) FROM generate_series(1, 5000)));
-	SELECT pgq_enqueue('q', '"next year"', delay => '1 year', priority => 9);
+	SELECT pgq_enqueue('q', '"next year"', delay => '1 year', priority => 9, unique_key => 'next year', group_key => 'years');
+	SELECT pgq_cancel(pgq_enqueue('q', '1', unique_key => 'gone', unique_for => '1 year'));
 	SELECT pgq_enqueue('q', '"soon"', delay => '3 s', priority => -1);
 	SELECT pgq_fail(job_id, lease, E'broken \\\\ with\ttabs and\nlines', retry => false) FROM pgq_claim('q', 5);
 	SELECT pgq_fail(job_id, lease, 'backs off', retry_in => '1 year') FROM pgq_claim('q', 6)});
@@ -33,6 +34,7 @@ sub state_of
 		SELECT 'job', md5(j::text), job_id, queue_id, priority, run_at, enqueued_at, attempts, segment, max_attempts, fence, last_error FROM pgq_ext.job j
 		UNION ALL SELECT 'dead', md5(d::text), job_id, queue_id, priority, run_at, enqueued_at, attempts, null, max_attempts, null, last_error FROM pgq_ext.dead_job d
 		UNION ALL SELECT 'queue', md5(q::text), queue_id, null, null, null, created_at, null, null, max_attempts, null, queue FROM pgq_ext.queue q
+		UNION ALL SELECT 'key', md5(k::text), job_id, queue_id, null, until, null, null, null, null, unique_hash, unique_key FROM pgq_ext.unique_key k
 		ORDER BY 1, 3}, $db);
 }
 my $state = state_of('postgres');
@@ -56,6 +58,8 @@ sub comes_back_ok
 	my ($what, $db) = @_;
 	is(state_of($db), $state, "$what: the same rows");
 	is(sql($parts, $db), sql($parts), '... in the same tables');
+	is(sql(q{SELECT pgq_enqueue('q', '1', unique_key => 'next year') = (SELECT job_id FROM pgq_ext.job WHERE unique_key = 'next year'),
+		pgq_enqueue('q', '1', unique_key => 'gone') = (SELECT job_id FROM pgq_ext.unique_key)}, $db), 't|t', '... with their keys');
 	is(sql(q{SELECT count(*), md5(string_agg(job_id::text, ' ')) FROM pgq_claim('q', 10000, wait => '30 s') WHERE payload <> '"soon"'}, $db), $due, '... handed out in the same order, those in work at the dump included');
 	is(sql(q{SELECT count(*) FROM pgq_ext.lease JOIN pgq_ext.job USING (job_id) WHERE attempt <> attempts + 1}, $db), '0', '... with their attempts');
 	cmp_ok(sql("SELECT lease FROM pgq_ext.lease WHERE job_id = $held", $db), '>', $held_lease, '... and greater leases');

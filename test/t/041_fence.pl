@@ -50,7 +50,7 @@ for my $workers (1, 32)
 	  q{UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'r')},
 	  q{SET session_replication_role = replica; UPDATE pgq_ext.job SET payload = '{"v": 2}'},
 	  q{BEGIN; SAVEPOINT s; UPDATE pgq_ext.job SET payload = '{"v": 3}'; ROLLBACK TO s; UPDATE pgq_ext.job SET payload = '{"v": 2}', fence = NULL; COMMIT},
-	  q{CREATE TEMP TABLE t AS SELECT * FROM pgq_ext.job; DELETE FROM pgq_ext.job; UPDATE t SET payload = '2'; INSERT INTO pgq_ext.job SELECT * FROM t},
+	  q{CREATE TEMP TABLE t AS SELECT * FROM pgq_ext.job; DELETE FROM pgq_ext.job; UPDATE t SET payload = '2'; INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, segment, payload) SELECT job_id, run_at, enqueued_at, queue_id, segment, payload FROM t},
 	  q{INSERT INTO pgq_ext.job (job_id, payload, queue_id, enqueued_at, segment) SELECT job_id + 1000000, payload, queue_id, enqueued_at, segment FROM pgq_ext.job;
 		DO $$ DECLARE id bigint := (SELECT min(job_id) FROM pgq_ext.job); BEGIN DELETE FROM pgq_ext.job WHERE job_id = id; UPDATE pgq_ext.job SET job_id = id WHERE job_id = id + 1000000; END $$};
 	is(acked_after($_), 'ok', "$with: honoured after $_")

@@ -24,8 +24,9 @@ Auditor::prepare()
 	for (const std::string &queue : queues)
 		(void) session.connection.run(
 			"SELECT pgq_create_queue($1, backoff_base => '100 ms', backoff_max => '1 s', "
-			"max_attempts => $2, notify => $3)",
-			{queue, queue == "short" ? "3" : "20", queue == "quiet" ? "false" : "true"});
+			"max_attempts => $2, notify => $3, group_concurrency => $4, fifo => $5)",
+			{queue, queue == "short" ? "3" : "20", queue == "quiet" ? "false" : "true",
+			 queue == kGroupedQueue ? "1" : "0", queue == kFifoQueue ? "true" : "false"});
 	for (const std::string &queue : {kPurgedQueue, kOrderedQueue})
 		(void) session.connection.run("SELECT pgq_create_queue($1, backoff_max => '1 s')", {queue});
 }

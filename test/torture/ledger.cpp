@@ -369,6 +369,7 @@ Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time 
 	job->queue = queue;
 	job->priority = priority;
 	job->creator = tx;
+	job->sent_at = now();
 	job->not_before = wall() + delay;
 	job->delay = delay;
 	note(job.get(), "enqueue", tx, 0, delay);
@@ -456,6 +457,7 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 
 		check_existence(job, h);
 		check_not_held(job, h);
+		check_group(job, h);
 		check_attempt(job, h);
 		if (row.queue != job->queue)
 			breach("handed out by queue " + row.queue, job);

@@ -28,6 +28,18 @@ namespace torture {
 /* The ledger's own name of a job, in its payload; known before the job is sent. */
 using Key = int64_t;
 
+/* Queues with rules for groups; their jobs have these groups. The engine is told the same. */
+inline const std::string kGroupedQueue = "grouped"; /* group_concurrency 1 */
+inline const std::string kFifoQueue = "fifo";
+
+/* 0: none. */
+inline int
+group_of(const std::string &queue, Key key)
+{
+	static constexpr int kGroups = 4;
+	return queue == kGroupedQueue || queue == kFifoQueue ? static_cast<int>(key % kGroups) : 0;
+}
+
 /* One life of the server's shared memory: which server, and when that memory was made. */
 struct Epoch
 {
@@ -241,6 +253,7 @@ private:
 		std::string queue;
 		int priority;
 		TxRef creator;
+		Time sent_at = 0;	 /* its enqueue */
 		Time visible_at = 0; /* to every claim sent after; 0: not yet */
 		Time not_before;	 /* by the wall clock; 0: not known any more */
 		Time delay;			 /* counts from the moment when the server got to it */
@@ -276,6 +289,9 @@ private:
 	/* rules.cpp */
 	void check_existence(Job *job, const HandOut &h);
 	void check_not_held(Job *job, const HandOut &later);
+	void check_group(Job *job, const HandOut &later);
+	bool may_have_ended(const Job &job);
+	static bool runs_beside(const HandOut &h, const HandOut &later);
 	void check_attempt(Job *job, const HandOut &hand_out);
 	void check_suspects();
 	void check_empty(const ClaimCall &call);

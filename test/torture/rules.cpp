@@ -54,6 +54,59 @@ Ledger::check_not_held(Job *job, const HandOut &later)
 	}
 }
 
+/* In a server's memory, and in somebody's hands for certain all the time that the later one was handed out. */
+bool
+Ledger::runs_beside(const HandOut &h, const HandOut &later)
+{
+	if (h.epoch != later.epoch || h.received >= later.sent)
+		return false;
+	if (h.ender)
+		return h.ender->state == TxState::kPrepared;
+	if (h.state == HandOut::State::kOpen)
+		return h.claimer->state == TxState::kPrepared;
+	return h.state == HandOut::State::kHeld && later.received < h.until;
+}
+
+/* Has somebody ended it, or may he have, or the scheduler, since its attempts are used up? */
+bool
+Ledger::may_have_ended(const Job &job)
+{
+	if (job.ended || job.undone || job.deleters > 0 || job.touched ||
+		hidden_claims(job.queue, job.visible_at, now()) > 0)
+		return true;
+	return std::any_of(job.hand_outs.begin(), job.hand_outs.end(), [](const auto &entry) {
+		const HandOut &h = entry.second;
+		return h.ender || h.attempt >= h.max_attempts;
+	});
+}
+
+/*
+ * One job of a group at a time; in the queue with fifo none before another one that had been committed when it
+ * was enqueued.
+ */
+void
+Ledger::check_group(Job *job, const HandOut &later)
+{
+	int group = group_of(job->queue, job->key);
+	if (group == 0 || job->touched)
+		return;
+	for (const auto &[key, place] : jobs)
+	{
+		Job *other = place.get();
+		if (other == job || other->queue != job->queue || group_of(other->queue, key) != group ||
+			other->touched || other->deleters > 0 || other->ended)
+			continue;
+		for (const auto &[token, h] : other->hand_outs)
+			if (runs_beside(h, later))
+				breach("handed out while job " + std::to_string(other->id) +
+						   " of its group runs, lease " + std::to_string(token),
+					   job);
+		bool before = other->visible_at != 0 && other->visible_at < job->sent_at;
+		if (job->queue == kFifoQueue && before && !may_have_ended(*other))
+			breach("handed out before job " + std::to_string(other->id) + " of its group", job);
+	}
+}
+
 int
 Ledger::hidden_claims(const std::string &queue, Time from, Time to)
 {
@@ -140,6 +193,8 @@ Ledger::check_empty(const ClaimCall &call)
 		const Job &job = *find(key);
 		bool asked =
 			std::find(call.queues.begin(), call.queues.end(), job.queue) != call.queues.end();
+		/* Its group may be in its way. */
+		asked &= group_of(job.queue, job.key) == 0;
 		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
 			job.visible_at < call.sent && job.due_by + kClockMargin < call.sent)
 			missed.push_back({key, call.sent, now()});

@@ -180,12 +180,12 @@ Session::enqueue(const std::string &queue, const JobSpec &job)
 	world.ledger.ending(tx);
 	try
 	{
-		Rows rows =
-			connection.run("WITH mark AS (INSERT INTO torture.tx VALUES ($1)) "
-						   "SELECT pgq_enqueue($2, $3, $4, delay => $5, max_attempts => $6, "
-						   "headers => $7)",
-						   {number(tx->id), queue, number(key), number(job.priority),
-							milliseconds(job.delay), max_attempts(job), headers(key)});
+		Rows rows = connection.run(
+			"WITH mark AS (INSERT INTO torture.tx VALUES ($1)) "
+			"SELECT pgq_enqueue($2, $3, $4, delay => $5, max_attempts => $6, "
+			"headers => $7, group_key => $8)",
+			{number(tx->id), queue, number(key), number(job.priority), milliseconds(job.delay),
+			 max_attempts(job), headers(key), group_key(queue, key)});
 		world.ledger.enqueued(key, rows.number(0, 0));
 		world.counters.enqueued++;
 		ended(tx);

@@ -61,6 +61,13 @@ max_attempts(const JobSpec &job)
 /* As the server writes them. Some jobs have such that do not fit into their row. */
 Parameter headers(Key key);
 
+inline Parameter
+group_key(const std::string &queue, Key key)
+{
+	int group = group_of(queue, key);
+	return group == 0 ? Parameter{} : "group " + number(group);
+}
+
 /* The row that a statement wanted was just being moved to another segment. */
 bool is_moved_row(const SqlError &error);
 

@@ -49,9 +49,10 @@ Transaction::enqueue(const std::string &queue, const JobSpec &job)
 	mark();
 	Key key = session.world.ledger.enqueuing(ref, queue, job.priority, job.delay);
 	Rows rows =
-		run("SELECT pgq_enqueue($1, $2, $3, delay => $4, max_attempts => $5, headers => $6)",
+		run("SELECT pgq_enqueue($1, $2, $3, delay => $4, max_attempts => $5, headers => $6, "
+			"group_key => $7)",
 			{queue, number(key), number(job.priority), milliseconds(job.delay), max_attempts(job),
-			 headers(key)});
+			 headers(key), group_key(queue, key)});
 	session.world.ledger.enqueued(key, rows.number(0, 0));
 	session.world.counters.enqueued++;
 }
@@ -72,6 +73,8 @@ Transaction::enqueue_many(const std::string &queue, const std::vector<JobSpec> &
 			array += ",\"max_attempts\":" + number(job.max_attempts);
 		if (Parameter headers_of_job = headers(keys.back()))
 			array += ",\"headers\":" + *headers_of_job;
+		if (Parameter group = group_key(queue, keys.back()))
+			array += ",\"group_key\":\"" + *group + "\"";
 		array += "}";
 	}
 	Rows rows = run("SELECT pgq_enqueue_many($1, $2)", {queue, array + "]"});

@@ -157,7 +157,8 @@ private:
 };
 
 /* The queues that everybody uses. */
-inline const std::vector<std::string> kQueues = {"plain", "short", "quiet"};
+inline const std::vector<std::string> kQueues = {"plain", "short", "quiet", kGroupedQueue,
+												 kFifoQueue};
 inline const std::string kPurgedQueue = "purged";
 /* Claimed from so seldom that jobs which are due outlive their segment. */
 inline const std::string kSlowQueue = "slow";

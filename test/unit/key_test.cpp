@@ -63,8 +63,8 @@ TEST(Key, AgreesWithTuples)
 
 TEST(Hint, IsComparedByTheRightKeyAlone)
 {
-	pgq::Hint urgent_late{.key = {5, 20, 1}, .place = {1, 1, 1}, .delayed = true};
-	pgq::Hint normal_early{.key = {0, 10, 2}, .place = {}, .delayed = false};
+	pgq::Hint urgent_late{.key = {5, 20, 1}, .place = {1, 1, 1}, .delayed = true, .group = 0};
+	pgq::Hint normal_early{.key = {0, 10, 2}, .place = {}, .delayed = false, .group = 0};
 	EXPECT_TRUE(pgq::ByKey::less(urgent_late, normal_early));
 	EXPECT_FALSE(pgq::ByKey::less(normal_early, urgent_late));
 	EXPECT_TRUE(pgq::ByRunAt::less(normal_early, urgent_late));

@@ -180,7 +180,7 @@ struct Job
 	uint8_t missed_count;	/* 2: more than one */
 
 	bool delayed() const { return key.run_at > enqueued_at || failed; }
-	Hint hint() const { return {.key = key, .place = {}, .delayed = delayed()}; }
+	Hint hint() const { return {.key = key, .place = {}, .delayed = delayed(), .group = 0}; }
 
 	/* Live, unleased, and whoever wrote the row has run its callback: the invariant speaks of it. */
 	bool filed() const

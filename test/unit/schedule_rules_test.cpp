@@ -21,14 +21,14 @@ constexpr TimerKey kTimerEnd = TimerKey::highest();
 Hint
 delayed(int64_t run_at, int64_t id, int32_t priority = 0)
 {
-	return {.key = {priority, run_at, id}, .place = {}, .delayed = true};
+	return {.key = {priority, run_at, id}, .place = {}, .delayed = true, .group = 0};
 }
 
 /* A job that was due when it was enqueued. */
 Hint
 immediate(int64_t run_at, int64_t id, int32_t priority = 0)
 {
-	return {.key = {priority, run_at, id}, .place = {}, .delayed = false};
+	return {.key = {priority, run_at, id}, .place = {}, .delayed = false, .group = 0};
 }
 
 class Rules : public testing::Test
@@ -176,13 +176,23 @@ TEST_F(Rules, OnlyWhatIsBelowTheCursorCanBePopped)
 	load(2, 1);
 	schedule.file(immediate(20, 2));
 	EXPECT_TRUE(schedule.poppable());
-	schedule.pull_back({0, 20, 2}, kTimerEnd);
+	schedule.pull_back({0, 20, 1}, kTimerEnd);
 	EXPECT_FALSE(schedule.poppable()) << "there may be another before it";
 	EXPECT_TRUE(schedule.wants_window_refill());
-	schedule.file(immediate(10, 1));
+	schedule.file(immediate(10, 3));
 	EXPECT_TRUE(schedule.poppable());
-	EXPECT_EQ(schedule.pop().key.job_id, 1);
+	EXPECT_EQ(schedule.pop().key.job_id, 3);
 	EXPECT_FALSE(schedule.poppable());
+	EXPECT_FALSE(schedule.exhausted());
+}
+
+TEST_F(Rules, WhatIsAtTheCursorItselfCanBePopped)
+{
+	load(2, 1);
+	schedule.file(immediate(20, 2));
+	schedule.pull_back({0, 20, 2}, kTimerEnd);
+	EXPECT_TRUE(schedule.poppable()) << "there can be no other";
+	EXPECT_EQ(schedule.pop().key.job_id, 2);
 	EXPECT_FALSE(schedule.exhausted());
 }
 

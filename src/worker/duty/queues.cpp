@@ -44,6 +44,7 @@ attach_queues(Shift &shift)
 	bool locked = false;
 	bool anew = false;
 	bool doubtful = false;
+	bool subscribed = false;
 	Attached queues = {};
 	worker_transaction([&] {
 		/* They cannot be locked while a DROP EXTENSION has not ended, for example. */
@@ -55,6 +56,7 @@ attach_queues(Shift &shift)
 		if (anew)
 			return;
 		queues = attach_all_queues(t);
+		subscribed = OidIsValid(t.subscription);
 		for (const Segment &segment : t.segments(kJobRing))
 			if (segment.muted)
 				doubtful |= restore_triggers(segment.heap);
@@ -66,6 +68,9 @@ attach_queues(Shift &shift)
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
 	leave_if_idle(shift, queues);
+	/* No trigger tells of rows that it deletes. Nobody counts before it is gone. */
+	if (subscribed)
+		note_deletions(MyDatabaseId);
 	if (doubtful)
 		distrust_all(MyDatabaseId);
 	free_other_incarnations(MyDatabaseId, shift.database->incarnation);

@@ -1,0 +1,81 @@
+/*
+ * How many jobs of a group are in work at a time, and in which order (options group_concurrency and fifo): which leases
+ * count. core/groups.h says what becomes of the others.
+ *
+ * A lease that a claim takes counts from then on, until it is put aside, given back, lost or ended, as its slot does. In
+ * queues without rules for groups nothing is counted: when they get rules, claims wait until what runs has been counted.
+ *
+ * Under the queue's lock. Nothing here fails.
+ */
+#pragma once
+
+#include "engine/group_pool.h"
+
+namespace pgq {
+
+inline GroupRules
+group_rules_of(const QueueOptions &options)
+{
+	return {.limit = options.group_concurrency, .fifo = options.fifo};
+}
+
+inline bool
+has_group_rules(const Queue *queue)
+{
+	return queue->schedule.groups().rules().any();
+}
+
+/* Its hint was admitted, and its lease taken. */
+inline void
+count_in_group(Lease *lease)
+{
+	lease->queue->schedule.took(lease->hint);
+	lease->group = lease->hint.group;
+}
+
+/* Of a lease that has come otherwise. If there is no entry left it is not counted: late, not never, since it ends. */
+inline void
+count_running(Lease *lease)
+{
+	Queue *queue = lease->queue;
+	if (lease->group == 0 && lease->slot && lease->hint.group != 0 && has_group_rules(queue) &&
+		queue->schedule.count_running(lease->hint))
+		lease->group = lease->hint.group;
+}
+
+inline void
+leave_group(Lease *lease)
+{
+	if (lease->group != 0)
+		lease->queue->schedule.release_group(lease->group);
+	lease->group = 0;
+}
+
+/* A lease of a job of the group has ended, whether it counted or not. moved: its row was, and so is filed by that. */
+inline void
+note_group_end(Queue *queue, const Hint &hint, bool moved)
+{
+	if (hint.group == 0 || !has_group_rules(queue))
+		return;
+	if (moved)
+		queue->schedule.left(hint);
+	else
+		queue->schedule.look_at_group(hint.group);
+}
+
+/* Before the options become these. */
+inline void
+change_group_rules(Queue *queue, const QueueOptions &options)
+{
+	GroupRules rules = group_rules_of(options);
+	if (rules == queue->schedule.groups().rules())
+		return;
+	queue->schedule.change_group_rules(rules);
+	queue->uncounted = rules.any();
+	queue->counting++;
+}
+
+/* Those that ran when the rules came, some of them. False: there are more. */
+bool count_some(Queue *queue);
+
+} // namespace pgq

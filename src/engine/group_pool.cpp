@@ -1,0 +1,118 @@
+#include "engine/group_pool.h"
+
+#include "pg/scope.h"
+
+namespace pgq {
+
+/* What a queue takes at a time, and what it keeps: a claim needs one for each job that it takes, at most. */
+static constexpr int kFewSpares = 16;
+static constexpr int kManySpares = 64;
+
+struct GroupPool
+{
+	slock_t mutex;
+	Group *unused; /* of the common ones; linked by by_id.parent */
+	int fresh;	   /* entries from here on were never used (and never touched) */
+	Group entries[FLEXIBLE_ARRAY_MEMBER];
+};
+
+/* One for each job in work, and as many for those that wait. */
+int
+common_groups()
+{
+	return 2 * max_leases;
+}
+
+int64
+max_groups()
+{
+	return common_groups() + static_cast<int64>(kOwnGroups) * max_queues;
+}
+
+Size
+group_pool_size()
+{
+	return add_size(offsetof(GroupPool, entries), mul_size(max_groups(), sizeof(Group)));
+}
+
+/* The own ones of the queues are behind the common ones. */
+void
+place_group_pool(void *memory)
+{
+	auto *pool = static_cast<GroupPool *>(memory);
+	shared->group_pool = pool;
+	SpinLockInit(&pool->mutex);
+	pool->unused = nullptr;
+	pool->fresh = 0;
+	Group *own = &pool->entries[common_groups()];
+	for (int i = 0; i < max_queues; i++)
+		for (int n = 0; n < kOwnGroups; n++)
+			shared->queues[i].schedule.groups().give(own++);
+}
+
+static Group *
+take_entry(GroupPool *pool)
+{
+	Group *group = pool->unused;
+	if (group != nullptr)
+		pool->unused = reinterpret_cast<Group *>(group->by_id.parent);
+	else if (pool->fresh < common_groups())
+		group = &pool->entries[pool->fresh++];
+	return group;
+}
+
+void
+take_spare_groups(Queue *queue)
+{
+	GroupPool *pool = shared->group_pool;
+	Groups &groups = queue->schedule.groups();
+	if (groups.spares() >= kOwnGroups)
+		return;
+	SpinLockAcquire(&pool->mutex);
+	for (int i = 0; i < kFewSpares; i++)
+		if (Group *group = take_entry(pool))
+			groups.give(group);
+	SpinLockRelease(&pool->mutex);
+}
+
+/* Any entry is as good as any other: what counts is how many the queue keeps. */
+static void
+return_entries(Groups &groups, int keep, int most)
+{
+	GroupPool *pool = shared->group_pool;
+	int surplus = Min(groups.spares() - keep, groups.size() + groups.spares() - kOwnGroups);
+	SpinLockAcquire(&pool->mutex);
+	for (int i = 0; i < surplus && i < most; i++)
+	{
+		Group *group = groups.take_spare();
+		group->by_id.parent = reinterpret_cast<TreeNode *>(pool->unused);
+		pool->unused = group;
+	}
+	SpinLockRelease(&pool->mutex);
+}
+
+void
+return_spare_groups(Queue *queue)
+{
+	Groups &groups = queue->schedule.groups();
+	if (groups.spares() > kManySpares)
+		return_entries(groups, kFewSpares, kManySpares);
+}
+
+bool
+return_some_groups(Queue *queue)
+{
+	Groups &groups = queue->schedule.groups();
+	int n = 0;
+	groups.for_each([&](Group *group) {
+		if (n++ >= kManySpares)
+			return;
+		Assert(group->running == 0);
+		group->running = 0;
+		groups.end_aside(group);
+	});
+	return_entries(groups, 0, kManySpares);
+	return groups.size() > 0 || groups.spares() > kOwnGroups;
+}
+
+} // namespace pgq

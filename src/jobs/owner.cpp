@@ -1,0 +1,295 @@
+#include "jobs/owner.h"
+
+#include "engine/held.h"
+#include "engine/hold.h"
+#include "jobs/waiting.h"
+#include "load/attach.h"
+#include "pg/stop_point.h"
+#include "rows/write.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* What is found of one job with the key. */
+enum class Met : uint8
+{
+	kHeld,
+	kLeased,
+	kNotYet,
+	kPassedOver, /* it is not the owner */
+};
+
+/* What was taken of its lease. */
+struct Grip
+{
+	Lease *lease;
+	bool fresh;	  /* the hold is new */
+	bool purged;  /* rows of the queue may be deleted just now */
+	bool foreign; /* the lease is of another queue: somebody has moved the job here by hand */
+};
+
+static bool
+is_me(const VirtualTransactionId &vxid)
+{
+	return VirtualTransactionIdEquals(vxid, my_virtual_xid());
+}
+
+static Met
+not_yet(OwnerSearch *search, TransactionId xid, const VirtualTransactionId &vxid)
+{
+	search->xid = xid;
+	search->vxid = vxid;
+	return Met::kNotYet;
+}
+
+static Met
+ask_again(OwnerSearch *search)
+{
+	return not_yet(search, InvalidTransactionId, kNoVirtualXid);
+}
+
+static Met
+wait_for(OwnerSearch *search, const VirtualTransactionId &vxid)
+{
+	return not_yet(search, InvalidTransactionId, vxid);
+}
+
+/* ---- leases ---- */
+
+/* Has somebody got it in hand? What this transaction ends it decides itself. */
+static bool
+is_leased(int64 job_id)
+{
+	bool leased = false;
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		leased = was_handed_out(&lease) && !(lease.ending && is_me(lease.user));
+	});
+	return leased;
+}
+
+/* As in waiting.cpp: a claim decides at once, mostly. */
+static Met
+meet_claiming(OwnerSearch *search, const Lease *lease)
+{
+	static constexpr int kNaps = 100;
+	if (is_me(lease->user))
+		return Met::kHeld;
+	if (VirtualTransactionIdIsValid(lease->user))
+		return wait_for(search, lease->user);
+	return search->naps++ < kNaps ? ask_again(search) : wait_for(search, lease->claimer);
+}
+
+/*
+ * Enqueues that overlap all the time would hold a job for ever. When it has been held for long, they wait for a gap, for
+ * a while; then a job whose key is free once it is claimed is passed over for a new one.
+ */
+static bool
+wants_gap(OwnerSearch *search, const Lease *lease)
+{
+	static constexpr int64 kLong = USECS_PER_SEC;
+	static constexpr int64 kAWhile = 100 * 1000;
+	int64 now = monotonic_now();
+	if (now - held_since(lease) < kLong)
+		return false;
+	if (search->gap_since == 0)
+		search->gap_since = now;
+	return now - search->gap_since < kAWhile;
+}
+
+static Met
+join_holders(OwnerSearch *search, Lease *lease, Grip *grip)
+{
+	bool in_vain = search->gap_since != 0;
+	if (wants_gap(search, lease))
+		return ask_again(search);
+	if (in_vain && search->until_claimed)
+		return Met::kPassedOver;
+	grip->fresh = hold_to_the_end(search->ref, lease, 0);
+	return grip->fresh ? Met::kHeld : wait_for(search, lease->holder[0]);
+}
+
+static Met
+meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
+{
+	const VirtualTransactionId *other = other_holder(lease);
+	if (search->alone && other != nullptr)
+		return wait_for(search, *other);
+	if (VirtualTransactionIdIsValid(lease->user) && !is_me(lease->user))
+		return wait_for(search, lease->user);
+	return is_holder(lease, my_virtual_xid()) ? Met::kHeld : join_holders(search, lease, grip);
+}
+
+/* Only a hold can be alone: who has the lease to change or end the job is that anyhow. */
+static void
+exclude_others(const OwnerSearch *search, const QueueRef &ref, Lease *lease)
+{
+	if (search->alone && lease->state == LeaseState::kHeld && lease->uses == 0)
+		use_to_the_end(ref, lease);
+}
+
+/* Its queue has another lock, and nobody joins its holders from here. */
+static Met
+meet_foreign(OwnerSearch *search, int64 job_id)
+{
+	Met met = ask_again(search);
+	if (is_leased(job_id))
+		return Met::kLeased;
+	reserve_lease_effects(1);
+	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+		const VirtualTransactionId *other = other_holder(lease);
+		if (other != nullptr)
+			met = wait_for(search, *other);
+		else if (is_holder(lease, my_virtual_xid()))
+		{
+			exclude_others(search, hold.ref(), lease);
+			met = Met::kHeld;
+		}
+		else if (lease->state == LeaseState::kParked)
+			hold.give_back(lease);
+	});
+	return met;
+}
+
+static Met
+meet_lease(OwnerSearch *search, QueueHold &hold, Grip *grip)
+{
+	Lease *lease = grip->lease;
+	grip->foreign = lease->queue != hold.queue();
+	if (grip->foreign)
+		return ask_again(search);
+	switch (lease->state)
+	{
+		case LeaseState::kClaiming:
+			return meet_claiming(search, lease);
+		case LeaseState::kParked:
+			hold.give_back(lease);
+			return ask_again(search);
+		case LeaseState::kHeld:
+			return meet_held(search, lease, grip);
+		case LeaseState::kClaimed:
+		case LeaseState::kLost:
+		case LeaseState::kReaping:
+			break;
+	}
+	return Met::kLeased;
+}
+
+static Met
+take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
+{
+	Met met = ask_again(search);
+	TakeResult taken = TakeResult::kHeld;
+	reserve_lease_effects(2);
+	(void) change_queue(search->ref, [&](QueueHold &hold) {
+		taken = take_lease(hold.queue(), hint, &grip->lease, true);
+		grip->purged = hold->holds > 0;
+		if (taken == TakeResult::kTaken)
+		{
+			grip->fresh = hold_to_the_end(search->ref, grip->lease, monotonic_now());
+			met = Met::kHeld;
+		}
+		else if (taken == TakeResult::kHeld)
+			met = meet_lease(search, hold, grip);
+		if (met == Met::kHeld)
+			exclude_others(search, search->ref, grip->lease);
+	});
+	if (taken == TakeResult::kFull)
+		complain_of_leases();
+	return grip->foreign ? meet_foreign(search, hint.key.job_id) : met;
+}
+
+/* ---- rows ---- */
+
+/* A purge that goes on may not know of the hold, and waits for the lock of the row. False: the row is gone. */
+static bool
+lock_row_against_purge(const KeyedJob &job)
+{
+	SegmentSet segments(RowShareLock);
+	bool locked = keep_job(segments, job.hint.place, job.job_id()) == WriteResult::kDone;
+	segments.close();
+	return locked;
+}
+
+/* Only now that nobody gets it any more: is it what it was when it was found? */
+static Met
+verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip &grip)
+{
+	KeyedJob found = *job;
+	bool same = look_at_keyed_job(segments, search->key, job) && job->attempts == found.attempts &&
+				job->expires_at == found.expires_at;
+	if (same && job->state == KeyedJob::kEnding)
+		return not_yet(search, job->xid, kNoVirtualXid);
+	if (same && grip.purged)
+		same = lock_row_against_purge(*job);
+	return same ? Met::kHeld : ask_again(search);
+}
+
+static Met
+meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
+{
+	bool expired = job->expires_at <= search->now;
+	if (expired || search->only_ask)
+	{
+		if (is_leased(job->job_id()))
+			return Met::kLeased;
+		return expired ? Met::kPassedOver : Met::kHeld;
+	}
+	Grip grip{};
+	stop_point("key-met");
+	Met met = take_hold(search, job->hint, &grip);
+	if (met != Met::kHeld)
+		return met;
+	met = verify_held(segments, search, job, grip);
+	if (met != Met::kHeld && grip.fresh)
+		undo_hold(search->ref, grip.lease, search->alone);
+	return met;
+}
+
+static Met
+meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
+{
+	if (search->until_claimed && job->attempts > 0)
+		return Met::kPassedOver;
+	if (job->state == KeyedJob::kLive)
+		return meet_live(segments, search, job);
+	/* Others that write it have it in hand, or they would have been waited for. */
+	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? Met::kLeased : Met::kHeld;
+}
+
+/* A transaction has written one of them, and is not its worker: it decides. */
+static bool
+is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
+{
+	for (int i = 0; i < n; i++)
+		if ((jobs[i].state == KeyedJob::kArriving || jobs[i].state == KeyedJob::kEnding) &&
+			!is_leased(jobs[i].job_id()))
+		{
+			(void) not_yet(search, jobs[i].xid, kNoVirtualXid);
+			return true;
+		}
+	return false;
+}
+
+/* The youngest that is not passed over. One in work has its key no more, if that is until it is claimed. */
+Meeting
+find_owner(SegmentSet &segments, OwnerSearch *search)
+{
+	KeyedJob *jobs;
+	int n = find_keyed_jobs(segments, search->key, &jobs);
+	if (is_undecided(search, jobs, n))
+		return Meeting::kNotYet;
+	for (int i = 0; i < n; i++)
+	{
+		search->owner = jobs[i];
+		Met met = meet(segments, search, &search->owner);
+		if (met == Met::kHeld)
+			return Meeting::kHeld;
+		if (met == Met::kNotYet)
+			return Meeting::kNotYet;
+		if (met == Met::kLeased && !search->until_claimed)
+			return Meeting::kLeased;
+	}
+	return Meeting::kNobody;
+}
+
+} // namespace pgq

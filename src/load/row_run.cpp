@@ -1,0 +1,74 @@
+#include "load/row_run.h"
+
+namespace pgq {
+
+template <typename Scan>
+static RowStream *
+smallest(RowStream *streams, int n)
+{
+	RowStream *least = nullptr;
+	for (RowStream *s = streams; s < streams + n; s++)
+		if (s->has_row && (least == nullptr || Scan::Order::less(s->row, least->row)))
+			least = s;
+	return least;
+}
+
+/* The streams' rows in order, and which is the first that is left out. */
+template <typename Scan>
+static void
+merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run)
+{
+	*run = {};
+	run->rows = static_cast<Hint *>(palloc(most * sizeof(Hint)));
+	while (RowStream *next = smallest<Scan>(streams, n))
+	{
+		if (run->n == most)
+		{
+			run->more = true;
+			run->left_out = next->row;
+			return;
+		}
+		run->rows[run->n++] = next->row;
+		scan.advance(next);
+	}
+}
+
+template <typename Scan>
+static bool
+read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
+{
+	SegmentSet segments(AccessShareLock);
+	const Tables &t = segments.open_all();
+	RowStream streams[kMaxSegments];
+	int n = 0;
+	for (const Segment &segment : t.segments(kJobRing))
+	{
+		RowStream *stream = &streams[n++];
+		open_stream(stream, segments, segment.number, queue_id, segment.index[scan.index()],
+					scan.keys());
+		if (!stream->opened)
+			continue;
+		scan.begin(stream);
+		scan.advance(stream);
+	}
+	merge_streams(scan, most, streams, n, run);
+	for (int i = 0; i < n; i++)
+		close_stream(&streams[i]);
+	segments.close();
+	/* The wait for a lock can have brought the news that an index is missing. */
+	return t.has_segments;
+}
+
+bool
+read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run)
+{
+	return read_segments(scan, queue_id, most, run);
+}
+
+bool
+read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run)
+{
+	return read_segments(scan, queue_id, most, run);
+}
+
+} // namespace pgq

@@ -1,0 +1,75 @@
+#include "rows/head.h"
+
+#include "pg/clock.h"
+#include "rows/index.h"
+
+namespace pgq {
+
+static bool
+is_there(const IndexLookup &lookup, Snapshot snapshot, TimestampTz now)
+{
+	if (!HeapTupleSatisfiesVisibility(lookup.tuple, snapshot, lookup.buffer))
+		return false;
+	bool is_null;
+	Datum expires_at =
+		heap_getattr(lookup.tuple, kJobExpiresAt, lookup.slot->tts_tupleDescriptor, &is_null);
+	return is_null || DatumGetTimestampTz(expires_at) > now;
+}
+
+static void
+begin_scan(IndexLookup *lookup, SegmentSet &segments, const Segment &segment, int32 queue_id,
+		   int64 group, int64 from, int64 before)
+{
+	ScanKeyData keys[4];
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(group));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
+	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(before));
+	open_index_lookup(lookup, segments.open(segment.number), segment.index[kFifo], lengthof(keys));
+	index_rescan(lookup->scan, keys, lengthof(keys), nullptr, 0);
+}
+
+/* The first of one segment. */
+static bool
+first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *first)
+{
+	TimestampTz now = wall_now();
+	bool found = false;
+	while (!found && next_version(lookup))
+	{
+		found = is_there(*lookup, snapshot, now);
+		if (found)
+			*first = hint_of(lookup->tuple, lookup->slot->tts_tupleDescriptor, segment);
+		unlock_version(lookup);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return found;
+}
+
+/* Segment by segment; what one of them has need only be beaten by the next. */
+bool
+find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)
+{
+	const Tables &t = segments.open_all();
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	bool found = false;
+	for (const Segment &segment : t.segments(kJobRing))
+	{
+		if (segments.is_bare(segment.number))
+			continue;
+		IndexLookup lookup;
+		Hint first;
+		begin_scan(&lookup, segments, segment, queue_id, group, from, before);
+		if (first_in_segment(&lookup, static_cast<uint16>(segment.number), snapshot, &first))
+		{
+			*head = first;
+			before = first.key.job_id;
+			found = true;
+		}
+		end_index_lookup(&lookup);
+	}
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+} // namespace pgq
