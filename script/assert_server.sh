@@ -70,7 +70,8 @@ tar -xf "postgresql-${pg}_"*.orig.tar.*
 cd "postgresql-$pg"*/
 echo "Building ${PWD##*/} with assertions" >&2
 { try ./configure --prefix="$server" "${configure[@]}" && try make -s -j"$(nproc)" &&
-	try make -s install DESTDIR="$build/root" && try make -s -C contrib/dblink install DESTDIR="$build/root"; } ||
+	try make -s install DESTDIR="$build/root" && try make -s -C contrib/amcheck install DESTDIR="$build/root" &&
+	try make -s -C contrib/dblink install DESTDIR="$build/root"; } ||
 	give_up 'the build failed'
 cp /usr/share/postgresql/$pg/extension/pgtap* "$("$build/root$server/bin/pg_config" --sharedir)/extension"
 mv "$build/root$server" "$server"

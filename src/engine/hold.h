@@ -135,12 +135,15 @@ private:
 		if (queue->next_start != INT64_MAX && queue->next_start <= monotonic_now())
 			ready_ = Min(room_before_, kHoldMax);
 	}
-	/* If there are jobs, room for more is as good as jobs that have come. */
+	/*
+	 * If there are jobs, room is as good as jobs that have come. Only the first room is news: who takes it passes on
+	 * what is left.
+	 */
 	void note_room()
 	{
 		int room = room_in(queue_);
-		if (room > room_before_ && !queue_->schedule.exhausted())
-			ready_ += Min(room - room_before_, kHoldMax);
+		if (room_before_ == 0 && room > 0 && !queue_->schedule.exhausted())
+			ready_ += Min(room, kHoldMax);
 	}
 	/* A group that has room again is as good as a job that has come. */
 	void note_groups()
