@@ -1,5 +1,5 @@
 /*
- * The life of a lease: claim, commit and rollback of the claim, ack, fail, expiry,
+ * The life of a lease: claim, commit and rollback of the claim, ack, fail, release, assert, expiry,
  * the scheduler's count of lost attempts and its death, a second session with the
  * same token, a crash and late acks, also with numbers that are no token of the job;
  * a change of the job by SQL; a cancel, of which its worker may hear before it is undone.
@@ -36,6 +36,8 @@ bool handed[JOBS];						/* CLAIMED, or was */
 /* ghosts */
 bool acked, ended[JOBS]; /* acked, cancelled or dead: visibly */
 bool cancelled;			 /* while it was handed out */
+byte released;			 /* how often */
+bool given_back_by[16];	 /* by token: it has been released */
 byte handed_out;		 /* how often; the ordinal of the last hand-out, which no fault can repeat */
 byte shown;				 /* a token that somebody else has learned */
 bool of_job[16];		 /* by token: whose check bits are right */
@@ -167,6 +169,29 @@ inline file_retry(j)
 	}
 }
 
+/* pgq_release: the job waits again, at its place, and no attempt is counted. The token is written down. */
+inline release(j, t, hand_out_of_t, me)
+{
+	d_step { live(j) && writer[j] == 0 -> write_row(j, me, row[j]) };
+	if
+	:: /* commit */
+		d_step {
+			assert(lease_state[j] == CLAIMED && handed_out == hand_out_of_t && !ended[j]);
+			row[j] = next_row[j]; next_row[j] = 0; writer[j] = 0; filed[j] = false;
+#ifndef FAULT_RELEASE_UNFENCED
+			fence[j] = t;
+#endif
+			given_back_by[t] = true;
+			released++
+		};
+		d_step { end_lease(j); forget_lease(j); check() };
+		file_retry(j)
+	:: /* rollback */
+		d_step { row_undone(j) };
+		d_step { ender[j] = 0; unpin(j); check() }
+	fi
+}
+
 /* A transaction of a worker that acks with the token t; me is its xid. */
 inline ack(j, t, hand_out_of_t, me)
 {
@@ -228,7 +253,7 @@ inline ack_late(j, t, me)
 		:: d_step { live(j) && writer[j] == 0 && fence[j] < t -> write_row(j, me, 0) };
 			if
 			:: d_step {
-					assert(!ended[j] && of_job[t] && content_of[t] == content);
+					assert(!ended[j] && of_job[t] && content_of[t] == content && !given_back_by[t]);
 					ended[j] = true; acked = true; row[j] = 0; writer[j] = 0
 				};
 #ifndef FAULT_LATE_ACK_WITHOUT_LEASE
@@ -314,6 +339,38 @@ end:	do
 		/* pgq_extend: it stops */
 		:: d_step { mine_token != 0 && is_lease_of(0, mine_token) && revoked[0] > 0 ->
 				told[0] = true; mine_token = 0; mine_hand_out = 0 }
+#endif
+#ifdef RELEASE
+		:: mine_token != 0 && released < RELEASE ->
+			take_in_hand(0, mine_token, me);
+			if
+			:: gripped -> release(0, mine_token, mine_hand_out, me)
+			:: !gripped
+			fi;
+			gripped = false;
+			if
+			:: d_step { mine_token = 0; mine_hand_out = 0 }
+			:: true /* it has forgotten that */
+			fi
+#endif
+#ifdef ASSERT
+		/* pgq_assert_lease: whatever else the transaction does, it commits only while the lease is current */
+		:: mine_token != 0 ->
+			take_in_hand(0, mine_token, me);
+			if
+			:: gripped ->
+#ifdef FAULT_ASSERT_ONLY_LOOKS
+				d_step { ender[0] = 0; unpin(0) };
+				assert(is_lease_of(0, mine_token))
+#else
+				d_step {
+					assert(is_lease_of(0, mine_token) && handed_out == mine_hand_out && !ended[0]);
+					ender[0] = 0; unpin(0); check()
+				}
+#endif
+			:: !gripped -> d_step { mine_token = 0; mine_hand_out = 0 }
+			fi;
+			gripped = false
 #endif
 		:: mine_token != 0 ->
 			take_in_hand(0, mine_token, me);
@@ -522,7 +579,7 @@ proctype crash()
 proctype accountant()
 {
 	timeout ->
-	assert(!live(0) && ended[0] && lease_state[0] == NONE && (boot > 0 || handed_out == attempts[0] + acked + cancelled))
+	assert(!live(0) && ended[0] && lease_state[0] == NONE && (boot > 0 || handed_out == attempts[0] + acked + cancelled + released))
 }
 
 init

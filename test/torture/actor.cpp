@@ -75,6 +75,8 @@ Actor::some_job()
 	if (random.chance(30) && world.delays)
 		job.delay = random.chance(5) ? random.between(5, 600) * kSecond
 									 : random.between(1, 1500) * kMillisecond;
+	if (random.chance(5))
+		job.expires_in = random.between(100, 3000) * kMillisecond;
 	if (random.chance(10))
 		job.max_attempts = random.between(1, 4);
 	return job;

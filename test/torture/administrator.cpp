@@ -29,6 +29,11 @@ private:
 	void lock_tables();
 	void fill();
 	void pause();
+	void revive();
+	/* How many? */
+	size_t revive_some(Transaction &tx);
+	size_t revive_oldest(Transaction &tx);
+	void change_limit();
 	void purge();
 	void look_at_results();
 	void look_for_moves();
@@ -215,8 +220,90 @@ Administrator::fill()
 {
 	Transaction tx(session);
 	for (int i = random.between(1, 3); i > 0; i--)
-		tx.enqueue(kPurgedQueue, some_job());
+		tx.enqueue(kPurgedQueue, {.priority = random.between(-2, 2)});
 	tx.commit();
+}
+
+static std::set<Key>
+keys_in(const Rows &rows, int column)
+{
+	std::set<Key> keys;
+	for (int i = 0; i < rows.size(); i++)
+		keys.insert(rows.number(i, column));
+	return keys;
+}
+
+/* Those with unique keys stay dead: somebody else may have the key. */
+size_t
+Administrator::revive_some(Transaction &tx)
+{
+	Rows dead = tx.run("SELECT job_id, payload FROM pgq_ext.dead_job JOIN pgq_ext.queue USING "
+					   "(queue_id) WHERE queue IN ('plain', 'short', 'quiet', $1, $2, $3, $4) "
+					   "ORDER BY random() LIMIT 6",
+					   {kGroupedQueue, kFifoQueue, kLimitedQueue, kRatedQueue});
+	std::set<Key> chosen = world.ledger.reviving(tx.tx(), keys_in(dead, 1));
+	std::set<Key> revived;
+	for (int i = 0; i < dead.size(); i++)
+		if (chosen.contains(dead.number(i, 1)) &&
+			tx.run("SELECT pgq_retry($1)", {dead.text(i, 0)}).text(0, 0) == "t")
+			revived.insert(dead.number(i, 1));
+	world.ledger.revived_only(tx.tx(), revived);
+	return revived.size();
+}
+
+size_t
+Administrator::revive_oldest(Transaction &tx)
+{
+	static const std::string dead_letters = "SELECT payload FROM pgq_ext.dead_job JOIN "
+											"pgq_ext.queue USING (queue_id) WHERE queue = $1";
+	std::string queue = random.pick(std::vector<std::string>{"plain", "short", kFifoQueue});
+	std::set<Key> dead = keys_in(tx.run(dead_letters, {queue}), 0);
+	if (dead.empty())
+		return 0;
+	int most = random.between(1, std::min(6, static_cast<int>(dead.size())));
+	std::set<Key> chosen = world.ledger.reviving(tx.tx(), dead);
+	Rows answer = tx.run("SELECT pgq_redrive($1, $2)", {queue, number(most)});
+	std::set<Key> left = keys_in(tx.run(dead_letters, {queue}), 0);
+	std::erase_if(dead, [&](Key key) { return left.contains(key); });
+	world.ledger.revived_only(tx.tx(), dead);
+	if (static_cast<int64_t>(dead.size()) != answer.number(0, 0))
+		world.ledger.violation("redriven " + answer.text(0, 0) + " dead letters, but " +
+							   std::to_string(dead.size()) + " are gone");
+	return dead.size();
+}
+
+void
+Administrator::revive()
+{
+	by_hand = true;
+	Transaction tx(session);
+	tx.mark();
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	size_t revived = random.chance(50) ? revive_some(tx) : revive_oldest(tx);
+	int n = random.between(1, 100);
+	if (n <= 20)
+		tx.roll_back();
+	else if (n <= 30 && may_prepare())
+		tx.prepare();
+	else
+	{
+		tx.commit();
+		world.counters.revived += revived;
+	}
+}
+
+void
+Administrator::change_limit()
+{
+	int limit = random.chance(10) ? 0 : random.between(1, 5);
+	Transaction tx(session);
+	tx.mark();
+	world.ledger.limiting(tx.tx(), limit);
+	(void) tx.run("SELECT pgq_alter_queue($1, concurrency => $2)", {kLimitedQueue, number(limit)});
+	if (random.chance(20))
+		tx.roll_back();
+	else
+		tx.commit();
 }
 
 /* Only we use that queue. */
@@ -366,6 +453,10 @@ Administrator::turn()
 		purge();
 	else if (n <= 86)
 		pause();
+	else if (n <= 91)
+		revive();
+	else if (n <= 94)
+		change_limit();
 	else
 		come_and_go();
 }

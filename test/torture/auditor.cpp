@@ -27,6 +27,13 @@ Auditor::prepare()
 			"max_attempts => $2, notify => $3, group_concurrency => $4, fifo => $5)",
 			{queue, queue == "short" ? "3" : "20", queue == "quiet" ? "false" : "true",
 			 queue == kGroupedQueue ? "1" : "0", queue == kFifoQueue ? "true" : "false"});
+	TxRef limited = world.ledger.begin(session.connection.epoch());
+	world.ledger.limiting(limited, kFirstLimit);
+	(void) session.connection.run("SELECT pgq_alter_queue($1, concurrency => $2)",
+								  {kLimitedQueue, number(kFirstLimit)});
+	world.ledger.committed(limited);
+	(void) session.connection.run("SELECT pgq_alter_queue($1, rate_limit => $2, rate_period => $3)",
+								  {kRatedQueue, number(kRate), milliseconds(kRatePeriod)});
 	for (const std::string &queue : {kPurgedQueue, kOrderedQueue})
 		(void) session.connection.run("SELECT pgq_create_queue($1, backoff_max => '1 s')", {queue});
 }
@@ -93,7 +100,7 @@ Auditor::do_all_jobs()
 	{
 		std::set<Key> left;
 		for (const std::string &queue : queues)
-			left.merge(world.ledger.live_in(queue));
+			left.merge(world.ledger.awaited_in(queue));
 		if (left.empty())
 			return;
 		try
@@ -112,7 +119,7 @@ Auditor::do_all_jobs()
 	if (world.ledger.violations() > 0)
 		return;
 	for (const std::string &queue : queues)
-		for (Key key : world.ledger.live_in(queue))
+		for (Key key : world.ledger.awaited_in(queue))
 			world.ledger.violation("waits for ever", key);
 }
 

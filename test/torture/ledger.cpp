@@ -32,6 +32,10 @@ name_of(Deed deed)
 			return "extend";
 		case Deed::kDelete:
 			return "delete";
+		case Deed::kExpire:
+			return "expiry";
+		case Deed::kRevive:
+			return "new life";
 		case Deed::kDropQueue:
 			return "drop of the queue";
 	}
@@ -159,6 +163,18 @@ void
 Ledger::finish(Job *job, const TxRef &tx, const Effect &effect)
 {
 	note(job, name_of(effect.deed), tx, effect.token);
+	/* Of its former life, as we did not know when it was given a new one. */
+	if (effect.token != 0 && job->revived_at != 0 && effect.token <= job->revived_token)
+		return;
+	if (job->ended && job->revivers > 0 && effect.token > job->revived_token)
+	{
+		job->ended_anew = job->explained = true;
+		job->end = effect.deed;
+		job->end_token = effect.token;
+		job->end_epoch = tx->epoch;
+		job->ended_at = now();
+		return;
+	}
 	if (job->ended)
 	{
 		/* Jobs of a dropped queue end with it in any case. */
@@ -237,6 +253,7 @@ Ledger::committed(const TxRef &tx, int resolved_on)
 {
 	std::lock_guard lock(mutex);
 	tx->state = TxState::kCommitted;
+	tx->committed_at = now();
 	tx->resolved_on = resolved_on;
 	for (const Effect &effect : tx->effects)
 		apply(tx, effect);
@@ -279,6 +296,7 @@ Ledger::apply(const TxRef &tx, const Effect &effect)
 				break; /* others have been faster than our answer */
 			revive(job);
 			job->visible_at = now() + (tx->was_prepared ? kPreparedDelay : 0);
+			check_owner(job);
 			if (dropped_queues.contains(job->queue))
 				bury(job, Deed::kDropQueue, 0, tx->epoch);
 			break;
@@ -315,6 +333,10 @@ Ledger::apply(const TxRef &tx, const Effect &effect)
 			job->deleters--;
 			finish(job, tx, effect);
 			break;
+		case Deed::kRevive:
+			begin_new_life(job, tx);
+			break;
+		case Deed::kExpire:
 		case Deed::kExtend:
 		case Deed::kDropQueue:
 			break;
@@ -333,6 +355,7 @@ Ledger::undo(const TxRef &tx, const Effect &effect)
 	{
 		case Deed::kEnqueue:
 			job->undone = true;
+			job->ended_at = now();
 			finished.emplace_back(now(), job->key);
 			for (const auto &[token, seen] : job->hand_outs)
 				if (seen.epoch.server >= tx->resolved_on)
@@ -352,6 +375,10 @@ Ledger::undo(const TxRef &tx, const Effect &effect)
 		case Deed::kDelete:
 			job->deleters--;
 			break;
+		case Deed::kRevive:
+			no_new_life(job, tx);
+			break;
+		case Deed::kExpire:
 		case Deed::kExtend:
 		case Deed::kDropQueue:
 			break;
@@ -361,7 +388,8 @@ Ledger::undo(const TxRef &tx, const Effect &effect)
 /* ---- enqueue ---- */
 
 Key
-Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time delay)
+Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time delay,
+				  Time expires_in)
 {
 	std::lock_guard lock(mutex);
 	auto job = std::make_unique<Job>();
@@ -372,6 +400,9 @@ Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time 
 	job->sent_at = now();
 	job->not_before = wall() + delay;
 	job->delay = delay;
+	job->expires_in = expires_in;
+	if (expires_in > 0)
+		job->expires_from = wall() + expires_in - kClockMargin;
 	note(job.get(), "enqueue", tx, 0, delay);
 	tx->effects.push_back({.deed = Deed::kEnqueue, .key = key, .level = tx->level});
 	jobs.emplace(key, std::move(job));
@@ -387,6 +418,8 @@ Ledger::enqueued(Key key, int64_t job_id)
 		breach("its id is " + std::to_string(job_id), job);
 	job->id = job_id;
 	job->due_by = now() + job->delay;
+	if (job->expires_in > 0)
+		job->expires_by = wall() + job->expires_in + kClockMargin;
 }
 
 /* ---- claim ---- */
@@ -467,7 +500,10 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 		Time received_at = h.received + (wall() - now());
 		if (newest && !job->touched && received_at < job->not_before - kClockMargin)
 			breach("handed out before its time", job);
+		if (call.sent + (wall() - now()) > job->expires_by)
+			breach("handed out, but its time was over", job);
 	}
+	check_limits(call, rows);
 }
 
 /* ---- ack, fail, extend ---- */
@@ -668,6 +704,15 @@ Ledger::live_in(const std::string &queue)
 	return keys;
 }
 
+std::set<Key>
+Ledger::awaited_in(const std::string &queue)
+{
+	std::set<Key> keys = live_in(queue);
+	std::lock_guard lock(mutex);
+	std::erase_if(keys, [&](Key key) { return may_have_expired(*find(key)); });
+	return keys;
+}
+
 size_t
 Ledger::live_count()
 {
@@ -727,16 +772,17 @@ Ledger::audit(const std::set<Key> &rows, const std::map<Key, DeadRow> &dead)
 		if (job->ended || job->undone || row.attempts < row.max_attempts)
 			breach("in pgq_ext.dead_job: " + row.reason, job);
 		else
-		{
-			note(job, "found dead", nullptr, 0, row.attempts);
-			bury(job, Deed::kDelete, 0, {});
-			job->end = Deed::kBury;
-			job->end_token = job->hand_outs.empty() ? 0 : job->hand_outs.rbegin()->first;
-		}
+			found_dead(job, row.attempts);
 	}
-	for (Key key : live)
-		if (!rows.contains(key))
+	for (Key key : std::vector<Key>(live))
+	{
+		if (rows.contains(key))
+			continue;
+		if (may_have_expired(*find(key)))
+			bury(find(key), Deed::kExpire, 0, {});
+		else
 			breach("a committed job is lost", find(key));
+	}
 	for (const auto &[key, job] : jobs)
 		if (job->ended && job->end == Deed::kBury && !dead.contains(key) &&
 			!dropped_queues.contains(job->queue))
@@ -750,8 +796,17 @@ Ledger::prune()
 	Time horizon = now() - kRemember;
 	while (!finished.empty() && finished.front().first < horizon)
 	{
-		jobs.erase(finished.front().second);
+		Key key = finished.front().second;
 		finished.pop_front();
+		Job *job = find(key);
+		if (job == nullptr)
+			continue;
+		/* Dead letters may be brought back. */
+		bool dead = job->ended && job->end == Deed::kBury && !dropped_queues.contains(job->queue);
+		if (dead || job->revivers > 0)
+			finished.emplace_back(now(), key);
+		else if (job->undone || (job->ended && job->ended_at < horizon))
+			jobs.erase(key);
 	}
 	for (auto &[queue, claims] : hidden)
 		while (!claims.empty() && claims.front().failed < horizon)

@@ -13,6 +13,7 @@
 #include "clock.h"
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -31,6 +32,22 @@ using Key = int64_t;
 /* Queues with rules for groups; their jobs have these groups. The engine is told the same. */
 inline const std::string kGroupedQueue = "grouped"; /* group_concurrency 1 */
 inline const std::string kFifoQueue = "fifo";
+/* One whose jobs have unique keys, until they are finished. */
+inline const std::string kKeyedQueue = "keyed";
+/* One with a limit that is raised and lowered, and one with a rate. */
+inline const std::string kLimitedQueue = "limited";
+inline const std::string kRatedQueue = "rated";
+constexpr int kFirstLimit = 3;
+constexpr int kRate = 50;
+constexpr Time kRatePeriod = kSecond;
+
+/* 0: none. */
+inline int
+owner_of(const std::string &queue, Key key)
+{
+	static constexpr int kOwners = 5;
+	return queue == kKeyedQueue ? 1 + static_cast<int>(key % kOwners) : 0;
+}
 
 /* 0: none. */
 inline int
@@ -60,6 +77,8 @@ enum class Deed
 	kBury, /* pgq_fail that said 'dead' */
 	kExtend,
 	kDelete,
+	kExpire, /* by nobody: its time is over */
+	kRevive, /* a dead one is a job again */
 	kDropQueue,
 };
 
@@ -90,6 +109,7 @@ struct Tx
 	Epoch epoch;
 	TxState state = TxState::kOpen;
 	Time ending_sent = 0;
+	Time committed_at = 0; /* as far as we know */
 	/* Nobody confirmed its end: it was asked for later, on this server. */
 	int resolved_on = 0;
 	bool was_prepared = false;
@@ -144,9 +164,12 @@ public:
 
 	/* ---- jobs ---- */
 
-	/* Before it is sent. delay: not handed out earlier. */
-	Key enqueuing(const TxRef &tx, const std::string &queue, int priority, Time delay);
+	/* Before it is sent. delay: not handed out earlier; expires_in: nor later, unless it is 0. */
+	Key enqueuing(const TxRef &tx, const std::string &queue, int priority, Time delay,
+				  Time expires_in = 0);
 	void enqueued(Key key, int64_t job_id);
+	/* No: another job has its unique key. */
+	void met(const TxRef &tx, Key key);
 
 	ClaimCall claiming(Epoch epoch, std::vector<std::string> queues, Time lease_time);
 	/* tx: NULL if the claim was a statement of its own. */
@@ -174,6 +197,12 @@ public:
 	/* Whoever has them may be told that they are cancelled: then nothing about their leases is certain any more. */
 	void revoked(const std::vector<Key> &keys);
 	void dropped_queue(const TxRef &tx, const std::string &queue);
+	/* Dead letters that somebody has seen will be jobs again. Returns those of which that can be said. */
+	std::set<Key> reviving(const TxRef &tx, const std::set<Key> &dead);
+	/* ... but in fact only these. */
+	void revived_only(const TxRef &tx, const std::set<Key> &keys);
+	/* The concurrency of kLimitedQueue will be this. 0: none. */
+	void limiting(const TxRef &tx, int limit);
 	/* Somebody else may have changed priority and run_at. */
 	void touched(const std::vector<Key> &keys);
 	/* A queue that may be dropped at any time. */
@@ -183,6 +212,8 @@ public:
 	std::vector<std::pair<Key, int64_t>> some_live(size_t place, size_t n,
 												   const std::string &spared_queue = "");
 	std::set<Key> live_in(const std::string &queue);
+	/* Those of them that will be handed out some time: their time is not over. */
+	std::set<Key> awaited_in(const std::string &queue);
 	size_t live_count();
 	void scheduler_disturbed();
 	void without_scheduler(bool missing);
@@ -258,6 +289,10 @@ private:
 		Time not_before;	 /* by the wall clock; 0: not known any more */
 		Time delay;			 /* counts from the moment when the server got to it */
 		Time due_by = INT64_MAX;
+		Time expires_in = 0;
+		/* Not earlier, and not later, by the wall clock. */
+		Time expires_from = INT64_MAX;
+		Time expires_by = INT64_MAX;
 		bool undone = false;
 		bool touched = false;
 		int deleters = 0;		 /* transactions that may have deleted it */
@@ -269,6 +304,11 @@ private:
 		bool explained = false; /* who had it last has said why it died */
 		Epoch end_epoch;
 		Time ended_at = 0;
+		/* It was dead: a new life begins after that lease. */
+		int revivers = 0; /* transactions that may have revived it */
+		int64_t revived_token = -1;
+		Time revived_at = 0;
+		bool ended_anew = false; /* before we knew of its new life */
 		std::deque<Event> history;
 	};
 
@@ -285,12 +325,16 @@ private:
 	void finish(Job *job, const TxRef &tx, const Effect &effect);
 	/* pgq_fail tells why the last attempt was lost, of which the job has died already. Once. */
 	static bool explains(const Job &job, Deed deed, int64_t token);
+	void found_dead(Job *job, int64_t attempts);
+	void begin_new_life(Job *job, const TxRef &tx);
+	void no_new_life(Job *job, const TxRef &tx);
 
 	/* rules.cpp */
 	void check_existence(Job *job, const HandOut &h);
 	void check_not_held(Job *job, const HandOut &later);
 	void check_group(Job *job, const HandOut &later);
 	bool may_have_ended(const Job &job);
+	static bool may_have_expired(const Job &job) { return wall() >= job.expires_from; }
 	static bool runs_beside(const HandOut &h, const HandOut &later);
 	void check_attempt(Job *job, const HandOut &hand_out);
 	void check_suspects();
@@ -300,6 +344,12 @@ private:
 	void check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed);
 	void check_refusal(Job *job, const HandOut &h, const TxRef &tx, Epoch epoch);
 	bool carried_over(Epoch from, Epoch to) const;
+	/* limits.cpp */
+	void check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows);
+	int greatest_limit(Time from, Time to);
+	bool claims_from(const Tx &tx, const std::string &queue);
+	void check_rate(const ClaimCall &call, int rows);
+	void check_owner(Job *job);
 	int hidden_claims(const std::string &queue, Time from, Time to);
 	bool scheduler_excused(const HandOut &before, const HandOut &after);
 
@@ -332,6 +382,14 @@ private:
 	std::vector<Missed> missed;
 	/* Hand-outs whose attempt is too great, unless an unseen claim explains it. */
 	std::vector<std::pair<Key, int64_t>> suspects;
+	struct Limit
+	{
+		TxRef tx;
+		Time sent;
+		int limit;
+	};
+	std::vector<Limit> limits;	 /* of kLimitedQueue, one after the other */
+	std::deque<Time> rated_sent; /* of kRatedQueue's hand-outs: when they were asked for */
 	std::set<std::string> temporary_queues;
 	std::set<std::string> dropped_queues;
 	const Time start = now();

@@ -15,6 +15,8 @@ private:
 	std::vector<JobSpec> some_jobs(int most);
 	void add_some(Transaction &tx);
 	void waste_room();
+	void enqueue_keyed();
+	std::string some_open_queue();
 };
 
 std::vector<JobSpec>
@@ -26,14 +28,44 @@ Producer::some_jobs(int most)
 	return jobs;
 }
 
+/* One whose jobs have no unique keys. */
+std::string
+Producer::some_open_queue()
+{
+	std::string queue = some_queue();
+	return queue == kKeyedQueue ? kQueues[0] : queue;
+}
+
+/* Who has enqueued one of these keys and has not ended is waited for: not for ever, it may be prepared. */
+void
+Producer::enqueue_keyed()
+{
+	Transaction tx(session);
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	for (int i = random.between(1, 3); i > 0; i--)
+	{
+		JobSpec job = some_job();
+		(void) tx.enqueue_keyed({.priority = job.priority, .delay = job.delay}, random.chance(30));
+		if (random.chance(30))
+			nap(random.between(1, 50) * kMillisecond);
+	}
+	int end = random.between(1, 100);
+	if (end <= 20)
+		tx.roll_back();
+	else if (end <= 30 && may_prepare())
+		tx.prepare();
+	else
+		tx.commit();
+}
+
 void
 Producer::add_some(Transaction &tx)
 {
 	if (random.chance(50))
-		tx.enqueue_many(some_queue(), some_jobs(random.chance(5) ? 300 : 20));
+		tx.enqueue_many(some_open_queue(), some_jobs(random.chance(5) ? 300 : 20));
 	else
 		for (const JobSpec &job : some_jobs(5))
-			tx.enqueue(some_queue(), job);
+			tx.enqueue(some_open_queue(), job);
 }
 
 /* Segments fill up as if much had been done, and what waits is soon a small part of them. */
@@ -41,7 +73,7 @@ void
 Producer::waste_room()
 {
 	Transaction tx(session);
-	tx.enqueue_many(some_queue(), some_jobs(100));
+	tx.enqueue_many(some_open_queue(), some_jobs(100));
 	tx.roll_back();
 }
 
@@ -52,6 +84,9 @@ Producer::turn()
 		waste_room();
 	if (random.chance(5) && world.ledger.live_in(kSlowQueue).size() < kSlowMost)
 		session.enqueue(kSlowQueue, {.priority = random.between(-2, 2)});
+	/* There can only be a few of them. */
+	if (random.chance(8))
+		enqueue_keyed();
 	if (world.ledger.live_count() > world.backlog)
 	{
 		nap(50 * kMillisecond);
@@ -60,7 +95,7 @@ Producer::turn()
 	nap(random.between(0, 20) * kMillisecond);
 	if (random.chance(40))
 	{
-		session.enqueue(some_queue(), some_job());
+		session.enqueue(some_open_queue(), some_job());
 		return;
 	}
 	Transaction tx(session, random.chance(10) ? "REPEATABLE READ" : "READ COMMITTED");

@@ -26,7 +26,7 @@ Ledger::check_existence(Job *job, const HandOut &h)
 	if ((job->undone && !other_truth) || creator.state == TxState::kOpen ||
 		creator.state == TxState::kPrepared)
 		breach("handed out, but its enqueue is not committed", job);
-	if (!job->ended)
+	if (!job->ended || job->revivers > 0)
 		return;
 	bool by_lease = job->end == Deed::kAck || job->end == Deed::kBury;
 	if (by_lease ? h.token > job->end_token && h.epoch >= job->end_epoch : h.sent > job->ended_at)
@@ -71,7 +71,7 @@ Ledger::runs_beside(const HandOut &h, const HandOut &later)
 bool
 Ledger::may_have_ended(const Job &job)
 {
-	if (job.ended || job.undone || job.deleters > 0 || job.touched ||
+	if (job.ended || job.undone || job.deleters > 0 || job.touched || may_have_expired(job) ||
 		hidden_claims(job.queue, job.visible_at, now()) > 0)
 		return true;
 	return std::any_of(job.hand_outs.begin(), job.hand_outs.end(), [](const auto &entry) {
@@ -142,6 +142,12 @@ Ledger::check_attempt(Job *job, const HandOut &h)
 		return;
 	}
 	const HandOut &before = std::prev(it)->second;
+	if (before.token <= job->revived_token)
+	{
+		if (h.attempt > 1)
+			suspects.emplace_back(job->key, h.token);
+		return;
+	}
 	if (h.attempt > before.attempt + 1)
 		suspects.emplace_back(job->key, h.token);
 	bool uncounted = before.epoch != h.epoch || scheduler_excused(before, h);
@@ -169,8 +175,9 @@ Ledger::check_suspects()
 		Time since = 0;
 		if (it != job->hand_outs.begin())
 		{
-			before = std::prev(it)->second.attempt;
-			since = std::prev(it)->second.sent;
+			const HandOut &last = std::prev(it)->second;
+			before = last.token <= job->revived_token ? 0 : last.attempt;
+			since = last.sent;
 		}
 		int unseen = hidden_claims(job->queue, since, h.received);
 		if (h.attempt > before + 1 + unseen)
@@ -193,8 +200,9 @@ Ledger::check_empty(const ClaimCall &call)
 		const Job &job = *find(key);
 		bool asked =
 			std::find(call.queues.begin(), call.queues.end(), job.queue) != call.queues.end();
-		/* Its group may be in its way. */
-		asked &= group_of(job.queue, job.key) == 0;
+		/* Its group may be in its way, or a limit, or who has met it by its key. */
+		asked &= group_of(job.queue, job.key) == 0 && job.queue != kLimitedQueue &&
+				 job.queue != kRatedQueue && job.queue != kKeyedQueue && !may_have_expired(job);
 		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
 			job.visible_at < call.sent && job.due_by + kClockMargin < call.sent)
 			missed.push_back({key, call.sent, now()});
@@ -253,8 +261,11 @@ Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time
 	std::string what = std::string(name_of(deed)) + " with lease " + std::to_string(used.token);
 	if (late && deed != Deed::kAck && !carried_over(used.epoch, epoch))
 		breach(what + " of a former memory was accepted", job);
-	if (job->ended && job->ended_at < sent && !explains(*job, deed, used.token))
+	if (job->ended && job->revivers == 0 && job->ended_at < sent &&
+		!explains(*job, deed, used.token))
 		breach(what + " was accepted after its end: " + name_of(job->end), job);
+	if (job->revived_at != 0 && job->revived_at < sent && used.token <= job->revived_token)
+		breach(what + " of a former life was accepted", job);
 	for (auto it = job->hand_outs.upper_bound(used.token); it != job->hand_outs.end(); ++it)
 	{
 		const HandOut &later = it->second;
@@ -277,6 +288,8 @@ Ledger::check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed)
 	for (auto it = job->hand_outs.upper_bound(ended.token); it != job->hand_outs.end(); ++it)
 	{
 		const HandOut &later = it->second;
+		if (ended.token <= job->revived_token && later.token > job->revived_token)
+			break;
 		bool gone = deed == Deed::kAck || deed == Deed::kBury;
 		bool during = later.epoch == tx->epoch && (gone || later.received < tx->ending_sent) &&
 					  ended.epoch == tx->epoch;

@@ -176,16 +176,16 @@ void
 Session::enqueue(const std::string &queue, const JobSpec &job)
 {
 	TxRef tx = world.ledger.begin(connection.epoch());
-	Key key = world.ledger.enqueuing(tx, queue, job.priority, job.delay);
+	Key key = world.ledger.enqueuing(tx, queue, job.priority, job.delay, job.expires_in);
 	world.ledger.ending(tx);
 	try
 	{
 		Rows rows = connection.run(
 			"WITH mark AS (INSERT INTO torture.tx VALUES ($1)) "
 			"SELECT pgq_enqueue($2, $3, $4, delay => $5, max_attempts => $6, "
-			"headers => $7, group_key => $8)",
+			"headers => $7, group_key => $8, expires_in => $9)",
 			{number(tx->id), queue, number(key), number(job.priority), milliseconds(job.delay),
-			 max_attempts(job), headers(key), group_key(queue, key)});
+			 max_attempts(job), headers(key), group_key(queue, key), expires_in(job)});
 		world.ledger.enqueued(key, rows.number(0, 0));
 		world.counters.enqueued++;
 		ended(tx);

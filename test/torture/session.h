@@ -24,6 +24,7 @@ struct JobSpec
 	int priority = 0;
 	Time delay = 0;
 	int max_attempts = 0; /* 0: what the queue says */
+	Time expires_in = 0;  /* 0: never */
 };
 
 struct ClaimSpec
@@ -56,6 +57,12 @@ inline Parameter
 max_attempts(const JobSpec &job)
 {
 	return job.max_attempts == 0 ? Parameter{} : number(job.max_attempts);
+}
+
+inline Parameter
+expires_in(const JobSpec &job)
+{
+	return job.expires_in == 0 ? Parameter{} : milliseconds(job.expires_in);
 }
 
 /* As the server writes them. Some jobs have such that do not fit into their row. */

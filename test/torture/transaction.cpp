@@ -47,14 +47,55 @@ void
 Transaction::enqueue(const std::string &queue, const JobSpec &job)
 {
 	mark();
-	Key key = session.world.ledger.enqueuing(ref, queue, job.priority, job.delay);
+	Key key = session.world.ledger.enqueuing(ref, queue, job.priority, job.delay, job.expires_in);
 	Rows rows =
 		run("SELECT pgq_enqueue($1, $2, $3, delay => $4, max_attempts => $5, headers => $6, "
-			"group_key => $7)",
+			"group_key => $7, expires_in => $8)",
 			{queue, number(key), number(job.priority), milliseconds(job.delay), max_attempts(job),
-			 headers(key), group_key(queue, key)});
+			 headers(key), group_key(queue, key), expires_in(job)});
 	session.world.ledger.enqueued(key, rows.number(0, 0));
 	session.world.counters.enqueued++;
+}
+
+bool
+Transaction::enqueue_keyed(const JobSpec &job, bool or_error)
+{
+	mark();
+	Ledger &ledger = session.world.ledger;
+	if (or_error)
+		savepoint();
+	Key key = ledger.enqueuing(ref, kKeyedQueue, job.priority, job.delay);
+	bool ours = false;
+	try
+	{
+		Rows rows = run("SELECT pgq_enqueue($1, $2, $3, delay => $4, unique_key => $5, "
+						"on_conflict => $6, headers => $7)",
+						{kKeyedQueue, number(key), number(job.priority), milliseconds(job.delay),
+						 "owner " + number(owner_of(kKeyedQueue, key)), or_error ? "error" : "keep",
+						 headers(key)});
+		Rows found = run("SELECT payload FROM pgq_ext.job WHERE job_id = $1", {rows.text(0, 0)});
+		ours = found.size() > 0 && found.number(0, 0) == key;
+		if (ours)
+			ledger.enqueued(key, rows.number(0, 0));
+		if (or_error && !ours)
+			ledger.violation("not enqueued, and no error", key);
+		if (or_error)
+			release_savepoint();
+	}
+	catch (const SqlError &error)
+	{
+		if (!or_error || error.state != "23505")
+			throw;
+		roll_back_to_savepoint();
+	}
+	if (ours)
+		session.world.counters.enqueued++;
+	else
+	{
+		ledger.met(ref, key);
+		session.world.counters.met++;
+	}
+	return ours;
 }
 
 void
@@ -65,10 +106,13 @@ Transaction::enqueue_many(const std::string &queue, const std::vector<JobSpec> &
 	std::vector<Key> keys;
 	for (const JobSpec &job : jobs)
 	{
-		keys.push_back(session.world.ledger.enqueuing(ref, queue, job.priority, job.delay));
+		keys.push_back(
+			session.world.ledger.enqueuing(ref, queue, job.priority, job.delay, job.expires_in));
 		array += (array.empty() ? "[" : ",") + std::string("{\"payload\":") + number(keys.back()) +
 				 ",\"priority\":" + number(job.priority) + ",\"delay\":\"" +
 				 milliseconds(job.delay) + "\"";
+		if (Parameter expires = expires_in(job))
+			array += ",\"expires_in\":\"" + *expires + "\"";
 		if (job.max_attempts > 0)
 			array += ",\"max_attempts\":" + number(job.max_attempts);
 		if (Parameter headers_of_job = headers(keys.back()))

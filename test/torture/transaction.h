@@ -22,6 +22,8 @@ public:
 	const TxRef &tx() const { return ref; }
 
 	void enqueue(const std::string &queue, const JobSpec &job);
+	/* A job with a unique key. False: another one has it; with or_error the server says so by 23505. */
+	bool enqueue_keyed(const JobSpec &job, bool or_error);
 	void enqueue_many(const std::string &queue, const std::vector<JobSpec> &jobs);
 	std::vector<Held> claim(const ClaimSpec &spec);
 	/* Errors as the server gives them: PQ001 if stale. */

@@ -120,9 +120,10 @@ Counters::print(const Ledger &ledger)
 	std::lock_guard lock(mutex);
 	Rotation all = rotation();
 	std::cout << "jobs " << enqueued << ", claims " << claims << ", acks " << acks << ", fails "
-			  << fails << ", extends " << extends << ", stale " << stale << ", prepared "
-			  << prepared << ", late acks " << ledger.late_acks() << "\nbroken connections "
-			  << broken << ", restarts " << restarts << ", failovers " << failovers
+			  << fails << ", extends " << extends << ", stale " << stale << ", met by key " << met
+			  << ", revived " << revived << ", prepared " << prepared << ", late acks "
+			  << ledger.late_acks() << "\nbroken connections " << broken << ", restarts "
+			  << restarts << ", failovers " << failovers
 			  << ", unknown commits resolved: " << resolved_committed << " committed, "
 			  << resolved_aborted << " not\ntruncations " << all.truncations << ", rows moved "
 			  << all.moved_rows << "; of " << seen_moved << " that were seen before and after, "

@@ -43,6 +43,8 @@ struct Counters
 	std::atomic<long> fails = 0;
 	std::atomic<long> extends = 0;
 	std::atomic<long> stale = 0;
+	std::atomic<long> met = 0;	   /* by their unique keys */
+	std::atomic<long> revived = 0; /* dead letters */
 	std::atomic<long> prepared = 0;
 	std::atomic<long> broken = 0; /* connections */
 	std::atomic<long> resolved_committed = 0;
@@ -157,8 +159,8 @@ private:
 };
 
 /* The queues that everybody uses. */
-inline const std::vector<std::string> kQueues = {"plain", "short", "quiet", kGroupedQueue,
-												 kFifoQueue};
+inline const std::vector<std::string> kQueues = {
+	"plain", "short", "quiet", kGroupedQueue, kFifoQueue, kKeyedQueue, kLimitedQueue, kRatedQueue};
 inline const std::string kPurgedQueue = "purged";
 /* Claimed from so seldom that jobs which are due outlive their segment. */
 inline const std::string kSlowQueue = "slow";

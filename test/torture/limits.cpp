@@ -1,0 +1,210 @@
+/*
+ * The rules of limits, rates and unique keys, and the second life of dead letters.
+ */
+#include "ledger.h"
+
+#include <algorithm>
+
+namespace torture {
+
+/* ---- limits ---- */
+
+void
+Ledger::limiting(const TxRef &tx, int limit)
+{
+	std::lock_guard lock(mutex);
+	limits.push_back({tx, now(), limit == 0 ? INT_MAX : limit});
+}
+
+/* That may have been in force some time between the two. */
+int
+Ledger::greatest_limit(Time from, Time to)
+{
+	int greatest = 0;
+	for (auto it = limits.rbegin(); it != limits.rend(); ++it)
+	{
+		const Tx &tx = *it->tx;
+		if (it->sent > to || tx.state == TxState::kAborted)
+			continue;
+		greatest = std::max(greatest, it->limit);
+		if (tx.state == TxState::kCommitted && tx.committed_at < from)
+			break;
+	}
+	return greatest;
+}
+
+/* Those that it has got, and those that others had in hand all the time. */
+void
+Ledger::check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows)
+{
+	Job *one = nullptr;
+	int got = 0;
+	int rated = 0;
+	for (const ClaimedRow &row : rows)
+	{
+		rated += row.queue == kRatedQueue;
+		if (row.queue == kLimitedQueue && find(row.held.key) != nullptr)
+		{
+			one = find(row.held.key);
+			got++;
+		}
+	}
+	check_rate(call, rated);
+	if (one == nullptr)
+		return;
+	const HandOut &later = one->hand_outs.rbegin()->second;
+	int beside = 0;
+	std::string others;
+	for (const auto &[key, job] : jobs)
+	{
+		if (job->queue != kLimitedQueue || job->deleters > 0)
+			continue;
+		for (const auto &[token, h] : job->hand_outs)
+			if (runs_beside(h, later) && !(h.ender && claims_from(*h.ender, kLimitedQueue)))
+			{
+				beside++;
+				others += " " + std::to_string(job->id) + "/" + std::to_string(token);
+			}
+	}
+	int limit = greatest_limit(call.sent, now());
+	if (beside + got > limit)
+		breach("handed out with " + std::to_string(got - 1) + " others, while " +
+				   std::to_string(beside) + " are in work, of " + std::to_string(limit) + ":" +
+				   others,
+			   one);
+}
+
+/* Then it keeps the slots of what it ends. */
+bool
+Ledger::claims_from(const Tx &tx, const std::string &queue)
+{
+	return std::any_of(tx.effects.begin(), tx.effects.end(), [&](const Effect &effect) {
+		Job *job = effect.deed == Deed::kClaim ? find(effect.key) : nullptr;
+		return job != nullptr && job->queue == queue;
+	});
+}
+
+/* Whenever they were handed out: it was after they had been asked for, and before now. */
+void
+Ledger::check_rate(const ClaimCall &call, int rows)
+{
+	Time begin = now() - kRatePeriod;
+	for (int i = 0; i < rows; i++)
+		rated_sent.push_back(call.sent);
+	std::erase_if(rated_sent, [&](Time sent) { return sent <= begin; });
+	if (rows > 0 && rated_sent.size() > kRate)
+		breach(std::to_string(rated_sent.size()) + " hand-outs in one period of " + kRatedQueue,
+			   nullptr);
+}
+
+/* ---- unique keys ---- */
+
+/* Its enqueue is committed, so nobody else can have had its unique key all the time. */
+void
+Ledger::check_owner(Job *job)
+{
+	int owner = owner_of(job->queue, job->key);
+	if (owner == 0)
+		return;
+	for (const auto &[key, other] : jobs)
+		if (other.get() != job && other->queue == job->queue &&
+			owner_of(job->queue, key) == owner && other->visible_at != 0 &&
+			other->visible_at < job->sent_at && !may_have_ended(*other))
+			breach("enqueued, but job " + std::to_string(other->id) + " has its unique key", job);
+}
+
+void
+Ledger::met(const TxRef &tx, Key key)
+{
+	std::lock_guard lock(mutex);
+	Job *job = find(key);
+	note(job, "met another", tx);
+	bool justified = std::any_of(jobs.begin(), jobs.end(), [&](const auto &entry) {
+		const Job &other = *entry.second;
+		bool gone = (other.undone || other.ended) && other.ended_at < job->sent_at;
+		return &other != job && other.queue == job->queue && !gone &&
+			   owner_of(job->queue, other.key) == owner_of(job->queue, key);
+	});
+	if (!justified)
+		breach("not enqueued, but nobody has its unique key", job);
+	auto ours = [&](const Effect &e) { return e.deed == Deed::kEnqueue && e.key == key; };
+	if (std::erase_if(tx->effects, ours) > 0)
+	{
+		job->undone = true;
+		job->ended_at = now();
+		finished.emplace_back(now(), key);
+	}
+}
+
+/* ---- dead letters that are jobs again ---- */
+
+void
+Ledger::found_dead(Job *job, int64_t attempts)
+{
+	note(job, "found dead", nullptr, 0, attempts);
+	bury(job, Deed::kBury, job->hand_outs.empty() ? 0 : job->hand_outs.rbegin()->first, {});
+}
+
+std::set<Key>
+Ledger::reviving(const TxRef &tx, const std::set<Key> &dead)
+{
+	std::lock_guard lock(mutex);
+	std::set<Key> keys;
+	for (Key key : dead)
+	{
+		Job *job = find(key);
+		if (job == nullptr || job->undone || job->revivers > 0)
+			continue;
+		if (!job->ended)
+			found_dead(job, 0);
+		job->revivers++;
+		job->revived_token = job->hand_outs.empty() ? 0 : job->hand_outs.rbegin()->first;
+		job->touched = true;
+		job->expires_from = job->expires_by = INT64_MAX;
+		note(job, "to be revived", tx);
+		tx->effects.push_back({.deed = Deed::kRevive, .key = key, .level = tx->level});
+		keys.insert(key);
+	}
+	return keys;
+}
+
+void
+Ledger::revived_only(const TxRef &tx, const std::set<Key> &keys)
+{
+	std::lock_guard lock(mutex);
+	std::erase_if(tx->effects, [&](const Effect &effect) {
+		bool spared = effect.deed == Deed::kRevive && !keys.contains(effect.key);
+		if (Job *job = spared ? find(effect.key) : nullptr)
+			job->revivers--;
+		return spared;
+	});
+}
+
+void
+Ledger::begin_new_life(Job *job, const TxRef &tx)
+{
+	note(job, "revived", tx);
+	job->revivers--;
+	job->revived_at = now();
+	if (job->ended_anew)
+	{
+		job->ended_anew = false;
+		return;
+	}
+	job->ended = job->explained = false;
+	revive(job);
+	job->visible_at = now();
+}
+
+void
+Ledger::no_new_life(Job *job, const TxRef &tx)
+{
+	job->revivers--;
+	bool other_truth =
+		std::all_of(job->hand_outs.upper_bound(job->revived_token), job->hand_outs.end(),
+					[&](const auto &h) { return h.second.epoch.server < tx->resolved_on; });
+	if (!other_truth)
+		breach("handed out, but it is still dead", job);
+}
+
+} // namespace torture
