@@ -63,6 +63,28 @@ INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim_any('{mine,
 SELECT payload, public.pgq_fail(job_id, lease, 'twice') FROM mine WHERE payload OPERATOR(pg_catalog.=) '1';
 SELECT public.pgq_ack(job_id, lease) FROM mine WHERE payload OPERATOR(pg_catalog.=) '2';
 SELECT count(*) FROM public.pgq_ack_many(ARRAY(SELECT job_id FROM mine), ARRAY(SELECT lease FROM mine));
+TRUNCATE mine;
+-- keys, groups, limits, and what changes jobs
+SELECT public.pgq_create_queue('theirs', group_concurrency => 1, max_depth => 5, rate_limit => 50, concurrency => 5, keep_finished => '1 day', keep_attempts => '1 day', log_attempts => 'all');
+SELECT public.pgq_enqueue('theirs', '[1]', group_key => 'g', unique_key => 'a', unique_for => '1 hour') OPERATOR(pg_catalog.>) 0 AS enqueued;
+SELECT public.pgq_enqueue('theirs', '[2]', unique_key => 'a', on_conflict => answer) OPERATOR(pg_catalog.>) 0 AS met FROM pg_catalog.unnest('{keep,replace,preserve_run_at,append}'::pg_catalog.text[]) AS u(answer);
+SELECT public.pgq_enqueue('theirs', '[2]', unique_key => 'a', on_conflict => 'error');
+SELECT count(*) FROM public.pgq_enqueue_many('theirs', '[{"payload": 3, "group_key": "g", "unique_key": "b"}, {"payload": 4, "group_key": "g", "expires_in": "1 day"}]');
+SELECT public.pgq_alter_queue('theirs', fifo => true), public.pgq_pause_queue('theirs'), public.pgq_resume_queue('theirs');
+INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('theirs', 10, worker => 'w', session_bound => true);
+SELECT public.pgq_progress(job_id, lease, '1'), public.pgq_assert_lease(job_id, lease), public.pgq_release(job_id, lease) FROM mine;
+SELECT state FROM mine, public.pgq_result(job_id);
+SELECT public.pgq_update(job_id, priority => 7), public.pgq_retry(job_id, '1 day'), public.pgq_retry(job_id) FROM mine;
+TRUNCATE mine;
+INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('theirs');
+SELECT public.pgq_fail(job_id, lease, 'no', retry => false) FROM mine;
+SELECT public.pgq_redrive('theirs');
+TRUNCATE mine;
+INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('theirs');
+WITH next AS (SELECT n.* FROM mine, public.pgq_ack_claim(ARRAY[mine.job_id], ARRAY[mine.lease], 'theirs') AS n)
+SELECT payload, public.pgq_ack(job_id, lease, result => '{}') FROM next;
+SELECT public.pgq_cancel(job_id) FROM public.pgq_enqueue('theirs', '5') AS e(job_id);
+SELECT public.pgq_drop_queue('theirs', force => true);
 SELECT public.pgq_drop_queue('mine');
 SELECT public.pgq_drop_queue('mien', if_exists => false);
 SELECT public.pgq_purge_queue('mine');
