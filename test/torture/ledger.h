@@ -38,7 +38,7 @@ inline const std::string kKeyedQueue = "keyed";
 inline const std::string kLimitedQueue = "limited";
 inline const std::string kRatedQueue = "rated";
 constexpr int kFirstLimit = 3;
-constexpr int kRate = 50;
+constexpr int kRate = 10;
 constexpr Time kRatePeriod = kSecond;
 
 /* 0: none. */
