@@ -68,7 +68,9 @@ TRUNCATE mine;
 SELECT public.pgq_create_queue('theirs', group_concurrency => 1, max_depth => 5, rate_limit => 50, concurrency => 5, keep_finished => '1 day', keep_attempts => '1 day', log_attempts => 'all');
 SELECT public.pgq_enqueue('theirs', '[1]', group_key => 'g', unique_key => 'a', unique_for => '1 hour') OPERATOR(pg_catalog.>) 0 AS enqueued;
 SELECT public.pgq_enqueue('theirs', '[2]', unique_key => 'a', on_conflict => answer) OPERATOR(pg_catalog.>) 0 AS met FROM pg_catalog.unnest('{keep,replace,preserve_run_at,append}'::pg_catalog.text[]) AS u(answer);
+\set VERBOSITY sqlstate
 SELECT public.pgq_enqueue('theirs', '[2]', unique_key => 'a', on_conflict => 'error');
+\set VERBOSITY default
 SELECT count(*) FROM public.pgq_enqueue_many('theirs', '[{"payload": 3, "group_key": "g", "unique_key": "b"}, {"payload": 4, "group_key": "g", "expires_in": "1 day"}]');
 SELECT public.pgq_alter_queue('theirs', fifo => true), public.pgq_pause_queue('theirs'), public.pgq_resume_queue('theirs');
 INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('theirs', 10, worker => 'w', session_bound => true);
