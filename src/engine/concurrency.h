@@ -3,10 +3,11 @@
  *
  * A lease that a claim takes has a slot from then on, until it is put aside, given back, lost or
  * ended; the queue counts them, whether it has a limit or not. It is never exceeded: a claim takes no
- * lease without a slot. What frees a slot is as good as a job filed: somebody is woken (hold.h). A
- * transaction that ends a lease lends the slot to a claim of its own, or a worker that acknowledges and
- * claims at once would find none at concurrency 1; undone, that goes back to where it came from, never to
- * the queue, since somebody else would take it, and both would run.
+ * lease without a slot. The first slot that comes free is as good as a job filed: somebody is woken
+ * (hold.h), and passes on what else there is (waiters.pml, LIMIT). A transaction that ends a lease
+ * lends the slot to a claim of its own, or a worker that acknowledges and claims at once would find
+ * none at concurrency 1; undone, that goes back to where it came from, never to the queue, since
+ * somebody else would take it, and both would run.
  *
  * Under the queue's lock. Nothing here fails.
  */

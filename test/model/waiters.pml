@@ -3,6 +3,9 @@
  * schedule is only counted here: jobs in the window, jobs beyond its cursor, and
  * timers that fire when the clock ticks. There is no scheduler to help: at the
  * end nobody may sleep while there is a job for him.
+ *
+ * LIMIT: so many jobs of a queue are in work at a time, each of which ends some time. Only the first room
+ * is news (QueueHold::note_room): who takes it passes on what is left.
  */
 #ifndef QUEUES
 #define QUEUES 1
@@ -19,6 +22,13 @@ byte ready[QUEUES], beyond[QUEUES], timed[QUEUES];
 bool window_refill[QUEUES];
 bool ticked;  /* timers are due */
 byte cancels; /* how many calls were cancelled, at most CANCELS */
+
+#ifdef LIMIT
+byte running[QUEUES];
+#define room(q) (LIMIT - running[q])
+#else
+#define room(q) 1
+#endif
 
 #define poppable(q) (ready[q] > 0)
 #define exhausted(q) (ready[q] == 0 && beyond[q] == 0 && !window_refill[q])
@@ -186,6 +196,26 @@ inline note_filed(q, n, earlier, wakeups)
 	fi
 }
 
+/* Under the queue's lock; room_before is from when that was taken. */
+inline note_room(q, room_before, wakeups)
+{
+	if
+#ifndef FAULT_ROOM_IS_NO_NEWS
+	:: room_before == 0 && !exhausted(q) -> wake_waiters(q, room(q), wakeups)
+#endif
+	:: else
+	fi
+}
+
+inline occupy_slot(q)
+{
+#ifdef LIMIT
+	running[q]++
+#else
+	skip
+#endif
+}
+
 /* ---- claiming (jobs/take.cpp) ---- */
 
 /* One job of this queue, if there is one. */
@@ -198,8 +228,16 @@ inline claim_from(q)
 	:: d_step {
 			fire(q);
 			if
-			:: poppable(q) -> ready[q]--; got = true; pass_on(q, wakeups)
-			:: else ->
+			:: poppable(q) && room(q) > 0 ->
+				ready[q]--;
+				got = true;
+				occupy_slot(q);
+				if
+				:: room(q) > 0 -> pass_on(q, wakeups)
+				:: else
+				fi
+			:: poppable(q) && room(q) == 0
+			:: !poppable(q) ->
 				waits = window_refill[q]; /* PopResult::kWaitForRefill */
 				refills = beyond[q] > 0 && !waits;
 				window_refill[q] = waits || refills
@@ -322,6 +360,30 @@ proctype enqueuer(byte q; byte n; bool delay)
 
 proctype clock() { ticked = true }
 
+#ifdef LIMIT
+/* Leases end; those of claims that are undone give their jobs back. */
+proctype ender(byte q)
+{
+	byte wakeups;
+end:
+	do
+	:: d_step { running[q] > 0 -> running[q]--; note_room(q, room(q) - 1, wakeups) };
+		deliver(wakeups)
+#ifdef CANCELS
+	:: d_step {
+			running[q] > 0 && cancels < CANCELS ->
+			cancels++;
+			running[q]--;
+			insert_ready(q);
+			note_filed(q, 1, false, wakeups);
+			note_room(q, room(q) - 1, wakeups)
+		};
+		deliver(wakeups)
+#endif
+	od
+}
+#endif
+
 /* Whoever still waits, waits for both queues. */
 proctype monitor()
 {
@@ -342,6 +404,10 @@ proctype monitor()
 init
 {
 	atomic {
+#ifdef LIMIT
+		/* others are in work already */
+		running[0] = LIMIT;
+#endif
 		run waiter(0);
 		run waiter(1);
 #if WAITERS > 2
@@ -359,6 +425,12 @@ init
 #endif
 #ifdef CLAIMER
 		run claimer(0);
+#endif
+#ifdef LIMIT
+		run ender(0);
+#if QUEUES > 1
+		run ender(1);
+#endif
 #endif
 		run monitor()
 	}
