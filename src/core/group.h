@@ -23,6 +23,9 @@ struct Group
 	Key cursor; /* aside: +infinity while it is probed */
 	Key start;	/* probing: the cursor when that began */
 	Key lowest; /* probing: the first position filed since */
+	int32_t
+		rank; /* fifo, pending, probing: the priority of its first job, or the highest if nobody knows */
+	int64_t since; /* pending, probing: how many jobs had been popped when it came to be */
 	/*
 	 * fifo, aside: jobs of the group below this id have ended, or are filed when they come. Probing: the smallest id that
 	 * was filed since.
@@ -38,13 +41,18 @@ struct Group
 	}
 };
 
-/* How many jobs of a group may run, and whether in the order in which they were enqueued. */
+/* How many jobs of a group may run, whether in the order in which they were enqueued, and whether groups take turns. */
 struct GroupRules
 {
 	int32_t limit; /* 0: any number */
 	bool fifo;	   /* one, then */
+	bool fair;	   /* jobs without a group are one group */
 
-	bool any() const { return limit > 0 || fifo; }
+	/* Do they say something of that group's jobs? 0: those without one. */
+	bool concern(int64_t group) const { return fair || (group != 0 && count()); }
+	bool any() const { return fair || count(); }
+	/* Of what runs. */
+	bool count() const { return limit > 0 || fifo; }
 	int32_t most() const { return fifo ? 1 : limit > 0 ? limit : INT32_MAX; }
 	bool operator==(const GroupRules &) const = default;
 };

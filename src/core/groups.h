@@ -8,6 +8,10 @@
  * What a cursor goes by is a position: in a queue with fifo the job's id, since there only the first job of a group, its
  * head, may go out; otherwise the key.
  *
+ * In a queue with fair a group whose jobs do not all fit into the window is aside from the first that does not, and
+ * pending when it has none there. Groups that wait are probed in the order in which they came to, first those whose jobs
+ * have the highest priority.
+ *
  * A probe goes as a refill does: begin takes the cursor away (+infinity), the caller reads without any lock, finish puts
  * it back. What is filed meanwhile lowers `lowest`. One that does not finish is abandoned: the cursor goes back to its start.
  *
@@ -17,6 +21,7 @@
 #pragma once
 
 #include "core/group.h"
+#include "core/window.h"
 
 #include <cassert>
 #include <climits>
@@ -27,9 +32,10 @@ namespace pgq {
 class Groups
 {
 public:
-	/* No entries, and no spare ones. */
-	void init()
+	/* No entries, and no spare ones. The window is the queue's. */
+	void init(const Window *window)
 	{
+		window_ = window;
 		size_ = spares_ = peak_ = 0;
 		spare_ = nullptr;
 		reset({});
@@ -44,6 +50,7 @@ public:
 		rules_ = rules;
 		waiting_count_ = probing_ = 0;
 		news_ = 0;
+		pops_ = 0;
 		hand_ = INT64_MIN;
 	}
 
@@ -76,7 +83,7 @@ public:
 
 	Group *find(int64_t id) const
 	{
-		if (size_ == 0 || id == 0)
+		if (size_ == 0 || (id == 0 && !rules_.fair))
 			return nullptr;
 		TreeNode *n = Tree::find(&by_id_, id, ById{});
 		return n == &by_id_ ? nullptr : of(n);
@@ -117,8 +124,8 @@ public:
 	}
 
 	/*
-	 * An entry that may be given up: aside, and neither in work nor waiting. Looks at some only, each time at others.
-	 * NULL: none of those.
+	 * An entry that may be given up: aside, and neither in work nor waiting, but perhaps for its turn (fair). Looks at some
+	 * only, each time at others. NULL: none of those.
 	 */
 	Group *next_idle()
 	{
@@ -130,7 +137,8 @@ public:
 				n = Tree::begin_node(&by_id_);
 			Group *group = of(n);
 			hand_ = group->id;
-			if (group->running == 0 && !group->pending && !group->probing)
+			bool waits = group->pending && (!rules_.fair || in_order(group->id));
+			if (group->running == 0 && !waits && !group->probing)
 				return group;
 		}
 		return nullptr;
@@ -156,11 +164,17 @@ public:
 
 	/* ---- what the schedule asks ---- */
 
+	/* Is there a first one, before which no other may go out? */
+	bool in_order(int64_t id) const { return rules_.fifo && id != 0; }
 	Key position_of(const Hint &hint) const
 	{
-		return rules_.fifo ? Key{0, 0, hint.key.job_id} : hint.key;
+		return in_order(hint.group) ? Key{0, 0, hint.key.job_id} : hint.key;
 	}
-	bool room(const Group *group) const { return group->running < rules_.most(); }
+	bool room(const Group *group) const { return group->id == 0 || group->running < rules_.most(); }
+
+	void note_pop() { pops_++; }
+	/* Pops since it came to be pending. */
+	int64_t waits_since(const Group *group) const { return pops_ - group->since; }
 
 	/* Jobs of the group below this id have ended, or are filed when they come. */
 	int64_t floor_of(int64_t id) const
@@ -169,10 +183,20 @@ public:
 		return group != nullptr && !group->probing ? group->floor : INT64_MIN;
 	}
 
-	/* Does a group have to be probed before a job with this key may go out? */
+	/* Does a group have to be probed before a job with this key may go out? Not in a queue with fair. */
 	bool block(const Key &key) const
 	{
-		return waiting_count_ > 0 && urgency(of_waiting(Tree::begin_node(&waiting_))) < key;
+		return waiting_count_ > 0 && urgency(first_waiting()) < key;
+	}
+
+	/* In a queue with fair: does one wait that may have jobs of a higher priority, or of that one since so many pops? */
+	bool wait(int32_t priority, int64_t pops) const
+	{
+		if (waiting_count_ == 0)
+			return false;
+		Key first = urgency(first_waiting());
+		return first.priority > priority ||
+			   (first.priority == priority && pops_ - first.run_at >= pops);
 	}
 
 	/* Does the group's cursor cover it? */
@@ -210,6 +234,7 @@ public:
 	{
 		Key position = position_of(hint);
 		lower_floor(group, hint.key.job_id);
+		raise_rank(group, hint.key.priority);
 		/* A probe that is under way may have read beyond it. */
 		if (!group->probing && !(position < group->cursor))
 			return false;
@@ -232,13 +257,13 @@ public:
 		for_each([](Group *group) { group->floor = INT64_MIN; });
 	}
 
-	/* If it is aside and has room, it is to be probed. A probe that is under way may have read before. */
-	void look_again(Group *group)
+	/* If it is aside and has room, it is to be probed. A probe that is under way may have read before. rank: see Group. */
+	void look_again(Group *group, int32_t rank = INT32_MAX)
 	{
 		if (group->probing)
 			group->again = true;
-		else if (group->aside && room(group))
-			become_pending(group);
+		else if (group->aside && room(group) && !has_candidate(group))
+			become_pending(group, rank);
 	}
 
 	void occupy(Group *group) { group->running++; }
@@ -272,7 +297,7 @@ public:
 			group->lowest = Key::highest();
 			group->cursor = Key::highest();
 			probing_++;
-			probes[n++] = {group->id, group->start, group->floor, rules_.most() - group->running};
+			probes[n++] = {group->id, group->start, group->floor, room_of(group)};
 			group->floor = INT64_MAX;
 		}
 		return n;
@@ -352,8 +377,31 @@ private:
 		}
 	};
 
+	/* In a queue with fair: may jobs of it go out before those that it is aside for? Then there is no hurry. */
+	bool has_candidate(const Group *group) const
+	{
+		return rules_.fair && !in_order(group->id) &&
+			   window_->holds(group->cursor.priority, group->id);
+	}
+
+	/* How many rows are wanted. In a queue with fair those that wait share the window. */
+	int32_t room_of(const Group *group) const
+	{
+		int32_t room = group->id == 0 ? INT32_MAX : rules_.most() - group->running;
+		if (!rules_.fair)
+			return room;
+		uint32_t groups = window_->groups() + static_cast<uint32_t>(waiting_count_) + 1;
+		return std::min(room, static_cast<int32_t>(window_->capacity() / groups) + 1);
+	}
+
 	/* The smallest key that a row of it may have which is not in the window. Of a head nobody knows that. */
-	Key urgency(const Group *group) const { return rules_.fifo ? Key::lowest() : group->known(); }
+	Key urgency(const Group *group) const
+	{
+		if (rules_.fair)
+			return {in_order(group->id) ? group->rank : group->known().priority, group->since, 0};
+		return rules_.fifo ? Key::lowest() : group->known();
+	}
+	const Group *first_waiting() const { return of_waiting(Tree::begin_node(&waiting_)); }
 
 	struct ByUrgency
 	{
@@ -377,11 +425,14 @@ private:
 		waiting_count_--;
 	}
 
-	void become_pending(Group *group)
+	void become_pending(Group *group, int32_t rank = INT32_MAX)
 	{
+		raise_rank(group, rank);
 		if (group->pending)
 			return;
 		group->pending = true;
+		group->rank = rank;
+		group->since = pops_;
 		start_waiting(group);
 		news_++;
 	}
@@ -396,8 +447,19 @@ private:
 		if (waits)
 			stop_waiting(group);
 		bound = position;
+		group->rank = INT32_MAX;
 		if (waits)
 			start_waiting(group);
+	}
+
+	/* Its first job may have this priority. */
+	void raise_rank(Group *group, int32_t priority)
+	{
+		if (!group->pending || priority <= group->rank)
+			return;
+		stop_waiting(group);
+		group->rank = priority;
+		start_waiting(group);
 	}
 
 	Group *first_pending() const
@@ -425,6 +487,8 @@ private:
 	int32_t probing_;
 	int32_t spares_;
 	Group *spare_;
+	const Window *window_;
+	int64_t pops_;
 	uint32_t news_;
 	int64_t hand_; /* of next_idle */
 };
