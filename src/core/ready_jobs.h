@@ -268,8 +268,14 @@ protected:
 			return;
 		bool found = false;
 		for (int i = 0; i < n; i++)
-			if (groups_.position_of(rows[i]) < group->cursor)
+		{
+			/* For what did not fit its entry may have been given up: then all are met as others are. */
+			group = groups_.find_aside(id);
+			if (group == nullptr || groups_.position_of(rows[i]) < group->cursor)
 				found |= file(rows[i]);
+		}
+		if ((group = groups_.find_aside(id)) == nullptr)
+			return;
 		if (group->cursor == Key::highest() || has_caught_up(group))
 			groups_.end_aside(group);
 		else if (!groups_.in_order(id) && (fair() || !found))
@@ -325,9 +331,11 @@ private:
 		Group *group = fair() ? enter_group(hint.group) : groups_.find_aside(hint.group);
 		if (group != nullptr && fair())
 		{
-			int32_t rank = is_known_head(group, hint) ? hint.key.priority : INT32_MAX;
+			bool known = is_known_head(group, hint);
+			if (known && after(hint) == group->cursor && window_.take_place_of_mate(hint))
+				return;
 			groups_.set_aside(group, groups_.position_of(hint));
-			groups_.look_again(group, rank);
+			groups_.look_again(group, known ? hint.key.priority : INT32_MAX);
 		}
 		else if (group != nullptr && !groups_.in_order(hint.group))
 			(void) groups_.meet(group, hint);

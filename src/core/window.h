@@ -98,6 +98,17 @@ public:
 			leave_out(hint);
 	}
 
+	/* In turn: the last one of that priority and group goes, for it. False: there is none. */
+	bool take_place_of_mate(const Hint &hint)
+	{
+		const Hint *mate = set_.last_before(last_of(hint.key.priority, hint.group));
+		if (mate == nullptr || !same_turn(*mate, hint.key.priority, hint.group))
+			return false;
+		(void) remove(mate);
+		add(placed(hint));
+		return true;
+	}
+
 	/* What pop takes. */
 	const Hint &next() const
 	{

@@ -691,6 +691,7 @@ private:
 			return false;
 		job.rewrite_unfiled = job.ghost_unfiled = false;
 		job.rewritten = job.ghost = {};
+		schedule_.doubt_horizon(plan_.ticks);
 		schedule_.pull_back(Key::lowest(), TimerKey::lowest());
 		schedule_.fire(world.clock);
 		return true;
