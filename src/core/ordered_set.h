@@ -56,10 +56,9 @@ public:
 		return value_of(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&header_))));
 	}
 
-	/* False when an equal value is there already, which is replaced. The set must not be full. */
+	/* False when an equal value is there already, which is replaced. Otherwise the set must not be full. */
 	bool insert(const T &value)
 	{
-		assert(!full());
 		Tree::insert_commit_data position;
 		auto [equal, is_new] = Tree::insert_unique_check(&header_, &value, Less{}, position);
 		if (!is_new)
@@ -67,6 +66,7 @@ public:
 			node_of(equal)->value = value;
 			return false;
 		}
+		assert(!full());
 		Node *node = take_node();
 		node->value = value;
 		Tree::insert_unique_commit(&header_, &node->links, position);

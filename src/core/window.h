@@ -84,10 +84,8 @@ public:
 		Hint hint = placed(given);
 		if (!in_turn_)
 			insert_smallest<ByKey>(set_, hint, leave_out);
-		else if (!set_.full())
+		else if (!set_.full() || set_.contains(hint))
 			add(hint);
-		else if (set_.contains(hint))
-			return;
 		else if (const Hint *worse = find_worse(hint))
 		{
 			Hint out = remove(worse);
