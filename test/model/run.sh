@@ -157,7 +157,7 @@ check()
 	# Every step is seen by the others, so there is nothing to reduce by partial order.
 	if ! { spin -a "${definitions[@]/#/-D}" "$models/$model.pml" &&
 		cc $optimize -w -DSAFETY -DNOREDUCE -DMEMLIM=3000 -o pan pan.c &&
-		timeout 900 ./pan -m100000; } >out 2>&1
+		timeout --foreground 900 ./pan -m100000; } >out 2>&1
 	then
 		tail -n 20 out
 		echo "not ok $name: does not run"
