@@ -24,7 +24,7 @@ tree=/pgq_ext.$$
 # repository LABEL: where the machine's own repository of that label is
 repository()
 {
-	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Label: $1" | head -n 1
+	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Label: $1" | sed -n 1p
 }
 
 # enter DIR COMMAND...: as process 1 of a namespace of its own, so that all it starts ends with it
