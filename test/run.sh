@@ -266,18 +266,17 @@ run_suites()
 	done
 }
 
-# Most tests with servers wait most of the time, and the others need nothing but processors. So these get what is left,
-# in a process group of their own, which ends with us.
+# Most tests with servers wait most of the time, and these need nothing but processors. They are a process group of their
+# own, which ends with us.
 start_beside()
 {
 	[ ${#beside[@]} -gt 0 ] || return
 	echo "== ${beside[*]}: beside the others"
 	set -m
 	{
-		renice -n 5 -p $BASHPID
-		run_suites "${beside[@]}" >"$work/beside.out" 2>&1
+		run_suites "${beside[@]}"
 		echo "$passed $failed" >"$work/beside.counts"
-	} </dev/null >/dev/null 2>&1 &
+	} </dev/null >"$work/beside.out" 2>&1 &
 	beside_group=$!
 	set +m
 }
