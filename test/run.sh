@@ -16,14 +16,17 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-# What starts no server is run once, and so are clients, with the server, the drivers and the pgbouncer of Debian 12.
+# What starts no server is run once, and so are clients, with the server, the drivers and the pgbouncer of Debian 12; what
+# is behind pgbouncer also with those of Debian 13.
 suites=(regress isolation tiny tap pgtap torture)
 beside=()
+pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
+[ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
 case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions)
-			[[ "$("$pg_config" --version)" != "PostgreSQL 15"* ]] || suites=(clients "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients "${suites[@]}")
 		fi ;;
 	servers) ;;
 	*) suites=("$1") ;;
@@ -191,7 +194,8 @@ run_tap()
 # Workers in other languages, and other queues: with packages that nothing else needs.
 run_clients()
 {
-	local files
+	local files selected=("${selected[@]}")
+	[ "$pg" -eq 15 ] || [ ${#selected[@]} -gt 0 ] || selected=(pooler)
 	mapfile -t files < <(matching test/clients .pl)
 	script/setup_clients.sh || return
 	[ ! -d build/node ] || cp -R build/node "$work"
