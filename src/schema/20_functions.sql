@@ -168,13 +168,13 @@ CREATE FUNCTION pgq_retry(job_id bigint, delay interval = '0') RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_retry';
 REVOKE ALL ON FUNCTION pgq_retry FROM PUBLIC;
 COMMENT ON FUNCTION pgq_retry IS
-'A job that is scheduled or backs off is due delay from now; one that is ready keeps its place if delay is 0. A dead one is a job again, under its id, with all its attempts. False: it is leased, or there is none. To bring back some: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, 53400 too many jobs are claimed at the same time.';
+'A job that is scheduled or backs off is due delay from now; one that is ready keeps its place if delay is 0. A dead one is a job again, under its id, with all its attempts. False: it is leased, or there is none. To bring back some: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 it is dead and its queue is full, 53400 too many jobs are claimed at the same time.';
 
 CREATE FUNCTION pgq_redrive(queue text, max_jobs bigint = null) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_redrive';
 REVOKE ALL ON FUNCTION pgq_redrive FROM PUBLIC;
 COMMENT ON FUNCTION pgq_redrive IS
-'Bring dead letters of a queue back, as pgq_retry does, those that died first; at most max_jobs (NULL: all), also beyond max_depth. Returns how many; those that somebody has locked are left out. Errors: 42704 no such queue, 22023 max_jobs is negative.';
+'Bring dead letters of a queue back, as pgq_retry does, those that died first; at most max_jobs (NULL: all). Returns how many; those that somebody has locked are left out. Errors: 42704 no such queue, 22023 max_jobs is negative, PQ002 the queue has no room for all of them.';
 
 CREATE FUNCTION pgq_update(
     job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null,
