@@ -261,6 +261,9 @@ public:
 	void step()
 	{
 		int64_t before = now_;
+		/* Other queues may want the entries. */
+		if (random_() % 100 == 0)
+			schedule_.groups().rates().keep_at_most(random_() % 2 == 0 ? 2 : INT32_MAX);
 		switch (random_() % 6)
 		{
 			case 0:
