@@ -12,155 +12,119 @@
  * it back. What is filed meanwhile lowers `lowest`. One that does not finish is abandoned: the cursor goes back to its start.
  *
  * Pure and unlocked: part of the Schedule, whose owner holds the queue's lock around every call. Entries are given by the
- * owner, too (give, take_spare).
+ * owner, too: group_entries.h.
  */
 #pragma once
 
-#include "core/group.h"
-
-#include <cassert>
-#include <climits>
-#include <cstdint>
+#include "core/group_entries.h"
 
 namespace pgq {
 
-class Groups
+class Groups : public GroupEntries
 {
 public:
 	/* No entries, and no spare ones. */
 	void init()
 	{
-		size_ = spares_ = peak_ = 0;
-		spare_ = nullptr;
+		GroupEntries::init();
 		reset({});
 	}
 
 	/* Those that there were are spare. */
 	void reset(const GroupRules &rules)
 	{
-		assert(size_ == 0);
-		Tree::init_header(&by_id_);
+		GroupEntries::reset(rules);
 		Tree::init_header(&waiting_);
-		rules_ = rules;
 		waiting_count_ = probing_ = 0;
 		news_ = 0;
-		hand_ = INT64_MIN;
 	}
 
-	const GroupRules &rules() const { return rules_; }
-	int size() const { return size_; }
-	int peak() const { return peak_; } /* the greatest size there ever was */
 	int probing() const { return probing_; }
 	bool any_waiting() const { return waiting_count_ > 0; }
 	bool any_pending() const { return waiting_count_ > probing_; }
 
 	/* ---- entries ---- */
 
-	int spares() const { return spares_; }
-	void give(Group *group)
-	{
-		group->by_id.parent = reinterpret_cast<TreeNode *>(spare_);
-		spare_ = group;
-		spares_++;
-	}
-	Group *take_spare()
-	{
-		Group *group = spare_;
-		if (group != nullptr)
-		{
-			spare_ = reinterpret_cast<Group *>(group->by_id.parent);
-			spares_--;
-		}
-		return group;
-	}
-
-	Group *find(int64_t id) const
-	{
-		if (size_ == 0 || id == 0)
-			return nullptr;
-		TreeNode *n = Tree::find(&by_id_, id, ById{});
-		return n == &by_id_ ? nullptr : of(n);
-	}
-
-	Group *find_aside(int64_t id) const
-	{
-		Group *group = find(id);
-		return group != nullptr && group->aside ? group : nullptr;
-	}
-
 	/* The entry of that group, which may be new. NULL: there is no spare one. */
 	Group *enter(int64_t id)
 	{
 		Group *group = find(id);
-		if (group != nullptr || (group = take_spare()) == nullptr)
+		if (group != nullptr)
+			rates_.stop_fading(group);
+		if (group != nullptr || (group = add(id)) == nullptr)
 			return group;
-		*group = {};
-		group->id = id;
-		group->cursor = group->start = group->lowest = Key::highest();
-		Tree::insert_commit_data position;
-		Tree::insert_unique_check(&by_id_, id, ById{}, position);
-		Tree::insert_unique_commit(&by_id_, &group->by_id, position);
-		if (++size_ > peak_)
-			peak_ = size_;
+		/* It was one of those. */
+		if (rates_.others_are_aside())
+			set_aside(group, rates_.others_cursor());
+		return group;
+	}
+
+	/*
+	 * The same, but if there is no spare one, one is given up that is known for its rate only, or waits for it. NULL: there
+	 * is none of those.
+	 */
+	Group *enter_instead(int64_t id)
+	{
+		Group *other = find(id) == nullptr ? rates_.first_to_give_up() : nullptr;
+		if (other == nullptr)
+			return enter(id);
+		SmallRate starts = other->rate.starts;
+		bool aside = other->aside;
+		Key cursor = others_position(other->cursor);
+		remove(other);
+		Group *group = enter(id);
+		rates_.add_to_others(starts);
+		if (aside)
+			rates_.set_others_aside(cursor);
 		return group;
 	}
 
 	/* Is it of use any more? */
 	void leave_if_unused(Group *group)
 	{
-		if (group->running > 0 || group->aside)
+		if (group->running > 0 || group->aside || rates_.keep(group))
 			return;
-		assert(!group->pending && !group->probing);
-		Tree::erase(&by_id_, &group->by_id);
-		size_--;
-		give(group);
+		remove(group);
+	}
+
+	/* Whatever was known of it. */
+	void remove(Group *group)
+	{
+		stop_being_aside(group);
+		rates_.stop_timing(group);
+		erase(group);
 	}
 
 	/*
-	 * An entry that may be given up: aside, and neither in work nor waiting. Looks at some only, each time at others.
+	 * An entry that may be given up: aside, with room, and not waiting. Looks at some only, each time at others.
 	 * NULL: none of those.
 	 */
 	Group *next_idle()
 	{
-		static constexpr int kLooks = 64;
-		TreeNode *n = Tree::upper_bound(&by_id_, hand_, ById{});
-		for (int i = 0; i < kLooks && i < size_; i++, n = Tree::next_node(n))
-		{
-			if (n == &by_id_)
-				n = Tree::begin_node(&by_id_);
-			Group *group = of(n);
-			hand_ = group->id;
-			if (group->running == 0 && !group->pending && !group->probing)
-				return group;
-		}
-		return nullptr;
+		return next_that([this](Group *group) {
+			return group->aside && group->running == 0 && !group->pending && !group->probing &&
+				   room(group);
+		});
 	}
 
-	template <typename Visit> void for_each(Visit visit)
+	/* The least urgent of those that are to be probed. NULL: none. */
+	Group *last_pending() const
 	{
-		for (TreeNode *n = Tree::begin_node(&by_id_), *next; n != &by_id_; n = next)
-		{
-			next = Tree::next_node(n);
-			visit(of(n));
-		}
-	}
-
-	/* Of all. */
-	int64_t running() const
-	{
-		int64_t n = 0;
-		for (TreeNode *e = Tree::begin_node(&by_id_); e != &by_id_; e = Tree::next_node(e))
-			n += of(e)->running;
-		return n;
+		if (!any_pending())
+			return nullptr;
+		TreeNode *n = Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&waiting_)));
+		while (!of_waiting(n)->pending)
+			n = Tree::prev_node(n);
+		return of_waiting(n);
 	}
 
 	/* ---- what the schedule asks ---- */
 
-	Key position_of(const Hint &hint) const
+	/* How many more of its jobs may be claimed. */
+	int32_t room(Group *group) const
 	{
-		return rules_.fifo ? Key{0, 0, hint.key.job_id} : hint.key;
+		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
-	bool room(const Group *group) const { return group->running < rules_.most(); }
 
 	/* Jobs of the group below this id have ended, or are filed when they come. */
 	int64_t floor_of(int64_t id) const
@@ -179,7 +143,9 @@ public:
 	bool cover(const Hint &hint) const
 	{
 		const Group *group = find_aside(hint.group);
-		return group != nullptr && !(position_of(hint) < group->known());
+		if (group == nullptr)
+			return has_others_aside(hint.group) && !(hint.key < rates_.others_cursor());
+		return !(position_of(hint) < group->known());
 	}
 
 	/* How often a group came to be pending, since this was asked last. */
@@ -197,12 +163,14 @@ public:
 	{
 		if (!group->aside)
 		{
+			rates_.stop_fading(group);
 			group->aside = true;
 			group->cursor = position;
 			group->floor = INT64_MIN;
 		}
 		else
 			lower(group, position);
+		look_at_rate(group);
 	}
 
 	/* A row of a group that is aside has come, or is not in the window any more. False: its group's cursor covers it, for now. */
@@ -239,15 +207,50 @@ public:
 			group->again = true;
 		else if (group->aside && room(group))
 			become_pending(group);
+		else
+			look_at_rate(group);
 	}
 
-	void occupy(Group *group) { group->running++; }
-	void release(Group *group)
+	/* claiming: by a claim, which has not handed it out yet. */
+	void occupy(Group *group, bool claiming)
 	{
-		assert(group->running > 0);
+		group->running++;
+		group->rate.claiming += claiming;
+	}
+	void release(Group *group, bool claiming)
+	{
+		assert(group->running > 0 && group->rate.claiming >= claiming);
 		group->running--;
+		group->rate.claiming -= claiming;
 		look_again(group);
 		leave_if_unused(group);
+	}
+
+	/* ---- rates ---- */
+
+	/* Groups whose time has come, some of them, are to be probed; those that are known for nothing any more are not known. */
+	void let_time_pass(int64_t now)
+	{
+		static constexpr int kAtOnce = 64;
+		rates_.pass(now);
+		Group *group;
+		for (int i = 0; i < kAtOnce && (group = rates_.take_due()) != nullptr; i++)
+			look_again(group);
+		for (int i = 0; i < kAtOnce && (group = rates_.take_faded()) != nullptr; i++)
+			leave_if_unused(group);
+	}
+
+	/* A job of it is handed out; counted: it is one of those that claims have. */
+	void note_start(int64_t id, bool counted)
+	{
+		Group *group = find(id);
+		if (group == nullptr)
+			return rates_.note_other();
+		group->rate.claiming -= counted;
+		if (!rates_.on())
+			return;
+		group->rate.starts.note(1, rates_.now());
+		look_at_rate(group);
 	}
 
 	/* ---- probes ---- */
@@ -264,6 +267,7 @@ public:
 			{
 				stop_waiting(group);
 				group->pending = false;
+				look_at_rate(group);
 				continue;
 			}
 			group->pending = group->again = false;
@@ -272,7 +276,7 @@ public:
 			group->lowest = Key::highest();
 			group->cursor = Key::highest();
 			probing_++;
-			probes[n++] = {group->id, group->start, group->floor, rules_.most() - group->running};
+			probes[n++] = {group->id, group->start, group->floor, room(group)};
 			group->floor = INT64_MAX;
 		}
 		return n;
@@ -291,6 +295,8 @@ public:
 		lower_floor(group, head);
 		if (group->lowest < next || group->again)
 			look_again(group);
+		else
+			look_at_rate(group);
 		return group;
 	}
 
@@ -312,10 +318,7 @@ public:
 	/* Its rows are all to be met as others are. */
 	void end_aside(Group *group)
 	{
-		if (group->pending || group->probing)
-			stop_waiting(group);
-		probing_ -= group->probing;
-		group->aside = group->pending = group->probing = false;
+		stop_being_aside(group);
 		leave_if_unused(group);
 	}
 
@@ -323,34 +326,28 @@ public:
 	void end_all_aside()
 	{
 		for_each([&](Group *group) { end_aside(group); });
+		rates_.end_others_aside();
 	}
 
 	/* What was aside by the old ones is not any more. */
-	void change_rules(const GroupRules &rules)
+	void change_rules(const GroupRules &rules, int64_t now)
 	{
+		GroupRules old = rules_;
+		rates_.pass(now);
 		end_all_aside();
 		rules_ = rules;
+		rates_.change(old, rules);
+		for_each([&](Group *group) {
+			rates_.adjust(&group->rate.starts, old, rules);
+			leave_if_unused(group);
+		});
 	}
 
 private:
-	static Group *of(const TreeNode *n)
-	{
-		return container_of<Group>(const_cast<TreeNode *>(n), offsetof(Group, by_id));
-	}
 	static Group *of_waiting(const TreeNode *n)
 	{
 		return container_of<Group>(const_cast<TreeNode *>(n), offsetof(Group, waiting));
 	}
-
-	struct ById
-	{
-		static int64_t get(int64_t id) { return id; }
-		static int64_t get(const TreeNode *n) { return of(n)->id; }
-		template <typename A, typename B> bool operator()(A a, B b) const
-		{
-			return get(a) < get(b);
-		}
-	};
 
 	/* The smallest key that a row of it may have which is not in the window. Of a head nobody knows that. */
 	Key urgency(const Group *group) const { return rules_.fifo ? Key::lowest() : group->known(); }
@@ -377,13 +374,35 @@ private:
 		waiting_count_--;
 	}
 
+	void stop_being_aside(Group *group)
+	{
+		if (group->pending || group->probing)
+			stop_waiting(group);
+		probing_ -= group->probing;
+		group->aside = group->pending = group->probing = false;
+	}
+
 	void become_pending(Group *group)
 	{
 		if (group->pending)
 			return;
+		rates_.stop_timing(group);
 		group->pending = true;
 		start_waiting(group);
 		news_++;
+	}
+
+	/* Is it aside for nothing but its rate? Then time will tell. */
+	void look_at_rate(Group *group)
+	{
+		if (!rates_.on() || !group->aside)
+			return;
+		bool waits = !group->pending && !group->probing && group->running < rules_.most() &&
+					 rates_.room(group) == 0;
+		if (waits)
+			rates_.throttle(group);
+		else
+			rates_.stop_timing(group);
 	}
 
 	/* Where it stands among those that wait follows. */
@@ -416,17 +435,10 @@ private:
 		group->cursor = group->lowest < next ? group->lowest : next;
 	}
 
-	TreeNode by_id_;   /* header: all */
 	TreeNode waiting_; /* header: pending and probing ones, the most urgent first */
-	GroupRules rules_;
-	int32_t size_;
-	int32_t peak_;
 	int32_t waiting_count_;
 	int32_t probing_;
-	int32_t spares_;
-	Group *spare_;
 	uint32_t news_;
-	int64_t hand_; /* of next_idle */
 };
 
 } // namespace pgq

@@ -44,6 +44,8 @@ public:
 	/* May the job whose hint was just popped go out? If so, its lease is taken or not: took, or left. */
 	Admission admit(const Hint &hint)
 	{
+		if (groups_.hold_back(hint))
+			return Admission::kPassedOver;
 		Group *group = enter_group(hint.group);
 		if (group == nullptr)
 			return Admission::kNoEntry;
@@ -62,10 +64,10 @@ public:
 	}
 
 	/* The group has a job more in work. In a queue with fifo all others wait for it. */
-	void took(const Hint &hint)
+	void took(const Hint &hint, bool claiming = true)
 	{
 		Group *group = groups_.find(hint.group);
-		groups_.occupy(group);
+		groups_.occupy(group, claiming);
 		if (groups_.rules().fifo)
 			groups_.set_aside(group, after(hint));
 		groups_.look_again(group);
@@ -80,19 +82,19 @@ public:
 	}
 
 	/* The same for a job that is in work already. False: there is no entry. */
-	bool count_running(const Hint &hint)
+	bool count_running(const Hint &hint, bool claiming = false)
 	{
 		if (enter_group(hint.group) == nullptr)
 			return false;
-		took(hint);
+		took(hint, claiming);
 		return true;
 	}
 
 	/* A job of the group is not in work any more. Those with this hint, or before it, may be to do. */
-	void release_group(int64_t id)
+	void release_group(int64_t id, bool claiming = false)
 	{
 		if (Group *group = groups_.find(id))
-			groups_.release(group);
+			groups_.release(group, claiming);
 	}
 
 	/* It was in its group's way, or is: not the first one of a queue with fifo. */
@@ -105,7 +107,7 @@ public:
 	/* A row of the group is gone. Whatever it was, in a queue with fifo another one may be the first now. */
 	void look_at_group(int64_t id)
 	{
-		if (id == 0)
+		if (id == 0 || groups_.has_others_aside(id))
 			return;
 		Group *group = groups_.rules().fifo ? enter_group(id) : groups_.find(id);
 		if (group == nullptr && groups_.rules().fifo)
@@ -125,10 +127,21 @@ public:
 	void abandon_probes() { groups_.abandon_probes(); }
 
 	/* Everything is to be read again. */
-	void change_group_rules(const GroupRules &rules)
+	void change_group_rules(const GroupRules &rules, int64_t now)
 	{
-		groups_.change_rules(rules);
+		groups_.change_rules(rules, now);
 		lower_cursor(Key::lowest());
+	}
+
+	/* On the monotonic clock. Groups may have room by that. True: more rows are to be read by it. */
+	bool let_time_pass(int64_t now)
+	{
+		Key from;
+		groups_.let_time_pass(now);
+		if (!groups_.rates().others_may_go_on(&from))
+			return false;
+		lower_cursor(from);
+		return true;
 	}
 
 	Groups &groups() { return groups_; }
@@ -170,6 +183,8 @@ protected:
 	{
 		if (Group *group = groups_.find_aside(hint.group))
 			return groups_.meet(group, hint);
+		if (groups_.meet_others(hint))
+			return false;
 		insert_in_window(hint);
 		return true;
 	}
@@ -221,22 +236,39 @@ private:
 
 	/*
 	 * An entry is given up for it if need be; what its cursor covered is to be read again. In a queue with fifo that
-	 * costs little: one of many is given up before there is need.
+	 * costs little: one of many is given up before there is need. One that waits for its rate is the last to go.
 	 */
 	Group *enter_group(int64_t id)
 	{
 		static constexpr int kMany = 1024;
 		bool spare_one = groups_.rules().fifo && groups_.size() >= kMany;
-		Group *group = spare_one ? groups_.find(id) : groups_.enter(id);
-		if (group != nullptr)
-			return group;
+		if (groups_.rates().keeps_enough())
+			if (Group *group = groups_.enter_instead(id))
+				return group;
+		if (!spare_one || groups_.find(id) != nullptr)
+			if (Group *group = groups_.enter(id))
+				return group;
 		Group *idle = groups_.next_idle();
-		if (idle == nullptr)
-			return groups_.enter(id);
-		if (!groups_.rules().fifo)
+		if (idle != nullptr && !groups_.rules().fifo)
 			lower_cursor(idle->cursor);
-		groups_.end_aside(idle);
-		return groups_.enter(id);
+		if (idle != nullptr)
+			groups_.end_aside(idle);
+		if (groups_.spares() > 0)
+			return groups_.enter(id);
+		if (Group *group = groups_.enter_instead(id))
+			return group;
+		return groups_.rules().fifo ? nullptr : enter_instead_of_pending(id);
+	}
+
+	/* Its candidates might find no place in the window for what has no entry. */
+	Group *enter_instead_of_pending(int64_t id)
+	{
+		Group *pending = groups_.last_pending();
+		if (pending == nullptr)
+			return nullptr;
+		lower_cursor(pending->cursor);
+		groups_.end_aside(pending);
+		return groups_.enter_instead(id);
 	}
 
 	/*
