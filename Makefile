@@ -1,8 +1,9 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-unit check-model check-conventions check-regress check-isolation \
-           check-tiny check-tap check-pgtap check-torture torture strict bench bench-short bench-tiny format
+SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-regress \
+           check-isolation check-tiny check-tap check-pgtap check-torture torture strict bench bench-short \
+           bench-tiny format
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 

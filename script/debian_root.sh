@@ -21,10 +21,10 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/pgq_ext
 root=$cache/$release-$(cat script/debian_root.sh script/setup.sh script/version.sh | cksum | cut -d ' ' -f 1)
 tree=/pgq_ext.$$
 
-# indexed LABEL FIELD...: fields of the machine's own repository of that label
+# repository LABEL: where the machine's own repository of that label is
 repository()
 {
-	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Label: $1" | head -n 1
+	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Label: $1" | sed -n 1p
 }
 
 # enter DIR COMMAND...: as process 1 of a namespace of its own, so that all it starts ends with it
@@ -44,12 +44,14 @@ enter()
 }
 export PG=$pg CI=${CI:-} KEEP=${KEEP:-} SANITIZE=${SANITIZE:-} http_proxy=${http_proxy:-}
 
-# copy_tree DIR: what git knows, and what is new
+# copy_tree DIR: what git knows, and what is new; git lists it there, too
 copy_tree()
 {
 	mkdir "$1$tree"
 	git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
 		perl -0ne 'print if -e $_ || -l $_' | tar -c --null -T - | tar -x -C "$1$tree" --no-same-owner
+	git -C "$1$tree" init -q
+	git -C "$1$tree" add --all
 }
 
 make_root()
@@ -84,7 +86,12 @@ exec 9>"$cache/$release.lock"
 flock 9
 if [ ! -d "$root" ]; then
 	echo "Making a root of Debian $release with PostgreSQL $pg" >&2
-	if ! log=$(make_root 2>&1 </dev/null 9>&-); then
+	# Not in a condition: there the first failure would not be the end.
+	set +e
+	log=$(set -e; make_root 2>&1 </dev/null 9>&-)
+	made=$?
+	set -e
+	if [ $made -ne 0 ]; then
 		printf '%s\n' "$log" | tail -n 40 >&2
 		echo "$0: a root of Debian $release cannot be made" >&2
 		exit 1

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what the suite "clients" needs beside script/setup.sh, on Debian 12: other languages, their drivers, pgbouncer.
+# Installs what the suite "clients" needs beside script/setup.sh, on Debian 12 and 13: other languages, their drivers, pgbouncer.
 # Where npm is, it brings the driver, and the queues whose jobs docs/migrate.md moves: a node that is not Debian's cannot have
 # Debian's packages beside it.
 set -euo pipefail

@@ -120,12 +120,47 @@ SELECT pgq_enqueue('depth', '"too many"');
 SELECT * FROM depth();
 SELECT pgq_alter_queue('depth', max_depth => 3);
 
--- What comes back, or by SQL, is not refused, and counts. A job that is moved to a full queue is.
+-- Dead letters come back into a queue that has room for all of them.
 SELECT pgq_purge_queue('depth');
 SELECT count(*) FROM pgq_enqueue_many('depth', '[{"payload": "dies"}, {"payload": 2}, {"payload": 3}]');
 SELECT pgq_fail(job_id, lease, 'no', retry => false) FROM pgq_claim('depth', 2);
-SELECT count(*) FROM pgq_enqueue_many('depth', '[{"payload": 4}, {"payload": 5}]');
-SELECT pgq_redrive('depth', 1), pgq_retry((SELECT max(job_id) FROM pgq_ext.dead_job));
+SELECT max(job_id) AS dead FROM pgq_ext.dead_job \gset
+SELECT count(*) FROM pgq_enqueue_many('depth', '[{"payload": 4}]');
+SELECT pgq_redrive('depth');
+SELECT count(*) FROM pgq_ext.dead_job;
+SELECT * FROM depth();
+BEGIN;
+SELECT pgq_redrive('depth', 1);
+SELECT * FROM depth();
+SAVEPOINT s;
+SELECT pgq_retry(:dead);
+ROLLBACK TO s;
+SELECT pgq_enqueue('depth', '"too many"');
+ROLLBACK;
+SELECT * FROM depth();
+SELECT pgq_retry(:dead, '1 day');
+SELECT * FROM depth();
+SELECT pgq_redrive('depth', 1);
+SELECT pgq_redrive('depth', 0);
+SELECT pgq_retry(job_id) FROM pgq_ext.dead_job;
+-- One that waits already needs none.
+SELECT pgq_retry(:dead);
+-- Who ends a job has its room at once.
+BEGIN;
+SELECT pgq_cancel(:dead);
+SELECT pgq_redrive('depth', 1);
+COMMIT;
+SELECT * FROM depth();
+SELECT count(*) FROM pgq_ext.dead_job;
+-- Without a limit there is room for all, which count when there is one again.
+SELECT pgq_fail(job_id, lease, 'no', retry => false) FROM pgq_claim('depth') \g /dev/null
+SELECT count(*) FROM pgq_enqueue_many('depth', '[{"payload": 5}]');
+SELECT pgq_retry(job_id) FROM pgq_ext.dead_job;
+SELECT pgq_alter_queue('depth', max_depth => 0);
+SELECT pgq_retry(job_id) FROM pgq_ext.dead_job;
+SELECT pgq_alter_queue('depth', max_depth => 3);
+-- What comes by SQL is not refused, and counts. A job that is moved to a full queue is.
+SELECT pgq_enqueue('depth', '"too many"');
 SELECT * FROM depth();
 INSERT INTO pgq_ext.job (queue_id, payload) SELECT queue_id, '"by hand"' FROM pgq_ext.queue WHERE queue = 'depth';
 SELECT * FROM depth();

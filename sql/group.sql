@@ -94,6 +94,17 @@ SELECT payload, length(group_key), pgq_ack(job_id, lease) FROM pgq_claim('r', 10
 SELECT count(*), count(bt_index_check(c.oid, true)) FROM pg_class c WHERE relname ~ '^job_\d_(by_group|fifo)$';
 SELECT pg_get_indexdef(c.oid) FROM pg_class c WHERE relname ~ '^job_0_(by_group|fifo)$' ORDER BY relname;
 SELECT count(*) > 3 AS rows, bool_and(hashed) AS hashed FROM jobs;
+-- A rate for each group: one that has had its share is passed over, and the view says until when; jobs without a group have none.
+SELECT pgq_create_queue('rated', group_rate_limit => 1, rate_period => '1 hour');
+SELECT count(pgq_enqueue('rated', to_jsonb(i), group_key => g)) FROM unnest('{x,x,y,NULL,NULL}'::text[]) WITH ORDINALITY AS u(g, i);
+SELECT payload, group_key FROM pgq_claim('rated', 10);
+SELECT payload, regexp_replace(waits_for, 'until .+', 'until ...') AS waits_for FROM pgq_ext.job_status JOIN pgq_ext.job USING (job_id) WHERE queue = 'rated' AND state = 'ready';
+SELECT count(*), bool_and(next_start BETWEEN clock_timestamp() + interval '50 min' AND clock_timestamp() + interval '70 min') AS in_an_hour
+FROM pgq_ext.group_entries() JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'rated';
+SELECT pgq_alter_queue('rated', group_rate_limit => 2);
+SELECT payload, group_key FROM pgq_claim('rated', 10);
+SELECT pgq_drop_queue('rated', force => true);
+
 SELECT * FROM pgq_check();
 SELECT pgq_drop_queue('q', force => true), pgq_drop_queue('r', force => true);
 DROP EXTENSION amcheck;

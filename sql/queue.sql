@@ -5,14 +5,14 @@ SELECT pgq_create_queue('q');
 \echo :LAST_ERROR_SQLSTATE
 
 -- The defaults of the interface, and NULL for each option means the same.
-SELECT pgq_create_queue('nulls', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+SELECT pgq_create_queue('nulls', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 SELECT pgq_create_queue('options', lease_time => '7 days', max_runtime => '30 days', max_attempts => 2147483647, concurrency => 2147483647,
                         max_depth => 9223372036854775807,
                         backoff_base => '0', backoff_max => '1000 years', backoff_jitter => 1, log_attempts => 'all', keep_attempts => '0',
                         keep_finished => '1000 years', keep_dead => '1000 years', notify => false,
-                        if_not_exists => true, rate_limit => 2147483647, rate_period => '1000 years', group_concurrency => 1, fifo => true);
+                        if_not_exists => true, rate_limit => 2147483647, rate_period => '1000 years', group_rate_limit => 2147483647, group_concurrency => 1, fifo => true);
 SELECT pgq_create_queue('groups', group_concurrency => 2147483647);
-SELECT queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, concurrency, rate_limit, rate_period, group_concurrency, fifo, max_depth, log_attempts, keep_attempts,
+SELECT queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, concurrency, rate_limit, rate_period, group_rate_limit, group_concurrency, fifo, max_depth, log_attempts, keep_attempts,
        keep_finished, keep_dead, notify, paused
 FROM pgq_ext.queue WHERE queue IN ('q', 'nulls', 'options', 'groups') ORDER BY 1;
 -- fifo is one at a time, whatever is set first.

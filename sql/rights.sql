@@ -65,7 +65,7 @@ SELECT public.pgq_ack(job_id, lease) FROM mine WHERE payload OPERATOR(pg_catalog
 SELECT count(*) FROM public.pgq_ack_many(ARRAY(SELECT job_id FROM mine), ARRAY(SELECT lease FROM mine));
 TRUNCATE mine;
 -- keys, groups, limits, and what changes jobs
-SELECT public.pgq_create_queue('theirs', group_concurrency => 1, max_depth => 5, rate_limit => 50, concurrency => 5, keep_finished => '1 day', keep_attempts => '1 day', log_attempts => 'all');
+SELECT public.pgq_create_queue('theirs', group_concurrency => 1, max_depth => 5, rate_limit => 50, group_rate_limit => 40, concurrency => 5, keep_finished => '1 day', keep_attempts => '1 day', log_attempts => 'all');
 SELECT public.pgq_enqueue('theirs', '[1]', group_key => 'g', unique_key => 'a', unique_for => '1 hour') OPERATOR(pg_catalog.>) 0 AS enqueued;
 SELECT public.pgq_enqueue('theirs', '[2]', unique_key => 'a', on_conflict => answer) OPERATOR(pg_catalog.>) 0 AS met FROM pg_catalog.unnest('{keep,replace,preserve_run_at,append}'::pg_catalog.text[]) AS u(answer);
 \set VERBOSITY sqlstate
@@ -112,7 +112,7 @@ SELECT pgq_ext.queue_entries();
 RESET ROLE;
 \set VERBOSITY default
 GRANT SELECT ON pgq_ext.queue_status TO regress_pgq_user;
-GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.lease_entries TO regress_pgq_user;
+GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.lease_entries, pgq_ext.group_entries TO regress_pgq_user;
 SET ROLE regress_pgq_user;
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 RESET ROLE;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
-#   test/run.sh                   every suite
+#   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
 #   test/run.sh SUITE             one of: unit model conventions clients regress isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
@@ -16,14 +16,19 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-# What starts no server is run once, and so are clients, with the server, the drivers and the pgbouncer of Debian 12.
-once=(unit model conventions)
-[[ "$("$pg_config" --version)" != "PostgreSQL 15"* ]] || once+=(clients)
-suites=("${once[@]}" regress isolation tiny tap pgtap torture)
-[ "$build_directory" = . ] || suites=("${suites[@]:${#once[@]}}")
+# What starts no server is run once, and so are clients, with the server, the drivers and the pgbouncer of Debian 12; what
+# is behind pgbouncer also with those of Debian 13.
+suites=(regress isolation tiny tap pgtap torture)
+beside=()
+pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
+[ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
 case ${1:-} in
-	'') ;;
-	servers) suites=("${suites[@]: -6}") ;;
+	'')
+		if [ "$build_directory" = . ]; then
+			beside=(unit model conventions)
+			[ "$pg" -ne 15 ] || suites=(clients "${suites[@]}")
+		fi ;;
+	servers) ;;
 	*) suites=("$1") ;;
 esac
 selected=("${@:2}")
@@ -51,6 +56,7 @@ finish()
 
 cleanup()
 {
+	stop_beside
 	stop_servers "$work"
 	if [ -n "${KEEP:-}" ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
 }
@@ -188,7 +194,8 @@ run_tap()
 # Workers in other languages, and other queues: with packages that nothing else needs.
 run_clients()
 {
-	local files
+	local files selected=("${selected[@]}")
+	[ "$pg" -eq 15 ] || [ ${#selected[@]} -gt 0 ] || selected=(pooler)
 	mapfile -t files < <(matching test/clients .pl)
 	script/setup_clients.sh || return
 	[ ! -d build/node ] || cp -R build/node "$work"
@@ -248,7 +255,66 @@ run_server_logs()
 	fi
 }
 
+# run_suites SUITE...
+run_suites()
+{
+	local before
+	for suite in "$@"; do
+		declare -F "run_$suite" >/dev/null || { echo "no suite named $suite" >&2; finish; }
+		suite_start=$SECONDS
+		echo "== $suite"
+		before=$((passed + failed))
+		"run_$suite"
+		# A suite in which nothing was counted has not been run.
+		[ $((passed + failed)) -gt $before ] || suite_result 0 1
+	done
+}
+
+# Most tests with servers wait most of the time, and these need nothing but processors. They are a process group of their
+# own, which ends with us.
+start_beside()
+{
+	[ ${#beside[@]} -gt 0 ] || return
+	echo "== ${beside[*]}: beside the others"
+	set -m
+	{
+		run_suites "${beside[@]}"
+		echo "$passed $failed" >"$work/beside.counts"
+	} </dev/null >"$work/beside.out" 2>&1 &
+	beside_group=$!
+	set +m
+}
+
+# finish_beside: shows what they said, and adds what they counted
+finish_beside()
+{
+	local ok not_ok
+	[ -n "$beside_group" ] || return
+	wait "$beside_group" 2>/dev/null
+	beside_group=
+	cat "$work/beside.out"
+	if ! read -r ok not_ok 2>/dev/null <"$work/beside.counts"; then
+		ok=0 not_ok=1
+		echo "not ok ${beside[*]}: broken off"
+	fi
+	passed=$((passed + ok))
+	failed=$((failed + not_ok))
+}
+
+stop_beside()
+{
+	[ -n "$beside_group" ] || return
+	kill -TERM -- "-$beside_group" 2>/dev/null
+	wait "$beside_group" 2>/dev/null
+	# Others of the group may take a moment longer.
+	for _ in {1..50}; do
+		kill -0 -- "-$beside_group" 2>/dev/null || break
+		sleep 0.1
+	done
+}
+
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
+beside_group=
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
@@ -260,13 +326,9 @@ cp -R sql expected test docs examples README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
 export TMPDIR=$work PGTZ=PST8PDT
 
-for suite in "${suites[@]}" server_logs; do
-	declare -F "run_$suite" >/dev/null || { echo "no suite named $suite" >&2; finish; }
-	suite_start=$SECONDS
-	[ "$suite" = server_logs ] || echo "== $suite"
-	before=$((passed + failed))
-	"run_$suite"
-	# A suite in which nothing was counted has not been run.
-	[ "$suite" = server_logs ] || [ $((passed + failed)) -gt $before ] || suite_result 0 1
-done
+start_beside
+run_suites "${suites[@]}"
+finish_beside
+suite=server_logs suite_start=$SECONDS
+run_server_logs
 finish

@@ -99,7 +99,9 @@ pgq_retry(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_retry()");
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
-	int64 delay = given(fcinfo, 1) ? duration(PG_GETARG_DATUM(1), "delay") : 0;
+	Interval none{};
+	Datum delay = given(fcinfo, 1) ? PG_GETARG_DATUM(1) : IntervalPGetDatum(&none);
+	(void) duration(delay, "delay");
 	PG_RETURN_BOOL(retry_job(job_id, delay));
 }
 

@@ -59,6 +59,10 @@ check_memory(ResultRows *result, const QueueRef &ref)
 	if (a.grouped != a.in_groups)
 		report(result, "queue \"%s\": %lld jobs run in groups, their counters say %lld", queue,
 			   number(a.grouped), number(a.in_groups));
+	if (a.grouped_claims != a.in_group_claims)
+		report(result,
+			   "queue \"%s\": claims have %lld jobs of groups in hand, their counters say %lld",
+			   queue, number(a.grouped_claims), number(a.in_group_claims));
 	if (a.in_claims != a.claiming)
 		report(result, "queue \"%s\": claims have %lld jobs in hand, the counter says %lld", queue,
 			   number(a.in_claims), number(a.claiming));

@@ -131,7 +131,8 @@ pgq_release(PG_FUNCTION_ARGS)
 	start_write("pgq_release()");
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
-	int64 delay = duration(required(fcinfo, 2, "delay"), "delay");
+	Datum delay = required(fcinfo, 2, "delay");
+	(void) duration(delay, "delay");
 	PG_RETURN_BOOL(release_job(job_id, token, delay));
 }
 

@@ -162,6 +162,43 @@ put_queues(ResultRows *rows)
 	});
 }
 
+enum class GroupColumn
+{
+	kQueueId,
+	kGroupId,
+	kNextStart,
+	kColumns
+};
+
+static void
+put_group(ResultRows *rows, const QueueRef &ref, const int64 *group, int64 next_start)
+{
+	using enum GroupColumn;
+	ResultRow<GroupColumn> row;
+	row.set(kQueueId, ref.queue_id);
+	row.set_if(group != nullptr, kGroupId, group == nullptr ? 0 : *group);
+	row.set_if(next_start != INT64_MAX, kNextStart, wall_now() + (next_start - monotonic_now()));
+	rows->put(row);
+}
+
+static void
+put_groups(ResultRows *rows)
+{
+	for_each_queue(tables().database, [&](const QueueRef &ref) {
+		GroupCopy copies[kHoldMax];
+		int64 others;
+		int64 last = PG_INT64_MIN;
+		for (int n; (n = copy_groups(ref, last, copies, kHoldMax, &others)) > 0;)
+		{
+			for (int i = 0; i < n; i++)
+				put_group(rows, ref, &copies[i].id, copies[i].next_start);
+			last = copies[n - 1].id;
+		}
+		if (others != INT64_MAX)
+			put_group(rows, ref, nullptr, others);
+	});
+}
+
 enum class DutyColumn
 {
 	kName,
@@ -279,6 +316,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_lease_entries);
 PG_FUNCTION_INFO_V1(pgq_queue_entries);
+PG_FUNCTION_INFO_V1(pgq_group_entries);
 PG_FUNCTION_INFO_V1(pgq_segment_entries);
 PG_FUNCTION_INFO_V1(pgq_duty_entries);
 PG_FUNCTION_INFO_V1(pgq_snapshot_holders);
@@ -298,6 +336,15 @@ pgq_queue_entries(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.queue_entries()");
 	ResultRows rows(fcinfo);
 	put_queues(&rows);
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_group_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.group_entries()");
+	ResultRows rows(fcinfo);
+	put_groups(&rows);
 	return (Datum) 0;
 }
 

@@ -11,10 +11,10 @@ namespace pgq {
 /* The name of a queue, checked: here and nowhere else. */
 char *queue_name(Datum text);
 
-/* Microseconds from now; 22023 if negative or beyond limit (microseconds; 0: a thousand years). */
+/* Microseconds, with days of 24 hours and months of 30 days; 22023 if negative or beyond limit (microseconds; 0: a thousand years). */
 int64 duration(Datum interval, const char *name, int64 limit = 0);
 
-/* As duration, but the moment: months are calendar months counted from `from`. */
+/* As duration, but the moment, by the calendar of the session's time zone. */
 TimestampTz moment_after(TimestampTz from, Datum interval, const char *name);
 
 /* A finite timestamp within a thousand years. */

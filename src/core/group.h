@@ -4,11 +4,29 @@
 #pragma once
 
 #include "core/key.h"
+#include "core/rate.h"
 #include "core/tree.h"
 
 #include <cstdint>
 
 namespace pgq {
+
+/* How many of it have started lately, where that is limited; group_rates.h says what it is good for. */
+struct GroupRate
+{
+	enum Wait : uint8_t
+	{
+		kNone,
+		kThrottled, /* the group is aside, and nothing but its rate keeps it there */
+		kFading,	/* it is known for what has started of it only */
+	};
+
+	TreeNode timed; /* unless kNone: in the tree of those that wait so */
+	int64_t at;		/* unless kNone: when that is over */
+	Wait wait;
+	int32_t claiming; /* of those that run: claims have them, and have not handed them out yet */
+	SmallRate starts; /* where there is a limit */
+};
 
 struct Group
 {
@@ -31,6 +49,7 @@ struct Group
 	 * was filed since.
 	 */
 	int64_t floor;
+	GroupRate rate;
 
 	/* Rows of it from here on are not in the window, perhaps. */
 	const Key &known() const
@@ -41,18 +60,23 @@ struct Group
 	}
 };
 
-/* How many jobs of a group may run, whether in the order in which they were enqueued, and whether groups take turns. */
+/*
+ * How many jobs of a group may run, whether in the order in which they were enqueued, whether groups take turns, and how
+ * many may start in a period.
+ */
 struct GroupRules
 {
-	int32_t limit; /* 0: any number */
-	bool fifo;	   /* one, then */
-	bool fair;	   /* jobs without a group are one group */
+	int32_t limit;		/* 0: any number */
+	bool fifo;			/* one, then */
+	bool fair = false;	/* jobs without a group are one group; without a rate */
+	int32_t rate = 0;	/* 0: any number */
+	int64_t period = 0; /* microseconds, if there is a rate */
 
 	/* Do they say something of that group's jobs? 0: those without one. */
 	bool concern(int64_t group) const { return fair || (group != 0 && count()); }
 	bool any() const { return fair || count(); }
-	/* Of what runs. */
-	bool count() const { return limit > 0 || fifo; }
+	/* Of what runs, or has started. */
+	bool count() const { return limit > 0 || fifo || rate > 0; }
 	int32_t most() const { return fifo ? 1 : limit > 0 ? limit : INT32_MAX; }
 	bool operator==(const GroupRules &) const = default;
 };

@@ -16,165 +16,102 @@
  * it back. What is filed meanwhile lowers `lowest`. One that does not finish is abandoned: the cursor goes back to its start.
  *
  * Pure and unlocked: part of the Schedule, whose owner holds the queue's lock around every call. Entries are given by the
- * owner, too (give, take_spare).
+ * owner, too: group_entries.h. Those that wait: waiting_groups.h.
  */
 #pragma once
 
-#include "core/group.h"
+#include "core/waiting_groups.h"
 #include "core/window.h"
-
-#include <cassert>
-#include <climits>
-#include <cstdint>
 
 namespace pgq {
 
-class Groups
+class Groups : public WaitingGroups
 {
 public:
 	/* No entries, and no spare ones. The window is the queue's. */
 	void init(const Window *window)
 	{
 		window_ = window;
-		size_ = spares_ = peak_ = 0;
-		spare_ = nullptr;
+		GroupEntries::init();
 		reset({});
 	}
 
 	/* Those that there were are spare. */
-	void reset(const GroupRules &rules)
-	{
-		assert(size_ == 0);
-		Tree::init_header(&by_id_);
-		Tree::init_header(&waiting_);
-		rules_ = rules;
-		waiting_count_ = probing_ = 0;
-		news_ = 0;
-		pops_ = 0;
-		hand_ = INT64_MIN;
-	}
-
-	const GroupRules &rules() const { return rules_; }
-	int size() const { return size_; }
-	int peak() const { return peak_; } /* the greatest size there ever was */
-	int probing() const { return probing_; }
-	bool any_waiting() const { return waiting_count_ > 0; }
-	bool any_pending() const { return waiting_count_ > probing_; }
+	void reset(const GroupRules &rules) { WaitingGroups::reset(rules); }
 
 	/* ---- entries ---- */
-
-	int spares() const { return spares_; }
-	void give(Group *group)
-	{
-		group->by_id.parent = reinterpret_cast<TreeNode *>(spare_);
-		spare_ = group;
-		spares_++;
-	}
-	Group *take_spare()
-	{
-		Group *group = spare_;
-		if (group != nullptr)
-		{
-			spare_ = reinterpret_cast<Group *>(group->by_id.parent);
-			spares_--;
-		}
-		return group;
-	}
-
-	Group *find(int64_t id) const
-	{
-		if (size_ == 0 || (id == 0 && !rules_.fair))
-			return nullptr;
-		TreeNode *n = Tree::find(&by_id_, id, ById{});
-		return n == &by_id_ ? nullptr : of(n);
-	}
-
-	Group *find_aside(int64_t id) const
-	{
-		Group *group = find(id);
-		return group != nullptr && group->aside ? group : nullptr;
-	}
 
 	/* The entry of that group, which may be new. NULL: there is no spare one. */
 	Group *enter(int64_t id)
 	{
 		Group *group = find(id);
-		if (group != nullptr || (group = take_spare()) == nullptr)
+		if (group != nullptr)
+			rates_.stop_fading(group);
+		if (group != nullptr || (group = add(id)) == nullptr)
 			return group;
-		*group = {};
-		group->id = id;
-		group->cursor = group->start = group->lowest = Key::highest();
-		Tree::insert_commit_data position;
-		Tree::insert_unique_check(&by_id_, id, ById{}, position);
-		Tree::insert_unique_commit(&by_id_, &group->by_id, position);
-		if (++size_ > peak_)
-			peak_ = size_;
+		/* It was one of those. */
+		if (rates_.others_are_aside())
+			set_aside(group, rates_.others_cursor());
+		return group;
+	}
+
+	/*
+	 * The same, but if there is no spare one, one is given up that is known for its rate only, or waits for it. NULL: there
+	 * is none of those.
+	 */
+	Group *enter_instead(int64_t id)
+	{
+		Group *other = find(id) == nullptr ? rates_.first_to_give_up() : nullptr;
+		if (other == nullptr)
+			return enter(id);
+		SmallRate starts = other->rate.starts;
+		bool aside = other->aside;
+		Key cursor = others_position(other->cursor);
+		remove(other);
+		Group *group = enter(id);
+		rates_.add_to_others(starts);
+		if (aside)
+			rates_.set_others_aside(cursor);
 		return group;
 	}
 
 	/* Is it of use any more? */
 	void leave_if_unused(Group *group)
 	{
-		if (group->running > 0 || group->aside)
+		if (group->running > 0 || group->aside || rates_.keep(group))
 			return;
-		assert(!group->pending && !group->probing);
-		Tree::erase(&by_id_, &group->by_id);
-		size_--;
-		give(group);
+		remove(group);
+	}
+
+	/* Whatever was known of it. */
+	void remove(Group *group)
+	{
+		stop_being_aside(group);
+		rates_.stop_timing(group);
+		erase(group);
 	}
 
 	/*
-	 * An entry that may be given up: aside, and neither in work nor waiting, but perhaps for its turn (fair). Looks at some
-	 * only, each time at others. NULL: none of those.
+	 * An entry that may be given up: aside, with room, and not waiting, but perhaps for its turn (fair). Looks at some only,
+	 * each time at others. NULL: none of those.
 	 */
 	Group *next_idle()
 	{
-		static constexpr int kLooks = 64;
-		TreeNode *n = Tree::upper_bound(&by_id_, hand_, ById{});
-		for (int i = 0; i < kLooks && i < size_; i++, n = Tree::next_node(n))
-		{
-			if (n == &by_id_)
-				n = Tree::begin_node(&by_id_);
-			Group *group = of(n);
-			hand_ = group->id;
+		return next_that([this](Group *group) {
 			bool waits = group->pending && (!rules_.fair || in_order(group->id));
-			if (group->running == 0 && !waits && !group->probing)
-				return group;
-		}
-		return nullptr;
-	}
-
-	template <typename Visit> void for_each(Visit visit)
-	{
-		for (TreeNode *n = Tree::begin_node(&by_id_), *next; n != &by_id_; n = next)
-		{
-			next = Tree::next_node(n);
-			visit(of(n));
-		}
-	}
-
-	/* Of all. */
-	int64_t running() const
-	{
-		int64_t n = 0;
-		for (TreeNode *e = Tree::begin_node(&by_id_); e != &by_id_; e = Tree::next_node(e))
-			n += of(e)->running;
-		return n;
+			return group->aside && group->running == 0 && !waits && !group->probing && room(group);
+		});
 	}
 
 	/* ---- what the schedule asks ---- */
 
-	/* Is there a first one, before which no other may go out? */
-	bool in_order(int64_t id) const { return rules_.fifo && id != 0; }
-	Key position_of(const Hint &hint) const
+	/* How many more of its jobs may be claimed. */
+	int32_t room(Group *group) const
 	{
-		return in_order(hint.group) ? Key{0, 0, hint.key.job_id} : hint.key;
+		if (group->id == 0)
+			return INT32_MAX;
+		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
-	bool room(const Group *group) const { return group->id == 0 || group->running < rules_.most(); }
-
-	void note_pop() { pops_++; }
-	/* Pops since it came to be pending. */
-	int64_t waits_since(const Group *group) const { return pops_ - group->since; }
 
 	/* Jobs of the group below this id have ended, or are filed when they come. */
 	int64_t floor_of(int64_t id) const
@@ -183,35 +120,13 @@ public:
 		return group != nullptr && !group->probing ? group->floor : INT64_MIN;
 	}
 
-	/* Does a group have to be probed before a job with this key may go out? Not in a queue with fair. */
-	bool block(const Key &key) const
-	{
-		return waiting_count_ > 0 && urgency(first_waiting()) < key;
-	}
-
-	/* In a queue with fair: does one wait that may have jobs of a higher priority, or of that one since so many pops? */
-	bool wait(int32_t priority, int64_t pops) const
-	{
-		if (waiting_count_ == 0)
-			return false;
-		Key first = urgency(first_waiting());
-		return first.priority > priority ||
-			   (first.priority == priority && pops_ - first.run_at >= pops);
-	}
-
 	/* Does the group's cursor cover it? */
 	bool cover(const Hint &hint) const
 	{
 		const Group *group = find_aside(hint.group);
-		return group != nullptr && !(position_of(hint) < group->known());
-	}
-
-	/* How often a group came to be pending, since this was asked last. */
-	uint32_t take_news()
-	{
-		uint32_t news = news_;
-		news_ = 0;
-		return news;
+		if (group == nullptr)
+			return has_others_aside(hint.group) && !(hint.key < rates_.others_cursor());
+		return !(position_of(hint) < group->known());
 	}
 
 	/* ---- what becomes of a group ---- */
@@ -221,12 +136,14 @@ public:
 	{
 		if (!group->aside)
 		{
+			rates_.stop_fading(group);
 			group->aside = true;
 			group->cursor = position;
 			group->floor = INT64_MIN;
 		}
 		else
 			lower(group, position);
+		look_at_rate(group);
 	}
 
 	/* A row of a group that is aside has come, or is not in the window any more. False: its group's cursor covers it, for now. */
@@ -262,17 +179,52 @@ public:
 	{
 		if (group->probing)
 			group->again = true;
-		else if (group->aside && room(group) && !has_candidate(group))
+		else if (!group->aside || !room(group))
+			look_at_rate(group);
+		else if (!has_candidate(group))
 			become_pending(group, rank);
 	}
 
-	void occupy(Group *group) { group->running++; }
-	void release(Group *group)
+	/* claiming: by a claim, which has not handed it out yet. */
+	void occupy(Group *group, bool claiming)
 	{
-		assert(group->running > 0);
+		group->running++;
+		group->rate.claiming += claiming;
+	}
+	void release(Group *group, bool claiming)
+	{
+		assert(group->running > 0 && group->rate.claiming >= claiming);
 		group->running--;
+		group->rate.claiming -= claiming;
 		look_again(group);
 		leave_if_unused(group);
+	}
+
+	/* ---- rates ---- */
+
+	/* Groups whose time has come, some of them, are to be probed; those that are known for nothing any more are not known. */
+	void let_time_pass(int64_t now)
+	{
+		static constexpr int kAtOnce = 64;
+		rates_.pass(now);
+		Group *group;
+		for (int i = 0; i < kAtOnce && (group = rates_.take_due()) != nullptr; i++)
+			look_again(group);
+		for (int i = 0; i < kAtOnce && (group = rates_.take_faded()) != nullptr; i++)
+			leave_if_unused(group);
+	}
+
+	/* A job of it is handed out; counted: it is one of those that claims have. */
+	void note_start(int64_t id, bool counted)
+	{
+		Group *group = find(id);
+		if (group == nullptr)
+			return rates_.note_other();
+		group->rate.claiming -= counted;
+		if (!rates_.on())
+			return;
+		group->rate.starts.note(1, rates_.now());
+		look_at_rate(group);
 	}
 
 	/* ---- probes ---- */
@@ -281,22 +233,17 @@ public:
 	int begin_probes(Probe *probes, int most)
 	{
 		int n = 0;
-		assert(probing_ == 0);
-		while (n < most && waiting_count_ > probing_)
+		assert(probing() == 0);
+		while (n < most && any_pending())
 		{
 			Group *group = first_pending();
 			if (!room(group))
 			{
-				stop_waiting(group);
-				group->pending = false;
+				wait_no_more(group);
+				look_at_rate(group);
 				continue;
 			}
-			group->pending = group->again = false;
-			group->probing = true;
-			group->start = group->cursor;
-			group->lowest = Key::highest();
-			group->cursor = Key::highest();
-			probing_++;
+			begin_probe(group);
 			probes[n++] = {group->id, group->start, group->floor, room_of(group)};
 			group->floor = INT64_MAX;
 		}
@@ -316,31 +263,25 @@ public:
 		lower_floor(group, head);
 		if (group->lowest < next || group->again)
 			look_again(group);
+		else
+			look_at_rate(group);
 		return group;
 	}
 
 	/* All that are under way: nothing is known. */
 	void abandon_probes()
 	{
-		for (TreeNode *n = Tree::begin_node(&waiting_), *next; n != &waiting_; n = next)
-		{
-			Group *group = of_waiting(n);
-			next = Tree::next_node(n);
-			if (!group->probing)
-				continue;
+		for_each_probing([&](Group *group) {
 			end_probe(group, group->start);
 			group->floor = INT64_MIN;
 			look_again(group);
-		}
+		});
 	}
 
 	/* Its rows are all to be met as others are. */
 	void end_aside(Group *group)
 	{
-		if (group->pending || group->probing)
-			stop_waiting(group);
-		probing_ -= group->probing;
-		group->aside = group->pending = group->probing = false;
+		stop_being_aside(group);
 		leave_if_unused(group);
 	}
 
@@ -348,35 +289,24 @@ public:
 	void end_all_aside()
 	{
 		for_each([&](Group *group) { end_aside(group); });
+		rates_.end_others_aside();
 	}
 
 	/* What was aside by the old ones is not any more. */
-	void change_rules(const GroupRules &rules)
+	void change_rules(const GroupRules &rules, int64_t now)
 	{
+		GroupRules old = rules_;
+		rates_.pass(now);
 		end_all_aside();
 		rules_ = rules;
+		rates_.change(old, rules);
+		for_each([&](Group *group) {
+			rates_.adjust(&group->rate.starts, old, rules);
+			leave_if_unused(group);
+		});
 	}
 
 private:
-	static Group *of(const TreeNode *n)
-	{
-		return container_of<Group>(const_cast<TreeNode *>(n), offsetof(Group, by_id));
-	}
-	static Group *of_waiting(const TreeNode *n)
-	{
-		return container_of<Group>(const_cast<TreeNode *>(n), offsetof(Group, waiting));
-	}
-
-	struct ById
-	{
-		static int64_t get(int64_t id) { return id; }
-		static int64_t get(const TreeNode *n) { return of(n)->id; }
-		template <typename A, typename B> bool operator()(A a, B b) const
-		{
-			return get(a) < get(b);
-		}
-	};
-
 	/* In a queue with fair: may jobs of it go out before those that it is aside for? Then there is no hurry. */
 	bool has_candidate(const Group *group) const
 	{
@@ -385,44 +315,18 @@ private:
 	}
 
 	/* How many rows are wanted. In a queue with fair those that wait share the window. */
-	int32_t room_of(const Group *group) const
+	int32_t room_of(Group *group) const
 	{
-		int32_t room = group->id == 0 ? INT32_MAX : rules_.most() - group->running;
 		if (!rules_.fair)
-			return room;
-		uint32_t groups = window_->groups() + static_cast<uint32_t>(waiting_count_) + 1;
-		return std::min(room, static_cast<int32_t>(window_->capacity() / groups) + 1);
+			return room(group);
+		uint32_t groups = window_->groups() + static_cast<uint32_t>(waiting_count()) + 1;
+		return std::min(room(group), static_cast<int32_t>(window_->capacity() / groups) + 1);
 	}
 
-	/* The smallest key that a row of it may have which is not in the window. Of a head nobody knows that. */
-	Key urgency(const Group *group) const
+	void stop_being_aside(Group *group)
 	{
-		if (rules_.fair)
-			return {in_order(group->id) ? group->rank : group->known().priority, group->since, 0};
-		return rules_.fifo ? Key::lowest() : group->known();
-	}
-	const Group *first_waiting() const { return of_waiting(Tree::begin_node(&waiting_)); }
-
-	struct ByUrgency
-	{
-		const Groups *groups;
-		bool operator()(const TreeNode *a, const TreeNode *b) const
-		{
-			Key x = groups->urgency(of_waiting(a));
-			Key y = groups->urgency(of_waiting(b));
-			return x == y ? of_waiting(a)->id < of_waiting(b)->id : x < y;
-		}
-	};
-
-	void start_waiting(Group *group)
-	{
-		Tree::insert_equal_upper_bound(&waiting_, &group->waiting, ByUrgency{this});
-		waiting_count_++;
-	}
-	void stop_waiting(Group *group)
-	{
-		Tree::erase(&waiting_, &group->waiting);
-		waiting_count_--;
+		wait_no_more(group);
+		group->aside = false;
 	}
 
 	void become_pending(Group *group, int32_t rank = INT32_MAX)
@@ -430,67 +334,24 @@ private:
 		raise_rank(group, rank);
 		if (group->pending)
 			return;
-		group->pending = true;
-		group->rank = rank;
-		group->since = pops_;
-		start_waiting(group);
-		news_++;
+		rates_.stop_timing(group);
+		wait_for_probe(group, rank);
 	}
 
-	/* Where it stands among those that wait follows. */
-	void lower(Group *group, const Key &position)
+	/* Is it aside for nothing but its rate? Then time will tell. */
+	void look_at_rate(Group *group)
 	{
-		Key &bound = group->probing ? group->lowest : group->cursor;
-		if (!(position < bound))
+		if (!rates_.on() || !group->aside)
 			return;
-		bool waits = group->pending || group->probing;
+		bool waits = !group->pending && !group->probing && group->running < rules_.most() &&
+					 rates_.room(group) == 0;
 		if (waits)
-			stop_waiting(group);
-		bound = position;
-		group->rank = INT32_MAX;
-		if (waits)
-			start_waiting(group);
+			rates_.throttle(group);
+		else
+			rates_.stop_timing(group);
 	}
 
-	/* Its first job may have this priority. */
-	void raise_rank(Group *group, int32_t priority)
-	{
-		if (!group->pending || priority <= group->rank)
-			return;
-		stop_waiting(group);
-		group->rank = priority;
-		start_waiting(group);
-	}
-
-	Group *first_pending() const
-	{
-		TreeNode *n = Tree::begin_node(&waiting_);
-		while (of_waiting(n)->probing)
-			n = Tree::next_node(n);
-		return of_waiting(n);
-	}
-
-	void end_probe(Group *group, const Key &next)
-	{
-		stop_waiting(group);
-		group->probing = false;
-		probing_--;
-		group->cursor = group->lowest < next ? group->lowest : next;
-	}
-
-	TreeNode by_id_;   /* header: all */
-	TreeNode waiting_; /* header: pending and probing ones, the most urgent first */
-	GroupRules rules_;
-	int32_t size_;
-	int32_t peak_;
-	int32_t waiting_count_;
-	int32_t probing_;
-	int32_t spares_;
-	Group *spare_;
 	const Window *window_;
-	int64_t pops_;
-	uint32_t news_;
-	int64_t hand_; /* of next_idle */
 };
 
 } // namespace pgq

@@ -16,7 +16,7 @@
 
 namespace pgq {
 
-class Rate
+template <typename Count> class RateOf
 {
 public:
 	static constexpr int64_t kParts = 16;
@@ -33,20 +33,40 @@ public:
 	/* Another period from now on: what has started within the one before counts as if it were now. */
 	void set_period(int64_t period, int64_t now)
 	{
-		int64_t n = started(now);
+		Count n = started(now);
 		restart(period, now);
 		note(n, now);
 	}
 
-	void note(int64_t n, int64_t now)
+	void note(Count n, int64_t now)
 	{
 		forget_before(now);
 		counts_[newest_ % kWindow] += n;
 		started_ += n;
 	}
 
+	/*
+	 * From now on at least as many count at any time as of the other one, if nothing starts. Of the same period. Of each
+	 * part and those after it together there are as many as of either: the greater of each part would be too few.
+	 */
+	void cover(RateOf other, int64_t now)
+	{
+		forget_before(now);
+		other.forget_before(now);
+		Count ours = 0, theirs = 0, covered = 0;
+		for (int64_t part = newest_; part > newest_ - kWindow; part--)
+		{
+			Count &count = counts_[index_of(part)];
+			ours += count;
+			theirs += other.counts_[index_of(part)];
+			count = std::max(ours, theirs) - covered;
+			covered += count;
+		}
+		started_ = covered;
+	}
+
 	/* How many count now. */
-	int64_t started(int64_t now)
+	Count started(int64_t now)
 	{
 		forget_before(now);
 		return started_;
@@ -76,7 +96,7 @@ private:
 		int64_t part = now / width_;
 		for (int64_t i = std::max(newest_ + 1, part - kParts); i <= part; i++)
 		{
-			int64_t &count = counts_[i % kWindow];
+			Count &count = counts_[i % kWindow];
 			started_ -= count;
 			count = 0;
 		}
@@ -85,8 +105,11 @@ private:
 
 	int64_t width_;
 	int64_t newest_; /* part of time */
-	int64_t counts_[kWindow];
-	int64_t started_; /* their sum */
+	Count counts_[kWindow];
+	Count started_; /* their sum */
 };
+
+using Rate = RateOf<int64_t>;
+using SmallRate = RateOf<int32_t>;
 
 } // namespace pgq

@@ -51,6 +51,8 @@ public:
 	/* May the job whose hint was just popped go out? If so, its lease is taken or not: took, or left. */
 	Admission admit(const Hint &hint)
 	{
+		if (groups_.hold_back(hint))
+			return Admission::kPassedOver;
 		bool counts = groups_.rules().count() && hint.group != 0;
 		Group *group = counts ? enter_group(hint.group) : groups_.find(hint.group);
 		if (group == nullptr)
@@ -70,13 +72,13 @@ public:
 	}
 
 	/* The group has a job more in work. In a queue with fifo all others wait for it. */
-	void took(const Hint &hint)
+	void took(const Hint &hint, bool claiming = true)
 	{
 		Group *group = groups_.find(hint.group);
 		if (group == nullptr)
 			return;
 		if (groups_.rules().count() && hint.group != 0)
-			groups_.occupy(group);
+			groups_.occupy(group, claiming);
 		if (groups_.in_order(hint.group))
 			groups_.set_aside(group, after(hint));
 		groups_.look_again(group);
@@ -91,19 +93,19 @@ public:
 	}
 
 	/* The same for a job that is in work already. False: there is no entry. */
-	bool count_running(const Hint &hint)
+	bool count_running(const Hint &hint, bool claiming = false)
 	{
 		if (enter_group(hint.group) == nullptr)
 			return false;
-		took(hint);
+		took(hint, claiming);
 		return true;
 	}
 
 	/* A job of the group is not in work any more. Those with this hint, or before it, may be to do. */
-	void release_group(int64_t id)
+	void release_group(int64_t id, bool claiming = false)
 	{
 		if (Group *group = groups_.find(id))
-			groups_.release(group);
+			groups_.release(group, claiming);
 	}
 
 	/* It was in its group's way, or is: not the first one of a queue with fifo. */
@@ -116,6 +118,8 @@ public:
 	/* A row of the group is gone. Whatever it was, in a queue with fifo another one may be the first now. */
 	void look_at_group(int64_t id)
 	{
+		if (groups_.has_others_aside(id))
+			return;
 		bool in_order = groups_.in_order(id);
 		Group *group = in_order ? enter_group(id) : groups_.find(id);
 		if (group == nullptr && in_order)
@@ -143,13 +147,24 @@ public:
 	void abandon_probes() { groups_.abandon_probes(); }
 
 	/* Everything is to be read again. */
-	void change_group_rules(const GroupRules &rules)
+	void change_group_rules(const GroupRules &rules, int64_t now)
 	{
 		bool turns = rules.fair != fair();
-		groups_.change_rules(rules);
+		groups_.change_rules(rules, now);
 		if (turns)
 			window_.reset(rules.fair);
 		lower_cursor(Key::lowest());
+	}
+
+	/* On the monotonic clock. Groups may have room by that. True: more rows are to be read by it. */
+	bool let_time_pass(int64_t now)
+	{
+		Key from;
+		groups_.let_time_pass(now);
+		if (!groups_.rates().others_may_go_on(&from))
+			return false;
+		lower_cursor(from);
+		return true;
 	}
 
 	/* In a queue with fair: from here on rows are left for the next sweep; +infinity: none. */
@@ -245,6 +260,8 @@ protected:
 		Group *group = groups_.find_aside(hint.group);
 		if (group != nullptr && !is_candidate(group, hint))
 			return groups_.meet(group, hint);
+		if (groups_.meet_others(hint))
+			return false;
 		insert_in_window(hint);
 		return true;
 	}
@@ -366,23 +383,41 @@ private:
 
 	/*
 	 * An entry is given up for it if need be; what its cursor covered is to be read again. In a queue with fifo that
-	 * costs little: one of many is given up before there is need.
+	 * costs little: one of many is given up before there is need. One that waits for its rate is the last to go.
 	 */
 	Group *enter_group(int64_t id)
 	{
 		static constexpr int kMany = 1024;
 		bool spare_one = groups_.in_order(id) && groups_.size() >= kMany;
-		Group *group = spare_one ? groups_.find(id) : groups_.enter(id);
-		if (group != nullptr)
-			return group;
-		Group *idle = groups_.next_idle();
-		if (idle == nullptr)
-			return groups_.enter(id);
-		if (!groups_.in_order(idle->id))
-			lower_cursor(idle->cursor);
+		if (groups_.rates().keeps_enough())
+			if (Group *group = groups_.enter_instead(id))
+				return group;
+		if (!spare_one || groups_.find(id) != nullptr)
+			if (Group *group = groups_.enter(id))
+				return group;
 		crowded_ = true;
-		groups_.end_aside(idle);
-		return groups_.enter(id);
+		Group *idle = groups_.next_idle();
+		if (idle != nullptr && !groups_.in_order(idle->id))
+			lower_cursor(idle->cursor);
+		if (idle != nullptr)
+			groups_.end_aside(idle);
+		if (groups_.spares() > 0)
+			return groups_.enter(id);
+		if (Group *group = groups_.enter_instead(id))
+			return group;
+		bool many = groups_.rules().fifo || fair();
+		return many ? nullptr : enter_instead_of_pending(id);
+	}
+
+	/* Its candidates might find no place in the window for what has no entry. */
+	Group *enter_instead_of_pending(int64_t id)
+	{
+		Group *pending = groups_.last_pending();
+		if (pending == nullptr)
+			return nullptr;
+		lower_cursor(pending->cursor);
+		groups_.end_aside(pending);
+		return groups_.enter_instead(id);
 	}
 
 	/*

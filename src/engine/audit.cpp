@@ -33,6 +33,7 @@ audit_queue(const QueueRef &ref)
 			audit.parked += lease->state == LeaseState::kParked;
 			audit.slots += lease->slot;
 			audit.grouped += lease->group != 0;
+			audit.grouped_claims += lease->group != 0 && lease->state == LeaseState::kClaiming;
 			audit.in_hand += was_handed_out(lease);
 			audit.in_claims += lease->slot && lease->state == LeaseState::kClaiming;
 		});
@@ -44,6 +45,7 @@ audit_queue(const QueueRef &ref)
 		audit.running = queue.running;
 		audit.claiming = queue.claiming;
 		audit.in_groups = queue.schedule.groups().running();
+		audit.in_group_claims = queue.schedule.groups().claiming();
 		bool counted = queue.depth.state == DepthCount::kKnown && !queue.depth.may_be_high;
 		audit.depth = counted ? queue.depth.rows : -1;
 		audit.reserved = queue.depth.reserved;

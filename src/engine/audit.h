@@ -17,11 +17,12 @@ struct Audit
 	int64 slots, running;	   /* leases with a slot; the counter */
 	int64 in_claims, claiming; /* those that are not handed out yet; the counter */
 	int64 grouped, in_groups;  /* leases that count in their group; the counters of the groups */
-	int64 listed, waiting;	   /* waiters in line; the counter */
-	int64 depth, reserved;	   /* -1: nobody has counted */
-	uint32 depth_serial;	   /* of that count */
-	int64 in_hand;			   /* leases that were handed out and have not ended */
-	int64 handed_out, ended;   /* counters */
+	int64 grouped_claims, in_group_claims; /* those of them that are not handed out yet */
+	int64 listed, waiting;				   /* waiters in line; the counter */
+	int64 depth, reserved;				   /* -1: nobody has counted */
+	uint32 depth_serial;				   /* of that count */
+	int64 in_hand;						   /* leases that were handed out and have not ended */
+	int64 handed_out, ended;			   /* counters */
 };
 
 Audit audit_queue(const QueueRef &ref);

@@ -51,6 +51,28 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 	});
 }
 
+int
+copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, int64 *others)
+{
+	int n = 0;
+	*others = INT64_MAX;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		const Groups &groups = queue.schedule.groups();
+		const GroupRates &rates = groups.rates();
+		if (!rates.on())
+			return;
+		*others = rates.others_next_start();
+		for (const Group *next = groups.next_after(after); next != nullptr && n < most;
+			 next = groups.next_after(next->id))
+		{
+			Group group = *next;
+			copies[n++] = {group.id,
+						   rates.room(&group) == 0 ? rates.next_start(&group) : INT64_MAX};
+		}
+	});
+	return n;
+}
+
 bool
 copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1])
 {

@@ -42,6 +42,19 @@ struct QueueCopy
 	QueueCounters counters;
 };
 
+/* A group whose rate is counted. */
+struct GroupCopy
+{
+	int64 id;
+	int64 next_start; /* monotonic; INT64_MAX: now, or when a claim has ended */
+};
+
+/*
+ * At most `most` groups of the queue, in the order of their ids, from the first one beyond `after` on. Returns how many.
+ * others: when one of those that it has not may start.
+ */
+int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, int64 *others);
+
 /* As everywhere here false: the slot is another's by now. */
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);

@@ -1,6 +1,7 @@
 /*
- * How many jobs of a group are in work at a time, in which order, and whether groups take turns (options
- * group_concurrency, fifo and fair): which leases count. core/groups.h says what becomes of the others.
+ * How many jobs of a group are in work at a time, in which order, whether groups take turns, and how many start in a
+ * period (options group_concurrency, fifo, fair, group_rate_limit): which leases count. core/groups.h says what becomes of
+ * the others.
  *
  * A lease that a claim takes counts from then on, until it is put aside, given back, lost or ended, as its slot does. In
  * queues without rules for groups nothing is counted: when they get rules, claims wait until what runs has been counted.
@@ -10,13 +11,19 @@
 #pragma once
 
 #include "engine/group_pool.h"
+#include "engine/rate_limit.h"
 
 namespace pgq {
 
 inline GroupRules
 group_rules_of(const QueueOptions &options)
 {
-	return {.limit = options.group_concurrency, .fifo = options.fifo, .fair = options.fair};
+	bool rated = options.group_rate_limit > 0;
+	return {.limit = options.group_concurrency,
+			.fifo = options.fifo,
+			.fair = options.fair,
+			.rate = options.group_rate_limit,
+			.period = rated ? options.rate_period : 0};
 }
 
 inline const GroupRules &
@@ -46,15 +53,26 @@ count_running(Lease *lease)
 {
 	Queue *queue = lease->queue;
 	if (lease->group == 0 && lease->slot && lease->hint.group != 0 && rules_of(queue).count() &&
-		queue->schedule.count_running(lease->hint))
+		queue->schedule.count_running(lease->hint, lease->state == LeaseState::kClaiming))
 		lease->group = lease->hint.group;
 }
 
+/* It is handed out. */
+inline void
+note_group_start(Lease *lease)
+{
+	bool counted = lease->group != 0;
+	if (lease->hint.group != 0 || counted)
+		lease->queue->schedule.groups().note_start(counted ? lease->group : lease->hint.group,
+												   counted);
+}
+
+/* It does not run any more; its state is still what it was. */
 inline void
 leave_group(Lease *lease)
 {
 	if (lease->group != 0)
-		lease->queue->schedule.release_group(lease->group);
+		lease->queue->schedule.release_group(lease->group, lease->state == LeaseState::kClaiming);
 	lease->group = 0;
 }
 
@@ -77,9 +95,28 @@ change_group_rules(Queue *queue, const QueueOptions &options)
 	GroupRules rules = group_rules_of(options);
 	if (rules == rules_of(queue))
 		return;
-	queue->schedule.change_group_rules(rules);
+	queue->schedule.change_group_rules(rules, monotonic_now());
 	queue->uncounted = rules.count();
 	queue->counting++;
+}
+
+/* Of a queue that comes into a slot, with its rules. What is not known is so as of the queue itself: rate_limit.h. */
+inline void
+init_group_rates(Queue *queue)
+{
+	GroupRates &rates = queue->schedule.groups().rates();
+	rates.pass(monotonic_now());
+	if (rates.on())
+		rates.assume_most(queue->options.rate_period, unknown_starts_end());
+}
+
+/* Of a queue that has just been created. */
+inline void
+no_group_starts(Queue *queue)
+{
+	GroupRates &rates = queue->schedule.groups().rates();
+	if (rates.on())
+		rates.assume_none(queue->options.rate_period, monotonic_now());
 }
 
 /* Those that ran when the rules came, some of them. False: there are more. */

@@ -20,6 +20,8 @@ struct GroupPool
 	slock_t mutex;
 	Group *unused; /* of the common ones; linked by by_id.parent */
 	int fresh;	   /* entries from here on were never used (and never touched) */
+	pg_atomic_uint32
+		kept; /* of all, those that queues keep for rates: nothing of theirs is in work */
 	Group entries[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -51,6 +53,7 @@ place_group_pool(void *memory)
 	SpinLockInit(&pool->mutex);
 	pool->unused = nullptr;
 	pool->fresh = 0;
+	pg_atomic_init_u32(&pool->kept, 0);
 	Group *own = &pool->entries[common_groups()];
 	for (int i = 0; i < max_queues; i++)
 		for (int n = 0; n < kOwnGroups; n++)
@@ -68,12 +71,30 @@ take_entry(GroupPool *pool)
 	return group;
 }
 
+/* Half of the common ones is for what is in work, or to be looked at. About: a queue says what it keeps after each hold. */
+static void
+limit_kept(GroupPool *pool, Groups &groups)
+{
+	bool many = pg_atomic_read_u32(&pool->kept) >= static_cast<uint32>(common_groups() / 2);
+	groups.rates().keep_at_most(many ? kOwnGroups : INT_MAX);
+}
+
+static void
+note_kept(Queue *queue)
+{
+	int kept = queue->schedule.groups().rates().timed();
+	if (kept != queue->groups_kept)
+		pg_atomic_fetch_add_u32(&shared->group_pool->kept, kept - queue->groups_kept);
+	queue->groups_kept = kept;
+}
+
 void
 take_spare_groups(Queue *queue)
 {
 	GroupPool *pool = shared->group_pool;
 	Groups &groups = queue->schedule.groups();
 	int few = few_spares(groups);
+	limit_kept(pool, groups);
 	if (groups.spares() >= (groups.rules().fair ? few : kOwnGroups))
 		return;
 	SpinLockAcquire(&pool->mutex);
@@ -104,6 +125,7 @@ return_spare_groups(Queue *queue)
 {
 	Groups &groups = queue->schedule.groups();
 	int few = few_spares(groups);
+	note_kept(queue);
 	if (groups.spares() > kManySpares / kFewSpares * few)
 		return_entries(groups, few, kManySpares);
 }
@@ -117,9 +139,9 @@ return_some_groups(Queue *queue)
 		if (n++ >= kManySpares)
 			return;
 		Assert(group->running == 0);
-		group->running = 0;
-		groups.end_aside(group);
+		groups.remove(group);
 	});
+	note_kept(queue);
 	return_entries(groups, 0, kManySpares);
 	return groups.size() > 0 || groups.spares() > kOwnGroups;
 }

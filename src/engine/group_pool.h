@@ -2,7 +2,8 @@
  * Entries of groups. Each queue has a few of its own, so that none can keep another one from its groups; the rest are for
  * all queues together. A queue with rules for groups keeps some spare ones, and what it has too many of goes back. So
  * whatever needs one, the callbacks at commit included, has it without another lock; if there is none all the same, the
- * queue gives up one that it can spare, or reads its rows again (core/ready_jobs.h).
+ * queue gives up one that it can spare, or reads its rows again (core/ready_jobs.h). Groups that are known only for what
+has started of them have half of the common entries at most, so that no queue takes those of others for a long time.
  *
  * The queue's lock is held around each call; the pool's own is a spinlock.
  */

@@ -127,13 +127,15 @@ private:
 	{
 		queue_ = queue;
 		timer_before_ = queue->schedule.next_timer();
-		start_before_ = queue->next_start;
+		start_before_ = earliest_start(*queue);
 		room_before_ = room_in(queue);
 		if (has_group_rules(queue))
 			take_spare_groups(queue);
+		if (queue->schedule.groups().rates().on())
+			ready_ = queue->schedule.let_time_pass(monotonic_now());
 		/* Its time has come: that is news once, whoever notices. */
 		if (queue->next_start != INT64_MAX && queue->next_start <= monotonic_now())
-			ready_ = Min(room_before_, kHoldMax);
+			ready_ += Min(room_before_, kHoldMax);
 	}
 	/*
 	 * If there are jobs, room is as good as jobs that have come. Only the first room is news: who takes it passes on
@@ -157,8 +159,8 @@ private:
 		note_room();
 		note_groups();
 		plan_next_start(queue_);
-		bool sooner =
-			queue_->schedule.next_timer() < timer_before_ || queue_->next_start < start_before_;
+		bool sooner = queue_->schedule.next_timer() < timer_before_ ||
+					  earliest_start(*queue_) < start_before_;
 		if (ready_ > 0 || sooner)
 			wake_scheduler_ |= note_filed(queue_, ready_, sooner, &wakeups_);
 	}

@@ -185,6 +185,7 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	lease->queue->leased++;
 	lease->queue->claiming -= lease->slot;
 	note_start(lease->queue);
+	note_group_start(lease);
 	lease->queue->last_claim_at = now;
 	lease->queue->counters.handed_out++;
 }

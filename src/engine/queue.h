@@ -70,6 +70,7 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	Rate rate; /* of hand-outs, while there is a limit */
 	int64
 		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
+	int groups_kept;  /* as the pool of groups knows */
 	DepthCount depth; /* but for what it says itself */
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);

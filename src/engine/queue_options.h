@@ -36,6 +36,7 @@ struct QueueOptions
 	int32 group_concurrency; /* those of one group; 0: no limit */
 	int32 rate_limit;		 /* hand-outs in a period; 0: no limit */
 	int64 rate_period;		 /* microseconds */
+	int32 group_rate_limit;	 /* hand-outs of one group in a period; 0: no limit */
 	int64 max_depth;		 /* jobs that live at a time; 0: no limit */
 	int64 keep_attempts;	 /* microseconds; 0: none is written */
 	int64 keep_finished;	 /* microseconds; 0: none is written */
@@ -110,6 +111,7 @@ inline constexpr QueueOption queue_options[] = {
 	{"concurrency", OptionKind::kLimit, "0", true, offsetof(QueueOptions, concurrency)},
 	{"rate_limit", OptionKind::kLimit, "0", true, offsetof(QueueOptions, rate_limit)},
 	{"rate_period", OptionKind::kPeriod, "1 s", true, offsetof(QueueOptions, rate_period)},
+	{"group_rate_limit", OptionKind::kLimit, "0", true, offsetof(QueueOptions, group_rate_limit)},
 	{"group_concurrency", OptionKind::kLimit, "0", true, offsetof(QueueOptions, group_concurrency)},
 	{"fifo", OptionKind::kFlag, "false", true, offsetof(QueueOptions, fifo)},
 	{"fair", OptionKind::kFlag, "false", true, offsetof(QueueOptions, fair)},

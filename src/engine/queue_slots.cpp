@@ -113,6 +113,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	init_depth(queue->depth, row.options.max_depth);
 	init_leases(queue);
 	init_rate(queue);
+	init_group_rates(queue);
 	init_line(queue);
 	open_gate(queue);
 	init_service(queue);

@@ -44,14 +44,21 @@ change_rate(Queue *queue, const QueueOptions &options)
 		queue->rate.set_period(options.rate_period, monotonic_now());
 }
 
+/* Until then others may have handed out jobs of a queue that is loaded now. */
+inline int64
+unknown_starts_end()
+{
+	auto since = static_cast<int64>(value_of(shared->starts_known_since));
+	return since == 0 ? monotonic_now() : since;
+}
+
 /* Of a queue that comes into a slot, with its options. */
 inline void
 init_rate(Queue *queue)
 {
-	int64 now = monotonic_now();
-	auto since = static_cast<int64>(value_of(shared->starts_known_since));
-	queue->rate.restart(queue->options.rate_period, since == 0 ? now : since);
-	queue->rate.note(queue->options.rate_limit, since == 0 ? now : since);
+	int64 since = unknown_starts_end();
+	queue->rate.restart(queue->options.rate_period, since);
+	queue->rate.note(queue->options.rate_limit, since);
 	queue->next_start = INT64_MAX;
 }
 
@@ -67,6 +74,13 @@ inline void
 forget_starts()
 {
 	pg_atomic_write_u64(&shared->starts_known_since, monotonic_now());
+}
+
+/* When somebody may have one more that waits for the queue's rate or for its group's. */
+inline int64
+earliest_start(const Queue &queue)
+{
+	return Min(queue.next_start, queue.schedule.groups().rates().next_time());
 }
 
 /*

@@ -1,5 +1,6 @@
 #include "engine/waiter.h"
 
+#include "engine/rate_limit.h"
 #include "engine/wakeup.h"
 #include "pg/scope.h"
 
@@ -161,7 +162,7 @@ rejoin_lines(Alarm *alarm)
 			if (queue->watcher != my_procno())
 				return;
 			alarm->run_at = Min(alarm->run_at, queue->schedule.next_timer());
-			alarm->start = Min(alarm->start, queue->next_start);
+			alarm->start = Min(alarm->start, earliest_start(*queue));
 		});
 	}
 	return woken;

@@ -1,5 +1,6 @@
 #include "jobs/attempt.h"
 
+#include "catalog/values.h"
 #include "core/backoff.h"
 #include "jobs/end_row.h"
 #include "load/attach.h"
@@ -74,9 +75,7 @@ failure_by(Loss loss, int64 token)
 TimestampTz
 retry_time(const Failure &failure)
 {
-	TimestampTz now = wall_now();
-	return Max(now, DatumGetTimestampTz(DirectFunctionCall2(
-						timestamptz_pl_interval, TimestampTzGetDatum(now), failure.retry_in)));
+	return moment_after(wall_now(), failure.retry_in, "retry_in");
 }
 
 /* Why there is no other attempt after one that has failed. */
@@ -181,15 +180,15 @@ end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failur
 
 /* Beyond the time of its enqueue, too, by which a clock that was set back knows that it is delayed. */
 static TimestampTz
-released_run_at(const JobRow &row, int64 delay)
+released_run_at(const JobRow &row, Datum delay)
 {
-	if (delay == 0)
-		return DatumGetTimestampTz(row.value(kJobRunAt));
-	return Max(wall_now(), DatumGetTimestampTz(row.value(kJobEnqueuedAt))) + delay;
+	TimestampTz from = Max(wall_now(), DatumGetTimestampTz(row.value(kJobEnqueuedAt)));
+	TimestampTz due = moment_after(from, delay, "delay");
+	return due > from ? due : DatumGetTimestampTz(row.value(kJobRunAt));
 }
 
 AttemptEnd
-end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence, int64 delay)
+end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence, Datum delay)
 {
 	JobRow row;
 	AttemptEnd end = AttemptEnd::kGone;

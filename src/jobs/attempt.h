@@ -95,9 +95,9 @@ is_recorded(const QueueOptions &options, Outcome outcome)
 void record_attempt(Records &records, const EndingLease &ending, Outcome outcome,
 					const Failure *failure = nullptr, const char *death = nullptr);
 
-/* Given back by who has it: nothing is counted. delay in microseconds; 0: it keeps its place. */
+/* Given back by who has it: nothing is counted. delay (interval): none, and it keeps its place. */
 AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,
-								int64 delay);
+								Datum delay);
 
 /* Also says how the lease ends: counted or not, put off (kBusy), with the job's death. Registers the hint for the retry. */
 AttemptEnd end_failed_attempt(SegmentSet &segments, const EndingLease &ending,

@@ -1,6 +1,7 @@
 #include "jobs/change.h"
 
 #include "catalog/subscription.h"
+#include "catalog/values.h"
 #include "engine/hold.h"
 #include "engine/token.h"
 #include "jobs/dead_letter.h"
@@ -258,18 +259,19 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 
 /* What is due already keeps its place. */
 static bool
-hasten(SegmentSet &segments, const JobRow &row, int64 delay)
+hasten(SegmentSet &segments, const JobRow &row, Datum delay)
 {
 	TimestampTz now = wall_now();
-	if (delay == 0 && DatumGetTimestampTz(row.value(kJobRunAt)) <= now)
+	TimestampTz due = moment_after(now, delay, "delay");
+	if (due <= now && DatumGetTimestampTz(row.value(kJobRunAt)) <= now)
 		return true;
 	JobChange change{};
-	change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, now + delay, now)));
+	change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, due, now)));
 	return change_waiting(segments, row, change, nullptr);
 }
 
 bool
-retry_job(int64 job_id, int64 delay)
+retry_job(int64 job_id, Datum delay)
 {
 	JobRow row;
 	TakenLease taken;

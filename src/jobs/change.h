@@ -28,8 +28,8 @@ JobState cancel_job(int64 job_id);
  */
 bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 
-/* A waiting job is due delay (microseconds) from now, a dead one lives again, with all its attempts. False: leased, or none. */
-bool retry_job(int64 job_id, int64 delay);
+/* A waiting job is due delay (interval) from now, a dead one lives again, with all its attempts (PQ002: its queue is full). False: leased, or none. */
+bool retry_job(int64 job_id, Datum delay);
 
 /* The row of a waiting job whose lease is in hand is changed, and filed anew. False: it is gone. to: as above. */
 bool change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,

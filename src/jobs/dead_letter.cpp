@@ -1,9 +1,12 @@
 #include "jobs/dead_letter.h"
 
 #include "catalog/owner_sql.h"
-#include "catalog/tables.h"
+#include "catalog/values.h"
 #include "engine/token.h"
 #include "jobs/enqueue.h"
+#include "jobs/room.h"
+#include "load/attach.h"
+#include "txn/effects.h"
 
 namespace pgq {
 
@@ -36,7 +39,12 @@ static constexpr char kRevive[] =
 	"RETURNING *) "
 	/* What shall wait is due later than it was enqueued, also by a clock that is behind. */
 	PGQ_INSERT_REVIVED("GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "
-					   "'1 us'::pg_catalog.interval END)");
+					   "'1 us'::pg_catalog.interval END)") " RETURNING queue_id";
+
+static constexpr char kLimitedQueue[] =
+	"SELECT q.queue FROM pgq_ext.dead_job d, pgq_ext.queue q "
+	"WHERE d.job_id OPERATOR(pg_catalog.=) $1 AND q.queue_id OPERATOR(pg_catalog.=) d.queue_id "
+	"AND q.max_depth OPERATOR(pg_catalog.>) 0";
 
 static constexpr char kRedrive[] =
 	"WITH chosen AS (SELECT d.job_id, d.segment FROM pgq_ext.dead_job d "
@@ -94,18 +102,58 @@ fence()
 	return {INT8OID, Int64GetDatum(cut_tokens()), false};
 }
 
-bool
-revive_dead_letter(int64 job_id, int64 delay)
+/* The queue of a dead letter, if it has a max_depth; *name has kQueueNameMax + 1 bytes. */
+static bool
+find_limited_queue(int64 job_id, char *name)
 {
+	const SpiArgument id[] = {{INT8OID, Int64GetDatum(job_id), false}};
+	bool found = false;
+	as_owner([&] {
+		found = spi_execute(kLimitedQueue, id) > 0;
+		if (found)
+		{
+			bool is_null;
+			strlcpy(name, TextDatumGetCString(spi_value(0, 1, &is_null)), kQueueNameMax + 1);
+		}
+	});
+	return found;
+}
+
+/* The trigger has noted them as it does those that come by SQL, which nobody has asked for room. */
+static void
+enter_revived(const QueueRef &ref, int64 jobs)
+{
+	note_rows(ref, tables().queue, -jobs);
+	enter_queue(ref, jobs);
+}
+
+bool
+revive_dead_letter(int64 job_id, Datum delay)
+{
+	char name[kQueueNameMax + 1];
+	bool limited = find_limited_queue(job_id, name);
+	QueueRef ref;
+	if (limited)
+		ref = queue_for_enqueue(name);
+	TimestampTz now = wall_now();
+	TimestampTz due = moment_after(now, delay, "delay");
 	const SpiArgument arguments[] = {
 		{INT8OID, Int64GetDatum(job_id), false},
-		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now() + delay), false},
+		{TIMESTAMPTZOID, TimestampTzGetDatum(due), false},
 		current_segment(),
 		fence(),
-		{BOOLOID, BoolGetDatum(delay > 0), false},
+		{BOOLOID, BoolGetDatum(due > now), false},
 	};
 	bool found = false;
-	as_owner([&] { found = spi_execute(kRevive, arguments) > 0; });
+	int32 queue_id = 0;
+	as_owner([&] {
+		bool is_null;
+		found = spi_execute(kRevive, arguments) > 0;
+		if (found)
+			queue_id = DatumGetInt32(spi_value(0, 1, &is_null));
+	});
+	if (found && limited && queue_id == ref.queue_id)
+		enter_revived(ref, 1);
 	return found;
 }
 
@@ -122,6 +170,7 @@ redrive(const char *queue, int64 most)
 	};
 	uint64 revived = 0;
 	as_owner([&] { revived = spi_execute(kRedrive, arguments); });
+	enter_revived(ref, static_cast<int64>(revived));
 	return static_cast<int64>(revived);
 }
 

@@ -10,8 +10,8 @@ namespace pgq {
 /* Waits for who has locked it. False: there is none. */
 bool delete_dead_letter(int64 job_id);
 
-/* It is a job again, under its id, with all its attempts, due delay (microseconds) from now. Waits for who has locked it. False: there is none. */
-bool revive_dead_letter(int64 job_id, int64 delay);
+/* It is a job again, under its id, with all its attempts, due delay (interval) from now. Waits for who has locked it. Error PQ002: its queue is full. False: there is none. */
+bool revive_dead_letter(int64 job_id, Datum delay);
 
 /*
  * The last attempt of a dead letter was lost, with that token, and its worker says why (has_error: the text error). False:

@@ -162,7 +162,7 @@ fail_job(int64 job_id, const Failure &failure)
 }
 
 bool
-release_job(int64 job_id, int64 token, int64 delay)
+release_job(int64 job_id, int64 token, Datum delay)
 {
 	EndingLease ending;
 	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kReleased, &ending))

@@ -24,8 +24,8 @@ bool ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token,
 /* The attempt failed; failure.fence is the token. A lease that was lost may do, too (lost_attempt.h). kGone: the lease is stale, or the row is gone. */
 AttemptEnd fail_job(int64 job_id, const Failure &failure);
 
-/* The job was not done, and that is no failure: it waits as before, for delay (microseconds) at least. False: the lease is stale, or the row is gone. */
-bool release_job(int64 job_id, int64 token, int64 delay);
+/* The job was not done, and that is no failure: it waits as before, for delay (interval) at least. False: the lease is stale, or the row is gone. */
+bool release_job(int64 job_id, int64 token, Datum delay);
 
 /*
  * Is the lease current, and the row there? Then it stays so to the end of this transaction: time does

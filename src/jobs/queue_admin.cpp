@@ -68,7 +68,10 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 	CommandCounterIncrement();
 	ref = resolve_queue(tables(), name);
 	add_created_effect(ref);
-	(void) change_queue(ref, [](QueueHold &hold) { no_starts(hold.queue()); });
+	(void) change_queue(ref, [](QueueHold &hold) {
+		no_starts(hold.queue());
+		no_group_starts(hold.queue());
+	});
 	return true;
 }
 

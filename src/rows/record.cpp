@@ -3,6 +3,8 @@
 #include "rows/index.h"
 #include "rows/tuple.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 MemoryContext
@@ -13,6 +15,9 @@ Records::memory()
 			AllocSetContextCreate(CurrentMemoryContext, "pgq_ext records", ALLOCSET_DEFAULT_SIZES);
 	return memory_;
 }
+
+/* Of a hundred jobs, what it takes to write them. */
+static constexpr Size kRoom = 256 * 1024;
 
 Records::Pending &
 Records::append(RingName ring, int16 segment)
@@ -28,6 +33,7 @@ Records::append(RingName ring, int16 segment)
 		list.size = size;
 	}
 	list.segment = segment;
+	n_++;
 	int columns = rings[ring].n_columns;
 	Pending &record = list.records[list.n++];
 	record.values = static_cast<Datum *>(palloc(columns * (sizeof(Datum) + sizeof(bool))));
@@ -57,15 +63,21 @@ Records::write_list(RingName ring, const List &list)
 }
 
 void
-Records::write()
+Records::write_lists()
 {
-	if (memory_ == nullptr)
-		return;
 	with_memory([&] {
 		for (RingName ring : all_rings)
 			if (list_[ring].n > 0)
 				write_list(ring, list_[ring]);
 	});
+}
+
+void
+Records::write()
+{
+	if (memory_ == nullptr)
+		return;
+	write_lists();
 	MemoryContextDelete(memory_);
 	*this = Records();
 }
@@ -74,9 +86,21 @@ void
 Records::write_if_many()
 {
 	/* That is about a hundred jobs: the pages are full by then, and more would only be colder memory. */
-	static constexpr Size kMemory = 64 * 1024;
-	if (memory_ != nullptr && MemoryContextMemAllocated(memory_, false) > kMemory)
+	static constexpr int kMany = 200;
+	if (n_ < kMany && (n_ == 0 || MemoryContextMemAllocated(memory_, false) <= 2 * kRoom))
+		return;
+	/* There will be more: memory that is given back and fetched again costs as much as what is done with it. */
+	if (!roomy_)
+	{
 		write();
+		memory_ = AllocSetContextCreate(CurrentMemoryContext, "pgq_ext records", 0, kRoom, kRoom);
+		roomy_ = true;
+		return;
+	}
+	write_lists();
+	MemoryContextReset(memory_);
+	n_ = 0;
+	std::fill(std::begin(list_), std::end(list_), List{});
 }
 
 } // namespace pgq

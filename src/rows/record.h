@@ -88,8 +88,11 @@ private:
 	MemoryContext memory();
 	Pending &append(RingName ring, int16 segment);
 	static void write_list(RingName ring, const List &list);
+	void write_lists();
 
 	MemoryContext memory_ = nullptr;
+	bool roomy_ = false; /* memory_ begins with kRoom, which is used again and again */
+	int n_ = 0;
 	List list_[kRings] = {};
 };
 

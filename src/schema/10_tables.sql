@@ -30,6 +30,7 @@ CREATE TABLE pgq_ext.queue (
     concurrency    integer NOT NULL DEFAULT 0 CHECK (concurrency >= 0),
     rate_limit     integer NOT NULL DEFAULT 0 CHECK (rate_limit >= 0),
     rate_period    interval NOT NULL DEFAULT '1 s' CHECK (rate_period BETWEEN '1 s' AND '1000 years'),
+    group_rate_limit integer NOT NULL DEFAULT 0 CHECK (group_rate_limit >= 0),
     group_concurrency integer NOT NULL DEFAULT 0 CHECK (group_concurrency >= 0),
     fifo           boolean NOT NULL DEFAULT false,
     fair           boolean NOT NULL DEFAULT false,

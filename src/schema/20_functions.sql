@@ -7,11 +7,11 @@ CREATE FUNCTION pgq_create_queue(
     log_attempts text = 'failed', keep_attempts interval = '7 days',
     keep_finished interval = '0', keep_dead interval = '30 days', notify boolean = true,
     if_not_exists boolean = false, rate_limit int = 0, rate_period interval = '1 s', fifo boolean = false,
-    max_depth bigint = 0, fair boolean = false) RETURNS boolean
+    max_depth bigint = 0, group_rate_limit int = 0, fair boolean = false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_queue';
 REVOKE ALL ON FUNCTION pgq_create_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_queue IS
-'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. concurrency: how many jobs may be in work at a time (0: no limit). rate_limit: how many may be handed out in any rate_period (1 s or more; 0: no limit). group_concurrency: how many jobs of one group_key may be in work at a time (0: no limit). fifo: of one group_key one at a time, and none before those that were enqueued before it have ended. fair: of each priority groups take turns, a job of one after one of another, whatever their backlogs; jobs without a group_key are one group. max_depth: how many may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: of which attempts pgq_ext.attempt has a record (none, failed: and lost ones, all), kept for keep_attempts; keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+'Create a queue; true if it was created. lease_time (1 s to 7 days) is how long a worker may hold a job before it is lost, max_runtime caps extensions (1 s or more; 0: no cap). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and is a dead letter after max_attempts. concurrency: how many jobs may be in work at a time (0: no limit). rate_limit: how many may be handed out in any rate_period (1 s or more; 0: no limit), group_rate_limit: how many of one group_key (0: no limit). group_concurrency: how many jobs of one group_key may be in work at a time (0: no limit). fifo: of one group_key one at a time, and none before those that were enqueued before it have ended. fair: of each priority groups take turns, a job of one after one of another, whatever their backlogs; jobs without a group_key are one group. max_depth: how many may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: of which attempts pgq_ext.attempt has a record (none, failed: and lost ones, all), kept for keep_attempts; keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
 
 CREATE FUNCTION pgq_alter_queue(
     queue text, lease_time interval = null, max_runtime interval = null, max_attempts int = null,
@@ -20,7 +20,7 @@ CREATE FUNCTION pgq_alter_queue(
     log_attempts text = null, keep_attempts interval = null,
     keep_finished interval = null, keep_dead interval = null, notify boolean = null,
     rate_limit int = null, rate_period interval = null, fifo boolean = null,
-    max_depth bigint = null, fair boolean = null) RETURNS void
+    max_depth bigint = null, group_rate_limit int = null, fair boolean = null) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_alter_queue';
 REVOKE ALL ON FUNCTION pgq_alter_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_alter_queue IS
@@ -168,13 +168,13 @@ CREATE FUNCTION pgq_retry(job_id bigint, delay interval = '0') RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_retry';
 REVOKE ALL ON FUNCTION pgq_retry FROM PUBLIC;
 COMMENT ON FUNCTION pgq_retry IS
-'A job that is scheduled or backs off is due delay from now; one that is ready keeps its place if delay is 0. A dead one is a job again, under its id, with all its attempts. False: it is leased, or there is none. To bring back some: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, 53400 too many jobs are claimed at the same time.';
+'A job that is scheduled or backs off is due delay from now; one that is ready keeps its place if delay is 0. A dead one is a job again, under its id, with all its attempts. False: it is leased, or there is none. To bring back some: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 it is dead and its queue is full, 53400 too many jobs are claimed at the same time.';
 
 CREATE FUNCTION pgq_redrive(queue text, max_jobs bigint = null) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_redrive';
 REVOKE ALL ON FUNCTION pgq_redrive FROM PUBLIC;
 COMMENT ON FUNCTION pgq_redrive IS
-'Bring dead letters of a queue back, as pgq_retry does, those that died first; at most max_jobs (NULL: all), also beyond max_depth. Returns how many; those that somebody has locked are left out. Errors: 42704 no such queue, 22023 max_jobs is negative.';
+'Bring dead letters of a queue back, as pgq_retry does, those that died first; at most max_jobs (NULL: all). Returns how many; those that somebody has locked are left out. Errors: 42704 no such queue, 22023 max_jobs is negative, PQ002 the queue has no room for all of them.';
 
 CREATE FUNCTION pgq_update(
     job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null,

@@ -23,6 +23,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
 REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory and their counters. depth: jobs that live, and those that open transactions have room for, perhaps fewer after a DELETE by hand; NULL without max_depth, and until somebody has counted.';
 
+CREATE FUNCTION pgq_ext.group_entries(
+    OUT queue_id integer, OUT group_id bigint, OUT next_start timestamptz) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_group_entries';
+REVOKE ALL ON FUNCTION pgq_ext.group_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.group_entries IS 'Internal: the groups that shared memory knows, of queues with group_rate_limit, and when the next job of each may be handed out if that is not now. group_id: NULL for all groups that it does not know, while they have to wait.';
+
 CREATE FUNCTION pgq_ext.capacity_entries(
     OUT name text, OUT used bigint, OUT peak bigint, OUT bound bigint, OUT guc text,
     OUT entry_bytes bigint) RETURNS SETOF record
@@ -74,6 +80,7 @@ SELECT j.job_id, q.queue,
             WHEN q.paused THEN 'the queue is paused'
             WHEN q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) THEN 'an earlier job of its group (fifo)'
             WHEN q.group_concurrency > 0 AND g.running >= q.group_concurrency THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
+            WHEN COALESCE(r.next_start, o.next_start) > pg_catalog.clock_timestamp() THEN 'the rate of its group (group_rate_limit), until ' || COALESCE(r.next_start, o.next_start)
             WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
             WHEN e.next_start > pg_catalog.clock_timestamp() THEN 'the rate (rate_limit), until ' || e.next_start
             ELSE 'a worker' END AS waits_for,
@@ -91,7 +98,9 @@ LEFT JOIN (
     FROM pgq_ext.lease_entries() h
     JOIN pgq_ext.job w ON w.job_id = h.job_id AND w.group_id IS NOT NULL
     WHERE h.state IN ('claimed', 'claiming')
-    GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id;
+    GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id
+LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
+LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
 COMMENT ON VIEW pgq_ext.job_status IS
 'Every live job, its state (ready, scheduled, leased) and, in words, what it waits for.';
 

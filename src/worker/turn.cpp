@@ -23,7 +23,7 @@ next_event(const Queue *queue, int64 monotonic, TimestampTz now)
 	if (queue->options.notify && timer != INT64_MAX)
 		next = Min(next, monotonic + time_to(timer, now));
 	if (queue->options.notify)
-		next = Min(next, queue->next_start);
+		next = Min(next, earliest_start(*queue));
 	return next;
 }
 

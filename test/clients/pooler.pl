@@ -26,9 +26,14 @@ my %command = (
 #   one; two, through the same connection of the pooler; one again; one, through another connection.
 my @good = ('one 0', 'two 0', 'one 0', 'one 0');
 
+# From 1.21 on pgbouncer knows who has prepared what, and prepares it again where that is not. No more than one, here: each
+# program takes the other one's away.
+my ($minor) = qx{/usr/sbin/pgbouncer --version} =~ /^PgBouncer 1\.(\d+)/ or die 'which pgbouncer?';
+my $tracks = $minor >= 21;
+
 sub in_the_way { return ('one 0', qq(42P05 prepared statement "$_[0]" already exists), 'one 0', qq(26000 prepared statement "$_[1]" does not exist)) }
 
-# driver, setting, what they answer in mode transaction
+# driver, setting, what they answer in mode transaction if the pooler does not
 my @cases = (
 	[ 'psycopg',  'plain', in_the_way('_pg3_0', '_pg3_0') ],
 	[ 'psycopg',  'set',   @good ],
@@ -48,7 +53,8 @@ my @cases = (
 	[ 'pdo', 'set',   @good ]);
 
 my %pool = map { my $case = $_; map { ("$case->[0]_$case->[1]_$_" => [ $_, 3 ]) } 'session', 'transaction' } @cases;
-start_servers(pools => { %pool, session => [ 'session', 1 ], transaction => [ 'transaction', 1 ] }, dbname => 'postgres');
+start_servers(pools => { %pool, session => [ 'session', 1 ], transaction => [ 'transaction', 1 ] }, dbname => 'postgres',
+	bouncer => $tracks ? 'max_prepared_statements = 1' : '');
 $node->safe_psql('postgres', q{SELECT pgq_create_queue('mail', lease_time => '1 h')});
 
 # A program that answers a line with a line.
@@ -89,7 +95,7 @@ for my $case (@cases)
 	for my $mode ('session', 'transaction')
 	{
 		my @answers = answers("${driver}_${setting}_$mode", $setting, @{ $command{$driver} });
-		is_deeply(\@answers, $mode eq 'session' ? \@good : \@expected, "$driver, $setting, in mode $mode") or diag(join "\n", @answers);
+		is_deeply(\@answers, $mode eq 'session' || $tracks ? \@good : \@expected, "$driver, $setting, in mode $mode") or diag(join "\n", @answers);
 	}
 }
 
@@ -97,8 +103,8 @@ for my $case (@cases)
 
 sub through { return $node->safe_psql('postgres', $_[1], connstr => database_url($_[0], 'bound')) }
 
-# The second one sets the name that the connection has already: pgbouncer is told of no change.
-for my $case ([ 'without', 'bound 0' ], [ 'set', 'worker 0' ])
+# The second one sets the name that the connection has already: an old pgbouncer is told of no change.
+for my $case ([ 'without', $tracks ? 'worker 0' : 'bound 0' ], [ 'set', 'worker 0' ])
 {
 	my ($setting, $expected) = @$case;
 	my @command = (@{ $command{jdbc} }, $setting, q{' || current_setting('application_name') || '}, database_url('transaction', 'worker'));

@@ -23,8 +23,8 @@ sub quietly { return eval { $_[0]->(); 1 } }
 
 # ---- servers ----
 
-# start_servers pools => { NAME => [mode, size] }, dbname => DATABASE: a server with TCP, and pgbouncer before it. Without
-# these, a pool in each mode, for a database of its name.
+# start_servers pools => { NAME => [mode, size] }, dbname => DATABASE, bouncer => LINES: a server with TCP, and pgbouncer
+# before it, with these settings more. Without these, a pool in each mode, for a database of its name.
 sub start_servers
 {
 	my (%options) = @_;
@@ -48,6 +48,7 @@ unix_socket_dir =
 auth_type = any
 logfile = $dir/pgbouncer.log
 ignore_startup_parameters = extra_float_digits
+${\($options{bouncer} // '')}
 INI
 	$bouncer = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $file ], '<', \undef, '>', '/dev/null', '2>', "$dir/pgbouncer.err");
 	return;

@@ -63,7 +63,7 @@ for my $call (
 	"pgq_ack($held, $held_lease)", "pgq_ack_many('{$held}', '{$held_lease}')", "pgq_fail($held, $held_lease)",
 	"pgq_extend($held, $held_lease)", "pgq_release($held, $held_lease)", "pgq_assert_lease($held, $held_lease)",
 	"pgq_ack_claim('{$held}', '{$held_lease}', 'q')", q{pgq_create_queue('new')}, q{pgq_alter_queue('q')}, q{pgq_pause_queue('q')}, q{pgq_resume_queue('q')}, q{pgq_drop_queue('q')}, q{pgq_purge_queue('q')},
-	'pgq_ext.lease_entries()', 'pgq_ext.queue_entries()')
+	'pgq_ext.lease_entries()', 'pgq_ext.queue_entries()', 'pgq_ext.group_entries()')
 {
 	my ($state, $error) = sqlstate($node, "SELECT $call");
 	is($state, '55000', "$call: 55000");

@@ -259,6 +259,13 @@ BEGIN
 	RETURN 'ended';
 -- somebody deletes them by hand, too
 EXCEPTION WHEN SQLSTATE 'PQ001' OR raise_exception THEN RETURN SQLSTATE;
+END $$;
+CREATE FUNCTION revive(n int, undo boolean) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM CASE n WHEN 0 THEN pgq_retry((SELECT min(job_id) FROM pgq_ext.dead_job))::int ELSE pgq_redrive('q', n) END;
+	IF undo THEN RAISE EXCEPTION 'undone'; END IF;
+	RETURN 'revived';
+EXCEPTION WHEN SQLSTATE 'PQ002' OR raise_exception OR null_value_not_allowed THEN RETURN SQLSTATE;
 END $$});
 my $never = q{SELECT 1 / (count(*) <= 20)::int FROM pgq_ext.job;};
 my %load = (
@@ -299,6 +306,10 @@ ROLLBACK PREPARED 'p:client_id';
 \set c random(1, 9)
 \set undo random(0, 3)
 SELECT keyed(:a, :b, :c, :undo = 0);},
+	'revive@1' => q{
+\set n random(0, 3)
+\set undo random(0, 3)
+SELECT revive(:n, :undo = 0);},
 	'by_hand@1' => q{DELETE FROM pgq_ext.job WHERE job_id = (SELECT min(job_id) FROM pgq_ext.job_status WHERE state = 'ready');},
 	'look@3'    => $never);
 sub load

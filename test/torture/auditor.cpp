@@ -34,6 +34,9 @@ Auditor::prepare()
 	world.ledger.committed(limited);
 	(void) session.connection.run("SELECT pgq_alter_queue($1, rate_limit => $2, rate_period => $3)",
 								  {kRatedQueue, number(kRate), milliseconds(kRatePeriod)});
+	(void) session.connection.run(
+		"SELECT pgq_alter_queue($1, group_rate_limit => $2, rate_period => $3)",
+		{kGroupedQueue, number(kGroupRate), milliseconds(kRatePeriod)});
 	for (const std::string &queue : {kPurgedQueue, kOrderedQueue})
 		(void) session.connection.run("SELECT pgq_create_queue($1, backoff_max => '1 s')", {queue});
 }

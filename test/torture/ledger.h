@@ -30,7 +30,7 @@ namespace torture {
 using Key = int64_t;
 
 /* Queues with rules for groups; their jobs have these groups. The engine is told the same. */
-inline const std::string kGroupedQueue = "grouped"; /* group_concurrency 1 */
+inline const std::string kGroupedQueue = "grouped"; /* group_concurrency 1, and a rate for each */
 inline const std::string kFifoQueue = "fifo";
 /* One whose jobs have unique keys, until they are finished. */
 inline const std::string kKeyedQueue = "keyed";
@@ -39,6 +39,7 @@ inline const std::string kLimitedQueue = "limited";
 inline const std::string kRatedQueue = "rated";
 constexpr int kFirstLimit = 3;
 constexpr int kRate = 10;
+constexpr int kGroupRate = 2;
 constexpr Time kRatePeriod = kSecond;
 
 /* 0: none. */
@@ -348,7 +349,8 @@ private:
 	void check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows);
 	int greatest_limit(Time from, Time to);
 	bool claims_from(const Tx &tx, const std::string &queue);
-	void check_rate(const ClaimCall &call, int rows);
+	void check_rate(const std::string &queue, int group, size_t limit, const ClaimCall &call,
+					int rows);
 	void check_owner(Job *job);
 	int hidden_claims(const std::string &queue, Time from, Time to);
 	bool scheduler_excused(const HandOut &before, const HandOut &after);
@@ -388,8 +390,9 @@ private:
 		Time sent;
 		int limit;
 	};
-	std::vector<Limit> limits;	 /* of kLimitedQueue, one after the other */
-	std::deque<Time> rated_sent; /* of kRatedQueue's hand-outs: when they were asked for */
+	std::vector<Limit> limits; /* of kLimitedQueue, one after the other */
+	/* Of hand-outs of each queue and group that has a rate: when they were asked for. */
+	std::map<std::pair<std::string, int>, std::deque<Time>> rated_sent;
 	std::set<std::string> temporary_queues;
 	std::set<std::string> dropped_queues;
 	const Time start = now();

@@ -39,17 +39,20 @@ Ledger::check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows)
 {
 	Job *one = nullptr;
 	int got = 0;
-	int rated = 0;
+	std::map<std::pair<std::string, int>, int> rated;
 	for (const ClaimedRow &row : rows)
 	{
-		rated += row.queue == kRatedQueue;
+		int group = row.queue == kGroupedQueue ? group_of(row.queue, row.held.key) : 0;
+		if (row.queue == kRatedQueue || group != 0)
+			rated[{row.queue, group}]++;
 		if (row.queue == kLimitedQueue && find(row.held.key) != nullptr)
 		{
 			one = find(row.held.key);
 			got++;
 		}
 	}
-	check_rate(call, rated);
+	for (const auto &[of, count] : rated)
+		check_rate(of.first, of.second, of.second == 0 ? kRate : kGroupRate, call, count);
 	if (one == nullptr)
 		return;
 	const HandOut &later = one->hand_outs.rbegin()->second;
@@ -86,14 +89,17 @@ Ledger::claims_from(const Tx &tx, const std::string &queue)
 
 /* Whenever they were handed out: it was after they had been asked for, and before now. */
 void
-Ledger::check_rate(const ClaimCall &call, int rows)
+Ledger::check_rate(const std::string &queue, int group, size_t limit, const ClaimCall &call,
+				   int rows)
 {
 	Time begin = now() - kRatePeriod;
+	std::deque<Time> &asked = rated_sent[{queue, group}];
 	for (int i = 0; i < rows; i++)
-		rated_sent.push_back(call.sent);
-	std::erase_if(rated_sent, [&](Time sent) { return sent <= begin; });
-	if (rows > 0 && rated_sent.size() > kRate)
-		breach(std::to_string(rated_sent.size()) + " hand-outs in one period of " + kRatedQueue,
+		asked.push_back(call.sent);
+	std::erase_if(asked, [&](Time sent) { return sent <= begin; });
+	if (asked.size() > limit)
+		breach(std::to_string(asked.size()) + " hand-outs in one period of " + queue +
+				   (group == 0 ? "" : ", group " + std::to_string(group)),
 			   nullptr);
 }
 

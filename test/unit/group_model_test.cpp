@@ -3,7 +3,7 @@
  * workers do, in every order (small worlds) or in random order (larger ones). As
  * schedule_model_test.cpp, but for what groups add: claims that count and verify, probes in
  * their steps, leases without a slot, rows that are changed by hand, rules that change, and
- * few entries, so that idle ones are given up.
+ * few entries, so that idle ones are given up. Where groups have a rate there is a second clock, which does not go back.
  *
  * A Fault breaks one rule in the actors, never in Schedule. Each must be noticed.
  */
@@ -35,6 +35,8 @@ constexpr int kMaxJobs = 6;
 constexpr int kMaxSize = 3;	   /* of window, timer, batch */
 constexpr int kMaxEntries = 4; /* of groups */
 constexpr int kMaxProbes = 2;
+constexpr int64_t kPeriod = 16; /* of rates: one unit is a part */
+constexpr int64_t kStep = 9;	/* so that a start is forgotten after two */
 
 enum class Fault
 {
@@ -55,6 +57,10 @@ enum class Fault
 	kHintWithoutEntryIsDropped,
 	kMissedGoesByKey, /* a lease that has met a hint takes one with the same key, of another group, for the same */
 	kHeldIsQuiet, /* a hint that was admitted, but its job is leased, leaves its group unasked */
+	kTimeIsQuiet, /* nobody looks at groups whose time has come */
+	kStartsWhenTaken, /* a start is counted when the job is taken, not when it goes out */
+	kStartUncounted,  /* what goes out of a group that has no entry is not counted */
+	kTakenForGood,	  /* what was taken and does not go out counts for ever */
 };
 
 struct JobPlan
@@ -79,6 +85,7 @@ struct Plan
 	int64_t ticks = 0;	  /* how far the clock goes */
 	bool clock_goes_back = false;
 	int64_t slack = 100;
+	int64_t passes = 0;	  /* how often time goes by for rates */
 	int rewrites = 0;	  /* of each job: by retries, by hand */
 	bool crosses = false; /* a job may be enqueued before one that has a smaller id */
 	bool retries = true;
@@ -111,6 +118,7 @@ enum ActionKind : uint8_t
 	kProbePublish,
 	kProbeAbandon,
 	kChangeRules,
+	kPass,
 	kPop,
 	/* of a job */
 	kInsert,
@@ -148,6 +156,7 @@ constexpr const char *kActionNames[] = {"clock forward",
 										"probe: publish",
 										"probe: abandon",
 										"change the rules",
+										"time goes by",
 										"pop",
 										"insert",
 										"file the insert",
@@ -218,6 +227,7 @@ struct Job
 	bool counted;
 	bool fifo;			/* that was the rule when it was popped */
 	int8_t most;		/* so were the groups allowed to run */
+	int8_t rate;		/* ... and to start */
 	int64_t slot_group; /* where it counts */
 	int64_t out_group;	/* handed out: what the row said */
 	int64_t from;
@@ -263,6 +273,13 @@ struct WindowScan
 	std::array<Hint, kMaxSize> rows;
 };
 
+/* A job of a group has gone out. */
+struct Start
+{
+	int64_t group;
+	int64_t at;
+};
+
 /* A round of probes. */
 struct ProbeScan
 {
@@ -289,7 +306,10 @@ struct World
 	Schedule::Timer::Node timer[kMaxSize];
 	pgq::Group groups[kMaxEntries];
 	int64_t clock;
+	int64_t monotonic;
 	uint8_t rules; /* of those of the plan */
+	int starts_n;
+	std::array<Start, 4 * kMaxJobs> starts; /* those that may count */
 	Job jobs[kMaxJobs];
 	WindowScan scan;
 	ProbeScan probe;
@@ -396,6 +416,8 @@ public:
 				return abandon_probes();
 			case kChangeRules:
 				return change_rules();
+			case kPass:
+				return pass();
 			case kPop:
 				return pop();
 			default:
@@ -413,7 +435,8 @@ public:
 			if (!job.filed() || (in_fifo(job) && !is_settled_head(job)))
 				continue;
 			Hint hint = job.hint();
-			bool has_room = !is_grouped(job) || running(job.group) < rules().most();
+			bool has_room = !is_grouped(job) ||
+							(running(job.group) < rules().most() && room_to_start(job.group) > 0);
 			if (schedule_.due(hint) && has_room)
 			{
 				if (schedule_.poppable() && comes_before_window(hint))
@@ -453,7 +476,7 @@ public:
 				continue;
 			if (!schedule_.exhausted())
 				return complain("neither poppable nor exhausted, and nothing is wanted");
-			if (end_one_held() || refill_timer())
+			if (end_one_held() || refill_timer() || wait_for_rates())
 				continue;
 			if (schedule_.next_timer() == INT64_MAX)
 				return left_over();
@@ -470,6 +493,7 @@ public:
 		text.reserve(256);
 		Code code(text);
 		code.put(world.clock), code.put(world.rules);
+		encode_rates(code);
 		encode_schedule(code);
 		encode_groups(code);
 		encode_scans(code);
@@ -497,6 +521,9 @@ public:
 			out << (g->pending ? " pending" : "") << (g->probing ? " probing" : "");
 			if (rules().fair && (g->pending || g->probing))
 				out << " rank " << g->rank;
+			if (g->rate.wait != pgq::GroupRate::kNone)
+				out << (g->rate.wait == pgq::GroupRate::kFading ? " fading to " : " throttled to ")
+					<< g->rate.at;
 			if (g->floor != INT64_MIN)
 				out << " floor #" << g->floor;
 		});
@@ -553,6 +580,17 @@ private:
 			return job.slot && job.leased.group == group && job.lease != Job::kParked &&
 				   job.lease != Job::kLost;
 		}));
+	}
+
+	/* How many more of it may start now, as far as is known of it. */
+	int room_to_start(int64_t group) const
+	{
+		pgq::GroupRates &rates = schedule_.groups().rates();
+		if (!rates.on())
+			return kMaxJobs;
+		if (pgq::Group *known = schedule_.groups().find(group))
+			return rates.room(known);
+		return rates.others_have_room();
 	}
 
 	/* The live one with the smallest id, from that on. */
@@ -778,9 +816,17 @@ private:
 	{
 		int64_t group = faulty(Fault::kFreedWhereTheRowIs) ? job.leased.group : job.slot_group;
 		if (job.slot && job.slot_group != 0)
-			schedule_.release_group(group);
+			schedule_.release_group(group, is_claiming(job) && !faulty(Fault::kTakenForGood));
 		job.slot = job.counted = job.fifo = false;
-		job.slot_group = job.out_group = job.from = job.most = 0;
+		job.slot_group = job.out_group = job.from = job.most = job.rate = 0;
+	}
+
+	/* A claim has it, and has not handed it out. */
+	bool is_claiming(const Job &job) const
+	{
+		bool out = job.lease != Job::kClaiming && job.lease != Job::kDead &&
+				   job.lease != Job::kUnfit && job.lease != Job::kBehind;
+		return !out && !faulty(Fault::kStartsWhenTaken);
 	}
 
 	bool set_aside(Job &job, Job::LeaseState state)
@@ -845,7 +891,7 @@ private:
 			{
 				job.counted = true;
 				if (job.slot_group == 0 && job.leased.group != 0 && rules().count() &&
-					schedule_.count_running(job.leased))
+					schedule_.count_running(job.leased, is_claiming(job)))
 					job.slot_group = job.leased.group;
 			}
 	}
@@ -890,12 +936,15 @@ private:
 		job.slot = job.counted = true;
 		job.fifo = rules().fifo;
 		job.most = static_cast<int8_t>(std::min(rules().most(), 100));
+		job.rate = static_cast<int8_t>(rules().rate);
 		if (!grouped)
 			return;
 		job.slot_group = rules().count() ? hint.group : 0;
 		if (faulty(Fault::kPopsAll))
 			return;
-		schedule_.took(hint);
+		schedule_.took(hint, is_claiming(job));
+		if (faulty(Fault::kStartsWhenTaken))
+			schedule_.groups().note_start(hint.group, false);
 		job.from = schedule_.groups().floor_of(hint.group);
 	}
 
@@ -925,10 +974,12 @@ private:
 	/* Nothing may be there that says it may not. */
 	void go_out(Job &job)
 	{
+		bool claiming = is_claiming(job);
 		job.lease = Job::kHeld;
 		job.out_group = job.group;
 		if (job.group == 0)
 			return;
+		start(job, claiming);
 		int out = 0;
 		for (const Job &other : jobs())
 			out += other.slot && other.out_group == job.group;
@@ -943,6 +994,23 @@ private:
 				other.group == job.group && !other.regrouped)
 				wrong("it overtakes one of its group");
 		}
+	}
+
+	void start(Job &job, bool claiming)
+	{
+		bool counted = job.slot_group != 0;
+		if (!faulty(Fault::kStartsWhenTaken) && (counted || !faulty(Fault::kStartUncounted)))
+			schedule_.groups().note_start(counted ? job.slot_group : job.group,
+										  counted && claiming);
+		if (rules().rate == 0)
+			return;
+		world.starts[world.starts_n++] = {job.group, world.monotonic};
+		auto recent = std::count_if(
+			world.starts.begin(), world.starts.begin() + world.starts_n, [&](const Start &s) {
+				return s.group == job.group && s.at > world.monotonic - rules().period;
+			});
+		if (job.rate > 0 && recent > std::max<int>(job.rate, rules().rate))
+			wrong("too many of a group have started");
 	}
 
 	/* Of what was looked at and does not fit. */
@@ -967,9 +1035,51 @@ private:
 	{
 		if (world.rules + 1u >= plan_.rules.size())
 			return false;
-		schedule_.change_group_rules(plan_.rules[++world.rules]);
+		GroupRules old = rules();
+		schedule_.change_group_rules(plan_.rules[++world.rules], world.monotonic);
+		/* A limit holds for what starts after it was set. */
+		if (old.period != rules().period)
+			forget_starts();
 		for (Job &job : jobs())
 			job.counted = !rules().count() || faulty(Fault::kRunningUncounted);
+		return true;
+	}
+
+	/* ---- time, for rates ---- */
+
+	void forget_starts()
+	{
+		world.starts = {};
+		world.starts_n = 0;
+	}
+
+	void go_to(int64_t monotonic)
+	{
+		world.monotonic = monotonic;
+		if (faulty(Fault::kTimeIsQuiet))
+			schedule_.groups().rates().pass(monotonic);
+		else
+			schedule_.let_time_pass(monotonic);
+		auto end = std::remove_if(world.starts.begin(), world.starts.begin() + world.starts_n,
+								  [&](const Start &s) { return s.at <= monotonic - kPeriod; });
+		world.starts_n = static_cast<int>(end - world.starts.begin());
+		std::fill(end, world.starts.end(), Start{});
+	}
+
+	bool pass()
+	{
+		if (world.monotonic >= plan_.passes * kStep)
+			return false;
+		go_to(world.monotonic + kStep);
+		return true;
+	}
+
+	bool wait_for_rates()
+	{
+		int64_t next = schedule_.groups().rates().next_time();
+		if (next == INT64_MAX)
+			return false;
+		go_to(next);
 		return true;
 	}
 
@@ -1299,8 +1409,9 @@ private:
 			return false;
 		if (!is_grouped(other))
 			return true;
-		int runs = running(other.group) - (job.slot_group == other.group);
-		return runs < rules().most() &&
+		bool same = job.slot_group == other.group;
+		return running(other.group) - same < rules().most() &&
+			   room_to_start(other.group) + same > 0 &&
 			   (!rules().fifo || head_of(other.group, INT64_MIN) == &other);
 	}
 
@@ -1368,6 +1479,35 @@ private:
 		}
 	}
 
+	/* Whatever has started, and when: until then there are less than so many. */
+	void put_rate(Code &code, pgq::SmallRate rate) const
+	{
+		for (int n = rate.started(world.monotonic); n > 0; n--)
+			code.put(rate.less_than(n, world.monotonic));
+		code.put(-1);
+	}
+
+	void encode_rates(Code &code) const
+	{
+		pgq::GroupRates rates = schedule_.groups().rates();
+		if (!rates.on())
+			return;
+		code.put(world.monotonic);
+		for (int i = 0; i < world.starts_n; i++)
+			code.put(world.starts[i].group), code.put(world.starts[i].at);
+		code.put(-1);
+		schedule_.groups().for_each([&](const pgq::Group *g) {
+			code.put(g->rate.wait), code.put(g->rate.claiming);
+			put_rate(code, g->rate.starts);
+		});
+		pgq::Group other{};
+		rates.begin(&other);
+		put_rate(code, other.rate.starts);
+		code.put(rates.others_are_aside());
+		if (rates.others_are_aside())
+			code.put(rates.others_cursor());
+	}
+
 	void encode_scans(Code &code) const
 	{
 		const auto &scan = world.scan;
@@ -1420,7 +1560,8 @@ private:
 		if (job.missed_count > 0)
 			code.put(job.missed);
 		code.put(job.slot | job.counted << 1 | job.fifo << 2);
-		code.put(job.most), code.put(job.slot_group), code.put(job.out_group), code.put(job.from);
+		code.put(job.most), code.put(job.rate), code.put(job.slot_group), code.put(job.out_group),
+			code.put(job.from);
 	}
 
 	/* Schedule does not show it, but to finish at +infinity does. */
@@ -1548,6 +1689,10 @@ constexpr GroupRules kFairOne{.limit = 1, .fair = true};
 constexpr GroupRules kFairTwo{.limit = 2, .fair = true};
 constexpr GroupRules kFairFifo{.fifo = true, .fair = true};
 constexpr GroupRules kNoRules{.limit = 0, .fifo = false};
+constexpr GroupRules kRate{.limit = 0, .fifo = false, .rate = 1, .period = kPeriod};
+constexpr GroupRules kRateTwo{.limit = 0, .fifo = false, .rate = 2, .period = kPeriod};
+constexpr GroupRules kRateOneOfTwo{.limit = 2, .fifo = false, .rate = 1, .period = kPeriod};
+constexpr GroupRules kFifoRate{.limit = 0, .fifo = true, .rate = 1, .period = kPeriod};
 
 /* By their groups; and some come with a delay, or before others. */
 constexpr JobPlan kA{.group = 1};
@@ -1808,6 +1953,83 @@ const struct Small
 	  .rules = {kTwo, kFair, kFairOne, kNoRules},
 	  .window = 2,
 	  .refill_steps = false}},
+	{"rate 1", {.jobs = {kA, kA, kB}, .rules = {kRate}, .passes = 2, .refill_steps = false}},
+	{"rate 1, rows that are there",
+	 {.jobs = {kThereA, kThereA, kThereB}, .rules = {kRate}, .passes = 2, .refill_steps = false}},
+	{"rate 1, refills in steps", {.jobs = {kThereA, kThereA}, .rules = {kRate}, .passes = 2}},
+	{"rate 2",
+	 {.jobs = {kThereA, kThereA, kThereA},
+	  .rules = {kRateTwo},
+	  .passes = 2,
+	  .refill_steps = false}},
+	{"rate 1 of two that run",
+	 {.jobs = {kThereA, kThereA, kA},
+	  .rules = {kRateOneOfTwo},
+	  .passes = 2,
+	  .refill_steps = false}},
+	{"rate 1, one entry",
+	 {.jobs = {kThereA, kThereB, kThereA},
+	  .rules = {kRate},
+	  .entries = 1,
+	  .passes = 2,
+	  .refill_steps = false}},
+	{"rate 1, one entry, two in the window",
+	 {.jobs = {kThereA, kThereB, kUrgentA},
+	  .rules = {kRate},
+	  .window = 2,
+	  .entries = 1,
+	  .passes = 2,
+	  .refill_steps = false}},
+	{"rate 1, two entries",
+	 {.jobs = {kThereA, kThereB, kThereC, kThereA},
+	  .rules = {kRate},
+	  .window = 2,
+	  .entries = 2,
+	  .passes = 1,
+	  .refill_steps = false}},
+	{"rate 1, retries",
+	 {.jobs = {kThereA, kThereA},
+	  .rules = {kRate},
+	  .ticks = 1,
+	  .passes = 1,
+	  .rewrites = 1,
+	  .refill_steps = false}},
+	{"rate 1, leases without a slot",
+	 {.jobs = {kThereA, kThereA},
+	  .rules = {kRate},
+	  .passes = 1,
+	  .parks = true,
+	  .loses = true,
+	  .verbs = true,
+	  .refill_steps = false}},
+	{"rate 1, by hand",
+	 {.jobs = {kThereA, kThereB},
+	  .rules = {kRate},
+	  .passes = 1,
+	  .rewrites = 1,
+	  .retries = false,
+	  .regroups = true,
+	  .deletes = true,
+	  .refill_steps = false}},
+	{"rate 1 raised, none, and again",
+	 {.jobs = {kThereA, kThereA},
+	  .rules = {kRate, kRateTwo, kNoRules, kRate},
+	  .passes = 1,
+	  .refill_steps = false}},
+	{"rate 2 lowered",
+	 {.jobs = {kThereA, kThereA, kThereA},
+	  .rules = {kOne, kRateTwo, kRate},
+	  .passes = 1,
+	  .refill_steps = false}},
+	{"rate 1, fifo",
+	 {.jobs = {kThereA, kThereA, kB}, .rules = {kFifoRate}, .passes = 2, .refill_steps = false}},
+	{"rate 1, fifo, one entry",
+	 {.jobs = {kThereA, kThereB, kThereA},
+	  .rules = {kFifoRate},
+	  .entries = 1,
+	  .passes = 2,
+	  .deletes = true,
+	  .refill_steps = false}},
 	{"fifo, on and off",
 	 {.jobs = {kThereA, kThereA, kThereA}, .rules = {kTwo, kFifo, kOne}, .refill_steps = false}},
 };
@@ -1843,10 +2065,10 @@ class WalkGroups : public testing::TestWithParam<unsigned>
 TEST_P(WalkGroups, TheInvariantHolds)
 {
 	static constexpr int kWalks = 500;
-	static constexpr GroupRules kRules[] = {kOne, kFifo, kTwo};
+	static constexpr GroupRules kRules[] = {kOne, kFifo, kTwo, kRate, kFifoRate, kRateOneOfTwo};
 	unsigned seed = GetParam();
 	Plan plan{.jobs = {kA, kB, kSoonA, kUrgentB, kNoGroup, kUrgentA},
-			  .rules = {kRules[seed % 3]},
+			  .rules = {kRules[seed % 6]},
 			  .window = 1 + static_cast<int>(seed / 3 % 2),
 			  .timer = 1 + static_cast<int>(seed / 6 % 2),
 			  .batch = 1 + static_cast<int>(seed % 2),
@@ -1856,6 +2078,7 @@ TEST_P(WalkGroups, TheInvariantHolds)
 			  .ticks = 3,
 			  .clock_goes_back = seed % 7 == 0,
 			  .slack = seed % 7 == 0 ? 0 : 100,
+			  .passes = 4,
 			  .rewrites = 2,
 			  .crosses = seed % 5 > 0,
 			  .sheds = seed % 4 == 0,
@@ -1867,15 +2090,15 @@ TEST_P(WalkGroups, TheInvariantHolds)
 			  .regroups = seed % 4 > 1,
 			  .deletes = true};
 	if (seed % 6 > 3)
-		plan.rules = {kTwo, kFifo, kOne, kNoRules, kFifo, kTwo};
-	if (seed > 24)
+		plan.rules = {kTwo, kFifo, kOne, kRate, kNoRules, kFifoRate, kTwo, kRateOneOfTwo, kRateTwo};
+	if (seed > 36)
 	{
 		static constexpr GroupRules kFairRules[] = {kFair, kFairOne, kFairFifo};
 		plan.rules = {kFairRules[seed % 3]};
 		plan.window = 1 + static_cast<int>(seed / 3 % 3);
 		plan.crowded = plan.entries == 2;
 		if (seed % 6 > 3)
-			plan.rules = {kFair, kTwo, kFairFifo, kFairTwo, kFair};
+			plan.rules = {kFair, kTwo, kFairFifo, kRate, kFairTwo, kFair};
 	}
 	if (seed % 8 > 4)
 		plan.jobs = {kThereA, kThereB, kThereA, kThereC, kA, kUrgentA};
@@ -1884,7 +2107,7 @@ TEST_P(WalkGroups, TheInvariantHolds)
 	EXPECT_GT(outcome.states, 10u * kWalks) << "the actors stand still";
 }
 
-INSTANTIATE_TEST_SUITE_P(Groups, WalkGroups, testing::Range(1u, 49u));
+INSTANTIATE_TEST_SUITE_P(Groups, WalkGroups, testing::Range(1u, 61u));
 
 /* ---- what the checks are worth ---- */
 
@@ -1987,7 +2210,23 @@ INSTANTIATE_TEST_SUITE_P(
 				.refill_steps = false}},
 		Broken{Fault::kHeldIsQuiet,
 			   "HeldIsQuiet",
-			   {.jobs = {kThereA, kThereA}, .rules = {kOne}, .verbs = true}}),
+			   {.jobs = {kThereA, kThereA}, .rules = {kOne}, .verbs = true}},
+		Broken{Fault::kTimeIsQuiet,
+			   "TimeIsQuiet",
+			   {.jobs = {kThereA, kThereA}, .rules = {kRate}, .passes = 2, .refill_steps = false}},
+		Broken{Fault::kStartsWhenTaken,
+			   "StartsWhenTaken",
+			   {.jobs = {kThereA, kThereA}, .rules = {kRate}, .passes = 2, .refill_steps = false}},
+		Broken{Fault::kStartUncounted,
+			   "StartUncounted",
+			   {.jobs = {kThereA, kThereB, kThereA},
+				.rules = {kNoRules, kRate},
+				.window = 2,
+				.entries = 1,
+				.refill_steps = false}},
+		Broken{Fault::kTakenForGood,
+			   "TakenForGood",
+			   {.jobs = {kThereA, kThereA, kThereB}, .rules = {kRate}, .refill_steps = false}}),
 	[](const auto &info) { return info.param.name; });
 
 } // namespace

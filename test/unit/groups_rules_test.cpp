@@ -423,7 +423,7 @@ TEST_F(GroupRulesTest, NewRulesHaveEverythingReadAgain)
 	load_limited(1);
 	file({job(1, kA), job(2, kA)});
 	claim(), claim();
-	schedule.change_group_rules({.limit = 2, .fifo = false});
+	schedule.change_group_rules({.limit = 2, .fifo = false}, 0);
 	EXPECT_EQ(schedule.cursor(), Key::lowest());
 	EXPECT_EQ(group(kA)->running, 1);
 	refill({job(2, kA), job(3, kA)});
@@ -434,7 +434,7 @@ TEST_F(GroupRulesTest, NewRulesHaveEverythingReadAgain)
 TEST_F(GroupRulesTest, WhatRunsAlreadyCounts)
 {
 	load({});
-	schedule.change_group_rules({.limit = 1, .fifo = false});
+	schedule.change_group_rules({.limit = 1, .fifo = false}, 0);
 	EXPECT_TRUE(schedule.count_running(job(1, kA)));
 	refill({job(2, kA)});
 	EXPECT_EQ(claim(), 0);

@@ -99,6 +99,28 @@ TEST(Rate, AnotherPeriod)
 	EXPECT_EQ(rate.less_than(1, 160000), 177000);
 }
 
+/* At any time as many as of the one that has more, and not many more than that. */
+TEST(Rate, Cover)
+{
+	std::mt19937 random(3);
+	for (int n = 0; n < 300; n++)
+	{
+		pgq::SmallRate one, other;
+		int64_t now = random() % 100000;
+		one.restart(kPeriod, now);
+		other.restart(kPeriod, now);
+		for (int i = 0; i < 20; i++)
+		{
+			now += random() % 3000;
+			(random() % 2 == 0 ? one : other).note(1 + random() % 3, now);
+		}
+		pgq::SmallRate both = one;
+		both.cover(other, now);
+		for (int64_t later = now; later < now + 2 * kPeriod; later += 100)
+			ASSERT_EQ(both.started(later), std::max(one.started(later), other.started(later)));
+	}
+}
+
 TEST(Rate, LongRestAndLongPeriods)
 {
 	constexpr int64_t kDay = INT64_C(86400) * 1000000;

@@ -1,0 +1,264 @@
+/*
+ * Rates of groups: so that in no window of a period more jobs of a group start than a limit says.
+ *
+ * What has started of a group is counted in its entry, and so is what claims have taken and not handed out yet. A group
+ * of which as many count as may start is passed over, as one without room is; while only time can help it is throttled,
+ * and to be looked at again when its time comes. An entry that is of no other use any more stays until what it counts
+ * has faded.
+ *
+ * There may be more groups than entries. An entry that is given up is merged into the others: of each group that has no
+ * entry as many count as of them, and who gets a new entry begins with that. It may be too many, never too few. While
+ * that is as many as may start, the others are aside together, from one cursor on; when it is less again, their rows
+ * are read again.
+ *
+ * Pure and unlocked: part of Groups. The time is what the owner said last (pass).
+ */
+#pragma once
+
+#include "core/group.h"
+
+#include <algorithm>
+#include <cassert>
+#include <climits>
+
+namespace pgq {
+
+class GroupRates
+{
+public:
+	/* No entries are timed. */
+	void reset(const GroupRules &rules)
+	{
+		Tree::init_header(&throttled_);
+		Tree::init_header(&fading_);
+		timed_ = 0;
+		most_timed_ = INT32_MAX;
+		now_ = 0;
+		limit_ = rules.rate;
+		others_aside_ = false;
+		if (on())
+			others_.restart(rules.period, now_);
+	}
+
+	bool on() const { return limit_ > 0; }
+	int64_t now() const { return now_; }
+	void pass(int64_t now) { now_ = std::max(now_, now); }
+
+	/* How many more of the group may start now. */
+	int32_t room(Group *group) const
+	{
+		if (!on())
+			return INT32_MAX;
+		int64_t taken = int64_t{group->rate.claiming} + group->rate.starts.started(now_);
+		return static_cast<int32_t>(std::max<int64_t>(limit_ - taken, 0));
+	}
+
+	/* When one more may start of a group that has no room. INT64_MAX: not before a claim has ended. */
+	int64_t next_start(const Group *group) const
+	{
+		SmallRate starts = group->rate.starts;
+		int32_t limit = limit_ - group->rate.claiming;
+		return limit > 0 ? starts.less_than(limit, now_) : INT64_MAX;
+	}
+
+	/* The earliest time at which somebody may have a job that waits for the rate of its group. INT64_MAX: nobody waits. */
+	int64_t next_time() const
+	{
+		const TreeNode *first = Tree::begin_node(&throttled_);
+		int64_t next = first == &throttled_ ? INT64_MAX : of(first)->rate.at;
+		return others_aside_ ? std::min(next, others_at_) : next;
+	}
+
+	/* ---- entries that wait for time ---- */
+
+	int timed() const { return timed_; }
+
+	/* More entries than that are not to be kept for their rate: a new one takes the place of one of them. */
+	void keep_at_most(int most) { most_timed_ = most; }
+	bool keeps_enough() const { return timed_ >= most_timed_; }
+
+	/* It is aside, and has no room because of its rate alone. */
+	void throttle(Group *group)
+	{
+		int64_t at = next_start(group);
+		if (group->rate.wait == GroupRate::kThrottled && group->rate.at == at)
+			return;
+		stop_timing(group);
+		if (at != INT64_MAX)
+			start_timing(group, GroupRate::kThrottled, at);
+	}
+
+	/* It is of no other use. False: of this neither. */
+	bool keep(Group *group)
+	{
+		stop_timing(group);
+		if (!on() || group->rate.starts.started(now_) == 0)
+			return false;
+		start_timing(group, GroupRate::kFading, group->rate.starts.less_than(1, now_));
+		return true;
+	}
+
+	void stop_timing(Group *group)
+	{
+		if (group->rate.wait == GroupRate::kNone)
+			return;
+		Tree::erase(tree_of(group->rate.wait), &group->rate.timed);
+		group->rate.wait = GroupRate::kNone;
+		timed_--;
+	}
+	void stop_fading(Group *group)
+	{
+		if (group->rate.wait == GroupRate::kFading)
+			stop_timing(group);
+	}
+
+	/* Those whose time has come, one after the other; not timed any more. NULL: none. */
+	Group *take_due() { return take(&throttled_); }
+	Group *take_faded() { return take(&fading_); }
+
+	/* One of which little has to be known for long, and that does not run. Looks at some only. */
+	Group *first_to_give_up() const
+	{
+		static constexpr int kLooks = 64;
+		TreeNode *n = Tree::begin_node(&fading_);
+		if (n != &fading_)
+			return of(n);
+		n = Tree::begin_node(&throttled_);
+		for (int i = 0; i < kLooks && n != &throttled_; i++, n = Tree::next_node(n))
+			if (of(n)->running == 0)
+				return of(n);
+		return nullptr;
+	}
+
+	/* ---- the others: groups without an entry ---- */
+
+	bool others_have_room() { return others_.started(now_) < limit_; }
+	bool others_are_aside() const { return others_aside_; }
+	const Key &others_cursor() const { return others_cursor_; }
+	int64_t others_next_start() const { return others_aside_ ? others_at_ : INT64_MAX; }
+
+	/* A new entry. */
+	void begin(Group *group)
+	{
+		if (on())
+			group->rate.starts = others_;
+	}
+
+	/* A job of a group that has no entry has started. */
+	void note_other()
+	{
+		if (on() && others_.started(now_) < INT32_MAX)
+			others_.note(1, now_);
+		time_others();
+	}
+
+	/* One of which that many have started has no entry any more. */
+	void add_to_others(const SmallRate &starts)
+	{
+		others_.cover(starts, now_);
+		time_others();
+	}
+
+	/* They have no room, and their rows from here on are to be read again when they have. */
+	void set_others_aside(const Key &cursor)
+	{
+		assert(!others_have_room());
+		others_cursor_ = others_aside_ && others_cursor_ < cursor ? others_cursor_ : cursor;
+		others_aside_ = true;
+		time_others();
+	}
+
+	/* If they have room: everything from this key on is to be read again. */
+	bool others_may_go_on(Key *cursor)
+	{
+		if (!others_aside_ || !others_have_room())
+			return false;
+		others_aside_ = false;
+		*cursor = others_cursor_;
+		return true;
+	}
+	void end_others_aside() { others_aside_ = false; }
+
+	/* Nobody knows what has started before that time: as many as may, of each group. */
+	void assume_most(int64_t period, int64_t when)
+	{
+		others_.restart(period, when);
+		others_.note(limit_, when);
+	}
+
+	/* Nothing has started. */
+	void assume_none(int64_t period, int64_t when) { others_.restart(period, when); }
+
+	/* ---- other rules ---- */
+
+	/* A limit holds for what starts after it was set; what counts then is adjusted for each entry. */
+	void change(const GroupRules &old, const GroupRules &rules)
+	{
+		assert(!others_aside_);
+		limit_ = rules.rate;
+		adjust(&others_, old, rules);
+	}
+	void adjust(SmallRate *starts, const GroupRules &old, const GroupRules &rules) const
+	{
+		if (rules.rate > 0 && old.rate == 0)
+			starts->restart(rules.period, now_);
+		else if (rules.rate > 0 && rules.period != old.period)
+			starts->set_period(rules.period, now_);
+	}
+
+private:
+	static Group *of(const TreeNode *n)
+	{
+		return container_of<Group>(const_cast<TreeNode *>(n),
+								   offsetof(Group, rate) + offsetof(GroupRate, timed));
+	}
+
+	struct ByTime
+	{
+		bool operator()(const TreeNode *a, const TreeNode *b) const
+		{
+			return of(a)->rate.at < of(b)->rate.at;
+		}
+	};
+
+	TreeNode *tree_of(GroupRate::Wait wait)
+	{
+		return wait == GroupRate::kThrottled ? &throttled_ : &fading_;
+	}
+
+	void start_timing(Group *group, GroupRate::Wait wait, int64_t at)
+	{
+		group->rate.wait = wait;
+		group->rate.at = at;
+		Tree::insert_equal_upper_bound(tree_of(wait), &group->rate.timed, ByTime{});
+		timed_++;
+	}
+
+	Group *take(TreeNode *tree)
+	{
+		TreeNode *n = Tree::begin_node(tree);
+		if (n == tree || of(n)->rate.at > now_)
+			return nullptr;
+		stop_timing(of(n));
+		return of(n);
+	}
+
+	void time_others()
+	{
+		if (others_aside_)
+			others_at_ = others_.less_than(limit_, now_);
+	}
+
+	TreeNode throttled_; /* headers, the earliest first */
+	TreeNode fading_;
+	int32_t timed_; /* in either */
+	int32_t most_timed_;
+	int32_t limit_;
+	int64_t now_; /* monotonic */
+	SmallRate others_;
+	bool others_aside_;
+	Key others_cursor_;
+	int64_t others_at_; /* when they have room again */
+};
+
+} // namespace pgq

@@ -1,0 +1,510 @@
+/*
+ * Rates of groups one by one, and many of them at random against a count of all that has started. What they are good for
+ * among sessions is the business of group_model_test.cpp.
+ */
+#include "core/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace {
+
+using pgq::Group;
+using pgq::GroupRules;
+using pgq::Hint;
+using pgq::Key;
+using pgq::Probe;
+using pgq::Schedule;
+using pgq::TimerKey;
+using Admission = Schedule::Admission;
+
+constexpr int64_t kPeriod = 16000;
+constexpr int64_t kA = 1;
+constexpr int64_t kB = 2;
+constexpr int64_t kC = 3;
+
+Hint
+job(int64_t id, int64_t group)
+{
+	return {.key = {0, 10, id}, .place = {}, .delayed = false, .group = group};
+}
+
+constexpr GroupRules
+rate(int32_t limit, int64_t period = kPeriod)
+{
+	return {.limit = 0, .fifo = false, .rate = limit, .period = period};
+}
+
+class GroupRatesTest : public testing::Test
+{
+protected:
+	/* A loaded queue without any rows. */
+	void load(const GroupRules &rules, uint32_t window_size = 8, int entries = 8)
+	{
+		schedule.init(window, window_size, timer, 4);
+		schedule.reset(rules);
+		for (int i = 0; i < entries; i++)
+			schedule.groups().give(&groups[i]);
+		schedule.begin_timer_refill(100);
+		schedule.finish_timer_refill(TimerKey::highest());
+		schedule.begin_window_refill(100);
+		schedule.finish_window_refill(Key::highest());
+		ASSERT_TRUE(schedule.exhausted());
+	}
+
+	/* As a claim does. 0: it was passed over. */
+	int64_t take()
+	{
+		Hint hint = schedule.pop();
+		if (schedule.admit(hint) != Admission::kGo)
+			return 0;
+		schedule.took(hint);
+		return hint.key.job_id;
+	}
+	void hand_out(int64_t group) { schedule.groups().note_start(group, true); }
+	int64_t claim(int64_t group)
+	{
+		int64_t id = take();
+		if (id != 0)
+			hand_out(group);
+		return id;
+	}
+	void end(int64_t group, bool claiming = false)
+	{
+		schedule.release_group(group, claiming);
+		schedule.look_at_group(group);
+	}
+	void file(const std::vector<Hint> &jobs)
+	{
+		for (const Hint &hint : jobs)
+			schedule.file(hint);
+	}
+	int64_t next_time() { return schedule.groups().rates().next_time(); }
+	const Group *group(int64_t id) { return schedule.groups().find(id); }
+
+	Schedule schedule;
+	Schedule::Window::Node window[8];
+	Schedule::Timer::Node timer[8];
+	Group groups[8];
+};
+
+TEST_F(GroupRatesTest, AGroupThatHasHadItsShareWaitsForItsTime)
+{
+	load(rate(1));
+	schedule.let_time_pass(500);
+	file({job(1, kA), job(2, kA), job(3, kB)});
+	EXPECT_EQ(claim(kA), 1);
+	EXPECT_EQ(take(), 0);
+	EXPECT_EQ(claim(kB), 3);
+	EXPECT_TRUE(schedule.exhausted()) << "nothing may go out";
+	EXPECT_TRUE(schedule.covers(job(2, kA)));
+	EXPECT_EQ(next_time(), 17000);
+	end(kA);
+	EXPECT_FALSE(schedule.wants_probes()) << "it is not that it runs";
+	schedule.let_time_pass(16999);
+	EXPECT_FALSE(schedule.wants_probes());
+	schedule.groups().take_news();
+	schedule.let_time_pass(17000);
+	EXPECT_TRUE(schedule.wants_probes());
+	EXPECT_EQ(schedule.groups().take_news(), 1u);
+	EXPECT_EQ(next_time(), INT64_MAX) << "nobody waits for time any more";
+	Probe probe;
+	ASSERT_EQ(schedule.begin_probes(&probe, 1), 1);
+	EXPECT_EQ(probe.room, 1);
+	Hint found = job(2, kA);
+	schedule.finish_probe(kA, &found, 1, Key::highest(), INT64_MIN);
+	EXPECT_EQ(claim(kA), 2);
+}
+
+TEST_F(GroupRatesTest, WhatIsTakenCountsAndIsGivenBack)
+{
+	load(rate(2));
+	file({job(1, kA), job(2, kA), job(3, kA)});
+	EXPECT_EQ(take(), 1);
+	EXPECT_EQ(take(), 2);
+	EXPECT_EQ(take(), 0);
+	EXPECT_EQ(next_time(), INT64_MAX) << "the end of one of the claims will tell";
+	end(kA, true);
+	EXPECT_TRUE(schedule.wants_probes());
+	schedule.let_time_pass(5000);
+	hand_out(kA);
+	Probe probe;
+	ASSERT_EQ(schedule.begin_probes(&probe, 1), 1);
+	EXPECT_EQ(probe.room, 1);
+}
+
+TEST_F(GroupRatesTest, AStartIsThatOfTheHandOut)
+{
+	load(rate(1));
+	file({job(1, kA), job(2, kA)});
+	take();
+	schedule.let_time_pass(30000);
+	hand_out(kA);
+	EXPECT_EQ(take(), 0);
+	EXPECT_EQ(next_time(), 47000);
+}
+
+TEST_F(GroupRatesTest, AnEntryStaysUntilWhatItCountsHasFaded)
+{
+	load(rate(1));
+	file({job(1, kA)});
+	claim(kA);
+	end(kA);
+	ASSERT_NE(group(kA), nullptr);
+	EXPECT_EQ(next_time(), INT64_MAX) << "nobody waits for that";
+	schedule.let_time_pass(16999);
+	file({job(2, kA)});
+	EXPECT_EQ(take(), 0);
+	schedule.let_time_pass(17000);
+	Probe probe;
+	ASSERT_EQ(schedule.begin_probes(&probe, 1), 1);
+	schedule.finish_probe(kA, nullptr, 0, Key::highest(), INT64_MIN);
+	EXPECT_EQ(group(kA), nullptr);
+}
+
+TEST_F(GroupRatesTest, WithoutAnEntryNothingIsForgotten)
+{
+	load(rate(2), 8, 1);
+	file({job(1, kA), job(2, kB), job(3, kA), job(4, kA), job(5, kC)});
+	EXPECT_EQ(claim(kA), 1);
+	end(kA);
+	schedule.let_time_pass(3000);
+	EXPECT_EQ(claim(kB), 2) << "it gets the entry";
+	end(kB);
+	EXPECT_EQ(group(kA), nullptr);
+	EXPECT_EQ(claim(kA), 3) << "all others count one";
+	end(kA);
+	EXPECT_EQ(take(), 0) << "one of its own, and one that the others had before";
+	EXPECT_EQ(next_time(), 17000);
+	EXPECT_EQ(claim(kC), 5);
+	EXPECT_EQ(group(kA), nullptr) << "it waits among the others";
+	EXPECT_TRUE(schedule.exhausted());
+	EXPECT_TRUE(schedule.covers(job(4, kA)));
+	EXPECT_FALSE(schedule.file(job(6, kA)));
+	EXPECT_TRUE(schedule.covers(job(6, kA)));
+	EXPECT_EQ(next_time(), 17000);
+}
+
+TEST_F(GroupRatesTest, TheOthersGoOnTogether)
+{
+	load(rate(1));
+	schedule.groups().rates().assume_most(kPeriod, 0);
+	file({job(2, kA), job(3, kB)});
+	EXPECT_EQ(take(), 0);
+	EXPECT_EQ(take(), 0);
+	EXPECT_EQ(schedule.groups().size(), 0);
+	EXPECT_TRUE(schedule.exhausted());
+	EXPECT_FALSE(schedule.file(job(1, kB)));
+	EXPECT_EQ(next_time(), 17000);
+	EXPECT_FALSE(schedule.let_time_pass(16999));
+	EXPECT_TRUE(schedule.let_time_pass(17000));
+	EXPECT_EQ(schedule.cursor(), job(1, kB).key);
+	EXPECT_EQ(next_time(), INT64_MAX);
+	EXPECT_TRUE(schedule.wants_window_refill());
+}
+
+TEST_F(GroupRatesTest, OtherRules)
+{
+	load(rate(1));
+	file({job(1, kA), job(2, kA)});
+	claim(kA), take();
+	end(kA);
+	schedule.change_group_rules(rate(2), 1000);
+	EXPECT_EQ(schedule.cursor(), Key::lowest());
+	EXPECT_EQ(schedule.groups().room(schedule.groups().find(kA)), 1) << "what has started counts";
+	schedule.change_group_rules(rate(2, 10 * kPeriod), 2000);
+	EXPECT_EQ(group(kA)->rate.at, 170000) << "as if it were now";
+	schedule.change_group_rules({.limit = 1, .fifo = false}, 3000);
+	EXPECT_EQ(schedule.groups().size(), 0);
+	schedule.change_group_rules(rate(1), 4000);
+	EXPECT_TRUE(schedule.groups().rates().others_have_room()) << "a limit holds from then on";
+}
+
+/* ---- any number of groups, at random ---- */
+
+/*
+ * A queue with a table of its own, whose only worker claims whatever it gets, and many groups: more than there are
+ * entries. Of each group all starts are known here.
+ */
+class Worker
+{
+public:
+	Worker(unsigned seed, const GroupRules &rules, int entries, int groups)
+		: random_(seed), rules_(rules), groups_(groups), entries_(entries)
+	{
+		schedule_.init(window_, 1 + random_() % 8, timer_, 4);
+		schedule_.reset(rules);
+		for (Group &entry : entries_)
+			schedule_.groups().give(&entry);
+		schedule_.begin_timer_refill(100);
+		schedule_.finish_timer_refill(TimerKey::highest());
+	}
+
+	void enqueue(int n)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			/* Some groups have most of the jobs. */
+			int64_t group = 1 + (random_() % 2 == 0 ? random_() % 3 : random_() % groups_);
+			Hint hint = job(++last_, group);
+			table_[hint.key.job_id] = hint;
+			schedule_.file(hint);
+		}
+	}
+
+	/* Claim, hand out, give back, end; let time pass. */
+	void step()
+	{
+		int64_t before = now_;
+		/* Other queues may want the entries. */
+		if (random_() % 100 == 0)
+			schedule_.groups().rates().keep_at_most(random_() % 2 == 0 ? 2 : INT32_MAX);
+		switch (random_() % 6)
+		{
+			case 0:
+				enqueue(static_cast<int>(random_() % 4));
+				break;
+			case 1:
+				pass(now_ + static_cast<int64_t>(random_() % (rules_.period / 4)));
+				break;
+			case 2:
+				end_one();
+				break;
+			default:
+				(void) claim();
+		}
+		for (const auto &[id, hint] : table_)
+		{
+			bool covered = rules_.fifo || taken_.contains(id) || schedule_.covers(hint);
+			ASSERT_TRUE(covered) << id << " of " << hint.group;
+		}
+		ASSERT_LE(before, now_);
+	}
+
+	/* Everything that is left is handed out, in time. */
+	void finish()
+	{
+		while (!claimed_.empty() || !out_.empty())
+			end_one();
+		for (int patience = 0; !table_.empty(); patience++)
+		{
+			ASSERT_LT(patience, 100000) << table_.size() << " are left";
+			if (claim())
+				end_one();
+			else if (!claimed_.empty() || !out_.empty())
+				end_one();
+			else
+			{
+				int64_t next = schedule_.groups().rates().next_time();
+				ASSERT_LT(next, INT64_MAX) << table_.size() << " are left";
+				ASSERT_GT(next, now_);
+				pass(next);
+			}
+		}
+	}
+
+	void check()
+	{
+		for (auto &[group, starts] : starts_)
+			for (size_t i = rules_.rate; i < starts.size(); i++)
+				ASSERT_GE(starts[i] - starts[i - rules_.rate], rules_.period)
+					<< "group " << group << " at " << starts[i];
+	}
+
+	int64_t now() const { return now_; }
+
+private:
+	void pass(int64_t now)
+	{
+		now_ = now;
+		schedule_.let_time_pass(now);
+	}
+
+	/* False: there is nothing to be had now. */
+	bool claim()
+	{
+		for (int patience = 0; patience < 1000; patience++)
+		{
+			if (schedule_.poppable())
+			{
+				Hint hint = schedule_.pop();
+				if (!table_.contains(hint.key.job_id) || taken_.contains(hint.key.job_id))
+					continue;
+				Admission admission = schedule_.admit(hint);
+				if (admission == Admission::kNoEntry)
+				{
+					schedule_.file(hint);
+					schedule_.wants_probes() ? probe() : end_one();
+					continue;
+				}
+				if (admission == Admission::kPassedOver)
+					continue;
+				return take(hint), true;
+			}
+			if (schedule_.wants_probes())
+				probe();
+			else if (schedule_.wants_window_refill())
+				refill();
+			else
+			{
+				EXPECT_TRUE(schedule_.exhausted());
+				return false;
+			}
+		}
+		ADD_FAILURE() << "a claim goes round in circles";
+		return false;
+	}
+
+	bool is_head(const Hint &hint) const
+	{
+		return std::none_of(table_.begin(), table_.end(), [&](const auto &other) {
+			return other.second.group == hint.group && other.first < hint.key.job_id;
+		});
+	}
+
+	void take(const Hint &hint)
+	{
+		schedule_.took(hint);
+		if (rules_.fifo && !is_head(hint))
+		{
+			schedule_.pass_over(hint);
+			schedule_.release_group(hint.group, true);
+			return schedule_.look_at_group(hint.group);
+		}
+		taken_.insert(hint.key.job_id);
+		claimed_.push_back(hint);
+		/* A claim may be slow. */
+		if (random_() % 4 != 0)
+			hand_out_one();
+	}
+
+	void hand_out_one()
+	{
+		Hint hint = claimed_.back();
+		claimed_.pop_back();
+		schedule_.groups().note_start(hint.group, true);
+		starts_[hint.group].push_back(now_);
+		out_.push_back(hint);
+	}
+
+	/* It has ended, or it has not been handed out at all. */
+	void end_one()
+	{
+		bool claimed = !claimed_.empty();
+		if (claimed && random_() % 2 == 0)
+			return hand_out_one();
+		std::vector<Hint> &from = claimed ? claimed_ : out_;
+		if (from.empty())
+			return;
+		size_t i = random_() % from.size();
+		Hint hint = from[i];
+		from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
+		taken_.erase(hint.key.job_id);
+		schedule_.release_group(hint.group, claimed);
+		if (!claimed)
+			table_.erase(hint.key.job_id);
+		schedule_.look_at_group(hint.group);
+		if (claimed)
+			schedule_.file(hint);
+	}
+
+	void refill()
+	{
+		Key start = schedule_.begin_window_refill(100);
+		Key end = Key::highest();
+		int n = 0;
+		for (const auto &[id, hint] : table_)
+		{
+			if (hint.key < start)
+				continue;
+			if (n++ == 5)
+			{
+				end = hint.key;
+				break;
+			}
+			if (!taken_.contains(id))
+				schedule_.merge_window_row(hint);
+		}
+		schedule_.finish_window_refill(end);
+	}
+
+	void probe()
+	{
+		Probe probes[4];
+		int n = schedule_.begin_probes(probes, 4);
+		for (int i = 0; i < n; i++)
+			probe(probes[i]);
+	}
+
+	void probe(const Probe &probe)
+	{
+		std::vector<Hint> rows;
+		Key next = Key::highest();
+		int64_t head = INT64_MIN;
+		for (const auto &[id, hint] : table_)
+		{
+			if (hint.group != probe.group)
+				continue;
+			if (rules_.fifo)
+			{
+				head = id;
+				next = {0, 0, id + 1};
+				if (!taken_.contains(id))
+					rows.push_back(hint);
+				break;
+			}
+			if (hint.key < probe.start || taken_.contains(id))
+				continue;
+			if (rows.size() == static_cast<size_t>(std::min(probe.room, 3)))
+			{
+				next = hint.key;
+				break;
+			}
+			rows.push_back(hint);
+		}
+		schedule_.finish_probe(probe.group, rows.data(), static_cast<int>(rows.size()), next, head);
+	}
+
+	std::mt19937 random_;
+	GroupRules rules_;
+	int groups_;
+	std::vector<Group> entries_;
+	Schedule schedule_;
+	Schedule::Window::Node window_[8];
+	Schedule::Timer::Node timer_[4];
+	int64_t now_ = 0;
+	int64_t last_ = 0;
+	std::map<int64_t, Hint> table_;
+	std::set<int64_t> taken_;
+	std::vector<Hint> claimed_, out_;
+	std::map<int64_t, std::vector<int64_t>> starts_;
+};
+
+class ManyGroups : public testing::TestWithParam<unsigned>
+{};
+
+TEST_P(ManyGroups, NoneIsEverTooFastAndAllComeToAnEnd)
+{
+	unsigned seed = GetParam();
+	GroupRules rules = rate(1 + static_cast<int>(seed % 3), seed % 2 == 0 ? kPeriod : 999);
+	if (seed % 5 == 1)
+		rules.limit = 1;
+	if (seed % 5 == 2)
+		rules.fifo = true;
+	int entries = seed % 4 == 0 ? 200 : 1 + static_cast<int>(seed % 7);
+	Worker worker(seed, rules, entries, 20);
+	for (int i = 0; i < 1500 && !testing::Test::HasFatalFailure(); i++)
+		worker.step();
+	worker.finish();
+	worker.check();
+	EXPECT_GT(worker.now(), 10 * rules.period) << "nobody had to wait";
+}
+
+INSTANTIATE_TEST_SUITE_P(Rates, ManyGroups, testing::Range(1u, 81u));
+
+} // namespace
