@@ -353,12 +353,17 @@ run_limits()
 				turn $stock do=claim,ack clients=$case seconds=$seconds jobs=$((stock - case))
 			done
 		done
+	done
+	tenants
+	count_jobs
+	fresh_server
+	queued=()
+	for ((round = 1; round <= rounds; round++)); do
 		case=enqueue
 		for side in pgq_ext keyed; do
 			turn 0 do=enqueue clients=32 seconds=$seconds
 		done
 	done
-	tenants
 }
 
 tenants()
