@@ -10,13 +10,15 @@ use List::Util qw(sum max first);
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
 
-my @sides = qw(pgq_ext recorded limited grouped fifo ack_claim at_once table listen advisory pgmq);
+my @sides = qw(pgq_ext recorded limited grouped fifo fair keyed ack_claim at_once table listen advisory pgmq);
 my %side_name = (
 	pgq_ext  => 'pgq_ext',
 	recorded => 'pgq_ext, with records',
 	limited  => 'pgq_ext, with limits',
 	grouped  => 'pgq_ext, with a limit of groups',
 	fifo     => 'pgq_ext, with fifo',
+	fair     => 'pgq_ext, with fair',
+	keyed    => 'pgq_ext, with unique keys',
 	ack_claim => 'pgq_ext, pgq_ack_claim',
 	at_once  => 'pgq_ext, one statement',
 	table    => 'SKIP LOCKED',
@@ -103,6 +105,9 @@ my @goals = (
 		ratio(value('rotation', 'backlog', 'pgq_ext', 'peak'), 3 * (value('rotation', 'backlog', 'pgq_ext', 'live') // 0) + 200e6) ],
 	[ 'claim and ack with records of all, 32 clients, against none', '%.2f', '>=', 0.6, ratio(map { value('records', 'client 32', $_) } qw(recorded pgq_ext)) ],
 	[ 'claim and ack with limits, 32 clients, against none', '%.2f', '>=', 0.85, ratio(map { value('limits', 32, $_) } qw(limited pgq_ext)) ],
+	[ 'claim and ack with fair, 32 clients, against none', '%.2f', '>=', 0.67, ratio(map { value('limits', 32, $_) } qw(fair pgq_ext)) ],
+	[ 'enqueue with a fresh unique key, 32 clients, against none', '%.2f', '>=', 0.63, ratio(map { value('limits', 'enqueue', $_) } qw(keyed pgq_ext)) ],
+	[ 'hand-outs until ten tenants with ten jobs each are through, beside one with very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
 
@@ -213,12 +218,12 @@ sub records_table
 sub limits_table
 {
 	my @rows;
-	for my $case (@{ $cases{limits} })
+	for my $case (grep { /^\d+$/ } @{ $cases{limits} })
 	{
-		my ($without, @with) = map { value('limits', $case, $_) } qw(pgq_ext limited grouped fifo);
+		my ($without, @with) = map { value('limits', $case, $_) } qw(pgq_ext limited grouped fifo fair);
 		push @rows, [ $case, rate($without), map { (rate($_), fixed('%.2f', ratio($_, $without))) } @with ];
 	}
-	return table([ 'jobs/s, clients', 'without', 'limits', '/ without', 'groups', '/ without', 'fifo', '/ without' ], @rows);
+	return table([ 'jobs/s, clients', 'without', 'limits', '/ without', 'groups', '/ without', 'fifo', '/ without', 'fair', '/ without' ], @rows);
 }
 
 sub order_table
@@ -275,7 +280,7 @@ my @sections = (
 	[ 'records', 'With records', "pgq_ext alone: claim and ack with the defaults, which write nothing of a job that is done, and with `log_attempts = 'all'` and `keep_finished`, which write two rows of it. " .
 		'One job a call with 32 clients, or one connection with many a call; WAL without full-page images.', \&records_table ],
 	[ 'limits', 'With limits', 'pgq_ext alone: claim and ack, one job a call, of a queue that has `concurrency` and `rate_limit`, none of which is ever reached; of one with `group_concurrency => 1` and 10,000 groups, behind one that is busy and half as large as all others; ' .
-		'of one with `fifo` and as many groups.', \&limits_table ],
+		'of one with `fifo` and as many groups; of one with `fair` and 100 groups, one of which has half of the jobs.', \&limits_table ],
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .

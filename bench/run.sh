@@ -35,7 +35,7 @@ case $form in
 		held_seconds=60 held_stock=2000000
 		backlogs=(10000 1000000 10000000) backlog_rounds=7 few=20000
 		rates=(100 1000) latency_seconds=10
-		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") order_jobs=5000000
+		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 order_jobs=5000000
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
@@ -46,7 +46,7 @@ case $form in
 		held_seconds=20 held_stock=600000
 		backlogs=(10000 1000000) backlog_rounds=5 few=10000
 		rates=(1000) latency_seconds=3
-		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") order_jobs=200000
+		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB ;;
 	tiny)
 		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation)
@@ -57,7 +57,7 @@ case $form in
 		held_seconds=3 held_stock=50000
 		backlogs=(1000 20000) backlog_rounds=1 few=1000
 		rates=(100 1000) latency_seconds=0.5
-		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") order_jobs=30000
+		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 order_jobs=30000
 		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB ;;
 	*) usage ;;
 esac
@@ -341,18 +341,40 @@ run_records()
 	done
 }
 
-# pgq_ext alone: what do limits cost that are never reached, groups that are passed over, and order?
+# pgq_ext alone: what do limits cost that are never reached, groups that are passed over, order, turns, and unique keys?
+# And how long do tenants with ten jobs each wait beside one with very many?
 run_limits()
 {
 	local side
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in 32 200; do
-			for side in pgq_ext limited grouped fifo; do
+			for side in pgq_ext limited grouped fifo fair; do
 				turn $stock do=claim,ack clients=$case seconds=$seconds jobs=$((stock - case))
 			done
 		done
 	done
+	tenants
+	count_jobs
+	fresh_server
+	queued=()
+	for ((round = 1; round <= rounds; round++)); do
+		case=enqueue
+		for side in pgq_ext keyed; do
+			turn 0 do=enqueue clients=32 seconds=$seconds
+		done
+	done
+}
+
+tenants()
+{
+	local round=1 rounds=1 side=fair case=tenants
+	show
+	sql -c "SELECT pgq_create_queue('tenants', fair => true)" >/dev/null || die 'no queue'
+	sql -c "SELECT count(pgq_enqueue('tenants', to_jsonb(i), group_key => 'big')) FROM generate_series(1, $tenant_jobs) i" \
+		-c "SELECT count(pgq_enqueue('tenants', to_jsonb(i), group_key => 'tenant ' || i % 10)) FROM generate_series(1, 100) i" >/dev/null || die 'cannot fill'
+	record hand_outs "$(sql -f bench/fair.sql)"
+	echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) hand-outs"
 }
 
 # pgq_ext alone: five priorities and times of the last hour go through a window of 10,000.

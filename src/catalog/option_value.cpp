@@ -80,6 +80,10 @@ check_option(const QueueOption &option, Datum value)
 void
 check_together(const QueueOptions &options)
 {
+	if (options.fair && options.group_rate_limit > 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("fair and group_rate_limit exclude each other"),
+						errhint("Set one of them.")));
 	if (options.fifo && options.group_concurrency > 1)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("fifo and group_concurrency %d exclude each other",

@@ -59,12 +59,12 @@ template <typename Order, typename Set, typename LeaveOut>
 void
 insert_smallest(Set &set, const Hint &hint, LeaveOut leave_out)
 {
-	if (set.full())
+	/* An equal one is replaced: its place may be another one. */
+	if (set.full() && !set.contains(hint))
 	{
 		if (!Order::less(hint, set.max()))
 		{
-			if (Order::less(set.max(), hint))
-				leave_out(hint);
+			leave_out(hint);
 			return;
 		}
 		leave_out(set.pop_max());

@@ -41,6 +41,9 @@ struct Group
 	Key cursor; /* aside: +infinity while it is probed */
 	Key start;	/* probing: the cursor when that began */
 	Key lowest; /* probing: the first position filed since */
+	int32_t
+		rank; /* fifo, pending, probing: the priority of its first job, or the highest if nobody knows */
+	int64_t since; /* pending, probing: how many jobs had been popped when it came to be */
 	/*
 	 * fifo, aside: jobs of the group below this id have ended, or are filed when they come. Probing: the smallest id that
 	 * was filed since.
@@ -57,15 +60,23 @@ struct Group
 	}
 };
 
-/* How many jobs of a group may run, whether in the order in which they were enqueued, and how many may start in a period. */
+/*
+ * How many jobs of a group may run, whether in the order in which they were enqueued, whether groups take turns, and how
+ * many may start in a period.
+ */
 struct GroupRules
 {
 	int32_t limit;		/* 0: any number */
 	bool fifo;			/* one, then */
+	bool fair = false;	/* jobs without a group are one group; without a rate */
 	int32_t rate = 0;	/* 0: any number */
 	int64_t period = 0; /* microseconds, if there is a rate */
 
-	bool any() const { return limit > 0 || fifo || rate > 0; }
+	/* Do they say something of that group's jobs? 0: those without one. */
+	bool concern(int64_t group) const { return fair || (group != 0 && count()); }
+	bool any() const { return fair || count(); }
+	/* Of what runs, or has started. */
+	bool count() const { return limit > 0 || fifo || rate > 0; }
 	int32_t most() const { return fifo ? 1 : limit > 0 ? limit : INT32_MAX; }
 	bool operator==(const GroupRules &) const = default;
 };

@@ -43,7 +43,7 @@ public:
 
 	Group *find(int64_t id) const
 	{
-		if (size_ == 0 || id == 0)
+		if (size_ == 0 || (id == 0 && !rules_.fair))
 			return nullptr;
 		TreeNode *n = Tree::find(&by_id_, id, ById{});
 		return n == &by_id_ ? nullptr : of(n);
@@ -88,9 +88,11 @@ public:
 		return n;
 	}
 
+	/* Is there a first one, before which no other may go out? */
+	bool in_order(int64_t id) const { return rules_.fifo && id != 0; }
 	Key position_of(const Hint &hint) const
 	{
-		return rules_.fifo ? Key{0, 0, hint.key.job_id} : hint.key;
+		return in_order(hint.group) ? Key{0, 0, hint.key.job_id} : hint.key;
 	}
 
 	/* ---- groups without an entry ---- */

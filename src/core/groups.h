@@ -8,40 +8,36 @@
  * What a cursor goes by is a position: in a queue with fifo the job's id, since there only the first job of a group, its
  * head, may go out; otherwise the key.
  *
+ * In a queue with fair a group whose jobs do not all fit into the window is aside from the first that does not, and
+ * pending when it has none there. Groups that wait are probed in the order in which they came to, first those whose jobs
+ * have the highest priority.
+ *
  * A probe goes as a refill does: begin takes the cursor away (+infinity), the caller reads without any lock, finish puts
  * it back. What is filed meanwhile lowers `lowest`. One that does not finish is abandoned: the cursor goes back to its start.
  *
  * Pure and unlocked: part of the Schedule, whose owner holds the queue's lock around every call. Entries are given by the
- * owner, too: group_entries.h.
+ * owner, too: group_entries.h. Those that wait: waiting_groups.h.
  */
 #pragma once
 
-#include "core/group_entries.h"
+#include "core/waiting_groups.h"
+#include "core/window.h"
 
 namespace pgq {
 
-class Groups : public GroupEntries
+class Groups : public WaitingGroups
 {
 public:
-	/* No entries, and no spare ones. */
-	void init()
+	/* No entries, and no spare ones. The window is the queue's. */
+	void init(const Window *window)
 	{
+		window_ = window;
 		GroupEntries::init();
 		reset({});
 	}
 
 	/* Those that there were are spare. */
-	void reset(const GroupRules &rules)
-	{
-		GroupEntries::reset(rules);
-		Tree::init_header(&waiting_);
-		waiting_count_ = probing_ = 0;
-		news_ = 0;
-	}
-
-	int probing() const { return probing_; }
-	bool any_waiting() const { return waiting_count_ > 0; }
-	bool any_pending() const { return waiting_count_ > probing_; }
+	void reset(const GroupRules &rules) { WaitingGroups::reset(rules); }
 
 	/* ---- entries ---- */
 
@@ -96,26 +92,15 @@ public:
 	}
 
 	/*
-	 * An entry that may be given up: aside, with room, and not waiting. Looks at some only, each time at others.
-	 * NULL: none of those.
+	 * An entry that may be given up: aside, with room, and not waiting, but perhaps for its turn (fair). Looks at some only,
+	 * each time at others. NULL: none of those.
 	 */
 	Group *next_idle()
 	{
 		return next_that([this](Group *group) {
-			return group->aside && group->running == 0 && !group->pending && !group->probing &&
-				   room(group);
+			bool waits = group->pending && (!rules_.fair || in_order(group->id));
+			return group->aside && group->running == 0 && !waits && !group->probing && room(group);
 		});
-	}
-
-	/* The least urgent of those that are to be probed. NULL: none. */
-	Group *last_pending() const
-	{
-		if (!any_pending())
-			return nullptr;
-		TreeNode *n = Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&waiting_)));
-		while (!of_waiting(n)->pending)
-			n = Tree::prev_node(n);
-		return of_waiting(n);
 	}
 
 	/* ---- what the schedule asks ---- */
@@ -123,6 +108,8 @@ public:
 	/* How many more of its jobs may be claimed. */
 	int32_t room(Group *group) const
 	{
+		if (group->id == 0)
+			return INT32_MAX;
 		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
 
@@ -133,12 +120,6 @@ public:
 		return group != nullptr && !group->probing ? group->floor : INT64_MIN;
 	}
 
-	/* Does a group have to be probed before a job with this key may go out? */
-	bool block(const Key &key) const
-	{
-		return waiting_count_ > 0 && urgency(of_waiting(Tree::begin_node(&waiting_))) < key;
-	}
-
 	/* Does the group's cursor cover it? */
 	bool cover(const Hint &hint) const
 	{
@@ -146,14 +127,6 @@ public:
 		if (group == nullptr)
 			return has_others_aside(hint.group) && !(hint.key < rates_.others_cursor());
 		return !(position_of(hint) < group->known());
-	}
-
-	/* How often a group came to be pending, since this was asked last. */
-	uint32_t take_news()
-	{
-		uint32_t news = news_;
-		news_ = 0;
-		return news;
 	}
 
 	/* ---- what becomes of a group ---- */
@@ -178,6 +151,7 @@ public:
 	{
 		Key position = position_of(hint);
 		lower_floor(group, hint.key.job_id);
+		raise_rank(group, hint.key.priority);
 		/* A probe that is under way may have read beyond it. */
 		if (!group->probing && !(position < group->cursor))
 			return false;
@@ -200,15 +174,15 @@ public:
 		for_each([](Group *group) { group->floor = INT64_MIN; });
 	}
 
-	/* If it is aside and has room, it is to be probed. A probe that is under way may have read before. */
-	void look_again(Group *group)
+	/* If it is aside and has room, it is to be probed. A probe that is under way may have read before. rank: see Group. */
+	void look_again(Group *group, int32_t rank = INT32_MAX)
 	{
 		if (group->probing)
 			group->again = true;
-		else if (group->aside && room(group))
-			become_pending(group);
-		else
+		else if (!group->aside || !room(group))
 			look_at_rate(group);
+		else if (!has_candidate(group))
+			become_pending(group, rank);
 	}
 
 	/* claiming: by a claim, which has not handed it out yet. */
@@ -259,24 +233,18 @@ public:
 	int begin_probes(Probe *probes, int most)
 	{
 		int n = 0;
-		assert(probing_ == 0);
-		while (n < most && waiting_count_ > probing_)
+		assert(probing() == 0);
+		while (n < most && any_pending())
 		{
 			Group *group = first_pending();
 			if (!room(group))
 			{
-				stop_waiting(group);
-				group->pending = false;
+				wait_no_more(group);
 				look_at_rate(group);
 				continue;
 			}
-			group->pending = group->again = false;
-			group->probing = true;
-			group->start = group->cursor;
-			group->lowest = Key::highest();
-			group->cursor = Key::highest();
-			probing_++;
-			probes[n++] = {group->id, group->start, group->floor, room(group)};
+			begin_probe(group);
+			probes[n++] = {group->id, group->start, group->floor, room_of(group)};
 			group->floor = INT64_MAX;
 		}
 		return n;
@@ -303,16 +271,11 @@ public:
 	/* All that are under way: nothing is known. */
 	void abandon_probes()
 	{
-		for (TreeNode *n = Tree::begin_node(&waiting_), *next; n != &waiting_; n = next)
-		{
-			Group *group = of_waiting(n);
-			next = Tree::next_node(n);
-			if (!group->probing)
-				continue;
+		for_each_probing([&](Group *group) {
 			end_probe(group, group->start);
 			group->floor = INT64_MIN;
 			look_again(group);
-		}
+		});
 	}
 
 	/* Its rows are all to be met as others are. */
@@ -344,52 +307,35 @@ public:
 	}
 
 private:
-	static Group *of_waiting(const TreeNode *n)
+	/* In a queue with fair: may jobs of it go out before those that it is aside for? Then there is no hurry. */
+	bool has_candidate(const Group *group) const
 	{
-		return container_of<Group>(const_cast<TreeNode *>(n), offsetof(Group, waiting));
+		return rules_.fair && !in_order(group->id) &&
+			   window_->holds(group->cursor.priority, group->id);
 	}
 
-	/* The smallest key that a row of it may have which is not in the window. Of a head nobody knows that. */
-	Key urgency(const Group *group) const { return rules_.fifo ? Key::lowest() : group->known(); }
-
-	struct ByUrgency
+	/* How many rows are wanted. In a queue with fair those that wait share the window. */
+	int32_t room_of(Group *group) const
 	{
-		const Groups *groups;
-		bool operator()(const TreeNode *a, const TreeNode *b) const
-		{
-			Key x = groups->urgency(of_waiting(a));
-			Key y = groups->urgency(of_waiting(b));
-			return x == y ? of_waiting(a)->id < of_waiting(b)->id : x < y;
-		}
-	};
-
-	void start_waiting(Group *group)
-	{
-		Tree::insert_equal_upper_bound(&waiting_, &group->waiting, ByUrgency{this});
-		waiting_count_++;
-	}
-	void stop_waiting(Group *group)
-	{
-		Tree::erase(&waiting_, &group->waiting);
-		waiting_count_--;
+		if (!rules_.fair)
+			return room(group);
+		uint32_t groups = window_->groups() + static_cast<uint32_t>(waiting_count()) + 1;
+		return std::min(room(group), static_cast<int32_t>(window_->capacity() / groups) + 1);
 	}
 
 	void stop_being_aside(Group *group)
 	{
-		if (group->pending || group->probing)
-			stop_waiting(group);
-		probing_ -= group->probing;
-		group->aside = group->pending = group->probing = false;
+		wait_no_more(group);
+		group->aside = false;
 	}
 
-	void become_pending(Group *group)
+	void become_pending(Group *group, int32_t rank = INT32_MAX)
 	{
+		raise_rank(group, rank);
 		if (group->pending)
 			return;
 		rates_.stop_timing(group);
-		group->pending = true;
-		start_waiting(group);
-		news_++;
+		wait_for_probe(group, rank);
 	}
 
 	/* Is it aside for nothing but its rate? Then time will tell. */
@@ -405,40 +351,7 @@ private:
 			rates_.stop_timing(group);
 	}
 
-	/* Where it stands among those that wait follows. */
-	void lower(Group *group, const Key &position)
-	{
-		Key &bound = group->probing ? group->lowest : group->cursor;
-		if (!(position < bound))
-			return;
-		bool waits = group->pending || group->probing;
-		if (waits)
-			stop_waiting(group);
-		bound = position;
-		if (waits)
-			start_waiting(group);
-	}
-
-	Group *first_pending() const
-	{
-		TreeNode *n = Tree::begin_node(&waiting_);
-		while (of_waiting(n)->probing)
-			n = Tree::next_node(n);
-		return of_waiting(n);
-	}
-
-	void end_probe(Group *group, const Key &next)
-	{
-		stop_waiting(group);
-		group->probing = false;
-		probing_--;
-		group->cursor = group->lowest < next ? group->lowest : next;
-	}
-
-	TreeNode waiting_; /* header: pending and probing ones, the most urgent first */
-	int32_t waiting_count_;
-	int32_t probing_;
-	uint32_t news_;
+	const Window *window_;
 };
 
 } // namespace pgq

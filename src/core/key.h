@@ -68,6 +68,7 @@ struct Hint
 	Key key;
 	Place place;
 	bool delayed;
+	bool in_turn;  /* in the window of a fair queue (window.h) */
 	int64_t group; /* the row's group_id; 0: it has none */
 
 	constexpr TimerKey timer_key() const { return {key.run_at, key.job_id}; }
@@ -78,6 +79,8 @@ struct ByKey
 	/* A row whose group was changed has two hints for a while, and only one of them may be passed over. */
 	static constexpr bool less(const Hint &a, const Hint &b)
 	{
+		if (a.in_turn && a.key.priority == b.key.priority && a.group != b.group)
+			return a.group < b.group;
 		return a.key == b.key ? a.group < b.group : a.key < b.key;
 	}
 };

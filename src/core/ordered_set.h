@@ -56,10 +56,9 @@ public:
 		return value_of(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&header_))));
 	}
 
-	/* False when an equal value is there already, which is replaced. The set must not be full. */
+	/* False when an equal value is there already, which is replaced. Otherwise the set must not be full. */
 	bool insert(const T &value)
 	{
-		assert(!full());
 		Tree::insert_commit_data position;
 		auto [equal, is_new] = Tree::insert_unique_check(&header_, &value, Less{}, position);
 		if (!is_new)
@@ -67,6 +66,7 @@ public:
 			node_of(equal)->value = value;
 			return false;
 		}
+		assert(!full());
 		Node *node = take_node();
 		node->value = value;
 		Tree::insert_unique_commit(&header_, &node->links, position);
@@ -76,6 +76,27 @@ public:
 	}
 
 	bool contains(const T &value) const { return Tree::find(&header_, &value, Less{}) != &header_; }
+
+	/* NULL: there is none. */
+	const T *first_from(const T &value) const
+	{
+		return value_or_null(Tree::lower_bound(&header_, &value, Less{}));
+	}
+	const T *first_after(const T &value) const
+	{
+		return value_or_null(Tree::upper_bound(&header_, &value, Less{}));
+	}
+	const T *last_before(const T &value) const
+	{
+		TreeNode *n = Tree::lower_bound(&header_, &value, Less{});
+		return n == Tree::begin_node(&header_) ? nullptr : value_or_null(Tree::prev_node(n));
+	}
+
+	/* One of those that are in it. */
+	T take(const T *value)
+	{
+		return remove(&container_of<Node>(const_cast<T *>(value), offsetof(Node, value))->links);
+	}
 
 	T pop_min() { return remove(Tree::begin_node(&header_)); }
 
@@ -91,6 +112,10 @@ private:
 	static Node *node_of(const TreeNode *n)
 	{
 		return container_of<Node>(const_cast<TreeNode *>(n), offsetof(Node, links));
+	}
+	const T *value_or_null(const TreeNode *n) const
+	{
+		return n == &header_ ? nullptr : &value_of(n);
 	}
 	static const T &value_of(const TreeNode *n) { return node_of(n)->value; }
 	static const T &get(const T *v) { return *v; }

@@ -140,14 +140,13 @@ public:
 	 */
 	bool poppable() const
 	{
-		return !window_.empty() && !begins_before(window_.min().key) && !timer_hides_due() &&
-			   !groups_.block(window_.min().key);
+		return !window_.empty() && !comes_before_window() && !timer_hides_due();
 	}
 
 	Hint pop()
 	{
 		assert(poppable());
-		return window_.pop_min();
+		return pop_window();
 	}
 
 	/* Nothing can be popped, nothing is hidden: there is no ready row, but of groups that have no room. */
@@ -221,8 +220,7 @@ public:
 			return true;
 		if (!due(hint))
 			return timer_.contains(hint) || window_.contains(hint);
-		return window_.contains(hint) || !(hint.key < known_to(window_refill_, cursor_)) ||
-			   groups_.cover(hint);
+		return window_.contains(hint) || is_beyond_window(hint.key) || groups_.cover(hint);
 	}
 
 	/*
@@ -257,7 +255,7 @@ public:
 		if (cursor_ == Key::lowest() && horizon_ > due_line_)
 			begin_survey();
 		surveying_ = !(surveyed_ < cursor_);
-		return begin_refill(window_refill_, cursor_);
+		return begin_sweep();
 	}
 
 	/* It may have been due only until the clock was set back. */
@@ -270,7 +268,7 @@ public:
 	/* end: the first key that was not merged. */
 	void finish_window_refill(const Key &end)
 	{
-		finish_refill(window_refill_, cursor_, end);
+		finish_sweep(end);
 		if (surveying_ && surveyed_ < end)
 			surveyed_ = end;
 		if (surveyed_ == Key::highest())

@@ -1,6 +1,7 @@
 /*
- * How many jobs of a group are in work at a time, in which order, and how many start in a period (options
- * group_concurrency, fifo, group_rate_limit): which leases count. core/groups.h says what becomes of the others.
+ * How many jobs of a group are in work at a time, in which order, whether groups take turns, and how many start in a
+ * period (options group_concurrency, fifo, fair, group_rate_limit): which leases count. core/groups.h says what becomes of
+ * the others.
  *
  * A lease that a claim takes counts from then on, until it is put aside, given back, lost or ended, as its slot does. In
  * queues without rules for groups nothing is counted: when they get rules, claims wait until what runs has been counted.
@@ -20,14 +21,21 @@ group_rules_of(const QueueOptions &options)
 	bool rated = options.group_rate_limit > 0;
 	return {.limit = options.group_concurrency,
 			.fifo = options.fifo,
+			.fair = options.fair,
 			.rate = options.group_rate_limit,
 			.period = rated ? options.rate_period : 0};
+}
+
+inline const GroupRules &
+rules_of(const Queue *queue)
+{
+	return queue->schedule.groups().rules();
 }
 
 inline bool
 has_group_rules(const Queue *queue)
 {
-	return queue->schedule.groups().rules().any();
+	return rules_of(queue).any();
 }
 
 /* Its hint was admitted, and its lease taken. */
@@ -35,7 +43,8 @@ inline void
 count_in_group(Lease *lease)
 {
 	lease->queue->schedule.took(lease->hint);
-	lease->group = lease->hint.group;
+	if (rules_of(lease->queue).count())
+		lease->group = lease->hint.group;
 }
 
 /* Of a lease that has come otherwise. If there is no entry left it is not counted: late, not never, since it ends. */
@@ -43,7 +52,7 @@ inline void
 count_running(Lease *lease)
 {
 	Queue *queue = lease->queue;
-	if (lease->group == 0 && lease->slot && lease->hint.group != 0 && has_group_rules(queue) &&
+	if (lease->group == 0 && lease->slot && lease->hint.group != 0 && rules_of(queue).count() &&
 		queue->schedule.count_running(lease->hint, lease->state == LeaseState::kClaiming))
 		lease->group = lease->hint.group;
 }
@@ -71,7 +80,7 @@ leave_group(Lease *lease)
 inline void
 note_group_end(Queue *queue, const Hint &hint, bool moved)
 {
-	if (hint.group == 0 || !has_group_rules(queue))
+	if (hint.group == 0 || !rules_of(queue).count())
 		return;
 	if (moved)
 		queue->schedule.left(hint);
@@ -84,10 +93,10 @@ inline void
 change_group_rules(Queue *queue, const QueueOptions &options)
 {
 	GroupRules rules = group_rules_of(options);
-	if (rules == queue->schedule.groups().rules())
+	if (rules == rules_of(queue))
 		return;
 	queue->schedule.change_group_rules(rules, monotonic_now());
-	queue->uncounted = rules.any();
+	queue->uncounted = rules.count();
 	queue->counting++;
 }
 

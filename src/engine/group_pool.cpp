@@ -8,6 +8,13 @@ namespace pgq {
 static constexpr int kFewSpares = 16;
 static constexpr int kManySpares = 64;
 
+/* In a queue with fair each row that is filed may put a group aside. */
+static int
+few_spares(const Groups &groups)
+{
+	return groups.rules().fair ? kHoldMax : kFewSpares;
+}
+
 struct GroupPool
 {
 	slock_t mutex;
@@ -86,11 +93,12 @@ take_spare_groups(Queue *queue)
 {
 	GroupPool *pool = shared->group_pool;
 	Groups &groups = queue->schedule.groups();
+	int few = few_spares(groups);
 	limit_kept(pool, groups);
-	if (groups.spares() >= kOwnGroups)
+	if (groups.spares() >= (groups.rules().fair ? few : kOwnGroups))
 		return;
 	SpinLockAcquire(&pool->mutex);
-	for (int i = 0; i < kFewSpares; i++)
+	for (int i = 0; i < few; i++)
 		if (Group *group = take_entry(pool))
 			groups.give(group);
 	SpinLockRelease(&pool->mutex);
@@ -116,9 +124,10 @@ void
 return_spare_groups(Queue *queue)
 {
 	Groups &groups = queue->schedule.groups();
+	int few = few_spares(groups);
 	note_kept(queue);
-	if (groups.spares() > kManySpares)
-		return_entries(groups, kFewSpares, kManySpares);
+	if (groups.spares() > kManySpares / kFewSpares * few)
+		return_entries(groups, few, kManySpares);
 }
 
 bool

@@ -42,6 +42,7 @@ struct QueueOptions
 	int64 keep_finished;	 /* microseconds; 0: none is written */
 	LogAttempts log_attempts;
 	bool fifo; /* of one group one at a time, as they were enqueued */
+	bool fair; /* groups take turns */
 	bool notify;
 	bool paused;
 
@@ -113,6 +114,7 @@ inline constexpr QueueOption queue_options[] = {
 	{"group_rate_limit", OptionKind::kLimit, "0", true, offsetof(QueueOptions, group_rate_limit)},
 	{"group_concurrency", OptionKind::kLimit, "0", true, offsetof(QueueOptions, group_concurrency)},
 	{"fifo", OptionKind::kFlag, "false", true, offsetof(QueueOptions, fifo)},
+	{"fair", OptionKind::kFlag, "false", true, offsetof(QueueOptions, fair)},
 	{"max_depth", OptionKind::kLongLimit, "0", true, offsetof(QueueOptions, max_depth)},
 	{"log_attempts", OptionKind::kLog, "failed", true, offsetof(QueueOptions, log_attempts)},
 	{"keep_attempts", OptionKind::kDuration, "7 days", true, offsetof(QueueOptions, keep_attempts)},

@@ -127,11 +127,11 @@ enter_revived(const QueueRef &ref, int64 jobs)
 	enter_queue(ref, jobs);
 }
 
-/* Room is asked for before the row goes; it is entered after, if the letter was still there and of that queue. */
 bool
 revive_dead_letter(int64 job_id, Datum delay)
 {
 	char name[kQueueNameMax + 1];
+	/* Room is asked for before the row goes, and taken after, if the letter was still there and of that queue. */
 	bool limited = find_limited_queue(job_id, name);
 	QueueRef ref;
 	if (limited)

@@ -97,7 +97,7 @@ find_slot(Round *round, Queue *queue, Lease **lender)
 static Schedule::Admission
 admit(QueueHold &hold, const Hint &hint)
 {
-	if (hint.group == 0 || !has_group_rules(hold.queue()))
+	if (!rules_of(hold.queue()).concern(hint.group))
 		return Schedule::Admission::kGo;
 	return hold.schedule().admit(hint);
 }
@@ -108,7 +108,7 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 {
 	Lease *lease;
 	TakeResult taken = take_lease(hold.queue(), hint, &lease);
-	bool grouped = hint.group != 0 && has_group_rules(hold.queue());
+	bool grouped = rules_of(hold.queue()).concern(hint.group);
 	switch (taken)
 	{
 		case TakeResult::kTaken:

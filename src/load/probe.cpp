@@ -59,6 +59,7 @@ read_limited(ProbeRound &round, const Probe &probe, Found *found)
 	int room = Min(probe.room, kCandidatesMax);
 	round.scan.start = probe.start;
 	round.scan.group = probe.group;
+	round.scan.ungrouped = probe.group == 0;
 	return read_rows(round.scan, round.ref.queue_id, room + kCandidatesMax, &found->run);
 }
 
@@ -123,8 +124,8 @@ static bool
 probe_group(ProbeRound &round, const Probe &probe)
 {
 	Found found{};
-	bool complete =
-		round.fifo ? read_head(round, probe, &found) : read_limited(round, probe, &found);
+	bool in_order = round.fifo && probe.group != 0;
+	bool complete = in_order ? read_head(round, probe, &found) : read_limited(round, probe, &found);
 	if (complete)
 	{
 		stop_point("probe-publish");

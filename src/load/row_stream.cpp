@@ -144,7 +144,7 @@ OrderScan::advance(RowStream *stream) const
 		if (found)
 		{
 			stream->priority = stream->row.key.priority;
-			stream->has_row = is_due(stream->row);
+			stream->has_row = is_due(stream->row) && !(ungrouped && stream->row.group != 0);
 			if (stream->has_row)
 				return;
 			if (stream->row.key.run_at <= horizon)

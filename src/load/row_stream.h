@@ -33,15 +33,16 @@ void open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queu
 				 int keys);
 void close_stream(RowStream *stream);
 
-/* Rows that are due, of a queue or of one group of it, by priority and run_at, from a key on. */
+/* Rows that are due, of a queue, of one group of it, or those without a group, by priority and run_at, from a key on. */
 struct OrderScan
 {
 	using Order = ByKey;
 
 	Key start;
 	int64 due_line;
-	int64 horizon; /* rows that were due when enqueued are looked for up to here */
-	int64 group;   /* 0: all */
+	int64 horizon;	/* rows that were due when enqueued are looked for up to here */
+	int64 group;	/* 0: all */
+	bool ungrouped; /* those only */
 
 	IndexName index() const { return group == 0 ? kByOrder : kByGroup; }
 	int keys() const { return group == 0 ? 3 : 4; }

@@ -16,7 +16,7 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 {
 	bool is_null;
 	auto get = [&](JobColumn column) { return heap_getattr(tuple, column, desc, &is_null); };
-	Hint hint;
+	Hint hint{};
 	hint.key = {DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)),
 				DatumGetInt64(get(kJobId))};
 	hint.place = place_of(tuple->t_self, segment);

@@ -43,7 +43,10 @@ struct JobRow
 		return !is_null(kJobExpiresAt) && DatumGetTimestampTz(value(kJobExpiresAt)) <= now;
 	}
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
-	Hint hint() const { return {key(), place, delayed(), group()}; }
+	Hint hint() const
+	{
+		return {.key = key(), .place = place, .delayed = delayed(), .group = group()};
+	}
 	int32 max_attempts(int32 of_queue) const
 	{
 		return is_null(kJobMaxAttempts) ? of_queue : DatumGetInt32(value(kJobMaxAttempts));

@@ -33,6 +33,7 @@ CREATE TABLE pgq_ext.queue (
     group_rate_limit integer NOT NULL DEFAULT 0 CHECK (group_rate_limit >= 0),
     group_concurrency integer NOT NULL DEFAULT 0 CHECK (group_concurrency >= 0),
     fifo           boolean NOT NULL DEFAULT false,
+    fair           boolean NOT NULL DEFAULT false,
     max_depth      bigint NOT NULL DEFAULT 0 CHECK (max_depth >= 0),
     log_attempts   text COLLATE "C" NOT NULL DEFAULT 'failed' CHECK (log_attempts IN ('none', 'failed', 'all')),
     keep_attempts  interval NOT NULL DEFAULT '7 days' CHECK (keep_attempts BETWEEN '0' AND '1000 years'),

@@ -238,9 +238,9 @@ size_t
 Administrator::revive_some(Transaction &tx)
 {
 	Rows dead = tx.run("SELECT job_id, payload FROM pgq_ext.dead_job JOIN pgq_ext.queue USING "
-					   "(queue_id) WHERE queue IN ('plain', 'short', 'quiet', $1, $2, $3, $4) "
+					   "(queue_id) WHERE queue IN ('plain', 'short', 'quiet', $1, $2, $3, $4, $5) "
 					   "ORDER BY random() LIMIT 6",
-					   {kGroupedQueue, kFifoQueue, kLimitedQueue, kRatedQueue});
+					   {kGroupedQueue, kFifoQueue, kFairQueue, kLimitedQueue, kRatedQueue});
 	std::set<Key> chosen = world.ledger.reviving(tx.tx(), keys_in(dead, 1));
 	std::set<Key> revived;
 	for (int i = 0; i < dead.size(); i++)

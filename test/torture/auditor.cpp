@@ -24,9 +24,10 @@ Auditor::prepare()
 	for (const std::string &queue : queues)
 		(void) session.connection.run(
 			"SELECT pgq_create_queue($1, backoff_base => '100 ms', backoff_max => '1 s', "
-			"max_attempts => $2, notify => $3, group_concurrency => $4, fifo => $5)",
+			"max_attempts => $2, notify => $3, group_concurrency => $4, fifo => $5, fair => $6)",
 			{queue, queue == "short" ? "3" : "20", queue == "quiet" ? "false" : "true",
-			 queue == kGroupedQueue ? "1" : "0", queue == kFifoQueue ? "true" : "false"});
+			 queue == kGroupedQueue || queue == kFairQueue ? "1" : "0",
+			 queue == kFifoQueue ? "true" : "false", queue == kFairQueue ? "true" : "false"});
 	TxRef limited = world.ledger.begin(session.connection.epoch());
 	world.ledger.limiting(limited, kFirstLimit);
 	(void) session.connection.run("SELECT pgq_alter_queue($1, concurrency => $2)",

@@ -32,6 +32,7 @@ using Key = int64_t;
 /* Queues with rules for groups; their jobs have these groups. The engine is told the same. */
 inline const std::string kGroupedQueue = "grouped"; /* group_concurrency 1, and a rate for each */
 inline const std::string kFifoQueue = "fifo";
+inline const std::string kFairQueue = "fair"; /* one job of a group at a time, too */
 /* One whose jobs have unique keys, until they are finished. */
 inline const std::string kKeyedQueue = "keyed";
 /* One with a limit that is raised and lowered, and one with a rate. */
@@ -55,7 +56,8 @@ inline int
 group_of(const std::string &queue, Key key)
 {
 	static constexpr int kGroups = 4;
-	return queue == kGroupedQueue || queue == kFifoQueue ? static_cast<int>(key % kGroups) : 0;
+	bool grouped = queue == kGroupedQueue || queue == kFifoQueue || queue == kFairQueue;
+	return grouped ? static_cast<int>(key % kGroups) : 0;
 }
 
 /* One life of the server's shared memory: which server, and when that memory was made. */

@@ -204,7 +204,7 @@ Ledger::check_empty(const ClaimCall &call)
 		asked &= group_of(job.queue, job.key) == 0 && job.queue != kLimitedQueue &&
 				 job.queue != kRatedQueue && job.queue != kKeyedQueue && !may_have_expired(job);
 		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
-			job.visible_at < call.sent && job.due_by + kClockMargin < call.sent)
+			job.visible_at < call.sent && job.due_by < call.sent - kClockMargin)
 			missed.push_back({key, call.sent, now()});
 	}
 }

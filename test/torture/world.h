@@ -159,8 +159,9 @@ private:
 };
 
 /* The queues that everybody uses. */
-inline const std::vector<std::string> kQueues = {
-	"plain", "short", "quiet", kGroupedQueue, kFifoQueue, kKeyedQueue, kLimitedQueue, kRatedQueue};
+inline const std::vector<std::string> kQueues = {"plain",		"short",	   "quiet",
+												 kGroupedQueue, kFifoQueue,	   kFairQueue,
+												 kKeyedQueue,	kLimitedQueue, kRatedQueue};
 inline const std::string kPurgedQueue = "purged";
 /* Claimed from so seldom that jobs which are due outlive their segment. */
 inline const std::string kSlowQueue = "slow";

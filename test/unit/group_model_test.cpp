@@ -81,7 +81,8 @@ struct Plan
 	int beyond = 1; /* rows that a probe reads, beyond as many as there is room */
 	int probes = 1; /* groups in one round */
 	int entries = 3;
-	int64_t ticks = 0; /* how far the clock goes */
+	bool crowded = false; /* fair: there may be no entry, so even in a group others may go first */
+	int64_t ticks = 0;	  /* how far the clock goes */
 	bool clock_goes_back = false;
 	int64_t slack = 100;
 	int64_t passes = 0;	  /* how often time goes by for rates */
@@ -438,7 +439,7 @@ public:
 							(running(job.group) < rules().most() && room_to_start(job.group) > 0);
 			if (schedule_.due(hint) && has_room)
 			{
-				if (schedule_.poppable() && hint.key < schedule_.window().min().key)
+				if (schedule_.poppable() && comes_before_window(hint))
 					return complain("poppable, but smaller is", job);
 				if (schedule_.exhausted())
 					return complain("exhausted, but ready is", job);
@@ -518,6 +519,8 @@ public:
 			if (g->aside)
 				out << " aside from " << text(g->known());
 			out << (g->pending ? " pending" : "") << (g->probing ? " probing" : "");
+			if (rules().fair && (g->pending || g->probing))
+				out << " rank " << g->rank;
 			if (g->rate.wait != pgq::GroupRate::kNone)
 				out << (g->rate.wait == pgq::GroupRate::kFading ? " fading to " : " throttled to ")
 					<< g->rate.at;
@@ -561,7 +564,14 @@ private:
 	/* ---- groups, as the rows say ---- */
 
 	const GroupRules &rules() const { return schedule_.groups().rules(); }
-	bool is_grouped(const Job &job) const { return job.group != 0 && rules().any(); }
+	bool is_grouped(const Job &job) const { return job.group != 0 && rules().count(); }
+
+	/* Of a queue with fair only the priority is to be seen before a pop. */
+	bool comes_before_window(const Hint &hint) const
+	{
+		const Key &first = schedule_.window().first();
+		return rules().fair ? hint.key.priority > first.priority : hint.key < first;
+	}
 	bool in_fifo(const Job &job) const { return job.group != 0 && rules().fifo; }
 
 	int running(int64_t group) const
@@ -719,6 +729,7 @@ private:
 			return false;
 		job.rewrite_unfiled = job.ghost_unfiled = false;
 		job.rewritten = job.ghost = {};
+		schedule_.doubt_horizon(plan_.ticks);
 		schedule_.pull_back(Key::lowest(), TimerKey::lowest());
 		schedule_.fire(world.clock);
 		return true;
@@ -835,7 +846,7 @@ private:
 		job.lease = Job::kFree;
 		job.leased = job.missed = job.found = {};
 		job.missed_count = 0;
-		if (leased.group != 0 && rules().any() && !faulty(Fault::kEndIsQuiet))
+		if (leased.group != 0 && rules().count() && !faulty(Fault::kEndIsQuiet))
 			schedule_.look_at_group(leased.group);
 		if (missed_count > 1)
 			schedule_.pull_back(Key::lowest(), TimerKey::lowest());
@@ -879,7 +890,7 @@ private:
 			if (job.slot && !job.counted)
 			{
 				job.counted = true;
-				if (job.slot_group == 0 && job.leased.group != 0 && rules().any() &&
+				if (job.slot_group == 0 && job.leased.group != 0 && rules().count() &&
 					schedule_.count_running(job.leased, is_claiming(job)))
 					job.slot_group = job.leased.group;
 			}
@@ -898,7 +909,7 @@ private:
 		Hint hint = schedule_.pop();
 		if (hint.delayed && hint.key.run_at > world.clock + plan_.slack)
 			wrong("popped before its time");
-		bool grouped = hint.group != 0 && rules().any();
+		bool grouped = rules().concern(hint.group);
 		Admission admission = Admission::kGo;
 		if (grouped && !faulty(Fault::kPopsAll))
 			admission = schedule_.admit(hint);
@@ -918,7 +929,7 @@ private:
 				schedule_.left(hint);
 			return;
 		}
-		if (grouped && running(hint.group) >= rules().most())
+		if (grouped && hint.group != 0 && running(hint.group) >= rules().most())
 			wrong("too many of a group are claimed");
 		job.lease = Job::kClaiming;
 		job.leased = hint;
@@ -928,7 +939,7 @@ private:
 		job.rate = static_cast<int8_t>(rules().rate);
 		if (!grouped)
 			return;
-		job.slot_group = hint.group;
+		job.slot_group = rules().count() ? hint.group : 0;
 		if (faulty(Fault::kPopsAll))
 			return;
 		schedule_.took(hint, is_claiming(job));
@@ -1030,7 +1041,7 @@ private:
 		if (old.period != rules().period)
 			forget_starts();
 		for (Job &job : jobs())
-			job.counted = !rules().any() || faulty(Fault::kRunningUncounted);
+			job.counted = !rules().count() || faulty(Fault::kRunningUncounted);
 		return true;
 	}
 
@@ -1220,6 +1231,8 @@ private:
 		return true;
 	}
 
+	static bool in_order(const Probe &probe) { return world.probe.fifo && probe.group != 0; }
+
 	void read_head(const Probe &probe)
 	{
 		auto &scan = world.probe;
@@ -1234,7 +1247,7 @@ private:
 		if (!scan.active || scan.read)
 			return false;
 		const Probe &probe = scan.probes[scan.at];
-		if (scan.fifo)
+		if (in_order(probe))
 			return read_head(probe), true;
 		const Job *next = next_row([&](const Job &job) {
 			return due(job, scan.due_line, scan.horizon) && job.group == probe.group &&
@@ -1283,14 +1296,14 @@ private:
 		Hint candidates[kMaxJobs];
 		int n;
 		int looked_at = pick_candidates(probe, candidates, &n);
-		Key next = scan.fifo ? Key::highest() : scan.end;
+		Key next = in_order(probe) ? Key::highest() : scan.end;
 		int64_t head = INT64_MIN;
-		if (scan.fifo && scan.rows_n > 0)
+		if (in_order(probe) && scan.rows_n > 0)
 		{
 			head = scan.rows[0].key.job_id;
 			next = {0, 0, head + 1};
 		}
-		else if (!scan.fifo && looked_at < scan.rows_n && !faulty(Fault::kProbeSkipsUnpicked))
+		else if (!in_order(probe) && looked_at < scan.rows_n && !faulty(Fault::kProbeSkipsUnpicked))
 			next = scan.rows[looked_at].key;
 		schedule_.finish_probe(probe.group, candidates, n, next, head);
 		scan.read = false;
@@ -1362,7 +1375,7 @@ private:
 	{
 		Hint hint = schedule_.pop();
 		Job &job = world.jobs[hint.key.job_id - 1];
-		bool grouped = hint.group != 0 && rules().any();
+		bool grouped = rules().concern(hint.group);
 		Admission admission = grouped ? schedule_.admit(hint) : Admission::kGo;
 		if (admission == Admission::kNoEntry)
 		{
@@ -1390,6 +1403,9 @@ private:
 	{
 		if (other.row != Job::kLive || other.lease != Job::kFree || !schedule_.due(other.hint()) ||
 			!(other.key < job.key))
+			return false;
+		if (rules().fair && other.key.priority == job.key.priority &&
+			(other.group != job.group || plan_.crowded))
 			return false;
 		if (!is_grouped(other))
 			return true;
@@ -1426,6 +1442,14 @@ private:
 		schedule_.window().for_each(put_hint), code.put(-1);
 		schedule_.timer().for_each(put_hint), code.put(-1);
 		code.put(schedule_.cursor()), code.put(schedule_.timer_cursor());
+		if (!rules().fair)
+			return;
+		code.put(schedule_.left_behind());
+		code.put(schedule_.crowded() | schedule_.sweep_is_next() << 1);
+		if (plan_.window > 1)
+			code.put(schedule_.window().hand());
+		for (int32_t priority = 0; priority < 4; priority++)
+			code.put(schedule_.window().last_turn(priority));
 	}
 
 	void encode_groups(Code &code) const
@@ -1437,6 +1461,9 @@ private:
 			code.put(g->aside | g->pending << 1 | g->probing << 2 | g->again << 3);
 			if (!g->aside)
 				return;
+			if (rules().fair && (g->pending || g->probing))
+				code.put(g->rank),
+					code.put(std::min<int64_t>(groups.waits_since(g), plan_.window / 2 + 1));
 			code.put(g->cursor), code.put(g->floor);
 			if (g->probing)
 				code.put(g->start), code.put(g->lowest);
@@ -1657,6 +1684,10 @@ walk(const Plan &plan, unsigned seed, int walks, int steps)
 constexpr GroupRules kOne{.limit = 1, .fifo = false};
 constexpr GroupRules kTwo{.limit = 2, .fifo = false};
 constexpr GroupRules kFifo{.limit = 0, .fifo = true};
+constexpr GroupRules kFair{.fair = true};
+constexpr GroupRules kFairOne{.limit = 1, .fair = true};
+constexpr GroupRules kFairTwo{.limit = 2, .fair = true};
+constexpr GroupRules kFairFifo{.fifo = true, .fair = true};
 constexpr GroupRules kNoRules{.limit = 0, .fifo = false};
 constexpr GroupRules kRate{.limit = 0, .fifo = false, .rate = 1, .period = kPeriod};
 constexpr GroupRules kRateTwo{.limit = 0, .fifo = false, .rate = 2, .period = kPeriod};
@@ -1837,6 +1868,91 @@ const struct Small
 	  .clock_goes_back = true,
 	  .slack = 0,
 	  .refill_steps = false}},
+	{"fair", {.jobs = {kA, kA, kB}, .rules = {kFair}}},
+	{"fair, rows that are there", {.jobs = {kThereA, kThereA}, .rules = {kFair}}},
+	{"fair, one without a group",
+	 {.jobs = {kThereA, kNoGroup, kNoGroup}, .rules = {kFair}, .refill_steps = false}},
+	{"fair, two groups in a window of one",
+	 {.jobs = {kThereA, kThereB, kThereA}, .rules = {kFair}, .probes = 2, .refill_steps = false}},
+	{"fair, four jobs in a window of two",
+	 {.jobs = {kThereA, kThereA, kThereA, kThereB},
+	  .rules = {kFair},
+	  .window = 2,
+	  .batch = 3,
+	  .refill_steps = false}},
+	{"fair, few entries",
+	 {.jobs = {kThereA, kThereB, kThereA},
+	  .rules = {kFair},
+	  .entries = 1,
+	  .crowded = true,
+	  .refill_steps = false}},
+	{"fair, no entry",
+	 {.jobs = {kThereA, kThereB, kUrgentA},
+	  .rules = {kFair},
+	  .entries = 0,
+	  .crowded = true,
+	  .refill_steps = false}},
+	{"fair, urgent ones come late",
+	 {.jobs = {kThereA, kUrgentA, kUrgentB}, .rules = {kFair}, .window = 2, .refill_steps = false}},
+	{"fair, retries",
+	 {.jobs = {kThereA, kThereA},
+	  .rules = {kFair},
+	  .ticks = 1,
+	  .rewrites = 1,
+	  .refill_steps = false}},
+	{"fair, by hand",
+	 {.jobs = {kThereA, kThereB},
+	  .rules = {kFair},
+	  .rewrites = 1,
+	  .retries = false,
+	  .regroups = true,
+	  .refill_steps = false}},
+	{"fair, by hand, a row that moves",
+	 {.jobs = {kThereA, kThereB},
+	  .rules = {kFair},
+	  .rewrites = 1,
+	  .retries = false,
+	  .moves = true,
+	  .refill_steps = false}},
+	{"fair, the clock goes back",
+	 {.jobs = {kThereA, kThereA},
+	  .rules = {kFair},
+	  .ticks = 1,
+	  .clock_goes_back = true,
+	  .slack = 0,
+	  .deletes = true,
+	  .refill_steps = false}},
+	{"fair, limit 1", {.jobs = {kThereA, kThereA, kThereB}, .rules = {kFairOne}, .window = 2}},
+	{"fair, limit 1, few entries",
+	 {.jobs = {kThereA, kThereB, kThereA},
+	  .rules = {kFairOne},
+	  .entries = 2,
+	  .crowded = true,
+	  .refill_steps = false}},
+	{"fair, limit 2, leases without a slot",
+	 {.jobs = {kThereA, kThereA, kThereA},
+	  .rules = {kFairTwo},
+	  .window = 2,
+	  .parks = true,
+	  .loses = true,
+	  .refill_steps = false}},
+	{"fair, fifo",
+	 {.jobs = {kThereA, kThereA, kThereB},
+	  .rules = {kFairFifo},
+	  .window = 2,
+	  .refill_steps = false}},
+	{"fair, fifo, deletes by hand",
+	 {.jobs = {kThereA, kThereA, kNoGroup},
+	  .rules = {kFairFifo},
+	  .entries = 1,
+	  .crowded = true,
+	  .deletes = true,
+	  .refill_steps = false}},
+	{"fair, on and off",
+	 {.jobs = {kThereA, kThereA, kThereB},
+	  .rules = {kTwo, kFair, kFairOne, kNoRules},
+	  .window = 2,
+	  .refill_steps = false}},
 	{"rate 1", {.jobs = {kA, kA, kB}, .rules = {kRate}, .passes = 2, .refill_steps = false}},
 	{"rate 1, rows that are there",
 	 {.jobs = {kThereA, kThereA, kThereB}, .rules = {kRate}, .passes = 2, .refill_steps = false}},
@@ -1975,6 +2091,15 @@ TEST_P(WalkGroups, TheInvariantHolds)
 			  .deletes = true};
 	if (seed % 6 > 3)
 		plan.rules = {kTwo, kFifo, kOne, kRate, kNoRules, kFifoRate, kTwo, kRateOneOfTwo, kRateTwo};
+	if (seed > 36)
+	{
+		static constexpr GroupRules kFairRules[] = {kFair, kFairOne, kFairFifo};
+		plan.rules = {kFairRules[seed % 3]};
+		plan.window = 1 + static_cast<int>(seed / 3 % 3);
+		plan.crowded = plan.entries == 2;
+		if (seed % 6 > 3)
+			plan.rules = {kFair, kTwo, kFairFifo, kRate, kFairTwo, kFair};
+	}
 	if (seed % 8 > 4)
 		plan.jobs = {kThereA, kThereB, kThereA, kThereC, kA, kUrgentA};
 	Outcome outcome = walk(plan, seed, kWalks, 400);
@@ -1982,7 +2107,7 @@ TEST_P(WalkGroups, TheInvariantHolds)
 	EXPECT_GT(outcome.states, 10u * kWalks) << "the actors stand still";
 }
 
-INSTANTIATE_TEST_SUITE_P(Groups, WalkGroups, testing::Range(1u, 37u));
+INSTANTIATE_TEST_SUITE_P(Groups, WalkGroups, testing::Range(1u, 61u));
 
 /* ---- what the checks are worth ---- */
 
@@ -2052,6 +2177,15 @@ INSTANTIATE_TEST_SUITE_P(
 		Broken{Fault::kProbeEndsAtBatch,
 			   "ProbeEndsAtBatch",
 			   {.jobs = {kThereA, kThereA, kThereA}, .rules = {kOne}, .beyond = 0}},
+		Broken{Fault::kProbeErrorLeavesCursor,
+			   "FairProbeErrorLeavesCursor",
+			   {.jobs = {kThereA, kThereA}, .rules = {kFair}}},
+		Broken{Fault::kProbeEndsAtBatch,
+			   "FairProbeEndsAtBatch",
+			   {.jobs = {kThereA, kThereA, kThereA},
+				.rules = {kFair},
+				.beyond = 0,
+				.refill_steps = false}},
 		Broken{Fault::kDeleteIsQuiet,
 			   "DeleteIsQuiet",
 			   {.jobs = {kThereA, kThereUrgentA}, .rules = {kFifo}, .deletes = true}},

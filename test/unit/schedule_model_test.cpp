@@ -329,7 +329,7 @@ public:
 			Hint hint = job.hint();
 			if (schedule_.due(hint))
 			{
-				if (schedule_.poppable() && hint.key < schedule_.window().min().key)
+				if (schedule_.poppable() && hint.key < schedule_.window().first())
 					return complain("poppable, but smaller is", job);
 				if (schedule_.exhausted())
 					return complain("exhausted, but ready is", job);

@@ -1,0 +1,228 @@
+/*
+ * The ready jobs of a queue that are in memory, in the order in which they go out: of each priority the first by run_at
+ * and job_id, or, in turn (option fair), one of each group after another, in the order of the groups' ids.
+ *
+ * In turn, what does not fit is a job of a group that has another one here: as long as there are no more groups than
+ * places, each has one. Where a turn has come to is known of the last few priorities; others begin anew.
+ *
+ * Pure and unlocked.
+ */
+#pragma once
+
+#include "core/cursor.h"
+#include "core/ordered_set.h"
+
+#include <algorithm>
+#include <climits>
+#include <iterator>
+
+namespace pgq {
+
+class Window
+{
+public:
+	using Set = OrderedSet<Hint, ByKey>;
+	using Node = Set::Node;
+
+	void init(Node *storage, uint32_t capacity)
+	{
+		set_.init(storage, capacity);
+		reset(false);
+	}
+
+	void reset(bool in_turn)
+	{
+		set_.clear();
+		in_turn_ = in_turn;
+		mates_ = 0;
+		hand_ = INT64_MIN;
+		std::fill(std::begin(turns_), std::end(turns_), Turn{INT32_MIN, INT64_MIN});
+	}
+	void clear() { reset(in_turn_); }
+
+	bool in_turn() const { return in_turn_; }
+	uint32_t size() const { return set_.size(); }
+	uint32_t capacity() const { return set_.capacity(); }
+	uint32_t peak() const { return set_.peak(); }
+	bool empty() const { return set_.empty(); }
+
+	/* One of the jobs with the highest priority; not in turn: the next. */
+	const Key &first() const { return set_.min().key; }
+	int32_t priority() const { return first().priority; }
+
+	bool contains(const Hint &hint) const { return set_.contains(placed(hint)); }
+	template <typename Visit> void for_each(Visit visit) const { set_.for_each(visit); }
+
+	/* In turn: groups of one priority that have jobs here, of all priorities. */
+	uint32_t groups() const { return set_.size() - mates_; }
+
+	/* In turn: may more groups of the highest priority be here? */
+	bool wants_groups() const
+	{
+		return set_.max().key.priority < priority() || groups() <= capacity() / 2;
+	}
+
+	/* In turn: is there one of that priority and group? */
+	bool holds(int32_t priority, int64_t group) const
+	{
+		const Hint *hint = set_.first_from(first_of(priority, group));
+		return hint != nullptr && same_turn(*hint, priority, group);
+	}
+
+	/* In turn: whose turn it was last, as far as that is remembered. */
+	int64_t last_turn(int32_t priority) const
+	{
+		const Turn *turn = std::find_if(std::begin(turns_), std::end(turns_),
+										[&](const Turn &t) { return t.priority == priority; });
+		return turn == std::end(turns_) ? INT64_MIN : turn->group;
+	}
+	int64_t hand() const { return hand_; }
+
+	/* What does not fit is left out by leave_out: that hint, or another one. */
+	template <typename LeaveOut> void insert(const Hint &given, LeaveOut leave_out)
+	{
+		Hint hint = placed(given);
+		if (!in_turn_)
+			insert_smallest<ByKey>(set_, hint, leave_out);
+		else if (!set_.full() || set_.contains(hint))
+			add(hint);
+		else if (const Hint *worse = find_worse(hint))
+		{
+			Hint out = remove(worse);
+			add(hint);
+			leave_out(out);
+		}
+		else
+			leave_out(hint);
+	}
+
+	/* In turn: the last one of that priority and group goes, for it. False: there is none. */
+	bool take_place_of_mate(const Hint &hint)
+	{
+		const Hint *mate = set_.last_before(last_of(hint.key.priority, hint.group));
+		if (mate == nullptr || !same_turn(*mate, hint.key.priority, hint.group))
+			return false;
+		(void) remove(mate);
+		add(placed(hint));
+		return true;
+	}
+
+	/* What pop takes. */
+	const Hint &next() const
+	{
+		if (!in_turn_)
+			return set_.min();
+		const Hint *next = set_.first_after(last_of(priority(), last_turn(priority())));
+		return next != nullptr && next->key.priority == priority() ? *next : set_.min();
+	}
+
+	Hint pop()
+	{
+		if (!in_turn_)
+			return set_.pop_min();
+		const Hint &hint = next();
+		turn_of(hint.key.priority).group = hint.group;
+		return remove(&hint);
+	}
+
+private:
+	struct Turn
+	{
+		int32_t priority;
+		int64_t group; /* whose turn was the last */
+	};
+
+	Hint placed(const Hint &hint) const
+	{
+		Hint in_place = hint;
+		in_place.in_turn = in_turn_;
+		return in_place;
+	}
+
+	static Hint first_of(int32_t priority, int64_t group)
+	{
+		return {.key = {priority, INT64_MIN, INT64_MIN}, .in_turn = true, .group = group};
+	}
+	static Hint last_of(int32_t priority, int64_t group)
+	{
+		return {.key = {priority, INT64_MAX, INT64_MAX}, .in_turn = true, .group = group};
+	}
+	static bool same_turn(const Hint &hint, int32_t priority, int64_t group)
+	{
+		return hint.key.priority == priority && hint.group == group;
+	}
+
+	/* Has it a neighbour of its group? */
+	bool has_mate(const Hint &hint) const
+	{
+		const Hint *before = set_.last_before(hint);
+		const Hint *after = set_.first_after(hint);
+		return (before != nullptr && same_turn(*before, hint.key.priority, hint.group)) ||
+			   (after != nullptr && same_turn(*after, hint.key.priority, hint.group));
+	}
+
+	/* An equal one is replaced. */
+	void add(const Hint &hint)
+	{
+		if (!set_.contains(hint))
+			mates_ += has_mate(hint);
+		set_.insert(hint);
+	}
+
+	Hint remove(const Hint *hint)
+	{
+		mates_ -= has_mate(*hint);
+		Hint taken = set_.take(hint);
+		taken.in_turn = false;
+		return taken;
+	}
+
+	/* The window is full: which one is to make room for that hint, which is not among them? NULL: none. */
+	const Hint *find_worse(const Hint &hint)
+	{
+		int32_t lowest = set_.max().key.priority;
+		if (hint.key.priority != lowest)
+			return lowest < hint.key.priority ? &set_.max() : nullptr;
+		const Hint *mate = set_.last_before(last_of(lowest, hint.group));
+		if (mate != nullptr && same_turn(*mate, lowest, hint.group))
+			return ByKey::less(hint, *mate) ? mate : nullptr;
+		return mates_ > 0 ? find_mate(lowest) : nullptr;
+	}
+
+	/* The last one of a group that has several of that priority. Looks at some groups only, each time at others. */
+	const Hint *find_mate(int32_t priority)
+	{
+		static constexpr int kLooks = 64;
+		for (int i = 0; i < kLooks; i++)
+		{
+			const Hint *first = set_.first_from(first_of(priority, hand_));
+			if (first == nullptr)
+				first = set_.first_from(first_of(priority, INT64_MIN));
+			const Hint *last = set_.last_before(last_of(priority, first->group));
+			hand_ = first->group;
+			if (first != last)
+				return last;
+			hand_ = hand_ < INT64_MAX ? hand_ + 1 : INT64_MIN;
+		}
+		return nullptr;
+	}
+
+	/* The one that was used longest ago is forgotten for it, if need be. */
+	Turn &turn_of(int32_t priority)
+	{
+		Turn *turn = std::find_if(std::begin(turns_), std::end(turns_) - 1,
+								  [&](const Turn &t) { return t.priority == priority; });
+		if (turn->priority != priority)
+			*turn = {priority, INT64_MIN};
+		std::rotate(turns_, turn, turn + 1);
+		return turns_[0];
+	}
+
+	Set set_;
+	bool in_turn_;
+	uint32_t mates_; /* those before which one of the same priority and group comes */
+	int64_t hand_;	 /* of find_mate */
+	Turn turns_[4];	 /* of which priorities; the one of the last pop first */
+};
+
+} // namespace pgq
