@@ -11,6 +11,8 @@
 #include "txn/pending.h"
 #include "txn/refill_role.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 bool
@@ -243,14 +245,21 @@ file_hints(QueueHints &jobs)
 	}
 }
 
-/* Those of a later one go before those of an earlier one. */
+/* Those of the last one only: what was between nobody else may ever act by. */
 static void
 settle_options(const List<QueueEffect> &effects)
 {
-	for (const QueueEffect &effect : effects)
-		if (effect.kind == QueueEffect::kOptions)
-			(void) change_queue(effect.ref,
-								[&](QueueHold &hold) { hold.set_options(effect.options); });
+	for (QueueEffect *effect = effects.begin(); effect < effects.end(); effect++)
+	{
+		auto replaces = [&](const QueueEffect &later) {
+			return later.kind == QueueEffect::kOptions && later.ref.queue == effect->ref.queue &&
+				   later.ref.generation == effect->ref.generation;
+		};
+		if (effect->kind == QueueEffect::kOptions &&
+			std::none_of(effect + 1, effects.end(), replaces))
+			(void) change_queue(effect->ref,
+								[&](QueueHold &hold) { hold.set_options(effect->options); });
+	}
 }
 
 static void

@@ -246,7 +246,19 @@ BEGIN
 	RETURN 'enqueued';
 EXCEPTION WHEN SQLSTATE 'PQ002' OR raise_exception THEN RETURN SQLSTATE;
 END $$;
-CREATE FUNCTION consume(n int, next int, undo boolean) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION revive(n int, undo boolean) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM CASE n WHEN 0 THEN pgq_retry((SELECT min(job_id) FROM pgq_ext.dead_job))::int ELSE pgq_redrive('q', n) END;
+	IF undo THEN RAISE EXCEPTION 'undone'; END IF;
+	RETURN 'revived';
+EXCEPTION WHEN SQLSTATE 'PQ002' OR raise_exception OR null_value_not_allowed THEN RETURN SQLSTATE;
+END $$});
+# full: 'OR …' if it may find no room for what is to come after what it ends.
+sub consumer
+{
+	my ($full) = @_;
+	sql(qq{
+CREATE OR REPLACE FUNCTION consume(n int, next int, undo boolean) RETURNS text LANGUAGE plpgsql AS \$\$
 DECLARE
 	job record;
 BEGIN
@@ -258,15 +270,10 @@ BEGIN
 	IF undo THEN RAISE EXCEPTION 'undone'; END IF;
 	RETURN 'ended';
 -- somebody deletes them by hand, too
-EXCEPTION WHEN SQLSTATE 'PQ001' OR raise_exception THEN RETURN SQLSTATE;
-END $$;
-CREATE FUNCTION revive(n int, undo boolean) RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-	PERFORM CASE n WHEN 0 THEN pgq_retry((SELECT min(job_id) FROM pgq_ext.dead_job))::int ELSE pgq_redrive('q', n) END;
-	IF undo THEN RAISE EXCEPTION 'undone'; END IF;
-	RETURN 'revived';
-EXCEPTION WHEN SQLSTATE 'PQ002' OR raise_exception OR null_value_not_allowed THEN RETURN SQLSTATE;
-END $$});
+EXCEPTION WHEN SQLSTATE 'PQ001' OR raise_exception $full THEN RETURN SQLSTATE;
+END \$\$;});
+	return;
+}
 my $never = q{SELECT 1 / (count(*) <= 20)::int FROM pgq_ext.job;};
 my %load = (
 	'produce@4' => q{
@@ -324,21 +331,26 @@ sub load
 }
 
 sql(q{SELECT pgq_create_queue('q', max_depth => 20, lease_time => '1 day', backoff_base => '0')});
+consumer('');
 load('never more than may live, at any moment', 150);
 cmp_ok(sql(q{SELECT enqueued FROM pgq_ext.queue_stats}), '>', 100, '... and many have');
 is(sql('SELECT * FROM pgq_check()'), '', '... all is well');
 is_exact(20, 'after it');
 
-# Counted again and again, while there is work: nobody asks how many live meanwhile.
+# Counted again and again, while there is work. Between two of those anybody may enqueue, so that later there is no
+# room for a next job after an end either.
 sql(q{UPDATE pgq_ext.job SET priority = 0});
+consumer("OR SQLSTATE 'PQ002'");
 load('it is switched on and off', 100, 'look@3' => q{
-BEGIN;
 SELECT pgq_alter_queue('q', max_depth => 0);
 SELECT pgq_alter_queue('q', max_depth => 20);
-COMMIT;
 SELECT produce(1, false);});
 is(sql('SELECT * FROM pgq_check()'), '', '... all is well');
 my $max = live() + 1;
 sql("SELECT pgq_alter_queue('q', max_depth => $max)");
 is_exact($max, 'switched on and off');
+
+# What a transaction says first and takes back, nobody acts by: the count goes on.
+sql("BEGIN; SELECT pgq_alter_queue('q', max_depth => 0); SELECT pgq_alter_queue('q', max_depth => $max); COMMIT");
+is(sql('SELECT depth FROM pgq_ext.queue_status'), $max, 'switched off and on in one transaction: it was never off');
 done_testing();
