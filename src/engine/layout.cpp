@@ -120,6 +120,7 @@ define_size(const char *name, const char *what, int *variable, int initial, int 
 void
 engine_init()
 {
+	/* What sizes the parts, and then the hooks that ask for them and make them. */
 	define_size("pgq_ext.max_databases", "Databases that may have the extension at the same time.",
 				&max_databases, 16, 1, 1024);
 	define_size("pgq_ext.max_queues",

@@ -294,6 +294,7 @@ LockTaken
 take_lock(LockHold &hold, Database *db, const LockRequest &request)
 {
 	int64 monotonic = hold.monotonic();
+	/* Who is there, and who was there first. */
 	LockSurvey found = survey(request.key, monotonic);
 	int before = waiting_before(request.key, monotonic);
 	LockTaken taken{.answer = TakeAnswer::kBusy, .number = kNone, .token = 0};
@@ -306,6 +307,7 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 		return taken;
 	}
 
+	/* An entry that is there is taken over, unless its time is over and nobody knows yet whether it is used. */
 	taken.slot = found.lowest_free();
 	taken.number = hold.find(request.key, taken.slot);
 	if (taken.number != kNone)

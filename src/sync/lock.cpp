@@ -38,6 +38,7 @@ try_to_take(LockRequest *request)
 		settle_prepared_locks();
 		reserve_lock_effect();
 		LockTaken taken = take_lock_for_transaction(db, *request);
+		/* It has served; the scheduler is waited for; and one whose time is over is asked for its tag. */
 		if (request->unused != 0)
 			unlock_grant(request->unused, ExclusiveLock);
 		request->unused = 0;

@@ -122,6 +122,7 @@ find_rows(const Tables &t)
 	TableScanDesc scan = table_beginscan(rel, SnapshotAny, 0, nullptr);
 	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
 	{
+		/* Judged under the buffer's lock; the pin is the scan's. */
 		bool is_new;
 		TransactionId xid;
 		Buffer buffer = reinterpret_cast<HeapScanDesc>(scan)->rs_cbuf;
