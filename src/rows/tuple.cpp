@@ -17,13 +17,13 @@ TupleFormer::form(const Datum *values, const bool *nulls, int n)
 }
 
 /*
- * The server wants the tuples in slots, whose descriptor nobody counts, nor looks at. A slot that owns its tuple need not
- * copy it; it is disowned afterwards.
+ * The server wants the tuples in slots, whose descriptor nobody counts. A slot that owns its tuple need not copy it; it
+ * is disowned afterwards.
  */
 static void
 insert_many_tuples(Relation rel, HeapTuple *tuples, int n)
 {
-	TupleDesc desc = CreateTemplateTupleDesc(0);
+	TupleDesc desc = CreateTupleDescCopy(RelationGetDescr(rel));
 	auto **slots = static_cast<TupleTableSlot **>(palloc(n * sizeof(TupleTableSlot *)));
 	for (int i = 0; i < n; i++)
 	{
