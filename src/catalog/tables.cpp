@@ -324,8 +324,8 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/* Not made yet, or not complete: do not rely on an invalidation to tell when. */
-		if (!known->has_segments)
+		/* Not complete: do not rely on an invalidation to tell when. The first ones are told of by that of their table. */
+		if (known->incomplete)
 		{
 			valid = false;
 			break;
