@@ -8,7 +8,10 @@ SELECT jsonb_build_array(
     (SELECT jsonb_agg(q ORDER BY q.queue) FROM pgq_ext.queue q),
     (SELECT jsonb_agg(j ORDER BY j.job_id) FROM pgq_ext.job j),
     (SELECT jsonb_agg(d ORDER BY d.job_id) FROM pgq_ext.dead_job d),
-    (SELECT jsonb_agg(l ORDER BY l.job_id) FROM pgq_ext.lease l)) #>> '{}'
+    (SELECT jsonb_agg(l ORDER BY l.job_id) FROM pgq_ext.lease l),
+    (SELECT jsonb_agg(h ORDER BY h.name) FROM pgq_ext.held_lock h),
+    (SELECT jsonb_agg(r ORDER BY r.name) FROM pgq_ext.run r),
+    (SELECT jsonb_agg(r ORDER BY r.name) FROM pgq_ext.rate_limit r)) #>> '{}'
 $$;
 
 -- Tries each line of calls, and tells what came of it. A line that does not fail shows up as "no error".
@@ -115,6 +118,73 @@ pgq_create_queue('x', keep_dead => '1001 years')
 pgq_create_queue('x', keep_dead => '366000 days')
 pgq_create_queue('x', keep_dead => '1000 years 1 day')
 $$);
+
+-- Locks, runs, rates.
+SET application_name = 'errors';
+SELECT pgq_lock('held', ttl => '1 day') IS NOT NULL, pgq_create_rate('rate', 5, '1 s', burst => 2);
+SELECT try($$
+pgq_lock(NULL)
+pgq_lock('')
+pgq_lock(repeat('n', 60))
+pgq_lock('two words')
+pgq_lock(E'bell\x07')
+pgq_lock('x', ttl => '0')
+pgq_lock('x', ttl => '0.999999 s')
+pgq_lock('x', ttl => '-1 day')
+pgq_lock('x', ttl => '1001 years')
+pgq_lock('x', ttl => '178000000 years')
+pgq_lock('x', slots => 0)
+pgq_lock('x', slots => -1)
+pgq_lock('x', slots => 1025)
+pgq_lock('x', wait => '-1 s')
+pgq_lock('x', wait => '61 s')
+pgq_extend_lock(NULL, 1)
+pgq_extend_lock('held', NULL)
+pgq_extend_lock('held', 1, '0')
+pgq_extend_lock('held', 1, '-1 s')
+pgq_unlock(NULL, 1)
+pgq_unlock('held', NULL)
+pgq_assert_lock(NULL, 1)
+pgq_assert_lock('held', NULL)
+pgq_assert_lock('held', 0)
+pgq_run_once(NULL)
+pgq_run_once('')
+pgq_run_once('x', '0')
+pgq_run_once('x', '-1 day')
+pgq_run_once('x', '1 month')
+pgq_run_once('x', '1 year')
+pgq_run_once('x', '0.5 s')
+pgq_run_once('x', ttl => '0')
+pgq_run_once('x', wait => '61 s')
+pgq_run_done(NULL, 1)
+pgq_run_done('held', NULL)
+pgq_run_done('held', 7)
+pgq_create_rate(NULL, 1, '1 s')
+pgq_create_rate('a rate', 1, '1 s')
+pgq_create_rate('x', NULL, '1 s')
+pgq_create_rate('x', 1, NULL)
+pgq_create_rate('x', 0, '1 s')
+pgq_create_rate('x', -1, '1 s')
+pgq_create_rate('x', 100001, '1 s')
+pgq_create_rate('x', 1, '0')
+pgq_create_rate('x', 1, '0.5 s')
+pgq_create_rate('x', 1, '367 days')
+pgq_create_rate('x', 5, '1 s', burst => 6)
+pgq_create_rate('x', 5, '1 s', burst => 0)
+pgq_create_rate('rate', 5, '1 s')
+pgq_create_rate('rate', 5, '1 s', if_not_exists => NULL)
+pgq_drop_rate(NULL)
+pgq_drop_rate('none')
+pgq_take(NULL)
+pgq_take('')
+pgq_take('none')
+pgq_take('rate', 0)
+pgq_take('rate', 3)
+pgq_take('rate', wait => '-1 s')
+pgq_take('rate', wait => '61 s')
+$$);
+SELECT pgq_unlock(name, token), pgq_drop_rate('rate') FROM pgq_ext.lock WHERE name = 'held';
+RESET application_name;
 
 SELECT try($$
 pgq_drop_queue(NULL)

@@ -7,12 +7,13 @@
 #include "catalog/version.h"
 #include "engine/layout.h"
 #include "jobs/prepared_claim.h"
-#include "jobs/session_lease.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
 #include "ring/rotation.h"
 #include "ring/segment_guard.h"
+#include "sync/run.h"
 #include "txn/effects.h"
+#include "txn/session_end.h"
 #include "worker/worker.h"
 
 extern "C" {
@@ -33,9 +34,10 @@ _PG_init(void)
 	pgq::stop_point_init();
 	pgq::effects_init();
 	pgq::prepared_claims_init();
-	pgq::session_leases_init();
+	pgq::session_end_init();
 	pgq::workers_init();
 	pgq::rotation_init();
+	pgq::runs_init();
 	MarkGUCPrefixReserved("pgq_ext");
 }
 }

@@ -16,9 +16,10 @@ my $longest_file      = 450;
 # Room => rooms it may include besides itself. Arrows point down, to rooms that stand below; "core" has no server, "pg" is the
 # door to it.
 my %may_include = (
-	api     => [qw(worker jobs load ring rows catalog txn engine core pg)],
-	worker  => [qw(jobs load ring rows catalog txn engine core pg)],
+	api     => [qw(worker jobs sync load ring rows catalog txn engine core pg)],
+	worker  => [qw(jobs sync load ring rows catalog txn engine core pg)],
 	jobs    => [qw(load ring rows catalog txn engine core pg)],
+	sync    => [qw(load rows catalog txn engine core pg)],
 	load    => [qw(rows catalog txn engine core pg)],
 	ring    => [qw(rows catalog txn engine core pg)],
 	rows    => [qw(catalog txn engine core pg)],
@@ -27,7 +28,7 @@ my %may_include = (
 	engine  => [qw(core pg)],
 	pg      => [],
 	core    => [],
-	''      => [qw(api worker jobs load ring rows catalog txn engine core pg)],    # src/pgq_ext.cpp
+	''      => [qw(api worker jobs sync load ring rows catalog txn engine core pg)],    # src/pgq_ext.cpp
 );
 
 my @files = split /\n/, `find src -name '*.cpp' -o -name '*.h' | sort`;

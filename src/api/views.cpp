@@ -33,16 +33,6 @@ state_name(const LeaseCopy &copy)
 	return "lost";
 }
 
-/* The tokens of leases are for those only who may read them in pgq_ext.lease. */
-static bool
-may_see_tokens()
-{
-	Oid view = get_relname_relid("lease", get_namespace_oid("pgq_ext", false));
-	return OidIsValid(view) && (pg_class_aclcheck(view, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
-								pg_attribute_aclcheck(view, get_attnum(view, "lease"), GetUserId(),
-													  ACL_SELECT) == ACLCHECK_OK);
-}
-
 enum class LeaseColumn
 {
 	kJobId,
@@ -83,7 +73,7 @@ put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 static void
 put_leases(ResultRows *rows)
 {
-	bool with_tokens = may_see_tokens();
+	bool with_tokens = may_read("lease", "lease");
 	int most = max_leases;
 	auto *copies = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));

@@ -49,7 +49,7 @@ check_option(const QueueOption &option, Datum value)
 			(void) lease_time(value, option.name);
 			break;
 		case OptionKind::kPeriod:
-			(void) rate_period(value, option.name);
+			(void) one_second_or_more(value, option.name);
 			break;
 		case OptionKind::kRuntime:
 			(void) max_runtime(value, option.name);

@@ -35,7 +35,8 @@ common_owner()
 				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
 						 "to one owner with ALTER TABLE ... OWNER TO.")));
 	};
-	check(t.unique_key);
+	for (Oid table : {t.unique_key, t.held_lock, t.run, t.rate_limit})
+		check(table);
 	for (Oid table : t.ring)
 		check(table);
 	for (const Segment &segment : t.all_segments())

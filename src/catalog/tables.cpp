@@ -20,7 +20,8 @@ static bool
 is_known(Oid relid)
 {
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
-		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key)
+		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
+		relid == known->held_lock || relid == known->run || relid == known->rate_limit)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -262,6 +263,9 @@ find_tables(Tables *t, Oid schema)
 	t->token_key = need("token_key", schema, RELKIND_RELATION);
 	t->saved_lease = need("saved_lease", schema, RELKIND_RELATION);
 	find_unique_key(t, schema);
+	t->held_lock = need("held_lock", schema, RELKIND_RELATION);
+	t->run = need("run", schema, RELKIND_RELATION);
+	t->rate_limit = need("rate_limit", schema, RELKIND_RELATION);
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);
@@ -320,8 +324,8 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/* Not made yet, or not complete: do not rely on an invalidation to tell when. */
-		if (!known->has_segments)
+		/* Not complete: do not rely on an invalidation to tell when. The first ones are told of by that of their table. */
+		if (known->incomplete)
 		{
 			valid = false;
 			break;

@@ -65,6 +65,9 @@ struct Tables
 	Oid saved_lease;
 	Oid unique_key;
 	Oid unique_key_by_hash;
+	Oid held_lock;
+	Oid run;
+	Oid rate_limit;
 	Oid ring[kRings];  /* the tables whose segments follow */
 	Oid subscription;  /* brings rows to the segments, or invalid */
 	bool has_segments; /* all that there are, with their indexes; otherwise none is listed: */

@@ -8,8 +8,9 @@
 
 namespace pgq {
 
-/* The name of a queue, checked: here and nowhere else. */
+/* The name of a queue, or of a lock, run or rate, checked: here and nowhere else. */
 char *queue_name(Datum text);
+char *checked_name(Datum text, const char *of);
 
 /* Microseconds, with days of 24 hours and months of 30 days; 22023 if negative or beyond limit (microseconds; 0: a thousand years). */
 int64 duration(Datum interval, const char *name, int64 limit = 0);
@@ -32,8 +33,8 @@ int64 not_negative(int64 value, const char *name);
 /* lease_time: 1 s to 7 d. */
 int64 lease_time(Datum interval, const char *name);
 
-/* rate_period: 1 s and more. */
-int64 rate_period(Datum interval, const char *name);
+/* rate_period, ttl: 1 s and more. */
+int64 one_second_or_more(Datum interval, const char *name);
 
 /* max_runtime: 0, or 1 s and more. backoff_jitter: 0 to 1. */
 int64 max_runtime(Datum interval, const char *name);

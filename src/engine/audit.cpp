@@ -2,6 +2,8 @@
 
 #include "engine/group_pool.h"
 #include "engine/hold.h"
+#include "engine/named_lock.h"
+#include "engine/named_rate.h"
 #include "engine/share.h"
 #include "engine/watch.h"
 
@@ -139,6 +141,20 @@ read_leases(Bound *leases, Bound *aside)
 	}
 }
 
+/* Named locks, who waits for them, named rates. */
+static void
+read_sync(Bound *locks, Bound *waiters, Bound *rates)
+{
+	int peak;
+	LockUse use = use_of_locks();
+	locks->used = use.used;
+	locks->peak = use.peak;
+	with_locks([&](LockHold &) { waiters->used = waiting_for_locks(&peak); });
+	waiters->peak = peak;
+	rates->used = use_of_rates(&peak);
+	rates->peak = peak;
+}
+
 static Bound
 bound_of(const char *name, int64 bound, const char *guc, int64 entry_bytes)
 {
@@ -178,6 +194,10 @@ read_bounds(Bound (&bounds)[kBounds])
 							 "pgq_ext.max_claim_queues", waiter);
 	Bound prepared =
 		bound_of("prepared transactions", max_prepared_xacts, "max_prepared_transactions", watch);
+	Bound locks = bound_of("locks and runs held", max_locks, "pgq_ext.max_locks", lock_bytes());
+	Bound lock_waiters = bound_of("sessions that wait for a lock", process_count(),
+								  "max_connections", lock_waiter_bytes());
+	Bound rates = bound_of("rates in use", max_rates, "pgq_ext.max_rates", rate_bytes());
 	read_leases(&leases, &aside);
 	common.used = pg_atomic_read_u32(&shared->common);
 	common.peak = pg_atomic_read_u32(&shared->common_peak);
@@ -194,8 +214,9 @@ read_bounds(Bound (&bounds)[kBounds])
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);
 	read_groups(&groups);
-	const Bound all[] = {databases, queues, window, timer,	 common,
-						 aside,		groups, leases, waiters, prepared};
+	read_sync(&locks, &lock_waiters, &rates);
+	const Bound all[] = {databases, queues,	 window,   timer, common,		aside, groups,
+						 leases,	waiters, prepared, locks, lock_waiters, rates};
 	static_assert(lengthof(all) == kBounds);
 	std::copy(all, all + kBounds, bounds);
 }

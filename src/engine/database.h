@@ -42,6 +42,9 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 	pg_atomic_uint64 clock_mark; /* TimestampTz; see raise_clock_mark() */
 	pg_atomic_uint32 scheduler;	 /* my_procno() + 1 of the scheduler; 0: none */
 	pg_atomic_uint64 reconciled; /* rounds of the reconciler through all rows */
+	/* Rows of named locks; see sync/lock_load.h. */
+	pg_atomic_uint32 locks_doubted; /* how often; 1 in the beginning */
+	pg_atomic_uint32 locks_loaded;	/* as of which of these they are in memory */
 	LeaseShare share;
 	DutyNote duties[kDutyNotes]; /* see there */
 };

@@ -1,6 +1,8 @@
 #include "engine/registry.h"
 
 #include "engine/doubt.h"
+#include "engine/named_lock.h"
+#include "engine/named_rate.h"
 #include "engine/token.h"
 #include "engine/watch.h"
 #include "pg/scope.h"
@@ -26,6 +28,8 @@ place_databases(void *memory)
 		pg_atomic_init_u64(&db->marked_token, 0);
 		pg_atomic_init_u64(&db->clock_mark, 0);
 		pg_atomic_init_u64(&db->reconciled, 0);
+		pg_atomic_init_u32(&db->locks_doubted, 1);
+		pg_atomic_init_u32(&db->locks_loaded, 0);
 		init_share(&db->share);
 		init_rings(db);
 	}
@@ -87,6 +91,8 @@ fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &token
 	begin_clock_mark(db, time_of_prefix(prefix_of(tokens.mark)));
 	pg_atomic_write_u32(&db->scheduler, 0);
 	pg_atomic_write_u64(&db->reconciled, 0);
+	pg_atomic_write_u32(&db->locks_doubted, 1);
+	pg_atomic_write_u32(&db->locks_loaded, 0);
 	memset(db->duties, 0, sizeof(db->duties));
 	reset_rings(db);
 	db->state = SlotState::kLoading;
@@ -160,6 +166,8 @@ free_database(Database *db, uint32 generation)
 	if (!ours)
 		return;
 	for_each_queue(db, [](const QueueRef &ref) { free_queue(ref); });
+	free_locks(db->oid, db->incarnation);
+	free_rates(db->oid, db->incarnation);
 	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { db->state = SlotState::kFree; });
 }
 

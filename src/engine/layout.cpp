@@ -2,6 +2,8 @@
 
 #include "engine/group_pool.h"
 #include "engine/lease_table.h"
+#include "engine/named_lock.h"
+#include "engine/named_rate.h"
 #include "engine/result_wait.h"
 #include "engine/seat.h"
 #include "engine/watch.h"
@@ -14,8 +16,8 @@ static constinit shmem_startup_hook_type next_shmem_startup = nullptr;
 
 static constexpr char kTranche[] = "pgq_ext";
 
-/* The registry, results. */
-static constexpr int kOtherLocks = 2;
+/* The registry, results, named locks, named rates. */
+static constexpr int kOtherLocks = 4;
 
 static int
 lock_count()
@@ -44,6 +46,9 @@ static const Part parts[] = {
 	{"pgq_ext watches", watches_size, place_watches},
 	{"pgq_ext waiters", waiters_size, place_waiters},
 	{"pgq_ext results", result_waits_size, place_result_waits},
+	{"pgq_ext lock lines", lock_lines_size, place_lock_lines},
+	{"pgq_ext locks", named_locks_size, place_named_locks},
+	{"pgq_ext rates", named_rates_size, place_named_rates},
 };
 
 static void
@@ -64,6 +69,8 @@ init_shared()
 	memset(shared, 0, sizeof(*shared));
 	shared->registry_lock = &GetNamedLWLockTranche(kTranche)[0].lock;
 	shared->results_lock = &GetNamedLWLockTranche(kTranche)[1].lock;
+	shared->locks_lock = &GetNamedLWLockTranche(kTranche)[2].lock;
+	shared->rates_lock = &GetNamedLWLockTranche(kTranche)[3].lock;
 	shared->max_databases = max_databases;
 	shared->max_queues = max_queues;
 	shared->max_leases = max_leases;
@@ -72,6 +79,7 @@ init_shared()
 	pg_atomic_init_u32(&shared->common, 0);
 	pg_atomic_init_u32(&shared->common_peak, 0);
 	pg_atomic_init_u64(&shared->last_prefix, 0);
+	pg_atomic_init_u64(&shared->last_lock_token, 0);
 	pg_atomic_init_u32(&shared->launcher, 0);
 	pg_atomic_init_u64(&shared->starts_known_since, 0);
 	pg_atomic_init_u32(&shared->announcements, 0);
@@ -112,6 +120,7 @@ define_size(const char *name, const char *what, int *variable, int initial, int 
 void
 engine_init()
 {
+	/* What sizes the parts, and then the hooks that ask for them and make them. */
 	define_size("pgq_ext.max_databases", "Databases that may have the extension at the same time.",
 				&max_databases, 16, 1, 1024);
 	define_size("pgq_ext.max_queues",
@@ -127,6 +136,11 @@ engine_init()
 				32768, 16, 1 << 24);
 	define_size("pgq_ext.max_claim_queues", "Queues that one pgq_claim_any may name.",
 				&max_claim_queues, 32, 1, 1024);
+	define_size("pgq_ext.max_locks",
+				"Locks and runs of all databases together that may be held at the same time.",
+				&max_locks, 4096, 1, 1 << 20);
+	define_size("pgq_ext.max_rates", "Rates of all databases together that are in use.", &max_rates,
+				256, 1, 65536);
 
 	next_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

@@ -10,6 +10,8 @@ constinit int window_size = 0;
 constinit int timer_size = 0;
 constinit int max_leases = 0;
 constinit int max_claim_queues = 0;
+constinit int max_locks = 0;
+constinit int max_rates = 0;
 
 int
 process_count()

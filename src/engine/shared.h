@@ -10,6 +10,8 @@
  *   2. a queue's lock       everything of that queue and of its leases
  *   3. a lease partition    membership of the lease table (key -> entry)
  *      results lock         who waits for the end of a job
+ *   4. locks lock           named locks, and who waits for one (named_lock.h)
+ *      rates lock           named rates (named_rate.h)
  * Under any of them: no other kind of lock, no I/O, no allocation, no error, no
  * interrupt, no SetLatch (collect, release, then wake), and at most kHoldMax
  * entries a hold.
@@ -51,12 +53,17 @@ struct Watch;
 struct ResultWait;
 struct ResultBucket;
 struct GroupPool;
+struct LockLines;
+struct LockTable;
+struct RateTable;
 
 /* The addresses and sizes are set before there is any other process. The rest is read and written without a lock. */
 struct Shared
 {
 	LWLock *registry_lock;
 	LWLock *results_lock;
+	LWLock *locks_lock;
+	LWLock *rates_lock;
 	int max_databases;
 	int max_queues;
 	int max_leases;
@@ -68,14 +75,18 @@ struct Shared
 	ResultBucket *result_buckets;  /* waits for results by job */
 	ResultWait *waits_for_results; /* one for each process */
 	GroupPool *group_pool;
-	pg_atomic_uint32 watched;		/* watches that are active */
-	pg_atomic_uint32 leases;		/* entries in use */
-	pg_atomic_uint32 common;		/* those that are beyond a database's own share; see share.h */
-	pg_atomic_uint32 common_peak;	/* may lag behind */
-	pg_atomic_uint64 last_prefix;	/* of lease tokens; see drawn() */
-	pg_atomic_uint32 launcher;		/* my_procno() + 1; 0: none */
-	pg_atomic_uint32 announcements; /* CREATE EXTENSIONs committed: the launcher looks again */
-	pg_atomic_uint32 starts;		/* of schedulers */
+	LockLines *lock_lines;
+	LockTable *named_locks;
+	RateTable *named_rates;
+	pg_atomic_uint32 watched;	  /* watches that are active */
+	pg_atomic_uint32 leases;	  /* entries in use */
+	pg_atomic_uint32 common;	  /* those that are beyond a database's own share; see share.h */
+	pg_atomic_uint32 common_peak; /* may lag behind */
+	pg_atomic_uint64 last_prefix; /* of lease tokens; see drawn() */
+	pg_atomic_uint64 last_lock_token;	 /* see draw_lock_token() */
+	pg_atomic_uint32 launcher;			 /* my_procno() + 1; 0: none */
+	pg_atomic_uint32 announcements;		 /* CREATE EXTENSIONs committed: the launcher looks again */
+	pg_atomic_uint32 starts;			 /* of schedulers */
 	pg_atomic_uint64 starts_known_since; /* of jobs; monotonic, 0: not at all. See rate_limit.h */
 };
 static_assert(std::is_trivially_copyable_v<Shared> && std::is_standard_layout_v<Shared>);
@@ -89,6 +100,8 @@ extern int window_size;
 extern int timer_size;
 extern int max_leases;
 extern int max_claim_queues;
+extern int max_locks;
+extern int max_rates;
 
 int process_count();
 

@@ -30,6 +30,19 @@ draw_token(Database *db, int64 job_id)
 	return token_of(prefix, check_bits(db->token_key, job_id, prefix));
 }
 
+int64
+draw_lock_token(const Database *db)
+{
+	int64 marked = greatest_prefix_below(static_cast<int64>(value_of(db->marked_token)));
+	int64 prefix = Max(Min(prefix_of_clock(), marked), last_prefix_drawn());
+	uint64 last = pg_atomic_read_u64(&shared->last_lock_token);
+	uint64 token;
+	do
+		token = Max(last + 1, static_cast<uint64>(token_of(prefix, 0)));
+	while (!pg_atomic_compare_exchange_u64(&shared->last_lock_token, &last, token));
+	return static_cast<int64>(token);
+}
+
 static void
 raise_last(uint64 floor)
 {

@@ -29,6 +29,12 @@ time_of_prefix(int64 prefix)
 /* A token for a lease of that job, under the lock of a queue of the database. */
 int64 draw_token(Database *db, int64 job_id);
 
+/*
+ * A token for a named lock: greater than all of these before, of any database. There is no late proof of it, so where others
+ * have check bits it has a count.
+ */
+int64 draw_lock_token(const Database *db);
+
 /* No token to come has that prefix, or a smaller one. */
 void pass_prefix(int64 prefix);
 

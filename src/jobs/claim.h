@@ -72,10 +72,6 @@ Shortage claim_from(const QueueRef &ref, Claim *claim);
  */
 void claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim);
 
-/* Of waiting, also that of pgq_result: when it ends at the latest, for a wait of so long (microseconds; monotonic); FATAL if the client is gone. */
-int64 end_of_wait(int64 wait);
-void check_client();
-
 /* The last act of a claim: from here on its jobs are handed out. Cannot fail. */
 void hand_out_all(const Claim &claim);
 

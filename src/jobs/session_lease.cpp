@@ -1,6 +1,7 @@
 #include "jobs/session_lease.h"
 
 #include "engine/hold.h"
+#include "txn/session_end.h"
 
 namespace pgq {
 
@@ -15,7 +16,6 @@ struct SessionLease
 static constinit SessionLease *leases = nullptr;
 static constinit int size = 0;
 static constinit int room = 0;
-static constinit bool watched = false; /* at_exit is registered */
 
 /* One that could not be lost any more, or was, is not ours to end. */
 static void
@@ -37,13 +37,6 @@ end_session_leases()
 		lose_if_ours(leases[--size], monotonic);
 }
 
-/* After its transaction, if there was one, has been undone: that is done before shared memory is left. */
-static void
-at_exit(int, Datum)
-{
-	end_session_leases();
-}
-
 static void
 forget_ended()
 {
@@ -57,9 +50,7 @@ forget_ended()
 void
 reserve_session_leases(int n)
 {
-	if (!watched)
-		on_shmem_exit(at_exit, (Datum) 0);
-	watched = true;
+	at_session_end(end_session_leases);
 	if (size + n > room)
 		forget_ended();
 	if (size + n <= room)
@@ -77,38 +68,6 @@ note_session_lease(const QueueRef &ref, Lease *lease, uint64 serial)
 {
 	Assert(size < room);
 	leases[size++] = {ref, lease, serial};
-}
-
-/* ---- DISCARD ALL ---- */
-
-static constinit ProcessUtility_hook_type next_hook = nullptr;
-
-/* What a pooler says when a client has left its server session. */
-static bool
-gives_up_session(const PlannedStmt *statement)
-{
-	const Node *node = statement->utilityStmt;
-	return node != nullptr && IsA(node, DiscardStmt) &&
-		   reinterpret_cast<const DiscardStmt *>(node)->target == DISCARD_ALL;
-}
-
-static void
-process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
-				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
-				DestReceiver *receiver, QueryCompletion *completion)
-{
-	ProcessUtility_hook_type next = next_hook != nullptr ? next_hook : standard_ProcessUtility;
-	bool gives_up = size > 0 && gives_up_session(statement);
-	next(statement, query, read_only_tree, context, params, environment, receiver, completion);
-	if (gives_up)
-		end_session_leases();
-}
-
-void
-session_leases_init()
-{
-	next_hook = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
 }
 
 } // namespace pgq

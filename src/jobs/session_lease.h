@@ -8,9 +8,6 @@
 
 namespace pgq {
 
-/* The end of a session is noticed from here on; DISCARD ALL by a hook. */
-void session_leases_init();
-
 /* Room for n more. */
 void reserve_session_leases(int n);
 

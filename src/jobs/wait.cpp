@@ -8,34 +8,10 @@
 #include "jobs/claim.h"
 #include "load/attach.h"
 #include "load/refill.h"
+#include "pg/client.h"
 #include "pg/wait_events.h"
 
 namespace pgq {
-
-void
-check_client()
-{
-	if (MyProcPort != nullptr && !pq_check_connection())
-		ereport(FATAL, (errcode(ERRCODE_CONNECTION_FAILURE), errmsg("connection to client lost")));
-}
-
-/*
- * On the monotonic clock. A wait ends, empty, before the time of the statement or the transaction
- * does; with little time left it still takes half of it, or its caller's loop would spin.
- */
-int64
-end_of_wait(int64 wait)
-{
-	static constexpr int64 kMargin = 100 * 1000;
-	for (TimeoutId limit : kTimeLimits)
-	{
-		if (!get_timeout_active(limit))
-			continue;
-		int64 left = get_timeout_finish_time(limit) - wall_now();
-		wait = Min(wait, left - Min(kMargin, left / 2));
-	}
-	return monotonic_now() + wait;
-}
 
 static constexpr int64 kShortNap = 1000;
 

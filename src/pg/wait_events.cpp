@@ -9,6 +9,8 @@ name_wait_events()
 {
 	wait_events = {.claim = new_wait_event("PgqClaim"),
 				   .result = new_wait_event("PgqResult"),
+				   .lock = new_wait_event("PgqLock"),
+				   .rate = new_wait_event("PgqRate"),
 				   .launcher = new_wait_event("PgqLauncher"),
 				   .scheduler = new_wait_event("PgqScheduler")};
 }

@@ -5,9 +5,13 @@
 #pragma once
 
 #include "engine/lease.h"
+#include "engine/named_lock.h"
+#include "engine/named_rate.h"
 #include "engine/watch.h"
 
 namespace pgq {
+
+class QueueHold;
 
 /*
  * sub is the subtransaction the effect belongs to; from the one it was last
@@ -76,6 +80,23 @@ struct QueueEffect
 	QueueOptions options; /* of kOptions: from the commit on */
 };
 
+/* The lock of that number has got the grant of that token; before: what it had. */
+struct LockEffect
+{
+	Tag tag;
+	int number;
+	int64 token;
+	bool was_open;
+	Grant before;
+};
+
+/* What a rate is has changed, or may not have. */
+struct RateEffect
+{
+	Tag tag;
+	RateKey key;
+};
+
 /* A growing array in the transaction's memory. */
 template <typename T> struct List
 {
@@ -122,6 +143,8 @@ struct Effects
 	List<QueueHints> jobs;
 	List<DepthEffect> depths;
 	List<QueueEffect> queues;
+	List<LockEffect> locks;
+	List<RateEffect> rates;
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
@@ -130,7 +153,8 @@ struct Effects
 	bool empty() const
 	{
 		return leases.size == 0 && jobs.size == 0 && depths.size == 0 && queues.size == 0 &&
-			   !announce && !announce_queue && !unfiled && !deleted;
+			   locks.size == 0 && rates.size == 0 && !announce && !announce_queue && !unfiled &&
+			   !deleted;
 	}
 };
 
@@ -178,6 +202,15 @@ void settle_prepared_depth(QueueHold &hold, const Touched &touched, uint64 xid, 
 
 /* Of a transaction that is not older than half of all ids. */
 uint64 xid_with_epoch(TransactionId xid);
+
+/* ---- lock.cpp: named locks and rates. None of them can fail, but for the first ---- */
+
+/* At PRE_PREPARE. Error 0A000 for a lock that is bound to the session. */
+void check_locks_for_prepare(const Effects &effects);
+void hand_over_locks(const Effects &effects, TransactionId xid);
+
+void settle_locks(const LockEffect *first, const LockEffect *last, bool commit);
+void forget_rates(const RateEffect *first, const RateEffect *last);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */
 

@@ -16,6 +16,7 @@
 #include "engine/doubt.h"
 #include "engine/hold.h"
 #include "txn/effects.h"
+#include "txn/lock.h"
 #include "txn/pending.h"
 
 namespace pgq {
@@ -56,6 +57,7 @@ reserve_watch()
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has created, dropped or purged "
 							   "a pgq_ext queue")));
+	check_locks_for_prepare(pending.effects);
 	pending.watch = find_free_watch();
 	if (pending.watch == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -167,6 +169,7 @@ hand_over_to_watch()
 	}
 	for (const DepthEffect &effect : effects.depths)
 		touch_depth(watch, effect);
+	hand_over_locks(effects, xid);
 	activate_watch(watch, MyDatabaseId, xid);
 }
 
@@ -295,6 +298,7 @@ settle_watch(Watch *watch, bool commit)
 		note_deletions(watch->database);
 	if (watch->unfiled && commit)
 		distrust_all(watch->database);
+	settle_prepared_locks();
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_watch(watch);
 }

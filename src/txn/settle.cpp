@@ -8,6 +8,7 @@
 #include "engine/waiter.h"
 #include "pg/stop_point.h"
 #include "txn/effects.h"
+#include "txn/lock.h"
 #include "txn/pending.h"
 #include "txn/refill_role.h"
 
@@ -290,6 +291,8 @@ abandon_call()
 		leave_lines(nullptr);
 	if (waits_for_result())
 		(void) end_result_wait();
+	abandon_lock_wait();
+	abandon_reservation();
 }
 
 static void
@@ -330,6 +333,8 @@ at_transaction_end(XactEvent event, void *)
 		if (ending.announce || ending.announce_queue)
 			announce_extension();
 	}
+	settle_locks(ending.locks.begin(), ending.locks.end(), commit);
+	forget_rates(ending.rates.begin(), ending.rates.end());
 	/* Newest first, so that a hold is taken off before its queue is freed. */
 	for (int i = ending.queues.size - 1; i >= 0; i--)
 		settle_queue(ending.queues.items[i], commit);
@@ -362,6 +367,12 @@ undo_subtransaction(SubTransactionId sub)
 	settle_leases(leases, leases_end, false);
 	note_verifying(nullptr);
 	undo_depths(sub);
+	LockEffect *locks = first_of(pending.effects.locks, sub);
+	settle_locks(locks, pending.effects.locks.end(), false);
+	pending.effects.locks.size = static_cast<int>(locks - pending.effects.locks.begin());
+	RateEffect *rates = first_of(pending.effects.rates, sub);
+	forget_rates(rates, pending.effects.rates.end());
+	pending.effects.rates.size = static_cast<int>(rates - pending.effects.rates.begin());
 
 	for (QueueHints &jobs : pending.effects.jobs)
 		jobs.hints.size = static_cast<int>(first_of(jobs.hints, sub) - jobs.hints.begin());
@@ -394,6 +405,8 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		}
 		promote_depths(mine, parent);
 		promote(pending.effects.queues, mine, parent);
+		promote(pending.effects.locks, mine, parent);
+		promote(pending.effects.rates, mine, parent);
 	}
 }
 

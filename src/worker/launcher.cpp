@@ -4,6 +4,7 @@
  * way; whether a database has the extension, only a scheduler started there can
  * tell.
  */
+#include "engine/named_lock.h"
 #include "engine/rate_limit.h"
 #include "engine/registry.h"
 #include "engine/seat.h"
@@ -152,7 +153,7 @@ doubt_what_is_known()
 		if (entry->known == Known::kAbsent && (all || is_attached(entry->oid)))
 			entry->known = Known::kUnknown;
 		if (entry->known == Known::kIdle &&
-			(all || has_queues(entry->oid) || now >= entry->not_before))
+			(all || has_queues(entry->oid) || has_locks(entry->oid) || now >= entry->not_before))
 		{
 			entry->known = Known::kUnknown;
 			entry->not_before = 0;

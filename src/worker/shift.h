@@ -43,6 +43,7 @@ int64 rotate(Shift &shift);
 int64 retain(Shift &shift);
 int64 expire(Shift &shift);
 int64 reconcile(Shift &shift);
+int64 sweep(Shift &shift);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -53,6 +54,7 @@ inline constexpr Duty duties[] = {
 	{"retention", retain, nullptr, false},
 	{"expiry", expire, nullptr, false},
 	{"reconcile", reconcile, nullptr, false},
+	{"locks", sweep, nullptr, false},
 };
 inline constexpr int kDuties = lengthof(duties);
 static_assert(kDuties <= kDutyNotes);

@@ -144,6 +144,8 @@ my %bytes = (
 	'pgq_ext.max_leases'        => $costs{'pgq_ext.max_leases'},
 	'pgq_ext.max_claim_queues'  => $costs{'pgq_ext.max_claim_queues'} / $processes,
 	'max_connections'           => $costs{'pgq_ext.max_claim_queues'} / $processes,
+	'pgq_ext.max_locks'         => $costs{'pgq_ext.max_locks'},
+	'pgq_ext.max_rates'         => $costs{'pgq_ext.max_rates'},
 	'max_prepared_transactions' => $costs{max_prepared_transactions} / $is{'pgq_ext.max_queues'},
 );
 $bytes{'pgq_ext.max_queues'} = $costs{'pgq_ext.max_queues'} - $bytes{'pgq_ext.window_size'} * $is{'pgq_ext.window_size'} - $bytes{'pgq_ext.timer_size'} * $is{'pgq_ext.timer_size'};

@@ -5,18 +5,19 @@
 #include "catalog/own_trigger.h"
 #include "catalog/token_key.h"
 #include "engine/doubt.h"
+#include "engine/named_lock.h"
 #include "worker/shift.h"
 #include "worker/worker.h"
 
 namespace pgq {
 
-/* What has no queues may get one back soon. */
+/* What has no queues, and no locks that may have to be swept, may get one back soon. */
 static void
 leave_if_idle(Shift &shift, const Attached &queues)
 {
 	static constexpr int64 kStays = 5 * USECS_PER_SEC;
 	int64 now = monotonic_now();
-	if (queues.queues > 0 || has_queues(MyDatabaseId))
+	if (queues.queues > 0 || has_queues(MyDatabaseId) || has_locks(MyDatabaseId))
 		shift.queues.busy = now;
 	else if (now - shift.queues.busy > kStays)
 		retire(shift, SeatState::kIdle);

@@ -1,0 +1,156 @@
+#include "engine/lock_line.h"
+
+namespace pgq {
+
+/* Under the locks lock. */
+struct LockWaiter
+{
+	LockKey key;
+	int next; /* my_procno() of the one behind in the line of its hash, or kNobody */
+	bool in_line;
+	int64 woken; /* monotonic: since when he is expected to look; 0: he sleeps */
+};
+static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layout_v<LockWaiter>);
+
+inline constexpr int kLines = 256;
+
+/* Under the locks lock. */
+struct LockLines
+{
+	int first[kLines];
+	int waiting;
+	int peak;
+	LockWaiter waiters[FLEXIBLE_ARRAY_MEMBER]; /* by process */
+};
+
+static constexpr int64 kComesSoon = USECS_PER_SEC;
+
+int64
+lock_waiter_bytes()
+{
+	return sizeof(LockWaiter);
+}
+
+Size
+lock_lines_size()
+{
+	return add_size(offsetof(LockLines, waiters), mul_size(process_count(), sizeof(LockWaiter)));
+}
+
+void
+place_lock_lines(void *memory)
+{
+	memset(memory, 0, lock_lines_size());
+	shared->lock_lines = static_cast<LockLines *>(memory);
+	for (int &first : shared->lock_lines->first)
+		first = kNobody;
+}
+
+static LockWaiter *
+place_of(int procno)
+{
+	return &shared->lock_lines->waiters[procno];
+}
+
+static int *
+line_of(const LockKey &key)
+{
+	return &shared->lock_lines->first[hash_of_name(key.database, key.name) % kLines];
+}
+
+static constinit bool waiting = false;
+
+void
+join_lock_line(const LockKey &key)
+{
+	LockWaiter *me = place_of(my_procno());
+	me->woken = 0;
+	if (me->in_line)
+		return;
+	int *link = line_of(key);
+	while (*link != kNobody)
+		link = &place_of(*link)->next;
+	*link = my_procno();
+	*me = {.key = key, .next = kNobody, .in_line = true, .woken = 0};
+	waiting = true;
+	LockLines *lines = shared->lock_lines;
+	lines->peak = Max(lines->peak, ++lines->waiting);
+}
+
+bool
+in_lock_line()
+{
+	return waiting;
+}
+
+LockKey
+leave_lock_line()
+{
+	LockWaiter *me = place_of(my_procno());
+	int *link = line_of(me->key);
+	while (*link != my_procno())
+		link = &place_of(*link)->next;
+	*link = me->next;
+	me->in_line = false;
+	waiting = false;
+	shared->lock_lines->waiting--;
+	return me->key;
+}
+
+int
+waiting_before(const LockKey &key, int64 monotonic)
+{
+	int n = 0;
+	for (int i = *line_of(key); i != kNobody && i != my_procno(); i = place_of(i)->next)
+	{
+		const LockWaiter *waiter = place_of(i);
+		bool away = waiter->woken != 0 && monotonic - waiter->woken > kComesSoon;
+		n += !away && waiter->key == key;
+	}
+	return n;
+}
+
+int
+wake_first_in_line(const LockKey &key, int64 monotonic)
+{
+	for (int i = *line_of(key); i != kNobody; i = place_of(i)->next)
+	{
+		LockWaiter *waiter = place_of(i);
+		if (!(waiter->key == key))
+			continue;
+		if (waiter->woken == 0)
+		{
+			waiter->woken = monotonic;
+			return i;
+		}
+		/* He passes on what he does not take. */
+		if (monotonic - waiter->woken <= kComesSoon)
+			return kNobody;
+	}
+	return kNobody;
+}
+
+const LockKey *
+awaited_by(int procno)
+{
+	const LockWaiter *waiter = place_of(procno);
+	return waiter->in_line ? &waiter->key : nullptr;
+}
+
+int
+waiting_for(const LockKey &key)
+{
+	int n = 0;
+	for (int i = *line_of(key); i != kNobody; i = place_of(i)->next)
+		n += place_of(i)->key == key;
+	return n;
+}
+
+int
+waiting_for_locks(int *peak)
+{
+	*peak = shared->lock_lines->peak;
+	return shared->lock_lines->waiting;
+}
+
+} // namespace pgq

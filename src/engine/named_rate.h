@@ -1,0 +1,78 @@
+/*
+ * Named rates: how much may be taken, and when (core/gcra.h). What a rate is stands in pgq_ext.rate_limit; here is what has
+ * been taken of those that are in use. Nothing of it outlives a restart, nor the place that a rate gives up to another one:
+ * a rate that comes to memory is empty at first, so it is never exceeded.
+ */
+#pragma once
+
+#include "core/gcra.h"
+#include "engine/lock_key.h"
+
+namespace pgq {
+
+struct RateKey
+{
+	Oid database;
+	Oid incarnation; /* as of the slot of the database */
+	char name[kLockNameMax + 1];
+
+	bool operator==(const RateKey &other) const
+	{
+		return database == other.database && incarnation == other.incarnation &&
+			   strcmp(name, other.name) == 0;
+	}
+};
+
+struct RateSpec
+{
+	int64 permits;
+	int64 period;
+	int64 burst;
+};
+
+enum class RateAnswer : uint8
+{
+	kUnknown, /* it is not in memory */
+	kLater,	  /* not before the end of the wait; nothing is taken */
+	kTooMany, /* there are never so many at once */
+	kTaken,	  /* to be used at a time */
+};
+
+struct RateTaken
+{
+	RateAnswer answer;
+	int64 at;	 /* monotonic */
+	int64 taken; /* for give_back_permits() */
+	int64 burst;
+};
+
+/* Take them if they can be had within that time. */
+RateTaken take_permits(const RateKey &key, int64 permits, int64 wait);
+
+/* They are not used. Cannot fail. */
+void give_back_permits(const RateKey &key, int64 permits, int64 taken);
+
+/* It is in memory from here on, empty, unless it is there. False: there is no place, and none that is full. */
+bool add_rate(const RateKey &key, const RateSpec &spec);
+
+/* Cannot fail. */
+void forget_rate(const RateKey &key);
+void free_rates(Oid database, Oid incarnation);
+
+/* What could be taken now, and when the next one. Of a database; at most `most`. Returns how many. */
+struct RateCopy
+{
+	RateKey key;
+	int64 available;
+	int64 next_at; /* monotonic */
+};
+int copy_rates(Oid database, Oid incarnation, RateCopy *copies, int most);
+
+/* How many are in use. */
+int use_of_rates(int *peak);
+
+int64 rate_bytes();
+Size named_rates_size();
+void place_named_rates(void *memory);
+
+} // namespace pgq

@@ -1,0 +1,274 @@
+#include "sync/lock.h"
+
+#include "catalog/token_mark.h"
+#include "pg/client.h"
+#include "pg/stop_point.h"
+#include "pg/wait_events.h"
+#include "sync/deadlock.h"
+#include "sync/lock_load.h"
+#include "sync/lock_row.h"
+#include "sync/lock_tag.h"
+#include "txn/lock.h"
+#include "txn/session_end.h"
+
+namespace pgq {
+
+/* ---- taking ---- */
+
+/* Its time is over, but there is somebody who relies on it: for a while nobody asks again. */
+static void
+note_use(int number, int64 token)
+{
+	static constexpr int64 kAskAgain = 100 * 1000;
+	with_locks([&](LockHold &hold) {
+		if (hold[number].now.token == token)
+			hold[number].in_use_until = hold.monotonic() + kAskAgain;
+	});
+}
+
+/* Without waiting, but for the scheduler, which may be about to end one. */
+static LockTaken
+try_to_take(LockRequest *request)
+{
+	for (;;)
+	{
+		Database *db = tables_with_locks().database;
+		if (!token_mark_is_ahead(db, kTokenLead))
+			advance_token_mark(kTokenLead, true, synchronous_commit);
+		settle_prepared_locks();
+		reserve_lock_effect();
+		LockTaken taken = take_lock_for_transaction(db, *request);
+		/* It has served; the scheduler is waited for; and one whose time is over is asked for its tag. */
+		if (request->unused != 0)
+			unlock_grant(request->unused, ExclusiveLock);
+		request->unused = 0;
+		if (taken.answer == TakeAnswer::kBusy && taken.swept != 0)
+		{
+			(void) lock_grant(taken.swept, ShareLock);
+			unlock_grant(taken.swept, ShareLock);
+			continue;
+		}
+		if (taken.answer != TakeAnswer::kOver)
+			return taken;
+		if (lock_grant(taken.token, ExclusiveLock, false))
+			request->unused = taken.token;
+		else
+			note_use(taken.number, taken.token);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* Whoever waits looks by himself once a second, in case those before him have gone without a word. */
+static long
+nap_in_milliseconds(int64 look_again, int64 end)
+{
+	static constexpr int64 kLookAnyway = USECS_PER_SEC;
+	int64 now = monotonic_now();
+	int64 nap =
+		Min(Min(look_again, end) - now, Min(kLookAnyway, DeadlockTimeout * INT64CONST(1000)));
+	return Max(0, nap) / 1000 + 1;
+}
+
+/* In line before looking, so that who frees a slot meanwhile wakes us. */
+static LockTaken
+wait_to_take(LockRequest *request, int64 end)
+{
+	DeadlockWatch deadlock;
+	LockTaken taken;
+	for (;;)
+	{
+		ResetLatch(MyLatch);
+		with_locks([&](LockHold &) { join_lock_line(request->key); });
+		taken = try_to_take(request);
+		if (taken.answer != TakeAnswer::kBusy || monotonic_now() >= end)
+			break;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 nap_in_milliseconds(taken.look_again, end), wait_events.lock);
+		CHECK_FOR_INTERRUPTS();
+		check_client();
+		deadlock.look();
+	}
+	with_locks([](LockHold &hold) { hold.leave_line(); });
+	return taken;
+}
+
+int64
+end_of_lock_wait(const LockWish &wish)
+{
+	return wish.wait > 0 ? end_of_wait(wish.wait) : 0;
+}
+
+bool
+take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held)
+{
+	Database *db = tables_with_locks().database;
+	LockRequest request = {.key = lock_key_of(db, wish.name, wish.period, wish.bucket),
+						   .slots = wish.slots,
+						   .session_bound = wish.session_bound,
+						   .ttl = wish.ttl,
+						   .owner = wish.owner};
+	if (wish.session_bound)
+		at_session_end(end_session_locks);
+	LockTaken taken = try_to_take(&request);
+	if (taken.answer == TakeAnswer::kBusy && monotonic_now() < end)
+		taken = wait_to_take(&request, end);
+	if (taken.answer == TakeAnswer::kFull)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many locks are held at the same time"),
+				 errhint("Raise pgq_ext.max_locks (now %d) and restart the server.", max_locks)));
+	*held = {db, request.key, taken.number, taken.slot, taken.token, taken.before};
+	return taken.answer == TakeAnswer::kTaken;
+}
+
+/* What was there before, if its time was over and it was not bound to a session, has left its row. */
+bool
+make_lock_durable(const HeldLock &held)
+{
+	Grant now;
+	int64 before = held.before.has_row() ? held.before.token : 0;
+	with_locks([&](LockHold &hold) { now = hold[held.number].now; });
+	stop_point("lock-write");
+	if (now.session_bound)
+	{
+		if (before != 0)
+			(void) delete_lock_row(held.key, held.slot, before);
+		return true;
+	}
+	if (write_lock_row(held.key, held.slot, now, before))
+		return true;
+	undo_newest_lock_effect();
+	doubt_locks(held.database);
+	return false;
+}
+
+int64
+acquire_lock(const LockWish &wish)
+{
+	int64 end = end_of_lock_wait(wish);
+	HeldLock held;
+	for (;;)
+	{
+		if (!take_lock_in_memory(wish, end, &held))
+			return 0;
+		if (make_lock_durable(held))
+			return held.token;
+	}
+}
+
+/* ---- using ---- */
+
+static bool
+is_usable(const NamedLock &lock)
+{
+	return lock.now.state == GrantState::kHeld && (!lock.is_open() || lock.changer == my_procno());
+}
+
+bool
+use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
+{
+	Database *db = tables_with_locks().database;
+	bool current = false;
+	(void) lock_grant(token, mode);
+	settle_prepared_locks();
+	with_locks([&](LockHold &hold) {
+		int number = hold.find(db, name, token);
+		current = number >= 0 && is_usable(hold[number]);
+		if (current)
+			*held = {db, hold[number].key, number, hold[number].slot, token, hold[number].now};
+	});
+	if (!current)
+		unlock_grant(token, mode);
+	return current;
+}
+
+bool
+assert_lock(const char *name, int64 token)
+{
+	HeldLock held;
+	return use_lock(name, token, ShareLock, &held);
+}
+
+TimestampTz
+extend_lock(const char *name, int64 token, int64 ttl)
+{
+	HeldLock held;
+	if (!use_lock(name, token, ShareLock, &held))
+		return 0;
+	const Grant &was = held.before;
+	int64 length = ttl > 0 ? ttl : was.ttl;
+	/* Memory holds it for at least as long as what will be durable says. */
+	int64 deadline = was.deadline;
+	with_locks([&](LockHold &hold) {
+		Grant &now = hold[held.number].now;
+		now.ttl = length;
+		now.deadline = deadline = Max(now.deadline, hold.monotonic() + length);
+	});
+	if (!was.session_bound)
+		return extend_lock_row(held.key, held.slot, token, length);
+	return wall_now() + (deadline - monotonic_now());
+}
+
+bool
+give_back_lock(const char *name, int64 token, HeldLock *held)
+{
+	if (!use_lock(name, token, ExclusiveLock, held))
+		return false;
+	reserve_lock_effect();
+	if (!unlock_at_commit(held->number, token, false))
+		return false;
+	stop_point("unlock-write");
+	if (held->before.has_row())
+		(void) delete_lock_row(held->key, held->slot, token);
+	return true;
+}
+
+/* ---- sweeping ---- */
+
+struct OverdueLock
+{
+	int number;
+	LockKey key;
+	int32 slot;
+	int64 token;
+	bool has_row;
+};
+
+/* Not those that have only just ended: somebody may want them. */
+static int
+overdue_locks(const Database *db, OverdueLock *overdue, int most)
+{
+	static constexpr int64 kLong = 10 * USECS_PER_SEC;
+	int n = 0;
+	for_each_lock([&](const LockHold &hold, int number) {
+		const NamedLock &lock = hold[number];
+		if (n < most && is_of(lock.key, db) && lock.is_over(hold.monotonic() - kLong))
+			overdue[n++] = {number, lock.key, lock.slot, lock.now.token, lock.now.has_row()};
+	});
+	return n;
+}
+
+int
+sweep_locks()
+{
+	static constexpr int kAtOnce = 64;
+	OverdueLock overdue[kAtOnce];
+	Database *db = tables_with_locks().database;
+	int n = overdue_locks(db, overdue, kAtOnce);
+	int swept = 0;
+	for (int i = 0; i < n; i++)
+	{
+		const OverdueLock &lock = overdue[i];
+		if (!lock_grant(lock.token, ExclusiveLock, false))
+			continue;
+		reserve_lock_effect();
+		if (!unlock_at_commit(lock.number, lock.token, true))
+			continue;
+		if (lock.has_row)
+			(void) delete_lock_row(lock.key, lock.slot, lock.token);
+		swept++;
+	}
+	return swept;
+}
+
+} // namespace pgq

@@ -1,0 +1,149 @@
+#include "sync/rate.h"
+
+#include "catalog/owner_sql.h"
+#include "catalog/values.h"
+#include "load/attach.h"
+#include "pg/client.h"
+#include "pg/clock.h"
+#include "pg/wait_events.h"
+#include "txn/lock.h"
+
+namespace pgq {
+
+RateKey
+rate_key_of(const char *name)
+{
+	const Database *db = tables().database;
+	RateKey key = {.database = db->oid, .incarnation = db->incarnation};
+	strlcpy(key.name, name, sizeof(key.name));
+	return key;
+}
+
+/* ---- definitions ---- */
+
+bool
+create_rate(const char *name, int32 permits, Datum period, int32 burst)
+{
+	const SpiArgument arguments[] = {{TEXTOID, CStringGetTextDatum(name), false},
+									 {INT4OID, Int32GetDatum(permits), false},
+									 {INTERVALOID, period, false},
+									 {INT4OID, Int32GetDatum(burst), false}};
+	bool created = false;
+	as_owner([&] {
+		created = spi_execute("INSERT INTO pgq_ext.rate_limit (name, permits, period, burst) "
+							  "VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING",
+							  arguments) > 0;
+	});
+	CommandCounterIncrement();
+	/* What this transaction takes of it itself brings it to memory, and is nothing if it is undone. */
+	if (created)
+		forget_rate_at_end(rate_key_of(name));
+	return created;
+}
+
+bool
+drop_rate(const char *name)
+{
+	const SpiArgument arguments[] = {{TEXTOID, CStringGetTextDatum(name), false}};
+	bool dropped = false;
+	as_owner([&] {
+		dropped = spi_execute("DELETE FROM pgq_ext.rate_limit WHERE name OPERATOR(pg_catalog.=) $1",
+							  arguments) > 0;
+	});
+	CommandCounterIncrement();
+	if (dropped)
+		forget_rate_at_end(rate_key_of(name));
+	return dropped;
+}
+
+void
+complain_of_rate(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("rate \"%s\" does not exist", name),
+			 errhint("pgq_create_rate makes one, SELECT name FROM pgq_ext.rate shows those there "
+					 "are.")));
+}
+
+/* ---- taking ---- */
+
+static bool
+read_spec(const char *name, RateSpec *spec)
+{
+	const SpiArgument arguments[] = {{TEXTOID, CStringGetTextDatum(name), false}};
+	bool found = false;
+	as_owner([&] {
+		bool is_null;
+		found = spi_execute("SELECT permits, period, burst FROM pgq_ext.rate_limit "
+							"WHERE name OPERATOR(pg_catalog.=) $1",
+							arguments) > 0;
+		if (found)
+			*spec = {DatumGetInt32(spi_value(0, 1, &is_null)),
+					 duration(spi_value(0, 2, &is_null), "period"),
+					 DatumGetInt32(spi_value(0, 3, &is_null))};
+	});
+	return found;
+}
+
+/*
+ * Who drops it, or changes it by dropping it, makes memory forget it after the row has gone. So if the row is as it was when
+ * it is in memory, either it is right, or it will be forgotten.
+ */
+static void
+bring_to_memory(const char *name, const RateKey &key)
+{
+	RateSpec spec, again;
+	if (!read_spec(name, &spec))
+		complain_of_rate(name);
+	if (!add_rate(key, spec))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("too many rates are in use at the same time"),
+				 errhint("Raise pgq_ext.max_rates (now %d) and restart the server.", max_rates)));
+	bool there = read_spec(name, &again);
+	if (!there || again.permits != spec.permits || again.period != spec.period ||
+		again.burst != spec.burst)
+		forget_rate(key);
+}
+
+static void
+sleep_until(int64 time)
+{
+	for (int64 left; (left = time - monotonic_now()) > 0;)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 Min(left, USECS_PER_SEC) / 1000 + 1, wait_events.rate);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		check_client();
+	}
+}
+
+/* Who waits has his permits reserved, and so cannot be overtaken; whatever ends the wait early gives them back. */
+bool
+take_rate(const char *name, int32 permits, int64 wait)
+{
+	RateKey key = rate_key_of(name);
+	RateTaken taken;
+	int64 end = wait > 0 ? end_of_wait(wait) : 0;
+	for (;;)
+	{
+		taken = take_permits(key, permits, wait > 0 ? Max(0, end - monotonic_now()) : 0);
+		if (taken.answer != RateAnswer::kUnknown)
+			break;
+		bring_to_memory(name, key);
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (taken.answer == RateAnswer::kTooMany)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("permits is out of range"),
+						errhint("Rate \"%s\" gives at most %lld at once, its burst.", name,
+								static_cast<long long>(taken.burst))));
+	if (taken.answer == RateAnswer::kLater)
+		return false;
+	reserve_permits(key, permits, taken.taken);
+	sleep_until(taken.at);
+	use_reservation();
+	return true;
+}
+
+} // namespace pgq

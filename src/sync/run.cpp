@@ -1,0 +1,168 @@
+#include "sync/run.h"
+
+#include "catalog/owner_sql.h"
+#include "catalog/values.h"
+#include "pg/clock.h"
+#include "sync/lock_row.h"
+#include "txn/lock.h"
+
+namespace pgq {
+
+static constinit int keep_runs = 0;
+
+void
+runs_init()
+{
+	DefineCustomIntVariable("pgq_ext.keep_runs",
+							"Finished runs of one name and period that are remembered.",
+							"Of those before it is forgotten that they were done.", &keep_runs,
+							1000, 1, 1000000, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+}
+
+int64
+run_period(Datum interval, const char *name)
+{
+	int64 length = one_second_or_more(interval, name);
+	if (DatumGetIntervalP(interval)->month != 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("%s must not have months or years", name),
+						errhint("They differ in length: say how many days.")));
+	return length;
+}
+
+/* As date_bin() counts from 2000-01-01 UTC, which is where timestamps begin. */
+TimestampTz
+bucket_of(TimestampTz time, int64 period)
+{
+	int64 into = time % period;
+	return time - (into < 0 ? into + period : into);
+}
+
+/* ---- rows ---- */
+
+/* $1 the name, $2 and $3 the period and when it began: NULL, for ever. */
+#define THE_RUN(condition)                                                       \
+	"WHERE name OPERATOR(pg_catalog.=) $1 AND period OPERATOR(pg_catalog.=) $2 " \
+	"AND period_start OPERATOR(pg_catalog.=) $3 " condition
+#define THE_RUN_FOR_EVER(condition) \
+	"WHERE name OPERATOR(pg_catalog.=) $1 AND period IS NULL " condition
+
+struct RunStatement
+{
+	const char *periodic;
+	const char *for_ever;
+};
+
+/* Returns how many rows. more: from $4 on. */
+static uint64
+execute(const RunStatement &statement, const LockKey &key, const SpiArgument *more, int n)
+{
+	static constexpr int kMost = 8;
+	bool periodic = key.period > 0;
+	auto *period = static_cast<Interval *>(palloc0(sizeof(Interval)));
+	period->time = key.period;
+	SpiArgument arguments[kMost] = {{TEXTOID, CStringGetTextDatum(key.name), false},
+									{INTERVALOID, IntervalPGetDatum(period), !periodic},
+									{TIMESTAMPTZOID, TimestampTzGetDatum(key.bucket), !periodic}};
+	Assert(3 + n <= kMost);
+	for (int i = 0; i < n; i++)
+		arguments[3 + i] = more[i];
+	return spi_execute(periodic ? statement.periodic : statement.for_ever, arguments, 3 + n);
+}
+
+static bool
+is_finished(const LockKey &key)
+{
+	static constexpr RunStatement statement = {
+		"SELECT FROM pgq_ext.run " THE_RUN("AND finished_at IS NOT NULL"),
+		"SELECT FROM pgq_ext.run " THE_RUN_FOR_EVER("AND finished_at IS NOT NULL")};
+	bool finished = false;
+	as_owner([&] { finished = execute(statement, key, nullptr, 0) > 0; });
+	return finished;
+}
+
+/* A try: the first, or one after another that was not finished in time. period: as the caller has written it. */
+static void
+note_start(const HeldLock &held, const char *owner, const Datum *period)
+{
+	static constexpr char kStart[] =
+		"INSERT INTO pgq_ext.run AS r (name, period, period_start, token, owner, started_at, "
+		"tries) "
+		"VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), 1) "
+		"ON CONFLICT (name, period, period_start) DO UPDATE SET token = EXCLUDED.token, "
+		"owner = EXCLUDED.owner, started_at = EXCLUDED.started_at, "
+		"tries = r.tries OPERATOR(pg_catalog.+) 1";
+	const SpiArgument arguments[] = {
+		{TEXTOID, CStringGetTextDatum(held.key.name), false},
+		{INTERVALOID, period != nullptr ? *period : Datum{0}, period == nullptr},
+		{TIMESTAMPTZOID, TimestampTzGetDatum(held.key.bucket), period == nullptr},
+		{INT8OID, Int64GetDatum(held.token), false},
+		{TEXTOID, CStringGetTextDatum(owner), false}};
+	as_owner([&] { spi_execute(kStart, arguments); });
+	CommandCounterIncrement();
+}
+
+/* ---- verbs ---- */
+
+/* The lock first, then the look: what was done before the lock was ours is seen by everybody now. */
+int64
+begin_run(const LockWish &wish, const Datum *period)
+{
+	int64 end = end_of_lock_wait(wish);
+	HeldLock held;
+	do
+	{
+		if (!take_lock_in_memory(wish, end, &held))
+			return 0;
+		if (is_finished(held.key))
+		{
+			undo_newest_lock_effect();
+			return 0;
+		}
+	} while (!make_lock_durable(held));
+	note_start(held, wish.owner, period);
+	return held.token;
+}
+
+/* Of those that are finished the newest are kept. */
+static void
+forget_old_runs(const LockKey &key)
+{
+	static constexpr char kForget[] =
+		"DELETE FROM pgq_ext.run WHERE name OPERATOR(pg_catalog.=) $1 "
+		"AND period OPERATOR(pg_catalog.=) $2 AND finished_at IS NOT NULL "
+		"AND period_start OPERATOR(pg_catalog.<=) (SELECT k.period_start FROM pgq_ext.run k "
+		"WHERE k.name OPERATOR(pg_catalog.=) $1 AND k.period OPERATOR(pg_catalog.=) $2 "
+		"AND k.period_start OPERATOR(pg_catalog.<=) $3 AND k.finished_at IS NOT NULL "
+		"ORDER BY k.period_start DESC OFFSET $4 LIMIT 1)";
+	static constexpr RunStatement statement = {kForget, nullptr};
+	const SpiArgument kept[] = {{INT8OID, Int64GetDatum(keep_runs), false}};
+	if (key.period > 0)
+		(void) execute(statement, key, kept, lengthof(kept));
+}
+
+bool
+finish_run(const char *name, int64 token, const Datum *result)
+{
+	static constexpr RunStatement statement = {
+		"UPDATE pgq_ext.run SET finished_at = pg_catalog.clock_timestamp(), result = $5 " THE_RUN(
+			"AND token OPERATOR(pg_catalog.=) $4"),
+		"UPDATE pgq_ext.run SET finished_at = pg_catalog.clock_timestamp(), "
+		"result = $5 " THE_RUN_FOR_EVER("AND token OPERATOR(pg_catalog.=) $4")};
+	HeldLock held;
+	if (!give_back_lock(name, token, &held) || !held.key.is_run())
+		return false;
+	const SpiArgument more[] = {
+		{INT8OID, Int64GetDatum(token), false},
+		{JSONBOID, result != nullptr ? *result : Datum{0}, result == nullptr}};
+	bool finished = false;
+	as_owner([&] {
+		finished = execute(statement, held.key, more, lengthof(more)) > 0;
+		CommandCounterIncrement();
+		forget_old_runs(held.key);
+	});
+	CommandCounterIncrement();
+	return finished;
+}
+
+} // namespace pgq

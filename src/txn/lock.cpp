@@ -1,0 +1,204 @@
+#include "txn/lock.h"
+
+#include "txn/pending.h"
+
+namespace pgq {
+
+void
+reserve_lock_effect()
+{
+	pending.effects.locks.reserve(1);
+}
+
+static void
+add_lock_effect(int number, int64 token, bool was_open, const Grant &before)
+{
+	Tag tag = {GetCurrentSubTransactionId(), InvalidSubTransactionId};
+	pending.effects.locks.push({tag, number, token, was_open, before});
+}
+
+LockTaken
+take_lock_for_transaction(Database *db, const LockRequest &request)
+{
+	LockTaken taken;
+	with_locks([&](LockHold &hold) {
+		taken = take_lock(hold, db, request);
+		if (taken.answer == TakeAnswer::kTaken)
+			add_lock_effect(taken.number, taken.token, taken.was_open, taken.before);
+	});
+	return taken;
+}
+
+bool
+unlock_at_commit(int number, int64 token, bool swept)
+{
+	bool current = false;
+	with_locks([&](LockHold &hold) {
+		NamedLock &lock = hold[number];
+		bool ours = !lock.is_open() || lock.changer == my_procno();
+		current = lock.now.token == token && lock.now.state == GrantState::kHeld && ours;
+		if (!current)
+			return;
+		add_lock_effect(number, token, lock.is_open(), lock.now);
+		lock.now.state = GrantState::kUnlocking;
+		lock.now.swept = swept;
+		lock.changer = my_procno();
+	});
+	return current;
+}
+
+void
+undo_newest_lock_effect()
+{
+	const LockEffect effect = pending.effects.locks.items[--pending.effects.locks.size];
+	settle_locks(&effect, &effect + 1, false);
+}
+
+/* ---- the end of a transaction ---- */
+
+/* Newest first: an entry that has changed several times is as it was before the first of them, or after the last. */
+void
+settle_locks(const LockEffect *first, const LockEffect *last, bool commit)
+{
+	while (last > first)
+		with_locks([&](LockHold &hold) {
+			for (int n = 0; n < kHoldMax && last > first; n++)
+			{
+				const LockEffect &effect = *--last;
+				if (commit)
+					hold.confirm(effect.number, effect.token);
+				else
+					hold.put_back(effect.number, effect.token, effect.before, effect.was_open);
+			}
+		});
+}
+
+void
+abandon_lock_wait()
+{
+	if (in_lock_line())
+		with_locks([](LockHold &hold) { hold.leave_line(); });
+}
+
+/* ---- prepared transactions ---- */
+
+void
+check_locks_for_prepare(const Effects &effects)
+{
+	bool bound = false;
+	with_locks([&](LockHold &hold) {
+		for (const LockEffect &effect : effects.locks)
+			bound |= hold[effect.number].now.session_bound || effect.before.session_bound;
+	});
+	if (bound)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot PREPARE a transaction that has taken or given back a lock "
+							   "that is bound to its session")));
+}
+
+/* The oldest effect of an entry says what it was before. */
+void
+hand_over_locks(const Effects &effects, TransactionId xid)
+{
+	for (const LockEffect *next = effects.locks.begin(); next < effects.locks.end();)
+		with_locks([&](LockHold &hold) {
+			for (int n = 0; n < kHoldMax && next < effects.locks.end(); n++, next++)
+			{
+				if (hold[next->number].changer == my_procno())
+					hold.leave_to(next->number, xid, next->before);
+			}
+		});
+}
+
+/* A few of them that have not been looked at in this round: entries from *next on. */
+static int
+list_prepared(int *next, TransactionId *xids, int most)
+{
+	int n = 0;
+	with_locks([&](LockHold &hold) {
+		for (; *next < hold.end() && n < most; ++*next)
+			if (hold[*next].slot != 0 && TransactionIdIsValid(hold[*next].xid))
+				xids[n++] = hold[*next].xid;
+	});
+	return n;
+}
+
+static void
+settle_prepared(TransactionId xid, bool commit)
+{
+	for_each_lock([=](LockHold &hold, int number) {
+		NamedLock &lock = hold[number];
+		if (lock.xid != xid)
+			return;
+		hold.clear_xid(number);
+		if (commit)
+			hold.confirm(number, lock.now.token);
+		else
+			hold.put_back(number, lock.now.token, lock.before, false);
+		hold.wake_first(lock.key);
+	});
+}
+
+void
+settle_prepared_locks()
+{
+	static constexpr int kAtOnce = 32;
+	TransactionId xids[kAtOnce];
+	int next = 0;
+	if (!any_lock_in_doubt())
+		return;
+	for (int n; (n = list_prepared(&next, xids, kAtOnce)) > 0;)
+		for (int i = 0; i < n; i++)
+		{
+			/* In this order (protocol: ended-then-committed). */
+			if (!TransactionIdIsInProgress(xids[i]))
+				settle_prepared(xids[i], TransactionIdDidCommit(xids[i]));
+		}
+}
+
+/* ---- rates ---- */
+
+struct Reservation
+{
+	RateKey key;
+	int64 permits; /* 0: there is none */
+	int64 taken;
+};
+static constinit Reservation reservation = {};
+
+void
+reserve_permits(const RateKey &key, int64 permits, int64 taken)
+{
+	reservation = {key, permits, taken};
+}
+
+void
+use_reservation()
+{
+	reservation.permits = 0;
+}
+
+void
+abandon_reservation()
+{
+	if (reservation.permits > 0)
+		give_back_permits(reservation.key, reservation.permits, reservation.taken);
+	reservation.permits = 0;
+}
+
+void
+forget_rate_at_end(const RateKey &key)
+{
+	Tag tag = {GetCurrentSubTransactionId(), InvalidSubTransactionId};
+	pending.effects.rates.reserve(1);
+	pending.effects.rates.push({tag, key});
+}
+
+void
+forget_rates(const RateEffect *first, const RateEffect *last)
+{
+	for (const RateEffect *effect = first; effect < last; effect++)
+		forget_rate(effect->key);
+}
+
+} // namespace pgq

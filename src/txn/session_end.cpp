@@ -1,0 +1,66 @@
+#include "txn/session_end.h"
+
+namespace pgq {
+
+static constinit SessionEnd ends[2] = {};
+static constinit int n = 0;
+
+static void
+end_all()
+{
+	for (int i = 0; i < n; i++)
+		ends[i]();
+}
+
+/* After its transaction, if there was one, has been undone: that is done before shared memory is left. */
+static void
+at_exit(int, Datum)
+{
+	end_all();
+}
+
+void
+at_session_end(SessionEnd end)
+{
+	for (int i = 0; i < n; i++)
+		if (ends[i] == end)
+			return;
+	if (n == 0)
+		on_shmem_exit(at_exit, (Datum) 0);
+	Assert(n < static_cast<int>(lengthof(ends)));
+	ends[n++] = end;
+}
+
+/* ---- DISCARD ALL ---- */
+
+static constinit ProcessUtility_hook_type next_hook = nullptr;
+
+/* What a pooler says when a client has left its server session. */
+static bool
+gives_up_session(const PlannedStmt *statement)
+{
+	const Node *node = statement->utilityStmt;
+	return node != nullptr && IsA(node, DiscardStmt) &&
+		   reinterpret_cast<const DiscardStmt *>(node)->target == DISCARD_ALL;
+}
+
+static void
+process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *environment,
+				DestReceiver *receiver, QueryCompletion *completion)
+{
+	ProcessUtility_hook_type next = next_hook != nullptr ? next_hook : standard_ProcessUtility;
+	bool gives_up = n > 0 && gives_up_session(statement);
+	next(statement, query, read_only_tree, context, params, environment, receiver, completion);
+	if (gives_up)
+		end_all();
+}
+
+void
+session_end_init()
+{
+	next_hook = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+}
+
+} // namespace pgq
