@@ -16,10 +16,19 @@ SELECT pgq_ack(1, 1);
 SELECT pgq_ack_many('{}', '{}');
 SELECT pgq_fail(1, 1);
 SELECT pgq_extend(1, 1);
+SELECT pgq_schedule('s', '@daily', 'q');
+SELECT pgq_unschedule('s');
+SELECT pgq_schedule_preview('@daily');
 TABLE pgq_ext.job;
+TABLE pgq_ext.schedule;
 SELECT pgq_ext.announce();
 RESET ROLE;
+-- Who may make schedules needs to be one who may enqueue.
+GRANT EXECUTE ON FUNCTION pgq_schedule TO regress_pgq_user;
+SET ROLE regress_pgq_user;
 \set VERBOSITY default
+SELECT pgq_schedule('s', '@daily', 'q');
+RESET ROLE;
 
 -- With it: no right on schema, tables, sequences or views is needed.
 DO $$
@@ -86,6 +95,9 @@ INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('theirs');
 WITH next AS (SELECT n.* FROM mine, public.pgq_ack_claim(ARRAY[mine.job_id], ARRAY[mine.lease], 'theirs') AS n)
 SELECT payload, public.pgq_ack(job_id, lease, result => '{}') FROM next;
 SELECT public.pgq_cancel(job_id) FROM public.pgq_enqueue('theirs', '5') AS e(job_id);
+SELECT public.pgq_schedule('theirs', '@yearly', 'theirs', options => '{"unique_key": "a"}'), public.pgq_schedule('theirs', '@yearly', 'theirs', timezone => 'Asia/Tokyo'), public.pgq_pause_schedule('theirs'), public.pgq_resume_schedule('theirs');
+SELECT count(*) FROM public.pgq_schedule_preview('@yearly');
+SELECT public.pgq_unschedule('theirs');
 SELECT public.pgq_drop_queue('theirs', force => true);
 SELECT public.pgq_drop_queue('mine');
 SELECT public.pgq_drop_queue('mien', if_exists => false);

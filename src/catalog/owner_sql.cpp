@@ -36,6 +36,7 @@ common_owner()
 						 "to one owner with ALTER TABLE ... OWNER TO.")));
 	};
 	check(t.unique_key);
+	check(t.timetable);
 	for (Oid table : t.ring)
 		check(table);
 	for (const Segment &segment : t.all_segments())

@@ -20,7 +20,8 @@ static bool
 is_known(Oid relid)
 {
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
-		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key)
+		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
+		relid == known->timetable)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -262,6 +263,7 @@ find_tables(Tables *t, Oid schema)
 	t->token_key = need("token_key", schema, RELKIND_RELATION);
 	t->saved_lease = need("saved_lease", schema, RELKIND_RELATION);
 	find_unique_key(t, schema);
+	t->timetable = need("timetable", schema, RELKIND_RELATION);
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);

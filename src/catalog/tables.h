@@ -65,6 +65,7 @@ struct Tables
 	Oid saved_lease;
 	Oid unique_key;
 	Oid unique_key_by_hash;
+	Oid timetable;
 	Oid ring[kRings];  /* the tables whose segments follow */
 	Oid subscription;  /* brings rows to the segments, or invalid */
 	bool has_segments; /* all that there are, with their indexes; otherwise none is listed: */

@@ -32,30 +32,30 @@ is_unseen(const char *c)
 }
 
 [[noreturn]] static void
-refuse_name(const char *name, const char *c)
+refuse_name(const char *name, const char *c, const char *of)
 {
 	const auto *byte = reinterpret_cast<const unsigned char *>(c);
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("the name of a queue must not contain white space, control characters or "
-					"invisible ones"),
-			 *byte < 0x80 ? errdetail("The name is \"%s\".", name)
-						  : errdetail("The name is \"%s\", with U+%04X in it.", name,
-									  static_cast<unsigned>(utf8_to_unicode(byte)))));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("the name of a %s must not contain white space, control characters or "
+						   "invisible ones",
+						   of),
+					*byte < 0x80 ? errdetail("The name is \"%s\".", name)
+								 : errdetail("The name is \"%s\", with U+%04X in it.", name,
+											 static_cast<unsigned>(utf8_to_unicode(byte)))));
 }
 
 char *
-queue_name(Datum value)
+queue_name(Datum value, const char *of)
 {
 	char *name = text_to_cstring(DatumGetTextPP(value));
 	size_t length = strlen(name);
 	if (length == 0 || length > 59)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("the name of a queue must have 1 to 59 bytes"),
+						errmsg("the name of a %s must have 1 to 59 bytes", of),
 						errdetail("This one has %zu.", length)));
 	for (const char *c = name; *c; c += pg_mblen(c))
 		if (is_unseen(c))
-			refuse_name(name, c);
+			refuse_name(name, c, of);
 	return name;
 }
 

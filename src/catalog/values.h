@@ -8,8 +8,8 @@
 
 namespace pgq {
 
-/* The name of a queue, checked: here and nowhere else. */
-char *queue_name(Datum text);
+/* The name of a queue, or of what else has a name, checked: here and nowhere else. */
+char *queue_name(Datum text, const char *of = "queue");
 
 /* Microseconds, with days of 24 hours and months of 30 days; 22023 if negative or beyond limit (microseconds; 0: a thousand years). */
 int64 duration(Datum interval, const char *name, int64 limit = 0);

@@ -60,8 +60,8 @@ split(std::string_view *text, char separator, bool *found)
 {
 	size_t at = text->find(separator);
 	*found = at != std::string_view::npos;
-	std::string_view head = text->substr(0, at);
-	*text = *found ? text->substr(at + 1) : std::string_view{};
+	std::string_view head(text->data(), *found ? at : text->size());
+	text->remove_prefix(*found ? at + 1 : text->size());
 	return head;
 }
 
@@ -148,7 +148,7 @@ words_of(std::string_view text, std::array<std::string_view, kFields> *words)
 		if (begin == std::string_view::npos)
 			return n;
 		text.remove_prefix(begin);
-		std::string_view word = text.substr(0, text.find_first_of(kBlanks));
+		std::string_view word(text.data(), std::min(text.size(), text.find_first_of(kBlanks)));
 		if (n < kFields)
 			(*words)[n] = word;
 		n++;

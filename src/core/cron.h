@@ -111,23 +111,25 @@ fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono:
 inline int64_t
 fitting_time(const Cron &cron, int64_t from, int64_t until)
 {
-	using namespace std::chrono;
-	sys_days day{floor<days>(seconds{from})};
-	while (duration_cast<seconds>(day.time_since_epoch()).count() <= until)
+	namespace calendar = std::chrono;
+	auto seconds_of = [](calendar::sys_days day) {
+		return calendar::duration_cast<calendar::seconds>(day.time_since_epoch()).count();
+	};
+	calendar::sys_days day{calendar::floor<calendar::days>(calendar::seconds{from})};
+	while (seconds_of(day) <= until)
 	{
-		year_month_day date{day};
+		calendar::year_month_day date{day};
 		if (!has_bit(cron.months, static_cast<unsigned>(date.month())))
 		{
-			day = sys_days{(date.year() / date.month() + months{1}) / 1};
+			day = calendar::sys_days{(date.year() / date.month() + calendar::months{1}) / 1};
 			continue;
 		}
-		int64_t midnight = duration_cast<seconds>(day.time_since_epoch()).count();
-		if (fits_day(cron, date, day))
-			if (int second =
-					fitting_second(cron, static_cast<int>(std::max<int64_t>(0, from - midnight)));
-				second >= 0)
-				return midnight + second <= until ? midnight + second : kNever;
-		day += days{1};
+		int64_t midnight = seconds_of(day);
+		int begin = static_cast<int>(std::max<int64_t>(0, from - midnight));
+		int second = fits_day(cron, date, day) ? fitting_second(cron, begin) : -1;
+		if (second >= 0)
+			return midnight + second <= until ? midnight + second : kNever;
+		day += calendar::days{1};
 	}
 	return kNever;
 }

@@ -126,11 +126,12 @@ struct Effects
 	bool announce_queue;
 	bool unfiled;
 	bool deleted;
+	bool schedules;
 
 	bool empty() const
 	{
 		return leases.size == 0 && jobs.size == 0 && depths.size == 0 && queues.size == 0 &&
-			   !announce && !announce_queue && !unfiled && !deleted;
+			   !announce && !announce_queue && !unfiled && !deleted && !schedules;
 	}
 };
 
