@@ -183,8 +183,59 @@ END
 	$job = sql(q{SELECT last_job_id FROM pgq_ext.schedule WHERE schedule = 'fine'});
 	wait_for($node, "last_job_id > $job FROM pgq_ext.schedule WHERE schedule = 'fine'");
 	pass('... and goes on');
+	# Nor who is just enqueuing a job with its key.
+	ask($dropper, q{BEGIN; SELECT pgq_enqueue('other', '1', unique_key => 'k')});
+	sql(q{SELECT pgq_schedule('keyed', 'every 1 s', 'other', options => '{"unique_key": "k"}')});
+	wait_for($node, q{last_error = 'canceling statement due to lock timeout' FROM pgq_ext.schedule WHERE schedule = 'keyed'});
+	$job = sql(q{SELECT last_job_id FROM pgq_ext.schedule WHERE schedule = 'fine'});
+	wait_for($node, "last_job_id > $job FROM pgq_ext.schedule WHERE schedule = 'fine'");
+	pass('nor is a key that somebody is just taking');
+	ask($dropper, 'COMMIT');
+	wait_for($node, q{last_error IS NULL AND last_job_id IS NOT NULL FROM pgq_ext.schedule WHERE schedule = 'keyed'});
 	end_session($dropper);
 	sql(q{SELECT pgq_unschedule(schedule) FROM pgq_ext.schedule; SELECT pgq_purge_queue(queue) FROM pgq_ext.queue});
+}
+
+# ---- it dies between the job and the next time, and right after both ----
+{
+	my $holder = session($node);
+	my $waiting = q{count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND classid = 7366513 AND NOT granted};
+	for my $point ('tick-enqueued', 'commit-settle')
+	{
+		for my $signal ('TERM', 'KILL')
+		{
+			my $name = "$point-$signal";
+			ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
+			sql("ALTER SYSTEM SET pgq_ext.stop_point = '$point'");
+			sql('SELECT pg_reload_conf()');
+			usleep(300_000);
+			# Its one tick is now; the next one is next year.
+			sql("SET pgq_ext.stop_point = ''; SELECT pgq_schedule('$name', '0 0 1 1 *', 's', missed => 'all');
+				UPDATE pgq_ext.timetable SET next_run_at = date_trunc('year', now(), 'UTC'), due_at = now() WHERE schedule = '$name'");
+			wait_for($node, $waiting);
+			my $pid = scheduler_pid($node);
+			kill $signal, $pid;
+			sql(q{ALTER SYSTEM RESET pgq_ext.stop_point}) if $signal eq 'TERM';
+			if ($signal eq 'TERM')
+			{
+				sql('SELECT pg_reload_conf()');
+				ask($holder, 'SELECT pg_advisory_unlock(7366513, 0)');
+			}
+			else
+			{
+				end_session($holder);
+				wait_until_up($node);
+				sql(q{ALTER SYSTEM RESET pgq_ext.stop_point});
+				sql('SELECT pg_reload_conf()');
+				$holder = session($node);
+			}
+			wait_for($node, "next_run_at > now() FROM pgq_ext.schedule WHERE schedule = '$name'");
+			sql($drain);
+			is(sql("SELECT count(*) FROM ledger WHERE schedule = '$name'"), '1', "SIG$signal at $point: one job");
+			sql("SELECT pgq_unschedule('$name')");
+		}
+	}
+	end_session($holder);
 }
 
 # ---- kills ----

@@ -48,6 +48,18 @@ plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 	firing->planned = true;
 }
 
+/* Run body, in which others are waited for at most for a moment: who is just enqueuing a job of the same unique key. */
+template <typename Body>
+static void
+impatiently(Body body)
+{
+	int level = NewGUCNestLevel();
+	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+	body();
+	AtEOXact_GUC(false, level);
+}
+
 /* Who is dropping the queue is not waited for. */
 static void
 require_free_queue(const char *name)
@@ -132,7 +144,7 @@ fire_one(TimestampTz now)
 	(void) survives_alone(
 		[&] {
 			plan(*due, now, firing);
-			enqueue_ticks(*due, firing);
+			impatiently([&] { enqueue_ticks(*due, firing); });
 		},
 		[&] { keep_error(*due, firing); });
 	error_context_stack = context.previous;
