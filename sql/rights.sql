@@ -132,6 +132,7 @@ RESET ROLE;
 GRANT SELECT ON pgq_ext.queue, pgq_ext.job_status, pgq_ext.queue_stats, pgq_ext.capacity, pgq_ext.segment TO regress_pgq_user;
 GRANT SELECT (job_id, queue, attempt, worker, pid, claimed_at, lease_expires_at, in_transaction) ON pgq_ext.lease TO regress_pgq_user;
 GRANT SELECT (job_id, queue_id, died_at, enqueued_at, attempts, reason) ON pgq_ext.dead_job TO regress_pgq_user;
+GRANT SELECT (schedule, cron, timezone, queue, missed, paused, next_run_at, last_run_at, last_job_id, last_error) ON pgq_ext.schedule TO regress_pgq_user;
 GRANT EXECUTE ON FUNCTION pgq_ext.capacity_entries, pgq_ext.segment_entries, pgq_ext.snapshot_holders TO regress_pgq_user;
 SELECT count(pgq_enqueue('q', '1')) FROM generate_series(1, 2);
 SELECT attempt FROM pgq_claim('q', worker => 'me');
@@ -143,9 +144,11 @@ SELECT count(*) AS segments, sum(live_rows) > 0 AS jobs FROM pgq_ext.segment;
 SELECT count(*) > 5 AS bounds FROM pgq_ext.capacity;
 SELECT queue, count(*) FROM pgq_ext.dead_job JOIN pgq_ext.queue USING (queue_id) GROUP BY queue;
 SELECT queue, attempt, worker FROM pgq_ext.lease;
+SELECT count(next_run_at) AS schedules FROM pgq_ext.schedule;
 \set VERBOSITY terse
 SELECT lease FROM pgq_ext.lease;
 SELECT payload FROM pgq_ext.dead_job;
+SELECT payload FROM pgq_ext.schedule;
 SELECT payload FROM pgq_ext.job;
 \set VERBOSITY default
 SELECT count(*) AS leases, count(lease) AS tokens FROM pgq_ext.lease_entries();

@@ -259,14 +259,15 @@ take_due_schedule(TimestampTz now)
 }
 
 TimestampTz
-next_due_schedule()
+next_due_schedule(TimestampTz after)
 {
 	TimestampTz next = DT_NOEND;
 	bool is_null;
+	const SpiArgument arguments[] = {time_argument(after)};
 	as_owner([&] {
-		if (spi_execute("SELECT due_at FROM pgq_ext.timetable WHERE NOT paused AND due_at IS NOT "
-						"NULL ORDER BY due_at LIMIT 1",
-						nullptr, 0) > 0)
+		if (spi_execute("SELECT due_at FROM pgq_ext.timetable WHERE NOT paused AND due_at > $1 "
+						"ORDER BY due_at LIMIT 1",
+						arguments) > 0)
 			next = DatumGetTimestampTz(spi_value(0, 1, &is_null));
 	});
 	return next;

@@ -64,8 +64,8 @@ struct DueSchedule
 /* The one that has been due for longest, locked: NULL if there is none, or others have locked all of them. */
 DueSchedule *take_due_schedule(TimestampTz now);
 
-/* When the next one is due; DT_NOEND: none. */
-TimestampTz next_due_schedule();
+/* When the next one is due, of those that are due after that; DT_NOEND: none. */
+TimestampTz next_due_schedule(TimestampTz after);
 
 /* How it went, for its row. */
 struct TickResult

@@ -178,7 +178,8 @@ fire_schedule(Shift &shift)
 	state.not_before = monotonic_now() + kHousekeeping;
 	if (!shift.database->clock.steady(now, monotonic_now()))
 		return INT64_MAX;
-	/* Before the look: what changes meanwhile is looked at once more. */
+	/* Should this not be committed nothing of it is known. Before the look: what changes meanwhile is looked at once more. */
+	state.known = false;
 	uint32 changes = value_of(shift.database->schedule_changes);
 	(void) serving_transaction(RowExclusiveLock, [&] {
 		served = ConditionalLockRelationOid(look_at_tables().timetable, RowExclusiveLock);
@@ -186,12 +187,14 @@ fire_schedule(Shift &shift)
 			return;
 		read_few_rows();
 		fired = fire_one(now);
-		state.next = next_due_schedule();
+		state.next = next_due_schedule(DT_NOBEGIN);
+		/* Others have locked those that are due: they may let go without a word. */
+		if (!fired && state.next <= now)
+			state.next = Min(next_due_schedule(now), now + kHousekeeping);
 	});
 	state.known = served;
 	state.changes = changes;
-	/* One that is due, and could not be had, is locked. */
-	if (served && (fired || state.next > now))
+	if (served)
 		state.not_before = monotonic_now();
 	/* For the view: it is asked again by schedules_wanted_at(). */
 	return state.next == DT_NOEND ? INT64_MAX
