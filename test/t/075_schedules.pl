@@ -243,12 +243,11 @@ END
 	sql(q{SELECT pgq_schedule('a', 'every 1 s', 's', missed => 'all'), pgq_schedule('b', 'every 1 s', 's', missed => 'all')});
 	sql(q{SELECT pgq_schedule('locked', 'every 1 s', 'other', missed => 'all', options => '{"unique_key": "k", "on_conflict": "replace"}')});
 	my %how;
-	for my $round (1 .. ($ENV{PGQ_KILLS} // 40))
+	for my $round (1 .. 30)
 	{
-		usleep(rand 300_000);
+		my $scheduler = wait_for_scheduler($node);
+		usleep(rand 1_200_000);
 		my $how = rand() < 0.6 ? 'TERM' : 'KILL';
-		my $scheduler = scheduler_pid($node);
-		next if !$scheduler;
 		$how{$how}++;
 		kill $how, $scheduler;
 		if ($round % 10 == 0)
