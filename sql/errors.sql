@@ -11,7 +11,8 @@ SELECT jsonb_build_array(
     (SELECT jsonb_agg(l ORDER BY l.job_id) FROM pgq_ext.lease l),
     (SELECT jsonb_agg(h ORDER BY h.name) FROM pgq_ext.held_lock h),
     (SELECT jsonb_agg(r ORDER BY r.name) FROM pgq_ext.run r),
-    (SELECT jsonb_agg(r ORDER BY r.name) FROM pgq_ext.rate_limit r)) #>> '{}'
+    (SELECT jsonb_agg(r ORDER BY r.name) FROM pgq_ext.rate_limit r),
+    (SELECT jsonb_agg(t ORDER BY t.schedule) FROM pgq_ext.timetable t)) #>> '{}'
 $$;
 
 -- Tries each line of calls, and tells what came of it. A line that does not fail shows up as "no error".
@@ -406,6 +407,63 @@ pgq_ack_claim(ARRAY[job()], ARRAY[lease()], 'err', 10001)
 pgq_ack_claim(ARRAY[job()], ARRAY[lease()], 'err', 1, '0')
 $$);
 
+SELECT try($$
+pgq_schedule(NULL, '* * * * *', 'err')
+pgq_schedule('x', NULL, 'err')
+pgq_schedule('x', '* * * * *', NULL)
+pgq_schedule('', '* * * * *', 'err')
+pgq_schedule('two words', '* * * * *', 'err')
+pgq_schedule(repeat('n', 60), '* * * * *', 'err')
+pgq_schedule('x', '* * * * *', 'er')
+pgq_schedule('x', '* * * * *', 'nothing_like_it')
+pgq_schedule('x', '', 'err')
+pgq_schedule('x', '* * * *', 'err')
+pgq_schedule('x', '* * * * * * *', 'err')
+pgq_schedule('x', '60 * * * *', 'err')
+pgq_schedule('x', '* * * * 8', 'err')
+pgq_schedule('x', '* * * fev *', 'err')
+pgq_schedule('x', '*/0 * * * *', 'err')
+pgq_schedule('x', '5/5 * * * *', 'err')
+pgq_schedule('x', '9-5 * * * *', 'err')
+pgq_schedule('x', '@reboot', 'err')
+pgq_schedule('x', '0 0 30 2 *', 'err')
+pgq_schedule('x', 'every', 'err')
+pgq_schedule('x', 'every fortnight', 'err')
+pgq_schedule('x', 'every 1 month', 'err')
+pgq_schedule('x', 'every 0 s', 'err')
+pgq_schedule('x', 'every -5 s', 'err')
+pgq_schedule('x', 'every 1.5 s', 'err')
+pgq_schedule('x', 'every 41 years', 'err')
+pgq_schedule('x', 'every 20000 days', 'err')
+pgq_schedule('x', repeat('* ', 100000), 'err')
+pgq_schedule('x', '* * * * *', 'err', timezone => 'Europe/Berln')
+pgq_schedule('x', '* * * * *', 'err', timezone => '')
+pgq_schedule('x', '* * * * *', 'err', timezone => repeat('z', 300))
+pgq_schedule('x', '* * * * *', 'err', missed => 'some')
+pgq_schedule('x', '* * * * *', 'err', options => '[]')
+pgq_schedule('x', '* * * * *', 'err', options => '1')
+pgq_schedule('x', '* * * * *', 'err', options => '{"payload": 1}')
+pgq_schedule('x', '* * * * *', 'err', options => '{"prio": 1}')
+pgq_schedule('x', '* * * * *', 'err', options => '{"priority": "high"}')
+pgq_schedule('x', '* * * * *', 'err', options => '{"headers": 1}')
+pgq_schedule('x', '* * * * *', 'err', options => '{"delay": "-1 s"}')
+pgq_schedule('x', '* * * * *', 'err', options => '{"max_attempts": 0}')
+pgq_schedule('x', '* * * * *', 'err', options => '{"on_conflict": "replace"}')
+pgq_schedule('x', '* * * * *', 'err', options => '{"unique_key": "k", "on_conflict": "append"}')
+pgq_unschedule(NULL)
+pgq_unschedule('')
+pgq_pause_schedule(NULL)
+pgq_pause_schedule('nothing_like_it')
+pgq_resume_schedule(NULL)
+pgq_resume_schedule('nothing_like_it')
+pgq_schedule_preview(NULL)
+pgq_schedule_preview('* * * * ?')
+pgq_schedule_preview('* * * * *', 'Mars/Phobos')
+pgq_schedule_preview('* * * * *', n => -1)
+pgq_schedule_preview('* * * * *', n => 10001)
+pgq_schedule_preview('0 0 31 apr *', n => 0)
+$$);
+
 -- Reading is all that a read-only transaction does.
 BEGIN READ ONLY;
 SELECT try($$
@@ -428,6 +486,10 @@ pgq_extend(job(), lease())
 pgq_release(job(), lease())
 pgq_assert_lease(job(), lease())
 pgq_ack_claim('{}', '{}', 'err')
+pgq_schedule('x', '* * * * *', 'err')
+pgq_unschedule('x')
+pgq_pause_schedule('x')
+pgq_resume_schedule('x')
 $$);
 SELECT queue, ready, scheduled, leased FROM pgq_ext.queue_status;
 COMMIT;

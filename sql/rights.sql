@@ -26,10 +26,19 @@ SELECT pgq_create_rate('r', 1, '1 s');
 SELECT pgq_drop_rate('r');
 SELECT pgq_take('r');
 TABLE pgq_ext.held_lock;
+SELECT pgq_schedule('s', '@daily', 'q');
+SELECT pgq_unschedule('s');
+SELECT pgq_schedule_preview('@daily');
 TABLE pgq_ext.job;
+TABLE pgq_ext.schedule;
 SELECT pgq_ext.announce();
 RESET ROLE;
+-- Who may make schedules needs to be one who may enqueue.
+GRANT EXECUTE ON FUNCTION pgq_schedule TO regress_pgq_user;
+SET ROLE regress_pgq_user;
 \set VERBOSITY default
+SELECT pgq_schedule('s', '@daily', 'q');
+RESET ROLE;
 
 -- With it: no right on schema, tables, sequences or views is needed.
 DO $$
@@ -100,6 +109,9 @@ SELECT public.pgq_cancel(job_id) FROM public.pgq_enqueue('theirs', '5') AS e(job
 SELECT public.pgq_extend_lock('theirs', l) OPERATOR(pg_catalog.>) clock_timestamp() AS extended, public.pgq_assert_lock('theirs', l), public.pgq_unlock('theirs', l) FROM public.pgq_lock('theirs') AS l;
 SELECT public.pgq_run_done('theirs', r, '{}') FROM public.pgq_run_once('theirs', '1 day') AS r;
 SELECT public.pgq_create_rate('theirs', 1000, '1 s'), public.pgq_take('theirs', wait => '5 s'), public.pgq_drop_rate('theirs');
+SELECT public.pgq_schedule('theirs', '@yearly', 'theirs', options => '{"unique_key": "a"}'), public.pgq_schedule('theirs', '@yearly', 'theirs', timezone => 'Asia/Tokyo'), public.pgq_pause_schedule('theirs'), public.pgq_resume_schedule('theirs');
+SELECT count(*) FROM public.pgq_schedule_preview('@yearly');
+SELECT public.pgq_unschedule('theirs');
 SELECT public.pgq_drop_queue('theirs', force => true);
 SELECT public.pgq_drop_queue('mine');
 SELECT public.pgq_drop_queue('mien', if_exists => false);
@@ -139,6 +151,7 @@ RESET ROLE;
 GRANT SELECT ON pgq_ext.queue, pgq_ext.job_status, pgq_ext.queue_stats, pgq_ext.capacity, pgq_ext.segment TO regress_pgq_user;
 GRANT SELECT (job_id, queue, attempt, worker, pid, claimed_at, lease_expires_at, in_transaction) ON pgq_ext.lease TO regress_pgq_user;
 GRANT SELECT (job_id, queue_id, died_at, enqueued_at, attempts, reason) ON pgq_ext.dead_job TO regress_pgq_user;
+GRANT SELECT (schedule, cron, timezone, queue, missed, paused, next_run_at, last_run_at, last_job_id, last_error) ON pgq_ext.schedule TO regress_pgq_user;
 GRANT EXECUTE ON FUNCTION pgq_ext.capacity_entries, pgq_ext.segment_entries, pgq_ext.snapshot_holders TO regress_pgq_user;
 SELECT count(pgq_enqueue('q', '1')) FROM generate_series(1, 2);
 SELECT attempt FROM pgq_claim('q', worker => 'me');
@@ -150,9 +163,11 @@ SELECT count(*) AS segments, sum(live_rows) > 0 AS jobs FROM pgq_ext.segment;
 SELECT count(*) > 5 AS bounds FROM pgq_ext.capacity;
 SELECT queue, count(*) FROM pgq_ext.dead_job JOIN pgq_ext.queue USING (queue_id) GROUP BY queue;
 SELECT queue, attempt, worker FROM pgq_ext.lease;
+SELECT count(next_run_at) AS schedules FROM pgq_ext.schedule;
 \set VERBOSITY terse
 SELECT lease FROM pgq_ext.lease;
 SELECT payload FROM pgq_ext.dead_job;
+SELECT payload FROM pgq_ext.schedule;
 SELECT payload FROM pgq_ext.job;
 \set VERBOSITY default
 SELECT count(*) AS leases, count(lease) AS tokens FROM pgq_ext.lease_entries();

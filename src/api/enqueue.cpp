@@ -3,8 +3,9 @@
  */
 #include "jobs/enqueue.h"
 #include "api/args.h"
-#include "api/job_json.h"
 #include "api/result_rows.h"
+#include "jobs/enqueue_job.h"
+#include "jobs/job_json.h"
 #include "jobs/room.h"
 #include "jobs/unique_key.h"
 #include "rows/unique_key.h"
@@ -214,19 +215,6 @@ enqueue_array(const QueueRef &ref, Jsonb *array, ResultRows *result)
 	pfree(enqueuing.ids);
 }
 
-/* The segments first: in their order, before that to which the queue writes (rows/segment_set.h). */
-static int64
-enqueue_with_key(const char *name, const JobSpec &spec, const KeyRules &rules, TimestampTz now)
-{
-	SegmentSet segments(AccessShareLock);
-	(void) segments.open_all();
-	QueueRef ref = queue_for_enqueue(name);
-	KeyedRequest request = keyed_request(ref.queue_id, spec, rules, now);
-	int64 id = enqueue_keyed(ref, segments, &request);
-	segments.close();
-	return id;
-}
-
 } // namespace pgq
 
 using namespace pgq;
@@ -240,17 +228,7 @@ pgq_enqueue(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_enqueue()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
-	JobSpec spec = job_of_arguments(fcinfo, 1);
-	TimestampTz now = wall_now();
-	KeyRules rules = key_rules(spec, now);
-	if (rules.key != nullptr)
-		PG_RETURN_INT64(enqueue_with_key(name, spec, rules, now));
-	QueueRef ref = queue_for_enqueue(name);
-	NewJob job = job_of(ref.queue_id, spec, now);
-	int64 id;
-	enter_queue(ref, 1);
-	enqueue_jobs(ref, &job, 1, &id);
-	PG_RETURN_INT64(id);
+	PG_RETURN_INT64(enqueue_job(name, job_of_arguments(fcinfo, 1)));
 }
 
 PGDLLEXPORT Datum

@@ -35,7 +35,7 @@ common_owner()
 				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
 						 "to one owner with ALTER TABLE ... OWNER TO.")));
 	};
-	for (Oid table : {t.unique_key, t.held_lock, t.run, t.rate_limit})
+	for (Oid table : {t.unique_key, t.timetable, t.held_lock, t.run, t.rate_limit})
 		check(table);
 	for (Oid table : t.ring)
 		check(table);

@@ -21,7 +21,8 @@ is_known(Oid relid)
 {
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
 		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
-		relid == known->held_lock || relid == known->run || relid == known->rate_limit)
+		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
+		relid == known->timetable)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -266,6 +267,7 @@ find_tables(Tables *t, Oid schema)
 	t->held_lock = need("held_lock", schema, RELKIND_RELATION);
 	t->run = need("run", schema, RELKIND_RELATION);
 	t->rate_limit = need("rate_limit", schema, RELKIND_RELATION);
+	t->timetable = need("timetable", schema, RELKIND_RELATION);
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);

@@ -68,6 +68,7 @@ struct Tables
 	Oid held_lock;
 	Oid run;
 	Oid rate_limit;
+	Oid timetable;
 	Oid ring[kRings];  /* the tables whose segments follow */
 	Oid subscription;  /* brings rows to the segments, or invalid */
 	bool has_segments; /* all that there are, with their indexes; otherwise none is listed: */

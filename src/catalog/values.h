@@ -8,7 +8,7 @@
 
 namespace pgq {
 
-/* The name of a queue, or of a lock, run or rate, checked: here and nowhere else. */
+/* The name of a queue, or of what else has a name, checked: here and nowhere else. */
 char *queue_name(Datum text);
 char *checked_name(Datum text, const char *of);
 

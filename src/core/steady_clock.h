@@ -5,6 +5,10 @@
  * unless it stood its ground: since the last look it went as fast as the monotonic
  * clock, give or take a second, and it has been so for a minute.
  *
+ * What is destroyed also waits for a minute after a start; schedules do not: each start
+ * would make them late, while a clock that is wrong when the server starts can make one
+ * fire before its time once.
+ *
  * Jobs are not destroyed by being handed out, and those that wait for their time go by
  * the wall clock as it is: see Schedule for what happens when it is set back.
  *
@@ -30,6 +34,7 @@ public:
 		int64_t jump = seen_ && !stands(wall, monotonic) ? wall - monotonic - offset_ : 0;
 		if (!seen_ || jump != 0)
 			trusted_from_ = monotonic + kProbation;
+		was_set_ |= jump != 0;
 		seen_ = true;
 		offset_ = wall - monotonic;
 		return jump;
@@ -39,6 +44,12 @@ public:
 	bool trusted(int64_t wall, int64_t monotonic) const
 	{
 		return seen_ && stands(wall, monotonic) && monotonic >= trusted_from_;
+	}
+
+	/* The same, but that the first look is believed. */
+	bool steady(int64_t wall, int64_t monotonic) const
+	{
+		return seen_ && stands(wall, monotonic) && (!was_set_ || monotonic >= trusted_from_);
 	}
 
 	/* The monotonic time at which it will have, if it is not set again. */
@@ -52,6 +63,7 @@ private:
 	}
 
 	bool seen_;
+	bool was_set_;
 	int64_t offset_;
 	int64_t trusted_from_;
 };

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "core/steady_clock.h"
 #include "core/token.h"
 #include "engine/duty_note.h"
 #include "engine/ring_notes.h"
@@ -39,13 +40,16 @@ struct DatabaseTokens
 struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 {
 	/* Without a lock. */
-	pg_atomic_uint64 clock_mark; /* TimestampTz; see raise_clock_mark() */
-	pg_atomic_uint32 scheduler;	 /* my_procno() + 1 of the scheduler; 0: none */
-	pg_atomic_uint64 reconciled; /* rounds of the reconciler through all rows */
+	pg_atomic_uint64 clock_mark;	   /* TimestampTz; see raise_clock_mark() */
+	pg_atomic_uint32 scheduler;		   /* my_procno() + 1 of the scheduler; 0: none */
+	pg_atomic_uint64 reconciled;	   /* rounds of the reconciler through all rows */
+	pg_atomic_uint32 schedule_changes; /* raised when schedules have been made or changed */
 	/* Rows of named locks; see sync/lock_load.h. */
 	pg_atomic_uint32 locks_doubted; /* how often; 1 in the beginning */
 	pg_atomic_uint32 locks_loaded;	/* as of which of these they are in memory */
 	LeaseShare share;
+	/* By the scheduler alone, but for the next one: what it has seen of the wall clock. */
+	SteadyClock clock;
 	DutyNote duties[kDutyNotes]; /* see there */
 };
 static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);

@@ -30,6 +30,7 @@ place_databases(void *memory)
 		pg_atomic_init_u64(&db->reconciled, 0);
 		pg_atomic_init_u32(&db->locks_doubted, 1);
 		pg_atomic_init_u32(&db->locks_loaded, 0);
+		pg_atomic_init_u32(&db->schedule_changes, 0);
 		init_share(&db->share);
 		init_rings(db);
 	}
@@ -93,6 +94,7 @@ fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &token
 	pg_atomic_write_u64(&db->reconciled, 0);
 	pg_atomic_write_u32(&db->locks_doubted, 1);
 	pg_atomic_write_u32(&db->locks_loaded, 0);
+	db->clock = {};
 	memset(db->duties, 0, sizeof(db->duties));
 	reset_rings(db);
 	db->state = SlotState::kLoading;
@@ -231,6 +233,20 @@ void
 wake_scheduler(const Database *db)
 {
 	wake_process(value_of(db->scheduler));
+}
+
+/* A racy look: a slot that is just being attached has a scheduler later, which looks anyway. */
+void
+tell_of_schedules(Oid database)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		Database *db = &shared->databases[i];
+		if (db->state != SlotState::kUsed || db->oid != database)
+			continue;
+		pg_atomic_fetch_add_u32(&db->schedule_changes, 1);
+		wake_scheduler(db);
+	}
 }
 
 } // namespace pgq

@@ -105,6 +105,9 @@ void announce_extension();
 /* Wake the scheduler of that database, if there is one. Cannot fail; no lock held. */
 void wake_scheduler(const Database *db);
 
+/* Schedules of that database are not as its scheduler knows them. Cannot fail; no lock held. */
+void tell_of_schedules(Oid database);
+
 /* Could the scheduler count the lost leases of that queue in the last 5 s? Under the queue's lock. */
 bool is_served(const Queue *queue, int64 monotonic);
 

@@ -39,6 +39,7 @@ struct Watch
 	bool all_queues; /* it was prepared before this start: nobody knows what it did */
 	bool unfiled;	 /* it has jobs of queues that had no slot */
 	bool deleted;	 /* it has deleted jobs by hand */
+	bool schedules;	 /* it has made or changed some */
 	/* The address: set when shared memory is made. What is there: as above. */
 	Touched *touched; /* for each queue slot */
 };

@@ -85,6 +85,21 @@ is_given(const JobSpec &spec, std::string_view name)
 	return spec.given[place_of(name)];
 }
 
+void
+set_attribute(JobSpec *spec, const char *name, Datum value)
+{
+	int place = place_of(name);
+	spec->values[place] = value;
+	spec->given[place] = true;
+}
+
+bool
+find_attribute(const JobSpec &spec, const char *name, Datum *value)
+{
+	*value = spec.values[place_of(name)];
+	return is_given(spec, name);
+}
+
 NewJob
 job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
 {

@@ -50,6 +50,10 @@ struct JobAttribute
 /* In the order of the arguments of pgq_enqueue, behind the queue. */
 extern const JobAttribute job_attributes[kJobAttributes];
 
+/* Its value of that name. */
+void set_attribute(JobSpec *spec, const char *name, Datum value);
+bool find_attribute(const JobSpec &spec, const char *name, Datum *value);
+
 /* The row of such a job. Errors: 22023. */
 NewJob job_of(int32 queue_id, const JobSpec &spec, TimestampTz now);
 

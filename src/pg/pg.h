@@ -91,6 +91,7 @@ extern "C" {
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/inval.h"
+#include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

@@ -145,4 +145,4 @@ SELECT d.duty, q.queue, d.last_run_at, d.next_run_at, d.failures, d.failing_sinc
 FROM pgq_ext.duty_entries() d
 LEFT JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.duty IS
-'What the scheduler of this database does, for each queue (lost leases: counts their attempts; window, timer: reads ahead) and for all (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks). next_run_at: NULL when it runs as soon as there is something to do. failing_since: since when it has been failing, failures: errors since then; the others go on, and it is tried again after 1 s, 2 s ... 1 min.';
+'What the scheduler of this database does, for each queue (lost leases: counts their attempts; window, timer: reads ahead) and for all (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules). next_run_at: NULL when it runs as soon as there is something to do. failing_since: since when it has been failing, failures: errors since then; the others go on, and it is tried again after 1 s, 2 s ... 1 min.';

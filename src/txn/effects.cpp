@@ -299,6 +299,12 @@ note_deleted_jobs()
 	pending.effects.deleted = true;
 }
 
+void
+note_changed_schedules()
+{
+	pending.effects.schedules = true;
+}
+
 bool
 has_unfiled_jobs()
 {

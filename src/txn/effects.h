@@ -98,6 +98,9 @@ bool has_unfiled_jobs();
 /* Jobs have been deleted by hand: at commit no queue's count is sure any more. */
 void note_deleted_jobs();
 
+/* Schedules have been made or changed: the scheduler looks at commit when the next one is due. */
+void note_changed_schedules();
+
 /* ---- how many jobs live (engine/depth.h) ---- */
 
 /* This transaction has added so many rows to the queue, or taken them out. */

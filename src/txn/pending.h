@@ -149,12 +149,13 @@ struct Effects
 	bool announce_queue;
 	bool unfiled;
 	bool deleted;
+	bool schedules;
 
 	bool empty() const
 	{
 		return leases.size == 0 && jobs.size == 0 && depths.size == 0 && queues.size == 0 &&
 			   locks.size == 0 && rates.size == 0 && !announce && !announce_queue && !unfiled &&
-			   !deleted;
+			   !deleted && !schedules;
 	}
 };
 

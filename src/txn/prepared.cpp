@@ -155,6 +155,7 @@ hand_over_to_watch()
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
 	watch->deleted = effects.deleted;
+	watch->schedules = effects.schedules;
 	for (const LeaseEffect &effect : effects.leases)
 	{
 		touch(watch, effect.ref, 0);
@@ -299,6 +300,8 @@ settle_watch(Watch *watch, bool commit)
 	if (watch->unfiled && commit)
 		distrust_all(watch->database);
 	settle_prepared_locks();
+	if ((watch->schedules || watch->all_queues) && commit)
+		tell_of_schedules(watch->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_watch(watch);
 }

@@ -329,6 +329,8 @@ at_transaction_end(XactEvent event, void *)
 			note_deletions(MyDatabaseId);
 		if (ending.unfiled)
 			distrust_all(MyDatabaseId);
+		if (ending.schedules)
+			tell_of_schedules(MyDatabaseId);
 		settle_options(ending.queues);
 		if (ending.announce || ending.announce_queue)
 			announce_extension();

@@ -69,12 +69,12 @@ run_duty(DutyState *duty, Body body)
 }
 
 /*
- * Run body in a subtransaction. False: it has raised, which is noted as an error of the duty, which goes on.
- * *short_of_resources: for lack of resources (53xxx), so that others will fail as well.
+ * Run body in a subtransaction. False: it has raised, and handle has been called with that error, before the rollback,
+ * which takes the error's memory with it; the one who called us goes on.
  */
-template <typename Body>
+template <typename Body, typename Handle>
 inline bool
-survives(Body body, bool *short_of_resources = nullptr)
+survives_alone(Body body, Handle handle)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -89,12 +89,8 @@ survives(Body body, bool *short_of_resources = nullptr)
 	}
 	PG_CATCH();
 	{
-		/* Told and noted before the rollback, which takes the error's memory with it. */
-		if (short_of_resources != nullptr)
-			*short_of_resources = ERRCODE_TO_CATEGORY(geterrcode()) ==
-								  ERRCODE_TO_CATEGORY(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED);
-		note_duty_error(context);
-		keep_failing();
+		MemoryContextSwitchTo(context);
+		handle();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 	}
@@ -102,6 +98,28 @@ survives(Body body, bool *short_of_resources = nullptr)
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	return survived;
+}
+
+/* Of the error that is being handled: for lack of resources (53xxx), so that others will fail as well. */
+inline bool
+is_shortage()
+{
+	return ERRCODE_TO_CATEGORY(geterrcode()) ==
+		   ERRCODE_TO_CATEGORY(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED);
+}
+
+/* The same, where what it raises is an error of the duty, which goes on. */
+template <typename Body>
+inline bool
+survives(Body body, bool *short_of_resources = nullptr)
+{
+	MemoryContext context = CurrentMemoryContext;
+	return survives_alone(body, [&] {
+		if (short_of_resources != nullptr)
+			*short_of_resources = is_shortage();
+		note_duty_error(context);
+		keep_failing();
+	});
 }
 
 } // namespace pgq

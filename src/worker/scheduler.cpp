@@ -161,7 +161,7 @@ take_role()
 static void
 look_at_clock()
 {
-	int64 jump = shift.clock.look(wall_now(), monotonic_now());
+	int64 jump = shift.database->clock.look(wall_now(), monotonic_now());
 	if (jump == 0)
 		return;
 	ereport(LOG, (errmsg("the clock was set %s by %.3f s", jump > 0 ? "forward" : "back",

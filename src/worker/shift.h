@@ -11,7 +11,6 @@
 #pragma once
 
 #include "catalog/queue_row.h"
-#include "core/steady_clock.h"
 #include "engine/seat.h"
 #include "jobs/expiry.h"
 #include "load/reconcile.h"
@@ -44,6 +43,8 @@ int64 retain(Shift &shift);
 int64 expire(Shift &shift);
 int64 reconcile(Shift &shift);
 int64 sweep(Shift &shift);
+int64 fire_schedule(Shift &shift);
+int64 schedules_wanted_at(const Shift &shift);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -55,6 +56,7 @@ inline constexpr Duty duties[] = {
 	{"expiry", expire, nullptr, false},
 	{"reconcile", reconcile, nullptr, false},
 	{"locks", sweep, nullptr, false},
+	{"schedules", fire_schedule, schedules_wanted_at, false},
 };
 inline constexpr int kDuties = lengthof(duties);
 static_assert(kDuties <= kDutyNotes);
@@ -96,7 +98,6 @@ struct Shift
 	SeatOrder order;   /* what the launcher has said when it started us */
 	int commit_level;  /* synchronous_commit, where nothing is set otherwise */
 
-	SteadyClock clock;
 	DutyState duties[kDuties];
 	DutyState *queue_duties; /* by slot of the queue and duty; allocated */
 
@@ -134,6 +135,15 @@ struct Shift
 		Reconciliation state;
 		bool under_way; /* a step has begun and not ended */
 	} reconcile;
+
+	struct
+	{
+		bool known;		/* when the next one is due, as of: */
+		uint32 changes; /* Database::schedule_changes */
+		TimestampTz next = DT_NOEND;
+		int64
+			not_before; /* monotonic: others are to have their turn, or it could not be done just now */
+	} schedules;
 };
 
 /* End the shift, and say why. */

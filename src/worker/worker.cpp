@@ -24,6 +24,12 @@ workers_init()
 	RegisterBackgroundWorker(&worker);
 }
 
+bool
+is_scheduler()
+{
+	return MyBgworkerEntry != nullptr && strcmp(MyBgworkerEntry->bgw_type, kSchedulerType) == 0;
+}
+
 /* The server's own note of it is gone when the process exits. */
 static volatile sig_atomic_t asked = 0;
 

@@ -19,6 +19,9 @@ void workers_init();
 inline constexpr char kLauncherType[] = "pgq_ext launcher";
 inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
 
+/* Is this process one? */
+bool is_scheduler();
+
 /* What every worker does first. It naps under that name (pg/wait_events.h), and no limit of time ends it. */
 void start_worker(uint32 wait_event);
 

@@ -40,6 +40,22 @@ TEST(SteadyClock, IsNotTrustedForAMinuteAfterAJump)
 	}
 }
 
+/* What cannot be undone waits after a start; a schedule does not, but after a jump. */
+TEST(SteadyClock, IsSteadyFromTheFirstLookUntilItIsSet)
+{
+	SteadyClock clock{};
+	EXPECT_FALSE(clock.steady(kNoon, 0));
+	clock.look(kNoon, 0);
+	EXPECT_TRUE(clock.steady(kNoon, 0));
+	EXPECT_FALSE(clock.trusted(kNoon, 0));
+	EXPECT_FALSE(clock.steady(kNoon + kMinute, 1)) << "not looked at yet, but the reading says it";
+	clock.look(kNoon + kMinute, 1);
+	EXPECT_FALSE(clock.steady(kNoon + kMinute, 1));
+	EXPECT_FALSE(clock.steady(kNoon + 2 * kMinute - 1, kMinute));
+	EXPECT_TRUE(clock.steady(kNoon + 2 * kMinute, kMinute + 1));
+	EXPECT_TRUE(clock.trusted(kNoon + 2 * kMinute, kMinute + 1));
+}
+
 TEST(SteadyClock, IsTrustedWhileItDrifts)
 {
 	SteadyClock clock{};

@@ -71,8 +71,8 @@ expire(Shift &shift)
 {
 	int64 began = monotonic_now();
 	TimestampTz wall = wall_now();
-	if (!shift.clock.trusted(wall, began))
-		return shift.clock.trusted_from();
+	if (!shift.database->clock.trusted(wall, began))
+		return shift.database->clock.trusted_from();
 	bool more = false;
 	bool served = serving_transaction(RowExclusiveLock, [&] {
 		commit_lazily();

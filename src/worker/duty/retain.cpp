@@ -38,8 +38,8 @@ retain(Shift &shift)
 {
 	int64 began = monotonic_now();
 	TimestampTz wall = wall_now();
-	if (!shift.clock.trusted(wall, began))
-		return shift.clock.trusted_from();
+	if (!shift.database->clock.trusted(wall, began))
+		return shift.database->clock.trusted_from();
 	bool more = false;
 	(void) serving_transaction(AccessShareLock, [&] { more = expire_all(wall); });
 	int64 now = monotonic_now();

@@ -27,7 +27,7 @@ rotate(Shift &shift)
 {
 	int64 now = monotonic_now();
 	TimestampTz wall = wall_now();
-	if (begin_look(&shift.rotation, now, shift.clock.trusted(wall, now) ? wall : 0))
+	if (begin_look(&shift.rotation, now, shift.database->clock.trusted(wall, now) ? wall : 0))
 		look(shift, now);
 	int segment = segment_in_turn(shift.rotation, now);
 	if (segment >= 0)

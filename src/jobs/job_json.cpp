@@ -1,6 +1,4 @@
-#include "api/job_json.h"
-
-#include "api/args.h"
+#include "jobs/job_json.h"
 
 namespace pgq {
 
@@ -16,29 +14,40 @@ array_of_jobs(Datum value)
 	return jobs;
 }
 
+/* What an object is called, by its number: those of an array count from 1. */
+static constexpr int kOptions = 0;
+
+static const char *
+name_of(int element)
+{
+	return element == kOptions ? "the object in options" : psprintf("element %d of jobs", element);
+}
+
 /* As "payload, priority and delay". */
 static const char *
-list_of_keys(const char *if_required, const char *before_last)
+list_of_keys(bool options, const char *if_required, const char *before_last)
 {
 	StringInfoData list;
 	initStringInfo(&list);
 	const JobAttribute *last = &job_attributes[kJobAttributes - 1];
 	for (const JobAttribute &attribute : job_attributes)
-		appendStringInfo(&list, "%s%s%s",
-						 list.len == 0		  ? ""
-						 : &attribute == last ? before_last
-											  : ", ",
-						 attribute.name, attribute.required ? if_required : "");
+		if (!(options && attribute.required))
+			appendStringInfo(&list, "%s%s%s",
+							 list.len == 0		  ? ""
+							 : &attribute == last ? before_last
+												  : ", ",
+							 attribute.name, attribute.required ? if_required : "");
 	return list.data;
 }
 
 [[noreturn]] static void
 bad_job(int element, const char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					errmsg("element %d of jobs %s", element, what),
-					errhint("Each element is an object with the keys %s.",
-							list_of_keys(" (required)", " and "))));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s %s", name_of(element), what),
+			 element == kOptions ? errhint("Its keys may be %s.", list_of_keys(true, "", " and "))
+								 : errhint("Each element is an object with the keys %s.",
+										   list_of_keys(false, " (required)", " and "))));
 }
 
 static const JobAttribute *
@@ -118,7 +127,7 @@ read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
 	bool required = attribute != nullptr && attribute->required;
 	if (value->type == jbvNull && !required)
 		return;
-	if (attribute == nullptr)
+	if (attribute == nullptr || (required && element == kOptions))
 		bad_job(element, psprintf("has the unknown key \"%s\"",
 								  pnstrdup(key.val.string.val, key.val.string.len)));
 	auto i = attribute - job_attributes;
@@ -131,9 +140,10 @@ require_all(const JobSpec &spec, int element)
 {
 	for (int i = 0; i < kJobAttributes; i++)
 		if (job_attributes[i].required && !spec.given[i])
-			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-							errmsg("element %d of jobs has no %s", element, job_attributes[i].name),
-							errhint("The keys of an element are: %s.", list_of_keys("", ", "))));
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("element %d of jobs has no %s", element, job_attributes[i].name),
+					 errhint("The keys of an element are: %s.", list_of_keys(false, "", ", "))));
 }
 
 /* ---- without a key ---- */
@@ -164,15 +174,11 @@ jobs_without_key(Jsonb *jobs)
 	return n;
 }
 
-JobSpec
-job_of_array(Jsonb *jobs, uint32 i)
+static JobSpec
+read_object(JsonbContainer *object, int element)
 {
-	int element = static_cast<int>(i) + 1;
-	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
-	if (object->type != jbvBinary || !JsonContainerIsObject(object->val.binary.data))
-		bad_job(element, "is not an object");
 	JobSpec spec{};
-	JsonbIterator *it = JsonbIteratorInit(object->val.binary.data);
+	JsonbIterator *it = JsonbIteratorInit(object);
 	JsonbValue key;
 	JsonbValue value;
 	(void) JsonbIteratorNext(&it, &value, true);
@@ -181,8 +187,29 @@ job_of_array(Jsonb *jobs, uint32 i)
 		(void) JsonbIteratorNext(&it, &value, true);
 		read_key(&spec, key, &value, element);
 	}
+	return spec;
+}
+
+JobSpec
+job_of_array(Jsonb *jobs, uint32 i)
+{
+	int element = static_cast<int>(i) + 1;
+	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
+	if (object->type != jbvBinary || !JsonContainerIsObject(object->val.binary.data))
+		bad_job(element, "is not an object");
+	JobSpec spec = read_object(object->val.binary.data, element);
 	require_all(spec, element);
 	return spec;
+}
+
+JobSpec
+job_of_options(Jsonb *options)
+{
+	if (!JB_ROOT_IS_OBJECT(options))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("options must be a JSON object"),
+				 errhint("For example: '{\"priority\": 5, \"expires_in\": \"1 hour\"}'.")));
+	return read_object(&options->root, kOptions);
 }
 
 } // namespace pgq

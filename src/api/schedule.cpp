@@ -1,0 +1,162 @@
+/*
+ * pgq_schedule, pgq_unschedule, pgq_pause_schedule, pgq_resume_schedule, pgq_schedule_preview; the trigger of their table.
+ */
+#include "api/args.h"
+#include "api/result_rows.h"
+#include "catalog/queue_row.h"
+#include "jobs/timetable.h"
+#include "load/attach.h"
+#include "pg/clock.h"
+#include "txn/effects.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+static char *
+schedule_name(FunctionCallInfo fcinfo)
+{
+	return checked_name(required(fcinfo, 0, "schedule"), "schedule");
+}
+
+static char *
+cron_of(FunctionCallInfo fcinfo, int i)
+{
+	return TextDatumGetCString(key_value(required(fcinfo, i, "cron"), "cron"));
+}
+
+static char *
+timezone_of(FunctionCallInfo fcinfo, int i)
+{
+	return given(fcinfo, i) ? TextDatumGetCString(key_value(PG_GETARG_DATUM(i), "timezone"))
+							: pstrdup("UTC");
+}
+
+static ScheduleSpec
+schedule_of_arguments(FunctionCallInfo fcinfo)
+{
+	ScheduleSpec schedule{};
+	schedule.name = schedule_name(fcinfo);
+	schedule.cron = cron_of(fcinfo, 1);
+	schedule.queue = queue_name(required(fcinfo, 2, "queue"));
+	schedule.payload = given(fcinfo, 3) ? PG_GETARG_DATUM(3)
+										: DirectFunctionCall1(jsonb_in, CStringGetDatum("{}"));
+	schedule.timezone = timezone_of(fcinfo, 4);
+	schedule.missed = Missed::kOne;
+	if (given(fcinfo, 5))
+		schedule.missed = missed_of(clipped(PG_GETARG_DATUM(5), 64));
+	if (given(fcinfo, 6))
+		schedule.options = PG_GETARG_JSONB_P(6);
+	return schedule;
+}
+
+/* What its ticks would fail of is told here. */
+static void
+check_jobs(const ScheduleSpec &schedule)
+{
+	TimestampTz now = wall_now();
+	JobSpec spec = job_of_tick(schedule, now);
+	QueueRef ref = resolve_queue(tables(), schedule.queue);
+	(void) key_rules(spec, now);
+	(void) job_of(ref.queue_id, spec, now);
+}
+
+/* ---- the trigger ---- */
+
+/* Whose name that is, which may be nobody's: a dump knows roles by their names. */
+static HeapTuple
+with_maker(Relation rel, HeapTuple row)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+	int columns[] = {SPI_fnumber(desc, "maker_name"), SPI_fnumber(desc, "maker")};
+	if (columns[0] <= 0 || columns[1] <= 0)
+		return row;
+	bool is_null;
+	Datum name = heap_getattr(row, columns[0], desc, &is_null);
+	Oid role = is_null ? InvalidOid : get_role_oid(TextDatumGetCString(name), true);
+	Datum maker = ObjectIdGetDatum(role);
+	is_null = !OidIsValid(role);
+	return heap_modify_tuple_by_cols(row, desc, 1, &columns[1], &maker, &is_null);
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_schedule);
+PG_FUNCTION_INFO_V1(pgq_unschedule);
+PG_FUNCTION_INFO_V1(pgq_pause_schedule);
+PG_FUNCTION_INFO_V1(pgq_resume_schedule);
+PG_FUNCTION_INFO_V1(pgq_schedule_preview);
+PG_FUNCTION_INFO_V1(pgq_timetable_changed);
+
+PGDLLEXPORT Datum
+pgq_schedule(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_schedule()");
+	ScheduleSpec schedule = schedule_of_arguments(fcinfo);
+	check_jobs(schedule);
+	make_schedule(schedule);
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_unschedule(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_unschedule()");
+	PG_RETURN_BOOL(drop_schedule(schedule_name(fcinfo)));
+}
+
+PGDLLEXPORT Datum
+pgq_pause_schedule(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_pause_schedule()");
+	pause_schedule(schedule_name(fcinfo));
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_resume_schedule(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_resume_schedule()");
+	resume_schedule(schedule_name(fcinfo));
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_schedule_preview(PG_FUNCTION_ARGS)
+{
+	static constexpr int32 kMost = 10000;
+	start_verb("pgq_schedule_preview()");
+	Timing timing = timing_of(cron_of(fcinfo, 0), timezone_of(fcinfo, 1));
+	int32 n = given(fcinfo, 2) ? in_range(PG_GETARG_INT32(2), 0, kMost, "n") : 5;
+	ResultRows rows(fcinfo);
+	TimestampTz tick = first_tick_after(timing, wall_now());
+	for (int32 i = 0; i < n && tick != DT_NOEND; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		rows.put(TimestampTzGetDatum(tick));
+		tick = tick_after(timing, tick);
+	}
+	return (Datum) 0;
+}
+
+/* Before each row, by whatever door. What the scheduler writes itself is no news to it. */
+PGDLLEXPORT Datum
+pgq_timetable_changed(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+						errmsg("pgq_ext.timetable_changed() must be called as a trigger")));
+	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+	bool is_update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
+	HeapTuple row = is_update ? data->tg_newtuple : data->tg_trigtuple;
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		return PointerGetDatum(row);
+	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
+		row = with_maker(data->tg_relation, row);
+	if (shared != nullptr && !is_scheduler())
+		note_changed_schedules();
+	return PointerGetDatum(row);
+}
+}

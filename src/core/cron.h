@@ -1,0 +1,231 @@
+/*
+ * Cron: at which moments something is to happen, its ticks.
+ *
+ * Five fields as in crontab(5): minute, hour, day of month, month, day of week; or six, with seconds first. Or a period,
+ * whose ticks are its multiples since 2000-01-01 00:00 UTC, as date_bin() counts them.
+ *
+ * Fields speak of what the clocks of a time zone show. When they are moved:
+ *   - With `*` or a step of it as hours, every moment at which they show a time that fits is a tick: those of a repeated
+ *     hour are twice as many, those of a skipped one are not there.
+ *   - With hours that are named, each time that fits comes once: when the clocks show it for the first time, or, if they
+ *     skip it, at the moment when they do, together with all others that they skip then.
+ *
+ * Pure: no server. Moments are seconds since 1970-01-01 00:00 UTC, times that clocks show ("local") the same without a zone.
+ */
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+namespace pgq {
+
+struct Cron
+{
+	int64_t period; /* in seconds; 0: none, the fields count */
+	/* A bit for each number that fits. */
+	uint64_t seconds;
+	uint64_t minutes;
+	uint64_t hours;
+	uint64_t days;	   /* of the month */
+	uint64_t months;   /* from 1 */
+	uint64_t weekdays; /* 0 is Sunday */
+	/* These fields begin with a star. */
+	bool any_hour;
+	bool any_day;
+	bool any_weekday;
+};
+
+/* Where the text is wrong, and how. */
+struct CronError
+{
+	std::string_view field; /* its name; empty: the text as a whole */
+	std::string_view text;	/* the part of it */
+};
+
+/* Fields, or a word as @daily. False: *error says why not. */
+bool parse_cron(std::string_view text, Cron *cron, CronError *error);
+
+/* The clocks of a zone show seconds + offset from here until before end. */
+struct ZoneSpan
+{
+	int64_t end; /* kNever: they are not moved any more */
+	int64_t offset;
+};
+
+inline constexpr int64_t kNever = INT64_MAX;
+inline constexpr int64_t kDay = 24 * 3600;
+inline constexpr int64_t kFarthestTick = 40 * 366 * kDay; /* who has none until then has none */
+
+/* ---- the next one ---- */
+
+/* The lowest bit from `from` on; -1: none. */
+inline int
+next_bit(uint64_t bits, int from)
+{
+	bits = from < 64 ? bits & (~uint64_t{0} << from) : 0;
+	return bits != 0 ? std::countr_zero(bits) : -1;
+}
+
+inline bool
+has_bit(uint64_t bits, unsigned n)
+{
+	return (bits >> n & 1) != 0;
+}
+
+/* The first second of a day that fits, from `from` on; -1: none. */
+inline int
+fitting_second(const Cron &cron, int from)
+{
+	int minute = from / 60 % 60;
+	int second = from % 60;
+	for (int hour = next_bit(cron.hours, from / 3600); hour >= 0;
+		 hour = next_bit(cron.hours, hour + 1))
+	{
+		if (hour > from / 3600)
+			minute = second = 0;
+		for (int fits = next_bit(cron.minutes, minute); fits >= 0;
+			 fits = next_bit(cron.minutes, fits + 1))
+		{
+			int last = next_bit(cron.seconds, fits > minute ? 0 : second);
+			if (last >= 0)
+				return hour * 3600 + fits * 60 + last;
+		}
+		minute = second = 0;
+	}
+	return -1;
+}
+
+/* As crontab(5) has it: if both are restricted, one of them is enough. */
+inline bool
+fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono::sys_days day)
+{
+	bool by_day = has_bit(cron.days, static_cast<unsigned>(date.day()));
+	bool by_weekday = has_bit(cron.weekdays, std::chrono::weekday(day).c_encoding());
+	return cron.any_day || cron.any_weekday ? by_day && by_weekday : by_day || by_weekday;
+}
+
+/* The first local time in [from, until] that fits. */
+inline int64_t
+fitting_time(const Cron &cron, int64_t from, int64_t until)
+{
+	namespace calendar = std::chrono;
+	auto seconds_of = [](calendar::sys_days day) {
+		return calendar::duration_cast<calendar::seconds>(day.time_since_epoch()).count();
+	};
+	calendar::sys_days day{calendar::floor<calendar::days>(calendar::seconds{from})};
+	while (seconds_of(day) <= until)
+	{
+		calendar::year_month_day date{day};
+		if (!has_bit(cron.months, static_cast<unsigned>(date.month())))
+		{
+			day = calendar::sys_days{(date.year() / date.month() + calendar::months{1}) / 1};
+			continue;
+		}
+		int64_t midnight = seconds_of(day);
+		int begin = static_cast<int>(std::max<int64_t>(0, from - midnight));
+		int second = fits_day(cron, date, day) ? fitting_second(cron, begin) : -1;
+		if (second >= 0)
+			return midnight + second <= until ? midnight + second : kNever;
+		day += calendar::days{1};
+	}
+	return kNever;
+}
+
+inline int64_t
+next_of_period(int64_t period, int64_t after)
+{
+	static constexpr int64_t kOrigin = 946684800; /* 2000-01-01 */
+	int64_t since = after - kOrigin;
+	int64_t whole = since / period - (since % period < 0 ? 1 : 0);
+	return kOrigin + (whole + 1) * period;
+}
+
+/* The first tick after that moment. zone.span_at(moment) is a ZoneSpan. */
+template <typename Zone>
+int64_t
+next_tick(const Cron &cron, int64_t after, const Zone &zone)
+{
+	/* No zone is moved by more than that: what was shown before is not shown again after. */
+	static constexpr int64_t kLongestMove = 2 * kDay;
+	if (cron.period > 0)
+		return next_of_period(cron.period, after);
+
+	int64_t last = after + kFarthestTick;
+	int64_t start = after - kLongestMove;
+	int64_t shown = INT64_MIN; /* the latest local time so far */
+	while (start <= last)
+	{
+		ZoneSpan span = zone.span_at(start);
+		int64_t first = start + span.offset;
+		int64_t end = std::min(span.end, last + 1);
+		bool once = !cron.any_hour && shown != INT64_MIN;
+		/* The clocks have just been moved forward. */
+		if (once && start > after && first > shown + 1 &&
+			fitting_time(cron, shown + 1, first - 1) != kNever)
+			return start;
+		int64_t from = std::max(first, after + 1 + span.offset);
+		if (once)
+			from = std::max(from, shown + 1);
+		int64_t found = fitting_time(cron, from, end - 1 + span.offset);
+		if (found != kNever)
+			return found - span.offset;
+		shown = std::max(shown, end - 1 + span.offset);
+		start = end;
+	}
+	return kNever;
+}
+
+/* ---- those that were missed ---- */
+
+struct Backlog
+{
+	int n;			/* ticks that were found */
+	int64_t before; /* how many more there are before them, counted up to kCounted */
+};
+inline constexpr int64_t kCounted = 100000;
+
+/* The last of them in [from, until], at most `most`, oldest first. Returns how many. */
+template <typename Zone>
+int
+last_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int64_t *ticks,
+		   int most)
+{
+	int64_t seen = 0;
+	for (int64_t tick = next_tick(cron, from - 1, zone); tick <= until;
+		 tick = next_tick(cron, tick, zone))
+		ticks[seen++ % most] = tick;
+	if (seen <= most)
+		return static_cast<int>(seen);
+	std::rotate(ticks, ticks + seen % most, ticks + most);
+	return most;
+}
+
+/*
+ * What has not come from `from` to `until`: the newest ticks, at most `most`, oldest first. There can be a hundred
+ * million of them, so they are looked for from the end, in windows that are twice as long each time.
+ */
+template <typename Zone>
+Backlog
+missed_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int64_t *ticks,
+			 int most)
+{
+	Backlog backlog = {};
+	for (int64_t window = most;; window *= 2)
+	{
+		int64_t start = std::max(from, until - window + 1);
+		backlog.n = last_ticks(cron, start, until, zone, ticks, most);
+		if (backlog.n == most || start == from)
+			break;
+	}
+	if (backlog.n == 0)
+		return backlog;
+	int64_t tick = next_tick(cron, from - 1, zone);
+	for (; tick < ticks[0] && backlog.before < kCounted; backlog.before++)
+		tick = next_tick(cron, tick, zone);
+	return backlog;
+}
+
+} // namespace pgq

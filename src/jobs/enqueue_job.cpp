@@ -1,0 +1,38 @@
+#include "jobs/enqueue_job.h"
+
+#include "jobs/enqueue.h"
+#include "jobs/room.h"
+#include "jobs/unique_key.h"
+#include "pg/clock.h"
+
+namespace pgq {
+
+/* The segments first: in their order, before that to which the queue writes (rows/segment_set.h). */
+static int64
+enqueue_with_key(const char *queue, const JobSpec &spec, const KeyRules &rules, TimestampTz now)
+{
+	SegmentSet segments(AccessShareLock);
+	(void) segments.open_all();
+	QueueRef ref = queue_for_enqueue(queue);
+	KeyedRequest request = keyed_request(ref.queue_id, spec, rules, now);
+	int64 id = enqueue_keyed(ref, segments, &request);
+	segments.close();
+	return id;
+}
+
+int64
+enqueue_job(const char *queue, const JobSpec &spec)
+{
+	TimestampTz now = wall_now();
+	KeyRules rules = key_rules(spec, now);
+	if (rules.key != nullptr)
+		return enqueue_with_key(queue, spec, rules, now);
+	QueueRef ref = queue_for_enqueue(queue);
+	NewJob job = job_of(ref.queue_id, spec, now);
+	int64 id;
+	enter_queue(ref, 1);
+	enqueue_jobs(ref, &job, 1, &id);
+	return id;
+}
+
+} // namespace pgq

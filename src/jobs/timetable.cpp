@@ -1,0 +1,300 @@
+#include "jobs/timetable.h"
+
+#include "catalog/owner_sql.h"
+#include "jobs/job_json.h"
+#include "load/attach.h"
+#include "pg/clock.h"
+
+namespace pgq {
+
+/* ---- what a schedule says ---- */
+
+static constexpr const char *missed_words[] = {"skip", "one", "all"};
+
+Missed
+missed_of(const char *word)
+{
+	for (int i = 0; i < static_cast<int>(lengthof(missed_words)); i++)
+		if (strcmp(word, missed_words[i]) == 0)
+			return static_cast<Missed>(i);
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("invalid value for missed: \"%s\"", word),
+					errhint("Available values: skip, one, all.")));
+}
+
+static Datum
+headers_of_tick(const ScheduleSpec &schedule, TimestampTz tick)
+{
+	pg_tm tm;
+	fsec_t fraction;
+	StringInfoData json;
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"schedule\": ");
+	escape_json(&json, schedule.name);
+	if (timestamp2tm(tick, nullptr, &tm, &fraction, nullptr, nullptr) != 0)
+		elog(ERROR, "timestamp out of range");
+	appendStringInfo(&json, ", \"scheduled_at\": \"%04d-%02d-%02dT%02d:%02d:%02d+00:00\"}",
+					 tm.tm_year, tm.tm_mon, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+}
+
+JobSpec
+job_of_tick(const ScheduleSpec &schedule, TimestampTz tick)
+{
+	JobSpec spec{};
+	Datum headers = headers_of_tick(schedule, tick);
+	Datum given;
+	if (schedule.options != nullptr)
+		spec = job_of_options(schedule.options);
+	if (find_attribute(spec, "headers", &given))
+	{
+		if (!JB_ROOT_IS_OBJECT(DatumGetJsonbP(given)))
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							errmsg("headers of a schedule must be a JSON object"),
+							errhint("The name of the schedule and the time of the tick are added "
+									"to them.")));
+		headers = DirectFunctionCall2(jsonb_concat, given, headers);
+	}
+	set_attribute(&spec, "headers", headers);
+	set_attribute(&spec, "payload", schedule.payload);
+	return spec;
+}
+
+void
+require_enqueuer(Oid role, const char *name)
+{
+	const SpiArgument arguments[] = {{OIDOID, ObjectIdGetDatum(role), false}};
+	if (!OidIsValid(role) || !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("role \"%s\" does not exist", name),
+				 errdetail("The schedule enqueues with the rights of the role that made it."),
+				 errhint("Call pgq_schedule again, as another role.")));
+	bool may = false;
+	as_owner([&] {
+		may = spi_execute(
+				  "SELECT FROM pg_catalog.pg_proc p "
+				  "JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::regclass "
+				  "AND d.objid = p.oid AND d.refclassid = 'pg_catalog.pg_extension'::regclass "
+				  "JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid "
+				  "WHERE p.proname = 'pgq_enqueue' AND e.extname = 'pgq_ext' "
+				  "AND pg_catalog.has_function_privilege($1, p.oid, 'EXECUTE')",
+				  arguments) > 0;
+	});
+	if (!may)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for function pgq_enqueue"),
+				 errdetail("The schedule enqueues with the rights of role \"%s\".", name),
+				 errhint("GRANT EXECUTE ON FUNCTION pgq_enqueue TO %s.", quote_identifier(name))));
+}
+
+/* ---- verbs ---- */
+
+static SpiArgument
+text_argument(const char *text)
+{
+	return {TEXTOID, CStringGetTextDatum(text), false};
+}
+
+static SpiArgument
+time_argument(TimestampTz time)
+{
+	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), time == DT_NOEND};
+}
+
+/* Nobody who says the same again and again shall keep it from running. */
+#define NEXT                                                               \
+	"CASE WHEN t.cron = EXCLUDED.cron AND t.timezone = EXCLUDED.timezone " \
+	"THEN COALESCE(t.next_run_at, EXCLUDED.next_run_at) ELSE EXCLUDED.next_run_at END"
+
+static constexpr char kMake[] =
+	"INSERT INTO pgq_ext.timetable AS t (schedule, cron, timezone, queue, payload, options, "
+	"missed, "
+	"maker_name, next_run_at, due_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) "
+	"ON CONFLICT (schedule) DO UPDATE SET cron = EXCLUDED.cron, timezone = EXCLUDED.timezone, "
+	"queue = EXCLUDED.queue, payload = EXCLUDED.payload, options = EXCLUDED.options, "
+	"missed = EXCLUDED.missed, maker = EXCLUDED.maker, maker_name = EXCLUDED.maker_name, "
+	"next_run_at = " NEXT ", due_at = " NEXT ", failures = 0, last_error = NULL";
+
+/* The trigger of the table finds the role by its name, and tells the scheduler. */
+void
+make_schedule(const ScheduleSpec &schedule)
+{
+	char *maker = GetUserNameFromId(GetUserId(), false);
+	TimestampTz next = first_tick_after(timing_of(schedule.cron, schedule.timezone), wall_now());
+	const SpiArgument arguments[] = {
+		text_argument(schedule.name),
+		text_argument(schedule.cron),
+		text_argument(schedule.timezone),
+		text_argument(schedule.queue),
+		{JSONBOID, schedule.payload, false},
+		{JSONBOID, PointerGetDatum(schedule.options), schedule.options == nullptr},
+		text_argument(missed_words[static_cast<int>(schedule.missed)]),
+		text_argument(maker),
+		time_argument(next)};
+	require_enqueuer(GetUserId(), maker);
+	as_owner([&] { spi_execute(kMake, arguments); });
+}
+
+bool
+drop_schedule(const char *name)
+{
+	const SpiArgument arguments[] = {text_argument(name)};
+	uint64 dropped = 0;
+	as_owner([&] {
+		dropped = spi_execute("DELETE FROM pgq_ext.timetable WHERE schedule = $1", arguments);
+	});
+	return dropped > 0;
+}
+
+[[noreturn]] static void
+complain_unknown(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("schedule \"%s\" does not exist", name),
+			 errhint("pgq_ext.schedule has those that there are; pgq_schedule makes one.")));
+}
+
+void
+pause_schedule(const char *name)
+{
+	const SpiArgument arguments[] = {text_argument(name)};
+	uint64 paused = 0;
+	as_owner([&] {
+		paused = spi_execute("UPDATE pgq_ext.timetable SET paused = true WHERE schedule = $1",
+							 arguments);
+	});
+	if (paused == 0)
+		complain_unknown(name);
+}
+
+/* A value of the first row, in that context; NULL: it is NULL. */
+static Datum
+copied_value(MemoryContext context, int column, Oid type)
+{
+	bool is_null;
+	Datum value = spi_value(0, column, &is_null);
+	if (is_null)
+		return PointerGetDatum(nullptr);
+	int16 length;
+	bool by_value;
+	get_typlenbyval(type, &length, &by_value);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	Datum copy = datumCopy(value, by_value, length);
+	MemoryContextSwitchTo(caller);
+	return copy;
+}
+
+static char *
+copied_text(MemoryContext context, int column)
+{
+	Datum value = copied_value(context, column, TEXTOID);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	char *copy = DatumGetPointer(value) != nullptr ? TextDatumGetCString(value) : nullptr;
+	MemoryContextSwitchTo(caller);
+	return copy;
+}
+
+/* One that is not paused stays as it is. */
+void
+resume_schedule(const char *name)
+{
+	MemoryContext context = CurrentMemoryContext;
+	bool found = false;
+	const SpiArgument key[] = {text_argument(name)};
+	as_owner([&] {
+		found = spi_execute("SELECT cron, timezone, paused FROM pgq_ext.timetable "
+							"WHERE schedule = $1 FOR UPDATE",
+							key) > 0;
+		if (!found || !DatumGetBool(copied_value(context, 3, BOOLOID)))
+			return;
+		Timing timing = timing_of(copied_text(context, 1), copied_text(context, 2));
+		const SpiArgument arguments[] = {text_argument(name),
+										 time_argument(tick_after(timing, wall_now()))};
+		spi_execute("UPDATE pgq_ext.timetable SET paused = false, next_run_at = $2, due_at = $2, "
+					"failures = 0 WHERE schedule = $1",
+					arguments);
+	});
+	if (!found)
+		complain_unknown(name);
+}
+
+/* ---- for the scheduler ---- */
+
+/* In the order of the columns of the query. */
+static DueSchedule *
+read_due(MemoryContext context)
+{
+	auto *due = static_cast<DueSchedule *>(MemoryContextAllocZero(context, sizeof(DueSchedule)));
+	auto *options = DatumGetPointer(copied_value(context, 6, JSONBOID));
+	due->schedule.name = copied_text(context, 1);
+	due->schedule.cron = copied_text(context, 2);
+	due->schedule.timezone = copied_text(context, 3);
+	due->schedule.queue = copied_text(context, 4);
+	due->schedule.payload = copied_value(context, 5, JSONBOID);
+	due->schedule.options = options != nullptr ? DatumGetJsonbP(PointerGetDatum(options)) : nullptr;
+	due->missed = copied_text(context, 7);
+	due->next_run_at = DatumGetTimestampTz(copied_value(context, 8, TIMESTAMPTZOID));
+	due->failures = DatumGetInt32(copied_value(context, 9, INT4OID));
+	due->maker = DatumGetObjectId(copied_value(context, 10, OIDOID));
+	due->maker_name = copied_text(context, 11);
+	return due;
+}
+
+DueSchedule *
+take_due_schedule(TimestampTz now)
+{
+	MemoryContext context = CurrentMemoryContext;
+	DueSchedule *due = nullptr;
+	const SpiArgument arguments[] = {time_argument(now)};
+	as_owner([&] {
+		if (spi_execute("SELECT schedule, cron, timezone, queue, payload, options, missed, "
+						"COALESCE(next_run_at, due_at), failures, maker, maker_name "
+						"FROM pgq_ext.timetable WHERE NOT paused AND due_at <= $1 "
+						"ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED",
+						arguments) > 0)
+			due = read_due(context);
+	});
+	return due;
+}
+
+TimestampTz
+next_due_schedule(TimestampTz after)
+{
+	TimestampTz next = DT_NOEND;
+	bool is_null;
+	const SpiArgument arguments[] = {time_argument(after)};
+	as_owner([&] {
+		if (spi_execute("SELECT due_at FROM pgq_ext.timetable WHERE NOT paused AND due_at > $1 "
+						"ORDER BY due_at LIMIT 1",
+						arguments) > 0)
+			next = DatumGetTimestampTz(spi_value(0, 1, &is_null));
+	});
+	return next;
+}
+
+void
+note_tick(const DueSchedule &due, const TickResult &result)
+{
+	/* It may have been renamed; a dump has its name. */
+	char *maker = GetUserNameFromId(due.maker, true);
+	bool fired = result.last_job_id != 0;
+	const SpiArgument arguments[] = {
+		text_argument(due.schedule.name),
+		time_argument(result.next_run_at),
+		time_argument(result.due_at),
+		{INT4OID, Int32GetDatum(result.failures), false},
+		{TIMESTAMPTZOID, TimestampTzGetDatum(result.fired_at), !fired},
+		{INT8OID, Int64GetDatum(result.last_job_id), !fired},
+		{TEXTOID, result.error != nullptr ? CStringGetTextDatum(result.error) : (Datum) 0,
+		 result.error == nullptr},
+		text_argument(maker != nullptr ? maker : due.maker_name)};
+	as_owner([&] {
+		spi_execute("UPDATE pgq_ext.timetable SET next_run_at = $2, due_at = $3, failures = $4, "
+					"last_run_at = COALESCE($5, last_run_at), last_job_id = COALESCE($6, "
+					"last_job_id), last_error = $7, maker_name = $8 WHERE schedule = $1",
+					arguments);
+	});
+}
+
+} // namespace pgq

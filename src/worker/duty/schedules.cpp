@@ -1,0 +1,204 @@
+/*
+ * Schedules: those that are due fire, one tick a transaction: its jobs are enqueued and its next time is written
+ * together, so each tick has its job once, whatever dies (protocol: tick-is-one-transaction). Between two ticks nothing
+ * is looked at, unless somebody has changed a schedule.
+ */
+#include "catalog/queue_lock.h"
+#include "catalog/queue_row.h"
+#include "jobs/enqueue_job.h"
+#include "jobs/timetable.h"
+#include "pg/stop_point.h"
+#include "worker/shift.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+static constexpr int kMostMissed = 1000;
+
+/* So late a tick is not missed: the scheduler was there, but busy, or has just been started again. */
+static constexpr int64 kLate = USECS_PER_MINUTE;
+
+/* What is to be done for a schedule that is due. It survives the error of its jobs. */
+struct Firing
+{
+	bool planned;
+	Missed missed;
+	int64 skipped;	  /* ticks before those that fire, if that is to be told */
+	TimestampTz next; /* after that */
+	int64 last_job_id;
+	int n;
+	TimestampTz ticks[kMostMissed];
+	char *error; /* NULL: none */
+};
+
+/* Which ticks have been missed, and which of them fire. */
+static void
+plan(const DueSchedule &due, TimestampTz now, Firing *firing)
+{
+	Timing timing = timing_of(due.schedule.cron, due.schedule.timezone);
+	firing->missed = missed_of(due.missed);
+	int most = firing->missed == Missed::kAll ? kMostMissed : 1;
+	Backlog backlog = missed_ticks(timing, due.next_run_at, now, firing->ticks, most);
+	firing->n = backlog.n;
+	if (firing->missed == Missed::kAll)
+		firing->skipped = backlog.before;
+	if (firing->missed == Missed::kSkip && firing->n > 0 && now - firing->ticks[0] > kLate)
+		firing->n = 0;
+	firing->next = tick_after(timing, now);
+	firing->planned = true;
+}
+
+/* Run body, in which others are waited for at most for a moment: who is just enqueuing a job of the same unique key. */
+template <typename Body>
+static void
+impatiently(Body body)
+{
+	int level = NewGUCNestLevel();
+	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+	body();
+	AtEOXact_GUC(false, level);
+}
+
+/* Who is dropping the queue is not waited for. */
+static void
+require_free_queue(const char *name)
+{
+	QueueRef ref = resolve_queue(tables(), name);
+	if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
+		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+						errmsg("queue \"%s\" is being dropped", name)));
+}
+
+static void
+enqueue_ticks(const DueSchedule &due, Firing *firing)
+{
+	if (firing->n == 0)
+		return;
+	require_enqueuer(due.maker, due.maker_name);
+	require_free_queue(due.schedule.queue);
+	for (int i = 0; i < firing->n; i++)
+		firing->last_job_id =
+			enqueue_job(due.schedule.queue, job_of_tick(due.schedule, firing->ticks[i]));
+}
+
+/* Its error is the schedule's, but without memory or room on the disk no other would do better. */
+static void
+keep_error(const DueSchedule &due, Firing *firing)
+{
+	if (is_shortage() && geterrcode() != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+		PG_RE_THROW();
+	if (due.failures == 0)
+		EmitErrorReport();
+	ErrorData *error = CopyErrorData();
+	firing->error = pstrdup(error->message != nullptr ? error->message : "");
+	FreeErrorData(error);
+}
+
+static const char *
+note_of_skipped(const Firing &firing)
+{
+	if (firing.next == DT_NOEND)
+		return "there is no tick in the next 40 years";
+	if (firing.skipped == 0)
+		return nullptr;
+	return psprintf("%s%lld ticks before the last %d were missed, and have no job",
+					firing.skipped == kCounted ? "more than " : "",
+					static_cast<long long>(firing.skipped), kMostMissed);
+}
+
+/* A schedule that has failed is tried again after 1 s, 2 s ... 1 min, as one tick or for all that are missed by then. */
+static TickResult
+result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
+{
+	static constexpr int kMostDoublings = 6;
+	TickResult result = {};
+	if (firing.error == nullptr)
+	{
+		result = {firing.next, firing.next, 0, firing.last_job_id, now, note_of_skipped(firing)};
+		return result;
+	}
+	int64 rest =
+		Min<int64, int64>(USECS_PER_SEC << Min(due.failures, kMostDoublings), USECS_PER_MINUTE);
+	bool moves_on = firing.planned && firing.missed == Missed::kSkip;
+	result.failures = Min(due.failures, 1000) + 1;
+	result.next_run_at = moves_on ? firing.next : due.next_run_at;
+	result.due_at = moves_on ? firing.next : now + rest;
+	result.error = firing.error;
+	return result;
+}
+
+/* Of the schedule that has been due for longest. False: there is none, or others have locked them. */
+static bool
+fire_one(TimestampTz now)
+{
+	DueSchedule *due = take_due_schedule(now);
+	if (due == nullptr)
+		return false;
+	auto *firing = static_cast<Firing *>(palloc0(sizeof(Firing)));
+	ErrorContextCallback context = {
+		error_context_stack,
+		[](void *name) { errcontext("schedule \"%s\"", static_cast<char *>(name)); },
+		due->schedule.name};
+	error_context_stack = &context;
+	(void) survives_alone(
+		[&] {
+			plan(*due, now, firing);
+			impatiently([&] { enqueue_ticks(*due, firing); });
+		},
+		[&] { keep_error(*due, firing); });
+	error_context_stack = context.previous;
+	stop_point("tick-enqueued");
+	note_tick(*due, result_of(*due, *firing, now));
+	return true;
+}
+
+int64
+schedules_wanted_at(const Shift &shift)
+{
+	const auto &state = shift.schedules;
+	const SteadyClock &clock = shift.database->clock;
+	int64 monotonic = monotonic_now();
+	TimestampTz wall = wall_now();
+	int64 at = monotonic;
+	if (state.known && state.changes == value_of(shift.database->schedule_changes))
+		at = state.next == DT_NOEND ? INT64_MAX : monotonic + (state.next - wall);
+	if (at != INT64_MAX && !clock.steady(wall, monotonic))
+		at = Max(at, clock.trusted_from());
+	return Max(at, state.not_before);
+}
+
+int64
+fire_schedule(Shift &shift)
+{
+	auto &state = shift.schedules;
+	TimestampTz now = wall_now();
+	bool fired = false;
+	bool served = false;
+	state.not_before = monotonic_now() + kHousekeeping;
+	if (!shift.database->clock.steady(now, monotonic_now()))
+		return INT64_MAX;
+	/* Should this not be committed nothing of it is known. Before the look: what changes meanwhile is looked at once more. */
+	state.known = false;
+	uint32 changes = value_of(shift.database->schedule_changes);
+	(void) serving_transaction(RowExclusiveLock, [&] {
+		served = ConditionalLockRelationOid(look_at_tables().timetable, RowExclusiveLock);
+		if (!served)
+			return;
+		read_few_rows();
+		fired = fire_one(now);
+		state.next = next_due_schedule(DT_NOBEGIN);
+		/* Others have locked those that are due: they may let go without a word. */
+		if (!fired && state.next <= now)
+			state.next = Min(next_due_schedule(now), now + kHousekeeping);
+	});
+	state.known = served;
+	state.changes = changes;
+	if (served)
+		state.not_before = monotonic_now();
+	/* For the view: it is asked again by schedules_wanted_at(). */
+	return state.next == DT_NOEND ? INT64_MAX
+								  : monotonic_now() + Max<int64, int64>(0, state.next - now);
+}
+
+} // namespace pgq
