@@ -23,7 +23,7 @@ my %accident = (
 	'01 smart shutdown' => [ sub { $node->stop('smart'); $node->start }, 1, 1 ],
 	'02 fast shutdown' => [ sub { $node->stop('fast'); $node->start }, 1, 1 ],
 	'03 immediate shutdown' => [ sub { $node->stop('immediate'); $node->start }, 1 ],
-	'04 kill -9 of a backend' => [ sub { kill 'KILL', $_[0]; wait_until_up($node) }, 1 ],
+	'04 kill -9 of a backend' => [ sub { kill 'KILL', $_[0]; wait_until_down($_[0]); wait_until_up($node) }, 1 ],
 	'05 kill -9 of the scheduler' => [ sub { my $pid = worker('scheduler'); kill 'KILL', $pid; wait_until_down($pid); wait_until_up($node) }, 1 ],
 	'06 kill -9 of the launcher' => [ sub { my $pid = worker('launcher'); kill 'KILL', $pid; wait_until_down($pid); wait_until_up($node) }, 1 ],
 	'07 kill -9 of the postmaster' => [ sub {

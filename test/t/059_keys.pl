@@ -502,6 +502,7 @@ for my $round (1 .. 3)
 		# The server starts again by itself.
 		my $pid = pid_of(my $victim = session($node));
 		kill 'KILL', $pid;
+		wait_until_down($pid);
 		end_session($victim);
 		ok($node->poll_query_until('postgres', 'SELECT true'), 'the server is there again');
 	}

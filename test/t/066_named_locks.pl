@@ -202,8 +202,10 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 		return if $mode eq 'none';
 		if ($mode eq 'kill')
 		{
-			kill 'KILL', pid_of($third);
+			my $pid = pid_of($third);
+			kill 'KILL', $pid;
 			eval { reply($_) } for $third;
+			wait_until_down($pid);
 			wait_until_up($node);
 		}
 		else

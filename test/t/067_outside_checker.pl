@@ -82,9 +82,10 @@ while (time - $began < 30)
 	usleep(300_000);
 	if ($crashes < 2 && time - $began > 10 * ($crashes + 1))
 	{
-		kill 'KILL', sql(q{SELECT pid FROM pg_stat_activity WHERE query = 'CALL work()' LIMIT 1}) =~ /(\d+)/;
+		my ($pid) = sql(q{SELECT pid FROM pg_stat_activity WHERE query = 'CALL work()' LIMIT 1}) =~ /(\d+)/ or next;
+		kill 'KILL', $pid;
 		$crashes++;
-		usleep(500_000);
+		wait_until_down($pid);
 		wait_until_up($node);
 		begin_worker($_) for 1 .. 12;
 		next;

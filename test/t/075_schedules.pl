@@ -105,12 +105,12 @@ my $pid = wait_for_scheduler($node);
 	sql(q{SELECT pgq_unschedule('late'); SELECT pgq_purge_queue('s')});
 
 	sql(q{SELECT pgq_schedule('year', '0 0 1 1 *', 's', missed => 'all')});
-	sql(q{UPDATE pgq_ext.timetable SET cron = '* * * * *', next_run_at = date_trunc('minute', now()) - interval '2999 min', due_at = now()});
+	sql(q{UPDATE pgq_ext.timetable SET cron = '*/20 * * * *', next_run_at = date_bin('20 min', now(), '2000-01-01') - 2999 * interval '20 min', due_at = now()});
 	wait_for($node, q{last_job_id IS NOT NULL FROM pgq_ext.schedule});
 	is(sql(q{SELECT last_error FROM pgq_ext.schedule}), '2000 ticks before the last 1000 were missed, and have no job', 'all of too many: it is said how many are left out');
 	sql($drain);
-	is(sql(q{SELECT count(*) || ' ' || (max(tick) > now() - interval '2 min') FROM ledger}), '1000 true', '... of which the newest thousand have their job');
-	ledger_ok('year', 60, 'these');
+	is(sql(q{SELECT count(*) || ' ' || (max(tick) > now() - interval '21 min') FROM ledger}), '1000 true', '... of which the newest thousand have their job');
+	ledger_ok('year', 1200, 'these');
 	sql(q{UPDATE pgq_ext.timetable SET cron = '*/20 * * * *', next_run_at = date_trunc('hour', now()) - interval '2000 days', due_at = now()});
 	wait_for($node, q{last_error LIKE 'more than 100000 ticks before the last 1000%' FROM pgq_ext.schedule});
 	pass('... more than a hundred thousand are not counted');
@@ -224,6 +224,7 @@ END
 			else
 			{
 				end_session($holder);
+				wait_until_down($pid);
 				wait_until_up($node);
 				sql(q{ALTER SYSTEM RESET pgq_ext.stop_point});
 				sql('SELECT pg_reload_conf()');
@@ -256,7 +257,8 @@ END
 			$node->start;
 			$how{immediate}++;
 		}
-		$how eq 'TERM' ? wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE pid = $scheduler") : wait_until_up($node);
+		wait_until_down($scheduler);
+		wait_until_up($node);
 		sql($drain);
 	}
 	note join ', ', map { "$how{$_} $_" } sort keys %how;
