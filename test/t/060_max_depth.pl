@@ -253,7 +253,7 @@ BEGIN
 	RETURN 'revived';
 EXCEPTION WHEN SQLSTATE 'PQ002' OR raise_exception OR null_value_not_allowed THEN RETURN SQLSTATE;
 END $$});
-# full: 'OR …' if it may find no room for what is to come after what it ends.
+# full: 'OR ...' if it may find no room for what is to come after what it ends.
 sub consumer
 {
 	my ($full) = @_;
