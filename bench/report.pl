@@ -10,7 +10,7 @@ use List::Util qw(sum max first);
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
 
-my @sides = qw(pgq_ext recorded limited grouped fifo fair keyed ack_claim at_once table listen advisory pgmq);
+my @sides = qw(pgq_ext recorded limited grouped fifo fair keyed ack_claim at_once table listen advisory pgmq session_lock advisory_lock);
 my %side_name = (
 	pgq_ext  => 'pgq_ext',
 	recorded => 'pgq_ext, with records',
@@ -24,7 +24,9 @@ my %side_name = (
 	table    => 'SKIP LOCKED',
 	listen   => 'LISTEN/NOTIFY',
 	advisory => 'advisory locks',
-	pgmq     => 'pgmq');
+	pgmq     => 'pgmq',
+	session_lock => 'pgq_lock',
+	advisory_lock => 'pg_try_advisory_lock');
 
 # ---- results: workload, case, side, metric: a value for each round ----
 
@@ -108,6 +110,10 @@ my @goals = (
 	[ 'claim and ack with fair, 32 clients, against none', '%.2f', '>=', 0.67, ratio(map { value('limits', 32, $_) } qw(fair pgq_ext)) ],
 	[ 'enqueue with a fresh unique key, 32 clients, against none', '%.2f', '>=', 0.63, ratio(map { value('limits', 'enqueue', $_) } qw(keyed pgq_ext)) ],
 	[ 'hand-outs until ten tenants with ten jobs each are through, beside one with very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
+	(map { [ "session-bound lock and unlock, $_ client" . ($_ == 1 ? '' : 's') . ', against advisory locks', '%.2f', '>=', 0.8,
+		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} }),
+	[ 'takeover from a leader that was killed, p99 in ms', '%.1f', '<', 50, value('locks', 'takeover 0', 'session_lock', 'takeover_p99') ],
+	[ 'wake-ups of the scheduler with 1,000 schedules that are not due, against none', '%.2f', '<=', 1.2, ratio(map { value('schedules', $_, 'pgq_ext', 'wake_ups') } 1000, 0) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
 
@@ -226,6 +232,29 @@ sub limits_table
 	return table([ 'jobs/s, clients', 'without', 'limits', '/ without', 'groups', '/ without', 'fifo', '/ without', 'fair', '/ without' ], @rows);
 }
 
+sub locks_table
+{
+	my (@rates, @takeovers);
+	for my $case (@{ $cases{locks} })
+	{
+		if ($case =~ /^takeover (\d+)/)
+		{
+			push @takeovers, [ $1, map { my $side = $_; map { fixed('%.2f', value('locks', $case, $side, "takeover_$_")) } qw(p50 p99 max) } qw(session_lock advisory_lock) ];
+			next;
+		}
+		my ($ours, $others) = map { value('locks', $case, $_) } qw(session_lock advisory_lock);
+		push @rates, [ $case, rate($ours), rate($others), fixed('%.2f', ratio($ours, $others)) ];
+	}
+	return table([ 'pairs/s, clients', map({ $side_name{$_} } qw(session_lock advisory_lock)), 'ratio' ], @rates) . "\n" .
+		table([ 'takeover in ms, others connected', map { ("$side_name{$_} p50", 'p99', 'max') } qw(session_lock advisory_lock) ], @takeovers);
+}
+
+sub schedules_table
+{
+	return table([ 'schedules', 'wake-ups of the scheduler in ' . value('schedules', 1000, 'pgq_ext', 'seconds') . ' s' ],
+		map { [ grouped($_), fixed('%.0f', value('schedules', $_, 'pgq_ext', 'wake_ups')) ] } @{ $cases{schedules} });
+}
+
 sub order_table
 {
 	return table(
@@ -284,7 +313,10 @@ my @sections = (
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .
-		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST.', \&rotation_table ]);
+		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST.', \&rotation_table ],
+	[ 'locks', 'Locks', 'Each client takes a lock of its own name that is bound to its session, and gives it back: two statements, two round trips; beside `pg_try_advisory_lock` and `pg_advisory_unlock`. ' .
+		'Then a process that holds such a lock is killed with SIGKILL, 200 times, while another session waits for it: milliseconds from the signal until that one knows that it has the lock.', \&locks_table ],
+	[ 'schedules', 'Schedules that are not due', 'pgq_ext alone, on a server with nothing else to do: how often the process of the scheduler wakes up (its voluntary context switches), without schedules and with 1,000 that run once a year.', \&schedules_table ]);
 
 # ---- plots: a column for each side ----
 

@@ -28,7 +28,7 @@ also=(ack_claim at_once) # where only claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation)
+		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
@@ -36,7 +36,8 @@ case $form in
 		backlogs=(10000 1000000 10000000) backlog_rounds=7 few=20000
 		rates=(100 1000) latency_seconds=10
 		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 order_jobs=5000000
-		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB ;;
+		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB
+		lockers=(1 8 32) takeovers=200 idle_seconds=60 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
 		sides=(pgq_ext table) also=(ack_claim)
@@ -47,9 +48,10 @@ case $form in
 		backlogs=(10000 1000000) backlog_rounds=5 few=10000
 		rates=(1000) latency_seconds=3
 		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 order_jobs=200000
-		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB ;;
+		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB
+		lockers=(1 8 32) takeovers=200 idle_seconds=20 ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation)
+		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -58,7 +60,8 @@ case $form in
 		backlogs=(1000 20000) backlog_rounds=1 few=1000
 		rates=(100 1000) latency_seconds=0.5
 		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 order_jobs=30000
-		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB ;;
+		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB
+		lockers=(1 8) takeovers=20 idle_seconds=2 ;;
 	*) usage ;;
 esac
 shift
@@ -66,7 +69,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog latency wal life records limits order rotation " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -453,6 +456,67 @@ run_rotation()
 			count_jobs
 		done
 	done
+}
+
+# piece LOAD-ARGUMENT...: $side does its piece of work once; there are no jobs
+piece()
+{
+	local metric value
+	show
+	run_load "$side" "$@"
+	while IFS=$'\t' read -r metric value; do
+		record "$metric" "$value"
+	done <"$work/measured"
+}
+
+# Locks bound to a session beside those of the server: taken and given back, and how soon somebody has that of a process
+# that was killed.
+run_locks()
+{
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${lockers[@]}"; do
+			for side in session_lock advisory_lock; do
+				piece do=claim,ack clients="$case" seconds=$seconds warm_up=$warm_up
+				printf ' %9d/s\n' "$(measured rate)"
+			done
+		done
+		for case in 'takeover 0' 'takeover 64'; do
+			for side in session_lock advisory_lock; do
+				piece do=takeover rounds=$takeovers clients="${case#* }"
+				printf ' %9.2f ms\n' "$(measured takeover_p99)"
+			done
+		done
+	done
+}
+
+# wake_ups: of the scheduler so far
+wake_ups()
+{
+	awk '/^voluntary_ctxt_switches/ { print $2 }' "/proc/$(sql -c "SELECT pid FROM pg_stat_activity
+		WHERE backend_type = 'pgq_ext scheduler' AND datname = current_database()")/status"
+}
+
+# pgq_ext alone: how often does the scheduler wake up while nothing happens, with schedules that are not due and without?
+run_schedules()
+{
+	local side=pgq_ext case before
+	fresh_server
+	sql -c "SELECT pgq_create_queue('idle')" >/dev/null || die 'no queue'
+	for ((round = 1; round <= rounds; round++)); do
+		for case in 0 1000; do
+			show
+			sql -c 'SELECT count(pgq_unschedule(schedule)) FROM pgq_ext.schedule' \
+				-c "SELECT count(pgq_schedule('idle-' || n, '@yearly', 'idle')) FROM generate_series(1, $case) n" >/dev/null ||
+				die 'no schedules'
+			sleep 5 # what follows from that
+			before=$(wake_ups) || die 'no scheduler'
+			sleep $idle_seconds
+			record wake_ups $(($(wake_ups) - before))
+			echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) wake-ups"
+		done
+	done
+	record seconds $idle_seconds
 }
 
 echo "Building, then ${#workloads[@]} workloads: ${workloads[*]}"

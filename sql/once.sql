@@ -94,6 +94,17 @@ SELECT pgq_drop_rate('burst'), pgq_create_rate('burst', 100, '1 s', 2);
 SELECT pgq_take('burst', 3);
 ROLLBACK;
 SELECT pgq_take('burst', 3, '10 s');
+-- What a prepared transaction has made of it memory would not hear of.
+BEGIN;
+SELECT pgq_drop_rate('burst');
+PREPARE TRANSACTION 'no';
+BEGIN;
+SAVEPOINT s;
+SELECT pgq_drop_rate('burst');
+ROLLBACK TO s;
+SELECT pgq_take('burst', 3, '10 s');
+PREPARE TRANSACTION 'taken';
+ROLLBACK PREPARED 'taken';
 SELECT pgq_drop_rate('burst'), pgq_drop_rate('burst', if_exists => true);
 SELECT pgq_take('burst');
 SELECT pgq_drop_rate('burst');

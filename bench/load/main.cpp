@@ -4,10 +4,13 @@
 //        [hold=1] [series=1]
 //                      jobs: at most so many; hold: while a snapshot is held; series: the rate of each second as well
 //   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S]
+//   load SIDE.sql do=takeover queue=NAME [rounds=N] [clients=N]
+//                      clients: so many others are connected
 //   load SIDE.sql do=NAME queue=NAME [jobs=N]
 //                      runs a piece of the file once, and prints its first value
 #include "connection.h"
 #include "cycle.h"
+#include "takeover.h"
 #include "waiting.h"
 #include <cstdio>
 
@@ -35,6 +38,8 @@ main(int argc, char **argv)
 	std::string what = arguments.text("do");
 	if (what == "wait")
 		run_waiting(side, arguments);
+	else if (what == "takeover")
+		run_takeover(side, arguments);
 	else if (what.find("claim") != std::string::npos || what.find("enqueue") == 0)
 		run_cycle(side, arguments);
 	else

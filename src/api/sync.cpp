@@ -88,7 +88,7 @@ read_run_wish(FunctionCallInfo fcinfo)
 	wish.name = name_argument(fcinfo, "run");
 	if (given(fcinfo, kRunPeriod))
 	{
-		wish.period = run_period(PG_GETARG_DATUM(kRunPeriod), "period");
+		wish.period = exact_period(PG_GETARG_DATUM(kRunPeriod), "period");
 		wish.bucket = bucket_of(wall_now(), wish.period);
 	}
 	wish.ttl = ttl_argument(fcinfo, kTtl, 5 * USECS_PER_MINUTE);
@@ -268,7 +268,7 @@ pgq_create_rate(PG_FUNCTION_ARGS)
 		in_range(DatumGetInt32(required(fcinfo, 1, "permits")), 1, kPermitsMax, "permits");
 	Datum period = required(fcinfo, 2, "period");
 	(void) duration(period, "period", kRatePeriodMax);
-	(void) one_second_or_more(period, "period");
+	(void) exact_period(period, "period");
 	int32 burst = given(fcinfo, 3) ? in_range(PG_GETARG_INT32(3), 1, permits, "burst") : 1;
 	bool created = create_rate(name, permits, period, burst);
 	if (!created && !(given(fcinfo, 4) && PG_GETARG_BOOL(4)))

@@ -176,6 +176,17 @@ one_second_or_more(Datum interval, const char *name)
 }
 
 int64
+exact_period(Datum interval, const char *name)
+{
+	int64 length = one_second_or_more(interval, name);
+	if (DatumGetIntervalP(interval)->month != 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("%s must not have months or years", name),
+						errhint("They differ in length: say how many days.")));
+	return length;
+}
+
+int64
 max_runtime(Datum interval, const char *name)
 {
 	int64 length = duration(interval, name);

@@ -36,6 +36,9 @@ int64 lease_time(Datum interval, const char *name);
 /* rate_period, ttl: 1 s and more. */
 int64 one_second_or_more(Datum interval, const char *name);
 
+/* period of a run or a rate: 1 s and more, without months, which differ in length. */
+int64 exact_period(Datum interval, const char *name);
+
 /* max_runtime: 0, or 1 s and more. backoff_jitter: 0 to 1. */
 int64 max_runtime(Datum interval, const char *name);
 float8 jitter(float8 value, const char *name);

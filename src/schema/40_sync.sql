@@ -99,7 +99,7 @@ CREATE FUNCTION pgq_create_rate(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_rate';
 REVOKE ALL ON FUNCTION pgq_create_rate FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_rate IS
-'A rate: at most permits (1 to 100000) in any time of the length of period (1 s to 366 days), at most burst of them (default 1) at once. False: it exists, with if_not_exists. Error: 42710 it exists.';
+'A rate: at most permits (1 to 100000) in any time of the length of period (1 s to 366 days, without months), at most burst of them (default 1) at once. False: it exists, with if_not_exists. Cannot be prepared. Error: 42710 it exists.';
 
 CREATE FUNCTION pgq_drop_rate(name text, if_exists boolean = false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_drop_rate';

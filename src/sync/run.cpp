@@ -1,7 +1,6 @@
 #include "sync/run.h"
 
 #include "catalog/owner_sql.h"
-#include "catalog/values.h"
 #include "pg/clock.h"
 #include "sync/lock_row.h"
 #include "txn/lock.h"
@@ -17,17 +16,6 @@ runs_init()
 							"Finished runs of one name and period that are remembered.",
 							"Of those before it is forgotten that they were done.", &keep_runs,
 							1000, 1, 1000000, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
-}
-
-int64
-run_period(Datum interval, const char *name)
-{
-	int64 length = one_second_or_more(interval, name);
-	if (DatumGetIntervalP(interval)->month != 0)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("%s must not have months or years", name),
-						errhint("They differ in length: say how many days.")));
-	return length;
 }
 
 /* As date_bin() counts from 2000-01-01 UTC, which is where timestamps begin. */

@@ -11,9 +11,6 @@ namespace pgq {
 /* Called by _PG_init. */
 void runs_init();
 
-/* 22023 if there are months in it. */
-int64 run_period(Datum interval, const char *name);
-
 /* When the period began that time is in. */
 TimestampTz bucket_of(TimestampTz time, int64 period);
 

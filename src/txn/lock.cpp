@@ -94,6 +94,10 @@ check_locks_for_prepare(const Effects &effects)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has taken or given back a lock "
 							   "that is bound to its session")));
+	/* Its end would have to tell memory. */
+	if (effects.rates.size > 0)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot PREPARE a transaction that has created or dropped a rate")));
 }
 
 /* The oldest effect of an entry says what it was before. */
