@@ -195,6 +195,16 @@ copied_text(MemoryContext context, int column)
 	return copy;
 }
 
+static Jsonb *
+copied_jsonb(MemoryContext context, int column)
+{
+	Datum value = copied_value(context, column, JSONBOID);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	Jsonb *copy = DatumGetPointer(value) != nullptr ? DatumGetJsonbP(value) : nullptr;
+	MemoryContextSwitchTo(caller);
+	return copy;
+}
+
 /* One that is not paused stays as it is. */
 void
 resume_schedule(const char *name)
@@ -226,13 +236,12 @@ static DueSchedule *
 read_due(MemoryContext context)
 {
 	auto *due = static_cast<DueSchedule *>(MemoryContextAllocZero(context, sizeof(DueSchedule)));
-	auto *options = DatumGetPointer(copied_value(context, 6, JSONBOID));
 	due->schedule.name = copied_text(context, 1);
 	due->schedule.cron = copied_text(context, 2);
 	due->schedule.timezone = copied_text(context, 3);
 	due->schedule.queue = copied_text(context, 4);
 	due->schedule.payload = copied_value(context, 5, JSONBOID);
-	due->schedule.options = options != nullptr ? DatumGetJsonbP(PointerGetDatum(options)) : nullptr;
+	due->schedule.options = copied_jsonb(context, 6);
 	due->missed = copied_text(context, 7);
 	due->next_run_at = DatumGetTimestampTz(copied_value(context, 8, TIMESTAMPTZOID));
 	due->failures = DatumGetInt32(copied_value(context, 9, INT4OID));
