@@ -7,7 +7,7 @@ namespace torture {
 LockName
 once(int64_t which)
 {
-	return {.name = "once for ever " + number(which), .is_run = true};
+	return {.name = "once-for-ever-" + number(which), .is_run = true};
 }
 
 TxRef

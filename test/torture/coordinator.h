@@ -6,21 +6,21 @@
 namespace torture {
 
 inline const std::vector<LockName> kLocks = {
-	{.name = "mutex 1"},
-	{.name = "mutex 2"},
-	{.name = "pool of 2", .slots = 2},
-	{.name = "pool of 3", .slots = 3},
+	{.name = "mutex-1"},
+	{.name = "mutex-2"},
+	{.name = "pool-of-2", .slots = 2},
+	{.name = "pool-of-3", .slots = 3},
 	{.name = "leader", .bound = true},
 	{.name = "leaders", .slots = 2, .bound = true},
 };
 inline const std::vector<LockName> kPeriodicRuns = {
-	{.name = "each second", .period = "1 s", .is_run = true},
-	{.name = "each third second", .period = "3 s", .is_run = true},
+	{.name = "each-second", .period = "1 s", .is_run = true},
+	{.name = "each-third-second", .period = "3 s", .is_run = true},
 };
 inline const std::vector<RateName> kRates = {
-	{.name = "one by one", .permits = 5, .period = kSecond, .burst = 1},
+	{.name = "one-by-one", .permits = 5, .period = kSecond, .burst = 1},
 	{.name = "burst", .permits = 20, .period = 2 * kSecond, .burst = 8},
-	{.name = "all at once", .permits = 6, .period = kSecond, .burst = 6},
+	{.name = "all-at-once", .permits = 6, .period = kSecond, .burst = 6},
 };
 
 /* One that is done once for ever. */
