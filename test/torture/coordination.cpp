@@ -86,10 +86,10 @@ Coordination::refused(const UsageRef &usage)
 }
 
 void
-Coordination::seen_open(const TxRef &tx)
+Coordination::seen_open(const TxRef &tx, const Life &session)
 {
 	std::lock_guard lock(ledger.mutex);
-	tx->seen_open = now();
+	*session = tx->seen_open = now();
 }
 
 void
@@ -333,6 +333,7 @@ Coordination::check_done(const std::vector<GrantRef> &grants)
 	}
 }
 
+/* Whether the others rest or not: it believes only what is certain. */
 void
 Coordination::audit()
 {

@@ -2,7 +2,7 @@
  * What the clients know of locks, runs and rates: every token, how it was used, and when.
  *
  * A lock was held for certain in a *span* of time if nobody else can have had it then, whatever
- * became of what has had no answer. Spans are judged at quiet points, when most answers are known;
+ * became of what has had no answer. Spans are judged now and then, when most answers are known;
  * rates at once. Guarded by the ledger's mutex, since all depends on the ends of transactions.
  */
 #pragma once
@@ -89,15 +89,14 @@ public:
 	UsageRef using_it(const GrantRef &grant, Use use, const TxRef &tx, Epoch epoch, Time ttl);
 	void accepted(const UsageRef &usage);
 	void refused(const UsageRef &usage);
-	/* It has just answered, so it is open. */
-	void seen_open(const TxRef &tx);
+	/* It has just answered, so it is open, and its session alive. */
+	void seen_open(const TxRef &tx, const Life &session);
 	/* What it has done from then on will be undone by ROLLBACK TO SAVEPOINT. */
 	void undoing(const TxRef &tx, Time from);
 
 	void took(const RateName &rate, int permits, Time sent);
 
-	/* ---- quiet points ---- */
-
+	/* All rules but that of rates, now and then. */
 	void audit();
 	/* (name, bucket) of the runs that are done. */
 	std::set<std::pair<std::string, std::string>> done_runs();

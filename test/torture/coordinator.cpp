@@ -34,8 +34,7 @@ Coordinating::ask(const TxRef &ref, Transaction *tx, const std::string &call,
 	try
 	{
 		Rows rows = session.connection.run(mark + "SELECT " + call, parameters);
-		*life = now();
-		ledger.seen_open(ref);
+		ledger.seen_open(ref, life);
 		return rows;
 	}
 	catch (const Broken &)
@@ -46,8 +45,7 @@ Coordinating::ask(const TxRef &ref, Transaction *tx, const std::string &call,
 	}
 	catch (const SqlError &)
 	{
-		*life = now();
-		ledger.seen_open(ref);
+		ledger.seen_open(ref, life);
 		if (tx == nullptr)
 			session.world.ledger.aborted(ref);
 		throw;
@@ -141,7 +139,7 @@ Coordinating::take_permits(const RateName &rate, int n, Time wait, Transaction *
 	Rows rows = session.connection.run("SELECT pgq_take($1, $2, $3)",
 									   {rate.name, number(n), milliseconds(wait)});
 	if (tx != nullptr)
-		ledger.seen_open(tx->tx());
+		ledger.seen_open(tx->tx(), life);
 	bool got = rows.text(0, 0) == "t";
 	if (got)
 		ledger.took(rate, n, sent);
@@ -451,11 +449,13 @@ Coordinator::take_permits()
 			(void) verbs.take_permits(rate, 1, 0, &tx);
 		(void) finish(tx, false);
 	}
-	for (int i = random.between(1, 6); i > 0; i--)
+	/* All that there are, for a while. */
+	Time wait = some_wait();
+	for (int i = random.between(1, random.chance(30) ? 40 : 4); i > 0; i--)
 	{
-		int n = random.between(1, rate.burst);
+		int n = random.between(1, random.chance(50) ? 1 : rate.burst);
 		if (random.chance(80))
-			(void) verbs.take_permits(rate, n, some_wait());
+			(void) verbs.take_permits(rate, n, wait);
 		else
 		{
 			Transaction tx(session);

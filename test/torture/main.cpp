@@ -111,6 +111,8 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 			report = now() + 10 * kSecond;
 		}
 		nap((random.chance(20) ? random.between(0, 50) : random.between(100, 5000)) * kMillisecond);
+		world.coordination.audit();
+		world.timetable.audit();
 		if (random.chance(15))
 		{
 			auditor.quiet_point(random.chance(70));

@@ -58,9 +58,11 @@ public:
 	/* The schedule will be there and not paused (active), or not. Before it is sent. */
 	void changing(const std::string &schedule, const TxRef &tx, bool active);
 
+	/* All rules, now and then. */
+	void audit();
+
 	/* ---- quiet points ---- */
 
-	void audit();
 	/* A tick of a strict schedule up to then that has no job yet; empty: none. */
 	std::string missing(Moment until);
 	/* That have a job for certain. */
