@@ -123,6 +123,14 @@ sleep_until(int64 time)
 	return slept;
 }
 
+static void
+complain_of_burst(const char *name, int64 burst)
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("permits is out of range"),
+					errhint("Rate \"%s\" gives at most %lld at once, its burst.", name,
+							static_cast<long long>(burst))));
+}
+
 /*
  * Who waits has his permits reserved, and so cannot be overtaken; whatever ends the wait early gives them back. If the rate
  * was made anew meanwhile he asks again: what was reserved of the old one is not counted by the new one.
@@ -137,10 +145,7 @@ take_rate(const char *name, int32 permits, int64 wait)
 	{
 		taken = take_permits(key, permits, wait > 0 ? Max(0, end - monotonic_now()) : 0);
 		if (taken.answer == RateAnswer::kTooMany)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("permits is out of range"),
-					 errhint("Rate \"%s\" gives at most %lld at once, its burst.", name,
-							 static_cast<long long>(taken.burst))));
+			complain_of_burst(name, taken.burst);
 		if (taken.answer == RateAnswer::kLater)
 			return false;
 		if (taken.answer == RateAnswer::kTaken)
