@@ -206,7 +206,7 @@ Cluster::write_settings(int number, int workers)
 		<< "pgq_ext.window_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.timer_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.max_leases = " << (random.chance(30) ? 16 : random.between(17, 200)) << "\n"
-		<< "pgq_ext.max_queues = 13\n"
+		<< "pgq_ext.max_queues = 16\n"
 		<< "pgq_ext.max_locks = " << random.between(100, 300) << "\n"
 		<< "pgq_ext.max_rates = " << random.between(2, 4) << "\n"
 		<< "pgq_ext.keep_runs = 1000000\n"
