@@ -108,14 +108,14 @@ LockHold::find(const LockKey &key, int32 slot) const
 }
 
 int
-LockHold::find(const Database *db, const char *name, int64 token) const
+LockHold::find(const Database *db, const char *name, int64 token, bool relied_on) const
 {
 	const NamedLock *entries = shared->named_locks->entries;
 	for (int i = *bucket_of(db->oid, name); i != kNone; i = entries[i].next)
 	{
 		const NamedLock &lock = entries[i];
 		if (lock.now.token == token && is_of(lock.key, db) && strcmp(lock.key.name, name) == 0)
-			return lock.is_over(monotonic_) ? kNone : i;
+			return lock.is_over(monotonic_) && !relied_on ? kNone : i;
 	}
 	return kNone;
 }

@@ -85,8 +85,11 @@ public:
 	int find(const LockKey &key, int32 slot) const;
 	int add(const LockKey &key, int32 slot);
 
-	/* Whose grant has that token, and is not over, -1 otherwise; also one that is just being given back. */
-	int find(const Database *db, const char *name, int64 token) const;
+	/*
+	 * Whose grant has that token, and is not over (or relied on, by who asks), -1 otherwise; also one that is just being
+	 * given back.
+	 */
+	int find(const Database *db, const char *name, int64 token, bool relied_on) const;
 
 	/* Nobody has it any more. */
 	void free(int number);

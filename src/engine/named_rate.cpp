@@ -9,6 +9,7 @@ struct NamedRate
 {
 	RateKey key;
 	bool used;
+	int64 life; /* each time that a rate comes to memory has its own */
 	Gcra gcra;
 };
 static_assert(std::is_trivially_copyable_v<NamedRate>);
@@ -16,6 +17,7 @@ static_assert(std::is_trivially_copyable_v<NamedRate>);
 struct RateTable
 {
 	int peak;
+	int64 last_life;
 	NamedRate rates[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -74,7 +76,7 @@ take_permits(const RateKey &key, int64 permits, int64 wait)
 		if (rate == nullptr)
 			return {.answer = RateAnswer::kUnknown};
 		Gcra &gcra = rate->gcra;
-		RateTaken taken{.answer = RateAnswer::kTooMany, .burst = gcra.burst()};
+		RateTaken taken{.answer = RateAnswer::kTooMany, .burst = gcra.burst(), .life = rate->life};
 		if (permits > gcra.burst())
 			return taken;
 		int64 now = monotonic_now();
@@ -83,6 +85,15 @@ take_permits(const RateKey &key, int64 permits, int64 wait)
 		if (taken.answer == RateAnswer::kTaken)
 			taken.taken = gcra.take(permits, taken.at);
 		return taken;
+	});
+}
+
+bool
+is_same_rate(const RateKey &key, int64 life)
+{
+	return with_rates(LW_SHARED, [&] {
+		NamedRate *rate = find_rate(key);
+		return rate != nullptr && rate->life == life;
 	});
 }
 
@@ -111,6 +122,7 @@ add_rate(const RateKey &key, const RateSpec &spec)
 			return false;
 		rate->key = key;
 		rate->used = true;
+		rate->life = ++shared->named_rates->last_life;
 		rate->gcra.restart(spec.permits, spec.period, spec.burst, now);
 		int used = 0;
 		for (int i = 0; i < max_rates; i++)

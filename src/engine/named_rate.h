@@ -44,10 +44,14 @@ struct RateTaken
 	int64 at;	 /* monotonic */
 	int64 taken; /* for give_back_permits() */
 	int64 burst;
+	int64 life; /* for is_same_rate() */
 };
 
 /* Take them if they can be had within that time. */
 RateTaken take_permits(const RateKey &key, int64 permits, int64 wait);
+
+/* Has it been in memory since then? What was reserved of it is nothing otherwise: others have begun to count anew. */
+bool is_same_rate(const RateKey &key, int64 life);
 
 /* They are not used. Cannot fail. */
 void give_back_permits(const RateKey &key, int64 permits, int64 taken);

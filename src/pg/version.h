@@ -51,6 +51,19 @@ local_xid_of(const PGPROC *process)
 #endif
 }
 
+/* ---- heavyweight locks ---- */
+
+/* Does this process have it, in that mode? */
+inline bool
+has_lock(const LOCKTAG &tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(&tag, mode, false);
+#else
+	return LockHeldByMe(&tag, mode);
+#endif
+}
+
 /* ---- virtual transaction ids ---- */
 
 /* This transaction, as the lock manager knows it. */

@@ -169,10 +169,12 @@ use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {
 	Database *db = tables_with_locks().database;
 	bool current = false;
+	/* Then nobody has taken it over, even if its time is over by now. */
+	bool relied_on = relies_on_grant(token);
 	(void) lock_grant(token, mode);
 	settle_prepared_locks();
 	with_locks([&](LockHold &hold) {
-		int number = hold.find(db, name, token);
+		int number = hold.find(db, name, token, relied_on);
 		current = number >= 0 && is_usable(hold[number]);
 		if (current)
 			*held = {db, hold[number].key, number, hold[number].slot, token, hold[number].now};

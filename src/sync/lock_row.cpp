@@ -64,6 +64,7 @@ write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before)
 	"AND bucket OPERATOR(pg_catalog.=) $3 AND slot OPERATOR(pg_catalog.=) $4 "   \
 	"AND token OPERATOR(pg_catalog.=) $5"
 
+/* After a start it is held for at most ttl: so that is never less than what is left, should that be more than it is extended by. */
 TimestampTz
 extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)
 {
@@ -73,8 +74,10 @@ extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)
 	TimestampTz end = 0;
 	as_owner([&] {
 		bool is_null;
-		if (spi_execute("UPDATE pgq_ext.held_lock SET ttl = $6, expires_at = GREATEST(expires_at, "
-						"$7) " THE_ROW " RETURNING expires_at",
+		if (spi_execute("UPDATE pgq_ext.held_lock SET ttl = $6 OPERATOR(pg_catalog.+) GREATEST(0, "
+						"(EXTRACT(epoch FROM expires_at OPERATOR(pg_catalog.-) $7) "
+						"OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8), "
+						"expires_at = GREATEST(expires_at, $7) " THE_ROW " RETURNING expires_at",
 						arguments) > 0)
 			end = DatumGetTimestampTz(spi_value(0, 1, &is_null));
 	});

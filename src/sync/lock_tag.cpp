@@ -20,6 +20,12 @@ lock_grant(int64 token, LOCKMODE mode, bool wait)
 	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
+bool
+relies_on_grant(int64 token)
+{
+	return has_lock(tag_of(token), ShareLock);
+}
+
 void
 unlock_grant(int64 token, LOCKMODE mode)
 {

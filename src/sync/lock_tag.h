@@ -14,6 +14,8 @@ namespace pgq {
 
 /* False: only without wait. */
 bool lock_grant(int64 token, LOCKMODE mode, bool wait = true);
+/* Does this transaction rely on it? */
+bool relies_on_grant(int64 token);
 void unlock_grant(int64 token, LOCKMODE mode);
 
 } // namespace pgq

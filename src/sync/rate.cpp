@@ -106,20 +106,35 @@ bring_to_memory(const char *name, const RateKey &key)
 		forget_rate(key);
 }
 
-static void
+/* Returns whether it was later than now. */
+static bool
 sleep_until(int64 time)
 {
+	bool slept = false;
 	for (int64 left; (left = time - monotonic_now()) > 0;)
 	{
+		slept = true;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 Min(left, USECS_PER_SEC) / 1000 + 1, wait_events.rate);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();
 	}
+	return slept;
 }
 
-/* Who waits has his permits reserved, and so cannot be overtaken; whatever ends the wait early gives them back. */
+static void
+complain_of_burst(const char *name, int64 burst)
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("permits is out of range"),
+					errhint("Rate \"%s\" gives at most %lld at once, its burst.", name,
+							static_cast<long long>(burst))));
+}
+
+/*
+ * Who waits has his permits reserved, and so cannot be overtaken; whatever ends the wait early gives them back. If the rate
+ * was made anew meanwhile he asks again: what was reserved of the old one is not counted by the new one.
+ */
 bool
 take_rate(const char *name, int32 permits, int64 wait)
 {
@@ -129,21 +144,22 @@ take_rate(const char *name, int32 permits, int64 wait)
 	for (;;)
 	{
 		taken = take_permits(key, permits, wait > 0 ? Max(0, end - monotonic_now()) : 0);
-		if (taken.answer != RateAnswer::kUnknown)
-			break;
-		bring_to_memory(name, key);
+		if (taken.answer == RateAnswer::kTooMany)
+			complain_of_burst(name, taken.burst);
+		if (taken.answer == RateAnswer::kLater)
+			return false;
+		if (taken.answer == RateAnswer::kTaken)
+		{
+			reserve_permits(key, permits, taken.taken);
+			bool slept = sleep_until(taken.at);
+			use_reservation();
+			if (!slept || is_same_rate(key, taken.life))
+				return true;
+		}
+		else
+			bring_to_memory(name, key);
 		CHECK_FOR_INTERRUPTS();
 	}
-	if (taken.answer == RateAnswer::kTooMany)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("permits is out of range"),
-						errhint("Rate \"%s\" gives at most %lld at once, its burst.", name,
-								static_cast<long long>(taken.burst))));
-	if (taken.answer == RateAnswer::kLater)
-		return false;
-	reserve_permits(key, permits, taken.taken);
-	sleep_until(taken.at);
-	use_reservation();
-	return true;
 }
 
 } // namespace pgq

@@ -81,8 +81,15 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 	ok($t > 0, 'undone, it goes to who waits');
 	ask($s, "BEGIN; SELECT pgq_assert_lock('open', $t)");
 	ask($third, "BEGIN; SELECT pgq_assert_lock('open', $t)");
+	my $slow = sql(q{SELECT pgq_lock('slow', ttl => '1 s')});
+	my $run = sql(q{SELECT pgq_run_once('slow', ttl => '1 s')});
+	ask($s, "SELECT pgq_assert_lock('slow', $_)") for $slow, $run;
 	usleep(1_200_000);
 	is(sql(q{SELECT pgq_lock('open') IS NULL}), 't', 'asserted: nobody else gets it');
+	is(scalar ask($s, "SELECT pgq_assert_lock('open', $t)"), '', '... who relies on it may do so again');
+	is(scalar ask($s, "SELECT pgq_unlock('slow', $slow)"), 't', '... may give it back');
+	is(scalar ask($s, "SELECT pgq_run_done('slow', $run)"), '', '... and, of a run, finish it');
+	ok(stale("SELECT pgq_assert_lock('open', $t)"), '... but nobody else may, since its time is over');
 	send_sql($other, q{SELECT pgq_lock('open', wait => '60 s')});
 	waiting(1);
 	ask($s, 'COMMIT');
@@ -204,7 +211,6 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 		{
 			my $pid = pid_of($third);
 			kill 'KILL', $pid;
-			eval { reply($_) } for $third;
 			wait_until_down($pid);
 			wait_until_up($node);
 		}
@@ -221,6 +227,8 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	my $held = sql(q{SELECT pgq_lock('held', ttl => '1 hour', owner => 'me')});
 	my $slot = sql(q{SELECT pgq_lock('held3', ttl => '1 hour', slots => 3) FROM generate_series(1, 2) OFFSET 1});
 	my $late = sql(q{SELECT pgq_lock('late', ttl => '2 s')});
+	my $longer = sql(q{SELECT pgq_lock('longer', ttl => '1 hour')});
+	sql("SELECT pgq_extend_lock('longer', $longer, '1 s')");
 	my $bound = ask($s, q{SELECT pgq_lock('bound', session_bound => true, ttl => '1 hour')});
 	my %t;
 	$t{$_} = sql("SELECT pgq_lock('$_', ttl => '1 hour')") for qw(p_unlock p_unlock_undone p_relock p_assert p_extend);
@@ -242,6 +250,7 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	is(sql("SELECT owner, slot FROM pgq_ext.lock WHERE token = $held"), 'me|1', $m . 'what is held is held');
 	is(sql("SELECT pgq_assert_lock('held', $held)"), '', '... with its token');
 	is(sql("SELECT slot, slots FROM pgq_ext.lock WHERE token = $slot"), '2|3', '... in its slot');
+	is(sql("SELECT expires_at > now() + '50 min' FROM pgq_ext.lock WHERE token = $longer"), 't', '... as long as it was to be, though it was extended by less');
 	is(sql(q{SELECT pgq_lock('held3', slots => 3) > 0, pgq_lock('held3', slots => 3) IS NULL}), 't|t', '... which counts');
 	is(sql(q{SELECT pgq_lock('open') > } . $lost), 't', 'what was not committed is not');
 	is(sql(q{SELECT pgq_lock('bound') } . ($mode eq 'none' ? 'IS NULL' : "> $bound")), 't', 'a session ends with the server');
@@ -287,6 +296,18 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	$node->safe_psql('copy', q{DROP EXTENSION pgq_ext CASCADE; CREATE EXTENSION pgq_ext});
 	is($node->safe_psql('copy', q{SELECT pgq_lock('moved') > 0}), 't', 'after DROP EXTENSION nothing is held');
 	$node->safe_psql('postgres', 'DROP DATABASE copy (FORCE)');
+}
+
+# ---- rates ----
+
+# Who waits has reserved of a rate that is made anew: that is not counted by the new one, so he asks again, after others.
+{
+	sql(q{SELECT pgq_create_rate('anew', 1, '5 s')});
+	send_sql($s, q{SELECT pgq_take('anew', wait => '7 s')});
+	wait_for($node, q{count(*) = 1 FROM pgq_ext.rate WHERE name = 'anew' AND next_at > now() + '6 s'});
+	ask($other, q{SELECT pgq_drop_rate('anew'), pgq_create_rate('anew', 1, '5 s')});
+	is(scalar ask($other, q{SELECT pgq_take('anew', wait => '60 s')}), 't', 'a permit of a rate that was made anew');
+	is(scalar reply($s), 'f', '... and none of the old one within the same period');
 }
 
 # ---- promotion ----

@@ -57,6 +57,10 @@ std::unique_ptr<Actor> make_holder(World &world, int number);
 /* Ends prepared transactions of others. */
 std::unique_ptr<Actor> make_notary(World &world);
 
+std::unique_ptr<Actor> make_coordinator(World &world, int number);
+/* Changes schedules, and does the jobs of ticks. */
+std::unique_ptr<Actor> make_timekeeper(World &world);
+
 /* Commit or roll back a prepared transaction; the ledger knows the outcome when this returns. */
 void end_prepared(Session &session, const TxRef &tx, bool commit);
 

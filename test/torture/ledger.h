@@ -113,6 +113,7 @@ struct Tx
 	TxState state = TxState::kOpen;
 	Time ending_sent = 0;
 	Time committed_at = 0; /* as far as we know */
+	Time seen_open = 0;	   /* it has answered */
 	/* Nobody confirmed its end: it was asked for later, on this server. */
 	int resolved_on = 0;
 	bool was_prepared = false;
@@ -247,6 +248,9 @@ public:
 	long late_acks() const { return late_ack_count; }
 
 private:
+	friend class Coordination;
+	friend class Timetable;
+
 	struct HandOut
 	{
 		enum class State

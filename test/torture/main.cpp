@@ -23,6 +23,7 @@ struct Options
 static constexpr int kProducers = 3;
 static constexpr int kConsumers = 6;
 static constexpr int kHolders = 2;
+static constexpr int kCoordinators = 5;
 
 static Options
 read_options(int argc, char **argv)
@@ -67,6 +68,9 @@ make_actors(World &world)
 		actors.push_back(make_holder(world, i));
 	actors.push_back(make_administrator(world));
 	actors.push_back(make_notary(world));
+	for (int i = 1; i <= kCoordinators; i++)
+		actors.push_back(make_coordinator(world, i));
+	actors.push_back(make_timekeeper(world));
 	return actors;
 }
 
@@ -82,6 +86,15 @@ see_rotation(World &world)
 		}
 }
 
+static void
+see_coordination(World &world)
+{
+	const Coordination &seen = world.coordination;
+	if (seen.taken_over == 0 || seen.runs == 0 || seen.permits == 0 || world.timetable.ticks() == 0)
+		world.ledger.violation(
+			"no lock was taken over, no run done, no permit taken, or no tick fired");
+}
+
 /* Until the kills are done, the time is over, or something is wrong. */
 static void
 kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &auditor)
@@ -94,10 +107,12 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 		if (now() > report)
 		{
 			std::cout << "-- " << world.ledger.live_count() << " jobs wait" << std::endl;
-			world.counters.print(world.ledger);
+			world.counters.print(world);
 			report = now() + 10 * kSecond;
 		}
 		nap((random.chance(20) ? random.between(0, 50) : random.between(100, 5000)) * kMillisecond);
+		world.coordination.audit();
+		world.timetable.audit();
 		if (random.chance(15))
 		{
 			auditor.quiet_point(random.chance(70));
@@ -111,6 +126,8 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 		see_rotation(world);
 	if (world.ledger.violations() == 0)
 		auditor.quiet_point(true);
+	if (world.ledger.violations() == 0)
+		see_coordination(world);
 }
 
 static void
@@ -164,7 +181,7 @@ main(int argc, char **argv)
 		world.ledger.violation(error.what());
 	}
 	int violations = world.ledger.violations();
-	world.counters.print(world.ledger);
+	world.counters.print(world);
 	if (violations > 0)
 	{
 		world.cluster.keep();

@@ -160,7 +160,6 @@ Session::resolve(const TxRef &tx)
 	throw Hung{"resolve"};
 }
 
-/* The end was confirmed, but perhaps not by the standby: then it is not known. */
 void
 Session::ended(const TxRef &tx)
 {

@@ -103,6 +103,8 @@ public:
 
 	/* The end of a transaction that nobody knows: committed, aborted, or still prepared. */
 	void resolve(const TxRef &tx);
+	/* The end was confirmed, but perhaps not by the standby: then it is not known. */
+	void ended(const TxRef &tx);
 
 	/* Somebody waits for ever: tells what everybody is doing. */
 	void complain(const Hung &hung);
@@ -116,7 +118,6 @@ private:
 	friend class Transaction;
 	std::vector<Held> claim(const ClaimSpec &spec, const TxRef &tx);
 	bool is_prepared(const TxRef &tx);
-	void ended(const TxRef &tx);
 };
 
 /* Name of a prepared transaction. */

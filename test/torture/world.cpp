@@ -115,8 +115,10 @@ Counters::kills()
 }
 
 void
-Counters::print(const Ledger &ledger)
+Counters::print(World &world)
 {
+	const Ledger &ledger = world.ledger;
+	const Coordination &coordination = world.coordination;
 	std::lock_guard lock(mutex);
 	Rotation all = rotation();
 	std::cout << "jobs " << enqueued << ", claims " << claims << ", acks " << acks << ", fails "
@@ -127,7 +129,10 @@ Counters::print(const Ledger &ledger)
 			  << ", unknown commits resolved: " << resolved_committed << " committed, "
 			  << resolved_aborted << " not\ntruncations " << all.truncations << ", rows moved "
 			  << all.moved_rows << "; of " << seen_moved << " that were seen before and after, "
-			  << seen_moved_due << " were due; moves kept " << kept_moves << "\nkills:";
+			  << seen_moved_due << " were due; moves kept " << kept_moves << "\nlocks "
+			  << coordination.locks << ", taken over " << coordination.taken_over << ", runs done "
+			  << coordination.runs << ", permits " << coordination.permits << ", ticks "
+			  << world.timetable.ticks() << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";
 	std::cout << "\nerrors:";

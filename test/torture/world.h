@@ -2,7 +2,9 @@
 #pragma once
 
 #include "cluster.h"
+#include "coordination.h"
 #include "ledger.h"
+#include "timetable.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -63,7 +65,7 @@ struct Counters
 	std::atomic<long> kept_moves = 0; /* in the middle, while others asked for the rows */
 	/* Was a segment truncated, and a row moved? */
 	bool rotation_was_seen();
-	void print(const Ledger &ledger);
+	void print(struct World &world);
 	long kills();
 
 private:
@@ -118,12 +120,16 @@ struct World
 	static constexpr size_t kSmallBacklog = 60;
 
 	Ledger ledger;
+	Coordination coordination{ledger};
+	Timetable timetable{ledger};
 	Gate gate;
 	Counters counters;
 	Cluster cluster;
 	const uint64_t seed;
-	Pool<Held> abandoned; /* leases of workers that believe to hold them still */
-	Pool<TxRef> prepared; /* transactions that wait for their end */
+	Pool<Held> abandoned;		   /* leases of workers that believe to hold them still */
+	Pool<TxRef> prepared;		   /* transactions that wait for their end */
+	Pool<GrantRef> forgotten;	   /* locks and runs that somebody may believe to hold still */
+	std::atomic<int64_t> once = 1; /* what is to be done once for ever, at the moment */
 	/*
 	 * Much repairs itself when cursors are pulled back, as timers that do not fit and
 	 * COMMIT PREPARED do all the time. So there are times without them.
