@@ -15,8 +15,9 @@ enum class QueueLock : uint16
 		1,	  /* exclusive: whoever refills its window; share, for a moment: who waits for that */
 	kTimer,	  /* the same for its timer */
 	kWriters, /* row exclusive, to the end: who adds or changes jobs of it; exclusive: who drops it */
-	kGroups, /* as kWindow, for its groups: whoever probes them */
-	kDepth,	 /* exclusive: whoever counts its jobs */
+	kGroups,  /* as kWindow, for its groups: whoever probes them */
+	kDepth,	  /* exclusive: whoever counts its jobs */
+	kOptions, /* exclusive, to the end: whoever changes its options */
 };
 
 /* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */

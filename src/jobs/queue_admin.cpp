@@ -102,7 +102,9 @@ void
 alter_queue(const char *name, const Datum *options, const bool *given)
 {
 	refuse_if_queues_subscribed();
-	(void) resolve_queue(tables(), name);
+	/* Row locks go before the options of who had them are in memory; this goes after, or older ones might come last. */
+	QueueRef before = resolve_queue(tables(), name);
+	(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
 	bool there = false;
 	as_owner([&] { there = update_row(name, options, given); });
 	CommandCounterIncrement();
