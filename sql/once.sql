@@ -75,10 +75,10 @@ SELECT pgq_create_rate('api', 10, '1 s');
 SELECT name, permits, period, burst, available FROM pgq_ext.rate;
 SELECT pgq_take('api') AS empty_at_first;
 SELECT available, next_at > clock_timestamp() AS soon FROM pgq_ext.rate;
+SELECT clock_timestamp() AS began \gset
 SELECT pgq_take('api', wait => '5 s') AS in_time;
 SELECT pgq_take('api') AS at_once;
 SELECT pgq_take('api', 2);
-SELECT clock_timestamp() AS began \gset
 SELECT count(*) FILTER (WHERE pgq_take('api', wait => '5 s')) AS taken FROM generate_series(1, 10);
 SELECT clock_timestamp() - :'began' > '0.95 s' AS takes_a_second;
 -- Reserved is taken, also by who is rolled back.

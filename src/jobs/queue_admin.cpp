@@ -13,6 +13,8 @@
 #include "ring/move.h"
 #include "txn/effects.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 /* One at a time: creators and droppers of queues, to the end of their transactions. */
@@ -104,7 +106,8 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	refuse_if_queues_subscribed();
 	/* Row locks go before the options of who had them are in memory; this goes after, or older ones might come last. */
 	QueueRef before = resolve_queue(tables(), name);
-	(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
+	if (std::find(given, given + kQueueOptions, true) != given + kQueueOptions)
+		(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
 	bool there = false;
 	as_owner([&] { there = update_row(name, options, given); });
 	CommandCounterIncrement();
