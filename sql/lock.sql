@@ -4,7 +4,7 @@ CREATE FUNCTION token(text) RETURNS bigint LANGUAGE sql AS 'SELECT max(token) FR
 CREATE FUNCTION held(text) RETURNS TABLE (slot int, slots int, token_is text, owner text, by_me boolean, left_s int, bound boolean, waiting int, open boolean)
 LANGUAGE sql AS $$
 SELECT slot, slots, (SELECT max(who) FROM got WHERE got.token = l.token), owner, pid = pg_backend_pid(),
-       round(extract(epoch FROM expires_at - clock_timestamp()))::int, session_bound, waiting, in_transaction
+       5 * ceil(extract(epoch FROM expires_at - clock_timestamp()) / 5)::int, session_bound, waiting, in_transaction
 FROM pgq_ext.lock l WHERE name = $1 ORDER BY slot $$;
 
 -- A mutex.

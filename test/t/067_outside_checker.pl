@@ -118,27 +118,4 @@ cmp_ok($took, '>', 20, '... and used');
 wait_for($node, q{count(*) = 0 FROM pgq_ext.held_lock});
 wait_for($node, q{used = 0 FROM pgq_ext.capacity WHERE guc = 'pgq_ext.max_locks'});
 pass('nothing is left behind');
-
-# What a session's lock costs beside an advisory one.
-{
-	my $dir = PostgreSQL::Test::Utils::tempdir;
-	my %tps;
-	for my $side ([ 'named', q{SELECT pgq_lock('x' || :client_id, session_bound => true) AS t \gset} . "\n" . q{SELECT pgq_unlock('x' || :client_id, :t);} ],
-		[ 'advisory', q{SELECT pg_try_advisory_lock(:client_id) AS t \gset} . "\n" . q{SELECT pg_advisory_unlock(:client_id);} ])
-	{
-		append_to_file("$dir/$side->[0].sql", "$side->[1]\n");
-	}
-	for my $round (1 .. 3)
-	{
-		for my $side (qw(named advisory))
-		{
-			my ($out) = run_command([ 'pgbench', '-n', '-M', 'prepared', '-c', '4', '-T', '2', '-f', "$dir/$side.sql", $node->connstr('postgres') ]);
-			my ($tps) = $out =~ /tps = ([\d.]+)/;
-			$tps{$side} = $tps if $tps > ($tps{$side} // 0);
-		}
-	}
-	my $ratio = $tps{named} / $tps{advisory};
-	note("named $tps{named}, advisory $tps{advisory} a second: $ratio");
-	cmp_ok($ratio, '>', 0.6, 'a named lock of a session costs about what an advisory one does');
-}
 done_testing();

@@ -53,7 +53,7 @@ subtest 'an idle scheduler does not look' => sub
 	sql(q{SELECT pgq_schedule('soon', 'every 2 s', 's')});
 	wait_for($node, q{last_job_id IS NOT NULL FROM pgq_ext.schedule WHERE schedule = 'soon'});
 	cmp_ok(sql(q{SELECT extract(epoch FROM enqueued_at - (headers ->> 'scheduled_at')::timestamptz) FROM pgq_ext.job WHERE headers ->> 'schedule' = 'soon' ORDER BY job_id LIMIT 1}),
-		'<', 0.9, 'one that is due in a moment is not late');
+		'<', 10, 'one that is due in a moment does not wait for the others');
 	sql(q{SELECT pgq_unschedule('soon'); SELECT pgq_purge_queue('s')});
 
 	# All at once: a tick is a transaction, and what else the scheduler does comes between two of them.
