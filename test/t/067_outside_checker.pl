@@ -74,7 +74,7 @@ sub begin_worker
 	send_sql($workers{$n}, 'CALL work()');
 	return;
 }
-begin_worker($_) for 1 .. 12;
+begin_worker($_) for 1 .. 64;
 my ($kills, $crashes) = (0, 0);
 my $other = '';
 while (time - $began < 30)
@@ -87,7 +87,7 @@ while (time - $began < 30)
 		$crashes++;
 		wait_until_down($pid);
 		wait_until_up($node);
-		begin_worker($_) for 1 .. 12;
+		begin_worker($_) for 1 .. 64;
 		next;
 	}
 	$kills += sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE query LIKE 'CALL work()%' AND state = 'active' ORDER BY random() LIMIT 1) p});
