@@ -32,6 +32,13 @@ room_to_run(const Queue *queue)
 	return limit == 0 ? INT_MAX : Max(limit - queue->running, 0);
 }
 
+/* Since the limit was lowered: until some have ended nobody may take the place of another one. */
+inline bool
+runs_too_many(const Queue *queue)
+{
+	return queue->options.concurrency != 0 && queue->running > queue->options.concurrency;
+}
+
 inline void
 occupy_slot(Lease *lease)
 {

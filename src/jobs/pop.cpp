@@ -88,7 +88,7 @@ find_slot(Round *round, Queue *queue, Lease **lender)
 	*lender = nullptr;
 	if (room_to_start(queue) == 0)
 		return false;
-	if (!free)
+	if (!free && !runs_too_many(queue))
 		*lender = next_lender(round);
 	return free || *lender != nullptr;
 }

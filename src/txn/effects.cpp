@@ -157,13 +157,15 @@ ending_effect(const Lease *lease)
 	return effect;
 }
 
+/* Whose job is cancelled is at work, until he hears of it. */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)
 {
 	int n = 0;
 	const List<LeaseEffect> &leases = pending.effects.leases;
 	for (const LeaseEffect *effect = leases.end(); n < most && effect-- > leases.begin();)
-		if (effect->kind == LeaseEffect::kEnd && effect->ref.queue == ref.queue)
+		if (effect->kind == LeaseEffect::kEnd && effect->how != LeaseEnd::kCancelled &&
+			effect->ref.queue == ref.queue)
 			lenders[n++] = {effect->lease, effect->serial};
 	return n;
 }

@@ -73,7 +73,7 @@ void add_reap_effect(const QueueRef &ref, Lease *lease);
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
-/* Leases of the queue that this transaction ends, at most `most`, the newest. Returns how many. */
+/* Leases of the queue that this transaction ends, but for cancelled ones, at most `most`, the newest. Returns how many. */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
 /* Say of the newest effect that ends the lease how it ends, or that the job died of it. */

@@ -96,6 +96,32 @@ for my $how (sort keys %end)
 	empty_queue();
 }
 
+# ---- a limit that is lowered ----
+
+{
+	enqueue(6);
+	my @held = claim($a, 2);
+	sql(q{SELECT pgq_alter_queue('q', concurrency => 1)});
+	my $next = sub { my ($held) = @_; return scalar(() = split /\n/, ask($a, "SELECT job_id FROM pgq_ack_claim('{$held->[0]}', '{$held->[1]}', 'q')")) };
+	is($next->($held[0]), 0, 'more run than may by now: who acknowledges one gets no other in its place');
+	is($next->($held[1]), 1, '... before there are no more than may');
+	sql(q{SELECT pgq_alter_queue('q', concurrency => 2)});
+	empty_queue();
+}
+
+# ---- who cancels lends nothing ----
+
+{
+	enqueue(5);
+	my ($first) = claim($a, 2);
+	ask($b, 'BEGIN');
+	is(scalar ask($b, "SELECT pgq_cancel($first->[0])"), 'leased', 'cancelled, and not committed: its worker goes on');
+	is(scalar(() = claim($b, 1)), 0, '... and no other job is handed out in its place');
+	ask($b, 'COMMIT');
+	is(scalar(() = claim($b, 2)), 1, '... before that is committed');
+	empty_queue();
+}
+
 # ---- pgq_ack_claim with all slots in use ----
 
 sql(q{SELECT pgq_alter_queue('q', concurrency => 1)});

@@ -587,8 +587,11 @@ Ledger::refused(const TxRef &tx, const Held &held, Epoch epoch)
 	Job *job = find(held.key);
 	if (job == nullptr)
 		return;
+	HandOut &h = *find(job, held.token);
 	note(job, "refused as stale", tx, held.token);
-	check_refusal(job, *find(job, held.token), tx, epoch);
+	check_refusal(job, h, tx, epoch);
+	/* If it is so because somebody cancels the job, and he is undone, the lease is lost. */
+	h.until = std::min(h.until, now());
 }
 
 /* ---- the administrator ---- */

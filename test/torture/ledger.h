@@ -354,6 +354,7 @@ private:
 	/* limits.cpp */
 	void check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows);
 	int greatest_limit(Time from, Time to);
+	std::string describe_limits(Time to) const;
 	bool claims_from(const Tx &tx, const std::string &queue);
 	void check_rate(const std::string &queue, int group, size_t limit, const ClaimCall &call,
 					int rows);

@@ -4,6 +4,7 @@
 #include "ledger.h"
 
 #include <algorithm>
+#include <sstream>
 
 namespace torture {
 
@@ -31,6 +32,27 @@ Ledger::greatest_limit(Time from, Time to)
 			break;
 	}
 	return greatest;
+}
+
+/* Those that were set lately, the newest last. */
+std::string
+Ledger::describe_limits(Time to) const
+{
+	static constexpr size_t kShown = 5;
+	std::ostringstream out;
+	for (size_t i = limits.size() - std::min(limits.size(), kShown); i < limits.size(); i++)
+	{
+		const Limit &one = limits[i];
+		out << "  limit " << one.limit << ", transaction " << one.tx->id << ", asked for "
+			<< (to - one.sent) / 1000 << " ms before, "
+			<< (one.tx->state == TxState::kAborted	   ? "undone"
+				: one.tx->state == TxState::kCommitted ? "committed"
+													   : "open");
+		if (one.tx->state == TxState::kCommitted)
+			out << " " << (to - one.tx->committed_at) / 1000 << " ms before";
+		out << "\n";
+	}
+	return out.str();
 }
 
 /* Those that it has got, and those that others had in hand all the time. */
@@ -66,14 +88,14 @@ Ledger::check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows)
 			if (runs_beside(h, later) && !(h.ender && claims_from(*h.ender, kLimitedQueue)))
 			{
 				beside++;
-				others += " " + std::to_string(job->id) + "/" + std::to_string(token);
+				others += "  beside lease " + std::to_string(token) + " of\n" + describe(*job);
 			}
 	}
 	int limit = greatest_limit(call.sent, now());
 	if (beside + got > limit)
 		breach("handed out with " + std::to_string(got - 1) + " others, while " +
-				   std::to_string(beside) + " are in work, of " + std::to_string(limit) + ":" +
-				   others,
+				   std::to_string(beside) + " are in work, of " + std::to_string(limit) + ":\n" +
+				   others + describe_limits(call.sent) + "  and",
 			   one);
 }
 

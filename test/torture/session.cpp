@@ -278,6 +278,10 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 		world.ledger.claim_failed(call);
 		throw;
 	}
+	/* First, since what it claims may have their slots. */
+	if (spec.acked != nullptr)
+		for (const Held &h : *spec.acked)
+			world.ledger.accepted(tx, h, Deed::kAck, call.sent);
 	/* It does not say why it gives nothing: no lease may be left, or too many jobs be locked. */
 	if (spec.acked != nullptr && claimed.empty())
 	{

@@ -215,11 +215,8 @@ std::vector<Held>
 Transaction::ack_claim(const std::vector<Held> &held, ClaimSpec spec)
 {
 	mark();
-	Time sent = now();
 	spec.acked = &held;
 	std::vector<Held> next = claim(spec);
-	for (const Held &h : held)
-		session.world.ledger.accepted(ref, h, Deed::kAck, sent);
 	session.world.counters.acks += static_cast<long>(held.size());
 	return next;
 }
