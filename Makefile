@@ -3,7 +3,7 @@
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-regress \
            check-isolation check-tiny check-tap check-pgtap check-torture torture strict bench bench-short \
-           bench-tiny format
+           bench-tiny format drill
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -36,6 +36,10 @@ strict:
 # For hours: make torture ARGS='--kills 1000 --seed 7'
 torture: setup
 	test/torture.sh $(ARGS)
+
+# Faults on purpose, on a throw-away server. Some of them: make drill ARGS='poison backlog'.
+drill: setup
+	drills/throw_away.sh $(ARGS)
 
 format:
 	clang-format-14 -i $$(find src test bench -name '*.cpp' -o -name '*.h')

@@ -143,7 +143,7 @@ SELECT pgq_ext.queue_entries();
 RESET ROLE;
 \set VERBOSITY default
 GRANT SELECT ON pgq_ext.queue_status TO regress_pgq_user;
-GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.lease_entries, pgq_ext.group_entries TO regress_pgq_user;
+GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.lease_entries, pgq_ext.group_entries, pgq_ext.behind TO regress_pgq_user;
 SET ROLE regress_pgq_user;
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 RESET ROLE;

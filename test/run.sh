@@ -322,7 +322,7 @@ trap 'exit 129' HUP
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 [[ "${suites[*]}" =~ ^(unit|model)$ ]] || private_install "$work/root" || finish
 chmod 755 "$work"
-cp -R sql expected test docs examples README.md CONTRIBUTING.md Makefile "$work"
+cp -R sql expected test docs examples drills README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
 export TMPDIR=$work PGTZ=PST8PDT
 

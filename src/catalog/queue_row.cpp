@@ -14,10 +14,12 @@ enum QueueColumn : AttrNumber
 	kQueueName,
 	kQueueFirstOption,
 	kQueueCreatedAt = kQueueFirstOption + kQueueOptions,
+	kQueuePausedAt,
+	kQueueColumns = kQueuePausedAt,
 };
 struct QueueColumns
 {
-	Column list[kQueueCreatedAt];
+	Column list[kQueueColumns];
 };
 static constexpr QueueColumns queue_columns = [] {
 	QueueColumns columns{};
@@ -27,6 +29,7 @@ static constexpr QueueColumns queue_columns = [] {
 		columns.list[kQueueFirstOption - 1 + i] = {queue_options[i].name,
 												   type_of(queue_options[i].kind)};
 	columns.list[kQueueCreatedAt - 1] = {"created_at", TIMESTAMPTZOID};
+	columns.list[kQueuePausedAt - 1] = {"paused_at", TIMESTAMPTZOID};
 	return columns;
 }();
 
@@ -57,7 +60,7 @@ static Relation
 open_queues(const Tables &t)
 {
 	Relation rel = table_open(t.queue, AccessShareLock);
-	check_columns(rel, queue_columns.list, kQueueCreatedAt);
+	check_columns(rel, queue_columns.list, kQueueColumns);
 	return rel;
 }
 

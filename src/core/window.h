@@ -53,6 +53,13 @@ public:
 	bool contains(const Hint &hint) const { return set_.contains(placed(hint)); }
 	template <typename Visit> void for_each(Visit visit) const { set_.for_each(visit); }
 
+	/* Not in turn: how many of those that are here go out before it, but at most so many. */
+	uint32_t count_before(const Hint &hint, uint32_t most) const
+	{
+		assert(!in_turn_);
+		return set_.count_before(hint, most);
+	}
+
 	/* In turn: groups of one priority that have jobs here, of all priorities. */
 	uint32_t groups() const { return set_.size() - mates_; }
 

@@ -34,6 +34,48 @@ copy_leases(const QueueRef &ref, LeaseCopy *copies, int most)
 	return n;
 }
 
+static void
+note_late(const Lease &lease, int64 monotonic, LateLeases *late)
+{
+	int64 by = monotonic - lease.deadline;
+	bool held = lease.state == LeaseState::kClaimed || lease.state == LeaseState::kClaiming;
+	bool lost = lease.state == LeaseState::kLost || lease.state == LeaseState::kReaping;
+	if (by < 0 || lease.deadline == 0)
+		return;
+	if (lost || (lease.state == LeaseState::kClaimed && lease.pins == 0))
+	{
+		late->lost++;
+		late->lost_by = Max(late->lost_by, by);
+	}
+	else if (held && lease.pins > 0)
+	{
+		late->open++;
+		if (late->open == 1 || by > late->open_by)
+			late->open_pid = lease.pid;
+		late->open_by = Max(late->open_by, by);
+	}
+}
+
+void
+copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late)
+{
+	*late = {};
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		const dlist_node *head = &queue.leases.head;
+		for (dlist_node *node = head->next; node != head; node = node->next)
+			note_late(*container_of<Lease>(node, offsetof(Lease, in_queue)), monotonic, late);
+	});
+}
+
+ReadyJobs::Ahead
+copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most)
+{
+	ReadyJobs::Ahead ahead = {0, true};
+	(void) look_at_queue(ref,
+						 [&](const Queue &queue) { ahead = queue.schedule.ahead_of(hint, most); });
+	return ahead;
+}
+
 bool
 copy_queue(const QueueRef &ref, QueueCopy *copy)
 {

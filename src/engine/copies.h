@@ -42,6 +42,22 @@ struct QueueCopy
 	QueueCounters counters;
 };
 
+/* Leases of a queue whose time is over. */
+struct LateLeases
+{
+	int lost;	   /* the scheduler has not counted them yet */
+	int64 lost_by; /* microseconds: the latest one */
+	int open;	   /* open transactions keep them */
+	int64 open_by;
+	int open_pid; /* 0: no session has it */
+};
+
+/* All in one hold, as copy_leases(). */
+void copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late);
+
+/* How many jobs the queue hands out before that one, which is ready: ReadyJobs::ahead_of(). */
+ReadyJobs::Ahead copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most);
+
 /* A group whose rate is counted. */
 struct GroupCopy
 {

@@ -81,6 +81,7 @@ init_shared()
 	pg_atomic_init_u64(&shared->last_prefix, 0);
 	pg_atomic_init_u64(&shared->last_lock_token, 0);
 	pg_atomic_init_u32(&shared->launcher, 0);
+	pg_atomic_init_u32(&shared->missing_schedulers, 0);
 	pg_atomic_init_u64(&shared->starts_known_since, 0);
 	pg_atomic_init_u32(&shared->announcements, 0);
 	pg_atomic_init_u32(&shared->starts, 0);

@@ -86,6 +86,7 @@ struct Shared
 	pg_atomic_uint64 last_lock_token;	 /* see draw_lock_token() */
 	pg_atomic_uint32 launcher;			 /* my_procno() + 1; 0: none */
 	pg_atomic_uint32 announcements;		 /* CREATE EXTENSIONs committed: the launcher looks again */
+	pg_atomic_uint32 missing_schedulers; /* for which the launcher has found no place */
 	pg_atomic_uint32 starts;			 /* of schedulers */
 	pg_atomic_uint64 starts_known_since; /* of jobs; monotonic, 0: not at all. See rate_limit.h */
 };

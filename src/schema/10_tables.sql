@@ -42,6 +42,7 @@ CREATE TABLE pgq_ext.queue (
     notify         boolean NOT NULL,
     paused         boolean NOT NULL DEFAULT false,
     created_at     timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    paused_at      timestamptz,
     CHECK (pg_catalog.octet_length(queue) BETWEEN 1 AND 59)
 );
 COMMENT ON TABLE pgq_ext.queue IS
@@ -68,6 +69,23 @@ COMMENT ON FUNCTION pgq_ext.queue_appeared() IS
 CREATE TRIGGER queue_appeared AFTER INSERT ON pgq_ext.queue
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_appeared();
 ALTER TABLE pgq_ext.queue ENABLE ALWAYS TRIGGER queue_appeared;
+
+COMMENT ON COLUMN pgq_ext.queue.paused_at IS 'Since when it is paused, by whatever door that was done; NULL: it is not.';
+
+CREATE FUNCTION pgq_ext.queue_paused() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+BEGIN
+    -- What a dump, or a publisher, says of it stays.
+    NEW.paused_at := CASE WHEN NEW.paused THEN COALESCE(NEW.paused_at, pg_catalog.clock_timestamp()) END;
+    RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.queue_paused() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.queue_paused() IS
+'Internal: notes in pgq_ext.queue since when a queue is paused.';
+
+CREATE TRIGGER queue_paused BEFORE INSERT OR UPDATE ON pgq_ext.queue
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_paused();
+ALTER TABLE pgq_ext.queue ENABLE ALWAYS TRIGGER queue_paused;
 
 CREATE SEQUENCE pgq_ext.job_id_seq AS bigint MAXVALUE 9007199254740991;
 

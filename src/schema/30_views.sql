@@ -5,6 +5,13 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_leased';
 REVOKE ALL ON FUNCTION pgq_ext.is_leased FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: has anybody that job in hand? Not if its lease was lost, or if it is set aside because its row is locked.';
 
+-- Stable, so that who does not read what a job waits for neither pays for it nor needs the right.
+CREATE FUNCTION pgq_ext.behind(
+    queue_id integer, priority integer, run_at timestamptz, job_id bigint, group_id bigint) RETURNS text
+LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_behind';
+REVOKE ALL ON FUNCTION pgq_ext.behind FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.behind IS 'Internal: how many jobs go out before that one, which is ready, in words. NULL: none, or memory does not know.';
+
 CREATE FUNCTION pgq_ext.lease_entries(
     OUT job_id bigint, OUT lease bigint, OUT queue_id integer, OUT state text, OUT attempt integer,
     OUT worker text, OUT pid integer, OUT claimed_at timestamptz, OUT lease_expires_at timestamptz,
@@ -83,7 +90,10 @@ SELECT j.job_id, q.queue,
             WHEN COALESCE(r.next_start, o.next_start) > pg_catalog.clock_timestamp() THEN 'the rate of its group (group_rate_limit), until ' || COALESCE(r.next_start, o.next_start)
             WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
             WHEN e.next_start > pg_catalog.clock_timestamp() THEN 'the rate (rate_limit), until ' || e.next_start
-            ELSE 'a worker' END AS waits_for,
+            ELSE COALESCE(pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id),
+                          CASE WHEN e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min'
+                               THEN 'a worker: nobody claims' END,
+                          'a worker') END AS waits_for,
        j.priority, j.run_at, j.attempts, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
        j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
        CASE WHEN l.state = 'claimed' THEN l.worker END AS worker,

@@ -287,6 +287,7 @@ complain_of_room(int starved)
 	});
 	if (undecided)
 		return;
+	pg_atomic_write_u32(&shared->missing_schedulers, starved);
 	if (starved > 0 && !complained)
 		ereport(LOG,
 				(errmsg("pgq_ext could not start all of its schedulers"),

@@ -85,6 +85,31 @@ protected:
 
 /* ---- a new queue ---- */
 
+TEST_F(Rules, JobsAheadAreCountedAsFarAsMemoryKnows)
+{
+	load(8, 8);
+	for (int id = 1; id <= 5; id++)
+		schedule.file(immediate(50, id));
+	schedule.file(immediate(60, 9, 1));
+	auto ahead = [&](const Hint &hint, uint32_t most) {
+		pgq::ReadyJobs::Ahead a = schedule.ahead_of(hint, most);
+		return std::make_pair(a.jobs, a.or_more);
+	};
+	EXPECT_EQ(ahead(immediate(60, 9, 1), 10), std::make_pair(0u, false));
+	EXPECT_EQ(ahead(immediate(50, 1), 10), std::make_pair(1u, false));
+	EXPECT_EQ(ahead(immediate(50, 5), 10), std::make_pair(5u, false));
+	/* No more are counted than were asked for. */
+	EXPECT_EQ(ahead(immediate(50, 5), 3), std::make_pair(3u, true));
+	/* Memory has none of that key, and would have it. */
+	EXPECT_EQ(ahead(immediate(55, 7), 10), std::make_pair(0u, true));
+	/* It does not have all: these go out before, and perhaps others. */
+	schedule.pull_back({0, 54, 0}, kTimerEnd);
+	EXPECT_EQ(ahead(immediate(55, 7), 10), std::make_pair(6u, true));
+	schedule.begin_window_refill(100);
+	EXPECT_EQ(ahead(immediate(55, 7), 4), std::make_pair(4u, true));
+	schedule.abandon_window_refill();
+}
+
 TEST_F(Rules, NothingIsSaidBeforeTheHeapWasRead)
 {
 	schedule.init(window, 2, timer, 2);

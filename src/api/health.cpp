@@ -1,0 +1,163 @@
+/*
+ * What the checks of the view health (schema/35_health.sql) ask of memory, and job_status of the jobs that go out
+ * before one.
+ */
+#include "api/args.h"
+#include "api/result_rows.h"
+#include "catalog/owner_sql.h"
+#include "catalog/queue_row.h"
+#include "engine/copies.h"
+#include "load/attach.h"
+
+namespace pgq {
+
+/* ---- processes ---- */
+
+/* The pid of whom my_procno() + 1 stands for; 0: nobody. */
+static int32
+pid_of_process(const pg_atomic_uint32 &process)
+{
+	uint32 n = value_of(process);
+	return n == 0 ? 0 : ProcGlobal->allProcs[n - 1].pid;
+}
+
+enum class WorkersColumn
+{
+	kLauncher,
+	kScheduler,
+	kMissing,
+	kColumns
+};
+
+static void
+put_workers(ResultRows *rows, const Database *db)
+{
+	using enum WorkersColumn;
+	ResultRow<WorkersColumn> row;
+	int32 launcher = pid_of_process(shared->launcher);
+	int32 scheduler = pid_of_process(db->scheduler);
+	row.set_if(launcher != 0, kLauncher, launcher);
+	row.set_if(scheduler != 0, kScheduler, scheduler);
+	row.set(kMissing, static_cast<int32>(value_of(shared->missing_schedulers)));
+	rows->put(row);
+}
+
+/* ---- leases ---- */
+
+enum class LateColumn
+{
+	kQueueId,
+	kLost,
+	kLostBy,
+	kOpen,
+	kOpenBy,
+	kOpenPid,
+	kColumns
+};
+
+static double
+seconds(int64 microseconds)
+{
+	return static_cast<double>(microseconds) / USECS_PER_SEC;
+}
+
+static void
+put_late_leases(ResultRows *rows, const QueueRef &ref)
+{
+	using enum LateColumn;
+	LateLeases late;
+	copy_late_leases(ref, monotonic_now(), &late);
+	if (late.lost + late.open == 0)
+		return;
+	ResultRow<LateColumn> row;
+	row.set(kQueueId, ref.queue_id);
+	row.set(kLost, late.lost);
+	row.set_datum(kLostBy, Float8GetDatum(seconds(late.lost_by)));
+	row.set(kOpen, late.open);
+	row.set_datum(kOpenBy, Float8GetDatum(seconds(late.open_by)));
+	row.set_if(late.open_pid != 0, kOpenPid, late.open_pid);
+	rows->put(row);
+}
+
+/* ---- the line ---- */
+
+/* In words; NULL: none does, or nobody knows. */
+static char *
+words_of(const ReadyJobs::Ahead &ahead)
+{
+	if (ahead.jobs == 0)
+		return nullptr;
+	return psprintf("behind %u %s%s", ahead.jobs, ahead.jobs == 1 ? "job" : "jobs",
+					ahead.or_more ? " or more" : "");
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_library_version);
+PG_FUNCTION_INFO_V1(pgq_verify_tables);
+PG_FUNCTION_INFO_V1(pgq_workers);
+PG_FUNCTION_INFO_V1(pgq_late_leases);
+PG_FUNCTION_INFO_V1(pgq_behind);
+
+/* Also if that of the SQL objects is another one. */
+PGDLLEXPORT Datum
+pgq_library_version(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.library_version()");
+	PG_RETURN_TEXT_P(cstring_to_text(PGQ_VERSION));
+}
+
+/* Nothing, or the error that others get from tables that are not as they should be. */
+PGDLLEXPORT Datum
+pgq_verify_tables(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.verify_tables()");
+	const Tables &t = tables();
+	int n;
+	(void) read_queue_rows(t, &n);
+	require_complete_segments();
+	(void) common_owner();
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_workers(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.workers()");
+	ResultRows rows(fcinfo);
+	put_workers(&rows, tables().database);
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_late_leases(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.late_leases()");
+	ResultRows rows(fcinfo);
+	for_each_queue(tables().database, [&](const QueueRef &ref) { put_late_leases(&rows, ref); });
+	return (Datum) 0;
+}
+
+/* Of a job that is ready. */
+PGDLLEXPORT Datum
+pgq_behind(PG_FUNCTION_ARGS)
+{
+	static constexpr uint32 kMost = 1000;
+	start_verb("pgq_ext.behind()");
+	QueueRef ref;
+	if (!find_attached_queue(tables().database, DatumGetInt32(required(fcinfo, 0, "queue_id")),
+							 &ref))
+		PG_RETURN_NULL();
+	Key key = {.priority = DatumGetInt32(required(fcinfo, 1, "priority")),
+			   .run_at = DatumGetTimestampTz(required(fcinfo, 2, "run_at")),
+			   .job_id = DatumGetInt64(required(fcinfo, 3, "job_id"))};
+	Hint hint = {.key = key, .group = given(fcinfo, 4) ? PG_GETARG_INT64(4) : 0};
+	char *words = words_of(copy_ahead_of(ref, hint, kMost));
+	if (words == nullptr)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(words));
+}
+}

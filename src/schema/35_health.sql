@@ -1,0 +1,328 @@
+-- ---- health: is all well, and if not, what is to be done ----
+-- A check is a function check_NAME(), which returns what it has found (nothing: all is well), and a line in
+-- health_entries(). The functions run with the rights of the extension's owner and the settings of health_entries().
+
+CREATE TYPE pgq_ext.finding AS (status text, detail text);
+COMMENT ON TYPE pgq_ext.finding IS 'Internal: what a check of pgq_ext.health has found. status: ok (worth telling all the same), warn, fail.';
+
+CREATE FUNCTION pgq_ext.library_version() RETURNS text
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_library_version';
+REVOKE ALL ON FUNCTION pgq_ext.library_version FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.library_version IS 'Internal: of the library that the server has loaded.';
+
+CREATE FUNCTION pgq_ext.verify_tables() RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_verify_tables';
+REVOKE ALL ON FUNCTION pgq_ext.verify_tables FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.verify_tables IS 'Internal: raises what others are told when the tables are not as they should be.';
+
+CREATE FUNCTION pgq_ext.workers(OUT launcher integer, OUT scheduler integer, OUT missing integer) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_workers';
+REVOKE ALL ON FUNCTION pgq_ext.workers FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.workers IS 'Internal: the processes of the launcher and of this database''s scheduler, and how many schedulers have found no place.';
+
+CREATE FUNCTION pgq_ext.late_leases(
+    OUT queue_id integer, OUT lost integer, OUT lost_by float8, OUT open integer, OUT open_by float8, OUT open_pid integer)
+RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_late_leases';
+REVOKE ALL ON FUNCTION pgq_ext.late_leases FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.late_leases IS 'Internal: of queues with leases whose time is over, how many the scheduler has not counted yet, how many open transactions keep, and, in seconds, the latest of each.';
+
+CREATE FUNCTION pgq_ext.ago(since timestamptz) RETURNS interval
+LANGUAGE sql VOLATILE RETURN pg_catalog.date_trunc('second', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) since);
+REVOKE ALL ON FUNCTION pgq_ext.ago FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.ago IS 'Internal: how long ago, without fractions of a second.';
+
+CREATE FUNCTION pgq_ext.list(items text[]) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT RETURN pg_catalog.concat(pg_catalog.array_to_string(items[1:5], '; '),
+    CASE WHEN pg_catalog.cardinality(items) OPERATOR(pg_catalog.>) 5
+         THEN pg_catalog.format('; and %s more', pg_catalog.cardinality(items) OPERATOR(pg_catalog.-) 5) END);
+REVOKE ALL ON FUNCTION pgq_ext.list FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.list IS 'Internal: the first few, and how many there are besides.';
+
+-- ---- the checks ----
+
+CREATE FUNCTION pgq_ext.check_library() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT CASE WHEN e.extversion = l.version THEN 'ok' ELSE 'fail' END,
+           format('library %s, SQL objects %s', l.version, e.extversion)
+    FROM pg_extension e, pgq_ext.library_version() AS l (version) WHERE e.extname = 'pgq_ext';
+END $$;
+
+CREATE FUNCTION pgq_ext.check_scheduler() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- It comes soon after the first queue, and after a start.
+    SELECT CASE WHEN w.scheduler IS NULL AND pg_postmaster_start_time() < clock_timestamp() - interval '10 s'
+                 AND EXISTS (SELECT FROM pgq_ext.queue q WHERE q.created_at < clock_timestamp() - interval '10 s')
+                THEN 'fail' ELSE 'ok' END,
+           COALESCE('process ' || w.scheduler, 'none runs')
+    FROM pgq_ext.workers() w
+    UNION ALL
+    -- It looks around once a second, whatever else there is.
+    SELECT 'fail', format('it stands still since %s', pgq_ext.ago(d.next_run_at))
+    FROM pgq_ext.duty_entries() d
+    WHERE d.duty = 'presence' AND d.failing_since IS NULL AND d.next_run_at < clock_timestamp() - interval '1 min';
+END $$;
+
+CREATE FUNCTION pgq_ext.check_workers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'fail', CASE WHEN w.launcher IS NULL THEN 'the launcher does not run'
+                        ELSE format('%s schedulers have found no place', w.missing) END
+    FROM pgq_ext.workers() w WHERE w.launcher IS NULL OR w.missing > 0;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_duties() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT CASE WHEN d.failing_since < clock_timestamp() - interval '5 min' THEN 'fail' ELSE 'warn' END,
+           format('%s%s, %s errors in %s', d.duty, ' of queue "' || q.queue || '"', d.failures, pgq_ext.ago(d.failing_since))
+    FROM pgq_ext.duty_entries() d LEFT JOIN pgq_ext.queue q USING (queue_id)
+    WHERE d.failing_since IS NOT NULL;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_lost_leases() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s": %s, the first for %s', q.queue, l.lost, date_trunc('second', make_interval(secs => l.lost_by)))
+    FROM pgq_ext.late_leases() l JOIN pgq_ext.queue q USING (queue_id) WHERE l.lost_by > 10;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_repairs() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s": %s since %s', q.queue, e.repaired, date_trunc('second', e.loaded_at))
+    FROM pgq_ext.queue_entries() e JOIN pgq_ext.queue q USING (queue_id) WHERE e.repaired > 0;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_capacity() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT CASE WHEN c.used >= c.bound THEN 'fail' ELSE 'warn' END,
+           format('%s: %s of %s (%s)', c.name, c.used, c.bound, c.guc)
+    FROM pgq_ext.capacity_entries() c
+    -- These may be full: the rest is read from the table.
+    WHERE c.used > 0.8 * c.bound AND c.guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size');
+END $$;
+
+CREATE FUNCTION pgq_ext.check_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pgq_ext.verify_tables();
+    RETURN QUERY
+    SELECT 'fail', format('index %s is not valid', i.indexrelid::regclass)
+    FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid
+    WHERE c.relnamespace = 'pgq_ext'::regnamespace AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+    UNION ALL
+    SELECT 'warn', format('trigger %s of %s is switched off', t.tgname, t.tgrelid::regclass)
+    FROM pg_class c JOIN pg_trigger t ON t.tgrelid = c.oid
+    JOIN pg_proc p ON p.oid = t.tgfoid AND p.pronamespace = c.relnamespace
+    WHERE c.relnamespace = 'pgq_ext'::regnamespace AND t.tgenabled = 'D';
+END $$;
+
+CREATE FUNCTION pgq_ext.check_subscription() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT DISTINCT 'warn', format('%s brings the jobs of this database', b.what)
+    FROM pgq_ext.rotation_blocker b WHERE b.kind = 'subscription';
+END $$;
+
+CREATE FUNCTION pgq_ext.check_rotation() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+DECLARE
+    held integer[] = ARRAY(SELECT e.segment FROM pgq_ext.segment_entries() e
+                           WHERE e.empty_since < clock_timestamp() - interval '10 min');
+BEGIN
+    IF cardinality(held) = 0 THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT 'warn', format('%s could be truncated for %s, %s', e.relation::regclass, pgq_ext.ago(e.empty_since),
+                          COALESCE('held by ' || pgq_ext.list(array_agg(DISTINCT CASE b.kind WHEN 'error' THEN 'an error' ELSE b.what END)
+                                                              FILTER (WHERE b.kind IS NOT NULL)), 'held by nobody who is seen'))
+    FROM pgq_ext.segment_entries() e LEFT JOIN pgq_ext.rotation_blocker b USING (segment)
+    WHERE e.segment = ANY (held) GROUP BY e.segment, e.relation, e.empty_since;
+END $$;
+
+-- Who keeps dead rows, of the segments and all else, from being removed.
+CREATE FUNCTION pgq_ext.check_snapshots() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_has_role('pg_read_all_stats', 'USAGE') THEN
+        RETURN NEXT ('warn', format('the sessions of others cannot be seen: GRANT pg_read_all_stats TO %I', current_user))::pgq_ext.finding;
+    END IF;
+    RETURN QUERY
+    SELECT CASE WHEN h.late THEN 'warn' ELSE 'ok' END, format('the oldest is that of %s%s', h.who, ', ' || pgq_ext.ago(h.since))
+    FROM (SELECT format('process %s (%s)', a.pid, a.application_name) AS who, a.xact_start AS since,
+                 a.xact_start < clock_timestamp() - interval '1 h' AS late, age(a.backend_xmin) AS xids
+          FROM pg_stat_activity a WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid()
+          UNION ALL
+          SELECT format('prepared transaction "%s"', p.gid), p.prepared, p.prepared < clock_timestamp() - interval '1 h', age(p.transaction)
+          FROM pg_prepared_xacts p
+          UNION ALL
+          SELECT format('replication slot "%s"', s.slot_name), NULL, NOT s.active, age(s.xmin)
+          FROM pg_replication_slots s WHERE s.xmin IS NOT NULL) h
+    ORDER BY h.late DESC NULLS LAST, h.xids DESC LIMIT 1;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_prepared() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_prepared_xacts p WHERE p.database = current_database()) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH lock AS MATERIALIZED (SELECT * FROM pg_locks l WHERE l.pid IS NULL AND l.granted),
+         -- It has no process; its virtual id is its session's, or made up after a restart.
+         held AS (SELECT DISTINCT x.transactionid
+                  FROM lock x JOIN lock r ON r.virtualtransaction = x.virtualtransaction AND r.locktype = 'relation'
+                  JOIN pgq_ext.segment_entries() e ON e.relation = r.relation
+                  WHERE x.locktype = 'transactionid')
+    SELECT CASE WHEN p.prepared < clock_timestamp() - interval '5 min' THEN 'warn' ELSE 'ok' END,
+           format('"%s", prepared for %s', p.gid, pgq_ext.ago(p.prepared))
+    FROM pg_prepared_xacts p JOIN held h ON h.transactionid = p.transaction
+    WHERE p.database = current_database() ORDER BY p.prepared;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_open_claims() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s": %s, the oldest %s beyond its lease, of %s', q.queue, l.open,
+                          date_trunc('second', make_interval(secs => l.open_by)), COALESCE('process ' || l.open_pid, 'no session'))
+    FROM pgq_ext.late_leases() l JOIN pgq_ext.queue q USING (queue_id) WHERE l.open > 0;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_unclaimed() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT CASE WHEN s.leased > 0 THEN 'warn' ELSE 'fail' END,
+           format('queue "%s": %s ready, the oldest for %s, %s in work', s.queue, s.ready, date_trunc('second', s.oldest_ready_age), s.leased)
+    FROM pgq_ext.queue_status s JOIN pgq_ext.queue q USING (queue) JOIN pgq_ext.queue_entries() e USING (queue_id)
+    WHERE s.oldest_ready_age > interval '5 min' AND NOT s.paused AND s.waiting_claims = 0
+      AND COALESCE(s.last_claim_at, e.loaded_at) < clock_timestamp() - interval '5 min';
+END $$;
+
+CREATE FUNCTION pgq_ext.check_paused() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s" for %s', q.queue, COALESCE(pgq_ext.ago(q.paused_at)::text, 'nobody knows how long'))
+    FROM pgq_ext.queue q WHERE q.paused AND COALESCE(q.paused_at, '-infinity') < clock_timestamp() - interval '1 h';
+END $$;
+
+CREATE FUNCTION pgq_ext.check_depth() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s": %s of %s', q.queue, e.depth, q.max_depth)
+    FROM pgq_ext.queue_entries() e JOIN pgq_ext.queue q USING (queue_id) WHERE q.max_depth > 0 AND e.depth >= q.max_depth;
+END $$;
+
+-- What is kept beyond its time. Records are truncated, not deleted: see the check of rotation.
+CREATE FUNCTION pgq_ext.check_retention() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+DECLARE
+    due timestamptz = clock_timestamp() - interval '10 min';
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('dead letters of queue "%s", by %s', q.queue, pgq_ext.ago(d.died_at + q.keep_dead))
+    FROM pgq_ext.queue q
+    CROSS JOIN LATERAL (SELECT o.died_at FROM pgq_ext.dead_job o WHERE o.queue_id = q.queue_id ORDER BY o.died_at LIMIT 1) d
+    WHERE d.died_at < due - q.keep_dead
+    UNION ALL
+    SELECT 'warn', 'unique keys' WHERE EXISTS (SELECT FROM pgq_ext.unique_key k WHERE k.until < due)
+    UNION ALL
+    -- One in work may end as it likes.
+    SELECT 'warn', 'jobs that have expired'
+    WHERE EXISTS (SELECT FROM pgq_ext.job j WHERE j.expires_at < due AND NOT pgq_ext.is_leased(j.job_id));
+END $$;
+
+CREATE FUNCTION pgq_ext.check_schedules() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', CASE WHEN t.last_error IS NOT NULL THEN format('"%s" has an error', t.schedule)
+                        ELSE format('"%s" is late by %s', t.schedule, pgq_ext.ago(t.next_run_at)) END
+    FROM pgq_ext.timetable t
+    WHERE NOT t.paused AND (t.last_error IS NOT NULL OR t.next_run_at < clock_timestamp() - interval '1 min');
+END $$;
+
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT p.oid FROM pg_catalog.pg_proc p
+             WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace AND p.prorettype OPERATOR(pg_catalog.=) 'pgq_ext.finding'::pg_catalog.regtype LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f);
+        EXECUTE pg_catalog.format('COMMENT ON FUNCTION %s IS %L', f, 'Internal: a check of pgq_ext.health.');
+    END LOOP;
+END $$;
+
+-- ---- all of them ----
+
+CREATE FUNCTION pgq_ext.run_check(name text, OUT status text, OUT detail text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+BEGIN
+    EXECUTE format($query$
+        SELECT CASE WHEN bool_or(f.status = 'fail') THEN 'fail' WHEN bool_or(f.status = 'warn') THEN 'warn' ELSE 'ok' END,
+               pgq_ext.list(COALESCE(array_agg(f.detail ORDER BY f.status, f.n) FILTER (WHERE f.status <> 'ok'),
+                                     array_agg(f.detail ORDER BY f.n)))
+        FROM pgq_ext.%I() WITH ORDINALITY f (status, detail, n) $query$, 'check_' || replace(name, ' ', '_'))
+    INTO status, detail;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.run_check FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.run_check IS 'Internal: what a check has found, in one line; detail is NULL if that is nothing.';
+
+-- It asks with the rights of the owner, so that who watches needs no others, waits for nobody, and has no more than a few
+-- rows of each table read.
+CREATE FUNCTION pgq_ext.health_entries(
+    OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp SET intervalstyle = postgres SET datestyle = iso SET lock_timeout = '100ms' SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT v.* FROM (VALUES
+        ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE, or restart the server if its library is the older one.'),
+        ('tables', 'as they should be', 'Restore what was altered; REINDEX an index that is not valid, ALTER TABLE ... ENABLE TRIGGER.'),
+        ('subscription', 'none brings jobs', 'Nothing is handed out here before the subscription is dropped.'),
+        ('workers', 'all have a place', 'Raise max_worker_processes, or pgq_ext.max_databases, and restart the server.'),
+        ('scheduler', NULL, 'See the server log; queues work without it, but lost jobs are not counted and storage grows.'),
+        ('duties', 'none fails', 'SELECT * FROM pgq_ext.duty WHERE failing_since IS NOT NULL says why.'),
+        ('lost leases', 'all are counted', 'See the checks scheduler and duties.'),
+        ('repairs', 'none', 'A job had been forgotten, by a fault, and was found. Please report it, with the WARNING in the server log.'),
+        ('capacity', 'no bound is near', 'Raise the setting: SELECT * FROM pgq_ext.capacity says what it costs.'),
+        ('rotation', 'nothing is held back', 'End the session, or the transaction, that holds the segment: SELECT * FROM pgq_ext.segment.'),
+        ('snapshots', 'none is old', 'End the transaction, or drop the slot: dead rows cannot be removed while it is there.'),
+        ('prepared', 'none holds jobs', 'COMMIT PREPARED or ROLLBACK PREPARED, or find out whose it is: SELECT * FROM pg_prepared_xacts.'),
+        ('open claims', 'none is older than its lease', 'End the transaction, or take a longer lease: nobody else gets the job before.'),
+        ('unclaimed', 'no queue is left alone', 'Start workers, or more of them.'),
+        ('paused', 'none for long', 'SELECT pgq_resume_queue(...), if it is not to be so.'),
+        ('depth', 'no queue is full', 'Start more workers, or let it have more: SELECT pgq_alter_queue(..., max_depth => ...).'),
+        ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties, and who has locked these rows: pg_locks.'),
+        ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.')) AS v (name, ok, hint)
+    LOOP
+        checked_at := clock_timestamp();
+        BEGIN
+            -- What memory knows it knows on the primary only.
+            IF pg_is_in_recovery() THEN
+                status := 'ok';
+                detail := 'not looked at: the server is a standby';
+            ELSE
+                SELECT r.status, COALESCE(r.detail, c.ok) INTO status, detail FROM pgq_ext.run_check(c.name) r;
+            END IF;
+            hint := CASE WHEN status <> 'ok' THEN c.hint END;
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+            status := 'fail';
+            detail := format('%s (%s)', SQLERRM, SQLSTATE);
+            hint := COALESCE(NULLIF(hint, ''), c.hint);
+        END;
+        "check" := c.name;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.health_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.health_entries IS 'Internal: runs the checks of pgq_ext.health, each on its own, with the rights of the owner of the extension.';
+
+CREATE VIEW pgq_ext.health AS
+SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
+COMMENT ON VIEW pgq_ext.health IS
+'Is all well? One row a check. status: ok, warn (look at it) or fail (something does not work, or could not be looked at). detail: what was found; names of queues, schedules, processes and transactions, nothing of the jobs. hint: what to do. Never an error, also where the library is not loaded or of another version: that is a row. Who has pg_monitor may read it.';
+GRANT USAGE ON SCHEMA pgq_ext TO pg_monitor;
+GRANT SELECT ON pgq_ext.health TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgq_ext.health_entries TO pg_monitor;

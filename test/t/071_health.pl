@@ -1,0 +1,367 @@
+# Each check of the view health: what brings it about, on a server whose clock can be set, and that it goes back to ok.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PgqTest;
+use ClockTest;
+use RotationTest qw(current_segment);
+use Test::More;
+
+my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
+	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'retention', 'schedules');
+
+my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\n",
+	init => { allows_streaming => 1 });
+sub sql { return scalar $node->safe_psql('postgres', $_[0]) }
+
+sub health
+{
+	my ($check) = @_;
+	return "FROM pgq_ext.health WHERE \"check\" = '$check'";
+}
+
+# With everything that is said; nothing is said of what is ok but what it is.
+sub is_health
+{
+	my ($check, $status, $detail, $what) = @_;
+	wait_for($node, "status = '$status' " . health($check));
+	my ($is, $hint) = split /\|/, sql('SELECT detail, hint ' . health($check));
+	like($is, $detail, $what);
+	is(defined $hint && $hint ne '' ? 1 : 0, $status eq 'ok' ? 0 : 1, '... and what to do about it');
+	return;
+}
+
+sub is_well
+{
+	my ($check) = @_;
+	wait_for($node, "status = 'ok' AND hint IS NULL " . health($check));
+	pass("$check: ok again");
+	return;
+}
+
+create_queue($node, 'q');
+my $scheduler = wait_for_scheduler($node);
+my $hour = 3600;
+
+is(sql('SELECT string_agg("check", \', \') FROM pgq_ext.health'), join(', ', @checks), 'each check has its row');
+is(sql(q{SELECT count(*) FROM pgq_ext.health WHERE status <> 'ok' OR hint IS NOT NULL OR detail IS NULL}), '0', '... all is well');
+is(sql(q{SELECT bool_and(checked_at BETWEEN statement_timestamp() AND clock_timestamp()) FROM pgq_ext.health}), 't', '... now');
+
+# ---- who may look ----
+
+sql('CREATE ROLE watcher LOGIN; GRANT pg_monitor TO watcher; CREATE ROLE stranger LOGIN');
+is(sql('SET ROLE watcher; SELECT count(*) FROM pgq_ext.health'), scalar @checks, 'pg_monitor may look');
+is(sqlstate($node, 'SET ROLE stranger; SELECT * FROM pgq_ext.health'), '42501', '... others may not');
+is(sqlstate($node, 'SET ROLE watcher; SELECT * FROM pgq_ext.check_library()'), '42501', '... the checks themselves are the owner\'s');
+is(sql(q{SET ROLE watcher; CREATE TEMP TABLE queue (queue text, paused boolean); CREATE TEMP TABLE pg_extension (x int);
+	SELECT count(*) FILTER (WHERE status = 'ok') FROM pgq_ext.health}), scalar @checks, '... and what he puts in their way is not in their way');
+
+# ---- queues ----
+
+# No schedule runs in the minute after the clock was set.
+subtest 'depth' => sub
+{
+	create_queue($node, 'd', 'max_depth => 2');
+	sql(q{SELECT pgq_enqueue('d', '1')});
+	is_well('depth');
+	sql(q{SELECT pgq_enqueue('d', '2')});
+	is_health('depth', 'warn', qr/^queue "d": 2 of 2$/, 'full');
+	drain($node, 'd');
+	is_well('depth');
+};
+
+subtest 'schedules' => sub
+{
+	sql(q{SELECT pgq_schedule('s', 'every 1 s', 'd'); SELECT pgq_drop_queue('d')});
+	is_health('schedules', 'warn', qr/^"s" has an error$/, 'its queue is gone');
+	sql(q{SELECT pgq_unschedule('s')});
+	is_well('schedules');
+	sql(q{SELECT pgq_schedule('s', 'every 1 h', 'q')});
+	sql(q{ALTER TABLE pgq_ext.timetable DISABLE TRIGGER ALL; UPDATE pgq_ext.timetable SET next_run_at = now() - interval '2 min', due_at = now() + interval '1 h';
+		ALTER TABLE pgq_ext.timetable ENABLE ALWAYS TRIGGER timetable_changed});
+	is_health('schedules', 'warn', qr/^"s" is late by 00:02:/, 'late');
+	sql(q{SELECT pgq_unschedule('s')});
+	is_well('schedules');
+};
+
+subtest 'paused' => sub
+{
+	sql(q{SELECT pgq_pause_queue('q')});
+	is(sql(q{SELECT paused_at BETWEEN now() - interval '1 min' AND clock_timestamp() FROM pgq_ext.queue WHERE queue = 'q'}), 't', 'since when is known');
+	is_well('paused');
+	set_clock($node, $hour + 60);
+	is_health('paused', 'warn', qr/^queue "q" for 01:0/, 'for more than an hour');
+	sql(q{SELECT pgq_alter_queue('q', max_attempts => 7); SELECT pgq_pause_queue('q')});
+	is_health('paused', 'warn', qr/^queue "q" for 01:0/, '... also when it is changed, and paused once more');
+	sql(q{SELECT pgq_resume_queue('q')});
+	is_well('paused');
+	is(sql(q{SELECT paused_at IS NULL FROM pgq_ext.queue WHERE queue = 'q'}), 't', '... and forgotten');
+	sql(q{UPDATE pgq_ext.queue SET paused = true WHERE queue = 'q'});
+	set_clock($node, 3 * $hour);
+	is_health('paused', 'warn', qr/^queue "q" for 01:5/, 'paused by hand');
+	sql(q{UPDATE pgq_ext.queue SET paused = false WHERE queue = 'q'});
+	set_clock($node, 0);
+	is_well('paused');
+};
+
+subtest 'unclaimed' => sub
+{
+	create_queue($node, 'u');
+	sql(q{SELECT pgq_enqueue('u', '"text of a job"') FROM generate_series(1, 3)});
+	is_well('unclaimed');
+	set_clock($node, 360);
+	is_health('unclaimed', 'fail', qr/^queue "u": \d* ready, the oldest for 00:06:\d\d, 0 in work$/, 'nobody works');
+	is(sql(q{SELECT string_agg(waits_for, ', ' ORDER BY job_id) FROM pgq_ext.job_status WHERE queue = 'u'}), 'a worker: nobody claims, behind 1 job, behind 2 jobs', '... which the jobs say, too');
+	my ($id, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('u', lease_time => '1 day')});
+	is_well('unclaimed');
+	is(sql(q{SELECT string_agg(waits_for, ', ' ORDER BY job_id) FROM pgq_ext.job_status WHERE queue = 'u'}), 'a worker, behind 1 job', '... the jobs say so');
+	set_clock($node, 720);
+	is_health('unclaimed', 'warn', qr/^queue "u": \d* ready, the oldest for 00:1\d:\d\d, 1 in work$/, 'somebody is at it, but does not come back');
+	sql(q{SELECT pgq_pause_queue('u')});
+	is_well('unclaimed');
+	sql(q{SELECT pgq_resume_queue('u')});
+	is_health('unclaimed', 'warn', qr/queue "u"/, 'resumed');
+	drain($node, 'u') if sql("SELECT pgq_ack($id, $lease)") eq '';
+	is_well('unclaimed');
+	set_clock($node, 0);
+};
+
+# ---- transactions ----
+
+subtest 'open claims' => sub
+{
+	my $s = session($node);
+	sql(q{SELECT pgq_enqueue('q', '1')});
+	ask($s, q{BEGIN; SELECT job_id FROM pgq_claim('q', lease_time => '1 s')});
+	my $pid = pid_of($s);
+	is_health('open claims', 'warn', qr/^queue "q": 1, the oldest 00:00:\d\d beyond its lease, of process $pid$/, 'a claim is older than its lease');
+	end_session($s);
+	is_well('open claims');
+	drain($node, 'q');
+};
+
+subtest 'prepared' => sub
+{
+	create_queue($node, 'p');
+	sql(q{SELECT pgq_enqueue('p', '1')});
+	my ($id, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('p')});
+	my %holds = (enqueues => q{SELECT pgq_enqueue('p', '2')}, acknowledges => "SELECT pgq_ack($id, $lease)", claims => q{SELECT pgq_claim('p')});
+	for my $what ('enqueues', 'acknowledges', 'claims')
+	{
+		sql(q{SELECT pgq_enqueue('p', '3')}) if $what eq 'claims';
+		sql("BEGIN; $holds{$what}; PREPARE TRANSACTION 'forgotten'");
+		is_well('prepared');
+		set_clock($node, 400);
+		is_health('prepared', 'warn', qr/^"forgotten", prepared for 00:06:/, "it $what");
+		sql(q{ROLLBACK PREPARED 'forgotten'});
+		set_clock($node, 0);
+		is_well('prepared');
+	}
+	sql(q{BEGIN; CREATE TABLE other (); PREPARE TRANSACTION 'other'});
+	set_clock($node, 400);
+	is(sql('SELECT status ' . health('prepared')), 'ok', 'one that has no jobs is another matter');
+	set_clock($node, 2 * $hour);
+	is_health('snapshots', 'warn', qr/prepared transaction "other", 0/, '... but keeps dead rows');
+	sql(q{ROLLBACK PREPARED 'other'; SELECT pgq_drop_queue('p', force => true)});
+	set_clock($node, 0);
+	is_well('snapshots');
+};
+
+subtest 'snapshots' => sub
+{
+	my $s = session($node);
+	ask($s, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	my $pid = pid_of($s);
+	is_health('snapshots', 'ok', qr/^the oldest is that of process $pid \(/, 'the oldest is shown');
+	set_clock($node, 2 * $hour);
+	is_health('snapshots', 'warn', qr/^the oldest is that of process $pid \(.*\), 02:00:/, 'for more than an hour');
+	end_session($s);
+	set_clock($node, 0);
+	is_well('snapshots');
+
+	$node->backup('b');
+	my $standby = PostgreSQL::Test::Cluster->new('standby');
+	sql(q{SELECT pg_create_physical_replication_slot('standby', true)});
+	$standby->init_from_backup($node, 'b', has_streaming => 1);
+	$standby->append_conf('postgresql.conf', "primary_slot_name = 'standby'\nhot_standby_feedback = on\n");
+	$standby->start;
+	wait_for($node, q{count(*) = 1 FROM pg_replication_slots WHERE xmin IS NOT NULL});
+	is(sql('SELECT status ' . health('snapshots')), 'ok', 'a standby is no fault');
+	$node->wait_for_catchup($standby);
+	is($standby->safe_psql('postgres', q{SELECT count(*) FROM pgq_ext.health WHERE status = 'ok' AND detail = 'not looked at: the server is a standby'}),
+		scalar @checks, 'on a standby nothing is looked at');
+	$standby->stop;
+	is_health('snapshots', 'warn', qr/replication slot "standby"$/, 'a slot that nobody uses any more');
+	sql(q{SELECT pg_drop_replication_slot('standby')});
+	is_well('snapshots');
+};
+
+subtest 'rotation' => sub
+{
+	my $s = session($node);
+	my $segment = current_segment($node);
+	ask($s, "BEGIN; LOCK TABLE pgq_ext.job_$segment IN ACCESS SHARE MODE");
+	my $fill = q{SELECT count(pgq_enqueue('q', to_jsonb(repeat('x', 500)))) FROM generate_series(1, 200); SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('q', 200)};
+	sql($fill) while current_segment($node) == $segment;
+	# It counts from the last change of a page, as those by hint bits.
+	wait_for($node, "empty_since < clock_timestamp() - interval '3 s' FROM pgq_ext.segment_entries() WHERE segment = $segment");
+	is_well('rotation');
+	set_clock($node, 900);
+	my $pid = pid_of($s);
+	is_health('rotation', 'warn', qr/^pgq_ext.job_$segment could be truncated for 00:1\d:\d\d, held by process $pid \(.*\) has locked it/, 'who holds it');
+	end_session($s);
+	is_well('rotation');
+	set_clock($node, 0);
+};
+
+# ---- the scheduler ----
+
+subtest 'a scheduler that stands still' => sub
+{
+	create_queue($node, 'r', q{keep_dead => '1 h'});
+	sql(q{SELECT pgq_enqueue('r', '1'), pgq_enqueue('r', '2', expires_in => '1 s'), pgq_enqueue('r', '3', unique_key => 'k', unique_for => '1 s')});
+	sql(q{SELECT pgq_fail(job_id, lease, retry => false) FROM pgq_claim('r') WHERE payload = '1'});
+	sql(q{SELECT pgq_enqueue('q', '1'); SELECT count(*) FROM pgq_claim('q', lease_time => '1 s')});
+	kill 'STOP', $scheduler;
+	is_health('lost leases', 'warn', qr/^queue "q": 1, the first for 00:00:1\d$/, 'nobody counts what was lost');
+	set_clock($node, 2 * $hour);
+	is_health('scheduler', 'fail', qr/^it stands still since 0[12]:/, 'it stands still');
+	is_health('retention', 'warn', qr/^dead letters of queue "r", by 0[01]:\d\d:\d\d; unique keys; jobs that have expired$/, 'what is kept beyond its time');
+	kill 'CONT', $scheduler;
+	is_well($_) for 'scheduler', 'lost leases';
+	set_clock($node, 0);
+	sql(q{SELECT pgq_purge_queue('q'), pgq_drop_queue('r', force => true); DELETE FROM pgq_ext.unique_key});
+	is_well('retention');
+};
+
+subtest 'a duty that fails' => sub
+{
+	# Nobody can read its rows then.
+	sql('ALTER TABLE pgq_ext.queue ADD COLUMN more int');
+	is_health('duties', 'warn', qr/^queues, \d+ errors in 00:00:/, 'since a moment ago');
+	is_health('tables', 'fail', qr/^table "pgq_ext.queue" is not as the pgq_ext library expects it \(55000\)$/, '... and why');
+	is(sql('SELECT count(*) FROM pgq_ext.health'), scalar @checks, '... every check answers');
+	set_clock($node, 600);
+	is_health('duties', 'fail', qr/^queues, \d+ errors in 00:1/, 'for some minutes');
+	sql('ALTER TABLE pgq_ext.queue DROP COLUMN more');
+	is_well($_) for 'duties', 'tables';
+	set_clock($node, 0);
+};
+
+subtest 'repairs' => sub
+{
+	is_well('repairs');
+	create_queue($node, 'forgotten_h');
+	# A row that no trigger tells of, of a queue that has been read to its end.
+	sql(q{SELECT count(*) FROM pgq_claim('forgotten_h')});
+	my $segment = current_segment($node);
+	sql(qq{BEGIN; ALTER TABLE pgq_ext.job_$segment DISABLE TRIGGER job_changed;
+		INSERT INTO pgq_ext.job (queue_id, segment, payload) SELECT queue_id, $segment, '1' FROM pgq_ext.queue WHERE queue = 'forgotten_h';
+		ALTER TABLE pgq_ext.job_$segment ENABLE ALWAYS TRIGGER job_changed; COMMIT});
+	is_health('repairs', 'warn', qr/^queue "forgotten_h": 1 since /, 'a job had been forgotten');
+	is(sql(q{SELECT pgq_drop_queue('forgotten_h', force => true)}), 't', 'its queue is dropped');
+	is_well('repairs');
+};
+
+subtest 'capacity' => sub
+{
+	my $s = session($node);
+	ask($s, q{BEGIN; SELECT count(pgq_lock('l' || i)) FROM generate_series(1, 45) i});
+	is_health('capacity', 'warn', qr/^locks and runs held: 45 of 50 \(pgq_ext.max_locks\)$/, 'a bound is near');
+	ask($s, q{SELECT count(pgq_lock('l' || i)) FROM generate_series(46, 50) i});
+	is_health('capacity', 'fail', qr/^locks and runs held: 50 of 50/, 'and reached');
+	end_session($s);
+	is_well('capacity');
+};
+
+# ---- tables ----
+
+subtest 'tables' => sub
+{
+	sql('UPDATE pg_index SET indisvalid = false WHERE indexrelid = (SELECT oid FROM pg_class WHERE relname = \'unique_key_until\')');
+	is_health('tables', 'fail', qr/^index pgq_ext.unique_key_until is not valid$/, 'an index');
+	sql('REINDEX INDEX pgq_ext.unique_key_until');
+	is_well('tables');
+	sql('ALTER TABLE pgq_ext.queue DISABLE TRIGGER queue_changed');
+	is_health('tables', 'warn', qr/^trigger queue_changed of pgq_ext.queue is switched off$/, 'a trigger');
+	sql('ALTER TABLE pgq_ext.queue ENABLE TRIGGER queue_changed');
+	is_well('tables');
+	sql('CREATE ROLE other; ALTER TABLE pgq_ext.job_0 OWNER TO other');
+	is_health('tables', 'fail', qr/^the tables of pgq_ext have different owners \(55000\)$/, 'an owner');
+	sql('ALTER TABLE pgq_ext.job_0 OWNER TO CURRENT_USER');
+	is_well('tables');
+	my $s = session($node);
+	ask($s, 'BEGIN; LOCK TABLE pgq_ext.timetable');
+	is_health('schedules', 'fail', qr/^canceling statement due to lock timeout \(55P03\)$/, 'who has locked a table keeps nobody waiting');
+	end_session($s);
+	is_well('schedules');
+};
+
+subtest 'subscription' => sub
+{
+	my $publisher = $node->connstr('postgres') =~ s{'}{''}gr;
+	sql(q{CREATE PUBLICATION p FOR TABLE pgq_ext.job, pgq_ext.queue, pgq_ext.dead_job; CREATE DATABASE copy});
+	$node->safe_psql('copy', q{CREATE EXTENSION pgq_ext; SELECT pgq_create_queue('q')});
+	sql(q{SELECT pg_create_logical_replication_slot('s', 'pgoutput')});
+	$node->safe_psql('copy', "CREATE SUBSCRIPTION s CONNECTION '$publisher' PUBLICATION p WITH (create_slot = false, copy_data = false, enabled = false)");
+	is($node->safe_psql('copy', 'SELECT status, detail ' . health('subscription')), 'warn|subscription "s" brings the jobs of this database', 'it is named');
+	$node->safe_psql('copy', 'ALTER SUBSCRIPTION s SET (slot_name = NONE); DROP SUBSCRIPTION s');
+	is($node->safe_psql('copy', 'SELECT status ' . health('subscription')), 'ok', 'subscription: ok again');
+	sql(q{SELECT pg_drop_replication_slot('s')});
+};
+
+# ---- workers, library ----
+
+subtest 'workers' => sub
+{
+	$node->safe_psql('copy', q{SELECT pgq_enqueue('q', '1')});
+	# The launcher, the server's own for logical replication, and one of two schedulers.
+	$node->append_conf('postgresql.conf', 'max_worker_processes = 3');
+	$node->stop;
+	start_with_clock($node);
+	sql(q{SELECT pgq_enqueue('q', '1')});
+	$node->safe_psql('copy', q{SELECT pgq_enqueue('q', '1')});
+	is_health('workers', 'fail', qr/^1 schedulers have found no place$/, 'too few');
+	my ($without) = grep { $node->safe_psql($_, q{SELECT scheduler IS NULL FROM pgq_ext.workers()}) eq 't' } 'postgres', 'copy';
+	set_clock($node, 60);
+	is($node->safe_psql($without, 'SELECT status, detail ' . health('scheduler')), 'fail|none runs', '... and one database has none');
+	set_clock($node, 0);
+	$node->append_conf('postgresql.conf', 'max_worker_processes = 0');
+	$node->stop;
+	start_with_clock($node);
+	is_health('workers', 'fail', qr/^the launcher does not run$/, 'none at all');
+	$node->append_conf('postgresql.conf', 'max_worker_processes = 32');
+	$node->stop;
+	start_with_clock($node);
+	is_well($_) for 'workers', 'scheduler';
+};
+
+subtest 'library' => sub
+{
+	my $scripts = $node->config_data('--sharedir') . '/extension';
+	my $version = sql(q{SELECT extversion FROM pg_extension WHERE extname = 'pgq_ext'});
+	my @files = map { "$scripts/pgq_ext--$_.sql" } "$version--98", "98--$version";
+	append_to_file($_, 'COMMENT ON SCHEMA pgq_ext IS NULL;') for @files;
+	sql(q{ALTER EXTENSION pgq_ext UPDATE TO '98'});
+	is_health('library', 'fail', qr/^library \Q$version\E, SQL objects 98$/, 'versions that differ');
+	is(sql('SELECT count(*) FROM pgq_ext.health'), scalar @checks, '... and every check answers');
+	is_health('duties', 'fail', qr/^library and SQL versions differ \(55000\)$/, '... this one, too');
+	is_health('snapshots', 'ok', qr/./, '... some as before');
+	sql("ALTER EXTENSION pgq_ext UPDATE TO '$version'");
+	unlink @files;
+	is_well($_) for 'library', 'duties';
+
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+	$node->restart;
+	is_health('library', 'fail', qr/^pgq_ext must be loaded when the server starts \(55000\)$/, 'not preloaded');
+	like(sql('SELECT hint ' . health('library')), qr/shared_preload_libraries/, '... and what to do');
+	is(sql('SELECT count(*) FROM pgq_ext.health'), scalar @checks, '... and every check answers');
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pgq_ext'");
+	$node->restart;
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.health WHERE status <> 'ok'});
+	pass('all is well');
+};
+
+$node->stop;
+done_testing();
