@@ -5,7 +5,7 @@ CREATE FUNCTION state_of(job bigint) RETURNS text LANGUAGE sql AS $$
 	SELECT concat_ws(' ', queue, state, priority, attempts, max_attempts, last_error) FROM pgq_ext.job_status WHERE job_id = $1
 $$;
 CREATE VIEW counts AS
-	SELECT enqueued, handed_out, acked, failed, released, cancelled, lost, dead, uncounted FROM pgq_ext.queue_stats WHERE queue = 'change';
+	SELECT enqueued, handed_out, acked, failed, released, cancelled, lost, dead_lettered, uncounted FROM pgq_ext.queue_stats WHERE queue = 'change';
 
 -- ---- cancel: waiting ----
 SELECT pgq_enqueue('change', '1') AS ready, pgq_enqueue('change', '2', delay => '1 h') AS scheduled \gset

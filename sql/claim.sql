@@ -118,7 +118,7 @@ SELECT count(*) FROM pgq_enqueue_many('c', (SELECT jsonb_agg('{"payload": 0}'::j
 SELECT payload FROM pgq_claim('c', 3) LIMIT 1;
 SELECT (pgq_claim('c', 2)).priority LIMIT 1;
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
-SELECT queue, enqueued, handed_out, acked, failed, lost, dead FROM pgq_ext.queue_stats ORDER BY 1;
+SELECT queue, enqueued, handed_out, acked, failed, lost, dead_lettered FROM pgq_ext.queue_stats ORDER BY 1;
 SELECT pgq_drop_queue(q, force => true), pgq_create_queue(q) FROM unnest('{a,b,c}'::text[]) q;
 
 -- The bound of leases: fewer jobs than asked for; an error that names the setting if there is none because of it, and never a false "empty".

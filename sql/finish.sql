@@ -145,7 +145,7 @@ SELECT lease_expires_at < clock_timestamp() + '3 min' AS not_undone FROM pgq_ext
 SELECT pgq_ack(:job_id, :lease);
 SELECT pgq_extend(:job_id, :lease) IS NULL AS stale;
 
-SELECT queue, enqueued, handed_out, acked, failed, lost, dead FROM pgq_ext.queue_stats;
+SELECT queue, enqueued, handed_out, acked, failed, lost, dead_lettered FROM pgq_ext.queue_stats;
 SELECT pgq_drop_queue('q');
 
 -- A job that somebody deletes by hand: its worker learns it when it asks for more time, once that is committed.

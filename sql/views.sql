@@ -1,7 +1,7 @@
 -- What people see: one job in each state, and counters that count nothing that was undone.
 SELECT pgq_create_queue('empty'), pgq_create_queue('q', max_attempts => 5, backoff_base => '1 day', backoff_max => '1 day', backoff_jitter => 0, lease_time => '1 h');
 SELECT queue, ready, scheduled, leased, dead, oldest_ready_age, waiting_claims, last_claim_at, paused FROM pgq_ext.queue_status ORDER BY 1;
-SELECT queue, enqueued, handed_out, acked, failed, lost, dead, stats_since <= clock_timestamp() AS since FROM pgq_ext.queue_stats ORDER BY 1;
+SELECT queue, enqueued, handed_out, acked, failed, lost, dead_lettered, stats_since <= clock_timestamp() AS since FROM pgq_ext.queue_stats ORDER BY 1;
 
 SELECT clock_timestamp() AS before \gset
 SELECT pgq_enqueue('q', '"ready"', -1) > 0, pgq_enqueue('q', '"scheduled"', 7, '1 day', max_attempts => 2) > 0, pgq_enqueue('q', '"leased"', 1) > 0,
@@ -34,7 +34,7 @@ SELECT queue, ready, scheduled, leased, dead, oldest_ready_age BETWEEN '0' AND c
        last_claim_at BETWEEN :'before' AND clock_timestamp() AS last_claim, paused
 FROM pgq_ext.queue_status ORDER BY 1;
 SELECT queue, in_transaction, worker FROM pgq_ext.lease;
-SELECT queue, enqueued, handed_out, acked, failed, lost, dead FROM pgq_ext.queue_stats ORDER BY 1;
+SELECT queue, enqueued, handed_out, acked, failed, lost, dead_lettered FROM pgq_ext.queue_stats ORDER BY 1;
 
 -- Ready is what a claim can get, in a transaction that began long before, too.
 BEGIN ISOLATION LEVEL REPEATABLE READ;

@@ -74,10 +74,9 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 				 char *const *names, int n)
 {
 	ResultRows result(fcinfo);
-	Claim claim;
+	Claim claim{};
 	claim.options = &options;
 	claim.ready = static_cast<Ready *>(palloc(options.max_jobs * sizeof(Ready)));
-	claim.n = 0;
 	if (options.session_bound)
 		reserve_session_leases(options.max_jobs);
 	claim.give = return_job;

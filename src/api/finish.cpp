@@ -19,6 +19,8 @@ ack_all(const JobList &jobs, ResultRows *result)
 	{
 		if (ack_job(segments, records, jobs.id(i), jobs.token(i)))
 			result->put(jobs.ids[i]);
+		else
+			note_stale_call(jobs.id(i));
 		CHECK_FOR_INTERRUPTS();
 	}
 	records.write();
@@ -109,6 +111,8 @@ pgq_fail(PG_FUNCTION_ARGS)
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
 	AttemptEnd end = fail_job(job_id, read_failure(fcinfo, token));
+	if (end == AttemptEnd::kGone)
+		note_stale_call(job_id);
 	PG_RETURN_TEXT_P(cstring_to_text(answer_of(end)));
 }
 
@@ -133,7 +137,10 @@ pgq_release(PG_FUNCTION_ARGS)
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
 	Datum delay = required(fcinfo, 2, "delay");
 	(void) duration(delay, "delay");
-	PG_RETURN_BOOL(release_job(job_id, token, delay));
+	bool released = release_job(job_id, token, delay);
+	if (!released)
+		note_stale_call(job_id);
+	PG_RETURN_BOOL(released);
 }
 
 PGDLLEXPORT Datum

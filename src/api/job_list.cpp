@@ -1,6 +1,7 @@
 #include "api/job_list.h"
 
 #include "api/args.h"
+#include "jobs/finish.h"
 
 #include <algorithm>
 
@@ -11,6 +12,7 @@ static constexpr int kStaleLease = MAKE_SQLSTATE('P', 'Q', '0', '0', '1');
 void
 complain_stale(int64 job_id, int64 token)
 {
+	note_stale_call(job_id);
 	ereport(ERROR,
 			(errcode(kStaleLease),
 			 errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),

@@ -33,6 +33,7 @@ public:
 	/* Or a TimestampTz, which is one. */
 	void set(Column column, int64 value) { set_datum(column, Int64GetDatum(value)); }
 	void set(Column column, uint64 value) { set(column, static_cast<int64>(value)); }
+	void set(Column column, double value) { set_datum(column, Float8GetDatum(value)); }
 	void set(Column column, const char *text) { set_datum(column, CStringGetTextDatum(text)); }
 
 	template <typename Value> void set_if(bool known, Column column, Value value)

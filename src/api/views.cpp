@@ -95,27 +95,14 @@ enum class QueueColumn
 	kDepth,
 	kLastClaimAt,
 	kLoadedAt,
-	kEnqueued,
-	kHandedOut,
-	kAcked,
-	kFailed,
-	kReleased,
-	kCancelled,
-	kLost,
-	kDead,
-	kExpired,
-	kUncounted,
-	kRepaired,
-	kReconciled,
 	kColumns
 };
 
 static void
-put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
+put_queue(ResultRows *rows, const QueueCopy &copy)
 {
 	using enum QueueColumn;
 	ResultRow<QueueColumn> row;
-	/* As it is now; */
 	row.set(kQueueId, copy.queue_id);
 	row.set(kLeased, copy.leased);
 	row.set(kWaiting, copy.waiting);
@@ -125,30 +112,16 @@ put_queue(ResultRows *rows, const QueueCopy &copy, uint64 reconciled)
 	row.set_if(copy.depth >= 0, kDepth, copy.depth);
 	row.set_if(copy.last_claim_at != 0, kLastClaimAt, copy.last_claim_at);
 	row.set(kLoadedAt, copy.loaded_at);
-	/* and what it has counted. */
-	row.set(kEnqueued, copy.counters.enqueued);
-	row.set(kHandedOut, copy.counters.handed_out);
-	row.set(kAcked, copy.counters.acked);
-	row.set(kFailed, copy.counters.failed);
-	row.set(kReleased, copy.counters.released);
-	row.set(kCancelled, copy.counters.cancelled);
-	row.set(kLost, copy.counters.lost);
-	row.set(kDead, copy.counters.dead);
-	row.set(kExpired, copy.counters.expired);
-	row.set(kUncounted, copy.counters.uncounted);
-	row.set(kRepaired, copy.counters.repaired);
-	row.set(kReconciled, reconciled);
 	rows->put(row);
 }
 
 static void
 put_queues(ResultRows *rows)
 {
-	const Database *db = tables().database;
-	for_each_queue(db, [&](const QueueRef &ref) {
+	for_each_queue(tables().database, [&](const QueueRef &ref) {
 		QueueCopy copy;
 		if (copy_queue(ref, &copy))
-			put_queue(rows, copy, value_of(db->reconciled));
+			put_queue(rows, copy);
 	});
 }
 

@@ -89,7 +89,19 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 		copy->depth = queue.depth.state == DepthCount::kKnown ? depth_of(queue.depth) : -1;
 		copy->last_claim_at = queue.last_claim_at;
 		copy->loaded_at = queue.loaded_at;
+	});
+}
+
+bool
+copy_stats(const QueueRef &ref, StatsCopy *copy)
+{
+	return look_at_queue(ref, [&](const Queue &queue) {
+		copy->queue_id = queue.queue_id;
+		copy->loaded_at = queue.loaded_at;
 		copy->counters = queue.counters;
+		for (int i = 0; i < kCalls; i++)
+			copy->calls[i] = value_of(queue.calls[i]);
+		copy->latency = queue.latency;
 	});
 }
 

@@ -39,7 +39,18 @@ struct QueueCopy
 	int64 depth;			   /* -1: nobody has counted */
 	TimestampTz last_claim_at; /* 0: none since it was loaded */
 	TimestampTz loaded_at;
+};
+
+/* What a queue has counted. */
+struct StatsCopy
+{
+	int32 queue_id;
+	TimestampTz loaded_at;
 	QueueCounters counters;
+	uint64 calls[kCalls];
+	QueueLatency latency;
+
+	uint64 of(Call call) const { return calls[static_cast<int>(call)]; }
 };
 
 /* Leases of a queue whose time is over. */
@@ -73,6 +84,7 @@ int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, i
 
 /* As everywhere here false: the slot is another's by now. */
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
+bool copy_stats(const QueueRef &ref, StatsCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);
 bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes]);
 void copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes]);

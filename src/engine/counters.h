@@ -32,21 +32,23 @@ is_gone(LeaseEnd how)
 }
 
 /*
- * Since the queue was loaded; none of them counts what was rolled back. Always
+ * Since the queue was loaded; none of them counts what was rolled back, but for ghosts. Always
  * handed_out = ended() + leases that are handed out.
  */
 struct QueueCounters
 {
 	int64 enqueued;
+	int64 deduplicated; /* enqueues that were answered with a job that was there */
 	int64 handed_out;
 	int64 acked;
 	int64 failed;
 	int64 lost;
 	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
-	int64 dead;
+	int64 dead_lettered;
 	int64 released;
 	int64 cancelled; /* while they were handed out */
 	int64 expired;	 /* while they waited */
+	int64 ghosts;	 /* hints that a claim has dropped, since the row was gone */
 	int64 repaired;	 /* forgotten jobs that the reconciler has found */
 
 	/* Hand-outs that have ended, each in one of these ways. */
@@ -80,5 +82,20 @@ struct QueueCounters
 		return nullptr;
 	}
 };
+
+/*
+ * Calls since the queue was loaded are counted whatever becomes of their transactions: most of these
+ * end in an error, or change nothing. It takes no lock, so that a claim that finds nothing need not
+ * take one for it. Who counts for a queue that is just being dropped may count for the next one in
+ * its slot.
+ */
+enum class Call : uint8
+{
+	kClaim,		 /* that has looked into the queue */
+	kEmptyClaim, /* ... and came back with nothing of it */
+	kStale,		 /* a verb whose lease was not current */
+	kRejected,	 /* an enqueue: the queue was full */
+};
+inline constexpr int kCalls = 4;
 
 } // namespace pgq

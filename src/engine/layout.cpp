@@ -1,5 +1,6 @@
 #include "engine/layout.h"
 
+#include "engine/ended_jobs.h"
 #include "engine/group_pool.h"
 #include "engine/lease_table.h"
 #include "engine/named_lock.h"
@@ -49,6 +50,7 @@ static const Part parts[] = {
 	{"pgq_ext lock lines", lock_lines_size, place_lock_lines},
 	{"pgq_ext locks", named_locks_size, place_named_locks},
 	{"pgq_ext rates", named_rates_size, place_named_rates},
+	{"pgq_ext ended jobs", ended_jobs_size, place_ended_jobs},
 };
 
 static void

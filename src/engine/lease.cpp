@@ -1,6 +1,7 @@
 #include "engine/lease.h"
 
 #include "engine/concurrency.h"
+#include "engine/ended_jobs.h"
 #include "engine/group.h"
 #include "engine/rate_limit.h"
 #include "engine/share.h"
@@ -48,6 +49,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->deadline = 0;
 	entry->handed_out_at = 0;
 	entry->claimed_at = 0;
+	entry->times = {0, LeaseTimes::kUnknown, false};
 	entry->expires_at = 0;
 	entry->state = LeaseState::kClaiming;
 	entry->loss = Loss::kUndone;
@@ -175,6 +177,9 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	lease->attempt = what.attempt;
 	lease->handed_out_at = monotonic;
 	lease->claimed_at = now;
+	lease->times.enqueued_at = what.enqueued_at;
+	lease->times.waited = time_between(Max(what.enqueued_at, lease->hint.key.run_at), now);
+	lease->times.ran = true;
 	lease->hint.place = what.place;
 	lease->hint.group = what.group;
 	lease->segment = what.place.segment;
@@ -220,6 +225,7 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 	leave_state(lease);
 	free_slot(lease);
 	leave_group(lease);
+	lease->times.forget();
 	lease->state = LeaseState::kLost;
 	lease->loss = loss;
 	lease->pins = 0;
@@ -307,6 +313,8 @@ end_lease(Lease *lease, bool gone)
 	Queue *queue = lease->queue;
 	if (!gone)
 		let_token_grow(lease);
+	if (was_handed_out(lease))
+		note_ended_job(queue, lease->key.job_id);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
 	bool parked = lease->state == LeaseState::kParked;

@@ -61,8 +61,9 @@ struct HandOut
 	int64 lease_time; /* microseconds */
 	const char *worker;
 	bool session_bound;
-	Place place; /* where the row was found */
-	int64 group; /* as it says */
+	Place place;			 /* where the row was found */
+	int64 group;			 /* as it says */
+	TimestampTz enqueued_at; /* the same */
 };
 
 void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);

@@ -81,6 +81,7 @@ fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz n
 	lease->pid = 0;
 	lease->attempt = saved.attempt;
 	lease->claimed_at = saved.claimed_at;
+	lease->times.enqueued_at = saved.enqueued_at;
 	/* No monotonic clock goes through a restart. */
 	lease->handed_out_at = monotonic - Max(0, now - saved.claimed_at);
 	strlcpy(lease->worker, saved.worker, sizeof(lease->worker));

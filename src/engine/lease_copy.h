@@ -17,6 +17,7 @@ struct SavedLease
 	int32 attempt;
 	int64 remaining; /* microseconds */
 	TimestampTz claimed_at;
+	TimestampTz enqueued_at; /* not saved: as the row says; 0: it was not asked */
 	Prepared prepared;
 	char worker[kWorkerNameMax + 1];
 };

@@ -7,6 +7,7 @@
 #include "core/key.h"
 #include "core/tree.h"
 #include "engine/counters.h"
+#include "engine/latency.h"
 #include "engine/shared.h"
 
 namespace pgq {
@@ -83,6 +84,7 @@ struct Lease
 	int64 deadline;		 /* monotonic */
 	int64 handed_out_at; /* monotonic */
 	TimestampTz claimed_at;
+	LeaseTimes times;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
 	LeaseState state;
 	uint8 missed_count; /* 2: more than one */

@@ -9,6 +9,7 @@
 #include "engine/counters.h"
 #include "engine/database.h"
 #include "engine/depth.h"
+#include "engine/latency.h"
 #include "engine/lease_entry.h"
 #include "engine/queue_options.h"
 #include "engine/waiting_line.h"
@@ -47,7 +48,8 @@ struct Gate
 struct QueueStory
 {
 	QueueCounters counters;
-	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
+	pg_atomic_uint64 calls[kCalls]; /* without a lock, by Call */
+	TimestampTz last_claim_at;		/* 0: none since the queue was loaded */
 	TimestampTz loaded_at;
 };
 
@@ -72,6 +74,7 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
 	int groups_kept;  /* as the pool of groups knows */
 	DepthCount depth; /* but for what it says itself */
+	QueueLatency latency;
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);
 
@@ -108,6 +111,13 @@ ref_of(Queue *queue, QueueRef *ref)
 	pg_read_barrier();
 	*ref = {queue, generation, queue->queue_id};
 	return queue->state == SlotState::kUsed;
+}
+
+inline void
+count_call(const QueueRef &ref, Call call)
+{
+	if (is_alive(ref))
+		pg_atomic_fetch_add_u64(&ref.queue->calls[static_cast<int>(call)], 1);
 }
 
 Size queues_size();

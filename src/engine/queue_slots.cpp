@@ -22,6 +22,8 @@ place_queues(void *memory, LWLockPadded *locks)
 		Queue *queue = &shared->queues[i];
 		queue->lock = &locks[i].lock;
 		pg_atomic_init_u32(&queue->generation, 1);
+		for (pg_atomic_uint64 &calls : queue->calls)
+			pg_atomic_init_u64(&calls, 0);
 		queue->next_serial = i + 1;
 	}
 }
@@ -94,6 +96,8 @@ static void
 init_story(QueueStory *story)
 {
 	story->counters = {};
+	for (pg_atomic_uint64 &calls : story->calls)
+		pg_atomic_write_u64(&calls, 0);
 	story->last_claim_at = 0;
 	story->loaded_at = wall_now();
 }
@@ -118,6 +122,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	open_gate(queue);
 	init_service(queue);
 	init_story(queue);
+	queue->latency.clear();
 	queue->state = SlotState::kUsed;
 }
 

@@ -78,6 +78,7 @@ struct Shared
 	LockLines *lock_lines;
 	LockTable *named_locks;
 	RateTable *named_rates;
+	pg_atomic_uint64 *ended_jobs; /* see ended_jobs.h */
 	pg_atomic_uint32 watched;	  /* watches that are active */
 	pg_atomic_uint32 leases;	  /* entries in use */
 	pg_atomic_uint32 common;	  /* those that are beyond a database's own share; see share.h */

@@ -17,9 +17,10 @@ struct Touched
 {
 	uint32 generation; /* of the queue's slot; 0: nothing */
 	int32 queue_id;
-	int64 enqueued; /* new jobs */
-	int64 rows;		/* new ones, however they came, less those that it has ended */
-	int64 reserved; /* room for jobs that it has taken */
+	int64 enqueued;		/* new jobs */
+	int64 deduplicated; /* enqueues that were answered with one that was there */
+	int64 rows;			/* new ones, however they came, less those that it has ended */
+	int64 reserved;		/* room for jobs that it has taken */
 };
 
 struct Watch

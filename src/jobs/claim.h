@@ -55,6 +55,7 @@ struct Claim
 	const ClaimOptions *options;
 	Ready *ready; /* room for max_jobs */
 	int n;
+	int looked_at; /* queues, of those that it claims from the first ones */
 
 	/* Give the caller a job that is going to be handed out; its row is copied before the segment is unlocked
 	 * (protocol: detoast-then-unlock). */

@@ -1,6 +1,7 @@
 #include "jobs/finish.h"
 
 #include "catalog/queue_lock.h"
+#include "engine/ended_jobs.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
 #include "jobs/late_ack.h"
@@ -25,6 +26,14 @@ open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n)
 			numbers |= segment_bit(lease->hint.place);
 	}
 	segments.open_in_order(numbers);
+}
+
+void
+note_stale_call(int64 job_id)
+{
+	QueueRef ref;
+	if (find_queue_of_job(tables().database, job_id, &ref))
+		count_call(ref, Call::kStale);
 }
 
 /* ---- taking a lease in hand ---- */
@@ -221,13 +230,15 @@ note_progress(int64 job_id, int64 token, Datum progress)
 	return written == WriteResult::kDone;
 }
 
-/* Returns the new end of the lease, or 0: it is stale. */
+/* Returns the new end of the lease, or 0: it is not current, or has none. */
 static TimestampTz
-prolong(int64 job_id, int64 token, int64 lease_time, Place *place)
+prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current)
 {
 	TimestampTz end = 0;
+	*current = false;
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (!is_handed_out(lease, token))
+		*current = is_handed_out(lease, token);
+		if (!*current)
 			return;
 		if (lease->revoked > 0)
 		{
@@ -269,13 +280,19 @@ TimestampTz
 extend_lease(int64 job_id, int64 token, int64 lease_time)
 {
 	Place place;
-	TimestampTz end = prolong(job_id, token, lease_time, &place);
+	bool current;
+	TimestampTz end = prolong(job_id, token, lease_time, &place, &current);
 	/* Looked at after the lease has its new end, since the look may have to wait for a lock. */
-	if (end == 0 || !is_row_gone(job_id, place))
-		return end;
-	/* Somebody has deleted the job by hand: its worker shall stop. */
-	let_expire(job_id, token);
-	return 0;
+	if (end != 0 && is_row_gone(job_id, place))
+	{
+		/* Somebody has deleted the job by hand: its worker shall stop. */
+		let_expire(job_id, token);
+		current = false;
+		end = 0;
+	}
+	if (!current)
+		note_stale_call(job_id);
+	return end;
 }
 
 } // namespace pgq

@@ -14,6 +14,9 @@ namespace pgq {
 /* Lock the segments where the rows of these jobs are, mostly, in the order that avoids deadlocks. */
 void open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n);
 
+/* A verb is going to say that the lease is stale: counted, if anybody knows the job's queue. */
+void note_stale_call(int64 job_id);
+
 /*
  * The job is done: its row ends. records: to be written with those of other jobs. result: jsonb, to be kept with it
  * where it is kept, or NULL. False: the lease is stale, or the row is gone.

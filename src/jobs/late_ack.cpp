@@ -49,6 +49,17 @@ is_proven(const Load &load, int64 job_id, int64 token)
 	return false;
 }
 
+/* Who had it, and since when, nobody knows any more; but how old the job is. */
+static void
+note_enqueued(const TakenLease &taken, const JobRow &row)
+{
+	(void) change_queue(taken.ref, [&](QueueHold &) {
+		taken.lease->times.enqueued_at = DatumGetTimestampTz(row.value(kJobEnqueuedAt));
+		taken.lease->claimed_at = wall_now();
+		taken.lease->handed_out_at = monotonic_now();
+	});
+}
+
 static WriteResult
 end_taken_row(SegmentSet &segments, Records &records, const TakenLease &taken, const JobRow &row,
 			  const Datum *result)
@@ -76,7 +87,10 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
 		is_honoured(row, token) &&
 		end_taken_row(segments, records, taken, row, result) == WriteResult::kDone)
+	{
+		note_enqueued(taken, row);
 		return true;
+	}
 	give_back_taken(taken);
 	return false;
 }

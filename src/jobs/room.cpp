@@ -14,6 +14,7 @@ complain_full(const QueueRef &ref, int64 jobs, const Fullness &fullness)
 {
 	char name[kQueueNameMax + 1] = "";
 	(void) copy_name(ref, name);
+	count_call(ref, Call::kRejected);
 	ereport(ERROR,
 			(errcode(kFullQueue), errmsg("queue \"%s\" is full", name),
 			 errdetail("It has %lld jobs, max_depth is %lld, and room is wanted for %lld.",

@@ -23,6 +23,7 @@ struct Popped
 	int64 token;
 	Hint hint;
 	Verdict verdict;
+	bool ghost; /* there was no such row */
 	JobRow row;
 	bool grouped; /* its queue has rules for groups */
 	/* In a queue with fifo: */

@@ -21,6 +21,7 @@ file_in_its_queue(const Database *db, const JobRow &row)
 static void
 settle_lease(const QueueRef &ref, const Popped &popped, int64 monotonic, QueueHold &hold)
 {
+	hold->counters.ghosts += popped.ghost;
 	if (popped.fits(ref))
 		add_claim_effect(ref, popped.lease);
 	else if (popped.verdict == Verdict::kBusy)

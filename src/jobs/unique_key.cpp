@@ -130,10 +130,15 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 	if (how != Meeting::kOver)
 		require_visible(segments, search.owner);
 	/* What is in work, or over, stays what it is. */
-	if (how != Meeting::kHeld || !search.alone)
-		return true;
-	segments.close();
-	return change_owner(search.owner, request);
+	bool met = true;
+	if (how == Meeting::kHeld && search.alone)
+	{
+		segments.close();
+		met = change_owner(search.owner, request);
+	}
+	if (met)
+		note_duplicate(search.ref);
+	return met;
 }
 
 /* ---- the way to it ---- */

@@ -83,6 +83,7 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 	note_verifying(popped->lease);
 	popped->verdict =
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
+	popped->ghost = popped->verdict == Verdict::kDead;
 	/* The scheduler ends it. Who knows of its hint need not: it is never handed out. */
 	if (popped->verdict == Verdict::kLive && popped->row.expired(wall_now()))
 		popped->verdict = Verdict::kDead;
@@ -97,6 +98,7 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 		ready.hand_out.attempt = popped->row.next_attempt();
 		ready.hand_out.place = popped->row.place;
 		ready.hand_out.group = popped->row.group();
+		ready.hand_out.enqueued_at = DatumGetTimestampTz(popped->row.value(kJobEnqueuedAt));
 		claim->ready[claim->n++] = ready;
 		give(claim, round, popped->row, ready);
 	}

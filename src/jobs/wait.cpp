@@ -79,6 +79,30 @@ complain(Shortage shortage, const char *name)
 		complain_of_leases();
 }
 
+/* A claim that waits looks more than once. */
+static void
+note_look(const QueueRef &ref, int i, Claim *claim)
+{
+	if (i < claim->looked_at)
+		return;
+	count_call(ref, Call::kClaim);
+	claim->looked_at++;
+}
+
+/* Its jobs are in the order of the queues: no look but the last one has found any. */
+static void
+note_empty(const QueueRef *refs, const Claim &claim)
+{
+	int job = 0;
+	for (int i = 0; i < claim.looked_at; i++)
+	{
+		if (job == claim.n || claim.ready[job].ref.queue != refs[i].queue)
+			count_call(refs[i], Call::kEmptyClaim);
+		while (job < claim.n && claim.ready[job].ref.queue == refs[i].queue)
+			job++;
+	}
+}
+
 /* Go through the queues in their order. Returns the queue that gave the first job. */
 static Queue *
 claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
@@ -89,6 +113,7 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	for (int i = 0; i < n && claim->n < claim->options->max_jobs; i++)
 	{
 		int before = claim->n;
+		note_look(refs[i], i, claim);
 		Shortage shortage = claim_from(refs[i], claim);
 		if (claim->n > before && served == nullptr)
 			served = refs[i].queue;
@@ -138,6 +163,7 @@ claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	claim_from_all(refs, names, n, claim);
 	if (claim->n == 0 && claim->options->wait > 0)
 		wait_for_jobs(refs, names, n, claim);
+	note_empty(refs, *claim);
 }
 
 } // namespace pgq

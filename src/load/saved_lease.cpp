@@ -187,7 +187,7 @@ follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
 	return true;
 }
 
-/* Fills its hint. */
+/* Fills in what the row says. */
 static bool
 has_its_row(SegmentSet &segments, SavedLease *lease)
 {
@@ -196,6 +196,7 @@ has_its_row(SegmentSet &segments, SavedLease *lease)
 		WriteResult::kDone)
 		return false;
 	lease->hint = row.hint();
+	lease->enqueued_at = DatumGetTimestampTz(row.value(kJobEnqueuedAt));
 	/* Negative: the end of a lost one. */
 	int64 fence = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	return Max(fence, -fence) < lease->token;

@@ -23,12 +23,28 @@ COMMENT ON FUNCTION pgq_ext.lease_entries IS
 
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT leased integer, OUT waiting_claims integer, OUT running integer, OUT next_start timestamptz, OUT depth bigint, OUT last_claim_at timestamptz,
-    OUT loaded_at timestamptz, OUT enqueued bigint, OUT handed_out bigint, OUT acked bigint,
-    OUT failed bigint, OUT released bigint, OUT cancelled bigint, OUT lost bigint, OUT dead bigint, OUT expired bigint, OUT uncounted bigint, OUT repaired bigint,
-    OUT reconciled bigint) RETURNS SETOF record
+    OUT loaded_at timestamptz) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
 REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory and their counters. depth: jobs that live, and those that open transactions have room for, perhaps fewer after a DELETE by hand; NULL without max_depth, and until somebody has counted.';
+COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory. depth: jobs that live, and those that open transactions have room for, perhaps fewer after a DELETE by hand; NULL without max_depth, and until somebody has counted.';
+
+CREATE FUNCTION pgq_ext.stat_entries(
+    OUT queue_id integer, OUT loaded_at timestamptz, OUT enqueued bigint, OUT deduplicated bigint,
+    OUT claims bigint, OUT empty_claims bigint, OUT handed_out bigint, OUT acked bigint,
+    OUT failed bigint, OUT released bigint, OUT cancelled bigint, OUT lost bigint,
+    OUT dead_lettered bigint, OUT expired bigint, OUT uncounted bigint, OUT stale_calls bigint,
+    OUT rejected bigint, OUT ghosts bigint, OUT repaired bigint, OUT reconciled bigint,
+    OUT wait_p50 interval, OUT wait_p95 interval, OUT run_p50 interval, OUT run_p95 interval,
+    OUT total_p50 interval, OUT total_p95 interval) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_stat_entries';
+REVOKE ALL ON FUNCTION pgq_ext.stat_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.stat_entries IS 'Internal: what the queues in shared memory have counted.';
+
+CREATE FUNCTION pgq_ext.latency_entries(
+    OUT queue_id integer, OUT phase text, OUT le_seconds float8, OUT count bigint, OUT sum_seconds float8) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_latency_entries';
+REVOKE ALL ON FUNCTION pgq_ext.latency_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.latency_entries IS 'Internal: the histograms of the queues in shared memory.';
 
 CREATE FUNCTION pgq_ext.group_entries(
     OUT queue_id integer, OUT group_id bigint, OUT next_start timestamptz) RETURNS SETOF record
@@ -138,12 +154,20 @@ COMMENT ON VIEW pgq_ext.queue_status IS
 'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting, how many claims are waiting. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0, and after a start until the first one enqueues.';
 
 CREATE VIEW pgq_ext.queue_stats AS
-SELECT q.queue, e.loaded_at AS stats_since, e.enqueued, e.handed_out, e.acked, e.failed, e.released, e.cancelled, e.lost, e.dead, e.expired,
-       e.uncounted, e.repaired, e.reconciled
-FROM pgq_ext.queue_entries() e
+SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims, s.empty_claims, s.handed_out, s.acked, s.failed,
+       s.released, s.cancelled, s.lost, s.dead_lettered, s.expired, s.uncounted, s.stale_calls, s.rejected, s.ghosts, s.repaired,
+       s.reconciled, s.wait_p50, s.wait_p95, s.run_p50, s.run_p95, s.total_p50, s.total_p95
+FROM pgq_ext.stat_entries() s
 JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.queue_stats IS
-'Counters of each queue since stats_since (the server start, mostly); what was rolled back is not counted. Of the jobs handed out those that are not acked, failed, released, cancelled, lost or uncounted (ended without an answer that could be counted) are in hand. repaired: jobs that had been forgotten, by a fault, and were found by the reconciler; reconciled: how often it has read all jobs.';
+'Counters of each queue since stats_since (the server start, mostly). What was rolled back is not counted, but claims, empty_claims, stale_calls, rejected and ghosts count calls, or what they have met, whatever becomes of their transactions. Of the jobs handed out those that are not acked, failed, released, cancelled, lost or uncounted (ended without an answer that could be counted) are in hand. deduplicated: enqueues that were answered with a job that was there. rejected: enqueues into a full queue. ghosts: entries of memory that a claim has dropped, since their row was gone. repaired: jobs that had been forgotten, by a fault, and were found by the reconciler; reconciled: how often it has read all jobs. p50, p95: of the last 5 to 10 minutes, as queue_latency; NULL if there was nothing.';
+
+CREATE VIEW pgq_ext.queue_latency AS
+SELECT q.queue, l.phase, l.le_seconds, l.count, l.sum_seconds
+FROM pgq_ext.latency_entries() l
+JOIN pgq_ext.queue q USING (queue_id);
+COMMENT ON VIEW pgq_ext.queue_latency IS
+'How long jobs have waited and taken since stats_since of queue_stats: for each queue and phase how many were shorter than le_seconds, and the sum of all. wait: from when the job was due, the later of its enqueue and its run_at, to its hand-out, if that was not rolled back. run: from there to the commit of ack, fail, release or cancel. total: from the enqueue to the commit of the ack.';
 
 CREATE VIEW pgq_ext.capacity AS
 SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries();

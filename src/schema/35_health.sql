@@ -93,7 +93,7 @@ CREATE FUNCTION pgq_ext.check_repairs() RETURNS SETOF pgq_ext.finding LANGUAGE p
 BEGIN
     RETURN QUERY
     SELECT 'warn', format('queue "%s": %s since %s', q.queue, e.repaired, date_trunc('second', e.loaded_at))
-    FROM pgq_ext.queue_entries() e JOIN pgq_ext.queue q USING (queue_id) WHERE e.repaired > 0;
+    FROM pgq_ext.stat_entries() e JOIN pgq_ext.queue q USING (queue_id) WHERE e.repaired > 0;
 END $$;
 
 CREATE FUNCTION pgq_ext.check_capacity() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$

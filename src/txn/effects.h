@@ -95,6 +95,9 @@ void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
 void note_unfiled_job();
 bool has_unfiled_jobs();
 
+/* An enqueue is answered with a job that was there: counted at commit. */
+void note_duplicate(const QueueRef &ref);
+
 /* Jobs have been deleted by hand: at commit no queue's count is sure any more. */
 void note_deleted_jobs();
 

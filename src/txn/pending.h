@@ -66,6 +66,14 @@ struct DepthEffect
 	int64 reserved;	 /* room taken, which counts until the end */
 };
 
+/* So many enqueues were answered with a job that was there. One for each queue and subtransaction, or more. */
+struct DuplicateEffect
+{
+	Tag tag;
+	QueueRef ref;
+	int64 jobs;
+};
+
 struct QueueEffect
 {
 	enum Kind : uint8
@@ -142,6 +150,7 @@ struct Effects
 	List<LeaseEffect> leases;
 	List<QueueHints> jobs;
 	List<DepthEffect> depths;
+	List<DuplicateEffect> duplicates;
 	List<QueueEffect> queues;
 	List<LockEffect> locks;
 	List<RateEffect> rates;
@@ -153,9 +162,9 @@ struct Effects
 
 	bool empty() const
 	{
-		return leases.size == 0 && jobs.size == 0 && depths.size == 0 && queues.size == 0 &&
-			   locks.size == 0 && rates.size == 0 && !announce && !announce_queue && !unfiled &&
-			   !deleted && !schedules;
+		return leases.size == 0 && jobs.size == 0 && depths.size == 0 && duplicates.size == 0 &&
+			   queues.size == 0 && locks.size == 0 && rates.size == 0 && !announce &&
+			   !announce_queue && !unfiled && !deleted && !schedules;
 	}
 };
 
@@ -183,7 +192,7 @@ void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 bool still_ours(const LeaseEffect &effect);
 
 /* How the lease ends is counted and told; the caller ends it in the same hold. */
-void count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold);
+void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
 
 /* A job is not held by this transaction any more. */
 void let_go(Lease *lease, QueueHold &hold);
@@ -203,6 +212,15 @@ void settle_prepared_depth(QueueHold &hold, const Touched &touched, uint64 xid, 
 
 /* Of a transaction that is not older than half of all ids. */
 uint64 xid_with_epoch(TransactionId xid);
+
+/* ---- stats.cpp: what is counted when a transaction commits. None of them can fail ---- */
+
+/* Its claim is committed, or its end. Once. Under its queue's lock. */
+void note_wait(Lease *lease, int64 monotonic);
+/* The same of its end. */
+void note_end(const Lease *lease, LeaseEnd how, int64 monotonic);
+void settle_duplicates(const List<DuplicateEffect> &duplicates);
+void undo_duplicates(SubTransactionId mine);
 
 /* ---- lock.cpp: named locks and rates. None of them can fail, but for the first ---- */
 

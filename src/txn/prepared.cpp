@@ -112,7 +112,7 @@ hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 }
 
 static void
-touch(Watch *watch, const QueueRef &ref, int64 enqueued)
+touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 {
 	Touched *touched = &watch->touched[ref.queue - shared->queues];
 	/* The slot has changed hands in this transaction: two queues, and room for one, which is the present one. */
@@ -125,6 +125,7 @@ touch(Watch *watch, const QueueRef &ref, int64 enqueued)
 	touched->generation = ref.generation;
 	touched->queue_id = ref.queue_id;
 	touched->enqueued += enqueued;
+	touched->deduplicated += deduplicated;
 }
 
 static void
@@ -170,6 +171,8 @@ hand_over_to_watch()
 	}
 	for (const DepthEffect &effect : effects.depths)
 		touch_depth(watch, effect);
+	for (const DuplicateEffect &effect : effects.duplicates)
+		touch(watch, effect.ref, 0, effect.jobs);
 	hand_over_locks(effects, xid);
 	activate_watch(watch, MyDatabaseId, xid);
 }
@@ -183,7 +186,7 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 {
 	if (commit && was.ended)
 	{
-		count_end(lease, was.how, was.dead, hold);
+		count_end(lease, was.how, was.dead, monotonic, hold);
 		hold.end(lease, is_gone(was.how));
 		return false;
 	}
@@ -203,6 +206,7 @@ settle_prepared_claim(Lease *lease, bool commit, int64 monotonic, QueueHold &hol
 	if (!commit)
 		return lose_claimed(lease, monotonic, hold);
 	SetInvalidVirtualTransactionId(lease->claimer);
+	note_wait(lease, monotonic);
 	hold.unpin(lease, monotonic);
 }
 
@@ -261,7 +265,10 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const
 			if (commit)
 				hold.read_all(clock_mark(hold.queue()));
 			if (commit && touched != nullptr)
+			{
 				hold->counters.enqueued += touched->enqueued;
+				hold->counters.deduplicated += touched->deduplicated;
+			}
 			if (touched != nullptr)
 				settle_prepared_depth(hold, *touched, whole_xid, commit);
 			else

@@ -39,12 +39,12 @@ end_of(LeaseEnd how, bool dead)
 }
 
 void
-count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold)
+count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold)
 {
 	hold.tell(lease, end_of(how, dead));
 	QueueCounters &counters = lease->queue->counters;
 	counters.expired += how == LeaseEnd::kExpired;
-	counters.dead += dead;
+	counters.dead_lettered += dead;
 	int64 *counter = counters.of(how);
 	/* Nobody had it. */
 	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
@@ -53,6 +53,8 @@ count_end(const Lease *lease, LeaseEnd how, bool dead, QueueHold &hold)
 	/* A late ack: the job was handed out before this start. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
 	++*counter;
+	note_wait(lease, monotonic);
+	note_end(lease, how, monotonic);
 }
 
 void
@@ -97,6 +99,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 	{
 		case LeaseEffect::kClaim:
 			SetInvalidVirtualTransactionId(effect.lease->claimer);
+			note_wait(effect.lease, monotonic);
 			hold.unpin(effect.lease, monotonic);
 			break;
 		case LeaseEffect::kUse:
@@ -108,13 +111,13 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 		case LeaseEffect::kTell:
 			/* It is walked to before the end of its lease. */
 			hold.tell(effect.lease, end_of(effect.how, effect.dead));
-			hold->counters.dead += effect.dead;
+			hold->counters.dead_lettered += effect.dead;
 			break;
 		case LeaseEffect::kEnd:
 		case LeaseEffect::kReap:
 			if (stays_lost(effect, monotonic))
 				break;
-			count_end(effect.lease, effect.how, effect.dead, hold);
+			count_end(effect.lease, effect.how, effect.dead, monotonic, hold);
 			end_committed(effect, hold);
 			break;
 		case LeaseEffect::kHold:
@@ -127,6 +130,7 @@ void
 lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 {
 	SetInvalidVirtualTransactionId(lease->claimer);
+	lease->times.forget();
 	unpin_lease(lease);
 	hold.doom(lease, Loss::kUndone, monotonic);
 }
@@ -319,6 +323,8 @@ at_transaction_end(XactEvent event, void *)
 	if (commit)
 		stop_point("commit-settle");
 	settle_depths(ending.depths.begin(), ending.depths.end(), commit);
+	if (commit)
+		settle_duplicates(ending.duplicates);
 	settle_leases(ending.leases.begin(), ending.leases.end(), commit);
 	note_verifying(nullptr);
 	if (commit)
@@ -369,6 +375,7 @@ undo_subtransaction(SubTransactionId sub)
 	settle_leases(leases, leases_end, false);
 	note_verifying(nullptr);
 	undo_depths(sub);
+	undo_duplicates(sub);
 	LockEffect *locks = first_of(pending.effects.locks, sub);
 	settle_locks(locks, pending.effects.locks.end(), false);
 	pending.effects.locks.size = static_cast<int>(locks - pending.effects.locks.begin());
@@ -406,6 +413,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 			promote(jobs.hints, mine, parent);
 		}
 		promote_depths(mine, parent);
+		promote(pending.effects.duplicates, mine, parent);
 		promote(pending.effects.queues, mine, parent);
 		promote(pending.effects.locks, mine, parent);
 		promote(pending.effects.rates, mine, parent);

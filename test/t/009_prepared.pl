@@ -51,7 +51,7 @@ sub arrays { return 'ARRAY[' . ids(@_) . '], ARRAY[' . join(',', map { $_->[1] }
 sub stats_are
 {
 	my ($queue, $expected, $what) = @_;
-	my @counters = qw(enqueued handed_out acked failed lost dead);
+	my @counters = qw(enqueued handed_out acked failed lost dead_lettered);
 	my $row = join '|', map { $expected->{$_} // 0 } @counters;
 	my $query = "SELECT concat_ws('|', " . join(', ', @counters) . ") FROM pgq_ext.queue_stats WHERE queue = '$queue'";
 	$node->poll_query_until('postgres', $query, $row);
@@ -218,7 +218,7 @@ sub enqueues
 	is(sql("SELECT count(*), count(*) FILTER (WHERE in_transaction) FROM pgq_ext.lease WHERE queue = '$queue'"), '60|60', '... all of them');
 	stats_are($queue, { enqueued => 60, handed_out => 60 }, '... uncounted so far');
 	sql("COMMIT PREPARED 'a'");
-	stats_are($queue, { enqueued => 60, handed_out => 60, acked => 50, failed => 10, dead => 5 }, 'acks and failures committed');
+	stats_are($queue, { enqueued => 60, handed_out => 60, acked => 50, failed => 10, dead_lettered => 5 }, 'acks and failures committed');
 	is(sql("SELECT count(*), min(attempt), max(attempt), min(last_error) FROM pgq_claim('$queue', 100)"), '5|2|2|again', '... retries go out');
 	is(sql("SELECT count(*), min(last_error) FROM pgq_ext.dead_job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue'"), '5|never', '... the others are dead letters');
 	sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease');
@@ -250,7 +250,7 @@ sub enqueues
 			SELECT pgq_fail(job_id, lease, 'no', retry => false) FROM pgq_claim('$queue', 5);
 			SELECT count(*) FROM pgq_claim('$queue', 5); SELECT pgq_enqueue('$queue', '\"new\"')");
 		sql("$end PREPARED 'both'");
-		stats_are($queue, $end eq 'COMMIT' ? { enqueued => 31, handed_out => 30, acked => 20, failed => 5, dead => 5 }
+		stats_are($queue, $end eq 'COMMIT' ? { enqueued => 31, handed_out => 30, acked => 20, failed => 5, dead_lettered => 5 }
 			: { enqueued => 30, handed_out => 30, lost => 30 }, "claimed, acked, failed and enqueued in one, $end");
 		sql("SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = '$queue'");
 		is(scalar drain($node, $queue), $end eq 'COMMIT' ? 1 : 30, '... and what is left comes back');

@@ -232,7 +232,7 @@ is(sql($states), 'A', 'the trigger fires always');
 	# A name is more than an option: memory starts anew.
 	sql("SELECT pgq_enqueue('$queue', '\"before\"')");
 	sql("UPDATE pgq_ext.queue SET queue = 'renamed' WHERE queue_id = $id");
-	wait_for($node, "count(*) = 1 FROM pgq_ext.queue_entries() WHERE queue_id = $id AND handed_out = 0");
+	wait_for($node, "count(*) = 1 FROM pgq_ext.stat_entries() WHERE queue_id = $id AND handed_out = 0");
 	is(sqlstate($node, "SELECT * FROM pgq_claim('$queue')"), '42704', 'a new name: the old one is gone');
 	(undef, my $error) = ask($other, "SELECT * FROM pgq_claim('$queue')");
 	like($error, qr/does not exist/, '... also for who knew it');

@@ -34,7 +34,7 @@ my $moved_out = 'SELECT sum(moved_out) FROM pgq_ext.segment';
 	ask($second, "BEGIN; SELECT job_id FROM pgq_ext.job WHERE job_id = $locked FOR UPDATE");
 
 	my $state = state_of_jobs();
-	my $counters = q{SELECT queue, enqueued, handed_out, acked, failed, lost, dead, uncounted FROM pgq_ext.queue_stats WHERE queue <> 'work' ORDER BY 1};
+	my $counters = q{SELECT queue, enqueued, handed_out, acked, failed, lost, dead_lettered, uncounted FROM pgq_ext.queue_stats WHERE queue <> 'work' ORDER BY 1};
 	my $counted = sql($counters);
 	my $order = q{SELECT job_id, attempts + 1, coalesce(max_attempts, 20), md5(payload::text), md5(headers::text) FROM pgq_ext.job
 		WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'slow') ORDER BY priority DESC, run_at, job_id};

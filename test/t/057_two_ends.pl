@@ -51,13 +51,13 @@ sub told
 	ask($worker, 'ROLLBACK');
 	wait_for($node, "attempts = 1 FROM pgq_ext.job WHERE job_id = $id");
 	is(told($id, "SELECT pgq_fail($id, $lease, 'why', retry => false)"), 'dead', 'dead, since the worker of a lost lease has said so');
-	is(sql(q{SELECT dead FROM pgq_ext.queue_stats}), '1', '... which is counted');
+	is(sql(q{SELECT dead_lettered FROM pgq_ext.queue_stats}), '1', '... which is counted');
 	$id = enqueued();
 	$lease = ask($worker, q{BEGIN; SELECT lease FROM pgq_claim('q')});
 	ask($worker, 'ROLLBACK');
 	wait_for($node, "attempts = 1 FROM pgq_ext.job WHERE job_id = $id");
 	is(told($id, "BEGIN; SELECT pgq_fail($id, $lease, 'why', retry => false); PREPARE TRANSACTION 'p'", q{COMMIT PREPARED 'p'}), 'dead', '... also if that was prepared');
-	wait_for($node, 'dead = 2 FROM pgq_ext.queue_stats');
+	wait_for($node, 'dead_lettered = 2 FROM pgq_ext.queue_stats');
 	pass('... and counted');
 	sql('SELECT pgq_cancel(job_id) FROM pgq_ext.dead_job');
 	left_nothing_ok('it');

@@ -1,0 +1,190 @@
+/*
+ * Set-returning functions behind the views queue_stats and queue_latency: what queues have counted.
+ */
+#include "api/args.h"
+#include "api/result_rows.h"
+#include "catalog/tables.h"
+#include "engine/copies.h"
+#include "load/attach.h"
+
+#include <limits>
+
+namespace pgq {
+
+template <typename Put>
+static void
+for_each_stats(Put put)
+{
+	auto *copy = static_cast<StatsCopy *>(palloc(sizeof(StatsCopy)));
+	for_each_queue(tables().database, [&](const QueueRef &ref) {
+		if (copy_stats(ref, copy))
+			put(static_cast<const StatsCopy &>(*copy));
+	});
+	pfree(copy);
+}
+
+/* ---- queue_stats ---- */
+
+enum class StatColumn
+{
+	kQueueId,
+	kLoadedAt,
+	kEnqueued,
+	kDeduplicated,
+	kClaims,
+	kEmptyClaims,
+	kHandedOut,
+	kAcked,
+	kFailed,
+	kReleased,
+	kCancelled,
+	kLost,
+	kDeadLettered,
+	kExpired,
+	kUncounted,
+	kStaleCalls,
+	kRejected,
+	kGhosts,
+	kRepaired,
+	kReconciled,
+	kWaitP50,
+	kWaitP95,
+	kRunP50,
+	kRunP95,
+	kTotalP50,
+	kTotalP95,
+	kColumns
+};
+
+static void
+set_counters(ResultRow<StatColumn> *row, const StatsCopy &copy, uint64 reconciled)
+{
+	using enum StatColumn;
+	const QueueCounters &counters = copy.counters;
+	row->set(kQueueId, copy.queue_id);
+	row->set(kLoadedAt, copy.loaded_at);
+	row->set(kEnqueued, counters.enqueued);
+	row->set(kDeduplicated, counters.deduplicated);
+	row->set(kClaims, copy.of(Call::kClaim));
+	row->set(kEmptyClaims, copy.of(Call::kEmptyClaim));
+	row->set(kHandedOut, counters.handed_out);
+	row->set(kAcked, counters.acked);
+	row->set(kFailed, counters.failed);
+	row->set(kReleased, counters.released);
+	row->set(kCancelled, counters.cancelled);
+	row->set(kLost, counters.lost);
+	row->set(kDeadLettered, counters.dead_lettered);
+	row->set(kExpired, counters.expired);
+	row->set(kUncounted, counters.uncounted);
+	row->set(kStaleCalls, copy.of(Call::kStale));
+	row->set(kRejected, copy.of(Call::kRejected));
+	row->set(kGhosts, counters.ghosts);
+	row->set(kRepaired, counters.repaired);
+	row->set(kReconciled, reconciled);
+}
+
+static Datum
+interval_of(int64 duration)
+{
+	auto *interval = static_cast<Interval *>(palloc0(sizeof(Interval)));
+	interval->time = duration;
+	return IntervalPGetDatum(interval);
+}
+
+/* Of late. */
+static void
+set_percentiles(ResultRow<StatColumn> *row, const Latency &latency, StatColumn p50, StatColumn p95)
+{
+	Histogram::Counts counts = latency.recent.counts(monotonic_now());
+	if (counts.count() == 0)
+		return;
+	row->set_datum(p50, interval_of(counts.percentile(50)));
+	row->set_datum(p95, interval_of(counts.percentile(95)));
+}
+
+static void
+put_stats(ResultRows *rows, const StatsCopy &copy, uint64 reconciled)
+{
+	using enum StatColumn;
+	ResultRow<StatColumn> row;
+	set_counters(&row, copy, reconciled);
+	set_percentiles(&row, copy.latency.of(Phase::kWait), kWaitP50, kWaitP95);
+	set_percentiles(&row, copy.latency.of(Phase::kRun), kRunP50, kRunP95);
+	set_percentiles(&row, copy.latency.of(Phase::kTotal), kTotalP50, kTotalP95);
+	rows->put(row);
+}
+
+/* ---- queue_latency ---- */
+
+enum class LatencyColumn
+{
+	kQueueId,
+	kPhase,
+	kLessThan,
+	kCount,
+	kSum,
+	kColumns
+};
+
+static const char *const phase_names[kPhases] = {"wait", "run", "total"};
+
+/* Boundaries of buckets are powers of two of microseconds: from an eighth of a millisecond to nine and a half hours. */
+static constexpr int64 kFirstBoundary = 1 << 7;
+static constexpr int64 kLastBoundary = INT64CONST(1) << 35;
+
+static void
+put_latency(ResultRows *rows, int32 queue_id, int phase, const Histogram &histogram)
+{
+	using enum LatencyColumn;
+	const Histogram::Counts &counts = histogram.counts();
+	int64 seen = 0;
+	int bucket = 0;
+	auto put = [&](double seconds) {
+		ResultRow<LatencyColumn> row;
+		row.set(kQueueId, queue_id);
+		row.set(kPhase, phase_names[phase]);
+		row.set(kLessThan, seconds);
+		row.set(kCount, seen);
+		row.set(kSum, static_cast<double>(histogram.sum()) / USECS_PER_SEC);
+		rows->put(row);
+	};
+	for (int64 boundary = kFirstBoundary; boundary <= kLastBoundary; boundary *= 2)
+	{
+		for (; bucket < Histogram::Counts::bucket_of(boundary); bucket++)
+			seen += counts.at(bucket);
+		put(static_cast<double>(boundary) / USECS_PER_SEC);
+	}
+	seen = counts.count();
+	put(std::numeric_limits<double>::infinity());
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_stat_entries);
+PG_FUNCTION_INFO_V1(pgq_latency_entries);
+
+PGDLLEXPORT Datum
+pgq_stat_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.stat_entries()");
+	ResultRows rows(fcinfo);
+	uint64 reconciled = value_of(tables().database->reconciled);
+	for_each_stats([&](const StatsCopy &copy) { put_stats(&rows, copy, reconciled); });
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_latency_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.latency_entries()");
+	ResultRows rows(fcinfo);
+	for_each_stats([&](const StatsCopy &copy) {
+		for (int phase = 0; phase < kPhases; phase++)
+			put_latency(&rows, copy.queue_id, phase, copy.latency.latency[phase].all);
+	});
+	return (Datum) 0;
+}
+}

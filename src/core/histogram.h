@@ -1,0 +1,162 @@
+/*
+ * Histograms of durations: which of them are how long, to within a sixteenth.
+ *
+ * Microseconds are counted in octaves of 8 buckets each: below 8 every microsecond has its own, and
+ * from there on each power of two is divided into 8 equal parts. A duration that is told by the
+ * middle of its bucket is wrong by half a bucket at most, and no bucket is wider than an eighth of
+ * where it begins: 1/16, or 6.3 %. 40 octaves reach to 2^42 microseconds, which is 50 days; what is
+ * longer counts as that.
+ *
+ * Pure and unlocked. Times are microseconds of a clock that does not go back.
+ */
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <iterator>
+
+namespace pgq {
+
+template <typename Count> class Buckets
+{
+public:
+	static constexpr int kOctaves = 40;
+	static constexpr int kParts = 8;
+	static constexpr int kBuckets = kOctaves * kParts;
+	static constexpr int64_t kMost = (int64_t{1} << 42) - 1;
+
+	static constexpr int bucket_of(int64_t duration)
+	{
+		if (duration < kParts)
+			return static_cast<int>(duration);
+		int octave = std::bit_width(static_cast<uint64_t>(duration)) - kPartBits;
+		return octave * kParts + static_cast<int>(duration >> (octave - 1)) % kParts;
+	}
+	/* The shortest duration of the bucket; that of one beyond the last is where the last one ends. */
+	static constexpr int64_t start_of(int bucket)
+	{
+		int octave = bucket / kParts;
+		return octave == 0 ? bucket : int64_t{kParts + bucket % kParts} << (octave - 1);
+	}
+	/* The middle of it: what is told of those that it counts. */
+	static constexpr int64_t middle_of(int bucket)
+	{
+		return (start_of(bucket) + start_of(bucket + 1) - 1) / 2;
+	}
+	static constexpr int64_t clamped(int64_t duration)
+	{
+		return std::clamp(duration, int64_t{0}, kMost);
+	}
+
+	void clear() { std::fill(std::begin(counts_), std::end(counts_), Count{0}); }
+	void add(int64_t duration) { counts_[bucket_of(clamped(duration))]++; }
+	Count at(int bucket) const { return counts_[bucket]; }
+
+	int64_t count() const
+	{
+		int64_t all = 0;
+		for (Count n : counts_)
+			all += n;
+		return all;
+	}
+
+	template <typename Other> void merge(const Buckets<Other> &other)
+	{
+		for (int i = 0; i < kBuckets; i++)
+			counts_[i] += static_cast<Count>(other.at(i));
+	}
+
+	/* The shortest duration that so many percent do not exceed; if there is none at all, 0. */
+	int64_t percentile(int percent) const
+	{
+		int64_t rank = (count() * percent + 99) / 100;
+		int bucket = 0;
+		for (int64_t seen = counts_[0]; seen < rank; seen += counts_[bucket])
+			bucket++;
+		return middle_of(bucket);
+	}
+
+private:
+	static constexpr int kPartBits = 3;
+	static_assert(1 << kPartBits == kParts);
+
+	Count counts_[kBuckets];
+};
+
+/* All that there have been. */
+class Histogram
+{
+public:
+	using Counts = Buckets<int64_t>;
+
+	void clear()
+	{
+		counts_.clear();
+		sum_ = 0;
+	}
+	void add(int64_t duration)
+	{
+		counts_.add(duration);
+		sum_ += static_cast<uint64_t>(Counts::clamped(duration));
+	}
+	const Counts &counts() const { return counts_; }
+	/* Exact, of durations in whole microseconds. */
+	uint64_t sum() const { return sum_; }
+
+private:
+	Counts counts_;
+	uint64_t sum_;
+};
+
+/*
+ * Those of late. Time is divided into parts of five minutes, of which the present one and the one before
+ * are counted: so what is told is that of the last five to ten minutes.
+ */
+class RecentHistogram
+{
+public:
+	using Counts = Buckets<uint32_t>;
+	static constexpr int64_t kPart = int64_t{5} * 60 * 1000 * 1000;
+
+	void clear()
+	{
+		newest_ = 0;
+		for (Counts &part : parts_)
+			part.clear();
+	}
+	void add(int64_t duration, int64_t now)
+	{
+		forget_before(now);
+		parts_[newest_ % kParts].add(duration);
+	}
+	/* As they are at that time. */
+	Buckets<int64_t> counts(int64_t now) const
+	{
+		Buckets<int64_t> all;
+		all.clear();
+		int64_t part = std::max(now / kPart, newest_);
+		for (int64_t counted = newest_; counted > newest_ - kParts && counted > part - kParts;
+			 counted--)
+			if (counted >= 0)
+				all.merge(parts_[counted % kParts]);
+		return all;
+	}
+
+private:
+	static constexpr int64_t kParts = 2;
+
+	/* Who has read the clock before somebody else did counts with him. */
+	void forget_before(int64_t now)
+	{
+		int64_t part = now / kPart;
+		for (int64_t i = std::max(newest_ + 1, part - kParts + 1); i <= part; i++)
+			parts_[i % kParts].clear();
+		newest_ = std::max(newest_, part);
+	}
+
+	int64_t newest_; /* part of time */
+	Counts parts_[kParts];
+};
+
+} // namespace pgq

@@ -1,0 +1,83 @@
+/*
+ * What is counted when a transaction commits: the times of the leases that it has claimed or ended, and
+ * the enqueues that were answered with a job that was there.
+ */
+#include "engine/hold.h"
+#include "txn/effects.h"
+#include "txn/pending.h"
+
+namespace pgq {
+
+/* ---- times ---- */
+
+void
+note_wait(Lease *lease, int64 monotonic)
+{
+	int64 &waited = lease->times.waited;
+	if (waited == LeaseTimes::kUnknown)
+		return;
+	lease->queue->latency.of(Phase::kWait).add(waited, monotonic);
+	waited = LeaseTimes::kUnknown;
+}
+
+/* Somebody has said so. When the worker of another one has stopped nobody knows. */
+static bool
+was_answered(LeaseEnd how)
+{
+	return how == LeaseEnd::kAcked || how == LeaseEnd::kFailed || how == LeaseEnd::kReleased ||
+		   how == LeaseEnd::kCancelled;
+}
+
+void
+note_end(const Lease *lease, LeaseEnd how, int64 monotonic)
+{
+	const LeaseTimes &times = lease->times;
+	QueueLatency &latency = lease->queue->latency;
+	int64 run = monotonic - lease->handed_out_at;
+	if (times.ran && was_answered(how))
+		latency.of(Phase::kRun).add(run, monotonic);
+	/* The clock by which it was enqueued may be set while it runs. */
+	if (times.enqueued_at != 0 && how == LeaseEnd::kAcked)
+		latency.of(Phase::kTotal)
+			.add(time_between(times.enqueued_at, lease->claimed_at) + run, monotonic);
+}
+
+/* ---- duplicates ---- */
+
+void
+note_duplicate(const QueueRef &ref)
+{
+	List<DuplicateEffect> &duplicates = pending.effects.duplicates;
+	SubTransactionId sub = GetCurrentSubTransactionId();
+	if (duplicates.size > 0)
+	{
+		/* What a child has left may be undone without it, for a moment yet. */
+		DuplicateEffect &newest = duplicates.end()[-1];
+		if (newest.tag.sub == sub && newest.tag.from == InvalidSubTransactionId &&
+			newest.ref.queue == ref.queue && newest.ref.generation == ref.generation)
+		{
+			newest.jobs++;
+			return;
+		}
+	}
+	duplicates.reserve(1);
+	duplicates.push({{sub, InvalidSubTransactionId}, ref, 1});
+}
+
+void
+undo_duplicates(SubTransactionId mine)
+{
+	List<DuplicateEffect> &duplicates = pending.effects.duplicates;
+	while (duplicates.size > 0 && duplicates.end()[-1].tag.belongs_to(mine))
+		duplicates.size--;
+}
+
+void
+settle_duplicates(const List<DuplicateEffect> &duplicates)
+{
+	for (const DuplicateEffect &effect : duplicates)
+		(void) change_queue(effect.ref,
+							[&](QueueHold &hold) { hold->counters.deduplicated += effect.jobs; });
+}
+
+} // namespace pgq
