@@ -3,7 +3,7 @@ SELECT pgq_create_queue('depth', max_depth => 3, backoff_base => '1 h');
 CREATE FUNCTION depth() RETURNS TABLE (depth bigint, live bigint) LANGUAGE sql AS
 $$SELECT s.depth, s.ready + s.scheduled + s.leased FROM pgq_ext.queue_status s WHERE s.queue = 'depth'$$;
 
--- Nobody has counted before the first one enqueues. Then all that lives counts, whatever it waits for.
+-- All that lives counts, whatever it waits for. live is what has been committed.
 SELECT * FROM depth();
 SELECT pgq_enqueue('depth', '1') > 0 AS enqueued, pgq_enqueue('depth', '2', delay => '1 day') > 0 AS enqueued;
 SELECT job_id, lease FROM pgq_claim('depth') \gset
@@ -170,7 +170,7 @@ SELECT pgq_update(min(job_id), queue => 'beside') FROM pgq_ext.job_status WHERE 
 SELECT * FROM depth();
 UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'depth') WHERE job_id = :other;
 SELECT * FROM depth();
--- What is deleted by hand is missed by who would be told that the queue is full.
+-- What is deleted by hand.
 DELETE FROM pgq_ext.job WHERE job_id = :other;
 SELECT * FROM depth();
 DELETE FROM pgq_ext.job WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'depth')
@@ -181,7 +181,7 @@ SELECT * FROM depth();
 BEGIN;
 DELETE FROM pgq_ext.job WHERE job_id = (SELECT max(job_id) FROM pgq_ext.job);
 SAVEPOINT s;
-SELECT pgq_enqueue('depth', '"there is room when that has committed"');
+SELECT pgq_enqueue('depth', '"what it has deleted itself"') > 0 AS enqueued;
 ROLLBACK TO s;
 ROLLBACK;
 BEGIN;
@@ -199,13 +199,14 @@ UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queu
 SELECT * FROM depth();
 SELECT pgq_ack(:job_id, :lease);
 SELECT * FROM depth();
--- TRUNCATE: counted anew
+-- TRUNCATE: counted anew, by the scheduler, or by who cannot wait for that
 TRUNCATE pgq_ext.job;
+SELECT pgq_ext.recount('depth');
 SELECT * FROM depth();
 SELECT pgq_enqueue('depth', '1') > 0 AS enqueued;
 SELECT * FROM depth();
 
--- Without a limit nobody counts; with one again the first who enqueues does. What he has done himself counts as well.
+-- Without a limit they are counted, and nobody takes room; with one again what somebody has done himself counts as well.
 SELECT pgq_alter_queue('depth', max_depth => 0);
 SELECT count(*) FROM pgq_enqueue_many('depth', '[{"payload": 1}, {"payload": 2}, {"payload": 3}]');
 SELECT * FROM depth();

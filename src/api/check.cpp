@@ -7,7 +7,7 @@
 #include "catalog/owner_sql.h"
 #include "engine/audit.h"
 #include "load/attach.h"
-#include "load/depth.h"
+#include "load/count.h"
 #include "load/reconcile.h"
 #include "pg/scope.h"
 #include "rows/job.h"
@@ -41,7 +41,7 @@ static void
 check_memory(ResultRows *result, const QueueRef &ref)
 {
 	/* What was counted, against what is there: leases first, then waiters, then what has been. */
-	Audit a = audit_queue(ref);
+	Audit a = audit_queue(ref, wall_now());
 	const char *queue = ref.queue->name;
 	if (!a.current)
 		return;
@@ -50,6 +50,9 @@ check_memory(ResultRows *result, const QueueRef &ref)
 	if (a.claimed != a.leased)
 		report(result, "queue \"%s\": %lld jobs are leased, the counter says %lld", queue,
 			   number(a.claimed), number(a.leased));
+	if (a.unheld != a.unheld_kept)
+		report(result, "queue \"%s\": %lld leases hold no job, the counter says %lld", queue,
+			   number(a.unheld), number(a.unheld_kept));
 	if (a.parked != a.parked_count)
 		report(result, "queue \"%s\": %lld jobs are parked, the counter says %lld", queue,
 			   number(a.parked), number(a.parked_count));
@@ -77,28 +80,59 @@ check_memory(ResultRows *result, const QueueRef &ref)
 
 /* Of the same count, and nothing has come or gone: the queue is quiet. */
 static bool
-is_same_depth(const Audit &a, const Audit &b)
+is_same_count(const Audit &a, const Audit &b)
 {
-	return a.current && b.current && a.depth == b.depth && a.reserved == b.reserved &&
-		   a.depth_serial == b.depth_serial;
+	return a.current && b.current && b.counted && a.live == b.live &&
+		   a.waiting_jobs == b.waiting_jobs && a.dead == b.dead && a.leased == b.leased &&
+		   a.reserved == b.reserved && a.count_serial == b.count_serial;
+}
+
+static int64
+in_work_and_due(const Audit &a)
+{
+	return a.leased - a.unheld - a.ahead;
+}
+
+/* Are the counts those of the rows? */
+static bool
+agrees(const Audit &a, const LiveRows &rows)
+{
+	return a.live == rows.live && a.waiting_jobs == rows.waiting && a.dead == rows.dead &&
+		   in_work_and_due(a) <= a.live - a.waiting_jobs;
 }
 
 static void
-check_depth(ResultRows *result, const QueueRef &ref)
+report_counts(ResultRows *result, const char *queue, const Audit &a, const LiveRows &rows)
+{
+	auto compare = [&](const char *what, int64 there, int64 counted) {
+		if (there != counted)
+			report(result, "queue \"%s\": %lld %s, the counter says %lld", queue, number(there),
+				   what, number(counted));
+	};
+	compare("jobs live", rows.live, a.live);
+	compare("jobs wait for their time", rows.waiting, a.waiting_jobs);
+	compare("dead letters are there", rows.dead, a.dead);
+	if (in_work_and_due(a) > a.live - a.waiting_jobs)
+		report(result, "queue \"%s\": %lld jobs are leased, and %lld live that are due", queue,
+			   number(in_work_and_due(a)), number(a.live - a.waiting_jobs));
+}
+
+static void
+check_counts(ResultRows *result, const QueueRef &ref)
 {
 	/* A commit that is visible may not have been counted yet. */
 	static constexpr long kBetweenLooks = 200 * 1000;
 	static constexpr int kLooks = 10;
-	Audit before = audit_queue(ref);
-	for (int i = 0; before.current && before.depth >= 0; i++)
+	TimestampTz now = wall_now();
+	Audit before = audit_queue(ref, now);
+	for (int i = 0; before.current && before.counted; i++)
 	{
-		int64 rows = live_rows(ref);
-		Audit after = audit_queue(ref);
-		if (rows == before.depth || !is_same_depth(before, after))
+		LiveRows rows = count_rows_again(ref, now);
+		Audit after = audit_queue(ref, now);
+		if (agrees(before, rows) || !is_same_count(before, after))
 			return;
 		if (i == kLooks)
-			return report(result, "queue \"%s\": %lld jobs live, the counter says %lld",
-						  ref.queue->name, number(rows), number(before.depth));
+			return report_counts(result, ref.queue->name, before, rows);
 		pg_usleep(kBetweenLooks);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -186,7 +220,7 @@ pgq_check(PG_FUNCTION_ARGS)
 	const Tables &t = tables();
 	ResultRows result(fcinfo);
 	for_each_queue(t.database, [&](const QueueRef &ref) { check_memory(&result, ref); });
-	for_each_queue(t.database, [&](const QueueRef &ref) { check_depth(&result, ref); });
+	for_each_queue(t.database, [&](const QueueRef &ref) { check_counts(&result, ref); });
 	check_rows(&result);
 	for (const RingSpec &ring : rings)
 		check_queues_of_rows(&result, ring.table, ring.rows);

@@ -51,28 +51,65 @@ check_queue(const TriggerData *data, HeapTuple row)
 		check_queue_of_job(data->tg_relation, queue_id);
 }
 
-/* Rows of that queue, more or fewer. A queue that has no slot is counted when it gets one; who has done it may be open then. */
+/* As find_attached_queue(), for many rows of one queue. */
+static bool
+find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
+{
+	static constinit QueueRef last = {};
+	const Queue *queue = last.queue;
+	bool known = queue != nullptr && last.queue_id == queue_id && queue->database == t.database &&
+				 queue->database_generation == t.database_generation && is_alive(last);
+	if (!known && !find_attached_queue(t.database, queue_id, &last))
+	{
+		last = {};
+		return false;
+	}
+	*ref = last;
+	return true;
+}
+
+/* A row comes, or goes. A queue that has no slot is counted when it gets one; who has done it may be open then. */
 static void
-note_rows_of(const Tables &t, int32 queue_id, int64 rows)
+note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
 {
 	QueueRef ref;
-	if (find_attached_queue(t.database, queue_id, &ref))
-		note_rows(ref, t.queue, rows);
-	else
-		note_unfiled_job();
+	bool is_null;
+	Standing standing = standing_of(tuple, desc);
+	int64 n = comes ? 1 : -1;
+	if (!find_slot(t, standing.queue_id, &ref))
+		return note_uncounted_rows();
+	note_rows(ref, t.queue, n);
+	if (standing.delayed)
+		note_due(ref, t.queue, standing.run_at, n);
+	note_row_of_lease(ref, DatumGetInt64(heap_getattr(tuple, kJobId, desc, &is_null)), comes);
 }
 
 static void
 note_change(const Tables &t, const TriggerData *data)
 {
-	int32 before = queue_of(data->tg_relation, data->tg_trigtuple);
-	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
-		note_rows_of(t, before, 1);
-	else if (int32 after = queue_of(data->tg_relation, data->tg_newtuple); after != before)
-	{
-		note_rows_of(t, before, -1);
-		note_rows_of(t, after, 1);
-	}
+	TupleDesc desc = RelationGetDescr(data->tg_relation);
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		return note_row(t, data->tg_trigtuple, desc, TRIGGER_FIRED_BY_INSERT(data->tg_event));
+	if (standing_of(data->tg_trigtuple, desc) == standing_of(data->tg_newtuple, desc))
+		return;
+	note_row(t, data->tg_trigtuple, desc, false);
+	note_row(t, data->tg_newtuple, desc, true);
+}
+
+static void
+note_dead_row(const Tables &t, const TriggerData *data)
+{
+	auto note = [&](HeapTuple tuple, int64 n) {
+		QueueRef ref;
+		if (find_slot(t, queue_of(data->tg_relation, tuple), &ref))
+			note_dead_letters(ref, t.queue, n);
+		else
+			note_uncounted_rows();
+	};
+	if (!TRIGGER_FIRED_BY_INSERT(data->tg_event))
+		note(data->tg_trigtuple, -1);
+	if (!TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		note(row_of(data), 1);
 }
 
 static Hint
@@ -210,6 +247,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_job_changed);
 PG_FUNCTION_INFO_V1(pgq_job_fence);
+PG_FUNCTION_INFO_V1(pgq_dead_job_changed);
 PG_FUNCTION_INFO_V1(pgq_queue_appeared);
 
 PGDLLEXPORT Datum
@@ -221,13 +259,8 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
 	if (!TRIGGER_FIRED_AFTER(data->tg_event))
 		return PointerGetDatum(nullptr);
-	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !TRIGGER_FIRED_BY_DELETE(data->tg_event);
-	if (!comes && !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
-	{
-		if (shared != nullptr)
-			note_deleted_jobs();
-		return PointerGetDatum(nullptr);
-	}
+	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
+	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !goes;
 	/*
 	 * Each worker of pg_restore -j has locked a segment for itself alone: who looked at the others would wait in a
 	 * circle, or with a lock of the queue for its dropper, who waits for the segment.
@@ -235,9 +268,19 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)
 		admit(data, alone);
+	if (shared != nullptr && goes)
+		note_deleted_jobs();
 	if (shared == nullptr || has_unfiled_jobs())
 		return PointerGetDatum(nullptr);
 	const Tables *t = alone ? nullptr : tables_if_attached();
+	if (goes)
+	{
+		if (t == nullptr || !t->has_segments)
+			note_uncounted_rows();
+		else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
+			note_change(*t, data);
+		return PointerGetDatum(nullptr);
+	}
 	/* No segments: a restore has not made their indexes yet. */
 	if (t == nullptr || !t->has_segments || !comes)
 		note_unfiled_job();
@@ -273,6 +316,25 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 	if (wants_fence(data, row, newest))
 		row = with_fence(rel, row, loaded ? cut_tokens() : newest);
 	return PointerGetDatum(row);
+}
+
+/* Dead letters that SQL writes, ours or another's: they are counted. */
+PGDLLEXPORT Datum
+pgq_dead_job_changed(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+						errmsg("pgq_ext.dead_job_changed() must be called as a trigger")));
+	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+	if (!TRIGGER_FIRED_AFTER(data->tg_event) || shared == nullptr)
+		return PointerGetDatum(nullptr);
+	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
+	const Tables *t = alone ? nullptr : tables_if_attached();
+	if (t == nullptr || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		note_uncounted_rows();
+	else
+		note_dead_row(*t, data);
+	return PointerGetDatum(nullptr);
 }
 
 PGDLLEXPORT Datum

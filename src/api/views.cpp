@@ -7,6 +7,7 @@
 #include "engine/copies.h"
 #include "load/attach.h"
 #include "ring/snapshots.h"
+#include "txn/effects.h"
 #include "worker/shift.h"
 
 namespace pgq {
@@ -88,7 +89,10 @@ put_leases(ResultRows *rows)
 enum class QueueColumn
 {
 	kQueueId,
+	kReady,
+	kScheduled,
 	kLeased,
+	kDeadLetters,
 	kWaiting,
 	kRunning,
 	kNextStart,
@@ -104,7 +108,11 @@ put_queue(ResultRows *rows, const QueueCopy &copy)
 	using enum QueueColumn;
 	ResultRow<QueueColumn> row;
 	row.set(kQueueId, copy.queue_id);
+	/* What is just committing may be counted by and by, in any order. */
+	row.set_if(copy.timed, kReady, Max(copy.live - copy.scheduled - copy.leased, INT64CONST(0)));
+	row.set_if(copy.timed, kScheduled, Max(copy.scheduled, INT64CONST(0)));
 	row.set(kLeased, copy.leased);
+	row.set_if(copy.counted, kDeadLetters, Max(copy.dead, INT64CONST(0)));
 	row.set(kWaiting, copy.waiting);
 	row.set(kRunning, copy.running);
 	row.set_if(copy.next_start != INT64_MAX, kNextStart,
@@ -118,6 +126,8 @@ put_queue(ResultRows *rows, const QueueCopy &copy)
 static void
 put_queues(ResultRows *rows)
 {
+	if (any_prepared())
+		resolve_prepared();
 	for_each_queue(tables().database, [&](const QueueRef &ref) {
 		QueueCopy copy;
 		if (copy_queue(ref, &copy))

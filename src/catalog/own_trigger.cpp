@@ -2,7 +2,7 @@
 
 namespace pgq {
 
-static constexpr const char *kTriggers[] = {"job_changed", "job_fence"};
+static constexpr const char *kTriggers[] = {"job_changed", "job_fence", "dead_job_changed"};
 
 /* Visit those of ours that are there and do not fire always. */
 template <typename Visit>

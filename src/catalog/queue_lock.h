@@ -16,7 +16,7 @@ enum class QueueLock : uint16
 	kTimer,	  /* the same for its timer */
 	kWriters, /* row exclusive, to the end: who adds or changes jobs of it; exclusive: who drops it */
 	kGroups,  /* as kWindow, for its groups: whoever probes them */
-	kDepth,	  /* exclusive: whoever counts its jobs */
+	kCount,	  /* exclusive: whoever counts its jobs */
 	kOptions, /* exclusive, to the end: whoever changes its options */
 };
 

@@ -22,7 +22,7 @@ for_each_node(const dlist_head &list, Visit visit)
 
 /* One look at all of it, so for once longer than kHoldMax entries under the lock. */
 Audit
-audit_queue(const QueueRef &ref)
+audit_queue(const QueueRef &ref, TimestampTz now)
 {
 	Audit audit{};
 	audit.current = look_at_queue(ref, [&](const Queue &queue) {
@@ -32,6 +32,7 @@ audit_queue(const QueueRef &ref)
 			if (holder_of(&queue, lease->key.job_id) != lease)
 				audit.foreign_job = lease->key.job_id;
 			audit.claimed += lease->state == LeaseState::kClaimed;
+			audit.unheld += lease->state == LeaseState::kClaimed && is_unheld(lease);
 			audit.parked += lease->state == LeaseState::kParked;
 			audit.slots += lease->slot;
 			audit.grouped += lease->group != 0;
@@ -42,16 +43,20 @@ audit_queue(const QueueRef &ref)
 		for_each_node(queue.waiters, [&](dlist_node *) { audit.listed++; });
 		const QueueCounters &counters = queue.counters;
 		audit.leased = queue.leased;
+		audit.unheld_kept = queue.unheld;
 		audit.parked_count = queue.parked_count;
 		audit.waiting = queue.waiting;
 		audit.running = queue.running;
 		audit.claiming = queue.claiming;
 		audit.in_groups = queue.schedule.groups().running();
 		audit.in_group_claims = queue.schedule.groups().claiming();
-		bool counted = queue.depth.state == DepthCount::kKnown && !queue.depth.may_be_high;
-		audit.depth = counted ? queue.depth.rows : -1;
-		audit.reserved = queue.depth.reserved;
-		audit.depth_serial = queue.depth.serial;
+		audit.counted = !wants_count(queue.count, now);
+		audit.live = queue.count.live;
+		audit.waiting_jobs = waiting_of(queue.count, now);
+		audit.ahead = leased_ahead(queue, now);
+		audit.dead = queue.count.dead;
+		audit.reserved = queue.count.reserved;
+		audit.count_serial = queue.count.serial;
 		audit.handed_out = counters.handed_out;
 		audit.ended = counters.ended();
 	});
@@ -166,8 +171,9 @@ read_bounds(Bound (&bounds)[kBounds])
 {
 	constexpr int64 ready = sizeof(Schedule::Window::Node);
 	constexpr int64 timed = sizeof(Schedule::Timer::Node);
-	int64 queue = sizeof(Queue) + running_max() * sizeof(TransactionId) + sizeof(LWLockPadded) +
-				  window_size * ready + timer_size * timed + kOwnGroups * sizeof(Group);
+	int64 queue = sizeof(Queue) + kKeptSnapshots * running_max() * sizeof(TransactionId) +
+				  sizeof(LWLockPadded) + window_size * ready + timer_size * timed +
+				  kOwnGroups * sizeof(Group);
 	int64 watch =
 		sizeof(Watch) + max_queues * static_cast<int64>(sizeof(Touched) + sizeof(TransactionId));
 	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));

@@ -19,13 +19,17 @@ struct Audit
 	int64 grouped, in_groups;  /* leases that count in their group; the counters of the groups */
 	int64 grouped_claims, in_group_claims; /* those of them that are not handed out yet */
 	int64 listed, waiting;				   /* waiters in line; the counter */
-	int64 depth, reserved;				   /* -1: nobody has counted */
-	uint32 depth_serial;				   /* of that count */
-	int64 in_hand;						   /* leases that were handed out and have not ended */
-	int64 handed_out, ended;			   /* counters */
+	int64 unheld, unheld_kept; /* leases in state CLAIMED by which nobody has a job; the counter */
+	int64 ahead;			   /* jobs in work that wait: see leased_ahead() */
+	bool counted;			   /* at that time; false: the next three say nothing */
+	int64 live, waiting_jobs, dead;
+	int64 reserved;
+	uint32 count_serial;	 /* of that count */
+	int64 in_hand;			 /* leases that were handed out and have not ended */
+	int64 handed_out, ended; /* counters */
 };
 
-Audit audit_queue(const QueueRef &ref);
+Audit audit_queue(const QueueRef &ref, TimestampTz now);
 
 /* One bound of shared memory. */
 struct Bound

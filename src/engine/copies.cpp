@@ -79,14 +79,21 @@ copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most)
 bool
 copy_queue(const QueueRef &ref, QueueCopy *copy)
 {
+	TimestampTz now = wall_now();
 	return look_at_queue(ref, [&](const Queue &queue) {
+		const JobCount &count = queue.count;
+		copy->counted = count.state == JobCount::kKnown;
+		copy->timed = !wants_count(count, now);
 		copy->queue_id = queue.queue_id;
 		memcpy(copy->name, queue.name, sizeof(copy->name));
-		copy->leased = queue.leased;
+		copy->leased = queue.leased - queue.unheld;
+		copy->live = count.live;
+		copy->dead = count.dead;
+		copy->scheduled = copy->timed ? waiting_of(count, now) - leased_ahead(queue, now) : 0;
 		copy->waiting = queue.waiting;
 		copy->running = queue.running;
 		copy->next_start = queue.next_start;
-		copy->depth = queue.depth.state == DepthCount::kKnown ? depth_of(queue.depth) : -1;
+		copy->depth = copy->counted && queue.options.max_depth > 0 ? depth_of(count) : -1;
 		copy->last_claim_at = queue.last_claim_at;
 		copy->loaded_at = queue.loaded_at;
 	});

@@ -32,7 +32,12 @@ struct QueueCopy
 {
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
-	int leased;
+	int leased;		 /* by a lease that counts */
+	bool counted;	 /* false: live and dead say nothing */
+	bool timed;		 /* false: scheduled says nothing */
+	int64 live;		 /* jobs */
+	int64 scheduled; /* those of them that wait for their time, now, and nobody has in hand */
+	int64 dead;		 /* dead letters */
 	int waiting;
 	int running;
 	int64 next_start;		   /* monotonic; INT64_MAX: no job waits for the rate */

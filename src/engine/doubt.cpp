@@ -35,7 +35,7 @@ read_again(const QueueRef &ref)
 {
 	(void) change_queue(ref, [](QueueHold &hold) {
 		hold.read_all(PG_INT64_MAX);
-		forget_depth(hold->depth);
+		forget_count(hold->count);
 		hold.wake_scheduler();
 	});
 }
@@ -59,12 +59,23 @@ distrust_all(Oid database)
 }
 
 void
+forget_counts(Oid database)
+{
+	for_each_queue(nullptr, [&](const QueueRef &ref) {
+		if (ref.queue->database->oid == database)
+			(void) change_queue(ref, [](QueueHold &hold) {
+				forget_count(hold->count);
+				hold.wake_scheduler();
+			});
+	});
+}
+
+void
 note_deletions(Oid database)
 {
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		if (ref.queue->database->oid == database)
 			(void) change_queue(ref, [](QueueHold &hold) {
-				hold->depth.may_be_high = true;
 				/* Behind the first of a group that is gone others wait. */
 				if (hold->options.fifo)
 					hold.read_from(Key::lowest(), TimerKey::highest());

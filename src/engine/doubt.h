@@ -26,10 +26,10 @@ void distrust(Oid database, Oid incarnation, int32 queue_id);
 /* The same for every queue of the database: rows have come that nobody has looked at. */
 void distrust_all(Oid database);
 
-/*
- * Rows of the database have been deleted by hand, and committed: its queues' depths may be too high, and in those with
- * fifo others are first in their groups now.
- */
+/* How many jobs the queues of the database have is not known any more. */
+void forget_counts(Oid database);
+
+/* Rows of the database have been deleted by hand, and committed: in queues with fifo others are first in their groups now. */
 void note_deletions(Oid database);
 
 } // namespace pgq

@@ -26,6 +26,6 @@ static_assert(std::is_trivially_copyable_v<DutyNote> && std::is_standard_layout_
 
 /* Room for those of a database, with some to spare, and of a queue; worker/shift.h says which there are. */
 inline constexpr int kDutyNotes = 10;
-inline constexpr int kQueueDutyNotes = 3;
+inline constexpr int kQueueDutyNotes = 4;
 
 } // namespace pgq

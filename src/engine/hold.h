@@ -105,7 +105,7 @@ public:
 		change_rate(queue_, options);
 		change_group_rules(queue_, options);
 		queue_->options = options;
-		set_max_depth(queue_->depth, options.max_depth);
+		set_max_depth(queue_->count, options.max_depth);
 		all_may_look();
 		if ((resumed || regrouped) && !queue_->schedule.exhausted())
 			may_be_ready(1);

@@ -42,7 +42,7 @@ static const Part parts[] = {
 	 }},
 	{"pgq_ext windows", windows_size, place_windows},
 	{"pgq_ext groups", group_pool_size, place_group_pool},
-	{"pgq_ext depths", depths_size, place_depths},
+	{"pgq_ext counts", counts_size, place_counts},
 	{"pgq_ext seats", seats_size, place_seats},
 	{"pgq_ext watches", watches_size, place_watches},
 	{"pgq_ext waiters", waiters_size, place_waiters},

@@ -21,6 +21,8 @@ init_leases(LeaseLists *lists)
 	lists->parked_count = 0;
 	lists->failing = 0;
 	lists->leased = 0;
+	lists->unheld = 0;
+	lists->latest_wait = 0;
 	lists->running = 0;
 	lists->claiming = 0;
 	lists->uncounted = false;
@@ -67,6 +69,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->told = false;
 	entry->session_bound = false;
 	entry->doomed = false;
+	entry->rows_gone = 0;
 	entry->slot = false;
 	entry->lender = entry->borrower = nullptr;
 	entry->group = 0;
@@ -120,6 +123,8 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 		queue->recheck_at = monotonic_now() + kParkTime;
 		return;
 	}
+	if (lease->state == LeaseState::kClaimed)
+		note_wait(lease, hint);
 	/* The version that the lease is about, mostly: a refill reads leased rows too. */
 	if (hint.key == lease->hint.key && hint.place == lease->hint.place)
 		return;
@@ -153,6 +158,7 @@ leave_state(Lease *lease)
 				stop_expiring(lease);
 			set_prepared(lease, {});
 			lease->queue->leased--;
+			lease->queue->unheld -= is_unheld(lease);
 			break;
 		case LeaseState::kParked:
 			lease->queue->parked_count--;
@@ -186,8 +192,7 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
 	lease->session_bound = what.session_bound;
 	(void) set_deadline(lease, what.lease_time, monotonic, now);
-	lease->state = LeaseState::kClaimed;
-	lease->queue->leased++;
+	begin_claimed(lease);
 	lease->queue->claiming -= lease->slot;
 	note_start(lease->queue);
 	note_group_start(lease);
@@ -272,6 +277,7 @@ doom_lease(Lease *lease, Loss loss, int64 monotonic)
 {
 	if (lease->pins == 0)
 		return lose_lease(lease, loss, monotonic);
+	lease->queue->unheld += lease->state == LeaseState::kClaimed && !is_unheld(lease);
 	lease->doomed = true;
 	lease->loss = loss;
 }
@@ -291,9 +297,8 @@ retake_lost(Lease *lease)
 {
 	Assert(lease->state == LeaseState::kLost);
 	leave_state(lease);
-	lease->state = LeaseState::kClaimed;
-	lease->queue->leased++;
 	lease->doomed = true;
+	begin_claimed(lease);
 	/* What is used is not in the tree of those that expire. */
 	lease->pins = 0;
 	start_expiring(lease);

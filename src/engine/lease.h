@@ -19,6 +19,7 @@
 
 #include "engine/lease_table.h"
 #include "engine/lease_time.h"
+#include "engine/leased.h"
 #include "engine/registry.h"
 
 namespace pgq {

@@ -87,10 +87,9 @@ fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz n
 	strlcpy(lease->worker, saved.worker, sizeof(lease->worker));
 	lease->deadline = monotonic + saved.remaining;
 	lease->expires_at = now + saved.remaining;
-	lease->state = LeaseState::kClaimed;
+	begin_claimed(lease);
 	occupy_slot(lease);
 	count_running(lease);
-	lease->queue->leased++;
 	lease->queue->counters.handed_out++;
 }
 

@@ -102,6 +102,9 @@ struct Lease
 	bool ending;				  /* ... and it ends it when it commits */
 	bool told;					  /* its worker has heard that it is revoked */
 	bool doomed;				  /* it is lost, for that loss, as soon as nobody uses it */
+	int64
+		waits_until; /* of a CLAIMED one: second in which its row becomes due, if that is ahead after all */
+	int16 rows_gone; /* how often its job's row was deleted by hand, less how often it came back */
 	bool session_bound;
 	bool slot;		 /* counts as running: see concurrency.h */
 	Lease *lender;	 /* that had the slot, and gets it back if this one is undone; or NULL */
@@ -140,11 +143,13 @@ struct LeaseLists
 		lost; /* LOST leases to be counted now, in the order they were lost or have come back */
 	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction has used */
 	int parked_count;
-	int failing;	/* LOST leases put off because they could not be counted */
-	int leased;		/* leases in state CLAIMED */
-	int running;	/* leases with a slot */
-	int claiming;	/* those of them that are not handed out yet */
-	bool uncounted; /* some may not count in their group yet: until then nothing is claimed */
+	int failing;	   /* LOST leases put off because they could not be counted */
+	int leased;		   /* leases in state CLAIMED */
+	int unheld;		   /* those of them by which nobody has a job: see is_unheld() */
+	int64 latest_wait; /* no CLAIMED one has a row that becomes due later: in seconds */
+	int running;	   /* leases with a slot */
+	int claiming;	   /* those of them that are not handed out yet */
+	bool uncounted;	   /* some may not count in their group yet: until then nothing is claimed */
 	uint32
 		counting; /* how often that was so; those that have been seen since are at the end of leases */
 	uint64

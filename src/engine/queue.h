@@ -6,9 +6,9 @@
 
 #include "core/rate.h"
 #include "core/schedule.h"
+#include "engine/count.h"
 #include "engine/counters.h"
 #include "engine/database.h"
-#include "engine/depth.h"
 #include "engine/latency.h"
 #include "engine/lease_entry.h"
 #include "engine/queue_options.h"
@@ -72,8 +72,8 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	Rate rate; /* of hand-outs, while there is a limit */
 	int64
 		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
-	int groups_kept;  /* as the pool of groups knows */
-	DepthCount depth; /* but for what it says itself */
+	int groups_kept; /* as the pool of groups knows */
+	JobCount count;	 /* but for what it says itself */
 	QueueLatency latency;
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);
@@ -124,7 +124,7 @@ Size queues_size();
 void place_queues(void *memory, LWLockPadded *locks);
 Size windows_size();
 void place_windows(void *memory);
-Size depths_size();
-void place_depths(void *memory);
+Size counts_size();
+void place_counts(void *memory);
 
 } // namespace pgq

@@ -47,17 +47,25 @@ place_windows(void *memory)
 }
 
 Size
-depths_size()
+counts_size()
 {
-	return mul_size(max_queues, mul_size(running_max(), sizeof(TransactionId)));
+	return mul_size(max_queues,
+					mul_size(kKeptSnapshots, mul_size(running_max(), sizeof(TransactionId))));
 }
 
 void
-place_depths(void *memory)
+place_counts(void *memory)
 {
 	auto *running = static_cast<TransactionId *>(memory);
 	for (int i = 0; i < max_queues; i++)
-		shared->queues[i].depth.running = running + static_cast<Size>(i) * running_max();
+	{
+		JobCount &count = shared->queues[i].count;
+		for (SeenBy *kept : {&count.whole, &count.part, &count.before})
+		{
+			kept->running = running;
+			running += running_max();
+		}
+	}
 }
 
 /* Under the registry lock. */
@@ -114,7 +122,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->options = row.options;
 	queue->schedule.reset(group_rules_of(row.options));
 	queue->schedule.doubt_horizon(clock_mark(queue));
-	init_depth(queue->depth, row.options.max_depth);
+	init_count(queue->count, row.options.max_depth);
 	init_leases(queue);
 	init_rate(queue);
 	init_group_rates(queue);

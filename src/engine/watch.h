@@ -20,7 +20,16 @@ struct Touched
 	int64 enqueued;		/* new jobs */
 	int64 deduplicated; /* enqueues that were answered with one that was there */
 	int64 rows;			/* new ones, however they came, less those that it has ended */
+	int64 dead;			/* dead letters, likewise */
 	int64 reserved;		/* room for jobs that it has taken */
+	bool recount;		/* it has done more than that, or than there is room for here */
+	static constexpr int kDueMax = 8;
+	int due_count;
+	struct
+	{
+		int64 second;
+		int64 n;
+	} due[kDueMax]; /* how many jobs it has added that wait, less those that it has ended */
 };
 
 struct Watch
@@ -40,6 +49,7 @@ struct Watch
 	bool all_queues; /* it was prepared before this start: nobody knows what it did */
 	bool unfiled;	 /* it has jobs of queues that had no slot */
 	bool deleted;	 /* it has deleted jobs by hand */
+	bool uncounted;	 /* it has changed rows that nobody has counted */
 	bool schedules;	 /* it has made or changed some */
 	/* The address: set when shared memory is made. What is there: as above. */
 	Touched *touched; /* for each queue slot */

@@ -3,6 +3,7 @@
 #include "catalog/values.h"
 #include "core/backoff.h"
 #include "jobs/end_row.h"
+#include "jobs/room.h"
 #include "load/attach.h"
 #include "rows/write.h"
 #include "txn/effects.h"
@@ -113,7 +114,10 @@ put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row, const Re
 	if (attached)
 		reserve_hints(to, tables().queue, 1);
 	Hint hint;
-	WriteResult written = rewrite_job(segments, row.place, row.job_id(), retry, wait, &hint);
+	Standing was;
+	WriteResult written = rewrite_job(segments, row.place, row.job_id(), retry, wait, &hint, &was);
+	if (written == WriteResult::kDone)
+		note_rewritten(from, was, hint, was.queue_id);
 	if (written == WriteResult::kDone && attached)
 		add_hint(to, hint, false);
 	return attempt_end(written, AttemptEnd::kRetry);

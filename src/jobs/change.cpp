@@ -190,21 +190,25 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 	return run_at <= now ? run_at : Max(run_at, DatumGetTimestampTz(row.value(kJobEnqueuedAt)) + 1);
 }
 
-/* Its row came from that queue, by then perhaps another one than when it entered this one. */
+/* Its row came from a queue that may be another one than when it entered this one. */
 static void
-note_move(const QueueRef &to, int32 from, bool entered)
+note_move(const QueueRef &to, const Standing &was, const Hint &now, bool entered)
 {
-	bool came = from != to.queue_id;
+	bool came = was.queue_id != to.queue_id;
 	if (came)
-		leave_queue(to, from);
+		leave_queue(to, was);
 	if (came != entered)
 		note_rows(to, tables().queue, came ? 1 : -1);
+	if (!came)
+		note_rewritten(to, was, now, to.queue_id);
+	else if (now.delayed)
+		note_due(to, tables().queue, now.key.run_at, 1);
 }
 
-/* Changed and filed anew. The old hint of it leads nowhere. */
 bool
 change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change, const QueueRef *to)
 {
+	/* Room is taken, the row is changed; then it is filed anew, and counted. The old hint of it leads nowhere. */
 	QueueRef queue;
 	bool attached = to != nullptr;
 	if (attached)
@@ -217,13 +221,19 @@ change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
 	if (enters)
 		enter_queue(*to, 1);
 	Hint hint;
-	int32 from;
+	Standing was;
 	bool done =
-		change_job(segments, row.place, row.job_id(), change, &hint, &from) == WriteResult::kDone;
+		change_job(segments, row.place, row.job_id(), change, &hint, &was) == WriteResult::kDone;
 	if (done && attached)
 		add_hint(queue, hint, false);
-	if (to != nullptr)
-		note_move(*to, done ? from : to->queue_id, enters);
+	if (!done && enters)
+		note_rows(*to, tables().queue, -1);
+	else if (done && to != nullptr)
+		note_move(*to, was, hint, enters);
+	else if (done && attached)
+		note_rewritten(queue, was, hint, was.queue_id);
+	else if (done)
+		note_uncounted_rows();
 	return done;
 }
 

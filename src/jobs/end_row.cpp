@@ -8,18 +8,21 @@
 namespace pgq {
 
 static WriteResult
-bury(SegmentSet &segments, const Place &place, int64 job_id, const Death &death, bool wait,
-	 int32 *queue_id)
+bury(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
+	 const Death &death, bool wait, Standing *was)
 {
 	JobRow row;
-	WriteResult result = delete_job(segments, place, job_id, wait, &row, queue_id);
+	WriteResult result = delete_job(segments, place, job_id, wait, &row, was);
 	if (result != WriteResult::kDone)
 		return result;
-	remove_dead_job(job_id, wait);
+	int32 earlier;
+	while (remove_dead_job(job_id, wait, &earlier))
+		note_dead_letter_of(ref, earlier, -1);
 	Records records;
 	add_dead_job(records, row, death.attempts, death.fence, death.reason, death.has_error,
 				 death.error);
 	records.write();
+	note_dead_letter_of(ref, was->queue_id, 1);
 	return result;
 }
 
@@ -42,37 +45,37 @@ outcome_of(RowEnd why)
 
 static WriteResult
 archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
-		bool wait, int32 *queue_id)
+		bool wait, Standing *was)
 {
 	WriteResult result;
 	JobRow row;
 	finish.records->with_memory(
-		[&] { result = delete_job(segments, place, job_id, wait, &row, queue_id); });
+		[&] { result = delete_job(segments, place, job_id, wait, &row, was); });
 	if (result == WriteResult::kDone)
 		add_finished_job(*finish.records, row, outcome_of(why), finish.worker, finish.result);
 	return result;
 }
 
 static WriteResult
-end_in_its_way(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why,
-			   const Death *death, bool wait, const Finish *finish, int32 *queue_id)
+end_in_its_way(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
+			   RowEnd why, const Death *death, bool wait, const Finish *finish, Standing *was)
 {
 	if (why == RowEnd::kDead)
-		return bury(segments, place, job_id, *death, wait, queue_id);
+		return bury(segments, ref, place, job_id, *death, wait, was);
 	if (finish != nullptr)
-		return archive(segments, place, job_id, why, *finish, wait, queue_id);
-	return delete_job(segments, place, job_id, wait, nullptr, queue_id);
+		return archive(segments, place, job_id, why, *finish, wait, was);
+	return delete_job(segments, place, job_id, wait, nullptr, was);
 }
 
 WriteResult
 end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
 		const Death *death, bool wait, const Finish *finish)
 {
-	int32 queue_id;
+	Standing was;
 	WriteResult result =
-		end_in_its_way(segments, place, job_id, why, death, wait, finish, &queue_id);
+		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
 	if (result == WriteResult::kDone)
-		leave_queue(ref, queue_id);
+		leave_queue(ref, was);
 	return result;
 }
 

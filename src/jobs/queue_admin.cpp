@@ -52,6 +52,7 @@ insert_row(const char *name, const Datum *options)
 bool
 create_queue(const char *name, const Datum *options, bool if_not_exists)
 {
+	/* Nobody else is at it; segments and the row are made, then its slot, which is empty and known to be. */
 	lock_queues();
 	refuse_if_queues_subscribed();
 	QueueRef ref;
@@ -71,6 +72,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 	ref = resolve_queue(tables(), name);
 	add_created_effect(ref);
 	(void) change_queue(ref, [](QueueHold &hold) {
+		begin_empty(hold->count, wall_now());
 		no_starts(hold.queue());
 		no_group_starts(hold.queue());
 	});
@@ -248,12 +250,12 @@ uint64
 purge_queue(const QueueRef &ref)
 {
 	uint64 purged = 0;
+	/* The trigger that sees every row has it counted. */
 	refuse_if_subscribed();
 	hold_queue(ref);
 	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
 	wait_for_mover(ref, mover_of(ref));
 	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
-	note_rows(ref, tables().queue, -static_cast<int64>(purged));
 	return purged;
 }
 

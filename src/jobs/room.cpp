@@ -2,7 +2,7 @@
 
 #include "engine/copies.h"
 #include "load/attach.h"
-#include "load/depth.h"
+#include "load/count.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -28,22 +28,16 @@ void
 enter_queue(const QueueRef &ref, int64 jobs)
 {
 	Fullness fullness;
-	for (bool resolved = false, recounted = false;;)
+	for (bool resolved = false;;)
 	{
 		switch (take_room(ref, look_at_tables().queue, jobs, &fullness))
 		{
 			case Room::kTaken:
 				return;
 			case Room::kUncounted:
-				count_depth(ref);
+				count_jobs(ref);
 				break;
 			case Room::kFull:
-				if (fullness.may_be_less && !recounted)
-				{
-					count_depth(ref);
-					recounted = true;
-					break;
-				}
 				/* A prepared transaction that has ended may leave room. */
 				if (resolved || !any_prepared())
 					complain_full(ref, jobs, fullness);
@@ -54,14 +48,52 @@ enter_queue(const QueueRef &ref, int64 jobs)
 	}
 }
 
-void
-leave_queue(const QueueRef &ref, int32 queue_id)
+/* The slot of that queue, for what it counts. False: it has none, and counts when it gets one; we may be open then. */
+static bool
+find_counting(const QueueRef &ref, int32 queue_id, QueueRef *own)
 {
-	QueueRef own = ref;
-	if (queue_id == ref.queue_id || find_attached_queue(look_at_tables().database, queue_id, &own))
-		note_rows(own, look_at_tables().queue, -1);
-	else
-		note_unfiled_job();
+	*own = ref;
+	if (queue_id == ref.queue_id || find_attached_queue(look_at_tables().database, queue_id, own))
+		return true;
+	note_uncounted_rows();
+	return false;
+}
+
+static void
+note_waiting(const QueueRef &ref, bool delayed, TimestampTz run_at, int64 n)
+{
+	if (delayed)
+		note_due(ref, look_at_tables().queue, run_at, n);
+}
+
+void
+leave_queue(const QueueRef &ref, const Standing &was)
+{
+	QueueRef own;
+	if (!find_counting(ref, was.queue_id, &own))
+		return;
+	note_rows(own, look_at_tables().queue, -1);
+	note_waiting(own, was.delayed, was.run_at, -1);
+}
+
+void
+note_rewritten(const QueueRef &ref, const Standing &was, const Hint &now, int32 queue_id)
+{
+	QueueRef own;
+	if (was.queue_id == queue_id && was.delayed == now.delayed && was.run_at == now.key.run_at)
+		return;
+	if (find_counting(ref, was.queue_id, &own))
+		note_waiting(own, was.delayed, was.run_at, -1);
+	if (find_counting(ref, queue_id, &own))
+		note_waiting(own, now.delayed, now.key.run_at, 1);
+}
+
+void
+note_dead_letter_of(const QueueRef &ref, int32 queue_id, int64 n)
+{
+	QueueRef own;
+	if (find_counting(ref, queue_id, &own))
+		note_dead_letters(own, look_at_tables().queue, n);
 }
 
 } // namespace pgq

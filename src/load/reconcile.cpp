@@ -210,6 +210,8 @@ file_if_forgotten(const Suspect &suspect, bool many)
 		if (!forgotten)
 			return;
 		hold->counters.repaired++;
+		/* Who has written it unseen was not counted either. */
+		forget_count(hold->count);
 		hold.file(suspect.hint);
 		if (many)
 			hold.read_from(Key::lowest(), TimerKey::lowest());

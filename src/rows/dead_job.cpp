@@ -6,7 +6,7 @@ namespace pgq {
 
 /* The version that a delete would take. False: there is none. */
 static bool
-find_dead_job(Relation rel, Oid by_id, int64 job_id, ItemPointerData *tid)
+find_dead_job(Relation rel, Oid by_id, int64 job_id, ItemPointerData *tid, int32 *queue_id)
 {
 	bool found = false;
 	IndexLookup *lookup = begin_index_lookup(rel, by_id, job_id);
@@ -20,21 +20,29 @@ find_dead_job(Relation rel, Oid by_id, int64 job_id, ItemPointerData *tid)
 										!TransactionIdIsCurrentTransactionId(
 											HeapTupleHeaderGetUpdateXid(lookup->tuple->t_data)));
 		*tid = lookup->tuple->t_self;
+		bool is_null;
+		*queue_id = DatumGetInt32(
+			heap_getattr(lookup->tuple, kDeadQueueId, RelationGetDescr(rel), &is_null));
 		unlock_version(lookup);
 	}
 	end_index_lookup(lookup);
 	return found;
 }
 
-void
-remove_dead_job(int64 job_id, bool wait)
+bool
+remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 {
+	/* Segment after segment: find one, delete it, and look again if somebody was faster. */
+	bool removed = false;
 	for (const Segment &segment : look_at_tables().segments(kDeadRing))
 	{
+		if (removed)
+			break;
 		Relation rel = table_open(segment.heap, RowExclusiveLock);
 		ItemPointerData tid;
-		bool done = RelationGetNumberOfBlocks(rel) == 0;
-		while (!done && find_dead_job(rel, segment.index[kById], job_id, &tid))
+		bool bare = RelationGetNumberOfBlocks(rel) == 0;
+		while (!bare && !removed &&
+			   find_dead_job(rel, segment.index[kById], job_id, &tid, queue_id))
 		{
 			TM_FailureData failure;
 			TM_Result result = heap_delete(rel, &tid, GetCurrentCommandId(true), InvalidSnapshot,
@@ -43,11 +51,12 @@ remove_dead_job(int64 job_id, bool wait)
 				ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 								errmsg("an older dead letter of job %lld is locked",
 									   static_cast<long long>(job_id))));
-			done = result == TM_Ok;
+			removed = result == TM_Ok;
 			CHECK_FOR_INTERRUPTS();
 		}
 		table_close(rel, NoLock);
 	}
+	return removed;
 }
 
 void

@@ -27,6 +27,18 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 	return hint;
 }
 
+Standing
+standing_of(HeapTuple tuple, TupleDesc desc)
+{
+	bool is_null;
+	auto value = [&](JobColumn column) { return heap_getattr(tuple, column, desc, &is_null); };
+	TimestampTz run_at = DatumGetTimestampTz(value(kJobRunAt));
+	return {.queue_id = DatumGetInt32(value(kJobQueueId)),
+			.run_at = run_at,
+			.delayed = is_delayed(run_at, DatumGetTimestampTz(value(kJobEnqueuedAt)),
+								  DatumGetInt32(value(kJobAttempts)))};
+}
+
 void
 copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 {

@@ -53,6 +53,18 @@ struct JobRow
 	}
 };
 
+/* What a row counts as. */
+struct Standing
+{
+	int32 queue_id;
+	TimestampTz run_at;
+	bool delayed; /* it waits for its run_at, if that is still to come */
+
+	friend bool operator==(const Standing &, const Standing &) = default;
+};
+
+Standing standing_of(HeapTuple tuple, TupleDesc desc);
+
 /* A copy of the version, which is in that segment; under its buffer's lock. */
 void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
 

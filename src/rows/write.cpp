@@ -14,7 +14,7 @@ struct PinnedVersion
 	Buffer buffer;
 	ItemPointerData tid;
 	bool ours; /* written by this transaction, perhaps by the command that runs */
-	int32 queue_id;
+	Standing standing;
 };
 
 static bool
@@ -32,9 +32,7 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 		UnlockReleaseBuffer(version->buffer);
 		return false;
 	}
-	bool is_null;
-	version->queue_id =
-		DatumGetInt32(heap_getattr(&tuple, kJobQueueId, RelationGetDescr(version->rel), &is_null));
+	version->standing = standing_of(&tuple, RelationGetDescr(version->rel));
 	if (row != nullptr)
 		copy_row(version->rel, &tuple, place.segment, row);
 	LockBuffer(version->buffer, BUFFER_LOCK_UNLOCK);
@@ -72,7 +70,7 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 template <typename Write>
 static WriteResult
 write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *row, Write write,
-		  int32 *queue_id = nullptr)
+		  Standing *was = nullptr)
 {
 	for (;;)
 	{
@@ -100,8 +98,8 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 			CommandCounterIncrement();
 		TM_Result result = write(version.rel, &version.tid);
 		ReleaseBuffer(version.buffer);
-		if (queue_id != nullptr)
-			*queue_id = version.queue_id;
+		if (was != nullptr)
+			*was = version.standing;
 		if (result == TM_Ok)
 			return WriteResult::kDone;
 		if (result == TM_BeingModified || result == TM_WouldBlock)
@@ -118,14 +116,14 @@ locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 
 WriteResult
 delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row,
-		   int32 *queue_id)
+		   Standing *was)
 {
 	auto write = [&](Relation rel, ItemPointer tid) {
 		TM_FailureData failure;
 		return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure,
 						   false);
 	};
-	return write_job(segments, place, job_id, wait, row, write, queue_id);
+	return write_job(segments, place, job_id, wait, row, write, was);
 }
 
 /* FOR KEY SHARE does not wait for an UPDATE: then the lock has to be on what that has written, too. */
@@ -233,7 +231,7 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 template <typename Form>
 static WriteResult
 replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Hint *hint,
-			Form form, int32 *queue_id = nullptr)
+			Form form, Standing *was)
 {
 	JobRow row;
 	auto write = [&](Relation rel, ItemPointer tid) {
@@ -253,24 +251,23 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, H
 		*hint = hint_of(next, RelationGetDescr(rel), row.place.segment);
 		return result;
 	};
-	return write_job(segments, place, job_id, wait, &row, write, queue_id);
+	return write_job(segments, place, job_id, wait, &row, write, was);
 }
 
 WriteResult
 rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
-			Hint *hint)
+			Hint *hint, Standing *was)
 {
-	return replace_job(segments, place, job_id, wait, hint, [&](const JobRow &row, TupleDesc desc) {
-		return form_retry(row, desc, retry);
-	});
+	auto form = [&](const JobRow &row, TupleDesc desc) { return form_retry(row, desc, retry); };
+	return replace_job(segments, place, job_id, wait, hint, form, was);
 }
 
 WriteResult
 change_job(SegmentSet &segments, const Place &place, int64 job_id, const JobChange &change,
-		   Hint *hint, int32 *queue_id)
+		   Hint *hint, Standing *was)
 {
 	auto form = [&](const JobRow &row, TupleDesc desc) { return form_change(row, desc, change); };
-	return replace_job(segments, place, job_id, true, hint, form, queue_id);
+	return replace_job(segments, place, job_id, true, hint, form, was);
 }
 
 static Hint

@@ -20,10 +20,10 @@ enum class WriteResult : uint8
 
 /*
  * Delete the job; if wait, wait for whoever is at the row, in the lock manager.
- * DONE fills row (unless NULL) with the version that was deleted, and *queue_id with its queue.
+ * DONE fills row (unless NULL) with the version that was deleted, and *was with what it counted as.
  */
 WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
-					   JobRow *row, int32 *queue_id);
+					   JobRow *row, Standing *was);
 
 /* Read the version of the job that a write would change. DONE fills row. */
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
@@ -49,9 +49,9 @@ struct Retry
 	Datum error;
 };
 
-/* Rewrite the job for its next attempt. DONE fills hint with its new version. */
+/* Rewrite the job for its next attempt. DONE fills hint with its new version, and *was with what that before counted as. */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
-						bool wait, Hint *hint);
+						bool wait, Hint *hint, Standing *was);
 
 /* New values of some columns. */
 struct JobChange
@@ -77,9 +77,9 @@ struct JobChange
 	}
 };
 
-/* Change the job's row; waits for who is at it. DONE fills hint with its new version, and *queue_id (unless NULL) with the queue of that before. */
+/* Change the job's row; waits for who is at it. DONE as rewrite_job(), but was can be NULL. */
 WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
-					   const JobChange &change, Hint *hint, int32 *queue_id);
+					   const JobChange &change, Hint *hint, Standing *was);
 
 /*
  * Move the row to another segment: nothing but its segment changes, and *hint, which then says

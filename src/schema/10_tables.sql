@@ -124,14 +124,11 @@ CREATE FUNCTION pgq_ext.job_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_changed';
 REVOKE ALL ON FUNCTION pgq_ext.job_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_changed() IS
-'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication, and that some have gone by DELETE or TRUNCATE.';
+'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication, and that some have gone by DELETE or TRUNCATE. All of them are counted.';
 
-CREATE TRIGGER job_changed AFTER INSERT OR UPDATE ON pgq_ext.job
+CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed;
-CREATE TRIGGER job_deleted AFTER DELETE OR UPDATE OF segment ON pgq_ext.job
-FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.job_changed();
-ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_deleted;
 CREATE TRIGGER job_truncated AFTER TRUNCATE ON pgq_ext.job
 FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.job_changed();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_truncated;

@@ -22,6 +22,19 @@ COMMENT ON COLUMN pgq_ext.dead_job.fence IS 'Token of the lease of its last atte
 COMMENT ON TABLE pgq_ext.dead_job IS
 'Dead letters: jobs whose attempts are used up, or that were failed without retry. Deleted when the queue''s keep_dead has passed. Partitioned into segments like pgq_ext.job.';
 
+CREATE FUNCTION pgq_ext.dead_job_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dead_job_changed';
+REVOKE ALL ON FUNCTION pgq_ext.dead_job_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.dead_job_changed() IS
+'Internal: counts the dead letters that SQL inserts or deletes.';
+
+CREATE TRIGGER dead_job_changed AFTER INSERT OR DELETE OR UPDATE OF queue_id ON pgq_ext.dead_job
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dead_job_changed();
+ALTER TABLE pgq_ext.dead_job ENABLE ALWAYS TRIGGER dead_job_changed;
+CREATE TRIGGER dead_job_truncated AFTER TRUNCATE ON pgq_ext.dead_job
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.dead_job_changed();
+ALTER TABLE pgq_ext.dead_job ENABLE ALWAYS TRIGGER dead_job_truncated;
+
 CREATE TABLE pgq_ext.attempt (
     job_id     bigint NOT NULL,
     lease      bigint NOT NULL,

@@ -113,6 +113,21 @@ tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead)
 	pending.effects.leases.end()[-1].dead = dead;
 }
 
+void
+note_row_of_lease(const QueueRef &ref, int64 job_id, bool comes)
+{
+	Lease *lease;
+	QueueRef of_lease;
+	if (!find_lease(ref.queue->database, job_id, &lease, &of_lease) ||
+		of_lease.queue != ref.queue || of_lease.generation != ref.generation)
+		return;
+	reserve_lease_effects(1);
+	(void) change_lease(ref.queue->database, job_id, [&](QueueHold &, Lease *found) {
+		add_lease_effect(comes ? LeaseEffect::kRowBack : LeaseEffect::kRowGone,
+						 LeaseEnd::kUncounted, ref, found);
+	});
+}
+
 TakeResult
 take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 				  VirtualTransactionId *mover)
@@ -305,6 +320,12 @@ void
 note_changed_schedules()
 {
 	pending.effects.schedules = true;
+}
+
+void
+note_uncounted_rows()
+{
+	pending.effects.uncounted = true;
 }
 
 bool

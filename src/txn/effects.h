@@ -73,6 +73,12 @@ void add_reap_effect(const QueueRef &ref, Lease *lease);
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
+/*
+ * The row of a job of the queue is deleted by hand, or comes by hand: should it be leased, that is no longer
+ * the lease of a row, or is again.
+ */
+void note_row_of_lease(const QueueRef &ref, int64 job_id, bool comes);
+
 /* Leases of the queue that this transaction ends, but for cancelled ones, at most `most`, the newest. Returns how many. */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
@@ -98,29 +104,35 @@ bool has_unfiled_jobs();
 /* An enqueue is answered with a job that was there: counted at commit. */
 void note_duplicate(const QueueRef &ref);
 
-/* Jobs have been deleted by hand: at commit no queue's count is sure any more. */
+/* Jobs have been deleted by hand: in queues with fifo others may be first in their groups at commit. */
 void note_deleted_jobs();
+
+/* Rows have come or gone that nobody has counted: at commit each queue's count begins anew. */
+void note_uncounted_rows();
 
 /* Schedules have been made or changed: the scheduler looks at commit when the next one is due. */
 void note_changed_schedules();
 
-/* ---- how many jobs live (engine/depth.h) ---- */
+/* ---- how many jobs there are (engine/count.h) ---- */
 
-/* This transaction has added so many rows to the queue, or taken them out. */
+/* This transaction has added so many rows to the queue, or taken them out; note_due(): that wait for that time. */
 void note_rows(const QueueRef &ref, Oid incarnation, int64 rows);
+void note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows);
+
+/* The same of dead letters. */
+void note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows);
 
 enum class Room : uint8
 {
 	kTaken,
 	kFull,
-	kUncounted, /* nobody knows: count_depth() */
+	kUncounted, /* nobody knows: count_jobs() */
 };
 
 struct Fullness
 {
 	int64 depth;
 	int64 max_depth;
-	bool may_be_less; /* count_depth() tells */
 };
 
 /*

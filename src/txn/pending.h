@@ -37,6 +37,8 @@ struct LeaseEffect
 		kRevoke,
 		kTell,
 		kHold,
+		kRowGone,
+		kRowBack,
 	} kind;
 	LeaseEnd how;
 	bool dead;
@@ -57,13 +59,24 @@ struct HintEffect
 };
 
 /* One for each queue and subtransaction, or two. */
-struct DepthEffect
+struct CountEffect
 {
 	Tag tag;
 	QueueRef ref;
 	Oid incarnation; /* of the extension; see distrust() */
 	int64 rows;		 /* added, or (negative) ended: counted at commit */
+	int64 dead;		 /* dead letters, likewise */
 	int64 reserved;	 /* room taken, which counts until the end */
+	bool recount;	 /* there are too many of its jobs that wait to say when */
+};
+
+/* Jobs that become due in that second. */
+struct DueEffect
+{
+	Tag tag;
+	QueueRef ref;
+	int64 second;
+	int64 n;
 };
 
 /* So many enqueues were answered with a job that was there. One for each queue and subtransaction, or more. */
@@ -149,7 +162,8 @@ struct Effects
 {
 	List<LeaseEffect> leases;
 	List<QueueHints> jobs;
-	List<DepthEffect> depths;
+	List<CountEffect> counts;
+	List<DueEffect> dues;
 	List<DuplicateEffect> duplicates;
 	List<QueueEffect> queues;
 	List<LockEffect> locks;
@@ -158,13 +172,14 @@ struct Effects
 	bool announce_queue;
 	bool unfiled;
 	bool deleted;
+	bool uncounted;
 	bool schedules;
 
 	bool empty() const
 	{
-		return leases.size == 0 && jobs.size == 0 && depths.size == 0 && duplicates.size == 0 &&
+		return leases.size == 0 && jobs.size == 0 && counts.size == 0 && duplicates.size == 0 &&
 			   queues.size == 0 && locks.size == 0 && rates.size == 0 && !announce &&
-			   !announce_queue && !unfiled && !deleted && !schedules;
+			   !announce_queue && !unfiled && !deleted && !uncounted && !schedules;
 	}
 };
 
@@ -201,14 +216,23 @@ void let_go(Lease *lease, QueueHold &hold);
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
 void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
 
-/* ---- depth.cpp: how many jobs live. None of them can fail ---- */
+/* ---- count.cpp: how many jobs there are. None of them can fail ---- */
 
-void settle_depths(const DepthEffect *first, const DepthEffect *last, bool commit);
-void promote_depths(SubTransactionId mine, SubTransactionId parent);
-void undo_depths(SubTransactionId mine);
+/*
+ * At the end: room is given back at once. The rest is counted in the holds that are made for other
+ * reasons, each of which says settle_counts_of(); finish_counts() makes those that are left.
+ */
+void begin_counts(const Effects &ending, bool commit);
+void settle_counts_of(QueueHold &hold);
+void finish_counts();
 
-/* What a prepared transaction has left, when it has ended. */
-void settle_prepared_depth(QueueHold &hold, const Touched &touched, uint64 xid, bool commit);
+void promote_counts(SubTransactionId mine, SubTransactionId parent);
+void undo_counts(SubTransactionId mine);
+
+/* What a prepared transaction leaves, and when it has ended. */
+void hand_over_count(Touched *touched, const CountEffect &effect);
+void hand_over_due(Touched *touched, const DueEffect &effect);
+void settle_prepared_count(QueueHold &hold, const Touched &touched, uint64 xid, bool commit);
 
 /* Of a transaction that is not older than half of all ids. */
 uint64 xid_with_epoch(TransactionId xid);

@@ -87,7 +87,8 @@ hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 		if (lease->state == LeaseState::kHeld)
 			return;
 		Prepared will = lease->prepared;
-		if (effect.kind == LeaseEffect::kRevoke)
+		if (effect.kind == LeaseEffect::kRevoke || effect.kind == LeaseEffect::kRowGone ||
+			effect.kind == LeaseEffect::kRowBack)
 			return;
 		/* The counters get what the lease ends for, unless that is no news to them. */
 		if (effect.kind == LeaseEffect::kTell)
@@ -121,22 +122,31 @@ touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 	if (another && !is_alive(ref))
 		return;
 	if (another)
-		touched->rows = touched->reserved = 0;
+		*touched = {};
 	touched->generation = ref.generation;
 	touched->queue_id = ref.queue_id;
 	touched->enqueued += enqueued;
 	touched->deduplicated += deduplicated;
 }
 
-static void
-touch_depth(Watch *watch, const DepthEffect &effect)
+/* NULL: the slot is another queue's. */
+static Touched *
+touch_counted(Watch *watch, const QueueRef &ref)
 {
-	touch(watch, effect.ref, 0);
-	Touched *touched = &watch->touched[effect.ref.queue - shared->queues];
-	if (touched->generation != effect.ref.generation)
-		return;
-	touched->rows += effect.rows;
-	touched->reserved += effect.reserved;
+	touch(watch, ref, 0);
+	Touched *touched = &watch->touched[ref.queue - shared->queues];
+	return touched->generation == ref.generation ? touched : nullptr;
+}
+
+static void
+hand_over_counts(Watch *watch, const Effects &effects)
+{
+	for (const CountEffect &effect : effects.counts)
+		if (Touched *touched = touch_counted(watch, effect.ref))
+			hand_over_count(touched, effect);
+	for (const DueEffect &effect : effects.dues)
+		if (Touched *touched = touch_counted(watch, effect.ref))
+			hand_over_due(touched, effect);
 }
 
 void
@@ -156,6 +166,7 @@ hand_over_to_watch()
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
 	watch->deleted = effects.deleted;
+	watch->uncounted = effects.uncounted;
 	watch->schedules = effects.schedules;
 	for (const LeaseEffect &effect : effects.leases)
 	{
@@ -169,8 +180,7 @@ hand_over_to_watch()
 			enqueued += jobs.hints.items[i].jobs;
 		touch(watch, jobs.ref, enqueued);
 	}
-	for (const DepthEffect &effect : effects.depths)
-		touch_depth(watch, effect);
+	hand_over_counts(watch, effects);
 	for (const DuplicateEffect &effect : effects.duplicates)
 		touch(watch, effect.ref, 0, effect.jobs);
 	hand_over_locks(effects, xid);
@@ -270,9 +280,9 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const
 				hold->counters.deduplicated += touched->deduplicated;
 			}
 			if (touched != nullptr)
-				settle_prepared_depth(hold, *touched, whole_xid, commit);
+				settle_prepared_count(hold, *touched, whole_xid, commit);
 			else
-				forget_depth(hold->depth);
+				forget_count(hold->count);
 			hold.wake_scheduler();
 		});
 	return current;
@@ -304,6 +314,8 @@ settle_watch(Watch *watch, bool commit)
 		});
 	if (watch->deleted && commit)
 		note_deletions(watch->database);
+	if (watch->uncounted && commit)
+		forget_counts(watch->database);
 	if (watch->unfiled && commit)
 		distrust_all(watch->database);
 	settle_prepared_locks();

@@ -122,6 +122,12 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			break;
 		case LeaseEffect::kHold:
 			let_go(effect.lease, hold);
+			break;
+		case LeaseEffect::kRowGone:
+			lack_row(effect.lease, 1);
+			break;
+		case LeaseEffect::kRowBack:
+			lack_row(effect.lease, -1);
 	}
 }
 
@@ -161,6 +167,7 @@ undo_claim(Lease *lease, int64 monotonic, QueueHold &hold)
 static void
 undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
+	/* Each kind in its way; what is told or counted at a commit only leaves nothing. */
 	switch (effect.kind)
 	{
 		case LeaseEffect::kClaim:
@@ -178,10 +185,12 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 		case LeaseEffect::kReap:
 			put_back_lost(effect.lease);
 			break;
-		case LeaseEffect::kTell:
-			break;
 		case LeaseEffect::kHold:
 			let_go(effect.lease, hold);
+			break;
+		case LeaseEffect::kTell:
+		case LeaseEffect::kRowGone:
+		case LeaseEffect::kRowBack:
 			break;
 	}
 }
@@ -210,6 +219,7 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 	{
 		const LeaseEffect *begin = run_of_one_queue(first, last);
 		(void) change_queue(begin->ref, [&](QueueHold &hold) {
+			settle_counts_of(hold);
 			for (const LeaseEffect *effect = last; effect-- > begin;)
 				if (still_ours(*effect))
 					commit ? commit_lease(*effect, monotonic, hold)
@@ -236,6 +246,7 @@ file_hints(QueueHints &jobs)
 	{
 		bool filed = change_queue(jobs.ref, [&](QueueHold &hold) {
 			hold.schedule().fire(wall_now());
+			settle_counts_of(hold);
 			for (int n = 0; n < kHoldMax && next < jobs.hints.end(); n++, next++)
 			{
 				hold.file(next->hint);
@@ -322,7 +333,7 @@ at_transaction_end(XactEvent event, void *)
 	pending.effects = {};
 	if (commit)
 		stop_point("commit-settle");
-	settle_depths(ending.depths.begin(), ending.depths.end(), commit);
+	begin_counts(ending, commit);
 	if (commit)
 		settle_duplicates(ending.duplicates);
 	settle_leases(ending.leases.begin(), ending.leases.end(), commit);
@@ -331,6 +342,9 @@ at_transaction_end(XactEvent event, void *)
 	{
 		for (QueueHints &jobs : ending.jobs)
 			file_hints(jobs);
+		finish_counts();
+		if (ending.uncounted)
+			forget_counts(MyDatabaseId);
 		if (ending.deleted)
 			note_deletions(MyDatabaseId);
 		if (ending.unfiled)
@@ -374,7 +388,7 @@ undo_subtransaction(SubTransactionId sub)
 	pending.effects.leases.size = static_cast<int>(leases - pending.effects.leases.begin());
 	settle_leases(leases, leases_end, false);
 	note_verifying(nullptr);
-	undo_depths(sub);
+	undo_counts(sub);
 	undo_duplicates(sub);
 	LockEffect *locks = first_of(pending.effects.locks, sub);
 	settle_locks(locks, pending.effects.locks.end(), false);
@@ -412,7 +426,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 					   parent);
 			promote(jobs.hints, mine, parent);
 		}
-		promote_depths(mine, parent);
+		promote_counts(mine, parent);
 		promote(pending.effects.duplicates, mine, parent);
 		promote(pending.effects.queues, mine, parent);
 		promote(pending.effects.locks, mine, parent);

@@ -80,11 +80,14 @@ bool wants_window(const Turn &turn, bool failing);
 int64 fill_window(const QueueRef &ref, const Turn &turn);
 bool wants_timer(const Turn &turn, bool failing);
 int64 fill_timer(const QueueRef &ref, const Turn &turn);
+bool wants_counts(const Turn &turn, bool failing);
+int64 count_rows(const QueueRef &ref, const Turn &turn);
 
 inline constexpr QueueDuty queue_duties[] = {
 	{"lost leases", wants_counting, count_lost_leases},
 	{"window", wants_window, fill_window},
 	{"timer", wants_timer, fill_timer},
+	{"counts", wants_counts, count_rows},
 };
 inline constexpr int kQueueDuties = lengthof(queue_duties);
 static_assert(kQueueDuties <= kQueueDutyNotes);

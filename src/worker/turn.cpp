@@ -49,6 +49,8 @@ take_turn(const QueueRef &ref)
 		turn.failing = queue->failing > 0;
 		turn.wants_window = schedule.wants_window_refill();
 		turn.wants_timer = schedule.wants_timer_refill();
+		turn.wants_count = wants_count(queue->count, now);
+		turn.wants_part = wants_part(queue->count, now);
 	});
 	return turn;
 }

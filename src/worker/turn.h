@@ -14,6 +14,8 @@ struct Turn
 	bool failing = false;		  /* others were put off, since they could not be counted */
 	bool wants_window = false;
 	bool wants_timer = false;
+	bool wants_count = false; /* nobody knows how many jobs it has */
+	bool wants_part = false;  /* ... or will soon not know how many of them wait */
 };
 
 /* One turn for each queue. Returns the monotonic time of the next thing to do. */

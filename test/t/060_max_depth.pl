@@ -60,8 +60,7 @@ sql(q{SELECT pgq_create_queue('beside', max_depth => 5), pgq_enqueue('beside', '
 enqueue(6);
 sql(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 2)});
 $node->restart;
-is(sql(q{SELECT depth IS NULL FROM pgq_ext.queue_status WHERE queue = 'q'}), 't', 'after a restart nobody knows yet');
-is(enqueue(5), '5', 'the first one counts');
+is(enqueue(5), '5', 'after a restart the first one counts, if the scheduler has not');
 is_full(2, '... what lives from before');
 sql(q{SELECT pgq_drop_queue('beside', force => true)});
 is_exact(10, 'after a restart');
@@ -75,7 +74,7 @@ for my $end ('COMMIT', 'ROLLBACK')
 	is(enqueue(4), '4', 'after a crash what is prepared has its room yet');
 	is_full(1, '... and what it ends lives');
 	sql("$end PREPARED 'in'");
-	wait_for($node, q{depth IS NULL FROM pgq_ext.queue_status});
+	wait_for($node, q{depth = (SELECT count(*) FROM pgq_ext.job) FROM pgq_ext.queue_status});
 	$end eq 'COMMIT' ? is_full(1, '... also when it has committed') : is(enqueue(2), '2', '... and not when it has not');
 	sql("$end PREPARED 'out'");
 	is_exact(10, "after a crash and $end PREPARED");
@@ -107,7 +106,7 @@ sql(q{UPDATE pgq_ext.queue SET max_depth = 9});
 $node->poll_query_until('postgres', q{SELECT pgq_enqueue('q', '1') > 0}) or die 'the limit that was raised by hand is not noticed';
 is_exact(9, 'raised by hand');
 
-# ---- deleted by hand, while the first who is told that it is full counts ----
+# ---- deleted by hand ----
 
 my @counts = map { session($node) } 1 .. 2;
 for (1 .. 3)
@@ -337,8 +336,12 @@ cmp_ok(sql(q{SELECT enqueued FROM pgq_ext.queue_stats}), '>', 100, '... and many
 is(sql('SELECT * FROM pgq_check()'), '', '... all is well');
 is_exact(20, 'after it');
 
-# Counted again and again, while there is work. Between two of those anybody may enqueue, so that later there is no
-# room for a next job after an end either.
+# Counted again and again, while there is work.
+load('it is counted anew', 90, 'recount@3' => q{SELECT pgq_ext.recount('q');});
+is(sql('SELECT * FROM pgq_check()'), '', '... all is well');
+is_exact(20, 'counted anew');
+
+# Between two of these anybody may enqueue, so that later there is no room for a next job after an end either.
 sql(q{UPDATE pgq_ext.job SET priority = 0});
 consumer("OR SQLSTATE 'PQ002'");
 load('it is switched on and off', 100, 'look@3' => q{

@@ -58,7 +58,7 @@ attach_queues(Shift &shift)
 			return;
 		queues = attach_all_queues(t);
 		subscribed = OidIsValid(t.subscription);
-		for (const Segment &segment : t.segments(kJobRing))
+		for (const Segment &segment : t.all_segments())
 			if (segment.muted)
 				doubtful |= restore_triggers(segment.heap);
 		keep_token_key(t);
@@ -69,7 +69,7 @@ attach_queues(Shift &shift)
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
 	leave_if_idle(shift, queues);
-	/* No trigger tells of rows that it deletes. Nobody counts before it is gone. */
+	/* What it deletes may have been first in its group. */
 	if (subscribed)
 		note_deletions(MyDatabaseId);
 	if (doubtful)

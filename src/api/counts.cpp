@@ -1,0 +1,37 @@
+/*
+ * What the view queue_status asks beside what memory knows; and counting anew.
+ */
+#include "api/args.h"
+#include "catalog/queue_row.h"
+#include "load/attach.h"
+#include "load/count.h"
+#include "load/oldest.h"
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_oldest_ready);
+PG_FUNCTION_INFO_V1(pgq_recount);
+
+/* Internal, behind the view queue_status. */
+PGDLLEXPORT Datum
+pgq_oldest_ready(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.oldest_ready()");
+	QueueRef ref;
+	TimestampTz run_at;
+	if (!find_attached_queue(tables().database, PG_GETARG_INT32(0), &ref) ||
+		!find_oldest_ready(ref, &run_at))
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(run_at);
+}
+
+PGDLLEXPORT Datum
+pgq_recount(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.recount()");
+	const char *name = queue_name(required(fcinfo, 0, "queue"));
+	recount_jobs(resolve_queue(tables(), name));
+	PG_RETURN_VOID();
+}
+}

@@ -1,0 +1,34 @@
+/*
+ * By which leases jobs count as leased, for views. All of it under the queue's lock.
+ */
+#pragma once
+
+#include "engine/lease_entry.h"
+
+namespace pgq {
+
+struct Queue;
+
+/* Of a CLAIMED one: is it lost as soon as nobody uses it, or is its job's row gone? Then no job counts as leased by it. */
+inline bool
+is_unheld(const Lease *lease)
+{
+	return lease->doomed || lease->rows_gone > 0;
+}
+
+/* A lease of the queue is CLAIMED from here on. */
+void begin_claimed(Lease *lease);
+
+/* The row of its job, which is CLAIMED, is as the hint says: it may wait for its time after all. */
+void note_wait(Lease *lease, const Hint &hint);
+
+/* The row of its job has been deleted by hand, or (-1) has come back. */
+void lack_row(Lease *lease, int n);
+
+/*
+ * Jobs that are leased, though their rows wait for a second that is yet to come: the clock was set back, or somebody
+ * has changed the row by hand.
+ */
+int64 leased_ahead(const Queue &queue, TimestampTz now);
+
+} // namespace pgq
