@@ -1,4 +1,4 @@
--- The extension is there, keeps its objects to two schemas, and offers nothing to PUBLIC.
+-- The extension is there, keeps its objects to two schemas, and offers nothing to PUBLIC but what the views ask about their reader.
 SELECT extname, extversion FROM pg_extension WHERE extname = 'pgq_ext';
 
 CREATE TEMP VIEW member AS

@@ -1,4 +1,4 @@
--- EXECUTE is the one right: without it nothing goes, with it everything, whatever else the role may or may not do.
+-- EXECUTE is the one right, where a queue has none of its own (grants.sql): without it nothing goes, with it everything, whatever else the role may or may not do.
 CREATE ROLE regress_pgq_user;
 SELECT pgq_create_queue('q'), pgq_enqueue('q', '"admin"') > 0 AS enqueued;
 
@@ -29,6 +29,8 @@ TABLE pgq_ext.held_lock;
 SELECT pgq_schedule('s', '@daily', 'q');
 SELECT pgq_unschedule('s');
 SELECT pgq_schedule_preview('@daily');
+SELECT pgq_grant('q', 'regress_pgq_user', '{admin}');
+SELECT pgq_revoke('q', 'regress_pgq_user', '{admin}');
 TABLE pgq_ext.job;
 TABLE pgq_ext.schedule;
 SELECT pgq_ext.announce();

@@ -12,6 +12,7 @@
 #include "catalog/tables.h"
 #include "catalog/version.h"
 #include "jobs/end_row.h"
+#include "jobs/grant.h"
 #include "jobs/queue_admin.h"
 #include "load/attach.h"
 #include "pg/scope.h"
@@ -139,6 +140,7 @@ drop_by_hand(const TriggerData *data)
 	{
 		close_empty_queue(ref, queue, kHint);
 		as_owner([&] { end_all_rows(queue_id); });
+		drop_rights(queue_id);
 	}
 	else
 		refuse_to_strand_jobs(&queue_id, kHint);

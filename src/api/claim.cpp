@@ -83,6 +83,7 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 	claim.result = &result;
 	claim_jobs(refs, names, n, &claim);
 	stop_point("claim-hand-out");
+	require_rights(refs, names, n);
 	hand_out_all(claim);
 }
 
@@ -139,7 +140,7 @@ find_queues(Datum *names, int n)
 	for (int i = 0; i < n; i++)
 	{
 		char *name = queue_name(names[i]);
-		QueueRef ref = resolve_queue(tables(), name);
+		QueueRef ref = resolve_queue(tables(), name, Deed::kClaim);
 		if (list.has(ref))
 			continue;
 		list.names[list.n] = name;
@@ -179,7 +180,7 @@ pgq_claim(PG_FUNCTION_ARGS)
 	start_write("pgq_claim()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	ClaimOptions options = read_options_with_wait(fcinfo);
-	QueueRef ref = resolve_queue(tables(), name);
+	QueueRef ref = resolve_queue(tables(), name, Deed::kClaim);
 	claim_and_return(fcinfo, options, &ref, &name, 1);
 	return (Datum) 0;
 }
@@ -209,7 +210,7 @@ pgq_ack_claim(PG_FUNCTION_ARGS)
 	JobList jobs = read_jobs(fcinfo);
 	char *name = queue_name(required(fcinfo, 2, "queue"));
 	ClaimOptions options = read_options(fcinfo, 3, 4);
-	QueueRef ref = resolve_queue(tables(), name);
+	QueueRef ref = resolve_queue(tables(), name, Deed::kClaim);
 	options.for_more = jobs.n > 0;
 	ack_each(jobs);
 	claim_and_return(fcinfo, options, &ref, &name, 1);

@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "catalog/queue_row.h"
+#include "catalog/rights.h"
 #include "load/attach.h"
 #include "load/count.h"
 #include "load/oldest.h"
@@ -21,7 +22,7 @@ pgq_oldest_ready(PG_FUNCTION_ARGS)
 	QueueRef ref;
 	TimestampTz run_at;
 	if (!find_attached_queue(tables().database, PG_GETARG_INT32(0), &ref) ||
-		!find_oldest_ready(ref, &run_at))
+		!may_see(ref.queue_id) || !find_oldest_ready(ref, &run_at))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(run_at);
 }
@@ -31,7 +32,7 @@ pgq_recount(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.recount()");
 	const char *name = queue_name(required(fcinfo, 0, "queue"));
-	recount_jobs(resolve_queue(tables(), name));
+	recount_jobs(resolve_queue(tables(), name, Deed::kAdminister));
 	PG_RETURN_VOID();
 }
 }

@@ -137,7 +137,8 @@ pgq_late_leases(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.late_leases()");
 	ResultRows rows(fcinfo);
-	for_each_queue(tables().database, [&](const QueueRef &ref) { put_late_leases(&rows, ref); });
+	for_each_visible_queue(tables().database,
+						   [&](const QueueRef &ref) { put_late_leases(&rows, ref); });
 	return (Datum) 0;
 }
 
@@ -149,7 +150,8 @@ pgq_behind(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.behind()");
 	QueueRef ref;
 	if (!find_attached_queue(tables().database, DatumGetInt32(required(fcinfo, 0, "queue_id")),
-							 &ref))
+							 &ref) ||
+		!may_see(ref.queue_id))
 		PG_RETURN_NULL();
 	Key key = {.priority = DatumGetInt32(required(fcinfo, 1, "priority")),
 			   .run_at = DatumGetTimestampTz(required(fcinfo, 2, "run_at")),

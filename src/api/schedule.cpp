@@ -55,7 +55,7 @@ check_jobs(const ScheduleSpec &schedule)
 {
 	TimestampTz now = wall_now();
 	JobSpec spec = job_of_tick(schedule, now);
-	QueueRef ref = resolve_queue(tables(), schedule.queue);
+	QueueRef ref = resolve_queue(tables(), schedule.queue, Deed::kEnqueue);
 	(void) key_rules(spec, now);
 	(void) job_of(ref.queue_id, spec, now);
 }

@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "catalog/rights.h"
 #include "catalog/tables.h"
 #include "engine/copies.h"
 #include "load/attach.h"
@@ -16,7 +17,7 @@ static void
 for_each_stats(Put put)
 {
 	auto *copy = static_cast<StatsCopy *>(palloc(sizeof(StatsCopy)));
-	for_each_queue(tables().database, [&](const QueueRef &ref) {
+	for_each_visible_queue(tables().database, [&](const QueueRef &ref) {
 		if (copy_stats(ref, copy))
 			put(static_cast<const StatsCopy &>(*copy));
 	});

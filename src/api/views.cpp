@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "catalog/rights.h"
 #include "catalog/tables.h"
 #include "engine/copies.h"
 #include "load/attach.h"
@@ -78,7 +79,7 @@ put_leases(ResultRows *rows)
 	int most = max_leases;
 	auto *copies = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
-	for_each_queue(tables().database, [&](const QueueRef &ref) {
+	for_each_visible_queue(tables().database, [&](const QueueRef &ref) {
 		int n = copy_leases(ref, copies, most);
 		for (int i = 0; i < n; i++)
 			put_lease(rows, copies[i], with_tokens);
@@ -128,7 +129,7 @@ put_queues(ResultRows *rows)
 {
 	if (any_prepared())
 		resolve_prepared();
-	for_each_queue(tables().database, [&](const QueueRef &ref) {
+	for_each_visible_queue(tables().database, [&](const QueueRef &ref) {
 		QueueCopy copy;
 		if (copy_queue(ref, &copy))
 			put_queue(rows, copy);
@@ -157,7 +158,7 @@ put_group(ResultRows *rows, const QueueRef &ref, const int64 *group, int64 next_
 static void
 put_groups(ResultRows *rows)
 {
-	for_each_queue(tables().database, [&](const QueueRef &ref) {
+	for_each_visible_queue(tables().database, [&](const QueueRef &ref) {
 		GroupCopy copies[kHoldMax];
 		int64 others;
 		int64 last = PG_INT64_MIN;
@@ -208,7 +209,7 @@ put_duties(ResultRows *rows)
 	copy_duties(db, notes);
 	for (int i = 0; i < kDuties; i++)
 		put_duty(rows, duties[i].name, 0, notes[i]);
-	for_each_queue(db, [&](const QueueRef &ref) {
+	for_each_visible_queue(db, [&](const QueueRef &ref) {
 		DutyNote of_queue[kQueueDutyNotes];
 		bool current = copy_duties(ref, of_queue);
 		for (int i = 0; i < kQueueDuties && current; i++)

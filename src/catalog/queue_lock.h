@@ -18,6 +18,7 @@ enum class QueueLock : uint16
 	kGroups,  /* as kWindow, for its groups: whoever probes them */
 	kCount,	  /* exclusive: whoever counts its jobs */
 	kOptions, /* exclusive, to the end: whoever changes its options */
+	kRights,  /* the same: its rights */
 };
 
 /* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */

@@ -222,7 +222,7 @@ read_queue_rows(const Tables &t, int *n)
 	return rows;
 }
 
-/* The name that looks most like it, or NULL. */
+/* The name that looks most like it, of those that the caller may know, or NULL. */
 static const char *
 nearest_name(const Tables &t, const char *name)
 {
@@ -233,7 +233,7 @@ nearest_name(const Tables &t, const char *name)
 	for_each_row(t, [&](const QueueRow &row) {
 		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1,
 													 1, least, true);
-		if (distance >= least)
+		if (distance >= least || !may_know(row.queue_id))
 			return;
 		least = distance;
 		nearest = pstrdup(row.name);
@@ -296,13 +296,14 @@ complain_unknown(const Tables &t, const char *name, const char *if_near, const c
 }
 
 QueueRef
-resolve_queue(const Tables &t, const char *name)
+resolve_queue(const Tables &t, const char *name, Deed deed)
 {
 	QueueRef ref;
 	if (!find_queue(t, name, &ref))
 		complain_unknown(
 			t, name, " A new queue is made by pgq_create_queue.",
 			psprintf("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name)));
+	require_right(deed, ref.queue_id, name);
 	return ref;
 }
 
@@ -312,6 +313,7 @@ resolve_queue_to_empty(const Tables &t, const char *name, const char *hint)
 	QueueRef ref;
 	if (!find_queue(t, name, &ref))
 		complain_unknown(t, name, "", hint);
+	require_right(Deed::kAdminister, ref.queue_id, name);
 	return ref;
 }
 

@@ -3,17 +3,18 @@
  */
 #pragma once
 
+#include "catalog/rights.h"
 #include "catalog/tables.h"
 
 namespace pgq {
 
 /*
- * The queue of that name. Remembered per backend; the row is read only when it is
- * not. Error 42704 with the nearest name when there is none.
+ * The queue of that name, for who wants to do that with it. Remembered per backend; the row is read only
+ * when it is not. Errors: 42704 with the nearest name when there is none, 42501 the caller may not.
  */
-QueueRef resolve_queue(const Tables &t, const char *name);
+QueueRef resolve_queue(const Tables &t, const char *name, Deed deed);
 
-/* The same for who wants to be rid of it or of its jobs: nobody is told to create it. hint: what else to do, or NULL. */
+/* The same for an administrator who wants to be rid of it or of its jobs: nobody is told to create it. hint: what else to do, or NULL. */
 QueueRef resolve_queue_to_empty(const Tables &t, const char *name, const char *hint);
 
 /* As above, but a missing queue is no error: false. */

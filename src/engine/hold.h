@@ -63,7 +63,7 @@ public:
 	void tell(const Lease *lease, JobEnd end)
 	{
 		if (end != JobEnd::kUnknown && may_be_waited_for(lease->key.job_id))
-			told_ |= tell_waiting(queue_->database, lease->key.job_id, end);
+			told_ |= tell_waiting(queue_->database, queue_->queue_id, lease->key.job_id, end);
 	}
 	void give_back(Lease *lease) { ready_ += pgq::give_back(lease); }
 	void lose(Lease *lease, Loss loss, int64 monotonic)

@@ -11,6 +11,7 @@ struct ResultWait
 	const Database *database; /* NULL: the process does not wait */
 	int64 job_id;
 	JobEnd end;
+	int32 queue_id;		   /* of the job, if it has ended */
 	int next;			   /* in its bucket: my_procno(), or kNobody */
 	pg_atomic_uint32 told; /* and not woken yet. One too many does no harm */
 };
@@ -75,12 +76,13 @@ take_out(ResultBucket *bucket, const ResultWait *wait)
 }
 
 JobEnd
-end_result_wait()
+end_result_wait(int32 *queue_id)
 {
 	JobEnd end;
 	ResultWait *wait = mine();
 	with_lwlock(shared->results_lock, LW_EXCLUSIVE, [&] {
 		end = wait->end;
+		*queue_id = wait->queue_id;
 		take_out(result_bucket(wait->job_id), wait);
 		wait->database = nullptr;
 	});
@@ -95,7 +97,7 @@ waits_for_result()
 }
 
 bool
-tell_waiting(const Database *db, int64 job_id, JobEnd end)
+tell_waiting(const Database *db, int32 queue_id, int64 job_id, JobEnd end)
 {
 	bool told = false;
 	LWLockAcquire(shared->results_lock, LW_EXCLUSIVE);
@@ -105,6 +107,7 @@ tell_waiting(const Database *db, int64 job_id, JobEnd end)
 		if (wait.database == db && wait.job_id == job_id)
 		{
 			wait.end = end;
+			wait.queue_id = queue_id;
 			pg_atomic_write_u32(&wait.told, 1);
 			told = true;
 		}

@@ -25,7 +25,8 @@ enum class JobEnd : uint8
 
 /* This process waits, until end_result_wait(); cannot fail from there on. */
 void begin_result_wait(const Database *db, int64 job_id);
-JobEnd end_result_wait();
+/* *queue_id: of which queue it was then, if it ended. */
+JobEnd end_result_wait(int32 *queue_id);
 bool waits_for_result();
 
 /* Those of which a part of the hash of the job's id is the same. */
@@ -58,7 +59,7 @@ may_be_waited_for(int64 job_id)
  * Under the queue's lock, whose order is before this one's: the job ends. True: who was told is to
  * be woken, by wake_told() when no lock is held any more.
  */
-bool tell_waiting(const Database *db, int64 job_id, JobEnd end);
+bool tell_waiting(const Database *db, int32 queue_id, int64 job_id, JobEnd end);
 void wake_told();
 
 Size result_waits_size();

@@ -7,6 +7,7 @@
 #include "jobs/dead_letter.h"
 #include "jobs/end_row.h"
 #include "jobs/lost_attempt.h"
+#include "jobs/permitted.h"
 #include "jobs/room.h"
 #include "load/attach.h"
 #include "txn/effects.h"
@@ -22,21 +23,25 @@ enum class Found : uint8
 	kNone,
 };
 
-/* Looked at once more after its lease was taken: who had it may have changed the job, or ended it. how: the lease ends so. */
+/* Looked at once more after its lease was taken: who had it may have changed the job, moved it to another queue, or ended it. how: the lease ends so. */
 static Found
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
-	auto there = [&](const Place &place) {
-		return locate_job(segments, place, job_id, true, row) == WriteResult::kDone;
-	};
-	if (!there(Place{}))
+	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
 		return Found::kNone;
 	if (!take_waiting(*row, how, true, taken))
 		return Found::kLeased;
 	/* It may die of that. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
-	return there(row->place) ? Found::kWaiting : Found::kNone;
+	if (locate_job(segments, row->place, job_id, true, row) != WriteResult::kDone)
+		return Found::kNone;
+	if (may(Deed::kChange, row->queue_id()))
+		return Found::kWaiting;
+	/* It has gone to a queue that is none of the caller's business. */
+	if (!taken->earlier && !taken->lost)
+		give_back_taken(*taken);
+	return Found::kNone;
 }
 
 /* ---- cancel ---- */

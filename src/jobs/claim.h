@@ -64,6 +64,9 @@ struct Claim
 	void *result;
 };
 
+/* Error 42501: it may have waited, and a right been revoked meanwhile (protocol: revoked-is-seen). */
+void require_rights(const QueueRef *refs, char *const *names, int n);
+
 /* Fill the claim from this queue, without waiting for jobs. */
 Shortage claim_from(const QueueRef &ref, Claim *claim);
 

@@ -22,12 +22,14 @@ namespace pgq {
 	"max_attempts, $4, group_key, unique_key, headers, last_error FROM gone"
 
 static constexpr char kDelete[] =
-	"DELETE FROM pgq_ext.dead_job WHERE job_id OPERATOR(pg_catalog.=) $1";
+	"DELETE FROM pgq_ext.dead_job WHERE job_id OPERATOR(pg_catalog.=) $1 "
+	"AND queue_id OPERATOR(pg_catalog.=) $2";
 
 static constexpr char kExplain[] =
 	"UPDATE pgq_ext.dead_job SET fence = $2, last_error = COALESCE($3, last_error) "
 	"WHERE job_id OPERATOR(pg_catalog.=) $1 "
-	"AND fence OPERATOR(pg_catalog.=) OPERATOR(pg_catalog.-) $2";
+	"AND fence OPERATOR(pg_catalog.=) OPERATOR(pg_catalog.-) $2 "
+	"AND queue_id OPERATOR(pg_catalog.=) $4";
 
 static constexpr char kExplainAttempt[] =
 	"UPDATE pgq_ext.attempt SET outcome = 'failed', reason = $4, error = $3 "
@@ -36,15 +38,15 @@ static constexpr char kExplainAttempt[] =
 
 static constexpr char kRevive[] =
 	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
-	"RETURNING *) "
+	"AND d.queue_id OPERATOR(pg_catalog.=) $6 RETURNING *) "
 	/* What shall wait is due later than it was enqueued, also by a clock that is behind. */
 	PGQ_INSERT_REVIVED("GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "
-					   "'1 us'::pg_catalog.interval END)") " RETURNING queue_id";
+					   "'1 us'::pg_catalog.interval END)");
 
-static constexpr char kLimitedQueue[] =
-	"SELECT q.queue FROM pgq_ext.dead_job d, pgq_ext.queue q "
-	"WHERE d.job_id OPERATOR(pg_catalog.=) $1 AND q.queue_id OPERATOR(pg_catalog.=) d.queue_id "
-	"AND q.max_depth OPERATOR(pg_catalog.>) 0";
+static constexpr char kFind[] =
+	"SELECT d.queue_id, CASE WHEN q.max_depth OPERATOR(pg_catalog.>) 0 THEN q.queue END "
+	"FROM pgq_ext.dead_job d LEFT JOIN pgq_ext.queue q USING (queue_id) "
+	"WHERE d.job_id OPERATOR(pg_catalog.=) $1";
 
 static constexpr char kRedrive[] =
 	"WITH chosen AS (SELECT d.job_id, d.segment FROM pgq_ext.dead_job d "
@@ -55,22 +57,57 @@ static constexpr char kRedrive[] =
 	"WHERE d.job_id OPERATOR(pg_catalog.=) c.job_id AND d.segment OPERATOR(pg_catalog.=) c.segment "
 	"RETURNING d.*) " PGQ_INSERT_REVIVED("$2");
 
-bool
-delete_dead_letter(int64 job_id)
+struct DeadLetter
+{
+	int32 queue_id;
+	bool limited;				   /* the queue has a max_depth; then: */
+	char queue[kQueueNameMax + 1]; /* its name */
+};
+
+/* The dead letter, if the caller may do that with it. */
+static bool
+find_permitted(int64 job_id, Deed deed, DeadLetter *letter)
 {
 	const SpiArgument id[] = {{INT8OID, Int64GetDatum(job_id), false}};
 	bool found = false;
-	as_owner([&] { found = spi_execute(kDelete, id) > 0; });
+	as_owner([&] {
+		bool is_null;
+		found = spi_execute(kFind, id) > 0;
+		if (!found)
+			return;
+		letter->queue_id = DatumGetInt32(spi_value(0, 1, &is_null));
+		Datum name = spi_value(0, 2, &is_null);
+		letter->limited = !is_null;
+		if (letter->limited)
+			strlcpy(letter->queue, TextDatumGetCString(name), sizeof(letter->queue));
+	});
+	return found && may(deed, letter->queue_id);
+}
+
+bool
+delete_dead_letter(int64 job_id)
+{
+	DeadLetter letter;
+	if (!find_permitted(job_id, Deed::kChange, &letter))
+		return false;
+	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(job_id), false},
+									 {INT4OID, Int32GetDatum(letter.queue_id), false}};
+	bool found = false;
+	as_owner([&] { found = spi_execute(kDelete, arguments) > 0; });
 	return found;
 }
 
 bool
 explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
 {
+	DeadLetter letter;
+	if (!find_permitted(job_id, Deed::kAnswer, &letter))
+		return false;
 	const SpiArgument arguments[] = {
 		{INT8OID, Int64GetDatum(job_id), false},
 		{INT8OID, Int64GetDatum(token), false},
 		{TEXTOID, error, !has_error},
+		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
 	bool found = false;
 	as_owner([&] { found = spi_execute(kExplain, arguments) > 0; });
@@ -102,23 +139,6 @@ fence()
 	return {INT8OID, Int64GetDatum(cut_tokens()), false};
 }
 
-/* The queue of a dead letter, if it has a max_depth; *name has kQueueNameMax + 1 bytes. */
-static bool
-find_limited_queue(int64 job_id, char *name)
-{
-	const SpiArgument id[] = {{INT8OID, Int64GetDatum(job_id), false}};
-	bool found = false;
-	as_owner([&] {
-		found = spi_execute(kLimitedQueue, id) > 0;
-		if (found)
-		{
-			bool is_null;
-			strlcpy(name, TextDatumGetCString(spi_value(0, 1, &is_null)), kQueueNameMax + 1);
-		}
-	});
-	return found;
-}
-
 /* The trigger has noted them as it does those that come by SQL, which nobody has asked for room. */
 static void
 enter_revived(const QueueRef &ref, int64 jobs)
@@ -130,12 +150,13 @@ enter_revived(const QueueRef &ref, int64 jobs)
 bool
 revive_dead_letter(int64 job_id, Datum delay)
 {
-	char name[kQueueNameMax + 1];
+	DeadLetter letter;
+	if (!find_permitted(job_id, Deed::kChange, &letter))
+		return false;
 	/* Room is asked for before the row goes, and taken after, if the letter was still there and of that queue. */
-	bool limited = find_limited_queue(job_id, name);
 	QueueRef ref;
-	if (limited)
-		ref = queue_for_enqueue(name);
+	if (letter.limited)
+		ref = queue_for_enqueue(letter.queue, Deed::kChange);
 	TimestampTz now = wall_now();
 	TimestampTz due = moment_after(now, delay, "delay");
 	const SpiArgument arguments[] = {
@@ -144,16 +165,11 @@ revive_dead_letter(int64 job_id, Datum delay)
 		current_segment(),
 		fence(),
 		{BOOLOID, BoolGetDatum(due > now), false},
+		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
 	bool found = false;
-	int32 queue_id = 0;
-	as_owner([&] {
-		bool is_null;
-		found = spi_execute(kRevive, arguments) > 0;
-		if (found)
-			queue_id = DatumGetInt32(spi_value(0, 1, &is_null));
-	});
-	if (found && limited && queue_id == ref.queue_id)
+	as_owner([&] { found = spi_execute(kRevive, arguments) > 0; });
+	if (found && letter.limited && letter.queue_id == ref.queue_id)
 		enter_revived(ref, 1);
 	return found;
 }
@@ -161,7 +177,7 @@ revive_dead_letter(int64 job_id, Datum delay)
 int64
 redrive(const char *queue, int64 most)
 {
-	QueueRef ref = queue_for_enqueue(queue);
+	QueueRef ref = queue_for_enqueue(queue, Deed::kAdminister);
 	const SpiArgument arguments[] = {
 		{INT4OID, Int32GetDatum(ref.queue_id), false},
 		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now()), false},

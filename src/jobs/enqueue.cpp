@@ -9,11 +9,11 @@
 namespace pgq {
 
 QueueRef
-queue_for_enqueue(const char *name)
+queue_for_enqueue(const char *name, Deed deed)
 {
 	for (;;)
 	{
-		QueueRef ref = resolve_queue(tables(), name);
+		QueueRef ref = resolve_queue(tables(), name, deed);
 		(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 		/* With the segment's lock comes the news: the queue may be gone, a subscription there. */
 		LockRelationOid(look_at_tables().current(kJobRing).heap, RowExclusiveLock);

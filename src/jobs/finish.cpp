@@ -1,6 +1,7 @@
 #include "jobs/finish.h"
 
 #include "catalog/queue_lock.h"
+#include "catalog/rights.h"
 #include "engine/ended_jobs.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
@@ -37,6 +38,22 @@ note_stale_call(int64 job_id)
 }
 
 /* ---- taking a lease in hand ---- */
+
+/*
+ * May the caller answer for the job? *queue_id: that of its lease, which is the only one that he may use then. A job
+ * without a lease is looked at otherwise.
+ */
+static bool
+may_answer(int64 job_id, int32 *queue_id)
+{
+	Lease *lease;
+	QueueRef ref;
+	*queue_id = 0;
+	if (!find_lease(tables().database, job_id, &lease, &ref))
+		return true;
+	*queue_id = ref.queue_id;
+	return may(Deed::kAnswer, ref.queue_id);
+}
 
 /* Under the queue's lock. */
 static bool
@@ -90,13 +107,13 @@ wants_run(const QueueOptions &options, LeaseEnd how)
 }
 
 static Reach
-reach_for(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending,
+reach_for(int64 job_id, int32 queue_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending,
 		  VirtualTransactionId *other)
 {
 	Reach reach = Reach::kStale;
 	reserve_lease_effects(1);
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (!is_handed_out(lease, token))
+		if (!is_handed_out(lease, token) || hold.ref().queue_id != queue_id)
 			return;
 		if (is_in_other_hands(lease, other))
 		{
@@ -120,15 +137,19 @@ reach_for(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *endin
 
 /*
  * Pin the lease to the end of this transaction, if the token is current. Another transaction that has it
- * is waited for, where the deadlock detector sees it; then it is stale, or free again.
+ * is waited for, where the deadlock detector sees it; then it is stale, or free again. It is stale for who may not
+ * answer for jobs of the queue.
  */
 static bool
 take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending)
 {
 	for (;;)
 	{
+		int32 queue_id;
 		VirtualTransactionId other;
-		Reach reach = reach_for(job_id, token, grip, how, ending, &other);
+		if (!may_answer(job_id, &queue_id))
+			return false;
+		Reach reach = reach_for(job_id, queue_id, token, grip, how, ending, &other);
 		if (reach != Reach::kOthers)
 			return reach == Reach::kInHand;
 		VirtualXactLock(other, true);
@@ -186,9 +207,8 @@ release_job(int64 job_id, int64 token, Datum delay)
 static void
 lock_queue_of(int64 job_id)
 {
-	int32 queue_id = 0;
-	if (look_at_lease(tables().database, job_id,
-					  [&](const Lease &lease) { queue_id = lease.queue->queue_id; }))
+	int32 queue_id;
+	if (may_answer(job_id, &queue_id) && queue_id != 0)
 		(void) lock_queue(queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 }
 
@@ -235,9 +255,12 @@ static TimestampTz
 prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current)
 {
 	TimestampTz end = 0;
+	int32 queue_id;
 	*current = false;
+	if (!may_answer(job_id, &queue_id))
+		return 0;
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		*current = is_handed_out(lease, token);
+		*current = is_handed_out(lease, token) && hold.ref().queue_id == queue_id;
 		if (!*current)
 			return;
 		if (lease->revoked > 0)

@@ -4,6 +4,7 @@
 #include "engine/hold.h"
 #include "engine/token.h"
 #include "jobs/end_row.h"
+#include "jobs/permitted.h"
 #include "jobs/waiting.h"
 #include "load/attach.h"
 
@@ -80,11 +81,11 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	refuse_if_subscribed();
 	Load load = read_load(tables().database, tables().database_generation);
 	if (token <= 0 || prefix_of(token) >= load.base_prefix ||
-		locate_job(segments, Place{}, job_id, true, &row) != WriteResult::kDone ||
+		!locate_permitted(segments, Place{}, job_id, Deed::kAnswer, &row) ||
 		!is_honoured(row, token) || !is_proven(load, job_id, token) ||
 		!take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
-	if (locate_job(segments, row.place, job_id, true, &row) == WriteResult::kDone &&
+	if (locate_permitted(segments, row.place, job_id, Deed::kAnswer, &row) &&
 		is_honoured(row, token) &&
 		end_taken_row(segments, records, taken, row, result) == WriteResult::kDone)
 	{

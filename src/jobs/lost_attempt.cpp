@@ -5,6 +5,7 @@
 #include "engine/token.h"
 #include "jobs/dead_letter.h"
 #include "jobs/end_row.h"
+#include "jobs/permitted.h"
 #include "load/attach.h"
 #include "rows/write.h"
 #include "txn/effects.h"
@@ -131,7 +132,7 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 		return AttemptEnd::kGone;
 	refuse_if_subscribed();
 	auto there = [&](const Place &place) {
-		return locate_job(segments, place, job_id, true, &row) == WriteResult::kDone;
+		return locate_permitted(segments, place, job_id, Deed::kAnswer, &row);
 	};
 	/* Asked before the row is looked at: it may be counted, but not forgotten, meanwhile. */
 	bool lost = is_lost(job_id, token);

@@ -9,6 +9,7 @@
 #include "engine/held.h"
 #include "engine/hold.h"
 #include "jobs/end_row.h"
+#include "jobs/grant.h"
 #include "load/attach.h"
 #include "ring/move.h"
 #include "txn/effects.h"
@@ -69,7 +70,10 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 		insert_row(name, options);
 	});
 	CommandCounterIncrement();
-	ref = resolve_queue(tables(), name);
+	if (!find_queue(tables(), name, &ref))
+		elog(ERROR, "queue \"%s\" was not created", name);
+	/* Left over from a queue that was dropped while nobody saw it. */
+	drop_rights(ref.queue_id);
 	add_created_effect(ref);
 	(void) change_queue(ref, [](QueueHold &hold) {
 		begin_empty(hold->count, wall_now());
@@ -107,14 +111,14 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 {
 	refuse_if_queues_subscribed();
 	/* Row locks go before the options of who had them are in memory; this goes after, or older ones might come last. */
-	QueueRef before = resolve_queue(tables(), name);
+	QueueRef before = resolve_queue(tables(), name, Deed::kAdminister);
 	if (std::find(given, given + kQueueOptions, true) != given + kQueueOptions)
 		(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
 	bool there = false;
 	as_owner([&] { there = update_row(name, options, given); });
 	CommandCounterIncrement();
 	/* Somebody may have dropped it meanwhile. Options that nobody else is kept from changing are not ours to set. */
-	QueueRef ref = resolve_queue(tables(), name);
+	QueueRef ref = resolve_queue(tables(), name, Deed::kAdminister);
 	QueueRow row;
 	if (!there || !read_queue_row(tables(), name, &row))
 		return;
@@ -216,6 +220,7 @@ drop_queue(const char *name, bool if_exists, bool force)
 			return false;
 		ref = resolve_queue_to_empty(tables(), name, "Pass if_exists => true if that is no error.");
 	}
+	require_right(Deed::kAdminister, ref.queue_id, name);
 	refuse_if_subscribed();
 	if (force)
 		close_queue(ref);
@@ -226,6 +231,7 @@ drop_queue(const char *name, bool if_exists, bool force)
 		end_all_rows(ref.queue_id);
 		spi_execute("DELETE FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
 	});
+	drop_rights(ref.queue_id);
 	return true;
 }
 

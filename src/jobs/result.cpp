@@ -4,6 +4,7 @@
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "engine/result_wait.h"
+#include "jobs/permitted.h"
 #include "load/attach.h"
 #include "pg/client.h"
 #include "pg/wait_events.h"
@@ -55,6 +56,8 @@ look_at_live(int64 job_id, JobResult *result)
 	switch (locate_job(segments, Place{}, job_id, false, &row))
 	{
 		case WriteResult::kDone:
+			if (!may(Deed::kAskResult, row.queue_id()))
+				break;
 			look = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(row.tuple->t_data))
 					   ? Look::kOurs
 					   : Look::kLive;
@@ -62,7 +65,8 @@ look_at_live(int64 job_id, JobResult *result)
 			set_error(result, !row.is_null(kJobLastError), row.value(kJobLastError));
 			break;
 		case WriteResult::kBusy:
-			look = Look::kComing;
+			if (may_at_busy(segments, job_id, Deed::kAskResult))
+				look = Look::kComing;
 			break;
 		case WriteResult::kGone:
 			break;
@@ -73,34 +77,45 @@ look_at_live(int64 job_id, JobResult *result)
 
 static constexpr char kOver[] =
 	"SELECT d.died_at AS over_at, 'dead' AS state, NULL::pg_catalog.jsonb AS result, d.last_error "
-	"AS error "
+	"AS error, d.queue_id "
 	"FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
-	"UNION ALL SELECT f.finished_at, f.outcome, f.result, NULL "
+	"UNION ALL SELECT f.finished_at, f.outcome, f.result, NULL, f.queue_id "
 	"FROM pgq_ext.finished_job f WHERE f.job_id OPERATOR(pg_catalog.=) $1 "
 	"ORDER BY over_at DESC LIMIT 1";
+
+/* What kOver has found, copied to that memory. */
+static void
+read_record(MemoryContext memory, int32 *queue_id, JobResult *result)
+{
+	bool is_null;
+	MemoryContext spi = MemoryContextSwitchTo(memory);
+	*queue_id = DatumGetInt32(spi_value(0, 5, &is_null));
+	result->state = text_to_cstring(DatumGetTextPP(spi_value(0, 2, &is_null)));
+	Datum value = spi_value(0, 3, &is_null);
+	result->has_result = !is_null;
+	if (!is_null)
+		result->result = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	value = spi_value(0, 4, &is_null);
+	set_error(result, !is_null, value);
+	MemoryContextSwitchTo(spi);
+}
 
 static Look
 look_at_records(int64 job_id, JobResult *result)
 {
 	const SpiArgument id[] = {{INT8OID, Int64GetDatum(job_id), false}};
 	MemoryContext caller = CurrentMemoryContext;
-	Look look = Look::kNone;
+	bool found = false;
+	int32 queue_id = 0;
 	as_owner([&] {
-		if (spi_execute(kOver, id) == 0)
-			return;
-		bool is_null;
-		look = Look::kOver;
-		MemoryContext spi = MemoryContextSwitchTo(caller);
-		result->state = text_to_cstring(DatumGetTextPP(spi_value(0, 2, &is_null)));
-		Datum value = spi_value(0, 3, &is_null);
-		result->has_result = !is_null;
-		if (!is_null)
-			result->result = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
-		value = spi_value(0, 4, &is_null);
-		set_error(result, !is_null, value);
-		MemoryContextSwitchTo(spi);
+		found = spi_execute(kOver, id) > 0;
+		if (found)
+			read_record(caller, &queue_id, result);
 	});
-	return look;
+	if (found && may(Deed::kAskResult, queue_id))
+		return Look::kOver;
+	*result = {};
+	return Look::kNone;
 }
 
 /* It may die, come back, or be moved, between one look and the other. */
@@ -165,11 +180,13 @@ is_being_ended(int64 job_id)
 	bool ending = false;
 	if (any_prepared())
 		resolve_prepared();
+	int32 queue_id = 0;
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
 		bool ours = VirtualTransactionIdEquals(lease.user, my_virtual_xid());
 		ending = (lease.ending && !ours) || lease.prepared.ended;
+		queue_id = lease.queue->queue_id;
 	});
-	return ending;
+	return ending && may(Deed::kAskResult, queue_id);
 }
 
 static Look
@@ -204,9 +221,10 @@ result_of(int64 job_id, int64 wait, JobResult *result)
 	/* Before the first look, so that nothing that happens after it is missed. */
 	begin_result_wait(tables().database, job_id);
 	(void) look_until_over(job_id, end_of_wait(wait), result);
-	const char *told = state_after(end_result_wait());
+	int32 queue_id;
+	const char *told = state_after(end_result_wait(&queue_id));
 	/* Nothing is kept of it: only the state. */
-	if (result->state == nullptr)
+	if (result->state == nullptr && told != nullptr && may(Deed::kAskResult, queue_id))
 		result->state = told;
 	return result->state != nullptr;
 }

@@ -1,6 +1,7 @@
 #include "jobs/timetable.h"
 
 #include "catalog/owner_sql.h"
+#include "catalog/rights.h"
 #include "jobs/job_json.h"
 #include "load/attach.h"
 #include "pg/clock.h"
@@ -102,72 +103,6 @@ time_argument(TimestampTz time)
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), time == DT_NOEND};
 }
 
-/* Nobody who says the same again and again shall keep it from running. */
-#define NEXT                                                               \
-	"CASE WHEN t.cron = EXCLUDED.cron AND t.timezone = EXCLUDED.timezone " \
-	"THEN COALESCE(t.next_run_at, EXCLUDED.next_run_at) ELSE EXCLUDED.next_run_at END"
-
-static constexpr char kMake[] =
-	"INSERT INTO pgq_ext.timetable AS t (schedule, cron, timezone, queue, payload, options, "
-	"missed, "
-	"maker_name, next_run_at, due_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) "
-	"ON CONFLICT (schedule) DO UPDATE SET cron = EXCLUDED.cron, timezone = EXCLUDED.timezone, "
-	"queue = EXCLUDED.queue, payload = EXCLUDED.payload, options = EXCLUDED.options, "
-	"missed = EXCLUDED.missed, maker = EXCLUDED.maker, maker_name = EXCLUDED.maker_name, "
-	"next_run_at = " NEXT ", due_at = " NEXT ", failures = 0, last_error = NULL";
-
-/* The trigger of the table finds the role by its name, and tells the scheduler. */
-void
-make_schedule(const ScheduleSpec &schedule)
-{
-	char *maker = GetUserNameFromId(GetUserId(), false);
-	TimestampTz next = first_tick_after(timing_of(schedule.cron, schedule.timezone), wall_now());
-	const SpiArgument arguments[] = {
-		text_argument(schedule.name),
-		text_argument(schedule.cron),
-		text_argument(schedule.timezone),
-		text_argument(schedule.queue),
-		{JSONBOID, schedule.payload, false},
-		{JSONBOID, PointerGetDatum(schedule.options), schedule.options == nullptr},
-		text_argument(missed_words[static_cast<int>(schedule.missed)]),
-		text_argument(maker),
-		time_argument(next)};
-	require_enqueuer(GetUserId(), maker);
-	as_owner([&] { spi_execute(kMake, arguments); });
-}
-
-bool
-drop_schedule(const char *name)
-{
-	const SpiArgument arguments[] = {text_argument(name)};
-	uint64 dropped = 0;
-	as_owner([&] {
-		dropped = spi_execute("DELETE FROM pgq_ext.timetable WHERE schedule = $1", arguments);
-	});
-	return dropped > 0;
-}
-
-[[noreturn]] static void
-complain_unknown(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("schedule \"%s\" does not exist", name),
-			 errhint("pgq_ext.schedule has those that there are; pgq_schedule makes one.")));
-}
-
-void
-pause_schedule(const char *name)
-{
-	const SpiArgument arguments[] = {text_argument(name)};
-	uint64 paused = 0;
-	as_owner([&] {
-		paused = spi_execute("UPDATE pgq_ext.timetable SET paused = true WHERE schedule = $1",
-							 arguments);
-	});
-	if (paused == 0)
-		complain_unknown(name);
-}
-
 /* A value of the first row, in that context; NULL: it is NULL. */
 static Datum
 copied_value(MemoryContext context, int column, Oid type)
@@ -195,6 +130,114 @@ copied_text(MemoryContext context, int column)
 	return copy;
 }
 
+/* Nobody who says the same again and again shall keep it from running. */
+#define NEXT                                                               \
+	"CASE WHEN t.cron = EXCLUDED.cron AND t.timezone = EXCLUDED.timezone " \
+	"THEN COALESCE(t.next_run_at, EXCLUDED.next_run_at) ELSE EXCLUDED.next_run_at END"
+
+static constexpr char kMake[] =
+	"INSERT INTO pgq_ext.timetable AS t (schedule, cron, timezone, queue, payload, options, "
+	"missed, "
+	"maker_name, next_run_at, due_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) "
+	"ON CONFLICT (schedule) DO UPDATE SET cron = EXCLUDED.cron, timezone = EXCLUDED.timezone, "
+	"queue = EXCLUDED.queue, payload = EXCLUDED.payload, options = EXCLUDED.options, "
+	"missed = EXCLUDED.missed, maker = EXCLUDED.maker, maker_name = EXCLUDED.maker_name, "
+	"next_run_at = " NEXT ", due_at = " NEXT ", failures = 0, last_error = NULL "
+	"WHERE t.queue = EXCLUDED.queue OR t.queue = $10";
+
+/*
+ * The queue of the schedule, which is locked: who changes it must be one who may enqueue there, or administers it (error
+ * 42501). NULL: there is no such schedule. One for a queue that is not there is anybody's.
+ */
+static char *
+lock_schedule(const char *name)
+{
+	MemoryContext context = CurrentMemoryContext;
+	char *queue = nullptr;
+	bool has_queue = false;
+	int32 queue_id = 0;
+	const SpiArgument key[] = {text_argument(name)};
+	as_owner([&] {
+		bool no_queue;
+		if (spi_execute("SELECT t.queue, (SELECT q.queue_id FROM pgq_ext.queue q "
+						"WHERE q.queue = t.queue) "
+						"FROM pgq_ext.timetable t WHERE t.schedule = $1 FOR UPDATE OF t",
+						key) == 0)
+			return;
+		queue = copied_text(context, 1);
+		queue_id = DatumGetInt32(spi_value(0, 2, &no_queue));
+		has_queue = !no_queue;
+	});
+	if (has_queue && !may(Deed::kAdminister, queue_id))
+		require_right(Deed::kEnqueue, queue_id, queue);
+	return queue;
+}
+
+/* The trigger of the table finds the role by its name, and tells the scheduler. */
+void
+make_schedule(const ScheduleSpec &schedule)
+{
+	char *maker = GetUserNameFromId(GetUserId(), false);
+	TimestampTz next = first_tick_after(timing_of(schedule.cron, schedule.timezone), wall_now());
+	SpiArgument arguments[] = {
+		text_argument(schedule.name),
+		text_argument(schedule.cron),
+		text_argument(schedule.timezone),
+		text_argument(schedule.queue),
+		{JSONBOID, schedule.payload, false},
+		{JSONBOID, PointerGetDatum(schedule.options), schedule.options == nullptr},
+		text_argument(missed_words[static_cast<int>(schedule.missed)]),
+		text_argument(maker),
+		time_argument(next),
+		{}};
+	require_enqueuer(GetUserId(), maker);
+	/* Not made: somebody else has made one for another queue meanwhile. */
+	for (bool made = false; !made;)
+	{
+		char *before = lock_schedule(schedule.name);
+		arguments[9] =
+			before != nullptr ? text_argument(before) : SpiArgument{TEXTOID, Datum{0}, true};
+		as_owner([&] { made = spi_execute(kMake, arguments) > 0; });
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+bool
+drop_schedule(const char *name)
+{
+	const SpiArgument arguments[] = {text_argument(name)};
+	uint64 dropped = 0;
+	if (lock_schedule(name) == nullptr)
+		return false;
+	as_owner([&] {
+		dropped = spi_execute("DELETE FROM pgq_ext.timetable WHERE schedule = $1", arguments);
+	});
+	return dropped > 0;
+}
+
+[[noreturn]] static void
+complain_unknown(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("schedule \"%s\" does not exist", name),
+			 errhint("pgq_ext.schedule has those that there are; pgq_schedule makes one.")));
+}
+
+void
+pause_schedule(const char *name)
+{
+	const SpiArgument arguments[] = {text_argument(name)};
+	uint64 paused = 0;
+	if (lock_schedule(name) == nullptr)
+		complain_unknown(name);
+	as_owner([&] {
+		paused = spi_execute("UPDATE pgq_ext.timetable SET paused = true WHERE schedule = $1",
+							 arguments);
+	});
+	if (paused == 0)
+		complain_unknown(name);
+}
+
 static Jsonb *
 copied_jsonb(MemoryContext context, int column)
 {
@@ -212,6 +255,8 @@ resume_schedule(const char *name)
 	MemoryContext context = CurrentMemoryContext;
 	bool found = false;
 	const SpiArgument key[] = {text_argument(name)};
+	if (lock_schedule(name) == nullptr)
+		complain_unknown(name);
 	as_owner([&] {
 		found = spi_execute("SELECT cron, timezone, paused FROM pgq_ext.timetable "
 							"WHERE schedule = $1 FOR UPDATE",

@@ -39,6 +39,8 @@ void require_enqueuer(Oid role, const char *name);
 
 /* ---- verbs ---- */
 
+/* Of these, who neither may enqueue to the schedule's queue nor administers it gets error 42501. */
+
 /* Make it, or change the one of that name: it goes on where it was if cron and time zone are the same. */
 void make_schedule(const ScheduleSpec &schedule);
 

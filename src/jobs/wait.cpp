@@ -1,6 +1,7 @@
 /*
  * Claiming from several queues, and waiting for a job.
  */
+#include "catalog/rights.h"
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "engine/share.h"
@@ -103,6 +104,13 @@ note_empty(const QueueRef *refs, const Claim &claim)
 	}
 }
 
+void
+require_rights(const QueueRef *refs, char *const *names, int n)
+{
+	for (int i = 0; i < n; i++)
+		require_right(Deed::kClaim, refs[i].queue_id, names[i]);
+}
+
 /* Go through the queues in their order. Returns the queue that gave the first job. */
 static Queue *
 claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
@@ -141,6 +149,7 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		/* In line before looking, so that a commit meanwhile wakes us. */
 		Alarm alarm;
 		rejoin_lines(&alarm);
+		require_rights(refs, names, n);
 		served = claim_from_all(refs, names, n, claim);
 		if (claim->n > 0 || monotonic_now() >= end)
 			break;

@@ -147,6 +147,22 @@ find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *i
 }
 
 bool
+queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id)
+{
+	bool found = false;
+	visit_versions(segments, segments.open_all(), job_id,
+				   [&](Relation rel, int, HeapTuple tuple, Buffer buffer) {
+					   bool is_null;
+					   found = judge_version(tuple, buffer) != Verdict::kDead;
+					   if (found)
+						   *queue_id = DatumGetInt32(
+							   heap_getattr(tuple, kJobQueueId, RelationGetDescr(rel), &is_null));
+					   return found;
+				   });
+	return found;
+}
+
+bool
 is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot)
 {
 	bool seen = false;

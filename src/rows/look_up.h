@@ -25,6 +25,9 @@ bool lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer
 /* The place of the version that a write would change. False: there is none; *inserter, if valid, is at one. */
 bool find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter);
 
+/* The queue of a version of the job that is not dead, whoever is at it. Waits for nobody. False: none was seen. */
+bool queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id);
+
 /* Does that snapshot see a version of the job, whichever? */
 bool is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot);
 

@@ -86,7 +86,7 @@ COMMENT ON FUNCTION pgq_check IS
 
 -- ---- views for people ----
 
-CREATE VIEW pgq_ext.lease AS
+CREATE VIEW pgq_ext.lease WITH (security_barrier) AS
 SELECT l.job_id, l.lease, q.queue, j.group_key, l.attempt, l.worker, l.pid, l.claimed_at,
        l.lease_expires_at, l.session_bound, l.in_transaction
 FROM pgq_ext.lease_entries() l
@@ -96,7 +96,7 @@ WHERE l.state = 'claimed';
 COMMENT ON VIEW pgq_ext.lease IS
 'Jobs in work: who holds them and until when. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
 
-CREATE VIEW pgq_ext.job_status AS
+CREATE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT j.job_id, q.queue,
        CASE WHEN l.state IN ('claimed', 'claiming') THEN 'leased'
             WHEN j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) THEN 'scheduled'
@@ -136,7 +136,8 @@ LEFT JOIN (
     WHERE h.state IN ('claimed', 'claiming')
     GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
-LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
+LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL
+WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.job_status IS
 'Every live job, its state (ready, scheduled, leased) and, in words, what it waits for.';
 
@@ -152,7 +153,8 @@ SELECT q.queue,
        q.paused,
        e.depth
 FROM pgq_ext.queue q
-LEFT JOIN pgq_ext.queue_entries() e USING (queue_id);
+LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
+WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.queue_status IS
 'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting (NULL with more than 64 priorities), how many claims are waiting. What has been committed counts, as memory knows it: NULL after a start, and after a TRUNCATE by hand, until the scheduler has counted the rows. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0.';
 

@@ -305,7 +305,10 @@ abandon_call()
 	if (in_lines())
 		leave_lines(nullptr);
 	if (waits_for_result())
-		(void) end_result_wait();
+	{
+		int32 queue_id;
+		(void) end_result_wait(&queue_id);
+	}
 	abandon_lock_wait();
 	abandon_reservation();
 }

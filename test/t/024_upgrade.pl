@@ -42,6 +42,7 @@ my $widths = q{SELECT string_agg(DISTINCT natts::text, ' ') FROM (SELECT t_infom
 	FROM pg_class c, generate_series(0, pg_relation_size(c.oid) / 8192 - 1) block, heap_page_items(get_raw_page('pgq_ext.' || relname, block))
 	WHERE relname ~ '^job_\d$' AND t_data IS NOT NULL) items};
 
+on($old, 'CREATE ROLE keeper; CREATE ROLE stranger');
 for my $db (@databases)
 {
 	on($old, 'CREATE EXTENSION pageinspect SCHEMA public; CREATE EXTENSION amcheck SCHEMA public', $db);
@@ -53,6 +54,8 @@ for my $db (@databases)
 		SELECT pgq_enqueue('q', jsonb_build_object('compressed', repeat('x', 100000)));
 		SELECT pgq_fail(job_id, lease, E'broken \\\\ with\ttabs and\nlines', retry => false) FROM pgq_claim('q', 5);
 		SELECT pgq_fail(job_id, lease, 'backs off', retry_in => '1 year') FROM pgq_claim('q', 6)}, $db);
+	create_queue($old, 'closed', '', $db);
+	on($old, q{SELECT pgq_grant('closed', 'keeper', '{claim}'); GRANT EXECUTE ON FUNCTION pgq_claim TO keeper, stranger}, $db);
 	rotate($old, $db);
 	on($old, q{SELECT pgq_enqueue('q', to_jsonb(i), priority => 2, group_key => 'g' || i % 3) FROM generate_series(1, 20) i}, $db);
 }
@@ -146,6 +149,10 @@ sub goes_on_ok
 	pass('... segments rotate');
 	indexes_ok($node, $db);
 	is(on($node, 'SELECT * FROM pgq_check()', $db), '', '... pgq_check() finds nothing');
+
+	is(on($node, q{SET ROLE keeper; SELECT count(*) FROM pgq_claim('closed')}, $db), '0', '... who had a right on a closed queue has it');
+	is(sqlstate($node, q{SET ROLE stranger; SELECT pgq_claim('closed')}, $db), '42501', '... and nobody else');
+	on($node, q{SELECT pgq_drop_queue('closed')}, $db);
 
 	on($node, 'DROP EXTENSION pgq_ext', $db);
 	is(on($node, q{SELECT to_regnamespace('pgq_ext'), count(*) FILTER (WHERE relname ~ '^(job|dead_job|queue)') FROM pg_class}, $db), '|0', '... DROP EXTENSION takes everything with it');

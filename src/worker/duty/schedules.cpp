@@ -60,11 +60,13 @@ impatiently(Body body)
 	AtEOXact_GUC(false, level);
 }
 
-/* Who is dropping the queue is not waited for. */
+/* For the maker of the schedule. Who is dropping the queue is not waited for. */
 static void
-require_free_queue(const char *name)
+require_free_queue(const DueSchedule &due)
 {
-	QueueRef ref = resolve_queue(tables(), name);
+	const char *name = due.schedule.queue;
+	QueueRef ref = resolve_queue(tables(), name, Deed::kEnqueue);
+	require_right_of(due.maker, due.maker_name, Deed::kEnqueue, ref.queue_id, name);
 	if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
 		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 						errmsg("queue \"%s\" is being dropped", name)));
@@ -76,7 +78,7 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 	if (firing->n == 0)
 		return;
 	require_enqueuer(due.maker, due.maker_name);
-	require_free_queue(due.schedule.queue);
+	require_free_queue(due);
 	for (int i = 0; i < firing->n; i++)
 		firing->last_job_id =
 			enqueue_job(due.schedule.queue, job_of_tick(due.schedule, firing->ticks[i]));

@@ -1,0 +1,64 @@
+/*
+ * pgq_grant, pgq_revoke; and what the views ask.
+ */
+#include "api/args.h"
+#include "jobs/grant.h"
+
+namespace pgq {
+
+static RightSet
+read_rights(FunctionCallInfo fcinfo)
+{
+	Datum *names;
+	RightSet rights{};
+	int n = elements_of(required(fcinfo, 2, "rights"), TEXTOID, "rights", &names);
+	if (n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("rights must not be empty"),
+				 errhint("Available rights: enqueue, claim, inspect, admin.")));
+	for (int i = 0; i < n; i++)
+		rights.has[static_cast<int>(right_of_name(TextDatumGetCString(names[i])))] = true;
+	return rights;
+}
+
+static void
+change_rights(FunctionCallInfo fcinfo,
+			  void (*change)(const char *queue, const char *role, const RightSet &rights))
+{
+	char *queue = queue_name(required(fcinfo, 0, "queue"));
+	char *role = TextDatumGetCString(required(fcinfo, 1, "role"));
+	change(queue, role, read_rights(fcinfo));
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_grant);
+PG_FUNCTION_INFO_V1(pgq_revoke);
+PG_FUNCTION_INFO_V1(pgq_may_see);
+
+PGDLLEXPORT Datum
+pgq_grant(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_grant()");
+	change_rights(fcinfo, grant_rights);
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_revoke(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_revoke()");
+	change_rights(fcinfo, revoke_rights);
+	PG_RETURN_VOID();
+}
+
+/* Internal: may the caller see jobs of that queue? Also on a standby. */
+PGDLLEXPORT Datum
+pgq_may_see(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(given(fcinfo, 0) && may_see(PG_GETARG_INT32(0)));
+}
+}

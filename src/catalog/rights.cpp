@@ -1,0 +1,232 @@
+#include "catalog/rights.h"
+
+#include "catalog/owner_sql.h"
+
+namespace pgq {
+
+/* ---- what is known ---- */
+
+/* Bits: by Right; and: */
+static constexpr uint8 kSees = 1 << lengthof(right_specs);
+static constexpr uint8 kAll = (kSees << 1) - 1;
+
+static constexpr uint8
+bit_of(Right right)
+{
+	return static_cast<uint8>(1 << static_cast<int>(right));
+}
+
+/* Of one queue, what the role has that has asked last. */
+struct Known
+{
+	bool valid;
+	Openness openness;
+	uint8 rights;
+	int32 queue_id;
+	Oid role;
+	uint32 hash; /* of the name of its view, in the server's cache of relations */
+};
+static constinit Known known[64];
+static constinit uint32 hash_of_queue_table = 0;
+static constinit uint32 changes = 0;
+static constinit bool callbacks_registered = false;
+
+static void
+forget_all()
+{
+	changes++;
+	for (Known &entry : known)
+		entry.valid = false;
+}
+
+/* hash 0: anything may have changed. Also one that is just being looked up counts. */
+static void
+at_relation_change(Datum, int, uint32 hash)
+{
+	if (hash == 0 || hash == hash_of_queue_table)
+		forget_all();
+	for (Known &entry : known)
+		if (entry.hash == hash)
+		{
+			changes++;
+			entry.valid = false;
+		}
+}
+
+static void
+at_role_change(Datum, int, uint32)
+{
+	forget_all();
+}
+
+static void
+register_callbacks()
+{
+	if (callbacks_registered)
+		return;
+	CacheRegisterSyscacheCallback(RELNAMENSP, at_relation_change, 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, at_role_change, 0);
+	CacheRegisterSyscacheCallback(AUTHOID, at_role_change, 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_role_change, 0);
+	/* Its owner is a member of pg_database_owner. */
+	CacheRegisterSyscacheCallback(DATABASEOID, at_role_change, 0);
+	callbacks_registered = true;
+}
+
+/* ---- a look ---- */
+
+void
+name_of_rights(int32 queue_id, char *name)
+{
+	snprintf(name, NAMEDATALEN, "rights_%d", queue_id);
+}
+
+static bool
+owns_tables(Oid role)
+{
+	Oid owner = owner_of_tables();
+	return superuser_arg(role) || (OidIsValid(owner) && has_privs_of_role(role, owner));
+}
+
+/* As for segments: after a restore by another superuser it is not the owner's. */
+static bool
+is_owners(Form_pg_class view)
+{
+	Oid owner = owner_of_tables();
+	return view->relkind == RELKIND_VIEW &&
+		   (view->relowner == owner || (superuser_arg(view->relowner) && superuser_arg(owner)));
+}
+
+static uint8
+rights_by_privileges(HeapTuple tuple, Oid owner, Oid role)
+{
+	bool is_null;
+	Datum value = SysCacheGetAttr(RELNAMENSP, tuple, Anum_pg_class_relacl, &is_null);
+	const Acl *acl = is_null ? acldefault(OBJECT_TABLE, owner) : DatumGetAclP(value);
+	uint8 rights = 0;
+	for (int i = 0; i < static_cast<int>(lengthof(right_specs)); i++)
+		if (aclmask(acl, role, owner, right_specs[i].privilege, ACLMASK_ALL) != 0)
+			rights |= 1 << i;
+	if (rights & bit_of(Right::kAdmin))
+		rights |= bit_of(Right::kInspect);
+	return rights;
+}
+
+static void
+look(Known *entry, const char *name, Oid schema)
+{
+	HeapTuple tuple = SearchSysCache2(RELNAMENSP, CStringGetDatum(name), ObjectIdGetDatum(schema));
+	entry->openness = Openness::kOpen;
+	entry->rights = kAll;
+	if (!HeapTupleIsValid(tuple))
+		return;
+	auto *view = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+	bool counts = is_owners(view);
+	entry->openness = counts ? Openness::kClosed : Openness::kForeign;
+	if (!owns_tables(entry->role))
+	{
+		entry->rights = counts ? rights_by_privileges(tuple, view->relowner, entry->role) : 0;
+		if ((entry->rights & bit_of(Right::kInspect)) ||
+			has_privs_of_role(entry->role, ROLE_PG_MONITOR))
+			entry->rights |= kSees;
+	}
+	ReleaseSysCache(tuple);
+}
+
+/* An answer during which something has changed is given, but not remembered. */
+static const Known &
+look_again(Known *entry, int32 queue_id, Oid role)
+{
+	char name[NAMEDATALEN];
+	register_callbacks();
+	name_of_rights(queue_id, name);
+	Oid schema = get_namespace_oid("pgq_ext", false);
+	hash_of_queue_table =
+		GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum("queue"), ObjectIdGetDatum(schema));
+	*entry = {
+		.queue_id = queue_id,
+		.role = role,
+		.hash = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(name), ObjectIdGetDatum(schema))};
+	uint32 before = changes;
+	look(entry, name, schema);
+	entry->valid = changes == before;
+	return *entry;
+}
+
+/* By what is committed by now: a transaction that is open for long does not hear of it by itself. */
+static const Known &
+rights_on(int32 queue_id, Oid role)
+{
+	AcceptInvalidationMessages();
+	Known *entry = &known[static_cast<uint32>(queue_id) % lengthof(known)];
+	bool hit = entry->valid && entry->queue_id == queue_id &&
+			   (entry->openness == Openness::kOpen || entry->role == role);
+	return hit ? *entry : look_again(entry, queue_id, role);
+}
+
+/* ---- questions ---- */
+
+bool
+may(Deed deed, int32 queue_id)
+{
+	return (rights_on(queue_id, GetUserId()).rights & bit_of(right_for(deed))) != 0;
+}
+
+bool
+may_see(int32 queue_id)
+{
+	return (rights_on(queue_id, GetUserId()).rights & kSees) != 0;
+}
+
+bool
+may_know(int32 queue_id)
+{
+	return rights_on(queue_id, GetUserId()).rights != 0;
+}
+
+bool
+is_owner()
+{
+	return owns_tables(GetUserId());
+}
+
+Openness
+openness_of(int32 queue_id)
+{
+	return rights_on(queue_id, GetUserId()).openness;
+}
+
+[[noreturn]] static void
+complain_denied(const char *role, Right right, const Known &known, const char *queue)
+{
+	const char *name = right_specs[static_cast<int>(right)].name;
+	bool foreign = known.openness == Openness::kForeign;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for queue \"%s\"", queue),
+			 foreign ? errdetail("The relation \"pgq_ext.rights_%d\", which should have its "
+								 "rights, is not a view of the owner of the tables.",
+								 known.queue_id)
+					 : errdetail("Role \"%s\" has not the right \"%s\" there.", role, name),
+			 foreign ? errhint("The owner should drop it.")
+					 : errhint("Who has \"admin\" there can give it: SELECT pgq_grant(%s, %s, "
+							   "'{%s}').",
+							   quote_literal_cstr(queue), quote_literal_cstr(role), name)));
+}
+
+void
+require_right_of(Oid role, const char *role_name, Deed deed, int32 queue_id, const char *queue)
+{
+	const Known &found = rights_on(queue_id, role);
+	if ((found.rights & bit_of(right_for(deed))) == 0)
+		complain_denied(role_name, right_for(deed), found, queue);
+}
+
+void
+require_right(Deed deed, int32 queue_id, const char *queue)
+{
+	if (!may(deed, queue_id))
+		require_right_of(GetUserId(), GetUserNameFromId(GetUserId(), false), deed, queue_id, queue);
+}
+
+} // namespace pgq
