@@ -42,7 +42,7 @@ drill: setup
 	drills/throw_away.sh $(ARGS)
 
 format:
-	clang-format-14 -i $$(find src test bench -name '*.cpp' -o -name '*.h')
+	clang-format-14 -i $$(find src top test bench -name '*.cpp' -o -name '*.h')
 
 all install clean:
 	$(MAKE) $@
@@ -66,7 +66,7 @@ ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
-EXTRA_CLEAN = build $(OBJS:.o=.d)
+EXTRA_CLEAN = build $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d)
 
 # Bitcode would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
@@ -74,11 +74,42 @@ override with_llvm = no
 # The newest that is installed, or the one named: make PG=17.
 PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/$(PG)/bin/pg_config) \
              $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))) pg_config)
+# What "make install" puts beside psql (PROGRAM would be made of OBJS).
+top_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <curses.h>\n' | \
+                    $(CXX) -x c++ -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && echo found)
+ifeq ($(top_headers),found)
+SCRIPTS_built = pgq-top
+else
+$(info pgq-top is left out: it takes libpq-dev and libncurses-dev)
+endif
+
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 $(OBJS): Makefile $(EXTENSION).control
 -include $(OBJS:.o=.d)
+
+# pgq-top is a client: with the C++ library, libpq and ncurses. Where their headers are missing, it is left out.
+TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp))
+TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I$(includedir) \
+               -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all)
+
+top/%.o: top/%.cpp Makefile $(EXTENSION).control
+	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
+
+pgq-top: $(TOP_OBJS)
+	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(TOP_OBJS) -L$(libdir) -lpq -lncursesw
+
+-include $(TOP_OBJS:.o=.d)
+
+install: install-man
+
+.PHONY: install-man
+install-man:
+ifneq ($(SCRIPTS_built),)
+	$(MKDIR_P) '$(DESTDIR)$(mandir)/man1'
+	$(INSTALL_DATA) top/pgq-top.1 '$(DESTDIR)$(mandir)/man1/'
+endif
 
 $(DATA_built): $(sort $(wildcard src/schema/*.sql)) Makefile
 	cat $(filter %.sql,$^) < /dev/null > $@

@@ -29,7 +29,8 @@ pg=${PG:-$(newest_installed)}
 packages=(
 	g++ make                                        # build
 	"postgresql-$pg" "postgresql-server-dev-$pg" libpq-dev
-	libboost-dev cmake libgtest-dev                 # unit tests of src/core
+	libncurses-dev tmux                             # pgq-top, and a terminal for its test
+	libboost-dev cmake libgtest-dev                 # unit tests of src/core and top
 	spin                                            # models of the protocol
 	perl libipc-run-perl                            # TAP tests
 	"postgresql-$pg-pgtap" libtap-parser-sourcehandler-pgtap-perl

@@ -1,0 +1,153 @@
+/* The JSON document. */
+#include "json.h"
+#include "report.h"
+
+namespace top {
+
+namespace {
+
+/* Changes when a member goes or means something else; not when one is added. */
+constexpr int64_t kFormat = 1;
+
+void
+put_server(Json &json, const Server &server)
+{
+	json.name("server").begin_object();
+	json.name("version").text(server.version);
+	json.name("database").text(server.database);
+	json.name("role").text(server.role);
+	json.name("extension")
+		.text(server.extension.empty() ? std::nullopt : std::optional(server.extension));
+	json.name("is_standby").flag(server.is_standby);
+	json.end_object();
+}
+
+void
+put_queue(Json &json, const Queue &queue, const QueueRates &rates)
+{
+	json.begin_object();
+	/* queue_status */
+	json.name("queue").text(queue.name);
+	json.name("paused").flag(queue.paused);
+	json.name("ready").number(queue.ready);
+	json.name("scheduled").number(queue.scheduled);
+	json.name("leased").number(queue.leased);
+	json.name("dead").number(queue.dead);
+	json.name("depth").number(queue.depth);
+	json.name("oldest_ready_seconds").number(queue.oldest_ready_age);
+	json.name("waiting_claims").number(queue.waiting_claims);
+	json.name("last_claim_seconds_ago").number(queue.last_claim_age);
+	json.name("per_second").begin_object();
+	json.name("enqueued").number(rates.enqueued);
+	json.name("handed_out").number(rates.handed_out);
+	json.name("acked").number(rates.acked);
+	json.end_object();
+	/* queue_stats */
+	json.name("stats_since").text(queue.stats_since);
+	json.name("counters").begin_object();
+	for (size_t i = 0; i < kCounters.size(); i++)
+		json.name(kCounters[i]).number(queue.counters[i]);
+	json.end_object();
+	json.name("seconds").begin_object();
+	for (size_t i = 0; i < kLatencies.size(); i++)
+		json.name(kLatencies[i]).number(queue.latencies[i]);
+	json.end_object();
+	json.end_object();
+}
+
+void
+put_lease(Json &json, const Lease &lease)
+{
+	json.begin_object();
+	json.name("job_id").number(Count(lease.job_id));
+	json.name("queue").text(lease.queue);
+	json.name("attempt").number(lease.attempt);
+	json.name("worker").text(lease.worker);
+	json.name("pid").number(lease.pid);
+	json.name("seconds_since_claim").number(lease.since);
+	json.name("seconds_left").number(lease.left);
+	json.name("in_transaction").flag(lease.in_transaction);
+	json.end_object();
+}
+
+void
+put_dead_letter(Json &json, const DeadLetter &letter)
+{
+	json.begin_object();
+	json.name("job_id").number(Count(letter.job_id));
+	json.name("queue").text(letter.queue);
+	json.name("seconds_since_death").number(letter.died);
+	json.name("attempts").number(letter.attempts);
+	json.name("reason").text(letter.reason);
+	json.name("error").text(letter.error);
+	json.end_object();
+}
+
+void
+put_check(Json &json, const Check &check)
+{
+	json.begin_object();
+	json.name("check").text(check.name);
+	json.name("status").text(check.status);
+	json.name("detail").text(check.detail);
+	json.name("hint").text(check.hint);
+	json.name("seconds_since_check").number(check.checked);
+	json.end_object();
+}
+
+template <typename Rows, typename Put>
+void
+put_array(Json &json, const char *name, const Rows &rows, Put put)
+{
+	json.name(name).begin_array();
+	for (const auto &row : rows)
+		put(json, row);
+	json.end_array();
+}
+
+/* null: it is not known. */
+template <typename Thing>
+void
+put_known(Json &json, const char *name, const std::optional<std::vector<Thing>> &things,
+		  void (*put)(Json &, const Thing &))
+{
+	if (things)
+		put_array(json, name, *things, put);
+	else
+		json.name(name).text(std::nullopt);
+}
+
+void
+put_queues(Json &json, const Snapshot &snapshot, const Memory &memory)
+{
+	if (!snapshot.knows_queues)
+		return json.name("queues").text(std::nullopt);
+	put_array(json, "queues", snapshot.queues, [&](Json &to, const auto &entry) {
+		put_queue(to, entry.second, memory.rates_of(entry.first));
+	});
+}
+
+} // namespace
+
+std::string
+document(const Snapshot &snapshot, const Memory &memory)
+{
+	Json json;
+	json.begin_object();
+	json.name("format").number(Count(kFormat));
+	json.name("taken_at").text(snapshot.server.taken_at);
+	put_server(json, snapshot.server);
+	put_queues(json, snapshot, memory);
+	put_known(json, "jobs", snapshot.leases, put_lease);
+	json.name("more_jobs").flag(snapshot.more_leases);
+	put_known(json, "dead_letters", snapshot.dead_letters, put_dead_letter);
+	json.name("more_dead_letters").flag(snapshot.more_dead_letters);
+	put_known(json, "health", snapshot.checks, put_check);
+	put_array(json, "notes", snapshot.notes,
+			  [](Json &to, const std::string &note) { to.text(note); });
+	json.name("is_complete").flag(!snapshot.is_incomplete);
+	json.end_object();
+	return json.document();
+}
+
+} // namespace top

@@ -1,0 +1,32 @@
+/* What a look has seen, as a table for each screen. */
+#pragma once
+
+#include "rates.h"
+#include "table.h"
+
+namespace top {
+
+enum class Screen
+{
+	queues,
+	jobs,
+	dead_letters,
+	health,
+	help,
+};
+constexpr size_t kScreens = 5;
+
+/* How it is to be shown. */
+struct Form
+{
+	Charset charset;
+	/* For people at a terminal: short numbers, and how it went; otherwise all digits. */
+	bool is_brief;
+};
+
+Table queue_table(const Snapshot &snapshot, const Memory &memory, Form how);
+Table job_table(const Snapshot &snapshot, Form how);
+Table dead_letter_table(const Snapshot &snapshot, Form how);
+Table health_table(const Snapshot &snapshot, Form how);
+
+} // namespace top
