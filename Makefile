@@ -1,8 +1,8 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-regress \
-           check-isolation check-tiny check-tap check-pgtap check-torture torture strict bench bench-short \
+SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring \
+           check-regress check-isolation check-tiny check-tap check-pgtap check-torture torture strict bench bench-short \
            bench-tiny format drill
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)

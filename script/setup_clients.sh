@@ -4,6 +4,7 @@
 # Debian's packages beside it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. script/no_services.sh
 
 packages=(
 	pgbouncer
@@ -26,13 +27,5 @@ npm_modules()
 
 npm_modules pg@8.23.1 graphile-worker@0.17.3 pg-boss@10.4.2 || packages+=(nodejs node-pg)
 
-# pgbouncer's package would start one: nothing is started that is not running.
-root=()
-[ "$(id -u)" -eq 0 ] || root=(sudo)
-policy=/usr/sbin/policy-rc.d
-if [ ! -x /usr/sbin/pgbouncer ] && [ ! -e $policy ]; then
-	trap '"${root[@]}" rm -f $policy' EXIT
-	printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
-	"${root[@]}" chmod 755 $policy
-fi
+no_services pgbouncer # its package would start one
 script/setup.sh "${packages[@]}"

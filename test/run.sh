@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients regress isolation tiny tap pgtap torture
+#   test/run.sh SUITE             one of: unit model conventions clients monitoring regress isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
@@ -16,7 +16,7 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-# What starts no server is run once, and so are clients, with the server, the drivers and the pgbouncer of Debian 12; what
+# What starts no server is run once, and so are clients and monitoring, with what Debian 12 has of servers and drivers; what
 # is behind pgbouncer also with those of Debian 13.
 suites=(regress isolation tiny tap pgtap torture)
 beside=()
@@ -26,7 +26,7 @@ case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions)
-			[ "$pg" -ne 15 ] || suites=(clients "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients monitoring "${suites[@]}")
 		fi ;;
 	servers) ;;
 	*) suites=("$1") ;;
@@ -202,6 +202,15 @@ run_clients()
 	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients 4 "${files[@]}"
 }
 
+# The exporter and Prometheus, with what monitoring/ has for them.
+run_monitoring()
+{
+	local files
+	mapfile -t files < <(matching test/monitoring .pl)
+	script/setup_monitoring.sh || return
+	prove_all monitoring 4 "${files[@]}"
+}
+
 run_pgtap()
 {
 	local out=$work/pgtap.out data=$work/pgtap files
@@ -322,7 +331,7 @@ trap 'exit 129' HUP
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 [[ "${suites[*]}" =~ ^(unit|model)$ ]] || private_install "$work/root" || finish
 chmod 755 "$work"
-cp -R sql expected test docs examples drills README.md CONTRIBUTING.md Makefile "$work"
+cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
 export TMPDIR=$work PGTZ=PST8PDT
 

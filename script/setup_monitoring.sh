@@ -1,0 +1,8 @@
+#!/bin/bash
+# Installs what the suite "monitoring" needs beside script/setup.sh, on Debian 12 and 13: Prometheus with promtool, and the
+# exporter. Nothing is started that is not running: their packages would start services.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. script/no_services.sh
+no_services prometheus prometheus-postgres-exporter
+script/setup.sh prometheus prometheus-postgres-exporter
