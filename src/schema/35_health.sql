@@ -275,6 +275,11 @@ SET search_path = pg_catalog, pg_temp SET intervalstyle = postgres SET datestyle
 AS $$
 DECLARE
     c record;
+    -- What he has planted in a table or a view would run with the rights of the owner of this function.
+    stranger text = (SELECT r.rolname
+                     FROM (SELECT k.relowner AS owner FROM pg_class k WHERE k.relnamespace = 'pgq_ext'::regnamespace
+                           UNION SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = 'pgq_ext'::regnamespace) o
+                     JOIN pg_roles r ON r.oid = o.owner WHERE NOT r.rolsuper AND r.rolname <> current_user LIMIT 1);
 BEGIN
     FOR c IN SELECT v.* FROM (VALUES
         ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE, or restart the server if its library is the older one.'),
@@ -302,6 +307,9 @@ BEGIN
             IF pg_is_in_recovery() THEN
                 status := 'ok';
                 detail := 'not looked at: the server is a standby';
+            ELSIF stranger IS NOT NULL THEN
+                RAISE '%', format('not looked at: tables or views of pgq_ext belong to %I, %s does not', stranger, 'pgq_ext.health_entries()')
+                USING ERRCODE = '42501', HINT = format('If they are to: ALTER FUNCTION pgq_ext.health_entries() OWNER TO %1$I; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgq_ext TO %1$I.', stranger);
             ELSE
                 SELECT r.status, COALESCE(r.detail, c.ok) INTO status, detail FROM pgq_ext.run_check(c.name) r;
             END IF;
