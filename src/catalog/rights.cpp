@@ -140,7 +140,8 @@ look_again(Known *entry, int32 queue_id, Oid role)
 	char name[NAMEDATALEN];
 	register_callbacks();
 	name_of_rights(queue_id, name);
-	Oid schema = get_namespace_oid("pgq_ext", false);
+	/* Without it there is nothing to have rights on: it is for others to say so. */
+	Oid schema = get_namespace_oid("pgq_ext", true);
 	hash_of_queue_table =
 		GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum("queue"), ObjectIdGetDatum(schema));
 	*entry = {
@@ -182,6 +183,12 @@ bool
 may_know(int32 queue_id)
 {
 	return rights_on(queue_id, GetUserId()).rights != 0;
+}
+
+bool
+has_schema()
+{
+	return OidIsValid(get_namespace_oid("pgq_ext", true));
 }
 
 bool

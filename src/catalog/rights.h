@@ -87,6 +87,9 @@ for_each_visible_queue(const Database *db, Visit visit)
 	});
 }
 
+/* Not if the extension was dropped, and this process has heard of it. */
+bool has_schema();
+
 /* Has it any right there, or needs none? */
 bool may_know(int32 queue_id);
 

@@ -109,6 +109,9 @@ require_rights(const QueueRef *refs, char *const *names, int n)
 {
 	for (int i = 0; i < n; i++)
 		require_right(Deed::kClaim, refs[i].queue_id, names[i]);
+	/* We have heard what has happened while we waited. */
+	if (n > 0 && !has_schema())
+		complain(Shortage::kDropped, names[0]);
 }
 
 /* Go through the queues in their order. Returns the queue that gave the first job. */
