@@ -85,7 +85,9 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 		!is_honoured(row, token) || !is_proven(load, job_id, token) ||
 		!take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
-	if (locate_permitted(segments, row.place, job_id, Deed::kAnswer, &row) &&
+	/* Somebody may be changing the row, by SQL, or prepared before the start: what he leaves of it counts. */
+	if (lock_job(segments, row.place, job_id) == WriteResult::kDone &&
+		locate_permitted(segments, row.place, job_id, Deed::kAnswer, &row) &&
 		is_honoured(row, token) &&
 		end_taken_row(segments, records, taken, row, result) == WriteResult::kDone)
 	{

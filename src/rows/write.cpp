@@ -148,6 +148,14 @@ lock_without_waiting(Relation rel, ItemPointer tid, LockTupleMode mode)
 }
 
 WriteResult
+lock_job(SegmentSet &segments, const Place &place, int64 job_id)
+{
+	return write_job(segments, place, job_id, true, nullptr, [](Relation rel, ItemPointer tid) {
+		return lock_row(rel, tid, LockTupleExclusive, LockWaitBlock);
+	});
+}
+
+WriteResult
 keep_job(SegmentSet &segments, const Place &place, int64 job_id)
 {
 	return write_job(segments, place, job_id, true, nullptr, [](Relation rel, ItemPointer tid) {

@@ -32,6 +32,12 @@ WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, b
 /* Lock the job's row FOR SHARE, to the end of the transaction. Does not wait. */
 WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
+/*
+ * Lock the job's row FOR UPDATE, to the end of the transaction: as it is then, nobody else changes or deletes it. Waits
+ * for who is at it, and locks what he has made of it.
+ */
+WriteResult lock_job(SegmentSet &segments, const Place &place, int64 job_id);
+
 /* Lock the job's row FOR KEY SHARE, to the end of the transaction: it is not deleted meanwhile. Waits for who is at it. */
 WriteResult keep_job(SegmentSet &segments, const Place &place, int64 job_id);
 

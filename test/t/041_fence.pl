@@ -5,8 +5,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
+use Session;
 
-my $node = pgq_node('main');
+my $node = pgq_node('main', conf => "max_prepared_transactions = 5\n");
 create_queue($node, 'q', "lease_time => '1 h'");
 create_queue($node, 'r');
 sub sql { return $node->safe_psql('postgres', $_[0]) }
@@ -79,6 +80,27 @@ for my $version (2 .. 5)
 }
 crash();
 is(ack_state($id, $lease), 'ok', 'which is honoured after a crash');
+
+# The change is being made while the ack comes: it is waited for, and then asked what has become of it.
+for my $end ('COMMIT', 'ROLLBACK', q{PREPARE TRANSACTION 'p'})
+{
+	sql('TRUNCATE pgq_ext.job');
+	sql(q{SELECT pgq_enqueue('q', '1')});
+	($id, $lease) = claimed();
+	crash();
+	my ($changer, $worker) = (session($node), session($node));
+	ask($changer, "BEGIN; UPDATE pgq_ext.job SET payload = '2'");
+	ask($changer, $end) if $end =~ /PREPARE/;
+	my $pid = pid_of($worker);
+	send_sql($worker, "SELECT pgq_ack($id, $lease)");
+	wait_for($node, "wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid");
+	$end =~ /PREPARE/ ? sql(q{COMMIT PREPARED 'p'}) : ask($changer, $end);
+	my (undef, $error) = reply($worker);
+	is($error =~ /is not current/ ? 'stale' : $error, $end eq 'ROLLBACK' ? '' : 'stale', "changed while the ack waits, $end");
+	is(sql('SELECT payload FROM pgq_ext.job'), $end eq 'ROLLBACK' ? '' : '2', '... and the new content is there as long as nobody has had it');
+	end_session($_) for $changer, $worker;
+}
+sql('TRUNCATE pgq_ext.job');
 
 # Many rows cost the clock of leases nothing.
 sql(q{SELECT count(*) FROM pgq_enqueue_many('q', (SELECT jsonb_agg(jsonb_build_object('payload', i)) FROM generate_series(1, 5000) i))});
