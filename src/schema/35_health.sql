@@ -192,11 +192,15 @@ END $$;
 CREATE FUNCTION pgq_ext.check_unclaimed() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
+    -- Rows are looked at last, and only for these.
+    WITH alone AS MATERIALIZED (
+        SELECT q.queue_id, q.queue, e.ready, e.leased FROM pgq_ext.queue q JOIN pgq_ext.queue_entries() e USING (queue_id)
+        WHERE NOT q.paused AND COALESCE(e.ready, 1) > 0 AND e.waiting_claims = 0
+          AND COALESCE(e.last_claim_at, e.loaded_at) < clock_timestamp() - interval '5 min'),
+         aged AS MATERIALIZED (SELECT a.*, clock_timestamp() - pgq_ext.oldest_ready(a.queue_id) AS age FROM alone a)
     SELECT CASE WHEN s.leased > 0 THEN 'warn' ELSE 'fail' END,
-           format('queue "%s": %s ready, the oldest for %s, %s in work', s.queue, s.ready, date_trunc('second', s.oldest_ready_age), s.leased)
-    FROM pgq_ext.queue_status s JOIN pgq_ext.queue q USING (queue) JOIN pgq_ext.queue_entries() e USING (queue_id)
-    WHERE s.oldest_ready_age > interval '5 min' AND NOT s.paused AND s.waiting_claims = 0
-      AND COALESCE(s.last_claim_at, e.loaded_at) < clock_timestamp() - interval '5 min';
+           format('queue "%s": %s ready, the oldest for %s, %s in work', s.queue, s.ready, date_trunc('second', s.age), s.leased)
+    FROM aged s WHERE s.age > interval '5 min';
 END $$;
 
 CREATE FUNCTION pgq_ext.check_paused() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$

@@ -8,7 +8,7 @@ use Session;
 use Time::HiRes qw(usleep);
 use Exporter 'import';
 
-our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_up wait_until_down
+our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down
   sqlstate user_functions create_queue drain));
 
 # pgq_node NAME, conf => TEXT, init => {...}: a running server whose database postgres has the extension
@@ -91,6 +91,13 @@ sub wait_for_scheduler
 	wait_for($node, "count(*) = 1 FROM pg_stat_activity
 		WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db' AND pid <> $before");
 	return scheduler_pid($node, $db);
+}
+
+# After a start memory does not know at once how many jobs there are.
+sub wait_until_counted
+{
+	my ($node, $db) = @_;
+	return wait_for($node, 'bool_and(scheduled IS NOT NULL AND dead IS NOT NULL) FROM pgq_ext.queue_status', $db // 'postgres');
 }
 
 # ---- errors ----

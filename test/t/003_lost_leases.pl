@@ -196,6 +196,7 @@ sub expired_lease
 	is($node->safe_psql('postgres', qq{
 		SELECT job_id, attempts, reason, last_error, headers, priority, died_at >= enqueued_at FROM pgq_ext.dead_job}),
 		qq(${id}|3|attempts used up|the lease expired|{"h": 1}|5|t), 'after max_attempts it is a dead letter, with its last error');
+	wait_until_counted($node);
 	is($node->safe_psql('postgres', "SELECT ready, scheduled, leased, dead FROM pgq_ext.queue_status WHERE queue = '$queue'"),
 		'0|0|0|1', '... and nothing else');
 	is($node->safe_psql('postgres', "SELECT count(*) FROM pgq_claim('$queue', wait => '2 s')"), '0', '... and never handed out again');

@@ -136,6 +136,7 @@ for my $name (sort keys %accident)
 	my ($id, $token) = split /\|/, $held[0];
 	is(sqlstate($node, "SELECT pgq_ack($id, $token)"), 'PQ001', "$what: an old lease is stale") if $memory_lost;
 	is(sql("SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = '$queue'"), $expected, "$what: the new ones are not");
+	wait_until_counted($node);
 	is(sql("SELECT ready, scheduled, leased, dead FROM pgq_ext.queue_status WHERE queue = '$queue'"), '0|0|0|5', "$what: nothing is left");
 
 	# The scheduler is back at work: it counts what expires.

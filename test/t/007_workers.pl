@@ -292,6 +292,7 @@ pass('idle workers say in pg_stat_activity that they are');
 	$node->command_ok([ 'pg_restore', '-e', '-d', $node->connstr('restored'), $dump ], 'pg_restore');
 	is(sql(q{SELECT string_agg(payload #>> '{}', ' '), max(max_attempts) FROM pgq_claim('d', 100, wait => '10 s')}, 'restored'), '4 3 2 1|7',
 		'what was dumped comes back to life');
+	wait_until_counted($node, 'restored');
 	is(sql(q{SELECT dead FROM pgq_ext.queue_status WHERE queue = 'd'}, 'restored'), '1', '... with its dead letters');
 	is(sql(q{SELECT pgq_enqueue('d', '6') > max(job_id) FROM pgq_ext.job}, 'restored'), 't', '... and ids go on');
 	serves_ok('restored', '... and it is served');

@@ -91,6 +91,7 @@ for (1 .. 60)
 	last if keys %got >= 2;
 }
 is(join(' ', map { "$_=$got{$_}" } sort keys %got), 'failed once=2|{"h": 1}|once soon=1||', 'delayed and failed jobs come in their time, as they were');
+wait_until_counted($node);
 is(sql(q{SELECT scheduled, dead FROM pgq_ext.queue_status WHERE queue = 'other'}), '1|1', '... others wait, or are dead');
 
 # ---- everything, once ----

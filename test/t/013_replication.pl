@@ -67,6 +67,7 @@ load_schema('postgres');
 subscribe('postgres', 's', '');
 is_in_step('copied');
 wait_for_scheduler($subscriber);
+wait_until_counted($subscriber);
 is(on_subscriber(q{SELECT ready, scheduled, leased, dead FROM pgq_ext.queue_status WHERE queue = 'q'}), '28|1|0|2', 'the subscriber shows them');
 refused_ok('a claim',        q{pgq_claim('q')});
 refused_ok('a claim of any', q{pgq_claim_any('{quiet,q}')});

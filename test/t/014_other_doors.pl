@@ -81,6 +81,7 @@ for my $table ('pgq_ext.job', 'pgq_ext.job_2')
 			FROM pgq_ext.lease JOIN pgq_ext.job USING (job_id) WHERE queue = '$queue'"),
 		'first:retry last:retry once:dead past:retry soon:dead stone_age:retry tired:dead', '... attempts count');
 	is(sql("SELECT count(*) FROM pgq_ext.dead_job WHERE queue_id = $id"), '3', '... dead letters');
+	wait_until_counted($node);
 	is(sql("SELECT scheduled FROM pgq_ext.queue_status WHERE queue = '$queue'"), '6', '... the others wait');
 	is(sql("SELECT pgq_purge_queue('$queue')"), '6', '... and can be purged');
 

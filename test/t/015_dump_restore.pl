@@ -65,6 +65,7 @@ sub comes_back_ok
 	cmp_ok(sql("SELECT lease FROM pgq_ext.lease WHERE job_id = $held", $db), '>', $held_lease, '... and greater leases');
 	wait_for($node, q{count(*) = 1 FROM (SELECT count(*) FROM pgq_claim('q')) c, pgq_ext.lease JOIN pgq_ext.job USING (job_id) WHERE payload = '"soon"'}, $db);
 	pass('... those that are due later come later');
+	wait_until_counted($node, $db);
 	is(sql(q{SELECT scheduled, dead FROM pgq_ext.queue_status WHERE queue = 'q'}, $db), '5|7', '... others wait, or are dead');
 	is(sql(q{SELECT pgq_enqueue('q', '1') > (SELECT max(job_id) FROM (SELECT job_id FROM pgq_ext.job UNION ALL SELECT job_id FROM pgq_ext.dead_job) j)}, $db), 't', '... new jobs have new ids');
 	is(sql(q{SELECT pgq_create_queue('new'); SELECT queue_id > ALL (SELECT queue_id FROM pgq_ext.queue WHERE queue <> 'new') FROM pgq_ext.queue WHERE queue = 'new'}, $db), "t\nt", '... new queues, too');

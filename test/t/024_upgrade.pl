@@ -43,6 +43,7 @@ my $widths = q{SELECT string_agg(DISTINCT natts::text, ' ') FROM (SELECT t_infom
 	WHERE relname ~ '^job_\d$' AND t_data IS NOT NULL) items};
 
 on($old, 'CREATE ROLE keeper; CREATE ROLE stranger');
+on($old, 'GRANT USAGE ON SCHEMA tools TO keeper, stranger', 'elsewhere');
 for my $db (@databases)
 {
 	on($old, 'CREATE EXTENSION pageinspect SCHEMA public; CREATE EXTENSION amcheck SCHEMA public', $db);

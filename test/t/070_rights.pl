@@ -117,7 +117,8 @@ sql(q{SELECT pgq_grant('q', 'maker', '{enqueue}'), pgq_grant('q', 'worker', '{cl
 	sql(q{BEGIN; SELECT pgq_grant('p', 'maker', '{enqueue}'); PREPARE TRANSACTION 'grant'});
 	is(as('worker', q{SELECT count(*) FROM pgq_claim('p')}), '0', 'a queue is open until a prepared grant is committed');
 	is((sqlstate($node, q{SET lock_timeout = '1 s'; SELECT pgq_drop_queue('p')}))[0], '55P03', '... and is not dropped before');
-	$node->restart('immediate');
+	$node->stop('immediate');
+	$node->start;
 	sql(q{COMMIT PREPARED 'grant'});
 	denied('worker', q{SELECT count(*) FROM pgq_claim('p')}, '... by whoever does it');
 	sql(q{SELECT pgq_drop_queue('p')});

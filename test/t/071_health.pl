@@ -366,18 +366,19 @@ subtest 'library' => sub
 # ---- what belongs to others ----
 
 # The owner of the views can have them call what he likes; who watches, and the owner of the functions, does not run it.
-sql(q{CREATE ROLE mallory LOGIN; CREATE SCHEMA evil AUTHORIZATION mallory; CREATE TABLE evil.ran_as (who text); ALTER TABLE evil.ran_as OWNER TO mallory;
-	ALTER VIEW pgq_ext.queue_status OWNER TO mallory; GRANT USAGE, CREATE ON SCHEMA pgq_ext TO mallory});
-my $view = sql(q{SELECT pg_get_viewdef('pgq_ext.queue_status')}) =~ s/;\s*$//r;
+sql(q{CREATE ROLE mallory LOGIN; CREATE SCHEMA evil AUTHORIZATION mallory; CREATE SEQUENCE evil.ran_as_mallory; CREATE SEQUENCE evil.ran_as_other;
+	ALTER VIEW pgq_ext.rotation_blocker OWNER TO mallory; GRANT USAGE, CREATE ON SCHEMA pgq_ext TO mallory; GRANT USAGE ON ALL SEQUENCES IN SCHEMA evil TO PUBLIC});
+my $view = sql(q{SELECT pg_get_viewdef('pgq_ext.rotation_blocker')}) =~ s/;\s*$//r;
 $node->safe_psql('postgres', qq{
-	CREATE FUNCTION evil.run() RETURNS boolean LANGUAGE plpgsql AS \$\$ BEGIN INSERT INTO evil.ran_as VALUES (current_user); RETURN true; END \$\$;
-	GRANT USAGE ON SCHEMA evil TO PUBLIC; GRANT INSERT ON evil.ran_as TO PUBLIC;
-	CREATE OR REPLACE VIEW pgq_ext.queue_status AS SELECT v.* FROM ($view) v WHERE evil.run()}, extra_params => [ '-U', 'mallory' ]);
+	CREATE FUNCTION evil.run() RETURNS boolean LANGUAGE plpgsql AS \$\$ BEGIN PERFORM nextval('evil.ran_as_' || CASE current_user WHEN 'mallory' THEN 'mallory' ELSE 'other' END); RETURN true; END \$\$;
+	GRANT USAGE ON SCHEMA evil TO PUBLIC;
+	CREATE OR REPLACE VIEW pgq_ext.rotation_blocker AS SELECT v.* FROM ($view) v UNION ALL SELECT NULL, 'subscription', NULL, 'x' WHERE evil.run()}, extra_params => [ '-U', 'mallory' ]);
 is(sql(q{SELECT DISTINCT status || ' ' || (detail ~ 'belong to mallory') || ' ' || (hint ~ 'OWNER TO mallory') FROM pgq_ext.health}), 'fail true true', 'views of others: nothing is looked at, and it says why');
-is(sql('SELECT count(*) FROM evil.ran_as'), '0', '... and nothing of theirs has run');
+my $ran = 'SELECT m.is_called, o.is_called FROM evil.ran_as_mallory m, evil.ran_as_other o';
+is(sql($ran), 'f|f', '... and nothing of theirs has run');
 sql(q{ALTER FUNCTION pgq_ext.health_entries() OWNER TO mallory; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgq_ext TO mallory; GRANT SELECT ON ALL TABLES IN SCHEMA pgq_ext TO mallory});
 is(sql(q{SELECT count(*) FROM pgq_ext.health WHERE detail ~ 'belong'}), '0', 'what its hint says helps');
-is(sql('SELECT DISTINCT who FROM evil.ran_as'), 'mallory', '... with the rights of that owner');
+is(sql($ran), 't|f', '... with the rights of that owner');
 
 $node->stop;
 done_testing();
