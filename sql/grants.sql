@@ -48,7 +48,7 @@ ROLLBACK;
 SELECT pgq_grant('pay', 'regress_pgq_maker', '{enqueue}');
 SELECT pgq_grant('pay', 'regress_pgq_worker', '{claim,claim}');
 SELECT pgq_grant('pay', 'regress_pgq_chief', '{admin}');
-SELECT relkind, relowner::regrole = current_user::regrole AS is_owners, relacl FROM pg_class WHERE oid = format('pgq_ext.rights_%s', (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'pay'))::regclass;
+SELECT relkind, relowner::regrole = current_user::regrole AS is_owners, (SELECT string_agg(concat_ws(' ', grantee::regrole, privilege_type), ', ' ORDER BY grantee::regrole::text) FROM aclexplode(relacl) WHERE grantee <> relowner) AS rights FROM pg_class WHERE oid = format('pgq_ext.rights_%s', (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'pay'))::regclass;
 -- No member of the extension: so it is dumped.
 SELECT count(*) AS members FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND classid = 'pg_class'::regclass
 AND objid = format('pgq_ext.rights_%s', (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'pay'))::regclass;

@@ -21,7 +21,7 @@ pgq_oldest_ready(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.oldest_ready()");
 	QueueRef ref;
 	TimestampTz run_at;
-	if (!find_attached_queue(tables().database, PG_GETARG_INT32(0), &ref) ||
+	if (!given(fcinfo, 0) || !find_attached_queue(tables().database, PG_GETARG_INT32(0), &ref) ||
 		!may_see(ref.queue_id) || !find_oldest_ready(ref, &run_at))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(run_at);

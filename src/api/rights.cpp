@@ -59,6 +59,7 @@ pgq_revoke(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_may_see(PG_FUNCTION_ARGS)
 {
+	require_preloaded();
 	PG_RETURN_BOOL(given(fcinfo, 0) && may_see(PG_GETARG_INT32(0)));
 }
 }

@@ -29,7 +29,7 @@ REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory. ready, scheduled, dead_letters: NULL until they are counted. depth: jobs that live, and those that open transactions have room for; NULL without max_depth, and until they are counted.';
 
 CREATE FUNCTION pgq_ext.oldest_ready(queue_id integer) RETURNS timestamptz
-LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
 REVOKE ALL ON FUNCTION pgq_ext.oldest_ready FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: since when the job of that queue is due that has been due for longest, of those that are committed and nobody has in hand. Looks at the first ones of each priority. NULL: there is none, or there are more than 64 priorities.';
 
