@@ -111,12 +111,15 @@ Timetable::check_pauses(const std::string &what, const Sighting &sighting,
 		if (off.active || off.tx->state != TxState::kCommitted ||
 			sighting.enqueued_at <= off.tx->committed_at + kClockMargin)
 			continue;
-		auto on = std::find_if(
-			changes.begin() + static_cast<int64_t>(i), changes.end(), [](const Change &change) {
-				return change.active &&
-					   (change.tx->state != TxState::kAborted || change.tx->resolved_on != 0);
-			});
-		if (on == changes.end() || sighting.enqueued_at < on->sent - kClockMargin)
+		/* One that was asked for earlier may take effect later, if it was prepared. */
+		bool on = std::any_of(changes.begin(), changes.end(), [&](const Change &change) {
+			bool counts = change.tx->state != TxState::kAborted || change.tx->resolved_on != 0;
+			bool before =
+				change.tx->state == TxState::kCommitted && change.tx->committed_at < off.sent;
+			return change.active && counts && !before &&
+				   sighting.enqueued_at >= change.sent - kClockMargin;
+		});
+		if (!on)
 			ledger.breach(what + " was enqueued while it was paused, or not there: job " +
 							  std::to_string(sighting.job_id),
 						  nullptr);
