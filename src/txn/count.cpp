@@ -55,7 +55,7 @@ find_due(const QueueRef &ref, int64 second)
 	static constexpr int kLooks = 8;
 	List<DueEffect> &dues = pending.effects.dues;
 	SubTransactionId sub = GetCurrentSubTransactionId();
-	DueEffect *first = Max(dues.begin(), dues.end() - kLooks);
+	DueEffect *first = dues.end() - Min(dues.size, kLooks);
 	for (DueEffect *e = dues.end(); e > first && e[-1].tag.sub == sub; e--)
 		if (e[-1].second == second && is_same(e[-1].ref, ref))
 			return e - 1;
