@@ -145,14 +145,14 @@ sub see
 		last if $pane =~ $pattern;
 		select(undef, undef, undef, 0.1);
 	}
-	like($pane, $pattern, $what) or BAIL_OUT("there is no sense in going on:\n$pane");
+	like($pane, $pattern, $what) or die("there is no sense in going on:\n$pane");
 	return;
 }
 
 open_top('LC_ALL=C.UTF-8');
 see(qr/^> mail +active +18 +0 +1 +1 /m, 'a terminal shows queues');
 like(pane('-e'), qr/\e\[[\d;]*3[1-3]m/, '... with colours');
-see(qr/ \xe2\x96\x88+$/m, '... and how many jobs there were');
+see(qr{ (?:\xe2\x96\x88)+$}m, '... and how many jobs there were');
 
 press('p');
 see(qr/^Pause queue "mail"\? 18 ready jobs wait until it is resumed.*\[y\/N\]$/m, 'pause is asked for');
