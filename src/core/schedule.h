@@ -134,6 +134,9 @@ public:
 		return false;
 	}
 
+	/* Are there rows that are due, and that nobody has filed? */
+	bool hides_due() const { return timer_hides_due(); }
+
 	/*
 	 * Is the smallest hint of the window certainly the smallest of all ready rows? One at the cursor itself is: the row
 	 * there is the same job's. (With another group, the window may be too small for both.)
@@ -204,7 +207,7 @@ public:
 			groups_.end_all_aside();
 		else
 			groups_.forget_floors();
-		lower_cursor(key);
+		read_from(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
 		if (!timer_refill_.active)
 			hand_over_due();
@@ -368,7 +371,7 @@ private:
 		/* Before the first timer refill the cursor says nothing: that is loading, not time passing. */
 		handed_over_ |= timer_read_;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
-		lower_cursor(Key::lowest());
+		read_from(Key::lowest());
 	}
 
 	Timer timer_;			/* T */

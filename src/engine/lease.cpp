@@ -15,6 +15,7 @@ init_leases(LeaseLists *lists)
 {
 	Tree::init_header(&lists->expiry);
 	dlist_init(&lists->leases);
+	lists->entries = 0;
 	dlist_init(&lists->parked);
 	dlist_init(&lists->lost);
 	dlist_init(&lists->prepared);
@@ -78,6 +79,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->prepared = {};
 	entry->worker[0] = '\0';
 	dlist_push_tail(&queue->leases, &entry->in_queue);
+	queue->entries++;
 }
 
 TakeResult
@@ -330,6 +332,7 @@ end_lease(Lease *lease, bool gone)
 	free_slot(lease);
 	leave_group(lease);
 	dlist_delete(&lease->in_queue);
+	queue->entries--;
 	remove_lease(lease);
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
 	if (parked)
