@@ -31,7 +31,7 @@ COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared mem
 CREATE FUNCTION pgq_ext.oldest_ready(queue_id integer) RETURNS timestamptz
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
 REVOKE ALL ON FUNCTION pgq_ext.oldest_ready FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: since when the job of that queue is due that has been due for longest, of those that are committed and nobody has in hand. Looks at the first ones of each priority. NULL: there is none, or there are more than 64 priorities.';
+COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: since when the job of that queue is due that has been due for longest, of those that are committed and nobody has in hand. NULL: there is none, or the first rows of more than 64 priorities would have to be read.';
 
 CREATE FUNCTION pgq_ext.recount(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_recount';
@@ -156,7 +156,7 @@ FROM pgq_ext.queue q
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.queue_status IS
-'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting (NULL with more than 64 priorities), how many claims are waiting. What has been committed counts, as memory knows it: NULL after a start, and after a TRUNCATE by hand, until the scheduler has counted the rows. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0.';
+'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting (NULL where more than 64 priorities would have to be read), how many claims are waiting. What has been committed counts, as memory knows it: NULL after a start, and after a TRUNCATE by hand, until the scheduler has counted the rows. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0.';
 
 CREATE VIEW pgq_ext.queue_stats AS
 SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims, s.empty_claims, s.handed_out, s.acked, s.failed,
