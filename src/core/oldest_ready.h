@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "core/key.h"
+#include "core/window.h"
 
 namespace pgq {
 
@@ -75,5 +75,36 @@ private:
 	int64_t below_;
 	Hint oldest_;
 };
+
+/*
+ * The ready job that is due for longest, of those that the window, which knows all before that key, tells of: of
+ * priorities below that number it does not.
+ */
+struct OldestInWindow
+{
+	const Hint *hint; /* NULL: there is none */
+	int64_t below;
+};
+
+inline OldestInWindow
+oldest_in(const Window &window, const Key &known, int most)
+{
+	OldestInWindow oldest = {nullptr, OldestReady::kAll};
+	int64_t priority = INT32_MAX;
+	for (; most > 0 && priority >= known.priority && priority >= INT32_MIN; most--)
+	{
+		const Hint *hint = window.first_of_priority(static_cast<int32_t>(priority));
+		if (hint == nullptr || !(hint->key < known))
+		{
+			oldest.below = known == Key::highest() ? INT32_MIN : int64_t{known.priority} + 1;
+			return oldest;
+		}
+		if (oldest.hint == nullptr || hint->key.run_at < oldest.hint->key.run_at)
+			oldest.hint = hint;
+		oldest.below = hint->key.priority;
+		priority = oldest.below - 1;
+	}
+	return oldest;
+}
 
 } // namespace pgq

@@ -13,7 +13,6 @@
 #pragma once
 
 #include "core/groups.h"
-#include "core/oldest_ready.h"
 #include "core/window.h"
 
 namespace pgq {
@@ -45,40 +44,6 @@ public:
 		uint32_t jobs = window_.count_before(hint, most);
 		return {jobs, jobs == most};
 	}
-
-	/*
-	 * The ready job that is due for longest, of those that the window tells of: of priorities below that number it
-	 * does not.
-	 */
-	struct Oldest
-	{
-		const Hint *hint; /* NULL: there is none */
-		int64_t below;
-	};
-	Oldest oldest_in_window(int most) const
-	{
-		Oldest oldest = {nullptr, OldestReady::kAll};
-		const Key &known = known_to(window_refill_, cursor_);
-		int64_t priority = INT32_MAX;
-		if (groups_.rules().any())
-			return oldest;
-		for (; most > 0 && priority >= known.priority && priority >= INT32_MIN; most--)
-		{
-			const Hint *hint = window_.first_of_priority(static_cast<int32_t>(priority));
-			if (hint == nullptr || !(hint->key < known))
-			{
-				oldest.below = known == Key::highest() ? INT32_MIN : int64_t{known.priority} + 1;
-				return oldest;
-			}
-			if (oldest.hint == nullptr || hint->key.run_at < oldest.hint->key.run_at)
-				oldest.hint = hint;
-			oldest.below = hint->key.priority;
-			priority = oldest.below - 1;
-		}
-		return oldest;
-	}
-	const OldestReady &oldest_beyond() const { return oldest_beyond_; }
-	OldestReady &oldest_beyond() { return oldest_beyond_; }
 
 	/* A refill is worth while: nothing can be popped although rows may be there. */
 	bool wants_window_refill() const
@@ -239,7 +204,6 @@ protected:
 		left_behind_ = Key::highest();
 		crowded_ = sweep_is_next_ = false;
 		window_refill_.active = false;
-		oldest_beyond_.forget();
 	}
 
 	bool fair() const { return groups_.rules().fair; }
@@ -285,14 +249,7 @@ protected:
 	{
 		window_.clear();
 		groups_.end_all_aside();
-		read_from(Key::lowest());
-	}
-
-	/* Rows from this key on may be ready that were never filed. */
-	void read_from(const Key &key)
-	{
-		oldest_beyond_.forget();
-		lower_cursor(key);
+		lower_cursor(Key::lowest());
 	}
 
 	/* Is something to be read before the first of the window may go out? */
@@ -315,7 +272,6 @@ protected:
 	/* False: it waits for its group. */
 	bool insert_ready(const Hint &hint)
 	{
-		oldest_beyond_.note(hint);
 		Group *group = groups_.find_aside(hint.group);
 		if (group != nullptr && !is_candidate(group, hint))
 			return groups_.meet(group, hint);
@@ -361,7 +317,6 @@ protected:
 	Window window_; /* W */
 	Key cursor_;	/* C */
 	Refill<Key> window_refill_;
-	OldestReady oldest_beyond_; /* of what the window does not tell of */
 	/* Of a queue with fair: */
 	Key left_behind_; /* of rows before the cursor from here on some are not in memory; +infinity: all are */
 	bool crowded_; /* rows were left behind since the window was half empty */

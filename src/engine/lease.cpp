@@ -15,14 +15,12 @@ init_leases(LeaseLists *lists)
 {
 	Tree::init_header(&lists->expiry);
 	dlist_init(&lists->leases);
-	lists->entries = 0;
 	dlist_init(&lists->parked);
 	dlist_init(&lists->lost);
 	dlist_init(&lists->prepared);
-	lists->parked_count = 0;
+	lists->entries = lists->parked_count = 0;
 	lists->failing = 0;
-	lists->leased = 0;
-	lists->unheld = 0;
+	lists->leased = lists->unheld = 0;
 	lists->latest_wait = 0;
 	lists->running = 0;
 	lists->claiming = 0;

@@ -135,7 +135,7 @@ look_at_memory(const QueueRef &ref, TimestampTz now)
 			return;
 		const Schedule &schedule = hold.schedule();
 		const OldestReady &beyond = schedule.oldest_beyond();
-		ReadyJobs::Oldest oldest = schedule.oldest_in_window(Oldest::kPrioritiesMax);
+		OldestInWindow oldest = schedule.oldest_in_window(Oldest::kPrioritiesMax);
 		ready.any = oldest.hint != nullptr;
 		if (ready.any)
 			ready.hint = *oldest.hint;

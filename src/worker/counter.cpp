@@ -28,16 +28,9 @@ end_counter(int, Datum)
 		TerminateBackgroundWorker(counter);
 }
 
-void
-start_counter(Oid tablespace)
+static bool
+register_counter(Oid tablespace)
 {
-	if (counter_is_running())
-		return;
-	if (counter == nullptr)
-		before_shmem_exit(end_counter, (Datum) 0);
-	else
-		pfree(counter);
-	counter = nullptr;
 	BackgroundWorker worker{};
 	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "%s for database %u", kCounterType,
 			 MyDatabaseId);
@@ -53,7 +46,22 @@ start_counter(Oid tablespace)
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	bool started = RegisterDynamicBackgroundWorker(&worker, &counter);
 	MemoryContextSwitchTo(old);
-	if (!started)
+	return started;
+}
+
+void
+start_counter(Oid tablespace)
+{
+	if (counter_is_running())
+		return;
+	static constinit bool registered = false;
+	if (!registered)
+		before_shmem_exit(end_counter, (Datum) 0);
+	registered = true;
+	if (counter != nullptr)
+		pfree(counter);
+	counter = nullptr;
+	if (!register_counter(tablespace))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("there is no room for a process that counts the jobs"),
 						errhint("Raise max_worker_processes (now %d) and restart the server.",
