@@ -22,8 +22,7 @@ init_leases(LeaseLists *lists)
 	lists->failing = 0;
 	lists->leased = lists->unheld = 0;
 	lists->latest_wait = 0;
-	lists->running = 0;
-	lists->claiming = 0;
+	lists->running = lists->claiming = 0;
 	lists->uncounted = false;
 	lists->counting = 0;
 	lists->recheck_at = 0;
