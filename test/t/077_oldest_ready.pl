@@ -83,7 +83,7 @@ my %deeds = (
 srand(17);
 my @names = sort keys %deeds;
 my %tried;
-for my $step (1 .. 80)
+for my $step (1 .. 40)
 {
 	my $name = $names[ $step <= @names ? $step - 1 : rand @names ];
 	my $queue = (qw(q groups young))[ rand 3 ];
