@@ -5,7 +5,7 @@
 #   bench/report.pl DIR docs    writes docs/benchmarks.md and, with gnuplot, docs/benchmarks/*.svg
 use strict;
 use warnings;
-use List::Util qw(sum max first);
+use List::Util qw(sum max min first);
 
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
@@ -83,6 +83,14 @@ sub wal
 	return defined $enqueue && defined $finish ? $enqueue + $finish : undef;
 }
 
+# milliseconds for all views together
+sub scrape
+{
+	my $case = shift // return;
+	my $views = $rounds{scrape}{$case}{pgq_ext} or return;
+	return sum(map { median(@$_) } values %$views);
+}
+
 my ($fewest, $most) = @{ $cases{backlog} // [] }[ 0, -1 ];
 
 # what, how it is shown, at least or at most, measured
@@ -111,9 +119,10 @@ my @goals = (
 	[ 'enqueue with a fresh unique key, 32 clients, against none', '%.2f', '>=', 0.63, ratio(map { value('limits', 'enqueue', $_) } qw(keyed pgq_ext)) ],
 	[ 'hand-outs until ten tenants with ten jobs each are through, beside one with very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
 	(map { [ "session-bound lock and unlock, $_ client" . ($_ == 1 ? '' : 's') . ', against advisory locks', '%.2f', '>=', 0.8,
-		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} }),
+		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} // [] }),
 	[ 'takeover from a leader that was killed, p99 in ms', '%.1f', '<', 50, value('locks', 'takeover 0', 'session_lock', 'takeover_p99') ],
 	[ 'wake-ups of the scheduler with 1,000 schedules that are not due, against none', '%.2f', '<=', 1.2, ratio(map { value('schedules', $_, 'pgq_ext', 'wake_ups') } 1000, 0) ],
+	[ 'scrape of all views with 100 queues, in ms, sum of medians', '%.1f', '<', 20, scrape(($cases{scrape} // [])->[-1]) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
 
@@ -255,6 +264,15 @@ sub schedules_table
 		map { [ grouped($_), fixed('%.0f', value('schedules', $_, 'pgq_ext', 'wake_ups')) ] } @{ $cases{schedules} });
 }
 
+sub scrape_table
+{
+	my ($case) = @{ $cases{scrape} };
+	my $views = $rounds{scrape}{$case}{pgq_ext};
+	return table([ 'ms, ' . grouped($case) . ' jobs', 'median', 'least' ],
+		(map { [ "`$_`", fixed('%.2f', median(@{ $views->{$_} })), fixed('%.2f', min @{ $views->{$_} }) ] } sort keys %$views),
+		[ 'all', fixed('%.2f', scrape($case)), fixed('%.2f', sum map { min @$_ } values %$views) ]);
+}
+
 sub order_table
 {
 	return table(
@@ -316,7 +334,9 @@ my @sections = (
 		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST.', \&rotation_table ],
 	[ 'locks', 'Locks', 'Each client takes a lock of its own name that is bound to its session, and gives it back: two statements, two round trips; beside `pg_try_advisory_lock` and `pg_advisory_unlock`. ' .
 		'Then a process that holds such a lock is killed with SIGKILL, 200 times, while another session waits for it: milliseconds from the signal until that one knows that it has the lock.', \&locks_table ],
-	[ 'schedules', 'Schedules that are not due', 'pgq_ext alone, on a server with nothing else to do: how often the process of the scheduler wakes up (its voluntary context switches), without schedules and with 1,000 that run once a year.', \&schedules_table ]);
+	[ 'schedules', 'Schedules that are not due', 'pgq_ext alone, on a server with nothing else to do: how often the process of the scheduler wakes up (its voluntary context switches), without schedules and with 1,000 that run once a year.', \&schedules_table ],
+	[ 'scrape', 'Watching', 'pgq_ext alone: 100 queues with jobs of three priorities, a fifth of which are delayed. What the exporter of `monitoring/` asks, and what `pgq-top` asks besides, ' .
+		'in one session of a role that watches; milliseconds as `psql` measures them.', \&scrape_table ]);
 
 # ---- plots: a column for each side ----
 

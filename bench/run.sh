@@ -28,7 +28,7 @@ also=(ack_claim at_once) # where only claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules)
+		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules scrape)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
@@ -37,7 +37,8 @@ case $form in
 		rates=(100 1000) latency_seconds=10
 		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 order_jobs=5000000
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB
-		lockers=(1 8 32) takeovers=200 idle_seconds=60 ;;
+		lockers=(1 8 32) takeovers=200 idle_seconds=60
+		scraped_jobs=10000000 scrapes=50 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
 		sides=(pgq_ext table) also=(ack_claim)
@@ -49,9 +50,10 @@ case $form in
 		rates=(1000) latency_seconds=3
 		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB
-		lockers=(1 8 32) takeovers=200 idle_seconds=20 ;;
+		lockers=(1 8 32) takeovers=200 idle_seconds=20
+		scraped_jobs=1000000 scrapes=50 ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules)
+		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules scrape)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -61,7 +63,8 @@ case $form in
 		rates=(100 1000) latency_seconds=0.5
 		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 order_jobs=30000
 		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB
-		lockers=(1 8) takeovers=20 idle_seconds=2 ;;
+		lockers=(1 8) takeovers=20 idle_seconds=2
+		scraped_jobs=10000 scrapes=3 ;;
 	*) usage ;;
 esac
 shift
@@ -69,7 +72,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules scrape " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -517,6 +520,52 @@ run_schedules()
 		done
 	done
 	record seconds $idle_seconds
+}
+
+# queries: what the exporter asks, and what pgq-top asks besides, each after its name
+queries()
+{
+	awk '/^pgq_/ { name = substr($1, 5, length($1) - 5) }
+		/^  metrics:/ { print "\\echo view " name "\n" query ";"; query = "" }
+		query != "" || /SELECT/ { query = query $0 }' monitoring/queries.yml
+	printf '\\echo view %s\n%s;\n' queue 'SELECT queue FROM pgq_ext.queue' \
+		lease 'SELECT * FROM pgq_ext.lease ORDER BY job_id LIMIT 1001' \
+		dead_job 'SELECT job_id, died_at, last_error FROM pgq_ext.dead_job ORDER BY died_at DESC LIMIT 501'
+}
+
+# pgq_ext alone: how many milliseconds does each view take that is watched, with 100 queues that have jobs of three
+# priorities, a fifth of which are delayed, one in work, one dead?
+run_scrape()
+{
+	local side=pgq_ext case=$scraped_jobs round=1 rounds=1 words
+	fresh_server
+	show
+	sql -f monitoring/role.sql -c 'GRANT SELECT ON pgq_ext.lease, pgq_ext.dead_job TO prometheus' \
+		-c 'GRANT EXECUTE ON FUNCTION pgq_ext.lease_entries TO prometheus' \
+		-c "SELECT pgq_create_queue('scraped_' || i) FROM generate_series(1, 100) i" >/dev/null || die 'no queues'
+	sql -c "DO \$\$ BEGIN
+			FOR part IN 1 .. 10 LOOP FOR q IN 1 .. 100 LOOP
+				PERFORM pgq_enqueue('scraped_' || q, to_jsonb(i), i % 3, delay => CASE WHEN i % 5 = 0 THEN interval '1 min' * i END)
+				FROM generate_series(1, $scraped_jobs / 1000) i;
+				COMMIT;
+			END LOOP; END LOOP; END \$\$" \
+		-c "SELECT pgq_fail(job_id, lease, 'no', retry => false) FROM generate_series(1, 100) q, pgq_claim('scraped_' || q)" \
+		-c "SELECT count(*) FROM generate_series(1, 100) q, pgq_claim('scraped_' || q)" >/dev/null || die 'cannot fill'
+	sql -c 'VACUUM ANALYZE pgq_ext.job' -c CHECKPOINT || die 'cannot vacuum'
+	{
+		echo '\timing on'
+		for ((round = 0; round <= scrapes; round++)); do queries; done
+	} >"$work/scrape.sql"
+	PGUSER=prometheus sql -f "$work/scrape.sql" >"$work/scraped" || die 'cannot scrape'
+	round=0
+	while read -ra words; do
+		case ${words[0]:-} in
+			view) side=pgq_ext view=${words[1]} ;;
+			Time:) [ "$round" -eq 0 ] || record "$view" "${words[1]}" ;;
+		esac
+		[ "${words[*]:0:2}" != 'view dead_job' ] || round=$((round + 1))
+	done <"$work/scraped"
+	echo
 }
 
 echo "Building, then ${#workloads[@]} workloads: ${workloads[*]}"

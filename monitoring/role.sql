@@ -16,9 +16,9 @@ ALTER ROLE prometheus SET statement_timeout = '5 s';
 ALTER ROLE prometheus SET default_transaction_read_only = on;
 
 GRANT USAGE ON SCHEMA pgq_ext TO prometheus;
-GRANT SELECT ON pgq_ext.queue_status, pgq_ext.queue_stats, pgq_ext.queue_latency, pgq_ext.health, pgq_ext.capacity, pgq_ext.duty
+GRANT SELECT ON pgq_ext.queue_status, pgq_ext.queue_stats, pgq_ext.health, pgq_ext.capacity, pgq_ext.duty
   TO prometheus;
-GRANT SELECT (queue, max_depth) ON pgq_ext.queue TO prometheus;
+GRANT SELECT (queue_id, queue, max_depth) ON pgq_ext.queue TO prometheus;
 GRANT SELECT (schedule, queue, paused, next_run_at, last_error) ON pgq_ext.schedule TO prometheus;
 GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.oldest_ready, pgq_ext.stat_entries, pgq_ext.latency_entries,
   pgq_ext.health_entries, pgq_ext.capacity_entries, pgq_ext.duty_entries, pgq_ext.segment_entries TO prometheus;

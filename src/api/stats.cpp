@@ -8,8 +8,6 @@
 #include "engine/copies.h"
 #include "load/attach.h"
 
-#include <limits>
-
 namespace pgq {
 
 template <typename Put>
@@ -122,6 +120,7 @@ enum class LatencyColumn
 	kQueueId,
 	kPhase,
 	kLessThan,
+	kCounts,
 	kCount,
 	kSum,
 	kColumns
@@ -130,33 +129,42 @@ enum class LatencyColumn
 static const char *const phase_names[kPhases] = {"wait", "run", "total"};
 
 /* Boundaries of buckets are powers of two of microseconds: from an eighth of a millisecond to nine and a half hours. */
-static constexpr int64 kFirstBoundary = 1 << 7;
-static constexpr int64 kLastBoundary = INT64CONST(1) << 35;
+static constexpr int kFirstBoundary = 7;
+static constexpr int kLastBoundary = 35;
+
+static Datum
+array_of(Datum *elements, int n, Oid type)
+{
+	static_assert(FLOAT8PASSBYVAL);
+	return PointerGetDatum(
+		construct_array(elements, n, type, sizeof(int64), true, TYPALIGN_DOUBLE));
+}
 
 static void
 put_latency(ResultRows *rows, int32 queue_id, int phase, const Histogram &histogram)
 {
 	using enum LatencyColumn;
 	const Histogram::Counts &counts = histogram.counts();
+	Datum boundaries[kLastBoundary - kFirstBoundary + 1];
+	Datum shorter[lengthof(boundaries)];
 	int64 seen = 0;
 	int bucket = 0;
-	auto put = [&](double seconds) {
-		ResultRow<LatencyColumn> row;
-		row.set(kQueueId, queue_id);
-		row.set(kPhase, phase_names[phase]);
-		row.set(kLessThan, seconds);
-		row.set(kCount, seen);
-		row.set(kSum, static_cast<double>(histogram.sum()) / USECS_PER_SEC);
-		rows->put(row);
-	};
-	for (int64 boundary = kFirstBoundary; boundary <= kLastBoundary; boundary *= 2)
+	for (int i = 0; i < static_cast<int>(lengthof(boundaries)); i++)
 	{
+		int64 boundary = INT64CONST(1) << (kFirstBoundary + i);
 		for (; bucket < Histogram::Counts::bucket_of(boundary); bucket++)
 			seen += counts.at(bucket);
-		put(static_cast<double>(boundary) / USECS_PER_SEC);
+		boundaries[i] = Float8GetDatum(static_cast<double>(boundary) / USECS_PER_SEC);
+		shorter[i] = Int64GetDatum(seen);
 	}
-	seen = counts.count();
-	put(std::numeric_limits<double>::infinity());
+	ResultRow<LatencyColumn> row;
+	row.set(kQueueId, queue_id);
+	row.set(kPhase, phase_names[phase]);
+	row.set_datum(kLessThan, array_of(boundaries, lengthof(boundaries), FLOAT8OID));
+	row.set_datum(kCounts, array_of(shorter, lengthof(shorter), INT8OID));
+	row.set(kCount, counts.count());
+	row.set(kSum, static_cast<double>(histogram.sum()) / USECS_PER_SEC);
+	rows->put(row);
 }
 
 } // namespace pgq

@@ -45,6 +45,7 @@
  */
 #pragma once
 
+#include "core/oldest_ready.h"
 #include "core/ready_jobs.h"
 #include "core/steady_clock.h"
 
@@ -69,6 +70,7 @@ public:
 	void reset(const GroupRules &rules = {})
 	{
 		ReadyJobs::reset(rules);
+		oldest_beyond_.forget();
 		timer_.clear();
 		timer_cursor_ = TimerKey::lowest();
 		due_line_ = INT64_MIN;
@@ -97,7 +99,9 @@ public:
 			due_line_ = now;
 		while (!timer_.empty() && timer_.min().key.run_at <= due_line_)
 		{
-			fired_ += insert_ready(timer_.pop_min());
+			Hint hint = timer_.pop_min();
+			oldest_beyond_.note(hint);
+			fired_ += insert_ready(hint);
 		}
 		if (!timer_refill_.active)
 			hand_over_due();
@@ -127,12 +131,26 @@ public:
 	{
 		note_met(hint);
 		if (due(hint))
+		{
+			oldest_beyond_.note(hint);
 			return insert_ready(hint);
+		}
 		if (Group *group = groups_.find_aside(hint.group))
 			groups_.lower_floor(group, hint.key.job_id);
 		insert_timed(hint);
 		return false;
 	}
+
+	OldestInWindow oldest_in_window(int most) const
+	{
+		return groups_.rules().any() ? OldestInWindow{nullptr, OldestReady::kAll}
+									 : oldest_in(window_, known_to(window_refill_, cursor_), most);
+	}
+	const OldestReady &oldest_beyond() const { return oldest_beyond_; }
+	OldestReady &oldest_beyond() { return oldest_beyond_; }
+
+	/* Are there rows that are due, and that nobody has filed? */
+	bool hides_due() const { return timer_hides_due(); }
 
 	/*
 	 * Is the smallest hint of the window certainly the smallest of all ready rows? One at the cursor itself is: the row
@@ -204,6 +222,7 @@ public:
 			groups_.end_all_aside();
 		else
 			groups_.forget_floors();
+		oldest_beyond_.forget();
 		lower_cursor(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
 		if (!timer_refill_.active)
@@ -332,6 +351,7 @@ private:
 	{
 		doubt_horizon(due_line_);
 		due_line_ = now;
+		oldest_beyond_.forget();
 		read_all_again();
 		timer_.clear();
 		lower(timer_refill_, timer_cursor_, {due_line_ + 1, INT64_MIN});
@@ -368,11 +388,13 @@ private:
 		/* Before the first timer refill the cursor says nothing: that is loading, not time passing. */
 		handed_over_ |= timer_read_;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
+		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());
 	}
 
-	Timer timer_;			/* T */
-	TimerKey timer_cursor_; /* TC */
+	OldestReady oldest_beyond_; /* of what the window does not tell of */
+	Timer timer_;				/* T */
+	TimerKey timer_cursor_;		/* TC */
 	Refill<TimerKey> timer_refill_;
 	int64_t due_line_; /* D */
 	int64_t slack_;

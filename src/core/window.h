@@ -53,6 +53,14 @@ public:
 	bool contains(const Hint &hint) const { return set_.contains(placed(hint)); }
 	template <typename Visit> void for_each(Visit visit) const { set_.for_each(visit); }
 
+	/* Not in turn: the first one of that priority or a lower one; NULL: there is none. */
+	const Hint *first_of_priority(int32_t priority) const
+	{
+		assert(!in_turn_);
+		return set_.first_from(
+			{.key = {priority, INT64_MIN, INT64_MIN}, .in_turn = false, .group = INT64_MIN});
+	}
+
 	/* Not in turn: how many of those that are here go out before it, but at most so many. */
 	uint32_t count_before(const Hint &hint, uint32_t most) const
 	{

@@ -4,7 +4,7 @@
  * have taken when they enqueued and give back at their end.
  *
  * All is counted by the value of committed rows. It begins with a count of the tables
- * (load/count.h), made by the scheduler, or by who first needs the depth, while jobs come and go:
+ * (load/count.h), made for the scheduler, or by who first needs the depth, while jobs come and go:
  *
  *     UNKNOWN --begin_count--> LOGGING --publish_snapshot--> COUNTING --finish_count--> KNOWN
  *        ^                                                                                |

@@ -18,13 +18,11 @@ init_leases(LeaseLists *lists)
 	dlist_init(&lists->parked);
 	dlist_init(&lists->lost);
 	dlist_init(&lists->prepared);
-	lists->parked_count = 0;
+	lists->entries = lists->parked_count = 0;
 	lists->failing = 0;
-	lists->leased = 0;
-	lists->unheld = 0;
+	lists->leased = lists->unheld = 0;
 	lists->latest_wait = 0;
-	lists->running = 0;
-	lists->claiming = 0;
+	lists->running = lists->claiming = 0;
 	lists->uncounted = false;
 	lists->counting = 0;
 	lists->recheck_at = 0;
@@ -78,6 +76,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->prepared = {};
 	entry->worker[0] = '\0';
 	dlist_push_tail(&queue->leases, &entry->in_queue);
+	queue->entries++;
 }
 
 TakeResult
@@ -330,6 +329,7 @@ end_lease(Lease *lease, bool gone)
 	free_slot(lease);
 	leave_group(lease);
 	dlist_delete(&lease->in_queue);
+	queue->entries--;
 	remove_lease(lease);
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
 	if (parked)

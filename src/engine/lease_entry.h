@@ -138,6 +138,7 @@ struct LeaseLists
 {
 	TreeNode expiry;   /* header: leases that time can end, and LOST ones put off, by deadline */
 	dlist_head leases; /* all leases of the queue */
+	int entries;	   /* how many they are */
 	dlist_head parked; /* PARKED leases, in the order of their deadline */
 	dlist_head
 		lost; /* LOST leases to be counted now, in the order they were lost or have come back */

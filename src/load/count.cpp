@@ -231,6 +231,24 @@ with_segments(Read read)
 	segments.close();
 }
 
+bool
+rows_are_many()
+{
+	static constexpr uint64 kMany = 1024; /* pages: some 50,000 rows */
+	uint64 blocks = 0;
+	with_segments([&](SegmentSet &segments, const Tables &t) {
+		for (const Segment &segment : t.segments(kJobRing))
+			blocks += RelationGetNumberOfBlocks(segments.open(segment.number));
+		for (const Segment &segment : t.segments(kDeadRing))
+		{
+			Relation rel = table_open(segment.heap, NoLock);
+			blocks += RelationGetNumberOfBlocks(rel);
+			table_close(rel, NoLock);
+		}
+	});
+	return blocks >= kMany;
+}
+
 /* False: only without wait. */
 template <typename Read>
 static bool

@@ -22,6 +22,9 @@ void count_jobs(const QueueRef &ref);
 /* The same for who waits for nobody, and knows the tables. False: somebody else is at it. */
 bool count_jobs_now(const QueueRef &ref);
 
+/* Would a count take long? By the size of the segments, which are locked. */
+bool rows_are_many();
+
 /* Forget what is known, and count. */
 void recount_jobs(const QueueRef &ref);
 

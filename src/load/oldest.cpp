@@ -1,14 +1,14 @@
 /*
- * In each segment the rows of a queue lie by priority, and within one by run_at: of each priority the
- * first rows are looked at, up to one that is ready, or is not older than what was found before, and then the scan goes
- * on with the next priority.
+ * The window tells of the highest priorities, and what was found of the others is kept (core/oldest_ready.h): then two
+ * rows are looked at, whether they are as memory has them. Otherwise: in each segment the rows of a queue lie by
+ * priority, and within one by run_at. Of each priority the first rows are looked at, up to one that is ready, or is not
+ * older than what was found before, and then the scan goes on with the next priority.
  */
 #include "load/oldest.h"
 
 #include "engine/hold.h"
 #include "rows/index.h"
-#include "rows/job.h"
-#include "rows/segment_set.h"
+#include "rows/look_up.h"
 
 #include <algorithm>
 
@@ -20,6 +20,8 @@ struct Oldest
 
 	Snapshot snapshot;
 	TimestampTz run_at; /* of the oldest so far; or later than all that is due */
+	bool any;
+	Hint hint; /* if any: of the oldest so far, of those that were read */
 	int32 priorities[kPrioritiesMax];
 	int n;
 	bool too_many;
@@ -48,65 +50,202 @@ is_in_hand(const Database *db, int64 job_id)
 	return in_hand;
 }
 
+/* Those of lower priorities than that. */
 static void
-begin_below(IndexScanDesc scan, int32 queue_id, int32 priority, bool from_top)
+begin_below(IndexScanDesc scan, int32 queue_id, int64 priority)
 {
 	ScanKeyData keys[2];
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
-	ScanKeyInit(&keys[1], 2, from_top ? BTLessEqualStrategyNumber : BTLessStrategyNumber,
-				from_top ? F_INT4LE : F_INT4LT, Int32GetDatum(priority));
+	ScanKeyEntryInitialize(&keys[1], 0, 2, BTLessStrategyNumber, INT8OID, InvalidOid, F_INT48LT,
+						   Int64GetDatum(priority));
 	index_rescan(scan, keys, 2, nullptr, 0);
 }
 
 /* False: no later one of its priority can be what is looked for. */
 static bool
-look_at_row(const QueueRef &ref, const Key &key, Oldest *oldest)
+look_at_row(const QueueRef &ref, const Hint &hint, Oldest *oldest)
 {
-	note_priority(oldest, key.priority);
-	if (key.run_at >= oldest->run_at)
+	note_priority(oldest, hint.key.priority);
+	if (hint.key.run_at >= oldest->run_at)
 		return false;
-	if (is_in_hand(ref.queue->database, key.job_id))
+	if (is_in_hand(ref.queue->database, hint.key.job_id))
 		return true;
-	oldest->run_at = key.run_at;
+	oldest->run_at = hint.key.run_at;
+	oldest->any = true;
+	oldest->hint = hint;
 	return false;
 }
 
 static void
-look_at_segment(const QueueRef &ref, Relation rel, const Segment &segment, Oldest *oldest)
+look_at_segment(const QueueRef &ref, Relation rel, const Segment &segment, int64 below,
+				Oldest *oldest)
 {
 	if (RelationGetNumberOfBlocks(rel) == 0)
 		return;
 	IndexLookup lookup;
 	open_index_lookup(&lookup, rel, segment.index[kByOrder], 2);
-	begin_below(lookup.scan, ref.queue_id, INT32_MAX, true);
+	begin_below(lookup.scan, ref.queue_id, below);
 	while (!oldest->too_many && next_version(&lookup))
 	{
 		bool visible = HeapTupleSatisfiesVisibility(lookup.tuple, oldest->snapshot, lookup.buffer);
-		Key key =
-			hint_of(lookup.tuple, RelationGetDescr(rel), static_cast<uint16>(segment.number)).key;
+		Hint hint =
+			hint_of(lookup.tuple, RelationGetDescr(rel), static_cast<uint16>(segment.number));
 		unlock_version(&lookup);
-		if (visible && !look_at_row(ref, key, oldest))
-			begin_below(lookup.scan, ref.queue_id, key.priority, false);
+		if (visible && !look_at_row(ref, hint, oldest))
+			begin_below(lookup.scan, ref.queue_id, hint.key.priority);
 		CHECK_FOR_INTERRUPTS();
 	}
 	end_index_lookup(&lookup);
+}
+
+/* ---- what memory knows ---- */
+
+struct KnownReady
+{
+	bool any; /* of those that the window tells of */
+	Hint hint;
+	int64 below; /* of which priorities it does not */
+	bool known;	 /* but the oldest of them is */
+	bool any_beyond;
+	Hint beyond;
+};
+
+/* Jobs may be ready that memory does not know of as ready: those whose lease nobody has in hand, and those whose time has just come. */
+static bool
+knows_all_ready(const Queue *queue)
+{
+	return queue->entries == queue->leased - queue->unheld && !queue->schedule.hides_due();
+}
+
+/* Timers fire first. */
+static void
+let_time_pass(QueueHold &hold, TimestampTz now)
+{
+	hold.schedule().fire(now);
+	hold.may_be_ready(static_cast<int>(hold.schedule().take_fired()));
+}
+
+static KnownReady
+look_at_memory(const QueueRef &ref, TimestampTz now)
+{
+	KnownReady ready = {.below = OldestReady::kAll};
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		let_time_pass(hold, now);
+		if (!knows_all_ready(hold.queue()))
+			return;
+		const Schedule &schedule = hold.schedule();
+		const OldestReady &beyond = schedule.oldest_beyond();
+		OldestInWindow oldest = schedule.oldest_in_window(Oldest::kPrioritiesMax);
+		ready.any = oldest.hint != nullptr;
+		if (ready.any)
+			ready.hint = *oldest.hint;
+		ready.below = oldest.below;
+		ready.known = oldest.below == INT32_MIN || beyond.knows(oldest.below);
+		ready.any_beyond = beyond.knows(oldest.below) && beyond.oldest() != nullptr;
+		if (ready.any_beyond)
+			ready.beyond = *beyond.oldest();
+	});
+	return ready;
+}
+
+/* A row is where the hint says, as it says, and nobody has it in hand. */
+static bool
+is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot snapshot)
+{
+	Buffer buffer;
+	HeapTupleData tuple;
+	if (!lock_version(segments, hint.place, hint.key.job_id, &buffer, &tuple))
+		return false;
+	TupleDesc desc = RelationGetDescr(segments.open(hint.place.segment));
+	bool ready = HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer) &&
+				 standing_of(&tuple, desc).queue_id == ref.queue_id &&
+				 hint_of(&tuple, desc, hint.place.segment).key == hint.key;
+	UnlockReleaseBuffer(buffer);
+	return ready && !is_in_hand(ref.queue->database, hint.key.job_id);
+}
+
+/*
+ * Returns below which priority there may be an older one that nobody knows of. run_at: of the oldest that memory
+ * knows; DT_NOEND: none.
+ */
+static int64
+find_in_memory(const QueueRef &ref, SegmentSet &segments, const KnownReady &ready,
+			   Snapshot snapshot, TimestampTz *run_at)
+{
+	if (ready.any && !is_ready(ref, segments, ready.hint, snapshot))
+		return OldestReady::kAll;
+	if (ready.any)
+		*run_at = ready.hint.key.run_at;
+	if (!ready.known)
+		return ready.below;
+	if (ready.any_beyond && ready.beyond.key.run_at < *run_at)
+	{
+		if (!is_ready(ref, segments, ready.beyond, snapshot))
+			return ready.below;
+		*run_at = ready.beyond.key.run_at;
+	}
+	return INT32_MIN;
+}
+
+static int64
+ask_memory(const QueueRef &ref, TimestampTz now, TimestampTz *run_at)
+{
+	KnownReady ready = look_at_memory(ref, now);
+	SegmentSet segments(AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	int64 below = find_in_memory(ref, segments, ready, snapshot, run_at);
+	UnregisterSnapshot(snapshot);
+	segments.close();
+	return below;
+}
+
+/* ---- the rows ---- */
+
+/* Those of lower priorities than that. What is found is kept, if from here on all that becomes ready is filed. */
+static void
+read_rows(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
+{
+	*oldest = {};
+	uint32 serial = 0;
+	bool keep = false;
+	bool later = false; /* jobs may be due whose run_at is yet to come */
+	TimestampTz due = now;
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		let_time_pass(hold, now);
+		Schedule &schedule = hold.schedule();
+		due = schedule.due_line();
+		keep = knows_all_ready(hold.queue());
+		later = schedule.horizon() > due;
+		if (keep)
+			serial = schedule.oldest_beyond().begin(below);
+	});
+	oldest->run_at = due + 1;
+	SegmentSet segments(AccessShareLock);
+	const Tables &t = segments.open_all();
+	require_complete_segments();
+	oldest->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	for (const Segment &segment : t.segments(kJobRing))
+		look_at_segment(ref, segments.open(segment.number), segment, below, oldest);
+	UnregisterSnapshot(oldest->snapshot);
+	segments.close();
+	/* Such a one would be the oldest some day, if there is no other. */
+	if (keep && !oldest->too_many && (oldest->any || !later))
+		(void) change_queue(ref, [&](QueueHold &hold) {
+			hold.schedule().oldest_beyond().finish(serial, oldest->any ? &oldest->hint : nullptr);
+		});
 }
 
 bool
 find_oldest_ready(const QueueRef &ref, TimestampTz *run_at)
 {
 	TimestampTz now = wall_now();
-	Oldest oldest = {.run_at = now};
-	SegmentSet segments(AccessShareLock);
-	const Tables &t = segments.open_all();
-	require_complete_segments();
-	oldest.snapshot = RegisterSnapshot(GetLatestSnapshot());
-	for (const Segment &segment : t.segments(kJobRing))
-		look_at_segment(ref, segments.open(segment.number), segment, &oldest);
-	UnregisterSnapshot(oldest.snapshot);
-	segments.close();
-	*run_at = oldest.run_at;
-	return !oldest.too_many && oldest.run_at < now;
+	TimestampTz oldest_known = DT_NOEND;
+	int64 below = ask_memory(ref, now, &oldest_known);
+	Oldest read = {.run_at = DT_NOEND};
+	if (below > INT32_MIN)
+		read_rows(ref, below, now, &read);
+	*run_at = Min(oldest_known, read.run_at);
+	return !read.too_many && *run_at < now;
 }
 
 } // namespace pgq

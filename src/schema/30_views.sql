@@ -31,7 +31,7 @@ COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared mem
 CREATE FUNCTION pgq_ext.oldest_ready(queue_id integer) RETURNS timestamptz
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
 REVOKE ALL ON FUNCTION pgq_ext.oldest_ready FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: since when the job of that queue is due that has been due for longest, of those that are committed and nobody has in hand. Looks at the first ones of each priority. NULL: there is none, or there are more than 64 priorities.';
+COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: since when the job of that queue is due that has been due for longest, of those that are committed and nobody has in hand. NULL: there is none, or the first rows of more than 64 priorities would have to be read.';
 
 CREATE FUNCTION pgq_ext.recount(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_recount';
@@ -51,10 +51,10 @@ REVOKE ALL ON FUNCTION pgq_ext.stat_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.stat_entries IS 'Internal: what the queues in shared memory have counted.';
 
 CREATE FUNCTION pgq_ext.latency_entries(
-    OUT queue_id integer, OUT phase text, OUT le_seconds float8, OUT count bigint, OUT sum_seconds float8) RETURNS SETOF record
+    OUT queue_id integer, OUT phase text, OUT le_seconds float8[], OUT counts bigint[], OUT count bigint, OUT sum_seconds float8) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_latency_entries';
 REVOKE ALL ON FUNCTION pgq_ext.latency_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.latency_entries IS 'Internal: the histograms of the queues in shared memory.';
+COMMENT ON FUNCTION pgq_ext.latency_entries IS 'Internal: the histograms of the queues in shared memory. counts: how many were shorter than each of le_seconds; count: all.';
 
 CREATE FUNCTION pgq_ext.group_entries(
     OUT queue_id integer, OUT group_id bigint, OUT next_start timestamptz) RETURNS SETOF record
@@ -156,7 +156,7 @@ FROM pgq_ext.queue q
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.queue_status IS
-'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting (NULL with more than 64 priorities), how many claims are waiting. What has been committed counts, as memory knows it: NULL after a start, and after a TRUNCATE by hand, until the scheduler has counted the rows. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0.';
+'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting (NULL where more than 64 priorities would have to be read), how many claims are waiting. What has been committed counts, as memory knows it: NULL after a start, and after a TRUNCATE by hand, until the scheduler has counted the rows. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0.';
 
 CREATE VIEW pgq_ext.queue_stats AS
 SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims, s.empty_claims, s.handed_out, s.acked, s.failed,
@@ -168,9 +168,11 @@ COMMENT ON VIEW pgq_ext.queue_stats IS
 'Counters of each queue since stats_since (the server start, mostly). What was rolled back is not counted, but claims, empty_claims, stale_calls, rejected and ghosts count calls, or what they have met, whatever becomes of their transactions. Of the jobs handed out those that are not acked, failed, released, cancelled, lost or uncounted (ended without an answer that could be counted) are in hand. deduplicated: enqueues that were answered with a job that was there. rejected: enqueues into a full queue. ghosts: entries of memory that a claim has dropped, since their row was gone. repaired: jobs that had been forgotten, by a fault, and were found by the reconciler; reconciled: how often it has read all jobs. p50, p95: of the last 5 to 10 minutes, as queue_latency; NULL if there was nothing.';
 
 CREATE VIEW pgq_ext.queue_latency AS
-SELECT q.queue, l.phase, l.le_seconds, l.count, l.sum_seconds
+SELECT q.queue, l.phase, b.le_seconds, b.count, l.sum_seconds
 FROM pgq_ext.latency_entries() l
-JOIN pgq_ext.queue q USING (queue_id);
+JOIN pgq_ext.queue q USING (queue_id)
+CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(pg_catalog.array_append(l.le_seconds, 'Infinity')),
+                              pg_catalog.unnest(pg_catalog.array_append(l.counts, l.count))) AS b (le_seconds, count);
 COMMENT ON VIEW pgq_ext.queue_latency IS
 'How long jobs have waited and taken since stats_since of queue_stats: for each queue and phase how many were shorter than le_seconds, and the sum of all. wait: from when the job was due, the later of its enqueue and its run_at, to its hand-out, if that was not rolled back. run: from there to the commit of ack, fail, release or cancel. total: from the enqueue to the commit of the ack.';
 

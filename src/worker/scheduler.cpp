@@ -46,50 +46,6 @@ quit(int signal)
 
 /* ---- the beginning ---- */
 
-/*
- * Connect without being in anybody's way, and without a line in the log if the database is just
- * being dropped: with its lock in hand nobody drops it, and what has been dropped has no files.
- */
-static void
-connect_unnoticed(Oid oid)
-{
-	if (!lock_database(oid))
-		retire(shift, SeatState::kWanted);
-	char *files = GetDatabasePath(oid, shift.order.tablespace);
-	bool exists = access(files, F_OK) == 0;
-	if (!exists)
-	{
-		unlock_database();
-		retire(shift, SeatState::kWanted);
-	}
-	connect_to(oid);
-	unlock_database();
-	pfree(files);
-}
-
-/* What connect_to() leaves out nobody's database can change; these the server's own settings may not either. */
-static void
-set_session_options()
-{
-	static const struct
-	{
-		const char *name;
-		const char *value;
-	} options[] = {
-		{"synchronous_commit", "local"},
-		{"search_path", "pg_catalog, pg_temp"},
-		{"session_replication_role", "replica"}, /* as in spi.h */
-		{"default_transaction_isolation", "read committed"},
-		{"default_transaction_read_only", "off"},
-		{"default_transaction_deferrable", "off"},
-		{"row_security", "on"},
-		{"plan_cache_mode", "auto"},
-		{"enable_partition_pruning", "on"},
-	};
-	for (const auto &option : options)
-		set_option(option.name, option.value);
-}
-
 enum class Finding : uint8
 {
 	kAbsent,
@@ -208,7 +164,8 @@ pgq_scheduler_main(Datum arg)
 	say(shift.order, SeatState::kRunning);
 	pqsignal(SIGQUIT, quit);
 	start_worker(wait_events.scheduler);
-	connect_unnoticed(DatumGetObjectId(arg));
+	if (!connect_unnoticed(DatumGetObjectId(arg), shift.order.tablespace))
+		retire(shift, SeatState::kWanted);
 	shift.commit_level = synchronous_commit;
 	set_session_options();
 	attach();

@@ -82,6 +82,7 @@ bool wants_timer(const Turn &turn, bool failing);
 int64 fill_timer(const QueueRef &ref, const Turn &turn);
 bool wants_counts(const Turn &turn, bool failing);
 int64 count_rows(const QueueRef &ref, const Turn &turn);
+int64 count_at_once(const QueueRef &ref, const Turn &turn);
 
 inline constexpr QueueDuty queue_duties[] = {
 	{"lost leases", wants_counting, count_lost_leases},
@@ -91,6 +92,8 @@ inline constexpr QueueDuty queue_duties[] = {
 };
 inline constexpr int kQueueDuties = lengthof(queue_duties);
 static_assert(kQueueDuties <= kQueueDutyNotes);
+inline constexpr int kCountsDuty = 3;
+static_assert(queue_duties[kCountsDuty].run == count_rows);
 
 /* ---- the shift ---- */
 

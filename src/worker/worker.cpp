@@ -86,7 +86,7 @@ is_servers_alone(const config_generic *setting)
  * planner without indexes. A setting gives way to none of lower priority: while we connect theirs is
  * the highest.
  */
-void
+static void
 connect_to(Oid database)
 {
 	struct Priority
@@ -174,6 +174,46 @@ database_is_wanted()
 		return true;
 	unlock_database();
 	return false;
+}
+
+/*
+ * Without being in anybody's way, and without a line in the log if the database is just being dropped: with its lock in
+ * hand nobody drops it, and what has been dropped has no files.
+ */
+bool
+connect_unnoticed(Oid database, Oid tablespace)
+{
+	if (!lock_database(database))
+		return false;
+	char *files = GetDatabasePath(database, tablespace);
+	bool exists = access(files, F_OK) == 0;
+	if (exists)
+		connect_to(database);
+	unlock_database();
+	pfree(files);
+	return exists;
+}
+
+void
+set_session_options()
+{
+	static const struct
+	{
+		const char *name;
+		const char *value;
+	} options[] = {
+		{"synchronous_commit", "local"},
+		{"search_path", "pg_catalog, pg_temp"},
+		{"session_replication_role", "replica"}, /* as in spi.h */
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
+		{"row_security", "on"},
+		{"plan_cache_mode", "auto"},
+		{"enable_partition_pruning", "on"},
+	};
+	for (const auto &option : options)
+		set_option(option.name, option.value);
 }
 
 static constexpr int64 kLongestNap = 60 * 1000;

@@ -28,8 +28,14 @@ void start_worker(uint32 wait_event);
 /* For this worker, whatever else sets it. Nothing, if this server has no such setting. */
 void set_option(const char *name, const char *value);
 
-/* Connect, but without what ALTER DATABASE and ALTER ROLE have set for sessions there. */
-void connect_to(Oid database);
+/*
+ * Connect, without what ALTER DATABASE and ALTER ROLE have set for sessions there. False: somebody is just dropping the
+ * database, or wants to.
+ */
+bool connect_unnoticed(Oid database, Oid tablespace);
+
+/* What connect_unnoticed() leaves out nobody's database can change; these the server's own settings may not either. */
+void set_session_options();
 
 /*
  * Every transaction of a scheduler: with the rights of the owner of the extension's tables, in a

@@ -87,8 +87,8 @@ is(oldest(), 't', '... of many');
 is(sql(q{SELECT oldest_ready_age BETWEEN interval '2 h 29 min' AND interval '2 h 31 min' FROM pgq_ext.queue_status WHERE queue = 'q'}), 't', '... which has the highest');
 sql(q{SELECT count(*) FROM pgq_claim('q', 10)});
 is(oldest(), 't', '... when those before it are leased');
-sql(q{SELECT pgq_enqueue('q', to_jsonb(i), priority => i) FROM generate_series(100, 110) i});
-is(sql(q{SELECT oldest_ready_age IS NULL AND ready > 0 FROM pgq_ext.queue_status WHERE queue = 'q'}), 't', '... and not of more than 64 priorities');
+sql(q{SELECT pgq_enqueue('q', to_jsonb(i), priority => i) FROM generate_series(100, 240) i});
+is(sql(q{SELECT oldest_ready_age IS NULL AND ready > 0 FROM pgq_ext.queue_status WHERE queue = 'q'}), 't', '... and not where more than 64 priorities would have to be read');
 agrees('many priorities');
 
 # ---- by hand ----
@@ -303,4 +303,89 @@ sql(q{ALTER TABLE pgq_ext.job_0 DISABLE TRIGGER job_changed; DELETE FROM pgq_ext
 	ALTER TABLE pgq_ext.job_0 ENABLE ALWAYS TRIGGER job_changed});
 sql(q{SELECT pgq_ext.recount('many1')});
 agrees('counted anew');
+
+# ---- many rows: a process of its own counts them, and the scheduler goes on ----
+
+sql(q{SELECT count(pgq_drop_queue(queue, force => true)) FROM pgq_ext.queue});
+sql(q{SELECT pgq_create_queue('big', max_attempts => 5, lease_time => '1 day'), pgq_create_queue('other', backoff_base => '1 h', backoff_jitter => 0, lease_time => '1 day')});
+enqueue('big', 1000) for 1 .. 120;
+enqueue('big', 200, ", 'delay', '1 h'");
+enqueue('other', 10);
+agrees('many rows');
+sub counter { return sql(q{SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE backend_type = 'pgq_ext counter'}) }
+sub wait_for_counter
+{
+	wait_for($node, q{count(*) = 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+		WHERE backend_type = 'pgq_ext counter' AND locktype = 'advisory' AND classid = 7366513 AND NOT granted});
+	return counter();
+}
+# Jobs come, go, are put off, given back, moved, rolled back and prepared, in all that is being counted.
+my $gid = 0;
+sub change_all
+{
+	my ($round) = @_;
+	$gid++;
+	for my $queue (qw(big other))
+	{
+		enqueue($queue, 20);
+		enqueue($queue, 5, ", 'delay', '1 h'");
+		sql("SELECT pgq_ack(job_id, lease) FROM pgq_claim('$queue', 3)");
+		sql("SELECT pgq_fail(job_id, lease, retry => job_id % 2 = 0, retry_in => CASE WHEN job_id % 2 = 0 THEN interval '1 h' END) FROM pgq_claim('$queue', 4)");
+		sql("SELECT count(*) FROM pgq_claim('$queue', 2)");
+		sql("BEGIN; SELECT pgq_enqueue('$queue', '1'), pgq_ack(job_id, lease) FROM pgq_claim('$queue', 2); ROLLBACK");
+		sql("BEGIN; SELECT pgq_enqueue('$queue', '1'); SAVEPOINT s; SELECT pgq_enqueue('$queue', '2', delay => '1 h'); ROLLBACK TO s; SELECT pgq_ack(job_id, lease) FROM pgq_claim('$queue', 1);
+			PREPARE TRANSACTION '$queue$gid'");
+	}
+	sql("UPDATE pgq_ext.job SET segment = (segment + 1) % 8 WHERE job_id IN (SELECT job_id FROM pgq_ext.job_status WHERE state = 'ready' ORDER BY job_id LIMIT 50)");
+	sql(q{DELETE FROM pgq_ext.job WHERE job_id IN (SELECT job_id FROM pgq_ext.job_status WHERE state = 'ready' ORDER BY job_id DESC LIMIT 7)});
+	sql(q{SELECT pgq_update((SELECT max(job_id) FROM pgq_ext.job_status WHERE state = 'scheduled'), queue => 'other')});
+	return;
+}
+
+$control = session($node);
+ask($control, 'SELECT pg_advisory_lock(7366513, 0)');
+for my $at (qw(count-snapshot count-scan))
+{
+	sql("ALTER SYSTEM SET pgq_ext.stop_point = '$at'");
+	sql('SELECT pg_reload_conf()');
+	sql('TRUNCATE pgq_ext.dead_job');
+	my $first = wait_for_counter();
+	is(sql(q{SELECT ready IS NULL AND dead IS NULL FROM pgq_ext.queue_status WHERE queue = 'big'}), 't', "$at: it is being counted");
+	change_all();
+	my $lost = sql(q{WITH c AS MATERIALIZED (SELECT job_id FROM pgq_ext.job WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'big') AND attempts > 0) SELECT count(*) FROM c});
+	sql(q{BEGIN; SELECT pgq_claim('big', 2); ROLLBACK});
+	wait_for($node, qq{count(*) > $lost FROM pgq_ext.job WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'big') AND attempts > 0});
+	is(counter(), $first, "$at: the scheduler counts lost leases meanwhile");
+	sql("COMMIT PREPARED 'big$gid'");
+	sql("SELECT pg_terminate_backend($first)");
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE pid = $first");
+	my $second = wait_for_counter();
+	isnt($second, $first, "$at: one that was killed is followed by another");
+	change_all();
+	sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler'});
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE pid = $second");
+	wait_for_counter();
+	change_all();
+	sql('ALTER SYSTEM RESET pgq_ext.stop_point');
+	sql('SELECT pg_reload_conf()');
+	ask($control, 'SELECT pg_advisory_unlock(7366513, 0)');
+	is_known();
+	agrees("$at: counted while all changed");
+	sql("COMMIT PREPARED '$_'") for split /\n/, sql('SELECT gid FROM pg_prepared_xacts ORDER BY prepared');
+	agrees("$at: ... and prepared ones have ended");
+	ask($control, 'SELECT pg_advisory_lock(7366513, 0)') if $at eq 'count-snapshot';
+}
+end_session($control);
+wait_for($node, q{count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'pgq_ext counter'});
+pass('the counter ends');
+
+# no room for it
+sql(q{SELECT pgq_alter_queue('other', max_depth => 1000)});
+$node->append_conf('postgresql.conf', "max_worker_processes = 2\nmax_logical_replication_workers = 0\n");
+$node->stop;
+start_with_clock($node);
+wait_for($node, q{last_error = 'there is no room for a process that counts the jobs' FROM pgq_ext.duty WHERE duty = 'counts' AND queue = 'big' AND failing_since IS NOT NULL});
+is(sql(q{SELECT ready IS NULL FROM pgq_ext.queue_status WHERE queue = 'big'}), 't', 'without a process it is not counted');
+sql(q{SELECT pgq_enqueue('other', '1')});
+is(sql(q{SELECT ready IS NOT NULL FROM pgq_ext.queue_status WHERE queue = 'other'}), 't', '... but by who needs to know');
 done_testing();

@@ -4,7 +4,8 @@
  * (the row is visible first, its callback runs some time later), claimers, refills
  * in their steps, a clock that may go back. After each action the invariant at the
  * top of core/schedule.h must hold; from anywhere a lone consumer must get every
- * live row, in order.
+ * live row, in order. Somebody watches how long the oldest ready job has been due, as
+ * find_oldest_ready() does: what memory says of that must be so.
  *
  * A Fault breaks one rule in the actors, never in Schedule. Each must be noticed,
  * or this test would prove nothing.
@@ -52,6 +53,8 @@ enum class Fault
 	kNeverRewinds,			/* the due line stays where a clock that was wrong has left it */
 	kMergesWhatWasDue, /* a row that a refill has read is ready, though the clock was set back since */
 	kRewindKeepsCursor, /* the cursor says after a rewind that what was behind it is in memory */
+	kOldestReadFirst,	/* the rows are read before it is said that what comes be noted */
+	kOldestOfSome, /* of jobs that go by no clock some are due, but yet to come: it is kept that there are none */
 	kDoubtUnspoken, /* rows are there that were never filed, and nobody says up to when to look for them */
 };
 
@@ -78,6 +81,7 @@ struct Plan
 		false; /* of what may be retried: rows that are changed by another door, leased or not */
 	bool deletes = false; /* rows that go away by another door */
 	bool reset = false;	  /* begins unloaded: both cursors at -infinity */
+	bool watched = false; /* the oldest ready job is asked for */
 	Fault fault = Fault::kNone;
 };
 
@@ -98,6 +102,9 @@ enum ActionKind : uint8_t
 	kTimerPublish,
 	kTimerAbandon,
 	kPop,
+	kOldestBegin,
+	kOldestRead,
+	kOldestFinish,
 	/* of a job */
 	kInsert,
 	kInsertCallback,
@@ -129,6 +136,9 @@ constexpr const char *kActionNames[] = {"clock forward",
 										"timer: publish",
 										"timer: abandon",
 										"pop",
+										"oldest: begin",
+										"oldest: read",
+										"oldest: finish",
 										"insert",
 										"file the insert",
 										"shed the insert",
@@ -207,6 +217,23 @@ template <typename K> struct Scan
 	std::array<Hint, kMaxSize> rows;
 };
 
+/* The rows are read to find the oldest ready one. */
+struct Watch
+{
+	enum Phase : uint8_t
+	{
+		kIdle,
+		kBegun,
+		kRead,
+	} phase;
+	uint32_t serial;
+	int64_t below;
+	int64_t due_line;
+	int64_t horizon;
+	bool any;
+	Hint oldest;
+};
+
 /*
  * Everything there is. Its trees point into themselves, so only `world` below may
  * be used; a copy of it can be put back into its place.
@@ -220,6 +247,7 @@ struct World
 	Job jobs[kMaxJobs];
 	Scan<Key> window_scan;
 	Scan<TimerKey> timer_scan;
+	Watch watch;
 	bool early; /* a job was taken before its time */
 };
 static_assert(std::is_trivially_copyable_v<World>);
@@ -309,6 +337,12 @@ public:
 				bool rewound = step_back();
 				return pop() || rewound;
 			}
+			case kOldestBegin:
+				return plan_.watched && begin_watch();
+			case kOldestRead:
+				return read_watch();
+			case kOldestFinish:
+				return finish_watch();
 			default:
 				return act_on_job(action.kind, world.jobs[action.job], action.job);
 		}
@@ -339,7 +373,7 @@ public:
 			if (!schedule_.covers(hint) && !schedule_.leads_to(hint))
 				return complain("forgotten", job);
 		}
-		return {};
+		return plan_.watched ? wrong_oldest() : std::nullopt;
 	}
 
 	/*
@@ -419,6 +453,16 @@ public:
 		{
 			put_timer_key(world.timer_scan.start), put_timer_key(world.timer_scan.last);
 			put_timer_key(world.timer_scan.end), put_timer_key(lowest_in_timer_refill());
+		}
+		if (plan_.watched)
+		{
+			const Watch &watch = world.watch;
+			const pgq::OldestReady &beyond = schedule_.oldest_beyond();
+			put(watch.phase), put(watch.below), put(watch.due_line), put(watch.horizon);
+			put(watch.any), put_hint(watch.any ? watch.oldest : Hint{});
+			for (int64_t below : {int64_t{0}, int64_t{1}, int64_t{2}, pgq::OldestReady::kAll})
+				put(beyond.knows(below)), put(finish_would_tell(below));
+			put_hint(beyond.oldest() != nullptr ? *beyond.oldest() : Hint{});
 		}
 		for (size_t i = 0; i < plan_.jobs.size(); i++)
 		{
@@ -871,6 +915,121 @@ private:
 		return lowest;
 	}
 
+	/* ---- who asks for the oldest ready job: load/oldest.cpp ---- */
+
+	bool knows_all_ready() const
+	{
+		for (size_t i = 0; i < plan_.jobs.size(); i++)
+			if (world.jobs[i].lease == Job::kClaiming || world.jobs[i].lease == Job::kUnfit)
+				return false;
+		return !schedule_.hides_due();
+	}
+
+	bool is_ready(const Hint &hint) const
+	{
+		const Job &job = world.jobs[hint.key.job_id - 1];
+		return job.row == Job::kLive && job.lease == Job::kFree && job.key == hint.key;
+	}
+
+	void announce_watch()
+	{
+		Watch &watch = world.watch;
+		watch.below = schedule_.oldest_in_window(64).below;
+		watch.serial = schedule_.oldest_beyond().begin(watch.below);
+	}
+
+	bool begin_watch()
+	{
+		Watch &watch = world.watch;
+		schedule_.fire(world.clock);
+		if (watch.phase != Watch::kIdle || !knows_all_ready())
+			return false;
+		watch.phase = Watch::kBegun;
+		watch.due_line = schedule_.due_line();
+		watch.horizon = schedule_.horizon();
+		watch.below = schedule_.oldest_in_window(64).below;
+		if (!faulty(Fault::kOldestReadFirst))
+			announce_watch();
+		return true;
+	}
+
+	bool read_watch()
+	{
+		Watch &watch = world.watch;
+		if (watch.phase != Watch::kBegun)
+			return false;
+		watch.phase = Watch::kRead;
+		for (size_t i = 0; i < plan_.jobs.size(); i++)
+		{
+			const Job &job = world.jobs[i];
+			if (job.row != Job::kLive || job.lease != Job::kFree ||
+				job.key.priority >= watch.below || job.key.run_at > watch.due_line ||
+				(watch.any && watch.oldest.key.run_at <= job.key.run_at))
+				continue;
+			watch.any = true;
+			watch.oldest = job.hint();
+		}
+		return true;
+	}
+
+	bool finish_watch()
+	{
+		Watch watch = world.watch;
+		if (watch.phase != Watch::kRead)
+			return false;
+		if (faulty(Fault::kOldestReadFirst))
+		{
+			announce_watch();
+			watch.serial = world.watch.serial;
+		}
+		world.watch = {};
+		if (watch.any || watch.horizon == watch.due_line || faulty(Fault::kOldestOfSome))
+			schedule_.oldest_beyond().finish(watch.serial, watch.any ? &watch.oldest : nullptr);
+		return true;
+	}
+
+	/* Of the state: is the reading that is under way good for anything? */
+	bool finish_would_tell(int64_t below) const
+	{
+		pgq::OldestReady beyond = schedule_.oldest_beyond();
+		beyond.finish(world.watch.serial, nullptr);
+		return beyond.knows(below);
+	}
+
+	/* If memory knows the oldest: is it? The due line has been moved to the clock. */
+	std::optional<std::string> wrong_oldest() const
+	{
+		if (!knows_all_ready() || schedule_.next_timer() <= world.clock)
+			return {};
+		int64_t oldest = INT64_MAX;
+		auto known = schedule_.oldest_in_window(64);
+		const auto &beyond = schedule_.oldest_beyond();
+		if (known.hint != nullptr && !is_ready(*known.hint))
+			return {};
+		if (known.hint != nullptr)
+			oldest = known.hint->key.run_at;
+		if (known.below > INT32_MIN)
+		{
+			if (!beyond.knows(known.below))
+				return {};
+			const Hint *hint = beyond.oldest();
+			if (hint != nullptr && hint->key.run_at < oldest)
+			{
+				if (!is_ready(*hint))
+					return {};
+				oldest = hint->key.run_at;
+			}
+		}
+		for (size_t i = 0; i < plan_.jobs.size(); i++)
+		{
+			const Job &job = world.jobs[i];
+			bool ready = job.key.run_at <= std::max(schedule_.due_line(), world.clock);
+			if (job.filed() && ready && job.key.run_at < oldest)
+				return complain("older than what is said to be the oldest is", job);
+		}
+		return {};
+	}
+
 	/* ---- the lone consumer ---- */
 
 	void end_everything()
@@ -1060,6 +1219,12 @@ const struct Small
 	{"delayed rows that move", {.jobs = {kNow, kSoon}, .ticks = 1, .retries = 1, .moves = true}},
 	{"an unloaded queue",
 	 {.jobs = {kNow, kUrgentSoon}, .ticks = 1, .deletes = true, .reset = true}},
+	{"the oldest of two priorities", {.jobs = {kNow, kUrgent}, .ticks = 1, .watched = true}},
+	{"the oldest of delayed jobs", {.jobs = {kSoon, kUrgentSoon}, .ticks = 1, .watched = true}},
+	{"the oldest of rows that move",
+	 {.jobs = {kNow}, .ticks = 1, .retries = 1, .moves = true, .deletes = true, .watched = true}},
+	{"the oldest, the clock may go back",
+	 {.jobs = {kSoon}, .ticks = 2, .clock_goes_back = true, .slack = 0, .watched = true}},
 	{"a clock that is set right",
 	 {.jobs = {kSoon}, .ticks = 1, .clock_goes_back = true, .slack = 0, .sheds = true}},
 	{"a clock that is set right, or wrong by little",
@@ -1117,7 +1282,8 @@ TEST_P(Walk, TheInvariantHolds)
 			  .sheds = true,
 			  .moves = true,
 			  .deletes = true,
-			  .reset = seed % 2 == 0};
+			  .reset = seed % 2 == 0,
+			  .watched = seed % 3 != 0};
 	Outcome outcome = walk(plan, seed, 5000, 1000);
 	EXPECT_EQ(outcome.violation, "");
 	EXPECT_GT(outcome.states, 200000u) << "the actors stand still";
@@ -1193,6 +1359,17 @@ INSTANTIATE_TEST_SUITE_P(
 		Broken{Fault::kRewindKeepsCursor,
 			   "RewindKeepsCursor",
 			   {.jobs = {kNow}, .ticks = 1, .clock_goes_back = true, .slack = 0}},
+		Broken{Fault::kOldestReadFirst,
+			   "OldestReadFirst",
+			   {.jobs = {kNow, kUrgent}, .ticks = 1, .watched = true}},
+		Broken{Fault::kOldestOfSome,
+			   "OldestOfSome",
+			   {.jobs = {kNow, kUrgent},
+				.ticks = 2,
+				.slack = 100,
+				.ahead = 1,
+				.reset = true,
+				.watched = true}},
 		Broken{Fault::kDoubtUnspoken,
 			   "DoubtUnspoken",
 			   {.jobs = {kNow}, .slack = 0, .ahead = 2, .reset = true}}),

@@ -1,0 +1,138 @@
+#include "worker/counter.h"
+
+#include "catalog/version.h"
+#include "engine/hold.h"
+#include "engine/registry.h"
+#include "pg/wait_events.h"
+#include "worker/shift.h"
+#include "worker/turn.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+/* ---- the scheduler ---- */
+
+static constinit BackgroundWorkerHandle *counter = nullptr;
+
+bool
+counter_is_running()
+{
+	pid_t pid;
+	return counter != nullptr && GetBackgroundWorkerPid(counter, &pid) != BGWH_STOPPED;
+}
+
+static void
+end_counter(int, Datum)
+{
+	if (counter != nullptr)
+		TerminateBackgroundWorker(counter);
+}
+
+static bool
+register_counter(Oid tablespace)
+{
+	BackgroundWorker worker{};
+	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "%s for database %u", kCounterType,
+			 MyDatabaseId);
+	strlcpy(worker.bgw_type, kCounterType, sizeof(worker.bgw_type));
+	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "pgq_counter_main", sizeof(worker.bgw_function_name));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
+	memcpy(worker.bgw_extra, &tablespace, sizeof(tablespace));
+	worker.bgw_notify_pid = MyProcPid;
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	bool started = RegisterDynamicBackgroundWorker(&worker, &counter);
+	MemoryContextSwitchTo(old);
+	return started;
+}
+
+void
+start_counter(Oid tablespace)
+{
+	if (counter_is_running())
+		return;
+	static constinit bool registered = false;
+	if (!registered)
+		before_shmem_exit(end_counter, (Datum) 0);
+	registered = true;
+	if (counter != nullptr)
+		pfree(counter);
+	counter = nullptr;
+	if (!register_counter(tablespace))
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("there is no room for a process that counts the jobs"),
+						errhint("Raise max_worker_processes (now %d) and restart the server.",
+								max_worker_processes)));
+}
+
+/* ---- the counter ---- */
+
+static Database *
+find_database()
+{
+	Database *database = nullptr;
+	worker_transaction([&] {
+		if (extension_installed() && versions_agree() && lock_tables(AccessShareLock))
+			database = tables().database;
+	});
+	return database;
+}
+
+/* Returns when to count again: INT64_MAX: nothing is to be counted. */
+static int64
+count_all(const Database *database, DutyState *states)
+{
+	int64 next = INT64_MAX;
+	for_each_queue(database, [&](const QueueRef &ref) {
+		Turn turn;
+		TimestampTz now = wall_now();
+		(void) look_at_queue(ref, [&](const Queue &queue) {
+			turn.wants_count = wants_count(queue.count, now);
+			turn.wants_part = wants_part(queue.count, now);
+		});
+		if (!turn.wants_count && !turn.wants_part)
+			return;
+		DutyState *state = &states[ref.queue - shared->queues];
+		if (state->name == nullptr || state->ref.generation != ref.generation)
+			*state = {.name = queue_duties[kCountsDuty].name,
+					  .note = &ref.queue->duties[kCountsDuty],
+					  .ref = ref};
+		int64 again = state->not_before > monotonic_now()
+						  ? state->not_before
+						  : run_duty(state, [&] { return count_at_once(ref, turn); });
+		next = Min(next, again);
+	});
+	return next;
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PGDLLEXPORT void pgq_counter_main(Datum);
+
+void
+pgq_counter_main(Datum arg)
+{
+	Oid tablespace;
+	memcpy(&tablespace, MyBgworkerEntry->bgw_extra, sizeof(tablespace));
+	start_worker(wait_events.scheduler);
+	if (!connect_unnoticed(DatumGetObjectId(arg), tablespace))
+		return;
+	set_session_options();
+	Database *database = find_database();
+	auto *states = static_cast<DutyState *>(
+		MemoryContextAllocZero(TopMemoryContext, mul_size(max_queues, sizeof(DutyState))));
+	while (database != nullptr)
+	{
+		int64 next = count_all(database, states);
+		if (next == INT64_MAX)
+			return;
+		nap((Max(0, next - monotonic_now()) + 999) / 1000);
+	}
+}
+}
