@@ -5,6 +5,8 @@
 #include "catalog/tables.h"
 #include "pg/scope.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 /* Columns of pgq_ext.queue, in their order. */
@@ -241,6 +243,15 @@ nearest_name(const Tables &t, const char *name)
 	return nearest;
 }
 
+static bool
+is_among(const List *sorted, int number)
+{
+	const ListCell *first = list_head(sorted);
+	return std::binary_search(
+		first, first + list_length(sorted), ListCell{.int_value = number},
+		[](const ListCell &a, const ListCell &b) { return a.int_value < b.int_value; });
+}
+
 /* Attach the queues of all rows. Returns whether slots differ from their rows; if correct, they did. */
 static bool
 compare_with_rows(const Tables &t, bool correct, Attached *attached)
@@ -262,9 +273,10 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 				make_like(ref, row);
 		}
 	});
+	list_sort(rows, list_int_cmp);
 	/* A slot without a row: somebody has deleted it. */
 	for_each_queue(t.database, [&](const QueueRef &ref) {
-		if (list_member_int(rows, ref.queue_id))
+		if (is_among(rows, ref.queue_id))
 			return;
 		differ = true;
 		if (correct)

@@ -68,18 +68,32 @@ place_counts(void *memory)
 	}
 }
 
-/* Under the registry lock. */
+/*
+ * Under the registry lock: the first slot that is so, from where that queue's would be if nobody else had come first. Where
+ * there are many queues each is found at once, only one that has none is looked for everywhere.
+ */
+template <typename Is>
+static Queue *
+find_from_home(int32 queue_id, Is is)
+{
+	int home = static_cast<int>(static_cast<uint32>(queue_id) % shared->max_queues);
+	for (int i = 0; i < shared->max_queues; i++)
+	{
+		int at = home + i;
+		Queue *queue = &shared->queues[at < shared->max_queues ? at : at - shared->max_queues];
+		if (is(queue))
+			return queue;
+	}
+	return nullptr;
+}
+
 static bool
 find_slot(const Database *db, uint32 db_generation, int32 queue_id, QueueRef *ref)
 {
-	for (int i = 0; i < shared->max_queues; i++)
-	{
-		Queue *queue = &shared->queues[i];
-		if (queue->queue_id == queue_id && queue->database == db &&
-			queue->database_generation == db_generation && ref_of(queue, ref))
-			return true;
-	}
-	return false;
+	return find_from_home(queue_id, [&](Queue *queue) {
+			   return queue->queue_id == queue_id && queue->database == db &&
+					  queue->database_generation == db_generation && ref_of(queue, ref);
+		   }) != nullptr;
 }
 
 static void
@@ -134,14 +148,10 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->state = SlotState::kUsed;
 }
 
-/* Under the registry lock. */
 static Queue *
-free_slot()
+free_slot(int32 queue_id)
 {
-	for (int i = 0; i < shared->max_queues; i++)
-		if (shared->queues[i].state == SlotState::kFree)
-			return &shared->queues[i];
-	return nullptr;
+	return find_from_home(queue_id, [](Queue *queue) { return queue->state == SlotState::kFree; });
 }
 
 bool
@@ -153,7 +163,7 @@ try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueR
 			return false;
 		if (find_slot(db, db_generation, row.queue_id, ref))
 			return true;
-		Queue *queue = free_slot();
+		Queue *queue = free_slot(row.queue_id);
 		if (queue == nullptr)
 			return false;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { fill_queue(queue, db, row); });
