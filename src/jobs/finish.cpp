@@ -78,7 +78,7 @@ enum class Reach : uint8
 	kInHand,
 	kStale,
 	kNotFound, /* the lease is not the job's any more */
-	kOthers, /* another transaction is claiming or ending it */
+	kOthers,   /* another transaction is claiming or ending it */
 };
 
 /* Does another transaction decide over the lease before we can? Then which. */
