@@ -10,7 +10,7 @@ use List::Util qw(sum max min first);
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
 
-my @sides = qw(pgq_ext recorded limited grouped fifo fair keyed ack_claim at_once table listen advisory pgmq session_lock advisory_lock);
+my @sides = qw(pgq_ext recorded limited grouped fifo fair keyed ack_claim at_once table listen advisory pgmq session_lock advisory_lock ceiling);
 my %side_name = (
 	pgq_ext  => 'pgq_ext',
 	recorded => 'pgq_ext, with records',
@@ -25,6 +25,7 @@ my %side_name = (
 	listen   => 'LISTEN/NOTIFY',
 	advisory => 'advisory locks',
 	pgmq     => 'pgmq',
+	ceiling  => 'ceiling',
 	session_lock => 'pgq_lock',
 	advisory_lock => 'pg_try_advisory_lock');
 
@@ -93,6 +94,13 @@ sub scrape
 
 my ($fewest, $most) = @{ $cases{backlog} // [] }[ 0, -1 ];
 
+# fewest and most of them
+sub scale_of
+{
+	my @numbers = map { /^$_[0] (\d+)/ } @{ $cases{scale} // [] };
+	return @numbers ? @numbers[ 0, -1 ] : ();
+}
+
 # what, how it is shown, at least or at most, measured
 my @goals = (
 	[ 'claim and ack one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 3, gain('claim', 32) ],
@@ -108,6 +116,8 @@ my @goals = (
 	[ 'enqueue 1,000 a call, against SKIP LOCKED', '%.2f', '>=', 2, gain('enqueue', 'bulk 1000') ],
 	[ 'claim rate with ' . grouped($most) . ' jobs queued, against ' . grouped($fewest), '%.2f', '>=', 0.95,
 		ratio(value('backlog', $most, 'pgq_ext'), value('backlog', $fewest, 'pgq_ext')) ],
+	(map { my ($what, $few, $many) = ($_, scale_of($_)); [ "claim rate with " . grouped($many) . " $what, against " . grouped($few), '%.2f', '>=', 0.95,
+		ratio(map { value('scale', "$what $_", 'pgq_ext') } $many, $few) ] } grep { scale_of($_) } qw(queues priorities leases)),
 	[ 'waiting claim at 1,000 jobs/s, p50 in ms', '%.2f', '<', 0.5, value('latency', 1000, 'pgq_ext', 'commit_p50') ],
 	[ 'waiting claim at 1,000 jobs/s, p99 in ms', '%.2f', '<', 2, value('latency', 1000, 'pgq_ext', 'commit_p99') ],
 	[ 'MB for 2,000,000 finished jobs beside a snapshot', '%.0f', '<', 200, ratio(value('rotation', 'snapshot', 'pgq_ext', 'peak'), 1e6) ],
@@ -185,6 +195,23 @@ sub backlog_table
 	my @here = present('backlog');
 	return rates('backlog', 'jobs/s, jobs queued') .
 		'| ' . join(' | ', 'most / fewest', (map { fixed('%.2f', ratio(value('backlog', $most, $_), value('backlog', $fewest, $_))) } @here), '') . " |\n";
+}
+
+sub scale_table
+{
+	my (@rates, @waits);
+	for my $case (@{ $cases{scale} })
+	{
+		my ($what, $n) = split / /, $case;
+		if ($what eq 'waiters')
+		{
+			push @waits, [ grouped($n), map { fixed('%.2f', value('scale', $case, 'pgq_ext', "commit_$_")) } qw(p50 p95 p99) ];
+			next;
+		}
+		my ($fewest) = scale_of($what);
+		push @rates, [ "$what " . grouped($n), rate(value('scale', $case, 'pgq_ext')), fixed('%.2f', ratio(map { value('scale', "$what $_", 'pgq_ext') } $n, $fewest)) ];
+	}
+	return table([ 'there are', 'jobs/s', 'against the fewest' ], @rates) . "\n" . table([ 'claims that wait, ms', 'p50', 'p95', 'p99' ], @waits);
 }
 
 sub latency_table
@@ -310,7 +337,7 @@ my @sections = (
 	[ 'enqueue', 'Enqueue', 'No worker is there. N clients with one job a call, or one client with many a call: `pgq_enqueue_many`; the tables take `INSERT ... SELECT unnest($1)`.', sub { rates('enqueue', 'jobs/s') } ],
 	[ 'claim', 'Claim and ack, one job a call',
 		'Claim and ack are two statements and two round trips, each a transaction of its own, except for "one statement": ' .
-		'`SELECT ..., pgq_ack(job_id, lease) FROM pgq_claim(...)`.',
+		'`SELECT ..., pgq_ack(job_id, lease) FROM pgq_claim(...)`, and `pgq_ack_claim`, which is one for the last job and the next.',
 		sub { rates('claim', 'jobs/s, clients') } ],
 	[ 'batch', 'Claim and ack in batches', 'One connection.', sub { rates('batch', 'jobs/s, jobs a call') } ],
 	[ 'work', '20 ms of work', 'Each worker claims a job, is busy with something else for 20 ms, and acknowledges it; a million jobs wait. ' .
@@ -318,6 +345,8 @@ my @sections = (
 	[ 'held', 'While a snapshot is held', 'Another session has a `REPEATABLE READ` transaction open all the time, as a long report or a dump does, so nothing can be vacuumed. ' .
 		'32 clients claim and acknowledge, one job a call.', \&held_table ],
 	[ 'backlog', 'Backlog', 'Claim and ack, one job a call, 16 clients; at least so many jobs stay queued all the time.', \&backlog_table ],
+	[ 'scale', 'Many of something', 'pgq_ext alone, claim and ack, one job a call, 16 clients, of one queue: beside other queues with a job each; of jobs that have so many priorities; while so many other jobs of it are leased. ' .
+		'Then from enqueue to the claim that waits, at 1,000 jobs/s, when so many wait.', \&scale_table ],
 	[ 'latency', 'From enqueue to the claim that waits', 'Jobs are enqueued one a call at a steady rate, 16 workers wait. Milliseconds from the moment the enqueuing client knows of its commit ' .
 		'to the moment the worker has the job, in the same process; on the right from sending the enqueue, so with its commit, and the rate that was reached. ' .
 		'The other side is the SKIP LOCKED table with `pg_notify` in the statement that enqueues, one connection that listens, and one idle worker woken for each notification.',
@@ -403,7 +432,9 @@ and runs beside the server on the same machine:
 - **SKIP LOCKED**: a table with a row for each job, a partial index in the order of the claims, claim by `UPDATE ... FOR UPDATE SKIP LOCKED`, finish by `DELETE`;
 - **advisory locks**: the same table; a poll tries `pg_try_advisory_xact_lock` on one job after the other and looks again whether the one it got is still there; `DELETE` at the end. Its
   transaction, and so its snapshot and lock, stays open as long as the work takes;
-- **pgmq**, where its SQL was at hand: `send`, `read`, `delete`.
+- **pgmq**, where its SQL was at hand: `send`, `read`, `delete`;
+- **ceiling**, where claims and acks are measured: what PostgreSQL can do for two round trips and one row that goes. `SELECT 1`, then a `DELETE` by primary key, of rows that nobody chose or locked;
+  in batches one `DELETE ... WHERE id = ANY ($1)`. `pgq_ack_claim` needs one round trip and one commit, and can be above it.
 
 They take turns in each round; a figure is the median of the rounds. Before each turn the side is filled up with more jobs than it can take (no claim comes back empty), vacuumed, and
 the server does a checkpoint; autovacuum is on. The first second of a turn does not count. After each workload the jobs that are left are counted: none was lost or done twice. The statements are in `bench/sides`, the client in `bench/load`.

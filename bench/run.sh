@@ -24,16 +24,18 @@ usage()
 arguments=("$@")
 form=${1:-short}
 sides=(pgq_ext table advisory)
-also=(ack_claim at_once) # where only claim and ack count
+also=(ack_claim at_once ceiling) # where only claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits order rotation locks schedules scrape)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
 		held_seconds=60 held_stock=2000000
 		backlogs=(10000 1000000 10000000) backlog_rounds=7 few=20000
+		scale_jobs=20000
+		scales=("queues "{1,100,10000} "waiters "{16,1000} "priorities "{1,10000} "leases "{0,100000})
 		rates=(100 1000) latency_seconds=10
 		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 order_jobs=5000000
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB
@@ -41,25 +43,29 @@ case $form in
 		scraped_jobs=10000000 scrapes=50 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
-		sides=(pgq_ext table) also=(ack_claim)
+		sides=(pgq_ext table) also=(ack_claim ceiling)
 		seconds=1.5 warm_up=0.5 stock=60000 bulk_stock=600000
 		enqueuers=(32) bulks=(1000) clients=(32 200) batches=(500)
 		workers=(200) work_stock=100000
 		held_seconds=20 held_stock=600000
 		backlogs=(10000 1000000) backlog_rounds=5 few=10000
+		scale_jobs=20000
+		scales=("queues "{1,1000} "waiters "{16,1000} "priorities "{1,10000} "leases "{0,100000})
 		rates=(1000) latency_seconds=3
 		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB
 		lockers=(1 8 32) takeovers=200 idle_seconds=20
 		scraped_jobs=1000000 scrapes=50 ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits order rotation locks schedules scrape)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
 		workers=(10 50) work_stock=10000
 		held_seconds=3 held_stock=50000
 		backlogs=(1000 20000) backlog_rounds=1 few=1000
+		scale_jobs=1000
+		scales=("queues "{1,100} "waiters "{16,100} "priorities "{1,100} "leases "{0,1000})
 		rates=(100 1000) latency_seconds=0.5
 		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 order_jobs=30000
 		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB
@@ -72,7 +78,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog latency wal life records limits order rotation locks schedules scrape " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog scale latency wal life records limits order rotation locks schedules scrape " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -211,8 +217,10 @@ run_batch()
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in "${batches[@]}"; do
-			for side in "${sides[@]}"; do
-				turn $bulk_stock do=claim,ack clients=1 batch="$case" seconds=$seconds jobs=$((bulk_stock - case))
+			for side in "${sides[@]}" ack_claim ceiling; do
+				verbs=claim,ack
+				[ $side != ack_claim ] || verbs=ack_claim
+				turn $bulk_stock do=$verbs clients=1 batch="$case" seconds=$seconds jobs=$((bulk_stock - case))
 			done
 		done
 	done
@@ -223,7 +231,7 @@ run_work()
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in "${workers[@]}"; do
-			for side in "${sides[@]}"; do
+			for side in "${sides[@]}" ceiling; do
 				turn $work_stock do=claim,ack clients="$case" seconds=$seconds work_ms=20 jobs=$((work_stock - case))
 			done
 		done
@@ -251,6 +259,45 @@ run_backlog()
 				queue=${side}_$case
 				turn $((case + few)) do=claim,ack clients=16 seconds=$seconds jobs=$few
 			done
+		done
+	done
+}
+
+# stage QUEUE WHAT N: the queue and so many of those
+stage()
+{
+	local jobs=$((scale_jobs + 16))
+	prepare $side "$1" 0
+	case $2 in
+		queues)
+			sql -c "SELECT count(pgq_create_queue('other_' || n)) FROM generate_series(2, $3) n" \
+				-c "SELECT count(pgq_enqueue('other_' || n, '{}')) FROM generate_series(2, $3) n" ;;
+		priorities)
+			sql -c "SELECT count(pgq_enqueue('$1', '{}', priority => i % $3)) FROM generate_series(1, $jobs) i" &&
+				queued[$1]=$jobs ;;
+		leases)
+			sql -c "SELECT count(pgq_enqueue('$1', '{}')) FROM generate_series(1, $3)" \
+				-c "SELECT count(*) FROM generate_series(1, $3 / 1000), pgq_claim('$1', 1000 + 0 * generate_series, lease_time => '1 day')" &&
+				queued[$1]=$3 ;;
+	esac >/dev/null || die "cannot stage $2 $3"
+}
+
+# pgq_ext alone: what does a job cost when there are many of something?
+run_scale()
+{
+	local side=pgq_ext queue=scale case
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${scales[@]}"; do
+			fresh_server 'pgq_ext.max_queues = 10100' 'pgq_ext.window_size = 256' 'pgq_ext.timer_size = 128' \
+				'pgq_ext.max_leases = 120000' 'max_connections = 1100'
+			queued=()
+			# shellcheck disable=SC2086
+			stage $queue $case
+			case $case in
+				waiters*) turn 0 do=wait rate=1000 clients="${case#* }" producers=8 seconds=$latency_seconds ;;
+				*) turn $((queued[$queue] + scale_jobs + 16)) do=claim,ack clients=16 seconds=$seconds jobs=$scale_jobs ;;
+			esac
+			count_jobs
 		done
 	done
 }

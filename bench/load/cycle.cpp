@@ -32,6 +32,7 @@ private:
 	void end_of_step(Client &);
 	void next_step(Client &);
 	void claimed(Client &);
+	void count_off(Client &);
 	void measure(Time now);
 	Time next_event() const;
 
@@ -41,7 +42,8 @@ private:
 	const bool series;
 
 	std::vector<Step> steps;
-	Verb last; // acknowledges what ack_claim has left
+	Verb last;		 // acknowledges what ack_claim has left
+	long number = 0; // of the next job, where claims do not say which they return; otherwise 0
 	std::vector<Client> clients;
 	std::deque<std::pair<Time, Client *>> working; // until when; all work takes the same time
 	std::string enqueued;						   // parameter of the enqueue
@@ -101,6 +103,8 @@ Cycle::Cycle(const Side &side, const Arguments &arguments)
 		verbs.push_back(&step.verb);
 	if (side.has("last"))
 		verbs.push_back(&(last = describe(side, "last")));
+	if (side.has("number"))
+		number = std::stol(Connection().execute(side.sql("number")));
 	for (long i = arguments.number("clients", 1); i > 0; i--)
 		clients.push_back({.connection = Connection(verbs)});
 }
@@ -143,10 +147,28 @@ Cycle::next_step(Client &client)
 		client.connection.start(step.verb, client.claimed);
 }
 
+static std::string
+as_parameter(const Verb &verb, const std::string &list)
+{
+	return verb.takes_array ? "{" + list + "}" : list;
+}
+
+// The next ones are the client's, whatever the claim said.
+void
+Cycle::count_off(Client &client)
+{
+	std::string list = std::to_string(number++);
+	for (long i = 1; i < batch; i++)
+		list += "," + std::to_string(number++);
+	client.claimed = {as_parameter(steps[client.step + 1].verb, list)};
+}
+
 // The first columns of what was claimed are the parameters of the acknowledgement.
 void
 Cycle::claimed(Client &client)
 {
+	if (number > 0)
+		return count_off(client);
 	auto &connection = client.connection;
 	client.jobs = connection.rows();
 	if (client.jobs == 0)
@@ -161,7 +183,7 @@ Cycle::claimed(Client &client)
 		std::string text = connection.value(0, column);
 		for (int row = 1; row < client.jobs; row++)
 			text += "," + connection.value(row, column);
-		client.claimed.push_back(ack.takes_array ? "{" + text + "}" : text);
+		client.claimed.push_back(as_parameter(ack, text));
 	}
 }
 

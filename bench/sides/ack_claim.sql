@@ -13,5 +13,8 @@ VACUUM ANALYZE pgq_ext.job;
 -- ack_claim
 SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, ':queue');
 
+-- ack_claim_many
+SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, ':queue', :batch);
+
 -- last
 SELECT pgq_ack_many($1, $2);

@@ -29,4 +29,4 @@ SELECT job_id, lease, payload FROM pgq_claim(':queue', wait => '30 s');
 SELECT pgq_ack($1, $2);
 
 -- ack_many
-SELECT pgq_ack_many($1, $2);
+SELECT count(*) FROM pgq_ack_many($1, $2);

@@ -154,10 +154,10 @@ ack_each(const JobList &jobs)
 {
 	SegmentSet segments(RowExclusiveLock);
 	Records records;
-	open_segments_of_jobs(segments, jobs.ids, jobs.n);
+	const FoundLease *found = open_segments_of_jobs(segments, jobs.ids, jobs.n);
 	for (int i = 0; i < jobs.n; i++)
 	{
-		if (!ack_job(segments, records, jobs.id(i), jobs.token(i)))
+		if (!ack_job(segments, records, jobs.id(i), jobs.token(i), nullptr, found[i]))
 			complain_stale(jobs.id(i), jobs.token(i));
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -14,10 +14,10 @@ ack_all(const JobList &jobs, ResultRows *result)
 {
 	SegmentSet segments(RowExclusiveLock);
 	Records records;
-	open_segments_of_jobs(segments, jobs.ids, jobs.n);
+	const FoundLease *found = open_segments_of_jobs(segments, jobs.ids, jobs.n);
 	for (int i = 0; i < jobs.n; i++)
 	{
-		if (ack_job(segments, records, jobs.id(i), jobs.token(i)))
+		if (ack_job(segments, records, jobs.id(i), jobs.token(i), nullptr, found[i]))
 			result->put(jobs.ids[i]);
 		else
 			note_stale_call(jobs.id(i));

@@ -216,20 +216,28 @@ look_at_queue(const QueueRef &ref, Body body)
 	return current;
 }
 
+/* What find_lease() has found. False: it is not the job's lease any more. */
+template <typename Body>
+inline bool
+change_found_lease(const FoundLease &found, int64 job_id, Body body)
+{
+	bool current = false;
+	(void) change_queue(found.ref, [&](QueueHold &hold) {
+		current = is_lease_of(found.lease, found.ref, job_id);
+		if (current)
+			body(hold, found.lease);
+	});
+	return current;
+}
+
 /* The lease that the job has, in whatever queue. False: none. */
 template <typename Body>
 inline bool
 change_lease(const Database *db, int64 job_id, Body body)
 {
-	QueueRef ref;
-	Lease *lease;
-	bool found = false;
-	(void) (find_lease(db, job_id, &lease, &ref) && change_queue(ref, [&](QueueHold &hold) {
-				found = is_lease_of(lease, ref, job_id);
-				if (found)
-					body(hold, lease);
-			}));
-	return found;
+	FoundLease found;
+	return find_lease(db, job_id, &found.lease, &found.ref) &&
+		   change_found_lease(found, job_id, body);
 }
 
 template <typename Body>

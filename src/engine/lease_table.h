@@ -21,6 +21,12 @@ Lease *holder_of(const Queue *queue, int64 job_id);
  */
 bool find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref);
 
+struct FoundLease
+{
+	Lease *lease; /* NULL: none */
+	QueueRef ref;
+};
+
 inline bool
 is_lease_of(const Lease *lease, const QueueRef &ref, int64 job_id)
 {

@@ -14,19 +14,30 @@
 
 namespace pgq {
 
-void
+static FoundLease
+find_lease_of(const Database *db, int64 job_id)
+{
+	FoundLease found{};
+	if (!find_lease(db, job_id, &found.lease, &found.ref))
+		found.lease = nullptr;
+	return found;
+}
+
+const FoundLease *
 open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n)
 {
+	const Database *db = tables().database;
+	auto *found = static_cast<FoundLease *>(palloc(n * sizeof(FoundLease)));
 	uint32 numbers = 0;
 	for (int i = 0; i < n; i++)
 	{
+		found[i] = find_lease_of(db, DatumGetInt64(job_ids[i]));
 		/* Read without the queue's lock: a guess. */
-		Lease *lease;
-		QueueRef ref;
-		if (find_lease(tables().database, DatumGetInt64(job_ids[i]), &lease, &ref))
-			numbers |= segment_bit(lease->hint.place);
+		if (found[i].lease != nullptr)
+			numbers |= segment_bit(found[i].lease->hint.place);
 	}
 	segments.open_in_order(numbers);
+	return found;
 }
 
 void
@@ -66,7 +77,8 @@ enum class Reach : uint8
 {
 	kInHand,
 	kStale,
-	kOthers, /* another transaction is claiming or ending it */
+	kNotFound, /* the lease is not the job's any more */
+	kOthers,   /* another transaction is claiming or ending it */
 };
 
 /* Does another transaction decide over the lease before we can? Then which. */
@@ -107,13 +119,16 @@ wants_run(const QueueOptions &options, LeaseEnd how)
 }
 
 static Reach
-reach_for(int64 job_id, int32 queue_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending,
-		  VirtualTransactionId *other)
+reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEnd how,
+		  EndingLease *ending, VirtualTransactionId *other)
 {
-	Reach reach = Reach::kStale;
+	Reach reach = Reach::kNotFound;
 	reserve_lease_effects(1);
-	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (!is_handed_out(lease, token) || hold.ref().queue_id != queue_id)
+	(void) change_found_lease(found, job_id, [&](QueueHold &hold, Lease *lease) {
+		if (hold.ref().queue_id != found.ref.queue_id)
+			return;
+		reach = Reach::kStale;
+		if (!is_handed_out(lease, token))
 			return;
 		if (is_in_other_hands(lease, other))
 		{
@@ -138,18 +153,22 @@ reach_for(int64 job_id, int32 queue_id, int64 token, Grip grip, LeaseEnd how, En
 /*
  * Pin the lease to the end of this transaction, if the token is current. Another transaction that has it
  * is waited for, where the deadlock detector sees it; then it is stale, or free again. It is stale for who may not
- * answer for jobs of the queue.
+ * answer for jobs of the queue. What the caller has found may be another job's lease by now: then it is looked for.
  */
 static bool
-take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending)
+take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending,
+			 FoundLease found = {})
 {
-	for (;;)
+	for (bool given = found.lease != nullptr;; given = false)
 	{
-		int32 queue_id;
 		VirtualTransactionId other;
-		if (!may_answer(job_id, &queue_id))
+		if (!given)
+			found = find_lease_of(tables().database, job_id);
+		if (found.lease == nullptr || !may(Deed::kAnswer, found.ref.queue_id))
 			return false;
-		Reach reach = reach_for(job_id, queue_id, token, grip, how, ending, &other);
+		Reach reach = reach_for(found, job_id, token, grip, how, ending, &other);
+		if (reach == Reach::kNotFound && given)
+			continue;
 		if (reach != Reach::kOthers)
 			return reach == Reach::kInHand;
 		VirtualXactLock(other, true);
@@ -162,10 +181,11 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 /* ---- the verbs ---- */
 
 bool
-ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token, const Datum *result)
+ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token, const Datum *result,
+		FoundLease found)
 {
 	EndingLease ending;
-	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kAcked, &ending))
+	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kAcked, &ending, found))
 		return ack_late(segments, records, job_id, token, result);
 	const Finish finish = {&records, ending.run.worker, result};
 	if (end_row(segments, ending.ref, ending.place, job_id, RowEnd::kAcked, nullptr, true,
