@@ -10,8 +10,17 @@ SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue AS q USING (queue_id) WHERE 
 -- vacuum
 VACUUM ANALYZE pgq_ext.job;
 
+-- enqueue
+SELECT pgq_enqueue(':queue', $1);
+
+-- enqueue_many
+SELECT pgq_enqueue_many(':queue', $1);
+
 -- ack_claim
 SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, ':queue');
+
+-- ack_claim_many
+SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, ':queue', :batch);
 
 -- last
 SELECT pgq_ack_many($1, $2);
