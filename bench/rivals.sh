@@ -27,8 +27,8 @@ in_sql=(ceiling pgq_ext pgmq pgq graphile_worker pg_boss) # by bench/load, so al
 others=(graphile_worker_node pg_boss_node redis_list redis_stream rabbitmq rabbitmq_quorum beanstalkd)
 case $form in
 	rivals)
-		seconds=1.5 warm_up=0.5 stock=20000 bulk_stock=50000 more=2 bulk_more=6
-		rates=(100 500) latency_seconds=3
+		seconds=1 warm_up=0.3 stock=20000 bulk_stock=50000 more=2 bulk_more=6
+		rates=(100 500) latency_seconds=2
 		aged_jobs=100000 age=11 ;; # a younger snapshot could be of a dump that has not locked its tables yet
 	rivals-tiny)
 		rounds=1
@@ -50,11 +50,11 @@ cd "$(dirname "$0")/.." || exit
 script/setup_rivals.sh || exit
 . script/version.sh
 elsewhere bench/rivals.sh "${arguments[@]}"
+. bench/race.sh
+find_pgmq || exit
 . script/private_server.sh
 . bench/server.sh
-. bench/race.sh
 . bench/brokers.sh
-find_pgmq || exit
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 trap 'stop_all; stop_servers "$work"; rm -rf "$work"' EXIT
@@ -93,10 +93,11 @@ missing()
 	esac | grep .
 }
 
-# choose: leaves in in_sql and others who takes part
+# choose: leaves in in_sql and others who takes part, in left_out who cannot
 choose()
 {
 	local list side why
+	left_out=()
 	for list in in_sql others; do
 		local -n chosen=$list
 		local here=()
@@ -105,6 +106,7 @@ choose()
 				continue
 			elif why=$(missing "$side"); then
 				echo "left out: $side: $why"
+				left_out+=("$side ($why)")
 			else
 				here+=("$side")
 			fi
@@ -152,7 +154,11 @@ race()
 		client*) clients=${form#* } jobs=$(stock_of "$side" $stock $more) ;;
 		bulk*) batch=${form#* } jobs=$(stock_of "$side" $bulk_stock $bulk_more) ;;
 	esac
-	least=$((clients * batch * 2))
+	least=$((clients * batch * 2)) # what is left, so that no claim comes back empty
+	if [ "$side" = rabbitmq_prefetch ]; then
+		least=$((clients * 200))
+		jobs=$((jobs + least))
+	fi
 	case $1 in
 		enqueue) turn 0 do=enqueue clients=$clients batch=$batch seconds=$seconds ;;
 		enqueue,*) turn $stock do="$1" clients=$clients batch=$batch seconds=$seconds ;;
@@ -256,12 +262,16 @@ run_held()
 	sleep $age
 	age_beside_snapshot
 	for ((round = 1; round <= rounds; round++)); do
-		for side in "${in_sql[@]}"; do
-			case=enqueue race enqueue 'client 32'
-			case='bulk' race claim,ack 'bulk 100'
-			[ "$side" != pgq ] || continue
-			case=claim race claim,ack 'client 32'
-			case=life race enqueue,claim,ack 'client 32'
+		for case in enqueue bulk claim life; do
+			for side in "${in_sql[@]}"; do
+				case "$side $case" in
+					*\ enqueue) race enqueue 'client 32' ;;
+					*\ bulk) race claim,ack 'bulk 100' ;;
+					pgq\ *) ;;
+					*\ claim) race claim,ack 'client 32' ;;
+					*\ life) race enqueue,claim,ack 'client 32' ;;
+				esac
+			done
 		done
 	done
 	! takes_part pgq || start_pgqd
@@ -283,6 +293,7 @@ start_brokers
 {
 	machine
 	brokers_and_libraries
+	[ ${#left_out[@]} -eq 0 ] || printf 'left out\t%s\n' "$(printf '%s; ' "${left_out[@]}" | sed 's/; $//')"
 } >"$out/machine.txt"
 for number in "${!workloads[@]}"; do
 	workload=${workloads[number]}

@@ -82,10 +82,10 @@ cd "$(dirname "$0")/.." || exit
 script/setup.sh gnuplot-nox || exit
 . script/version.sh
 elsewhere bench/run.sh "${arguments[@]}"
-. script/private_server.sh
-. bench/server.sh
 . bench/race.sh
 find_pgmq || exit
+. script/private_server.sh
+. bench/server.sh
 [ -z "$pgmq" ] || sides+=(pgmq)
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit

@@ -6,6 +6,8 @@ const { Pool } = require('pg')
 
 const schema = 'graphile_worker_node', task = given.queue
 const pgPool = new Pool({ ...server, max: Math.max(number('clients', 1), number('producers', 8)) + 8 })
+const fail = error => { throw error }
+pgPool.on('error', fail).on('connect', client => client.on('error', fail))
 const logger = new Logger(() => () => {})
 const utils = await makeWorkerUtils({ pgPool, schema, logger })
 
@@ -19,13 +21,20 @@ function worker(handler) {
 const add = (data = payload()) => utils.addJob(task, data)
 const addMany = jobs => utils.addJobs(Array.from({ length: jobs }, () => ({ identifier: task, payload: payload() })))
 
+async function count(which = 'true') {
+  const { rows } = await pgPool.query(`SELECT count(*)::int FROM ${schema}._private_jobs WHERE ${which}`)
+  return rows[0].count
+}
+
+// Jobs are completed a little later than they are worked on, even when the worker has stopped: what is gone counts as done.
 async function work_off() {
-  const limit = number('jobs', Infinity)
+  const limit = number('jobs', Infinity), before = await count()
   let done = 0
   const runner = await worker(() => { done++ })
   await rate(() => done, () => done >= limit)
   await runner.stop()
-  say('done', done)
+  for (let i = 0; i < 1000 && await count('locked_at IS NOT NULL') > 0; i++) await sleep(5)
+  say('done', before - await count())
 }
 
 // Each client adds a job, lets one be worked on, and goes on when that has been.
@@ -53,10 +62,7 @@ await run({
   fill: async () => {
     for (let left = number('jobs', 0); left > 0; left -= 1000) await addMany(Math.min(left, 1000))
   },
-  count: async () => {
-    const { rows } = await pgPool.query(`SELECT count(*) FROM ${schema}._private_jobs`)
-    console.log(rows[0].count)
-  },
+  count: async () => console.log(await count()),
   vacuum: () => pgPool.query(`VACUUM (ANALYZE, INDEX_CLEANUP ON) ${schema}._private_jobs`),
   enqueue: () => cycle(async batch => {
     await (batch > 1 ? addMany(batch) : add())

@@ -19,7 +19,10 @@ export async function cycle(turn) {
   const batch = number('batch', 1), limit = number('jobs', Infinity)
   let begun = 0, done = 0, over = false
   const client = async () => {
-    while (!over && (begun += batch) <= limit) done += await turn(batch)
+    while (!over && (begun += batch) <= limit) {
+      const jobs = await turn(batch)
+      done += jobs
+    }
     over = true
   }
   const clients = Array.from({ length: number('clients', 1) }, client)

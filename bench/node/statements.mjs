@@ -5,6 +5,7 @@
 import { payload, require, server } from './race.mjs'
 const pg = require('pg')
 
+const fail = error => { throw error }
 const sent = []
 const query = pg.Client.prototype.query
 pg.Client.prototype.query = function (text, values, ...more) {
@@ -22,7 +23,8 @@ const one = (text, batch) => text.replaceAll(':batch', batch)
 
 async function graphile_worker() {
   const { Logger, makeWorkerUtils, run } = require('graphile-worker')
-  const pool = new pg.Pool(server), logger = new Logger(() => () => {})
+  const pool = new pg.Pool(server).on('error', fail).on('connect', client => client.on('error', fail))
+  const logger = new Logger(() => () => {})
   const utils = await makeWorkerUtils({ pgPool: pool, logger })
   await utils.migrate()
   for (const worker of [{}, { localQueue: { size: 4321 }, completeJobBatchDelay: 20, concurrentJobs: 5 }]) {

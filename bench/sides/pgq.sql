@@ -19,8 +19,8 @@ END $$;
 -- With a tick after every hundred.
 DO $$ BEGIN
 	SET synchronous_commit = off;
-	FOR i IN 1 .. :jobs / 100 LOOP
-		PERFORM pgq.insert_event(':queue', 'job', ':payload') FROM generate_series(1, 100);
+	FOR taken IN 0 .. :jobs - 1 BY 100 LOOP
+		PERFORM pgq.insert_event(':queue', 'job', ':payload') FROM generate_series(1, least(100, :jobs - taken));
 		COMMIT;
 		PERFORM pgq.ticker(':queue');
 		COMMIT;
