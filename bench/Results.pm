@@ -38,8 +38,13 @@ sub median
 sub value
 {
 	my ($workload, $case, $side, $metric) = @_;
-	my $values = defined $case && $rounds{$workload}{$case}{$side}{ $metric // 'rate' } or return;
-	return median(@$values);
+	my $found = \%rounds;
+	for my $key ($workload, $case, $side, $metric // 'rate')
+	{
+		$found = defined $key ? $found->{$key} : undef;
+		return unless $found;
+	}
+	return median(@$found);
 }
 
 sub ratio { return defined $_[0] && $_[1] ? $_[0] / $_[1] : undef }

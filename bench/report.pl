@@ -81,7 +81,7 @@ my @goals = (
 	[ 'enqueue with a fresh unique key, 32 clients, against none', '%.2f', '>=', 0.63, ratio(map { value('limits', 'enqueue', $_) } qw(keyed pgq_ext)) ],
 	[ 'hand-outs until ten tenants with ten jobs each are through, beside one with very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
 	(map { [ "session-bound lock and unlock, $_ client" . ($_ == 1 ? '' : 's') . ', against advisory locks', '%.2f', '>=', 0.8,
-		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} }),
+		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} // [] }),
 	[ 'takeover from a leader that was killed, p99 in ms', '%.1f', '<', 50, value('locks', 'takeover 0', 'session_lock', 'takeover_p99') ],
 	[ 'wake-ups of the scheduler with 1,000 schedules that are not due, against none', '%.2f', '<=', 1.2, ratio(map { value('schedules', $_, 'pgq_ext', 'wake_ups') } 1000, 0) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],

@@ -96,6 +96,31 @@ sub held
 		"\nThe claim that waits, beside the same snapshot:\n\n" . latencies('held');
 }
 
+# What pgq_ext wants: the whole life of a job faster than in Redis, and no queue in PostgreSQL ahead in any row.
+sub goals
+{
+	my @rows;
+	for my $side (qw(redis_list redis_stream))
+	{
+		my $ratio = ratio(map { value('life', 'client 32', $_) } 'ack_claim', $side) // next;
+		push @rows, [ "whole life by `pgq_ack_claim`, 32 clients, against $side_name{$side}", '> 1', sprintf('%.2f', $ratio), $ratio > 1 ? 'reached' : '**not reached**' ];
+	}
+	my @ahead;
+	for my $workload (qw(enqueue claim life))
+	{
+		for my $case (@{ $cases{$workload} // [] })
+		{
+			for my $side (qw(pgmq pgq graphile_worker graphile_worker_node pg_boss pg_boss_node))
+			{
+				my $ratio = ratio(map { value($workload, $case, $_) } 'pgq_ext', $side) // next;
+				push @ahead, "$workload, " . case_name($case) . ": $side_name{$side}" if $ratio < 1;
+			}
+		}
+	}
+	push @rows, [ 'queues in PostgreSQL that are ahead of `pgq_claim` and `pgq_ack`, or of the enqueue', '0', scalar @ahead, @ahead ? join('; ', @ahead) : 'reached' ];
+	return table([ 'goal', 'wanted', 'measured', '' ], @rows);
+}
+
 my @sections = (
 	[ 'enqueue', 'Enqueue', 'Nobody works. One job a call by 1 and 32 clients; or one client with 100 jobs a call, a pipeline or a batch of messages, whatever the side has for that.', sub { rates('enqueue') } ],
 	[ 'claim', 'Claim and ack', 'One job at a time by 1 and 32 clients, each of which waits for the answer before it goes on; or one client with 100 jobs at a time. ' .
@@ -125,7 +150,8 @@ send are taken down at the start and run by `bench/load`, too: "its SQL".
 - **PgQ** (Skype's): events in tables that are truncated in turn; every consumer sees all events, in batches between two ticks. `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; claim in one call of a function, which saves PgQ round trips.
   It cannot hand out single jobs, nor share them among workers (that takes its extension pgq_coop, which Debian has not got), nor retry one without a table beside. Where workers wait, its ticker pgqd runs every 0.1 s and the queue ticks after 10 ms of lag, the consumer
   polls every 20 ms; with the defaults (1 s, 3 s) a job waits for seconds.
-- **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`, and in the column of 100 with `localQueue` and `completeJobBatchDelay`, its documented way to more speed: there 100 jobs run at a time, and jobs go back late if the process dies. It listens for new jobs.
+- **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`, and in the column of 100 with `localQueue` and `completeJobBatchDelay`, its documented way to more speed: there 100 jobs run at a time, and jobs go back late if the process dies. It listens for new jobs;
+  the NOTIFY of each `add_job` makes commits go one after the other, so that clients cannot share an fsync, which is what its enqueue by 32 clients shows.
 - **pg-boss**: `send`, `insert`; `fetch` and `complete` in a loop, since `work()` asks once in 0.5 s at most, which is what is measured where workers wait. A job that is done stays as a row until maintenance archives it.
 - **Redis, list**: the reliable queue of its documentation, `LPUSH`, `BRPOPLPUSH` into a list of the worker, `LREM`; 100 are a pipeline. Nothing brings back the jobs of a worker that died: that is the application's part. All jobs are in memory. One fsync serves all commands of a turn of its event loop.
 - **Redis, stream**: `XADD`, `XREADGROUP`, `XACK` and `XDEL`. Jobs of dead workers are had by `XAUTOCLAIM`, which costs nothing here.
@@ -147,6 +173,7 @@ if (defined $docs)
 		'redis-server', 'rabbitmq-server', 'beanstalkd', 'left out';
 	print "\n```sh\n$machine{command}\n```\n\n";
 }
+print "## Goals\n\n", goals(), "\n" if $cases{life} && $cases{claim} && $cases{enqueue};
 for my $section (@sections)
 {
 	my ($workload, $title, $about, $make) = @$section;

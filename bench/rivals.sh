@@ -160,9 +160,9 @@ race()
 		jobs=$((jobs + least))
 	fi
 	case $1 in
-		enqueue) turn 0 do=enqueue clients=$clients batch=$batch seconds=$seconds ;;
-		enqueue,*) turn $stock do="$1" clients=$clients batch=$batch seconds=$seconds ;;
-		*) turn "$jobs" do="$1" clients=$clients batch=$batch seconds=$seconds jobs=$((jobs - least)) ;;
+		enqueue) turn 0 do=enqueue clients="$clients" batch="$batch" seconds=$seconds ;;
+		enqueue,*) turn $stock do="$1" clients="$clients" batch="$batch" seconds=$seconds ;;
+		*) turn "$jobs" do="$1" clients="$clients" batch="$batch" seconds=$seconds jobs=$((jobs - least)) ;;
 	esac
 }
 
