@@ -5,10 +5,14 @@
 #   bench/report.pl DIR docs    writes docs/benchmarks.md and, with gnuplot, docs/benchmarks/*.svg
 use strict;
 use warnings;
+use FindBin;
+use lib $FindBin::Bin;
 use List::Util qw(sum max min first);
+use Results;
 
 my ($dir, $docs) = @ARGV;
 die "usage: $0 DIR [docs]\n" unless defined $dir;
+read_results($dir);
 
 my @sides = qw(pgq_ext recorded limited grouped fifo fair keyed ack_claim at_once table listen advisory pgmq session_lock advisory_lock ceiling);
 my %side_name = (
@@ -28,40 +32,6 @@ my %side_name = (
 	ceiling  => 'ceiling',
 	session_lock => 'pgq_lock',
 	advisory_lock => 'pg_try_advisory_lock');
-
-# ---- results: workload, case, side, metric: a value for each round ----
-
-my (%rounds, %cases, %machine);
-for my $file (glob "$dir/*.tsv")
-{
-	my ($workload) = $file =~ m{([^/]+)\.tsv$};
-	open my $in, '<', $file or die "$file: $!";
-	while (<$in>)
-	{
-		chomp;
-		my ($case, $side, undef, $metric, $value) = split /\t/;
-		push @{ $cases{$workload} }, $case unless $rounds{$workload}{$case};
-		push @{ $rounds{$workload}{$case}{$side}{$metric} }, $value;
-	}
-}
-open my $in, '<', "$dir/machine.txt" or die "$dir/machine.txt: $!";
-%machine = map { chomp; split /\t/, $_, 2 } <$in>;
-
-sub median
-{
-	my @sorted = sort { $a <=> $b } @_;
-	return ($sorted[$#sorted / 2] + $sorted[@sorted / 2]) / 2;
-}
-
-# undef if it was not measured
-sub value
-{
-	my ($workload, $case, $side, $metric) = @_;
-	my $values = defined $case && $rounds{$workload}{$case}{$side}{ $metric // 'rate' } or return;
-	return median(@$values);
-}
-
-sub ratio { return defined $_[0] && $_[1] ? $_[0] / $_[1] : undef }
 
 # against the SKIP LOCKED table
 sub gain { return ratio(value(@_[0, 1], 'pgq_ext'), value(@_[0, 1], 'table')) }
@@ -138,36 +108,11 @@ my @goals = (
 
 # ---- form ----
 
-# 1234567: 1,234,567
-sub grouped
-{
-	my $text = shift // return '';
-	1 while $text =~ s/^(\d+)(\d{3})/$1,$2/;
-	return $text;
-}
-
-sub rate { return defined $_[0] ? grouped(sprintf '%.0f', $_[0]) : '' }
-sub fixed { my ($format, $value) = @_; return defined $value ? sprintf $format, $value : '' }
-
-# a number, or "client N", or "bulk N"
-sub case_name
-{
-	my ($kind, $n) = $_[0] =~ /^(\w+) (\d+)$/ or return grouped($_[0]);
-	return $kind eq 'bulk' ? grouped($n) . ' a call' : $n == 1 ? '1 client' : "$n clients";
-}
-
 # the sides that took part
 sub present
 {
 	my $workload = shift;
 	return grep { my $side = $_; first { $_->{$side} } values %{ $rounds{$workload} } } @sides;
-}
-
-# table([head...], [cell...]...): the first column is text
-sub table
-{
-	my ($head, @rows) = @_;
-	return join '', map { '| ' . join(' | ', @$_) . " |\n" } $head, [ '---', ('--:') x (@$head - 1) ], @rows;
 }
 
 # rates of all sides, a line for each case, and the ratio

@@ -5,6 +5,7 @@
 #   bench/run.sh full [WORKLOAD...]     about 50 minutes, 60 with pgmq: everything, and writes docs/benchmarks.md when
 #                                       no workload is named
 #   bench/run.sh tiny [WORKLOAD...]     about a minute: does it work at all? Its figures mean nothing
+#   bench/run.sh rivals|rivals-tiny     bench/rivals.sh: beside other queues, in PostgreSQL and elsewhere
 #
 #   OUT=DIR        keeps the results in DIR, a file for each workload; a workload that is run again replaces its file.
 #                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md
@@ -21,6 +22,7 @@ usage()
 	exit 2
 }
 
+case ${1:-} in rivals*) exec "$(dirname "$0")/rivals.sh" "$@" ;; esac
 arguments=("$@")
 form=${1:-short}
 sides=(pgq_ext table advisory)
@@ -82,106 +84,24 @@ if [ $# -gt 0 ]; then
 	done
 	workloads=("$@")
 fi
-pgmq=''
-if [ -n "${PGMQ_DIR:-}" ]; then
-	pgmq=$(find "$(realpath -- "$PGMQ_DIR")" -name pgmq.sql | head -n 1)
-	[ -n "$pgmq" ] || { echo "bench: no pgmq.sql below $PGMQ_DIR" >&2; exit 1; }
-	sides+=(pgmq)
-fi
+[ -z "${PGMQ_DIR:-}" ] || PGMQ_DIR=$(realpath -- "$PGMQ_DIR")
 [ -z "${OUT:-}" ] || { mkdir -p "$OUT" && OUT=$(realpath -- "$OUT"); } || exit
 
 cd "$(dirname "$0")/.." || exit
 script/setup.sh gnuplot-nox || exit
 . script/version.sh
 elsewhere bench/run.sh "${arguments[@]}"
+. bench/race.sh
+find_pgmq || exit
 . script/private_server.sh
 . bench/server.sh
+[ -z "$pgmq" ] || sides+=(pgmq)
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 trap 'stop_servers "$work"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 out=${OUT:-$work/results}
 mkdir -p "$out"
-
-declare -A queued # how many jobs are in a queue
-declare -A owner  # which side a queue belongs to
-
-# fill SIDE QUEUE JOBS: up to so many
-fill()
-{
-	local left=$(($3 - queued[$2])) part
-	while [ "$left" -gt 0 ]; do
-		part=$((left < 1000000 ? left : 1000000))
-		"$load" "bench/sides/$1.sql" do=fill queue="$2" jobs=$part >/dev/null || die "cannot fill $2"
-		left=$((left - part))
-		[ "$left" -le 0 ] || printf .
-		queued[$2]=$((queued[$2] + part))
-	done
-}
-
-# prepare SIDE QUEUE JOBS: the side is at its best, and has so many jobs
-prepare()
-{
-	if [ ! -v "queued[$2]" ]; then
-		"$load" "bench/sides/$1.sql" do=setup queue="$2" >/dev/null || die "cannot make $2"
-		queued[$2]=0
-		owner[$2]=$1
-	fi
-	fill "$@"
-	"$load" "bench/sides/$1.sql" do=vacuum queue="$2" >/dev/null && sql -c CHECKPOINT || die "cannot vacuum $2"
-}
-
-# show: begins a line about this turn of a side
-show()
-{
-	printf '%3d:%02d  %2d/%d %-8s round %d/%d  %9s  %-9s' $((SECONDS / 60)) $((SECONDS % 60)) $((number + 1)) ${#workloads[@]} \
-		"$workload" "$round" "$rounds" "$case" "$side"
-}
-
-# record METRIC VALUE
-record()
-{
-	printf '%s\t%s\t%s\t%s\t%s\n' "$case" "$side" "$round" "$1" "$2" >>"$out/$workload.tsv"
-}
-
-# run_load QUEUE ARGUMENT...: leaves what was measured in $work/measured
-run_load()
-{
-	"$load" "bench/sides/$side.sql" queue="$1" "${@:2}" >"$work/measured" || die "$side came to grief"
-}
-
-# measured METRIC
-measured()
-{
-	awk -F '\t' -v metric="$1" '$1 == metric { print $2 }' "$work/measured"
-}
-
-# turn JOBS LOAD-ARGUMENT...: $side does its piece of work once, with so many jobs queued at its start
-turn()
-{
-	local queue=${queue:-$side} metric value
-	show
-	prepare "$side" "$queue" "$1"
-	run_load "$queue" warm_up=$warm_up "${@:2}"
-	while IFS=$'\t' read -r metric value; do
-		record "$metric" "$value"
-	done <"$work/measured"
-	case $* in
-		*do=claim*|*do=ack_claim*) queued[$queue]=$((queued[$queue] - $(measured 'done'))) ;;
-		*do=enqueue\ *) queued[$queue]=$((queued[$queue] + $(measured 'done'))) ;;
-	esac
-	printf ' %9d/s\n' "$(measured rate)"
-}
-
-# After a workload: no job was lost, and none was done twice.
-count_jobs()
-{
-	local queue left
-	for queue in "${!queued[@]}"; do
-		left=$("$load" "bench/sides/${owner[$queue]}.sql" do=count queue="$queue") || die "cannot count $queue"
-		[ "$left" -eq "${queued[$queue]}" ] || die "$queue has $left jobs, but should have ${queued[$queue]}"
-	done
-}
 
 run_enqueue()
 {
@@ -508,17 +428,6 @@ run_rotation()
 	done
 }
 
-# piece LOAD-ARGUMENT...: $side does its piece of work once; there are no jobs
-piece()
-{
-	local metric value
-	show
-	run_load "$side" "$@"
-	while IFS=$'\t' read -r metric value; do
-		record "$metric" "$value"
-	done <"$work/measured"
-}
-
 # Locks bound to a session beside those of the server: taken and given back, and how soon somebody has that of a process
 # that was killed.
 run_locks()
@@ -617,18 +526,7 @@ run_scrape()
 
 echo "Building, then ${#workloads[@]} workloads: ${workloads[*]}"
 build
-{
-	printf 'form\t%s\n' "$form"
-	printf 'date\t%s\n' "$(date -u +%F)"
-	printf 'processor\t%s\n' "$(nproc) x $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
-	printf 'memory\t%s\n' "$(awk '/^MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)"
-	printf 'system\t%s\n' "$(. /etc/os-release && echo "$PRETTY_NAME"), Linux $(uname -r)"
-	printf 'PostgreSQL\t%s\n' "$(postgres --version | sed 's/^postgres (PostgreSQL) //')"
-	printf 'settings\t%s\n' "$(sed -n "/^shared_preload/,\$p" "$work/empty/postgresql.conf" | grep -v '_director\|^log_' | paste -sd, | sed 's/,/, /g')"
-	printf 'command\t%s\n' "${pgmq:+PGMQ_DIR=... }bench/run.sh $form"
-	printf 'pgq_ext\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control), commit $(git rev-parse --short HEAD 2>/dev/null)"
-	[ -z "$pgmq" ] || printf 'pgmq\t%s\n' "$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" "${pgmq%/sql/*}/pgmq.control")"
-} >"$out/machine.txt"
+machine >"$out/machine.txt"
 for number in "${!workloads[@]}"; do
 	workload=${workloads[number]}
 	: >"$out/$workload.tsv"

@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/no_services.sh
+. script/npm_modules.sh
 
 packages=(
 	pgbouncer
@@ -14,18 +15,7 @@ packages=(
 	php-cli php-pgsql
 )
 
-# npm_modules MODULE@VERSION...: into build/node
-npm_modules()
-{
-	local stamp
-	stamp=build/node/stamp.$(cksum <<<"$*" | cut -d ' ' -f 1)
-	[ ! -e "$stamp" ] || return 0
-	command -v npm >/dev/null && mkdir -p build/node &&
-		npm install --prefix build/node --no-audit --no-fund --silent --no-save "$@" >/dev/null 2>&1 &&
-		touch "$stamp"
-}
-
-npm_modules pg@8.23.1 graphile-worker@0.17.3 pg-boss@10.4.2 || packages+=(nodejs node-pg)
+npm_modules || packages+=(nodejs node-pg)
 
 no_services pgbouncer # its package would start one
 script/setup.sh "${packages[@]}"

@@ -19,3 +19,5 @@ struct Arguments
 	std::string text(const char *name, const char *otherwise = nullptr) const;
 	double number(const char *name, double otherwise) const;
 };
+
+Arguments read_arguments(int n, char **words);

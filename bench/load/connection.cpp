@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <sys/epoll.h>
 
-static constexpr Oid jsonb_array = 3807, bigint_array = 1016;
+static constexpr Oid jsonb_array = 3807, bigint_array = 1016, uuid_array = 2951;
 
 int
 Verb::parameters() const
@@ -35,7 +35,8 @@ describe(const Side &side, const std::string &name)
 			fail(sql + link.error());
 		auto types = described.parameters();
 		if (!types.empty())
-			verb.takes_array = types[0] == jsonb_array || types[0] == bigint_array;
+			verb.takes_array =
+				types[0] == jsonb_array || types[0] == bigint_array || types[0] == uuid_array;
 		verb.statements.push_back(
 			{name + std::to_string(verb.statements.size()), sql, static_cast<int>(types.size())});
 	}

@@ -3,7 +3,8 @@
 //   load SIDE.sql do=claim,ack|ack_claim queue=NAME [clients=N] [batch=N] [jobs=N] [seconds=S] [warm_up=S] [work_ms=MS]
 //        [hold=1] [series=1]
 //                      jobs: at most so many; hold: while a snapshot is held; series: the rate of each second as well
-//   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S]
+//   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S] [poll_ms=MS]
+//                      poll_ms: if it can neither wait nor listen
 //   load SIDE.sql do=takeover queue=NAME [rounds=N] [clients=N]
 //                      clients: so many others are connected
 //   load SIDE.sql do=NAME queue=NAME [jobs=N]
@@ -25,15 +26,7 @@ main(int argc, char **argv)
 {
 	if (argc < 2)
 		fail("which side?");
-	Arguments arguments;
-	for (int i = 2; i < argc; i++)
-	{
-		std::string argument = argv[i];
-		size_t sign = argument.find('=');
-		if (sign == std::string::npos)
-			fail(argument + ": not NAME=VALUE");
-		arguments.values[argument.substr(0, sign)] = argument.substr(sign + 1);
-	}
+	Arguments arguments = read_arguments(argc - 2, argv + 2);
 	Side side(argv[1], arguments);
 	std::string what = arguments.text("do");
 	if (what == "wait")

@@ -23,6 +23,7 @@ struct Member
 		acknowledging
 	} state = idle;
 	Time sent = {};
+	long jobs = 0; // claimed
 };
 
 class Waiting
@@ -35,6 +36,7 @@ private:
 	void enqueue_what_is_due();
 	void claim(Member &);
 	void wake_one();
+	Time poll_if_due(Time now);
 	void enqueued(Member &);
 	void claimed(Member &);
 	void note(const std::string &id, Time Times::*what, Time sent = {});
@@ -44,11 +46,12 @@ private:
 	std::vector<std::string> parameters;
 	std::vector<Member> producers, workers;
 	std::unique_ptr<Connection> listener;
-	const Clock::duration interval;
-	const long warm_up; // jobs
+	const Clock::duration interval, poll_interval; // of a side that can neither wait nor listen
+	const long warm_up;							   // jobs
 	const Seconds length;
-	Time next, end;
+	Time next, end, next_poll = {};
 	long begun = 0, acknowledged = 0;
+	bool polls;
 	bool missed_wake = false; // when no worker was idle
 	std::unordered_map<std::string, Times> open;
 	std::vector<double> from_commit, from_send; // ms
@@ -59,6 +62,7 @@ Waiting::Waiting(const Side &side, const Arguments &arguments)
 	  take(describe(side, side.has("wait") ? "wait" : "claim")),
 	  ack(describe(side, "ack")),
 	  interval(std::chrono::nanoseconds(long(1e9 / arguments.number("rate", 100)))),
+	  poll_interval(std::chrono::microseconds(long(1000 * arguments.number("poll_ms", 100)))),
 	  warm_up(arguments.number("rate", 100) * arguments.number("warm_up", 0)),
 	  length(arguments.number("warm_up", 0) + arguments.number("seconds", 1))
 {
@@ -66,7 +70,8 @@ Waiting::Waiting(const Side &side, const Arguments &arguments)
 		producers.push_back({.connection = Connection({&enqueue})});
 	for (long i = arguments.number("clients", 16); i > 0; i--)
 		workers.push_back({.connection = Connection({&take, &ack})});
-	if (!side.has("wait"))
+	polls = !side.has("wait") && !side.has("listen");
+	if (side.has("listen") && !side.has("wait"))
 	{
 		listener = std::make_unique<Connection>();
 		listener->execute(side.sql("listen"));
@@ -106,6 +111,22 @@ Waiting::wake_one()
 	missed_wake = true;
 }
 
+// Returns when the next poll is due.
+Time
+Waiting::poll_if_due(Time now)
+{
+	if (!polls)
+		return Time::max();
+	if (now >= next_poll)
+	{
+		for (auto &worker : workers)
+			if (worker.state == Member::idle)
+				claim(worker);
+		next_poll = now + poll_interval;
+	}
+	return next_poll;
+}
+
 // The claim of a job can be heard of before its enqueue is.
 void
 Waiting::note(const std::string &id, Time Times::*what, Time sent)
@@ -135,7 +156,7 @@ Waiting::claimed(Member &worker)
 	auto &connection = worker.connection;
 	if (worker.state == Member::acknowledging)
 	{
-		acknowledged++;
+		acknowledged += worker.jobs;
 		return claim(worker);
 	}
 	if (connection.rows() > 0)
@@ -143,12 +164,14 @@ Waiting::claimed(Member &worker)
 		parameters.clear();
 		for (int column = 0; column < ack.parameters(); column++)
 			parameters.push_back(connection.value(0, column));
-		note(connection.value(0, 0), &Times::claimed);
+		worker.jobs = connection.rows();
+		for (int row = 0; row < worker.jobs; row++)
+			note(connection.value(row, 0), &Times::claimed);
 		worker.state = Member::acknowledging;
 		return connection.start(ack, parameters);
 	}
 	worker.state = Member::idle;
-	if (!listener || std::exchange(missed_wake, false))
+	if (!(listener || polls) || std::exchange(missed_wake, false))
 		claim(worker);
 }
 
@@ -190,7 +213,8 @@ Waiting::run()
 		enqueue_what_is_due();
 		bool producer_idle = std::any_of(producers.begin(), producers.end(),
 										 [](auto &p) { return p.state == Member::idle; });
-		Time now = Clock::now(), until = now + std::chrono::milliseconds(100);
+		Time now = Clock::now();
+		Time until = std::min(now + std::chrono::milliseconds(100), poll_if_due(now));
 		for (size_t i : poll.wait(now < end && producer_idle ? std::min(next, until) : until))
 			if (i == the_listener)
 				for (int n = listener->notifications(); n > 0; n--)

@@ -10,6 +10,12 @@ SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue AS q USING (queue_id) WHERE 
 -- vacuum
 VACUUM ANALYZE pgq_ext.job;
 
+-- enqueue
+SELECT pgq_enqueue(':queue', $1);
+
+-- enqueue_many
+SELECT pgq_enqueue_many(':queue', $1);
+
 -- ack_claim
 SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, ':queue');
 

@@ -1,0 +1,77 @@
+# What bench/run.sh and bench/rivals.sh have measured, for the scripts that make tables of it.
+package Results;
+use strict;
+use warnings;
+use parent 'Exporter';
+our @EXPORT = qw(read_results %rounds %cases %machine median value ratio grouped rate fixed case_name table);
+
+# ---- results: workload, case, side, metric: a value for each round ----
+
+our (%rounds, %cases, %machine);
+
+sub read_results
+{
+	my $dir = shift;
+	for my $file (glob "$dir/*.tsv")
+	{
+		my ($workload) = $file =~ m{([^/]+)\.tsv$};
+		open my $in, '<', $file or die "$file: $!";
+		while (<$in>)
+		{
+			chomp;
+			my ($case, $side, undef, $metric, $value) = split /\t/;
+			push @{ $cases{$workload} }, $case unless $rounds{$workload}{$case};
+			push @{ $rounds{$workload}{$case}{$side}{$metric} }, $value;
+		}
+	}
+	open my $in, '<', "$dir/machine.txt" or die "$dir/machine.txt: $!";
+	%machine = map { chomp; split /\t/, $_, 2 } <$in>;
+}
+
+sub median
+{
+	my @sorted = sort { $a <=> $b } @_;
+	return ($sorted[$#sorted / 2] + $sorted[@sorted / 2]) / 2;
+}
+
+# undef if it was not measured
+sub value
+{
+	my ($workload, $case, $side, $metric) = @_;
+	my $found = \%rounds;
+	for my $key ($workload, $case, $side, $metric // 'rate')
+	{
+		$found = defined $key ? $found->{$key} : undef;
+		return unless $found;
+	}
+	return median(@$found);
+}
+
+sub ratio { return defined $_[0] && $_[1] ? $_[0] / $_[1] : undef }
+
+# 1234567: 1,234,567
+sub grouped
+{
+	my $text = shift // return '';
+	1 while $text =~ s/^(\d+)(\d{3})/$1,$2/;
+	return $text;
+}
+
+sub rate { return defined $_[0] ? grouped(sprintf '%.0f', $_[0]) : '' }
+sub fixed { my ($format, $value) = @_; return defined $value ? sprintf $format, $value : '' }
+
+# a number, or "client N", or "bulk N"
+sub case_name
+{
+	my ($kind, $n) = $_[0] =~ /^(\w+) (\d+)$/ or return grouped($_[0]);
+	return $kind eq 'bulk' ? grouped($n) . ' a call' : $n == 1 ? '1 client' : "$n clients";
+}
+
+# table([head...], [cell...]...): the first column is text
+sub table
+{
+	my ($head, @rows) = @_;
+	return join '', map { '| ' . join(' | ', @$_) . " |\n" } $head, [ '---', ('--:') x (@$head - 1) ], @rows;
+}
+
+1;

@@ -1,0 +1,14 @@
+# shellcheck shell=bash
+# Sourced by scripts that need modules for Node: a driver, and the queues beside which pgq_ext is tried. They are of the
+# last versions that run with Node 20.
+
+# npm_modules: into build/node
+npm_modules()
+{
+	local modules=(pg@8.23.1 graphile-worker@0.17.3 pg-boss@10.4.2) stamp
+	stamp=build/node/stamp.$(cksum <<<"${modules[*]}" | cut -d ' ' -f 1)
+	[ ! -e "$stamp" ] || return 0
+	command -v npm >/dev/null && mkdir -p build/node &&
+		npm install --prefix build/node --no-audit --no-fund --silent --no-save "${modules[@]}" >/dev/null 2>&1 &&
+		touch "$stamp"
+}
