@@ -31,8 +31,9 @@ struct Rotation
 	int64 bytes_before[kRings]; /* of the current segment, at the last look */
 	BlockNumber next_page
 		[kRings]; /* of the current segment, where rows whose time is over are looked for */
-	/* TRUNCATEs since the oldest snapshot was this old: see size_factor(). */
-	int truncated;
+	SegmentPass of_current[kRings];
+	/* TRUNCATEs with new files since the oldest snapshot was this old: see size_factor(). */
+	int new_files;
 	TransactionId horizon;
 };
 
