@@ -1,5 +1,6 @@
 #include "ring/empty.h"
 
+#include "pg/scope.h"
 #include "pg/stop_point.h"
 
 namespace pgq {
@@ -59,12 +60,12 @@ take_root(Relation index)
 	Buffer buffer = ReadBuffer(index, BTREE_METAPAGE);
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	Page page = BufferGetPage(buffer);
-	START_CRIT_SECTION();
-	_bt_initmetapage(page, P_NONE, 0, BTPageGetMeta(page)->btm_allequalimage);
-	MarkBufferDirty(buffer);
-	if (RelationNeedsWAL(index))
-		(void) log_newpage_buffer(buffer, true);
-	END_CRIT_SECTION();
+	in_critical_section([&] {
+		_bt_initmetapage(page, P_NONE, 0, BTPageGetMeta(page)->btm_allequalimage);
+		MarkBufferDirty(buffer);
+		if (RelationNeedsWAL(index))
+			(void) log_newpage_buffer(buffer, true);
+	});
 	UnlockReleaseBuffer(buffer);
 }
 
