@@ -22,6 +22,7 @@ inline constexpr int64_t kSecondOfRing = 1000000;
 inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks */
 inline constexpr int64_t kRingSoon =
 	kRingInterval / 10; /* where a segment fills in a few seconds */
+inline constexpr int64_t kRingOften = kRingInterval / 4; /* where dead rows get more in seconds */
 inline constexpr int64_t kMostPatience = 32 * kRingInterval; /* where nothing can be done yet */
 inline constexpr int64_t kMostPatienceByTime =
 	300 * kRingInterval; /* where rows are kept for days */
@@ -169,6 +170,14 @@ constexpr bool
 is_worn(const SegmentPass &pass, int64_t most_dead)
 {
 	return pass.at_end && !pass.many && pass.dead >= most_dead;
+}
+
+/* There are so many more than at the last look that the next one is due soon. */
+constexpr bool
+wears_fast(int64_t dead, int64_t dead_before, int64_t most_dead)
+{
+	constexpr int64_t kSlowly = 16;
+	return dead - dead_before > most_dead / kSlowly;
 }
 
 /* A place among the versions of a segment, in their physical order. */

@@ -146,9 +146,14 @@ is_current_worn(Rotation *rotation, const RingView &ring)
 	SegmentPass *pass = &rotation->of_current[ring.name];
 	int64 few = Min(few_bytes(ring.name, table_bytes(current)), kSmallMove);
 	survey_segment(current, nullptr, few, pass);
+	if (!pass->many && !pass->at_end)
+		return false;
 	bool worn = is_worn(*pass);
-	if (pass->many || pass->at_end)
-		*pass = {};
+	int64 *dead_before = &rotation->dead_before[ring.name];
+	if (!pass->many && wears_fast(pass->dead, *dead_before, segment_dead_rows))
+		rotation->next_look = Min(rotation->next_look, monotonic_now() + kRingOften);
+	*dead_before = worn ? 0 : pass->dead;
+	*pass = {};
 	return worn;
 }
 
@@ -301,6 +306,8 @@ try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, Se
 		/* Snapshots that are taken from now on see no row of it. */
 		pg_atomic_write_u64(&notes->empty_since, latest_beginning());
 		watch->changed_at = changed_at;
+		/* Nearly always somebody is in the middle of a statement. */
+		watch->due = monotonic_now() + kRingSoon;
 	}
 	if (held_by_snapshot(*notes) ||
 		(rotation_waits_for_snapshots && !is_seen_by_all(segment, newest)))
