@@ -455,7 +455,7 @@ in_segments()
 slow_queue()
 {
 	local written="SELECT pg_current_wal_insert_lsn() - '0/0', pg_relation_size('pg_class')"
-	local sampler jobs=$(($1 * rotation_seconds)) before after catalog catalog_after
+	local sampler jobs before after catalog catalog_after
 	show
 	read -r before catalog <<<"$(sql -c "$written")"
 	while in_segments 'sum(n_dead_tup)'; do sleep 0.2; done >"$work/dead" 2>/dev/null &
@@ -464,6 +464,8 @@ slow_queue()
 	kill $sampler
 	wait $sampler 2>/dev/null
 	read -r after catalog_after <<<"$(sql -c "$written")"
+	jobs=$(in_segments 'sum(n_tup_del)')
+	record jobs "$jobs"
 	record dead "$(sort -n "$work/dead" | tail -n 1)"
 	record truncations "$(sql -c 'SELECT sum(truncations) FROM pgq_ext.segment_entries()')"
 	record wal $(((after - before) / jobs))

@@ -268,11 +268,12 @@ struct SegmentWatch
 			start_reading(pass.first_live, now + std::min(patience, pass.left));
 			return;
 		}
-		bool dwindling = live_before == 0 || 2 * pass.live_bytes < live_before;
+		bool first = live_before == 0; /* what is in hand is done soon, mostly */
+		bool dwindling = first || 2 * pass.live_bytes < live_before;
 		live_before = pass.live_bytes;
 		if (dwindling)
 		{
-			start_reading(pass.first_live, now + kRingInterval);
+			start_reading(pass.first_live, now + (first ? kRingInterval / 2 : kRingInterval));
 			return;
 		}
 		phase = kDraining;

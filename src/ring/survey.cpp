@@ -50,6 +50,17 @@ is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, Se
 	return true;
 }
 
+/* What is left of rows that were pruned. They count as dead ones until VACUUM comes. */
+static int
+dead_pointers(Buffer buffer)
+{
+	Page page = BufferGetPage(buffer);
+	int dead = 0;
+	for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
+		dead += ItemIdIsDead(PageGetItemId(page, i));
+	return dead;
+}
+
 void
 survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass)
 {
@@ -60,6 +71,7 @@ survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentP
 	for (BlockNumber n = 0; n < kReadAtOnce && pass->next < end && !pass->many; n++, pass->next++)
 	{
 		Buffer buffer = lock_page(rel, pass->next, strategy);
+		pass->dead += dead_pointers(buffer);
 		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
 			if (!is_kept(expiry, tuple, buffer, RelationGetDescr(rel), pass))
 			{

@@ -245,9 +245,10 @@ TEST(SegmentWatch, FewRowsAreMovedUnlessTheyGetFewerFast)
 	watch.note_reading(kNow, no_survivors);
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading); /* nothing to compare with */
 	EXPECT_EQ(watch.pass.next, 7u);
-	EXPECT_EQ(watch.due, kNow + kRingInterval);
+	EXPECT_EQ(watch.due, kNow + kRingInterval / 2);
 	read_again(499);
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading);
+	EXPECT_EQ(watch.due, kNow + kRingInterval);
 	read_again(250);
 	EXPECT_EQ(watch.phase, SegmentWatch::kDraining);
 	EXPECT_EQ(watch.move_from, (Position{7, kFirstOffset}));
