@@ -61,6 +61,23 @@ dead_pointers(Buffer buffer)
 	return dead;
 }
 
+static void
+survey_page(Relation rel, Buffer buffer, const Expiry *expiry, int64 few, SegmentPass *pass)
+{
+	pass->dead += dead_pointers(buffer);
+	visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+		if (!is_kept(expiry, tuple, buffer, RelationGetDescr(rel), pass))
+		{
+			pass->dead++;
+			return true;
+		}
+		pass->first_live = Min(pass->first_live, pass->next);
+		pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));
+		pass->many = pass->live_bytes > few;
+		return !pass->many;
+	});
+}
+
 void
 survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass)
 {
@@ -71,18 +88,7 @@ survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentP
 	for (BlockNumber n = 0; n < kReadAtOnce && pass->next < end && !pass->many; n++, pass->next++)
 	{
 		Buffer buffer = lock_page(rel, pass->next, strategy);
-		pass->dead += dead_pointers(buffer);
-		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
-			if (!is_kept(expiry, tuple, buffer, RelationGetDescr(rel), pass))
-			{
-				pass->dead++;
-				return true;
-			}
-			pass->first_live = Min(pass->first_live, pass->next);
-			pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));
-			pass->many = pass->live_bytes > few;
-			return !pass->many;
-		});
+		survey_page(rel, buffer, expiry, few, pass);
 		UnlockReleaseBuffer(buffer);
 	}
 	pass->at_end = pass->next >= end;
