@@ -10,10 +10,12 @@ extern "C" {
 
 #include "access/detoast.h"
 #include "access/genam.h"
+#include "access/generic_xlog.h"
 #include "access/heapam.h"
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"
 #include "access/multixact.h"
+#include "access/nbtree.h"
 #include "access/relation.h"
 #include "access/skey.h"
 #include "access/subtrans.h"
