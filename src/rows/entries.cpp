@@ -5,6 +5,15 @@ namespace pgq {
 /* Finding out what has changed on a page costs as much as several entries. */
 static constexpr int kRunMin = 16;
 
+/* Its columns alone: an entry of another row with the same is the same key. */
+static BTScanInsert
+key_of(Relation index, IndexTuple entry)
+{
+	BTScanInsert key = _bt_mkscankey(index, entry);
+	key->scantid = nullptr;
+	return key;
+}
+
 /*
  * Where the key belongs on the leaf, which is that of a smaller key: behind the item at `after`, if there is one, and before
  * all that is greater. Invalid: on another leaf, or the same key is there. So it is nowhere else either, that of a dead
@@ -40,7 +49,7 @@ place_of_entry(Relation index, IndexTuple entry, Page leaf, OffsetNumber after)
 {
 	if (PageGetFreeSpace(leaf) < IndexTupleSize(entry))
 		return InvalidOffsetNumber;
-	BTScanInsert key = _bt_mkscankey(index, entry);
+	BTScanInsert key = key_of(index, entry);
 	OffsetNumber place = place_of_key(index, key, leaf, after);
 	pfree(key);
 	return place;
@@ -76,7 +85,7 @@ put_run(Relation index, IndexTuple *entries, int n, Page leaf)
 static int
 insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 {
-	BTScanInsert key = _bt_mkscankey(index, entries[0]);
+	BTScanInsert key = key_of(index, entries[0]);
 	Buffer buffer = lock_leaf(heap, index, key);
 	Page leaf = BufferGetPage(buffer);
 	int done = 0;

@@ -81,7 +81,9 @@ check_indexes($node, 'after a rollback');
 # ---- an id that is there already ----
 
 my $taken = 'SELECT last_value + 400 FROM pgq_ext.job_id_seq';
-my $put = "INSERT INTO pgq_ext.job (job_id, queue_id, payload) SELECT ($taken), queue_id, '1' FROM pgq_ext.queue WHERE queue = 'c' RETURNING job_id";
+my $current = 'SELECT segment FROM pgq_ext.job ORDER BY job_id DESC LIMIT 1';
+# Into the segment that new jobs go to.
+my $put = "INSERT INTO pgq_ext.job (job_id, queue_id, segment, payload) SELECT ($taken), queue_id, ($current), '1' FROM pgq_ext.queue WHERE queue = 'c' RETURNING job_id";
 my $id = sql($put);
 like((sqlstate($node, enqueue('a', 1_000, $plain)))[0], qr/^23505$/, 'an id is never there twice');
 cmp_ok(sql('SELECT last_value FROM pgq_ext.job_id_seq'), '>=', $id, '... it was that one');
