@@ -106,8 +106,8 @@ insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
  * succession mean that the entries belong here and there.
  */
 void
-insert_entries(Relation heap, Relation index, IndexTuple *entries, int n, IndexUniqueCheck unique,
-			   void (*refuse)(Relation index, IndexTuple entry))
+insert_in_btree(Relation heap, Relation index, IndexTuple *entries, int n, IndexUniqueCheck unique,
+				void (*refuse)(Relation index, IndexTuple entry))
 {
 	int done = 0;
 	for (int in_vain = 0; done < n;)

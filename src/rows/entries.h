@@ -15,7 +15,7 @@ namespace pgq {
  * As if each were inserted in turn. Each names its row, and none of their columns is wide. refuse(index, entry): it
  * may be there twice; only with UNIQUE_CHECK_PARTIAL.
  */
-void insert_entries(Relation heap, Relation index, IndexTuple *entries, int n,
-					IndexUniqueCheck unique, void (*refuse)(Relation index, IndexTuple entry));
+void insert_in_btree(Relation heap, Relation index, IndexTuple *entries, int n,
+					 IndexUniqueCheck unique, void (*refuse)(Relation index, IndexTuple entry));
 
 } // namespace pgq

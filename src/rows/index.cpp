@@ -43,7 +43,7 @@ insert_entries(Relation heap, Oid oid, HeapTuple *tuples, int n, IndexUniqueChec
 	for (int i = 0; i < n; i++)
 		if (wanted(tuples[i]))
 			entries[wanted_n++] = form_entry(heap, index, tuples[i]);
-	insert_entries(heap, index, entries, wanted_n, unique, refuse_twin);
+	insert_in_btree(heap, index, entries, wanted_n, unique, refuse_twin);
 	index_close(index, NoLock);
 }
 
