@@ -10,6 +10,7 @@ extern "C" {
 
 #include "access/detoast.h"
 #include "access/genam.h"
+#include "access/generic_xlog.h"
 #include "access/heapam.h"
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"

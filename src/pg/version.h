@@ -191,6 +191,19 @@ begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int keys)
 #endif
 }
 
+/* The leaf of a btree where an entry with that key belongs, pinned and locked for a write. */
+inline Buffer
+lock_leaf(Relation heap, Relation index, BTScanInsert key)
+{
+	Buffer leaf;
+#if PG_VERSION_NUM >= 170000
+	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_WRITE));
+#else
+	_bt_freestack(_bt_search(index, key, &leaf, BT_WRITE, nullptr));
+#endif
+	return leaf;
+}
+
 /* As the executor does after an INSERT or UPDATE; only_summarizing: the version is HOT. */
 inline List *
 insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate, bool no_error,

@@ -1,37 +1,49 @@
 #include "rows/index.h"
 
 #include "pg/scope.h"
+#include "rows/entries.h"
 
 #include <algorithm>
 
 namespace pgq {
 
-/* All our indexes are btrees on plain columns; the btree needs nothing of IndexInfo. */
+static IndexTuple
+form_entry(Relation heap, Relation index, HeapTuple tuple)
+{
+	Datum values[INDEX_MAX_KEYS];
+	bool nulls[INDEX_MAX_KEYS];
+	for (int c = 0; c < IndexRelationGetNumberOfKeyAttributes(index); c++)
+		values[c] = heap_getattr(tuple, index->rd_index->indkey.values[c], RelationGetDescr(heap),
+								 &nulls[c]);
+	IndexTuple entry = index_form_tuple(RelationGetDescr(index), values, nulls);
+	entry->t_tid = tuple->t_self;
+	return entry;
+}
+
+[[noreturn]] static void
+refuse_twin(Relation index, IndexTuple entry)
+{
+	bool is_null;
+	Datum job_id = index_getattr(entry, 1, RelationGetDescr(index), &is_null);
+	ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+					errmsg("job %lld is in more than one segment",
+						   static_cast<long long>(DatumGetInt64(job_id))),
+					errhint("Which one of pgq_ext.job is right only you can tell.")));
+}
+
+/* All our indexes are btrees on plain columns of fixed width. */
 template <typename Wanted>
 static void
 insert_entries(Relation heap, Oid oid, HeapTuple *tuples, int n, IndexUniqueCheck unique,
 			   Wanted wanted)
 {
-	static constinit IndexInfo info = {.type = T_IndexInfo};
 	Relation index = index_open(oid, RowExclusiveLock);
-	int columns = IndexRelationGetNumberOfKeyAttributes(index);
+	auto *entries = static_cast<IndexTuple *>(palloc(n * sizeof(IndexTuple)));
+	int wanted_n = 0;
 	for (int i = 0; i < n; i++)
-	{
-		Datum values[INDEX_MAX_KEYS];
-		bool nulls[INDEX_MAX_KEYS];
-		if (!wanted(tuples[i]))
-			continue;
-		for (int c = 0; c < columns; c++)
-			values[c] = heap_getattr(tuples[i], index->rd_index->indkey.values[c],
-									 RelationGetDescr(heap), &nulls[c]);
-		bool fits =
-			index_insert(index, values, nulls, &tuples[i]->t_self, heap, unique, false, &info);
-		if (unique == UNIQUE_CHECK_PARTIAL && !fits)
-			ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
-							errmsg("job %lld is in more than one segment",
-								   static_cast<long long>(DatumGetInt64(values[0]))),
-							errhint("Which one of pgq_ext.job is right only you can tell.")));
-	}
+		if (wanted(tuples[i]))
+			entries[wanted_n++] = form_entry(heap, index, tuples[i]);
+	insert_in_btree(heap, index, entries, wanted_n, unique, refuse_twin);
 	index_close(index, NoLock);
 }
 
