@@ -1,7 +1,6 @@
 #include "ring/truncate.h"
 
 #include "pg/stop_point.h"
-#include "ring/empty.h"
 #include "ring/segment.h"
 #include "ring/survey.h"
 #include "rows/judge.h"
@@ -119,53 +118,54 @@ log_truncation(Relation rel)
 
 /*
  * What TRUNCATE does, but nobody's trigger is fired, and no foreign key stops it: there is no row left that one
- * could refer to. In place, unless there are rows that live, which an error would have to bring back.
+ * could refer to. Indexes are built anew with the rights of the owner of the table.
  */
-static TruncatedBy
-empty_files(Relation rel, bool may_have_rows)
+static void
+empty_files(Relation rel)
 {
 	CheckTableNotInUse(rel, "TRUNCATE");
 	CheckTableForSerializableConflictIn(rel);
-	TruncatedBy how =
-		may_have_rows || !can_be_cut(rel) ? TruncatedBy::kNewFiles : TruncatedBy::kCutting;
-	if (how == TruncatedBy::kCutting)
-		cut_files(rel);
-	else
-		exchange_files(rel);
+	give_new_file(rel);
+	if (OidIsValid(rel->rd_rel->reltoastrelid))
+	{
+		Relation toast = table_open(rel->rd_rel->reltoastrelid, NoLock);
+		give_new_file(toast);
+		table_close(toast, NoLock);
+	}
+	rebuild_indexes(RelationGetRelid(rel), REINDEX_REL_PROCESS_TOAST);
+	pgstat_count_truncate(rel);
 	log_truncation(rel);
-	return how;
 }
 
 /*
- * With new files the row of the table in pg_class is written. Who has changed its rights and not ended has locked that, and, before
+ * The row of the table in pg_class is written. Who has changed its rights and not ended has locked that, and, before
  * 18, no table: readers of the segment must not stand behind him.
  */
-static TruncatedBy
-empty_files_soon(Relation rel, bool may_have_rows)
+static void
+empty_files_soon(Relation rel)
 {
 	int level = NewGUCNestLevel();
 	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE,
 							 true, 0, false);
-	TruncatedBy how = empty_files(rel, may_have_rows);
+	empty_files(rel);
 	AtEOXact_GUC(true, level);
-	return how;
 }
 
-TruncatedBy
-truncate_segment(const Segment &segment, bool may_have_rows)
+bool
+truncate_segment(const Segment &segment)
 {
 	stop_point("rotation-verified");
 	if (!lock_to_truncate(segment))
-		return TruncatedBy::kNothing;
+		return false;
 	/* Perhaps a dump, with a snapshot from before. */
 	Relation rel = table_open(segment.heap, NoLock);
-	TruncatedBy how = LockHasWaitersRelation(rel, AccessExclusiveLock)
-						  ? TruncatedBy::kNothing
-						  : empty_files_soon(rel, may_have_rows);
+	bool awaited = LockHasWaitersRelation(rel, AccessExclusiveLock);
+	if (!awaited)
+		empty_files_soon(rel);
 	table_close(rel, NoLock);
-	if (how != TruncatedBy::kNothing)
+	if (!awaited)
 		stop_point("rotation-truncated");
-	return how;
+	return !awaited;
 }
 
 } // namespace pgq
