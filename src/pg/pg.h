@@ -15,6 +15,7 @@ extern "C" {
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"
 #include "access/multixact.h"
+#include "access/nbtree.h"
 #include "access/relation.h"
 #include "access/skey.h"
 #include "access/subtrans.h"
