@@ -153,11 +153,16 @@ send are taken down at the start and run by `bench/load`, too: "its SQL".
 - **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`, and in the column of 100 with `localQueue` and `completeJobBatchDelay`, its documented way to more speed: there 100 jobs run at a time, and jobs go back late if the process dies. It listens for new jobs;
   the NOTIFY of each `add_job` makes commits go one after the other, so that clients cannot share an fsync, which is what its enqueue by 32 clients shows.
 - **pg-boss**: `send`, `insert`; `fetch` and `complete` in a loop, since `work()` asks once in 0.5 s at most, which is what is measured where workers wait. A job that is done stays as a row until maintenance archives it.
+  Its index does not have the order of its claims, so each fetch reads and sorts all that is queued: with the 20,000 of these tables it does a fraction of what it does with a short queue.
 - **Redis, list**: the reliable queue of its documentation, `LPUSH`, `BRPOPLPUSH` into a list of the worker, `LREM`; 100 are a pipeline. Nothing brings back the jobs of a worker that died: that is the application's part. All jobs are in memory. One fsync serves all commands of a turn of its event loop.
 - **Redis, stream**: `XADD`, `XREADGROUP`, `XACK` and `XDEL`. Jobs of dead workers are had by `XAUTOCLAIM`, which costs nothing here.
 - **RabbitMQ**: a classic durable queue, or a quorum queue (of one node); `basic.consume` with a prefetch of as many as are claimed at once, in a row of its own of 100, which is how it is meant to be used: then a worker has the next job before it
   acknowledges the last. Acknowledgements have no answer, so nobody waits for them to be durable, as all others do: after a crash some jobs come again. A consumer may get a message before its publisher gets the confirm.
 - **beanstalkd**: `put`, `reserve`, `delete`; 100 are sent at once and answered in turn. It is one thread which calls fsync for every command that changes something, so clients share nothing. All jobs are in memory.
+
+Why some are ahead: Redis neither parses SQL nor keeps versions of rows, and its single process writes the commands of all clients with one fsync, where PostgreSQL has a process for each client that commits on its own; RabbitMQ's workers
+need not wait for their acknowledgements. Against the *ceiling* pgq_ext can win only what it saves in round trips, commits, index entries and dead rows: a claim of pgq_ext writes nothing to disk. With one client nobody shares
+an fsync, so those columns compare disks more than queues: whose file was laid out in advance (PostgreSQL's WAL, beanstalkd's log) is spared the journal of the file system, which Redis' growing file is not.
 
 All that are not in PostgreSQL cannot enqueue in the transaction that writes the business data, which is what a queue in the database is for: with them it takes an outbox, or jobs are lost or done for nothing.
 

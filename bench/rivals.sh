@@ -224,7 +224,10 @@ wait_for_jobs()
 {
 	local queue=waiting_$side clients=16
 	[ "$side" != pgq ] || clients=1 # a consumer
-	turn 0 do=wait rate="${case##* }" clients=$clients producers=8 seconds=$latency_seconds poll_ms=20
+	turn 0 do=wait rate="$case" clients=$clients producers=8 seconds=$latency_seconds poll_ms=20
+	# One that polls inside the server does not know that its client is gone, and would take a job of the next turn.
+	sql -c "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE query LIKE '%read_with_poll%' AND pid <> pg_backend_pid()" >/dev/null || die 'they poll on'
 }
 
 run_latency()
