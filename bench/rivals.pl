@@ -145,7 +145,7 @@ send are taken down at the start and run by `bench/load`, too: "its SQL".
 
 - ***ceiling***: no queue, but what PostgreSQL can do for the same round trips: an `INSERT` into a table with a primary key only; a `SELECT` of one number and a `DELETE` of that row.
 - **pgq_ext**: `pgq_enqueue`, `pgq_enqueue_many`, `pgq_claim`, `pgq_ack`, `pgq_ack_many`; a row of its own shows `pgq_ack_claim`, which saves a round trip and a commit. Claims give leases: who is late is fenced. Needs `shared_preload_libraries`, the others do not.
-- **pgmq**: `send`, `send_batch`, `read`, `delete`, and `read_with_poll` with its default interval of 100 ms for workers that wait. A table for each queue; a claim updates the row and its index entry, so a job leaves two dead rows, which only vacuum takes away.
+- **pgmq**: `send`, `send_batch`, `read`, `delete`, and `read_with_poll` with its defaults (5 s, every 100 ms) for workers that wait. A table for each queue; a claim updates the row and its index entry, so a job leaves two dead rows, which only vacuum takes away.
   Its `pop` would be one call, but loses the job with its worker, so it is not compared.
 - **PgQ** (Skype's): events in tables that are truncated in turn; every consumer sees all events, in batches between two ticks. `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; claim in one call of a function, which saves PgQ round trips.
   It cannot hand out single jobs, nor share them among workers (that takes its extension pgq_coop, which Debian has not got), nor retry one without a table beside. Where workers wait, its ticker pgqd runs every 0.1 s and the queue ticks after 10 ms of lag, the consumer
