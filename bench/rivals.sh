@@ -252,7 +252,7 @@ age_beside_snapshot()
 		if [ "$side" = pgq ]; then
 			turn $aged_jobs do=claim,ack batch=100 jobs=$((aged_jobs - 100))
 		else
-			turn 1000 do=enqueue,claim,ack clients=4 batch=100 jobs=$aged_jobs
+			turn $stock do=enqueue,claim,ack clients=4 batch=100 jobs=$aged_jobs
 		fi
 	done
 }
