@@ -51,7 +51,7 @@ sub rates
 		for my $case (@cases)
 		{
 			my $value = value($workload, $case, $side);
-			push @cells, rate($value) || '-', fixed('%.2f', ratio(value($workload, $case, 'pgq_ext'), $value)) || '-';
+			push @cells, defined $value ? rate($value) : '-', fixed('%.2f', ratio(value($workload, $case, 'pgq_ext'), $value)) || '-';
 		}
 		push @rows, [ $side_name{$side}, @cells ];
 	}
@@ -87,7 +87,7 @@ sub held
 		{
 			my ($case, $form, $workload) = @$_;
 			my $value = value('held', $case, $side);
-			push @cells, rate($value) || '-', fixed('%.2f', ratio($value, value($workload // $case, $form, $side))) || '-',
+			push @cells, defined $value ? rate($value) : '-', fixed('%.2f', ratio($value, value($workload // $case, $form, $side))) || '-',
 				fixed('%.2f', ratio(value('held', $case, 'pgq_ext'), $value)) || '-';
 		}
 		push @rows, [ $side_name{$side}, @cells ];
@@ -162,7 +162,7 @@ send are taken down at the start and run by `bench/load`, too: "its SQL".
 
 Why some are ahead: Redis neither parses SQL nor keeps versions of rows, and its single process writes the commands of all clients with one fsync, where PostgreSQL has a process for each client that commits on its own; RabbitMQ's workers
 need not wait for their acknowledgements. Against the *ceiling* pgq_ext can win only what it saves in round trips, commits, index entries and dead rows: a claim of pgq_ext writes nothing to disk. With one client nobody shares
-an fsync, so those columns compare disks more than queues: whose file was laid out in advance (PostgreSQL's WAL, beanstalkd's log) is spared the journal of the file system, which Redis' growing file is not.
+an fsync, so those columns compare how files are written more than queues.
 
 All that are not in PostgreSQL cannot enqueue in the transaction that writes the business data, which is what a queue in the database is for: with them it takes an outbox, or jobs are lost or done for nothing.
 

@@ -2,7 +2,7 @@
 # Races pgq_ext against other queues, in PostgreSQL and elsewhere, each as durable as it can be, on throw-away servers.
 #
 #   bench/run.sh rivals [WORKLOAD...]        about 25 minutes; writes docs/benchmarks-rivals.md when no workload is named
-#   bench/run.sh rivals-tiny [WORKLOAD...]   about two minutes: does it work at all? Its figures mean nothing
+#   bench/run.sh rivals-tiny [WORKLOAD...]   about three minutes: does it work at all? Its figures mean nothing
 #
 #   WORKLOAD       enqueue claim life latency held
 #   OUT=DIR        keeps the results in DIR; bench/rivals.pl DIR prints the tables, bench/rivals.pl DIR docs writes the page
