@@ -51,7 +51,7 @@ sub rates
 		for my $case (@cases)
 		{
 			my $value = value($workload, $case, $side);
-			push @cells, rate($value) || '-', fixed('%.2f', ratio(value($workload, $case, 'pgq_ext'), $value)) || '-';
+			push @cells, defined $value ? rate($value) : '-', fixed('%.2f', ratio(value($workload, $case, 'pgq_ext'), $value)) || '-';
 		}
 		push @rows, [ $side_name{$side}, @cells ];
 	}
@@ -87,7 +87,7 @@ sub held
 		{
 			my ($case, $form, $workload) = @$_;
 			my $value = value('held', $case, $side);
-			push @cells, rate($value) || '-', fixed('%.2f', ratio($value, value($workload // $case, $form, $side))) || '-',
+			push @cells, defined $value ? rate($value) : '-', fixed('%.2f', ratio($value, value($workload // $case, $form, $side))) || '-',
 				fixed('%.2f', ratio(value('held', $case, 'pgq_ext'), $value)) || '-';
 		}
 		push @rows, [ $side_name{$side}, @cells ];
@@ -145,7 +145,7 @@ send are taken down at the start and run by `bench/load`, too: "its SQL".
 
 - ***ceiling***: no queue, but what PostgreSQL can do for the same round trips: an `INSERT` into a table with a primary key only; a `SELECT` of one number and a `DELETE` of that row.
 - **pgq_ext**: `pgq_enqueue`, `pgq_enqueue_many`, `pgq_claim`, `pgq_ack`, `pgq_ack_many`; a row of its own shows `pgq_ack_claim`, which saves a round trip and a commit. Claims give leases: who is late is fenced. Needs `shared_preload_libraries`, the others do not.
-- **pgmq**: `send`, `send_batch`, `read`, `delete`, and `read_with_poll` with its default interval of 100 ms for workers that wait. A table for each queue; a claim updates the row and its index entry, so a job leaves two dead rows, which only vacuum takes away.
+- **pgmq**: `send`, `send_batch`, `read`, `delete`, and `read_with_poll` with its defaults (5 s, every 100 ms) for workers that wait. A table for each queue; a claim updates the row and its index entry, so a job leaves two dead rows, which only vacuum takes away.
   Its `pop` would be one call, but loses the job with its worker, so it is not compared.
 - **PgQ** (Skype's): events in tables that are truncated in turn; every consumer sees all events, in batches between two ticks. `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; claim in one call of a function, which saves PgQ round trips.
   It cannot hand out single jobs, nor share them among workers (that takes its extension pgq_coop, which Debian has not got), nor retry one without a table beside. Where workers wait, its ticker pgqd runs every 0.1 s and the queue ticks after 10 ms of lag, the consumer
@@ -162,7 +162,7 @@ send are taken down at the start and run by `bench/load`, too: "its SQL".
 
 Why some are ahead: Redis neither parses SQL nor keeps versions of rows, and its single process writes the commands of all clients with one fsync, where PostgreSQL has a process for each client that commits on its own; RabbitMQ's workers
 need not wait for their acknowledgements. Against the *ceiling* pgq_ext can win only what it saves in round trips, commits, index entries and dead rows: a claim of pgq_ext writes nothing to disk. With one client nobody shares
-an fsync, so those columns compare disks more than queues: whose file was laid out in advance (PostgreSQL's WAL, beanstalkd's log) is spared the journal of the file system, which Redis' growing file is not.
+an fsync, so those columns compare how files are written more than queues.
 
 All that are not in PostgreSQL cannot enqueue in the transaction that writes the business data, which is what a queue in the database is for: with them it takes an outbox, or jobs are lost or done for nothing.
 

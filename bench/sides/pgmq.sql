@@ -23,7 +23,7 @@ SELECT msg_id, message FROM pgmq.read(':queue', 300, 1);
 SELECT msg_id, message FROM pgmq.read(':queue', 300, :batch);
 
 -- wait
-SELECT msg_id, message FROM pgmq.read_with_poll(':queue', 300, 1, 30, 100);
+SELECT msg_id, message FROM pgmq.read_with_poll(':queue', 300, 1);
 
 -- ack
 SELECT pgmq.delete(':queue', $1::bigint);
