@@ -45,7 +45,13 @@ count_at_once(const QueueRef &ref, const Turn &turn)
 int64
 count_rows(const QueueRef &ref, const Turn &turn)
 {
-	if (!with_segments_at_hand([] { return rows_are_many(); }))
+	bool many = false;
+	if (!with_segments_at_hand([&] {
+			many = rows_are_many();
+			return true;
+		}))
+		return monotonic_now() + kParkTime;
+	if (!many)
 		return count_at_once(ref, turn);
 	start_counter(MyDatabaseTableSpace);
 	return INT64_MAX;
