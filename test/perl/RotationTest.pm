@@ -14,11 +14,11 @@ our @EXPORT = qw(rotating_node work current_segment next_segment fresh_segment c
 # Every job but those that fill segments.
 our $other_jobs = q{FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue <> 'work'};
 
-# Its queue "work" is what fills segments.
+# Its queue "work" is what fills segments. They are closed for their size, and only then.
 sub rotating_node
 {
 	my ($name, %options) = @_;
-	$options{conf} = "pgq_ext.segment_size = '256kB'\nautovacuum = off\n" . ($options{conf} // '');
+	$options{conf} = "pgq_ext.segment_size = '256kB'\npgq_ext.segment_dead_rows = 0\nautovacuum = off\n" . ($options{conf} // '');
 	my $node = pgq_node($name, %options);
 	create_queue($node, 'work');
 	wait_for_scheduler($node);
