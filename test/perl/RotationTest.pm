@@ -110,11 +110,11 @@ sub wait_until_truncated
 	return;
 }
 
-# Until nothing is closed but what waits for its time: all that could be truncated is.
+# Until nothing is closed but what waits for its time, and survivors do survive: all that could be truncated is.
 sub wait_until_settled
 {
 	my ($node) = @_;
-	wait_for($node, q{count(*) = 0 FROM pgq_ext.segment WHERE state = 'closed' AND parent IN ('pgq_ext.job'::regclass, 'pgq_ext.dead_job'::regclass)});
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.segment WHERE (state = 'closed' OR state = 'survivors' AND live_rows = 0) AND parent IN ('pgq_ext.job'::regclass, 'pgq_ext.dead_job'::regclass)});
 	return;
 }
 
