@@ -150,6 +150,7 @@ stock_of()
 race()
 {
 	local queue=${workload}_$side form=${2:-$case} jobs clients=1 batch=1 least
+	[ "$side $1" != 'pgq enqueue' ] || queue+=_unclaimed # without ticks they would be one batch
 	case $form in
 		client*) clients=${form#* } jobs=$(stock_of "$side" $stock $more) ;;
 		bulk*) batch=${form#* } jobs=$(stock_of "$side" $bulk_stock $bulk_more) ;;

@@ -1,18 +1,10 @@
+#include "../load/latencies.h"
 #include "race.h"
-#include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
-#include <utility>
 
 namespace {
-
-struct Times
-{
-	Time sent, committed, claimed;
-};
 
 class Waiting
 {
@@ -41,8 +33,7 @@ public:
 			thread.join();
 		printf("rate\t%.0f\n", jobs / Seconds(last - begin).count());
 		printf("done\t%ld\n", jobs);
-		percentiles("commit", from_commit);
-		percentiles("send", from_send);
+		latencies.print(static_cast<size_t>(warm_up * rate));
 	}
 
 private:
@@ -55,7 +46,8 @@ private:
 				begin + std::chrono::duration_cast<Clock::duration>(Seconds(number / rate)));
 			Time sent = Clock::now();
 			broker.enqueue({number});
-			note(number, &Times::committed, sent);
+			std::lock_guard hold(lock);
+			latencies.committed(number, sent);
 		}
 	}
 	void claim(Broker &broker)
@@ -68,34 +60,16 @@ private:
 				fail("jobs are not claimed");
 			if (!broker.claim(1, numbers))
 				continue;
-			note(numbers[0], &Times::claimed);
+			claimed(numbers[0]);
 			broker.ack();
 			acknowledged++;
 		}
 	}
-	// The claim of a job can be heard of before its enqueue is.
-	void note(long number, Time Times::*what, Time sent = {})
+	void claimed(long number)
 	{
 		std::lock_guard hold(lock);
-		auto &times = open[number];
-		times.*what = last = Clock::now();
-		if (sent != Time())
-			times.sent = sent;
-		if (times.committed == Time() || times.claimed == Time())
-			return;
-		using Milliseconds = std::chrono::duration<double, std::milli>;
-		from_commit.push_back(Milliseconds(times.claimed - times.committed).count());
-		from_send.push_back(Milliseconds(times.claimed - times.sent).count());
-		open.erase(number);
-	}
-	void percentiles(const char *name, std::vector<double> &all)
-	{
-		all.erase(all.begin(), all.begin() + std::min<size_t>(warm_up * rate, all.size() / 2));
-		std::sort(all.begin(), all.end());
-		for (auto [label, part] :
-			 {std::pair("p50", 0.5), {"p95", 0.95}, {"p99", 0.99}, {"max", 1.0}})
-			printf("%s_%s\t%.3f\n", name, label,
-				   all[std::min<size_t>(all.size() * part, all.size() - 1)]);
+		last = Clock::now();
+		latencies.claimed(number);
 	}
 
 	const double rate, warm_up;
@@ -106,8 +80,7 @@ private:
 	std::atomic<long> next = 0, acknowledged = 0;
 
 	std::mutex lock;
-	std::unordered_map<long, Times> open;
-	std::vector<double> from_commit, from_send; // ms
+	Latencies<long> latencies;
 };
 
 } // namespace

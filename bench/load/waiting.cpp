@@ -1,16 +1,11 @@
 #include "waiting.h"
 #include "connection.h"
+#include "latencies.h"
 #include <algorithm>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 
 namespace {
-
-struct Times
-{
-	Time sent, committed, claimed;
-};
 
 struct Member
 {
@@ -39,8 +34,6 @@ private:
 	Time poll_if_due(Time now);
 	void enqueued(Member &);
 	void claimed(Member &);
-	void note(const std::string &id, Time Times::*what, Time sent = {});
-	void report();
 
 	Verb enqueue, take, ack;
 	std::vector<std::string> parameters;
@@ -53,8 +46,7 @@ private:
 	long begun = 0, acknowledged = 0;
 	bool polls;
 	bool missed_wake = false; // when no worker was idle
-	std::unordered_map<std::string, Times> open;
-	std::vector<double> from_commit, from_send; // ms
+	Latencies<std::string> latencies;
 };
 
 Waiting::Waiting(const Side &side, const Arguments &arguments)
@@ -127,27 +119,11 @@ Waiting::poll_if_due(Time now)
 	return next_poll;
 }
 
-// The claim of a job can be heard of before its enqueue is.
-void
-Waiting::note(const std::string &id, Time Times::*what, Time sent)
-{
-	auto &times = open[id];
-	times.*what = Clock::now();
-	if (sent != Time())
-		times.sent = sent;
-	if (times.committed == Time() || times.claimed == Time())
-		return;
-	using Milliseconds = std::chrono::duration<double, std::milli>;
-	from_commit.push_back(Milliseconds(times.claimed - times.committed).count());
-	from_send.push_back(Milliseconds(times.claimed - times.sent).count());
-	open.erase(id);
-}
-
 void
 Waiting::enqueued(Member &producer)
 {
 	producer.state = Member::idle;
-	note(producer.connection.value(0, 0), &Times::committed, producer.sent);
+	latencies.committed(producer.connection.value(0, 0), producer.sent);
 }
 
 void
@@ -166,28 +142,13 @@ Waiting::claimed(Member &worker)
 			parameters.push_back(connection.value(0, column));
 		worker.jobs = connection.rows();
 		for (int row = 0; row < worker.jobs; row++)
-			note(connection.value(row, 0), &Times::claimed);
+			latencies.claimed(connection.value(row, 0));
 		worker.state = Member::acknowledging;
 		return connection.start(ack, parameters);
 	}
 	worker.state = Member::idle;
 	if (!(listener || polls) || std::exchange(missed_wake, false))
 		claim(worker);
-}
-
-void
-Waiting::report()
-{
-	auto percentiles = [&](const char *name, std::vector<double> &all) {
-		all.erase(all.begin(), all.begin() + std::min<size_t>(warm_up, all.size() / 2));
-		std::sort(all.begin(), all.end());
-		for (auto [label, part] :
-			 {std::pair("p50", 0.5), {"p95", 0.95}, {"p99", 0.99}, {"max", 1.0}})
-			printf("%s_%s\t%.3f\n", name, label,
-				   all[std::min<size_t>(all.size() * part, all.size() - 1)]);
-	};
-	percentiles("commit", from_commit);
-	percentiles("send", from_send);
 }
 
 void
@@ -231,7 +192,7 @@ Waiting::run()
 	}
 	printf("rate\t%.0f\n", begun / Seconds(Clock::now() - begin).count());
 	printf("done\t%ld\n", begun);
-	report();
+	latencies.print(warm_up);
 	for (auto &worker : workers)
 		if (worker.state == Member::claiming)
 			worker.connection.cancel();

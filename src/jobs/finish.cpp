@@ -57,13 +57,9 @@ note_stale_call(int64 job_id)
 static bool
 may_answer(int64 job_id, int32 *queue_id)
 {
-	Lease *lease;
-	QueueRef ref;
-	*queue_id = 0;
-	if (!find_lease(tables().database, job_id, &lease, &ref))
-		return true;
-	*queue_id = ref.queue_id;
-	return may(Deed::kAnswer, ref.queue_id);
+	FoundLease found = find_lease_of(tables().database, job_id);
+	*queue_id = found.lease != nullptr ? found.ref.queue_id : 0;
+	return found.lease == nullptr || may(Deed::kAnswer, *queue_id);
 }
 
 /* Under the queue's lock. */
@@ -125,8 +121,6 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEn
 	Reach reach = Reach::kNotFound;
 	reserve_lease_effects(1);
 	(void) change_found_lease(found, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (hold.ref().queue_id != found.ref.queue_id)
-			return;
 		reach = Reach::kStale;
 		if (!is_handed_out(lease, token))
 			return;

@@ -198,6 +198,8 @@ lock_leaf(Relation heap, Relation index, BTScanInsert key)
 	Buffer leaf;
 #if PG_VERSION_NUM >= 170000
 	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_WRITE));
+#elif PG_VERSION_NUM >= 160000
+	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_WRITE, nullptr));
 #else
 	_bt_freestack(_bt_search(index, key, &leaf, BT_WRITE, nullptr));
 #endif

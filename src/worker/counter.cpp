@@ -28,27 +28,6 @@ end_counter(int, Datum)
 		TerminateBackgroundWorker(counter);
 }
 
-static bool
-register_counter(Oid tablespace)
-{
-	BackgroundWorker worker{};
-	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "%s for database %u", kCounterType,
-			 MyDatabaseId);
-	strlcpy(worker.bgw_type, kCounterType, sizeof(worker.bgw_type));
-	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "pgq_counter_main", sizeof(worker.bgw_function_name));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
-	memcpy(worker.bgw_extra, &tablespace, sizeof(tablespace));
-	worker.bgw_notify_pid = MyProcPid;
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	bool started = RegisterDynamicBackgroundWorker(&worker, &counter);
-	MemoryContextSwitchTo(old);
-	return started;
-}
-
 void
 start_counter(Oid tablespace)
 {
@@ -61,7 +40,7 @@ start_counter(Oid tablespace)
 	if (counter != nullptr)
 		pfree(counter);
 	counter = nullptr;
-	if (!register_counter(tablespace))
+	if (!start_process(kCounterType, "pgq_counter_main", MyDatabaseId, tablespace, &counter))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("there is no room for a process that counts the jobs"),
 						errhint("Raise max_worker_processes (now %d) and restart the server.",
@@ -118,8 +97,7 @@ PGDLLEXPORT void pgq_counter_main(Datum);
 void
 pgq_counter_main(Datum arg)
 {
-	Oid tablespace;
-	memcpy(&tablespace, MyBgworkerEntry->bgw_extra, sizeof(tablespace));
+	auto tablespace = order_of_process<Oid>();
 	start_worker(wait_events.scheduler);
 	if (!connect_unnoticed(DatumGetObjectId(arg), tablespace))
 		return;

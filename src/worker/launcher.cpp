@@ -228,28 +228,11 @@ start_scheduler(DatabaseEntry *entry)
 		return false;
 	entry->order = begin_start(seat, entry->oid);
 	entry->order.tablespace = entry->tablespace;
-	/* It is told its database and its seat, and not started again by the postmaster, but by us. */
-	BackgroundWorker worker{};
-	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "pgq_ext scheduler for database %u",
-			 entry->oid);
-	strlcpy(worker.bgw_type, kSchedulerType, sizeof(worker.bgw_type));
-	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "pgq_scheduler_main", sizeof(worker.bgw_function_name));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	worker.bgw_main_arg = ObjectIdGetDatum(entry->oid);
-	memcpy(worker.bgw_extra, &entry->order, sizeof(entry->order));
-	static_assert(sizeof(entry->order) <= sizeof(worker.bgw_extra));
-	worker.bgw_notify_pid = MyProcPid;
-
 	/* What was announced by now it will see. */
 	entry->announced = pg_atomic_read_u32(&shared->announcements);
 	entry->started = monotonic_now();
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	bool started = RegisterDynamicBackgroundWorker(&worker, &entry->handle);
-	MemoryContextSwitchTo(old);
-	if (!started)
+	if (!start_process(kSchedulerType, "pgq_scheduler_main", entry->oid, entry->order,
+					   &entry->handle))
 		return false;
 	seat_taken[seat] = true;
 	entry->known = Known::kRunning;

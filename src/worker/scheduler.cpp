@@ -159,7 +159,7 @@ PGDLLEXPORT void pgq_scheduler_main(Datum);
 void
 pgq_scheduler_main(Datum arg)
 {
-	memcpy(&shift.order, MyBgworkerEntry->bgw_extra, sizeof(shift.order));
+	shift.order = order_of_process<SeatOrder>();
 	on_shmem_exit(say_end, (Datum) 0);
 	say(shift.order, SeatState::kRunning);
 	pqsignal(SIGQUIT, quit);

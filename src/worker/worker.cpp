@@ -25,6 +25,27 @@ workers_init()
 }
 
 bool
+register_process(const char *type, const char *function, Oid database, const void *order, Size size,
+				 BackgroundWorkerHandle **handle)
+{
+	BackgroundWorker worker{};
+	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "%s for database %u", type, database);
+	strlcpy(worker.bgw_type, type, sizeof(worker.bgw_type));
+	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_main_arg = ObjectIdGetDatum(database);
+	memcpy(worker.bgw_extra, order, size);
+	worker.bgw_notify_pid = MyProcPid;
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	bool started = RegisterDynamicBackgroundWorker(&worker, handle);
+	MemoryContextSwitchTo(old);
+	return started;
+}
+
+bool
 is_scheduler()
 {
 	return MyBgworkerEntry != nullptr && strcmp(MyBgworkerEntry->bgw_type, kSchedulerType) == 0;

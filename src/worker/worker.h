@@ -22,6 +22,31 @@ inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
 /* Is this process one? */
 bool is_scheduler();
 
+/*
+ * Another process for that database, which is told the order, and started again by us alone, not by the postmaster. False:
+ * there is no room for it.
+ */
+bool register_process(const char *type, const char *function, Oid database, const void *order,
+					  Size size, BackgroundWorkerHandle **handle);
+template <typename Order>
+inline bool
+start_process(const char *type, const char *function, Oid database, const Order &order,
+			  BackgroundWorkerHandle **handle)
+{
+	static_assert(sizeof(order) <= BGW_EXTRALEN);
+	return register_process(type, function, database, &order, sizeof(order), handle);
+}
+
+/* What this process was told. */
+template <typename Order>
+inline Order
+order_of_process()
+{
+	Order order;
+	memcpy(&order, MyBgworkerEntry->bgw_extra, sizeof(order));
+	return order;
+}
+
 /* What every worker does first. It naps under that name (pg/wait_events.h), and no limit of time ends it. */
 void start_worker(uint32 wait_event);
 
