@@ -52,7 +52,8 @@ else
 EXTENSION = pgq_ext
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)
 DATA_built = $(EXTENSION)--$(EXTVERSION).sql
-DATA = $(wildcard upgrade/$(EXTENSION)--*--*.sql)
+# Versions before this one, as they were released, and the steps from each to the next.
+DATA = $(wildcard upgrade/$(EXTENSION)--*.sql)
 
 MODULE_big = pgq_ext
 OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
