@@ -16,7 +16,7 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-# What starts no server is run once, and so are clients and monitoring, with what Debian 12 has of servers and drivers; what
+# What starts no server is run once, and so are clients, monitoring and failover, with what Debian 12 has of servers and drivers; what
 # is behind pgbouncer also with those of Debian 13.
 suites=(regress isolation tiny tap pgtap torture)
 beside=()
@@ -26,7 +26,7 @@ case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions)
-			[ "$pg" -ne 15 ] || suites=(clients monitoring "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients monitoring failover "${suites[@]}")
 		fi ;;
 	servers) ;;
 	*) suites=("$1") ;;
@@ -209,6 +209,18 @@ run_monitoring()
 	mapfile -t files < <(matching test/monitoring .pl)
 	script/setup_monitoring.sh || return
 	prove_all monitoring 4 "${files[@]}"
+}
+
+# pg_auto_failover and Patroni, with what examples/high-availability has for them.
+run_failover()
+{
+	local files left
+	mapfile -t files < <(matching test/failover .pl)
+	script/setup_failover.sh || return
+	prove_all failover 2 "${files[@]}"
+	for left in "$work"/*/ports; do
+		[ ! -e "$left" ] || run examples/high-availability/pg_auto_failover.sh stop "${left%/*}"
+	done
 }
 
 run_pgtap()

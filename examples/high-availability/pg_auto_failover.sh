@@ -91,6 +91,7 @@ start)
 	psql -Xq -c 'SET client_min_messages = error; CREATE EXTENSION IF NOT EXISTS pgq_ext' "$(url)"
 	url ;;
 stop) stop b a monitor ;;
+whole) if is_whole; then echo yes; else echo no; fi ;;
 state) autoctl monitor show state ;;
 kill) signal KILL "$node" ;;
 pause) signal STOP "$node" ;;
