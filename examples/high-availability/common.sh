@@ -46,13 +46,20 @@ in_background()
 	echo $! >"$name.pid"
 }
 
-# processes NAME: all of it, also what has left its parent: a postmaster works in its data directory
+# postmaster NAME: it works in its data directory; without that the file may be older than the machine's last start
+postmaster()
+{
+	local pid
+	pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
+	[ "$(readlink "/proc/$pid/cwd")" != "$dir/$1" ] || descendants "$pid"
+}
+
+# processes NAME: all of it, also what has left its parent
 processes()
 {
-	local pid postmaster
+	local pid
 	pid=$(cat "$1.pid" 2>/dev/null) && [ -d "/proc/$pid" ] && descendants "$pid"
-	postmaster=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
-	[ "$(readlink "/proc/$postmaster/cwd")" != "$dir/$1" ] || descendants "$postmaster"
+	postmaster "$1"
 }
 
 descendants()
@@ -69,6 +76,13 @@ signal()
 	pids=$(processes "$2" | sort -un)
 	# shellcheck disable=SC2086
 	[ -z "$pids" ] || kill -"$1" $pids 2>/dev/null || true
+}
+
+# wake NAME: its PostgreSQL, and not what looks after it
+wake()
+{
+	# shellcheck disable=SC2046
+	kill -CONT $(postmaster "$1")
 }
 
 # stop NAME...: as a service manager would, and after a while as none would

@@ -6,6 +6,7 @@
 #   patroni.sh state DIR        who is the primary
 #   patroni.sh kill DIR NODE    as a machine that dies: kill -9 of everything of the node
 #   patroni.sh run DIR NODE     ... and is started again
+#   patroni.sh pause DIR NODE   as a machine that hangs; "resume" ends it, "wake" for its PostgreSQL alone: two primaries
 #   patroni.sh switch DIR       a planned change of roles
 #
 # As an unprivileged user, with PostgreSQL, pgq_ext, Patroni and etcd installed. MODE=async in the environment: a primary that
@@ -116,6 +117,8 @@ state) members ;;
 whole) if is_whole; then echo yes; else echo no; fi ;;
 kill) signal KILL "$node" ;;
 pause) signal STOP "$node" ;;
+wake) wake "$node" ;;
+resume) signal CONT "$node" ;;
 run) run "$node" ;;
 switch) patronictl -c a.yml switchover --force ;;
 url) url ;;

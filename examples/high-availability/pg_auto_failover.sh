@@ -6,6 +6,7 @@
 #   pg_auto_failover.sh state DIR        who is the primary
 #   pg_auto_failover.sh kill DIR NODE    as a machine that dies: kill -9 of everything of the node
 #   pg_auto_failover.sh run DIR NODE     ... and is started again
+#   pg_auto_failover.sh pause DIR NODE   as a machine that hangs; "resume" ends it, "wake" for its PostgreSQL alone: two primaries
 #   pg_auto_failover.sh switch DIR       a planned change of roles
 #
 # As an unprivileged user, with PostgreSQL, pgq_ext and pg_auto_failover installed. MODE=async in the environment: a primary
@@ -95,6 +96,8 @@ whole) if is_whole; then echo yes; else echo no; fi ;;
 state) autoctl monitor show state ;;
 kill) signal KILL "$node" ;;
 pause) signal STOP "$node" ;;
+wake) wake "$node" ;;
+resume) signal CONT "$node" ;;
 run) run "$node" ;;
 switch) autoctl monitor perform switchover ;;
 url) url ;;

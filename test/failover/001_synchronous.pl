@@ -28,3 +28,4 @@ stop_load();
 cmp_ok(scalar(events('stale', ledger())), '>', 0, 'workers of a dead primary were fenced');
 check_synchronous();
 stop_nodes();
+done_testing();

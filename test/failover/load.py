@@ -38,7 +38,7 @@ def is_stale(error):
 
 # ---- jobs ----
 
-def producer(number):
+def producer(number, delay):
     count = 0
 
     def produce(db):
@@ -46,7 +46,7 @@ def producer(number):
         count += 1
         key = f"{number}-{count}"
         note("enqueue?", key)
-        (job_id,) = db.execute("SELECT pgq_enqueue('jobs', %s)", (Jsonb({"key": key}),)).fetchone()
+        (job_id,) = db.execute("SELECT pgq_enqueue('jobs', %s, delay => %s)", (Jsonb({"key": key}), delay)).fetchone()
         note("enqueued", key, job_id)
         time.sleep(0.03)
     through_failovers(produce, closing)
@@ -139,7 +139,7 @@ def finish(db):
 
 
 threads = [threading.Thread(target=target, args=args, daemon=True) for target, *args in (
-    (producer, 1), (producer, 2), (producer, 3),
+    (producer, 1, "0"), (producer, 2, "0"), (producer, 3, "3 s"),
     (worker, "jobs", 3, 0.02, True), (worker, "jobs", 3, 0.02, False), (worker, "jobs", 1, 0.05, True),
     (worker, "jobs", 5, 3, True), (worker, "jobs", 5, 4, False),    # these have jobs in hand whenever something dies
     (worker, "ticks", 1, 0.1, True),
