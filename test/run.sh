@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients monitoring regress isolation tiny tap pgtap torture
+#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover regress isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
@@ -214,12 +214,13 @@ run_monitoring()
 # pg_auto_failover and Patroni, with what examples/high-availability has for them.
 run_failover()
 {
-	local files left
+	local files left name
 	mapfile -t files < <(matching test/failover .pl)
 	script/setup_failover.sh || return
 	prove_all failover 2 "${files[@]}"
+	# What a test that was killed has left would start its servers again and again.
 	for left in "$work"/*/ports; do
-		[ ! -e "$left" ] || run examples/high-availability/pg_auto_failover.sh stop "${left%/*}"
+		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/$name.sh stop "${left%/*}"; done
 	done
 }
 

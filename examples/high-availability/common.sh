@@ -2,6 +2,7 @@
 # What the two examples share: a directory with everything in it, free ports on 127.0.0.1, processes by their number.
 
 host=127.0.0.1
+a_port='' b_port=''
 
 say() { echo "$(basename "$0"): $*" >&2; }
 
@@ -15,8 +16,8 @@ in_directory()
 	# Debian keeps these out of PATH.
 	command -v initdb >/dev/null || PATH=$(echo /usr/lib/postgresql/*/bin | tr ' ' '\n' | sort -V | tail -n 1):$PATH
 	for variable in "${!PG@}"; do unset "$variable"; done
-	# Ports of other runs are not given out again before they are listened to.
-	if [ -e ports ]; then . ./ports; fi
+	# shellcheck disable=SC1091
+	[ ! -e ports ] || . ./ports
 }
 
 # free_ports NAME...: a port for each, kept in the file "ports"
@@ -32,6 +33,7 @@ free_ports()
 		taken+="$port "
 		echo "${name}_port=$port"
 	done >ports
+	# shellcheck disable=SC1091
 	. ./ports
 }
 
@@ -54,11 +56,19 @@ postmaster()
 	[ "$(readlink "/proc/$pid/cwd")" != "$dir/$1" ] || descendants "$pid"
 }
 
+# keeper NAME: what was put in the background, if it is still that
+keeper()
+{
+	local pid
+	pid=$(cat "$1.pid" 2>/dev/null) || return 0
+	! grep -qsF "$dir/" "/proc/$pid/cmdline" || echo "$pid"
+}
+
 # processes NAME: all of it, also what has left its parent
 processes()
 {
 	local pid
-	pid=$(cat "$1.pid" 2>/dev/null) && [ -d "/proc/$pid" ] && descendants "$pid"
+	for pid in $(keeper "$1"); do descendants "$pid"; done
 	postmaster "$1"
 }
 
@@ -66,7 +76,7 @@ descendants()
 {
 	local child
 	echo "$1"
-	for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do descendants "$child"; done
+	for child in $(tr ' ' '\n' 2>/dev/null <"/proc/$1/task/$1/children"); do descendants "$child"; done
 }
 
 # signal SIGNAL NAME: everything of a node at once
@@ -91,7 +101,7 @@ stop()
 	local name pid
 	for name in "$@"; do
 		signal CONT "$name"
-		pid=$(cat "$name.pid" 2>/dev/null) && kill -TERM "$pid" 2>/dev/null || true
+		for pid in $(keeper "$name"); do kill -TERM "$pid"; done
 		for _ in {1..300}; do
 			[ -n "$(processes "$name")" ] || break
 			sleep 0.1

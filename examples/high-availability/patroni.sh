@@ -13,7 +13,9 @@
 # waits for nobody. FAST=1: notices a death within seconds, as a test wants it, and a busy machine does not. One etcd forgets
 # who leads if its machine dies: have three.
 set -euo pipefail
+# shellcheck source=examples/high-availability/common.sh
 . "$(dirname "$(readlink -f "$0")")/common.sh"
+etcd_port='' peer_port=''
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | head -n -1; exit 2; }
 [ $# -ge 2 ] || usage
 command=$1

@@ -12,7 +12,9 @@
 # As an unprivileged user, with PostgreSQL, pgq_ext and pg_auto_failover installed. MODE=async in the environment: a primary
 # that waits for nobody. FAST=1: notices a death within seconds, as a test wants it, and a busy machine does not.
 set -euo pipefail
+# shellcheck source=examples/high-availability/common.sh
 . "$(dirname "$(readlink -f "$0")")/common.sh"
+monitor_port=''
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | head -n -1; exit 2; }
 [ $# -ge 2 ] || usage
 command=$1

@@ -57,7 +57,13 @@ my $start = goes_on('a death', $dies, $follows, sub { ha('kill', $dies) });
 ha('run', $dies);
 wait_until_whole('sync');
 pass("$dies is the standby again, " . seconds($start) . ' after its death');
+my ($job, $lease) = split /\|/, sql(q{
+	SELECT pgq_create_queue('held') \gset
+	SELECT pgq_enqueue('held', '1') \gset
+	SELECT job_id, lease FROM pgq_claim('held', lease_time => '1 hour')});
 goes_on('a switch', $follows, $dies, sub { ha('switch') });
+is(sql("SELECT pgq_extend($job, $lease) IS NOT NULL"), 't', '... and who has a job keeps it');
+sql("SELECT pgq_ack($job, $lease)");
 wait_until_whole('sync');
 wait_until('all are sent', sub { sql(q{SELECT count(*) = 0 FROM pgq_ext.job_status WHERE queue = 'mail'}) eq 't' });
 is(sql('SELECT count(*) = count(DISTINCT job_id) FROM sent'), 't', 'each is sent once');
