@@ -220,7 +220,7 @@ run_failover()
 	prove_all failover 2 "${files[@]}"
 	# What a test that was killed has left would start its servers again and again.
 	for left in "$work"/*/ports; do
-		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/$name.sh stop "${left%/*}"; done
+		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/"$name.sh" stop "${left%/*}"; done
 	done
 }
 

@@ -147,7 +147,10 @@ threads = [threading.Thread(target=target, args=args, daemon=True) for target, *
     (through_failovers, run_once, stopping), (through_failovers, run_once, stopping))]
 for thread in threads:
     thread.start()
-closing.wait()
+parent = os.getppid()
+while not closing.wait(1):
+    if os.getppid() != parent:                          # the test is gone
+        os._exit(1)
 for thread in threads[:3]:
     thread.join()
 through_failovers(unschedule, unscheduled)

@@ -11,6 +11,9 @@ use Exporter 'import';
 our @EXPORT = qw(start_nodes stop_nodes ha sql sql_on sqlstate_on url_of primary standby node_pid wait_until wait_until_whole
   wait_until_moved start_load stop_load ledger events check_synchronous seconds);
 
+# What a test leaves is stopped at its end, also by a signal.
+$SIG{TERM} = $SIG{INT} = sub { die "died by a signal\n" };
+
 my ($script, $dir, $url, %port, $load, $ledger);
 
 # ---- nodes ----
