@@ -217,7 +217,7 @@ run_failover()
 	local files left name
 	mapfile -t files < <(matching test/failover .pl)
 	script/setup_failover.sh || return
-	prove_all failover 2 "${files[@]}"
+	prove_all failover 3 "${files[@]}"
 	# What a test that was killed has left would start its servers again and again.
 	for left in "$work"/*/ports; do
 		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/"$name.sh" stop "${left%/*}"; done

@@ -50,9 +50,9 @@ create_monitor()
 	create monitor monitor
 	[ -z "${FAST:-}" ] || cat >>monitor/postgresql.conf <<-CONF
 		pgautofailover.health_check_period = 1000
-		pgautofailover.health_check_timeout = 1000
+		pgautofailover.health_check_timeout = 3000
 		pgautofailover.health_check_retry_delay = 500
-		pgautofailover.node_considered_unhealthy_timeout = 4000
+		pgautofailover.node_considered_unhealthy_timeout = 6000
 		pgautofailover.primary_demote_timeout = 3000
 		pgautofailover.startup_grace_period = 3000
 	CONF
