@@ -7,6 +7,7 @@
 #   pg_auto_failover.sh kill DIR NODE    as a machine that dies: kill -9 of everything of the node
 #   pg_auto_failover.sh run DIR NODE     ... and is started again
 #   pg_auto_failover.sh pause DIR NODE   as a machine that hangs; "resume" ends it, "wake" for its PostgreSQL alone: two primaries
+#   pg_auto_failover.sh whole DIR        yes or no: both nodes are there, and the standby follows
 #   pg_auto_failover.sh switch DIR       a planned change of roles
 #
 # As an unprivileged user, with PostgreSQL, pgq_ext and pg_auto_failover installed. MODE=async in the environment: a primary
@@ -15,7 +16,7 @@ set -euo pipefail
 # shellcheck source=examples/high-availability/common.sh
 . "$(dirname "$(readlink -f "$0")")/common.sh"
 monitor_port=''
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | head -n -1; exit 2; }
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2; }
 [ $# -ge 2 ] || usage
 command=$1
 in_directory "$2"
