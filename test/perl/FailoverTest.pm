@@ -151,7 +151,7 @@ sub stop_load
 	while ($load->pumpable)
 	{
 		die "the load does not end\n" . sql('SELECT * FROM pgq_ext.queue_status; SELECT * FROM pgq_ext.job_status LIMIT 9') if time > $end;
-		$load->pump_nb;
+		eval { $load->pump_nb }; # it may have ended since
 		usleep(100_000);
 	}
 	$load->finish or die 'the load has failed';
