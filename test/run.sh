@@ -22,6 +22,7 @@ suites=(regress isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
+[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade)
 case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
@@ -209,6 +210,16 @@ run_monitoring()
 	mapfile -t files < <(matching test/monitoring .pl)
 	script/setup_monitoring.sh || return
 	prove_all monitoring 4 "${files[@]}"
+}
+
+# From PostgreSQL 15 to this one, what test/t tests within one version.
+run_pg_upgrade()
+{
+	local files selected=(_upgrade switch_over)
+	[ "$pg" -gt 15 ] || { echo "an upgrade from 15 to $pg is none: PG=17 test/run.sh pg_upgrade"; return; }
+	mapfile -t files < <(matching test/t .pl)
+	script/setup_upgrade.sh && (PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && private_install "$work/root") || return
+	oldinstall=$work/root/usr/lib/postgresql/15 prove_all t 2 "${files[@]}"
 }
 
 run_pgtap()
