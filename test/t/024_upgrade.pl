@@ -67,7 +67,7 @@ for my $db (@databases)
 		SELECT pgq_enqueue('keyed', '1', unique_key => 'waits');
 		SELECT pgq_enqueue('keyed', '1', priority => 1, unique_key => 'for an hour', unique_for => '1 hour');
 		SELECT pgq_ack(job_id, lease) FROM pgq_claim('keyed');
-		SELECT pgq_run_done('done', pgq_run_once('done', period => '1 year'));
+		SELECT pgq_run_done('done', pgq_run_once('done', period => '1000 days'));
 		SELECT pgq_create_rate('rate', permits => 1, period => '1 hour');
 		SELECT pgq_schedule('beat', 'every 1 s', 'beats'), pgq_schedule('leap-day', '0 0 29 2 *', 'beats'), pgq_schedule('rests', 'every 1 s', 'beats');
 		SELECT pgq_pause_schedule('rests')}, $db);
@@ -213,7 +213,7 @@ sub coordination_goes_on_ok
 	cmp_ok($last->(q{SELECT pgq_lock('lock')}), '>', $token{$db}{lock}, '... the next token is greater');
 	is($last->(q{SELECT pgq_run_once('in-work') IS NULL}), 't', '... a run is in work');
 	is(sqlstate($node, "SELECT pgq_run_done('in-work', $token{$db}{run})", $db), '', '... and done by who has it');
-	is($last->(q{SELECT pgq_run_once('done', period => '1 year') IS NULL}), 't', '... what was done is not done again');
+	is($last->(q{SELECT pgq_run_once('done', period => '1000 days') IS NULL}), 't', '... what was done is not done again');
 	is($last->(q{SELECT pgq_take('rate')::text || pgq_take('rate')}), 'truefalse', '... a rate lets so many through');
 	my $seen = $last->(q{SELECT last_run_at FROM pgq_ext.schedule WHERE schedule = 'beat'});
 	wait_for($node, "last_run_at > '$seen' FROM pgq_ext.schedule WHERE schedule = 'beat'", $db);

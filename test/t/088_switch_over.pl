@@ -61,7 +61,9 @@ sub happen
 		SELECT pgq_enqueue('keyed', '1', unique_key => '$when');
 		SELECT pgq_enqueue('keyed', '1', priority => 1, unique_key => '$when:for-an-hour', unique_for => '1 hour');
 		SELECT pgq_ack(job_id, lease) FROM pgq_claim('keyed');
-		SELECT pgq_run_done('$when:done', pgq_run_once('$when:done', period => '1 day'));
+		SELECT pgq_enqueue('keyed', '1', priority => 1, unique_key => '$when:for-a-moment', unique_for => '1 s');
+		SELECT pgq_ack(job_id, lease) FROM pgq_claim('keyed');
+		SELECT pgq_run_done('$when:done', pgq_run_once('$when:done', period => '1000 days'));
 		SELECT pgq_run_done('$when:for-ever', pgq_run_once('$when:for-ever'));
 		SELECT pgq_create_rate('$when', permits => 1, period => '1 hour')});
 	$token{$when} = on_old("SELECT pgq_lock('$when', ttl => '1 hour')");
@@ -79,11 +81,15 @@ is(follow_shell($prepare[1]), "t\n", 'the first copy is there');
 wait_for_scheduler($new);
 happen('after');
 on_old(q{SELECT pgq_alter_queue('q', max_attempts => 4);
-	SELECT pgq_create_queue('gone'), pgq_drop_queue('gone');
+	SELECT pgq_create_queue('gone'), pgq_enqueue('gone', '1', unique_key => 'gone', unique_for => '1 hour');
+	SELECT pgq_ack(job_id, lease) FROM pgq_claim('gone');
+	SELECT pgq_drop_queue('gone');
 	SELECT pgq_enqueue('later', '"soon"', delay => '5 s');
 	SELECT pgq_enqueue('later', '"again"');
 	SELECT pgq_fail(job_id, lease, 'backs off', retry_in => '5 s') FROM pgq_claim('later')});
 my ($in_work, $lease) = split /\|/, on_old(q{SELECT pgq_enqueue('q', '"in work"', priority => 9); SELECT job_id, lease FROM pgq_claim('q', lease_time => '1 hour')}) =~ s/.*\n//r;
+# By itself, also while all tables are published.
+wait_for($old, q{count(*) = 2 FROM pgq_ext.unique_key});
 # Greater than any that is left.
 my $last_id = on_old(q{SELECT pgq_enqueue('kept', '1'); SELECT job_id FROM (SELECT job_id, pgq_ack(job_id, lease) FROM pgq_claim('kept')) done}) =~ s/.*\n//r;
 my $last_queue = on_old('SELECT last_value FROM pgq_ext.queue_queue_id_seq');
@@ -142,7 +148,7 @@ for my $when ('before', 'after')
 	cmp_ok(on_new("SELECT pgq_lock('$when')"), '>', $token{$when}, '... the next token is greater');
 	is(on_new("SELECT pgq_run_once('$when:in-work') IS NULL"), 't', '... a run is in work');
 	is(sqlstate($new, "SELECT pgq_run_done('$when:in-work', $token{\"$when:in-work\"})"), '', '... and done by who has it');
-	is(on_new("SELECT pgq_run_once('$when:done', period => '1 day') IS NULL AND pgq_run_once('$when:for-ever') IS NULL"), 't', '... what was done is not done again');
+	is(on_new("SELECT pgq_run_once('$when:done', period => '1000 days') IS NULL AND pgq_run_once('$when:for-ever') IS NULL"), 't', '... what was done is not done again');
 	is(on_new("SELECT pgq_take('$when')::text || pgq_take('$when')"), 'truefalse', '... a rate lets so many through');
 	my $owner = on_new("SELECT job_id FROM pgq_ext.job WHERE unique_key = '$when'");
 	is(on_new("SELECT pgq_enqueue('keyed', '2', unique_key => '$when')"), $owner, '... a key has its owner');
