@@ -68,7 +68,7 @@ for my $db (@databases)
 		SELECT pgq_enqueue('keyed', '1', priority => 1, unique_key => 'for an hour', unique_for => '1 hour');
 		SELECT pgq_ack(job_id, lease) FROM pgq_claim('keyed');
 		SELECT pgq_run_done('done', pgq_run_once('done', period => '1000 days'));
-		SELECT pgq_create_rate('rate', permits => 1, period => '1 hour');
+		SELECT pgq_create_rate('rate', permits => 1, period => '1 s');
 		SELECT pgq_schedule('beat', 'every 1 s', 'beats'), pgq_schedule('leap-day', '0 0 29 2 *', 'beats'), pgq_schedule('rests', 'every 1 s', 'beats');
 		SELECT pgq_pause_schedule('rests')}, $db);
 	on($old, q{SELECT pgq_grant('closed', 'keeper', '{claim}'); GRANT EXECUTE ON FUNCTION pgq_claim TO keeper, stranger}, $db);
@@ -214,10 +214,10 @@ sub coordination_goes_on_ok
 	is($last->(q{SELECT pgq_run_once('in-work') IS NULL}), 't', '... a run is in work');
 	is(sqlstate($node, "SELECT pgq_run_done('in-work', $token{$db}{run})", $db), '', '... and done by who has it');
 	is($last->(q{SELECT pgq_run_once('done', period => '1000 days') IS NULL}), 't', '... what was done is not done again');
-	is($last->(q{SELECT pgq_take('rate')::text || pgq_take('rate')}), 'truefalse', '... a rate lets so many through');
+	is($last->(q{SELECT pgq_take('rate', wait => '50 s')}), 't', '... a rate lets so many through');
 	my $seen = $last->(q{SELECT last_run_at FROM pgq_ext.schedule WHERE schedule = 'beat'});
 	wait_for($node, "last_run_at > '$seen' FROM pgq_ext.schedule WHERE schedule = 'beat'", $db);
-	is($last->(q{SELECT count(*) FROM pgq_ext.job GROUP BY headers ->> 'scheduled_at' HAVING bool_and(headers ? 'schedule') AND count(*) > 1}), '', '... schedules go on, with one job for a tick');
+	is($last->(q{SELECT count(*) FROM pgq_ext.job WHERE headers ? 'schedule' GROUP BY headers ->> 'scheduled_at', headers ->> 'schedule' HAVING count(*) > 1}), '', '... schedules go on, with one job for a tick');
 	is($last->(q{SELECT string_agg(schedule, ' ') FROM pgq_ext.schedule WHERE paused}), 'rests', '... but one that rests');
 	is($last->(q{SELECT count(*) FROM pgq_claim('keyed', 10, lease_time => '1 s')}), '1', '... a lease');
 	is($last->(q{SELECT attempt, last_error FROM pgq_claim('keyed', wait => '50 s')}), '2|the lease expired', '... is counted when it is lost');

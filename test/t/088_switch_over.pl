@@ -65,7 +65,7 @@ sub happen
 		SELECT pgq_ack(job_id, lease) FROM pgq_claim('keyed');
 		SELECT pgq_run_done('$when:done', pgq_run_once('$when:done', period => '1000 days'));
 		SELECT pgq_run_done('$when:for-ever', pgq_run_once('$when:for-ever'));
-		SELECT pgq_create_rate('$when', permits => 1, period => '1 hour')});
+		SELECT pgq_create_rate('$when', permits => 1, period => '1 s')});
 	$token{$when} = on_old("SELECT pgq_lock('$when', ttl => '1 hour')");
 	$token{"$when:in-work"} = on_old("SELECT pgq_run_once('$when:in-work', ttl => '1 hour')");
 	return;
@@ -149,7 +149,7 @@ for my $when ('before', 'after')
 	is(on_new("SELECT pgq_run_once('$when:in-work') IS NULL"), 't', '... a run is in work');
 	is(sqlstate($new, "SELECT pgq_run_done('$when:in-work', $token{\"$when:in-work\"})"), '', '... and done by who has it');
 	is(on_new("SELECT pgq_run_once('$when:done', period => '1000 days') IS NULL AND pgq_run_once('$when:for-ever') IS NULL"), 't', '... what was done is not done again');
-	is(on_new("SELECT pgq_take('$when')::text || pgq_take('$when')"), 'truefalse', '... a rate lets so many through');
+	is(on_new("SELECT pgq_take('$when', wait => '50 s')"), 't', '... a rate lets so many through');
 	my $owner = on_new("SELECT job_id FROM pgq_ext.job WHERE unique_key = '$when'");
 	is(on_new("SELECT pgq_enqueue('keyed', '2', unique_key => '$when')"), $owner, '... a key has its owner');
 	is(on_new("SELECT pgq_enqueue('keyed', '2', unique_key => '$when:for-an-hour') = job_id FROM pgq_ext.unique_key WHERE unique_key = '$when:for-an-hour'"), 't', '... also for its hour');
@@ -157,7 +157,7 @@ for my $when ('before', 'after')
 
 wait_for($new, "last_run_at > '$last_beat' FROM pgq_ext.schedule WHERE schedule = 'beat'");
 is(on_new(q{SELECT string_agg(schedule, ' ' ORDER BY schedule) FROM pgq_ext.schedule WHERE paused OR next_run_at IS NULL}), 'rests', 'schedules go on, but one that rests');
-is(on_new(q{SELECT count(*) FROM pgq_ext.job GROUP BY headers ->> 'scheduled_at', headers ->> 'schedule' HAVING headers ? 'schedule' AND count(*) > 1}), '', '... with one job for a tick');
+is(on_new(q{SELECT count(*) FROM pgq_ext.job WHERE headers ? 'schedule' GROUP BY headers ->> 'scheduled_at', headers ->> 'schedule' HAVING count(*) > 1}), '', '... with one job for a tick');
 is(on_new(q{SELECT lease > 0 FROM pgq_claim('q', lease_time => '1 s'); SELECT attempt, last_error FROM pgq_claim('q', wait => '50 s')}) =~ s/.*\n//r, '2|the lease expired', 'the scheduler counts what is lost');
 is(on_new(q{SELECT string_agg(concat_ws(': ', "check", detail), E'\n') FROM pgq_ext.health WHERE status = 'fail'}), '', 'health: nothing has failed');
 is(on_new('SELECT * FROM pgq_check()'), '', 'pgq_check() finds nothing');
