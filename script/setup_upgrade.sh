@@ -13,7 +13,9 @@ list=/etc/apt/sources.list.d/pgq_ext_$release.list
 download=$(mktemp -d)
 trap 'rm -rf "$list" "$download"' EXIT
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | sed -n 1p)
-echo "deb ${mirror:-http://deb.debian.org/debian} $release main" >"$list"
+mirror=${mirror:-http://deb.debian.org/debian}
+mirror=${mirror%/}
+printf 'deb %s main\n' "$mirror $release" "$mirror-security $release-security" >"$list"
 apt-get -qq update
 script/setup.sh "postgresql-$old"
 

@@ -8,7 +8,8 @@ use Test::More;
 use IPC::Run;
 use PgqTest;
 
-my $old = pgq_node('old', new => { old_version() }, init => { allows_streaming => 'logical' });
+# Not by allows_streaming: that has settings of the newer version.
+my $old = pgq_node('old', new => { old_version() }, conf => "wal_level = logical\nmax_wal_senders = 10\n");
 my $new = PostgreSQL::Test::Cluster->new('new');
 $new->init;
 $new->start;
