@@ -8,14 +8,13 @@ old=15
 release=bookworm
 [ ! -e "/usr/lib/postgresql/$old/lib/pgxs" ] || [ ! -x "/usr/lib/postgresql/$old/bin/postgres" ] || exit 0
 
-# Only while it is needed: nothing else shall come from there.
+# Only while it is needed: nothing else shall come from there. Not its security updates: their minor release may be younger than that
+# of the newer version in its release, and have things in the catalog that this does not know.
 list=/etc/apt/sources.list.d/pgq_ext_$release.list
 download=$(mktemp -d)
 trap 'rm -rf "$list" "$download"' EXIT
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | sed -n 1p)
-mirror=${mirror:-http://deb.debian.org/debian}
-mirror=${mirror%/}
-printf 'deb %s main\n' "$mirror $release" "$mirror-security $release-security" >"$list"
+echo "deb ${mirror:-http://deb.debian.org/debian} $release main" >"$list"
 apt-get -qq update
 script/setup.sh "postgresql-$old"
 
