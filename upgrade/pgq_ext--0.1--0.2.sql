@@ -2,8 +2,6 @@
 
 \echo Use "ALTER EXTENSION pgq_ext UPDATE" to load this file. \quit
 
--- Where it is published, as by FOR ALL TABLES, rows are deleted all the same.
-ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY FULL;
-
--- Where it is published, as by FOR ALL TABLES, rows are changed all the same. No index can say which: there are NULLs.
-ALTER TABLE pgq_ext.run REPLICA IDENTITY FULL;
+-- ALTER TABLE ... REPLICA IDENTITY FULL of src/schema, without its lock, for which who works would wait until this is committed.
+UPDATE pg_catalog.pg_class SET relreplident = 'f'
+WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key'::pg_catalog.regclass OR oid OPERATOR(pg_catalog.=) 'pgq_ext.run'::pg_catalog.regclass;
