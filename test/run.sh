@@ -22,6 +22,7 @@ suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
+[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade)
 case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
@@ -235,6 +236,16 @@ run_failover()
 	for left in "$work"/*/ports; do
 		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/"$name.sh" stop "${left%/*}"; done
 	done
+}
+
+# From PostgreSQL 15 to this one, what test/t tests within one version.
+run_pg_upgrade()
+{
+	local files selected=(024_upgrade 088_switch_over)
+	[ "$pg" -gt 15 ] || { echo "an upgrade from 15 to $pg is none: PG=17 test/run.sh pg_upgrade"; return; }
+	mapfile -t files < <(matching test/t .pl)
+	script/setup_upgrade.sh && (PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && private_install "$work/root") || return
+	oldinstall=$work/root/usr/lib/postgresql/15 prove_all t 2 "${files[@]}"
 }
 
 run_pgtap()

@@ -229,7 +229,7 @@ for my $language (keys %interpreter)
 
 # ---- read ----
 
-my @pages = ('README.md', 'CONTRIBUTING.md', grep { $_ ne 'docs/migrate.md' } sort glob 'docs/*.md'); # that one: test/clients/migrate.pl
+my @pages = ('README.md', 'CONTRIBUTING.md', grep { !m{docs/(migrate|upgrade).md} } sort glob 'docs/*.md'); # those: test/clients/migrate.pl, test/t/024_upgrade.pl
 cmp_ok(scalar @pages, '>', 4, 'the pages are there');
 
 for my $page (@pages)
