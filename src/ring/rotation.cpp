@@ -318,6 +318,7 @@ try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, Se
 		watch->note_lock(monotonic_now());
 		return;
 	}
+	*watch = {};
 	pg_atomic_fetch_add_u64(&notes->truncations, 1);
 	pg_atomic_write_u64(&notes->empty_since, 0);
 	if (how == TruncatedBy::kNewFiles)
