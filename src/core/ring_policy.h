@@ -113,11 +113,18 @@ next_bare(const RingView &ring, Good good)
 	return kNoSegment;
 }
 
+/*
+ * A segment has more than 100 kB of indexes as soon as a row is in it. What little is moved must not
+ * make its new place a full one, or it would be moved on, round and round.
+ */
+inline constexpr int64_t kLeastOfSurvivors = 256 * 1024;
+
 /* Rows of other segments are moved there: it is not closed at all. */
 constexpr bool
 takes_survivors(const RingView &ring, uint32_t number)
 {
-	return ring.survivors == number && !is_full(ring, number);
+	return ring.survivors == number &&
+		   ring.bytes[number] < std::max(full_size(ring), kLeastOfSurvivors);
 }
 
 /* Where rows of that segment are moved to. The last bare one is for new rows. */

@@ -87,6 +87,33 @@ sub dead_in_catalog
 		(SELECT reltoastrelid FROM pg_class WHERE oid = 'pgq_ext.job_$n'::regclass))"), '<', 50000, '... and young again');
 }
 
+# ---- the smallest segments ----
+
+# One is full as soon as a row is in it. What is for later is moved out of it, but not round and round.
+{
+	sql('DELETE FROM pgq_ext.job');
+	sql("ALTER SYSTEM SET pgq_ext.segment_size = '64kB'");
+	$node->reload;
+	my ($moved, $truncations, $later) = (sql('SELECT sum(moved_in) FROM pgq_ext.segment'), truncations($node), 4);
+	sql("SELECT count(pgq_enqueue('slow', to_jsonb(i), delay => '30 days')) FROM generate_series(1, $later) i");
+	next_segment($node, 10) while truncations($node) < $truncations + 12;
+	cmp_ok(sql('SELECT sum(moved_in) FROM pgq_ext.segment') - $moved, '<=', $later, 'in the smallest segments a row is moved once at most');
+	is(sql('SELECT count(*) FROM pgq_ext.job'), $later, '... and is there');
+}
+
+# ---- segments of 0.1 ----
+
+{
+	my $options = q{SELECT c.relname, c.reloptions, t.reloptions FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid LEFT JOIN pg_class t ON t.oid = c.reltoastrelid
+		WHERE inhparent IN ('pgq_ext.job'::regclass, 'pgq_ext.dead_job'::regclass) ORDER BY 1};
+	sql('CREATE DATABASE before');
+	$node->safe_psql('before', join '; ', q{CREATE EXTENSION pgq_ext VERSION '0.1'},
+		(map { "CREATE TABLE pgq_ext.job_$_ PARTITION OF pgq_ext.job FOR VALUES IN ($_) WITH (vacuum_truncate = off)" } 0 .. 7),
+		(map { "CREATE TABLE pgq_ext.dead_job_$_ PARTITION OF pgq_ext.dead_job FOR VALUES IN ($_) WITH (vacuum_truncate = off)" } 8 .. 11),
+		'ALTER EXTENSION pgq_ext UPDATE');
+	is($node->safe_psql('before', $options), sql($options), 'an update gives the segments that are there what new ones have');
+}
+
 unlike(slurp_file($node->logfile), qr/ERROR:  /, 'nobody has seen an error');
 $node->stop;
 done_testing();

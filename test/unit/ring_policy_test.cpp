@@ -120,6 +120,19 @@ TEST(Ring, RowsAreMovedToTheSegmentOfSurvivorsWhileItHasRoom)
 	EXPECT_EQ(refuge_from(ring, 5), 1u);
 }
 
+TEST(Ring, OfTheSmallestSegmentsTheOneOfSurvivorsHasRoomForSome)
+{
+	RingView ring = fresh_ring();
+	ring.least = 64 * 1024;
+	ring.survivors = 5;
+	fill(&ring, 5, 2 * ring.least);
+	ASSERT_TRUE(is_full(ring, 5));
+	EXPECT_TRUE(takes_survivors(ring, 5));
+	EXPECT_EQ(refuge_from(ring, 2), 5u);
+	ring.bytes[5] = kLeastOfSurvivors;
+	EXPECT_FALSE(takes_survivors(ring, 5));
+}
+
 TEST(Ring, TheLastBareSegmentIsForNewRows)
 {
 	RingView ring = fresh_ring();
