@@ -125,7 +125,7 @@ run_pg_regress()
 	[ ${#selected[@]} -eq 0 ] || tests=("${selected[@]}")
 	grep -q '^test:' "test/$suite.schedule" || return 0
 	run "$pgxs/src/test/$program" --inputdir="$input" --outputdir="$work/$suite" --bindir= \
-		--temp-instance="$work/$suite/instance" --temp-config="$work/test/pgq_ext.conf" \
+		--temp-instance="$work/$suite/instance" --temp-config="$work/test/pgq_ext.conf" --temp-config="$work/test/regress.conf" \
 		--encoding=UTF8 --no-locale --load-extension=pgq_ext "$@" "${tests[@]}" | tee "$out" | grep -E '^(parallel|test|    |ok |not ok )'
 	local status=${PIPESTATUS[0]}
 	cat "$work/$suite/regression.diffs" 2>/dev/null
