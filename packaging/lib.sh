@@ -11,3 +11,16 @@ copy_tree()
 	git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
 		perl -0ne 'print if -e $_ || -l $_' | tar -c --null -T - | tar -x -C "$1" --no-same-owner
 }
+
+# check NAME COMMAND...: what the command says is shown only if it fails
+check()
+{
+	local said
+	if said=$("${@:2}" 2>&1); then
+		echo "ok $1"
+	else
+		[ -z "$said" ] || printf '%s\n' "$said" | tail -n "${CHECK_LINES:-60}" | sed 's/^/# /'
+		echo "not ok $1"
+		false
+	fi
+}
