@@ -20,7 +20,8 @@ readme()
 follow()
 {
 	readme "$@" >"$out/block"
-	[ -s "$out/block" ] && bash -eux "$out/block" </dev/null >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
+	[ -s "$out/block" ] || { echo 'README has no such block'; return 1; }
+	bash -eux "$out/block" </dev/null >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
 }
 
 said()
@@ -31,7 +32,7 @@ said()
 # sql DATABASE STATEMENT
 sql()
 {
-	sudo -u postgres psql -XAtq -v ON_ERROR_STOP=1 -d "$1" -c "$2" 2>&1
+	sudo -u postgres psql -XAtq -v ON_ERROR_STOP=1 -d "$1" -c "$2"
 }
 
 # machine: files, packages and what the cluster is told; not what apt and the server keep for themselves
@@ -42,20 +43,26 @@ machine()
 		-prune -o -print | sort
 	find /var/lib/dpkg -name '*pgq*'
 	dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\n'
-	cat "/etc/postgresql/$pg/main/"*.conf
+	settings
+}
+
+settings()
+{
+	grep -hv '^#' "/etc/postgresql/$pg/main/"*.conf
 }
 
 # The server's other clusters are not our business, nor is who else uses its port.
 apt-get -qq update >/dev/null 2>&1
+echo "127.0.0.1 $(hostname)" >>/etc/hosts # sudo would complain
 echo 'APT::Get::Assume-Yes "true";' >/etc/apt/apt.conf.d/yes
 pg_conftool "$pg" main set listen_addresses ''
 pg_ctlcluster "$pg" main start
 machine >"$out/before"
-conf=$(cat "/etc/postgresql/$pg/main/"*.conf)
+settings=$(settings)
 
 check 'the packages can be installed' follow 1 1
 check 'installing says what to add to shared_preload_libraries' said 'shared_preload_libraries.*CREATE EXTENSION'
-check 'installing changes no cluster' [ "$conf" = "$(cat "/etc/postgresql/$pg/main/"*.conf)" ]
+check 'installing changes no cluster' [ "$settings" = "$(settings)" ]
 check 'every file that is told of is there' eval '! dpkg --verify | grep .'
 check 'pgq-top has a manual page' [ -s /usr/share/man/man1/pgq-top.1.gz ]
 check 'README: the library is preloaded' follow 1 '2,$'
