@@ -1,9 +1,9 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring \
-           check-regress check-isolation check-tiny check-tap check-pgtap check-torture check-packages torture strict \
-           bench bench-short bench-tiny bench-rivals bench-rivals-tiny format drill deb dist
+SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring check-failover \
+           check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture check-pg_upgrade check-packages \
+           torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny format drill deb dist
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -66,8 +66,12 @@ DATA = $(wildcard upgrade/$(EXTENSION)--*.sql)
 MODULE_big = pgq_ext
 OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 
+# The version before: the library serves its SQL objects as well.
+BEFORE := $(patsubst upgrade/$(EXTENSION)--%--$(EXTVERSION).sql,%,$(wildcard upgrade/$(EXTENSION)--*--$(EXTVERSION).sql))
+
 # PostgreSQL 15 leaves PGDLLEXPORT empty; it marks what the library shows.
-PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -D'PGQ_VERSION_BEFORE="$(BEFORE)"' -MMD -MP \
+              -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
               -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers
 # For tests: make SANITIZE=address,undefined. Signed overflow is an error only without -fwrapv, which the server's flags have.

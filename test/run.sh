@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients monitoring regress isolation tiny tap pgtap torture,
+#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover regress before isolation tiny tap pgtap torture,
 #                                 or packages, which is no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
@@ -17,23 +17,26 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-# What starts no server is run once, and so are clients and monitoring, with what Debian 12 has of servers and drivers; what
+# What starts no server is run once, and so are clients, monitoring and failover, with what Debian 12 has of servers and drivers; what
 # is behind pgbouncer also with those of Debian 13.
-suites=(regress isolation tiny tap pgtap torture)
+suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
+[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade)
 case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions)
-			[ "$pg" -ne 15 ] || suites=(clients monitoring "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients monitoring failover "${suites[@]}")
 		fi ;;
 	servers) ;;
 	*) suites=("$1") ;;
 esac
 selected=("${@:2}")
 suite_timeout=${SUITE_TIMEOUT:-1800}
+version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)".sql |
+	sed 's/pgq_ext--\(.*\)--.*/\1/')
 
 passed=0
 failed=0
@@ -143,6 +146,17 @@ run_regress()
 	run_pg_regress regress/pg_regress "$work"
 }
 
+# As users have them who have installed this version, and not updated the extension yet.
+run_before()
+{
+	local control
+	control=$work/root$("$pg_config" --sharedir)/extension/pgq_ext.control
+	cp "$control" "$work/control" &&
+		sed -i "s/^\(default_version = \).*/\1'$version_before'/" "$control" &&
+		run_pg_regress regress/pg_regress "$work"
+	cp "$work/control" "$control"
+}
+
 run_isolation()
 {
 	run_pg_regress isolation/pg_isolation_regress "$work/test/isolation"
@@ -220,6 +234,29 @@ run_packages()
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
 }
 
+# pg_auto_failover and Patroni, with what examples/high-availability has for them.
+run_failover()
+{
+	local files left name
+	mapfile -t files < <(matching test/failover .pl)
+	script/setup_failover.sh || return
+	prove_all failover 3 "${files[@]}"
+	# What a test that was killed has left would start its servers again and again.
+	for left in "$work"/*/ports; do
+		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/"$name.sh" stop "${left%/*}"; done
+	done
+}
+
+# From PostgreSQL 15 to this one, what test/t tests within one version.
+run_pg_upgrade()
+{
+	local files selected=(024_upgrade 088_switch_over)
+	[ "$pg" -gt 15 ] || { echo "an upgrade from 15 to $pg is none: PG=17 test/run.sh pg_upgrade"; return; }
+	mapfile -t files < <(matching test/t .pl)
+	script/setup_upgrade.sh && (PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && private_install "$work/root") || return
+	oldinstall=$work/root/usr/lib/postgresql/15 prove_all t 2 "${files[@]}"
+}
+
 run_pgtap()
 {
 	local out=$work/pgtap.out data=$work/pgtap files
@@ -253,7 +290,9 @@ run_torture()
 	fi
 	mkdir "$work/torture" && cp build/unit/torture "$work/torture/torture"
 	[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work/torture"
-	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 25 >"$out"
+	local from=()
+	[ "$pg" -ne 17 ] || from=(--from "$version_before")
+	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 25 "${from[@]}" >"$out"
 	# torture: 7 ok, 0 not ok, seed 1
 	read -r ok not_ok < <(sed -n 's/^torture: \([0-9]*\) ok, \([0-9]*\) not ok, .*/\1 \2/p' "$out")
 	[ "${not_ok:-1}" -eq 0 ] || cat "$out"
