@@ -2,8 +2,8 @@
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring check-failover \
-           check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture check-pg_upgrade \
-           torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny format drill
+           check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture check-pg_upgrade check-packages \
+           torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny format drill deb dist
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -40,6 +40,14 @@ torture: setup
 # Faults on purpose, on a throw-away server. Some of them: make drill ARGS='poison backlog'.
 drill: setup
 	drills/throw_away.sh $(ARGS)
+
+# Debian packages for the PostgreSQL of this machine, or another: make deb PG=17
+deb:
+	packaging/deb.sh build/deb $(PG)
+
+# The zip for PGXN.
+dist:
+	packaging/dist.sh build
 
 format:
 	clang-format-14 -i $$(find src top test bench -name '*.cpp' -o -name '*.h')
@@ -79,10 +87,11 @@ override with_llvm = no
 # The newest that is installed, or the one named: make PG=17.
 PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/$(PG)/bin/pg_config) \
              $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))) pg_config)
-# What "make install" puts beside psql (PROGRAM would be made of OBJS).
+# What "make install" puts beside psql (PROGRAM would be made of OBJS), save with TOP=no.
 top_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <curses.h>\n' | \
                     $(CXX) -x c++ -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && echo found)
-ifeq ($(top_headers),found)
+ifeq ($(TOP),no)
+else ifeq ($(top_headers),found)
 SCRIPTS_built = pgq-top
 else
 $(info pgq-top is left out: it takes libpq-dev and libncurses-dev)
@@ -97,13 +106,14 @@ $(OBJS): Makefile $(EXTENSION).control
 # pgq-top is a client: with the C++ library, libpq and ncurses. Where their headers are missing, it is left out.
 TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp))
 TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I$(includedir) \
-               -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all)
+               -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) \
+               $(COPT)
 
 top/%.o: top/%.cpp Makefile $(EXTENSION).control
 	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
 
 pgq-top: $(TOP_OBJS)
-	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(TOP_OBJS) -L$(libdir) -lpq -lncursesw
+	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(TOP_OBJS) $(LDFLAGS) -L$(libdir) -lpq -lncursesw
 
 -include $(TOP_OBJS:.o=.d)
 

@@ -4,21 +4,33 @@
 #   script/debian_root.sh 17 test/run.sh regress
 #
 # The root is made by debootstrap and script/setup.sh, once, and stays in ~/.cache/pgq_ext (2 to 3 GB). Needs root or sudo.
-# What the command mounts and starts is gone when it ends.
+# What the command mounts and starts is gone when it ends. Or a root with nothing but these packages, as a user may have it:
+#
+#   script/debian_root.sh --with 'postgresql sudo' DIR 17 ./command
+#
+# Then the command runs in DIR, which it may write to; what it changes in the root is gone when it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
 
+with=() packages='' directory=''
+if [ "${1:-}" = --with ]; then
+	packages=$2 directory=$(cd "$3" && pwd)
+	with=(--with "$packages" "$directory")
+	shift 3
+fi
 pg=${1:?which PostgreSQL?}
 shift
 release=${debian_release[$pg]:-}
 [ -n "$release" ] || { echo "$0: no Debian release with PostgreSQL $pg is known" >&2; exit 1; }
 if [ "$(id -u)" -ne 0 ]; then
-	exec sudo HOME="$HOME" PG="$pg" "$0" "$pg" "$@"
+	exec sudo HOME="$HOME" PG="$pg" "$0" "${with[@]}" "$pg" "$@"
 fi
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/pgq_ext
-root=$cache/$release-$(cat script/debian_root.sh script/setup.sh script/version.sh | cksum | cut -d ' ' -f 1)
+name=$release
+[ -z "$packages" ] || name=with-$(cksum <<<"$packages" | cut -d ' ' -f 1)-$release
+root=$cache/$name-$(cat script/debian_root.sh script/setup.sh script/version.sh | cksum | cut -d ' ' -f 1)
 tree=/pgq_ext.$$
 
 # repository LABEL: where the machine's own repository of that label is
@@ -37,12 +49,13 @@ enter()
 		mount --make-rprivate /
 		mount -t proc proc "$root/proc"
 		mount --rbind /dev "$root/dev"
+		[ -z "$DIRECTORY" ] || mount --bind "$DIRECTORY" "$root$tree"
 		exec chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
 			DEBIAN_FRONTEND=noninteractive PG="$PG" CI="$CI" KEEP="$KEEP" SANITIZE="$SANITIZE" http_proxy="$http_proxy" \
 			sh -c "cd $tree && exec \"\$@\"" sh "$@"
 	' bash "$1" "$tree" "${@:2}"
 }
-export PG=$pg CI=${CI:-} KEEP=${KEEP:-} SANITIZE=${SANITIZE:-} http_proxy=${http_proxy:-}
+export PG=$pg CI=${CI:-} KEEP=${KEEP:-} SANITIZE=${SANITIZE:-} http_proxy=${http_proxy:-} DIRECTORY=''
 
 # copy_tree DIR: what git knows, and what is new; git lists it there, too
 copy_tree()
@@ -61,7 +74,7 @@ make_root()
 	mirror=$(repository Debian)
 	security=$(repository Debian-Security)
 	[ -e "$script" ] || script=${script%/*}/sid # a release that this one has not heard of
-	rm -rf "$new" "$cache/$release-"*
+	rm -rf "$new" "$cache/$name-"[0-9]*
 	debootstrap --variant=minbase "$release" "$new" "${mirror:-http://deb.debian.org/debian}" "$script"
 	{
 		echo "deb $mirror $release main"
@@ -75,17 +88,22 @@ make_root()
 	copy_tree "$new"
 	enter "$new" apt-get -qq update
 	enter "$new" apt-get -qq -y -o Dpkg::Use-Pty=0 upgrade
-	enter "$new" script/setup.sh
+	if [ -z "$packages" ]; then
+		enter "$new" script/setup.sh
+	else
+		# shellcheck disable=SC2086
+		enter "$new" apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $packages
+	fi
 	enter "$new" apt-get -qq clean
 	rm -rf "${new:?}$tree"
 	mv "$new" "$root"
 }
 
 mkdir -p "$cache"
-exec 9>"$cache/$release.lock"
+exec 9>"$cache/$name.lock"
 flock 9
 if [ ! -d "$root" ]; then
-	echo "Making a root of Debian $release with PostgreSQL $pg" >&2
+	echo "Making a root of Debian $release with ${packages:-PostgreSQL $pg}" >&2
 	# Not in a condition: there the first failure would not be the end.
 	set +e
 	log=$(set -e; make_root 2>&1 </dev/null 9>&-)
@@ -99,6 +117,14 @@ if [ ! -d "$root" ]; then
 fi
 flock -u 9
 
-trap 'rm -rf "${root:?}$tree"' EXIT
-copy_tree "$root"
-enter "$root" "$@" </dev/null 9>&-
+if [ -n "$directory" ]; then
+	copy=$(mktemp -d "$cache/copy.XXXXXX")
+	trap 'rm -rf "${copy:?}"' EXIT
+	cp -a --reflink=auto "$root/." "$copy"
+	mkdir "$copy$tree"
+	DIRECTORY=$directory enter "$copy" "$@" </dev/null 9>&-
+else
+	trap 'rm -rf "${root:?}$tree"' EXIT
+	copy_tree "$root"
+	enter "$root" "$@" </dev/null 9>&-
+fi

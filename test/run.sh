@@ -2,7 +2,8 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover regress before isolation tiny tap pgtap torture
+#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover regress before isolation tiny tap pgtap torture,
+#                                 or packages, which is no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
@@ -225,6 +226,14 @@ run_monitoring()
 	prove_all monitoring 4 "${files[@]}"
 }
 
+# Debian's packages on bare roots, PGXN's zip, the RPM spec, the image for CloudNativePG; some of it: packages bookworm dist.
+run_packages()
+{
+	local out=$work/packages.out
+	packaging/test.sh "$work/packages" "${selected[@]}" 2>&1 | tee "$out" | grep -v ' passed, .* failed$'
+	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
+}
+
 # pg_auto_failover and Patroni, with what examples/high-availability has for them.
 run_failover()
 {
@@ -368,7 +377,7 @@ trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
-[[ "${suites[*]}" =~ ^(unit|model)$ ]] || private_install "$work/root" || finish
+[[ "${suites[*]}" =~ ^(unit|model|packages)$ ]] || private_install "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"

@@ -21,6 +21,8 @@ use PgqTest;
 # Commands of a shell that are not run here, and why.
 my @not_run = (
 	[ qr/^(\w+=\S+ )*make( |$)/ => 'builds, installs, tests; only their targets are looked up' ],
+	[ qr/^sudo / => 'installs packages: packaging/walk.sh does that' ],
+	[ qr/^docker / => 'makes and runs containers' ],
 	[ qr/^script\/setup_failover|^examples\/high-availability\// => 'of packages that nothing else needs: make check-failover runs these' ],
 	[ qr/^(\w+=\S+ )*bench\/run\.sh / => 'takes 25 to 60 minutes' ],
 );
