@@ -116,7 +116,7 @@ PGDLLEXPORT Datum
 pgq_library_serves(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.library_serves(text)");
-	PG_RETURN_BOOL(is_served(text_to_cstring(PG_GETARG_TEXT_PP(0))));
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) && is_served(text_to_cstring(PG_GETARG_TEXT_PP(0))));
 }
 
 /* Nothing, or the error that others get from tables that are not as they should be. */

@@ -11,7 +11,7 @@ REVOKE ALL ON FUNCTION pgq_ext.library_version FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.library_version IS 'Internal: of the library that the server has loaded.';
 
 CREATE FUNCTION pgq_ext.library_serves(version text) RETURNS boolean
-LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_library_serves';
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_library_serves';
 REVOKE ALL ON FUNCTION pgq_ext.library_serves FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.library_serves IS 'Internal: does it serve SQL objects of that version? Its own, and the one before.';
 
