@@ -1,7 +1,7 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring \
+SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring check-shards \
            check-regress check-isolation check-tiny check-tap check-pgtap check-torture torture strict bench bench-short \
            bench-tiny bench-rivals bench-rivals-tiny format drill
 
