@@ -26,7 +26,7 @@ sub shard_node
 	my ($name, %options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	$node->init(allows_streaming => 'logical');
-	$node->append_conf('postgresql.conf', "max_worker_processes = 32\nmax_connections = 60\n" . ($options{conf} // ''));
+	$node->append_conf('postgresql.conf', "max_worker_processes = 32\nmax_connections = 60\nrestart_after_crash = on\n" . ($options{conf} // ''));
 	$node->start;
 	return $node;
 }
