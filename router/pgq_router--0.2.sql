@@ -219,7 +219,7 @@ LANGUAGE plproxy AS $$ CONNECT pgq_router.address($1);
 SELECT count(*) FROM (
     SELECT coalesce(j.group_key, j.unique_key) FROM pgq_ext.job j
     UNION ALL SELECT coalesce(d.group_key, d.unique_key) FROM pgq_ext.dead_job d
-    UNION ALL SELECT u.unique_key FROM pgq_ext.unique_key u
+    UNION ALL SELECT u.unique_key FROM pgq_ext.unique_key u WHERE u.until > clock_timestamp()
     UNION ALL SELECT l.name FROM pgq_ext.held_lock l
     UNION ALL SELECT r.name FROM pgq_ext.run r
     UNION ALL SELECT m.name FROM pgq_ext.rate_limit m
