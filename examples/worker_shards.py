@@ -36,7 +36,7 @@ class Shard:
             self.held = self.db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', %s, wait => %s::interval)",
                                         (BATCH, wait)).fetchall()
             return self.held
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:                  # gone, read-only since it is being moved, without the queue
             self.leave(error)
             return []
 
@@ -62,7 +62,7 @@ class Shard:
                     raise                               # the shard is gone: others will have its jobs
                 except Exception as error:              # tried again after the queue's backoff
                     self.db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             self.leave(error)
         self.held = []
 
@@ -77,7 +77,7 @@ def heartbeat(shards):                                  # well within the queue'
                     if shard not in connections:
                         connections[shard] = psycopg.connect(shard.conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5)
                     connections[shard].execute("SELECT pgq_extend(%s, %s)", (job_id, lease))
-            except psycopg.OperationalError:
+            except psycopg.Error:
                 connections.pop(shard, None)
 
 
