@@ -58,8 +58,12 @@ DATA = $(wildcard upgrade/$(EXTENSION)--*.sql)
 MODULE_big = pgq_ext
 OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 
+# The version before: the library serves its SQL objects as well.
+BEFORE := $(patsubst upgrade/$(EXTENSION)--%--$(EXTVERSION).sql,%,$(wildcard upgrade/$(EXTENSION)--*--$(EXTVERSION).sql))
+
 # PostgreSQL 15 leaves PGDLLEXPORT empty; it marks what the library shows.
-PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -MMD -MP -D'PGDLLEXPORT=__attribute__((visibility("default")))'
+PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -D'PGQ_VERSION_BEFORE="$(BEFORE)"' -MMD -MP \
+              -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
               -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers
 # For tests: make SANITIZE=address,undefined. Signed overflow is an error only without -fwrapv, which the server's flags have.

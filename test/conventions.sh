@@ -69,6 +69,11 @@ grep -rnE '^# *include *<n?curses.h>' top test --include='*.cpp' --include='*.h'
 grep -rnE --include='*.p[lm]' -e '->\{(stdin|stdout|stderr|query_cnt)\}|background_psql' test | grep -v '^test/perl/Session.pm:' |
 	convention 'the insides of BackgroundPsql are used in test/perl/Session.pm only'
 
+# What was released.
+(cd upgrade && sha256sum --check --quiet released.sha256 2>&1) | convention 'released versions are what they were'
+comm -3 <(find upgrade -name 'pgq_ext--*.sql' ! -name 'pgq_ext--*--*.sql' -printf '%f\n' | sort) <(cut -d ' ' -f 3 upgrade/released.sha256 | sort) |
+	convention 'each released version has a checksum'
+
 # The shape.
 shape rooms 'folders include what stands below them'
 shape circles 'units of a folder do not include each other in a circle'
@@ -81,8 +86,8 @@ shape files 'files are short'
 # Every test runs.
 comm -3 <(names sql .sql) <(names expected .out | sed 's/_[0-9]$//' | sort -u) |
 	convention 'each sql/*.sql has an expected/*.out and the other way round'
-comm -3 <(names sql .sql) <(scheduled test/regress.schedule) |
-	convention 'each sql/*.sql is in test/regress.schedule'
+comm -3 <(names sql .sql) <(cat test/{regress,before}.schedule | scheduled /dev/stdin | sort -u) |
+	convention 'each sql/*.sql is in a schedule'
 comm -3 <(names test/isolation/specs .spec) <(names test/isolation/expected .out | sed 's/_[0-9]$//' | sort -u) |
 	convention 'each isolation spec has an expected output and the other way round'
 comm -3 <(names test/isolation/specs .spec) <(scheduled test/isolation.schedule) |

@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients monitoring shards regress isolation tiny tap pgtap torture
+#   test/run.sh SUITE             one of: unit model conventions clients monitoring shards regress before isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
@@ -19,7 +19,7 @@ pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 
 # What starts no server is run once, and so are clients, monitoring and shards, with what Debian 12 has of servers and drivers; what
 # is behind pgbouncer also with those of Debian 13.
-suites=(regress isolation tiny tap pgtap torture)
+suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
@@ -34,6 +34,8 @@ case ${1:-} in
 esac
 selected=("${@:2}")
 suite_timeout=${SUITE_TIMEOUT:-1800}
+version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)".sql |
+	sed 's/pgq_ext--\(.*\)--.*/\1/')
 
 passed=0
 failed=0
@@ -141,6 +143,17 @@ run_pg_regress()
 run_regress()
 {
 	run_pg_regress regress/pg_regress "$work"
+}
+
+# As users have them who have installed this version, and not updated the extension yet.
+run_before()
+{
+	local control
+	control=$work/root$("$pg_config" --sharedir)/extension/pgq_ext.control
+	cp "$control" "$work/control" &&
+		sed -i "s/^\(default_version = \).*/\1'$version_before'/" "$control" &&
+		run_pg_regress regress/pg_regress "$work"
+	cp "$work/control" "$control"
 }
 
 run_isolation()
@@ -253,7 +266,9 @@ run_torture()
 	fi
 	mkdir "$work/torture" && cp build/unit/torture "$work/torture/torture"
 	[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work/torture"
-	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 25 >"$out"
+	local from=()
+	[ "$pg" -ne 17 ] || from=(--from "$version_before")
+	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 25 "${from[@]}" >"$out"
 	# torture: 7 ok, 0 not ok, seed 1
 	read -r ok not_ok < <(sed -n 's/^torture: \([0-9]*\) ok, \([0-9]*\) not ok, .*/\1 \2/p' "$out")
 	[ "${not_ok:-1}" -eq 0 ] || cat "$out"

@@ -75,7 +75,7 @@ refuse_new_id(const TriggerData *data)
 static bool
 is_usable()
 {
-	return shared != nullptr && versions_agree();
+	return shared != nullptr && version_served();
 }
 
 static bool

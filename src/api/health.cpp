@@ -6,6 +6,7 @@
 #include "api/result_rows.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_row.h"
+#include "catalog/version.h"
 #include "engine/copies.h"
 #include "load/attach.h"
 
@@ -97,6 +98,7 @@ using namespace pgq;
 
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_library_version);
+PG_FUNCTION_INFO_V1(pgq_library_serves);
 PG_FUNCTION_INFO_V1(pgq_verify_tables);
 PG_FUNCTION_INFO_V1(pgq_workers);
 PG_FUNCTION_INFO_V1(pgq_late_leases);
@@ -108,6 +110,13 @@ pgq_library_version(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.library_version()");
 	PG_RETURN_TEXT_P(cstring_to_text(PGQ_VERSION));
+}
+
+PGDLLEXPORT Datum
+pgq_library_serves(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.library_serves(text)");
+	PG_RETURN_BOOL(is_served(text_to_cstring(PG_GETARG_TEXT_PP(0))));
 }
 
 /* Nothing, or the error that others get from tables that are not as they should be. */

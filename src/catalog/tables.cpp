@@ -316,7 +316,7 @@ look_again()
 		Oid schema = get_namespace_oid("pgq_ext", true);
 		if (!OidIsValid(schema) || !extension_installed())
 			return Installed::kNo;
-		if (!versions_agree())
+		if (!version_served())
 			return Installed::kOtherVersion;
 		find_tables(&t, schema);
 		looking = false;

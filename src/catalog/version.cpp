@@ -54,24 +54,54 @@ extension_installed()
 }
 
 bool
-versions_agree()
+is_served(const char *version)
+{
+	return strcmp(version, PGQ_VERSION) == 0 || strcmp(version, PGQ_VERSION_BEFORE) == 0;
+}
+
+bool
+version_served()
 {
 	const char *installed = installed_version();
-	return installed != nullptr && strcmp(installed, PGQ_VERSION) == 0;
+	return installed != nullptr && is_served(installed);
+}
+
+bool
+version_is_before()
+{
+	const char *installed = installed_version();
+	return installed != nullptr && strcmp(installed, PGQ_VERSION_BEFORE) == 0;
+}
+
+/* Versions are numbers with dots between them. */
+static bool
+is_newer(const char *a, const char *b)
+{
+	for (;;)
+	{
+		char *end_of_a;
+		char *end_of_b;
+		long x = strtol(a, &end_of_a, 10);
+		long y = strtol(b, &end_of_b, 10);
+		if (x != y || *end_of_a != '.' || *end_of_b != '.')
+			return x != y ? x > y : *end_of_a == '.';
+		a = end_of_a + 1;
+		b = end_of_b + 1;
+	}
 }
 
 void
 report_versions(int level)
 {
 	const char *installed = installed_version();
-	ereport(
-		level,
-		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("library and SQL versions differ"),
-		 errdetail("The library pgq_ext is %s, the extension in database \"%s\" is %s.",
-				   PGQ_VERSION, get_database_name(MyDatabaseId), installed ? installed : "gone"),
-		 errhint("Run ALTER EXTENSION pgq_ext UPDATE, or restart the server if its library is "
-				 "the older one.")));
+	const char *database = get_database_name(MyDatabaseId);
+	bool newer = installed != nullptr && is_newer(installed, PGQ_VERSION);
+	ereport(level, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("library and SQL versions differ"),
+					errdetail("The library pgq_ext is %s, the extension in database \"%s\" is %s.",
+							  PGQ_VERSION, database, installed ? installed : "gone"),
+					newer ? errhint("Install pgq_ext %s and restart the server.", installed)
+						  : errhint("Run ALTER EXTENSION pgq_ext UPDATE in this database.")));
 }
 
 } // namespace pgq

@@ -10,6 +10,11 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_library_version';
 REVOKE ALL ON FUNCTION pgq_ext.library_version FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.library_version IS 'Internal: of the library that the server has loaded.';
 
+CREATE FUNCTION pgq_ext.library_serves(version text) RETURNS boolean
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_library_serves';
+REVOKE ALL ON FUNCTION pgq_ext.library_serves FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.library_serves IS 'Internal: does it serve SQL objects of that version? Its own, and the one before.';
+
 CREATE FUNCTION pgq_ext.verify_tables() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_verify_tables';
 REVOKE ALL ON FUNCTION pgq_ext.verify_tables FROM PUBLIC;
@@ -44,7 +49,7 @@ COMMENT ON FUNCTION pgq_ext.list IS 'Internal: the first few, and how many there
 CREATE FUNCTION pgq_ext.check_library() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    SELECT CASE WHEN e.extversion = l.version THEN 'ok' ELSE 'fail' END,
+    SELECT CASE WHEN e.extversion = l.version THEN 'ok' WHEN pgq_ext.library_serves(e.extversion) THEN 'warn' ELSE 'fail' END,
            format('library %s, SQL objects %s', l.version, e.extversion)
     FROM pg_extension e, pgq_ext.library_version() AS l (version) WHERE e.extname = 'pgq_ext';
 END $$;
@@ -286,7 +291,7 @@ DECLARE
                      JOIN pg_roles r ON r.oid = o.owner WHERE NOT r.rolsuper AND r.rolname <> current_user LIMIT 1);
 BEGIN
     FOR c IN SELECT v.* FROM (VALUES
-        ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE, or restart the server if its library is the older one.'),
+        ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE in this database; if its library is the older one, install the newer and restart the server.'),
         ('tables', 'as they should be', 'Restore what was altered; REINDEX an index that is not valid, ALTER TABLE ... ENABLE TRIGGER.'),
         ('subscription', 'none brings jobs', 'Nothing is handed out here before the subscription is dropped.'),
         ('workers', 'all have a place', 'Raise max_worker_processes, or pgq_ext.max_databases, and restart the server.'),

@@ -54,7 +54,7 @@ find_database()
 {
 	Database *database = nullptr;
 	worker_transaction([&] {
-		if (extension_installed() && versions_agree() && lock_tables(AccessShareLock))
+		if (extension_installed() && version_served() && lock_tables(AccessShareLock))
 			database = tables().database;
 	});
 	return database;

@@ -65,7 +65,7 @@ try_to_attach()
 	}
 	if (database_is_wanted())
 		return Finding::kWanted;
-	if (!versions_agree())
+	if (!version_served())
 		return Finding::kOtherVersion;
 	if (!lock_tables(AccessShareLock))
 		return Finding::kLocked;
@@ -74,7 +74,7 @@ try_to_attach()
 	return Finding::kAttached;
 }
 
-/* Wait until the tables can be had and are of the library's version, which the log is told of once. */
+/* Wait until the tables can be had, of a version that is served; of another one the log is told once. */
 static void
 attach()
 {
@@ -86,6 +86,8 @@ attach()
 			finding = try_to_attach();
 			if (finding == Finding::kOtherVersion && !told)
 				report_versions(LOG);
+			if (finding == Finding::kAttached && version_is_before())
+				report_versions(WARNING);
 		});
 		told |= finding == Finding::kOtherVersion;
 		if (finding == Finding::kAbsent)

@@ -1,4 +1,4 @@
-# Another version of the SQL objects than the library's: every function says so, the scheduler idles, nothing is lost, and all
+# A version of the SQL objects that the library does not serve (see 078 for one that it does): every function says so, the scheduler idles, nothing is lost, and all
 # goes on when they agree again.
 use strict;
 use warnings;
@@ -16,6 +16,8 @@ my $scripts = $node->config_data('--sharedir') . '/extension';
 my %script  = (
 	"$version--99" => q{COMMENT ON SCHEMA pgq_ext IS 'of another version';},
 	"99--$version" => q{COMMENT ON SCHEMA pgq_ext IS NULL;},
+	"0.0--$version" => '',
+	"$version--0.0" => '',
 	'99--100'      => q{ALTER TYPE pgq_ext.claimed_job ADD ATTRIBUTE more text, ADD ATTRIBUTE and_more text;});
 END { unlink map { "$scripts/pgq_ext--$_.sql" } keys %script if $scripts }
 append_to_file("$scripts/pgq_ext--$_.sql", $script{$_}) for keys %script;
@@ -30,7 +32,7 @@ sub update_to
 sub differ_ok
 {
 	my ($what, $error) = @_;
-	like($error, qr/library and SQL versions differ\n.*is \Q$version\E, .* is (99|100)\..*\n.*HINT:  Run ALTER EXTENSION pgq_ext UPDATE, or restart the server/s,
+	like($error, qr/library and SQL versions differ\n.*is \Q$version\E, .* is (99|100)\..*\n.*HINT:  Install pgq_ext \1 and restart the server\./s,
 		$what);
 	return;
 }
@@ -130,6 +132,13 @@ is(sqlstate($node, 'DROP EXTENSION pgq_ext', 'other'), '', 'DROP EXTENSION in an
 is(sqlstate($node, 'CREATE EXTENSION pgq_ext', 'other'), '', '... and CREATE EXTENSION in the right one');
 create_queue($node, 'q', '', 'other');
 is(sqlstate($node, q{SELECT * FROM pgq_claim('q')}, 'other'), '', '... serves');
+
+# Older than the one before.
+sql("ALTER EXTENSION pgq_ext UPDATE TO '0.0'", 'other');
+like((sqlstate($node, q{SELECT * FROM pgq_claim('q')}, 'other'))[1], qr/55000.*the extension in database "other" is 0\.0\..*\n.*HINT:  Run ALTER EXTENSION pgq_ext UPDATE in this database\./s,
+	'an older one is to be updated');
+is(sqlstate($node, 'ALTER EXTENSION pgq_ext UPDATE', 'other'), '', '... which helps');
+is(sqlstate($node, q{SELECT * FROM pgq_claim('q')}, 'other'), '', '... at once');
 
 # ---- found at start, as after a new library was installed ----
 

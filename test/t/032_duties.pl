@@ -132,7 +132,7 @@ sub damage
 	pass('... rotation goes on');
 	is(scheduler_pid($node), $pid, '... by one scheduler');
 	my %told;
-	$told{$1}++ for slurp_file($node->logfile, $log) =~ /ERROR:  invalid page in block 1 of relation (\S+)/g;
+	$told{$_}++ for slurp_file($node->logfile, $log) =~ /ERROR:  invalid page in block 1 of relation (\S+)/g;
 	cmp_ok(scalar(keys %told), '>=', 1, '... the log tells of it');
 	is(join(', ', grep { $told{$_} > 3 } sort keys %told), '', '... but is not full of them');
 

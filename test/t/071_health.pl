@@ -253,13 +253,19 @@ subtest 'repairs' => sub
 {
 	is_well('repairs');
 	create_queue($node, 'forgotten_h');
-	# A row that no trigger tells of, of a queue that has been read to its end.
+	# A row that no trigger tells of, of a queue that has been read to its end. If its segment is closed before the
+	# reconciler has looked twice, it is moved, and thereby known: then another one.
 	sql(q{SELECT count(*) FROM pgq_claim('forgotten_h')});
-	my $segment = current_segment($node);
-	sql(qq{BEGIN; ALTER TABLE pgq_ext.job_$segment DISABLE TRIGGER job_changed;
-		INSERT INTO pgq_ext.job (queue_id, segment, payload) SELECT queue_id, $segment, '1' FROM pgq_ext.queue WHERE queue = 'forgotten_h';
-		ALTER TABLE pgq_ext.job_$segment ENABLE ALWAYS TRIGGER job_changed; COMMIT});
-	is_health('repairs', 'warn', qr/^queue "forgotten_h": 1 since /, 'a job had been forgotten');
+	my $repaired = 'f';
+	for (1 .. $PostgreSQL::Test::Utils::timeout_default)
+	{
+		my $segment = current_segment($node);
+		sql(qq{BEGIN; ALTER TABLE pgq_ext.job_$segment DISABLE TRIGGER job_changed;
+			INSERT INTO pgq_ext.job (queue_id, segment, payload) SELECT queue_id, $segment, '1' FROM pgq_ext.queue WHERE queue = 'forgotten_h';
+			ALTER TABLE pgq_ext.job_$segment ENABLE ALWAYS TRIGGER job_changed; COMMIT; SELECT pg_sleep(2)});
+		last if ($repaired = sql(q{SELECT status = 'warn' } . health('repairs'))) eq 't';
+	}
+	is_health('repairs', 'warn', qr/^queue "forgotten_h": \d+ since /, 'a job had been forgotten');
 	is(sql(q{SELECT pgq_drop_queue('forgotten_h', force => true)}), 't', 'its queue is dropped');
 	is_well('repairs');
 };

@@ -150,7 +150,7 @@ END
 	is(sql(q{SELECT next_run_at > now() - interval '50 s' FROM pgq_ext.schedule WHERE schedule = 'skips'}), 't', '... skip goes on with the next tick');
 	my %told;
 	my $said = slurp_file($node->logfile, $log);
-	$told{$1}++ for $said =~ /CONTEXT:  schedule "(\w+)"/g;
+	$told{$_}++ for $said =~ /CONTEXT:  schedule "(\w+)"/g;
 	is(join(' ', grep { $told{$_} > 1 } grep { $_ ne 'skips' } sort keys %told), '', '... the log is told once') or diag($said);
 	like(slurp_file($node->logfile), qr/ERROR:  queue "gone" does not exist/, '... of the error');
 

@@ -260,7 +260,7 @@ Cluster::wait_for(int number, const std::string &condition)
 /* ---- the cluster ---- */
 
 void
-Cluster::create()
+Cluster::create(const std::string &from)
 {
 	int number = primary_number;
 	fs::create_directories(dir);
@@ -281,13 +281,23 @@ Cluster::create()
 	Connection connection;
 	if (!connection.try_open(conninfo(number), number))
 		throw std::runtime_error("cannot connect to the server");
-	connection.run("CREATE EXTENSION pgq_ext");
+	connection.run("CREATE EXTENSION pgq_ext" + (from.empty() ? "" : " VERSION '" + from + "'"));
 	connection.close();
 	/* Commits wait for a standby: read at the next start, also by all standbys to come. */
 	std::ofstream(data(number) + "/standby.conf") << "synchronous_standby_names = '*'\n";
 	build_standby();
 	stop(number, "fast");
 	start(number);
+}
+
+void
+Cluster::update()
+{
+	Connection connection;
+	auto [where, number] = primary();
+	if (!connection.try_open(where, number))
+		throw std::runtime_error("cannot connect to the server");
+	connection.run("ALTER EXTENSION pgq_ext UPDATE");
 }
 
 void

@@ -28,8 +28,10 @@ public:
 	Cluster(std::string dir, std::string settings, uint64_t seed);
 	~Cluster();
 
-	/* A primary with the extension in database postgres, and its standby. */
-	void create();
+	/* A primary with the extension in database postgres, and its standby. From empty: of the library's version. */
+	void create(const std::string &from);
+	/* To the library's version. */
+	void update();
 
 	/* Where the primary is, and its number, which grows with each failover. */
 	std::pair<std::string, int> primary();

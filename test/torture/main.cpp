@@ -18,6 +18,7 @@ struct Options
 	long seconds = 24 * 3600;
 	std::string dir;
 	std::string settings;
+	std::string from; /* the version to begin with */
 };
 
 static constexpr int kProducers = 3;
@@ -43,14 +44,19 @@ read_options(int argc, char **argv)
 			options.dir = value;
 		else if (name == "--settings")
 			options.settings = value;
+		else if (name == "--from")
+			options.from = value;
 		else
 			options.dir.clear(), i = argc;
 	}
 	if (options.dir.empty() || options.settings.empty() || argc % 2 == 0)
 	{
 		std::cerr
-			<< "usage: torture --dir DIR --settings FILE [--seed N] [--kills N] [--seconds N]\n"
-			   "DIR is made, and removed unless something is wrong; FILE is for postgresql.conf\n";
+			<< "usage: torture --dir DIR --settings FILE [--seed N] [--kills N] [--seconds N] "
+			   "[--from VERSION]\n"
+			   "DIR is made, and removed unless something is wrong; FILE is for postgresql.conf;\n"
+			   "VERSION of the SQL objects is what it begins with, until half of the kills are "
+			   "done\n";
 		exit(2);
 	}
 	return options;
@@ -102,6 +108,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 	Random random(world.seed, "main");
 	Time end = now() + options.seconds * kSecond;
 	Time report = now();
+	bool to_update = !options.from.empty();
 	while (world.counters.kills() < options.kills && now() < end && world.ledger.violations() == 0)
 	{
 		if (now() > report)
@@ -120,6 +127,11 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 			world.prepares = random.chance(60);
 			world.backlog = random.chance(10) ? 1500 : World::kSmallBacklog;
 		}
+		if (to_update && world.counters.kills() >= options.kills / 2)
+		{
+			world.cluster.update();
+			to_update = false;
+		}
 		killer.strike();
 	}
 	if (world.ledger.violations() == 0 && world.cluster.has_scheduler())
@@ -133,7 +145,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 static void
 run(World &world, const Options &options)
 {
-	world.cluster.create();
+	world.cluster.create(options.from);
 	Auditor auditor(world);
 	auditor.prepare();
 	std::vector<std::unique_ptr<Actor>> actors = make_actors(world);

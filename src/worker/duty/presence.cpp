@@ -16,7 +16,7 @@ look_around(Shift &shift)
 	worker_transaction([&] {
 		gone = !extension_installed();
 		/* With another version the next scheduler waits. */
-		wanted = database_is_wanted() || (!gone && !versions_agree());
+		wanted = database_is_wanted() || (!gone && !version_served());
 	});
 	if (gone || wanted)
 		retire(shift, gone ? SeatState::kAbsent : SeatState::kWanted);
