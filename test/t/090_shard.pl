@@ -6,7 +6,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-my $node = pgq_node('main', init => { allows_streaming => 'logical' }, conf => "max_prepared_transactions = 5\nmax_worker_processes = 32\n");
+my $node = pgq_node('main', init => { allows_streaming => 'logical' }, conf => "max_prepared_transactions = 5\nmax_worker_processes = 48\npgq_ext.max_databases = 40\n");
 my $dir  = $node->basedir;
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 
