@@ -32,8 +32,6 @@ CREATE TABLE pgq_ext.shard (
     only_row boolean DEFAULT true PRIMARY KEY CHECK (only_row),
     shard    integer NOT NULL CHECK (pgq_ext.step_job_ids(shard))
 );
-REVOKE ALL ON TABLE pgq_ext.shard FROM PUBLIC;
-GRANT SELECT ON TABLE pgq_ext.shard TO PUBLIC;
 COMMENT ON TABLE pgq_ext.shard IS
 'Which shard this database is: ids of its jobs leave this remainder when they are divided by 1024. No row: none. Set by pgq_set_shard.';
 

@@ -11,7 +11,7 @@ use ShardTest;
 
 my $jobs = $ENV{JOBS} || 10_000;
 my $batch = 100;
-my $batches = int($jobs / $batch / 10) * 10; # of ten: one without keys, five of the one kind, four of the other
+my $batches = int($jobs / $batch / 10) * 10; # the first tenth without keys, then two kinds by turns
 
 my $one = shard_node('one');
 my $two = shard_node('two');
@@ -51,21 +51,21 @@ front(q{CREATE TABLE gate AS SELECT 0 AS batches;
 	CREATE TABLE names AS SELECT kind, name, row_number() OVER (PARTITION BY kind) - 1 AS n
 	FROM (SELECT CASE WHEN pgq_router.slot_of('g' || i) < 32 THEN 'lower' ELSE 'upper' END AS kind, 'g' || i AS name FROM generate_series(1, 100) i UNION ALL SELECT 'none', 'any') x});
 my %kinds = (
-	lower => [ 1, 5, q{'group_key', CASE WHEN n % 10 > 0 THEN name END, 'unique_for', '1 day',
+	lower => [ "b > $batches / 10 AND b % 2 = 0", q{'group_key', CASE WHEN n % 10 > 0 THEN name END, 'unique_for', '1 day',
 		'unique_key', (SELECT u FROM generate_series(1, 50) i, format('%s %s %s', name, n, i) u WHERE pgq_router.slot_of(u) < 32 ORDER BY i LIMIT 1)},
 		q{'08001', '08006', '08007', '25006', '57P01', '57P02', '57P03'} ],
-	upper => [ 6, 9, q{'group_key', name}, q{'55000'} ],
-	none  => [ 0, 0, q{'priority', 1}, q{''} ]);
+	upper => [ "b > $batches / 10 AND b % 2 = 1", q{'group_key', name}, q{'55000'} ],
+	none  => [ "b <= $batches / 10", q{'priority', 1}, q{''} ]);
 my %producer;
 for my $kind (sort keys %kinds)
 {
-	my ($from, $to, $keys, $again) = @{ $kinds{$kind} };
+	my ($which, $keys, $again) = @{ $kinds{$kind} };
 	$producer{$kind} = session($three, 'front');
 	send_sql($producer{$kind}, qq{DO \$\$
 		DECLARE state text; said text;
 		BEGIN
 			FOR b IN 1 .. $batches LOOP
-				CONTINUE WHEN b % 10 NOT BETWEEN $from AND $to;
+				CONTINUE WHEN NOT ($which);
 				WHILE (SELECT batches FROM gate) < b LOOP COMMIT; PERFORM pg_sleep(0.05); END LOOP;
 				LOOP
 					BEGIN
@@ -84,6 +84,14 @@ for my $kind (sort keys %kinds)
 				COMMIT;
 			END LOOP;
 		END \$\$});
+}
+# What a producer has to complain about when it is done.
+sub said_by
+{
+	my ($kind) = @_;
+	my $said = (reply($producer{$kind}))[1];
+	end_session(delete $producer{$kind});
+	return $said =~ s/^.*(?:NOTICE|WARNING):.*\n?//gmr;
 }
 sub open_gate { front("UPDATE gate SET batches = $batches * $_[0] / 100"); return }
 
@@ -119,13 +127,16 @@ sub wait_until_sent
 	}
 	eval { $_->{run}->pump_nb } for @workers;
 	diag($_->{output}) for @workers;
-	diag((reply($_))[1]) for grep { is_answered($_) } values %producer;
+	diag("$_: ", said_by($_)) for grep { is_answered($producer{$_}) } sort keys %producer;
 	die 'no job is done any more: ' . count_sent() . " of a $percent % of $batches * $batch";
 }
 
 @workers = map { start_worker($_) } sort keys %conninfo;
 open_gate(30);
 wait_until_sent(10);
+
+# Jobs without keys cannot be enqueued again by who does not know: they are all there.
+is(said_by('none'), '', 'jobs without keys are enqueued');
 
 # ---- one server is killed, its standby promoted ----
 
@@ -183,11 +194,7 @@ is($state, '', 'a shard is added, and takes over keys whose jobs are done') or d
 # ---- the end ----
 
 wait_until_sent(100);
-for (sort keys %producer)
-{
-	is((reply($producer{$_}))[1] =~ s/^.*(?:NOTICE|WARNING):.*\n?//gmr, '', "everything was enqueued: $_");
-	end_session($producer{$_});
-}
+is(said_by($_), '', "everything was enqueued: $_") for sort keys %producer;
 is(join(' ', map { on($_, 'SELECT count(*) FROM pgq_ext.job') + on($_, 'SELECT count(*) FROM pgq_ext.dead_job') } sort keys %node), '0 0 0 0 0', 'nothing is left anywhere');
 is(stop_program($_), 0, 'a worker ends') for splice @workers;
 
