@@ -9,7 +9,7 @@ use Test::More;
 use PgqTest;
 use ShardTest;
 
-my $jobs = $ENV{JOBS} || 10_000;
+my $jobs = $ENV{JOBS} || 20_000;
 my $batch = 100;
 my $batches = int($jobs / $batch / 10) * 10; # the first tenth without keys, then two kinds by turns
 
