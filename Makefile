@@ -1,9 +1,9 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring check-shards \
-           check-regress check-isolation check-tiny check-tap check-pgtap check-torture torture strict bench bench-short \
-           bench-tiny bench-rivals bench-rivals-tiny format drill
+SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring check-failover \
+           check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture check-pg_upgrade \
+           torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny format drill
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 

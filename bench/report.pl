@@ -255,17 +255,26 @@ sub order_table
 
 my %rotation_name = (snapshot => 'beside a snapshot', off => 'beside a snapshot, rotation off', backlog => 'beside a backlog');
 
+my %small_load = ('' => '', held => 'beside a snapshot', 'by size' => 'beside a snapshot, by size only');
+
 sub megabytes { return defined $_[0] ? sprintf '%.0f', $_[0] / 1e6 : '' }
 
 sub rotation_table
 {
 	my @rows;
-	for my $case (@{ $cases{rotation} })
+	for my $case (grep { $rotation_name{$_} } @{ $cases{rotation} })
 	{
 		push @rows, [ $rotation_name{$case}, (map { megabytes(value('rotation', $case, 'pgq_ext', $_)) } qw(live peak)),
 			rate(value('rotation', $case, 'pgq_ext')), value('rotation', $case, 'pgq_ext', 'truncations') ];
 	}
-	return table([ '', 'MB at the start', 'MB at most', 'jobs/s', 'truncations' ], @rows);
+	my @slow;
+	for my $case (grep { !$rotation_name{$_} } @{ $cases{rotation} })
+	{
+		my ($rate, $how) = split / /, $case, 2;
+		push @slow, [ grouped($rate), $small_load{ $how // '' }, map { grouped(value('rotation', $case, 'pgq_ext', $_)) } qw(jobs dead truncations wal visits catalog p99) ];
+	}
+	return join "\n", @rows ? table([ '', 'MB at the start', 'MB at most', 'jobs/s', 'truncations' ], @rows) : (),
+		@slow ? table([ 'jobs/s', '', 'jobs', 'dead rows at most', 'truncations', 'WAL bytes a job', 'autovacuum came', 'bytes more of pg_class', 'p99 in ms' ], @slow) : ();
 }
 
 sub goals_table
@@ -305,7 +314,8 @@ my @sections = (
 	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
 		'Memory: bytes of shared memory of the extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .
-		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST.', \&rotation_table ],
+		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST. ' .
+		'Then jobs come at a steady rate and 16 workers wait and do them at once: dead rows as pg_stat_all_tables has them, p99 from sending the enqueue to having the job.', \&rotation_table ],
 	[ 'locks', 'Locks', 'Each client takes a lock of its own name that is bound to its session, and gives it back: two statements, two round trips; beside `pg_try_advisory_lock` and `pg_advisory_unlock`. ' .
 		'Then a process that holds such a lock is killed with SIGKILL, 200 times, while another session waits for it: milliseconds from the signal until that one knows that it has the lock.', \&locks_table ],
 	[ 'schedules', 'Schedules that are not due', 'pgq_ext alone, on a server with nothing else to do: how often the process of the scheduler wakes up (its voluntary context switches), without schedules and with 1,000 that run once a year.', \&schedules_table ],

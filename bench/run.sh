@@ -2,7 +2,7 @@
 # Races pgq_ext against other queues in PostgreSQL, on throw-away servers.
 #
 #   bench/run.sh short [WORKLOAD...]    under 3 minutes: pgq_ext and the SKIP LOCKED table, the figures to watch every day
-#   bench/run.sh full [WORKLOAD...]     about 50 minutes, 60 with pgmq: everything, and writes docs/benchmarks.md when
+#   bench/run.sh full [WORKLOAD...]     about 60 minutes, 70 with pgmq: everything, and writes docs/benchmarks.md when
 #                                       no workload is named
 #   bench/run.sh tiny [WORKLOAD...]     about a minute: does it work at all? Its figures mean nothing
 #   bench/run.sh rivals|rivals-tiny     bench/rivals.sh: beside other queues, in PostgreSQL and elsewhere
@@ -40,7 +40,7 @@ case $form in
 		scales=("queues "{1,100,10000} "waiters "{16,1000} "priorities "{1,10000} "leases "{0,100000})
 		rates=(100 1000) latency_seconds=10
 		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 order_jobs=5000000
-		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB
+		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB rotation_rates=(400 1000) rotation_seconds=60
 		lockers=(1 8 32) takeovers=200 idle_seconds=60
 		scraped_jobs=10000000 scrapes=50 ;;
 	short)
@@ -55,7 +55,7 @@ case $form in
 		scales=("queues "{1,1000} "waiters "{16,1000} "priorities "{1,10000} "leases "{0,100000})
 		rates=(1000) latency_seconds=3
 		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 order_jobs=200000
-		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB
+		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB rotation_rates=(400 1000) rotation_seconds=20
 		lockers=(1 8 32) takeovers=200 idle_seconds=20
 		scraped_jobs=1000000 scrapes=50 ;;
 	tiny)
@@ -70,7 +70,7 @@ case $form in
 		scales=("queues "{1,100} "waiters "{16,100} "priorities "{1,100} "leases "{0,1000})
 		rates=(100 1000) latency_seconds=0.5
 		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 order_jobs=30000
-		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB
+		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB rotation_rates=(400) rotation_seconds=3
 		lockers=(1 8) takeovers=20 idle_seconds=2
 		scraped_jobs=10000 scrapes=3 ;;
 	*) usage ;;
@@ -400,10 +400,68 @@ short_queue()
 	printf ' %9d/s\n' "$(measured rate)"
 }
 
-# pgq_ext alone: how much room do finished jobs take, with rotation and without?
+# hold_snapshot: one that is old by now; its process is $holder
+hold_snapshot()
+{
+	psql -Xqc 'BEGIN ISOLATION LEVEL REPEATABLE READ' -c 'SELECT pg_sleep(3600)' >/dev/null 2>&1 &
+	holder=$!
+	sleep 11 # a younger one could be a dump that has not locked its tables yet
+}
+
+let_snapshot_go()
+{
+	[ -z "$holder" ] || { kill "$holder"; wait "$holder" 2>/dev/null; }
+	holder=''
+}
+
+# in_segments EXPRESSION: over pg_stat_all_tables, of all segments of jobs and their TOAST tables
+in_segments()
+{
+	sql -c "SELECT $1 FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_stat_all_tables s ON s.relid IN (c.oid, c.reltoastrelid)
+		WHERE inhparent = 'pgq_ext.job'::regclass"
+}
+
+# slow_queue RATE: jobs come at that rate, and are done at once
+slow_queue()
+{
+	local written="SELECT pg_current_wal_insert_lsn() - '0/0', pg_relation_size('pg_class')"
+	local sampler jobs before after catalog catalog_after
+	show
+	read -r before catalog <<<"$(sql -c "$written")"
+	while in_segments 'sum(n_dead_tup)'; do sleep 0.2; done >"$work/dead" 2>/dev/null &
+	sampler=$!
+	run_load "$side" do=wait rate="$1" clients=16 producers=8 seconds=$rotation_seconds
+	kill $sampler
+	wait $sampler 2>/dev/null
+	read -r after catalog_after <<<"$(sql -c "$written")"
+	jobs=$(in_segments 'sum(n_tup_del)')
+	record jobs "$jobs"
+	record dead "$(sort -n "$work/dead" | tail -n 1)"
+	record truncations "$(sql -c 'SELECT sum(truncations) FROM pgq_ext.segment_entries()')"
+	record wal $(((after - before) / jobs))
+	record visits "$(in_segments 'sum(autovacuum_count + autoanalyze_count)')"
+	record catalog $((catalog_after - catalog))
+	record p99 "$(measured send_p99)"
+	printf ' %9d dead rows\n' "$(sort -n "$work/dead" | tail -n 1)"
+}
+
+# pgq_ext alone: how much room do finished jobs take, with rotation and without? How many dead rows does a small load leave?
 run_rotation()
 {
-	local side=pgq_ext case setting holder
+	local side=pgq_ext case setting holder='' rate
+	round=1
+	for rate in "${rotation_rates[@]}"; do
+		for case in "$rate" "$rate held" "$rate by size"; do
+			[[ $case != *size ]] && setting=500 || setting=0
+			fresh_server "pgq_ext.segment_dead_rows = $setting"
+			queued=()
+			prepare $side $side 0
+			[ "$case" = "$rate" ] || hold_snapshot
+			slow_queue "$rate"
+			let_snapshot_go
+			count_jobs
+		done
+	done
 	for ((round = 1; round <= rounds; round++)); do
 		for case in snapshot off backlog; do
 			setting=$rotation_size
@@ -415,14 +473,9 @@ run_rotation()
 				record live "$(size)"
 			fi
 			prepare $side $side 10000
-			holder=''
-			if [ "$case" != backlog ]; then
-				psql -Xqc 'BEGIN ISOLATION LEVEL REPEATABLE READ' -c 'SELECT pg_sleep(3600)' >/dev/null 2>&1 &
-				holder=$!
-				sleep 11 # a younger one could be a dump that has not locked its tables yet
-			fi
+			[ "$case" = backlog ] || hold_snapshot
 			short_queue
-			[ -z "$holder" ] || { kill "$holder"; wait "$holder" 2>/dev/null; }
+			let_snapshot_go
 			count_jobs
 		done
 	done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM to this process alone: the job in hand is finished,
 # what has not begun is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes
-# its work.
+# its work. Where there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
 stopping=''
 trap 'stopping=yes' TERM
 
@@ -23,7 +23,7 @@ heartbeat() { # well within the queue's lease_time, until nobody has the other e
 }
 
 while [ -z "$stopping" ]; do
-	jobs=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')") || exit
+	jobs=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')") || { sleep 1; continue; }
 	exec {beat}> >(heartbeat)
 	while IFS=$'\t' read -r id lease payload && [ -n "$id" ]; do
 		if [ -n "$stopping" ]; then

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
-# is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
+# is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
+# there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
 import signal
+import sys
 import threading
 import time
 import psycopg
@@ -19,19 +21,27 @@ def connect():
     return psycopg.connect(autocommit=True, prepare_threshold=None)     # None: for poolers
 
 
-def heartbeat():                                        # well within the queue's lease_time
-    with connect() as db:
-        while True:
-            time.sleep(3)
-            for job_id, lease, _ in held:
-                db.execute("SELECT pgq_extend(%s, %s)", (job_id, lease))
-
-
-threading.Thread(target=heartbeat, daemon=True).start()
-with connect() as db:
+def connected(use):                                     # whoever is the primary: what was in hand comes again
     while not stopping.is_set():
-        held = db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").fetchall()
-        for job_id, lease, mail in held:
+        try:
+            with connect() as db:
+                use(db)
+        except psycopg.OperationalError as error:
+            print(error, file=sys.stderr)
+            time.sleep(1)
+
+
+def heartbeat(db):                                      # well within the queue's lease_time
+    while True:
+        time.sleep(3)
+        for job_id, lease, _ in list(held):
+            db.execute("SELECT pgq_extend(%s, %s)", (job_id, lease))
+
+
+def work(db):
+    while not stopping.is_set():
+        held[:] = db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").fetchall()
+        for job_id, lease, mail in list(held):
             if stopping.is_set():
                 db.execute("SELECT pgq_release(%s, %s)", (job_id, lease))
                 continue
@@ -41,3 +51,7 @@ with connect() as db:
                     db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
             except Exception as error:                  # tried again after the queue's backoff
                 db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
+
+
+threading.Thread(target=connected, args=(heartbeat,), daemon=True).start()
+connected(work)

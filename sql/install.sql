@@ -1,5 +1,5 @@
 -- The extension is there, keeps its objects to two schemas, and offers nothing to PUBLIC but what the views ask about their reader.
-SELECT extname, extversion FROM pg_extension WHERE extname = 'pgq_ext';
+SELECT extname, extversion = default_version AS newest FROM pg_extension JOIN pg_available_extensions ON name = extname WHERE extname = 'pgq_ext';
 
 CREATE TEMP VIEW member AS
 SELECT pg_describe_object(classid, objid, 0) AS object, classid, objid

@@ -147,7 +147,7 @@ done | convention 'pages on the inside are wrapped at 100 columns'
 	xargs -r grep -nHP '[^\x00-\x7F]|[ \t]+$' -- 2>/dev/null |
 	grep -v '^\(expected\|sql\)/' | convention 'text is ASCII, without trailing blanks'
 
-grep -rlE '^#!/bin/(ba)?sh' script test quickstart bench drills .ci 2>/dev/null | xargs -r -n 1 bash -n 2>&1 | convention 'shell scripts parse'
+grep -rlE '^#!/bin/(ba)?sh' script test quickstart bench drills examples .ci 2>/dev/null | xargs -r -n 1 bash -n 2>&1 | convention 'shell scripts parse'
 
 if command -v clang-format-14 >/dev/null; then
 	sources | xargs -r clang-format-14 --dry-run 2>&1 | sed -n 's/:.*clang-format-violations.*//p' | sort -u |

@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients monitoring shards regress before isolation tiny tap pgtap torture
+#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover shards regress before isolation tiny tap pgtap torture
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
@@ -17,17 +17,18 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-# What starts no server is run once, and so are clients, monitoring and shards, with what Debian 12 has of servers and drivers; what
+# What starts no server is run once, and so are clients, monitoring, failover and shards, with what Debian 12 has of servers and drivers; what
 # is behind pgbouncer also with those of Debian 13.
 suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
+[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade)
 case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions)
-			[ "$pg" -ne 15 ] || suites=(clients monitoring shards "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
 		fi ;;
 	servers) ;;
 	*) suites=("$1") ;;
@@ -125,7 +126,7 @@ run_pg_regress()
 	[ ${#selected[@]} -eq 0 ] || tests=("${selected[@]}")
 	grep -q '^test:' "test/$suite.schedule" || return 0
 	run "$pgxs/src/test/$program" --inputdir="$input" --outputdir="$work/$suite" --bindir= \
-		--temp-instance="$work/$suite/instance" --temp-config="$work/test/pgq_ext.conf" \
+		--temp-instance="$work/$suite/instance" --temp-config="$work/test/pgq_ext.conf" --temp-config="$work/test/regress.conf" \
 		--encoding=UTF8 --no-locale --load-extension=pgq_ext "$@" "${tests[@]}" | tee "$out" | grep -E '^(parallel|test|    |ok |not ok )'
 	local status=${PIPESTATUS[0]}
 	cat "$work/$suite/regression.diffs" 2>/dev/null
@@ -231,6 +232,29 @@ run_shards()
 	local files
 	mapfile -t files < <(matching test/shards .pl)
 	prove_all shards 2 "${files[@]}"
+}
+
+# pg_auto_failover and Patroni, with what examples/high-availability has for them.
+run_failover()
+{
+	local files left name
+	mapfile -t files < <(matching test/failover .pl)
+	script/setup_failover.sh || return
+	prove_all failover 3 "${files[@]}"
+	# What a test that was killed has left would start its servers again and again.
+	for left in "$work"/*/ports; do
+		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/"$name.sh" stop "${left%/*}"; done
+	done
+}
+
+# From PostgreSQL 15 to this one, what test/t tests within one version.
+run_pg_upgrade()
+{
+	local files selected=(024_upgrade 088_switch_over)
+	[ "$pg" -gt 15 ] || { echo "an upgrade from 15 to $pg is none: PG=17 test/run.sh pg_upgrade"; return; }
+	mapfile -t files < <(matching test/t .pl)
+	script/setup_upgrade.sh && (PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && private_install "$work/root") || return
+	oldinstall=$work/root/usr/lib/postgresql/15 prove_all t 2 "${files[@]}"
 }
 
 run_pgtap()

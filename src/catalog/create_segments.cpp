@@ -17,13 +17,22 @@ list_columns(const RingSpec &ring, const IndexSpec &index)
 	return list.data;
 }
 
+/*
+ * Rotation leaves nothing for autovacuum to do where rows are deleted, so that comes only when
+ * rotation cannot: no segment has as many rows before it is full. To freeze it comes all the same.
+ */
+static constexpr char kRarelyVacuumed[] =
+	", autovacuum_vacuum_threshold = 1000000, autovacuum_vacuum_insert_threshold = -1"
+	", autovacuum_analyze_threshold = 1000000, toast.autovacuum_vacuum_threshold = 1000000"
+	", toast.autovacuum_vacuum_insert_threshold = -1";
+
 static void
 create_segment(const RingSpec &ring, int number)
 {
 	const char *name = psprintf("%s_%d", ring.table, number);
 	spi_run("CREATE TABLE pgq_ext.%s PARTITION OF pgq_ext.%s FOR VALUES IN (%d) "
-			"WITH (vacuum_truncate = off)",
-			name, ring.table, number);
+			"WITH (vacuum_truncate = off%s)",
+			name, ring.table, number, is_truncated_by_time(ring_of(number)) ? "" : kRarelyVacuumed);
 	for (int i = 0; i < kIndexes; i++)
 	{
 		const IndexSpec &index = ring.indexes[i];

@@ -22,6 +22,7 @@ inline constexpr int64_t kSecondOfRing = 1000000;
 inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks */
 inline constexpr int64_t kRingSoon =
 	kRingInterval / 10; /* where a segment fills in a few seconds */
+inline constexpr int64_t kRingOften = kRingInterval / 4; /* where dead rows get more in seconds */
 inline constexpr int64_t kMostPatience = 32 * kRingInterval; /* where nothing can be done yet */
 inline constexpr int64_t kMostPatienceByTime =
 	300 * kRingInterval; /* where rows are kept for days */
@@ -81,6 +82,13 @@ is_full(const RingView &ring, uint32_t number)
 	return ring.bytes[number] >= full_size(ring);
 }
 
+/* What is closed before it is full takes segments from a backlog, which would have to be in larger ones. */
+constexpr bool
+is_half_bare(const RingView &ring)
+{
+	return 2 * ring.bare_count >= segments_in(ring.name);
+}
+
 /* Since the last look the current segment has become so much larger that the next look is due soon. */
 constexpr bool
 fills_fast(const RingView &ring, int64_t bytes_before)
@@ -105,11 +113,18 @@ next_bare(const RingView &ring, Good good)
 	return kNoSegment;
 }
 
+/*
+ * A segment has more than 100 kB of indexes as soon as a row is in it. What little is moved must not
+ * make its new place a full one, or it would be moved on, round and round.
+ */
+inline constexpr int64_t kLeastOfSurvivors = 256 * 1024;
+
 /* Rows of other segments are moved there: it is not closed at all. */
 constexpr bool
 takes_survivors(const RingView &ring, uint32_t number)
 {
-	return ring.survivors == number && !is_full(ring, number);
+	return ring.survivors == number &&
+		   ring.bytes[number] < std::max(full_size(ring), kLeastOfSurvivors);
 }
 
 /* Where rows of that segment are moved to. The last bare one is for new rows. */
@@ -133,6 +148,7 @@ struct SegmentPass
 	uint32_t next;
 	uint32_t first_live; /* where the first row was found; kNoBlock: none yet */
 	int64_t live_bytes;	 /* of rows that live or may live, what is toasted included */
+	int64_t dead;		 /* rows */
 	bool many;			 /* more than is worth copying: the pass has stopped */
 	/* Of rows that are kept for a time: the longest that one has been, and the longest that one still will be. */
 	int64_t kept;
@@ -140,14 +156,35 @@ struct SegmentPass
 	bool at_end;
 };
 
-/* So many bytes of live rows in a segment of that size are worth copying. Of one that was closed by time, all if it is small. */
+/*
+ * So many bytes of live rows in a segment of that size are worth copying. In a small one, which was
+ * closed for its dead rows, a quarter; where it was closed by time, all.
+ */
 inline constexpr int64_t kSmallSegment = 64 * 1024;
+inline constexpr int64_t kSmallMove = 256 * 1024;
 
 constexpr int64_t
 few_bytes(RingName ring, int64_t table_bytes)
 {
 	int64_t few = table_bytes / rings[ring].few;
-	return is_truncated_by_time(ring) ? std::max(few, kSmallSegment) : few;
+	int64_t small =
+		is_truncated_by_time(ring) ? kSmallSegment : std::min(table_bytes / 4, kSmallMove);
+	return std::max(few, small);
+}
+
+/* A pass has found so many dead rows, and so little that lives, that the segment may go. */
+constexpr bool
+is_worn(const SegmentPass &pass, int64_t most_dead)
+{
+	return pass.at_end && !pass.many && pass.dead >= most_dead;
+}
+
+/* There are so many more than at the last look that the next one is due soon. */
+constexpr bool
+wears_fast(int64_t dead, int64_t dead_before, int64_t most_dead)
+{
+	constexpr int64_t kSlowly = 16;
+	return dead - dead_before > most_dead / kSlowly;
 }
 
 /* A place among the versions of a segment, in their physical order. */
@@ -221,7 +258,7 @@ struct SegmentWatch
 		else if (survivors())
 		{
 			be_patient();
-			start_reading(pass.first_live, now + patience);
+			start_reading(0, now + patience); /* its dead rows count */
 		}
 		else
 			note_few_live(now);
@@ -238,11 +275,12 @@ struct SegmentWatch
 			start_reading(pass.first_live, now + std::min(patience, pass.left));
 			return;
 		}
-		bool dwindling = live_before == 0 || 2 * pass.live_bytes < live_before;
+		bool first = live_before == 0; /* what is in hand is done soon, mostly */
+		bool dwindling = first || 2 * pass.live_bytes < live_before;
 		live_before = pass.live_bytes;
 		if (dwindling)
 		{
-			start_reading(pass.first_live, now + kRingInterval);
+			start_reading(pass.first_live, now + (first ? kRingInterval / 2 : kRingInterval));
 			return;
 		}
 		phase = kDraining;

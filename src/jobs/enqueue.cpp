@@ -3,6 +3,8 @@
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "catalog/subscription.h"
+#include "engine/registry.h"
+#include "engine/token.h"
 #include "load/attach.h"
 #include "txn/effects.h"
 
@@ -24,11 +26,34 @@ queue_for_enqueue(const char *name, Deed deed)
 	}
 }
 
+/*
+ * A standby that is promoted without the newest jobs gives their ids once more. No lease of an earlier load is of a job that is
+ * new in this one. The row's time tells of that, unless the clock is behind the tokens, as it is for the first minute after a
+ * start: then its fence does.
+ */
+static void
+fence_new_jobs(NewJob *jobs, int n)
+{
+	TimestampTz last = time_of_prefix(last_prefix_drawn());
+	int64 base = -1;
+	for (int i = 0; i < n; i++)
+	{
+		TimestampTz enqueued_at = DatumGetTimestampTz(jobs[i].values[kJobEnqueuedAt - 1]);
+		if (enqueued_at > last || !jobs[i].nulls[kJobFence - 1])
+			continue;
+		if (base < 0)
+			base = read_load(tables().database, tables().database_generation).base_prefix;
+		if (base > 0 && enqueued_at <= time_of_prefix(base - 1))
+			jobs[i].set(kJobFence, Int64GetDatum(greatest_of(base - 1)));
+	}
+}
+
 void
 enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids)
 {
 	auto *hints = static_cast<Hint *>(palloc(n * sizeof(Hint)));
 	reserve_hints(ref, tables().queue, n);
+	fence_new_jobs(jobs, n);
 	insert_jobs(jobs, n, hints);
 	for (int i = 0; i < n; i++)
 	{

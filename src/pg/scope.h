@@ -39,6 +39,16 @@ with_interrupts_held(Body body)
 	InterruptHoldoffCount = InterruptHoldoffCount - 1;
 }
 
+/* Run body; an error in it is a PANIC. */
+template <typename Body>
+inline void
+in_critical_section(Body body)
+{
+	CritSectionCount = CritSectionCount + 1;
+	body();
+	CritSectionCount = CritSectionCount - 1;
+}
+
 /* Run body in a transaction of its own, with an active snapshot. */
 template <typename Body>
 inline void

@@ -14,6 +14,7 @@
 namespace pgq {
 
 constinit int segment_size = 64 * 1024;
+static constinit int segment_dead_rows = 500;
 
 void
 rotation_init()
@@ -22,6 +23,10 @@ rotation_init()
 		"pgq_ext.segment_size", "Size at which a segment of pgq_ext.job is closed.",
 		"Heap, TOAST and indexes together. Greater when most segments are in use.", &segment_size,
 		64 * 1024, 64, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("pgq_ext.segment_dead_rows",
+							"Dead rows for which a segment is closed in which little else is.",
+							"0: none are reason enough, only its size.", &segment_dead_rows, 500, 0,
+							INT_MAX, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 	DefineCustomBoolVariable(
 		"pgq_ext.rotation_waits_for_snapshots",
 		"No segment is truncated while any snapshot may see a row that was in it.",
@@ -68,19 +73,19 @@ noting_error(Database *database, int number, Body body)
 static void
 look_at_horizon(Rotation *rotation)
 {
-	if (rotation->truncated == 0)
+	if (rotation->new_files == 0)
 		return;
 	Relation pg_class = table_open(RelationRelationId, AccessShareLock);
 	TransactionId horizon = GetOldestNonRemovableTransactionId(pg_class);
 	table_close(pg_class, AccessShareLock);
 	if (TransactionIdPrecedes(rotation->horizon, horizon))
-		rotation->truncated = 0;
+		rotation->new_files = 0;
 }
 
 static void
-note_truncation(Rotation *rotation)
+note_new_files(Rotation *rotation)
 {
-	if (rotation->truncated++ == 0)
+	if (rotation->new_files++ == 0)
 		rotation->horizon = ReadNextTransactionId();
 }
 
@@ -93,7 +98,7 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 	ring.name = name;
 	ring.current = t.current(name).number;
 	ring.survivors = pg_atomic_read_u32(&database->rings[name].survivors);
-	ring.least = static_cast<int64>(segment_size) * 1024 * size_factor(rotation->truncated);
+	ring.least = static_cast<int64>(segment_size) * 1024 * size_factor(rotation->new_files);
 	for (const Segment &segment : t.segments(name))
 	{
 		bool current = static_cast<uint32>(segment.number) == ring.current;
@@ -117,28 +122,59 @@ static bool
 is_over(Rotation *rotation, const RingView &ring)
 {
 	const Segment &current = look_at_tables().get(static_cast<int>(ring.current));
-	if (!is_truncated_by_time(ring.name) || 2 * ring.bare_count < segments_in(ring.name) ||
-		size_factor(rotation->truncated) > 1)
+	if (!is_truncated_by_time(ring.name) || !is_half_bare(ring) ||
+		size_factor(rotation->new_files) > 1)
 		return false;
 	Sample sample = sample_segment(read_expiry(ring.name, rotation->clock), current,
 								   &rotation->next_page[ring.name]);
 	return sample.past > 0 && (sample.kept <= sample.past || table_bytes(current) <= kSmallSegment);
 }
 
+static bool
+is_worn(const SegmentPass &pass)
+{
+	return segment_dead_rows > 0 && is_worn(pass, segment_dead_rows);
+}
+
+/* What was done in the current segment has left many dead rows, and it will not be full for long. */
+static bool
+is_current_worn(Rotation *rotation, const RingView &ring)
+{
+	if (segment_dead_rows == 0 || is_truncated_by_time(ring.name) || !is_half_bare(ring))
+		return false;
+	const Segment &current = look_at_tables().get(static_cast<int>(ring.current));
+	SegmentPass *pass = &rotation->of_current[ring.name];
+	int64 few = Min(few_bytes(ring.name, table_bytes(current)), kSmallMove);
+	survey_segment(current, nullptr, few, pass);
+	if (!pass->many && !pass->at_end)
+		return false;
+	bool worn = is_worn(*pass);
+	int64 *dead_before = &rotation->dead_before[ring.name];
+	if (!pass->many && wears_fast(pass->dead, *dead_before, segment_dead_rows))
+		rotation->next_look = Min(rotation->next_look, monotonic_now() + kRingOften);
+	*dead_before = worn ? 0 : pass->dead;
+	*pass = {};
+	return worn;
+}
+
 static void
 look_after_current(Rotation *rotation, Database *database, const RingView &ring)
 {
-	if (fills_fast(ring, rotation->bytes_before[ring.name]))
+	bool fast = fills_fast(ring, rotation->bytes_before[ring.name]);
+	if (fast)
 		rotation->next_look = monotonic_now() + kRingSoon;
 	rotation->bytes_before[ring.name] = ring.bytes[ring.current];
-	if (!is_full(ring, ring.current) && !is_over(rotation, ring))
+	if (!is_full(ring, ring.current) && !is_over(rotation, ring) &&
+		(fast || !is_current_worn(rotation, ring)))
 		return;
 	/* Everybody who enqueues would stand behind whoever has locked the new one. */
 	uint32 next = next_bare(ring, [](uint32 number) {
 		return lock_for_writing(look_at_tables().get(static_cast<int>(number)));
 	});
-	if (next != kNoSegment)
-		pg_atomic_write_u32(&database->rings[ring.name].current, next);
+	if (next == kNoSegment)
+		return;
+	pg_atomic_write_u32(&database->rings[ring.name].current, next);
+	rotation->of_current[ring.name] = {};
 }
 
 static void
@@ -189,12 +225,12 @@ look_at_rings(Rotation *rotation, Database *database, int64 now)
 static void
 read_on(Rotation *rotation, Database *database, const Segment &segment, SegmentWatch *watch)
 {
-	static constexpr BlockNumber kReadAtOnce = 256;
-	survey_segment(segment, read_expiry(ring_of(segment.number), rotation->clock), &watch->pass,
-				   kReadAtOnce);
+	RingName name = ring_of(segment.number);
+	survey_segment(segment, read_expiry(name, rotation->clock),
+				   few_bytes(name, table_bytes(segment)), &watch->pass);
 	watch->note_reading(monotonic_now(), [&] {
-		return takes_survivors(look_at_ring(rotation, database, ring_of(segment.number)),
-							   segment.number);
+		return !is_worn(watch->pass) &&
+			   takes_survivors(look_at_ring(rotation, database, name), segment.number);
 	});
 }
 
@@ -270,18 +306,25 @@ try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, Se
 		/* Snapshots that are taken from now on see no row of it. */
 		pg_atomic_write_u64(&notes->empty_since, latest_beginning());
 		watch->changed_at = changed_at;
+		/* Nearly always somebody is in the middle of a statement. */
+		watch->due = monotonic_now() + kRingSoon;
 	}
 	if (held_by_snapshot(*notes) ||
 		(rotation_waits_for_snapshots && !is_seen_by_all(segment, newest)))
 		return;
-	if (!truncate_segment(segment))
+	TruncatedBy how = truncate_segment(segment, expiry != nullptr);
+	if (how == TruncatedBy::kNothing)
 	{
 		watch->note_lock(monotonic_now());
 		return;
 	}
+	*watch = {};
 	pg_atomic_fetch_add_u64(&notes->truncations, 1);
 	pg_atomic_write_u64(&notes->empty_since, 0);
-	note_truncation(rotation);
+	if (how == TruncatedBy::kNewFiles)
+		note_new_files(rotation);
+	else
+		commit_lazily();
 }
 
 int

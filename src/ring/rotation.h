@@ -31,8 +31,11 @@ struct Rotation
 	int64 bytes_before[kRings]; /* of the current segment, at the last look */
 	BlockNumber next_page
 		[kRings]; /* of the current segment, where rows whose time is over are looked for */
-	/* TRUNCATEs since the oldest snapshot was this old: see size_factor(). */
-	int truncated;
+	/* Of the current segment: a pass for its dead rows, and how many the last one has found. */
+	SegmentPass of_current[kRings];
+	int64 dead_before[kRings];
+	/* TRUNCATEs with new files since the oldest snapshot was this old: see size_factor(). */
+	int new_files;
 	TransactionId horizon;
 };
 

@@ -50,24 +50,45 @@ is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, Se
 	return true;
 }
 
-void
-survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass, BlockNumber pages)
+/* What is left of rows that were pruned. They count as dead ones until VACUUM comes. */
+static int
+dead_pointers(Buffer buffer)
 {
-	int64 few = few_bytes(ring_of(segment.number), table_bytes(segment));
+	Page page = BufferGetPage(buffer);
+	int dead = 0;
+	for (OffsetNumber i = FirstOffsetNumber; i <= PageGetMaxOffsetNumber(page); i++)
+		dead += ItemIdIsDead(PageGetItemId(page, i));
+	return dead;
+}
+
+static void
+survey_page(Relation rel, Buffer buffer, const Expiry *expiry, int64 few, SegmentPass *pass)
+{
+	pass->dead += dead_pointers(buffer);
+	visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
+		if (!is_kept(expiry, tuple, buffer, RelationGetDescr(rel), pass))
+		{
+			pass->dead++;
+			return true;
+		}
+		pass->first_live = Min(pass->first_live, pass->next);
+		pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));
+		pass->many = pass->live_bytes > few;
+		return !pass->many;
+	});
+}
+
+void
+survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass)
+{
+	static constexpr BlockNumber kReadAtOnce = 256;
 	Relation rel = table_open(segment.heap, AccessShareLock);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	BlockNumber end = RelationGetNumberOfBlocks(rel);
-	for (BlockNumber n = 0; n < pages && pass->next < end && !pass->many; n++, pass->next++)
+	for (BlockNumber n = 0; n < kReadAtOnce && pass->next < end && !pass->many; n++, pass->next++)
 	{
 		Buffer buffer = lock_page(rel, pass->next, strategy);
-		visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
-			if (!is_kept(expiry, tuple, buffer, RelationGetDescr(rel), pass))
-				return true;
-			pass->first_live = Min(pass->first_live, pass->next);
-			pass->live_bytes += version_bytes(tuple, RelationGetDescr(rel));
-			pass->many = pass->live_bytes > few;
-			return !pass->many;
-		});
+		survey_page(rel, buffer, expiry, few, pass);
 		UnlockReleaseBuffer(buffer);
 	}
 	pass->at_end = pass->next >= end;

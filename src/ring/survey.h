@@ -10,11 +10,10 @@
 namespace pgq {
 
 /*
- * Read on, at most so many pages. Rows that move about meanwhile may be missed, or met twice. Those
- * whose time is over by expiry, if given, count as dead.
+ * Read on, a piece. Rows that move about meanwhile may be missed, or met twice. Those whose time is
+ * over by expiry, if given, count as dead. few: of so many bytes of live rows there are not many.
  */
-void survey_segment(const Segment &segment, const Expiry *expiry, SegmentPass *pass,
-					BlockNumber pages);
+void survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass);
 
 /* Rows that live, of a few pages: those whose time is over, and the others. */
 struct Sample

@@ -1,6 +1,7 @@
 #include "ring/truncate.h"
 
 #include "pg/stop_point.h"
+#include "ring/empty.h"
 #include "ring/segment.h"
 #include "ring/survey.h"
 #include "rows/judge.h"
@@ -118,54 +119,53 @@ log_truncation(Relation rel)
 
 /*
  * What TRUNCATE does, but nobody's trigger is fired, and no foreign key stops it: there is no row left that one
- * could refer to. Indexes are built anew with the rights of the owner of the table.
+ * could refer to. In place, unless there are rows that live, which an error would have to bring back.
  */
-static void
-empty_files(Relation rel)
+static TruncatedBy
+empty_files(Relation rel, bool may_have_rows)
 {
 	CheckTableNotInUse(rel, "TRUNCATE");
 	CheckTableForSerializableConflictIn(rel);
-	give_new_file(rel);
-	if (OidIsValid(rel->rd_rel->reltoastrelid))
-	{
-		Relation toast = table_open(rel->rd_rel->reltoastrelid, NoLock);
-		give_new_file(toast);
-		table_close(toast, NoLock);
-	}
-	rebuild_indexes(RelationGetRelid(rel), REINDEX_REL_PROCESS_TOAST);
-	pgstat_count_truncate(rel);
+	TruncatedBy how =
+		may_have_rows || !can_be_cut(rel) ? TruncatedBy::kNewFiles : TruncatedBy::kCutting;
+	if (how == TruncatedBy::kCutting)
+		cut_files(rel);
+	else
+		exchange_files(rel);
 	log_truncation(rel);
+	return how;
 }
 
 /*
- * The row of the table in pg_class is written. Who has changed its rights and not ended has locked that, and, before
+ * With new files the row of the table in pg_class is written. Who has changed its rights and not ended has locked that, and, before
  * 18, no table: readers of the segment must not stand behind him.
  */
-static void
-empty_files_soon(Relation rel)
+static TruncatedBy
+empty_files_soon(Relation rel, bool may_have_rows)
 {
 	int level = NewGUCNestLevel();
 	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE,
 							 true, 0, false);
-	empty_files(rel);
+	TruncatedBy how = empty_files(rel, may_have_rows);
 	AtEOXact_GUC(true, level);
+	return how;
 }
 
-bool
-truncate_segment(const Segment &segment)
+TruncatedBy
+truncate_segment(const Segment &segment, bool may_have_rows)
 {
 	stop_point("rotation-verified");
 	if (!lock_to_truncate(segment))
-		return false;
+		return TruncatedBy::kNothing;
 	/* Perhaps a dump, with a snapshot from before. */
 	Relation rel = table_open(segment.heap, NoLock);
-	bool awaited = LockHasWaitersRelation(rel, AccessExclusiveLock);
-	if (!awaited)
-		empty_files_soon(rel);
+	TruncatedBy how = LockHasWaitersRelation(rel, AccessExclusiveLock)
+						  ? TruncatedBy::kNothing
+						  : empty_files_soon(rel, may_have_rows);
 	table_close(rel, NoLock);
-	if (!awaited)
+	if (how != TruncatedBy::kNothing)
 		stop_point("rotation-truncated");
-	return !awaited;
+	return how;
 }
 
 } // namespace pgq

@@ -25,7 +25,14 @@ Remains inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr
 /* Does any snapshot take a transaction of that age for one that may be running still? */
 bool is_seen_by_all(const Segment &segment, TransactionId xid);
 
-/* After inspect_segment() has found none. False: somebody has a lock, or waits for one. */
-bool truncate_segment(const Segment &segment);
+enum class TruncatedBy : uint8
+{
+	kNothing, /* somebody has a lock, or waits for one */
+	kCutting, /* the files that there are */
+	kNewFiles /* which leaves dead rows in pg_class */
+};
+
+/* After inspect_segment() has found none, or none but those whose time is over. */
+TruncatedBy truncate_segment(const Segment &segment, bool may_have_rows);
 
 } // namespace pgq

@@ -153,6 +153,8 @@ CREATE TABLE pgq_ext.unique_key (
 );
 CREATE INDEX unique_key_by_hash ON pgq_ext.unique_key (unique_hash);
 CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
+-- Where it is published, as by FOR ALL TABLES, rows are deleted all the same.
+ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY FULL;
 COMMENT ON TABLE pgq_ext.unique_key IS
 'Unique keys that are nobody else''s before a time, whatever becomes of their job: one row for each job that was enqueued with unique_for, deleted when that has passed.';
 

@@ -8,19 +8,30 @@ use Session;
 use Time::HiRes qw(usleep);
 use Exporter 'import';
 
-our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down
+our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
   sqlstate user_functions create_queue drain));
 
-# pgq_node NAME, conf => TEXT, init => {...}: a running server whose database postgres has the extension
+# pgq_node NAME, conf => TEXT, init => {...}, new => {...}: a running server whose database postgres has the extension
 sub pgq_node
 {
 	my ($name, %options) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, %{ $options{new} // {} });
 	$node->init(%{ $options{init} // {} });
 	$node->append_conf('postgresql.conf', $options{conf} // '');
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION pgq_ext');
 	return $node;
+}
+
+# Of what is upgraded: oldinstall in the environment names the installation of another version (test/run.sh pg_upgrade).
+sub old_version { return $ENV{oldinstall} ? (install_path => $ENV{oldinstall}) : () }
+
+# The blocks of a section of a page, in that language.
+sub blocks_of
+{
+	my ($page, $heading, $language) = @_;
+	my ($section) = PostgreSQL::Test::Utils::slurp_file($page) =~ /^## \Q$heading\E\n(.*?)(?=^## |\z)/ms;
+	return $section =~ /^```$language\n(.*?)^```$/msg;
 }
 
 # A queue that retries soon and without chance; more options after it.

@@ -14,11 +14,11 @@ our @EXPORT = qw(rotating_node work current_segment next_segment fresh_segment c
 # Every job but those that fill segments.
 our $other_jobs = q{FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue <> 'work'};
 
-# Its queue "work" is what fills segments.
+# Its queue "work" is what fills segments. They are closed for their size, and only then.
 sub rotating_node
 {
 	my ($name, %options) = @_;
-	$options{conf} = "pgq_ext.segment_size = '256kB'\nautovacuum = off\n" . ($options{conf} // '');
+	$options{conf} = "pgq_ext.segment_size = '256kB'\npgq_ext.segment_dead_rows = 0\nautovacuum = off\n" . ($options{conf} // '');
 	my $node = pgq_node($name, %options);
 	create_queue($node, 'work');
 	wait_for_scheduler($node);
@@ -110,11 +110,11 @@ sub wait_until_truncated
 	return;
 }
 
-# Until nothing is closed but what waits for its time: all that could be truncated is.
+# Until nothing is closed but what waits for its time, and survivors do survive: all that could be truncated is.
 sub wait_until_settled
 {
 	my ($node) = @_;
-	wait_for($node, q{count(*) = 0 FROM pgq_ext.segment WHERE state = 'closed' AND parent IN ('pgq_ext.job'::regclass, 'pgq_ext.dead_job'::regclass)});
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.segment WHERE (state = 'closed' OR state = 'survivors' AND live_rows = 0) AND parent IN ('pgq_ext.job'::regclass, 'pgq_ext.dead_job'::regclass)});
 	return;
 }
 

@@ -17,7 +17,7 @@ is( $node->safe_psql('postgres', "SELECT count(*) FROM pg_namespace WHERE nspnam
 $node->safe_psql('postgres', 'CREATE EXTENSION pgq_ext');
 $node->restart;
 is( $node->safe_psql('postgres', "SELECT extversion FROM pg_extension WHERE extname = 'pgq_ext'"),
-	'0.1', 'the extension is there after a restart');
+	'0.2', 'the extension is there after a restart');
 
 $node->stop;
 done_testing();

@@ -7,7 +7,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-my $node = pgq_node('main', conf => "pgq_ext.window_size = 512\nautovacuum_naptime = 1\n");
+# All rows stay in the first segment.
+my $node = pgq_node('main', conf => "pgq_ext.window_size = 512\nautovacuum_naptime = 1\npgq_ext.segment_dead_rows = 0\n");
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 create_queue($node, 'first');
 wait_for_scheduler($node);

@@ -7,7 +7,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-my $node = pgq_node('main', conf => "pgq_ext.window_size = 64\npgq_ext.timer_size = 16\n");
+# A move would find what was forgotten, too.
+my $node = pgq_node('main', conf => "pgq_ext.window_size = 64\npgq_ext.timer_size = 16\npgq_ext.segment_dead_rows = 0\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub repaired { return sql("SELECT repaired FROM pgq_ext.queue_stats WHERE queue = '$_[0]'") }
 

@@ -302,11 +302,9 @@ sub dead_in_catalog
 	wait_until_settled($node);
 	my $n    = truncations($node) - $truncations;
 	my $more = dead_in_catalog() - $dead;
-	note "$n truncations have left $more dead rows in pg_class";
-	cmp_ok($more, '>', 0, 'truncations leave dead rows in the catalog under an old snapshot');
-	cmp_ok($more, '<=', 10 * $n + 20, '... ten each, at most: of the table, its TOAST table, and their indexes');
+	cmp_ok($n, '>=', 10, 'segments were truncated under an old snapshot');
+	cmp_ok($more, '<', 10, '... which leaves no dead rows in the catalog');
 	ask($first, 'COMMIT');
-	cmp_ok(dead_in_catalog(), '<=', 20, '... and VACUUM takes them when it has gone');
 }
 
 is(scheduler_pid($node), $scheduler, 'the scheduler is still the same');

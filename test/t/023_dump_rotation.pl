@@ -323,11 +323,11 @@ sub release_scheduler
 	return;
 }
 
-for my $point ('rotation-moved', 'rotation-verified', 'rotation-truncated')
+for my $point ('rotation-moved', 'rotation-verified', 'rotation-cut', 'rotation-truncated')
 {
 	my $holder = stop_scheduler($point);
 	my $dump = launch_dump($node, undef, '-f', "$dir/plain.sql");
-	if ($point eq 'rotation-truncated')
+	if ($point eq 'rotation-cut' || $point eq 'rotation-truncated')
 	{
 		wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE application_name = 'pg_dump' AND wait_event_type = 'Lock'});
 		release_scheduler($holder);

@@ -1,17 +1,18 @@
-# pg_upgrade: the files of the tables go over as they are, and the queues go on where they were.
+# pg_upgrade: the files of the tables go over as they are, and the queues go on where they were. With the commands of
+# docs/upgrade.md. From another version of PostgreSQL: test/run.sh pg_upgrade.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use IPC::Run;
 use PgqTest;
 
 my $conf = "pgq_ext.segment_size = 64kB\n";
-my $old = pgq_node('old', conf => $conf);
-my $bindir = $old->config_data('--bindir');
+my $old = pgq_node('old', new => { old_version() }, conf => $conf);
 my $dir = $old->basedir;
+my $number = 0;
 sub on { my ($node, $sql, $db) = @_; return $node->safe_psql($db // 'postgres', $sql) }
-sub run_ok { my ($node, $what, @command) = @_; $node->command_ok(\@command, $what); return }
 
 # ---- jobs in every state, in segments that have been in use before ----
 
@@ -55,23 +56,50 @@ for my $db (@databases)
 		SELECT pgq_enqueue('q', jsonb_build_object('compressed', repeat('x', 100000)));
 		SELECT pgq_fail(job_id, lease, E'broken \\\\ with\ttabs and\nlines', retry => false) FROM pgq_claim('q', 5);
 		SELECT pgq_fail(job_id, lease, 'backs off', retry_in => '1 year') FROM pgq_claim('q', 6)}, $db);
-	create_queue($old, 'closed', '', $db);
+	create_queue($old, $_, '', $db) for 'closed', 'later', 'beats', 'keyed';
+	create_queue($old, 'paused', '', $db);
+	create_queue($old, 'fifo', 'fifo => true', $db);
+	create_queue($old, 'kept', q{keep_finished => '1 day', log_attempts => 'all'}, $db);
+	on($old, q{SELECT pgq_pause_queue('paused'), pgq_enqueue('paused', '1');
+		SELECT pgq_enqueue('fifo', to_jsonb(i), group_key => 'g' || i % 2) FROM generate_series(1, 4) i;
+		SELECT pgq_enqueue('kept', to_jsonb(i)) FROM generate_series(1, 9) i;
+		SELECT pgq_ack(job_id, lease, '{"done": 1}') FROM pgq_claim('kept', 7);
+		SELECT pgq_enqueue('keyed', '1', unique_key => 'waits');
+		SELECT pgq_enqueue('keyed', '1', priority => 1, unique_key => 'for an hour', unique_for => '1 hour');
+		SELECT pgq_ack(job_id, lease) FROM pgq_claim('keyed');
+		SELECT pgq_run_done('done', pgq_run_once('done', period => '1000 days'));
+		SELECT pgq_create_rate('rate', permits => 1, period => '1 s');
+		SELECT pgq_schedule('beat', 'every 1 s', 'beats'), pgq_schedule('leap-day', '0 0 29 2 *', 'beats'), pgq_schedule('rests', 'every 1 s', 'beats');
+		SELECT pgq_pause_schedule('rests')}, $db);
 	on($old, q{SELECT pgq_grant('closed', 'keeper', '{claim}'); GRANT EXECUTE ON FUNCTION pgq_claim TO keeper, stranger}, $db);
 	rotate($old, $db);
 	on($old, q{SELECT pgq_enqueue('q', to_jsonb(i), priority => 2, group_key => 'g' || i % 3) FROM generate_series(1, 20) i}, $db);
 }
 
-my (%held, %state, %order, %last, %widths, %schema);
-my $state = q{
-	SELECT 'job', md5((to_jsonb(j) - 'segment')::text), job_id, attempts, fence, last_error FROM pgq_ext.job j
+my (%held, %token, %state, %order, %last, %widths, %schema);
+# The beat goes on.
+my $beats = q{queue_id NOT IN (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'beats')};
+my $state = qq{
+	SELECT 'job', md5((to_jsonb(j) - 'segment')::text), job_id, attempts, fence, last_error FROM pgq_ext.job j WHERE $beats
 	UNION ALL SELECT 'dead', md5(d::text), job_id, attempts, null, last_error FROM pgq_ext.dead_job d
-	UNION ALL SELECT 'attempt', md5((to_jsonb(a) - 'segment')::text), job_id, attempt, lease, outcome FROM pgq_ext.attempt a
+	UNION ALL SELECT 'attempt', md5((to_jsonb(a) - 'segment')::text), job_id, attempt, lease, outcome FROM pgq_ext.attempt a WHERE $beats
+	UNION ALL SELECT 'finished', md5((to_jsonb(f) - 'segment')::text), job_id, attempts, null, outcome FROM pgq_ext.finished_job f WHERE $beats
+	UNION ALL SELECT 'key', md5(k::text), job_id, null, null, unique_key FROM pgq_ext.unique_key k
+	UNION ALL SELECT 'lock', md5(l::text), token, null, null, name FROM pgq_ext.held_lock l
+	UNION ALL SELECT 'run', md5(r::text), token, null, null, name FROM pgq_ext.run r
+	UNION ALL SELECT 'rate', md5(r::text), null, null, null, name FROM pgq_ext.rate_limit r
+	UNION ALL SELECT 'schedule', md5((to_jsonb(t) - 'maker')::text), null, null, null, schedule FROM pgq_ext.timetable t WHERE schedule <> 'beat'
 	UNION ALL SELECT 'queue', md5(q::text), queue_id, null, null, queue FROM pgq_ext.queue q
-	ORDER BY 1, 3, 4};
+	ORDER BY 1, 3, 4, 6};
 for my $db (@databases)
 {
 	on($old, q{SELECT pgq_enqueue('q', '"short"')}, $db);
 	$held{$db}   = [ map { [ split /\|/ ] } split /\n/, on($old, q{SELECT job_id, lease FROM pgq_claim('q', 4)}, $db) ];
+	$token{$db}{lock} = on($old, q{SELECT pgq_lock('lock', ttl => '1 day')}, $db);
+	$token{$db}{run}  = on($old, q{SELECT pgq_run_once('in-work', ttl => '1 day')}, $db);
+	on($old, q{SELECT pgq_enqueue('later', '"again"');
+		SELECT pgq_fail(job_id, lease, 'backs off', retry_in => '5 s') FROM pgq_claim('later');
+		SELECT pgq_enqueue('later', '"soon"', delay => '5 s')}, $db);
 	$state{$db}  = on($old, $state, $db);
 	$last{$db}   = on($old, 'SELECT max(job_id) FROM (SELECT job_id FROM pgq_ext.job UNION ALL SELECT job_id FROM pgq_ext.dead_job) j', $db);
 	$widths{$db} = on($old, $widths, $db);
@@ -79,7 +107,8 @@ for my $db (@databases)
 	like($widths{$db}, qr/\b18\b/, '... and whole ones');
 	# They stay in work.
 	my $in_work = join ', ', map { $_->[0] } @{ $held{$db} };
-	$order{$db} = on($old, qq{SELECT string_agg(job_id::text, ' ' ORDER BY priority DESC, run_at, job_id) FROM pgq_ext.job WHERE run_at < now() AND job_id NOT IN ($in_work)}, $db);
+	$order{$db} = on($old, qq{SELECT string_agg(job_id::text, ' ' ORDER BY priority DESC, run_at, job_id) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id)
+		WHERE queue = 'q' AND run_at < now() AND job_id NOT IN ($in_work)}, $db);
 	is(on($old, 'SELECT count(*) FROM pgq_ext.segment', $db), '20', '... in all segments');
 }
 
@@ -87,8 +116,8 @@ for my $db (@databases)
 sub schema_of
 {
 	my ($node, $db, @options) = @_;
-	run_ok($node, "pg_dump --schema-only @options", 'pg_dump', '--schema-only', @options, '-f', "$dir/schema.sql", $node->connstr($db));
-	return join "\n", grep { !/^\\(?:un)?restrict/ } split /\n/, slurp_file("$dir/schema.sql");
+	command_ok([ 'pg_dump', '--schema-only', @options, '-f', "$dir/schema.sql", $node->connstr($db) ], "pg_dump --schema-only @options");
+	return join "\n", grep { !/^\\(?:un)?restrict|^-- Dumped from database version/ } split /\n/, slurp_file("$dir/schema.sql");
 }
 for my $db (@databases)
 {
@@ -101,16 +130,50 @@ $schema{$_} = schema_of($old, $_) for @databases;
 
 # ---- upgraded ----
 
+my $page = 'docs/upgrade.md';
+my ($settings) = blocks_of($page, 'pg_upgrade', 'conf');
+my ($check, $switch, $finish, $look) = blocks_of($page, 'pg_upgrade', 'sh');
+
+# What the commands of the page say, with another way to bring the files over.
+sub follow
+{
+	my ($new, $mode, $text, $status) = @_;
+	local %ENV = %ENV;
+	$ENV{PGBINOLD}  = $old->config_data('--bindir');
+	$ENV{PGBINNEW}  = $new->config_data('--bindir');
+	$ENV{PGDATAOLD} = $old->data_dir;
+	$ENV{PGDATANEW} = $new->data_dir;
+	$ENV{PGPORTOLD} = $old->port;
+	$ENV{PGPORTNEW} = $ENV{PGPORT} = $new->port;
+	$ENV{PGHOST}    = $new->host;
+	$text =~ s/ -d shop\b/ -d postgres/g;
+	$text =~ s/ --link\b/ $mode --no-sync/g;
+	my $folder = "$dir/upgrade" . $number++;
+	mkdir $folder or die "$folder: $!";
+	my $out;
+	IPC::Run::run([ 'bash', '-euo', 'pipefail' ], '<', \$text, '>', \$out, '2>&1', init => sub { chdir $folder or die "$folder: $!" },
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	is($? >> 8, $status // 0, join ', ', split /\n/, $text) or diag($out);
+	return $out;
+}
+
+sub new_cluster
+{
+	my ($name) = @_;
+	my $new  = PostgreSQL::Test::Cluster->new($name);
+	my $sums = $ENV{oldinstall} && $new->pg_version >= 18 ? ['--no-data-checksums'] : [];
+	$new->init(extra => $sums);
+	$new->append_conf('postgresql.conf', $settings . $conf);
+	return $new;
+}
+
 sub upgrade
 {
-	my ($name, @options) = @_;
-	my $new = PostgreSQL::Test::Cluster->new($name);
-	$new->init;
-	$new->append_conf('postgresql.conf', $conf);
-	chdir $dir or die "$dir: $!";
-	run_ok($new, "pg_upgrade @options", 'pg_upgrade', '-d', $old->data_dir, '-D', $new->data_dir, '-b', $bindir, '-B', $bindir,
-		'-p', $old->port, '-P', $new->port, '-s', $new->host, '--no-sync', @options);
-	$new->start;
+	my ($name, $mode) = @_;
+	my $new = new_cluster($name);
+	follow($new, $mode, $switch);
+	$old->_update_pid(0);
+	$new->_update_pid(1);
 	return $new;
 }
 
@@ -130,6 +193,34 @@ sub indexes_ok
 	my ($node, $db) = @_;
 	is(on($node, q{SELECT count(bt_index_check(i.indexrelid, true)) FROM pg_index i JOIN pg_class c ON c.oid = indrelid WHERE c.relname ~ '^job_\d$'}, $db),
 		'56', '... their indexes have every row');
+	return;
+}
+
+# Pauses, groups, keys, times, locks, runs, rates, schedules.
+sub coordination_goes_on_ok
+{
+	my ($node, $db) = @_;
+	my $last = sub { return on($node, $_[0], $db) =~ s/.*\n//sr };
+	is($last->(q{SELECT count(*) FROM pgq_claim('paused')}), '0', '... who was paused is paused');
+	is($last->(q{SELECT pgq_resume_queue('paused'); SELECT count(*) FROM pgq_claim('paused')}), '1', '... and can be resumed');
+	is($last->(q{SELECT string_agg(group_key, ' ' ORDER BY group_key) FROM pgq_claim('fifo', 100)}), 'g0 g1', '... of each group one job');
+	is($last->(q{SELECT pgq_enqueue('keyed', '2', unique_key => 'waits') = job_id FROM pgq_ext.job WHERE unique_key = 'waits'}), 't', '... a key has its owner');
+	is($last->(q{SELECT pgq_enqueue('keyed', '2', unique_key => 'for an hour') = job_id FROM pgq_ext.unique_key}), 't', '... also for its hour');
+	wait_for($node, q{bool_and(run_at <= clock_timestamp()) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'later'}, $db);
+	is($last->(q{SELECT string_agg(payload ->> 0, ' ' ORDER BY attempt) FROM pgq_claim('later', 10)}), 'soon again', '... what was delayed or backed off comes when its time has come');
+	is($last->(q{SELECT pgq_lock('lock') IS NULL}), 't', '... a lock is held');
+	is($last->("SELECT pgq_unlock('lock', $token{$db}{lock})"), 't', '... by who has it');
+	cmp_ok($last->(q{SELECT pgq_lock('lock')}), '>', $token{$db}{lock}, '... the next token is greater');
+	is($last->(q{SELECT pgq_run_once('in-work') IS NULL}), 't', '... a run is in work');
+	is(sqlstate($node, "SELECT pgq_run_done('in-work', $token{$db}{run})", $db), '', '... and done by who has it');
+	is($last->(q{SELECT pgq_run_once('done', period => '1000 days') IS NULL}), 't', '... what was done is not done again');
+	is($last->(q{SELECT pgq_take('rate', wait => '50 s')}), 't', '... a rate lets so many through');
+	my $seen = $last->(q{SELECT last_run_at FROM pgq_ext.schedule WHERE schedule = 'beat'});
+	wait_for($node, "last_run_at > '$seen' FROM pgq_ext.schedule WHERE schedule = 'beat'", $db);
+	is($last->(q{SELECT count(*) FROM pgq_ext.job WHERE headers ? 'schedule' GROUP BY headers ->> 'scheduled_at', headers ->> 'schedule' HAVING count(*) > 1}), '', '... schedules go on, with one job for a tick');
+	is($last->(q{SELECT string_agg(schedule, ' ') FROM pgq_ext.schedule WHERE paused}), 'rests', '... but one that rests');
+	is($last->(q{SELECT count(*) FROM pgq_claim('keyed', 10, lease_time => '1 s')}), '1', '... a lease');
+	is($last->(q{SELECT attempt, last_error FROM pgq_claim('keyed', wait => '50 s')}), '2|the lease expired', '... is counted when it is lost');
 	return;
 }
 
@@ -154,14 +245,24 @@ sub goes_on_ok
 	is(on($node, q{SET ROLE keeper; SELECT count(*) FROM pgq_claim('closed')}, $db), '0', '... who had a right on a closed queue has it');
 	is(sqlstate($node, q{SET ROLE stranger; SELECT pgq_claim('closed')}, $db), '42501', '... and nobody else');
 	on($node, q{SELECT pgq_drop_queue('closed')}, $db);
+	coordination_goes_on_ok($node, $db);
+	is(on($node, q{SELECT string_agg(concat_ws(': ', "check", detail), E'\n') FROM pgq_ext.health WHERE status = 'fail'}, $db), '', '... health: nothing has failed');
 
 	on($node, 'DROP EXTENSION pgq_ext', $db);
 	is(on($node, q{SELECT to_regnamespace('pgq_ext'), count(*) FILTER (WHERE relname ~ '^(job|dead_job|queue)') FROM pg_class}, $db), '|0', '... DROP EXTENSION takes everything with it');
 	return;
 }
 
-$old->stop;
-my $copy = upgrade('copy');
+# What is in the way is told while the old one runs.
+my $copy = new_cluster('copy');
+on($old, q{BEGIN; SELECT pgq_enqueue('q', '"prepared"'); PREPARE TRANSACTION 'p'});
+like(follow($copy, '', $check, 1), qr/source cluster contains prepared transactions/, '... since there is a prepared transaction');
+on($old, q{ROLLBACK PREPARED 'p'});
+like(follow($copy, '', $check), qr/Clusters are compatible/, '... without it nothing is in the way');
+
+follow($copy, '', $switch);
+$old->_update_pid(0);
+$copy->_update_pid(1);
 for my $db (@databases)
 {
 	intact_ok('copied', $copy, $db);
@@ -175,12 +276,18 @@ $copy->stop;
 # The old one has not changed. When the new one has its files it is gone.
 $old->start;
 intact_ok('the old one', $old, $_) for @databases;
-$old->stop;
-my $link = upgrade('link', '--link');
-for my $db (@databases)
+my @modes = ('--link');
+append_to_file("$dir/file", 'x');
+unshift @modes, '--clone' if system("cp --reflink=always '$dir/file' '$dir/clone' 2>/dev/null") == 0;
+note "upgraded with @modes";
+for my $mode (@modes)
 {
-	intact_ok('linked', $link, $db);
-	goes_on_ok($link, $db);
+	my $new = upgrade($mode =~ s/-//gr, $mode);
+	intact_ok($mode, $new, $_) for @databases;
+	follow($new, $mode, $finish);
+	is(follow($new, $mode, $look), '', '... and what the page looks at finds nothing');
+	goes_on_ok($new, $_) for @databases;
+	$new->stop;
+	$old->start if $mode ne '--link';
 }
-$link->stop;
 done_testing();

@@ -67,7 +67,7 @@ my %accident = (
 end_session($_) for $first, $second;
 for my $what (sort keys %accident)
 {
-	for my $where ('rotation-moved', 'rotation-verified', 'rotation-truncated')
+	for my $where ('rotation-moved', 'rotation-verified', 'rotation-cut', 'rotation-truncated')
 	{
 		my ($gate, @ids);
 		if ($where eq 'rotation-moved')
@@ -94,9 +94,13 @@ for my $what (sort keys %accident)
 
 # ---- a GRANT on a segment ----
 
-# It has locked the row of the table in pg_class, which TRUNCATE changes as well, and only from PostgreSQL 18 on the table.
+# It has locked the row of the table in pg_class, which a TRUNCATE with new files changes as well, and only from PostgreSQL 18 on the
+# table. New files it is where somebody has added an index that cannot be emptied in place.
 {
 	my $n = fresh_segment($node, 250);
+	sql("CREATE INDEX added ON pgq_ext.job_$n USING brin (job_id)");
+	my $file = sql("SELECT relfilenode FROM pg_class WHERE oid = 'pgq_ext.job_$n'::regclass");
+	my $before = truncations($node, $n);
 	my $owner = session($node);
 	ask($owner, "BEGIN; GRANT SELECT ON pgq_ext.job_$n TO pg_monitor");
 	close_segment($node, $n);
@@ -104,6 +108,8 @@ for my $what (sort keys %accident)
 	is(sql(q{SET lock_timeout = '5 s'; SELECT count(*) FROM pgq_ext.job}), '0', 'nobody waits long for who truncates a table and waits for a GRANT');
 	ask($owner, 'COMMIT');
 	end_session($owner);
+	wait_until_truncated($node, $n, $before);
+	isnt(sql("SELECT relfilenode FROM pg_class WHERE oid = 'pgq_ext.job_$n'::regclass"), $file, '... which it does when the GRANT has ended');
 }
 
 $node->stop;

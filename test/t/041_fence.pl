@@ -133,5 +133,31 @@ cmp_ok($fence, '>=', $lease, 'changed while it is in work');
 is(sql("SELECT pgq_fail($id, $lease)"), 'retry', 'failed');
 is(sql('SELECT fence FROM pgq_ext.job'), $fence, '... the fence stays');
 
+# ---- ids that were given before ----
+
+# A standby is promoted without the newest jobs: their ids are given once more. In the first minute after a start the tokens are
+# ahead of the clock, so that the time of the new job is earlier than that of the lease, and does not tell it.
+sql('TRUNCATE pgq_ext.job');
+crash();
+my $many = 3;
+for my $enqueue (q{SELECT pgq_enqueue('q', '1')}, qq{SELECT pgq_enqueue_many('q', (SELECT jsonb_agg('{"payload": 1}'::jsonb) FROM generate_series(1, $many)))})
+{
+	sql(q{SELECT pgq_enqueue('q', '"lost by the failover"')});
+	($id, $lease) = claimed();
+	crash();
+	sql('TRUNCATE pgq_ext.job');
+	sql("SELECT setval('pgq_ext.job_id_seq', $id, false)");
+	sql($enqueue);
+	is(sql('SELECT min(job_id) FROM pgq_ext.job'), $id, 'an id is given once more');
+	is(ack_state($id, $lease), 'PQ001', '... the lease of the job that had it is not one of this job');
+	crash();
+	is(ack_state($id, $lease), 'PQ001', '... nor after another start');
+	my ($same, $its) = claimed();
+	is($same, $id, '... it is still there');
+	crash();
+	is(ack_state($id, $its), 'ok', '... and its own lease is honoured late');
+}
+drain($node, 'q');
+
 $node->stop;
 done_testing();

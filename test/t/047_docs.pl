@@ -21,6 +21,7 @@ use PgqTest;
 # Commands of a shell that are not run here, and why.
 my @not_run = (
 	[ qr/^(\w+=\S+ )*make( |$)/ => 'builds, installs, tests; only their targets are looked up' ],
+	[ qr/^script\/setup_failover|^examples\/high-availability\// => 'of packages that nothing else needs: make check-failover runs these' ],
 	[ qr/^(\w+=\S+ )*bench\/run\.sh / => 'takes 25 to 60 minutes' ],
 );
 
@@ -228,7 +229,7 @@ for my $language (keys %interpreter)
 
 # ---- read ----
 
-my @pages = ('README.md', 'CONTRIBUTING.md', grep { $_ ne 'docs/migrate.md' } sort glob 'docs/*.md'); # that one: test/clients/migrate.pl
+my @pages = ('README.md', 'CONTRIBUTING.md', grep { !m{docs/(migrate|upgrade).md} } sort glob 'docs/*.md'); # those: test/clients/migrate.pl, test/t/024_upgrade.pl
 cmp_ok(scalar @pages, '>', 4, 'the pages are there');
 
 for my $page (@pages)

@@ -191,7 +191,7 @@ Cluster::kill_all(int number)
 
 /* Where holders keep the scheduler: in the middle of a move, mostly, before or after a TRUNCATE. */
 static const std::vector<std::string> kStopPoints = {"", "rotation-verified", "rotation-verified",
-													 "rotation-truncated"};
+													 "rotation-cut", "rotation-truncated"};
 
 /*
  * The bounds are tiny, mostly, and others at every start: 1 is the smallest there is. Segments are closed

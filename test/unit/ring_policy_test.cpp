@@ -120,6 +120,19 @@ TEST(Ring, RowsAreMovedToTheSegmentOfSurvivorsWhileItHasRoom)
 	EXPECT_EQ(refuge_from(ring, 5), 1u);
 }
 
+TEST(Ring, OfTheSmallestSegmentsTheOneOfSurvivorsHasRoomForSome)
+{
+	RingView ring = fresh_ring();
+	ring.least = 64 * 1024;
+	ring.survivors = 5;
+	fill(&ring, 5, 2 * ring.least);
+	ASSERT_TRUE(is_full(ring, 5));
+	EXPECT_TRUE(takes_survivors(ring, 5));
+	EXPECT_EQ(refuge_from(ring, 2), 5u);
+	ring.bytes[5] = kLeastOfSurvivors;
+	EXPECT_FALSE(takes_survivors(ring, 5));
+}
+
 TEST(Ring, TheLastBareSegmentIsForNewRows)
 {
 	RingView ring = fresh_ring();
@@ -127,6 +140,49 @@ TEST(Ring, TheLastBareSegmentIsForNewRows)
 		fill(&ring, number, kMegabyte);
 	ASSERT_EQ(ring.bare_count, 1);
 	EXPECT_EQ(refuge_from(ring, 2), ring.current);
+}
+
+TEST(Ring, SegmentsForDeadRowsAreLeftToBacklogs)
+{
+	RingView ring = fresh_ring();
+	EXPECT_TRUE(is_half_bare(ring));
+	for (uint32_t number = 1; number <= 3; number++)
+		fill(&ring, number, kMegabyte);
+	ASSERT_EQ(ring.bare_count, 4);
+	EXPECT_TRUE(is_half_bare(ring));
+	fill(&ring, 4, kMegabyte);
+	EXPECT_FALSE(is_half_bare(ring));
+}
+
+TEST(Ring, ASegmentIsWornByDeadRowsIfLittleLives)
+{
+	SegmentPass pass = {.next = 10, .dead = 500, .at_end = true};
+	EXPECT_TRUE(is_worn(pass, 500));
+	EXPECT_FALSE(is_worn(pass, 501));
+	pass.many = true;
+	EXPECT_FALSE(is_worn(pass, 500));
+	pass.many = false;
+	pass.at_end = false;
+	EXPECT_FALSE(is_worn(pass, 500)); /* nobody knows what comes */
+}
+
+TEST(Ring, ItIsLookedAtOftenWhereDeadRowsGetMore)
+{
+	EXPECT_FALSE(wears_fast(0, 0, 500));
+	EXPECT_FALSE(wears_fast(499, 499, 500)); /* an idle queue */
+	EXPECT_FALSE(wears_fast(131, 100, 500));
+	EXPECT_TRUE(wears_fast(132, 100, 500));
+	EXPECT_FALSE(wears_fast(10, 490, 500)); /* it has become another one */
+}
+
+TEST(Ring, OfASmallSegmentAQuarterIsWorthCopying)
+{
+	EXPECT_EQ(few_bytes(kJobRing, 0), 0);
+	EXPECT_EQ(few_bytes(kJobRing, 100000), 25000);
+	EXPECT_EQ(few_bytes(kJobRing, 2 * kMegabyte), kSmallMove);
+	EXPECT_EQ(few_bytes(kJobRing, 64 * kMegabyte), 64 * kMegabyte / 20);
+	EXPECT_EQ(few_bytes(kDeadRing, 64 * kMegabyte), 32 * kMegabyte);
+	EXPECT_EQ(few_bytes(kFinishedRing, 100), kSmallSegment);
 }
 
 TEST(Ring, SegmentsGrowWithTruncationsUnderOneSnapshot)
@@ -202,9 +258,10 @@ TEST(SegmentWatch, FewRowsAreMovedUnlessTheyGetFewerFast)
 	watch.note_reading(kNow, no_survivors);
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading); /* nothing to compare with */
 	EXPECT_EQ(watch.pass.next, 7u);
-	EXPECT_EQ(watch.due, kNow + kRingInterval);
+	EXPECT_EQ(watch.due, kNow + kRingInterval / 2);
 	read_again(499);
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading);
+	EXPECT_EQ(watch.due, kNow + kRingInterval);
 	read_again(250);
 	EXPECT_EQ(watch.phase, SegmentWatch::kDraining);
 	EXPECT_EQ(watch.move_from, (Position{7, kFirstOffset}));
@@ -260,6 +317,8 @@ TEST(SegmentWatch, ASegmentOfSurvivorsKeepsItsRows)
 	watch.note_reading(kNow, [] { return true; });
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading);
 	EXPECT_EQ(watch.due, kNow + 2 * kRingInterval);
+	EXPECT_EQ(watch.pass.next, 0u); /* what is dead before the first live row counts */
+	EXPECT_EQ(watch.pass.dead, 0);
 }
 
 TEST(SegmentWatch, WithoutARowItIsToBeTruncated)

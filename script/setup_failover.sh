@@ -1,0 +1,9 @@
+#!/bin/bash
+# Installs what the suite "failover" and examples/high-availability need beside script/setup.sh, on Debian 12: pg_auto_failover,
+# Patroni and etcd. Nothing is started that is not running: their packages would start services.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. script/no_services.sh
+packages=(pg-auto-failover-cli postgresql-15-auto-failover patroni etcd-server)
+no_services "${packages[@]}"
+script/setup.sh "${packages[@]}"
