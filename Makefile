@@ -2,8 +2,9 @@
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring check-failover \
-           check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture check-pg_upgrade check-packages \
-           torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny format drill deb dist
+           check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
+           check-pg_upgrade check-packages torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
+           format drill deb dist
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 

@@ -62,6 +62,12 @@ private_install()
 		export PATH="$root$bindir:$PATH"
 }
 
+# install_router DIR: pgq_router into that installation
+install_router()
+{
+	make --no-print-directory -s -C router install PG_CONFIG="$pg_config" DESTDIR="$1"
+}
+
 # preload_asan BINDIR: AddressSanitizer must be in the server before anything else is. Debian's server cannot
 # start with it (it hangs in bindtextdomain); one built without NLS can, as that of assert_server.sh.
 # What it finds ends the process with SIGABRT, as an assertion does. UndefinedBehaviorSanitizer needs no help, and exits.

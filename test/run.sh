@@ -2,11 +2,12 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover regress before isolation tiny tap pgtap torture,
+#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover shards regress before isolation tiny tap pgtap torture,
 #                                 or packages, which is no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
 #
+# JOBS=200000 in the environment is how many jobs the suite "shards" has.
 # PG=17 in the environment names a PostgreSQL; if this machine cannot have it, all of it happens in a root of a Debian
 # release that has it (script/debian_root.sh).
 # The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
@@ -17,7 +18,7 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
-# What starts no server is run once, and so are clients, monitoring and failover, with what Debian 12 has of servers and drivers; what
+# What starts no server is run once, and so are clients, monitoring, failover and shards, with what Debian 12 has of servers and drivers; what
 # is behind pgbouncer also with those of Debian 13.
 suites=(regress before isolation tiny tap pgtap torture)
 beside=()
@@ -28,7 +29,7 @@ case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions)
-			[ "$pg" -ne 15 ] || suites=(clients monitoring failover "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
 		fi ;;
 	servers) ;;
 	*) suites=("$1") ;;
@@ -232,6 +233,12 @@ run_packages()
 	local out=$work/packages.out
 	packaging/test.sh "$work/packages" "${selected[@]}" 2>&1 | tee "$out" | grep -v ' passed, .* failed$'
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
+# Several databases behind PL/Proxy, which the private copy of PostgreSQL has if it was there before.
+run_shards()
+{
+	local files
+	mapfile -t files < <(matching test/shards .pl)
+	prove_all shards 2 "${files[@]}"
 }
 
 # pg_auto_failover and Patroni, with what examples/high-availability has for them.
@@ -376,8 +383,13 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
+# What is to be in the private copy has to be installed before it is made.
+[[ " ${suites[*]} " != *' shards '* ]] || script/setup_shards.sh || finish
+
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 [[ "${suites[*]}" =~ ^(unit|model|packages)$ ]] || private_install "$work/root" || finish
+[[ "${suites[*]}" =~ ^(unit|model)$ ]] || private_install "$work/root" || finish
+[[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"

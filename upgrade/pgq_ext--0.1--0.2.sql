@@ -18,3 +18,73 @@ BEGIN
             toast.autovacuum_vacuum_threshold = 1000000, toast.autovacuum_vacuum_insert_threshold = -1)', segment);
     END LOOP;
 END $$;
+
+-- ---- ids that know their shard ----
+
+-- A dump has the value of a member's sequence and not its step, but it has this row, and a CHECK is asked of it by whatever
+-- door it comes: a restore with triggers switched off, logical replication.
+CREATE FUNCTION pgq_ext.step_job_ids(shard integer) RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    next_id bigint;
+BEGIN
+    IF shard NOT BETWEEN 0 AND 1023 THEN
+        RETURN false;
+    END IF;
+    -- Waits for every transaction that has taken an id, and no other takes one before this one ends.
+    ALTER SEQUENCE pgq_ext.job_id_seq INCREMENT BY 1024;
+    SELECT last_value + is_called::integer INTO next_id FROM pgq_ext.job_id_seq WHERE last_value % 1024 <> shard;
+    -- One that is of the shard stays as it is, so that a restore may bring it before this row, or after.
+    IF FOUND THEN
+        next_id := next_id + (shard - next_id % 1024 + 1024) % 1024;
+        EXECUTE pg_catalog.format('ALTER SEQUENCE pgq_ext.job_id_seq RESTART WITH %s', next_id);
+    END IF;
+    RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.step_job_ids FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.step_job_ids IS
+'Internal: from the next one on ids of jobs leave the remainder shard when they are divided by 1024. False: there is no shard of that number.';
+
+CREATE TABLE pgq_ext.shard (
+    only_row boolean DEFAULT true PRIMARY KEY CHECK (only_row),
+    shard    integer NOT NULL CHECK (pgq_ext.step_job_ids(shard))
+);
+COMMENT ON TABLE pgq_ext.shard IS
+'Which shard this database is: ids of its jobs leave this remainder when they are divided by 1024. No row: none. Set by pgq_set_shard.';
+
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.shard', '');
+
+CREATE FUNCTION pgq_set_shard(shard int) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    before integer;
+BEGIN
+    IF $1 IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null';
+    ELSIF $1 NOT BETWEEN 0 AND 1023 THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = pg_catalog.format('shard %s is out of range', $1),
+            DETAIL = 'Shards are numbered from 0 to 1023.';
+    ELSIF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION USING ERRCODE = '25001', MESSAGE = 'pgq_set_shard must be called in a READ COMMITTED transaction',
+            DETAIL = 'Another one does not see the jobs that are enqueued meanwhile.';
+    END IF;
+    -- One at a time, and nobody takes an id.
+    LOCK TABLE pgq_ext.shard IN SHARE ROW EXCLUSIVE MODE;
+    SELECT s.shard INTO before FROM pgq_ext.shard s;
+    INSERT INTO pgq_ext.shard (shard) VALUES ($1) ON CONFLICT (only_row) DO UPDATE SET shard = EXCLUDED.shard;
+    IF before IS DISTINCT FROM $1 AND
+       (EXISTS (SELECT FROM pgq_ext.job) OR EXISTS (SELECT FROM pgq_ext.dead_job) OR
+        EXISTS (SELECT FROM pgq_ext.finished_job) OR EXISTS (SELECT FROM pgq_ext.attempt) OR
+        EXISTS (SELECT FROM pgq_ext.unique_key))
+    THEN
+        RAISE EXCEPTION USING ERRCODE = '55000',
+            MESSAGE = CASE WHEN before IS NULL THEN 'this database has jobs with ids of no shard'
+                           ELSE pg_catalog.format('this database has jobs with ids of shard %s', before) END,
+            DETAIL = 'Whoever has such an id would look for its job elsewhere. Records of jobs that have ended count as well.',
+            HINT = pg_catalog.format('Set the number before the first job is enqueued: in a database of its own for shard %s.', $1);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION pgq_set_shard FROM PUBLIC;
+COMMENT ON FUNCTION pgq_set_shard IS
+'This database is shard number 0 to 1023 of several: every id of a job leaves that remainder when it is divided by 1024, so that who has one knows where its job is. Ids grow by 1024 from here on, and are used once, as before. Waits for transactions that have enqueued, and from here to the end of this one nobody can. Called with the number that it has, it does nothing but make sure of it. Errors: 55000 there are jobs, dead letters, or records of jobs, with ids of another number, or of none; 22023 no such number; 22004 none; 25001 not in a READ COMMITTED transaction.';

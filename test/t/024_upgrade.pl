@@ -36,7 +36,7 @@ sub rotate
 my @databases = ('postgres', 'elsewhere');
 on($old, 'CREATE DATABASE elsewhere; CREATE DATABASE idle');
 on($old, 'CREATE SCHEMA tools; CREATE EXTENSION pgq_ext SCHEMA tools; ALTER DATABASE elsewhere SET search_path = public, tools', 'elsewhere');
-on($old, 'CREATE EXTENSION pgq_ext', 'idle');
+on($old, 'CREATE EXTENSION pgq_ext; SELECT pgq_set_shard(17)', 'idle');
 
 # Of rows that are stored without what is NULL at their end; checked by what the heap itself says.
 my $widths = q{SELECT string_agg(DISTINCT natts::text, ' ') FROM (SELECT t_infomask2 & 2047 AS natts
@@ -270,7 +270,7 @@ for my $db (@databases)
 	goes_on_ok($copy, $db);
 }
 create_queue($copy, 'q', '', 'idle');
-is(on($copy, q{SELECT pgq_enqueue('q', '1'); SELECT count(*) FROM pgq_claim('q')}, 'idle'), "1\n1", 'an extension that had no queue gets one');
+is(on($copy, q{SELECT pgq_enqueue('q', '1'); SELECT count(*) FROM pgq_claim('q'); SELECT pgq_enqueue('q', '1')}, 'idle'), "17\n1\n1041", 'an extension that had no queue gets one, and has its shard');
 $copy->stop;
 
 # The old one has not changed. When the new one has its files it is gone.

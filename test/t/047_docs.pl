@@ -32,6 +32,7 @@ my %suffix      = (python => 'py', js => 'js');
 
 my $node = PostgreSQL::Test::Cluster->new('docs');
 $node->init;
+$node->append_conf("postgresql.conf", "pgq_ext.max_databases = 40\n");
 $node->start;
 $ENV{PGHOST} = $node->host;
 $ENV{PGPORT} = $node->port;

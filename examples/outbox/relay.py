@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# Carries jobs from the queue "outbox" of the business database, where they are enqueued in the transactions that make them
+# necessary, to the server that has the queues: LOCAL and REMOTE are conninfos, ORIGIN a name for the local database that no
+# other has. See README.md.
+#
+# Each is enqueued there under the unique key ORIGIN:id, and only when that is committed acknowledged here. Whatever dies in
+# between, the job is carried again, and meets its own key. Any number of relays may run. SIGTERM: the batch in hand is finished.
+import os
+import signal
+import sys
+import threading
+import psycopg
+from psycopg.types.json import Jsonb
+
+BATCH = 100
+KEY_FOR = "7 days"                                      # longer than a job may lie here, a relay may be down, a server be restored
+stopping = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+
+
+def connect(name):
+    return psycopg.connect(os.environ[name], autocommit=True, prepare_threshold=None, connect_timeout=5)
+
+
+def element(job_id, payload):                           # what is enqueued there for a job here
+    job = dict(payload["job"])
+    job["unique_key"] = f"{os.environ['ORIGIN']}:{job_id}"
+    job["unique_for"] = KEY_FOR
+    return job
+
+
+def send(remote, queue, jobs):
+    remote.execute("SELECT pgq_enqueue_many(%s, %s)", (queue, Jsonb([element(job_id, payload) for job_id, _, payload in jobs])))
+
+
+def acknowledge(local, jobs):                           # what is not ours any more is carried once more, and meets its key
+    local.execute("SELECT pgq_ack_many(%s::bigint[], %s::bigint[])", ([job[0] for job in jobs], [job[1] for job in jobs]))
+
+
+def carry(local, remote):
+    jobs = local.execute("SELECT job_id, lease, payload FROM pgq_claim('outbox', %s, wait => '5 s')", (BATCH,)).fetchall()
+    for queue in dict.fromkeys(job[2]["queue"] for job in jobs):
+        batch = [job for job in jobs if job[2]["queue"] == queue]
+        try:
+            send(remote, queue, batch)
+            acknowledge(local, batch)
+        except psycopg.OperationalError:
+            raise                                       # one of the servers is gone
+        except psycopg.Error:                           # one of them cannot be enqueued: which?
+            for job in batch:
+                try:
+                    send(remote, queue, [job])
+                    acknowledge(local, [job])
+                except psycopg.OperationalError:
+                    raise
+                except psycopg.Error as error:
+                    local.execute("SELECT pgq_fail(%s, %s, error => %s)", (job[0], job[1], str(error)))
+
+
+while not stopping.is_set():
+    try:
+        with connect("LOCAL") as local, connect("REMOTE") as remote:
+            while not stopping.is_set():
+                carry(local, remote)
+    except psycopg.OperationalError as error:
+        # What was claimed comes back when its lease is over.
+        print(f"again in a second: {error}", file=sys.stderr, flush=True)
+        stopping.wait(1)
