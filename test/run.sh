@@ -233,6 +233,8 @@ run_packages()
 	local out=$work/packages.out
 	packaging/test.sh "$work/packages" "${selected[@]}" 2>&1 | tee "$out" | grep -v ' passed, .* failed$'
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
+}
+
 # Several databases behind PL/Proxy, which the private copy of PostgreSQL has if it was there before.
 run_shards()
 {
@@ -388,7 +390,6 @@ trap 'exit 129' HUP
 
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 [[ "${suites[*]}" =~ ^(unit|model|packages)$ ]] || private_install "$work/root" || finish
-[[ "${suites[*]}" =~ ^(unit|model)$ ]] || private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
