@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 use PgqTest;
 use MonitorTest;
 
-my $node = pgq_node('main', conf => "pgq_ext.max_locks = 20\nmax_connections = 60\n");
+my $node = pgq_node('main', conf => "pgq_ext.max_locks = 20\nmax_connections = 60\npgq_ext.segment_dead_rows = 0\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 $node->command_ok([ 'psql', '-Xqd', $node->connstr('postgres'), '-f', 'monitoring/role.sql' ], 'the role is made');
 
