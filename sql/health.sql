@@ -49,7 +49,7 @@ SELECT status, detail, paused_at FROM pgq_ext.health, pgq_ext.queue WHERE "check
 -- ---- how many jobs go out before one ----
 SELECT count(pgq_enqueue('q', to_jsonb(i), priority => -i / 2)) FROM generate_series(1, 4) i;
 SELECT payload, s.waits_for FROM pgq_ext.job_status s JOIN pgq_ext.job USING (job_id) ORDER BY payload;
-SELECT payload FROM pgq_claim('q');
+SELECT payload FROM pgq_claim('q', wait => '30 s');
 UPDATE pgq_ext.job SET priority = 9 WHERE payload = '4';
 SELECT payload, s.waits_for FROM pgq_ext.job_status s JOIN pgq_ext.job USING (job_id) ORDER BY payload;
 SELECT pgq_drop_queue('q', force => true);

@@ -2,9 +2,14 @@
 
 \echo Use "ALTER EXTENSION pgq_ext UPDATE" to load this file. \quit
 
--- ALTER TABLE ... REPLICA IDENTITY FULL of src/schema, without its lock, for which who works would wait until this is committed.
-UPDATE pg_catalog.pg_class SET relreplident = 'f'
-WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key'::pg_catalog.regclass OR oid OPERATOR(pg_catalog.=) 'pgq_ext.run'::pg_catalog.regclass;
+-- REPLICA IDENTITY of src/schema, without the lock of ALTER TABLE, for which who works would wait until this is committed.
+DELETE FROM pgq_ext.unique_key a USING pgq_ext.unique_key b
+WHERE a.job_id OPERATOR(pg_catalog.=) b.job_id AND a.until OPERATOR(pg_catalog.=) b.until AND a.ctid OPERATOR(pg_catalog.<) b.ctid;
+CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
+UPDATE pg_catalog.pg_index SET indisreplident = true WHERE indexrelid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key_by_job'::pg_catalog.regclass;
+UPDATE pg_catalog.pg_class SET relreplident = 'i' WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key'::pg_catalog.regclass;
+UPDATE pg_catalog.pg_class SET relreplident = 'f' WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.run'::pg_catalog.regclass;
+
 -- Segments that are there already get what create_segments() gives to new ones.
 DO $$
 DECLARE

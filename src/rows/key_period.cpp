@@ -107,7 +107,7 @@ begin_key_period(const UniqueKey &key, int64 job_id, TimestampTz until)
 									 {TEXTOID, PointerGetDatum(key.key), false}};
 	as_owner([&] {
 		spi_execute("INSERT INTO pgq_ext.unique_key (job_id, until, queue_id, unique_key) "
-					"VALUES ($1, $2, $3, $4)",
+					"VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
 					arguments);
 	});
 }

@@ -153,8 +153,9 @@ CREATE TABLE pgq_ext.unique_key (
 );
 CREATE INDEX unique_key_by_hash ON pgq_ext.unique_key (unique_hash);
 CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
--- Where it is published, as by FOR ALL TABLES, rows are deleted all the same.
-ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY FULL;
+-- Where it is published, as by FOR ALL TABLES, rows are deleted all the same. (From 18 on FULL is refused for the generated column.)
+CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
+ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY USING INDEX unique_key_by_job;
 COMMENT ON TABLE pgq_ext.unique_key IS
 'Unique keys that are nobody else''s before a time, whatever becomes of their job: one row for each job that was enqueued with unique_for, deleted when that has passed.';
 

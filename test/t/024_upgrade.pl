@@ -181,7 +181,8 @@ sub intact_ok
 {
 	my ($what, $node, $db) = @_;
 	is(on($node, $state, $db), $state{$db}, "$what, $db: the same rows");
-	is(on($node, $widths, $db), $widths{$db}, '... as short as they were');
+	# One that was written whole loses the NULL at its end if it has been moved meanwhile.
+	is(on($node, $widths, $db) =~ s/ 17\b//r, $widths{$db} =~ s/ 17\b//r, '... as short as they were');
 	is(schema_of($node, $db), $schema{$db}, '... in the same tables');
 	is(on($node, q{SELECT string_agg(concat_ws(': ', c.relname, msg), E'\n') FROM pg_class c, verify_heapam(c.oid, check_toast => true) WHERE relname ~ '^(dead_)?job_\d+$'}, $db),
 		'', '... without a fault');
