@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+using Connection = std::unique_ptr<PGconn, void (*)(PGconn *)>;
 using Result = std::shared_ptr<PGresult>;
 
 volatile std::sig_atomic_t stopping = 0;
@@ -45,9 +46,11 @@ void work(PGconn *db, const char *id, const char *lease, const char *payload)
 	}
 }
 
+Connection connect() { return {PQconnectdb(""), PQfinish}; }
+
 void connected(void (*use)(PGconn *)) // whoever is the primary: what was in hand comes again
 {
-	std::unique_ptr<PGconn, void (*)(PGconn *)> db(PQconnectdb(""), PQfinish);
+	auto db = connect();
 	while (!stopping) {
 		try {
 			use(db.get());
@@ -85,7 +88,7 @@ void work_all(PGconn *db)
 int main()
 {
 	std::signal(SIGTERM, [](int) { stopping = 1; });
-	query(PQconnectdb(""), "SELECT"); // what is wrong from the start is an error
+	query(connect().get(), "SELECT"); // what is wrong from the start is an error
 	std::thread(connected, heartbeat).detach();
 	connected(work_all);
 	std::quick_exit(0);

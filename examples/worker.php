@@ -56,7 +56,7 @@ function work(PDO $db, array $job): void
     }
 }
 
-$db = connect();                                        // what is wrong from the start is an error
+connect();                                              // what is wrong from the start is an error
 
 // PHP has one thread, which a query occupies: the heartbeat is a process of its own, and is told of the jobs claimed last.
 [$to, $from] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -66,6 +66,7 @@ if (pcntl_fork() === 0) {
 }
 fclose($from);
 
+$db = null;
 while (!$stopping) {
     try {
         $db ??= connect();                              // whoever is the primary: what was in hand comes again
