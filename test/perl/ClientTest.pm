@@ -50,8 +50,6 @@ unix_socket_dir =
 auth_type = any
 logfile = $dir/pgbouncer.log
 ignore_startup_parameters = extra_float_digits
-server_login_retry = 1
-query_wait_timeout = 10
 ${\($options{bouncer} // '')}
 INI
 	$bouncer = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', $file ], '<', \undef, '>', '/dev/null', '2>', "$dir/pgbouncer.err");
@@ -283,7 +281,7 @@ sub restart_server
 sub worker_test
 {
 	my ($command, %options) = @_;
-	start_servers();
+	start_servers(bouncer => "server_login_retry = 1\nquery_wait_timeout = 20"); # it is as patient as 120 s
 	start_standby();
 	my %worker;
 	make_database($_) for @ways;
