@@ -1,11 +1,14 @@
-// Works off the queue "mail" of the database jdbc:postgresql://HOST/DATABASE?user=..., its argument.
+// Works off the queue "mail" of the database jdbc:postgresql://HOST/DATABASE?user=..., its argument. Where there is a standby,
+// jdbc:postgresql://ONE,TWO/DATABASE?targetServerType=primary&user=..., and it goes on after a failover.
 // SIGTERM: the job in hand is finished, what has not begun is given back.
 // If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
 import java.sql.*;
 import java.util.*;
+import java.util.concurrent.locks.LockSupport;
 
 public class Worker {
     record Job(long id, long lease, String payload) {}
+    interface Use { void with(Connection db) throws Exception; }
     static volatile boolean stopping;
     static volatile List<Job> held = List.of(); // the jobs claimed last
 
@@ -42,32 +45,44 @@ public class Worker {
         db.setAutoCommit(true);
     }
 
-    static void heartbeat(String url) {
-        try (var db = DriverManager.getConnection(url)) {
-            while (true) {
-                Thread.sleep(3000); // well within the queue's lease_time
-                for (var job : held) call(db, "SELECT pgq_extend(?, ?)", job.id, job.lease);
+    static void connected(String url, Use use) { // whoever is the primary: what was in hand comes again
+        while (!stopping) {
+            try (var db = DriverManager.getConnection(url)) {
+                use.with(db);
+            } catch (Exception e) {
+                System.err.println(e.getMessage());
+                LockSupport.parkNanos(1_000_000_000);
             }
-        } catch (Exception e) { e.printStackTrace(); }
+        }
+    }
+
+    static void heartbeat(Connection db) throws Exception {
+        while (true) {
+            Thread.sleep(3000); // well within the queue's lease_time
+            for (var job : held) call(db, "SELECT pgq_extend(?, ?)", job.id, job.lease);
+        }
+    }
+
+    static void workAll(Connection db) throws Exception {
+        while (!stopping) {
+            held = claim(db);
+            for (var job : held) {
+                if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease);
+                else work(db, job);
+            }
+        }
     }
 
     public static void main(String[] arguments) throws Exception {
+        DriverManager.getConnection(arguments[0]).close(); // what is wrong from the start is an error
         var main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> { // SIGTERM: Java waits for it
             stopping = true;
             try { main.join(); } catch (InterruptedException e) { }
         }));
-        var heartbeat = new Thread(() -> heartbeat(arguments[0]));
+        var heartbeat = new Thread(() -> connected(arguments[0], Worker::heartbeat));
         heartbeat.setDaemon(true);
         heartbeat.start();
-        try (var db = DriverManager.getConnection(arguments[0])) {
-            while (!stopping) {
-                held = claim(db);
-                for (var job : held) {
-                    if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease);
-                    else work(db, job);
-                }
-            }
-        }
+        connected(arguments[0], Worker::workAll);
     }
 }

@@ -1,16 +1,19 @@
 // Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
-// is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
+// is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
+// there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
 // g++ -std=c++20 -I"$(pg_config --includedir)" worker.cpp -lpq -o worker
 #include <libpq-fe.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+using Connection = std::unique_ptr<PGconn, void (*)(PGconn *)>;
 using Result = std::shared_ptr<PGresult>;
 
 volatile std::sig_atomic_t stopping = 0;
@@ -18,6 +21,7 @@ std::atomic<Result> held; // the jobs claimed last: job_id, lease, payload
 
 Result query(PGconn *db, const char *sql, const std::vector<const char *> &values = {})
 {
+	if (PQstatus(db) != CONNECTION_OK) throw std::runtime_error(PQerrorMessage(db));
 	Result result(PQexecParams(db, sql, values.size(), nullptr, values.data(), nullptr, nullptr, 0), PQclear);
 	if (auto status = PQresultStatus(result.get()); status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
 		throw std::runtime_error(PQerrorMessage(db));
@@ -42,9 +46,24 @@ void work(PGconn *db, const char *id, const char *lease, const char *payload)
 	}
 }
 
-void heartbeat()
+Connection connect() { return {PQconnectdb(""), PQfinish}; }
+
+void connected(void (*use)(PGconn *)) // whoever is the primary: what was in hand comes again
 {
-	auto *db = PQconnectdb("");
+	auto db = connect();
+	while (!stopping) {
+		try {
+			use(db.get());
+		} catch (const std::exception &error) {
+			std::cerr << error.what();
+			std::this_thread::sleep_for(std::chrono::seconds(1));
+			PQreset(db.get());
+		}
+	}
+}
+
+void heartbeat(PGconn *db)
+{
 	for (;;) {
 		std::this_thread::sleep_for(std::chrono::seconds(3)); // well within the queue's lease_time
 		auto jobs = held.load();
@@ -53,11 +72,8 @@ void heartbeat()
 	}
 }
 
-int main()
+void work_all(PGconn *db)
 {
-	std::signal(SIGTERM, [](int) { stopping = 1; });
-	std::thread(heartbeat).detach();
-	auto *db = PQconnectdb("");
 	while (!stopping) {
 		auto jobs = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
 		held = jobs;
@@ -67,5 +83,13 @@ int main()
 			else work(db, column(0), column(1), column(2));
 		}
 	}
+}
+
+int main()
+{
+	std::signal(SIGTERM, [](int) { stopping = 1; });
+	query(connect().get(), "SELECT"); // what is wrong from the start is an error
+	std::thread(connected, heartbeat).detach();
+	connected(work_all);
 	std::quick_exit(0);
 }

@@ -1,5 +1,6 @@
 // Works off the queue "mail" of the database DATABASE_URL. SIGTERM: the job in hand is finished, what has not begun is given back.
 // If a job is not ours any more (it took too long, or was cancelled) its work is cancelled, or pgq_ack fails, which undoes it.
+// Where there is a standby, postgres://one,two/...?target_session_attrs=read-write, and it goes on after a failover.
 package main
 
 import (
@@ -60,7 +61,10 @@ func main() {
 	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	ctx := context.Background() // not stop: a claim that is cancelled may have been answered already
 	db, err := pgxpool.Connect(ctx, os.Getenv("DATABASE_URL"))
-	for stop.Err() == nil && err == nil {
+	if err != nil {
+		log.Fatal(err)
+	}
+	for stop.Err() == nil {
 		var j job
 		err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.mail)
 		if err == pgx.ErrNoRows {
@@ -70,8 +74,9 @@ func main() {
 		} else if err == nil {
 			err = work(db, j)
 		}
-	}
-	if err != nil {
-		log.Fatal(err)
+		if err != nil { // the pool connects again, to whoever is the primary: what was in hand comes again
+			log.Print(err)
+			time.Sleep(time.Second)
+		}
 	}
 }

@@ -22,6 +22,7 @@ heartbeat() { # well within the queue's lease_time, until nobody has the other e
 	done
 }
 
+psql -Xqc '' || exit # what is wrong from the start is an error
 while [ -z "$stopping" ]; do
 	jobs=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')") || { sleep 1; continue; }
 	exec {beat}> >(heartbeat)

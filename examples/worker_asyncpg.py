@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # Works off the queue "mail", ten jobs at a time; DATABASE_URL says where. SIGTERM: the jobs in hand are finished, and no more
-# are begun. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
+# are begun. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
+# there is a standby, DATABASE_URL is two of them, with a space between, and it goes on after a failover.
 import asyncio
 import json
 import os
 import signal
+import sys
 import asyncpg
 
 stopping = asyncio.Event()
@@ -16,25 +18,45 @@ async def handle(db, job):                              # the work: committed wi
     await db.execute("INSERT INTO sent (job_id, address) VALUES ($1, $2)", job["job_id"], mail["to"])
 
 
-async def connect():                                    # 0: for poolers
-    return await asyncpg.connect(os.environ["DATABASE_URL"], statement_cache_size=0)
-
-
 async def call(db, sql, *values):                       # in a transaction: for poolers
     async with db.transaction():
         return await db.fetch(sql, *values)
 
 
-async def heartbeat():                                  # well within the queue's lease_time
-    db = await connect()
+async def connect():
+    error = None
+    for url in os.environ["DATABASE_URL"].split():
+        try:
+            db = await asyncpg.connect(url, statement_cache_size=0)     # 0: for poolers
+            if not (await call(db, "SELECT pg_is_in_recovery()"))[0][0]:
+                return db
+            await db.close()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as e:
+            error = e
+    raise error or ConnectionError("no primary")
+
+
+async def connected(use):                               # whoever is the primary: what was in hand comes again
+    while not stopping.is_set():
+        try:
+            db = await connect()
+            try:
+                await use(db)
+            finally:
+                await db.close()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            print(error, file=sys.stderr)
+            await asyncio.sleep(1)
+
+
+async def heartbeat(db):                                # well within the queue's lease_time
     while True:
         await asyncio.sleep(3)
         for ticket in list(held):
             await call(db, "SELECT pgq_extend($1, $2)", *ticket)
 
 
-async def worker():
-    db = await connect()
+async def work(db):
     while not stopping.is_set():
         for job in await call(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')"):
             ticket = job["job_id"], job["lease"]
@@ -48,14 +70,15 @@ async def worker():
                     await db.execute("SELECT pgq_ack($1, $2)", *ticket)
             except Exception as error:                  # tried again after the queue's backoff
                 await call(db, "SELECT pgq_fail($1, $2, error => $3)", *ticket, str(error))
-            held.remove(ticket)
-    await db.close()
+            finally:
+                held.remove(ticket)
 
 
 async def main():
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    beat = asyncio.create_task(heartbeat())
-    await asyncio.gather(*[worker() for _ in range(10)])
+    await (await connect()).close()                     # what is wrong from the start is an error
+    beat = asyncio.create_task(connected(heartbeat))
+    await asyncio.gather(*[connected(work) for _ in range(10)])
     beat.cancel()
 
 asyncio.run(main())

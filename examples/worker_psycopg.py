@@ -53,5 +53,6 @@ def work(db):
                 db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
 
 
+connect().close()                                       # what is wrong from the start is an error
 threading.Thread(target=connected, args=(heartbeat,), daemon=True).start()
 connected(work)

@@ -11,8 +11,9 @@ worker_test(
 	sub {
 		my ($way, $label) = @_;
 		my ($address) = database_url($way, $label) =~ m{@(.*)\?};
+		my $primary = $way eq 'direct' ? '&targetServerType=primary' : '';
 		my $pooler = $way eq 'transaction' ? '&prepareThreshold=0&assumeMinServerVersion=9.0' : '';
 		return ('java', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx64m', '-cp', "$classes:/usr/share/java/postgresql.jar", 'Worker',
-			"jdbc:postgresql://$address?user=$ClientTest::user&ApplicationName=$label$pooler");
+			"jdbc:postgresql://$address?user=$ClientTest::user&ApplicationName=$label$primary$pooler");
 	},
 	batch => 3);

@@ -1,5 +1,6 @@
 # The examples at work: worker_test runs one of them directly, and through pgbouncer in session and in transaction mode, all
-# three at the same time, each in a database of its own. Of three workers one is killed and one is stopped on the way.
+# three at the same time, each in a database of its own. Of three workers one is killed and one is stopped on the way; then the
+# server stops at once, and the third one goes on when it is back. Directly there are two hosts: the first one is a standby.
 package ClientTest;
 use strict;
 use warnings;
@@ -10,11 +11,12 @@ use IPC::Run;
 use PgqTest;
 use Exporter 'import';
 
-our @EXPORT = qw(start_servers stop_servers worker_test build build_go answer_of database_url $node $bouncer_port $user);
+our @EXPORT = qw(start_servers stop_servers worker_test build build_go answer_of database_url hosts_of $node $bouncer_port $user);
 
 our ($node, $bouncer_port, $user);
-my ($bouncer, @groups);
-my $host = '127.0.0.1';
+my ($bouncer, $standby, @groups);
+my $host         = '127.0.0.1';
+my $standby_host = '127.0.0.2';
 my @ways = qw(direct session transaction);
 my ($jobs, $work_time, $slow_work) = (500, 0.01, 18);
 my $lease_time = '15 s'; # the heartbeats of the examples come every 3 s
@@ -28,7 +30,7 @@ sub quietly { return eval { $_[0]->(); 1 } }
 sub start_servers
 {
 	my (%options) = @_;
-	$node = pgq_node('main', conf => "listen_addresses = '$host'\n");
+	$node = pgq_node('main', conf => "listen_addresses = '$host'\nmax_connections = 100\nshared_buffers = 32MB\n", init => { allows_streaming => 1 });
 	$user = $node->safe_psql('postgres', 'SELECT current_user');
 	$bouncer_port = PostgreSQL::Test::Cluster::get_free_port();
 	my $dir   = PostgreSQL::Test::Utils::tempdir_short();
@@ -54,11 +56,23 @@ INI
 	return;
 }
 
+# The same port, another address.
+sub start_standby
+{
+	$node->backup('standby');
+	$standby = PostgreSQL::Test::Cluster->new('standby', port => $node->port);
+	$standby->init_from_backup($node, 'standby', has_streaming => 1);
+	$standby->append_conf('postgresql.conf', "listen_addresses = '$standby_host'\nunix_socket_directories = ''\n");
+	$standby->start;
+	return;
+}
+
 sub stop_servers
 {
 	$bouncer->kill_kill;
 	undef $bouncer;
 	@groups = ();
+	$standby->stop if $standby;
 	$node->stop;
 	done_testing();
 	return;
@@ -72,12 +86,12 @@ sub make_database
 		CREATE EXTENSION pgq_ext;
 		SELECT pgq_create_queue('mail', lease_time => '$lease_time', backoff_base => '100 ms', backoff_jitter => 0);
 		CREATE TABLE sent (job_id bigint NOT NULL, address text NOT NULL, attempt int, last_error text, worker text);
-		CREATE TABLE gate AS SELECT 100 AS sent;
+		CREATE TABLE gate AS SELECT 100 AS sent, NULL AS open_to;
 		CREATE FUNCTION deliver() RETURNS trigger LANGUAGE plpgsql AS \$\$
 		BEGIN
 			NEW.worker := (SELECT worker FROM pgq_ext.lease WHERE job_id = NEW.job_id);
 			SELECT attempts + 1, job.last_error INTO NEW.attempt, NEW.last_error FROM pgq_ext.job WHERE job_id = NEW.job_id;
-			WHILE (SELECT count(*) FROM sent) >= (SELECT sent FROM gate) LOOP PERFORM pg_sleep(0.05); END LOOP;
+			WHILE (SELECT (SELECT count(*) FROM sent) >= gate.sent AND NEW.worker IS DISTINCT FROM open_to FROM gate) LOOP PERFORM pg_sleep(0.05); END LOOP;
 			PERFORM pg_sleep(CASE WHEN NEW.address LIKE 'slow%' THEN $slow_work ELSE $work_time END);
 			IF NEW.address LIKE 'full%' AND NEW.attempt = 1 THEN RAISE 'the mailbox is "full"'; END IF;
 			RETURN NEW;
@@ -119,13 +133,16 @@ sub answer_of
 	return ($out, $err);
 }
 
-sub port_of { return $_[0] eq 'direct' ? $node->port : $bouncer_port }
+sub port_of { return $_[0] =~ /^(?:direct|nowhere)$/ ? $node->port : $bouncer_port }
+sub hosts_of { return $_[0] eq 'direct' ? ($standby_host, $host) : $host }
 
-# database_url WAY, LABEL: postgres://...
+# database_url WAY, LABEL: postgres://...; database_url WAY, LABEL, HOST: that one alone
 sub database_url
 {
-	my ($way, $label) = @_;
-	return "postgres://$user\@$host:${\port_of($way)}/$way?application_name=$label";
+	my ($way, $label, @hosts) = @_;
+	@hosts = hosts_of($way) if !@hosts;
+	my $hosts = join ',', map { "$_:${\port_of($way)}" } @hosts;
+	return "postgres://$user\@$hosts/$way?application_name=$label" . (@hosts > 1 ? '&target_session_attrs=read-write' : '');
 }
 
 # start_worker WAY, LETTER, COMMAND: COMMAND is a list, or a function of way and label that makes one
@@ -134,11 +151,12 @@ sub start_worker
 	my ($way, $letter, $command) = @_;
 	my $label  = "worker_$letter";
 	my $worker = { way => $way, label => $label, output => '' };
-	local @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER PGAPPNAME DATABASE_URL)} =
-	  ($host, port_of($way), $way, $user, $label, database_url($way, $label));
+	my @hosts = hosts_of($way);
+	local @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER PGAPPNAME DATABASE_URL PGTARGETSESSIONATTRS)} =
+	  (join(',', @hosts), port_of($way), $way, $user, $label, database_url($way, $label), @hosts > 1 ? 'read-write' : 'any');
 	my @command = ref $command eq 'CODE' ? $command->($way, $label) : @$command;
 	$worker->{run} = IPC::Run::start([ 'setsid', @command ], '<', \undef, '>', \$worker->{output}, '2>&1',
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+		IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
 	$worker->{pid} = $worker->{run}->{KIDS}[0]{PID};
 	push @groups, $worker->{pid};
 	return $worker;
@@ -156,6 +174,17 @@ sub kill_worker
 		my $stat = eval { slurp_file("/proc/$process/stat") } // next; # it has just gone
 		kill KILL => $process if $stat =~ /^\d+ \(\Q$helper\E\) \S+ \d+ $pid /;
 	}
+	return;
+}
+
+# What is wrong from the start is an error, and no reason to go on.
+sub fails_at_first
+{
+	my $worker = start_worker('nowhere', 'x', @_);
+	my $finished = quietly(sub { $worker->{run}->finish });
+	@groups = grep { $_ != $worker->{pid} } @groups if $finished;
+	ok($finished && $worker->{run}->full_result != 0, 'a database that there is not ends it with an error') or diag($worker->{output});
+	like($worker->{output}, qr/nowhere/, '... which says so');
 	return;
 }
 
@@ -185,6 +214,17 @@ sub wait_for_sent
 	die "$way: $number are never sent";
 }
 
+# Java says after a shutdown by signal that it was one.
+sub ends
+{
+	my ($worker, $when) = @_;
+	my $finished = quietly(sub { $worker->{run}->finish });
+	my $status = $finished ? $worker->{run}->full_result : -1;
+	@groups = grep { $_ != $worker->{pid} } @groups if $finished;
+	ok($status == 0 || $status >> 8 == 143, "$worker->{way}: $worker->{label} ends $when") or diag("status $status\n$worker->{output}");
+	return;
+}
+
 # SIGTERM, and a worker that ends by itself with nothing in hand. No work goes on before it has noticed: the kernel has delivered
 # the signal, and a language that has its own way from there has had half a second.
 sub stop_worker
@@ -199,14 +239,38 @@ sub stop_worker
 		select(undef, undef, undef, 0.1);
 	}
 	select(undef, undef, undef, 0.5);
-	$node->safe_psql($way, "UPDATE gate SET sent = $jobs + 1");
-	my $finished = quietly(sub { $worker->{run}->finish });
-	my $status = $finished ? $worker->{run}->full_result : -1;
-	@groups = grep { $_ != $worker->{pid} } @groups if $finished;
-	# Java says after a shutdown by signal that it was one.
-	ok($status == 0 || $status >> 8 == 143, "$way: $label ends when it is told to") or diag("status $status\n$worker->{output}");
+	$node->safe_psql($way, "UPDATE gate SET open_to = '$label'");
+	ends($worker, 'when it is told to');
 	is(count_in($way, "pgq_ext.lease WHERE worker = '$label'"), '0', '... and has given back what it had not begun');
 	is($worker->{output}, '', '... and had nothing to complain about');
+	return;
+}
+
+# Until each of them says that it has lost its connection.
+sub wait_for_complaints
+{
+	for my $worker (@_)
+	{
+		for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+		{
+			quietly(sub { $worker->{run}->pump_nb }) or last;
+			last if $worker->{output} ne '';
+			select(undef, undef, undef, 0.1);
+		}
+		isnt($worker->{output}, '', "$worker->{way}: $worker->{label} says that its connection is lost");
+	}
+	return;
+}
+
+# The server stops as by a crash, with jobs in their hands; one of them is told to stop while there is no server.
+sub restart_server
+{
+	my ($told, @others) = @_;
+	$node->stop('immediate');
+	wait_for_complaints($told, @others);
+	kill TERM => $told->{pid};
+	ends($told, 'when it is told to, also while there is no server');
+	$node->start;
 	return;
 }
 
@@ -217,9 +281,11 @@ sub stop_worker
 sub worker_test
 {
 	my ($command, %options) = @_;
-	start_servers();
+	start_servers(bouncer => "server_login_retry = 1\nquery_wait_timeout = 20"); # it is as patient as 120 s
+	start_standby();
 	my %worker;
 	make_database($_) for @ways;
+	fails_at_first($command);
 	for my $way (@ways)
 	{
 		$worker{$way}{$_} = start_worker($way, $_, $command) for 'a' .. 'c';
@@ -232,11 +298,23 @@ sub worker_test
 		kill_worker($a->{pid}, $options{helper});
 		catch_worker($b, $options{batch} // $options{at_once} // 1);
 		stop_worker($b);
+		is($node->safe_psql($way, 'SELECT released > 0 FROM pgq_ext.queue_stats'), 't', '... what had not begun was given back uncounted') if $options{batch};
 	}
-	for my $way (@ways)
+	wait_for($node, q{EXISTS (SELECT FROM pgq_ext.attempt WHERE worker = 'worker_a' AND outcome = 'lost') AND NOT EXISTS (SELECT FROM pgq_ext.lease WHERE worker = 'worker_a')}, $_)
+	  for @ways;
+	my $d = start_worker('direct', 'd', $command);
+	my @c = map { $worker{$_}{c} } @ways;
+	catch_worker($_, 1) for $d, @c;
+	restart_server($d, @c);
+	$node->safe_psql($_, "UPDATE gate SET sent = $jobs + 1") for @ways;
+	for my $c (@c)
 	{
-		wait_for_sent($way, $jobs, values %{ $worker{$way} });
-		stop_worker($worker{$way}{c});
+		my $way = $c->{way};
+		wait_for_sent($way, $jobs, $c);
+		pass("$way: $c->{label} goes on when the server is back");
+		quietly(sub { $c->{run}->pump_nb }) for 1 .. 9; # what it has said so far
+		$c->{output} = '';
+		stop_worker($c);
 		quietly(sub { $worker{$way}{a}{run}->finish });
 		check_effects($way, %options);
 	}
@@ -265,7 +343,6 @@ sub check_effects
 	isnt($count->("job_id IN ($killed)"), '0', '... some were lost with the worker that was killed');
 	is($count->("job_id IN ($killed) AND (worker = 'worker_a' OR attempt = 1)"), '0', '... and done by others');
 	is($count->("address NOT LIKE 'full%' AND job_id NOT IN ($killed) AND attempt > 1"), '0', '... no other was begun twice, also the slow one, by its heartbeat');
-	is($node->safe_psql($way, 'SELECT released > 0 FROM pgq_ext.queue_stats'), 't', '... what had not begun was given back uncounted') if $options{batch};
 	is($node->safe_psql($way, 'SELECT pgq_check()'), '', '... and all is well');
 	return;
 }
