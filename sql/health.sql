@@ -47,6 +47,9 @@ UPDATE pgq_ext.queue SET paused = false WHERE queue = 'q';
 SELECT status, detail, paused_at FROM pgq_ext.health, pgq_ext.queue WHERE "check" = 'paused';
 
 -- ---- how many jobs go out before one ----
+-- Memory follows what was changed by hand, and knows the jobs of a queue that was claimed from.
+SELECT count(pgq_enqueue('q', '0'));
+SELECT payload, pgq_ack(job_id, lease) FROM pgq_claim('q', wait => '30 s');
 SELECT count(pgq_enqueue('q', to_jsonb(i), priority => -i / 2)) FROM generate_series(1, 4) i;
 SELECT payload, s.waits_for FROM pgq_ext.job_status s JOIN pgq_ext.job USING (job_id) ORDER BY payload;
 SELECT payload FROM pgq_claim('q', wait => '30 s');
