@@ -187,14 +187,14 @@ tap_result()
 # prove_all FOLDER N FILE...: N at once, since they wait most of the time
 prove_all()
 {
-	local folder=$1 at_once=$2 out=$work/$suite.out name
+	local folder=$1 at_once=$2 out=$work/$suite.out name checks=$work/${tmp_check:-tmp_check}
 	shift 2
 	[ $# -gt 0 ] || return 0
-	run env TESTDIR="$work" TESTDATADIR="$work/tmp_check" TESTLOGDIR="$work/tmp_check/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+	run env TESTDIR="$work" TESTDATADIR="$checks" TESTLOGDIR="$checks/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		prove -j "$at_once" -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out"
 	sed -n "s/^test\/$folder\/\(.*\)\.pl .*(Wstat: .*/\1/p" "$out" | sort -u | while read -r name; do
 		echo "-- end of the log of $name"
-		tail -n 40 "$work/tmp_check/log/regress_log_$name"
+		tail -n 40 "$checks/log/regress_log_$name"
 	done
 	tap_result "$out"
 }
@@ -263,7 +263,7 @@ run_pg_upgrade()
 	[ "$pg" -gt 15 ] || { echo "an upgrade from 15 to $pg is none: PG=17 test/run.sh pg_upgrade"; return; }
 	mapfile -t files < <(matching test/t .pl)
 	script/setup_upgrade.sh && (PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && private_install "$work/root") || return
-	oldinstall=$work/root/usr/lib/postgresql/15 prove_all t 2 "${files[@]}"
+	oldinstall=$work/root/usr/lib/postgresql/15 tmp_check=tmp_check_15 prove_all t 2 "${files[@]}"
 }
 
 run_pgtap()
