@@ -77,7 +77,7 @@ static void
 cut_table(Relation rel)
 {
 	for_each_index(rel, take_root);
-	XLogFlush(GetXLogInsertRecPtr());
+	XLogFlush(XactLastRecEnd);
 	for_each_index(rel, [](Relation index) { cut_pages(index, BTREE_METAPAGE + 1); });
 	stop_point("rotation-cut");
 	cut_pages(rel, 0);
