@@ -136,7 +136,7 @@ ROLLBACK;
 SELECT count(*) AS ours FROM pgq_ext.lease WHERE lease = ANY (:'leases'::bigint[]);
 DO $$ BEGIN
     FOR i IN 1 .. 6000 LOOP
-        EXIT WHEN (SELECT ready FROM status) = 2 AND (SELECT count(*) FROM pgq_ext.lease) = 2;
+        EXIT WHEN NOT EXISTS (SELECT FROM pgq_ext.lease_entries() WHERE state = 'lost');
         PERFORM pg_sleep(0.01);
     END LOOP;
 END $$;

@@ -16,6 +16,13 @@ complain_subscribed(Oid subscription, const char *what, const char *tables)
 							"shall take over.")));
 }
 
+bool
+is_subscribed()
+{
+	const Tables *t = tables_if_attached();
+	return t != nullptr && OidIsValid(t->subscription);
+}
+
 void
 refuse_if_subscribed()
 {

@@ -7,6 +7,9 @@
 
 namespace pgq {
 
+/* Does one bring jobs or records? To be asked with a segment's lock in hand, with which comes the news. */
+bool is_subscribed();
+
 /*
  * Jobs that a subscription brings are the publisher's (protocol: publisher-owns-its-jobs): error
  * 55000 naming it. A flag, so cheap. Nobody else may add some either: their ids would be the

@@ -1,5 +1,6 @@
 #include "ring/rotation.h"
 
+#include "catalog/subscription.h"
 #include "catalog/tables.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
@@ -250,7 +251,7 @@ static void
 drain(Rotation *rotation, Database *database, const Segment &from, SegmentWatch *watch)
 {
 	const Segment &to = find_refuge(rotation, database, from);
-	if (!lock_for_writing(from) || !lock_for_writing(to))
+	if (!lock_for_writing(from) || !lock_for_writing(to) || is_subscribed())
 	{
 		watch->due = monotonic_now() + kRingInterval;
 		return;

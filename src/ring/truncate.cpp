@@ -1,5 +1,6 @@
 #include "ring/truncate.h"
 
+#include "catalog/subscription.h"
 #include "pg/stop_point.h"
 #include "ring/empty.h"
 #include "ring/segment.h"
@@ -155,7 +156,7 @@ TruncatedBy
 truncate_segment(const Segment &segment, bool may_have_rows)
 {
 	stop_point("rotation-verified");
-	if (!lock_to_truncate(segment))
+	if (!lock_to_truncate(segment) || is_subscribed())
 		return TruncatedBy::kNothing;
 	/* Perhaps a dump, with a snapshot from before. */
 	Relation rel = table_open(segment.heap, NoLock);

@@ -40,6 +40,17 @@ sub being_truncated
 	is(join(' ', drain($node, 'slow')), $id, 'a row that comes when its segment was found empty is not lost');
 	wait_until_truncated($node, $n, $before);
 
+	# Of a publisher that does not exist.
+	($gate, $n, $before) = being_truncated('rotation-verified');
+	sql(q{SET log_min_messages = error; SET client_min_messages = error; CREATE SUBSCRIPTION elsewhere CONNECTION 'dbname=nowhere' PUBLICATION p WITH (connect = false);
+		SET allow_system_table_mods = on; INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate) SELECT oid, 'pgq_ext.job_0'::regclass, 'i' FROM pg_subscription});
+	let_go($node, $gate);
+	wait_for($node, qq{held_by ~ 'subscription "elsewhere"' FROM pgq_ext.segment WHERE segment = $n});
+	is(truncations($node, $n), $before, 'a subscription that comes when its segment was found empty finds it as it is');
+	sql('ALTER SUBSCRIPTION elsewhere SET (slot_name = NONE)');
+	sql('DROP SUBSCRIPTION elsewhere');
+	wait_until_truncated($node, $n, $before);
+
 	my @ids = enqueue_slow($node, 5);
 	ask($second, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 	($gate, $n, $before) = being_truncated('rotation-truncated');

@@ -46,6 +46,8 @@ sub left { my ($queue, $who) = @_; return sql("SELECT count(*) FROM pgq_ext.job_
 		elsif ($way == 2) { ask($s, "SELECT pgq_fail($id, $lease, retry_in => '0 s')") }
 		elsif ($way == 3) { ask($s, "SELECT pgq_release($id, $lease)") }
 		else { ask($s, "SELECT pgq_ack($id, $lease)") }
+		# A loss is counted before the next turn of its group comes, which may have no other job.
+		ask($s, "DO \$\$ BEGIN WHILE EXISTS (SELECT FROM pgq_ext.lease_entries() WHERE job_id = $id) LOOP PERFORM pg_sleep(0.005); END LOOP; END \$\$") if $way < 2;
 	}
 	is(left('turns', 'small'), '0', 'small tenants are through after 286 hand-outs, many of which came to nothing');
 	well_ok('then');
