@@ -171,7 +171,7 @@ sub expired_lease
 	# A worker that is alive: extended, a short lease lives on.
 	my $queue = new_queue();
 	my $id = enqueue($queue);
-	my ($token, $end, $extended) = split /\|/, ask($session, "SELECT lease, lease_expires_at AS end FROM pgq_claim('$queue', lease_time => '3 s') \\gset
+	my ($token, $end, $extended) = split /\|/, ask($session, "SELECT lease, lease_expires_at AS end FROM pgq_claim('$queue', lease_time => '5 s') \\gset
 		BEGIN; SELECT :lease, :'end', pgq_extend($id, :lease, '1 hour') > clock_timestamp() + '59 min'");
 	is($extended, 't', 'extended');
 	ask($session, 'ROLLBACK');
@@ -224,7 +224,7 @@ sub expired_lease
 	my $attempt = 1;
 	for my $finish ('ROLLBACK', 'COMMIT')
 	{
-		my $claim = "SELECT attempt, lease, lease_expires_at AS end FROM pgq_claim('$queue', wait => '60 s', lease_time => '3 s') \\gset";
+		my $claim = "SELECT attempt, lease, lease_expires_at AS end FROM pgq_claim('$queue', wait => '60 s', lease_time => '5 s') \\gset";
 		my ($overdue, $end) = split /[|\n]/, ask($session, "$claim\nBEGIN; SELECT :attempt, :'end'; SELECT pgq_ack($id, :lease)");
 		is($overdue, ++$attempt, 'ended, it is overdue');
 		wait_for($node, "clock_timestamp() > '$end'::timestamptz + '1500 ms'");

@@ -80,7 +80,7 @@ for my $queue ('q', 'quiet')
 	# A nearer one arrives while the claim sleeps until a later one.
 	on_time('a nearer time comes while it waits', $queue, sub {
 		my ($queue, $try) = @_;
-		ask($other, "SELECT pgq_enqueue('$queue', '\"later\"', delay => '50 s')") if $try == 1;
+		ask($other, "SELECT pgq_enqueue('$queue', '\"later\"', delay => '1 hour')") if $try == 1;
 		send_sql($b, "SELECT pg_sleep(0.3); SELECT pgq_enqueue('$queue', '1', delay => '250 ms')") });
 	reply($b);
 	$node->safe_psql('postgres', "SELECT pgq_purge_queue('$queue')");

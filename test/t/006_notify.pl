@@ -50,6 +50,7 @@ sub enqueue
 
 # After a start nobody knows what was not told any more, and so everybody is told: let that pass.
 ask($listener, 'LISTEN pgq_q; LISTEN "pgq_Mixed-Case"; LISTEN pgq_quiet; LISTEN pgq_stop');
+wait_for($node, q{last_run_at IS NOT NULL FROM pgq_ext.duty WHERE duty = 'notify'});
 create_queue($node, 'stop');
 
 # Until all is quiet: the scheduler has told everything that came before.

@@ -69,6 +69,8 @@ sub works_ok
 
 create_queue($node, 'counted');
 my $scheduler = wait_for_scheduler($node);
+# Asleep, with no lock in hand.
+wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $scheduler");
 kill 'STOP', $scheduler;
 works_ok('scheduler stopped', 4);
 

@@ -209,11 +209,11 @@ sub enqueues
 {
 	# Overdue while prepared, each of them (protocol: used-is-pinned).
 	my $queue = new_queue(60, ", max_attempts => 2");
-	my @l = claimed($queue, 60, '1 s');
+	my @l = claimed($queue, 60, '5 s');
 	prepare('a', join ';', "SELECT pgq_ack($l[0][0], $l[0][1])", 'SELECT count(*) FROM pgq_ack_many(' . arrays(@l[ 1 .. 49 ]) . ')',
 		(map { "SELECT pgq_fail($_->[0], $_->[1], 'again', retry_in => '0')" } @l[ 50 .. 54 ]),
 		(map { "SELECT pgq_fail($_->[0], $_->[1], 'never', retry => false)" } @l[ 55 .. 59 ]));
-	wait_until_past(sql('SELECT clock_timestamp()'));
+	wait_until_past(sql("SELECT max(lease_expires_at) FROM pgq_ext.lease WHERE queue = '$queue'"));
 	nothing_ready($queue, 'prepared acks and failures hold their jobs beyond the lease time');
 	is(sql("SELECT count(*), count(*) FILTER (WHERE in_transaction) FROM pgq_ext.lease WHERE queue = '$queue'"), '60|60', '... all of them');
 	stats_are($queue, { enqueued => 60, handed_out => 60 }, '... uncounted so far');
@@ -234,9 +234,9 @@ sub enqueues
 	is(sql("SELECT count(*) FROM pgq_ext.job_status WHERE queue = '$queue'"), '0', '... and no job is left');
 
 	$queue = new_queue(1);
-	@l = claimed($queue, 1, '1 s');
+	@l = claimed($queue, 1, '5 s');
 	prepare('a', "SELECT pgq_ack($l[0][0], $l[0][1])");
-	wait_until_past(sql('SELECT clock_timestamp()'));
+	wait_until_past(sql("SELECT max(lease_expires_at) FROM pgq_ext.lease WHERE queue = '$queue'"));
 	sql("ROLLBACK PREPARED 'a'");
 	is(sql("SELECT attempt, last_error FROM pgq_claim('$queue', wait => '60 s')"), '2|the lease expired', 'an ack rolled back too late: the lease expires then');
 }

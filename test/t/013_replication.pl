@@ -113,7 +113,7 @@ my $waiting = session($subscriber);
 send_sql($waiting, q{SELECT * FROM pgq_claim('quiet', wait => '60 s')});
 wait_for($subscriber, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'quiet'});
 # Subscribed before this lease expires.
-my $held = on_subscriber(q{SELECT job_id FROM pgq_claim('q', lease_time => '5 s')});
+my $held = on_subscriber(q{SELECT job_id FROM pgq_claim('q', lease_time => '8 s')});
 subscribe('postgres', 's', 'WITH (copy_data = false)');
 refused_ok('subscribed again', q{pgq_claim('q')});
 on_publisher(q{SELECT setval('pgq_ext.job_id_seq', 1000); SELECT pgq_enqueue('quiet', to_jsonb(i)) FROM generate_series(1, 5) i});
@@ -131,6 +131,8 @@ is(on_subscriber(q{SELECT string_agg(job_id::text, ' ' ORDER BY job_id) FROM pgq
 
 on_subscriber('DROP SUBSCRIPTION s');
 is(on_subscriber(q{SELECT string_agg(job_id::text, ' ') FROM pgq_claim('quiet', 100)}), '1003 1001 1002 1005 1006', 'dropped again: served as they are now');
+# Nobody claims it before: without a scheduler for 5 s it would be handed out uncounted.
+wait_for($subscriber, "attempts = 1 FROM pgq_ext.job WHERE job_id = $held");
 is(on_subscriber(q{SELECT attempt, last_error FROM pgq_claim('q', wait => '30 s')}), '2|the lease expired', '... the scheduler goes on, too');
 wait_for($subscriber, q{pgq_fail(job_id, lease, 'no', retry_in => '0') = 'retry' FROM pgq_ext.lease WHERE job_id = 1001});
 is(on_subscriber(q{SELECT max_attempts FROM pgq_claim('quiet', wait => '30 s')}), '77', '... with the options of the publisher');

@@ -57,7 +57,7 @@ for my $table ('pgq_ext.job', 'pgq_ext.job_2')
 		[ 0, "now() - interval '1 year'",            0,          '\N',  'past' ],
 		[ 0, "'4713-01-01 BC'",                      0,          '\N',  'stone_age' ],
 		[ 0, "now()",                                2147483647, '\N',  'tired' ],
-		[ 0, "now() + interval '1 s'",               7,          '7',   'soon' ],
+		[ 0, "now() + interval '5 s'",               7,          '7',   'soon' ],
 		[ 9, "now() + interval '100 years'",         0,          '\N',  'much_later' ],
 		[ 9, "'294276-12-31 23:59:59.999999+00'",       0,          '\N',  'never' ],
 		[ 0, "now()",                                0,          '1',   'once' ]);

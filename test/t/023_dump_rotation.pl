@@ -166,6 +166,7 @@ sub restored_ok
 }
 
 start_load();
+wait_for($node, 'count(*) > 250 FROM public.ledger WHERE NOT dead');
 my $db = new_db();
 dump_ok('plain', '-f', "$dir/plain.sql");
 run_ok('restored', psql($db, "$dir/plain.sql"));

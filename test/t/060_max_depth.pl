@@ -129,6 +129,7 @@ end_session($_) for @counts;
 sql(q{SELECT pgq_purge_queue('q')});
 sql(q{SELECT pgq_enqueue('q', '1', expires_in => '1 ms')});
 wait_for($node, q{count(*) = 0 FROM pgq_ext.job});
+wait_for($node, q{depth = 0 FROM pgq_ext.queue_status WHERE queue = 'q'});
 is_exact(9, 'after an expiry');
 drop_queue('so far');
 

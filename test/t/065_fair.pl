@@ -59,10 +59,11 @@ sub left { my ($queue, $who) = @_; return sql("SELECT count(*) FROM pgq_ext.job_
 	enqueue('turns', 'a', 2);
 	enqueue('turns', 'b', 2);
 	ask($holder, 'BEGIN');
-	my $first = ask($holder, q{SELECT group_key FROM pgq_claim('turns')});
+	my ($first, $id) = split /\|/, ask($holder, q{SELECT group_key, job_id FROM pgq_claim('turns')});
 	my $other = $first eq 'a' ? 'b' : 'a';
 	is(sql(q{SELECT string_agg(group_key, ' ') FROM pgq_claim('turns', 5)}), "$other $first $other", 'a turn that is not over keeps nobody back');
 	ask($holder, 'ROLLBACK');
+	wait_for($node, "NOT EXISTS (SELECT FROM pgq_ext.lease_entries() WHERE job_id = $id)");
 	is(sql(q{SELECT group_key FROM pgq_claim('turns', 5)}), $first, '... and what is given back is handed out');
 	end_session($holder);
 	sql(q{SELECT pgq_drop_queue('turns', force => true)});

@@ -70,6 +70,7 @@ sql(q{SELECT pgq_enqueue('q', '1', unique_key => 'k', delay => '1 day'), pgq_enq
 is_status('q', '7|5|0|0', 'replaced');
 sql(q{SELECT pgq_enqueue('q', '1', expires_in => '1 ms')});
 wait_for($node, q{count(*) = 11 + 1 FROM pgq_ext.job WHERE queue_id = 1});
+wait_for($node, q{expired = 1 FROM pgq_ext.queue_stats WHERE queue = 'q'});
 is_status('q', '7|5|0|0', 'expired');
 sql(q{BEGIN; SELECT pgq_claim('q', 2); ROLLBACK});
 wait_for($node, q{lost = 2 FROM pgq_ext.queue_stats WHERE queue = 'q'});
@@ -78,8 +79,7 @@ agrees('each verb');
 
 # ---- how long the oldest has been ready: of any priority, and nobody has it ----
 
-sub oldest { return sql(q{SELECT oldest_ready_age IS NOT DISTINCT FROM (SELECT clock_timestamp() - min(run_at) FROM pgq_ext.job_status s WHERE s.queue = t.queue AND state = 'ready')
-	OR abs(extract(epoch FROM oldest_ready_age - (SELECT clock_timestamp() - min(run_at) FROM pgq_ext.job_status s WHERE s.queue = t.queue AND state = 'ready'))) < 0.5 FROM pgq_ext.queue_status t WHERE queue = 'q'}) }
+sub oldest { return sql(q{SELECT pgq_ext.oldest_ready(queue_id) = (SELECT min(run_at) FROM pgq_ext.job_status s WHERE s.queue = q.queue AND state = 'ready') FROM pgq_ext.queue q WHERE queue = 'q'}) }
 is(oldest(), 't', 'the oldest of one priority');
 sql(q{SELECT pgq_enqueue('q', to_jsonb(i), priority => i) FROM generate_series(-30, 30) i});
 sql(q{UPDATE pgq_ext.job SET run_at = clock_timestamp() - interval '2 h' - interval '1 min' * priority, enqueued_at = clock_timestamp() - interval '3 h' WHERE priority <> 0 AND queue_id = 1});
@@ -135,7 +135,7 @@ for my $end (qw(COMMIT ROLLBACK))
 	agrees('prepared');
 	sql("$end PREPARED 'p'");
 	agrees("$end PREPARED");
-	sql(q{BEGIN; SELECT pgq_enqueue('q', to_jsonb(i), delay => i * interval '10 s') FROM generate_series(1, 30) i; PREPARE TRANSACTION 'p'});
+	sql(q{BEGIN; SELECT pgq_enqueue('q', to_jsonb(i), delay => interval '5 min' + i * interval '10 s') FROM generate_series(1, 30) i; PREPARE TRANSACTION 'p'});
 	sql("$end PREPARED 'p'");
 	agrees("$end PREPARED of many that wait");
 	sql(q{BEGIN; SELECT pgq_enqueue('q', '1'), pgq_enqueue('q', '2', delay => '1 day'); SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 1); PREPARE TRANSACTION 'p'});

@@ -73,7 +73,7 @@ subtest 'depth' => sub
 
 subtest 'schedules' => sub
 {
-	sql(q{SELECT pgq_schedule('s', 'every 1 s', 'd'); SELECT pgq_drop_queue('d')});
+	sql(q{SELECT pgq_schedule('s', 'every 1 s', 'd'); SELECT pgq_drop_queue('d', force => true)});
 	is_health('schedules', 'warn', qr/^"s" has an error$/, 'its queue is gone');
 	sql(q{SELECT pgq_unschedule('s')});
 	is_well('schedules');
@@ -173,6 +173,9 @@ subtest 'snapshots' => sub
 	my $s = session($node);
 	ask($s, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 	my $pid = pid_of($s);
+	# Snapshots that are taken from now on are younger.
+	sql('SELECT txid_current()');
+	wait_for($node, "detail LIKE 'the oldest is that of process $pid (%' " . health('snapshots'));
 	is_health('snapshots', 'ok', qr/^the oldest is that of process $pid \(/, 'the oldest is shown');
 	set_clock($node, 2 * $hour);
 	is_health('snapshots', 'warn', qr/^the oldest is that of process $pid \(.*\), 02:00:/, 'for more than an hour');
@@ -222,7 +225,9 @@ subtest 'a scheduler that stands still' => sub
 	create_queue($node, 'r', q{keep_dead => '1 h'});
 	sql(q{SELECT pgq_enqueue('r', '1'), pgq_enqueue('r', '2', expires_in => '1 s'), pgq_enqueue('r', '3', unique_key => 'k', unique_for => '1 s')});
 	sql(q{SELECT pgq_fail(job_id, lease, retry => false) FROM pgq_claim('r') WHERE payload = '1'});
-	sql(q{SELECT pgq_enqueue('q', '1'); SELECT count(*) FROM pgq_claim('q', lease_time => '1 s')});
+	sql(q{SELECT pgq_enqueue('q', '1'); SELECT count(*) FROM pgq_claim('q', lease_time => '5 s')});
+	# Asleep, with no lock in hand.
+	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $scheduler");
 	kill 'STOP', $scheduler;
 	is_health('lost leases', 'warn', qr/^queue "q": 1, the first for 00:00:1\d$/, 'nobody counts what was lost');
 	set_clock($node, 2 * $hour);

@@ -6,6 +6,7 @@ use PostgreSQL::Test::Utils;
 use PgqTest;
 use ClockTest;
 use Test::More;
+use List::Util qw(min);
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
 
 my $node = clock_node('clocks');
@@ -46,6 +47,12 @@ subtest 'an idle scheduler does not look' => sub
 	usleep(2_000_000);
 	my $last = sql($run);
 	my $busy = sleeps_of_a_while();
+	# Other things that keep the machine busy may come between.
+	for (1 .. 3)
+	{
+		last if $busy <= $idle + 8;
+		$busy = min($busy, sleeps_of_a_while());
+	}
 	note "$idle without schedules, $busy with a thousand";
 	is(sql($run), $last, 'a thousand schedules: it is not looked at them between two ticks');
 	cmp_ok($busy, '<=', $idle + 8, '... and the scheduler does not wake for them');
@@ -67,8 +74,12 @@ subtest 'an idle scheduler does not look' => sub
 	sql(q{SELECT count(pgq_unschedule(schedule)) FROM pgq_ext.schedule; SELECT pgq_purge_queue('s')});
 };
 
+# The next tick of each minute is some seconds away.
+sub wait_for_the_minute { return sql(q{SELECT pg_sleep(CASE WHEN s > 50 THEN 61 - s ELSE 0 END) FROM (SELECT extract(second FROM clock_timestamp()) AS s) x}) }
+
 subtest 'a clock that is set forward for a while fires nothing' => sub
 {
+	wait_for_the_minute();
 	sql(qq{SELECT pgq_schedule('hourly', '* * * * *', 's', missed => 'all')});
 	my $next = sql(q{SELECT next_run_at FROM pgq_ext.schedule});
 	set_clock($node, 3 * $hour);
@@ -94,6 +105,7 @@ subtest 'a clock that is set forward for a while fires nothing' => sub
 
 subtest 'a clock that is set back repeats nothing' => sub
 {
+	wait_for_the_minute();
 	my $before = jobs('hourly');
 	my $last = sql(q{SELECT max((headers ->> 'scheduled_at')::timestamptz) FROM pgq_ext.job});
 	set_clock($node, -$hour);
@@ -116,7 +128,8 @@ subtest 'a clock that is set back repeats nothing' => sub
 
 subtest 'a downtime' => sub
 {
-	# Three times an hour, in zones where that is another minute.
+	# Three times an hour, in zones where that is another minute; no tick comes within the next one.
+	sql(q{SELECT pg_sleep(CASE WHEN l < 60 THEN l + 1 ELSE 0 END) FROM (SELECT 1200 - (extract(epoch FROM clock_timestamp()) - 900) % 1200 AS l) x});
 	sql("SELECT pgq_schedule('$_', '*/20 * * * *', 's', timezone => 'Asia/Kathmandu', missed => '$_')") for qw(skip one all);
 	my %next = map { split /\|/ } split /\n/, sql(q{SELECT schedule, next_run_at FROM pgq_ext.schedule});
 	$node->stop;
