@@ -69,7 +69,7 @@ SELECT pgq_drop_queue('b', force => true), pgq_create_queue('b', lease_time => '
 SELECT pgq_enqueue('b', '1') > 0, pgq_enqueue('b', '2') > 0, pgq_enqueue('b', '3') > 0;
 TRUNCATE mine;
 INSERT INTO mine SELECT * FROM pgq_claim('b');
-INSERT INTO mine SELECT * FROM pgq_claim('b', lease_time => '2 s', worker => '');
+INSERT INTO mine SELECT * FROM pgq_claim('b', lease_time => '9 s', worker => '');
 INSERT INTO mine SELECT * FROM pgq_claim('b', lease_time => '11 s', worker => 'other');
 SELECT payload, l.worker, lease_expires_at - l.claimed_at AS lease_time FROM mine JOIN pgq_ext.lease l USING (job_id, lease, lease_expires_at) ORDER BY mine.ctid;
 
@@ -87,7 +87,7 @@ SELECT l.lease, pgq_extend(job_id, l.lease, '1 s') - clock_timestamp() BETWEEN '
 DO $$
 BEGIN
     FOR i IN 1 .. 600 LOOP
-        EXIT WHEN EXISTS (SELECT FROM pgq_ext.dead_job);
+        EXIT WHEN EXISTS (SELECT FROM pgq_ext.dead_job) AND NOT EXISTS (SELECT FROM pgq_ext.lease_entries() WHERE state = 'lost');
         PERFORM pg_sleep(0.1);
     END LOOP;
 END $$;

@@ -24,9 +24,10 @@ TABLE business;
 
 -- A claim that is cancelled before it has returned handed nothing out: at once back, uncounted. Many large payloads take their time to read.
 SELECT count(*) FROM pgq_enqueue_many('q', (SELECT jsonb_agg(jsonb_build_object('payload', (SELECT string_agg(md5((i * 1000 + j)::text), '') FROM generate_series(1, 200) j))) FROM generate_series(1, 5000) i));
-SET statement_timeout = '5 ms';
+BEGIN;
+SET LOCAL statement_timeout = '5 ms';
 SELECT count(*) FROM pgq_claim('q', 5000);
-RESET statement_timeout;
+ROLLBACK;
 SELECT queue, ready, scheduled, leased FROM pgq_ext.queue_status;
 SELECT count(*), min(attempt), max(attempt) FROM pgq_claim('q', 5000);
 SELECT count(*) FROM (SELECT array_agg(job_id ORDER BY job_id) AS jobs, array_agg(lease ORDER BY job_id) AS leases FROM pgq_ext.lease) l, pgq_ack_many(jobs, leases);

@@ -23,7 +23,7 @@ COMMIT;
 DO $$
 BEGIN
     FOR i IN 1 .. 600 LOOP
-        EXIT WHEN EXISTS (SELECT FROM pgq_ext.job WHERE payload = '"lost"' AND attempts = 1);
+        EXIT WHEN EXISTS (SELECT FROM pgq_ext.job WHERE payload = '"lost"' AND attempts = 1) AND NOT EXISTS (SELECT FROM pgq_ext.lease_entries() WHERE state = 'lost');
         PERFORM pg_sleep(0.1);
     END LOOP;
 END $$;

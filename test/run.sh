@@ -273,7 +273,7 @@ run_pgtap()
 	[ ${#files[@]} -gt 0 ] || return 0
 	export PGHOST=$work PGUSER=postgres PGDATABASE=pgq_test
 	if ! { run initdb -D "$data" -U postgres -A trust --no-locale -E UTF8 --no-sync &&
-		cat test/pgq_ext.conf >>"$data/postgresql.conf" &&
+		cat test/pgq_ext.conf test/regress.conf >>"$data/postgresql.conf" &&
 		run pg_ctl -D "$data" -l "$data/server.log" -o "-c listen_addresses='' -k '$work'" -w start &&
 		run createdb pgq_test &&
 		run psql -Xq -v ON_ERROR_STOP=1 -c 'CREATE EXTENSION pgtap' -c 'CREATE EXTENSION pgq_ext'; } >"$out" 2>&1

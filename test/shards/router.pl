@@ -252,6 +252,7 @@ sql("SET client_min_messages = error; SET statement_timeout = '1 s'; DO \$\$ BEG
 my $session = session($front, 'front');
 ask($session, q{SET statement_timeout = '1 s'});
 like((ask($session, 'SELECT pgq_cancel(900)'))[1], qr/canceling statement due to statement timeout/, 'one that is mute is not waited for longer than statement_timeout');
+ask($session, 'RESET statement_timeout');
 is((ask($session, "SELECT pgq_enqueue('q', '1', group_key => '$up') % 1024"))[0], '0', '... and the session goes on with others');
 is(sql('SELECT pgq_router_remove_shard(900, force => true)'), 't', '... it can be forgotten');
 end_session($session);

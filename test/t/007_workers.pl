@@ -221,7 +221,7 @@ for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "stat
 	sql("ALTER SYSTEM RESET $_") for @limits, 'pgq_ext.stop_point';
 	$node->reload;
 	end_session($holder);
-	wait_for($node, q{NOT EXISTS (SELECT FROM pgq_ext.lease_entries()) AND attempts > 0 FROM pgq_ext.job_status WHERE queue = 'limits'}, 'one');
+	wait_for($node, q{NOT EXISTS (SELECT FROM pgq_ext.lease_entries() l WHERE l.job_id = s.job_id) AND attempts > 0 FROM pgq_ext.job_status s WHERE queue = 'limits'}, 'one');
 	pass('the scheduler goes on where time is limited');
 	is(scheduler_pid($node, 'one'), $pid, '... and did not have to be started again');
 	unlike(substr(slurp_file($node->logfile), $start), qr/ERROR|FATAL/, '... nor the launcher');

@@ -187,8 +187,9 @@ sub clean { sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease'); drai
 {
 	my $s = session($node);
 	sql(q{SELECT pgq_enqueue('q', '1')});
-	my ($id) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q', lease_time => '1 s')});
+	my ($id, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q')});
 	ask($s, "BEGIN; SELECT job_id FROM pgq_ext.job WHERE job_id = $id FOR UPDATE");
+	sql("SELECT pgq_extend($id, $lease, '1 s')");
 	wait_for($node, "count(*) = 1 FROM pgq_ext.lease_entries() WHERE state = 'lost'");
 	restart();
 	end_session($s);
@@ -291,6 +292,7 @@ for my $end ('COMMIT', 'ROLLBACK')
 	$node->safe_psql('other', q{SELECT pgq_enqueue('o', '1')});
 	my ($id, $lease) = split /\|/, $node->safe_psql('other', q{SELECT job_id, lease FROM pgq_claim('o')});
 	wait_for_scheduler($node, 'other');
+	wait_for($node, 'count(*) = 0 FROM pgq_ext.saved_lease');
 	my $lsn = sql('SELECT pg_current_wal_lsn()');
 	restart();
 	is($node->safe_psql('other', "SELECT count(*) FROM pgq_ack_many('{$id}', '{$lease}')"), '1', 'another database: restored');
@@ -320,6 +322,8 @@ for my $end ('COMMIT', 'ROLLBACK')
 	my $standby = PostgreSQL::Test::Cluster->new('standby');
 	$standby->init_from_backup($node, 'b', has_streaming => 1);
 	$standby->start;
+	# It streams: a fast stop sends it the rest.
+	$node->wait_for_catchup($standby);
 	my @l = claim_two();
 	$node->stop('fast');
 	$standby->promote;

@@ -36,8 +36,9 @@ sub waits
 my $s = session($node);
 for my $end ('COMMIT', 'ROLLBACK')
 {
-	my ($id, $lease) = claimed('1 s');
+	my ($id, $lease) = claimed();
 	sql("BEGIN; SELECT pgq_assert_lease($id, $lease); PREPARE TRANSACTION 'a'");
+	sql("SELECT pgq_extend($id, $lease, '1 s')");
 	sql('SELECT pg_sleep(1.5)');
 	is(state_of($id), 'leased', 'a lease that a prepared transaction has asserted does not expire');
 	is(sql("SELECT pgq_extend($id, $lease) IS NOT NULL"), 't', '... and is its worker\'s');
@@ -105,10 +106,12 @@ for my $end ('COMMIT', 'ROLLBACK')
 # ---- killed ----
 
 {
-	my ($id, $lease) = claimed('1 s');
 	my $asserting = session($node);
+	my $pid = pid_of($asserting);
+	my ($id, $lease) = claimed();
 	ask($asserting, "BEGIN; SELECT pgq_assert_lease($id, $lease)");
-	sql('SELECT pg_terminate_backend(' . pid_of($asserting) . ', 60000)');
+	sql("SELECT pgq_extend($id, $lease, '1 s')");
+	sql("SELECT pg_terminate_backend($pid, 60000)");
 	is(sql(q{SELECT attempt, last_error, pgq_ack(job_id, lease) FROM pgq_claim('q', wait => '60 s')}), '2|the lease expired|', 'a session that has asserted is terminated: time counts again');
 }
 
