@@ -150,7 +150,7 @@ $metrics = metrics();
 is(join(' ', metric('pg_up'), metric('pg_exporter_last_scrape_error')), '1 0', 'on a standby no query fails');
 is(join(' ', grep { /^pgq_/ } sort keys %$metrics), '', '... and nothing is told');
 $standby->promote;
-wait_for($standby, q{bool_and(ready IS NOT NULL) FROM pgq_ext.queue_status});
+wait_for($standby, q{bool_and(ready IS NOT NULL AND dead IS NOT NULL) FROM pgq_ext.queue_status});
 $metrics = metrics();
 is(of_queue('status_dead', 'mail'), '5001', '... before it is promoted');
 stop_program($exporter);
