@@ -191,7 +191,7 @@ subtest 'snapshots' => sub
 	$standby->start;
 	wait_for($node, q{count(*) = 1 FROM pg_replication_slots WHERE xmin IS NOT NULL});
 	is(sql('SELECT status ' . health('snapshots')), 'ok', 'a standby is no fault');
-	$node->wait_for_catchup($standby);
+	# What is looked at was in the backup. After the clock went back its WAL writer flushes nothing for hours.
 	is($standby->safe_psql('postgres', q{SELECT count(*) FROM pgq_ext.health WHERE status = 'ok' AND detail = 'not looked at: the server is a standby'}),
 		scalar @checks, 'on a standby nothing is looked at');
 	$standby->stop;

@@ -402,7 +402,7 @@ Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time 
 	job->delay = delay;
 	job->expires_in = expires_in;
 	if (expires_in > 0)
-		job->expires_from = wall() + expires_in - kClockMargin;
+		job->expires_from = wall() + expires_in;
 	note(job.get(), "enqueue", tx, 0, delay);
 	tx->effects.push_back({.deed = Deed::kEnqueue, .key = key, .level = tx->level});
 	jobs.emplace(key, std::move(job));
@@ -419,7 +419,7 @@ Ledger::enqueued(Key key, int64_t job_id)
 	job->id = job_id;
 	job->due_by = now() + job->delay;
 	if (job->expires_in > 0)
-		job->expires_by = wall() + job->expires_in + kClockMargin;
+		job->expires_by = wall() + job->expires_in;
 }
 
 /* ---- claim ---- */
@@ -498,9 +498,9 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 			breach("handed out with priority " + std::to_string(row.priority), job);
 		bool newest = job->hand_outs.rbegin()->first == token;
 		Time received_at = h.received + (wall() - now());
-		if (newest && !job->touched && received_at < job->not_before - kClockMargin)
+		if (newest && !job->touched && received_at < job->not_before - clock_margin())
 			breach("handed out before its time", job);
-		if (call.sent + (wall() - now()) > job->expires_by)
+		if (call.sent + (wall() - now()) - clock_margin() > job->expires_by)
 			breach("handed out, but its time was over", job);
 	}
 	check_limits(call, rows);

@@ -341,7 +341,10 @@ private:
 	void check_not_held(Job *job, const HandOut &later);
 	void check_group(Job *job, const HandOut &later);
 	bool may_have_ended(const Job &job);
-	static bool may_have_expired(const Job &job) { return wall() >= job.expires_from; }
+	static bool may_have_expired(const Job &job)
+	{
+		return wall() >= job.expires_from - clock_margin();
+	}
 	static bool runs_beside(const HandOut &h, const HandOut &later);
 	void check_attempt(Job *job, const HandOut &hand_out);
 	void check_suspects();

@@ -204,7 +204,7 @@ Ledger::check_empty(const ClaimCall &call)
 		asked &= group_of(job.queue, job.key) == 0 && job.queue != kLimitedQueue &&
 				 job.queue != kRatedQueue && job.queue != kKeyedQueue && !may_have_expired(job);
 		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
-			job.visible_at < call.sent && job.due_by < call.sent - kClockMargin)
+			job.visible_at < call.sent && job.due_by < call.sent - clock_margin())
 			missed.push_back({key, call.sent, now()});
 	}
 }
@@ -238,7 +238,8 @@ Ledger::carried_over(Epoch from, Epoch to) const
 	while (to > from)
 	{
 		bool saved = std::any_of(fast_restarts.begin(), fast_restarts.end(), [&](const auto &stop) {
-			return stop.first <= to.start && to.start <= stop.second;
+			return stop.first - clock_margin() <= to.start &&
+				   to.start <= stop.second + clock_margin();
 		});
 		auto it = memories.lower_bound(to);
 		if (!saved || it == memories.begin() || (--it)->server != to.server)

@@ -32,10 +32,11 @@ Timetable::handed_out(const Ticked &ticked, Epoch epoch)
 	std::lock_guard lock(ledger.mutex);
 	std::string what =
 		"tick " + std::to_string(ticked.tick / kMillisecond) + " ms of " + ticked.schedule;
-	if (ticked.tick > wall() + kClockMargin)
+	if (ticked.tick > wall() + clock_margin())
 		ledger.breach(what + " came before its time", nullptr);
 	const StrictSchedule *schedule = strict(ticked.schedule);
-	if (schedule != nullptr && (ticked.tick % schedule->period != 0 || ticked.tick < first))
+	if (schedule != nullptr &&
+		(ticked.tick % schedule->period != 0 || ticked.tick < first - clock_margin()))
 		ledger.breach(what + " is none", nullptr);
 
 	std::vector<Sighting> &sightings = seen[ticked.schedule][ticked.tick];
@@ -109,7 +110,7 @@ Timetable::check_pauses(const std::string &what, const Sighting &sighting,
 	{
 		const Change &off = changes[i];
 		if (off.active || off.tx->state != TxState::kCommitted ||
-			sighting.enqueued_at <= off.tx->committed_at + kClockMargin)
+			sighting.enqueued_at <= off.tx->committed_at + clock_margin())
 			continue;
 		/* One that was asked for earlier may take effect later, if it was prepared. */
 		bool on = std::any_of(changes.begin(), changes.end(), [&](const Change &change) {
@@ -117,7 +118,7 @@ Timetable::check_pauses(const std::string &what, const Sighting &sighting,
 			bool before =
 				change.tx->state == TxState::kCommitted && change.tx->committed_at < off.sent;
 			return change.active && counts && !before &&
-				   sighting.enqueued_at >= change.sent - kClockMargin;
+				   sighting.enqueued_at >= change.sent - clock_margin();
 		});
 		if (!on)
 			ledger.breach(what + " was enqueued while it was paused, or not there: job " +

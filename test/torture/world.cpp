@@ -138,6 +138,8 @@ Counters::print(World &world)
 	std::cout << "\nerrors:";
 	for (const auto &[state, n] : errors)
 		std::cout << " " << state << " " << n << ";";
+	if (Time set = clock_was_set(); set >= kClockNoise)
+		std::cout << "\nthe wall clock was set, by " << set / kMillisecond << " ms";
 	std::cout << "\naudits " << audits << ", violations " << ledger.violations() << std::endl;
 }
 
