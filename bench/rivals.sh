@@ -141,6 +141,7 @@ fresh_rivals()
 stock_of()
 {
 	case $1 in
+		rabbitmq_prefetch) echo $(($2 * $3 * 2)) ;;
 		rows | pgq_ext | ack_claim | redis_* | pgq) echo $(($2 * $3)) ;;
 		*) echo "$2" ;;
 	esac

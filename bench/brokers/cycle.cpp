@@ -64,13 +64,21 @@ private:
 
 	void measure()
 	{
-		rest(warm_up);
+		warm();
 		Time start = Clock::now();
 		long done_at_start = done;
 		rest(length);
 		printf("rate\t%.0f\n", (done - done_at_start) / Seconds(Clock::now() - start).count());
 		over = true;
 	}
+	// Shorter when a tenth of all is done, so that there is something left to measure.
+	void warm()
+	{
+		for (Time end = Clock::now() + std::chrono::duration_cast<Clock::duration>(warm_up);
+			 Clock::now() < end && done * 10 < limit;)
+			rest(std::chrono::milliseconds(5));
+	}
+
 	// Shorter when somebody has left.
 	void rest(Seconds seconds)
 	{
