@@ -297,7 +297,7 @@ retry_job(int64 job_id, Datum delay)
 	for (int looks = 0; !done && looks < 2;)
 	{
 		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken);
-		if (found == Found::kLeased || (found == Found::kWaiting && row.expired(wall_now())))
+		if (found == Found::kLeased || (found == Found::kWaiting && row.expired()))
 			break;
 		done = found == Found::kWaiting ? hasten(segments, row, delay)
 										: revive_dead_letter(job_id, delay);

@@ -85,7 +85,7 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
 	popped->ghost = popped->verdict == Verdict::kDead;
 	/* The scheduler ends it. Who knows of its hint need not: it is never handed out. */
-	if (popped->verdict == Verdict::kLive && popped->row.expired(wall_now()))
+	if (popped->verdict == Verdict::kLive && popped->row.expired())
 		popped->verdict = Verdict::kDead;
 	popped->behind = false;
 	popped->behind = is_behind(segments, round, *popped);

@@ -42,6 +42,8 @@ struct JobRow
 	{
 		return !is_null(kJobExpiresAt) && DatumGetTimestampTz(value(kJobExpiresAt)) <= now;
 	}
+	/* By now: asked of the clock only if it has one, which few have. */
+	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
 	Hint hint() const
 	{
