@@ -33,8 +33,9 @@ my %side_name = (
 	session_lock => 'pgq_lock',
 	advisory_lock => 'pg_try_advisory_lock');
 
-# against the SKIP LOCKED table
-sub gain { return ratio(value(@_[0, 1], 'pgq_ext'), value(@_[0, 1], 'table')) }
+# a side against the SKIP LOCKED table
+sub against_table { return ratio(value(@_[0, 1], $_[2]), value(@_[0, 1], 'table')) }
+sub gain          { return against_table(@_[0, 1], 'pgq_ext') }
 
 # rates of ten seconds of a turn beside a snapshot, or of fewer if it was short: the first, the last
 sub held
@@ -71,18 +72,21 @@ sub scale_of
 	return @numbers ? @numbers[ 0, -1 ] : ();
 }
 
-# what, how it is shown, at least or at most, measured
+# what we measured against the table, and the ceiling's
+sub gains { return (gain(@_), against_table(@_[0, 1], 'ceiling')) }
+
+# what, how it is shown, at least or at most, measured; what the ceiling does, where it took part in the same
 my @goals = (
-	[ 'claim and ack one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 3, gain('claim', 32) ],
-	[ 'claim and ack one a call, 200 clients, against SKIP LOCKED', '%.2f', '>=', 5, gain('claim', 200) ],
+	[ 'claim and ack one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 3, gains('claim', 32) ],
+	[ 'claim and ack one a call, 200 clients, against SKIP LOCKED', '%.2f', '>=', 5, gains('claim', 200) ],
 	[ 'pgq_ack_claim, 32 clients, against claim and ack', '%.2f', '>=', 1.4, ratio(map { value('claim', 32, $_) } qw(ack_claim pgq_ext)) ],
 	[ 'pgq_ack_claim, 32 clients, against SKIP LOCKED', '%.2f', '>=', 4, ratio(map { value('claim', 32, $_) } qw(ack_claim table)) ],
-	[ 'batches of 500, one connection, against SKIP LOCKED', '%.2f', '>=', 6, gain('batch', 500) ],
-	[ '20 ms of work, 200 workers, against SKIP LOCKED', '%.2f', '>=', 3, gain('work', 200) ],
+	[ 'batches of 500, one connection, against SKIP LOCKED', '%.2f', '>=', 5, gains('batch', 500) ],
+	[ '20 ms of work, 200 workers, against SKIP LOCKED', '%.2f', '>=', 3, gains('work', 200) ],
 	[ 'last seconds of a held snapshot, against SKIP LOCKED', '%.1f', '>=', 30, ratio(held('pgq_ext', 'last'), held('table', 'last')) ],
 	[ 'last seconds of a held snapshot, against its own start', '%.2f', '>=', 0.97, ratio(held('pgq_ext', 'last'), held('pgq_ext', 'first')) ],
-	[ 'enqueue one a call, 1 client, against SKIP LOCKED', '%.2f', '>=', 1, gain('enqueue', 'client 1') ],
-	[ 'enqueue one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 1, gain('enqueue', 'client 32') ],
+	[ 'enqueue one a call, 1 client, against SKIP LOCKED', '%.2f', '>=', 1.15, gain('enqueue', 'client 1') ],
+	[ 'enqueue one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 1.15, gain('enqueue', 'client 32') ],
 	[ 'enqueue 1,000 a call, against SKIP LOCKED', '%.2f', '>=', 2, gain('enqueue', 'bulk 1000') ],
 	[ 'claim rate with ' . grouped($most) . ' jobs queued, against ' . grouped($fewest), '%.2f', '>=', 0.95,
 		ratio(value('backlog', $most, 'pgq_ext'), value('backlog', $fewest, 'pgq_ext')) ],
@@ -104,7 +108,7 @@ my @goals = (
 	[ 'wake-ups of the scheduler with 1,000 schedules that are not due, against none', '%.2f', '<=', 1.2, ratio(map { value('schedules', $_, 'pgq_ext', 'wake_ups') } 1000, 0) ],
 	[ 'scrape of all views with 100 queues, in ms, sum of medians', '%.1f', '<', 20, scrape(($cases{scrape} // [])->[-1]) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
-	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 440, wal(1, 'pgq_ext', 'wal') ]);
+	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 380, wal(1, 'pgq_ext', 'wal') ]);
 
 # ---- form ----
 
@@ -279,11 +283,11 @@ sub rotation_table
 
 sub goals_table
 {
-	return table([ 'goal', 'wanted', 'measured', '' ],
+	return table([ 'goal', 'wanted', 'measured', 'the ceiling', '' ],
 		map {
-			my ($what, $format, $sign, $wanted, $measured) = @$_;
+			my ($what, $format, $sign, $wanted, $measured, $ceiling) = @$_;
 			my $reached = $sign eq '>=' ? $measured >= $wanted : $sign eq '<=' ? $measured <= $wanted : $measured < $wanted;
-			[ $what, "$sign $wanted", sprintf($format, $measured), $reached ? 'reached' : '**not reached**' ]
+			[ $what, "$sign $wanted", sprintf($format, $measured), fixed($format, $ceiling), $reached ? 'reached' : '**not reached**' ]
 		} grep { defined $_->[4] } @goals);
 }
 

@@ -9,15 +9,17 @@ static constinit LWLockPadded *partition_locks = nullptr;
 
 /*
  * Jobs are claimed, and their rows read, mostly in the order of their ids: so the buckets of eight ids in a row are beside
- * each other, in one cache line, and each such line lies anywhere. In other orders it is as good as any hash; ids that
- * are all multiples of eight make chains at most eight times as long.
+ * each other, in one cache line, and each such line lies anywhere. In other orders it is as good as any hash, also if the
+ * ids of a database have the low bits of its shard in common.
  */
 static uint32
 hash_of_key(const void *of, Size)
 {
 	static constexpr int kLineBits = 3;
+	static constexpr int kShardBits = 10;
 	LeaseKey key = *static_cast<const LeaseKey *>(of);
-	uint32 place = static_cast<uint32>(key.job_id) & ((1U << kLineBits) - 1);
+	uint32 place =
+		static_cast<uint32>(key.job_id ^ (key.job_id >> kShardBits)) & ((1U << kLineBits) - 1);
 	key.job_id >>= kLineBits;
 	return (tag_hash(&key, sizeof(key)) << kLineBits) | place;
 }
