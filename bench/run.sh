@@ -26,7 +26,7 @@ case ${1:-} in rivals*) exec "$(dirname "$0")/rivals.sh" "$@" ;; esac
 arguments=("$@")
 form=${1:-short}
 sides=(pgq_ext table advisory)
-also=(ack_claim at_once ceiling) # where only claim and ack count
+also=(ack_claim at_once ceiling) # where claim and ack count
 rounds=3
 case $form in
 	full)
@@ -108,7 +108,7 @@ run_enqueue()
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in "${enqueuers[@]/#/client }" "${bulks[@]/#/bulk }"; do
-			for side in "${sides[@]}"; do
+			for side in "${sides[@]}" ceiling; do
 				case $case in
 					client*) turn 0 do=enqueue clients="${case#* }" seconds=$seconds ;;
 					bulk*) turn 0 do=enqueue clients=1 batch="${case#* }" seconds=$seconds ;;

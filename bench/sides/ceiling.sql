@@ -10,6 +10,12 @@ SELECT count(*) FROM jobs_:queue;
 -- vacuum
 VACUUM (ANALYZE, INDEX_CLEANUP ON) jobs_:queue;
 
+-- enqueue
+INSERT INTO jobs_:queue (payload) VALUES ($1) RETURNING id;
+
+-- enqueue_many
+INSERT INTO jobs_:queue (payload) SELECT unnest($1::jsonb[]) RETURNING id;
+
 -- number
 SELECT coalesce(min(id), 1) FROM jobs_:queue;
 

@@ -251,6 +251,7 @@ static void
 drain(Rotation *rotation, Database *database, const Segment &from, SegmentWatch *watch)
 {
 	const Segment &to = find_refuge(rotation, database, from);
+	stop_point("rotation-drain");
 	if (!lock_for_writing(from) || !lock_for_writing(to) || is_subscribed())
 	{
 		watch->due = monotonic_now() + kRingInterval;

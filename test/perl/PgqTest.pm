@@ -5,11 +5,15 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Session;
-use Time::HiRes qw(usleep);
 use Exporter 'import';
+use Time::HiRes qw(clock_gettime usleep CLOCK_MONOTONIC);
 
 our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
-  sqlstate user_functions create_queue drain));
+  sqlstate user_functions create_queue drain monotonic seconds_since));
+
+# Seconds of a clock that nobody sets, and how many have passed since it said that.
+sub monotonic     { return clock_gettime(CLOCK_MONOTONIC) }
+sub seconds_since { return monotonic() - $_[0] }
 
 # pgq_node NAME, conf => TEXT, init => {...}, new => {...}: a running server whose database postgres has the extension
 sub pgq_node

@@ -120,7 +120,7 @@ wait_for($node, q{current_setting('pgq_ext.notify_interval') = '3s'});
 # The interval must have reached the scheduler: from here on two notifications are 3 s apart.
 quiesce();
 quiesce();
-my $start = time();
+my $start = monotonic();
 $node->pgbench('-n -c 4 -j 2 -t 100', 0, [qr/processed: 400\/400/], [qr/^(?!.*ERROR)/s], '400 commits',
 	{ 'enqueue' => q{SELECT pgq_enqueue('q', '1');} });
 enqueue('stop');
@@ -132,7 +132,7 @@ for (1 .. 1200)
 }
 my $told = grep { /^pgq_q / } @heard;
 cmp_ok($told, '>=', 1, '... are heard');
-cmp_ok($told, '<=', (time() - $start + 1) / 3 + 1, '... with 3 s from one notification to the next');
+cmp_ok($told, '<=', (seconds_since($start) + 1) / 3 + 1, '... with 3 s from one notification to the next');
 $node->safe_psql('postgres', q{SELECT pgq_purge_queue('q'); ALTER SYSTEM SET pgq_ext.notify_interval = 0});
 $node->reload;
 

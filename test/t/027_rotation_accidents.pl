@@ -12,6 +12,21 @@ create_queue($node, 'slow', "lease_time => '1 day'");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 my ($first, $second) = map { session($node) } 1 .. 2;
 
+# Of a publisher that does not exist.
+sub subscribe
+{
+	sql(q{SET log_min_messages = error; SET client_min_messages = error; CREATE SUBSCRIPTION elsewhere CONNECTION 'dbname=nowhere' PUBLICATION p WITH (connect = false);
+		SET allow_system_table_mods = on; INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate) SELECT oid, 'pgq_ext.job_0'::regclass, 'i' FROM pg_subscription});
+	return;
+}
+
+sub unsubscribe
+{
+	sql('ALTER SUBSCRIPTION elsewhere SET (slot_name = NONE)');
+	sql('DROP SUBSCRIPTION elsewhere');
+	return;
+}
+
 # ---- whoever comes when a segment is being truncated ----
 
 # The scheduler stops there with a segment in which no row is left. Nobody may look at it any more: (gate, segment, truncations before)
@@ -40,18 +55,29 @@ sub being_truncated
 	is(join(' ', drain($node, 'slow')), $id, 'a row that comes when its segment was found empty is not lost');
 	wait_until_truncated($node, $n, $before);
 
-	# Of a publisher that does not exist.
 	($gate, $n, $before) = being_truncated('rotation-verified');
-	sql(q{SET log_min_messages = error; SET client_min_messages = error; CREATE SUBSCRIPTION elsewhere CONNECTION 'dbname=nowhere' PUBLICATION p WITH (connect = false);
-		SET allow_system_table_mods = on; INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate) SELECT oid, 'pgq_ext.job_0'::regclass, 'i' FROM pg_subscription});
+	subscribe();
 	let_go($node, $gate);
 	wait_for($node, qq{held_by ~ 'subscription "elsewhere"' FROM pgq_ext.segment WHERE segment = $n});
 	is(truncations($node, $n), $before, 'a subscription that comes when its segment was found empty finds it as it is');
-	sql('ALTER SUBSCRIPTION elsewhere SET (slot_name = NONE)');
-	sql('DROP SUBSCRIPTION elsewhere');
+	unsubscribe();
 	wait_until_truncated($node, $n, $before);
 
+	$n = fresh_segment($node, 250);
 	my @ids = enqueue_slow($node, 5);
+	$gate = stop_scheduler_at($node, 'rotation-drain');
+	close_segment($node, $n);
+	scheduler_stands($node);
+	subscribe();
+	let_go($node, $gate);
+	wait_for($node, qq{held_by ~ 'subscription "elsewhere"' FROM pgq_ext.segment WHERE segment = $n});
+	is(sql("SELECT string_agg(job_id::text, ' ' ORDER BY job_id) $other_jobs AND segment = $n"), "@ids",
+		'a subscription that comes when rows are about to be moved finds them where they are');
+	unsubscribe();
+	wait_until_moved($node, $n);
+	is(join(' ', drain($node, 'slow')), "@ids", '... they are moved when it has gone');
+
+	@ids = enqueue_slow($node, 5);
 	ask($second, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 	($gate, $n, $before) = being_truncated('rotation-truncated');
 	send_and_block($node, $first, "SELECT count(*) $other_jobs");

@@ -6,11 +6,9 @@ use PgqTest;
 use ClockTest;
 use RotationTest;
 use Test::More;
-use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 my $node = clock_node('clocks', conf => "pgq_ext.window_size = 64\npgq_ext.timer_size = 64\n");
 sub sql { my ($sql) = @_; return scalar $node->safe_psql('postgres', $sql) }
-sub seconds_since { my ($start) = @_; return clock_gettime(CLOCK_MONOTONIC) - $start }
 
 my $hour = 3600;
 
@@ -58,7 +56,7 @@ subtest 'durations do not go by the clock' => sub
 {
 	create_queue($node, 'd', q{max_runtime => '20 s'});
 	my $s = session($node);
-	my $start = clock_gettime(CLOCK_MONOTONIC);
+	my $start = monotonic();
 	send_sql($s, q{SELECT count(*) FROM pgq_claim('d', wait => '5 s')});
 	wait_for($node, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'd'});
 	set_clock($node, -$hour);
@@ -67,7 +65,7 @@ subtest 'durations do not go by the clock' => sub
 	cmp_ok($took, '>=', 4.9, '... not before its time');
 	cmp_ok($took, '<', 60, '... nor an hour later');
 	set_clock($node, 0);
-	$start = clock_gettime(CLOCK_MONOTONIC);
+	$start = monotonic();
 	send_sql($s, q{SELECT count(*) FROM pgq_claim('d', wait => '5 s')});
 	wait_for($node, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'd'});
 	set_clock($node, $hour);
@@ -143,7 +141,7 @@ subtest 'dead letters and records are not destroyed by a clock that was just set
 	set_clock($node, 48 * $hour);
 	$told->('forward');
 	# So long as the scheduler needs for several rounds of retention, and of rotation.
-	my $since = clock_gettime(CLOCK_MONOTONIC);
+	my $since = monotonic();
 	my $records = q{FROM pgq_ext.attempt JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'dead'};
 	wait_for($node, q{count(*) = 1 FROM pgq_ext.dead_job}) while seconds_since($since) < 12;
 	set_clock($node, 0);

@@ -6,7 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(usleep);
 use PgqTest;
 use Session;
 
@@ -64,7 +64,7 @@ sql(q{
 	END $$});
 
 # A worker ends with an error if its lock was taken from it: another begins.
-my $began = time;
+my $began = monotonic();
 my %workers;
 sub begin_worker
 {
@@ -77,10 +77,10 @@ sub begin_worker
 begin_worker($_) for 1 .. 64;
 my ($kills, $crashes) = (0, 0);
 my $other = '';
-while (time - $began < 30)
+while (seconds_since($began) < 30)
 {
 	usleep(300_000);
-	if ($crashes < 2 && time - $began > 10 * ($crashes + 1))
+	if ($crashes < 2 && seconds_since($began) > 10 * ($crashes + 1))
 	{
 		my ($pid) = sql(q{SELECT pid FROM pg_stat_activity WHERE query = 'CALL work()' LIMIT 1}) =~ /(\d+)/ or next;
 		kill 'KILL', $pid;
@@ -103,7 +103,7 @@ while (time - $began < 30)
 }
 sql(q{SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'CALL work()%' AND pid <> pg_backend_pid()});
 end_session($_) for values %workers;
-my $seconds = time - $began;
+my $seconds = seconds_since($began);
 
 note(sql('SELECT name, held FROM fence') . ' ' . sql('SELECT count(*) FROM did') . ' ' . sql('SELECT count(*) FROM took') . " $kills kills $crashes crashes");
 is($other, '', 'nobody met another error than that his lock was gone');
