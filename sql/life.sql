@@ -34,7 +34,7 @@ UPDATE pgq_ext.job SET run_at = now() WHERE job_id = :a_job_id;
 -- Rolled back it is as before.
 SELECT job_id, lease FROM pgq_claim('q') \gset b_
 BEGIN;
-SELECT pgq_release(:b_job_id, :b_lease);
+SELECT pgq_release(:b_job_id, :b_lease, NULL);
 ROLLBACK;
 BEGIN;
 SAVEPOINT s;

@@ -53,6 +53,17 @@ SELECT pg_reload_conf();
 SELECT pg_sleep(1.1);
 SELECT pgq_run_done('d', pgq_run_once('d', '1 s'));
 SELECT count(*) FROM pgq_ext.run WHERE name = 'd';
+-- Of those that nobody has finished, too; but not one that is held.
+SELECT pgq_unlock('u', pgq_run_once('u', '1 s'));
+SELECT pg_sleep(1.1);
+SELECT pgq_run_once('u', '1 s', ttl => '1 h') IS NOT NULL AS held;
+SELECT count(*) FROM pgq_ext.run WHERE name = 'u';
+SELECT pg_sleep(1.1);
+SELECT pgq_unlock('u', pgq_run_once('u', '1 s'));
+SELECT count(*) FROM pgq_ext.run WHERE name = 'u';
+SELECT pg_sleep(1.1);
+SELECT pgq_unlock('u', pgq_run_once('u', '1 s'));
+SELECT count(*) FROM pgq_ext.run WHERE name = 'u';
 ALTER SYSTEM RESET pgq_ext.keep_runs;
 SELECT pg_reload_conf();
 
@@ -116,7 +127,7 @@ SELECT pgq_take('undone');
 ROLLBACK;
 SELECT pgq_take('undone');
 SELECT pgq_drop_rate('api');
-SELECT pgq_unlock(name, token) FROM pgq_ext.run WHERE finished_at IS NULL;
+SELECT pgq_unlock(name, token) FROM pgq_ext.run WHERE finished_at IS NULL ORDER BY token;
 DELETE FROM pgq_ext.run;
 DROP FUNCTION token;
 DROP TABLE got;

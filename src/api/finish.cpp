@@ -135,7 +135,8 @@ pgq_release(PG_FUNCTION_ARGS)
 	start_write("pgq_release()");
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
-	Datum delay = required(fcinfo, 2, "delay");
+	Interval none{};
+	Datum delay = given(fcinfo, 2) ? PG_GETARG_DATUM(2) : IntervalPGetDatum(&none);
 	(void) duration(delay, "delay");
 	bool released = release_job(job_id, token, delay);
 	if (!released)

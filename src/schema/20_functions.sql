@@ -95,7 +95,7 @@ CREATE FUNCTION pgq_claim(
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_claim';
 REVOKE ALL ON FUNCTION pgq_claim FROM PUBLIC;
 COMMENT ON FUNCTION pgq_claim IS
-'Take up to max_jobs (1 to 10000) ready jobs under a lease of lease_time (1 s to 7 days; default: the queue''s). With wait (at most 60 s) waits for the first one; returns empty in time for statement_timeout. Each job must be answered with pgq_ack or pgq_fail; if the lease expires, or the claiming transaction rolls back, the attempt counts as failed. worker is a label (default: application_name). Errors: 42704 no such queue, 22023 bad value, 53400 pgq_ext.max_leases reached and nothing claimed.';
+'Take up to max_jobs (1 to 10000) ready jobs under a lease of lease_time (1 s to 7 days; default: the queue''s). With wait (at most 60 s) waits for the first one; returns empty in time for statement_timeout. Each job must be answered: with pgq_ack, pgq_fail or pgq_release; if the lease expires, or the claiming transaction rolls back, the attempt counts as failed. worker is a label (default: application_name). With session_bound the leases also end with the session. Errors: 42704 no such queue, 22023 bad value, 53400 pgq_ext.max_leases reached and nothing claimed.';
 
 CREATE FUNCTION pgq_claim_any(
     queues text[], max_jobs int = 1, wait interval = '0', lease_time interval = null, worker text = null,
@@ -103,7 +103,7 @@ CREATE FUNCTION pgq_claim_any(
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_claim_any';
 REVOKE ALL ON FUNCTION pgq_claim_any FROM PUBLIC;
 COMMENT ON FUNCTION pgq_claim_any IS
-'As pgq_claim, from several queues (at most 32), in the order of the array, waiting on all of them at once. Of no queue: nothing, at the end of wait.';
+'As pgq_claim, from several queues (at most pgq_ext.max_claim_queues), in the order of the array, waiting on all of them at once. Of no queue: nothing, at the end of wait.';
 
 CREATE FUNCTION pgq_ack(job_id bigint, lease bigint, result jsonb = null) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_ack';
@@ -136,7 +136,7 @@ CREATE FUNCTION pgq_release(job_id bigint, lease bigint, delay interval = '0') R
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_release';
 REVOKE ALL ON FUNCTION pgq_release FROM PUBLIC;
 COMMENT ON FUNCTION pgq_release IS
-'Give the job back: the attempt is not counted, and somebody else gets the job after delay (0 or more); with 0 it keeps its place in the order. False: the lease is not current, nothing was changed. Errors: 22004 an argument is NULL, 22023 bad delay.';
+'Give the job back: the attempt is not counted, and somebody else gets the job after delay (0 or more); with 0 it keeps its place in the order. False: the lease is not current, nothing was changed. Errors: 22004 job_id or lease is NULL, 22023 bad delay.';
 
 CREATE FUNCTION pgq_assert_lease(job_id bigint, lease bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_assert_lease';
@@ -148,7 +148,7 @@ CREATE FUNCTION pgq_extend(job_id bigint, lease bigint, lease_time interval = nu
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';
 REVOKE ALL ON FUNCTION pgq_extend FROM PUBLIC;
 COMMENT ON FUNCTION pgq_extend IS
-'Give the lease a new end, lease_time from now (default: the queue''s; capped by its max_runtime), and return it. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was deleted by hand.';
+'Give the lease a new end, lease_time from now (default: the queue''s; capped by its max_runtime), and return it. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
 
 CREATE FUNCTION pgq_progress(job_id bigint, lease bigint, progress jsonb) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_progress';

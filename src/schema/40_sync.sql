@@ -42,7 +42,7 @@ CREATE TABLE pgq_ext.run (
 -- Where it is published, as by FOR ALL TABLES, rows are changed all the same. No index can say which: there are NULLs.
 ALTER TABLE pgq_ext.run REPLICA IDENTITY FULL;
 COMMENT ON TABLE pgq_ext.run IS
-'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept.';
+'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';
 
 CREATE TABLE pgq_ext.rate_limit (
     name    text COLLATE "C" PRIMARY KEY,

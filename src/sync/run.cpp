@@ -69,6 +69,29 @@ is_finished(const LockKey &key)
 	return finished;
 }
 
+/*
+ * Of those that are finished the newest are kept, and of those that are not, and that nobody holds, as many. Who
+ * deletes the same just now need not be waited for.
+ */
+static void
+forget_old_runs(const LockKey &key)
+{
+	static constexpr char kForget[] =
+		"DELETE FROM pgq_ext.run WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
+		"SELECT l.ctid FROM pgq_ext.run l WHERE l.ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
+		"SELECT o.place FROM (SELECT r.ctid AS place, pg_catalog.row_number() OVER ("
+		"PARTITION BY r.finished_at IS NULL ORDER BY r.period_start DESC) AS nth "
+		"FROM pgq_ext.run r WHERE r.name OPERATOR(pg_catalog.=) $1 "
+		"AND r.period OPERATOR(pg_catalog.=) $2 "
+		"AND r.period_start OPERATOR(pg_catalog.<=) $3 AND NOT EXISTS ("
+		"SELECT FROM pgq_ext.held_lock h WHERE h.name OPERATOR(pg_catalog.=) r.name "
+		"AND h.token OPERATOR(pg_catalog.=) r.token)) o "
+		"WHERE o.nth OPERATOR(pg_catalog.>) $4)) FOR UPDATE SKIP LOCKED))";
+	static constexpr RunStatement statement = {kForget, nullptr};
+	const SpiArgument kept[] = {{INT8OID, Int64GetDatum(keep_runs), false}};
+	(void) execute(statement, key, kept, lengthof(kept));
+}
+
 /* A try: the first, or one after another that was not finished in time. period: as the caller has written it. */
 static void
 note_start(const HeldLock &held, const char *owner, const Datum *period)
@@ -79,14 +102,21 @@ note_start(const HeldLock &held, const char *owner, const Datum *period)
 		"VALUES ($1, $2, $3, $4, $5, pg_catalog.clock_timestamp(), 1) "
 		"ON CONFLICT (name, period, period_start) DO UPDATE SET token = EXCLUDED.token, "
 		"owner = EXCLUDED.owner, started_at = EXCLUDED.started_at, "
-		"tries = r.tries OPERATOR(pg_catalog.+) 1";
+		"tries = r.tries OPERATOR(pg_catalog.+) 1 RETURNING r.tries";
 	const SpiArgument arguments[] = {
 		{TEXTOID, CStringGetTextDatum(held.key.name), false},
 		{INTERVALOID, period != nullptr ? *period : Datum{0}, period == nullptr},
 		{TIMESTAMPTZOID, TimestampTzGetDatum(held.key.bucket), period == nullptr},
 		{INT8OID, Int64GetDatum(held.token), false},
 		{TEXTOID, CStringGetTextDatum(owner), false}};
-	as_owner([&] { spi_execute(kStart, arguments); });
+	as_owner([&] {
+		bool is_null;
+		spi_execute(kStart, arguments);
+		bool first = DatumGetInt32(spi_value(0, 1, &is_null)) == 1;
+		CommandCounterIncrement();
+		if (first && period != nullptr)
+			forget_old_runs(held.key);
+	});
 	CommandCounterIncrement();
 }
 
@@ -112,23 +142,6 @@ begin_run(const LockWish &wish, const Datum *period)
 	return held.token;
 }
 
-/* Of those that are finished the newest are kept. */
-static void
-forget_old_runs(const LockKey &key)
-{
-	static constexpr char kForget[] =
-		"DELETE FROM pgq_ext.run WHERE name OPERATOR(pg_catalog.=) $1 "
-		"AND period OPERATOR(pg_catalog.=) $2 AND finished_at IS NOT NULL "
-		"AND period_start OPERATOR(pg_catalog.<=) (SELECT k.period_start FROM pgq_ext.run k "
-		"WHERE k.name OPERATOR(pg_catalog.=) $1 AND k.period OPERATOR(pg_catalog.=) $2 "
-		"AND k.period_start OPERATOR(pg_catalog.<=) $3 AND k.finished_at IS NOT NULL "
-		"ORDER BY k.period_start DESC OFFSET $4 LIMIT 1)";
-	static constexpr RunStatement statement = {kForget, nullptr};
-	const SpiArgument kept[] = {{INT8OID, Int64GetDatum(keep_runs), false}};
-	if (key.period > 0)
-		(void) execute(statement, key, kept, lengthof(kept));
-}
-
 bool
 finish_run(const char *name, int64 token, const Datum *result)
 {
@@ -144,11 +157,7 @@ finish_run(const char *name, int64 token, const Datum *result)
 		{INT8OID, Int64GetDatum(token), false},
 		{JSONBOID, result != nullptr ? *result : Datum{0}, result == nullptr}};
 	bool finished = false;
-	as_owner([&] {
-		finished = execute(statement, held.key, more, lengthof(more)) > 0;
-		CommandCounterIncrement();
-		forget_old_runs(held.key);
-	});
+	as_owner([&] { finished = execute(statement, held.key, more, lengthof(more)) > 0; });
 	CommandCounterIncrement();
 	return finished;
 }
