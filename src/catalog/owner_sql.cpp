@@ -41,6 +41,10 @@ common_owner()
 		check(table);
 	for (const Segment &segment : t.all_segments())
 		check(segment.heap);
+	/* Version 0.1 has none. */
+	if (Oid shard = get_relname_relid("shard", get_namespace_oid("pgq_ext", false));
+		OidIsValid(shard))
+		check(shard);
 	return t.owner;
 }
 

@@ -77,7 +77,7 @@ require_enqueuer(Oid role, const char *name)
 				  "JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::regclass "
 				  "AND d.objid = p.oid AND d.refclassid = 'pg_catalog.pg_extension'::regclass "
 				  "JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid "
-				  "WHERE p.proname = 'pgq_enqueue' AND e.extname = 'pgq_ext' "
+				  "WHERE p.proname = 'pgq_enqueue' AND e.extname = 'pgq_ext' AND d.deptype = 'e' "
 				  "AND pg_catalog.has_function_privilege($1, p.oid, 'EXECUTE')",
 				  arguments) > 0;
 	});

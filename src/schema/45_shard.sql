@@ -34,36 +34,7 @@ COMMENT ON TABLE pgq_ext.shard IS
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.shard', '');
 
 CREATE FUNCTION pgq_set_shard(shard int) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-    before integer;
-BEGIN
-    IF $1 IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null';
-    ELSIF $1 NOT BETWEEN 0 AND 1023 THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = pg_catalog.format('shard %s is out of range', $1),
-            DETAIL = 'Shards are numbered from 0 to 1023.';
-    ELSIF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION USING ERRCODE = '25001', MESSAGE = 'pgq_set_shard must be called in a READ COMMITTED transaction',
-            DETAIL = 'Another one does not see the jobs that are enqueued meanwhile.';
-    END IF;
-    -- One at a time, and nobody takes an id.
-    LOCK TABLE pgq_ext.shard IN SHARE ROW EXCLUSIVE MODE;
-    SELECT s.shard INTO before FROM pgq_ext.shard s;
-    INSERT INTO pgq_ext.shard (shard) VALUES ($1) ON CONFLICT (only_row) DO UPDATE SET shard = EXCLUDED.shard;
-    IF before IS DISTINCT FROM $1 AND
-       (EXISTS (SELECT FROM pgq_ext.job) OR EXISTS (SELECT FROM pgq_ext.dead_job) OR
-        EXISTS (SELECT FROM pgq_ext.finished_job) OR EXISTS (SELECT FROM pgq_ext.attempt) OR
-        EXISTS (SELECT FROM pgq_ext.unique_key))
-    THEN
-        RAISE EXCEPTION USING ERRCODE = '55000',
-            MESSAGE = CASE WHEN before IS NULL THEN 'this database has jobs with ids of no shard'
-                           ELSE pg_catalog.format('this database has jobs with ids of shard %s', before) END,
-            DETAIL = 'Whoever has such an id would look for its job elsewhere. Records of jobs that have ended count as well.',
-            HINT = pg_catalog.format('Set the number before the first job is enqueued: in a database of its own for shard %s.', $1);
-    END IF;
-END $$;
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_set_shard';
 REVOKE ALL ON FUNCTION pgq_set_shard FROM PUBLIC;
 COMMENT ON FUNCTION pgq_set_shard IS
 'This database is shard number 0 to 1023 of several: every id of a job leaves that remainder when it is divided by 1024, so that who has one knows where its job is. Ids grow by 1024 from here on, and are used once, as before. Waits for transactions that have enqueued, and from here to the end of this one nobody can. Called with the number that it has, it does nothing but make sure of it. Errors: 55000 there are jobs, dead letters, or records of jobs, with ids of another number, or of none; 22023 no such number; 22004 none; 25001 not in a READ COMMITTED transaction.';

@@ -206,8 +206,9 @@ extend_lock(const char *name, int64 token, int64 ttl)
 		now.ttl = length;
 		now.deadline = deadline = Max(now.deadline, hold.monotonic() + length);
 	});
-	if (!was.session_bound)
-		return extend_lock_row(held.key, held.slot, token, length);
+	if (!was.session_bound && !extend_lock_row(held.key, held.slot, token, length))
+		return 0;
+	/* The row's end may be later: by a clock that was ahead then. */
 	return wall_now() + (deadline - monotonic_now());
 }
 

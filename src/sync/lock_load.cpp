@@ -54,7 +54,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .bucket = number(kBucket)};
 	text_to_cstring_buffer(DatumGetTextPP(value_of(tuple, desc, kName)), found.key.name,
 						   sizeof(found.key.name));
-	found.slot = static_cast<int32>(number(kSlot));
+	found.slot = static_cast<int32>(Min(number(kSlot), kSlotsMax + 1));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
 	grant.slots = static_cast<int32>(number(kSlots));
@@ -131,7 +131,10 @@ find_rows(const Tables &t)
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 		if (!wanted)
 			continue;
+		/* Somebody may have written anything by hand. */
 		FoundLock found = read_row(tuple, RelationGetDescr(rel), t.database);
+		if (found.slot < 1 || found.slot > kSlotsMax)
+			continue;
 		found.is_new = is_new;
 		found.xid = TransactionIdIsValid(xid) ? SubTransGetTopmostTransaction(xid) : xid;
 		keep(&locks, found);
@@ -188,11 +191,23 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 		});
 }
 
+/* Memory has the others already. */
+static int
+count_unknown(const FoundLocks &locks)
+{
+	int n = 0;
+	for (bool is_new : {false, true})
+		for_each_found(locks, is_new, [&](LockHold &hold, const FoundLock &found) {
+			n += hold.find(found.key, found.slot) < 0;
+		});
+	return n;
+}
+
 static void
 load(const Tables &t)
 {
 	FoundLocks locks = find_rows(t);
-	if (locks.n > room_for_locks())
+	if (count_unknown(locks) > room_for_locks())
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("there are more named locks than there is room for in memory"),

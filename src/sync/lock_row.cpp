@@ -65,26 +65,25 @@ write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before)
 	"AND token OPERATOR(pg_catalog.=) $5"
 
 /* After a start it is held for at most ttl: so that is never less than what is left, should that be more than it is extended by. */
-TimestampTz
+bool
 extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)
 {
 	const SpiArgument arguments[] = {
 		words(key.name), number(key.period), number(key.bucket),	  number(slot),
 		number(token),	 number(ttl),		 moment(wall_now() + ttl)};
-	TimestampTz end = 0;
+	bool extended = false;
 	as_owner([&] {
-		bool is_null;
-		if (spi_execute("UPDATE pgq_ext.held_lock SET ttl = $6 OPERATOR(pg_catalog.+) GREATEST(0, "
+		extended =
+			spi_execute("UPDATE pgq_ext.held_lock SET ttl = $6 OPERATOR(pg_catalog.+) GREATEST(0, "
 						"(EXTRACT(epoch FROM expires_at OPERATOR(pg_catalog.-) $7) "
 						"OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8), "
-						"expires_at = GREATEST(expires_at, $7) " THE_ROW " RETURNING expires_at",
-						arguments) > 0)
-			end = DatumGetTimestampTz(spi_value(0, 1, &is_null));
+						"expires_at = GREATEST(expires_at, $7) " THE_ROW,
+						arguments) > 0;
 	});
 	/* For what follows in the same statement. */
 	CommandCounterIncrement();
 	ForceSyncCommit();
-	return end;
+	return extended;
 }
 
 bool

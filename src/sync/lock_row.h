@@ -43,8 +43,8 @@ inline constexpr Column lock_columns[] = {
  */
 bool write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before);
 
-/* Its new end, which is not before the old one; 0: there is no such row. */
-TimestampTz extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl);
+/* False: there is no such row. Its new end is not before the old one. */
+bool extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl);
 
 /* False: there is no such row. */
 bool delete_lock_row(const LockKey &key, int32 slot, int64 token);

@@ -301,7 +301,10 @@ add_hint(const QueueRef &ref, const Hint &hint, bool is_new)
 {
 	if (!hint.delayed)
 		raise_clock_mark(ref.queue->database, hint.key.run_at);
-	hints_of(ref)->hints.push({current_tag(), is_new ? 1 : 0, hint});
+	/* An index that the owner has added may have enqueued, too, while the row was written. */
+	List<HintEffect> &hints = hints_of(ref)->hints;
+	hints.reserve(1);
+	hints.push({current_tag(), is_new ? 1 : 0, hint});
 }
 
 void

@@ -36,7 +36,9 @@ unlock_at_commit(int number, int64 token, bool swept)
 	with_locks([&](LockHold &hold) {
 		NamedLock &lock = hold[number];
 		bool ours = !lock.is_open() || lock.changer == my_procno();
-		current = lock.now.token == token && lock.now.state == GrantState::kHeld && ours;
+		/* Who relied on it may have extended it since it was found to be over. */
+		current = lock.now.token == token && lock.now.state == GrantState::kHeld && ours &&
+				  (!swept || lock.is_over(hold.monotonic()));
 		if (!current)
 			return;
 		add_lock_effect(number, token, lock.is_open(), lock.now);

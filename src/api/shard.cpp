@@ -1,0 +1,78 @@
+/*
+ * pgq_set_shard.
+ */
+#include "api/args.h"
+#include "catalog/owner_sql.h"
+#include "load/attach.h"
+
+namespace pgq {
+
+/* Whoever has the id of one that has ended would look for it elsewhere, too. */
+static bool
+has_jobs()
+{
+	static constexpr char kAnyJob[] =
+		"SELECT WHERE EXISTS (SELECT FROM pgq_ext.job) OR EXISTS (SELECT FROM pgq_ext.dead_job) "
+		"OR EXISTS (SELECT FROM pgq_ext.finished_job) OR EXISTS (SELECT FROM pgq_ext.attempt) "
+		"OR EXISTS (SELECT FROM pgq_ext.unique_key)";
+	return spi_execute(kAnyJob, nullptr, 0) > 0;
+}
+
+static void
+refuse_jobs_of(bool had, int32 before, int32 shard)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 had ? errmsg("this database has jobs with ids of shard %d", before)
+				 : errmsg("this database has jobs with ids of no shard"),
+			 errdetail("Whoever has such an id would look for its job elsewhere. Records of jobs "
+					   "that have ended count as well."),
+			 errhint("Set the number before the first job is enqueued: in a database of its own "
+					 "for shard %d.",
+					 shard)));
+}
+
+/* One at a time, and with the row nobody takes an id any more: see schema/45_shard.sql. */
+static void
+set_shard(int32 shard)
+{
+	const SpiArgument number[] = {{INT4OID, Int32GetDatum(shard), false}};
+	bool is_null;
+	spi_run("LOCK TABLE pgq_ext.shard IN SHARE ROW EXCLUSIVE MODE");
+	bool had = spi_execute("SELECT shard FROM pgq_ext.shard", nullptr, 0) > 0;
+	int32 before = had ? DatumGetInt32(spi_value(0, 1, &is_null)) : 0;
+	spi_execute("INSERT INTO pgq_ext.shard (shard) VALUES ($1) "
+				"ON CONFLICT (only_row) DO UPDATE SET shard = EXCLUDED.shard",
+				number);
+	if ((!had || before != shard) && has_jobs())
+		refuse_jobs_of(had, before, shard);
+}
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_set_shard);
+
+PGDLLEXPORT Datum
+pgq_set_shard(PG_FUNCTION_ARGS)
+{
+	static constexpr int kMost = 1023;
+	start_write("pgq_set_shard()");
+	int32 shard = DatumGetInt32(required(fcinfo, 0, "shard"));
+	if (shard < 0 || shard > kMost)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("shard %d is out of range", shard),
+						errdetail("Shards are numbered from 0 to %d.", kMost)));
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("pgq_set_shard must be called in a READ COMMITTED transaction"),
+				 errdetail("Another one does not see the jobs that are enqueued meanwhile.")));
+	(void) tables();
+	as_owner([&] { set_shard(shard); });
+	CommandCounterIncrement();
+	PG_RETURN_VOID();
+}
+}
