@@ -20,7 +20,8 @@ quickstart: setup
 check: setup
 	test/run.sh
 
-$(filter check-%,$(SCRIPTED)): check-%:
+# Where there is no PostgreSQL at all, setup comes first. Elsewhere it does not: it may want sudo for what the suite has no use for.
+$(filter check-%,$(SCRIPTED)): check-%: $(if $(wildcard /usr/lib/postgresql/*/bin/pg_config)$(PG_CONFIG)$(shell which pg_config),,setup)
 	test/run.sh $* $(T)
 
 # make bench writes docs/benchmarks.md. Some workloads: make bench-short T='claim batch'.
@@ -42,7 +43,7 @@ torture: setup
 drill: setup
 	drills/throw_away.sh $(ARGS)
 
-# Debian packages for the PostgreSQL of this machine, or another: make deb PG=17
+# Debian packages for the PostgreSQL of this machine, or another: make deb PG=17. Needs root or sudo.
 deb:
 	packaging/deb.sh build/deb $(PG)
 
