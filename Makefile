@@ -20,7 +20,8 @@ quickstart: setup
 check: setup
 	test/run.sh
 
-$(filter check-%,$(SCRIPTED)): check-%:
+# Where there is no PostgreSQL at all, setup comes first. Elsewhere it does not: it may want sudo for what the suite has no use for.
+$(filter check-%,$(SCRIPTED)): check-%: $(if $(wildcard /usr/lib/postgresql/*/bin/pg_config)$(PG_CONFIG)$(shell which pg_config),,setup)
 	test/run.sh $* $(T)
 
 # make bench writes docs/benchmarks.md. Some workloads: make bench-short T='claim batch'.
@@ -42,7 +43,7 @@ torture: setup
 drill: setup
 	drills/throw_away.sh $(ARGS)
 
-# Debian packages for the PostgreSQL of this machine, or another: make deb PG=17
+# Debian packages for the PostgreSQL of this machine, or another: make deb PG=17. Needs root or sudo.
 deb:
 	packaging/deb.sh build/deb $(PG)
 
@@ -80,14 +81,17 @@ ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
-EXTRA_CLEAN = build $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d)
+EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d)
 
 # Bitcode would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
 
-# The newest that is installed, or the one named: make PG=17.
-PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/$(PG)/bin/pg_config) \
-             $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))) pg_config)
+# The newest that is installed, or the one named: make PG=17. If that is not there, no other will do, save to clean up.
+named := $(if $(PG),/usr/lib/postgresql/$(PG)/bin/pg_config)
+not_there = $(error there is no $(named): install postgresql-server-dev-$(PG))
+PG_CONFIG ?= $(or $(wildcard $(named)), \
+             $(if $(named),$(if $(filter-out clean,$(or $(MAKECMDGOALS),all)),$(not_there))), \
+             $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))), pg_config)
 # What "make install" puts beside psql (PROGRAM would be made of OBJS), save with TOP=no.
 top_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <curses.h>\n' | \
                     $(CXX) -x c++ -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && echo found)
@@ -101,7 +105,13 @@ endif
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(OBJS): Makefile $(EXTENSION).control
+# What the objects are made for: those of another PostgreSQL, or without the same sanitizers, are made anew.
+made_for := $(shell $(PG_CONFIG) --version --includedir-server) $(SANITIZE)
+ifneq ($(made_for),$(file <built_with))
+$(file >built_with,$(made_for))
+endif
+
+$(OBJS): Makefile $(EXTENSION).control built_with
 -include $(OBJS:.o=.d)
 
 # pgq-top is a client: with the C++ library, libpq and ncurses. Where their headers are missing, it is left out.
@@ -110,7 +120,7 @@ TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -
                -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) \
                $(COPT)
 
-top/%.o: top/%.cpp Makefile $(EXTENSION).control
+top/%.o: top/%.cpp Makefile $(EXTENSION).control built_with
 	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
 
 pgq-top: $(TOP_OBJS)

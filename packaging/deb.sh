@@ -4,7 +4,7 @@
 #
 #   packaging/deb.sh DIR [PG]      the packages are in DIR; that it is given up is said by the exit status
 #
-# Needs root or sudo, as script/debian_root.sh does. PG is by default the PostgreSQL of this machine.
+# Needs root or sudo, as script/debian_root.sh does. PG is by default the PostgreSQL of this machine, or else of its release.
 set -euo pipefail
 
 # In the root, in the tree. That of dpkg-source is the upstream's: all but debian/.
@@ -22,6 +22,7 @@ cd "$(dirname "$0")/.."
 . packaging/lib.sh
 dir=${1:?where to?}
 pg=${2:-${PG:-$(newest_installed)}}
+pg=${pg:-$(of_this_release || true)}
 mkdir -p "$dir"
 rm -rf "$dir/source"
 copy_tree "$dir/source"

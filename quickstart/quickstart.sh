@@ -4,7 +4,7 @@
 #   quickstart/quickstart.sh [--keep] [--data FOLDER] [DIRECTORY]    default: /usr/share/doc
 #   quickstart/quickstart.sh --stop [--data FOLDER]
 #
-#   --keep         leave the server running, and tell how to reach it
+#   --keep         leave the server running, and tell how to reach it; not with a PG that takes a root of another release
 #   --stop         stop the server that --keep left, and remove its folder
 #   --data FOLDER  where the server lives; default: ./quickstart-data, or a new folder where the server's user
 #                  cannot reach that
@@ -45,6 +45,9 @@ sql()
 
 script/setup.sh || exit
 . script/version.sh
+# A server in a root ends with the command.
+[ -z "${PG:-}" ] || can_be_here "$PG" || ! $keep ||
+	die "no --keep with PostgreSQL $PG: this release has not got it, and a server in a root of another ends with the command"
 elsewhere quickstart/quickstart.sh "${arguments[@]}"
 . script/private_server.sh
 

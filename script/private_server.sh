@@ -37,7 +37,7 @@ build_and_install()
 	if [ "$build_directory" != . ]; then
 		[ ! -d upgrade ] || sources+=(upgrade)
 		mkdir -p "$build_directory" &&
-			find "$build_directory" -type f ! -name '*.[od]' -delete &&
+			find "$build_directory" -type f ! -name '*.[od]' ! -name built_with -delete &&
 			tar -c --exclude='*.[od]' "${sources[@]}" | tar -x -C "$build_directory" || return
 	fi
 	MAKE_TMPDIR=$1 make --no-print-directory -s -j2 -C "$build_directory" install PG_CONFIG="$pg_config" DESTDIR="$1"

@@ -3,9 +3,10 @@
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
 #   test/run.sh SUITE             one of: unit model conventions clients monitoring failover shards regress before isolation tiny tap pgtap torture,
-#                                 or packages, which is no part of "every suite"
+#                                 or packages or pg_upgrade, which are no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
-#   test/run.sh servers           the suites that start servers: what is to be run with every PostgreSQL
+#   test/run.sh servers           the suites that depend on the server: what is to be run with every PostgreSQL; with 17 and 18
+#                                 pg_upgrade, too, which installs packages of another release
 #
 # JOBS=200000 in the environment is how many jobs the suite "shards" has.
 # PG=17 in the environment names a PostgreSQL; if this machine cannot have it, all of it happens in a root of a Debian
@@ -19,19 +20,18 @@ pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 
 # What starts no server is run once, and so are clients, monitoring, failover and shards, with what Debian 12 has of servers and drivers; what
-# is behind pgbouncer also with those of Debian 13.
+# is behind pgbouncer also with those of Debian 13. pg_upgrade installs packages of another release, which belongs into a root.
 suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
-[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade)
 case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions)
 			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
 		fi ;;
-	servers) ;;
+	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
 	*) suites=("$1") ;;
 esac
 selected=("${@:2}")
