@@ -258,6 +258,8 @@ sweep_locks()
 	OverdueLock overdue[kAtOnce];
 	Database *db = tables_with_locks().database;
 	int n = overdue_locks(db, overdue, kAtOnce);
+	if (n > 0)
+		stop_point("locks-overdue");
 	int swept = 0;
 	for (int i = 0; i < n; i++)
 	{

@@ -126,4 +126,16 @@ SKIP:
 	end_session($_) for $locker, $purger;
 }
 
+# ---- an index that enqueues ----
+
+{
+	create_queue($node, 'more');
+	sql(q{CREATE FUNCTION enqueue_more(priority int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+		BEGIN RETURN CASE priority WHEN 77 THEN (SELECT count(public.pgq_enqueue('more', to_jsonb(i))) FROM generate_series(1, 40) i) ELSE 0 END; END $$});
+	sql("CREATE INDEX more_$_ ON pgq_ext.job_$_ (enqueue_more(priority))") for 0 .. 7;
+	sql(q{SELECT pgq_enqueue('more', '0', priority => 77)});
+	is(sql(q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('more', 100, wait => '60 s')}), '41', 'a job whose row enqueues others while it is written');
+	sql("DROP INDEX pgq_ext.more_$_") for 0 .. 7;
+}
+
 done_testing();

@@ -124,6 +124,15 @@ subtest 'a failover to a clock that is behind' => sub
 	is(sql(q{SELECT count(*) FROM pgq_check()}), '0', 'pgq_check() finds nothing');
 };
 
+subtest 'a lock that was taken by a clock that was ahead' => sub
+{
+	set_clock($node, 3600);
+	my $token = sql(q{SELECT pgq_lock('ahead', ttl => '30 s')});
+	set_clock($node, 0);
+	is(sql("SELECT pgq_extend_lock('ahead', $token, '30 s') BETWEEN clock_timestamp() AND clock_timestamp() + '30 s'"), 't', 'is held for as long as its extension says');
+	is(sql("SELECT pgq_unlock('ahead', $token)"), 't', '... and given back');
+};
+
 subtest 'dead letters and records are not destroyed by a clock that was just set' => sub
 {
 	create_queue($node, 'dead', q{max_attempts => 1, keep_dead => '1 day', keep_attempts => '1 day'});

@@ -7,6 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 use PgqTest;
+use RotationTest qw(stop_scheduler_at scheduler_stands let_go);
 use Session;
 
 my $node = pgq_node('main', init => { allows_streaming => 1 },
@@ -271,6 +272,41 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	cmp_ok(sql(q{SELECT pgq_lock('late', wait => '60 s')}), '>', $late, 'what has a time ends with it');
 	sql(q{SELECT pgq_unlock(name, token) FROM pgq_ext.lock});
 	is(sql(q{SELECT count(*) FROM pgq_ext.held_lock l WHERE NOT EXISTS (SELECT FROM pgq_ext.lock m WHERE m.token = l.token)}), '0', 'no row is left behind that memory does not know');
+}
+
+# ---- what nobody has given back ----
+
+{
+	# Found to be over, and then extended by who relied on it.
+	my $relied = sql(q{SELECT pgq_lock('relied-on', ttl => '5 s')});
+	ask($s, "BEGIN; SELECT pgq_assert_lock('relied-on', $relied)");
+	sql(q{SELECT pgq_lock('forgotten', ttl => '1 s')});
+	wait_for($node, q{count(*) = 2 FROM pgq_ext.held_lock WHERE expires_at < now()});
+	# Both are found at once: they have been over for ten seconds.
+	my $gate = stop_scheduler_at($node, 'locks-overdue');
+	usleep(11_000_000);
+	scheduler_stands($node);
+	is(ask($s, "SELECT pgq_extend_lock('relied-on', $relied, '1 h') > now()"), 't', 'a lock that is about to be swept is extended');
+	ask($s, 'COMMIT');
+	let_go($node, $gate);
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.held_lock WHERE name = 'forgotten'});
+	is(sql(q{SELECT pgq_lock('relied-on') IS NULL}), 't', '... and stays');
+	is(sql("SELECT pgq_unlock('relied-on', $relied)"), 't', '... until it is given back');
+}
+
+# ---- rows by hand ----
+
+{
+	sql(qq{INSERT INTO pgq_ext.held_lock SELECT 'wide', -1, 0, slot, 1, 7, 'x', 3600000000, now(), now() + '1 h' FROM unnest('{0, -1, 1025, 2000, 5000000000, 9223372036854775807}'::bigint[]) slot});
+	is(sql(q{SELECT pgq_unlock('wide', pgq_lock('wide'))}), 't', 'slots that there are not are nobody\'s');
+	is(sql(q{SELECT count(*) FROM pgq_ext.lock}), '0', '... and in no view');
+	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'wide'});
+
+	# More than half of the places are taken, and rows are read once more.
+	sql(q{SELECT count(pgq_lock('many' || i, ttl => '1 h')) FROM generate_series(1, 25) i});
+	sql(q{INSERT INTO pgq_ext.held_lock VALUES ('one-more', -1, 0, 1, 1, 7, 'x', 3600000000, now(), now() + '1 h')});
+	is(sql(q{SELECT pgq_lock('one-more') IS NULL}), 't', 'a row that comes by hand is met');
+	is(sql(q{SELECT count(*) FROM pgq_ext.lock WHERE pgq_unlock(name, token)}), '26', '... and all of them can be given back');
 }
 
 # ---- another door: a restore ----

@@ -108,6 +108,9 @@ sql(q{SELECT pgq_grant('q', 'maker', '{enqueue}'), pgq_grant('q', 'worker', '{cl
 	sql(q{SELECT pgq_create_queue('open')});
 	denied('mallory', q{SELECT pgq_schedule('tick', '@yearly', 'open')}, '... nor lead it away');
 	denied('mallory', q{SELECT pgq_unschedule('tick')}, '... nor drop it');
+	sql(q{CREATE ROLE scheduler LOGIN; GRANT EXECUTE ON FUNCTION pgq_schedule TO scheduler; CREATE SCHEMA scheduler AUTHORIZATION scheduler});
+	as('scheduler', q{CREATE FUNCTION scheduler.pgq_enqueue() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER FUNCTION scheduler.pgq_enqueue() DEPENDS ON EXTENSION pgq_ext});
+	denied('scheduler', q{SELECT pgq_schedule('own', '@yearly', 'open')}, 'a function of one\'s own is no pgq_enqueue');
 	is(as('chief', q{SELECT pgq_unschedule('tick')}), 't', 'but who administers the queue');
 }
 

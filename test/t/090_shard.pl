@@ -96,6 +96,13 @@ is(sqlstate($node, 'SET ROLE app; SELECT pgq_ext.step_job_ids(1)'), '42501', '..
 is(sqlstate($node, 'SET ROLE app; INSERT INTO pgq_ext.shard VALUES (true, 1)'), '42501', '... nor the table');
 is(sqlstate($node, 'SET ROLE keeper; SELECT pgq_set_shard(1)', 's1'), '42501', '... a grant is of one database');
 is(sqlstate($node, 'SET ROLE keeper; SELECT pgq_set_shard(1)'), '', '... and is enough');
+sql(q{CREATE ROLE mallory; GRANT USAGE, CREATE ON SCHEMA public TO mallory; GRANT USAGE ON SCHEMA pgq_ext TO mallory; GRANT ALL ON pgq_ext.shard TO mallory; SET ROLE mallory;
+	CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'this runs as %', current_user; END $$;
+	CREATE TRIGGER evil BEFORE INSERT OR UPDATE ON pgq_ext.shard FOR EACH ROW EXECUTE FUNCTION evil()});
+is(sqlstate($node, 'SET ROLE keeper; SELECT pgq_set_shard(1)'), '', '... and fires no trigger of others');
+sql('ALTER TABLE pgq_ext.shard OWNER TO mallory');
+is(sqlstate($node, 'SET ROLE keeper; SELECT pgq_set_shard(1)'), '55000', '... nor does anything to a table of others');
+sql('ALTER TABLE pgq_ext.shard OWNER TO CURRENT_USER; DROP FUNCTION evil() CASCADE');
 is(sqlstate($node, 'INSERT INTO pgq_ext.shard VALUES (true, 1024)', new_db('rows')), '23514', 'rows are checked');
 is(sqlstate($node, 'INSERT INTO pgq_ext.shard VALUES (false, 1)', 'rows'), '23514', '... there is one at most');
 
