@@ -29,6 +29,10 @@ def element(job_id, payload):                           # what is enqueued there
     return job
 
 
+def is_element(payload):                                # {"queue": "...", "job": {...}}
+    return isinstance(payload, dict) and isinstance(payload.get("queue"), str) and isinstance(payload.get("job"), dict)
+
+
 def send(remote, queue, jobs):
     remote.execute("SELECT pgq_enqueue_many(%s, %s)", (queue, Jsonb([element(job_id, payload) for job_id, _, payload in jobs])))
 
@@ -37,24 +41,40 @@ def acknowledge(local, jobs):                           # what is not ours any m
     local.execute("SELECT pgq_ack_many(%s::bigint[], %s::bigint[])", ([job[0] for job in jobs], [job[1] for job in jobs]))
 
 
+def refuse(local, job, reason):
+    try:
+        local.execute("SELECT pgq_fail(%s, %s, error => %s)", (job[0], job[1], reason))
+    except psycopg.Error as error:
+        if error.sqlstate != "PQ001":                   # it is not ours any more
+            raise
+
+
+def is_gone(error, remote):                             # one of the servers? Not if a router says it of a shard
+    return isinstance(error, psycopg.OperationalError) and (error.sqlstate not in ("08001", "08007") or remote.closed)
+
+
 def carry(local, remote):
-    jobs = local.execute("SELECT job_id, lease, payload FROM pgq_claim('outbox', %s, wait => '5 s')", (BATCH,)).fetchall()
-    for queue in dict.fromkeys(job[2]["queue"] for job in jobs):
-        batch = [job for job in jobs if job[2]["queue"] == queue]
+    batches = {}
+    for job in local.execute("SELECT job_id, lease, payload FROM pgq_claim('outbox', %s, wait => '5 s')", (BATCH,)).fetchall():
+        if is_element(job[2]):
+            batches.setdefault(job[2]["queue"], []).append(job)
+        else:
+            refuse(local, job, 'the payload is not {"queue": "...", "job": {...}}')
+    for queue, batch in batches.items():
         try:
             send(remote, queue, batch)
             acknowledge(local, batch)
-        except psycopg.OperationalError:
-            raise                                       # one of the servers is gone
-        except psycopg.Error:                           # one of them cannot be enqueued: which?
-            for job in batch:
+        except psycopg.Error as error:
+            if is_gone(error, remote):
+                raise
+            for job in batch:                           # one of them cannot be enqueued: which?
                 try:
                     send(remote, queue, [job])
                     acknowledge(local, [job])
-                except psycopg.OperationalError:
-                    raise
                 except psycopg.Error as error:
-                    local.execute("SELECT pgq_fail(%s, %s, error => %s)", (job[0], job[1], str(error)))
+                    if is_gone(error, remote):
+                        raise
+                    refuse(local, job, str(error))
 
 
 while not stopping.is_set():

@@ -89,7 +89,34 @@ wait_for($local, q{count(*) = 2 FROM pgq_ext.dead_job});
 wait_for($far, q{count(*) = 1 FROM pgq_ext.job WHERE payload = '8000'});
 is($local->safe_psql('postgres', q{SELECT count(*) FROM pgq_ext.dead_job WHERE last_error LIKE 'queue "nowhere" does not exist%'}), '1', 'what cannot be enqueued there says why');
 
+# So does what is no job for there.
+my @no_jobs = ('{"queue": "mail"}', '{"queue": "mail", "job": [1]}', '{"queue": ["mail"], "job": {}}', '{"job": {"payload": 1}}', '"mail"', '[]', 'null');
+$local->safe_psql('postgres', join '', map { "SELECT pgq_enqueue('outbox', '$_', max_attempts => 1);" } @no_jobs, '{"queue": "mail", "job": {"payload": 8002}}');
+wait_for($local, q{count(*) = 7 FROM pgq_ext.dead_job WHERE last_error LIKE 'the payload is not %'});
+wait_for($far, q{count(*) = 1 FROM pgq_ext.job WHERE payload = '8002'});
+pass('... also what is no job for there');
 is(stop_program($_), 0, 'told to stop, a relay ends') for @relays;
+
+# Of a shard that does not answer the router only its own jobs wait.
+my $other = pgq_node('other');
+make_shard($far, 0);
+make_shard($other, 1);
+make_router($far, 'front');
+$far->safe_psql('front', "SELECT pgq_router_add_shard($$_[0], '${\conninfo_of(qq(s$$_[0]), $$_[1])}')") for [ 0, $far ], [ 1, $other ];
+$far->safe_psql('front', q{SELECT pgq_router_assign_slots(array(SELECT slot FROM pgq_router.slot WHERE slot % 2 = 1), 1); SELECT pgq_create_queue('mail')});
+$other->stop('immediate');
+$local->safe_psql('postgres', q{SELECT pgq_enqueue('outbox', jsonb_build_object('queue', 'mail', 'job', jsonb_build_object('payload', i, 'group_key', 'g' || i))) FROM generate_series(1, 60) i});
+my $carrier = start_program({ %environment, REMOTE => $far->connstr('front') }, '/usr/bin/python3', 'examples/outbox/relay.py');
+wait_for($local, q{count(*) < 60 AND bool_and(attempts > 0 AND last_error LIKE 'shard 1 cannot be reached%') FROM pgq_ext.job});
+my $left = $local->safe_psql('postgres', 'SELECT count(*) FROM pgq_ext.job');
+cmp_ok($left, '>', 0, "a shard is down: $left jobs are for it");
+is($far->safe_psql('s0', 'SELECT count(*) FROM pgq_ext.job'), 60 - $left, '... and the others are carried');
+$other->start;
+wait_for($local, q{count(*) = 0 FROM pgq_ext.job});
+is($other->safe_psql('s1', 'SELECT count(*) FROM pgq_ext.job'), $left, '... and these when it is back');
+is($far->safe_psql('s0', 'SELECT count(*) FROM pgq_ext.job'), 60 - $left, '... nothing twice');
+is(stop_program($carrier), 0, '... by the same relay');
+$other->stop;
 
 # The one moment that counts: committed there, and the relay is gone before it can say so here.
 my $id      = $local->safe_psql('postgres', q{SELECT pgq_enqueue('outbox', '{"queue": "mail", "job": {"payload": 9000}}')});

@@ -1,6 +1,7 @@
 # What the documentation says of settings, functions, views and sizes is what the server says of them.
 use strict;
 use warnings;
+use POSIX qw(ceil);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -175,6 +176,22 @@ my ($total) = $text =~ /with the defaults about (\d+) MB/;
 about_ok('all of it in MB', $total, sql(q{SELECT round(sum(entry_bytes * bound) / 1e6, 1) FROM pgq_ext.capacity
 	WHERE guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size')}));
 unlike(section($reference, '## Settings'), qr/\d bytes|\d kB each/, 'sizes are said in one place');
+
+# ---- what was measured ----
+
+my $scaling  = slurp_file('docs/scaling.md');
+my %measured = map { $_ => 1 } map { @$_ } table(slurp_file('docs/benchmarks.md'));
+my @quoted   = grep { /\d/ } map { $_->[1] } table(section($scaling, '## When one server is enough'));
+my @bytes    = map { @$_ } [ $scaling =~ /(\d+) bytes of WAL for the life of a job, (\d+) in batches/ ], [ $scaling =~ /\((\d+) and (\d+) bytes a job/ ];
+is(scalar @quoted, 5, 'scaling.md quotes what was measured');
+is(scalar @bytes, 4, '... and bytes');
+is(join(' ', grep { !$measured{$_} } @quoted, @bytes), '', '... as benchmarks.md has it');
+
+# A million jobs a second, of which each server does so many.
+my %for_a_million = map { $_->[0] => [ map { s/,//gr } @$_[ 1, 2 ] ] } table(section($scaling, '## What it costs, and where it ends'));
+my $one = $for_a_million{'measured, on two cores, jobs/s'};
+is("@$one", join(' ', map { s/,//gr } @quoted[ 0, 3 ]), '... also where it is computed with');
+is("@{ $for_a_million{'servers of two cores for 1,000,000'} }", join(' ', map { ceil(1e6 / $_) } @$one), '... how many servers it takes');
 
 $node->stop;
 done_testing();

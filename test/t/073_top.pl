@@ -24,14 +24,8 @@ sql(q{DO $$ BEGIN
 				NULL::text AS hint, now() AS checked_at;
 		END IF;
 	END $$});
-sql(q{CREATE ROLE monitor LOGIN; CREATE ROLE nobody LOGIN;
-	GRANT USAGE ON SCHEMA pgq_ext TO monitor;
-	GRANT SELECT ON pgq_ext.queue, pgq_ext.queue_status, pgq_ext.queue_stats TO monitor;
-	GRANT SELECT (job_id, queue, attempt, worker, pid, claimed_at, lease_expires_at, in_transaction) ON pgq_ext.lease TO monitor;
-	GRANT SELECT (job_id, queue_id, died_at, attempts, reason) ON pgq_ext.dead_job TO monitor});
-# What the views call depends on the version.
-sql(q{SELECT format('GRANT EXECUTE ON FUNCTION %s TO monitor', oid::regprocedure) FROM pg_proc
-	WHERE pronamespace = 'pgq_ext'::regnamespace AND prorettype <> 'trigger'::regtype \gexec});
+sql('CREATE ROLE nobody LOGIN');
+sql($_) for grep { /CREATE ROLE monitor / } blocks_of('docs/operations.md', 'Roles', 'sql');
 
 my @connection = ('-h', $node->host, '-p', $node->port, '-d', 'postgres');
 
@@ -75,7 +69,11 @@ ok($document->{is_complete}, '... is complete');
 is(decode_json($out)->{queues}[0]{per_second}{acked}, undef, 'after one look there are no rates');
 
 ($status, $out) = answer_of(@connection, '-U', 'monitor', '--once');
-like($out, qr/^  mail +active +18 /m, 'monitor: queues');
+is($status, 0, 'monitor, as the page on operations makes it: all is shown');
+like($out, qr/^  mail +active +18 /m, '... queues');
+like($out, qr/^ +$job mail /m, '... jobs');
+like($out, qr/^ +$letter mail /m, '... dead letters');
+like($out, qr/^  (ok|WARN|FAIL) +\w+/m, '... health');
 like($out, qr/^  role monitor may not read last_error of pgq_ext.dead_job$/m, '... and what it may not read');
 ($status, $out) = answer_of(@connection, '-U', 'nobody', '--json');
 is($status, 3, 'nobody: not all is shown');

@@ -41,6 +41,9 @@ sub follow_shell { return follow($_[0], 'bash', '-euo', 'pipefail') }
 # ---- what there is ----
 
 my %token;
+# A shard: ids of jobs have a remainder to keep.
+my $shard = 5;
+on_old("SELECT pgq_set_shard($shard)");
 on_old(q{CREATE ROLE clerk; GRANT EXECUTE ON FUNCTION pgq_claim TO clerk; CREATE EXTENSION amcheck;
 	SELECT pgq_create_queue('paused'), pgq_create_queue('keyed'), pgq_create_queue('fifo', fifo => true), pgq_create_queue('later'),
 		pgq_create_queue('kept', keep_finished => '1 day', log_attempts => 'all'), pgq_create_queue('beats'), pgq_create_queue('closed');
@@ -110,6 +113,7 @@ my $state = qq{
 	UNION ALL SELECT 'lock', token, l::text FROM pgq_ext.held_lock l
 	UNION ALL SELECT 'run', token, r::text FROM pgq_ext.run r
 	UNION ALL SELECT 'rate', 0, l::text FROM pgq_ext.rate_limit l
+	UNION ALL SELECT 'shard', 0, s::text FROM pgq_ext.shard s
 	ORDER BY 1, 2, 3};
 my $order = q{SELECT string_agg(job_id::text, ' ' ORDER BY priority DESC, run_at, job_id) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id)
 	WHERE queue = 'q' AND run_at <= clock_timestamp()};
@@ -118,8 +122,9 @@ my $due    = on_old($order);
 follow($note, 'psql', '-X', '-v', 'ON_ERROR_STOP=1', '-d', $ENV{OLD});
 ok(!-e $old->data_dir . '/postmaster.pid', 'the old server is down');
 $old->_update_pid(0);
-like(slurp_file("$dir/sequences.sql"), qr/^ *SELECT setval\('pgq_ext\.$_', GREATEST\(last_value, \d+\) \+ 1\) FROM pgq_ext\.$_;$/m, "noted: $_")
-  for 'job_id_seq', 'queue_queue_id_seq', 'token_mark';
+my %step = (job_id_seq => 1024, queue_queue_id_seq => 1, token_mark => 1);
+like(slurp_file("$dir/sequences.sql"), qr/^ *SELECT setval\('pgq_ext\.$_', GREATEST\(last_value, \d+\) \+ $step{$_}\) FROM pgq_ext\.$_;$/m, "noted: $_")
+  for sort keys %step;
 like(sqlstate($new, q{SELECT pgq_claim('q')}), qr/^55000$/, 'the new one only follows');
 my $last_beat = on_new(q{SELECT last_run_at FROM pgq_ext.schedule WHERE schedule = 'beat'});
 follow_shell($take_over);
@@ -128,6 +133,7 @@ $new->_update_pid(1);
 # ---- it goes on ----
 
 is(on_new($state), $before, 'the same rows');
+is(on_new("SELECT pgq_enqueue('kept', '1', delay => '1 year') % 1024 FROM generate_series(1, 3)"), "$shard\n$shard\n$shard", 'ids are those of the shard');
 is(sqlstate($new, "SELECT pgq_ack($in_work, $lease)"), 'PQ001', 'who had a job in work is refused');
 is(join(' ', split /\n/, on_new(q{SELECT job_id FROM pgq_claim('q', 1000)})), $due, 'all that is due goes out, in order, and what was in work');
 is(on_new('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease'), scalar(split / /, $due), '... and is done');
