@@ -157,11 +157,15 @@ see(qr/^Pause queue "mail"\? 18 ready jobs wait until it is resumed.*\[y\/N\]$/m
 press('n');
 see(qr/^not done$/m, '... and not done without yes');
 is(sql(q{SELECT paused FROM pgq_ext.queue WHERE queue = 'mail'}), 'f', '... as the server says');
-press('p', 'y');
+press('p');
+see(qr/\[y\/N\]$/m, '... asked for again');
+press('y');
 see(qr/^queue "mail" is paused$/m, '... done with yes');
 is(sql(q{SELECT paused FROM pgq_ext.queue WHERE queue = 'mail'}), 't', '... as the server says');
 see(qr/^> mail +paused /m, '... and to be seen');
-press('r', 'y');
+press('r');
+see(qr/^Resume .*\[y\/N\]$/m, 'resume is asked for');
+press('y');
 see(qr/^> mail +active /m, 'resume');
 
 press('2');
@@ -174,7 +178,9 @@ see(qr/no jobs in work/, '... and to be seen');
 
 press('3');
 see(qr/^> +$letter mail .*\\x1b\[2Jname/m, 'dead letters with their error');
-press('t', 'y');
+press('t');
+see(qr/^Retry .*\[y\/N\]$/m, 'retry is asked for');
+press('y');
 see(qr/^dead letter $letter of queue "mail" is a job again$/m, 'retry');
 is(sql(q{SELECT count(*) FROM pgq_ext.dead_job}), '0', '... as the server says');
 press('t');
