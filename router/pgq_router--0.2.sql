@@ -38,13 +38,15 @@ $$SELECT (pg_catalog.hashtextextended(key COLLATE "C", 0) OPERATOR(pg_catalog.&)
 COMMENT ON FUNCTION pgq_router.slot_of IS 'The slot of a key. It depends on the bytes of the key: databases of one encoding agree.';
 
 CREATE FUNCTION pgq_router.shard_of(key text) RETURNS integer
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found_shard integer;
 BEGIN
     IF key IS NULL THEN
         RETURN NULL;
     END IF;
+    -- Who moves slots waits for all who have read one, and is waited for, before the look.
+    LOCK TABLE pgq_router.slot IN ACCESS SHARE MODE;
     SELECT s.shard INTO found_shard FROM pgq_router.slot s WHERE s.slot = pgq_router.slot_of(key);
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'there are no shards', HINT = 'See pgq_router_add_shard.';
@@ -799,6 +801,22 @@ GRANT SELECT ON pgq_router.shard_status TO PUBLIC;
 COMMENT ON VIEW pgq_router.shard_status IS
 'The shards, how many of the 64 slots each has, and whether it answers the caller, and as the one it should be; error: why not.';
 
+-- The tables may be granted to others; a trigger of theirs would run with the rights of the functions below.
+CREATE FUNCTION pgq_router.refuse_triggers() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found_trigger record;
+BEGIN
+    SELECT t.tgname, t.tgrelid::regclass AS place INTO found_trigger FROM pg_trigger t
+    WHERE t.tgrelid IN ('pgq_router.shard'::regclass, 'pgq_router.slot'::regclass) AND NOT t.tgisinternal LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('there is a trigger "%s" on %s', found_trigger.tgname, found_trigger.place),
+            DETAIL = 'It would run with the rights of the owner of the functions.', HINT = 'Drop it, and find out who has made it.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION pgq_router.refuse_triggers FROM PUBLIC;
+COMMENT ON FUNCTION pgq_router.refuse_triggers IS 'Internal: error 55000 if somebody has put a trigger on the tables of shards or slots, which are locked.';
+
 CREATE FUNCTION pgq_router_add_shard(shard int, conninfo text, accepts boolean = true) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -816,7 +834,8 @@ BEGIN
     ELSIF $2 !~ '=' OR $2 ~ '^\s*postgres(ql)?://' THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'conninfo must be keywords and values', HINT = 'As in host=... dbname=...';
     END IF;
-    LOCK TABLE pgq_router.shard IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE pgq_router.shard, pgq_router.slot IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM pgq_router.refuse_triggers();
     INSERT INTO pgq_router.shard VALUES ($1, $2, coalesce($3, true))
     ON CONFLICT (shard) DO UPDATE SET conninfo = EXCLUDED.conninfo, accepts = EXCLUDED.accepts;
     -- The first one has all keys.
@@ -845,7 +864,8 @@ DECLARE
     jobs bigint;
     message text; detail text; hint text;
 BEGIN
-    LOCK TABLE pgq_router.shard IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE pgq_router.shard, pgq_router.slot IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM pgq_router.refuse_triggers();
     IF NOT EXISTS (SELECT FROM pgq_router.shard s WHERE s.shard = $1) THEN
         RETURN false;
     ELSIF EXISTS (SELECT FROM pgq_router.slot l WHERE l.shard = $1) AND (SELECT count(*) FROM pgq_router.shard) > 1 THEN
@@ -883,7 +903,10 @@ BEGIN
     IF $1 IS NULL OR EXISTS (SELECT FROM unnest($1) s WHERE s IS NULL OR s NOT BETWEEN 0 AND 63) THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'slots are numbered from 0 to 63';
     END IF;
-    LOCK TABLE pgq_router.slot IN SHARE ROW EXCLUSIVE MODE;
+    LOCK TABLE pgq_router.shard IN SHARE ROW EXCLUSIVE MODE;
+    -- After all who have read where a key is, and may enqueue there still.
+    LOCK TABLE pgq_router.slot IN ACCESS EXCLUSIVE MODE;
+    PERFORM pgq_router.refuse_triggers();
     IF $2 IS NOT NULL THEN
         PERFORM pgq_router.address($2);
         FOR part IN
@@ -907,4 +930,4 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgq_router_assign_slots FROM PUBLIC;
 COMMENT ON FUNCTION pgq_router_assign_slots IS
-'Keys of these slots (0 to 63) are on that shard from now on; NULL: on none, nothing is enqueued with such a key until they are assigned again. Errors: 55006 the shard that has them has jobs of such keys, 42704 there is no such shard, 22023 no such slot.';
+'Keys of these slots (0 to 63) are on that shard from now on; NULL: on none, nothing is enqueued with such a key until they are assigned again. Waits for transactions that have enqueued with a key, and these for it. Errors: 55000 there is a trigger on the tables, 55006 the shard that has them has jobs of such keys, 42704 there is no such shard, 22023 no such slot.';

@@ -3,8 +3,10 @@
 \echo Use "ALTER EXTENSION pgq_ext UPDATE" to load this file. \quit
 
 -- REPLICA IDENTITY of src/schema, without the lock of ALTER TABLE, for which who works would wait until this is committed.
+SET LOCAL session_replication_role = replica; -- nothing of who may add a trigger there is fired
 DELETE FROM pgq_ext.unique_key a USING pgq_ext.unique_key b
 WHERE a.job_id OPERATOR(pg_catalog.=) b.job_id AND a.until OPERATOR(pg_catalog.=) b.until AND a.ctid OPERATOR(pg_catalog.<) b.ctid;
+SET LOCAL session_replication_role = origin;
 CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
 UPDATE pg_catalog.pg_index SET indisreplident = true WHERE indexrelid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key_by_job'::pg_catalog.regclass;
 UPDATE pg_catalog.pg_class SET relreplident = 'i' WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key'::pg_catalog.regclass;
@@ -80,3 +82,58 @@ COMMENT ON FUNCTION pgq_extend IS
 
 COMMENT ON TABLE pgq_ext.run IS
 'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';
+
+-- An operator of the schema of the extension may have been nearer to these than one of pg_catalog.
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_constraint c ON d.objid OPERATOR(pg_catalog.=) c.oid
+               WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass
+               AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_operator'::pg_catalog.regclass
+               AND c.conrelid OPERATOR(pg_catalog.=) 'pgq_ext.queue'::pg_catalog.regclass)
+    THEN
+        ALTER TABLE pgq_ext.queue DROP CONSTRAINT queue_backoff_jitter_check,
+            ADD CONSTRAINT queue_backoff_jitter_check CHECK (backoff_jitter BETWEEN 0::float8 AND 1::float8);
+    END IF;
+END $$;
+CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
+SELECT j.job_id, q.queue,
+       CASE WHEN l.state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) THEN 'scheduled'
+            ELSE 'ready' END AS state,
+       CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
+            WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
+            WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN j.expires_at <= pg_catalog.clock_timestamp() THEN 'nothing: it has expired'
+            WHEN l.state = 'changing' THEN 'a transaction that is changing or ending it'
+            WHEN l.state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
+            WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
+            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
+            WHEN q.paused THEN 'the queue is paused'
+            WHEN q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) THEN 'an earlier job of its group (fifo)'
+            WHEN q.group_concurrency > 0 AND g.running >= q.group_concurrency THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
+            WHEN COALESCE(r.next_start, o.next_start) > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', COALESCE(r.next_start, o.next_start))
+            WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
+            WHEN e.next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', e.next_start)
+            ELSE COALESCE(pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id),
+                          CASE WHEN e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min'
+                               THEN 'a worker: nobody claims' END,
+                          'a worker') END AS waits_for,
+       j.priority, j.run_at, j.attempts, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
+       j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
+       CASE WHEN l.state = 'claimed' THEN l.worker END AS worker,
+       CASE WHEN l.state = 'claimed' THEN l.lease_expires_at END AS lease_expires_at,
+       j.last_error, j.progress
+FROM pgq_ext.job j
+JOIN pgq_ext.queue q USING (queue_id)
+LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
+LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id
+LEFT JOIN (
+    SELECT w.queue_id, w.group_id, pg_catalog.count(*) AS running
+    FROM pgq_ext.lease_entries() h
+    JOIN pgq_ext.job w ON w.job_id = h.job_id AND w.group_id IS NOT NULL
+    WHERE h.state IN ('claimed', 'claiming')
+    GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id
+LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
+LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL
+WHERE pgq_ext.may_see(q.queue_id);

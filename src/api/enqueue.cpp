@@ -86,14 +86,15 @@ put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *b
 		element, hash_of_key(enqueuing->ref.queue_id, rules.key), new_job_id()};
 }
 
-/* The jobs without a key from *next on, at most kInsertBatch; elements: which they are. Returns how many. */
+/* Of kInsertBatch elements from *next on the jobs without a key; elements: which they are. Returns how many. */
 static int
 read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
 {
 	int n = 0;
+	uint32 end = Min(enqueuing->total(), *next + kInsertBatch);
 	CHECK_FOR_INTERRUPTS();
 	for_elements(next, [&] {
-		for (; *next < enqueuing->total() && n < kInsertBatch; (*next)++)
+		for (; *next < end; (*next)++)
 		{
 			JobSpec spec = job_of_array(enqueuing->array, *next);
 			KeyRules rules = key_rules(spec, enqueuing->now);

@@ -46,7 +46,8 @@ int
 wake_waiters(Queue *queue, int n, Wakeups *wakeups)
 {
 	int woken = 0;
-	while (woken < n && woken < kHoldMax && !dlist_is_empty(&queue->waiters))
+	while (woken < n && woken < kHoldMax && wakeups->takes_waiters() &&
+		   !dlist_is_empty(&queue->waiters))
 	{
 		Waiter *waiter = waiter_of(dlist_pop_head_node(&queue->waiters));
 		waiter->state = Waiter::kWoken;

@@ -9,8 +9,8 @@
 namespace pgq {
 
 /*
- * Latches to set after the lock is released: of a line at most kHoldMax, one that a job is passed on to, and the
- * watcher. Nobody else's, since who is taken off a line must be woken. Who waits for a result is woken by
+ * Latches to set after the lock is released: of waiters as many as there is room for, and the watcher's. Who is taken
+ * off a line must be woken; who stays in it is passed on to by them. Who waits for a result is woken by
  * result_wait.h.
  */
 struct Wakeups
@@ -24,6 +24,8 @@ struct Wakeups
 		if (count < static_cast<int>(lengthof(procno)))
 			procno[count++] = who;
 	}
+	/* There is a place left besides the watcher's. */
+	bool takes_waiters() const { return count + 1 < static_cast<int>(lengthof(procno)); }
 	void deliver()
 	{
 		for (int i = 0; i < count; i++)

@@ -2,16 +2,17 @@
 
 namespace pgq {
 
-/* Does a transaction that is still running hold a lock on this live version? */
+/* Does a transaction that is still running hold a lock on this live version? Beside that of an UPDATE that was undone, too. */
 static bool
 has_running_locker(HeapTupleHeader header)
 {
-	if ((header->t_infomask & HEAP_XMAX_INVALID) || !HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask))
+	if (header->t_infomask & HEAP_XMAX_INVALID)
 		return false;
 	TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
+	bool only_locked = HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask);
 	if (header->t_infomask & HEAP_XMAX_IS_MULTI)
-		return !HEAP_LOCKED_UPGRADED(header->t_infomask) && MultiXactIdIsRunning(xmax, true);
-	return TransactionIdIsInProgress(xmax);
+		return !HEAP_LOCKED_UPGRADED(header->t_infomask) && MultiXactIdIsRunning(xmax, only_locked);
+	return only_locked && TransactionIdIsInProgress(xmax);
 }
 
 Verdict

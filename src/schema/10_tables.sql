@@ -26,7 +26,7 @@ CREATE TABLE pgq_ext.queue (
     max_attempts   integer NOT NULL CHECK (max_attempts >= 1),
     backoff_base   interval NOT NULL CHECK (backoff_base BETWEEN '0' AND '1000 years'),
     backoff_max    interval NOT NULL CHECK (backoff_max BETWEEN '0' AND '1000 years'),
-    backoff_jitter float8 NOT NULL CHECK (backoff_jitter BETWEEN 0 AND 1),
+    backoff_jitter float8 NOT NULL CHECK (backoff_jitter BETWEEN 0::float8 AND 1::float8),
     concurrency    integer NOT NULL DEFAULT 0 CHECK (concurrency >= 0),
     rate_limit     integer NOT NULL DEFAULT 0 CHECK (rate_limit >= 0),
     rate_period    interval NOT NULL DEFAULT '1 s' CHECK (rate_period BETWEEN '1 s' AND '1000 years'),

@@ -113,9 +113,9 @@ SELECT j.job_id, q.queue,
             WHEN q.paused THEN 'the queue is paused'
             WHEN q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) THEN 'an earlier job of its group (fifo)'
             WHEN q.group_concurrency > 0 AND g.running >= q.group_concurrency THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
-            WHEN COALESCE(r.next_start, o.next_start) > pg_catalog.clock_timestamp() THEN 'the rate of its group (group_rate_limit), until ' || COALESCE(r.next_start, o.next_start)
+            WHEN COALESCE(r.next_start, o.next_start) > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', COALESCE(r.next_start, o.next_start))
             WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
-            WHEN e.next_start > pg_catalog.clock_timestamp() THEN 'the rate (rate_limit), until ' || e.next_start
+            WHEN e.next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', e.next_start)
             ELSE COALESCE(pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id),
                           CASE WHEN e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min'
                                THEN 'a worker: nobody claims' END,

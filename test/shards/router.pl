@@ -216,6 +216,27 @@ sql("SELECT pgq_router_assign_slots('{$slot}', $to)");
 is(sql("SELECT pgq_enqueue('q', '1', group_key => '$keys[0]') % 1024"), $to, '... and are elsewhere');
 sql(q{SELECT pgq_purge_queue('q')});
 sql("SELECT pgq_router_assign_slots('{$slot}', $from)");
+{
+	# It has read where the key is, and may go there still.
+	my ($sender, $mover) = map { session($front, 'front') } 1 .. 2;
+	ask($sender, "BEGIN; SELECT pgq_enqueue('q', '1', group_key => '$keys[0]')");
+	send_sql($mover, "SELECT pgq_router_assign_slots('{$slot}', NULL)");
+	wait_for($front, q{count(*) = 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted});
+	ask($sender, 'COMMIT');
+	is(reply($mover), '', 'who closes a slot waits for who has read it');
+	sql("SELECT pgq_router_assign_slots('{$slot}', $from)");
+	ask($mover, "BEGIN; SELECT pgq_router_assign_slots('{$slot}', NULL)");
+	send_sql($sender, "SELECT pgq_enqueue('q', '1', group_key => '$keys[0]')");
+	wait_for($front, q{count(*) = 1 FROM pg_locks WHERE mode = 'AccessShareLock' AND NOT granted});
+	ask($mover, 'COMMIT');
+	like((reply($sender))[1], qr/slot $slot, of key "$keys[0]", is closed/, '... and who reads it meanwhile sees it closed');
+	end_session($_) for $sender, $mover;
+	sql(q{SELECT pgq_purge_queue('q')});
+	sql("SELECT pgq_router_assign_slots('{$slot}', $from)");
+}
+sql(q{CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil'; END $$; CREATE TRIGGER evil BEFORE UPDATE ON pgq_router.slot FOR EACH STATEMENT EXECUTE FUNCTION evil()});
+error_ok('a trigger of somebody', "SELECT pgq_router_assign_slots('{$slot}', $from)", '55000', qr/there is a trigger "evil"/);
+sql('DROP FUNCTION evil() CASCADE');
 error_ok('a shard that has slots', 'SELECT pgq_router_remove_shard(3)', '55006', qr/HINT:  Give them to another one/);
 error_ok('a slot that is none', "SELECT pgq_router_assign_slots('{64}', 1)", '22023');
 error_ok('a shard that is none', "SELECT pgq_router_assign_slots('{1}', 9)", '42704');

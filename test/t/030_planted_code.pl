@@ -306,6 +306,43 @@ as('mallory', 'granted', "DELETE FROM pgq_ext.job_0; INSERT INTO pgq_ext.dead_jo
 ok(planted()->{"mallory: $_"}{mallory}, "the piece \"$_\" works") for 'plain trigger BEFORE DELETE STATEMENT', 'deferred plain trigger AFTER INSERT ROW', 'plain trigger AFTER INSERT ROW';
 is(with_other_rights(), '', '... as mallory');
 
+# ---- what was there before the extension, and what it meets when it is updated ----
+
+my $caught = 0;
+sub catch_operators
+{
+	my ($db) = @_;
+	as('mallory', $db, join "\n", tools('mallory'), 'SET search_path = public', (map {
+		my ($operator, $left, $right, $result) = @$_;
+		"; CREATE FUNCTION public.caught(a $left, b $right) RETURNS $result LANGUAGE plpgsql IMMUTABLE AS \$\$ BEGIN PERFORM mallory.grab('operator $operator'); RETURN true; END \$\$;
+			CREATE OPERATOR public.$operator (FUNCTION = public.caught, LEFTARG = $left, RIGHTARG = $right); ALTER FUNCTION public.caught($left, $right) RENAME TO caught_" . $caught++
+	} map { my ($left, $right) = @$_; map { [ $_, $left, $right, 'boolean' ] } qw(= <> < > <= >=) } ([ 'float8', 'int' ], [ 'float8', 'numeric' ], [ 'bigint', 'numeric' ], [ 'int', 'numeric' ])),
+		"; CREATE FUNCTION public.join_time(a text, b timestamptz) RETURNS text LANGUAGE plpgsql IMMUTABLE AS \$\$ BEGIN PERFORM mallory.grab('||'); RETURN a; END \$\$;
+		CREATE OPERATOR public.|| (FUNCTION = public.join_time, LEFTARG = text, RIGHTARG = timestamptz)");
+	return;
+}
+my $foreign_operators = q{SELECT count(*) FROM pg_depend WHERE refclassid IN ('pg_operator'::regclass, 'pg_proc'::regclass) AND refobjid >= 16384
+	AND deptype = 'n' AND refobjid NOT IN (SELECT objid FROM pg_depend WHERE deptype = 'e')
+	AND (classid = 'pg_rewrite'::regclass OR classid = 'pg_constraint'::regclass AND objid IN (SELECT oid FROM pg_constraint WHERE connamespace = 'pgq_ext'::regnamespace))};
+for my $db ('caught', 'updated')
+{
+	admin("CREATE DATABASE $db");
+	admin('GRANT CREATE ON SCHEMA public TO mallory; GRANT CREATE ON DATABASE ' . $db . ' TO mallory', $db);
+	catch_operators($db);
+	# It warns of the schema.
+	admin('SET log_min_messages = error; CREATE EXTENSION pgq_ext SCHEMA public' . ($db eq 'updated' ? q{ VERSION '0.1'} : ''), $db);
+}
+admin('GRANT ALL ON ALL TABLES IN SCHEMA pgq_ext TO mallory; GRANT USAGE ON SCHEMA pgq_ext TO mallory', 'updated');
+as('mallory', 'updated', 'CREATE TRIGGER t AFTER DELETE ON pgq_ext.unique_key FOR EACH STATEMENT EXECUTE FUNCTION mallory.fire(\'update\')');
+cmp_ok(admin($foreign_operators, 'updated'), '>', 0, 'version 0.1 has caught operators of others');
+admin('ALTER EXTENSION pgq_ext UPDATE', 'updated');
+for my $db ('caught', 'updated')
+{
+	is(admin($foreign_operators, $db), '0', "$db: the extension uses no operator of others");
+	admin(q{SELECT pgq_create_queue('q'); SELECT pgq_enqueue('q', '1'); SELECT waits_for FROM pgq_ext.job_status}, $db);
+}
+is(with_other_rights(), '', '... nor does anything of theirs run');
+
 # ---- what would run at commit, as whoever commits ----
 
 as('appdba', 'owned', join "\n", map { deferred_trigger('appdba', $_, 'ALWAYS') } 'queue', @segments);

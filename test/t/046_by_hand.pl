@@ -51,13 +51,15 @@ is(sqlstate($node, 'SET ROLE writer; DELETE FROM pgq_ext.queue'), '', '... of an
 # Whatever fails is refused for a reason: the queue is not there or not empty, or a deadlock was found.
 my $try = q{DO $$ BEGIN %s; EXCEPTION
 	WHEN foreign_key_violation OR undefined_object OR object_in_use OR deadlock_detected OR serialization_failure THEN NULL; END $$;};
+# A job whose queue goes between its claim and its ack is nobody's any more.
+(my $try_ack = $try) =~ s/serialization_failure/serialization_failure OR SQLSTATE 'PQ001'/;
 my $written = sprintf $try, q{INSERT INTO pgq_ext.job (queue_id, payload) SELECT queue_id, '1' FROM pgq_ext.queue};
 $node->pgbench('-n -c 6 -j 2 -t 60', 0, [qr/processed: (\d+)\/\1\b/], [qr/^(?!.*(?:ERROR|aborted))/s], 'writers by SQL, droppers by hand and by the function', {
 	'46_insert@4' => $written,
 	'46_keep@2'   => "BEGIN; $written SELECT 1; COMMIT;",
 	'46_move@1'   => sprintf($try, q{UPDATE pgq_ext.job SET queue_id = (SELECT max(queue_id) FROM pgq_ext.queue)}),
 	'46_enqueue@2' => sprintf($try, q{PERFORM pgq_enqueue(queue, '1') FROM pgq_ext.queue}),
-	'46_ack@2'    => sprintf($try, q{PERFORM pgq_ack(job_id, lease) FROM pgq_ext.queue, pgq_claim(queue)}),
+	'46_ack@2'    => sprintf($try_ack, q{PERFORM pgq_ack(job_id, lease) FROM pgq_ext.queue, pgq_claim(queue)}),
 	'46_create@2' => sprintf($try, q{PERFORM pgq_create_queue('q' || i, if_not_exists => true) FROM generate_series(1, 3) i}),
 	'46_delete@1' => sprintf($try, q{DELETE FROM pgq_ext.queue}),
 	'46_drop@1'   => sprintf($try, q{PERFORM pgq_drop_queue(queue, true, true) FROM pgq_ext.queue}),

@@ -325,6 +325,16 @@ for my $more ('', $replace)
 	sql(q{COMMIT PREPARED 'p'});
 	is(sql(q{SELECT job_id FROM pgq_claim('q', wait => '60 s')}), $job, '... before the prepared transaction has ended');
 }
+# ... and one that was undone does not hide it
+{
+	next_key();
+	my $job = sql(enqueue());
+	sql('BEGIN; ' . enqueue() . q{; PREPARE TRANSACTION 'p'});
+	sql("BEGIN; UPDATE pgq_ext.job SET priority = 3 WHERE job_id = $job; ROLLBACK");
+	is(sql(q{SELECT job_id FROM pgq_claim('q', wait => '300 ms')}), '', 'a job of which a change was undone meanwhile is not handed out');
+	sql(q{COMMIT PREPARED 'p'});
+	is(sql(q{SELECT job_id FROM pgq_claim('q', wait => '60 s')}), $job, '... before the prepared transaction has ended, either');
+}
 # what was in hand before the crash is not acknowledged any more: somebody may have met it
 {
 	next_key();

@@ -79,9 +79,18 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 		return;
 	require_enqueuer(due.maker, due.maker_name);
 	require_free_queue(due);
+	/* There may be many, with large headers. */
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgq_ext tick", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	for (int i = 0; i < firing->n; i++)
+	{
 		firing->last_job_id =
 			enqueue_job(due.schedule.queue, job_of_tick(due.schedule, firing->ticks[i]));
+		MemoryContextReset(scratch);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(scratch);
 }
 
 /* Its error is the schedule's, but without memory or room on the disk no other would do better. */
