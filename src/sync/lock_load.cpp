@@ -54,7 +54,9 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .bucket = number(kBucket)};
 	text_to_cstring_buffer(DatumGetTextPP(value_of(tuple, desc, kName)), found.key.name,
 						   sizeof(found.key.name));
-	found.slot = static_cast<int32>(Min(number(kSlot), kSlotsMax + 1));
+	/* Somebody may have written anything by hand. */
+	int64 slot = number(kSlot);
+	found.slot = slot >= 1 && slot <= kSlotsMax ? static_cast<int32>(slot) : 0;
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
 	grant.slots = static_cast<int32>(number(kSlots));
@@ -131,9 +133,8 @@ find_rows(const Tables &t)
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 		if (!wanted)
 			continue;
-		/* Somebody may have written anything by hand. */
 		FoundLock found = read_row(tuple, RelationGetDescr(rel), t.database);
-		if (found.slot < 1 || found.slot > kSlotsMax)
+		if (found.slot == 0)
 			continue;
 		found.is_new = is_new;
 		found.xid = TransactionIdIsValid(xid) ? SubTransGetTopmostTransaction(xid) : xid;

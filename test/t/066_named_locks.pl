@@ -297,7 +297,7 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 # ---- rows by hand ----
 
 {
-	sql(qq{INSERT INTO pgq_ext.held_lock SELECT 'wide', -1, 0, slot, 1, 7, 'x', 3600000000, now(), now() + '1 h' FROM unnest('{0, -1, 1025, 2000, 5000000000, 9223372036854775807}'::bigint[]) slot});
+	sql(qq{INSERT INTO pgq_ext.held_lock SELECT 'wide', -1, 0, slot, 1, 7, 'x', 3600000000, now(), now() + '1 h' FROM unnest('{0, -1, 1025, 2000, 5000000000, -4294967295, 4294967297, 9223372036854775807, -9223372036854775808}'::bigint[]) slot});
 	is(sql(q{SELECT pgq_unlock('wide', pgq_lock('wide'))}), 't', 'slots that there are not are nobody\'s');
 	is(sql(q{SELECT count(*) FROM pgq_ext.lock}), '0', '... and in no view');
 	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'wide'});
