@@ -151,6 +151,18 @@ nth_session(int n)
 #endif
 }
 
+/* Dead rows of a table, as pg_stat_all_tables shows them. */
+inline int64
+told_dead_rows(Oid relid)
+{
+	const PgStat_StatTabEntry *told = pgstat_fetch_stat_tabentry(relid);
+#if PG_VERSION_NUM >= 160000
+	return told != nullptr ? told->dead_tuples : 0;
+#else
+	return told != nullptr ? told->n_dead_tuples : 0;
+#endif
+}
+
 /* ---- heap and indexes ---- */
 
 /* heap_update() that waits. *indexes: which of them need an entry for the new version. */

@@ -191,6 +191,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			*watch = {};
 			pg_atomic_write_u64(&database->segments[number].empty_since, 0);
 			note_error(database, segment.number, "");
+			if (ring.bare[number])
+				clear_statistics(segment);
 			/* Nothing could be moved there, so it has become the current one perhaps. */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);

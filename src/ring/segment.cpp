@@ -44,6 +44,24 @@ is_bare(const Segment &segment)
 	return bytes_of(segment.heap) == 0;
 }
 
+static void
+clear_statistics(Oid relid)
+{
+	if (!OidIsValid(relid) || told_dead_rows(relid) == 0 ||
+		!ConditionalLockRelationOid(relid, AccessShareLock))
+		return;
+	Relation rel = table_open(relid, NoLock);
+	pgstat_count_truncate(rel);
+	table_close(rel, AccessShareLock);
+}
+
+void
+clear_statistics(const Segment &segment)
+{
+	clear_statistics(segment.heap);
+	clear_statistics(toast_of(segment));
+}
+
 bool
 lock_with_indexes(Oid relid, LOCKMODE mode)
 {

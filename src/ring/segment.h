@@ -13,6 +13,12 @@ int64 segment_bytes(const Segment &segment);
 /* No page: nothing was written to it since it was truncated. */
 bool is_bare(const Segment &segment);
 
+/*
+ * Of a bare one. Sessions tell the statistics up to a second late of the rows that they deleted: that is when
+ * there are none of these any more, and would count until the next TRUNCATE.
+ */
+void clear_statistics(const Segment &segment);
+
 /* Of heap and TOAST alone. */
 int64 table_bytes(const Segment &segment);
 

@@ -73,6 +73,23 @@ sub dead_in_catalog
 	end_session($worker);
 }
 
+# ---- what the statistics are told late ----
+
+# A session tells of the rows that it has deleted when there are none of them any more.
+{
+	my $worker = session($node);
+	my $n      = current_segment($node);
+	my $before = truncations($node, $n);
+	ask($worker, 'SELECT pg_stat_force_next_flush()');
+	ask($worker, q{SELECT count(pgq_enqueue('work', '1')) FROM generate_series(1, 600)});
+	ask($worker, q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('work', 1000)});
+	wait_until_truncated($node, $n, $before);
+	ask($worker, 'SELECT pg_stat_force_next_flush()');
+	wait_for($node, "n_dead_tup = 0 FROM pg_stat_all_tables WHERE relid = 'pgq_ext.job_$n'::regclass");
+	pass('a bare segment has no dead rows, whatever the statistics are told');
+	end_session($worker);
+}
+
 # ---- an old table ----
 
 {

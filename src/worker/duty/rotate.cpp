@@ -27,11 +27,15 @@ rotate(Shift &shift)
 {
 	int64 now = monotonic_now();
 	TimestampTz wall = wall_now();
-	if (begin_look(&shift.rotation, now, shift.database->clock.trusted(wall, now) ? wall : 0))
+	bool looks = begin_look(&shift.rotation, now, shift.database->clock.trusted(wall, now) ? wall : 0);
+	if (looks)
 		look(shift, now);
 	int segment = segment_in_turn(shift.rotation, now);
 	if (segment >= 0)
 		step(shift, segment);
+	/* What is gone counts as dead until the statistics know. */
+	if (looks || segment >= 0)
+		pgstat_report_stat(true);
 	if (is_failing(shift.rotation))
 		keep_failing();
 	return next_step(shift.rotation);
