@@ -2,6 +2,21 @@
 
 \echo Use "ALTER EXTENSION pgq_ext UPDATE" to load this file. \quit
 
+-- What is written by this script is written by a superuser, so nothing of others may be fired by it: not what always fires either,
+-- which the owner of the tables can have made.
+LOCK TABLE pgq_ext.unique_key IN SHARE ROW EXCLUSIVE MODE;
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key'::pg_catalog.regclass
+               AND tgenabled OPERATOR(pg_catalog.=) ANY (ARRAY['A', 'R']::"char"[]))
+       OR EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE ev_class OPERATOR(pg_catalog.=) 'pgq_ext.unique_key'::pg_catalog.regclass
+               AND ev_enabled OPERATOR(pg_catalog.=) ANY (ARRAY['A', 'R']::"char"[]))
+    THEN
+        RAISE 'table "pgq_ext.unique_key" has triggers or rules that are not of pgq_ext, and always fire'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Drop them, then update the extension.';
+    END IF;
+END $$;
+
 -- REPLICA IDENTITY of src/schema, without the lock of ALTER TABLE, for which who works would wait until this is committed.
 SET LOCAL session_replication_role = replica; -- nothing of who may add a trigger there is fired
 DELETE FROM pgq_ext.unique_key a USING pgq_ext.unique_key b
@@ -137,3 +152,43 @@ LEFT JOIN (
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL
 WHERE pgq_ext.may_see(q.queue_id);
+
+CREATE OR REPLACE VIEW pgq_ext.segment AS
+SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,
+       CASE WHEN s.state <> 'closed' THEN NULL
+            ELSE NULLIF(pg_catalog.concat_ws(', ', CASE WHEN s.live_rows > 0 THEN 'live rows' END,
+                 (SELECT pg_catalog.string_agg(DISTINCT b.what, ', ') FROM pgq_ext.rotation_blocker b WHERE b.segment = s.segment)), '') END AS held_by,
+       s.truncations, s.moved_in, s.moved_out
+FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent::pg_catalog.regclass AS parent,
+             CASE WHEN e.is_current THEN 'current'
+                  WHEN pg_catalog.pg_relation_size(e.relation) = 0 THEN 'empty'
+                  WHEN e.is_survivors THEN 'survivors'
+                  ELSE 'closed' END AS state,
+             COALESCE(j.live_rows, 0) AS live_rows,
+             pg_catalog.pg_total_relation_size(e.relation) AS size,
+             CASE WHEN pg_catalog.isfinite(j.oldest) THEN pg_catalog.clock_timestamp() - j.oldest END AS age,
+             e.truncations, e.moved_in, e.moved_out
+      FROM pgq_ext.segment_entries() e
+      JOIN pg_catalog.pg_inherits i ON i.inhrelid = e.relation
+      -- A line for each ring.
+      LEFT JOIN (SELECT segment, pg_catalog.count(*) AS live_rows, pg_catalog.min(enqueued_at) AS oldest
+                 FROM pgq_ext.job GROUP BY segment
+                 UNION ALL
+                 SELECT segment, pg_catalog.count(*), pg_catalog.min(died_at)
+                 FROM pgq_ext.dead_job GROUP BY segment
+                 UNION ALL
+                 SELECT segment, pg_catalog.count(*), pg_catalog.min(ended_at)
+                 FROM pgq_ext.attempt GROUP BY segment
+                 UNION ALL
+                 SELECT segment, pg_catalog.count(*), pg_catalog.min(finished_at)
+                 FROM pgq_ext.finished_job GROUP BY segment) j ON j.segment = e.segment) s;
+
+-- Who updates is a superuser; all belongs to the owner of the tables.
+DO $$
+DECLARE
+    owner pg_catalog.regrole := (SELECT relowner::pg_catalog.regrole FROM pg_catalog.pg_class
+                                 WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.queue'::pg_catalog.regclass);
+BEGIN
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.shard OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.step_job_ids OWNER TO %s', owner);
+END $$;

@@ -78,6 +78,27 @@ with_maker(Relation rel, HeapTuple row)
 	return heap_modify_tuple_by_cols(row, desc, 1, &columns[1], &maker, &is_null);
 }
 
+/* Logical replication brings the number of the role on the other server with each row. */
+static bool
+has_other_maker(TupleDesc desc, HeapTuple before, HeapTuple after)
+{
+	for (const char *name : {"maker", "maker_name"})
+	{
+		int column = SPI_fnumber(desc, name);
+		bool was_null;
+		bool is_null;
+		if (column <= 0)
+			continue;
+		Datum was = heap_getattr(before, column, desc, &was_null);
+		Datum is = heap_getattr(after, column, desc, &is_null);
+		auto *attribute = TupleDescAttr(desc, column - 1);
+		if (was_null != is_null ||
+			(!is_null && !datumIsEqual(was, is, attribute->attbyval, attribute->attlen)))
+			return true;
+	}
+	return false;
+}
+
 } // namespace pgq
 
 using namespace pgq;
@@ -153,7 +174,8 @@ pgq_timetable_changed(PG_FUNCTION_ARGS)
 	HeapTuple row = is_update ? data->tg_newtuple : data->tg_trigtuple;
 	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		return PointerGetDatum(row);
-	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
+	if (!is_update ||
+		has_other_maker(RelationGetDescr(data->tg_relation), data->tg_trigtuple, row))
 		row = with_maker(data->tg_relation, row);
 	if (shared != nullptr && !is_scheduler())
 		note_changed_schedules();

@@ -1,6 +1,6 @@
 /*
- * Our triggers on the segments, which fire always, so that jobs that logical replication brings are
- * told of too. pg_restore --disable-triggers leaves them so that they do not.
+ * Our triggers that fire always, so that rows that logical replication brings are told of too: on the segments,
+ * the queues, the schedules. pg_restore --disable-triggers leaves them so that they do not.
  */
 #pragma once
 
@@ -15,6 +15,9 @@ bool has_muted_trigger(Relation segment);
  * Let them fire always again. False: somebody is in the way. Whoever has written rows meanwhile has ended when we
  * have the lock, so the caller can read them from the heap.
  */
-bool restore_triggers(Oid segment);
+bool restore_triggers(Oid table);
+
+/* Is one of ours there that fires, but not always? One that is switched off, which health tells of, is somebody's will. */
+bool has_half_muted_trigger(Oid table);
 
 } // namespace pgq

@@ -87,24 +87,48 @@ need(const char *name, Oid schema, char kind)
 	return oid;
 }
 
-static constexpr IndexColumn queue_by_name[] = {{2}, {0}}; /* kQueueName */
+static constexpr IndexSpec queue_by_name = {"queue_name_key", {{2}}, nullptr}; /* kQueueName */
 
-static constexpr IndexColumn unique_key_by_hash[] = {{kKeyUniqueHash}, {0}};
+static constexpr IndexSpec unique_key_by_hash = {
+	"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
-/* The index of that name, if it is one of ours: a btree on these columns of the table. */
+/* In the order of its columns, and none besides. */
+static bool
+has_columns(HeapTuple index, const IndexColumn *columns)
+{
+	bool is_null;
+	auto *form = reinterpret_cast<Form_pg_index>(GETSTRUCT(index));
+	auto *option = reinterpret_cast<int2vector *>(DatumGetPointer(
+		SysCacheGetAttr(INDEXRELID, index, Anum_pg_index_indoption, &is_null)));
+	int n = 0;
+	for (; columns[n].number != 0; n++)
+		if (n == form->indnatts || form->indkey.values[n] != columns[n].number ||
+			((option->values[n] & INDOPTION_DESC) != 0) != columns[n].descending)
+			return false;
+	return n == form->indnatts && n == form->indnkeyatts;
+}
+
+/* It has an entry of every row that it is for: one that is being built, or was not built to its end, has not. */
+static bool
+is_whole(HeapTuple index)
+{
+	auto *form = reinterpret_cast<Form_pg_index>(GETSTRUCT(index));
+	return form->indislive && form->indisready && form->indisvalid;
+}
+
+/* The index of that name, if it is one of ours: a btree as it is specified, of the table. */
 static Oid
-find_index(const char *name, Oid schema, Oid heap, const IndexColumn *columns)
+find_index(const char *name, Oid schema, Oid heap, const IndexSpec &spec, bool unique)
 {
 	Oid oid = get_relname_relid(name, schema);
 	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
 	auto *index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
-	bool ours = index->indrelid == heap && is_btree(oid);
-	int n = 0;
-	for (; columns[n].number != 0; n++)
-		ours = ours && n < index->indnkeyatts && index->indkey.values[n] == columns[n].number;
-	ours = ours && n == index->indnkeyatts;
+	bool ours = index->indrelid == heap && is_btree(oid) && is_whole(tuple) &&
+				has_columns(tuple, spec.columns) && index->indisunique == unique &&
+				heap_attisnull(tuple, Anum_pg_index_indpred, nullptr) ==
+					(spec.predicate == nullptr);
 	ReleaseSysCache(tuple);
 	return ours ? oid : InvalidOid;
 }
@@ -147,7 +171,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 		if (index.name == nullptr)
 			continue;
 		segment->index[i] =
-			find_index(psprintf("%s_%s", name, index.name), schema, heap, index.columns);
+			find_index(psprintf("%s_%s", name, index.name), schema, heap, index, i == kById);
 		complete = complete && OidIsValid(segment->index[i]);
 	}
 	segment->muted = has_muted_trigger(rel);
@@ -247,18 +271,18 @@ find_unique_key(Tables *t, Oid schema)
 	check_columns(rel, key_columns, std::size(key_columns));
 	table_close(rel, AccessShareLock);
 	t->unique_key_by_hash =
-		find_index("unique_key_by_hash", schema, t->unique_key, unique_key_by_hash);
+		find_index(unique_key_by_hash.name, schema, t->unique_key, unique_key_by_hash, false);
 	if (!OidIsValid(t->unique_key_by_hash))
-		complain_missing("unique_key_by_hash");
+		complain_missing(unique_key_by_hash.name);
 }
 
 static void
 find_tables(Tables *t, Oid schema)
 {
 	t->queue = need("queue", schema, RELKIND_RELATION);
-	t->queue_by_name = find_index("queue_name_key", schema, t->queue, queue_by_name);
+	t->queue_by_name = find_index(queue_by_name.name, schema, t->queue, queue_by_name, true);
 	if (!OidIsValid(t->queue_by_name))
-		complain_missing("queue_name_key");
+		complain_missing(queue_by_name.name);
 	t->job_id_seq = need("job_id_seq", schema, RELKIND_SEQUENCE);
 	t->token_mark = need("token_mark", schema, RELKIND_SEQUENCE);
 	t->token_key = need("token_key", schema, RELKIND_RELATION);

@@ -5,6 +5,7 @@
 #include "jobs/job_json.h"
 #include "load/attach.h"
 #include "pg/clock.h"
+#include "txn/effects.h"
 
 namespace pgq {
 
@@ -349,6 +350,15 @@ note_tick(const DueSchedule &due, const TickResult &result)
 					"last_job_id), last_error = $7, maker_name = $8 WHERE schedule = $1",
 					arguments);
 	});
+}
+
+/* The trigger does it, where there is another one. */
+void
+find_makers()
+{
+	read_few_rows();
+	as_owner([] { spi_run("UPDATE pgq_ext.timetable SET maker = NULL"); });
+	note_changed_schedules();
 }
 
 } // namespace pgq

@@ -81,4 +81,7 @@ struct TickResult
 };
 void note_tick(const DueSchedule &due, const TickResult &result);
 
+/* Their makers, by their names: rows that came while the trigger was silent have the numbers of another server. */
+void find_makers();
+
 } // namespace pgq

@@ -225,7 +225,8 @@ with_segments(Read read)
 	const Tables &t = segments.open_all();
 	for (const Segment &segment : t.segments(kDeadRing))
 		LockRelationOid(segment.heap, AccessShareLock);
-	read(segments, t);
+	/* What is known of their indexes now that they are locked. */
+	read(segments, look_at_tables());
 	for (const Segment &segment : t.segments(kDeadRing))
 		UnlockRelationOid(segment.heap, AccessShareLock);
 	segments.close();

@@ -41,8 +41,9 @@ remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 		Relation rel = table_open(segment.heap, RowExclusiveLock);
 		ItemPointerData tid;
 		bool bare = RelationGetNumberOfBlocks(rel) == 0;
-		while (!bare && !removed &&
-			   find_dead_job(rel, segment.index[kById], job_id, &tid, queue_id))
+		/* What is known of its indexes now that it is locked. */
+		Oid by_id = look_at_tables().get(segment.number).index[kById];
+		while (!bare && !removed && find_dead_job(rel, by_id, job_id, &tid, queue_id))
 		{
 			TM_FailureData failure;
 			TM_Result result = heap_delete(rel, &tid, GetCurrentCommandId(true), InvalidSnapshot,

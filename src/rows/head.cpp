@@ -46,12 +46,17 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
 	return found;
 }
 
-/* Segment by segment; what one of them has need only be beaten by the next. */
+/*
+ * Segment by segment; what one of them has need only be beaten by the next. What this transaction has done itself is not
+ * seen, since the answer is for everybody: its commands are all after that one.
+ */
 bool
 find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)
 {
 	const Tables &t = segments.open_all();
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot registered = RegisterSnapshot(GetLatestSnapshot());
+	SnapshotData snapshot = *registered;
+	snapshot.curcid = FirstCommandId;
 	bool found = false;
 	for (const Segment &segment : t.segments(kJobRing))
 	{
@@ -60,7 +65,7 @@ find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 b
 		IndexLookup lookup;
 		Hint first;
 		begin_scan(&lookup, segments, segment, queue_id, group, from, before);
-		if (first_in_segment(&lookup, static_cast<uint16>(segment.number), snapshot, &first))
+		if (first_in_segment(&lookup, static_cast<uint16>(segment.number), &snapshot, &first))
 		{
 			*head = first;
 			before = first.key.job_id;
@@ -68,7 +73,7 @@ find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 b
 		}
 		end_index_lookup(&lookup);
 	}
-	UnregisterSnapshot(snapshot);
+	UnregisterSnapshot(registered);
 	return found;
 }
 

@@ -53,12 +53,12 @@ template <typename Visit>
 static void
 with_periods(Visit visit)
 {
-	const Tables &t = look_at_tables();
-	Relation rel = table_open(t.unique_key, AccessShareLock);
+	Relation rel = table_open(look_at_tables().unique_key, AccessShareLock);
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		IndexLookup lookup{};
-		open_index_lookup(&lookup, rel, t.unique_key_by_hash, 1);
+		/* What is known of its indexes now that it is locked. */
+		open_index_lookup(&lookup, rel, look_at_tables().unique_key_by_hash, 1);
 		visit(&lookup, RelationGetDescr(rel));
 		end_index_lookup(&lookup);
 	}

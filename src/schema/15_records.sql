@@ -145,7 +145,7 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
                   ELSE 'closed' END AS state,
              COALESCE(j.live_rows, 0) AS live_rows,
              pg_catalog.pg_total_relation_size(e.relation) AS size,
-             pg_catalog.clock_timestamp() - j.oldest AS age,
+             CASE WHEN pg_catalog.isfinite(j.oldest) THEN pg_catalog.clock_timestamp() - j.oldest END AS age,
              e.truncations, e.moved_in, e.moved_out
       FROM pgq_ext.segment_entries() e
       JOIN pg_catalog.pg_inherits i ON i.inhrelid = e.relation

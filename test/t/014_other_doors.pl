@@ -101,6 +101,7 @@ for my $table ('pgq_ext.job', 'pgq_ext.job_2')
 	is(sqlstate($node, "INSERT INTO pgq_ext.job (queue_id, payload, segment) VALUES ($id, '1', 99)"), '23514', 'a segment that is not there is refused');
 	is(sqlstate($node, "INSERT INTO pgq_ext.job (queue_id, payload, enqueued_at) VALUES ($id, '\"odd\"', 'infinity'), ($id, '\"even\"', '-infinity')"),
 		'', 'an odd enqueued_at is not');
+	is(sqlstate($node, 'SELECT max(age) FROM pgq_ext.segment'), '', '... nor for the view of segments to fail');
 	is(payloads_in_time($queue, 2), 'odd even', '... and no reason not to be handed out');
 	is(sqlstate($node, "INSERT INTO pgq_ext.job (queue_id, payload) VALUES ($id, '1'), (2147483647, '1')"), '23503', 'a queue that is not there is refused');
 	sql('DELETE FROM pgq_ext.job');
@@ -209,6 +210,24 @@ is(sql($states), 'A', 'the trigger fires always');
 	wait_for($node, "($states) = 'A'");
 	sql($insert->('after'));
 	is(payloads($queue), 'after', 'switched off for all: set back');
+}
+
+# Those of queues and schedules, as a restore leaves them. Meanwhile a row has come from a server where roles have other numbers.
+{
+	my ($queue) = new_queue();
+	my $mine = 'maker = current_user::regrole FROM pgq_ext.timetable';
+	sql("SELECT pgq_schedule('once', '\@yearly', '$queue')");
+	sql('BEGIN; ' . join('', map { "ALTER TABLE pgq_ext.$_ DISABLE TRIGGER ALL; " } qw(queue timetable)) . 'UPDATE pgq_ext.timetable SET maker = 4000000000; '
+		. join('', map { "ALTER TABLE pgq_ext.$_ ENABLE TRIGGER ALL; " } qw(queue timetable)) . 'COMMIT');
+	wait_for($node, q{string_agg(DISTINCT tgenabled::text, '') = 'A' FROM pg_trigger WHERE tgname IN ('queue_appeared', 'queue_paused', 'timetable_changed')});
+	is(sql("SELECT $mine"), 't', 'switched off and on again, on queues and schedules: set back, and the role of a schedule is found by its name');
+	sql('BEGIN; SET LOCAL session_replication_role = replica; UPDATE pgq_ext.timetable SET maker = 4000000000; COMMIT');
+	is(sql("SELECT $mine"), 't', '... as it is when replication brings a change of it');
+	sql("SELECT pgq_unschedule('once'), pgq_schedule('often', 'every 1 s', '$queue')");
+	wait_for($node, q{last_job_id IS NOT NULL FROM pgq_ext.schedule});
+	pass('... the scheduler is told of a new one');
+	sql("SELECT pgq_unschedule('often'), pgq_purge_queue('$queue'), pgq_pause_queue('$queue')");
+	is(sql("SELECT paused_at IS NOT NULL FROM pgq_ext.queue WHERE queue = '$queue'"), 't', '... and of a queue since when it is paused');
 }
 
 # ---- rows of pgq_ext.queue ----

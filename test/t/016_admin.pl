@@ -291,6 +291,16 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 	create_queue($node, 'index');
 	sql("SELECT pgq_enqueue('index', to_jsonb(i)) FROM generate_series(1, 3) i");
 	my @leases = split /\n/, sql(q{SELECT job_id || ', ' || lease FROM pgq_claim('index', 2)});
+	# One of that name that is another one is none.
+	for (['(queue_id, priority DESC, run_at, job_id) INCLUDE (payload)' => 'has more columns'],
+		['(queue_id, priority, run_at, job_id)' => 'has another order'],
+		['(queue_id, priority DESC, run_at, job_id) WHERE attempts > 0' => 'has not all rows'],
+		['(queue_id, priority DESC, run_at, job_id)' => 'was not built to its end', q{UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'pgq_ext.job_3_by_order'::regclass}])
+	{
+		my ($columns, $what, @more) = @$_;
+		sql(join '; ', 'DROP INDEX pgq_ext.job_3_by_order', "CREATE INDEX job_3_by_order ON pgq_ext.job_3 $columns", @more);
+		is(sqlstate($node, q{SELECT pgq_enqueue('index', '4')}), '55000', "an index $what: enqueue");
+	}
 	sql('DROP INDEX pgq_ext.job_3_by_order');
 	is(sqlstate($node, "SELECT pgq_ack($leases[0])"), '55000', 'an index is missing: ack');
 	is(sqlstate($node, "SELECT pgq_fail($leases[1])"), '55000', '... fail');
@@ -300,6 +310,31 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 	is(sql("SELECT pgq_fail($leases[1])"), 'retry', '... fail');
 	is(scalar drain($node, 'index'), 2, '... and the rest is handed out');
 	is(sql('SELECT count(*) FROM pgq_check()'), '0', '... all is well');
+}
+
+# Indexes that are made anew while somebody waits for their table.
+{
+	create_queue($node, 'anew');
+	create_queue($node, 'full', 'max_depth => 10');
+	sql(q{SELECT pgq_enqueue('anew', '1') FROM generate_series(1, 2)});
+	my ($maker, $user) = map { session($node) } 1 .. 2;
+	ask($user, q{SELECT pgq_fail(job_id, lease, 'x', retry => false) FROM pgq_claim('anew')});
+	my $ring = sql(q{SELECT min(segment) FROM pgq_ext.dead_job});
+	for (["SELECT pgq_fail(job_id, lease, 'x', retry => false) FROM pgq_claim('anew')" => 'dead'],
+		[q{SELECT pgq_enqueue('full', '1') IS NOT NULL} => 't'])
+	{
+		my ($statement, $says) = @$_;
+		sql(q{SELECT pgq_ext.recount('full')}) if $says eq 't';
+		ask($maker, join '; ', 'BEGIN', "ALTER TABLE pgq_ext.dead_job_$ring REPLICA IDENTITY NOTHING",
+			map({ my $new = sql("SELECT pg_get_indexdef('pgq_ext.dead_job_${ring}_$_'::regclass)"); ("DROP INDEX pgq_ext.dead_job_${ring}_$_", $new) } qw(by_id by_order)),
+			"ALTER TABLE pgq_ext.dead_job_$ring REPLICA IDENTITY USING INDEX dead_job_${ring}_by_id");
+		my $pid = pid_of($user);
+		send_sql($user, $statement);
+		wait_for($node, "count(*) > 0 FROM pg_locks WHERE pid = $pid AND NOT granted");
+		ask($maker, 'COMMIT');
+		is(scalar reply($user), $says, "indexes are made anew while somebody waits: $statement");
+	}
+	end_session($_) for $maker, $user;
 }
 
 # ---- a constraint that an administrator has added to a segment holds for our rows, too ----

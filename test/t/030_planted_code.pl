@@ -343,6 +343,21 @@ for my $db ('caught', 'updated')
 }
 is(with_other_rights(), '', '... nor does anything of theirs run');
 
+# Nor what the owner has made, who is no superuser any more: and all that is new is his.
+admin('CREATE DATABASE later; ALTER ROLE appdba SUPERUSER');
+as('appdba', 'later', q{CREATE EXTENSION pgq_ext VERSION '0.1'});
+admin('ALTER ROLE appdba NOSUPERUSER; GRANT CREATE ON DATABASE later TO appdba');
+as('appdba', 'later', join "\n", tools('appdba'), 'CREATE TRIGGER t AFTER DELETE ON pgq_ext.unique_key FOR EACH STATEMENT EXECUTE FUNCTION appdba.fire(\'update\');',
+	'ALTER TABLE pgq_ext.unique_key ENABLE ALWAYS TRIGGER t;');
+like(as('postgres', 'later', 'ALTER EXTENSION pgq_ext UPDATE', may_fail => 1), qr/has triggers or rules that are not of pgq_ext, and always fire/,
+	'what always fires stops an update');
+as('appdba', 'later', 'DROP TRIGGER t ON pgq_ext.unique_key; CREATE RULE r AS ON DELETE TO pgq_ext.unique_key DO ALSO SELECT appdba.note(\'rule\'); ALTER TABLE pgq_ext.unique_key ENABLE REPLICA RULE r');
+like(as('postgres', 'later', 'ALTER EXTENSION pgq_ext UPDATE', may_fail => 1), qr/has triggers or rules that are not of pgq_ext, and always fire/, '... a rule as well');
+as('appdba', 'later', 'DROP RULE r ON pgq_ext.unique_key');
+admin(q{ALTER EXTENSION pgq_ext UPDATE; SELECT pgq_create_queue('q'); SELECT pgq_set_shard(7); SELECT pgq_schedule('s', '@yearly', 'q')}, 'later');
+is(admin(q{SELECT pgq_enqueue('q', '1') % 1024}, 'later'), '7', '... without them all works as before, with the rights of the owner');
+is(with_other_rights(), '', '... and nothing of his has run');
+
 # ---- what would run at commit, as whoever commits ----
 
 as('appdba', 'owned', join "\n", map { deferred_trigger('appdba', $_, 'ALWAYS') } 'queue', @segments);

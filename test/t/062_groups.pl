@@ -215,6 +215,43 @@ for my $how (['cancelled' => sub { "SELECT pgq_cancel($_[0])" }],
 	well_ok('then');
 }
 
+# What a transaction has done itself and not committed is not there for its own claims either: what they find out is for everybody.
+for my $how (['cancelled' => sub { "SELECT pgq_cancel($_[0])" }],
+	['deleted by hand' => sub { "DELETE FROM pgq_ext.job WHERE job_id = $_[0]" }],
+	['moved to another group' => sub { "SELECT pgq_update($_[0], group_key => 'else')" }])
+{
+	my ($what, $statement) = @$how;
+	my @first = enqueue('f', qw(x x));
+	my @ids   = enqueue('f', qw(y y y));
+	sql("UPDATE pgq_ext.job SET priority = 10 WHERE job_id IN ($first[0], $first[1])");
+	ack($one, claim($one, 'f', 10));
+	ask($one, 'BEGIN');
+	ask($one, $statement->($ids[1]));
+	is(ids(claim($one, 'f', 1)), $first[1], "the head of a group is $what in a transaction, which claims: another group's goes out");
+	is(ids(claim($one, 'f', 10)), '', '... of that group no other');
+	is(ids(claim($two, 'f', 10)), '', '... nor for others');
+	ask($one, 'ROLLBACK');
+	my $order = '';
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.lease_entries()});
+	while (my ($held) = claim($two, 'f', 1)) { $order .= " $held->[0]" if $held->[0] != $first[1]; ack($two, $held) }
+	is($order, " $ids[1] $ids[2]", '... when that is undone they go out in order');
+	clear();
+}
+
+{
+	ask($one, 'BEGIN');
+	my $first = ask($one, q{SELECT pgq_enqueue('f', '1', group_key => 'x')});
+	my ($second) = enqueue('f', 'x');
+	my @held = claim($one, 'f', 1);
+	is(ids(@held), $second, 'a job of one\'s own that is not committed is nobody\'s way');
+	ack($one, @held);
+	ask($one, 'COMMIT');
+	@held = claim($one, 'f', 10);
+	is(ids(@held), $first, '... and goes out when it is');
+	ack($one, @held);
+	clear();
+}
+
 # ---- crash and restart ----
 
 {

@@ -176,6 +176,20 @@ END
 	pass('a queue that is being dropped holds up nobody');
 	ask($dropper, 'ROLLBACK');
 
+	# Nor for lack of memory. There are other schedules that have been due for less long.
+	sql(q{CREATE FUNCTION too_large(payload jsonb) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+			$$ BEGIN IF payload = '"large"' THEN RAISE 'out of memory' USING ERRCODE = '53200'; END IF; RETURN 1; END $$;
+		CREATE INDEX too_large ON pgq_ext.job (too_large(payload));
+		SELECT pgq_schedule('large', 'every 1 s', 's', payload => '"large"', missed => 'skip')});
+	wait_for($node, q{last_error = 'out of memory' FROM pgq_ext.schedule WHERE schedule = 'large'});
+	is(sql(q{SELECT next_run_at <= now() FROM pgq_ext.timetable WHERE schedule = 'large'}), 't', 'for lack of memory no tick is skipped');
+	$job = sql(q{SELECT last_job_id FROM pgq_ext.schedule WHERE schedule = 'fine'});
+	wait_for($node, "last_job_id > $job FROM pgq_ext.schedule WHERE schedule = 'fine'");
+	pass('... nobody else waits for it');
+	sql(q{DROP INDEX pgq_ext.too_large; UPDATE pgq_ext.timetable SET due_at = now() WHERE schedule = 'large'});
+	wait_for($node, q{last_error IS NULL AND last_job_id IS NOT NULL FROM pgq_ext.schedule WHERE schedule = 'large'});
+	sql(q{SELECT pgq_unschedule('large')});
+
 	# Nor who has locked the schedule, or the table.
 	ask($dropper, q{BEGIN; SELECT FROM pgq_ext.timetable WHERE schedule = 'maker' FOR UPDATE});
 	$job = sql(q{SELECT last_job_id FROM pgq_ext.schedule WHERE schedule = 'fine'});

@@ -6,6 +6,7 @@
 #include "catalog/token_key.h"
 #include "engine/doubt.h"
 #include "engine/named_lock.h"
+#include "jobs/timetable.h"
 #include "worker/shift.h"
 #include "worker/worker.h"
 
@@ -61,6 +62,13 @@ attach_queues(Shift &shift)
 		for (const Segment &segment : t.all_segments())
 			if (segment.muted)
 				doubtful |= restore_triggers(segment.heap);
+		if (has_half_muted_trigger(t.queue))
+			(void) restore_triggers(t.queue);
+		if (has_half_muted_trigger(t.timetable))
+			(void) survives([&] {
+				if (restore_triggers(t.timetable))
+					find_makers();
+			});
 		keep_token_key(t);
 	});
 	if (anew)

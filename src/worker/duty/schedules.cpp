@@ -29,6 +29,7 @@ struct Firing
 	int n;
 	TimestampTz ticks[kMostMissed];
 	char *error; /* NULL: none */
+	bool shortage; /* of memory or room on the disk: the tick is no less due for that */
 };
 
 /* Which ticks have been missed, and which of them fire. */
@@ -93,12 +94,11 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 	MemoryContextDelete(scratch);
 }
 
-/* Its error is the schedule's, but without memory or room on the disk no other would do better. */
+/* Its error is the schedule's. Others may have what it lacks: memory, or a place on another disk. */
 static void
 keep_error(const DueSchedule &due, Firing *firing)
 {
-	if (is_shortage() && geterrcode() != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
-		PG_RE_THROW();
+	firing->shortage = is_shortage() && geterrcode() != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED;
 	if (due.failures == 0)
 		EmitErrorReport();
 	ErrorData *error = CopyErrorData();
@@ -131,7 +131,7 @@ result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
 	}
 	int64 rest =
 		Min<int64, int64>(USECS_PER_SEC << Min(due.failures, kMostDoublings), USECS_PER_MINUTE);
-	bool moves_on = firing.planned && firing.missed == Missed::kSkip;
+	bool moves_on = firing.planned && firing.missed == Missed::kSkip && !firing.shortage;
 	result.failures = Min(due.failures, 1000) + 1;
 	result.next_run_at = moves_on ? firing.next : due.next_run_at;
 	result.due_at = moves_on ? firing.next : now + rest;
