@@ -174,8 +174,7 @@ pgq_timetable_changed(PG_FUNCTION_ARGS)
 	HeapTuple row = is_update ? data->tg_newtuple : data->tg_trigtuple;
 	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		return PointerGetDatum(row);
-	if (!is_update ||
-		has_other_maker(RelationGetDescr(data->tg_relation), data->tg_trigtuple, row))
+	if (!is_update || has_other_maker(RelationGetDescr(data->tg_relation), data->tg_trigtuple, row))
 		row = with_maker(data->tg_relation, row);
 	if (shared != nullptr && !is_scheduler())
 		note_changed_schedules();

@@ -37,7 +37,8 @@ restore_triggers(Oid table)
 	/* Changing one makes the list anew. */
 	const char *muted[lengthof(kTriggers)];
 	int n = 0;
-	for_each_muted_trigger(rel, [&](const Trigger &trigger) { muted[n++] = pstrdup(trigger.tgname); });
+	for_each_muted_trigger(rel,
+						   [&](const Trigger &trigger) { muted[n++] = pstrdup(trigger.tgname); });
 	for (int i = 0; i < n; i++)
 		set_trigger(rel, muted[i], TRIGGER_FIRES_ALWAYS, ShareRowExclusiveLock);
 	CommandCounterIncrement();
@@ -54,9 +55,8 @@ has_half_muted_trigger(Oid table)
 	if (rel == nullptr)
 		return false;
 	bool has = false;
-	for_each_muted_trigger(rel, [&](const Trigger &trigger) {
-		has |= trigger.tgenabled == TRIGGER_FIRES_ON_ORIGIN;
-	});
+	for_each_muted_trigger(
+		rel, [&](const Trigger &trigger) { has |= trigger.tgenabled == TRIGGER_FIRES_ON_ORIGIN; });
 	table_close(rel, AccessShareLock);
 	return has;
 }

@@ -27,7 +27,8 @@ rotate(Shift &shift)
 {
 	int64 now = monotonic_now();
 	TimestampTz wall = wall_now();
-	bool looks = begin_look(&shift.rotation, now, shift.database->clock.trusted(wall, now) ? wall : 0);
+	bool looks =
+		begin_look(&shift.rotation, now, shift.database->clock.trusted(wall, now) ? wall : 0);
 	if (looks)
 		look(shift, now);
 	int segment = segment_in_turn(shift.rotation, now);

@@ -28,7 +28,7 @@ struct Firing
 	int64 last_job_id;
 	int n;
 	TimestampTz ticks[kMostMissed];
-	char *error; /* NULL: none */
+	char *error;   /* NULL: none */
 	bool shortage; /* of memory or room on the disk: the tick is no less due for that */
 };
 

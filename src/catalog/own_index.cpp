@@ -1,0 +1,56 @@
+#include "catalog/own_index.h"
+
+namespace pgq {
+
+static bool
+is_btree(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	bool is = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relam == BTREE_AM_OID;
+	ReleaseSysCache(tuple);
+	return is;
+}
+
+/* In the order of its columns, and none besides. */
+static bool
+has_columns(HeapTuple index, const IndexColumn *columns)
+{
+	bool is_null;
+	auto *form = reinterpret_cast<Form_pg_index>(GETSTRUCT(index));
+	auto *option = reinterpret_cast<int2vector *>(
+		DatumGetPointer(SysCacheGetAttr(INDEXRELID, index, Anum_pg_index_indoption, &is_null)));
+	int n = 0;
+	for (; columns[n].number != 0; n++)
+		if (n == form->indnatts || form->indkey.values[n] != columns[n].number ||
+			((option->values[n] & INDOPTION_DESC) != 0) != columns[n].descending)
+			return false;
+	return n == form->indnatts && n == form->indnkeyatts;
+}
+
+/* It has an entry of every row that it is for: one that is being built, or was not built to its end, has not. */
+static bool
+is_whole(HeapTuple index)
+{
+	auto *form = reinterpret_cast<Form_pg_index>(GETSTRUCT(index));
+	return form->indislive && form->indisready && form->indisvalid;
+}
+
+Oid
+find_index(const char *name, Oid schema, Oid heap, const IndexSpec &spec, bool unique)
+{
+	Oid oid = get_relname_relid(name, schema);
+	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	auto *index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
+	bool ours =
+		index->indrelid == heap && is_btree(oid) && is_whole(tuple) &&
+		has_columns(tuple, spec.columns) && index->indisunique == unique &&
+		heap_attisnull(tuple, Anum_pg_index_indpred, nullptr) == (spec.predicate == nullptr);
+	ReleaseSysCache(tuple);
+	return ours ? oid : InvalidOid;
+}
+
+} // namespace pgq
