@@ -65,11 +65,14 @@ public class Worker {
 
     static void workAll(Connection db) throws Exception {
         while (!stopping) {
-            held = claim(db);
-            for (var job : held) {
+            var jobs = claim(db);
+            for (int i = 0; i < jobs.size(); i++) {
+                var job = jobs.get(i);
+                held = jobs.subList(i, jobs.size());
                 if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease);
                 else work(db, job);
             }
+            held = List.of();
         }
     }
 

@@ -17,7 +17,8 @@ using Connection = std::unique_ptr<PGconn, void (*)(PGconn *)>;
 using Result = std::shared_ptr<PGresult>;
 
 volatile std::sig_atomic_t stopping = 0;
-std::atomic<Result> held; // the jobs claimed last: job_id, lease, payload
+std::atomic<Result> held; // the jobs claimed last: job_id, lease, payload; those before begun have ended
+std::atomic<int> begun;
 
 Result query(PGconn *db, const char *sql, const std::vector<const char *> &values = {})
 {
@@ -67,7 +68,7 @@ void heartbeat(PGconn *db)
 	for (;;) {
 		std::this_thread::sleep_for(std::chrono::seconds(3)); // well within the queue's lease_time
 		auto jobs = held.load();
-		for (int i = 0; i < PQntuples(jobs.get()); i++)
+		for (int i = begun; i < PQntuples(jobs.get()); i++)
 			query(db, "SELECT pgq_extend($1, $2)", {PQgetvalue(jobs.get(), i, 0), PQgetvalue(jobs.get(), i, 1)});
 	}
 }
@@ -78,10 +79,12 @@ void work_all(PGconn *db)
 		auto jobs = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
 		held = jobs;
 		for (int i = 0; i < PQntuples(jobs.get()); i++) {
+			begun = i;
 			auto column = [&](int c) { return PQgetvalue(jobs.get(), i, c); };
 			if (stopping) query(db, "SELECT pgq_release($1, $2)", {column(0), column(1)});
 			else work(db, column(0), column(1), column(2));
 		}
+		held = Result();
 	}
 }
 

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"log"
 	"os"
 	"os/signal"
@@ -17,12 +18,16 @@ import (
 
 type job struct {
 	id, lease int64
-	mail      struct{ To string }
+	payload   []byte
 }
 
 // The work: committed with the ack, or not at all.
 func handle(ctx context.Context, tx pgx.Tx, j job) error {
-	_, err := tx.Exec(ctx, "INSERT INTO sent (job_id, address) VALUES ($1, $2)", j.id, j.mail.To)
+	var mail struct{ To string }
+	if err := json.Unmarshal(j.payload, &mail); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO sent (job_id, address) VALUES ($1, $2)", j.id, mail.To)
 	return err
 }
 
@@ -66,7 +71,7 @@ func main() {
 	}
 	for stop.Err() == nil {
 		var j job
-		err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.mail)
+		err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.payload)
 		if err == pgx.ErrNoRows {
 			err = nil
 		} else if err == nil && stop.Err() != nil {

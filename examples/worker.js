@@ -5,7 +5,7 @@ const { setTimeout: sleep } = require('timers/promises');
 const { Client } = require('pg');
 
 let stopping = false;
-let held = []; // the jobs claimed last
+let held = []; // of the jobs claimed last those that have not ended
 process.on('SIGTERM', () => { stopping = true; });
 
 async function handle(db, { job_id, payload }) { // the work: committed with the ack, or not at all
@@ -46,7 +46,7 @@ async function connected(use) { // whoever is the primary: what was in hand come
 async function heartbeat(db) {
   for (;;) {
     await sleep(3000); // well within the queue's lease_time
-    for (const { job_id, lease } of held) await db.query('SELECT pgq_extend($1, $2)', [job_id, lease]);
+    for (const { job_id, lease } of [...held]) await db.query('SELECT pgq_extend($1, $2)', [job_id, lease]);
   }
 }
 
@@ -66,9 +66,10 @@ async function work(db, job) {
 async function workAll(db) {
   while (!stopping) {
     held = (await db.query("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')")).rows;
-    for (const job of held) {
+    for (const job of [...held]) {
       if (stopping) await db.query('SELECT pgq_release($1, $2)', [job.job_id, job.lease]);
       else await work(db, job);
+      held.shift();
     }
   }
 }

@@ -50,7 +50,7 @@ function work(PDO $db, array $job): void
         handle($db, $job);
         call($db, 'SELECT pgq_ack(?, ?)', $ticket);
         $db->commit();
-    } catch (Exception $error) {                        // tried again after the queue's backoff
+    } catch (Throwable $error) {                        // tried again after the queue's backoff
         $db->rollBack();
         call($db, 'SELECT pgq_fail(?, ?, error => ?)', [...$ticket, $error->getMessage()]);
     }
@@ -76,6 +76,7 @@ while (!$stopping) {
             if ($stopping) call($db, 'SELECT pgq_release(?, ?)', [$job['job_id'], $job['lease']]);
             else work($db, $job);
         }
+        fwrite($to, "[]\n");
     } catch (PDOException $error) {
         fwrite(STDERR, $error->getMessage() . "\n");
         $db = null;

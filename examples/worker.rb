@@ -7,7 +7,7 @@ require 'pg'
 
 stopping = false
 trap('TERM') { stopping = true }
-held = [] # the jobs claimed last
+held = [] # of the jobs claimed last those that have not ended
 
 def handle(db, job) # the work: committed with the ack, or not at all
   db.exec_params('INSERT INTO sent (job_id, address) VALUES ($1, $2)', [job['job_id'], JSON.parse(job['payload'])['to']])
@@ -48,6 +48,7 @@ connected.call do |db|
       rescue StandardError => e # tried again after the queue's backoff
         db.exec_params('SELECT pgq_fail($1, $2, error => $3)', [*ticket, e.message])
       end
+      held = held.drop(1)
     end
   end
 end

@@ -10,7 +10,7 @@ import psycopg
 
 stopping = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-held = []                                               # the jobs claimed last
+held = []                                               # of the jobs claimed last those that have not ended
 
 
 def handle(db, job_id, mail):                           # the work: committed with the ack, or not at all
@@ -26,7 +26,7 @@ def connected(use):                                     # whoever is the primary
         try:
             with connect() as db:
                 use(db)
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             print(error, file=sys.stderr)
             time.sleep(1)
 
@@ -51,6 +51,7 @@ def work(db):
                     db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
             except Exception as error:                  # tried again after the queue's backoff
                 db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
+            held.pop(0)
 
 
 connect().close()                                       # what is wrong from the start is an error

@@ -25,7 +25,7 @@ class Shard:
         self.conninfo = conninfo
         self.db = None
         self.closed_until = 0
-        self.held = []                                  # the jobs claimed last, for the heartbeat
+        self.held = []                                  # of the jobs claimed last those that have not ended, for the heartbeat
 
     def claim(self, wait):                              # [] also if it cannot be reached
         if time.monotonic() < self.closed_until:
@@ -58,11 +58,10 @@ class Shard:
                     with self.db.transaction():
                         handle(self.db, job_id, mail)
                         self.db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
-                except psycopg.OperationalError:
-                    raise                               # the shard is gone: others will have its jobs
                 except Exception as error:              # tried again after the queue's backoff
                     self.db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
-        except psycopg.Error as error:
+                self.held = self.held[1:]
+        except psycopg.Error as error:                  # the shard is gone: others will have its jobs
             self.leave(error)
         self.held = []
 

@@ -15,6 +15,12 @@ ALTER ROLE prometheus SET lock_timeout = '1 s';
 ALTER ROLE prometheus SET statement_timeout = '5 s';
 ALTER ROLE prometheus SET default_transaction_read_only = on;
 
+-- What there is of queues that are closed (pgq_grant) members of pg_monitor see. Who is no superuser grants {inspect} on each instead.
+SELECT rolsuper AS super FROM pg_catalog.pg_roles WHERE rolname = current_user \gset
+\if :super
+GRANT pg_monitor TO prometheus;
+\endif
+
 GRANT USAGE ON SCHEMA pgq_ext TO prometheus;
 GRANT SELECT ON pgq_ext.queue_status, pgq_ext.queue_stats, pgq_ext.health, pgq_ext.capacity, pgq_ext.duty
   TO prometheus;

@@ -285,8 +285,8 @@ BEGIN
     EXECUTE format('COMMENT ON FUNCTION pgq_router.%I IS %L', substr(verb, 5) || '_at', 'Internal: calls that function on a shard.');
 END $make$;
 
--- A call on one shard: where says which.
-CREATE FUNCTION pgq_router.make_one(verb text, arguments text, result text, where_ text) RETURNS void
+-- A call on one shard: where says which. What changes nothing need not be alone in its transaction.
+CREATE FUNCTION pgq_router.make_one(verb text, arguments text, result text, where_ text, alone boolean = true) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $make$
 DECLARE
     behind text := format('pgq_router.%I', substr(verb, 5) || '_at');
@@ -302,7 +302,7 @@ EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
     PERFORM pgq_router.complain(s, SQLSTATE, message, detail, hint);
 END $body$, where_, CASE WHEN result = 'void' THEN 'PERFORM' WHEN result LIKE 'SETOF%' THEN 'RETURN QUERY SELECT * FROM' ELSE 'RETURN' END,
-        behind, named, CASE WHEN result = 'void' OR result LIKE 'SETOF%' THEN ' RETURN;' ELSE '' END));
+        behind, named, CASE WHEN result = 'void' OR result LIKE 'SETOF%' THEN ' RETURN;' ELSE '' END), alone);
 END $make$;
 
 SELECT pgq_router.make_one(verb, 'job_id bigint, ' || arguments, result, 'pgq_router.shard_of_job(job_id)') FROM (VALUES
@@ -311,8 +311,8 @@ SELECT pgq_router.make_one(verb, 'job_id bigint, ' || arguments, result, 'pgq_ro
     ('pgq_release', 'lease bigint, delay interval = ''0''', 'boolean'),
     ('pgq_extend', 'lease bigint, lease_time interval = null', 'timestamptz'),
     ('pgq_progress', 'lease bigint, progress jsonb', 'void'),
-    ('pgq_retry', 'delay interval = ''0''', 'boolean'),
-    ('pgq_result', 'wait interval = ''0''', 'SETOF pgq_ext.job_result')) v (verb, arguments, result);
+    ('pgq_retry', 'delay interval = ''0''', 'boolean')) v (verb, arguments, result);
+SELECT pgq_router.make_one('pgq_result', 'job_id bigint, wait interval = ''0''', 'SETOF pgq_ext.job_result', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_cancel', 'job_id bigint', 'text', 'pgq_router.shard_of_job(job_id)');
 
 -- Names are on one shard, as keys are.
@@ -366,7 +366,7 @@ SELECT pgq_router.make_one('pgq_update',
     'job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null, queue text = null, group_key text = null, max_attempts int = null, headers jsonb = null',
     'boolean', 'pgq_router.shard_of_update(job_id, group_key)');
 
-SELECT pgq_router.make_one('pgq_schedule_preview', 'cron text, timezone text = ''UTC'', n int = 5', 'SETOF timestamptz', '(pgq_router.any_shards(false))[1]');
+SELECT pgq_router.make_one('pgq_schedule_preview', 'cron text, timezone text = ''UTC'', n int = 5', 'SETOF timestamptz', '(pgq_router.any_shards(false))[1]', false);
 
 -- An assertion ends with the transaction that makes it.
 SELECT pgq_router.make(verb, arguments, 'void', format($body$
@@ -526,7 +526,7 @@ END $body$);
 -- being down.
 SELECT pgq_router.make('pgq_enqueue_many', 'queue text, jobs jsonb', 'SETOF bigint', $body$
 DECLARE
-    any_shard integer := (pgq_router.any_shards(true))[1];
+    any_shard integer := (pgq_router.any_shards(false))[1];
     elements jsonb := CASE jsonb_typeof(jobs) WHEN 'array' THEN jobs ELSE '[]' END;
     homes integer[];
     ids bigint[] := '{}';
@@ -737,14 +737,16 @@ END $$;
 
 -- These are sums.
 CREATE VIEW pgq_ext.queue_status AS
-SELECT r.queue, sum(r.ready)::bigint AS ready, sum(r.scheduled)::bigint AS scheduled, sum(r.leased)::bigint AS leased,
-       sum(r.dead)::bigint AS dead, max(r.oldest_ready_age) AS oldest_ready_age, sum(r.waiting_claims)::integer AS waiting_claims,
-       max(r.last_claim_at) AS last_claim_at, bool_and(r.paused) AS paused, sum(r.depth)::bigint AS depth, count(*)::integer AS shards
+SELECT r.queue, CASE WHEN count(r.ready) = count(*) THEN sum(r.ready)::bigint END AS ready,
+       CASE WHEN count(r.scheduled) = count(*) THEN sum(r.scheduled)::bigint END AS scheduled, sum(r.leased)::bigint AS leased,
+       CASE WHEN count(r.dead) = count(*) THEN sum(r.dead)::bigint END AS dead, max(r.oldest_ready_age) AS oldest_ready_age, sum(r.waiting_claims)::integer AS waiting_claims,
+       max(r.last_claim_at) AS last_claim_at, bool_and(r.paused) AS paused,
+       CASE WHEN count(r.depth) = count(*) THEN sum(r.depth)::bigint END AS depth, count(*)::integer AS shards
 FROM pgq_router.rows('queue_status') u,
      jsonb_to_record(u.row_) AS r (queue text, ready bigint, scheduled bigint, leased bigint, dead bigint, oldest_ready_age interval,
                                    waiting_claims integer, last_claim_at timestamptz, paused boolean, depth bigint)
 GROUP BY r.queue;
-COMMENT ON VIEW pgq_ext.queue_status IS 'As that of pgq_ext, summed over all shards; oldest_ready_age is the greatest, paused: everywhere. shards: how many have answered, and have the queue.';
+COMMENT ON VIEW pgq_ext.queue_status IS 'As that of pgq_ext, summed over all shards, NULL if one of them does not know it yet; oldest_ready_age is the greatest, paused: everywhere. shards: how many have answered, and have the queue.';
 
 CREATE VIEW pgq_ext.queue_stats AS
 SELECT r.queue, min(r.stats_since) AS stats_since, sum(r.enqueued)::bigint AS enqueued, sum(r.deduplicated)::bigint AS deduplicated, sum(r.claims)::bigint AS claims,
@@ -828,7 +830,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard and conninfo must not be null';
     ELSIF $1 NOT BETWEEN 0 AND 1023 THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('shard %s is out of range', $1), DETAIL = 'Shards are numbered from 0 to 1023.';
-    ELSIF $2 ~* '(^|\s)password\s*=' THEN
+    ELSIF $2 ~* '(^|[^a-z_])(ssl)?password\s*=' THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'conninfo must not have a password', DETAIL = 'Every user can read it.',
             HINT = 'Use a passfile of the server''s operating system user, a service file, or a local pgbouncer.';
     ELSIF $2 !~ '=' OR $2 ~ '^\s*postgres(ql)?://' THEN

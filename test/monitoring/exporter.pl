@@ -101,6 +101,12 @@ for my $right (@given)
 }
 is(metrics()->{'pg_exporter_last_scrape_error{}'}, 0, '... and nothing else');
 
+# Of queues on which others have rights it sees as much as of those that are open.
+sql(q{CREATE ROLE app; SELECT pgq_grant('small', 'app', '{claim}')});
+$metrics = metrics();
+is(join(' ', map { of_queue("status_$_", 'small') } qw(paused depth max_depth)), '1 1 10', 'a closed queue');
+isnt(of_queue('stats_enqueued_total', 'small'), 'none', '... and its counters');
+
 # ---- what it costs ----
 
 my %query = slurp_file('monitoring/queries.yml') =~ /^(pgq_\w+):\n(?:  master: true\n)  query: \|\n((?:    .*\n)+)/mg;

@@ -37,6 +37,8 @@ error_ok('a number that the database has not', "SELECT pgq_router_add_shard(7, '
 error_ok('no number', "SELECT pgq_router_add_shard(7, '${\conninfo_of('postgres', $one)}')", '', qr/WARNING.*shard 7 does not answer yet.*\n.*relation "pgq_ext.shard" does not exist/);
 sql('SELECT pgq_router_remove_shard(7, force => true)');
 error_ok('a password', q{SELECT pgq_router_add_shard(1, 'host=a password=secret')}, '22023', qr/HINT:.*passfile/);
+error_ok('... of a key', q{SELECT pgq_router_add_shard(1, 'host=a sslpassword=secret')}, '22023', qr/HINT:.*passfile/);
+error_ok('... behind a quote', q{SELECT pgq_router_add_shard(1, 'host=''a''password=secret')}, '22023', qr/HINT:.*passfile/);
 error_ok('a URI',      q{SELECT pgq_router_add_shard(1, 'postgresql://a/b')},       '22023', qr/keywords and values/);
 error_ok('no such number', q{SELECT pgq_router_add_shard(1024, 'dbname=a')}, '22023', qr/from 0 to 1023/);
 sql("SELECT pgq_router_add_shard($_, '${\conninfo_of(qq(s$_), $node{$_})}')") for sort keys %node;
@@ -129,6 +131,7 @@ error_ok('a NULL in them', q{SELECT pgq_ack_many('{1,NULL}', '{1,1}')}, '22004')
 is(sql(q{SELECT count(*) FROM pgq_ack_many('{1,2,1029}', '{1,1,1}')}), '0', '... stale ones, and ids of no shard, are left out');
 my ($x, $y) = grep { $of{$_} != $of{ $keys[0] } } @keys;
 my @both = map { sql("SELECT pgq_enqueue('q', '1', group_key => '$_')") } $keys[0], $x;
+is(sql("SELECT string_agg(r.state, ' ') FROM unnest(ARRAY[$both[0], $both[1]]) j, pgq_result(j) r"), 'ready ready', 'results of jobs on two shards in one statement');
 my @leases = map { on($of{$_}, q{SELECT lease FROM pgq_claim('q')}) } $keys[0], $x;
 error_ok('acknowledging over shards and claiming', "SELECT pgq_ack_claim('{$both[0],$both[1]}', '{$leases[0],$leases[1]}', 'q')", '0A000', qr/HINT:.*pgq_ack_many/);
 is(sql("SELECT count(*) FROM pgq_ack_claim('{$both[0]}', '{$leases[0]}', 'q')"), '0', '... on one it can be');
@@ -165,6 +168,8 @@ sql(q{SELECT pgq_resume_schedule('nightly')});
 is(sql(q{SELECT pgq_unschedule('nightly'); SELECT pgq_unschedule('nightly')}), "t\nf", '... and dropped');
 error_ok('an unknown schedule', q{SELECT pgq_pause_schedule('nightly')}, '42704', qr/schedule "nightly" does not exist/);
 is(sql(q{SELECT count(*) FROM pgq_schedule_preview('@daily', n => 3)}), '3', 'a preview');
+is(sql(join '; ', 'BEGIN', map({ "SELECT count(*) FROM pgq_schedule_preview('\@daily', n => 1)" } 1 .. 5), "SELECT count(pgq_enqueue('q', '1', group_key => '$x'))", 'COMMIT'),
+	join("\n", (1) x 6), '... binds the transaction to no shard');
 
 # ---- what cannot be meant ----
 
