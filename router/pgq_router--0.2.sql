@@ -676,7 +676,7 @@ EXCEPTION WHEN OTHERS THEN
     PERFORM pgq_router.complain(s, SQLSTATE, message, detail, hint);
 END $body$, false);
 
-DROP FUNCTION pgq_router.make_one(text, text, text, text);
+DROP FUNCTION pgq_router.make_one(text, text, text, text, boolean);
 DROP FUNCTION pgq_router.make_all(text, text, text, text, text);
 DROP FUNCTION pgq_router.make(text, text, text, text, boolean);
 

@@ -1,5 +1,6 @@
 #include "jobs/change.h"
 
+#include "catalog/queue_row.h"
 #include "catalog/subscription.h"
 #include "catalog/values.h"
 #include "engine/hold.h"
@@ -27,18 +28,21 @@ enum class Found : uint8
 static Found
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
+	QueueRef ref;
 	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
+		return Found::kNone;
+	/* Of a queue that is not there nobody has a job in hand. */
+	if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
 		return Found::kNone;
 	if (!take_waiting(*row, how, true, taken))
 		return Found::kLeased;
 	/* It may die of that. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
-	if (locate_job(segments, row->place, job_id, true, row) != WriteResult::kDone)
-		return Found::kNone;
-	if (may(Deed::kChange, row->queue_id()))
+	if (locate_job(segments, row->place, job_id, true, row) == WriteResult::kDone &&
+		may(Deed::kChange, row->queue_id()))
 		return Found::kWaiting;
-	/* It has gone to a queue that is none of the caller's business. */
+	/* It has gone, or to a queue that is none of the caller's business. */
 	if (!taken->earlier && !taken->lost)
 		give_back_taken(*taken);
 	return Found::kNone;
@@ -151,7 +155,11 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 	const Finish finish = {&records, nullptr, nullptr};
 	if (end_row(segments, taken.ref, row.place, job_id, RowEnd::kCancelled, nullptr, true,
 				keeps_finished_of(row.queue_id()) ? &finish : nullptr) != WriteResult::kDone)
+	{
+		if (!taken.earlier && !taken.lost)
+			give_back_taken(taken);
 		return JobState::kNone;
+	}
 	records.write();
 	if (taken.earlier || taken.lost)
 	{

@@ -209,10 +209,11 @@ open_claims(OpenClaim **claims)
 			effect.kind == LeaseEffect::kHold)
 			(void) look_at_queue(effect.ref, [&](const Queue &) {
 				const Lease *lease = effect.lease;
-				/* Who uses a job that he holds has written its row. */
+				/* Who uses a job that he holds has written its row; who ends it, too, unless that is somebody else, who cancels it. */
 				bool held = lease->state == LeaseState::kHeld;
-				if (still_ours(effect) && !lease->ending &&
-					held == (effect.kind == LeaseEffect::kHold))
+				bool written =
+					lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid());
+				if (still_ours(effect) && !written && held == (effect.kind == LeaseEffect::kHold))
 					(*claims)[n++] = {lease->key.job_id, lease->hint.place, held};
 			});
 	return n;

@@ -107,6 +107,13 @@ for my $table ('pgq_ext.job', 'pgq_ext.job_2')
 	sql('DELETE FROM pgq_ext.job');
 }
 
+# A job of a queue that is not there, as a partial restore leaves it, is nobody's.
+{
+	my $id = (split /\n/, sql(q{BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO pgq_ext.job (queue_id, payload) VALUES (2147483647, '1') RETURNING job_id; COMMIT}))[0];
+	is(sql("SELECT pgq_cancel($id) IS NULL, pgq_retry($id), pgq_update($id, priority => 1)"), 't|f|f', 'a job of no queue is not cancelled or changed');
+	sql("BEGIN; SET LOCAL session_replication_role = replica; DELETE FROM pgq_ext.job WHERE job_id = $id; COMMIT");
+}
+
 # ---- UPDATE and DELETE of jobs that wait, and of jobs in work ----
 
 {

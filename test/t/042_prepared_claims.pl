@@ -57,6 +57,21 @@ sub new_queue
 	return $queue;
 }
 
+# ---- somebody else is just cancelling the job ----
+
+# Its row could not be locked for what is prepared, so that is not prepared.
+{
+	my $queue = new_queue(1);
+	my ($claimer, $canceller) = map { session($node) } 1 .. 2;
+	my $job = ask($claimer, "BEGIN; SELECT job_id FROM pgq_claim('$queue')");
+	is(ask($canceller, "BEGIN; SELECT pgq_cancel($job)"), 'leased', 'a job that a transaction has claimed is being cancelled');
+	send_sql($claimer, q{PREPARE TRANSACTION 'cancelled'});
+	like((reply($claimer))[1], qr/ERROR/, '... then that cannot be prepared');
+	ask($canceller, 'ROLLBACK');
+	eventually_offered_ok($queue, 1, '... and the job goes out when the cancel is undone');
+	end_session($_) for $claimer, $canceller;
+}
+
 # ---- the work and the claim are prepared together ----
 
 for my $end ('COMMIT', 'ROLLBACK')

@@ -192,5 +192,23 @@ for my $end ('ack', 'cancel')
 	ask($other, "SELECT count(dblink_disconnect('w' || n)) $each");
 }
 
+# Who would have ended or changed a job that was gone has not done so.
+for my $verb ('pgq_cancel(%s) IS NULL', 'NOT pgq_update(%s, priority => 1)')
+{
+	my $id = enqueued('bare');
+	my ($asker, $deleter) = map { session($node) } 1 .. 2;
+	ask($deleter, "BEGIN; DELETE FROM pgq_ext.job WHERE job_id = $id");
+	ask($s, 'BEGIN');
+	send_sql($s, 'SELECT ' . sprintf $verb, $id);
+	wait_for($node, "count(*) > 0 FROM pg_locks WHERE pid = $pid AND NOT granted");
+	ask($deleter, 'COMMIT');
+	is(scalar reply($s), 't', "a job is deleted while another one waits: $verb");
+	is(ask($asker, "SELECT count(*) FROM pgq_result($id)"), '0', '... there is none');
+	send_sql($asker, "SELECT state FROM pgq_result($id, '5 s')");
+	ask($s, 'COMMIT');
+	is(scalar reply($asker), '', '... nor any result of it');
+	end_session($_) for $asker, $deleter;
+}
+
 is(sql('SELECT * FROM pgq_check()'), '', 'memory agrees with the tables');
 done_testing();
