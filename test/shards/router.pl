@@ -168,7 +168,7 @@ sql(q{SELECT pgq_resume_schedule('nightly')});
 is(sql(q{SELECT pgq_unschedule('nightly'); SELECT pgq_unschedule('nightly')}), "t\nf", '... and dropped');
 error_ok('an unknown schedule', q{SELECT pgq_pause_schedule('nightly')}, '42704', qr/schedule "nightly" does not exist/);
 is(sql(q{SELECT count(*) FROM pgq_schedule_preview('@daily', n => 3)}), '3', 'a preview');
-is(sql(join '; ', 'BEGIN', map({ "SELECT count(*) FROM pgq_schedule_preview('\@daily', n => 1)" } 1 .. 5), "SELECT pgq_unlock('$x', 1)", 'COMMIT'),
+is(sql(join '; ', 'BEGIN', map({ "SELECT count(*) FROM pgq_schedule_preview('\@daily', n => 1)" } 1 .. 5), "SELECT pgq_unlock('lock', 1)", 'COMMIT'),
 	join("\n", (1) x 5, 'f'), '... binds the transaction to no shard');
 
 # ---- what cannot be meant ----
