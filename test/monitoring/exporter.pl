@@ -93,6 +93,7 @@ my @given = split /\n/, sql(q{
 	SELECT format('EXECUTE ON FUNCTION %s', p.oid::regprocedure) FROM pg_proc p, aclexplode(p.proacl) a WHERE a.grantee = 'prometheus'::regrole
 	UNION ALL SELECT format('SELECT ON %s', c.oid::regclass) FROM pg_class c, aclexplode(c.relacl) a WHERE a.grantee = 'prometheus'::regrole
 	UNION ALL SELECT format('SELECT (%I) ON %s', t.attname, t.attrelid::regclass) FROM pg_attribute t, aclexplode(t.attacl) a WHERE a.grantee = 'prometheus'::regrole});
+sql('REVOKE pg_monitor FROM prometheus'); # which who is no superuser could not give it
 for my $right (@given)
 {
 	sql("REVOKE $right FROM prometheus");
@@ -100,6 +101,7 @@ for my $right (@given)
 	sql("GRANT $right TO prometheus");
 }
 is(metrics()->{'pg_exporter_last_scrape_error{}'}, 0, '... and nothing else');
+sql('GRANT pg_monitor TO prometheus');
 
 # Of queues on which others have rights it sees as much as of those that are open.
 sql(q{CREATE ROLE app; SELECT pgq_grant('small', 'app', '{claim}')});
