@@ -137,9 +137,13 @@ meet_foreign(OwnerSearch *search, int64 job_id)
 	reserve_lease_effects(1);
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		const VirtualTransactionId *other = other_holder(lease);
-		if (other != nullptr)
+		if (lease->state == LeaseState::kClaiming)
+			met = meet_claiming(search, lease);
+		else if (other != nullptr)
 			met = wait_for(search, *other);
-		else if (is_holder(lease, my_virtual_xid()))
+		else if (VirtualTransactionIdIsValid(lease->user) && !is_me(lease->user))
+			met = wait_for(search, lease->user);
+		else if (is_me(lease->user) || is_holder(lease, my_virtual_xid()))
 		{
 			exclude_others(search, hold.ref(), lease);
 			met = Met::kHeld;

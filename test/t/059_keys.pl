@@ -253,6 +253,20 @@ for my $more ('', $replace)
 	is(sql(enqueue($more)), $job, '... and met here');
 	is(sql($claim), $job, '... and goes out here');
 }
+# or in hand of a verb that changes nothing of it
+for my $more ('', $replace)
+{
+	next_key();
+	my $job = sql(enqueue() =~ s/'q'/'r'/r);
+	ask($a, "BEGIN; SELECT pgq_retry($job)");
+	sql(q{UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'q')});
+	is(ask($a, enqueue($more)), $job, 'a job that is being retried and was moved here by hand is met by who retries it');
+	send_sql($b, enqueue($more));
+	ok(waits($b), '... and by others after him');
+	ask($a, 'COMMIT');
+	is(scalar reply($b), $job, '... then');
+	is(sql($claim), $job, '... and goes out here');
+}
 # an open, or prepared, end of a job is not waited for
 for my $how ('', q{PREPARE TRANSACTION 'p'})
 {
