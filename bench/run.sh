@@ -137,7 +137,7 @@ run_batch()
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in "${batches[@]}"; do
-			for side in "${sides[@]}" ack_claim ceiling; do
+			for side in "${sides[@]}" ack_claim delivered ceiling; do
 				verbs=claim,ack
 				[ $side != ack_claim ] || verbs=ack_claim
 				turn $bulk_stock do=$verbs clients=1 batch="$case" seconds=$seconds jobs=$((bulk_stock - case))
