@@ -79,3 +79,6 @@ SELECT count(*) FILTER (WHERE gap = '1 hour') AS hours, count(*) FILTER (WHERE g
 FROM (SELECT p - lag(p) OVER (ORDER BY p) AS gap FROM pgq_schedule_preview('@hourly', 'America/New_York', 10000) p) g;
 DROP TABLE tick, mine;
 SELECT pgq_drop_queue('s');
+-- Far ahead there is an end.
+SELECT count(*) BETWEEN 100 AND 300 AS some, max(t) < '10000-01-01' AS before_10000 FROM pgq_schedule_preview('every 14640 days', n => 10000) t;
+SELECT count(*) BETWEEN 1000 AND 3000 AS some, max(t) < '10000-01-01' AS before_10000 FROM pgq_schedule_preview('0 0 29 2 *', n => 10000) t;

@@ -140,7 +140,7 @@ static void
 put_locks(ResultRows *rows)
 {
 	bool with_token = may_read("lock", "token");
-	const Database *db = tables_with_locks().database;
+	const Database *db = tables_with_known_locks().database;
 	auto *copies = static_cast<LockCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, mul_size(max_locks, sizeof(LockCopy))));
 	int n = copy_locks(db, copies, max_locks);

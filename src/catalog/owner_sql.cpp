@@ -65,7 +65,7 @@ read_few_rows()
 		const char *name;
 		const char *value;
 	} options[] = {
-		{"lock_timeout", "1s"},
+		{"lock_timeout", "100ms"},
 		{"enable_seqscan", "off"},
 		{"enable_bitmapscan", "off"},
 		{"enable_sort", "off"},

@@ -38,7 +38,8 @@ Datum spi_value(int row, int column, bool *is_null);
 
 /*
  * For the rest of the transaction: a statement of a worker that has locked what it knows of waits for nobody (what
- * else there may be ends in an error soon), and reads few rows, by their places or an index, whatever the
+ * else there may be, the row of a schedule or a lock, or who is just enqueuing a job of the same unique key, ends in
+ * an error after 100 ms), and reads few rows, by their places or an index, whatever the
  * statistics say.
  */
 void read_few_rows();

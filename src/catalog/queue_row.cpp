@@ -4,6 +4,7 @@
 #include "catalog/option_value.h"
 #include "catalog/tables.h"
 #include "pg/scope.h"
+#include "txn/effects.h"
 
 #include <algorithm>
 
@@ -102,6 +103,7 @@ read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 	row->queue_id = DatumGetInt32(id);
 	memcpy(row->name, VARDATA_ANY(bytes), length);
 	row->options = read_options(tuple, desc);
+	row->ours = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 	return true;
 }
 
@@ -143,39 +145,18 @@ dropped_by_us(const QueueRef &ref)
 	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
 }
 
-bool
-find_queue(const Tables &t, const char *name, QueueRef *ref)
-{
-	if (strlen(name) > kQueueNameMax)
-		return false;
-	bool found;
-	auto *entry =
-		static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
-	if (found && entry->incarnation == t.queue && is_alive(entry->ref) &&
-		!dropped_by_us(entry->ref))
-	{
-		*ref = entry->ref;
-		return true;
-	}
-	QueueRow row;
-	if (!read_queue_row(t, name, &row))
-		return false;
-	*ref = attach_queue(t.database, t.database_generation, row);
-	forget_names();
-	entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_ENTER, &found));
-	entry->incarnation = t.queue;
-	entry->ref = *ref;
-	return true;
-}
-
-/* Visit every row of pgq_ext.queue that is committed by now, or our own. Returns how many are no queue's. */
+/*
+ * Visit every row of pgq_ext.queue that is committed by now, or our own; without_us: as if this transaction had done
+ * nothing. Returns how many are no queue's.
+ */
 template <typename Visit>
 static int
-for_each_row(const Tables &t, Visit visit)
+for_each_row(const Tables &t, Visit visit, bool without_us = false)
 {
 	int unreadable = 0;
 	Relation rel = open_queues(t);
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot snapshot =
+		without_us ? register_snapshot_of_others() : RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
 	HeapTuple tuple;
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -192,35 +173,94 @@ for_each_row(const Tables &t, Visit visit)
 	return unreadable;
 }
 
-bool
-attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref)
+static bool
+find_row(const Tables &t, int32 queue_id, bool without_us, QueueRow *wanted)
 {
-	if (find_attached_queue(t.database, queue_id, ref))
-		return true;
-	QueueRow wanted{};
 	bool found = false;
-	for_each_row(t, [&](const QueueRow &row) {
-		if (row.queue_id != queue_id)
-			return;
-		wanted = row;
-		found = true;
-	});
-	if (found)
-		*ref = attach_queue(t.database, t.database_generation, wanted);
+	(void) for_each_row(
+		t,
+		[&](const QueueRow &row) {
+			if (row.queue_id != queue_id)
+				return;
+			*wanted = row;
+			found = true;
+		},
+		without_us);
 	return found;
 }
 
+/* What this transaction has changed of a queue others may not see before it ends. */
+static QueueRef
+attach_row(const Tables &t, const QueueRow &row)
+{
+	QueueRow before;
+	QueueRef ref;
+	if (find_attached_queue(t.database, row.queue_id, &ref))
+		return ref;
+	if (!row.ours)
+		return attach_queue(t.database, t.database_generation, row);
+	if (find_row(t, row.queue_id, true, &before))
+		return attach_queue(t.database, t.database_generation, before);
+	reserve_created_effect();
+	ref = attach_queue(t.database, t.database_generation, row);
+	add_created_effect(ref);
+	return ref;
+}
+
+bool
+find_queue(const Tables &t, const char *name, QueueRef *ref)
+{
+	if (strlen(name) > kQueueNameMax)
+		return false;
+	bool found;
+	auto *entry =
+		static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
+	if (found && entry->incarnation == t.queue && is_alive(entry->ref) &&
+		!dropped_by_us(entry->ref) && strcmp(entry->ref.queue->name, name) == 0)
+	{
+		*ref = entry->ref;
+		return true;
+	}
+	QueueRow row;
+	if (!read_queue_row(t, name, &row))
+		return false;
+	*ref = attach_row(t, row);
+	/* Under another name: this transaction, or somebody by hand, has renamed it. */
+	if (strcmp(ref->queue->name, name) != 0)
+		return true;
+	forget_names();
+	entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_ENTER, &found));
+	entry->incarnation = t.queue;
+	entry->ref = *ref;
+	return true;
+}
+
+bool
+attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref)
+{
+	QueueRow row;
+	if (find_attached_queue(t.database, queue_id, ref))
+		return true;
+	if (!find_row(t, queue_id, false, &row))
+		return false;
+	*ref = attach_row(t, row);
+	return true;
+}
+
 QueueRow *
-read_queue_rows(const Tables &t, int *n)
+read_queue_rows(const Tables &t, int *n, bool without_us)
 {
 	int room = 16;
 	auto *rows = static_cast<QueueRow *>(palloc(room * sizeof(QueueRow)));
 	*n = 0;
-	for_each_row(t, [&](const QueueRow &row) {
-		if (*n == room)
-			rows = static_cast<QueueRow *>(repalloc_huge(rows, (room *= 2) * sizeof(QueueRow)));
-		rows[(*n)++] = row;
-	});
+	(void) for_each_row(
+		t,
+		[&](const QueueRow &row) {
+			if (*n == room)
+				rows = static_cast<QueueRow *>(repalloc_huge(rows, (room *= 2) * sizeof(QueueRow)));
+			rows[(*n)++] = row;
+		},
+		without_us);
 	return rows;
 }
 

@@ -33,8 +33,8 @@ struct Attached
 	int unreadable; /* rows without an id or a name that a queue can have; nobody serves them */
 };
 
-/* All rows of pgq_ext.queue that are a queue's, allocated. Attaches nothing. */
-QueueRow *read_queue_rows(const Tables &t, int *n);
+/* All rows of pgq_ext.queue that are a queue's, allocated; without_us: as if this transaction had done nothing. Attaches nothing. */
+QueueRow *read_queue_rows(const Tables &t, int *n, bool without_us = false);
 
 /* Attach every queue of this database, and make slots follow what somebody has done to the rows by hand. */
 Attached attach_all_queues(const Tables &t);

@@ -372,9 +372,9 @@ complain_incomplete()
 }
 
 void
-require_complete_segments()
+require_complete_segments(const Tables &t)
 {
-	if (look_at_tables().incomplete)
+	if (t.incomplete)
 		complain_incomplete();
 }
 

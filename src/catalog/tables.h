@@ -118,6 +118,6 @@ const Tables *tables_if_attached();
 Oid subscription_to(Oid relid);
 
 /* Error 55000 while indexes of segments are missing: no job can be looked up then. */
-void require_complete_segments();
+void require_complete_segments(const Tables &t = look_at_tables());
 
 } // namespace pgq

@@ -8,7 +8,8 @@ struct LockWaiter
 	LockKey key;
 	int next; /* my_procno() of the one behind in the line of its hash, or kNobody */
 	bool in_line;
-	int64 woken; /* monotonic: since when he is expected to look; 0: he sleeps */
+	int64 woken;	/* monotonic: since when he is expected to look; 0: he sleeps */
+	uint32 session; /* how many that were this process have ended */
 };
 static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layout_v<LockWaiter>);
 
@@ -71,10 +72,22 @@ join_lock_line(const LockKey &key)
 	while (*link != kNobody)
 		link = &place_of(*link)->next;
 	*link = my_procno();
-	*me = {.key = key, .next = kNobody, .in_line = true, .woken = 0};
+	*me = {.key = key, .next = kNobody, .in_line = true, .woken = 0, .session = me->session};
 	waiting = true;
 	LockLines *lines = shared->lock_lines;
 	lines->peak = Max(lines->peak, ++lines->waiting);
+}
+
+uint32
+session_of(int procno)
+{
+	return place_of(procno)->session;
+}
+
+void
+end_session_of(int procno)
+{
+	place_of(procno)->session++;
 }
 
 bool

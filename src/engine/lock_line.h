@@ -28,6 +28,10 @@ int wake_first_in_line(const LockKey &key, int64 monotonic);
 /* What that process waits for, or NULL. */
 const LockKey *awaited_by(int procno);
 
+/* Which of the sessions that are that process, one after the other; of those that may have locks bound to them. */
+uint32 session_of(int procno);
+void end_session_of(int procno);
+
 int waiting_for(const LockKey &key);
 int waiting_for_locks(int *peak);
 

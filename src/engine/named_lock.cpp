@@ -209,7 +209,9 @@ LockHold::put_back(int number, int64 token, const Grant &before, bool was_open)
 	lock.now = before;
 	if (!was_open)
 		lock.changer = kNobody;
-	if (lock.session_over && lock.now.session_bound)
+	/* The session may have ended while another one was at it. */
+	if (before.session_bound && before.procno != kNobody &&
+		before.session != session_of(before.procno))
 		end_with_session(&lock.now);
 	if (lock.is_over(monotonic_))
 		wake_first(lock.key);
@@ -249,13 +251,14 @@ next_look(const NamedLock &lock, int64 monotonic)
 }
 
 static LockSurvey
-survey(const LockKey &key, int64 monotonic)
+survey(const LockKey &key, int64 unused, int64 monotonic)
 {
 	LockSurvey survey;
 	int me = my_procno();
 	for_each_slot(key, [&](int, const NamedLock &lock) {
 		bool ours_to_relock = lock.now.state == GrantState::kUnlocking && lock.changer == me;
-		if (ours_to_relock || (lock.is_over(monotonic) && lock.in_use_until <= monotonic))
+		bool may_be_free = lock.in_use_until <= monotonic || lock.now.token == unused;
+		if (ours_to_relock || (lock.is_over(monotonic) && may_be_free))
 			return;
 		survey.held++;
 		survey.taken[(lock.slot - 1) / 64] |= UINT64_C(1) << (lock.slot - 1) % 64;
@@ -280,9 +283,9 @@ grant(NamedLock *lock, Database *db, const LockRequest &request, int64 monotonic
 		   .acquired_at = wall_now(),
 		   .pid = MyProcPid,
 		   .procno = my_procno()};
+	now.session = session_of(now.procno);
 	strlcpy(now.owner, request.owner, sizeof(now.owner));
 	lock->changer = my_procno();
-	lock->session_over = false;
 	lock->in_use_until = 0;
 }
 
@@ -295,7 +298,7 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 {
 	int64 monotonic = hold.monotonic();
 	/* Who is there, and who was there first. */
-	LockSurvey found = survey(request.key, monotonic);
+	LockSurvey found = survey(request.key, request.unused, monotonic);
 	int before = waiting_before(request.key, monotonic);
 	LockTaken taken{.answer = TakeAnswer::kBusy, .number = kNone, .token = 0};
 	taken.swept = found.swept;
@@ -304,6 +307,9 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 	{
 		if (before == 0 && !found.others)
 			taken.answer = TakeAnswer::kOurs;
+		/* One whose time is over ends without a word: whoever is first in line is told, or he would keep others from it. */
+		if (found.held < request.slots)
+			hold.wake_first(request.key);
 		return taken;
 	}
 
@@ -360,11 +366,11 @@ lock_blockers(int procno, int *procnos, int most)
 void
 end_session_locks()
 {
+	with_locks([](LockHold &) { end_session_of(my_procno()); });
 	for_each_lock([](LockHold &hold, int number) {
 		NamedLock &lock = hold[number];
 		if (!lock.now.session_bound || lock.now.procno != my_procno())
 			return;
-		lock.session_over = true;
 		end_with_session(&lock.now);
 		if (!lock.is_open())
 			hold.wake_first(lock.key);

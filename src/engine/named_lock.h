@@ -46,7 +46,11 @@ struct Grant
 	int procno; /* the same */
 	char owner[kLockOwnerMax + 1];
 
+	uint32 session; /* if bound: of those that have been that process */
+
 	bool has_row() const { return state == GrantState::kHeld && !session_bound; }
+	/* The session that it is bound to has ended. */
+	bool is_left() const { return session_bound && procno == kNobody; }
 };
 
 /* Under the locks lock. */
@@ -60,7 +64,6 @@ struct NamedLock
 	TransactionId xid;	/* of the prepared transaction that has */
 	Grant before;		/* what is right if that is rolled back */
 	int64 in_use_until; /* its time is over but somebody relies on it: when to ask again */
-	bool session_over;	/* the session it is bound to has ended, while another one was at it */
 
 	bool is_open() const { return changer != kNobody || TransactionIdIsValid(xid); }
 	bool is_over(int64 monotonic) const

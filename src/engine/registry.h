@@ -21,6 +21,7 @@ struct QueueRow
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
 	QueueOptions options;
+	bool ours; /* as this transaction has written it */
 };
 
 /* What the tables say of lease tokens: see catalog/token_mark.h and catalog/token_key.h. */

@@ -30,6 +30,14 @@ draw_token(Database *db, int64 job_id)
 	return token_of(prefix, check_bits(db->token_key, job_id, prefix));
 }
 
+static void
+raise_last(uint64 floor)
+{
+	uint64 last = pg_atomic_read_u64(&shared->last_prefix);
+	while (last < floor && !pg_atomic_compare_exchange_u64(&shared->last_prefix, &last, floor))
+		;
+}
+
 int64
 draw_lock_token(const Database *db)
 {
@@ -40,15 +48,9 @@ draw_lock_token(const Database *db)
 	do
 		token = Max(last + 1, static_cast<uint64>(token_of(prefix, 0)));
 	while (!pg_atomic_compare_exchange_u64(&shared->last_lock_token, &last, token));
+	/* The marks of all databases are kept ahead of what was drawn: it may be ahead of the clock, which somebody has set. */
+	raise_last(undrawn(prefix_of(static_cast<int64>(token))));
 	return static_cast<int64>(token);
-}
-
-static void
-raise_last(uint64 floor)
-{
-	uint64 last = pg_atomic_read_u64(&shared->last_prefix);
-	while (last < floor && !pg_atomic_compare_exchange_u64(&shared->last_prefix, &last, floor))
-		;
 }
 
 void

@@ -185,7 +185,7 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 	TakeResult taken = TakeResult::kHeld;
 	reserve_lease_effects(2);
 	(void) change_queue(search->ref, [&](QueueHold &hold) {
-		taken = take_lease(hold.queue(), hint, &grip->lease, true);
+		taken = take_lease(hold.queue(), hint, &grip->lease);
 		grip->purged = hold->holds > 0;
 		if (taken == TakeResult::kTaken)
 		{

@@ -74,7 +74,6 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 		elog(ERROR, "queue \"%s\" was not created", name);
 	/* Left over from a queue that was dropped while nobody saw it. */
 	drop_rights(ref.queue_id);
-	add_created_effect(ref);
 	(void) change_queue(ref, [](QueueHold &hold) {
 		begin_empty(hold->count, wall_now());
 		no_starts(hold.queue());

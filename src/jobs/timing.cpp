@@ -98,7 +98,8 @@ TimestampTz
 tick_after(const Timing &timing, TimestampTz moment)
 {
 	int64 tick = next_tick(timing.cron, seconds_of(moment), ServerZone{timing.zone});
-	return tick == kNever ? DT_NOEND : timestamp_of(tick);
+	static constexpr int64 kEndOf9999 = INT64CONST(253402300799);
+	return tick > kEndOf9999 ? DT_NOEND : timestamp_of(tick);
 }
 
 TimestampTz

@@ -140,9 +140,8 @@ open_eyes(Eyes *eyes)
 	eyes->prepared =
 		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
 	eyes->n_prepared = any_prepared() ? list_unknown(MyDatabaseId, eyes->prepared) : 0;
-	eyes->registered = RegisterSnapshot(GetLatestSnapshot());
+	eyes->registered = register_snapshot_of_others();
 	eyes->snapshot = *eyes->registered;
-	eyes->snapshot.curcid = FirstCommandId;
 }
 
 static void

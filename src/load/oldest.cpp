@@ -192,7 +192,7 @@ ask_memory(const QueueRef &ref, TimestampTz now, TimestampTz *run_at)
 {
 	KnownReady ready = look_at_memory(ref, now);
 	SegmentSet segments(AccessShareLock);
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot snapshot = register_snapshot_of_others();
 	int64 below = find_in_memory(ref, segments, ready, snapshot, run_at);
 	UnregisterSnapshot(snapshot);
 	segments.close();
@@ -223,7 +223,7 @@ read_rows(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 	SegmentSet segments(AccessShareLock);
 	const Tables &t = segments.open_all();
 	require_complete_segments();
-	oldest->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	oldest->snapshot = register_snapshot_of_others();
 	for (const Segment &segment : t.segments(kJobRing))
 		look_at_segment(ref, segments.open(segment.number), segment, below, oldest);
 	UnregisterSnapshot(oldest->snapshot);

@@ -125,12 +125,14 @@ writers_size()
 }
 
 static void
-note_writers(Reconciliation *state)
+note_writers(Reconciliation *state, bool first)
 {
 	if (state->writers == nullptr)
 		state->writers = static_cast<VirtualTransactionId *>(
 			MemoryContextAlloc(TopMemoryContext, writers_size()));
 	state->n_writers = writers_of_segments(state->writers);
+	if (first)
+		state->noted_at = monotonic_now();
 }
 
 static void
@@ -171,7 +173,7 @@ reconcile_rows(Reconciliation *state, int most)
 	int before = state->n;
 	bool more = read_on(state, most);
 	if (state->n > before)
-		note_writers(state);
+		note_writers(state, before == 0);
 	return more;
 }
 
@@ -258,8 +260,9 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 {
 	if (state->n == 0)
 		return true;
-	/* Whoever has written a suspect may be about to file it. */
-	if (any_writer_left(state))
+	/* They may have had a suspect in hand; but not all that is open for long has. */
+	static constexpr int64 kPatience = 10 * USECS_PER_SEC;
+	if (monotonic_now() - state->noted_at < kPatience && any_writer_left(state))
 		return false;
 	SegmentSet segments(AccessShareLock);
 	bool many = state->n == kSuspectsMax;

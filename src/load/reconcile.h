@@ -7,8 +7,8 @@
  * transaction may be about to file it. It is forgotten if, looked at again a little later, in this
  * order
  *   1. no transaction that was writing to segments at the first look is there any
- *      more (their locks go after their callbacks, those of subtransactions too), nor
- *      the one that wrote this version, and no prepared one is still to be applied;
+ *      more, or ten seconds have gone; nor is the one that wrote this version (its lock
+ *      goes after its callbacks), and no prepared one is still to be applied;
  *   2. no lease and no schedule knows the job;
  *   3. the same version is still live;
  *   4. still no lease and no schedule knows it.
@@ -40,6 +40,7 @@ struct Reconciliation
 	VirtualTransactionId
 		*writers; /* transactions that wrote to segments when suspects were noted */
 	int n_writers;
+	int64 noted_at; /* monotonic: the first of the suspects */
 };
 
 /*

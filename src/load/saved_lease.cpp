@@ -248,7 +248,7 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 	if (saved.n > 0)
 	{
 		keep_valid(&saved, prepared, n);
-		saved.queues = read_queue_rows(t, &saved.n_queues);
+		saved.queues = read_queue_rows(t, &saved.n_queues, true);
 	}
 	return saved;
 }
@@ -343,11 +343,18 @@ try_delete(Relation rel, HeapTuple tuple)
 int
 save_leases(const Database *db, int64 mark)
 {
+	Relation rel = open_saved(look_at_tables(), RowExclusiveLock);
+	if (rel->rd_rel->relhasindex)
+	{
+		ereport(LOG, (errmsg("leases are not saved: table \"pgq_ext.saved_lease\" has an index"),
+					  errhint("Drop it.")));
+		table_close(rel, NoLock);
+		return 0;
+	}
 	int most = static_cast<int>(pg_atomic_read_u32(&shared->leases));
 	auto *copies = static_cast<SavedLease *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (most + 1) * sizeof(SavedLease)));
 	int n = copy_all(db, copies, most);
-	Relation rel = open_saved(look_at_tables(), RowExclusiveLock);
 	for_each_saved(
 		rel, [&](HeapTuple tuple, const SavedLease *, int64) { (void) try_delete(rel, tuple); });
 	write_leases(rel, copies, n, mark);

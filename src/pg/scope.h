@@ -62,12 +62,31 @@ with_transaction(Body body)
 	CommitTransactionCommand();
 }
 
+/* No standby is waited for. */
+inline void
+commit_locally()
+{
+	(void) set_config_option("synchronous_commit", "local", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
+}
+
 /* What this transaction has written may be lost in a crash of the server: its commit does not wait for the disk. */
 inline void
 commit_lazily()
 {
 	(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+/* Registered: what is committed by now, as if this transaction had done nothing. What others are told must not hang on what it may undo. */
+inline Snapshot
+register_snapshot_of_others()
+{
+	/* Or it might be the transaction's own. */
+	Assert(FirstSnapshotSet);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	snapshot->curcid = FirstCommandId;
+	return snapshot;
 }
 
 /*

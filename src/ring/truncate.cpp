@@ -23,7 +23,8 @@ inspect_version(HeapTuple tuple, Buffer buffer, TupleDesc desc, const Expiry *ex
 	if (verdict != Verdict::kDead && (verdict != Verdict::kLive || !is_past(expiry, tuple, desc)))
 		return Remains::kSome;
 	note(HeapTupleHeaderGetXmin(tuple->t_data));
-	if (!(tuple->t_data->t_infomask & HEAP_XMAX_INVALID))
+	if (!(tuple->t_data->t_infomask & HEAP_XMAX_INVALID) &&
+		!HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask))
 		note(HeapTupleHeaderGetUpdateXid(tuple->t_data));
 	return Remains::kNone;
 }

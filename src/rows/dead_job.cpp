@@ -1,63 +1,78 @@
 #include "rows/dead_job.h"
 
 #include "rows/index.h"
+#include "rows/judge.h"
 
 namespace pgq {
 
-/* The version that a delete would take. False: there is none. */
+/* Would a delete take the version? What this transaction has deleted itself is gone. */
 static bool
-find_dead_job(Relation rel, Oid by_id, int64 job_id, ItemPointerData *tid, int32 *queue_id)
+is_there(HeapTuple tuple, Buffer buffer)
 {
-	bool found = false;
-	IndexLookup *lookup = begin_index_lookup(rel, by_id, job_id);
-	while (!found && next_version(lookup))
+	TransactionId dead_after;
+	HTSV_Result state = HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after);
+	return state == HEAPTUPLE_LIVE ||
+		   (state == HEAPTUPLE_DELETE_IN_PROGRESS &&
+			!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(tuple->t_data)));
+}
+
+/* The version that the lookup is at, whose page is pinned until it has been deleted (protocol: pin-then-write). */
+static bool
+delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait)
+{
+	TM_FailureData failure;
+	ItemPointerData tid = lookup->tuple->t_self;
+	TM_Result result =
+		heap_delete(rel, &tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure, false);
+	if (result == TM_BeingModified)
+		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+						errmsg("an older dead letter of job %lld is locked",
+							   static_cast<long long>(job_id))));
+	return result == TM_Ok;
+}
+
+/* moved: the sum of the traces of the versions that were not there. */
+static bool
+remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queue_id, uint64 *moved)
+{
+	bool removed = false;
+	Relation rel = table_open(segment.heap, RowExclusiveLock);
+	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
-		TransactionId dead_after;
-		HTSV_Result state =
-			HeapTupleSatisfiesVacuumHorizon(lookup->tuple, lookup->buffer, &dead_after);
-		found =
-			state == HEAPTUPLE_LIVE || (state == HEAPTUPLE_DELETE_IN_PROGRESS &&
-										!TransactionIdIsCurrentTransactionId(
-											HeapTupleHeaderGetUpdateXid(lookup->tuple->t_data)));
-		*tid = lookup->tuple->t_self;
-		bool is_null;
-		*queue_id = DatumGetInt32(
-			heap_getattr(lookup->tuple, kDeadQueueId, RelationGetDescr(rel), &is_null));
-		unlock_version(lookup);
+		/* What is known of its indexes now that it is locked. */
+		Oid by_id = look_at_tables().get(segment.number).index[kById];
+		IndexLookup *lookup = begin_index_lookup(rel, by_id, job_id);
+		while (!removed && next_version(lookup))
+		{
+			bool is_null;
+			bool there = is_there(lookup->tuple, lookup->buffer);
+			*moved += there ? 0 : trace_of(lookup->tuple);
+			*queue_id = DatumGetInt32(
+				heap_getattr(lookup->tuple, kDeadQueueId, RelationGetDescr(rel), &is_null));
+			unlock_version(lookup);
+			removed = there && delete_version(rel, lookup, job_id, wait);
+			CHECK_FOR_INTERRUPTS();
+		}
+		end_index_lookup(lookup);
 	}
-	end_index_lookup(lookup);
-	return found;
+	table_close(rel, NoLock);
+	return removed;
 }
 
 bool
 remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 {
-	/* Segment after segment: find one, delete it, and look again if somebody was faster. */
-	bool removed = false;
-	for (const Segment &segment : look_at_tables().segments(kDeadRing))
+	/* Rotation moves it behind us, perhaps, while we wait: until the same was seen twice. */
+	for (uint64 before = 0;;)
 	{
-		if (removed)
-			break;
-		Relation rel = table_open(segment.heap, RowExclusiveLock);
-		ItemPointerData tid;
-		bool bare = RelationGetNumberOfBlocks(rel) == 0;
-		/* What is known of its indexes now that it is locked. */
-		Oid by_id = look_at_tables().get(segment.number).index[kById];
-		while (!bare && !removed && find_dead_job(rel, by_id, job_id, &tid, queue_id))
-		{
-			TM_FailureData failure;
-			TM_Result result = heap_delete(rel, &tid, GetCurrentCommandId(true), InvalidSnapshot,
-										   wait, &failure, false);
-			if (result == TM_BeingModified)
-				ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-								errmsg("an older dead letter of job %lld is locked",
-									   static_cast<long long>(job_id))));
-			removed = result == TM_Ok;
-			CHECK_FOR_INTERRUPTS();
-		}
-		table_close(rel, NoLock);
+		uint64 moved = 0;
+		for (const Segment &segment : look_at_tables().segments(kDeadRing))
+			if (remove_from_segment(segment, job_id, wait, queue_id, &moved))
+				return true;
+		if (moved == before)
+			return false;
+		before = moved;
 	}
-	return removed;
 }
 
 void

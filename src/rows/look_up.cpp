@@ -134,6 +134,7 @@ bool
 find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
 {
 	const Tables &t = segments.open_all();
+	require_complete_segments(t);
 	for (uint64 before = 0;;)
 	{
 		uint64 moved;

@@ -145,7 +145,7 @@ find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs)
 	Found found{};
 	for (uint64 before = 0;; before = found.moved)
 	{
-		require_complete_segments();
+		require_complete_segments(t);
 		found.n = 0;
 		found.moved = 0;
 		for (const Segment &segment : t.segments(kJobRing))
@@ -182,7 +182,7 @@ may_have_keys(SegmentSet &segments, const UniqueKey *keys, int n)
 {
 	const Tables &t = segments.open_all();
 	bool may = false;
-	require_complete_segments();
+	require_complete_segments(t);
 	for (const Segment &segment : t.segments(kJobRing))
 	{
 		if (may || segments.is_bare(segment.number))

@@ -26,6 +26,20 @@ note_use(int number, int64 token)
 	});
 }
 
+/* Its tag in hand. Who sweeps it, or is too late for it, may have that for a moment, and is given that. */
+static bool
+is_unused(int64 token)
+{
+	static constexpr int kTries = 10;
+	bool unused = lock_grant(token, ExclusiveLock, false);
+	for (int i = 1; i < kTries && !unused; i++)
+	{
+		pg_usleep(1000);
+		unused = lock_grant(token, ExclusiveLock, false);
+	}
+	return unused;
+}
+
 /* Without waiting, but for the scheduler, which may be about to end one. */
 static LockTaken
 try_to_take(LockRequest *request)
@@ -50,7 +64,7 @@ try_to_take(LockRequest *request)
 		}
 		if (taken.answer != TakeAnswer::kOver)
 			return taken;
-		if (lock_grant(taken.token, ExclusiveLock, false))
+		if (is_unused(taken.token))
 			request->unused = taken.token;
 		else
 			note_use(taken.number, taken.token);
@@ -164,24 +178,47 @@ is_usable(const NamedLock &lock)
 	return lock.now.state == GrantState::kHeld && (!lock.is_open() || lock.changer == my_procno());
 }
 
-bool
-use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
+static bool
+find_usable(Database *db, const char *name, int64 token, bool relied_on, HeldLock *held)
 {
-	Database *db = tables_with_locks().database;
 	bool current = false;
-	/* Then nobody has taken it over, even if its time is over by now. */
-	bool relied_on = relies_on_grant(token);
-	(void) lock_grant(token, mode);
-	settle_prepared_locks();
 	with_locks([&](LockHold &hold) {
 		int number = hold.find(db, name, token, relied_on);
 		current = number >= 0 && is_usable(hold[number]);
 		if (current)
 			*held = {db, hold[number].key, number, hold[number].slot, token, hold[number].now};
 	});
+	return current;
+}
+
+/* The tag first, then the look. */
+static bool
+use_known_lock(Database *db, const char *name, int64 token, LOCKMODE mode, HeldLock *held)
+{
+	/* Then nobody has taken it over, even if its time is over by now. */
+	bool relied_on = relies_on_grant(token);
+	(void) lock_grant(token, mode);
+	settle_prepared_locks();
+	bool current = find_usable(db, name, token, relied_on, held);
 	if (!current)
 		unlock_grant(token, mode);
 	return current;
+}
+
+bool
+use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
+{
+	/* What memory has may be enough; if not, who brings rows by another door is waited for, without the tag. */
+	Database *db = tables_with_known_locks().database;
+	for (;;)
+	{
+		bool loaded = knows_all_locks(db);
+		if (use_known_lock(db, name, token, mode, held))
+			return true;
+		if (loaded)
+			return false;
+		db = tables_with_locks().database;
+	}
 }
 
 bool
@@ -189,6 +226,19 @@ assert_lock(const char *name, int64 token)
 {
 	HeldLock held;
 	return use_lock(name, token, ShareLock, &held);
+}
+
+/* Somebody has deleted its row by hand. */
+static void
+take_back_extension(const HeldLock &held)
+{
+	with_locks([&](LockHold &hold) {
+		Grant &now = hold[held.number].now;
+		if (now.token != held.token)
+			return;
+		now.ttl = held.before.ttl;
+		now.deadline = held.before.deadline;
+	});
 }
 
 TimestampTz
@@ -200,14 +250,21 @@ extend_lock(const char *name, int64 token, int64 ttl)
 	const Grant &was = held.before;
 	int64 length = ttl > 0 ? ttl : was.ttl;
 	/* Memory holds it for at least as long as what will be durable says. */
-	int64 deadline = was.deadline;
+	int64 deadline = 0;
 	with_locks([&](LockHold &hold) {
 		Grant &now = hold[held.number].now;
+		if (now.token != token || now.is_left())
+			return;
 		now.ttl = length;
 		now.deadline = deadline = Max(now.deadline, hold.monotonic() + length);
 	});
-	if (!was.session_bound && !extend_lock_row(held.key, held.slot, token, length))
+	if (deadline == 0)
 		return 0;
+	if (!was.session_bound && !extend_lock_row(held.key, held.slot, token, length))
+	{
+		take_back_extension(held);
+		return 0;
+	}
 	/* The row's end may be later: by a clock that was ahead then. */
 	return wall_now() + (deadline - monotonic_now());
 }
@@ -228,52 +285,33 @@ give_back_lock(const char *name, int64 token, HeldLock *held)
 
 /* ---- sweeping ---- */
 
-struct OverdueLock
-{
-	int number;
-	LockKey key;
-	int32 slot;
-	int64 token;
-	bool has_row;
-};
-
 /* Not those that have only just ended: somebody may want them. */
-static int
-overdue_locks(const Database *db, OverdueLock *overdue, int most)
+int
+overdue_locks(int after, OverdueLock *overdue, int most)
 {
 	static constexpr int64 kLong = 10 * USECS_PER_SEC;
+	Database *db = tables_with_locks().database;
 	int n = 0;
 	for_each_lock([&](const LockHold &hold, int number) {
 		const NamedLock &lock = hold[number];
-		if (n < most && is_of(lock.key, db) && lock.is_over(hold.monotonic() - kLong))
+		if (n < most && number > after && is_of(lock.key, db) &&
+			lock.is_over(hold.monotonic() - kLong))
 			overdue[n++] = {number, lock.key, lock.slot, lock.now.token, lock.now.has_row()};
 	});
 	return n;
 }
 
-int
-sweep_locks()
+bool
+sweep_lock(const OverdueLock &lock)
 {
-	static constexpr int kAtOnce = 64;
-	OverdueLock overdue[kAtOnce];
-	Database *db = tables_with_locks().database;
-	int n = overdue_locks(db, overdue, kAtOnce);
-	if (n > 0)
-		stop_point("locks-overdue");
-	int swept = 0;
-	for (int i = 0; i < n; i++)
-	{
-		const OverdueLock &lock = overdue[i];
-		if (!lock_grant(lock.token, ExclusiveLock, false))
-			continue;
-		reserve_lock_effect();
-		if (!unlock_at_commit(lock.number, lock.token, true))
-			continue;
-		if (lock.has_row)
-			(void) delete_lock_row(lock.key, lock.slot, lock.token);
-		swept++;
-	}
-	return swept;
+	if (!lock_grant(lock.token, ExclusiveLock, false))
+		return false;
+	reserve_lock_effect();
+	if (!unlock_at_commit(lock.number, lock.token, true))
+		return false;
+	if (lock.has_row)
+		(void) delete_lock_row(lock.key, lock.slot, lock.token);
+	return true;
 }
 
 } // namespace pgq

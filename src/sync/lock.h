@@ -64,7 +64,20 @@ bool give_back_lock(const char *name, int64 token, HeldLock *held);
 /* To the end of the transaction nobody else gets it. False: stale. */
 bool assert_lock(const char *name, int64 token);
 
-/* Those that nobody has given back in time are given back. Returns how many. */
-int sweep_locks();
+/* One that nobody has given back in time. */
+struct OverdueLock
+{
+	int number; /* its entry in memory */
+	LockKey key;
+	int32 slot;
+	int64 token;
+	bool has_row;
+};
+
+/* The first of them behind that number, so many at most. */
+int overdue_locks(int after, OverdueLock *overdue, int most);
+
+/* It is given back. False: somebody has it in hand. */
+bool sweep_lock(const OverdueLock &lock);
 
 } // namespace pgq

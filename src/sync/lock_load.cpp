@@ -146,38 +146,47 @@ find_rows(const Tables &t)
 	return locks;
 }
 
-/* Of those that are certain, or were before; memory knows better of what it knows. */
-static void
+/*
+ * Of those that are certain, or were before. Memory knows better of what it knows, but for what is over: then somebody has
+ * brought another row. False: there is no room.
+ */
+static bool
 file_old(LockHold &hold, const FoundLock &found)
 {
-	bool known = hold.find(found.key, found.slot) >= 0;
-	int number = known ? -1 : hold.add(found.key, found.slot);
+	int number = hold.find(found.key, found.slot);
+	if (number >= 0 &&
+		(!hold[number].is_over(hold.monotonic()) || hold[number].now.token == found.grant.token))
+		return true;
 	if (number < 0)
-		return;
+		number = hold.add(found.key, found.slot);
+	if (number < 0)
+		return false;
 	NamedLock &lock = hold[number];
 	lock.now = found.grant;
 	if (!TransactionIdIsValid(found.xid))
-		return;
+		return true;
 	hold.leave_to(number, found.xid, found.grant);
 	lock.now.state = GrantState::kUnlocking;
+	return true;
 }
 
 /* What an open transaction has made of that. */
-static void
+static bool
 file_new(LockHold &hold, const FoundLock &found)
 {
 	int number = hold.find(found.key, found.slot);
 	Grant before{};
 	if (number >= 0 && hold[number].xid != found.xid)
-		return;
+		return true;
 	if (number >= 0)
 		before = hold[number].before;
 	else
 		number = hold.add(found.key, found.slot);
 	if (number < 0)
-		return;
+		return false;
 	hold[number].now = found.grant;
 	hold.leave_to(number, found.xid, before);
+	return true;
 }
 
 template <typename Visit>
@@ -204,22 +213,35 @@ count_unknown(const FoundLocks &locks)
 	return n;
 }
 
+/* Returns whether there was room for all. */
+static bool
+file_all(const FoundLocks &locks)
+{
+	bool room = true;
+	for_each_found(locks, false, [&](LockHold &hold, const FoundLock &found) {
+		room = file_old(hold, found) && room;
+	});
+	for_each_found(locks, true, [&](LockHold &hold, const FoundLock &found) {
+		room = file_new(hold, found) && room;
+	});
+	return room;
+}
+
+/* All of them, or none, but others may take the room meanwhile. */
 static void
 load(const Tables &t)
 {
 	FoundLocks locks = find_rows(t);
-	if (count_unknown(locks) > room_for_locks())
+	if (count_unknown(locks) > room_for_locks() || !file_all(locks))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("there are more named locks than there is room for in memory"),
 				 errhint("Raise pgq_ext.max_locks (now %d) and restart the server.", max_locks)));
-	for_each_found(locks, false, file_old);
-	for_each_found(locks, true, file_new);
 	pfree(locks.items);
 }
 
-static bool
-is_loaded(const Database *db)
+bool
+knows_all_locks(const Database *db)
 {
 	return value_of(db->locks_loaded) == value_of(db->locks_doubted);
 }
@@ -229,16 +251,19 @@ is_loaded(const Database *db)
  * the row and the filing: so whoever is at one is waited for.
  */
 static const Tables *
-load_rows(const Tables *t)
+load_rows(const Tables *t, bool wait)
 {
 	Oid table = t->held_lock;
 	LOCKMODE mode =
 		value_of(t->database->locks_loaded) == 0 ? ShareUpdateExclusiveLock : ShareRowExclusiveLock;
-	LockRelationOid(table, mode);
+	if (wait)
+		LockRelationOid(table, mode);
+	else if (!ConditionalLockRelationOid(table, mode))
+		return t;
 	t = &tables();
 	uint32 doubted = value_of(t->database->locks_doubted);
 	bool same = mode == ShareRowExclusiveLock || value_of(t->database->locks_loaded) == 0;
-	if (t->held_lock == table && same && !is_loaded(t->database))
+	if (t->held_lock == table && same && !knows_all_locks(t->database))
 	{
 		load(*t);
 		pg_atomic_write_u32(&t->database->locks_loaded, doubted);
@@ -251,9 +276,18 @@ const Tables &
 tables_with_locks()
 {
 	const Tables *t = &tables();
-	while (!is_loaded(t->database))
-		t = load_rows(t);
+	while (!knows_all_locks(t->database))
+		t = load_rows(t, true);
 	return *t;
+}
+
+const Tables &
+tables_with_known_locks()
+{
+	const Tables *t = &tables();
+	while (value_of(t->database->locks_loaded) == 0 && !knows_all_locks(t->database))
+		t = load_rows(t, true);
+	return knows_all_locks(t->database) ? *t : *load_rows(t, false);
 }
 
 /* The lock is the loader's own already if it is the first time. */
@@ -263,7 +297,7 @@ try_to_load_locks()
 	const Tables &t = tables();
 	if (!ConditionalLockRelationOid(t.held_lock, RowExclusiveLock))
 		return false;
-	if (is_loaded(t.database))
+	if (knows_all_locks(t.database))
 		return true;
 	if (value_of(t.database->locks_loaded) != 0 ||
 		!ConditionalLockRelationOid(t.held_lock, ShareUpdateExclusiveLock))

@@ -13,7 +13,13 @@ namespace pgq {
  */
 const Tables &tables_with_locks();
 
-/* The same for who does not wait; false: somebody is at it. */
+/* The same without waiting for who is at a lock, or at these rows, but the first time: rows that others have just brought may be missing. */
+const Tables &tables_with_known_locks();
+
+/* Of what tables_with_known_locks() leaves out: nothing. */
+bool knows_all_locks(const Database *db);
+
+/* The same for who does not wait at all; false: somebody is at it. */
 bool try_to_load_locks();
 
 /* There are rows that memory does not know. */

@@ -35,7 +35,6 @@ create_rate(const char *name, int32 permits, Datum period, int32 burst)
 							  arguments) > 0;
 	});
 	CommandCounterIncrement();
-	/* What this transaction takes of it itself brings it to memory, and is nothing if it is undone. */
 	if (created)
 		forget_rate_at_end(rate_key_of(name));
 	return created;
@@ -131,6 +130,22 @@ complain_of_burst(const char *name, int64 burst)
 							static_cast<long long>(burst))));
 }
 
+/* Others know nothing of what this transaction has made of it. One that is new is empty. */
+static bool
+take_own_rate(const char *name, int32 permits, int64 wait)
+{
+	RateSpec spec;
+	if (!read_spec(name, &spec))
+		complain_of_rate(name);
+	if (permits > spec.burst)
+		complain_of_burst(name, spec.burst);
+	if (wait > 0)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("cannot wait for a rate that this transaction has created"),
+						errhint("Commit first.")));
+	return false;
+}
+
 /*
  * Who waits has his permits reserved, and so cannot be overtaken; whatever ends the wait early gives them back. If the rate
  * was made anew meanwhile he asks again: what was reserved of the old one is not counted by the new one.
@@ -138,8 +153,11 @@ complain_of_burst(const char *name, int64 burst)
 bool
 take_rate(const char *name, int32 permits, int64 wait)
 {
+	/* Ask memory; bring it there and ask again; sleep until the time of what was reserved, and look whether it still is. */
 	RateKey key = rate_key_of(name);
 	RateTaken taken;
+	if (changes_rate(key))
+		return take_own_rate(name, permits, wait);
 	int64 end = wait > 0 ? end_of_wait(wait) : 0;
 	for (;;)
 	{

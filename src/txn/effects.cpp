@@ -122,7 +122,9 @@ note_row_of_lease(const QueueRef &ref, int64 job_id, bool comes)
 		of_lease.queue != ref.queue || of_lease.generation != ref.generation)
 		return;
 	reserve_lease_effects(1);
-	(void) change_lease(ref.queue->database, job_id, [&](QueueHold &, Lease *found) {
+	(void) change_lease(ref.queue->database, job_id, [&](QueueHold &hold, Lease *found) {
+		if (hold.queue() != ref.queue)
+			return;
 		add_lease_effect(comes ? LeaseEffect::kRowBack : LeaseEffect::kRowGone,
 						 LeaseEnd::kUncounted, ref, found);
 	});
@@ -343,6 +345,12 @@ add_queue_effect(QueueEffect::Kind kind, const QueueRef &ref, const QueueOptions
 {
 	pending.effects.queues.reserve(1);
 	pending.effects.queues.push({kind, current_tag(), ref, options});
+}
+
+void
+reserve_created_effect()
+{
+	pending.effects.queues.reserve(1);
 }
 
 void

@@ -144,6 +144,7 @@ Room take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fulln
 /* ---- queues ---- */
 
 /* The queue's row was inserted by this transaction: undone, the slot is freed. */
+void reserve_created_effect();
 void add_created_effect(const QueueRef &ref);
 
 /* Nothing is popped from the queue before this transaction ends. Takes hold at once. */

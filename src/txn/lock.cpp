@@ -90,7 +90,8 @@ check_locks_for_prepare(const Effects &effects)
 	bool bound = false;
 	with_locks([&](LockHold &hold) {
 		for (const LockEffect &effect : effects.locks)
-			bound |= hold[effect.number].now.session_bound || effect.before.session_bound;
+			bound |= hold[effect.number].now.session_bound ||
+					 (effect.before.session_bound && effect.before.deadline > hold.monotonic());
 	});
 	if (bound)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -198,6 +199,15 @@ forget_rate_at_end(const RateKey &key)
 	Tag tag = {GetCurrentSubTransactionId(), InvalidSubTransactionId};
 	pending.effects.rates.reserve(1);
 	pending.effects.rates.push({tag, key});
+}
+
+bool
+changes_rate(const RateKey &key)
+{
+	for (const RateEffect &effect : pending.effects.rates)
+		if (effect.key == key)
+			return true;
+	return false;
 }
 
 void

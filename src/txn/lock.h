@@ -41,4 +41,7 @@ void abandon_reservation();
 /* Whatever becomes of this transaction, memory forgets that rate at its end. */
 void forget_rate_at_end(const RateKey &key);
 
+/* Has this transaction created or dropped it? */
+bool changes_rate(const RateKey &key);
+
 } // namespace pgq

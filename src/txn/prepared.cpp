@@ -19,6 +19,8 @@
 #include "txn/lock.h"
 #include "txn/pending.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 /* ---- PREPARE ---- */
@@ -74,8 +76,18 @@ release_watch()
 	pending.watch = nullptr;
 }
 
+/* Does it come to that in the same transaction? Effects from `next` on. */
+static bool
+is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end)
+{
+	return std::any_of(next, end, [=](const LeaseEffect &effect) {
+		return effect.lease == lease && effect.ends() && effect.how == LeaseEnd::kCancelled;
+	});
+}
+
+/* end: of all that the transaction has. */
 static void
-hand_over_lease(const LeaseEffect &effect, TransactionId xid)
+hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId xid)
 {
 	(void) change_queue(effect.ref, [&](QueueHold &hold) {
 		Lease *lease = effect.lease;
@@ -87,6 +99,8 @@ hand_over_lease(const LeaseEffect &effect, TransactionId xid)
 		if (lease->state == LeaseState::kHeld)
 			return;
 		Prepared will = lease->prepared;
+		if (effect.kind == LeaseEffect::kRevoke && !is_cancelled(lease, &effect + 1, end))
+			undo_revocation(lease, monotonic_now(), hold);
 		if (effect.kind == LeaseEffect::kRevoke || effect.kind == LeaseEffect::kRowGone ||
 			effect.kind == LeaseEffect::kRowBack)
 			return;
@@ -171,7 +185,7 @@ hand_over_to_watch()
 	for (const LeaseEffect &effect : effects.leases)
 	{
 		touch(watch, effect.ref, 0);
-		hand_over_lease(effect, xid);
+		hand_over_lease(effect, effects.leases.end(), xid);
 	}
 	for (const QueueHints &jobs : effects.jobs)
 	{
@@ -303,7 +317,7 @@ settle_touched(const Watch *watch, bool commit)
 	return all && !watch->all_queues;
 }
 
-/* The transaction has ended: apply or undo, then free the entry. Cannot fail. */
+/* The transaction has ended: apply or undo, then free the entry. */
 static void
 settle_watch(Watch *watch, bool commit)
 {
@@ -318,11 +332,12 @@ settle_watch(Watch *watch, bool commit)
 		forget_counts(watch->database);
 	if (watch->unfiled && commit)
 		distrust_all(watch->database);
-	settle_prepared_locks();
 	if ((watch->schedules || watch->all_queues) && commit)
 		tell_of_schedules(watch->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_watch(watch);
+	/* It may raise, but by now all is done that nobody else does. */
+	settle_prepared_locks();
 }
 
 void

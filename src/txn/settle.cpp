@@ -106,7 +106,8 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			hold.stop_using(effect.lease, false, monotonic);
 			break;
 		case LeaseEffect::kRevoke:
-			effect.lease->revoked--;
+			/* The job was not cancelled, or this lease would have ended with it. */
+			undo_revocation(effect.lease, monotonic, hold);
 			break;
 		case LeaseEffect::kTell:
 			/* It is walked to before the end of its lease. */

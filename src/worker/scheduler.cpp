@@ -136,6 +136,7 @@ work()
 	for (;;)
 	{
 		look_at_clock();
+		shift.commit_level = synchronous_commit;
 		int64 next = serve_queues(shift);
 		next = Min(next, run_most_urgent_duty(shift));
 		pgstat_report_stat(false);
@@ -168,7 +169,6 @@ pgq_scheduler_main(Datum arg)
 	start_worker(wait_events.scheduler);
 	if (!connect_unnoticed(DatumGetObjectId(arg), shift.order.tablespace))
 		retire(shift, SeatState::kWanted);
-	shift.commit_level = synchronous_commit;
 	set_session_options();
 	attach();
 	take_role();

@@ -111,7 +111,8 @@ struct Shift
 	{
 		bool owed =
 			true; /* some may be that no queue knows of: by the last scheduler, or by a step that has raised */
-		int64 sent; /* monotonic: the last ones */
+		int64 sent;		  /* monotonic: the last ones */
+		int64 not_before; /* monotonic: they could not be sent just now */
 	} notify;
 
 	struct
@@ -141,6 +142,11 @@ struct Shift
 		Reconciliation state;
 		bool under_way; /* a step has begun and not ended */
 	} reconcile;
+
+	struct
+	{
+		int last = -1; /* the entry up to which overdue ones have been given back; -1: none */
+	} locks;
 
 	struct
 	{

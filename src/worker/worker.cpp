@@ -223,7 +223,6 @@ set_session_options()
 		const char *name;
 		const char *value;
 	} options[] = {
-		{"synchronous_commit", "local"},
 		{"search_path", "pg_catalog, pg_temp"},
 		{"session_replication_role", "replica"}, /* as in spi.h */
 		{"default_transaction_isolation", "read committed"},
@@ -231,6 +230,7 @@ set_session_options()
 		{"default_transaction_deferrable", "off"},
 		{"row_security", "on"},
 		{"plan_cache_mode", "auto"},
+		{"jit", "off"}, /* read_few_rows() makes plans look dear */
 		{"enable_partition_pruning", "on"},
 	};
 	for (const auto &option : options)

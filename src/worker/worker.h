@@ -71,6 +71,7 @@ inline void
 worker_transaction(Body body)
 {
 	with_transaction([&] {
+		commit_locally();
 		Oid owner = owner_of_tables();
 		bool lazy = false;
 		if (!OidIsValid(owner))

@@ -165,11 +165,14 @@ for my $work (
 			(SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler')"),
 		'0', '... it does not want it either');
 }
-# It is the right lock: the scheduler, which notifies, does want it, when there is something to tell.
+# It is the right lock: the scheduler, which notifies, does want it, when there is something to tell, but not for long.
 enqueue('q');
-wait_for($node, "count(*) >= 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE $lock AND NOT granted
-	AND backend_type = 'pgq_ext scheduler'");
-pass('only the scheduler waits for it');
+wait_for($node, q{last_error LIKE '%lock timeout%' FROM pgq_ext.duty WHERE duty = 'notify' AND queue IS NULL});
+pass('the scheduler gives up to wait for it');
+my $lost = $node->safe_psql('postgres', q{SELECT lost FROM pgq_ext.queue_stats WHERE queue = 'q'});
+is(ask($worker, q{SELECT count(*) FROM pgq_claim('q', lease_time => '1 s')}), '1', 'a job is claimed, and lost');
+wait_for($node, "lost = $lost + 1 FROM pgq_ext.queue_stats WHERE queue = 'q'");
+pass('... and counted: its other duties go on');
 end_session($worker);
 $node->safe_psql('postgres', q{ALTER SYSTEM SET synchronous_standby_names = ''});
 $node->reload;

@@ -288,6 +288,26 @@ is(sql($states), 'A', 'the trigger fires always');
 	sql("SELECT pgq_enqueue('$a', '\"new\"')");
 	is(payloads($a), 'new', '... served');
 }
+# What a transaction has done to rows of queues, and undone, was never there, also for itself.
+{
+	my ($queue, $id) = new_queue();
+	my $insert = q{INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, keep_dead, notify)
+		VALUES ('undone', '1 min', '0', 5, '1 s', '1 s', 0, '1 day', true)};
+	my $unknown = qr/queue "undone" does not exist/;
+	ask($other, "BEGIN; SAVEPOINT s; $insert");
+	cmp_ok(scalar ask($other, q{SELECT pgq_enqueue('undone', '1')}), '>', 0, 'a queue that was inserted just now is served');
+	ask($other, 'ROLLBACK TO s');
+	like((ask($other, q{SELECT pgq_enqueue('undone', '2')}))[1], $unknown, '... and after ROLLBACK TO it is not');
+	ask($other, 'ROLLBACK');
+	ask($other, "BEGIN; $insert; SELECT pgq_enqueue('undone', '1'); ROLLBACK");
+	like((ask($other, q{SELECT pgq_enqueue('undone', '2')}))[1], $unknown, '... nor after ROLLBACK');
+	ask($other, "BEGIN; UPDATE pgq_ext.queue SET queue = 'undone', max_attempts = 1 WHERE queue_id = $id; SELECT pgq_enqueue('undone', '1'); ROLLBACK");
+	like((ask($other, q{SELECT pgq_enqueue('undone', '2')}))[1], $unknown, 'a name that was given up again is nobody\'s');
+	create_queue($node, 'undone');
+	ask($other, q{SELECT pgq_enqueue('undone', '"mine"')});
+	is(payloads('undone') . payloads($queue), 'mine', '... and later that queue\'s which gets it');
+	is(sql('SELECT * FROM pgq_check()'), '', '... all is well');
+}
 is(scheduler_pid($node) =~ /^\d+$/, 1, 'the scheduler lives');
 unlike(slurp_file($node->logfile), qr/exited with exit code [^01]|was terminated by signal/, '... nothing crashed');
 

@@ -47,6 +47,18 @@ for my $case (sort keys %rows)
 is(sql("SELECT string_agg(line, ' ') FROM pgq_check() line"), '', 'then all is well');
 like(slurp_file($node->logfile), qr/WARNING:  job \d+ of queue "forgotten_ready" was forgotten and is known again/, 'the log tells');
 
+# ---- others have transactions open ----
+
+my $writer = session($node);
+create_queue($node, 'forgotten_beside');
+insert_unseen('forgotten_beside', 2, 'now(), now()');
+ask($writer, q{BEGIN; SELECT pgq_enqueue('forgotten_beside', '0')});
+wait_for($node, q{repaired = 2 FROM pgq_ext.queue_stats WHERE queue = 'forgotten_beside'});
+pass('a writer that goes on does not hold up the repair');
+ask($writer, 'COMMIT');
+end_session($writer);
+is(scalar drain($node, 'forgotten_beside'), 3, '... and all are handed out');
+
 # ---- no scheduler: on demand ----
 
 $node->append_conf('postgresql.conf', "max_worker_processes = 1\n");

@@ -309,6 +309,104 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	is(sql(q{SELECT count(*) FROM pgq_ext.lock WHERE pgq_unlock(name, token)}), '26', '... and all of them can be given back');
 }
 
+# Another row where memory has one that is over; and none.
+{
+	my $t = sql(q{SELECT pgq_lock('replaced', ttl => '1 s')});
+	# In one transaction, so that nobody sweeps it.
+	ask($s, q{BEGIN; UPDATE pgq_ext.held_lock SET token = token + 1, expires_at = now() + '1 h', ttl = 3600000000 WHERE name = 'replaced'});
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.lock WHERE name = 'replaced' AND expires_at > now()});
+	ask($s, 'COMMIT');
+	is(sql(q{SELECT pgq_lock('replaced') IS NULL}), 't', 'a row that replaces one that is over is believed');
+	is(sql("SELECT pgq_unlock('replaced', $t + 1)"), 't', '... and is given back');
+	$t = sql(q{SELECT pgq_lock('deleted')});
+	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'deleted'});
+	my $ends = sql(q{SELECT expires_at FROM pgq_ext.lock WHERE name = 'deleted'});
+	ok(stale("SELECT pgq_extend_lock('deleted', $t, '1000 years')") || sql("SELECT pgq_extend_lock('deleted', $t, '1000 years') IS NULL") eq 't', 'a lock whose row is gone cannot be extended');
+	is(sql("SELECT expires_at < now() + '1 day' FROM pgq_ext.lock WHERE name = 'deleted'"), 't', '... and is not held for longer');
+	sql("SELECT pgq_unlock('deleted', $t)");
+
+	# Rows come while somebody has taken a lock.
+	$t = sql(q{SELECT pgq_lock('known')});
+	ask($s, q{BEGIN; SELECT pgq_lock('open')});
+	sql(q{SET session_replication_role = replica; INSERT INTO pgq_ext.held_lock VALUES ('brought', -1, 0, 1, 1, 9, 'x', 3600000000, now(), now() + '1 h')});
+	sql(q{INSERT INTO pgq_ext.held_lock VALUES ('brought', -1, 0, 2, 1, 8, 'x', 3600000000, now(), now() + '1 h')});
+	my $in_time = q{SET lock_timeout = '20 s'; };
+	is(sql("$in_time SELECT pgq_assert_lock('known', $t), pgq_extend_lock('known', $t, '1 h') > now(), pgq_unlock('known', $t)"), '|t|t', 'who has a lock goes on meanwhile');
+	is(sql("$in_time SELECT count(*) FROM pgq_ext.lock WHERE name = 'open'"), '1', '... and the view as well');
+	ask($s, 'ROLLBACK');
+	is(sql(q{SELECT pgq_lock('brought') IS NULL}), 't', '... then they are known');
+	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'brought'; SELECT pgq_unlock('brought', 9), pgq_unlock('brought', 8)});
+}
+
+# ---- sessions ----
+
+for my $relocked ('', q{, pgq_lock('leader') > 0})
+{
+	my $leader = session($node);
+	my $t = ask($leader, q{SELECT pgq_lock('leader', '1 day', session_bound => true)});
+	my $pid = pid_of($leader);
+	ask($s, "BEGIN; SELECT pgq_unlock('leader', $t)$relocked");
+	end_session($leader);
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
+	ask($s, 'ROLLBACK');
+	$t = sql(q{SELECT pgq_lock('leader', wait => '60 s')});
+	cmp_ok($t, '>', 0, "a session ends while another gives back its lock, which is undone ($relocked)");
+	sql("SELECT pgq_unlock('leader', $t)");
+
+	$leader = session($node);
+	$t = ask($leader, q{SELECT pgq_lock('leader', '1 day', session_bound => true)});
+	ask($s, "BEGIN; SELECT pgq_assert_lock('leader', $t)");
+	$pid = pid_of($leader);
+	end_session($leader);
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
+	like(join('', ask($s, "SELECT pgq_extend_lock('leader', $t, '1 day') IS NULL")), qr/^t|not held/, '... or relies on it: it cannot be extended');
+	ask($s, 'ROLLBACK');
+	$t = sql(q{SELECT pgq_lock('leader', wait => '60 s')});
+	cmp_ok($t, '>', 0, '... and ends');
+	sql("SELECT pgq_unlock('leader', $t)");
+
+	# Whose slot another one has had is no concern of who prepares.
+	$leader = session($node);
+	ask($leader, q{SELECT pgq_lock('was-bound', session_bound => true)});
+	end_session($leader);
+	$t = ask($s, q{BEGIN; SELECT pgq_lock('was-bound', wait => '60 s')});
+	is((ask($s, q{PREPARE TRANSACTION 'was-bound'}))[1], '', 'a lock that another session has had can be prepared');
+	sql(q{ROLLBACK PREPARED 'was-bound'});
+	ok(sql(q{SELECT pgq_unlock('was-bound', pgq_lock('was-bound', wait => '60 s'))}), '... and undone');
+}
+
+# ---- one that is over, for all at once ----
+
+{
+	my @askers = map { session($node) } 1 .. 6;
+	for my $round (1 .. 5)
+	{
+		sql(q{SELECT pgq_lock('coveted', ttl => '1 s')});
+		wait_for($node, q{count(*) = 0 FROM pgq_ext.lock WHERE name = 'coveted' AND expires_at > now() - '10 ms'::interval});
+		ask($s, 'SELECT pg_advisory_lock(11)');
+		send_sql($_, q{SELECT pgq_lock('coveted') FROM (SELECT pg_advisory_lock_shared(11) OFFSET 0) barrier}) for @askers;
+		wait_for($node, q{count(*) = 6 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted});
+		ask($s, 'SELECT pg_advisory_unlock(11)');
+		my @got = grep { $_ } map { scalar reply($_) } @askers;
+		is(scalar @got, 1, "$round: a lock that is over goes to one of those that ask at once");
+		ask($_, 'SELECT pg_advisory_unlock_all()') for @askers;
+		sql("SELECT pgq_unlock('coveted', $_)") for @got;
+	}
+	end_session($_) for @askers;
+}
+
+# ---- a row that cannot be deleted ----
+
+{
+	sql(q{SELECT pgq_lock('stuck', ttl => '1 s'), pgq_lock('swept', ttl => '1 s')});
+	ask($s, q{BEGIN; SELECT count(*) FROM (SELECT FROM pgq_ext.held_lock WHERE name = 'stuck' FOR UPDATE) l});
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.held_lock WHERE name = 'swept'});
+	is(sql(q{SELECT count(*) FROM pgq_ext.held_lock WHERE name = 'stuck'}), '1', 'a row that somebody has locked keeps no other from being swept');
+	ask($s, 'ROLLBACK');
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.held_lock WHERE name = 'stuck'});
+	pass('... and then goes as well');
+}
+
 # ---- another door: a restore ----
 
 {
@@ -344,6 +442,23 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	ask($other, q{SELECT pgq_drop_rate('anew'), pgq_create_rate('anew', 1, '10 s')});
 	is(scalar ask($other, q{SELECT pgq_take('anew', wait => '60 s')}), 't', 'a permit of a rate that was made anew');
 	is(scalar reply($s), 'f', '... and none of the old one within the same period');
+}
+
+# What is not committed is nobody's: a rate that was made anew gives nothing to who has made it, and nothing to others.
+{
+	sql(q{SELECT pgq_create_rate('undone', 1, '60 s')});
+	ask($s, q{BEGIN; SELECT pgq_drop_rate('undone'), pgq_create_rate('undone', 1000, '1 s', 1000)});
+	is(scalar ask($s, q{SELECT pgq_take('undone')}), 'f', 'a rate of this transaction is empty');
+	my $taken = sql(q{SELECT count(*) FROM generate_series(1, 50) WHERE pgq_take('undone', wait => '100 ms')});
+	cmp_ok($taken, '<=', 1, '... and for others as it was before');
+	like((ask($s, q{SELECT pgq_take('undone', wait => '1 s')}))[1], qr/cannot wait for a rate/, '... it is not waited for');
+	ask($s, 'ROLLBACK');
+	ask($s, q{BEGIN; SELECT pgq_create_rate('never', 1000, '1 s'), pgq_take('never')});
+	is(sqlstate($node, q{SELECT pgq_take('never')}), '42704', 'a rate that is not committed is not there');
+	ask($s, 'ROLLBACK');
+	ask($s, q{BEGIN; SELECT pgq_drop_rate('undone')});
+	like((ask($s, q{SELECT pgq_take('undone')}))[1], qr/does not exist/, '... nor one that this transaction has dropped');
+	ask($s, 'ROLLBACK');
 }
 
 # ---- promotion ----

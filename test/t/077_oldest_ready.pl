@@ -93,6 +93,12 @@ for my $step (1 .. 40)
 }
 is(scalar keys %tried, scalar @names, 'each deed was done');
 
+# What a transaction sees that undoes what it has done is not kept.
+sql(q{SELECT pgq_purge_queue('q')});
+sql(join "\n", (map { enqueue('q', 2) } 1 .. 20), enqueue('q', 0));
+sql(q{SELECT count(*) FROM pgq_claim('q', 1); BEGIN; DELETE FROM pgq_ext.job; SELECT count(oldest_ready_age) FROM pgq_ext.queue_status; ROLLBACK});
+agrees('looked at in a transaction that has deleted all, and was rolled back');
+
 # ---- what is read while it changes ----
 
 sql(q{SELECT pgq_purge_queue('q')});

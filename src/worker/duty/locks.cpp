@@ -3,6 +3,7 @@
  * free again. Nobody who wants such a lock waits for that.
  */
 #include "engine/named_lock.h"
+#include "pg/stop_point.h"
 #include "sync/lock.h"
 #include "sync/lock_load.h"
 #include "worker/shift.h"
@@ -10,19 +11,41 @@
 
 namespace pgq {
 
+/*
+ * Each by itself: somebody may have locked its row. Then the transaction ends, for the sake of those that were swept before,
+ * and of who waits for them. Returns how many were tried.
+ */
+static int
+sweep_each(const OverdueLock *overdue, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!survives([&] { (void) sweep_lock(overdue[i]); }))
+			return i + 1;
+	return n;
+}
+
 int64
 sweep(Shift &shift)
 {
 	static constexpr int64 kNextLook = 10 * USECS_PER_SEC;
-	int swept = 0;
+	static constexpr int kAtOnce = 64;
+	OverdueLock overdue[kAtOnce];
+	int n = 0;
+	int tried = 0;
 	/* Nobody has come through since the start: there may be rows. */
 	if (has_locks(MyDatabaseId) || value_of(shift.database->locks_loaded) == 0)
 		worker_transaction([&] {
 			read_few_rows();
-			if (try_to_load_locks())
-				swept = sweep_locks();
+			if (!try_to_load_locks())
+				return;
+			n = overdue_locks(shift.locks.last, overdue, kAtOnce);
+			if (n > 0)
+				stop_point("locks-overdue");
+			tried = sweep_each(overdue, n);
 		});
-	return monotonic_now() + (swept > 0 ? kHousekeeping : kNextLook);
+	bool more = n == kAtOnce || tried < n;
+	shift.locks.last = more ? overdue[tried - 1].number : -1;
+	return monotonic_now() + (more ? kHousekeeping : kNextLook);
 }
 
 } // namespace pgq

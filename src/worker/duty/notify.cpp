@@ -47,12 +47,28 @@ assume_pending(const Shift &shift)
 	});
 }
 
+/*
+ * The lock that has all notifications of the server commit one after the other: who has it may wait for a standby, and
+ * for that the commit of a scheduler, which wants it in any case, shall not wait. False: it was not to be had in a moment.
+ */
+static bool
+lock_notifications()
+{
+	LOCKTAG tag;
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, 0);
+	return survives([&] {
+		read_few_rows();
+		(void) LockAcquire(&tag, AccessExclusiveLock, false, false);
+	});
+}
+
 int64
 notifications_wanted_at(const Shift &shift)
 {
 	if (!shift.notify.owed && !anything_pending(shift))
 		return INT64_MAX;
-	return shift.notify.sent + static_cast<int64>(notify_interval) * 1000;
+	return Max(shift.notify.sent + static_cast<int64>(notify_interval) * 1000,
+			   shift.notify.not_before);
 }
 
 int64
@@ -61,15 +77,19 @@ send_notifications(Shift &shift)
 	if (shift.notify.owed)
 		assume_pending(shift);
 	shift.notify.owed = true;
+	bool served = false;
 	worker_transaction([&] {
 		auto *channels =
 			static_cast<Channel *>(palloc(static_cast<Size>(max_queues) * sizeof(Channel)));
 		commit_lazily();
-		int n = lock_and_serve(AccessShareLock) ? take_pending(shift, channels) : 0;
+		served = lock_and_serve(AccessShareLock) && lock_notifications();
+		int n = served ? take_pending(shift, channels) : 0;
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
 	});
 	shift.notify.owed = false;
+	if (!served)
+		shift.notify.not_before = monotonic_now() + kHousekeeping;
 	shift.notify.sent = monotonic_now();
 	return INT64_MAX;
 }

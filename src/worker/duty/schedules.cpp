@@ -5,8 +5,10 @@
  */
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
+#include "engine/hold.h"
 #include "jobs/enqueue_job.h"
 #include "jobs/timetable.h"
+#include "load/count.h"
 #include "pg/stop_point.h"
 #include "worker/shift.h"
 #include "worker/worker.h"
@@ -28,8 +30,9 @@ struct Firing
 	int64 last_job_id;
 	int n;
 	TimestampTz ticks[kMostMissed];
-	char *error;   /* NULL: none */
-	bool shortage; /* of memory or room on the disk: the tick is no less due for that */
+	char *error; /* NULL: none */
+	bool
+		shortage; /* of memory, room on the disk, or what is known: the tick is no less due for that */
 };
 
 /* Which ticks have been missed, and which of them fire. */
@@ -49,16 +52,17 @@ plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 	firing->planned = true;
 }
 
-/* Run body, in which others are waited for at most for a moment: who is just enqueuing a job of the same unique key. */
-template <typename Body>
+/* A large queue whose jobs are not known to be fewer than max_depth is counted by the counter, and that takes its time. */
 static void
-impatiently(Body body)
+require_counted(const QueueRef &ref, const char *name)
 {
-	int level = NewGUCNestLevel();
-	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-							 true, 0, false);
-	body();
-	AtEOXact_GUC(false, level);
+	bool uncounted = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		uncounted = queue.count.limited && queue.count.state != JobCount::kKnown;
+	});
+	if (uncounted && rows_are_many())
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+						errmsg("the jobs of queue \"%s\" are being counted", name)));
 }
 
 /* For the maker of the schedule. Who is dropping the queue is not waited for. */
@@ -71,6 +75,7 @@ require_free_queue(const DueSchedule &due)
 	if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
 		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 						errmsg("queue \"%s\" is being dropped", name)));
+	require_counted(ref, name);
 }
 
 static void
@@ -155,7 +160,7 @@ fire_one(TimestampTz now)
 	(void) survives_alone(
 		[&] {
 			plan(*due, now, firing);
-			impatiently([&] { enqueue_ticks(*due, firing); });
+			enqueue_ticks(*due, firing);
 		},
 		[&] { keep_error(*due, firing); });
 	error_context_stack = context.previous;
