@@ -352,7 +352,6 @@ sub change_all
 }
 
 $control = session($node);
-sql(q{SELECT pgq_alter_queue('big', max_depth => 100000000)});
 ask($control, 'SELECT pg_advisory_lock(7366513, 0)');
 for my $at (qw(count-snapshot count-scan))
 {
@@ -373,9 +372,9 @@ for my $at (qw(count-snapshot count-scan))
 	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE pid = $first");
 	my $second = wait_for_counter();
 	isnt($second, $first, "$at: one that was killed is followed by another");
-	sql(q{SELECT pgq_schedule('skipping', 'every 1 s', 'big', missed => 'skip')});
+	sql(q{SELECT pgq_alter_queue('big', max_depth => 100000000); SELECT pgq_schedule('skipping', 'every 1 s', 'big', missed => 'skip')});
 	wait_for($node, q{last_error LIKE '%being counted%' FROM pgq_ext.schedule WHERE schedule = 'skipping'});
-	sql(q{SELECT pgq_unschedule('skipping')});
+	sql(q{SELECT pgq_unschedule('skipping'); SELECT pgq_alter_queue('big', max_depth => 0)});
 	is(counter(), $second, "$at: a tick for a queue with max_depth waits for the counter");
 	change_all();
 	sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler'});
