@@ -64,15 +64,19 @@ public class Worker {
     }
 
     static void workAll(Connection db) throws Exception {
-        while (!stopping) {
-            var jobs = claim(db);
-            for (int i = 0; i < jobs.size(); i++) {
-                var job = jobs.get(i);
-                held = jobs.subList(i, jobs.size());
-                if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease);
-                else work(db, job);
+        try {
+            while (!stopping) {
+                var jobs = claim(db);
+                for (int i = 0; i < jobs.size(); i++) {
+                    var job = jobs.get(i);
+                    held = jobs.subList(i, jobs.size());
+                    if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease);
+                    else work(db, job);
+                }
+                held = List.of();
             }
-            held = List.of();
+        } finally {
+            held = List.of(); // the connection is gone: somebody else gets them
         }
     }
 

@@ -75,6 +75,7 @@ void heartbeat(PGconn *db)
 
 void work_all(PGconn *db)
 {
+	struct Leaving { ~Leaving() { held = Result(); } } leaving; // the connection is gone: somebody else gets them
 	while (!stopping) {
 		auto jobs = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
 		held = jobs;

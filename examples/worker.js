@@ -15,7 +15,7 @@ async function handle(db, { job_id, payload }) { // the work: committed with the
 async function connect() {
   let problem = new Error('no primary');
   for (const host of (process.env.PGHOST || 'localhost').split(',')) {
-    const db = new Client({ host });
+    const db = new Client({ host, connectionTimeoutMillis: 3000 });
     db.on('error', () => {}); // the next query says it
     try {
       await db.connect();
@@ -64,13 +64,17 @@ async function work(db, job) {
 }
 
 async function workAll(db) {
-  while (!stopping) {
-    held = (await db.query("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')")).rows;
-    for (const job of [...held]) {
-      if (stopping) await db.query('SELECT pgq_release($1, $2)', [job.job_id, job.lease]);
-      else await work(db, job);
-      held.shift();
+  try {
+    while (!stopping) {
+      held = (await db.query("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')")).rows;
+      for (const job of [...held]) {
+        if (stopping) await db.query('SELECT pgq_release($1, $2)', [job.job_id, job.lease]);
+        else await work(db, job);
+        held.shift();
+      }
     }
+  } finally {
+    held = []; // the connection is gone: somebody else gets them
   }
 }
 

@@ -51,7 +51,7 @@ function work(PDO $db, array $job): void
         call($db, 'SELECT pgq_ack(?, ?)', $ticket);
         $db->commit();
     } catch (Throwable $error) {                        // tried again after the queue's backoff
-        $db->rollBack();
+        if ($db->inTransaction()) $db->rollBack();
         call($db, 'SELECT pgq_fail(?, ?, error => ?)', [...$ticket, $error->getMessage()]);
     }
 }
@@ -78,6 +78,7 @@ while (!$stopping) {
         }
         fwrite($to, "[]\n");
     } catch (PDOException $error) {
+        fwrite($to, "[]\n");                            // somebody else gets what was in hand
         fwrite(STDERR, $error->getMessage() . "\n");
         $db = null;
         sleep(1);

@@ -51,4 +51,6 @@ connected.call do |db|
       held = held.drop(1)
     end
   end
+ensure
+  held = [] # the connection is gone: somebody else gets them
 end

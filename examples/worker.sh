@@ -1,7 +1,7 @@
 #!/bin/bash
 # Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM to this process alone: the job in hand is finished,
 # what has not begun is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes
-# its work. Where there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
+# its work. A payload has to be smaller than 128 kB, what one argument of a program can be. Where there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
 stopping=''
 trap 'stopping=yes' TERM
 
@@ -30,7 +30,7 @@ while [ -z "$stopping" ]; do
 		if [ -n "$stopping" ]; then
 			query <<<'SELECT pgq_release(:id, :lease)'
 		else # what fails is tried again after the queue's backoff
-			error=$(work 2>&1) || query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
+			error=$(work 2>&1) || payload='' error=${error:0:8000} query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
 		fi
 	done <<<"$jobs"
 	exec {beat}>&-

@@ -27,7 +27,7 @@ async def connect():
     error = None
     for url in os.environ["DATABASE_URL"].split():
         try:
-            db = await asyncpg.connect(url, statement_cache_size=0)     # 0: for poolers
+            db = await asyncpg.connect(url, statement_cache_size=0, timeout=5)      # 0: for poolers
             if not (await call(db, "SELECT pg_is_in_recovery()"))[0][0]:
                 return db
             await db.close()

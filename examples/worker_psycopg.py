@@ -39,19 +39,22 @@ def heartbeat(db):                                      # well within the queue'
 
 
 def work(db):
-    while not stopping.is_set():
-        held[:] = db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").fetchall()
-        for job_id, lease, mail in list(held):
-            if stopping.is_set():
-                db.execute("SELECT pgq_release(%s, %s)", (job_id, lease))
-                continue
-            try:
-                with db.transaction():
-                    handle(db, job_id, mail)
-                    db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
-            except Exception as error:                  # tried again after the queue's backoff
-                db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
-            held.pop(0)
+    try:
+        while not stopping.is_set():
+            held[:] = db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").fetchall()
+            for job_id, lease, mail in list(held):
+                if stopping.is_set():
+                    db.execute("SELECT pgq_release(%s, %s)", (job_id, lease))
+                    continue
+                try:
+                    with db.transaction():
+                        handle(db, job_id, mail)
+                        db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
+                except Exception as error:              # tried again after the queue's backoff
+                    db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
+                held.pop(0)
+    finally:
+        held.clear()                                    # the connection is gone: somebody else gets them
 
 
 connect().close()                                       # what is wrong from the start is an error

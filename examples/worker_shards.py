@@ -20,6 +20,10 @@ def handle(db, job_id, mail):                           # the work: committed wi
     db.execute("INSERT INTO sent (job_id, address) VALUES (%s, %s)", (job_id, mail["to"]))
 
 
+# A machine that is gone without a word is noticed within seconds.
+SOON = {"connect_timeout": 5, "tcp_user_timeout": 10000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+
+
 class Shard:
     def __init__(self, conninfo):
         self.conninfo = conninfo
@@ -32,7 +36,7 @@ class Shard:
             return []
         try:
             if self.db is None:
-                self.db = psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5)
+                self.db = psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, **SOON)
             self.held = self.db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', %s, wait => %s::interval)",
                                         (BATCH, wait)).fetchall()
             return self.held
@@ -74,7 +78,7 @@ def heartbeat(shards):                                  # well within the queue'
             try:
                 for job_id, lease, _ in shard.held:
                     if shard not in connections:
-                        connections[shard] = psycopg.connect(shard.conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5)
+                        connections[shard] = psycopg.connect(shard.conninfo, autocommit=True, prepare_threshold=None, **SOON)
                     connections[shard].execute("SELECT pgq_extend(%s, %s)", (job_id, lease))
             except psycopg.Error:
                 connections.pop(shard, None)

@@ -1,5 +1,5 @@
--- The role of the exporter, with what queries.yml asks for and nothing else: it sees no job, no payload and no lease, and cannot
--- call anything that changes a queue. To be run by a superuser, or the owner of the extension, in each database with queues:
+-- The role of the exporter, with what queries.yml asks for and, by a superuser, pg_monitor: it sees no job, no payload and no lease,
+-- but the statements of other sessions, and cannot call anything that changes a queue. To be run by a superuser, or the owner of the extension, in each database with queues:
 --
 --   psql -d mydb -f role.sql
 --

@@ -110,7 +110,8 @@ SELECT public.pgq_cancel(job_id) FROM public.pgq_enqueue('theirs', '5') AS e(job
 -- locks, runs, rates
 SELECT public.pgq_extend_lock('theirs', l) OPERATOR(pg_catalog.>) clock_timestamp() AS extended, public.pgq_assert_lock('theirs', l), public.pgq_unlock('theirs', l) FROM public.pgq_lock('theirs') AS l;
 SELECT public.pgq_run_done('theirs', r, '{}') FROM public.pgq_run_once('theirs', '1 day') AS r;
-SELECT public.pgq_create_rate('theirs', 1000, '1 s'), public.pgq_take('theirs', wait => '5 s'), public.pgq_drop_rate('theirs');
+SELECT public.pgq_create_rate('theirs', 1000, '1 s');
+SELECT public.pgq_take('theirs', wait => '5 s'), public.pgq_drop_rate('theirs');
 SELECT public.pgq_schedule('theirs', '@yearly', 'theirs', options => '{"unique_key": "a"}'), public.pgq_schedule('theirs', '@yearly', 'theirs', timezone => 'Asia/Tokyo'), public.pgq_pause_schedule('theirs'), public.pgq_resume_schedule('theirs');
 SELECT count(*) FROM public.pgq_schedule_preview('@yearly');
 SELECT public.pgq_unschedule('theirs');

@@ -1,8 +1,8 @@
 /*
  * pgq_ext: a job queue that lives inside PostgreSQL.
  *
- * How a job flows: api -> store (row) -> txn (effect) -> engine (hint) ->
- * api (claim) -> txn -> store (delete). docs/architecture.md has the map.
+ * How a job flows: api -> jobs -> rows (insert) -> txn (effect) -> engine (hint) ->
+ * jobs (claim) -> txn -> rows (delete). docs/architecture.md has the map.
  */
 #include "catalog/version.h"
 #include "engine/layout.h"

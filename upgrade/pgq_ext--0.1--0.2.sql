@@ -95,6 +95,24 @@ COMMENT ON FUNCTION pgq_release IS
 COMMENT ON FUNCTION pgq_extend IS
 'Give the lease a new end, lease_time from now (default: the queue''s; capped by its max_runtime), and return it. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
 
+COMMENT ON FUNCTION pgq_enqueue IS
+'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id (of a fair queue: by priority, groups in turn). group_key (1 to 255 bytes): the group that the queue''s group_concurrency, group_rate_limit, fifo and fair speak of. max_attempts NULL: what the queue says. A job that nobody has been handed when expires_in has passed is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has it, until it has ended (unique_until finished) or was handed out (claimed), and for unique_for at least; if one has it the answer is its id, and on_conflict says what becomes of it: keep (nothing), replace (it becomes the new one), preserve_run_at (but its time stays), append (the payload, an array, is appended), error. One that waits is not handed out before this transaction has ended; one in work is not changed. Errors: 42704 no such queue, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, 40001 by a job that the snapshot does not see, 53400 pgq_ext.max_leases.';
+
+COMMENT ON FUNCTION pgq_retry IS
+'A job that is scheduled or backs off is due delay from now; one that is ready keeps its place if delay is 0. A dead one is a job again, under its id, with all its attempts. False: it is leased, it has expired, or there is none. To bring back some: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 it is dead and its queue is full, 53400 too many jobs are claimed at the same time.';
+
+COMMENT ON FUNCTION pgq_update IS
+'Change a job that waits; NULL leaves a thing as it is. False: it is leased, it has expired, or there is none. Waits for a transaction that is changing it. No claim hands it out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
+
+COMMENT ON FUNCTION pgq_schedule_preview IS
+'The next n (at most 10000) moments at which such a schedule would run, up to the year 9999. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
+
+COMMENT ON FUNCTION pgq_lock IS
+'Hold a name, alone or as one of slots (1 to 1024), for ttl (1 s and more). Returns a token, greater than those of all who held it before, or NULL: not got within wait (at most 60 s; first come, first served). It is held from the call, by others'' eyes too, and is undone by rollback; before the transaction has ended nobody else gets it, whatever ttl is. With session_bound it also ends with the session, and costs no write; ttl counts all the same. owner is a label (default: application_name). Errors: 22023 bad value, 53400 pgq_ext.max_locks reached, 40P01 a deadlock.';
+
+COMMENT ON FUNCTION pgq_take IS
+'Take permits of a rate (at most its burst): true, go ahead. With wait (at most 60 s) they are reserved, and waited for, if they can be had in that time. False: not yet. What was taken is not given back by rollback. A rate that this transaction has created is empty. Errors: 42704 no such rate, 22023 bad value, 53400 pgq_ext.max_rates reached, 55000 a wait for a rate that this transaction has created.';
+
 COMMENT ON TABLE pgq_ext.run IS
 'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';
 

@@ -42,15 +42,15 @@ def acknowledge(local, jobs):                           # what is not ours any m
 
 
 def refuse(local, job, reason):
-    try:
-        local.execute("SELECT pgq_fail(%s, %s, error => %s)", (job[0], job[1], reason))
-    except psycopg.Error as error:
-        if error.sqlstate != "PQ001":                   # it is not ours any more
-            raise
+    local.execute("SELECT pgq_fail(%s, %s, error => %s)", (job[0], job[1], reason))
 
 
-def is_gone(error, remote):                             # one of the servers? Not if a router says it of a shard
-    return isinstance(error, psycopg.OperationalError) and (error.sqlstate not in ("08001", "08007") or remote.closed)
+def is_gone(local, remote):                             # one of the servers? Everything else is said of the jobs
+    return local.closed or remote.closed
+
+
+def is_ours(local, job):                                # and for some time
+    return local.execute("SELECT pgq_extend(%s, %s)", (job[0], job[1])).fetchone()[0] is not None
 
 
 def carry(local, remote):
@@ -64,15 +64,17 @@ def carry(local, remote):
         try:
             send(remote, queue, batch)
             acknowledge(local, batch)
-        except psycopg.Error as error:
-            if is_gone(error, remote):
+        except psycopg.Error:
+            if is_gone(local, remote):
                 raise
             for job in batch:                           # one of them cannot be enqueued: which?
+                if not is_ours(local, job):
+                    continue
                 try:
                     send(remote, queue, [job])
                     acknowledge(local, [job])
                 except psycopg.Error as error:
-                    if is_gone(error, remote):
+                    if is_gone(local, remote):
                         raise
                     refuse(local, job, str(error))
 
@@ -82,7 +84,7 @@ while not stopping.is_set():
         with connect("LOCAL") as local, connect("REMOTE") as remote:
             while not stopping.is_set():
                 carry(local, remote)
-    except psycopg.OperationalError as error:
+    except psycopg.Error as error:
         # What was claimed comes back when its lease is over.
         print(f"again in a second: {error}", file=sys.stderr, flush=True)
         stopping.wait(1)

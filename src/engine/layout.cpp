@@ -134,9 +134,8 @@ engine_init()
 	define_size("pgq_ext.timer_size",
 				"Jobs of one queue waiting for their time that are kept in memory.", &timer_size,
 				1024, 1, 1 << 20);
-	define_size("pgq_ext.max_leases",
-				"Jobs of all queues together that may be claimed at the same time.", &max_leases,
-				32768, 16, 1 << 24);
+	define_size("pgq_ext.max_leases", "Jobs of one database that may be claimed at the same time.",
+				&max_leases, 32768, 16, 1 << 24);
 	define_size("pgq_ext.max_claim_queues", "Queues that one pgq_claim_any may name.",
 				&max_claim_queues, 32, 1, 1024);
 	define_size("pgq_ext.max_locks",

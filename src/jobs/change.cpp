@@ -173,8 +173,9 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		reserve_lease_effects(1);
 		tell_at_commit(taken.ref, taken.lease, LeaseEnd::kCancelled, false);
 	}
-	return DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now() ? JobState::kScheduled
-																  : JobState::kReady;
+	return row.delayed() && DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now()
+			   ? JobState::kScheduled
+			   : JobState::kReady;
 }
 
 JobState

@@ -344,7 +344,7 @@ int
 save_leases(const Database *db, int64 mark)
 {
 	Relation rel = open_saved(look_at_tables(), RowExclusiveLock);
-	if (rel->rd_rel->relhasindex)
+	if (RelationGetIndexList(rel) != NIL)
 	{
 		ereport(LOG, (errmsg("leases are not saved: table \"pgq_ext.saved_lease\" has an index"),
 					  errhint("Drop it.")));

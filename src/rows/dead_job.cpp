@@ -16,9 +16,12 @@ is_there(HeapTuple tuple, Buffer buffer)
 			!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetUpdateXid(tuple->t_data)));
 }
 
-/* The version that the lookup is at, whose page is pinned until it has been deleted (protocol: pin-then-write). */
+/*
+ * The version that the lookup is at, whose page is pinned until it has been deleted (protocol: pin-then-write). False:
+ * somebody was faster, and *moved has grown, as by the trace that the next look finds.
+ */
 static bool
-delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait)
+delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint64 *moved)
 {
 	TM_FailureData failure;
 	ItemPointerData tid = lookup->tuple->t_self;
@@ -28,6 +31,7 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait)
 		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 						errmsg("an older dead letter of job %lld is locked",
 							   static_cast<long long>(job_id))));
+	*moved += result == TM_Ok ? 0 : failure.xmax;
 	return result == TM_Ok;
 }
 
@@ -50,7 +54,7 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 			*queue_id = DatumGetInt32(
 				heap_getattr(lookup->tuple, kDeadQueueId, RelationGetDescr(rel), &is_null));
 			unlock_version(lookup);
-			removed = there && delete_version(rel, lookup, job_id, wait);
+			removed = there && delete_version(rel, lookup, job_id, wait, moved);
 			CHECK_FOR_INTERRUPTS();
 		}
 		end_index_lookup(lookup);
@@ -62,7 +66,7 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 bool
 remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 {
-	/* Rotation moves it behind us, perhaps, while we wait: until the same was seen twice. */
+	/* Rotation moves it behind us, perhaps, while we wait: until nothing has been moved since the pass before. */
 	for (uint64 before = 0;;)
 	{
 		uint64 moved = 0;

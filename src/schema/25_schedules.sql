@@ -67,7 +67,7 @@ CREATE FUNCTION pgq_schedule_preview(cron text, timezone text = 'UTC', n int = 5
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'pgq_schedule_preview';
 REVOKE ALL ON FUNCTION pgq_schedule_preview FROM PUBLIC;
 COMMENT ON FUNCTION pgq_schedule_preview IS
-'The next n (at most 10000) moments at which such a schedule would run. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
+'The next n (at most 10000) moments at which such a schedule would run, up to the year 9999. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
 
 CREATE VIEW pgq_ext.schedule WITH (security_barrier) AS
 SELECT t.schedule, t.cron, t.timezone, t.queue, t.payload, t.missed, t.options, t.paused,

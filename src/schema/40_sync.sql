@@ -63,7 +63,7 @@ CREATE FUNCTION pgq_lock(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lock';
 REVOKE ALL ON FUNCTION pgq_lock FROM PUBLIC;
 COMMENT ON FUNCTION pgq_lock IS
-'Hold a name, alone or as one of slots (1 to 1024), for ttl (1 s and more). Returns a token, greater than those of all who held it before, or NULL: not got within wait (at most 60 s; first come, first served). It is held from the call, by others'' eyes too, and is undone by rollback; before the transaction has ended nobody else gets it, whatever ttl is. With session_bound it also ends with the session, and costs no write. owner is a label (default: application_name). Errors: 22023 bad value, 53400 pgq_ext.max_locks reached, 40P01 a deadlock.';
+'Hold a name, alone or as one of slots (1 to 1024), for ttl (1 s and more). Returns a token, greater than those of all who held it before, or NULL: not got within wait (at most 60 s; first come, first served). It is held from the call, by others'' eyes too, and is undone by rollback; before the transaction has ended nobody else gets it, whatever ttl is. With session_bound it also ends with the session, and costs no write; ttl counts all the same. owner is a label (default: application_name). Errors: 22023 bad value, 53400 pgq_ext.max_locks reached, 40P01 a deadlock.';
 
 CREATE FUNCTION pgq_extend_lock(name text, token bigint, ttl interval = null) RETURNS timestamptz
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend_lock';
@@ -113,7 +113,7 @@ CREATE FUNCTION pgq_take(name text, permits int = 1, wait interval = '0') RETURN
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_take';
 REVOKE ALL ON FUNCTION pgq_take FROM PUBLIC;
 COMMENT ON FUNCTION pgq_take IS
-'Take permits of a rate (at most its burst): true, go ahead. With wait (at most 60 s) they are reserved, and waited for, if they can be had in that time. False: not yet. What was taken is not given back by rollback. Errors: 42704 no such rate, 22023 bad value, 53400 pgq_ext.max_rates reached.';
+'Take permits of a rate (at most its burst): true, go ahead. With wait (at most 60 s) they are reserved, and waited for, if they can be had in that time. False: not yet. What was taken is not given back by rollback. A rate that this transaction has created is empty. Errors: 42704 no such rate, 22023 bad value, 53400 pgq_ext.max_rates reached, 55000 a wait for a rate that this transaction has created.';
 
 CREATE FUNCTION pgq_ext.lock_entries(
     OUT name text, OUT slot int, OUT slots int, OUT token bigint, OUT owner text, OUT pid int,

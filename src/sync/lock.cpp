@@ -28,11 +28,10 @@ note_use(int number, int64 token)
 
 /* Its tag in hand. Who sweeps it, or is too late for it, may have that for a moment, and is given that. */
 static bool
-is_unused(int64 token)
+is_unused(int64 token, int *naps)
 {
-	static constexpr int kTries = 10;
 	bool unused = lock_grant(token, ExclusiveLock, false);
-	for (int i = 1; i < kTries && !unused; i++)
+	for (; *naps > 0 && !unused; --*naps)
 	{
 		pg_usleep(1000);
 		unused = lock_grant(token, ExclusiveLock, false);
@@ -44,6 +43,8 @@ is_unused(int64 token)
 static LockTaken
 try_to_take(LockRequest *request)
 {
+	/* However many slots there are to be asked for: what is found to be in use is not asked again for a while. */
+	int naps = 10;
 	for (;;)
 	{
 		Database *db = tables_with_locks().database;
@@ -64,7 +65,7 @@ try_to_take(LockRequest *request)
 		}
 		if (taken.answer != TakeAnswer::kOver)
 			return taken;
-		if (is_unused(taken.token))
+		if (is_unused(taken.token, &naps))
 			request->unused = taken.token;
 		else
 			note_use(taken.number, taken.token);
@@ -228,13 +229,13 @@ assert_lock(const char *name, int64 token)
 	return use_lock(name, token, ShareLock, &held);
 }
 
-/* Somebody has deleted its row by hand. */
+/* Somebody has deleted its row by hand. What others have made of it meanwhile stays. */
 static void
-take_back_extension(const HeldLock &held)
+take_back_extension(const HeldLock &held, int64 deadline)
 {
 	with_locks([&](LockHold &hold) {
 		Grant &now = hold[held.number].now;
-		if (now.token != held.token)
+		if (now.token != held.token || now.deadline != deadline)
 			return;
 		now.ttl = held.before.ttl;
 		now.deadline = held.before.deadline;
@@ -262,7 +263,7 @@ extend_lock(const char *name, int64 token, int64 ttl)
 		return 0;
 	if (!was.session_bound && !extend_lock_row(held.key, held.slot, token, length))
 	{
-		take_back_extension(held);
+		take_back_extension(held, deadline);
 		return 0;
 	}
 	/* The row's end may be later: by a clock that was ahead then. */

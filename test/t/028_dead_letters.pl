@@ -263,6 +263,26 @@ sub being_moved_dead
 	end_session($dropper);
 }
 
+# A job dies once more, whose letter is being moved to a segment that is looked into before.
+{
+	my $last = sql(q{SELECT max(segment) FROM pgq_ext.segment WHERE parent = 'pgq_ext.dead_job'::regclass});
+	for (1 .. 10)
+	{
+		last if fresh_dead() == $last - 1;
+	}
+	my ($n, $gate) = being_moved_dead();
+	is($n, $last, 'the next one is the first of the ring');
+	my $job = sql("SELECT min(job_id) $kept");
+	sql("INSERT INTO pgq_ext.job (job_id, queue_id, payload) SELECT job_id, queue_id, payload $kept AND job_id = $job");
+	my $worker = session($node);
+	send_and_block($node, $worker, q{SELECT pgq_fail(job_id, lease, 'again', retry => false) FROM pgq_claim('kept')});
+	let_go($node, $gate);
+	is((reply($worker))[0], 'dead', 'who fails waits for the move of the older letter');
+	is(sql("SELECT count(*) || ' ' || max(last_error) $kept AND job_id = $job"), '1 again', '... and leaves one');
+	end_session($worker);
+	sql('DELETE FROM pgq_ext.dead_job');
+}
+
 {
 	my $n = fresh_dead();
 	die_in('kept', 3);

@@ -17,8 +17,7 @@ reconcile(Shift &shift)
 		skip_segment(state);
 	shift.reconcile.under_way = true;
 	(void) serving_transaction(AccessShareLock, [&] {
-		repair_forgotten(state, nullptr, nullptr);
-		if (!reconcile_rows(state, kRows))
+		if (repair_forgotten(state, nullptr, nullptr) && !reconcile_rows(state, kRows))
 			pg_atomic_fetch_add_u64(&shift.database->reconciled, 1);
 	});
 	shift.reconcile.under_way = false;

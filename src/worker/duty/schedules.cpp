@@ -8,8 +8,8 @@
 #include "engine/hold.h"
 #include "jobs/enqueue_job.h"
 #include "jobs/timetable.h"
-#include "load/count.h"
 #include "pg/stop_point.h"
+#include "worker/counter.h"
 #include "worker/shift.h"
 #include "worker/worker.h"
 
@@ -52,7 +52,7 @@ plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 	firing->planned = true;
 }
 
-/* A large queue whose jobs are not known to be fewer than max_depth is counted by the counter, and that takes its time. */
+/* While the counter is at it, which takes its time, nobody else can count. */
 static void
 require_counted(const QueueRef &ref, const char *name)
 {
@@ -60,7 +60,7 @@ require_counted(const QueueRef &ref, const char *name)
 	(void) look_at_queue(ref, [&](const Queue &queue) {
 		uncounted = queue.count.limited && queue.count.state != JobCount::kKnown;
 	});
-	if (uncounted && rows_are_many())
+	if (uncounted && counter_is_running())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 						errmsg("the jobs of queue \"%s\" are being counted", name)));
 }
