@@ -74,6 +74,8 @@ make_root()
 	mirror=$(repository Debian)
 	security=$(repository Debian-Security)
 	[ -e "$script" ] || script=${script%/*}/sid # a release that this one has not heard of
+	# What was killed has left it mounted.
+	! mountpoint -q "$new/proc" || umount "$new/proc"
 	rm -rf "$new" "$cache/$name-"[0-9]*
 	debootstrap --variant=minbase "$release" "$new" "${mirror:-http://deb.debian.org/debian}" "$script"
 	{
