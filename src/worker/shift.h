@@ -99,6 +99,8 @@ static_assert(queue_duties[kCountsDuty].run == count_rows);
 
 struct Shift
 {
+	static constexpr int kPatience = 100;
+
 	Database *database;
 	uint32 generation; /* of the database's slot */
 	SeatOrder order;   /* what the launcher has said when it started us */
@@ -111,8 +113,9 @@ struct Shift
 	{
 		bool owed =
 			true; /* some may be that no queue knows of: by the last scheduler, or by a step that has raised */
-		int64 sent;		  /* monotonic: the last ones */
-		int64 not_before; /* monotonic: they could not be sent just now */
+		int64 sent;				  /* monotonic: the last ones */
+		int64 not_before;		  /* monotonic: they could not be sent just now */
+		int patience = kPatience; /* in milliseconds: so long their lock is waited for */
 	} notify;
 
 	struct

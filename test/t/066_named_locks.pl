@@ -320,7 +320,6 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	is(sql("SELECT pgq_unlock('replaced', $t + 1)"), 't', '... and is given back');
 	$t = sql(q{SELECT pgq_lock('deleted')});
 	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'deleted'});
-	my $ends = sql(q{SELECT expires_at FROM pgq_ext.lock WHERE name = 'deleted'});
 	ok(stale("SELECT pgq_extend_lock('deleted', $t, '1000 years')") || sql("SELECT pgq_extend_lock('deleted', $t, '1000 years') IS NULL") eq 't', 'a lock whose row is gone cannot be extended');
 	is(sql("SELECT expires_at < now() + '1 day' FROM pgq_ext.lock WHERE name = 'deleted'"), 't', '... and is not held for longer');
 	sql("SELECT pgq_unlock('deleted', $t)");

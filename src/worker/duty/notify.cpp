@@ -49,17 +49,30 @@ assume_pending(const Shift &shift)
 
 /*
  * The lock that has all notifications of the server commit one after the other: who has it may wait for a standby, and
- * for that the commit of a scheduler, which wants it in any case, shall not wait. False: it was not to be had in a moment.
+ * for that the commit of a scheduler, which wants it in any case, shall not wait. False: it was not to be had in so many
+ * milliseconds.
  */
 static bool
-lock_notifications()
+lock_notifications(int patience)
 {
 	LOCKTAG tag;
 	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, InvalidOid, 0);
 	return survives([&] {
-		read_few_rows();
+		(void) set_config_option("lock_timeout", psprintf("%d", patience), PGC_SUSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
 		(void) LockAcquire(&tag, AccessExclusiveLock, false, false);
 	});
+}
+
+/* Where many sessions notify the line is long: each time in vain it waits for twice as long, and rests for ten times that. */
+static void
+note_lock(Shift &shift, bool had)
+{
+	static constexpr int kMost = 1600;
+	auto &notify = shift.notify;
+	if (!had)
+		notify.not_before = monotonic_now() + INT64CONST(10) * notify.patience * 1000;
+	notify.patience = had ? Shift::kPatience : Min(2 * notify.patience, kMost);
 }
 
 int64
@@ -78,17 +91,21 @@ send_notifications(Shift &shift)
 		assume_pending(shift);
 	shift.notify.owed = true;
 	bool served = false;
+	bool had = false;
 	worker_transaction([&] {
 		auto *channels =
 			static_cast<Channel *>(palloc(static_cast<Size>(max_queues) * sizeof(Channel)));
 		commit_lazily();
-		served = lock_and_serve(AccessShareLock) && lock_notifications();
-		int n = served ? take_pending(shift, channels) : 0;
+		served = lock_and_serve(AccessShareLock);
+		had = served && lock_notifications(shift.notify.patience);
+		int n = had ? take_pending(shift, channels) : 0;
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
 	});
 	shift.notify.owed = false;
-	if (!served)
+	if (served)
+		note_lock(shift, had);
+	else
 		shift.notify.not_before = monotonic_now() + kHousekeeping;
 	shift.notify.sent = monotonic_now();
 	return INT64_MAX;
