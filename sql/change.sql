@@ -161,6 +161,11 @@ SELECT pgq_update(1, max_attempts => 0);
 SELECT pgq_update(1, queue => 'nowhere');
 SELECT pgq_update(1, group_key => '');
 SELECT pgq_update(1, group_key => repeat('g', 256));
+-- Due when it was enqueued, by a clock that was ahead: it is ready, whoever asks.
+INSERT INTO pgq_ext.job (job_id, queue_id, payload, run_at, enqueued_at)
+SELECT 4503599627370495, queue_id, '1', now() + '1 h', now() + '1 h' FROM pgq_ext.queue WHERE queue = 'change';
+SELECT state FROM pgq_ext.job_status WHERE job_id = 4503599627370495;
+SELECT pgq_cancel(4503599627370495);
 SELECT pgq_redrive(NULL);
 SELECT pgq_redrive('nowhere');
 SELECT pgq_redrive('change', -1);

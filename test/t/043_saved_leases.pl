@@ -339,5 +339,21 @@ $node->start;
 	unlike($out, qr/\bsaved_lease\b/, 'saved leases are not dumped');
 }
 clean();
+
+# An index would miss what is written there.
+{
+	sql('ALTER TABLE pgq_ext.saved_lease ADD PRIMARY KEY (job_id, lease)');
+	claim_two();
+	$node->stop('fast');
+	like(slurp_file($node->logfile), qr/LOG:  leases are not saved: table "pgq_ext.saved_lease" has an index/, 'with an index nothing is saved, and the log tells');
+	$node->start;
+	is(sql('SELECT count(*) FROM pgq_ext.lease'), '0', '... so there is none');
+	sql('ALTER TABLE pgq_ext.saved_lease DROP CONSTRAINT saved_lease_pkey');
+	clean();
+	claim_two();
+	$node->restart;
+	cmp_ok(sql('SELECT count(*) FROM pgq_ext.lease'), '>', 0, 'without it they are again');
+}
+clean();
 $node->stop;
 done_testing();
