@@ -1,21 +1,77 @@
 #include "catalog/own_trigger.h"
 
+#include "catalog/own_object.h"
+
 namespace pgq {
 
-static constexpr const char *kTriggers[] = {"job_changed",	  "job_fence",	  "dead_job_changed",
-											"queue_appeared", "queue_paused", "timetable_changed"};
+/* As src/schema makes them. A segment has those that are for each row, under their names. */
+struct OwnTrigger
+{
+	const char *table;
+	const char *name;
+	const char *function;
+	int16 type;
+	bool always;
+};
 
-/* Visit those of ours that are there and do not fire always. */
+static constexpr int16 kBefore = TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_ROW;
+static constexpr int16 kAfter = TRIGGER_TYPE_ROW;
+static constexpr int16 kWrite = TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE;
+
+static constexpr OwnTrigger kTriggers[] = {
+	{"job", "job_changed", "job_changed", kAfter | kWrite | TRIGGER_TYPE_DELETE, true},
+	{"job", "job_truncated", "job_changed", TRIGGER_TYPE_TRUNCATE, true},
+	{"job", "job_fence", "job_fence", kBefore | kWrite, true},
+	{"dead_job", "dead_job_changed", "dead_job_changed", kAfter | kWrite | TRIGGER_TYPE_DELETE,
+	 true},
+	{"dead_job", "dead_job_truncated", "dead_job_changed", TRIGGER_TYPE_TRUNCATE, true},
+	{"queue", "queue_appeared", "queue_appeared", kAfter | TRIGGER_TYPE_INSERT, true},
+	{"queue", "queue_paused", "queue_paused", kBefore | kWrite, true},
+	{"queue", "queue_changed", "queue_changed", kBefore | kWrite | TRIGGER_TYPE_DELETE, false},
+	{"queue", "queue_truncated", "queue_changed", TRIGGER_TYPE_TRUNCATE, false},
+	{"timetable", "timetable_changed", "timetable_changed", kBefore | kWrite, true},
+	{"held_lock", "held_lock_changed", "held_lock_changed", TRIGGER_TYPE_INSERT, false},
+};
+
+static const OwnTrigger *
+find_by_name(const char *name)
+{
+	for (const OwnTrigger &own : kTriggers)
+		if (strcmp(own.name, name) == 0)
+			return &own;
+	return nullptr;
+}
+
+/* A condition would be an expression that is evaluated wherever the trigger fires. */
+static bool
+is_as_made(Relation rel, const Trigger &trigger, const OwnTrigger &own)
+{
+	return trigger.tgtype == own.type && trigger.tgqual == nullptr &&
+		   !OidIsValid(trigger.tgconstraint) && trigger.tgfoid == own_function(own.function) &&
+		   is_own_table(rel, own.table);
+}
+
+bool
+is_own_trigger(Relation rel, const Trigger &trigger)
+{
+	const OwnTrigger *own = find_by_name(trigger.tgname);
+	return own != nullptr && is_as_made(rel, trigger, *own);
+}
+
+/* Visit those of ours that are there and do not fire always, but should. What is as it should be costs no look at the catalog. */
 template <typename Visit>
 static void
 for_each_muted_trigger(Relation rel, Visit visit)
 {
 	const TriggerDesc *triggers = rel->trigdesc;
 	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
-		for (const char *name : kTriggers)
-			if (strcmp(triggers->triggers[i].tgname, name) == 0 &&
-				triggers->triggers[i].tgenabled != TRIGGER_FIRES_ALWAYS)
-				visit(triggers->triggers[i]);
+	{
+		const Trigger &trigger = triggers->triggers[i];
+		const OwnTrigger *own = find_by_name(trigger.tgname);
+		if (own != nullptr && own->always && trigger.tgenabled != TRIGGER_FIRES_ALWAYS &&
+			is_as_made(rel, trigger, *own))
+			visit(trigger);
+	}
 }
 
 bool

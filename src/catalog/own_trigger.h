@@ -1,6 +1,7 @@
 /*
- * Our triggers that fire always, so that rows that logical replication brings are told of too: on the segments,
- * the queues, the schedules. pg_restore --disable-triggers leaves them so that they do not.
+ * Our triggers. One is known by its table, its function, its events and its name: a role that may add a trigger to a table
+ * can take any of these alone. Those on the segments, the queues and the schedules fire always, so that rows that logical
+ * replication brings are told of too. pg_restore --disable-triggers leaves them so that they do not.
  */
 #pragma once
 
@@ -8,7 +9,10 @@
 
 namespace pgq {
 
-/* Is one of ours there that does not fire always? */
+/* Is that trigger of that table one that the extension has made? */
+bool is_own_trigger(Relation rel, const Trigger &trigger);
+
+/* Is one of ours there that does not fire always, but should? */
 bool has_muted_trigger(Relation segment);
 
 /*

@@ -1,5 +1,6 @@
 #include "jobs/end_row.h"
 
+#include "catalog/own_object.h"
 #include "catalog/owner_sql.h"
 #include "jobs/room.h"
 #include "rows/dead_job.h"
@@ -79,19 +80,23 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	return result;
 }
 
-/* The owner can put another one in its place, but none in C if he is no superuser. */
+/* The owner can put another one in its place: as a member, of the same number, by CREATE OR REPLACE, but then it is not in C. */
+static bool
+is_in_c(Oid function)
+{
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool is = HeapTupleIsValid(tuple) &&
+			  reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->prolang == ClanguageId;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return is;
+}
+
 void
 require_is_leased()
 {
 	const Oid argument = INT8OID;
-	List *name = list_make2(makeString(pstrdup("pgq_ext")), makeString(pstrdup("is_leased")));
-	Oid function = LookupFuncName(name, 1, &argument, true);
-	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	bool ours = HeapTupleIsValid(tuple) &&
-				reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->prolang == ClanguageId;
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	if (!ours)
+	if (!is_in_c(own_function("is_leased", 1, &argument)))
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("function pgq_ext.is_leased(bigint) is not the extension's"),
 						errhint("Create the extension again.")));
