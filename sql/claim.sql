@@ -82,8 +82,8 @@ SELECT attempt, last_error, job_id = :job_id AS same_job, lease > :lease AS new_
 SELECT pgq_ack(:job_id, :lease);
 \set VERBOSITY default
 SELECT pgq_fail(:job_id, :lease), pgq_extend(:job_id, :lease), ARRAY(SELECT pgq_ack_many(ARRAY[:job_id], ARRAY[:lease])) AS ack_many;
-SELECT l.lease, pgq_extend(job_id, l.lease, '1 s') - clock_timestamp() BETWEEN '0' AND '1 s' AS extended FROM pgq_ext.lease l WHERE job_id = :job_id \gset
-\echo :extended
+SELECT pgq_extend(job_id, l.lease, '1 s') > clock_timestamp() + '50 min' AS not_shortened, pgq_release(job_id, l.lease) FROM pgq_ext.lease l WHERE job_id = :job_id;
+SELECT attempt FROM pgq_claim('b', lease_time => '1 s');
 DO $$
 BEGIN
     FOR i IN 1 .. 600 LOOP

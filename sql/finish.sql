@@ -123,7 +123,7 @@ SELECT pgq_enqueue('q', '1') > 0 AS enqueued;
 SELECT pgq_fail(job_id, lease) FROM pgq_claim('q');
 SELECT pgq_drop_queue('q', force => true);
 
--- Extend: from now, at once, up to max_runtime from the claim; not undone by rollback; and it can shorten.
+-- Extend: from now, at once, up to max_runtime from the claim; not undone by rollback. An end that is later stays.
 SELECT pgq_create_queue('q', lease_time => '10 min', max_runtime => '1 h');
 SELECT pgq_enqueue('q', '1') > 0 AS enqueued;
 SELECT job_id, lease FROM pgq_claim('q') \gset
@@ -132,16 +132,35 @@ DECLARE
     before timestamptz := clock_timestamp();
     ends timestamptz := pgq_extend(job_id, lease, lease_time);
 BEGIN
-    RETURN (SELECT i FROM unnest('{1 s,2 min,10 min,59 min}'::interval[]) i WHERE ends BETWEEN before + i AND clock_timestamp() + i)
+    RETURN (SELECT i FROM unnest('{10 min,20 min,59 min}'::interval[]) i WHERE ends BETWEEN before + i AND clock_timestamp() + i)
         FROM pgq_ext.lease l WHERE lease_expires_at = ends;
 END $$;
-SELECT pg_temp.extended(:job_id, :lease), pg_temp.extended(:job_id, :lease, '59 min'), pg_temp.extended(:job_id, :lease, '2 min');
--- (by two clocks, so it is not the same to the microsecond)
-SELECT round(extract(epoch FROM pgq_extend(:job_id, :lease, '7 days') - claimed_at)) AS capped FROM pgq_ext.lease;
+-- (by two clocks, so an end is not the same to the microsecond)
+CREATE FUNCTION pg_temp.keeps_its_end(job_id bigint, lease bigint, lease_time interval) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    before timestamptz := lease_expires_at FROM pgq_ext.lease l WHERE l.lease = keeps_its_end.lease;
+BEGIN
+    RETURN pgq_extend(job_id, lease, lease_time) BETWEEN before - interval '10 s' AND before + interval '10 s';
+END $$;
+-- the default is what the claim asked for, or the last extension, also if its end was no later
+SELECT pg_temp.extended(:job_id, :lease), pg_temp.extended(:job_id, :lease, '20 min'), pg_temp.extended(:job_id, :lease);
+SELECT pgq_alter_queue('q', lease_time => '1 min');
+SELECT pg_temp.extended(:job_id, :lease);
+SELECT pg_temp.keeps_its_end(:job_id, :lease, '2 min'), pg_temp.keeps_its_end(:job_id, :lease, NULL);
 BEGIN;
-SELECT pg_temp.extended(:job_id, :lease, '2 min');
+SAVEPOINT s;
+SELECT pg_temp.extended(:job_id, :lease, '59 min');
+ROLLBACK TO s;
+SELECT pg_temp.keeps_its_end(:job_id, :lease, '1 s');
 ROLLBACK;
-SELECT lease_expires_at < clock_timestamp() + '3 min' AS not_undone FROM pgq_ext.lease;
+SELECT lease_expires_at > clock_timestamp() + '58 min' AS not_undone FROM pgq_ext.lease;
+SELECT round(extract(epoch FROM pgq_extend(:job_id, :lease, '7 days') - claimed_at)) AS capped FROM pgq_ext.lease;
+-- a max_runtime that is lowered shortens nothing either
+SELECT pgq_alter_queue('q', max_runtime => '30 min');
+SELECT pg_temp.keeps_its_end(:job_id, :lease, '59 min');
+SELECT pgq_alter_queue('q', max_runtime => '1 s');
+SELECT pg_sleep(1.1);
+SELECT pgq_extend(:job_id, :lease, '59 min') IS NULL AS used_up, lease_expires_at > clock_timestamp() + '58 min' AS as_it_was FROM pgq_ext.lease;
 SELECT pgq_ack(:job_id, :lease);
 SELECT pgq_extend(:job_id, :lease) IS NULL AS stale;
 

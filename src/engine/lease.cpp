@@ -190,7 +190,7 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	lease->segment = what.place.segment;
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
 	lease->session_bound = what.session_bound;
-	(void) set_deadline(lease, what.lease_time, monotonic, now);
+	(void) extend_deadline(lease, what.lease_time, monotonic, now);
 	begin_claimed(lease);
 	lease->queue->claiming -= lease->slot;
 	note_start(lease->queue);

@@ -26,6 +26,7 @@ copy_of(const Queue &queue, const Lease *lease, int64 monotonic)
 	copy.loss = lease->loss;
 	copy.attempt = lease->attempt;
 	copy.remaining = Max(0, lease->deadline - monotonic);
+	copy.lease_time = lease->lease_time;
 	copy.claimed_at = lease->claimed_at;
 	copy.prepared = lease->prepared;
 	memcpy(copy.worker, lease->worker, sizeof(copy.worker));
@@ -85,6 +86,7 @@ fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz n
 	/* No monotonic clock goes through a restart. */
 	lease->handed_out_at = monotonic - Max(0, now - saved.claimed_at);
 	strlcpy(lease->worker, saved.worker, sizeof(lease->worker));
+	lease->lease_time = saved.lease_time > 0 ? saved.lease_time : lease->queue->options.lease_time;
 	lease->deadline = monotonic + saved.remaining;
 	lease->expires_at = now + saved.remaining;
 	begin_claimed(lease);

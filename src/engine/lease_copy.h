@@ -15,7 +15,8 @@ struct SavedLease
 	bool lost;
 	Loss loss;
 	int32 attempt;
-	int64 remaining; /* microseconds */
+	int64 remaining;  /* microseconds */
+	int64 lease_time; /* length last asked for, in microseconds; 0: not known */
 	TimestampTz claimed_at;
 	TimestampTz enqueued_at; /* not saved: as the row says; 0: it was not asked */
 	Prepared prepared;

@@ -83,6 +83,7 @@ struct Lease
 	Hint missed;		 /* if missed_count > 0: the first; see note_missed() */
 	int64 deadline;		 /* monotonic */
 	int64 handed_out_at; /* monotonic */
+	int64 lease_time;	 /* length last asked for, in microseconds, since it is CLAIMED */
 	TimestampTz claimed_at;
 	LeaseTimes times;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */

@@ -42,22 +42,36 @@ stop_waiting(Lease *lease)
 	lease->put_off = false;
 }
 
+static void
+set_deadline(Lease *lease, int64 deadline, TimestampTz expires_at)
+{
+	bool listed = can_expire(lease);
+	if (listed)
+		stop_expiring(lease);
+	lease->deadline = deadline;
+	lease->expires_at = expires_at;
+	if (listed)
+		start_expiring(lease);
+}
+
 bool
-set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
+extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now)
 {
 	int64 max_runtime = lease->queue->options.max_runtime;
 	int64 left = max_runtime > 0 ? lease->handed_out_at + max_runtime - monotonic : INT64_MAX;
 	if (left <= 0)
 		return false;
-	lease_time = Min(lease_time, left);
-	bool listed = can_expire(lease);
-	if (listed)
-		stop_expiring(lease);
-	lease->deadline = monotonic + lease_time;
-	lease->expires_at = now + lease_time;
-	if (listed)
-		start_expiring(lease);
+	lease->lease_time = lease_time;
+	/* The clock may have been set since the end that stays was told. */
+	int64 deadline = Max(lease->deadline, monotonic + Min(lease_time, left));
+	set_deadline(lease, deadline, now + (deadline - monotonic));
 	return true;
+}
+
+void
+bring_deadline_forward(Lease *lease, int64 monotonic, TimestampTz now)
+{
+	set_deadline(lease, monotonic, now);
 }
 
 Lease *

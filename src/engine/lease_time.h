@@ -27,8 +27,14 @@ Lease *first_due(const Queue *queue, int64 monotonic);
 /* The PARKED one whose time has come, or NULL. */
 Lease *first_to_unpark(const Queue *queue, int64 monotonic);
 
-/* A new end, from now, capped by the queue's max_runtime. False, and no change: that is used up. */
-bool set_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
+/*
+ * Note the length asked for, and let the lease end that long from now, capped by the queue's max_runtime; an end that is
+ * later already stays. False, and no change: max_runtime is used up.
+ */
+bool extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
+
+/* Let the lease end now, or as soon as time may end it. */
+void bring_deadline_forward(Lease *lease, int64 monotonic, TimestampTz now);
 
 /* The lease that was lost first, of those that were not put off, or NULL. */
 Lease *first_lost(const Queue *queue);

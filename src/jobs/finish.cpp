@@ -283,8 +283,8 @@ prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current
 			return;
 		}
 		if ((lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid())) ||
-			!set_deadline(lease, lease_time > 0 ? lease_time : hold->options.lease_time,
-						  monotonic_now(), wall_now()))
+			!extend_deadline(lease, lease_time > 0 ? lease_time : lease->lease_time,
+							 monotonic_now(), wall_now()))
 			return;
 		*place = lease->hint.place;
 		end = lease->expires_at;
@@ -309,7 +309,7 @@ let_expire(int64 job_id, int64 token)
 {
 	(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {
 		if (is_handed_out(lease, token))
-			(void) set_deadline(lease, 0, monotonic_now(), wall_now());
+			bring_deadline_forward(lease, monotonic_now(), wall_now());
 	});
 }
 

@@ -45,8 +45,8 @@ bool assert_lease(int64 job_id, int64 token);
 bool note_progress(int64 job_id, int64 token, Datum progress);
 
 /*
- * The lease ends lease_time (0: the queue's) from now, whatever becomes of this transaction.
- * Returns when; 0: it is stale, its max_runtime is used up, or the row is gone.
+ * Let the lease end lease_time (0: the length last asked for) from now, or later if it did, whatever becomes of this
+ * transaction. Return its end; 0: it is stale, its max_runtime is used up, or the row is gone.
  */
 TimestampTz extend_lease(int64 job_id, int64 token, int64 lease_time);
 

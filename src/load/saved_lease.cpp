@@ -26,8 +26,10 @@ enum SavedColumn : AttrNumber
 	kSavedPreparedEnd,
 	kSavedPreparedDeath,
 	kSavedWorker,
+	kSavedLeaseTime, /* not in a table of version 0.1 */
+	kSavedColumns = kSavedLeaseTime,
 };
-static constexpr Column columns[kSavedWorker] = {
+static constexpr Column columns[kSavedColumns] = {
 	{"mark", INT8OID},			{"job_id", INT8OID},
 	{"lease", INT8OID},			{"queue_id", INT4OID},
 	{"attempt", INT4OID},		{"loss", INT2OID},
@@ -35,17 +37,23 @@ static constexpr Column columns[kSavedWorker] = {
 	{"segment", INT2OID},		{"place", TIDOID},
 	{"prepared_claim", XIDOID}, {"prepared_use", XIDOID},
 	{"prepared_end", INT2OID},	{"prepared_death", BOOLOID},
-	{"worker", TEXTOID},
+	{"worker", TEXTOID},		{"lease_time", INT8OID},
 };
 
 /* ---- rows ---- */
+
+static bool
+has_lease_time(TupleDesc desc)
+{
+	return desc->natts >= kSavedLeaseTime;
+}
 
 /* False: it has NULL where we write none. */
 static bool
 read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 {
-	Datum values[kSavedWorker];
-	bool nulls[kSavedWorker];
+	Datum values[kSavedColumns];
+	bool nulls[kSavedColumns];
 	heap_deform_tuple(tuple, desc, values, nulls);
 	for (int i = 0; i < kSavedWorker; i++)
 		if (nulls[i] && i + 1 != kSavedPreparedEnd && i + 1 != kSavedLoss)
@@ -77,17 +85,20 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 	if (lease->prepared.ended)
 		lease->prepared.how = static_cast<LeaseEnd>(DatumGetInt16(get(kSavedPreparedEnd)));
 	text_to_cstring_buffer(DatumGetTextPP(get(kSavedWorker)), lease->worker, sizeof(lease->worker));
+	if (has_lease_time(desc) && !nulls[kSavedLeaseTime - 1])
+		lease->lease_time = DatumGetInt64(get(kSavedLeaseTime));
 	return true;
 }
 
 static HeapTuple
 form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 {
-	Datum values[kSavedWorker];
-	bool nulls[kSavedWorker] = {};
+	Datum values[kSavedColumns];
+	bool nulls[kSavedColumns] = {};
 	auto set = [&](SavedColumn column, Datum value) { values[column - 1] = value; };
 	ItemPointerData place;
 	ItemPointerSet(&place, lease.hint.place.block, lease.hint.place.offset);
+	/* Whose it is, of which job, and how far it has come. */
 	set(kSavedMark, Int64GetDatum(mark));
 	set(kSavedJobId, Int64GetDatum(lease.hint.key.job_id));
 	set(kSavedLease, Int64GetDatum(lease.token));
@@ -99,12 +110,15 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 	set(kSavedClaimedAt, TimestampTzGetDatum(lease.claimed_at));
 	set(kSavedSegment, Int16GetDatum(static_cast<int16>(lease.hint.place.segment)));
 	set(kSavedPlace, PointerGetDatum(&place));
+	/* What prepared transactions will do to it. */
 	set(kSavedPreparedClaim, TransactionIdGetDatum(lease.prepared.claim_xid));
 	set(kSavedPreparedUse, TransactionIdGetDatum(lease.prepared.use_xid));
 	set(kSavedPreparedEnd, Int16GetDatum(static_cast<int16>(lease.prepared.how)));
 	nulls[kSavedPreparedEnd - 1] = !lease.prepared.ended;
 	set(kSavedPreparedDeath, BoolGetDatum(lease.prepared.dead));
 	set(kSavedWorker, CStringGetTextDatum(lease.worker));
+	/* What only a table of the present version has room for. */
+	set(kSavedLeaseTime, Int64GetDatum(lease.lease_time));
 	return heap_form_tuple(desc, values, nulls);
 }
 
@@ -134,7 +148,8 @@ static Relation
 open_saved(const Tables &t, LOCKMODE mode)
 {
 	Relation rel = table_open(t.saved_lease, mode);
-	check_columns(rel, columns, lengthof(columns));
+	check_columns(rel, columns,
+				  has_lease_time(RelationGetDescr(rel)) ? kSavedColumns : kSavedWorker);
 	return rel;
 }
 

@@ -187,7 +187,8 @@ CREATE TABLE pgq_ext.saved_lease (
     prepared_use   xid NOT NULL,
     prepared_end   smallint,
     prepared_death boolean NOT NULL,
-    worker         text NOT NULL
+    worker         text NOT NULL,
+    lease_time     bigint
 );
 REVOKE ALL ON TABLE pgq_ext.saved_lease FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.saved_lease IS

@@ -148,7 +148,7 @@ CREATE FUNCTION pgq_extend(job_id bigint, lease bigint, lease_time interval = nu
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';
 REVOKE ALL ON FUNCTION pgq_extend FROM PUBLIC;
 COMMENT ON FUNCTION pgq_extend IS
-'Give the lease a new end, lease_time from now (default: the queue''s; capped by its max_runtime), and return it. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
+'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; capped by the queue''s max_runtime), and return its end; a later end stays. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
 
 CREATE FUNCTION pgq_progress(job_id bigint, lease bigint, progress jsonb) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_progress';

@@ -166,7 +166,9 @@ for my $end ('COMMIT', 'ROLLBACK')
 	is(sql("SELECT pgq_ack($l[0][0], $l[0][1])"), '', '... an ack');
 	is(sql("SELECT pgq_fail($l[1][0], $l[1][1], retry_in => '1 h')"), 'retry', '... a failure');
 	isnt(sql("SELECT pgq_extend($l[2][0], $l[2][1])"), '', '... an extension');
-	sql("SELECT pgq_extend($l[3][0], $l[3][1], '1 s')");
+	sql("SELECT pgq_ack($l[3][0], $l[3][1]), pgq_enqueue('$queue', '1')");
+	prepare('short', "SELECT job_id FROM pgq_claim('$queue', lease_time => '1 s')");
+	sql("COMMIT PREPARED 'short'");
 	is(sql("SELECT attempt || last_error FROM pgq_claim('$queue', wait => '60 s')"), '2the lease expired', '... and an expiry are as ever');
 	is(sql('SELECT * FROM pgq_check()'), '', 'pgq_check() finds nothing');
 }

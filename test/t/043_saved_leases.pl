@@ -39,15 +39,15 @@ new_queue('q', 8);
 for my $mode ('smart', 'fast')
 {
 	my @l = rows(q{SELECT job_id, lease FROM pgq_claim('q', 4, worker => 'w')});
-	sql("SELECT pgq_extend(job_id, lease, '100 s') FROM pgq_ext.lease");
+	sql("SELECT pgq_extend(job_id, lease, '2 h') FROM pgq_ext.lease");
 	my $before = sql($leases);
 	my $from = offset();
 	restart($mode);
 	is(sql($leases), $before, "$mode stop: the leases are there, as they were");
 	is(logged($from, qr/has saved \d+ leases of database/), 1, '... and the log told');
-	is(sql(q{SELECT count(*) FROM pgq_ext.lease WHERE lease_expires_at BETWEEN clock_timestamp() AND clock_timestamp() + interval '100 s' AND NOT in_transaction}), scalar(@l), '... with the time they had left');
+	is(sql(q{SELECT count(*) FROM pgq_ext.lease WHERE lease_expires_at BETWEEN clock_timestamp() + interval '1 h' AND clock_timestamp() + interval '2 h' AND NOT in_transaction}), scalar(@l), '... with the time they had left');
 	is(sql('SELECT count(*), count(pid) FROM pgq_ext.lease'), '4|0', '... of no process');
-	isnt(sql("SELECT pgq_extend($l[0][0], $l[0][1])"), '', '... one can be extended');
+	is(sql("SELECT pgq_extend($l[0][0], $l[0][1]) - clock_timestamp() BETWEEN '1 h 59 min' AND '2 h'"), 't', '... one can be extended, by the length that was asked for last');
 	is(sql("SELECT pgq_ack($l[0][0], $l[0][1])"), '', '... and acknowledged');
 	is(sql("SELECT pgq_fail($l[1][0], $l[1][1], 'no')"), 'retry', '... one fails');
 	is(sql("SELECT count(*) FROM pgq_ack_many('{$l[2][0],$l[3][0]}', '{$l[2][1],$l[3][1]}')"), '2', '... and many can be acknowledged');
@@ -185,11 +185,12 @@ sub clean { sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease'); drai
 
 # Lost and not yet counted: somebody has locked the row.
 {
-	my $s = session($node);
+	my ($s, $claiming) = map { session($node) } 1 .. 2;
 	sql(q{SELECT pgq_enqueue('q', '1')});
-	my ($id, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q')});
+	my $id = ask($claiming, q{BEGIN; SELECT job_id FROM pgq_claim('q', lease_time => '1 s')});
 	ask($s, "BEGIN; SELECT job_id FROM pgq_ext.job WHERE job_id = $id FOR UPDATE");
-	sql("SELECT pgq_extend($id, $lease, '1 s')");
+	ask($claiming, 'COMMIT');
+	end_session($claiming);
 	wait_for($node, "count(*) = 1 FROM pgq_ext.lease_entries() WHERE state = 'lost'");
 	restart();
 	end_session($s);

@@ -115,6 +115,13 @@ for my $function (grep { $headings{$_} } @functions)
 my ($job) = section($reference, $headings{pgq_claim}) =~ /^`claimed_job`:\s+`(.*?)`/ms;
 is($job =~ s/\s+/ /gr, sql(q{SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'pgq_ext.claimed_job'::regclass}), 'what a claim returns');
 
+# ---- stale leases and tokens ----
+
+my %answer = ('PQ001' => 'error PQ001', '{}' => 'the id is left out', 'stale' => q{`'stale'`});
+my %stale  = map { (quoted($_->[0]))[0] => $_->[1] } grep { $_->[0] =~ /`/ } table(section($reference, '### Stale leases and tokens'));
+my %tested = map { /^ (pgq_\w+) +\| +(?!pgq_)(\S+) +\| / ? ($1 => $answer{$2} // $2) : () } split /\n/, slurp_file('expected/stale.out');
+is_deeply(\%stale, \%tested, 'what a stale lease or token does in each verb is what the test stale shows');
+
 # ---- views and tables ----
 
 my $views = section($reference, '## Views and tables in schema `pgq_ext`');

@@ -57,8 +57,7 @@ my %end = (
 	'cancel'           => [ sub { "SELECT pgq_cancel($_[0])" } ],
 	'a higher limit'   => [ sub { q{SELECT pgq_alter_queue('q', concurrency => 3)} } ],
 	'no limit'         => [ sub { q{SELECT pgq_alter_queue('q', concurrency => 0)} } ],
-	'a prepared ack'   => [ sub { 'BEGIN', "SELECT pgq_ack($_[0], $_[1])", q{PREPARE TRANSACTION 'p'}, q{COMMIT PREPARED 'p'} } ],
-	'time'             => [ sub { "SELECT pgq_extend($_[0], $_[1], '1 s')" } ]);
+	'a prepared ack'   => [ sub { 'BEGIN', "SELECT pgq_ack($_[0], $_[1])", q{PREPARE TRANSACTION 'p'}, q{COMMIT PREPARED 'p'} } ]);
 for my $how (sort keys %end)
 {
 	enqueue(3);
@@ -76,6 +75,15 @@ for my $how (sort keys %end)
 	wait_in_line();
 	ask($a, 'ROLLBACK');
 	is(scalar reply($waiter), 'got one|', '... lets the next one in when it is rolled back');
+	empty_queue();
+}
+
+{
+	enqueue(3);
+	is(ask($a, q{BEGIN; SELECT count(*) FROM pgq_claim('q', 2, lease_time => '1 s')}), '2', 'two leases that are short');
+	wait_in_line();
+	ask($a, 'SELECT pg_sleep(1.1); COMMIT');
+	is(scalar reply($waiter), 'got one|', '... let the next one in by time');
 	empty_queue();
 }
 

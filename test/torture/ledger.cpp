@@ -553,17 +553,6 @@ Ledger::accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time n
 }
 
 void
-Ledger::extending(const Held &held, Time sent, Time lease_time)
-{
-	std::lock_guard lock(mutex);
-	if (Job *job = find(held.key))
-	{
-		HandOut &h = *find(job, held.token);
-		h.until = std::min(h.until, sent + lease_time);
-	}
-}
-
-void
 Ledger::extended(const Held &held, Epoch epoch, Time sent, Time lease_time)
 {
 	std::lock_guard lock(mutex);
@@ -577,7 +566,7 @@ Ledger::extended(const Held &held, Epoch epoch, Time sent, Time lease_time)
 	HandOut &h = *find(job, held.token);
 	note(job, "extended", nullptr, held.token, lease_time);
 	check_newest(job, h, Deed::kExtend, epoch, sent);
-	h.until = sent + lease_time;
+	h.until = std::max(h.until, sent + lease_time);
 }
 
 void

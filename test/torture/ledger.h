@@ -185,8 +185,7 @@ public:
 	void intend(const TxRef &tx, const Held &held, Deed deed);
 	/* pgq_ack, pgq_fail was content with the lease. */
 	void accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time not_before = 0);
-	/* pgq_extend is sent, and has said that it gave the lease a new end. */
-	void extending(const Held &held, Time sent, Time lease_time);
+	/* pgq_extend has said that the lease does not end before sent + lease_time. */
 	void extended(const Held &held, Epoch epoch, Time sent, Time lease_time);
 	/* It said that the lease is stale. tx: the transaction that asked. */
 	void refused(const TxRef &tx, const Held &held, Epoch epoch);

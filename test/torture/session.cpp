@@ -348,7 +348,6 @@ bool
 Session::extend(const Held &held, Time lease_time, const TxRef &tx)
 {
 	Time sent = now();
-	world.ledger.extending(held, sent, lease_time);
 	Rows rows = connection.run("SELECT pgq_extend($1, $2, $3)",
 							   {number(held.job_id), number(held.token), milliseconds(lease_time)});
 	if (rows.is_null(0, 0))
