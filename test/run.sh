@@ -2,7 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh SUITE             one of: unit model conventions clients monitoring failover shards regress before isolation tiny tap pgtap torture,
+#   test/run.sh SUITE             one of: unit model conventions runner clients monitoring failover shards regress before isolation tiny tap pgtap torture,
 #                                 or packages or pg_upgrade, which are no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that depend on the server: what is to be run with every PostgreSQL; with 17 and 18
@@ -18,6 +18,7 @@ cd "$(dirname "$0")/.." || exit
 elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
+. test/left_running.sh
 
 # What starts no server is run once, and so are clients, monitoring, failover and shards, with what Debian 12 has of servers and drivers; what
 # is behind pgbouncer also with those of Debian 13. pg_upgrade installs packages of another release, which belongs into a root.
@@ -28,7 +29,7 @@ pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 case ${1:-} in
 	'')
 		if [ "$build_directory" = . ]; then
-			beside=(unit model conventions)
+			beside=(unit model conventions runner)
 			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
 		fi ;;
 	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
@@ -59,10 +60,26 @@ finish()
 	exit
 }
 
+# check_left_running: whatever a test of this suite has started ends with it, also if it has failed or was killed
+check_left_running()
+{
+	local _ out
+	for _ in {1..60}; do
+		[ -n "$(left_running "$work" "$suite")" ] || return 0
+		sleep 1
+	done
+	out=$(end_left_running "$work" "$suite")
+	[ -n "$out" ] || return 0
+	printf '%s\n' "$out"
+	suite_result 0 1
+}
+
 cleanup()
 {
+	[ -z "$guard" ] || kill -KILL "$guard" 2>/dev/null
 	stop_beside
 	stop_servers "$work"
+	end_left_running "$work" '[a-z_]*' >/dev/null
 	if [ -n "${KEEP:-}" ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
 }
 
@@ -107,6 +124,15 @@ run_model()
 {
 	local out=$work/model.out
 	test/model/run.sh "$work/model" "${selected[@]}" 2>&1 | tee "$out"
+	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
+}
+
+# What this script promises of the processes that tests start.
+run_runner()
+{
+	local out=$work/runner.out
+	test/runner.sh >"$out" 2>&1
+	cat "$out"
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
 }
 
@@ -213,7 +239,6 @@ run_clients()
 	local files selected=("${selected[@]}")
 	[ "$pg" -eq 15 ] || [ ${#selected[@]} -gt 0 ] || selected=(pooler)
 	mapfile -t files < <(matching test/clients .pl)
-	script/setup_clients.sh || return
 	[ ! -d build/node ] || cp -R build/node "$work"
 	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients 4 "${files[@]}"
 }
@@ -223,7 +248,6 @@ run_monitoring()
 {
 	local files
 	mapfile -t files < <(matching test/monitoring .pl)
-	script/setup_monitoring.sh || return
 	prove_all monitoring 4 "${files[@]}"
 }
 
@@ -235,7 +259,7 @@ run_packages()
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
 }
 
-# Several databases behind PL/Proxy, which the private copy of PostgreSQL has if it was there before.
+# Several databases behind PL/Proxy.
 run_shards()
 {
 	local files
@@ -246,14 +270,9 @@ run_shards()
 # pg_auto_failover and Patroni, with what examples/high-availability has for them.
 run_failover()
 {
-	local files left name
+	local files
 	mapfile -t files < <(matching test/failover .pl)
-	script/setup_failover.sh || return
 	prove_all failover 3 "${files[@]}"
-	# What a test that was killed has left would start its servers again and again.
-	for left in "$work"/*/ports; do
-		[ ! -e "$left" ] || for name in pg_auto_failover patroni; do run examples/high-availability/"$name.sh" stop "${left%/*}"; done
-	done
 }
 
 # From PostgreSQL 15 to this one, what test/t tests within one version.
@@ -328,9 +347,11 @@ run_suites()
 	for suite in "$@"; do
 		declare -F "run_$suite" >/dev/null || { echo "no suite named $suite" >&2; finish; }
 		suite_start=$SECONDS
+		export PGQ_TEST_SUITE=$work:$suite
 		echo "== $suite"
 		before=$((passed + failed))
-		"run_$suite"
+		[[ " ${not_set_up[*]} " == *" $suite "* ]] || "run_$suite"
+		check_left_running
 		# A suite in which nothing was counted has not been run.
 		[ $((passed + failed)) -gt $before ] || suite_result 0 1
 	done
@@ -381,21 +402,26 @@ stop_beside()
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 beside_group=
+guard=
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
-# What is to be in the private copy has to be installed before it is made.
-[[ " ${suites[*]} " != *' shards '* ]] || script/setup_shards.sh || finish
+# The private copy has only what is installed when it is made.
+not_set_up=()
+for suite in "${suites[@]}"; do
+	[ ! -x "script/setup_$suite.sh" ] || "script/setup_$suite.sh" || not_set_up+=("$suite")
+done
 
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
-[[ "${suites[*]}" =~ ^(unit|model|packages)$ ]] || private_install "$work/root" || finish
+[[ "${suites[*]}" =~ ^(unit|model|packages|runner)$ ]] || private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
 export TMPDIR=$work PGTZ=PST8PDT
 
+start_guard "$work"
 start_beside
 run_suites "${suites[@]}"
 finish_beside

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Sourced by the test runner: ends the processes that tests have left running.
+#
+# The runner sets PGQ_TEST_SUITE=DIR:SUITE for each suite, and every process that a test starts inherits the variable. DIR is
+# the temporary directory of the run. A server may overwrite its own environment: stop_servers ends servers.
+
+# left_running DIR SUITE: prints the processes of that suite. SUITE is a regular expression.
+left_running()
+(
+	unset PGQ_TEST_SUITE # the programs that search must not find themselves
+	grep -lszxE "PGQ_TEST_SUITE=$1:$2" /proc/[0-9]*/environ | cut -d / -f 3
+)
+
+# end_left_running DIR SUITE: kills them, and the processes that they start until then. Prints a line for each.
+end_left_running()
+{
+	local left pid
+	local -A told=()
+	while left=$(left_running "$1" "$2"); [ -n "$left" ]; do
+		for pid in $left; do
+			[ -n "${told[$pid]:-}" ] || echo "left running: $(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | cut -c 1-200)"
+			told[$pid]=1
+			kill -KILL "$pid" 2>/dev/null
+		done
+		sleep 0.1
+	done
+}
+
+# start_guard DIR: the guard waits until this shell has ended, in whatever way, and then ends what is left. Sets $guard.
+start_guard()
+{
+	(
+		trap '' INT TERM HUP
+		tail --pid=$$ -f /dev/null
+		stop_servers "$1"
+		end_left_running "$1" '[a-z_]*'
+		[ -n "${KEEP:-}" ] || rm -rf "${1:?}"
+	) </dev/null >/dev/null 2>&1 &
+	guard=$!
+	disown "$guard"
+}

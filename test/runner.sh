@@ -1,0 +1,53 @@
+#!/bin/bash
+# Checks that the test runner ends what tests leave running. Prints "ok NAME" or "not ok NAME".
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+. test/left_running.sh
+dir=$(mktemp -d) || exit
+trap 'end_left_running "$dir" "[a-z_]*" >/dev/null; rm -rf "$dir"' EXIT
+
+# check NAME COMMAND...
+check()
+{
+	if "${@:2}"; then echo "ok $1"; else echo "not ok $1"; fi
+}
+
+# start SUITE: a daemon as a test may leave it. Ignores SIGTERM and has no parent any more.
+start()
+{
+	PGQ_TEST_SUITE=$dir:$1 setsid bash -c 'trap "" TERM; sleep 1000 & echo started; wait' >"$dir/$1.out" 2>&1 &
+	disown
+	until grep -qs started "$dir/$1.out"; do sleep 0.1; done
+}
+
+is_left() { [ -n "$(left_running "$dir" "$1")" ]; }
+is_gone() { ! is_left "$1"; }
+ends_soon()
+{
+	local _
+	for _ in {1..600}; do
+		is_gone "$1" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+start one
+start other
+check 'a daemon of a suite is found' is_left one
+end_left_running "$dir" one >"$dir/ended"
+check 'each process that is ended is named' grep -q '^left running: .*sleep 1000' "$dir/ended"
+check 'a daemon of a suite is ended' is_gone one
+check 'a daemon of another suite goes on' is_left other
+
+# A runner that is killed.
+mkdir "$dir/run"
+bash -c '. test/left_running.sh; stop_servers() { :; }; start_guard "$1"; echo ready >"$1/ready"; exec sleep 1000' bash "$dir/run" &
+runner=$!
+disown
+until [ -e "$dir/run/ready" ]; do sleep 0.1; done
+dir=$dir/run
+start killed
+kill -KILL "$runner"
+check 'the guard of a runner that was killed ends what is left' ends_soon killed
+dir=${dir%/run}
