@@ -1,4 +1,4 @@
--- The extension is there, keeps its objects to two schemas, and offers nothing to PUBLIC but what the views ask about their reader.
+-- The extension is there, and keeps its objects to two schemas. What it offers to whom: readers.sql.
 SELECT extname, extversion = default_version AS newest FROM pg_extension JOIN pg_available_extensions ON name = extname WHERE extname = 'pgq_ext';
 
 CREATE TEMP VIEW member AS
@@ -12,6 +12,3 @@ WHERE relnamespace <> 'pgq_ext'::regnamespace;
 
 SELECT object FROM member m JOIN pg_proc p ON (m.classid, m.objid) = ('pg_proc'::regclass, p.oid)
 WHERE pronamespace NOT IN ('public'::regnamespace, 'pgq_ext'::regnamespace);
-
-SELECT object FROM member m JOIN pg_proc p ON (m.classid, m.objid) = ('pg_proc'::regclass, p.oid)
-WHERE proacl IS NULL OR EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0);

@@ -203,6 +203,111 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
                  SELECT segment, pg_catalog.count(*), pg_catalog.min(finished_at)
                  FROM pgq_ext.finished_job GROUP BY segment) j ON j.segment = e.segment) s;
 
+CREATE FUNCTION pgq_ext.may_read(view text, "column" text) RETURNS boolean
+LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
+COMMENT ON FUNCTION pgq_ext.may_read IS
+'Internal: may the caller read that column of a view of pgq_ext by another grant than that to pg_monitor? Columns with tokens and payloads are NULL for readers that may not.';
+
+-- A condition of the reader sees no rows that the reader may not.
+ALTER VIEW pgq_ext.queue_status SET (security_barrier);
+ALTER VIEW pgq_ext.queue_stats SET (security_barrier);
+ALTER VIEW pgq_ext.queue_latency SET (security_barrier);
+ALTER VIEW pgq_ext.duty SET (security_barrier);
+
+CREATE OR REPLACE VIEW pgq_ext.schedule WITH (security_barrier) AS
+SELECT t.schedule, t.cron, t.timezone, t.queue,
+       CASE WHEN pgq_ext.may_read('schedule', 'payload') THEN t.payload END AS payload, t.missed,
+       CASE WHEN pgq_ext.may_read('schedule', 'options') THEN t.options END AS options, t.paused,
+       CASE WHEN NOT t.paused THEN t.next_run_at END AS next_run_at,
+       t.last_run_at, t.last_job_id, t.last_error
+FROM pgq_ext.timetable t LEFT JOIN pgq_ext.queue q USING (queue)
+WHERE q.queue_id IS NULL OR pgq_ext.may_see(q.queue_id);
+
+-- The role that asks is the session's: with the rights of the owner nobody knows the reader any more.
+CREATE FUNCTION pgq_ext.health_of_reader(
+    OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    reader name = CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    IF NOT has_any_column_privilege(reader, 'pgq_ext.health', 'SELECT') THEN
+        RAISE 'permission denied for view health'
+        USING ERRCODE = '42501', HINT = format('GRANT SELECT ON pgq_ext.health TO %I.', reader);
+    END IF;
+    RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.health_of_reader FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.health_of_reader IS 'Internal: what the view pgq_ext.health shows, to roles that may read it.';
+
+CREATE FUNCTION pgq_ext.health_rows(
+    OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 20 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF has_function_privilege('pgq_ext.health_entries()', 'EXECUTE') THEN
+        RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
+    ELSE
+        RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_of_reader() h;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.health_rows FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.health_rows IS 'Internal: what the view pgq_ext.health shows.';
+
+CREATE OR REPLACE VIEW pgq_ext.health AS
+SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_rows() h;
+
+COMMENT ON VIEW pgq_ext.schedule IS
+'Schedules. payload, options: NULL for readers by pg_monitor alone. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';
+
+COMMENT ON VIEW pgq_ext.lease IS
+'Jobs in work: who holds them and until when; lease is NULL for readers by pg_monitor alone. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+
+COMMENT ON VIEW pgq_ext.lock IS
+'Locks that are held: the slot, of how many, the token (NULL for readers by pg_monitor alone), who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
+
+COMMENT ON VIEW pgq_ext.health IS
+'Is all well? One row a check. status: ok, warn (look at it) or fail (something does not work, or could not be looked at). detail: what was found; names of queues, schedules, processes and transactions, nothing of the jobs. hint: what to do. Never an error, also where the library is not loaded or of another version: that is a row.';
+
+-- ---- the readers of the views: see src/catalog/reader.h ----
+
+-- GRANT in the script of an extension makes all privileges of the object initial ones, which no dump has: also those
+-- that the owner has granted. So the ones that were initial are noted, and get the new one only.
+DO $$
+DECLARE
+    item record;
+    initial aclitem[];
+BEGIN
+    FOR item IN
+        SELECT 'pg_catalog.pg_class'::pg_catalog.regclass AS class, c.oid, c.relowner AS owner, 'SELECT' AS privilege, pg_catalog.acldefault('r', c.relowner) AS by_default,
+               'pg_monitor'::pg_catalog.regrole::pg_catalog.oid AS role, pg_catalog.format('GRANT SELECT ON pgq_ext.%I TO pg_monitor', c.relname) AS command
+        FROM pg_catalog.pg_class c WHERE c.relnamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
+            AND c.relname OPERATOR(pg_catalog.=) ANY ('{queue, queue_status, queue_stats, queue_latency, job_status, lease, capacity, segment, duty,
+            schedule, lock, rate}'::pg_catalog.name[])
+        UNION ALL
+        SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, p.proowner, 'EXECUTE', pg_catalog.acldefault('f', p.proowner),
+               0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
+        FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
+            AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, stat_entries, latency_entries, lease_entries,
+            group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
+            lock_entries, rate_entries, health_rows, health_of_reader}'::pg_catalog.name[])
+    LOOP
+        initial := (SELECT i.initprivs FROM pg_catalog.pg_init_privs i WHERE i.objoid OPERATOR(pg_catalog.=) item.oid
+                    AND i.classoid OPERATOR(pg_catalog.=) item.class::pg_catalog.oid AND i.objsubid OPERATOR(pg_catalog.=) 0);
+        EXECUTE item.command;
+        initial := COALESCE(initial, item.by_default);
+        IF NOT EXISTS (SELECT FROM pg_catalog.aclexplode(initial) a
+                       WHERE a.grantee OPERATOR(pg_catalog.=) item.role AND a.privilege_type OPERATOR(pg_catalog.=) item.privilege) THEN
+            initial := pg_catalog.array_append(initial, pg_catalog.makeaclitem(item.role, item.owner, item.privilege, false));
+        END IF;
+        UPDATE pg_catalog.pg_init_privs i SET initprivs = initial WHERE i.objoid OPERATOR(pg_catalog.=) item.oid
+            AND i.classoid OPERATOR(pg_catalog.=) item.class::pg_catalog.oid AND i.objsubid OPERATOR(pg_catalog.=) 0;
+        -- From 17 on the roles are noted, too.
+        DELETE FROM pg_catalog.pg_shdepend d WHERE d.deptype OPERATOR(pg_catalog.=) 'i'
+            AND d.dbid OPERATOR(pg_catalog.=) (SELECT b.oid FROM pg_catalog.pg_database b WHERE b.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+            AND d.classid OPERATOR(pg_catalog.=) item.class::pg_catalog.oid AND d.objid OPERATOR(pg_catalog.=) item.oid
+            AND d.refobjid OPERATOR(pg_catalog.<>) ALL (SELECT a.grantee FROM pg_catalog.aclexplode(initial) a);
+    END LOOP;
+END $$;
+
 -- Who updates is a superuser; all belongs to the owner of the tables.
 DO $$
 DECLARE
@@ -211,4 +316,7 @@ DECLARE
 BEGIN
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.shard OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.step_job_ids OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.may_read OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_of_reader OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_rows OWNER TO %s', owner);
 END $$;

@@ -29,15 +29,6 @@ required(FunctionCallInfo fcinfo, int i, const char *name)
 	return PG_GETARG_DATUM(i);
 }
 
-bool
-may_read(const char *view, const char *column)
-{
-	Oid relid = get_relname_relid(view, get_namespace_oid("pgq_ext", false));
-	return OidIsValid(relid) && (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK ||
-								 pg_attribute_aclcheck(relid, get_attnum(relid, column),
-													   GetUserId(), ACL_SELECT) == ACLCHECK_OK);
-}
-
 char *
 clipped(Datum value, int most)
 {

@@ -20,9 +20,6 @@ given(FunctionCallInfo fcinfo, int i)
 	return !PG_ARGISNULL(i);
 }
 
-/* May the caller read that column of a view of ours? Who may call the function behind it need not. */
-bool may_read(const char *view, const char *column);
-
 /* A text as a C string of at most most bytes, cut at a character boundary. */
 char *clipped(Datum text, int most);
 

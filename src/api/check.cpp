@@ -5,6 +5,7 @@
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "catalog/owner_sql.h"
+#include "catalog/reader.h"
 #include "engine/audit.h"
 #include "load/attach.h"
 #include "load/count.h"
@@ -232,6 +233,7 @@ PGDLLEXPORT Datum
 pgq_capacity_entries(PG_FUNCTION_ARGS)
 {
 	require_preloaded();
+	require_reader(fcinfo, {"capacity"});
 	ResultRows result(fcinfo);
 	Bound bounds[kBounds];
 	read_bounds(bounds);

@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "catalog/queue_row.h"
+#include "catalog/reader.h"
 #include "catalog/rights.h"
 #include "load/attach.h"
 #include "load/count.h"
@@ -19,6 +20,7 @@ PGDLLEXPORT Datum
 pgq_oldest_ready(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.oldest_ready()");
+	require_reader(fcinfo, {"queue_status"});
 	QueueRef ref;
 	TimestampTz run_at;
 	if (!given(fcinfo, 0) || !find_attached_queue(tables().database, PG_GETARG_INT32(0), &ref) ||

@@ -6,6 +6,7 @@
 #include "api/result_rows.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_row.h"
+#include "catalog/reader.h"
 #include "catalog/version.h"
 #include "engine/copies.h"
 #include "load/attach.h"
@@ -157,6 +158,7 @@ pgq_behind(PG_FUNCTION_ARGS)
 {
 	static constexpr uint32 kMost = 1000;
 	start_verb("pgq_ext.behind()");
+	require_reader(fcinfo, {"job_status"});
 	QueueRef ref;
 	if (!find_attached_queue(tables().database, DatumGetInt32(required(fcinfo, 0, "queue_id")),
 							 &ref) ||

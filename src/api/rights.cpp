@@ -2,6 +2,7 @@
  * pgq_grant, pgq_revoke; and what the views ask.
  */
 #include "api/args.h"
+#include "catalog/reader.h"
 #include "jobs/grant.h"
 
 namespace pgq {
@@ -38,6 +39,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_grant);
 PG_FUNCTION_INFO_V1(pgq_revoke);
 PG_FUNCTION_INFO_V1(pgq_may_see);
+PG_FUNCTION_INFO_V1(pgq_may_read);
 
 PGDLLEXPORT Datum
 pgq_grant(PG_FUNCTION_ARGS)
@@ -61,5 +63,15 @@ pgq_may_see(PG_FUNCTION_ARGS)
 {
 	require_preloaded();
 	PG_RETURN_BOOL(given(fcinfo, 0) && may_see(PG_GETARG_INT32(0)));
+}
+
+/* Internal: may the caller read the secrets in that column of a view? Also on a standby. */
+PGDLLEXPORT Datum
+pgq_may_read(PG_FUNCTION_ARGS)
+{
+	require_preloaded();
+	PG_RETURN_BOOL(
+		given(fcinfo, 0) && given(fcinfo, 1) &&
+		may_read(TextDatumGetCString(PG_GETARG_DATUM(0)), TextDatumGetCString(PG_GETARG_DATUM(1))));
 }
 }

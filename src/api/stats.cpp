@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "catalog/reader.h"
 #include "catalog/rights.h"
 #include "catalog/tables.h"
 #include "engine/copies.h"
@@ -179,6 +180,7 @@ PGDLLEXPORT Datum
 pgq_stat_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.stat_entries()");
+	require_reader(fcinfo, {"queue_stats"});
 	ResultRows rows(fcinfo);
 	uint64 reconciled = value_of(tables().database->reconciled);
 	for_each_stats([&](const StatsCopy &copy) { put_stats(&rows, copy, reconciled); });
@@ -189,6 +191,7 @@ PGDLLEXPORT Datum
 pgq_latency_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.latency_entries()");
+	require_reader(fcinfo, {"queue_latency"});
 	ResultRows rows(fcinfo);
 	for_each_stats([&](const StatsCopy &copy) {
 		for (int phase = 0; phase < kPhases; phase++)

@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "catalog/reader.h"
 #include "pg/clock.h"
 #include "sync/lock.h"
 #include "sync/lock_load.h"
@@ -303,6 +304,7 @@ PGDLLEXPORT Datum
 pgq_lock_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.lock_entries()");
+	require_reader(fcinfo, {"lock"});
 	ResultRows rows(fcinfo);
 	put_locks(&rows);
 	return (Datum) 0;
@@ -312,6 +314,7 @@ PGDLLEXPORT Datum
 pgq_rate_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.rate_entries()");
+	require_reader(fcinfo, {"rate"});
 	ResultRows rows(fcinfo);
 	put_rates(&rows);
 	return (Datum) 0;

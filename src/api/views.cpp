@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "catalog/reader.h"
 #include "catalog/rights.h"
 #include "catalog/tables.h"
 #include "engine/copies.h"
@@ -299,6 +300,7 @@ PGDLLEXPORT Datum
 pgq_lease_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.lease_entries()");
+	require_reader(fcinfo, {"lease", "job_status"});
 	ResultRows rows(fcinfo);
 	put_leases(&rows);
 	return (Datum) 0;
@@ -308,6 +310,7 @@ PGDLLEXPORT Datum
 pgq_queue_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.queue_entries()");
+	require_reader(fcinfo, {"queue_status", "job_status"});
 	ResultRows rows(fcinfo);
 	put_queues(&rows);
 	return (Datum) 0;
@@ -317,6 +320,7 @@ PGDLLEXPORT Datum
 pgq_group_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.group_entries()");
+	require_reader(fcinfo, {"job_status"});
 	ResultRows rows(fcinfo);
 	put_groups(&rows);
 	return (Datum) 0;
@@ -326,6 +330,7 @@ PGDLLEXPORT Datum
 pgq_duty_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.duty_entries()");
+	require_reader(fcinfo, {"duty"});
 	ResultRows rows(fcinfo);
 	put_duties(&rows);
 	return (Datum) 0;
@@ -335,6 +340,7 @@ PGDLLEXPORT Datum
 pgq_segment_entries(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.segment_entries()");
+	require_reader(fcinfo, {"segment", "rotation_blocker"});
 	const Tables &t = tables();
 	ResultRows rows(fcinfo);
 	for (const Segment &segment : t.all_segments())
@@ -346,6 +352,7 @@ PGDLLEXPORT Datum
 pgq_snapshot_holders(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.snapshot_holders()");
+	require_reader(fcinfo, {"segment", "rotation_blocker"});
 	const Tables &t = tables();
 	ResultRows rows(fcinfo);
 	for (const Segment &segment : t.all_segments())

@@ -14,6 +14,10 @@ COMMENT ON FUNCTION pgq_revoke IS
 
 CREATE FUNCTION pgq_ext.may_see(queue_id integer) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_see';
--- To PUBLIC: it is asked by views, with the rights of their callers, and tells each only of himself.
 COMMENT ON FUNCTION pgq_ext.may_see IS
 'Internal: may the caller see the queue and its jobs in the views? Only not if it is closed, and he has not the right inspect, nor pg_monitor.';
+
+CREATE FUNCTION pgq_ext.may_read(view text, "column" text) RETURNS boolean
+LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
+COMMENT ON FUNCTION pgq_ext.may_read IS
+'Internal: may the caller read that column of a view of pgq_ext by another grant than that to pg_monitor? Columns with tokens and payloads are NULL for readers that may not.';

@@ -70,10 +70,12 @@ COMMENT ON FUNCTION pgq_schedule_preview IS
 'The next n (at most 10000) moments at which such a schedule would run, up to the year 9999. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
 
 CREATE VIEW pgq_ext.schedule WITH (security_barrier) AS
-SELECT t.schedule, t.cron, t.timezone, t.queue, t.payload, t.missed, t.options, t.paused,
+SELECT t.schedule, t.cron, t.timezone, t.queue,
+       CASE WHEN pgq_ext.may_read('schedule', 'payload') THEN t.payload END AS payload, t.missed,
+       CASE WHEN pgq_ext.may_read('schedule', 'options') THEN t.options END AS options, t.paused,
        CASE WHEN NOT t.paused THEN t.next_run_at END AS next_run_at,
        t.last_run_at, t.last_job_id, t.last_error
 FROM pgq_ext.timetable t LEFT JOIN pgq_ext.queue q USING (queue)
 WHERE q.queue_id IS NULL OR pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.schedule IS
-'Schedules. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';
+'Schedules. payload, options: NULL for readers by pg_monitor alone. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';

@@ -94,7 +94,7 @@ JOIN pgq_ext.queue q USING (queue_id)
 JOIN pgq_ext.job j ON j.job_id = l.job_id
 WHERE l.state = 'claimed';
 COMMENT ON VIEW pgq_ext.lease IS
-'Jobs in work: who holds them and until when. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+'Jobs in work: who holds them and until when; lease is NULL for readers by pg_monitor alone. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
 
 CREATE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT j.job_id, q.queue,
@@ -141,7 +141,7 @@ WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.job_status IS
 'Every live job, its state (ready, scheduled, leased) and, in words, what it waits for.';
 
-CREATE VIEW pgq_ext.queue_status AS
+CREATE VIEW pgq_ext.queue_status WITH (security_barrier) AS
 SELECT q.queue,
        e.ready,
        e.scheduled,
@@ -158,7 +158,7 @@ WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.queue_status IS
 'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting (NULL where more than 64 priorities would have to be read), how many claims are waiting. What has been committed counts, as memory knows it: NULL after a start, and after a TRUNCATE by hand, until the scheduler has counted the rows. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0.';
 
-CREATE VIEW pgq_ext.queue_stats AS
+CREATE VIEW pgq_ext.queue_stats WITH (security_barrier) AS
 SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims, s.empty_claims, s.handed_out, s.acked, s.failed,
        s.released, s.cancelled, s.lost, s.dead_lettered, s.expired, s.uncounted, s.stale_calls, s.rejected, s.ghosts, s.repaired,
        s.reconciled, s.wait_p50, s.wait_p95, s.run_p50, s.run_p95, s.total_p50, s.total_p95
@@ -167,7 +167,7 @@ JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.queue_stats IS
 'Counters of each queue since stats_since (the server start, mostly). What was rolled back is not counted, but claims, empty_claims, stale_calls, rejected and ghosts count calls, or what they have met, whatever becomes of their transactions. Of the jobs handed out those that are not acked, failed, released, cancelled, lost or uncounted (ended without an answer that could be counted) are in hand. deduplicated: enqueues that were answered with a job that was there. rejected: enqueues into a full queue. ghosts: entries of memory that a claim has dropped, since their row was gone. repaired: jobs that had been forgotten, by a fault, and were found by the reconciler; reconciled: how often it has read all jobs. p50, p95: of the last 5 to 10 minutes, as queue_latency; NULL if there was nothing.';
 
-CREATE VIEW pgq_ext.queue_latency AS
+CREATE VIEW pgq_ext.queue_latency WITH (security_barrier) AS
 SELECT q.queue, l.phase, b.le_seconds, b.count, l.sum_seconds
 FROM pgq_ext.latency_entries() l
 JOIN pgq_ext.queue q USING (queue_id)
@@ -181,7 +181,7 @@ SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries()
 COMMENT ON VIEW pgq_ext.capacity IS
 'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';
 
-CREATE VIEW pgq_ext.duty AS
+CREATE VIEW pgq_ext.duty WITH (security_barrier) AS
 SELECT d.duty, q.queue, d.last_run_at, d.next_run_at, d.failures, d.failing_since, d.last_error
 FROM pgq_ext.duty_entries() d
 LEFT JOIN pgq_ext.queue q USING (queue_id);

@@ -336,10 +336,39 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.health_entries IS 'Internal: runs the checks of pgq_ext.health, each on its own, with the rights of the owner of the extension.';
 
+-- The role that asks is the session's: with the rights of the owner nobody knows the reader any more.
+CREATE FUNCTION pgq_ext.health_of_reader(
+    OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    reader name = CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    IF NOT has_any_column_privilege(reader, 'pgq_ext.health', 'SELECT') THEN
+        RAISE 'permission denied for view health'
+        USING ERRCODE = '42501', HINT = format('GRANT SELECT ON pgq_ext.health TO %I.', reader);
+    END IF;
+    RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.health_of_reader FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.health_of_reader IS 'Internal: what the view pgq_ext.health shows, to roles that may read it.';
+
+CREATE FUNCTION pgq_ext.health_rows(
+    OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 20 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF has_function_privilege('pgq_ext.health_entries()', 'EXECUTE') THEN
+        RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
+    ELSE
+        RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_of_reader() h;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.health_rows FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.health_rows IS 'Internal: what the view pgq_ext.health shows.';
+
 CREATE VIEW pgq_ext.health AS
-SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
+SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_rows() h;
 COMMENT ON VIEW pgq_ext.health IS
-'Is all well? One row a check. status: ok, warn (look at it) or fail (something does not work, or could not be looked at). detail: what was found; names of queues, schedules, processes and transactions, nothing of the jobs. hint: what to do. Never an error, also where the library is not loaded or of another version: that is a row. Who has pg_monitor may read it.';
+'Is all well? One row a check. status: ok, warn (look at it) or fail (something does not work, or could not be looked at). detail: what was found; names of queues, schedules, processes and transactions, nothing of the jobs. hint: what to do. Never an error, also where the library is not loaded or of another version: that is a row.';
 GRANT USAGE ON SCHEMA pgq_ext TO pg_monitor;
 GRANT SELECT ON pgq_ext.health TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgq_ext.health_entries TO pg_monitor;

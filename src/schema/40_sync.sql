@@ -128,7 +128,7 @@ CREATE VIEW pgq_ext.lock AS
 SELECT name, slot, slots, token, owner, pid, acquired_at, expires_at, session_bound, waiting, in_transaction
 FROM pgq_ext.lock_entries();
 COMMENT ON VIEW pgq_ext.lock IS
-'Locks that are held: the slot, of how many, the token, who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
+'Locks that are held: the slot, of how many, the token (NULL for readers by pg_monitor alone), who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
 
 CREATE FUNCTION pgq_ext.rate_entries(OUT name text, OUT available bigint, OUT next_at timestamptz) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'pgq_rate_entries';
