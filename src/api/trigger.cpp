@@ -36,10 +36,47 @@ queue_of(Relation rel, HeapTuple tuple)
 									   SPI_fnumber(RelationGetDescr(rel), "queue_id"), &is_null));
 }
 
+static int64
+job_of(Relation rel, HeapTuple tuple)
+{
+	bool is_null;
+	return DatumGetInt64(SPI_getbinval(tuple, RelationGetDescr(rel),
+									   SPI_fnumber(RelationGetDescr(rel), "job_id"), &is_null));
+}
+
 static HeapTuple
 row_of(const TriggerData *data)
 {
 	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+}
+
+/* Where no table may be looked at. */
+static const Database *
+database_without_tables()
+{
+	Oid queues = get_relname_relid("queue", get_namespace_oid("pgq_ext", true));
+	return OidIsValid(queues) ? find_database(MyDatabaseId, queues) : nullptr;
+}
+
+/* What becomes of the lease if the job is in work. */
+static void
+note_leases(const Database *db, const TriggerData *data)
+{
+	Relation rel = data->tg_relation;
+	auto note = [&](HeapTuple tuple, RowMove move) {
+		note_row_of_lease(db, queue_of(rel, tuple), job_of(rel, tuple), move);
+	};
+	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		note_all_rows_gone(db);
+	else if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
+		note(data->tg_trigtuple, RowMove::kInserted);
+	else if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		note(data->tg_trigtuple, RowMove::kDeleted);
+	else if (queue_of(rel, data->tg_trigtuple) != queue_of(rel, data->tg_newtuple))
+	{
+		note(data->tg_trigtuple, RowMove::kLeft);
+		note(data->tg_newtuple, RowMove::kEntered);
+	}
 }
 
 static void
@@ -73,7 +110,6 @@ static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
 {
 	QueueRef ref;
-	bool is_null;
 	Standing standing = standing_of(tuple, desc);
 	int64 n = comes ? 1 : -1;
 	if (!find_slot(t, standing.queue_id, &ref))
@@ -81,7 +117,6 @@ note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
 	note_rows(ref, t.queue, n);
 	if (standing.delayed)
 		note_due(ref, t.queue, standing.run_at, n);
-	note_row_of_lease(ref, DatumGetInt64(heap_getattr(tuple, kJobId, desc, &is_null)), comes);
 }
 
 static void
@@ -270,9 +305,13 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		admit(data, alone);
 	if (shared != nullptr && goes)
 		note_deleted_jobs();
-	if (shared == nullptr || has_unfiled_jobs())
+	if (shared == nullptr)
 		return PointerGetDatum(nullptr);
 	const Tables *t = alone ? nullptr : tables_if_attached();
+	if (const Database *db = t != nullptr ? t->database : database_without_tables())
+		note_leases(db, data);
+	if (has_unfiled_jobs())
+		return PointerGetDatum(nullptr);
 	if (goes)
 	{
 		if (t == nullptr || !t->has_segments)

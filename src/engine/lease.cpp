@@ -67,7 +67,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->told = false;
 	entry->session_bound = false;
 	entry->doomed = false;
-	entry->rows_gone = 0;
+	entry->rows_gone = {};
 	entry->slot = false;
 	entry->lender = entry->borrower = nullptr;
 	entry->group = 0;

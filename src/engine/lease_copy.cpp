@@ -15,6 +15,19 @@ is_to_be_saved(const Lease *lease)
 		   (lease->state == LeaseState::kClaimed && lease->pins == prepared_pins);
 }
 
+/* One that will have deleted its row by hand is known after the start as one that will end it. */
+static Prepared
+prepared_to_save(Prepared will)
+{
+	bool ends = TransactionIdIsValid(will.row_xid) && will.gone.at_all > 0;
+	if (!ends || (TransactionIdIsValid(will.use_xid) && will.use_xid != will.row_xid))
+		return will;
+	return {.claim_xid = will.claim_xid,
+			.use_xid = will.row_xid,
+			.ended = true,
+			.how = LeaseEnd::kUncounted};
+}
+
 static SavedLease
 copy_of(const Queue &queue, const Lease *lease, int64 monotonic)
 {
@@ -28,7 +41,7 @@ copy_of(const Queue &queue, const Lease *lease, int64 monotonic)
 	copy.remaining = Max(0, lease->deadline - monotonic);
 	copy.lease_time = lease->lease_time;
 	copy.claimed_at = lease->claimed_at;
-	copy.prepared = lease->prepared;
+	copy.prepared = prepared_to_save(lease->prepared);
 	memcpy(copy.worker, lease->worker, sizeof(copy.worker));
 	return copy;
 }

@@ -16,20 +16,39 @@ inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 inline constexpr int kHoldersMax =
 	(kWorkerNameMax + 1) / static_cast<int>(sizeof(VirtualTransactionId));
 
+/* How often the row of a job went by hand, less how often it came: out of the queue of its lease, and out of the table. */
+struct RowsGone
+{
+	int8 here;
+	int8 at_all;
+
+	void add(const RowsGone &more)
+	{
+		here = static_cast<int8>(here + more.here);
+		at_all = static_cast<int8>(at_all + more.at_all);
+	}
+};
+
 /*
- * What prepared transactions will do to a lease: one has claimed it, and one, which may be another,
- * uses it. The lease is in queue->prepared if there is any.
+ * What prepared transactions will do to a lease: one has claimed it, one uses it, and one has deleted or moved its row by
+ * hand; they may be the same. The lease is in queue->prepared if there is any.
  */
 struct Prepared
 {
 	TransactionId claim_xid; /* its claim is undone if that rolls back */
 	TransactionId use_xid;
-	bool ended; /* if that commits the lease ends; how and dead say how */
+	TransactionId row_xid;
+	RowsGone gone; /* if that commits */
+	bool ended;	   /* if that commits the lease ends; how and dead say how */
 	LeaseEnd how;
 	bool dead;
 
 	bool cancels() const { return ended && how == LeaseEnd::kCancelled; }
-	bool any() const { return TransactionIdIsValid(claim_xid) || TransactionIdIsValid(use_xid); }
+	bool any() const
+	{
+		return TransactionIdIsValid(claim_xid) || TransactionIdIsValid(use_xid) ||
+			   TransactionIdIsValid(row_xid);
+	}
 };
 
 enum class LeaseState : uint8
@@ -105,7 +124,7 @@ struct Lease
 	bool doomed;				  /* it is lost, for that loss, as soon as nobody uses it */
 	int64
 		waits_until; /* of a CLAIMED one: second in which its row becomes due, if that is ahead after all */
-	int16 rows_gone; /* how often its job's row was deleted by hand, less how often it came back */
+	RowsGone rows_gone;
 	bool session_bound;
 	bool slot;		 /* counts as running: see concurrency.h */
 	Lease *lender;	 /* that had the slot, and gets it back if this one is undone; or NULL */

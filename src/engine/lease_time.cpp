@@ -68,12 +68,6 @@ extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now
 	return true;
 }
 
-void
-bring_deadline_forward(Lease *lease, int64 monotonic, TimestampTz now)
-{
-	set_deadline(lease, monotonic, now);
-}
-
 Lease *
 first_due(const Queue *queue, int64 monotonic)
 {

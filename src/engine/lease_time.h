@@ -33,9 +33,6 @@ Lease *first_to_unpark(const Queue *queue, int64 monotonic);
  */
 bool extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 
-/* Let the lease end now, or as soon as time may end it. */
-void bring_deadline_forward(Lease *lease, int64 monotonic, TimestampTz now);
-
 /* The lease that was lost first, of those that were not put off, or NULL. */
 Lease *first_lost(const Queue *queue);
 

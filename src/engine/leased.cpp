@@ -24,11 +24,11 @@ begin_claimed(Lease *lease)
 }
 
 void
-lack_row(Lease *lease, int n)
+lack_row(Lease *lease, const RowsGone &gone)
 {
 	bool claimed = lease->state == LeaseState::kClaimed;
 	lease->queue->unheld -= claimed && is_unheld(lease);
-	lease->rows_gone = static_cast<int16>(lease->rows_gone + n);
+	lease->rows_gone.add(gone);
 	lease->queue->unheld += claimed && is_unheld(lease);
 }
 

@@ -13,7 +13,7 @@ struct Queue;
 inline bool
 is_unheld(const Lease *lease)
 {
-	return lease->doomed || lease->rows_gone > 0;
+	return lease->doomed || lease->rows_gone.here > 0;
 }
 
 /* A lease of the queue is CLAIMED from here on. */
@@ -22,8 +22,8 @@ void begin_claimed(Lease *lease);
 /* The row of its job, which is CLAIMED, is as the hint says: it may wait for its time after all. */
 void note_wait(Lease *lease, const Hint &hint);
 
-/* The row of its job has been deleted by hand, or (-1) has come back. */
-void lack_row(Lease *lease, int n);
+/* The row of its job has gone by hand, or has come back. */
+void lack_row(Lease *lease, const RowsGone &gone);
 
 /*
  * Jobs that are leased, though their rows wait for a second that is yet to come: the clock was set back, or somebody

@@ -172,6 +172,25 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 	}
 }
 
+/*
+ * Of a lease that is current: its row is not there, by a delete that has been committed. Nobody needs it any more, so it
+ * ends at once, whatever becomes of this transaction.
+ */
+static bool
+end_if_rowless(int64 job_id, int64 token, const Place &place)
+{
+	JobRow row;
+	SegmentSet segments(AccessShareLock);
+	bool gone = verify_job(segments, place, job_id, &row) == Verdict::kDead;
+	segments.close();
+	if (gone)
+		(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+			if (is_handed_out(lease, token))
+				end_rowless(lease, monotonic_now(), hold);
+		});
+	return gone;
+}
+
 /* ---- the verbs ---- */
 
 bool
@@ -186,6 +205,7 @@ ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token, const
 				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
 	{
 		set_end(ending.lease, LeaseEnd::kUncounted);
+		(void) end_if_rowless(job_id, token, ending.place);
 		return false;
 	}
 	record_attempt(records, ending, Outcome::kAcked);
@@ -244,8 +264,12 @@ assert_lease(int64 job_id, int64 token)
 {
 	EndingLease held;
 	lock_queue_of(job_id);
-	return take_in_hand(job_id, token, Grip::kAssert, LeaseEnd::kUncounted, &held) &&
-		   has_row(job_id, held.place);
+	if (!take_in_hand(job_id, token, Grip::kAssert, LeaseEnd::kUncounted, &held))
+		return false;
+	bool has = has_row(job_id, held.place);
+	if (!has)
+		(void) end_if_rowless(job_id, token, held.place);
+	return has;
 }
 
 bool
@@ -261,6 +285,8 @@ note_progress(int64 job_id, int64 token, Datum progress)
 	SegmentSet segments(RowExclusiveLock);
 	WriteResult written = change_job(segments, held.place, job_id, change, &hint, nullptr);
 	segments.close();
+	if (written != WriteResult::kDone)
+		(void) end_if_rowless(job_id, token, held.place);
 	return written == WriteResult::kDone;
 }
 
@@ -292,27 +318,6 @@ prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current
 	return end;
 }
 
-/* A delete that has not been committed is none. */
-static bool
-is_row_gone(int64 job_id, const Place &place)
-{
-	JobRow row;
-	SegmentSet segments(AccessShareLock);
-	bool gone = verify_job(segments, place, job_id, &row) == Verdict::kDead;
-	segments.close();
-	return gone;
-}
-
-/* Nobody needs it any more: it ends as soon as time may end it. */
-static void
-let_expire(int64 job_id, int64 token)
-{
-	(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {
-		if (is_handed_out(lease, token))
-			bring_deadline_forward(lease, monotonic_now(), wall_now());
-	});
-}
-
 TimestampTz
 extend_lease(int64 job_id, int64 token, int64 lease_time)
 {
@@ -320,10 +325,9 @@ extend_lease(int64 job_id, int64 token, int64 lease_time)
 	bool current;
 	TimestampTz end = prolong(job_id, token, lease_time, &place, &current);
 	/* Looked at after the lease has its new end, since the look may have to wait for a lock. */
-	if (end != 0 && is_row_gone(job_id, place))
+	if (end != 0 && end_if_rowless(job_id, token, place))
 	{
 		/* Somebody has deleted the job by hand: its worker shall stop. */
-		let_expire(job_id, token);
 		current = false;
 		end = 0;
 	}

@@ -1,5 +1,6 @@
 #include "txn/effects.h"
 
+#include "engine/copies.h"
 #include "engine/doubt.h"
 #include "engine/held.h"
 #include "engine/hold.h"
@@ -26,7 +27,8 @@ reserve_lease_effects(int n)
 static void
 add_lease_effect(LeaseEffect::Kind kind, LeaseEnd how, const QueueRef &ref, Lease *lease)
 {
-	pending.effects.leases.push({kind, how, false, current_tag(), ref, lease, serial_of(lease)});
+	pending.effects.leases.push(
+		{kind, how, false, {}, current_tag(), ref, lease, serial_of(lease)});
 }
 
 void
@@ -114,20 +116,34 @@ tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead)
 }
 
 void
-note_row_of_lease(const QueueRef &ref, int64 job_id, bool comes)
+note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move)
 {
 	Lease *lease;
 	QueueRef of_lease;
-	if (!find_lease(ref.queue->database, job_id, &lease, &of_lease) ||
-		of_lease.queue != ref.queue || of_lease.generation != ref.generation)
+	int8 sign = move == RowMove::kInserted || move == RowMove::kEntered ? -1 : 1;
+	bool exists = move == RowMove::kLeft || move == RowMove::kEntered;
+	if (!find_lease(db, job_id, &lease, &of_lease))
 		return;
 	reserve_lease_effects(1);
-	(void) change_lease(ref.queue->database, job_id, [&](QueueHold &hold, Lease *found) {
-		if (hold.queue() != ref.queue)
-			return;
-		add_lease_effect(comes ? LeaseEffect::kRowBack : LeaseEffect::kRowGone,
-						 LeaseEnd::kUncounted, ref, found);
+	(void) change_found_lease({lease, of_lease}, job_id, [&](QueueHold &, Lease *found) {
+		int8 here = of_lease.queue_id == queue_id ? sign : 0;
+		add_lease_effect(LeaseEffect::kRow, LeaseEnd::kUncounted, of_lease, found);
+		pending.effects.leases.end()[-1].gone = {here, exists ? int8{0} : sign};
 	});
+}
+
+void
+note_all_rows_gone(const Database *db)
+{
+	int most = shared->max_leases;
+	auto *leases = static_cast<LeaseCopy *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
+	for_each_queue(db, [&](const QueueRef &ref) {
+		int n = copy_leases(ref, leases, most);
+		for (int i = 0; i < n; i++)
+			note_row_of_lease(db, ref.queue_id, leases[i].job_id, RowMove::kDeleted);
+	});
+	pfree(leases);
 }
 
 TakeResult

@@ -16,6 +16,8 @@
 
 namespace pgq {
 
+class QueueHold;
+
 void effects_init();
 
 /* ---- leases ---- */
@@ -73,11 +75,27 @@ void add_reap_effect(const QueueRef &ref, Lease *lease);
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
+/* What somebody does by hand to the row of a job, seen from a queue. */
+enum class RowMove : uint8
+{
+	kInserted,
+	kEntered, /* it comes from another queue, or may have been there */
+	kLeft,
+	kDeleted,
+};
+
 /*
- * The row of a job of the queue is deleted by hand, or comes by hand: should it be leased, that is no longer
- * the lease of a row, or is again.
+ * Should the job be leased: that is no longer the lease of a row of its queue, or is again, from the commit on; and
+ * where no row is left at all the lease ends.
  */
-void note_row_of_lease(const QueueRef &ref, int64 job_id, bool comes);
+void note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move);
+void note_all_rows_gone(const Database *db);
+
+/*
+ * Nobody has anything to do by the lease, whose row is gone. One that a claim has in hand ends with that. Under the
+ * lock of its queue.
+ */
+void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /* Leases of the queue that this transaction ends, but for cancelled ones, at most `most`, the newest. Returns how many. */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);

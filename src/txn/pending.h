@@ -37,11 +37,11 @@ struct LeaseEffect
 		kRevoke,
 		kTell,
 		kHold,
-		kRowGone,
-		kRowBack,
+		kRow,
 	} kind;
 	LeaseEnd how;
 	bool dead;
+	RowsGone gone; /* of kRow */
 	Tag tag;
 	QueueRef ref;
 	Lease *lease;
@@ -208,6 +208,9 @@ bool still_ours(const LeaseEffect &effect);
 
 /* How the lease ends is counted and told; the caller ends it in the same hold. */
 void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
+
+/* The row of its job has gone, or come, for good. Returns whether there is none left: then the lease ends. */
+bool note_rows_gone(Lease *lease, const RowsGone &gone, int64 monotonic, QueueHold &hold);
 
 /* A job is not held by this transaction any more. */
 void let_go(Lease *lease, QueueHold &hold);

@@ -85,6 +85,20 @@ is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end
 	});
 }
 
+/* Of one that nobody has yet the claim learns it. */
+static void
+hand_over_row(Lease *lease, const RowsGone &gone, TransactionId xid)
+{
+	Prepared will = lease->prepared;
+	if (lease->state != LeaseState::kClaimed)
+		return;
+	if (will.row_xid != xid)
+		will.gone = {};
+	will.row_xid = xid;
+	will.gone.add(gone);
+	set_prepared(lease, will);
+}
+
 /* end: of all that the transaction has. */
 static void
 hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId xid)
@@ -101,9 +115,10 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 		Prepared will = lease->prepared;
 		if (effect.kind == LeaseEffect::kRevoke && !is_cancelled(lease, &effect + 1, end))
 			undo_revocation(lease, monotonic_now(), hold);
-		if (effect.kind == LeaseEffect::kRevoke || effect.kind == LeaseEffect::kRowGone ||
-			effect.kind == LeaseEffect::kRowBack)
+		if (effect.kind == LeaseEffect::kRevoke)
 			return;
+		if (effect.kind == LeaseEffect::kRow)
+			return hand_over_row(lease, effect.gone, xid);
 		/* The counters get what the lease ends for, unless that is no news to them. */
 		if (effect.kind == LeaseEffect::kTell)
 		{
@@ -242,11 +257,16 @@ settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monoto
 	Prepared left = was;
 	bool used = was.use_xid == xid;
 	bool claimed = was.claim_xid == xid;
+	bool moved = was.row_xid == xid;
 	if (used)
-		left = {.claim_xid = was.claim_xid};
+		left = {.claim_xid = was.claim_xid, .row_xid = was.row_xid, .gone = was.gone};
 	if (claimed)
 		left.claim_xid = InvalidTransactionId;
+	if (moved)
+		left.row_xid = InvalidTransactionId;
 	set_prepared(lease, left);
+	if (moved && commit && note_rows_gone(lease, was.gone, monotonic, hold))
+		return;
 	if (used && !settle_prepared_use(lease, was, commit, monotonic, hold))
 		return;
 	if (claimed)
@@ -264,7 +284,8 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 	{
 		next = node->next;
 		auto *lease = container_of<Lease>(node, offsetof(Lease, in_line));
-		if (lease->prepared.use_xid != xid && lease->prepared.claim_xid != xid)
+		if (lease->prepared.use_xid != xid && lease->prepared.claim_xid != xid &&
+			lease->prepared.row_xid != xid)
 			continue;
 		settle_prepared_lease(lease, xid, commit, monotonic, hold);
 		settled++;

@@ -124,11 +124,8 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 		case LeaseEffect::kHold:
 			let_go(effect.lease, hold);
 			break;
-		case LeaseEffect::kRowGone:
-			lack_row(effect.lease, 1);
-			break;
-		case LeaseEffect::kRowBack:
-			lack_row(effect.lease, -1);
+		case LeaseEffect::kRow:
+			(void) note_rows_gone(effect.lease, effect.gone, monotonic, hold);
 	}
 }
 
@@ -190,8 +187,7 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			let_go(effect.lease, hold);
 			break;
 		case LeaseEffect::kTell:
-		case LeaseEffect::kRowGone:
-		case LeaseEffect::kRowBack:
+		case LeaseEffect::kRow:
 			break;
 	}
 }

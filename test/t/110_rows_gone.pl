@@ -1,0 +1,155 @@
+# The row of a job in work is deleted by SQL: its slot and its group are free as soon as that is committed, and not before.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+
+my $node = pgq_node('main', conf => "max_prepared_transactions = 5\n");
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+my $n = 0;
+
+# A new queue of which one job of two may be in work, and that one: its queue, and what a verb is called with.
+sub at_work
+{
+	my ($options) = @_;
+	my $queue = 'q' . ++$n;
+	sql("SELECT pgq_create_queue('$queue', lease_time => '1 day', $options)");
+	sql("SELECT pgq_enqueue('$queue', '1', group_key => 'g'), pgq_enqueue('$queue', '2', group_key => 'g')");
+	my ($id, $lease) = split /\|/, sql("SELECT job_id, lease FROM pgq_claim('$queue')");
+	return ($queue, $id, "$id, $lease");
+}
+
+sub claimed { return sql("SELECT string_agg(payload::text, ' ') FROM pgq_claim('$_[0]', 5)") }
+sub leased  { return sql("SELECT leased FROM pgq_ext.queue_status WHERE queue = '$_[0]'") }
+
+my %limit = (
+	concurrency       => 'concurrency => 1',
+	group_concurrency => 'group_concurrency => 1',
+	fifo              => 'fifo => true',
+	fair              => 'fair => true, group_concurrency => 1');
+
+for my $limit (sort keys %limit)
+{
+	my ($queue, $id, $lease) = at_work($limit{$limit});
+	is(claimed($queue), '', "$limit: one is in work");
+	my $waiting = session($node);
+	send_sql($waiting, "SELECT payload FROM pgq_claim('$queue', wait => '60 s')");
+	wait_for($node, "waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = '$queue'");
+	sql("BEGIN; DELETE FROM pgq_ext.job WHERE job_id = $id; ROLLBACK");
+	sql("BEGIN; SAVEPOINT s; DELETE FROM pgq_ext.job WHERE job_id = $id; ROLLBACK TO s; COMMIT");
+	is(leased($queue), '1', "$limit: a DELETE that was rolled back, also to a savepoint, frees nothing");
+	is(sql("SELECT waiting_claims FROM pgq_ext.queue_status WHERE queue = '$queue'"), '1', '... and wakes nobody');
+	sql("BEGIN; SAVEPOINT s; DELETE FROM pgq_ext.job WHERE job_id = $id; RELEASE s; COMMIT");
+	is(reply($waiting), '2', "$limit: a DELETE lets the next one go out, to a claim that waits");
+	end_session($waiting);
+	is(sqlstate($node, "SELECT pgq_ack($lease)"), 'PQ001', '... its ack is told');
+	is(sql("SELECT stale_calls, uncounted FROM pgq_ext.queue_stats WHERE queue = '$queue'"), '1|1', '... and counted');
+	is(sql("SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = '$queue'"), '1', '... that of the other one counts');
+}
+
+# What else deletes it.
+my %statement = (
+	'TRUNCATE'                => 'TRUNCATE pgq_ext.job',
+	'DELETE under LOCK TABLE' => 'BEGIN; LOCK TABLE pgq_ext.job IN ACCESS EXCLUSIVE MODE; DELETE FROM pgq_ext.job; COMMIT',
+	'DELETE as a subscriber'  => 'SET session_replication_role = replica; DELETE FROM pgq_ext.job',
+	'DELETE prepared'         => q{BEGIN; DELETE FROM pgq_ext.job; PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'});
+for my $what (sort keys %statement)
+{
+	my ($queue) = at_work('concurrency => 1, fifo => true');
+	sql($statement{$what});
+	sql("SELECT pgq_enqueue('$queue', '3', group_key => 'g')");
+	is(sql("SELECT payload FROM pgq_claim('$queue', wait => '30 s')"), '3', "$what: a job that comes then is handed out");
+	is(leased($queue), '1', '... and is the only one that is leased');
+	is(sql("SELECT count(*) FROM pgq_ext.lease_entries() l JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue'"), '1', '... as memory has it');
+	is(sql('SELECT pgq_check()'), '', '... which pgq_check finds right');
+	sql("SELECT pgq_drop_queue('$queue', force => true)");
+}
+
+# A prepared DELETE frees nothing before it is committed, also after a restart.
+for my $restart (0, 1)
+{
+	my ($queue, $id, $lease) = at_work('concurrency => 1');
+	sql("BEGIN; DELETE FROM pgq_ext.job WHERE job_id = $id; PREPARE TRANSACTION 'undone'");
+	sql("ROLLBACK PREPARED 'undone'");
+	is(sql("SELECT pgq_extend($lease) IS NOT NULL"), 't', 'a prepared DELETE, undone: the job is still in work');
+	sql("BEGIN; DELETE FROM pgq_ext.job WHERE job_id = $id; PREPARE TRANSACTION 'p'");
+	$node->restart('fast') if $restart;
+	wait_for_scheduler($node);
+	is(claimed($queue), '', 'prepared' . ($restart ? ', and a restart' : '') . ': it keeps its slot');
+	sql("COMMIT PREPARED 'p'");
+	is(sql("SELECT payload FROM pgq_claim('$queue', wait => '30 s')"), '2', '... until that is committed');
+	wait_until_counted($node);
+	is(sql('SELECT pgq_check()'), '', '... and all is right');
+	sql("SELECT pgq_drop_queue('$queue', force => true)");
+}
+
+# Taken out and put back in one transaction it is in work; so is one that goes to another queue; whatever is done to it there.
+{
+	my ($queue, $id, $lease) = at_work('concurrency => 1');
+	my $copy = "CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT job_id, queue_id, payload, group_key FROM pgq_ext.job WHERE job_id = $id";
+	my $put  = 'INSERT INTO pgq_ext.job (job_id, queue_id, payload, group_key) SELECT * FROM kept';
+	sql("BEGIN; $copy; DELETE FROM pgq_ext.job WHERE job_id = $id; $put; COMMIT");
+	is(claimed($queue), '', 'deleted and inserted again: it keeps its slot');
+	sql("BEGIN; $copy; TRUNCATE pgq_ext.job; $put; COMMIT; SELECT pgq_enqueue('$queue', '2')");
+	is(claimed($queue), '', '... after TRUNCATE, too');
+	sql("UPDATE pgq_ext.job SET segment = (segment + 1) % 8 WHERE job_id = $id");
+	is(claimed($queue), '', 'moved to another segment: the same');
+	is(sql("SELECT pgq_extend($lease) IS NOT NULL"), 't', '... its lease is current');
+	sql("SELECT pgq_create_queue('elsewhere'); UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'elsewhere') WHERE job_id = $id");
+	is(claimed($queue), '', 'moved to another queue: the same');
+	sql("DELETE FROM pgq_ext.job WHERE job_id = $id");
+	is(claimed($queue), '2', '... until it is deleted there');
+	is(sql('SELECT pgq_check()'), '', '... and all is right');
+	sql("SELECT pgq_drop_queue('$queue', force => true), pgq_drop_queue('elsewhere')");
+}
+
+# In open transactions that have claimed or asserted it: it ends all the same, and what they do then changes nothing.
+for my $how ('commit', 'rollback', 'kill')
+{
+	my ($queue, $id, $lease) = at_work('concurrency => 1');
+	my $worker = session($node);
+	ask($worker, "BEGIN; SELECT pgq_assert_lease($lease)");
+	sql("DELETE FROM pgq_ext.job WHERE job_id = $id");
+	my $claimer = session($node);
+	is(ask($claimer, "BEGIN; SELECT payload FROM pgq_claim('$queue')"), '2', 'deleted while its worker relies on it: its slot is free');
+	sql("DELETE FROM pgq_ext.job WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = '$queue')");
+	sql("SELECT pgq_enqueue('$queue', '3'), pgq_enqueue('$queue', '4')");
+	is(claimed($queue), '3', '... so is that of one whose claim is open');
+	for my $session ($worker, $claimer)
+	{
+		$how eq 'kill' ? sql('SELECT pg_terminate_backend(' . pid_of($session) . ', 60000)') : ask($session, $how);
+		end_session($session);
+	}
+	is(claimed($queue), '', "... and stays, whatever becomes of them ($how)");
+	is(leased($queue), '1', '... one is leased');
+	is(sql('SELECT pgq_check()'), '', '... and all is right');
+	sql("SELECT pgq_drop_queue('$queue', force => true)");
+}
+
+# Where no trigger tells of it, who answers for the job finds out.
+for my $verb ('pgq_ack(%s)', 'pgq_assert_lease(%s)', q{pgq_progress(%s, '1')}, 'pgq_extend(%s)', 'pgq_fail(%s)', 'pgq_release(%s)')
+{
+	my ($queue, $id, $lease) = at_work('concurrency => 1');
+	my $switch = sub { join '', map { "ALTER TABLE pgq_ext.job_$_ $_[0] TRIGGER job_changed; " } 0 .. 7 };
+	sql('BEGIN; ' . $switch->('DISABLE') . "DELETE FROM pgq_ext.job WHERE job_id = $id; " . $switch->('ENABLE ALWAYS') . 'COMMIT');
+	sqlstate($node, 'SELECT ' . sprintf($verb, $lease));
+	is(claimed($queue), '2', "deleted without triggers: the slot is free after $verb");
+	sql("SELECT pgq_drop_queue('$queue', force => true)");
+}
+
+# ... but not for a DELETE of its own that it undoes.
+{
+	my ($queue, $id, $lease) = at_work('concurrency => 1');
+	my $worker = session($node);
+	ask($worker, "BEGIN; DELETE FROM pgq_ext.job WHERE job_id = $id; SAVEPOINT s");
+	like((ask($worker, "SELECT pgq_ack($lease)"))[1], qr/stale|lease/, 'a worker has deleted its job itself: its ack is told');
+	ask($worker, 'ROLLBACK');
+	is(claimed($queue), '', '... undone it has the job yet');
+	is(sql("SELECT pgq_ack($lease)"), '', '... and acknowledges it');
+	is(claimed($queue), '2', '... then the next one goes out');
+	end_session($worker);
+}
+
+done_testing();
