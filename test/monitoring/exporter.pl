@@ -82,26 +82,15 @@ sub refused
 }
 refused('see jobs',         'SELECT count(*) FROM pgq_ext.job');
 refused('see dead letters', 'SELECT count(*) FROM pgq_ext.dead_job');
-refused('see leases',       'SELECT lease FROM pgq_ext.lease');
-refused('see the payloads of schedules', 'SELECT payload FROM pgq_ext.schedule');
 refused('change queues',    q{UPDATE pgq_ext.queue SET paused = true});
 is($node->safe_psql('postgres', q{SELECT string_agg(p.oid::regproc::text, ', ') FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
 	WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pgq_ext') AND p.proname LIKE 'pgq\_%' AND has_function_privilege('prometheus', p.oid, 'EXECUTE')}), '', '... call any function for users');
 
-# Whatever it was given, some query needs.
-my @given = split /\n/, sql(q{
-	SELECT format('EXECUTE ON FUNCTION %s', p.oid::regprocedure) FROM pg_proc p, aclexplode(p.proacl) a WHERE a.grantee = 'prometheus'::regrole
-	UNION ALL SELECT format('SELECT ON %s', c.oid::regclass) FROM pg_class c, aclexplode(c.relacl) a WHERE a.grantee = 'prometheus'::regrole
-	UNION ALL SELECT format('SELECT (%I) ON %s', t.attname, t.attrelid::regclass) FROM pg_attribute t, aclexplode(t.attacl) a WHERE a.grantee = 'prometheus'::regrole});
-sql('REVOKE pg_monitor FROM prometheus'); # which who is no superuser could not give it
-for my $right (@given)
-{
-	sql("REVOKE $right FROM prometheus");
-	is(metrics()->{'pg_exporter_last_scrape_error{}'}, 1, "it needs $right");
-	sql("GRANT $right TO prometheus");
-}
-is(metrics()->{'pg_exporter_last_scrape_error{}'}, 0, '... and nothing else');
+is($node->safe_psql('postgres', 'SET ROLE prometheus; SELECT (SELECT count(lease) FROM pgq_ext.lease), (SELECT count(payload) FROM pgq_ext.schedule)'), '0|0', '... see leases or the payloads of schedules');
+sql('REVOKE pg_monitor FROM prometheus');
+is(metrics()->{'pg_exporter_last_scrape_error{}'}, 1, 'it needs pg_monitor');
 sql('GRANT pg_monitor TO prometheus');
+is(metrics()->{'pg_exporter_last_scrape_error{}'}, 0, '... and nothing else');
 
 # Of queues on which others have rights it sees as much as of those that are open.
 sql(q{CREATE ROLE app; SELECT pgq_grant('small', 'app', '{claim}')});
@@ -147,6 +136,28 @@ $exporter = start_exporter($node, 'postgres', 'other');
 $metrics = metrics();
 is(metric('pg_exporter_last_scrape_error'), 0, '... by the same exporter');
 is(join(' ', map { metric('pgq_queue_status_dead', datname => $_, queue => 'mail') } qw(postgres other)), '5001 0', '... each with its own numbers');
+
+# An owner who is no superuser cannot give pg_monitor, nor change the role: the views are granted instead, and whatever is, some query needs.
+sql(q{CREATE ROLE dba LOGIN SUPERUSER; CREATE DATABASE owned OWNER dba});
+$node->safe_psql('owned', q{SET ROLE dba; CREATE EXTENSION pgq_ext; SELECT pgq_create_queue('mail')});
+sql('ALTER ROLE dba NOSUPERUSER; REVOKE pg_monitor FROM prometheus');
+$node->command_ok([ 'psql', '-Xqd', "host=${\$node->host} port=${\$node->port} user=dba dbname=owned", '-f', 'monitoring/role.sql' ], 'the owner of the extension runs it');
+wait_for($node, q{bool_and(ready IS NOT NULL) FROM pgq_ext.queue_status}, 'owned');
+stop_program($exporter);
+$exporter = start_exporter($node, 'owned');
+is(metrics()->{'pg_exporter_last_scrape_error{}'}, 0, '... and no query fails');
+my @given = split /\n/, $node->safe_psql('owned', q{
+	SELECT format('EXECUTE ON FUNCTION %s', p.oid::regprocedure) FROM pg_proc p, aclexplode(p.proacl) a WHERE a.grantee = 'prometheus'::regrole
+	UNION ALL SELECT format('SELECT ON %s', c.oid::regclass) FROM pg_class c, aclexplode(c.relacl) a WHERE a.grantee = 'prometheus'::regrole
+	UNION ALL SELECT format('SELECT (%I) ON %s', t.attname, t.attrelid::regclass) FROM pg_attribute t, aclexplode(t.attacl) a WHERE a.grantee = 'prometheus'::regrole});
+for my $right (@given)
+{
+	$node->safe_psql('owned', "REVOKE $right FROM prometheus");
+	is(metrics()->{'pg_exporter_last_scrape_error{}'}, 1, "it needs $right");
+	$node->safe_psql('owned', "GRANT $right TO prometheus");
+}
+is(metrics()->{'pg_exporter_last_scrape_error{}'}, 0, '... and nothing else');
+sql('GRANT pg_monitor TO prometheus');
 
 $node->backup('copy');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
