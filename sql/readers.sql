@@ -120,8 +120,47 @@ EXPLAIN (COSTS OFF) SELECT acked FROM pgq_ext.queue_stats WHERE queue = 'open';
 RESET enable_seqscan;
 RESET ROLE;
 
+-- A schedule whose queue is gone, by that name, is its maker's and the owner's; pg_monitor sees it.
+GRANT EXECUTE ON FUNCTION pgq_schedule, pgq_unschedule, pgq_pause_schedule, pgq_resume_schedule, pgq_enqueue TO regress_pgq_clerk, regress_pgq_reader, regress_pgq_watcher;
+GRANT SELECT ON pgq_ext.schedule TO regress_pgq_clerk;
+SET client_min_messages = warning;
+SELECT pgq_grant('shut', 'regress_pgq_clerk', '{enqueue}');
+RESET client_min_messages;
+SET ROLE regress_pgq_clerk;
+SELECT pgq_schedule('of_shut', '@yearly', 'shut', '"of the clerk"');
+RESET ROLE;
+SELECT pgq_drop_queue('shut', force => true);
+CREATE FUNCTION tried(command text, OUT answer text) LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE 'SELECT ' || command INTO answer;
+EXCEPTION WHEN insufficient_privilege THEN answer := SQLERRM;
+END $$;
+SET ROLE regress_pgq_reader;
+SELECT schedule, payload FROM pgq_ext.schedule ORDER BY 1;
+SELECT tried('pgq_schedule($$of_shut$$, $$@daily$$, $$open$$)') AS replaced, tried('pgq_pause_schedule($$of_shut$$)') AS paused, tried('pgq_resume_schedule($$of_shut$$)') AS resumed;
+SELECT pgq_unschedule('of_shut');
+SET ROLE regress_pgq_watcher;
+SELECT schedule, payload FROM pgq_ext.schedule ORDER BY 1;
+SELECT tried('pgq_schedule($$of_shut$$, $$@daily$$, $$open$$)') AS replaced;
+SET ROLE regress_pgq_clerk;
+SELECT schedule, payload FROM pgq_ext.schedule ORDER BY 1;
+SELECT pgq_pause_schedule('of_shut'), pgq_resume_schedule('of_shut');
+RESET ROLE;
+SELECT schedule, payload FROM pgq_ext.schedule ORDER BY 1;
+-- without its maker the owner's
+ALTER TABLE pgq_ext.timetable DISABLE TRIGGER timetable_changed;
+UPDATE pgq_ext.timetable SET maker = NULL;
+ALTER TABLE pgq_ext.timetable ENABLE ALWAYS TRIGGER timetable_changed;
+SET ROLE regress_pgq_clerk;
+SELECT schedule FROM pgq_ext.schedule ORDER BY 1;
+SELECT tried('pgq_unschedule($$of_shut$$)');
+RESET ROLE;
+SELECT pgq_pause_schedule('of_shut');
+DROP FUNCTION tried;
+REVOKE ALL ON FUNCTION pgq_schedule, pgq_unschedule, pgq_pause_schedule, pgq_resume_schedule, pgq_enqueue FROM regress_pgq_clerk, regress_pgq_reader, regress_pgq_watcher;
+
 SELECT pgq_unlock(name, token) FROM pgq_ext.lock;
-SELECT pgq_unschedule('of_open'), pgq_unschedule('of_shut'), pgq_drop_rate('often'), pgq_drop_queue('open', force => true), pgq_drop_queue('shut', force => true);
+SELECT pgq_unschedule('of_open'), pgq_unschedule('of_shut'), pgq_drop_rate('often'), pgq_drop_queue('open', force => true);
 DROP VIEW names;
 DROP FUNCTION seen, secrets, called, as_reader, leak;
 DROP TABLE view, call;

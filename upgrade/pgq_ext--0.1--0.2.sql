@@ -221,7 +221,11 @@ SELECT t.schedule, t.cron, t.timezone, t.queue,
        CASE WHEN NOT t.paused THEN t.next_run_at END AS next_run_at,
        t.last_run_at, t.last_job_id, t.last_error
 FROM pgq_ext.timetable t LEFT JOIN pgq_ext.queue q USING (queue)
-WHERE q.queue_id IS NULL OR pgq_ext.may_see(q.queue_id);
+-- Without its queue nobody knows the rights there: it is its maker's.
+WHERE CASE WHEN q.queue_id IS NOT NULL THEN pgq_ext.may_see(q.queue_id)
+           ELSE pg_catalog.pg_has_role(t.maker, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+                OR pg_catalog.pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
+                                           WHERE c.oid OPERATOR(pg_catalog.=) 'pgq_ext.timetable'::pg_catalog.regclass), 'USAGE') END;
 
 -- The role that asks is the session's: with the rights of the owner nobody knows the reader any more.
 CREATE FUNCTION pgq_ext.health_of_reader(

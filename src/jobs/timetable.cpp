@@ -146,9 +146,22 @@ static constexpr char kMake[] =
 	"next_run_at = " NEXT ", due_at = " NEXT ", failures = 0, last_error = NULL "
 	"WHERE t.queue = EXCLUDED.queue OR t.queue = $10";
 
+/* Of a queue that is not there, by that name, nobody knows the rights. */
+static void
+require_maker(const char *name, Oid maker, const char *queue)
+{
+	if (is_owner() || (OidIsValid(maker) && has_privs_of_role(GetUserId(), maker)))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					errmsg("permission denied for schedule \"%s\"", name),
+					errdetail("There is no queue \"%s\", so the schedule is its maker's.", queue),
+					errhint("Its maker, or the owner of the extension, may change or drop it; so "
+							"may others when the queue is there again.")));
+}
+
 /*
- * The queue of the schedule, which is locked: who changes it must be one who may enqueue there, or administers it (error
- * 42501). NULL: there is no such schedule. One for a queue that is not there is anybody's.
+ * Lock the schedule and return the name of its queue; NULL: there is no such schedule. The caller must be one that may
+ * enqueue to the queue, or administers it, or, without the queue, the maker of the schedule (error 42501).
  */
 static char *
 lock_schedule(const char *name)
@@ -157,18 +170,22 @@ lock_schedule(const char *name)
 	char *queue = nullptr;
 	bool has_queue = false;
 	int32 queue_id = 0;
+	Oid maker = InvalidOid;
 	const SpiArgument key[] = {text_argument(name)};
 	as_owner([&] {
 		bool no_queue;
 		if (spi_execute("SELECT t.queue, (SELECT q.queue_id FROM pgq_ext.queue q "
-						"WHERE q.queue = t.queue) "
+						"WHERE q.queue = t.queue), t.maker "
 						"FROM pgq_ext.timetable t WHERE t.schedule = $1 FOR UPDATE OF t",
 						key) == 0)
 			return;
 		queue = copied_text(context, 1);
 		queue_id = DatumGetInt32(spi_value(0, 2, &no_queue));
 		has_queue = !no_queue;
+		maker = DatumGetObjectId(copied_value(context, 3, OIDOID));
 	});
+	if (queue != nullptr && !has_queue)
+		require_maker(name, maker, queue);
 	if (has_queue && !may(Deed::kAdminister, queue_id))
 		require_right(Deed::kEnqueue, queue_id, queue);
 	return queue;
