@@ -2,6 +2,7 @@
 
 #include "catalog/subscription.h"
 #include "catalog/tables.h"
+#include "pg/clip.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "ring/expiry.h"
@@ -41,10 +42,12 @@ rotation_init()
 static void
 note_error(Database *database, int number, const char *message)
 {
-	char *error = database->segments[number].error;
-	if (strcmp(error, message) != 0)
+	SegmentNotes *notes = &database->segments[number];
+	char error[sizeof(notes->error)];
+	copy_clipped(error, message);
+	if (strcmp(notes->error, error) != 0)
 		with_lwlock(shared->registry_lock, LW_EXCLUSIVE,
-					[&] { strlcpy(error, message, sizeof(SegmentNotes::error)); });
+					[&] { memcpy(notes->error, error, sizeof(error)); });
 }
 
 /* Run body; what it raises is noted and raised again. */

@@ -1,6 +1,7 @@
 #include "worker/runner.h"
 
 #include "engine/hold.h"
+#include "pg/clip.h"
 
 namespace pgq {
 
@@ -106,7 +107,7 @@ note_duty_error(MemoryContext context)
 		if (note->failing_since == 0)
 			note->failing_since = now;
 		note->failures++;
-		strlcpy(note->last_error, error->message ? error->message : "", sizeof(note->last_error));
+		copy_clipped(note->last_error, error->message ? error->message : "");
 	});
 	FreeErrorData(error);
 }

@@ -1,0 +1,20 @@
+/*
+ * Texts of any length in buffers of a fixed size.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/* Copy a text; where the buffer is too small, cut it between two characters of the database's encoding. */
+template <size_t kSize>
+inline void
+copy_clipped(char (&to)[kSize], const char *from)
+{
+	int length = pg_mbcliplen(from, static_cast<int>(strlen(from)), kSize - 1);
+	memcpy(to, from, length);
+	to[length] = '\0';
+}
+
+} // namespace pgq
