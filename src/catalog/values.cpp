@@ -17,18 +17,44 @@ static constexpr pg_wchar kUnseen[][2] = {
 	{0xe0000, 0xe0fff},
 };
 
-/* In other encodings than UTF-8 only ASCII is looked at. */
 static bool
 is_unseen(const char *c)
 {
 	const auto *byte = reinterpret_cast<const unsigned char *>(c);
-	if (*byte < 0x80 || GetDatabaseEncoding() != PG_UTF8)
+	if (*byte < 0x80)
 		return *byte <= ' ' || *byte == 0x7f;
 	pg_wchar point = utf8_to_unicode(byte);
 	for (const auto &[first, last] : kUnseen)
 		if (point >= first && point <= last)
 			return true;
 	return false;
+}
+
+static bool
+is_ascii(const char *text)
+{
+	while (*text != '\0' && !IS_HIGHBIT_SET(*text))
+		text++;
+	return *text == '\0';
+}
+
+/*
+ * Return the text in UTF-8. Where nothing converts the encoding, as SQL_ASCII, return its ASCII: the rest cannot be
+ * judged.
+ */
+static const char *
+in_utf8(char *text)
+{
+	int encoding = GetDatabaseEncoding();
+	if (encoding == PG_UTF8 || is_ascii(text))
+		return text;
+	if (encoding != PG_SQL_ASCII && OidIsValid(FindDefaultConversionProc(encoding, PG_UTF8)))
+		return pg_server_to_any(text, static_cast<int>(strlen(text)), PG_UTF8);
+	char *ascii = pstrdup(text);
+	for (char *c = ascii; *c; c++)
+		if (IS_HIGHBIT_SET(*c))
+			*c = '?';
+	return ascii;
 }
 
 [[noreturn]] static void
@@ -59,7 +85,7 @@ checked_name(Datum value, const char *of)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("the name of a %s must have 1 to 59 bytes", of),
 						errdetail("This one has %zu.", length)));
-	for (const char *c = name; *c; c += pg_mblen(c))
+	for (const char *c = in_utf8(name); *c; c += pg_encoding_mblen(PG_UTF8, c))
 		if (is_unseen(c))
 			refuse_name(name, c, of);
 	return name;

@@ -1,4 +1,4 @@
-# Texts in other encodings: errors that are too long for the views are cut between two characters.
+# Texts in other encodings: errors that are too long for the views are cut between two characters, and names have no unseen ones.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -34,6 +34,24 @@ for my $text (q{SELECT last_error AS text, 127 AS length FROM pgq_ext.duty WHERE
 	is((sqlstate($node, "SET client_encoding = 'KOI8R'; $text"))[0], '', '... which another encoding has, too');
 }
 is((sqlstate($node, q{SET client_encoding = 'KOI8R'; SELECT upper(held_by) FROM pgq_ext.segment}))[0], '', '... and functions take');
+
+# ---- names ----
+
+my %encoding = (
+	LATIN1    => { good => 'chr(228)',                              bad => [ 'chr(160)', q{chr(155) || '2J'}, 'chr(173)', 'chr(133)' ] },
+	WIN1251   => { good => 'chr(228) || chr(147)',                  bad => ['chr(160)'] },
+	EUC_JP    => { good => q{convert_from('\\xa4a2', 'EUC_JP')}, bad => [q{convert_from('\\xa1a1', 'EUC_JP')}] },
+	SQL_ASCII => { good => q{chr(160) || chr(228)},                 bad => [ 'chr(127)', 'chr(10)' ] });
+for my $encoding (sort keys %encoding)
+{
+	my $db = lc $encoding;
+	sql("CREATE DATABASE $db ENCODING '$encoding' TEMPLATE template0 LOCALE 'C'");
+	sql('CREATE EXTENSION pgq_ext', $db);
+	my ($good, @bad) = ($encoding{$encoding}{good}, @{ $encoding{$encoding}{bad} });
+	is((sqlstate($node, "SELECT pgq_create_queue('n' || $good); SELECT pgq_enqueue('n' || $good, '1'); SELECT payload FROM pgq_claim('n' || $good)", $db))[0], '', "$encoding: a letter is good in a name");
+	is(join(' ', map { (sqlstate($node, "SELECT pgq_create_queue('n' || $_)", $db))[0] } @bad), join(' ', ('22023') x @bad), '... and what is not seen is not');
+	is((sqlstate($node, "UPDATE pgq_ext.queue SET queue = 'n' || $bad[0]", $db))[0], '22023', '... by SQL, too');
+}
 
 $node->stop;
 done_testing();
