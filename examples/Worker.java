@@ -1,16 +1,18 @@
 // Works off the queue "mail" of the database jdbc:postgresql://HOST/DATABASE?user=..., its argument. Where there is a standby,
-// jdbc:postgresql://ONE,TWO/DATABASE?targetServerType=primary&user=..., and it goes on after a failover.
-// SIGTERM: the job in hand is finished, what has not begun is given back.
-// If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work.
+// jdbc:postgresql://ONE,TWO/DATABASE?targetServerType=primary&user=..., and the worker goes on after a failover.
+// SIGTERM: the worker finishes the job in hand. If the worker has lost a job (the job took too long, or was cancelled) pgq_ack
+// fails, which undoes the work.
+// The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+// until max_runtime: a job that hangs goes to another worker then.
+import static java.nio.charset.StandardCharsets.UTF_8;
 import java.sql.*;
-import java.util.*;
 import java.util.concurrent.locks.LockSupport;
 
 public class Worker {
     record Job(long id, long lease, String payload) {}
     interface Use { void with(Connection db) throws Exception; }
     static volatile boolean stopping;
-    static volatile List<Job> held = List.of(); // the jobs claimed last
+    static volatile Job held; // the job in hand
 
     static void handle(Connection db, Job job) throws SQLException { // the work: committed with the ack, or not at all
         call(db, "INSERT INTO sent (job_id, address) VALUES (?, ?::jsonb ->> 'to') RETURNING job_id", job.id, job.payload);
@@ -23,13 +25,15 @@ public class Worker {
         }
     }
 
-    static List<Job> claim(Connection db) throws SQLException {
-        var jobs = new ArrayList<Job>();
+    static Job claim(Connection db) throws SQLException { // null: there is none
         try (var statement = db.createStatement();
-             var row = statement.executeQuery("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')")) {
-            while (row.next()) jobs.add(new Job(row.getLong(1), row.getLong(2), row.getString(3)));
+             var row = statement.executeQuery("SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')")) {
+            return row.next() ? new Job(row.getLong(1), row.getLong(2), row.getString(3)) : null;
         }
-        return jobs;
+    }
+
+    static String storable(Exception e) { // PostgreSQL stores valid UTF-8 without NUL
+        return new String(String.valueOf(e.getMessage()).getBytes(UTF_8), UTF_8).replace('\0', '?');
     }
 
     static void work(Connection db, Job job) throws SQLException {
@@ -40,12 +44,12 @@ public class Worker {
             db.commit();
         } catch (Exception e) { // tried again after the queue's backoff
             db.rollback();
-            call(db, "SELECT pgq_fail(?, ?, error => ?)", job.id, job.lease, e.getMessage());
+            call(db, "SELECT pgq_fail(?, ?, error => ?)", job.id, job.lease, storable(e));
         }
         db.setAutoCommit(true);
     }
 
-    static void connected(String url, Use use) { // whoever is the primary: what was in hand comes again
+    static void connected(String url, Use use) { // connects again to the primary; the job in hand comes again
         while (!stopping) {
             try (var db = DriverManager.getConnection(url)) {
                 use.with(db);
@@ -59,24 +63,23 @@ public class Worker {
     static void heartbeat(Connection db) throws Exception {
         while (true) {
             Thread.sleep(3000); // well within the queue's lease_time
-            for (var job : held) call(db, "SELECT pgq_extend(?, ?)", job.id, job.lease);
+            var job = held;
+            if (job != null) call(db, "SELECT pgq_extend(?, ?)", job.id, job.lease);
         }
     }
 
     static void workAll(Connection db) throws Exception {
         try {
             while (!stopping) {
-                var jobs = claim(db);
-                for (int i = 0; i < jobs.size(); i++) {
-                    var job = jobs.get(i);
-                    held = jobs.subList(i, jobs.size());
-                    if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease);
-                    else work(db, job);
-                }
-                held = List.of();
+                var job = claim(db);
+                if (job == null) continue;
+                held = job;
+                if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease); // not begun: it is given back
+                else work(db, job);
+                held = null;
             }
         } finally {
-            held = List.of(); // the connection is gone: somebody else gets them
+            held = null; // the connection is lost: another worker gets the job
         }
     }
 

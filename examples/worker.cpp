@@ -1,6 +1,8 @@
-// Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
-// is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
-// there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
+// Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the worker finishes the job in hand. If the worker
+// has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where there is a standby,
+// PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and the worker goes on after a failover.
+// The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+// until max_runtime: a job that hangs goes to another worker then.
 // g++ -std=c++20 -I"$(pg_config --includedir)" worker.cpp -lpq -o worker
 #include <libpq-fe.h>
 
@@ -10,6 +12,7 @@
 #include <iostream>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,8 +20,7 @@ using Connection = std::unique_ptr<PGconn, void (*)(PGconn *)>;
 using Result = std::shared_ptr<PGresult>;
 
 volatile std::sig_atomic_t stopping = 0;
-std::atomic<Result> held; // the jobs claimed last: job_id, lease, payload; those before begun have ended
-std::atomic<int> begun;
+std::atomic<Result> held; // the job in hand: job_id, lease, payload
 
 Result query(PGconn *db, const char *sql, const std::vector<const char *> &values = {})
 {
@@ -27,6 +29,20 @@ Result query(PGconn *db, const char *sql, const std::vector<const char *> &value
 	if (auto status = PQresultStatus(result.get()); status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
 		throw std::runtime_error(PQerrorMessage(db));
 	return result;
+}
+
+std::string storable(std::string text) // PostgreSQL stores valid UTF-8
+{
+	auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+	for (size_t i = 0, length; i < text.size(); i += length) {
+		auto first = byte(i), second = byte(i + 1);
+		length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+		bool valid = first < 0x80 || (first >= 0xc2 && first <= 0xf4 && !(first == 0xe0 && second < 0xa0) &&
+		             !(first == 0xed && second > 0x9f) && !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f));
+		for (size_t k = 1; k < length; k++) valid = valid && (byte(i + k) & 0xc0) == 0x80;
+		if (!valid) text[i] = '?', length = 1;
+	}
+	return text;
 }
 
 void handle(PGconn *db, const char *id, const char *payload) // the work: committed with the ack, or not at all
@@ -43,13 +59,13 @@ void work(PGconn *db, const char *id, const char *lease, const char *payload)
 		query(db, "COMMIT");
 	} catch (const std::exception &error) { // tried again after the queue's backoff
 		query(db, "ROLLBACK");
-		query(db, "SELECT pgq_fail($1, $2, error => $3)", {id, lease, error.what()});
+		query(db, "SELECT pgq_fail($1, $2, error => $3)", {id, lease, storable(error.what()).c_str()});
 	}
 }
 
 Connection connect() { return {PQconnectdb(""), PQfinish}; }
 
-void connected(void (*use)(PGconn *)) // whoever is the primary: what was in hand comes again
+void connected(void (*use)(PGconn *)) // connects again to the primary; the job in hand comes again
 {
 	auto db = connect();
 	while (!stopping) {
@@ -67,24 +83,21 @@ void heartbeat(PGconn *db)
 {
 	for (;;) {
 		std::this_thread::sleep_for(std::chrono::seconds(3)); // well within the queue's lease_time
-		auto jobs = held.load();
-		for (int i = begun; i < PQntuples(jobs.get()); i++)
-			query(db, "SELECT pgq_extend($1, $2)", {PQgetvalue(jobs.get(), i, 0), PQgetvalue(jobs.get(), i, 1)});
+		if (auto job = held.load())
+			query(db, "SELECT pgq_extend($1, $2)", {PQgetvalue(job.get(), 0, 0), PQgetvalue(job.get(), 0, 1)});
 	}
 }
 
 void work_all(PGconn *db)
 {
-	struct Leaving { ~Leaving() { held = Result(); } } leaving; // the connection is gone: somebody else gets them
+	struct Leaving { ~Leaving() { held = Result(); } } leaving; // the connection is lost: another worker gets the job
 	while (!stopping) {
-		auto jobs = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')");
-		held = jobs;
-		for (int i = 0; i < PQntuples(jobs.get()); i++) {
-			begun = i;
-			auto column = [&](int c) { return PQgetvalue(jobs.get(), i, c); };
-			if (stopping) query(db, "SELECT pgq_release($1, $2)", {column(0), column(1)});
-			else work(db, column(0), column(1), column(2));
-		}
+		auto job = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')");
+		if (PQntuples(job.get()) == 0) continue;
+		held = job;
+		auto column = [&](int c) { return PQgetvalue(job.get(), 0, c); };
+		if (stopping) query(db, "SELECT pgq_release($1, $2)", {column(0), column(1)}); // not begun: it is given back
+		else work(db, column(0), column(1), column(2));
 		held = Result();
 	}
 }

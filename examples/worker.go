@@ -1,6 +1,8 @@
-// Works off the queue "mail" of the database DATABASE_URL. SIGTERM: the job in hand is finished, what has not begun is given back.
-// If a job is not ours any more (it took too long, or was cancelled) its work is cancelled, or pgq_ack fails, which undoes it.
-// Where there is a standby, postgres://one,two/...?target_session_attrs=read-write, and it goes on after a failover.
+// Works off the queue "mail" of the database DATABASE_URL. SIGTERM: the worker finishes the job in hand. If the worker has lost a
+// job (the job took too long, or was cancelled) its work is cancelled, or pgq_ack fails, which undoes the work. Where there is a
+// standby, postgres://one,two/...?target_session_attrs=read-write, and the worker goes on after a failover.
+// The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+// until max_runtime: a job that hangs goes to another worker then.
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,6 +32,11 @@ func handle(ctx context.Context, tx pgx.Tx, j job) error {
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO sent (job_id, address) VALUES ($1, $2)", j.id, mail.To)
 	return err
+}
+
+// PostgreSQL stores valid UTF-8 without NUL.
+func storable(err error) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "?"), "\x00", "?")
 }
 
 // Asks for more time, well within the queue's lease_time.
@@ -57,7 +65,7 @@ func work(db *pgxpool.Pool, j job) error {
 		return err
 	})
 	if err != nil { // tried again after the queue's backoff
-		_, err = db.Exec(context.Background(), "SELECT pgq_fail($1, $2, error => $3)", j.id, j.lease, err.Error())
+		_, err = db.Exec(context.Background(), "SELECT pgq_fail($1, $2, error => $3)", j.id, j.lease, storable(err))
 	}
 	return err
 }
@@ -74,12 +82,12 @@ func main() {
 		err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.payload)
 		if err == pgx.ErrNoRows {
 			err = nil
-		} else if err == nil && stop.Err() != nil {
+		} else if err == nil && stop.Err() != nil { // the job has not begun: it is given back
 			_, err = db.Exec(ctx, "SELECT pgq_release($1, $2)", j.id, j.lease)
 		} else if err == nil {
 			err = work(db, j)
 		}
-		if err != nil { // the pool connects again, to whoever is the primary: what was in hand comes again
+		if err != nil { // the pool connects again to the primary; the job in hand comes again
 			log.Print(err)
 			time.Sleep(time.Second)
 		}

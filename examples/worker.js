@@ -1,15 +1,21 @@
-// Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
-// is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
-// there is a standby, PGHOST=one,two, and it goes on after a failover.
+// Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the worker finishes the job in hand. If the worker
+// has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where there is a standby,
+// PGHOST=one,two, and the worker goes on after a failover.
+// The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+// until max_runtime: a job that hangs goes to another worker then.
 const { setTimeout: sleep } = require('timers/promises');
 const { Client } = require('pg');
 
 let stopping = false;
-let held = []; // of the jobs claimed last those that have not ended
+let held = null; // the lease of the job in hand: [job_id, lease]
 process.on('SIGTERM', () => { stopping = true; });
 
 async function handle(db, { job_id, payload }) { // the work: committed with the ack, or not at all
   await db.query('INSERT INTO sent (job_id, address) VALUES ($1, $2)', [job_id, payload.to]);
+}
+
+function storable(error) { // PostgreSQL stores no NUL
+  return String(error?.message ?? error).replaceAll('\0', '?');
 }
 
 async function connect() {
@@ -29,7 +35,7 @@ async function connect() {
   throw problem;
 }
 
-async function connected(use) { // whoever is the primary: what was in hand comes again
+async function connected(use) { // connects again to the primary; the job in hand comes again
   while (!stopping) {
     let db;
     try {
@@ -46,35 +52,34 @@ async function connected(use) { // whoever is the primary: what was in hand come
 async function heartbeat(db) {
   for (;;) {
     await sleep(3000); // well within the queue's lease_time
-    for (const { job_id, lease } of [...held]) await db.query('SELECT pgq_extend($1, $2)', [job_id, lease]);
+    if (held) await db.query('SELECT pgq_extend($1, $2)', held);
   }
 }
 
-async function work(db, job) {
-  const ticket = [job.job_id, job.lease];
+async function work(db, job, lease) {
   try {
     await db.query('BEGIN');
     await handle(db, job);
-    await db.query('SELECT pgq_ack($1, $2)', ticket);
+    await db.query('SELECT pgq_ack($1, $2)', lease);
     await db.query('COMMIT');
   } catch (error) { // tried again after the queue's backoff
     await db.query('ROLLBACK');
-    await db.query('SELECT pgq_fail($1, $2, error => $3)', [...ticket, error.message]);
+    await db.query('SELECT pgq_fail($1, $2, error => $3)', [...lease, storable(error)]);
   }
 }
 
 async function workAll(db) {
   try {
     while (!stopping) {
-      held = (await db.query("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')")).rows;
-      for (const job of [...held]) {
-        if (stopping) await db.query('SELECT pgq_release($1, $2)', [job.job_id, job.lease]);
-        else await work(db, job);
-        held.shift();
-      }
+      const { rows: [job] } = await db.query("SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')");
+      if (!job) continue;
+      held = [job.job_id, job.lease];
+      if (stopping) await db.query('SELECT pgq_release($1, $2)', held); // the job has not begun: it is given back
+      else await work(db, job, held);
+      held = null;
     }
   } finally {
-    held = []; // the connection is gone: somebody else gets them
+    held = null; // the connection is lost: another worker gets the job
   }
 }
 

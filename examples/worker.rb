@@ -1,19 +1,25 @@
 #!/usr/bin/env ruby
-# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
-# is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
-# there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
+# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the worker finishes the job in hand. If the worker
+# has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where there is a standby,
+# PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and the worker goes on after a failover.
+# The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+# until max_runtime: a job that hangs goes to another worker then.
 require 'json'
 require 'pg'
 
 stopping = false
 trap('TERM') { stopping = true }
-held = [] # of the jobs claimed last those that have not ended
+held = nil # the lease of the job in hand: [job_id, lease]
 
 def handle(db, job) # the work: committed with the ack, or not at all
   db.exec_params('INSERT INTO sent (job_id, address) VALUES ($1, $2)', [job['job_id'], JSON.parse(job['payload'])['to']])
 end
 
-connected = lambda do |&use| # whoever is the primary: what was in hand comes again
+def storable(error) # PostgreSQL stores valid UTF-8 without NUL
+  error.message.encode('UTF-8', invalid: :replace, undef: :replace).scrub('?').tr("\0", '?')
+end
+
+connected = lambda do |&use| # connects again to the primary; the job in hand comes again
   until stopping
     begin
       PG.connect(&use)
@@ -29,28 +35,31 @@ Thread.new do # the heartbeat, well within the queue's lease_time
   connected.call do |db|
     loop do
       sleep 3
-      held.each { |job| db.exec_params('SELECT pgq_extend($1, $2)', job.values_at('job_id', 'lease')) }
+      lease = held
+      db.exec_params('SELECT pgq_extend($1, $2)', lease) if lease
     end
   end
 end
 
 connected.call do |db|
   until stopping
-    held = db.exec("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").to_a
-    held.each do |job|
-      ticket = job.values_at('job_id', 'lease')
-      next db.exec_params('SELECT pgq_release($1, $2)', ticket) if stopping
-      begin
-        db.transaction do
-          handle(db, job)
-          db.exec_params('SELECT pgq_ack($1, $2)', ticket)
-        end
-      rescue StandardError => e # tried again after the queue's backoff
-        db.exec_params('SELECT pgq_fail($1, $2, error => $3)', [*ticket, e.message])
-      end
-      held = held.drop(1)
+    job = db.exec("SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").first or next
+    lease = job.values_at('job_id', 'lease')
+    if stopping # the job has not begun: it is given back
+      db.exec_params('SELECT pgq_release($1, $2)', lease)
+      break
     end
+    held = lease
+    begin
+      db.transaction do
+        handle(db, job)
+        db.exec_params('SELECT pgq_ack($1, $2)', lease)
+      end
+    rescue StandardError => e # tried again after the queue's backoff
+      db.exec_params('SELECT pgq_fail($1, $2, error => $3)', [*lease, storable(e)])
+    end
+    held = nil
   end
 ensure
-  held = [] # the connection is gone: somebody else gets them
+  held = nil # the connection is lost: another worker gets the job
 end

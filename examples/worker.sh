@@ -1,7 +1,10 @@
 #!/bin/bash
-# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM to this process alone: the job in hand is finished,
-# what has not begun is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes
-# its work. A payload has to be smaller than 128 kB, what one argument of a program can be. Where there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
+# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM to this process alone: the worker finishes the job in
+# hand. If the worker has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. A payload has
+# to be smaller than 128 kB, the longest argument of a program. Where there is a standby, PGHOST=one,two and
+# PGTARGETSESSIONATTRS=read-write, and the worker goes on after a failover.
+# The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+# until max_runtime: a job that hangs goes to another worker then.
 stopping=''
 trap 'stopping=yes' TERM
 
@@ -16,22 +19,23 @@ work() { # the work: committed with the ack, or not at all
 	SQL
 }
 
-heartbeat() { # well within the queue's lease_time, until nobody has the other end of the pipe: the work is over, or this shell dead
-	while read -r -t 3; [ $? -gt 128 ]; do
-		while IFS=$'\t' read -r id lease _; do query <<<'SELECT pgq_extend(:id, :lease)'; done <<<"$jobs"
-	done
+storable() { iconv -c -f UTF-8 -t UTF-8; } # PostgreSQL stores valid UTF-8 without NUL
+
+heartbeat() { # well within the queue's lease_time, until the other end of the pipe is closed: the job has ended, or this shell
+	while read -r -t 3; [ $? -gt 128 ]; do query <<<'SELECT pgq_extend(:id, :lease)'; done
 }
 
 psql -Xqc '' || exit # what is wrong from the start is an error
 while [ -z "$stopping" ]; do
-	jobs=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')") || { sleep 1; continue; }
+	job=$(psql -XqAt -F $'\t' -c "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')") || { sleep 1; continue; }
+	IFS=$'\t' read -r id lease payload <<<"$job"
+	[ -n "$id" ] || continue
+	if [ -n "$stopping" ]; then # the job has not begun: it is given back
+		query <<<'SELECT pgq_release(:id, :lease)'
+		break
+	fi
 	exec {beat}> >(heartbeat)
-	while IFS=$'\t' read -r id lease payload && [ -n "$id" ]; do
-		if [ -n "$stopping" ]; then
-			query <<<'SELECT pgq_release(:id, :lease)'
-		else # what fails is tried again after the queue's backoff
-			error=$(work 2>&1) || payload='' error=${error:0:8000} query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
-		fi
-	done <<<"$jobs"
+	# What fails is tried again after the queue's backoff.
+	error=$(set -o pipefail; work 2>&1 | tr '\0' '?') || payload='' error=$(storable <<<"${error:0:8000}") query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
 	exec {beat}>&-
 done >/dev/null

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-# Works off the queue "mail", ten jobs at a time; DATABASE_URL says where. SIGTERM: the jobs in hand are finished, and no more
-# are begun. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
-# there is a standby, DATABASE_URL is two of them, with a space between, and it goes on after a failover.
+# Works off the queue "mail", ten jobs at a time; DATABASE_URL says where. SIGTERM: the worker finishes the jobs in hand and begins
+# no more. If the worker has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where
+# there is a standby, DATABASE_URL is two URLs, with a space between, and the worker goes on after a failover.
+# The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+# until max_runtime: a job that hangs goes to another worker then.
 import asyncio
 import json
 import os
@@ -16,6 +18,10 @@ held = set()                                            # the jobs in hand: (job
 async def handle(db, job):                              # the work: committed with the ack, or not at all
     mail = json.loads(job["payload"])
     await db.execute("INSERT INTO sent (job_id, address) VALUES ($1, $2)", job["job_id"], mail["to"])
+
+
+def storable(error):                                    # PostgreSQL stores valid UTF-8 without NUL
+    return str(error).encode("utf-8", "backslashreplace").decode().replace("\0", "?")
 
 
 async def call(db, sql, *values):                       # in a transaction: for poolers
@@ -36,7 +42,7 @@ async def connect():
     raise error or ConnectionError("no primary")
 
 
-async def connected(use):                               # whoever is the primary: what was in hand comes again
+async def connected(use):                               # connects again to the primary; the jobs in hand come again
     while not stopping.is_set():
         try:
             db = await connect()
@@ -69,7 +75,7 @@ async def work(db):
                     await handle(db, job)
                     await db.execute("SELECT pgq_ack($1, $2)", *ticket)
             except Exception as error:                  # tried again after the queue's backoff
-                await call(db, "SELECT pgq_fail($1, $2, error => $3)", *ticket, str(error))
+                await call(db, "SELECT pgq_fail($1, $2, error => $3)", *ticket, storable(error))
             finally:
                 held.remove(ticket)
 

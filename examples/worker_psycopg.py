@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the job in hand is finished, what has not begun
-# is given back. If a job is not ours any more (it took too long, or was cancelled) pgq_ack fails, which undoes its work. Where
-# there is a standby, PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and it goes on after a failover.
+# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the worker finishes the job in hand. If the worker
+# has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where there is a standby,
+# PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and the worker goes on after a failover.
+# The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+# until max_runtime: a job that hangs goes to another worker then.
 import signal
 import sys
 import threading
@@ -10,18 +12,22 @@ import psycopg
 
 stopping = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-held = []                                               # of the jobs claimed last those that have not ended
+held = []                                               # the lease of the job in hand: (job_id, lease)
 
 
 def handle(db, job_id, mail):                           # the work: committed with the ack, or not at all
     db.execute("INSERT INTO sent (job_id, address) VALUES (%s, %s)", (job_id, mail["to"]))
 
 
+def storable(error):                                    # PostgreSQL stores valid UTF-8 without NUL
+    return str(error).encode("utf-8", "backslashreplace").decode().replace("\0", "?")
+
+
 def connect():
     return psycopg.connect(autocommit=True, prepare_threshold=None)     # None: for poolers
 
 
-def connected(use):                                     # whoever is the primary: what was in hand comes again
+def connected(use):                                     # connects again to the primary; the job in hand comes again
     while not stopping.is_set():
         try:
             with connect() as db:
@@ -34,27 +40,30 @@ def connected(use):                                     # whoever is the primary
 def heartbeat(db):                                      # well within the queue's lease_time
     while True:
         time.sleep(3)
-        for job_id, lease, _ in list(held):
-            db.execute("SELECT pgq_extend(%s, %s)", (job_id, lease))
+        for lease in list(held):
+            db.execute("SELECT pgq_extend(%s, %s)", lease)
 
 
 def work(db):
     try:
         while not stopping.is_set():
-            held[:] = db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', 5, wait => '5 s')").fetchall()
-            for job_id, lease, mail in list(held):
-                if stopping.is_set():
-                    db.execute("SELECT pgq_release(%s, %s)", (job_id, lease))
-                    continue
-                try:
-                    with db.transaction():
-                        handle(db, job_id, mail)
-                        db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
-                except Exception as error:              # tried again after the queue's backoff
-                    db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
-                held.pop(0)
+            job = db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").fetchone()
+            if job is None:
+                continue
+            *lease, mail = job
+            if stopping.is_set():                       # the job has not begun: it is given back
+                db.execute("SELECT pgq_release(%s, %s)", lease)
+                break
+            held[:] = [lease]
+            try:
+                with db.transaction():
+                    handle(db, job[0], mail)
+                    db.execute("SELECT pgq_ack(%s, %s)", lease)
+            except Exception as error:                  # tried again after the queue's backoff
+                db.execute("SELECT pgq_fail(%s, %s, error => %s)", (*lease, storable(error)))
+            held.clear()
     finally:
-        held.clear()                                    # the connection is gone: somebody else gets them
+        held.clear()                                    # the connection is lost: another worker gets the job
 
 
 connect().close()                                       # what is wrong from the start is an error

@@ -2,7 +2,8 @@
 # Works off the queue "mail" of several shards. SHARDS has one conninfo a line; the first is home, where it waits. When there
 # is nothing to do at home it takes from the others, in turns of chance, and only then waits. A shard that cannot be reached is
 # left alone for a while, and does not keep it from working elsewhere. SIGTERM: the job in hand is finished, what has not begun
-# is given back.
+# is given back. The queue of each shard: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The
+# heartbeat extends the lease until max_runtime: a job that hangs goes to another worker then.
 import os
 import random
 import signal
@@ -11,13 +12,16 @@ import threading
 import time
 import psycopg
 
-BATCH = 5
 stopping = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 
 
 def handle(db, job_id, mail):                           # the work: committed with the ack, or not at all
     db.execute("INSERT INTO sent (job_id, address) VALUES (%s, %s)", (job_id, mail["to"]))
+
+
+def storable(error):                                    # PostgreSQL stores valid UTF-8 without NUL
+    return str(error).encode("utf-8", "backslashreplace").decode().replace("\0", "?")
 
 
 # A machine that is gone without a word is noticed within seconds.
@@ -29,45 +33,46 @@ class Shard:
         self.conninfo = conninfo
         self.db = None
         self.closed_until = 0
-        self.held = []                                  # of the jobs claimed last those that have not ended, for the heartbeat
+        self.held = None                                # the lease of the job in hand, for the heartbeat
 
-    def claim(self, wait):                              # [] also if it cannot be reached
+    def claim(self, wait):                              # None also if the shard cannot be reached
         if time.monotonic() < self.closed_until:
-            return []
+            return None
         try:
             if self.db is None:
                 self.db = psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, **SOON)
-            self.held = self.db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', %s, wait => %s::interval)",
-                                        (BATCH, wait)).fetchall()
-            return self.held
+            job = self.db.execute("SELECT job_id, lease, payload FROM pgq_claim('mail', wait => %s::interval)",
+                                  (wait,)).fetchone()
+            self.held = job and job[:2]
+            return job
         except psycopg.Error as error:                  # gone, read-only since it is being moved, without the queue
             self.leave(error)
-            return []
+            return None
 
     def leave(self, error):
         print(f"not served for a while: {self.conninfo}: {error}", file=sys.stderr, flush=True)
         self.closed_until = time.monotonic() + random.uniform(1, 3)
-        self.held = []
+        self.held = None
         if self.db is not None:
             self.db.close()
             self.db = None
 
-    def work(self, jobs):
+    def work(self, job):
+        *lease, mail = job
         try:
-            for job_id, lease, mail in jobs:
-                if stopping.is_set():
-                    self.db.execute("SELECT pgq_release(%s, %s)", (job_id, lease))
-                    continue
-                try:
-                    with self.db.transaction():
-                        handle(self.db, job_id, mail)
-                        self.db.execute("SELECT pgq_ack(%s, %s)", (job_id, lease))
-                except Exception as error:              # tried again after the queue's backoff
-                    self.db.execute("SELECT pgq_fail(%s, %s, error => %s)", (job_id, lease, str(error)))
-                self.held = self.held[1:]
-        except psycopg.Error as error:                  # the shard is gone: others will have its jobs
+            if stopping.is_set():                       # the job has not begun: it is given back
+                self.db.execute("SELECT pgq_release(%s, %s)", lease)
+                return
+            try:
+                with self.db.transaction():
+                    handle(self.db, job[0], mail)
+                    self.db.execute("SELECT pgq_ack(%s, %s)", lease)
+            except Exception as error:                  # tried again after the queue's backoff
+                self.db.execute("SELECT pgq_fail(%s, %s, error => %s)", (*lease, storable(error)))
+        except psycopg.Error as error:                  # the connection is lost: another worker gets the job
             self.leave(error)
-        self.held = []
+        finally:
+            self.held = None
 
 
 def heartbeat(shards):                                  # well within the queue's lease_time
@@ -76,10 +81,12 @@ def heartbeat(shards):                                  # well within the queue'
         time.sleep(3)
         for shard in shards:
             try:
-                for job_id, lease, _ in shard.held:
-                    if shard not in connections:
-                        connections[shard] = psycopg.connect(shard.conninfo, autocommit=True, prepare_threshold=None, **SOON)
-                    connections[shard].execute("SELECT pgq_extend(%s, %s)", (job_id, lease))
+                lease = shard.held
+                if lease is None:
+                    continue
+                if shard not in connections:
+                    connections[shard] = psycopg.connect(shard.conninfo, autocommit=True, prepare_threshold=None, **SOON)
+                connections[shard].execute("SELECT pgq_extend(%s, %s)", lease)
             except psycopg.Error:
                 connections.pop(shard, None)
 
@@ -90,9 +97,9 @@ threading.Thread(target=heartbeat, args=(shards,), daemon=True).start()
 while not stopping.is_set():
     random.shuffle(others)
     for shard in [home] + others:
-        jobs = shard.claim("0")
-        if jobs:
-            shard.work(jobs)
+        job = shard.claim("0")
+        if job:
+            shard.work(job)
             break                                       # home first, again
     else:
         # A commit at home wakes it; for what comes elsewhere, where others are at home, it looks every few seconds.
@@ -101,4 +108,6 @@ while not stopping.is_set():
         if place is None:
             stopping.wait(0.5)
         else:
-            place.work(place.claim("5 s"))
+            job = place.claim("5 s")
+            if job:
+                place.work(job)

@@ -3,4 +3,8 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ 'bash', 'examples/worker.sh' ], batch => 3, helper => 'psql');
+worker_test(
+	'examples/worker.sh',
+	command => sub { return ('bash', $_[0]) },
+	odd     => [ 'query <<-', q{[[ $payload != *odd* ]] || { printf 'odd \\0 \\xe9 text\\n'; return 1; }} ],
+	helper  => 'psql');

@@ -4,6 +4,16 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use ClientTest;
 
-my $dir = PostgreSQL::Test::Utils::tempdir_short();
-build('g++', '-std=c++20', '-Wall', '-Wextra', '-Werror', '-I/usr/include/postgresql', 'examples/worker.cpp', '-lpq', '-o', "$dir/worker");
-worker_test(["$dir/worker"], batch => 3);
+sub compile
+{
+	my ($file) = @_;
+	my $program = PostgreSQL::Test::Utils::tempdir_short() . '/worker';
+	build('g++', '-std=c++20', '-Wall', '-Wextra', '-Werror', '-I/usr/include/postgresql', $file, '-lpq', '-o', $program);
+	return $program;
+}
+
+worker_test(
+	'examples/worker.cpp',
+	build   => \&compile,
+	command => sub { return $_[0] },
+	odd     => [ 'INSERT INTO', q{if (std::string(payload).find("odd") != std::string::npos) throw std::runtime_error("odd \xe9 text");} ]);

@@ -5,15 +5,23 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ClientTest;
 
-my $classes = PostgreSQL::Test::Utils::tempdir_short();
-build('javac', '-d', $classes, 'examples/Worker.java');
+sub compile
+{
+	my ($file) = @_;
+	my $classes = PostgreSQL::Test::Utils::tempdir_short();
+	build('javac', '-d', $classes, $file);
+	return $classes;
+}
+
 worker_test(
-	sub {
-		my ($way, $label) = @_;
+	'examples/Worker.java',
+	build   => \&compile,
+	command => sub {
+		my ($classes, $way, $label) = @_;
 		my ($address) = database_url($way, $label) =~ m{@(.*)\?};
 		my $primary = $way eq 'direct' ? '&targetServerType=primary' : '';
 		my $pooler = $way eq 'transaction' ? '&prepareThreshold=0&assumeMinServerVersion=9.0' : '';
 		return ('java', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx64m', '-cp', "$classes:/usr/share/java/postgresql.jar", 'Worker',
 			"jdbc:postgresql://$address?user=$ClientTest::user&ApplicationName=$label$primary$pooler");
 	},
-	batch => 3);
+	odd => [ 'INSERT INTO', q{if (job.payload.contains("odd")) throw new SQLException("odd \0 \udce9 text");} ]);

@@ -4,8 +4,10 @@ use warnings;
 use ClientTest;
 
 worker_test(
-	sub {
-		my ($way, $label) = @_;
-		return ('env', 'DATABASE_URL=' . join(' ', map { database_url($way, $label, $_) } hosts_of($way)), '/usr/bin/python3', 'examples/worker_asyncpg.py');
+	'examples/worker_asyncpg.py',
+	command => sub {
+		my ($file, $way, $label) = @_;
+		return ('env', 'DATABASE_URL=' . join(' ', map { database_url($way, $label, $_) } hosts_of($way)), '/usr/bin/python3', $file);
 	},
+	odd     => [ 'INSERT INTO', q{    if mail["to"].startswith("odd"): raise ValueError("odd \0 \udce9 text")} ],
 	at_once => 10);

@@ -3,4 +3,7 @@ use strict;
 use warnings;
 use ClientTest;
 
-worker_test([ '/usr/bin/python3', 'examples/worker_psycopg.py' ], batch => 3);
+worker_test(
+	'examples/worker_psycopg.py',
+	command => sub { return ('/usr/bin/python3', $_[0]) },
+	odd     => [ 'INSERT INTO', q{    if mail["to"].startswith("odd"): raise ValueError("odd \0 \udce9 text")} ]);

@@ -1,12 +1,14 @@
 # The examples at work: worker_test runs one of them directly, and through pgbouncer in session and in transaction mode, all
 # three at the same time, each in a database of its own. Of three workers one is killed and one is stopped on the way; then the
-# server stops at once, and the third one goes on when it is back. Directly there are two hosts: the first one is a standby.
+# server stops at once, and the third one goes on when it is back. Directly there are two hosts: the first one is a standby. At
+# last a copy of the example, whose work fails with a text that PostgreSQL cannot store.
 package ClientTest;
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use File::Basename;
 use IPC::Run;
 use PgqTest;
 use Exporter 'import';
@@ -105,7 +107,7 @@ sub make_database
 
 # ---- workers ----
 
-# Compiles an example, or whatever it takes, in the copied tree.
+# Compiles an example in the copied tree.
 sub build
 {
 	my (@command) = @_;
@@ -131,6 +133,17 @@ sub answer_of
 	my ($out, $err) = ('', '');
 	IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return ($out, $err);
+}
+
+# with_odd_error FILE, PATTERN, LINE: a copy of the example with that line before the first one that matches
+sub with_odd_error
+{
+	my ($file, $pattern, $line) = @_;
+	my $copy = PostgreSQL::Test::Utils::tempdir_short() . '/' . basename($file);
+	my $text = slurp_file($file);
+	$text =~ s/^(?=[^\n]*$pattern)/$line\n/m or die "no line of $file matches $pattern";
+	append_to_file($copy, $text);
+	return $copy;
 }
 
 sub port_of { return $_[0] =~ /^(?:direct|nowhere)$/ ? $node->port : $bouncer_port }
@@ -225,12 +238,11 @@ sub ends
 	return;
 }
 
-# SIGTERM, and a worker that ends by itself with nothing in hand. No work goes on before it has noticed: the kernel has delivered
-# the signal, and a language that has its own way from there has had half a second.
-sub stop_worker
+# SIGTERM. The worker has noticed: the kernel has delivered the signal, and a language that has its own way from there has had
+# half a second.
+sub tell_to_stop
 {
 	my ($worker) = @_;
-	my ($way, $label) = @$worker{qw(way label)};
 	kill TERM => $worker->{pid};
 	for (1 .. 100)
 	{
@@ -239,9 +251,18 @@ sub stop_worker
 		select(undef, undef, undef, 0.1);
 	}
 	select(undef, undef, undef, 0.5);
+	return;
+}
+
+# A worker that is told to stop finishes what it has begun. No work goes on before the worker has noticed.
+sub stop_worker
+{
+	my ($worker) = @_;
+	my ($way, $label) = @$worker{qw(way label)};
+	tell_to_stop($worker);
 	$node->safe_psql($way, "UPDATE gate SET open_to = '$label'");
 	ends($worker, 'when it is told to');
-	is(count_in($way, "pgq_ext.lease WHERE worker = '$label'"), '0', '... and has given back what it had not begun');
+	is(count_in($way, "pgq_ext.lease WHERE worker = '$label'"), '0', '... and has nothing in hand');
 	is($worker->{output}, '', '... and had nothing to complain about');
 	return;
 }
@@ -276,11 +297,22 @@ sub restart_server
 
 # ---- the story ----
 
-# worker_test COMMAND, batch => N, at_once => N, helper => PROGRAM: N is how many jobs the worker has in hand when it is told to
-# stop, one begun or all of them; PROGRAM is what it runs for each statement
+# worker_test FILE, option => value...
+#   command => sub { PROGRAM, WAY, LABEL }: how the worker is started
+#   build   => sub { FILE }: makes PROGRAM of the example; without it PROGRAM is FILE
+#   odd     => [ PATTERN, LINE ]: a line before the first line that matches, which fails with an odd text for an address "odd..."
+#   at_once => N: how many jobs the worker does at the same time
+#   helper  => PROGRAM: the program that the worker runs for each statement
 sub worker_test
 {
-	my ($command, %options) = @_;
+	my ($file, %options) = @_;
+	my $command_of = sub
+	{
+		my $program = $options{build} ? $options{build}->(@_) : $_[0];
+		return sub { $options{command}->($program, @_) };
+	};
+	my $command = $command_of->($file);
+	my $odd_command = $command_of->(with_odd_error($file, @{ $options{odd} }));
 	start_servers(bouncer => "server_login_retry = 1\nquery_wait_timeout = 20"); # it is as patient as 120 s
 	start_standby();
 	my %worker;
@@ -296,9 +328,9 @@ sub worker_test
 		wait_for_sent($way, 100, values %{ $worker{$way} });
 		catch_worker($a, 1);
 		kill_worker($a->{pid}, $options{helper});
-		catch_worker($b, $options{batch} // $options{at_once} // 1);
+		catch_worker($b, $options{at_once} // 1);
+		is(count_in($way, "pgq_ext.lease WHERE worker = '$b->{label}'"), $options{at_once} // 1, "$way: $b->{label} has claimed what it can start");
 		stop_worker($b);
-		is($node->safe_psql($way, 'SELECT released > 0 FROM pgq_ext.queue_stats'), 't', '... what had not begun was given back uncounted') if $options{batch};
 	}
 	wait_for($node, q{EXISTS (SELECT FROM pgq_ext.attempt WHERE worker = 'worker_a' AND outcome = 'lost') AND NOT EXISTS (SELECT FROM pgq_ext.lease WHERE worker = 'worker_a')}, $_)
 	  for @ways;
@@ -316,8 +348,9 @@ sub worker_test
 		$c->{output} = '';
 		stop_worker($c);
 		quietly(sub { $worker{$way}{a}{run}->finish });
-		check_effects($way, %options);
+		check_effects($way);
 	}
+	check_odd_errors($odd_command);
 	stop_servers();
 	return;
 }
@@ -333,7 +366,7 @@ END
 
 sub check_effects
 {
-	my ($way, %options) = @_;
+	my ($way) = @_;
 	my $killed = q{SELECT job_id FROM pgq_ext.attempt WHERE worker = 'worker_a' AND outcome = 'lost'};
 	my $count = sub { return count_in($way, "sent WHERE $_[0]") };
 	is($node->safe_psql($way, 'SELECT count(*), count(DISTINCT job_id) FROM sent'), "$jobs|$jobs", "$way: each effect is there once");
@@ -344,6 +377,28 @@ sub check_effects
 	is($count->("job_id IN ($killed) AND (worker = 'worker_a' OR attempt = 1)"), '0', '... and done by others');
 	is($count->("address NOT LIKE 'full%' AND job_id NOT IN ($killed) AND attempt > 1"), '0', '... no other was begun twice, also the slow one, by its heartbeat');
 	is($node->safe_psql($way, 'SELECT pgq_check()'), '', '... and all is well');
+	return;
+}
+
+# The work fails with a text that PostgreSQL cannot store: the job is failed with what can be told, and no other job loses an
+# attempt. A job that comes to a worker which is to stop is given back.
+sub check_odd_errors
+{
+	my ($command) = @_;
+	$node->safe_psql('direct', qq{
+		UPDATE gate SET sent = 2 * $jobs;
+		SELECT pgq_enqueue('mail', '{"to": "odd\@example.org"}', max_attempts => 1, priority => 1),
+		       pgq_enqueue('mail', '{"to": "next\@example.org"}'), pgq_enqueue('mail', '{"to": "next\@example.org"}')});
+	my $worker = start_worker('direct', 'e', $command);
+	wait_for_sent('direct', $jobs + 2, $worker);
+	wait_for($node, 'EXISTS (SELECT FROM pgq_ext.dead_job)', 'direct');
+	like($node->safe_psql('direct', 'SELECT last_error FROM pgq_ext.dead_job'), qr/odd .*text/, 'an odd text of an error is told as far as it can be');
+	is(count_in('direct', "sent WHERE address LIKE 'next%' AND attempt = 1"), '2', '... and other jobs lose no attempt');
+	tell_to_stop($worker);
+	$node->safe_psql('direct', q{SELECT pgq_enqueue('mail', '{"to": "late@example.org"}')});
+	ends($worker, 'when it is told to, also while it waits for a job');
+	is($worker->{output}, '', '... and has nothing to complain about');
+	is($node->safe_psql('direct', 'SELECT state, attempts FROM pgq_ext.job_status'), 'ready|0', '... and gives back a job that comes then');
 	return;
 }
 
