@@ -30,6 +30,15 @@ unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode)
 	LockRelease(&tag, mode, false);
 }
 
+void
+lock_name(const char *name)
+{
+	auto *bytes = reinterpret_cast<const unsigned char *>(name);
+	uint32 hash = hash_bytes(bytes, static_cast<int>(strlen(name)));
+	(void) lock_queue(static_cast<int32>(hash), QueueLock::kName, ExclusiveLock, true);
+	AcceptInvalidationMessages();
+}
+
 static LOCKTAG
 tag_of_key(int32 queue_id, int64 hash)
 {

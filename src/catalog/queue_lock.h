@@ -19,11 +19,16 @@ enum class QueueLock : uint16
 	kCount,	  /* exclusive: whoever counts its jobs */
 	kOptions, /* exclusive, to the end: whoever changes its options */
 	kRights,  /* the same: its rights */
+	kName, /* the same: whoever creates one of that name, or gives it that; objid is a hash of it */
+	kSegments, /* the same, of queue 0: whoever makes the segments */
 };
 
 /* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */
 bool lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait);
 void unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode);
+
+/* kName, to the end of the (sub)transaction. After it rows are to be read anew. */
+void lock_name(const char *name);
 
 /*
  * The lock of a key: whoever looks for the owner of that unique key, until he has found or become one. An

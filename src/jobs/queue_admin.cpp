@@ -18,17 +18,25 @@
 
 namespace pgq {
 
-/* One at a time: creators and droppers of queues, to the end of their transactions. */
+/* As SQL that writes it does, to the end: whoever takes all queues at once comes before or after. */
 static void
-lock_queues()
+lock_table_of_queues()
 {
-	LockRelationOid(tables().queue, ShareRowExclusiveLock);
+	LockRelationOid(tables().queue, RowExclusiveLock);
+}
+
+/* Not one that somebody is dropping: who inserts another one waits for that. */
+static bool
+is_there(const char *name)
+{
+	QueueRef ref;
+	return find_queue(tables(), name, &ref) && !VirtualTransactionIdIsValid(dropper_of(ref));
 }
 
 /* ---- create ---- */
 
-/* The others begin with the default of their column. */
-static void
+/* The others begin with the default of their column. False: somebody has inserted one of that name by hand. */
+static bool
 insert_row(const char *name, const Datum *options)
 {
 	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
@@ -45,19 +53,46 @@ insert_row(const char *name, const Datum *options)
 		appendStringInfo(&columns, ", %s", queue_options[i].name);
 		appendStringInfo(&values, ", $%d", n);
 	}
-	spi_execute(
-		psprintf("INSERT INTO pgq_ext.queue (queue%s) VALUES ($1%s)", columns.data, values.data),
-		row, n);
+	return spi_execute(psprintf("INSERT INTO pgq_ext.queue (queue%s) VALUES ($1%s) "
+								"ON CONFLICT (queue) DO NOTHING",
+								columns.data, values.data),
+					   row, n) > 0;
+}
+
+/* Segments come with the first queue, and are its creator's until that is committed. */
+static void
+make_segments()
+{
+	if (look_at_tables().has_segments)
+		return;
+	(void) lock_queue(0, QueueLock::kSegments, ExclusiveLock, true);
+	AcceptInvalidationMessages();
+	as_owner([] { create_segments(); });
+}
+
+/* False: there is one. Where that is known beforehand nobody is waited for. */
+static bool
+make_row(const char *name, const Datum *options)
+{
+	if (is_there(name))
+		return false;
+	make_segments();
+	lock_table_of_queues();
+	lock_name(name);
+	if (is_there(name))
+		return false;
+	bool made = false;
+	as_owner([&] { made = insert_row(name, options); });
+	CommandCounterIncrement();
+	return made;
 }
 
 bool
 create_queue(const char *name, const Datum *options, bool if_not_exists)
 {
-	/* Nobody else is at it; segments and the row are made, then its slot, which is empty and known to be. */
-	lock_queues();
+	/* Segments and the row are made, then its slot, which is empty and known to be. */
 	refuse_if_queues_subscribed();
-	QueueRef ref;
-	if (find_queue(tables(), name, &ref))
+	if (!make_row(name, options))
 	{
 		if (if_not_exists)
 			return false;
@@ -65,11 +100,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
 				 errhint("Pass if_not_exists => true if that is no error.")));
 	}
-	as_owner([&] {
-		create_segments();
-		insert_row(name, options);
-	});
-	CommandCounterIncrement();
+	QueueRef ref;
 	if (!find_queue(tables(), name, &ref))
 		elog(ERROR, "queue \"%s\" was not created", name);
 	/* Left over from a queue that was dropped while nobody saw it. */
@@ -208,18 +239,31 @@ close_empty_queue(const QueueRef &ref, const char *name, const char *hint)
 	refuse_if_not_empty(ref, name, hint);
 }
 
+/* Of those who drop, rename or alter the queue, also by SQL, this is the only one. */
+static void
+lock_row(int32 queue_id)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	lock_table_of_queues();
+	as_owner([&] {
+		spi_execute("SELECT FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1 FOR UPDATE",
+					id);
+	});
+}
+
 bool
 drop_queue(const char *name, bool if_exists, bool force)
 {
-	lock_queues();
-	QueueRef ref;
-	if (!find_queue(tables(), name, &ref))
+	QueueRef ref{};
+	/* Nobody is waited for in vain: it is there, and the caller's to drop; and is so when its row is locked. */
+	for (int32 locked = 0;; lock_row(locked = ref.queue_id))
 	{
-		if (if_exists)
+		if (if_exists && !find_queue(tables(), name, &ref))
 			return false;
 		ref = resolve_queue_to_empty(tables(), name, "Pass if_exists => true if that is no error.");
+		if (ref.queue_id == locked)
+			break;
 	}
-	require_right(Deed::kAdminister, ref.queue_id, name);
 	refuse_if_subscribed();
 	if (force)
 		close_queue(ref);
