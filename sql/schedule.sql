@@ -77,6 +77,32 @@ SELECT count(*) AS days, count(DISTINCT (p AT TIME ZONE 'America/New_York')::dat
 FROM pgq_schedule_preview('30 2 * * *', 'America/New_York', 1461) p;
 SELECT count(*) FILTER (WHERE gap = '1 hour') AS hours, count(*) FILTER (WHERE gap <> '1 hour') AS others
 FROM (SELECT p - lag(p) OVER (ORDER BY p) AS gap FROM pgq_schedule_preview('@hourly', 'America/New_York', 10000) p) g;
+-- A zone is what SET TimeZone makes of it: numbers are hours east, what looks like POSIX is west.
+CREATE FUNCTION nine_in(zone text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    tick timestamptz;
+BEGIN
+    tick := pgq_schedule_preview('0 9 15 6 *', zone, 1);
+    PERFORM set_config('TimeZone', zone, true);
+    RETURN concat_ws(' ', to_char(tick, 'HH24:MI'), to_char(tick AT TIME ZONE 'UTC', 'HH24:MI'));
+EXCEPTION WHEN invalid_parameter_value THEN
+    RETURN SQLERRM;
+END $$;
+SELECT zone, nine_in(zone) AS here_and_utc
+FROM unnest('{+2,-5,+02,5.5,0,+05:30,UTC+2,UTC-2,<+05>-5,EST,Europe/Berlin,"INTERVAL ''+02:00'' HOUR TO MINUTE",interval,168,-1000,nan,inf,1e9}'::text[]) zone;
+SELECT pgq_schedule('east', '0 9 15 6 *', 's', timezone => '+2');
+SELECT to_char(next_run_at AT TIME ZONE 'UTC', 'HH24:MI') AS next FROM pgq_ext.schedule WHERE schedule = 'east';
+-- One that an older version has taken is named by what it fails of.
+UPDATE pgq_ext.timetable SET timezone = $$INTERVAL '+02:00' HOUR TO MINUTE$$, cron = '* * * * * *', next_run_at = now(), due_at = now() WHERE schedule = 'east';
+DO $$ BEGIN
+    FOR i IN 1 .. 600 LOOP
+        EXIT WHEN (SELECT last_error IS NOT NULL FROM pgq_ext.schedule WHERE schedule = 'east');
+        COMMIT;
+        PERFORM pg_sleep(0.1);
+    END LOOP;
+END $$;
+SELECT last_error FROM pgq_ext.schedule WHERE schedule = 'east';
+SELECT pgq_unschedule('east');
 DROP TABLE tick, mine;
 SELECT pgq_drop_queue('s');
 -- Far ahead there is an end.

@@ -5,13 +5,35 @@
 
 #include "pg/pg.h"
 
+#include <cmath>
+
 namespace pgq {
 
-/* One whose name SET TimeZone would take; NULL: there is none. It stays for as long as the process. */
+/* A number, which SET TimeZone takes for hours east of Greenwich; a zone of that name would be west. */
+inline bool
+is_hours_east(const char *name, double *hours)
+{
+	char *end;
+	*hours = strtod(name, &end);
+	return end != name && *end == '\0';
+}
+
+/*
+ * What SET TimeZone would make of that name; NULL: it would refuse it, or it is an INTERVAL. It stays for as long as the
+ * process.
+ */
 inline pg_tz *
 find_zone(const char *name)
 {
-	pg_tz *zone = pg_tzset(name);
+	static constexpr double kMostHours = 167;
+	static constexpr char kInterval[] = "interval";
+	double hours;
+	bool is_number = is_hours_east(name, &hours);
+	bool is_interval = pg_strncasecmp(name, kInterval, sizeof(kInterval) - 1) == 0;
+	if (is_interval || (is_number && !(std::fabs(hours) <= kMostHours)))
+		return nullptr;
+	pg_tz *zone =
+		is_number ? pg_tzset_offset(static_cast<long>(-hours * SECS_PER_HOUR)) : pg_tzset(name);
 	return zone != nullptr && pg_tz_acceptable(zone) ? zone : nullptr;
 }
 
