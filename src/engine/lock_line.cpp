@@ -10,6 +10,8 @@ struct LockWaiter
 	bool in_line;
 	int64 woken;	/* monotonic: since when he is expected to look; 0: he sleeps */
 	uint32 session; /* how many that were this process have ended */
+	Relaxed<int>
+		claimer; /* my_procno() + 1 of the process whose claim this one waits for, or 0. Without a lock */
 };
 static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layout_v<LockWaiter>);
 
@@ -148,6 +150,21 @@ awaited_by(int procno)
 {
 	const LockWaiter *waiter = place_of(procno);
 	return waiter->in_line ? &waiter->key : nullptr;
+}
+
+void
+await_claimer(int procno)
+{
+	static constinit bool awaits = false;
+	if (awaits || procno != kNobody)
+		place_of(my_procno())->claimer = procno + 1;
+	awaits = procno != kNobody;
+}
+
+int
+awaited_claimer(int procno)
+{
+	return place_of(procno)->claimer - 1;
 }
 
 int

@@ -4,7 +4,7 @@
  * Who frees a slot wakes the first in line, who looks, takes it, and passes on when he leaves the line; until then nobody
  * who came later may have it. That ends when he has not come for a while: his process may be stopped.
  *
- * Everything but in_lock_line() is called under the locks lock.
+ * Everything but in_lock_line() and the claimers is called under the locks lock.
  */
 #pragma once
 
@@ -31,6 +31,13 @@ const LockKey *awaited_by(int procno);
 /* Which of the sessions that are that process, one after the other; of those that may have locks bound to them. */
 uint32 session_of(int procno);
 void end_session_of(int procno);
+
+/*
+ * This process waits for the claim of that one (kNobody: not any more), in memory as well, so a search for deadlocks has
+ * to see it. Without a lock.
+ */
+void await_claimer(int procno);
+int awaited_claimer(int procno);
 
 int waiting_for(const LockKey &key);
 int waiting_for_locks(int *peak);

@@ -39,6 +39,7 @@ not_yet(OwnerSearch *search, TransactionId xid, const VirtualTransactionId &vxid
 {
 	search->xid = xid;
 	search->vxid = vxid;
+	search->claiming = false;
 	return Met::kNotYet;
 }
 
@@ -67,16 +68,17 @@ is_leased(int64 job_id)
 	return leased;
 }
 
-/* As in waiting.cpp: a claim decides at once, mostly. */
+/* As in waiting.cpp. */
 static Met
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {
-	static constexpr int kNaps = 100;
 	if (is_me(lease->user))
 		return Met::kHeld;
 	if (VirtualTransactionIdIsValid(lease->user))
 		return wait_for(search, lease->user);
-	return search->naps++ < kNaps ? ask_again(search) : wait_for(search, lease->claimer);
+	(void) wait_for(search, lease->claimer);
+	search->claiming = true;
+	return Met::kNotYet;
 }
 
 /*
@@ -294,6 +296,20 @@ find_owner(SegmentSet &segments, OwnerSearch *search)
 			return Meeting::kLeased;
 	}
 	return Meeting::kNobody;
+}
+
+void
+wait_for_decision(SegmentSet &segments, const OwnerSearch &search)
+{
+	segments.close();
+	if (search.claiming)
+		return wait_for_claim(search.owner.job_id(), search.vxid);
+	if (!TransactionIdIsValid(search.xid))
+		return wait_for_transaction(search.vxid);
+	XactLockTableWait(search.xid, nullptr, nullptr, XLTW_None);
+	if (any_prepared())
+		resolve_prepared();
+	CHECK_FOR_INTERRUPTS();
 }
 
 } // namespace pgq

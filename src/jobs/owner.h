@@ -32,13 +32,16 @@ struct OwnerSearch
 	/* Of kNotYet. Both invalid: for a moment. */
 	TransactionId xid;
 	VirtualTransactionId vxid;
+	bool claiming; /* the claim of vxid is in progress: it decides, not its transaction */
 
 	/* Of all times that it was asked. */
-	int naps; /* for a claim that had not decided */
 	int64
 		gap_since; /* monotonic; since when it waits for a gap between others' holds; 0: it does not */
 };
 
 Meeting find_owner(SegmentSet &segments, OwnerSearch *search);
+
+/* After kNotYet, without the lock of the key. Unlocks the segments. */
+void wait_for_decision(SegmentSet &segments, const OwnerSearch &search);
 
 } // namespace pgq

@@ -156,18 +156,6 @@ begin_search(const QueueRef &ref, const KeyedRequest &request)
 	return search;
 }
 
-static void
-wait_for_decision(SegmentSet &segments, const OwnerSearch &search)
-{
-	segments.close();
-	if (!TransactionIdIsValid(search.xid))
-		return wait_for_transaction(search.vxid);
-	XactLockTableWait(search.xid, nullptr, nullptr, XLTW_None);
-	if (any_prepared())
-		resolve_prepared();
-	CHECK_FOR_INTERRUPTS();
-}
-
 /* No job has the key; but one that has ended may yet, for its unique_for. */
 static Meeting
 look_at_period(OwnerSearch *search)
@@ -176,6 +164,7 @@ look_at_period(OwnerSearch *search)
 	search->owner.hint.key.job_id = period.job_id;
 	search->xid = period.xid;
 	search->vxid = kNoVirtualXid;
+	search->claiming = false;
 	if (TransactionIdIsValid(period.xid))
 		return Meeting::kNotYet;
 	if (period.taken && !search->only_ask && period.unseen)

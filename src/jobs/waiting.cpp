@@ -3,7 +3,9 @@
 #include "catalog/queue_row.h"
 #include "engine/held.h"
 #include "engine/hold.h"
+#include "engine/lock_line.h"
 #include "load/attach.h"
+#include "txn/deadlock.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -12,7 +14,8 @@ enum class Reach : uint8
 {
 	kInHand,
 	kHandedOut,
-	kAgain, /* look again when *other has ended; if that is invalid, in a moment */
+	kAgain,	   /* look again when *other has ended; if that is invalid, in a moment */
+	kClaiming, /* look again when the claim of *other has decided */
 };
 
 static bool
@@ -21,16 +24,15 @@ is_me(const VirtualTransactionId &vxid)
 	return VirtualTransactionIdEquals(vxid, my_virtual_xid());
 }
 
-/*
- * A claim decides at once, mostly; one that has not for_a_while may wait for a lock, of ours even, so it
- * is waited for where the deadlock detector sees it.
- */
+/* A user has taken the lease to change the job, or to end it; a claim without one is in progress. */
 static Reach
-reach_claiming(const Lease *lease, bool for_a_while, VirtualTransactionId *other)
+reach_claiming(const Lease *lease, VirtualTransactionId *other)
 {
-	*other =
-		for_a_while && !VirtualTransactionIdIsValid(lease->user) ? lease->claimer : lease->user;
-	return is_me(*other) ? Reach::kHandedOut : Reach::kAgain;
+	bool claims = !VirtualTransactionIdIsValid(lease->user);
+	*other = claims ? lease->claimer : lease->user;
+	if (is_me(lease->user))
+		return Reach::kHandedOut;
+	return claims ? Reach::kClaiming : Reach::kAgain;
 }
 
 /* Somebody else has just taken a lost one. */
@@ -69,7 +71,7 @@ reach_held(QueueHold &hold, Lease *lease, TakenLease *taken, VirtualTransactionI
 
 /* Of a job that has a lease. */
 static Reach
-reach(int64 job_id, bool for_a_while, bool lost, TakenLease *taken, VirtualTransactionId *other)
+reach(int64 job_id, bool lost, TakenLease *taken, VirtualTransactionId *other)
 {
 	Reach reach = Reach::kAgain;
 	SetInvalidVirtualTransactionId(*other);
@@ -84,7 +86,7 @@ reach(int64 job_id, bool for_a_while, bool lost, TakenLease *taken, VirtualTrans
 		switch (lease->state)
 		{
 			case LeaseState::kClaiming:
-				reach = reach_claiming(lease, for_a_while, other);
+				reach = reach_claiming(lease, other);
 				break;
 			case LeaseState::kClaimed:
 				reach = reach_claimed(lease, other);
@@ -135,11 +137,44 @@ wait_for_transaction(const VirtualTransactionId &other)
 	CHECK_FOR_INTERRUPTS();
 }
 
+/* Of the claim that is waited for; kNobody: the process has gone. *decided: that claim is in progress no more. */
+static int
+claimer_of(int64 job_id, const VirtualTransactionId &claimer, bool *decided)
+{
+	int pid = 0;
+	*decided = true;
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		*decided = lease.state != LeaseState::kClaiming ||
+				   VirtualTransactionIdIsValid(lease.user) ||
+				   !VirtualTransactionIdEquals(lease.claimer, claimer);
+		pid = lease.pid;
+	});
+	PGPROC *process = *decided ? nullptr : BackendPidGetProc(pid);
+	return process == nullptr ? kNobody : static_cast<int>(process - ProcGlobal->allProcs);
+}
+
+void
+wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
+{
+	static constexpr int kShortNaps = 100;
+	DeadlockWatch deadlock;
+	bool decided;
+	for (int naps = 0;; naps++)
+	{
+		await_claimer(claimer_of(job_id, claimer, &decided));
+		if (decided)
+			break;
+		pg_usleep(naps < kShortNaps ? 1000 : 10 * 1000);
+		CHECK_FOR_INTERRUPTS();
+		deadlock.look();
+	}
+	await_claimer(kNobody);
+}
+
 bool
 take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 {
-	static constexpr int kNaps = 100;
-	for (int naps = 0;; naps++)
+	for (;;)
 	{
 		/* Take it, if nobody has it; */
 		VirtualTransactionId other;
@@ -156,10 +191,13 @@ take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 				break;
 		}
 		/* or ask who has, wait for that, and try again. */
-		Reach reached = reach(row.job_id(), naps >= kNaps, lost, taken, &other);
-		if (reached != Reach::kAgain)
+		Reach reached = reach(row.job_id(), lost, taken, &other);
+		if (reached == Reach::kInHand || reached == Reach::kHandedOut)
 			return reached == Reach::kInHand;
-		wait_for_transaction(other);
+		if (reached == Reach::kClaiming)
+			wait_for_claim(row.job_id(), other);
+		else
+			wait_for_transaction(other);
 	}
 }
 

@@ -29,6 +29,12 @@ bool take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 /* Until it has ended; if it is invalid, for a moment. */
 void wait_for_transaction(const VirtualTransactionId &other);
 
+/*
+ * Until the claim in progress of that job has decided whether it hands the job out, never for the rest of the claiming
+ * transaction. Error 40P01 if the claim waits for this transaction (README.md, "Waiting for a claim").
+ */
+void wait_for_claim(int64 job_id, const VirtualTransactionId &claimer);
+
 /* Error 53400. */
 [[noreturn]] void complain_of_leases();
 

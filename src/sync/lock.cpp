@@ -4,10 +4,10 @@
 #include "pg/client.h"
 #include "pg/stop_point.h"
 #include "pg/wait_events.h"
-#include "sync/deadlock.h"
 #include "sync/lock_load.h"
 #include "sync/lock_row.h"
 #include "sync/lock_tag.h"
+#include "txn/deadlock.h"
 #include "txn/lock.h"
 #include "txn/session_end.h"
 

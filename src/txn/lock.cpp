@@ -78,6 +78,7 @@ settle_locks(const LockEffect *first, const LockEffect *last, bool commit)
 void
 abandon_lock_wait()
 {
+	await_claimer(kNobody);
 	if (in_lock_line())
 		with_locks([](LockHold &hold) { hold.leave_line(); });
 }

@@ -1,4 +1,4 @@
-#include "sync/deadlock.h"
+#include "txn/deadlock.h"
 
 #include "engine/named_lock.h"
 
@@ -28,6 +28,14 @@ all_wait_for_me(const int *procnos, int n, Search *search)
 		last = Max(last, victim);
 	}
 	return last;
+}
+
+/* The processes that keep that one from going on, which waits in memory: the one whose claim it waits for, or those that have its lock. */
+static int
+blockers_in_memory(int procno, int *procnos)
+{
+	procnos[0] = awaited_claimer(procno);
+	return procnos[0] != kNobody ? 1 : lock_blockers(procno, procnos, kMost);
 }
 
 /* Who waits for the server's locks goes on when none of them is in his way. */
@@ -67,7 +75,7 @@ waits_for_me(int procno, Search *search)
 		return kNobody;
 	search->seen[search->n++] = procno;
 	int procnos[kMost];
-	int n = lock_blockers(procno, procnos, kMost);
+	int n = blockers_in_memory(procno, procnos);
 	if (n > 0)
 	{
 		int victim = all_wait_for_me(procnos, n, search);
@@ -82,7 +90,7 @@ is_victim()
 {
 	Search search{};
 	int procnos[kMost];
-	int n = lock_blockers(my_procno(), procnos, kMost);
+	int n = blockers_in_memory(my_procno(), procnos);
 	return n > 0 && all_wait_for_me(procnos, n, &search) == my_procno();
 }
 
@@ -97,9 +105,10 @@ DeadlockWatch::look()
 	next_ = now + DeadlockTimeout * INT64CONST(1000);
 	bool again = is_victim();
 	if (again && found_)
-		ereport(ERROR, (errcode(ERRCODE_T_R_DEADLOCK_DETECTED), errmsg("deadlock detected"),
-						errdetail("Who holds the lock waits for this transaction."),
-						errhint("Take locks in the same order everywhere.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED), errmsg("deadlock detected"),
+				 errdetail("The session that this one waits for waits for this transaction."),
+				 errhint("Take locks in the same order everywhere.")));
 	found_ = again;
 }
 

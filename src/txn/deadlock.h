@@ -1,6 +1,7 @@
 /*
- * Deadlocks that the server does not see: a call waits in memory for a lock whose holder, an open transaction or a session,
- * waits, perhaps by way of others, for the transaction of that call.
+ * Deadlocks that the server does not see. A call waits in memory: for a named lock whose holder is an open transaction or a
+ * session, or for a claim in progress. The awaited session waits, perhaps by way of others, for the transaction of that
+ * call.
  */
 #pragma once
 
