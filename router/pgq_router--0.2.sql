@@ -255,6 +255,9 @@ COMMENT ON TYPE pgq_ext.claimed_job IS 'As that of pgq_ext.';
 CREATE TYPE pgq_ext.job_result AS (job_id bigint, state text, result jsonb, error text);
 COMMENT ON TYPE pgq_ext.job_result IS 'As that of pgq_ext.';
 
+CREATE TYPE pgq_ext.explanation AS (step text, detail text);
+COMMENT ON TYPE pgq_ext.explanation IS 'As that of pgq_ext.';
+
 -- ---- the functions of pgq_ext ----
 
 -- Each has one behind it for PL/Proxy, pgq_router.enqueue_at and so on, with the shard before the other arguments.
@@ -313,6 +316,7 @@ SELECT pgq_router.make_one(verb, 'job_id bigint, ' || arguments, result, 'pgq_ro
     ('pgq_progress', 'lease bigint, progress jsonb', 'void'),
     ('pgq_retry', 'delay interval = ''0''', 'boolean')) v (verb, arguments, result);
 SELECT pgq_router.make_one('pgq_result', 'job_id bigint, wait interval = ''0''', 'SETOF pgq_ext.job_result', 'pgq_router.shard_of_job(job_id)', false);
+SELECT pgq_router.make_one('pgq_explain', 'job_id bigint', 'SETOF pgq_ext.explanation', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_cancel', 'job_id bigint', 'text', 'pgq_router.shard_of_job(job_id)');
 
 -- Names are on one shard, as keys are.
@@ -709,6 +713,7 @@ BEGIN
         ('attempt', 'job_id bigint, lease bigint, claimed_at timestamptz, ended_at timestamptz, queue_id integer, attempt integer, segment smallint, outcome text, worker text, reason text, error text'),
         ('capacity', 'name text, used bigint, peak bigint, bound bigint, guc text, entry_bytes bigint'),
         ('dead_job', 'job_id bigint, queue_id integer, died_at timestamptz, enqueued_at timestamptz, run_at timestamptz, priority integer, attempts integer, segment smallint, max_attempts integer, fence bigint, group_key text, unique_key text, reason text, last_error text, headers jsonb, payload jsonb'),
+        ('dead_letter', 'queue text, job_id bigint, died_at timestamptz, reason text, attempts integer, max_attempts integer, group_key text, unique_key text, priority integer, enqueued_at timestamptz, run_at timestamptz, last_error text, headers jsonb, payload jsonb'),
         ('duty', 'duty text, queue text, last_run_at timestamptz, next_run_at timestamptz, failures integer, failing_since timestamptz, last_error text'),
         ('finished_job', 'job_id bigint, finished_at timestamptz, enqueued_at timestamptz, run_at timestamptz, queue_id integer, priority integer, attempts integer, segment smallint, outcome text, payload jsonb, worker text, result jsonb, max_attempts integer, group_key text, unique_key text, last_error text, headers jsonb'),
         ('health', '"check" text, status text, detail text, hint text, checked_at timestamptz'),

@@ -14,7 +14,7 @@ SELECT count(*) FROM pgq_claim('open', worker => 'w', lease_time => '1 hour') UN
 SELECT pgq_lock('held', ttl => '1 hour', owner => 'o') > 0 AS held, pgq_create_rate('often', 10, '1 s'), pgq_take('often');
 SELECT pgq_schedule('of_open', '@yearly', 'open', '"secret"', options => '{"priority": 1}'), pgq_schedule('of_shut', '@yearly', 'shut', '"secret"', options => '{"priority": 1}');
 
-CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue}'::text[])
+CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue,dead_letter}'::text[])
 WITH ORDINALITY AS u (name, n);
 GRANT SELECT ON view TO PUBLIC;
 -- What is seen of each queue, or that anything is.

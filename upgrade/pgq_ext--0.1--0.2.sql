@@ -130,35 +130,23 @@ BEGIN
             ADD CONSTRAINT queue_backoff_jitter_check CHECK (backoff_jitter BETWEEN 0::float8 AND 1::float8);
     END IF;
 END $$;
-CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
-SELECT j.job_id, q.queue,
-       CASE WHEN l.state IN ('claimed', 'claiming') THEN 'leased'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) THEN 'scheduled'
-            ELSE 'ready' END AS state,
-       CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
-            WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
-            WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
-            WHEN j.expires_at <= pg_catalog.clock_timestamp() THEN 'nothing: it has expired'
-            WHEN l.state = 'changing' THEN 'a transaction that is changing or ending it'
-            WHEN l.state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
-            WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
-            WHEN q.paused THEN 'the queue is paused'
-            WHEN q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) THEN 'an earlier job of its group (fifo)'
-            WHEN q.group_concurrency > 0 AND g.running >= q.group_concurrency THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
-            WHEN COALESCE(r.next_start, o.next_start) > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', COALESCE(r.next_start, o.next_start))
-            WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
-            WHEN e.next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', e.next_start)
-            ELSE COALESCE(pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id),
-                          CASE WHEN e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min'
-                               THEN 'a worker: nobody claims' END,
-                          'a worker') END AS waits_for,
-       j.priority, j.run_at, j.attempts, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
-       j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
-       CASE WHEN l.state = 'claimed' THEN l.worker END AS worker,
-       CASE WHEN l.state = 'claimed' THEN l.lease_expires_at END AS lease_expires_at,
-       j.last_error, j.progress
+COMMENT ON FUNCTION pgq_ext.lease_entries IS
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by a transaction that has met its unique_key: worker is one of these, as pg_locks.virtualtransaction names it), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
+
+CREATE VIEW pgq_ext.job_state AS
+SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
+       j.last_error, j.progress, j.xmax AS locked_by,
+       q.queue, q.paused_at, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
+       l.state AS lease_state, l.attempt, l.worker, l.pid, l.lease_expires_at,
+       j.expires_at <= pg_catalog.clock_timestamp() AS has_expired,
+       j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) AS is_scheduled,
+       q.paused AS is_paused,
+       q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
+       q.group_concurrency > 0 AND g.running >= q.group_concurrency AS is_group_full,
+       COALESCE(r.next_start, o.next_start) AS group_next_start,
+       q.concurrency > 0 AND e.running >= q.concurrency AS is_queue_full,
+       e.next_start AS queue_next_start,
+       e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
@@ -170,8 +158,166 @@ LEFT JOIN (
     WHERE h.state IN ('claimed', 'claiming')
     GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
-LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL
-WHERE pgq_ext.may_see(q.queue_id);
+LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
+COMMENT ON VIEW pgq_ext.job_state IS
+'Internal: every live job, its lease, and each reason that keeps it from being handed out, for job_status and pgq_explain.';
+
+CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
+SELECT s.job_id, s.queue,
+       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN s.is_scheduled THEN 'scheduled'
+            ELSE 'ready' END AS state,
+       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
+            WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
+            WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN s.has_expired THEN 'nothing: it has expired'
+            WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
+            WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
+            WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
+            WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
+            WHEN s.is_scheduled THEN 'run_at'
+            WHEN s.is_paused THEN 'the queue is paused'
+            WHEN s.is_behind_in_group THEN 'an earlier job of its group (fifo)'
+            WHEN s.is_group_full THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
+            WHEN s.group_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', s.group_next_start)
+            WHEN s.is_queue_full THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
+            WHEN s.queue_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', s.queue_next_start)
+            ELSE COALESCE(pgq_ext.behind(s.queue_id, s.priority, s.run_at, s.job_id, s.group_id),
+                          CASE WHEN s.is_unclaimed THEN 'a worker: nobody claims' END,
+                          'a worker') END AS waits_for,
+       s.priority, s.run_at, s.attempts, s.max_attempts, s.group_key, s.unique_key, s.enqueued_at, s.expires_at,
+       CASE WHEN s.lease_state = 'claimed' THEN s.worker END AS worker,
+       CASE WHEN s.lease_state = 'claimed' THEN s.lease_expires_at END AS lease_expires_at,
+       s.last_error, s.progress
+FROM pgq_ext.job_state s
+WHERE pgq_ext.may_see(s.queue_id);
+-- ---- why a job does not run, or what became of it ----
+
+CREATE TYPE pgq_ext.explanation AS (
+    step   text,
+    detail text
+);
+COMMENT ON TYPE pgq_ext.explanation IS
+'A reason why a job does not run, or what became of it. New attributes may come at the end.';
+
+CREATE FUNCTION pgq_ext.name_of_transaction(virtualtransaction text) RETURNS text
+LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT COALESCE('prepared transaction "' || min(p.gid) || '"',
+                    CASE WHEN min(l.pid) = pg_backend_pid() THEN 'this transaction' ELSE 'process ' || min(l.pid) END)
+    FROM pg_locks l LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.locktype = 'transactionid' AND p.transaction = l.transactionid
+    WHERE l.virtualtransaction = name_of_transaction.virtualtransaction
+    HAVING count(*) > 0;
+$$;
+REVOKE ALL ON FUNCTION pgq_ext.name_of_transaction FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.name_of_transaction IS 'Internal: an open or prepared transaction, in words. NULL: it has ended.';
+
+CREATE FUNCTION pgq_ext.jobs_in_work(queue_id integer, group_id bigint) RETURNS text
+LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+    WITH held AS (
+        SELECT l.job_id, row_number() OVER (ORDER BY l.claimed_at, l.job_id) AS n
+        FROM pgq_ext.lease_entries() l JOIN pgq_ext.job j ON j.job_id = l.job_id
+        WHERE l.state IN ('claimed', 'claiming') AND l.queue_id = jobs_in_work.queue_id
+          AND (jobs_in_work.group_id IS NULL OR j.group_id = jobs_in_work.group_id))
+    SELECT concat('in work: job ', string_agg(job_id::text, ', ' ORDER BY n) FILTER (WHERE n <= 10), CASE WHEN count(*) > 10 THEN ' and others' END)
+    FROM held HAVING count(*) > 0;
+$$;
+REVOKE ALL ON FUNCTION pgq_ext.jobs_in_work FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.jobs_in_work IS 'Internal: jobs of the queue, or of one of its groups, that are in work, in words.';
+
+CREATE FUNCTION pgq_ext.explain_job(job_id bigint, OUT queue_id integer, OUT step text, OUT detail text) RETURNS SETOF record
+LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp AS $$
+    WITH job AS MATERIALIZED (
+        SELECT s.*, s.lease_state IN ('claimed', 'claiming') IS NOT TRUE AS waits,
+               CASE WHEN s.lease_state = 'held' THEN pgq_ext.name_of_transaction(s.worker)
+                    WHEN s.lease_state = 'changing' AND s.pid = pg_backend_pid() THEN 'this transaction'
+                    WHEN s.lease_state = 'changing' THEN 'process ' || s.pid END AS holder,
+               (SELECT pgq_ext.name_of_transaction(k.virtualtransaction) FROM pg_locks k
+                WHERE k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted AND k.transactionid = s.locked_by) AS locker
+        FROM pgq_ext.job_state s WHERE s.job_id = explain_job.job_id),
+    -- What holds it back, in the order in which it is asked.
+    reason AS MATERIALIZED (
+        SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
+            (10, 'in work', CASE j.lease_state
+                WHEN 'claimed' THEN concat('attempt ', j.attempt, ' of worker "', j.worker, '"', ', process ' || j.pid, ', lease until ', j.lease_expires_at)
+                WHEN 'claiming' THEN concat('a claim of process ', j.pid, ' that has not returned') END),
+            (20, 'prepared', CASE WHEN starts_with(j.locker, 'prepared') THEN concat(j.locker, ' has locked, changed or ended it')
+                WHEN starts_with(j.holder, 'prepared') THEN concat(j.holder, ' has enqueued it once more (unique_key)') END),
+            (30, 'lease lost', CASE WHEN j.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled' END),
+            (40, 'expired', CASE WHEN j.waits AND j.has_expired THEN concat('no claim was given it before ', j.expires_at, ' (expires_in)') END),
+            (50, 'unique key', CASE WHEN j.lease_state = 'held' AND starts_with(j.holder, 'prepared') IS NOT TRUE
+                THEN concat(COALESCE(j.holder, 'a transaction'), ' has enqueued it once more (unique_key), and is open') END),
+            (60, 'locked', CASE WHEN starts_with(j.locker, 'prepared') THEN NULL
+                WHEN j.lease_state = 'moving' THEN 'its row is being moved to another segment'
+                WHEN j.lease_state = 'changing' THEN concat(COALESCE(j.locker, j.holder, 'a transaction'), ' is changing or ending it, and is open')
+                WHEN j.locker IS NOT NULL OR j.lease_state = 'parked'
+                THEN concat(COALESCE(j.locker, 'a transaction'), ' has locked, changed or ended its row, and is open') END),
+            (70, 'paused', CASE WHEN j.waits AND j.is_paused THEN concat('the queue is paused since ', j.paused_at) END),
+            (80, 'not due', CASE WHEN j.waits AND j.is_scheduled THEN concat(CASE WHEN j.attempts > 0 THEN 'backoff' ELSE 'run_at' END, ', until ', j.run_at) END),
+            (90, 'group full', CASE WHEN j.waits AND j.is_group_full THEN concat('group_concurrency; ', pgq_ext.jobs_in_work(j.queue_id, j.group_id)) END),
+            (100, 'fifo', CASE WHEN j.waits AND j.is_behind_in_group THEN concat('job ', (
+                SELECT min(f.job_id) FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id), ' of its group goes first') END),
+            (110, 'group rate', CASE WHEN j.waits AND j.group_next_start > clock_timestamp() THEN concat('group_rate_limit, until ', j.group_next_start) END),
+            (120, 'rate', CASE WHEN j.waits AND j.queue_next_start > clock_timestamp() THEN concat('rate_limit, until ', j.queue_next_start) END),
+            (130, 'concurrency', CASE WHEN j.waits AND j.is_queue_full THEN concat('concurrency; ', pgq_ext.jobs_in_work(j.queue_id, NULL)) END)
+        ) r (n, step, detail) WHERE r.detail IS NOT NULL),
+    -- Nothing does.
+    ready AS MATERIALIZED (
+        SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
+            (140, 'no worker', CASE WHEN j.is_unclaimed THEN 'no claim for five minutes, and none waits' END),
+            (150, 'behind', pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id))
+        ) r (n, step, detail) WHERE r.detail IS NOT NULL AND NOT EXISTS (SELECT FROM reason))
+    SELECT e.queue_id, e.step, e.detail FROM (
+        TABLE reason
+        UNION ALL
+        TABLE ready
+        UNION ALL
+        SELECT j.queue_id, 160, 'ready', 'nothing holds it back: a claim gets it when its turn comes' FROM job j
+        WHERE NOT EXISTS (SELECT FROM reason) AND NOT EXISTS (SELECT FROM ready)
+        UNION ALL
+        SELECT d.queue_id, 170, 'dead', concat(d.reason, ', at ', d.died_at, ' after ', d.attempts, ' failed attempts') FROM pgq_ext.dead_job d WHERE d.job_id = explain_job.job_id
+        UNION ALL
+        SELECT f.queue_id, 180, 'finished', concat(f.outcome, ' at ', f.finished_at, ', worker "' || f.worker || '"') FROM pgq_ext.finished_job f WHERE f.job_id = explain_job.job_id
+        UNION ALL
+        SELECT j.queue_id, 190, 'failed before', concat(j.attempts, ' of ', j.max_attempts, ' attempts; the last error: ', j.last_error) FROM job j WHERE j.attempts > 0
+        UNION ALL
+        SELECT d.queue_id, 190, 'failed before', concat('the last error: ', d.last_error) FROM pgq_ext.dead_job d WHERE d.job_id = explain_job.job_id AND d.last_error IS NOT NULL
+        UNION ALL
+        (SELECT a.queue_id, 200, 'last attempt', concat('attempt ', a.attempt, ' of worker "' || a.worker || '"', ' ended at ', a.ended_at, ': ', a.outcome,
+                CASE WHEN a.outcome = 'lost' THEN concat(', ', a.reason) END)
+         FROM pgq_ext.attempt a WHERE a.job_id = explain_job.job_id ORDER BY a.lease DESC LIMIT 1)
+    ) e (queue_id, n, step, detail) ORDER BY e.n;
+$$;
+REVOKE ALL ON FUNCTION pgq_ext.explain_job FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, and of which queue it is. No row: it has left none.';
+
+CREATE FUNCTION pgq_ext.explain_absence(job_id bigint, OUT step text, OUT detail text) RETURNS SETOF record
+LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp AS $$
+    WITH given AS (
+        SELECT CASE WHEN q.is_called THEN q.last_value ELSE 0 END AS last, COALESCE(explain_absence.job_id % 1024 <> s.shard, false) AS is_of_another_shard
+        FROM pgq_ext.job_id_seq q LEFT JOIN pgq_ext.shard s ON true)
+    SELECT 'unknown', CASE
+        WHEN explain_absence.job_id < 1 OR explain_absence.job_id > g.last THEN concat('no job has been given this id; the last one is ', g.last)
+        WHEN g.is_of_another_shard THEN 'the id is of another shard (pgq_set_shard)'
+        ELSE 'there is no job, dead letter or record with this id: its enqueue has not been committed, or was rolled back; or it has ended, and its queue keeps no finished jobs (keep_finished)' END
+    FROM given g
+    UNION ALL
+    SELECT 'open transaction', concat(o.name, ' has written jobs, and may have enqueued or ended it')
+    FROM given g CROSS JOIN LATERAL (
+        SELECT DISTINCT pgq_ext.name_of_transaction(l.virtualtransaction) AS name
+        FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+        WHERE l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
+          AND l.relation IN (SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'pgq_ext.job'::regclass)
+        ORDER BY 1 LIMIT 10) o
+    WHERE explain_absence.job_id BETWEEN 1 AND g.last AND NOT g.is_of_another_shard AND o.name IS NOT NULL;
+$$;
+REVOKE ALL ON FUNCTION pgq_ext.explain_absence FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.explain_absence IS 'Internal: what pgq_explain tells of a job that has left no trace.';
+
+CREATE FUNCTION pgq_explain(job_id bigint) RETURNS SETOF pgq_ext.explanation
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'pgq_explain';
+REVOKE ALL ON FUNCTION pgq_explain FROM PUBLIC;
+COMMENT ON FUNCTION pgq_explain IS
+'Why a job does not run, or what became of it: a row for each reason, in the order in which they are asked, then what is known of its attempts. Also of ids that are in no view: those of dead and finished jobs, as far as these are kept, and unknown ones. Waits for nobody and changes nothing. Of a job of a closed queue it tells members of pg_monitor and roles with the right inspect; to others the id is unknown. Error: 22004 job_id is NULL.';
 
 CREATE OR REPLACE VIEW pgq_ext.segment AS
 SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,
@@ -207,6 +353,17 @@ CREATE FUNCTION pgq_ext.may_read(view text, "column" text) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
 COMMENT ON FUNCTION pgq_ext.may_read IS
 'Internal: may the caller read that column of a view of pgq_ext by another grant than that to pg_monitor? Columns with tokens and payloads are NULL for readers that may not.';
+
+CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
+SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
+       d.unique_key, d.priority, d.enqueued_at, d.run_at, d.last_error,
+       CASE WHEN pgq_ext.may_read('dead_letter', 'headers') THEN d.headers END AS headers,
+       CASE WHEN pgq_ext.may_read('dead_letter', 'payload') THEN d.payload END AS payload
+FROM pgq_ext.dead_job d
+JOIN pgq_ext.queue q USING (queue_id)
+WHERE pgq_ext.may_see(q.queue_id);
+COMMENT ON VIEW pgq_ext.dead_letter IS
+'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for readers by pg_monitor alone. reason: why the job died; last_error: what its last attempt failed with.';
 
 -- A condition of the reader sees no rows that the reader may not.
 ALTER VIEW pgq_ext.queue_status SET (security_barrier);
@@ -285,7 +442,7 @@ BEGIN
                'pg_monitor'::pg_catalog.regrole::pg_catalog.oid AS role, pg_catalog.format('GRANT SELECT ON pgq_ext.%I TO pg_monitor', c.relname) AS command
         FROM pg_catalog.pg_class c WHERE c.relnamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND c.relname OPERATOR(pg_catalog.=) ANY ('{queue, queue_status, queue_stats, queue_latency, job_status, lease, capacity, segment, duty,
-            schedule, lock, rate}'::pg_catalog.name[])
+            schedule, lock, rate, dead_letter}'::pg_catalog.name[])
         UNION ALL
         SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, p.proowner, 'EXECUTE', pg_catalog.acldefault('f', p.proowner),
                0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
@@ -323,4 +480,10 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.may_read OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_of_reader OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_rows OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.job_state OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.dead_letter OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.name_of_transaction OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.jobs_in_work OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.explain_job OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.explain_absence OWNER TO %s', owner);
 END $$;

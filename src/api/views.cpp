@@ -64,7 +64,7 @@ put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 	row.set(kQueueId, copy.queue_id);
 	row.set(kState, state_name(copy));
 	row.set_if(claimed, kAttempt, copy.attempt);
-	row.set_if(claimed, kWorker, copy.worker);
+	row.set_if(claimed || copy.state == LeaseState::kHeld, kWorker, copy.worker);
 	row.set_if(copy.pid != 0, kPid, copy.pid);
 	row.set_if(claimed, kClaimedAt, copy.claimed_at);
 	row.set_if(claimed, kExpiresAt, copy.expires_at);

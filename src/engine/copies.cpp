@@ -19,7 +19,14 @@ copy_lease(LeaseCopy *copy, const Lease *lease)
 	copy->session_bound = lease->session_bound;
 	copy->moving = is_moving(lease);
 	copy->changing = lease->state == LeaseState::kClaiming && lease->uses > 0;
-	memcpy(copy->worker, lease->worker, sizeof(copy->worker));
+	if (lease->state == LeaseState::kHeld)
+	{
+		/* Its members have other names in other versions. */
+		const auto &[process, transaction] = lease->holder[0];
+		snprintf(copy->worker, sizeof(copy->worker), "%d/%u", process, transaction);
+	}
+	else
+		memcpy(copy->worker, lease->worker, sizeof(copy->worker));
 }
 
 int

@@ -22,7 +22,8 @@ struct LeaseCopy
 	bool session_bound;
 	bool moving;
 	bool changing; /* nobody had the job when it was taken */
-	char worker[kWorkerNameMax + 1];
+	char worker[kWorkerNameMax +
+				1]; /* of a HELD one: a transaction that holds it, as pg_locks names it */
 };
 
 /* At most `most` leases of the queue, in one hold: a view for people may hold it a little longer. Returns how many. */

@@ -19,7 +19,7 @@ CREATE FUNCTION pgq_ext.lease_entries(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lease_entries';
 REVOKE ALL ON FUNCTION pgq_ext.lease_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by a transaction that has met its unique_key: worker is one of these, as pg_locks.virtualtransaction names it), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT ready bigint, OUT scheduled bigint, OUT leased integer, OUT dead_letters bigint, OUT waiting_claims integer, OUT running integer, OUT next_start timestamptz, OUT depth bigint, OUT last_claim_at timestamptz,
@@ -96,35 +96,20 @@ WHERE l.state = 'claimed';
 COMMENT ON VIEW pgq_ext.lease IS
 'Jobs in work: who holds them and until when; lease is NULL for readers by pg_monitor alone. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
 
-CREATE VIEW pgq_ext.job_status WITH (security_barrier) AS
-SELECT j.job_id, q.queue,
-       CASE WHEN l.state IN ('claimed', 'claiming') THEN 'leased'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) THEN 'scheduled'
-            ELSE 'ready' END AS state,
-       CASE WHEN l.state IN ('claimed', 'claiming') THEN NULL
-            WHEN l.state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
-            WHEN l.state = 'parked' THEN 'another transaction has locked or changed its row'
-            WHEN j.expires_at <= pg_catalog.clock_timestamp() THEN 'nothing: it has expired'
-            WHEN l.state = 'changing' THEN 'a transaction that is changing or ending it'
-            WHEN l.state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
-            WHEN l.state = 'moving' THEN 'its row is being moved to another segment'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.attempts > 0 THEN 'backoff until run_at'
-            WHEN j.run_at > pg_catalog.clock_timestamp() AND j.run_at > j.enqueued_at THEN 'run_at'
-            WHEN q.paused THEN 'the queue is paused'
-            WHEN q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) THEN 'an earlier job of its group (fifo)'
-            WHEN q.group_concurrency > 0 AND g.running >= q.group_concurrency THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
-            WHEN COALESCE(r.next_start, o.next_start) > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', COALESCE(r.next_start, o.next_start))
-            WHEN q.concurrency > 0 AND e.running >= q.concurrency THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
-            WHEN e.next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', e.next_start)
-            ELSE COALESCE(pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id),
-                          CASE WHEN e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min'
-                               THEN 'a worker: nobody claims' END,
-                          'a worker') END AS waits_for,
-       j.priority, j.run_at, j.attempts, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
-       j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
-       CASE WHEN l.state = 'claimed' THEN l.worker END AS worker,
-       CASE WHEN l.state = 'claimed' THEN l.lease_expires_at END AS lease_expires_at,
-       j.last_error, j.progress
+CREATE VIEW pgq_ext.job_state AS
+SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
+       j.last_error, j.progress, j.xmax AS locked_by,
+       q.queue, q.paused_at, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
+       l.state AS lease_state, l.attempt, l.worker, l.pid, l.lease_expires_at,
+       j.expires_at <= pg_catalog.clock_timestamp() AS has_expired,
+       j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) AS is_scheduled,
+       q.paused AS is_paused,
+       q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
+       q.group_concurrency > 0 AND g.running >= q.group_concurrency AS is_group_full,
+       COALESCE(r.next_start, o.next_start) AS group_next_start,
+       q.concurrency > 0 AND e.running >= q.concurrency AS is_queue_full,
+       e.next_start AS queue_next_start,
+       e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
@@ -136,10 +121,52 @@ LEFT JOIN (
     WHERE h.state IN ('claimed', 'claiming')
     GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
-LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL
-WHERE pgq_ext.may_see(q.queue_id);
+LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
+COMMENT ON VIEW pgq_ext.job_state IS
+'Internal: every live job, its lease, and each reason that keeps it from being handed out, for job_status and pgq_explain.';
+
+CREATE VIEW pgq_ext.job_status WITH (security_barrier) AS
+SELECT s.job_id, s.queue,
+       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN s.is_scheduled THEN 'scheduled'
+            ELSE 'ready' END AS state,
+       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
+            WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
+            WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN s.has_expired THEN 'nothing: it has expired'
+            WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
+            WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
+            WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
+            WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
+            WHEN s.is_scheduled THEN 'run_at'
+            WHEN s.is_paused THEN 'the queue is paused'
+            WHEN s.is_behind_in_group THEN 'an earlier job of its group (fifo)'
+            WHEN s.is_group_full THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
+            WHEN s.group_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', s.group_next_start)
+            WHEN s.is_queue_full THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
+            WHEN s.queue_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', s.queue_next_start)
+            ELSE COALESCE(pgq_ext.behind(s.queue_id, s.priority, s.run_at, s.job_id, s.group_id),
+                          CASE WHEN s.is_unclaimed THEN 'a worker: nobody claims' END,
+                          'a worker') END AS waits_for,
+       s.priority, s.run_at, s.attempts, s.max_attempts, s.group_key, s.unique_key, s.enqueued_at, s.expires_at,
+       CASE WHEN s.lease_state = 'claimed' THEN s.worker END AS worker,
+       CASE WHEN s.lease_state = 'claimed' THEN s.lease_expires_at END AS lease_expires_at,
+       s.last_error, s.progress
+FROM pgq_ext.job_state s
+WHERE pgq_ext.may_see(s.queue_id);
 COMMENT ON VIEW pgq_ext.job_status IS
 'Every live job, its state (ready, scheduled, leased) and, in words, what it waits for.';
+
+CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
+SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
+       d.unique_key, d.priority, d.enqueued_at, d.run_at, d.last_error,
+       CASE WHEN pgq_ext.may_read('dead_letter', 'headers') THEN d.headers END AS headers,
+       CASE WHEN pgq_ext.may_read('dead_letter', 'payload') THEN d.payload END AS payload
+FROM pgq_ext.dead_job d
+JOIN pgq_ext.queue q USING (queue_id)
+WHERE pgq_ext.may_see(q.queue_id);
+COMMENT ON VIEW pgq_ext.dead_letter IS
+'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for readers by pg_monitor alone. reason: why the job died; last_error: what its last attempt failed with.';
 
 CREATE VIEW pgq_ext.queue_status WITH (security_barrier) AS
 SELECT q.queue,

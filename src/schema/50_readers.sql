@@ -2,7 +2,7 @@
 
 -- Members of pg_monitor read all views; tokens and payloads are NULL for them, unless another grant shows them.
 GRANT SELECT ON pgq_ext.queue, pgq_ext.queue_status, pgq_ext.queue_stats, pgq_ext.queue_latency, pgq_ext.job_status, pgq_ext.lease,
-    pgq_ext.capacity, pgq_ext.segment, pgq_ext.duty, pgq_ext.schedule, pgq_ext.lock, pgq_ext.rate TO pg_monitor;
+    pgq_ext.capacity, pgq_ext.segment, pgq_ext.duty, pgq_ext.schedule, pgq_ext.lock, pgq_ext.rate, pgq_ext.dead_letter TO pg_monitor;
 
 -- The views call these with the rights of their readers. Each tells a direct caller what the caller could read in the views.
 GRANT EXECUTE ON FUNCTION pgq_ext.may_see, pgq_ext.may_read, pgq_ext.queue_entries, pgq_ext.oldest_ready, pgq_ext.stat_entries,

@@ -115,6 +115,7 @@ is(sql("SELECT pgq_release($id, $lease)"), 't', '... given back');
 (undef, $lease) = split /\|/, sql($claim);
 sql(qq{SELECT pgq_ack($id, $lease, '{"result": 7}')});
 is(sql("SELECT state, result ->> 'result' FROM pgq_result($id)"), 'acked|7', '... done');
+is(sql("SELECT step FROM pgq_explain($id) LIMIT 1"), 'finished', '... and explained');
 error_ok('a stale lease', "SELECT pgq_ack($id, $lease)", 'PQ001', qr/shard $of{$keys[0]}: lease $lease of job $id is not current/, qr/HINT:  Roll back/);
 $id = sql(q{SELECT pgq_enqueue('q', '1')});
 is(sql("SELECT pgq_cancel($id)"), 'ready', 'a job is cancelled');

@@ -113,6 +113,7 @@ subtest 'unclaimed' => sub
 	set_clock($node, 360);
 	is_health('unclaimed', 'fail', qr/^queue "u": \d* ready, the oldest for 00:06:\d\d, 0 in work$/, 'nobody works');
 	is(sql(q{SELECT string_agg(waits_for, ', ' ORDER BY job_id) FROM pgq_ext.job_status WHERE queue = 'u'}), 'a worker: nobody claims, behind 1 job, behind 2 jobs', '... which the jobs say, too');
+	is(sql(q{SELECT string_agg(step, ' ' ORDER BY job_id, step) FROM pgq_ext.job_status, pgq_explain(job_id) WHERE queue = 'u'}), 'no worker behind no worker behind no worker', '... and pgq_explain');
 	my ($id, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('u', lease_time => '1 day')});
 	is_well('unclaimed');
 	is(sql(q{SELECT string_agg(waits_for, ', ' ORDER BY job_id) FROM pgq_ext.job_status WHERE queue = 'u'}), 'a worker, behind 1 job', '... the jobs say so');

@@ -1,0 +1,127 @@
+# pgq_explain: what other sessions, prepared transactions and a restart do to a job is named, and waited for by nobody.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+use Session;
+
+my $node = pgq_node('main', conf => "max_prepared_transactions = 10\nlock_timeout = '20 s'\n");
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+create_queue($node, 'q', q{lease_time => '1 day', log_attempts => 'all'});
+my $s = session($node);
+my $pid = pid_of($s);
+
+sub told { my ($id) = @_; return sql("SELECT step || ': ' || detail FROM pgq_explain($id)") }
+sub explained_ok { my ($id, $is, $what) = @_; like(told($id), $is, $what); return }
+sub enqueued { my ($more) = @_; return sql("SELECT pgq_enqueue('q', '1'" . ($more // '') . ')') }
+sub clean { sql(q{SELECT pgq_cancel(job_id) FROM pgq_ext.job}); return }
+
+# ---- an open transaction ----
+
+{
+	my $id = enqueued();
+	ask($s, "BEGIN; SELECT FROM pgq_ext.job WHERE job_id = $id FOR UPDATE");
+	explained_ok($id, qr/^locked: process $pid has locked, changed or ended its row, and is open$/, 'a row that is locked');
+	is(sql(q{SELECT count(*) FROM pgq_claim('q')}), '0', '... which a claim sets aside');
+	explained_ok($id, qr/^locked: process $pid has locked/, '... is so, too');
+	ask($s, "ROLLBACK; BEGIN; SAVEPOINT a; UPDATE pgq_ext.job SET priority = 2 WHERE job_id = $id");
+	explained_ok($id, qr/^locked: process $pid has locked/, '... by a subtransaction');
+	ask($s, "ROLLBACK; BEGIN; SELECT pgq_cancel($id)");
+	explained_ok($id, qr/^locked: process $pid is changing or ending it, and is open$/, 'one that is being cancelled');
+	ask($s, 'ROLLBACK');
+	explained_ok($id, qr/^ready: /, '... and is not any more');
+	my $lease = sql(q{SELECT lease FROM pgq_claim('q', worker => 'w', wait => '10 s')});
+	ask($s, "BEGIN; SELECT pgq_ack($id, $lease)");
+	explained_ok($id, qr/^in work: attempt 1 of worker "w", process \d+, lease until .*\nlocked: process $pid has/, 'one whose ack is not committed');
+	ask($s, 'ROLLBACK');
+	clean();
+}
+{
+	my $id = enqueued(q{, unique_key => 'k'});
+	ask($s, q{BEGIN; SELECT pgq_enqueue('q', '2', unique_key => 'k')});
+	explained_ok($id, qr/^unique key: process $pid has enqueued it once more \(unique_key\), and is open$/, 'one that was met by its key');
+	ask($s, 'ROLLBACK');
+	clean();
+}
+{
+	my $id = ask($s, q{BEGIN; SELECT pgq_enqueue('q', '1')});
+	explained_ok($id, qr/^unknown: there is no job.*\nopen transaction: process $pid has written jobs/, 'one that is not committed');
+	ask($s, 'ROLLBACK');
+	explained_ok($id, qr/^unknown: [^\n]*$/, '... and never is');
+}
+
+# ---- a prepared one ----
+
+sub prepare { my ($sql) = @_; return sql("BEGIN; $sql; PREPARE TRANSACTION 'the gid'") }
+my $by = qr/prepared transaction "the gid"/;
+for my $how ('as it is', 'after a restart')
+{
+	my %use = (
+		'claimed'             => [ sub { q{SELECT job_id FROM pgq_claim('q', worker => 'w')} }, qr/^in work: .*\nprepared: $by has locked, changed or ended it$/ ],
+		'met by its key'      => [ sub { q{SELECT pgq_enqueue('q', '2', unique_key => 'k')} }, qr/^prepared: $by has locked, changed or ended it$/ ],
+		'changed'             => [ sub { "SELECT pgq_update($_[0], priority => 3)" }, qr/^prepared: $by has locked, changed or ended it$/ ],
+		'deleted by SQL'      => [ sub { "DELETE FROM pgq_ext.job WHERE job_id = $_[0]" }, qr/^prepared: $by has locked, changed or ended it$/ ],
+	);
+	for my $use (sort keys %use)
+	{
+		my $id = enqueued(q{, unique_key => 'k'});
+		prepare($use{$use}[0]->($id));
+		$node->restart if $how ne 'as it is';
+		explained_ok($id, $use{$use}[1], "$use and prepared, $how");
+		sql(q{ROLLBACK PREPARED 'the gid'});
+		wait_for($node, "count(*) = 0 FROM pgq_ext.lease_entries() WHERE job_id = $id AND state <> 'lost'");
+		clean();
+	}
+	my $id = prepare(q{SELECT pgq_enqueue('q', '1')});
+	explained_ok($id, qr/^unknown: .*\nopen transaction: $by has written jobs, and may have enqueued or ended it$/, "enqueued and prepared, $how");
+	sql(q{ROLLBACK PREPARED 'the gid'});
+}
+$s = session($node);
+$pid = pid_of($s);
+
+# ---- a worker learns what became of its job ----
+
+{
+	my $id = enqueued();
+	my $lease = sql(q{SELECT lease FROM pgq_claim('q', worker => 'w')});
+	$node->restart;
+	explained_ok($id, qr/^in work: attempt 1 of worker "w", lease until /, 'in work through a clean restart');
+	sql("SELECT pgq_cancel($id)");
+	explained_ok($id, qr/^last attempt: attempt 1 of worker "w" ended at .*: cancelled$/, 'cancelled, says the record');
+	$id = enqueued();
+	sql(q{SELECT lease FROM pgq_claim('q', worker => 'w', lease_time => '1 s')});
+	wait_for($node, "attempts = 1 FROM pgq_ext.job WHERE job_id = $id");
+	explained_ok($id, qr/\nfailed before: 1 of 20 attempts; the last error: the lease expired\nlast attempt: attempt 1 of worker "w" ended at .*: lost, the lease expired$/, 'lost, says the record');
+	clean();
+}
+
+# ---- a lease that was lost and is not counted yet ----
+
+{
+	$s = session($node);
+	my $claiming = session($node);
+	my $id = enqueued();
+	ask($claiming, q{BEGIN; SELECT job_id FROM pgq_claim('q')});
+	ask($s, "BEGIN; SELECT FROM pgq_ext.job WHERE job_id = $id FOR UPDATE");
+	ask($claiming, 'ROLLBACK');
+	wait_for($node, "count(*) = 1 FROM pgq_ext.lease_entries() WHERE state = 'lost'");
+	explained_ok($id, qr/^lease lost: its last lease was lost; the retry is being scheduled\nlocked: process \d+ has locked/, 'lost, and kept from being counted');
+	end_session($s);
+	clean();
+}
+
+# ---- a crash ----
+
+{
+	my $id = enqueued();
+	sql(q{SELECT job_id FROM pgq_claim('q')});
+	$node->stop('immediate');
+	$node->start;
+	explained_ok($id, qr/^ready: /, 'a crash forgets leases');
+	clean();
+	is(sql('SELECT * FROM pgq_check()'), '', 'nothing is wrong');
+}
+$node->stop;
+done_testing();
