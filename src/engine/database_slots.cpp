@@ -110,15 +110,6 @@ free_slot()
 	return nullptr;
 }
 
-[[noreturn]] static void
-complain_full()
-{
-	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					errmsg("pgq_ext is in use in too many databases"),
-					errhint("Raise pgq_ext.max_databases (now %d) and restart the server.",
-							max_databases)));
-}
-
 Database *
 attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 				const TransactionId *prepared, int n)
@@ -139,10 +130,6 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						errmsg("too many transactions are being prepared"),
 						errhint("Try again, or raise max_prepared_transactions (now %d).",
 								max_prepared_xacts)));
-	if (attached == nullptr && free_other_incarnations(oid, incarnation) > 0)
-		return attach_database(oid, incarnation, tokens, prepared, n);
-	if (attached == nullptr)
-		complain_full();
 	return attached;
 }
 
@@ -174,20 +161,18 @@ free_database(Database *db, uint32 generation)
 }
 
 int
-free_other_incarnations(Oid oid, Oid incarnation)
+note_slots(SlotNote *notes)
 {
-	int freed = 0;
-	for (int i = 0; i < shared->max_databases; i++)
-	{
-		Database *db = &shared->databases[i];
-		uint32 generation = pg_atomic_read_u32(&db->generation);
-		if (db->state == SlotState::kUsed && db->oid == oid && db->incarnation != incarnation)
+	return with_lwlock(shared->registry_lock, LW_SHARED, [=] {
+		int n = 0;
+		for (int i = 0; i < shared->max_databases; i++)
 		{
-			free_database(db, generation);
-			freed++;
+			Database *db = &shared->databases[i];
+			if (db->state == SlotState::kUsed)
+				notes[n++] = {db, generation_of(db), db->oid, db->incarnation};
 		}
-	}
-	return freed;
+		return n;
+	});
 }
 
 bool

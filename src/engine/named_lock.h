@@ -163,6 +163,8 @@ is_of(const LockKey &key, const Database *db)
 
 struct LockRequest
 {
+	Database *database;
+	uint32 generation; /* of that slot when the key was made */
 	LockKey key;
 	int32 slots;
 	bool session_bound;
@@ -178,6 +180,7 @@ enum class TakeAnswer : uint8
 	kOurs, /* only this process can end what is in the way */
 	kOver, /* its time is over, but does anybody rely on it? */
 	kFull, /* no entry is left */
+	kGone, /* the database's slot is another one's by now */
 };
 
 struct LockTaken

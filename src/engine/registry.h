@@ -1,10 +1,11 @@
 /*
  * Which slot of shared memory belongs to which database and queue.
  *
- * A slot is a cache of a committed (or own, uncommitted) row: it can be freed at
- * any time and attached again from the row, at the price of its leases (they
- * become stale) and a scan.  Freed are: queues whose drop committed or whose
- * creation was undone, and the slots of databases where the extension is gone.
+ * A slot is attached from a committed (or own, uncommitted) row.  Leases and locks
+ * that are bound to a session are in the slot alone, and end when it is freed.
+ * Freed are: queues whose drop committed or whose creation was undone, and the
+ * slots of databases and of incarnations of the extension that are known to be
+ * gone: README.md, "The end of an incarnation".
  */
 #pragma once
 
@@ -34,8 +35,8 @@ struct DurableTokens
 /*
  * A slot for this database. It is LOADING: nobody finds it before publish_database(). prepared:
  * the transactions that are prepared in it, listed before; they are watched from the moment
- * the slot is published. Error 53400 when all slots are taken. One process at a time: see
- * attach_here() in catalog/tables.cpp.
+ * the slot is published. NULL when all slots are taken. One process at a time: see tables() in
+ * load/attach.cpp.
  */
 Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						  const TransactionId *prepared, int n);
@@ -71,8 +72,20 @@ bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 bool is_like(const QueueRef &ref, const QueueRow &row);
 void make_like(const QueueRef &ref, const QueueRow &row);
 
-/* Forget what was known of a database under other incarnations, (InvalidOid) under any. Returns how many. */
-int free_other_incarnations(Oid oid, Oid incarnation);
+/*
+ * A slot in use, as of one moment. Noted before the look that tells whether its database or its incarnation is gone: what
+ * comes after the note has another generation, and stays.
+ */
+struct SlotNote
+{
+	Database *database;
+	uint32 generation;
+	Oid oid;
+	Oid incarnation;
+};
+
+/* All of them. Returns how many: at most max_databases. */
+int note_slots(SlotNote *notes);
 
 /* What the launcher asks, under any incarnation: has this database a slot, a queue in use, a scheduler at work? */
 bool is_attached(Oid oid);

@@ -1,5 +1,6 @@
 #include "load/attach.h"
 
+#include "catalog/incarnation.h"
 #include "catalog/owner_sql.h"
 #include "catalog/token_key.h"
 #include "catalog/token_mark.h"
@@ -33,6 +34,32 @@ prepared_transactions(TransactionId *xids)
 	return n;
 }
 
+[[noreturn]] static void
+complain_full()
+{
+	bool undecided = is_attached(MyDatabaseId);
+	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					errmsg("pgq_ext is in use in too many databases"),
+					undecided ? errdetail("What the extension has in memory in this database is "
+										  "kept until the transaction that drops or creates it "
+										  "has ended.")
+							  : 0,
+					errhint("Raise pgq_ext.max_databases (now %d) and restart the server.",
+							max_databases)));
+}
+
+/* In the place of one that is gone, if there is no other. */
+static Database *
+attach_slot(const Tables &t, const DurableTokens &tokens, const TransactionId *prepared, int n)
+{
+	Database *db = attach_database(MyDatabaseId, t.queue, tokens, prepared, n);
+	if (db == nullptr && free_gone_incarnations() > 0)
+		db = attach_database(MyDatabaseId, t.queue, tokens, prepared, n);
+	if (db == nullptr)
+		complain_full();
+	return db;
+}
+
 /*
  * The slot, with the leases that were saved, before anybody finds it. First all that can fail is
  * done, and leaves nothing behind; what changes memory cannot fail, so nobody meets
@@ -50,7 +77,7 @@ attach(const Tables &t)
 	TokenKey key = read_token_key(t.token_key);
 	int64 mark = read_token_mark(t.token_mark);
 	SavedLeases saved = read_saved_leases(t, mark, xids, n);
-	Database *db = attach_database(MyDatabaseId, t.queue, {mark, key}, xids, n);
+	Database *db = attach_slot(t, {mark, key}, xids, n);
 	with_interrupts_held([&] {
 		restore_leases(db, &saved);
 		publish_database(db);

@@ -16,7 +16,7 @@ stop_point_init()
 		PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
 }
 
-/* The test says how long. */
+/* The test says how long, by a lock in the same database; for a process without one, in "postgres". */
 void
 stop_here()
 {
@@ -24,7 +24,8 @@ stop_here()
 	int level = NewGUCNestLevel();
 	(void) set_config_option("lock_timeout", "0", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
 							 0, false);
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0x706771, 0, 2);
+	Oid database = OidIsValid(MyDatabaseId) ? MyDatabaseId : PostgresDbOid;
+	SET_LOCKTAG_ADVISORY(tag, database, 0x706771, 0, 2);
 	LockAcquire(&tag, ExclusiveLock, false, false);
 	LockRelease(&tag, ExclusiveLock, false);
 	AtEOXact_GUC(false, level);

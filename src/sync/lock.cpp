@@ -1,6 +1,7 @@
 #include "sync/lock.h"
 
 #include "catalog/token_mark.h"
+#include "load/attach.h"
 #include "pg/client.h"
 #include "pg/stop_point.h"
 #include "pg/wait_events.h"
@@ -39,20 +40,36 @@ is_unused(int64 token, int *naps)
 	return unused;
 }
 
+/* Say of which incarnation the lock is, after all waits: the extension may have been dropped and created since. */
+static void
+find_incarnation(const LockWish &wish, LockRequest *request)
+{
+	AcceptInvalidationMessages();
+	const Tables *t = &tables_with_locks();
+	while (!token_mark_is_ahead(t->database, kTokenLead))
+	{
+		advance_token_mark(kTokenLead, true, synchronous_commit);
+		t = &tables_with_locks();
+	}
+	request->database = t->database;
+	request->generation = t->database_generation;
+	request->key = lock_key_of(t->database, wish.name, wish.period, wish.bucket);
+}
+
 /* Without waiting, but for the scheduler, which may be about to end one. */
 static LockTaken
-try_to_take(LockRequest *request)
+try_to_take(const LockWish &wish, LockRequest *request)
 {
 	/* However many slots there are to be asked for: what is found to be in use is not asked again for a while. */
 	int naps = 10;
 	for (;;)
 	{
-		Database *db = tables_with_locks().database;
-		if (!token_mark_is_ahead(db, kTokenLead))
-			advance_token_mark(kTokenLead, true, synchronous_commit);
+		find_incarnation(wish, request);
 		settle_prepared_locks();
 		reserve_lock_effect();
-		LockTaken taken = take_lock_for_transaction(db, *request);
+		LockTaken taken = take_lock_for_transaction(request->database, *request);
+		if (taken.answer == TakeAnswer::kGone)
+			continue;
 		/* It has served; the scheduler is waited for; and one whose time is over is asked for its tag. */
 		if (request->unused != 0)
 			unlock_grant(request->unused, ExclusiveLock);
@@ -84,17 +101,29 @@ nap_in_milliseconds(int64 look_again, int64 end)
 	return Max(0, nap) / 1000 + 1;
 }
 
+static void
+stand_in_line(const LockKey &key)
+{
+	with_locks([&](LockHold &hold) {
+		const LockKey *awaited = awaited_by(my_procno());
+		if (awaited != nullptr && !(*awaited == key))
+			hold.leave_line();
+		join_lock_line(key);
+	});
+}
+
 /* In line before looking, so that who frees a slot meanwhile wakes us. */
 static LockTaken
-wait_to_take(LockRequest *request, int64 end)
+wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 {
 	DeadlockWatch deadlock;
 	LockTaken taken;
 	for (;;)
 	{
 		ResetLatch(MyLatch);
-		with_locks([&](LockHold &) { join_lock_line(request->key); });
-		taken = try_to_take(request);
+		find_incarnation(wish, request);
+		stand_in_line(request->key);
+		taken = try_to_take(wish, request);
 		if (taken.answer != TakeAnswer::kBusy || monotonic_now() >= end)
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -116,24 +145,30 @@ end_of_lock_wait(const LockWish &wish)
 bool
 take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held)
 {
-	Database *db = tables_with_locks().database;
-	LockRequest request = {.key = lock_key_of(db, wish.name, wish.period, wish.bucket),
-						   .slots = wish.slots,
+	LockRequest request = {.slots = wish.slots,
 						   .session_bound = wish.session_bound,
 						   .ttl = wish.ttl,
 						   .owner = wish.owner};
 	if (wish.session_bound)
 		at_session_end(end_session_locks);
-	LockTaken taken = try_to_take(&request);
+	LockTaken taken = try_to_take(wish, &request);
 	if (taken.answer == TakeAnswer::kBusy && monotonic_now() < end)
-		taken = wait_to_take(&request, end);
+		taken = wait_to_take(wish, &request, end);
 	if (taken.answer == TakeAnswer::kFull)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("too many locks are held at the same time"),
 				 errhint("Raise pgq_ext.max_locks (now %d) and restart the server.", max_locks)));
-	*held = {db, request.key, taken.number, taken.slot, taken.token, taken.before};
+	*held = {request.database, request.key, taken.number, taken.slot, taken.token, taken.before};
 	return taken.answer == TakeAnswer::kTaken;
+}
+
+/* Keep the extension from being dropped to the end of the transaction. False: it has been, since the lock was taken. */
+static bool
+keep_incarnation(const HeldLock &held)
+{
+	LockRelationOid(tables().held_lock, RowExclusiveLock);
+	return tables().queue == held.key.incarnation;
 }
 
 /* What was there before, if its time was over and it was not bound to a session, has left its row. */
@@ -144,16 +179,19 @@ make_lock_durable(const HeldLock &held)
 	int64 before = held.before.has_row() ? held.before.token : 0;
 	with_locks([&](LockHold &hold) { now = hold[held.number].now; });
 	stop_point("lock-write");
-	if (now.session_bound)
+	bool current = now.token == held.token;
+	if (current && now.session_bound)
 	{
 		if (before != 0)
 			(void) delete_lock_row(held.key, held.slot, before);
 		return true;
 	}
-	if (write_lock_row(held.key, held.slot, now, before))
+	current = current && keep_incarnation(held);
+	if (current && write_lock_row(held.key, held.slot, now, before))
 		return true;
 	undo_newest_lock_effect();
-	doubt_locks(held.database);
+	if (current)
+		doubt_locks(held.database);
 	return false;
 }
 

@@ -10,9 +10,11 @@
 
 namespace pgq {
 
+/* As of now: the extension may have been dropped and created since the caller last looked. */
 RateKey
 rate_key_of(const char *name)
 {
+	AcceptInvalidationMessages();
 	const Database *db = tables().database;
 	RateKey key = {.database = db->oid, .incarnation = db->incarnation};
 	strlcpy(key.name, name, sizeof(key.name));
@@ -86,14 +88,15 @@ read_spec(const char *name, RateSpec *spec)
 
 /*
  * Who drops it, or changes it by dropping it, makes memory forget it after the row has gone. So if the row is as it was when
- * it is in memory, either it is right, or it will be forgotten.
+ * it is in memory, either it is right, or it will be forgotten. Who has read the row keeps the extension from being dropped.
  */
 static void
-bring_to_memory(const char *name, const RateKey &key)
+bring_to_memory(const char *name)
 {
 	RateSpec spec, again;
 	if (!read_spec(name, &spec))
 		complain_of_rate(name);
+	RateKey key = rate_key_of(name);
 	if (!add_rate(key, spec))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -154,14 +157,13 @@ bool
 take_rate(const char *name, int32 permits, int64 wait)
 {
 	/* Ask memory; bring it there and ask again; sleep until the time of what was reserved, and look whether it still is. */
-	RateKey key = rate_key_of(name);
-	RateTaken taken;
-	if (changes_rate(key))
-		return take_own_rate(name, permits, wait);
 	int64 end = wait > 0 ? end_of_wait(wait) : 0;
 	for (;;)
 	{
-		taken = take_permits(key, permits, wait > 0 ? Max(0, end - monotonic_now()) : 0);
+		RateKey key = rate_key_of(name);
+		if (changes_rate(key))
+			return take_own_rate(name, permits, wait);
+		RateTaken taken = take_permits(key, permits, wait > 0 ? Max(0, end - monotonic_now()) : 0);
 		if (taken.answer == RateAnswer::kTooMany)
 			complain_of_burst(name, taken.burst);
 		if (taken.answer == RateAnswer::kLater)
@@ -171,11 +173,11 @@ take_rate(const char *name, int32 permits, int64 wait)
 			reserve_permits(key, permits, taken.taken);
 			bool slept = sleep_until(taken.at);
 			use_reservation();
-			if (!slept || is_same_rate(key, taken.life))
+			if (!slept || (is_same_rate(key, taken.life) && rate_key_of(name) == key))
 				return true;
 		}
 		else
-			bring_to_memory(name, key);
+			bring_to_memory(name);
 		CHECK_FOR_INTERRUPTS();
 	}
 }

@@ -22,6 +22,10 @@ take_lock_for_transaction(Database *db, const LockRequest &request)
 {
 	LockTaken taken;
 	with_locks([&](LockHold &hold) {
+		/* Who frees the slot raises its generation, and then frees its locks: none may come after. */
+		taken.answer = TakeAnswer::kGone;
+		if (generation_of(db) != request.generation)
+			return;
 		taken = take_lock(hold, db, request);
 		if (taken.answer == TakeAnswer::kTaken)
 			add_lock_effect(taken.number, taken.token, taken.was_open, taken.before);

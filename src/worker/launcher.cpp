@@ -9,6 +9,7 @@
 #include "engine/registry.h"
 #include "engine/seat.h"
 #include "pg/scope.h"
+#include "pg/stop_point.h"
 #include "pg/wait_events.h"
 #include "worker/worker.h"
 
@@ -123,19 +124,27 @@ look_at_databases()
 			note_database(reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple)));
 		systable_endscan(scan);
 		table_close(rel, AccessShareLock);
+		stop_point("launcher-looked");
 	});
 	for_each_entry([](DatabaseEntry *entry) {
 		if (!entry->exists && entry->known != Known::kRunning)
 			hash_search(entries, &entry->oid, HASH_REMOVE, nullptr);
 	});
-	/* One that has come since is freed wrongly, but that only costs it a scan. */
-	for (int i = 0; i < max_databases; i++)
-	{
-		Oid oid = shared->databases[i].oid;
-		if (shared->databases[i].state == SlotState::kUsed &&
-			hash_search(entries, &oid, HASH_FIND, nullptr) == nullptr)
-			free_other_incarnations(oid, InvalidOid);
-	}
+}
+
+/* The slots were noted before the look: their databases were there then, so those that are not any more are gone. */
+static void
+follow_databases()
+{
+	static constinit SlotNote *notes = nullptr;
+	if (notes == nullptr)
+		notes = static_cast<SlotNote *>(
+			MemoryContextAlloc(TopMemoryContext, max_databases * sizeof(SlotNote)));
+	int n = note_slots(notes);
+	look_at_databases();
+	for (int i = 0; i < n; i++)
+		if (hash_search(entries, &notes[i].oid, HASH_FIND, nullptr) == nullptr)
+			free_database(notes[i].database, notes[i].generation);
 }
 
 /* After a CREATE EXTENSION or a new queue somewhere, or when a client uses what is there, look again. */
@@ -331,7 +340,7 @@ pgq_launcher_main(Datum)
 	for (;;)
 	{
 		for_each_entry(note_stopped);
-		look_at_databases();
+		follow_databases();
 		doubt_what_is_known();
 		nap(start_what_is_missing());
 	}

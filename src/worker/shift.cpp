@@ -1,5 +1,8 @@
 #include "worker/shift.h"
 
+#include "catalog/incarnation.h"
+#include "worker/worker.h"
+
 namespace pgq {
 
 static int64
@@ -46,7 +49,7 @@ void
 retire(const Shift &shift, SeatState why)
 {
 	if (why == SeatState::kAbsent)
-		free_other_incarnations(MyDatabaseId, InvalidOid);
+		worker_transaction([] { (void) free_gone_incarnations(); });
 	say(shift.order, why);
 	proc_exit(0);
 }

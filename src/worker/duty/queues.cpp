@@ -2,6 +2,7 @@
  * Queues: slots follow the rows of pgq_ext.queue, the triggers are on, and what needs no scheduler
  * gets none.
  */
+#include "catalog/incarnation.h"
 #include "catalog/own_trigger.h"
 #include "catalog/token_key.h"
 #include "engine/doubt.h"
@@ -57,6 +58,7 @@ attach_queues(Shift &shift)
 		anew = t.database != shift.database || t.database_generation != shift.generation;
 		if (anew)
 			return;
+		(void) free_gone_incarnations();
 		queues = attach_all_queues(t);
 		subscribed = OidIsValid(t.subscription);
 		for (const Segment &segment : t.all_segments())
@@ -82,7 +84,6 @@ attach_queues(Shift &shift)
 		note_deletions(MyDatabaseId);
 	if (doubtful)
 		distrust_all(MyDatabaseId);
-	free_other_incarnations(MyDatabaseId, shift.database->incarnation);
 	complain_of_rows(shift, queues);
 	return monotonic_now() + kHousekeeping;
 }

@@ -1,0 +1,40 @@
+#include "catalog/incarnation.h"
+
+#include "engine/registry.h"
+
+namespace pgq {
+
+/*
+ * A transaction that makes or drops the table holds its exclusive lock until it has ended, and is visible then, also when it
+ * is prepared. So without that lock anywhere the catalog tells what stays.
+ */
+static bool
+is_gone(Oid incarnation)
+{
+	LOCKTAG tag;
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, incarnation);
+	if (holds_lock(tag, AccessExclusiveLock) ||
+		!ConditionalLockRelationOid(incarnation, AccessShareLock))
+		return false;
+	bool gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(incarnation));
+	UnlockRelationOid(incarnation, AccessShareLock);
+	return gone;
+}
+
+int
+free_gone_incarnations()
+{
+	int freed = 0;
+	auto *notes = static_cast<SlotNote *>(palloc(max_databases * sizeof(SlotNote)));
+	int n = note_slots(notes);
+	for (int i = 0; i < n; i++)
+		if (notes[i].oid == MyDatabaseId && is_gone(notes[i].incarnation))
+		{
+			free_database(notes[i].database, notes[i].generation);
+			freed++;
+		}
+	pfree(notes);
+	return freed;
+}
+
+} // namespace pgq
