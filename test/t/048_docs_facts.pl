@@ -194,6 +194,13 @@ is(scalar @quoted, 5, 'scaling.md quotes what was measured');
 is(scalar @bytes, 4, '... and bytes');
 is(join(' ', grep { !$measured{$_} } @quoted, @bytes), '', '... as benchmarks.md has it');
 
+# WAL of a job is said nowhere else, unless benchmarks.md has that number.
+for my $page (grep { !/benchmarks/ } 'README.md', glob 'docs/*.md')
+{
+	my @said = map { /\bWAL\b/ ? /(\d[\d,]*)(?: and \d+)? bytes/g : () } split /\n\n|\n(?=\|)/, slurp_file($page);
+	is(join(' ', grep { !$measured{$_} } @said), '', "bytes of WAL in $page are measured");
+}
+
 # A million jobs a second, of which each server does so many.
 my %for_a_million = map { $_->[0] => [ map { s/,//gr } @$_[ 1, 2 ] ] } table(section($scaling, '## What it costs, and where it ends'));
 my $one = $for_a_million{'measured, on two cores, jobs/s'};
