@@ -430,6 +430,7 @@ SELECT pgq_router.make_all('pgq_alter_queue', 'queue text, lease_time interval =
     rate_limit int = null, rate_period interval = null, fifo boolean = null,
     max_depth bigint = null, group_rate_limit int = null, fair boolean = null', 'void', '');
 SELECT pgq_router.make_all('pgq_drop_queue', 'queue text, if_exists boolean = false, force boolean = false', 'boolean', 'coalesce(answer, false) OR one');
+SELECT pgq_router.make_all('pgq_rename_queue', 'queue text, new_name text', 'void', '');
 SELECT pgq_router.make_all('pgq_pause_queue', 'queue text', 'void', '');
 SELECT pgq_router.make_all('pgq_resume_queue', 'queue text', 'void', '');
 SELECT pgq_router.make_all('pgq_purge_queue', 'queue text', 'bigint', 'coalesce(answer, 0) + one');

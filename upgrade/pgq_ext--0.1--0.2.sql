@@ -76,6 +76,12 @@ COMMENT ON TABLE pgq_ext.shard IS
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.shard', '');
 
+CREATE FUNCTION pgq_rename_queue(queue text, new_name text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_rename_queue';
+REVOKE ALL ON FUNCTION pgq_rename_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_rename_queue IS
+'Give the queue another name from the commit on. It keeps its jobs, leases, counts, limits, rights and schedules; claims that wait go on waiting for it. The old name is free then; NOTIFY comes on the channel of the new one. Errors: 42704 no such queue, 42710 there is one of that name, 22004 NULL, 22023 no name of a queue.';
+
 CREATE FUNCTION pgq_set_shard(shard int) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_set_shard';
 REVOKE ALL ON FUNCTION pgq_set_shard FROM PUBLIC;

@@ -69,13 +69,30 @@ refuse_new_id(const TriggerData *data)
 				 errdetail("The jobs of the queue lead to it.")));
 }
 
-/* ---- queues that go ---- */
+/* ---- queues that go, or get another name ---- */
 
 /* Otherwise nobody serves the queues either. */
 static bool
 is_usable()
 {
 	return shared != nullptr && version_served();
+}
+
+/* As pgq_rename_queue(), but that the row is changed by the statement that has called us. */
+static void
+rename_by_hand(const TriggerData *data)
+{
+	Datum id;
+	Datum before;
+	Datum after;
+	if (!is_usable() || !value_of(data, data->tg_trigtuple, "queue_id", INT4OID, &id) ||
+		!value_of(data, data->tg_trigtuple, "queue", TEXTOID, &before) ||
+		!value_of(data, data->tg_newtuple, "queue", TEXTOID, &after))
+		return;
+	char *old_name = TextDatumGetCString(before);
+	char *name = TextDatumGetCString(after);
+	if (strcmp(old_name, name) != 0)
+		note_new_name(DatumGetInt32(id), old_name, name);
 }
 
 static bool
@@ -226,7 +243,10 @@ pgq_queue_changed(PG_FUNCTION_ARGS)
 	{
 		check_options(data, row);
 		if (is_update)
+		{
 			refuse_new_id(data);
+			rename_by_hand(data);
+		}
 	}
 	return PointerGetDatum(row);
 }

@@ -53,7 +53,9 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 	};
 	copy(kJobId, JobColumn::kJobId);
 	job.set(kLease, ready.token);
-	job.set(kQueue, ref.queue->name);
+	QueueName queue;
+	(void) read_name(ref.queue, &queue);
+	job.set(kQueue, queue.text);
 	copy_long(kPayload, kJobPayload);
 	copy_long(kHeaders, kJobHeaders);
 	copy_long(kGroupKey, kJobGroupKey);

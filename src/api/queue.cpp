@@ -109,6 +109,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_create_queue);
 PG_FUNCTION_INFO_V1(pgq_alter_queue);
+PG_FUNCTION_INFO_V1(pgq_rename_queue);
 PG_FUNCTION_INFO_V1(pgq_pause_queue);
 PG_FUNCTION_INFO_V1(pgq_resume_queue);
 PG_FUNCTION_INFO_V1(pgq_drop_queue);
@@ -127,6 +128,15 @@ pgq_alter_queue(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_alter_queue()");
 	alter_queue(fcinfo);
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_rename_queue(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_rename_queue()");
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	rename_queue(name, queue_name(required(fcinfo, 1, "new_name")));
 	PG_RETURN_VOID();
 }
 

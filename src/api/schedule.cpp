@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "jobs/timetable.h"
 #include "load/attach.h"
@@ -116,6 +117,9 @@ pgq_schedule(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_schedule()");
 	ScheduleSpec schedule = schedule_of_arguments(fcinfo);
+	check_jobs(schedule);
+	/* Who renames the queue takes this schedule along, or has done so: then nothing is made for the old name. */
+	lock_name(schedule.queue, ShareLock);
 	check_jobs(schedule);
 	make_schedule(schedule);
 	PG_RETURN_VOID();

@@ -31,11 +31,11 @@ unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode)
 }
 
 void
-lock_name(const char *name)
+lock_name(const char *name, LOCKMODE mode)
 {
 	auto *bytes = reinterpret_cast<const unsigned char *>(name);
 	uint32 hash = hash_bytes(bytes, static_cast<int>(strlen(name)));
-	(void) lock_queue(static_cast<int32>(hash), QueueLock::kName, ExclusiveLock, true);
+	(void) lock_queue(static_cast<int32>(hash), QueueLock::kName, mode, true);
 	AcceptInvalidationMessages();
 }
 

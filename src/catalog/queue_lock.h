@@ -27,8 +27,8 @@ enum class QueueLock : uint16
 bool lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait);
 void unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode);
 
-/* kName, to the end of the (sub)transaction. After it rows are to be read anew. */
-void lock_name(const char *name);
+/* kName, to the end of the (sub)transaction; share: whoever relies on the name. After it rows are to be read anew. */
+void lock_name(const char *name, LOCKMODE mode = ExclusiveLock);
 
 /*
  * The lock of a key: whoever looks for the owner of that unique key, until he has found or become one. An

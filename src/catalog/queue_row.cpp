@@ -41,6 +41,7 @@ struct Remembered
 	char name[kQueueNameMax + 1]; /* key */
 	Oid incarnation;
 	QueueRef ref;
+	uint32 namings; /* as long as it is that, the queue has that name */
 };
 
 static constinit HTAB *remembered = nullptr;
@@ -216,7 +217,7 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 	auto *entry =
 		static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_FIND, &found));
 	if (found && entry->incarnation == t.queue && is_alive(entry->ref) &&
-		!dropped_by_us(entry->ref) && strcmp(entry->ref.queue->name, name) == 0)
+		!dropped_by_us(entry->ref) && has_name_of(entry->ref.queue, entry->namings))
 	{
 		*ref = entry->ref;
 		return true;
@@ -225,14 +226,23 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 	if (!read_queue_row(t, name, &row))
 		return false;
 	*ref = attach_row(t, row);
-	/* Under another name: this transaction, or somebody by hand, has renamed it. */
-	if (strcmp(ref->queue->name, name) != 0)
+	/* Under another name: this transaction has renamed it, or its slot does not know yet. */
+	QueueName current;
+	uint32 namings = read_name(ref->queue, &current);
+	if (strcmp(current.text, name) != 0)
 		return true;
 	forget_names();
 	entry = static_cast<Remembered *>(hash_search(memory_of_names(), name, HASH_ENTER, &found));
 	entry->incarnation = t.queue;
 	entry->ref = *ref;
+	entry->namings = namings;
 	return true;
+}
+
+void
+forget_queue_name(const char *name)
+{
+	(void) hash_search(memory_of_names(), name, HASH_REMOVE, nullptr);
 }
 
 bool

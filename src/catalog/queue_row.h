@@ -20,7 +20,10 @@ QueueRef resolve_queue_to_empty(const Tables &t, const char *name, const char *h
 /* As above, but a missing queue is no error: false. */
 bool find_queue(const Tables &t, const char *name, QueueRef *ref);
 
-/* The same by id. Error 53400 if it has no slot and all are taken. */
+/* This transaction gives the queue of that name another one: the next who asks for it in this session reads the row. */
+void forget_queue_name(const char *name);
+
+/* The queue by id. Error 53400 if it has no slot and all are taken. */
 bool attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref);
 
 /* The row as it is by now, with our own changes. False: there is none of that name. */

@@ -31,7 +31,8 @@ struct QueueIdentity
 	Relaxed<Database *> database;
 	Relaxed<uint32> database_generation;
 	Relaxed<int32> queue_id;
-	char name[kQueueNameMax + 1];
+	char name[kQueueNameMax + 1]; /* without a lock: read_name() */
+	pg_atomic_uint32 namings;	  /* how often it began or ended to get a name: odd meanwhile */
 };
 
 /* Who has closed the queue. Under its lock; dropping is read racily, too: who drops a queue knows that himself. */
@@ -118,6 +119,42 @@ count_call(const QueueRef &ref, Call call)
 {
 	if (is_alive(ref))
 		pg_atomic_fetch_add_u64(&ref.queue->calls[static_cast<int>(call)], 1);
+}
+
+struct QueueName
+{
+	char text[kQueueNameMax + 1];
+};
+
+/* Under the registry lock and the queue's. */
+inline void
+set_name(Queue *queue, const char *name)
+{
+	pg_atomic_fetch_add_u32(&queue->namings, 1);
+	strlcpy(queue->name, name, sizeof(queue->name));
+	pg_atomic_fetch_add_u32(&queue->namings, 1);
+}
+
+/* The name as it was at some moment. Returns what namings is as long as it has that name. */
+inline uint32
+read_name(Queue *queue, QueueName *name)
+{
+	uint32 before;
+	do
+	{
+		before = pg_atomic_read_u32(&queue->namings) & ~1U;
+		pg_read_barrier();
+		memcpy(name->text, queue->name, sizeof(name->text));
+		pg_read_barrier();
+	} while (pg_atomic_read_u32(&queue->namings) != before);
+	return before;
+}
+
+/* Has it had no other since read_name()? */
+inline bool
+has_name_of(Queue *queue, uint32 namings)
+{
+	return pg_atomic_read_u32(&queue->namings) == namings;
 }
 
 Size queues_size();

@@ -22,6 +22,7 @@ place_queues(void *memory, LWLockPadded *locks)
 		Queue *queue = &shared->queues[i];
 		queue->lock = &locks[i].lock;
 		pg_atomic_init_u32(&queue->generation, 1);
+		pg_atomic_init_u32(&queue->namings, 0);
 		for (pg_atomic_uint64 &calls : queue->calls)
 			pg_atomic_init_u64(&calls, 0);
 		queue->next_serial = i + 1;
@@ -132,7 +133,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	queue->database = db;
 	queue->database_generation = pg_atomic_read_u32(&db->generation);
 	queue->queue_id = row.queue_id;
-	strlcpy(queue->name, row.name, sizeof(queue->name));
+	set_name(queue, row.name);
 	queue->options = row.options;
 	queue->schedule.reset(group_rules_of(row.options));
 	queue->schedule.doubt_horizon(clock_mark(queue));
@@ -266,6 +267,17 @@ is_like(const QueueRef &ref, const QueueRow &row)
 }
 
 void
+rename_slot(const QueueRef &ref, const char *name)
+{
+	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] {
+		with_lwlock(ref.queue->lock, LW_EXCLUSIVE, [&] {
+			if (is_current(ref))
+				set_name(ref.queue, name);
+		});
+	});
+}
+
+void
 make_like(const QueueRef &ref, const QueueRow &row)
 {
 	bool same_name = true;
@@ -273,11 +285,8 @@ make_like(const QueueRef &ref, const QueueRow &row)
 		hold.set_options(row.options);
 		same_name = strcmp(hold->name, row.name) == 0;
 	});
-	/* Who remembers the slot by its old name must lose it. */
-	if (same_name)
-		return;
-	forget_starts();
-	free_queue(ref);
+	if (!same_name)
+		rename_slot(ref, row.name);
 }
 
 /* The scheduler counts lost leases every second, if it can. */

@@ -59,8 +59,8 @@ insert_row(const char *name, const Datum *options)
 					   row, n) > 0;
 }
 
-/* Segments come with the first queue, and are its creator's until that is committed. */
-static void
+/* They come with the first queue, and are its creator's until that is committed. */
+void
 make_segments()
 {
 	if (look_at_tables().has_segments)
@@ -156,6 +156,103 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	set_options_at_commit(ref, row.options);
 }
 
+/* ---- the row ---- */
+
+/* Of those who drop, rename or alter the queue, also by SQL, this is the only one. */
+static void
+lock_row(int32 queue_id)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	lock_table_of_queues();
+	as_owner([&] {
+		spi_execute("SELECT FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1 FOR UPDATE",
+					id);
+	});
+}
+
+/*
+ * Nobody is waited for in vain: the queue is there, and the caller's to change; and is so when its row is locked. False:
+ * there is none, and if_exists. hint: as resolve_queue_to_empty().
+ */
+static bool
+lock_named_row(const char *name, bool if_exists, const char *hint, QueueRef *ref)
+{
+	for (int32 locked = 0;; lock_row(locked = ref->queue_id))
+	{
+		if (if_exists && !find_queue(tables(), name, ref))
+			return false;
+		*ref = resolve_queue_to_empty(tables(), name, hint);
+		if (ref->queue_id == locked)
+			return true;
+	}
+}
+
+/* ---- rename ---- */
+
+/* In one order, whoever renames the other way round. */
+static void
+lock_names(const char *one, const char *two)
+{
+	bool in_order = strcmp(one, two) < 0;
+	lock_name(in_order ? one : two);
+	lock_name(in_order ? two : one);
+}
+
+/* Who is dropping the queue that has it is waited for. */
+static void
+require_free_name(const char *name)
+{
+	QueueRef ref;
+	while (find_queue(tables(), name, &ref))
+	{
+		VirtualTransactionId dropper = dropper_of(ref);
+		if (!VirtualTransactionIdIsValid(dropper))
+			ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
+							errmsg("queue \"%s\" already exists", name)));
+		VirtualXactLock(dropper, true);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+void
+note_new_name(int32 queue_id, const char *name, const char *new_name)
+{
+	const SpiArgument names[] = {{TEXTOID, CStringGetTextDatum(name), false},
+								 {TEXTOID, CStringGetTextDatum(new_name), false}};
+	QueueRef ref;
+	lock_names(name, new_name);
+	if (find_queue(tables(), name, &ref) && ref.queue_id == queue_id)
+		rename_queue_at_commit(ref, new_name);
+	forget_queue_name(name);
+	as_owner([&] {
+		spi_execute("UPDATE pgq_ext.timetable SET queue = $2 "
+					"WHERE queue OPERATOR(pg_catalog.=) $1",
+					names);
+	});
+}
+
+void
+rename_queue(const char *name, const char *new_name)
+{
+	refuse_if_queues_subscribed();
+	QueueRef ref = resolve_queue_to_empty(tables(), name, nullptr);
+	if (strcmp(name, new_name) == 0)
+		return;
+	(void) lock_named_row(name, false, nullptr, &ref);
+	lock_names(name, new_name);
+	require_free_name(new_name);
+	/* The trigger of the table is silent for what is written as its owner. */
+	note_new_name(ref.queue_id, name, new_name);
+	const SpiArgument row[] = {{INT4OID, Int32GetDatum(ref.queue_id), false},
+							   {TEXTOID, CStringGetTextDatum(new_name), false}};
+	as_owner([&] {
+		spi_execute("UPDATE pgq_ext.queue SET queue = $2 "
+					"WHERE queue_id OPERATOR(pg_catalog.=) $1",
+					row);
+	});
+	CommandCounterIncrement();
+}
+
 /* ---- drop ---- */
 
 static void
@@ -239,31 +336,12 @@ close_empty_queue(const QueueRef &ref, const char *name, const char *hint)
 	refuse_if_not_empty(ref, name, hint);
 }
 
-/* Of those who drop, rename or alter the queue, also by SQL, this is the only one. */
-static void
-lock_row(int32 queue_id)
-{
-	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
-	lock_table_of_queues();
-	as_owner([&] {
-		spi_execute("SELECT FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1 FOR UPDATE",
-					id);
-	});
-}
-
 bool
 drop_queue(const char *name, bool if_exists, bool force)
 {
 	QueueRef ref{};
-	/* Nobody is waited for in vain: it is there, and the caller's to drop; and is so when its row is locked. */
-	for (int32 locked = 0;; lock_row(locked = ref.queue_id))
-	{
-		if (if_exists && !find_queue(tables(), name, &ref))
-			return false;
-		ref = resolve_queue_to_empty(tables(), name, "Pass if_exists => true if that is no error.");
-		if (ref.queue_id == locked)
-			break;
-	}
+	if (!lock_named_row(name, if_exists, "Pass if_exists => true if that is no error.", &ref))
+		return false;
 	refuse_if_subscribed();
 	if (force)
 		close_queue(ref);

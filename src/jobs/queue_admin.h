@@ -14,6 +14,16 @@ bool create_queue(const char *name, const Datum *options, bool if_not_exists);
 /* The options that are given change, for everybody when this transaction has committed. Error 42704. */
 void alter_queue(const char *name, const Datum *options, const bool *given);
 
+/* Segments of all rings, if there are none. */
+void make_segments();
+
+/*
+ * The queue keeps all it has under a new name, from the commit on, and its schedules follow. Errors: 42704, 42710.
+ * note_new_name: the part that is not its row, also for who changes that by SQL.
+ */
+void rename_queue(const char *name, const char *new_name);
+void note_new_name(int32 queue_id, const char *name, const char *new_name);
+
 /* False: there is none, and if_exists. Errors: 42704; 55006 unless force if it has jobs or dead letters. */
 bool drop_queue(const char *name, bool if_exists, bool force);
 

@@ -26,6 +26,12 @@ REVOKE ALL ON FUNCTION pgq_alter_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_alter_queue IS
 'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on, for leases that are given, extended or end after it. Errors: 42704 no such queue, 22023 bad value.';
 
+CREATE FUNCTION pgq_rename_queue(queue text, new_name text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_rename_queue';
+REVOKE ALL ON FUNCTION pgq_rename_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgq_rename_queue IS
+'Give the queue another name from the commit on. It keeps its jobs, leases, counts, limits, rights and schedules; claims that wait go on waiting for it. The old name is free then; NOTIFY comes on the channel of the new one. Errors: 42704 no such queue, 42710 there is one of that name, 22004 NULL, 22023 no name of a queue.';
+
 CREATE FUNCTION pgq_pause_queue(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_pause_queue';
 REVOKE ALL ON FUNCTION pgq_pause_queue FROM PUBLIC;

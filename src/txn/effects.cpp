@@ -360,7 +360,7 @@ static void
 add_queue_effect(QueueEffect::Kind kind, const QueueRef &ref, const QueueOptions &options = {})
 {
 	pending.effects.queues.reserve(1);
-	pending.effects.queues.push({kind, current_tag(), ref, options});
+	pending.effects.queues.push({kind, current_tag(), ref, options, {}});
 }
 
 void
@@ -397,6 +397,14 @@ void
 set_options_at_commit(const QueueRef &ref, const QueueOptions &options)
 {
 	add_queue_effect(QueueEffect::kOptions, ref, options);
+}
+
+void
+rename_queue_at_commit(const QueueRef &ref, const char *name)
+{
+	add_queue_effect(QueueEffect::kName, ref);
+	QueueName *text = &pending.effects.queues.end()[-1].name;
+	strlcpy(text->text, name, sizeof(text->text));
 }
 
 void

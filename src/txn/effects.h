@@ -177,6 +177,9 @@ void drop_queue_at_commit(const QueueRef &ref);
  */
 void set_options_at_commit(const QueueRef &ref, const QueueOptions &options);
 
+/* Its row has another name: so has the slot when the commit has returned. The transaction cannot be prepared. */
+void rename_queue_at_commit(const QueueRef &ref, const char *name);
+
 /* The extension was created: the launcher looks at commit. */
 void announce_at_commit();
 

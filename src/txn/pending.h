@@ -95,10 +95,14 @@ struct QueueEffect
 		kHold,
 		kDrop,
 		kOptions,
+		kName,
 	} kind;
 	Tag tag;
 	QueueRef ref;
 	QueueOptions options; /* of kOptions: from the commit on */
+	QueueName name;		  /* of kName: the same */
+
+	bool describes() const { return kind == kOptions || kind == kName; }
 };
 
 /* The lock of that number has got the grant of that token; before: what it had. */

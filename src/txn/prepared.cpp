@@ -57,8 +57,8 @@ reserve_watch()
 		ddl |= effect.kind != QueueEffect::kOptions;
 	if (ddl)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("cannot PREPARE a transaction that has created, dropped or purged "
-							   "a pgq_ext queue")));
+						errmsg("cannot PREPARE a transaction that has created, renamed, dropped "
+							   "or purged a pgq_ext queue")));
 	check_locks_for_prepare(pending.effects);
 	pending.watch = find_free_watch();
 	if (pending.watch == nullptr)

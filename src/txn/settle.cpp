@@ -260,16 +260,19 @@ file_hints(QueueHints &jobs)
 
 /* Those of the last one only: what was between nobody else may ever act by. */
 static void
-settle_options(const List<QueueEffect> &effects)
+settle_descriptions(const List<QueueEffect> &effects)
 {
 	for (QueueEffect *effect = effects.begin(); effect < effects.end(); effect++)
 	{
 		auto replaces = [&](const QueueEffect &later) {
-			return later.kind == QueueEffect::kOptions && later.ref.queue == effect->ref.queue &&
+			return later.kind == effect->kind && later.ref.queue == effect->ref.queue &&
 				   later.ref.generation == effect->ref.generation;
 		};
-		if (effect->kind == QueueEffect::kOptions &&
-			std::none_of(effect + 1, effects.end(), replaces))
+		if (!effect->describes() || std::any_of(effect + 1, effects.end(), replaces))
+			continue;
+		if (effect->kind == QueueEffect::kName)
+			rename_slot(effect->ref, effect->name.text);
+		else
 			(void) change_queue(effect->ref,
 								[&](QueueHold &hold) { hold.set_options(effect->options); });
 	}
@@ -278,7 +281,7 @@ settle_options(const List<QueueEffect> &effects)
 static void
 settle_queue(const QueueEffect &effect, bool commit)
 {
-	if (effect.kind == QueueEffect::kOptions)
+	if (effect.describes())
 		return;
 	bool free_it =
 		commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
@@ -351,7 +354,7 @@ at_transaction_end(XactEvent event, void *)
 			distrust_all(MyDatabaseId);
 		if (ending.schedules)
 			tell_of_schedules(MyDatabaseId);
-		settle_options(ending.queues);
+		settle_descriptions(ending.queues);
 		if (ending.announce || ending.announce_queue)
 			announce_extension();
 	}

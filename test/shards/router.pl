@@ -69,7 +69,7 @@ on(2, q{SELECT pgq_create_queue('there')});
 error_ok('a queue that is on one of them', q{SELECT pgq_create_queue('there')}, '42710', qr/shard 2: queue "there" already exists/, qr/DETAIL:.*done on shards 0, 1; not on 2, 3\./, qr/HINT:.*if_not_exists/);
 is(sql(q{SELECT pgq_create_queue('there', if_not_exists => true)}), 't', '... can be created on the others');
 is(sql(q{SELECT pgq_drop_queue('there')}), 't', '... and dropped');
-sql(q{SELECT pgq_alter_queue('q', max_attempts => 3); SELECT pgq_pause_queue('q')});
+sql(q{SELECT pgq_alter_queue('q', max_attempts => 3); SELECT pgq_rename_queue('q', 'r'); SELECT pgq_rename_queue('r', 'q'); SELECT pgq_pause_queue('q')});
 is(sql(q{SELECT count(*) FROM pgq_ext.queue WHERE queue = 'q' AND max_attempts = 3 AND paused}), '4', 'it is altered and paused everywhere');
 sql(q{SELECT pgq_resume_queue('q')});
 is(sql(q{SELECT paused, shards FROM pgq_ext.queue_status}), 'f|4', '... and resumed');

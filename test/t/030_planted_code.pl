@@ -30,7 +30,7 @@ admin('CREATE ROLE mallory LOGIN; CREATE ROLE appdba LOGIN SUPERUSER; CREATE ROL
 admin('CREATE EXTENSION pgq_ext', 'granted');
 as('appdba', 'owned', 'CREATE EXTENSION pgq_ext');
 admin('ALTER ROLE appdba NOSUPERUSER');
-my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check';
+my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check';
 for my $db ('granted', 'owned')
 {
 	admin("GRANT EXECUTE ON FUNCTION $verbs TO worker, mallory", $db);
@@ -187,6 +187,7 @@ sub work_as
 		@{[ $options{begin} // '' ]}
 		SELECT pgq_create_queue('$q', lease_time => '1 s', max_attempts => 3, backoff_base => '10 ms', backoff_jitter => 0, keep_dead => '0');
 		SELECT pgq_alter_queue('$q', max_runtime => '1 h');
+		SELECT pgq_rename_queue('$q', '$q-2'), pgq_rename_queue('$q-2', '$q');
 		SELECT pgq_pause_queue('$q');
 		SELECT pgq_resume_queue('$q');
 		SELECT pgq_enqueue('$q', '1', delay => '10 ms');
