@@ -4,6 +4,7 @@
  * How a job flows: api -> jobs -> rows (insert) -> txn (effect) -> engine (hint) ->
  * jobs (claim) -> txn -> rows (delete). docs/architecture.md has the map.
  */
+#include "api/restore.h"
 #include "catalog/version.h"
 #include "engine/layout.h"
 #include "jobs/prepared_claim.h"
@@ -35,6 +36,7 @@ _PG_init(void)
 	pgq::effects_init();
 	pgq::prepared_claims_init();
 	pgq::session_end_init();
+	pgq::restore_init();
 	pgq::workers_init();
 	pgq::rotation_init();
 	pgq::runs_init();

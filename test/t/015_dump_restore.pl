@@ -108,6 +108,19 @@ run_ok('schema only', 'pg_restore', '-e', '--schema-only', '-d', new_db('data2')
 run_ok('data only, triggers off, in one transaction', 'pg_restore', '-1', '--data-only', '--disable-triggers', '-d', $node->connstr('data2'), "$dir/custom");
 comes_back_ok('data only, triggers off, in one transaction', 'data2');
 
+# Into a database that has the extension and nothing else: the segments are made when they are named.
+sub bare_db { my $url = new_db(@_); sql('CREATE EXTENSION pgq_ext', @_); return $url }
+bare_db('bare1');
+run_ok('data only, triggers off, into the bare extension', psql('bare1', '-f', "$dir/data.sql"));
+comes_back_ok('data only, triggers off, into the bare extension', 'bare1');
+run_ok('data only, in parallel, into the bare extension', 'pg_restore', '-e', '-j2', '--data-only', '-d', bare_db('bare2'), "$dir/directory");
+comes_back_ok('data only, in parallel, into the bare extension', 'bare2');
+bare_db('bare3');
+sql('CREATE ROLE nobody');
+is(sqlstate($node, 'COPY pgq_ext.job_0 (job_id) TO STDOUT', 'bare3'), '42P01', 'nobody else makes segments');
+is(sqlstate($node, 'SET check_function_bodies = off; SET ROLE nobody; COPY pgq_ext.job_0 (job_id) FROM STDIN', 'bare3'), '42501', '... also in a restore, but their owner');
+is(sqlstate($node, 'SET check_function_bodies = off; COPY pgq_ext.job_99 (job_id) TO STDOUT', 'bare3'), '42P01', '... nor others than there are');
+
 # ---- by two of pg_restore's workers ----
 
 # Each truncates its table first; neither waits for the other's.

@@ -1,0 +1,10 @@
+/*
+ * See restore.cpp.
+ */
+#pragma once
+
+namespace pgq {
+
+void restore_init();
+
+} // namespace pgq
