@@ -486,6 +486,9 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.may_read OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_of_reader OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_rows OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_set_shard OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_explain OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.explanation OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.job_state OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.dead_letter OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.name_of_transaction OWNER TO %s', owner);

@@ -123,5 +123,26 @@ $pid = pid_of($s);
 	clean();
 	is(sql('SELECT * FROM pgq_check()'), '', 'nothing is wrong');
 }
+
+# ---- an owner who is no superuser, after an update by a superuser ----
+
+{
+	sql('CREATE ROLE appdba LOGIN SUPERUSER');
+	sql('CREATE DATABASE owned');
+	my $as = sub { my ($role, $sql) = @_; return $node->safe_psql('owned', $sql, extra_params => [ '-U', $role ]) };
+	$as->('appdba', q{CREATE EXTENSION pgq_ext VERSION '0.1'});
+	sql('ALTER ROLE appdba NOSUPERUSER; CREATE ROLE asker LOGIN');
+	my $superuser = sql('SELECT current_user');
+	$as->($superuser, 'ALTER EXTENSION pgq_ext UPDATE');
+	$as->($superuser, q{SELECT pgq_create_queue('q')});
+	my $id = $as->('appdba', q{SELECT pgq_enqueue('q', '1')});
+	is($as->('appdba', "SELECT step FROM pgq_explain($id)"), 'ready', 'the owner may call it');
+	$as->('appdba', q{GRANT EXECUTE ON FUNCTION pgq_explain TO asker; GRANT USAGE ON SCHEMA pgq_ext TO asker; GRANT SELECT ON pgq_ext.dead_letter TO asker});
+	is($as->('asker', "SELECT step FROM pgq_explain($id)"), 'ready', '... and let others');
+	$as->('appdba', q{SELECT pgq_fail(job_id, lease, 'no', retry => false) FROM pgq_claim('q')});
+	is($as->('asker', "SELECT step || payload FROM pgq_explain($id), pgq_ext.dead_letter LIMIT 1"), 'dead1', '... also of dead letters');
+	is($as->('appdba', q{SELECT string_agg(proname, ' ') FROM pg_proc JOIN pg_depend ON objid = pg_proc.oid AND deptype = 'e' AND classid = 'pg_proc'::regclass
+		WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pgq_ext') AND proowner <> 'appdba'::regrole}), '', '... and all functions are the owner\'s');
+}
 $node->stop;
 done_testing();
