@@ -475,6 +475,84 @@ BEGIN
     END LOOP;
 END $$;
 
+-- ---- queues that stand still after a start ----
+
+CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- Nothing has been handed out since the start: so it is what may have started before that counts.
+    SELECT 'warn', format('queue "%s" has handed out nothing since the start of the server, and will not for %s', q.queue,
+                          date_trunc('second', r.next_start - clock_timestamp()))
+    FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id)
+    JOIN (SELECT e.queue_id, max(e.next_start) AS next_start
+          FROM (SELECT m.queue_id, m.next_start FROM pgq_ext.queue_entries() m
+                UNION ALL SELECT g.queue_id, g.next_start FROM pgq_ext.group_entries() g WHERE g.group_id IS NULL) e
+          GROUP BY e.queue_id) r USING (queue_id)
+    WHERE s.handed_out = 0 AND r.next_start > clock_timestamp() + interval '1 min';
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_rates FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_rates IS 'Internal: a check of pgq_ext.health.';
+
+-- It asks with the rights of the owner, so that who watches needs no others, waits for nobody, and has no more than a few
+-- rows of each table read.
+CREATE OR REPLACE FUNCTION pgq_ext.health_entries(
+    OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp SET intervalstyle = postgres SET datestyle = iso SET lock_timeout = '100ms' SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+    c record;
+    -- What he has planted in a table or a view would run with the rights of the owner of this function.
+    stranger text = (SELECT r.rolname
+                     FROM (SELECT k.relowner AS owner FROM pg_class k WHERE k.relnamespace = 'pgq_ext'::regnamespace
+                           UNION SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = 'pgq_ext'::regnamespace) o
+                     JOIN pg_roles r ON r.oid = o.owner WHERE NOT r.rolsuper AND r.rolname <> current_user LIMIT 1);
+BEGIN
+    FOR c IN SELECT v.* FROM (VALUES
+        ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE in this database; if its library is the older one, install the newer and restart the server.'),
+        ('tables', 'as they should be', 'Restore what was altered; REINDEX an index that is not valid, ALTER TABLE ... ENABLE TRIGGER.'),
+        ('subscription', 'none brings jobs', 'Nothing is handed out here before the subscription is dropped.'),
+        ('workers', 'all have a place', 'Raise max_worker_processes, or pgq_ext.max_databases, and restart the server.'),
+        ('scheduler', NULL, 'See the server log; queues work without it, but lost jobs are not counted and storage grows.'),
+        ('duties', 'none fails', 'SELECT * FROM pgq_ext.duty WHERE failing_since IS NOT NULL says why.'),
+        ('lost leases', 'all are counted', 'See the checks scheduler and duties.'),
+        ('repairs', 'none', 'A job had been forgotten, by a fault, and was found. Please report it, with the WARNING in the server log.'),
+        ('capacity', 'no bound is near', 'Raise the setting: SELECT * FROM pgq_ext.capacity says what it costs.'),
+        ('rotation', 'nothing is held back', 'End the session, or the transaction, that holds the segment: SELECT * FROM pgq_ext.segment.'),
+        ('snapshots', 'none is old', 'End the transaction, or drop the slot: dead rows cannot be removed while it is there.'),
+        ('prepared', 'none holds jobs', 'COMMIT PREPARED or ROLLBACK PREPARED, or find out whose it is: SELECT * FROM pg_prepared_xacts.'),
+        ('open claims', 'none is older than its lease', 'End the transaction, or take a longer lease: nobody else gets the job before.'),
+        ('unclaimed', 'no queue is left alone', 'Start workers, or more of them.'),
+        ('paused', 'none for long', 'SELECT pgq_resume_queue(...), if it is not to be so.'),
+        ('depth', 'no queue is full', 'Start more workers, or let it have more: SELECT pgq_alter_queue(..., max_depth => ...).'),
+        ('rates', 'no queue stands still after a start', 'How many jobs started before the start is not known, so as many as may count. If more may start: SELECT pgq_alter_queue(..., rate_limit => 0), and in another transaction the limit again; the same with group_rate_limit.'),
+        ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties, and who has locked these rows: pg_locks.'),
+        ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.')) AS v (name, ok, hint)
+    LOOP
+        checked_at := clock_timestamp();
+        BEGIN
+            -- What memory knows it knows on the primary only.
+            IF pg_is_in_recovery() THEN
+                status := 'ok';
+                detail := 'not looked at: the server is a standby';
+            ELSIF stranger IS NOT NULL THEN
+                RAISE '%', format('not looked at: tables or views of pgq_ext belong to %I, %s does not', stranger, 'pgq_ext.health_entries()')
+                USING ERRCODE = '42501', HINT = format('If they are to: ALTER FUNCTION pgq_ext.health_entries() OWNER TO %1$I; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgq_ext TO %1$I.', stranger);
+            ELSE
+                SELECT r.status, COALESCE(r.detail, c.ok) INTO status, detail FROM pgq_ext.run_check(c.name) r;
+            END IF;
+            hint := CASE WHEN status <> 'ok' THEN c.hint END;
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+            status := 'fail';
+            detail := format('%s (%s)', SQLERRM, SQLSTATE);
+            hint := COALESCE(NULLIF(hint, ''), c.hint);
+        END;
+        "check" := c.name;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
 -- Who updates is a superuser; all belongs to the owner of the tables.
 DO $$
 DECLARE
@@ -485,6 +563,7 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.step_job_ids OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.may_read OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_of_reader OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.check_rates OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_ext.health_rows OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_set_shard OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER FUNCTION pgq_explain OWNER TO %s', owner);

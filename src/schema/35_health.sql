@@ -222,6 +222,20 @@ BEGIN
     FROM pgq_ext.queue_entries() e JOIN pgq_ext.queue q USING (queue_id) WHERE q.max_depth > 0 AND e.depth >= q.max_depth;
 END $$;
 
+CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- Nothing has been handed out since the start: so it is what may have started before that counts.
+    SELECT 'warn', format('queue "%s" has handed out nothing since the start of the server, and will not for %s', q.queue,
+                          date_trunc('second', r.next_start - clock_timestamp()))
+    FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id)
+    JOIN (SELECT e.queue_id, max(e.next_start) AS next_start
+          FROM (SELECT m.queue_id, m.next_start FROM pgq_ext.queue_entries() m
+                UNION ALL SELECT g.queue_id, g.next_start FROM pgq_ext.group_entries() g WHERE g.group_id IS NULL) e
+          GROUP BY e.queue_id) r USING (queue_id)
+    WHERE s.handed_out = 0 AND r.next_start > clock_timestamp() + interval '1 min';
+END $$;
+
 -- What is kept beyond its time. Records are truncated, not deleted: see the check of rotation.
 CREATE FUNCTION pgq_ext.check_retention() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 DECLARE
@@ -307,6 +321,7 @@ BEGIN
         ('unclaimed', 'no queue is left alone', 'Start workers, or more of them.'),
         ('paused', 'none for long', 'SELECT pgq_resume_queue(...), if it is not to be so.'),
         ('depth', 'no queue is full', 'Start more workers, or let it have more: SELECT pgq_alter_queue(..., max_depth => ...).'),
+        ('rates', 'no queue stands still after a start', 'How many jobs started before the start is not known, so as many as may count. If more may start: SELECT pgq_alter_queue(..., rate_limit => 0), and in another transaction the limit again; the same with group_rate_limit.'),
         ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties, and who has locked these rows: pg_locks.'),
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.')) AS v (name, ok, hint)
     LOOP

@@ -9,7 +9,7 @@ use RotationTest qw(current_segment);
 use Test::More;
 
 my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
-	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'retention', 'schedules');
+	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules');
 
 my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\n",
 	init => { allows_streaming => 1 });
