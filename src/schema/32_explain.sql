@@ -7,6 +7,7 @@ CREATE TYPE pgq_ext.explanation AS (
 COMMENT ON TYPE pgq_ext.explanation IS
 'A reason why a job does not run, or what became of it. New attributes may come at the end.';
 
+-- These functions are stable, so that they see what pgq_explain sees: what is committed by now, in every isolation level.
 CREATE FUNCTION pgq_ext.name_of_transaction(virtualtransaction text) RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT COALESCE('prepared transaction "' || min(p.gid) || '"',
@@ -19,7 +20,7 @@ REVOKE ALL ON FUNCTION pgq_ext.name_of_transaction FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.name_of_transaction IS 'Internal: an open or prepared transaction, in words. NULL: it has ended.';
 
 CREATE FUNCTION pgq_ext.jobs_in_work(queue_id integer, group_id bigint) RETURNS text
-LANGUAGE sql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     WITH held AS (
         SELECT l.job_id, row_number() OVER (ORDER BY l.claimed_at, l.job_id) AS n
         FROM pgq_ext.lease_entries() l JOIN pgq_ext.job j ON j.job_id = l.job_id
@@ -32,7 +33,7 @@ REVOKE ALL ON FUNCTION pgq_ext.jobs_in_work FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.jobs_in_work IS 'Internal: jobs of the queue, or of one of its groups, that are in work, in words.';
 
 CREATE FUNCTION pgq_ext.explain_job(job_id bigint, OUT queue_id integer, OUT step text, OUT detail text) RETURNS SETOF record
-LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp AS $$
     WITH job AS MATERIALIZED (
         SELECT s.*, s.lease_state IN ('claimed', 'claiming') IS NOT TRUE AS waits,
                CASE WHEN s.lease_state = 'held' THEN pgq_ext.name_of_transaction(s.worker)
@@ -98,7 +99,7 @@ REVOKE ALL ON FUNCTION pgq_ext.explain_job FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, and of which queue it is. No row: it has left none.';
 
 CREATE FUNCTION pgq_ext.explain_absence(job_id bigint, OUT step text, OUT detail text) RETURNS SETOF record
-LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS (
         SELECT CASE WHEN q.is_called THEN q.last_value ELSE 0 END AS last, COALESCE(explain_absence.job_id % 1024 <> s.shard, false) AS is_of_another_shard
         FROM pgq_ext.job_id_seq q LEFT JOIN pgq_ext.shard s ON true)

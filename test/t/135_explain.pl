@@ -52,6 +52,14 @@ sub clean { sql(q{SELECT pgq_cancel(job_id) FROM pgq_ext.job}); return }
 	explained_ok($id, qr/^unknown: [^\n]*$/, '... and never is');
 }
 
+{
+	ask($s, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	my $id = enqueued();
+	like(ask($s, "SELECT step FROM pgq_explain($id)"), qr/^(?:ready|behind)$/, 'what is committed by now is told in every isolation level');
+	ask($s, 'ROLLBACK');
+	clean();
+}
+
 # ---- a prepared one ----
 
 sub prepare { my ($sql) = @_; return sql("BEGIN; $sql; PREPARE TRANSACTION 'the gid'") }
