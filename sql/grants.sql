@@ -76,8 +76,6 @@ INSERT INTO verb (command) VALUES
     ('SELECT pgq_resume_queue(''pay'')'),
     ('SELECT pgq_alter_queue(''pay'', max_attempts => 20)'),
     ('SELECT pgq_alter_queue(''pay'')'),
-    ('SELECT pgq_rename_queue(''pay'', ''paid'')'),
-    ('SELECT pgq_rename_queue(''paid'', ''pay'')'),
     ('SELECT pgq_grant(''pay'', ''regress_pgq_chief'', ''{admin}'')'),
     ('SELECT pgq_revoke(''pay'', ''regress_pgq_watcher'', ''{claim}'')'),
     ('SELECT pgq_schedule(''s'', ''@yearly'', ''pay'')'),

@@ -93,7 +93,7 @@ SELECT public.pgq_enqueue('theirs', '[2]', unique_key => 'a', on_conflict => ans
 SELECT public.pgq_enqueue('theirs', '[2]', unique_key => 'a', on_conflict => 'error');
 \set VERBOSITY default
 SELECT count(*) FROM public.pgq_enqueue_many('theirs', '[{"payload": 3, "group_key": "g", "unique_key": "b"}, {"payload": 4, "group_key": "g", "expires_in": "1 day"}]');
-SELECT public.pgq_alter_queue('theirs', fifo => true), public.pgq_pause_queue('theirs'), public.pgq_resume_queue('theirs'), public.pgq_rename_queue('theirs', 'renamed'), public.pgq_rename_queue('renamed', 'theirs');
+SELECT public.pgq_alter_queue('theirs', fifo => true), public.pgq_pause_queue('theirs'), public.pgq_resume_queue('theirs');
 INSERT INTO mine SELECT job_id, lease, payload FROM public.pgq_claim('theirs', 10, worker => 'w', session_bound => true);
 SELECT public.pgq_progress(job_id, lease, '1'), public.pgq_assert_lease(job_id, lease), public.pgq_release(job_id, lease) FROM mine;
 SELECT state FROM mine, public.pgq_result(job_id);

@@ -8,6 +8,7 @@
 #include "api/args.h"
 #include "catalog/option_value.h"
 #include "catalog/owner_sql.h"
+#include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "catalog/tables.h"
 #include "catalog/version.h"
@@ -241,7 +242,11 @@ pgq_queue_changed(PG_FUNCTION_ARGS)
 		drop_by_hand(data);
 	else if (!is_believed() && TRIGGER_FIRED_FOR_ROW(event))
 	{
+		Datum name;
 		check_options(data, row);
+		/* As pgq_create_queue() does, which waits for it. */
+		if (!is_update && is_usable() && value_of(data, row, "queue", TEXTOID, &name))
+			lock_name(TextDatumGetCString(name));
 		if (is_update)
 		{
 			refuse_new_id(data);

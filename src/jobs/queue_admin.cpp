@@ -25,18 +25,26 @@ lock_table_of_queues()
 	LockRelationOid(tables().queue, RowExclusiveLock);
 }
 
-/* Not one that somebody is dropping: who inserts another one waits for that. */
+/* Is there no queue of that name? Who is dropping it is waited for, with its name not locked where that can be. */
 static bool
-is_there(const char *name)
+is_free(const char *name)
 {
 	QueueRef ref;
-	return find_queue(tables(), name, &ref) && !VirtualTransactionIdIsValid(dropper_of(ref));
+	while (find_queue(tables(), name, &ref))
+	{
+		VirtualTransactionId dropper = dropper_of(ref);
+		if (!VirtualTransactionIdIsValid(dropper))
+			return false;
+		VirtualXactLock(dropper, true);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
 }
 
 /* ---- create ---- */
 
-/* The others begin with the default of their column. False: somebody has inserted one of that name by hand. */
-static bool
+/* The others begin with the default of their column. */
+static void
 insert_row(const char *name, const Datum *options)
 {
 	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
@@ -53,10 +61,9 @@ insert_row(const char *name, const Datum *options)
 		appendStringInfo(&columns, ", %s", queue_options[i].name);
 		appendStringInfo(&values, ", $%d", n);
 	}
-	return spi_execute(psprintf("INSERT INTO pgq_ext.queue (queue%s) VALUES ($1%s) "
-								"ON CONFLICT (queue) DO NOTHING",
-								columns.data, values.data),
-					   row, n) > 0;
+	spi_execute(
+		psprintf("INSERT INTO pgq_ext.queue (queue%s) VALUES ($1%s)", columns.data, values.data),
+		row, n);
 }
 
 /* They come with the first queue, and are its creator's until that is committed. */
@@ -74,17 +81,16 @@ make_segments()
 static bool
 make_row(const char *name, const Datum *options)
 {
-	if (is_there(name))
+	if (!is_free(name))
 		return false;
 	make_segments();
 	lock_table_of_queues();
 	lock_name(name);
-	if (is_there(name))
+	if (!is_free(name))
 		return false;
-	bool made = false;
-	as_owner([&] { made = insert_row(name, options); });
+	as_owner([&] { insert_row(name, options); });
 	CommandCounterIncrement();
-	return made;
+	return true;
 }
 
 bool
@@ -198,22 +204,6 @@ lock_names(const char *one, const char *two)
 	lock_name(in_order ? two : one);
 }
 
-/* Who is dropping the queue that has it is waited for. */
-static void
-require_free_name(const char *name)
-{
-	QueueRef ref;
-	while (find_queue(tables(), name, &ref))
-	{
-		VirtualTransactionId dropper = dropper_of(ref);
-		if (!VirtualTransactionIdIsValid(dropper))
-			ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
-							errmsg("queue \"%s\" already exists", name)));
-		VirtualXactLock(dropper, true);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
 void
 note_new_name(int32 queue_id, const char *name, const char *new_name)
 {
@@ -240,7 +230,9 @@ rename_queue(const char *name, const char *new_name)
 		return;
 	(void) lock_named_row(name, false, nullptr, &ref);
 	lock_names(name, new_name);
-	require_free_name(new_name);
+	if (!is_free(new_name))
+		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
+						errmsg("queue \"%s\" already exists", new_name)));
 	/* The trigger of the table is silent for what is written as its owner. */
 	note_new_name(ref.queue_id, name, new_name);
 	const SpiArgument row[] = {{INT4OID, Int32GetDatum(ref.queue_id), false},
