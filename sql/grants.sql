@@ -134,9 +134,27 @@ SELECT array_agg(a.name || ' ' || tried(format(a.command, j.job_id, j.lease)) OR
     ('result', 'SELECT r::text FROM pgq_result(%s) AS r'), ('wait', 'SELECT r::text FROM pgq_result(%s, ''60 s'') AS r')) AS a(name, command)
 GROUP BY j.kind;
 GRANT SELECT ON answers TO PUBLIC;
+CREATE VIEW kept AS SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'RowExclusiveLock' AND relation::regclass::text ~ '^pgq_ext\.job_\d';
+GRANT SELECT ON kept TO PUBLIC;
 -- (The functions of a view are called by who reads it.)
 SET ROLE regress_pgq_maker;
 SELECT all_answers, array_agg(kind ORDER BY kind) AS kinds FROM answers GROUP BY all_answers;
+-- and keeps no lock of the segments, which would keep them from being truncated (but the one of who may enqueue to "open" and would bring a job there)
+BEGIN;
+SELECT count(all_answers) FROM answers;
+TABLE kept;
+COMMIT;
+-- nor does who finds nothing
+RESET ROLE;
+BEGIN;
+SELECT all_answers FROM answers WHERE kind = 'none';
+SELECT tried(format('SELECT pgq_fail(%s, %s)', j.job_id, l.lease)) AS failed, tried(format('SELECT count(*) FROM pgq_ack_many(ARRAY[%s], ARRAY[%s])', j.job_id, l.lease)) AS acked
+FROM job j, job l WHERE j.kind = 'none' AND l.kind = 'leased';
+TABLE kept;
+-- who has written keeps his
+SELECT tried(format('SELECT pgq_update(%s, priority => -7)', job_id)) AS updated FROM job WHERE kind = 'waiting';
+SELECT count > 0 AS keeps FROM kept;
+ROLLBACK;
 -- nor may who may answer for jobs do the rest
 SET ROLE regress_pgq_worker;
 SELECT kind, tried(format('SELECT pgq_cancel(%s)', job_id)) AS cancel, tried(format('SELECT pgq_retry(%s)', job_id)) AS retry,
@@ -311,7 +329,7 @@ SELECT pgq_create_queue('ghost');
 SELECT queue_id = :ghost AS same_id, to_regclass(format('pgq_ext.rights_%s', queue_id)) AS rights FROM pgq_ext.queue WHERE queue = 'ghost';
 
 SELECT pgq_drop_queue('open', force => true), pgq_drop_queue('paid'), pgq_drop_queue('ghost');
-DROP VIEW answers;
+DROP VIEW answers, kept;
 DROP FUNCTION tried, make_jobs, look, leak, take_one;
 DROP TABLE job, verb;
 DROP OWNED BY regress_pgq_maker, regress_pgq_laborer, regress_pgq_chief, regress_pgq_watcher, regress_pgq_member, regress_pgq_guest CASCADE;

@@ -24,7 +24,7 @@ ack_all(const JobList &jobs, ResultRows *result)
 		CHECK_FOR_INTERRUPTS();
 	}
 	records.write();
-	segments.close();
+	segments.close_unwritten();
 }
 
 static Failure

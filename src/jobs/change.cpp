@@ -55,6 +55,16 @@ find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, Take
 	return Found::kNone;
 }
 
+/* What is done without a write, as to a job that is due already, holds to the end of the transaction as well. */
+static void
+close_after(SegmentSet &segments, bool done)
+{
+	if (done)
+		segments.close();
+	else
+		segments.close_unwritten();
+}
+
 /* ---- cancel ---- */
 
 enum class Revoked : uint8
@@ -195,7 +205,7 @@ cancel_job(int64 job_id)
 		looks = gone ? looks + 1 : 0;
 		CHECK_FOR_INTERRUPTS();
 	}
-	segments.close();
+	segments.close_unwritten();
 	return state;
 }
 
@@ -282,7 +292,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 		done = !change.any() || change_waiting(segments, row, change, to);
 		CHECK_FOR_INTERRUPTS();
 	}
-	segments.close();
+	close_after(segments, done);
 	return done;
 }
 
@@ -320,7 +330,7 @@ retry_job(int64 job_id, Datum delay)
 		looks = found == Found::kNone ? looks + 1 : 0;
 		CHECK_FOR_INTERRUPTS();
 	}
-	segments.close();
+	close_after(segments, done);
 	return done;
 }
 

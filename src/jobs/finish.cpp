@@ -221,7 +221,7 @@ fail_job(int64 job_id, const Failure &failure)
 	SegmentSet segments(RowExclusiveLock);
 	AttemptEnd end = in_hand ? end_failed_attempt(segments, ending, failure, true)
 							 : fail_lost(segments, job_id, failure);
-	segments.close();
+	segments.close_unwritten();
 	return end;
 }
 

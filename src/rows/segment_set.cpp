@@ -110,11 +110,24 @@ SegmentSet::pin(const Place &place)
 void
 SegmentSet::close()
 {
+	close_with(mode_ == AccessShareLock ? mode_ : NoLock);
+}
+
+void
+SegmentSet::close_unwritten()
+{
+	close_with(written_ ? NoLock : mode_);
+}
+
+/* The mode is that of the locks to let go. */
+void
+SegmentSet::close_with(LOCKMODE mode)
+{
 	unpin();
 	for (Relation &relation : relation_)
 	{
 		if (relation != nullptr)
-			table_close(relation, mode_ == AccessShareLock ? mode_ : NoLock);
+			table_close(relation, mode);
 		relation = nullptr;
 	}
 	open_ = 0;

@@ -4,7 +4,7 @@
  * Whoever locks several does it in ascending order, or he can be in a circle with somebody who
  * locks them all and waits for a lower one: LOCK TABLE, TRUNCATE, VACUUM FULL of the parent. A
  * reader lets all go first where he has to; a writer keeps what he has, to the end of his
- * transaction.
+ * transaction, if it has written or locked a row.
  */
 #pragma once
 
@@ -35,13 +35,21 @@ public:
 	/* Before a wait: do not keep a page from VACUUM meanwhile. */
 	void unpin();
 
+	/* A row is written, or locked, under the locks. */
+	void note_write() { written_ = true; }
+
 	/* Readers let the lock go (they have detoasted by then), writers keep it to the end of the transaction. */
 	void close();
 
+	/* For a verb that has found nothing to do: writers, too, let the locks go, unless they have written. */
+	void close_unwritten();
+
 private:
 	Relation open_one(const Segment &segment);
+	void close_with(LOCKMODE mode);
 
 	LOCKMODE mode_;
+	bool written_ = false;
 	const Tables *tables_ = nullptr;	   /* as they were when the last segment was opened */
 	uint32 open_ = 0;					   /* as bits */
 	Relation relation_[kMaxSegments] = {}; /* by number */

@@ -5,6 +5,8 @@
 #include "rows/tuple.h"
 #include "rows/unique_key.h"
 
+#include <type_traits>
+
 namespace pgq {
 
 /* Pinned for a write: while the pin is held the page cannot be pruned, so the line pointer stays. */
@@ -63,6 +65,12 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 	return found ? Search::kMovedOn : Search::kGone;
 }
 
+/* For a look at the version that a write would change. */
+struct NoWrite
+{
+	TM_Result operator()(Relation, ItemPointer) const { return TM_Ok; }
+};
+
 /*
  * Find the job's version, here or elsewhere, and let write() have it pinned. A
  * version that somebody replaced under us is looked for again by the job's id.
@@ -96,6 +104,8 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 		/* As in WITH u AS (UPDATE ...) SELECT pgq_ack(...) FROM u: what a command has written only a later one can change. */
 		if (version.ours)
 			CommandCounterIncrement();
+		if constexpr (!std::is_same_v<Write, NoWrite>)
+			segments.note_write();
 		TM_Result result = write(version.rel, &version.tid);
 		ReleaseBuffer(version.buffer);
 		if (was != nullptr)
@@ -110,8 +120,7 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 WriteResult
 locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row)
 {
-	return write_job(segments, place, job_id, wait, row,
-					 [](Relation, ItemPointer) { return TM_Ok; });
+	return write_job(segments, place, job_id, wait, row, NoWrite{});
 }
 
 WriteResult
@@ -298,6 +307,7 @@ move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &
 		return false;
 	/* As an UPDATE between partitions does: who waits for the old version learns that it went elsewhere. */
 	TM_FailureData failure;
+	segments.note_write();
 	TM_Result result = heap_delete(version.rel, &version.tid, GetCurrentCommandId(true),
 								   InvalidSnapshot, false, &failure, true);
 	ReleaseBuffer(version.buffer);
