@@ -274,7 +274,7 @@ read_queue_rows(const Tables &t, int *n, bool without_us)
 	return rows;
 }
 
-/* The name that looks most like it, of those that the caller may know, or NULL. */
+/* The name that looks most like it, of those that the caller may know, or NULL. The same in another case is nearest. */
 static const char *
 nearest_name(const Tables &t, const char *name)
 {
@@ -283,8 +283,10 @@ nearest_name(const Tables &t, const char *name)
 	/* As the parser does for columns: at most three edits, and not more than half of the name. */
 	int least = Min(3, length / 2) + 1;
 	for_each_row(t, [&](const QueueRow &row) {
-		int distance = varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name), 1, 1,
-													 1, least, true);
+		int distance = pg_strcasecmp(name, row.name) == 0
+						   ? 0
+						   : varstr_levenshtein_less_equal(name, length, row.name, strlen(row.name),
+														   1, 1, 1, least, true);
 		if (distance >= least || !may_know(row.queue_id))
 			return;
 		least = distance;
