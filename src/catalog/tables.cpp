@@ -54,6 +54,10 @@ register_callbacks()
 		return;
 	CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, at_subscription_change, 0);
+	/* Owners of subscriptions, and what they may. */
+	CacheRegisterSyscacheCallback(SUBSCRIPTIONOID, at_subscription_change, 0);
+	CacheRegisterSyscacheCallback(AUTHOID, at_subscription_change, 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_subscription_change, 0);
 	callbacks_registered = true;
 }
 
@@ -180,6 +184,33 @@ find_segments(Tables *t, Oid schema)
 			segment = {};
 }
 
+static Oid
+owner_of(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/*
+ * Can the subscription write the table? From PostgreSQL 16 on subscriptions are made by roles without any right there,
+ * for any table.
+ */
+static bool
+brings_rows(Oid subscription, Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(subscription));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	Oid owner = reinterpret_cast<Form_pg_subscription>(GETSTRUCT(tuple))->subowner;
+	ReleaseSysCache(tuple);
+	return pg_class_aclcheck(relid, owner, ACL_INSERT) == ACLCHECK_OK ||
+		   is_member_of_role(owner, owner_of(relid));
+}
+
 Oid
 subscription_to(Oid relid)
 {
@@ -190,9 +221,13 @@ subscription_to(Oid relid)
 				ObjectIdGetDatum(relid));
 	SysScanDesc scan =
 		systable_beginscan(rel, SubscriptionRelSrrelidSrsubidIndexId, true, nullptr, 1, &key);
-	HeapTuple tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		subscription = reinterpret_cast<Form_pg_subscription_rel>(GETSTRUCT(tuple))->srsubid;
+	for (HeapTuple tuple;
+		 !OidIsValid(subscription) && HeapTupleIsValid(tuple = systable_getnext(scan));)
+	{
+		Oid found = reinterpret_cast<Form_pg_subscription_rel>(GETSTRUCT(tuple))->srsubid;
+		if (brings_rows(found, relid))
+			subscription = found;
+	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return subscription;

@@ -27,6 +27,22 @@ sub unsubscribe
 	return;
 }
 
+# ---- a subscription of a role that may not write the tables ----
+
+sub take_part { return (sqlstate($node, q{SELECT pgq_enqueue('slow', '0'); SELECT pgq_ack(job_id, lease) FROM pgq_claim('slow')}))[0] }
+subscribe();
+is(take_part(), '55000', 'a subscription that brings jobs stops the queues');
+sql('CREATE ROLE subscriber SUPERUSER; ALTER SUBSCRIPTION elsewhere OWNER TO subscriber; ALTER ROLE subscriber NOSUPERUSER');
+is(take_part(), '', '... not one whose owner may write none');
+sql('GRANT INSERT ON pgq_ext.job_0 TO subscriber');
+is(take_part(), '55000', '... one whose owner may does, from the grant on');
+sql('REVOKE INSERT ON pgq_ext.job_0 FROM subscriber; GRANT postgres TO subscriber');
+is(take_part(), '55000', '... or could be the owner of the tables');
+sql('REVOKE postgres FROM subscriber');
+is(take_part(), '', '... and not any more');
+unsubscribe();
+sql('DROP ROLE subscriber');
+
 # ---- whoever comes when a segment is being truncated ----
 
 # The scheduler stops there with a segment in which no row is left. Nobody may look at it any more: (gate, segment, truncations before)
