@@ -191,6 +191,7 @@ is($output, "\n0", 'the same transaction acknowledges once');
 
 is(sql(q{SELECT count(*) FROM pgq_ext.token_key}), 1, 'there is one key');
 is(sql(q{SELECT has_table_privilege('pg_monitor', 'pgq_ext.token_key', 'SELECT'), has_table_privilege('public', 'pgq_ext.token_key', 'SELECT')}), 'f|f', 'which nobody is to read');
+is(sql(q{CREATE ROLE reader IN ROLE pg_read_all_data; SET ROLE reader; SELECT count(*) FROM pgq_ext.token_key}), '0', '... also who reads all data');
 my ($dump) = run_command([ 'pg_dump', $node->connstr('postgres') ]);
 like($dump, qr/COPY pgq_ext.queue /, 'a dump has the queues');
 unlike($dump, qr/token_key/, '... but not the key');
