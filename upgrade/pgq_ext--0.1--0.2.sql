@@ -27,6 +27,8 @@ UPDATE pg_catalog.pg_index SET indisreplident = true WHERE indexrelid OPERATOR(p
 UPDATE pg_catalog.pg_class SET relreplident = 'i' WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.unique_key'::pg_catalog.regclass;
 UPDATE pg_catalog.pg_class SET relreplident = 'f' WHERE oid OPERATOR(pg_catalog.=) 'pgq_ext.run'::pg_catalog.regclass;
 
+ALTER TABLE pgq_ext.token_key ENABLE ROW LEVEL SECURITY;
+
 -- Segments that are there already get what create_segments() gives to new ones.
 DO $$
 DECLARE
@@ -371,6 +373,23 @@ JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.dead_letter IS
 'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for readers by pg_monitor alone. reason: why the job died; last_error: what its last attempt failed with.';
+
+CREATE OR REPLACE FUNCTION pgq_ext.check_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pgq_ext.verify_tables();
+    RETURN QUERY
+    SELECT 'fail', format('index %s is not valid', i.indexrelid::regclass)
+    FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid
+    WHERE c.relnamespace = 'pgq_ext'::regnamespace AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+    UNION ALL
+    SELECT 'warn', format('trigger %s of %s is switched off', t.tgname, t.tgrelid::regclass)
+    FROM pg_class c JOIN pg_trigger t ON t.tgrelid = c.oid
+    JOIN pg_proc p ON p.oid = t.tgfoid AND p.pronamespace = c.relnamespace
+    WHERE c.relnamespace = 'pgq_ext'::regnamespace AND t.tgenabled = 'D'
+    UNION ALL
+    SELECT 'warn', format('foreign key %s of %s locks rows of %s', k.conname, k.conrelid::regclass, k.confrelid::regclass)
+    FROM pgq_ext.segment_entries() e JOIN pg_constraint k ON k.confrelid = e.relation AND k.contype = 'f';
+END $$;
 
 -- A condition of the reader sees no rows that the reader may not.
 ALTER VIEW pgq_ext.queue_status SET (security_barrier);

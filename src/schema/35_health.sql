@@ -122,7 +122,10 @@ BEGIN
     SELECT 'warn', format('trigger %s of %s is switched off', t.tgname, t.tgrelid::regclass)
     FROM pg_class c JOIN pg_trigger t ON t.tgrelid = c.oid
     JOIN pg_proc p ON p.oid = t.tgfoid AND p.pronamespace = c.relnamespace
-    WHERE c.relnamespace = 'pgq_ext'::regnamespace AND t.tgenabled = 'D';
+    WHERE c.relnamespace = 'pgq_ext'::regnamespace AND t.tgenabled = 'D'
+    UNION ALL
+    SELECT 'warn', format('foreign key %s of %s locks rows of %s', k.conname, k.conrelid::regclass, k.confrelid::regclass)
+    FROM pgq_ext.segment_entries() e JOIN pg_constraint k ON k.confrelid = e.relation AND k.contype = 'f';
 END $$;
 
 CREATE FUNCTION pgq_ext.check_subscription() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
