@@ -589,7 +589,7 @@ BEGIN
         WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
             AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
             AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pgq_ext')
-            AND p.proowner OPERATOR(pg_catalog.=) current_user::pg_catalog.regrole::pg_catalog.oid
+            AND p.proowner OPERATOR(pg_catalog.=) (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) current_user)
     LOOP
         EXECUTE pg_catalog.format('ALTER FUNCTION %s OWNER TO %s', function, owner);
     END LOOP;
