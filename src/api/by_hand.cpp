@@ -5,12 +5,13 @@
  */
 #include "api/by_hand.h"
 
-#include "api/args.h"
+#include "api/trigger_data.h"
 #include "catalog/option_value.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "catalog/tables.h"
+#include "catalog/values.h"
 #include "catalog/version.h"
 #include "jobs/end_row.h"
 #include "jobs/grant.h"
@@ -28,18 +29,6 @@ is_believed()
 }
 
 /* ---- options ---- */
-
-/* A column by its name: somebody may have altered the table. False: it is not there, or NULL. */
-static bool
-value_of(const TriggerData *data, HeapTuple tuple, const char *column, Oid type, Datum *value)
-{
-	TupleDesc desc = RelationGetDescr(data->tg_relation);
-	int number = SPI_fnumber(desc, column);
-	bool is_null = true;
-	if (number > 0 && SPI_gettypeid(desc, number) == type)
-		*value = heap_getattr(tuple, number, desc, &is_null);
-	return !is_null;
-}
 
 static void
 check_options(const TriggerData *data, HeapTuple row)
@@ -102,17 +91,26 @@ is_dropped_by_us(const QueueRef &ref)
 	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
 }
 
+/* Invalid: there is none, or of another type. */
+static AttrNumber
+number_of_queue_id(Oid relid)
+{
+	AttrNumber number = get_attnum(relid, "queue_id");
+	return number > 0 && get_atttype(relid, number) == INT4OID ? number : InvalidAttrNumber;
+}
+
 /* A row of that queue, or (NULL) any. */
 static bool
 has_row(Oid relid, const int32 *queue_id)
 {
 	ScanKeyData key;
-	if (queue_id != nullptr)
-		ScanKeyInit(&key, get_attnum(relid, "queue_id"), BTEqualStrategyNumber, F_INT4EQ,
-					Int32GetDatum(*queue_id));
+	AttrNumber column = number_of_queue_id(relid);
+	bool by_id = queue_id != nullptr && column != InvalidAttrNumber;
+	if (by_id)
+		ScanKeyInit(&key, column, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(*queue_id));
 	Relation rel = table_open(relid, AccessShareLock);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(rel, snapshot, queue_id != nullptr ? 1 : 0, &key);
+	TableScanDesc scan = table_beginscan(rel, snapshot, by_id ? 1 : 0, &key);
 	bool found = heap_getnext(scan, ForwardScanDirection) != nullptr;
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -180,7 +178,7 @@ static bool
 has_queue_row(int32 queue_id)
 {
 	Oid relid = get_relname_relid("queue", get_namespace_oid("pgq_ext", true));
-	AttrNumber column = OidIsValid(relid) ? get_attnum(relid, "queue_id") : InvalidAttrNumber;
+	AttrNumber column = OidIsValid(relid) ? number_of_queue_id(relid) : InvalidAttrNumber;
 	if (column == InvalidAttrNumber)
 		return true;
 	Relation rel = table_open(relid, AccessShareLock);
@@ -229,13 +227,9 @@ PG_FUNCTION_INFO_V1(pgq_queue_changed);
 PGDLLEXPORT Datum
 pgq_queue_changed(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-						errmsg("pgq_ext.queue_changed() must be called as a trigger")));
-	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+	const TriggerData *data = trigger_data(fcinfo, "queue_changed");
 	TriggerEvent event = data->tg_event;
-	bool is_update = TRIGGER_FIRED_BY_UPDATE(event);
-	HeapTuple row = is_update ? data->tg_newtuple : data->tg_trigtuple;
+	HeapTuple row = row_of(data);
 	if (!is_believed() && TRIGGER_FIRED_BY_TRUNCATE(event))
 		drop_all_by_hand();
 	else if (!is_believed() && TRIGGER_FIRED_FOR_ROW(event) && TRIGGER_FIRED_BY_DELETE(event))
@@ -245,9 +239,9 @@ pgq_queue_changed(PG_FUNCTION_ARGS)
 		Datum name;
 		check_options(data, row);
 		/* As pgq_create_queue() does, which waits for it. */
-		if (!is_update && is_usable() && value_of(data, row, "queue", TEXTOID, &name))
+		if (!TRIGGER_FIRED_BY_UPDATE(event) && is_usable() && value_of(data, row, "queue", TEXTOID, &name))
 			lock_name(TextDatumGetCString(name));
-		if (is_update)
+		if (TRIGGER_FIRED_BY_UPDATE(event))
 		{
 			refuse_new_id(data);
 			rename_by_hand(data);

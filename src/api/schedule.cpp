@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "api/trigger_data.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "jobs/timetable.h"
@@ -65,18 +66,19 @@ check_jobs(const ScheduleSpec &schedule)
 
 /* Whose name that is, which may be nobody's: a dump knows roles by their names. */
 static HeapTuple
-with_maker(Relation rel, HeapTuple row)
+with_maker(const TriggerData *data, HeapTuple row)
 {
-	TupleDesc desc = RelationGetDescr(rel);
-	int columns[] = {SPI_fnumber(desc, "maker_name"), SPI_fnumber(desc, "maker")};
-	if (columns[0] <= 0 || columns[1] <= 0)
+	TupleDesc desc = RelationGetDescr(data->tg_relation);
+	int column = SPI_fnumber(desc, "maker");
+	if (column <= 0 || SPI_gettypeid(desc, column) != OIDOID)
 		return row;
-	bool is_null;
-	Datum name = heap_getattr(row, columns[0], desc, &is_null);
-	Oid role = is_null ? InvalidOid : get_role_oid(TextDatumGetCString(name), true);
+	Datum name;
+	Oid role = value_of(data, row, "maker_name", TEXTOID, &name)
+				   ? get_role_oid(TextDatumGetCString(name), true)
+				   : InvalidOid;
 	Datum maker = ObjectIdGetDatum(role);
-	is_null = !OidIsValid(role);
-	return heap_modify_tuple_by_cols(row, desc, 1, &columns[1], &maker, &is_null);
+	bool is_null = !OidIsValid(role);
+	return heap_modify_tuple_by_cols(row, desc, 1, &column, &maker, &is_null);
 }
 
 /* Logical replication brings the number of the role on the other server with each row. */
@@ -170,16 +172,13 @@ pgq_schedule_preview(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_timetable_changed(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-						errmsg("pgq_ext.timetable_changed() must be called as a trigger")));
-	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
-	bool is_update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
-	HeapTuple row = is_update ? data->tg_newtuple : data->tg_trigtuple;
+	const TriggerData *data = trigger_data(fcinfo, "timetable_changed");
+	HeapTuple row = row_of(data);
 	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		return PointerGetDatum(row);
-	if (!is_update || has_other_maker(RelationGetDescr(data->tg_relation), data->tg_trigtuple, row))
-		row = with_maker(data->tg_relation, row);
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event) ||
+		has_other_maker(RelationGetDescr(data->tg_relation), data->tg_trigtuple, row))
+		row = with_maker(data, row);
 	if (shared != nullptr && !is_scheduler())
 		note_changed_schedules();
 	return PointerGetDatum(row);

@@ -3,6 +3,7 @@
  */
 #include "api/args.h"
 #include "api/result_rows.h"
+#include "api/trigger_data.h"
 #include "catalog/reader.h"
 #include "pg/clock.h"
 #include "sync/lock.h"
@@ -324,9 +325,7 @@ pgq_rate_entries(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_held_lock_changed(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-						errmsg("pgq_ext.held_lock_changed() must be called as a trigger")));
+	(void) trigger_data(fcinfo, "held_lock_changed");
 	if (const Tables *t = tables_if_attached())
 		doubt_locks(t->database);
 	return PointerGetDatum(nullptr);

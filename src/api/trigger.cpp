@@ -8,6 +8,7 @@
  */
 #include "api/args.h"
 #include "api/by_hand.h"
+#include "api/trigger_data.h"
 #include "catalog/queue_lock.h"
 #include "catalog/token_mark.h"
 #include "engine/hold.h"
@@ -27,27 +28,20 @@ is_segment(const Tables &t, Oid relid)
 	return false;
 }
 
+/* No queue has number 0. */
 static int32
-queue_of(Relation rel, HeapTuple tuple)
+queue_of(const TriggerData *data, HeapTuple tuple)
 {
-	/* By its name: the SQL objects may be of another version. */
-	bool is_null;
-	return DatumGetInt32(SPI_getbinval(tuple, RelationGetDescr(rel),
-									   SPI_fnumber(RelationGetDescr(rel), "queue_id"), &is_null));
+	Datum value;
+	return value_of(data, tuple, "queue_id", INT4OID, &value) ? DatumGetInt32(value) : 0;
 }
 
+/* No job has number 0. */
 static int64
-job_of(Relation rel, HeapTuple tuple)
+job_of(const TriggerData *data, HeapTuple tuple)
 {
-	bool is_null;
-	return DatumGetInt64(SPI_getbinval(tuple, RelationGetDescr(rel),
-									   SPI_fnumber(RelationGetDescr(rel), "job_id"), &is_null));
-}
-
-static HeapTuple
-row_of(const TriggerData *data)
-{
-	return TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+	Datum value;
+	return value_of(data, tuple, "job_id", INT8OID, &value) ? DatumGetInt64(value) : 0;
 }
 
 /* Where no table may be looked at. */
@@ -62,9 +56,8 @@ database_without_tables()
 static void
 note_leases(const Database *db, const TriggerData *data)
 {
-	Relation rel = data->tg_relation;
 	auto note = [&](HeapTuple tuple, RowMove move) {
-		note_row_of_lease(db, queue_of(rel, tuple), job_of(rel, tuple), move);
+		note_row_of_lease(db, queue_of(data, tuple), job_of(data, tuple), move);
 	};
 	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		note_all_rows_gone(db);
@@ -72,7 +65,7 @@ note_leases(const Database *db, const TriggerData *data)
 		note(data->tg_trigtuple, RowMove::kInserted);
 	else if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		note(data->tg_trigtuple, RowMove::kDeleted);
-	else if (queue_of(rel, data->tg_trigtuple) != queue_of(rel, data->tg_newtuple))
+	else if (queue_of(data, data->tg_trigtuple) != queue_of(data, data->tg_newtuple))
 	{
 		note(data->tg_trigtuple, RowMove::kLeft);
 		note(data->tg_newtuple, RowMove::kEntered);
@@ -82,9 +75,8 @@ note_leases(const Database *db, const TriggerData *data)
 static void
 check_queue(const TriggerData *data, HeapTuple row)
 {
-	int32 queue_id = queue_of(data->tg_relation, row);
-	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event) ||
-		queue_id != queue_of(data->tg_relation, data->tg_trigtuple))
+	int32 queue_id = queue_of(data, row);
+	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event) || queue_id != queue_of(data, data->tg_trigtuple))
 		check_queue_of_job(data->tg_relation, queue_id);
 }
 
@@ -136,7 +128,7 @@ note_dead_row(const Tables &t, const TriggerData *data)
 {
 	auto note = [&](HeapTuple tuple, int64 n) {
 		QueueRef ref;
-		if (find_slot(t, queue_of(data->tg_relation, tuple), &ref))
+		if (find_slot(t, queue_of(data, tuple), &ref))
 			note_dead_letters(ref, t.queue, n);
 		else
 			note_uncounted_rows();
@@ -156,9 +148,10 @@ hint_of_row(HeapTuple tuple, TupleDesc desc)
 }
 
 static void
-file_changed_row(const Tables &t, Relation rel, HeapTuple tuple)
+file_changed_row(const Tables &t, const TriggerData *data)
 {
-	int32 queue_id = queue_of(rel, tuple);
+	HeapTuple tuple = row_of(data);
+	int32 queue_id = queue_of(data, tuple);
 	QueueRef ref;
 	if (!find_attached_queue(t.database, queue_id, &ref))
 	{
@@ -166,7 +159,7 @@ file_changed_row(const Tables &t, Relation rel, HeapTuple tuple)
 		return;
 	}
 	reserve_hints(ref, t.queue, 1);
-	add_hint(ref, hint_of_row(tuple, RelationGetDescr(rel)), false);
+	add_hint(ref, hint_of_row(tuple, RelationGetDescr(data->tg_relation)), false);
 }
 
 /*
@@ -183,8 +176,8 @@ file_row_that_left(const Tables &t, const TriggerData *data)
 	Hint hint = hint_of_row(data->tg_trigtuple, desc);
 	bool left = hint.group != 0 && TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
 				(hint_of_row(data->tg_newtuple, desc).group != hint.group ||
-				 queue_of(rel, data->tg_newtuple) != queue_of(rel, data->tg_trigtuple));
-	if (!left || !find_attached_queue(t.database, queue_of(rel, data->tg_trigtuple), &ref))
+				 queue_of(data, data->tg_newtuple) != queue_of(data, data->tg_trigtuple));
+	if (!left || !find_attached_queue(t.database, queue_of(data, data->tg_trigtuple), &ref))
 		return;
 	bool fifo = false;
 	(void) look_at_queue(ref, [&](const Queue &queue) { fifo = queue.options.fifo; });
@@ -202,8 +195,7 @@ admit(const TriggerData *data, bool alone)
 {
 	HeapTuple row = row_of(data);
 	if (!alone)
-		(void) lock_queue(queue_of(data->tg_relation, row), QueueLock::kWriters, RowExclusiveLock,
-						  true);
+		(void) lock_queue(queue_of(data, row), QueueLock::kWriters, RowExclusiveLock, true);
 	check_queue(data, row);
 }
 
@@ -252,13 +244,9 @@ wants_fence(const TriggerData *data, HeapTuple row, int64 newest_token)
 {
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return true;
-	TupleDesc desc = RelationGetDescr(data->tg_relation);
-	int column = SPI_fnumber(desc, "enqueued_at");
-	if (column <= 0 || is_believed())
-		return false;
-	bool is_null;
-	Datum enqueued_at = heap_getattr(row, column, desc, &is_null);
-	return !is_null && DatumGetTimestampTz(enqueued_at) <= time_of_prefix(prefix_of(newest_token));
+	Datum enqueued_at;
+	return !is_believed() && value_of(data, row, "enqueued_at", TIMESTAMPTZOID, &enqueued_at) &&
+		   DatumGetTimestampTz(enqueued_at) <= time_of_prefix(prefix_of(newest_token));
 }
 
 static HeapTuple
@@ -288,10 +276,7 @@ PG_FUNCTION_INFO_V1(pgq_queue_appeared);
 PGDLLEXPORT Datum
 pgq_job_changed(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-						errmsg("pgq_ext.job_changed() must be called as a trigger")));
-	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+	const TriggerData *data = trigger_data(fcinfo, "job_changed");
 	if (!TRIGGER_FIRED_AFTER(data->tg_event))
 		return PointerGetDatum(nullptr);
 	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
@@ -327,7 +312,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	{
 		note_change(*t, data);
 		file_row_that_left(*t, data);
-		file_changed_row(*t, data->tg_relation, row_of(data));
+		file_changed_row(*t, data);
 	}
 	return PointerGetDatum(nullptr);
 }
@@ -335,12 +320,8 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_job_fence(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-						errmsg("pgq_ext.job_fence() must be called as a trigger")));
-	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
-	HeapTuple row =
-		TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
+	const TriggerData *data = trigger_data(fcinfo, "job_fence");
+	HeapTuple row = row_of(data);
 	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
 		TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		return PointerGetDatum(row);
@@ -361,10 +342,7 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_dead_job_changed(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-						errmsg("pgq_ext.dead_job_changed() must be called as a trigger")));
-	auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+	const TriggerData *data = trigger_data(fcinfo, "dead_job_changed");
 	if (!TRIGGER_FIRED_AFTER(data->tg_event) || shared == nullptr)
 		return PointerGetDatum(nullptr);
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
@@ -379,9 +357,7 @@ pgq_dead_job_changed(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_queue_appeared(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-						errmsg("pgq_ext.queue_appeared() must be called as a trigger")));
+	(void) trigger_data(fcinfo, "queue_appeared");
 	if (shared != nullptr && !has_scheduler(MyDatabaseId))
 		announce_queue_at_commit();
 	return PointerGetDatum(nullptr);

@@ -1,13 +1,14 @@
 -- ---- ids that know their shard ----
 
 -- A dump has the value of a member's sequence and not its step, but it has this row, and a CHECK is asked of it by whatever
--- door it comes: a restore with triggers switched off, logical replication.
+-- door it comes: a restore with triggers switched off, logical replication. With the rights of the role that writes the row:
+-- the owner's, or it cannot alter the sequence.
 CREATE FUNCTION pgq_ext.step_job_ids(shard integer) RETURNS boolean
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     next_id bigint;
 BEGIN
-    IF shard NOT BETWEEN 0 AND 1023 THEN
+    IF (shard BETWEEN 0 AND 1023) IS NOT TRUE THEN
         RETURN false;
     END IF;
     -- Waits for every transaction that has taken an id, and no other takes one before this one ends.
