@@ -239,7 +239,8 @@ pgq_queue_changed(PG_FUNCTION_ARGS)
 		Datum name;
 		check_options(data, row);
 		/* As pgq_create_queue() does, which waits for it. */
-		if (!TRIGGER_FIRED_BY_UPDATE(event) && is_usable() && value_of(data, row, "queue", TEXTOID, &name))
+		if (!TRIGGER_FIRED_BY_UPDATE(event) && is_usable() &&
+			value_of(data, row, "queue", TEXTOID, &name))
 			lock_name(TextDatumGetCString(name));
 		if (TRIGGER_FIRED_BY_UPDATE(event))
 		{

@@ -186,9 +186,8 @@ check_queues_of_rows(ResultRows *result, const char *table, const char *what)
 			nullptr, 0);
 		for (uint64 i = 0; i < n; i++)
 		{
-			bool is_null;
-			int32 queue_id = DatumGetInt32(spi_value(static_cast<int>(i), 1, &is_null));
-			int64 count = DatumGetInt64(spi_value(static_cast<int>(i), 2, &is_null));
+			int32 queue_id = DatumGetInt32(spi_value(static_cast<int>(i), 1, INT4OID));
+			int64 count = DatumGetInt64(spi_value(static_cast<int>(i), 2, INT8OID));
 			report(result, "%lld %s have queue_id %d, and there is no such queue", number(count),
 				   what, queue_id);
 		}

@@ -35,6 +35,16 @@ enum class ClaimedColumn
 	kProgress,
 	kColumns
 };
+static constexpr Column claimed_columns[] = {
+	{"job_id", kInt8},		  {"lease", kInt8},
+	{"queue", kText},		  {"payload", kJsonb},
+	{"headers", kJsonb},	  {"group_key", kText},
+	{"priority", kInt4},	  {"attempt", kInt4},
+	{"max_attempts", kInt4},  {"enqueued_at", kTimestamptz},
+	{"run_at", kTimestamptz}, {"lease_expires_at", kTimestamptz},
+	{"last_error", kText},	  {"progress", kJsonb},
+};
+static_assert(lengthof(claimed_columns) == static_cast<int>(ClaimedColumn::kColumns));
 
 static void
 return_job(void *result, const QueueRef &ref, const QueueOptions &options, const JobRow &row,
@@ -75,7 +85,7 @@ static void
 claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const QueueRef *refs,
 				 char *const *names, int n)
 {
-	ResultRows result(fcinfo);
+	ResultRows result(fcinfo, "claimed_job", claimed_columns);
 	Claim claim{};
 	claim.options = &options;
 	claim.ready = static_cast<Ready *>(palloc(options.max_jobs * sizeof(Ready)));

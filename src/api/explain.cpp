@@ -16,6 +16,8 @@ enum class ExplanationColumn
 	kDetail,
 	kColumns
 };
+static constexpr Column explanation_columns[] = {{"step", kText}, {"detail", kText}};
+static_assert(lengthof(explanation_columns) == static_cast<int>(ExplanationColumn::kColumns));
 
 struct Explained
 {
@@ -30,10 +32,10 @@ read_explained(int i)
 {
 	Explained explained{};
 	bool is_null;
-	explained.queue_id = DatumGetInt32(spi_value(i, 1, &is_null));
+	explained.queue_id = DatumGetInt32(spi_value(i, 1, INT4OID, &is_null));
 	explained.has_queue = !is_null;
-	explained.step = TextDatumGetCString(spi_value(i, 2, &is_null));
-	explained.detail = TextDatumGetCString(spi_value(i, 3, &is_null));
+	explained.step = TextDatumGetCString(spi_value(i, 2, TEXTOID));
+	explained.detail = TextDatumGetCString(spi_value(i, 3, TEXTOID));
 	return explained;
 }
 
@@ -92,7 +94,7 @@ pgq_explain(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_explain()");
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
-	ResultRows rows(fcinfo);
+	ResultRows rows(fcinfo, "explanation", explanation_columns);
 	if (explain_to(&rows, "SELECT e.queue_id, e.step, e.detail FROM pgq_ext.explain_job($1) e",
 				   job_id) == 0)
 		(void) explain_to(&rows,

@@ -18,6 +18,9 @@ enum class ResultColumn
 	kError,
 	kColumns
 };
+static constexpr Column result_columns[] = {
+	{"job_id", kInt8}, {"state", kText}, {"result", kJsonb}, {"error", kText}};
+static_assert(lengthof(result_columns) == static_cast<int>(ResultColumn::kColumns));
 
 } // namespace pgq
 
@@ -33,7 +36,7 @@ pgq_result(PG_FUNCTION_ARGS)
 	start_verb("pgq_result()");
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	int64 wait = given(fcinfo, 1) ? duration(PG_GETARG_DATUM(1), "wait", kWaitMax) : 0;
-	ResultRows rows(fcinfo);
+	ResultRows rows(fcinfo, "job_result", result_columns);
 	JobResult result;
 	if (!result_of(job_id, wait, &result))
 		return (Datum) 0;

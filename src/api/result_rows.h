@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "catalog/column.h"
 #include "pg/pg.h"
 
 #include <type_traits>
@@ -60,10 +61,17 @@ public:
 		info_ = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	}
 
+	/* The same, of rows of the type pgq_ext.NAME, as long as that is as they are: error 55000. */
+	template <int n>
+	ResultRows(FunctionCallInfo fcinfo, const char *type, const pgq::Column (&columns)[n])
+		: ResultRows(fcinfo)
+	{
+		check_row_type(info_->setDesc, type, columns, n);
+	}
+
 	template <typename Column> void put(ResultRow<Column> &row)
 	{
-		Assert(info_->setDesc->natts == ResultRow<Column>::kColumns);
-		tuplestore_putvalues(info_->setResult, info_->setDesc, row.values_, row.nulls_);
+		put_values(row.values_, row.nulls_, ResultRow<Column>::kColumns);
 	}
 
 	/* Of a function that returns one column. */
@@ -74,6 +82,15 @@ public:
 	}
 
 private:
+	void put_values(Datum *values, bool *nulls, int n)
+	{
+		if (likely(info_->setDesc->natts == n))
+			tuplestore_putvalues(info_->setResult, info_->setDesc, values, nulls);
+		else
+			put_longer(values, nulls, n);
+	}
+	void put_longer(const Datum *values, const bool *nulls, int n);
+
 	ReturnSetInfo *info_;
 };
 

@@ -37,10 +37,9 @@ static void
 set_shard(int32 shard)
 {
 	const SpiArgument number[] = {{INT4OID, Int32GetDatum(shard), false}};
-	bool is_null;
 	spi_run("LOCK TABLE pgq_ext.shard IN SHARE ROW EXCLUSIVE MODE");
 	bool had = spi_execute("SELECT shard FROM pgq_ext.shard", nullptr, 0) > 0;
-	int32 before = had ? DatumGetInt32(spi_value(0, 1, &is_null)) : 0;
+	int32 before = had ? DatumGetInt32(spi_value(0, 1, INT4OID)) : 0;
 	spi_execute("INSERT INTO pgq_ext.shard (shard) VALUES ($1) "
 				"ON CONFLICT (only_row) DO UPDATE SET shard = EXCLUDED.shard",
 				number);

@@ -5,27 +5,107 @@ namespace pgq {
 static_assert(kInt8 == INT8OID && kInt2 == INT2OID && kInt4 == INT4OID && kText == TEXTOID &&
 			  kTimestamptz == TIMESTAMPTZOID && kJsonb == JSONBOID);
 
+/* ---- the one look ---- */
+
 static bool
-is_as_expected(Form_pg_attribute attribute, const Column &column)
+has_type(TupleDesc desc, int i, Oid type)
 {
-	return !attribute->attisdropped && attribute->atttypid == column.type &&
-		   strcmp(NameStr(attribute->attname), column.name) == 0;
+	return i < desc->natts && !TupleDescAttr(desc, i)->attisdropped &&
+		   TupleDescAttr(desc, i)->atttypid == type;
+}
+
+/* Also of the name, and without NULLs, if a table shall be so. */
+static bool
+is_as_expected(TupleDesc desc, int i, const Column &column, bool in_table)
+{
+	if (!has_type(desc, i, column.type))
+		return false;
+	Form_pg_attribute attribute = TupleDescAttr(desc, i);
+	return !in_table || (strcmp(NameStr(attribute->attname), column.name) == 0 &&
+						 (attribute->attnotnull || column.nulls == Nulls::kAllowed));
+}
+
+/* The first that is not, or n. */
+static int
+find_odd(TupleDesc desc, const Column *columns, int n, bool in_table)
+{
+	int i = 0;
+	while (i < n && is_as_expected(desc, i, columns[i], in_table))
+		i++;
+	return i;
+}
+
+/* ---- tables ---- */
+
+[[noreturn]] static void
+complain_of_table(const char *table, char *what)
+{
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("table \"pgq_ext.%s\" is not as the pgq_ext library expects it", table),
+					errdetail("%s", what),
+					errhint("Do not alter the tables of pgq_ext: undo what was changed.")));
 }
 
 void
 check_columns(Relation rel, const Column *columns, int n)
 {
 	TupleDesc desc = RelationGetDescr(rel);
-	bool same = desc->natts >= n;
-	for (int i = 0; same && i < desc->natts; i++)
-		same = i < n ? is_as_expected(TupleDescAttr(desc, i), columns[i])
-					 : TupleDescAttr(desc, i)->attisdropped;
-	if (!same || rel->rd_tableam != GetHeapamTableAmRoutine())
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("table \"pgq_ext.%s\" is not as the pgq_ext library expects it",
-							   RelationGetRelationName(rel)),
-						errdetail("Its columns or its access method are others."),
-						errhint("Do not alter the tables of pgq_ext.")));
+	const char *table = RelationGetRelationName(rel);
+	int odd = find_odd(desc, columns, n, true);
+	if (odd < n)
+		complain_of_table(table, psprintf("Column %d must be \"%s\" of type %s%s.", odd + 1,
+										  columns[odd].name, format_type_be(columns[odd].type),
+										  columns[odd].nulls == Nulls::kNone ? ", NOT NULL" : ""));
+	for (int i = n; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			complain_of_table(table, psprintf("It must not have a column \"%s\".",
+											  NameStr(TupleDescAttr(desc, i)->attname)));
+	if (rel->rd_tableam != GetHeapamTableAmRoutine())
+		complain_of_table(table, pstrdup("Its access method must be heap."));
+}
+
+/* ---- row types ---- */
+
+void
+check_row_type(TupleDesc desc, const char *name, const Column *columns, int n)
+{
+	int odd = find_odd(desc, columns, n, false);
+	if (likely(odd == n))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("type \"pgq_ext.%s\" is not as the pgq_ext library expects it", name),
+					errdetail("Attribute %d must be \"%s\" of type %s.", odd + 1, columns[odd].name,
+							  format_type_be(columns[odd].type)),
+					errhint("Do not alter the types of pgq_ext: undo what was changed.")));
+}
+
+/* ---- results ---- */
+
+static const char *
+name_of(TupleDesc desc, int column)
+{
+	return column <= desc->natts ? NameStr(TupleDescAttr(desc, column - 1)->attname) : "?";
+}
+
+void
+check_result(TupleDesc desc, int column, Oid type)
+{
+	if (likely(has_type(desc, column - 1, type)))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the tables of pgq_ext are not as the pgq_ext library expects them"),
+					errdetail("Column \"%s\" must be of type %s.", name_of(desc, column),
+							  format_type_be(type)),
+					errhint("Do not alter the tables of pgq_ext: undo what was changed.")));
+}
+
+void
+complain_null(TupleDesc desc, int column)
+{
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the tables of pgq_ext are not as the pgq_ext library expects them"),
+					errdetail("Column \"%s\" must not be NULL.", name_of(desc, column)),
+					errhint("Restore what was written, and the constraint NOT NULL.")));
 }
 
 } // namespace pgq

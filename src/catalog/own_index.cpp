@@ -13,18 +13,27 @@ is_btree(Oid relid)
 	return is;
 }
 
-/* In the order of its columns, and none besides. */
+template <typename Vector>
+static const Vector *
+vector_of(HeapTuple index, AttrNumber number)
+{
+	bool is_null;
+	return reinterpret_cast<const Vector *>(
+		DatumGetPointer(SysCacheGetAttr(INDEXRELID, index, number, &is_null)));
+}
+
+/* In the order of its columns, and none besides. Of texts, in the order of their bytes. */
 static bool
 has_columns(HeapTuple index, const IndexColumn *columns)
 {
-	bool is_null;
 	auto *form = reinterpret_cast<Form_pg_index>(GETSTRUCT(index));
-	auto *option = reinterpret_cast<int2vector *>(
-		DatumGetPointer(SysCacheGetAttr(INDEXRELID, index, Anum_pg_index_indoption, &is_null)));
+	auto *option = vector_of<int2vector>(index, Anum_pg_index_indoption);
+	auto *collation = vector_of<oidvector>(index, Anum_pg_index_indcollation);
 	int n = 0;
 	for (; columns[n].number != 0; n++)
 		if (n == form->indnatts || form->indkey.values[n] != columns[n].number ||
-			((option->values[n] & INDOPTION_DESC) != 0) != columns[n].descending)
+			((option->values[n] & INDOPTION_DESC) != 0) != columns[n].descending ||
+			(OidIsValid(collation->values[n]) && collation->values[n] != C_COLLATION_OID))
 			return false;
 	return n == form->indnatts && n == form->indnkeyatts;
 }

@@ -128,9 +128,20 @@ spi_execute(const char *sql, const SpiArgument *arguments, int n)
 }
 
 Datum
-spi_value(int row, int column, bool *is_null)
+spi_value(int row, int column, Oid type, bool *is_null)
 {
+	check_result(SPI_tuptable->tupdesc, column, type);
 	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, is_null);
+}
+
+Datum
+spi_value(int row, int column, Oid type)
+{
+	bool is_null;
+	Datum value = spi_value(row, column, type, &is_null);
+	if (is_null)
+		complain_null(SPI_tuptable->tupdesc, column);
+	return value;
 }
 
 } // namespace pgq

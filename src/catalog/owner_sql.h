@@ -33,8 +33,11 @@ spi_execute(const char *sql, const SpiArgument (&arguments)[n])
 	return spi_execute(sql, arguments, n);
 }
 
-/* A value of the last result. */
-Datum spi_value(int row, int column, bool *is_null);
+/* A value of the last result. Error 55000 if its type is another: somebody has altered the table. */
+Datum spi_value(int row, int column, Oid type, bool *is_null);
+
+/* The same, if it must not be NULL: error 55000. */
+Datum spi_value(int row, int column, Oid type);
 
 /*
  * For the rest of the transaction: a statement of a worker that has locked what it knows of waits for nobody (what

@@ -24,15 +24,16 @@ struct QueueColumns
 {
 	Column list[kQueueColumns];
 };
+/* NULLs are looked for, in whatever column they are. */
 static constexpr QueueColumns queue_columns = [] {
 	QueueColumns columns{};
-	columns.list[kQueueId - 1] = {"queue_id", INT4OID};
-	columns.list[kQueueName - 1] = {"queue", TEXTOID};
+	columns.list[kQueueId - 1] = {"queue_id", INT4OID, kOrNull};
+	columns.list[kQueueName - 1] = {"queue", TEXTOID, kOrNull};
 	for (int i = 0; i < kQueueOptions; i++)
 		columns.list[kQueueFirstOption - 1 + i] = {queue_options[i].name,
-												   type_of(queue_options[i].kind)};
-	columns.list[kQueueCreatedAt - 1] = {"created_at", TIMESTAMPTZOID};
-	columns.list[kQueuePausedAt - 1] = {"paused_at", TIMESTAMPTZOID};
+												   type_of(queue_options[i].kind), kOrNull};
+	columns.list[kQueueCreatedAt - 1] = {"created_at", TIMESTAMPTZOID, kOrNull};
+	columns.list[kQueuePausedAt - 1] = {"paused_at", TIMESTAMPTZOID, kOrNull};
 	return columns;
 }();
 

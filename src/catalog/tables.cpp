@@ -422,6 +422,15 @@ Tables::get(int number) const
 	return *found;
 }
 
+Relation
+open_segment(const Segment &segment, LOCKMODE mode)
+{
+	Relation rel = table_open(segment.heap, mode);
+	if (tables_may_differ() && look_at_tables().get(segment.number).heap != segment.heap)
+		complain_incomplete();
+	return rel;
+}
+
 const Segment &
 Tables::current(RingName ring) const
 {

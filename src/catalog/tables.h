@@ -108,6 +108,12 @@ bool is_attached(const Tables &t);
  */
 const Tables &look_at_tables();
 
+/*
+ * A segment that is to be written or read, with its columns as expected: its lock may have been waited for, and it altered
+ * before. Error 55000 if it is another table by now.
+ */
+Relation open_segment(const Segment &segment, LOCKMODE mode);
+
 /* Will the next look find something new, perhaps, and lock them all for it? */
 bool tables_may_differ();
 

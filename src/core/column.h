@@ -18,11 +18,20 @@ enum SqlType : uint32_t
 	kJsonb = 3802,
 };
 
+/* May a column be NULL? If not, its readers need not look whether it is. */
+enum class Nulls : uint8_t
+{
+	kNone,
+	kAllowed,
+};
+
 /* Columns are read by their position. */
 struct Column
 {
 	const char *name;
 	uint32_t type;
+	Nulls nulls = Nulls::kNone;
 };
+inline constexpr Nulls kOrNull = Nulls::kAllowed;
 
 } // namespace pgq

@@ -25,42 +25,42 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 
 /* ---- columns, in their order ---- */
 
-#define PGQ_JOB_COLUMNS(COLUMN)                         \
-	COLUMN(kJobId, "job_id", kInt8)                     \
-	COLUMN(kJobRunAt, "run_at", kTimestamptz)           \
-	COLUMN(kJobEnqueuedAt, "enqueued_at", kTimestamptz) \
-	COLUMN(kJobQueueId, "queue_id", kInt4)              \
-	COLUMN(kJobPriority, "priority", kInt4)             \
-	COLUMN(kJobAttempts, "attempts", kInt4)             \
-	COLUMN(kJobSegment, "segment", kInt2)               \
-	COLUMN(kJobPayload, "payload", kJsonb)              \
-	COLUMN(kJobMaxAttempts, "max_attempts", kInt4)      \
-	COLUMN(kJobExpiresAt, "expires_at", kTimestamptz)   \
-	COLUMN(kJobFence, "fence", kInt8)                   \
-	COLUMN(kJobGroupKey, "group_key", kText)            \
-	COLUMN(kJobGroupId, "group_id", kInt8)              \
-	COLUMN(kJobUniqueKey, "unique_key", kText)          \
-	COLUMN(kJobUniqueHash, "unique_hash", kInt8)        \
-	COLUMN(kJobHeaders, "headers", kJsonb)              \
-	COLUMN(kJobLastError, "last_error", kText)          \
-	COLUMN(kJobProgress, "progress", kJsonb)
+#define PGQ_JOB_COLUMNS(COLUMN)                                \
+	COLUMN(kJobId, "job_id", kInt8)                            \
+	COLUMN(kJobRunAt, "run_at", kTimestamptz)                  \
+	COLUMN(kJobEnqueuedAt, "enqueued_at", kTimestamptz)        \
+	COLUMN(kJobQueueId, "queue_id", kInt4)                     \
+	COLUMN(kJobPriority, "priority", kInt4)                    \
+	COLUMN(kJobAttempts, "attempts", kInt4)                    \
+	COLUMN(kJobSegment, "segment", kInt2)                      \
+	COLUMN(kJobPayload, "payload", kJsonb)                     \
+	COLUMN(kJobMaxAttempts, "max_attempts", kInt4, kOrNull)    \
+	COLUMN(kJobExpiresAt, "expires_at", kTimestamptz, kOrNull) \
+	COLUMN(kJobFence, "fence", kInt8, kOrNull)                 \
+	COLUMN(kJobGroupKey, "group_key", kText, kOrNull)          \
+	COLUMN(kJobGroupId, "group_id", kInt8, kOrNull)            \
+	COLUMN(kJobUniqueKey, "unique_key", kText, kOrNull)        \
+	COLUMN(kJobUniqueHash, "unique_hash", kInt8, kOrNull)      \
+	COLUMN(kJobHeaders, "headers", kJsonb, kOrNull)            \
+	COLUMN(kJobLastError, "last_error", kText, kOrNull)        \
+	COLUMN(kJobProgress, "progress", kJsonb, kOrNull)
 
-#define PGQ_DEAD_COLUMNS(COLUMN)                         \
-	COLUMN(kDeadJobId, "job_id", kInt8)                  \
-	COLUMN(kDeadQueueId, "queue_id", kInt4)              \
-	COLUMN(kDeadAt, "died_at", kTimestamptz)             \
-	COLUMN(kDeadEnqueuedAt, "enqueued_at", kTimestamptz) \
-	COLUMN(kDeadRunAt, "run_at", kTimestamptz)           \
-	COLUMN(kDeadPriority, "priority", kInt4)             \
-	COLUMN(kDeadAttempts, "attempts", kInt4)             \
-	COLUMN(kDeadSegment, "segment", kInt2)               \
-	COLUMN(kDeadMaxAttempts, "max_attempts", kInt4)      \
-	COLUMN(kDeadFence, "fence", kInt8)                   \
-	COLUMN(kDeadGroupKey, "group_key", kText)            \
-	COLUMN(kDeadUniqueKey, "unique_key", kText)          \
-	COLUMN(kDeadReason, "reason", kText)                 \
-	COLUMN(kDeadLastError, "last_error", kText)          \
-	COLUMN(kDeadHeaders, "headers", kJsonb)              \
+#define PGQ_DEAD_COLUMNS(COLUMN)                             \
+	COLUMN(kDeadJobId, "job_id", kInt8)                      \
+	COLUMN(kDeadQueueId, "queue_id", kInt4)                  \
+	COLUMN(kDeadAt, "died_at", kTimestamptz)                 \
+	COLUMN(kDeadEnqueuedAt, "enqueued_at", kTimestamptz)     \
+	COLUMN(kDeadRunAt, "run_at", kTimestamptz)               \
+	COLUMN(kDeadPriority, "priority", kInt4)                 \
+	COLUMN(kDeadAttempts, "attempts", kInt4)                 \
+	COLUMN(kDeadSegment, "segment", kInt2)                   \
+	COLUMN(kDeadMaxAttempts, "max_attempts", kInt4, kOrNull) \
+	COLUMN(kDeadFence, "fence", kInt8, kOrNull)              \
+	COLUMN(kDeadGroupKey, "group_key", kText, kOrNull)       \
+	COLUMN(kDeadUniqueKey, "unique_key", kText, kOrNull)     \
+	COLUMN(kDeadReason, "reason", kText)                     \
+	COLUMN(kDeadLastError, "last_error", kText, kOrNull)     \
+	COLUMN(kDeadHeaders, "headers", kJsonb, kOrNull)         \
 	COLUMN(kDeadPayload, "payload", kJsonb)
 
 #define PGQ_ATTEMPT_COLUMNS(COLUMN)                       \
@@ -72,31 +72,31 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kAttemptNumber, "attempt", kInt4)              \
 	COLUMN(kAttemptSegment, "segment", kInt2)             \
 	COLUMN(kAttemptOutcome, "outcome", kText)             \
-	COLUMN(kAttemptWorker, "worker", kText)               \
-	COLUMN(kAttemptReason, "reason", kText)               \
-	COLUMN(kAttemptError, "error", kText)
+	COLUMN(kAttemptWorker, "worker", kText, kOrNull)      \
+	COLUMN(kAttemptReason, "reason", kText, kOrNull)      \
+	COLUMN(kAttemptError, "error", kText, kOrNull)
 
-#define PGQ_FINISHED_COLUMNS(COLUMN)                         \
-	COLUMN(kFinishedJobId, "job_id", kInt8)                  \
-	COLUMN(kFinishedAt, "finished_at", kTimestamptz)         \
-	COLUMN(kFinishedEnqueuedAt, "enqueued_at", kTimestamptz) \
-	COLUMN(kFinishedRunAt, "run_at", kTimestamptz)           \
-	COLUMN(kFinishedQueueId, "queue_id", kInt4)              \
-	COLUMN(kFinishedPriority, "priority", kInt4)             \
-	COLUMN(kFinishedAttempts, "attempts", kInt4)             \
-	COLUMN(kFinishedSegment, "segment", kInt2)               \
-	COLUMN(kFinishedOutcome, "outcome", kText)               \
-	COLUMN(kFinishedPayload, "payload", kJsonb)              \
-	COLUMN(kFinishedWorker, "worker", kText)                 \
-	COLUMN(kFinishedResult, "result", kJsonb)                \
-	COLUMN(kFinishedMaxAttempts, "max_attempts", kInt4)      \
-	COLUMN(kFinishedGroupKey, "group_key", kText)            \
-	COLUMN(kFinishedUniqueKey, "unique_key", kText)          \
-	COLUMN(kFinishedLastError, "last_error", kText)          \
-	COLUMN(kFinishedHeaders, "headers", kJsonb)
+#define PGQ_FINISHED_COLUMNS(COLUMN)                             \
+	COLUMN(kFinishedJobId, "job_id", kInt8)                      \
+	COLUMN(kFinishedAt, "finished_at", kTimestamptz)             \
+	COLUMN(kFinishedEnqueuedAt, "enqueued_at", kTimestamptz)     \
+	COLUMN(kFinishedRunAt, "run_at", kTimestamptz)               \
+	COLUMN(kFinishedQueueId, "queue_id", kInt4)                  \
+	COLUMN(kFinishedPriority, "priority", kInt4)                 \
+	COLUMN(kFinishedAttempts, "attempts", kInt4)                 \
+	COLUMN(kFinishedSegment, "segment", kInt2)                   \
+	COLUMN(kFinishedOutcome, "outcome", kText)                   \
+	COLUMN(kFinishedPayload, "payload", kJsonb)                  \
+	COLUMN(kFinishedWorker, "worker", kText, kOrNull)            \
+	COLUMN(kFinishedResult, "result", kJsonb, kOrNull)           \
+	COLUMN(kFinishedMaxAttempts, "max_attempts", kInt4, kOrNull) \
+	COLUMN(kFinishedGroupKey, "group_key", kText, kOrNull)       \
+	COLUMN(kFinishedUniqueKey, "unique_key", kText, kOrNull)     \
+	COLUMN(kFinishedLastError, "last_error", kText, kOrNull)     \
+	COLUMN(kFinishedHeaders, "headers", kJsonb, kOrNull)
 
-#define PGQ_NUMBER(number, name, type) number,
-#define PGQ_COLUMN(number, name, type) {name, type},
+#define PGQ_NUMBER(number, name, ...) number,
+#define PGQ_COLUMN(number, name, ...) {name, __VA_ARGS__},
 
 enum JobColumn : int16_t
 {
@@ -144,7 +144,7 @@ inline constexpr Column key_columns[] = {{"job_id", kInt8},
 										 {"until", kTimestamptz},
 										 {"queue_id", kInt4},
 										 {"unique_key", kText},
-										 {"unique_hash", kInt8}};
+										 {"unique_hash", kInt8, kOrNull}};
 
 /* ---- indexes ---- */
 

@@ -75,8 +75,8 @@ find_permitted(int64 job_id, Deed deed, DeadLetter *letter)
 		found = spi_execute(kFind, id) > 0;
 		if (!found)
 			return;
-		letter->queue_id = DatumGetInt32(spi_value(0, 1, &is_null));
-		Datum name = spi_value(0, 2, &is_null);
+		letter->queue_id = DatumGetInt32(spi_value(0, 1, INT4OID));
+		Datum name = spi_value(0, 2, TEXTOID, &is_null);
 		letter->limited = !is_null;
 		if (letter->limited)
 			strlcpy(letter->queue, TextDatumGetCString(name), sizeof(letter->queue));

@@ -30,12 +30,11 @@ lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, i
 	as_owner([&] {
 		n = static_cast<int>(spi_execute(sql, arguments));
 		/* their ids, and how far that is. */
-		bool is_null;
 		for (int i = 0; i < n; i++)
-			ids[i] = DatumGetInt64(spi_value(i, 1, &is_null));
+			ids[i] = DatumGetInt64(spi_value(i, 1, INT8OID));
 		*sweep = {};
 		if (n == most)
-			*sweep = {DatumGetTimestampTz(spi_value(n - 1, 2, &is_null)), ids[n - 1]};
+			*sweep = {DatumGetTimestampTz(spi_value(n - 1, 2, TIMESTAMPTZOID)), ids[n - 1]};
 	});
 	return n;
 }

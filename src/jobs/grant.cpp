@@ -92,11 +92,8 @@ revoke_default_privileges(const char *view)
 	const SpiArgument name[] = {{TEXTOID, CStringGetTextDatum(view), false}};
 	List *grantees = NIL;
 	for (uint64 i = 0, n = spi_execute(kGrantees, name); i < n; i++)
-	{
-		bool is_null;
 		grantees =
-			lappend(grantees, TextDatumGetCString(spi_value(static_cast<int>(i), 1, &is_null)));
-	}
+			lappend(grantees, TextDatumGetCString(spi_value(static_cast<int>(i), 1, TEXTOID)));
 	ListCell *cell;
 	foreach (cell, grantees)
 		spi_run("REVOKE ALL ON pgq_ext.%s FROM %s", view, static_cast<char *>(lfirst(cell)));
@@ -156,10 +153,9 @@ refuse_if_still_granted(const char *view, const char *role, const Grantee &grant
 	};
 	if (spi_execute(kGrantors, arguments) == 0)
 		return;
-	bool is_null;
 	ereport(ERROR, (errcode(ERRCODE_INVALID_GRANT_OPERATION),
 					errmsg("rights of \"%s\" were granted by another role", role),
-					errdetail("By \"%s\".", TextDatumGetCString(spi_value(0, 1, &is_null))),
+					errdetail("By \"%s\".", TextDatumGetCString(spi_value(0, 1, TEXTOID))),
 					errhint("Let that role REVOKE the privileges on the view pgq_ext.%s.", view)));
 }
 

@@ -89,13 +89,13 @@ read_record(MemoryContext memory, int32 *queue_id, JobResult *result)
 {
 	bool is_null;
 	MemoryContext spi = MemoryContextSwitchTo(memory);
-	*queue_id = DatumGetInt32(spi_value(0, 5, &is_null));
-	result->state = text_to_cstring(DatumGetTextPP(spi_value(0, 2, &is_null)));
-	Datum value = spi_value(0, 3, &is_null);
+	*queue_id = DatumGetInt32(spi_value(0, 5, INT4OID));
+	result->state = text_to_cstring(DatumGetTextPP(spi_value(0, 2, TEXTOID)));
+	Datum value = spi_value(0, 3, JSONBOID, &is_null);
 	result->has_result = !is_null;
 	if (!is_null)
 		result->result = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
-	value = spi_value(0, 4, &is_null);
+	value = spi_value(0, 4, TEXTOID, &is_null);
 	set_error(result, !is_null, value);
 	MemoryContextSwitchTo(spi);
 }

@@ -104,12 +104,12 @@ time_argument(TimestampTz time)
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), time == DT_NOEND};
 }
 
-/* A value of the first row, in that context; NULL: it is NULL. */
+/* A value of the first row, in that context; a null pointer: it is NULL. */
 static Datum
 copied_value(MemoryContext context, int column, Oid type)
 {
 	bool is_null;
-	Datum value = spi_value(0, column, &is_null);
+	Datum value = spi_value(0, column, type, &is_null);
 	if (is_null)
 		return PointerGetDatum(nullptr);
 	int16 length;
@@ -121,12 +121,20 @@ copied_value(MemoryContext context, int column, Oid type)
 	return copy;
 }
 
+/* The same of what must not be NULL: error 55000. */
+static Datum
+copied_needed(MemoryContext context, int column, Oid type)
+{
+	(void) spi_value(0, column, type);
+	return copied_value(context, column, type);
+}
+
 static char *
 copied_text(MemoryContext context, int column)
 {
-	Datum value = copied_value(context, column, TEXTOID);
+	Datum value = copied_needed(context, column, TEXTOID);
 	MemoryContext caller = MemoryContextSwitchTo(context);
-	char *copy = DatumGetPointer(value) != nullptr ? TextDatumGetCString(value) : nullptr;
+	char *copy = TextDatumGetCString(value);
 	MemoryContextSwitchTo(caller);
 	return copy;
 }
@@ -180,7 +188,7 @@ lock_schedule(const char *name)
 						key) == 0)
 			return;
 		queue = copied_text(context, 1);
-		queue_id = DatumGetInt32(spi_value(0, 2, &no_queue));
+		queue_id = DatumGetInt32(spi_value(0, 2, INT4OID, &no_queue));
 		has_queue = !no_queue;
 		maker = DatumGetObjectId(copied_value(context, 3, OIDOID));
 	});
@@ -279,7 +287,7 @@ resume_schedule(const char *name)
 		found = spi_execute("SELECT cron, timezone, paused FROM pgq_ext.timetable "
 							"WHERE schedule = $1 FOR UPDATE",
 							key) > 0;
-		if (!found || !DatumGetBool(copied_value(context, 3, BOOLOID)))
+		if (!found || !DatumGetBool(spi_value(0, 3, BOOLOID)))
 			return;
 		Timing timing = timing_of(copied_text(context, 1), copied_text(context, 2));
 		const SpiArgument arguments[] = {text_argument(name),
@@ -303,11 +311,11 @@ read_due(MemoryContext context)
 	due->schedule.cron = copied_text(context, 2);
 	due->schedule.timezone = copied_text(context, 3);
 	due->schedule.queue = copied_text(context, 4);
-	due->schedule.payload = copied_value(context, 5, JSONBOID);
+	due->schedule.payload = copied_needed(context, 5, JSONBOID);
 	due->schedule.options = copied_jsonb(context, 6);
 	due->missed = copied_text(context, 7);
-	due->next_run_at = DatumGetTimestampTz(copied_value(context, 8, TIMESTAMPTZOID));
-	due->failures = DatumGetInt32(copied_value(context, 9, INT4OID));
+	due->next_run_at = DatumGetTimestampTz(spi_value(0, 8, TIMESTAMPTZOID));
+	due->failures = DatumGetInt32(spi_value(0, 9, INT4OID));
 	due->maker = DatumGetObjectId(copied_value(context, 10, OIDOID));
 	due->maker_name = copied_text(context, 11);
 	return due;
@@ -334,13 +342,12 @@ TimestampTz
 next_due_schedule(TimestampTz after)
 {
 	TimestampTz next = DT_NOEND;
-	bool is_null;
 	const SpiArgument arguments[] = {time_argument(after)};
 	as_owner([&] {
 		if (spi_execute("SELECT due_at FROM pgq_ext.timetable WHERE NOT paused AND due_at > $1 "
 						"ORDER BY due_at LIMIT 1",
 						arguments) > 0)
-			next = DatumGetTimestampTz(spi_value(0, 1, &is_null));
+			next = DatumGetTimestampTz(spi_value(0, 1, TIMESTAMPTZOID));
 	});
 	return next;
 }

@@ -77,8 +77,9 @@ replace_all(JobChange *change, const NewJob &with)
 static Datum
 appended(const JobRow &row, Datum more)
 {
-	Jsonb *before = DatumGetJsonbP(row.value(kJobPayload));
-	if (!JB_ROOT_IS_ARRAY(before) || JB_ROOT_IS_SCALAR(before))
+	/* NOT NULL may be younger than the row. */
+	Jsonb *before = row.is_null(kJobPayload) ? nullptr : DatumGetJsonbP(row.value(kJobPayload));
+	if (before == nullptr || !JB_ROOT_IS_ARRAY(before) || JB_ROOT_IS_SCALAR(before))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("payload of job %lld is not a JSON array",
 							   static_cast<long long>(row.job_id())),

@@ -26,10 +26,7 @@ prepared_transactions(TransactionId *xids)
 										 "WHERE dbid OPERATOR(pg_catalog.=) $1",
 										 here));
 	for (int i = 0; i < n; i++)
-	{
-		bool is_null;
-		xids[i] = DatumGetTransactionId(spi_value(i, 1, &is_null));
-	}
+		xids[i] = DatumGetTransactionId(spi_value(i, 1, XIDOID));
 	SPI_finish();
 	return n;
 }

@@ -29,15 +29,16 @@ enum SavedColumn : AttrNumber
 	kSavedLeaseTime, /* not in a table of version 0.1 */
 	kSavedColumns = kSavedLeaseTime,
 };
+/* NULLs are looked for, in whatever column they are. */
 static constexpr Column columns[kSavedColumns] = {
-	{"mark", INT8OID},			{"job_id", INT8OID},
-	{"lease", INT8OID},			{"queue_id", INT4OID},
-	{"attempt", INT4OID},		{"loss", INT2OID},
-	{"remaining", INT8OID},		{"claimed_at", TIMESTAMPTZOID},
-	{"segment", INT2OID},		{"place", TIDOID},
-	{"prepared_claim", XIDOID}, {"prepared_use", XIDOID},
-	{"prepared_end", INT2OID},	{"prepared_death", BOOLOID},
-	{"worker", TEXTOID},		{"lease_time", INT8OID},
+	{"mark", INT8OID, kOrNull},			 {"job_id", INT8OID, kOrNull},
+	{"lease", INT8OID, kOrNull},		 {"queue_id", INT4OID, kOrNull},
+	{"attempt", INT4OID, kOrNull},		 {"loss", INT2OID, kOrNull},
+	{"remaining", INT8OID, kOrNull},	 {"claimed_at", TIMESTAMPTZOID, kOrNull},
+	{"segment", INT2OID, kOrNull},		 {"place", TIDOID, kOrNull},
+	{"prepared_claim", XIDOID, kOrNull}, {"prepared_use", XIDOID, kOrNull},
+	{"prepared_end", INT2OID, kOrNull},	 {"prepared_death", BOOLOID, kOrNull},
+	{"worker", TEXTOID, kOrNull},		 {"lease_time", INT8OID, kOrNull},
 };
 
 /* ---- rows ---- */
@@ -52,8 +53,9 @@ has_lease_time(TupleDesc desc)
 static bool
 read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 {
-	Datum values[kSavedColumns];
-	bool nulls[kSavedColumns];
+	/* Columns that were dropped behind ours have a place, too. */
+	Datum values[MaxHeapAttributeNumber];
+	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(tuple, desc, values, nulls);
 	for (int i = 0; i < kSavedWorker; i++)
 		if (nulls[i] && i + 1 != kSavedPreparedEnd && i + 1 != kSavedLoss)
@@ -93,8 +95,10 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 static HeapTuple
 form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 {
-	Datum values[kSavedColumns];
-	bool nulls[kSavedColumns] = {};
+	Datum values[MaxHeapAttributeNumber];
+	bool nulls[MaxHeapAttributeNumber];
+	for (int i = 0; i < MaxHeapAttributeNumber; i++)
+		nulls[i] = i >= kSavedColumns;
 	auto set = [&](SavedColumn column, Datum value) { values[column - 1] = value; };
 	ItemPointerData place;
 	ItemPointerSet(&place, lease.hint.place.block, lease.hint.place.offset);

@@ -32,12 +32,11 @@ lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, D
 						 quote_identifier(get_rel_name(segment.heap)),
 						 by_time ? still_kept(rings[ring]) : ""),
 				arguments);
-	bool is_null;
-	int n = DatumGetInt32(spi_value(0, 1, &is_null));
+	int n = DatumGetInt32(spi_value(0, 1, INT4OID));
 	if (n == 0)
 		return 0;
-	*places = spi_value(0, 2, &is_null);
-	auto *last = reinterpret_cast<ItemPointer>(DatumGetPointer(spi_value(0, 3, &is_null)));
+	*places = spi_value(0, 2, TIDARRAYOID);
+	auto *last = reinterpret_cast<ItemPointer>(DatumGetPointer(spi_value(0, 3, TIDOID)));
 	*next = {ItemPointerGetBlockNumber(last), OffsetNumberNext(ItemPointerGetOffsetNumber(last))};
 	return n;
 }

@@ -40,7 +40,7 @@ static bool
 remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queue_id, uint64 *moved)
 {
 	bool removed = false;
-	Relation rel = table_open(segment.heap, RowExclusiveLock);
+	Relation rel = open_segment(segment, RowExclusiveLock);
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		/* What is known of its indexes now that it is locked. */

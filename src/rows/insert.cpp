@@ -16,7 +16,7 @@ insert_jobs(NewJob *jobs, int n, Hint *hints)
 {
 	const Tables &t = look_at_tables();
 	const Segment &segment = t.current(kJobRing);
-	Relation rel = table_open(segment.heap, RowExclusiveLock);
+	Relation rel = open_segment(segment, RowExclusiveLock);
 	TupleFormer former(rel);
 	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
 	for (int i = 0; i < n; i++)

@@ -47,7 +47,7 @@ void
 Records::write_list(RingName ring, const List &list)
 {
 	const Segment &current = look_at_tables().current(ring);
-	Relation rel = table_open(current.heap, RowExclusiveLock);
+	Relation rel = open_segment(current, RowExclusiveLock);
 	TupleFormer former(rel);
 	auto *tuples = static_cast<HeapTuple *>(palloc(list.n * sizeof(HeapTuple)));
 	for (int i = 0; i < list.n; i++)

@@ -60,6 +60,8 @@ SegmentSet::open_in_order(uint32 numbers)
 			close();
 		}
 	}
+	/* There is news again and again: then with them locked. */
+	tables_ = &look_at_tables();
 }
 
 const Tables &

@@ -42,6 +42,16 @@ value_of(HeapTuple tuple, TupleDesc desc, LockColumn column)
 	return heap_getattr(tuple, static_cast<int>(column), desc, &is_null);
 }
 
+/* Empty if it is NULL: NOT NULL may be younger than the row. */
+static void
+copy_text(HeapTuple tuple, TupleDesc desc, LockColumn column, char *buffer, size_t size)
+{
+	Datum value = value_of(tuple, desc, column);
+	buffer[0] = '\0';
+	if (DatumGetPointer(value) != nullptr)
+		text_to_cstring_buffer(DatumGetTextPP(value), buffer, size);
+}
+
 static FoundLock
 read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 {
@@ -52,8 +62,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .incarnation = db->incarnation,
 				 .period = number(kPeriod),
 				 .bucket = number(kBucket)};
-	text_to_cstring_buffer(DatumGetTextPP(value_of(tuple, desc, kName)), found.key.name,
-						   sizeof(found.key.name));
+	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
 	/* Somebody may have written anything by hand. */
 	int64 slot = number(kSlot);
 	found.slot = slot >= 1 && slot <= kSlotsMax ? static_cast<int32>(slot) : 0;
@@ -65,8 +74,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 	grant.deadline = deadline_of(grant.ttl, number(kExpiresAt));
 	grant.acquired_at = number(kAcquiredAt);
 	grant.procno = kNobody;
-	text_to_cstring_buffer(DatumGetTextPP(value_of(tuple, desc, kOwner)), grant.owner,
-						   sizeof(grant.owner));
+	copy_text(tuple, desc, kOwner, grant.owner, sizeof(grant.owner));
 	return found;
 }
 

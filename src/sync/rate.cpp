@@ -74,14 +74,13 @@ read_spec(const char *name, RateSpec *spec)
 	const SpiArgument arguments[] = {{TEXTOID, CStringGetTextDatum(name), false}};
 	bool found = false;
 	as_owner([&] {
-		bool is_null;
 		found = spi_execute("SELECT permits, period, burst FROM pgq_ext.rate_limit "
 							"WHERE name OPERATOR(pg_catalog.=) $1",
 							arguments) > 0;
 		if (found)
-			*spec = {DatumGetInt32(spi_value(0, 1, &is_null)),
-					 duration(spi_value(0, 2, &is_null), "period"),
-					 DatumGetInt32(spi_value(0, 3, &is_null))};
+			*spec = {DatumGetInt32(spi_value(0, 1, INT4OID)),
+					 duration(spi_value(0, 2, INTERVALOID), "period"),
+					 DatumGetInt32(spi_value(0, 3, INT4OID))};
 	});
 	return found;
 }

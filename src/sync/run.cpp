@@ -110,9 +110,8 @@ note_start(const HeldLock &held, const char *owner, const Datum *period)
 		{INT8OID, Int64GetDatum(held.token), false},
 		{TEXTOID, CStringGetTextDatum(owner), false}};
 	as_owner([&] {
-		bool is_null;
 		spi_execute(kStart, arguments);
-		bool first = DatumGetInt32(spi_value(0, 1, &is_null)) == 1;
+		bool first = DatumGetInt32(spi_value(0, 1, INT4OID)) == 1;
 		CommandCounterIncrement();
 		if (first && period != nullptr)
 			forget_old_runs(held.key);
