@@ -194,14 +194,23 @@ has_queue_row(int32 queue_id)
 	return found;
 }
 
-/* False: it has no place in memory. Whoever would drop it waits for the lock that we have. */
+/*
+ * A slot may be that of a queue whose drop has just been committed, until its row was seen beside it once (protocol:
+ * attach-then-look). From then on the slot says enough: it goes with the row, while a drop has the lock that the caller has.
+ */
 static bool
 is_served(int32 queue_id)
 {
+	static constinit QueueRef seen = {};
 	QueueRef ref;
 	const Tables *t = tables_if_attached();
-	return t != nullptr && find_attached_queue(t->database, queue_id, &ref) && is_alive(ref) &&
-		   !is_dropped_by_us(ref);
+	if (t == nullptr || !find_attached_queue(t->database, queue_id, &ref) || is_dropped_by_us(ref))
+		return false;
+	bool is_seen = seen.queue == ref.queue && seen.generation == ref.generation;
+	if (!is_seen && !has_queue_row(queue_id))
+		return false;
+	seen = ref;
+	return true;
 }
 
 void

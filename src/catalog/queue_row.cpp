@@ -4,6 +4,7 @@
 #include "catalog/option_value.h"
 #include "catalog/tables.h"
 #include "pg/scope.h"
+#include "pg/stop_point.h"
 #include "txn/effects.h"
 
 #include <algorithm>
@@ -209,6 +210,40 @@ attach_row(const Tables &t, const QueueRow &row)
 	return ref;
 }
 
+/*
+ * Attach the queue of a row that may be gone by now. Its drop frees the slot that there is when it is committed: so the row
+ * is looked for once more when the slot is there (protocol: attach-then-look). False: the row was dropped.
+ */
+static bool
+attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
+{
+	QueueRow now;
+	stop_point("queue-read");
+	*ref = attach_row(t, row);
+	stop_point("queue-attached");
+	if (read_queue_row(t, row.name, &now) && now.queue_id == row.queue_id)
+		return true;
+	/* Another name is no other queue. */
+	if (find_row(t, row.queue_id, false, &now))
+		return true;
+	free_queue(*ref);
+	return false;
+}
+
+/* Of a name that this session does not remember. Where a row was dropped meanwhile another one may have its name by now. */
+static bool
+find_queue_in_table(const Tables &t, const char *name, QueueRef *ref)
+{
+	QueueRow row;
+	while (read_queue_row(t, name, &row))
+	{
+		if (attach_if_there(t, row, ref))
+			return true;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
+}
+
 bool
 find_queue(const Tables &t, const char *name, QueueRef *ref)
 {
@@ -223,10 +258,8 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 		*ref = entry->ref;
 		return true;
 	}
-	QueueRow row;
-	if (!read_queue_row(t, name, &row))
+	if (!find_queue_in_table(t, name, ref))
 		return false;
-	*ref = attach_row(t, row);
 	/* Under another name: this transaction has renamed it, or its slot does not know yet. */
 	QueueName current;
 	uint32 namings = read_name(ref->queue, &current);
@@ -252,10 +285,7 @@ attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref)
 	QueueRow row;
 	if (find_attached_queue(t.database, queue_id, ref))
 		return true;
-	if (!find_row(t, queue_id, false, &row))
-		return false;
-	*ref = attach_row(t, row);
-	return true;
+	return find_row(t, queue_id, false, &row) && attach_if_there(t, row, ref);
 }
 
 QueueRow *

@@ -16,7 +16,12 @@ queue_for_enqueue(const char *name, Deed deed)
 	for (;;)
 	{
 		QueueRef ref = resolve_queue(tables(), name, deed);
-		(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
+		/* After a wait the queue is looked for once more: another one may have its name, or a right was revoked. */
+		if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
+		{
+			(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
+			continue;
+		}
 		/* With the segment's lock comes the news: the queue may be gone, a subscription there. */
 		LockRelationOid(look_at_tables().current(kJobRing).heap, RowExclusiveLock);
 		refuse_if_subscribed();

@@ -1,0 +1,108 @@
+# What was read before a wait, and is not so any more after it: a queue that was dropped, a queue that was paused, a lease
+# whose time has passed.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+use RotationTest;
+use Session;
+
+my $node = pgq_node('main', conf => "deadlock_timeout = '100 ms'\nmax_prepared_transactions = 5\npgq_ext.segment_size = '1 GB'");
+wait_for_scheduler($node);
+my $gate = session($node);
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+# The session sends that, and stands at the stop point, until open_gate().
+sub stand
+{
+	my ($session, $where, $sql) = @_;
+	ask($session, "SET pgq_ext.stop_point = '$where'");
+	ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
+	send_and_block($node, $session, $sql);
+	return;
+}
+sub open_gate { ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)'); return }
+
+# By the clock of the server, from now on.
+sub let_pass
+{
+	my ($time) = @_;
+	my $now = sql('SELECT clock_timestamp()');
+	wait_for($node, "clock_timestamp() > '$now'::timestamptz + interval '$time'");
+	return;
+}
+
+# ---- a queue is dropped after its row was read ----
+
+{
+	my $orphans = q{SELECT count(*) FROM pgq_ext.job j WHERE NOT EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = j.queue_id)};
+	create_queue($node, 'other');
+	create_queue($node, 'd');
+	my $elsewhere = sql(q{SELECT pgq_enqueue('other', '1')});
+	my %verbs     = (
+		pgq_enqueue      => q{SELECT pgq_enqueue('d', '1')},
+		pgq_enqueue_many => q{SELECT pgq_enqueue_many('d', '[{"payload": 1}]')},
+		'a unique key'   => q{SELECT pgq_enqueue('d', '1', unique_key => 'k')},
+		pgq_update       => "SELECT pgq_update($elsewhere, queue => 'd')",
+		pgq_redrive      => q{SELECT pgq_redrive('d')},
+		pgq_grant        => q{SELECT pgq_grant('d', 'public', '{enqueue}')},
+		pgq_claim        => q{SELECT job_id FROM pgq_claim('d', wait => '60 s')});
+	for my $verb (sort keys %verbs)
+	{
+		for my $where ('queue-read', 'queue-attached')
+		{
+			# A session that has not used the queue yet.
+			my $late = session($node);
+			stand($late, $where, $verbs{$verb});
+			is(sql(q{SELECT pgq_drop_queue('d')}), 't', "$verb has read the queue's row, which is dropped ($where)");
+			open_gate();
+			like((reply($late))[1], qr/queue "d" does not exist|queue "d" was dropped/, '... and it learns that');
+			is(sql($orphans), '0', '... nothing is left in a queue that is not there');
+			end_session($late);
+			create_queue($node, 'd');
+		}
+	}
+	is(sql(q{SELECT count(*) FROM pg_class WHERE relname LIKE 'rights\_%' AND relnamespace = 'pgq_ext'::regnamespace}), '0', 'nor a right');
+
+	my ($producer, $worker) = (session($node), session($node));
+	for my $case ([ $producer, q{SELECT pgq_enqueue('d', '1') > 0}, 't' ], [ $worker, q{SELECT payload FROM pgq_claim('d')}, '1' ])
+	{
+		my ($session, $verb, $answer) = @$case;
+		stand($session, 'queue-read', $verb);
+		sql(q{SELECT pgq_drop_queue('d', force => true)});
+		create_queue($node, 'd');
+		sql(q{SELECT pgq_enqueue('d', '1')});
+		open_gate();
+		is(scalar reply($session), $answer, 'a queue that was made again under its name is the one that is used');
+		is(sql(q{SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'd'}),
+			$session == $producer ? 2 : 1, '... with its jobs');
+	}
+	is(sql($orphans), '0', '... and no other');
+	end_session($_) for $producer, $worker;
+	sql(qq{SELECT pgq_cancel($elsewhere), pgq_drop_queue('d', force => true)});
+	is(sql('SELECT * FROM pgq_check()'), '', 'all is well');
+}
+
+# ---- a right is revoked while an enqueue waits for its queue ----
+
+{
+	create_queue($node, 'closed');
+	sql(q{CREATE ROLE producer; CREATE ROLE crew; GRANT crew TO producer});
+	sql(q{GRANT EXECUTE ON FUNCTION pgq_enqueue TO producer; SELECT pgq_grant('closed', 'crew', '{enqueue}')});
+	my ($dropper, $producer) = (session($node), session($node));
+	ask($producer, 'SET ROLE producer');
+	like(ask($producer, q{SELECT pgq_enqueue('closed', '1')}), qr/^\d+$/, 'a role enqueues by the right of another one');
+	ask($dropper, q{BEGIN; SELECT pgq_drop_queue('closed', force => true)});
+	send_and_block($node, $producer, q{SELECT pgq_enqueue('closed', '1')});
+	sql('REVOKE crew FROM producer');
+	ask($dropper, 'ROLLBACK');
+	like((reply($producer))[1], qr/permission denied/, '... which it has no more when its wait for a dropper, who gives up, is over');
+	end_session($_) for $dropper, $producer;
+	sql(q{SELECT pgq_drop_queue('closed', force => true); DROP OWNED BY producer; DROP ROLE producer, crew});
+}
+
+end_session($gate);
+done_testing();
