@@ -166,10 +166,10 @@ ack_each(const JobList &jobs)
 {
 	SegmentSet segments(RowExclusiveLock);
 	Records records;
-	const FoundLease *found = open_segments_of_jobs(segments, jobs.ids, jobs.n);
+	const Ack *acks = take_all_in_hand(segments, jobs.ids, jobs.tokens, jobs.n);
 	for (int i = 0; i < jobs.n; i++)
 	{
-		if (!ack_job(segments, records, jobs.id(i), jobs.token(i), nullptr, found[i]))
+		if (!ack_job(segments, records, acks[i]))
 			complain_stale(jobs.id(i), jobs.token(i));
 		CHECK_FOR_INTERRUPTS();
 	}

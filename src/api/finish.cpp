@@ -14,10 +14,10 @@ ack_all(const JobList &jobs, ResultRows *result)
 {
 	SegmentSet segments(RowExclusiveLock);
 	Records records;
-	const FoundLease *found = open_segments_of_jobs(segments, jobs.ids, jobs.n);
+	const Ack *acks = take_all_in_hand(segments, jobs.ids, jobs.tokens, jobs.n);
 	for (int i = 0; i < jobs.n; i++)
 	{
-		if (ack_job(segments, records, jobs.id(i), jobs.token(i), nullptr, found[i]))
+		if (ack_job(segments, records, acks[i]))
 			result->put(jobs.ids[i]);
 		else
 			note_stale_call(jobs.id(i));
@@ -83,13 +83,15 @@ PGDLLEXPORT Datum
 pgq_ack(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_ack()");
-	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
-	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
+	Ack ack;
+	ack.job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	ack.token = DatumGetInt64(required(fcinfo, 1, "lease"));
 	Datum result = given(fcinfo, 2) ? PG_GETARG_DATUM(2) : Datum{0};
 	SegmentSet segments(RowExclusiveLock);
 	Records records;
-	if (!ack_job(segments, records, job_id, token, given(fcinfo, 2) ? &result : nullptr))
-		complain_stale(job_id, token);
+	take_in_hand(&ack);
+	if (!ack_job(segments, records, ack, given(fcinfo, 2) ? &result : nullptr))
+		complain_stale(ack.job_id, ack.token);
 	records.write();
 	segments.close();
 	PG_RETURN_VOID();

@@ -23,23 +23,6 @@ find_lease_of(const Database *db, int64 job_id)
 	return found;
 }
 
-const FoundLease *
-open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n)
-{
-	const Database *db = tables().database;
-	auto *found = static_cast<FoundLease *>(palloc(n * sizeof(FoundLease)));
-	uint32 numbers = 0;
-	for (int i = 0; i < n; i++)
-	{
-		found[i] = find_lease_of(db, DatumGetInt64(job_ids[i]));
-		/* Read without the queue's lock: a guess. */
-		if (found[i].lease != nullptr)
-			numbers |= segment_bit(found[i].lease->hint.place);
-	}
-	segments.open_in_order(numbers);
-	return found;
-}
-
 void
 note_stale_call(int64 job_id)
 {
@@ -73,8 +56,7 @@ enum class Reach : uint8
 {
 	kInHand,
 	kStale,
-	kNotFound, /* the lease is not the job's any more */
-	kOthers,   /* another transaction is claiming or ending it */
+	kOthers, /* another transaction is claiming or ending it */
 };
 
 /* Does another transaction decide over the lease before we can? Then which. */
@@ -118,10 +100,9 @@ static Reach
 reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEnd how,
 		  EndingLease *ending, VirtualTransactionId *other)
 {
-	Reach reach = Reach::kNotFound;
+	Reach reach = Reach::kStale;
 	reserve_lease_effects(1);
 	(void) change_found_lease(found, job_id, [&](QueueHold &hold, Lease *lease) {
-		reach = Reach::kStale;
 		if (!is_handed_out(lease, token))
 			return;
 		if (is_in_other_hands(lease, other))
@@ -147,22 +128,18 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEn
 /*
  * Pin the lease to the end of this transaction, if the token is current. Another transaction that has it
  * is waited for, where the deadlock detector sees it; then it is stale, or free again. It is stale for who may not
- * answer for jobs of the queue. What the caller has found may be another job's lease by now: then it is looked for.
+ * answer for jobs of the queue.
  */
 static bool
-take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending,
-			 FoundLease found = {})
+take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending)
 {
-	for (bool given = found.lease != nullptr;; given = false)
+	for (;;)
 	{
 		VirtualTransactionId other;
-		if (!given)
-			found = find_lease_of(tables().database, job_id);
+		FoundLease found = find_lease_of(tables().database, job_id);
 		if (found.lease == nullptr || !may(Deed::kAnswer, found.ref.queue_id))
 			return false;
 		Reach reach = reach_for(found, job_id, token, grip, how, ending, &other);
-		if (reach == Reach::kNotFound && given)
-			continue;
 		if (reach != Reach::kOthers)
 			return reach == Reach::kInHand;
 		VirtualXactLock(other, true);
@@ -193,19 +170,42 @@ end_if_rowless(int64 job_id, int64 token, const Place &place)
 
 /* ---- the verbs ---- */
 
-bool
-ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token, const Datum *result,
-		FoundLease found)
+void
+take_in_hand(Ack *ack)
 {
-	EndingLease ending;
-	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kAcked, &ending, found))
-		return ack_late(segments, records, job_id, token, result);
+	ack->in_hand =
+		take_in_hand(ack->job_id, ack->token, Grip::kEnd, LeaseEnd::kAcked, &ack->ending);
+}
+
+Ack *
+take_all_in_hand(SegmentSet &segments, const Datum *job_ids, const Datum *tokens, int n)
+{
+	auto *acks = static_cast<Ack *>(palloc(n * sizeof(Ack)));
+	uint32 numbers = 0;
+	for (int i = 0; i < n; i++)
+	{
+		acks[i].job_id = DatumGetInt64(job_ids[i]);
+		acks[i].token = DatumGetInt64(tokens[i]);
+		take_in_hand(&acks[i]);
+		if (acks[i].in_hand)
+			numbers |= segment_bit(acks[i].ending.place);
+	}
+	segments.open_in_order(numbers);
+	return acks;
+}
+
+bool
+ack_job(SegmentSet &segments, Records &records, const Ack &ack, const Datum *result)
+{
+	const EndingLease &ending = ack.ending;
+	if (!ack.in_hand)
+		return ack_late(segments, records, ack.job_id, ack.token, result);
 	const Finish finish = {&records, ending.run.worker, result};
-	if (end_row(segments, ending.ref, ending.place, job_id, RowEnd::kAcked, nullptr, true,
+	if (end_row(segments, ending.ref, ending.place, ack.job_id, RowEnd::kAcked, nullptr, true,
 				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
 	{
 		set_end(ending.lease, LeaseEnd::kUncounted);
-		(void) end_if_rowless(job_id, token, ending.place);
+		(void) end_if_rowless(ack.job_id, ack.token, ending.place);
 		return false;
 	}
 	record_attempt(records, ending, Outcome::kAcked);

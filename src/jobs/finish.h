@@ -12,22 +12,30 @@
 
 namespace pgq {
 
-/*
- * Lock the segments where the rows of these jobs are, mostly, in the order that avoids deadlocks. Returns their leases,
- * as many, for ack_job().
- */
-const FoundLease *open_segments_of_jobs(SegmentSet &segments, const Datum *job_ids, int n);
-
 /* A verb is going to say that the lease is stale: counted, if anybody knows the job's queue. */
 void note_stale_call(int64 job_id);
 
+/* An acknowledgement on its way. */
+struct Ack
+{
+	int64 job_id;
+	int64 token;
+	bool in_hand; /* otherwise the lease is not current; it may be from before the last start */
+	EndingLease ending; /* of one in hand */
+};
+void take_in_hand(Ack *ack);
+
+/*
+ * Take the leases of these jobs in hand, in their order; then lock the segments where their rows are, mostly, in the order
+ * that avoids deadlocks. In this order: time ends no lease during the wait for a lock. Returns as many, for ack_job().
+ */
+Ack *take_all_in_hand(SegmentSet &segments, const Datum *job_ids, const Datum *tokens, int n);
+
 /*
  * The job is done: its row ends. records: to be written with those of other jobs. result: jsonb, to be kept with it
- * where it is kept, or NULL. found: where the lease was a while ago, if that is known. False: the lease is stale, or
- * the row is gone.
+ * where it is kept, or NULL. False: the lease is stale, or the row is gone.
  */
-bool ack_job(SegmentSet &segments, Records &records, int64 job_id, int64 token,
-			 const Datum *result = nullptr, FoundLease found = {});
+bool ack_job(SegmentSet &segments, Records &records, const Ack &ack, const Datum *result = nullptr);
 
 /* The attempt failed; failure.fence is the token. A lease that was lost may do, too (lost_attempt.h). kGone: the lease is stale, or the row is gone. */
 AttemptEnd fail_job(int64 job_id, const Failure &failure);

@@ -104,5 +104,31 @@ sub let_pass
 	sql(q{SELECT pgq_drop_queue('closed', force => true); DROP OWNED BY producer; DROP ROLE producer, crew});
 }
 
+# ---- who acknowledges has the lease before it waits for a lock ----
+
+{
+	create_queue($node, 'ack', q{lease_time => '1 day'});
+	my ($locker, $acker) = (session($node), session($node));
+	ask($acker, q{SELECT count(*) FROM pgq_claim('ack')});
+	for my $verb ('pgq_ack($id, $lease)', 'pgq_ack_many(ARRAY[$id], ARRAY[$lease])', q{pgq_ack_claim(ARRAY[$id], ARRAY[$lease], 'ack')})
+	{
+		sql(q{SELECT pgq_enqueue('ack', '1')});
+		my $worker = session($node);
+		my $pid    = pid_of($worker);
+		my ($id, $lease) = split /\|/, ask($worker, q{SELECT job_id, lease FROM pgq_claim('ack', session_bound => true)});
+		ask($locker, 'BEGIN; LOCK TABLE pgq_ext.job IN ACCESS EXCLUSIVE MODE');
+		my $call = $verb =~ s/\$id/$id/gr =~ s/\$lease/$lease/gr;
+		send_and_block($node, $acker, "SELECT count(*) FROM (SELECT $call) ended");
+		# What the lease is bound to ends, as its time could.
+		end_session($worker);
+		wait_for($node, "NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
+		ask($locker, 'ROLLBACK');
+		my ($count, $error) = reply($acker);
+		is("$count $error", $verb =~ /claim/ ? '0 ' : '1 ', "$call, called in time, is not stale after its wait");
+		is(sql(q{SELECT count(*) FROM pgq_ext.job_status WHERE queue = 'ack'}), '0', '... and the job is done');
+	}
+	end_session($_) for $locker, $acker;
+}
+
 end_session($gate);
 done_testing();
