@@ -74,11 +74,29 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 	job.set(kMaxAttempts, row.max_attempts(options.max_attempts));
 	copy(kEnqueuedAt, kJobEnqueuedAt);
 	copy(kRunAt, kJobRunAt);
-	job.set(kLeaseExpiresAt, ready.now + ready.hand_out.lease_time);
+	job.set(kLeaseExpiresAt, ready.lease_expires_at());
 	if (!row.is_null(kJobLastError))
 		job.set_datum(kLastError, clipped_error(row.value(kJobLastError)));
 	copy_long(kProgress, kJobProgress);
 	static_cast<ResultRows *>(result)->put(job);
+}
+
+/* Until some are handed out, or there is no job that may be. */
+static HandedOut
+claim_until_handed_out(const QueueRef *refs, char *const *names, int n, Claim *claim,
+					   ResultRows *result)
+{
+	for (;;)
+	{
+		claim_jobs(refs, names, n, claim);
+		stop_point("claim-hand-out");
+		require_rights(refs, names, n);
+		HandedOut out = hand_out_all(claim);
+		if (out.jobs > 0 || out.kept == 0)
+			return out;
+		result->clear();
+		claim->n = 0;
+	}
 }
 
 static void
@@ -93,10 +111,14 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 		reserve_session_leases(options.max_jobs);
 	claim.give = return_job;
 	claim.result = &result;
-	claim_jobs(refs, names, n, &claim);
-	stop_point("claim-hand-out");
-	require_rights(refs, names, n);
-	hand_out_all(claim);
+	HandedOut out = claim_until_handed_out(refs, names, n, &claim, &result);
+	note_empty(refs, claim);
+	if (out.kept > 0 || out.renewed > 0)
+		result.keep([&](int i, Datum *values) {
+			values[static_cast<int>(ClaimedColumn::kLeaseExpiresAt)] =
+				TimestampTzGetDatum(claim.ready[i].lease_expires_at());
+			return claim.ready[i].handed_out;
+		});
 }
 
 /* max_jobs, lease_time and worker are the arguments from those numbers on. */

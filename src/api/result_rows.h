@@ -81,6 +81,28 @@ public:
 		tuplestore_putvalues(info_->setResult, info_->setDesc, &value, &is_null);
 	}
 
+	void clear() { tuplestore_clear(info_->setResult); }
+
+	/* Only the rows, in the order in which they were put, that is_kept(number, values) says, with what it has changed of them. */
+	template <typename Keep> void keep(Keep is_kept)
+	{
+		Tuplestorestate *before = info_->setResult;
+		TupleTableSlot *row = MakeSingleTupleTableSlot(info_->setDesc, &TTSOpsMinimalTuple);
+		MemoryContext caller = MemoryContextSwitchTo(info_->econtext->ecxt_per_query_memory);
+		bool random = (info_->allowedModes & SFRM_Materialize_Random) != 0;
+		info_->setResult = tuplestore_begin_heap(random, false, work_mem);
+		MemoryContextSwitchTo(caller);
+		for (int i = 0; tuplestore_gettupleslot(before, true, false, row); i++)
+		{
+			slot_getallattrs(row);
+			if (is_kept(i, row->tts_values))
+				tuplestore_putvalues(info_->setResult, info_->setDesc, row->tts_values,
+									 row->tts_isnull);
+		}
+		ExecDropSingleTupleTableSlot(row);
+		tuplestore_end(before);
+	}
+
 private:
 	void put_values(Datum *values, bool *nulls, int n)
 	{

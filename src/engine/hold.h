@@ -105,6 +105,7 @@ public:
 		change_rate(queue_, options);
 		change_group_rules(queue_, options);
 		queue_->options = options;
+		queue_->options_set++;
 		set_max_depth(queue_->count, options.max_depth);
 		all_may_look();
 		if ((resumed || regrouped) && !queue_->schedule.exhausted())

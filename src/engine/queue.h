@@ -69,6 +69,7 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 
 	/* Under the queue's lock. */
 	QueueOptions options;
+	uint32 options_set; /* how often they have been set in this slot */
 	Schedule schedule;
 	Rate rate; /* of hand-outs, while there is a limit */
 	int64

@@ -38,7 +38,7 @@ enum class Shortage : uint8
 	kDropped, /* the queue is gone */
 };
 
-/* A job that will be handed out when the call returns. */
+/* A job that will be handed out when the call returns, if it may be then. */
 struct Ready
 {
 	QueueRef ref;
@@ -46,8 +46,14 @@ struct Ready
 	uint64 serial;
 	int64 token;
 	HandOut hand_out;
+	/* When its lease begins: at the look, or at the hand-out if there was a wait between them. */
 	int64 monotonic;
 	TimestampTz now;
+	uint32 options_set;		/* of the queue, when the lease was taken */
+	TimestampTz expires_at; /* the job itself (expires_in); DT_NOEND: never */
+	bool handed_out;
+
+	TimestampTz lease_expires_at() const { return now + hand_out.lease_time; }
 };
 
 struct Claim
@@ -56,6 +62,7 @@ struct Claim
 	Ready *ready; /* room for max_jobs */
 	int n;
 	int looked_at; /* queues, of those that it claims from the first ones */
+	int64 end;	   /* monotonic: of its wait for jobs; 0: it has not begun */
 
 	/* Give the caller a job that is going to be handed out; its row is copied before the segment is unlocked
 	 * (protocol: detoast-then-unlock). */
@@ -76,7 +83,18 @@ Shortage claim_from(const QueueRef &ref, Claim *claim);
  */
 void claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim);
 
-/* The last act of a claim: from here on its jobs are handed out. Cannot fail. */
-void hand_out_all(const Claim &claim);
+/* When it is known what it gets: which of the queues had nothing for it. */
+void note_empty(const QueueRef *refs, const Claim &claim);
+
+/* What has become of the jobs of a claim; what its caller was given may not be true any more. */
+struct HandedOut
+{
+	int jobs;
+	int kept;	 /* jobs that may not go out any more: they wait again */
+	int renewed; /* jobs whose lease begins later than was said */
+};
+
+/* The last act of a claim: from here on its jobs are handed out (protocol: last-look-at-hand-out). Cannot fail. */
+HandedOut hand_out_all(Claim *claim);
 
 } // namespace pgq

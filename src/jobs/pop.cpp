@@ -186,6 +186,7 @@ pop_under_lock(Round *round, QueueHold &hold)
 	if (hold->holds > 0 || hold->options.paused)
 		return short_of(round, Shortage::kHeld);
 	round->options = hold->options;
+	round->options_set = hold->options_set;
 	if (!count_some(hold.queue()))
 		return PopResult::kPopped;
 	let_time_pass(*round, hold);

@@ -72,6 +72,7 @@ struct Round
 	Popped *popped;
 	int n;
 	QueueOptions options; /* of the queue, at that moment */
+	uint32 options_set;	  /* the same */
 	Shortage shortage;	  /* other than kNone: there is no next round */
 	/* If the queue is empty: has jobs of it in hand that are due, or has just had them. */
 	VirtualTransactionId mover;

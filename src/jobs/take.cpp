@@ -170,21 +170,59 @@ end_of_run(const Claim &claim, int first)
 	return end;
 }
 
-void
-hand_out_all(const Claim &claim)
+/*
+ * A lease lasts from the hand-out. What has only just been looked at is handed out as of then, as was said: a
+ * hundredth of the time at most.
+ */
+static bool
+begins_late(const Ready &ready, int64 monotonic)
 {
-	for (int first = 0, end; first < claim.n; first = end)
+	static constexpr int64 kLittle = 100 * 1000;
+	return monotonic - ready.monotonic > Min(ready.hand_out.lease_time / 128, kLittle);
+}
+
+/* Under the queue's lock. */
+static void
+hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
+{
+	/* A slot that was freed and attached again has other leases. */
+	if (serial_of(ready->lease) != ready->serial)
+		return;
+	/* The queue was paused, or another limit set: the new ones hold. */
+	if (ready->options_set != hold->options_set)
+		return hold.give_back(ready->lease);
+	/* The scheduler ends it, as in verify_one(). */
+	if (ready->expires_at != DT_NOEND && ready->expires_at <= wall_now())
+		return hold.end(ready->lease);
+	if (begins_late(*ready, monotonic))
 	{
-		end = end_of_run(claim, first);
-		(void) change_queue(claim.ready[first].ref, [&](QueueHold &) {
-			for (const Ready *ready = &claim.ready[first]; ready < &claim.ready[end]; ready++)
-				/* A slot that was freed and attached again has other leases. */
-				if (serial_of(ready->lease) == ready->serial)
-					hand_out(ready->lease, ready->hand_out, ready->monotonic, ready->now);
+		ready->monotonic = monotonic;
+		ready->now = wall_now();
+		result->renewed++;
+	}
+	hand_out(ready->lease, ready->hand_out, ready->monotonic, ready->now);
+	ready->handed_out = true;
+	result->jobs++;
+}
+
+HandedOut
+hand_out_all(Claim *claim)
+{
+	HandedOut result{};
+	int64 monotonic = claim->n > 0 ? monotonic_now() : 0;
+	for (int first = 0, end; first < claim->n; first = end)
+	{
+		end = end_of_run(*claim, first);
+		(void) change_queue(claim->ready[first].ref, [&](QueueHold &hold) {
+			for (Ready *ready = &claim->ready[first]; ready < &claim->ready[end]; ready++)
+				hand_out_one(hold, ready, monotonic, &result);
 		});
 	}
-	for (int i = 0; i < claim.n && claim.options->session_bound; i++)
-		note_session_lease(claim.ready[i].ref, claim.ready[i].lease, claim.ready[i].serial);
+	for (int i = 0; i < claim->n && claim->options->session_bound; i++)
+		if (const Ready &ready = claim->ready[i]; ready.handed_out)
+			note_session_lease(ready.ref, ready.lease, ready.serial);
+	result.kept = claim->n - result.jobs;
+	return result;
 }
 
 } // namespace pgq

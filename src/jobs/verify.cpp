@@ -99,6 +99,7 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 		ready.hand_out.place = popped->row.place;
 		ready.hand_out.group = popped->row.group();
 		ready.hand_out.enqueued_at = DatumGetTimestampTz(popped->row.value(kJobEnqueuedAt));
+		ready.expires_at = popped->row.expires_at();
 		claim->ready[claim->n++] = ready;
 		give(claim, round, popped->row, ready);
 	}
@@ -113,6 +114,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	SegmentSet segments(AccessShareLock);
 	Ready ready{};
 	ready.ref = round->ref;
+	ready.options_set = round->options_set;
 	ready.hand_out.lease_time = lease_time_of(*claim->options, round->options);
 	ready.hand_out.worker = claim->options->worker;
 	ready.hand_out.session_bound = claim->options->session_bound;

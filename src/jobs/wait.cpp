@@ -91,7 +91,7 @@ note_look(const QueueRef &ref, int i, Claim *claim)
 }
 
 /* Its jobs are in the order of the queues: no look but the last one has found any. */
-static void
+void
 note_empty(const QueueRef *refs, const Claim &claim)
 {
 	int job = 0;
@@ -144,8 +144,9 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 static void
 wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 {
-	int64 end = end_of_wait(claim->options->wait);
 	Queue *served = nullptr;
+	if (claim->end == 0)
+		claim->end = end_of_wait(claim->options->wait);
 	join_lines(refs, n);
 	for (;;)
 	{
@@ -154,14 +155,14 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		rejoin_lines(&alarm);
 		require_rights(refs, names, n);
 		served = claim_from_all(refs, names, n, claim);
-		if (claim->n > 0 || monotonic_now() >= end)
+		if (claim->n > 0 || monotonic_now() >= claim->end)
 			break;
 		for (int i = 0; i < n; i++)
 			refill_timer(refs[i], true);
 		bool woken = rejoin_lines(&alarm);
 		if (!woken)
 			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					  nap_in_milliseconds(refs, n, alarm, end), wait_events.claim);
+					  nap_in_milliseconds(refs, n, alarm, claim->end), wait_events.claim);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();
@@ -175,7 +176,6 @@ claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	claim_from_all(refs, names, n, claim);
 	if (claim->n == 0 && claim->options->wait > 0)
 		wait_for_jobs(refs, names, n, claim);
-	note_empty(refs, *claim);
 }
 
 } // namespace pgq

@@ -37,11 +37,12 @@ struct JobRow
 						  DatumGetTimestampTz(value(kJobEnqueuedAt)),
 						  DatumGetInt32(value(kJobAttempts)));
 	}
-	/* Is its time over (expires_in)? Then nobody gets it any more. */
-	bool expired(TimestampTz now) const
+	TimestampTz expires_at() const
 	{
-		return !is_null(kJobExpiresAt) && DatumGetTimestampTz(value(kJobExpiresAt)) <= now;
+		return is_null(kJobExpiresAt) ? DT_NOEND : DatumGetTimestampTz(value(kJobExpiresAt));
 	}
+	/* Is its time over (expires_in)? Then nobody gets it any more. */
+	bool expired(TimestampTz now) const { return !is_null(kJobExpiresAt) && expires_at() <= now; }
 	/* By now: asked of the clock only if it has one, which few have. */
 	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }

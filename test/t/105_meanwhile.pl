@@ -104,6 +104,121 @@ sub let_pass
 	sql(q{SELECT pgq_drop_queue('closed', force => true); DROP OWNED BY producer; DROP ROLE producer, crew});
 }
 
+# ---- a lease begins when the job is handed out ----
+
+{
+	create_queue($node, 'late');
+	create_queue($node, 'later');
+	my ($worker, $locker) = (session($node), session($node));
+	ask($worker, q{SELECT count(*) FROM pgq_claim('late')});    # knows the tables
+	for my $wait ('a stop at the end', q{a segment's lock})
+	{
+		sql(qq{SELECT pgq_enqueue(q, to_jsonb(n)) FROM generate_series(1, 2) n, unnest('{late,later}'::text[]) q});
+		ask($worker, 'BEGIN');
+		my $claim = q{CREATE TEMP TABLE got ON COMMIT DROP AS SELECT * FROM pgq_claim_any('{late,later}', 10, lease_time => '1 s')};
+		if ($wait =~ /stop/)
+		{
+			stand($worker, 'claim-hand-out', $claim);
+		}
+		else
+		{
+			ask($locker, 'BEGIN; LOCK TABLE pgq_ext.job IN ACCESS EXCLUSIVE MODE');
+			send_and_block($node, $worker, $claim);
+		}
+		let_pass('1 s');
+		my $before = sql('SELECT clock_timestamp()');
+		$wait =~ /stop/ ? open_gate() : ask($locker, 'ROLLBACK');
+		is((reply($worker))[1], '', "a claim that has waited for longer than its leases last: $wait");
+		is(ask($worker, q{SELECT string_agg(queue || payload, ' ') FROM got}), 'late1 late2 later1 later2', '... gets its jobs, in their order');
+		is(ask($worker, "SELECT bool_and(lease_expires_at >= '$before'::timestamptz + interval '1 s') FROM got"),
+			't', '... with leases that begin at its end');
+		is(ask($worker, 'SELECT bool_and(l.lease_expires_at = g.lease_expires_at) FROM got g JOIN pgq_ext.lease l USING (job_id, lease)'),
+			't', '... for all to see');
+		is(ask($worker, 'SELECT count(*) FROM got g, pgq_ack(g.job_id, g.lease)'), '4', '... and acknowledges them');
+		ask($worker, 'COMMIT');
+		ask($worker, 'RESET pgq_ext.stop_point');
+	}
+	is(sql(q{SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue LIKE 'late%'}), '0', 'none is left');
+	end_session($_) for $worker, $locker;
+}
+
+# ---- what an administrator has committed holds for a claim that is on its way ----
+
+{
+	create_queue($node, $_, q{lease_time => '1 day'}) for 'p', 'q';
+	my $worker = session($node);
+	my $leases = q{SELECT count(*) FROM pgq_ext.lease WHERE queue IN ('p', 'q')};
+
+	my $job = sql(q{SELECT pgq_enqueue('p', '1')});
+	stand($worker, 'claim-hand-out', q{SELECT job_id FROM pgq_claim('p')});
+	sql(q{SELECT pgq_pause_queue('p')});
+	open_gate();
+	is(join('|', reply($worker)), '|', 'a queue that was paused before the hand-out');
+	is(sql($leases), '0', '... and nobody has the job');
+
+	# The same for one that waits: it goes on waiting.
+	sql(q{SELECT pgq_resume_queue('p')});
+	stand($worker, 'claim-hand-out', q{SELECT job_id, attempt FROM pgq_claim('p', wait => '60 s')});
+	sql(q{SELECT pgq_pause_queue('p')});
+	my $pid = sql(q{SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted});
+	open_gate();
+	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
+	sql(q{SELECT pgq_resume_queue('p')});
+	is(scalar reply($worker), "$job|1", '... and resumed: its first attempt');
+	ask($worker, 'RESET pgq_ext.stop_point');
+	is(sql("SELECT pgq_cancel($job)"), 'leased', '... which is over');
+
+	# Of two queues the other one.
+	my $other = sql(q{SELECT pgq_enqueue('q', '1')});
+	$job = sql(q{SELECT pgq_enqueue('p', '1')});
+	stand($worker, 'claim-hand-out', q{SELECT job_id FROM pgq_claim_any('{p,q}', 2)});
+	sql(q{SELECT pgq_pause_queue('p')});
+	open_gate();
+	is(scalar reply($worker), $other, 'a claim of two queues, of which one was paused');
+	sql("SELECT pgq_cancel($other), pgq_resume_queue('p')");
+	is(sql($leases), '0', '... gives back the job of that one');
+
+	# Limits.
+	for my $limit ('concurrency => 1', 'rate_limit => 1', 'group_concurrency => 1', 'fifo => true')
+	{
+		sql(q{SELECT pgq_enqueue('p', '1', group_key => 'g')});
+		stand($worker, 'claim-hand-out', q{SELECT count(*) FROM pgq_claim('p', 2)});
+		sql("SELECT pgq_alter_queue('p', $limit)");
+		open_gate();
+		is(scalar reply($worker), '1', "$limit, set before the hand-out");
+		sql(q{SELECT pgq_drop_queue('p', force => true)});
+		create_queue($node, 'p', q{lease_time => '1 day'});
+		sql(q{SELECT pgq_enqueue('p', '1', group_key => 'g')});
+	}
+	stand($worker, 'claim-hand-out', q{SELECT max_attempts, lease_expires_at < now() + interval '1 min' FROM pgq_claim('p')});
+	sql(q{SELECT pgq_alter_queue('p', max_attempts => 7, lease_time => '1 s')});
+	open_gate();
+	is(scalar reply($worker), '7|t', 'other options, set before the hand-out');
+
+	# A job whose time passes.
+	my $short = sql(q{SELECT pgq_enqueue('q', '1', expires_in => '1 s')});
+	$other = sql(q{SELECT pgq_enqueue('q', '1')});
+	stand($worker, 'claim-hand-out', q{SELECT job_id FROM pgq_claim('q')});
+	let_pass('1 s');
+	open_gate();
+	is(scalar reply($worker), $other, 'a job whose expires_in has passed before the hand-out is not handed out, but the next one');
+	sql("SELECT pgq_cancel($other)");
+	wait_for($node, "NOT EXISTS (SELECT FROM pgq_ext.job WHERE job_id = $short)");
+	is(sql(q{SELECT expired FROM pgq_ext.queue_stats WHERE queue = 'q'}), '1', '... and the scheduler ends it');
+
+	# A queue that is not there any more.
+	sql(q{SELECT pgq_enqueue('q', '1')});
+	stand($worker, 'claim-hand-out', q{SELECT job_id FROM pgq_claim('q')});
+	sql(q{SELECT pgq_drop_queue('q', force => true)});
+	open_gate();
+	my ($out, $error) = reply($worker);
+	is($out, '', 'no job of a queue that was dropped before the hand-out');
+	like($error, qr/queue "q" was dropped/, '... and the claim says so');
+	end_session($worker);
+	sql(q{SELECT pgq_drop_queue('p', force => true)});
+	is(sql('SELECT * FROM pgq_check()'), '', 'all is well');
+}
+
 # ---- who acknowledges has the lease before it waits for a lock ----
 
 {
