@@ -8,6 +8,7 @@
 #include "core/tree.h"
 #include "engine/counters.h"
 #include "engine/latency.h"
+#include "engine/result_wait.h"
 #include "engine/shared.h"
 
 namespace pgq {
@@ -42,6 +43,7 @@ struct Prepared
 	bool ended;	   /* if that commits the lease ends; how and dead say how */
 	LeaseEnd how;
 	bool dead;
+	JobEnd told; /* at that commit, where how does not say it: the end of the job */
 
 	bool cancels() const { return ended && how == LeaseEnd::kCancelled; }
 	bool any() const

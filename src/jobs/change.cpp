@@ -24,14 +24,6 @@ enum class Found : uint8
 	kNone,
 };
 
-/* What was in hand for a job that has gone. An earlier lease, or a lost one, is the transaction's to the end. */
-static void
-put_back(const TakenLease &taken)
-{
-	if (!taken.earlier && !taken.lost)
-		give_back_taken(taken);
-}
-
 /* Looked at once more after its lease was taken: who had it may have changed the job, moved it to another queue, or ended it. how: the lease ends so. */
 static Found
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
@@ -51,7 +43,7 @@ find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, Take
 		may(Deed::kChange, row->queue_id()))
 		return Found::kWaiting;
 	/* It has gone, or to a queue that is none of the caller's business. */
-	put_back(*taken);
+	give_back_gone(*taken);
 	return Found::kNone;
 }
 
@@ -174,7 +166,7 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 	if (end_row(segments, taken.ref, row.place, job_id, RowEnd::kCancelled, nullptr, true,
 				keeps_finished_of(row.queue_id()) ? &finish : nullptr) != WriteResult::kDone)
 	{
-		put_back(taken);
+		give_back_gone(taken);
 		return JobState::kNone;
 	}
 	records.write();

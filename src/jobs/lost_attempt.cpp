@@ -140,9 +140,12 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 		return explain_death(job_id, failure);
 	if ((!lost && !says_lost(row, token)) || !take_waiting(row, LeaseEnd::kChanged, true, &taken))
 		return AttemptEnd::kGone;
-	/* Once more: who had it may have changed the job, or ended it. */
+	/* Once more: who had it may have changed the job, or ended it, by counting that attempt perhaps. */
 	if (!there(row.place))
-		return AttemptEnd::kGone;
+	{
+		give_back_gone(taken);
+		return explain_death(job_id, failure);
+	}
 	if (taken.lost)
 		return count_with_answer(segments, taken, row, failure);
 	return says_lost(row, token) ? amend(segments, taken, row, failure) : AttemptEnd::kGone;

@@ -208,4 +208,11 @@ give_back_taken(const TakenLease &taken)
 	(void) change_queue(taken.ref, [&](QueueHold &hold) { hold.give_back(taken.lease); });
 }
 
+void
+give_back_gone(const TakenLease &taken)
+{
+	if (!taken.earlier && !taken.lost)
+		give_back_taken(taken);
+}
+
 } // namespace pgq

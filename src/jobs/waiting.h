@@ -41,4 +41,7 @@ void wait_for_claim(int64 job_id, const VirtualTransactionId &claimer);
 /* The lease that was taken last has been taken in vain. */
 void give_back_taken(const TakenLease &taken);
 
+/* The same of a job that has gone; but an earlier lease, or a lost one, is the transaction's to the end. */
+void give_back_gone(const TakenLease &taken);
+
 } // namespace pgq

@@ -210,6 +210,9 @@ void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 /* Is the lease still the one of the effect? Under its queue's lock. */
 bool still_ours(const LeaseEffect &effect);
 
+/* What who waits for the end of the job is told. */
+JobEnd end_of(LeaseEnd how, bool dead);
+
 /* How the lease ends is counted and told; the caller ends it in the same hold. */
 void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
 

@@ -125,6 +125,7 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 			if (will.how == LeaseEnd::kChanged)
 				will.how = effect.how;
 			will.dead = effect.dead;
+			will.told = end_of(effect.how, effect.dead);
 			return set_prepared(lease, will);
 		}
 		if (effect.kind == LeaseEffect::kClaim)
@@ -225,6 +226,9 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 {
 	if (commit && was.ended)
 	{
+		/* A lost one is counted as that, whatever has become of its job. */
+		if (was.how == LeaseEnd::kLost)
+			hold.tell(lease, was.told);
 		count_end(lease, was.how, was.dead, monotonic, hold);
 		hold.end(lease, is_gone(was.how));
 		return false;

@@ -22,7 +22,7 @@ still_ours(const LeaseEffect &effect)
 	return serial_of(effect.lease) == effect.serial;
 }
 
-static JobEnd
+JobEnd
 end_of(LeaseEnd how, bool dead)
 {
 	switch (how)

@@ -245,5 +245,49 @@ sub let_pass
 	end_session($_) for $locker, $acker;
 }
 
+# ---- what can still be said of a lost attempt, and of a job that was lost ----
+
+{
+	create_queue($node, 'lost', q{lease_time => '1 day', max_attempts => 1});
+	my ($worker, $locker, $other) = map { session($node) } 1 .. 3;
+
+	# A job whose claim was rolled back, and that nobody can count, since its row is locked: until the locker's ROLLBACK.
+	my $lose = sub {
+		sql(q{SELECT pgq_enqueue('lost', '1')});
+		ask($worker, 'BEGIN');
+		my ($id, $lease) = split /\|/, ask($worker, q{SELECT job_id, lease FROM pgq_claim('lost')});
+		ask($locker, "BEGIN; SELECT FROM pgq_ext.job WHERE job_id = $id FOR UPDATE");
+		ask($worker, 'ROLLBACK');
+		return ($id, $lease);
+	};
+
+	my ($id, $lease) = $lose->();
+	ask($other, 'BEGIN');
+	send_and_block($node, $other, "SELECT pgq_update($id, priority => 1)");
+	ask($locker, 'ROLLBACK');
+	is(scalar reply($other), 'f', 'a change of a lost job counts its attempt, of which it dies');
+	send_and_block($node, $worker, "SELECT pgq_fail($id, $lease, 'why')");
+	ask($other, 'COMMIT');
+	is(scalar reply($worker), 'dead', '... and its worker, who has waited for that, says why');
+	is(sql("SELECT last_error, fence = $lease FROM pgq_ext.dead_job WHERE job_id = $id"), 'why|t', '... which is kept');
+	is(sql("SELECT pgq_fail($id, $lease, 'again')"), 'stale', '... once');
+	is(sql(q{SELECT * FROM pgq_check()}), '', '... and all is well');
+
+	($id, $lease) = $lose->();
+	ask($other, 'BEGIN');
+	sql(q{SELECT pgq_alter_queue('lost', max_attempts => 5, backoff_base => '1 h')});
+	send_and_block($node, $other, "SELECT pgq_cancel($id)");
+	ask($locker, 'ROLLBACK');
+	is(scalar reply($other), 'scheduled', 'a lost job is cancelled');
+	ask($other, q{PREPARE TRANSACTION 'cancel'});
+	my $pid = pid_of($worker);
+	send_sql($worker, "SELECT state FROM pgq_result($id, '60 s')");
+	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
+	sql(q{COMMIT PREPARED 'cancel'});
+	is(scalar reply($worker), 'cancelled', '... by a transaction that was prepared: who waits for the job learns how it has ended');
+	is(sql(q{SELECT lost, cancelled FROM pgq_ext.queue_stats WHERE queue = 'lost'}), '2|0', '... and the attempt counts as lost');
+	end_session($_) for $worker, $locker, $other;
+}
+
 end_session($gate);
 done_testing();
