@@ -39,7 +39,7 @@ not_yet(OwnerSearch *search, TransactionId xid, const VirtualTransactionId &vxid
 {
 	search->xid = xid;
 	search->vxid = vxid;
-	search->claiming = false;
+	search->claiming = search->locked = false;
 	return Met::kNotYet;
 }
 
@@ -206,14 +206,27 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 
 /* ---- rows ---- */
 
-/* A purge that goes on may not know of the hold, and waits for the lock of the row. False: the row is gone. */
-static bool
-lock_row_against_purge(const KeyedJob &job)
+/* A purge that goes on may not know of the hold, and waits for the lock of the row. */
+static Met
+lock_row_against_purge(OwnerSearch *search, const KeyedJob &job)
 {
 	SegmentSet segments(RowShareLock);
-	bool locked = keep_job(segments, job.hint.place, job.job_id()) == WriteResult::kDone;
+	WriteResult locked = keep_job_now(segments, job.hint.place, job.job_id());
 	segments.close();
-	return locked;
+	if (locked == WriteResult::kDone)
+		return Met::kHeld;
+	(void) ask_again(search);
+	search->locked = locked == WriteResult::kBusy;
+	return Met::kNotYet;
+}
+
+/* To the end of this transaction, which wants it held anyhow. */
+static void
+wait_for_row(const KeyedJob &job)
+{
+	SegmentSet segments(RowShareLock);
+	(void) keep_job(segments, job.hint.place, job.job_id());
+	segments.close();
 }
 
 /* Only now that nobody gets it any more: is it what it was when it was found? */
@@ -226,7 +239,7 @@ verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip
 	if (same && job->state == KeyedJob::kEnding)
 		return not_yet(search, job->xid, kNoVirtualXid);
 	if (same && grip.purged)
-		same = lock_row_against_purge(*job);
+		return lock_row_against_purge(search, *job);
 	return same ? Met::kHeld : ask_again(search);
 }
 
@@ -302,6 +315,8 @@ void
 wait_for_decision(SegmentSet &segments, const OwnerSearch &search)
 {
 	segments.close();
+	if (search.locked)
+		return wait_for_row(search.owner);
 	if (search.claiming)
 		return wait_for_claim(search.owner.job_id(), search.vxid);
 	if (!TransactionIdIsValid(search.xid))

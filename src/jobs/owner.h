@@ -33,6 +33,7 @@ struct OwnerSearch
 	TransactionId xid;
 	VirtualTransactionId vxid;
 	bool claiming; /* the claim of vxid is in progress: it decides, not its transaction */
+	bool locked;   /* others have locked the row of the owner: it is waited for */
 
 	/* Of all times that it was asked. */
 	int64

@@ -165,7 +165,7 @@ look_at_period(OwnerSearch *search)
 	search->owner.hint.key.job_id = period.job_id;
 	search->xid = period.xid;
 	search->vxid = kNoVirtualXid;
-	search->claiming = false;
+	search->claiming = search->locked = false;
 	if (TransactionIdIsValid(period.xid))
 		return Meeting::kNotYet;
 	if (period.taken && !search->only_ask && period.unseen)

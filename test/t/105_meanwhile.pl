@@ -289,5 +289,23 @@ sub let_pass
 	end_session($_) for $worker, $locker, $other;
 }
 
+# ---- the lock of a key is held for the look alone ----
+
+{
+	create_queue($node, 'keys');
+	my $job = sql(q{SELECT pgq_enqueue('keys', '1', unique_key => 'k')});
+	my ($locker, $purger, $producer) = map { session($node) } 1 .. 3;
+	my $pid = pid_of($producer);
+	ask($locker, "BEGIN; SELECT FROM pgq_ext.job WHERE job_id = $job FOR UPDATE");
+	send_and_block($node, $purger, q{SELECT pgq_purge_queue('keys')});
+	send_and_block($node, $producer, q{SELECT pgq_enqueue('keys', '1', unique_key => 'k')});
+	is(sql("SELECT count(*) FROM pg_locks WHERE pid = $pid AND locktype = 'advisory'"), '0',
+		'an enqueue waits for the row of a job that a purge is about to delete, without the lock of the key');
+	ask($locker, 'ROLLBACK');
+	is(scalar reply($purger), '1', '... the purge goes on');
+	cmp_ok(scalar reply($producer), '>', $job, '... and the enqueue makes another job');
+	end_session($_) for $locker, $purger, $producer;
+}
+
 end_session($gate);
 done_testing();
