@@ -127,6 +127,9 @@ COMMENT ON FUNCTION pgq_take IS
 COMMENT ON TABLE pgq_ext.run IS
 'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';
 
+COMMENT ON VIEW pgq_ext.rate IS
+'Rates, how much could be taken now, and when the next permit can be had. Both NULL of a rate that is not in memory: it has not been used since the start, or was full when another one needed its place.';
+
 -- An operator of the schema of the extension may have been nearer to these than one of pg_catalog.
 DO $$
 BEGIN

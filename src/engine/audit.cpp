@@ -146,24 +146,51 @@ read_leases(Bound *leases, Bound *aside)
 	}
 }
 
-/* Named locks, who waits for them, named rates. */
-static void
-read_sync(Bound *locks, Bound *waiters, Bound *rates)
-{
-	int peak;
-	LockUse use = use_of_locks();
-	locks->used = use.used;
-	locks->peak = use.peak;
-	with_locks([&](LockHold &) { waiters->used = waiting_for_locks(&peak); });
-	waiters->peak = peak;
-	rates->used = use_of_rates(&peak);
-	rates->peak = peak;
-}
-
 static Bound
 bound_of(const char *name, int64 bound, const char *guc, int64 entry_bytes)
 {
 	return {name, 0, 0, bound, guc, entry_bytes};
+}
+
+/* Read racily. The fullest database counts. */
+static void
+read_quotas(Quota Database::*quota, const Quota &common, Bound *fullest, Bound *beyond)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		const Quota &own = shared->databases[i].*quota;
+		fullest->used = Max(fullest->used, int64{own.used});
+		fullest->peak = Max(fullest->peak, int64{own.peak});
+	}
+	beyond->used = common.used;
+	beyond->peak = common.peak;
+}
+
+/* Named locks, who waits for them, named rates; and what is beyond the own shares of databases. */
+struct SyncBounds
+{
+	Bound common_lock, locks, waiters, common_rate, rates;
+};
+
+static SyncBounds
+read_sync()
+{
+	SyncBounds sync;
+	sync.locks = bound_of("locks and runs held", max_locks, "pgq_ext.max_locks", lock_bytes());
+	sync.rates = bound_of("rates in use", max_rates, "pgq_ext.max_rates", rate_bytes());
+	/* Each depends on the setting of the one before, which has its costs told. */
+	sync.common_lock = bound_of("locks and runs beyond the own shares of databases",
+								common_part(max_locks), "pgq_ext.max_locks", 0);
+	sync.common_rate = bound_of("rates beyond the own shares of databases", common_part(max_rates),
+								"pgq_ext.max_rates", 0);
+	read_quotas(&Database::locks, common_locks(), &sync.locks, &sync.common_lock);
+	read_quotas(&Database::rates, common_rates(), &sync.rates, &sync.common_rate);
+	sync.waiters = bound_of("sessions that wait for a lock", process_count(), "max_connections",
+							lock_waiter_bytes());
+	int peak;
+	with_locks([&](LockHold &) { sync.waiters.used = waiting_for_locks(&peak); });
+	sync.waiters.peak = peak;
+	return sync;
 }
 
 void
@@ -200,10 +227,7 @@ read_bounds(Bound (&bounds)[kBounds])
 							 "pgq_ext.max_claim_queues", waiter);
 	Bound prepared =
 		bound_of("prepared transactions", max_prepared_xacts, "max_prepared_transactions", watch);
-	Bound locks = bound_of("locks and runs held", max_locks, "pgq_ext.max_locks", lock_bytes());
-	Bound lock_waiters = bound_of("sessions that wait for a lock", process_count(),
-								  "max_connections", lock_waiter_bytes());
-	Bound rates = bound_of("rates in use", max_rates, "pgq_ext.max_rates", rate_bytes());
+	SyncBounds sync = read_sync();
 	read_leases(&leases, &aside);
 	common.used = pg_atomic_read_u32(&shared->common);
 	common.peak = pg_atomic_read_u32(&shared->common_peak);
@@ -220,9 +244,9 @@ read_bounds(Bound (&bounds)[kBounds])
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);
 	read_groups(&groups);
-	read_sync(&locks, &lock_waiters, &rates);
-	const Bound all[] = {databases, queues,	 window,   timer, common,		aside, groups,
-						 leases,	waiters, prepared, locks, lock_waiters, rates};
+	const Bound all[] = {databases,	 queues,		   window,		 timer,		 common,
+						 aside,		 groups,		   leases,		 waiters,	 prepared,
+						 sync.locks, sync.common_lock, sync.waiters, sync.rates, sync.common_rate};
 	static_assert(lengthof(all) == kBounds);
 	std::copy(all, all + kBounds, bounds);
 }

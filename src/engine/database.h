@@ -6,6 +6,7 @@
 #include "core/steady_clock.h"
 #include "core/token.h"
 #include "engine/duty_note.h"
+#include "engine/quota.h"
 #include "engine/ring_notes.h"
 #include "engine/share.h"
 #include "engine/shared.h"
@@ -47,7 +48,12 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 	/* Rows of named locks; see sync/lock_load.h. */
 	pg_atomic_uint32 locks_doubted; /* how often; 1 in the beginning */
 	pg_atomic_uint32 locks_loaded;	/* as of which of these they are in memory */
+	pg_atomic_uint32 sweep_wanted;	/* somebody waits for the entry of a lock whose time is over */
 	LeaseShare share;
+	Quota locks; /* under the locks lock */
+	Quota rates; /* under the rates lock */
+	Relaxed<int64>
+		rates_known_since; /* monotonic; written before the slot is used, then under the rates lock */
 	/* By the scheduler alone, but for the next one: what it has seen of the wall clock. */
 	SteadyClock clock;
 	DutyNote duties[kDutyNotes]; /* see there */

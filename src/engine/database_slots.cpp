@@ -29,6 +29,7 @@ place_databases(void *memory)
 		pg_atomic_init_u64(&db->clock_mark, 0);
 		pg_atomic_init_u64(&db->reconciled, 0);
 		pg_atomic_init_u32(&db->locks_doubted, 1);
+		pg_atomic_init_u32(&db->sweep_wanted, 0);
 		pg_atomic_init_u32(&db->locks_loaded, 0);
 		pg_atomic_init_u32(&db->schedule_changes, 0);
 		init_share(&db->share);
@@ -94,6 +95,7 @@ fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &token
 	pg_atomic_write_u64(&db->reconciled, 0);
 	pg_atomic_write_u32(&db->locks_doubted, 1);
 	pg_atomic_write_u32(&db->locks_loaded, 0);
+	db->rates_known_since = monotonic_now();
 	db->clock = {};
 	memset(db->duties, 0, sizeof(db->duties));
 	reset_rings(db);

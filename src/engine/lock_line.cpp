@@ -8,6 +8,7 @@ struct LockWaiter
 	LockKey key;
 	int next; /* my_procno() of the one behind in the line of its hash, or kNobody */
 	bool in_line;
+	int32 slots;	/* of how many it wants one */
 	int64 woken;	/* monotonic: since when he is expected to look; 0: he sleeps */
 	uint32 session; /* how many that were this process have ended */
 	Relaxed<int>
@@ -64,7 +65,7 @@ line_of(const LockKey &key)
 static constinit bool waiting = false;
 
 void
-join_lock_line(const LockKey &key)
+join_lock_line(const LockKey &key, int32 slots)
 {
 	LockWaiter *me = place_of(my_procno());
 	me->woken = 0;
@@ -74,7 +75,12 @@ join_lock_line(const LockKey &key)
 	while (*link != kNobody)
 		link = &place_of(*link)->next;
 	*link = my_procno();
-	*me = {.key = key, .next = kNobody, .in_line = true, .woken = 0, .session = me->session};
+	*me = {.key = key,
+		   .next = kNobody,
+		   .in_line = true,
+		   .slots = slots,
+		   .woken = 0,
+		   .session = me->session};
 	waiting = true;
 	LockLines *lines = shared->lock_lines;
 	lines->peak = Max(lines->peak, ++lines->waiting);
@@ -112,6 +118,12 @@ leave_lock_line()
 	return me->key;
 }
 
+static bool
+is_away(const LockWaiter &waiter, int64 monotonic)
+{
+	return waiter.woken != 0 && monotonic - waiter.woken > kComesSoon;
+}
+
 int
 waiting_before(const LockKey &key, int64 monotonic)
 {
@@ -119,8 +131,7 @@ waiting_before(const LockKey &key, int64 monotonic)
 	for (int i = *line_of(key); i != kNobody && i != my_procno(); i = place_of(i)->next)
 	{
 		const LockWaiter *waiter = place_of(i);
-		bool away = waiter->woken != 0 && monotonic - waiter->woken > kComesSoon;
-		n += !away && waiter->key == key;
+		n += !is_away(*waiter, monotonic) && waiter->key == key;
 	}
 	return n;
 }
@@ -141,6 +152,25 @@ wake_first_in_line(const LockKey &key, int64 monotonic)
 		/* He passes on what he does not take. */
 		if (monotonic - waiter->woken <= kComesSoon)
 			return kNobody;
+	}
+	return kNobody;
+}
+
+int
+wake_able_in_line(const LockKey &key, int held, int64 monotonic)
+{
+	for (int i = *line_of(key); i != kNobody; i = place_of(i)->next)
+	{
+		LockWaiter *waiter = place_of(i);
+		if (!(waiter->key == key) || is_away(*waiter, monotonic))
+			continue;
+		/* Those before it come first, as in waiting_before(). */
+		if (held++ >= waiter->slots)
+			continue;
+		bool sleeps = waiter->woken == 0 && i != my_procno();
+		if (sleeps)
+			waiter->woken = monotonic;
+		return sleeps ? i : kNobody;
 	}
 	return kNobody;
 }

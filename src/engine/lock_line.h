@@ -12,8 +12,11 @@
 
 namespace pgq {
 
-/* To the end of the line, unless this process is in it. It has looked: who frees something wakes it again. */
-void join_lock_line(const LockKey &key);
+/*
+ * To the end of the line, unless this process is in it, for a lock of so many slots. It has looked: who frees something wakes
+ * it again.
+ */
+void join_lock_line(const LockKey &key, int32 slots);
 bool in_lock_line(); /* this process is */
 
 /* Out of it. Returns for what it has waited: the next one is to be woken. */
@@ -24,6 +27,9 @@ int waiting_before(const LockKey &key, int64 monotonic);
 
 /* The first in line, if he sleeps: he is about to be woken. kNobody otherwise. */
 int wake_first_in_line(const LockKey &key, int64 monotonic);
+
+/* The first that can have a slot where so many are held, as above. Others name another number of slots. */
+int wake_able_in_line(const LockKey &key, int held, int64 monotonic);
 
 /* What that process waits for, or NULL. */
 const LockKey *awaited_by(int procno);

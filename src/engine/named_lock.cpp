@@ -1,7 +1,6 @@
 #include "engine/named_lock.h"
 
 #include "engine/database.h"
-#include "engine/token.h"
 
 namespace pgq {
 
@@ -12,8 +11,7 @@ struct LockTable
 {
 	int unused; /* entries, linked by next */
 	int fresh;	/* from this one on they were never used */
-	int used;	/* read racily: how full it is */
-	int peak;
+	Quota common;
 	pg_atomic_uint32 in_doubt; /* entries with an xid; read without the lock */
 	int buckets;			   /* a power of two; set when it is made */
 	NamedLock entries[FLEXIBLE_ARRAY_MEMBER];
@@ -28,20 +26,23 @@ bucket_count()
 Size
 named_locks_size()
 {
-	return add_size(offsetof(LockTable, entries), add_size(mul_size(max_locks, sizeof(NamedLock)),
-														   mul_size(bucket_count(), sizeof(int))));
+	return add_size(offsetof(LockTable, entries),
+					add_size(mul_size(quota_entries(max_locks), sizeof(NamedLock)),
+							 mul_size(bucket_count(), sizeof(int))));
 }
 
 int64
 lock_bytes()
 {
-	return sizeof(NamedLock) + sizeof(int);
+	/* More than one entry: a part is kept for each database. */
+	return sizeof(NamedLock) * static_cast<int64>(quota_entries(max_locks)) / max_locks +
+		   sizeof(int);
 }
 
 static int *
 buckets()
 {
-	return reinterpret_cast<int *>(shared->named_locks->entries + max_locks);
+	return reinterpret_cast<int *>(shared->named_locks->entries + quota_entries(max_locks));
 }
 
 void
@@ -120,20 +121,47 @@ LockHold::find(const Database *db, const char *name, int64 token, bool relied_on
 	return kNone;
 }
 
+/* Of entries from that one on. */
+static int
+find_of(const Database *db, const char *name, int number)
+{
+	const NamedLock *entries = shared->named_locks->entries;
+	while (number != kNone &&
+		   !(is_of(entries[number].key, db) && strcmp(entries[number].key.name, name) == 0))
+		number = entries[number].next;
+	return number;
+}
+
 int
-LockHold::add(const LockKey &key, int32 slot)
+LockHold::first_of(const Database *db, const char *name) const
+{
+	return find_of(db, name, *bucket_of(db->oid, name));
+}
+
+int
+LockHold::next_of(const Database *db, const char *name, int number) const
+{
+	return find_of(db, name, (*this)[number].next);
+}
+
+int
+LockHold::add(Database *db, const LockKey &key, int32 slot)
 {
 	LockTable *table = shared->named_locks;
+	if (!charge(&db->locks, &table->common, max_locks))
+		return kNone;
 	int number = table->unused;
 	if (number != kNone)
 		table->unused = table->entries[number].next;
-	else if (table->fresh < max_locks)
-		number = table->fresh++;
 	else
-		return kNone;
-	table->peak = Max(table->peak, ++table->used);
+		number = table->fresh++;
+	Assert(number < quota_entries(max_locks));
 	int *bucket = bucket_of(key.database, key.name);
-	table->entries[number] = {.key = key, .slot = slot, .next = *bucket, .changer = kNobody};
+	table->entries[number] = {.key = key,
+							  .slot = slot,
+							  .home = static_cast<int>(db - shared->databases),
+							  .next = *bucket,
+							  .changer = kNobody};
 	*bucket = number;
 	return number;
 }
@@ -155,7 +183,7 @@ LockHold::free(int number)
 	clear_xid(number);
 	lock.next = table->unused;
 	table->unused = number;
-	table->used--;
+	discharge(&shared->databases[lock.home].locks, &table->common, max_locks);
 }
 
 void
@@ -177,14 +205,6 @@ LockHold::clear_xid(int number)
 	if (TransactionIdIsValid(lock.xid))
 		pg_atomic_fetch_sub_u32(&shared->named_locks->in_doubt, 1);
 	lock.xid = InvalidTransactionId;
-}
-
-/* Its process's number is another one's from now on. */
-static void
-end_with_session(Grant *grant)
-{
-	grant->deadline = 0;
-	grant->procno = kNobody;
 }
 
 void
@@ -212,130 +232,12 @@ LockHold::put_back(int number, int64 token, const Grant &before, bool was_open)
 	/* The session may have ended while another one was at it. */
 	if (before.session_bound && before.procno != kNobody &&
 		before.session != session_of(before.procno))
-		end_with_session(&lock.now);
+		lock.now.end_with_session(monotonic_);
 	if (lock.is_over(monotonic_))
 		wake_first(lock.key);
 }
 
-/* ---- taking ---- */
-
-/* How it is with a lock, for who wants a slot of it. */
-struct LockSurvey
-{
-	int held = 0;
-	bool others = false; /* hold some of these */
-	int64 look_again = INT64_MAX;
-	int64 swept = 0;
-	uint64 taken[kSlotsMax / 64] = {};
-
-	int32 lowest_free() const
-	{
-		int word = 0;
-		while (taken[word] == ~UINT64_C(0))
-			word++;
-		return word * 64 + pg_rightmost_one_pos64(~taken[word]) + 1;
-	}
-};
-
-/* What time will not end is looked at by itself now and then. */
-static constexpr int64 kPolled = 100 * 1000;
-
-static int64
-next_look(const NamedLock &lock, int64 monotonic)
-{
-	if (lock.is_over(monotonic))
-		return lock.in_use_until;
-	if (TransactionIdIsValid(lock.xid))
-		return monotonic + kPolled;
-	return lock.is_open() ? INT64_MAX : lock.now.deadline;
-}
-
-static LockSurvey
-survey(const LockKey &key, int64 unused, int64 monotonic)
-{
-	LockSurvey survey;
-	int me = my_procno();
-	for_each_slot(key, [&](int, const NamedLock &lock) {
-		bool ours_to_relock = lock.now.state == GrantState::kUnlocking && lock.changer == me;
-		bool may_be_free = lock.in_use_until <= monotonic || lock.now.token == unused;
-		if (ours_to_relock || (lock.is_over(monotonic) && may_be_free))
-			return;
-		survey.held++;
-		survey.taken[(lock.slot - 1) / 64] |= UINT64_C(1) << (lock.slot - 1) % 64;
-		survey.others |= lock.changer != me && !(lock.now.session_bound && lock.now.procno == me);
-		survey.look_again = Min(survey.look_again, next_look(lock, monotonic));
-		if (lock.now.swept)
-			survey.swept = lock.now.token;
-	});
-	return survey;
-}
-
-static void
-grant(NamedLock *lock, Database *db, const LockRequest &request, int64 monotonic)
-{
-	Grant &now = lock->now;
-	now = {.state = GrantState::kHeld,
-		   .session_bound = request.session_bound,
-		   .slots = request.slots,
-		   .token = draw_lock_token(db),
-		   .ttl = request.ttl,
-		   .deadline = monotonic + request.ttl,
-		   .acquired_at = wall_now(),
-		   .pid = MyProcPid,
-		   .procno = my_procno()};
-	now.session = session_of(now.procno);
-	strlcpy(now.owner, request.owner, sizeof(now.owner));
-	lock->changer = my_procno();
-	lock->in_use_until = 0;
-}
-
-/*
- * Count who holds it, and who was in line before. If there is a slot left, the lowest that is free: one that nobody
- * has, one that this transaction is giving back, or one whose time is over, if nobody relies on it.
- */
-LockTaken
-take_lock(LockHold &hold, Database *db, const LockRequest &request)
-{
-	int64 monotonic = hold.monotonic();
-	/* Who is there, and who was there first. */
-	LockSurvey found = survey(request.key, request.unused, monotonic);
-	int before = waiting_before(request.key, monotonic);
-	LockTaken taken{.answer = TakeAnswer::kBusy, .number = kNone, .token = 0};
-	taken.swept = found.swept;
-	taken.look_again = found.look_again;
-	if (found.held + before >= request.slots)
-	{
-		if (before == 0 && !found.others)
-			taken.answer = TakeAnswer::kOurs;
-		/* One whose time is over ends without a word: whoever is first in line is told, or he would keep others from it. */
-		if (found.held < request.slots)
-			hold.wake_first(request.key);
-		return taken;
-	}
-
-	/* An entry that is there is taken over, unless its time is over and nobody knows yet whether it is used. */
-	taken.slot = found.lowest_free();
-	taken.number = hold.find(request.key, taken.slot);
-	if (taken.number != kNone)
-	{
-		const NamedLock &lock = hold[taken.number];
-		taken.token = lock.now.token;
-		taken.answer = TakeAnswer::kOver;
-		if (lock.is_over(monotonic) && lock.now.token != request.unused)
-			return taken;
-	}
-	else
-		taken.number = hold.add(request.key, taken.slot);
-	taken.answer = taken.number == kNone ? TakeAnswer::kFull : TakeAnswer::kTaken;
-	if (taken.answer == TakeAnswer::kFull)
-		return taken;
-	NamedLock &lock = hold[taken.number];
-	taken.before = lock.now;
-	taken.was_open = lock.is_open();
-	grant(&lock, db, request, monotonic);
-	taken.token = lock.now.token;
-	return taken;
-}
+/* ---- what others ask ---- */
 
 int
 lock_blockers(int procno, int *procnos, int most)
@@ -360,56 +262,6 @@ lock_blockers(int procno, int *procnos, int most)
 	return n;
 }
 
-/* ---- ends that no transaction decides ---- */
-
-/* One that another session relies on, or is just giving back, is over for its sake only when that has ended. */
-void
-end_session_locks()
-{
-	with_locks([](LockHold &) { end_session_of(my_procno()); });
-	for_each_lock([](LockHold &hold, int number) {
-		NamedLock &lock = hold[number];
-		if (!lock.now.session_bound || lock.now.procno != my_procno())
-			return;
-		end_with_session(&lock.now);
-		if (!lock.is_open())
-			hold.wake_first(lock.key);
-	});
-}
-
-void
-free_locks(Oid database, Oid incarnation)
-{
-	for_each_lock([=](LockHold &hold, int number) {
-		const LockKey &key = hold[number].key;
-		if (key.database == database && key.incarnation == incarnation)
-			hold.free(number);
-	});
-}
-
-bool
-has_locks(Oid database)
-{
-	bool any = false;
-	if (shared->named_locks->used > 0)
-		for_each_lock([&](const LockHold &hold, int number) {
-			any |= hold[number].key.database == database;
-		});
-	return any;
-}
-
-int
-copy_locks(const Database *db, LockCopy *copies, int most)
-{
-	int n = 0;
-	for_each_lock([&](const LockHold &hold, int number) {
-		const NamedLock &lock = hold[number];
-		if (n < most && is_of(lock.key, db) && !lock.key.is_run())
-			copies[n++] = {lock.key, lock.slot, lock.is_open(), waiting_for(lock.key), lock.now};
-	});
-	return n;
-}
-
 bool
 any_lock_in_doubt()
 {
@@ -417,15 +269,15 @@ any_lock_in_doubt()
 }
 
 int
-room_for_locks()
+room_for_locks(const Database *db)
 {
-	return max_locks - shared->named_locks->used;
+	return left_of_quota(db->locks, shared->named_locks->common, max_locks);
 }
 
-LockUse
-use_of_locks()
+Quota
+common_locks()
 {
-	return {shared->named_locks->used, shared->named_locks->peak};
+	return shared->named_locks->common;
 }
 
 } // namespace pgq

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "engine/lock_line.h"
+#include "engine/quota.h"
 #include "engine/wakeup.h"
 
 namespace pgq {
@@ -49,6 +50,12 @@ struct Grant
 	uint32 session; /* if bound: of those that have been that process */
 
 	bool has_row() const { return state == GrantState::kHeld && !session_bound; }
+	/* Its session ends: the number of its process is another one's from now on. */
+	void end_with_session(int64 monotonic)
+	{
+		deadline = Min(deadline, monotonic);
+		procno = kNobody;
+	}
 	/* The session that it is bound to has ended. */
 	bool is_left() const { return session_bound && procno == kNobody; }
 };
@@ -58,6 +65,7 @@ struct NamedLock
 {
 	LockKey key;
 	int32 slot; /* 1 and more; 0: the entry is not in use */
+	int home;	/* the slot of the database that it is charged to */
 	int next;	/* of the same hash, or unused; -1: none */
 	Grant now;
 	int changer;		/* the process whose transaction has changed it, or kNobody */
@@ -84,15 +92,19 @@ public:
 	int64 monotonic() const { return monotonic_; }
 	NamedLock &operator[](int number) const;
 
-	/* The entry of that slot; a new one. -1: there is none, none is left. */
+	/* The entry of that slot; a new one. -1: there is none, none is left for that database. */
 	int find(const LockKey &key, int32 slot) const;
-	int add(const LockKey &key, int32 slot);
+	int add(Database *db, const LockKey &key, int32 slot);
 
 	/*
 	 * Whose grant has that token, and is not over (or relied on, by who asks), -1 otherwise; also one that is just being
 	 * given back.
 	 */
 	int find(const Database *db, const char *name, int64 token, bool relied_on) const;
+
+	/* The entries of that name, of all its locks and runs, one after the other; -1: no more. */
+	int first_of(const Database *db, const char *name) const;
+	int next_of(const Database *db, const char *name, int number) const;
 
 	/* Nobody has it any more. */
 	void free(int number);
@@ -108,6 +120,13 @@ public:
 	/* Entries from here on were never used. */
 	int end() const;
 
+	/* Of those that wait for it the first that can have a slot, where so many are held. */
+	void wake_able(const LockKey &key, int held)
+	{
+		int procno = wake_able_in_line(key, held, monotonic_);
+		if (procno != kNobody)
+			wakeups_.add(procno);
+	}
 	/* There may be a slot for the first in line. */
 	void wake_first(const LockKey &key)
 	{
@@ -137,20 +156,33 @@ with_locks(Body body)
 	hold.wakeups_.deliver();
 }
 
-/* visit(hold, number) each entry in use, in as many holds as it takes. */
+/* visit(hold, number) each entry in use from that number on, in as many holds as it takes, while it returns true. */
 template <typename Visit>
 inline void
-for_each_lock(Visit visit)
+for_locks_from(int next, Visit visit)
 {
-	bool more = true;
-	for (int next = 0; more;)
+	for (bool more = true; more;)
 		with_locks([&](LockHold &hold) {
 			int end = Min(next + kHoldMax, hold.end());
 			more = end < hold.end();
 			for (; next < end; next++)
-				if (hold[next].slot != 0)
-					visit(hold, next);
+				if (hold[next].slot != 0 && !visit(hold, next))
+				{
+					more = false;
+					return;
+				}
 		});
+}
+
+/* All of them. */
+template <typename Visit>
+inline void
+for_each_lock(Visit visit)
+{
+	for_locks_from(0, [&](LockHold &hold, int number) {
+		visit(hold, number);
+		return true;
+	});
 }
 
 inline bool
@@ -224,15 +256,14 @@ struct LockCopy
 };
 int copy_locks(const Database *db, LockCopy *copies, int most);
 
-/* How many entries are not used. */
-int room_for_locks();
+/* How many more the database can have. */
+int room_for_locks(const Database *db);
 
-struct LockUse
-{
-	int used;
-	int peak;
-};
-LockUse use_of_locks();
+/* Beyond the own parts of databases. */
+Quota common_locks();
+
+/* Tell the schedulers to take out those that are over. Returns how long that takes at most, in microseconds; 0: none is over. */
+int64 ask_for_sweep();
 
 int64 lock_bytes(); /* of one more, about */
 Size named_locks_size();

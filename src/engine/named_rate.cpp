@@ -1,5 +1,6 @@
 #include "engine/named_rate.h"
 
+#include "engine/database.h"
 #include "pg/scope.h"
 
 namespace pgq {
@@ -9,6 +10,7 @@ struct NamedRate
 {
 	RateKey key;
 	bool used;
+	int home;	/* the slot of the database that it is charged to */
 	int64 life; /* each time that a rate comes to memory has its own */
 	Gcra gcra;
 };
@@ -16,7 +18,7 @@ static_assert(std::is_trivially_copyable_v<NamedRate>);
 
 struct RateTable
 {
-	int peak;
+	Quota common;
 	int64 last_life;
 	NamedRate rates[FLEXIBLE_ARRAY_MEMBER];
 };
@@ -24,13 +26,15 @@ struct RateTable
 int64
 rate_bytes()
 {
-	return sizeof(NamedRate);
+	/* More than one entry: a part is kept for each database. */
+	return sizeof(NamedRate) * static_cast<int64>(quota_entries(max_rates)) / max_rates;
 }
 
 Size
 named_rates_size()
 {
-	return add_size(offsetof(RateTable, rates), mul_size(max_rates, sizeof(NamedRate)));
+	return add_size(offsetof(RateTable, rates),
+					mul_size(quota_entries(max_rates), sizeof(NamedRate)));
 }
 
 void
@@ -46,9 +50,10 @@ static NamedRate *
 find_rate(const RateKey &key, Visit wanted)
 {
 	uint32 start = hash_of_name(key.database, key.name);
-	for (int i = 0; i < max_rates; i++)
+	int places = quota_entries(max_rates);
+	for (int i = 0; i < places; i++)
 	{
-		NamedRate *rate = &shared->named_rates->rates[(start + i) % max_rates];
+		NamedRate *rate = &shared->named_rates->rates[(start + i) % places];
 		if (wanted(*rate))
 			return rate;
 	}
@@ -106,28 +111,51 @@ give_back_permits(const RateKey &key, int64 permits, int64 taken)
 	});
 }
 
+/* Its place is another one's. */
+static void
+free_place(NamedRate *rate)
+{
+	if (!rate->used)
+		return;
+	discharge(&shared->databases[rate->home].rates, &shared->named_rates->common, max_rates);
+	rate->used = false;
+}
+
+/* A place for a rate of that database: one that is free, or that of a rate that is full and counts where it would. */
+static NamedRate *
+find_place(Database *db, const RateKey &key, int64 now)
+{
+	Quota &common = shared->named_rates->common;
+	auto full = [&](bool ours) {
+		NamedRate *rate = find_rate(key, [&](const NamedRate &rate) {
+			const Database &home = shared->databases[rate.home];
+			return rate.used && rate.gcra.full_at() <= now &&
+				   (ours ? &home == db : home.rates.used > own_part(max_rates));
+		});
+		if (rate != nullptr)
+			free_place(rate);
+		return rate != nullptr;
+	};
+	if (left_of_quota(db->rates, common, max_rates) == 0 && !full(false) && !full(true))
+		return nullptr;
+	(void) charge(&db->rates, &common, max_rates);
+	return find_rate(key, [](const NamedRate &rate) { return !rate.used; });
+}
+
 bool
-add_rate(const RateKey &key, const RateSpec &spec)
+add_rate(Database *db, const RateKey &key, const RateSpec &spec)
 {
 	return with_rates(LW_EXCLUSIVE, [&] {
-		int64 now = monotonic_now();
 		if (find_rate(key) != nullptr)
 			return true;
-		NamedRate *rate = find_rate(key, [](const NamedRate &rate) { return !rate.used; });
-		/* One that could give all it has: nobody is using it much. */
-		if (rate == nullptr)
-			rate =
-				find_rate(key, [&](const NamedRate &rate) { return rate.gcra.full_at() <= now; });
+		NamedRate *rate = find_place(db, key, monotonic_now());
 		if (rate == nullptr)
 			return false;
 		rate->key = key;
 		rate->used = true;
+		rate->home = static_cast<int>(db - shared->databases);
 		rate->life = ++shared->named_rates->last_life;
-		rate->gcra.restart(spec.permits, spec.period, spec.burst, now);
-		int used = 0;
-		for (int i = 0; i < max_rates; i++)
-			used += shared->named_rates->rates[i].used;
-		shared->named_rates->peak = Max(shared->named_rates->peak, used);
+		rate->gcra.restart(spec.permits, spec.period, spec.burst, db->rates_known_since);
 		return true;
 	});
 }
@@ -137,7 +165,10 @@ forget_rate(const RateKey &key)
 {
 	with_rates(LW_EXCLUSIVE, [&] {
 		if (NamedRate *rate = find_rate(key))
-			rate->used = false;
+			free_place(rate);
+		for (int i = 0; i < max_databases; i++)
+			if (shared->databases[i].oid == key.database)
+				shared->databases[i].rates_known_since = monotonic_now();
 	});
 }
 
@@ -145,11 +176,11 @@ void
 free_rates(Oid database, Oid incarnation)
 {
 	with_rates(LW_EXCLUSIVE, [&] {
-		for (int i = 0; i < max_rates; i++)
+		for (int i = 0; i < quota_entries(max_rates); i++)
 		{
 			NamedRate &rate = shared->named_rates->rates[i];
 			if (rate.key.database == database && rate.key.incarnation == incarnation)
-				rate.used = false;
+				free_place(&rate);
 		}
 	});
 }
@@ -160,7 +191,7 @@ copy_rates(Oid database, Oid incarnation, RateCopy *copies, int most)
 	return with_rates(LW_SHARED, [&] {
 		int n = 0;
 		int64 now = monotonic_now();
-		for (int i = 0; i < max_rates && n < most; i++)
+		for (int i = 0; i < quota_entries(max_rates) && n < most; i++)
 		{
 			const NamedRate &rate = shared->named_rates->rates[i];
 			if (rate.used && rate.key.database == database && rate.key.incarnation == incarnation)
@@ -170,16 +201,10 @@ copy_rates(Oid database, Oid incarnation, RateCopy *copies, int most)
 	});
 }
 
-int
-use_of_rates(int *peak)
+Quota
+common_rates()
 {
-	return with_rates(LW_SHARED, [&] {
-		int used = 0;
-		for (int i = 0; i < max_rates; i++)
-			used += shared->named_rates->rates[i].used;
-		*peak = shared->named_rates->peak;
-		return used;
-	});
+	return shared->named_rates->common;
 }
 
 } // namespace pgq

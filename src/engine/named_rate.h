@@ -1,12 +1,17 @@
 /*
  * Named rates: how much may be taken, and when (core/gcra.h). What a rate is stands in pgq_ext.rate_limit; here is what has
- * been taken of those that are in use. Nothing of it outlives a restart, nor the place that a rate gives up to another one:
- * a rate that comes to memory is empty at first, so it is never exceeded.
+ * been taken of those that are in use. Nothing of it outlives a restart.
+ *
+ * Only a rate that is full gives up its place to another one: nothing that was taken of it matters any more. So a rate that
+ * is not in memory was full when it left, or has not been taken from since memory of its database began, or since a rate
+ * was made or dropped there last. From then on (Database::rates_known_since) it is taken to have been empty, which is never
+ * more than what it may give.
  */
 #pragma once
 
 #include "core/gcra.h"
 #include "engine/lock_key.h"
+#include "engine/quota.h"
 
 namespace pgq {
 
@@ -56,10 +61,10 @@ bool is_same_rate(const RateKey &key, int64 life);
 /* They are not used. Cannot fail. */
 void give_back_permits(const RateKey &key, int64 permits, int64 taken);
 
-/* It is in memory from here on, empty, unless it is there. False: there is no place, and none that is full. */
-bool add_rate(const RateKey &key, const RateSpec &spec);
+/* It is in memory from here on, unless it is there. False: there is no place for that database, and no rate that is full. */
+bool add_rate(Database *db, const RateKey &key, const RateSpec &spec);
 
-/* Cannot fail. */
+/* Nor is anything known of others that are not in memory. Cannot fail. */
 void forget_rate(const RateKey &key);
 void free_rates(Oid database, Oid incarnation);
 
@@ -72,8 +77,8 @@ struct RateCopy
 };
 int copy_rates(Oid database, Oid incarnation, RateCopy *copies, int most);
 
-/* How many are in use. */
-int use_of_rates(int *peak);
+/* Beyond the own parts of databases. */
+Quota common_rates();
 
 int64 rate_bytes();
 Size named_rates_size();

@@ -65,7 +65,7 @@ try_to_take(const LockWish &wish, LockRequest *request)
 	for (;;)
 	{
 		find_incarnation(wish, request);
-		settle_prepared_locks();
+		settle_prepared_locks(request->database, request->key.name);
 		reserve_lock_effect();
 		LockTaken taken = take_lock_for_transaction(request->database, *request);
 		if (taken.answer == TakeAnswer::kGone)
@@ -102,13 +102,13 @@ nap_in_milliseconds(int64 look_again, int64 end)
 }
 
 static void
-stand_in_line(const LockKey &key)
+stand_in_line(const LockKey &key, int32 slots)
 {
 	with_locks([&](LockHold &hold) {
 		const LockKey *awaited = awaited_by(my_procno());
 		if (awaited != nullptr && !(*awaited == key))
 			hold.leave_line();
-		join_lock_line(key);
+		join_lock_line(key, slots);
 	});
 }
 
@@ -122,7 +122,7 @@ wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 	{
 		ResetLatch(MyLatch);
 		find_incarnation(wish, request);
-		stand_in_line(request->key);
+		stand_in_line(request->key, request->slots);
 		taken = try_to_take(wish, request);
 		if (taken.answer != TakeAnswer::kBusy || monotonic_now() >= end)
 			break;
@@ -134,6 +134,39 @@ wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 	}
 	with_locks([](LockHold &hold) { hold.leave_line(); });
 	return taken;
+}
+
+/*
+ * No entry is left, but there are some of locks whose time is over: wait for a moment for the schedulers, which take those
+ * out. False: there are none, or this is taking too long.
+ */
+static bool
+wait_for_room(int64 since)
+{
+	static constexpr long kNap = 10;
+	settle_prepared_locks();
+	if (monotonic_now() - since >= ask_for_sweep())
+		return false;
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kNap,
+					 wait_events.lock);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	check_client();
+	return true;
+}
+
+static LockTaken
+take_in_time(const LockWish &wish, LockRequest *request, int64 end)
+{
+	int64 began = monotonic_now();
+	for (;;)
+	{
+		LockTaken taken = try_to_take(wish, request);
+		if (taken.answer == TakeAnswer::kBusy && monotonic_now() < end)
+			taken = wait_to_take(wish, request, end);
+		if (taken.answer != TakeAnswer::kFull || !wait_for_room(Max(began, end)))
+			return taken;
+	}
 }
 
 int64
@@ -151,9 +184,7 @@ take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held)
 						   .owner = wish.owner};
 	if (wish.session_bound)
 		at_session_end(end_session_locks);
-	LockTaken taken = try_to_take(wish, &request);
-	if (taken.answer == TakeAnswer::kBusy && monotonic_now() < end)
-		taken = wait_to_take(wish, &request, end);
+	LockTaken taken = take_in_time(wish, &request, end);
 	if (taken.answer == TakeAnswer::kFull)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -237,7 +268,7 @@ use_known_lock(Database *db, const char *name, int64 token, LOCKMODE mode, HeldL
 	/* Then nobody has taken it over, even if its time is over by now. */
 	bool relied_on = relies_on_grant(token);
 	(void) lock_grant(token, mode);
-	settle_prepared_locks();
+	settle_prepared_locks(db, name);
 	bool current = find_usable(db, name, token, relied_on, held);
 	if (!current)
 		unlock_grant(token, mode);
@@ -324,18 +355,16 @@ give_back_lock(const char *name, int64 token, HeldLock *held)
 
 /* ---- sweeping ---- */
 
-/* Not those that have only just ended: somebody may want them. */
 int
-overdue_locks(int after, OverdueLock *overdue, int most)
+overdue_locks(int after, int64 rest, OverdueLock *overdue, int most)
 {
-	static constexpr int64 kLong = 10 * USECS_PER_SEC;
 	Database *db = tables_with_locks().database;
 	int n = 0;
-	for_each_lock([&](const LockHold &hold, int number) {
+	for_locks_from(after + 1, [&](const LockHold &hold, int number) {
 		const NamedLock &lock = hold[number];
-		if (n < most && number > after && is_of(lock.key, db) &&
-			lock.is_over(hold.monotonic() - kLong))
+		if (is_of(lock.key, db) && lock.is_over(hold.monotonic() - rest))
 			overdue[n++] = {number, lock.key, lock.slot, lock.now.token, lock.now.has_row()};
+		return n < most;
 	});
 	return n;
 }
@@ -344,7 +373,10 @@ bool
 sweep_lock(const OverdueLock &lock)
 {
 	if (!lock_grant(lock.token, ExclusiveLock, false))
+	{
+		note_use(lock.number, lock.token);
 		return false;
+	}
 	reserve_lock_effect();
 	if (!unlock_at_commit(lock.number, lock.token, true))
 		return false;

@@ -43,7 +43,7 @@ struct HeldLock
  */
 bool take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held);
 
-/* ... and durably. False: there was a row that memory did not know; nothing is taken, and it does now. */
+/* ... and durably. False: there was a row that memory did not know, or memory was freed: nothing is taken, try again. */
 bool make_lock_durable(const HeldLock &held);
 
 /* All of that. The token, or 0: not got. */
@@ -74,8 +74,8 @@ struct OverdueLock
 	bool has_row;
 };
 
-/* The first of them behind that number, so many at most. */
-int overdue_locks(int after, OverdueLock *overdue, int most);
+/* The first of them behind that number whose time has been over for that long, so many at most. */
+int overdue_locks(int after, int64 rest, OverdueLock *overdue, int most);
 
 /* It is given back. False: somebody has it in hand. */
 bool sweep_lock(const OverdueLock &lock);

@@ -159,14 +159,14 @@ find_rows(const Tables &t)
  * brought another row. False: there is no room.
  */
 static bool
-file_old(LockHold &hold, const FoundLock &found)
+file_old(Database *db, LockHold &hold, const FoundLock &found)
 {
 	int number = hold.find(found.key, found.slot);
 	if (number >= 0 &&
 		(!hold[number].is_over(hold.monotonic()) || hold[number].now.token == found.grant.token))
 		return true;
 	if (number < 0)
-		number = hold.add(found.key, found.slot);
+		number = hold.add(db, found.key, found.slot);
 	if (number < 0)
 		return false;
 	NamedLock &lock = hold[number];
@@ -180,7 +180,7 @@ file_old(LockHold &hold, const FoundLock &found)
 
 /* What an open transaction has made of that. */
 static bool
-file_new(LockHold &hold, const FoundLock &found)
+file_new(Database *db, LockHold &hold, const FoundLock &found)
 {
 	int number = hold.find(found.key, found.slot);
 	Grant before{};
@@ -189,7 +189,7 @@ file_new(LockHold &hold, const FoundLock &found)
 	if (number >= 0)
 		before = hold[number].before;
 	else
-		number = hold.add(found.key, found.slot);
+		number = hold.add(db, found.key, found.slot);
 	if (number < 0)
 		return false;
 	hold[number].now = found.grant;
@@ -223,14 +223,14 @@ count_unknown(const FoundLocks &locks)
 
 /* Returns whether there was room for all. */
 static bool
-file_all(const FoundLocks &locks)
+file_all(Database *db, const FoundLocks &locks)
 {
 	bool room = true;
 	for_each_found(locks, false, [&](LockHold &hold, const FoundLock &found) {
-		room = file_old(hold, found) && room;
+		room = file_old(db, hold, found) && room;
 	});
 	for_each_found(locks, true, [&](LockHold &hold, const FoundLock &found) {
-		room = file_new(hold, found) && room;
+		room = file_new(db, hold, found) && room;
 	});
 	return room;
 }
@@ -240,7 +240,7 @@ static void
 load(const Tables &t)
 {
 	FoundLocks locks = find_rows(t);
-	if (count_unknown(locks) > room_for_locks() || !file_all(locks))
+	if (count_unknown(locks) > room_for_locks(t.database) || !file_all(t.database, locks))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("there are more named locks than there is room for in memory"),

@@ -96,7 +96,7 @@ bring_to_memory(const char *name)
 	if (!read_spec(name, &spec))
 		complain_of_rate(name);
 	RateKey key = rate_key_of(name);
-	if (!add_rate(key, spec))
+	if (!add_rate(tables().database, key, spec))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("too many rates are in use at the same time"),

@@ -95,8 +95,11 @@ check_locks_for_prepare(const Effects &effects)
 	bool bound = false;
 	with_locks([&](LockHold &hold) {
 		for (const LockEffect &effect : effects.locks)
-			bound |= hold[effect.number].now.session_bound ||
+		{
+			const Grant &now = hold[effect.number].now;
+			bound |= (now.token == effect.token && now.session_bound) ||
 					 (effect.before.session_bound && effect.before.deadline > hold.monotonic());
+		}
 	});
 	if (bound)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -122,50 +125,97 @@ hand_over_locks(const Effects &effects, TransactionId xid)
 		});
 }
 
-/* A few of them that have not been looked at in this round: entries from *next on. */
-static int
-list_prepared(int *next, TransactionId *xids, int most)
+/* The smallest xids above `after` of entries in doubt: all that are settled in one round. */
+struct Doubts
 {
-	int n = 0;
-	with_locks([&](LockHold &hold) {
-		for (; *next < hold.end() && n < most; ++*next)
-			if (hold[*next].slot != 0 && TransactionIdIsValid(hold[*next].xid))
-				xids[n++] = hold[*next].xid;
-	});
-	return n;
+	static constexpr int kMost = 32;
+	TransactionId after;
+	int n;
+	TransactionId xids[kMost];
+
+	void add(TransactionId xid)
+	{
+		if (!TransactionIdIsValid(xid) || xid <= after)
+			return;
+		int place = 0;
+		while (place < n && xids[place] < xid)
+			place++;
+		if (place == kMost || (place < n && xids[place] == xid))
+			return;
+		n = Min(n + 1, kMost);
+		memmove(&xids[place + 1], &xids[place], (n - 1 - place) * sizeof(TransactionId));
+		xids[place] = xid;
+	}
+
+	bool has(TransactionId xid) const { return std::find(xids, xids + n, xid) != xids + n; }
+};
+
+/* Of those that have ended: the order is that of the protocol (ended-then-committed). */
+static Doubts
+ended_of(const Doubts &doubts, bool committed)
+{
+	Doubts ended{};
+	for (int i = 0; i < doubts.n; i++)
+		if (!TransactionIdIsInProgress(doubts.xids[i]) &&
+			TransactionIdDidCommit(doubts.xids[i]) == committed)
+			ended.add(doubts.xids[i]);
+	return ended;
 }
 
 static void
-settle_prepared(TransactionId xid, bool commit)
+settle_entry(LockHold &hold, int number, bool commit)
 {
-	for_each_lock([=](LockHold &hold, int number) {
-		NamedLock &lock = hold[number];
-		if (lock.xid != xid)
-			return;
-		hold.clear_xid(number);
-		if (commit)
-			hold.confirm(number, lock.now.token);
-		else
-			hold.put_back(number, lock.now.token, lock.before, false);
-		hold.wake_first(lock.key);
-	});
+	NamedLock &lock = hold[number];
+	hold.clear_xid(number);
+	if (commit)
+		hold.confirm(number, lock.now.token);
+	else
+		hold.put_back(number, lock.now.token, lock.before, false);
+	hold.wake_first(lock.key);
+}
+
+/* for_each(visit) visits entries, in as many holds as that takes; visit(hold, number) may free the entry. */
+template <typename ForEach>
+static void
+settle_ended(ForEach for_each)
+{
+	Doubts doubts{};
+	do
+	{
+		doubts.n = 0;
+		for_each([&](LockHold &hold, int number) { doubts.add(hold[number].xid); });
+		Doubts committed = ended_of(doubts, true);
+		Doubts undone = ended_of(doubts, false);
+		if (committed.n + undone.n > 0)
+			for_each([&](LockHold &hold, int number) {
+				TransactionId xid = hold[number].xid;
+				if (committed.has(xid) || undone.has(xid))
+					settle_entry(hold, number, committed.has(xid));
+			});
+		doubts.after = doubts.n > 0 ? doubts.xids[doubts.n - 1] : MaxTransactionId;
+	} while (doubts.n == Doubts::kMost);
+}
+
+void
+settle_prepared_locks(const Database *db, const char *name)
+{
+	if (any_lock_in_doubt())
+		settle_ended([&](auto visit) {
+			with_locks([&](LockHold &hold) {
+				for (int next, number = hold.first_of(db, name); number >= 0; number = next)
+				{
+					next = hold.next_of(db, name, number);
+					visit(hold, number);
+				}
+			});
+		});
 }
 
 void
 settle_prepared_locks()
 {
-	static constexpr int kAtOnce = 32;
-	TransactionId xids[kAtOnce];
-	int next = 0;
-	if (!any_lock_in_doubt())
-		return;
-	for (int n; (n = list_prepared(&next, xids, kAtOnce)) > 0;)
-		for (int i = 0; i < n; i++)
-		{
-			/* In this order (protocol: ended-then-committed). */
-			if (!TransactionIdIsInProgress(xids[i]))
-				settle_prepared(xids[i], TransactionIdDidCommit(xids[i]));
-		}
+	if (any_lock_in_doubt())
+		settle_ended([](auto visit) { for_each_lock(visit); });
 }
 
 /* ---- rates ---- */

@@ -25,9 +25,10 @@ bool unlock_at_commit(int number, int64 token, bool swept);
 void undo_newest_lock_effect();
 
 /*
- * Prepared transactions that have changed locks, and rows found in the midst of that at the load: what has ended is
- * applied. Cannot fail; no lock held.
+ * Apply the end of prepared transactions that have changed locks, and of transactions whose rows were found open at the
+ * load: to the locks and runs of that name, or, for what nobody asks for, to all. Cannot fail; no lock held.
  */
+void settle_prepared_locks(const Database *db, const char *name);
 void settle_prepared_locks();
 
 /* What the waiting call of this process has taken a place in line for; at errors too. */

@@ -43,6 +43,7 @@ int64 retain(Shift &shift);
 int64 expire(Shift &shift);
 int64 reconcile(Shift &shift);
 int64 sweep(Shift &shift);
+int64 sweep_wanted_at(const Shift &shift);
 int64 fire_schedule(Shift &shift);
 int64 schedules_wanted_at(const Shift &shift);
 
@@ -55,7 +56,7 @@ inline constexpr Duty duties[] = {
 	{"retention", retain, nullptr, false},
 	{"expiry", expire, nullptr, false},
 	{"reconcile", reconcile, nullptr, false},
-	{"locks", sweep, nullptr, false},
+	{"locks", sweep, sweep_wanted_at, false},
 	{"schedules", fire_schedule, schedules_wanted_at, false},
 };
 inline constexpr int kDuties = lengthof(duties);
@@ -148,7 +149,9 @@ struct Shift
 
 	struct
 	{
-		int last = -1; /* the entry up to which overdue ones have been given back; -1: none */
+		int last = -1;		/* the entry up to which overdue ones have been given back; -1: none */
+		int64 due = 0;		/* monotonic: when it looks by itself */
+		bool short_of_room; /* in this round through the entries: somebody waits for one */
 	} locks;
 
 	struct

@@ -140,7 +140,7 @@ is(join(' ', grep { !$row{$_} } map { $_->[0] } rows(q{SELECT proname FROM pg_pr
 
 # ---- sizes ----
 
-my %costs = map { $_->[0] => $_->[1] } rows('SELECT guc, entry_bytes FROM pgq_ext.capacity');
+my %costs = map { $_->[0] => $_->[1] } rows('SELECT guc, entry_bytes FROM pgq_ext.capacity WHERE entry_bytes > 0');
 my %is    = map { $_->[0] => $_->[1] } rows(q{SELECT name, setting FROM pg_settings});
 # Those that are there whatever is set: since PostgreSQL 18 also all I/O workers that there may be, and a setting for autovacuum's.
 my $others = exists $is{io_workers} ? 40 : 6;

@@ -119,7 +119,7 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 	# The scheduler sweeps what nobody has given back.
 	is(sqlstate($node, q{SELECT pgq_lock('swept' || n, ttl => '1 s') FROM generate_series(1, 30) n; SELECT pgq_lock('more' || n) FROM generate_series(1, 30) n}), '53400', 'no room: an error that names the setting');
 	wait_for($node, q{count(*) = 0 FROM pgq_ext.held_lock});
-	wait_for($node, q{used = 0 AND peak = 40 FROM pgq_ext.capacity WHERE guc = 'pgq_ext.max_locks'});
+	wait_for($node, q{used = 0 AND peak = 40 FROM pgq_ext.capacity WHERE name = 'locks and runs held'});
 	pass('those whose time is over give up their places');
 }
 

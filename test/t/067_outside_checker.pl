@@ -116,6 +116,6 @@ my $took = sql('SELECT count(*) FROM took');
 cmp_ok($took, '<=', 20 * ($seconds + 1), 'the rate was kept');
 cmp_ok($took, '>', 20, '... and used');
 wait_for($node, q{count(*) = 0 FROM pgq_ext.held_lock});
-wait_for($node, q{used = 0 FROM pgq_ext.capacity WHERE guc = 'pgq_ext.max_locks'});
+wait_for($node, q{used = 0 FROM pgq_ext.capacity WHERE name = 'locks and runs held'});
 pass('nothing is left behind');
 done_testing();

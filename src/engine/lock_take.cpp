@@ -1,0 +1,143 @@
+/*
+ * Taking a named lock in memory.
+ */
+#include "engine/database.h"
+#include "engine/named_lock.h"
+#include "engine/token.h"
+
+namespace pgq {
+
+static constexpr int kNoEntry = -1;
+
+/* How it is with a lock, for who wants a slot of it. */
+struct LockSurvey
+{
+	int held = 0;
+	bool others = false; /* hold some of these */
+	int64 look_again = INT64_MAX;
+	int64 swept = 0;
+	uint64 taken[kSlotsMax / 64] = {};
+
+	int32 lowest_free() const
+	{
+		int word = 0;
+		while (taken[word] == ~UINT64_C(0))
+			word++;
+		return word * 64 + pg_rightmost_one_pos64(~taken[word]) + 1;
+	}
+};
+
+/* What time will not end is looked at by itself now and then. */
+static constexpr int64 kPolled = 100 * 1000;
+
+static int64
+next_look(const NamedLock &lock, int64 monotonic)
+{
+	if (lock.is_over(monotonic))
+		return lock.in_use_until;
+	if (TransactionIdIsValid(lock.xid))
+		return monotonic + kPolled;
+	return lock.is_open() ? INT64_MAX : lock.now.deadline;
+}
+
+/* Visit the slots of that lock that are held. */
+template <typename Visit>
+static void
+for_each_slot(const LockHold &hold, const Database *db, const LockKey &key, Visit visit)
+{
+	for (int i = hold.first_of(db, key.name); i >= 0; i = hold.next_of(db, key.name, i))
+		if (hold[i].key == key)
+			visit(hold[i]);
+}
+
+static LockSurvey
+survey(const LockHold &hold, const Database *db, const LockKey &key, int64 unused)
+{
+	LockSurvey survey;
+	int me = my_procno();
+	int64 monotonic = hold.monotonic();
+	for_each_slot(hold, db, key, [&](const NamedLock &lock) {
+		bool ours_to_relock = lock.now.state == GrantState::kUnlocking && lock.changer == me;
+		bool may_be_free = lock.in_use_until <= monotonic || lock.now.token == unused;
+		if (ours_to_relock || (lock.is_over(monotonic) && may_be_free))
+			return;
+		survey.held++;
+		survey.taken[(lock.slot - 1) / 64] |= UINT64_C(1) << (lock.slot - 1) % 64;
+		survey.others |= lock.changer != me && !(lock.now.session_bound && lock.now.procno == me);
+		survey.look_again = Min(survey.look_again, next_look(lock, monotonic));
+		if (lock.now.swept)
+			survey.swept = lock.now.token;
+	});
+	return survey;
+}
+
+static void
+grant(NamedLock *lock, Database *db, const LockRequest &request, int64 monotonic)
+{
+	Grant &now = lock->now;
+	now = {.state = GrantState::kHeld,
+		   .session_bound = request.session_bound,
+		   .slots = request.slots,
+		   .token = draw_lock_token(db),
+		   .ttl = request.ttl,
+		   .deadline = monotonic + request.ttl,
+		   .acquired_at = wall_now(),
+		   .pid = MyProcPid,
+		   .procno = my_procno()};
+	now.session = session_of(now.procno);
+	strlcpy(now.owner, request.owner, sizeof(now.owner));
+	lock->changer = my_procno();
+	lock->in_use_until = 0;
+}
+
+/*
+ * Count who holds it, and who was in line before. If there is a slot left, the lowest that is free: one that nobody
+ * has, one that this transaction is giving back, or one whose time is over, if nobody relies on it.
+ */
+LockTaken
+take_lock(LockHold &hold, Database *db, const LockRequest &request)
+{
+	int64 monotonic = hold.monotonic();
+	/* Who is there, and who was there first. */
+	LockSurvey found = survey(hold, db, request.key, request.unused);
+	int before = waiting_before(request.key, monotonic);
+	LockTaken taken{.answer = TakeAnswer::kBusy, .number = kNoEntry, .token = 0};
+	taken.swept = found.swept;
+	taken.look_again = found.look_again;
+	if (found.held + before >= request.slots)
+	{
+		if (before == 0 && !found.others)
+			taken.answer = TakeAnswer::kOurs;
+		/*
+		 * A waiter that can have one is told: a lock whose time is over ends without a word, and who was woken, but asks
+		 * for fewer slots, passes that on.
+		 */
+		hold.wake_able(request.key, found.held);
+		return taken;
+	}
+
+	/* An entry that is there is taken over, unless its time is over and nobody knows yet whether it is used. */
+	taken.slot = found.lowest_free();
+	taken.number = hold.find(request.key, taken.slot);
+	if (taken.number != kNoEntry)
+	{
+		const NamedLock &lock = hold[taken.number];
+		taken.token = lock.now.token;
+		taken.answer = TakeAnswer::kOver;
+		if (lock.is_over(monotonic) && lock.now.token != request.unused)
+			return taken;
+	}
+	else
+		taken.number = hold.add(db, request.key, taken.slot);
+	taken.answer = taken.number == kNoEntry ? TakeAnswer::kFull : TakeAnswer::kTaken;
+	if (taken.answer == TakeAnswer::kFull)
+		return taken;
+	NamedLock &lock = hold[taken.number];
+	taken.before = lock.now;
+	taken.was_open = lock.is_open();
+	grant(&lock, db, request, monotonic);
+	taken.token = lock.now.token;
+	return taken;
+}
+
+} // namespace pgq

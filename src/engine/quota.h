@@ -1,0 +1,73 @@
+/*
+ * How many entries of a table that all databases share one database may have: as many as its setting says, but no
+ * database can keep another one from its own part, a quarter of the setting divided by max_databases. So the table has
+ * entries for the own parts of all databases that there can be, and for the common part.
+ *
+ * As share.h is for leases, but under the lock of the table.
+ */
+#pragma once
+
+#include "engine/shared.h"
+
+namespace pgq {
+
+/* Entries of one database, or those of all that are beyond the own parts. */
+struct Quota
+{
+	int used;
+	int peak; /* since the server's start */
+};
+static_assert(std::is_trivially_copyable_v<Quota>);
+
+inline int
+own_part(int bound)
+{
+	static constexpr int kPart = 4;
+	return bound / kPart / max_databases;
+}
+
+inline int
+common_part(int bound)
+{
+	return bound - own_part(bound);
+}
+
+inline int
+quota_entries(int bound)
+{
+	return common_part(bound) + max_databases * own_part(bound);
+}
+
+/* How many more the database can have. */
+inline int
+left_of_quota(const Quota &own, const Quota &common, int bound)
+{
+	return Max(0, own_part(bound) - own.used) + Max(0, common_part(bound) - common.used);
+}
+
+inline void
+raise_quota(Quota *quota)
+{
+	quota->peak = Max(quota->peak, ++quota->used);
+}
+
+/* One more of the database. False: it has all that it can get. */
+inline bool
+charge(Quota *own, Quota *common, int bound)
+{
+	if (left_of_quota(*own, *common, bound) == 0)
+		return false;
+	if (own->used >= own_part(bound))
+		raise_quota(common);
+	raise_quota(own);
+	return true;
+}
+
+inline void
+discharge(Quota *own, Quota *common, int bound)
+{
+	if (own->used-- > own_part(bound))
+		common->used--;
+}
+
+} // namespace pgq
