@@ -77,6 +77,14 @@ read_few_rows()
 }
 
 void
+find_by_index()
+{
+	for (const char *name : {"enable_seqscan", "enable_bitmapscan"})
+		(void) set_config_option(name, "off", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+								 false);
+}
+
+void
 spi_begin()
 {
 	/* Who may only add a trigger to a table shall not have it fired with the rights of the owner. */

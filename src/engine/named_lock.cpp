@@ -6,6 +6,17 @@ namespace pgq {
 
 static constexpr int kNone = -1;
 
+/*
+ * Of a slot of a lock: in the table there is no row with a smaller token that memory does not know. Believed for a while
+ * only, and nothing depends on it but how many dead entries of the index are read (sync/lock_row.h). Under the locks lock.
+ */
+struct RowFloor
+{
+	uint64 lock; /* a hash of both */
+	int64 token;
+	int64 until; /* monotonic */
+};
+
 /* Under the locks lock, but for the address of the table and what is said otherwise. */
 struct LockTable
 {
@@ -28,7 +39,7 @@ named_locks_size()
 {
 	return add_size(offsetof(LockTable, entries),
 					add_size(mul_size(quota_entries(max_locks), sizeof(NamedLock)),
-							 mul_size(bucket_count(), sizeof(int))));
+							 mul_size(bucket_count(), sizeof(int) + sizeof(RowFloor))));
 }
 
 int64
@@ -36,13 +47,20 @@ lock_bytes()
 {
 	/* More than one entry: a part is kept for each database. */
 	return sizeof(NamedLock) * static_cast<int64>(quota_entries(max_locks)) / max_locks +
-		   sizeof(int);
+		   sizeof(int) + sizeof(RowFloor);
 }
 
 static int *
 buckets()
 {
 	return reinterpret_cast<int *>(shared->named_locks->entries + quota_entries(max_locks));
+}
+
+/* One for each bucket. */
+static RowFloor *
+floors()
+{
+	return reinterpret_cast<RowFloor *>(buckets() + shared->named_locks->buckets);
 }
 
 void
@@ -184,6 +202,44 @@ LockHold::free(int number)
 	lock.next = table->unused;
 	table->unused = number;
 	discharge(&shared->databases[lock.home].locks, &table->common, max_locks);
+}
+
+/* ---- what is known of rows ---- */
+
+static uint64
+hash_of(const LockKey &key, int32 slot)
+{
+	uint64 words[] = {hash_bytes_extended(reinterpret_cast<const unsigned char *>(key.name),
+										  static_cast<int>(strlen(key.name)), key.database),
+					  key.incarnation, static_cast<uint64>(key.period),
+					  static_cast<uint64>(key.bucket), static_cast<uint64>(slot)};
+	return hash_bytes_extended(reinterpret_cast<unsigned char *>(words), sizeof(words), 0);
+}
+
+static RowFloor *
+floor_of(uint64 hash)
+{
+	return &floors()[hash & (shared->named_locks->buckets - 1)];
+}
+
+int64
+LockHold::row_floor(const LockKey &key, int32 slot) const
+{
+	uint64 hash = hash_of(key, slot);
+	const RowFloor *floor = floor_of(hash);
+	return floor->lock == hash && floor->until > monotonic_ ? floor->token : 0;
+}
+
+void
+LockHold::raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost)
+{
+	static constexpr int kShare = 100;
+	uint64 hash = hash_of(key, slot);
+	RowFloor *floor = floor_of(hash);
+	if (cost > 0)
+		*floor = {hash, token, monotonic_ + kShare * cost};
+	else if (floor->lock == hash)
+		floor->token = Max(floor->token, token);
 }
 
 void

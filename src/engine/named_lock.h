@@ -109,6 +109,14 @@ public:
 	/* Nobody has it any more. */
 	void free(int number);
 
+	/*
+	 * The token below which no row of that slot is unknown to memory, 0: all are to be looked at. It is raised by who has
+	 * looked and found none; cost: how long that took, if all were looked at: so that looking at all of them again and again
+	 * does not take more than a hundredth of the time.
+	 */
+	int64 row_floor(const LockKey &key, int32 slot) const;
+	void raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost);
+
 	/* The outcome of that transaction, which is no process's, decides between what is now and what was before. */
 	void leave_to(int number, TransactionId xid, const Grant &before);
 	void clear_xid(int number);

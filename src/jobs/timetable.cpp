@@ -104,6 +104,13 @@ time_argument(TimestampTz time)
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), time == DT_NOEND};
 }
 
+/* The same, but infinity is a time. */
+static SpiArgument
+moment_argument(TimestampTz time)
+{
+	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false};
+}
+
 /* A value of the first row, in that context; a null pointer: it is NULL. */
 static Datum
 copied_value(MemoryContext context, int column, Oid type)
@@ -322,15 +329,15 @@ read_due(MemoryContext context)
 }
 
 DueSchedule *
-take_due_schedule(TimestampTz now)
+take_due_schedule(TimestampTz from, TimestampTz now)
 {
 	MemoryContext context = CurrentMemoryContext;
 	DueSchedule *due = nullptr;
-	const SpiArgument arguments[] = {time_argument(now)};
+	const SpiArgument arguments[] = {time_argument(now), moment_argument(from)};
 	as_owner([&] {
 		if (spi_execute("SELECT schedule, cron, timezone, queue, payload, options, missed, "
 						"COALESCE(next_run_at, due_at), failures, maker, maker_name "
-						"FROM pgq_ext.timetable WHERE NOT paused AND due_at <= $1 "
+						"FROM pgq_ext.timetable WHERE NOT paused AND due_at <= $1 AND due_at >= $2 "
 						"ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED",
 						arguments) > 0)
 			due = read_due(context);
@@ -339,12 +346,12 @@ take_due_schedule(TimestampTz now)
 }
 
 TimestampTz
-next_due_schedule(TimestampTz after)
+next_due_schedule(TimestampTz from)
 {
 	TimestampTz next = DT_NOEND;
-	const SpiArgument arguments[] = {time_argument(after)};
+	const SpiArgument arguments[] = {moment_argument(from)};
 	as_owner([&] {
-		if (spi_execute("SELECT due_at FROM pgq_ext.timetable WHERE NOT paused AND due_at > $1 "
+		if (spi_execute("SELECT due_at FROM pgq_ext.timetable WHERE NOT paused AND due_at >= $1 "
 						"ORDER BY due_at LIMIT 1",
 						arguments) > 0)
 			next = DatumGetTimestampTz(spi_value(0, 1, TIMESTAMPTZOID));

@@ -63,11 +63,14 @@ struct DueSchedule
 	char *maker_name;
 };
 
-/* The one that has been due for longest, locked: NULL if there is none, or others have locked all of them. */
-DueSchedule *take_due_schedule(TimestampTz now);
+/*
+ * The schedule that has been due for longest, not before `from`, locked: NULL if there is none, or others have locked all of
+ * them.
+ */
+DueSchedule *take_due_schedule(TimestampTz from, TimestampTz now);
 
-/* When the next one is due, of those that are due after that; DT_NOEND: none. */
-TimestampTz next_due_schedule(TimestampTz after);
+/* When the next one is due, from that time on; DT_NOEND: none. */
+TimestampTz next_due_schedule(TimestampTz from);
 
 /* How it went, for its row. */
 struct TickResult

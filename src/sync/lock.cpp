@@ -208,7 +208,11 @@ make_lock_durable(const HeldLock &held)
 {
 	Grant now;
 	int64 before = held.before.has_row() ? held.before.token : 0;
-	with_locks([&](LockHold &hold) { now = hold[held.number].now; });
+	int64 floor = 0;
+	with_locks([&](LockHold &hold) {
+		now = hold[held.number].now;
+		floor = hold.row_floor(held.key, held.slot);
+	});
 	stop_point("lock-write");
 	bool current = now.token == held.token;
 	if (current && now.session_bound)
@@ -218,8 +222,14 @@ make_lock_durable(const HeldLock &held)
 		return true;
 	}
 	current = current && keep_incarnation(held);
-	if (current && write_lock_row(held.key, held.slot, now, before))
+	int64 began = monotonic_now();
+	if (current && write_lock_row(held.key, held.slot, now, before, floor))
+	{
+		int64 cost = floor == 0 ? monotonic_now() - began : 0;
+		with_locks(
+			[&](LockHold &hold) { hold.raise_row_floor(held.key, held.slot, held.token, cost); });
 		return true;
+	}
 	undo_newest_lock_effect();
 	if (current)
 		doubt_locks(held.database);

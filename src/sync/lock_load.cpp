@@ -64,8 +64,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .bucket = number(kBucket)};
 	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
 	/* Somebody may have written anything by hand. */
-	int64 slot = number(kSlot);
-	found.slot = slot >= 1 && slot <= kSlotsMax ? static_cast<int32>(slot) : 0;
+	found.slot = slot_of_column(number(kSlot));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
 	grant.slots = static_cast<int32>(number(kSlots));

@@ -159,6 +159,8 @@ struct Shift
 		bool known;		/* when the next one is due, as of: */
 		uint32 changes; /* Database::schedule_changes */
 		TimestampTz next = DT_NOEND;
+		TimestampTz first = DT_NOBEGIN; /* none is due before it, as of: */
+		uint32 first_changes;
 		int64
 			not_before; /* monotonic: others are to have their turn, or it could not be done just now */
 	} schedules;

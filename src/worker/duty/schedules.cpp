@@ -146,9 +146,9 @@ result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
 
 /* Of the schedule that has been due for longest. False: there is none, or others have locked them. */
 static bool
-fire_one(TimestampTz now)
+fire_one(TimestampTz from, TimestampTz now)
 {
-	DueSchedule *due = take_due_schedule(now);
+	DueSchedule *due = take_due_schedule(from, now);
 	if (due == nullptr)
 		return false;
 	auto *firing = static_cast<Firing *>(palloc0(sizeof(Firing)));
@@ -197,17 +197,25 @@ fire_schedule(Shift &shift)
 	/* Should this not be committed nothing of it is known. Before the look: what changes meanwhile is looked at once more. */
 	state.known = false;
 	uint32 changes = value_of(shift.database->schedule_changes);
+	/* What was written since it was seen is due later: the index has only dead entries before it, some beside an old snapshot. */
+	TimestampTz first = changes == state.first_changes ? state.first : DT_NOBEGIN;
 	(void) serving_transaction(RowExclusiveLock, [&] {
 		served = ConditionalLockRelationOid(look_at_tables().timetable, RowExclusiveLock);
 		if (!served)
 			return;
 		read_few_rows();
-		fired = fire_one(now);
-		state.next = next_due_schedule(DT_NOBEGIN);
+		fired = fire_one(first, now);
+		first = state.next = next_due_schedule(first);
 		/* Others have locked those that are due: they may let go without a word. */
 		if (!fired && state.next <= now)
-			state.next = Min(next_due_schedule(now), now + kHousekeeping);
+			state.next = Min(next_due_schedule(now + 1), now + kHousekeeping);
 	});
+	/* A schedule that is made or changed later may be due at any time. */
+	if (served && first != DT_NOEND)
+	{
+		state.first = first;
+		state.first_changes = changes;
+	}
 	state.known = served;
 	state.changes = changes;
 	if (served)
