@@ -51,6 +51,30 @@ tag_of_key(int32 queue_id, int64 hash)
 	return tag;
 }
 
+static LOCKTAG
+tag_of_turn(int64 job_id)
+{
+	static constexpr uint16 kClass = 0x5054;
+	LOCKTAG tag;
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(job_id >> 32),
+						 static_cast<uint32>(job_id), kClass);
+	return tag;
+}
+
+bool
+lock_turn(int64 job_id, LOCKMODE mode, bool wait)
+{
+	LOCKTAG tag = tag_of_turn(job_id);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+unlock_turn(int64 job_id, LOCKMODE mode)
+{
+	LOCKTAG tag = tag_of_turn(job_id);
+	LockRelease(&tag, mode, false);
+}
+
 void
 lock_key(int32 queue_id, int64 hash)
 {

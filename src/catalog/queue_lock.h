@@ -37,4 +37,11 @@ void lock_name(const char *name, LOCKMODE mode = ExclusiveLock);
 void lock_key(int32 queue_id, int64 hash);
 void unlock_key(int32 queue_id, int64 hash);
 
+/*
+ * The turn at a waiting job. Exclusive: a session that waits for all holders of the job, so that nobody new joins them;
+ * share, for a moment: a session that is about to hold it. False: only without wait.
+ */
+bool lock_turn(int64 job_id, LOCKMODE mode, bool wait);
+void unlock_turn(int64 job_id, LOCKMODE mode);
+
 } // namespace pgq

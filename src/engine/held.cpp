@@ -3,16 +3,16 @@
 namespace pgq {
 
 void
-begin_hold(Lease *lease, int64 monotonic)
+begin_hold(Lease *lease)
 {
 	Assert(lease->state == LeaseState::kClaiming && lease->pins == 1 && !lease->slot);
 	lease->state = LeaseState::kHeld;
 	lease->pins = 0;
 	lease->pid = 0;
 	SetInvalidVirtualTransactionId(lease->claimer);
-	lease->deadline = monotonic;
 	lease->holder[0] = my_virtual_xid();
 	lease->holders = 1;
+	lease->wanted = 0;
 }
 
 bool

@@ -15,7 +15,7 @@
 namespace pgq {
 
 /* A lease that was just taken becomes HELD by this transaction. */
-void begin_hold(Lease *lease, int64 monotonic);
+void begin_hold(Lease *lease);
 
 /* False: it has as many holders as it can have. */
 bool add_holder(Lease *lease);
@@ -28,11 +28,11 @@ const VirtualTransactionId *other_holder(const Lease *lease);
 /* That transaction holds it no more. True: nobody does, and it is to be given back. */
 bool drop_holder(Lease *lease, const VirtualTransactionId &vxid);
 
-/* Since when it is held without a gap (monotonic). */
-inline int64
-held_since(const Lease *lease)
+/* Have claims wanted it for so long? */
+inline bool
+is_wanted(const Lease *lease, int64 monotonic, int64 for_long)
 {
-	return lease->deadline;
+	return lease->wanted != 0 && monotonic - lease->wanted >= for_long;
 }
 
 } // namespace pgq

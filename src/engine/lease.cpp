@@ -122,8 +122,7 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 		queue->recheck_at = monotonic_now() + kParkTime;
 		return;
 	}
-	if (lease->state == LeaseState::kClaimed)
-		note_wait(lease, hint);
+	lease->state == LeaseState::kClaimed ? note_wait(lease, hint) : note_wanted(lease, hint);
 	/* The version that the lease is about, mostly: a refill reads leased rows too. */
 	if (hint.key == lease->hint.key && hint.place == lease->hint.place)
 		return;

@@ -114,6 +114,7 @@ struct Lease
 	bool aside_common;	/* of a PARKED one: see share.h */
 	bool put_off;		/* LOST, and not in queue->lost before the deadline */
 	uint8 failures;		/* times in a row that its end could not be written */
+	int64 wanted;		/* of a HELD one: since when claims want the job (monotonic), or 0 */
 	uint8 holders;		/* of a HELD one: how many there are in holder */
 	int32 pins;			/* open transactions that have used the lease (protocol: used-is-pinned) */
 	int32 attempt;

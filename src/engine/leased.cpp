@@ -49,4 +49,11 @@ leased_ahead(const Queue &queue, TimestampTz now)
 	return n;
 }
 
+void
+note_wanted(Lease *lease, const Hint &hint)
+{
+	if (lease->state == LeaseState::kHeld && lease->wanted == 0 && hint.key.run_at <= wall_now())
+		lease->wanted = monotonic_now();
+}
+
 } // namespace pgq

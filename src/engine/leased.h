@@ -31,4 +31,7 @@ void lack_row(Lease *lease, const RowsGone &gone);
  */
 int64 leased_ahead(const Queue &queue, TimestampTz now);
 
+/* The queue has come to a held job, which is due: claims want it. */
+void note_wanted(Lease *lease, const Hint &hint);
+
 } // namespace pgq

@@ -1,5 +1,6 @@
 #include "jobs/owner.h"
 
+#include "catalog/queue_lock.h"
 #include "engine/held.h"
 #include "engine/hold.h"
 #include "jobs/waiting.h"
@@ -39,7 +40,7 @@ not_yet(OwnerSearch *search, TransactionId xid, const VirtualTransactionId &vxid
 {
 	search->xid = xid;
 	search->vxid = vxid;
-	search->claiming = search->locked = false;
+	search->claiming = search->locked = search->wants_turn = search->passes = false;
 	return Met::kNotYet;
 }
 
@@ -81,33 +82,36 @@ meet_claiming(OwnerSearch *search, const Lease *lease)
 	return Met::kNotYet;
 }
 
+/* The end of a holder, with the turn at the job, so that nobody else becomes one; a holder itself has no turn. */
+static Met
+wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactionId &holder)
+{
+	(void) wait_for(search, holder);
+	search->wants_turn = !is_holder(lease, my_virtual_xid());
+	return Met::kNotYet;
+}
+
 /*
- * Enqueues that overlap all the time would hold a job for ever. When it has been held for long, they wait for a gap, for
- * a while; then a job whose key is free once it is claimed is passed over for a new one.
+ * Holds that overlap all the time would keep a job from claims for ever. One that claims have wanted for long gets no new
+ * holder: a session that asks until the job has finished waits for the present ones, and then leaves the job to claims
+ * for a while; for one that asks until it is claimed another job is as good.
  */
 static bool
-wants_gap(OwnerSearch *search, const Lease *lease)
+is_starved(const Lease *lease)
 {
 	static constexpr int64 kLong = USECS_PER_SEC;
-	static constexpr int64 kAWhile = 100 * 1000;
-	int64 now = monotonic_now();
-	if (now - held_since(lease) < kLong)
-		return false;
-	if (search->gap_since == 0)
-		search->gap_since = now;
-	return now - search->gap_since < kAWhile;
+	return is_wanted(lease, monotonic_now(), kLong);
 }
 
 static Met
 join_holders(OwnerSearch *search, Lease *lease, Grip *grip)
 {
-	bool in_vain = search->gap_since != 0;
-	if (wants_gap(search, lease))
-		return ask_again(search);
-	if (in_vain && search->until_claimed)
+	bool starves = is_starved(lease);
+	if (starves && search->until_claimed)
 		return Met::kPassedOver;
-	grip->fresh = hold_to_the_end(search->ref, lease, 0);
-	return grip->fresh ? Met::kHeld : wait_for(search, lease->holder[0]);
+	grip->fresh = !starves && hold_to_the_end(search->ref, lease);
+	search->starves |= starves;
+	return grip->fresh ? Met::kHeld : wait_for_holder(search, lease, lease->holder[0]);
 }
 
 static Met
@@ -115,10 +119,52 @@ meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
 {
 	const VirtualTransactionId *other = other_holder(lease);
 	if (search->alone && other != nullptr)
-		return wait_for(search, *other);
+	{
+		search->starves |= is_wanted(lease, monotonic_now(), 0);
+		return wait_for_holder(search, lease, *other);
+	}
 	if (VirtualTransactionIdIsValid(lease->user) && !is_me(lease->user))
-		return wait_for(search, lease->user);
+		return wait_for_holder(search, lease, lease->user);
 	return is_holder(lease, my_virtual_xid()) ? Met::kHeld : join_holders(search, lease, grip);
+}
+
+/* Nobody has it now, after holds that have kept claims from it: is it left to them? A second in a transaction at most. */
+static bool
+is_left_to_claims(OwnerSearch *search, int64 job_id)
+{
+	static constexpr int64 kAWhile = 100 * 1000;
+	static constexpr int64 kMost = USECS_PER_SEC;
+	static constinit LocalTransactionId lxid = InvalidLocalTransactionId;
+	static constinit int64 left = 0;
+	if (!search->starves || look_at_lease(tables().database, job_id, [](const Lease &) {}))
+		return false;
+	if (lxid != my_virtual_xid().localTransactionId)
+		left = kMost;
+	lxid = my_virtual_xid().localTransactionId;
+	int64 now = monotonic_now();
+	if (search->gap_since == 0)
+	{
+		search->gap_since = left > 0 ? now : now - kAWhile;
+		left -= kAWhile;
+	}
+	return now - search->gap_since < kAWhile;
+}
+
+/* May it be held, or does a session wait for its holders, of which this one is none? */
+static bool
+is_in_turn(const OwnerSearch *search, int64 job_id)
+{
+	bool ours = search->turn == job_id;
+	if (ours || lock_turn(job_id, ShareLock, false))
+	{
+		if (!ours)
+			unlock_turn(job_id, ShareLock);
+		return true;
+	}
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		ours = is_me(lease.user) || is_holder(&lease, my_virtual_xid());
+	});
+	return ours;
 }
 
 /* Only a hold can be alone: who has the lease to change or end the job is that anyhow. */
@@ -191,7 +237,7 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 		grip->purged = hold->holds > 0;
 		if (taken == TakeResult::kTaken)
 		{
-			grip->fresh = hold_to_the_end(search->ref, grip->lease, monotonic_now());
+			grip->fresh = hold_to_the_end(search->ref, grip->lease);
 			met = Met::kHeld;
 		}
 		else if (taken == TakeResult::kHeld)
@@ -243,6 +289,20 @@ verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip
 	return same ? Met::kHeld : ask_again(search);
 }
 
+/* Another session has the turn. */
+static Met
+pass_turn(OwnerSearch *search, int64 job_id)
+{
+	bool starved = false;
+	(void) look_at_lease(tables().database, job_id,
+						 [&](const Lease &lease) { starved = is_starved(&lease); });
+	if (starved && search->until_claimed)
+		return Met::kPassedOver;
+	(void) ask_again(search);
+	search->passes = true;
+	return Met::kNotYet;
+}
+
 static Met
 meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 {
@@ -253,6 +313,10 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 			return Met::kLeased;
 		return expired ? Met::kPassedOver : Met::kHeld;
 	}
+	if (is_left_to_claims(search, job->job_id()))
+		return ask_again(search);
+	if (!is_in_turn(search, job->job_id()))
+		return pass_turn(search, job->job_id());
 	Grip grip{};
 	stop_point("key-met");
 	Met met = take_hold(search, job->hint, &grip);
@@ -284,6 +348,9 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 			!is_leased(jobs[i].job_id()))
 		{
 			(void) not_yet(search, jobs[i].xid, kNoVirtualXid);
+			(void) look_at_lease(tables().database, jobs[i].job_id(), [&](const Lease &lease) {
+				search->starves |= is_wanted(&lease, monotonic_now(), 0);
+			});
 			return true;
 		}
 	return false;
@@ -311,20 +378,50 @@ find_owner(SegmentSet &segments, OwnerSearch *search)
 	return Meeting::kNobody;
 }
 
+/* The turn at another job first. True: it had to be waited for, perhaps, so the job is to be looked at again. */
+static bool
+take_turn(OwnerSearch *search)
+{
+	int64 job_id = search->owner.job_id();
+	if (search->passes)
+	{
+		end_search(search);
+		(void) lock_turn(job_id, ShareLock, true);
+		unlock_turn(job_id, ShareLock);
+		return true;
+	}
+	if (!search->wants_turn || search->turn == job_id)
+		return false;
+	end_search(search);
+	(void) lock_turn(job_id, ExclusiveLock, true);
+	search->turn = job_id;
+	return true;
+}
+
 void
-wait_for_decision(SegmentSet &segments, const OwnerSearch &search)
+wait_for_decision(SegmentSet &segments, OwnerSearch *search)
 {
 	segments.close();
-	if (search.locked)
-		return wait_for_row(search.owner);
-	if (search.claiming)
-		return wait_for_claim(search.owner.job_id(), search.vxid);
-	if (!TransactionIdIsValid(search.xid))
-		return wait_for_transaction(search.vxid);
-	XactLockTableWait(search.xid, nullptr, nullptr, XLTW_None);
+	if (take_turn(search))
+		return;
+	if (search->locked)
+		return wait_for_row(search->owner);
+	if (search->claiming)
+		return wait_for_claim(search->owner.job_id(), search->vxid);
+	if (!TransactionIdIsValid(search->xid))
+		return wait_for_transaction(search->vxid);
+	XactLockTableWait(search->xid, nullptr, nullptr, XLTW_None);
 	if (any_prepared())
 		resolve_prepared();
 	CHECK_FOR_INTERRUPTS();
+}
+
+void
+end_search(OwnerSearch *search)
+{
+	if (search->turn != 0)
+		unlock_turn(search->turn, ExclusiveLock);
+	search->turn = 0;
 }
 
 } // namespace pgq

@@ -32,17 +32,23 @@ struct OwnerSearch
 	/* Of kNotYet. Both invalid: for a moment. */
 	TransactionId xid;
 	VirtualTransactionId vxid;
-	bool claiming; /* the claim of vxid is in progress: it decides, not its transaction */
-	bool locked;   /* others have locked the row of the owner: it is waited for */
+	bool claiming;	 /* the claim of vxid is in progress: it decides, not its transaction */
+	bool locked;	 /* others have locked the row of the owner: it is waited for */
+	bool wants_turn; /* it is a holder, and nobody is to join the holders meanwhile */
+	bool passes;	 /* somebody has the turn at the job: it is to be passed, not taken */
 
 	/* Of all times that it was asked. */
-	int64
-		gap_since; /* monotonic; since when it waits for a gap between others' holds; 0: it does not */
+	int64 turn;		 /* the job at which it has the turn (queue_lock.h), or 0 */
+	bool starves;	 /* it has waited for a hold which has kept claims from the job */
+	int64 gap_since; /* monotonic; since when it leaves the job to claims; 0: it does not */
 };
 
 Meeting find_owner(SegmentSet &segments, OwnerSearch *search);
 
 /* After kNotYet, without the lock of the key. Unlocks the segments. */
-void wait_for_decision(SegmentSet &segments, const OwnerSearch &search);
+void wait_for_decision(SegmentSet &segments, OwnerSearch *search);
+
+/* There is an answer. */
+void end_search(OwnerSearch *search);
 
 } // namespace pgq

@@ -165,7 +165,7 @@ look_at_period(OwnerSearch *search)
 	search->owner.hint.key.job_id = period.job_id;
 	search->xid = period.xid;
 	search->vxid = kNoVirtualXid;
-	search->claiming = search->locked = false;
+	search->claiming = search->locked = search->wants_turn = search->passes = false;
 	if (TransactionIdIsValid(period.xid))
 		return Meeting::kNotYet;
 	if (period.taken && !search->only_ask && period.unseen)
@@ -205,16 +205,20 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 		(void) segments.open_all();
 		search.now = wall_now();
 		lock_key(ref.queue_id, request->hash);
+		/* Under it: is there an owner, or is this job to be it? */
 		int64 id = 0;
 		Meeting meeting = find_owner(segments, &search);
 		if (meeting == Meeting::kNobody)
 			meeting = look_at_period(&search);
 		stop_point("key-found");
+		if (meeting != Meeting::kNotYet)
+			end_search(&search);
 		if (meeting == Meeting::kNobody)
 			id = become_owner(ref, request);
 		unlock_key(ref.queue_id, request->hash);
+		/* Without it: wait and ask again, or answer. */
 		if (meeting == Meeting::kNotYet)
-			wait_for_decision(segments, search);
+			wait_for_decision(segments, &search);
 		else if (meeting == Meeting::kNobody)
 			return with_period(search.key, request->rules, id);
 		else if (meet_owner(segments, search, meeting, *request))

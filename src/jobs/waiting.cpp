@@ -1,5 +1,6 @@
 #include "jobs/waiting.h"
 
+#include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "engine/held.h"
 #include "engine/hold.h"
@@ -16,6 +17,7 @@ enum class Reach : uint8
 	kHandedOut,
 	kAgain,	   /* look again when *other has ended; if that is invalid, in a moment */
 	kClaiming, /* look again when the claim of *other has decided */
+	kHolder,   /* as kAgain, with the turn at the job, so that nobody else comes to hold it */
 };
 
 static bool
@@ -62,7 +64,7 @@ reach_held(QueueHold &hold, Lease *lease, TakenLease *taken, VirtualTransactionI
 	if (holder != nullptr)
 	{
 		*other = *holder;
-		return Reach::kAgain;
+		return is_holder(lease, my_virtual_xid()) ? Reach::kAgain : Reach::kHolder;
 	}
 	*taken = {.ref = hold.ref(), .lease = lease, .earlier = true};
 	use_to_the_end(taken->ref, lease);
@@ -171,34 +173,46 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 	await_claimer(kNobody);
 }
 
+/* Take it, if nobody has it; or ask who has, for *other to be waited for. */
+static Reach
+try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
+			VirtualTransactionId *other)
+{
+	*taken = {};
+	if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
+		return Reach::kHandedOut;
+	switch (take_lease_to_end(taken->ref, row.hint(), how, &taken->lease, other))
+	{
+		case TakeResult::kTaken:
+			return Reach::kInHand;
+		case TakeResult::kFull:
+			complain_of_leases();
+		case TakeResult::kHeld:
+			break;
+	}
+	return reach(row.job_id(), lost, taken, other);
+}
+
 bool
 take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 {
-	for (;;)
+	bool turn = false;
+	Reach reached;
+	do
 	{
-		/* Take it, if nobody has it; */
 		VirtualTransactionId other;
-		*taken = {};
-		if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
-			return false;
-		switch (take_lease_to_end(taken->ref, row.hint(), how, &taken->lease, &other))
-		{
-			case TakeResult::kTaken:
-				return true;
-			case TakeResult::kFull:
-				complain_of_leases();
-			case TakeResult::kHeld:
-				break;
-		}
-		/* or ask who has, wait for that, and try again. */
-		Reach reached = reach(row.job_id(), lost, taken, &other);
-		if (reached == Reach::kInHand || reached == Reach::kHandedOut)
-			return reached == Reach::kInHand;
-		if (reached == Reach::kClaiming)
+		reached = try_to_take(row, how, lost, taken, &other);
+		/* With the turn the holders are looked at once more. */
+		if (reached == Reach::kHolder && !turn)
+			turn = lock_turn(row.job_id(), ExclusiveLock, true);
+		else if (reached == Reach::kClaiming)
 			wait_for_claim(row.job_id(), other);
-		else
+		else if (reached == Reach::kAgain || reached == Reach::kHolder)
 			wait_for_transaction(other);
-	}
+	} while (reached != Reach::kInHand && reached != Reach::kHandedOut);
+	if (turn)
+		unlock_turn(row.job_id(), ExclusiveLock);
+	return reached == Reach::kInHand;
 }
 
 void

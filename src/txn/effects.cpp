@@ -79,11 +79,11 @@ revoke_until_end(const QueueRef &ref, Lease *lease)
 }
 
 bool
-hold_to_the_end(const QueueRef &ref, Lease *lease, int64 monotonic)
+hold_to_the_end(const QueueRef &ref, Lease *lease)
 {
 	pending.holder = my_virtual_xid();
 	if (lease->state == LeaseState::kClaiming)
-		begin_hold(lease, monotonic);
+		begin_hold(lease);
 	else if (!add_holder(lease))
 		return false;
 	add_lease_effect(LeaseEffect::kHold, LeaseEnd::kChanged, ref, lease);

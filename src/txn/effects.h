@@ -55,7 +55,7 @@ void revoke_until_end(const QueueRef &ref, Lease *lease);
  * one holder more; false: there is no room for one. A place was reserved. undo_hold: it, and its use if it was used, are
  * the newest effects, in vain.
  */
-bool hold_to_the_end(const QueueRef &ref, Lease *lease, int64 monotonic);
+bool hold_to_the_end(const QueueRef &ref, Lease *lease);
 void undo_hold(const QueueRef &ref, Lease *lease, bool used);
 
 /*

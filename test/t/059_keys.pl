@@ -155,7 +155,9 @@ for my $end (qw(COMMIT ROLLBACK))
 	my $job = sql(enqueue());
 	ask($a, 'BEGIN; ' . enqueue());
 	sql('SELECT pg_sleep(1.1)');
-	is(sql(enqueue()), $job, 'who asks for a job that has been held for long, until it is finished, meets it');
+	is(sql(enqueue()), $job, 'who asks for a job that has been held for long meets it, until a claim has wanted it for long');
+	is(sql($claim), '', '... which does not get it');
+	sql('SELECT pg_sleep(1.1)');
 	my $new = sql(enqueue($claimed));
 	cmp_ok($new, '>', $job, '... who asks until it is claimed has a new one');
 	is(sql(enqueue($claimed)), $new, '... which is met then');
