@@ -2,6 +2,10 @@
 
 \echo Use "CREATE EXTENSION pgq_router" to load this file. \quit
 
+-- In the schema of the extension others may have put functions and operators, which must not run with the rights of the
+-- superuser who loads this: nothing is looked for there.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- The functions go to the schema of the extension, what clients know of pgq_ext to a schema of its name.
 CREATE SCHEMA pgq_router;
 CREATE SCHEMA pgq_ext;
@@ -86,6 +90,16 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgq_router.address IS 'Internal: how a shard is reached.';
 
+-- Others may have functions of that name beside it, with other arguments.
+CREATE FUNCTION pgq_router.front_of(verb text) RETURNS oid
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT p.oid FROM pg_catalog.pg_proc p
+    JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid OPERATOR(pg_catalog.=) p.oid
+         AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
+    JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+    WHERE e.extname OPERATOR(pg_catalog.=) 'pgq_router' AND p.proname OPERATOR(pg_catalog.=) verb AND p.pronamespace OPERATOR(pg_catalog.=) e.extnamespace $$;
+COMMENT ON FUNCTION pgq_router.front_of IS 'Internal: the function of that name that is the extension''s.';
+
 -- PL/Proxy asks, with the caller's rights, where to connect to: the functions behind are everybody's, but do not go anywhere
 -- for who may not call those in front.
 CREATE FUNCTION pgq_router.at(shard integer, verb text, alone boolean) RETURNS text
@@ -93,7 +107,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     used text := nullif(current_setting('pgq_router.shard', true), '');
 BEGIN
-    IF NOT has_function_privilege(format('@extschema@.%I', verb)::regproc, 'EXECUTE') THEN
+    IF has_function_privilege(pgq_router.front_of(verb), 'EXECUTE') IS NOT TRUE THEN
         RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for function %s', verb);
     END IF;
     IF alone THEN
@@ -212,21 +226,22 @@ COMMENT ON FUNCTION pgq_router.number_at IS 'Internal: what a database says of i
 
 CREATE FUNCTION pgq_router.jobs_at(integer) RETURNS bigint
 LANGUAGE plproxy AS $$ CONNECT pgq_router.address($1);
-SELECT count(*) FROM (SELECT FROM pgq_ext.job UNION ALL SELECT FROM pgq_ext.dead_job) j; $$;
+SELECT pg_catalog.count(*) FROM (SELECT FROM pgq_ext.job UNION ALL SELECT FROM pgq_ext.dead_job) j; $$;
 REVOKE ALL ON FUNCTION pgq_router.jobs_at FROM PUBLIC;
 COMMENT ON FUNCTION pgq_router.jobs_at IS 'Internal: how many jobs and dead letters a shard has.';
 
 CREATE FUNCTION pgq_router.keys_at(integer, integer[]) RETURNS bigint
 LANGUAGE plproxy AS $$ CONNECT pgq_router.address($1);
-SELECT count(*) FROM (
-    SELECT coalesce(j.group_key, j.unique_key) FROM pgq_ext.job j
-    UNION ALL SELECT coalesce(d.group_key, d.unique_key) FROM pgq_ext.dead_job d
-    UNION ALL SELECT u.unique_key FROM pgq_ext.unique_key u WHERE u.until > clock_timestamp()
+SELECT pg_catalog.count(*) FROM (
+    SELECT COALESCE(j.group_key, j.unique_key) FROM pgq_ext.job j
+    UNION ALL SELECT COALESCE(d.group_key, d.unique_key) FROM pgq_ext.dead_job d
+    UNION ALL SELECT u.unique_key FROM pgq_ext.unique_key u WHERE u.until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
     UNION ALL SELECT l.name FROM pgq_ext.held_lock l
     UNION ALL SELECT r.name FROM pgq_ext.run r
     UNION ALL SELECT m.name FROM pgq_ext.rate_limit m
-    UNION ALL SELECT coalesce(t.options ->> 'group_key', t.options ->> 'unique_key', t.schedule) FROM pgq_ext.timetable t) k (k)
-WHERE (pg_catalog.hashtextextended(k.k COLLATE "C", 0) & 63)::integer = ANY ($2); $$;
+    UNION ALL SELECT COALESCE(t.options OPERATOR(pg_catalog.->>) 'group_key', t.options OPERATOR(pg_catalog.->>) 'unique_key', t.schedule)
+              FROM pgq_ext.timetable t) k (k)
+WHERE (pg_catalog.hashtextextended(k.k COLLATE pg_catalog."C", 0) OPERATOR(pg_catalog.&) 63)::pg_catalog.int4 OPERATOR(pg_catalog.=) ANY ($2); $$;
 REVOKE ALL ON FUNCTION pgq_router.keys_at FROM PUBLIC;
 COMMENT ON FUNCTION pgq_router.keys_at IS 'Internal: how many jobs and names a shard has whose keys are of these slots.';
 
@@ -264,14 +279,14 @@ COMMENT ON TYPE pgq_ext.explanation IS 'As that of pgq_ext.';
 CREATE FUNCTION pgq_router.make(verb text, arguments text, result text, body text, alone boolean = true) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $make$
 DECLARE
-    front regproc;
+    front oid;
     types text;
     values_of text;
     query text;
 BEGIN
     EXECUTE format('CREATE FUNCTION @extschema@.%I(%s) RETURNS %s LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS %L',
         verb, arguments, result, body);
-    front := format('@extschema@.%I', verb)::regproc;
+    front := pgq_router.front_of(verb);
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', front::regprocedure);
     EXECUTE format('COMMENT ON FUNCTION %s IS %L', front::regprocedure, 'As that of pgq_ext, through a router: see docs/scaling.md.');
     SELECT concat_ws(', ', 'integer', string_agg(format_type(t, NULL), ', ' ORDER BY n)), string_agg('$' || n + 1, ', ' ORDER BY n)
@@ -732,7 +747,7 @@ BEGIN
         ) w (name, columns)
     LOOP
         EXECUTE format('CREATE FUNCTION pgq_router.%I(integer) RETURNS SETOF jsonb LANGUAGE plproxy AS %L', v.name || '_rows_at',
-            format(' CONNECT pgq_router.at_view($1, %L); SELECT to_jsonb(v) FROM pgq_ext.%I v; ', v.name, v.name));
+            format(' CONNECT pgq_router.at_view($1, %L); SELECT pg_catalog.to_jsonb(v) FROM pgq_ext.%I v; ', v.name, v.name));
         EXECUTE format('COMMENT ON FUNCTION pgq_router.%I IS %L', v.name || '_rows_at', 'Internal: the rows of that view of a shard.');
         IF v.name NOT IN ('queue_status', 'queue_stats', 'queue_latency') THEN
             EXECUTE format('CREATE VIEW pgq_ext.%I AS SELECT r.*, u.shard FROM pgq_router.rows(%L) u, jsonb_to_record(u.row_) AS r (%s)', v.name, v.name, v.columns);
@@ -825,7 +840,7 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_router.refuse_triggers FROM PUBLIC;
 COMMENT ON FUNCTION pgq_router.refuse_triggers IS 'Internal: error 55000 if somebody has put a trigger on the tables of shards or slots, which are locked.';
 
-CREATE FUNCTION pgq_router_add_shard(shard int, conninfo text, accepts boolean = true) RETURNS void
+CREATE FUNCTION @extschema@.pgq_router_add_shard(shard int, conninfo text, accepts boolean = true) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -861,11 +876,11 @@ BEGIN
             HINT = format('SELECT pgq_set_shard(%s) there, before it has jobs.', $1);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION pgq_router_add_shard FROM PUBLIC;
-COMMENT ON FUNCTION pgq_router_add_shard IS
+REVOKE ALL ON FUNCTION @extschema@.pgq_router_add_shard FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.pgq_router_add_shard IS
 'The database at conninfo is that shard, or is there from now on if it is known: one that was moved. The first one has all 64 slots, others get them by pgq_router_assign_slots. accepts: it takes new jobs without a key. Without user in conninfo everybody connects as himself. Errors: 55000 the database has another number, 22023 conninfo has a password or is a URI, or there is no such number.';
 
-CREATE FUNCTION pgq_router_remove_shard(shard int, force boolean = false) RETURNS boolean
+CREATE FUNCTION @extschema@.pgq_router_remove_shard(shard int, force boolean = false) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -896,11 +911,11 @@ BEGIN
     DELETE FROM pgq_router.shard WHERE shard = $1;
     RETURN true;
 END $$;
-REVOKE ALL ON FUNCTION pgq_router_remove_shard FROM PUBLIC;
-COMMENT ON FUNCTION pgq_router_remove_shard IS
+REVOKE ALL ON FUNCTION @extschema@.pgq_router_remove_shard FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.pgq_router_remove_shard IS
 'Forget a shard; false: it is not known. Errors: 55006 it has slots or, without force, jobs.';
 
-CREATE FUNCTION pgq_router_assign_slots(slots int[], shard int) RETURNS void
+CREATE FUNCTION @extschema@.pgq_router_assign_slots(slots int[], shard int) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -936,6 +951,6 @@ BEGIN
     END IF;
     UPDATE pgq_router.slot SET shard = $2, last_shard = coalesce($2, last_shard) WHERE slot = ANY ($1);
 END $$;
-REVOKE ALL ON FUNCTION pgq_router_assign_slots FROM PUBLIC;
-COMMENT ON FUNCTION pgq_router_assign_slots IS
+REVOKE ALL ON FUNCTION @extschema@.pgq_router_assign_slots FROM PUBLIC;
+COMMENT ON FUNCTION @extschema@.pgq_router_assign_slots IS
 'Keys of these slots (0 to 63) are on that shard from now on; NULL: on none, nothing is enqueued with such a key until they are assigned again. Waits for transactions that have enqueued with a key, and these for it. Errors: 55000 there is a trigger on the tables, 55006 the shard that has them has jobs of such keys, 42704 there is no such shard, 22023 no such slot.';
