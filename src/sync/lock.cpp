@@ -202,6 +202,19 @@ keep_incarnation(const HeldLock &held)
 	return tables().queue == held.key.incarnation;
 }
 
+/* Write the row of a lock that the table of locks has. A look that began at no floor says what such a look costs. */
+static bool
+write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floor)
+{
+	int64 began = monotonic_now();
+	if (!write_lock_row(held.key, held.slot, now, before, floor))
+		return false;
+	int64 cost = floor == 0 ? monotonic_now() - began : 0;
+	with_locks(
+		[&](LockHold &hold) { hold.raise_row_floor(held.key, held.slot, held.token, cost); });
+	return true;
+}
+
 /* What was there before, if its time was over and it was not bound to a session, has left its row. */
 bool
 make_lock_durable(const HeldLock &held)
@@ -222,14 +235,8 @@ make_lock_durable(const HeldLock &held)
 		return true;
 	}
 	current = current && keep_incarnation(held);
-	int64 began = monotonic_now();
-	if (current && write_lock_row(held.key, held.slot, now, before, floor))
-	{
-		int64 cost = floor == 0 ? monotonic_now() - began : 0;
-		with_locks(
-			[&](LockHold &hold) { hold.raise_row_floor(held.key, held.slot, held.token, cost); });
+	if (current && write_row_above(held, now, before, floor))
 		return true;
-	}
 	undo_newest_lock_effect();
 	if (current)
 		doubt_locks(held.database);
