@@ -6,6 +6,7 @@
 #include "engine/hold.h"
 #include "engine/lock_line.h"
 #include "load/attach.h"
+#include "pg/wait_events.h"
 #include "txn/deadlock.h"
 #include "txn/effects.h"
 
@@ -166,7 +167,9 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 		await_claimer(claimer_of(job_id, claimer, &decided));
 		if (decided)
 			break;
-		pg_usleep(naps < kShortNaps ? 1000 : 10 * 1000);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 naps < kShortNaps ? 1 : 10, wait_events.decision);
+		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		deadlock.look();
 	}

@@ -9,6 +9,7 @@ struct WaitEvents
 {
 	uint32 claim;	  /* PgqClaim: a claim that waits for a job */
 	uint32 result;	  /* PgqResult: a pgq_result that waits for the end of a job */
+	uint32 decision;  /* PgqDecision: a call that waits for the answer of a claim in progress */
 	uint32 lock;	  /* PgqLock: a pgq_lock or pgq_run_once that waits for others */
 	uint32 rate;	  /* PgqRate: a pgq_take that waits for its time */
 	uint32 launcher;  /* PgqLauncher: nothing to do */

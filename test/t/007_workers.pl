@@ -14,14 +14,6 @@ $node->start;
 
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 
-# One process waits under that name, which servers before PostgreSQL 17 do not know.
-sub waits_as
-{
-	my ($name) = @_;
-	return qq{count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Extension'
-		AND wait_event = CASE WHEN current_setting('server_version_num')::int < 170000 THEN 'Extension' ELSE '$name' END};
-}
-
 sub no_scheduler_in
 {
 	my ($oid) = @_;

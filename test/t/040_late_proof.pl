@@ -157,7 +157,7 @@ for my $end ('ROLLBACK', 'COMMIT', q{PREPARE TRANSACTION 'late'})
 	end_session($_) for $locker, $acker;
 }
 
-# A claim has not decided whether it hands the job out. It waits for a lock, which might be ours: the server must see that.
+# A claim has not decided whether it hands the job out. It waits for a lock, which might be ours.
 my $claimer;
 for my $end ('cancelled', 'finished')
 {
@@ -171,7 +171,7 @@ for my $end ('cancelled', 'finished')
 	send_sql($claimer, q{SELECT count(*) FROM pgq_claim('q')});
 	wait_for($node, "wait_event = 'advisory' FROM pg_stat_activity WHERE pid = $pid");
 	send_sql($acker, "SELECT pgq_ack($job->[0], $job->[1])");
-	wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'virtualxid' AND query LIKE 'SELECT pgq_ack%'});
+	wait_for($node, waits_as('PgqDecision') . " AND query LIKE 'SELECT pgq_ack%'");
 	sql("SELECT pg_cancel_backend($pid)") if $end eq 'cancelled';
 	ask($stop, 'SELECT pg_advisory_unlock(7366513, 0)');
 	reply($claimer);
