@@ -6,10 +6,11 @@ namespace pgq {
 
 static constexpr int kMost = 64;
 
-/* The processes that have been looked at, so that other circles end. */
+/* The processes that have been looked at, each with the answer; kNobody while it is looked for, so that other circles end. */
 struct Search
 {
 	int seen[kMost];
+	int victim[kMost];
 	int n;
 };
 
@@ -59,6 +60,20 @@ any_waits_for_me(int pid, Search *search)
 	return kNobody;
 }
 
+static int
+look_at_blockers(int procno, Search *search)
+{
+	int procnos[kMost];
+	int n = blockers_in_memory(procno, procnos);
+	if (n > 0)
+	{
+		int victim = all_wait_for_me(procnos, n, search);
+		return victim == kNobody ? kNobody : Max(victim, procno);
+	}
+	int pid = ProcGlobal->allProcs[procno].pid;
+	return pid == 0 ? kNobody : any_waits_for_me(pid, search);
+}
+
 /*
  * Can that process go on only when this one has? Then the greatest number of those in the circle that wait in memory: each
  * of them finds the same circle, and one is enough to break it.
@@ -70,19 +85,13 @@ waits_for_me(int procno, Search *search)
 		return procno;
 	for (int i = 0; i < search->n; i++)
 		if (search->seen[i] == procno)
-			return kNobody;
+			return search->victim[i];
 	if (search->n == kMost)
 		return kNobody;
-	search->seen[search->n++] = procno;
-	int procnos[kMost];
-	int n = blockers_in_memory(procno, procnos);
-	if (n > 0)
-	{
-		int victim = all_wait_for_me(procnos, n, search);
-		return victim == kNobody ? kNobody : Max(victim, procno);
-	}
-	int pid = ProcGlobal->allProcs[procno].pid;
-	return pid == 0 ? kNobody : any_waits_for_me(pid, search);
+	int me = search->n++;
+	search->seen[me] = procno;
+	search->victim[me] = kNobody;
+	return search->victim[me] = look_at_blockers(procno, search);
 }
 
 static bool
