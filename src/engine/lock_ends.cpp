@@ -3,6 +3,7 @@
  */
 #include "engine/database.h"
 #include "engine/named_lock.h"
+#include "engine/quota.h"
 #include "engine/registry.h"
 
 namespace pgq {
@@ -56,7 +57,7 @@ copy_locks(const Database *db, LockCopy *copies, int most)
 }
 
 int64
-ask_for_sweep()
+ask_for_sweep(const Database *db)
 {
 	static constexpr int64 kMost = 10 * USECS_PER_SEC;
 	/* A transaction relies on it, or did a moment ago. */
@@ -64,7 +65,9 @@ ask_for_sweep()
 	int64 longest = 0;
 	for_each_lock([&](const LockHold &hold, int number) {
 		const NamedLock &lock = hold[number];
-		if (!lock.is_over(hold.monotonic()) && !lock.now.swept)
+		const Database &home = shared->databases[lock.home];
+		bool gives_room = &home == db || home.locks.used > own_part(max_locks);
+		if (!gives_room || (!lock.is_over(hold.monotonic()) && !lock.now.swept))
 			return;
 		longest = Max(longest, lock.in_use_until > hold.monotonic() ? kInUse : kMost);
 		pg_atomic_write_u32(&shared->databases[lock.home].sweep_wanted, 1);

@@ -270,8 +270,11 @@ int room_for_locks(const Database *db);
 /* Beyond the own parts of databases. */
 Quota common_locks();
 
-/* Tell the schedulers to take out those that are over. Returns how long that takes at most, in microseconds; 0: none is over. */
-int64 ask_for_sweep();
+/*
+ * Tell the schedulers to take out those that are over and whose entries that database can have. Returns how long that takes
+ * at most, in microseconds; 0: there is none.
+ */
+int64 ask_for_sweep(const Database *db);
 
 int64 lock_bytes(); /* of one more, about */
 Size named_locks_size();

@@ -141,11 +141,11 @@ wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
  * out. False: there are none, or this is taking too long.
  */
 static bool
-wait_for_room(int64 since)
+wait_for_room(const Database *db, int64 since)
 {
 	static constexpr long kNap = 10;
 	settle_prepared_locks();
-	if (monotonic_now() - since >= ask_for_sweep())
+	if (monotonic_now() - since >= ask_for_sweep(db))
 		return false;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kNap,
 					 wait_events.lock);
@@ -164,7 +164,7 @@ take_in_time(const LockWish &wish, LockRequest *request, int64 end)
 		LockTaken taken = try_to_take(wish, request);
 		if (taken.answer == TakeAnswer::kBusy && monotonic_now() < end)
 			taken = wait_to_take(wish, request, end);
-		if (taken.answer != TakeAnswer::kFull || !wait_for_room(Max(began, end)))
+		if (taken.answer != TakeAnswer::kFull || !wait_for_room(request->database, Max(began, end)))
 			return taken;
 	}
 }

@@ -64,7 +64,8 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .bucket = number(kBucket)};
 	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
 	/* Somebody may have written anything by hand. */
-	found.slot = slot_of_column(number(kSlot));
+	if (is_slot_of(number(kSlot), number(kToken)))
+		found.slot = slot_of_column(number(kSlot));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
 	grant.slots = static_cast<int32>(number(kSlots));

@@ -3,6 +3,7 @@
 #include "catalog/column.h"
 #include "catalog/owner_sql.h"
 #include "catalog/tables.h"
+#include "catalog/version.h"
 #include "pg/clock.h"
 
 namespace pgq {
@@ -50,6 +51,21 @@ slot_of_column(int64 column)
 	return static_cast<int32>(column >> kTokenBits) + 1;
 }
 
+/* A row that is written by hand may name a token that is not the one in its column. */
+bool
+is_slot_of(int64 column, int64 token)
+{
+	int32 slot = slot_of_column(column);
+	return slot != 0 && (column <= kSlotsMax || column == slot_column(slot, token));
+}
+
+/* As long as the SQL objects are those of version 0.1, its library may be put back, which knows the plain slot only. */
+static int64
+column_to_write(int32 slot, int64 token)
+{
+	return version_is_before() ? int64{slot} : slot_column(slot, token);
+}
+
 /* ---- rows ---- */
 
 /* By an index, whatever the statistics say of a table that has few rows and many dead ones. */
@@ -89,7 +105,16 @@ has_row_between(const LockKey &key, int64 from, int64 end)
 	Oid index = primary_key_of(rel);
 	SysScanDesc scan =
 		systable_beginscan(rel, index, OidIsValid(index), SnapshotSelf, lengthof(keys), keys);
-	bool found = HeapTupleIsValid(systable_getnext(scan));
+	bool found = false;
+	for (HeapTuple row; !found && HeapTupleIsValid(row = systable_getnext(scan));)
+	{
+		auto value = [&](LockColumn column) {
+			bool is_null;
+			return DatumGetInt64(heap_getattr(row, static_cast<AttrNumber>(column),
+											  RelationGetDescr(rel), &is_null));
+		};
+		found = is_slot_of(value(LockColumn::kSlot), value(LockColumn::kToken));
+	}
 	systable_endscan(scan);
 	table_close(rel, NoLock);
 	return found;
@@ -104,7 +129,7 @@ write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before,
 		"ON CONFLICT DO NOTHING";
 	const SpiArgument arguments[] = {
 		words(key.name),		   number(key.period),
-		number(key.bucket),		   number(slot_column(slot, grant.token)),
+		number(key.bucket),		   number(column_to_write(slot, grant.token)),
 		number(grant.slots),	   number(grant.token),
 		words(grant.owner),		   number(grant.ttl),
 		moment(grant.acquired_at), moment(wall_now() + grant.ttl)};
