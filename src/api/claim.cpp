@@ -10,6 +10,7 @@
 #include "jobs/session_lease.h"
 #include "load/attach.h"
 #include "pg/stop_point.h"
+#include "txn/effects.h"
 
 namespace pgq {
 
@@ -111,6 +112,7 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 		reserve_session_leases(options.max_jobs);
 	claim.give = return_job;
 	claim.result = &result;
+	begin_claim_call();
 	HandedOut out = claim_until_handed_out(refs, names, n, &claim, &result);
 	note_empty(refs, claim);
 	if (out.kept > 0 || out.renewed > 0)
@@ -119,6 +121,7 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 				TimestampTzGetDatum(claim.ready[i].lease_expires_at());
 			return claim.ready[i].handed_out;
 		});
+	end_claim_call();
 }
 
 /* max_jobs, lease_time and worker are the arguments from those numbers on. */

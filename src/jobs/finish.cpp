@@ -150,6 +150,17 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 }
 
 /*
+ * Another transaction ends the lease. Its row is gone as soon as that has committed, and the lease a moment later: until
+ * then the lease is its to count and to tell of.
+ */
+static bool
+is_ended_elsewhere(const Lease *lease)
+{
+	return lease->prepared.ended ||
+		   (lease->ending && !VirtualTransactionIdEquals(lease->user, my_virtual_xid()));
+}
+
+/*
  * Of a lease that is current: its row is not there, by a delete that has been committed. Nobody needs it any more, so it
  * ends at once, whatever becomes of this transaction.
  */
@@ -162,7 +173,7 @@ end_if_rowless(int64 job_id, int64 token, const Place &place)
 	segments.close();
 	if (gone)
 		(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-			if (is_handed_out(lease, token))
+			if (is_handed_out(lease, token) && !is_ended_elsewhere(lease))
 				end_rowless(lease, monotonic_now(), hold);
 		});
 	return gone;

@@ -188,6 +188,11 @@ hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 	/* A slot that was freed and attached again has other leases. */
 	if (serial_of(ready->lease) != ready->serial)
 		return;
+	/* Its row has been deleted by hand since it was looked at; or was, and is there again. */
+	if (ready->lease->rows_gone.at_all > 0)
+		return hold.end(ready->lease);
+	if (ready->lease->doomed)
+		return hold.give_back(ready->lease);
 	/* The queue was paused, or another limit set: the new ones hold. */
 	if (ready->options_set != hold->options_set)
 		return hold.give_back(ready->lease);

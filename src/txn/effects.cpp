@@ -45,6 +45,18 @@ forget_lease_effects(int n)
 }
 
 void
+begin_claim_call()
+{
+	pending.first_unreturned = pending.effects.leases.size + 1;
+}
+
+void
+end_claim_call()
+{
+	pending.first_unreturned = 0;
+}
+
+void
 note_verifying(const Lease *lease)
 {
 	pending.verifying = lease;

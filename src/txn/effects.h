@@ -22,6 +22,13 @@ void effects_init();
 
 /* ---- leases ---- */
 
+/*
+ * Around a call that claims: until it ends, an error gives the jobs of the call back uncounted, also those that have
+ * been handed out. None of them has reached the client.
+ */
+void begin_claim_call();
+void end_claim_call();
+
 /* A reserved place for an effect; fill it under the queue's lock, which cannot fail. */
 void reserve_lease_effects(int n);
 

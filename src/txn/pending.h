@@ -192,11 +192,16 @@ struct Pending
 	Effects effects;
 	const Lease *verifying; /* see note_verifying() */
 	bool unreturnable;		/* see note_unreturnable() */
-	Watch *watch;			/* reserved by PREPARE TRANSACTION */
+	int first_unreturned; /* number, from 1, of the first lease effect of a claim that has not returned; 0: none */
+	Watch *watch; /* reserved by PREPARE TRANSACTION */
 	VirtualTransactionId
 		holder; /* this transaction, if it holds jobs: at its end it has no such id any more */
 
 	bool is_unreturnable(const Lease *lease) const { return unreturnable && lease == verifying; }
+	bool is_unreturned(const LeaseEffect &effect) const
+	{
+		return first_unreturned > 0 && &effect - effects.leases.begin() >= first_unreturned - 1;
+	}
 };
 
 extern Pending pending;
@@ -216,8 +221,8 @@ JobEnd end_of(LeaseEnd how, bool dead);
 /* How the lease ends is counted and told; the caller ends it in the same hold. */
 void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
 
-/* The row of its job has gone, or come, for good. Returns whether there is none left: then the lease ends. */
-bool note_rows_gone(Lease *lease, const RowsGone &gone, int64 monotonic, QueueHold &hold);
+/* The lease ends if no row of its job is left. Returns whether that is so. */
+bool end_if_rows_gone(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /* A job is not held by this transaction any more. */
 void let_go(Lease *lease, QueueHold &hold);

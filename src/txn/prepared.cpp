@@ -269,7 +269,9 @@ settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monoto
 	if (moved)
 		left.row_xid = InvalidTransactionId;
 	set_prepared(lease, left);
-	if (moved && commit && note_rows_gone(lease, was.gone, monotonic, hold))
+	if (moved && commit)
+		lack_row(lease, was.gone);
+	if (moved && commit && end_if_rows_gone(lease, monotonic, hold))
 		return;
 	if (used && !settle_prepared_use(lease, was, commit, monotonic, hold))
 		return;

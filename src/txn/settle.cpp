@@ -22,48 +22,6 @@ still_ours(const LeaseEffect &effect)
 	return serial_of(effect.lease) == effect.serial;
 }
 
-JobEnd
-end_of(LeaseEnd how, bool dead)
-{
-	switch (how)
-	{
-		case LeaseEnd::kAcked:
-			return JobEnd::kAcked;
-		case LeaseEnd::kCancelled:
-			return JobEnd::kCancelled;
-		case LeaseEnd::kExpired:
-			return JobEnd::kExpired;
-		default:
-			return dead ? JobEnd::kDead : JobEnd::kUnknown;
-	}
-}
-
-void
-count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold)
-{
-	hold.tell(lease, end_of(how, dead));
-	QueueCounters &counters = lease->queue->counters;
-	counters.expired += how == LeaseEnd::kExpired;
-	counters.dead_lettered += dead;
-	int64 *counter = counters.of(how);
-	/* Nobody had it. */
-	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
-	if (counter == nullptr || waited)
-		return;
-	/* A late ack: the job was handed out before this start. */
-	counters.handed_out += lease->state == LeaseState::kClaiming;
-	++*counter;
-	note_wait(lease, monotonic);
-	note_end(lease, how, monotonic);
-}
-
-void
-let_go(Lease *lease, QueueHold &hold)
-{
-	if (drop_holder(lease, pending.holder))
-		hold.give_back(lease);
-}
-
 /* The reaper could not count it, or has not tried. */
 static bool
 stays_lost(const LeaseEffect &effect, int64 monotonic)
@@ -125,35 +83,23 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			let_go(effect.lease, hold);
 			break;
 		case LeaseEffect::kRow:
-			(void) note_rows_gone(effect.lease, effect.gone, monotonic, hold);
+			/* settle_rows_gone() goes by the sum. */
+			lack_row(effect.lease, effect.gone);
 	}
 }
 
-/* Somebody else may just cancel the job. */
-void
-lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
-{
-	SetInvalidVirtualTransactionId(lease->claimer);
-	lease->times.forget();
-	unpin_lease(lease);
-	hold.doom(lease, Loss::kUndone, monotonic);
-}
-
-/* Its worker may have stopped because of that: then nobody answers for it any more. */
-void
-undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
-{
-	lease->revoked--;
-	if (lease->told && lease->state == LeaseState::kClaimed && !lease->doomed)
-		hold.doom(lease, Loss::kUndoneCancel, monotonic);
-}
-
-/* It was handed out, and lost by that; or it was on its way, and goes back. */
+/* It was handed out, and lost by that, if the claim has returned; or it was on its way, and goes back. */
 static void
-undo_claim(Lease *lease, int64 monotonic, QueueHold &hold)
+undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
+	Lease *lease = effect.lease;
 	if (pending.is_unreturnable(lease))
 		hold.lose(lease, Loss::kUnreturnable, monotonic);
+	else if (lease->state != LeaseState::kClaiming && pending.is_unreturned(effect))
+	{
+		count_end(lease, LeaseEnd::kUncounted, false, monotonic, hold);
+		hold.give_back(lease);
+	}
 	else if (lease->state != LeaseState::kClaiming)
 		lose_claimed(lease, monotonic, hold);
 	else if (lease == pending.verifying)
@@ -169,7 +115,7 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 	switch (effect.kind)
 	{
 		case LeaseEffect::kClaim:
-			undo_claim(effect.lease, monotonic, hold);
+			undo_claim(effect, monotonic, hold);
 			break;
 		case LeaseEffect::kUse:
 			hold.stop_using(effect.lease, false, monotonic);
@@ -203,15 +149,11 @@ run_of_one_queue(const LeaseEffect *first, const LeaseEffect *last)
 	return begin;
 }
 
-/*
- * Apply or undo the lease effects [first, last), one hold a run of one queue.
- * Ends come before releases of pins of the same lease, because a claim is
- * registered before its end and the array is walked backwards.
- */
+/* Visit the lease effects [first, last) whose leases are still ours, the newest first, one hold a run of one queue. */
+template <typename Visit>
 static void
-settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
+for_each_lease_effect(const LeaseEffect *first, const LeaseEffect *last, Visit visit)
 {
-	int64 monotonic = monotonic_now();
 	while (last > first)
 	{
 		const LeaseEffect *begin = run_of_one_queue(first, last);
@@ -219,11 +161,37 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 			settle_counts_of(hold);
 			for (const LeaseEffect *effect = last; effect-- > begin;)
 				if (still_ours(*effect))
-					commit ? commit_lease(*effect, monotonic, hold)
-						   : undo_lease(*effect, monotonic, hold);
+					visit(*effect, hold);
 		});
 		last = begin;
 	}
+}
+
+/* Once all is known of the rows: a job that was inserted again before its old row was deleted is there. */
+static void
+settle_rows_gone(const LeaseEffect *first, const LeaseEffect *last, int64 monotonic)
+{
+	for_each_lease_effect(first, last, [&](const LeaseEffect &effect, QueueHold &hold) {
+		if (effect.kind == LeaseEffect::kRow)
+			(void) end_if_rows_gone(effect.lease, monotonic, hold);
+	});
+}
+
+/*
+ * Apply or undo the lease effects [first, last). Ends come before releases of pins of the same lease, because a claim is
+ * registered before its end and the newest effect comes first.
+ */
+static void
+settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
+{
+	int64 monotonic = monotonic_now();
+	bool rows = false;
+	for_each_lease_effect(first, last, [&](const LeaseEffect &effect, QueueHold &hold) {
+		rows |= effect.kind == LeaseEffect::kRow;
+		commit ? commit_lease(effect, monotonic, hold) : undo_lease(effect, monotonic, hold);
+	});
+	if (commit && rows)
+		settle_rows_gone(first, last, monotonic);
 }
 
 /* Memory lacks those that were shed: they are read from the table. */

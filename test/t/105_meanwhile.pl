@@ -178,6 +178,18 @@ sub let_pass
 	sql("SELECT pgq_cancel($other), pgq_resume_queue('p')");
 	is(sql($leases), '0', '... gives back the job of that one');
 
+	# The rows of a claim that has waited are made anew, with the ends of their leases. An error then is one of the claim.
+	create_queue($node, 'big');
+	sql(q{SELECT pgq_enqueue('big', (SELECT jsonb_agg(md5(n || '-' || i)) FROM generate_series(1, 1200) i)) FROM generate_series(1, 20) n});
+	ask($worker, q{SET work_mem = '64 kB'; SET temp_file_limit = '1 MB'});
+	stand($worker, 'claim-hand-out', q{SELECT count(*) FROM pgq_claim('big', 20, lease_time => '1 s')});
+	let_pass('0.2 s');
+	open_gate();
+	like((reply($worker))[1], qr/temporary file size exceeds/, 'a claim that cannot make its rows anew');
+	is(sql(q{SELECT count(*), max(attempt) FROM pgq_claim('big', 20)}), '20|1', '... has handed out nothing: no job has lost an attempt');
+	ask($worker, 'RESET work_mem; RESET temp_file_limit');
+	sql(q{SELECT pgq_drop_queue('big', force => true)});
+
 	# Limits.
 	for my $limit ('concurrency => 1', 'rate_limit => 1', 'group_concurrency => 1', 'fifo => true')
 	{

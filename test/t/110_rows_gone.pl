@@ -96,6 +96,10 @@ for my $restart (0, 1)
 	is(claimed($queue), '', '... after TRUNCATE, too');
 	sql("UPDATE pgq_ext.job SET segment = (segment + 1) % 8 WHERE job_id = $id");
 	is(claimed($queue), '', 'moved to another segment: the same');
+	my $segment = sql("SELECT segment FROM pgq_ext.job WHERE job_id = $id");
+	sql("BEGIN; INSERT INTO pgq_ext.job (job_id, queue_id, payload, group_key, segment) SELECT job_id, queue_id, payload, group_key, (segment + 1) % 8 FROM pgq_ext.job WHERE job_id = $id;
+		DELETE FROM pgq_ext.job WHERE job_id = $id AND segment = $segment; COMMIT");
+	is(claimed($queue), '', 'inserted into another segment, then deleted from the first one: the same');
 	is(sql("SELECT pgq_extend($lease) IS NOT NULL"), 't', '... its lease is current');
 	sql("SELECT pgq_create_queue('elsewhere'); UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'elsewhere') WHERE job_id = $id");
 	is(claimed($queue), '', 'moved to another queue: the same');
