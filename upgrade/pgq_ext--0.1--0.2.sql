@@ -83,7 +83,7 @@ CREATE FUNCTION pgq_rename_queue(queue text, new_name text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_rename_queue';
 REVOKE ALL ON FUNCTION pgq_rename_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_rename_queue IS
-'Give the queue another name from the commit on. It keeps its jobs, leases, counts, limits, rights and schedules; claims that wait go on waiting for it. The old name is free then; NOTIFY comes on the channel of the new one. Errors: 42704 no such queue, 42710 there is one of that name, 22004 NULL, 22023 no name of a queue.';
+'Give the queue another name from the commit on. The queue keeps its jobs, leases, counts, limits, rights and schedules; claims that wait get jobs under the new name. The old name is free then; NOTIFY comes on the channel of the new one. Errors: 42704 no such queue, 42710 a queue has the new name, 22004 NULL, 22023 the new name is not allowed.';
 
 CREATE FUNCTION pgq_set_shard(shard int) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_set_shard';
@@ -104,7 +104,7 @@ COMMENT ON FUNCTION pgq_release IS
 'Give the job back: the attempt is not counted, and somebody else gets the job after delay (0 or more); with 0 it keeps its place in the order. False: the lease is not current, nothing was changed. Errors: 22004 job_id or lease is NULL, 22023 bad delay.';
 
 COMMENT ON FUNCTION pgq_extend IS
-'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; capped by the queue''s max_runtime), and return its end; a later end stays. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
+'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; capped by the queue''s max_runtime), and return its end. An end that is later already stays. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
 
 COMMENT ON FUNCTION pgq_enqueue IS
 'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id (of a fair queue: by priority, groups in turn). group_key (1 to 255 bytes): the group that the queue''s group_concurrency, group_rate_limit, fifo and fair speak of. max_attempts NULL: what the queue says. A job that nobody has been handed when expires_in has passed is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has it, until it has ended (unique_until finished) or was handed out (claimed), and for unique_for at least; if one has it the answer is its id, and on_conflict says what becomes of it: keep (nothing), replace (it becomes the new one), preserve_run_at (but its time stays), append (the payload, an array, is appended), error. One that waits is not handed out before this transaction has ended; one in work is not changed. Errors: 42704 no such queue, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, 40001 by a job that the snapshot does not see, 53400 pgq_ext.max_leases.';
@@ -128,7 +128,7 @@ COMMENT ON TABLE pgq_ext.run IS
 'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';
 
 COMMENT ON VIEW pgq_ext.rate IS
-'Rates, how much could be taken now, and when the next permit can be had. Both NULL of a rate that is not in memory: it has not been used since the start, or was full when another one needed its place.';
+'Rates, how much could be taken now, and when the next permit can be had. Both are NULL for a rate that is not in memory: it has not been used since the start of the server, or was full when another rate needed its place.';
 
 -- An operator of the schema of the extension may have been nearer to these than one of pg_catalog.
 DO $$
@@ -143,7 +143,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by a transaction that has met its unique_key: worker is one of these, as pg_locks.virtualtransaction names it), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by transactions that have enqueued the job once more by its unique_key: worker is one of them, as in pg_locks.virtualtransaction), lost. lease is NULL for a caller that may not read it in the view pgq_ext.lease.';
 
 CREATE VIEW pgq_ext.job_state AS
 SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
@@ -172,7 +172,7 @@ LEFT JOIN (
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
 COMMENT ON VIEW pgq_ext.job_state IS
-'Internal: every live job, its lease, and each reason that keeps it from being handed out, for job_status and pgq_explain.';
+'Internal: every live job with its lease and all reasons why it is not handed out, for job_status and pgq_explain.';
 
 CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT s.job_id, s.queue,
@@ -247,7 +247,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
                (SELECT pgq_ext.name_of_transaction(k.virtualtransaction) FROM pg_locks k
                 WHERE k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted AND k.transactionid = s.locked_by) AS locker
         FROM pgq_ext.job_state s WHERE s.job_id = explain_job.job_id),
-    -- What holds it back, in the order in which it is asked.
+    -- What holds the job back, in the order of the rows.
     reason AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
             (10, 'in work', CASE j.lease_state
@@ -273,7 +273,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
             (120, 'rate', CASE WHEN j.waits AND j.queue_next_start > clock_timestamp() THEN concat('rate_limit, until ', j.queue_next_start) END),
             (130, 'concurrency', CASE WHEN j.waits AND j.is_queue_full THEN concat('concurrency; ', pgq_ext.jobs_in_work(j.queue_id, NULL)) END)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
-    -- Nothing does.
+    -- Told only if nothing holds the job back.
     ready AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
             (140, 'no worker', CASE WHEN j.is_unclaimed THEN 'no claim for five minutes, and none waits' END),
@@ -301,7 +301,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
     ) e (queue_id, n, step, detail) ORDER BY e.n;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.explain_job FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, and of which queue it is. No row: it has left none.';
+COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, with the job''s queue. No row: there is no trace.';
 
 CREATE FUNCTION pgq_ext.explain_absence(job_id bigint, OUT step text, OUT detail text) RETURNS SETOF record
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp AS $$
@@ -330,7 +330,7 @@ CREATE FUNCTION pgq_explain(job_id bigint) RETURNS SETOF pgq_ext.explanation
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'pgq_explain';
 REVOKE ALL ON FUNCTION pgq_explain FROM PUBLIC;
 COMMENT ON FUNCTION pgq_explain IS
-'Why a job does not run, or what became of it: a row for each reason, in the order in which they are asked, then what is known of its attempts. Also of ids that are in no view: those of dead and finished jobs, as far as these are kept, and unknown ones. Waits for nobody and changes nothing. Of a job of a closed queue it tells members of pg_monitor and roles with the right inspect; to others the id is unknown. Error: 22004 job_id is NULL.';
+'Say why a job does not run, or what became of it: a row for each reason, in a fixed order, then a row for what is known of its attempts. Also answers for ids that are in no view: of dead and finished jobs, as far as these are kept, and unknown ones. Waits for nothing and changes nothing. A job of a closed queue is explained to members of pg_monitor and roles with the right inspect; for other roles its id is unknown. Error: 22004 job_id is NULL.';
 
 CREATE OR REPLACE VIEW pgq_ext.segment AS
 SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,
@@ -365,7 +365,7 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
 CREATE FUNCTION pgq_ext.may_read(view text, "column" text) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
 COMMENT ON FUNCTION pgq_ext.may_read IS
-'Internal: may the caller read that column of a view of pgq_ext by another grant than that to pg_monitor? Columns with tokens and payloads are NULL for readers that may not.';
+'Internal: true if the caller may read that column of a view of pgq_ext by another grant than that to pg_monitor. For other readers columns with tokens and payloads are NULL.';
 
 CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
 SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
@@ -376,7 +376,7 @@ FROM pgq_ext.dead_job d
 JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.dead_letter IS
-'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for readers by pg_monitor alone. reason: why the job died; last_error: what its last attempt failed with.';
+'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for members of pg_monitor without another grant. reason: why the job died; last_error: what its last attempt failed with.';
 
 CREATE OR REPLACE FUNCTION pgq_ext.check_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
@@ -408,13 +408,13 @@ SELECT t.schedule, t.cron, t.timezone, t.queue,
        CASE WHEN NOT t.paused THEN t.next_run_at END AS next_run_at,
        t.last_run_at, t.last_job_id, t.last_error
 FROM pgq_ext.timetable t LEFT JOIN pgq_ext.queue q USING (queue)
--- Without its queue nobody knows the rights there: it is its maker's.
+-- While no queue has that name there are no rights to go by: the schedule's maker, the owner and pg_monitor see it.
 WHERE CASE WHEN q.queue_id IS NOT NULL THEN pgq_ext.may_see(q.queue_id)
            ELSE pg_catalog.pg_has_role(t.maker, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
                 OR pg_catalog.pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
                                            WHERE c.oid OPERATOR(pg_catalog.=) 'pgq_ext.timetable'::pg_catalog.regclass), 'USAGE') END;
 
--- The role that asks is the session's: with the rights of the owner nobody knows the reader any more.
+-- The reader is the role of the session: in a SECURITY DEFINER function current_user is the owner.
 CREATE FUNCTION pgq_ext.health_of_reader(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20 SET search_path = pg_catalog, pg_temp AS $$
@@ -447,13 +447,13 @@ CREATE OR REPLACE VIEW pgq_ext.health AS
 SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_rows() h;
 
 COMMENT ON VIEW pgq_ext.schedule IS
-'Schedules. payload, options: NULL for readers by pg_monitor alone. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';
+'Schedules. payload, options: NULL for members of pg_monitor without another grant. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';
 
 COMMENT ON VIEW pgq_ext.lease IS
-'Jobs in work: who holds them and until when; lease is NULL for readers by pg_monitor alone. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+'Jobs in work: who holds them and until when; lease is NULL for members of pg_monitor without another grant. Jobs that were deleted by SQL are not shown: pgq_extend, pgq_ack and pgq_fail tell their workers. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
 
 COMMENT ON VIEW pgq_ext.lock IS
-'Locks that are held: the slot, of how many, the token (NULL for readers by pg_monitor alone), who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
+'Locks that are held: the slot, of how many, the token (NULL for members of pg_monitor without another grant), who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
 
 COMMENT ON VIEW pgq_ext.health IS
 'Is all well? One row a check. status: ok, warn (look at it) or fail (something does not work, or could not be looked at). detail: what was found; names of queues, schedules, processes and transactions, nothing of the jobs. hint: what to do. Never an error, also where the library is not loaded or of another version: that is a row.';
@@ -504,7 +504,7 @@ END $$;
 CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    -- Nothing has been handed out since the start: so it is what may have started before that counts.
+    -- Nothing has been handed out since the start, so the limit counts only jobs that may have started before it.
     SELECT 'warn', format('queue "%s" has handed out nothing since the start of the server, and will not for %s', q.queue,
                           date_trunc('second', r.next_start - clock_timestamp()))
     FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id)

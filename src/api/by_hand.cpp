@@ -195,8 +195,9 @@ has_queue_row(int32 queue_id)
 }
 
 /*
- * A slot may be that of a queue whose drop has just been committed, until its row was seen beside it once (protocol:
- * attach-then-look). From then on the slot says enough: it goes with the row, while a drop has the lock that the caller has.
+ * Return whether the queue has a slot and a row. A new slot may be that of a queue whose drop has just been committed, so
+ * the row is looked for once (protocol: attach-then-look). After that the slot alone tells: a drop, which needs the lock
+ * that the caller has, frees it.
  */
 static bool
 is_served(int32 queue_id)

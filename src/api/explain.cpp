@@ -9,7 +9,7 @@
 
 namespace pgq {
 
-/* Of pgq_ext.explanation, in their order. */
+/* The attributes of pgq_ext.explanation, in order. */
 enum class ExplanationColumn
 {
 	kStep,

@@ -15,7 +15,7 @@ namespace pgq {
 
 static constinit ProcessUtility_hook_type next_hook = nullptr;
 
-/* Of a statement that a dump of data has of a table, before rows of it are there. NULL: of none. */
+/* Return the table of a COPY or ALTER TABLE, the first statements of a data dump that name a table; otherwise NULL. */
 static const RangeVar *
 table_of(const Node *statement)
 {

@@ -83,7 +83,7 @@ public:
 
 	void clear() { tuplestore_clear(info_->setResult); }
 
-	/* Only the rows, in the order in which they were put, that is_kept(number, values) says, with what it has changed of them. */
+	/* Keep only the rows for which is_kept(number, values) is true, with the values that it has changed; in the order of put(). */
 	template <typename Keep> void keep(Keep is_kept)
 	{
 		Tuplestorestate *before = info_->setResult;

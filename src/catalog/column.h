@@ -3,7 +3,7 @@
  * may be NULL. The owner of the extension can alter tables and types, and need not be a superuser: a value that is taken for
  * one of another type is an address of that role's choice.
  *
- * A type is what the column has, by its OID: a domain over it is another one. Types of the server cannot be altered.
+ * Types are compared by OID, so a domain is another type than its base. Types of the server cannot be altered.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 namespace pgq {
 
 /*
- * Error 55000 unless the table is a heap with these columns, in this order, and no others. Who has waited for the lock of
- * the table checks again: open_checked() does, and look_at_tables().
+ * Error 55000 unless the table is a heap with these columns, in this order, and no others. To be called again after
+ * a wait for the lock of the table, as open_checked() and look_at_tables() do.
  */
 void check_columns(Relation rel, const Column *columns, int n);
 

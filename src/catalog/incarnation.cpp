@@ -5,8 +5,8 @@
 namespace pgq {
 
 /*
- * A transaction that makes or drops the table holds its exclusive lock until it has ended, and is visible then, also when it
- * is prepared. So without that lock anywhere the catalog tells what stays.
+ * A transaction that makes or drops the table, also a prepared one, holds an exclusive lock on it until its outcome is
+ * visible. So while no transaction has that lock, what the catalog says is final.
  */
 static bool
 is_gone(Oid incarnation)

@@ -1,7 +1,8 @@
 /*
- * Our triggers. One is known by its table, its function, its events and its name: a role that may add a trigger to a table
- * can take any of these alone. Those on the segments, the queues and the schedules fire always, so that rows that logical
- * replication brings are told of too. pg_restore --disable-triggers leaves them so that they do not.
+ * Triggers of the extension. Each is known by its table, its function, its events and its name: a role that may add a
+ * trigger to a table can take any of these alone. Those on the segments, the queues and the schedules fire always, so
+ * that rows that logical replication brings are told of too. pg_restore --disable-triggers leaves them so that they do
+ * not.
  */
 #pragma once
 

@@ -27,7 +27,7 @@ enum class QueueLock : uint16
 bool lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait);
 void unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode);
 
-/* kName, to the end of the (sub)transaction; share: whoever relies on the name. After it rows are to be read anew. */
+/* Lock the name (kName) to the end of the (sub)transaction; in share mode to rely on it. Read rows anew afterwards. */
 void lock_name(const char *name, LOCKMODE mode = ExclusiveLock);
 
 /*

@@ -211,8 +211,8 @@ attach_row(const Tables &t, const QueueRow &row)
 }
 
 /*
- * Attach the queue of a row that may be gone by now. Its drop frees the slot that there is when it is committed: so the row
- * is looked for once more when the slot is there (protocol: attach-then-look). False: the row was dropped.
+ * Attach the queue of a row that may have been deleted since it was read. A drop frees only a slot that exists at its
+ * commit, so look for the row again after attaching (protocol: attach-then-look). False: the row is gone.
  */
 static bool
 attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)

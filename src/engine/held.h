@@ -28,7 +28,7 @@ const VirtualTransactionId *other_holder(const Lease *lease);
 /* That transaction holds it no more. True: nobody does, and it is to be given back. */
 bool drop_holder(Lease *lease, const VirtualTransactionId &vxid);
 
-/* Have claims wanted it for so long? */
+/* Return whether claims have wanted the held job for at least that long (microseconds). */
 inline bool
 is_wanted(const Lease *lease, int64 monotonic, int64 for_long)
 {

@@ -139,10 +139,10 @@ engine_init()
 	define_size("pgq_ext.max_claim_queues", "Queues that one pgq_claim_any may name.",
 				&max_claim_queues, 32, 1, 1024);
 	define_size("pgq_ext.max_locks",
-				"Locks and runs of all databases together that may be held at the same time.",
-				&max_locks, 4096, 1, 1 << 20);
-	define_size("pgq_ext.max_rates", "Rates of all databases together that are in use.", &max_rates,
-				256, 1, 65536);
+				"Locks and runs of one database that may be held at the same time.", &max_locks,
+				4096, 1, 1 << 20);
+	define_size("pgq_ext.max_rates", "Rates of one database that may be in use at the same time.",
+				&max_rates, 256, 1, 65536);
 
 	next_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

@@ -17,7 +17,7 @@ inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 inline constexpr int kHoldersMax =
 	(kWorkerNameMax + 1) / static_cast<int>(sizeof(VirtualTransactionId));
 
-/* How often the row of a job went by hand, less how often it came: out of the queue of its lease, and out of the table. */
+/* How often SQL took the row of a job away, less how often SQL put it back: from the lease's queue, and from the table. */
 struct RowsGone
 {
 	int8 here;

@@ -22,7 +22,7 @@ void begin_claimed(Lease *lease);
 /* The row of its job, which is CLAIMED, is as the hint says: it may wait for its time after all. */
 void note_wait(Lease *lease, const Hint &hint);
 
-/* The row of its job has gone by hand, or has come back. */
+/* The row of the lease's job was deleted or moved by SQL, or has come back. */
 void lack_row(Lease *lease, const RowsGone &gone);
 
 /*
@@ -31,7 +31,7 @@ void lack_row(Lease *lease, const RowsGone &gone);
  */
 int64 leased_ahead(const Queue &queue, TimestampTz now);
 
-/* The queue has come to a held job, which is due: claims want it. */
+/* Note that claims want this held job: it is due, and first in the queue. */
 void note_wanted(Lease *lease, const Hint &hint);
 
 } // namespace pgq

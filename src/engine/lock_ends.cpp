@@ -1,5 +1,5 @@
 /*
- * How named locks end that no transaction decides, and what others ask of them.
+ * Ends of named locks that no transaction decides (the session or the incarnation is gone), and queries about locks.
  */
 #include "engine/database.h"
 #include "engine/named_lock.h"
@@ -8,7 +8,7 @@
 
 namespace pgq {
 
-/* One that another session relies on, or is just giving back, is over for its sake only when that has ended. */
+/* A lock that another session relies on, or is giving back, ends only when the transaction of that session has ended. */
 void
 end_session_locks()
 {
@@ -60,7 +60,7 @@ int64
 ask_for_sweep(const Database *db)
 {
 	static constexpr int64 kMost = 10 * USECS_PER_SEC;
-	/* A transaction relies on it, or did a moment ago. */
+	/* For a lock on which a transaction relies, or did a moment ago. */
 	static constexpr int64 kInUse = USECS_PER_SEC / 2;
 	int64 longest = 0;
 	for_each_lock([&](const LockHold &hold, int number) {

@@ -28,7 +28,7 @@ int waiting_before(const LockKey &key, int64 monotonic);
 /* The first in line, if he sleeps: he is about to be woken. kNobody otherwise. */
 int wake_first_in_line(const LockKey &key, int64 monotonic);
 
-/* The first that can have a slot where so many are held, as above. Others name another number of slots. */
+/* As above, for the first waiter that can have a slot while that many are held: waiters may ask for different numbers of slots. */
 int wake_able_in_line(const LockKey &key, int held, int64 monotonic);
 
 /* What that process waits for, or NULL. */
@@ -39,8 +39,8 @@ uint32 session_of(int procno);
 void end_session_of(int procno);
 
 /*
- * This process waits for the claim of that one (kNobody: not any more), in memory as well, so a search for deadlocks has
- * to see it. Without a lock.
+ * Publish that this process waits in memory for the claim of that process (kNobody: it does no more), so that searches
+ * for deadlocks see the wait. Needs no lock.
  */
 void await_claimer(int procno);
 int awaited_claimer(int procno);

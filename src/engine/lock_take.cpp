@@ -9,11 +9,11 @@ namespace pgq {
 
 static constexpr int kNoEntry = -1;
 
-/* How it is with a lock, for who wants a slot of it. */
+/* State of a lock, as seen by a process that wants a slot of it. */
 struct LockSurvey
 {
 	int held = 0;
-	bool others = false; /* hold some of these */
+	bool others = false; /* some slots are held by other processes */
 	int64 look_again = INT64_MAX;
 	int64 swept = 0;
 	uint64 taken[kSlotsMax / 64] = {};
@@ -91,14 +91,14 @@ grant(NamedLock *lock, Database *db, const LockRequest &request, int64 monotonic
 }
 
 /*
- * Count who holds it, and who was in line before. If there is a slot left, the lowest that is free: one that nobody
- * has, one that this transaction is giving back, or one whose time is over, if nobody relies on it.
+ * Count the holders, and the waiters that come first. If that leaves a slot, take the lowest free one: a slot that is not
+ * held, that this transaction is giving back, or whose time is over while no transaction relies on it.
  */
 LockTaken
 take_lock(LockHold &hold, Database *db, const LockRequest &request)
 {
 	int64 monotonic = hold.monotonic();
-	/* Who is there, and who was there first. */
+	/* Holders, and waiters that came first. */
 	LockSurvey found = survey(hold, db, request.key, request.unused);
 	int before = waiting_before(request.key, monotonic);
 	LockTaken taken{.answer = TakeAnswer::kBusy, .number = kNoEntry, .token = 0};
@@ -109,14 +109,14 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 		if (before == 0 && !found.others)
 			taken.answer = TakeAnswer::kOurs;
 		/*
-		 * A waiter that can have one is told: a lock whose time is over ends without a word, and who was woken, but asks
-		 * for fewer slots, passes that on.
+		 * Wake the first waiter that can have a slot: the end of a lock's time wakes no waiter, and a waiter that was woken
+		 * but asks for fewer slots has to pass that on.
 		 */
 		hold.wake_able(request.key, found.held);
 		return taken;
 	}
 
-	/* An entry that is there is taken over, unless its time is over and nobody knows yet whether it is used. */
+	/* Take over the entry of the slot, unless its time is over and it is not known whether a transaction relies on it. */
 	taken.slot = found.lowest_free();
 	taken.number = hold.find(request.key, taken.slot);
 	if (taken.number != kNoEntry)

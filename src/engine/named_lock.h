@@ -110,9 +110,9 @@ public:
 	void free(int number);
 
 	/*
-	 * The token below which no row of that slot is unknown to memory, 0: all are to be looked at. It is raised by who has
-	 * looked and found none; cost: how long that took, if all were looked at: so that looking at all of them again and again
-	 * does not take more than a hundredth of the time.
+	 * Return the token below which memory knows all rows of that slot; 0: look at all rows. raise_row_floor() raises it after
+	 * a look that has found no unknown row. cost: duration of a look at all rows, else 0; the floor is dropped again only so
+	 * often that such looks take at most a hundredth of the time.
 	 */
 	int64 row_floor(const LockKey &key, int32 slot) const;
 	void raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost);
@@ -128,7 +128,7 @@ public:
 	/* Entries from here on were never used. */
 	int end() const;
 
-	/* Of those that wait for it the first that can have a slot, where so many are held. */
+	/* Wake the first waiter that can have a slot while that many are held. */
 	void wake_able(const LockKey &key, int held)
 	{
 		int procno = wake_able_in_line(key, held, monotonic_);
@@ -220,7 +220,7 @@ enum class TakeAnswer : uint8
 	kOurs, /* only this process can end what is in the way */
 	kOver, /* its time is over, but does anybody rely on it? */
 	kFull, /* no entry is left */
-	kGone, /* the database's slot is another one's by now */
+	kGone, /* the slot of the database was freed */
 };
 
 struct LockTaken
@@ -267,12 +267,12 @@ int copy_locks(const Database *db, LockCopy *copies, int most);
 /* How many more the database can have. */
 int room_for_locks(const Database *db);
 
-/* Beyond the own parts of databases. */
+/* What all databases use beyond their own parts. */
 Quota common_locks();
 
 /*
- * Tell the schedulers to take out those that are over and whose entries that database can have. Returns how long that takes
- * at most, in microseconds; 0: there is none.
+ * Ask the schedulers to remove locks that are over and whose entries this database can have. Return how long that takes at
+ * most (microseconds); 0: there is none.
  */
 int64 ask_for_sweep(const Database *db);
 

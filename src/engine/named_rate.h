@@ -2,10 +2,10 @@
  * Named rates: how much may be taken, and when (core/gcra.h). What a rate is stands in pgq_ext.rate_limit; here is what has
  * been taken of those that are in use. Nothing of it outlives a restart.
  *
- * Only a rate that is full gives up its place to another one: nothing that was taken of it matters any more. So a rate that
- * is not in memory was full when it left, or has not been taken from since memory of its database began, or since a rate
- * was made or dropped there last. From then on (Database::rates_known_since) it is taken to have been empty, which is never
- * more than what it may give.
+ * Only a rate that is full gives up its place to another one, since earlier takes do not matter any more then. So a rate
+ * that is not in memory was full when it left, or has not been taken from since Database::rates_known_since: when memory of
+ * the database began, or a rate was last made or dropped there. Such a rate counts as empty at that time, so it never gives
+ * more than it may.
  */
 #pragma once
 
@@ -61,10 +61,10 @@ bool is_same_rate(const RateKey &key, int64 life);
 /* They are not used. Cannot fail. */
 void give_back_permits(const RateKey &key, int64 permits, int64 taken);
 
-/* It is in memory from here on, unless it is there. False: there is no place for that database, and no rate that is full. */
+/* Bring the rate to memory, if it is not there. False: there is no place for that database, and no rate is full. */
 bool add_rate(Database *db, const RateKey &key, const RateSpec &spec);
 
-/* Nor is anything known of others that are not in memory. Cannot fail. */
+/* Forget the rate; all rates of the database that are not in memory count as empty from now on. Cannot fail. */
 void forget_rate(const RateKey &key);
 void free_rates(Oid database, Oid incarnation);
 
@@ -77,7 +77,7 @@ struct RateCopy
 };
 int copy_rates(Oid database, Oid incarnation, RateCopy *copies, int most);
 
-/* Beyond the own parts of databases. */
+/* What all databases use beyond their own parts. */
 Quota common_rates();
 
 int64 rate_bytes();

@@ -32,7 +32,7 @@ struct QueueIdentity
 	Relaxed<uint32> database_generation;
 	Relaxed<int32> queue_id;
 	char name[kQueueNameMax + 1]; /* without a lock: read_name() */
-	pg_atomic_uint32 namings;	  /* how often it began or ended to get a name: odd meanwhile */
+	pg_atomic_uint32 namings; /* raised before and after each change of the name: odd during it */
 };
 
 /* Who has closed the queue. Under its lock; dropping is read racily, too: who drops a queue knows that himself. */
@@ -69,7 +69,7 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 
 	/* Under the queue's lock. */
 	QueueOptions options;
-	uint32 options_set; /* how often they have been set in this slot */
+	uint32 options_set; /* how often the options of this slot have been set */
 	Schedule schedule;
 	Rate rate; /* of hand-outs, while there is a limit */
 	int64
@@ -136,7 +136,7 @@ set_name(Queue *queue, const char *name)
 	pg_atomic_fetch_add_u32(&queue->namings, 1);
 }
 
-/* The name as it was at some moment. Returns what namings is as long as it has that name. */
+/* Copy a consistent name. Return the value that namings keeps as long as the queue has that name. */
 inline uint32
 read_name(Queue *queue, QueueName *name)
 {
@@ -151,7 +151,7 @@ read_name(Queue *queue, QueueName *name)
 	return before;
 }
 
-/* Has it had no other since read_name()? */
+/* Return whether the name is unchanged since read_name(). */
 inline bool
 has_name_of(Queue *queue, uint32 namings)
 {

@@ -11,7 +11,7 @@
 
 namespace pgq {
 
-/* Entries of one database, or those of all that are beyond the own parts. */
+/* Entries that one database uses, or that all databases use beyond their own parts. */
 struct Quota
 {
 	int used;
@@ -38,7 +38,7 @@ quota_entries(int bound)
 	return common_part(bound) + max_databases * own_part(bound);
 }
 
-/* How many more the database can have. */
+/* Return how many more entries the database can have. */
 inline int
 left_of_quota(const Quota &own, const Quota &common, int bound)
 {
@@ -51,7 +51,7 @@ raise_quota(Quota *quota)
 	quota->peak = Max(quota->peak, ++quota->used);
 }
 
-/* One more of the database. False: it has all that it can get. */
+/* Charge one more entry to the database. False: none is left for it. */
 inline bool
 charge(Quota *own, Quota *common, int bound)
 {

@@ -68,7 +68,7 @@ bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, Q
 /* The slot of that queue if it has one. */
 bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 
-/* Another name for the queue; who has remembered it by the old one looks again. Cannot fail; nothing if ref is not current. */
+/* Rename the queue; backends that remember the old name look again. Cannot fail; does nothing if ref is not current. */
 void rename_slot(const QueueRef &ref, const char *name);
 
 /* Is the slot a copy of that row? And make it one. */

@@ -150,8 +150,8 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 }
 
 /*
- * Another transaction ends the lease. Its row is gone as soon as that has committed, and the lease a moment later: until
- * then the lease is its to count and to tell of.
+ * Another transaction ends the lease. The row is gone as soon as that transaction has committed, and the lease a moment
+ * later: until then that transaction counts the end and tells of it.
  */
 static bool
 is_ended_elsewhere(const Lease *lease)
@@ -161,8 +161,8 @@ is_ended_elsewhere(const Lease *lease)
 }
 
 /*
- * Of a lease that is current: its row is not there, by a delete that has been committed. Nobody needs it any more, so it
- * ends at once, whatever becomes of this transaction.
+ * End this current lease at once if a committed delete has removed the row of its job, whatever becomes of this
+ * transaction. Return whether the row is gone.
  */
 static bool
 end_if_rowless(int64 job_id, int64 token, const Place &place)

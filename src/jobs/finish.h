@@ -26,8 +26,9 @@ struct Ack
 void take_in_hand(Ack *ack);
 
 /*
- * Take the leases of these jobs in hand, in their order; then lock the segments where their rows are, mostly, in the order
- * that avoids deadlocks. In this order: time ends no lease during the wait for a lock. Returns as many, for ack_job().
+ * Take the leases of these jobs in hand, in the order given; then lock the segments where most of their rows are, in the
+ * order that avoids deadlocks. Leases come first, so that time ends none during the wait for a lock. Returns n Acks, for
+ * ack_job().
  */
 Ack *take_all_in_hand(SegmentSet &segments, const Datum *job_ids, const Datum *tokens, int n);
 

@@ -82,7 +82,7 @@ meet_claiming(OwnerSearch *search, const Lease *lease)
 	return Met::kNotYet;
 }
 
-/* The end of a holder, with the turn at the job, so that nobody else becomes one; a holder itself has no turn. */
+/* Wait for the end of a holder, with the turn at the job, so that no session becomes a new one; a holder takes no turn. */
 static Met
 wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactionId &holder)
 {
@@ -92,9 +92,9 @@ wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactio
 }
 
 /*
- * Holds that overlap all the time would keep a job from claims for ever. One that claims have wanted for long gets no new
- * holder: a session that asks until the job has finished waits for the present ones, and then leaves the job to claims
- * for a while; for one that asks until it is claimed another job is as good.
+ * Holds that overlap without end would keep a job from claims. So a job that claims have wanted for kLong gets no new
+ * holder: with unique_until 'finished' a session waits for the present holders, and then leaves the job to claims for a
+ * while; with 'claimed' the session makes another job.
  */
 static bool
 is_starved(const Lease *lease)
@@ -128,7 +128,7 @@ meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
 	return is_holder(lease, my_virtual_xid()) ? Met::kHeld : join_holders(search, lease, grip);
 }
 
-/* Nobody has it now, after holds that have kept claims from it: is it left to them? A second in a transaction at most. */
+/* Return whether to leave the job to claims for now: holds have kept claims from it. At most a second in a transaction. */
 static bool
 is_left_to_claims(OwnerSearch *search, int64 job_id)
 {

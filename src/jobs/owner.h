@@ -35,12 +35,12 @@ struct OwnerSearch
 	bool claiming;	 /* the claim of vxid is in progress: it decides, not its transaction */
 	bool locked;	 /* others have locked the row of the owner: it is waited for */
 	bool wants_turn; /* it is a holder, and nobody is to join the holders meanwhile */
-	bool passes;	 /* somebody has the turn at the job: it is to be passed, not taken */
+	bool passes;	 /* another session has the turn: wait until it is free, do not take it */
 
 	/* Of all times that it was asked. */
 	int64 turn;		 /* the job at which it has the turn (queue_lock.h), or 0 */
 	bool starves;	 /* it has waited for a hold which has kept claims from the job */
-	int64 gap_since; /* monotonic; since when it leaves the job to claims; 0: it does not */
+	int64 gap_since; /* monotonic: start of the time in which the job is left to claims, or 0 */
 };
 
 Meeting find_owner(SegmentSet &segments, OwnerSearch *search);

@@ -66,7 +66,7 @@ insert_row(const char *name, const Datum *options)
 		row, n);
 }
 
-/* They come with the first queue, and are its creator's until that is committed. */
+/* Make the segments, with the first queue. Other transactions that need them wait for this one to end. */
 void
 make_segments()
 {
@@ -177,8 +177,8 @@ lock_row(int32 queue_id)
 }
 
 /*
- * Nobody is waited for in vain: the queue is there, and the caller's to change; and is so when its row is locked. False:
- * there is none, and if_exists. hint: as resolve_queue_to_empty().
+ * Lock the queue's row. That the queue exists, and the caller may change it, is checked before the wait for the lock and
+ * again after it. False: there is no such queue, and if_exists. hint: as in resolve_queue_to_empty().
  */
 static bool
 lock_named_row(const char *name, bool if_exists, const char *hint, QueueRef *ref)
@@ -195,7 +195,7 @@ lock_named_row(const char *name, bool if_exists, const char *hint, QueueRef *ref
 
 /* ---- rename ---- */
 
-/* In one order, whoever renames the other way round. */
+/* Lock both names, in an order that does not depend on the direction of the rename. */
 static void
 lock_names(const char *one, const char *two)
 {

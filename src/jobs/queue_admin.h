@@ -18,8 +18,8 @@ void alter_queue(const char *name, const Datum *options, const bool *given);
 void make_segments();
 
 /*
- * The queue keeps all it has under a new name, from the commit on, and its schedules follow. Errors: 42704, 42710.
- * note_new_name: the part that is not its row, also for who changes that by SQL.
+ * Give the queue, with all it has, and its schedules a new name, from the commit on. Errors: 42704, 42710.
+ * note_new_name: all but the change of the row, which an UPDATE by SQL makes itself.
  */
 void rename_queue(const char *name, const char *new_name);
 void note_new_name(int32 queue_id, const char *name, const char *new_name);

@@ -171,8 +171,8 @@ end_of_run(const Claim &claim, int first)
 }
 
 /*
- * A lease lasts from the hand-out. What has only just been looked at is handed out as of then, as was said: a
- * hundredth of the time at most.
+ * Return whether the lease has to begin now instead of at the look at the row: a lease lasts from the hand-out, but up to
+ * a hundredth of its time may pass before, so that mostly the end that the caller was told stays.
  */
 static bool
 begins_late(const Ready &ready, int64 monotonic)

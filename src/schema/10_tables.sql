@@ -167,7 +167,7 @@ COMMENT ON SEQUENCE pgq_ext.token_mark IS
 -- Not dumped: see src/catalog/token_key.h.
 CREATE TABLE pgq_ext.token_key (key uuid NOT NULL);
 REVOKE ALL ON pgq_ext.token_key FROM PUBLIC;
--- Not pg_read_all_data's either.
+-- Keeps members of pg_read_all_data from reading the key.
 ALTER TABLE pgq_ext.token_key ENABLE ROW LEVEL SECURITY;
 COMMENT ON TABLE pgq_ext.token_key IS
 'Internal: the secret key of the check bits in lease tokens.';

@@ -30,7 +30,7 @@ CREATE FUNCTION pgq_rename_queue(queue text, new_name text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_rename_queue';
 REVOKE ALL ON FUNCTION pgq_rename_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_rename_queue IS
-'Give the queue another name from the commit on. It keeps its jobs, leases, counts, limits, rights and schedules; claims that wait go on waiting for it. The old name is free then; NOTIFY comes on the channel of the new one. Errors: 42704 no such queue, 42710 there is one of that name, 22004 NULL, 22023 no name of a queue.';
+'Give the queue another name from the commit on. The queue keeps its jobs, leases, counts, limits, rights and schedules; claims that wait get jobs under the new name. The old name is free then; NOTIFY comes on the channel of the new one. Errors: 42704 no such queue, 42710 a queue has the new name, 22004 NULL, 22023 the new name is not allowed.';
 
 CREATE FUNCTION pgq_pause_queue(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_pause_queue';
@@ -154,7 +154,7 @@ CREATE FUNCTION pgq_extend(job_id bigint, lease bigint, lease_time interval = nu
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_extend';
 REVOKE ALL ON FUNCTION pgq_extend FROM PUBLIC;
 COMMENT ON FUNCTION pgq_extend IS
-'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; capped by the queue''s max_runtime), and return its end; a later end stays. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
+'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; capped by the queue''s max_runtime), and return its end. An end that is later already stays. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
 
 CREATE FUNCTION pgq_progress(job_id bigint, lease bigint, progress jsonb) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_progress';

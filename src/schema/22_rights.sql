@@ -20,4 +20,4 @@ COMMENT ON FUNCTION pgq_ext.may_see IS
 CREATE FUNCTION pgq_ext.may_read(view text, "column" text) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
 COMMENT ON FUNCTION pgq_ext.may_read IS
-'Internal: may the caller read that column of a view of pgq_ext by another grant than that to pg_monitor? Columns with tokens and payloads are NULL for readers that may not.';
+'Internal: true if the caller may read that column of a view of pgq_ext by another grant than that to pg_monitor. For other readers columns with tokens and payloads are NULL.';

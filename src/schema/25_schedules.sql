@@ -76,10 +76,10 @@ SELECT t.schedule, t.cron, t.timezone, t.queue,
        CASE WHEN NOT t.paused THEN t.next_run_at END AS next_run_at,
        t.last_run_at, t.last_job_id, t.last_error
 FROM pgq_ext.timetable t LEFT JOIN pgq_ext.queue q USING (queue)
--- Without its queue nobody knows the rights there: it is its maker's.
+-- While no queue has that name there are no rights to go by: the schedule's maker, the owner and pg_monitor see it.
 WHERE CASE WHEN q.queue_id IS NOT NULL THEN pgq_ext.may_see(q.queue_id)
            ELSE pg_catalog.pg_has_role(t.maker, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
                 OR pg_catalog.pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
                                            WHERE c.oid OPERATOR(pg_catalog.=) 'pgq_ext.timetable'::pg_catalog.regclass), 'USAGE') END;
 COMMENT ON VIEW pgq_ext.schedule IS
-'Schedules. payload, options: NULL for readers by pg_monitor alone. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';
+'Schedules. payload, options: NULL for members of pg_monitor without another grant. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';

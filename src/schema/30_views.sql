@@ -19,7 +19,7 @@ CREATE FUNCTION pgq_ext.lease_entries(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lease_entries';
 REVOKE ALL ON FUNCTION pgq_ext.lease_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by a transaction that has met its unique_key: worker is one of these, as pg_locks.virtualtransaction names it), lost. lease is NULL for who may not read it in the view pgq_ext.lease.';
+'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by transactions that have enqueued the job once more by its unique_key: worker is one of them, as in pg_locks.virtualtransaction), lost. lease is NULL for a caller that may not read it in the view pgq_ext.lease.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT ready bigint, OUT scheduled bigint, OUT leased integer, OUT dead_letters bigint, OUT waiting_claims integer, OUT running integer, OUT next_start timestamptz, OUT depth bigint, OUT last_claim_at timestamptz,
@@ -94,7 +94,7 @@ JOIN pgq_ext.queue q USING (queue_id)
 JOIN pgq_ext.job j ON j.job_id = l.job_id
 WHERE l.state = 'claimed';
 COMMENT ON VIEW pgq_ext.lease IS
-'Jobs in work: who holds them and until when; lease is NULL for readers by pg_monitor alone. Not those that somebody has deleted by hand: their workers are told by pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+'Jobs in work: who holds them and until when; lease is NULL for members of pg_monitor without another grant. Jobs that were deleted by SQL are not shown: pgq_extend, pgq_ack and pgq_fail tell their workers. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
 
 CREATE VIEW pgq_ext.job_state AS
 SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
@@ -123,7 +123,7 @@ LEFT JOIN (
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
 COMMENT ON VIEW pgq_ext.job_state IS
-'Internal: every live job, its lease, and each reason that keeps it from being handed out, for job_status and pgq_explain.';
+'Internal: every live job with its lease and all reasons why it is not handed out, for job_status and pgq_explain.';
 
 CREATE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT s.job_id, s.queue,
@@ -166,7 +166,7 @@ FROM pgq_ext.dead_job d
 JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.dead_letter IS
-'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for readers by pg_monitor alone. reason: why the job died; last_error: what its last attempt failed with.';
+'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for members of pg_monitor without another grant. reason: why the job died; last_error: what its last attempt failed with.';
 
 CREATE VIEW pgq_ext.queue_status WITH (security_barrier) AS
 SELECT q.queue,

@@ -42,7 +42,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
                (SELECT pgq_ext.name_of_transaction(k.virtualtransaction) FROM pg_locks k
                 WHERE k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted AND k.transactionid = s.locked_by) AS locker
         FROM pgq_ext.job_state s WHERE s.job_id = explain_job.job_id),
-    -- What holds it back, in the order in which it is asked.
+    -- What holds the job back, in the order of the rows.
     reason AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
             (10, 'in work', CASE j.lease_state
@@ -68,7 +68,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
             (120, 'rate', CASE WHEN j.waits AND j.queue_next_start > clock_timestamp() THEN concat('rate_limit, until ', j.queue_next_start) END),
             (130, 'concurrency', CASE WHEN j.waits AND j.is_queue_full THEN concat('concurrency; ', pgq_ext.jobs_in_work(j.queue_id, NULL)) END)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
-    -- Nothing does.
+    -- Told only if nothing holds the job back.
     ready AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
             (140, 'no worker', CASE WHEN j.is_unclaimed THEN 'no claim for five minutes, and none waits' END),
@@ -96,7 +96,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
     ) e (queue_id, n, step, detail) ORDER BY e.n;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.explain_job FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, and of which queue it is. No row: it has left none.';
+COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, with the job''s queue. No row: there is no trace.';
 
 CREATE FUNCTION pgq_ext.explain_absence(job_id bigint, OUT step text, OUT detail text) RETURNS SETOF record
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp AS $$
@@ -125,4 +125,4 @@ CREATE FUNCTION pgq_explain(job_id bigint) RETURNS SETOF pgq_ext.explanation
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'pgq_explain';
 REVOKE ALL ON FUNCTION pgq_explain FROM PUBLIC;
 COMMENT ON FUNCTION pgq_explain IS
-'Why a job does not run, or what became of it: a row for each reason, in the order in which they are asked, then what is known of its attempts. Also of ids that are in no view: those of dead and finished jobs, as far as these are kept, and unknown ones. Waits for nobody and changes nothing. Of a job of a closed queue it tells members of pg_monitor and roles with the right inspect; to others the id is unknown. Error: 22004 job_id is NULL.';
+'Say why a job does not run, or what became of it: a row for each reason, in a fixed order, then a row for what is known of its attempts. Also answers for ids that are in no view: of dead and finished jobs, as far as these are kept, and unknown ones. Waits for nothing and changes nothing. A job of a closed queue is explained to members of pg_monitor and roles with the right inspect; for other roles its id is unknown. Error: 22004 job_id is NULL.';

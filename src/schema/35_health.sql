@@ -228,7 +228,7 @@ END $$;
 CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    -- Nothing has been handed out since the start: so it is what may have started before that counts.
+    -- Nothing has been handed out since the start, so the limit counts only jobs that may have started before it.
     SELECT 'warn', format('queue "%s" has handed out nothing since the start of the server, and will not for %s', q.queue,
                           date_trunc('second', r.next_start - clock_timestamp()))
     FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id)
@@ -354,7 +354,7 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.health_entries IS 'Internal: runs the checks of pgq_ext.health, each on its own, with the rights of the owner of the extension.';
 
--- The role that asks is the session's: with the rights of the owner nobody knows the reader any more.
+-- The reader is the role of the session: in a SECURITY DEFINER function current_user is the owner.
 CREATE FUNCTION pgq_ext.health_of_reader(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20 SET search_path = pg_catalog, pg_temp AS $$

@@ -128,7 +128,7 @@ CREATE VIEW pgq_ext.lock AS
 SELECT name, slot, slots, token, owner, pid, acquired_at, expires_at, session_bound, waiting, in_transaction
 FROM pgq_ext.lock_entries();
 COMMENT ON VIEW pgq_ext.lock IS
-'Locks that are held: the slot, of how many, the token (NULL for readers by pg_monitor alone), who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
+'Locks that are held: the slot, of how many, the token (NULL for members of pg_monitor without another grant), who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
 
 CREATE FUNCTION pgq_ext.rate_entries(OUT name text, OUT available bigint, OUT next_at timestamptz) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'pgq_rate_entries';
@@ -140,4 +140,4 @@ CREATE VIEW pgq_ext.rate AS
 SELECT r.name, r.permits, r.period, r.burst, e.available, e.next_at
 FROM pgq_ext.rate_limit r LEFT JOIN pgq_ext.rate_entries() e USING (name);
 COMMENT ON VIEW pgq_ext.rate IS
-'Rates, how much could be taken now, and when the next permit can be had. Both NULL of a rate that is not in memory: it has not been used since the start, or was full when another one needed its place.';
+'Rates, how much could be taken now, and when the next permit can be had. Both are NULL for a rate that is not in memory: it has not been used since the start of the server, or was full when another rate needed its place.';

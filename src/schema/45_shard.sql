@@ -1,8 +1,8 @@
 -- ---- ids that know their shard ----
 
 -- A dump has the value of a member's sequence and not its step, but it has this row, and a CHECK is asked of it by whatever
--- door it comes: a restore with triggers switched off, logical replication. With the rights of the role that writes the row:
--- the owner's, or it cannot alter the sequence.
+-- door it comes: a restore with triggers switched off, logical replication. It runs with the rights of the role that writes
+-- the row, which must have the owner's to alter the sequence.
 CREATE FUNCTION pgq_ext.step_job_ids(shard integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

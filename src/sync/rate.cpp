@@ -86,8 +86,9 @@ read_spec(const char *name, RateSpec *spec)
 }
 
 /*
- * Who drops it, or changes it by dropping it, makes memory forget it after the row has gone. So if the row is as it was when
- * it is in memory, either it is right, or it will be forgotten. Who has read the row keeps the extension from being dropped.
+ * Read the rate's row, bring the rate to memory, and read the row again. A drop makes memory forget the rate after the
+ * row has gone: so if the second reading is the same, memory is right, or will forget the rate. The read row keeps the
+ * extension from being dropped.
  */
 static void
 bring_to_memory(const char *name)

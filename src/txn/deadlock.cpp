@@ -31,7 +31,7 @@ all_wait_for_me(const int *procnos, int n, Search *search)
 	return last;
 }
 
-/* The processes that keep that one from going on, which waits in memory: the one whose claim it waits for, or those that have its lock. */
+/* List the processes for which that one waits in memory: the claimer of a job, or the holders of a named lock. */
 static int
 blockers_in_memory(int procno, int *procnos)
 {

@@ -92,15 +92,15 @@ enum class RowMove : uint8
 };
 
 /*
- * Should the job be leased: that is no longer the lease of a row of its queue, or is again, from the commit on; and
- * where no row is left at all the lease ends.
+ * From the commit on the lease of the job, if it has one, lacks its row in that queue, or has it again. If no row is left
+ * in any queue the lease ends.
  */
 void note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move);
 void note_all_rows_gone(const Database *db);
 
 /*
- * Nobody has anything to do by the lease, whose row is gone. One that a claim has in hand ends with that. Under the
- * lock of its queue.
+ * End the lease of a job whose row is gone; a lease that a claim has in hand ends when that claim does. Under the lock
+ * of its queue.
  */
 void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
 
@@ -184,7 +184,7 @@ void drop_queue_at_commit(const QueueRef &ref);
  */
 void set_options_at_commit(const QueueRef &ref, const QueueOptions &options);
 
-/* Its row has another name: so has the slot when the commit has returned. The transaction cannot be prepared. */
+/* Give the slot the new name of the queue's row at the commit. The transaction cannot be prepared. */
 void rename_queue_at_commit(const QueueRef &ref, const char *name);
 
 /* The extension was created: the launcher looks at commit. */
