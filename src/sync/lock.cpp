@@ -159,13 +159,15 @@ static LockTaken
 take_in_time(const LockWish &wish, LockRequest *request, int64 end)
 {
 	int64 began = monotonic_now();
-	for (;;)
+	/* The last look is after all that can make room has been done. */
+	for (bool last = false;;)
 	{
 		LockTaken taken = try_to_take(wish, request);
 		if (taken.answer == TakeAnswer::kBusy && monotonic_now() < end)
 			taken = wait_to_take(wish, request, end);
-		if (taken.answer != TakeAnswer::kFull || !wait_for_room(request->database, Max(began, end)))
+		if (taken.answer != TakeAnswer::kFull || last)
 			return taken;
+		last = !wait_for_room(request->database, Max(began, end));
 	}
 }
 
