@@ -105,6 +105,8 @@ my @causes = (
 		$hold{locks} = session($node);
 		ask($hold{locks}, q{SELECT count(pgq_lock('lock' || i, session_bound => true)) FROM generate_series(1, 17) i});
 	}, sub { end_session(delete $hold{locks}) } ],
+	# These locks are beyond the own share of their database, too.
+	[ PgqBoundNear => 'locks and runs beyond the own shares of databases', sub { }, sub { } ],
 	[ PgqHealthFailed => 'tables', sub { sql('CREATE INDEX half_made ON ONLY pgq_ext.job (priority)') }, sub { sql('DROP INDEX pgq_ext.half_made') } ],
 	[ PgqHealthWarns => 'retention', sub {
 		# What somebody has locked cannot be deleted when its time has come.
@@ -118,8 +120,8 @@ my @causes = (
 		sql(q{SELECT count(*) FROM pgq_claim('poisoned', lease_time => '1 s')});
 		keep_doing('poisoned', 500, work('poisoned', 1));
 	}, sub { sql('DROP INDEX pgq_ext.poison') } ],
-	[ PgqScrapeFails => '', sub { sql('REVOKE EXECUTE ON FUNCTION pgq_ext.segment_entries FROM prometheus') },
-		sub { sql('GRANT EXECUTE ON FUNCTION pgq_ext.segment_entries TO prometheus') } ],
+	[ PgqScrapeFails => '', sub { sql('REVOKE SELECT ON pgq_ext.segment FROM pg_monitor') },
+		sub { sql('GRANT SELECT ON pgq_ext.segment TO pg_monitor') } ],
 );
 
 # Those that others would notice, one after the other.

@@ -9,7 +9,7 @@ use Exporter 'import';
 use Time::HiRes qw(clock_gettime usleep CLOCK_MONOTONIC);
 
 our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
-  sqlstate user_functions create_queue drain monotonic seconds_since waits_as));
+  sqlstate user_functions create_queue drain monotonic seconds_since waits_as stop_and_start));
 
 # Seconds of a clock that nobody sets, and how many have passed since it said that.
 sub monotonic     { return clock_gettime(CLOCK_MONOTONIC) }
@@ -170,6 +170,15 @@ sub drain
 			"SELECT count(*) = 0 FROM pgq_ext.job_status WHERE queue = '$queue'") eq 't';
 	}
 	return @ids;
+}
+
+# stop_and_start NODE, MODE: what restart() of a node takes differs between versions
+sub stop_and_start
+{
+	my ($node, $mode) = @_;
+	$node->stop($mode);
+	$node->start;
+	return;
 }
 
 # One process waits under that name, which servers before PostgreSQL 17 do not know.

@@ -75,7 +75,7 @@ for my $restart (0, 1)
 	sql("ROLLBACK PREPARED 'undone'");
 	is(sql("SELECT pgq_extend($lease) IS NOT NULL"), 't', 'a prepared DELETE, undone: the job is still in work');
 	sql("BEGIN; DELETE FROM pgq_ext.job WHERE job_id = $id; PREPARE TRANSACTION 'p'");
-	$node->restart('fast') if $restart;
+	stop_and_start($node, 'fast') if $restart;
 	wait_for_scheduler($node);
 	is(claimed($queue), '', 'prepared' . ($restart ? ', and a restart' : '') . ': it keeps its slot');
 	sql("COMMIT PREPARED 'p'");

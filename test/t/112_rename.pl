@@ -62,7 +62,7 @@ for my $how (q{SELECT pgq_rename_queue('%s', '%s')}, q{UPDATE pgq_ext.queue SET 
 	is(sql("SELECT payload FROM pgq_claim('met$n-2', wait => '30 s')"), '1', '... what was met goes out, when that transaction has ended');
 	wait_for($node, "count(*) = 2 FROM pgq_ext.duty WHERE duty = 'window' AND queue IN ('$new', 'met$n-2')");
 	check_ok('and all is right');
-	$node->restart('fast') if $n > 2;
+	stop_and_start($node, 'fast') if $n > 2;
 	is(sql("SELECT count(*) FROM pgq_ext.queue_status WHERE queue IN ('$new', 'met$n-2')"), '2', '... after a restart, too') if $n > 2;
 	wait_for_scheduler($node);
 	wait_until_counted($node);

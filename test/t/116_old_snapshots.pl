@@ -39,7 +39,7 @@ is(sql(q{SELECT slot, token FROM pgq_ext.lock WHERE name = 'older'}), '2|7', 'a 
 is(sql(q{SELECT pgq_extend_lock('older', 7, '2 h') > now() + interval '1 h', pgq_unlock('older', 7)}), 't|t', '... extended and given back');
 is(sql(q{SELECT count(*) FROM pgq_ext.held_lock}), '0', '... by its row');
 is(sql(q{SELECT count(pgq_lock('all', slots => 1024, ttl => '1 h')) FROM generate_series(1, 1024)}), '1024', 'all slots are taken');
-$node->restart('immediate');
+stop_and_start($node, 'immediate');
 wait_until_up($node);
 is(sql(q{SELECT count(*), min(slot), max(slot) FROM pgq_ext.lock WHERE name = 'all'}), '1024|1|1024', '... and held after a restart');
 is(sql(q{SELECT count(pgq_unlock(name, token)) FROM pgq_ext.lock}), '1024', '... to be given back');
