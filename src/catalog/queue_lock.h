@@ -21,6 +21,7 @@ enum class QueueLock : uint16
 	kRights,  /* the same: its rights */
 	kName, /* the same: whoever creates one of that name, or gives it that; objid is a hash of it */
 	kSegments, /* the same, of queue 0: whoever makes the segments */
+	kMoves, /* of queue 0, to the end. Exclusive: a worker that moves records; share: a drop, which deletes them */
 };
 
 /* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */

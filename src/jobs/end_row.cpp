@@ -2,6 +2,7 @@
 
 #include "catalog/own_object.h"
 #include "catalog/owner_sql.h"
+#include "catalog/queue_lock.h"
 #include "jobs/room.h"
 #include "rows/dead_job.h"
 #include "rows/finished_job.h"
@@ -115,6 +116,8 @@ end_waiting_rows(int32 queue_id)
 void
 end_all_rows(int32 queue_id)
 {
+	/* A record on its way to another segment is seen by no snapshot. */
+	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
 	for (const RingSpec &ring : rings)
 		spi_execute(

@@ -1,6 +1,7 @@
 #include "ring/records.h"
 
 #include "catalog/owner_sql.h"
+#include "catalog/queue_lock.h"
 #include "pg/stop_point.h"
 #include "ring/segment.h"
 
@@ -53,7 +54,8 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 	RingName ring = ring_of(from.number);
 	*moved = 0;
 	if (!ConditionalLockRelationOid(t.ring[ring], RowExclusiveLock) ||
-		!lock_with_indexes(t.queue, RowExclusiveLock))
+		!lock_with_indexes(t.queue, AccessShareLock) ||
+		!lock_queue(0, QueueLock::kMoves, ExclusiveLock, false))
 		return true;
 	bool at_end = false;
 	/* Their segment is changed, by which the server moves them. */
