@@ -92,6 +92,8 @@ COMMENT ON FUNCTION pgq_set_shard IS
 'This database is shard number 0 to 1023 of several: every id of a job leaves that remainder when it is divided by 1024, so that who has one knows where its job is. Ids grow by 1024 from here on, and are used once, as before. Waits for transactions that have enqueued, and from here to the end of this one nobody can. Called with the number that it has, it does nothing but make sure of it. Errors: 55000 there are jobs, dead letters, or records of jobs, with ids of another number, or of none; 22023 no such number; 22004 none; 25001 not in a READ COMMITTED transaction.';
 
 ALTER TABLE pgq_ext.saved_lease ADD COLUMN lease_time bigint;
+COMMENT ON TABLE pgq_ext.saved_lease IS
+'Internal: leases, and what had started of queues with a rate (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out since (mark is that of pgq_ext.token_mark). Not dumped.';
 
 -- What they say of themselves.
 COMMENT ON FUNCTION pgq_claim IS
@@ -501,13 +503,17 @@ END $$;
 
 -- ---- queues that stand still after a start ----
 
+CREATE FUNCTION pgq_ext.unknown_starts(OUT queue_id integer, OUT until timestamptz) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_unknown_starts';
+REVOKE ALL ON FUNCTION pgq_ext.unknown_starts FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: of queues with a rate of which it is not known how many jobs have started, until when that counts.';
+
 CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    -- Nothing has been handed out since the start, so the limit counts only jobs that may have started before it.
     SELECT 'warn', format('queue "%s" has handed out nothing since the start of the server, and will not for %s', q.queue,
                           date_trunc('second', r.next_start - clock_timestamp()))
-    FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id)
+    FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id) JOIN pgq_ext.unknown_starts() u USING (queue_id)
     JOIN (SELECT e.queue_id, max(e.next_start) AS next_start
           FROM (SELECT m.queue_id, m.next_start FROM pgq_ext.queue_entries() m
                 UNION ALL SELECT g.queue_id, g.next_start FROM pgq_ext.group_entries() g WHERE g.group_id IS NULL) e

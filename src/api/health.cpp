@@ -9,6 +9,7 @@
 #include "catalog/reader.h"
 #include "catalog/version.h"
 #include "engine/copies.h"
+#include "engine/hold.h"
 #include "load/attach.h"
 
 namespace pgq {
@@ -81,6 +82,30 @@ put_late_leases(ResultRows *rows, const QueueRef &ref)
 	rows->put(row);
 }
 
+/* ---- starts ---- */
+
+enum class UnknownColumn
+{
+	kQueueId,
+	kUntil,
+	kColumns
+};
+
+static void
+put_unknown_starts(ResultRows *rows, const QueueRef &ref)
+{
+	using enum UnknownColumn;
+	int64 until = 0;
+	int64 monotonic = monotonic_now();
+	(void) look_at_queue(ref, [&](const Queue &queue) { until = queue.unknown_until; });
+	if (until <= monotonic)
+		return;
+	ResultRow<UnknownColumn> row;
+	row.set(kQueueId, ref.queue_id);
+	row.set(kUntil, wall_now() + (until - monotonic));
+	rows->put(row);
+}
+
 /* ---- the line ---- */
 
 /* In words; NULL: none does, or nobody knows. */
@@ -103,6 +128,7 @@ PG_FUNCTION_INFO_V1(pgq_library_serves);
 PG_FUNCTION_INFO_V1(pgq_verify_tables);
 PG_FUNCTION_INFO_V1(pgq_workers);
 PG_FUNCTION_INFO_V1(pgq_late_leases);
+PG_FUNCTION_INFO_V1(pgq_unknown_starts);
 PG_FUNCTION_INFO_V1(pgq_behind);
 
 /* Also if that of the SQL objects is another one. */
@@ -149,6 +175,16 @@ pgq_late_leases(PG_FUNCTION_ARGS)
 	ResultRows rows(fcinfo);
 	for_each_visible_queue(tables().database,
 						   [&](const QueueRef &ref) { put_late_leases(&rows, ref); });
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_unknown_starts(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.unknown_starts()");
+	ResultRows rows(fcinfo);
+	for_each_visible_queue(tables().database,
+						   [&](const QueueRef &ref) { put_unknown_starts(&rows, ref); });
 	return (Datum) 0;
 }
 

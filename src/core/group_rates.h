@@ -186,6 +186,16 @@ public:
 		others_.note(limit_, when);
 	}
 
+	/* Visit what counts of the others, and add what has started of them before: core/rate.h. */
+	template <typename Visit> void for_each_other_part(Visit visit)
+	{
+		others_.for_each_part(now_, visit);
+	}
+	void add_others(int32_t n, int64_t when)
+	{
+		others_.note(std::min(n, INT32_MAX - others_.started(when)), when);
+	}
+
 	/* Nothing has started. */
 	void assume_none(int64_t period, int64_t when) { others_.restart(period, when); }
 

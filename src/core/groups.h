@@ -75,6 +75,19 @@ public:
 		return group;
 	}
 
+	/* So many have started at that time, before it was known; none before that, if it has no entry. */
+	void add_starts(int64_t id, int32_t n, int64_t when)
+	{
+		bool is_new = find(id) == nullptr;
+		Group *group = enter(id);
+		if (group == nullptr)
+			return rates_.add_others(n, when);
+		if (is_new)
+			group->rate.starts.restart(rules_.period, when);
+		group->rate.starts.note(std::min(n, INT32_MAX - group->rate.starts.started(when)), when);
+		leave_if_unused(group);
+	}
+
 	/* Is it of use any more? */
 	void leave_if_unused(Group *group)
 	{

@@ -25,7 +25,7 @@ public:
 	void restart(int64_t period, int64_t now)
 	{
 		width_ = width_of(period);
-		newest_ = now / width_;
+		newest_ = part_of(now);
 		std::fill(std::begin(counts_), std::end(counts_), 0);
 		started_ = 0;
 	}
@@ -41,7 +41,7 @@ public:
 	void note(Count n, int64_t now)
 	{
 		forget_before(now);
-		counts_[newest_ % kWindow] += n;
+		counts_[index_of(newest_)] += n;
 		started_ += n;
 	}
 
@@ -72,6 +72,18 @@ public:
 		return started_;
 	}
 
+	/* From then on what has started by now does not count any more. */
+	int64_t all_forgotten(int64_t now) const { return (part_of(now) + kWindow) * width_; }
+
+	/* Visit what counts now, oldest first: how many have started, and the latest time at which they may have. */
+	template <typename Visit> void for_each_part(int64_t now, Visit visit)
+	{
+		forget_before(now);
+		for (int64_t part = newest_ - kParts; part <= newest_; part++)
+			if (Count n = counts_[index_of(part)])
+				visit(n, std::min((part + 1) * width_ - 1, now));
+	}
+
 	/* When less than `limit` will count, if nothing starts: not before now. */
 	int64_t less_than(int64_t limit, int64_t now)
 	{
@@ -88,15 +100,20 @@ private:
 	static constexpr int64_t kWindow = kParts + 1;
 
 	static int64_t width_of(int64_t period) { return (period + kParts - 1) / kParts; }
-	static int64_t index_of(int64_t part) { return (part + kWindow) % kWindow; }
+	/* A time before the clock began has a number below nought. */
+	static int64_t index_of(int64_t part) { return (part % kWindow + kWindow) % kWindow; }
+	int64_t part_of(int64_t time) const
+	{
+		return time < 0 ? -((width_ - 1 - time) / width_) : time / width_;
+	}
 
 	/* The parts that no window which ends now touches any more. */
 	void forget_before(int64_t now)
 	{
-		int64_t part = now / width_;
+		int64_t part = part_of(now);
 		for (int64_t i = std::max(newest_ + 1, part - kParts); i <= part; i++)
 		{
-			Count &count = counts_[i % kWindow];
+			Count &count = counts_[index_of(i)];
 			started_ -= count;
 			count = 0;
 		}

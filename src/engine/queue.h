@@ -73,6 +73,8 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	Schedule schedule;
 	Rate rate; /* of hand-outs, while there is a limit */
 	int64
+		unknown_until; /* monotonic: until then starts that are not known count; 0: all are known */
+	int64
 		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
 	int groups_kept; /* as the pool of groups knows */
 	JobCount count;	 /* but for what it says itself */

@@ -5,9 +5,9 @@
  * claims would find the same room. It is counted as started in the hold that hands it out, not when it was taken: a
  * claim that was slow must not be seen to start after it has been forgotten.
  *
- * Nothing is written down. Jobs may have been handed out by a server that had this data before us, up to the moment at
- * which ours was opened, and by slots of shared memory that have been given up since: a queue that is loaded counts as if
- * all that may start in a period had started then.
+ * At a clean stop the counts are saved, as leases are (starts_copy.h). Otherwise jobs may have been handed out by a server
+ * that had this data before us, up to the moment at which ours was opened, and by slots of shared memory that have been
+ * given up since: a queue that is loaded counts as if all that may start in a period had started then.
  *
  * Under the queue's lock. Nothing here fails.
  */
@@ -38,10 +38,14 @@ note_start(Queue *queue)
 inline void
 change_rate(Queue *queue, const QueueOptions &options)
 {
+	if (options.rate_limit == 0 && options.group_rate_limit == 0)
+		queue->unknown_until = 0;
 	if (queue->options.rate_limit == 0)
 		queue->rate.restart(options.rate_period, monotonic_now());
 	else if (queue->options.rate_period != options.rate_period)
 		queue->rate.set_period(options.rate_period, monotonic_now());
+	if (queue->options.rate_period != options.rate_period && queue->unknown_until > monotonic_now())
+		queue->unknown_until = queue->rate.all_forgotten(monotonic_now());
 }
 
 /* Until then others may have handed out jobs of a queue that is loaded now. */
@@ -60,12 +64,15 @@ init_rate(Queue *queue)
 	queue->rate.restart(queue->options.rate_period, since);
 	queue->rate.note(queue->options.rate_limit, since);
 	queue->next_start = INT64_MAX;
+	bool limited = queue->options.rate_limit > 0 || queue->options.group_rate_limit > 0;
+	queue->unknown_until = limited ? queue->rate.all_forgotten(since) : 0;
 }
 
 /* Of a queue that has just been created. */
 inline void
 no_starts(Queue *queue)
 {
+	queue->unknown_until = 0;
 	queue->rate.restart(queue->options.rate_period, monotonic_now());
 }
 

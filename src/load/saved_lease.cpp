@@ -1,161 +1,12 @@
 #include "load/saved_lease.h"
 
-#include "catalog/column.h"
 #include "catalog/queue_row.h"
-#include "catalog/tables.h"
+#include "load/saved_row.h"
 #include "pg/scope.h"
 #include "rows/tuple.h"
 #include "rows/write.h"
 
 namespace pgq {
-
-enum SavedColumn : AttrNumber
-{
-	kSavedMark = 1,
-	kSavedJobId,
-	kSavedLease,
-	kSavedQueueId,
-	kSavedAttempt,
-	kSavedLoss,
-	kSavedRemaining,
-	kSavedClaimedAt,
-	kSavedSegment,
-	kSavedPlace,
-	kSavedPreparedClaim,
-	kSavedPreparedUse,
-	kSavedPreparedEnd,
-	kSavedPreparedDeath,
-	kSavedWorker,
-	kSavedLeaseTime, /* not in a table of version 0.1 */
-	kSavedColumns = kSavedLeaseTime,
-};
-/* NULLs are looked for, in whatever column they are. */
-static constexpr Column columns[kSavedColumns] = {
-	{"mark", INT8OID, kOrNull},			 {"job_id", INT8OID, kOrNull},
-	{"lease", INT8OID, kOrNull},		 {"queue_id", INT4OID, kOrNull},
-	{"attempt", INT4OID, kOrNull},		 {"loss", INT2OID, kOrNull},
-	{"remaining", INT8OID, kOrNull},	 {"claimed_at", TIMESTAMPTZOID, kOrNull},
-	{"segment", INT2OID, kOrNull},		 {"place", TIDOID, kOrNull},
-	{"prepared_claim", XIDOID, kOrNull}, {"prepared_use", XIDOID, kOrNull},
-	{"prepared_end", INT2OID, kOrNull},	 {"prepared_death", BOOLOID, kOrNull},
-	{"worker", TEXTOID, kOrNull},		 {"lease_time", INT8OID, kOrNull},
-};
-
-/* ---- rows ---- */
-
-static bool
-has_lease_time(TupleDesc desc)
-{
-	return desc->natts >= kSavedLeaseTime;
-}
-
-/* False: it has NULL where we write none. */
-static bool
-read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
-{
-	/* Columns that were dropped behind ours have a place, too. */
-	Datum values[MaxHeapAttributeNumber];
-	bool nulls[MaxHeapAttributeNumber];
-	heap_deform_tuple(tuple, desc, values, nulls);
-	for (int i = 0; i < kSavedWorker; i++)
-		if (nulls[i] && i + 1 != kSavedPreparedEnd && i + 1 != kSavedLoss)
-			return false;
-	auto get = [&](SavedColumn column) { return values[column - 1]; };
-	/* Whose it is, of which job, and where its row was. */
-	*lease = {};
-	*mark = DatumGetInt64(get(kSavedMark));
-	lease->queue_id = DatumGetInt32(get(kSavedQueueId));
-	lease->token = DatumGetInt64(get(kSavedLease));
-	auto *place = reinterpret_cast<ItemPointer>(DatumGetPointer(get(kSavedPlace)));
-	lease->hint.key.job_id = DatumGetInt64(get(kSavedJobId));
-	lease->hint.place = {ItemPointerGetBlockNumberNoCheck(place),
-						 ItemPointerGetOffsetNumberNoCheck(place),
-						 static_cast<uint16>(DatumGetInt16(get(kSavedSegment)))};
-	/* How far it has come. */
-	lease->lost = !nulls[kSavedLoss - 1];
-	if (lease->lost)
-		lease->loss = static_cast<Loss>(DatumGetInt16(get(kSavedLoss)));
-	lease->attempt = DatumGetInt32(get(kSavedAttempt));
-	lease->remaining = DatumGetInt64(get(kSavedRemaining));
-	lease->claimed_at = DatumGetTimestampTz(get(kSavedClaimedAt));
-	/* What prepared transactions will do to it. */
-	lease->prepared = {.claim_xid = DatumGetTransactionId(get(kSavedPreparedClaim)),
-					   .use_xid = DatumGetTransactionId(get(kSavedPreparedUse)),
-					   .ended = !nulls[kSavedPreparedEnd - 1],
-					   .how = LeaseEnd::kAcked,
-					   .dead = DatumGetBool(get(kSavedPreparedDeath))};
-	if (lease->prepared.ended)
-		lease->prepared.how = static_cast<LeaseEnd>(DatumGetInt16(get(kSavedPreparedEnd)));
-	text_to_cstring_buffer(DatumGetTextPP(get(kSavedWorker)), lease->worker, sizeof(lease->worker));
-	if (has_lease_time(desc) && !nulls[kSavedLeaseTime - 1])
-		lease->lease_time = DatumGetInt64(get(kSavedLeaseTime));
-	return true;
-}
-
-static HeapTuple
-form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
-{
-	Datum values[MaxHeapAttributeNumber];
-	bool nulls[MaxHeapAttributeNumber];
-	for (int i = 0; i < MaxHeapAttributeNumber; i++)
-		nulls[i] = i >= kSavedColumns;
-	auto set = [&](SavedColumn column, Datum value) { values[column - 1] = value; };
-	ItemPointerData place;
-	ItemPointerSet(&place, lease.hint.place.block, lease.hint.place.offset);
-	/* Whose it is, of which job, and how far it has come. */
-	set(kSavedMark, Int64GetDatum(mark));
-	set(kSavedJobId, Int64GetDatum(lease.hint.key.job_id));
-	set(kSavedLease, Int64GetDatum(lease.token));
-	set(kSavedQueueId, Int32GetDatum(lease.queue_id));
-	set(kSavedAttempt, Int32GetDatum(lease.attempt));
-	set(kSavedLoss, Int16GetDatum(static_cast<int16>(lease.loss)));
-	nulls[kSavedLoss - 1] = !lease.lost;
-	set(kSavedRemaining, Int64GetDatum(lease.remaining));
-	set(kSavedClaimedAt, TimestampTzGetDatum(lease.claimed_at));
-	set(kSavedSegment, Int16GetDatum(static_cast<int16>(lease.hint.place.segment)));
-	set(kSavedPlace, PointerGetDatum(&place));
-	/* What prepared transactions will do to it. */
-	set(kSavedPreparedClaim, TransactionIdGetDatum(lease.prepared.claim_xid));
-	set(kSavedPreparedUse, TransactionIdGetDatum(lease.prepared.use_xid));
-	set(kSavedPreparedEnd, Int16GetDatum(static_cast<int16>(lease.prepared.how)));
-	nulls[kSavedPreparedEnd - 1] = !lease.prepared.ended;
-	set(kSavedPreparedDeath, BoolGetDatum(lease.prepared.dead));
-	set(kSavedWorker, CStringGetTextDatum(lease.worker));
-	/* What only a table of the present version has room for. */
-	set(kSavedLeaseTime, Int64GetDatum(lease.lease_time));
-	return heap_form_tuple(desc, values, nulls);
-}
-
-/* Visit the rows that are committed by now. */
-template <typename Visit>
-static void
-for_each_saved(Relation rel, Visit visit)
-{
-	if (RelationGetNumberOfBlocks(rel) == 0)
-		return;
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
-	HeapTuple tuple;
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		SavedLease lease;
-		int64 mark;
-		bool readable = read_lease(tuple, RelationGetDescr(rel), &lease, &mark);
-		visit(tuple, readable ? &lease : nullptr, mark);
-		CHECK_FOR_INTERRUPTS();
-	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-}
-
-static Relation
-open_saved(const Tables &t, LOCKMODE mode)
-{
-	Relation rel = table_open(t.saved_lease, mode);
-	check_columns(rel, columns,
-				  has_lease_time(RelationGetDescr(rel)) ? kSavedColumns : kSavedWorker);
-	return rel;
-}
 
 /* ---- restoring ---- */
 
@@ -243,6 +94,33 @@ keep_valid(SavedLeases *saved, const TransactionId *prepared, int n)
 	saved->n = kept;
 }
 
+template <typename T>
+static void
+append(T **items, int *n, int *room, const T &item)
+{
+	if (*n == *room)
+	{
+		Size size = (*room = Max(64, 2 * *room)) * sizeof(T);
+		*items = static_cast<T *>(*items == nullptr ? palloc(size) : repalloc_huge(*items, size));
+	}
+	(*items)[(*n)++] = item;
+}
+
+/* The oldest first. */
+static int
+compare_starts(const void *a, const void *b)
+{
+	const auto *x = static_cast<const SavedStarts *>(a);
+	const auto *y = static_cast<const SavedStarts *>(b);
+	if (x->queue_id != y->queue_id)
+		return x->queue_id < y->queue_id ? -1 : 1;
+	if (x->of != y->of)
+		return x->of < y->of ? -1 : 1;
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	return x->age > y->age ? -1 : x->age < y->age;
+}
+
 SavedLeases
 read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, int n)
 {
@@ -251,24 +129,24 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 	if (!t.has_segments || OidIsValid(t.subscription))
 		return saved;
 	int room = 0;
+	int room_for_starts = 0;
 	Relation rel = open_saved(t, AccessShareLock);
 	for_each_saved(rel, [&](HeapTuple, const SavedLease *lease, int64 of) {
 		if (lease == nullptr || of != mark)
 			return;
-		if (saved.n == room)
-		{
-			Size size = (room = Max(64, 2 * room)) * sizeof(SavedLease);
-			saved.leases = static_cast<SavedLease *>(
-				saved.leases == nullptr ? palloc(size) : repalloc_huge(saved.leases, size));
-		}
-		saved.leases[saved.n++] = *lease;
+		SavedStarts starts;
+		if (!is_of_starts(*lease))
+			append(&saved.leases, &saved.n, &room, *lease);
+		else if (read_starts(*lease, &starts))
+			append(&saved.starts, &saved.n_starts, &room_for_starts, starts);
 	});
 	table_close(rel, AccessShareLock);
+	if (saved.n_starts > 0)
+		qsort(saved.starts, saved.n_starts, sizeof(SavedStarts), compare_starts);
 	if (saved.n > 0)
-	{
 		keep_valid(&saved, prepared, n);
+	if (saved.n > 0 || saved.n_starts > 0)
 		saved.queues = read_queue_rows(t, &saved.n_queues, true);
-	}
 	return saved;
 }
 
@@ -292,6 +170,13 @@ restore_leases(Database *db, const SavedLeases *saved)
 	int64 monotonic = monotonic_now();
 	TimestampTz now = wall_now();
 	int last = -1;
+	for (int i = 0; i < saved->n_starts; i++)
+	{
+		QueueRef ref;
+		if (attach_queue_of(db, saved, saved->starts[i].queue_id, &last, &ref))
+			restore_starts(ref, saved->starts[i], monotonic);
+	}
+	last = -1;
 	for (int i = 0; i < saved->n; i++)
 	{
 		QueueRef ref;
@@ -305,6 +190,8 @@ free_saved_leases(SavedLeases *saved)
 {
 	if (saved->leases != nullptr)
 		pfree(saved->leases);
+	if (saved->starts != nullptr)
+		pfree(saved->starts);
 	if (saved->queues != nullptr)
 		pfree(saved->queues);
 	*saved = {};
@@ -313,10 +200,11 @@ free_saved_leases(SavedLeases *saved)
 /* ---- saving ---- */
 
 bool
-has_leases(const Database *db)
+has_leases_or_starts(const Database *db)
 {
 	bool any = false;
-	for_each_queue(db, [&](const QueueRef &ref) { any |= has_leases(ref); });
+	for_each_queue(
+		db, [&](const QueueRef &ref) { any = any || has_leases(ref) || room_for_starts(ref) > 0; });
 	return any;
 }
 
@@ -350,6 +238,27 @@ write_leases(Relation rel, const SavedLease *leases, int n, int64 mark)
 	MemoryContextDelete(scratch);
 }
 
+static void
+write_starts(Relation rel, const Database *db, int64 mark)
+{
+	int64 monotonic = monotonic_now();
+	for_each_queue(db, [&](const QueueRef &ref) {
+		int most = room_for_starts(ref);
+		if (most == 0)
+			return;
+		auto *starts = static_cast<SavedStarts *>(
+			MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(SavedStarts)));
+		int copied = copy_starts(ref, starts, most, monotonic);
+		auto *rows = static_cast<SavedLease *>(
+			MemoryContextAllocHuge(CurrentMemoryContext, (copied + 1) * sizeof(SavedLease)));
+		for (int i = 0; i < copied; i++)
+			rows[i] = row_of(starts[i]);
+		write_leases(rel, rows, copied, mark);
+		pfree(rows);
+		pfree(starts);
+	});
+}
+
 /* A row that somebody has locked stays: it does no harm. */
 static bool
 try_delete(Relation rel, HeapTuple tuple)
@@ -360,7 +269,7 @@ try_delete(Relation rel, HeapTuple tuple)
 }
 
 int
-save_leases(const Database *db, int64 mark)
+save_leases(const Database *db, int64 mark, bool alone)
 {
 	Relation rel = open_saved(look_at_tables(), RowExclusiveLock);
 	if (RelationGetIndexList(rel) != NIL)
@@ -377,6 +286,8 @@ save_leases(const Database *db, int64 mark)
 	for_each_saved(
 		rel, [&](HeapTuple tuple, const SavedLease *, int64) { (void) try_delete(rel, tuple); });
 	write_leases(rel, copies, n, mark);
+	if (alone)
+		write_starts(rel, db, mark);
 	table_close(rel, NoLock);
 	pfree(copies);
 	return n;

@@ -9,13 +9,17 @@
  * a copy of a server that ran on finds the mark beyond, and ignores them; a switchover after a
  * clean stop, and pg_upgrade, find them as they were. The table is not dumped.
  *
+ * Rows whose job_id is 0 are no leases, but say how many jobs of a queue or a group have started (engine/starts_copy.h).
+ * They are void with the mark, since each start draws a token. After a promotion they are void too: the server before may
+ * have raised the mark, and started more, in WAL that never came here.
+ *
  * A lease is restored only if its row is there and no end of that lease, or of a later
  * one, was written to it: a session that outlived the saving may have done that, or a prepared transaction.
  */
 #pragma once
 
-#include "engine/lease_copy.h"
 #include "engine/registry.h"
+#include "engine/starts_copy.h"
 
 namespace pgq {
 
@@ -25,6 +29,8 @@ struct SavedLeases
 {
 	SavedLease *leases;
 	int n;
+	SavedStarts *starts;
+	int n_starts;
 	QueueRow *queues;
 	int n_queues;
 };
@@ -41,12 +47,13 @@ void free_saved_leases(SavedLeases *saved);
 
 /*
  * Write the leases of this database, instead of what was saved before. The caller holds the lock
- * of the token mark, has closed it, and read it after that. Returns how many.
+ * of the token mark, has closed it, and read it after that. alone: no other process can start a job with a token that
+ * it has drawn before; otherwise no starts are saved. Returns how many leases.
  */
-int save_leases(const Database *db, int64 mark);
+int save_leases(const Database *db, int64 mark, bool alone);
 
-/* Is there any that would be saved, or will be when a transaction has ended? */
-bool has_leases(const Database *db);
+/* Is there anything that would be saved, or will be when a transaction has ended? */
+bool has_leases_or_starts(const Database *db);
 
 /* Delete what cannot be restored any more. False: something is left. */
 bool delete_void_leases(int64 mark);

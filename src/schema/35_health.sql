@@ -32,6 +32,11 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_late_lease
 REVOKE ALL ON FUNCTION pgq_ext.late_leases FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.late_leases IS 'Internal: of queues with leases whose time is over, how many the scheduler has not counted yet, how many open transactions keep, and, in seconds, the latest of each.';
 
+CREATE FUNCTION pgq_ext.unknown_starts(OUT queue_id integer, OUT until timestamptz) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_unknown_starts';
+REVOKE ALL ON FUNCTION pgq_ext.unknown_starts FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: of queues with a rate of which it is not known how many jobs have started, until when that counts.';
+
 CREATE FUNCTION pgq_ext.ago(since timestamptz) RETURNS interval
 LANGUAGE sql VOLATILE RETURN pg_catalog.date_trunc('second', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) since);
 REVOKE ALL ON FUNCTION pgq_ext.ago FROM PUBLIC;
@@ -228,10 +233,9 @@ END $$;
 CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    -- Nothing has been handed out since the start, so the limit counts only jobs that may have started before it.
     SELECT 'warn', format('queue "%s" has handed out nothing since the start of the server, and will not for %s', q.queue,
                           date_trunc('second', r.next_start - clock_timestamp()))
-    FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id)
+    FROM pgq_ext.queue q JOIN pgq_ext.stat_entries() s USING (queue_id) JOIN pgq_ext.unknown_starts() u USING (queue_id)
     JOIN (SELECT e.queue_id, max(e.next_start) AS next_start
           FROM (SELECT m.queue_id, m.next_start FROM pgq_ext.queue_entries() m
                 UNION ALL SELECT g.queue_id, g.next_start FROM pgq_ext.group_entries() g WHERE g.group_id IS NULL) e

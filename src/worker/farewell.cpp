@@ -92,9 +92,9 @@ save(const Shift &shift, int64 deadline)
 			return;
 		close_token_mark(shift.database);
 		int64 mark = read_token_mark(tables().token_mark);
-		(void) wait_until(deadline, we_are_alone);
+		bool alone = wait_until(deadline, we_are_alone);
 		stop_point("save-leases");
-		saved = save_leases(shift.database, mark);
+		saved = save_leases(shift.database, mark, alone);
 	});
 	return saved;
 }
@@ -117,7 +117,7 @@ save_if_stopping(int, Datum arg)
 	if (!server_is_stopping())
 		return;
 	AbortOutOfAnyTransaction();
-	if (has_leases(shift.database))
+	if (has_leases_or_starts(shift.database))
 		tell(save(shift, monotonic_now() + kLongestWait));
 }
 

@@ -121,6 +121,53 @@ TEST(Rate, Cover)
 	}
 }
 
+/* What is written down part by part counts for a period at least, also before the clock began. */
+TEST(Rate, PartsMakeACopy)
+{
+	std::mt19937 random(4);
+	for (int n = 0; n < 300; n++)
+	{
+		Rate rate;
+		int64_t now = random() % 100000;
+		rate.restart(kPeriod, now);
+		std::vector<int64_t> starts;
+		for (int i = 0; i < 30; i++)
+			rate.note(1, starts.emplace_back(now += random() % 3000));
+		/* The clock of the copy begins anew. */
+		int64_t back = now + random() % 2000 - 1000;
+		Rate copy;
+		copy.restart(kPeriod, now - 2 * kPeriod - back);
+		int64_t last = -1;
+		rate.for_each_part(now, [&](int64_t count, int64_t when) {
+			EXPECT_LT(last, when);
+			EXPECT_LE(when, now);
+			last = when;
+			copy.note(count, when - back);
+		});
+		EXPECT_EQ(copy.started(now - back), rate.started(now));
+		for (int64_t later = now; later < now + 2 * kPeriod; later += 100)
+			ASSERT_GE(copy.started(later - back), in_window(starts, later - kPeriod + 1, kPeriod));
+		EXPECT_EQ(copy.started(now - back + kPeriod + kPeriod / 8), 0);
+	}
+}
+
+TEST(Rate, BeforeTheClockBegan)
+{
+	Rate rate;
+	rate.restart(kPeriod, -2 * kPeriod);
+	rate.note(3, -1);
+	rate.note(4, 0);
+	EXPECT_EQ(rate.started(kPeriod - 1), 7);
+	EXPECT_EQ(rate.started(kPeriod), 4);
+	EXPECT_EQ(rate.started(kPeriod + 1000), 0);
+	rate.restart(kPeriod, -5000);
+	rate.note(2, -5000);
+	EXPECT_EQ(rate.all_forgotten(-5000), 12000);
+	EXPECT_EQ(rate.less_than(1, -5000), 12000);
+	EXPECT_EQ(rate.started(11999), 2);
+	EXPECT_EQ(rate.started(12000), 0);
+}
+
 TEST(Rate, LongRestAndLongPeriods)
 {
 	constexpr int64_t kDay = INT64_C(86400) * 1000000;

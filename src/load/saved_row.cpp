@@ -1,0 +1,172 @@
+#include "load/saved_row.h"
+
+#include "catalog/column.h"
+
+namespace pgq {
+
+enum SavedColumn : AttrNumber
+{
+	kSavedMark = 1,
+	kSavedJobId,
+	kSavedLease,
+	kSavedQueueId,
+	kSavedAttempt,
+	kSavedLoss,
+	kSavedRemaining,
+	kSavedClaimedAt,
+	kSavedSegment,
+	kSavedPlace,
+	kSavedPreparedClaim,
+	kSavedPreparedUse,
+	kSavedPreparedEnd,
+	kSavedPreparedDeath,
+	kSavedWorker,
+	kSavedLeaseTime, /* not in a table of version 0.1 */
+	kSavedColumns = kSavedLeaseTime,
+};
+/* NULLs are looked for, in whatever column they are. */
+static constexpr Column columns[kSavedColumns] = {
+	{"mark", INT8OID, kOrNull},			 {"job_id", INT8OID, kOrNull},
+	{"lease", INT8OID, kOrNull},		 {"queue_id", INT4OID, kOrNull},
+	{"attempt", INT4OID, kOrNull},		 {"loss", INT2OID, kOrNull},
+	{"remaining", INT8OID, kOrNull},	 {"claimed_at", TIMESTAMPTZOID, kOrNull},
+	{"segment", INT2OID, kOrNull},		 {"place", TIDOID, kOrNull},
+	{"prepared_claim", XIDOID, kOrNull}, {"prepared_use", XIDOID, kOrNull},
+	{"prepared_end", INT2OID, kOrNull},	 {"prepared_death", BOOLOID, kOrNull},
+	{"worker", TEXTOID, kOrNull},		 {"lease_time", INT8OID, kOrNull},
+};
+
+static bool
+has_lease_time(TupleDesc desc)
+{
+	return desc->natts >= kSavedLeaseTime;
+}
+
+bool
+read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
+{
+	/* Columns that were dropped behind ours have a place, too. */
+	Datum values[MaxHeapAttributeNumber];
+	bool nulls[MaxHeapAttributeNumber];
+	heap_deform_tuple(tuple, desc, values, nulls);
+	for (int i = 0; i < kSavedWorker; i++)
+		if (nulls[i] && i + 1 != kSavedPreparedEnd && i + 1 != kSavedLoss)
+			return false;
+	auto get = [&](SavedColumn column) { return values[column - 1]; };
+	/* Whose it is, of which job, and where its row was. */
+	*lease = {};
+	*mark = DatumGetInt64(get(kSavedMark));
+	lease->queue_id = DatumGetInt32(get(kSavedQueueId));
+	lease->token = DatumGetInt64(get(kSavedLease));
+	auto *place = reinterpret_cast<ItemPointer>(DatumGetPointer(get(kSavedPlace)));
+	lease->hint.key.job_id = DatumGetInt64(get(kSavedJobId));
+	lease->hint.place = {ItemPointerGetBlockNumberNoCheck(place),
+						 ItemPointerGetOffsetNumberNoCheck(place),
+						 static_cast<uint16>(DatumGetInt16(get(kSavedSegment)))};
+	/* How far it has come. */
+	lease->lost = !nulls[kSavedLoss - 1];
+	if (lease->lost)
+		lease->loss = static_cast<Loss>(DatumGetInt16(get(kSavedLoss)));
+	lease->attempt = DatumGetInt32(get(kSavedAttempt));
+	lease->remaining = DatumGetInt64(get(kSavedRemaining));
+	lease->claimed_at = DatumGetTimestampTz(get(kSavedClaimedAt));
+	/* What prepared transactions will do to it. */
+	lease->prepared = {.claim_xid = DatumGetTransactionId(get(kSavedPreparedClaim)),
+					   .use_xid = DatumGetTransactionId(get(kSavedPreparedUse)),
+					   .ended = !nulls[kSavedPreparedEnd - 1],
+					   .how = LeaseEnd::kAcked,
+					   .dead = DatumGetBool(get(kSavedPreparedDeath))};
+	if (lease->prepared.ended)
+		lease->prepared.how = static_cast<LeaseEnd>(DatumGetInt16(get(kSavedPreparedEnd)));
+	text_to_cstring_buffer(DatumGetTextPP(get(kSavedWorker)), lease->worker, sizeof(lease->worker));
+	if (has_lease_time(desc) && !nulls[kSavedLeaseTime - 1])
+		lease->lease_time = DatumGetInt64(get(kSavedLeaseTime));
+	return true;
+}
+
+HeapTuple
+form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
+{
+	Datum values[MaxHeapAttributeNumber];
+	bool nulls[MaxHeapAttributeNumber];
+	for (int i = 0; i < MaxHeapAttributeNumber; i++)
+		nulls[i] = i >= kSavedColumns;
+	auto set = [&](SavedColumn column, Datum value) { values[column - 1] = value; };
+	ItemPointerData place;
+	ItemPointerSet(&place, lease.hint.place.block, lease.hint.place.offset);
+	/* Whose it is, of which job, and how far it has come. */
+	set(kSavedMark, Int64GetDatum(mark));
+	set(kSavedJobId, Int64GetDatum(lease.hint.key.job_id));
+	set(kSavedLease, Int64GetDatum(lease.token));
+	set(kSavedQueueId, Int32GetDatum(lease.queue_id));
+	set(kSavedAttempt, Int32GetDatum(lease.attempt));
+	set(kSavedLoss, Int16GetDatum(static_cast<int16>(lease.loss)));
+	nulls[kSavedLoss - 1] = !lease.lost;
+	set(kSavedRemaining, Int64GetDatum(lease.remaining));
+	set(kSavedClaimedAt, TimestampTzGetDatum(lease.claimed_at));
+	set(kSavedSegment, Int16GetDatum(static_cast<int16>(lease.hint.place.segment)));
+	set(kSavedPlace, PointerGetDatum(&place));
+	/* What prepared transactions will do to it. */
+	set(kSavedPreparedClaim, TransactionIdGetDatum(lease.prepared.claim_xid));
+	set(kSavedPreparedUse, TransactionIdGetDatum(lease.prepared.use_xid));
+	set(kSavedPreparedEnd, Int16GetDatum(static_cast<int16>(lease.prepared.how)));
+	nulls[kSavedPreparedEnd - 1] = !lease.prepared.ended;
+	set(kSavedPreparedDeath, BoolGetDatum(lease.prepared.dead));
+	set(kSavedWorker, CStringGetTextDatum(lease.worker));
+	/* What only a table of the present version has room for. */
+	set(kSavedLeaseTime, Int64GetDatum(lease.lease_time));
+	return heap_form_tuple(desc, values, nulls);
+}
+
+/* ---- starts ---- */
+
+/*
+ * No row of a lease has the number of no job, and an end that has been committed: of whatever reads it as a lease, one of
+ * version 0.1 too, it is void.
+ */
+static constexpr int64 kNoJob = 0;
+
+bool
+is_of_starts(const SavedLease &row)
+{
+	return row.hint.key.job_id == kNoJob;
+}
+
+SavedLease
+row_of(const SavedStarts &starts)
+{
+	SavedLease row = {};
+	row.hint.key.job_id = kNoJob;
+	row.prepared.ended = true;
+	row.hint.place.segment = static_cast<uint16>(starts.of);
+	row.hint.place.block = GetWALInsertionTimeLine();
+	row.queue_id = starts.queue_id;
+	row.token = starts.group;
+	row.attempt = starts.n;
+	row.remaining = starts.age;
+	return row;
+}
+
+bool
+read_starts(const SavedLease &row, SavedStarts *starts)
+{
+	*starts = {.queue_id = row.queue_id,
+			   .of = static_cast<StartsOf>(row.hint.place.segment),
+			   .group = row.token,
+			   .age = Max(0, row.remaining),
+			   .n = row.attempt};
+	return row.hint.place.block == GetWALInsertionTimeLine();
+}
+
+/* ---- the table ---- */
+
+Relation
+open_saved(const Tables &t, LOCKMODE mode)
+{
+	Relation rel = table_open(t.saved_lease, mode);
+	check_columns(rel, columns,
+				  has_lease_time(RelationGetDescr(rel)) ? kSavedColumns : kSavedWorker);
+	return rel;
+}
+
+} // namespace pgq

@@ -1,0 +1,45 @@
+/*
+ * The rows of pgq_ext.saved_lease: leases, and starts of queues with a rate. See saved_lease.h.
+ */
+#pragma once
+
+#include "catalog/tables.h"
+#include "engine/lease_copy.h"
+#include "engine/starts_copy.h"
+
+namespace pgq {
+
+Relation open_saved(const Tables &t, LOCKMODE mode);
+
+/* False: it has NULL where we write none. */
+bool read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark);
+HeapTuple form_lease(TupleDesc desc, const SavedLease &lease, int64 mark);
+
+/* Starts as such a row, and back. False: they were saved before a promotion, so the server before may have started more. */
+bool is_of_starts(const SavedLease &row);
+SavedLease row_of(const SavedStarts &starts);
+bool read_starts(const SavedLease &row, SavedStarts *starts);
+
+/* Visit the rows that are committed by now. */
+template <typename Visit>
+void
+for_each_saved(Relation rel, Visit visit)
+{
+	if (RelationGetNumberOfBlocks(rel) == 0)
+		return;
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
+	HeapTuple tuple;
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		SavedLease lease;
+		int64 mark;
+		bool readable = read_lease(tuple, RelationGetDescr(rel), &lease, &mark);
+		visit(tuple, readable ? &lease : nullptr, mark);
+		CHECK_FOR_INTERRUPTS();
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+}
+
+} // namespace pgq
