@@ -36,7 +36,7 @@ case ${1:-} in
 	*) suites=("$1") ;;
 esac
 selected=("${@:2}")
-suite_timeout=${SUITE_TIMEOUT:-1800}
+suite_timeout=${SUITE_TIMEOUT:-3600}
 version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)".sql |
 	sed 's/pgq_ext--\(.*\)--.*/\1/')
 
@@ -230,7 +230,7 @@ run_tap()
 {
 	local files
 	mapfile -t files < <(matching test/t .pl | sort -r)
-	prove_all t 3 "${files[@]}"
+	prove_all t 4 "${files[@]}"
 }
 
 # Workers in other languages, and other queues: with packages that nothing else needs.
