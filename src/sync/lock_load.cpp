@@ -63,9 +63,8 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .period = number(kPeriod),
 				 .bucket = number(kBucket)};
 	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
-	/* Somebody may have written anything by hand. */
-	if (is_slot_of(number(kSlot), number(kToken)))
-		found.slot = slot_of_column(number(kSlot));
+	/* 0: written by hand, and of no slot. */
+	found.slot = slot_of_column(number(kSlot));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
 	grant.slots = static_cast<int32>(number(kSlots));
@@ -155,15 +154,17 @@ find_rows(const Tables &t)
 }
 
 /*
- * Of those that are certain, or were before. Memory knows better of what it knows, but for what is over: then somebody has
- * brought another row. False: there is no room.
+ * File a row that is certain, or was before a transaction deleted it. What memory has of the slot stays, unless its time is
+ * over and the row is another one, which was then brought by hand. What this transaction itself has deleted replaces
+ * nothing: of two rows of one slot the one that is left counts. False: there is no room.
  */
 static bool
 file_old(Database *db, LockHold &hold, const FoundLock &found)
 {
 	int number = hold.find(found.key, found.slot);
 	if (number >= 0 &&
-		(!hold[number].is_over(hold.monotonic()) || hold[number].now.token == found.grant.token))
+		(!hold[number].is_over(hold.monotonic()) || hold[number].now.token == found.grant.token ||
+		 TransactionIdIsCurrentTransactionId(found.xid)))
 		return true;
 	if (number < 0)
 		number = hold.add(db, found.key, found.slot);

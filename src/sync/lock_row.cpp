@@ -51,14 +51,6 @@ slot_of_column(int64 column)
 	return static_cast<int32>(column >> kTokenBits) + 1;
 }
 
-/* A row that is written by hand may name a token that is not the one in its column. */
-bool
-is_slot_of(int64 column, int64 token)
-{
-	int32 slot = slot_of_column(column);
-	return slot != 0 && (column <= kSlotsMax || column == slot_column(slot, token));
-}
-
 /* As long as the SQL objects are those of version 0.1, its library may be put back, which knows the plain slot only. */
 static int64
 column_to_write(int32 slot, int64 token)
@@ -105,16 +97,7 @@ has_row_between(const LockKey &key, int64 from, int64 end)
 	Oid index = primary_key_of(rel);
 	SysScanDesc scan =
 		systable_beginscan(rel, index, OidIsValid(index), SnapshotSelf, lengthof(keys), keys);
-	bool found = false;
-	for (HeapTuple row; !found && HeapTupleIsValid(row = systable_getnext(scan));)
-	{
-		auto value = [&](LockColumn column) {
-			bool is_null;
-			return DatumGetInt64(heap_getattr(row, static_cast<AttrNumber>(column),
-											  RelationGetDescr(rel), &is_null));
-		};
-		found = is_slot_of(value(LockColumn::kSlot), value(LockColumn::kToken));
-	}
+	bool found = HeapTupleIsValid(systable_getnext(scan));
 	systable_endscan(scan);
 	table_close(rel, NoLock);
 	return found;
@@ -144,41 +127,47 @@ write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before,
 
 #define THE_ROW                                                                  \
 	"WHERE name OPERATOR(pg_catalog.=) $1 AND period OPERATOR(pg_catalog.=) $2 " \
-	"AND bucket OPERATOR(pg_catalog.=) $3 AND slot OPERATOR(pg_catalog.=) $4 "   \
-	"AND token OPERATOR(pg_catalog.=) $5"
+	"AND bucket OPERATOR(pg_catalog.=) $3 AND slot OPERATOR(pg_catalog.>=) $4 "  \
+	"AND slot OPERATOR(pg_catalog.<=) $5 AND token OPERATOR(pg_catalog.=) $6"
+
+/*
+ * Try what may be the column "slot" of a row, until `attempt` finds it: as it is written today; as version 0.1 wrote it;
+ * and, for a row whose token was written by hand, with any other token.
+ */
+template <typename Attempt>
+static bool
+try_columns(int32 slot, int64 token, Attempt attempt)
+{
+	int64 exact = slot_column(slot, token);
+	return attempt(exact, exact) || attempt(slot, slot) ||
+		   attempt(slot_column(slot, kLeastToken), slot_column(slot, kTokenMask - 1));
+}
 
 /* After a start it is held for at most ttl: so that is never less than what is left, should that be more than it is extended by. */
 bool
 extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)
 {
 	static constexpr char kExtend[] =
-		"UPDATE pgq_ext.held_lock SET ttl = $6 OPERATOR(pg_catalog.+) GREATEST(0, "
-		"(EXTRACT(epoch FROM expires_at OPERATOR(pg_catalog.-) $7) "
+		"UPDATE pgq_ext.held_lock SET ttl = $7 OPERATOR(pg_catalog.+) GREATEST(0, "
+		"(EXTRACT(epoch FROM expires_at OPERATOR(pg_catalog.-) $8) "
 		"OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8), "
-		"expires_at = GREATEST(expires_at, $7) " THE_ROW;
-	/* Version 0.1 wrote the slot alone. */
-	for (int64 column : {slot_column(slot, token), int64{slot}})
-	{
+		"expires_at = GREATEST(expires_at, $8) " THE_ROW;
+	return try_columns(slot, token, [&](int64 from, int64 to) {
 		const SpiArgument arguments[] = {
-			words(key.name), number(key.period), number(key.bucket),	  number(column),
-			number(token),	 number(ttl),		 moment(wall_now() + ttl)};
-		if (write(kExtend, arguments))
-			return true;
-	}
-	return false;
+			words(key.name), number(key.period), number(key.bucket), number(from),
+			number(to),		 number(token),		 number(ttl),		 moment(wall_now() + ttl)};
+		return write(kExtend, arguments);
+	});
 }
 
 bool
 delete_lock_row(const LockKey &key, int32 slot, int64 token)
 {
-	for (int64 column : {slot_column(slot, token), int64{slot}})
-	{
+	return try_columns(slot, token, [&](int64 from, int64 to) {
 		const SpiArgument arguments[] = {words(key.name), number(key.period), number(key.bucket),
-										 number(column), number(token)};
-		if (write("DELETE FROM pgq_ext.held_lock " THE_ROW, arguments))
-			return true;
-	}
-	return false;
+										 number(from),	  number(to),		  number(token)};
+		return write("DELETE FROM pgq_ext.held_lock " THE_ROW, arguments);
+	});
 }
 
 } // namespace pgq

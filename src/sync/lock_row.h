@@ -45,9 +45,6 @@ inline constexpr Column lock_columns[] = {
 int64 slot_column(int32 slot, int64 token);
 int32 slot_of_column(int64 column);
 
-/* Has such a column a slot, and that token, if it names one? Other rows are written by hand: no lock goes by them. */
-bool is_slot_of(int64 column, int64 token);
-
 /*
  * The row of a grant, in the place of that of the token before (0: of none). False: there is another one of that slot, of
  * which memory knows nothing: it was written with a token from `floor` on, or by version 0.1.

@@ -318,6 +318,18 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	ask($s, 'COMMIT');
 	is(sql(q{SELECT pgq_lock('replaced') IS NULL}), 't', 'a row that replaces one that is over is believed');
 	is(sql("SELECT pgq_unlock('replaced', $t + 1)"), 't', '... and is given back');
+	is(sql(q{SELECT count(*) FROM pgq_ext.held_lock WHERE name = 'replaced'}), '0', '... with its row');
+
+	# Two rows of one slot, both over, whose tokens are not the ones in their columns.
+	$t = sql(q{SELECT pgq_lock('twice', ttl => '1 h')});
+	ask($s, q{BEGIN; UPDATE pgq_ext.held_lock SET token = token + 1, expires_at = now(), ttl = 0 WHERE name = 'twice'});
+	ask($s, q{INSERT INTO pgq_ext.held_lock SELECT name, period, bucket, slot + 5, slots, token + 5, owner, ttl, acquired_at, expires_at FROM pgq_ext.held_lock WHERE name = 'twice'});
+	ask($s, 'COMMIT');
+	sql("SELECT pgq_unlock('twice', $t)");
+	ask($s, q{BEGIN; SELECT pgq_lock('twice') > 0});
+	ask($s, 'ROLLBACK');
+	is(sql(q{SELECT pgq_unlock('twice', pgq_lock('twice'))}), 't', 'two rows of one slot that are over keep nobody from taking it');
+	is(sql(q{SELECT count(*) FROM pgq_ext.held_lock WHERE name = 'twice'}), '0', '... and go');
 	$t = sql(q{SELECT pgq_lock('deleted')});
 	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'deleted'});
 	ok(stale("SELECT pgq_extend_lock('deleted', $t, '1000 years')") || sql("SELECT pgq_extend_lock('deleted', $t, '1000 years') IS NULL") eq 't', 'a lock whose row is gone cannot be extended');
