@@ -61,6 +61,7 @@ enum class Fault
 	kStartsWhenTaken, /* a start is counted when the job is taken, not when it goes out */
 	kStartUncounted,  /* what goes out of a group that has no entry is not counted */
 	kTakenForGood,	  /* what was taken and does not go out counts for ever */
+	kWrongInPlace,	  /* an actor meets what may not be, in a step that leads to a known state */
 };
 
 struct JobPlan
@@ -278,6 +279,7 @@ struct Start
 {
 	int64_t group;
 	int64_t at;
+	int8_t rate; /* how many might start when it was popped; 0: any number */
 };
 
 /* A round of probes. */
@@ -392,6 +394,8 @@ public:
 			case kTickBack:
 				return plan_.clock_goes_back && world.clock > 0 && (world.clock--, true);
 			case kFire:
+				if (faulty(Fault::kWrongInPlace))
+					return wrong("met in a step that changes nothing");
 				schedule_.fire(world.clock);
 				return plan_.ticks > 0;
 			case kWindowBegin:
@@ -931,6 +935,9 @@ private:
 		}
 		if (grouped && hint.group != 0 && running(hint.group) >= rules().most())
 			wrong("too many of a group are claimed");
+		if (grouped && hint.group != 0 && rules().rate > 0 &&
+			static_cast<int64_t>(recent(hint.group).size()) >= rules().rate)
+			wrong("a group that has used up its rate is claimed from");
 		job.lease = Job::kClaiming;
 		job.leased = hint;
 		job.slot = job.counted = true;
@@ -971,7 +978,7 @@ private:
 		return true;
 	}
 
-	/* Nothing may be there that says it may not. */
+	/* Nothing may be there that says it may not. Those popped under an earlier limit may go out last. */
 	void go_out(Job &job)
 	{
 		bool claiming = is_claiming(job);
@@ -981,9 +988,14 @@ private:
 			return;
 		start(job, claiming);
 		int out = 0;
+		int most = 0;
 		for (const Job &other : jobs())
-			out += other.slot && other.out_group == job.group;
-		if (out > job.most)
+			if (other.slot && other.out_group == job.group)
+			{
+				out++;
+				most = std::max<int>(most, other.most);
+			}
+		if (out > most)
 			wrong("too many of a group are out");
 		if (!job.fifo || job.regrouped)
 			return;
@@ -1004,13 +1016,24 @@ private:
 										  counted && claiming);
 		if (rules().rate == 0)
 			return;
-		world.starts[world.starts_n++] = {job.group, world.monotonic};
-		auto recent = std::count_if(
-			world.starts.begin(), world.starts.begin() + world.starts_n, [&](const Start &s) {
-				return s.group == job.group && s.at > world.monotonic - rules().period;
-			});
-		if (job.rate > 0 && recent > std::max<int>(job.rate, rules().rate))
+		world.starts[world.starts_n++] = {job.group, world.monotonic, job.rate};
+		std::vector<Start> starts = recent(job.group);
+		int64_t most = rules().rate;
+		for (const Start &other : starts)
+			most = std::max<int64_t>(most, other.rate == 0 ? INT64_MAX : other.rate);
+		if (static_cast<int64_t>(starts.size()) > most)
 			wrong("too many of a group have started");
+	}
+
+	/* The starts of the group that count now. */
+	std::vector<Start> recent(int64_t group) const
+	{
+		std::vector<Start> starts;
+		for (int i = 0; i < world.starts_n; i++)
+			if (world.starts[i].group == group &&
+				world.starts[i].at > world.monotonic - rules().period)
+				starts.push_back(world.starts[i]);
+		return starts;
 	}
 
 	/* Of what was looked at and does not fit. */
@@ -1494,7 +1517,8 @@ private:
 			return;
 		code.put(world.monotonic);
 		for (int i = 0; i < world.starts_n; i++)
-			code.put(world.starts[i].group), code.put(world.starts[i].at);
+			code.put(world.starts[i].group), code.put(world.starts[i].at),
+				code.put(world.starts[i].rate);
 		code.put(-1);
 		schedule_.groups().for_each([&](const pgq::Group *g) {
 			code.put(g->rate.wait), code.put(g->rate.claiming);
@@ -1630,13 +1654,11 @@ explore(const Plan &plan, size_t limit)
 			if (!model.act(action))
 				continue;
 			auto bad = model.violation();
-			if (visit(state, action))
-			{
-				if (!bad && seen.size() % kDrainOneOf == 0)
-					bad = model.drain(seen.size() / kDrainOneOf % 2);
-				if (bad)
-					return {seen.size(), true, trace(seen.size() - 1, *bad)};
-			}
+			bool is_new = visit(state, action);
+			if (is_new && !bad && seen.size() % kDrainOneOf == 0)
+				bad = model.drain(seen.size() / kDrainOneOf % 2);
+			if (bad)
+				return {seen.size(), true, trace(state, *bad) + Model::describe(action)};
 			world = before;
 		}
 		if (seen.size() >= limit)
@@ -2226,7 +2248,10 @@ INSTANTIATE_TEST_SUITE_P(
 				.refill_steps = false}},
 		Broken{Fault::kTakenForGood,
 			   "TakenForGood",
-			   {.jobs = {kThereA, kThereA, kThereB}, .rules = {kRate}, .refill_steps = false}}),
+			   {.jobs = {kThereA, kThereA, kThereB}, .rules = {kRate}, .refill_steps = false}},
+		Broken{Fault::kWrongInPlace,
+			   "WrongInPlace",
+			   {.jobs = {kThereA}, .rules = {kOne}, .ticks = 1, .refill_steps = false}}),
 	[](const auto &info) { return info.param.name; });
 
 } // namespace

@@ -1141,13 +1141,11 @@ explore(const Plan &plan, size_t limit)
 			if (!model.act(action))
 				continue;
 			auto bad = model.violation();
-			if (visit(state, action))
-			{
-				if (!bad && seen.size() % 32 == 0)
-					bad = model.drain();
-				if (bad)
-					return {seen.size(), true, trace(seen.size() - 1, *bad)};
-			}
+			bool is_new = visit(state, action);
+			if (is_new && !bad && seen.size() % 32 == 0)
+				bad = model.drain();
+			if (bad)
+				return {seen.size(), true, trace(state, *bad) + Model::describe(action)};
 		}
 		if (seen.size() >= limit)
 			return {seen.size(), false, {}};
