@@ -43,7 +43,7 @@ sql()
 	psql -XqAt -v ON_ERROR_STOP=1 "$@"
 }
 
-script/setup.sh || exit
+script/setup.sh --run || exit
 . script/version.sh
 # A server in a root ends with the command.
 [ -z "${PG:-}" ] || can_be_here "$PG" || ! $keep ||

@@ -40,7 +40,20 @@ build_and_install()
 			find "$build_directory" -type f ! -name '*.[od]' ! -name built_with -delete &&
 			tar -c --exclude='*.[od]' "${sources[@]}" | tar -x -C "$build_directory" || return
 	fi
-	MAKE_TMPDIR=$1 make --no-print-directory -s -j2 -C "$build_directory" install PG_CONFIG="$pg_config" DESTDIR="$1"
+	local build=(make --no-print-directory -C "$build_directory" PG_CONFIG="$pg_config")
+	compile "${build[@]}" && MAKE_TMPDIR=$1 "${build[@]}" -s install DESTDIR="$1"
+}
+
+# compile MAKE...: tells how far the compiler is. A machine that compiles for the first time takes minutes.
+compile()
+{
+	local files start=$SECONDS
+	files=$("$@" -n all | grep -c -- ' -c -o ')
+	[ "$files" -gt 0 ] || { "$@" -s all; return; }
+	echo "Compiling $files files"
+	( set -o pipefail; "$@" -j"$(nproc)" all |
+		awk -v files="$files" '/ -c -o / && ++n % 20 == 0 { print "  " n " of " files; fflush() }' ) || return
+	echo "Compiled in $((SECONDS - start)) s"
 }
 
 # private_install DIR: DIR becomes a relocated installation, with its programs first in PATH.

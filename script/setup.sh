@@ -1,7 +1,11 @@
 #!/bin/bash
-# Installs what building and testing pgq_ext needs on Debian 12, 13 and 14, and the packages named as arguments. Does nothing
-# when all of it is there. PG=17 names a PostgreSQL; if this release has not got it, it will be had in a root of one that has:
-# script/debian_root.sh.
+# Installs what "make check" needs on Debian 12, 13 and 14, and the packages named as arguments: first the script lists them,
+# then it installs them. Does nothing when all of them are there. What one suite more needs: script/setup_SUITE.sh.
+#
+#   script/setup.sh [PACKAGE...]     a compiler, PostgreSQL and its test tools
+#   script/setup.sh --run            what building and running pgq_ext needs, and no test tools
+#
+# PG=17 names a PostgreSQL; if this release has not got it, it will be had in a root of one that has: script/debian_root.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
@@ -9,6 +13,27 @@ cd "$(dirname "$0")/.."
 root=()
 [ "$(id -u)" -eq 0 ] || root=(sudo)
 updated=false
+
+tools=true
+[ "${1:-}" != --run ] || { tools=false; shift; }
+
+# apt ARGUMENT...: apt-get without questions. The output is shown only if apt-get fails. Another apt may be running, as on a
+# machine that has just started: its lock is waited for. Not every apt waits for the lock of the lists by itself.
+apt()
+{
+	local log start=$SECONDS
+	until log=$("${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get -qq -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=60 "$@" 2>&1 </dev/null)
+	do
+		if [[ $log != *'Could not get lock'* ]] || [ $((SECONDS - start)) -ge 1800 ]; then
+			printf '%s\n' "$log" | tail -n 40 >&2
+			echo "setup: apt-get failed" >&2
+			exit 1
+		fi
+		echo "setup: waiting for another apt to end, since $((SECONDS - start)) s"
+		sleep 2
+	done
+}
 
 # apt's lists, once
 update()
@@ -18,7 +43,7 @@ update()
 		echo "setup: needs root or sudo to install packages" >&2
 		exit 1
 	fi
-	"${root[@]}" apt-get -qq update
+	apt update
 	updated=true
 }
 
@@ -27,19 +52,19 @@ pg=${PG:-$(newest_installed)}
 [ -z "${PG:-}" ] || can_be_here "$pg" || update
 
 packages=(
-	g++ make                                        # build
-	"postgresql-$pg" "postgresql-server-dev-$pg" libpq-dev
-	libncurses-dev tmux                             # pgq-top, and a terminal for its test
-	libboost-dev cmake libgtest-dev                 # unit tests of src/core and top
+	g++ make libboost-dev perl                      # build, quickstart
+	"postgresql-$pg" "postgresql-server-dev-$pg"
+)
+! $tools || packages+=(
+	libpq-dev libncurses-dev tmux                   # pgq-top, and a terminal for its test
+	cmake libgtest-dev                              # unit tests of src/core and top
 	spin                                            # models of the protocol
-	perl libipc-run-perl                            # TAP tests
+	libipc-run-perl                                 # TAP tests
 	"postgresql-$pg-pgtap" libtap-parser-sourcehandler-pgtap-perl
-	python3-psycopg python3-psycopg2 python3-asyncpg # the examples of docs/clients.md
-	bzip2                                           # make strict: PostgreSQL's source
 	git                                             # copies of the tree
 )
 # make format: other versions write otherwise
-[ "$(. /etc/os-release && echo "${VERSION_ID:-}")" != 12 ] || packages+=(clang-format-14)
+! $tools || [ "$(. /etc/os-release && echo "${VERSION_ID:-}")" != 12 ] || packages+=(clang-format-14)
 can_be_here "$pg" || packages=(debootstrap util-linux git)
 
 packages+=("$@")
@@ -51,8 +76,10 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-echo "setup: installing ${missing[*]}"
+echo "setup: will install ${missing[*]}"
 update
+count=$(apt-get -s install --no-install-recommends "${missing[@]}" 2>/dev/null | grep -c '^Inst') || true
+echo "setup: installing $count packages, with those they depend on"
 
 # A fresh PostgreSQL package would start a cluster of its own, which nobody here needs.
 # The drop-in file must be there only while the package is being installed.
@@ -61,10 +88,6 @@ drop_in=/etc/postgresql-common/createcluster.d/pgq_ext_setup.conf
 echo 'create_main_cluster = false' | "${root[@]}" tee "$drop_in" >/dev/null
 trap '"${root[@]}" rm -f "$drop_in"' EXIT
 
-install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0
-	install --no-install-recommends "${missing[@]}")
-if ! log=$("${install[@]}" 2>&1 </dev/null); then
-	printf '%s\n' "$log" | tail -n 40 >&2
-	echo "setup: apt-get failed" >&2
-	exit 1
-fi
+start=$SECONDS
+apt install --no-install-recommends "${missing[@]}"
+echo "setup: installed, after $((SECONDS - start)) s"

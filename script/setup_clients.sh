@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
 	pgbouncer
+	python3-psycopg python3-psycopg2 python3-asyncpg
 	default-jdk-headless libpostgresql-jdbc-java
 	golang-go golang-github-jackc-pgx-v4-dev golang-github-lib-pq-dev
 	ruby ruby-pg

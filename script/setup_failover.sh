@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 . script/no_services.sh
 packages=(pg-auto-failover-cli postgresql-15-auto-failover patroni etcd-server)
 no_services "${packages[@]}"
-script/setup.sh "${packages[@]}"
+script/setup.sh "${packages[@]}" python3-psycopg

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs what the suite "shards" needs beside script/setup.sh: PL/Proxy for the PostgreSQL that is tested.
+# Installs what the suite "shards" needs beside script/setup.sh: PL/Proxy for the PostgreSQL that is tested,
+# and the driver of examples/worker_shards.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
-script/setup.sh "postgresql-${PG:-$(newest_installed)}-plproxy"
+script/setup.sh python3-psycopg "postgresql-${PG:-$(newest_installed)}-plproxy"

@@ -7,6 +7,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
 elsewhere test/strict.sh "$@"
-script/setup.sh bison flex libicu-dev pkg-config # from 17 on PostgreSQL's source comes without what these make
+script/setup.sh bzip2 bison flex libicu-dev pkg-config # from 17 on PostgreSQL's source comes without what these make
 pg_config=$(script/assert_server.sh)
 PG_CONFIG=$pg_config SANITIZE=address,undefined exec test/run.sh "$@"
