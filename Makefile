@@ -1,9 +1,9 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-unit check-model check-conventions check-clients check-monitoring check-failover \
+SCRIPTED = setup quickstart check check-all check-unit check-model check-conventions check-runner check-clients check-monitoring check-failover \
            check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
-           check-pg_upgrade check-packages torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
+           check-pg_upgrade check-packages ci-push ci-full ci-nightly torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
            format drill deb dist
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
@@ -13,15 +13,28 @@ ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 setup:
 	script/setup.sh
 
-quickstart: setup
+quickstart:
 	quickstart/quickstart.sh $(ARGS)
 
-# One suite: make check-tap. Some of its tests: make check-tap T='crash failover'.
+# While you wait: what needs a compiler, PostgreSQL and its test tools, and none of the long tests.
 check: setup
+	test/run.sh quick
+
+# Everything.
+check-all: setup
 	test/run.sh
 
-# Where there is no PostgreSQL at all, setup comes first. Elsewhere it does not: it may want sudo for what the suite has no use for.
-$(filter check-%,$(SCRIPTED)): check-%: $(if $(wildcard /usr/lib/postgresql/*/bin/pg_config)$(PG_CONFIG)$(shell which pg_config),,setup)
+# For continuous integration, as root on Debian 12. After each push; before a merge; once a day.
+ci-push: check
+
+ci-full:
+	.ci/run
+
+ci-nightly:
+	.ci/nightly
+
+# One suite: make check-tap. Some of its tests: make check-tap T='crash failover'. Where there is no PostgreSQL at all, setup comes first. Elsewhere it does not: it may want sudo for what the suite has no use for.
+$(filter-out check-all,$(filter check-%,$(SCRIPTED))): check-%: $(if $(wildcard /usr/lib/postgresql/*/bin/pg_config)$(PG_CONFIG)$(shell which pg_config),,setup)
 	test/run.sh $* $(T)
 
 # make bench writes docs/benchmarks.md. Some workloads: make bench-short T='claim batch'.

@@ -2,6 +2,7 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
+#   test/run.sh quick             what "make check" runs: some of the suites, and of "model", "tap" and "torture" a part
 #   test/run.sh SUITE             one of: unit model conventions runner clients monitoring failover shards regress before isolation tiny tap pgtap torture,
 #                                 or packages or pg_upgrade, which are no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
@@ -11,6 +12,7 @@
 # JOBS=200000 in the environment is how many jobs the suite "shards" has.
 # PG=17 in the environment names a PostgreSQL; if this machine cannot have it, all of it happens in a root of a Debian
 # release that has it (script/debian_root.sh).
+# HANG=900 is for how many seconds nothing may happen in a suite before it is ended. There is no other limit.
 # The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -26,17 +28,20 @@ suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
+quick=
+[ "${1:-}" != quick ] || quick=yes
 case ${1:-} in
-	'')
+	'' | quick)
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions runner)
 			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
-		fi ;;
+		fi
+		[ -z "$quick" ] || suites=(regress isolation tap pgtap torture) ;;
 	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
 	*) suites=("$1") ;;
 esac
 selected=("${@:2}")
-suite_timeout=${SUITE_TIMEOUT:-3600}
+hang=${HANG:-900}
 version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)".sql |
 	sed 's/pgq_ext--\(.*\)--.*/\1/')
 
@@ -83,11 +88,22 @@ cleanup()
 	if [ -n "${KEEP:-}" ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
 }
 
-# run COMMAND...: as the unprivileged user, in the copied tree, with a time limit
+# run COMMAND...: as the unprivileged user, in the copied tree, as long as it prints something or $growing grows
+growing=
 run()
 (
-	cd "$work" && exec timeout -v -k 10 "$suite_timeout" "${as_user[@]}" "$@" </dev/null 2>&1
+	cd "$work" && exec test/watch.pl "$hang" "$growing" "${as_user[@]}" "$@" </dev/null 2>&1
 )
+
+# durations: milliseconds and name of each test that the output on standard input tells of
+durations()
+{
+	sed -nE -e 's/^(test|ok [0-9]+|not ok [0-9]+|   ) +[-+. ]*([a-z_0-9]+) .* ([0-9]+) ms$/\3 \2/p' \
+		-e 's/^\[[0-9:]*\] test\/[a-z]*\/([^ ]*)\.pl .* ([0-9]+) ms .*/\2 \1/p' \
+		-e 's/^ok (.*): .* ([0-9]+) ms$/\2 \1/p' \
+		-e 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]*) .* ([0-9]+)\.([0-9][0-9]) sec.*/\2\30 \1/p' |
+		awk -v suite="$suite" '{ ms = $1; sub(/^[0-9]+ /, ""); printf "%10.1f s  %s: %s\n", ms / 1000, suite, $0 }' >>"$work/durations"
+}
 
 # matching DIR SUFFIX: the files in DIR that were asked for
 matching()
@@ -112,7 +128,8 @@ run_unit()
 		suite_result 0 1
 		return
 	fi
-	ctest --test-dir build/unit --output-on-failure --timeout 300 "${filter[@]}" >"$out" 2>&1 || cat "$out"
+	ctest --test-dir build/unit --output-on-failure --timeout "$hang" "${filter[@]}" >"$out" 2>&1 || cat "$out"
+	durations <"$out"
 	# 90% tests passed, 1 tests failed out of 10
 	# shellcheck disable=SC2046
 	suite_result $(awk '/tests passed, .* failed out of/ { p = $NF - $4; f = $4; seen = 1 }
@@ -123,7 +140,8 @@ run_unit()
 run_model()
 {
 	local out=$work/model.out
-	test/model/run.sh "$work/model" "${selected[@]}" 2>&1 | tee "$out"
+	test/model/run.sh ${quick:+--quick} "$work/model" "${selected[@]}" 2>&1 | tee "$out"
+	durations <"$out"
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
 }
 
@@ -147,7 +165,7 @@ run_conventions()
 # run_pg_regress PROGRAM INPUTDIR OPTION...: pg_regress and pg_isolation_regress are the same but for the program
 run_pg_regress()
 {
-	local program=$1 input=$2 out=$work/$suite.out
+	local program=$1 input=$2 out=$work/$suite.out growing="$work/$suite/results/*"
 	shift 2
 	local tests=(--schedule="test/$suite.schedule")
 	[ ${#selected[@]} -eq 0 ] || tests=("${selected[@]}")
@@ -156,6 +174,7 @@ run_pg_regress()
 		--temp-instance="$work/$suite/instance" --temp-config="$work/test/pgq_ext.conf" --temp-config="$work/test/regress.conf" \
 		--encoding=UTF8 --no-locale --load-extension=pgq_ext "$@" "${tests[@]}" | tee "$out" | grep -E '^(parallel|test|    |ok |not ok )'
 	local status=${PIPESTATUS[0]}
+	durations <"$out"
 	cat "$work/$suite/regression.diffs" 2>/dev/null
 	# "test name ... ok", "     name ... FAILED"; from PostgreSQL 16 on "ok 1     - name", "not ok 2     + name"
 	local ok not_ok
@@ -210,14 +229,32 @@ tap_result()
 		}' "$1")
 }
 
+# make_template: what initdb makes for a server of a TAP test. A copy is ten times as fast (test/perl/PgqTest.pm).
+make_template()
+{
+	[ -e "$work/template" ] || run initdb -D "$work/template" -A trust -N >/dev/null
+}
+
+# one_server FILE: a TAP test that "make check" runs has one server, and no program that takes a driver. Each call that makes a
+# server counts. PgqTest.pm refuses a second one.
+one_server()
+{
+	[ "$(grep -cE '\b(\w+_node|Cluster->new)\(' "$1")" -le 1 ] && ! grep -qF /usr/bin/python3 "$1"
+}
+
 # prove_all FOLDER N FILE...: N at once, since they wait most of the time
 prove_all()
 {
 	local folder=$1 at_once=$2 out=$work/$suite.out name checks=$work/${tmp_check:-tmp_check}
+	local growing="$checks/log/regress_log_*"
 	shift 2
 	[ $# -gt 0 ] || return 0
-	run env TESTDIR="$work" TESTDATADIR="$checks" TESTLOGDIR="$checks/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
-		prove -j "$at_once" -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out"
+	make_template
+	run env INITDB_TEMPLATE="$work/template" ${quick:+PGQ_ONE_SERVER=1} \
+		 TESTDIR="$work" TESTDATADIR="$checks" TESTLOGDIR="$checks/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
+		prove --timer -j "$at_once" -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out" |
+		awk -v all=$# '/^\[[0-9:]+\] / { print ++n " of " all ", " $0; fflush(); next } { print; fflush() }'
+	durations <"$out"
 	sed -n "s/^test\/$folder\/\(.*\)\.pl .*(Wstat: .*/\1/p" "$out" | sort -u | while read -r name; do
 		echo "-- end of the log of $name"
 		tail -n 40 "$checks/log/regress_log_$name"
@@ -228,8 +265,16 @@ prove_all()
 # Those that take longest first.
 run_tap()
 {
-	local files
-	mapfile -t files < <(matching test/t .pl | sort -r)
+	local file files all
+	mapfile -t all < <(matching test/t .pl | sort -r)
+	files=("${all[@]}")
+	if [ -n "$quick" ]; then
+		files=()
+		for file in "${all[@]}"; do
+			! one_server "$file" || files+=("$file")
+		done
+		echo "${#files[@]} of ${#all[@]} files, those with one server"
+	fi
 	prove_all t 4 "${files[@]}"
 }
 
@@ -307,7 +352,7 @@ run_pgtap()
 	unset PGHOST PGUSER PGDATABASE
 }
 
-# The short form: every kind of kill, as often as it comes in one deck. test/torture.sh goes on for hours.
+# The short form: every kind of kill, as often as it comes in one deck; quick, some of them. test/torture.sh goes on for hours.
 run_torture()
 {
 	local out=$work/torture.out ok not_ok
@@ -320,7 +365,9 @@ run_torture()
 	[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work/torture"
 	local from=()
 	[ "$pg" -ne 17 ] || from=(--from "$version_before")
-	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills 25 "${from[@]}" >"$out"
+	local kills=25 growing="$work/torture/servers/*.log"
+	[ -z "$quick" ] || kills=8
+	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills "$kills" "${from[@]}" >"$out"
 	# torture: 7 ok, 0 not ok, seed 1
 	read -r ok not_ok < <(sed -n 's/^torture: \([0-9]*\) ok, \([0-9]*\) not ok, .*/\1 \2/p' "$out")
 	[ "${not_ok:-1}" -eq 0 ] || cat "$out"
@@ -343,17 +390,18 @@ run_server_logs()
 # run_suites SUITE...
 run_suites()
 {
-	local before
+	local before n=0
 	for suite in "$@"; do
 		declare -F "run_$suite" >/dev/null || { echo "no suite named $suite" >&2; finish; }
 		suite_start=$SECONDS
 		export PGQ_TEST_SUITE=$work:$suite
-		echo "== $suite"
+		echo "== $suite: $((++n)) of $# suites, after $SECONDS s"
 		before=$((passed + failed))
 		[[ " ${not_set_up[*]} " == *" $suite "* ]] || "run_$suite"
 		check_left_running
 		# A suite in which nothing was counted has not been run.
 		[ $((passed + failed)) -gt $before ] || suite_result 0 1
+		[ -z "$progress" ] || echo "== $suite has ended, $n of $# beside the others, after $SECONDS s" >&"$progress"
 	done
 }
 
@@ -364,11 +412,14 @@ start_beside()
 	[ ${#beside[@]} -gt 0 ] || return
 	echo "== ${beside[*]}: beside the others"
 	set -m
+	exec {progress}>&1
 	{
 		run_suites "${beside[@]}"
 		echo "$passed $failed" >"$work/beside.counts"
 	} </dev/null >"$work/beside.out" 2>&1 &
 	beside_group=$!
+	exec {progress}>&-
+	progress=
 	set +m
 }
 
@@ -403,6 +454,7 @@ stop_beside()
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 beside_group=
 guard=
+progress=
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
@@ -410,6 +462,7 @@ trap 'exit 129' HUP
 # The private copy has only what is installed when it is made.
 not_set_up=()
 for suite in "${suites[@]}"; do
+	[ -z "$quick" ] || break
 	[ ! -x "script/setup_$suite.sh" ] || "script/setup_$suite.sh" || not_set_up+=("$suite")
 done
 
@@ -427,4 +480,7 @@ run_suites "${suites[@]}"
 finish_beside
 suite=server_logs suite_start=$SECONDS
 run_server_logs
+echo "== the slowest tests"
+sort -rn "$work/durations" 2>/dev/null | head -n 10
+echo "== all of it took $SECONDS s"
 finish

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks that the test runner ends what tests leave running. Prints "ok NAME" or "not ok NAME".
+# Checks that the test runner ends what tests leave running, and what hangs. Prints "ok NAME" or "not ok NAME".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . test/left_running.sh
@@ -51,3 +51,11 @@ start killed
 kill -KILL "$runner"
 check 'the guard of a runner that was killed ends what is left' ends_soon killed
 dir=${dir%/run}
+
+# A command that hangs, and one that does not.
+test/watch.pl 1 '' bash -c 'trap "" TERM; echo begun; sleep 1000' >"$dir/hangs" && echo 'succeeded' >>"$dir/hangs"
+check 'a command that hangs is ended' grep -q '^timeout: nothing has happened for 1 s' "$dir/hangs"
+check '... and named' grep -q '^timeout: sleep 1000' "$dir/hangs"
+check '... and has failed' test -z "$(grep succeeded "$dir/hangs")"
+test/watch.pl 1000 '' bash -c 'echo said; exit 7' >"$dir/ends"
+check 'the exit status of a command that ends is kept' test $?-"$(cat "$dir/ends")" = 7-said

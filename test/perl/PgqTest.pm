@@ -15,6 +15,30 @@ our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting s
 sub monotonic     { return clock_gettime(CLOCK_MONOTONIC) }
 sub seconds_since { return monotonic() - $_[0] }
 
+# A server is made of a copy of $ENV{INITDB_TEMPLATE} instead of by initdb, which is ten times as fast. Servers from PostgreSQL 17
+# on do so themselves, and call initdb with these arguments no more.
+{
+	no warnings 'redefine';
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+	*PostgreSQL::Test::Utils::system_or_bail = sub {
+		my @command = @_;
+		@command = ('cp', '-RPp', $ENV{INITDB_TEMPLATE}, $1) if $ENV{INITDB_TEMPLATE} && "@command" =~ /^initdb -D (\S+) -A trust -N$/;
+		return $run->(@command);
+	};
+}
+
+# Of a test that "make check" runs as one with one server (test/run.sh: one_server).
+if ($ENV{PGQ_ONE_SERVER})
+{
+	no warnings 'redefine';
+	my $new = \&PostgreSQL::Test::Cluster::new;
+	my $servers = 0;
+	*PostgreSQL::Test::Cluster::new = sub {
+		die 'this test has a second server, which test/run.sh does not see' if $servers++;
+		goto &$new;
+	};
+}
+
 # pgq_node NAME, conf => TEXT, init => {...}, new => {...}: a running server whose database postgres has the extension
 sub pgq_node
 {
