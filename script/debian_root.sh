@@ -48,7 +48,8 @@ enter()
 		shift 2
 		mount --make-rprivate /
 		mount -t proc proc "$root/proc"
-		mount --rbind /dev "$root/dev"
+		mount -t sysfs sysfs "$root/sys"
+		mount --rbind /dev "$root/dev" # with /dev/pts and /dev/shm
 		[ -z "$DIRECTORY" ] || mount --bind "$DIRECTORY" "$root$tree"
 		exec chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
 			DEBIAN_FRONTEND=noninteractive PG="$PG" CI="$CI" KEEP="$KEEP" SANITIZE="$SANITIZE" http_proxy="$http_proxy" \
