@@ -235,7 +235,9 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 	(void) change_queue(search->ref, [&](QueueHold &hold) {
 		taken = take_lease(hold.queue(), hint, &grip->lease);
 		grip->purged = hold->holds > 0;
-		if (taken == TakeResult::kTaken)
+		if (taken == TakeResult::kTaken && search->starves && search->gap_since == 0)
+			hold.give_back(grip->lease); /* its holders have only just ended: claims come first */
+		else if (taken == TakeResult::kTaken)
 		{
 			grip->fresh = hold_to_the_end(search->ref, grip->lease);
 			met = Met::kHeld;
