@@ -167,11 +167,11 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 		await_claimer(claimer_of(job_id, claimer, &decided));
 		if (decided)
 			break;
+		deadlock.look(); /* while it is known that the claim goes on */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 naps < kShortNaps ? 1 : 10, wait_events.decision);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
-		deadlock.look();
 	}
 	await_claimer(kNobody);
 }
