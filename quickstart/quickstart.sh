@@ -94,6 +94,7 @@ trap 'exit 130' INT TERM HUP
 
 say 'Building the extension, and starting a server for it in a folder of its own:'
 echo "$folder"
+export TOP=no # pgq-top is not shown
 private_install "$folder/root" || die 'the build failed'
 cp quickstart/worker.sh "$folder"
 cd "$folder" || exit # the server's user need not be able to read the source tree

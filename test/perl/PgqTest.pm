@@ -82,11 +82,13 @@ sub wait_for
 	my ($node, $condition, $db) = @_;
 	my @psql = ('psql', '-XAtqc', "SELECT $condition", '-d', $node->connstr($db // 'postgres'));
 	my ($out, $error);
+	my $nap = 10_000; # most waits are short
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		($out, $error) = run_command(\@psql);
 		return if $out eq 't';
-		usleep(100_000);
+		usleep($nap);
+		$nap *= 1.5 if $nap < 100_000;
 	}
 	die "waited in vain for: $condition\nat last it was: $out\n$error";
 }
