@@ -30,7 +30,7 @@ apt()
 			echo "setup: apt-get failed" >&2
 			exit 1
 		fi
-		echo "setup: waiting for another apt to end, since $((SECONDS - start)) s"
+		echo "setup: waiting for another apt to end, for $((SECONDS - start)) s"
 		sleep 2
 	done
 }
