@@ -169,14 +169,14 @@ runs()
 		parts FAULT_SEEN_IS_DROPPED
 		parts FAULT_PART_NOT_LOGGED
 		parts FAULT_OLDER_IS_PLACED
-		claim
+		claim long
 		claim FAULT_WAIT_FOR_TRANSACTION
 		claim FAULT_EDGE_NOT_PUBLISHED
 		claim FAULT_ALL_GIVE_UP
 		claim FAULT_LOOK_ONCE
-		claim FAULT_OWN_EDGE_IS_OLD
-		turns
-		turns BY_KEY CLAIMS=1
+		claim FAULT_OWN_EDGE_IS_OLD long
+		turns long
+		turns BY_KEY CLAIMS=1 long
 		turns FAULT_NO_TURN
 		turns FAULT_HOLDER_PASSES
 		turns FAULT_WAIT_UNDER_KEY
@@ -184,7 +184,7 @@ runs()
 		turns FAULT_NO_GAP
 		turns FAULT_GAP_BY_AN_OLD_LOOK
 		incarnation
-		incarnation CLEANERS=2 USES=0
+		incarnation CLEANERS=2 USES=0 long
 		incarnation LAUNCHER USES=2
 		incarnation FAULT_LOOK_UNLOCKED
 		incarnation FAULT_LOOK_BEFORE_LOCK
