@@ -327,7 +327,7 @@ run_pg_upgrade()
 	local files selected=(024_upgrade 088_switch_over)
 	[ "$pg" -gt 15 ] || { echo "an upgrade from 15 to $pg is none: PG=17 test/run.sh pg_upgrade"; return; }
 	mapfile -t files < <(matching test/t .pl)
-	script/setup_upgrade.sh && (PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && private_install "$work/root") || return
+	script/setup_upgrade.sh && (PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && TOP=no private_install "$work/root") || return
 	oldinstall=$work/root/usr/lib/postgresql/15 tmp_check=tmp_check_15 prove_all t 2 "${files[@]}"
 }
 
@@ -468,7 +468,9 @@ for suite in "${suites[@]}"; do
 done
 
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
-[[ "${suites[*]}" =~ ^(unit|model|packages|runner)$ ]] || private_install "$work/root" || finish
+top=
+[[ " ${suites[*]} " == *' tap '* ]] || top=no # nothing else tests pgq-top
+[[ "${suites[*]}" =~ ^(unit|model|packages|runner)$ ]] || TOP=$top private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
