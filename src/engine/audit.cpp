@@ -133,16 +133,20 @@ read_waiters(Bound *bound)
 
 /* The fullest database counts. */
 static void
-read_leases(Bound *leases, Bound *aside)
+read_leases(Bound *leases, Bound *parked, Bound *held)
 {
 	auto read = [](const pg_atomic_uint32 &counter) -> int64 { return value_of(counter); };
+	auto read_kind = [=](const AsideShare &kind, Bound *bound) {
+		bound->used = Max(bound->used, read(kind.common) + read(kind.own));
+		bound->peak = Max(bound->peak, read(kind.peak));
+	};
 	for (int i = 0; i < shared->max_databases; i++)
 	{
 		const Database *db = &shared->databases[i];
 		leases->used = Max(leases->used, static_cast<int64>(leases_of(db->share)));
 		leases->peak = Max(leases->peak, read(db->share.peak));
-		aside->used = Max(aside->used, read(db->share.aside) + read(db->share.aside_own));
-		aside->peak = Max(aside->peak, read(db->share.aside_peak));
+		read_kind(db->share.parked, parked);
+		read_kind(db->share.held, held);
 	}
 }
 
@@ -217,18 +221,20 @@ read_bounds(Bound (&bounds)[kBounds])
 	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
-	/* Both depend on max_leases, which has its costs told already. */
+	/* All three depend on max_leases, which has its costs told already. */
 	Bound common = bound_of("leases beyond the own shares of databases", common_bound(),
 							"pgq_ext.max_leases", 0);
-	Bound aside =
+	Bound parked =
 		bound_of("jobs set aside, fullest database", max_aside(), "pgq_ext.max_leases", 0);
+	Bound held =
+		bound_of("jobs held or changed, fullest database", max_aside(), "pgq_ext.max_leases", 0);
 	Bound groups = bound_of("groups in work or passed over", max_groups(), "pgq_ext.max_leases", 0);
 	Bound waiters = bound_of("queues that one claim waits for", max_claim_queues,
 							 "pgq_ext.max_claim_queues", waiter);
 	Bound prepared =
 		bound_of("prepared transactions", max_prepared_xacts, "max_prepared_transactions", watch);
 	SyncBounds sync = read_sync();
-	read_leases(&leases, &aside);
+	read_leases(&leases, &parked, &held);
 	common.used = pg_atomic_read_u32(&shared->common);
 	common.peak = pg_atomic_read_u32(&shared->common_peak);
 
@@ -244,9 +250,10 @@ read_bounds(Bound (&bounds)[kBounds])
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);
 	read_groups(&groups);
-	const Bound all[] = {databases,	 queues,		   window,		 timer,		 common,
-						 aside,		 groups,		   leases,		 waiters,	 prepared,
-						 sync.locks, sync.common_lock, sync.waiters, sync.rates, sync.common_rate};
+	const Bound all[] = {databases,		   queues,		 window,	 timer,
+						 common,		   parked,		 held,		 groups,
+						 leases,		   waiters,		 prepared,	 sync.locks,
+						 sync.common_lock, sync.waiters, sync.rates, sync.common_rate};
 	static_assert(lengthof(all) == kBounds);
 	std::copy(all, all + kBounds, bounds);
 }

@@ -42,7 +42,7 @@ struct Bound
 	int64 entry_bytes; /* shared memory that one more costs, of the whole server */
 };
 
-inline constexpr int kBounds = 15;
+inline constexpr int kBounds = 16;
 
 void read_bounds(Bound (&bounds)[kBounds]);
 

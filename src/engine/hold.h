@@ -22,6 +22,7 @@
 #include "engine/lease.h"
 #include "engine/rate_limit.h"
 #include "engine/result_wait.h"
+#include "engine/share.h"
 #include "engine/wakeup.h"
 #include "pg/scope.h"
 
@@ -60,10 +61,40 @@ public:
 	/* As the functions of lease.h. */
 	void end(Lease *lease, bool gone = false) { ready_ += end_lease(lease, gone); }
 	/* Whoever waits for that job; before its lease ends. */
-	void tell(const Lease *lease, JobEnd end)
+	void tell(int64 job_id, JobEnd end)
 	{
-		if (end != JobEnd::kUnknown && may_be_waited_for(lease->key.job_id))
-			told_ |= tell_waiting(queue_->database, queue_->queue_id, lease->key.job_id, end);
+		if (end != JobEnd::kUnknown && may_be_waited_for(job_id))
+			told_ |= tell_waiting(queue_->database, queue_->queue_id, job_id, end);
+	}
+	/* A job has left it, or waits in another way. */
+	void look_at_group(int64 group)
+	{
+		if (group != 0 && rules_of(queue_).count())
+			queue_->schedule.look_at_group(group);
+	}
+	/*
+	 * The lease of a job that waits, to hold or change it; a PARKED one is nobody's. There is a bound for such leases:
+	 * *fleeting, if it has been reached, and then the lease must end as soon as the row says who is at it.
+	 */
+	TakeResult take_waiting(const Hint &hint, Lease **lease, bool *fleeting)
+	{
+		LeaseShare &share = queue_->database->share;
+		*fleeting = too_many_held(share);
+		TakeResult result = take_lease(queue_, hint, lease, *fleeting);
+		if (result == TakeResult::kHeld && (*lease)->queue == queue_ &&
+			(*lease)->state == LeaseState::kParked)
+		{
+			give_back(*lease);
+			result = take_lease(queue_, hint, lease, *fleeting);
+		}
+		if (result == TakeResult::kFull && !*fleeting)
+		{
+			*fleeting = true;
+			result = take_lease(queue_, hint, lease, true);
+		}
+		if (result == TakeResult::kTaken && !*fleeting)
+			set_lease_aside(*lease, &share.held);
+		return result;
 	}
 	void give_back(Lease *lease) { ready_ += pgq::give_back(lease); }
 	void lose(Lease *lease, Loss loss, int64 monotonic)

@@ -53,6 +53,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->expires_at = 0;
 	entry->state = LeaseState::kClaiming;
 	entry->loss = Loss::kUndone;
+	entry->aside = nullptr;
 	entry->put_off = false;
 	entry->failures = 0;
 	entry->holders = 0;
@@ -205,7 +206,7 @@ park_lease(Lease *lease, int64 monotonic)
 	free_slot(lease);
 	leave_group(lease);
 	lease->state = LeaseState::kParked;
-	lease->aside_common = charge_aside(&lease->queue->database->share);
+	set_lease_aside(lease, &lease->queue->database->share.parked);
 	lease->pins = 0;
 	/* Many of them are somebody's long transaction. */
 	Queue *queue = lease->queue;
@@ -320,7 +321,7 @@ end_lease(Lease *lease, bool gone)
 		note_ended_job(queue, lease->key.job_id);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
-	bool parked = lease->state == LeaseState::kParked;
+	AsideShare *aside = lease->aside;
 	bool aside_common = lease->aside_common;
 	Hint hint = lease->hint;
 	bool moved = is_moving(lease);
@@ -331,8 +332,8 @@ end_lease(Lease *lease, bool gone)
 	queue->entries--;
 	remove_lease(lease);
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
-	if (parked)
-		discharge_aside(&queue->database->share, aside_common);
+	if (aside != nullptr)
+		discharge_aside(&queue->database->share, aside, aside_common);
 	else
 		discharge_lease(&queue->database->share);
 

@@ -68,6 +68,7 @@ struct HandOut
 };
 
 void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);
+
 void park_lease(Lease *lease, int64 monotonic);
 
 /*

@@ -13,6 +13,8 @@
 
 namespace pgq {
 
+struct AsideShare;
+
 inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
 inline constexpr int kHoldersMax =
 	(kWorkerNameMax + 1) / static_cast<int>(sizeof(VirtualTransactionId));
@@ -111,7 +113,8 @@ struct Lease
 	LeaseState state;
 	uint8 missed_count; /* 2: more than one */
 	Loss loss;			/* of a LOST or REAPING one */
-	bool aside_common;	/* of a PARKED one: see share.h */
+	AsideShare *aside;	/* it is set aside, as one of that kind: see share.h; or NULL */
+	bool aside_common;	/* ... charged to the common part */
 	bool put_off;		/* LOST, and not in queue->lost before the deadline */
 	uint8 failures;		/* times in a row that its end could not be written */
 	int64 wanted;		/* of a HELD one: since when claims want the job (monotonic), or 0 */

@@ -32,6 +32,14 @@ lack_row(Lease *lease, const RowsGone &gone)
 	lease->queue->unheld += claimed && is_unheld(lease);
 }
 
+void
+set_lease_aside(Lease *lease, AsideShare *kind)
+{
+	Assert(lease->aside == nullptr);
+	lease->aside = kind;
+	lease->aside_common = charge_aside(&lease->queue->database->share, kind);
+}
+
 int64
 leased_ahead(const Queue &queue, TimestampTz now)
 {

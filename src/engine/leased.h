@@ -1,5 +1,5 @@
 /*
- * By which leases jobs count as leased, for views. All of it under the queue's lock.
+ * By which leases jobs count as leased, for views, and which are set aside. All of it under the queue's lock.
  */
 #pragma once
 
@@ -30,6 +30,9 @@ void lack_row(Lease *lease, const RowsGone &gone);
  * has changed the row by hand.
  */
 int64 leased_ahead(const Queue &queue, TimestampTz now);
+
+/* From here to its end nobody works by the lease: it counts as one of that kind (share.h). */
+void set_lease_aside(Lease *lease, AsideShare *kind);
 
 /* Note that claims want this held job: it is due, and first in the queue. */
 void note_wanted(Lease *lease, const Hint &hint);

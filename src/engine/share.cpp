@@ -2,14 +2,21 @@
 
 namespace pgq {
 
+static void
+init_aside(AsideShare *kind)
+{
+	pg_atomic_init_u32(&kind->common, 0);
+	pg_atomic_init_u32(&kind->own, 0);
+	pg_atomic_init_u32(&kind->peak, 0);
+}
+
 void
 init_share(LeaseShare *share)
 {
 	pg_atomic_init_u32(&share->used, 0);
-	pg_atomic_init_u32(&share->aside, 0);
-	pg_atomic_init_u32(&share->aside_own, 0);
 	pg_atomic_init_u32(&share->peak, 0);
-	pg_atomic_init_u32(&share->aside_peak, 0);
+	init_aside(&share->parked);
+	init_aside(&share->held);
 }
 
 int
@@ -115,38 +122,51 @@ move_aside(LeaseShare *share)
 }
 
 bool
-charge_aside(LeaseShare *share)
+charge_aside(LeaseShare *share, AsideShare *kind)
 {
 	bool common = move_aside(share);
-	pg_atomic_fetch_add_u32(common ? &share->aside : &share->aside_own, 1);
-	uint32 aside = value_of(share->aside) + value_of(share->aside_own);
-	if (aside > value_of(share->aside_peak))
-		pg_atomic_write_u32(&share->aside_peak, aside);
+	pg_atomic_fetch_add_u32(common ? &kind->common : &kind->own, 1);
+	uint32 aside = value_of(kind->common) + value_of(kind->own);
+	if (aside > value_of(kind->peak))
+		pg_atomic_write_u32(&kind->peak, aside);
 	return common;
 }
 
 void
-discharge_aside(LeaseShare *share, bool common)
+discharge_aside(LeaseShare *share, AsideShare *kind, bool common)
 {
-	pg_atomic_fetch_sub_u32(common ? &share->aside : &share->aside_own, 1);
+	pg_atomic_fetch_sub_u32(common ? &kind->common : &kind->own, 1);
 	if (common)
 		discharge_common();
 	else
 		discharge_lease(share);
 }
 
-bool
-too_many_aside(const LeaseShare &share)
+static bool
+too_many(const AsideShare &kind, int of_own_share)
 {
-	uint32 own = value_of(share.aside_own);
-	uint32 half = static_cast<uint32>(Max(1, own_share() / 2));
-	return own >= half || value_of(share.aside) + own >= static_cast<uint32>(max_aside());
+	uint32 own = value_of(kind.own);
+	return own >= static_cast<uint32>(Max(1, of_own_share)) ||
+		   value_of(kind.common) + own >= static_cast<uint32>(max_aside());
+}
+
+bool
+too_many_parked(const LeaseShare &share)
+{
+	return too_many(share.parked, own_share() / 2);
+}
+
+bool
+too_many_held(const LeaseShare &share)
+{
+	return too_many(share.held, own_share() / 4);
 }
 
 int
 leases_of(const LeaseShare &share)
 {
-	return static_cast<int>(value_of(share.used) + value_of(share.aside));
+	return static_cast<int>(value_of(share.used) + value_of(share.parked.common) +
+							value_of(share.held.common));
 }
 
 } // namespace pgq

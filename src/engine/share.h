@@ -6,13 +6,18 @@
  * shares comes from a common part, so that the table has own_share() entries for each
  * database there can be, and common_bound() that are anybody's. Always
  *
- *     common = sum over databases of max(0, used - own_share()) + aside <= common_bound() + kReserve
+ *     common = sum over databases of max(0, used - own_share()) + parked.common + held.common
+ *            <= common_bound() + kReserve
  *
  * so a database with used < own_share() always gets a lease, whatever the others do.
  *
- * Leases that are set aside (PARKED: somebody has locked the row) are charged to the
- * common part, in `aside`, or, when that is used up, stay in `used`; of an own share at
- * most half goes that way, so that it is not used up by those either.
+ * Leases by which nobody works are set aside: PARKED ones (somebody has locked the row), and those
+ * that a transaction has taken to hold or change a job that waits. They are charged to the common
+ * part, in `common` of their kind, or, when that is used up, stay in `used`; of an own share at most
+ * half goes to the first kind that way, and a quarter to the second, so that it is not used up by
+ * those either. Each kind has at most a quarter of max_leases. Beyond that no jobs are parked, and
+ * the lease of a job that is held or changed is given back as soon as the row itself says that a
+ * transaction is at it (jobs/README.md, "Fleeting leases").
  *
  * All are atomics: the queues of a database have a lock each. Nothing is added without
  * having been found free in the same step (compare and exchange), so nobody fails because
@@ -24,15 +29,21 @@
 
 namespace pgq {
 
+/* Leases of one kind that are set aside. */
+struct AsideShare
+{
+	pg_atomic_uint32 common; /* charged to the common part */
+	pg_atomic_uint32 own;	 /* in used */
+	pg_atomic_uint32 peak;	 /* since the server's start; it may lag behind */
+};
+
 /* Of one database. Written and read without a lock. */
 struct LeaseShare
 {
-	pg_atomic_uint32 used;		/* but those in aside */
-	pg_atomic_uint32 aside;		/* PARKED, charged to the common part */
-	pg_atomic_uint32 aside_own; /* PARKED, in used */
-	/* Since the server's start; they may lag behind: */
-	pg_atomic_uint32 peak; /* of all */
-	pg_atomic_uint32 aside_peak;
+	pg_atomic_uint32 used; /* but those aside that are charged to the common part */
+	AsideShare parked;
+	AsideShare held;
+	pg_atomic_uint32 peak; /* of all, likewise */
 };
 static_assert(std::is_trivially_copyable_v<LeaseShare> && std::is_standard_layout_v<LeaseShare>);
 
@@ -50,15 +61,16 @@ int lease_entries();
 bool charge_lease(LeaseShare *share, bool to_end);
 void discharge_lease(LeaseShare *share);
 
-/* A charged lease is set aside. Returns whether it is the common part's, for discharge_aside(). */
-bool charge_aside(LeaseShare *share);
-void discharge_aside(LeaseShare *share, bool common);
+/* A charged lease is set aside, as one of that kind. Returns whether it is the common part's, for discharge_aside(). */
+bool charge_aside(LeaseShare *share, AsideShare *kind);
+void discharge_aside(LeaseShare *share, AsideShare *kind, bool common);
 
-/* So many jobs of a database may be set aside. */
+/* So many of a kind a database may set aside. */
 int max_aside();
 
 /* No more of them, please. */
-bool too_many_aside(const LeaseShare &share);
+bool too_many_parked(const LeaseShare &share);
+bool too_many_held(const LeaseShare &share);
 
 /* Leases of the database, those that are set aside included. */
 int leases_of(const LeaseShare &share);

@@ -57,6 +57,21 @@ close_after(SegmentSet &segments, bool done)
 		segments.close_unwritten();
 }
 
+/* The row says from here on that this transaction is at the job, or nothing was done. */
+static void
+leave_to_row(const TakenLease &taken, JobEnd end)
+{
+	if (taken.fleeting)
+		let_go_early(taken.ref, taken.lease, end);
+}
+
+static void
+lock_if_fleeting(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
+{
+	if (taken.fleeting)
+		(void) keep_job(segments, row.place, row.job_id());
+}
+
 /* ---- cancel ---- */
 
 enum class Revoked : uint8
@@ -175,6 +190,7 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		reserve_lease_effects(1);
 		tell_at_commit(taken.ref, taken.lease, LeaseEnd::kCancelled, false);
 	}
+	leave_to_row(taken, JobEnd::kCancelled);
 	return row.delayed() && DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now()
 			   ? JobState::kScheduled
 			   : JobState::kReady;
@@ -274,14 +290,20 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 		/* The scheduler ends it. */
 		TimestampTz now = wall_now();
 		if (row.expired(now))
+		{
+			leave_to_row(taken, JobEnd::kUnknown);
 			break;
+		}
 		if (change.changed[kJobRunAt - 1])
 			change.set(kJobRunAt,
 					   TimestampTzGetDatum(
 						   put_off(row, DatumGetTimestampTz(change.values[kJobRunAt - 1]), now)));
 		if (change.changed[kJobPayload - 1] || change.changed[kJobHeaders - 1] || to != nullptr)
 			change.set(kJobFence, Int64GetDatum(cut_tokens()));
+		if (!change.any())
+			lock_if_fleeting(segments, taken, row);
 		done = !change.any() || change_waiting(segments, row, change, to);
+		leave_to_row(taken, JobEnd::kUnknown);
 		CHECK_FOR_INTERRUPTS();
 	}
 	close_after(segments, done);
@@ -292,12 +314,15 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 
 /* What is due already keeps its place. */
 static bool
-hasten(SegmentSet &segments, const JobRow &row, Datum delay)
+hasten(SegmentSet &segments, const TakenLease &taken, const JobRow &row, Datum delay)
 {
 	TimestampTz now = wall_now();
 	TimestampTz due = moment_after(now, delay, "delay");
 	if (due <= now && DatumGetTimestampTz(row.value(kJobRunAt)) <= now)
+	{
+		lock_if_fleeting(segments, taken, row);
 		return true;
+	}
 	JobChange change{};
 	change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, due, now)));
 	return change_waiting(segments, row, change, nullptr);
@@ -315,10 +340,15 @@ retry_job(int64 job_id, Datum delay)
 	for (int looks = 0; !done && looks < 2;)
 	{
 		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken);
-		if (found == Found::kLeased || (found == Found::kWaiting && row.expired()))
+		bool expired = found == Found::kWaiting && row.expired();
+		if (found == Found::kWaiting && !expired)
+			done = hasten(segments, taken, row, delay);
+		else if (found == Found::kNone)
+			done = revive_dead_letter(job_id, delay);
+		if (found == Found::kWaiting)
+			leave_to_row(taken, JobEnd::kUnknown);
+		if (found == Found::kLeased || expired)
 			break;
-		done = found == Found::kWaiting ? hasten(segments, row, delay)
-										: revive_dead_letter(job_id, delay);
 		looks = found == Found::kNone ? looks + 1 : 0;
 		CHECK_FOR_INTERRUPTS();
 	}

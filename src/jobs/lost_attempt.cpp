@@ -148,7 +148,11 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 	}
 	if (taken.lost)
 		return count_with_answer(segments, taken, row, failure);
-	return says_lost(row, token) ? amend(segments, taken, row, failure) : AttemptEnd::kGone;
+	AttemptEnd end =
+		says_lost(row, token) ? amend(segments, taken, row, failure) : AttemptEnd::kGone;
+	if (taken.fleeting && end != AttemptEnd::kDead)
+		let_go_early(taken.ref, taken.lease, JobEnd::kUnknown);
+	return end;
 }
 
 } // namespace pgq

@@ -24,9 +24,10 @@ enum class Met : uint8
 struct Grip
 {
 	Lease *lease;
-	bool fresh;	  /* the hold is new */
-	bool purged;  /* rows of the queue may be deleted just now */
-	bool foreign; /* the lease is of another queue: somebody has moved the job here by hand */
+	bool fresh;	   /* the hold is new */
+	bool fleeting; /* ... and is to be given back soon (README.md, "Fleeting leases") */
+	bool purged;   /* rows of the queue may be deleted just now */
+	bool foreign;  /* the lease is of another queue: somebody has moved the job here by hand */
 };
 
 static bool
@@ -74,6 +75,9 @@ static Met
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {
 	if (is_me(lease->user))
+		return Met::kHeld;
+	/* Who wants to change or end a job whose row this transaction has locked waits for this transaction. */
+	if (VirtualTransactionIdIsValid(lease->user) && search->owner.locked_by_us && !search->alone)
 		return Met::kHeld;
 	if (VirtualTransactionIdIsValid(lease->user))
 		return wait_for(search, lease->user);
@@ -233,7 +237,7 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 	TakeResult taken = TakeResult::kHeld;
 	reserve_lease_effects(2);
 	(void) change_queue(search->ref, [&](QueueHold &hold) {
-		taken = take_lease(hold.queue(), hint, &grip->lease);
+		taken = hold.take_waiting(hint, &grip->lease, &grip->fleeting);
 		grip->purged = hold->holds > 0;
 		if (taken == TakeResult::kTaken && search->starves && search->gap_since == 0)
 			hold.give_back(grip->lease); /* its holders have only just ended: claims come first */
@@ -244,6 +248,7 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 		}
 		else if (taken == TakeResult::kHeld)
 			met = meet_lease(search, hold, grip);
+		grip->fleeting &= grip->fresh;
 		if (met == Met::kHeld)
 			exclude_others(search, search->ref, grip->lease);
 	});
@@ -254,9 +259,9 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 
 /* ---- rows ---- */
 
-/* A purge that goes on may not know of the hold, and waits for the lock of the row. */
+/* A purge that goes on may not know of the hold, and a fleeting one is about to go: the lock of the row stays. */
 static Met
-lock_row_against_purge(OwnerSearch *search, const KeyedJob &job)
+lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {
 	SegmentSet segments(RowShareLock);
 	WriteResult locked = keep_job_now(segments, job.hint.place, job.job_id());
@@ -286,8 +291,8 @@ verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip
 				job->expires_at == found.expires_at;
 	if (same && job->state == KeyedJob::kEnding)
 		return not_yet(search, job->xid, kNoVirtualXid);
-	if (same && grip.purged)
-		return lock_row_against_purge(search, *job);
+	if (same && (grip.purged || (grip.fleeting && !search->alone)))
+		return lock_row_now(search, *job);
 	return same ? Met::kHeld : ask_again(search);
 }
 
@@ -325,8 +330,11 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 	if (met != Met::kHeld)
 		return met;
 	met = verify_held(segments, search, job, grip);
-	if (met != Met::kHeld && grip.fresh)
+	bool locked = met == Met::kHeld && grip.fleeting && !search->alone;
+	if (grip.fresh && (met != Met::kHeld || locked))
 		undo_hold(search->ref, grip.lease, search->alone);
+	else if (grip.fresh && grip.fleeting)
+		search->fleeting = grip.lease;
 	return met;
 }
 
@@ -363,6 +371,7 @@ Meeting
 find_owner(SegmentSet &segments, OwnerSearch *search)
 {
 	KeyedJob *jobs;
+	search->fleeting = nullptr;
 	int n = find_keyed_jobs(segments, search->key, &jobs);
 	if (is_undecided(search, jobs, n))
 		return Meeting::kNotYet;

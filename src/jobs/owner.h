@@ -29,6 +29,7 @@ struct OwnerSearch
 
 	/* What has been found. */
 	KeyedJob owner;
+	Lease *fleeting; /* of the owner: to be given back when that has been changed; or NULL */
 	/* Of kNotYet. Both invalid: for a moment. */
 	TransactionId xid;
 	VirtualTransactionId vxid;

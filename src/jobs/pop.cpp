@@ -192,7 +192,7 @@ pop_under_lock(Round *round, QueueHold &hold)
 	let_time_pass(*round, hold);
 
 	/* Many jobs of the database are locked by somebody: a queue with none of them goes on, one by one. */
-	if (too_many_aside(hold->database->share))
+	if (too_many_parked(hold->database->share))
 	{
 		if (hold->parked_count > 0)
 			return short_of(round, Shortage::kLocked);

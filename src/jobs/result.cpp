@@ -8,6 +8,7 @@
 #include "load/attach.h"
 #include "pg/client.h"
 #include "pg/wait_events.h"
+#include "rows/look_up.h"
 #include "rows/write.h"
 #include "txn/effects.h"
 
@@ -171,16 +172,32 @@ nap_in_milliseconds(Look found, int64 end)
 }
 
 /*
+ * The lease may have gone early (README.md, "Fleeting leases"): who has deleted the row then tells so while he still has
+ * the lock of his transaction. The statement that waits keeps the version from being removed.
+ */
+static bool
+is_deleter_ending(int64 job_id, int32 *queue_id)
+{
+	TransactionId deleter;
+	SegmentSet segments(AccessShareLock);
+	bool ending = deleter_of(segments, job_id, &deleter, queue_id) && !has_ended(deleter);
+	segments.close();
+	return ending;
+}
+
+/*
  * A row is gone from the moment of the commit; that it was acked is told a little later, in the hold that
  * ends the lease. So once this says no, it has been told. Where the row was deleted by SQL nobody ends the lease.
  */
 static bool
 is_being_ended(int64 job_id)
 {
-	bool ending = false;
+	int32 queue_id = 0;
+	bool ending = is_deleter_ending(job_id, &queue_id);
+	if (ending)
+		return may(Deed::kAskResult, queue_id);
 	if (any_prepared())
 		resolve_prepared();
-	int32 queue_id = 0;
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
 		bool ours = VirtualTransactionIdEquals(lease.user, my_virtual_xid());
 		ending = (lease.ending && !ours) || lease.prepared.ended;

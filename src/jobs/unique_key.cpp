@@ -136,6 +136,8 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 	{
 		segments.close();
 		met = change_owner(search.owner, request);
+		if (search.fleeting != nullptr)
+			let_go_early(search.ref, search.fleeting, JobEnd::kUnknown);
 	}
 	if (met)
 		note_duplicate(search.ref);

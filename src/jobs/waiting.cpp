@@ -184,7 +184,11 @@ try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
 	*taken = {};
 	if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
 		return Reach::kHandedOut;
-	switch (take_lease_to_end(taken->ref, row.hint(), how, &taken->lease, other))
+	TakeResult result =
+		how == LeaseEnd::kAcked
+			? take_lease_to_end(taken->ref, row.hint(), how, &taken->lease, other)
+			: take_lease_to_change(taken->ref, row.hint(), how, &taken->lease, &taken->fleeting);
+	switch (result)
 	{
 		case TakeResult::kTaken:
 			return Reach::kInHand;

@@ -13,8 +13,9 @@ struct TakenLease
 {
 	QueueRef ref;
 	Lease *lease;
-	bool earlier; /* an earlier call of this transaction has taken it */
-	bool lost;	  /* the job was lost, and nobody has counted that yet */
+	bool fleeting; /* to be given back by let_go_early() */
+	bool earlier;  /* an earlier call of this transaction has taken it */
+	bool lost;	   /* the job was lost, and nobody has counted that yet */
 	Loss loss;
 };
 

@@ -54,6 +54,27 @@ is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter)
 	}
 }
 
+bool
+is_locked_by_us(HeapTupleHeader header)
+{
+	if (header->t_infomask & HEAP_XMAX_INVALID)
+		return false;
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
+	bool only_locked = HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask);
+	if (!(header->t_infomask & HEAP_XMAX_IS_MULTI))
+		return only_locked && TransactionIdIsCurrentTransactionId(xmax);
+	MultiXactMember *members;
+	int n = HEAP_LOCKED_UPGRADED(header->t_infomask)
+				? 0
+				: GetMultiXactIdMembers(xmax, &members, false, only_locked);
+	bool ours = false;
+	for (int i = 0; i < n; i++)
+		ours |= TransactionIdIsCurrentTransactionId(members[i].xid);
+	if (n > 0)
+		pfree(members);
+	return ours;
+}
+
 uint64
 trace_of(HeapTuple tuple)
 {

@@ -26,6 +26,9 @@ Verdict judge_version(HeapTuple tuple, Buffer buffer);
  */
 bool is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter);
 
+/* Of a live one: has this transaction locked it? */
+bool is_locked_by_us(HeapTupleHeader header);
+
 /* Stands for a dead version whose row went on, by an UPDATE or to another segment; 0 if it did not. */
 uint64 trace_of(HeapTuple tuple);
 

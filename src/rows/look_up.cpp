@@ -164,6 +164,28 @@ queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id)
 }
 
 bool
+deleter_of(SegmentSet &segments, int64 job_id, TransactionId *deleter, int32 *queue_id)
+{
+	*deleter = InvalidTransactionId;
+	visit_versions(segments, segments.open_all(), job_id,
+				   [&](Relation rel, int, HeapTuple tuple, Buffer buffer) {
+					   uint16 mask = tuple->t_data->t_infomask;
+					   if (judge_version(tuple, buffer) != Verdict::kDead ||
+						   (mask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(mask))
+						   return false;
+					   TransactionId xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+					   bool is_null;
+					   if (TransactionIdIsValid(*deleter) && !TransactionIdFollows(xid, *deleter))
+						   return false;
+					   *deleter = xid;
+					   *queue_id = DatumGetInt32(
+						   heap_getattr(tuple, kJobQueueId, RelationGetDescr(rel), &is_null));
+					   return false;
+				   });
+	return TransactionIdIsValid(*deleter);
+}
+
+bool
 is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot)
 {
 	bool seen = false;

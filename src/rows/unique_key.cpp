@@ -60,6 +60,7 @@ judge_keyed(HeapTuple tuple, Buffer buffer, KeyedJob *job)
 	{
 		case HEAPTUPLE_LIVE:
 			job->state = KeyedJob::kLive;
+			job->locked_by_us = is_locked_by_us(tuple->t_data);
 			return true;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			job->xid = HeapTupleHeaderGetXmin(tuple->t_data);

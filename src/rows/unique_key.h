@@ -46,6 +46,7 @@ struct KeyedJob
 	} state;
 	TransactionId xid;
 	Hint hint;
+	bool locked_by_us; /* if it is live */
 	int32 attempts;
 	TimestampTz expires_at; /* or DT_NOEND */
 

@@ -185,6 +185,22 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 	return result;
 }
 
+TakeResult
+take_lease_to_change(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
+					 bool *fleeting)
+{
+	TakeResult result = TakeResult::kHeld;
+	reserve_lease_effects(2);
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		result = hold.take_waiting(hint, lease, fleeting);
+		if (result != TakeResult::kTaken)
+			return;
+		add_claim_effect(ref, *lease);
+		end_at_commit(ref, *lease, how);
+	});
+	return result;
+}
+
 void
 add_reap_effect(const QueueRef &ref, Lease *lease)
 {

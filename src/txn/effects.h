@@ -73,6 +73,20 @@ void undo_hold(const QueueRef &ref, Lease *lease, bool used);
 TakeResult take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 							 VirtualTransactionId *mover);
 
+/*
+ * The same to cancel or change the job, also of a PARKED one. *fleeting: there are too many leases that are taken so.
+ * The caller gives it back by let_go_early() when the row has been written, or locked.
+ */
+TakeResult take_lease_to_change(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
+								bool *fleeting);
+
+/*
+ * A fleeting lease goes, with its claim and its end, or its hold and its use: these are forgotten. The row says from here
+ * on that this transaction is at the job. end: what becomes of it at the commit, if that is its end. Nothing is done, and
+ * the lease is this transaction's to the end, if the transaction has done other things with leases since.
+ */
+void let_go_early(const QueueRef &ref, Lease *lease, JobEnd end);
+
 /* The scheduler rewrites the row: undone, the lease is lost again. */
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 

@@ -27,7 +27,7 @@ end_of(LeaseEnd how, bool dead)
 void
 count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold)
 {
-	hold.tell(lease, end_of(how, dead));
+	hold.tell(lease->key.job_id, end_of(how, dead));
 	QueueCounters &counters = lease->queue->counters;
 	counters.expired += how == LeaseEnd::kExpired;
 	counters.dead_lettered += dead;

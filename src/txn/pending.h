@@ -87,6 +87,16 @@ struct DuplicateEffect
 	int64 jobs;
 };
 
+/* The lease of that job was given back early (early.cpp): what is to be told, and which group to be looked at. */
+struct EarlyEffect
+{
+	Tag tag;
+	QueueRef ref;
+	int64 job_id;
+	int64 group;
+	JobEnd end;
+};
+
 struct QueueEffect
 {
 	enum Kind : uint8
@@ -169,6 +179,7 @@ struct Effects
 	List<CountEffect> counts;
 	List<DueEffect> dues;
 	List<DuplicateEffect> duplicates;
+	List<EarlyEffect> early;
 	List<QueueEffect> queues;
 	List<LockEffect> locks;
 	List<RateEffect> rates;
@@ -182,8 +193,8 @@ struct Effects
 	bool empty() const
 	{
 		return leases.size == 0 && jobs.size == 0 && counts.size == 0 && duplicates.size == 0 &&
-			   queues.size == 0 && locks.size == 0 && rates.size == 0 && !announce &&
-			   !announce_queue && !unfiled && !deleted && !uncounted && !schedules;
+			   early.size == 0 && queues.size == 0 && locks.size == 0 && rates.size == 0 &&
+			   !announce && !announce_queue && !unfiled && !deleted && !uncounted && !schedules;
 	}
 };
 
@@ -260,6 +271,11 @@ void note_wait(Lease *lease, int64 monotonic);
 void note_end(const Lease *lease, LeaseEnd how, int64 monotonic);
 void settle_duplicates(const List<DuplicateEffect> &duplicates);
 void undo_duplicates(SubTransactionId mine);
+
+/* ---- early.cpp. None of them can fail ---- */
+
+void settle_early(const List<EarlyEffect> &early);
+void undo_early(SubTransactionId mine);
 
 /* ---- lock.cpp: named locks and rates. None of them can fail, but for the first ---- */
 

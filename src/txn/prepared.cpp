@@ -195,7 +195,8 @@ hand_over_to_watch()
 	memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
-	watch->deleted = effects.deleted;
+	/* Whose leases have gone early nobody is told of. */
+	watch->deleted = effects.deleted || effects.early.size > 0;
 	watch->uncounted = effects.uncounted;
 	watch->schedules = effects.schedules;
 	for (const LeaseEffect &effect : effects.leases)
@@ -228,7 +229,7 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 	{
 		/* A lost one is counted as that, whatever has become of its job. */
 		if (was.how == LeaseEnd::kLost)
-			hold.tell(lease, was.told);
+			hold.tell(lease->key.job_id, was.told);
 		count_end(lease, was.how, was.dead, monotonic, hold);
 		hold.end(lease, is_gone(was.how));
 		return false;

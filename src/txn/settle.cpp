@@ -69,7 +69,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			break;
 		case LeaseEffect::kTell:
 			/* It is walked to before the end of its lease. */
-			hold.tell(effect.lease, end_of(effect.how, effect.dead));
+			hold.tell(effect.lease->key.job_id, end_of(effect.how, effect.dead));
 			hold->counters.dead_lettered += effect.dead;
 			break;
 		case LeaseEffect::kEnd:
@@ -311,6 +311,7 @@ at_transaction_end(XactEvent event, void *)
 	note_verifying(nullptr);
 	if (commit)
 	{
+		settle_early(ending.early);
 		for (QueueHints &jobs : ending.jobs)
 			file_hints(jobs);
 		finish_counts();
@@ -357,10 +358,12 @@ undo_subtransaction(SubTransactionId sub)
 	LeaseEffect *leases = first_of(pending.effects.leases, sub);
 	LeaseEffect *leases_end = pending.effects.leases.end();
 	pending.effects.leases.size = static_cast<int>(leases - pending.effects.leases.begin());
+	/* The leases first; then what is undone by itself; then queues, the newest first. */
 	settle_leases(leases, leases_end, false);
 	note_verifying(nullptr);
 	undo_counts(sub);
 	undo_duplicates(sub);
+	undo_early(sub);
 	LockEffect *locks = first_of(pending.effects.locks, sub);
 	settle_locks(locks, pending.effects.locks.end(), false);
 	pending.effects.locks.size = static_cast<int>(locks - pending.effects.locks.begin());
@@ -399,6 +402,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		}
 		promote_counts(mine, parent);
 		promote(pending.effects.duplicates, mine, parent);
+		promote(pending.effects.early, mine, parent);
 		promote(pending.effects.queues, mine, parent);
 		promote(pending.effects.locks, mine, parent);
 		promote(pending.effects.rates, mine, parent);

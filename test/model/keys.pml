@@ -31,6 +31,7 @@ mtype lease[JOBS];
 byte holders[JOBS];
 
 byte key_lock = NONE;
+byte lockers[JOBS]; /* of its row, FOR KEY SHARE */
 byte open_requests[JOBS]; /* met while it waited, and not committed */
 byte made;
 byte askers;
@@ -117,9 +118,10 @@ inline let_go(j)
 proctype asker(byte me)
 {
 	byte i, j, owner, decides;
-	bool held, ours;
+	bool held, ours, locked;
 again:
 	held = false;
+	locked = false;
 	ours = false;
 #ifndef FAULT_NO_KEY_LOCK
 	atomic {
@@ -223,6 +225,20 @@ again:
 			:: else
 			fi
 		}
+#ifdef FLEETING
+		/* There are leases enough, or not: then the row is locked, and the lease goes. */
+		if
+		:: held ->
+#ifdef FAULT_LET_GO_UNLOCKED
+			atomic { let_go(j) }
+			atomic { lockers[j]++; locked = true; held = false }
+#else
+			atomic { lockers[j]++; locked = true; held = false }
+			atomic { let_go(j) }
+#endif
+		:: true
+		fi
+#endif
 	fi;
 	atomic { unlock_key() }
 	/* The rest of the transaction, and its end: visible, then the callback. */
@@ -237,17 +253,21 @@ again:
 			fi
 		}
 	:: atomic { ours -> row[j] = DEAD }
-	:: atomic { !ours && held ->
+	:: atomic { !ours && (held || locked) ->
 			/* Whoever gets the job from here on sees what belongs to it. */
 			assert(row[j] == LIVE && lease[j] != CLAIMED);
-			open_requests[j]-- }
-		atomic { let_go(j) }
+			open_requests[j]--;
+			lockers[j] = lockers[j] - locked }
+		if
+		:: atomic { held -> let_go(j) }
+		:: !held
+		fi
 #ifdef FAULT_NO_HOLD
 	:: atomic { !ours && !held ->
 			assert(open_requests[j] == 0 || (row[j] == LIVE && lease[j] != CLAIMED));
 			open_requests[j] = 0 }
 #else
-	:: !ours && !held -> skip
+	:: !ours && !held && !locked -> skip
 #endif
 	fi;
 	askers--
@@ -282,9 +302,9 @@ proctype worker()
 		fi;
 		/* verify, settle */
 		if
-		:: atomic { row[j] != LIVE ->
+		:: atomic { row[j] != LIVE || lockers[j] > 0 ->
 				lease[j] = FREE;
-				hint[j] = (row[j] == INSERTING) }
+				hint[j] = (row[j] == INSERTING || row[j] == LIVE) }
 			goto next
 		:: else
 		fi;
