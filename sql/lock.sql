@@ -94,7 +94,9 @@ ROLLBACK;
 BEGIN;
 SELECT pgq_assert_lock('leader', token('bound'));
 PREPARE TRANSACTION 'asserted';
+\set SHOW_CONTEXT never
 SELECT pgq_unlock('leader', token('bound')) FROM (SELECT set_config('lock_timeout', '100 ms', true)) s;
+\set SHOW_CONTEXT errors
 COMMIT PREPARED 'asserted';
 BEGIN;
 SELECT pgq_unlock('leader', token('bound'));

@@ -110,7 +110,7 @@ has_row(Oid relid, const int32 *queue_id)
 		ScanKeyInit(&key, column, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(*queue_id));
 	Relation rel = table_open(relid, AccessShareLock);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(rel, snapshot, by_id ? 1 : 0, &key);
+	TableScanDesc scan = begin_table_scan(rel, snapshot, by_id ? 1 : 0, &key);
 	bool found = heap_getnext(scan, ForwardScanDirection) != nullptr;
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);

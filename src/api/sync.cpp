@@ -328,6 +328,6 @@ pgq_held_lock_changed(PG_FUNCTION_ARGS)
 	(void) trigger_data(fcinfo, "held_lock_changed");
 	if (const Tables *t = tables_if_attached())
 		doubt_locks(t->database);
-	return PointerGetDatum(nullptr);
+	return Datum{0};
 }
 }

@@ -278,7 +278,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 {
 	const TriggerData *data = trigger_data(fcinfo, "job_changed");
 	if (!TRIGGER_FIRED_AFTER(data->tg_event))
-		return PointerGetDatum(nullptr);
+		return Datum{0};
 	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !goes;
 	/*
@@ -291,19 +291,19 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	if (shared != nullptr && goes)
 		note_deleted_jobs();
 	if (shared == nullptr)
-		return PointerGetDatum(nullptr);
+		return Datum{0};
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	if (const Database *db = t != nullptr ? t->database : database_without_tables())
 		note_leases(db, data);
 	if (has_unfiled_jobs())
-		return PointerGetDatum(nullptr);
+		return Datum{0};
 	if (goes)
 	{
 		if (t == nullptr || !t->has_segments)
 			note_uncounted_rows();
 		else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
 			note_change(*t, data);
-		return PointerGetDatum(nullptr);
+		return Datum{0};
 	}
 	/* No segments: a restore has not made their indexes yet. */
 	if (t == nullptr || !t->has_segments || !comes)
@@ -314,7 +314,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		file_row_that_left(*t, data);
 		file_changed_row(*t, data);
 	}
-	return PointerGetDatum(nullptr);
+	return Datum{0};
 }
 
 PGDLLEXPORT Datum
@@ -344,14 +344,14 @@ pgq_dead_job_changed(PG_FUNCTION_ARGS)
 {
 	const TriggerData *data = trigger_data(fcinfo, "dead_job_changed");
 	if (!TRIGGER_FIRED_AFTER(data->tg_event) || shared == nullptr)
-		return PointerGetDatum(nullptr);
+		return Datum{0};
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	if (t == nullptr || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		note_uncounted_rows();
 	else
 		note_dead_row(*t, data);
-	return PointerGetDatum(nullptr);
+	return Datum{0};
 }
 
 PGDLLEXPORT Datum
@@ -360,6 +360,6 @@ pgq_queue_appeared(PG_FUNCTION_ARGS)
 	(void) trigger_data(fcinfo, "queue_appeared");
 	if (shared != nullptr && !has_scheduler(MyDatabaseId))
 		announce_queue_at_commit();
-	return PointerGetDatum(nullptr);
+	return Datum{0};
 }
 }

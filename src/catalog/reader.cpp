@@ -17,7 +17,7 @@ is_granted(const Acl *acl, Oid role, AclMode privilege, Oid besides)
 
 /* The same of an object of the catalog, by a column with its privileges; if that is NULL, by the default. */
 static bool
-is_granted(int cache, HeapTuple tuple, int column, const Acl *by_default, AclMode privilege,
+is_granted(CacheId cache, HeapTuple tuple, int column, const Acl *by_default, AclMode privilege,
 		   Oid besides)
 {
 	bool is_null;

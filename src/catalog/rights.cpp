@@ -41,7 +41,7 @@ forget_all()
 
 /* hash 0: anything may have changed. Also one that is just being looked up counts. */
 static void
-at_relation_change(Datum, int, uint32 hash)
+at_relation_change(Datum, CacheId, uint32 hash)
 {
 	if (hash == 0 || hash == hash_of_queue_table)
 		forget_all();
@@ -54,7 +54,7 @@ at_relation_change(Datum, int, uint32 hash)
 }
 
 static void
-at_role_change(Datum, int, uint32)
+at_role_change(Datum, CacheId, uint32)
 {
 	forget_all();
 }

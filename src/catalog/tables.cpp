@@ -42,7 +42,7 @@ at_relcache_invalidation(Datum, Oid relid)
 }
 
 static void
-at_subscription_change(Datum, int, uint32)
+at_subscription_change(Datum, CacheId, uint32)
 {
 	valid = false;
 }

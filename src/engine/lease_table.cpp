@@ -38,8 +38,8 @@ lease_table_create(LWLockPadded *locks)
 	info.entrysize = sizeof(Lease);
 	info.num_partitions = kLeasePartitions;
 	info.hash = hash_of_key;
-	lease_table = ShmemInitHash("pgq_ext leases", lease_entries(), lease_entries(), &info,
-								HASH_ELEM | HASH_FUNCTION | HASH_PARTITION | HASH_FIXED_SIZE);
+	lease_table = new_shared_hash("pgq_ext leases", lease_entries(), &info,
+								  HASH_ELEM | HASH_FUNCTION | HASH_PARTITION | HASH_FIXED_SIZE);
 	partition_locks = locks;
 }
 

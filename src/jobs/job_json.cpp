@@ -83,9 +83,9 @@ integer_of(const JsonbValue &value, int element, const char *key)
 {
 	if (value.type != jbvNumeric)
 		bad_job(element, psprintf("has a %s that is not a number", key));
-	bool overflow = false;
-	int32 number = numeric_int4_opt_error(value.val.numeric, &overflow);
-	if (overflow || numeric_int4_differs(value.val.numeric, number))
+	int32 number;
+	if (!numeric_to_int4(value.val.numeric, &number) ||
+		numeric_int4_differs(value.val.numeric, number))
 		bad_job(element, psprintf("has a %s that is not an integer", key));
 	return number;
 }

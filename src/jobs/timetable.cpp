@@ -118,7 +118,7 @@ copied_value(MemoryContext context, int column, Oid type)
 	bool is_null;
 	Datum value = spi_value(0, column, type, &is_null);
 	if (is_null)
-		return PointerGetDatum(nullptr);
+		return Datum{0};
 	int16 length;
 	bool by_value;
 	get_typlenbyval(type, &length, &by_value);

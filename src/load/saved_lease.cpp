@@ -264,8 +264,7 @@ static bool
 try_delete(Relation rel, HeapTuple tuple)
 {
 	TM_FailureData failure;
-	return heap_delete(rel, &tuple->t_self, GetCurrentCommandId(true), InvalidSnapshot, false,
-					   &failure, false) == TM_Ok;
+	return delete_row(rel, &tuple->t_self, false, &failure, false) == TM_Ok;
 }
 
 int

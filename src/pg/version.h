@@ -1,10 +1,37 @@
 /*
- * What differs between the versions of the server, 15, 17 and 18, settled in functions that are the same for all. No
+ * What differs between the versions of the server, 15, 17, 18 and 19, settled in functions that are the same for all. No
  * other file asks for the version. Included by pg/pg.h.
  */
 #pragma once
 
+#if PG_VERSION_NUM >= 190000
+extern "C" {
+#include "nodes/miscnodes.h"
+}
+#endif
+
 namespace pgq {
+
+/* ---- signals ---- */
+
+/* What a handler, which is declared with SIGNAL_ARGS, hands on to the server's. */
+#if PG_VERSION_NUM >= 190000
+#define PGQ_SIGNAL postgres_signal_arg, pg_siginfo
+#else
+#define PGQ_SIGNAL postgres_signal_arg
+#endif
+
+/* As if a SIGHUP had come. */
+inline void
+ask_for_reload()
+{
+#if PG_VERSION_NUM >= 190000
+	pg_signal_info nobody{};
+	SignalHandlerForConfigReload(SIGHUP, &nobody);
+#else
+	SignalHandlerForConfigReload(SIGHUP);
+#endif
+}
 
 /* ---- processes ---- */
 
@@ -163,6 +190,15 @@ told_dead_rows(Oid relid)
 #endif
 }
 
+/* ---- caches ---- */
+
+/* Which cache, for a callback that learns of its invalidations. */
+#if PG_VERSION_NUM >= 190000
+using CacheId = SysCacheIdentifier;
+#else
+using CacheId = int;
+#endif
+
 /* ---- heap and indexes ---- */
 
 /* heap_update() that waits. *indexes: which of them need an entry for the new version. */
@@ -180,8 +216,13 @@ update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 	LockTupleMode lock_mode;
 #if PG_VERSION_NUM >= 160000
 	TU_UpdateIndexes indexes;
+#if PG_VERSION_NUM >= 190000
+	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), 0, InvalidSnapshot,
+								   true, &failure, &lock_mode, &indexes);
+#else
 	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
 								   &failure, &lock_mode, &indexes);
+#endif
 	*owed = indexes == TU_All			? OwedEntries::kAll
 			: indexes == TU_Summarizing ? OwedEntries::kSummarizing
 										: OwedEntries::kNone;
@@ -193,10 +234,34 @@ update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 	return result;
 }
 
+/* heap_delete(); moves: the row goes on in another table. */
+inline TM_Result
+delete_row(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure, bool moves)
+{
+#if PG_VERSION_NUM >= 190000
+	return heap_delete(rel, tid, GetCurrentCommandId(true),
+					   moves ? TABLE_DELETE_CHANGING_PARTITION : 0, InvalidSnapshot, wait, failure);
+#else
+	return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, failure, moves);
+#endif
+}
+
+inline TableScanDesc
+begin_table_scan(Relation rel, Snapshot snapshot, int keys, ScanKeyData *key)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_beginscan(rel, snapshot, keys, key, SO_NONE);
+#else
+	return table_beginscan(rel, snapshot, keys, key);
+#endif
+}
+
 inline IndexScanDesc
 begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int keys)
 {
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(heap, index, snapshot, nullptr, keys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
 	return index_beginscan(heap, index, snapshot, nullptr, keys, 0);
 #else
 	return index_beginscan(heap, index, snapshot, keys, 0);
@@ -208,7 +273,16 @@ inline Buffer
 lock_leaf(Relation heap, Relation index, BTScanInsert key)
 {
 	Buffer leaf;
-#if PG_VERSION_NUM >= 170000
+#if PG_VERSION_NUM >= 190000
+	/* With the way down, which finishes a split that somebody has left half done. */
+	BTStack way = _bt_search(index, heap, key, &leaf, BT_WRITE, true);
+	while (way != nullptr)
+	{
+		BTStack up = way->bts_parent;
+		pfree(way);
+		way = up;
+	}
+#elif PG_VERSION_NUM >= 170000
 	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_WRITE));
 #elif PG_VERSION_NUM >= 160000
 	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_WRITE, nullptr));
@@ -218,12 +292,33 @@ lock_leaf(Relation heap, Relation index, BTScanInsert key)
 	return leaf;
 }
 
+/* A descriptor that was put together by hand is complete. */
+inline void
+finish_descriptor([[maybe_unused]] TupleDesc desc)
+{
+#if PG_VERSION_NUM >= 190000
+	TupleDescFinalize(desc);
+#endif
+}
+
+/* What PageAddItem() takes. */
+#if PG_VERSION_NUM >= 190000
+using PageItem = const void *;
+#else
+using PageItem = Item;
+#endif
+
 /* As the executor does after an INSERT or UPDATE; only_summarizing: the version is HOT. */
 inline List *
 insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate, bool no_error,
 					bool only_summarizing)
 {
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+	return ExecInsertIndexTuples(result, estate,
+								 (no_error ? EIIT_NO_DUPE_ERROR : 0) |
+									 (only_summarizing ? EIIT_ONLY_SUMMARIZING : 0),
+								 slot, NIL, nullptr);
+#elif PG_VERSION_NUM >= 160000
 	return ExecInsertIndexTuples(result, slot, estate, false, no_error, nullptr, NIL,
 								 only_summarizing);
 #else
@@ -294,6 +389,37 @@ inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT, TRANSACTION_TIMEO
 #else
 inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT};
 #endif
+
+/* ---- shared memory ---- */
+
+/* A hash table of so many entries and no more. */
+inline HTAB *
+new_shared_hash(const char *name, int64 entries, HASHCTL *info, int flags)
+{
+#if PG_VERSION_NUM >= 190000
+	return ShmemInitHash(name, entries, info, flags);
+#else
+	return ShmemInitHash(name, entries, entries, info, flags);
+#endif
+}
+
+/* ---- values ---- */
+
+/* False: it is beyond an int4. Rounded. */
+inline bool
+numeric_to_int4(Numeric value, int32 *number)
+{
+#if PG_VERSION_NUM >= 190000
+	ErrorSaveContext caught{};
+	caught.type = T_ErrorSaveContext;
+	*number = numeric_int4_safe(value, reinterpret_cast<Node *>(&caught));
+	return !caught.error_occurred;
+#else
+	bool failed = false;
+	*number = numeric_int4_opt_error(value, &failed);
+	return !failed;
+#endif
+}
 
 /* ---- settings ---- */
 

@@ -25,8 +25,7 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint6
 {
 	TM_FailureData failure;
 	ItemPointerData tid = lookup->tuple->t_self;
-	TM_Result result =
-		heap_delete(rel, &tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure, false);
+	TM_Result result = delete_row(rel, &tid, wait, &failure, false);
 	if (result == TM_BeingModified)
 		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 						errmsg("an older dead letter of job %lld is locked",

@@ -64,7 +64,7 @@ before_first(Page leaf)
 static void
 put(Relation index, IndexTuple entry, Page leaf, OffsetNumber place)
 {
-	if (PageAddItem(leaf, reinterpret_cast<Item>(entry), IndexTupleSize(entry), place, false,
+	if (PageAddItem(leaf, reinterpret_cast<PageItem>(entry), IndexTupleSize(entry), place, false,
 					false) != place)
 		elog(ERROR, "cannot add an entry to index \"%s\"", RelationGetRelationName(index));
 }

@@ -12,6 +12,7 @@ TupleFormer::form(const Datum *values, const bool *nulls, int n)
 		desc_ = CreateTemplateTupleDesc(n);
 		for (int i = 1; i <= n; i++)
 			TupleDescCopyEntry(desc_, i, RelationGetDescr(rel_), i);
+		finish_descriptor(desc_);
 	}
 	return heap_form_tuple(desc_, const_cast<Datum *>(values), const_cast<bool *>(nulls));
 }

@@ -129,8 +129,7 @@ delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 {
 	auto write = [&](Relation rel, ItemPointer tid) {
 		TM_FailureData failure;
-		return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, &failure,
-						   false);
+		return delete_row(rel, tid, wait, &failure, false);
 	};
 	return write_job(segments, place, job_id, wait, row, write, was);
 }
@@ -308,8 +307,7 @@ move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &
 	/* As an UPDATE between partitions does: who waits for the old version learns that it went elsewhere. */
 	TM_FailureData failure;
 	segments.note_write();
-	TM_Result result = heap_delete(version.rel, &version.tid, GetCurrentCommandId(true),
-								   InvalidSnapshot, false, &failure, true);
+	TM_Result result = delete_row(version.rel, &version.tid, false, &failure, true);
 	ReleaseBuffer(version.buffer);
 	if (result != TM_Ok)
 		return false;

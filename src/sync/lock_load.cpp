@@ -128,7 +128,7 @@ find_rows(const Tables &t)
 	FoundLocks locks = {static_cast<FoundLock *>(palloc(kFew * sizeof(FoundLock))), 0, kFew};
 	Relation rel = table_open(t.held_lock, AccessShareLock);
 	check_columns(rel, lock_columns, lengthof(lock_columns));
-	TableScanDesc scan = table_beginscan(rel, SnapshotAny, 0, nullptr);
+	TableScanDesc scan = begin_table_scan(rel, SnapshotAny, 0, nullptr);
 	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
 	{
 		/* Judged under the buffer's lock; the pin is the scan's. */

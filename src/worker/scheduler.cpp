@@ -38,10 +38,10 @@ say_end(int, Datum)
 }
 
 static void
-quit(int signal)
+quit(SIGNAL_ARGS)
 {
 	say(shift.order, SeatState::kQuit);
-	SignalHandlerForCrashExit(signal);
+	SignalHandlerForCrashExit(PGQ_SIGNAL);
 }
 
 /* ---- the beginning ---- */

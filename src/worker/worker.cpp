@@ -55,10 +55,10 @@ is_scheduler()
 static volatile sig_atomic_t asked = 0;
 
 static void
-ask_to_end(int signal)
+ask_to_end(SIGNAL_ARGS)
 {
 	asked = 1;
-	die(signal);
+	die(PGQ_SIGNAL);
 }
 
 bool
@@ -88,7 +88,7 @@ start_worker(uint32 wait_event)
 	pqsignal(SIGTERM, ask_to_end);
 	BackgroundWorkerUnblockSignals();
 	/* A reload since the fork is lost: until here the server ignores that signal. */
-	SignalHandlerForConfigReload(SIGHUP);
+	ask_for_reload();
 }
 
 /* Logging and what is ours only a superuser can set for a database; the others are of use. */
