@@ -33,6 +33,15 @@ ask_for_reload()
 #endif
 }
 
+/* ---- workers ---- */
+
+/* CREATE DATABASE from a template, ALTER and DROP DATABASE send SIGTERM to a worker with this flag, rather than wait for it. */
+#if PG_VERSION_NUM >= 190000
+inline constexpr int kEndsForDatabase = BGWORKER_INTERRUPTIBLE;
+#else
+inline constexpr int kEndsForDatabase = 0;
+#endif
+
 /* ---- processes ---- */
 
 /* The number of this process among all there can be: 0 to max_processes. */

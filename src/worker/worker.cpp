@@ -33,7 +33,9 @@ register_process(const char *type, const char *function, Oid database, const voi
 	strlcpy(worker.bgw_type, type, sizeof(worker.bgw_type));
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	/* Whatever SIGTERM meets is undone, so anybody may send it. */
+	worker.bgw_flags =
+		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION | kEndsForDatabase;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	worker.bgw_main_arg = ObjectIdGetDatum(database);
@@ -142,9 +144,9 @@ connect_to(Oid database)
 void
 end_if_asked()
 {
-	/* Status 1: the postmaster starts a launcher again unless it is shutting down itself. */
+	/* 1: the postmaster starts a launcher again unless it is shutting down itself. 0: it has nothing to say in the log. */
 	if (ProcDiePending)
-		proc_exit(1);
+		proc_exit(MyBgworkerEntry->bgw_restart_time == BGW_NEVER_RESTART ? 0 : 1);
 }
 
 static constinit Oid locked_database = InvalidOid;

@@ -142,7 +142,37 @@ sql('CREATE DATABASE forced TEMPLATE one');
 wait_for_scheduler($node, 'forced');
 is(sqlstate($node, 'DROP DATABASE forced WITH (FORCE)'), '', 'DROP DATABASE ... WITH (FORCE)');
 serves_ok('one', 'the template is still served');
+
+# Since PostgreSQL 19 the server ends them for that, whatever they are at: here what the owner has added to a table takes long.
+my $leased = sql(q{SELECT pgq_enqueue('q', '"leased"', priority => -1)}, 'one') && sql(q{SELECT job_id || ', ' || lease FROM pgq_claim('q', lease_time => '1 day')}, 'one');
+my $ends_workers = sql('SHOW server_version_num') >= 190000;
+sql(q{CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); RETURN NEW; END';
+	CREATE TRIGGER slow BEFORE UPDATE ON pgq_ext.timetable FOR EACH ROW EXECUTE FUNCTION public.slow();
+	SELECT pgq_schedule('tick', 'every 1 s', 'q');
+	ALTER TABLE pgq_ext.timetable ENABLE ALWAYS TRIGGER slow}, 'one') if $ends_workers;
+for my $statement (!$ends_workers ? () : ('CREATE DATABASE copy TEMPLATE one', 'ALTER DATABASE one RENAME TO moved', 'ALTER DATABASE moved RENAME TO one', 'DROP DATABASE copy'))
+{
+	my ($db) = $statement =~ /(?:TEMPLATE|ALTER DATABASE|DROP DATABASE) (\w+)/;
+	wait_for($node, "count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db' AND wait_event = 'PgSleep'");
+	my ($state, $error) = sqlstate($node, $statement);
+	is($state, '', "$statement while the scheduler is in the middle of something") or diag $error;
+}
+sql("SELECT pgq_assert_lease($leased)", 'one');
+wait_for_scheduler($node, 'one');
+$node->stop('fast');
+$node->start;
+is(sqlstate($node, "SELECT pgq_ack($leased)", 'one'), '', 'leases are kept through that, and saved when the server stops');
+if ($ends_workers)
+{
+	my $owner = session($node, 'one');
+	send_sql($owner, 'DROP FUNCTION public.slow() CASCADE');
+	wait_for($node, q{(SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND wait_event = 'PgSleep') >= 0
+		AND NOT EXISTS (SELECT FROM pg_proc WHERE proname = 'slow')}, 'one');
+	end_session($owner);
+	sql(q{SELECT pgq_unschedule('tick')}, 'one');
+}
 my $log = slurp_file($node->logfile);
+$log =~ s/^.*FATAL:  terminating background worker "pgq_ext scheduler.*\n//mg if $ends_workers;
 unlike($log, qr/pgq_ext.*(?:FATAL|ERROR)/, '... no worker has met an error');
 # One may be on its way to a database that is just being dropped.
 my %tried;

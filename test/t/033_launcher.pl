@@ -90,8 +90,9 @@ sub wait_for_looks
 		wait_for_scheduler($node, 'short_lived') if $round % 3 == 2;
 		sql('DROP DATABASE short_lived');
 	}
-	is(join("\n", grep { /FATAL|ERROR|exited with exit code [1-9]/ } split /\n/, log_from($log)), '',
-		'CREATE and DROP DATABASE, 15 times: no complaint in the log');
+	# Since PostgreSQL 19 a scheduler that is busy then is ended by the server.
+	is(join("\n", grep { /FATAL|ERROR|exited with exit code [1-9]/ && !/FATAL:  terminating background worker "pgq_ext scheduler/ } split /\n/, log_from($log)),
+		'', 'CREATE and DROP DATABASE, 15 times: no complaint in the log');
 
 	# What an interrupted DROP DATABASE leaves.
 	sql('CREATE DATABASE half_dropped');
