@@ -11,6 +11,8 @@ set -euo pipefail
 if [ "${1:-}" = --here ]; then
 	upstream=$(dpkg-parsechangelog -S Version | sed 's/-[^-]*$//')
 	tar -czf "../pgq-ext_$upstream.orig.tar.gz" --exclude=./debian .
+	# What comes from experimental is none of those that this release supports.
+	pg_buildext supported-versions | grep -qx "$PG" || export PG_SUPPORTED_VERSIONS=$PG
 	pg_buildext updatecontrol
 	unshare --net dpkg-buildpackage -us -uc -J"$(nproc)"
 	lintian --allow-root --fail-on error,warning ../*.changes
@@ -23,6 +25,7 @@ cd "$(dirname "$0")/.."
 dir=${1:?where to?}
 pg=${2:-${PG:-$(newest_installed)}}
 pg=${pg:-$(of_this_release || true)}
+[ "${debian_release[$pg]:-}" != experimental ] || build_packages+=" postgresql-server-dev-$pg"
 mkdir -p "$dir"
 rm -rf "$dir/source"
 copy_tree "$dir/source"

@@ -5,7 +5,7 @@
 #   PG_CONFIG=$(script/assert_server.sh) test/run.sh
 #
 # The version is PG's (PG=17), or the newest that is installed.
-# The build stays in ~/.cache/pgq_ext, one for each version of the installed server package. Changes nothing
+# Where no source package can be had, it ends with status 3. The build stays in ~/.cache/pgq_ext, one for each version of the installed server package. Changes nothing
 # on the machine and needs no rights, once script/setup.sh has run.
 set -euo pipefail
 
@@ -37,11 +37,12 @@ try()
 	"$@" >>"$build/log" 2>&1 </dev/null
 }
 
+# give_up WHY [STATUS]
 give_up()
 {
 	tail -n 30 "$build/log" >&2
 	echo "$0: $1" >&2
-	exit 1
+	exit "${2:-1}"
 }
 
 # apt with lists of its own, which name the source packages of every repository that the machine uses.
@@ -63,7 +64,7 @@ fetch()
 	return 1
 }
 echo "Fetching the source of PostgreSQL $installed" >&2
-fetch || give_up 'no source package can be had'
+fetch || give_up "no source package of PostgreSQL $installed can be had" 3
 
 # Not Debian's patches: they install into /usr/lib whatever the prefix is. DESTDIR keeps even a mistake in here.
 tar -xf "postgresql-${pg}_"*.orig.tar.*
@@ -73,6 +74,6 @@ echo "Building ${PWD##*/} with assertions" >&2
 	try make -s install DESTDIR="$build/root" && try make -s -C contrib/amcheck install DESTDIR="$build/root" &&
 	try make -s -C contrib/dblink install DESTDIR="$build/root"; } ||
 	give_up 'the build failed'
-cp /usr/share/postgresql/$pg/extension/pgtap* "$("$build/root$server/bin/pg_config" --sharedir)/extension"
+! has_pgtap "$pg" || cp /usr/share/postgresql/$pg/extension/pgtap* "$("$build/root$server/bin/pg_config" --sharedir)/extension"
 mv "$build/root$server" "$server"
 echo "$server/bin/pg_config"

@@ -3,6 +3,7 @@
 #
 #   script/debian_root.sh 17 test/run.sh regress
 #
+# A PostgreSQL that no release has yet is taken from experimental, with nothing else from there, into a root of sid.
 # The root is made by debootstrap and script/setup.sh, once, and stays in ~/.cache/pgq_ext (2 to 3 GB). Needs root or sudo.
 # What the command mounts and starts is gone when it ends. Or a root with nothing but these packages, as a user may have it:
 #
@@ -56,6 +57,9 @@ enter()
 			sh -c "cd $tree && exec \"\$@\"" sh "$@"
 	' bash "$1" "$tree" "${@:2}"
 }
+# Where the rest of the system is from: experimental has single packages for sid.
+base=$release
+[ "$release" != experimental ] || base=sid
 export PG=$pg CI=${CI:-} KEEP=${KEEP:-} SANITIZE=${SANITIZE:-} http_proxy=${http_proxy:-} DIRECTORY=''
 
 # copy_tree DIR: what git knows, and what is new; git lists it there, too
@@ -70,7 +74,7 @@ copy_tree()
 
 make_root()
 {
-	local new=$root.new mirror security script=/usr/share/debootstrap/scripts/$release
+	local new=$root.new mirror security script=/usr/share/debootstrap/scripts/$base
 	PG='' script/setup.sh debootstrap
 	mirror=$(repository Debian)
 	security=$(repository Debian-Security)
@@ -78,11 +82,17 @@ make_root()
 	# What was killed has left it mounted.
 	! mountpoint -q "$new/proc" || umount "$new/proc"
 	rm -rf "$new" "$cache/$name-"[0-9]*
-	debootstrap --variant=minbase "$release" "$new" "${mirror:-http://deb.debian.org/debian}" "$script"
+	debootstrap --variant=minbase "$base" "$new" "${mirror:-http://deb.debian.org/debian}" "$script"
 	{
-		echo "deb $mirror $release main"
-		[ "$release" = forky ] || echo "deb $security $release-security main"
+		echo "deb $mirror $base main"
+		case $release in
+			experimental) echo "deb $mirror experimental main" ;;
+			forky) ;;
+			*) echo "deb $security $release-security main" ;;
+		esac
 	} >"$new/etc/apt/sources.list"
+	[ "$release" != experimental ] ||
+		printf '%s\n' "Package: src:postgresql-$pg" 'Pin: release a=experimental' 'Pin-Priority: 990' >"$new/etc/apt/preferences"
 	# A mirror may be a snapshot, of a release that is not out yet.
 	echo 'Acquire::Check-Valid-Until "false";' >"$new/etc/apt/apt.conf.d/valid-until"
 	printf '#!/bin/sh\nexit 101\n' >"$new/usr/sbin/policy-rc.d"
@@ -93,6 +103,10 @@ make_root()
 	enter "$new" apt-get -qq -y -o Dpkg::Use-Pty=0 upgrade
 	if [ -z "$packages" ]; then
 		enter "$new" script/setup.sh
+		if [ ! -x "$new/usr/lib/postgresql/$pg/bin/postgres" ]; then
+			echo "$mirror has no PostgreSQL $pg in $release"
+			return 1
+		fi
 	else
 		# shellcheck disable=SC2086
 		enter "$new" apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $packages
@@ -114,7 +128,7 @@ if [ ! -d "$root" ]; then
 	set -e
 	if [ $made -ne 0 ]; then
 		printf '%s\n' "$log" | tail -n 40 >&2
-		echo "$0: a root of Debian $release cannot be made" >&2
+		echo "$0: a root of Debian $release with ${packages:-PostgreSQL $pg} cannot be made" >&2
 		exit 1
 	fi
 fi

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what "make check" needs on Debian 12, 13 and 14, and the packages named as arguments: first the script lists them,
+# Installs what "make check" needs on Debian 12, 13, 14 and sid, and the packages named as arguments: first the script lists them,
 # then it installs them. Does nothing when all of them are there. What one suite more needs: script/setup_SUITE.sh.
 #
 #   script/setup.sh [PACKAGE...]     a compiler, PostgreSQL and its test tools
@@ -60,9 +60,10 @@ packages=(
 	cmake libgtest-dev                              # unit tests of src/core and top
 	spin                                            # models of the protocol
 	libipc-run-perl                                 # TAP tests
-	"postgresql-$pg-pgtap" libtap-parser-sourcehandler-pgtap-perl
+	libtap-parser-sourcehandler-pgtap-perl
 	git                                             # copies of the tree
 )
+if $tools && has_pgtap "$pg"; then packages+=("postgresql-$pg-pgtap"); fi
 # make format: other versions write otherwise
 ! $tools || [ "$(. /etc/os-release && echo "${VERSION_ID:-}")" != 12 ] || packages+=(clang-format-14)
 can_be_here "$pg" || packages=(debootstrap util-linux git)

@@ -4,7 +4,7 @@
 # PG=17 in the environment names one. Without it: the newest that is installed, else that of this Debian release.
 
 # The Debian releases that have the others.
-declare -A debian_release=([15]=bookworm [17]=trixie [18]=forky)
+declare -A debian_release=([15]=bookworm [17]=trixie [18]=forky [19]=experimental)
 
 newest_installed()
 {
@@ -23,6 +23,12 @@ of_this_release()
 can_be_here()
 {
 	[ -x "/usr/lib/postgresql/$1/bin/postgres" ] || apt-cache show "postgresql-$1" >/dev/null 2>&1
+}
+
+# Its pgTAP may come later than the server.
+has_pgtap()
+{
+	[ -e "/usr/share/postgresql/$1/extension/pgtap.control" ] || apt-cache show "postgresql-$1-pgtap" >/dev/null 2>&1
 }
 
 # elsewhere COMMAND...: if this machine cannot have that PostgreSQL, the command runs in a root of the release that has it

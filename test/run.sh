@@ -6,7 +6,7 @@
 #   test/run.sh SUITE             one of: unit model conventions runner clients monitoring failover shards regress before isolation tiny tap pgtap torture,
 #                                 or packages or pg_upgrade, which are no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
-#   test/run.sh servers           the suites that depend on the server: what is to be run with every PostgreSQL; with 17 and 18
+#   test/run.sh servers           the suites that depend on the server: what is to be run with every PostgreSQL; but for 15
 #                                 pg_upgrade, too, which installs packages of another release
 #
 # JOBS=200000 in the environment is how many jobs the suite "shards" has.
@@ -27,6 +27,7 @@ pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
+"$pg_config" --version
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
 quick=
 [ "${1:-}" != quick ] || quick=yes
@@ -40,6 +41,10 @@ case ${1:-} in
 	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
 	*) suites=("$1") ;;
 esac
+if [ ${#suites[@]} -gt 1 ] && ! has_pgtap "$pg"; then
+	echo "There is no postgresql-$pg-pgtap: without the suite pgtap"
+	mapfile -t suites < <(printf '%s\n' "${suites[@]}" | grep -vx pgtap)
+fi
 selected=("${@:2}")
 hang=${HANG:-900}
 version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)".sql |
