@@ -163,6 +163,26 @@ for my $name ('keep, one call', 'replace, one call', 'cancel')
 	is(scalar reply($b), 'cancelled', 'who waits for the result of the last one is told');
 }
 
+# Also if he looks between the end of the row and the moment at which he is told.
+{
+	next_queue();
+	my $job = sql("SELECT max(job_id) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue'");
+	my $holder = session($node);
+	send_sql($b, "SELECT state FROM pgq_result($job, wait => '60 s')");
+	wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%pgq_result%' AND pid <> pg_backend_pid() AND wait_event_type = 'Extension'});
+	ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
+	ask($a, q{SET pgq_ext.stop_point = 'commit-settle'});
+	send_sql($a, on_each('pgq_cancel(job_id)'));
+	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 0 AND NOT granted});
+	sql('SELECT pg_sleep(1.5)');
+	ok(!is_answered($b), 'who looks when the row has gone goes on waiting');
+	ask($holder, 'SELECT pg_advisory_unlock(7366513, 0)');
+	is(scalar reply($b), 'cancelled', '... and is told');
+	is(scalar reply($a), $many, '... by who has cancelled all');
+	ask($a, 'RESET pgq_ext.stop_point');
+	end_session($holder);
+}
+
 # What is behind a cancelled job in its group goes out.
 {
 	sql(on_each('pgq_cancel(job_id)'));
