@@ -33,8 +33,9 @@ ci-full:
 ci-nightly:
 	.ci/nightly
 
-# One suite: make check-tap. Some of its tests: make check-tap T='crash failover'. Where there is no PostgreSQL at all, setup comes first. Elsewhere it does not: it may want sudo for what the suite has no use for.
-$(filter-out check-all,$(filter check-%,$(SCRIPTED))): check-%: $(if $(wildcard /usr/lib/postgresql/*/bin/pg_config)$(PG_CONFIG)$(shell which pg_config),,setup)
+# One suite: make check-tap. Some of its tests: make check-tap T='crash failover'. Where the test tools are missing, setup comes
+# first: the quickstart installs none. It does not where a PostgreSQL is named: PG_CONFIG=...
+$(filter-out check-all,$(filter check-%,$(SCRIPTED))): check-%: $(if $(PG_CONFIG)$(shell which spin),,setup)
 	test/run.sh $* $(T)
 
 # make bench writes docs/benchmarks.md. Some workloads: make bench-short T='claim batch'.
