@@ -93,7 +93,7 @@ COMMENT ON FUNCTION pgq_set_shard IS
 
 ALTER TABLE pgq_ext.saved_lease ADD COLUMN lease_time bigint;
 COMMENT ON TABLE pgq_ext.saved_lease IS
-'Internal: leases, and what had started of queues with a rate (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out since (mark is that of pgq_ext.token_mark). Not dumped.';
+'Internal: leases, and what had started of queues with a rate and was taken of rates (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out and nothing taken since (mark is that of pgq_ext.token_mark). Not dumped.';
 
 -- What they say of themselves.
 COMMENT ON FUNCTION pgq_claim IS
@@ -130,7 +130,7 @@ COMMENT ON TABLE pgq_ext.run IS
 'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';
 
 COMMENT ON VIEW pgq_ext.rate IS
-'Rates, how much could be taken now, and when the next permit can be had. Both are NULL for a rate that is not in memory: it has not been used since the start of the server, or was full when another rate needed its place.';
+'Rates, how much could be taken now, and when the next permit can be had. Both are NULL for a rate that is not in memory: it has not been used since the start of the server, nor before its clean stop, or was full when another rate needed its place.';
 
 -- An operator of the schema of the extension may have been nearer to these than one of pg_catalog.
 DO $$

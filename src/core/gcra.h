@@ -54,7 +54,16 @@ public:
 		return std::max(INT64_C(0), burst_ - (missing + interval_ - 1) / interval_);
 	}
 
+	/* As it was saved. */
+	void restore(int64_t interval, int64_t burst, int64_t full_at)
+	{
+		interval_ = interval;
+		burst_ = burst;
+		full_at_ = full_at;
+	}
+
 	int64_t full_at() const { return full_at_; }
+	int64_t interval() const { return interval_; }
 	int64_t burst() const { return burst_; }
 
 private:

@@ -10,8 +10,9 @@ struct NamedRate
 {
 	RateKey key;
 	bool used;
-	int home;	/* the slot of the database that it is charged to */
-	int64 life; /* each time that a rate comes to memory has its own */
+	bool unread; /* it was restored: its row has not been read since */
+	int home;	 /* the slot of the database that it is charged to */
+	int64 life;	 /* each time that a rate comes to memory has its own */
 	Gcra gcra;
 };
 static_assert(std::is_trivially_copyable_v<NamedRate>);
@@ -78,7 +79,7 @@ take_permits(const RateKey &key, int64 permits, int64 wait)
 {
 	return with_rates(LW_EXCLUSIVE, [&]() -> RateTaken {
 		NamedRate *rate = find_rate(key);
-		if (rate == nullptr)
+		if (rate == nullptr || rate->unread)
 			return {.answer = RateAnswer::kUnknown};
 		Gcra &gcra = rate->gcra;
 		RateTaken taken{.answer = RateAnswer::kTooMany, .burst = gcra.burst(), .life = rate->life};
@@ -142,21 +143,44 @@ find_place(Database *db, const RateKey &key, int64 now)
 	return find_rate(key, [](const NamedRate &rate) { return !rate.used; });
 }
 
+/* With a place. Null: there is none. */
+static NamedRate *
+new_rate(Database *db, const RateKey &key)
+{
+	NamedRate *rate = find_place(db, key, monotonic_now());
+	if (rate == nullptr)
+		return nullptr;
+	rate->key = key;
+	rate->used = true;
+	rate->home = static_cast<int>(db - shared->databases);
+	rate->life = ++shared->named_rates->last_life;
+	rate->unread = false;
+	return rate;
+}
+
+/* The row of a rate that was restored is read. It may have been changed by hand. */
+static void
+compare_with_row(NamedRate *rate, const RateSpec &spec)
+{
+	if (!rate->unread)
+		return;
+	Gcra gcra;
+	gcra.restart(spec.permits, spec.period, spec.burst, monotonic_now());
+	if (gcra.interval() != rate->gcra.interval() || gcra.burst() != rate->gcra.burst())
+		rate->gcra = gcra;
+	rate->unread = false;
+}
+
 bool
 add_rate(Database *db, const RateKey &key, const RateSpec &spec)
 {
 	return with_rates(LW_EXCLUSIVE, [&] {
-		if (find_rate(key) != nullptr)
-			return true;
-		NamedRate *rate = find_place(db, key, monotonic_now());
-		if (rate == nullptr)
-			return false;
-		rate->key = key;
-		rate->used = true;
-		rate->home = static_cast<int>(db - shared->databases);
-		rate->life = ++shared->named_rates->last_life;
-		rate->gcra.restart(spec.permits, spec.period, spec.burst, db->rates_known_since);
-		return true;
+		NamedRate *rate = find_rate(key);
+		if (rate != nullptr)
+			compare_with_row(rate, spec);
+		else if ((rate = new_rate(db, key)) != nullptr)
+			rate->gcra.restart(spec.permits, spec.period, spec.burst, db->rates_known_since);
+		return rate != nullptr;
 	});
 }
 
@@ -183,6 +207,87 @@ free_rates(Oid database, Oid incarnation)
 				free_place(&rate);
 		}
 	});
+}
+
+/* ---- saved and restored ---- */
+
+template <typename Visit>
+static void
+for_each_rate(const Database *db, Visit visit)
+{
+	with_rates(LW_SHARED, [&] {
+		for (int i = 0; i < quota_entries(max_rates); i++)
+		{
+			const NamedRate &rate = shared->named_rates->rates[i];
+			if (rate.used && rate.key.database == db->oid &&
+				rate.key.incarnation == db->incarnation)
+				visit(rate);
+		}
+	});
+}
+
+int
+room_for_rates(const Database *db)
+{
+	int n = 0;
+	for_each_rate(db, [&](const NamedRate &) { n++; });
+	return n > 0 ? n + 1 : 0;
+}
+
+int
+save_rates(const Database *db, SavedRate *saved, int most)
+{
+	int64 now = monotonic_now();
+	int n = 0;
+	if (most > 0)
+		saved[n++] = {.remaining = Min(0, db->rates_known_since - now)};
+	for_each_rate(db, [&](const NamedRate &rate) {
+		if (n < most)
+		{
+			saved[n] = {.interval = rate.gcra.interval(),
+						.burst = static_cast<int32>(rate.gcra.burst()),
+						.remaining = Max(0, rate.gcra.full_at() - now)};
+			strlcpy(saved[n].name, rate.key.name, sizeof(saved[n].name));
+		}
+		n++;
+	});
+	return n <= most ? n : 0;
+}
+
+static bool
+restore_rate(Database *db, const SavedRate &saved, int64 now)
+{
+	RateKey key = {.database = db->oid, .incarnation = db->incarnation};
+	strlcpy(key.name, saved.name, sizeof(key.name));
+	NamedRate *rate = find_rate(key) == nullptr ? new_rate(db, key) : nullptr;
+	if (rate == nullptr)
+		return false;
+	rate->unread = true;
+	rate->gcra.restore(saved.interval, saved.burst, now + saved.remaining);
+	return true;
+}
+
+void
+restore_rates(Database *db, const SavedRate *saved, int n)
+{
+	with_rates(LW_EXCLUSIVE, [&] {
+		int64 now = monotonic_now();
+		int64 known_since = now;
+		bool all = true;
+		for (int i = 0; i < n; i++)
+			if (saved[i].name[0] == '\0')
+				known_since = now + saved[i].remaining;
+			else
+				all = restore_rate(db, saved[i], now) && all;
+		db->rates_known_since = all ? known_since : now;
+	});
+}
+
+bool
+may_be_restored_again(const Database *db)
+{
+	/* A mark that was advanced since the load is above all tokens from before. */
+	return prefix_of(static_cast<int64>(value_of(db->marked_token))) < db->base_prefix;
 }
 
 int

@@ -121,26 +121,37 @@ compare_starts(const void *a, const void *b)
 	return x->age > y->age ? -1 : x->age < y->age;
 }
 
+static void
+read_rows(const Tables &t, int64 mark, SavedLeases *saved)
+{
+	int room = 0;
+	int room_for_starts = 0;
+	int room_for_rates = 0;
+	Relation rel = open_saved(t, AccessShareLock);
+	for_each_saved(rel, [&](HeapTuple, const SavedLease *row, int64 of) {
+		if (row == nullptr || of != mark)
+			return;
+		SavedKind kind = kind_of(*row);
+		if (kind == SavedKind::kLease)
+			append(&saved->leases, &saved->n, &room, *row);
+		if (kind == SavedKind::kStarts)
+			append(&saved->starts, &saved->n_starts, &room_for_starts, starts_of(*row));
+		if (kind == SavedKind::kRate)
+			append(&saved->rates, &saved->n_rates, &room_for_rates, rate_of(*row));
+	});
+	table_close(rel, AccessShareLock);
+}
+
 SavedLeases
 read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, int n)
 {
 	SavedLeases saved = {};
-	/* Without a look at their rows, or if these are a publisher's, none is restored. */
-	if (!t.has_segments || OidIsValid(t.subscription))
+	/* If they are a publisher's, or without a look at the rows of their jobs, none is restored. */
+	if (OidIsValid(t.subscription))
 		return saved;
-	int room = 0;
-	int room_for_starts = 0;
-	Relation rel = open_saved(t, AccessShareLock);
-	for_each_saved(rel, [&](HeapTuple, const SavedLease *lease, int64 of) {
-		if (lease == nullptr || of != mark)
-			return;
-		SavedStarts starts;
-		if (!is_of_starts(*lease))
-			append(&saved.leases, &saved.n, &room, *lease);
-		else if (read_starts(*lease, &starts))
-			append(&saved.starts, &saved.n_starts, &room_for_starts, starts);
-	});
-	table_close(rel, AccessShareLock);
+	read_rows(t, mark, &saved);
+	if (!t.has_segments)
+		saved.n = saved.n_starts = 0;
 	if (saved.n_starts > 0)
 		qsort(saved.starts, saved.n_starts, sizeof(SavedStarts), compare_starts);
 	if (saved.n > 0)
@@ -167,6 +178,7 @@ attach_queue_of(Database *db, const SavedLeases *saved, int32 queue_id, int *las
 void
 restore_leases(Database *db, const SavedLeases *saved)
 {
+	restore_rates(db, saved->rates, saved->n_rates);
 	int64 monotonic = monotonic_now();
 	TimestampTz now = wall_now();
 	int last = -1;
@@ -192,6 +204,8 @@ free_saved_leases(SavedLeases *saved)
 		pfree(saved->leases);
 	if (saved->starts != nullptr)
 		pfree(saved->starts);
+	if (saved->rates != nullptr)
+		pfree(saved->rates);
 	if (saved->queues != nullptr)
 		pfree(saved->queues);
 	*saved = {};
@@ -200,9 +214,9 @@ free_saved_leases(SavedLeases *saved)
 /* ---- saving ---- */
 
 bool
-has_leases_or_starts(const Database *db)
+has_what_is_saved(const Database *db)
 {
-	bool any = false;
+	bool any = room_for_rates(db) > 0;
 	for_each_queue(
 		db, [&](const QueueRef &ref) { any = any || has_leases(ref) || room_for_starts(ref) > 0; });
 	return any;
@@ -238,24 +252,37 @@ write_leases(Relation rel, const SavedLease *leases, int n, int64 mark)
 	MemoryContextDelete(scratch);
 }
 
+/* The same of what copy(items, most) copies. */
+template <typename Item, typename Copy>
 static void
-write_starts(Relation rel, const Database *db, int64 mark)
+write_copies(Relation rel, int64 mark, int most, Copy copy)
+{
+	if (most == 0)
+		return;
+	auto *items =
+		static_cast<Item *>(MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(Item)));
+	int copied = copy(items, most);
+	auto *rows = static_cast<SavedLease *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, (copied + 1) * sizeof(SavedLease)));
+	for (int i = 0; i < copied; i++)
+		rows[i] = row_of(items[i]);
+	write_leases(rel, rows, copied, mark);
+	pfree(rows);
+	pfree(items);
+}
+
+static void
+write_starts_and_rates(Relation rel, const Database *db, int64 mark)
 {
 	int64 monotonic = monotonic_now();
 	for_each_queue(db, [&](const QueueRef &ref) {
-		int most = room_for_starts(ref);
-		if (most == 0)
-			return;
-		auto *starts = static_cast<SavedStarts *>(
-			MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(SavedStarts)));
-		int copied = copy_starts(ref, starts, most, monotonic);
-		auto *rows = static_cast<SavedLease *>(
-			MemoryContextAllocHuge(CurrentMemoryContext, (copied + 1) * sizeof(SavedLease)));
-		for (int i = 0; i < copied; i++)
-			rows[i] = row_of(starts[i]);
-		write_leases(rel, rows, copied, mark);
-		pfree(rows);
-		pfree(starts);
+		write_copies<SavedStarts>(rel, mark, room_for_starts(ref),
+								  [&](SavedStarts *starts, int most) {
+									  return copy_starts(ref, starts, most, monotonic);
+								  });
+	});
+	write_copies<SavedRate>(rel, mark, room_for_rates(db), [&](SavedRate *rates, int most) {
+		return save_rates(db, rates, most);
 	});
 }
 
@@ -286,7 +313,7 @@ save_leases(const Database *db, int64 mark, bool alone)
 		rel, [&](HeapTuple tuple, const SavedLease *, int64) { (void) try_delete(rel, tuple); });
 	write_leases(rel, copies, n, mark);
 	if (alone)
-		write_starts(rel, db, mark);
+		write_starts_and_rates(rel, db, mark);
 	table_close(rel, NoLock);
 	pfree(copies);
 	return n;

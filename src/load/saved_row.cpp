@@ -118,7 +118,7 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 	return heap_form_tuple(desc, values, nulls);
 }
 
-/* ---- starts ---- */
+/* ---- starts, and rates ---- */
 
 /*
  * No row of a lease has the number of no job, and an end that has been committed: of whatever reads it as a lease, one of
@@ -126,20 +126,34 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
  */
 static constexpr int64 kNoJob = 0;
 
-bool
-is_of_starts(const SavedLease &row)
+/* Where the row of a job was, these rows have what they are of: StartsOf, or this. */
+static constexpr uint16 kOfRate = 100;
+
+static SavedLease
+row_of_no_job(uint16 of)
 {
-	return row.hint.key.job_id == kNoJob;
+	SavedLease row = {};
+	row.hint.key.job_id = kNoJob;
+	row.prepared.ended = true;
+	row.hint.place.segment = of;
+	row.hint.place.block = GetWALInsertionTimeLine();
+	return row;
+}
+
+SavedKind
+kind_of(const SavedLease &row)
+{
+	if (row.hint.key.job_id != kNoJob)
+		return SavedKind::kLease;
+	if (row.hint.place.block != GetWALInsertionTimeLine())
+		return SavedKind::kVoid;
+	return row.hint.place.segment == kOfRate ? SavedKind::kRate : SavedKind::kStarts;
 }
 
 SavedLease
 row_of(const SavedStarts &starts)
 {
-	SavedLease row = {};
-	row.hint.key.job_id = kNoJob;
-	row.prepared.ended = true;
-	row.hint.place.segment = static_cast<uint16>(starts.of);
-	row.hint.place.block = GetWALInsertionTimeLine();
+	SavedLease row = row_of_no_job(static_cast<uint16>(starts.of));
 	row.queue_id = starts.queue_id;
 	row.token = starts.group;
 	row.attempt = starts.n;
@@ -147,15 +161,35 @@ row_of(const SavedStarts &starts)
 	return row;
 }
 
-bool
-read_starts(const SavedLease &row, SavedStarts *starts)
+SavedStarts
+starts_of(const SavedLease &row)
 {
-	*starts = {.queue_id = row.queue_id,
-			   .of = static_cast<StartsOf>(row.hint.place.segment),
-			   .group = row.token,
-			   .age = Max(0, row.remaining),
-			   .n = row.attempt};
-	return row.hint.place.block == GetWALInsertionTimeLine();
+	return {.queue_id = row.queue_id,
+			.of = static_cast<StartsOf>(row.hint.place.segment),
+			.group = row.token,
+			.age = Max(0, row.remaining),
+			.n = row.attempt};
+}
+
+static_assert(sizeof(SavedLease::worker) >= sizeof(SavedRate::name));
+
+SavedLease
+row_of(const SavedRate &rate)
+{
+	SavedLease row = row_of_no_job(kOfRate);
+	row.token = rate.interval;
+	row.attempt = rate.burst;
+	row.remaining = rate.remaining;
+	strlcpy(row.worker, rate.name, sizeof(row.worker));
+	return row;
+}
+
+SavedRate
+rate_of(const SavedLease &row)
+{
+	SavedRate rate = {.interval = row.token, .burst = row.attempt, .remaining = row.remaining};
+	strlcpy(rate.name, row.worker, sizeof(rate.name));
+	return rate;
 }
 
 /* ---- the table ---- */

@@ -1,10 +1,11 @@
 /*
- * The rows of pgq_ext.saved_lease: leases, and starts of queues with a rate. See saved_lease.h.
+ * The rows of pgq_ext.saved_lease: leases, starts of queues with a rate, and rates by name. See saved_lease.h.
  */
 #pragma once
 
 #include "catalog/tables.h"
 #include "engine/lease_copy.h"
+#include "engine/named_rate.h"
 #include "engine/starts_copy.h"
 
 namespace pgq {
@@ -15,10 +16,21 @@ Relation open_saved(const Tables &t, LOCKMODE mode);
 bool read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark);
 HeapTuple form_lease(TupleDesc desc, const SavedLease &lease, int64 mark);
 
-/* Starts as such a row, and back. False: they were saved before a promotion, so the server before may have started more. */
-bool is_of_starts(const SavedLease &row);
+/* What a row is; kVoid: starts or a rate from before a promotion, so the server before may have started or given more. */
+enum class SavedKind : uint8
+{
+	kLease,
+	kStarts,
+	kRate,
+	kVoid,
+};
+SavedKind kind_of(const SavedLease &row);
+
+/* Starts, or a rate, as such a row, and back. */
 SavedLease row_of(const SavedStarts &starts);
-bool read_starts(const SavedLease &row, SavedStarts *starts);
+SavedLease row_of(const SavedRate &rate);
+SavedStarts starts_of(const SavedLease &row);
+SavedRate rate_of(const SavedLease &row);
 
 /* Visit the rows that are committed by now. */
 template <typename Visit>

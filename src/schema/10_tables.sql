@@ -194,7 +194,7 @@ CREATE TABLE pgq_ext.saved_lease (
 );
 REVOKE ALL ON TABLE pgq_ext.saved_lease FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.saved_lease IS
-'Internal: leases, and what had started of queues with a rate (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out since (mark is that of pgq_ext.token_mark). Not dumped.';
+'Internal: leases, and what had started of queues with a rate and was taken of rates (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out and nothing taken since (mark is that of pgq_ext.token_mark). Not dumped.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');

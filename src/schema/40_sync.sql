@@ -140,4 +140,4 @@ CREATE VIEW pgq_ext.rate AS
 SELECT r.name, r.permits, r.period, r.burst, e.available, e.next_at
 FROM pgq_ext.rate_limit r LEFT JOIN pgq_ext.rate_entries() e USING (name);
 COMMENT ON VIEW pgq_ext.rate IS
-'Rates, how much could be taken now, and when the next permit can be had. Both are NULL for a rate that is not in memory: it has not been used since the start of the server, or was full when another rate needed its place.';
+'Rates, how much could be taken now, and when the next permit can be had. Both are NULL for a rate that is not in memory: it has not been used since the start of the server, nor before its clean stop, or was full when another rate needed its place.';

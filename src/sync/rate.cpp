@@ -1,6 +1,7 @@
 #include "sync/rate.h"
 
 #include "catalog/owner_sql.h"
+#include "catalog/token_mark.h"
 #include "catalog/values.h"
 #include "load/attach.h"
 #include "pg/client.h"
@@ -19,6 +20,29 @@ rate_key_of(const char *name)
 	RateKey key = {.database = db->oid, .incarnation = db->incarnation};
 	strlcpy(key.name, name, sizeof(key.name));
 	return key;
+}
+
+/* What is written is no part of the transaction, which may be one that only reads. An abort sets that back, too. */
+static void
+raise_mark()
+{
+	bool read_only = XactReadOnly;
+	XactReadOnly = false;
+	advance_token_mark(kTokenLead, true, synchronous_commit);
+	XactReadOnly = read_only;
+}
+
+/*
+ * To take from it. Rates that were restored would be restored once more after a crash, without what is taken now: so the
+ * mark that they were saved with is made another one first.
+ */
+static RateKey
+rate_key_to_take(const char *name)
+{
+	AcceptInvalidationMessages();
+	while (may_be_restored_again(tables().database))
+		raise_mark();
+	return rate_key_of(name);
 }
 
 /* ---- definitions ---- */
@@ -160,7 +184,7 @@ take_rate(const char *name, int32 permits, int64 wait)
 	int64 end = wait > 0 ? end_of_wait(wait) : 0;
 	for (;;)
 	{
-		RateKey key = rate_key_of(name);
+		RateKey key = rate_key_to_take(name);
 		if (changes_rate(key))
 			return take_own_rate(name, permits, wait);
 		RateTaken taken = take_permits(key, permits, wait > 0 ? Max(0, end - monotonic_now()) : 0);

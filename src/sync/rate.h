@@ -1,6 +1,6 @@
 /*
  * Named rates: how often something may be done that is not a job. Definitions are rows of pgq_ext.rate_limit; what has been
- * taken is in memory only (engine/named_rate.h). What was taken is not given back by a rollback: the call it was for
+ * taken is in memory (engine/named_rate.h), and saved at a clean stop. What was taken is not given back by a rollback: the call it was for
  * has gone out.
  */
 #pragma once

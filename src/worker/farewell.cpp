@@ -95,6 +95,11 @@ save(const Shift &shift, int64 deadline)
 		bool alone = wait_until(deadline, we_are_alone);
 		stop_point("save-leases");
 		saved = save_leases(shift.database, mark, alone);
+		if (!alone)
+			ereport(LOG, (errmsg("pgq_ext has not saved what was taken of rates in database %u",
+								 MyDatabaseId),
+						  errdetail("A process did not end within %d s.",
+									static_cast<int>(kLongestWait / USECS_PER_SEC))));
 	});
 	return saved;
 }
@@ -117,7 +122,7 @@ save_if_stopping(int, Datum arg)
 	if (!server_is_stopping())
 		return;
 	AbortOutOfAnyTransaction();
-	if (has_leases_or_starts(shift.database))
+	if (has_what_is_saved(shift.database))
 		tell(save(shift, monotonic_now() + kLongestWait));
 }
 
