@@ -182,20 +182,21 @@ SELECT s.job_id, s.queue,
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
+            -- The first of the reasons of explain_job, in their order.
             WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
-            WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
             WHEN s.has_expired THEN 'nothing: it has expired'
-            WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
             WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
             WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
+            WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
+            WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN s.is_paused THEN 'the queue is paused'
             WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
             WHEN s.is_scheduled THEN 'run_at'
-            WHEN s.is_paused THEN 'the queue is paused'
-            WHEN s.is_behind_in_group THEN 'an earlier job of its group (fifo)'
             WHEN s.is_group_full THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
+            WHEN s.is_behind_in_group THEN 'an earlier job of its group (fifo)'
             WHEN s.group_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', s.group_next_start)
-            WHEN s.is_queue_full THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
             WHEN s.queue_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', s.queue_next_start)
+            WHEN s.is_queue_full THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
             ELSE COALESCE(pgq_ext.behind(s.queue_id, s.priority, s.run_at, s.job_id, s.group_id),
                           CASE WHEN s.is_unclaimed THEN 'a worker: nobody claims' END,
                           'a worker') END AS waits_for,
@@ -277,9 +278,11 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
     -- Told only if nothing holds the job back.
     ready AS MATERIALIZED (
-        SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
+        SELECT j.queue_id, r.n, r.step, r.detail FROM job j
+        CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b
+        CROSS JOIN LATERAL (VALUES
             (140, 'no worker', CASE WHEN j.is_unclaimed THEN 'no claim for five minutes, and none waits' END),
-            (150, 'behind', pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id))
+            (150, CASE WHEN starts_with(b.words, 'behind') THEN 'behind' ELSE 'group full' END, b.words)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL AND NOT EXISTS (SELECT FROM reason))
     SELECT e.queue_id, e.step, e.detail FROM (
         TABLE reason

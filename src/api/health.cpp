@@ -108,9 +108,12 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 
 /* ---- the line ---- */
 
-/* In words; NULL: none does, or nobody knows. */
-static char *
-words_of(const ReadyJobs::Ahead &ahead)
+/*
+ * In words; NULL: none does, or nobody knows. What the rows say of the group is told without us: if there is none in work,
+ * memory knows of one whose row was moved to another queue by hand, or has gone unseen.
+ */
+static const char *
+words_of(const ReadyJobs::Ahead &ahead, bool group_is_full)
 {
 	if (ahead.jobs == 0)
 		return nullptr;
@@ -127,6 +130,9 @@ PG_FUNCTION_INFO_V1(pgq_library_version);
 PG_FUNCTION_INFO_V1(pgq_library_serves);
 PG_FUNCTION_INFO_V1(pgq_verify_tables);
 PG_FUNCTION_INFO_V1(pgq_workers);
+	if (group_is_full)
+		return "one of the jobs of its group in work (group_concurrency, fifo), which is not in "
+			   "the queue any more";
 PG_FUNCTION_INFO_V1(pgq_late_leases);
 PG_FUNCTION_INFO_V1(pgq_unknown_starts);
 PG_FUNCTION_INFO_V1(pgq_behind);
@@ -204,7 +210,7 @@ pgq_behind(PG_FUNCTION_ARGS)
 			   .run_at = DatumGetTimestampTz(required(fcinfo, 2, "run_at")),
 			   .job_id = DatumGetInt64(required(fcinfo, 3, "job_id"))};
 	Hint hint = {.key = key, .group = given(fcinfo, 4) ? PG_GETARG_INT64(4) : 0};
-	char *words = words_of(copy_ahead_of(ref, hint, kMost));
+	const char *words = words_of(copy_ahead_of(ref, hint, kMost), is_group_full(ref, hint.group));
 	if (words == nullptr)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(words));

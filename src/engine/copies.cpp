@@ -84,6 +84,18 @@ copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most)
 }
 
 bool
+is_group_full(const QueueRef &ref, int64 group)
+{
+	bool full = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		const Groups &groups = queue.schedule.groups();
+		const Group *entry = group != 0 ? groups.find(group) : nullptr;
+		full = entry != nullptr && entry->running >= groups.rules().most();
+	});
+	return full;
+}
+
+bool
 copy_queue(const QueueRef &ref, QueueCopy *copy)
 {
 	TimestampTz now = wall_now();

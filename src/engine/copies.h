@@ -72,6 +72,9 @@ struct LateLeases
 /* All in one hold, as copy_leases(). */
 void copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late);
 
+/* Are as many of the group in work as may be, as far as memory knows? */
+bool is_group_full(const QueueRef &ref, int64 group);
+
 /* How many jobs the queue hands out before that one, which is ready: ReadyJobs::ahead_of(). */
 ReadyJobs::Ahead copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most);
 

@@ -70,9 +70,11 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
     -- Told only if nothing holds the job back.
     ready AS MATERIALIZED (
-        SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
+        SELECT j.queue_id, r.n, r.step, r.detail FROM job j
+        CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b
+        CROSS JOIN LATERAL (VALUES
             (140, 'no worker', CASE WHEN j.is_unclaimed THEN 'no claim for five minutes, and none waits' END),
-            (150, 'behind', pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id))
+            (150, CASE WHEN starts_with(b.words, 'behind') THEN 'behind' ELSE 'group full' END, b.words)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL AND NOT EXISTS (SELECT FROM reason))
     SELECT e.queue_id, e.step, e.detail FROM (
         TABLE reason
