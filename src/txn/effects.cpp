@@ -1,6 +1,5 @@
 #include "txn/effects.h"
 
-#include "engine/copies.h"
 #include "engine/doubt.h"
 #include "engine/held.h"
 #include "engine/hold.h"
@@ -12,7 +11,7 @@ namespace pgq {
 
 constinit Pending pending = {};
 
-static Tag
+Tag
 current_tag()
 {
 	return {GetCurrentSubTransactionId(), InvalidSubTransactionId};
@@ -125,37 +124,6 @@ tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead)
 {
 	add_lease_effect(LeaseEffect::kTell, how, ref, lease);
 	pending.effects.leases.end()[-1].dead = dead;
-}
-
-void
-note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move)
-{
-	Lease *lease;
-	QueueRef of_lease;
-	int8 sign = move == RowMove::kInserted || move == RowMove::kEntered ? -1 : 1;
-	bool exists = move == RowMove::kLeft || move == RowMove::kEntered;
-	if (!find_lease(db, job_id, &lease, &of_lease))
-		return;
-	reserve_lease_effects(1);
-	(void) change_found_lease({lease, of_lease}, job_id, [&](QueueHold &, Lease *found) {
-		int8 here = of_lease.queue_id == queue_id ? sign : 0;
-		add_lease_effect(LeaseEffect::kRow, LeaseEnd::kUncounted, of_lease, found);
-		pending.effects.leases.end()[-1].gone = {here, exists ? int8{0} : sign};
-	});
-}
-
-void
-note_all_rows_gone(const Database *db)
-{
-	int most = shared->max_leases;
-	auto *leases = static_cast<LeaseCopy *>(
-		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
-	for_each_queue(db, [&](const QueueRef &ref) {
-		int n = copy_leases(ref, leases, most);
-		for (int i = 0; i < n; i++)
-			note_row_of_lease(db, ref.queue_id, leases[i].job_id, RowMove::kDeleted);
-	});
-	pfree(leases);
 }
 
 TakeResult

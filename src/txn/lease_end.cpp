@@ -1,6 +1,7 @@
 /*
- * How leases end, at the end of a transaction and of a prepared one. Nothing in here can fail.
+ * How leases end, at the end of a transaction and of a prepared one. Nothing of that can fail.
  */
+#include "engine/copies.h"
 #include "engine/held.h"
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -70,6 +71,66 @@ undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 }
 
 /* ---- jobs whose rows go by hand ---- */
+
+/* change(queue of the lease, lease): what this transaction has done now to the row of the job, if that has a lease. */
+template <typename Change>
+static void
+note_rows_gone(const Database *db, int64 job_id, Change change)
+{
+	Lease *lease;
+	QueueRef of_lease;
+	if (!find_lease(db, job_id, &lease, &of_lease))
+		return;
+	reserve_lease_effects(1);
+	(void) change_found_lease({lease, of_lease}, job_id, [&](QueueHold &, Lease *found) {
+		RowsGone gone = change(of_lease, found);
+		pending.effects.leases.push({LeaseEffect::kRow, LeaseEnd::kUncounted, false, gone,
+									 current_tag(), of_lease, found, serial_of(found)});
+	});
+}
+
+void
+note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move)
+{
+	int8 sign = move == RowMove::kInserted || move == RowMove::kEntered ? -1 : 1;
+	bool exists = move == RowMove::kLeft || move == RowMove::kEntered;
+	note_rows_gone(db, job_id, [&](const QueueRef &of_lease, const Lease *) -> RowsGone {
+		int8 here = of_lease.queue_id == queue_id ? sign : 0;
+		return {here, exists ? int8{0} : sign};
+	});
+}
+
+/* What is known of the row, with what the first n effects of this transaction have done to it. */
+static RowsGone
+rows_gone_by_now(const Lease *lease, int n)
+{
+	RowsGone gone = lease->rows_gone;
+	const LeaseEffect *first = pending.effects.leases.begin();
+	for (const LeaseEffect *effect = first; effect < first + n; effect++)
+		if (effect->kind == LeaseEffect::kRow && effect->lease == lease && still_ours(*effect))
+			gone.add(effect->gone);
+	return gone;
+}
+
+void
+note_all_rows_gone(const Database *db)
+{
+	int most = shared->max_leases;
+	auto *leases = static_cast<LeaseCopy *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
+	/* Of one that this transaction has deleted or moved before, no more is gone than there was. */
+	int before = pending.effects.leases.size;
+	auto all_gone = [&](const QueueRef &, const Lease *lease) -> RowsGone {
+		RowsGone gone = rows_gone_by_now(lease, before);
+		return {static_cast<int8>(1 - gone.here), static_cast<int8>(1 - gone.at_all)};
+	};
+	for_each_queue(db, [&](const QueueRef &ref) {
+		int n = copy_leases(ref, leases, most);
+		for (int i = 0; i < n; i++)
+			note_rows_gone(db, leases[i].job_id, all_gone);
+	});
+	pfree(leases);
+}
 
 void
 end_rowless(Lease *lease, int64 monotonic, QueueHold &hold)

@@ -218,6 +218,9 @@ struct Pending
 extern Pending pending;
 
 /*
+/* Of what is done now. */
+Tag current_tag();
+
  * If the list of hints has grown long: shed those of sub, which end at run_end;
  * what follows them moves up. Cannot fail.
  */

@@ -109,6 +109,50 @@ for my $restart (0, 1)
 	sql("SELECT pgq_drop_queue('$queue', force => true), pgq_drop_queue('elsewhere')");
 }
 
+# A TRUNCATE of what the transaction has deleted, or moved, already.
+for my $first ('DELETE FROM pgq_ext.job WHERE job_id = %s', 'SAVEPOINT s; DELETE FROM pgq_ext.job WHERE job_id = %s; RELEASE s',
+	'UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = \'elsewhere\') WHERE job_id = %s')
+{
+	sql(q{SELECT pgq_create_queue('elsewhere')});
+	my ($queue, $id, $lease) = at_work('concurrency => 1');
+	my $copy = "CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT job_id, queue_id, payload, group_key FROM pgq_ext.job WHERE job_id = $id";
+	my $put  = 'INSERT INTO pgq_ext.job (job_id, queue_id, payload, group_key) SELECT * FROM kept';
+	my $gone = sprintf $first, $id;
+	sql("BEGIN; $copy; $gone; TRUNCATE pgq_ext.job; $put; COMMIT; SELECT pgq_enqueue('$queue', '2')");
+	is(claimed($queue), '', "$first, TRUNCATE, and inserted again: it keeps its slot");
+	is(leased($queue), '1', '... and counts as leased');
+	is(sql("SELECT pgq_extend($lease) IS NOT NULL"), 't', '... its lease is current');
+	sql("BEGIN; $gone; SAVEPOINT s; TRUNCATE pgq_ext.job; ROLLBACK TO s; ROLLBACK");
+	is(sql("SELECT pgq_extend($lease) IS NOT NULL"), 't', '... also if that is undone');
+	sql("BEGIN; $gone; TRUNCATE pgq_ext.job; COMMIT; SELECT pgq_enqueue('$queue', '2')");
+	is(claimed($queue), '2', '... without the INSERT it ends');
+	is(sql('SELECT pgq_check()'), '', '... and all is right');
+	sql("SELECT pgq_drop_queue('$queue', force => true), pgq_drop_queue('elsewhere', force => true)");
+}
+
+# What the view and pgq_explain say of a job that waits for one whose row is elsewhere.
+for my $limit ('fifo => true', 'group_concurrency => 1')
+{
+	my $says = sub { my ($queue) = @_; return sql("SELECT waits_for FROM pgq_ext.job_status WHERE queue = '$queue' AND state = 'ready'") };
+	my ($queue, $id) = at_work($limit);
+	my $right = $limit =~ /fifo/ ? qr/^an earlier job of its group \(fifo\)$/ : qr/^one of the jobs of its group in work/;
+	like($says->($queue), $right, "$limit: waits_for tells of the job in work");
+	sql("UPDATE pgq_ext.job SET segment = (segment + 1) % 8 WHERE job_id = $id");
+	like($says->($queue), $right, '... which is moved to another segment');
+	sql("SELECT pgq_create_queue('elsewhere'); UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'elsewhere') WHERE job_id = $id");
+	is(claimed($queue), '', '... which is moved to another queue: it has the place in its group');
+	like($says->($queue), qr/^one of the jobs of its group in work/, '... waits_for says so');
+	sql("DELETE FROM pgq_ext.job WHERE job_id = $id");
+	is($says->($queue), 'a worker', '... until it is deleted');
+	is(claimed($queue), '2', '... then the next one goes out');
+	sql("TRUNCATE pgq_ext.job_$_") for 0 .. 7;
+	sql("SELECT pgq_ext.recount('$queue'), pgq_enqueue('$queue', '3', group_key => 'g')");
+	is(claimed($queue), '', '... of which no trigger tells: it keeps the place in its group');
+	like($says->($queue), qr/^one of the jobs of its group in work/, '... waits_for says so');
+	is(sql("SELECT e.step FROM pgq_ext.job_status s, pgq_explain(s.job_id) e WHERE s.queue = '$queue'"), 'group full', '... and pgq_explain');
+	sql("SELECT pgq_drop_queue('$queue', force => true), pgq_drop_queue('elsewhere', force => true)");
+}
+
 # In open transactions that have claimed or asserted it: it ends all the same, and what they do then changes nothing.
 for my $how ('commit', 'rollback', 'kill')
 {
