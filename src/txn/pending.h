@@ -201,8 +201,9 @@ struct Effects
 struct Pending
 {
 	Effects effects;
-	const Lease *verifying; /* see note_verifying() */
-	bool unreturnable;		/* see note_unreturnable() */
+	const LeaseEffect *settling; /* the first of the list of which some are settled or undone */
+	const Lease *verifying;		 /* see note_verifying() */
+	bool unreturnable;			 /* see note_unreturnable() */
 	int first_unreturned; /* number, from 1, of the first lease effect of a claim that has not returned; 0: none */
 	Watch *watch; /* reserved by PREPARE TRANSACTION */
 	VirtualTransactionId
@@ -211,16 +212,16 @@ struct Pending
 	bool is_unreturnable(const Lease *lease) const { return unreturnable && lease == verifying; }
 	bool is_unreturned(const LeaseEffect &effect) const
 	{
-		return first_unreturned > 0 && &effect - effects.leases.begin() >= first_unreturned - 1;
+		return first_unreturned > 0 && &effect - settling >= first_unreturned - 1;
 	}
 };
 
 extern Pending pending;
 
-/*
 /* Of what is done now. */
 Tag current_tag();
 
+/*
  * If the list of hints has grown long: shed those of sub, which end at run_end;
  * what follows them moves up. Cannot fail.
  */

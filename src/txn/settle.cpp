@@ -281,6 +281,14 @@ abandon_call()
 	abandon_reservation();
 }
 
+/* One that failed is undone. */
+static void
+forget_claim_call()
+{
+	note_verifying(nullptr);
+	end_claim_call();
+}
+
 static void
 at_transaction_end(XactEvent event, void *)
 {
@@ -307,8 +315,9 @@ at_transaction_end(XactEvent event, void *)
 	begin_counts(ending, commit);
 	if (commit)
 		settle_duplicates(ending.duplicates);
+	pending.settling = ending.leases.begin();
 	settle_leases(ending.leases.begin(), ending.leases.end(), commit);
-	note_verifying(nullptr);
+	forget_claim_call();
 	if (commit)
 	{
 		settle_early(ending.early);
@@ -357,10 +366,11 @@ undo_subtransaction(SubTransactionId sub)
 {
 	LeaseEffect *leases = first_of(pending.effects.leases, sub);
 	LeaseEffect *leases_end = pending.effects.leases.end();
-	pending.effects.leases.size = static_cast<int>(leases - pending.effects.leases.begin());
+	pending.settling = pending.effects.leases.begin();
+	pending.effects.leases.size = static_cast<int>(leases - pending.settling);
 	/* The leases first; then what is undone by itself; then queues, the newest first. */
 	settle_leases(leases, leases_end, false);
-	note_verifying(nullptr);
+	forget_claim_call();
 	undo_counts(sub);
 	undo_duplicates(sub);
 	undo_early(sub);

@@ -187,6 +187,18 @@ sub let_pass
 	open_gate();
 	like((reply($worker))[1], qr/temporary file size exceeds/, 'a claim that cannot make its rows anew');
 	is(sql(q{SELECT count(*), max(attempt) FROM pgq_claim('big', 20)}), '20|1', '... has handed out nothing: no job has lost an attempt');
+	sql(q{SELECT count(pgq_release(job_id, lease)) FROM pgq_ext.lease WHERE queue = 'big'});
+	# What the transaction has claimed before has reached its client.
+	sql(q{SELECT pgq_enqueue('q', '"before"')});
+	is(ask($worker, q{BEGIN; SELECT payload FROM pgq_claim('q')}), '"before"', 'a transaction that has claimed a job');
+	stand($worker, 'claim-hand-out', q{SELECT count(*) FROM pgq_claim('big', 20, lease_time => '1 s')});
+	let_pass('0.2 s');
+	open_gate();
+	like((reply($worker))[1], qr/temporary file size exceeds/, '... makes another claim, which fails');
+	ask($worker, 'ROLLBACK');
+	is(sql(q{SELECT max(attempt), count(*) FROM pgq_claim('big', 20)}), '1|20', '... has handed out nothing by that');
+	wait_for($node, q{attempts = 1 FROM pgq_ext.job_status WHERE queue = 'q' AND state <> 'leased'});
+	sql(q{SELECT pgq_purge_queue('q')});
 	ask($worker, 'RESET work_mem; RESET temp_file_limit');
 	sql(q{SELECT pgq_drop_queue('big', force => true)});
 
