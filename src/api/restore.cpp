@@ -14,6 +14,7 @@
 namespace pgq {
 
 static constinit ProcessUtility_hook_type next_hook = nullptr;
+static constinit object_access_hook_type next_access_hook = nullptr;
 
 /* Return the table of a COPY or ALTER TABLE, the first statements of a data dump that name a table; otherwise NULL. */
 static const RangeVar *
@@ -38,13 +39,24 @@ is_name_of_segment(const char *name)
 }
 
 static bool
+is_missing(const char *segment)
+{
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	return OidIsValid(schema) && !OidIsValid(get_relname_relid(segment, schema));
+}
+
+static bool
 is_missing_segment(const RangeVar *table)
 {
-	if (table == nullptr || table->schemaname == nullptr ||
-		strcmp(table->schemaname, "pgq_ext") != 0 || !is_name_of_segment(table->relname))
-		return false;
-	Oid schema = get_namespace_oid("pgq_ext", true);
-	return OidIsValid(schema) && !OidIsValid(get_relname_relid(table->relname, schema));
+	return table != nullptr && table->schemaname != nullptr &&
+		   strcmp(table->schemaname, "pgq_ext") == 0 && is_name_of_segment(table->relname) &&
+		   is_missing(table->relname);
+}
+
+static bool
+may_make_segments()
+{
+	return OidIsValid(get_extension_oid("pgq_ext", true)) && version_served() && is_owner();
 }
 
 static void
@@ -54,14 +66,49 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 {
 	ProcessUtility_hook_type next = next_hook != nullptr ? next_hook : standard_ProcessUtility;
 	if (is_believed() && is_missing_segment(table_of(statement->utilityStmt)) &&
-		OidIsValid(get_extension_oid("pgq_ext", true)) && version_served() && is_owner())
+		may_make_segments())
 		make_segments();
 	next(statement, query, read_only_tree, context, params, environment, receiver, completion);
+}
+
+/* Return whether the statement is one that pg_dump --inserts has written for a segment that is not there. */
+static bool
+inserts_into_missing_segment(const char *statement)
+{
+	static constexpr char kInsert[] = "INSERT INTO pgq_ext.";
+	static constexpr Size kStart = sizeof(kInsert) - 1;
+	statement += strspn(statement, "\n");
+	if (strncmp(statement, kInsert, kStart) != 0)
+		return false;
+	char name[NAMEDATALEN];
+	Size length = strcspn(statement + kStart, " ");
+	strlcpy(name, statement + kStart, Min(length + 1, sizeof(name)));
+	return is_name_of_segment(name) && is_missing(name);
+}
+
+/*
+ * An INSERT fails before any hook sees its table; that its schema is looked up is told. What makes the segments looks the
+ * schema up, too: once in a transaction is enough.
+ */
+static void
+access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object, void *arg)
+{
+	static constinit VirtualTransactionId made_by = {};
+	if (next_access_hook != nullptr)
+		next_access_hook(access, class_id, object, sub_object, arg);
+	if (access != OAT_NAMESPACE_SEARCH || check_function_bodies || debug_query_string == nullptr ||
+		VirtualTransactionIdEquals(made_by, my_virtual_xid()) ||
+		!inserts_into_missing_segment(debug_query_string) || !may_make_segments())
+		return;
+	made_by = my_virtual_xid();
+	make_segments();
 }
 
 void
 restore_init()
 {
+	next_access_hook = object_access_hook;
+	object_access_hook = access_object;
 	next_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
 }

@@ -46,6 +46,8 @@ run_ok('pg_dump, plain',     'pg_dump', '-f', "$dir/plain.sql", $node->connstr('
 run_ok('pg_dump, inserts',   'pg_dump', '--inserts', '-f', "$dir/inserts.sql", $node->connstr('postgres'));
 run_ok('pg_dump, custom',    'pg_dump', '-Fc', '-f', "$dir/custom", $node->connstr('postgres'));
 run_ok('pg_dump, directory', 'pg_dump', '-Fd', '-j2', '-f', "$dir/directory", $node->connstr('postgres'));
+run_ok('pg_dump, data only, inserts', 'pg_dump', '--data-only', '--inserts', '-f', "$dir/data_inserts.sql", $node->connstr('postgres'));
+run_ok('pg_dump, data only, columns', 'pg_dump', '-Fc', '--data-only', '--column-inserts', '-f', "$dir/data_inserts", $node->connstr('postgres'));
 run_ok('pg_dump, data only', 'pg_dump', '--data-only', '--disable-triggers', '-f', "$dir/data.sql", $node->connstr('postgres'));
 
 # ---- restored ----
@@ -113,6 +115,14 @@ sub bare_db { my $url = new_db(@_); sql('CREATE EXTENSION pgq_ext', @_); return 
 bare_db('bare1');
 run_ok('data only, triggers off, into the bare extension', psql('bare1', '-f', "$dir/data.sql"));
 comes_back_ok('data only, triggers off, into the bare extension', 'bare1');
+bare_db('bare3');
+run_ok('data only, inserts, into the bare extension', psql('bare3', '-f', "$dir/data_inserts.sql"));
+comes_back_ok('data only, inserts, into the bare extension', 'bare3');
+bare_db('bare4');
+run_ok('data only, inserts, in one transaction, into the bare extension', psql('bare4', '-1', '-f', "$dir/data_inserts.sql"));
+comes_back_ok('data only, inserts, in one transaction, into the bare extension', 'bare4');
+run_ok('data only, inserts with columns, into the bare extension', 'pg_restore', '-e', '-d', bare_db('bare5'), "$dir/data_inserts");
+comes_back_ok('data only, inserts with columns, into the bare extension', 'bare5');
 run_ok('data only, in parallel, into the bare extension', 'pg_restore', '-e', '-j2', '--data-only', '-d', bare_db('bare2'), "$dir/directory");
 comes_back_ok('data only, in parallel, into the bare extension', 'bare2');
 bare_db('bare3');
