@@ -106,6 +106,21 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 	rows->put(row);
 }
 
+/* ---- tables ---- */
+
+/* What was enqueued is gone, or is still to be restored; the queues are there. */
+[[noreturn]] static void
+complain_without_segments(const QueueRow *queues, int n)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg("queue \"%s\"%s no segments to keep jobs in", queues[0].name,
+				n > 1 ? " and others have" : " has"),
+		 errhint("Restore the tables pgq_ext.job_0 and those like it from a dump; or make them, "
+				 "empty, by pgq_create_queue with a new name.")));
+}
+
 /* ---- the line ---- */
 
 /*
@@ -115,6 +130,9 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 static const char *
 words_of(const ReadyJobs::Ahead &ahead, bool group_is_full)
 {
+	if (group_is_full)
+		return "one of the jobs of its group in work (group_concurrency, fifo), which is not in "
+			   "the queue any more";
 	if (ahead.jobs == 0)
 		return nullptr;
 	return psprintf("behind %u %s%s", ahead.jobs, ahead.jobs == 1 ? "job" : "jobs",
@@ -130,9 +148,6 @@ PG_FUNCTION_INFO_V1(pgq_library_version);
 PG_FUNCTION_INFO_V1(pgq_library_serves);
 PG_FUNCTION_INFO_V1(pgq_verify_tables);
 PG_FUNCTION_INFO_V1(pgq_workers);
-	if (group_is_full)
-		return "one of the jobs of its group in work (group_concurrency, fifo), which is not in "
-			   "the queue any more";
 PG_FUNCTION_INFO_V1(pgq_late_leases);
 PG_FUNCTION_INFO_V1(pgq_unknown_starts);
 PG_FUNCTION_INFO_V1(pgq_behind);
@@ -159,8 +174,10 @@ pgq_verify_tables(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.verify_tables()");
 	const Tables &t = tables();
 	int n;
-	(void) read_queue_rows(t, &n);
+	const QueueRow *queues = read_queue_rows(t, &n);
 	require_complete_segments();
+	if (n > 0 && !t.has_segments)
+		complain_without_segments(queues, n);
 	(void) common_owner();
 	PG_RETURN_VOID();
 }

@@ -303,6 +303,17 @@ subtest 'tables' => sub
 	is_health('tables', 'fail', qr/^not looked at: tables or views of pgq_ext belong to other, /, 'an owner');
 	sql('ALTER TABLE pgq_ext.job_0 OWNER TO CURRENT_USER');
 	is_well('tables');
+	# A restore has brought the queues, and not the segments.
+	sql('CREATE DATABASE stripped');
+	my $stripped = sub { return $node->safe_psql('stripped', $_[0]) };
+	$stripped->(q{CREATE EXTENSION pgq_ext; SET check_function_bodies = off;
+		INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, keep_dead, notify)
+		VALUES ('left', '5 min', '0', 20, '1 s', '1 h', 0.2, '30 days', true)});
+	is($stripped->('SELECT status, detail, hint ~ \'pgq_create_queue\' ' . health('tables')), 'fail|queue "left" has no segments to keep jobs in (55000)|t', 'a queue without segments is named');
+	$stripped->(q{SELECT pgq_create_queue('new')});
+	is($stripped->('SELECT status ' . health('tables')), 'ok', '... what its hint says helps');
+	is($stripped->(q{SELECT pgq_enqueue('left', '1') > 0}), 't', '... and the queue has its jobs again');
+	sql('DROP DATABASE stripped WITH (FORCE)');
 	my $s = session($node);
 	ask($s, 'BEGIN; LOCK TABLE pgq_ext.timetable');
 	is_health('schedules', 'fail', qr/^canceling statement due to lock timeout \(55P03\)$/, 'who has locked a table keeps nobody waiting');
