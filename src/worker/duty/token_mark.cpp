@@ -10,9 +10,9 @@
 
 namespace pgq {
 
-/* Has anything happened since the last look that the durable mark must stay ahead of? */
-static bool
-was_active(Shift &shift)
+/* What the durable mark must stay ahead of, if there is more than at the last look. */
+static int64
+count_events(const Shift &shift)
 {
 	int64 events = 0;
 	for_each_queue(shift.database, [&](const QueueRef &ref) {
@@ -20,20 +20,22 @@ was_active(Shift &shift)
 			events += queue.counters.enqueued + queue.counters.handed_out;
 		});
 	});
-	bool active = events != shift.tokens.events;
-	shift.tokens.events = events;
-	return active;
+	return events;
 }
 
 int64
 keep_token_mark_ahead(Shift &shift)
 {
 	static constexpr int64 kLead = 30 * USECS_PER_SEC;
-	if (was_active(shift) && !token_mark_is_ahead(shift.database, kLead))
+	int64 events = count_events(shift);
+	if (events != shift.tokens.events && !token_mark_is_ahead(shift.database, kLead))
 		worker_transaction([&] {
 			if (lock_tables(AccessShareLock))
 				advance_token_mark(kLead, false, shift.commit_level);
 		});
+	/* Where that could not be, since somebody had a lock, it is tried again. */
+	if (token_mark_is_ahead(shift.database, kLead))
+		shift.tokens.events = events;
 	forget_saved_leases(shift);
 	return monotonic_now() + kHousekeeping;
 }
