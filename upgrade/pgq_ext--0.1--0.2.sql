@@ -96,6 +96,8 @@ COMMENT ON TABLE pgq_ext.saved_lease IS
 'Internal: leases, and what had started of queues with a rate and was taken of rates (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out and nothing taken since (mark is that of pgq_ext.token_mark). Not dumped.';
 
 -- What they say of themselves.
+COMMENT ON FUNCTION pgq_alter_queue IS
+'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on: lease_time for leases that are given after it, max_runtime also for those that are extended, what concerns the end of an attempt for those that end. Errors: 42704 no such queue, 22023 bad value.';
 COMMENT ON FUNCTION pgq_claim IS
 'Take up to max_jobs (1 to 10000) ready jobs under a lease of lease_time (1 s to 7 days; default: the queue''s). With wait (at most 60 s) waits for the first one; returns empty in time for statement_timeout. Each job must be answered: with pgq_ack, pgq_fail or pgq_release; if the lease expires, or the claiming transaction rolls back, the attempt counts as failed. worker is a label (default: application_name). With session_bound the leases also end with the session. Errors: 42704 no such queue, 22023 bad value, 53400 pgq_ext.max_leases reached and nothing claimed.';
 

@@ -38,8 +38,9 @@ void close_empty_queue(const QueueRef &ref, const char *name, const char *hint);
 uint64 purge_queue(const QueueRef &ref);
 
 /*
- * Has anybody that job in hand? Not if it is set aside, or its lease was lost: then it waits, for
- * who is at its row or for the scheduler. That lease ends when somebody finds the row gone.
+ * Return true if a purge must leave the job alone: a worker has it, a claim is looking at it, or another transaction holds
+ * it by its unique key. Return false if it is set aside or its lease was lost, and if a transaction is changing or ending
+ * it: a DELETE of the row waits for that transaction. The lease ends when the row is found to be gone.
  */
 bool is_in_hand(int64 job_id);
 

@@ -24,7 +24,7 @@ CREATE FUNCTION pgq_alter_queue(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_alter_queue';
 REVOKE ALL ON FUNCTION pgq_alter_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_alter_queue IS
-'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on, for leases that are given, extended or end after it. Errors: 42704 no such queue, 22023 bad value.';
+'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on: lease_time for leases that are given after it, max_runtime also for those that are extended, what concerns the end of an attempt for those that end. Errors: 42704 no such queue, 22023 bad value.';
 
 CREATE FUNCTION pgq_rename_queue(queue text, new_name text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_rename_queue';
