@@ -59,5 +59,12 @@ for my $db ($updated, 'again')
 }
 reads('watcher', 'again', 'a member of pg_monitor reads all views of the copy');
 
+# What the page on operations promises a monitor: the texts of workers, of dead letters too, and no payload.
+sql($_) for grep { /CREATE ROLE monitor / } blocks_of('docs/operations.md', 'Roles', 'sql');
+sql(q{SELECT pgq_create_queue('dead'), pgq_enqueue('dead', '"secret"'); SELECT pgq_fail(job_id, lease, error => 'why', retry => false) FROM pgq_claim('dead', wait => '10 s')});
+is(as('monitor', 'SELECT last_error, payload IS NULL FROM pgq_ext.dead_letter'), 'why|t', 'a monitor reads the errors of dead letters in the view, without payloads');
+is(as('monitor', 'SELECT last_error FROM pgq_ext.dead_job'), 'why', '... and in the table');
+is((sqlstate($node, 'SET ROLE monitor; SELECT payload FROM pgq_ext.dead_job'))[0], '42501', '... of which it reads no payloads either');
+
 $node->stop;
 done_testing();
