@@ -143,7 +143,7 @@ is(join(' ', grep { !$row{$_} } map { $_->[0] } rows(q{SELECT proname FROM pg_pr
 my %costs = map { $_->[0] => $_->[1] } rows('SELECT guc, entry_bytes FROM pgq_ext.capacity WHERE entry_bytes > 0');
 my %is    = map { $_->[0] => $_->[1] } rows(q{SELECT name, setting FROM pg_settings});
 # Those that are there whatever is set: since PostgreSQL 18 also all I/O workers that there may be, and a setting for autovacuum's.
-my $others = exists $is{io_workers} ? 40 : 6;
+my $others = exists $is{io_method} ? 40 : 6;
 my $processes = $is{max_connections} + $is{max_worker_processes} + ($is{autovacuum_worker_slots} // $is{autovacuum_max_workers}) + $is{max_wal_senders} + $others;
 my %bytes = (
 	'pgq_ext.max_databases'     => $costs{'pgq_ext.max_databases'},

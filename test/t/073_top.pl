@@ -185,6 +185,7 @@ see(qr/^Retry .*\[y\/N\]$/m, 'retry is asked for');
 press('y');
 see(qr/^dead letter $letter of queue "mail" is a job again$/m, 'retry');
 is(sql(q{SELECT count(*) FROM pgq_ext.dead_job}), '0', '... as the server says');
+see(qr/no dead letters/, '... and to be seen');
 press('t');
 see(qr/^retry: no row is chosen$/m, 'a key without a row says so');
 
@@ -228,6 +229,8 @@ pass('it has a name');
 press('q');
 see(qr/ended with 0/, 'q ends it with 0');
 tmux('kill-server');
+# The next one is another server: that one may just be ending.
+$tmux .= '2';
 
 # ---- a role that may only look, and a poor terminal ----
 
