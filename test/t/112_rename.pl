@@ -13,7 +13,7 @@ my $n     = 0;
 
 sub check_ok { return is(sql('SELECT pgq_check()'), '', "... $_[0]") }
 
-for my $how (q{SELECT pgq_rename_queue('%s', '%s')}, q{UPDATE pgq_ext.queue SET queue = '%2$s' WHERE queue = '%1$s'})
+for my $how (q{UPDATE pgq_ext.queue SET queue = '%2$s' WHERE queue = '%1$s'}, q{SELECT pgq_rename_queue('%s', '%s')})
 {
 	my ($old, $new) = map { $_ . ++$n } 'old', 'new';
 	my $rename = sprintf $how, $old, $new;
