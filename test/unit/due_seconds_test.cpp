@@ -97,6 +97,24 @@ TEST(DueSeconds, APartIsOutOfWhatIsBeyond)
 	EXPECT_EQ(due.waiting(kEnd + 6), 7);
 }
 
+TEST(DueSeconds, APartBeginsAndEndsAtItsSeconds)
+{
+	DueSeconds due = begun();
+	int64_t from = due.known_to();
+	int64_t now = from - 10;
+	due.begin_part(now);
+	due.add_to_part(from, 8);
+	due.add_to_part(from + 1, 1);
+	due.add_to_part(due.reading_to(), 2);
+	due.add_to_part(due.reading_to() + 1, 4);
+	due.add(due.reading_to() + 1, 3);
+	DueSeconds none{};
+	due.finish_part(none);
+	EXPECT_EQ(due.waiting(due.known_to() - 1) - due.waiting(due.known_to()), 2) << "the last one";
+	EXPECT_EQ(due.waiting(from) - due.waiting(from + 1), 1) << "the first one";
+	EXPECT_EQ(due.waiting(from - 1) - due.waiting(from), 0) << "what was known";
+}
+
 TEST(DueSeconds, APartThatWasGivenUpLeavesNothing)
 {
 	DueSeconds due = begun();

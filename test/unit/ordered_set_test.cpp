@@ -58,6 +58,22 @@ TEST(OrderedSet, OfOneElement)
 	}
 }
 
+TEST(OrderedSet, KnowsItsGreatestSize)
+{
+	Set::Node storage[3];
+	Set set;
+	set.init(storage, 3);
+	EXPECT_EQ(set.peak(), 0u);
+	(void) set.insert({1, 0});
+	EXPECT_EQ(set.peak(), 1u);
+	(void) set.insert({2, 0});
+	(void) set.insert({2, 1});
+	EXPECT_EQ(set.peak(), 2u);
+	set.clear();
+	(void) set.insert({3, 0});
+	EXPECT_EQ(set.peak(), 2u);
+}
+
 TEST(OrderedSet, ClearMakesAllNodesFree)
 {
 	Set::Node storage[4];
