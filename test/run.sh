@@ -256,7 +256,10 @@ prove_all()
 	shift 2
 	[ $# -gt 0 ] || return 0
 	make_template
-	run env INITDB_TEMPLATE="$work/template" ${quick:+PGQ_ONE_SERVER=1} \
+	# Servers of two versions are made by the initdb of each.
+	local template=("INITDB_TEMPLATE=$work/template")
+	[ -z "${oldinstall:-}" ] || template=(-u INITDB_TEMPLATE)
+	run env "${template[@]}" ${quick:+PGQ_ONE_SERVER=1} \
 		 TESTDIR="$work" TESTDATADIR="$checks" TESTLOGDIR="$checks/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		prove --timer -j "$at_once" -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out" |
 		awk -v all=$# '/^\[[0-9:]+\] / { print ++n " of " all ", " $0; fflush(); next } { print; fflush() }'
