@@ -235,10 +235,11 @@ tap_result()
 		}' "$1")
 }
 
-# make_template: what initdb makes for a server of a TAP test. A copy is ten times as fast (test/perl/PgqTest.pm).
+# make_template: what initdb makes for a server of a TAP test. A copy is ten times as fast (test/perl/PgqTest.pm). Without LC_ALL,
+# as PostgreSQL::Test::Utils calls initdb: LANG decides about the encoding.
 make_template()
 {
-	[ -e "$work/template" ] || run initdb -D "$work/template" -A trust -N >/dev/null
+	[ -e "$work/template" ] || run env -u LC_ALL initdb -D "$work/template" -A trust -N >/dev/null
 }
 
 # one_server FILE: a TAP test that "make check" runs has one server, fills no segments one after the other, and has no program that
