@@ -3,7 +3,8 @@
  * and job_id, or, in turn (option fair), one of each group after another, in the order of the groups' ids.
  *
  * In turn, what does not fit is a job of a group that has another one here: as long as there are no more groups than
- * places, each has one. Where a turn has come to is known of the last few priorities; others begin anew.
+ * places, each has one. Each priority has a hand, which says whose turn was the last; those that differ by a multiple of
+ * kHands share one.
  *
  * Pure and unlocked.
  */
@@ -36,7 +37,7 @@ public:
 		in_turn_ = in_turn;
 		mates_ = 0;
 		hand_ = INT64_MIN;
-		std::fill(std::begin(turns_), std::end(turns_), Turn{INT32_MIN, INT64_MIN});
+		std::fill(std::begin(turns_), std::end(turns_), INT64_MIN);
 	}
 	void clear() { reset(in_turn_); }
 
@@ -84,13 +85,8 @@ public:
 		return hint != nullptr && same_turn(*hint, priority, group);
 	}
 
-	/* In turn: whose turn it was last, as far as that is remembered. */
-	int64_t last_turn(int32_t priority) const
-	{
-		const Turn *turn = std::find_if(std::begin(turns_), std::end(turns_),
-										[&](const Turn &t) { return t.priority == priority; });
-		return turn == std::end(turns_) ? INT64_MIN : turn->group;
-	}
+	/* In turn: the group whose turn was the last of that priority; INT64_MIN: there was none. */
+	int64_t last_turn(int32_t priority) const { return turns_[hand_of(priority)]; }
 	int64_t hand() const { return hand_; }
 
 	/* What does not fit is left out by leave_out: that hint, or another one. */
@@ -136,16 +132,14 @@ public:
 		if (!in_turn_)
 			return set_.pop_min();
 		const Hint &hint = next();
-		turn_of(hint.key.priority).group = hint.group;
+		turns_[hand_of(hint.key.priority)] = hint.group;
 		return remove(&hint);
 	}
 
 private:
-	struct Turn
-	{
-		int32_t priority;
-		int64_t group; /* whose turn was the last */
-	};
+	static constexpr uint32_t kHands = 256;
+
+	static uint32_t hand_of(int32_t priority) { return static_cast<uint32_t>(priority) % kHands; }
 
 	Hint placed(const Hint &hint) const
 	{
@@ -222,22 +216,11 @@ private:
 		return nullptr;
 	}
 
-	/* The one that was used longest ago is forgotten for it, if need be. */
-	Turn &turn_of(int32_t priority)
-	{
-		Turn *turn = std::find_if(std::begin(turns_), std::end(turns_) - 1,
-								  [&](const Turn &t) { return t.priority == priority; });
-		if (turn->priority != priority)
-			*turn = {priority, INT64_MIN};
-		std::rotate(turns_, turn, turn + 1);
-		return turns_[0];
-	}
-
 	Set set_;
 	bool in_turn_;
-	uint32_t mates_; /* those before which one of the same priority and group comes */
-	int64_t hand_;	 /* of find_mate */
-	Turn turns_[4];	 /* of which priorities; the one of the last pop first */
+	uint32_t mates_;		/* those before which one of the same priority and group comes */
+	int64_t hand_;			/* of find_mate */
+	int64_t turns_[kHands]; /* by hand_of(priority): the group whose turn was the last */
 };
 
 } // namespace pgq

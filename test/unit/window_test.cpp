@@ -78,6 +78,27 @@ TEST_F(WindowTest, ThePriorityComesFirstAndEachHasItsTurns)
 	EXPECT_EQ(pop_all(), (Ids{5, 2, 3}));
 }
 
+/* A job of each of them goes out between two turns of the lowest one. */
+TEST_F(WindowTest, TurnsOfAPriorityOutlastThoseOfAnyOthers)
+{
+	init(16);
+	for (int64_t group : {1, 2, 3})
+		insert(job(group, group, -1000));
+	Ids groups;
+	for (int64_t round = 0; round < 6; round++)
+	{
+		for (int32_t priority : {-999, -1, 0, 1, 2, 3, 4, 200, INT32_MAX})
+		{
+			insert(job(1000, 2, priority));
+			EXPECT_EQ(window.pop().key.priority, priority);
+		}
+		Hint turn = window.pop();
+		groups.push_back(turn.group);
+		insert(turn);
+	}
+	EXPECT_EQ(groups, (Ids{1, 2, 3, 1, 2, 3}));
+}
+
 TEST_F(WindowTest, AnEqualOneIsReplaced)
 {
 	init(2);
