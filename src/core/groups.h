@@ -100,7 +100,6 @@ public:
 	void remove(Group *group)
 	{
 		stop_being_aside(group);
-		rates_.stop_timing(group);
 		erase(group);
 	}
 
@@ -339,6 +338,7 @@ private:
 	void stop_being_aside(Group *group)
 	{
 		wait_no_more(group);
+		rates_.stop_timing(group);
 		group->aside = false;
 	}
 

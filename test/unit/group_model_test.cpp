@@ -434,6 +434,8 @@ public:
 	{
 		if (world.wrong != nullptr)
 			return complain(world.wrong);
+		if (rules().rate == 0 && schedule_.groups().rates().next_time() != INT64_MAX)
+			return complain("without a rate a group waits for its time");
 		for (const Job &job : jobs())
 		{
 			if (!job.filed() || (in_fifo(job) && !is_settled_head(job)))

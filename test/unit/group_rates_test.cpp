@@ -208,6 +208,19 @@ TEST_F(GroupRatesTest, TheOthersGoOnTogether)
 	EXPECT_TRUE(schedule.wants_window_refill());
 }
 
+TEST_F(GroupRatesTest, WithoutARateNobodyWaitsForTime)
+{
+	load(rate(1));
+	file({job(1, kA), job(2, kA)});
+	EXPECT_EQ(claim(kA), 1);
+	EXPECT_EQ(take(), 0);
+	EXPECT_NE(next_time(), INT64_MAX);
+	schedule.change_group_rules({}, 1000);
+	EXPECT_EQ(group(kA)->running, 1);
+	EXPECT_EQ(next_time(), INT64_MAX);
+	EXPECT_EQ(schedule.groups().rates().timed(), 0);
+}
+
 TEST_F(GroupRatesTest, OtherRules)
 {
 	load(rate(1));
