@@ -364,7 +364,8 @@ private:
 		if (group != nullptr && fair())
 		{
 			bool known = is_known_head(group, hint);
-			if (known && after(hint) == group->cursor && window_.take_place_of_mate(hint))
+			bool found_by_probe = known && !group->pending && after(hint) == group->cursor;
+			if (found_by_probe && window_.take_place_of_mate(hint))
 				return;
 			groups_.set_aside(group, groups_.position_of(hint));
 			groups_.look_again(group, known ? hint.key.priority : INT32_MAX);

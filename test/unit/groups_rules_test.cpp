@@ -416,6 +416,17 @@ TEST_F(GroupRulesTest, TheFloorIsNotBeyondWhatWasFiledMeanwhile)
 	}
 }
 
+/* Jobs of another group push out those behind the head, one after the other. */
+TEST_F(GroupRulesTest, AHeadMakesNoRoomForWhatComesBehindIt)
+{
+	load({.fifo = true, .fair = true}, 2, 4);
+	file({job(1, kA), job(2, kA), job(3, kA)});
+	file({job(4, kB), job(5, kB + 1)});
+	bool head = false;
+	schedule.window().for_each([&](const Hint &hint) { head |= hint.key.job_id == 1; });
+	EXPECT_TRUE(head || schedule.covers(job(1, kA)));
+}
+
 /* ---- all at once ---- */
 
 TEST_F(GroupRulesTest, NewRulesHaveEverythingReadAgain)
