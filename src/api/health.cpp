@@ -128,7 +128,7 @@ complain_without_segments(const QueueRow *queues, int n)
  * memory knows of one whose row was moved to another queue by hand, or has gone unseen.
  */
 static const char *
-words_of(const ReadyJobs::Ahead &ahead, bool group_is_full)
+words_of(const Schedule::Ahead &ahead, bool group_is_full)
 {
 	if (group_is_full)
 		return "one of the jobs of its group in work (group_concurrency, fifo), which is not in "

@@ -30,21 +30,6 @@ public:
 		return window_refill_.active || !(cursor_ == Key::highest());
 	}
 
-	/* The jobs that go out before one that is ready, as far as memory knows; not in turn, where that depends on what comes. */
-	struct Ahead
-	{
-		uint32_t jobs;
-		bool or_more;
-	};
-	Ahead ahead_of(const Hint &hint, uint32_t most) const
-	{
-		bool beyond = !window_.in_turn() && is_beyond_window(hint.key);
-		if (window_.in_turn() || !window_.contains(hint))
-			return {beyond ? std::min(window_.size(), most) : 0, true};
-		uint32_t jobs = window_.count_before(hint, most);
-		return {jobs, jobs == most};
-	}
-
 	/* A refill is worth while: nothing can be popped although rows may be there. */
 	bool wants_window_refill() const
 	{

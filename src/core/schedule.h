@@ -167,11 +167,33 @@ public:
 		return pop_window();
 	}
 
+	/* The job that was just popped cannot be taken by anybody: its hint is filed again, its group keeps its turn. */
+	void take_back(const Hint &hint)
+	{
+		window_.return_turn(hint);
+		file(hint);
+	}
+
 	/* Nothing can be popped, nothing is hidden: there is no ready row, but of groups that have no room. */
 	bool exhausted() const
 	{
 		return window_.empty() && !ready_beyond_window() && !timer_hides_due() &&
 			   !groups_.any_waiting();
+	}
+
+	/* The jobs that go out before one that is ready, as far as memory knows; not in turn, where that depends on what comes. */
+	struct Ahead
+	{
+		uint32_t jobs;
+		bool or_more;
+	};
+	Ahead ahead_of(const Hint &hint, uint32_t most) const
+	{
+		bool beyond = !window_.in_turn() && is_beyond_window(hint.key);
+		if (window_.in_turn() || !window_.contains(hint))
+			return {beyond ? std::min(window_.size(), most) : 0, true};
+		uint32_t jobs = window_.count_before(hint, most);
+		return {jobs, jobs == most};
 	}
 
 	bool scheduled_beyond_timer() const

@@ -36,7 +36,7 @@ public:
 		set_.clear();
 		in_turn_ = in_turn;
 		mates_ = 0;
-		hand_ = INT64_MIN;
+		hand_ = before_ = INT64_MIN;
 		std::fill(std::begin(turns_), std::end(turns_), INT64_MIN);
 	}
 	void clear() { reset(in_turn_); }
@@ -132,8 +132,17 @@ public:
 		if (!in_turn_)
 			return set_.pop_min();
 		const Hint &hint = next();
-		turns_[hand_of(hint.key.priority)] = hint.group;
+		int64_t &turn = turns_[hand_of(hint.key.priority)];
+		before_ = turn;
+		turn = hint.group;
 		return remove(&hint);
+	}
+
+	/* In turn: the last pop has come to nothing, so its group has not had its turn. */
+	void return_turn(const Hint &popped)
+	{
+		if (in_turn_)
+			turns_[hand_of(popped.key.priority)] = before_;
 	}
 
 private:
@@ -220,6 +229,7 @@ private:
 	bool in_turn_;
 	uint32_t mates_;		/* those before which one of the same priority and group comes */
 	int64_t hand_;			/* of find_mate */
+	int64_t before_;		/* the turn that the last pop has ended */
 	int64_t turns_[kHands]; /* by hand_of(priority): the group whose turn was the last */
 };
 

@@ -74,10 +74,10 @@ copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late)
 	});
 }
 
-ReadyJobs::Ahead
+Schedule::Ahead
 copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most)
 {
-	ReadyJobs::Ahead ahead = {0, true};
+	Schedule::Ahead ahead = {0, true};
 	(void) look_at_queue(ref,
 						 [&](const Queue &queue) { ahead = queue.schedule.ahead_of(hint, most); });
 	return ahead;

@@ -76,7 +76,7 @@ void copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late);
 bool is_group_full(const QueueRef &ref, int64 group);
 
 /* How many jobs the queue hands out before that one, which is ready: ReadyJobs::ahead_of(). */
-ReadyJobs::Ahead copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most);
+Schedule::Ahead copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most);
 
 /* A group whose rate is counted. */
 struct GroupCopy

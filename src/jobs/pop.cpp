@@ -102,8 +102,8 @@ admit(QueueHold &hold, const Hint &hint)
 	return hold.schedule().admit(hint);
 }
 
-/* Of one that was admitted. */
-static TakeResult
+/* Take the lease of a job that was admitted. Returns what is missing for that. */
+static Shortage
 take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 {
 	Lease *lease;
@@ -122,11 +122,29 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 			note_missed(hold.queue(), lease, hint);
 			break;
 		case TakeResult::kFull:
+			hold.schedule().take_back(hint);
 			break;
 	}
 	if (grouped && taken != TakeResult::kTaken)
 		hold.schedule().left(hint);
-	return taken;
+	return taken == TakeResult::kFull ? Shortage::kLeases : Shortage::kNone;
+}
+
+/* Pop a hint and take its lease, if its group has room. Returns what is missing for that. */
+static Shortage
+pop_one(Round *round, QueueHold &hold, Lease *lender)
+{
+	Hint hint = hold.schedule().pop();
+	switch (admit(hold, hint))
+	{
+		case Schedule::Admission::kGo:
+			return take_admitted(round, hold, hint, lender);
+		case Schedule::Admission::kPassedOver:
+			return Shortage::kNone;
+		case Schedule::Admission::kNoEntry:
+			hold.schedule().file(hint);
+	}
+	return Shortage::kEntries;
 }
 
 /* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases or slots. */
@@ -134,27 +152,16 @@ static void
 take_leases(Round *round, QueueHold &hold, int most)
 {
 	Schedule &schedule = hold.schedule();
-	for (int looked_at = 0; round->n < most && looked_at < kHoldMax && schedule.poppable();
+	for (int looked_at = 0; round->n < most && looked_at < kHoldMax && schedule.poppable() &&
+							round->shortage == Shortage::kNone;
 		 looked_at++)
 	{
+		int before = round->n;
 		Lease *lender;
-		if (!find_slot(round, hold.queue(), &lender))
-		{
-			round->shortage = Shortage::kFull;
-			return;
-		}
-		Hint hint = schedule.pop();
-		Schedule::Admission admission = admit(hold, hint);
-		TakeResult taken = TakeResult::kHeld;
-		if (admission == Schedule::Admission::kGo)
-			taken = take_admitted(round, hold, hint, lender);
-		if (lender != nullptr && taken != TakeResult::kTaken)
+		bool room = find_slot(round, hold.queue(), &lender);
+		round->shortage = room ? pop_one(round, hold, lender) : Shortage::kFull;
+		if (lender != nullptr && round->n == before)
 			round->lenders.n++;
-		if (taken != TakeResult::kFull && admission != Schedule::Admission::kNoEntry)
-			continue;
-		schedule.file(hint);
-		round->shortage = Shortage::kLeases;
-		return;
 	}
 }
 
@@ -172,6 +179,16 @@ what_is_missing(Round *round, const QueueHold &hold)
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
 	return short_of(round, Shortage::kEmpty);
+}
+
+/* Groups that are probed give up their entries, or can. Once without a job between is enough: they may want them again. */
+static bool
+wants_probe_for_entry(Round *round, const Schedule &schedule)
+{
+	bool wanted = round->shortage == Shortage::kEntries && round->n == 0 && !round->probed &&
+				  schedule.wants_probes();
+	round->probed = wanted || (round->probed && round->n == 0);
+	return wanted;
 }
 
 /*
@@ -207,8 +224,7 @@ pop_under_lock(Round *round, QueueHold &hold)
 	/* What has room yet is no news: who is passed on to looks for it. */
 	if (schedule.groups().take_news() > 0)
 		hold.pass_on();
-	/* Groups that are probed give up their entries, or can. */
-	if (round->shortage == Shortage::kLeases && round->n == 0 && schedule.wants_probes())
+	if (wants_probe_for_entry(round, schedule))
 	{
 		round->shortage = Shortage::kNone;
 		return PopResult::kProbe;

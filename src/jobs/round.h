@@ -78,6 +78,7 @@ struct Round
 	VirtualTransactionId mover;
 
 	/* Of all rounds. */
+	bool probed; /* groups, for want of an entry, since a job was popped */
 	Patience patience;
 	Lenders lenders;
 };

@@ -63,6 +63,17 @@ complain_of_leases()
 						  max_leases)));
 }
 
+/* No entry is left for a group. With room for as many as there are leases that is so for moments only. */
+[[noreturn]] static void
+complain_of_entries(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many groups of jobs are in work or passed over"),
+			 errdetail("No entry is left in memory for one more group of queue \"%s\".", name),
+			 errhint("Raise pgq_ext.max_leases (now %d) and restart the server.", max_leases)));
+}
+
 static void
 complain(Shortage shortage, const char *name)
 {
@@ -78,6 +89,8 @@ complain(Shortage shortage, const char *name)
 				 errhint("See pg_locks for who has locked rows of pgq_ext.job.")));
 	if (shortage == Shortage::kLeases)
 		complain_of_leases();
+	if (shortage == Shortage::kEntries)
+		complain_of_entries(name);
 }
 
 /* A claim that waits looks more than once. */

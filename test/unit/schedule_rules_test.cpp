@@ -92,7 +92,7 @@ TEST_F(Rules, JobsAheadAreCountedAsFarAsMemoryKnows)
 		schedule.file(immediate(50, id));
 	schedule.file(immediate(60, 9, 1));
 	auto ahead = [&](const Hint &hint, uint32_t most) {
-		pgq::ReadyJobs::Ahead a = schedule.ahead_of(hint, most);
+		Schedule::Ahead a = schedule.ahead_of(hint, most);
 		return std::make_pair(a.jobs, a.or_more);
 	};
 	EXPECT_EQ(ahead(immediate(60, 9, 1), 10), std::make_pair(0u, false));

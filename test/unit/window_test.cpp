@@ -99,6 +99,22 @@ TEST_F(WindowTest, TurnsOfAPriorityOutlastThoseOfAnyOthers)
 	EXPECT_EQ(groups, (Ids{1, 2, 3, 1, 2, 3}));
 }
 
+TEST_F(WindowTest, AReturnedTurnComesAgain)
+{
+	init(8);
+	for (int64_t id : {1, 2, 3})
+		insert(job(id, id));
+	EXPECT_EQ(window.pop().key.job_id, 1);
+	for (int i = 0; i < 3; i++)
+	{
+		Hint hint = window.pop();
+		EXPECT_EQ(hint.key.job_id, 2);
+		window.return_turn(hint);
+		insert(hint);
+	}
+	EXPECT_EQ(pop_all(), (Ids{2, 3}));
+}
+
 TEST_F(WindowTest, AnEqualOneIsReplaced)
 {
 	init(2);
