@@ -22,6 +22,7 @@ public:
 	const GroupRates &rates() const { return rates_; }
 	int size() const { return size_; }
 	int peak() const { return peak_; } /* the greatest size there ever was */
+	int busy() const { return busy_; } /* groups with jobs in work */
 
 	int spares() const { return spares_; }
 	void give(Group *group)
@@ -95,6 +96,10 @@ public:
 		return in_order(hint.group) ? Key{0, 0, hint.key.job_id} : hint.key;
 	}
 
+	/* If so many have no job in work, one that is put aside takes the entry of another one (fair). */
+	void put_aside_at_most(int most) { most_aside_ = most; }
+	bool keeps_enough_aside() const { return size_ - busy_ >= most_aside_; }
+
 	/* ---- groups without an entry ---- */
 
 	/* A group without an entry, of those that are aside. */
@@ -125,7 +130,8 @@ protected:
 	/* No entries, and no spare ones. */
 	void init()
 	{
-		size_ = spares_ = peak_ = 0;
+		size_ = spares_ = peak_ = busy_ = 0;
+		most_aside_ = INT_MAX;
 		spare_ = nullptr;
 	}
 
@@ -185,6 +191,7 @@ protected:
 
 	GroupRules rules_;
 	GroupRates rates_;
+	int32_t busy_;
 
 private:
 	static Group *of(const TreeNode *n)
@@ -205,6 +212,7 @@ private:
 	TreeNode by_id_; /* header: all */
 	int32_t size_;
 	int32_t peak_;
+	int32_t most_aside_;
 	int32_t spares_;
 	Group *spare_;
 	int64_t hand_; /* of next_that */

@@ -200,13 +200,13 @@ public:
 	/* claiming: by a claim, which has not handed it out yet. */
 	void occupy(Group *group, bool claiming)
 	{
-		group->running++;
+		busy_ += group->running++ == 0;
 		group->rate.claiming += claiming;
 	}
 	void release(Group *group, bool claiming)
 	{
 		assert(group->running > 0 && group->rate.claiming >= claiming);
-		group->running--;
+		busy_ -= --group->running == 0;
 		group->rate.claiming -= claiming;
 		look_again(group);
 		leave_if_unused(group);

@@ -54,7 +54,7 @@ public:
 		if (groups_.hold_back(hint))
 			return Admission::kPassedOver;
 		bool counts = groups_.rules().count() && hint.group != 0;
-		Group *group = counts ? enter_group(hint.group) : groups_.find(hint.group);
+		Group *group = counts ? enter_to_run(hint.group) : groups_.find(hint.group);
 		if (group == nullptr)
 			return counts ? Admission::kNoEntry : Admission::kGo;
 		Key position = groups_.position_of(hint);
@@ -95,7 +95,7 @@ public:
 	/* The same for a job that is in work already. False: there is no entry. */
 	bool count_running(const Hint &hint, bool claiming = false)
 	{
-		if (enter_group(hint.group) == nullptr)
+		if (enter_to_run(hint.group) == nullptr)
 			return false;
 		took(hint, claiming);
 		return true;
@@ -345,7 +345,7 @@ private:
 	/* It does not fit into the window: a cursor is pulled back to it. */
 	void leave_out(const Hint &hint)
 	{
-		Group *group = fair() ? enter_group(hint.group) : groups_.find_aside(hint.group);
+		Group *group = fair() ? enter_aside(hint.group) : groups_.find_aside(hint.group);
 		if (group != nullptr && fair())
 		{
 			bool known = is_known_head(group, hint);
@@ -396,27 +396,39 @@ private:
 		if (!spare_one || groups_.find(id) != nullptr)
 			if (Group *group = groups_.enter(id))
 				return group;
-		crowded_ = true;
-		Group *idle = groups_.next_idle();
-		if (idle != nullptr && !groups_.in_order(idle->id))
-			lower_cursor(idle->cursor);
-		if (idle != nullptr)
-			groups_.end_aside(idle);
-		if (groups_.spares() > 0)
-			return groups_.enter(id);
-		if (Group *group = groups_.enter_instead(id))
-			return group;
-		bool many = groups_.rules().fifo || fair();
-		return many ? nullptr : enter_instead_of_pending(id);
+		(void) give_up_idle();
+		return groups_.spares() > 0 ? groups_.enter(id) : groups_.enter_instead(id);
 	}
 
-	/* Its candidates might find no place in the window for what has no entry. */
-	Group *enter_instead_of_pending(int64_t id)
+	bool give_up_idle()
 	{
+		crowded_ = true;
+		Group *idle = groups_.next_idle();
+		if (idle == nullptr)
+			return false;
+		if (!groups_.in_order(idle->id))
+			lower_cursor(idle->cursor);
+		groups_.end_aside(idle);
+		return true;
+	}
+
+	/* Where there are enough, in place of another one that is aside. */
+	Group *enter_aside(int64_t id)
+	{
+		if (groups_.keeps_enough_aside() && groups_.find(id) == nullptr && !give_up_idle())
+			return nullptr;
+		return enter_group(id);
+	}
+
+	/* If need be in place of one that waits, whose rows might find no place in a window full of those without an entry. */
+	Group *enter_to_run(int64_t id)
+	{
+		if (Group *group = enter_group(id))
+			return group;
 		Group *pending = groups_.last_pending();
 		if (pending == nullptr)
 			return nullptr;
-		lower_cursor(pending->cursor);
+		lower_cursor(groups_.first_key(pending));
 		groups_.end_aside(pending);
 		return groups_.enter_instead(id);
 	}

@@ -51,15 +51,25 @@ public:
 	/* Pops since it came to be pending. */
 	int64_t waits_since(const Group *group) const { return pops_ - group->since; }
 
-	/* The least urgent of those that are to be probed. NULL: none. */
+	/* The least urgent of those that are to be probed, and have no job in work. Looks at some only. NULL: none. */
 	Group *last_pending() const
 	{
-		if (!any_pending())
-			return nullptr;
-		TreeNode *n = Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&waiting_)));
-		while (!of_waiting(n)->pending)
+		static constexpr int kLooks = 64;
+		TreeNode *end = Tree::end_node(const_cast<TreeNode *>(&waiting_));
+		TreeNode *n = end;
+		for (int i = 0; i < kLooks && i < waiting_count_; i++)
+		{
 			n = Tree::prev_node(n);
-		return of_waiting(n);
+			if (of_waiting(n)->pending && of_waiting(n)->running == 0)
+				return of_waiting(n);
+		}
+		return nullptr;
+	}
+
+	/* Any row of a group that waits to be probed has this key or a greater one, if it is not in the window. */
+	Key first_key(const Group *group) const
+	{
+		return in_order(group->id) ? Key{group->rank, INT64_MIN, INT64_MIN} : group->cursor;
 	}
 
 protected:

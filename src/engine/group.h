@@ -47,15 +47,8 @@ count_in_group(Lease *lease)
 		lease->group = lease->hint.group;
 }
 
-/* Of a lease that has come otherwise. If there is no entry left it is not counted: late, not never, since it ends. */
-inline void
-count_running(Lease *lease)
-{
-	Queue *queue = lease->queue;
-	if (lease->group == 0 && lease->slot && lease->hint.group != 0 && rules_of(queue).count() &&
-		queue->schedule.count_running(lease->hint, lease->state == LeaseState::kClaiming))
-		lease->group = lease->hint.group;
-}
+/* Count a lease that no claim has just taken. If its group can have no entry, claims wait until it has been counted. */
+bool count_running(Lease *lease);
 
 /* It is handed out. */
 inline void
@@ -119,7 +112,14 @@ no_group_starts(Queue *queue)
 		rates.assume_none(queue->options.rate_period, monotonic_now());
 }
 
-/* Those that ran when the rules came, some of them. False: there are more. */
-bool count_some(Queue *queue);
+enum class Counted : uint8
+{
+	kAll,
+	kSome,
+	kNoEntry, /* the next one's group can have none */
+};
+
+/* Count leases that ran when the rules came, as many as a hold may. */
+Counted count_some(Queue *queue);
 
 } // namespace pgq

@@ -1,27 +1,24 @@
 #include "engine/group_pool.h"
 
+#include "engine/share.h"
 #include "pg/scope.h"
 
 namespace pgq {
 
-/* What a queue takes at a time, and what it keeps: a claim needs one for each job that it takes, at most. */
-static constexpr int kFewSpares = 16;
+/* Entries of a dying queue that a hold gives back. */
 static constexpr int kManySpares = 64;
-
-/* In a queue with fair each row that is filed may put a group aside. */
-static int
-few_spares(const Groups &groups)
-{
-	return groups.rules().fair ? kHoldMax : kFewSpares;
-}
 
 struct GroupPool
 {
 	slock_t mutex;
 	Group *unused; /* of the common ones; linked by by_id.parent */
+	int few;	   /* spare entries that a queue takes at a time, and keeps */
+	int most_idle; /* of the common ones: as many as there can be leases are left for groups in work */
 	int fresh;	   /* entries from here on were never used (and never touched) */
 	pg_atomic_uint32
 		kept; /* of all, those that queues keep for rates: nothing of theirs is in work */
+	pg_atomic_uint32
+		idle; /* of all, those that queues have for groups with nothing in work, or spare */
 	Group entries[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -44,6 +41,15 @@ group_pool_size()
 	return add_size(offsetof(GroupPool, entries), mul_size(max_groups(), sizeof(Group)));
 }
 
+/* Fewer where queues may be many for the entries there are. */
+static int
+few_spares()
+{
+	static constexpr int kFew = 16;
+	static constexpr int kPart = 8;
+	return Min(kFew, common_groups() / kPart / max_queues);
+}
+
 /* The own ones of the queues are behind the common ones. */
 void
 place_group_pool(void *memory)
@@ -53,7 +59,10 @@ place_group_pool(void *memory)
 	SpinLockInit(&pool->mutex);
 	pool->unused = nullptr;
 	pool->fresh = 0;
+	pool->few = few_spares();
+	pool->most_idle = common_groups() - common_bound() - max_databases * own_share();
 	pg_atomic_init_u32(&pool->kept, 0);
+	pg_atomic_init_u32(&pool->idle, 0);
 	Group *own = &pool->entries[common_groups()];
 	for (int i = 0; i < max_queues; i++)
 		for (int n = 0; n < kOwnGroups; n++)
@@ -71,21 +80,63 @@ take_entry(GroupPool *pool)
 	return group;
 }
 
-/* Half of the common ones is for what is in work, or to be looked at. About: a queue says what it keeps after each hold. */
+/* How many more of the common entries may be for groups with nothing in work, or spare. */
+static int
+room_for_idle(GroupPool *pool)
+{
+	return Max(0, pool->most_idle - static_cast<int>(pg_atomic_read_u32(&pool->idle)));
+}
+
+/* About: a queue says what it has after each hold. */
 static void
-limit_kept(GroupPool *pool, Groups &groups)
+limit_idle(GroupPool *pool, Groups &groups)
 {
 	bool many = pg_atomic_read_u32(&pool->kept) >= static_cast<uint32>(common_groups() / 2);
 	groups.rates().keep_at_most(many ? kOwnGroups : INT_MAX);
+	/* Without room some of the spare ones are left for groups that are to run. */
+	int idle = groups.size() - groups.busy() + groups.spares() - kOwnGroups - pool->few;
+	groups.put_aside_at_most(room_for_idle(pool) > 0 ? INT_MAX : Max(kOwnGroups, idle));
 }
 
 static void
-note_kept(Queue *queue)
+note_change(pg_atomic_uint32 *sum, int *noted, int now)
 {
-	int kept = queue->schedule.groups().rates().timed();
-	if (kept != queue->groups_kept)
-		pg_atomic_fetch_add_u32(&shared->group_pool->kept, kept - queue->groups_kept);
-	queue->groups_kept = kept;
+	if (now != *noted)
+		pg_atomic_fetch_add_u32(sum, now - *noted);
+	*noted = now;
+}
+
+static void
+note_idle(Queue *queue)
+{
+	const Groups &groups = queue->schedule.groups();
+	int idle = groups.size() - groups.busy() + groups.spares() - kOwnGroups;
+	note_change(&shared->group_pool->kept, &queue->groups_kept, groups.rates().timed());
+	note_change(&shared->group_pool->idle, &queue->groups_idle, Max(idle, 0));
+}
+
+/* ---- taking ---- */
+
+static void
+take_entries(Queue *queue, int n)
+{
+	GroupPool *pool = shared->group_pool;
+	if (n <= 0)
+		return;
+	SpinLockAcquire(&pool->mutex);
+	for (int i = 0; i < n; i++)
+		if (Group *group = take_entry(pool))
+			queue->schedule.groups().give(group);
+	SpinLockRelease(&pool->mutex);
+	note_idle(queue);
+}
+
+/* May a row that is filed in this hold find no place in the window? In a queue with fair it then puts its group aside. */
+static bool
+may_leave_out(const Schedule &schedule)
+{
+	const Schedule::Window &window = schedule.window();
+	return window.in_turn() && window.capacity() - window.size() < kHoldMax;
 }
 
 void
@@ -93,16 +144,20 @@ take_spare_groups(Queue *queue)
 {
 	GroupPool *pool = shared->group_pool;
 	Groups &groups = queue->schedule.groups();
-	int few = few_spares(groups);
-	limit_kept(pool, groups);
-	if (groups.spares() >= (groups.rules().fair ? few : kOwnGroups))
+	limit_idle(pool, groups);
+	bool many = may_leave_out(queue->schedule);
+	if (groups.spares() >= (many ? kHoldMax : kOwnGroups))
 		return;
-	SpinLockAcquire(&pool->mutex);
-	for (int i = 0; i < few; i++)
-		if (Group *group = take_entry(pool))
-			groups.give(group);
-	SpinLockRelease(&pool->mutex);
+	take_entries(queue, many ? Max(pool->few, Min(kHoldMax, room_for_idle(pool))) : pool->few);
 }
+
+void
+take_spare_groups_to_run(Queue *queue, int n)
+{
+	take_entries(queue, n - queue->schedule.groups().spares());
+}
+
+/* ---- giving back ---- */
 
 /* Any entry is as good as any other: what counts is how many the queue keeps. */
 static void
@@ -110,24 +165,45 @@ return_entries(Groups &groups, int keep, int most)
 {
 	GroupPool *pool = shared->group_pool;
 	int surplus = Min(groups.spares() - keep, groups.size() + groups.spares() - kOwnGroups);
-	SpinLockAcquire(&pool->mutex);
+	Group *first = nullptr;
+	Group *last = nullptr;
 	for (int i = 0; i < surplus && i < most; i++)
 	{
 		Group *group = groups.take_spare();
-		group->by_id.parent = reinterpret_cast<TreeNode *>(pool->unused);
-		pool->unused = group;
+		last = last == nullptr ? group : last;
+		group->by_id.parent = reinterpret_cast<TreeNode *>(first);
+		first = group;
 	}
+	if (first == nullptr)
+		return;
+	SpinLockAcquire(&pool->mutex);
+	last->by_id.parent = reinterpret_cast<TreeNode *>(pool->unused);
+	pool->unused = first;
 	SpinLockRelease(&pool->mutex);
+}
+
+/* How many spare ones a queue keeps that may have nothing to do for long. */
+static int
+spares_to_keep(const Schedule &schedule)
+{
+	const Schedule::Window &window = schedule.window();
+	GroupPool *pool = shared->group_pool;
+	bool many =
+		window.in_turn() && window.size() > window.capacity() / 2 && room_for_idle(pool) > 0;
+	return many ? kHoldMax : pool->few;
 }
 
 void
 return_spare_groups(Queue *queue)
 {
 	Groups &groups = queue->schedule.groups();
-	int few = few_spares(groups);
-	note_kept(queue);
-	if (groups.spares() > kManySpares / kFewSpares * few)
-		return_entries(groups, few, kManySpares);
+	if (groups.spares() > kOwnGroups)
+	{
+		int keep = spares_to_keep(queue->schedule);
+		if (groups.spares() > 2 * keep)
+			return_entries(groups, keep, INT_MAX);
+	}
+	note_idle(queue);
 }
 
 bool
@@ -141,8 +217,8 @@ return_some_groups(Queue *queue)
 		Assert(group->running == 0);
 		groups.remove(group);
 	});
-	note_kept(queue);
 	return_entries(groups, 0, kManySpares);
+	note_idle(queue);
 	return groups.size() > 0 || groups.spares() > kOwnGroups;
 }
 

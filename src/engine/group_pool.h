@@ -1,9 +1,12 @@
 /*
- * Entries of groups. Each queue has a few of its own, so that none can keep another one from its groups; the rest are for
- * all queues together. A queue with rules for groups keeps some spare ones, and what it has too many of goes back. So
- * whatever needs one, the callbacks at commit included, has it without another lock; if there is none all the same, the
- * queue gives up one that it can spare, or reads its rows again (core/ready_jobs.h). Groups that are known only for what
-has started of them have half of the common entries at most, so that no queue takes those of others for a long time.
+ * Entries of groups. Each queue has a few of its own; the rest are common to all queues. Of these as many as there can be
+ * leases are for groups with jobs in work. Groups with nothing in work have the other ones, and what queues keep spare
+ * counts with them: when those are used up, a queue with fair leaves rows for another sweep instead of putting their
+ * groups aside. Groups that are known only for what has started of them have as many at most.
+ *
+ * A queue with rules for groups keeps some spare entries, and gives back what it has too many of at the end of each hold.
+ * So whatever needs an entry, the callbacks at commit included, has it without another lock. If there is none all the
+ * same, the queue gives up one that it can spare, or reads its rows again (core/ready_jobs.h).
  *
  * The queue's lock is held around each call; the pool's own is a spinlock.
  */
@@ -19,8 +22,9 @@ inline constexpr int kOwnGroups = 8;
 Size group_pool_size();
 void place_group_pool(void *memory);
 
-/* Before entries may be needed. */
+/* Before entries may be needed; and before groups of so many jobs may get some to run. */
 void take_spare_groups(Queue *queue);
+void take_spare_groups_to_run(Queue *queue, int n);
 
 /* After some may have come free. */
 void return_spare_groups(Queue *queue);

@@ -393,25 +393,6 @@ stop_using(Lease *lease, bool ended)
 	unpin_lease(lease);
 }
 
-bool
-count_some(Queue *queue)
-{
-	for (int i = 0; i < kHoldMax && queue->uncounted; i++)
-	{
-		dlist_node *first = dlist_is_empty(&queue->leases) ? nullptr : queue->leases.head.next;
-		Lease *lease =
-			first == nullptr ? nullptr : container_of<Lease>(first, offsetof(Lease, in_queue));
-		queue->uncounted = lease != nullptr && lease->counted != queue->counting;
-		if (!queue->uncounted)
-			break;
-		count_running(lease);
-		lease->counted = queue->counting;
-		dlist_delete(first);
-		dlist_push_tail(&queue->leases, first);
-	}
-	return !queue->uncounted;
-}
-
 /* ---- by time ---- */
 
 int

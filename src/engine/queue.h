@@ -77,6 +77,7 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	int64
 		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
 	int groups_kept; /* as the pool of groups knows */
+	int groups_idle; /* the same */
 	JobCount count;	 /* but for what it says itself */
 	QueueLatency latency;
 };

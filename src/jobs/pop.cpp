@@ -204,7 +204,12 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return short_of(round, Shortage::kHeld);
 	round->options = hold->options;
 	round->options_set = hold->options_set;
-	if (!count_some(hold.queue()))
+	if (rules_of(hold.queue()).count())
+		take_spare_groups_to_run(hold.queue(), hold->uncounted ? kHoldMax : most);
+	Counted counted = count_some(hold.queue());
+	if (counted == Counted::kNoEntry)
+		return short_of(round, Shortage::kEntries);
+	if (counted == Counted::kSome)
 		return PopResult::kPopped;
 	let_time_pass(*round, hold);
 

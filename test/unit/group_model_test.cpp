@@ -32,7 +32,7 @@ using pgq::TimerKey;
 using Admission = Schedule::Admission;
 
 constexpr int kMaxJobs = 6;
-constexpr int kMaxSize = 3;	   /* of window, timer, batch */
+constexpr int kMaxSize = 5;	   /* of window, timer, batch */
 constexpr int kMaxEntries = 4; /* of groups */
 constexpr int kMaxProbes = 2;
 constexpr int64_t kPeriod = 16; /* of rates: one unit is a part */
@@ -61,7 +61,8 @@ enum class Fault
 	kStartsWhenTaken, /* a start is counted when the job is taken, not when it goes out */
 	kStartUncounted,  /* what goes out of a group that has no entry is not counted */
 	kTakenForGood,	  /* what was taken and does not go out counts for ever */
-	kWrongInPlace,	  /* an actor meets what may not be, in a step that leads to a known state */
+	kCountedWithoutEntry, /* what runs when the rules come is taken for counted, although there is no entry */
+	kWrongInPlace, /* an actor meets what may not be, in a step that leads to a known state */
 };
 
 struct JobPlan
@@ -82,6 +83,7 @@ struct Plan
 	int beyond = 1; /* rows that a probe reads, beyond as many as there is room */
 	int probes = 1; /* groups in one round */
 	int entries = 3;
+	int most_aside = INT_MAX; /* entries of groups that do not run, of those */
 	bool crowded = false; /* fair: there may be no entry, so even in a group others may go first */
 	int64_t ticks = 0;	  /* how far the clock goes */
 	bool clock_goes_back = false;
@@ -365,6 +367,7 @@ public:
 		schedule_.reset(plan.rules[0]);
 		for (int i = 0; i < plan.entries; i++)
 			schedule_.groups().give(&world.groups[i]);
+		schedule_.groups().put_aside_at_most(plan.most_aside);
 		bool unloaded = false;
 		for (size_t i = 0; i < plan.jobs.size(); i++)
 			if (plan.jobs[i].there)
@@ -471,7 +474,8 @@ public:
 			if (auto bad = violation())
 				return bad;
 			schedule_.fire(world.clock);
-			count_some();
+			if (!count_some())
+				return complain("what runs cannot be counted");
 			if (schedule_.poppable())
 			{
 				if (auto bad = consume(keep))
@@ -890,16 +894,22 @@ private:
 
 	/* ---- claims ---- */
 
-	void count_some()
+	/* False: there is no entry for a group that runs. Claims wait then. */
+	bool count_some()
 	{
 		for (Job &job : jobs())
-			if (job.slot && !job.counted)
-			{
-				job.counted = true;
-				if (job.slot_group == 0 && job.leased.group != 0 && rules().count() &&
-					schedule_.count_running(job.leased, is_claiming(job)))
-					job.slot_group = job.leased.group;
-			}
+		{
+			if (!job.slot || job.counted)
+				continue;
+			bool counts = job.slot_group == 0 && job.leased.group != 0 && rules().count();
+			job.counted = !counts || schedule_.count_running(job.leased, is_claiming(job)) ||
+						  faulty(Fault::kCountedWithoutEntry);
+			if (!job.counted)
+				return false;
+			if (counts && schedule_.groups().find(job.leased.group) != nullptr)
+				job.slot_group = job.leased.group;
+		}
+		return true;
 	}
 
 	/* As much as one hold does: what was popped is leased, or it is not. */
@@ -909,8 +919,7 @@ private:
 		schedule_.notice_step_back(world.clock);
 		if (!schedule_.poppable())
 			return schedule_.due_line() < before;
-		count_some();
-		if (!schedule_.poppable())
+		if (!count_some() || !schedule_.poppable())
 			return true;
 		Hint hint = schedule_.pop();
 		if (hint.delayed && hint.key.run_at > world.clock + plan_.slack)
@@ -1405,7 +1414,8 @@ private:
 		if (admission == Admission::kNoEntry)
 		{
 			schedule_.file(hint);
-			if (!probe() && !end_one_held())
+			probed_ = !probed_ && probe();
+			if (!probed_ && !end_one_held())
 				return complain("no entry is to be had, and nobody has one", job);
 		}
 		bool was_free = job.lease == Job::kFree;
@@ -1414,6 +1424,7 @@ private:
 		if (admission != Admission::kGo || !was_free)
 			return {};
 		verify(job);
+		probed_ = false;
 		if (settle(job))
 			return {};
 		for (const Job &other : jobs())
@@ -1473,7 +1484,7 @@ private:
 		code.put(schedule_.crowded() | schedule_.sweep_is_next() << 1);
 		if (plan_.window > 1)
 			code.put(schedule_.window().hand());
-		for (int32_t priority = 0; priority < 4; priority++)
+		for (int32_t priority = 0; priority < 6; priority++)
 			code.put(schedule_.window().last_turn(priority));
 	}
 
@@ -1602,6 +1613,7 @@ private:
 
 	const Plan &plan_;
 	Schedule &schedule_;
+	bool probed_ = false; /* by the lone consumer, for want of an entry, since it had a job */
 	std::vector<Action> actions_;
 };
 
@@ -1730,6 +1742,8 @@ constexpr JobPlan kThereA{.group = 1, .there = true};
 constexpr JobPlan kThereB{.group = 2, .there = true};
 constexpr JobPlan kThereUrgentA{.group = 1, .priority = 1, .there = true};
 constexpr JobPlan kThereC{.group = 3, .there = true};
+constexpr JobPlan kThereD{.group = 4, .there = true};
+constexpr JobPlan kThereE{.group = 5, .there = true};
 
 /* Worlds small enough to see all of; between them they have every action. */
 const struct Small
@@ -1972,6 +1986,35 @@ const struct Small
 	  .crowded = true,
 	  .deletes = true,
 	  .refill_steps = false}},
+	{"fair, fifo, more groups than places and entries",
+	 {.jobs = {kThereA, kThereB, kThereC, kThereD},
+	  .rules = {kFairFifo},
+	  .window = 2,
+	  .batch = 3,
+	  .entries = 1,
+	  .crowded = true,
+	  .retries = false,
+	  .refill_steps = false}},
+	{"fair, few may be aside",
+	 {.jobs = {kThereA, kThereB, kThereA, kThereC},
+	  .rules = {kFairOne},
+	  .window = 2,
+	  .most_aside = 1,
+	  .crowded = true,
+	  .retries = false,
+	  .refill_steps = false}},
+	{"fair, six priorities",
+	 {.jobs = {kThereA, {.group = 2, .priority = 5, .there = true}, {.group = 1, .priority = 4}},
+	  .rules = {kFair},
+	  .window = 2,
+	  .retries = false,
+	  .refill_steps = false}},
+	{"limit 1 comes where groups are in work, one entry",
+	 {.jobs = {kThereA, kThereB, kThereA, kThereB},
+	  .rules = {kNoRules, kOne},
+	  .window = 2,
+	  .entries = 1,
+	  .refill_steps = false}},
 	{"fair, on and off",
 	 {.jobs = {kThereA, kThereA, kThereB},
 	  .rules = {kTwo, kFair, kFairOne, kNoRules},
@@ -2133,6 +2176,51 @@ TEST_P(WalkGroups, TheInvariantHolds)
 
 INSTANTIATE_TEST_SUITE_P(Groups, WalkGroups, testing::Range(1u, 61u));
 
+/* More groups and priorities than entries and places, in random order. */
+class WalkShortOfEntries : public testing::TestWithParam<unsigned>
+{};
+
+TEST_P(WalkShortOfEntries, TheInvariantHolds)
+{
+	static constexpr int kWalks = 500;
+	static const std::vector<GroupRules> kRules[] = {
+		{kFairFifo},
+		{kFairTwo},
+		{kFairOne},
+		{kFair},
+		{kTwo},
+		{kFifo},
+		{kNoRules, kOne, kFairFifo, kNoRules, kFairTwo, kFifo},
+		{kNoRules, kFairFifo, kTwo, kFairOne}};
+	unsigned seed = GetParam();
+	Plan plan{.jobs = {kThereA, kThereB, kThereC, kThereD, kThereE, kA},
+			  .rules = kRules[seed % std::size(kRules)],
+			  .window = 1 + static_cast<int>(seed / 8 % 5),
+			  .batch = 1 + static_cast<int>(seed % 5),
+			  .beyond = static_cast<int>(seed / 2 % 2),
+			  .probes = 1 + static_cast<int>(seed / 5 % 2),
+			  .entries = 1 + static_cast<int>(seed / 3 % 3),
+			  .most_aside = seed % 3 == 0 ? 1 : INT_MAX,
+			  .crowded = true,
+			  .ticks = 1,
+			  .rewrites = 1,
+			  .crosses = seed % 5 > 2,
+			  .parks = true,
+			  .loses = true,
+			  .verbs = seed % 2 == 0,
+			  .moves = seed % 4 == 1,
+			  .regroups = seed % 4 == 2,
+			  .deletes = seed % 2 == 1};
+	if (seed % 3 == 1)
+		for (size_t i = 0; i < plan.jobs.size(); i++)
+			plan.jobs[i].priority = static_cast<int32_t>((i * seed) % 6);
+	Outcome outcome = walk(plan, seed, kWalks, 300);
+	EXPECT_EQ(outcome.violation, "");
+	EXPECT_GT(outcome.states, 10u * kWalks) << "the actors stand still";
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, WalkShortOfEntries, testing::Range(1u, 81u));
+
 /* ---- what the checks are worth ---- */
 
 struct Broken
@@ -2251,6 +2339,13 @@ INSTANTIATE_TEST_SUITE_P(
 		Broken{Fault::kTakenForGood,
 			   "TakenForGood",
 			   {.jobs = {kThereA, kThereA, kThereB}, .rules = {kRate}, .refill_steps = false}},
+		Broken{Fault::kCountedWithoutEntry,
+			   "CountedWithoutEntry",
+			   {.jobs = {kThereA, kThereB, kThereA, kThereB},
+				.rules = {kNoRules, kOne},
+				.window = 2,
+				.entries = 1,
+				.refill_steps = false}},
 		Broken{Fault::kWrongInPlace,
 			   "WrongInPlace",
 			   {.jobs = {kThereA}, .rules = {kOne}, .ticks = 1, .refill_steps = false}}),

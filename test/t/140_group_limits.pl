@@ -1,0 +1,70 @@
+# Rules for groups hold when they come to a queue in work, for claims of any size and for any number of priorities.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+
+my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\n");
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+sub make { my ($queue, $options) = @_; return sql("SELECT pgq_create_queue('$queue'" . ($options ? ", $options" : '') . ')') }
+# So many jobs of so many groups, in turn.
+sub enqueue
+{
+	my ($queue, $jobs, $groups) = @_;
+	return sql("SELECT count(*) FROM pgq_enqueue_many('$queue', (SELECT jsonb_agg(jsonb_build_object('payload', i, 'group_key', 'g' || i % $groups)) FROM generate_series(1, $jobs) i))");
+}
+sub claimed { my ($queue, $n) = @_; return sql("SELECT count(*) FROM pgq_claim('$queue', $n)") }
+sub too_many
+{
+	my ($queue, $limit) = @_;
+	return sql("SELECT count(*) FROM (SELECT FROM pgq_ext.job_status WHERE queue = '$queue' AND state = 'leased' GROUP BY group_key HAVING count(*) > $limit) g");
+}
+
+# ---- rules that come to a queue in work ----
+
+for my $rule ('group_concurrency => 1', 'fifo => true')
+{
+	make('live');
+	enqueue('live', 900, 300);
+	is(claimed('live', 300), 300, "$rule: a job of each group is in work when the rule comes");
+	sql("SELECT pgq_alter_queue('live', $rule)");
+	is(claimed('live', 500), 0, '... nothing more is handed out, and nothing is short');
+	is(too_many('live', 1), 0, '... so the rule holds for each group');
+	sql(q{SELECT count(pgq_ack(job_id, lease)) FROM (SELECT job_id, lease FROM pgq_ext.lease WHERE queue = 'live' ORDER BY job_id LIMIT 40) l});
+	is(claimed('live', 500), 40, '... those that have room again go on');
+	is(too_many('live', 1), 0, '... one each');
+	is(sql('SELECT * FROM pgq_check()'), '', '... all is well');
+	sql(q{SELECT pgq_drop_queue('live', force => true)});
+}
+
+# ---- claims are filled ----
+
+my $n = 0;
+for my $rule ('group_concurrency => 1', 'fifo => true', q{group_rate_limit => 5, rate_period => '1 h'}, 'fair => true', 'fair => true, group_concurrency => 1', 'fair => true, fifo => true')
+{
+	my $queue = 'filled_' . $n++;
+	make($queue, $rule);
+	enqueue($queue, 600, 600);
+	is(join(' ', map { claimed($queue, 150) } 1 .. 5), '150 150 150 150 0', "$rule: claims are filled");
+}
+
+# ---- turns of many priorities ----
+
+make('turns', 'fair => true');
+enqueue('turns', 100, 5);
+sql(q{CREATE TABLE log (round int, priority int, group_key text)});
+sql(q{DO $$ BEGIN
+	FOR i IN 1 .. 20 LOOP
+		PERFORM pgq_enqueue('turns', '1', priority => p, group_key => 'g' || i % 5) FROM generate_series(1, 6) p;
+		FOR k IN 1 .. 7 LOOP
+			INSERT INTO log SELECT i, priority, group_key FROM (SELECT c.*, pgq_ack(job_id, lease) FROM pgq_claim('turns') c) c;
+			COMMIT;
+		END LOOP;
+	END LOOP; END $$});
+is(sql('SELECT string_agg(n::text, $$ $$) FROM (SELECT count(*) AS n FROM log WHERE priority = 0 GROUP BY group_key) g'), '4 4 4 4 4',
+	'groups of the lowest priority take turns, however many others come between');
+
+$node->stop;
+done_testing();

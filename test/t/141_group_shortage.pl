@@ -1,0 +1,142 @@
+# Where leases or entries of groups run short each claim comes to an end, no turn is lost, and no queue takes what others need.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use PgqTest;
+
+my $leases = 16;
+my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\npgq_ext.max_leases = $leases\npgq_ext.window_size = 16\n"
+	  . "pgq_ext.max_queues = 16\nstatement_timeout = '60 s'\n");
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+# It has been empty when a claim looked: all that comes is in memory, or known to be beyond it.
+sub make
+{
+	my ($queue, $options) = @_;
+	sql("SELECT pgq_create_queue('$queue'" . ($options ? ", $options" : '') . ')');
+	is(sql("SELECT count(*) FROM pgq_claim('$queue')"), 0, "queue $queue is empty");
+	return;
+}
+# A job of each of these groups, in several transactions.
+sub enqueue
+{
+	my ($queue, $groups, $first) = @_;
+	$first //= 1;
+	return sql(join ';', map { "SELECT count(pgq_enqueue('$queue', '1', group_key => 'g' || i)) FROM generate_series($_, LEAST($_ + 9, $groups)) i" } map { 10 * $_ + $first } 0 .. ($groups - $first) / 10);
+}
+sub state_of { my ($queue, $n) = @_; return scalar sqlstate($node, "SELECT * FROM pgq_claim('$queue', $n)") }
+sub claimed { my ($queue, $n) = @_; return sql("SELECT count(*) FROM pgq_claim('$queue', $n)") }
+sub ack { my ($queue) = @_; return sql("SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = '$queue'") }
+# How many jobs are handed out until there is none, a few at a time.
+sub drained
+{
+	my ($queue) = @_;
+	my $all = 0;
+	while (my $n = claimed($queue, 5)) { $all += $n; ack($queue) }
+	return $all;
+}
+sub drop { sql("SELECT pgq_drop_queue('$_', force => true)") for @_; return }
+sub well_ok { is(sql('SELECT * FROM pgq_check()'), '', '... all is well'); return }
+
+# ---- no lease is left ----
+
+make('other');
+sql(q{SELECT count(pgq_enqueue('other', '1')) FROM generate_series(1, 100)});
+for my $rule ('fair => true', 'fair => true, group_concurrency => 1', 'fair => true, fifo => true', 'fifo => true')
+{
+	make('q', $rule);
+	enqueue('q', 100);
+	is(claimed('other', $leases), $leases, "$rule: another queue has all leases");
+	is(state_of('q', 3), '53400', '... a claim says so') for 1 .. 3;
+	ack('other');
+	is(drained('q'), 100, '... and gets all jobs when they are free');
+	well_ok();
+	drop('q');
+}
+
+{
+	# A full window, and behind it the next job of a group that has room again.
+	make('q', 'group_concurrency => 1');
+	for my $job (1, 2)
+	{
+		enqueue('q', 1);
+		is(claimed('q', 1), 2 - $job, 'one job of a group runs');
+	}
+	sql(q{SELECT count(pgq_enqueue('q', '1', group_key => 'h' || i)) FROM generate_series(1, 15) i});
+	enqueue('q', 1);
+	ack('q');
+	is(claimed('q', 1), 1, '... the next one when it has ended');
+	sql(q{SELECT pgq_enqueue('q', '1', group_key => 'h16', priority => 1)});
+	is(claimed('other', $leases - 1), $leases - 1, '... then another queue takes the leases');
+	ack('q');
+	is(claimed('other', 1), 1, '... all of them');
+	is(state_of('q', 1), '53400', '... a claim says so') for 1 .. 2;
+	ack('other');
+	is(drained('q'), 17, '... and gets all jobs when they are free');
+	well_ok();
+	drop('q');
+}
+
+{
+	make('q', 'fair => true');
+	sql(q{SELECT count(pgq_enqueue('q', '1', group_key => 'g' || i % 2)) FROM generate_series(1, 12) i});
+	is(claimed('other', $leases - 1), $leases - 1, 'one lease is left');
+	my @turns;
+	for (1 .. 6)
+	{
+		push @turns, sql(q{SELECT group_key FROM pgq_claim('q')});
+		is(state_of('q', 1), '53400', '... then none');
+		ack('q');
+	}
+	is(join(' ', @turns), join(' ', ($turns[0], $turns[0] eq 'g0' ? 'g1' : 'g0') x 3), '... no group loses its turn by that');
+	ack('other');
+	drop('q', 'other');
+}
+
+# ---- more groups than entries and places ----
+
+for my $rule ('fair => true, fifo => true', 'fair => true', 'fair => true, group_concurrency => 2')
+{
+	make('q', $rule);
+	enqueue('q', 300);
+	is(claimed('q', 1), 1, "$rule: more groups than there are entries");
+	ack('q');
+	enqueue('q', 310, 301);
+	is(drained('q'), 309, '... all of them have their turn');
+	well_ok();
+	drop('q');
+}
+
+# ---- queues that hold nothing, and queues that wait ----
+
+my @idle = map { "idle$_" } 1 .. 8;
+make($_, 'fair => true') for @idle;
+make('q', 'group_concurrency => 1');
+sub all_leases_ok
+{
+	my ($what) = @_;
+	enqueue('q', 100);
+	is(join(' ', map { claimed('q', 4) } 1 .. $leases / 4), join(' ', (4) x ($leases / 4)), "$what: another queue has a group in work for each lease");
+	is(state_of('q', 4), '53400', '... then leases are short');
+	ack('q');
+	is(drained('q'), 100 - $leases, '... and goes on');
+	return;
+}
+all_leases_ok('queues with fair that have nothing');
+for my $queue (@idle)
+{
+	enqueue($queue, 60);
+	is(drained($queue), 60, "$queue has had its jobs");
+}
+all_leases_ok('queues with fair that have had many groups');
+enqueue($_, 200) for @idle[ 0 .. 2 ];
+all_leases_ok('queues with fair that nobody claims from');
+make('both', 'fair => true, fifo => true');
+enqueue('both', 120);
+is(drained('both'), 120, '... one with fair and fifo beside them gets all of its jobs, too');
+is(drained($_), 200, "... $_ has forgotten none") for @idle[ 0 .. 2 ];
+well_ok();
+
+$node->stop;
+done_testing();
