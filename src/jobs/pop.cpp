@@ -204,13 +204,16 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return short_of(round, Shortage::kHeld);
 	round->options = hold->options;
 	round->options_set = hold->options_set;
-	if (rules_of(hold.queue()).count())
-		take_spare_groups_to_run(hold.queue(), hold->uncounted ? kHoldMax : most);
+	bool counts = rules_of(hold.queue()).count();
+	if (counts && hold->uncounted)
+		take_spare_groups_to_run(hold.queue(), kHoldMax);
 	Counted counted = count_some(hold.queue());
 	if (counted == Counted::kNoEntry)
 		return short_of(round, Shortage::kEntries);
 	if (counted == Counted::kSome)
 		return PopResult::kPopped;
+	if (counts)
+		take_spare_groups_to_run(hold.queue(), most);
 	let_time_pass(*round, hold);
 
 	/* Many jobs of the database are locked by somebody: a queue with none of them goes on, one by one. */

@@ -39,6 +39,14 @@ for my $rule ('group_concurrency => 1', 'fifo => true')
 	sql(q{SELECT pgq_drop_queue('live', force => true)});
 }
 
+# As many leases of groups as one hold counts: those that go out next have entries, too.
+make('even');
+enqueue('even', 256, 256);
+is(claimed('even', 256), 256, 'so many groups are in work');
+sql(q{SELECT count(pgq_enqueue('even', '1', group_key => 'other' || i)) FROM generate_series(1, 20) i});
+sql(q{SELECT pgq_alter_queue('even', group_concurrency => 1)});
+is(claimed('even', 20), 20, '... and others go out when a rule has come');
+
 # ---- claims are filled ----
 
 my $n = 0;
