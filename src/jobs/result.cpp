@@ -172,16 +172,32 @@ nap_in_milliseconds(Look found, int64 end)
 }
 
 /*
- * The lease may have gone early (README.md, "Fleeting leases"): who has deleted the row then tells so while he still has
- * the lock of his transaction. The statement that waits keeps the version from being removed.
+ * Does the transaction go on? It ends all of its subtransactions, and a subtransaction has given back the lock of its own
+ * xid when it was released. What precedes TransactionXmin has no known parent any more.
+ */
+static bool
+is_ending(TransactionId xid)
+{
+	if (!TransactionIdPrecedes(xid, TransactionXmin))
+		xid = SubTransGetTopmostTransaction(xid);
+	return !has_ended(xid);
+}
+
+/*
+ * The lease may have gone early (README.md, "Fleeting leases"): the transaction that has deleted the row then tells so
+ * while it still has the lock of its xid. The statement that waits keeps the version from being removed.
  */
 static bool
 is_deleter_ending(int64 job_id, int32 *queue_id)
 {
-	TransactionId deleter;
 	SegmentSet segments(AccessShareLock);
-	bool ending = deleter_of(segments, job_id, &deleter, queue_id) && !has_ended(deleter);
+	List *deleters = deleters_of(segments, job_id, queue_id);
 	segments.close();
+	bool ending = false;
+	ListCell *cell;
+	foreach (cell, deleters)
+		ending = ending || is_ending(lfirst_oid(cell));
+	list_free(deleters);
 	return ending;
 }
 

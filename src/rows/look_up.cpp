@@ -163,26 +163,23 @@ queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id)
 	return found;
 }
 
-bool
-deleter_of(SegmentSet &segments, int64 job_id, TransactionId *deleter, int32 *queue_id)
+List *
+deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id)
 {
-	*deleter = InvalidTransactionId;
+	List *deleters = NIL;
 	visit_versions(segments, segments.open_all(), job_id,
 				   [&](Relation rel, int, HeapTuple tuple, Buffer buffer) {
 					   uint16 mask = tuple->t_data->t_infomask;
 					   if (judge_version(tuple, buffer) != Verdict::kDead ||
 						   (mask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(mask))
 						   return false;
-					   TransactionId xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
 					   bool is_null;
-					   if (TransactionIdIsValid(*deleter) && !TransactionIdFollows(xid, *deleter))
-						   return false;
-					   *deleter = xid;
+					   deleters = lappend_oid(deleters, HeapTupleHeaderGetUpdateXid(tuple->t_data));
 					   *queue_id = DatumGetInt32(
 						   heap_getattr(tuple, kJobQueueId, RelationGetDescr(rel), &is_null));
 					   return false;
 				   });
-	return TransactionIdIsValid(*deleter);
+	return deleters;
 }
 
 bool

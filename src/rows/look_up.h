@@ -28,8 +28,8 @@ bool find_writable(SegmentSet &segments, int64 job_id, Place *place, Transaction
 /* The queue of a version of the job that is not dead, whoever is at it. Waits for nobody. False: none was seen. */
 bool queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id);
 
-/* Who has deleted the job, or changed it last, of which a dead version tells; and in which queue it was. False: none. */
-bool deleter_of(SegmentSet &segments, int64 job_id, TransactionId *deleter, int32 *queue_id);
+/* The transactions (a list of xids) that have deleted or changed the job, of which dead versions tell; and its queue then. */
+List *deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id);
 
 /* Does that snapshot see a version of the job, whichever? */
 bool is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot);

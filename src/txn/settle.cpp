@@ -304,6 +304,7 @@ at_transaction_end(XactEvent event, void *)
 	if (pending.effects.empty())
 	{
 		pending.effects = {};
+		forget_claim_call();
 		return;
 	}
 

@@ -163,7 +163,8 @@ for my $name ('keep, one call', 'replace, one call', 'cancel')
 	is(scalar reply($b), 'cancelled', 'who waits for the result of the last one is told');
 }
 
-# Also if he looks between the end of the row and the moment at which he is told.
+# Also one that looks between the end of the row and the moment at which it is told; and if a subtransaction has cancelled it.
+for my $ends ('', 'COMMIT')
 {
 	next_queue();
 	my $job = sql("SELECT max(job_id) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue'");
@@ -172,13 +173,19 @@ for my $name ('keep, one call', 'replace, one call', 'cancel')
 	wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%pgq_result%' AND pid <> pg_backend_pid() AND wait_event_type = 'Extension'});
 	ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
 	ask($a, q{SET pgq_ext.stop_point = 'commit-settle'});
-	send_sql($a, on_each('pgq_cancel(job_id)'));
+	if ($ends)
+	{
+		ask($a, 'BEGIN; SAVEPOINT s');
+		is(ask($a, on_each('pgq_cancel(job_id)')), $many, 'a subtransaction cancels all');
+		ask($a, 'RELEASE s');
+	}
+	send_sql($a, $ends || on_each('pgq_cancel(job_id)'));
 	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 0 AND NOT granted});
 	sql('SELECT pg_sleep(1.5)');
-	ok(!is_answered($b), 'who looks when the row has gone goes on waiting');
+	ok(!is_answered($b), 'a session that looks when the row has gone goes on waiting');
 	ask($holder, 'SELECT pg_advisory_unlock(7366513, 0)');
 	is(scalar reply($b), 'cancelled', '... and is told');
-	is(scalar reply($a), $many, '... by who has cancelled all');
+	is(scalar reply($a) // '', $ends ? '' : $many, '... by the session that has cancelled all');
 	ask($a, 'RESET pgq_ext.stop_point');
 	end_session($holder);
 }
