@@ -53,8 +53,8 @@ check 'the guard of a runner that was killed ends what is left' ends_soon killed
 dir=${dir%/run}
 
 # A command that hangs, and one that does not.
-test/watch.pl 1 '' bash -c 'trap "" TERM; echo begun; sleep 1000' >"$dir/hangs" && echo 'succeeded' >>"$dir/hangs"
-check 'a command that hangs is ended' grep -q '^timeout: nothing has happened for 1 s' "$dir/hangs"
+test/watch.pl 5 '' bash -c 'trap "" TERM; echo begun; sleep 1000' >"$dir/hangs" && echo 'succeeded' >>"$dir/hangs"
+check 'a command that hangs is ended' grep -q '^timeout: nothing has happened for 5 s' "$dir/hangs"
 check '... and named' grep -q '^timeout: sleep 1000' "$dir/hangs"
 check '... and has failed' test -z "$(grep succeeded "$dir/hangs")"
 test/watch.pl 1000 '' bash -c 'echo said; exit 7' >"$dir/ends"

@@ -10,6 +10,7 @@ use strict;
 use warnings;
 use IO::Select;
 use POSIX ();
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 my ($limit, $pattern, @command) = @ARGV;
 $| = 1;
@@ -64,15 +65,18 @@ sub members
 	return @members;
 }
 
-my ($before, $last, $told) = ('', time, 0);
+# Not the wall clock, which may be set.
+sub now { return clock_gettime(CLOCK_MONOTONIC) }
+
+my ($before, $last, $told) = ('', now(), 0);
 while (waitpid($pid, POSIX::WNOHANG()) == 0)
 {
 	my $sizes = sizes();
 	if (show(1) || $sizes ne $before)
 	{
-		($before, $last) = ($sizes, time);
+		($before, $last) = ($sizes, now());
 	}
-	elsif (time - $last >= $limit)
+	elsif (now() - $last >= $limit)
 	{
 		print "timeout: nothing has happened for $limit s, these are ended:\n", members() if !$told++;
 		kill $told > 10 ? 'KILL' : 'TERM', -$pid;
