@@ -1,8 +1,9 @@
 /*
- * Entries of groups. Each queue has a few of its own; the rest are common to all queues. Of these as many as there can be
- * leases are for groups with jobs in work. Groups with nothing in work have the other ones, and what queues keep spare
- * counts with them: when those are used up, a queue with fair leaves rows for another sweep instead of putting their
- * groups aside. Groups that are known only for what has started of them have as many at most.
+ * Entries of groups. Each queue has a few of its own; the rest are common to all queues. What queues with fair put aside
+ * leaves as many of these as there can be leases to groups with jobs in work: when the others are used up, with what queues
+ * keep spare, such a queue leaves rows for another sweep instead of putting their groups aside. Groups that are known only
+ * for what has started of them have as many at most. Groups that wait in queues with fifo or group_concurrency have no
+ * such bound.
  *
  * A queue with rules for groups keeps some spare entries, and gives back what it has too many of at the end of each hold.
  * So whatever needs an entry, the callbacks at commit included, has it without another lock. If there is none all the

@@ -63,7 +63,7 @@ complain_of_leases()
 						  max_leases)));
 }
 
-/* No entry is left for a group. With room for as many as there are leases that is so for moments only. */
+/* No entry is left for a group: groups that wait, of this queue or others, have them. */
 [[noreturn]] static void
 complain_of_entries(const char *name)
 {
