@@ -180,7 +180,8 @@ is_ending(TransactionId xid)
 {
 	if (!TransactionIdPrecedes(xid, TransactionXmin))
 		xid = SubTransGetTopmostTransaction(xid);
-	return !has_ended(xid);
+	/* A subtransaction of this one that was rolled back: nobody else ends it. */
+	return !TransactionIdIsCurrentTransactionId(xid) && !has_ended(xid);
 }
 
 /*
