@@ -190,6 +190,14 @@ for my $ends ('', 'COMMIT')
 	end_session($holder);
 }
 
+# What a subtransaction of the own transaction has done and undone is no end to wait for.
+ask($a, 'BEGIN; SAVEPOINT s');
+my $undone = ask($a, "SELECT pgq_enqueue('$queue', '1')");
+ask($a, "SELECT pgq_update($undone, priority => 1), pgq_update($undone, priority => 2)");
+ask($a, 'ROLLBACK TO s');
+is(scalar ask($a, "SELECT count(*) FROM pgq_result($undone, wait => '100 ms') WHERE state IS NOT NULL"), 0, 'there is no job that was undone');
+ask($a, 'ROLLBACK');
+
 # What is behind a cancelled job in its group goes out.
 {
 	sql(on_each('pgq_cancel(job_id)'));
