@@ -9,7 +9,7 @@ use Exporter 'import';
 use Time::HiRes qw(clock_gettime usleep CLOCK_MONOTONIC);
 
 our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
-  sqlstate user_functions create_queue drain monotonic seconds_since waits_as stop_and_start));
+  sqlstate user_functions create_queue drain monotonic seconds_since waits_as stop_and_start without_ended_schedulers));
 
 # Seconds of a clock that nobody sets, and how many have passed since it said that.
 sub monotonic     { return clock_gettime(CLOCK_MONOTONIC) }
@@ -132,6 +132,21 @@ sub wait_for_scheduler
 	wait_for($node, "count(*) = 1 FROM pg_stat_activity
 		WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db' AND pid <> $before");
 	return scheduler_pid($node, $db);
+}
+
+# That piece of a log without what PostgreSQL 19 says when it ends a busy scheduler for a DROP, a RENAME or a copy of its database:
+# the FATAL line, and the line of its exit, if that process has written a FATAL line of this kind before.
+sub without_ended_schedulers
+{
+	my ($node, $log) = @_;
+	return $log if $node->safe_psql('postgres', 'SHOW server_version_num') < 190000;
+	my (%ended, @rest);
+	for my $line (split /^/, $log)
+	{
+		if ($line =~ /\[(\d+)\] .*FATAL:  terminating background worker "pgq_ext scheduler/) { $ended{$1} = 1 }
+		elsif ($line !~ /LOG:  background worker "pgq_ext scheduler.*" \(PID (\d+)\) exited with exit code 1$/ || !$ended{$1}) { push @rest, $line }
+	}
+	return join '', @rest;
 }
 
 # After a start memory does not know at once how many jobs there are.

@@ -171,8 +171,7 @@ if ($ends_workers)
 	end_session($owner);
 	sql(q{SELECT pgq_unschedule('tick')}, 'one');
 }
-my $log = slurp_file($node->logfile);
-$log =~ s/^.*FATAL:  terminating background worker "pgq_ext scheduler.*\n//mg if $ends_workers;
+my $log = without_ended_schedulers($node, slurp_file($node->logfile));
 unlike($log, qr/pgq_ext.*(?:FATAL|ERROR)/, '... no worker has met an error');
 # One may be on its way to a database that is just being dropped.
 my %tried;
