@@ -331,10 +331,10 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 		return PointerGetDatum(row);
 	/* Where the database is not loaded, tokens before are below the durable mark, those to come above. */
 	bool alone = CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
-	bool loaded = !alone && tables_if_attached() != nullptr;
-	int64 newest = loaded ? greatest_of(last_prefix_drawn()) : stored_mark(rel);
+	const Tables *t = alone ? nullptr : tables_if_attached();
+	int64 newest = t != nullptr ? greatest_of(last_prefix_drawn()) : stored_mark(rel);
 	if (wants_fence(data, row, newest))
-		row = with_fence(rel, row, loaded ? cut_tokens() : newest);
+		row = with_fence(rel, row, t != nullptr ? cut_tokens(t->database) : newest);
 	return PointerGetDatum(row);
 }
 

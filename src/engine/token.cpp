@@ -59,14 +59,30 @@ pass_prefix(int64 prefix)
 	raise_last(undrawn(prefix + 1));
 }
 
-int64
-cut_tokens()
+/* Return the first prefix of which no token was drawn. */
+static int64
+pass_drawn_prefix()
 {
 	uint64 last = pg_atomic_read_u64(&shared->last_prefix);
 	while (last != passed(last) &&
 		   !pg_atomic_compare_exchange_u64(&shared->last_prefix, &last, passed(last)))
 		;
-	return greatest_of(last_prefix(passed(last)) - 1);
+	return last_prefix(passed(last));
+}
+
+/* Right after a start the prefixes are above the mark, and the next start may begin with smaller ones. */
+int64
+fence_below(const Database *db, int64 prefix)
+{
+	int64 marked = static_cast<int64>(value_of(db->marked_token));
+	int64 fence = greatest_of(prefix - 1);
+	return marked > 0 ? Min(fence, marked) : fence;
+}
+
+int64
+cut_tokens(const Database *db)
+{
+	return fence_below(db, pass_drawn_prefix());
 }
 
 /*
@@ -79,8 +95,7 @@ begin_prefixes(int64 token_mark)
 	static constexpr int64 kSpread = 1 << 16;
 	int64 above_mark = prefix_of(token_mark) + 1 + wall_now() % kSpread;
 	raise_last(undrawn(Max(above_mark, prefix_of_clock())));
-	(void) cut_tokens();
-	return last_prefix_drawn();
+	return pass_drawn_prefix();
 }
 
 } // namespace pgq

@@ -38,8 +38,14 @@ int64 draw_lock_token(const Database *db);
 /* No token to come has that prefix, or a smaller one. */
 void pass_prefix(int64 prefix);
 
-/* Tokens to come are greater than all that were drawn before: a number between. */
-int64 cut_tokens();
+/*
+ * For the fence of a row: all tokens below that prefix that were handed out are at most the fence, and all from that prefix on
+ * are greater, those of later starts too. So the fence is not above the durable mark.
+ */
+int64 fence_below(const Database *db, int64 prefix);
+
+/* Let tokens to come be greater than all that were drawn before, and return the fence between both. */
+int64 cut_tokens(const Database *db);
 
 /* A load begins: no token of the database drawn before has the prefix that is returned, or a greater one. */
 int64 begin_prefixes(int64 token_mark);

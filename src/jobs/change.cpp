@@ -299,7 +299,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 					   TimestampTzGetDatum(
 						   put_off(row, DatumGetTimestampTz(change.values[kJobRunAt - 1]), now)));
 		if (change.changed[kJobPayload - 1] || change.changed[kJobHeaders - 1] || to != nullptr)
-			change.set(kJobFence, Int64GetDatum(cut_tokens()));
+			change.set(kJobFence, Int64GetDatum(cut_tokens(tables().database)));
 		if (!change.any())
 			lock_if_fleeting(segments, taken, row);
 		done = !change.any() || change_waiting(segments, row, change, to);

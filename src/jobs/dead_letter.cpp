@@ -136,7 +136,7 @@ current_segment()
 static SpiArgument
 fence()
 {
-	return {INT8OID, Int64GetDatum(cut_tokens()), false};
+	return {INT8OID, Int64GetDatum(cut_tokens(tables().database)), false};
 }
 
 /* The trigger has noted them as it does those that come by SQL, which nobody has asked for room. */

@@ -49,7 +49,7 @@ fence_new_jobs(NewJob *jobs, int n)
 		if (base < 0)
 			base = read_load(tables().database, tables().database_generation).base_prefix;
 		if (base > 0 && enqueued_at <= time_of_prefix(base - 1))
-			jobs[i].set(kJobFence, Int64GetDatum(greatest_of(base - 1)));
+			jobs[i].set(kJobFence, Int64GetDatum(fence_below(tables().database, base)));
 	}
 }
 

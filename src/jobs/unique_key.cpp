@@ -93,7 +93,7 @@ change_of(const JobRow &row, const KeyedRequest &request)
 {
 	JobChange change{};
 	const NewJob &job = request.job;
-	change.set(kJobFence, Int64GetDatum(cut_tokens()));
+	change.set(kJobFence, Int64GetDatum(cut_tokens(tables().database)));
 	if (request.rules.on_conflict == OnConflict::kAppend)
 	{
 		change.set(kJobPayload, appended(row, job.values[kJobPayload - 1]));

@@ -159,5 +159,27 @@ for my $enqueue (q{SELECT pgq_enqueue('q', '1')}, qq{SELECT pgq_enqueue_many('q'
 }
 drain($node, 'q');
 
+# ---- the next start may begin with smaller tokens than this one ----
+
+# Without a scheduler nobody has advanced the mark since the start. Every start begins above the mark, and how far differs.
+$node->append_conf('postgresql.conf', 'max_worker_processes = 1');
+$node->restart;
+sql(q{SELECT pgq_enqueue('q', '1', unique_key => 'k'); SELECT pgq_enqueue('q', '2'); SELECT pgq_enqueue('r', '3', max_attempts => 1);
+	SELECT pgq_fail(job_id, lease) FROM pgq_claim('r')});
+for my $change ([enqueue => q{SELECT pgq_enqueue('r', '4')}], [SQL => q{UPDATE pgq_ext.job SET payload = '5'}],
+	[update => q{SELECT pgq_update(job_id, payload => '6') FROM pgq_ext.job}],
+	[key => q{SELECT pgq_enqueue('q', '7', unique_key => 'k', on_conflict => 'replace')}],
+	['dead letter' => q{SELECT pgq_retry(job_id) FROM pgq_ext.dead_job}])
+{
+	my ($what, $sql) = @$change;
+	crash();
+	sql($sql);
+	is(sql('SELECT count(*) FROM pgq_ext.job, pgq_ext.token_mark WHERE fence > last_value'), 0, "$what: no fence is above the mark");
+	cmp_ok(sql('SELECT count(*) FROM pgq_ext.job WHERE fence > 0'), '>', 0, '... and there is one');
+}
+crash();
+is(sql(q{SELECT count(*) FROM pgq_claim('q', 9) c JOIN pgq_ext.job j ON c.job_id = j.job_id AND c.lease > abs(j.fence)}), 2,
+	'leases of the next start are beyond the fences');
+
 $node->stop;
 done_testing();
