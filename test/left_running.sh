@@ -11,12 +11,19 @@ left_running()
 	grep -lszxE "PGQ_TEST_SUITE=$1:$2" /proc/[0-9]*/environ | cut -d / -f 3
 )
 
-# end_left_running DIR SUITE: kills them, and the processes that they start until then. Prints a line for each.
+# end_left_running DIR SUITE: kills them, and the processes that they start until then. Prints a line for each. If they are the same
+# ones for $HANG seconds, it gives up.
 end_left_running()
 {
-	local left pid
+	local left pid before='' rounds=0
 	local -A told=()
 	while left=$(left_running "$1" "$2"); [ -n "$left" ]; do
+		[ "$left" = "$before" ] || rounds=0
+		before=$left
+		if [ $((rounds++)) -ge $((${HANG:-900} * 10)) ]; then
+			echo "they go on, whatever is done: ${left//$'\n'/ }"
+			return 1
+		fi
 		for pid in $left; do
 			[ -n "${told[$pid]:-}" ] || echo "left running: $(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | cut -c 1-200)"
 			told[$pid]=1

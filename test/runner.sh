@@ -4,7 +4,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . test/left_running.sh
 dir=$(mktemp -d) || exit
-trap 'end_left_running "$dir" "[a-z_]*" >/dev/null; rm -rf "$dir"' EXIT
+trap 'HANG=1 end_left_running "$dir" "[a-z_]*" >/dev/null; rm -rf "$dir"' EXIT
 
 # check NAME COMMAND...
 check()
@@ -39,6 +39,12 @@ end_left_running "$dir" one >"$dir/ended"
 check 'each process that is ended is named' grep -q '^left running: .*sleep 1000' "$dir/ended"
 check 'a daemon of a suite is ended' is_gone one
 check 'a daemon of another suite goes on' is_left other
+(
+	kill() { :; }
+	HANG=1 end_left_running "$dir" other
+) >"$dir/ended"
+check 'what cannot be ended is a failure' test $? -eq 1
+check '... and is told' grep -q '^they go on, whatever is done: [0-9]' "$dir/ended"
 
 # A runner that is killed.
 mkdir "$dir/run"
