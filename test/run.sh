@@ -266,8 +266,7 @@ prove_all()
 		awk -v all=$# '/^\[[0-9:]+\] / { print ++n " of " all ", " $0; fflush(); next } { print; fflush() }'
 	durations <"$out"
 	sed -n "s/^test\/$folder\/\(.*\)\.pl .*(Wstat: .*/\1/p" "$out" | sort -u | while read -r name; do
-		echo "-- end of the log of $name"
-		tail -n 40 "$checks/log/regress_log_$name"
+		test/failed_log.sh "$checks/log" "$name"
 	done
 	tap_result "$out"
 }

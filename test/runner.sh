@@ -65,3 +65,24 @@ check '... and named' grep -q '^timeout: sleep 1000' "$dir/hangs"
 check '... and has failed' test -z "$(grep succeeded "$dir/hangs")"
 test/watch.pl 1000 '' bash -c 'echo said; exit 7' >"$dir/ends"
 check 'the exit status of a command that ends is kept' test $?-"$(cat "$dir/ends")" = 7-said
+
+# What a failed TAP test said.
+{
+	seq -f 'before %g' 100
+	echo '[19:20:21.123](0.004s) not ok 77 - in the middle'
+	echo "#          got: '1'"
+	seq -f 'after %g' 100
+} >"$dir/regress_log_007_some"
+seq -f 'of the server %g' 100 >"$dir/007_some_main.log"
+echo 'of another' >"$dir/008_other_main.log"
+test/failed_log.sh "$dir" 007_some >"$dir/failed"
+check 'a failure in the middle of a log is shown' grep -q "got: '1'" "$dir/failed"
+check '... with what is around it, and the ends of all logs' test "$(grep -v '^#\|not ok' "$dir/failed" | tr '\n' ' ')" = "$({
+	echo '-- log of regress_log_007_some: what failed'
+	seq -f 'before %g' 86 100
+	seq -f 'after %g' 14
+	echo '-- log of regress_log_007_some: the end'
+	seq -f 'after %g' 81 100
+	echo '-- log of 007_some_main.log: the end'
+	seq -f 'of the server %g' 81 100
+} | tr '\n' ' ')"
