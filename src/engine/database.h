@@ -31,6 +31,8 @@ struct DatabaseTokens
 {
 	/* Written under the registry lock while the slot is LOADING. Read under it, or under the lock of a queue of this load. */
 	int64 base_prefix; /* from this load on none is smaller, before all were */
+	int64
+		mark_before; /* the durable mark at its start: no token that was handed out before is above it */
 	TokenKey token_key;
 	/* Under the registry lock. */
 	uint32 failed_checks; /* late acks of this load whose check bits were wrong */

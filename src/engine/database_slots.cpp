@@ -69,7 +69,7 @@ read_load(const Database *db, uint32 generation)
 	return with_lwlock(shared->registry_lock, LW_SHARED, [&]() -> Load {
 		if (!is_load(db, generation))
 			return {};
-		return {db->base_prefix, db->token_key, db->failed_checks};
+		return {db->base_prefix, db->mark_before, db->token_key, db->failed_checks};
 	});
 }
 
@@ -87,6 +87,7 @@ fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &token
 	db->oid = oid;
 	db->incarnation = incarnation;
 	db->base_prefix = begin_prefixes(tokens.mark);
+	db->mark_before = tokens.mark;
 	db->token_key = tokens.key;
 	db->failed_checks = 0;
 	pg_atomic_write_u64(&db->marked_token, tokens.mark);

@@ -47,10 +47,11 @@ void publish_database(Database *db);
 /* The slot or NULL. */
 Database *find_database(Oid oid, Oid incarnation);
 
-/* What late acks are judged by. base_prefix is 0, below all, if the slot is another load's by now. */
+/* What late acks are judged by: see DatabaseTokens. All is 0, below every token, if the slot is another load's by now. */
 struct Load
 {
 	int64 base_prefix;
+	int64 mark_before;
 	TokenKey key;
 	uint32 failed_checks;
 };

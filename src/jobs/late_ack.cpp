@@ -80,7 +80,8 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	TakenLease taken;
 	refuse_if_subscribed();
 	Load load = read_load(tables().database, tables().database_generation);
-	if (token <= 0 || prefix_of(token) >= load.base_prefix ||
+	/* A token above the mark, but below this load's, is one that a lost primary gave: no fence of ours is beyond it. */
+	if (token <= 0 || token > load.mark_before ||
 		!locate_permitted(segments, Place{}, job_id, Deed::kAnswer, &row) ||
 		!is_honoured(row, token) || !is_proven(load, job_id, token) ||
 		!take_waiting(row, LeaseEnd::kAcked, false, &taken))

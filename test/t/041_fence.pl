@@ -1,7 +1,9 @@
 # A job whose content is changed by SQL is another job: the lease of who has seen the old content is stale after a restart.
 use strict;
 use warnings;
+use File::Path qw(rmtree);
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
@@ -181,5 +183,30 @@ crash();
 is(sql(q{SELECT count(*) FROM pgq_claim('q', 9) c JOIN pgq_ext.job j ON c.job_id = j.job_id AND c.lease > abs(j.fence)}), 2,
 	'leases of the next start are beyond the fences');
 
+# ---- a lost primary had a newer mark ----
+
+# What became of the server after its data directory was copied is lost: the mark that was advanced, and a job, whose id is given once
+# more. The new job has no fence that is above the token of the lost one; but nobody may have had a token above the mark.
+sql('TRUNCATE pgq_ext.job');
 $node->stop;
+my $copy = $node->data_dir . '_copy';
+PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, $copy);
+for my $round (1 .. 4)
+{
+	$node->start;
+	sql(q{SELECT pgq_enqueue('q', '"lost"')});
+	($id, $lease) = claimed();
+	$node->stop('immediate');
+	rmtree($node->data_dir);
+	PostgreSQL::Test::RecursiveCopy::copypath($copy, $node->data_dir);
+	chmod(0700, $node->data_dir);
+	$node->start;
+	is(sql(q{SELECT pgq_enqueue('q', '"another"')}), $id, 'a job has the id of one that was lost');
+	is(ack_state($id, $lease), 'PQ001', '... which the lease of the lost one does not end');
+	$node->stop;
+	rmtree($node->data_dir);
+	PostgreSQL::Test::RecursiveCopy::copypath($copy, $node->data_dir);
+	chmod(0700, $node->data_dir);
+}
+
 done_testing();
