@@ -46,6 +46,14 @@ my %settings = map { $_->[0] => [ $_->[1] =~ s/ //gr, $when{ $_->[2] } // $_->[2
 my %printed = map { (quoted($_->[0]))[0] => [ $_->[1] =~ s/ //gr, $_->[2] ] } grep { $_->[0] =~ /`/ } table(section($reference, '## Settings'));
 is_deeply(\%printed, \%settings, 'every setting, its default, and when a change counts');
 
+# What a setting may be.
+my %range = map { my ($name, @range) = @$_; $name => [ map { s/ //gr } @range ] } rows(q{
+	SELECT name, current_setting(name), concat_ws(' ', min_val, unit), concat_ws(' ', max_val, unit)
+	FROM pg_settings WHERE name LIKE 'pgq\_ext.%' AND vartype = 'integer'});
+my %said_range = map { (quoted($_->[0]))[0] => [ map { s/ //gr } @$_[ 1 .. 3 ] ] } grep { @$_ == 5 && $_->[0] =~ /`/ }
+  table(section(slurp_file('docs/limits.md'), '## What a server and a database may have'));
+is_deeply(\%said_range, \%range, 'every setting, its default, and its least and greatest value');
+
 # ---- functions ----
 
 # (type, default) of each argument, in order: [name, type, default]
@@ -193,6 +201,12 @@ my @bytes    = map { @$_ } [ $scaling =~ /(\d+) bytes of WAL for the life of a j
 is(scalar @quoted, 5, 'scaling.md quotes what was measured');
 is(scalar @bytes, 4, '... and bytes');
 is(join(' ', grep { !$measured{$_} } @quoted, @bytes), '', '... as benchmarks.md has it');
+
+# README compares with others.
+my %of_any = map { $_ => 1 } map { @$_ } map { table(slurp_file($_)) } glob 'docs/benchmarks*.md';
+my @ratios = map { @$_[ 1 .. $#$_ ] } grep { $_->[1] =~ /^[\d.]+$/ } table(section(slurp_file('README.md'), '## Beside other queues'));
+is(scalar @ratios, 16, 'README compares with four others, in four ways');
+is(join(' ', grep { !$of_any{$_} } @ratios), '', '... as the benchmarks have it');
 
 # WAL of a job is said nowhere else, unless benchmarks.md has that number.
 for my $page (grep { !/benchmarks/ } 'README.md', glob 'docs/*.md')
