@@ -4,7 +4,7 @@
 #   packaging/test.sh DIR [PART...]
 #
 #   bookworm trixie forky   Debian's packages: built in a bare root of that release, shown to lintian, tested as debian/tests says,
-#                           installed on a machine that has nothing but PostgreSQL, used as README says, purged
+#                           installed on a machine that has nothing but PostgreSQL, used as docs/install.md says, purged
 #   dist                    PGXN's zip
 #   rpm                     the spec with Debian's rpmbuild, from that zip
 #   image                   what the image for CloudNativePG has, mounted as CloudNativePG does; takes the packages of forky
@@ -39,7 +39,7 @@ packages()
 	check "$release: the packages of its PostgreSQL, and no others" \
 		diff <(printf '%s\n' pgq-ext-common "postgresql-$pg-pgq-ext") <(cd "$dir" && printf '%s\n' ./*.deb | cut -c 3- | grep -v dbgsym | cut -d _ -f 1)
 	in_root 'postgresql sudo' "$release" source/packaging/walk.sh "$pg" | sed "s/ok /&$release: /"
-	[ "${PIPESTATUS[0]}" -eq 0 ] || echo "not ok $release: README is followed to its end"
+	[ "${PIPESTATUS[0]}" -eq 0 ] || echo "not ok $release: docs/install.md is followed to its end"
 	# shellcheck disable=SC2016
 	check "$release: debian/tests" in_root "$build_packages" "$release" sh -ec '
 		apt-get -qq update

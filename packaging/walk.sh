@@ -1,5 +1,5 @@
 #!/bin/bash
-# Follows README's "From a package", as it is printed, on a machine that has nothing but PostgreSQL. packaging/test.sh runs it in
+# Follows "From a package" of docs/install.md, as it is printed, on a machine with nothing but PostgreSQL. packaging/test.sh runs it in
 # a root of its own, with the packages in the current directory and the tree in source/:
 #
 #   source/packaging/walk.sh PG
@@ -9,18 +9,18 @@ pg=$1
 export DEBIAN_FRONTEND=noninteractive
 out=$(mktemp -d)
 
-# readme N [LINES]: some lines (1, or 2,$) of the section's Nth block, for this PostgreSQL
-readme()
+# page N [LINES]: some lines (1, or 2,$) of the section's Nth block, for this PostgreSQL
+page()
 {
-	awk -v n="$1" '/^#/ && !code { on = /^### From a package/ } /^```/ { code = !code; i += on && code; next } on && code && i == n' \
-		source/README.md | sed -n "${2:-1,\$}p" | sed "s/\b17\b/$pg/g"
+	awk -v n="$1" '/^#/ && !code { on = /^## From a package/ } /^```/ { code = !code; i += on && code; next } on && code && i == n' \
+		source/docs/install.md | sed -n "${2:-1,\$}p" | sed "s/\b17\b/$pg/g"
 }
 
 # follow N [LINES]: what is said is in $out/said
 follow()
 {
-	readme "$@" >"$out/block"
-	[ -s "$out/block" ] || { echo 'README has no such block'; return 1; }
+	page "$@" >"$out/block"
+	[ -s "$out/block" ] || { echo 'docs/install.md has no such block'; return 1; }
 	bash -eux "$out/block" </dev/null >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
 }
 
@@ -65,8 +65,8 @@ check 'installing says what to add to shared_preload_libraries' said 'shared_pre
 check 'installing changes no cluster' [ "$settings" = "$(settings)" ]
 check 'every file that is told of is there' eval '! dpkg --verify | grep .'
 check 'pgq-top has a manual page' [ -s /usr/share/man/man1/pgq-top.1.gz ]
-check 'README: the library is preloaded' follow 1 '2,$'
-check 'README: the first jobs' follow 2
+check 'install.md: the library is preloaded' follow 1 '2,$'
+check 'install.md: the first jobs' follow 2
 check 'a job was handed out' said '\{"to": "ada@example.org"\}'
 check 'pgq-top shows the queue' said '^ *mail +active +0 +0 +0 +0 '
 
@@ -89,7 +89,7 @@ check 'the package with the files of PgQ of the same name is not installed besid
 	eval 'apt-get -s install "$out/pgq.deb" 2>&1 | grep "^Remv postgresql-$pg-pgq-ext "'
 check 'the PgQ of this release is' eval 'apt-get -s install "postgresql-$pg-pgq3" >"$out/said" && said "^Inst postgresql-$pg-pgq3 " && ! said "^Remv"'
 
-check 'README: all is removed' follow 3
+check 'install.md: all is removed' follow 3
 check 'the server runs on' [ "$(sql postgres 'SHOW shared_preload_libraries')" = '' ]
 machine >"$out/after"
 check 'purge leaves nothing' diff "$out/before" "$out/after"
