@@ -291,9 +291,26 @@ TEST_F(GroupRulesTest, AnIdleEntryIsGivenUpAndReadAgain)
 
 TEST_F(GroupRulesTest, AnEntryOfAGroupInWorkIsNot)
 {
+	load_limited(2, 4, 1);
+	file({job(1, kA), job(2, kA), job(3, kA), job(4, kA)});
+	claim(), claim(), claim(), claim();
+	end(kA);
+	begin_probe();
+	finish_limited(kA, {job(3, kA)}, job(4, kA).key);
+	schedule.file(job(1, kB));
+	EXPECT_EQ(schedule.admit(schedule.pop()), Admission::kNoEntry);
+	EXPECT_NE(group(kA), nullptr);
+	EXPECT_TRUE(group(kA)->aside);
+}
+
+TEST_F(GroupRulesTest, AnEntryOfAGroupThatIsBeingProbedIsNot)
+{
 	load_limited(1, 4, 1);
-	file({job(1, kA), job(2, kB)});
-	claim();
+	file({job(1, kA), job(2, kA)});
+	claim(), claim();
+	end(kA);
+	begin_probe();
+	schedule.file(job(1, kB));
 	EXPECT_EQ(schedule.admit(schedule.pop()), Admission::kNoEntry);
 	EXPECT_NE(group(kA), nullptr);
 }

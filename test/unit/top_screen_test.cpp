@@ -91,6 +91,16 @@ TEST(Layout, RanksAreLeftOutAndNamesCut)
 	EXPECT_EQ(layout(table, 2), Widths({4, 1, 0}));
 }
 
+TEST(Layout, TheHighestRankIsLeftOutFirst)
+{
+	using Widths = std::vector<int>;
+	Table table;
+	table.columns = {{"N"}, {"TWO", Align::left, 2}, {"ONE", Align::left, 1}};
+	EXPECT_EQ(layout(table, 9), Widths({1, 3, 3}));
+	EXPECT_EQ(layout(table, 8), Widths({1, 0, 3}));
+	EXPECT_EQ(layout(table, 4), Widths({1, 0, 0}));
+}
+
 TEST(Sort, WhatIsNotKnownIsLast)
 {
 	Table table;
