@@ -117,6 +117,11 @@ git ls-files '*.md' | while read -r page; do
 			grep -qxF "${target#*#}" || echo "$page: $target"
 	done
 done | convention 'links lead to files and headings'
+awk '/^## / && !/^## \[[0-9]+\.[0-9]+\.[0-9]+\] - (unreleased|[0-9]+-[0-9]+-[0-9]+)$/ { print FILENAME ":" FNR ": heading" }
+	/^### / && !/^### (Added|Changed|Deprecated|Removed|Fixed|Security)$/ { print FILENAME ":" FNR ": heading" }
+	/^- / && length > 200 { print FILENAME ":" FNR ": longer than 200" }
+	/^- / && seen[$0]++ { print FILENAME ":" FNR ": twice" }
+	/^ / { print FILENAME ":" FNR ": goes on" }' CHANGELOG.md | convention 'the changelog has one short fact a line'
 codes=$(sed -n '/^## Errors/,$p' docs/reference.md)
 errcodes=$(${PG_CONFIG:-pg_config} --sharedir)/errcodes.txt
 grep -rhoE --include='*.cpp' --include='*.h' 'ERRCODE_[A-Z_]+' src | sort -u | while read -r name; do
