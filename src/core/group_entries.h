@@ -96,9 +96,10 @@ public:
 		return in_order(hint.group) ? Key{0, 0, hint.key.job_id} : hint.key;
 	}
 
-	/* If so many have no job in work, one that is put aside takes the entry of another one (fair). */
+	/* If so many have no job in work, another one is given up for one that comes to be aside. */
 	void put_aside_at_most(int most) { most_aside_ = most; }
 	bool keeps_enough_aside() const { return size_ - busy_ >= most_aside_; }
+	bool has_too_many_aside() const { return size_ - busy_ > most_aside_; }
 
 	/* ---- groups without an entry ---- */
 

@@ -15,6 +15,8 @@
 #include "core/groups.h"
 #include "core/window.h"
 
+#include <utility>
+
 namespace pgq {
 
 class ReadyJobs
@@ -95,10 +97,10 @@ public:
 	/* The same for a job that is in work already. False: there is no entry. */
 	bool count_running(const Hint &hint, bool claiming = false)
 	{
-		if (enter_to_run(hint.group) == nullptr)
-			return false;
-		took(hint, claiming);
-		return true;
+		Group *group = enter_to_run(hint.group);
+		if (group != nullptr)
+			took(hint, claiming);
+		return group != nullptr;
 	}
 
 	/* A job of the group is not in work any more. Those with this hint, or before it, may be to do. */
@@ -106,6 +108,13 @@ public:
 	{
 		if (Group *group = groups_.find(id))
 			groups_.release(group, claiming);
+	}
+
+	/* A job that was handed out has ended. If too many groups wait, one loses its entry (protocol: short-claims-end). */
+	void let_fewer_wait()
+	{
+		if (!fair() && groups_.has_too_many_aside() && !give_up_idle())
+			(void) give_up_pending();
 	}
 
 	/* It was in its group's way, or is: not the first one of a queue with fifo. */
@@ -124,11 +133,10 @@ public:
 		Group *group = in_order ? enter_group(id) : groups_.find(id);
 		if (group == nullptr && in_order)
 			lower_cursor(Key::lowest());
-		if (group == nullptr)
-			return;
-		if (in_order && !group->aside)
+		if (group != nullptr && in_order && !group->aside)
 			groups_.set_aside(group, Key::lowest());
-		groups_.look_again(group);
+		if (group != nullptr)
+			groups_.look_again(group);
 	}
 
 	/* To be asked if nothing can be popped: is there a group to probe? In a queue with fair, sweep and groups take turns. */
@@ -364,20 +372,14 @@ private:
 		}
 	}
 
-	void leave_behind(const Key &key)
-	{
-		if (key < left_behind_)
-			left_behind_ = key;
-	}
+	void leave_behind(const Key &key) { left_behind_ = std::min(left_behind_, key); }
 
 	/* If this one has come to its end, or to lower priorities than what is behind. */
 	void begin_another_sweep()
 	{
 		bool ended = cursor_ == Key::highest() || cursor_.priority < left_behind_.priority;
-		if (!ended)
-			return;
-		cursor_ = left_behind_;
-		left_behind_ = Key::highest();
+		if (ended)
+			cursor_ = std::exchange(left_behind_, Key::highest());
 	}
 
 	static Key after(const Hint &hint) { return {0, 0, hint.key.job_id + 1}; }
@@ -389,11 +391,11 @@ private:
 	Group *enter_group(int64_t id)
 	{
 		static constexpr int kMany = 1024;
-		bool spare_one = groups_.in_order(id) && groups_.size() >= kMany;
+		bool enough = groups_.size() >= kMany || groups_.keeps_enough_aside();
 		if (groups_.rates().keeps_enough())
 			if (Group *group = groups_.enter_instead(id))
 				return group;
-		if (!spare_one || groups_.find(id) != nullptr)
+		if (!enough || !groups_.in_order(id) || groups_.find(id) != nullptr)
 			if (Group *group = groups_.enter(id))
 				return group;
 		(void) give_up_idle();
@@ -420,23 +422,24 @@ private:
 		return enter_group(id);
 	}
 
+	bool give_up_pending()
+	{
+		Group *pending = groups_.last_pending();
+		if (pending == nullptr)
+			return false;
+		lower_cursor(groups_.first_key(pending));
+		groups_.end_aside(pending);
+		return true;
+	}
+
 	/* If need be in place of one that waits, whose rows might find no place in a window full of those without an entry. */
 	Group *enter_to_run(int64_t id)
 	{
-		if (Group *group = enter_group(id))
-			return group;
-		Group *pending = groups_.last_pending();
-		if (pending == nullptr)
-			return nullptr;
-		lower_cursor(groups_.first_key(pending));
-		groups_.end_aside(pending);
-		return groups_.enter_instead(id);
+		Group *group = enter_group(id);
+		return group == nullptr && give_up_pending() ? groups_.enter_instead(id) : group;
 	}
 
-	/*
-	 * All its rows from its cursor on are beyond the window's, too. While a refill is under way nobody knows: it has passed
-	 * over rows of the group that it read. And a cursor of a queue with fifo says nothing of keys.
-	 */
+	/* All its rows from its cursor on, a key, are beyond the window's, too. A refill has passed over rows of it. */
 	bool has_caught_up(const Group *group) const
 	{
 		return !groups_.in_order(group->id) && !window_refill_.active && !(group->cursor < cursor_);

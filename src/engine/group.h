@@ -69,9 +69,12 @@ leave_group(Lease *lease)
 	lease->group = 0;
 }
 
-/* A lease of a job of the group has ended, whether it counted or not. moved: its row was, and so is filed by that. */
+/*
+ * A lease of a job of the group has ended, whether it counted or not. moved: its row was, and so is filed by that. ran: the
+ * job was handed out.
+ */
 inline void
-note_group_end(Queue *queue, const Hint &hint, bool moved)
+note_group_end(Queue *queue, const Hint &hint, bool moved, bool ran)
 {
 	if (hint.group == 0 || !rules_of(queue).count())
 		return;
@@ -79,6 +82,8 @@ note_group_end(Queue *queue, const Hint &hint, bool moved)
 		queue->schedule.left(hint);
 	else
 		queue->schedule.look_at_group(hint.group);
+	if (ran)
+		queue->schedule.let_fewer_wait();
 }
 
 /* Before the options become these. */

@@ -95,7 +95,7 @@ limit_idle(GroupPool *pool, Groups &groups)
 	groups.rates().keep_at_most(many ? kOwnGroups : INT_MAX);
 	/* Without room some of the spare ones are left for groups that are to run. */
 	int idle = groups.size() - groups.busy() + groups.spares() - kOwnGroups - pool->few;
-	groups.put_aside_at_most(room_for_idle(pool) > 0 ? INT_MAX : Max(kOwnGroups, idle));
+	groups.put_aside_at_most(Max(kOwnGroups, idle + room_for_idle(pool)));
 }
 
 static void
@@ -197,12 +197,9 @@ void
 return_spare_groups(Queue *queue)
 {
 	Groups &groups = queue->schedule.groups();
-	if (groups.spares() > kOwnGroups)
-	{
-		int keep = spares_to_keep(queue->schedule);
-		if (groups.spares() > 2 * keep)
-			return_entries(groups, keep, INT_MAX);
-	}
+	int keep = spares_to_keep(queue->schedule);
+	if (groups.spares() > 2 * keep && groups.size() + groups.spares() > kOwnGroups)
+		return_entries(groups, keep, INT_MAX);
 	note_idle(queue);
 }
 

@@ -1,9 +1,8 @@
 /*
- * Entries of groups. Each queue has a few of its own; the rest are common to all queues. What queues with fair put aside
- * leaves as many of these as there can be leases to groups with jobs in work: when the others are used up, with what queues
- * keep spare, such a queue leaves rows for another sweep instead of putting their groups aside. Groups that are known only
- * for what has started of them have as many at most. Groups that wait in queues with fifo or group_concurrency have no
- * such bound.
+ * Entries of groups. Each queue has a few of its own; the rest are common to all queues. What queues put aside leaves as
+ * many of these as there can be leases to groups with jobs in work: when the others are used up, with what queues keep
+ * spare, a queue with fair leaves rows for another sweep instead of putting their groups aside, and in other queues groups
+ * that wait lose their entries. Groups that are known only for what has started of them have as many at most.
  *
  * A queue with rules for groups keeps some spare entries, and gives back what it has too many of at the end of each hold.
  * So whatever needs an entry, the callbacks at commit included, has it without another lock. If there is none all the

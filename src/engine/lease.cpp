@@ -317,7 +317,8 @@ end_lease(Lease *lease, bool gone)
 	Queue *queue = lease->queue;
 	if (!gone)
 		let_token_grow(lease);
-	if (was_handed_out(lease))
+	bool ran = was_handed_out(lease);
+	if (ran)
 		note_ended_job(queue, lease->key.job_id);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
@@ -337,7 +338,7 @@ end_lease(Lease *lease, bool gone)
 	else
 		discharge_lease(&queue->database->share);
 
-	note_group_end(queue, hint, moved);
+	note_group_end(queue, hint, moved, ran);
 	if (missed_count == 0)
 		return false;
 	/* Which of several is right only the row can tell. */

@@ -8,7 +8,7 @@ use PgqTest;
 
 my $leases = 16;
 my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\npgq_ext.max_leases = $leases\npgq_ext.window_size = 16\n"
-	  . "pgq_ext.max_queues = 16\nstatement_timeout = '60 s'\n");
+	  . "pgq_ext.max_queues = 24\nstatement_timeout = '60 s'\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 # It has been empty when a claim looked: all that comes is in memory, or known to be beyond it.
 sub make
@@ -132,10 +132,26 @@ for my $queue (@idle)
 all_leases_ok('queues with fair that have had many groups');
 enqueue($_, 200) for @idle[ 0 .. 2 ];
 all_leases_ok('queues with fair that nobody claims from');
+my %waits = (fifo => 'fifo => true', limit => 'group_concurrency => 1', both_limits => 'fair => true, group_concurrency => 1');
+for my $name (sort keys %waits)
+{
+	for my $queue (map { "$name$_" } 1 .. 3)
+	{
+		make($queue, $waits{$name});
+		enqueue($queue, $leases) for 1, 2;
+		is(claimed($queue, $leases), $leases, "$queue: a job of each group runs");
+		ack($queue);
+	}
+}
+all_leases_ok('queues whose groups wait, and that nobody claims from,');
 make('both', 'fair => true, fifo => true');
 enqueue('both', 120);
 is(drained('both'), 120, '... one with fair and fifo beside them gets all of its jobs, too');
 is(drained($_), 200, "... $_ has forgotten none") for @idle[ 0 .. 2 ];
+for my $queue (map { ("${_}1", "${_}2", "${_}3") } sort keys %waits)
+{
+	is(drained($queue), $leases, "... and $queue neither");
+}
 well_ok();
 
 $node->stop;

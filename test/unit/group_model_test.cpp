@@ -852,12 +852,15 @@ private:
 	{
 		Hint leased = job.leased, missed = job.missed;
 		int missed_count = job.missed_count;
+		bool ran = !is_claiming(job) && job.lease != Job::kParked && job.lease != Job::kVerb;
 		free_slot(job);
 		job.lease = Job::kFree;
 		job.leased = job.missed = job.found = {};
 		job.missed_count = 0;
 		if (leased.group != 0 && rules().count() && !faulty(Fault::kEndIsQuiet))
 			schedule_.look_at_group(leased.group);
+		if (ran && rules().count())
+			schedule_.let_fewer_wait();
 		if (missed_count > 1)
 			schedule_.pull_back(Key::lowest(), TimerKey::lowest());
 		if (missed_count > 0)
