@@ -7,6 +7,8 @@
 #include "txn/effects.h"
 #include "txn/pending.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 JobEnd
@@ -100,15 +102,46 @@ note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move
 	});
 }
 
-/* What is known of the row, with what the first n effects of this transaction have done to it. */
+/* What this transaction has done before to the row of a lease. */
+struct RowSum
+{
+	const Lease *lease;
+	uint64 serial;
+	RowsGone gone;
+
+	bool operator<(const RowSum &other) const
+	{
+		return lease != other.lease ? lease < other.lease : serial < other.serial;
+	}
+};
+
+/* One for each lease, in order; returns the end. */
+static RowSum *
+sum_row_effects(RowSum *sums)
+{
+	RowSum *end = sums;
+	for (const LeaseEffect &effect : pending.effects.leases)
+		if (effect.kind == LeaseEffect::kRow)
+			*end++ = {effect.lease, effect.serial, effect.gone};
+	std::sort(sums, end);
+	RowSum *last = sums;
+	for (const RowSum *next = sums; next < end; next++)
+		if (last > sums && !(last[-1] < *next))
+			last[-1].gone.add(next->gone);
+		else
+			*last++ = *next;
+	return last;
+}
+
+/* What is known of the row, with what the transaction has done to it. */
 static RowsGone
-rows_gone_by_now(const Lease *lease, int n)
+rows_gone_by_now(const Lease *lease, const RowSum *sums, const RowSum *end)
 {
 	RowsGone gone = lease->rows_gone;
-	const LeaseEffect *first = pending.effects.leases.begin();
-	for (const LeaseEffect *effect = first; effect < first + n; effect++)
-		if (effect->kind == LeaseEffect::kRow && effect->lease == lease && still_ours(*effect))
-			gone.add(effect->gone);
+	const RowSum wanted = {lease, serial_of(lease), {}};
+	const RowSum *sum = std::lower_bound(sums, end, wanted);
+	if (sum < end && !(wanted < *sum))
+		gone.add(sum->gone);
 	return gone;
 }
 
@@ -119,9 +152,11 @@ note_all_rows_gone(const Database *db)
 	auto *leases = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
 	/* Of one that this transaction has deleted or moved before, no more is gone than there was. */
-	int before = pending.effects.leases.size;
+	auto *sums = static_cast<RowSum *>(MemoryContextAllocHuge(
+		CurrentMemoryContext, (pending.effects.leases.size + 1) * sizeof(RowSum)));
+	const RowSum *end = sum_row_effects(sums);
 	auto all_gone = [&](const QueueRef &, const Lease *lease) -> RowsGone {
-		RowsGone gone = rows_gone_by_now(lease, before);
+		RowsGone gone = rows_gone_by_now(lease, sums, end);
 		return {static_cast<int8>(1 - gone.here), static_cast<int8>(1 - gone.at_all)};
 	};
 	for_each_queue(db, [&](const QueueRef &ref) {
@@ -129,6 +164,7 @@ note_all_rows_gone(const Database *db)
 		for (int i = 0; i < n; i++)
 			note_rows_gone(db, leases[i].job_id, all_gone);
 	});
+	pfree(sums);
 	pfree(leases);
 }
 

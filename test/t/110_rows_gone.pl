@@ -130,6 +130,30 @@ for my $first ('DELETE FROM pgq_ext.job WHERE job_id = %s', 'SAVEPOINT s; DELETE
 	sql("SELECT pgq_drop_queue('$queue', force => true), pgq_drop_queue('elsewhere', force => true)");
 }
 
+# ... of many jobs, with each of which it has done something else.
+{
+	sql(q{SELECT pgq_create_queue('elsewhere'); SELECT pgq_create_queue('many', lease_time => '1 day')});
+	sql(q{SELECT count(pgq_enqueue('many', '1')) FROM generate_series(1, 40)});
+	sql(q{CREATE TABLE hands AS SELECT job_id, lease, row_number() OVER (ORDER BY job_id) % 8 AS i FROM pgq_claim('many', 40)});
+	my $of    = sub { return "WHERE job_id IN (SELECT job_id FROM hands WHERE i IN ($_[0]))" };
+	my $put   = sub { return 'INSERT INTO pgq_ext.job (job_id, queue_id, payload) SELECT * FROM kept ' . $of->($_[0]) };
+	my $queue = sub { return "UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = '$_[1]') " . $of->($_[0]) };
+	my $all   = '0, 1, 2, 3, 4, 5, 6, 7';
+	my $gone  = join '; ', 'CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT job_id, queue_id, payload FROM pgq_ext.job', 'DELETE FROM pgq_ext.job ' . $of->('1, 2, 3'),
+	  $put->('2, 3'), 'DELETE FROM pgq_ext.job ' . $of->('3'), $queue->('4, 5', 'elsewhere'), $queue->('5', 'many'),
+	  'SAVEPOINT s', 'DELETE FROM pgq_ext.job ' . $of->('6'), 'ROLLBACK TO s', 'DELETE FROM pgq_ext.job ' . $of->('7'), 'RELEASE s', 'TRUNCATE pgq_ext.job';
+	sql("BEGIN; $gone; " . $put->($all) . '; COMMIT');
+	is(leased('many'), '40', 'deleted, put back, moved, truncated, put back: all keep their leases');
+	sql("BEGIN; $gone; " . $put->($all) . '; ROLLBACK');
+	is(leased('many'), '40', '... also if that is undone');
+	sql("BEGIN; $gone; " . $put->('0, 3, 5') . '; COMMIT');
+	is(sql('SELECT DISTINCT i FROM hands JOIN pgq_ext.lease USING (job_id) ORDER BY i'), "0\n3\n5", '... without the last INSERT they end');
+	is(leased('many'), '15', '... and count no more');
+	is(sql('SELECT count(pgq_ack(job_id, lease)) FROM hands WHERE i IN (0, 3, 5)'), '15', '... the others are current');
+	is(sql('SELECT pgq_check()'), '', '... and all is right');
+	sql(q{DROP TABLE hands; SELECT pgq_drop_queue('many', force => true), pgq_drop_queue('elsewhere', force => true)});
+}
+
 # What the view and pgq_explain say of a job that waits for one whose row is elsewhere.
 for my $limit ('fifo => true', 'group_concurrency => 1')
 {
