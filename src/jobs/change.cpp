@@ -57,14 +57,6 @@ close_after(SegmentSet &segments, bool done)
 		segments.close_unwritten();
 }
 
-/* The row says from here on that this transaction is at the job, or nothing was done. */
-static void
-leave_to_row(const TakenLease &taken, JobEnd end)
-{
-	if (taken.fleeting)
-		let_go_early(taken.ref, taken.lease, end);
-}
-
 static void
 lock_if_fleeting(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
 {
@@ -190,7 +182,7 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		reserve_lease_effects(1);
 		tell_at_commit(taken.ref, taken.lease, LeaseEnd::kCancelled, false);
 	}
-	leave_to_row(taken, JobEnd::kCancelled);
+	leave_to_row(taken, row, JobEnd::kCancelled);
 	return row.delayed() && DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now()
 			   ? JobState::kScheduled
 			   : JobState::kReady;
@@ -291,7 +283,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 		TimestampTz now = wall_now();
 		if (row.expired(now))
 		{
-			leave_to_row(taken, JobEnd::kUnknown);
+			leave_to_row(taken, row, JobEnd::kUnknown);
 			break;
 		}
 		if (change.changed[kJobRunAt - 1])
@@ -303,7 +295,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 		if (!change.any())
 			lock_if_fleeting(segments, taken, row);
 		done = !change.any() || change_waiting(segments, row, change, to);
-		leave_to_row(taken, JobEnd::kUnknown);
+		leave_to_row(taken, row, JobEnd::kUnknown);
 		CHECK_FOR_INTERRUPTS();
 	}
 	close_after(segments, done);
@@ -346,7 +338,7 @@ retry_job(int64 job_id, Datum delay)
 		else if (found == Found::kNone)
 			done = revive_dead_letter(job_id, delay);
 		if (found == Found::kWaiting)
-			leave_to_row(taken, JobEnd::kUnknown);
+			leave_to_row(taken, row, JobEnd::kUnknown);
 		if (found == Found::kLeased || expired)
 			break;
 		looks = found == Found::kNone ? looks + 1 : 0;

@@ -68,6 +68,11 @@ bury_counted(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
 	if (end_row(segments, taken.ref, row.place, row.job_id(), RowEnd::kDead, &death, true) !=
 		WriteResult::kDone)
 		return AttemptEnd::kGone;
+	if (taken.lease == nullptr)
+	{
+		leave_to_row(taken, row, JobEnd::kDead);
+		return AttemptEnd::kDead;
+	}
 	reserve_lease_effects(1);
 	tell_at_commit(taken.ref, taken.lease, LeaseEnd::kChanged, true);
 	return AttemptEnd::kDead;
@@ -150,8 +155,8 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 		return count_with_answer(segments, taken, row, failure);
 	AttemptEnd end =
 		says_lost(row, token) ? amend(segments, taken, row, failure) : AttemptEnd::kGone;
-	if (taken.fleeting && end != AttemptEnd::kDead)
-		let_go_early(taken.ref, taken.lease, JobEnd::kUnknown);
+	if (end != AttemptEnd::kDead)
+		leave_to_row(taken, row, JobEnd::kUnknown);
 	return end;
 }
 

@@ -70,14 +70,21 @@ is_leased(int64 job_id)
 	return leased;
 }
 
+/* Is that user to change or end a job whose row this transaction has locked? Then it waits at the row, or may. */
+static bool
+is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
+{
+	search->by_row = VirtualTransactionIdIsValid(user) && search->owner.locked_by_us;
+	return search->by_row;
+}
+
 /* As in waiting.cpp. */
 static Met
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {
 	if (is_me(lease->user))
 		return Met::kHeld;
-	/* Who wants to change or end a job whose row this transaction has locked waits for this transaction. */
-	if (VirtualTransactionIdIsValid(lease->user) && search->owner.locked_by_us && !search->alone)
+	if (is_at_our_row(search, lease->user))
 		return Met::kHeld;
 	if (VirtualTransactionIdIsValid(lease->user))
 		return wait_for(search, lease->user);
@@ -122,6 +129,9 @@ static Met
 meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
 {
 	const VirtualTransactionId *other = other_holder(lease);
+	if (search->alone && other != nullptr && VirtualTransactionIdEquals(lease->user, *other) &&
+		is_at_our_row(search, *other))
+		return Met::kHeld;
 	if (search->alone && other != nullptr)
 	{
 		search->starves |= is_wanted(lease, monotonic_now(), 0);
@@ -273,15 +283,6 @@ lock_row_now(OwnerSearch *search, const KeyedJob &job)
 	return Met::kNotYet;
 }
 
-/* To the end of this transaction, which wants it held anyhow. */
-static void
-wait_for_row(const KeyedJob &job)
-{
-	SegmentSet segments(RowShareLock);
-	(void) keep_job(segments, job.hint.place, job.job_id());
-	segments.close();
-}
-
 /* Only now that nobody gets it any more: is it what it was when it was found? */
 static Met
 verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip &grip)
@@ -338,11 +339,37 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 	return met;
 }
 
+/*
+ * Has this transaction locked the row of a job that is not to be changed? Then it holds the job, also while another one is
+ * changing it.
+ */
+static bool
+is_kept(const OwnerSearch *search, const KeyedJob &job)
+{
+	return job.locked_by_us && !search->alone && !search->only_ask && job.expires_at > search->now;
+}
+
+/* A claim that is in progress may have looked at the row before it was locked. */
+static Met
+meet_kept(OwnerSearch *search, int64 job_id)
+{
+	if (is_leased(job_id))
+		return Met::kLeased;
+	Met met = Met::kHeld;
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		if (lease.state == LeaseState::kClaiming)
+			met = meet_claiming(search, &lease);
+	});
+	return met;
+}
+
 static Met
 meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 {
 	if (search->until_claimed && job->attempts > 0)
 		return Met::kPassedOver;
+	if (is_kept(search, *job))
+		return meet_kept(search, job->job_id());
 	if (job->state == KeyedJob::kLive)
 		return meet_live(segments, search, job);
 	/* Others that write it have it in hand, or they would have been waited for. */
@@ -355,7 +382,7 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 {
 	for (int i = 0; i < n; i++)
 		if ((jobs[i].state == KeyedJob::kArriving || jobs[i].state == KeyedJob::kEnding) &&
-			!is_leased(jobs[i].job_id()))
+			!is_kept(search, jobs[i]) && !is_leased(jobs[i].job_id()))
 		{
 			(void) not_yet(search, jobs[i].xid, kNoVirtualXid);
 			(void) look_at_lease(tables().database, jobs[i].job_id(), [&](const Lease &lease) {
@@ -372,6 +399,7 @@ find_owner(SegmentSet &segments, OwnerSearch *search)
 {
 	KeyedJob *jobs;
 	search->fleeting = nullptr;
+	search->by_row = false;
 	int n = find_keyed_jobs(segments, search->key, &jobs);
 	if (is_undecided(search, jobs, n))
 		return Meeting::kNotYet;
@@ -387,52 +415,6 @@ find_owner(SegmentSet &segments, OwnerSearch *search)
 			return Meeting::kLeased;
 	}
 	return Meeting::kNobody;
-}
-
-/* The turn at another job first. True: it had to be waited for, perhaps, so the job is to be looked at again. */
-static bool
-take_turn(OwnerSearch *search)
-{
-	int64 job_id = search->owner.job_id();
-	if (search->passes)
-	{
-		end_search(search);
-		(void) lock_turn(job_id, ShareLock, true);
-		unlock_turn(job_id, ShareLock);
-		return true;
-	}
-	if (!search->wants_turn || search->turn == job_id)
-		return false;
-	end_search(search);
-	(void) lock_turn(job_id, ExclusiveLock, true);
-	search->turn = job_id;
-	return true;
-}
-
-void
-wait_for_decision(SegmentSet &segments, OwnerSearch *search)
-{
-	segments.close();
-	if (take_turn(search))
-		return;
-	if (search->locked)
-		return wait_for_row(search->owner);
-	if (search->claiming)
-		return wait_for_claim(search->owner.job_id(), search->vxid);
-	if (!TransactionIdIsValid(search->xid))
-		return wait_for_transaction(search->vxid);
-	XactLockTableWait(search->xid, nullptr, nullptr, XLTW_None);
-	if (any_prepared())
-		resolve_prepared();
-	CHECK_FOR_INTERRUPTS();
-}
-
-void
-end_search(OwnerSearch *search)
-{
-	if (search->turn != 0)
-		unlock_turn(search->turn, ExclusiveLock);
-	search->turn = 0;
 }
 
 } // namespace pgq

@@ -30,6 +30,7 @@ struct OwnerSearch
 	/* What has been found. */
 	KeyedJob owner;
 	Lease *fleeting; /* of the owner: to be given back when that has been changed; or NULL */
+	bool by_row; /* this transaction has locked the row of the owner, and another one its lease */
 	/* Of kNotYet. Both invalid: for a moment. */
 	TransactionId xid;
 	VirtualTransactionId vxid;

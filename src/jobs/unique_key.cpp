@@ -108,12 +108,14 @@ change_of(const JobRow &row, const KeyedRequest &request)
 	return change;
 }
 
-/* False: SQL by hand has taken it away. */
+/* False: SQL by hand has taken it away. What is appended to stays as it was read. */
 static bool
 change_owner(const KeyedJob &owner, const KeyedRequest &request)
 {
 	JobRow row;
 	SegmentSet segments(RowExclusiveLock);
+	if (request.rules.on_conflict == OnConflict::kAppend)
+		(void) lock_job_to_change(segments, owner.hint.place, owner.job_id());
 	bool done =
 		locate_job(segments, owner.hint.place, owner.job_id(), true, &row) == WriteResult::kDone &&
 		change_waiting(segments, row, change_of(row, request), nullptr);
@@ -138,6 +140,9 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 		met = change_owner(search.owner, request);
 		if (search.fleeting != nullptr)
 			let_go_early(search.ref, search.fleeting, JobEnd::kUnknown);
+		else if (search.by_row)
+			note_early(search.ref, search.owner.job_id(), search.owner.hint.group,
+					   JobEnd::kUnknown);
 	}
 	if (met)
 		note_duplicate(search.ref);

@@ -7,6 +7,7 @@
 #include "engine/lock_line.h"
 #include "load/attach.h"
 #include "pg/wait_events.h"
+#include "rows/judge.h"
 #include "txn/deadlock.h"
 #include "txn/effects.h"
 
@@ -27,15 +28,25 @@ is_me(const VirtualTransactionId &vxid)
 	return VirtualTransactionIdEquals(vxid, my_virtual_xid());
 }
 
-/* A user has taken the lease to change the job, or to end it; a claim without one is in progress. */
+/* The user of the lease waits at our row, or may: to wait for the user would be a circle. The row is written as by SQL. */
 static Reach
-reach_claiming(const Lease *lease, VirtualTransactionId *other)
+reach_row(TakenLease *taken)
+{
+	*taken = {.ref = taken->ref, .lease = nullptr, .fleeting = true};
+	return Reach::kInHand;
+}
+
+/* A user has taken the lease to change the job, or to end it; a claim without one is in progress. ours: the row. */
+static Reach
+reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
 	bool claims = !VirtualTransactionIdIsValid(lease->user);
 	*other = claims ? lease->claimer : lease->user;
 	if (is_me(lease->user))
 		return Reach::kHandedOut;
-	return claims ? Reach::kClaiming : Reach::kAgain;
+	if (claims)
+		return Reach::kClaiming;
+	return ours ? reach_row(taken) : Reach::kAgain;
 }
 
 /* Somebody else has just taken a lost one. */
@@ -59,9 +70,11 @@ take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
 
 /* Its holders are waited for; if that is only this transaction, it may do with it what it wants. */
 static Reach
-reach_held(QueueHold &hold, Lease *lease, TakenLease *taken, VirtualTransactionId *other)
+reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
 	const VirtualTransactionId *holder = other_holder(lease);
+	if (holder != nullptr && ours && VirtualTransactionIdEquals(lease->user, *holder))
+		return reach_row(taken);
 	if (holder != nullptr)
 	{
 		*other = *holder;
@@ -74,12 +87,13 @@ reach_held(QueueHold &hold, Lease *lease, TakenLease *taken, VirtualTransactionI
 
 /* Of a job that has a lease. */
 static Reach
-reach(int64 job_id, bool lost, TakenLease *taken, VirtualTransactionId *other)
+reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTransactionId *other)
 {
 	Reach reach = Reach::kAgain;
+	bool ours = how != LeaseEnd::kAcked && is_ours(row.tuple->t_data);
 	SetInvalidVirtualTransactionId(*other);
 	reserve_lease_effects(1);
-	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+	(void) change_lease(tables().database, row.job_id(), [&](QueueHold &hold, Lease *lease) {
 		if (lost && lease->ending && is_me(lease->user))
 		{
 			*taken = {.ref = hold.ref(), .lease = lease, .earlier = true};
@@ -89,7 +103,7 @@ reach(int64 job_id, bool lost, TakenLease *taken, VirtualTransactionId *other)
 		switch (lease->state)
 		{
 			case LeaseState::kClaiming:
-				reach = reach_claiming(lease, other);
+				reach = reach_claiming(lease, ours, taken, other);
 				break;
 			case LeaseState::kClaimed:
 				reach = reach_claimed(lease, other);
@@ -108,7 +122,7 @@ reach(int64 job_id, bool lost, TakenLease *taken, VirtualTransactionId *other)
 				reach = lost ? Reach::kInHand : Reach::kHandedOut;
 				break;
 			case LeaseState::kHeld:
-				reach = reach_held(hold, lease, taken, other);
+				reach = reach_held(hold, lease, ours, taken, other);
 				break;
 		}
 	});
@@ -197,7 +211,7 @@ try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
 		case TakeResult::kHeld:
 			break;
 	}
-	return reach(row.job_id(), lost, taken, other);
+	return reach(row, how, lost, taken, other);
 }
 
 bool
@@ -232,8 +246,17 @@ give_back_taken(const TakenLease &taken)
 void
 give_back_gone(const TakenLease &taken)
 {
-	if (!taken.earlier && !taken.lost)
+	if (taken.lease != nullptr && !taken.earlier && !taken.lost)
 		give_back_taken(taken);
+}
+
+void
+leave_to_row(const TakenLease &taken, const JobRow &row, JobEnd end)
+{
+	if (taken.lease == nullptr)
+		note_early(taken.ref, row.job_id(), row.group(), end);
+	else if (taken.fleeting)
+		let_go_early(taken.ref, taken.lease, end);
 }
 
 } // namespace pgq

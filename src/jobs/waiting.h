@@ -12,8 +12,9 @@ namespace pgq {
 struct TakenLease
 {
 	QueueRef ref;
-	Lease *lease;
-	bool fleeting; /* to be given back by let_go_early() */
+	Lease *
+		lease; /* NULL: another transaction has it, and waits at the row, which this one has locked or written */
+	bool fleeting; /* the row stands for it: leave_to_row() */
 	bool earlier;  /* an earlier call of this transaction has taken it */
 	bool lost;	   /* the job was lost, and nobody has counted that yet */
 	Loss loss;
@@ -38,6 +39,12 @@ void wait_for_claim(int64 job_id, const VirtualTransactionId &claimer);
 
 /* Error 53400. */
 [[noreturn]] void complain_of_leases();
+
+/*
+ * The row says from here on that this transaction is at the job, or nothing was done: a fleeting lease is given back. At the
+ * commit that end is told, and the group of the row is looked at.
+ */
+void leave_to_row(const TakenLease &taken, const JobRow &row, JobEnd end);
 
 /* The lease that was taken last has been taken in vain. */
 void give_back_taken(const TakenLease &taken);

@@ -75,6 +75,13 @@ is_locked_by_us(HeapTupleHeader header)
 	return ours;
 }
 
+bool
+is_ours(HeapTupleHeader header)
+{
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(header)) ||
+		   is_locked_by_us(header);
+}
+
 uint64
 trace_of(HeapTuple tuple)
 {

@@ -26,8 +26,11 @@ Verdict judge_version(HeapTuple tuple, Buffer buffer);
  */
 bool is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter);
 
-/* Of a live one: has this transaction locked it? */
+/* Has this transaction locked it? Then nobody else deletes it; who changes it hands the lock on to the next version. */
 bool is_locked_by_us(HeapTupleHeader header);
+
+/* Has this transaction locked or written it? */
+bool is_ours(HeapTupleHeader header);
 
 /* Stands for a dead version whose row went on, by an UPDATE or to another segment; 0 if it did not. */
 uint64 trace_of(HeapTuple tuple);

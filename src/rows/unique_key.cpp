@@ -56,6 +56,7 @@ static bool
 judge_keyed(HeapTuple tuple, Buffer buffer, KeyedJob *job)
 {
 	TransactionId dead_after;
+	job->locked_by_us = false;
 	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
 	{
 		case HEAPTUPLE_LIVE:
@@ -66,10 +67,12 @@ judge_keyed(HeapTuple tuple, Buffer buffer, KeyedJob *job)
 			job->xid = HeapTupleHeaderGetXmin(tuple->t_data);
 			job->state = TransactionIdIsCurrentTransactionId(job->xid) ? KeyedJob::kOurs
 																	   : KeyedJob::kArriving;
+			job->locked_by_us = job->state == KeyedJob::kArriving && is_locked_by_us(tuple->t_data);
 			return true;
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
 			job->xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
 			job->state = KeyedJob::kEnding;
+			job->locked_by_us = is_locked_by_us(tuple->t_data);
 			return !TransactionIdIsCurrentTransactionId(job->xid);
 		default:
 			return false;

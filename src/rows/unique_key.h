@@ -46,7 +46,7 @@ struct KeyedJob
 	} state;
 	TransactionId xid;
 	Hint hint;
-	bool locked_by_us; /* if it is live */
+	bool locked_by_us; /* this transaction has, and has not written it */
 	int32 attempts;
 	TimestampTz expires_at; /* or DT_NOEND */
 

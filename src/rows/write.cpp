@@ -164,6 +164,14 @@ lock_job(SegmentSet &segments, const Place &place, int64 job_id)
 }
 
 WriteResult
+lock_job_to_change(SegmentSet &segments, const Place &place, int64 job_id)
+{
+	return write_job(segments, place, job_id, true, nullptr, [](Relation rel, ItemPointer tid) {
+		return lock_row(rel, tid, LockTupleNoKeyExclusive, LockWaitBlock);
+	});
+}
+
+WriteResult
 keep_job(SegmentSet &segments, const Place &place, int64 job_id)
 {
 	return write_job(segments, place, job_id, true, nullptr, [](Relation rel, ItemPointer tid) {

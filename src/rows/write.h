@@ -38,6 +38,9 @@ WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_i
  */
 WriteResult lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
+/* The same FOR NO KEY UPDATE: does not wait for those that have locked it FOR KEY SHARE. */
+WriteResult lock_job_to_change(SegmentSet &segments, const Place &place, int64 job_id);
+
 /* Lock the job's row FOR KEY SHARE, to the end of the transaction: it is not deleted meanwhile. Waits for who is at it. */
 WriteResult keep_job(SegmentSet &segments, const Place &place, int64 job_id);
 

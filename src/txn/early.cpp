@@ -20,19 +20,30 @@ are_newest(const Lease *lease, int n)
 		   });
 }
 
+/* Its place was reserved. */
+static void
+push_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end)
+{
+	pending.effects.early.push({current_tag(), ref, job_id, group, end});
+}
+
+void
+note_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end)
+{
+	pending.effects.early.reserve(1);
+	push_early(ref, job_id, group, end);
+}
+
 void
 let_go_early(const QueueRef &ref, Lease *lease, JobEnd end)
 {
 	static constexpr int kEffects = 2;
-	List<EarlyEffect> &early = pending.effects.early;
 	if (!are_newest(lease, kEffects))
 		return;
-	early.reserve(1);
+	pending.effects.early.reserve(1);
 	forget_lease_effects(kEffects);
 	(void) change_queue(ref, [&](QueueHold &hold) {
-		SubTransactionId sub = GetCurrentSubTransactionId();
-		early.push(
-			{{sub, InvalidSubTransactionId}, ref, lease->key.job_id, lease->hint.group, end});
+		push_early(ref, lease->key.job_id, lease->hint.group, end);
 		hold.give_back(lease);
 	});
 }

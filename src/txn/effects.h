@@ -87,6 +87,9 @@ TakeResult take_lease_to_change(const QueueRef &ref, const Hint &hint, LeaseEnd 
  */
 void let_go_early(const QueueRef &ref, Lease *lease, JobEnd end);
 
+/* The same of a job that this transaction has changed or ended without a lease, since another one has it and waits at the row. */
+void note_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end);
+
 /* The scheduler rewrites the row: undone, the lease is lost again. */
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 

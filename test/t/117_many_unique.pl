@@ -46,7 +46,7 @@ sub none_claimed
 	sql(q{SELECT count(pgq_release(job_id, lease)) FROM pgq_ext.lease WHERE queue = 'free'});
 	return;
 }
-sub all_go_out { my ($what) = @_; is(scalar drain($node, $queue), $many, "$what: all go out then"); return }
+sub all_go_out { my ($what) = @_; wait_for($node, q{used < 64 FROM pgq_ext.capacity WHERE name = 'jobs set aside, fullest database'}); is(scalar drain($node, $queue), $many, "$what: all go out then"); return }
 sub well_ok { my ($what) = @_; is(sql('SELECT * FROM pgq_check()'), '', "all is well $what"); return }
 
 create_queue($node, 'free');
@@ -151,6 +151,110 @@ for my $name ('keep, one call', 'replace, one call', 'cancel')
 	cmp_ok(scalar reply($b), '>', $job, 'a request waits for who cancels all jobs');
 	is(live("unique_key = '$key'"), 1, '... and meets the one that was there');
 	well_ok('after others');
+}
+
+# A transaction that has locked or written the row of a job needs no lease to meet, change or cancel it again, even if another
+# one has that, and waits at the row.
+sub job_at { my ($end) = @_; return split /\|/, sql("SELECT job_id, unique_key FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue' ORDER BY job_id $end LIMIT 1") }
+sub waiting { my ($n) = @_; wait_for($node, "count(*) = $n FROM pg_stat_activity WHERE wait_event_type = 'Lock'"); return }
+sub update_of { my ($job, $what) = @_; return "SELECT pgq_update($job, '$what')" }
+for my $verb ('keep, many calls', 'update')
+{
+	for my $of_other (sub { "SELECT pgq_cancel($_[0])" }, sub { update_of($_[0], '"other"') })
+	{
+		next_queue();
+		my ($job, $key) = job_at('DESC');
+		my $replace = "SELECT pgq_enqueue('$queue', '\"replaced\"', unique_key => '$key', on_conflict => 'replace')";
+		ask($a, 'BEGIN');
+		is(ask($a, $verbs{$verb}->()), $many, "$verb: a transaction is at all jobs");
+		ask($b, 'BEGIN');
+		send_sql($b, $of_other->($job));
+		my $cancels = $of_other->($job) =~ /cancel/;
+		$cancels || $verb eq 'update' ? waiting(1) : is(scalar reply($b), 't', '... another one has changed one of them');
+		is(ask($a, "SELECT pgq_enqueue('$queue', '1', unique_key => '$key')"), $job, '... and the first one meets it once more');
+		if ($cancels || $verb eq 'update')
+		{
+			is(ask($a, $replace), $job, '... makes another one of it');
+			is(ask($a, update_of($job, '"updated"')), 't', '... changes it');
+			is(ask($a, "SELECT pgq_retry($job, '1 h')"), 't', '... puts it off');
+			ask($a, 'SAVEPOINT s');
+			is(ask($a, "SELECT pgq_cancel($job)"), 'scheduled', '... and cancels it');
+			ask($a, 'ROLLBACK TO s');
+			ask($a, 'COMMIT');
+			is(scalar reply($b), $cancels ? 'ready' : 't', '... and the other one goes on then');
+			ask($b, 'COMMIT');
+			is(live("job_id = $job AND payload = '\"other\"' AND run_at > now()"), $cancels ? 0 : 1, '... after what the first one has left');
+		}
+		else
+		{
+			ask($b, 'COMMIT');
+			is(claimed(), 0, '... so that no claim gets it');
+			ask($a, 'COMMIT');
+			is(live("job_id = $job AND payload = '\"other\"'"), 1, '... and what the other one has made of it is there');
+		}
+		well_ok('after two at one job');
+	}
+}
+
+# What a request appends to is what the first one leaves, also if that writes after the request has found the job.
+{
+	next_queue();
+	my ($job, $key) = job_at('DESC');
+	my $holder = session($node);
+	ask($a, 'BEGIN');
+	is(ask($a, calls()), $many, 'a transaction has met all jobs');
+	ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
+	ask($b, q{SET pgq_ext.stop_point = 'key-found'});
+	send_sql($b, "SELECT pgq_enqueue('$queue', '[2]', unique_key => '$key', on_conflict => 'append')");
+	waiting(1);
+	is(ask($a, update_of($job, '[1]')), 't', '... and changes one that another one is to append to');
+	ask($holder, 'SELECT pg_advisory_unlock(7366513, 0)');
+	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted});
+	ask($a, 'COMMIT');
+	is(scalar reply($b), $job, '... which waits for that');
+	ask($b, 'RESET pgq_ext.stop_point');
+	is(sql("SELECT payload FROM pgq_ext.job WHERE job_id = $job"), '[1, 2]', '... and appends to it');
+	end_session($holder);
+}
+
+# ... nor the turn at the job, which a session has that waits for others that hold it; nor does it leave the job to claims.
+create_queue($node, 'fill');
+my $fill = q{SELECT count(DISTINCT pgq_enqueue('fill', '1', unique_key => 'k' || i)) FROM generate_series(1, 64) i};
+sql($fill);
+{
+	my ($c, $filler) = (session($node), session($node));
+	for my $what ('turn', 'claim')
+	{
+		next_queue();
+		my ($job, $key) = job_at('ASC');
+		my $again = "SELECT pgq_enqueue('$queue', '1', unique_key => '$key')";
+		ask($filler, 'BEGIN');
+		is(ask($filler, $fill), 64, 'there are as many holds as may be');
+		ask($a, 'BEGIN');
+		ask($a, 'SELECT pg_advisory_xact_lock(1)');
+		is(ask($a, $again), $job, '... so that the row of another job is locked');
+		ask($filler, 'COMMIT');
+		ask($c, 'BEGIN');
+		is(ask($c, $again), $job, '... then another transaction holds that job');
+		send_sql($c, 'SELECT pg_advisory_xact_lock(1)');
+		if ($what eq 'turn')
+		{
+			send_sql($b, "SELECT pgq_cancel($job)");
+			waiting(2);
+		}
+		else
+		{
+			cmp_ok(claimed(), '>', 200, '... claims get others');
+			sql('SELECT pg_sleep(1.1)');
+		}
+		is(ask($a, $again), $job, "... and the first one meets it again, $what or not");
+		ask($a, 'COMMIT');
+		reply($c);
+		ask($c, 'COMMIT');
+		is(scalar reply($b), 'ready', '... and it is cancelled then') if $what eq 'turn';
+		sql('SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease');
+	}
+	end_session($_) for $c, $filler;
 }
 
 # Who waits for the end of a job hears of it.
