@@ -232,13 +232,13 @@ for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "stat
 	sql(q{SELECT pgq_create_queue('limits'); SELECT pgq_enqueue('limits', '1')}, 'one');
 	# It may count some before it has read the settings.
 	my $stands = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7366513 AND NOT granted};
-	my $deadline = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $deadline = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
 	until (sql($stands))
 	{
-		die 'no lost attempt is counted' if time > $deadline;
+		die 'no lost attempt is counted' if monotonic() > $deadline;
 		sql(q{BEGIN; SELECT job_id FROM pgq_claim('limits'); ROLLBACK}, 'one');
 	}
-	ask($holder, 'SELECT pg_sleep(2)');
+	usleep(2_000_000);
 	sql("ALTER SYSTEM RESET $_") for @limits, 'pgq_ext.stop_point';
 	$node->reload;
 	end_session($holder);
@@ -290,9 +290,9 @@ pass('idle workers say in pg_stat_activity that they are');
 		my ($title, $stat) = map { my $file = "/proc/$pid/$_"; -r $file ? eval { slurp_file($file) } // '' : '' } 'cmdline', 'stat';
 		return $pid != $before && $stat =~ /\) \S $postmaster / && $title =~ /pgq_ext scheduler for database $one/;
 	};
-	my $deadline = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $deadline = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
 	until (grep { $starting->($_) } map { m{(\d+)} } glob '/proc/[0-9]*') {
-		die 'no scheduler is started' if time > $deadline;
+		die 'no scheduler is started' if monotonic() > $deadline;
 		usleep(10_000);
 	}
 	ask($holder, $_) for q{ALTER SYSTEM RESET post_auth_delay}, q{ALTER SYSTEM SET pgq_ext.stop_point = 'reap'}, 'SELECT pg_reload_conf()';
@@ -300,7 +300,7 @@ pass('idle workers say in pg_stat_activity that they are');
 	# It may count some before it has read the settings.
 	my $stands = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7366513 AND NOT granted};
 	until (sql($stands)) {
-		die 'a reload was lost' if time > $deadline;
+		die 'a reload was lost' if monotonic() > $deadline;
 		sql(q{BEGIN; SELECT count(*) FROM pgq_claim('reloaded'); ROLLBACK}, 'one');
 	}
 	pass('settings that are changed while a scheduler starts reach it');

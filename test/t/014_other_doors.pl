@@ -262,8 +262,8 @@ is(sql($states), 'A', 'the trigger fires always');
 	sql("SET session_replication_role = replica; UPDATE pgq_ext.queue SET queue = 'renamed' WHERE queue_id = $id");
 	is(sqlstate($node, "SELECT * FROM pgq_claim('$queue')"), '42704', 'a new name: the old one is gone');
 	cmp_ok(sql(q{SELECT count(*) FROM pgq_claim('renamed', 100)}), '>', 0, '... and the new one is served');
-	my ($error, $end) = ('', time + 180);
-	(undef, $error) = ask($other, "SELECT pgq_pause_queue('$queue')") while ($error // '') !~ /does not exist/ && time < $end;
+	my ($error, $end) = ('', monotonic() + 180);
+	(undef, $error) = ask($other, "SELECT pgq_pause_queue('$queue')") while ($error // '') !~ /does not exist/ && monotonic() < $end;
 	like($error, qr/does not exist/, '... also for who knew it');
 	cmp_ok(sql("SELECT handed_out FROM pgq_ext.stat_entries() WHERE queue_id = $id"), '>', $worked, '... with what was counted');
 

@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use PgqTest;
 
 # All rows stay in the first segment.
@@ -278,7 +279,7 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 	sql(q{COMMIT PREPARED 'again'});
 	my $commits = q{SELECT sum(xact_commit) FROM pg_stat_database};
 	my $before = sql($commits);
-	sql('SELECT pg_sleep(2)');
+	usleep(2_000_000);
 	cmp_ok(sql($commits) - $before, '<', 1000, 'the scheduler is patient with a table that it cannot read');
 	ask($locker, 'COMMIT');
 	end_session($locker);

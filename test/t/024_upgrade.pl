@@ -22,8 +22,8 @@ sub rotate
 	my ($node, $db) = @_;
 	my $before = on($node, 'SELECT sum(truncations), sum(moved_out) FROM pgq_ext.segment', $db);
 	my ($truncations, $moves) = split /\|/, $before;
-	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
-	while (time < $ending)
+	my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
+	while (monotonic() < $ending)
 	{
 		on($node, q{SELECT pgq_enqueue('q', '"stays"', delay => '1 year', group_key => 'stays');
 			SELECT count(pgq_enqueue('churn', jsonb_build_object('n', i))) FROM generate_series(1, 500) i;

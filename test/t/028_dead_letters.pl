@@ -50,8 +50,8 @@ sub current { return sql(q{SELECT segment FROM pgq_ext.segment WHERE state = 'cu
 sub close_dead
 {
 	my ($n) = @_;
-	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
-	while (time < $ending)
+	my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
+	while (monotonic() < $ending)
 	{
 		return if current() != $n;
 		die_in('off', 250);
@@ -175,8 +175,8 @@ my $reader = session($node);
 		for (my $i = 0; $i < 5 || current() == $n; $i++) { die_in('off', 500); $jobs += 500 }
 		wait_until_expired('off');
 	}
-	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
-	until ($reclaimed->() || time > $ending)
+	my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
+	until ($reclaimed->() || monotonic() > $ending)
 	{
 		die_in('off', 500);
 		$jobs += 500;

@@ -244,8 +244,8 @@ sub rotate
 		});
 	for my $ring (sort keys %work)
 	{
-		my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
-		$work{$ring}->() while time < $ending && ($sum->('truncations', $ring) < 2 || $sum->('moved_out', $ring) == 0);
+		my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
+		$work{$ring}->() while monotonic() < $ending && ($sum->('truncations', $ring) < 2 || $sum->('moved_out', $ring) == 0);
 		cmp_ok($sum->('truncations', $ring), '>=', 2, "segments $ring 8 of $db are truncated, foreign keys and all");
 		cmp_ok($sum->('moved_out', $ring), '>', 0, '... and rows moved');
 	}

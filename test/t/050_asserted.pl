@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use PgqTest;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\n");
@@ -50,7 +51,7 @@ my $s = session($node);
 for my $end ('COMMIT', 'ROLLBACK')
 {
 	my ($id, $lease) = used_at_the_end(sub { return sqlstate($node, "BEGIN; SELECT pgq_assert_lease($_[0], $_[1]); PREPARE TRANSACTION 'a'") eq '' });
-	sql('SELECT pg_sleep(1.5)');
+	usleep(1_500_000);
 	is(state_of($id), 'leased', 'a lease that a prepared transaction has asserted does not expire');
 	is(sql("SELECT pgq_extend($id, $lease) IS NOT NULL"), 't', '... and is its worker\'s');
 	waits($s, "SELECT 'done', pgq_ack($id, $lease)");

@@ -32,7 +32,7 @@ my %lease = map { split /\|/ } split /\n/, sql(q{SELECT job_id, lease FROM pgq_c
 is(join(' ', sort keys %lease), join(' ', sort $held, $failing), 'before its time is over a job is as any');
 sql(q{SELECT count(pgq_enqueue('bare', to_jsonb(n), expires_in => '1 s')) FROM generate_series(1, 2000) n});
 sql(q{SELECT count(*) FROM pgq_enqueue_many('bare', '[{"payload": "many", "expires_in": "1 s"}, {"payload": "later", "expires_in": "1 day"}]')});
-sql(q{SELECT pg_sleep(1.1)});
+wait_for($node, q{count(*) = 0 FROM pgq_ext.job WHERE expires_at BETWEEN clock_timestamp() AND enqueued_at + '2 s'});
 is(sql(q{SELECT count(*) FROM pgq_claim('q', 10)}), '0', 'one whose time is over is not handed out');
 is(sql("SELECT waits_for FROM pgq_ext.job_status WHERE job_id = $kept"), 'nothing: it has expired', '... and the view says why');
 is(sql(q{SELECT payload FROM pgq_claim('bare', 10)}), '"later"', 'many are in nobody\'s way');
@@ -64,7 +64,7 @@ end_session($locker);
 wait_for($node, "count(*) = 0 FROM pgq_ext.job WHERE job_id = $locked");
 
 # Who has it may go on.
-sql(q{SELECT pg_sleep(0.5)}) until sql("SELECT expires_at < clock_timestamp() FROM pgq_ext.job WHERE job_id = $held") eq 't';
+wait_for($node, "expires_at < clock_timestamp() FROM pgq_ext.job WHERE job_id = $held");
 is(sql("SELECT state FROM pgq_ext.job_status WHERE job_id = $held"), 'leased', 'what somebody has does not expire');
 is(sql("SELECT 'done', pgq_ack($held, $lease{$held}, '\"good\"')"), 'done|', '... and may be done late');
 is(sql("SELECT pgq_fail($failing, $lease{$failing}, 'broken')"), 'retry', '... or fail');
@@ -75,7 +75,7 @@ pass('... and is not tried again');
 my $s = session($node);
 ask($s, 'BEGIN');
 my $late = ask($s, q{SELECT pgq_enqueue('q', '"late"', expires_in => '1 s')});
-sql(q{SELECT pg_sleep(1.1)});
+ask($s, "SELECT pg_sleep_until(expires_at + '100 ms') FROM pgq_ext.job WHERE job_id = $late");
 ask($s, 'COMMIT');
 is(sql(q{SELECT count(*) FROM pgq_claim('q', wait => '300 ms')}), '0', 'one whose enqueue is committed too late');
 wait_for($node, "count(*) = 0 FROM pgq_ext.job WHERE job_id = $late");

@@ -106,8 +106,8 @@ sub told
 	ask($other, 'LISTEN pgq_q');
 	sql(q{SELECT pgq_resume_queue('q')});
 	my $heard;
-	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
-	until (($heard = ask($other, 'SELECT 1')) =~ /notification/ || time > $ending) { sql('SELECT pg_sleep(0.2)') }
+	my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
+	until (($heard = ask($other, 'SELECT 1')) =~ /notification/ || monotonic() > $ending) { sql('SELECT pg_sleep(0.2)') }
 	like($heard, qr/pgq_q/, 'who listens hears of the jobs of a queue that goes on');
 	ask($other, 'UNLISTEN *');
 	is(sql(q{SELECT pgq_purge_queue('q')}), '1', '... which are there');

@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use PgqTest;
 use Session;
 
@@ -82,7 +83,8 @@ for my $how (sort keys %end)
 	enqueue(3);
 	is(ask($a, q{BEGIN; SELECT count(*) FROM pgq_claim('q', 2, lease_time => '1 s')}), '2', 'two leases that are short');
 	wait_in_line();
-	ask($a, 'SELECT pg_sleep(1.1); COMMIT');
+	usleep(1_100_000);
+	ask($a, 'COMMIT');
 	is(scalar reply($waiter), 'got one|', '... let the next one in by time');
 	empty_queue();
 }

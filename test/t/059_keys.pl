@@ -154,10 +154,10 @@ for my $end (qw(COMMIT ROLLBACK))
 	next_key();
 	my $job = sql(enqueue());
 	ask($a, 'BEGIN; ' . enqueue());
-	sql('SELECT pg_sleep(1.1)');
+	usleep(1_100_000);
 	is(sql(enqueue()), $job, 'who asks for a job that has been held for long meets it, until a claim has wanted it for long');
 	is(sql($claim), '', '... which does not get it');
-	sql('SELECT pg_sleep(1.1)');
+	usleep(1_100_000);
 	my $new = sql(enqueue($claimed));
 	cmp_ok($new, '>', $job, '... who asks until it is claimed has a new one');
 	is(sql(enqueue($claimed)), $new, '... which is met then');
@@ -485,7 +485,7 @@ my $prepared = 0;
 sub prepare_some
 {
 	my ($deadline) = @_;
-	while (time < $deadline)
+	while (monotonic() < $deadline)
 	{
 		my $gid  = 'g' . ++$prepared;
 		my $stays = $prepared % 5 == 0;
@@ -511,7 +511,7 @@ for my $round (1 .. 3)
 	send_sql($_, 'CALL produce(4)') for @actors[0 .. 3];
 	send_sql($_, 'CALL work(4)')    for @actors[4 .. 6];
 	send_sql($actors[7], 'CALL watch(4)');
-	prepare_some(time + 3);
+	prepare_some(monotonic() + 3);
 	if ($round == 3)
 	{
 		end_prepared();

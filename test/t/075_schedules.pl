@@ -16,6 +16,20 @@ my $drain = q{WITH c AS MATERIALIZED (SELECT * FROM pgq_claim('s', 1000)), l AS 
 	INSERT INTO ledger SELECT headers ->> 'schedule', (headers ->> 'scheduled_at')::timestamptz, job_id FROM c)
 	SELECT count(pgq_ack(job_id, lease)) FROM c};
 
+# Does jobs until there are so many in the ledger.
+sub drain_until
+{
+	my ($n) = @_;
+	my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
+	while (sql('SELECT count(*) FROM ledger') < $n)
+	{
+		die "no $n ticks come" if monotonic() > $ending;
+		usleep(100_000);
+		sql($drain);
+	}
+	return;
+}
+
 # The ticks of that schedule are the ledger's, one by one, as its preview would have had them: every $step seconds.
 sub ledger_ok
 {
@@ -299,14 +313,14 @@ END
 	sql(q{ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf()});
 	wait_for($node, q{count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'});
 	is(sqlstate($standby, q{SELECT pgq_schedule('x', '@daily', 's')}), '25006', 'a standby makes no schedules');
-	for (1 .. 4) { sql($drain); usleep(700_000) }
+	drain_until(3);
 	$node->stop('immediate');
 	usleep(1_500_000);
 	$standby->promote;
 	$node = $standby;
 	sql(q{ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf()});
 	wait_for($node, q{next_run_at > now() FROM pgq_ext.schedule WHERE schedule = 'a'});
-	for (1 .. 3) { sql($drain); usleep(700_000) }
+	drain_until(sql('SELECT count(*) FROM ledger') + 2);
 	sql(q{SELECT pgq_pause_schedule('a')});
 	sql($drain);
 	ledger_ok('a', 1, 'a failover');

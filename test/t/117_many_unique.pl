@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use PgqTest;
 use Session;
 
@@ -285,7 +286,7 @@ for my $ends ('', 'COMMIT')
 	}
 	send_sql($a, $ends || on_each('pgq_cancel(job_id)'));
 	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 0 AND NOT granted});
-	sql('SELECT pg_sleep(1.5)');
+	usleep(1_500_000);
 	ok(!is_answered($b), 'a session that looks when the row has gone goes on waiting');
 	ask($holder, 'SELECT pg_advisory_unlock(7366513, 0)');
 	is(scalar reply($b), 'cancelled', '... and is told');
