@@ -74,6 +74,13 @@ grep -rnE --include='*.p[lm]' -e '->\{(stdin|stdout|stderr|query_cnt)\}|backgrou
 comm -3 <(find upgrade -name 'pgq_ext--*.sql' ! -name 'pgq_ext--*--*.sql' -printf '%f\n' | sort) <(cut -d ' ' -f 3 upgrade/released.sha256 | sort) |
 	convention 'each released version has a checksum'
 
+# Which PostgreSQL it is for: where its packages are built and tested, and the pages that say so.
+{
+	comm -3 <(sort debian/pgversions) <(grep -oE '\[[0-9]+\]=' script/version.sh | tr -d '[]=' | sort)
+	comm -3 <(sort debian/pgversions) <(sed -n 's/^| PostgreSQL \([0-9]*\) | Debian .*/\1/p' docs/install.md | sort)
+	grep -qF "\"PostgreSQL\": \"$(sort -n debian/pgversions | head -n 1).0.0\"" META.json || echo 'META.json: another oldest one'
+} | convention 'the versions of PostgreSQL are the same everywhere'
+
 # The shape.
 shape rooms 'folders include what stands below them'
 shape circles 'units of a folder do not include each other in a circle'
