@@ -82,49 +82,34 @@ sub comes_back_ok
 }
 
 sub new_db { my ($db) = @_; sql("CREATE DATABASE $db TEMPLATE template0"); return $node->connstr($db) }
+sub restored_ok { my ($what, $db, @command) = @_; run_ok($what, @command); comes_back_ok($what, $db); return }
 sub psql { my ($db, @options) = @_; return ('psql', '-Xq', '-o', '/dev/null', '-v', 'ON_ERROR_STOP=1', @options, '-d', $node->connstr($db)) }
 
 new_db('plain');
-run_ok('plain', psql('plain', '-f', "$dir/plain.sql"));
-comes_back_ok('plain', 'plain');
-
+restored_ok('plain', 'plain', psql('plain', '-f', "$dir/plain.sql"));
 new_db('inserts');
-run_ok('inserts, in one transaction', psql('inserts', '-1', '-f', "$dir/inserts.sql"));
-comes_back_ok('inserts', 'inserts');
-
-run_ok('custom', 'pg_restore', '-e', '-d', new_db('custom'), "$dir/custom");
-comes_back_ok('custom', 'custom');
-
-run_ok('custom, in one transaction', 'pg_restore', '-1', '-d', new_db('single'), "$dir/custom");
-comes_back_ok('custom, in one transaction', 'single');
-
-run_ok('directory, parallel', 'pg_restore', '-e', '-j2', '-d', new_db('directory'), "$dir/directory");
-comes_back_ok('directory', 'directory');
+restored_ok('inserts, in one transaction', 'inserts', psql('inserts', '-1', '-f', "$dir/inserts.sql"));
+restored_ok('custom', 'custom', 'pg_restore', '-e', '-d', new_db('custom'), "$dir/custom");
+restored_ok('custom, in one transaction', 'single', 'pg_restore', '-1', '-d', new_db('single'), "$dir/custom");
+restored_ok('directory, parallel', 'directory', 'pg_restore', '-e', '-j2', '-d', new_db('directory'), "$dir/directory");
 
 # Triggers off, in a database that has the extension already.
 run_ok('schema only', 'pg_restore', '-e', '--schema-only', '-d', new_db('data'), "$dir/custom");
-run_ok('data only, triggers off', psql('data', '-f', "$dir/data.sql"));
-comes_back_ok('data only, triggers off', 'data');
+restored_ok('data only, triggers off', 'data', psql('data', '-f', "$dir/data.sql"));
 
 run_ok('schema only', 'pg_restore', '-e', '--schema-only', '-d', new_db('data2'), "$dir/custom");
-run_ok('data only, triggers off, in one transaction', 'pg_restore', '-1', '--data-only', '--disable-triggers', '-d', $node->connstr('data2'), "$dir/custom");
-comes_back_ok('data only, triggers off, in one transaction', 'data2');
+restored_ok('data only, triggers off, in one transaction', 'data2', 'pg_restore', '-1', '--data-only', '--disable-triggers', '-d', $node->connstr('data2'), "$dir/custom");
 
 # Into a database that has the extension and nothing else: the segments are made when they are named.
 sub bare_db { my $url = new_db(@_); sql('CREATE EXTENSION pgq_ext', @_); return $url }
 bare_db('bare1');
-run_ok('data only, triggers off, into the bare extension', psql('bare1', '-f', "$dir/data.sql"));
-comes_back_ok('data only, triggers off, into the bare extension', 'bare1');
+restored_ok('data only, triggers off, into the bare extension', 'bare1', psql('bare1', '-f', "$dir/data.sql"));
 bare_db('bare3');
-run_ok('data only, inserts, into the bare extension', psql('bare3', '-f', "$dir/data_inserts.sql"));
-comes_back_ok('data only, inserts, into the bare extension', 'bare3');
+restored_ok('data only, inserts, into the bare extension', 'bare3', psql('bare3', '-f', "$dir/data_inserts.sql"));
 bare_db('bare4');
-run_ok('data only, inserts, in one transaction, into the bare extension', psql('bare4', '-1', '-f', "$dir/data_inserts.sql"));
-comes_back_ok('data only, inserts, in one transaction, into the bare extension', 'bare4');
-run_ok('data only, inserts with columns, into the bare extension', 'pg_restore', '-e', '-d', bare_db('bare5'), "$dir/data_inserts");
-comes_back_ok('data only, inserts with columns, into the bare extension', 'bare5');
-run_ok('data only, in parallel, into the bare extension', 'pg_restore', '-e', '-j2', '--data-only', '-d', bare_db('bare2'), "$dir/directory");
-comes_back_ok('data only, in parallel, into the bare extension', 'bare2');
+restored_ok('data only, inserts, in one transaction, into the bare extension', 'bare4', psql('bare4', '-1', '-f', "$dir/data_inserts.sql"));
+restored_ok('data only, inserts with columns, into the bare extension', 'bare5', 'pg_restore', '-e', '-d', bare_db('bare5'), "$dir/data_inserts");
+restored_ok('data only, in parallel, into the bare extension', 'bare2', 'pg_restore', '-e', '-j2', '--data-only', '-d', bare_db('bare2'), "$dir/directory");
 bare_db('bare3');
 sql('CREATE ROLE nobody');
 is(sqlstate($node, 'COPY pgq_ext.job_0 (job_id) TO STDOUT', 'bare3'), '42P01', 'nobody else makes segments');

@@ -21,6 +21,18 @@ sub wait_until_served
 	return;
 }
 
+sub stop_and_promote
+{
+	my ($server) = @_;
+	wait_until_served($server);
+	$server->stop('fast');
+	$server->append_conf('standby.signal', '');
+	$server->start;
+	$server->promote;
+	wait_for($server, 'NOT pg_is_in_recovery()');
+	return;
+}
+
 sub restart
 {
 	my ($mode) = @_;
@@ -60,12 +72,7 @@ is(sql('SELECT * FROM pgq_check()'), '', '... pgq_check() finds nothing');
 	create_queue($node, 'led', q{rate_limit => 5, group_rate_limit => 5, rate_period => '1 day'});
 	sql(q{SELECT pgq_enqueue('led', to_jsonb(i), group_key => 'g') FROM generate_series(1, 20) i});
 	is(claimed('led', 2), 'g 2', 'two of five start');
-	wait_until_served($node);
-	$node->stop('fast');
-	$node->append_conf('standby.signal', '');
-	$node->start;
-	$node->promote;
-	wait_for($node, 'NOT pg_is_in_recovery()');
+	stop_and_promote($node);
 	is(claimed('led'), '', '... after a promotion how many is not known: the server before may have gone on');
 	restart('fast');
 	is(claimed('led'), '', '... nor after a stop');
@@ -185,12 +192,7 @@ is(claimed('open'), '', '... rolled back it counts all the same');
 	}
 	is(sqlstate($rates, q{BEGIN READ ONLY; SELECT pgq_take('some'); CREATE TABLE t (); COMMIT}), '25006', '... a transaction that only reads still does');
 	$make_full->('scheduler');
-	wait_until_served($rates);
-	$rates->stop('fast');
-	$rates->append_conf('standby.signal', '');
-	$rates->start;
-	$rates->promote;
-	wait_for($rates, 'NOT pg_is_in_recovery()');
+	stop_and_promote($rates);
 	is($taken->($_), '0', "... nor after a promotion: $_") for 'reading', 'some';
 	$rates->stop;
 }
