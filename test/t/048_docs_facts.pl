@@ -51,7 +51,7 @@ my %range = map { my ($name, @range) = @$_; $name => [ map { s/ //gr } @range ] 
 	SELECT name, current_setting(name), concat_ws(' ', min_val, unit), concat_ws(' ', max_val, unit)
 	FROM pg_settings WHERE name LIKE 'pgq\_ext.%' AND vartype = 'integer'});
 my %said_range = map { (quoted($_->[0]))[0] => [ map { s/ //gr } @$_[ 1 .. 3 ] ] } grep { @$_ == 5 && $_->[0] =~ /`/ }
-  table(section(slurp_file('docs/limits.md'), '## What a server and a database may have'));
+  table(section(slurp_file('docs/limits.md'), '## Servers and databases'));
 is_deeply(\%said_range, \%range, 'every setting, its default, and its least and greatest value');
 
 # ---- functions ----
