@@ -147,6 +147,9 @@ grep -oE '`[^`]+`' docs/protocol.md | tr -d '`' | sort -u | while read -r name; 
 	[ -e "$name" ] || [ -e "src/$name" ] || grep -rqF --exclude-dir=t -- "${name##*::}" src test || find test -name "$name" | grep -q . ||
 		echo "docs/protocol.md: $name"
 done | convention 'what docs/protocol.md names is there'
+awk -F '|' '/^\|/ { print $5 }' docs/glossary.md | grep -oE '`[^`]+`' | tr -d '`' | sort -u | while read -r name; do
+	compgen -G "src/$name" >/dev/null || grep -rqF -- "${name##*::}" src || echo "docs/glossary.md: $name"
+done | convention 'what docs/glossary.md names in the code is there'
 comm -3 <(grep -oE '^\*\*[a-z-]+\.\*\*' docs/protocol.md | tr -d '*.' | sort) \
 	<(sed -n 's/^| \([a-z, -]*\) | .*/\1/p' docs/servers.md | tr -s ', ' '\n' | grep '[a-z]-' | sort) |
 	convention 'each rule is in docs/servers.md, once'
