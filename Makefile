@@ -151,6 +151,11 @@ ifneq ($(SCRIPTS_built),)
 	$(INSTALL_DATA) top/pgq-top.1 '$(DESTDIR)$(mandir)/man1/'
 endif
 
+# The checks of .clang-tidy, of all files or some: make tidy T=src/core/cron.cpp
+.PHONY: tidy
+tidy:
+	clang-tidy-14 --quiet $(or $(T),$(OBJS:.o=.cpp)) -- $(PG_CXXFLAGS) $(PG_CPPFLAGS) -I$(includedir_server) -I$(includedir_internal) -D_GNU_SOURCE
+
 $(DATA_built): $(sort $(wildcard src/schema/*.sql)) Makefile
 	cat $(filter %.sql,$^) < /dev/null > $@
 

@@ -26,7 +26,7 @@ struct Known
 	Oid role;
 	uint32 hash; /* of the name of its view, in the server's cache of relations */
 };
-static constinit Known known[64];
+static constinit Known known[64] = {};
 static constinit uint32 hash_of_queue_table = 0;
 static constinit uint32 changes = 0;
 static constinit bool callbacks_registered = false;
