@@ -129,6 +129,10 @@ awk '/^## / && !/^## \[[0-9]+\.[0-9]+\.[0-9]+\] - (unreleased|[0-9]+-[0-9]+-[0-9
 	/^- / && length > 200 { print FILENAME ":" FNR ": longer than 200" }
 	/^- / && seen[$0]++ { print FILENAME ":" FNR ": twice" }
 	/^ / { print FILENAME ":" FNR ": goes on" }' CHANGELOG.md | convention 'the changelog has one short fact a line'
+awk 'function judge() { if (question != "" && (words > 80 || !leads)) print FILENAME ": " question }
+	/^#/ { judge(); question = /^### / ? $0 : ""; words = leads = 0; next }
+	{ words += NF; if (/\]\(/) leads = 1 }
+	END { judge() }' docs/faq.md | convention 'answers of the FAQ are short and lead to a page'
 codes=$(sed -n '/^## Errors/,$p' docs/reference.md)
 errcodes=$(${PG_CONFIG:-pg_config} --sharedir)/errcodes.txt
 grep -rhoE --include='*.cpp' --include='*.h' 'ERRCODE_[A-Z_]+' src | sort -u | while read -r name; do
