@@ -37,7 +37,8 @@ struct DatabaseTokens
 	/* Under the registry lock. */
 	uint32 failed_checks; /* late acks of this load whose check bits were wrong */
 	/* Without a lock. */
-	pg_atomic_uint64 marked_token; /* the durable mark; no token above it is handed out */
+	pg_atomic_uint64
+		marked_token; /* the durable mark, or kClosedMark; no token above it is handed out */
 };
 
 struct Database : DatabaseIdentity, DatabaseTokens, RingNotes

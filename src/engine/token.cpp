@@ -30,6 +30,13 @@ draw_token(Database *db, int64 job_id)
 	return token_of(prefix, check_bits(db->token_key, job_id, prefix));
 }
 
+bool
+is_above_mark(const Database *db, int64 token)
+{
+	int64 marked = static_cast<int64>(value_of(db->marked_token));
+	return marked != kClosedMark && token > marked;
+}
+
 static void
 raise_last(uint64 floor)
 {
@@ -74,9 +81,8 @@ pass_drawn_prefix()
 int64
 fence_below(const Database *db, int64 prefix)
 {
-	int64 marked = static_cast<int64>(value_of(db->marked_token));
 	int64 fence = greatest_of(prefix - 1);
-	return marked > 0 ? Min(fence, marked) : fence;
+	return is_above_mark(db, fence) ? static_cast<int64>(value_of(db->marked_token)) : fence;
 }
 
 int64

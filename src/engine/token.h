@@ -26,6 +26,12 @@ time_of_prefix(int64 prefix)
 	return kYear2020 + (prefix + 1) * 1000;
 }
 
+/* In the place of a mark: nothing is drawn for a claim until there is one. No mark that is stored is as small, but 0. */
+inline constexpr int64 kClosedMark = 1;
+
+/* Return whether a token that was drawn is above the mark. Another database, when it is attached, raises the next tokens of all. */
+bool is_above_mark(const Database *db, int64 token);
+
 /* A token for a lease of that job, under the lock of a queue of the database. */
 int64 draw_token(Database *db, int64 job_id);
 

@@ -5,6 +5,7 @@
 #include "catalog/tables.h"
 #include "catalog/token_mark.h"
 #include "engine/hold.h"
+#include "engine/token.h"
 #include "jobs/round.h"
 #include "jobs/session_lease.h"
 #include "load/probe.h"
@@ -193,8 +194,8 @@ hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 		return hold.end(ready->lease);
 	if (ready->lease->doomed)
 		return hold.give_back(ready->lease);
-	/* The queue was paused, or another limit set: the new ones hold. */
-	if (ready->options_set != hold->options_set)
+	/* The queue was paused, or another limit set: the new ones hold. Or it was given a token that the next round makes room for. */
+	if (ready->options_set != hold->options_set || is_above_mark(hold->database, ready->token))
 		return hold.give_back(ready->lease);
 	/* The scheduler ends it, as in verify_one(). */
 	if (ready->expires_at != DT_NOEND && ready->expires_at <= wall_now())

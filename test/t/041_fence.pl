@@ -183,6 +183,12 @@ crash();
 is(sql(q{SELECT count(*) FROM pgq_claim('q', 9) c JOIN pgq_ext.job j ON c.job_id = j.job_id AND c.lease > abs(j.fence)}), 2,
 	'leases of the next start are beyond the fences');
 
+# The mark of an extension that has handed out nothing is 0: so are its fences, though tokens are ahead of the clock.
+$node->safe_psql('postgres', 'CREATE DATABASE fresh');
+$node->safe_psql('fresh', q{CREATE EXTENSION pgq_ext; SELECT pgq_create_queue('q'); SELECT pgq_enqueue('q', '1')});
+is($node->safe_psql('fresh', 'SELECT last_value, max(fence) FROM pgq_ext.job, pgq_ext.token_mark GROUP BY 1'), '0|0', 'the fence of the first job');
+$node->safe_psql('postgres', 'DROP DATABASE fresh');
+
 # ---- a lost primary had a newer mark ----
 
 # What became of the server after its data directory was copied is lost: the mark that was advanced, and a job, whose id is given once
