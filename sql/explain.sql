@@ -7,10 +7,15 @@ CREATE FUNCTION pg_temp.enqueue(name text, options jsonb = '{}', queue text = 'q
     INSERT INTO named SELECT name, id FROM pgq_enqueue_many(queue, jsonb_build_array(jsonb_build_object('payload', name) || options)) id RETURNING id;
 $$;
 -- Times, processes and ids are not the same in each run.
-CREATE FUNCTION pg_temp.explain(of text) RETURNS TABLE (step text, detail text) LANGUAGE plpgsql AS $$
+-- While the scheduler reads jobs ahead, memory does not know how many are before one: "until" is waited for.
+CREATE FUNCTION pg_temp.explain(of text, until text = NULL) RETURNS TABLE (step text, detail text) LANGUAGE plpgsql AS $$
 DECLARE
     n named;
 BEGIN
+    FOR i IN 1 .. 6000 LOOP
+        EXIT WHEN until IS NULL OR EXISTS (SELECT FROM pgq_explain((SELECT id FROM named WHERE name = of)) e WHERE e.step = until);
+        PERFORM pg_sleep(0.01);
+    END LOOP;
     FOR step, detail IN SELECT e.step, e.detail FROM pgq_explain((SELECT id FROM named WHERE name = of)) e LOOP
         detail := regexp_replace(regexp_replace(detail, '\w{3} \w{3} \d\d [^ ]+ \d{4} \w+', 'TIME', 'g'), 'process \d+', 'process N', 'g');
         FOR n IN SELECT * FROM named LOOP
@@ -33,8 +38,8 @@ SELECT * FROM pgq_explain(:undone);
 -- One that waits for nothing but a claim, and those behind it.
 SELECT count(pg_temp.enqueue('first', '{"priority": 1}')), count(pg_temp.enqueue('second')), count(pg_temp.enqueue('third')) FROM (VALUES (1)) one;
 SELECT * FROM pg_temp.explain('first');
-SELECT * FROM pg_temp.explain('second');
-SELECT * FROM pg_temp.explain('third');
+SELECT * FROM pg_temp.explain('second', until => 'behind');
+SELECT * FROM pg_temp.explain('third', until => 'behind');
 -- In work, given back, in work again, failed.
 SELECT job_id, lease FROM pgq_claim('q', worker => 'w') \gset
 SELECT * FROM pg_temp.explain('first');
