@@ -246,7 +246,7 @@ sql($fill);
 		else
 		{
 			cmp_ok(claimed(), '>', 200, '... claims get others');
-			sql('SELECT pg_sleep(1.1)');
+			usleep(1_100_000);
 		}
 		is(ask($a, $again), $job, "... and the first one meets it again, $what or not");
 		ask($a, 'COMMIT');
