@@ -145,7 +145,9 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 		return explain_death(job_id, failure);
 	if ((!lost && !says_lost(row, token)) || !take_waiting(row, LeaseEnd::kChanged, true, &taken))
 		return AttemptEnd::kGone;
-	/* Once more: who had it may have changed the job, or ended it, by counting that attempt perhaps. */
+	/* Once more: who had it may have changed the job, or ended it, by counting that attempt perhaps; SQL may be changing it now. */
+	bool may_end = taken.lost || !failure.retry;
+	(void) (may_end ? lock_job : lock_job_to_change)(segments, row.place, job_id);
 	if (!there(row.place))
 	{
 		give_back_gone(taken);

@@ -106,6 +106,29 @@ sub remove { my ($id) = @_; sql("SELECT pgq_cancel($id)"); return }
 	remove($id);
 }
 
+# ---- being changed at that moment ----
+for my $retry ('false', 'true')
+{
+	my ($id, $lease) = lose();
+	until_counted($id);
+	my $changer = session($node);
+	ask($changer, qq{BEGIN; UPDATE pgq_ext.job SET payload = '"new"', attempts = 0, run_at = '2000-01-01' WHERE job_id = $id});
+	send_and_block($node, $s, "SELECT pgq_fail($id, $lease, 'why', retry => $retry)");
+	ask($changer, 'COMMIT');
+	is(scalar reply($s), 'stale', "a job that SQL makes another one just then, retry => $retry");
+	is(sql("SELECT payload, attempts, last_error = 'why', run_at < now() FROM pgq_ext.job WHERE job_id = $id"), '"new"|0|f|t', '... is what that has made of it');
+	remove($id);
+
+	($id, $lease) = lose();
+	until_counted($id);
+	ask($changer, qq{BEGIN; UPDATE pgq_ext.job SET payload = '"new"' WHERE job_id = $id});
+	send_and_block($node, $s, "SELECT pgq_fail($id, $lease, 'why', retry => $retry)");
+	ask($changer, 'ROLLBACK');
+	is(scalar reply($s), $retry eq 'true' ? 'retry' : 'dead', '... or the old one, if that is undone');
+	remove($id);
+	end_session($changer);
+}
+
 # ---- by time ----
 {
 	sql(q{SELECT pgq_enqueue('q', '1')});
