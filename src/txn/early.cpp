@@ -78,6 +78,7 @@ settle_early(const List<EarlyEffect> &early)
 			for (const EarlyEffect *effect = first; effect < end; effect++)
 			{
 				hold.tell(effect->job_id, effect->end);
+				hold->counters.dead_lettered += effect->end == JobEnd::kDead;
 				hold.look_at_group(effect->group);
 			}
 		});

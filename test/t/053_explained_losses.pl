@@ -129,6 +129,22 @@ for my $retry ('false', 'true')
 	end_session($changer);
 }
 
+# ---- dead of it, while another session waits at the row ----
+{
+	my $dead = q{SELECT dead_lettered FROM pgq_ext.queue_stats WHERE queue = 'q'};
+	my ($id, $lease) = lose();
+	until_counted($id);
+	my ($before, $other) = (sql($dead), session($node));
+	ask($s, "BEGIN; SELECT FROM pgq_ext.job WHERE job_id = $id FOR UPDATE");
+	send_and_block($node, $other, "SELECT pgq_update($id, priority => 1)");
+	is(ask($s, "SELECT pgq_fail($id, $lease, retry => false)"), 'dead', 'who has locked the row of a lost job needs no lease to bury it');
+	ask($s, 'COMMIT');
+	is(scalar reply($other), 'f', '... and who has that finds no job');
+	is(sql($dead), $before + 1, '... which counts as a dead letter');
+	remove($id);
+	end_session($other);
+}
+
 # ---- by time ----
 {
 	sql(q{SELECT pgq_enqueue('q', '1')});
