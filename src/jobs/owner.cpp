@@ -59,14 +59,20 @@ wait_for(OwnerSearch *search, const VirtualTransactionId &vxid)
 
 /* ---- leases ---- */
 
-/* Has somebody got it in hand? What this transaction ends it decides itself. */
+/* What this transaction ends it decides itself. */
+static bool
+is_in_work(const Lease &lease)
+{
+	return was_handed_out(&lease) && !(lease.ending && is_me(lease.user));
+}
+
+/* Has somebody got it in hand? */
 static bool
 is_leased(int64 job_id)
 {
 	bool leased = false;
-	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
-		leased = was_handed_out(&lease) && !(lease.ending && is_me(lease.user));
-	});
+	(void) look_at_lease(tables().database, job_id,
+						 [&](const Lease &lease) { leased = is_in_work(lease); });
 	return leased;
 }
 
@@ -349,15 +355,16 @@ is_kept(const OwnerSearch *search, const KeyedJob &job)
 	return job.locked_by_us && !search->alone && !search->only_ask && job.expires_at > search->now;
 }
 
-/* A claim that is in progress may have looked at the row before it was locked. */
+/* A claim that is in progress may have looked at the row before it was locked, and hand the job out: one look tells both. */
 static Met
 meet_kept(OwnerSearch *search, int64 job_id)
 {
-	if (is_leased(job_id))
-		return Met::kLeased;
 	Met met = Met::kHeld;
+	stop_point("key-kept");
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
-		if (lease.state == LeaseState::kClaiming)
+		if (is_in_work(lease))
+			met = Met::kLeased;
+		else if (lease.state == LeaseState::kClaiming)
 			met = meet_claiming(search, &lease);
 	});
 	return met;

@@ -7,6 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 use PgqTest;
+use RotationTest;
 use Session;
 
 my $node = pgq_node('main', conf => "deadlock_timeout = '100 ms'\nmax_prepared_transactions = 5\n");
@@ -55,6 +56,24 @@ for my $verb (
 	  : cmp_ok($answer, '>', $job, '... and then answers, while the transaction of the claim is open');
 	is(sql("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"), 1, '... which it is');
 	ask($worker, 'ROLLBACK');
+	sql('SELECT pgq_cancel(job_id) FROM pgq_ext.job');
+}
+
+# What a session has locked by hand a claim in progress can have looked at before, and hand out at any moment.
+{
+	my $key = 'k' . $n++;
+	my $job = sql(enqueue($key));
+	claim_stopped();
+	ask($b, "BEGIN; SELECT FROM pgq_ext.job WHERE job_id = $job FOR KEY SHARE");
+	ask($b, q{SET LOCAL pgq_ext.stop_point = 'key-kept'});
+	# Behind the claim, before the request.
+	send_and_block($node, $c, 'SELECT pg_advisory_lock(7366513, 0)');
+	send_and_block($node, $b, enqueue($key, q{unique_until => 'claimed'}));
+	is(decide(), 1, 'a claim hands out a job of which a session has locked the row');
+	reply($c);
+	ask($c, 'SELECT pg_advisory_unlock(7366513, 0)');
+	cmp_ok(scalar reply($b), '>', $job, '... which does not take the job for one that waits');
+	ask($_, 'ROLLBACK') for $worker, $b;
 	sql('SELECT pgq_cancel(job_id) FROM pgq_ext.job');
 }
 
