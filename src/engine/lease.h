@@ -45,6 +45,13 @@ was_handed_out(const Lease *lease)
 		   lease->state == LeaseState::kReaping;
 }
 
+/* Was it LOST when its user took it, to count that? A doomed one that its worker uses has its slot, or has lent it. */
+inline bool
+is_being_counted(const Lease *lease)
+{
+	return lease->doomed && !lease->slot;
+}
+
 /* Is the lease the scheduler's, to move the row? Then it ends in a moment. */
 bool is_moving(const Lease *lease);
 

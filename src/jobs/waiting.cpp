@@ -49,14 +49,14 @@ reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransact
 	return ours ? reach_row(taken) : Reach::kAgain;
 }
 
-/* Somebody else has just taken a lost one. */
+/* Somebody else has just taken a lost one, to count it; or its worker, who has lost it meanwhile, answers. */
 static Reach
-reach_claimed(const Lease *lease, VirtualTransactionId *other)
+reach_claimed(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
 	*other = lease->user;
-	return lease->doomed && VirtualTransactionIdIsValid(*other) && !is_me(*other)
-			   ? Reach::kAgain
-			   : Reach::kHandedOut;
+	if (!lease->doomed || !VirtualTransactionIdIsValid(*other) || is_me(*other))
+		return Reach::kHandedOut;
+	return ours && is_being_counted(lease) ? reach_row(taken) : Reach::kAgain;
 }
 
 static void
@@ -106,7 +106,7 @@ reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTran
 				reach = reach_claiming(lease, ours, taken, other);
 				break;
 			case LeaseState::kClaimed:
-				reach = reach_claimed(lease, other);
+				reach = reach_claimed(lease, ours, taken, other);
 				break;
 			case LeaseState::kParked:
 				/* Nobody's: its row was busy when a claim looked. We shall wait for the row. */

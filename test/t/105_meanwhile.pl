@@ -310,6 +310,18 @@ sub let_pass
 	sql(q{COMMIT PREPARED 'cancel'});
 	is(scalar reply($worker), 'cancelled', '... by a transaction that was prepared: who waits for the job learns how it has ended');
 	is(sql(q{SELECT lost, cancelled FROM pgq_ext.queue_stats WHERE queue = 'lost'}), '2|0', '... and the attempt counts as lost');
+
+	# Who has locked the row of a lost job does not wait for who counts that attempt, and waits at the row.
+	for my $verb ('pgq_cancel(ID)', q{pgq_update(ID, '"new"')}, q{pgq_retry(ID, '1 h')})
+	{
+		($id) = $lose->();
+		send_and_block($node, $other, "SELECT pgq_cancel($id)");
+		is(ask($locker, 'SELECT ' . $verb =~ s/ID/$id/r), $verb =~ /cancel/ ? 'ready' : 't', "$verb of a lost job that another session is to count, and whose row is locked");
+		ask($locker, 'COMMIT');
+		is(scalar reply($other), $verb =~ /cancel/ ? '' : 'scheduled', '... is done before that');
+		is(sql("SELECT count(*) FROM pgq_ext.job WHERE job_id = $id"), '0', '... and the other session cancels what is left');
+		is(sql(q{SELECT * FROM pgq_check()}), '', '... and all is well');
+	}
 	end_session($_) for $worker, $locker, $other;
 }
 
