@@ -11,6 +11,7 @@
 #include "jobs/permitted.h"
 #include "jobs/room.h"
 #include "load/attach.h"
+#include "rows/judge.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -23,6 +24,18 @@ enum class Found : uint8
 	kLeased,
 	kNone,
 };
+
+/* Others that are at the row, by SQL or having locked it before, may change it yet: what they leave of it is judged. */
+static bool
+locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
+{
+	auto lock = how == LeaseEnd::kCancelled ? lock_job : lock_job_to_change;
+	if (locate_job(segments, row->place, job_id, true, row) != WriteResult::kDone)
+		return false;
+	return !is_touched(row->tuple->t_data) ||
+		   (lock(segments, row->place, job_id) == WriteResult::kDone &&
+			locate_job(segments, row->place, job_id, true, row) == WriteResult::kDone);
+}
 
 /* Looked at once more after its lease was taken: who had it may have changed the job, moved it to another queue, or ended it. how: the lease ends so. */
 static Found
@@ -39,8 +52,7 @@ find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, Take
 	/* It may die of that. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
-	if (locate_job(segments, row->place, job_id, true, row) == WriteResult::kDone &&
-		may(Deed::kChange, row->queue_id()))
+	if (locate_again(segments, job_id, how, row) && may(Deed::kChange, row->queue_id()))
 		return Found::kWaiting;
 	/* It has gone, or to a queue that is none of the caller's business. */
 	give_back_gone(*taken);

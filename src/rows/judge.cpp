@@ -75,6 +75,13 @@ is_locked_by_us(HeapTupleHeader header)
 	return ours;
 }
 
+/* What has ended without a trace the judgement notes in the header. */
+bool
+is_touched(HeapTupleHeader header)
+{
+	return (header->t_infomask & HEAP_XMAX_INVALID) == 0;
+}
+
 bool
 is_ours(HeapTupleHeader header)
 {

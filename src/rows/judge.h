@@ -29,6 +29,9 @@ bool is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter);
 /* Has this transaction locked it? Then nobody else deletes it; who changes it hands the lock on to the next version. */
 bool is_locked_by_us(HeapTupleHeader header);
 
+/* Has a transaction that has not ended locked, deleted or replaced it? Of a copy: when is_writable() was asked. */
+bool is_touched(HeapTupleHeader header);
+
 /* Has this transaction locked or written it? */
 bool is_ours(HeapTupleHeader header);
 

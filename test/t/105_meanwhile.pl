@@ -104,6 +104,38 @@ sub let_pass
 	sql(q{SELECT pgq_drop_queue('closed', force => true); DROP OWNED BY producer; DROP ROLE producer, crew});
 }
 
+# ---- a job goes to another queue while a session waits to cancel or change it ----
+
+{
+	create_queue($node, $_) for 'here', 'there';
+	sql(q{CREATE ROLE boss; CREATE ROLE stranger; GRANT EXECUTE ON FUNCTION pgq_cancel, pgq_update TO boss});
+	sql(q{SELECT pgq_grant('here', 'boss', '{admin}'), pgq_grant('there', 'stranger', '{admin}')});
+	my ($mover, $session) = (session($node), session($node));
+	ask($session, 'SET ROLE boss');
+	for my $verb ('pgq_cancel(ID)', 'pgq_update(ID, priority => 9)')
+	{
+		for my $move (q{UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'there') WHERE job_id = ID},
+			q{SELECT FROM pgq_ext.job WHERE job_id = ID FOR KEY SHARE; SELECT pgq_update(ID, queue => 'there')})
+		{
+			my $job  = sql(q{SELECT pgq_enqueue('here', '1')});
+			my $call = 'SELECT ' . $verb =~ s/ID/$job/r;
+			my ($before, $after) = split /; /, $move =~ s/ID/$job/gr;
+			# A change does not wait for who has but locked the row FOR KEY SHARE.
+			next if $after && $verb !~ /cancel/;
+			ask($mover, "BEGIN; $before");
+			send_and_block($node, $session, $call);
+			is(ask($mover, $after), 't', 'who has locked the row of a job moves it to another queue') if $after;
+			ask($mover, 'COMMIT');
+			is(scalar reply($session), $verb =~ /cancel/ ? '' : 'f', "$verb, which has waited for a move to another queue, needs the right there: $move");
+			is(sql("SELECT queue, priority FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE job_id = $job"), 'there|0', '... and leaves the job as it is');
+			sql("SELECT pgq_cancel($job)");
+		}
+	}
+	end_session($_) for $mover, $session;
+	sql(q{SELECT pgq_drop_queue('here', force => true), pgq_drop_queue('there', force => true); DROP OWNED BY boss, stranger; DROP ROLE boss, stranger});
+	is(sql('SELECT * FROM pgq_check()'), '', 'all is well');
+}
+
 # ---- a lease begins when the job is handed out ----
 
 {
