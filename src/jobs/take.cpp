@@ -194,7 +194,7 @@ hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 		return hold.end(ready->lease);
 	if (ready->lease->doomed)
 		return hold.give_back(ready->lease);
-	/* The queue was paused, or another limit set: the new ones hold. Or it was given a token that the next round makes room for. */
+	/* The queue was paused, or another limit set: the new ones hold. Or the token is above the mark: the next claim advances that. */
 	if (ready->options_set != hold->options_set || is_above_mark(hold->database, ready->token))
 		return hold.give_back(ready->lease);
 	/* The scheduler ends it, as in verify_one(). */

@@ -12,8 +12,8 @@ namespace pgq {
 struct TakenLease
 {
 	QueueRef ref;
-	Lease *
-		lease; /* NULL: another transaction has it, and waits at the row, which this one has locked or written */
+	/* NULL: another transaction has the lease, and waits at the row, which this transaction has locked or written. */
+	Lease *lease;
 	bool fleeting; /* the row stands for it: leave_to_row() */
 	bool earlier;  /* an earlier call of this transaction has taken it */
 	bool lost;	   /* the job was lost, and nobody has counted that yet */
