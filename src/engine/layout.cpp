@@ -80,6 +80,7 @@ init_shared()
 	pg_atomic_init_u32(&shared->leases, 0);
 	pg_atomic_init_u32(&shared->common, 0);
 	pg_atomic_init_u32(&shared->common_peak, 0);
+	pg_atomic_init_u32(&shared->reserve, 0);
 	pg_atomic_init_u64(&shared->last_prefix, 0);
 	pg_atomic_init_u64(&shared->last_lock_token, 0);
 	pg_atomic_init_u32(&shared->launcher, 0);

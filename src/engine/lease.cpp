@@ -39,7 +39,7 @@ next_serial(Queue *queue)
 
 /* A new entry: CLAIMING, pinned by this process. */
 static void
-begin_lease(Queue *queue, Lease *entry, const Hint &hint)
+begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 {
 	entry->segment = hint.place.segment;
 	/* After the entry is in, and so after the end of the lease that the job had before. */
@@ -54,6 +54,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 	entry->state = LeaseState::kClaiming;
 	entry->loss = Loss::kUndone;
 	entry->aside = nullptr;
+	entry->of_reserve = of_reserve;
 	entry->put_off = false;
 	entry->failures = 0;
 	entry->holders = 0;
@@ -83,7 +84,9 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint)
 TakeResult
 take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 {
-	if (!charge_lease(&queue->database->share, to_end))
+	LeaseShare *share = &queue->database->share;
+	bool of_reserve = to_end && charge_reserve();
+	if (!of_reserve && !charge_lease(share))
 	{
 		*lease = holder_of(queue, hint.key.job_id);
 		return *lease != nullptr ? TakeResult::kHeld : TakeResult::kFull;
@@ -92,13 +95,13 @@ take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 	Lease *entry = enter_lease(queue, hint.key.job_id, &found);
 	if (entry == nullptr || found)
 	{
-		discharge_lease(&queue->database->share);
+		of_reserve ? discharge_reserve() : discharge_lease(share);
 		*lease = entry;
 		return found ? TakeResult::kHeld : TakeResult::kFull;
 	}
 
 	pg_atomic_fetch_add_u32(&shared->leases, 1);
-	begin_lease(queue, entry, hint);
+	begin_lease(queue, entry, hint, of_reserve);
 	*lease = entry;
 	return TakeResult::kTaken;
 }
@@ -324,6 +327,7 @@ end_lease(Lease *lease, bool gone)
 	uint8 missed_count = lease->missed_count;
 	AsideShare *aside = lease->aside;
 	bool aside_common = lease->aside_common;
+	bool of_reserve = lease->of_reserve;
 	Hint hint = lease->hint;
 	bool moved = is_moving(lease);
 	leave_state(lease);
@@ -335,6 +339,8 @@ end_lease(Lease *lease, bool gone)
 	pg_atomic_fetch_sub_u32(&shared->leases, 1);
 	if (aside != nullptr)
 		discharge_aside(&queue->database->share, aside, aside_common);
+	else if (of_reserve)
+		discharge_reserve();
 	else
 		discharge_lease(&queue->database->share);
 

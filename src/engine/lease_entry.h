@@ -115,6 +115,7 @@ struct Lease
 	Loss loss;			/* of a LOST or REAPING one */
 	AsideShare *aside;	/* it is set aside, as one of that kind: see share.h; or NULL */
 	bool aside_common;	/* ... charged to the common part */
+	bool of_reserve;	/* charged to the reserve, not to the database: see share.h */
 	bool put_off;		/* LOST, and not in queue->lost before the deadline */
 	uint8 failures;		/* times in a row that its end could not be written */
 	int64 wanted;		/* of a HELD one: since when claims want the job (monotonic), or 0 */

@@ -35,7 +35,7 @@ lack_row(Lease *lease, const RowsGone &gone)
 void
 set_lease_aside(Lease *lease, AsideShare *kind)
 {
-	Assert(lease->aside == nullptr);
+	Assert(lease->aside == nullptr && !lease->of_reserve);
 	lease->aside = kind;
 	lease->aside_common = charge_aside(&lease->queue->database->share, kind);
 }

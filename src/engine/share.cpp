@@ -44,18 +44,26 @@ max_aside()
 	return Max(8, max_leases / 4);
 }
 
+/* Adds one to a counter, unless the counter has reached its bound. */
 static bool
-charge_common(uint32 bound)
+raise_below(pg_atomic_uint32 *counter, int bound)
 {
-	uint32 common = value_of(shared->common);
-	while (common < bound)
-		if (pg_atomic_compare_exchange_u32(&shared->common, &common, common + 1))
-		{
-			if (common + 1 > value_of(shared->common_peak))
-				pg_atomic_write_u32(&shared->common_peak, common + 1);
+	uint32 value = pg_atomic_read_u32(counter);
+	while (value < static_cast<uint32>(bound))
+		if (pg_atomic_compare_exchange_u32(counter, &value, value + 1))
 			return true;
-		}
 	return false;
+}
+
+static bool
+charge_common()
+{
+	if (!raise_below(&shared->common, common_bound()))
+		return false;
+	uint32 common = value_of(shared->common);
+	if (common > value_of(shared->common_peak))
+		pg_atomic_write_u32(&shared->common_peak, common);
+	return true;
 }
 
 static void
@@ -73,15 +81,26 @@ note_peak(LeaseShare *share)
 }
 
 bool
-charge_lease(LeaseShare *share, bool to_end)
+charge_reserve()
+{
+	return raise_below(&shared->reserve, kReserve);
+}
+
+void
+discharge_reserve()
+{
+	pg_atomic_fetch_sub_u32(&shared->reserve, 1);
+}
+
+bool
+charge_lease(LeaseShare *share)
 {
 	uint32 own = static_cast<uint32>(own_share());
-	uint32 bound = static_cast<uint32>(common_bound() + (to_end ? kReserve : 0));
 	uint32 used = value_of(share->used);
 	for (;;)
 	{
 		bool from_common = used >= own;
-		if (from_common && !charge_common(bound))
+		if (from_common && !charge_common())
 		{
 			/* Of our own share something may have come free meanwhile. */
 			used = value_of(share->used);
@@ -115,7 +134,7 @@ move_aside(LeaseShare *share)
 	while (used > own)
 		if (pg_atomic_compare_exchange_u32(&share->used, &used, used - 1))
 			return true;
-	if (!charge_common(static_cast<uint32>(common_bound())))
+	if (!charge_common())
 		return false;
 	discharge_lease(share);
 	return true;

@@ -7,7 +7,7 @@
  * database there can be, and common_bound() that are anybody's. Always
  *
  *     common = sum over databases of max(0, used - own_share()) + parked.common + held.common
- *            <= common_bound() + kReserve
+ *            <= common_bound()
  *
  * so a database with used < own_share() always gets a lease, whatever the others do.
  *
@@ -18,6 +18,10 @@
  * those either. Each kind has at most a quarter of max_leases. Beyond that no jobs are parked, and
  * the lease of a job that is held or changed is given back as soon as the row itself says that a
  * transaction is at it (jobs/README.md, "Fleeting leases").
+ *
+ * A lease that is taken only to end it (a row that is moved to another segment, an expired job, a late ack) is charged to a
+ * reserve of kReserve leases, which all databases share, and to its database only if the reserve is used up. So a rotation
+ * that moves many rows at once leaves claims as many leases as they had.
  *
  * All are atomics: the queues of a database have a lock each. Nothing is added without
  * having been found free in the same step (compare and exchange), so nobody fails because
@@ -49,7 +53,7 @@ static_assert(std::is_trivially_copyable_v<LeaseShare> && std::is_standard_layou
 
 void init_share(LeaseShare *share);
 
-/* A late ack, and a row that is moved, need a lease for a moment: for these there are some more. */
+/* Leases, beyond max_leases, for those that are taken only to end them. */
 inline constexpr int kReserve = 64;
 
 /* Each from the settings alone. */
@@ -57,9 +61,11 @@ int own_share();
 int common_bound();
 int lease_entries();
 
-/* All that follow cannot fail and take no lock. to_end: the lease is taken to end it. */
-bool charge_lease(LeaseShare *share, bool to_end);
+/* All that follow cannot fail and take no lock. */
+bool charge_lease(LeaseShare *share);
 void discharge_lease(LeaseShare *share);
+bool charge_reserve();
+void discharge_reserve();
 
 /* A charged lease is set aside, as one of that kind. Returns whether it is the common part's, for discharge_aside(). */
 bool charge_aside(LeaseShare *share, AsideShare *kind);

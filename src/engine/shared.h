@@ -83,6 +83,7 @@ struct Shared
 	pg_atomic_uint32 leases;	  /* entries in use */
 	pg_atomic_uint32 common;	  /* those that are beyond a database's own share; see share.h */
 	pg_atomic_uint32 common_peak; /* may lag behind */
+	pg_atomic_uint32 reserve;	  /* leases that are charged to it; see share.h */
 	pg_atomic_uint64 last_prefix; /* of lease tokens; see drawn() */
 	pg_atomic_uint64 last_lock_token;	 /* see draw_lock_token() */
 	pg_atomic_uint32 launcher;			 /* my_procno() + 1; 0: none */
