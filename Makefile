@@ -89,7 +89,7 @@ BEFORE := $(patsubst upgrade/$(EXTENSION)--%--$(EXTVERSION).sql,%,$(wildcard upg
 PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -D'PGQ_VERSION_BEFORE="$(BEFORE)"' -MMD -MP \
               -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
-              -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers
+              -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers $(COPT)
 # For tests: make SANITIZE=address,undefined. Signed overflow is an error only without -fwrapv, which the server's flags have.
 ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv

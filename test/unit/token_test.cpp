@@ -130,9 +130,13 @@ TEST(Token, GrowsForEachJob)
 				word = drawn(prefix);
 				draws++;
 				if (newest.contains(job))
+				{
 					EXPECT_GT(prefix, newest[job]);
+				}
 				if (fence.contains(job))
+				{
 					EXPECT_GT(token_of(prefix, 0), fence[job]);
+				}
 				held[job] = newest[job] = prefix;
 				break;
 			}
@@ -145,7 +149,9 @@ TEST(Token, GrowsForEachJob)
 				word = passed(word);
 				fence[job] = greatest_of(last_prefix(word) - 1);
 				if (newest.contains(job))
+				{
 					EXPECT_GE(fence[job], greatest_of(newest[job]));
+				}
 				EXPECT_EQ(passed(word), word) << "nothing was drawn: the next one costs nothing";
 				break;
 		}
