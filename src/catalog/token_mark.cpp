@@ -97,7 +97,7 @@ publish(Database *db, int64 mark)
 void
 close_token_mark(Database *db)
 {
-	pg_atomic_write_u64(&db->marked_token, kClosedMark);
+	publish(db, closed_mark(static_cast<int64>(value_of(db->marked_token))));
 	/* Who has looked at it before draws tokens in the same hold. */
 	for_each_queue(db, [](const QueueRef &ref) { (void) change_queue(ref, [](QueueHold &) {}); });
 }

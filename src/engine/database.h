@@ -38,7 +38,7 @@ struct DatabaseTokens
 	uint32 failed_checks; /* late acks of this load whose check bits were wrong */
 	/* Without a lock. */
 	pg_atomic_uint64
-		marked_token; /* the durable mark, or kClosedMark; no token above it is handed out */
+		marked_token; /* the durable mark, or that, closed; no token above it is handed out */
 };
 
 struct Database : DatabaseIdentity, DatabaseTokens, RingNotes

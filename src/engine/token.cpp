@@ -16,11 +16,18 @@ last_prefix_drawn()
 	return last_prefix(pg_atomic_read_u64(&shared->last_prefix));
 }
 
+/* Also of one that is closed. */
+static int64
+durable_mark(const Database *db)
+{
+	auto mark = static_cast<int64>(value_of(db->marked_token));
+	return Max(mark, ~mark);
+}
+
 int64
 draw_token(Database *db, int64 job_id)
 {
-	int64 marked = greatest_prefix_below(static_cast<int64>(pg_atomic_read_u64(&db->marked_token)));
-	int64 now = Min(prefix_of_clock(), marked);
+	int64 now = Min(prefix_of_clock(), greatest_prefix_below(durable_mark(db)));
 	uint64 last = pg_atomic_read_u64(&shared->last_prefix);
 	int64 prefix;
 	do
@@ -33,8 +40,7 @@ draw_token(Database *db, int64 job_id)
 bool
 is_above_mark(const Database *db, int64 token)
 {
-	int64 marked = static_cast<int64>(value_of(db->marked_token));
-	return marked != kClosedMark && token > marked;
+	return token > durable_mark(db);
 }
 
 static void
@@ -48,8 +54,8 @@ raise_last(uint64 floor)
 int64
 draw_lock_token(const Database *db)
 {
-	int64 marked = greatest_prefix_below(static_cast<int64>(value_of(db->marked_token)));
-	int64 prefix = Max(Min(prefix_of_clock(), marked), last_prefix_drawn());
+	int64 now = Min(prefix_of_clock(), greatest_prefix_below(durable_mark(db)));
+	int64 prefix = Max(now, last_prefix_drawn());
 	uint64 last = pg_atomic_read_u64(&shared->last_lock_token);
 	uint64 token;
 	do
@@ -81,8 +87,7 @@ pass_drawn_prefix()
 int64
 fence_below(const Database *db, int64 prefix)
 {
-	int64 fence = greatest_of(prefix - 1);
-	return is_above_mark(db, fence) ? static_cast<int64>(value_of(db->marked_token)) : fence;
+	return Min(greatest_of(prefix - 1), durable_mark(db));
 }
 
 int64

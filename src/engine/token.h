@@ -26,10 +26,17 @@ time_of_prefix(int64 prefix)
 	return kYear2020 + (prefix + 1) * 1000;
 }
 
-/* In the place of a mark: nothing is drawn for a claim until there is one. No mark that is stored is as small, but 0. */
-inline constexpr int64 kClosedMark = 1;
+/* The same mark, closed: below the clock, so that nobody draws a token for a claim until it was advanced. Closed again: the same. */
+constexpr int64
+closed_mark(int64 mark)
+{
+	return Min(mark, ~mark);
+}
 
-/* Return whether a token that was drawn is above the mark. Another database, when it is attached, raises the next tokens of all. */
+/*
+ * Return whether a token that was drawn is above the mark, closed or not. Another database, when it is attached, raises the next
+ * tokens of all.
+ */
 bool is_above_mark(const Database *db, int64 token);
 
 /* A token for a lease of that job, under the lock of a queue of the database. */
