@@ -72,13 +72,13 @@ survey(const LockHold &hold, const Database *db, const LockKey &key, int64 unuse
 }
 
 static void
-grant(NamedLock *lock, Database *db, const LockRequest &request, int64 monotonic)
+grant(NamedLock *lock, int64 token, const LockRequest &request, int64 monotonic)
 {
 	Grant &now = lock->now;
 	now = {.state = GrantState::kHeld,
 		   .session_bound = request.session_bound,
 		   .slots = request.slots,
-		   .token = draw_lock_token(db),
+		   .token = token,
 		   .ttl = request.ttl,
 		   .deadline = monotonic + request.ttl,
 		   .acquired_at = wall_now(),
@@ -127,7 +127,11 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 		if (lock.is_over(monotonic) && lock.now.token != request.unused)
 			return taken;
 	}
-	else
+	int64 token = draw_lock_token(db);
+	taken.answer = TakeAnswer::kAboveMark;
+	if (is_above_mark(db, token))
+		return taken;
+	if (taken.number == kNoEntry)
 		taken.number = hold.add(db, request.key, taken.slot);
 	taken.answer = taken.number == kNoEntry ? TakeAnswer::kFull : TakeAnswer::kTaken;
 	if (taken.answer == TakeAnswer::kFull)
@@ -135,8 +139,8 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 	NamedLock &lock = hold[taken.number];
 	taken.before = lock.now;
 	taken.was_open = lock.is_open();
-	grant(&lock, db, request, monotonic);
-	taken.token = lock.now.token;
+	grant(&lock, token, request, monotonic);
+	taken.token = token;
 	return taken;
 }
 

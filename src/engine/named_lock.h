@@ -217,10 +217,11 @@ enum class TakeAnswer : uint8
 {
 	kTaken,
 	kBusy,
-	kOurs, /* only this process can end what is in the way */
-	kOver, /* its time is over, but does anybody rely on it? */
-	kFull, /* no entry is left */
-	kGone, /* the slot of the database was freed */
+	kOurs,		/* only this process can end what is in the way */
+	kOver,		/* its time is over, but does anybody rely on it? */
+	kFull,		/* no entry is left */
+	kGone,		/* the slot of the database was freed */
+	kAboveMark, /* its token would be: advance the mark, and ask again */
 };
 
 struct LockTaken

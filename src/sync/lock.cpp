@@ -67,13 +67,14 @@ try_to_take(const LockWish &wish, LockRequest *request)
 		find_incarnation(wish, request);
 		settle_prepared_locks(request->database, request->key.name);
 		reserve_lock_effect();
+		stop_point("lock-take");
 		LockTaken taken = take_lock_for_transaction(request->database, *request);
-		if (taken.answer == TakeAnswer::kGone)
-			continue;
 		/* It has served; the scheduler is waited for; and one whose time is over is asked for its tag. */
 		if (request->unused != 0)
 			unlock_grant(request->unused, ExclusiveLock);
 		request->unused = 0;
+		if (taken.answer == TakeAnswer::kGone || taken.answer == TakeAnswer::kAboveMark)
+			continue;
 		if (taken.answer == TakeAnswer::kBusy && taken.swept != 0)
 		{
 			(void) lock_grant(taken.swept, ShareLock);

@@ -7,6 +7,7 @@ use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
+use RotationTest qw(send_and_block);
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 5\n");
@@ -187,6 +188,20 @@ is(sql(q{SELECT count(*) FROM pgq_claim('q', 9) c JOIN pgq_ext.job j ON c.job_id
 $node->safe_psql('postgres', 'CREATE DATABASE fresh');
 $node->safe_psql('fresh', q{CREATE EXTENSION pgq_ext; SELECT pgq_create_queue('q'); SELECT pgq_enqueue('q', '1')});
 is($node->safe_psql('fresh', 'SELECT last_value, max(fence) FROM pgq_ext.job, pgq_ext.token_mark GROUP BY 1'), '0|0', 'the fence of the first job');
+
+# Tokens of this database are far ahead. It is attached while a session takes a named lock in another one, and has looked at the mark.
+$node->safe_psql('fresh', 'SELECT setval(\'pgq_ext.token_mark\', ' . sql('SELECT last_value + (3600000::bigint << 10) FROM pgq_ext.token_mark') . ')');
+crash();
+my ($gate, $taker) = (session($node), session($node));
+ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
+ask($taker, q{SET pgq_ext.stop_point = 'lock-take'});
+send_and_block($node, $taker, q{SELECT pgq_lock('l')});
+$node->safe_psql('fresh', q{SELECT pgq_enqueue('q', '2')});
+ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+my $token = reply($taker);
+is(sql("SELECT $token <= last_value FROM pgq_ext.token_mark"), 't', 'the token of a named lock is not above the mark');
+is(sql("SELECT pgq_unlock('l', $token)"), 't', '... and the lock is held');
+end_session($_) for $gate, $taker;
 $node->safe_psql('postgres', 'DROP DATABASE fresh');
 
 # ---- a lost primary had a newer mark ----
