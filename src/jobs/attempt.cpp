@@ -155,12 +155,25 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 		AttemptEnd::kDead);
 }
 
+/* What others have made of the row during a wait is judged again. Who does not wait comes back later. */
+template <typename Judge>
+static AttemptEnd
+judge_to_the_end(bool wait, Judge judge)
+{
+	AttemptEnd end;
+	do
+		end = judge();
+	while (wait && end == AttemptEnd::kBusy);
+	return end;
+}
+
 AttemptEnd
 end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failure &failure,
 				   bool wait)
 {
 	Outcome outcome = failure.loss != nullptr ? Outcome::kLost : Outcome::kFailed;
-	AttemptEnd end = retry_or_bury(segments, ending, failure, wait);
+	AttemptEnd end =
+		judge_to_the_end(wait, [&] { return retry_or_bury(segments, ending, failure, wait); });
 	Records records;
 	switch (end)
 	{
@@ -191,20 +204,25 @@ released_run_at(const JobRow &row, Datum delay)
 	return due > from ? due : DatumGetTimestampTz(row.value(kJobRunAt));
 }
 
+static AttemptEnd
+put_back_uncounted(SegmentSet &segments, const EndingLease &ending, int64 fence, Datum delay)
+{
+	JobRow row;
+	if (locate_job(segments, ending.place, ending.job_id, true, &row) != WriteResult::kDone)
+		return AttemptEnd::kGone;
+	Retry retry{};
+	retry.attempts = DatumGetInt32(row.value(kJobAttempts));
+	retry.run_at = released_run_at(row, delay);
+	retry.fence = fence;
+	retry.keeps_error = true;
+	return put_back(segments, ending.ref, row, retry, true);
+}
+
 AttemptEnd
 end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence, Datum delay)
 {
-	JobRow row;
-	AttemptEnd end = AttemptEnd::kGone;
-	if (locate_job(segments, ending.place, ending.job_id, true, &row) == WriteResult::kDone)
-	{
-		Retry retry{};
-		retry.attempts = DatumGetInt32(row.value(kJobAttempts));
-		retry.run_at = released_run_at(row, delay);
-		retry.fence = fence;
-		retry.keeps_error = true;
-		end = put_back(segments, ending.ref, row, retry, true);
-	}
+	AttemptEnd end =
+		judge_to_the_end(true, [&] { return put_back_uncounted(segments, ending, fence, delay); });
 	Records records;
 	if (end == AttemptEnd::kGone)
 		set_end(ending.lease, LeaseEnd::kUncounted);

@@ -37,7 +37,7 @@ enum class AttemptEnd : uint8
 	kRetry,
 	kDead,
 	kGone, /* the row is not there any more */
-	kBusy, /* without wait: somebody is at the row */
+	kBusy, /* without wait: somebody is at the row, or has changed it */
 };
 
 /* What a lease knows of an attempt. */
@@ -77,7 +77,10 @@ note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 /* When a failure with retry_in is due again. */
 TimestampTz retry_time(const Failure &failure);
 
-/* Rewrite the row for its next attempt, and register its hint; from: the queue of its lease. */
+/*
+ * Rewrite the row, as it was read, for its next attempt, and register its hint; from: the queue of its lease. kBusy, also after
+ * a wait: others have changed it since.
+ */
 AttemptEnd put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row,
 					const Retry &retry, bool wait);
 

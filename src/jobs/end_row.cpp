@@ -14,7 +14,7 @@ bury(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id
 	 const Death &death, bool wait, Standing *was)
 {
 	JobRow row;
-	WriteResult result = delete_job(segments, place, job_id, wait, &row, was);
+	WriteResult result = delete_judged(segments, place, job_id, wait, &row, was);
 	if (result != WriteResult::kDone)
 		return result;
 	int32 earlier;

@@ -134,6 +134,17 @@ delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 	return write_job(segments, place, job_id, wait, row, write, was);
 }
 
+WriteResult
+delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row,
+			  Standing *was)
+{
+	auto write = [&](Relation rel, ItemPointer tid) {
+		TM_FailureData failure;
+		return row->place == place ? delete_row(rel, tid, wait, &failure, false) : TM_WouldBlock;
+	};
+	return write_job(segments, place, job_id, wait, row, write, was);
+}
+
 /* FOR KEY SHARE does not wait for an UPDATE: then the lock has to be on what that has written, too. */
 static TM_Result
 lock_row(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy wait)
@@ -251,14 +262,16 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
-/* The version that form() makes of the row takes its place. */
+/* The version that form() makes of the row takes its place. judged: only of the one at that place. */
 template <typename Form>
 static WriteResult
-replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Hint *hint,
-			Form form, Standing *was)
+replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged, bool wait,
+			Hint *hint, Form form, Standing *was)
 {
 	JobRow row;
 	auto write = [&](Relation rel, ItemPointer tid) {
+		if (judged && row.place != place)
+			return TM_WouldBlock;
 		/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
@@ -283,7 +296,7 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 			Hint *hint, Standing *was)
 {
 	auto form = [&](const JobRow &row, TupleDesc desc) { return form_retry(row, desc, retry); };
-	return replace_job(segments, place, job_id, wait, hint, form, was);
+	return replace_job(segments, place, job_id, true, wait, hint, form, was);
 }
 
 WriteResult
@@ -291,7 +304,7 @@ change_job(SegmentSet &segments, const Place &place, int64 job_id, const JobChan
 		   Hint *hint, Standing *was)
 {
 	auto form = [&](const JobRow &row, TupleDesc desc) { return form_change(row, desc, change); };
-	return replace_job(segments, place, job_id, true, hint, form, was);
+	return replace_job(segments, place, job_id, false, true, hint, form, was);
 }
 
 static Hint

@@ -15,7 +15,7 @@ enum class WriteResult : uint8
 {
 	kDone,
 	kGone, /* the job has no live row any more */
-	kBusy, /* only without wait: somebody is at the row */
+	kBusy, /* without wait: somebody is at the row; of a judged version: it is not the last one any more */
 };
 
 /*
@@ -24,6 +24,10 @@ enum class WriteResult : uint8
  */
 WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row, Standing *was);
+
+/* The same of the version that the caller has judged. BUSY, also after a wait: others have made another one of it. */
+WriteResult delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
+						  JobRow *row, Standing *was);
 
 /* Read the version of the job that a write would change. DONE fills row. */
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
@@ -58,7 +62,10 @@ struct Retry
 	Datum error;
 };
 
-/* Rewrite the job for its next attempt. DONE fills hint with its new version, and *was with what that before counted as. */
+/*
+ * Rewrite the job for its next attempt, if that is the version that the caller has judged, as delete_judged(). DONE fills hint
+ * with its new version, and *was with what that before counted as.
+ */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint, Standing *was);
 

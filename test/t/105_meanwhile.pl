@@ -301,6 +301,36 @@ sub let_pass
 	end_session($_) for $locker, $acker;
 }
 
+# ---- what SQL by hand makes of a job while the answer of its worker waits ----
+
+{
+	my ($worker, $editor) = (session($node), session($node));
+	my $fail = 'pgq_fail($id, $lease)';
+	for my $case (
+		[2, $fail, 'max_attempts = 1', 'dead', ''],
+		[1, $fail, 'max_attempts = 5', 'retry', '1|t'],
+		[9, $fail, 'attempts = 6', 'retry', '7|t'],
+		[9, $fail, 'attempts = 8', 'dead', ''],
+		[9, 'pgq_release($id, $lease)', q{attempts = 6, run_at = run_at - interval '1 day'}, 't', '6|t'])
+	{
+		my ($attempts, $verb, $change, $answer, $left) = @$case;
+		my $queue = "hand$attempts";
+		create_queue($node, $queue, 'max_attempts => 9') if !sql("SELECT count(*) FROM pgq_ext.queue WHERE queue = '$queue'");
+		sql("SELECT pgq_enqueue('$queue', '1', max_attempts => $attempts)");
+		my ($id, $lease) = split /\|/, sql("SELECT job_id, lease FROM pgq_claim('$queue', wait => '60 s')");
+		ask($editor, "BEGIN; UPDATE pgq_ext.job SET $change WHERE job_id = $id");
+		my $call = $verb =~ s/\$id/$id/r =~ s/\$lease/$lease/r;
+		send_and_block($node, $worker, "SELECT $call");
+		ask($editor, 'COMMIT');
+		is(scalar reply($worker), $answer, "$verb, of $attempts attempts, after $change");
+		my $moved = $change =~ /run_at/ ? q{run_at < now() - interval '1 h'} : 'true';
+		is(sql("SELECT attempts, $moved FROM pgq_ext.job WHERE job_id = $id"), $left, '... is by what that has left');
+		sql("SELECT pgq_cancel($id)");
+	}
+	is(sql('SELECT * FROM pgq_check()'), '', 'all is well');
+	end_session($_) for $worker, $editor;
+}
+
 # ---- what can still be said of a lost attempt, and of a job that was lost ----
 
 {
