@@ -47,9 +47,11 @@ warn_of_open_schema()
 	const char *name = quote_identifier(get_namespace_name(schema));
 	ereport(
 		WARNING,
-		(errmsg("others may create objects in schema %s, where the functions of pgq_ext are", name),
-		 errdetail("A function with the name of one of them, but other types of arguments, can "
-				   "be called in its place, with the rights of the caller."),
+		(errmsg("other roles may create objects in schema %s, which has the functions of pgq_ext",
+				name),
+		 errdetail(
+			 "A role can make a function there with the name of one of them and other types of "
+			 "arguments. A call may then run that function, with the rights of the caller."),
 		 errhint("REVOKE CREATE ON SCHEMA %s FROM %s, or create the extension in a schema of "
 				 "its own.",
 				 name, who)));

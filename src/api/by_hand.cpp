@@ -56,7 +56,7 @@ refuse_new_id(const TriggerData *data)
 		DatumGetInt32(before) != DatumGetInt32(after))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("queue_id cannot be changed"),
-				 errdetail("The jobs of the queue lead to it.")));
+				 errdetail("The rows of the queue's jobs have it.")));
 }
 
 /* ---- queues that go, or get another name ---- */
@@ -131,7 +131,7 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 		foreach (cell, segments)
 			if (has_row(lfirst_oid(cell), queue_id))
 				ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
-								errmsg("there are jobs or records, which would have no queue"),
+								errmsg("jobs or records would be left without a queue"),
 								errhint("%s", hint)));
 	}
 }
@@ -221,9 +221,10 @@ check_queue_of_job(Relation segment, int32 queue_id)
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))
 		return;
-	ereport(ERROR, (errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
-					errmsg("there is no queue with the queue_id %d", queue_id),
-					errhint("See pgq_ext.queue. New jobs are best made by pgq_enqueue.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
+			 errmsg("queue with queue_id %d does not exist", queue_id),
+			 errhint("See pgq_ext.queue for the existing queues. Use pgq_enqueue for new jobs.")));
 }
 
 } // namespace pgq

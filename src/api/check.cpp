@@ -144,7 +144,7 @@ check_counts(ResultRows *result, const QueueRef &ref)
 static void
 report_forgotten(void *context, const Suspect &suspect)
 {
-	report(static_cast<ResultRows *>(context), "queue \"%s\": job %lld was forgotten",
+	report(static_cast<ResultRows *>(context), "queue \"%s\": job %lld is missing in memory",
 		   suspect.ref.queue->name, number(suspect.hint.key.job_id));
 }
 

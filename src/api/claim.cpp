@@ -229,9 +229,9 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	Datum *elements;
 	int n = elements_of(required(fcinfo, 0, "queues"), TEXTOID, "queues", &elements);
 	if (n > max_claim_queues)
-		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						errmsg("queues has too many elements"),
-						errdetail("It has %d; at most %d are possible.", n, max_claim_queues),
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues"),
+						errdetail("The array has %d elements; at most %d are allowed.", n,
+								  max_claim_queues),
 						errhint("Raise pgq_ext.max_claim_queues and restart the server.")));
 	ClaimOptions options = read_options_with_wait(fcinfo);
 	QueueList list = find_queues(elements, n);

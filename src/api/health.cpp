@@ -112,13 +112,12 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 [[noreturn]] static void
 complain_without_segments(const QueueRow *queues, int n)
 {
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("queue \"%s\"%s no segments to keep jobs in", queues[0].name,
-				n > 1 ? " and others have" : " has"),
-		 errhint("Restore the tables pgq_ext.job_0 and those like it from a dump; or make them, "
-				 "empty, by pgq_create_queue with a new name.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("queue \"%s\"%s no segments to keep jobs in", queues[0].name,
+					n > 1 ? " and others have" : " has"),
+			 errhint("Restore the tables pgq_ext.job_0, pgq_ext.job_1 and so on from a dump. Or "
+					 "call pgq_create_queue with a new name, which makes empty ones.")));
 }
 
 /* ---- the line ---- */

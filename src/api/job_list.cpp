@@ -13,12 +13,13 @@ void
 complain_stale(int64 job_id, int64 token)
 {
 	note_stale_call(job_id);
-	ereport(ERROR,
-			(errcode(kStaleLease),
-			 errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),
-					static_cast<long long>(job_id)),
-			 errdetail("It expired, was ended already, or is not a lease of that job."),
-			 errhint("Roll back: the job is not yours any more, and may be in other hands.")));
+	ereport(
+		ERROR,
+		(errcode(kStaleLease),
+		 errmsg("lease %lld of job %lld is not current", static_cast<long long>(token),
+				static_cast<long long>(job_id)),
+		 errdetail("The lease has expired, its job has ended, or it is not a lease of that job."),
+		 errhint("Roll back this transaction: another worker may have the job.")));
 }
 
 /* Mostly they are sorted already. */
@@ -55,11 +56,11 @@ read_jobs(FunctionCallInfo fcinfo)
 	if (jobs.n != n_tokens)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("job_ids and leases must have the same number of elements"),
-						errdetail("They have %d and %d.", jobs.n, n_tokens)));
+						errdetail("job_ids has %d elements, leases has %d.", jobs.n, n_tokens)));
 	if (jobs.n > kMost)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
-				 errdetail("It has %d; at most %d are possible.", jobs.n, kMost)));
+				 errdetail("The array has %d elements; at most %d are allowed.", jobs.n, kMost)));
 	sort_jobs(jobs);
 	return jobs;
 }

@@ -21,15 +21,14 @@ has_jobs()
 static void
 refuse_jobs_of(bool had, int32 before, int32 shard)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 had ? errmsg("this database has jobs with ids of shard %d", before)
-				 : errmsg("this database has jobs with ids of no shard"),
-			 errdetail("Whoever has such an id would look for its job elsewhere. Records of jobs "
-					   "that have ended count as well."),
-			 errhint("Set the number before the first job is enqueued: in a database of its own "
-					 "for shard %d.",
-					 shard)));
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					had ? errmsg("this database has jobs with ids of shard %d", before)
+						: errmsg("this database has jobs with ids of no shard"),
+					errdetail("Clients that have such an id would look for its job in another "
+							  "database. Records of jobs that have ended count as well."),
+					errhint("Call pgq_set_shard before the first job is enqueued. For shard %d use "
+							"a new database.",
+							shard)));
 }
 
 /* One at a time, and with the row nobody takes an id any more: see schema/45_shard.sql. */
@@ -65,10 +64,12 @@ pgq_set_shard(PG_FUNCTION_ARGS)
 						errmsg("shard %d is out of range", shard),
 						errdetail("Shards are numbered from 0 to %d.", kMost)));
 	if (IsolationUsesXactSnapshot())
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("pgq_set_shard must be called in a READ COMMITTED transaction"),
-				 errdetail("Another one does not see the jobs that are enqueued meanwhile.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+			 errmsg("pgq_set_shard must be called in a READ COMMITTED transaction"),
+			 errdetail(
+				 "At another isolation level it would not see the jobs that are being enqueued.")));
 	(void) tables();
 	as_owner([&] { set_shard(shard); });
 	CommandCounterIncrement();

@@ -24,8 +24,8 @@ complain_stale_lock(const char *name, int64 token)
 	ereport(ERROR,
 			(errcode(kStaleLease),
 			 errmsg("lock \"%s\" is not held with token %lld", name, static_cast<long long>(token)),
-			 errdetail("It was given back, or its time is over, or it was taken by a "
-					   "transaction or session that has ended.")));
+			 errdetail("The lock was given back, its time is over, or the transaction or session "
+					   "that it was bound to has ended.")));
 }
 
 static char *
@@ -276,7 +276,7 @@ pgq_create_rate(PG_FUNCTION_ARGS)
 	if (!created && !(given(fcinfo, 4) && PG_GETARG_BOOL(4)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("rate \"%s\" already exists", name),
-				 errhint("Pass if_not_exists => true if that is no error.")));
+				 errhint("Pass if_not_exists => true to accept that.")));
 	PG_RETURN_BOOL(created);
 }
 

@@ -40,10 +40,11 @@ find_odd(TupleDesc desc, const Column *columns, int n, bool in_table)
 [[noreturn]] static void
 complain_of_table(const char *table, char *what)
 {
-	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("table \"pgq_ext.%s\" is not as the pgq_ext library expects it", table),
-					errdetail("%s", what),
-					errhint("Do not alter the tables of pgq_ext: undo what was changed.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("table \"pgq_ext.%s\" differs from what the pgq_ext library expects", table),
+			 errdetail("%s", what),
+			 errhint("Undo the change. The tables of pgq_ext must not be altered.")));
 }
 
 void
@@ -72,11 +73,12 @@ check_row_type(TupleDesc desc, const char *name, const Column *columns, int n)
 	int odd = find_odd(desc, columns, n, false);
 	if (likely(odd == n))
 		return;
-	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("type \"pgq_ext.%s\" is not as the pgq_ext library expects it", name),
-					errdetail("Attribute %d must be \"%s\" of type %s.", odd + 1, columns[odd].name,
-							  format_type_be(columns[odd].type)),
-					errhint("Do not alter the types of pgq_ext: undo what was changed.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("type \"pgq_ext.%s\" differs from what the pgq_ext library expects", name),
+			 errdetail("Attribute %d must be \"%s\" of type %s.", odd + 1, columns[odd].name,
+					   format_type_be(columns[odd].type)),
+			 errhint("Undo the change. The types of pgq_ext must not be altered.")));
 }
 
 /* ---- results ---- */
@@ -93,19 +95,20 @@ check_result(TupleDesc desc, int column, Oid type)
 	if (likely(has_type(desc, column - 1, type)))
 		return;
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("the tables of pgq_ext are not as the pgq_ext library expects them"),
+					errmsg("the tables of pgq_ext differ from what the pgq_ext library expects"),
 					errdetail("Column \"%s\" must be of type %s.", name_of(desc, column),
 							  format_type_be(type)),
-					errhint("Do not alter the tables of pgq_ext: undo what was changed.")));
+					errhint("Undo the change. The tables of pgq_ext must not be altered.")));
 }
 
 void
 complain_null(TupleDesc desc, int column)
 {
-	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("the tables of pgq_ext are not as the pgq_ext library expects them"),
-					errdetail("Column \"%s\" must not be NULL.", name_of(desc, column)),
-					errhint("Restore what was written, and the constraint NOT NULL.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the tables of pgq_ext differ from what the pgq_ext library expects"),
+			 errdetail("Column \"%s\" must not be NULL.", name_of(desc, column)),
+			 errhint("Restore the values that were overwritten, and the constraint NOT NULL.")));
 }
 
 } // namespace pgq

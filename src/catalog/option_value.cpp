@@ -82,11 +82,11 @@ check_together(const QueueOptions &options)
 {
 	if (options.fair && options.group_rate_limit > 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("fair and group_rate_limit exclude each other"),
+						errmsg("cannot specify both fair and group_rate_limit"),
 						errhint("Set one of them.")));
 	if (options.fifo && options.group_concurrency > 1)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("fifo and group_concurrency %d exclude each other",
+						errmsg("cannot specify both fifo and group_concurrency %d",
 							   options.group_concurrency),
 						errhint("fifo hands out one job of a group at a time.")));
 }

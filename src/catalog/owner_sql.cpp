@@ -33,8 +33,8 @@ common_owner()
 				 errdetail("Table \"pgq_ext.queue\" belongs to \"%s\", \"pgq_ext.%s\" to \"%s\".",
 						   GetUserNameFromId(t.owner, true), get_rel_name(relid),
 						   GetUserNameFromId(owner, true)),
-				 errhint("Look for triggers, rules and indexes that you do not know, then give all "
-						 "to one owner with ALTER TABLE ... OWNER TO.")));
+				 errhint("Look for triggers, rules and indexes that are not the extension's. Then "
+						 "give all tables to one owner with ALTER TABLE ... OWNER TO.")));
 	};
 	for (Oid table : {t.unique_key, t.timetable, t.held_lock, t.run, t.rate_limit})
 		check(table);

@@ -396,7 +396,7 @@ resolve_queue(const Tables &t, const char *name, Deed deed)
 	QueueRef ref;
 	if (!find_queue(t, name, &ref))
 		complain_unknown(
-			t, name, " A new queue is made by pgq_create_queue.",
+			t, name, " Use pgq_create_queue for a new queue.",
 			psprintf("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name)));
 	require_right(deed, ref.queue_id, name);
 	return ref;

@@ -211,12 +211,14 @@ complain_denied(const char *role, Right right, const Known &known, const char *q
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied for queue \"%s\"", queue),
-			 foreign ? errdetail("The relation \"pgq_ext.rights_%d\", which should have its "
-								 "rights, is not a view of the owner of the tables.",
+			 foreign ? errdetail("Relation \"pgq_ext.rights_%d\", which should hold the rights on "
+								 "the queue, is not a view of the owner of the tables.",
 								 known.queue_id)
-					 : errdetail("Role \"%s\" has not the right \"%s\" there.", role, name),
-			 foreign ? errhint("The owner should drop it.")
-					 : errhint("Who has \"admin\" there can give it: SELECT pgq_grant(%s, %s, "
+					 : errdetail("Role \"%s\" does not have the right \"%s\" on the queue.", role,
+								 name),
+			 foreign ? errhint("Ask the owner of the tables to drop that relation.")
+					 : errhint("A role with the right \"admin\" on the queue can grant it: SELECT "
+							   "pgq_grant(%s, %s, "
 							   "'{%s}').",
 							   quote_literal_cstr(queue), quote_literal_cstr(role), name)));
 }

@@ -11,9 +11,9 @@ complain_subscribed(Oid subscription, const char *what, const char *tables)
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("the %s of this database belong to the publisher of subscription \"%s\"",
 						   what, name ? name : "?"),
-					errdetail("The subscription brings rows of %s.", tables),
-					errhint("Do it on the publisher; or drop the subscription, if this database "
-							"shall take over.")));
+					errdetail("The subscription replicates rows of %s.", tables),
+					errhint("Run this on the publisher. Or drop the subscription, if this database "
+							"is to take over.")));
 }
 
 bool

@@ -403,7 +403,7 @@ complain_incomplete()
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("the segments of pgq_ext.job and its records are not complete"),
-					errhint("Wait for the end of the restore, or create their indexes.")));
+					errhint("Wait until the restore has ended, or create the missing indexes.")));
 }
 
 void

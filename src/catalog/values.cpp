@@ -208,7 +208,7 @@ exact_period(Datum interval, const char *name)
 	if (DatumGetIntervalP(interval)->month != 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("%s must not have months or years", name),
-						errhint("They differ in length: say how many days.")));
+						errhint("Months and years differ in length. Use days.")));
 	return length;
 }
 

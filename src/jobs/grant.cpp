@@ -14,7 +14,7 @@ right_of_name(const char *name)
 		if (strcmp(name, right_specs[i].name) == 0)
 			return static_cast<Right>(i);
 	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("there is no right \"%s\"", name),
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("right \"%s\" does not exist", name),
 			 errhint("Available rights: enqueue, claim, inspect, admin.")));
 }
 
@@ -75,7 +75,7 @@ refuse_foreign_view(int32 queue_id)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("relation \"pgq_ext.%s\" is not a view of the owner of the tables", name),
-			 errhint("Find out who has made it, drop it, and grant the rights again.")));
+			 errhint("Find out which role has made it, drop it, and grant the rights again.")));
 }
 
 /* Whatever default privileges make of a new view: nobody has a right on it that was not granted. */
@@ -107,8 +107,7 @@ close_queue_to_others(int32 queue_id, const char *queue, const char *view)
 		spi_run("CREATE VIEW pgq_ext.%s AS SELECT %d AS queue_id", view, queue_id);
 		revoke_default_privileges(view);
 	});
-	ereport(NOTICE,
-			(errmsg("queue \"%s\" is closed from now on to roles without rights there", queue)));
+	ereport(NOTICE, (errmsg("queue \"%s\" is now closed to roles without rights on it", queue)));
 }
 
 /* ---- verbs ---- */
@@ -153,10 +152,11 @@ refuse_if_still_granted(const char *view, const char *role, const Grantee &grant
 	};
 	if (spi_execute(kGrantors, arguments) == 0)
 		return;
-	ereport(ERROR, (errcode(ERRCODE_INVALID_GRANT_OPERATION),
-					errmsg("rights of \"%s\" were granted by another role", role),
-					errdetail("By \"%s\".", TextDatumGetCString(spi_value(0, 1, TEXTOID))),
-					errhint("Let that role REVOKE the privileges on the view pgq_ext.%s.", view)));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_GRANT_OPERATION),
+			 errmsg("rights of \"%s\" were granted by another role", role),
+			 errdetail("Role \"%s\" granted them.", TextDatumGetCString(spi_value(0, 1, TEXTOID))),
+			 errhint("Let that role REVOKE the privileges on the view pgq_ext.%s.", view)));
 }
 
 void
@@ -168,10 +168,12 @@ revoke_rights(const char *queue, const char *role, const RightSet &rights)
 	name_of_rights(queue_id, view);
 	refuse_foreign_view(queue_id);
 	if (openness_of(queue_id) == Openness::kOpen)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("queue \"%s\" has no rights that could be revoked", queue),
-						errdetail("It is open to all who may call the functions."),
-						errhint("The first pgq_grant closes it. Or REVOKE EXECUTE ON FUNCTION.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("queue \"%s\" has no rights that could be revoked", queue),
+			 errdetail("The queue is open to all roles that may call the functions."),
+			 errhint("The first pgq_grant closes the queue. Or use REVOKE EXECUTE ON FUNCTION.")));
 	as_owner([&] {
 		spi_run("REVOKE %s ON pgq_ext.%s FROM %s CASCADE", privileges_of(rights), view,
 				grantee.sql);

@@ -15,7 +15,7 @@ delayed_until(const JobSpec &spec, Datum value, TimestampTz now)
 	if (is_given(spec, "run_at"))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("delay and run_at exclude each other"), errhint("Pass one of them.")));
+				 errmsg("cannot specify both delay and run_at"), errhint("Pass one of them.")));
 	return TimestampTzGetDatum(moment_after(now, value, "delay"));
 }
 
@@ -160,9 +160,9 @@ value_of(const JobSpec &spec, int place, const Word (&words)[n])
 	for (const Word &known : words)
 		appendStringInfo(&list, "%s%s", list.len == 0 ? "" : ", ", known.word.data());
 	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					errmsg("%s is not a known value of %s",
-						   quote_literal_cstr(text_to_cstring(given)), job_attributes[place].name),
-					errhint("Known are: %s.", list.data)));
+					errmsg("invalid value for %s: \"%s\"", job_attributes[place].name,
+						   text_to_cstring(given)),
+					errhint("Available values: %s.", list.data)));
 }
 
 static bool
@@ -175,18 +175,17 @@ is_array(Datum payload)
 static void
 refuse_without_key()
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("unique_until, unique_for and on_conflict say something of a unique_key"),
-			 errhint("Pass unique_key.")));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("unique_until, unique_for and on_conflict need a unique_key"),
+					errhint("Pass unique_key.")));
 }
 
 static void
 refuse_append()
 {
 	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					errmsg("what on_conflict => 'append' appends must be a JSON array"),
-					errhint("Pass the payload as an array, of one element for example.")));
+					errmsg("payload must be a JSON array for on_conflict => 'append'"),
+					errhint("Pass the payload as an array, for example of one element.")));
 }
 
 KeyRules

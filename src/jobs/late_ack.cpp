@@ -40,13 +40,14 @@ is_proven(const Load &load, int64 job_id, int64 token)
 	const Tables &t = tables();
 	if (!find_lease(t.database, job_id, &lease, &ref) &&
 		note_failed_check(t.database, t.database_generation) == kFailedMax)
-		ereport(
-			LOG_SERVER_ONLY,
-			(errmsg("no late acknowledgement is honoured any more in database \"%s\"",
-					get_database_name(MyDatabaseId)),
-			 errdetail("%u leases from before the last start were none of their job.", kFailedMax),
-			 errhint("Somebody acknowledges jobs with leases of others, or guesses. Jobs that "
-					 "were in work at the last start run again.")));
+		ereport(LOG_SERVER_ONLY,
+				(errmsg("late acknowledgements are refused from now on in database \"%s\"",
+						get_database_name(MyDatabaseId)),
+				 errdetail("%u acknowledgements named a lease from before the last start that was "
+						   "not a lease of their job.",
+						   kFailedMax),
+				 errhint("A client uses leases of other jobs, or guesses leases. Jobs that were in "
+						 "work at the last start run again.")));
 	return false;
 }
 

@@ -14,13 +14,14 @@ lock_claimed_rows(const OpenClaim *claims, int n)
 	{
 		auto lock = claims[i].held ? keep_job_now : share_lock_job;
 		if (lock(segments, claims[i].place, claims[i].job_id) == WriteResult::kBusy)
-			ereport(ERROR,
-					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-					 errmsg("row of job %lld is locked by another transaction",
-							static_cast<long long>(claims[i].job_id)),
-					 errdetail("PREPARE TRANSACTION locks the rows of jobs that it has claimed, or "
-							   "enqueued once more, and does not wait for them."),
-					 errhint("Try again, or ack or fail the job in the same transaction.")));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("row of job %lld is locked by another transaction",
+						static_cast<long long>(claims[i].job_id)),
+				 errdetail("PREPARE TRANSACTION locks the row of each job that the transaction has "
+						   "claimed, or has enqueued once more. It does not wait for these locks."),
+				 errhint("Try again, or acknowledge or fail the job in the same transaction.")));
 		CHECK_FOR_INTERRUPTS();
 	}
 	segments.close();

@@ -104,7 +104,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 			return false;
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
-				 errhint("Pass if_not_exists => true if that is no error.")));
+				 errhint("Pass if_not_exists => true to accept that.")));
 	}
 	QueueRef ref;
 	if (!find_queue(tables(), name, &ref))
@@ -263,9 +263,10 @@ refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
 				id) > 0;
 	});
 	if (jobs || dead)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE), errmsg("queue \"%s\" is not empty", name),
-						jobs ? errdetail("It has jobs.") : errdetail("It has dead letters."),
-						errhint("%s", hint)));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE), errmsg("queue \"%s\" is not empty", name),
+				 jobs ? errdetail("The queue has jobs.") : errdetail("The queue has dead letters."),
+				 errhint("%s", hint)));
 }
 
 /* Transactions that have asserted, acknowledged or failed a job of the queue and have not ended. */

@@ -15,13 +15,14 @@ complain_full(const QueueRef &ref, int64 jobs, const Fullness &fullness)
 	char name[kQueueNameMax + 1] = "";
 	(void) copy_name(ref, name);
 	count_call(ref, Call::kRejected);
-	ereport(ERROR,
-			(errcode(kFullQueue), errmsg("queue \"%s\" is full", name),
-			 errdetail("It has %lld jobs, max_depth is %lld, and room is wanted for %lld.",
-					   static_cast<long long>(fullness.depth),
-					   static_cast<long long>(fullness.max_depth), static_cast<long long>(jobs)),
-			 errhint("Try again when more of its jobs have been claimed and ended, or raise "
-					 "max_depth with pgq_alter_queue.")));
+	ereport(
+		ERROR,
+		(errcode(kFullQueue), errmsg("queue \"%s\" is full", name),
+		 errdetail("The queue has %lld jobs, max_depth is %lld, and this call needs room for %lld.",
+				   static_cast<long long>(fullness.depth),
+				   static_cast<long long>(fullness.max_depth), static_cast<long long>(jobs)),
+		 errhint("Try again when more jobs of the queue have ended, or raise max_depth with "
+				 "pgq_alter_queue.")));
 }
 
 void

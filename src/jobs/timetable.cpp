@@ -51,10 +51,11 @@ job_of_tick(const ScheduleSpec &schedule, TimestampTz tick)
 	if (find_attribute(spec, "headers", &given))
 	{
 		if (!JB_ROOT_IS_OBJECT(DatumGetJsonbP(given)))
-			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							errmsg("headers of a schedule must be a JSON object"),
-							errhint("The name of the schedule and the time of the tick are added "
-									"to them.")));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("headers of a schedule must be a JSON object"),
+				 errhint("The scheduler adds the name of the schedule and the time of the tick.")));
 		headers = DirectFunctionCall2(jsonb_concat, given, headers);
 	}
 	set_attribute(&spec, "headers", headers);
@@ -167,11 +168,15 @@ require_maker(const char *name, Oid maker, const char *queue)
 {
 	if (is_owner() || (OidIsValid(maker) && has_privs_of_role(GetUserId(), maker)))
 		return;
-	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					errmsg("permission denied for schedule \"%s\"", name),
-					errdetail("There is no queue \"%s\", so the schedule is its maker's.", queue),
-					errhint("Its maker, or the owner of the extension, may change or drop it; so "
-							"may others when the queue is there again.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		 errmsg("permission denied for schedule \"%s\"", name),
+		 errdetail(
+			 "Queue \"%s\" does not exist, so there are no rights on it that could permit this.",
+			 queue),
+		 errhint("The role that made the schedule, or the owner of the extension, may change or "
+				 "drop it.")));
 }
 
 /*
@@ -251,9 +256,11 @@ drop_schedule(const char *name)
 [[noreturn]] static void
 complain_unknown(const char *name)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("schedule \"%s\" does not exist", name),
-			 errhint("pgq_ext.schedule has those that there are; pgq_schedule makes one.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("schedule \"%s\" does not exist", name),
+		 errhint(
+			 "See pgq_ext.schedule for the existing schedules. Use pgq_schedule for a new one.")));
 }
 
 void

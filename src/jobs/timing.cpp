@@ -27,8 +27,8 @@ period_of(const char *text)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the period of a schedule must be whole seconds, from 1 to 40 years"),
 				 errdetail("It is \"%s\".", text),
-				 errhint("Days are 24 hours there. Months have no length of their own: "
-						 "'@monthly', or '0 0 1 */3 *' for each third one.")));
+				 errhint("A day has 24 hours there. Months differ in length: use '@monthly', or '0 "
+						 "0 1 */3 *' for every third month.")));
 	return period;
 }
 
@@ -37,13 +37,14 @@ refuse_cron(const CronError &error)
 {
 	char *text = pnstrdup(error.text.data(), error.text.size());
 	char *field = pnstrdup(error.field.data(), error.field.size());
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 field[0] != '\0' ? errmsg("invalid %s in cron: \"%s\"", field, text)
-							  : errmsg("invalid cron: \"%s\"", text),
-			 errhint("It is minute, hour, day of month, month and day of week, with seconds before "
-					 "them if there are six, as in '*/5 9-17 * * mon-fri'; or @yearly, @monthly, "
-					 "@weekly, @daily, @hourly; or as in 'every 90 s'.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+		 field[0] != '\0' ? errmsg("invalid %s in cron: \"%s\"", field, text)
+						  : errmsg("invalid cron: \"%s\"", text),
+		 errhint("Five fields are minute, hour, day of month, month and day of week, as in '*/5 "
+				 "9-17 * * mon-fri'. A field of seconds may come first. Or use @yearly, "
+				 "@monthly, @weekly, @daily, @hourly, or a period as in 'every 90 s'.")));
 }
 
 Timing
@@ -55,7 +56,7 @@ timing_of(const char *cron, const char *timezone)
 	if (timing.zone == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("time zone \"%s\" not recognized", timezone),
-						errhint("pg_timezone_names has those that are known.")));
+						errhint("See pg_timezone_names for the known time zones.")));
 	if (is_period(cron))
 		timing.cron.period = period_of(cron + kEveryLength + 1);
 	else if (!parse_cron(cron, &timing.cron, &error))
@@ -109,7 +110,7 @@ first_tick_after(const Timing &timing, TimestampTz moment)
 	if (tick == DT_NOEND)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("the schedule would not run in the next 40 years"),
-						errhint("There is no day that fits its day of month and its month.")));
+						errhint("No day has both its day of month and its month.")));
 	return tick;
 }
 

@@ -28,22 +28,25 @@ keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules, Timest
 [[noreturn]] static void
 complain_conflict(const KeyRules &rules, int64 job_id)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("job %lld has unique key \"%s\" already", static_cast<long long>(job_id),
-					text_to_cstring(rules.key)),
-			 errhint("on_conflict says what else is to be done then than to raise an error.")));
+	ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
+					errmsg("job %lld already has unique key \"%s\"", static_cast<long long>(job_id),
+						   text_to_cstring(rules.key)),
+					errhint("With another value of on_conflict the call keeps, replaces or extends "
+							"that job instead.")));
 }
 
 /* A statement that sees none of it would go on as if it were not there. */
 [[noreturn]] static void
 complain_unseen(int64 job_id)
 {
-	ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					errmsg("could not serialize access due to a concurrent enqueue"),
-					errdetail("Job %lld has the unique key, and this transaction does not see it.",
-							  static_cast<long long>(job_id)),
-					errhint("Try the transaction again.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+		 errmsg("could not serialize access due to a concurrent enqueue"),
+		 errdetail(
+			 "Job %lld has the unique key, but the snapshot of this transaction does not see it.",
+			 static_cast<long long>(job_id)),
+		 errhint("Try the transaction again.")));
 }
 
 static void
@@ -83,7 +86,7 @@ appended(const JobRow &row, Datum more)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("payload of job %lld is not a JSON array",
 							   static_cast<long long>(row.job_id())),
-						errhint("on_conflict => 'append' wants arrays on both sides.")));
+						errhint("on_conflict => 'append' needs an array in both jobs.")));
 	return DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before), more);
 }
 

@@ -47,20 +47,20 @@ complain_of_leases()
 	int leases = leases_of(db->share);
 	/* About: all of that can have changed since. */
 	bool others = leases < max_leases - max_leases / 8;
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-		 errmsg("too many jobs are claimed at the same time"),
-		 errdetail("This database has %d of the %d leases it could have. %d are its own, the other "
-				   "ones are shared by all databases, and in use.",
-				   leases, max_leases, own_share()),
-		 others ? errhint("Other databases have taken them: end jobs there, raise "
-						  "pgq_ext.max_leases (now %d), or lower pgq_ext.max_databases (now %d), "
-						  "and restart the server.",
-						  max_leases, max_databases)
-				: errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
-						  "claim fewer jobs at a time.",
-						  max_leases)));
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many jobs are claimed at the same time"),
+			 errdetail("This database has %d leases of at most %d. %d of them are reserved for it. "
+					   "The others are shared by all databases, and in use.",
+					   leases, max_leases, own_share()),
+			 others
+				 ? errhint("Other databases have taken them: end jobs there, raise "
+						   "pgq_ext.max_leases (now %d), or lower pgq_ext.max_databases (now %d), "
+						   "and restart the server.",
+						   max_leases, max_databases)
+				 : errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
+						   "claim fewer jobs at a time.",
+						   max_leases)));
 }
 
 /* No entry is left for a group: groups that wait, of this queue or others, have them. */
@@ -81,12 +81,12 @@ complain(Shortage shortage, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" was dropped", name)));
 	if (shortage == Shortage::kLocked)
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("too many jobs of queue \"%s\" are locked by other transactions", name),
-				 errdetail("Of one database at most %d jobs that are locked are set aside.",
-						   max_aside()),
-				 errhint("See pg_locks for who has locked rows of pgq_ext.job.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("too many jobs of queue \"%s\" are locked by other transactions", name),
+			 errdetail("At most %d locked jobs of one database are set aside.", max_aside()),
+			 errhint("See pg_locks for the transactions that have locked rows of pgq_ext.job.")));
 	if (shortage == Shortage::kLeases)
 		complain_of_leases();
 	if (shortage == Shortage::kEntries)

@@ -132,14 +132,15 @@ reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTran
 void
 complain_of_leases()
 {
-	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					errmsg("too many jobs are claimed at the same time"),
-					errdetail("A change of a waiting job needs a place among them, and so do an "
-							  "acknowledgement with a lease from before the last start, and a "
-							  "job that is enqueued once more."),
-					errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
-							"server.",
-							max_leases)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		 errmsg("too many jobs are claimed at the same time"),
+		 errdetail("A lease is needed, too, to change a job that waits, to enqueue its unique key "
+				   "once more, and to acknowledge with a lease from before the last start."),
+		 errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
+				 "server.",
+				 max_leases)));
 }
 
 void

@@ -35,14 +35,14 @@ prepared_transactions(TransactionId *xids)
 complain_full()
 {
 	bool undecided = is_attached(MyDatabaseId);
-	ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					errmsg("pgq_ext is in use in too many databases"),
-					undecided ? errdetail("What the extension has in memory in this database is "
-										  "kept until the transaction that drops or creates it "
-										  "has ended.")
-							  : 0,
-					errhint("Raise pgq_ext.max_databases (now %d) and restart the server.",
-							max_databases)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		 errmsg("pgq_ext is in use in too many databases"),
+		 undecided ? errdetail("The memory of the extension in this database is kept until the "
+							   "transaction that drops or creates the extension has ended.")
+				   : 0,
+		 errhint("Raise pgq_ext.max_databases (now %d) and restart the server.", max_databases)));
 }
 
 /* In the place of one that is gone, if there is no other. */

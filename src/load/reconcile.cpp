@@ -274,7 +274,7 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 			continue;
 		ereport(WARNING,
 				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("job %lld of queue \"%s\" was forgotten and is known again",
+				 errmsg("job %lld of queue \"%s\" was missing in memory and is there again",
 						static_cast<long long>(suspect.hint.key.job_id), suspect.ref.queue->name),
 				 errhint("Was its row written while the trigger job_changed was disabled? "
 						 "Otherwise please report this.")));

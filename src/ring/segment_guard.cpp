@@ -45,8 +45,8 @@ refuse_segment(const RangeVar *table, const char *what)
 	ereport(ERROR, (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					errmsg("cannot %s table pgq_ext.%s because table pgq_ext.%s requires it", what,
 						   get_rel_name(relid), parent),
-					errdetail("It is a segment: jobs or records are in it, or will be."),
-					errhint("Delete the rows that nobody needs, use pgq_drop_queue, or DROP "
+					errdetail("The table is a segment: it has jobs or records, or will have some."),
+					errhint("Delete the rows that are not needed, use pgq_drop_queue, or DROP "
 							"EXTENSION pgq_ext.")));
 }
 

@@ -25,10 +25,13 @@ refuse_twin(Relation index, IndexTuple entry)
 {
 	bool is_null;
 	Datum job_id = index_getattr(entry, 1, RelationGetDescr(index), &is_null);
-	ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
-					errmsg("job %lld is in more than one segment",
-						   static_cast<long long>(DatumGetInt64(job_id))),
-					errhint("Which one of pgq_ext.job is right only you can tell.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNIQUE_VIOLATION),
+		 errmsg("job %lld is in more than one segment",
+				static_cast<long long>(DatumGetInt64(job_id))),
+		 errhint(
+			 "Find out which row of pgq_ext.job is the right one, and delete the other ones.")));
 }
 
 /* All our indexes are btrees on plain columns of fixed width. */

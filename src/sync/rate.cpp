@@ -84,10 +84,10 @@ drop_rate(const char *name)
 void
 complain_of_rate(const char *name)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("rate \"%s\" does not exist", name),
-			 errhint("pgq_create_rate makes one, SELECT name FROM pgq_ext.rate shows those there "
-					 "are.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("rate \"%s\" does not exist", name),
+		 errhint("See pgq_ext.rate for the existing rates. Use pgq_create_rate for a new one.")));
 }
 
 /* ---- taking ---- */
@@ -153,8 +153,8 @@ static void
 complain_of_burst(const char *name, int64 burst)
 {
 	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("permits is out of range"),
-					errhint("Rate \"%s\" gives at most %lld at once, its burst.", name,
-							static_cast<long long>(burst))));
+					errhint("Rate \"%s\" has a burst of %lld permits: a call can take no more.",
+							name, static_cast<long long>(burst))));
 }
 
 /* Others know nothing of what this transaction has made of it. One that is new is empty. */

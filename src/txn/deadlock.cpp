@@ -116,7 +116,7 @@ DeadlockWatch::look()
 	if (again && found_)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_DEADLOCK_DETECTED), errmsg("deadlock detected"),
-				 errdetail("The session that this one waits for waits for this transaction."),
+				 errdetail("This session waits for a session that waits for this transaction."),
 				 errhint("Take locks in the same order everywhere.")));
 	found_ = again;
 }

@@ -103,8 +103,8 @@ check_locks_for_prepare(const Effects &effects)
 	});
 	if (bound)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("cannot PREPARE a transaction that has taken or given back a lock "
-							   "that is bound to its session")));
+						errmsg("cannot PREPARE a transaction that has taken or given back a "
+							   "session-bound lock")));
 	/* Its end would have to tell memory. */
 	if (effects.rates.size > 0)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -42,7 +42,7 @@ start_counter(Oid tablespace)
 	counter = nullptr;
 	if (!start_process(kCounterType, "pgq_counter_main", MyDatabaseId, tablespace, &counter))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						errmsg("there is no room for a process that counts the jobs"),
+						errmsg("no background worker is free to count the jobs"),
 						errhint("Raise max_worker_processes (now %d) and restart the server.",
 								max_worker_processes)));
 }

@@ -96,7 +96,7 @@ save(const Shift &shift, int64 deadline)
 		stop_point("save-leases");
 		saved = save_leases(shift.database, mark, alone);
 		if (!alone)
-			ereport(LOG, (errmsg("pgq_ext has not saved what was taken of rates in database %u",
+			ereport(LOG, (errmsg("pgq_ext could not save the permits taken of rates in database %u",
 								 MyDatabaseId),
 						  errdetail("A process did not end within %d s.",
 									static_cast<int>(kLongestWait / USECS_PER_SEC))));
@@ -108,7 +108,7 @@ static void
 tell(int saved)
 {
 	if (saved == kLocked)
-		ereport(LOG, (errmsg("pgq_ext has not saved the leases of database %u", MyDatabaseId),
+		ereport(LOG, (errmsg("pgq_ext could not save the leases of database %u", MyDatabaseId),
 					  errdetail("Its tables are locked.")));
 	else if (saved > 0)
 		ereport(LOG, (errmsg("pgq_ext has saved %d leases of database %u", saved, MyDatabaseId)));

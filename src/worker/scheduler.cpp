@@ -124,7 +124,7 @@ look_at_clock()
 		return;
 	ereport(LOG, (errmsg("the clock was set %s by %.3f s", jump > 0 ? "forward" : "back",
 						 static_cast<double>(Abs(jump)) / USECS_PER_SEC),
-				  errdetail("Nothing is deleted by it before it has gone steadily for %d s.",
+				  errdetail("Retention deletes nothing until the clock has been steady for %d s.",
 							static_cast<int>(SteadyClock::kProbation / USECS_PER_SEC))));
 	for_each_queue(shift.database, [](const QueueRef &ref) { wake_watcher(ref); });
 }

@@ -45,7 +45,7 @@ for my $case (sort keys %rows)
 	is(scalar drain($node, $queue), $n, "$case: every forgotten row is found and handed out");
 }
 is(sql("SELECT string_agg(line, ' ') FROM pgq_check() line"), '', 'then all is well');
-like(slurp_file($node->logfile), qr/WARNING:  job \d+ of queue "forgotten_ready" was forgotten and is known again/, 'the log tells');
+like(slurp_file($node->logfile), qr/WARNING:  job \d+ of queue "forgotten_ready" was missing in memory and is there again/, 'the log tells');
 
 # ---- others have transactions open ----
 
@@ -66,7 +66,7 @@ $node->restart;
 create_queue($node, 'forgotten_checked');
 insert_unseen('forgotten_checked', 3, 'now(), now()');
 is(sql("SELECT count(*) FROM pgq_claim('forgotten_checked')"), '0', 'without a scheduler a forgotten row stays forgotten');
-is(sql(q{SELECT count(*) FROM pgq_check() line WHERE line LIKE 'queue "forgotten_checked": job % was forgotten'}), '3', 'pgq_check reports it');
+is(sql(q{SELECT count(*) FROM pgq_check() line WHERE line LIKE 'queue "forgotten_checked": job % is missing in memory'}), '3', 'pgq_check reports it');
 is(sql('SELECT count(*) FROM pgq_check()'), '0', '... once');
 is(repaired('forgotten_checked'), '3', '... and counts it');
 is(scalar drain($node, 'forgotten_checked'), 3, '... and it is handed out');

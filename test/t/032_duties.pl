@@ -54,8 +54,8 @@ my $pid = wait_for_scheduler($node);
 	sql('ALTER TABLE pgq_ext.queue DROP COLUMN max_runtime; SET session_replication_role = replica; UPDATE pgq_ext.queue SET notify = notify');
 	my ($state, $error) = sqlstate($node, q{SELECT pgq_enqueue('other', '1')});
 	is($state, '55000', 'a column is dropped: whoever has to read the table says so');
-	like($error, qr/Do not alter the tables of pgq_ext/, '... and what not to do');
-	ok($node->wait_for_log(qr/table "pgq_ext.queue" is not as the pgq_ext library expects it.*table "pgq_ext.queue" is not/s, $log), '... the scheduler too');
+	like($error, qr/The tables of pgq_ext must not be altered/, '... and what not to do');
+	ok($node->wait_for_log(qr/table "pgq_ext.queue" differs from what the pgq_ext library expects.*table "pgq_ext.queue" differs/s, $log), '... the scheduler too');
 	unlike(slurp_file($node->logfile), qr/terminated by signal/, '... and nobody crashes');
 	is(sqlstate($node, 'DROP EXTENSION pgq_ext; CREATE EXTENSION pgq_ext'), '', '... and the way out is open');
 

@@ -399,7 +399,7 @@ sql(q{SELECT pgq_alter_queue('other', max_depth => 1000)});
 $node->append_conf('postgresql.conf', "max_worker_processes = 2\nmax_logical_replication_workers = 0\n");
 $node->stop;
 start_with_clock($node);
-wait_for($node, q{last_error = 'there is no room for a process that counts the jobs' FROM pgq_ext.duty WHERE duty = 'counts' AND queue = 'big' AND failing_since IS NOT NULL});
+wait_for($node, q{last_error = 'no background worker is free to count the jobs' FROM pgq_ext.duty WHERE duty = 'counts' AND queue = 'big' AND failing_since IS NOT NULL});
 is(sql(q{SELECT ready IS NULL FROM pgq_ext.queue_status WHERE queue = 'big'}), 't', 'without a process it is not counted');
 sql(q{SELECT pgq_enqueue('other', '1')});
 is(sql(q{SELECT ready IS NOT NULL FROM pgq_ext.queue_status WHERE queue = 'other'}), 't', '... but by who needs to know');

@@ -246,7 +246,7 @@ subtest 'a duty that fails' => sub
 	# Nobody can read its rows then.
 	sql('ALTER TABLE pgq_ext.queue ADD COLUMN more int');
 	is_health('duties', 'warn', qr/^queues, \d+ errors in 00:00:/, 'since a moment ago');
-	is_health('tables', 'fail', qr/^table "pgq_ext.queue" is not as the pgq_ext library expects it \(55000\)$/, '... and why');
+	is_health('tables', 'fail', qr/^table "pgq_ext.queue" differs from what the pgq_ext library expects \(55000\)$/, '... and why');
 	is(sql('SELECT count(*) FROM pgq_ext.health'), scalar @checks, '... every check answers');
 	set_clock($node, 600);
 	is_health('duties', 'fail', qr/^queues, \d+ errors in 00:1/, 'for some minutes');

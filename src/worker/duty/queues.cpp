@@ -31,11 +31,10 @@ complain_of_rows(Shift &shift, const Attached &queues)
 	Attached &told = shift.queues.told;
 	if (queues.left_out > 0 && told.left_out == 0)
 		ereport(LOG,
-				(errmsg("%d queues have found no place in shared memory", queues.left_out),
+				(errmsg("%d queues have no place in shared memory", queues.left_out),
 				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
 	if (queues.unreadable > 0 && told.unreadable == 0)
-		ereport(LOG, (errmsg("%d rows of pgq_ext.queue have no name that a queue can have",
-							 queues.unreadable),
+		ereport(LOG, (errmsg("%d rows of pgq_ext.queue have an invalid name", queues.unreadable),
 					  errhint("Delete them, or give them names of 1 to %d bytes.", kQueueNameMax)));
 	told = queues;
 }
