@@ -17,6 +17,8 @@ joined(const std::vector<std::string> &words)
 	return text;
 }
 
+namespace {
+
 struct Columns
 {
 	/* For SELECT. */
@@ -24,6 +26,8 @@ struct Columns
 	std::vector<std::string> missing, forbidden;
 	bool lack_needed = false;
 };
+
+} // namespace
 
 static Columns
 columns_of(const std::map<std::string, bool> &readable, const std::vector<Wanted> &wanted)

@@ -27,6 +27,8 @@ name_of(JobState state)
 	return nullptr;
 }
 
+namespace {
+
 /* Of pgq_update, behind the job's id; that of a queue is read for itself. */
 enum UpdateArgument
 {
@@ -38,6 +40,8 @@ enum UpdateArgument
 	kMaxAttempts,
 	kHeaders,
 };
+
+} // namespace
 
 static JobChange
 read_change(FunctionCallInfo fcinfo)

@@ -194,6 +194,8 @@ check_queues_of_rows(ResultRows *result, const char *table, const char *what)
 	});
 }
 
+namespace {
+
 enum class CapacityColumn
 {
 	kName,
@@ -204,6 +206,8 @@ enum class CapacityColumn
 	kEntryBytes,
 	kColumns
 };
+
+} // namespace
 
 } // namespace pgq
 

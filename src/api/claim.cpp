@@ -17,6 +17,8 @@ namespace pgq {
 static constexpr int kMaxJobs = 10000;
 static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
+namespace {
+
 /* Of pgq_ext.claimed_job, in their order. */
 enum class ClaimedColumn
 {
@@ -36,6 +38,9 @@ enum class ClaimedColumn
 	kProgress,
 	kColumns
 };
+
+} // namespace
+
 static constexpr Column claimed_columns[] = {
 	{"job_id", kInt8},		  {"lease", kInt8},
 	{"queue", kText},		  {"payload", kJsonb},
@@ -151,6 +156,8 @@ read_options_with_wait(FunctionCallInfo fcinfo)
 	return options;
 }
 
+namespace {
+
 /* The queues to claim from, each once, in their order. */
 struct QueueList
 {
@@ -166,6 +173,8 @@ struct QueueList
 		return false;
 	}
 };
+
+} // namespace
 
 static QueueList
 find_queues(Datum *names, int n)

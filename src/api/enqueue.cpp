@@ -35,6 +35,8 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 
 /* ---- arrays ---- */
 
+namespace {
+
 /* An element with a unique key. Its id is drawn when it is read, so that ids are in the order of the array. */
 struct KeyedElement
 {
@@ -55,6 +57,8 @@ struct Enqueuing
 
 	uint32 total() const { return JsonContainerSize(&array->root); }
 };
+
+} // namespace
 
 /* Errors out of the middle of the array name the element. */
 static void

@@ -9,6 +9,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* The attributes of pgq_ext.explanation, in order. */
 enum class ExplanationColumn
 {
@@ -16,8 +18,13 @@ enum class ExplanationColumn
 	kDetail,
 	kColumns
 };
+
+} // namespace
+
 static constexpr Column explanation_columns[] = {{"step", kText}, {"detail", kText}};
 static_assert(lengthof(explanation_columns) == static_cast<int>(ExplanationColumn::kColumns));
+
+namespace {
 
 struct Explained
 {
@@ -26,6 +33,8 @@ struct Explained
 	char *step;
 	char *detail;
 };
+
+} // namespace
 
 static Explained
 read_explained(int i)

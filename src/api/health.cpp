@@ -24,6 +24,8 @@ pid_of_process(const pg_atomic_uint32 &process)
 	return n == 0 ? 0 : ProcGlobal->allProcs[n - 1].pid;
 }
 
+namespace {
+
 enum class WorkersColumn
 {
 	kLauncher,
@@ -31,6 +33,8 @@ enum class WorkersColumn
 	kMissing,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_workers(ResultRows *rows, const Database *db)
@@ -47,6 +51,8 @@ put_workers(ResultRows *rows, const Database *db)
 
 /* ---- leases ---- */
 
+namespace {
+
 enum class LateColumn
 {
 	kQueueId,
@@ -57,6 +63,8 @@ enum class LateColumn
 	kOpenPid,
 	kColumns
 };
+
+} // namespace
 
 static double
 seconds(int64 microseconds)
@@ -84,12 +92,16 @@ put_late_leases(ResultRows *rows, const QueueRef &ref)
 
 /* ---- starts ---- */
 
+namespace {
+
 enum class UnknownColumn
 {
 	kQueueId,
 	kUntil,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_unknown_starts(ResultRows *rows, const QueueRef &ref)

@@ -9,6 +9,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* The arguments of the function that was called, by their names. */
 struct NamedArguments
 {
@@ -17,6 +19,8 @@ struct NamedArguments
 	char **names;
 	Oid *types;
 };
+
+} // namespace
 
 static NamedArguments
 arguments_of(FunctionCallInfo fcinfo)

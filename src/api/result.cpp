@@ -9,6 +9,8 @@ namespace pgq {
 
 static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
+namespace {
+
 /* Of pgq_ext.job_result, in their order. */
 enum class ResultColumn
 {
@@ -18,6 +20,9 @@ enum class ResultColumn
 	kError,
 	kColumns
 };
+
+} // namespace
+
 static constexpr Column result_columns[] = {
 	{"job_id", kInt8}, {"state", kText}, {"result", kJsonb}, {"error", kText}};
 static_assert(lengthof(result_columns) == static_cast<int>(ResultColumn::kColumns));

@@ -25,6 +25,8 @@ for_each_stats(Put put)
 
 /* ---- queue_stats ---- */
 
+namespace {
+
 enum class StatColumn
 {
 	kQueueId,
@@ -55,6 +57,8 @@ enum class StatColumn
 	kTotalP95,
 	kColumns
 };
+
+} // namespace
 
 static void
 set_counters(ResultRow<StatColumn> *row, const StatsCopy &copy, uint64 reconciled)
@@ -116,6 +120,8 @@ put_stats(ResultRows *rows, const StatsCopy &copy, uint64 reconciled)
 
 /* ---- queue_latency ---- */
 
+namespace {
+
 enum class LatencyColumn
 {
 	kQueueId,
@@ -126,6 +132,8 @@ enum class LatencyColumn
 	kSum,
 	kColumns
 };
+
+} // namespace
 
 static const char *const phase_names[kPhases] = {"wait", "run", "total"};
 

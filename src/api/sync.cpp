@@ -102,6 +102,8 @@ read_run_wish(FunctionCallInfo fcinfo)
 
 /* ---- views ---- */
 
+namespace {
+
 enum class LockColumnOf
 {
 	kName,
@@ -117,6 +119,8 @@ enum class LockColumnOf
 	kInTransaction,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_lock(ResultRows *rows, const LockCopy &copy, bool with_token)
@@ -151,6 +155,8 @@ put_locks(ResultRows *rows)
 	pfree(copies);
 }
 
+namespace {
+
 enum class RateColumn
 {
 	kName,
@@ -158,6 +164,8 @@ enum class RateColumn
 	kNextAt,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_rates(ResultRows *rows)

@@ -36,6 +36,8 @@ state_name(const LeaseCopy &copy)
 	return "lost";
 }
 
+namespace {
+
 enum class LeaseColumn
 {
 	kJobId,
@@ -51,6 +53,8 @@ enum class LeaseColumn
 	kSessionBound,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
@@ -88,6 +92,8 @@ put_leases(ResultRows *rows)
 	pfree(copies);
 }
 
+namespace {
+
 enum class QueueColumn
 {
 	kQueueId,
@@ -103,6 +109,8 @@ enum class QueueColumn
 	kLoadedAt,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_queue(ResultRows *rows, const QueueCopy &copy)
@@ -137,6 +145,8 @@ put_queues(ResultRows *rows)
 	});
 }
 
+namespace {
+
 enum class GroupColumn
 {
 	kQueueId,
@@ -144,6 +154,8 @@ enum class GroupColumn
 	kNextStart,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_group(ResultRows *rows, const QueueRef &ref, const int64 *group, int64 next_start)
@@ -174,6 +186,8 @@ put_groups(ResultRows *rows)
 	});
 }
 
+namespace {
+
 enum class DutyColumn
 {
 	kName,
@@ -185,6 +199,8 @@ enum class DutyColumn
 	kLastError,
 	kColumns
 };
+
+} // namespace
 
 static void
 put_duty(ResultRows *rows, const char *name, int32 queue_id, const DutyNote &note)
@@ -218,6 +234,8 @@ put_duties(ResultRows *rows)
 	});
 }
 
+namespace {
+
 enum class SegmentColumn
 {
 	kNumber,
@@ -231,6 +249,8 @@ enum class SegmentColumn
 	kError,
 	kColumns
 };
+
+} // namespace
 
 static TimestampTz
 empty_since(const Database *db, int number)
@@ -261,6 +281,8 @@ put_segment(ResultRows *rows, const Tables &t, const Segment &segment)
 	rows->put(row);
 }
 
+namespace {
+
 enum class HolderColumn
 {
 	kNumber,
@@ -268,6 +290,8 @@ enum class HolderColumn
 	kApplication,
 	kColumns
 };
+
+} // namespace
 
 /* Who may have a snapshot that keeps a segment that is known to be empty from being truncated. */
 static void

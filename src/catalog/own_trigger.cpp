@@ -4,6 +4,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* As src/schema makes them. A segment has those that are for each row, under their names. */
 struct OwnTrigger
 {
@@ -13,6 +15,8 @@ struct OwnTrigger
 	int16 type;
 	bool always;
 };
+
+} // namespace
 
 static constexpr int16 kBefore = TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_ROW;
 static constexpr int16 kAfter = TRIGGER_TYPE_ROW;

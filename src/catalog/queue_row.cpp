@@ -11,6 +11,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* Columns of pgq_ext.queue, in their order. */
 enum QueueColumn : AttrNumber
 {
@@ -25,6 +27,9 @@ struct QueueColumns
 {
 	Column list[kQueueColumns];
 };
+
+} // namespace
+
 /* NULLs are looked for, in whatever column they are. */
 static constexpr QueueColumns queue_columns = [] {
 	QueueColumns columns{};
@@ -38,6 +43,8 @@ static constexpr QueueColumns queue_columns = [] {
 	return columns;
 }();
 
+namespace {
+
 struct Remembered
 {
 	char name[kQueueNameMax + 1]; /* key */
@@ -45,6 +52,8 @@ struct Remembered
 	QueueRef ref;
 	uint32 namings; /* as long as it is that, the queue has that name */
 };
+
+} // namespace
 
 static constinit HTAB *remembered = nullptr;
 

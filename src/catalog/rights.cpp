@@ -16,6 +16,8 @@ bit_of(Right right)
 	return static_cast<uint8>(1 << static_cast<int>(right));
 }
 
+namespace {
+
 /* Of one queue, what the role has that has asked last. */
 struct Known
 {
@@ -26,6 +28,9 @@ struct Known
 	Oid role;
 	uint32 hash; /* of the name of its view, in the server's cache of relations */
 };
+
+} // namespace
+
 static constinit Known known[64] = {};
 static constinit uint32 hash_of_queue_table = 0;
 static constinit uint32 changes = 0;

@@ -302,12 +302,16 @@ remember(const Tables &t)
 	known = copy;
 }
 
+namespace {
+
 enum class Installed : uint8
 {
 	kNo,
 	kOtherVersion,
 	kYes,
 };
+
+} // namespace
 
 /*
  * Look until nothing has changed meanwhile: looking can itself bring invalidations

@@ -63,6 +63,8 @@ wait_for_standby(XLogRecPtr lsn)
 				 "The mark of lease tokens has not reached the standby. Nothing was claimed.")));
 }
 
+namespace {
+
 /* Written, and to be published when it is replicated: by a process that does not wait. */
 struct Unpublished
 {
@@ -70,6 +72,9 @@ struct Unpublished
 	XLogRecPtr lsn;
 	int64 mark;
 };
+
+} // namespace
+
 static constinit Unpublished unpublished = {};
 
 /*

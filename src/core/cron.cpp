@@ -4,6 +4,8 @@
 
 namespace pgq {
 
+namespace {
+
 struct Field
 {
 	std::string_view name;
@@ -13,6 +15,8 @@ struct Field
 	int n_names;
 	uint64_t Cron::*bits;
 };
+
+} // namespace
 
 static constexpr std::string_view kMonths[] = {"jan", "feb", "mar", "apr", "may", "jun",
 											   "jul", "aug", "sep", "oct", "nov", "dec"};
@@ -29,11 +33,15 @@ static constexpr Field fields[] = {
 };
 static constexpr int kFields = std::size(fields);
 
+namespace {
+
 struct Nickname
 {
 	std::string_view word;
 	std::string_view fields;
 };
+
+} // namespace
 
 static constexpr Nickname nicknames[] = {
 	{"@yearly", "0 0 1 1 *"}, {"@annually", "0 0 1 1 *"}, {"@monthly", "0 0 1 * *"},

@@ -26,6 +26,8 @@ lock_count()
 	return kOtherLocks + kLeasePartitions + max_queues;
 }
 
+namespace {
+
 /* Shared memory as a table: how much each part takes, where its address goes. */
 struct Part
 {
@@ -33,6 +35,8 @@ struct Part
 	Size (*size)();
 	void (*place)(void *memory);
 };
+
+} // namespace
 
 static const Part parts[] = {
 	{"pgq_ext databases", databases_size, place_databases},

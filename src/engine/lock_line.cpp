@@ -2,6 +2,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* Under the locks lock. */
 struct LockWaiter
 {
@@ -15,6 +17,8 @@ struct LockWaiter
 		claimer; /* my_procno() + 1 of the process whose claim this one waits for, or 0. Without a lock */
 };
 static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layout_v<LockWaiter>);
+
+} // namespace
 
 inline constexpr int kLines = 256;
 

@@ -9,6 +9,8 @@ namespace pgq {
 
 static constexpr int kNoEntry = -1;
 
+namespace {
+
 /* State of a lock, as seen by a process that wants a slot of it. */
 struct LockSurvey
 {
@@ -26,6 +28,8 @@ struct LockSurvey
 		return word * 64 + pg_rightmost_one_pos64(~taken[word]) + 1;
 	}
 };
+
+} // namespace
 
 /* What time will not end is looked at by itself now and then. */
 static constexpr int64 kPolled = 100 * 1000;

@@ -6,6 +6,8 @@ namespace pgq {
 
 static constexpr int kNone = -1;
 
+namespace {
+
 /*
  * Of a slot of a lock: in the table there is no row with a smaller token that memory does not know. Believed for a while
  * only, and nothing depends on it but how many dead entries of the index are read (sync/lock_row.h). Under the locks lock.
@@ -16,6 +18,8 @@ struct RowFloor
 	int64 token;
 	int64 until; /* monotonic */
 };
+
+} // namespace
 
 /* Under the locks lock, but for the address of the table and what is said otherwise. */
 struct LockTable

@@ -5,6 +5,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* Under the rates lock. */
 struct NamedRate
 {
@@ -16,6 +18,8 @@ struct NamedRate
 	Gcra gcra;
 };
 static_assert(std::is_trivially_copyable_v<NamedRate>);
+
+} // namespace
 
 struct RateTable
 {

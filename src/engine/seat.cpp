@@ -64,6 +64,8 @@ say(const SeatOrder &order, SeatState state)
 
 /* ---- crashes ---- */
 
+namespace {
+
 /* In the memory of the postmaster, and of its children as it was when they were forked. */
 struct CrashNote
 {
@@ -71,6 +73,9 @@ struct CrashNote
 	int in_a_row;
 	int64 last; /* monotonic */
 };
+
+} // namespace
+
 static constinit CrashNote crash_notes[16] = {};
 
 static constexpr int64 kForgottenAfter = 5 * USECS_PER_MINUTE;

@@ -18,12 +18,16 @@ namespace pgq {
 
 /* ---- jobs that wait ---- */
 
+namespace {
+
 enum class Found : uint8
 {
 	kWaiting, /* its lease is in hand, and *row is what a write would change */
 	kLeased,
 	kNone,
 };
+
+} // namespace
 
 /* Others that are at the row, by SQL or having locked it before, may change it yet: what they leave of it is judged. */
 static bool
@@ -78,12 +82,16 @@ lock_if_fleeting(SegmentSet &segments, const TakenLease &taken, const JobRow &ro
 
 /* ---- cancel ---- */
 
+namespace {
+
 enum class Revoked : uint8
 {
 	kInHand,
 	kWait,	/* for *other */
 	kAgain, /* it is nobody's by now */
 };
+
+} // namespace
 
 /*
  * Its worker's pgq_extend is in vain from here on, whoever else uses the lease yet. *serial: the lease of

@@ -57,12 +57,16 @@ static constexpr char kRedrive[] =
 	"WHERE d.job_id OPERATOR(pg_catalog.=) c.job_id AND d.segment OPERATOR(pg_catalog.=) c.segment "
 	"RETURNING d.*) " PGQ_INSERT_REVIVED("$2");
 
+namespace {
+
 struct DeadLetter
 {
 	int32 queue_id;
 	bool limited;				   /* the queue has a max_depth; then: */
 	char queue[kQueueNameMax + 1]; /* its name */
 };
+
+} // namespace
 
 /* The dead letter, if the caller may do that with it. */
 static bool

@@ -52,12 +52,16 @@ is_handed_out(const Lease *lease, int64 token)
 	return token_of(lease) == token && lease->state == LeaseState::kClaimed && !lease->doomed;
 }
 
+namespace {
+
 enum class Reach : uint8
 {
 	kInHand,
 	kStale,
 	kOthers, /* another transaction is claiming or ending it */
 };
+
+} // namespace
 
 /* Does another transaction decide over the lease before we can? Then which. */
 static bool
@@ -72,12 +76,16 @@ is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 	return is_anothers(*other);
 }
 
+namespace {
+
 /* What is done to a lease in hand. */
 enum class Grip : uint8
 {
 	kAssert, /* it stays */
 	kEnd,
 };
+
+} // namespace
 
 /* Does somebody want to know more of an attempt that ends so? */
 static bool

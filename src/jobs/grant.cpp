@@ -20,11 +20,15 @@ right_of_name(const char *name)
 
 /* ---- names ---- */
 
+namespace {
+
 struct Grantee
 {
 	Oid oid;		 /* invalid: everybody */
 	const char *sql; /* as GRANT has it */
 };
+
+} // namespace
 
 /* No role can have that name. */
 static Grantee

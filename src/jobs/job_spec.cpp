@@ -128,11 +128,15 @@ job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
 
 /* ---- unique keys ---- */
 
+namespace {
+
 struct Word
 {
 	std::string_view word;
 	int value;
 };
+
+} // namespace
 
 static constexpr Word until_words[] = {{"finished", 0}, {"claimed", 1}};
 static constexpr Word conflict_words[] = {

@@ -11,6 +11,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* What is found of one job with the key. */
 enum class Met : uint8
 {
@@ -29,6 +31,8 @@ struct Grip
 	bool purged;   /* rows of the queue may be deleted just now */
 	bool foreign;  /* the lease is of another queue: somebody has moved the job here by hand */
 };
+
+} // namespace
 
 static bool
 is_me(const VirtualTransactionId &vxid)

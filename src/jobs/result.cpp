@@ -16,6 +16,8 @@ namespace pgq {
 
 /* ---- a look ---- */
 
+namespace {
+
 enum class Look : uint8
 {
 	kNone,
@@ -25,6 +27,8 @@ enum class Look : uint8
 	kLive,
 	kOurs, /* live, and only this transaction can end it */
 };
+
+} // namespace
 
 static const char *
 state_of(const JobRow &row)

@@ -5,12 +5,16 @@
 
 namespace pgq {
 
+namespace {
+
 struct SessionLease
 {
 	QueueRef ref;
 	Lease *lease;
 	uint64 serial;
 };
+
+} // namespace
 
 /* Those of this session, and some that have ended since: they are left out when room is needed. */
 static constinit SessionLease *leases = nullptr;

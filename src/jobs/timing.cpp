@@ -83,6 +83,8 @@ timestamp_of(int64 seconds)
 	return (seconds - kEpoch) * USECS_PER_SEC;
 }
 
+namespace {
+
 struct ServerZone
 {
 	const pg_tz *zone;
@@ -94,6 +96,8 @@ struct ServerZone
 		return span;
 	}
 };
+
+} // namespace
 
 TimestampTz
 tick_after(const Timing &timing, TimestampTz moment)

@@ -13,6 +13,8 @@
 
 namespace pgq {
 
+namespace {
+
 enum class Reach : uint8
 {
 	kInHand,
@@ -21,6 +23,8 @@ enum class Reach : uint8
 	kClaiming, /* look again when the claim of *other has decided */
 	kHolder,   /* as kAgain, with the turn at the job, so that nobody else comes to hold it */
 };
+
+} // namespace
 
 static bool
 is_me(const VirtualTransactionId &vxid)

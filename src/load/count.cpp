@@ -10,6 +10,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* By what a version is judged. */
 struct Eyes
 {
@@ -18,6 +20,8 @@ struct Eyes
 	TransactionId *prepared; /* before the start, and perhaps not ended */
 	int n_prepared;
 };
+
+} // namespace
 
 /* ---- rows ---- */
 

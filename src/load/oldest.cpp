@@ -14,6 +14,8 @@
 
 namespace pgq {
 
+namespace {
+
 struct Oldest
 {
 	static constexpr int kPrioritiesMax = 64;
@@ -26,6 +28,8 @@ struct Oldest
 	int n;
 	bool too_many;
 };
+
+} // namespace
 
 static void
 note_priority(Oldest *oldest, int32 priority)
@@ -100,6 +104,8 @@ look_at_segment(const QueueRef &ref, Relation rel, const Segment &segment, int64
 
 /* ---- what memory knows ---- */
 
+namespace {
+
 struct KnownReady
 {
 	bool any; /* of those that the window tells of */
@@ -109,6 +115,8 @@ struct KnownReady
 	bool any_beyond;
 	Hint beyond;
 };
+
+} // namespace
 
 /* Jobs may be ready that memory does not know of as ready: those whose lease nobody has in hand, and those whose time has just come. */
 static bool

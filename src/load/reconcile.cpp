@@ -33,6 +33,8 @@ is_known(const QueueRef &ref, const Hint &hint, bool look_at_all)
 
 /* ---- the first look ---- */
 
+namespace {
+
 struct Row
 {
 	bool live;
@@ -40,6 +42,8 @@ struct Row
 	Hint hint;
 	TransactionId xmin;
 };
+
+} // namespace
 
 static Row
 read_version(const IndexLookup &lookup, uint16 segment)

@@ -14,6 +14,8 @@ static constexpr int kBatchMax = 1024;
 
 /* ---- what is refilled ---- */
 
+namespace {
+
 struct WindowRefill
 {
 	using Scan = OrderScan;
@@ -66,7 +68,11 @@ template <typename Kind> struct Round
 	int published; /* rows that are in the schedule */
 };
 
+} // namespace
+
 /* ---- beginning ---- */
+
+namespace {
 
 enum class Need : uint8
 {
@@ -74,6 +80,8 @@ enum class Need : uint8
 	kElsewhere,
 	kRefill,
 };
+
+} // namespace
 
 /* Is a refill wanted? If so, and if its lock is in hand, it begins in the same hold. */
 template <typename Kind>

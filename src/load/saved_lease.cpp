@@ -10,6 +10,8 @@ namespace pgq {
 
 /* ---- restoring ---- */
 
+namespace {
+
 enum class Outcome : uint8
 {
 	kOpen,
@@ -17,6 +19,8 @@ enum class Outcome : uint8
 	kAborted,
 	kForgotten, /* so long ago that the server does not know any more */
 };
+
+} // namespace
 
 /* As txid_status() finds it out. No transaction: nothing is undone by it. */
 static Outcome

@@ -4,6 +4,8 @@
 
 namespace pgq {
 
+namespace {
+
 enum SavedColumn : AttrNumber
 {
 	kSavedMark = 1,
@@ -24,6 +26,9 @@ enum SavedColumn : AttrNumber
 	kSavedLeaseTime, /* not in a table of version 0.1 */
 	kSavedColumns = kSavedLeaseTime,
 };
+
+} // namespace
+
 /* NULLs are looked for, in whatever column they are. */
 static constexpr Column columns[kSavedColumns] = {
 	{"mark", INT8OID, kOrNull},			 {"job_id", INT8OID, kOrNull},

@@ -9,11 +9,15 @@
 
 namespace pgq {
 
+namespace {
+
 struct Candidate
 {
 	int32 queue_id;
 	Hint hint;
 };
+
+} // namespace
 
 /*
  * The live rows from *next on. Returns how many. Page by page, under its lock, each live version is

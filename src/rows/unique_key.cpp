@@ -89,6 +89,8 @@ note_version(HeapTuple tuple, TupleDesc desc, int segment, KeyedJob *job)
 	job->expires_at = is_null ? DT_NOEND : DatumGetTimestampTz(expires_at);
 }
 
+namespace {
+
 struct Found
 {
 	KeyedJob *jobs;
@@ -108,6 +110,8 @@ struct Found
 		return &jobs[n];
 	}
 };
+
+} // namespace
 
 void
 look_for_key(IndexLookup *lookup, const UniqueKey &key)

@@ -9,6 +9,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* Pinned for a write: while the pin is held the page cannot be pruned, so the line pointer stays. */
 struct PinnedVersion
 {
@@ -18,6 +20,8 @@ struct PinnedVersion
 	bool ours; /* written by this transaction, perhaps by the command that runs */
 	Standing standing;
 };
+
+} // namespace
 
 static bool
 pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *version, JobRow *row,
@@ -41,6 +45,8 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 	return true;
 }
 
+namespace {
+
 /* What became of the search for the version that a write would change. */
 enum class Search : uint8
 {
@@ -49,6 +55,8 @@ enum class Search : uint8
 	kMovedOn,	/* found, and replaced before it could be pinned */
 	kInserting, /* *inserter is at it */
 };
+
+} // namespace
 
 static Search
 pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *version, JobRow *row,
@@ -65,11 +73,15 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 	return found ? Search::kMovedOn : Search::kGone;
 }
 
+namespace {
+
 /* For a look at the version that a write would change. */
 struct NoWrite
 {
 	TM_Result operator()(Relation, ItemPointer) const { return TM_Ok; }
 };
+
+} // namespace
 
 /*
  * Find the job's version, here or elsewhere, and let write() have it pinned. A

@@ -7,6 +7,8 @@
 
 namespace pgq {
 
+namespace {
+
 /* A version of a row, and what is uncertain about it. */
 struct FoundLock
 {
@@ -23,6 +25,8 @@ struct FoundLocks
 	int n;
 	int room;
 };
+
+} // namespace
 
 /* The wall clock of this start may be ahead of that of the one before by so much. */
 static constexpr int64 kClockSlack = USECS_PER_MINUTE;

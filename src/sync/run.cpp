@@ -35,11 +35,15 @@ bucket_of(TimestampTz time, int64 period)
 #define THE_RUN_FOR_EVER(condition) \
 	"WHERE name OPERATOR(pg_catalog.=) $1 AND period IS NULL " condition
 
+namespace {
+
 struct RunStatement
 {
 	const char *periodic;
 	const char *for_ever;
 };
+
+} // namespace
 
 /* Returns how many rows. more: from $4 on. */
 static uint64

@@ -129,6 +129,8 @@ take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness)
 
 /* ---- at the end ---- */
 
+namespace {
+
 /* What has not been counted yet of the transaction that is ending. */
 struct Settling
 {
@@ -138,6 +140,9 @@ struct Settling
 	DueEffect *due_end;
 	uint64 xid;
 };
+
+} // namespace
+
 static constinit Settling settling = {};
 
 static void

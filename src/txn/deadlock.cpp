@@ -6,6 +6,8 @@ namespace pgq {
 
 static constexpr int kMost = 64;
 
+namespace {
+
 /* The processes that have been looked at, each with the answer; kNobody while it is looked for, so that other circles end. */
 struct Search
 {
@@ -13,6 +15,8 @@ struct Search
 	int victim[kMost];
 	int n;
 };
+
+} // namespace
 
 static int waits_for_me(int procno, Search *search);
 

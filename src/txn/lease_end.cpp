@@ -102,6 +102,8 @@ note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move
 	});
 }
 
+namespace {
+
 /* What this transaction has done before to the row of a lease. */
 struct RowSum
 {
@@ -114,6 +116,8 @@ struct RowSum
 		return lease != other.lease ? lease < other.lease : serial < other.serial;
 	}
 };
+
+} // namespace
 
 /* One for each lease, in order; returns the end. */
 static RowSum *

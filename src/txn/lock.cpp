@@ -125,6 +125,8 @@ hand_over_locks(const Effects &effects, TransactionId xid)
 		});
 }
 
+namespace {
+
 /* The smallest xids above `after` of entries in doubt: all that are settled in one round. */
 struct Doubts
 {
@@ -149,6 +151,8 @@ struct Doubts
 
 	bool has(TransactionId xid) const { return std::find(xids, xids + n, xid) != xids + n; }
 };
+
+} // namespace
 
 /* Of those that have ended: the order is that of the protocol (ended-then-committed). */
 static Doubts
@@ -220,12 +224,17 @@ settle_prepared_locks()
 
 /* ---- rates ---- */
 
+namespace {
+
 struct Reservation
 {
 	RateKey key;
 	int64 permits; /* 0: there is none */
 	int64 taken;
 };
+
+} // namespace
+
 static constinit Reservation reservation = {};
 
 void

@@ -22,6 +22,8 @@ static constexpr int64 kLongestDelay = USECS_PER_MINUTE;
 /* Rows of pgq_ext.queue that come while its trigger is off, or are prepared, tell nobody until a client uses the queue. */
 static constexpr int64 kLookAtIdle = USECS_PER_MINUTE;
 
+namespace {
+
 enum class Known : uint8
 {
 	kUnknown, /* a scheduler shall look */
@@ -45,6 +47,8 @@ struct DatabaseEntry
 	int64 not_before; /* monotonic: earliest next start; if idle, time of the next look */
 	BackgroundWorkerHandle *handle;
 };
+
+} // namespace
 
 static constinit HTAB *entries = nullptr;
 static constinit bool *seat_taken = nullptr;

@@ -46,6 +46,8 @@ quit(SIGNAL_ARGS)
 
 /* ---- the beginning ---- */
 
+namespace {
+
 enum class Finding : uint8
 {
 	kAbsent,
@@ -54,6 +56,8 @@ enum class Finding : uint8
 	kLocked,	   /* somebody has locked the tables */
 	kAttached,
 };
+
+} // namespace
 
 static Finding
 try_to_attach()

@@ -2,6 +2,8 @@
 
 namespace torture {
 
+namespace {
+
 /* Somebody who looks after the tables by hand, and after queues. */
 class Administrator : public Actor
 {
@@ -41,6 +43,8 @@ private:
 	void create_temporary();
 	void drop_temporary(const std::string &queue);
 };
+
+} // namespace
 
 /*
  * An array of job ids, in order, and their keys. None of the slow queue: the ledger knows less of

@@ -2,6 +2,8 @@
 
 namespace torture {
 
+namespace {
+
 /*
  * A worker that changes its style at every turn: it claims in a transaction or not,
  * once or again after a rollback to a savepoint; it acks, fails or extends, in the same
@@ -28,6 +30,8 @@ private:
 	void try_ack(Transaction &tx, const Held &held);
 	void finish(Transaction &tx);
 };
+
+} // namespace
 
 static constexpr size_t kAbandonedMax = 200;
 

@@ -192,6 +192,8 @@ Coordinating::ack_ticks(const std::vector<Ticked> &ticks, Transaction &tx)
 
 /* ---- the actor ---- */
 
+namespace {
+
 /*
  * Takes locks, runs and permits, in a transaction or not, and uses, extends, gives back or forgets them, in time or
  * too late. What it forgets somebody else may try to use later.
@@ -224,6 +226,8 @@ private:
 	void take_permits();
 	void replace_rate();
 };
+
+} // namespace
 
 static constexpr size_t kForgottenMax = 40;
 

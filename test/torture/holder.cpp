@@ -4,6 +4,8 @@
 
 namespace torture {
 
+namespace {
+
 /*
  * Somebody who has something to do with a segment and takes the time for it: locks and
  * snapshots, VACUUM, changes by hand. Segments are closed, drained and truncated beside
@@ -32,6 +34,8 @@ private:
 	void compare(const char *what, const std::set<int64_t> &expected,
 				 const std::set<int64_t> &found);
 };
+
+} // namespace
 
 /* One that is not empty, mostly. */
 std::string
@@ -138,6 +142,8 @@ Holder::lock_closed_rows(Transaction &tx)
 	world.ledger.touched(keys);
 }
 
+namespace {
+
 /* While it lives everybody asks for the jobs that the scheduler has in hand. */
 class MovingTime
 {
@@ -153,6 +159,8 @@ public:
 private:
 	World &world;
 };
+
+} // namespace
 
 /* Its pid; 0 if it does not come to the stop point soon. */
 pid_t

@@ -11,6 +11,8 @@
 
 namespace torture {
 
+namespace {
+
 struct Options
 {
 	uint64_t seed = std::random_device{}();
@@ -20,6 +22,8 @@ struct Options
 	std::string settings;
 	std::string from; /* the version to begin with */
 };
+
+} // namespace
 
 static constexpr int kProducers = 3;
 static constexpr int kConsumers = 6;

@@ -2,6 +2,8 @@
 
 namespace torture {
 
+namespace {
+
 /* Another session than the one that prepared it, at once or some seconds later. */
 class Notary : public Actor
 {
@@ -11,6 +13,8 @@ public:
 private:
 	void turn() override;
 };
+
+} // namespace
 
 void
 Notary::turn()

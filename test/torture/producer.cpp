@@ -5,6 +5,8 @@ namespace torture {
 /* A few among many others. */
 static constexpr size_t kSlowMost = 30;
 
+namespace {
+
 class Producer : public Actor
 {
 public:
@@ -18,6 +20,8 @@ private:
 	void enqueue_keyed();
 	std::string some_open_queue();
 };
+
+} // namespace
 
 std::vector<JobSpec>
 Producer::some_jobs(int most)

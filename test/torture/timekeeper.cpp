@@ -2,6 +2,8 @@
 
 namespace torture {
 
+namespace {
+
 /*
  * Does the jobs of ticks, and now and then does not; pauses, resumes, changes and drops schedules. Of the strict ones it
  * says again what they are, as an application at its start.
@@ -20,6 +22,8 @@ private:
 	void change_one();
 	void finish(Transaction &tx);
 };
+
+} // namespace
 
 static const char kSchedule[] =
 	"SELECT pgq_schedule($1, $2, $3, payload => '0', missed => $4, options => '{\"priority\": 1}')";

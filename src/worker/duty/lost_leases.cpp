@@ -13,6 +13,8 @@ namespace pgq {
 
 static constexpr int kBatch = 64;
 
+namespace {
+
 struct LostLease
 {
 	EndingLease ending;
@@ -25,6 +27,8 @@ struct Batch
 	LostLease leases[kBatch];
 	int n;
 };
+
+} // namespace
 
 /* Take the leases that were lost first, for this transaction to end. */
 static void
@@ -73,12 +77,16 @@ count_each(const Batch &batch)
 	return !short_of_resources;
 }
 
+namespace {
+
 struct BatchResult
 {
 	bool
 		able; /* to try: false if the locks could not be had, the jobs are not ours, or resources have given out */
 	bool full; /* there may be more */
 };
+
+} // namespace
 
 static BatchResult
 count_batch(const QueueRef &ref)

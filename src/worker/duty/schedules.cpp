@@ -20,6 +20,8 @@ static constexpr int kMostMissed = 1000;
 /* So late a tick is not missed: the scheduler was there, but busy, or has just been started again. */
 static constexpr int64 kLate = USECS_PER_MINUTE;
 
+namespace {
+
 /* What is to be done for a schedule that is due. It survives the error of its jobs. */
 struct Firing
 {
@@ -34,6 +36,8 @@ struct Firing
 	bool
 		shortage; /* of memory, room on the disk, or what is known: the tick is no less due for that */
 };
+
+} // namespace
 
 /* Which ticks have been missed, and which of them fire. */
 static void
