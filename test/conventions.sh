@@ -89,6 +89,7 @@ shape clocks 'clocks are read in src/pg/clock.* only'
 shape functions 'functions are short'
 shape comments 'long functions say their steps'
 shape files 'files are short'
+shape types 'types of a .cpp file are in an unnamed namespace'
 
 # Every test runs.
 comm -3 <(names sql .sql) <(names expected .out | sed 's/_[0-9]$//' | sort -u) |

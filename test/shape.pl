@@ -2,7 +2,7 @@
 # Measures the shape of the sources: how long functions and files are, which folder includes which, and who takes locks and
 # reads clocks. Says what is not as it should be, one line each; nothing if all is well.
 #
-#   test/shape.pl CHECK         functions  files  comments  rooms  circles  locks  clocks
+#   test/shape.pl CHECK         functions  files  comments  types  rooms  circles  locks  clocks
 #   test/shape.pl figures       the figures of all functions, whatever they are
 #
 # The layout is clang-format's (.clang-format), but for nothing here it must be exact.
@@ -30,6 +30,10 @@ my %may_include = (
 	core    => [],
 	''      => [qw(api worker jobs sync load ring rows catalog txn engine core pg)],    # src/pgq_ext.cpp
 );
+
+# Files with private types that are still outside an unnamed namespace. This list may only become shorter.
+my %types_are_linked = map { $_ => 1 } qw(src/engine/audit.cpp src/engine/starts_copy.cpp src/load/probe.cpp src/load/visit.cpp
+  src/txn/refill_role.cpp);
 
 my @files = split /\n/, `find src -name '*.cpp' -o -name '*.h' | sort`;
 my @clients = split /\n/, `find top test/torture test/pq bench/load -name '*.cpp' -o -name '*.h' | sort`;
@@ -106,6 +110,39 @@ sub figures
 	return (scalar @lines, $lines[ $#lines * 0.5 ], $lines[ $#lines * 0.9 ], $lines[-1]);
 }
 
+# ---- types ----
+
+# What stands before a brace: does it begin a type's body? Then its name, or its kind if it has none.
+sub type_name
+{
+	my ($head) = @_;
+	1 while $head =~ s/\balignas\s*\([^()]*\)//;
+	my ($kind, $name) = $head =~ /\b(struct|class|union|enum)(?:\s+(?:struct|class)\b)?\s*(\w*)(?:\s+final)?\s*(?::[^()=]*)?$/ or return;
+	return $name || $kind;
+}
+
+# [line, name] of each type that this file makes known to the linker: not those in an unnamed namespace or in a function
+sub linked_types
+{
+	my ($file) = @_;
+	my ($line, $head, @open, @found) = (1, '');
+	for my $token (split /([{};\n])/, bare($text{$file}))
+	{
+		if ($token eq "\n") { $line++; $head .= $token }
+		elsif ($token eq '{')
+		{
+			my $type = type_name($head);
+			push @found, [ $line, $type ] if $type && !grep { !$_ } @open;
+			push @open, scalar($head =~ /\bnamespace\s+[\w:]+\s*$|\bextern\s*$/);
+			$head = '';
+		}
+		elsif ($token eq '}') { pop @open; $head = '' }
+		elsif ($token eq ';') { $head = '' }
+		else { $head .= $token }
+	}
+	return @found;
+}
+
 # ---- includes ----
 
 # worker/duty is a part of worker: what may be included there may be here.
@@ -163,6 +200,21 @@ my %check = (
 	},
 	files => sub {
 		return map { my $n = $text{$_} =~ tr/\n//; $n > $longest_file ? "$_ has $n lines, more than $longest_file" : () } @shipped;
+	},
+	# A type that a header declares is not private: other files have pointers to it.
+	types => sub {
+		my %declared;
+		for my $header (grep { /\.h$/ } @files, @clients)
+		{
+			my $bare = bare($text{$header});
+			$declared{$1} = 1 while $bare =~ /^[ \t]*(?:friend\s+)?(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)\s*(?::\s*\w+\s*)?;/gm;
+		}
+		my @found;
+		for my $file (grep { /\.cpp$/ && !$types_are_linked{$_} } @files, @clients)
+		{
+			push @found, map { "$file:$_->[0]: $_->[1]" } grep { !$declared{ $_->[1] } } linked_types($file);
+		}
+		return @found;
 	},
 	rooms => sub {
 		my @found;
