@@ -1,8 +1,8 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
 # Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
-SCRIPTED = setup quickstart check check-all check-unit check-model check-conventions check-runner check-clients check-monitoring check-failover \
-           check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
+SCRIPTED = setup quickstart check check-all check-unit check-model check-conventions check-runner check-odr check-clients check-monitoring \
+           check-failover check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
            check-pg_upgrade check-packages ci-push ci-full ci-nightly torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
            format drill deb dist
 
@@ -155,6 +155,27 @@ endif
 .PHONY: tidy
 tidy:
 	clang-tidy-14 --quiet $(or $(T),$(OBJS:.o=.cpp)) -- $(PG_CXXFLAGS) $(PG_CPPFLAGS) -I$(includedir_server) -I$(includedir_internal) -D_GNU_SOURCE
+
+# The check of the One Definition Rule (test/run.sh odr): the link compares the types of all files, and makes no code. The header
+# that most files include is compiled once.
+ODR = build/odr
+ODR_OBJS = $(OBJS:src/%.o=$(ODR)/%.o)
+ODR_FLAGS = -O0 -g0 -flto -U_FORTIFY_SOURCE
+
+.PHONY: odr
+odr: $(ODR_OBJS)
+	$(CXX) -O0 -flto -r -flinker-output=rel -Werror=odr -Werror=lto-type-mismatch -o $(ODR)/all.o $(ODR_OBJS)
+
+$(ODR_OBJS): $(ODR)/%.o: src/%.cpp $(ODR)/hold.h.gch
+	@mkdir -p $(@D)
+	$(COMPILE.cc) $(ODR_FLAGS) -include $(ODR)/hold.h -o $@ $<
+
+$(ODR)/hold.h.gch: Makefile $(EXTENSION).control built_with
+	@mkdir -p $(@D)
+	echo '#include "engine/hold.h"' >$(ODR)/hold.h
+	$(COMPILE.cc) $(ODR_FLAGS) -o $@ $(ODR)/hold.h
+
+-include $(ODR_OBJS:.o=.d) $(ODR)/hold.h.d
 
 $(DATA_built): $(sort $(wildcard src/schema/*.sql)) Makefile
 	cat $(filter %.sql,$^) < /dev/null > $@

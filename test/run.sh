@@ -3,7 +3,7 @@
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
 #   test/run.sh quick             what "make check" runs: some of the suites, and of "model", "tap" and "torture" a part
-#   test/run.sh SUITE             one of: unit model conventions runner clients monitoring failover shards regress before isolation tiny tap pgtap torture,
+#   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards regress before isolation tiny tap pgtap torture,
 #                                 or packages or pg_upgrade, which are no part of "every suite"
 #   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
 #   test/run.sh servers           the suites that depend on the server: what is to be run with every PostgreSQL; but for 15
@@ -35,6 +35,7 @@ case ${1:-} in
 	'' | quick)
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions runner)
+			[ "$pg" -ne 15 ] || [ -n "$quick" ] || beside+=(odr)
 			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
 		fi
 		[ -z "$quick" ] || suites=(regress isolation tap pgtap torture) ;;
@@ -158,6 +159,19 @@ run_runner()
 	test/runner.sh >"$out" 2>&1
 	cat "$out"
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
+}
+
+# Types of the same name that differ between two files. All of them together are one failure.
+run_odr()
+{
+	local out=$work/odr.out
+	mkdir -p build
+	if flock build/odr.lock make --no-print-directory -s -j2 odr PG_CONFIG="$pg_config" >"$out" 2>&1; then
+		suite_result 1 0
+	else
+		cat "$out"
+		suite_result 0 1
+	fi
 }
 
 run_conventions()
@@ -480,7 +494,7 @@ done
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 top=
 [[ " ${suites[*]} " == *' tap '* ]] || top=no # nothing else tests pgq-top
-[[ "${suites[*]}" =~ ^(unit|model|packages|runner)$ ]] || TOP=$top private_install "$work/root" || finish
+[[ "${suites[*]}" =~ ^(unit|model|packages|runner|odr)$ ]] || TOP=$top private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
