@@ -354,7 +354,7 @@ Administrator::purge()
 	if (static_cast<int64_t>(gone.size()) != purged.number(0, 0))
 		world.ledger.violation("purged " + purged.text(0, 0) + " jobs, but " +
 							   std::to_string(gone.size()) + " are gone");
-	world.ledger.deleted(tx.tx(), {gone.begin(), gone.end()});
+	world.ledger.purged(tx.tx(), {gone.begin(), gone.end()});
 	if (random.chance(30))
 		tx.roll_back();
 	else

@@ -604,6 +604,23 @@ Ledger::deleted(const TxRef &tx, const std::vector<Key> &keys)
 }
 
 void
+Ledger::purged(const TxRef &tx, const std::vector<Key> &keys)
+{
+	deleted(tx, keys);
+	std::lock_guard lock(mutex);
+	for (Key key : keys)
+	{
+		Job *job = find(key);
+		if (job == nullptr)
+			continue;
+		for (const auto &[token, h] : job->hand_outs)
+			if (h.state == HandOut::State::kHeld && !h.ender && h.epoch == tx->epoch &&
+				now() < h.until)
+				breach("purged while lease " + std::to_string(token) + " runs", job);
+	}
+}
+
+void
 Ledger::seen_acked(Key key)
 {
 	std::lock_guard lock(mutex);

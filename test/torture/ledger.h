@@ -193,6 +193,8 @@ public:
 	/* ---- the administrator ---- */
 
 	void deleted(const TxRef &tx, const std::vector<Key> &keys);
+	/* By pgq_purge_queue, which leaves alone what is in work. */
+	void purged(const TxRef &tx, const std::vector<Key> &keys);
 	/* ... but in fact only these. */
 	void deleted_only(const TxRef &tx, const std::set<Key> &keys);
 	/* pgq_result says so. */

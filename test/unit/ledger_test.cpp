@@ -525,6 +525,18 @@ TEST_F(LedgerTest, ARefusalOfWhatIsHeld)
 	expect("lease 2048 is refused, but it is current");
 }
 
+TEST_F(LedgerTest, APurgeOfWhatIsHeld)
+{
+	Held expired = claim(job(), kToken, {.lease_time = 0});
+	Held ended = claim(job(), 2 * kToken);
+	end(ended, Deed::kRetry);
+	Held former = claim(job(), 3 * kToken, {.epoch = {1, 99}});
+	ledger.purged(begin(), {job(), expired.key, ended.key, former.key});
+	expect_nothing();
+	ledger.purged(begin(), {claim(job(), 4 * kToken).key});
+	expect("purged while lease 4096 runs");
+}
+
 TEST_F(LedgerTest, AResultOfNobody)
 {
 	Key key = job();
