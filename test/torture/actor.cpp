@@ -77,8 +77,6 @@ Actor::some_job()
 									 : random.between(1, 1500) * kMillisecond;
 	if (random.chance(5))
 		job.expires_in = random.between(100, 3000) * kMillisecond;
-	if (random.chance(10))
-		job.max_attempts = random.between(1, 4);
 	return job;
 }
 

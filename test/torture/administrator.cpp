@@ -391,7 +391,8 @@ Administrator::create_temporary()
 	world.set_temporary_queue(queue);
 	Transaction tx(session);
 	tx.mark();
-	(void) tx.run("SELECT pgq_create_queue($1, lease_time => '1 s')", {queue});
+	(void) tx.run("SELECT pgq_create_queue($1, lease_time => '1 s', max_attempts => $2)",
+				  {queue, max_attempts_in(queue)});
 	if (random.chance(20))
 		tx.roll_back();
 	else

@@ -27,7 +27,7 @@ Auditor::prepare()
 		(void) session.connection.run(
 			"SELECT pgq_create_queue($1, backoff_base => '100 ms', backoff_max => '1 s', "
 			"max_attempts => $2, notify => $3, group_concurrency => $4, fifo => $5, fair => $6)",
-			{queue, queue == "short" ? "3" : "20", queue == "quiet" ? "false" : "true",
+			{queue, max_attempts_in(queue), queue == "quiet" ? "false" : "true",
 			 queue == kGroupedQueue || queue == kFairQueue ? "1" : "0",
 			 queue == kFifoQueue ? "true" : "false", queue == kFairQueue ? "true" : "false"});
 	TxRef limited = world.ledger.begin(session.connection.epoch());
@@ -41,7 +41,9 @@ Auditor::prepare()
 		"SELECT pgq_alter_queue($1, group_rate_limit => $2, rate_period => $3)",
 		{kGroupedQueue, number(kGroupRate), milliseconds(kRatePeriod)});
 	for (const std::string &queue : {kPurgedQueue, kOrderedQueue})
-		(void) session.connection.run("SELECT pgq_create_queue($1, backoff_max => '1 s')", {queue});
+		(void) session.connection.run(
+			"SELECT pgq_create_queue($1, backoff_max => '1 s', max_attempts => $2)",
+			{queue, max_attempts_in(queue)});
 	prepare_coordination(session);
 }
 

@@ -184,7 +184,7 @@ Session::enqueue(const std::string &queue, const JobSpec &job)
 			"SELECT pgq_enqueue($2, $3, $4, delay => $5, max_attempts => $6, "
 			"headers => $7, group_key => $8, expires_in => $9)",
 			{number(tx->id), queue, number(key), number(job.priority), milliseconds(job.delay),
-			 max_attempts(job), headers(key), group_key(queue, key), expires_in(job)});
+			 max_attempts(key), headers(key), group_key(queue, key), expires_in(job)});
 		world.ledger.enqueued(key, rows.number(0, 0));
 		world.counters.enqueued++;
 		ended(tx);
@@ -271,6 +271,8 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 			Key key = rows.number(i, 0);
 			if ((rows.is_null(i, 7) ? Parameter{} : rows.text(i, 7)) != headers(key))
 				world.ledger.violation("handed out with other headers", key);
+			if (rows.text(i, 4) != max_attempts(key).value_or(max_attempts_in(rows.text(i, 6))))
+				world.ledger.violation("handed out with max_attempts " + rows.text(i, 4), key);
 		}
 	}
 	catch (...)

@@ -23,8 +23,7 @@ struct JobSpec
 {
 	int priority = 0;
 	Time delay = 0;
-	int max_attempts = 0; /* 0: what the queue says */
-	Time expires_in = 0;  /* 0: never */
+	Time expires_in = 0; /* 0: never */
 };
 
 struct ClaimSpec
@@ -53,10 +52,11 @@ milliseconds(Time time)
 	return number(time / kMillisecond) + " ms";
 }
 
+/* Some jobs have fewer attempts than their queue says. NULL: as many. */
 inline Parameter
-max_attempts(const JobSpec &job)
+max_attempts(Key key)
 {
-	return job.max_attempts == 0 ? Parameter{} : number(job.max_attempts);
+	return key % 11 == 0 ? number(1 + key / 44 % 4) : Parameter{};
 }
 
 inline Parameter

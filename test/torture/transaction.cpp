@@ -51,7 +51,7 @@ Transaction::enqueue(const std::string &queue, const JobSpec &job)
 	Rows rows =
 		run("SELECT pgq_enqueue($1, $2, $3, delay => $4, max_attempts => $5, headers => $6, "
 			"group_key => $7, expires_in => $8)",
-			{queue, number(key), number(job.priority), milliseconds(job.delay), max_attempts(job),
+			{queue, number(key), number(job.priority), milliseconds(job.delay), max_attempts(key),
 			 headers(key), group_key(queue, key), expires_in(job)});
 	session.world.ledger.enqueued(key, rows.number(0, 0));
 	session.world.counters.enqueued++;
@@ -69,10 +69,10 @@ Transaction::enqueue_keyed(const JobSpec &job, bool or_error)
 	try
 	{
 		Rows rows = run("SELECT pgq_enqueue($1, $2, $3, delay => $4, unique_key => $5, "
-						"on_conflict => $6, headers => $7)",
+						"on_conflict => $6, headers => $7, max_attempts => $8)",
 						{kKeyedQueue, number(key), number(job.priority), milliseconds(job.delay),
 						 "owner " + number(owner_of(kKeyedQueue, key)), or_error ? "error" : "keep",
-						 headers(key)});
+						 headers(key), max_attempts(key)});
 		Rows found = run("SELECT payload FROM pgq_ext.job WHERE job_id = $1", {rows.text(0, 0)});
 		ours = found.size() > 0 && found.number(0, 0) == key;
 		if (ours)
@@ -113,8 +113,8 @@ Transaction::enqueue_many(const std::string &queue, const std::vector<JobSpec> &
 				 milliseconds(job.delay) + "\"";
 		if (Parameter expires = expires_in(job))
 			array += ",\"expires_in\":\"" + *expires + "\"";
-		if (job.max_attempts > 0)
-			array += ",\"max_attempts\":" + number(job.max_attempts);
+		if (Parameter attempts = max_attempts(keys.back()))
+			array += ",\"max_attempts\":" + *attempts;
 		if (Parameter headers_of_job = headers(keys.back()))
 			array += ",\"headers\":" + *headers_of_job;
 		if (Parameter group = group_key(queue, keys.back()))

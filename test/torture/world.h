@@ -173,4 +173,11 @@ inline const std::string kPurgedQueue = "purged";
 inline const std::string kSlowQueue = "slow";
 inline const std::string kOrderedQueue = "ordered";
 
+/* As the queues are told. */
+inline const char *
+max_attempts_in(const std::string &queue)
+{
+	return queue == "short" ? "3" : "20";
+}
+
 } // namespace torture
