@@ -86,3 +86,29 @@ check '... with what is around it, and the ends of all logs' test "$(grep -v '^#
 	echo '-- log of 007_some_main.log: the end'
 	seq -f 'of the server %g' 81 100
 } | tr '\n' ' ')"
+
+# A strict run of a PostgreSQL whose source cannot be had, with stubs of what strict.sh calls.
+mkdir -p "$dir/tree/test" "$dir/tree/script"
+cp test/strict.sh "$dir/tree/test"
+echo 'elsewhere() { :; }' >"$dir/tree/script/version.sh"
+echo '#!/bin/bash' >"$dir/tree/script/setup.sh"
+cat >"$dir/tree/script/assert_server.sh" <<'STUB'
+#!/bin/bash
+[[ $WITHOUT_SOURCE != *$PG* ]] || exit 3
+echo "PostgreSQL $PG"
+STUB
+cat >"$dir/tree/test/run.sh" <<'STUB'
+#!/bin/bash
+echo "$PG_CONFIG: $*"
+exit "$TESTS"
+STUB
+chmod 755 "$dir"/tree/*/*.sh
+
+# strict VERSIONS STATUS: of VERSIONS there is no source, and the tests end with STATUS. Prints what is said, and the exit status.
+strict() { WITHOUT_SOURCE=$1 TESTS=$2 PG=19 "$dir/tree/test/strict.sh" --or 18 regress queue; echo $?; }
+instead='PostgreSQL 19 cannot be built with assertions, for want of its source: with 18 instead'
+check 'a strict run takes the PostgreSQL that it was asked for' test "$(strict '' 0)" = $'PostgreSQL 19: regress queue\n0'
+check '... and no other when tests fail' test "$(strict '' 1)" = $'PostgreSQL 19: regress queue\n1'
+check '... the other when there is no source, and says so' test "$(strict 19 0)" = "$instead"$'\nPostgreSQL 18: regress queue\n0'
+check '... and fails when tests fail there' test "$(strict 19 1)" = "$instead"$'\nPostgreSQL 18: regress queue\n1'
+check '... or when there is no source of that either' test "$(strict '19 18' 0)" = "$instead"$'\n3'

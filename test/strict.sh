@@ -8,8 +8,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
 if [ "${1:-}" = --or ]; then
-	other=$2
+	other=${2:?which PostgreSQL instead?}
 	shift 2
+	: "${PG:=$(newest_installed)}"
 	status=0
 	test/strict.sh "$@" || status=$?
 	[ $status -eq 3 ] || exit $status
