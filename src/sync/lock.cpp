@@ -16,7 +16,10 @@ namespace pgq {
 
 /* ---- taking ---- */
 
-/* Its time is over, but there is somebody who relies on it: for a while nobody asks again. */
+/*
+ * The time of the grant is over, but a transaction relies on it: keep sessions from asking for its
+ * tag for a while.
+ */
 static void
 note_use(int number, int64 token)
 {
@@ -27,7 +30,11 @@ note_use(int number, int64 token)
 	});
 }
 
-/* Its tag in hand. Who sweeps it, or is too late for it, may have that for a moment, and is given that. */
+/*
+ * Take the tag of a grant without queueing for it, and keep it. False: a transaction relies on the
+ * grant. A sweep, or a call with a stale token, may have the tag for a moment, so retry up to *naps
+ * times, 1 ms apart.
+ */
 static bool
 is_unused(int64 token, int *naps)
 {
@@ -40,7 +47,10 @@ is_unused(int64 token, int *naps)
 	return unused;
 }
 
-/* Say of which incarnation the lock is, after all waits: the extension may have been dropped and created since. */
+/*
+ * Find out in which incarnation the lock is. Called after every wait, since the extension may have
+ * been dropped and created during it.
+ */
 static void
 find_incarnation(const LockWish &wish, LockRequest *request)
 {
@@ -56,11 +66,14 @@ find_incarnation(const LockWish &wish, LockRequest *request)
 	request->key = lock_key_of(t->database, wish.name, wish.period, wish.bucket);
 }
 
-/* Without waiting, but for the scheduler, which may be about to end one. */
+/*
+ * Take a lock without waiting for its holders. Wait only for the scheduler if it is about to end a
+ * grant.
+ */
 static LockTaken
 try_to_take(const LockWish &wish, LockRequest *request)
 {
-	/* However many slots there are to be asked for: what is found to be in use is not asked again for a while. */
+	/* One budget for all slots that are asked for: a slot in use is not asked again for a while. */
 	int naps = 10;
 	for (;;)
 	{
@@ -69,7 +82,10 @@ try_to_take(const LockWish &wish, LockRequest *request)
 		reserve_lock_effect();
 		stop_point("lock-take");
 		LockTaken taken = take_lock_for_transaction(request->database, *request);
-		/* It has served; the scheduler is waited for; and one whose time is over is asked for its tag. */
+		/*
+		 * Release the tag of the last turn, which has served. Then start again, wait for the
+		 * scheduler, or ask for the tag of a grant whose time is over.
+		 */
 		if (request->unused != 0)
 			unlock_grant(request->unused, ExclusiveLock);
 		request->unused = 0;
@@ -91,7 +107,10 @@ try_to_take(const LockWish &wish, LockRequest *request)
 	}
 }
 
-/* Whoever waits looks by himself once a second, in case those before him have gone without a word. */
+/*
+ * Limit each sleep to 1 s, so that a waiter notices if an earlier one in the line died without
+ * waking it.
+ */
 static long
 nap_in_milliseconds(int64 look_again, int64 end)
 {
@@ -113,7 +132,7 @@ stand_in_line(const LockKey &key, int32 slots)
 	});
 }
 
-/* In line before looking, so that who frees a slot meanwhile wakes us. */
+/* Join the line before looking, so that a session that frees a slot in between wakes this one. */
 static LockTaken
 wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 {
@@ -138,8 +157,8 @@ wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 }
 
 /*
- * No entry is left, but there are some of locks whose time is over: wait for a moment for the schedulers, which take those
- * out. False: there are none, or this is taking too long.
+ * No entry is left. If some entries belong to locks whose time is over, wait a moment for the
+ * schedulers to free them. False: there are none, or the schedulers take too long.
  */
 static bool
 wait_for_room(const Database *db, int64 since)
@@ -160,7 +179,7 @@ static LockTaken
 take_in_time(const LockWish &wish, LockRequest *request, int64 end)
 {
 	int64 began = monotonic_now();
-	/* The last look is after all that can make room has been done. */
+	/* Look once more after wait_for_room() has given up: an entry may have been freed before. */
 	for (bool last = false;;)
 	{
 		LockTaken taken = try_to_take(wish, request);
@@ -197,7 +216,10 @@ take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held)
 	return taken.answer == TakeAnswer::kTaken;
 }
 
-/* Keep the extension from being dropped to the end of the transaction. False: it has been, since the lock was taken. */
+/*
+ * Keep the extension from being dropped until the transaction ends. False: it was dropped since the
+ * lock was taken.
+ */
 static bool
 keep_incarnation(const HeldLock &held)
 {
@@ -205,7 +227,7 @@ keep_incarnation(const HeldLock &held)
 	return tables().queue == held.key.incarnation;
 }
 
-/* Write the row of a lock that the table of locks has. A look that began at no floor says what such a look costs. */
+/* Write the row of a lock. If the search for unknown rows had no floor, note how long it took. */
 static bool
 write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floor)
 {
@@ -218,7 +240,10 @@ write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floo
 	return true;
 }
 
-/* What was there before, if its time was over and it was not bound to a session, has left its row. */
+/*
+ * Replace the row of the grant that had the slot before, if it had one (its time was over, and it
+ * was not session-bound).
+ */
 bool
 make_lock_durable(const HeldLock &held)
 {
@@ -281,11 +306,14 @@ find_usable(Database *db, const char *name, int64 token, bool relied_on, HeldLoc
 	return current;
 }
 
-/* The tag first, then the look. */
+/* Take the tag first, then look for the grant. */
 static bool
 use_known_lock(Database *db, const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {
-	/* Then nobody has taken it over, even if its time is over by now. */
+	/*
+	 * If this transaction relies on the grant already, no session has taken it over, even if its
+	 * time is over.
+	 */
 	bool relied_on = relies_on_grant(token);
 	(void) lock_grant(token, mode);
 	settle_prepared_locks(db, name);
@@ -298,7 +326,10 @@ use_known_lock(Database *db, const char *name, int64 token, LOCKMODE mode, HeldL
 bool
 use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {
-	/* What memory has may be enough; if not, who brings rows by another door is waited for, without the tag. */
+	/*
+	 * Try with the rows that memory has. If the token is not among them, wait for sessions that
+	 * bring rows in another way (a restore), without holding the tag.
+	 */
 	Database *db = tables_with_known_locks().database;
 	for (;;)
 	{
@@ -318,7 +349,10 @@ assert_lock(const char *name, int64 token)
 	return use_lock(name, token, ShareLock, &held);
 }
 
-/* Somebody has deleted its row by hand. What others have made of it meanwhile stays. */
+/*
+ * Undo the extension in memory: the row was deleted by a user's SQL. Leave the entry alone if it
+ * has changed since.
+ */
 static void
 take_back_extension(const HeldLock &held, int64 deadline)
 {
@@ -339,7 +373,7 @@ extend_lock(const char *name, int64 token, int64 ttl)
 		return 0;
 	const Grant &was = held.before;
 	int64 length = ttl > 0 ? ttl : was.ttl;
-	/* Memory holds it for at least as long as what will be durable says. */
+	/* Extend in memory first: memory must hold the lock for at least as long as the row says. */
 	int64 deadline = 0;
 	with_locks([&](LockHold &hold) {
 		Grant &now = hold[held.number].now;
@@ -355,7 +389,10 @@ extend_lock(const char *name, int64 token, int64 ttl)
 		take_back_extension(held, deadline);
 		return 0;
 	}
-	/* The row's end may be later: by a clock that was ahead then. */
+	/*
+	 * Do not return the end that the row has: that may be later if the wall clock was ahead when it
+	 * was written.
+	 */
 	return wall_now() + (deadline - monotonic_now());
 }
 

@@ -1,12 +1,14 @@
 /*
- * Named locks: who holds a name, alone or with others (slots), for a time (ttl) or as long as his session lives.
+ * Named locks: a session holds a name, alone or together with others (slots), for a time (ttl) or
+ * as long as the session lives.
  *
- * Memory decides at once (engine/named_lock.h), then the row says so durably (lock_row.h), both undone with the
- * transaction. Who uses a lock in a transaction (assert, extend, unlock) takes the tag of its grant first (lock_tag.h), and
- * then looks whether the grant is still there: who takes a lock away after its time has had that tag in between.
+ * Memory decides at once (engine/named_lock.h). The row then makes the decision durable
+ * (lock_row.h). A rollback undoes both. A transaction that uses a lock (assert, extend, unlock)
+ * takes the tag of its grant first (lock_tag.h), and then checks that the grant still exists. A
+ * transaction that takes over a lock whose time is over must own that tag for a moment before.
  *
- * Tokens come from the source of all tokens (engine/token.h): they grow, never repeat, and go on growing after a restart
- * or a failover.
+ * Tokens come from the source of all tokens (engine/token.h): they grow, never repeat, and go on
+ * growing after a restart or a failover.
  */
 #pragma once
 
@@ -38,46 +40,62 @@ struct HeldLock
 };
 
 /*
- * Take it in memory, and wait for that if wanted. False: not got. Errors: 53400 no entry is left, 40P01 a deadlock, with
- * transactions that wait for this one.
+ * Take a lock in memory. If every slot is taken, wait until `end` (monotonic; 0: do not wait).
+ * False: not taken. Errors: 53400, no entry is left; 40P01, a deadlock with transactions that wait
+ * for this one.
  */
 bool take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held);
 
-/* ... and durably. False: there was a row that memory did not know, or memory was freed: nothing is taken, try again. */
+/*
+ * Write the row of a lock that was taken in memory. False: a row existed that memory did not know,
+ * or memory was freed. The lock is then given up in memory, and the caller tries again.
+ */
 bool make_lock_durable(const HeldLock &held);
 
-/* All of that. The token, or 0: not got. */
+/* Take a lock in memory and durably. Return its token, or 0 if it was not taken. */
 int64 acquire_lock(const LockWish &wish);
 
-/* The end of the waits of a call that begins now. */
+/*
+ * Return when the waits of a call that begins now must end (monotonic), or 0 if the call does not
+ * wait.
+ */
 int64 end_of_lock_wait(const LockWish &wish);
 
-/* A grant that is not over, and this transaction's to use to its end: nobody else takes it before. False: it is stale. */
+/*
+ * Find the grant with that token, and keep other sessions from taking it over until this
+ * transaction ends, by its tag in that mode. False: the token is stale.
+ */
 bool use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held);
 
-/* Its new end; 0: stale. ttl 0: as it was. */
+/*
+ * Return the new end of the lock, or 0 if the token is stale. ttl in microseconds; 0: as long as
+ * the last time.
+ */
 TimestampTz extend_lock(const char *name, int64 token, int64 ttl);
 
-/* At commit nobody has it any more. False: stale. */
+/* Give the lock back at commit. False: the token is stale. */
 bool give_back_lock(const char *name, int64 token, HeldLock *held);
 
-/* To the end of the transaction nobody else gets it. False: stale. */
+/* Keep the lock from other sessions until this transaction ends. False: the token is stale. */
 bool assert_lock(const char *name, int64 token);
 
-/* One that nobody has given back in time. */
+/* A lock whose time is over, and that was not given back. */
 struct OverdueLock
 {
-	int number; /* its entry in memory */
+	int number; /* number of its entry in memory */
 	LockKey key;
 	int32 slot;
 	int64 token;
 	bool has_row;
 };
 
-/* The first of them behind that number whose time has been over for that long, so many at most. */
+/*
+ * Return up to `most` locks that have been over for at least `rest` microseconds, in the order of
+ * their entries, beginning behind entry `after`. The result is their number.
+ */
 int overdue_locks(int after, int64 rest, OverdueLock *overdue, int most);
 
-/* It is given back. False: somebody has it in hand. */
+/* Give back an overdue lock at commit. False: another transaction uses it. */
 bool sweep_lock(const OverdueLock &lock);
 
 } // namespace pgq

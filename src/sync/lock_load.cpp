@@ -15,8 +15,8 @@ struct FoundLock
 	LockKey key;
 	int32 slot;
 	Grant grant;
-	bool is_new;	   /* inserted by a transaction that has not ended, */
-	TransactionId xid; /* or deleted; invalid: neither */
+	bool is_new;	   /* inserted by a transaction that has not ended */
+	TransactionId xid; /* the inserter (is_new) or the deleter, not ended; invalid: neither */
 };
 
 struct FoundLocks
@@ -27,11 +27,10 @@ struct FoundLocks
 };
 
 } // namespace
-
-/* The wall clock of this start may be ahead of that of the one before by so much. */
+/* The wall clock of this start may be ahead of that of the last start by as much. */
 static constexpr int64 kClockSlack = USECS_PER_MINUTE;
 
-/* With the clock as it may be: rather too late than too early. */
+/* Err on the late side, since the wall clock may be wrong. */
 static int64
 deadline_of(int64 ttl, TimestampTz expires_at)
 {
@@ -46,7 +45,7 @@ value_of(HeapTuple tuple, TupleDesc desc, LockColumn column)
 	return heap_getattr(tuple, static_cast<int>(column), desc, &is_null);
 }
 
-/* Empty if it is NULL: NOT NULL may be younger than the row. */
+/* Copy an empty string for NULL: the row may be older than the column's NOT NULL. */
 static void
 copy_text(HeapTuple tuple, TupleDesc desc, LockColumn column, char *buffer, size_t size)
 {
@@ -67,7 +66,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .period = number(kPeriod),
 				 .bucket = number(kBucket)};
 	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
-	/* 0: written by hand, and of no slot. */
+	/* 0: written by a user's SQL, and naming no slot. */
 	found.slot = slot_of_column(number(kSlot));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
@@ -82,8 +81,8 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 }
 
 /*
- * Is the version of interest? Who has deleted one that he has inserted himself has superseded it; there is no other sign
- * of that as long as he has not ended.
+ * Return whether the version matters. A transaction that deletes a version that it has inserted
+ * itself has replaced it; until that transaction ends this is the only sign of it.
  */
 static bool
 judge(HeapTuple tuple, Buffer buffer, bool *is_new, TransactionId *xid)
@@ -124,7 +123,10 @@ keep(FoundLocks *locks, const FoundLock &found)
 	locks->items[locks->n++] = found;
 }
 
-/* Every version, judged as a vacuum would: a snapshot does not see what a prepared transaction has done. */
+/*
+ * Collect every version that matters, judged as VACUUM does: a snapshot does not see the changes of
+ * a prepared transaction.
+ */
 static FoundLocks
 find_rows(const Tables &t)
 {
@@ -135,7 +137,7 @@ find_rows(const Tables &t)
 	TableScanDesc scan = begin_table_scan(rel, SnapshotAny, 0, nullptr);
 	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
 	{
-		/* Judged under the buffer's lock; the pin is the scan's. */
+		/* Judge under the buffer's content lock; the scan holds the pin. */
 		bool is_new;
 		TransactionId xid;
 		Buffer buffer = reinterpret_cast<HeapScanDesc>(scan)->rs_cbuf;
@@ -158,9 +160,10 @@ find_rows(const Tables &t)
 }
 
 /*
- * File a row that is certain, or was before a transaction deleted it. What memory has of the slot stays, unless its time is
- * over and the row is another one, which was then brought by hand. What this transaction itself has deleted replaces
- * nothing: of two rows of one slot the one that is left counts. False: there is no room.
+ * File a row that is committed, also one that an open transaction is deleting. Keep the entry that
+ * memory has of the slot, unless its time is over and the row has another token: a user's SQL has
+ * then brought the row. A row that this transaction itself has deleted replaces nothing: of two
+ * rows of one slot the remaining one counts. False: there is no room.
  */
 static bool
 file_old(Database *db, LockHold &hold, const FoundLock &found)
@@ -183,7 +186,10 @@ file_old(Database *db, LockHold &hold, const FoundLock &found)
 	return true;
 }
 
-/* What an open transaction has made of that. */
+/*
+ * File a row that an open transaction has inserted. A rollback restores the entry that was there
+ * before.
+ */
 static bool
 file_new(Database *db, LockHold &hold, const FoundLock &found)
 {
@@ -214,7 +220,7 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 		});
 }
 
-/* Memory has the others already. */
+/* Count the rows that have no entry in memory. */
 static int
 count_unknown(const FoundLocks &locks)
 {
@@ -226,7 +232,7 @@ count_unknown(const FoundLocks &locks)
 	return n;
 }
 
-/* Returns whether there was room for all. */
+/* Return whether there was room for all. */
 static bool
 file_all(Database *db, const FoundLocks &locks)
 {
@@ -240,7 +246,10 @@ file_all(Database *db, const FoundLocks &locks)
 	return room;
 }
 
-/* All of them, or none, but others may take the room meanwhile. */
+/*
+ * Load all rows, or none (error 53400) if there is no room. Other sessions may take the room in
+ * between; then some are loaded.
+ */
 static void
 load(const Tables &t)
 {
@@ -260,8 +269,9 @@ knows_all_locks(const Database *db)
 }
 
 /*
- * The first time nobody else is at them but prepared transactions. Later an entry may go with its row between the look at
- * the row and the filing: so whoever is at one is waited for.
+ * Load the rows if memory does not have them. At the first load only prepared transactions can have
+ * changed locks. At later loads a transaction could delete a row and its entry between the scan and
+ * the filing, so the stronger lock mode waits for such transactions.
  */
 static const Tables *
 load_rows(const Tables *t, bool wait)
@@ -303,7 +313,9 @@ tables_with_known_locks()
 	return knows_all_locks(t->database) ? *t : *load_rows(t, false);
 }
 
-/* The lock is the loader's own already if it is the first time. */
+/*
+ * For the first load, take the mode that load_rows() will use, which then gets it without waiting.
+ */
 bool
 try_to_load_locks()
 {

@@ -31,7 +31,7 @@ moment(TimestampTz value)
 static constexpr int kTokenBits = 53;
 static constexpr int64 kTokenMask = (INT64CONST(1) << kTokenBits) - 1;
 
-/* No token is smaller: it is of January 2020. */
+/* The lower bound of all tokens: tokens are clock times, and this one is of January 2020. */
 static constexpr int64 kLeastToken = INT64CONST(1) << 40;
 
 int64
@@ -51,7 +51,10 @@ slot_of_column(int64 column)
 	return static_cast<int32>(column >> kTokenBits) + 1;
 }
 
-/* As long as the SQL objects are those of version 0.1, its library may be put back, which knows the plain slot only. */
+/*
+ * Write the form of version 0.1 as long as the SQL objects are those of 0.1: its library, which
+ * knows only the plain slot, may be put back.
+ */
 static int64
 column_to_write(int32 slot, int64 token)
 {
@@ -60,7 +63,10 @@ column_to_write(int32 slot, int64 token)
 
 /* ---- rows ---- */
 
-/* By an index, whatever the statistics say of a table that has few rows and many dead ones. */
+/*
+ * Find the row by an index, whatever the statistics say of a table that has few rows and many dead
+ * ones.
+ */
 template <int n>
 static bool
 write(const char *sql, const SpiArgument (&arguments)[n])
@@ -70,13 +76,13 @@ write(const char *sql, const SpiArgument (&arguments)[n])
 		find_by_index();
 		written = spi_execute(sql, arguments) > 0;
 	});
-	/* For what follows in the same statement. */
+	/* Make the change visible to what follows in the same statement. */
 	CommandCounterIncrement();
 	ForceSyncCommit();
 	return written;
 }
 
-/* Is there a row of the lock with a column "slot" from there on, and below there? */
+/* Return whether the lock has a row with from <= "slot" < end. */
 static bool
 has_row_between(const LockKey &key, int64 from, int64 end)
 {
@@ -93,7 +99,10 @@ has_row_between(const LockKey &key, int64 from, int64 end)
 	equals(&keys[2], LockColumn::kBucket, F_INT8EQ, Int64GetDatum(key.bucket));
 	ScanKeyInit(&keys[3], slot, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
 	ScanKeyInit(&keys[4], slot, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(end));
-	/* Not MVCC: nothing is registered for serializable transactions, for which others who take locks would be in the way. */
+	/*
+	 * SnapshotSelf registers no predicate lock, so sessions that take other locks cannot cause
+	 * serialization failures.
+	 */
 	Oid index = primary_key_of(rel);
 	SysScanDesc scan =
 		systable_beginscan(rel, index, OidIsValid(index), SnapshotSelf, lengthof(keys), keys);
@@ -131,8 +140,9 @@ write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before,
 	"AND slot OPERATOR(pg_catalog.<=) $5 AND token OPERATOR(pg_catalog.=) $6"
 
 /*
- * Try what may be the column "slot" of a row, until `attempt` finds it: as it is written today; as version 0.1 wrote it;
- * and, for a row whose token was written by hand, with any other token.
+ * Call `attempt` with each range of values that the column "slot" of the row may have, until it
+ * finds the row: the form of today, the form of version 0.1, and, for a row whose token was written
+ * by a user's SQL, any token.
  */
 template <typename Attempt>
 static bool
@@ -143,7 +153,10 @@ try_columns(int32 slot, int64 token, Attempt attempt)
 		   attempt(slot_column(slot, kLeastToken), slot_column(slot, kTokenMask - 1));
 }
 
-/* After a start it is held for at most ttl: so that is never less than what is left, should that be more than it is extended by. */
+/*
+ * After a restart the lock is held for at most the ttl of the row. So store a ttl that covers the
+ * time that is left, if that is longer than the extension.
+ */
 bool
 extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)
 {

@@ -1,7 +1,8 @@
 /*
- * Rows of pgq_ext.held_lock: what outlives a restart of a named lock. Written by the transaction that changes the entry in
- * memory, after that. Its commit is durable, whatever synchronous_commit says: who has been told that he holds a lock
- * does.
+ * Rows of pgq_ext.held_lock: the part of a named lock that survives a restart. A transaction
+ * changes the entry in memory first, and then the row. Its commit is durable whatever
+ * synchronous_commit says: a session that was told that it holds a lock still holds it after a
+ * crash.
  */
 #pragma once
 
@@ -38,20 +39,23 @@ inline constexpr Column lock_columns[] = {
 };
 
 /*
- * What the column "slot" says: the slot, and below it the token with which the row was written. So no two rows have had the
- * same key, and one is found by its key without a look at the dead ones of that name, however many there are beside an old
- * snapshot. Version 0.1 wrote the slot alone. 0: there is no such slot, somebody has written it by hand.
+ * Return the value of the column "slot": the slot, and below it the token with which the row was
+ * written. So no two rows ever have the same key, and a row is found without visiting the dead rows
+ * of the same name, however many an old snapshot keeps. Version 0.1 wrote the slot alone.
+ * slot_of_column() returns 0 for a value that names no slot, which only a user's SQL can have
+ * written.
  */
 int64 slot_column(int32 slot, int64 token);
 int32 slot_of_column(int64 column);
 
 /*
- * The row of a grant, in the place of that of the token before (0: of none). False: there is another one of that slot, of
- * which memory knows nothing: it was written with a token from `floor` on, or by version 0.1.
+ * Write the row of a grant, after deleting the row of the slot with the token `before` (0: none).
+ * False: the slot has another row that memory does not know. Only rows written by version 0.1 or
+ * with a token from `floor` on are looked for.
  */
 bool write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before, int64 floor);
 
-/* False: there is no such row. Its new end is not before the old one. */
+/* Never move the end of the row to an earlier time. False: there is no such row. */
 bool extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl);
 
 /* False: there is no such row. */

@@ -1,10 +1,12 @@
 /*
- * The tag of a grant of a named lock: a heavyweight lock, so that whoever waits for a transaction that uses the grant waits
- * where the deadlock detector sees it, and so that a prepared transaction keeps it, also through a restart.
+ * The tag of a grant of a named lock: a heavyweight lock. A session that waits for a transaction
+ * that uses the grant waits for this lock, so the deadlock detector sees the wait. A prepared
+ * transaction keeps the tag, also through a restart.
  *
- * Share, to the end of the transaction: who relies on the grant (asserts or extends it). Exclusive, to the end: who gives it
- * back. Exclusive, for a moment, when its time is over: who takes its slot. pg_locks shows it as an advisory lock of a class of
- * its own; classid and objid are the token.
+ * ShareLock until the end of the transaction: the transaction relies on the grant (assert, extend).
+ * ExclusiveLock until the end: the transaction gives the grant back. ExclusiveLock for a moment: a
+ * session takes over a slot whose time is over. pg_locks shows the tag as an advisory lock of a
+ * class of its own; classid and objid are the token.
  */
 #pragma once
 
@@ -12,9 +14,9 @@
 
 namespace pgq {
 
-/* False: only without wait. */
+/* False: not available (only without wait). */
 bool lock_grant(int64 token, LOCKMODE mode, bool wait = true);
-/* Does this transaction rely on it? */
+/* Return whether this transaction holds the tag in ShareLock mode. */
 bool relies_on_grant(int64 token);
 void unlock_grant(int64 token, LOCKMODE mode);
 

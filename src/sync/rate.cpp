@@ -11,7 +11,10 @@
 
 namespace pgq {
 
-/* As of now: the extension may have been dropped and created since the caller last looked. */
+/*
+ * Return the key as of now: the extension may have been dropped and created since the caller last
+ * looked.
+ */
 RateKey
 rate_key_of(const char *name)
 {
@@ -22,7 +25,10 @@ rate_key_of(const char *name)
 	return key;
 }
 
-/* What is written is no part of the transaction, which may be one that only reads. An abort sets that back, too. */
+/*
+ * Advance the token mark also in a read-only transaction: the mark is not part of the transaction.
+ * An abort resets XactReadOnly, too.
+ */
 static void
 raise_mark()
 {
@@ -33,8 +39,9 @@ raise_mark()
 }
 
 /*
- * To take from it. Rates that were restored would be restored once more after a crash, without what is taken now: so the
- * mark that they were saved with is made another one first.
+ * Return the key for taking permits. If the rates were restored from a clean stop, a crash would
+ * restore them once more, without the permits taken since. So first change the mark with which they
+ * were saved, which makes the saved rates void.
  */
 static RateKey
 rate_key_to_take(const char *name)
@@ -110,9 +117,10 @@ read_spec(const char *name, RateSpec *spec)
 }
 
 /*
- * Read the rate's row, bring the rate to memory, and read the row again. A drop makes memory forget the rate after the
- * row has gone: so if the second reading is the same, memory is right, or will forget the rate. The read row keeps the
- * extension from being dropped.
+ * Read the rate's row, bring the rate to memory, and read the row again. A transaction that creates
+ * or drops the rate commits its row first, and makes memory forget the rate afterwards. So if both
+ * reads agree, memory is right, or will forget the rate. The lock of the read keeps the extension
+ * from being dropped.
  */
 static void
 bring_to_memory(const char *name)
@@ -132,7 +140,7 @@ bring_to_memory(const char *name)
 		forget_rate(key);
 }
 
-/* Returns whether it was later than now. */
+/* Return whether `time` (monotonic) was later than now. */
 static bool
 sleep_until(int64 time)
 {
@@ -157,7 +165,10 @@ complain_of_burst(const char *name, int64 burst)
 							name, static_cast<long long>(burst))));
 }
 
-/* Others know nothing of what this transaction has made of it. One that is new is empty. */
+/*
+ * Refuse to take from a rate that this transaction has created or dropped: other sessions do not
+ * see it yet. A new rate has no permits before commit, so the result is false.
+ */
 static bool
 take_own_rate(const char *name, int32 permits, int64 wait)
 {
@@ -174,13 +185,17 @@ take_own_rate(const char *name, int32 permits, int64 wait)
 }
 
 /*
- * Who waits has his permits reserved, and so cannot be overtaken; whatever ends the wait early gives them back. If the rate
- * was made anew meanwhile he asks again: what was reserved of the old one is not counted by the new one.
+ * While a caller waits, its permits are reserved, so no other session overtakes it; an early end of
+ * the wait gives them back. If the rate was dropped and created during the wait, ask again: the new
+ * rate does not count what was reserved of the old one.
  */
 bool
 take_rate(const char *name, int32 permits, int64 wait)
 {
-	/* Ask memory; bring it there and ask again; sleep until the time of what was reserved, and look whether it still is. */
+	/*
+	 * Ask memory. If it lacks the rate, bring the rate there and ask again. Sleep until the
+	 * reserved time, and check that the rate is still the same.
+	 */
 	int64 end = wait > 0 ? end_of_wait(wait) : 0;
 	for (;;)
 	{

@@ -1,7 +1,7 @@
 /*
- * Named rates: how often something may be done that is not a job. Definitions are rows of pgq_ext.rate_limit; what has been
- * taken is in memory (engine/named_rate.h), and saved at a clean stop. What was taken is not given back by a rollback: the call it was for
- * has gone out.
+ * Named rates: how often something that is not a job may be done. Definitions are rows of
+ * pgq_ext.rate_limit. The permits taken are in memory (engine/named_rate.h), and are saved at a
+ * clean stop. A rollback does not give permits back: the call that they allowed has been made.
  */
 #pragma once
 
@@ -9,16 +9,19 @@
 
 namespace pgq {
 
-/* False: there is one already. */
+/* False: a rate of that name exists. */
 bool create_rate(const char *name, int32 permits, Datum period, int32 burst);
 
-/* False: there is none. */
+/* False: there is no such rate. */
 bool drop_rate(const char *name);
 
-/* Now, or within that time: then it is waited for. False: not in that time. Errors: 42704, 22023, 53400. */
+/*
+ * Take permits, waiting for at most `wait` microseconds. False: they are not available in that
+ * time. Errors: 42704 unknown rate, 22023 more permits than the burst, 53400 too many rates.
+ */
 bool take_rate(const char *name, int32 permits, int64 wait);
 
-/* 42704 */
+/* Raise error 42704: the rate does not exist. */
 [[noreturn]] void complain_of_rate(const char *name);
 
 RateKey rate_key_of(const char *name);

@@ -18,7 +18,7 @@ runs_init()
 							1000, 1, 1000000, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 }
 
-/* As date_bin() counts from 2000-01-01 UTC, which is where timestamps begin. */
+/* Count buckets from 2000-01-01 UTC, as date_bin() does; timestamps have the same origin. */
 TimestampTz
 bucket_of(TimestampTz time, int64 period)
 {
@@ -28,7 +28,7 @@ bucket_of(TimestampTz time, int64 period)
 
 /* ---- rows ---- */
 
-/* $1 the name, $2 and $3 the period and when it began: NULL, for ever. */
+/* $1: name; $2, $3: period and its begin. A run that is done once has NULL there. */
 #define THE_RUN(condition)                                                       \
 	"WHERE name OPERATOR(pg_catalog.=) $1 AND period OPERATOR(pg_catalog.=) $2 " \
 	"AND period_start OPERATOR(pg_catalog.=) $3 " condition
@@ -44,8 +44,9 @@ struct RunStatement
 };
 
 } // namespace
-
-/* Returns how many rows. more: from $4 on. */
+/*
+ * Execute the statement that fits the run. more: arguments from $4 on. Return the number of rows.
+ */
 static uint64
 execute(const RunStatement &statement, const LockKey &key, const SpiArgument *more, int n)
 {
@@ -74,8 +75,8 @@ is_finished(const LockKey &key)
 }
 
 /*
- * Of those that are finished the newest are kept, and of those that are not, and that nobody holds, as many. Who
- * deletes the same just now need not be waited for.
+ * Keep the newest keep_runs finished runs, and as many unfinished runs that no session holds. Skip
+ * rows that another transaction is deleting.
  */
 static void
 forget_old_runs(const LockKey &key)
@@ -96,7 +97,10 @@ forget_old_runs(const LockKey &key)
 	(void) execute(statement, key, kept, lengthof(kept));
 }
 
-/* A try: the first, or one after another that was not finished in time. period: as the caller has written it. */
+/*
+ * Count a try: the first, or one after a try that was not finished in time. period: as the caller
+ * wrote it.
+ */
 static void
 note_start(const HeldLock &held, const char *owner, const Datum *period)
 {
@@ -125,7 +129,10 @@ note_start(const HeldLock &held, const char *owner, const Datum *period)
 
 /* ---- verbs ---- */
 
-/* The lock first, then the look: what was done before the lock was ours is seen by everybody now. */
+/*
+ * Take the lock first, then read the row: everything that was committed before the lock was taken
+ * is visible then.
+ */
 int64
 begin_run(const LockWish &wish, const Datum *period)
 {

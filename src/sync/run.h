@@ -1,6 +1,7 @@
 /*
- * Runs: what is to be done once, or once in each period. A run is a lock of a name and a bucket of time; whether it has been
- * done is a row of pgq_ext.run, which is looked at with the lock in hand, and written in the transaction of the work.
+ * Runs: tasks that are done once, or once in each period. A run is a named lock whose key has a
+ * bucket of time. A row of pgq_ext.run says whether the run is done. The row is read after the lock
+ * is taken, and written in the transaction that does the work.
  */
 #pragma once
 
@@ -11,13 +12,16 @@ namespace pgq {
 /* Called by _PG_init. */
 void runs_init();
 
-/* When the period began that time is in. */
+/* Return the begin of the period that contains `time`. */
 TimestampTz bucket_of(TimestampTz time, int64 period);
 
-/* The token, or 0: it is done, or being done. period: as it was passed; of a run for ever it is not there. */
+/*
+ * Return the token, or 0 if the run is done or another session is doing it. period: as the caller
+ * passed it; nullptr for a run without a period.
+ */
 int64 begin_run(const LockWish &wish, const Datum *period);
 
-/* False: stale. result: NULL, or a jsonb. */
+/* result: nullptr, or a jsonb. False: the token is stale. */
 bool finish_run(const char *name, int64 token, const Datum *result);
 
 } // namespace pgq
