@@ -10,7 +10,7 @@
 
 namespace pgq {
 
-/* ---- the scheduler ---- */
+/* ---- called by the scheduler ---- */
 
 static constinit BackgroundWorkerHandle *counter = nullptr;
 
@@ -47,7 +47,7 @@ start_counter(Oid tablespace)
 								max_worker_processes)));
 }
 
-/* ---- the counter ---- */
+/* ---- the counter process ---- */
 
 static Database *
 find_database()
@@ -60,7 +60,9 @@ find_database()
 	return database;
 }
 
-/* Returns when to count again: INT64_MAX: nothing is to be counted. */
+/*
+ * Count the queues that need it. Return when to count again; INT64_MAX: nothing is left to count.
+ */
 static int64
 count_all(const Database *database, DutyState *states)
 {

@@ -1,7 +1,8 @@
 /*
- * The counter of one database: a process that counts the jobs of its queues while the scheduler goes on. A count reads
- * what one snapshot sees, from beginning to end: in several transactions, rows that have gone meanwhile might have been
- * removed before they are read. The scheduler starts it where there are many rows, and ends it when it ends itself.
+ * The counter of one database: a background worker that counts the jobs of its queues, so that the
+ * scheduler can go on. Each count reads with one snapshot from beginning to end: if it took several
+ * transactions, rows could be removed before they are read. The scheduler starts the counter when
+ * there are many rows, and ends it when the scheduler itself ends.
  */
 #pragma once
 
@@ -11,7 +12,10 @@ namespace pgq {
 
 inline constexpr char kCounterType[] = "pgq_ext counter";
 
-/* The scheduler: let it run, if it does not. 53400 if there is no room for the process. */
+/*
+ * Start the counter if it does not run. Called by the scheduler. Error 53400 if no worker slot is
+ * free.
+ */
 void start_counter(Oid tablespace);
 bool counter_is_running();
 

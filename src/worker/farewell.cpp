@@ -7,13 +7,13 @@
 
 namespace pgq {
 
-/* Sessions are gone in a few milliseconds, mostly. */
+/* Usually all sessions end in a few milliseconds. */
 static constexpr int64 kLongestWait = 2 * USECS_PER_SEC;
 static constexpr int64 kLookAgain = 2000;
 
 /*
- * A stop, or only this process? The postmaster notes a stop in its lock file before it sends the
- * signal. In doubt we save: that is never wrong.
+ * Return whether the server is being stopped, and not only this process. The postmaster notes a
+ * stop in its lock file before it sends the signals. In doubt return true: saving is never wrong.
  */
 static bool
 server_is_stopping()
@@ -29,7 +29,10 @@ server_is_stopping()
 	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
 }
 
-/* False: it has not become true by the deadline. Nothing interrupts a process that is on its way out. */
+/*
+ * Wait for the condition. False: not met by the deadline (monotonic). Signals do not interrupt
+ * this: the process is exiting.
+ */
 template <typename Condition>
 static bool
 wait_until(int64 deadline, Condition condition)
@@ -53,8 +56,9 @@ is_walsender(const PGPROC *proc)
 }
 
 /*
- * Is there anybody else in this database who could still end a lease? When a process gives back its
- * number it has aborted its transaction. Walsenders stay until the last checkpoint.
+ * Return whether no other process of this database can still end a lease. A process has aborted its
+ * transaction before it gives back its PGPROC. Walsenders stay until the last checkpoint, and do
+ * not count.
  */
 static bool
 we_are_alone()
@@ -69,7 +73,10 @@ we_are_alone()
 	return true;
 }
 
-/* The tables, the table to write to, and the lock of the mark: nobody can advance it from here to the commit. */
+/*
+ * Lock the extension's tables, saved_lease for writing, and the token mark, so that no session can
+ * advance the mark before the commit.
+ */
 static bool
 lock_all(const Shift &shift)
 {
@@ -80,7 +87,7 @@ lock_all(const Shift &shift)
 		   ConditionalLockRelationOid(t->saved_lease, RowExclusiveLock);
 }
 
-/* Save them. Returns how many, or kLocked. */
+/* Save the leases. Return their number, or kLocked. */
 static constexpr int kLocked = -1;
 
 static int
@@ -114,7 +121,7 @@ tell(int saved)
 		ereport(LOG, (errmsg("pgq_ext has saved %d leases of database %u", saved, MyDatabaseId)));
 }
 
-/* The end of a process may come in the middle of anything: that is undone first. */
+/* An exit may interrupt any operation of the process, so abort its transaction first. */
 static void
 save_if_stopping(int, Datum arg)
 {
@@ -135,7 +142,7 @@ save_leases_at_exit(Shift *shift)
 void
 forget_saved_leases(Shift &shift)
 {
-	/* They are void as soon as the mark is another one. */
+	/* Saved leases become void when the mark changes. */
 	uint64 mark = pg_atomic_read_u64(&shift.database->marked_token);
 	if (shift.tokens.none_saved || mark == shift.tokens.cleared_at)
 		return;

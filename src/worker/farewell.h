@@ -1,6 +1,6 @@
 /*
- * What a scheduler does when the server is being stopped: it saves the leases of its database. See
- * README.md in this folder, "Stopping".
+ * The shutdown save: when the server is being stopped, a scheduler saves the leases of its
+ * database. See README.md in this folder, "Stopping".
  */
 #pragma once
 
@@ -8,10 +8,13 @@
 
 namespace pgq {
 
-/* From now on, when this process ends. The shift outlives that. */
+/*
+ * Save the leases when this process exits, if the server is being stopped. *shift must live until
+ * then.
+ */
 void save_leases_at_exit(Shift *shift);
 
-/* Later, when saved leases are void: delete them. Costs nothing when there are none. */
+/* Delete saved leases that have become void. Costs nothing when there are none. */
 void forget_saved_leases(Shift &shift);
 
 } // namespace pgq

@@ -1,8 +1,7 @@
 /*
- * The launcher: finds the databases that have the extension and keeps a
- * scheduler running in each. It connects to no database, so it can be in nobody's
- * way; whether a database has the extension, only a scheduler started there can
- * tell.
+ * The launcher: finds the databases that have the extension, and keeps a scheduler running in each.
+ * The launcher connects to no database, so it never blocks DROP DATABASE. Only a scheduler can tell
+ * whether its database has the extension.
  */
 #include "engine/named_lock.h"
 #include "engine/rate_limit.h"
@@ -15,20 +14,23 @@
 
 namespace pgq {
 
-/* Databases come and go without telling us. */
+/* Databases are created and dropped without a signal to the launcher, so poll. */
 static constexpr int64 kLookAgain = 2000; /* milliseconds */
 static constexpr int64 kRestartAfter = USECS_PER_SEC;
 static constexpr int64 kLongestDelay = USECS_PER_MINUTE;
-/* Rows of pgq_ext.queue that come while its trigger is off, or are prepared, tell nobody until a client uses the queue. */
+/*
+ * A row of pgq_ext.queue that was written with its trigger off, or in a prepared transaction,
+ * announces no queue until a client uses it. So look again.
+ */
 static constexpr int64 kLookAtIdle = USECS_PER_MINUTE;
 
 namespace {
 
 enum class Known : uint8
 {
-	kUnknown, /* a scheduler shall look */
-	kAbsent,  /* no extension there, when the last one was announced anywhere */
-	kIdle,	  /* no queues */
+	kUnknown, /* start a scheduler to find out */
+	kAbsent,  /* no extension, as of the last announcement */
+	kIdle,	  /* the extension has no queues */
 	kRunning,
 };
 
@@ -41,10 +43,11 @@ struct DatabaseEntry
 	bool connectable;
 	bool was_idle;
 	SeatOrder order;
-	uint32 announced; /* announcements when its scheduler was started */
-	int failures;  /* schedulers that have ended with an error soon after their start, in a row */
-	int64 started; /* monotonic */
-	int64 not_before; /* monotonic: earliest next start; if idle, time of the next look */
+	uint32 announced; /* value of shared->announcements when its scheduler was started */
+	int failures;	  /* schedulers in a row that ended with an error soon after their start */
+	int64 started;	  /* monotonic */
+	/* monotonic: earliest next start; of an idle database the time of the next look */
+	int64 not_before;
 	BackgroundWorkerHandle *handle;
 };
 
@@ -74,14 +77,17 @@ for_each_entry(Visit visit)
 		visit(entry);
 }
 
-/* 1 s after the first, twice that after the next, and so on. */
+/* 1 s after the first failure, 2 s after the second, doubling up to kLongestDelay. */
 static int64
 delay_after(int times)
 {
 	return times <= 0 ? 0 : Min(kRestartAfter << Min(times - 1, 10), kLongestDelay);
 }
 
-/* The server has crashed with the scheduler of this database, perhaps again and again. Not to be taken for chance at first. */
+/*
+ * Return the delay for a database whose scheduler was running when the server crashed. Up to
+ * kByChance crashes in a row cause no delay.
+ */
 static int64
 delay_after_crashes(Oid database)
 {
@@ -136,7 +142,10 @@ look_at_databases()
 	});
 }
 
-/* The slots were noted before the look: their databases were there then, so those that are not any more are gone. */
+/*
+ * Free the slots of dropped databases. The slots are noted before pg_database is read: their
+ * databases existed then, so a database that the read does not find is gone.
+ */
 static void
 follow_databases()
 {
@@ -151,7 +160,10 @@ follow_databases()
 			free_database(notes[i].database, notes[i].generation);
 }
 
-/* After a CREATE EXTENSION or a new queue somewhere, or when a client uses what is there, look again. */
+/*
+ * Look again at databases without scheduler after a CREATE EXTENSION or a new queue anywhere, and
+ * when a client has used one of them.
+ */
 static void
 doubt_what_is_known()
 {
@@ -178,7 +190,7 @@ static void
 note_end(DatabaseEntry *entry, SeatState state)
 {
 	int64 now = monotonic_now();
-	/* What the scheduler has looked for may have come after that, and before its end. */
+	/* An announcement since the start may be of a queue that the scheduler did not see. */
 	bool announced = pg_atomic_read_u32(&shared->announcements) != entry->announced;
 	entry->known = Known::kUnknown;
 	entry->was_idle = state == SeatState::kIdle;
@@ -232,7 +244,7 @@ free_seat()
 	return -1;
 }
 
-/* False: no seat or no worker slot now; another one ending wakes us. */
+/* False: no free seat or worker slot. The end of another scheduler wakes the launcher. */
 static bool
 start_scheduler(DatabaseEntry *entry)
 {
@@ -241,7 +253,7 @@ start_scheduler(DatabaseEntry *entry)
 		return false;
 	entry->order = begin_start(seat, entry->oid);
 	entry->order.tablespace = entry->tablespace;
-	/* What was announced by now it will see. */
+	/* The scheduler will see everything that was announced before this. */
 	entry->announced = pg_atomic_read_u32(&shared->announcements);
 	entry->started = monotonic_now();
 	if (!start_process(kSchedulerType, "pgq_scheduler_main", entry->oid, entry->order,
@@ -253,9 +265,9 @@ start_scheduler(DatabaseEntry *entry)
 }
 
 /*
- * Is nobody else there, and nobody in the way? A scheduler that an earlier launcher has started
- * wakes us when it ends. Whoever wants the database (protocol: databases-can-be-dropped) gets it
- * first.
+ * Return whether a scheduler may be started: none is running, and no session wants to drop the
+ * database (protocol: databases-can-be-dropped). If a scheduler of an earlier launcher is running,
+ * its end wakes this launcher.
  */
 static bool
 may_start(DatabaseEntry *entry)
@@ -271,7 +283,10 @@ may_start(DatabaseEntry *entry)
 	return false;
 }
 
-/* Not before those that have been started know whether they are wanted: they may free what they take. */
+/*
+ * Complain of missing worker slots, but only after all running schedulers have decided whether they
+ * are needed: one that ends frees its slot.
+ */
 static void
 complain_of_room(int starved)
 {
@@ -294,13 +309,13 @@ complain_of_room(int starved)
 	complained = starved > 0;
 }
 
-/* Returns the milliseconds to sleep. */
+/* Start the schedulers that are missing. Return the milliseconds to sleep. */
 static int64
 start_what_is_missing()
 {
 	int64 now = monotonic_now();
 	int64 sleep = kLookAgain;
-	int starved = 0; /* that are known to use the extension */
+	int starved = 0; /* databases without scheduler that are known to use the extension */
 	bool any_starved = false;
 	for_each_entry([&](DatabaseEntry *entry) {
 		if (entry->known != Known::kUnknown || !entry->exists || !entry->connectable)
@@ -337,7 +352,10 @@ pgq_launcher_main(Datum)
 	BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	pg_atomic_write_u32(&shared->launcher, my_procno() + 1);
-	/* Nobody else has handed out jobs of this data since. */
+	/*
+	 * From the end of recovery on no other server hands out jobs of this data. So the rate limits
+	 * need to assume unknown hand-outs only before this moment.
+	 */
 	if (value_of(shared->starts_known_since) == 0)
 		forget_starts();
 	create_entries();

@@ -23,7 +23,10 @@ tell_duty(void *arg)
 		errcontext("duty \"%s\" of the scheduler", duty->name);
 }
 
-/* A queue's slot may be another's by now: then the note is, too. */
+/*
+ * change_queue() does nothing if the queue's slot has been reused: the note then belongs to another
+ * queue.
+ */
 template <typename Change>
 static void
 change_note(const DutyState *duty, Change change)

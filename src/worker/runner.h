@@ -1,12 +1,12 @@
 /*
- * How a duty of a scheduler is run: it fails alone.
+ * Runs the duties of a scheduler so that each fails alone.
  *
- * What a duty raises is caught, noted for the view pgq_ext.duty, told in the log at most once a
- * minute, and tried again after 1 s, 2 s ... 1 min, while the others go on. The whole transaction is
- * rolled back, by which its callbacks put leases and refills back: no subtransaction is left behind,
- * and what is raised at commit is caught, too.
+ * An error of a duty is caught, noted for the view pgq_ext.duty, and logged at most once a minute.
+ * The duty is tried again after 1 s, 2 s ... 1 min, while the other duties go on. The whole
+ * transaction is rolled back, and its callbacks put leases and refills back. So no subtransaction
+ * is left open, and errors raised at commit are caught, too.
  *
- * All times are monotonic; INT64_MAX is never, by what is known now.
+ * All times are monotonic. INT64_MAX means never, as far as is known now.
  */
 #pragma once
 
@@ -15,34 +15,42 @@
 
 namespace pgq {
 
-/* What this process knows of a duty. */
+/* What this process remembers of a duty. */
 struct DutyState
 {
 	const char *name;
 	DutyNote *note;
-	QueueRef ref;	  /* the queue whose duty it is; none: the database's */
-	int64 due;		  /* when it shall run next, as it has said itself */
-	int64 not_before; /* it rests until then */
-	int failures;	  /* in a row */
-	int64 told;		  /* last line in the log */
-	bool failing;	  /* something in this run has failed, but the run as a whole has not */
-	bool noted;		  /* the view says that it fails */
+	QueueRef ref;	  /* the queue whose duty it is; empty: a duty of the database */
+	int64 due;		  /* when the last run asked to run next */
+	int64 not_before; /* after a failure: do not run before */
+	int failures;	  /* number of failures in a row */
+	int64 told;		  /* when it was last logged */
+	bool failing;	  /* a part of this run has failed, but the run as a whole goes on */
+	bool noted;		  /* the view says that the duty fails */
 };
 
-/* Before and after a run. end_duty() returns when the next one is due. */
+/* Called before and after a run. end_duty() returns when the next run is due. */
 void begin_duty(DutyState *duty, ErrorContextCallback *context);
 int64 end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next);
 
-/* Note the error that has just been caught, and tell of it. The caller rolls back and forgets it. */
+/*
+ * Note the error that has just been caught, and log it if its minute is over. The caller rolls back
+ * and clears the error.
+ */
 void note_duty_error(MemoryContext context);
 
-/* Of the duty that is being run: it goes on, but something in it goes on failing, so its error stays in the view. */
+/*
+ * Mark the duty that is being run as failing although it goes on, so its error stays in the view.
+ */
 void keep_failing();
 
-/* ... and it shall rest after this run as if it had raised. */
+/* Delay the next run of the duty that is being run as if it had raised an error. */
 void rest_after_this();
 
-/* Run body, which returns when it wants to run next. Returns when it will. */
+/*
+ * Run body, which returns when it wants to run next. Return when it will run next: later, if it has
+ * failed.
+ */
 template <typename Body>
 inline int64
 run_duty(DutyState *duty, Body body)
@@ -69,8 +77,8 @@ run_duty(DutyState *duty, Body body)
 }
 
 /*
- * Run body in a subtransaction. False: it has raised, and handle has been called with that error, before the rollback,
- * which takes the error's memory with it; the one who called us goes on.
+ * Run body in a subtransaction. If it raises an error, call handle() and return false. handle()
+ * runs before the rollback, which frees the error's memory. The caller's transaction goes on.
  */
 template <typename Body, typename Handle>
 inline bool
@@ -100,7 +108,10 @@ survives_alone(Body body, Handle handle)
 	return survived;
 }
 
-/* Of the error that is being handled: for lack of resources (53xxx), so that others will fail as well. */
+/*
+ * Return whether the error that is being handled is a lack of resources (SQLSTATE class 53), so
+ * that other work will fail as well.
+ */
 inline bool
 is_shortage()
 {
@@ -108,7 +119,7 @@ is_shortage()
 		   ERRCODE_TO_CATEGORY(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED);
 }
 
-/* The same, where what it raises is an error of the duty, which goes on. */
+/* Like survives_alone(), but note the error as one of the duty that is being run, which goes on. */
 template <typename Body>
 inline bool
 survives(Body body, bool *short_of_resources = nullptr)

@@ -1,9 +1,9 @@
 /*
- * The scheduler of one database: what nobody else may have the time for.
+ * The scheduler of one database: the background worker for work that no client does.
  *
- * It takes a turn for each queue, and in between one step at a time of its other duties, that which
- * has been due for longest (shift.h, turn.h, runner.h). Here is how it comes to serve the database,
- * and its loop.
+ * The scheduler makes a pass over all queues, then runs one step of another duty, that which has
+ * been due for longest, and so on (shift.h, turn.h, runner.h). This file has its start and its
+ * loop.
  */
 #include "catalog/version.h"
 #include "engine/waiter.h"
@@ -18,18 +18,18 @@ namespace pgq {
 
 static constinit Shift shift = {};
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
 static void
 leave_role(int, Datum)
 {
 	uint32 me = my_procno() + 1;
-	/* A launcher that has not started us waits for this. */
+	/* Wake a launcher that was started after this scheduler: it waits for the end. */
 	if (pg_atomic_compare_exchange_u32(&shift.database->scheduler, &me, 0))
 		wake_launcher();
 }
 
-/* Whoever has not said why he ends has been asked to, or has met an error. */
+/* Tell the launcher why this scheduler ends, if retire() has not: SIGTERM, or an error. */
 static void
 say_end(int, Datum)
 {
@@ -44,7 +44,7 @@ quit(SIGNAL_ARGS)
 	SignalHandlerForCrashExit(PGQ_SIGNAL);
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
 namespace {
 
@@ -52,8 +52,8 @@ enum class Finding : uint8
 {
 	kAbsent,
 	kWanted,
-	kOtherVersion, /* than the library */
-	kLocked,	   /* somebody has locked the tables */
+	kOtherVersion, /* of the SQL objects, which this library does not serve */
+	kLocked,	   /* another session has locked the tables */
 	kAttached,
 };
 
@@ -78,7 +78,10 @@ try_to_attach()
 	return Finding::kAttached;
 }
 
-/* Wait until the tables can be had, of a version that is served; of another one the log is told once. */
+/*
+ * Wait until the tables can be locked and their version is one that this library serves. Log an
+ * unsupported version once.
+ */
 static void
 attach()
 {
@@ -100,12 +103,12 @@ attach()
 			retire(shift, SeatState::kWanted);
 		if (finding == Finding::kAttached)
 			return;
-		say(shift.order, SeatState::kServing); /* it will, when it can */
+		say(shift.order, SeatState::kServing); /* counts as needed: it will serve when it can */
 		nap(kHousekeeping / 1000);
 	}
 }
 
-/* Become the only scheduler of the database, or retire. */
+/* Become the only scheduler of the database, or retire if there is one. */
 static void
 take_role()
 {
@@ -117,9 +120,9 @@ take_role()
 	say(shift.order, SeatState::kServing);
 }
 
-/* ---- the loop ---- */
+/* ---- loop ---- */
 
-/* A clock that was set is told in the log, and waiters compute again until when they sleep. */
+/* If the wall clock was set, log it, and wake waiters to compute their sleep anew. */
 static void
 look_at_clock()
 {
@@ -133,7 +136,7 @@ look_at_clock()
 	for_each_queue(shift.database, [](const QueueRef &ref) { wake_watcher(ref); });
 }
 
-/* Every queue has its turn between two steps of anything else. */
+/* Make a pass over all queues between any two steps of other duties. */
 [[noreturn]] static void
 work()
 {

@@ -1,12 +1,12 @@
 /*
- * The shift of a scheduler: its duties, and what they remember while it lasts.
+ * The state of a scheduler ("shift"): its duties, and what they remember while it runs.
  *
- * A new duty is a function in a file of the folder duty/, and here its declaration and a line in a
- * table; what it remembers from run to run is a member of Shift. The view pgq_ext.duty has the
- * names from the tables.
+ * To add a duty, write a function in a file of the folder duty/, declare it here, and add a line to
+ * a table below. What the duty remembers from run to run is a member of Shift. The view
+ * pgq_ext.duty shows the names of the tables.
  *
- * A shift can end anywhere: it knows nothing that the next one cannot find out again from shared
- * memory and the tables.
+ * A scheduler can end at any time. So Shift may hold only what the next scheduler can find out
+ * again from shared memory and the tables.
  */
 #pragma once
 
@@ -26,9 +26,11 @@ struct Shift;
 struct Duty
 {
 	const char *name;
-	/* One step, which waits for nobody. Returns the monotonic time of the next. */
+	/*
+	 * Do one step, without waiting for other sessions. Return the monotonic time of the next step.
+	 */
 	int64 (*run)(Shift &shift);
-	/* If given, when it is due: others decide that, not what run() has said. */
+	/* If given, return when the duty is due; the value that run() has returned is then ignored. */
 	int64 (*wanted_at)(const Shift &shift);
 	bool first; /* run before any queue is served */
 };
@@ -62,16 +64,16 @@ inline constexpr Duty duties[] = {
 inline constexpr int kDuties = lengthof(duties);
 static_assert(kDuties <= kDutyNotes);
 
-/* ---- what is done for each queue, whenever it is served ---- */
+/* ---- duties for each queue ---- */
 
-struct Turn; /* how it is with the queue: turn.h */
+struct Turn; /* state of the queue in this pass: turn.h */
 
 struct QueueDuty
 {
 	const char *name;
-	/* Is there anything to do? failing: the view says that the duty fails. */
+	/* Return whether there is work. failing: the view says that the duty fails. */
 	bool (*wanted)(const Turn &turn, bool failing);
-	/* As above; INT64_MAX: when it is wanted. */
+	/* Do one step. Return the monotonic time of the next; INT64_MAX: when wanted() says so. */
 	int64 (*run)(const QueueRef &ref, const Turn &turn);
 };
 
@@ -96,7 +98,7 @@ static_assert(kQueueDuties <= kQueueDutyNotes);
 inline constexpr int kCountsDuty = 3;
 static_assert(queue_duties[kCountsDuty].run == count_rows);
 
-/* ---- the shift ---- */
+/* ---- the scheduler's state ---- */
 
 struct Shift
 {
@@ -104,78 +106,87 @@ struct Shift
 
 	Database *database;
 	uint32 generation; /* of the database's slot */
-	SeatOrder order;   /* what the launcher has said when it started us */
-	int commit_level;  /* synchronous_commit, where nothing is set otherwise */
+	SeatOrder order;   /* the launcher's order with which this process was started */
+	int commit_level;  /* synchronous_commit of the server's settings */
 
 	DutyState duties[kDuties];
-	DutyState *queue_duties; /* by slot of the queue and duty; allocated */
+	DutyState *queue_duties; /* by queue slot and duty; allocated */
 
 	struct
 	{
-		bool owed =
-			true; /* some may be that no queue knows of: by the last scheduler, or by a step that has raised */
-		int64 sent;				  /* monotonic: the last ones */
-		int64 not_before;		  /* monotonic: they could not be sent just now */
-		int patience = kPatience; /* in milliseconds: so long their lock is waited for */
+		/*
+		 * Notifications may be lost that no queue remembers: those of the last scheduler, or of a
+		 * step that has raised an error.
+		 */
+		bool owed = true;
+		int64 sent;		  /* monotonic: when the last ones were sent */
+		int64 not_before; /* monotonic: do not send before; the last try did not get its locks */
+		int patience = kPatience; /* milliseconds to wait for the server's lock of notifications */
 	} notify;
 
 	struct
 	{
-		int64 busy;	   /* monotonic: when there were any last; 0: not in this shift */
-		Attached told; /* what the log has been told of */
+		int64 busy;	   /* monotonic: when there were queues or locks last; 0: never */
+		Attached told; /* problems that were logged already */
 	} queues;
 
 	struct
 	{
-		int64 events = -1; /* jobs enqueued and handed out, at the last look */
-		uint64 cleared_at; /* the mark when saved leases that are void were deleted last */
-		bool none_saved;   /* ... and there are no others */
+		int64 events = -1; /* number of jobs enqueued and handed out at the last look */
+		uint64 cleared_at; /* the token mark when void saved leases were deleted last */
+		bool none_saved;   /* saved_lease is empty, so there is nothing to delete */
 	} tokens;
 
 	Rotation rotation;
 	struct
 	{
-		Sweep sweep; /* of the segment it is at */
+		Sweep sweep; /* position in the current segment */
 		int segment;
-		bool failed;  /* there has been one in this sweep that could not be ended */
-		bool failing; /* ... or in the last one */
+		bool failed;  /* a job could not be expired in this sweep */
+		bool failing; /* the same in this sweep, or in the last one while this one goes on */
 	} expiry;
 
 	struct
 	{
 		Reconciliation state;
-		bool under_way; /* a step has begun and not ended */
+		bool under_way; /* a step has begun and not ended, so it has raised an error */
 	} reconcile;
 
 	struct
 	{
-		int last = -1;		/* the entry up to which overdue ones have been given back; -1: none */
-		int64 due = 0;		/* monotonic: when it looks by itself */
-		bool short_of_room; /* in this round through the entries: somebody waits for one */
+		int last = -1;		/* entries up to this one have been swept; -1: none */
+		int64 due = 0;		/* monotonic: next look, if none is asked for */
+		bool short_of_room; /* a session waits for an entry in this sweep */
 	} locks;
 
 	struct
 	{
-		bool known;		/* when the next one is due, as of: */
-		uint32 changes; /* Database::schedule_changes */
+		bool known;		/* `next` is right as long as `changes` is the current value */
+		uint32 changes; /* value of Database::schedule_changes */
 		TimestampTz next = DT_NOEND;
-		TimestampTz first = DT_NOBEGIN; /* none is due before it, as of: */
+		TimestampTz first = DT_NOBEGIN; /* no schedule is due before, as of first_changes */
 		uint32 first_changes;
-		int64
-			not_before; /* monotonic: others are to have their turn, or it could not be done just now */
+		/*
+		 * monotonic: let other duties run until then, or wait after a step that could not lock its
+		 * tables
+		 */
+		int64 not_before;
 	} schedules;
 };
 
-/* End the shift, and say why. */
+/* End this scheduler, and tell the launcher why. */
 [[noreturn]] void retire(const Shift &shift, SeatState why);
 
-/* Run the duties that come before all else. */
+/* Run the duties that must run before any queue is served. */
 void run_first_duties(Shift &shift);
 
-/* A step of the duty that has been due for longest, if any is due. Returns when the next one is. */
+/*
+ * Run one step of the duty that has been due for longest, if any is due. Return when the next duty
+ * is due (monotonic).
+ */
 int64 run_most_urgent_duty(Shift &shift);
 
-/* How often those duties look that nobody calls. */
+/* Interval, in microseconds, at which duties look that are not woken. */
 inline constexpr int64 kHousekeeping = USECS_PER_SEC;
 
 } // namespace pgq

@@ -18,7 +18,7 @@ workers_init()
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "pgq_launcher_main", sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	/* Nothing on a standby until promotion. */
+	/* Do not start on a standby before its promotion. */
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = 1;
 	RegisterBackgroundWorker(&worker);
@@ -33,7 +33,10 @@ register_process(const char *type, const char *function, Oid database, const voi
 	strlcpy(worker.bgw_type, type, sizeof(worker.bgw_type));
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
-	/* Whatever SIGTERM meets is undone, so anybody may send it. */
+	/*
+	 * SIGTERM may come at any time, since all work is transactional. So mark the worker as one that
+	 * may be ended for DROP DATABASE and the like.
+	 */
 	worker.bgw_flags =
 		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION | kEndsForDatabase;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
@@ -53,7 +56,7 @@ is_scheduler()
 	return MyBgworkerEntry != nullptr && strcmp(MyBgworkerEntry->bgw_type, kSchedulerType) == 0;
 }
 
-/* The server's own note of it is gone when the process exits. */
+/* The server clears its own flag (ProcDiePending) when the process exits. */
 static volatile sig_atomic_t asked = 0;
 
 static void
@@ -72,7 +75,7 @@ asked_to_end()
 void
 set_option(const char *name, const char *value)
 {
-	/* Some are newer than this server, perhaps. */
+	/* This server may be too old for the option. */
 	if (GetConfigOption(name, true, false) != nullptr)
 		SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
 }
@@ -83,17 +86,20 @@ void
 start_worker(uint32 wait_event)
 {
 	nap_event = wait_event;
-	/* To connect is a transaction, too. */
+	/* Connecting is a transaction, too, and must not time out. */
 	set_option("transaction_timeout", "0");
 	set_option("lock_timeout", "0");
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, ask_to_end);
 	BackgroundWorkerUnblockSignals();
-	/* A reload since the fork is lost: until here the server ignores that signal. */
+	/* Until here SIGHUP was ignored, so a reload since the fork may be lost. */
 	ask_for_reload();
 }
 
-/* Logging and what is ours only a superuser can set for a database; the others are of use. */
+/*
+ * Return whether a database's owner must not change the setting for a scheduler. Allow logging,
+ * pgq_ext's own settings (which only a superuser can set for a database), and a few others.
+ */
 static bool
 is_servers_alone(const config_generic *setting)
 {
@@ -105,9 +111,9 @@ is_servers_alone(const config_generic *setting)
 }
 
 /*
- * Who owns the database may set nearly anything for its sessions: another role, limits of time, a
- * planner without indexes. A setting gives way to none of lower priority: while we connect theirs is
- * the highest.
+ * Connect without the settings of the database. Its owner may set nearly anything for its sessions:
+ * a role, time limits, a planner without indexes. A setting does not yield to a source of lower
+ * priority. So raise the priority of the present values to the highest while connecting.
  */
 static void
 connect_to(Oid database)
@@ -121,7 +127,7 @@ connect_to(Oid database)
 	int total;
 	config_generic **settings = all_settings(&total);
 	auto *raised = static_cast<Priority *>(palloc(total * sizeof(Priority)));
-	/* Raise it, for all but those that a database may set. */
+	/* Raise the priority of all settings that a database must not change. */
 	int n = 0;
 	for (int i = 0; i < total; i++)
 	{
@@ -132,7 +138,7 @@ connect_to(Oid database)
 		setting->source = setting->reset_source = PGC_S_OVERRIDE;
 	}
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
-	/* From here on it is as it was. */
+	/* Restore the priorities. */
 	for (int i = 0; i < n; i++)
 	{
 		raised[i].setting->source = raised[i].source;
@@ -144,7 +150,10 @@ connect_to(Oid database)
 void
 end_if_asked()
 {
-	/* 1: the postmaster starts a launcher again unless it is shutting down itself. 0: it has nothing to say in the log. */
+	/*
+	 * Exit code 1: the postmaster restarts the launcher, unless the server is shutting down. Exit
+	 * code 0: the postmaster logs nothing.
+	 */
 	if (ProcDiePending)
 		proc_exit(MyBgworkerEntry->bgw_restart_time == BGW_NEVER_RESTART ? 0 : 1);
 }
@@ -159,7 +168,7 @@ database_tag(Oid database)
 	return tag;
 }
 
-/* The abort of a transaction has released it, but there need not have been one. */
+/* The abort of a transaction has released the lock, but the exit may be outside a transaction. */
 static void
 release_at_exit(int, Datum)
 {
@@ -200,8 +209,8 @@ database_is_wanted()
 }
 
 /*
- * Without being in anybody's way, and without a line in the log if the database is just being dropped: with its lock in
- * hand nobody drops it, and what has been dropped has no files.
+ * Connect without blocking other sessions, and without an error in the log if the database is being
+ * dropped. While its lock is held the database cannot be dropped; a dropped database has no files.
  */
 bool
 connect_unnoticed(Oid database, Oid tablespace)
@@ -226,13 +235,13 @@ set_session_options()
 		const char *value;
 	} options[] = {
 		{"search_path", "pg_catalog, pg_temp"},
-		{"session_replication_role", "replica"}, /* as in spi.h */
+		{"session_replication_role", "replica"}, /* for the reason see owner_sql.cpp */
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"},
 		{"row_security", "on"},
 		{"plan_cache_mode", "auto"},
-		{"jit", "off"}, /* read_few_rows() makes plans look dear */
+		{"jit", "off"}, /* read_few_rows() makes plans look expensive */
 		{"enable_partition_pruning", "on"},
 	};
 	for (const auto &option : options)

@@ -1,6 +1,6 @@
 /*
- * Background workers: a launcher for the server, a scheduler for each database
- * that has the extension. See README.md in this folder.
+ * Background workers: a launcher for the server, and a scheduler for each database that has the
+ * extension. See README.md in this folder.
  */
 #pragma once
 
@@ -13,18 +13,18 @@ namespace pgq {
 
 extern int notify_interval; /* milliseconds */
 
-/* Define the GUC and register the launcher. Called by _PG_init. */
+/* Define the setting and register the launcher. Called by _PG_init. */
 void workers_init();
 
 inline constexpr char kLauncherType[] = "pgq_ext launcher";
 inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
 
-/* Is this process one? */
+/* Return whether this process is a scheduler. */
 bool is_scheduler();
 
 /*
- * Another process for that database, which is told the order, and started again by us alone, not by the postmaster. False:
- * there is no room for it.
+ * Start another background worker for that database, with `order` as its argument. The postmaster
+ * never restarts it. False: no worker slot is free.
  */
 bool register_process(const char *type, const char *function, Oid database, const void *order,
 					  Size size, BackgroundWorkerHandle **handle);
@@ -37,7 +37,7 @@ start_process(const char *type, const char *function, Oid database, const Order 
 	return register_process(type, function, database, &order, sizeof(order), handle);
 }
 
-/* What this process was told. */
+/* Return the order with which this process was started. */
 template <typename Order>
 inline Order
 order_of_process()
@@ -47,24 +47,31 @@ order_of_process()
 	return order;
 }
 
-/* What every worker does first. It naps under that name (pg/wait_events.h), and no limit of time ends it. */
+/*
+ * First step of every background worker: signal handlers, no time limits. Its naps show wait_event
+ * (pg/wait_events.h).
+ */
 void start_worker(uint32 wait_event);
 
-/* For this worker, whatever else sets it. Nothing, if this server has no such setting. */
+/*
+ * Set an option for this worker, overriding every other source. Do nothing if this server has no
+ * such option.
+ */
 void set_option(const char *name, const char *value);
 
 /*
- * Connect, without what ALTER DATABASE and ALTER ROLE have set for sessions there. False: somebody is just dropping the
- * database, or wants to.
+ * Connect to the database, ignoring the settings of ALTER DATABASE and ALTER ROLE. False: another
+ * session is dropping the database, or wants to.
  */
 bool connect_unnoticed(Oid database, Oid tablespace);
 
-/* What connect_unnoticed() leaves out nobody's database can change; these the server's own settings may not either. */
+/* Set the options that every scheduler needs, whatever the server's configuration says. */
 void set_session_options();
 
 /*
- * Every transaction of a scheduler: with the rights of the owner of the extension's tables, in a
- * restricted operation. README.md, "Rights". Where there are no tables body can do no harm.
+ * Run body in a transaction with the rights of the owner of the extension's tables, in a
+ * security-restricted operation (README.md, "Rights"). Every transaction of a scheduler is one of
+ * these. Without the extension, body runs as the bootstrap superuser: it can do no harm then.
  */
 template <typename Body>
 inline void
@@ -80,15 +87,18 @@ worker_transaction(Body body)
 			body();
 			lazy = synchronous_commit == SYNCHRONOUS_COMMIT_OFF;
 		});
-		/* All that body has set is undone by now, but it said this of its commit. */
+		/*
+		 * Leaving the owner's rights has reset all settings of body. Restore its wish for an
+		 * asynchronous commit.
+		 */
 		if (lazy)
 			commit_lazily();
 	});
 }
 
 /*
- * The same with the tables locked, of which none is waited for. False, and body does not run: some
- * cannot be locked just now, or the jobs are a publisher's.
+ * Like worker_transaction(), with the extension's tables locked, without waiting for them. False,
+ * and body does not run: a table cannot be locked now, or the jobs are replicated from a publisher.
  */
 template <typename Body>
 inline bool
@@ -103,23 +113,33 @@ serving_transaction(LOCKMODE mode, Body body)
 	return served;
 }
 
-/* Has SIGTERM come? */
+/* Return whether SIGTERM has come. */
 bool asked_to_end();
 
-/* Leave without a word if SIGTERM has come. In a lock wait it ends the process with FATAL. */
+/*
+ * Exit without a log message if SIGTERM has come. (While waiting for a lock, SIGTERM ends the
+ * process with FATAL.)
+ */
 void end_if_asked();
 
-/* Sleep until the latch is set or the time is over; then react to signals. */
+/*
+ * Sleep until the latch is set or the time is over. Then handle signals and reload the
+ * configuration.
+ */
 void nap(int64 milliseconds);
 
 /*
- * Lock the database as somebody who connects to it does, in or outside a transaction and to the
- * end of the process at most, one at a time. False: somebody wants to drop, rename or copy it.
+ * Lock the database as a connecting session does, without waiting. The lock may be taken outside a
+ * transaction, and is released at process exit at the latest; one database at a time. False:
+ * another session is dropping, renaming or copying the database.
  */
 bool lock_database(Oid database);
 void unlock_database();
 
-/* Does somebody want to drop, rename or copy the database that we serve? They wait for us to go. */
+/*
+ * Return whether another session is waiting to drop, rename or copy this database. It waits until
+ * this process is gone.
+ */
 bool database_is_wanted();
 
 } // namespace pgq

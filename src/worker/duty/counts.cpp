@@ -1,7 +1,7 @@
 /*
- * How many jobs a queue has is known again after a start, and after what made the count doubtful; and of
- * those that wait it is known by the second before their time comes. A million jobs take a third of a second:
- * where there are many, the counter does it.
+ * Count the jobs of a queue after a start, and whenever the count has become uncertain. The count
+ * of scheduled jobs is extended second by second, before their time comes. Counting a million jobs
+ * takes a third of a second, so the counter process does it where there are many.
  */
 #include "engine/lease.h"
 #include "load/count.h"
@@ -17,7 +17,10 @@ wants_counts(const Turn &turn, bool)
 	return (turn.wants_count || turn.wants_part) && !counter_is_running();
 }
 
-/* body is called with the tables that can be had. False: none can just now, or it has said so. */
+/*
+ * Call body with the tables locked, without waiting for them. False: the locks could not be taken,
+ * or body returned false.
+ */
 template <typename Body>
 static bool
 with_segments_at_hand(Body body)
@@ -33,7 +36,10 @@ with_segments_at_hand(Body body)
 	return done;
 }
 
-/* Nothing is changed, so a publisher's jobs can be counted as well. */
+/*
+ * Count in this process. Counting changes no row, so the jobs of a publisher may be counted as
+ * well.
+ */
 int64
 count_at_once(const QueueRef &ref, const Turn &turn)
 {

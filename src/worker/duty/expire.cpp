@@ -1,6 +1,6 @@
 /*
- * Expiry: jobs whose time is over before somebody has had them are ended, by a clock that has stood
- * its ground.
+ * Expiry: end jobs that were not handed out before their time (expires_in) was over. Wait while the
+ * wall clock is not trusted.
  */
 #include "core/ring_policy.h"
 #include "jobs/expiry.h"
@@ -12,7 +12,10 @@ namespace pgq {
 
 static constexpr int kBatch = 64;
 
-/* Of the segment that the sweep is at, and then of those behind it. One that cannot be read does not keep the others. */
+/*
+ * Lock overdue jobs, from the current position of the sweep on, and return how many. Go on with the
+ * next segment if one cannot be read.
+ */
 static int
 lock_batch(Shift &shift, TimestampTz then, int64 *ids)
 {
@@ -36,7 +39,10 @@ lock_batch(Shift &shift, TimestampTz then, int64 *ids)
 	return n;
 }
 
-/* One that cannot be ended does not keep the others. Returns whether there may be more. */
+/*
+ * Expire one batch of jobs; the failure of one does not stop the others. Return whether there may
+ * be more.
+ */
 static bool
 expire_batch(Shift &shift, TimestampTz then)
 {
@@ -54,7 +60,7 @@ expire_batch(Shift &shift, TimestampTz then)
 	return more;
 }
 
-/* Until a whole sweep has gone well. */
+/* Report the duty as failing until a whole sweep has succeeded. */
 static void
 tell_of_failures(Shift &shift, bool more)
 {
@@ -78,7 +84,7 @@ expire(Shift &shift)
 		commit_lazily();
 		more = expire_batch(shift, wall);
 	});
-	/* What has not been tried has not gone well. */
+	/* A step that could not run counts as unfinished. */
 	tell_of_failures(shift, more || !served);
 	int64 now = monotonic_now();
 	return now + rest_after_expiry(now - began, more);

@@ -1,6 +1,6 @@
 /*
- * Named locks whose holders have not given them back in time: their rows are deleted, and their places in memory are
- * free again. Nobody who wants such a lock waits for that.
+ * Sweep named locks whose time is over: delete their rows, and free their entries in memory. A
+ * session that wants such a lock need not wait for the sweep.
  */
 #include "engine/named_lock.h"
 #include "pg/stop_point.h"
@@ -13,8 +13,9 @@
 namespace pgq {
 
 /*
- * Each by itself: somebody may have locked its row. Then the transaction ends, for the sake of those that were swept before,
- * and of who waits for them. Returns how many were tried.
+ * Sweep each lock in a subtransaction, since another session may have locked its row. Stop after
+ * the first failure: the commit then frees the locks swept so far for the sessions that wait for
+ * them. Return how many were tried.
  */
 static int
 sweep_each(const OverdueLock *overdue, int n)
@@ -35,7 +36,10 @@ int64
 sweep(Shift &shift)
 {
 	static constexpr int64 kNextLook = 10 * USECS_PER_SEC;
-	/* A lock that has only just ended is left alone, since somebody may want it; unless others lack room. */
+	/*
+	 * Leave a lock that ended less than kLong ago alone, since its holder may still want it, unless
+	 * another session lacks an entry.
+	 */
 	static constexpr int64 kLong = 10 * USECS_PER_SEC;
 	static constexpr int kAtOnce = 64;
 	OverdueLock overdue[kAtOnce];
@@ -49,7 +53,10 @@ sweep(Shift &shift)
 		state.short_of_room = true;
 	}
 	settle_prepared_locks();
-	/* Nobody has come through since the start: there may be rows. */
+	/*
+	 * No session has asked for locks since the start, so there may be rows that memory does not
+	 * know.
+	 */
 	if (has_locks(MyDatabaseId) || value_of(shift.database->locks_loaded) == 0)
 		worker_transaction([&] {
 			read_few_rows();
@@ -63,7 +70,9 @@ sweep(Shift &shift)
 	bool more = n == kAtOnce || tried < n;
 	state.last = more ? overdue[tried - 1].number : -1;
 	state.short_of_room = more && state.short_of_room;
-	/* As fast as they come: every queue has its turn in between. But what fails is not tried all the time. */
+	/*
+	 * Do the next batch at once, since every queue is served in between; but after a failure rest.
+	 */
 	int64 rest = more ? 0 : kNextLook;
 	return state.due = monotonic_now() + (tried < n ? kHousekeeping : rest);
 }

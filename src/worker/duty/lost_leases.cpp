@@ -1,6 +1,6 @@
 /*
- * Lost leases of a queue: their attempts are counted in the rows, a batch at a time. It never waits
- * for a lock on a row: a busy one stays lost until later. README.md, "Lost leases".
+ * Lost leases of a queue: count their attempts in the rows, a batch at a time. The duty never waits
+ * for a row's lock: the lease of a busy row stays lost until later. See README.md, "Lost leases".
  */
 #include "engine/hold.h"
 #include "jobs/attempt.h"
@@ -29,8 +29,7 @@ struct Batch
 };
 
 } // namespace
-
-/* Take the leases that were lost first, for this transaction to end. */
+/* Pin the leases that were lost first, for this transaction to end. */
 static void
 collect(const QueueRef &ref, Batch *batch)
 {
@@ -52,7 +51,7 @@ collect(const QueueRef &ref, Batch *batch)
 	});
 }
 
-/* End one attempt in its row, which says so of the lease. */
+/* Count the attempt in the row of the job. That also sets how the lease ends. */
 static void
 count(const LostLease &lost)
 {
@@ -61,7 +60,10 @@ count(const LostLease &lost)
 	segments.close();
 }
 
-/* False: memory or disk have given out, and the batch ended there, since the others would fail as well. */
+/*
+ * Count each lease. False: memory or disk is short; the rest of the batch stays lost, since it
+ * would fail as well.
+ */
 static bool
 count_each(const Batch &batch)
 {
@@ -81,8 +83,8 @@ namespace {
 
 struct BatchResult
 {
-	bool
-		able; /* to try: false if the locks could not be had, the jobs are not ours, or resources have given out */
+	/* false: the locks could not be had, the jobs are a publisher's, or resources are short */
+	bool able;
 	bool full; /* there may be more */
 };
 
@@ -110,12 +112,15 @@ count_batch(const QueueRef &ref)
 bool
 wants_counting(const Turn &turn, bool failing)
 {
-	/* What had failed may have ended otherwise: then the view is told. */
+	/*
+	 * If an attempt that could not be counted has ended in another way, clear the failure in the
+	 * view.
+	 */
 	bool cured = failing && !turn.failing;
 	return turn.lost || cured;
 }
 
-/* One batch; then claims may rely on it that the queue is served. */
+/* Count one batch. Then note the time, so that claims know that the queue is served. */
 int64
 count_lost_leases(const QueueRef &ref, const Turn &turn)
 {

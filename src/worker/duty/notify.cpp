@@ -1,6 +1,5 @@
 /*
- * NOTIFY for the queues that have got something ready, not more often than
- * pgq_ext.notify_interval.
+ * Send NOTIFY for the queues in which jobs became ready, at most once in pgq_ext.notify_interval.
  */
 #include "engine/hold.h"
 #include "worker/shift.h"
@@ -10,7 +9,7 @@ namespace pgq {
 
 using Channel = char[NAMEDATALEN];
 
-/* A racy look: what is missed is seen in the next moment. */
+/* Read without the queues' locks: a missed flag is seen at the next look. */
 static bool
 anything_pending(const Shift &shift)
 {
@@ -20,7 +19,7 @@ anything_pending(const Shift &shift)
 	return pending;
 }
 
-/* Take the queues that have something to tell. */
+/* Take the pending flags of all queues, and return the channels to notify. */
 static int
 take_pending(const Shift &shift, Channel *channels)
 {
@@ -37,7 +36,10 @@ take_pending(const Shift &shift, Channel *channels)
 	return n;
 }
 
-/* Whoever had taken them has not told: so there is something to tell everywhere. */
+/*
+ * Set the flag of every queue that notifies: the last scheduler, or a failed step, took flags
+ * without sending.
+ */
 static void
 assume_pending(const Shift &shift)
 {
@@ -48,9 +50,9 @@ assume_pending(const Shift &shift)
 }
 
 /*
- * The lock that has all notifications of the server commit one after the other: who has it may wait for a standby, and
- * for that the commit of a scheduler, which wants it in any case, shall not wait. False: it was not to be had in so many
- * milliseconds.
+ * Take the lock under which all sessions of the server commit their notifications, one after the
+ * other. Its holder may be waiting for a standby. The commit of a scheduler, which needs the lock
+ * in any case, must not wait that long. False: not available within `patience` milliseconds.
  */
 static bool
 lock_notifications(int patience)
@@ -64,7 +66,10 @@ lock_notifications(int patience)
 	});
 }
 
-/* Where many sessions notify the line is long: each time in vain it waits for twice as long, and rests for ten times that. */
+/*
+ * After each failure, wait twice as long for the lock the next time, and rest for ten times that:
+ * where many sessions notify, its queue is long.
+ */
 static void
 note_lock(Shift &shift, bool had)
 {

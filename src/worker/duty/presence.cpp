@@ -1,6 +1,6 @@
 /*
- * Presence: is anybody waiting for the database, is the extension here still? Nothing else may keep
- * the scheduler from asking that.
+ * Presence: retire when another session wants the database, or when the extension is gone. No other
+ * duty may delay this check.
  */
 #include "catalog/version.h"
 #include "worker/shift.h"
@@ -15,7 +15,7 @@ look_around(Shift &shift)
 	bool wanted = false;
 	worker_transaction([&] {
 		gone = !extension_installed();
-		/* With another version the next scheduler waits. */
+		/* If the version is not served, the next scheduler waits until it is. */
 		wanted = database_is_wanted() || (!gone && !version_served());
 	});
 	if (gone || wanted)

@@ -1,6 +1,6 @@
 /*
- * Queues: slots follow the rows of pgq_ext.queue, the triggers are on, and what needs no scheduler
- * gets none.
+ * Queues: make the slots of shared memory follow the rows of pgq_ext.queue, repair triggers that
+ * were disabled, and end the scheduler of a database that needs none.
  */
 #include "catalog/incarnation.h"
 #include "catalog/own_trigger.h"
@@ -13,7 +13,10 @@
 
 namespace pgq {
 
-/* What has no queues, and no locks that may have to be swept, may get one back soon. */
+/*
+ * Retire only after some time without queues and locks, since a queue may be created soon after the
+ * last was dropped.
+ */
 static void
 leave_if_idle(Shift &shift, const Attached &queues)
 {
@@ -39,7 +42,7 @@ complain_of_rows(Shift &shift, const Attached &queues)
 	told = queues;
 }
 
-/* Bring slots and triggers up to date; then, with nothing locked, draw the consequences. */
+/* Bring slots and triggers up to date. Then act on the results without table locks. */
 int64
 attach_queues(Shift &shift)
 {
@@ -49,7 +52,7 @@ attach_queues(Shift &shift)
 	bool subscribed = false;
 	Attached queues = {};
 	worker_transaction([&] {
-		/* They cannot be locked while a DROP EXTENSION has not ended, for example. */
+		/* The tables cannot be locked while, for example, a DROP EXTENSION is open. */
 		locked = lock_tables(AccessShareLock);
 		if (!locked)
 			return;
@@ -73,12 +76,12 @@ attach_queues(Shift &shift)
 		keep_token_key(t);
 	});
 	if (anew)
-		retire(shift,
-			   SeatState::kWanted); /* created anew: the next scheduler starts from scratch */
+		/* The extension was created anew: let the next scheduler start from scratch. */
+		retire(shift, SeatState::kWanted);
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
 	leave_if_idle(shift, queues);
-	/* What it deletes may have been first in its group. */
+	/* Replication may have deleted the first job of a group. */
 	if (subscribed)
 		note_deletions(MyDatabaseId);
 	if (doubtful)

@@ -1,6 +1,6 @@
 /*
- * Reconcile: a few rows at a time. What looked odd the last time is looked at again, then some more
- * rows are read; a million jobs are read through in ten minutes.
+ * Reconcile: compare rows with memory, a few at a time. Each step first looks again at what the
+ * last step suspected, and then reads more rows. A million jobs take ten minutes.
  */
 #include "worker/shift.h"
 #include "worker/worker.h"
@@ -12,7 +12,10 @@ reconcile(Shift &shift)
 {
 	static constexpr int kRows = 2000;
 	Reconciliation *state = &shift.reconcile.state;
-	/* The last step has raised: what is damaged in one segment must not keep it from the others. */
+	/*
+	 * The last step has raised an error. Skip its segment, so that damage in one does not stop the
+	 * others.
+	 */
 	if (shift.reconcile.under_way)
 		skip_segment(state);
 	shift.reconcile.under_way = true;

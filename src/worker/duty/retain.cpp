@@ -1,6 +1,7 @@
 /*
- * Retention: dead letters are deleted when their queue's keep_dead has passed, and unique keys are free
- * when their unique_for has, by a clock that has stood its ground. What they leave in their segment goes when that is truncated.
+ * Retention: delete dead letters and other records whose time (keep_dead ...) has passed, and free
+ * unique keys whose unique_for has passed. Wait while the wall clock is not trusted. The space of
+ * deleted rows is freed when their segment is truncated.
  */
 #include "core/ring_policy.h"
 #include "ring/records.h"
@@ -14,7 +15,10 @@ static constexpr int kAtOnce = 64; /* payloads can be large */
 
 static constexpr int kPeriodsAtOnce = 1000;
 
-/* What cannot be read does not keep the others. Returns whether there may be more. */
+/*
+ * Delete one batch of records and key periods; a segment that cannot be read does not stop the
+ * others. Return whether there may be more.
+ */
 static bool
 expire_all(TimestampTz now)
 {

@@ -1,4 +1,7 @@
-/* Rotation: storage of finished jobs and records is reclaimed. What is done when: ring/rotation.h. */
+/*
+ * Rotation: reclaim the storage of ended jobs and of records. For the order of steps see
+ * ring/rotation.h.
+ */
 #include "worker/shift.h"
 #include "worker/worker.h"
 
@@ -11,7 +14,7 @@ look(Shift &shift, int64 now)
 							   [&] { look_at_rings(&shift.rotation, shift.database, now); });
 }
 
-/* What fails with one segment must not keep the others. */
+/* Take a step for one segment; its failure does not stop the others. */
 static void
 step(Shift &shift, int segment)
 {
@@ -34,7 +37,7 @@ rotate(Shift &shift)
 	int segment = segment_in_turn(shift.rotation, now);
 	if (segment >= 0)
 		step(shift, segment);
-	/* What is gone counts as dead until the statistics know. */
+	/* Report the statistics at once: until then removed rows count as dead. */
 	if (looks || segment >= 0)
 		pgstat_report_stat(true);
 	if (is_failing(shift.rotation))

@@ -1,7 +1,7 @@
 /*
- * Schedules: those that are due fire, one tick a transaction: its jobs are enqueued and its next time is written
- * together, so each tick has its job once, whatever dies (protocol: tick-is-one-transaction). Between two ticks nothing
- * is looked at, unless somebody has changed a schedule.
+ * Schedules: fire those that are due. One transaction enqueues the jobs of a schedule and writes
+ * its next time, so that each tick has its jobs exactly once, whatever dies (protocol:
+ * tick-is-one-transaction). Between two ticks nothing is read, unless a schedule has changed.
  */
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -17,29 +17,30 @@ namespace pgq {
 
 static constexpr int kMostMissed = 1000;
 
-/* So late a tick is not missed: the scheduler was there, but busy, or has just been started again. */
+/*
+ * A tick that is late by less than this is not missed: the scheduler was busy, or has just been
+ * restarted.
+ */
 static constexpr int64 kLate = USECS_PER_MINUTE;
 
 namespace {
-
-/* What is to be done for a schedule that is due. It survives the error of its jobs. */
+/* The plan for a schedule that is due, and its result. Survives the rollback of an error. */
 struct Firing
 {
 	bool planned;
 	Missed missed;
-	int64 skipped;	  /* ticks before those that fire, if that is to be told */
-	TimestampTz next; /* after that */
+	int64 skipped;	  /* number of missed ticks before those that fire, if it is to be reported */
+	TimestampTz next; /* the first tick after now */
 	int64 last_job_id;
 	int n;
 	TimestampTz ticks[kMostMissed];
-	char *error; /* NULL: none */
-	bool
-		shortage; /* of memory, room on the disk, or what is known: the tick is no less due for that */
+	char *error; /* nullptr: none */
+	/* memory, disk space or the job count is lacking: the tick stays due */
+	bool shortage;
 };
 
 } // namespace
-
-/* Which ticks have been missed, and which of them fire. */
+/* Decide which missed ticks fire. */
 static void
 plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 {
@@ -56,7 +57,10 @@ plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 	firing->planned = true;
 }
 
-/* While the counter is at it, which takes its time, nobody else can count. */
+/*
+ * Raise an error while the counter process is counting a queue with max_depth: that takes long, and
+ * until then the limit cannot be checked.
+ */
 static void
 require_counted(const QueueRef &ref, const char *name)
 {
@@ -69,7 +73,10 @@ require_counted(const QueueRef &ref, const char *name)
 						errmsg("the jobs of queue \"%s\" are being counted", name)));
 }
 
-/* For the maker of the schedule. Who is dropping the queue is not waited for. */
+/*
+ * Check the queue and the right of the schedule's maker. Fail instead of waiting if the queue is
+ * being dropped.
+ */
 static void
 require_free_queue(const DueSchedule &due)
 {
@@ -89,7 +96,7 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 		return;
 	require_enqueuer(due.maker, due.maker_name);
 	require_free_queue(due);
-	/* There may be many, with large headers. */
+	/* There may be many jobs with large headers, so free the memory of each. */
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_ext tick", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
@@ -103,7 +110,10 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 	MemoryContextDelete(scratch);
 }
 
-/* Its error is the schedule's. Others may have what it lacks: memory, or a place on another disk. */
+/*
+ * Keep the error as the schedule's result. Note if it is a shortage: other schedules may not need
+ * what is lacking (memory, or space on another disk).
+ */
 static void
 keep_error(const DueSchedule &due, Firing *firing)
 {
@@ -127,7 +137,10 @@ note_of_skipped(const Firing &firing)
 					static_cast<long long>(firing.skipped), kMostMissed);
 }
 
-/* A schedule that has failed is tried again after 1 s, 2 s ... 1 min, as one tick or for all that are missed by then. */
+/*
+ * Return what is written to the row. After a failure try again after 1 s, 2 s ... 1 min, for all
+ * ticks that are missed by then.
+ */
 static TickResult
 result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
 {
@@ -148,7 +161,10 @@ result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
 	return result;
 }
 
-/* Of the schedule that has been due for longest. False: there is none, or others have locked them. */
+/*
+ * Fire the schedule that has been due for longest. False: none is due, or other transactions have
+ * locked those that are.
+ */
 static bool
 fire_one(TimestampTz from, TimestampTz now)
 {
@@ -198,10 +214,17 @@ fire_schedule(Shift &shift)
 	state.not_before = monotonic_now() + kHousekeeping;
 	if (!shift.database->clock.steady(now, monotonic_now()))
 		return INT64_MAX;
-	/* Should this not be committed nothing of it is known. Before the look: what changes meanwhile is looked at once more. */
+	/*
+	 * If the transaction fails, nothing is known. Read the change counter before the table, so that
+	 * a later change leads to another look.
+	 */
 	state.known = false;
 	uint32 changes = value_of(shift.database->schedule_changes);
-	/* What was written since it was seen is due later: the index has only dead entries before it, some beside an old snapshot. */
+	/*
+	 * Start the search at the time before which no schedule was due at the last look: older index
+	 * entries are dead, and an old snapshot may keep many of them. Valid while no schedule has
+	 * changed.
+	 */
 	TimestampTz first = changes == state.first_changes ? state.first : DT_NOBEGIN;
 	(void) serving_transaction(RowExclusiveLock, [&] {
 		served = ConditionalLockRelationOid(look_at_tables().timetable, RowExclusiveLock);
@@ -210,7 +233,10 @@ fire_schedule(Shift &shift)
 		read_few_rows();
 		fired = fire_one(first, now);
 		first = state.next = next_due_schedule(first);
-		/* Others have locked those that are due: they may let go without a word. */
+		/*
+		 * Other transactions have locked the schedules that are due. They may release them without
+		 * a signal, so look again soon.
+		 */
 		if (!fired && state.next <= now)
 			state.next = Min(next_due_schedule(now + 1), now + kHousekeeping);
 	});
@@ -224,7 +250,7 @@ fire_schedule(Shift &shift)
 	state.changes = changes;
 	if (served)
 		state.not_before = monotonic_now();
-	/* For the view: it is asked again by schedules_wanted_at(). */
+	/* This value is for the view only: schedules_wanted_at() decides. */
 	return state.next == DT_NOEND ? INT64_MAX
 								  : monotonic_now() + Max<int64, int64>(0, state.next - now);
 }

@@ -1,6 +1,6 @@
 /*
- * Token mark: it is kept far ahead of the clock while jobs are enqueued or claimed, so that no claim
- * has to do it. Saved leases that have become void by that are deleted.
+ * Token mark: keep it far ahead of the clock while jobs are enqueued or claimed, so that no claim
+ * has to advance it. Then delete the saved leases that have become void by that.
  */
 #include "catalog/token_mark.h"
 #include "engine/hold.h"
@@ -10,7 +10,10 @@
 
 namespace pgq {
 
-/* What the durable mark must stay ahead of, if there is more than at the last look. */
+/*
+ * Return the number of jobs enqueued and handed out: if it grows, tokens are being drawn, and the
+ * mark must be advanced.
+ */
 static int64
 count_events(const Shift &shift)
 {
@@ -33,7 +36,7 @@ keep_token_mark_ahead(Shift &shift)
 			if (lock_tables(AccessShareLock))
 				advance_token_mark(kLead, false, shift.commit_level);
 		});
-	/* Where that could not be, since somebody had a lock, it is tried again. */
+	/* If a lock was not available, try again at the next step. */
 	if (token_mark_is_ahead(shift.database, kLead))
 		shift.tokens.events = events;
 	forget_saved_leases(shift);
