@@ -5,7 +5,7 @@ namespace pgq {
 static_assert(kInt8 == INT8OID && kInt2 == INT2OID && kInt4 == INT4OID && kText == TEXTOID &&
 			  kTimestamptz == TIMESTAMPTZOID && kJsonb == JSONBOID);
 
-/* ---- the one look ---- */
+/* ---- one column ---- */
 
 static bool
 has_type(TupleDesc desc, int i, Oid type)
@@ -14,7 +14,7 @@ has_type(TupleDesc desc, int i, Oid type)
 		   TupleDescAttr(desc, i)->atttypid == type;
 }
 
-/* Also of the name, and without NULLs, if a table shall be so. */
+/* Compare the type; in a table also the name and NOT NULL. */
 static bool
 is_as_expected(TupleDesc desc, int i, const Column &column, bool in_table)
 {
@@ -25,7 +25,7 @@ is_as_expected(TupleDesc desc, int i, const Column &column, bool in_table)
 						 (attribute->attnotnull || column.nulls == Nulls::kAllowed));
 }
 
-/* The first that is not, or n. */
+/* Return the index of the first column that is not as expected, or n. */
 static int
 find_odd(TupleDesc desc, const Column *columns, int n, bool in_table)
 {

@@ -1,9 +1,10 @@
 /*
- * What the library expects of rows that it reads or forms by position: how many columns there are, their types, and which
- * may be NULL. The owner of the extension can alter tables and types, and need not be a superuser: a value that is taken for
- * one of another type is an address of that role's choice.
+ * Checks of tables whose rows the library reads or forms by column position: number of columns,
+ * types, NOT NULL. The owner of the extension, who need not be a superuser, can alter tables and
+ * types. Without the checks, that owner could pass any number off as the address of a value.
  *
- * Types are compared by OID, so a domain is another type than its base. Types of the server cannot be altered.
+ * Types are compared by OID, so a domain differs from its base type. Types of the server cannot be
+ * altered.
  */
 #pragma once
 
@@ -13,18 +14,21 @@
 namespace pgq {
 
 /*
- * Error 55000 unless the table is a heap with these columns, in this order, and no others. To be called again after
- * a wait for the lock of the table, as open_checked() and look_at_tables() do.
+ * Raise error 55000 unless the table is a heap with exactly these columns in this order. After
+ * waiting for a lock of the table, call it again, as open_segment() and look_at_tables() do.
  */
 void check_columns(Relation rel, const Column *columns, int n);
 
-/* Error 55000 unless the row type pgq_ext.NAME, which desc is of, has these attributes. It may have grown at its end. */
+/*
+ * Raise error 55000 unless the row type pgq_ext.NAME, of which desc is, begins with these
+ * attributes.
+ */
 void check_row_type(TupleDesc desc, const char *name, const Column *columns, int n);
 
-/* Error 55000 unless the column of a result of SQL has that type. */
+/* Raise error 55000 unless the column of an SQL result has that type. */
 void check_result(TupleDesc desc, int column, Oid type);
 
-/* Error 55000: it is NULL. */
+/* Raise error 55000 because the column is NULL. */
 [[noreturn]] void complain_null(TupleDesc desc, int column);
 
 } // namespace pgq

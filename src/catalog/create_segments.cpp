@@ -5,7 +5,7 @@
 
 namespace pgq {
 
-/* As "queue_id, priority DESC, run_at". */
+/* Return a list such as "queue_id, priority DESC, run_at". */
 static const char *
 list_columns(const RingSpec &ring, const IndexSpec &index)
 {
@@ -18,8 +18,9 @@ list_columns(const RingSpec &ring, const IndexSpec &index)
 }
 
 /*
- * Rotation leaves nothing for autovacuum to do where rows are deleted, so that comes only when
- * rotation cannot: no segment has as many rows before it is full. To freeze it comes all the same.
+ * Rotation removes the dead rows of these segments. The thresholds are above the number of rows of
+ * a full segment, so autovacuum comes only if rotation cannot work. Autovacuum against wraparound
+ * comes in any case.
  */
 static constexpr char kRarelyVacuumed[] =
 	", autovacuum_vacuum_threshold = 1000000, autovacuum_vacuum_insert_threshold = -1"

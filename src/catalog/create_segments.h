@@ -1,5 +1,6 @@
 /*
- * The first pgq_create_queue makes the segments: ordinary tables, so that pg_dump locks and dumps them.
+ * Creates the segments, on the first pgq_create_queue. Segments are ordinary tables, so pg_dump
+ * locks and dumps them.
  */
 #pragma once
 

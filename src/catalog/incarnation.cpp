@@ -5,8 +5,9 @@
 namespace pgq {
 
 /*
- * A transaction that makes or drops the table, also a prepared one, holds an exclusive lock on it until its outcome is
- * visible. So while no transaction has that lock, what the catalog says is final.
+ * A transaction, also a prepared one, that creates or drops the table holds an AccessExclusiveLock
+ * on it until its outcome is visible. So the catalog's answer is final if no transaction has that
+ * lock.
  */
 static bool
 is_gone(Oid incarnation)

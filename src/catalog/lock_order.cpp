@@ -4,7 +4,7 @@
 
 namespace pgq {
 
-/* Lock a table, and in that mode its segments. */
+/* Lock a table, and its segments in that mode. */
 static bool
 lock_with_segments(Oid table, LOCKMODE mode)
 {
@@ -32,14 +32,14 @@ lock_tables(LOCKMODE mode)
 	for (const RingSpec &ring : rings)
 		if (!lock_with_segments(get_relname_relid(ring.table, schema), mode))
 			return false;
-	/* REINDEX keeps readers out of an index, not of its table. */
+	/* Lock the indexes, too: REINDEX locks out readers of an index, not of its table. */
 	const Tables *t = tables_if_attached();
 	if (t != nullptr)
 		for (const Segment &segment : t->all_segments())
 			for (Oid index : segment.index)
 				if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 					return false;
-	/* Nor wait for who is attaching the database just now. */
+	/* Attaching the database would wait for a session that is just attaching it. */
 	if (t == nullptr && !ConditionalLockRelationOid(get_relname_relid("token_mark", schema),
 													ShareUpdateExclusiveLock))
 		return false;

@@ -1,6 +1,4 @@
-/*
- * The locks with which a worker looks at the tables, had without waiting for anybody.
- */
+/* Table locks of background workers, which never wait for other sessions. */
 #pragma once
 
 #include "catalog/tables.h"
@@ -8,17 +6,17 @@
 namespace pgq {
 
 /*
- * Lock what look_at_tables() looks at for this transaction, segments and their tables in that mode,
- * without waiting. False: somebody is in the way, or the extension is gone, or a worker has not the
- * rights of their owner (any more). With these locks
- * held nobody is waited for either if the tables have to be looked at again, or the database to be attached.
+ * Lock all tables that look_at_tables() reads for the rest of this transaction; segments, their
+ * indexes and the single tables in that mode. Never wait. False: another session is in the way, the
+ * extension is gone, or the worker does not run with the rights of the tables' owner. While these
+ * locks are held, looking at the tables again and attaching the database do not wait either.
  */
 bool lock_tables(LOCKMODE mode);
 
 /*
- * The same for workers that hand jobs out or change them. False also if these are not ours: with
- * another version, without all segments, or while a subscription brings them
- * (protocol: publisher-owns-its-jobs).
+ * Like lock_tables(), for workers that hand jobs out or change them. False also if the jobs must
+ * not be touched: the SQL objects are of an unsupported version, segments are missing, or a
+ * subscription brings the jobs (protocol: publisher-owns-its-jobs).
  */
 bool lock_and_serve(LOCKMODE mode);
 

@@ -16,7 +16,7 @@ value_from(Oid type, const char *text)
 	return OidInputFunctionCall(input, const_cast<char *>(text), parameter, -1);
 }
 
-/* -1: it is none of them. */
+/* Return the LogAttempts of that name, or -1. */
 static int
 log_attempts_of(Datum value)
 {
@@ -42,7 +42,7 @@ check_log_attempts(Datum value, const char *name)
 void
 check_option(const QueueOption &option, Datum value)
 {
-	/* By what it may be; each function raises. */
+	/* Call the check of its kind; each raises an error. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:
@@ -91,7 +91,7 @@ check_together(const QueueOptions &options)
 						errhint("fifo hands out one job of a group at a time.")));
 }
 
-/* Saturated: somebody may have written anything by hand. */
+/* Saturate: a user's SQL may have stored any interval. */
 static int64
 interval_microseconds(const Interval *interval)
 {
@@ -141,7 +141,7 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 {
 	if (option.place == kOnlyInSql)
 		return;
-	/* Within what it may be: not all doors check it. */
+	/* Clamp the value to its range: SQL that writes the row directly is not checked. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:

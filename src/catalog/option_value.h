@@ -1,22 +1,23 @@
-/*
- * Values of queue options, as SQL has them.
- */
+/* Values of queue options as SQL datums. */
 #pragma once
 
 #include "engine/queue_options.h"
 
 namespace pgq {
 
-/* A value of any type, from its text. */
+/* Convert a text to a value of that type. */
 Datum value_from(Oid type, const char *text);
 
-/* 22023 naming it if pgq_create_queue would not take it. */
+/* Raise error 22023, naming the option, if the value is not allowed. */
 void check_option(const QueueOption &option, Datum value);
 
-/* 22023 if they cannot be together. Of those that are not given: zero. */
+/* Raise error 22023 if these options must not be combined. Options that are not given are zero. */
 void check_together(const QueueOptions &options);
 
-/* Put it into *options. What check_option() would refuse becomes the nearest value that it takes. */
+/*
+ * Store the value in *options. A value that check_option() would refuse is replaced by the nearest
+ * allowed one.
+ */
 void set_option(QueueOptions *options, const QueueOption &option, Datum value);
 
 } // namespace pgq

@@ -22,7 +22,7 @@ vector_of(HeapTuple index, AttrNumber number)
 		DatumGetPointer(SysCacheGetAttr(INDEXRELID, index, number, &is_null)));
 }
 
-/* In the order of its columns, and none besides. Of texts, in the order of their bytes. */
+/* Return whether the index has exactly these columns in this order, texts in the C collation. */
 static bool
 has_columns(HeapTuple index, const IndexColumn *columns)
 {
@@ -38,7 +38,10 @@ has_columns(HeapTuple index, const IndexColumn *columns)
 	return n == form->indnatts && n == form->indnkeyatts;
 }
 
-/* It has an entry of every row that it is for: one that is being built, or was not built to its end, has not. */
+/*
+ * Return whether the index has an entry for every row that it covers. An index that is being built,
+ * or whose build has failed, has not.
+ */
 static bool
 is_whole(HeapTuple index)
 {

@@ -1,5 +1,6 @@
 /*
- * Which index of that name is one of ours: whose entries we form by hand, and by whose order we go.
+ * Decides whether an index is the extension's own. The library forms entries of its own indexes
+ * itself, and relies on their order.
  */
 #pragma once
 
@@ -9,8 +10,9 @@
 namespace pgq {
 
 /*
- * A whole btree of the table, on just these columns, in their order; with a predicate if the specification has one. Invalid: there
- * is none, or another one of that name.
+ * Return the index of that name if it is a valid btree of the table on exactly these columns in
+ * this order, with a predicate if and only if the specification has one. Otherwise return
+ * InvalidOid.
  */
 Oid find_index(const char *name, Oid schema, Oid heap, const IndexSpec &spec, bool unique);
 

@@ -21,7 +21,10 @@ is_own_table(Relation rel, const char *name)
 		   is_member(RelationRelationId, table);
 }
 
-/* Without the rights of who calls: the trigger of a table may be fired by roles that cannot look into the schema. */
+/*
+ * Look up the function without checking the caller's rights: a role without USAGE on the schema may
+ * fire the trigger of a table.
+ */
 Oid
 own_function(const char *name, int n_arguments, const Oid *arguments)
 {

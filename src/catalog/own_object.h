@@ -1,6 +1,6 @@
 /*
- * Which objects are the extension's own. A name says nothing: a role that may create objects, or rename its own, chooses
- * names as it likes. Members of the extension are recorded by their OIDs.
+ * Decides whether an object belongs to the extension. A name proves nothing, since a role that may
+ * create or rename objects can choose any. Members of an extension are recorded by OID.
  */
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace pgq {
 
-/* Is that object (a row of the catalog class_id) a member of the extension? */
+/* Return whether the object (a row of the catalog class_id) is a member of the extension. */
 bool is_member(Oid class_id, Oid oid);
 
-/* Is that pgq_ext.NAME, or a segment of it, by whatever name? */
+/* Return whether the table is pgq_ext.NAME or one of its segments, whatever the segment's name. */
 bool is_own_table(Relation rel, const char *name);
 
-/* The member pgq_ext.NAME with these arguments, or invalid. */
+/* Return the member function pgq_ext.NAME with these arguments, or InvalidOid. */
 Oid own_function(const char *name, int n_arguments = 0, const Oid *arguments = nullptr);
 
 } // namespace pgq

@@ -5,8 +5,10 @@
 namespace pgq {
 
 namespace {
-
-/* As src/schema makes them. A segment has those that are for each row, under their names. */
+/*
+ * The triggers as src/schema creates them. A segment has the row triggers of its table under the
+ * same names.
+ */
 struct OwnTrigger
 {
 	const char *table;
@@ -46,7 +48,7 @@ find_by_name(const char *name)
 	return nullptr;
 }
 
-/* A condition would be an expression that is evaluated wherever the trigger fires. */
+/* Refuse a WHEN condition: its expression would be evaluated whenever the trigger fires. */
 static bool
 is_as_made(Relation rel, const Trigger &trigger, const OwnTrigger &own)
 {
@@ -62,7 +64,10 @@ is_own_trigger(Relation rel, const Trigger &trigger)
 	return own != nullptr && is_as_made(rel, trigger, *own);
 }
 
-/* Visit those of ours that are there and do not fire always, but should. What is as it should be costs no look at the catalog. */
+/*
+ * Visit the extension's triggers of the table that should be ENABLE ALWAYS, but are not. Costs no
+ * catalog access if there is none.
+ */
 template <typename Visit>
 static void
 for_each_muted_trigger(Relation rel, Visit visit)
@@ -94,7 +99,7 @@ restore_triggers(Oid table)
 	Relation rel = try_table_open(table, NoLock);
 	if (rel == nullptr)
 		return false;
-	/* Changing one makes the list anew. */
+	/* Collect the names first: changing a trigger rebuilds the list. */
 	const char *muted[lengthof(kTriggers)];
 	int n = 0;
 	for_each_muted_trigger(rel,

@@ -1,8 +1,8 @@
 /*
- * Triggers of the extension. Each is known by its table, its function, its events and its name: a role that may add a
- * trigger to a table can take any of these alone. Those on the segments, the queues and the schedules fire always, so
- * that rows that logical replication brings are told of too. pg_restore --disable-triggers leaves them so that they do
- * not.
+ * Triggers of the extension. A trigger is known by its table, function, events and name together: a
+ * role that may add triggers to a table can copy any one of them. Triggers on segments, queues and
+ * schedules are ENABLE ALWAYS, so that they also fire for rows of logical replication. pg_restore
+ * --disable-triggers leaves them ENABLE (origin only), or disabled: "muted".
  */
 #pragma once
 
@@ -10,19 +10,23 @@
 
 namespace pgq {
 
-/* Is that trigger of that table one that the extension has made? */
+/* Return whether the extension has created that trigger of the table. */
 bool is_own_trigger(Relation rel, const Trigger &trigger);
 
-/* Is one of ours there that does not fire always, but should? */
+/* Return whether one of the extension's triggers should be ENABLE ALWAYS, but is not. */
 bool has_muted_trigger(Relation segment);
 
 /*
- * Let them fire always again. False: somebody is in the way. Whoever has written rows meanwhile has ended when we
- * have the lock, so the caller can read them from the heap.
+ * Set the muted triggers of the table to ENABLE ALWAYS again. False: another transaction has locked
+ * the table, or it is gone. Transactions that wrote rows without the triggers have ended when the
+ * lock is taken, so the caller can find their rows in the heap.
  */
 bool restore_triggers(Oid table);
 
-/* Is one of ours there that fires, but not always? One that is switched off, which health tells of, is somebody's will. */
+/*
+ * Return whether one of the extension's triggers fires for origin sessions only. A trigger that was
+ * disabled entirely does not count: an administrator wanted that, and pgq_ext.health reports it.
+ */
 bool has_half_muted_trigger(Oid table);
 
 } // namespace pgq

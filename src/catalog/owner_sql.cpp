@@ -24,7 +24,7 @@ common_owner()
 	const Tables &t = look_at_tables();
 	auto check = [&](Oid relid) {
 		Oid owner = owner_of(relid);
-		/* After a restore by another superuser the segments are not his. */
+		/* After a restore by another superuser, the segments belong to that superuser. */
 		if (owner == t.owner || (superuser_arg(owner) && superuser_arg(t.owner)))
 			return;
 		ereport(ERROR,
@@ -42,7 +42,7 @@ common_owner()
 		check(table);
 	for (const Segment &segment : t.all_segments())
 		check(segment.heap);
-	/* Version 0.1 has none: one of that name is somebody else's, and not used. */
+	/* Version 0.1 has no table "shard"; a table of that name is then a user's, and not used. */
 	if (Oid shard = get_relname_relid("shard", get_namespace_oid("pgq_ext", false));
 		is_member(RelationRelationId, shard))
 		check(shard);
@@ -87,7 +87,10 @@ find_by_index()
 void
 spi_begin()
 {
-	/* Who may only add a trigger to a table shall not have it fired with the rights of the owner. */
+	/*
+	 * Keep triggers of roles that have only the TRIGGER privilege from firing with the owner's
+	 * rights.
+	 */
 	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	if (SPI_connect() != SPI_OK_CONNECT)

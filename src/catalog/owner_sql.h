@@ -1,7 +1,7 @@
 /*
- * Plain SQL for the rare paths: run with the rights of the extension's owner, in a restricted
- * operation, and with a search path that nobody else can influence
- * (protocol: owners-code-has-owners-rights).
+ * SQL statements for rare paths. They run with the rights of the owner of the extension's tables,
+ * in a security-restricted operation, with a fixed search path (protocol:
+ * owners-code-has-owners-rights).
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace pgq {
 
-/* One utility command or query made from a format; fails if SPI fails. */
+/* Run one utility command or query, made from a format. Raise an error if SPI fails. */
 void spi_run(const char *format, ...) pg_attribute_printf(1, 2);
 
-/* One statement with parameters. Returns the number of rows processed. */
+/* Run one statement with parameters, and return the number of rows processed. */
 struct SpiArgument
 {
 	Oid type;
@@ -21,8 +21,8 @@ struct SpiArgument
 };
 
 /*
- * Under a snapshot of its own, so that it sees what is committed by now in every
- * isolation level.
+ * The statement gets a snapshot of its own, so it sees what is committed by now at every isolation
+ * level.
  */
 uint64 spi_execute(const char *sql, const SpiArgument *arguments, int n);
 
@@ -33,39 +33,41 @@ spi_execute(const char *sql, const SpiArgument (&arguments)[n])
 	return spi_execute(sql, arguments, n);
 }
 
-/* A value of the last result. Error 55000 if its type is another: somebody has altered the table. */
+/* Return a value of the last result. Error 55000 if it has another type: the table was altered. */
 Datum spi_value(int row, int column, Oid type, bool *is_null);
 
-/* The same, if it must not be NULL: error 55000. */
+/* The same, with error 55000 if the value is NULL. */
 Datum spi_value(int row, int column, Oid type);
 
 /*
- * For the rest of the transaction: a statement of a worker that has locked what it knows of waits for nobody (what
- * else there may be, the row of a schedule or a lock, or who is just enqueuing a job of the same unique key, ends in
- * an error after 100 ms), and reads few rows, by their places or an index, whatever the
+ * Set options for the rest of a worker's transaction. A statement waits for no lock longer than 100
+ * ms: the worker has locked its tables, but not the row of a schedule or a named lock, or a unique
+ * key that another transaction is enqueuing. The planner uses TIDs and indexes, whatever the
  * statistics say.
  */
 void read_few_rows();
 
-/* Until the rights of the owner end (as_owner): by an index, whatever the statistics say. */
+/* Let the planner use an index, whatever the statistics say, until as_owner() ends. */
 void find_by_index();
 
-/* SPI_connect, and no triggers and rules from here on but those that the owner of a table wants always. */
+/*
+ * Call SPI_connect(). From here on only triggers and rules fire that are ENABLE ALWAYS or REPLICA.
+ */
 void spi_begin();
 
 /*
- * With whose rights a worker may touch the tables; invalid if they are not there. Waits for nobody,
- * and can be out of date in the next moment: lock_tables() looks again.
+ * Return the owner of pgq_ext.queue, with whose rights a worker may use the tables; invalid if
+ * there is none. Takes no lock, so the answer may be outdated: lock_tables() checks again.
  */
 Oid owner_of_tables();
 
 /*
- * The owner of all of them. With more than one, code that one of them has added to a table would run with
- * the rights of another: error 55000.
+ * Return the common owner of all tables. Error 55000 if there are several: code that one owner has
+ * added to a table would then run with the rights of another.
  */
 Oid common_owner();
 
-/* Run body with the rights of that role, SPI connected. */
+/* Run body with the rights of that role, connected to SPI. */
 template <typename Body>
 void
 with_spi_as(Oid role, Body body)
@@ -77,7 +79,7 @@ with_spi_as(Oid role, Body body)
 	});
 }
 
-/* As the one owner of all tables: error 55000 if there are several. */
+/* Run body as the common owner of all tables (error 55000 if there are several). */
 template <typename Body>
 void
 as_owner(Body body)

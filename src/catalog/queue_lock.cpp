@@ -42,10 +42,13 @@ lock_name(const char *name, LOCKMODE mode)
 static LOCKTAG
 tag_of_key(int32 queue_id, int64 hash)
 {
-	/* 1 and 2 are the server's own. */
+	/* The server uses classes 1 and 2. */
 	static constexpr uint16 kClass = 0x5047;
 	LOCKTAG tag;
-	/* Its greater half: who locks keys in the order of their hashes locks tags in one order. */
+	/*
+	 * Use the upper half: sessions that lock keys in the order of their hashes then lock the tags
+	 * in one order, too.
+	 */
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(queue_id),
 						 static_cast<uint32>(hash >> 32), kClass);
 	return tag;

@@ -1,7 +1,6 @@
 /*
- * Heavyweight locks of a queue, for what is waited for long: so that the deadlock
- * detector sees who waits for whom. pg_locks shows them as objects of pgq_ext.queue;
- * objid is the queue's id, objsubid what for.
+ * Heavyweight locks of a queue, for long waits: the deadlock detector knows them. pg_locks shows
+ * them as objects of the class pgq_ext.queue: objid is the id of the queue, objsubid the QueueLock.
  */
 #pragma once
 
@@ -11,36 +10,48 @@ namespace pgq {
 
 enum class QueueLock : uint16
 {
-	kWindow =
-		1,	  /* exclusive: whoever refills its window; share, for a moment: who waits for that */
-	kTimer,	  /* the same for its timer */
-	kWriters, /* row exclusive, to the end: who adds or changes jobs of it; exclusive: who drops it */
-	kGroups,  /* as kWindow, for its groups: whoever probes them */
-	kCount,	  /* exclusive: whoever counts its jobs */
-	kOptions, /* exclusive, to the end: whoever changes its options */
-	kRights,  /* the same: its rights */
-	kName, /* the same: whoever creates one of that name, or gives it that; objid is a hash of it */
-	kSegments, /* the same, of queue 0: whoever makes the segments */
-	kMoves, /* of queue 0, to the end. Exclusive: a worker that moves records; share: a drop, which deletes them */
+	/* exclusive: refilling the window; share, for a moment: waiting for the refill */
+	kWindow = 1,
+	kTimer,	  /* the same for the timer */
+	kWriters, /* row exclusive, to the end: adding or changing jobs; exclusive: dropping the queue */
+	kGroups,  /* as kWindow, for probing groups */
+	kCount,	  /* exclusive: counting the jobs */
+	kOptions, /* exclusive, to the end: changing the options */
+	kRights,  /* exclusive, to the end: changing the rights */
+	/* exclusive, to the end: giving a queue that name; objid is a hash of the name */
+	kName,
+	kSegments, /* of queue 0; exclusive, to the end: creating the segments */
+	/*
+	 * of queue 0, to the end; exclusive: a worker that moves records; share: a drop, which deletes
+	 * records
+	 */
+	kMoves,
 };
 
-/* To the end of the (sub)transaction, or until it is unlocked. False: only without wait. */
+/*
+ * Lock until the end of the (sub)transaction, or until unlock_queue(). False: not available (only
+ * without wait).
+ */
 bool lock_queue(int32 queue_id, QueueLock what, LOCKMODE mode, bool wait);
 void unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode);
 
-/* Lock the name (kName) to the end of the (sub)transaction; in share mode to rely on it. Read rows anew afterwards. */
+/*
+ * Lock the name (kName) until the end of the (sub)transaction; in share mode to rely on the name.
+ * Rows read before must be read again.
+ */
 void lock_name(const char *name, LOCKMODE mode = ExclusiveLock);
 
 /*
- * The lock of a key: whoever looks for the owner of that unique key, until he has found or become one. An
- * advisory lock of a class of its own; objid is the key's hash, in part.
+ * The lock of a unique key: held while a session looks for the owner of the key, until it has found
+ * or become the owner. An advisory lock of a class of its own; objid is half of the key's hash.
  */
 void lock_key(int32 queue_id, int64 hash);
 void unlock_key(int32 queue_id, int64 hash);
 
 /*
- * The turn at a waiting job. Exclusive: a session that waits for all holders of the job, so that nobody new joins them;
- * share, for a moment: a session that is about to hold it. False: only without wait.
+ * Lock the turn at a waiting job. Exclusive: a session that waits for all transactions that hold
+ * the job; it keeps others from joining them. Share, for a moment: a session that is about to hold
+ * the job. False: not available (only without wait).
  */
 bool lock_turn(int64 job_id, LOCKMODE mode, bool wait);
 void unlock_turn(int64 job_id, LOCKMODE mode);

@@ -12,8 +12,7 @@
 namespace pgq {
 
 namespace {
-
-/* Columns of pgq_ext.queue, in their order. */
+/* Columns of pgq_ext.queue, in table order. */
 enum QueueColumn : AttrNumber
 {
 	kQueueId = 1,
@@ -29,8 +28,7 @@ struct QueueColumns
 };
 
 } // namespace
-
-/* NULLs are looked for, in whatever column they are. */
+/* Every column may be NULL; the code checks for it. */
 static constexpr QueueColumns queue_columns = [] {
 	QueueColumns columns{};
 	columns.list[kQueueId - 1] = {"queue_id", INT4OID, kOrNull};
@@ -50,7 +48,8 @@ struct Remembered
 	char name[kQueueNameMax + 1]; /* key */
 	Oid incarnation;
 	QueueRef ref;
-	uint32 namings; /* as long as it is that, the queue has that name */
+	uint32
+		namings; /* generation of the slot's name: while it is unchanged, the queue has this name */
 };
 
 } // namespace
@@ -70,7 +69,7 @@ memory_of_names()
 	return remembered;
 }
 
-/* Checked after the lock, since ALTER TABLE may have held us up until now. */
+/* Check the columns after the lock: ALTER TABLE may have held it until now. */
 static Relation
 open_queues(const Tables &t)
 {
@@ -79,7 +78,7 @@ open_queues(const Tables &t)
 	return rel;
 }
 
-/* What is NULL is as pgq_create_queue() would have it. */
+/* Read the options. NULL means the default of pgq_create_queue(). */
 static QueueOptions
 read_options(HeapTuple tuple, TupleDesc desc)
 {
@@ -96,7 +95,7 @@ read_options(HeapTuple tuple, TupleDesc desc)
 	return options;
 }
 
-/* False: no queue can have that id or name. */
+/* False: the row has no valid id or name. */
 static bool
 read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 {
@@ -136,7 +135,9 @@ read_queue_row(const Tables &t, const char *name, QueueRow *row)
 	return found;
 }
 
-/* Names come and go: when there are twice as many as there can be queues, those without one are forgotten. */
+/*
+ * Forget the names of queues that are gone, when there are twice as many names as queues can exist.
+ */
 static void
 forget_names()
 {
@@ -150,7 +151,9 @@ forget_names()
 			hash_search(names, entry->name, HASH_REMOVE, nullptr);
 }
 
-/* Our own uncommitted drop; its row is gone for us already. */
+/*
+ * Return whether this transaction has dropped the queue, so that its row is not visible any more.
+ */
 static bool
 dropped_by_us(const QueueRef &ref)
 {
@@ -158,8 +161,8 @@ dropped_by_us(const QueueRef &ref)
 }
 
 /*
- * Visit every row of pgq_ext.queue that is committed by now, or our own; without_us: as if this transaction had done
- * nothing. Returns how many are no queue's.
+ * Visit every row of pgq_ext.queue that is committed by now, or written by this transaction;
+ * without_us: ignore the changes of this transaction. Return the number of invalid rows.
  */
 template <typename Visit>
 static int
@@ -201,7 +204,10 @@ find_row(const Tables &t, int32 queue_id, bool without_us, QueueRow *wanted)
 	return found;
 }
 
-/* What this transaction has changed of a queue others may not see before it ends. */
+/*
+ * Attach the queue of a row, as other sessions may see it: without the uncommitted changes of this
+ * transaction. A queue that this transaction has created is attached as uncommitted.
+ */
 static QueueRef
 attach_row(const Tables &t, const QueueRow &row)
 {
@@ -220,8 +226,9 @@ attach_row(const Tables &t, const QueueRow &row)
 }
 
 /*
- * Attach the queue of a row that may have been deleted since it was read. A drop frees only a slot that exists at its
- * commit, so look for the row again after attaching (protocol: attach-then-look). False: the row is gone.
+ * Attach the queue of a row that may have been deleted since it was read. A drop frees only a slot
+ * that exists at its commit, so look for the row again after attaching (protocol:
+ * attach-then-look). False: the row is gone.
  */
 static bool
 attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
@@ -232,14 +239,17 @@ attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
 	stop_point("queue-attached");
 	if (read_queue_row(t, row.name, &now) && now.queue_id == row.queue_id)
 		return true;
-	/* Another name is no other queue. */
+	/* The queue may have been renamed only. */
 	if (find_row(t, row.queue_id, false, &now))
 		return true;
 	free_queue(*ref);
 	return false;
 }
 
-/* Of a name that this session does not remember. Where a row was dropped meanwhile another one may have its name by now. */
+/*
+ * Find a queue whose name this session does not remember. If its row is dropped during the search,
+ * another queue may have the name by now, so look again.
+ */
 static bool
 find_queue_in_table(const Tables &t, const char *name, QueueRef *ref)
 {
@@ -269,7 +279,10 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 	}
 	if (!find_queue_in_table(t, name, ref))
 		return false;
-	/* Under another name: this transaction has renamed it, or its slot does not know yet. */
+	/*
+	 * Do not remember a name that the slot does not have: this transaction has renamed the queue,
+	 * or the slot has not been updated yet.
+	 */
 	QueueName current;
 	uint32 namings = read_name(ref->queue, &current);
 	if (strcmp(current.text, name) != 0)
@@ -314,13 +327,16 @@ read_queue_rows(const Tables &t, int *n, bool without_us)
 	return rows;
 }
 
-/* The name that looks most like it, of those that the caller may know, or NULL. The same in another case is nearest. */
+/*
+ * Return the most similar name of a queue that the caller may know, or nullptr. A name that differs
+ * only in case is nearest.
+ */
 static const char *
 nearest_name(const Tables &t, const char *name)
 {
 	char *nearest = nullptr;
 	int length = static_cast<int>(strlen(name));
-	/* As the parser does for columns: at most three edits, and not more than half of the name. */
+	/* The parser's limit for column names: at most three edits, and at most half of the name. */
 	int least = Min(3, length / 2) + 1;
 	for_each_row(t, [&](const QueueRow &row) {
 		int distance = pg_strcasecmp(name, row.name) == 0
@@ -344,7 +360,10 @@ is_among(const List *sorted, int number)
 		[](const ListCell &a, const ListCell &b) { return a.int_value < b.int_value; });
 }
 
-/* Attach the queues of all rows. Returns whether slots differ from their rows; if correct, they did. */
+/*
+ * Attach the queues of all rows. Return whether some slots differ from their rows. correct: update
+ * or free these slots.
+ */
 static bool
 compare_with_rows(const Tables &t, bool correct, Attached *attached)
 {
@@ -352,7 +371,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 	List *rows = NIL;
 	*attached = {};
 	attached->unreadable = for_each_row(t, [&](const QueueRow &row) {
-		/* A row without a slot gets one; a slot follows its row. */
+		/* Give a row without a slot one, and compare the slot with the row. */
 		QueueRef ref;
 		rows = lappend_int(rows, row.queue_id);
 		attached->queues++;
@@ -366,7 +385,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 		}
 	});
 	list_sort(rows, list_int_cmp);
-	/* A slot without a row: somebody has deleted it. */
+	/* A slot without a row: its row was deleted by a user's SQL. */
 	for_each_queue(t.database, [&](const QueueRef &ref) {
 		if (is_among(rows, ref.queue_id))
 			return;
@@ -382,13 +401,13 @@ Attached
 attach_all_queues(const Tables &t)
 {
 	Attached attached;
-	/* With this lock nobody has changed a row and not applied that to its slot yet. */
+	/* With this lock held, no transaction has changed a row and not yet its slot. */
 	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
 		compare_with_rows(t, true, &attached);
 	return attached;
 }
 
-/* if_near: said after the name that looks most like it; otherwise: if there is none. */
+/* Hint: the most similar name followed by if_near, or `otherwise` if there is none. */
 [[noreturn]] static void
 complain_unknown(const Tables &t, const char *name, const char *if_near, const char *otherwise)
 {

@@ -4,7 +4,7 @@
 
 namespace pgq {
 
-/* Has the role the privilege by a grant to any other grantee than `besides`? */
+/* Return whether the role has the privilege by a grant to any grantee but `besides`. */
 static bool
 is_granted(const Acl *acl, Oid role, AclMode privilege, Oid besides)
 {
@@ -15,7 +15,10 @@ is_granted(const Acl *acl, Oid role, AclMode privilege, Oid besides)
 	return false;
 }
 
-/* The same of an object of the catalog, by a column with its privileges; if that is NULL, by the default. */
+/*
+ * The same for an object whose privileges are in that column of its catalog row; if the column is
+ * NULL, by_default has them.
+ */
 static bool
 is_granted(CacheId cache, HeapTuple tuple, int column, const Acl *by_default, AclMode privilege,
 		   Oid besides)

@@ -1,7 +1,7 @@
 /*
- * The readers of the views. The functions behind the views run with the rights of the reader, and EXECUTE on them
- * is everybody's, so each function asks for itself what a direct call may tell: only what the caller could read in one
- * of its views.
+ * Checks of the functions behind the views. They run with the rights of the reader, and PUBLIC may
+ * execute them. So each function checks that the caller could read the same data in one of its
+ * views.
  */
 #pragma once
 
@@ -12,14 +12,14 @@
 namespace pgq {
 
 /*
- * Error 42501, unless the caller may read one of these views (schema pgq_ext), or was granted EXECUTE on the function
- * by name, as the readers of somebody else's view over ours need it.
+ * Raise error 42501 unless the caller may read one of these views of schema pgq_ext, or was granted
+ * EXECUTE on the function explicitly, as readers of a user's view over a pgq_ext view need.
  */
 void require_reader(FunctionCallInfo fcinfo, std::initializer_list<const char *> views);
 
 /*
- * May the caller read that column, which holds a secret (a token, a payload)? The grant to pg_monitor does not count:
- * its members read the views without their secrets.
+ * Return whether the caller may read a column that holds a secret (a token, a payload). The grant
+ * to pg_monitor does not count: its members read the views without the secrets.
  */
 bool may_read(const char *view, const char *column);
 

@@ -4,9 +4,9 @@
 
 namespace pgq {
 
-/* ---- what is known ---- */
+/* ---- cache ---- */
 
-/* Bits: by Right; and: */
+/* Bits of Known::rights: one for each Right, and: */
 static constexpr uint8 kSees = 1 << lengthof(right_specs);
 static constexpr uint8 kAll = (kSees << 1) - 1;
 
@@ -17,8 +17,7 @@ bit_of(Right right)
 }
 
 namespace {
-
-/* Of one queue, what the role has that has asked last. */
+/* Cached rights on one queue, of the role that has asked last. */
 struct Known
 {
 	bool valid;
@@ -26,7 +25,7 @@ struct Known
 	uint8 rights;
 	int32 queue_id;
 	Oid role;
-	uint32 hash; /* of the name of its view, in the server's cache of relations */
+	uint32 hash; /* hash of the view's name in the server's relation cache */
 };
 
 } // namespace
@@ -44,7 +43,7 @@ forget_all()
 		entry.valid = false;
 }
 
-/* hash 0: anything may have changed. Also one that is just being looked up counts. */
+/* hash 0: anything may have changed. An entry that is being looked up counts, too. */
 static void
 at_relation_change(Datum, CacheId, uint32 hash)
 {
@@ -73,12 +72,12 @@ register_callbacks()
 	CacheRegisterSyscacheCallback(NAMESPACEOID, at_role_change, 0);
 	CacheRegisterSyscacheCallback(AUTHOID, at_role_change, 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_role_change, 0);
-	/* Its owner is a member of pg_database_owner. */
+	/* The database's owner is a member of pg_database_owner. */
 	CacheRegisterSyscacheCallback(DATABASEOID, at_role_change, 0);
 	callbacks_registered = true;
 }
 
-/* ---- a look ---- */
+/* ---- lookup ---- */
 
 void
 name_of_rights(int32 queue_id, char *name)
@@ -93,7 +92,10 @@ owns_tables(Oid role)
 	return superuser_arg(role) || (OidIsValid(owner) && has_privs_of_role(role, owner));
 }
 
-/* As for segments: after a restore by another superuser it is not the owner's. */
+/*
+ * Return whether the view belongs to the tables' owner, or both to superusers: a restore by another
+ * superuser makes that one the owner.
+ */
 static bool
 is_owners(Form_pg_class view)
 {
@@ -138,14 +140,17 @@ look(Known *entry, const char *name, Oid schema)
 	ReleaseSysCache(tuple);
 }
 
-/* An answer during which something has changed is given, but not remembered. */
+/*
+ * Look up the rights. If an invalidation arrives during the lookup, return the answer, but do not
+ * cache it.
+ */
 static const Known &
 look_again(Known *entry, int32 queue_id, Oid role)
 {
 	char name[NAMEDATALEN];
 	register_callbacks();
 	name_of_rights(queue_id, name);
-	/* Without it there is nothing to have rights on: it is for others to say so. */
+	/* Without the schema nothing has rights; the caller reports its absence. */
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	hash_of_queue_table =
 		GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum("queue"), ObjectIdGetDatum(schema));
@@ -159,7 +164,10 @@ look_again(Known *entry, int32 queue_id, Oid role)
 	return *entry;
 }
 
-/* By what is committed by now: a transaction that is open for long does not hear of it by itself. */
+/*
+ * Use the latest committed rights: a transaction that is open for long would not hear of changes by
+ * itself.
+ */
 static const Known &
 rights_on(int32 queue_id, Oid role)
 {
@@ -170,7 +178,7 @@ rights_on(int32 queue_id, Oid role)
 	return hit ? *entry : look_again(entry, queue_id, role);
 }
 
-/* ---- questions ---- */
+/* ---- checks ---- */
 
 bool
 may(Deed deed, int32 queue_id)

@@ -1,10 +1,11 @@
 /*
- * Rights on single queues. A queue is open, and EXECUTE decides, or it is closed: then there is a view of
- * constants, pgq_ext.rights_ID, whose privileges are the rights (protocol: rights-are-privileges). So the
- * server follows roles that are renamed, refuses to drop one that has some, and dumps them.
+ * Rights on single queues. A queue is open or closed. EXECUTE on the functions decides for an open
+ * queue. A closed queue has a view of constants, pgq_ext.rights_ID, whose privileges are the rights
+ * (protocol: rights-are-privileges). So the server renames roles in them, refuses to drop a role
+ * that has some, and dumps them.
  *
- * What was found is remembered by each backend until the server says that one of these has changed: the
- * view, a membership, a role. Asking costs some nanoseconds then.
+ * Each backend remembers what it has found until an invalidation says that a view, a membership or
+ * a role has changed. A check then costs some nanoseconds.
  */
 #pragma once
 
@@ -23,25 +24,28 @@ struct RightSpec
 {
 	const char *name;
 	AclMode privilege;
-	const char *sql; /* that privilege */
+	const char *sql; /* SQL name of the privilege */
 };
 inline constexpr RightSpec right_specs[] = {
 	{"enqueue", ACL_INSERT, "INSERT"},
 	{"claim", ACL_UPDATE, "UPDATE"},
 	{"inspect", ACL_SELECT, "SELECT"},
-	{"admin", ACL_DELETE, "DELETE"}, /* comes with inspect */
+	{"admin", ACL_DELETE, "DELETE"}, /* implies inspect */
 };
 
-/* What is done with a queue and its jobs, and the right that it takes. By functions: docs/reference.md, "Rights". */
+/*
+ * Uses of a queue, each of which needs one right. For the functions of each see docs/reference.md,
+ * "Rights".
+ */
 enum class Deed : uint8
 {
-	kEnqueue,	 /* add jobs, also by schedules and from other queues */
-	kClaim,		 /* take jobs */
-	kAnswer,	 /* by job id and lease: ack, fail, extend ... */
-	kAskResult,	 /* by job id: pgq_result */
-	kChange,	 /* by job id: cancel, retry, update */
-	kAdminister, /* the queue, and its dead letters */
-	kGrant,		 /* its rights */
+	kEnqueue,	 /* add jobs, also by schedules or from other queues */
+	kClaim,		 /* claim jobs */
+	kAnswer,	 /* ack, fail, extend ... by job id and lease */
+	kAskResult,	 /* pgq_result, by job id */
+	kChange,	 /* cancel, retry, update, by job id */
+	kAdminister, /* change or drop the queue, and use its dead letters */
+	kGrant,		 /* change its rights */
 };
 constexpr Right
 right_for(Deed deed)
@@ -63,20 +67,29 @@ right_for(Deed deed)
 	return Right::kAdmin;
 }
 
-/* May the current role do that by now? What other sessions have committed counts. Not under a lock of a queue. */
+/*
+ * Return whether the current role may do that, as of the latest committed rights. Must not be
+ * called under the lock of a queue.
+ */
 bool may(Deed deed, int32 queue_id);
 
-/* Error 42501 naming the queue. */
+/* Raise error 42501, naming the queue, unless the current role may do that. */
 void require_right(Deed deed, int32 queue_id, const char *queue);
 
-/* The same of another role, whose name that is. */
+/* Like require_right(), for another role and its name. */
 void require_right_of(Oid role, const char *role_name, Deed deed, int32 queue_id,
 					  const char *queue);
 
-/* May the current role see the queue's jobs in the views? Members of pg_monitor see all. */
+/*
+ * Return whether the views show the current role the jobs of the queue. Members of pg_monitor see
+ * all.
+ */
 bool may_see(int32 queue_id);
 
-/* Of a database's queues, those: whoever may call a function behind a view can call it without the view. */
+/*
+ * Visit the queues that the current role may see. The functions behind the views check this
+ * themselves, since they can be called without the view.
+ */
 template <typename Visit>
 inline void
 for_each_visible_queue(const Database *db, Visit visit)
@@ -87,24 +100,26 @@ for_each_visible_queue(const Database *db, Visit visit)
 	});
 }
 
-/* Not if the extension was dropped, and this process has heard of it. */
+/* Return whether the schema exists, as far as this process has heard. */
 bool has_schema();
 
-/* Has it any right there, or needs none? */
+/* Return whether the current role may know of the queue: it is open, or the role has some right. */
 bool may_know(int32 queue_id);
 
-/* Is the current role a superuser or the owner of the tables, who may do everything? */
+/*
+ * Return whether the current role is a superuser or the owner of the tables, who have all rights.
+ */
 bool is_owner();
 
 enum class Openness : uint8
 {
 	kOpen,
 	kClosed,
-	kForeign, /* the view is not the owner's, so that nobody but he and superusers has any right */
+	kForeign, /* another role owns the view: only superusers and the tables' owner have rights */
 };
 Openness openness_of(int32 queue_id);
 
-/* The name of the view, of at most NAMEDATALEN bytes. */
+/* Write the name of the view, of at most NAMEDATALEN bytes. */
 void name_of_rights(int32 queue_id, char *name);
 
 } // namespace pgq

@@ -1,5 +1,6 @@
 /*
- * Subscriptions that bring rows to our tables: what they bring is the publisher's.
+ * Subscriptions of logical replication that bring rows to the extension's tables: these rows belong
+ * to the publisher.
  */
 #pragma once
 
@@ -7,13 +8,16 @@
 
 namespace pgq {
 
-/* Does one bring jobs or records? To be asked with a segment's lock in hand, with which comes the news. */
+/*
+ * Return whether a subscription brings jobs or records. Call it while holding the lock of a
+ * segment, which has delivered the latest invalidations.
+ */
 bool is_subscribed();
 
 /*
- * Jobs that a subscription brings are the publisher's (protocol: publisher-owns-its-jobs): error
- * 55000 naming it. A flag, so cheap. Nobody else may add some either: their ids would be the
- * publisher's next ones. The same for queues.
+ * Raise error 55000, naming the subscription, if one brings jobs or records (protocol:
+ * publisher-owns-its-jobs). New jobs are refused, too: their ids would collide with the publisher's
+ * next ones. Cheap: reads a flag. The second function does the same for queues.
  */
 void refuse_if_subscribed();
 void refuse_if_queues_subscribed();

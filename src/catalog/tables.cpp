@@ -8,14 +8,14 @@ namespace pgq {
 
 static constexpr Tables kNothing = {};
 
-/* What is known, and the memory that it is in. */
+/* The tables as they are known, and the memory context of the copy. */
 static constinit const Tables *known = &kNothing;
 static constinit MemoryContext memory_of_known = nullptr;
 static constinit bool valid = false;
-static constinit bool looking = false; /* any change may matter */
+static constinit bool looking = false; /* a look is under way: any invalidation may matter */
 static constinit bool callbacks_registered = false;
 
-/* ---- what makes us look again ---- */
+/* ---- invalidation ---- */
 
 static bool
 is_known(Oid relid)
@@ -54,7 +54,7 @@ register_callbacks()
 		return;
 	CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, at_subscription_change, 0);
-	/* Owners of subscriptions, and what they may. */
+	/* These change owners of subscriptions, and their rights. */
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONOID, at_subscription_change, 0);
 	CacheRegisterSyscacheCallback(AUTHOID, at_subscription_change, 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_subscription_change, 0);
@@ -85,7 +85,7 @@ static constexpr IndexSpec queue_by_name = {"queue_name_key", {{2}}, nullptr}; /
 
 static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
-/* -1: it is none. */
+/* Return the segment's number, or -1 if the name is not that of a segment. */
 static int
 number_of_segment(const char *name, RingName ring)
 {
@@ -96,8 +96,8 @@ number_of_segment(const char *name, RingName ring)
 }
 
 /*
- * Check the table's name and columns, then look for the indexes of its ring, for triggers that are
- * muted, and for indexes of others. False: its indexes are not there (yet: a restore makes them
+ * Check the table's name and columns. Then look for the indexes of its ring, for muted triggers,
+ * and for indexes that users have added. False: an index is missing (a restore creates indexes
  * after the data).
  */
 static bool
@@ -115,7 +115,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 						name)));
 	check_columns(rel, spec.columns, spec.n_columns);
 	segment->heap = heap;
-	/* Those of the ring, by name. */
+	/* Find the indexes of the ring by name. */
 	bool complete = true;
 	for (int i = 0; i < kIndexes; i++)
 	{
@@ -128,7 +128,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	}
 	segment->muted = has_muted_trigger(rel);
 
-	/* All that are none of these are somebody else's. */
+	/* All other indexes are users'. */
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
 	foreach (cell, indexes)
@@ -143,7 +143,10 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	return complete;
 }
 
-/* Add those of one table. Returns how many; *complete becomes false if one is not. */
+/*
+ * Add the segments of one table, and return how many there are. *complete becomes false if one is
+ * not complete.
+ */
 static int
 add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 {
@@ -164,7 +167,7 @@ add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 	return n;
 }
 
-/* All of them or none: a scan that misses a segment loses its jobs. */
+/* List all segments or none: a scan that missed a segment would lose its jobs. */
 static void
 find_segments(Tables *t, Oid schema)
 {
@@ -196,8 +199,8 @@ owner_of(Oid relid)
 }
 
 /*
- * Can the subscription write the table? From PostgreSQL 16 on subscriptions are made by roles without any right there,
- * for any table.
+ * Return whether the subscription can write the table. From PostgreSQL 16 on a role without any
+ * right on a table can create a subscription for it.
  */
 static bool
 brings_rows(Oid subscription, Oid relid)
@@ -233,7 +236,7 @@ subscription_to(Oid relid)
 	return subscription;
 }
 
-/* A publication can name the partitions or the table they belong to. */
+/* Look at partitions and their parents: a publication can name either. */
 static Oid
 find_subscription(const Tables &t)
 {
@@ -284,9 +287,9 @@ find_tables(Tables *t, Oid schema)
 	t->subscription = find_subscription(*t);
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
-/* Who has got what was known until now may use it to the end of his transaction. */
+/* Keep the old version until the end of the transaction: its users may have pointers into it. */
 static void
 remember(const Tables &t)
 {
@@ -314,8 +317,8 @@ enum class Installed : uint8
 } // namespace
 
 /*
- * Look until nothing has changed meanwhile: looking can itself bring invalidations
- * in. An error while looking leaves looking set, which only means one look more.
+ * Look until no invalidation arrives during the look: the look itself may receive some. An error
+ * leaves `looking` set, which only causes one more look.
  */
 static Installed
 look_again()
@@ -337,7 +340,11 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/* Not complete: do not rely on an invalidation to tell when. The first ones are told of by that of their table. */
+		/*
+		 * Look again at every call while the segments are incomplete: not every change that
+		 * completes them sends an invalidation. (The first segments do, by their partitioned
+		 * table.)
+		 */
 		if (known->incomplete)
 		{
 			valid = false;
@@ -373,7 +380,7 @@ look_at_tables()
 {
 	require_preloaded();
 	register_callbacks();
-	/* If the slot has gone, perhaps so have the tables. */
+	/* If the slot is gone, the tables may be gone, too. */
 	if (!is_attached(*known))
 		AcceptInvalidationMessages();
 	Installed installed = look_again();
@@ -440,7 +447,7 @@ Tables::current(RingName ring) const
 {
 	if (!has_segments)
 		complain_incomplete();
-	/* Any is good, if there is no slot to say which. */
+	/* Any segment will do if no slot says which is current. */
 	const Segment *current = nullptr;
 	if (database != nullptr)
 		current = find(static_cast<int>(pg_atomic_read_u32(&database->rings[ring].current)));

@@ -1,11 +1,11 @@
 /*
- * The extension's tables in this database, as they are at one moment. They are found once, and
- * remembered until the relation cache says that something has changed.
+ * The extension's tables in this database at one moment. A backend looks them up once, and
+ * remembers them until the relation cache reports a change.
  *
- * What is found is never changed: whoever has got it may use it, and pointers into it, to the end of
- * his transaction, but learns nothing new by it. Those who serve a call get it once, at the door
- * (load/attach.h), and pass it on. Who has waited for a lock since, which may have brought news
- * of an index or a segment, looks again.
+ * A Tables is never changed: its users may keep it, and pointers into it, until the end of the
+ * transaction, but it does not show later changes. A call gets it once, at its entry
+ * (load/attach.h), and passes it on. Code that has waited for a lock looks again, since an index or
+ * a segment may have changed.
  */
 #pragma once
 
@@ -18,14 +18,17 @@ struct Segment
 {
 	int number;
 	Oid heap;			 /* invalid: there is no segment of that number */
-	Oid index[kIndexes]; /* by IndexName; invalid if its ring has none of that name */
-	bool muted;			 /* a trigger of ours is there, but does not fire always */
-	bool has_others;	 /* indexes that somebody else has added */
+	Oid index[kIndexes]; /* by IndexName; invalid if the ring has no such index */
+	bool muted;			 /* a trigger of the extension is there, but not ENABLE ALWAYS */
+	bool has_others;	 /* has indexes that users have added */
 
 	bool operator==(const Segment &) const = default;
 };
 
-/* Those that are there, in the order of their numbers: for (const Segment &segment : ...) */
+/*
+ * The segments of a ring that exist, in the order of their numbers: for (const Segment &segment :
+ * ...)
+ */
 struct Segments
 {
 	const Segment *first;
@@ -69,12 +72,13 @@ struct Tables
 	Oid run;
 	Oid rate_limit;
 	Oid timetable;
-	Oid ring[kRings];  /* the tables whose segments follow */
-	Oid subscription;  /* brings rows to the segments, or invalid */
-	bool has_segments; /* all that there are, with their indexes; otherwise none is listed: */
-	bool incomplete;   /* there are segments, but not all of their indexes */
+	Oid ring[kRings];  /* the partitioned tables of the segments */
+	Oid subscription;  /* brings rows to the segments; invalid: none does */
+	bool has_segments; /* all segments are there with their indexes */
+	/* segments are there, but not all of them or of their indexes; then none is listed */
+	bool incomplete;
 	Segment segment[kAllSegments]; /* by number */
-	Database *database;			   /* this database's slot; NULL if it had none */
+	Database *database;			   /* slot of this database; nullptr: none */
 	uint32 database_generation;
 
 	bool operator==(const Tables &) const = default;
@@ -85,45 +89,48 @@ struct Tables
 	}
 	Segments all_segments() const { return {segment, segment + kAllSegments}; }
 
-	/* The segment with that number, or NULL. */
+	/* Return the segment with that number, or nullptr. */
 	const Segment *find(int number) const
 	{
 		bool there = number >= 0 && number < kAllSegments && OidIsValid(segment[number].heap);
 		return there ? &segment[number] : nullptr;
 	}
 
-	/* The same, when it has been found before: error 55000 if it is not there any more. */
+	/* Return a segment that was found before. Error 55000 if it is gone. */
 	const Segment &get(int number) const;
 
-	/* The segment new rows go to; it may be another one in the next moment, which is no fault. 55000 if there is none. */
+	/*
+	 * Return the segment for new rows. It may be another one a moment later, which does no harm.
+	 * Error 55000 if there is none.
+	 */
 	const Segment &current(RingName ring) const;
 };
 
-/* Is that slot still this database's? */
+/* Return whether the slot in t still belongs to this database. */
 bool is_attached(const Tables &t);
 
 /*
- * Look at the tables, which costs nothing if nothing has changed. Error 55000 when not preloaded or
- * of another version, 42704 when the extension is not installed here.
+ * Look up the tables. Cheap if nothing has changed. Errors: 55000, the library is not preloaded or
+ * of another version; 42704, the extension is not installed in this database.
  */
 const Tables &look_at_tables();
 
 /*
- * A segment that is to be written or read, with its columns as expected: its lock may have been waited for, and it altered
- * before. Error 55000 if it is another table by now.
+ * Open a segment for reading or writing, and check its columns: it may have been altered while its
+ * lock was waited for. Error 55000 if it is another table by now.
  */
 Relation open_segment(const Segment &segment, LOCKMODE mode);
 
-/* Will the next look find something new, perhaps, and lock them all for it? */
+/* Return whether the next look must read the catalog, and lock all tables for that. */
 bool tables_may_differ();
 
-/* The same without these errors: NULL if anything is missing, the slot included. */
+/* Like look_at_tables(), without these errors: nullptr if anything is missing, also the slot. */
 const Tables *tables_if_attached();
 
-/* The subscription that brings rows of that table, or invalid. */
+/* Return the subscription that brings rows of that table, or InvalidOid. */
 Oid subscription_to(Oid relid);
 
-/* Error 55000 while indexes of segments are missing: no job can be looked up then. */
+/* Raise error 55000 while indexes of segments are missing: jobs cannot be found then. */
 void require_complete_segments(const Tables &t = look_at_tables());
 
 } // namespace pgq

@@ -6,7 +6,7 @@ namespace pgq {
 
 static constexpr AttrNumber kKey = 1;
 
-/* A superuser may have made anything of it; then there is no key. */
+/* Return whether the table is usable. A superuser may have altered it; then no key is stored. */
 static bool
 is_as_expected(Relation rel)
 {

@@ -1,7 +1,7 @@
 /*
- * The key of the check bits of lease tokens: the one row of pgq_ext.token_key, random, made by
- * CREATE EXTENSION. It is not dumped, so that a restored database does not honour the
- * leases of the other, and goes to standbys with all else. Read when the database is loaded.
+ * The key of the check bits of lease tokens: the one row of pgq_ext.token_key, made at random by
+ * CREATE EXTENSION. The key is not dumped, so a restored database does not accept leases of its
+ * origin. Standbys have the same key. The key is read when the database is loaded.
  */
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace pgq {
 
-/* As it is used in this database. A new one where there is none. */
+/* Return the key for this database. If none is stored, make a new one. */
 TokenKey read_token_key(Oid table);
 
 /*
- * The scheduler writes the key that is used where none is stored (any more). Without that a
- * lease of this load is not known in the next.
+ * Store the key in use if the table has none (any more). Called by the scheduler. Without it,
+ * leases of this run of the server would not be recognized by the next.
  */
 void keep_token_key(const Tables &t);
 

@@ -24,7 +24,10 @@ read_token_mark(Oid sequence)
 	return mark;
 }
 
-/* After a restart tokens are ahead of the clock for a while. lead: microseconds. */
+/*
+ * Return the token `lead` microseconds ahead of the clock and of the last token: after a restart,
+ * tokens are ahead of the clock for a while.
+ */
 static int64
 token_ahead_by(int64 lead)
 {
@@ -37,7 +40,7 @@ token_mark_is_ahead(const Database *db, int64 lead)
 	return static_cast<int64>(value_of(db->marked_token)) >= token_ahead_by(lead);
 }
 
-/* Has the synchronous standby got it, if there is one that commits of that level wait for? */
+/* Return whether the synchronous standby has the record, if commits of that level wait for one. */
 static bool
 is_replicated(XLogRecPtr lsn, int commit_level)
 {
@@ -49,7 +52,10 @@ is_replicated(XLogRecPtr lsn, int commit_level)
 		   with_lwlock(SyncRepLock, LW_SHARED, [&] { return WalSndCtl->lsn[mode] >= lsn; });
 }
 
-/* As a commit of this session would. The server takes a cancel for a warning here; we do not. */
+/*
+ * Wait as a commit of this session does. The server only warns if such a wait is canceled; raise an
+ * error instead.
+ */
 static void
 wait_for_standby(XLogRecPtr lsn)
 {
@@ -64,8 +70,10 @@ wait_for_standby(XLogRecPtr lsn)
 }
 
 namespace {
-
-/* Written, and to be published when it is replicated: by a process that does not wait. */
+/*
+ * A mark that was written, but not published: the standby does not have it yet, and the scheduler
+ * does not wait for that.
+ */
 struct Unpublished
 {
 	Oid sequence;
@@ -78,9 +86,9 @@ struct Unpublished
 static constinit Unpublished unpublished = {};
 
 /*
- * Also if it is there already, written by somebody else: the standby is waited for with the end
- * of a record of our own, since no two processes may wait for the same one. It grows in any case:
- * leases that were saved with the one before are void from here on.
+ * Write the mark, also if another process has written it already: no two processes may wait for the
+ * same WAL position, so each waits for a record of its own. The mark always grows, since that makes
+ * the leases void that were saved with the old mark.
  */
 static Unpublished
 write_mark(const Tables &t, int64 mark)
@@ -105,7 +113,10 @@ void
 close_token_mark(Database *db)
 {
 	publish(db, closed_mark(static_cast<int64>(value_of(db->marked_token))));
-	/* Who has looked at it before draws tokens in the same hold. */
+	/*
+	 * Wait for claims that have read the mark: they draw their tokens in the same hold of the
+	 * queue's lock.
+	 */
 	for_each_queue(db, [](const QueueRef &ref) { (void) change_queue(ref, [](QueueHold &) {}); });
 }
 
@@ -114,16 +125,21 @@ advance_token_mark(int64 lead, bool wait, int commit_level)
 {
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
 	Oid sequence = look_at_tables().token_mark;
-	/* One at a time, or the mark could go back; not to the end of the transaction. */
+	/*
+	 * One process at a time, or the mark could go back. Unlocked before the end of the transaction.
+	 */
 	if (wait)
 		LockRelationOid(sequence, ShareUpdateExclusiveLock);
 	else if (!ConditionalLockRelationOid(sequence, ShareUpdateExclusiveLock))
 		return;
-	/* Who has waited may find another extension, or none: then its caller will, too. */
+	/* After the wait the extension may be another one, or gone; the caller notices that, too. */
 	const Tables *t = tables_if_attached();
 	if (t != nullptr && t->token_mark == sequence && !token_mark_is_ahead(t->database, lead))
 	{
-		/* Of a scheduler, the last one may still be under way. Of others it may be the one that leases were saved with. */
+		/*
+		 * A scheduler may still be waiting for the standby to get its last mark. Other processes
+		 * write a new one, since leases may have been saved with the last.
+		 */
 		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
 			unpublished = write_mark(*t, token_ahead_by(kAhead));
 		if (wait)

@@ -7,7 +7,10 @@ namespace pgq {
 
 /* ---- names ---- */
 
-/* Beyond ASCII, what is white space, controls a terminal or the direction of text, or is not seen at all. */
+/*
+ * Code points beyond ASCII that are white space, control the terminal or the direction of text, or
+ * are invisible.
+ */
 static constexpr pg_wchar kUnseen[][2] = {
 	{0x80, 0xa0},		{0xad, 0xad},		{0x34f, 0x34f},		{0x61c, 0x61c},
 	{0x115f, 0x1160},	{0x1680, 0x1680},	{0x17b4, 0x17b5},	{0x180b, 0x180f},
@@ -39,8 +42,8 @@ is_ascii(const char *text)
 }
 
 /*
- * Return the text in UTF-8. Where nothing converts the encoding, as SQL_ASCII, return its ASCII: the rest cannot be
- * judged.
+ * Return the text in UTF-8. If the encoding cannot be converted, as SQL_ASCII, replace all but
+ * ASCII by '?': other characters cannot be judged.
  */
 static const char *
 in_utf8(char *text)
@@ -100,7 +103,9 @@ out_of_range(const char *name, const char *what)
 					errhint("%s must be %s.", name, what)));
 }
 
-/* Large parts of either sign could overflow, or cancel out to something that looks small. */
+/*
+ * Return whether a part is out of bounds: large parts could overflow, or cancel out to a small sum.
+ */
 static bool
 is_absurd(const Interval *interval)
 {
@@ -140,7 +145,7 @@ moment_after(TimestampTz from, Datum interval, const char *name)
 TimestampTz
 finite_moment(TimestampTz value, const char *name)
 {
-	/* As the calendar counts. */
+	/* A thousand years of the calendar, rounded up. */
 	static constexpr int64 kFarthest = INT64CONST(1000) * 366 * USECS_PER_DAY;
 	TimestampTz now = wall_now();
 	if (TIMESTAMP_NOT_FINITE(value) || value > now + kFarthest || value < now - 10 * kFarthest)

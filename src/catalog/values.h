@@ -1,6 +1,6 @@
 /*
- * What a value may be that somebody has passed to a function or written to a table: names, ranges,
- * durations. One that may not be raises 22023, naming it, and says what may be.
+ * Checks of values that a user has passed to a function or written to a table: names, ranges,
+ * durations. A bad value raises error 22023, which names it and says what is allowed.
  */
 #pragma once
 
@@ -8,38 +8,50 @@
 
 namespace pgq {
 
-/* The name of a queue, or of what else has a name, checked: here and nowhere else. */
+/*
+ * Return the name of a queue, or of another object (`of` says which, for the error), after checking
+ * it. All names are checked here.
+ */
 char *queue_name(Datum text);
 char *checked_name(Datum text, const char *of);
 
-/* Microseconds, with days of 24 hours and months of 30 days; 22023 if negative or beyond limit (microseconds; 0: a thousand years). */
+/*
+ * Return microseconds; a day has 24 hours, a month 30 days. Error 22023 if negative or above limit
+ * (microseconds; 0: a thousand years).
+ */
 int64 duration(Datum interval, const char *name, int64 limit = 0);
 
-/* As duration, but the moment, by the calendar of the session's time zone. */
+/*
+ * Return from + interval, by the calendar of the session's time zone. The interval is checked as by
+ * duration().
+ */
 TimestampTz moment_after(TimestampTz from, Datum interval, const char *name);
 
-/* A finite timestamp within a thousand years. */
+/* Check that the timestamp is finite and less than a thousand years ahead. */
 TimestampTz finite_moment(TimestampTz value, const char *name);
 
-/* A key: 1 to 255 bytes. Detoasted. */
+/* Check a key of 1 to 255 bytes, and return it detoasted. */
 Datum key_value(Datum text, const char *name);
 
-/* An integer in [least, most]; 22023 otherwise. */
+/* Check that least <= value <= most. */
 int32 in_range(int32 value, int32 least, int32 most, const char *name);
 
-/* The same of a bigint, 0 or more. */
+/* Check that the bigint is 0 or more. */
 int64 not_negative(int64 value, const char *name);
 
-/* lease_time: 1 s to 7 d. */
+/* Check a lease_time: 1 second to 7 days. Return microseconds. */
 int64 lease_time(Datum interval, const char *name);
 
-/* rate_period, ttl: 1 s and more. */
+/* Check a rate_period or ttl: at least 1 second. Return microseconds. */
 int64 one_second_or_more(Datum interval, const char *name);
 
-/* period of a run or a rate: 1 s and more, without months, which differ in length. */
+/*
+ * Check the period of a run or a rate: at least 1 second, without months, which differ in length.
+ * Return microseconds.
+ */
 int64 exact_period(Datum interval, const char *name);
 
-/* max_runtime: 0, or 1 s and more. backoff_jitter: 0 to 1. */
+/* Check a max_runtime (0, or at least 1 second), a backoff_jitter (0 to 1). */
 int64 max_runtime(Datum interval, const char *name);
 float8 jitter(float8 value, const char *name);
 

@@ -4,7 +4,10 @@ namespace pgq {
 
 static constinit object_access_hook_type next_object_access_hook = nullptr;
 
-/* ALTER EXTENSION UPDATE changes a catalog that no cache holds, so nobody is told unless we do it. */
+/*
+ * Invalidate what backends know of the extension after ALTER EXTENSION UPDATE: no cache holds
+ * pg_extension, so the server sends no invalidation.
+ */
 static void
 at_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *argument)
 {
@@ -25,7 +28,7 @@ version_init()
 	object_access_hook = at_object_access;
 }
 
-/* The version of the extension that is installed here, or NULL. */
+/* Return the installed version of the extension, or nullptr. */
 static char *
 installed_version()
 {
@@ -73,7 +76,7 @@ version_is_before()
 	return installed != nullptr && strcmp(installed, PGQ_VERSION_BEFORE) == 0;
 }
 
-/* Versions are numbers with dots between them. */
+/* Compare versions of numbers separated by dots. */
 static bool
 is_newer(const char *a, const char *b)
 {

@@ -1,6 +1,4 @@
-/*
- * Which version of the extension is installed in this database.
- */
+/* The version of the extension that is installed in this database. */
 #pragma once
 
 #include "pg/pg.h"
@@ -10,23 +8,27 @@ namespace pgq {
 /* Called by _PG_init. */
 void version_init();
 
-/* Is the extension installed in this database? Never an error. */
+/* Return whether the extension is installed in this database. Never raises an error. */
 bool extension_installed();
 
 /*
- * Does this library serve that version of the SQL objects: its own, and the one before? What an
- * update adds is then not there yet, and nothing else differs; see docs/operations.md. A function
- * that needs what an update brings must say so (55000) by report_versions.
+ * Return whether this library serves that version of the SQL objects: its own and the one before.
+ * In the version before, objects that the update adds are missing; nothing else differs
+ * (docs/operations.md). A function that needs such an object reports its absence by
+ * report_versions(ERROR).
  */
 bool is_served(const char *version);
 
-/* Is the extension installed in this database, in a version that is served? Never an error. */
+/*
+ * Return whether the extension is installed in this database in a version that is served. Never
+ * raises an error.
+ */
 bool version_served();
 
-/* Installed is the version before that of the library. */
+/* Return whether the installed version is the one before the library's. */
 bool version_is_before();
 
-/* Report that they differ: an error, or a line in the log. */
+/* Report that the versions differ, as an error or in the log. */
 void report_versions(int level);
 
 } // namespace pgq
