@@ -12,8 +12,9 @@ check_client()
 }
 
 /*
- * On the monotonic clock. A wait ends, empty, before the time of the statement or the transaction
- * does; with little time left it still takes half of it, or its caller's loop would spin.
+ * End the wait before the timeout of the statement or the transaction, so that it can return
+ * without a result. With little time left, wait for half of it: a wait of zero would make the
+ * caller's loop spin.
  */
 int64
 end_of_wait(int64 wait)

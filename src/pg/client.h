@@ -1,16 +1,17 @@
-/*
- * A call that waits for something, for its client.
- */
+/* Waiting on behalf of a client: when to stop waiting. */
 #pragma once
 
 #include "pg/pg.h"
 
 namespace pgq {
 
-/* When it ends at the latest, for a wait of so long (microseconds; monotonic). */
+/*
+ * Return the time (monotonic) at which a wait of that many microseconds, begun now, must end:
+ * earlier if the statement or transaction would time out before.
+ */
 int64 end_of_wait(int64 wait);
 
-/* FATAL if the client is gone. */
+/* Raise a FATAL error if the client has disconnected. */
 void check_client();
 
 } // namespace pgq

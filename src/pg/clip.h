@@ -1,6 +1,4 @@
-/*
- * Texts of any length in buffers of a fixed size.
- */
+/* Copies texts of any length to buffers of a fixed size. */
 #pragma once
 
 #include "pg/pg.h"

@@ -1,7 +1,6 @@
 /*
- * The only door to the server's headers.  Everything the extension takes from
- * PostgreSQL comes through here; what differs between its versions is settled in
- * pg/version.h.
+ * Includes the server's headers; no other file does. Differences between the server's versions are
+ * settled in pg/version.h.
  */
 #pragma once
 
@@ -114,17 +113,17 @@ extern "C" {
 #include "utils/varlena.h"
 #include "utils/wait_event.h"
 
-/* From libpq/libpq.h, which would pull in the Kerberos headers. */
+/* Declared in libpq/libpq.h, which would pull in the Kerberos headers. */
 extern bool pq_check_connection(void);
 
-/* <libintl.h> arrives with the server's headers and redefines these as macros. */
+/* <libintl.h> comes with the server's headers, and defines these as macros. */
 #undef gettext
 #undef dgettext
 #undef ngettext
 #undef dngettext
 }
 
-/* The server's Min, Max and Abs are macros that evaluate an argument twice, if it has them. */
+/* In older versions the server's Min, Max and Abs are macros that evaluate an argument twice. */
 #undef Min
 #undef Max
 #undef Abs

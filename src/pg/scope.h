@@ -1,6 +1,6 @@
 /*
- * Scopes as functions.  On ERROR the server's own abort path releases locks,
- * pins, snapshots and memory; nothing here has a destructor.
+ * Scopes as functions. On ERROR the server's abort releases locks, pins, snapshots and memory, so
+ * nothing here has a destructor.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace pgq {
 
-/* Run body with the lock held.  The body must not be able to raise. */
+/* Run body with the lock held. body must not raise an error. */
 template <typename Body>
 inline auto
 with_lwlock(LWLock *lock, LWLockMode mode, Body body)
@@ -29,7 +29,10 @@ with_lwlock(LWLock *lock, LWLockMode mode, Body body)
 	}
 }
 
-/* Run body with interrupts held. The server's macros use ++ on a volatile. */
+/*
+ * Run body with interrupts held. Written out, since the server's macros use ++ on a volatile
+ * variable, which C++20 deprecates.
+ */
 template <typename Body>
 inline void
 with_interrupts_held(Body body)
@@ -39,7 +42,7 @@ with_interrupts_held(Body body)
 	InterruptHoldoffCount = InterruptHoldoffCount - 1;
 }
 
-/* Run body; an error in it is a PANIC. */
+/* Run body in a critical section: an error in it is a PANIC. */
 template <typename Body>
 inline void
 in_critical_section(Body body)
@@ -62,7 +65,7 @@ with_transaction(Body body)
 	CommitTransactionCommand();
 }
 
-/* No standby is waited for. */
+/* Let the commit of this transaction wait for no standby. */
 inline void
 commit_locally()
 {
@@ -70,7 +73,10 @@ commit_locally()
 							 GUC_ACTION_LOCAL, true, 0, false);
 }
 
-/* What this transaction has written may be lost in a crash of the server: its commit does not wait for the disk. */
+/*
+ * Let the commit of this transaction not wait for the disk: a crash of the server may lose what it
+ * has written.
+ */
 inline void
 commit_lazily()
 {
@@ -78,11 +84,15 @@ commit_lazily()
 							 GUC_ACTION_LOCAL, true, 0, false);
 }
 
-/* Registered: what is committed by now, as if this transaction had done nothing. What others are told must not hang on what it may undo. */
+/*
+ * Return a registered snapshot that sees what is committed by now, without the changes of this
+ * transaction. For state that other sessions are told, which must not depend on changes that may be
+ * rolled back.
+ */
 inline Snapshot
 register_snapshot_of_others()
 {
-	/* Or it might be the transaction's own. */
+	/* Otherwise GetLatestSnapshot() may return the transaction's own snapshot. */
 	Assert(FirstSnapshotSet);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	snapshot->curcid = FirstCommandId;
@@ -90,9 +100,9 @@ register_snapshot_of_others()
 }
 
 /*
- * Run body with the rights of that role and no others, as the server's own maintenance runs what the owner of a
- * table has added to it (indexes, triggers, checks): README.md in worker/, "Rights". Whatever is set in body for
- * the session or the transaction is undone at its end.
+ * Run body with the rights of that role and no others, in a security-restricted operation, as the
+ * server runs maintenance of a table with the rights of its owner: README.md in worker/, "Rights".
+ * Settings that body changes are restored afterwards.
  */
 template <typename Body>
 inline void

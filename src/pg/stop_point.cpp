@@ -16,7 +16,10 @@ stop_point_init()
 		PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
 }
 
-/* The test says how long, by a lock in the same database; for a process without one, in "postgres". */
+/*
+ * Wait for the test's advisory lock in the current database; a process without a database waits for
+ * the lock in "postgres".
+ */
 void
 stop_here()
 {

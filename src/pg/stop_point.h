@@ -1,11 +1,11 @@
 /*
- * Stop points for tests of races: a backend that reaches the named point waits
- * until the test lets it go on.  Off, it costs one comparison.
+ * Stop points for tests of races: a backend that reaches the named point waits until the test lets
+ * it go on. Costs one comparison while off.
  *
- * Set pgq_ext.stop_point (superusers only) to the name of a point: a backend that
- * gets there takes and releases the advisory lock (7366513, 0), "pgq" in ASCII.
- * The test holds that lock in another session to keep the backend there;
- * pg_locks and pg_isolation_test_session_is_blocked() see the wait.
+ * Set pgq_ext.stop_point (superusers only) to the name of a point. A backend that reaches the point
+ * takes and releases the advisory lock (7366513, 0), "pgq" in ASCII. The test holds that lock in
+ * another session to keep the backend there; pg_locks and pg_isolation_test_session_is_blocked()
+ * see the wait.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * What differs between the versions of the server, 15, 17, 18 and 19, settled in functions that are the same for all. No
- * other file asks for the version. Included by pg/pg.h.
+ * Differences between the versions of the server, hidden behind functions that are the same for
+ * all. No other file asks for the version. Included by pg/pg.h.
  */
 #pragma once
 
@@ -14,14 +14,17 @@ namespace pgq {
 
 /* ---- signals ---- */
 
-/* What a handler, which is declared with SIGNAL_ARGS, hands on to the server's. */
+/*
+ * The arguments that a signal handler, declared with SIGNAL_ARGS, passes on to a handler of the
+ * server.
+ */
 #if PG_VERSION_NUM >= 190000
 #define PGQ_SIGNAL postgres_signal_arg, pg_siginfo
 #else
 #define PGQ_SIGNAL postgres_signal_arg
 #endif
 
-/* As if a SIGHUP had come. */
+/* Act as if a SIGHUP had come. */
 inline void
 ask_for_reload()
 {
@@ -35,7 +38,10 @@ ask_for_reload()
 
 /* ---- workers ---- */
 
-/* CREATE DATABASE from a template, ALTER and DROP DATABASE send SIGTERM to a worker with this flag, rather than wait for it. */
+/*
+ * A worker with this flag gets SIGTERM from CREATE DATABASE (of its template), ALTER DATABASE and
+ * DROP DATABASE; these wait for other workers.
+ */
 #if PG_VERSION_NUM >= 190000
 inline constexpr int kEndsForDatabase = BGWORKER_INTERRUPTIBLE;
 #else
@@ -44,7 +50,7 @@ inline constexpr int kEndsForDatabase = 0;
 
 /* ---- processes ---- */
 
-/* The number of this process among all there can be: 0 to max_processes. */
+/* Return the number of this process: 0 <= number < process_count() (engine/shared.h). */
 inline int
 my_procno()
 {
@@ -56,8 +62,9 @@ my_procno()
 }
 
 /*
- * A process by the number in its virtual transaction id, which is not my_procno() before 17. NULL: it has none, or none
- * any more; it has aborted its transaction by then.
+ * Return the process with that number in its virtual transaction id (before 17 a number other than
+ * my_procno()), or nullptr if there is none. A process has aborted its transaction before it gives
+ * up its number.
  */
 inline PGPROC *
 process_by_id(int id)
@@ -69,14 +76,14 @@ process_by_id(int id)
 #endif
 }
 
-/* These numbers are in [kFirstProcessId, kFirstProcessId + MaxBackends). */
+/* Process numbers are in [kFirstProcessId, kFirstProcessId + MaxBackends). */
 #if PG_VERSION_NUM >= 170000
 inline constexpr int kFirstProcessId = 0;
 #else
 inline constexpr int kFirstProcessId = 1;
 #endif
 
-/* The transaction that this process is in, 0 if in none. */
+/* Return the local id of the transaction that the process is in, 0 if it is in none. */
 inline LocalTransactionId
 local_xid_of(const PGPROC *process)
 {
@@ -89,7 +96,7 @@ local_xid_of(const PGPROC *process)
 
 /* ---- heavyweight locks ---- */
 
-/* Does this process have it, in that mode? */
+/* Return whether this process holds the lock in that mode. */
 inline bool
 has_lock(const LOCKTAG &tag, LOCKMODE mode)
 {
@@ -102,7 +109,7 @@ has_lock(const LOCKTAG &tag, LOCKMODE mode)
 
 /* ---- virtual transaction ids ---- */
 
-/* This transaction, as the lock manager knows it. */
+/* Return the virtual id of this transaction, by which the lock manager knows it. */
 inline VirtualTransactionId
 my_virtual_xid()
 {
@@ -120,7 +127,7 @@ inline constexpr VirtualTransactionId kNoVirtualXid = {INVALID_PROC_NUMBER,
 inline constexpr VirtualTransactionId kNoVirtualXid = {InvalidBackendId, InvalidLocalTransactionId};
 #endif
 
-/* How the lock manager names a prepared transaction that a restart has brought back. */
+/* Return the virtual id that the lock manager gives to a prepared transaction after a restart. */
 inline VirtualTransactionId
 virtual_xid_of_prepared(TransactionId xid)
 {
@@ -129,7 +136,7 @@ virtual_xid_of_prepared(TransactionId xid)
 	return id;
 }
 
-/* Is it a process's, and not that of a prepared transaction? */
+/* Return whether the id belongs to a process, not to a prepared transaction. */
 inline bool
 is_of_process(const VirtualTransactionId &id)
 {
@@ -140,7 +147,10 @@ is_of_process(const VirtualTransactionId &id)
 #endif
 }
 
-/* The oldest transaction whose outcome the server still knows. Under XactTruncationLock. */
+/*
+ * Return the oldest transaction whose outcome the server still knows. The caller holds
+ * XactTruncationLock.
+ */
 inline TransactionId
 oldest_known_xid()
 {
@@ -153,7 +163,7 @@ oldest_known_xid()
 
 /* ---- locks ---- */
 
-/* True: it has ended. */
+/* Return whether the transaction has ended, without waiting. */
 inline bool
 has_ended(TransactionId xid)
 {
@@ -176,7 +186,7 @@ holds_lock(const LOCKTAG &tag, LOCKMODE mode)
 
 /* ---- activity ---- */
 
-/* Sessions as pg_stat_activity shows them; n is 1 and more. */
+/* Return the nth session (from 1) of those that pg_stat_activity shows. */
 inline const LocalPgBackendStatus *
 nth_session(int n)
 {
@@ -187,7 +197,7 @@ nth_session(int n)
 #endif
 }
 
-/* Dead rows of a table, as pg_stat_all_tables shows them. */
+/* Return the number of dead rows that pg_stat_all_tables shows of the table. */
 inline int64
 told_dead_rows(Oid relid)
 {
@@ -201,7 +211,7 @@ told_dead_rows(Oid relid)
 
 /* ---- caches ---- */
 
-/* Which cache, for a callback that learns of its invalidations. */
+/* Type of the number of a system cache, for invalidation callbacks. */
 #if PG_VERSION_NUM >= 190000
 using CacheId = SysCacheIdentifier;
 #else
@@ -210,11 +220,14 @@ using CacheId = int;
 
 /* ---- heap and indexes ---- */
 
-/* heap_update() that waits. *indexes: which of them need an entry for the new version. */
+/*
+ * Call heap_update(), waiting for other transactions. *owed: which indexes need an entry for the
+ * new version.
+ */
 enum class OwedEntries : uint8
 {
 	kNone,
-	kSummarizing, /* those that keep a summary of blocks, BRIN: the version is HOT for the others */
+	kSummarizing, /* only indexes that summarize blocks (BRIN): for the others the update is HOT */
 	kAll,
 };
 
@@ -243,7 +256,10 @@ update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 	return result;
 }
 
-/* heap_delete(); moves: the row goes on in another table. */
+/*
+ * Call heap_delete(). moves: a copy of the row is in another table (as after an update of a
+ * partition key).
+ */
 inline TM_Result
 delete_row(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure, bool moves)
 {
@@ -277,13 +293,13 @@ begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int keys)
 #endif
 }
 
-/* The leaf of a btree where an entry with that key belongs, pinned and locked for a write. */
+/* Return the btree leaf to which an entry with that key belongs, pinned and locked for writing. */
 inline Buffer
 lock_leaf(Relation heap, Relation index, BTScanInsert key)
 {
 	Buffer leaf;
 #if PG_VERSION_NUM >= 190000
-	/* With the way down, which finishes a split that somebody has left half done. */
+	/* Ask for the stack of parents, which _bt_search() needs to finish an incomplete split. */
 	BTStack way = _bt_search(index, heap, key, &leaf, BT_WRITE, true);
 	while (way != nullptr)
 	{
@@ -301,7 +317,7 @@ lock_leaf(Relation heap, Relation index, BTScanInsert key)
 	return leaf;
 }
 
-/* A descriptor that was put together by hand is complete. */
+/* Complete a descriptor that was put together field by field. */
 inline void
 finish_descriptor([[maybe_unused]] TupleDesc desc)
 {
@@ -310,14 +326,17 @@ finish_descriptor([[maybe_unused]] TupleDesc desc)
 #endif
 }
 
-/* What PageAddItem() takes. */
+/* Argument type of PageAddItem(). */
 #if PG_VERSION_NUM >= 190000
 using PageItem = const void *;
 #else
 using PageItem = Item;
 #endif
 
-/* As the executor does after an INSERT or UPDATE; only_summarizing: the version is HOT. */
+/*
+ * Insert index entries as the executor does after an INSERT or UPDATE. only_summarizing: the update
+ * is HOT.
+ */
 inline List *
 insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate, bool no_error,
 					bool only_summarizing)
@@ -335,7 +354,7 @@ insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate,
 #endif
 }
 
-/* Invalid: it has none that is checked at once. */
+/* Return the primary key, or InvalidOid if there is none, or it is deferrable. */
 inline Oid
 primary_key_of(Relation rel)
 {
@@ -346,7 +365,7 @@ primary_key_of(Relation rel)
 #endif
 }
 
-/* An empty file for the table, at commit. */
+/* Give the table an empty file at commit. */
 inline void
 give_new_file(Relation rel)
 {
@@ -392,7 +411,7 @@ new_wait_event([[maybe_unused]] const char *name)
 
 /* ---- time ---- */
 
-/* What ends a statement of a client when its time is over. */
+/* Timeouts that end a client's statement. */
 #if PG_VERSION_NUM >= 170000
 inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT, TRANSACTION_TIMEOUT};
 #else
@@ -401,7 +420,7 @@ inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT};
 
 /* ---- shared memory ---- */
 
-/* A hash table of so many entries and no more. */
+/* Create a hash table of exactly that many entries in shared memory. */
 inline HTAB *
 new_shared_hash(const char *name, int64 entries, HASHCTL *info, int flags)
 {
@@ -414,7 +433,7 @@ new_shared_hash(const char *name, int64 entries, HASHCTL *info, int flags)
 
 /* ---- values ---- */
 
-/* False: it is beyond an int4. Rounded. */
+/* Convert with rounding. False: the value is out of the range of int4. */
 inline bool
 numeric_to_int4(Numeric value, int32 *number)
 {
@@ -432,7 +451,10 @@ numeric_to_int4(Numeric value, int32 *number)
 
 /* ---- settings ---- */
 
-/* All of them; the array is the caller's to free, perhaps. */
+/*
+ * Return an array of all settings. On some versions it is allocated, and not freed before its
+ * memory context.
+ */
 inline config_generic **
 all_settings(int *n)
 {

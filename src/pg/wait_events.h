@@ -1,4 +1,7 @@
-/* What our processes wait for, by the names that pg_stat_activity shows from PostgreSQL 17 on; 'Extension' before. */
+/*
+ * Wait events of the extension. pg_stat_activity shows their names from PostgreSQL 17 on, and
+ * 'Extension' before.
+ */
 #pragma once
 
 #include "pg/pg.h"
@@ -7,18 +10,22 @@ namespace pgq {
 
 struct WaitEvents
 {
-	uint32 claim;	  /* PgqClaim: a claim that waits for a job */
-	uint32 result;	  /* PgqResult: a pgq_result that waits for the end of a job */
-	uint32 decision;  /* PgqDecision: a call that waits for the answer of a claim in progress */
-	uint32 lock;	  /* PgqLock: a pgq_lock or pgq_run_once that waits for others */
-	uint32 rate;	  /* PgqRate: a pgq_take that waits for its time */
-	uint32 launcher;  /* PgqLauncher: nothing to do */
-	uint32 scheduler; /* PgqScheduler: the same */
+	uint32 claim;  /* PgqClaim: a claim waits for a job */
+	uint32 result; /* PgqResult: pgq_result waits for the end of a job */
+	uint32
+		decision; /* PgqDecision: a call waits until a claim in progress has decided about a job */
+	uint32 lock;  /* PgqLock: pgq_lock or pgq_run_once waits for a lock */
+	uint32 rate;  /* PgqRate: pgq_take waits for permits */
+	uint32 launcher;  /* PgqLauncher: the launcher is idle */
+	uint32 scheduler; /* PgqScheduler: a scheduler or counter is idle */
 };
 
 extern WaitEvents wait_events;
 
-/* When shared memory is made: there are few names for all extensions, so that a later call could fail. */
+/*
+ * Called when shared memory is created: the server has few names for all extensions, so a later
+ * call could fail.
+ */
 void name_wait_events();
 
 } // namespace pgq

@@ -1,6 +1,4 @@
-/*
- * Time zones, as the server knows them.
- */
+/* Time zones, as the server interprets them. */
 #pragma once
 
 #include "pg/pg.h"
@@ -9,7 +7,10 @@
 
 namespace pgq {
 
-/* A number, which SET TimeZone takes for hours east of Greenwich; a zone of that name would be west. */
+/*
+ * Return whether the name is a number. SET TimeZone takes a number as hours east of Greenwich; a
+ * POSIX zone of that name would be west.
+ */
 inline bool
 is_hours_east(const char *name, double *hours)
 {
@@ -19,8 +20,8 @@ is_hours_east(const char *name, double *hours)
 }
 
 /*
- * What SET TimeZone would make of that name; NULL: it would refuse it, or it is an INTERVAL. It stays for as long as the
- * process.
+ * Return the zone that SET TimeZone would set for that name; nullptr if it would refuse the name,
+ * or the name is an INTERVAL. The zone lives as long as the process.
  */
 inline pg_tz *
 find_zone(const char *name)
@@ -37,7 +38,10 @@ find_zone(const char *name)
 	return zone != nullptr && pg_tz_acceptable(zone) ? zone : nullptr;
 }
 
-/* How far its clocks are ahead of UTC at that moment, in seconds, and until when at least. Moments are seconds since 1970. */
+/*
+ * Return how many seconds the zone's clocks are ahead of UTC at that moment. *until: the offset is
+ * the same at least until then. Moments are seconds since 1970.
+ */
 inline int64
 offset_in_zone(const pg_tz *zone, int64 moment, int64 *until)
 {
