@@ -1,12 +1,13 @@
-/*
- * What the install script has to say.
- */
+/* pgq_announce, which the install script calls. */
 #include "api/args.h"
 #include "txn/effects.h"
 
 namespace pgq {
 
-/* Who but the owner may create objects in the schema, as a list of names; NULL: nobody. Superusers may anyway. */
+/*
+ * Return the roles, besides the owner and superusers, that may create objects in the schema, as a
+ * list of names; nullptr if there are none.
+ */
 static char *
 creators(Oid schema)
 {
@@ -39,7 +40,7 @@ warn_of_open_schema()
 {
 	if (!creating_extension)
 		return;
-	/* While its script runs the path begins with the schema of the extension. */
+	/* While the install script runs, the search path begins with the schema of the extension. */
 	Oid schema = linitial_oid(fetch_search_path(false));
 	const char *who = creators(schema);
 	if (who == nullptr)
@@ -64,7 +65,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_announce);
 
-/* Internal, called by the install script: the launcher looks when this commits. */
+/* Internal, called by the install script. Wakes the launcher at commit. */
 PGDLLEXPORT Datum
 pgq_announce(PG_FUNCTION_ARGS)
 {

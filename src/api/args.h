@@ -1,17 +1,16 @@
-/*
- * Arguments of SQL functions: whether they are there, and what they hold.
- */
+/* Access to the arguments of SQL functions, with checks. */
 #pragma once
 
 #include "catalog/values.h"
 
 namespace pgq {
 
-/* Every function begins with one of these; name as in "pgq_claim()". */
-void start_verb(const char *name);	/* preloaded, not parallel */
-void start_write(const char *name); /* also: not read-only, not a standby */
+/* Every function begins with one of these. name: as in "pgq_claim()", for the error. */
+void
+start_verb(const char *name); /* require: preloaded, not in a parallel worker, not on a standby */
+void start_write(const char *name); /* require also: the transaction is not read-only */
 
-/* Argument i, which must not be NULL: 22004 naming it. */
+/* Return argument i. Error 22004, naming it, if it is NULL. */
 Datum required(FunctionCallInfo fcinfo, int i, const char *name);
 
 inline bool
@@ -20,14 +19,17 @@ given(FunctionCallInfo fcinfo, int i)
 	return !PG_ARGISNULL(i);
 }
 
-/* A text as a C string of at most most bytes, cut at a character boundary. */
+/* Return the text as a C string of at most `most` bytes, cut at a character boundary. */
 char *clipped(Datum text, int most);
 
-/* Of an error text, so much is kept, and given back: the rest is not even read. */
+/* Clip an error text to the bytes that are stored and returned. The rest is not even detoasted. */
 inline constexpr int kErrorMax = 8192;
 Datum clipped_error(Datum text);
 
-/* An array without NULLs; elements are appended to a palloc'd array. 22004 for a NULL in it, 2202E if not one-dimensional. */
+/*
+ * Deconstruct an array into a palloc'd array of elements, and return their number. Errors: 22004,
+ * an element is NULL; 2202E, more than one dimension.
+ */
 int elements_of(Datum array, Oid type, const char *name, Datum **elements);
 
 } // namespace pgq

@@ -1,7 +1,9 @@
 /*
- * What SQL does to pgq_ext.queue and to the queue_id of jobs is checked as the functions check it. Not for logical
- * replication (session_replication_role = replica, then these triggers are silent) nor for a restore, which loads jobs
- * before their queues: it says so by check_function_bodies = off, as every output of pg_dump does.
+ * Checks of SQL statements that write pgq_ext.queue, or the queue_id of jobs, directly: they follow
+ * the same rules as the functions. Rows of logical replication are not checked
+ * (session_replication_role = replica, in which these triggers do not fire), nor rows of a restore,
+ * which loads jobs before their queues. A restore is recognized by check_function_bodies = off,
+ * which every output of pg_dump sets.
  */
 #include "api/by_hand.h"
 
@@ -59,16 +61,16 @@ refuse_new_id(const TriggerData *data)
 				 errdetail("The rows of the queue's jobs have it.")));
 }
 
-/* ---- queues that go, or get another name ---- */
+/* ---- deleted and renamed queues ---- */
 
-/* Otherwise nobody serves the queues either. */
+/* Without shared memory, or with an unsupported version, no process serves the queues. */
 static bool
 is_usable()
 {
 	return shared != nullptr && version_served();
 }
 
-/* As pgq_rename_queue(), but that the row is changed by the statement that has called us. */
+/* Do what pgq_rename_queue() does, except for the row, which the calling statement changes. */
 static void
 rename_by_hand(const TriggerData *data)
 {
@@ -91,7 +93,7 @@ is_dropped_by_us(const QueueRef &ref)
 	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
 }
 
-/* Invalid: there is none, or of another type. */
+/* Return the number of the column queue_id, or InvalidAttrNumber if there is none of that type. */
 static AttrNumber
 number_of_queue_id(Oid relid)
 {
@@ -99,7 +101,7 @@ number_of_queue_id(Oid relid)
 	return number > 0 && get_atttype(relid, number) == INT4OID ? number : InvalidAttrNumber;
 }
 
-/* A row of that queue, or (NULL) any. */
+/* Return whether the table has a row of that queue; nullptr: any row. */
 static bool
 has_row(Oid relid, const int32 *queue_id)
 {
@@ -136,7 +138,10 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 	}
 }
 
-/* As pgq_drop_queue() without force, but that the row is deleted by the statement that has called us. */
+/*
+ * Do what pgq_drop_queue() without force does, except for the row, which the calling statement
+ * deletes.
+ */
 static void
 drop_by_hand(const TriggerData *data)
 {
@@ -171,9 +176,12 @@ drop_all_by_hand()
 								   "pgq_ext.finished_job with it, or use pgq_drop_queue.");
 }
 
-/* ---- queues of jobs ---- */
+/* ---- queue of a job ---- */
 
-/* Also without the server's memory, and whatever the version of the SQL objects. */
+/*
+ * Return whether pgq_ext.queue has a row of that id. Works without shared memory, and with any
+ * version of the SQL objects.
+ */
 static bool
 has_queue_row(int32 queue_id)
 {
@@ -195,9 +203,9 @@ has_queue_row(int32 queue_id)
 }
 
 /*
- * Return whether the queue has a slot and a row. A new slot may be that of a queue whose drop has just been committed, so
- * the row is looked for once (protocol: attach-then-look). After that the slot alone tells: a drop, which needs the lock
- * that the caller has, frees it.
+ * Return whether the queue has a slot and a row. A new slot may belong to a queue whose drop has
+ * just been committed, so look for the row once per slot (protocol: attach-then-look). After that
+ * the slot is enough: a drop frees it, and needs the lock that the caller holds.
  */
 static bool
 is_served(int32 queue_id)
@@ -217,7 +225,10 @@ is_served(int32 queue_id)
 void
 check_queue_of_job(Relation segment, int32 queue_id)
 {
-	/* Who has locked a segment for himself alone must not look at the others: see trigger.cpp. Nobody drops a queue meanwhile. */
+	/*
+	 * A session that has locked the segment exclusively must not read other tables' state in
+	 * memory: see trigger.cpp. The queue cannot be dropped in between.
+	 */
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))
 		return;
@@ -234,7 +245,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_queue_changed);
 
-/* Of each row before it is inserted, updated or deleted, and of a TRUNCATE after it. */
+/* Fires before each INSERT, UPDATE and DELETE of a row, and after TRUNCATE. */
 PGDLLEXPORT Datum
 pgq_queue_changed(PG_FUNCTION_ARGS)
 {
@@ -249,7 +260,7 @@ pgq_queue_changed(PG_FUNCTION_ARGS)
 	{
 		Datum name;
 		check_options(data, row);
-		/* As pgq_create_queue() does, which waits for it. */
+		/* Lock the name as pgq_create_queue() does, which then waits for this transaction. */
 		if (!TRIGGER_FIRED_BY_UPDATE(event) && is_usable() &&
 			value_of(data, row, "queue", TEXTOID, &name))
 			lock_name(TextDatumGetCString(name));

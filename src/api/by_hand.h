@@ -1,5 +1,6 @@
 /*
- * Checks of what SQL does to the tables without our functions.
+ * Checks of rows that SQL statements write to the tables directly, not through the functions of the
+ * extension.
  */
 #pragma once
 
@@ -7,10 +8,13 @@
 
 namespace pgq {
 
-/* Is what SQL writes the server's own doing, a restore or logical replication? */
+/*
+ * Return whether the writing statement belongs to a restore or to logical replication, whose rows
+ * are not checked.
+ */
 bool is_believed();
 
-/* Error 23503 if a job that was written to that segment by hand is for no queue, or one that is dropped. */
+/* Raise error 23503 if a job written to that segment belongs to no queue, or to a dropped one. */
 void check_queue_of_job(Relation segment, int32 queue_id);
 
 } // namespace pgq

@@ -1,6 +1,4 @@
-/*
- * What is done to jobs by their ids: pgq_cancel, pgq_update, pgq_retry; and pgq_redrive.
- */
+/* pgq_cancel, pgq_update and pgq_retry, which change a job by its id; and pgq_redrive. */
 #include "jobs/change.h"
 #include "api/args.h"
 #include "jobs/dead_letter.h"
@@ -28,8 +26,7 @@ name_of(JobState state)
 }
 
 namespace {
-
-/* Of pgq_update, behind the job's id; that of a queue is read for itself. */
+/* Arguments of pgq_update after the job's id. kQueue is read separately. */
 enum UpdateArgument
 {
 	kPayload = 1,

@@ -1,6 +1,6 @@
 /*
- * pgq_check: does shared memory agree with the heap and with itself? And the view
- * capacity: how full it is.
+ * pgq_check: compare shared memory with the heap, and with itself. Also the view capacity: how full
+ * shared memory is.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -15,7 +15,7 @@
 
 namespace pgq {
 
-/* ---- what was found ---- */
+/* ---- findings ---- */
 
 static void report(ResultRows *result, const char *format, ...) pg_attribute_printf(2, 3);
 
@@ -41,7 +41,7 @@ number(int64 n)
 static void
 check_memory(ResultRows *result, const QueueRef &ref)
 {
-	/* What was counted, against what is there: leases first, then waiters, then what has been. */
+	/* Compare each counter with the entries: first leases, then waiters, then ended jobs. */
 	Audit a = audit_queue(ref, wall_now());
 	const char *queue = ref.queue->name;
 	if (!a.current)
@@ -79,7 +79,10 @@ check_memory(ResultRows *result, const QueueRef &ref)
 			   queue, number(a.handed_out), number(a.ended), number(a.in_hand));
 }
 
-/* Of the same count, and nothing has come or gone: the queue is quiet. */
+/*
+ * Return whether nothing has changed between the two audits: the queue is quiet, and it is the same
+ * count.
+ */
 static bool
 is_same_count(const Audit &a, const Audit &b)
 {
@@ -94,7 +97,7 @@ in_work_and_due(const Audit &a)
 	return a.leased - a.unheld - a.ahead;
 }
 
-/* Are the counts those of the rows? */
+/* Return whether the counts of memory are those of the rows. */
 static bool
 agrees(const Audit &a, const LiveRows &rows)
 {
@@ -121,7 +124,7 @@ report_counts(ResultRows *result, const char *queue, const Audit &a, const LiveR
 static void
 check_counts(ResultRows *result, const QueueRef &ref)
 {
-	/* A commit that is visible may not have been counted yet. */
+	/* A commit that is visible may not be counted yet, so look several times. */
 	static constexpr long kBetweenLooks = 200 * 1000;
 	static constexpr int kLooks = 10;
 	TimestampTz now = wall_now();
@@ -139,7 +142,7 @@ check_counts(ResultRows *result, const QueueRef &ref)
 	}
 }
 
-/* ---- rows that nothing leads to ---- */
+/* ---- rows without a hint ---- */
 
 static void
 report_forgotten(void *context, const Suspect &suspect)
@@ -151,7 +154,7 @@ report_forgotten(void *context, const Suspect &suspect)
 static void
 check_rows(ResultRows *result)
 {
-	/* Who is about to file a row has had the time for it. */
+	/* Wait until transactions that were about to file a row have done so. */
 	static constexpr long kBetweenLooks = 500 * 1000;
 	static constexpr int kLooks = 20;
 	auto *state = static_cast<Reconciliation *>(palloc0(sizeof(Reconciliation)));
@@ -160,7 +163,10 @@ check_rows(ResultRows *result)
 		more = reconcile_rows(state, INT_MAX);
 		if (state->n > 0)
 			pg_usleep(kBetweenLooks);
-		/* A transaction that goes on for long keeps us from knowing; the scheduler has the time. */
+		/*
+		 * A long transaction can keep the answer open. Give up after some looks: the scheduler's
+		 * reconcile duty goes on.
+		 */
 		for (int i = 0; i < kLooks && !repair_forgotten(state, report_forgotten, result); i++)
 		{
 			pg_usleep(kBetweenLooks);

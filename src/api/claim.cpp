@@ -18,8 +18,7 @@ static constexpr int kMaxJobs = 10000;
 static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
 namespace {
-
-/* Of pgq_ext.claimed_job, in their order. */
+/* Attributes of pgq_ext.claimed_job, in order. */
 enum class ClaimedColumn
 {
 	kJobId,
@@ -87,7 +86,10 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 	static_cast<ResultRows *>(result)->put(job);
 }
 
-/* Until some are handed out, or there is no job that may be. */
+/*
+ * Claim until some jobs are handed out, or none is available. Jobs that may not be handed out any
+ * more when the round ends are kept back, and another round begins.
+ */
 static HandedOut
 claim_until_handed_out(const QueueRef *refs, char *const *names, int n, Claim *claim,
 					   ResultRows *result)
@@ -129,7 +131,7 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 	end_claim_call();
 }
 
-/* max_jobs, lease_time and worker are the arguments from those numbers on. */
+/* Read max_jobs from argument number `max_jobs`, lease_time and worker from `lease` on. */
 static ClaimOptions
 read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
 {
@@ -145,7 +147,10 @@ read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
 	return options;
 }
 
-/* Of a claim that may wait: queues, max_jobs, wait, lease_time, worker, session_bound. */
+/*
+ * Read the options of a claim that may wait. Arguments: queues, max_jobs, wait, lease_time, worker,
+ * session_bound.
+ */
 static ClaimOptions
 read_options_with_wait(FunctionCallInfo fcinfo)
 {
@@ -157,8 +162,7 @@ read_options_with_wait(FunctionCallInfo fcinfo)
 }
 
 namespace {
-
-/* The queues to claim from, each once, in their order. */
+/* The queues to claim from, without duplicates, in the order of the arguments. */
 struct QueueList
 {
 	QueueRef *refs;
@@ -248,7 +252,7 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* It never waits for jobs: its acks are not committed yet. */
+/* Never waits for jobs, since its acks are not committed yet. */
 PGDLLEXPORT Datum
 pgq_ack_claim(PG_FUNCTION_ARGS)
 {

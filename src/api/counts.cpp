@@ -1,6 +1,4 @@
-/*
- * What the view queue_status asks beside what memory knows; and counting anew.
- */
+/* Functions of the view queue_status that read the heap; and pgq_recount. */
 #include "api/args.h"
 #include "catalog/queue_row.h"
 #include "catalog/reader.h"

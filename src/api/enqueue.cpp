@@ -14,7 +14,7 @@
 
 namespace pgq {
 
-/* The arguments from `first` on are the attributes of a job. */
+/* Read the attributes of a job from the arguments from `first` on. */
 static JobSpec
 job_of_arguments(FunctionCallInfo fcinfo, int first)
 {
@@ -36,8 +36,10 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 /* ---- arrays ---- */
 
 namespace {
-
-/* An element with a unique key. Its id is drawn when it is read, so that ids are in the order of the array. */
+/*
+ * An element of the array with a unique key. Its id is drawn when it is read, so that ids are in
+ * the order of the array.
+ */
 struct KeyedElement
 {
 	uint32 element;
@@ -51,7 +53,7 @@ struct Enqueuing
 	Jsonb *array;
 	TimestampTz now;
 	MemoryContext caller;
-	int64 *ids; /* by element */
+	int64 *ids; /* job ids, by element */
 	KeyedElement *keyed;
 	uint32 n_keyed;
 
@@ -59,8 +61,7 @@ struct Enqueuing
 };
 
 } // namespace
-
-/* Errors out of the middle of the array name the element. */
+/* Name the element in the context of an error. */
 static void
 say_element(void *index)
 {
@@ -77,7 +78,10 @@ for_elements(uint32 *element, Body body)
 	error_context_stack = context.previous;
 }
 
-/* It waits until those without a key are inserted. batch: the n jobs that were read before it. */
+/*
+ * Keep an element with a unique key until the elements without one are inserted. batch: the n jobs
+ * read before it, which get their ids first.
+ */
 static void
 put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *batch, int n)
 {
@@ -90,7 +94,10 @@ put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *b
 		element, hash_of_key(enqueuing->ref.queue_id, rules.key), new_job_id()};
 }
 
-/* Of kInsertBatch elements from *next on the jobs without a key; elements: which they are. Returns how many. */
+/*
+ * Read the jobs without a unique key among the next kInsertBatch elements, from *next on.
+ * elements[i]: the element of batch[i]. Return their number.
+ */
 static int
 read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
 {
@@ -142,7 +149,10 @@ request_of(const Enqueuing &enqueuing, const KeyedElement &keyed)
 	return request;
 }
 
-/* From there on, as many as are done at once: different keys. Returns how many. */
+/*
+ * Read the elements from `first` on that can be enqueued together: different keys, at most
+ * kKeysAtOnce. Return their number.
+ */
 static int
 read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *requests)
 {
@@ -174,8 +184,9 @@ enqueue_group(const Enqueuing &enqueuing, SegmentSet &segments, const KeyedEleme
 }
 
 /*
- * In the order of their hashes: two of these that have keys in common wait for one another in the same order. The same
- * key once more meets the job that it has become.
+ * Enqueue the elements with a unique key in the order of their hashes, so that two calls with
+ * common keys cannot wait for each other in a circle. A second element with the same key meets the
+ * job of the first.
  */
 static void
 enqueue_those_with_key(const Enqueuing &enqueuing, MemoryContext scratch)

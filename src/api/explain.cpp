@@ -1,6 +1,6 @@
 /*
- * pgq_explain. What is told is written in SQL, src/schema/32_explain.sql; whom it is told is decided here, since SQL that
- * runs with the rights of the owner does not know the caller.
+ * pgq_explain. The text is written in SQL (src/schema/32_explain.sql). Which rows the caller may
+ * see is decided here: SQL that runs with the owner's rights does not know the caller.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -10,8 +10,7 @@
 namespace pgq {
 
 namespace {
-
-/* The attributes of pgq_ext.explanation, in order. */
+/* Attributes of pgq_ext.explanation, in order. */
 enum class ExplanationColumn
 {
 	kStep,
@@ -48,7 +47,10 @@ read_explained(int i)
 	return explained;
 }
 
-/* Run the query, which returns queue_id, step and detail, about the job; the rows are the caller's memory. */
+/*
+ * Run a query about the job that returns queue_id, step and detail. The result is allocated in the
+ * caller's memory context.
+ */
 static Explained *
 explain_by(const char *sql, int64 job_id, int *n)
 {
@@ -66,7 +68,7 @@ explain_by(const char *sql, int64 job_id, int *n)
 	return explained;
 }
 
-/* Put the rows of queues that the caller may see. Returns how many. */
+/* Add the rows of queues that the caller may see, and return their number. */
 static int
 put_explained(ResultRows *rows, const Explained *explained, int n)
 {

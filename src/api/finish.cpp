@@ -1,5 +1,5 @@
 /*
- * What a worker says of a job it has: pgq_ack, pgq_ack_many, pgq_fail, pgq_release, pgq_extend,
+ * Functions for a claimed job: pgq_ack, pgq_ack_many, pgq_fail, pgq_release, pgq_extend,
  * pgq_assert_lease, pgq_progress.
  */
 #include "jobs/finish.h"

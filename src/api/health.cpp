@@ -1,6 +1,6 @@
 /*
- * What the checks of the view health (schema/35_health.sql) ask of memory, and job_status of the jobs that go out
- * before one.
+ * Functions of the view health (schema/35_health.sql) that read shared memory; and the number of
+ * jobs ahead of a job, for the view job_status.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -16,7 +16,7 @@ namespace pgq {
 
 /* ---- processes ---- */
 
-/* The pid of whom my_procno() + 1 stands for; 0: nobody. */
+/* Return the pid of the process whose my_procno() + 1 is stored; 0: none. */
 static int32
 pid_of_process(const pg_atomic_uint32 &process)
 {
@@ -49,7 +49,7 @@ put_workers(ResultRows *rows, const Database *db)
 	rows->put(row);
 }
 
-/* ---- leases ---- */
+/* ---- late leases ---- */
 
 namespace {
 
@@ -90,7 +90,7 @@ put_late_leases(ResultRows *rows, const QueueRef &ref)
 	rows->put(row);
 }
 
-/* ---- starts ---- */
+/* ---- unknown hand-outs (rate limits) ---- */
 
 namespace {
 
@@ -120,7 +120,7 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 
 /* ---- tables ---- */
 
-/* What was enqueued is gone, or is still to be restored; the queues are there. */
+/* The queues are there, but their jobs are lost, or not restored yet. */
 [[noreturn]] static void
 complain_without_segments(const QueueRow *queues, int n)
 {
@@ -132,11 +132,12 @@ complain_without_segments(const QueueRow *queues, int n)
 					 "call pgq_create_queue with a new name, which makes empty ones.")));
 }
 
-/* ---- the line ---- */
+/* ---- jobs ahead ---- */
 
 /*
- * In words; NULL: none does, or nobody knows. What the rows say of the group is told without us: if there is none in work,
- * memory knows of one whose row was moved to another queue by hand, or has gone unseen.
+ * Say in words what a ready job waits for; nullptr: nothing, or unknown. The view itself tells when
+ * rows show that the group is busy. So if group_is_full is used here, memory counts a job of the
+ * group whose row was deleted, or moved to another queue, by a user's SQL.
  */
 static const char *
 words_of(const Schedule::Ahead &ahead, bool group_is_full)
@@ -163,7 +164,7 @@ PG_FUNCTION_INFO_V1(pgq_late_leases);
 PG_FUNCTION_INFO_V1(pgq_unknown_starts);
 PG_FUNCTION_INFO_V1(pgq_behind);
 
-/* Also if that of the SQL objects is another one. */
+/* Works with any version of the SQL objects. */
 PGDLLEXPORT Datum
 pgq_library_version(PG_FUNCTION_ARGS)
 {
@@ -178,7 +179,10 @@ pgq_library_serves(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) && is_served(text_to_cstring(PG_GETARG_TEXT_PP(0))));
 }
 
-/* Nothing, or the error that others get from tables that are not as they should be. */
+/*
+ * Return nothing, or raise the error that other calls raise if the tables are not as they should
+ * be.
+ */
 PGDLLEXPORT Datum
 pgq_verify_tables(PG_FUNCTION_ARGS)
 {
@@ -222,7 +226,7 @@ pgq_unknown_starts(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Of a job that is ready. */
+/* Internal, behind the view job_status, for a job that is ready. */
 PGDLLEXPORT Datum
 pgq_behind(PG_FUNCTION_ARGS)
 {

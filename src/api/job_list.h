@@ -1,6 +1,4 @@
-/*
- * Jobs and their leases, as two arrays.
- */
+/* A list of jobs and their leases, passed as two arrays. */
 #pragma once
 
 #include "pg/pg.h"
@@ -18,13 +16,14 @@ struct JobList
 };
 
 /*
- * The first two arguments, in the order of the ids: whoever takes several leases in hand does it in
- * that order, or two of them could wait for each other. NULL and NULL, what array_agg() says of no
- * rows: none. Errors: 22004 one is NULL, 22023 they differ in length, 54000 more than 10,000.
+ * Read the list from the first two arguments, and sort it by job id. Every call that pins several
+ * leases does it in this order, so two calls cannot wait for each other in a circle. Two NULLs,
+ * which is what array_agg() returns for no rows, are an empty list. Errors: 22004, one is NULL;
+ * 22023, different lengths; 54000, more than 10,000 jobs.
  */
 JobList read_jobs(FunctionCallInfo fcinfo);
 
-/* PQ001 */
+/* Raise error PQ001 and count the stale call. */
 [[noreturn]] void complain_stale(int64 job_id, int64 token);
 
 } // namespace pgq

@@ -1,5 +1,6 @@
 /*
- * pgq_create_queue, pgq_alter_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue.
+ * pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue,
+ * pgq_drop_queue and pgq_purge_queue.
  */
 #include "api/args.h"
 #include "catalog/option_value.h"
@@ -10,8 +11,7 @@
 namespace pgq {
 
 namespace {
-
-/* The arguments of the function that was called, by their names. */
+/* The arguments of the called function, with their names. */
 struct NamedArguments
 {
 	FunctionCallInfo fcinfo;
@@ -35,7 +35,7 @@ arguments_of(FunctionCallInfo fcinfo)
 	return arguments;
 }
 
-/* False: NULL was passed. */
+/* Get an argument by name. False: NULL was passed. */
 static bool
 passed(const NamedArguments &arguments, const char *name, Oid type, Datum *value)
 {
@@ -71,7 +71,7 @@ create_queue(FunctionCallInfo fcinfo)
 	return create_queue(name, options, if_not_exists);
 }
 
-/* NULL: unchanged. */
+/* An argument that is NULL leaves the option unchanged. */
 static void
 alter_queue(FunctionCallInfo fcinfo)
 {
@@ -178,7 +178,7 @@ pgq_purge_queue(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(purge_queue(resolve_queue_to_empty(tables(), name, nullptr)));
 }
 
-/* Internal: has anybody that job in hand? */
+/* Internal: return whether a transaction or worker has the job. */
 PGDLLEXPORT Datum
 pgq_is_leased(PG_FUNCTION_ARGS)
 {

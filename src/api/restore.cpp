@@ -1,6 +1,6 @@
 /*
- * A dump of the data alone is restored into a database that has the extension, and no queue yet: it copies rows to
- * segments that are not there. They are made when the first of them is named.
+ * Restore of a data-only dump into a database that has the extension, but no queue yet. The dump
+ * copies rows to segments that do not exist, so they are created when a statement first names one.
  */
 #include "api/restore.h"
 
@@ -16,7 +16,10 @@ namespace pgq {
 static constinit ProcessUtility_hook_type next_hook = nullptr;
 static constinit object_access_hook_type next_access_hook = nullptr;
 
-/* Return the table of a COPY or ALTER TABLE, the first statements of a data dump that name a table; otherwise NULL. */
+/*
+ * Return the table of a COPY or ALTER TABLE, which are the first statements of such a dump to name
+ * a table; otherwise nullptr.
+ */
 static const RangeVar *
 table_of(const Node *statement)
 {
@@ -71,7 +74,7 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	next(statement, query, read_only_tree, context, params, environment, receiver, completion);
 }
 
-/* Return whether the statement is one that pg_dump --inserts has written for a segment that is not there. */
+/* Return whether pg_dump --inserts has written the statement for a segment that does not exist. */
 static bool
 inserts_into_missing_segment(const char *statement)
 {
@@ -87,8 +90,8 @@ inserts_into_missing_segment(const char *statement)
 }
 
 /*
- * An INSERT fails before any hook sees its table; that its schema is looked up is told. What makes the segments looks the
- * schema up, too: once in a transaction is enough.
+ * An INSERT fails before any hook sees its table, but the lookup of its schema calls this hook.
+ * Creating the segments looks the schema up, too, so do it once in a transaction.
  */
 static void
 access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object, void *arg)

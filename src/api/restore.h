@@ -1,6 +1,4 @@
-/*
- * See restore.cpp.
- */
+/* Restores of data-only dumps: see restore.cpp. */
 #pragma once
 
 namespace pgq {

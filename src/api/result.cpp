@@ -10,8 +10,7 @@ namespace pgq {
 static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
 namespace {
-
-/* Of pgq_ext.job_result, in their order. */
+/* Attributes of pgq_ext.job_result, in order. */
 enum class ResultColumn
 {
 	kJobId,

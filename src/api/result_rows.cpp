@@ -2,7 +2,7 @@
 
 namespace pgq {
 
-/* A row type of a later version has more attributes: they are NULL. */
+/* Add a row to a row type of a later version, whose additional attributes are NULL. */
 void
 ResultRows::put_longer(const Datum *values, const bool *nulls, int n)
 {

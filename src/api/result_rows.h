@@ -31,7 +31,7 @@ public:
 	void set(Column column, bool value) { set_datum(column, BoolGetDatum(value)); }
 	void set(Column column, int32 value) { set_datum(column, Int32GetDatum(value)); }
 	void set(Column column, Oid value) { set_datum(column, ObjectIdGetDatum(value)); }
-	/* Or a TimestampTz, which is one. */
+	/* also for TimestampTz, which is an int64 */
 	void set(Column column, int64 value) { set_datum(column, Int64GetDatum(value)); }
 	void set(Column column, uint64 value) { set(column, static_cast<int64>(value)); }
 	void set(Column column, double value) { set_datum(column, Float8GetDatum(value)); }
@@ -54,14 +54,17 @@ private:
 class ResultRows
 {
 public:
-	/* Of a function that returns a set: from here on they are collected. */
+	/* Begin to collect the rows of a set-returning function. */
 	explicit ResultRows(FunctionCallInfo fcinfo)
 	{
 		InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 		info_ = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	}
 
-	/* The same, of rows of the type pgq_ext.NAME, as long as that is as they are: error 55000. */
+	/*
+	 * The same for rows of the type pgq_ext.NAME. Error 55000 if the type does not begin with these
+	 * columns.
+	 */
 	template <int n>
 	ResultRows(FunctionCallInfo fcinfo, const char *type, const pgq::Column (&columns)[n])
 		: ResultRows(fcinfo)
@@ -74,7 +77,7 @@ public:
 		put_values(row.values_, row.nulls_, ResultRow<Column>::kColumns);
 	}
 
-	/* Of a function that returns one column. */
+	/* Add a row of a function that returns one column. */
 	void put(Datum value)
 	{
 		bool is_null = false;
@@ -83,7 +86,10 @@ public:
 
 	void clear() { tuplestore_clear(info_->setResult); }
 
-	/* Keep only the rows for which is_kept(number, values) is true, with the values that it has changed; in the order of put(). */
+	/*
+	 * Keep only the rows for which is_kept(number, values) returns true. Rows are numbered in the
+	 * order of put(). is_kept() may change the values.
+	 */
 	template <typename Keep> void keep(Keep is_kept)
 	{
 		Tuplestorestate *before = info_->setResult;

@@ -1,6 +1,4 @@
-/*
- * pgq_grant, pgq_revoke; and what the views ask.
- */
+/* pgq_grant and pgq_revoke; and the checks of rights that the views make. */
 #include "api/args.h"
 #include "catalog/reader.h"
 #include "jobs/grant.h"
@@ -57,7 +55,7 @@ pgq_revoke(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Internal: may the caller see jobs of that queue? Also on a standby. */
+/* Internal: return whether the caller may see jobs of that queue. Works on a standby. */
 PGDLLEXPORT Datum
 pgq_may_see(PG_FUNCTION_ARGS)
 {
@@ -65,7 +63,10 @@ pgq_may_see(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(given(fcinfo, 0) && may_see(PG_GETARG_INT32(0)));
 }
 
-/* Internal: may the caller read the secrets in that column of a view? Also on a standby. */
+/*
+ * Internal: return whether the caller may read the secrets in that column of a view. Works on a
+ * standby.
+ */
 PGDLLEXPORT Datum
 pgq_may_read(PG_FUNCTION_ARGS)
 {

@@ -1,5 +1,6 @@
 /*
- * pgq_schedule, pgq_unschedule, pgq_pause_schedule, pgq_resume_schedule, pgq_schedule_preview; the trigger of their table.
+ * pgq_schedule, pgq_unschedule, pgq_pause_schedule, pgq_resume_schedule, pgq_schedule_preview; and
+ * the trigger of pgq_ext.timetable.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -51,7 +52,7 @@ schedule_of_arguments(FunctionCallInfo fcinfo)
 	return schedule;
 }
 
-/* What its ticks would fail of is told here. */
+/* Raise the errors that the ticks of the schedule would raise. */
 static void
 check_jobs(const ScheduleSpec &schedule)
 {
@@ -64,7 +65,10 @@ check_jobs(const ScheduleSpec &schedule)
 
 /* ---- the trigger ---- */
 
-/* Whose name that is, which may be nobody's: a dump knows roles by their names. */
+/*
+ * Set the maker to the role of the row's maker_name, or to NULL if there is no such role. A dump
+ * identifies roles by name.
+ */
 static HeapTuple
 with_maker(const TriggerData *data, HeapTuple row)
 {
@@ -81,7 +85,10 @@ with_maker(const TriggerData *data, HeapTuple row)
 	return heap_modify_tuple_by_cols(row, desc, 1, &column, &maker, &is_null);
 }
 
-/* Logical replication brings the number of the role on the other server with each row. */
+/*
+ * Return whether the update changes the maker. Logical replication brings the OID that the role has
+ * on the other server with each row.
+ */
 static bool
 has_other_maker(TupleDesc desc, HeapTuple before, HeapTuple after)
 {
@@ -120,7 +127,10 @@ pgq_schedule(PG_FUNCTION_ARGS)
 	start_write("pgq_schedule()");
 	ScheduleSpec schedule = schedule_of_arguments(fcinfo);
 	check_jobs(schedule);
-	/* Who renames the queue takes this schedule along, or has done so: then nothing is made for the old name. */
+	/*
+	 * A concurrent rename of the queue either moves this schedule along, or has ended: then the
+	 * second check fails for the old name.
+	 */
 	lock_name(schedule.queue, ShareLock);
 	check_jobs(schedule);
 	make_schedule(schedule);
@@ -168,7 +178,7 @@ pgq_schedule_preview(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Before each row, by whatever door. What the scheduler writes itself is no news to it. */
+/* Fires before each row, whatever writes it. The scheduler's own changes need no notification. */
 PGDLLEXPORT Datum
 pgq_timetable_changed(PG_FUNCTION_ARGS)
 {

@@ -7,7 +7,10 @@
 
 namespace pgq {
 
-/* Whoever has the id of one that has ended would look for it elsewhere, too. */
+/*
+ * Return whether any job or record exists: clients would look for its id in the database of another
+ * shard.
+ */
 static bool
 has_jobs()
 {
@@ -31,7 +34,10 @@ refuse_jobs_of(bool had, int32 before, int32 shard)
 							shard)));
 }
 
-/* One at a time, and with the row nobody takes an id any more: see schema/45_shard.sql. */
+/*
+ * Set the shard. One call at a time; and while the row is changed no session draws a job id: see
+ * schema/45_shard.sql.
+ */
 static void
 set_shard(int32 shard)
 {

@@ -1,6 +1,4 @@
-/*
- * Set-returning functions behind the views queue_stats and queue_latency: what queues have counted.
- */
+/* Functions behind the views queue_stats and queue_latency: counters of queues. */
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "catalog/reader.h"
@@ -95,7 +93,7 @@ interval_of(int64 duration)
 	return IntervalPGetDatum(interval);
 }
 
-/* Of late. */
+/* Set the percentiles of the recent past. */
 static void
 set_percentiles(ResultRow<StatColumn> *row, const Latency &latency, StatColumn p50, StatColumn p95)
 {
@@ -137,7 +135,7 @@ enum class LatencyColumn
 
 static const char *const phase_names[kPhases] = {"wait", "run", "total"};
 
-/* Boundaries of buckets are powers of two of microseconds: from an eighth of a millisecond to nine and a half hours. */
+/* Bucket boundaries are powers of two of microseconds: from 128 us to 9.5 hours. */
 static constexpr int kFirstBoundary = 7;
 static constexpr int kLastBoundary = 35;
 

@@ -1,5 +1,6 @@
 /*
- * What is not a job: pgq_lock and its verbs, pgq_run_once, pgq_run_done, pgq_create_rate, pgq_drop_rate, pgq_take.
+ * Named locks, runs and rates: pgq_lock and its verbs, pgq_run_once, pgq_run_done, pgq_create_rate,
+ * pgq_drop_rate and pgq_take.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -308,7 +309,7 @@ pgq_take(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(take_rate(name, permits, wait_argument(fcinfo, 2)));
 }
 
-/* Internal, behind the views. */
+/* Internal, behind the views lock and rate. */
 PGDLLEXPORT Datum
 pgq_lock_entries(PG_FUNCTION_ARGS)
 {
@@ -329,7 +330,10 @@ pgq_rate_entries(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Rows have come by another door than ours: a restore, mostly. Silent where memory is not there. */
+/*
+ * Fires when rows of held_lock are written by another way than the functions, mostly a restore.
+ * Does nothing without shared memory.
+ */
 PGDLLEXPORT Datum
 pgq_held_lock_changed(PG_FUNCTION_ARGS)
 {

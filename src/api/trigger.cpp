@@ -1,10 +1,10 @@
 /*
- * Rows that reach pgq_ext.job by any other door than ours: COPY, restore, plain INSERT and UPDATE,
- * logical replication. The trigger files them as pgq_enqueue would: those that it cannot file are
- * read from the heap later. It fails no row but those of a queue that is not there. Another trigger
- * sees to it that no late ack ends a job that its worker has not seen
- * (protocol: changed-job-is-another). Rows of pgq_ext.queue, by whatever door: they may want a
- * scheduler where none is.
+ * Triggers of rows that reach pgq_ext.job by another way than the functions: COPY, restore, plain
+ * INSERT, UPDATE and DELETE, logical replication. The trigger job_changed files such rows as
+ * pgq_enqueue does; rows that it cannot file are read from the heap later. It only fails for a row
+ * of a queue that does not exist. The trigger job_fence keeps a late ack from ending a job that its
+ * worker has not seen (protocol: changed-job-is-another). The trigger queue_appeared, of
+ * pgq_ext.queue, starts a scheduler if there is none.
  */
 #include "api/args.h"
 #include "api/by_hand.h"
@@ -28,7 +28,7 @@ is_segment(const Tables &t, Oid relid)
 	return false;
 }
 
-/* No queue has number 0. */
+/* Return the queue id of the row; 0, which no queue has, if it cannot be read. */
 static int32
 queue_of(const TriggerData *data, HeapTuple tuple)
 {
@@ -36,7 +36,7 @@ queue_of(const TriggerData *data, HeapTuple tuple)
 	return value_of(data, tuple, "queue_id", INT4OID, &value) ? DatumGetInt32(value) : 0;
 }
 
-/* No job has number 0. */
+/* Return the job id of the row; 0, which no job has, if it cannot be read. */
 static int64
 job_of(const TriggerData *data, HeapTuple tuple)
 {
@@ -44,7 +44,7 @@ job_of(const TriggerData *data, HeapTuple tuple)
 	return value_of(data, tuple, "job_id", INT8OID, &value) ? DatumGetInt64(value) : 0;
 }
 
-/* Where no table may be looked at. */
+/* Return the database's slot without reading the extension's tables. */
 static const Database *
 database_without_tables()
 {
@@ -52,7 +52,7 @@ database_without_tables()
 	return OidIsValid(queues) ? find_database(MyDatabaseId, queues) : nullptr;
 }
 
-/* What becomes of the lease if the job is in work. */
+/* Tell the leases of the rows, if the jobs are in work, what happens to the rows. */
 static void
 note_leases(const Database *db, const TriggerData *data)
 {
@@ -80,7 +80,7 @@ check_queue(const TriggerData *data, HeapTuple row)
 		check_queue_of_job(data->tg_relation, queue_id);
 }
 
-/* As find_attached_queue(), for many rows of one queue. */
+/* Like find_attached_queue(), but faster for many rows of one queue. */
 static bool
 find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 {
@@ -97,7 +97,10 @@ find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 	return true;
 }
 
-/* A row comes, or goes. A queue that has no slot is counted when it gets one; who has done it may be open then. */
+/*
+ * Count a row that comes or goes. A queue without a slot is counted when it gets one, but this
+ * transaction may still be open then, so a recount follows.
+ */
 static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
 {
@@ -163,9 +166,9 @@ file_changed_row(const Tables &t, const TriggerData *data)
 }
 
 /*
- * A row that goes elsewhere may have been the first of its group in a queue with fifo. Nobody has it in hand who would
- * tell, so a hint of it is filed, as one that is due: it finds no row, and its group is looked at. (Of rows that are deleted
- * nobody is told one by one: note_deletions().)
+ * In a queue with fifo, a row that is moved to another group or queue may have been the head of its
+ * group, and no lease tells. So file a hint of the old row, as due: a claim finds no row for it,
+ * and then looks at the group. (Deleted rows are not noted one by one: see note_deletions().)
  */
 static void
 file_row_that_left(const Tables &t, const TriggerData *data)
@@ -189,7 +192,10 @@ file_row_that_left(const Tables &t, const TriggerData *data)
 	add_hint(ref, hint, false);
 }
 
-/* A row that comes: its queue must be there, and who drops that waits for us. */
+/*
+ * Check a new row: its queue must exist. The lock makes a drop of the queue wait for this
+ * transaction.
+ */
 static void
 admit(const TriggerData *data, bool alone)
 {
@@ -202,8 +208,9 @@ admit(const TriggerData *data, bool alone)
 /* ---- the fence ---- */
 
 /*
- * What a job is: who was handed it before has done another one's work if that changes. By their
- * names: the SQL objects may be of another version. As bytes: at worst a late ack is refused in vain.
+ * Return whether the update makes it another job, so that a worker that was handed the job before
+ * has worked on something else. Columns are found by name, since the SQL objects may be of another
+ * version. Values are compared as bytes: equal values of different form at worst refuse a late ack.
  */
 static bool
 is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -226,7 +233,7 @@ is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
 	return false;
 }
 
-/* No token is above it; 0: no one can tell. */
+/* Return the token mark, above which no token is; 0: unknown. */
 static int64
 stored_mark(Relation rel)
 {
@@ -236,8 +243,9 @@ stored_mark(Relation rel)
 }
 
 /*
- * A row that comes in may have been taken out before, under the same id, unless it is newer
- * than every token (is_honoured asks for that, too). Those of a dump or a publisher stay as they are.
+ * Return whether the row needs a fence. An inserted row may be one that was deleted before, with
+ * the same id, unless it is newer than every token (is_honoured() checks that, too). Rows of a dump
+ * or a publisher need none.
  */
 static bool
 wants_fence(const TriggerData *data, HeapTuple row, int64 newest_token)
@@ -282,8 +290,9 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !goes;
 	/*
-	 * Each worker of pg_restore -j has locked a segment for itself alone: who looked at the others would wait in a
-	 * circle, or with a lock of the queue for its dropper, who waits for the segment.
+	 * Each worker of pg_restore -j has locked its segment exclusively. If such a session locked
+	 * other segments, they would wait in a circle. If it locked the queue, it could wait for a
+	 * drop, which waits for the segment.
 	 */
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)
@@ -305,7 +314,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 			note_change(*t, data);
 		return Datum{0};
 	}
-	/* No segments: a restore has not made their indexes yet. */
+	/* Without segments a restore has not made their indexes yet. */
 	if (t == nullptr || !t->has_segments || !comes)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
@@ -329,7 +338,10 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
 		!is_another_job(RelationGetDescr(rel), data->tg_trigtuple, row))
 		return PointerGetDatum(row);
-	/* Where the database is not loaded, tokens before are below the durable mark, those to come above. */
+	/*
+	 * If the database is not loaded, earlier tokens are at most the durable mark, and later ones
+	 * above it.
+	 */
 	bool alone = CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	int64 newest = t != nullptr ? greatest_of(last_prefix_drawn()) : stored_mark(rel);
@@ -338,7 +350,7 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 	return PointerGetDatum(row);
 }
 
-/* Dead letters that SQL writes, ours or another's: they are counted. */
+/* Count dead letters that SQL writes, the extension's own or a user's. */
 PGDLLEXPORT Datum
 pgq_dead_job_changed(PG_FUNCTION_ARGS)
 {

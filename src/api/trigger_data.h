@@ -1,5 +1,6 @@
 /*
- * How a trigger function begins. Whoever may call it can put it on a table of its own, where the rows are anything.
+ * Access to the data of a trigger function. A role that may execute the function can also use it in
+ * a trigger on a table of its own, with any columns and rows.
  */
 #pragma once
 
@@ -7,13 +8,19 @@
 
 namespace pgq {
 
-/* Why pgq_ext.NAME was called: error 39P01 unless by a trigger that the extension has made. */
+/*
+ * Return the trigger data. Error 39P01 unless pgq_ext.NAME was called by a trigger of the
+ * extension.
+ */
 const TriggerData *trigger_data(FunctionCallInfo fcinfo, const char *name);
 
-/* The row as it will be. */
+/* Return the new row; of a DELETE, the old row. */
 HeapTuple row_of(const TriggerData *data);
 
-/* A column by its name: the SQL objects may be of another version. False: it is not there, of another type, or NULL. */
+/*
+ * Read a column by name, since the SQL objects may be of another version. False: the column is
+ * missing, of another type, or NULL.
+ */
 bool value_of(const TriggerData *data, HeapTuple tuple, const char *column, Oid type, Datum *value);
 
 } // namespace pgq

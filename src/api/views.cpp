@@ -1,6 +1,4 @@
-/*
- * Set-returning functions behind the views: what only shared memory knows.
- */
+/* Functions behind the views that show shared memory. */
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "catalog/reader.h"
@@ -60,7 +58,7 @@ static void
 put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 {
 	using enum LeaseColumn;
-	/* One that has not been handed out has no worker. */
+	/* A lease that was not handed out has no worker. */
 	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost;
 	ResultRow<LeaseColumn> row;
 	row.set(kJobId, copy.job_id);
@@ -118,7 +116,10 @@ put_queue(ResultRows *rows, const QueueCopy &copy)
 	using enum QueueColumn;
 	ResultRow<QueueColumn> row;
 	row.set(kQueueId, copy.queue_id);
-	/* What is just committing may be counted by and by, in any order. */
+	/*
+	 * Commits are counted shortly after they become visible, in any order, so differences may be
+	 * negative.
+	 */
 	row.set_if(copy.timed, kReady, Max(copy.live - copy.scheduled - copy.leased, INT64CONST(0)));
 	row.set_if(copy.timed, kScheduled, Max(copy.scheduled, INT64CONST(0)));
 	row.set(kLeased, copy.leased);
@@ -292,8 +293,7 @@ enum class HolderColumn
 };
 
 } // namespace
-
-/* Who may have a snapshot that keeps a segment that is known to be empty from being truncated. */
+/* Return the sessions that may have a snapshot that keeps an empty segment from being truncated. */
 static void
 put_holders(ResultRows *rows, int number, TimestampTz empty)
 {
