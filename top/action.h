@@ -1,4 +1,6 @@
-/* What can be done to a queue or a job: who may, what is asked before, what is said after. */
+/*
+ * Actions on a queue or a job: which role may run them, the question before, and the message after.
+ */
 #pragma once
 
 #include "link.h"
@@ -15,12 +17,12 @@ enum class Deed
 	cancel,
 };
 
-/* To what: a queue, or a job of it. */
+/* The object of an action: a queue, or a job of it. */
 struct Target
 {
 	std::string queue;
 	int64_t job_id = 0;
-	/* What there is of it, for the question. */
+	/* Numbers and the worker for the question. */
 	Count ready = {}, dead = {};
 	std::string worker = {};
 	bool is_dead = false;
@@ -41,20 +43,23 @@ struct DeedName
 };
 const DeedName &name_of(Deed deed);
 
-/* As people say it: queue "mail", job 17, dead letter 17. */
+/* The object in words: queue "mail", job 17, dead letter 17. */
 std::string queue_of(const Action &action);
 std::string job_of(const Action &action);
 
-/* Why the role may not, to that queue if it is not empty. Empty: it may, as far as can be seen. */
+/*
+ * Return why the role may not run the action; empty: it may, as far as is known. queue: check the
+ * right on that queue, too, if not empty.
+ */
 std::string forbidden(Deed deed, const Snapshot &snapshot, const std::string &queue);
 
-/* Names what will be done. */
+/* The question names everything that the action does. */
 std::string question_of(const Action &action);
 std::string statement_of(const Action &action, const Snapshot &snapshot);
-/* What was done, or why not. */
+/* Return what was done, or the error. */
 std::string outcome_of(const Action &action, const Answer &answer);
 
-/* How long one may take, of the server's time. */
+/* Statement timeout of an action, in seconds. */
 constexpr int kSecondsForAction = 60;
 
 } // namespace top

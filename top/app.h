@@ -1,4 +1,4 @@
-/* The two ways to use it. They return the exit status. */
+/* The two modes of the program. Both functions return the exit status. */
 #pragma once
 
 #include "options.h"
@@ -6,10 +6,10 @@
 
 namespace top {
 
-/* In a terminal, until the user ends it. */
+/* Run in a terminal until the user quits. */
 int watch(Link &link, const Options &options, Charset charset);
 
-/* One look to standard output, or two that give rates. */
+/* Print one look to standard output; with an interval take two looks, which gives rates. */
 int print_once(Link &link, const Options &options, Charset charset);
 
 } // namespace top

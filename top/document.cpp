@@ -6,7 +6,7 @@ namespace top {
 
 namespace {
 
-/* Changes when a member goes or means something else; not when one is added. */
+/* Increased when a member is removed or changes its meaning, not when one is added. */
 constexpr int64_t kFormat = 1;
 
 void
@@ -26,7 +26,7 @@ void
 put_queue(Json &json, const Queue &queue, const QueueRates &rates)
 {
 	json.begin_object();
-	/* queue_status */
+	/* from queue_status */
 	json.name("queue").text(queue.name);
 	json.name("paused").flag(queue.paused);
 	json.name("ready").number(queue.ready);
@@ -42,7 +42,7 @@ put_queue(Json &json, const Queue &queue, const QueueRates &rates)
 	json.name("handed_out").number(rates.handed_out);
 	json.name("acked").number(rates.acked);
 	json.end_object();
-	/* queue_stats */
+	/* from queue_stats */
 	json.name("stats_since").text(queue.stats_since);
 	json.name("counters").begin_object();
 	for (size_t i = 0; i < kCounters.size(); i++)
@@ -105,7 +105,7 @@ put_array(Json &json, const char *name, const Rows &rows, Put put)
 	json.end_array();
 }
 
-/* null: it is not known. */
+/* Write null if the list is not known. */
 template <typename Thing>
 void
 put_known(Json &json, const char *name, const std::optional<std::vector<Thing>> &things,

@@ -16,7 +16,7 @@ printed(const char *format, Values... values)
 	return text;
 }
 
-/* 1.5M, 15M, 150M: of a number that is at least 1000. */
+/* Format a number of at least 1000: 1.5M, 15M, 150M. */
 std::string
 with_unit(double n)
 {
@@ -87,7 +87,7 @@ age(Seconds seconds)
 	std::string sign = *seconds <= -0.05 ? "-" : "";
 	if (n < 9.95)
 		return sign + printed("%.1fs", n);
-	/* 59.7 s is a minute, not 60 seconds. */
+	/* Round before choosing the unit: 59.7 s is a minute, not 60 seconds. */
 	n = n < 60 ? std::round(n) : n;
 	return sign + (n < 60 ? printed("%.0fs", n) : two_units(n));
 }

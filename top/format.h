@@ -1,4 +1,4 @@
-/* Numbers and times in few columns. What is not known is a dash. */
+/* Formats numbers and times in few columns. An unknown value is a dash. */
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ using Seconds = std::optional<double>;
 
 constexpr const char *kUnknown = "-";
 
-/* All digits. */
+/* All digits of the number. */
 std::string exact(Count n);
 /* At most five columns: 99999, 100k, 1.5M. */
 std::string brief(Count n);
 /* Something a second: 0, 0.25, 12.5, 4711, 15k. */
 std::string rate(std::optional<double> per_second);
-/* A time that people wait: 0.4s, 12s, 5m12s, 3h05m, 2d04h, 812d. Negative: it is over for so long. */
+/* A waiting time: 0.4s, 12s, 5m12s, 3h05m, 2d04h, 812d. Negative: over since then. */
 std::string age(Seconds seconds);
-/* A time that machines take: 850us, 1.2ms, 35ms; from a second on an age. */
+/* A run time: 850us, 1.2ms, 35ms; from one second on like age(). */
 std::string latency(Seconds seconds);
 
 } // namespace top

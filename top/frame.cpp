@@ -8,13 +8,13 @@ namespace top {
 
 namespace {
 
-/* Title, summary, screens and heading above the rows; message and keys below. */
+/* Title, summary, screens and heading above the rows; message and keys below them. */
 constexpr int kLinesAround = 6;
 constexpr int kMostNotes = 3;
 constexpr size_t kMostDetail = 3;
 constexpr Size kSmallest = {8, 40};
 
-/* A line that has its own style, with all that others wrote made safe. */
+/* Return a line in one style, after making text of other users safe. */
 Line
 said(const std::string &text, const Scene &scene, Size size, Style style = Style::plain)
 {
@@ -45,7 +45,7 @@ title(const Scene &scene, Size size)
 			{"  " + right}};
 }
 
-/* What is known of all queues together: unknown as soon as it is of one. */
+/* Sum over all queues; unknown if one is unknown. */
 Count
 sum(const Snapshot &snapshot, Count Queue::*member)
 {
@@ -70,7 +70,7 @@ queues_in_words(const Snapshot &snapshot)
 		   " dead";
 }
 
-/* The worst first. */
+/* Failures before warnings. */
 Span
 health_in_words(const Snapshot &snapshot)
 {
@@ -103,7 +103,7 @@ summary(const Scene &scene, Size size)
 	return {{queues + "  "}, health};
 }
 
-/* Where there is little room, the others by their keys. */
+/* On a narrow screen the other screens are shown by their keys only. */
 Line
 screens(Screen current, Size size)
 {
@@ -135,7 +135,7 @@ heading(const Table &table, const std::vector<int> &widths, const Scene &scene, 
 	return {{fitted(text, size.columns, Align::left, scene.charset), Style::heading}};
 }
 
-/* The chosen row has a mark before it too, for terminals that cannot invert. */
+/* The chosen row also has a mark, for terminals without reverse video. */
 Line
 row_line(const Table &table, const Row &row, const std::vector<int> &widths, bool is_chosen,
 		 const Scene &scene, Size size)
@@ -166,7 +166,7 @@ add_table(std::vector<Line> &lines, State &state, const Scene &scene, Size size,
 	lines.push_back(heading(table, widths, scene, size));
 	if (table.rows.empty())
 		lines.push_back(said("  " + table.empty, scene, size, Style::dim));
-	/* The chosen row is among those that are shown. */
+	/* Scroll so that the chosen row is visible. */
 	Chosen &chosen = state.here();
 	size_t last_first = table.rows.size() > room ? table.rows.size() - room : 0;
 	chosen.first = std::min({chosen.first, chosen.row, last_first});
@@ -226,7 +226,7 @@ message(const State &state, const Scene &scene, Size size)
 {
 	if (state.asked)
 	{
-		/* The answer must be seen, however long the question is. */
+		/* Keep room for the answer, however long the question is. */
 		const std::string answer = " [y/N]";
 		std::string question = cut(shown(question_of(*state.asked), scene.charset),
 								   size.columns - static_cast<int>(answer.size()), scene.charset);
@@ -239,7 +239,7 @@ message(const State &state, const Scene &scene, Size size)
 	return said(state.message, scene, size, Style::bold);
 }
 
-/* In parentheses what the role may not; the key says why. */
+/* Actions that the role may not run are in parentheses; pressing the key says why. */
 Line
 keys(const State &state, const Scene &scene, Size size)
 {
@@ -268,7 +268,7 @@ add_help(std::vector<Line> &lines, const Scene &scene, Size size, size_t room)
 		lines.push_back(said(kHelp[i], scene, size));
 }
 
-/* What has no room at the right is not there. */
+/* Cut the spans that do not fit. */
 void
 clip(Line &line, int columns, Charset charset)
 {
@@ -294,7 +294,7 @@ frame_of(State &state, const Scene &scene, Size size)
 		return {said("too small", scene, size)};
 	std::vector<Line> lines = {title(scene, size), summary(scene, size),
 							   screens(state.screen, size)};
-	/* From below: what is there, as long as three rows are left. */
+	/* Notes and details below the table get room as long as three rows remain. */
 	std::vector<Line> below;
 	if (state.screen != Screen::help)
 		below = below_table(state, scene, size);

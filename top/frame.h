@@ -1,4 +1,4 @@
-/* What is on the screen, line by line; the terminal only paints it. */
+/* The text of the screen, line by line; terminal.h paints it. */
 #pragma once
 
 #include "state.h"
@@ -12,13 +12,13 @@ struct Span
 };
 using Line = std::vector<Span>;
 
-/* Everything that is shown beside the choices of the user. */
+/* Everything that the frame shows besides the choices of the user (State). */
 struct Scene
 {
 	const Snapshot *snapshot = nullptr;
 	const Table *table = nullptr;
 	std::string connection;
-	/* Why there is nothing new; empty: all is well. */
+	/* Why there is no new data; empty: no trouble. */
 	std::string trouble;
 	double interval = 0;
 	bool is_acting = false;
@@ -31,10 +31,10 @@ struct Size
 	int columns;
 };
 
-/* Lines that fit. The choices learn which row is the first that is shown. */
+/* Return lines that fit the size. Updates in `state` which row is the first one shown. */
 std::vector<Line> frame_of(State &state, const Scene &scene, Size size);
 
-/* How many rows of the table a screen of that size has at least, for keys that turn a page. */
+/* Return the least number of table rows on a screen of that size: the length of a page. */
 size_t rows_of(Size size);
 
 } // namespace top

@@ -1,4 +1,4 @@
-/* The screen that says what the keys do. */
+/* Text of the help screen. */
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
-/* Questions about jobs. */
+/* Queries about jobs. */
 #include "select.h"
 
 namespace top {
 
-/* One more than is shown says that there are more. */
+/* Read one row more than is shown, to know whether there are more. */
 static std::string
 limit(int most)
 {

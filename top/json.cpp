@@ -97,7 +97,7 @@ Json::put(std::string_view value)
 	out += value;
 }
 
-/* What stands before a value: its name, or a comma and a new line. */
+/* Write what precedes a value: nothing after a name, otherwise a comma and a new line. */
 void
 Json::next()
 {

@@ -1,4 +1,4 @@
-/* Writes a JSON document (RFC 8259). Text that is not UTF-8 has U+FFFD in place of the bad bytes. */
+/* Writes a JSON document (RFC 8259). In text that is not UTF-8, U+FFFD replaces each bad byte. */
 #pragma once
 
 #include "format.h"
@@ -10,7 +10,7 @@ namespace top {
 
 std::string json_text(std::string_view text);
 
-/* Begin, members or elements, end; commas and indents come by themselves. */
+/* Call begin, then members or elements, then end. Commas and indents are added. */
 class Json
 {
 public:
@@ -18,7 +18,7 @@ public:
 	void end_object() { end('}'); }
 	void begin_array() { begin('['); }
 	void end_array() { end(']'); }
-	/* Of a member; its value is to follow. */
+	/* Write the name of a member; its value must follow. */
 	Json &name(std::string_view name);
 
 	void text(std::optional<std::string> value);

@@ -10,7 +10,7 @@ namespace top {
 
 namespace {
 
-/* libpq's messages have several lines, and one at the end. */
+/* Join the lines of a libpq message, which also ends with a newline. */
 std::string
 one_line(std::string_view text)
 {
@@ -27,7 +27,7 @@ one_line(std::string_view text)
 	return line;
 }
 
-/* user@host:port/database; a socket is local, as in psql's prompt */
+/* Return user@host:port/database; a socket is [local], as in psql's prompt. */
 std::string
 name_of(const PGconn *conn)
 {
@@ -133,7 +133,10 @@ Link::Finish::operator()(pg_conn *connection) const
 	PQfinish(connection);
 }
 
-/* What the user gave goes before the environment, as in psql; the last database is expanded. */
+/*
+ * Parameters of the user override the environment, as in psql. If several give the database, the
+ * last one is expanded as a connection string.
+ */
 void
 Link::start()
 {
@@ -162,7 +165,7 @@ Link::start()
 	is_writing = true;
 	if (PQstatus(conn.get()) == CONNECTION_BAD)
 		return fail();
-	/* A notice would be written into the screen. */
+	/* Drop notices: libpq would print them on the screen. */
 	PQsetNoticeProcessor(
 		conn.get(), [](void *, const char *) {}, nullptr);
 }
@@ -234,7 +237,7 @@ Link::go_on_reading()
 		fail();
 }
 
-/* An error leaves a transaction behind, which is ended before anybody is told. */
+/* End the transaction that an error leaves open, before the answer is returned. */
 void
 Link::finish_answer()
 {
@@ -262,7 +265,7 @@ Link::step()
 			go_on_connecting();
 			break;
 		case State::idle:
-			/* Nothing is expected but the end. */
+			/* An idle connection sends nothing but its end. */
 			if (!PQconsumeInput(conn.get()) || PQstatus(conn.get()) == CONNECTION_BAD)
 				fail();
 			break;

@@ -1,6 +1,6 @@
 /*
- * The connection. All of libpq is in here: nothing of it waits but start(), for names of hosts.
- * One statement is under way at a time.
+ * The connection to the server. Only this file uses libpq. No function blocks, except wait(), and
+ * start() while it resolves host names. One statement is under way at a time.
  */
 #pragma once
 
@@ -16,25 +16,28 @@ struct pg_result;
 
 namespace top {
 
-/* As psql has them; an empty one is libpq's to find (environment, service, default). */
+/*
+ * Connection parameters, as of psql. libpq looks up an empty one (environment, service file,
+ * default).
+ */
 struct Address
 {
 	std::string host, port, user, password;
-	/* A database, or a connection string with more than that. */
+	/* A database name, or a connection string. */
 	std::string database;
 };
 
-/* Rows, or an error. */
+/* The result of a statement: rows, or an error. */
 class Answer
 {
 public:
 	int size() const;
 	bool is_good() const { return state.empty(); }
-	/* ERROR: ... HINT: ..., in one line */
+	/* in one line: ERROR: ... HINT: ... */
 	const std::string &error() const { return message; }
 	const std::string &sqlstate() const { return state; }
 
-	/* A column that the answer has not got is NULL. */
+	/* A column that the result does not have counts as NULL. */
 	std::optional<std::string> text(int row, const char *column) const;
 	std::string text_or_nothing(int row, const char *column) const;
 	Count number(int row, const char *column) const;
@@ -66,31 +69,31 @@ public:
 
 	explicit Link(Address server) : address(std::move(server)) {}
 
-	/* Begins to connect; what was before is gone. */
+	/* Begin to connect, dropping an earlier connection. */
 	void start();
-	/* Begins a statement, or several that are one, on an idle connection. */
+	/* Send a statement, or several separated by semicolons. The link must be idle. */
 	void ask(const std::string &sql);
-	/* Goes on with what has come. To be called when the socket is ready. */
+	/* Continue with the data that has arrived. Call it when the socket is ready. */
 	void step();
-	/* Closes what nobody waits for any more. */
+	/* Close the connection; why: the reason that trouble() returns. */
 	void give_up(const std::string &why);
 
-	/* steps until the state has changed from what it is, or so many seconds have passed */
+	/* Call step() until the state has changed, or that many seconds have passed. */
 	void wait(double seconds);
 
 	State state() const { return current; }
-	/* After busy: what came. */
+	/* Return the result, once, after the state has changed from busy to idle. */
 	Answer take_answer() { return std::move(answer); }
-	/* Why it is down. */
+	/* Why the link is down. */
 	const std::string &trouble() const { return reason; }
 	bool needs_password() const { return asked_for_password; }
 	void set_password(std::string password) { address.password = std::move(password); }
 
-	/* What to wait for; -1: nothing */
+	/* File descriptor and events to poll; -1: none. */
 	int socket() const;
 	short events() const;
 
-	/* user@host:port/database, of the last connection */
+	/* user@host:port/database of the last connection */
 	const std::string &name() const { return server_name; }
 
 private:

@@ -26,7 +26,7 @@ Look::next()
 	return "";
 }
 
-/* Where the extension is not there to be asked, the question about the server has noted it. */
+/* If the extension cannot be asked, stop: the question about the server has added a note. */
 void
 Look::take(const Answer &answer)
 {

@@ -1,11 +1,11 @@
-/* One look at the server: question after question, each in a transaction of its own. */
+/* A look at the server: one question after another, each in a transaction of its own. */
 #pragma once
 
 #include "question.h"
 
 namespace top {
 
-/* What only some screens show, and takes the longer the more there is. */
+/* Data that only some screens show, and whose cost grows with its size. */
 struct Parts
 {
 	bool leases = false;
@@ -17,12 +17,12 @@ class Look
 public:
 	explicit Look(Parts parts);
 
-	/* The statement to send; empty: the look is over. */
+	/* Return the next statement to send; empty: the look is over. */
 	std::string next();
-	/* The answer to it. */
+	/* Take the answer to the last statement. */
 	void take(const Answer &answer);
 
-	/* When it is over. */
+	/* Return the result, after the look is over. */
 	Snapshot take_snapshot() { return std::move(sight.snapshot); }
 
 private:

@@ -1,4 +1,4 @@
-/* pgq-top: the queues of pgq_ext, in a terminal or once. See README.md here. */
+/* pgq-top: shows the queues of pgq_ext, in a terminal or once. See README.md in this folder. */
 #include "app.h"
 #include "password.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kSecondsForConnecting = 30;
 
-/* As psql: a password is asked for if the server wants one and none was found. */
+/* Ask for a password if the server wants one and none was found, as psql does. */
 bool
 connect(Link &link, const Options &options)
 {

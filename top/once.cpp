@@ -9,10 +9,10 @@ namespace top {
 
 namespace {
 
-/* Longer than the server takes for any question. */
+/* Longer than the server's statement timeout of a question. */
 constexpr double kPatience = kSecondsForLooking + 10;
 
-/* Nothing: the connection is lost. */
+/* Return nothing if the connection is lost. */
 std::optional<Snapshot>
 look_at(Link &link)
 {
@@ -51,7 +51,7 @@ print_once(Link &link, const Options &options, Charset charset)
 	memory.add(*snapshot);
 	std::string text = options.mode == Options::Mode::json ? document(*snapshot, memory)
 														   : report(*snapshot, memory, charset);
-	/* A full disk, or a reader that has gone. */
+	/* The disk may be full, or the reader may be gone. */
 	if (fputs(text.c_str(), stdout) < 0 || fflush(stdout) != 0)
 	{
 		perror("pgq-top: cannot write");

@@ -71,7 +71,7 @@ take_mode(Options &options, Options::Mode mode)
 void
 take_option(Options &options, int option)
 {
-	/* Later ones win, as in psql. */
+	/* The last option wins, as in psql. */
 	switch (option)
 	{
 		case 'n':
@@ -100,7 +100,7 @@ take_option(Options &options, int option)
 	}
 }
 
-/* What is no option: a database, unless -d named one, and a user, unless -U did. */
+/* Arguments that are not options: a database unless -d gave one, then a user unless -U did. */
 void
 take_words(Options &options, int argc, char **argv)
 {
@@ -123,7 +123,7 @@ parsed_options(int argc, char **argv)
 	int option;
 	while ((option = getopt_long(argc, argv, ":n:h:p:U:d:wWV", kLongOptions, nullptr)) != -1)
 	{
-		/* getopt's word for an option that it does not know is the one that psql has for help. */
+		/* getopt returns '?' for an unknown option; "-?" itself asks for help. */
 		bool is_help = option == kHelp || (option == '?' && strcmp(argv[optind - 1], "-?") == 0);
 		if (option == 'V' || is_help)
 		{

@@ -1,4 +1,4 @@
-/* The command line, as psql has it. */
+/* The command line, similar to psql's. */
 #pragma once
 
 #include "link.h"
@@ -17,11 +17,14 @@ struct Options
 	};
 	Mode mode = Mode::terminal;
 	Address address;
-	/* Between two looks. With --once and --json: nothing, one look; otherwise two, for the rates. */
+	/*
+	 * Seconds between two looks. With --once and --json: not given, one look; given, two looks, for
+	 * the rates.
+	 */
 	std::optional<double> interval;
 	bool asks_password = false;
 	bool never_asks_password = false;
-	/* Not empty: what is wrong with the arguments. */
+	/* What is wrong with the arguments; empty: nothing. */
 	std::string error;
 };
 

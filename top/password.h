@@ -1,4 +1,4 @@
-/* Asks for a password on the terminal, without showing it. Nothing if there is no terminal. */
+/* Read a password from the terminal without echo. Nothing if there is no terminal. */
 #pragma once
 
 #include <optional>

@@ -50,7 +50,7 @@ read_server(const Answer &answer, Sight &sight)
 
 const Question server_question = {"the server", server_sql, read_server};
 
-/* Views that are not there are simply not among them. */
+/* Views that do not exist are missing in the answer. */
 static std::string
 relations_sql(Sight &)
 {

@@ -1,4 +1,4 @@
-/* What is asked of the server, and what the answers mean. */
+/* The queries of a look, and how their answers are read. */
 #pragma once
 
 #include "link.h"
@@ -6,10 +6,13 @@
 
 namespace top {
 
-/* The relations of schema pgq_ext that are wanted, their columns, and whether these may be read. */
+/*
+ * The relations of schema pgq_ext that are asked, with their columns, and whether the role may read
+ * each column.
+ */
 using Relations = std::map<std::string, std::map<std::string, bool>>;
 
-/* What is collected while looking: the relations decide what can be asked. */
+/* State of a look. The relations decide what can be asked. */
 struct Sight
 {
 	Snapshot snapshot;
@@ -18,25 +21,28 @@ struct Sight
 
 struct Question
 {
-	/* Of what it is, for notes. */
+	/* name of what is asked, for notes */
 	const char *subject;
-	/* Empty: it cannot be asked, which has been noted. */
+	/* Return the query; empty: it cannot be asked, and a note says why. */
 	std::string (*sql)(Sight &);
 	void (*read)(const Answer &, Sight &);
 };
 
-/* The first ones are about the server, and without an answer there is nothing more to ask. */
+/* The first one is about the server: if it fails, nothing else is asked. */
 extern const Question server_question, relations_question, functions_question;
 extern const Question queue_question, status_question, stats_question, health_question;
 extern const Question lease_question, dead_question;
 
-/* In a transaction of its own that only reads, with a time limit, and without objects of others. */
+/*
+ * Wrap the query in a read-only transaction with a time limit and a search path without objects of
+ * users.
+ */
 std::string looking(const std::string &sql);
 
-/* How long a look may take, of the server's time, for each question. */
+/* Statement timeout of a question, in seconds. */
 constexpr int kSecondsForLooking = 10;
 
-/* So many rows are read of the long ones. */
+/* At most that many rows are read of the long lists. */
 constexpr int kMostLeases = 1000;
 constexpr int kMostDeadLetters = 500;
 

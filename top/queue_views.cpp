@@ -1,4 +1,4 @@
-/* Questions about queues. */
+/* Queries about queues. */
 #include "clock.h"
 #include "select.h"
 
@@ -13,8 +13,8 @@ queue_of(Sight &sight, const std::string &name)
 }
 
 /*
- * Of the table too: it can be read where the library was not preloaded. Rights on a queue are
- * privileges of a view that is called by its id, and DELETE stands for those of an administrator.
+ * Read the table, too, since it is readable without the preloaded library. The rights on a queue
+ * are the privileges on a view named after its id; DELETE is the right admin.
  */
 static std::string
 queue_sql(Sight &sight)

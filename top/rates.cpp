@@ -4,7 +4,7 @@ namespace top {
 
 namespace {
 
-/* As many as the widest sparkline has. */
+/* The width of the widest sparkline. */
 constexpr size_t kSamples = 120;
 
 QueueRates

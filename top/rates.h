@@ -1,4 +1,4 @@
-/* What two looks say that one does not: how much came a second, and how the jobs went over time. */
+/* Values that need more than one look: rates, and the course of the number of jobs. */
 #pragma once
 
 #include "snapshot.h"
@@ -6,8 +6,8 @@
 namespace top {
 
 /*
- * How fast a counter went up. Unknown if it was not known both times, or began anew between them: it is
- * of another time (since), or smaller than it was.
+ * Return by how much a counter grew per second; nothing if a value is unknown, or the counter was
+ * reset (it is smaller than before).
  */
 std::optional<double> rate_of(Count before, Count now, double seconds);
 
@@ -16,14 +16,14 @@ struct QueueRates
 	std::optional<double> enqueued, handed_out, acked;
 };
 
-/* Remembers what was seen of each queue. */
+/* Remembers earlier looks, by queue. */
 class Memory
 {
 public:
 	void add(const Snapshot &snapshot);
 
 	QueueRates rates_of(const std::string &queue) const;
-	/* How many jobs there were, oldest look first. */
+	/* Number of jobs at each look, oldest first. */
 	const std::vector<Count> &jobs_of(const std::string &queue) const;
 
 private:

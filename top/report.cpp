@@ -7,7 +7,7 @@ namespace top {
 
 namespace {
 
-/* All columns, as wide as they are. */
+/* Print all columns in full width. */
 std::string
 printed(const std::string &heading, const Table &table, Charset charset)
 {

@@ -1,4 +1,4 @@
-/* One look, for pipes and scripts. */
+/* One look as output for pipes and scripts. */
 #pragma once
 
 #include "rates.h"
@@ -6,10 +6,10 @@
 
 namespace top {
 
-/* Tables as plain text. */
+/* Return the tables as plain text. */
 std::string report(const Snapshot &snapshot, const Memory &memory, Charset charset);
 
-/* One JSON document; docs/top.md says what is in it. */
+/* Return a JSON document; docs/top.md describes it. */
 std::string document(const Snapshot &snapshot, const Memory &memory);
 
 } // namespace top

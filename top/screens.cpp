@@ -50,7 +50,7 @@ rate_cell(std::optional<double> per_second)
 	return {rate(per_second), order_of(per_second)};
 }
 
-/* Known to be: paused, or that it is not. */
+/* Whether the queue is paused, if known. */
 Cell
 state_cell(std::optional<bool> paused)
 {
@@ -66,14 +66,14 @@ trend_cell(const std::vector<Count> &samples, Form form)
 			order_of(samples.empty() ? Count() : samples.back())};
 }
 
-/* What is said in place of rows. */
+/* Text in place of rows. */
 std::string
 instead(bool is_known, const char *empty)
 {
 	return is_known ? empty : "not known";
 }
 
-/* What there is of something that may not be known. */
+/* Return the list, empty if it is not known. */
 template <typename Thing>
 const std::vector<Thing> &
 known(const std::optional<std::vector<Thing>> &things)
@@ -107,7 +107,7 @@ words(const char *title, int rank, int least)
 Table
 queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 {
-	/* The ranks: first of all, is there work, and does anybody do it? */
+	/* Ranks: most important is whether there is work, and whether it is being done. */
 	Table table;
 	table.columns = {words("QUEUE", 0, 16), words("STATE", 2, 0), number("READY"),
 					 number("SCHED", 4),	number("LEASED", 1),  number("DEAD", 1),
@@ -137,7 +137,7 @@ queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 
 /* ---- jobs in work ---- */
 
-/* A lease that is used by an open transaction does not expire before that ends. */
+/* A lease that an open transaction uses does not expire before the transaction ends. */
 static Cell
 left_cell(const Lease &lease)
 {

@@ -1,4 +1,4 @@
-/* What a look has seen, as a table for each screen. */
+/* The data of a look as a table for each screen. */
 #pragma once
 
 #include "rates.h"
@@ -16,11 +16,11 @@ enum class Screen
 };
 constexpr size_t kScreens = 5;
 
-/* How it is to be shown. */
+/* How a table is shown. */
 struct Form
 {
 	Charset charset;
-	/* For people at a terminal: short numbers, and how it went; otherwise all digits. */
+	/* True at a terminal: short numbers, and the course of each queue. False: all digits. */
 	bool is_brief;
 };
 

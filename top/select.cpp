@@ -21,7 +21,7 @@ namespace {
 
 struct Columns
 {
-	/* For SELECT. */
+	/* the SELECT list */
 	std::string list;
 	std::vector<std::string> missing, forbidden;
 	bool lack_needed = false;

@@ -1,11 +1,11 @@
-/* Of a view, what of it there is and the role may read. */
+/* Builds a query of the columns of a view that exist and that the role may read. */
 #pragma once
 
 #include "question.h"
 
 namespace top {
 
-/* A column of an answer: of that name, and made of the view's column by that expression. */
+/* A column of the answer: its name, which is also the view's column, and the expression for it. */
 struct Wanted
 {
 	const char *column;
@@ -13,7 +13,10 @@ struct Wanted
 	bool is_needed = false;
 };
 
-/* Empty: nothing of the view can be read, and a note says why; so it does of columns. */
+/*
+ * Return the query; empty if a needed column, or the view, cannot be read. Notes say what is left
+ * out, and why.
+ */
 std::string select_from(Sight &sight, const std::string &view, const std::vector<Wanted> &wanted,
 						const std::string &rest = "");
 

@@ -7,7 +7,7 @@ namespace top {
 namespace {
 
 constexpr double kReconnectAfter = 1;
-/* Longer than the server lets a statement take, so that this means that the network is gone. */
+/* Longer than the server's statement timeout: after that the network must be down. */
 constexpr double kPatience = kSecondsForLooking + 10;
 constexpr double kPatienceForAction = kSecondsForAction + 10;
 
@@ -46,12 +46,12 @@ Session::next_time(double now) const
 		case Link::State::idle:
 			return look_again ? now : look_at;
 		default:
-			/* A clock is shown while one waits. */
+			/* Wake up once a second while waiting, to update the clock on the screen. */
 			return now + 1;
 	}
 }
 
-/* A connection that broke, or could not be made. */
+/* Called when the connection was lost, or could not be made. */
 void
 Session::notice_loss(double now)
 {
@@ -65,7 +65,7 @@ Session::notice_loss(double now)
 	action_is_sent = false;
 }
 
-/* A host that has gone answers nothing, and closes nothing. */
+/* A host that is gone neither answers nor closes the connection. */
 void
 Session::give_up_waiting(double now)
 {
@@ -84,7 +84,7 @@ Session::take_answer()
 		outcome = outcome_of(*action, answer);
 		action.reset();
 		action_is_sent = false;
-		/* What has changed is to be seen. */
+		/* Look at once, to show the effect. */
 		look.reset();
 		look_again = true;
 	}
@@ -92,7 +92,7 @@ Session::take_answer()
 		look->take(answer);
 }
 
-/* Actions go first. */
+/* Send the action, or the next question. Actions go first. */
 void
 Session::ask_next(double now)
 {
@@ -156,7 +156,7 @@ Session::trouble(double now) const
 {
 	if (!is_lost)
 		return "";
-	/* The reason may be long. */
+	/* Put the age first, since the reason may be cut. */
 	return (seen ? "this is " + age(snapshot_age(now)) + " old; " : "") +
 		   "trying again: " + link.trouble();
 }

@@ -1,6 +1,6 @@
 /*
- * The conversation with the server: look after look, and actions between them. When the connection
- * is lost it is tried again, for as long as it takes; what was seen last stays.
+ * The conversation with the server: repeated looks, and actions between them. After a loss of the
+ * connection the session connects again, for as long as it takes, and keeps the last snapshot.
  */
 #pragma once
 
@@ -15,26 +15,29 @@ class Session
 public:
 	Session(Link &connection, double seconds) : link(connection), interval(seconds) {}
 
-	/* Goes on as far as it can without waiting. is_ready: the socket has something for it. */
+	/* Do all that is possible without waiting. is_ready: the socket has data. */
 	void step(double now, bool is_ready);
-	/* When it is to be called again, if the socket does not call before. */
+	/* Return when to call step() again if the socket is not ready before. */
 	double next_time(double now) const;
 
-	/* What the next looks are to show; the first of them comes at once. */
+	/* Choose the parts of the next looks. If a part is new, look at once. */
 	void want(Parts parts);
 	void look_now() { look_again = true; }
-	/* As soon as nothing else is under way; not at all without a connection. */
+	/*
+	 * Run the action as soon as nothing else is under way. Without a connection it is dropped, and
+	 * take_outcome() says so.
+	 */
 	void act(const Action &wanted);
 	bool is_acting() const { return action.has_value(); }
 
-	/* Null until the first look is over. */
+	/* nullptr until the first look is over */
 	const Snapshot *snapshot() const { return seen ? &*seen : nullptr; }
 	const Memory &memory() const { return past; }
-	/* How old that is. */
+	/* Seconds since the snapshot was taken. */
 	double snapshot_age(double now) const { return now - seen_at; }
-	/* Why there is nothing new; empty: all is well. */
+	/* Why there is no new data; empty: no trouble. */
 	std::string trouble(double now) const;
-	/* What became of the last action, once. */
+	/* Return the outcome of the last action, once. */
 	std::optional<std::string> take_outcome();
 
 private:
@@ -47,14 +50,14 @@ private:
 
 	std::optional<Look> look;
 	double look_at = 0;
-	/* Not before, but as soon as the look that is under way is over. */
+	/* Look as soon as the present one is over. */
 	bool look_again = true;
 	std::optional<Action> action;
-	/* What the link is doing is the action, not the look. */
+	/* The statement under way is the action, not a look. */
 	bool action_is_sent = false;
 	std::optional<std::string> outcome;
 
-	/* Since when what is under way is, and when to connect again. */
+	/* When the statement or connection attempt under way began, and when to connect again. */
 	double busy_since = 0;
 	double connect_at = 0;
 	bool is_lost = false;

@@ -1,4 +1,4 @@
-/* What one look at the server has seen. What it could not see is not there, and a note says why. */
+/* The data of one look. Data that could not be read is missing, and a note says why. */
 #pragma once
 
 #include "format.h"
@@ -34,7 +34,7 @@ struct Queue
 {
 	std::string name;
 	std::optional<bool> paused;
-	/* There are rights on this queue, and the role has not that of an administrator. */
+	/* The queue has rights, and the role does not have the right admin on it. */
 	bool is_closed = false;
 	Count ready, scheduled, leased, dead, waiting_claims, depth;
 	Seconds oldest_ready_age;
@@ -46,7 +46,7 @@ struct Queue
 	Count counter(std::string_view name) const { return counters[index_of(kCounters, name)]; }
 	Seconds latency(std::string_view name) const { return latencies[index_of(kLatencies, name)]; }
 
-	/* Jobs that live: unknown as long as one of its parts is. */
+	/* Number of live jobs; unknown if one of the parts is. */
 	Count jobs() const
 	{
 		return ready && scheduled && leased ? Count(*ready + *scheduled + *leased) : Count();
@@ -80,10 +80,10 @@ struct Check
 	Seconds checked;
 };
 
-/* A function of the extension, and whether the role may call it. */
+/* A function of the extension, and whether the role may execute it. */
 struct Function
 {
-	/* With its schema, quoted. */
+	/* quoted, with its schema */
 	std::string called;
 	bool may_execute = false;
 };
@@ -96,9 +96,9 @@ struct Server
 	std::string database;
 	std::string role;
 	bool is_standby = false;
-	/* Empty: the extension is not in this database. */
+	/* version; empty: the extension is not in this database */
 	std::string extension;
-	/* Whether the role has USAGE on schema pgq_ext. */
+	/* The role has USAGE on schema pgq_ext. */
 	bool may_use_schema = false;
 };
 
@@ -107,17 +107,17 @@ struct Snapshot
 	Server server;
 	std::map<std::string, Function> functions;
 	std::map<std::string, Queue> queues;
-	/* When the counters of the queues were read (clock.h). */
+	/* when the counters were read (clock.h) */
 	double counted_at = 0;
-	/* Whether any of the views that tell of queues could be read. */
+	/* A view of queues could be read. */
 	bool knows_queues = false;
-	/* Not there if it was not asked for, or could not be read. */
+	/* Missing if not asked for, or not readable. */
 	std::optional<std::vector<Lease>> leases;
 	std::optional<std::vector<DeadLetter>> dead_letters;
 	std::optional<std::vector<Check>> checks;
 	/* What is not shown, and why, in words. */
 	std::vector<std::string> notes;
-	/* A view that should be there could not be read. */
+	/* A view that should exist could not be read. */
 	bool is_incomplete = false;
 	/* There are more rows than were read. */
 	bool more_leases = false;

@@ -17,7 +17,7 @@ bar(int level, Charset charset)
 	return utf8_of(U'\u2581' + static_cast<char32_t>(level));
 }
 
-/* 0 is level 0 and nothing else is; the largest is the highest. */
+/* Level 0 is for 0 only; the largest sample has the highest level. */
 int
 level_of(int64_t sample, int64_t largest)
 {

@@ -1,4 +1,4 @@
-/* How a number went, in a line of small bars. */
+/* The course of a number as a line of small bars. */
 #pragma once
 
 #include "format.h"
@@ -10,8 +10,8 @@
 namespace top {
 
 /*
- * The last samples, oldest first, one a column, right-aligned. The largest one of them is a full
- * bar; nothing but 0 is the lowest one; a blank is what nobody knows.
+ * Show the last samples, one per column, oldest first, right-aligned. The largest sample is a full
+ * bar; only 0 is the lowest bar; an unknown sample is a blank.
  */
 std::string sparkline(const std::vector<Count> &samples, int columns, Charset charset);
 

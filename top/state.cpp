@@ -10,7 +10,7 @@ State::State()
 		chosen[static_cast<size_t>(screen)] = {column, descending, "", 0, 0};
 	};
 	sorted(Screen::queues, 0, false);
-	/* Those that have been at work for longest, that died last, that are not well. */
+	/* First: longest in work, latest dead letter, failed checks. */
 	sorted(Screen::jobs, 3, true);
 	sorted(Screen::dead_letters, 2, false);
 	sorted(Screen::health, 0, false);
@@ -59,7 +59,7 @@ current_table(State &state, const Snapshot &snapshot, const Memory &memory, Form
 	Chosen &chosen = state.here();
 	sort(table, chosen.sort_column, chosen.is_descending);
 	table.columns[chosen.sort_column].title += chosen.is_descending ? "-" : "+";
-	/* Where the row has gone the one that has come into its place is chosen. */
+	/* If the chosen row is gone, choose the row in its place. */
 	auto row = std::find_if(table.rows.begin(), table.rows.end(),
 							[&](const Row &one) { return one.key == chosen.key; });
 	if (row != table.rows.end())

@@ -1,4 +1,4 @@
-/* What the user has chosen, and what a key changes in it. */
+/* The choices of the user, and how keys change them. */
 #pragma once
 
 #include "action.h"
@@ -6,7 +6,7 @@
 
 namespace top {
 
-/* Keys that are no characters lie beyond these. */
+/* Keys that are not characters have numbers beyond Unicode. */
 enum Key : int
 {
 	kKeyNone = 0,
@@ -25,10 +25,10 @@ struct Chosen
 {
 	size_t sort_column = 0;
 	bool is_descending = false;
-	/* The row by its key, and where it was, should it go. */
+	/* Key of the chosen row, and its position, which counts if the row is gone. */
 	std::string key;
 	size_t row = 0;
-	/* The first one that is shown. */
+	/* First row shown. */
 	size_t first = 0;
 };
 
@@ -36,9 +36,9 @@ struct State
 {
 	Screen screen = Screen::queues;
 	std::array<Chosen, kScreens> chosen;
-	/* What is being asked: y does it, anything else does not. */
+	/* The action whose question is on the screen: y confirms it, any other key drops it. */
 	std::optional<Action> asked;
-	/* What is to be done now. */
+	/* The action to run now. */
 	std::optional<Action> confirmed;
 	std::string message;
 	bool wants_look = false;
@@ -49,16 +49,19 @@ struct State
 	const Chosen &here() const { return chosen[static_cast<size_t>(screen)]; }
 };
 
-/* The deeds that have a key on that screen. */
+/* Return the actions that have a key on the screen. */
 std::vector<Deed> deeds_of(Screen screen);
 
-/* What the chosen row stands for; nothing if there is none. */
+/* Return the object of the chosen row; nothing if there is none. */
 std::optional<Target> target_of(const State &state, const Snapshot &snapshot);
 
-/* The table of the screen, sorted; and the row that is chosen becomes one that is there. */
+/*
+ * Return the table of the screen, sorted. If the chosen row is gone, another one becomes the chosen
+ * row.
+ */
 Table current_table(State &state, const Snapshot &snapshot, const Memory &memory, Form form);
 
-/* snapshot: null before the first look. page: how many rows are shown. */
+/* Handle a key. snapshot: nullptr before the first look. page: number of rows shown. */
 void press(State &state, int key, const Snapshot *snapshot, const Table &table, size_t page);
 
 } // namespace top

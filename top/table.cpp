@@ -16,7 +16,7 @@ total(const std::vector<int> &widths)
 	return sum;
 }
 
-/* What the text of each column needs. */
+/* Return the widths that the texts need. */
 std::vector<int>
 natural_widths(const Table &table)
 {
@@ -31,7 +31,7 @@ natural_widths(const Table &table)
 	return widths;
 }
 
-/* Takes what is too much from the widest column that may be cut. False: there is none. */
+/* Cut the widest column that may be cut. False: there is none. */
 bool
 cut_widest(const std::vector<Column> &columns, std::vector<int> &widths, int too_much)
 {
@@ -79,7 +79,7 @@ std::vector<int>
 layout(const Table &table, int width)
 {
 	const std::vector<Column> &columns = table.columns;
-	/* With every column at its least: which of them have room? */
+	/* Choose the columns: leave out the least wanted until the rest fit in their least width. */
 	std::vector<int> widths = natural_widths(table);
 	std::vector<int> least = widths;
 	for (size_t i = 0; i < columns.size(); i++)
@@ -90,7 +90,7 @@ layout(const Table &table, int width)
 	for (size_t i = 0; i < columns.size(); i++)
 		if (least[i] == 0)
 			widths[i] = 0;
-	/* Then these are cut until they have it. */
+	/* Then cut wide columns until the line fits. */
 	while (total(widths) > width && cut_widest(columns, widths, total(widths) - width))
 		;
 	return widths;

@@ -1,4 +1,4 @@
-/* A table of text, and which of it has room in a line. */
+/* A table of text, and the choice of columns that fit a line. */
 #pragma once
 
 #include "text.h"
@@ -8,7 +8,7 @@
 
 namespace top {
 
-/* What a cell says beside its text: never by colour alone, the text says it too. */
+/* Emphasis of a cell. The text alone must say the same, since colours may be missing. */
 enum class Style
 {
 	plain,
@@ -25,13 +25,15 @@ struct Column
 {
 	std::string title;
 	Align align = Align::left;
-	/* 0: always there. Of the others the highest are left out first where there is no room. */
+	/*
+	 * 0: always shown. If the line is too narrow, columns of the highest rank are left out first.
+	 */
 	int rank = 0;
-	/* Not 0: may be cut to so many columns rather than that another one is left out. */
+	/* Not 0: the column may be cut to that width before other columns are left out. */
 	int least = 0;
 };
 
-/* By what rows are sorted: numbers, or text. What is not known is always last. */
+/* Sort key of a cell: number, then text. Unknown values are always last. */
 struct Order
 {
 	bool is_known = false;
@@ -48,10 +50,10 @@ struct Cell
 
 struct Row
 {
-	/* The same in each look, whatever else has changed. */
+	/* identifies the row in each look */
 	std::string key;
 	std::vector<Cell> cells;
-	/* All of what its last cell has cut off. */
+	/* the whole text of a cell that may be cut */
 	std::string detail;
 };
 
@@ -59,14 +61,17 @@ struct Table
 {
 	std::vector<Column> columns;
 	std::vector<Row> rows;
-	/* What is said if there are no rows. */
+	/* shown if there are no rows */
 	std::string empty;
 };
 
-/* Rows that are equal stay as they are. */
+/* Stable: equal rows keep their order. */
 void sort(Table &table, size_t column, bool descending);
 
-/* The width of each column in a line of that width, with a blank between; 0: it is left out. */
+/*
+ * Return the width of each column in a line of that width, with a blank between columns; 0: left
+ * out.
+ */
 std::vector<int> layout(const Table &table, int width);
 
 } // namespace top

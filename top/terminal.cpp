@@ -58,7 +58,7 @@ key_of(int code)
 		case KEY_RESIZE:
 			return kKeyResize;
 		default:
-			return kKeyEscape; /* one that nobody knows */
+			return kKeyEscape; /* an unknown key */
 	}
 }
 
@@ -72,7 +72,7 @@ Terminal::open(std::string &why)
 		why = "standard input and output are no terminal: use --once or --json";
 		return false;
 	}
-	/* initscr would end the program. */
+	/* Do not use initscr(), which ends the program on an error. */
 	SCREEN *screen = newterm(nullptr, stdout, stdin);
 	if (screen == nullptr)
 	{

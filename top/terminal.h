@@ -1,4 +1,4 @@
-/* The terminal. All of ncurses is in here. */
+/* The terminal. Only this file uses ncurses. */
 #pragma once
 
 #include "frame.h"
@@ -12,13 +12,13 @@ public:
 	Terminal(const Terminal &) = delete;
 	~Terminal() { close(); }
 
-	/* False: this is no terminal that can be drawn on; why is said in the text. */
+	/* False: the terminal cannot be used; `why` says the reason. */
 	bool open(std::string &why);
 	void close();
 
 	Size size() const;
 	void paint(const std::vector<Line> &lines);
-	/* kKeyNone: there is none. Never waits. */
+	/* Return kKeyNone if there is no key. Never waits. */
 	int read_key();
 
 private:

@@ -13,7 +13,7 @@ struct Range
 	char32_t last;
 };
 
-/* Code points without a shape of their own that change what others look like, or hide. */
+/* Code points without a shape of their own, which hide or change other text. */
 constexpr Range kInvisible[] = {
 	{0xad, 0xad},	  {0x34f, 0x34f},	{0x61c, 0x61c},	  {0x115f, 0x1160},	  {0x17b4, 0x17b5},
 	{0x180b, 0x180f}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},	  {0x3164, 0x3164},
@@ -57,7 +57,7 @@ escaped(const CodePoint &point, unsigned char byte)
 	return text;
 }
 
-/* The smallest code point that needs so many bytes: a longer form of a smaller one is not valid. */
+/* Smallest code point of each length in bytes: longer encodings of smaller ones are not valid. */
 constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
 
 size_t
@@ -149,7 +149,7 @@ width_of(std::string_view line)
 	return columns;
 }
 
-/* As much of the line as fits into so many columns. */
+/* Return as much of the line as fits into that many columns. */
 static std::string_view
 head_of(std::string_view line, int columns)
 {
@@ -185,7 +185,7 @@ wrapped(std::string_view line, int columns, size_t n, Charset charset)
 	{
 		std::string_view head = head_of(line, columns);
 		bool is_last = lines.size() + 1 == n || head.size() == line.size();
-		/* Rather between words, if that does not leave half of the line empty. */
+		/* Break between words, unless that leaves half of the line empty. */
 		if (size_t blank = head.rfind(' ');
 			!is_last && blank != head.npos && blank > head.size() / 2)
 			head = head.substr(0, blank + 1);

@@ -1,6 +1,7 @@
 /*
- * Text of others on a terminal. What a queue, a worker or an error is called was written by
- * somebody else: nothing of it may move the cursor, hide, or turn the direction of what follows.
+ * Makes text from the server safe for a terminal. Names of queues and workers, and errors, are
+ * written by other users: such text must not move the cursor, hide, or change the direction of what
+ * follows.
  */
 #pragma once
 
@@ -10,20 +11,23 @@
 
 namespace top {
 
-/* What the terminal can show. */
+/* Characters that the terminal can show. */
 enum class Charset
 {
 	ascii,
 	unicode,
 };
 
-/* UTF-8, or what should be, as one line that can be shown: \n, \x1b, \u{202e}. */
+/*
+ * Return the text as one printable line, with escapes: \n, \x1b, \u{202e}. Bytes that are not UTF-8
+ * are escaped, too.
+ */
 std::string shown(std::string_view text, Charset charset);
 
-/* The columns that a line which can be shown takes (wcwidth, of the locale). */
+/* Return the number of columns of a printable line (wcwidth() of the locale). */
 int width_of(std::string_view line);
 
-/* The line, cut to that many columns, with a mark at its end if something is missing. */
+/* Cut the line to that many columns, with a mark at the end if text is missing. */
 std::string cut(std::string_view line, int columns, Charset charset);
 
 enum class Align
@@ -32,13 +36,13 @@ enum class Align
 	right,
 };
 
-/* Exactly so many columns. */
+/* Cut or pad the line to exactly that many columns. */
 std::string fitted(std::string_view line, int columns, Align align, Charset charset);
 
-/* The line broken into at most n of so many columns; the last one is cut. */
+/* Break the line into at most n lines of that width; the last one is cut. */
 std::vector<std::string> wrapped(std::string_view line, int columns, size_t n, Charset charset);
 
-/* One code point of UTF-8; a byte that is none is not valid, and one byte long. */
+/* A code point of UTF-8. A bad byte is a code point that is not valid, one byte long. */
 struct CodePoint
 {
 	char32_t code;
@@ -48,7 +52,10 @@ struct CodePoint
 CodePoint first_code_point(std::string_view text);
 std::string utf8_of(char32_t code);
 
-/* An SQL literal. The client's encoding is UTF-8, so that no byte of another character is a quote. */
+/*
+ * Return an SQL literal. The client encoding must be UTF-8, in which no byte of another character
+ * is a quote.
+ */
 std::string literal(std::string_view text);
 
 } // namespace top

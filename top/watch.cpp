@@ -1,4 +1,4 @@
-/* The loop: draw, wait for a key, the server or the time, go on. */
+/* The main loop: draw; wait for a key, the server or the time; go on. */
 #include "app.h"
 #include "clock.h"
 #include "session.h"
@@ -26,8 +26,8 @@ note_end(int)
 }
 
 /*
- * Signals come only while we wait, so that none is missed between a look at its flag and the
- * wait. ncurses has its handler for SIGWINCH; it gives a key.
+ * Block signals, except during the wait: so none is missed between the check of its flag and the
+ * wait. SIGWINCH has ncurses' handler, and gives a key.
  */
 sigset_t
 hold_signals()
@@ -88,7 +88,7 @@ public:
 		for (int key; (key = terminal.read_key()) != kKeyNone;)
 		{
 			press(state, key, session.snapshot(), table, rows_of(terminal.size()));
-			/* The next key is for what is to be seen after this one. */
+			/* Draw before the next key: the user answers what is on the screen. */
 			draw(terminal);
 		}
 		session.want({state.screen == Screen::jobs, state.screen == Screen::dead_letters});
@@ -106,7 +106,7 @@ public:
 	}
 
 	bool is_over() const { return state.wants_end || was_told_to_end; }
-	/* While something is wrong its age is shown. */
+	/* While there is trouble, wake up each second to show its age. */
 	double wait_time() const
 	{
 		double now = steady_now();
