@@ -2,24 +2,25 @@
 
 \echo Use "CREATE EXTENSION pgq_router" to load this file. \quit
 
--- In the schema of the extension others may have put functions and operators, which must not run with the rights of the
--- superuser who loads this: nothing is looked for there.
+-- The path of this script: in the schema of the extension, other roles may have created functions and operators,
+-- which must not run with the rights of the superuser who runs the script.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- The functions go to the schema of the extension, what clients know of pgq_ext to a schema of its name.
+-- The functions go to the schema of the extension; the objects of pgq_ext that clients use go to a schema of its
+-- name.
 CREATE SCHEMA pgq_router;
 CREATE SCHEMA pgq_ext;
 GRANT USAGE ON SCHEMA pgq_router TO PUBLIC;
 
--- ---- what is where ----
+-- ---- shards and slots ----
 
 CREATE TABLE pgq_router.shard (
     shard    integer PRIMARY KEY CHECK (shard BETWEEN 0 AND 1023),
     conninfo text NOT NULL,
-    -- New jobs without a key?
+    -- Takes new jobs that have no key.
     accepts  boolean NOT NULL DEFAULT true
 );
--- Every caller connects himself.
+-- Readable by all, since each caller connects to the shards itself.
 GRANT SELECT ON TABLE pgq_router.shard TO PUBLIC;
 COMMENT ON TABLE pgq_router.shard IS
 'The databases that share the work, by the number that pgq_set_shard has given them, and how they are reached; accepts: new jobs without a key go there as well. Changed by pgq_router_add_shard and pgq_router_remove_shard.';
@@ -90,7 +91,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgq_router.address IS 'Internal: how a shard is reached.';
 
--- Others may have functions of that name beside it, with other arguments.
+-- Find the extension's own function: other roles may have created functions of the same name with other arguments.
 CREATE FUNCTION pgq_router.front_of(verb text) RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT p.oid FROM pg_catalog.pg_proc p
@@ -100,8 +101,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     WHERE e.extname OPERATOR(pg_catalog.=) 'pgq_router' AND p.proname OPERATOR(pg_catalog.=) verb AND p.pronamespace OPERATOR(pg_catalog.=) e.extnamespace $$;
 COMMENT ON FUNCTION pgq_router.front_of IS 'Internal: the function of that name that is the extension''s.';
 
--- PL/Proxy asks, with the caller's rights, where to connect to: the functions behind are everybody's, but do not go anywhere
--- for who may not call those in front.
+-- PL/Proxy calls this function with the caller's rights to learn where to connect to. Every role may execute the
+-- functions of PL/Proxy, but they connect only for a role that may execute the public function.
 CREATE FUNCTION pgq_router.at(shard integer, verb text, alone boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -145,7 +146,7 @@ LANGUAGE sql IMMUTABLE AS
 $$SELECT message OPERATOR(pg_catalog.~) '^PL/Proxy function' OR state OPERATOR(pg_catalog.=) ANY (ARRAY['57P01', '57P02', '57P03'])$$;
 COMMENT ON FUNCTION pgq_router.is_down IS 'Internal: is that an error of a shard that did not answer, or is going down?';
 
--- What PL/Proxy says of an error, as the shard has said it, with the shard's number.
+-- Raise an error that PL/Proxy reports as the shard has raised it, with the shard's number.
 CREATE FUNCTION pgq_router.complain(shard integer, state text, message text, detail text, hint text, done text = '') RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -188,7 +189,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgq_router.refuse IS 'Internal: for what has a sense on one shard only.';
 
--- ---- shards, in turn ----
+-- ---- order of shards ----
 
 CREATE FUNCTION pgq_router.shards() RETURNS integer[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -202,7 +203,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgq_router.shards IS 'Internal: all shards.';
 
--- The one that this transaction has begun with stays the first.
+-- The shard that this transaction has used already comes first.
 CREATE FUNCTION pgq_router.any_shards(to_enqueue boolean) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -275,7 +276,8 @@ COMMENT ON TYPE pgq_ext.explanation IS 'As that of pgq_ext.';
 
 -- ---- the functions of pgq_ext ----
 
--- Each has one behind it for PL/Proxy, pgq_router.enqueue_at and so on, with the shard before the other arguments.
+-- Each function has a second one for PL/Proxy, pgq_router.enqueue_at and so on, with the shard before the other
+-- arguments.
 CREATE FUNCTION pgq_router.make(verb text, arguments text, result text, body text, alone boolean = true) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $make$
 DECLARE
@@ -303,7 +305,8 @@ BEGIN
     EXECUTE format('COMMENT ON FUNCTION pgq_router.%I IS %L', substr(verb, 5) || '_at', 'Internal: calls that function on a shard.');
 END $make$;
 
--- A call on one shard: where says which. What changes nothing need not be alone in its transaction.
+-- Make a function that calls one shard. where_: expression for the shard. alone: false for a call that changes
+-- nothing, which may share its transaction with calls of other shards.
 CREATE FUNCTION pgq_router.make_one(verb text, arguments text, result text, where_ text, alone boolean = true) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $make$
 DECLARE
@@ -334,7 +337,7 @@ SELECT pgq_router.make_one('pgq_result', 'job_id bigint, wait interval = ''0''',
 SELECT pgq_router.make_one('pgq_explain', 'job_id bigint', 'SETOF pgq_ext.explanation', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_cancel', 'job_id bigint', 'text', 'pgq_router.shard_of_job(job_id)');
 
--- Names are on one shard, as keys are.
+-- A name belongs to one shard, as a key does.
 SELECT pgq_router.make_one(verb, 'name text, ' || arguments, result, 'pgq_router.shard_of_name(name)') FROM (VALUES
     ('pgq_extend_lock', 'token bigint, ttl interval = null', 'timestamptz'),
     ('pgq_unlock', 'token bigint', 'boolean'),
@@ -387,7 +390,7 @@ SELECT pgq_router.make_one('pgq_update',
 
 SELECT pgq_router.make_one('pgq_schedule_preview', 'cron text, timezone text = ''UTC'', n int = 5', 'SETOF timestamptz', '(pgq_router.any_shards(false))[1]', false);
 
--- An assertion ends with the transaction that makes it.
+-- Refuse assertions: they would end with the shard's transaction, before the caller's.
 SELECT pgq_router.make(verb, arguments, 'void', format($body$
 BEGIN
     PERFORM pgq_router.refuse(%L, 'Connect to the shard, and do the work in the transaction there that asserts: its number is what is left of the job''s id divided by 1024, or what pgq_router.shard_of(name) says.');
@@ -397,7 +400,8 @@ END $body$, verb)) FROM (VALUES
 
 -- ---- on all shards ----
 
--- A call on each of them, one after the other, when all have answered. fold: what becomes of answer and one.
+-- Make a function that calls all shards, one after the other, after all have answered. fold: expression that combines
+-- `answer` with `one`.
 CREATE FUNCTION pgq_router.make_all(verb text, arguments text, result text, fold text, call text = null) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $make$
 DECLARE
@@ -454,7 +458,7 @@ SELECT pgq_router.make_all('pgq_grant', 'queue text, role text, rights text[]', 
 SELECT pgq_router.make_all('pgq_revoke', 'queue text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_unschedule', 'schedule text', 'boolean', 'coalesce(answer, false) OR one');
 
--- A schedule is on the shard of the key of its jobs, or else of its name.
+-- A schedule is on the shard of the key of its jobs, or, without a key, on the shard of its name.
 SELECT pgq_router.make('pgq_schedule',
     'schedule text, cron text, queue text, payload jsonb = ''{}'', timezone text = ''UTC'', missed text = ''one'', options jsonb = null', 'void', $body$
 DECLARE
@@ -516,7 +520,7 @@ END $body$, false);
 
 -- ---- producers ----
 
--- Without a key any shard will do: one that cannot be reached is passed over.
+-- A job without a key may go to any shard, so skip a shard that cannot be reached.
 SELECT pgq_router.make('pgq_enqueue', 'queue text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
     group_key text = null, unique_key text = null, unique_until text = ''finished'',
     unique_for interval = null, on_conflict text = ''keep'',
@@ -542,8 +546,8 @@ BEGIN
     END LOOP;
 END $body$);
 
--- Those of each shard together, those without a key to one. The shards are asked first, so that none is missing half way for
--- being down.
+-- Send the jobs of each shard in one call, and all jobs without a key to one shard. Contact the shards first, so that
+-- a shard that is down fails the call before any job is enqueued.
 SELECT pgq_router.make('pgq_enqueue_many', 'queue text, jobs jsonb', 'SETOF bigint', $body$
 DECLARE
     any_shard integer := (pgq_router.any_shards(false))[1];
@@ -647,7 +651,7 @@ BEGIN
     END LOOP;
 END $body$, false);
 
--- Of any shard that has some. call: the function behind, and its arguments.
+-- Claim from any shard that has jobs. call: the second function, and its arguments.
 SELECT pgq_router.make(verb, arguments, 'SETOF pgq_ext.claimed_job', format($body$
 DECLARE
     candidates integer[];
@@ -756,7 +760,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- These are sums.
+-- Views that add up the shards' values.
 CREATE VIEW pgq_ext.queue_status AS
 SELECT r.queue, CASE WHEN count(r.ready) = count(*) THEN sum(r.ready)::bigint END AS ready,
        CASE WHEN count(r.scheduled) = count(*) THEN sum(r.scheduled)::bigint END AS scheduled, sum(r.leased)::bigint AS leased,
@@ -824,7 +828,8 @@ GRANT SELECT ON pgq_router.shard_status TO PUBLIC;
 COMMENT ON VIEW pgq_router.shard_status IS
 'The shards, how many of the 64 slots each has, and whether it answers the caller, and as the one it should be; error: why not.';
 
--- The tables may be granted to others; a trigger of theirs would run with the rights of the functions below.
+-- The tables' owner may have granted TRIGGER to other roles. Their triggers would run with the rights of the
+-- functions below.
 CREATE FUNCTION pgq_router.refuse_triggers() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

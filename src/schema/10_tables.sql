@@ -3,7 +3,7 @@
 
 \echo Use "CREATE EXTENSION pgq_ext" to load this file. \quit
 
--- The functions go to the schema of the extension, everything else to pgq_ext.
+-- The functions go to the schema of the extension, all other objects to pgq_ext.
 CREATE SCHEMA pgq_ext;
 
 CREATE FUNCTION pgq_ext.announce() RETURNS void
@@ -12,7 +12,7 @@ REVOKE ALL ON FUNCTION pgq_ext.announce() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.announce() IS
 'Internal: tells the launcher, when the transaction commits, that this database has the extension.';
 
--- Fails here, before anything else, with the fix, if the library was not preloaded.
+-- If the library is not preloaded, fail here first, with a hint.
 SELECT pgq_ext.announce();
 
 -- The engine reads the columns of these tables by position: see core/ring.h,
@@ -54,7 +54,8 @@ REVOKE ALL ON FUNCTION pgq_ext.queue_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_changed() IS
 'Internal: checks rows of pgq_ext.queue as the functions do, and keeps a queue that has jobs or dead letters from being deleted by hand.';
 
--- Silent for logical replication, and for a restore: see src/api/by_hand.cpp. The CHECKs above are for these.
+-- These triggers ignore logical replication and restores: see src/api/by_hand.cpp. The CHECKs above also apply to
+-- those.
 CREATE TRIGGER queue_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_changed();
 CREATE TRIGGER queue_truncated AFTER TRUNCATE ON pgq_ext.queue
@@ -99,7 +100,7 @@ CREATE TABLE pgq_ext.job (
     attempts     integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     segment      smallint NOT NULL DEFAULT 0,
     payload      jsonb NOT NULL,
-    -- What most jobs do not have takes no room at the end of the row: see TupleFormer.
+    -- Columns that most jobs leave NULL are at the end, where they take no space: see TupleFormer.
     max_attempts integer CHECK (max_attempts >= 1),
     expires_at   timestamptz,
     fence        bigint,
@@ -111,7 +112,7 @@ CREATE TABLE pgq_ext.job (
     last_error   text,
     progress     jsonb
 ) PARTITION BY LIST (segment);
--- Never compressed: who looks for a key compares it as it lies there.
+-- Never compressed: a search for a key compares the stored bytes.
 ALTER TABLE pgq_ext.job ALTER COLUMN unique_key SET STORAGE EXTERNAL;
 COMMENT ON TABLE pgq_ext.job IS
 'Live jobs, one row each: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
@@ -143,7 +144,7 @@ CREATE TRIGGER job_fence BEFORE INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_fence();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_fence;
 
--- See src/rows/key_period.h. Read by position.
+-- See src/rows/key_period.h. The library reads this table by position.
 CREATE TABLE pgq_ext.unique_key (
     job_id      bigint NOT NULL,
     until       timestamptz NOT NULL,
@@ -153,7 +154,8 @@ CREATE TABLE pgq_ext.unique_key (
 );
 CREATE INDEX unique_key_by_hash ON pgq_ext.unique_key (unique_hash);
 CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
--- Where it is published, as by FOR ALL TABLES, rows are deleted all the same. (From 18 on FULL is refused for the generated column.)
+-- Lets rows be deleted when the table is published, as by FOR ALL TABLES. (PostgreSQL 18 refuses FULL, because of the
+-- generated column.)
 CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
 ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY USING INDEX unique_key_by_job;
 COMMENT ON TABLE pgq_ext.unique_key IS

@@ -1,11 +1,12 @@
--- ---- what shared memory knows ----
+-- ---- functions that read shared memory ----
 
 CREATE FUNCTION pgq_ext.is_leased(job_id bigint) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_leased';
 REVOKE ALL ON FUNCTION pgq_ext.is_leased FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: has anybody that job in hand? Not if its lease was lost, or if it is set aside because its row is locked.';
 
--- Stable, so that who does not read what a job waits for neither pays for it nor needs the right.
+-- STABLE, so that a query that does not read "waits_for" neither runs the function nor needs the
+-- right to.
 CREATE FUNCTION pgq_ext.behind(
     queue_id integer, priority integer, run_at timestamptz, job_id bigint, group_id bigint) RETURNS text
 LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_behind';
@@ -131,7 +132,7 @@ SELECT s.job_id, s.queue,
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
-            -- The first of the reasons of explain_job, in their order.
+            -- The first reason that explain_job would give; the order is the same.
             WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN s.has_expired THEN 'nothing: it has expired'
             WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'

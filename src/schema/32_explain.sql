@@ -1,4 +1,4 @@
--- ---- why a job does not run, or what became of it ----
+-- ---- why a job does not run, and what became of a job ----
 
 CREATE TYPE pgq_ext.explanation AS (
     step   text,
@@ -7,7 +7,8 @@ CREATE TYPE pgq_ext.explanation AS (
 COMMENT ON TYPE pgq_ext.explanation IS
 'A reason why a job does not run, or what became of it. New attributes may come at the end.';
 
--- These functions are stable, so that they see what pgq_explain sees: what is committed by now, in every isolation level.
+-- These functions are STABLE, so they use the snapshot of pgq_explain, which sees what is committed by now at every
+-- isolation level.
 CREATE FUNCTION pgq_ext.name_of_transaction(virtualtransaction text) RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT COALESCE('prepared transaction "' || min(p.gid) || '"',

@@ -1,6 +1,6 @@
--- ---- health: is all well, and if not, what is to be done ----
--- A check is a function check_NAME(), which returns what it has found (nothing: all is well), and a line in
--- health_entries(). The functions run with the rights of the extension's owner and the settings of health_entries().
+-- ---- health: problems, and how to solve them ----
+-- A check is a function check_NAME(), which returns its findings (none: all is well), and a line in health_entries().
+-- The functions run with the rights of the extension's owner, and with the settings of health_entries().
 
 CREATE TYPE pgq_ext.finding AS (status text, detail text);
 COMMENT ON TYPE pgq_ext.finding IS 'Internal: what a check of pgq_ext.health has found. status: ok (worth telling all the same), warn, fail.';
@@ -156,7 +156,7 @@ BEGIN
     WHERE e.segment = ANY (held) GROUP BY e.segment, e.relation, e.empty_since;
 END $$;
 
--- Who keeps dead rows, of the segments and all else, from being removed.
+-- Sessions and slots that keep dead rows from being removed.
 CREATE FUNCTION pgq_ext.check_snapshots() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT pg_has_role('pg_read_all_stats', 'USAGE') THEN
@@ -243,7 +243,7 @@ BEGIN
     WHERE s.handed_out = 0 AND r.next_start > clock_timestamp() + interval '1 min';
 END $$;
 
--- What is kept beyond its time. Records are truncated, not deleted: see the check of rotation.
+-- Rows that are kept beyond their time. Records are not deleted, but truncated: see check_rotation().
 CREATE FUNCTION pgq_ext.check_retention() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 DECLARE
     due timestamptz = clock_timestamp() - interval '10 min';
@@ -281,7 +281,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- ---- all of them ----
+-- ---- the view ----
 
 CREATE FUNCTION pgq_ext.run_check(name text, OUT status text, OUT detail text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
@@ -296,8 +296,8 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.run_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.run_check IS 'Internal: what a check has found, in one line; detail is NULL if that is nothing.';
 
--- It asks with the rights of the owner, so that who watches needs no others, waits for nobody, and has no more than a few
--- rows of each table read.
+-- Runs with the rights of the owner, so that a monitoring role needs no others. The settings keep it from waiting for
+-- locks and from reading more than a few rows of each table.
 CREATE FUNCTION pgq_ext.health_entries(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20

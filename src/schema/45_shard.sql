@@ -1,8 +1,8 @@
--- ---- ids that know their shard ----
+-- ---- job ids that contain the number of their shard ----
 
--- A dump has the value of a member's sequence and not its step, but it has this row, and a CHECK is asked of it by whatever
--- door it comes: a restore with triggers switched off, logical replication. It runs with the rights of the role that writes
--- the row, which must have the owner's to alter the sequence.
+-- Called by a CHECK, because every way of writing the row evaluates CHECKs: a restore with triggers disabled, logical
+-- replication. (A dump has the value of the sequence, which belongs to the extension, but not its step; it has this
+-- row.) Runs with the rights of the role that writes the row, which must be those of the owner to alter the sequence.
 CREATE FUNCTION pgq_ext.step_job_ids(shard integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
