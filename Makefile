@@ -1,6 +1,6 @@
 # pgq_ext: build and install with PGXS; everything else calls a script.
 
-# Targets that need no PostgreSQL to be there yet: their scripts install what is missing.
+# Targets that need no installed PostgreSQL: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-all check-unit check-model check-conventions check-runner check-odr check-clients check-monitoring \
            check-failover check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
            check-pg_upgrade check-packages ci-push ci-full ci-nightly torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
@@ -16,15 +16,15 @@ setup:
 quickstart:
 	quickstart/quickstart.sh $(ARGS)
 
-# While you wait: what needs a compiler, PostgreSQL and its test tools, and none of the long tests.
+# The quick check: needs a compiler, PostgreSQL and its test tools, and runs no long test.
 check: setup
 	test/run.sh quick
 
-# Everything.
+# All tests.
 check-all: setup
 	test/run.sh
 
-# For continuous integration, as root on Debian 12. After each push; before a merge; once a day.
+# For continuous integration, as root on Debian 12: after each push; before a merge; once a day.
 ci-push: check
 
 ci-full:
@@ -33,8 +33,8 @@ ci-full:
 ci-nightly:
 	.ci/nightly
 
-# One suite: make check-tap. Some of its tests: make check-tap T='crash failover'. Where the test tools are missing, setup comes
-# first: the quickstart installs none. It does not where a PostgreSQL is named: PG_CONFIG=...
+# One suite: make check-tap. Some of its tests: make check-tap T='crash failover'. If the test tools are missing (the
+# quickstart installs none), setup runs first, unless PG_CONFIG names a PostgreSQL.
 $(filter-out check-all,$(filter check-%,$(SCRIPTED))): check-%: $(if $(PG_CONFIG)$(shell which spin),,setup)
 	test/run.sh $* $(T)
 
@@ -45,11 +45,11 @@ bench:
 $(filter bench-%,$(SCRIPTED)): bench-%:
 	bench/run.sh $* $(T)
 
-# A server with assertions, a library with sanitizers. Part of it: make strict ARGS='tap crash'.
+# Tests on a server with assertions and a library with sanitizers. A part: make strict ARGS='tap crash'.
 strict:
 	test/strict.sh $(ARGS)
 
-# For hours: make torture ARGS='--kills 1000 --seed 7'
+# Runs for hours: make torture ARGS='--kills 1000 --seed 7'
 torture: setup
 	test/torture.sh $(ARGS)
 
@@ -57,7 +57,7 @@ torture: setup
 drill: setup
 	drills/throw_away.sh $(ARGS)
 
-# Debian packages for the PostgreSQL of this machine, or another: make deb PG=17. Needs root or sudo.
+# Debian packages for this machine's PostgreSQL, or another: make deb PG=17. Needs root or sudo.
 deb:
 	packaging/deb.sh build/deb $(PG)
 
@@ -76,37 +76,39 @@ else
 EXTENSION = pgq_ext
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)
 DATA_built = $(EXTENSION)--$(EXTVERSION).sql
-# Versions before this one, as they were released, and the steps from each to the next.
+# SQL scripts of released versions, and the updates from each to the next.
 DATA = $(wildcard upgrade/$(EXTENSION)--*.sql)
 
 MODULE_big = pgq_ext
 OBJS = $(patsubst %.cpp,%.o,$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 
-# The version before: the library serves its SQL objects as well.
+# The version before: the library also serves its SQL objects.
 BEFORE := $(patsubst upgrade/$(EXTENSION)--%--$(EXTVERSION).sql,%,$(wildcard upgrade/$(EXTENSION)--*--$(EXTVERSION).sql))
 
-# PostgreSQL 15 leaves PGDLLEXPORT empty; it marks what the library shows.
+# PGDLLEXPORT marks exported symbols; PostgreSQL 15 defines it as empty.
 PG_CPPFLAGS = -Isrc -D'PGQ_VERSION="$(EXTVERSION)"' -D'PGQ_VERSION_BEFORE="$(BEFORE)"' -MMD -MP \
               -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 PG_CXXFLAGS = -std=gnu++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden \
               -Wall -Wextra -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers $(COPT)
-# For tests: make SANITIZE=address,undefined. Signed overflow is an error only without -fwrapv, which the server's flags have.
+# For tests: make SANITIZE=address,undefined. -fno-wrapv makes signed overflow an error; the server's flags have
+# -fwrapv.
 ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
 EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d)
 
-# Bitcode would only serve to inline SQL functions into JIT-compiled queries.
+# No bitcode: it would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
 
-# The newest that is installed, or the one named: make PG=17. If that is not there, no other will do, save to clean up.
+# The newest installed PostgreSQL, or the one named: make PG=17. If that is missing, fail (except for clean) rather
+# than take another.
 named := $(if $(PG),/usr/lib/postgresql/$(PG)/bin/pg_config)
 not_there = $(error there is no $(named): install postgresql-server-dev-$(PG))
 PG_CONFIG ?= $(or $(wildcard $(named)), \
              $(if $(named),$(if $(filter-out clean,$(or $(MAKECMDGOALS),all)),$(not_there))), \
              $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))), pg_config)
-# What "make install" puts beside psql (PROGRAM would be made of OBJS), save with TOP=no.
+# "make install" installs this beside psql, unless TOP=no. (PROGRAM would be built from OBJS.)
 top_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <curses.h>\n' | \
                     $(CXX) -x c++ -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && echo found)
 ifeq ($(TOP),no)
@@ -119,7 +121,7 @@ endif
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-# What the objects are made for: those of another PostgreSQL, or without the same sanitizers, are made anew.
+# Rebuild objects that were built for another PostgreSQL, or with other sanitizers.
 made_for := $(shell $(PG_CONFIG) --version --includedir-server) $(SANITIZE)
 ifneq ($(made_for),$(file <built_with))
 $(file >built_with,$(made_for))
@@ -128,7 +130,8 @@ endif
 $(OBJS): Makefile $(EXTENSION).control built_with
 -include $(OBJS:.o=.d)
 
-# pgq-top is a client: with the C++ library, libpq and ncurses. Where their headers are missing, it is left out.
+# pgq-top is a client program: it uses the C++ library, libpq and ncurses. It is left out if their headers are
+# missing.
 TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp))
 TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I$(includedir) \
                -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) \
@@ -151,7 +154,7 @@ ifneq ($(SCRIPTS_built),)
 	$(INSTALL_DATA) top/pgq-top.1 '$(DESTDIR)$(mandir)/man1/'
 endif
 
-# The checks of .clang-tidy, of all files or some: make tidy T=src/core/cron.cpp
+# The checks of .clang-tidy, on all files or some: make tidy T=src/core/cron.cpp
 .PHONY: tidy
 tidy:
 	clang-tidy-14 --quiet $(or $(T),$(OBJS:.o=.cpp)) -- $(PG_CXXFLAGS) $(PG_CPPFLAGS) -I$(includedir_server) -I$(includedir_internal) -D_GNU_SOURCE

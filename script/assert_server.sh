@@ -4,8 +4,8 @@
 #
 #   PG_CONFIG=$(script/assert_server.sh) test/run.sh
 #
-# The version is PG's (PG=17), or the newest that is installed.
-# Where no source package can be had, it ends with status 3. The build stays in ~/.cache/pgq_ext, one for each version of the installed server package. Changes nothing
+# The version is PG's (PG=17), or the newest that is installed. If there is no source package, the script ends with
+# status 3. The build stays in ~/.cache/pgq_ext, one for each version of the installed server package. Changes nothing
 # on the machine and needs no rights, once script/setup.sh has run.
 set -euo pipefail
 
@@ -31,7 +31,7 @@ trap 'rm -rf "$build"' EXIT
 trap 'exit 130' INT TERM HUP
 cd "$build"
 
-# try COMMAND...: what it says is shown only if we have to give up
+# try COMMAND...: runs the command; its output is shown only if we have to give up
 try()
 {
 	"$@" >>"$build/log" 2>&1 </dev/null
@@ -45,14 +45,15 @@ give_up()
 	exit "${2:-1}"
 }
 
-# apt with lists of its own, which name the source packages of every repository that the machine uses.
+# apt with lists of its own, which include the source packages of every repository that the machine uses.
 apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
 	sort -u >sources.list
 mkdir -p lists/partial cache/archives/partial
 apt=(-o Dir::Etc::SourceList="$build/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$build/lists"
 	-o Dir::Cache="$build/cache" -o APT::Sandbox::User="$(id -un)")
 
-# The installed version if it can be had, else the newest: a repository may have dropped or not yet got the source.
+# The installed version if its source is available, else the newest: a repository may have dropped the installed
+# version, or not have it yet.
 fetch()
 {
 	local version
@@ -66,7 +67,8 @@ fetch()
 echo "Fetching the source of PostgreSQL $installed" >&2
 fetch || give_up "no source package of PostgreSQL $installed can be had" 3
 
-# Not Debian's patches: they install into /usr/lib whatever the prefix is. DESTDIR keeps even a mistake in here.
+# Without Debian's patches, which install into /usr/lib whatever the prefix is. DESTDIR keeps the files of a mistake
+# in here.
 tar -xf "postgresql-${pg}_"*.orig.tar.*
 cd "postgresql-$pg"*/
 echo "Building ${PWD##*/} with assertions" >&2

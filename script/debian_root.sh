@@ -3,13 +3,14 @@
 #
 #   script/debian_root.sh 17 test/run.sh regress
 #
-# A PostgreSQL that no release has yet is taken from experimental, with nothing else from there, into a root of sid.
-# The root is made by debootstrap and script/setup.sh, once, and stays in ~/.cache/pgq_ext (2 to 3 GB). Needs root or sudo.
-# What the command mounts and starts is gone when it ends. Or a root with nothing but these packages, as a user may have it:
+# A PostgreSQL that no release has yet is taken from experimental, and only that, into a root of sid. The root is made
+# by debootstrap and script/setup.sh, once, and stays in ~/.cache/pgq_ext (2 to 3 GB). Needs root or sudo. Mounts and
+# processes of the command end with it. The other form uses a root with only the packages that are named, as a user
+# may have it:
 #
 #   script/debian_root.sh --with 'postgresql sudo' DIR 17 ./command
 #
-# Then the command runs in DIR, which it may write to; what it changes in the root is gone when it ends.
+# Then the command runs in DIR, and may write there; its changes of the root are dropped at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
@@ -34,13 +35,13 @@ name=$release
 root=$cache/$name-$(cat script/debian_root.sh script/setup.sh script/version.sh | cksum | cut -d ' ' -f 1)
 tree=/pgq_ext.$$
 
-# repository LABEL: where the machine's own repository of that label is
+# repository LABEL: prints the address of the machine's own repository with that label
 repository()
 {
 	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Label: $1" | sed -n 1p
 }
 
-# enter DIR COMMAND...: as process 1 of a namespace of its own, so that all it starts ends with it
+# enter DIR COMMAND...: runs the command as process 1 of a PID namespace, so that all its processes end with it
 enter()
 {
 	# shellcheck disable=SC2016
@@ -57,12 +58,12 @@ enter()
 			sh -c "cd $tree && exec \"\$@\"" sh "$@"
 	' bash "$1" "$tree" "${@:2}"
 }
-# Where the rest of the system is from: experimental has single packages for sid.
+# The release for all other packages: experimental has single packages, for use with sid.
 base=$release
 [ "$release" != experimental ] || base=sid
 export PG=$pg CI=${CI:-} KEEP=${KEEP:-} SANITIZE=${SANITIZE:-} http_proxy=${http_proxy:-} DIRECTORY=''
 
-# copy_tree DIR: what git knows, and what is new; git lists it there, too
+# copy_tree DIR: copies the files that git knows, and new ones; git can list them in the copy, too
 copy_tree()
 {
 	mkdir "$1$tree"
@@ -79,7 +80,7 @@ make_root()
 	mirror=$(repository Debian)
 	security=$(repository Debian-Security)
 	[ -e "$script" ] || script=${script%/*}/sid # a release that this one has not heard of
-	# What was killed has left it mounted.
+	# Mounts that a killed run has left.
 	! mountpoint -q "$new/proc" || umount "$new/proc"
 	rm -rf "$new" "$cache/$name-"[0-9]*
 	debootstrap --variant=minbase "$base" "$new" "${mirror:-http://deb.debian.org/debian}" "$script"
@@ -121,7 +122,7 @@ exec 9>"$cache/$name.lock"
 flock 9
 if [ ! -d "$root" ]; then
 	echo "Making a root of Debian $release with ${packages:-PostgreSQL $pg}" >&2
-	# Not in a condition: there the first failure would not be the end.
+	# Not in a condition, in which set -e does not stop at the first failure.
 	set +e
 	log=$(set -e; make_root 2>&1 </dev/null 9>&-)
 	made=$?

@@ -5,8 +5,8 @@ root=()
 [ "$(id -u)" -eq 0 ] || root=(sudo)
 policy=/usr/sbin/policy-rc.d
 
-# no_services PACKAGE...: until the script ends nothing is started, if one of these is still to be installed. A policy that is
-# there already is somebody's, and stays.
+# no_services PACKAGE...: if one of these is still to be installed, keeps services from being started until the script
+# ends. An existing policy-rc.d is the administrator's, and stays.
 no_services()
 {
 	local package

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by scripts that need modules for Node: a driver, and the queues beside which pgq_ext is tried. They are of the
-# last versions that run with Node 20.
+# Sourced by scripts that need modules of Node: a driver, and the queues with which pgq_ext is compared. The versions
+# are the last ones that run with Node 20.
 
-# npm_modules: into build/node
+# npm_modules: installs them into build/node
 npm_modules()
 {
 	local modules=(pg@8.23.1 graphile-worker@0.17.3 pg-boss@10.4.2) stamp

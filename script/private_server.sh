@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the test runner and the quickstart: builds pgq_ext and puts it into a private copy of the
-# installed PostgreSQL, so that neither needs rights on the machine nor changes anything on it.
+# Sourced by the test runner and the quickstart: builds pgq_ext and puts it into a private copy of the installed
+# PostgreSQL. So neither needs rights on the machine, nor changes anything on it.
 #
 # Two environment variables choose another PostgreSQL, PG_CONFIG=/path/to/its/pg_config, and another build of pgq_ext,
 # SANITIZE=address,undefined. Such a build is made from a copy of the sources, beside the usual one.
@@ -13,15 +13,15 @@ build_directory=.
 	build_directory=build/$(tr -c '[:alnum:]\n' _ <<<"pgq_ext ${SANITIZE:-} ${PG_CONFIG:-}")
 pg_config=${PG_CONFIG:-$pg_config}
 
-# No setting of the caller may reach our servers and clients.
+# Keep the caller's settings from our servers and clients.
 for variable in "${!PG@}"; do
 	unset "$variable"
 done
-# PostgreSQL::Test::Utils takes LC_ALL away: what is left decides about the encoding.
+# PostgreSQL::Test::Utils removes LC_ALL; the remaining variables decide about the encoding.
 unset "${!LC_@}"
 export LC_ALL=C LANG=C.UTF-8
 
-# PostgreSQL refuses to run as root: root prefixes server and client commands with "${as_user[@]}".
+# PostgreSQL refuses to run as root: as root, prefix server and client commands with "${as_user[@]}".
 as_user=()
 if [ "$(id -u)" -eq 0 ]; then
 	unprivileged=nobody
@@ -45,7 +45,7 @@ build_and_install()
 	compile "${build[@]}" && MAKE_TMPDIR=$1 "${build[@]}" -s install DESTDIR="$1"
 }
 
-# compile MAKE...: tells how far the compiler is. A machine that compiles for the first time takes minutes.
+# compile MAKE...: shows the progress of the compiler, since the first build on a machine takes minutes
 compile()
 {
 	local files start=$SECONDS
@@ -57,8 +57,8 @@ compile()
 	echo "Compiled in $((SECONDS - start)) s"
 }
 
-# private_install DIR: DIR becomes a relocated installation, with its programs first in PATH.
-# PostgreSQL finds its libraries and files relative to the program that runs.
+# private_install DIR: makes DIR a relocated installation, and puts its programs first in PATH. PostgreSQL finds its
+# libraries and files relative to the program that runs.
 private_install()
 {
 	local root=$1 bindir libdir sharedir
@@ -76,15 +76,16 @@ private_install()
 		export PATH="$root$bindir:$PATH"
 }
 
-# install_router DIR: pgq_router into that installation
+# install_router DIR: installs pgq_router into that installation
 install_router()
 {
 	make --no-print-directory -s -C router install PG_CONFIG="$pg_config" DESTDIR="$1"
 }
 
-# preload_asan BINDIR: AddressSanitizer must be in the server before anything else is. Debian's server cannot
-# start with it (it hangs in bindtextdomain); one built without NLS can, as that of assert_server.sh.
-# What it finds ends the process with SIGABRT, as an assertion does. UndefinedBehaviorSanitizer needs no help, and exits.
+# preload_asan BINDIR: loads AddressSanitizer, which must come before all other libraries, into the server. Debian's
+# server cannot start with it (it hangs in bindtextdomain); a server built without NLS can, such as that of
+# assert_server.sh. An error that it finds ends the process with SIGABRT, as a failed assertion does.
+# UndefinedBehaviorSanitizer needs no preloading, and exits.
 preload_asan()
 {
 	mv "$1/postgres" "$1/postgres.bin" &&
@@ -97,7 +98,7 @@ preload_asan()
 		chmod 755 "$1/postgres"
 }
 
-# cmake_build TARGET: a program of the tests, into build/unit
+# cmake_build TARGET: builds a program of the tests in build/unit
 cmake_build()
 {
 	mkdir -p build &&
@@ -105,8 +106,8 @@ cmake_build()
 		flock build/lock cmake --build build/unit --target "$1" -j2
 }
 
-# stop_servers DIR: stops every server whose data directory is below DIR, however badly it feels. One that has died has
-# left a number that may be another process's by now: a postmaster works in its data directory.
+# stop_servers DIR: stops every server whose data directory is below DIR, in whatever state it is. The pid file of a
+# dead server may name an unrelated process by now, so check that the process works in that data directory.
 stop_servers()
 {
 	local file pid

@@ -1,11 +1,13 @@
 #!/bin/bash
-# Installs what "make check" needs on Debian 12, 13, 14 and sid, and the packages named as arguments: first the script lists them,
-# then it installs them. Does nothing when all of them are there. What one suite more needs: script/setup_SUITE.sh.
+# Installs on Debian 12, 13, 14 and sid what "make check" needs, and the packages named as arguments. First the script
+# lists them, then it installs them. Does nothing if all of them are installed. For the packages that one suite needs
+# besides, see script/setup_SUITE.sh.
 #
 #   script/setup.sh [PACKAGE...]     a compiler, PostgreSQL and its test tools
 #   script/setup.sh --run            what building and running pgq_ext needs, and no test tools
 #
-# PG=17 names a PostgreSQL; if this release has not got it, it will be had in a root of one that has: script/debian_root.sh.
+# PG=17 names a PostgreSQL. If this release does not have it, it is used in a root of one that has:
+# script/debian_root.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
@@ -17,8 +19,8 @@ updated=false
 tools=true
 [ "${1:-}" != --run ] || { tools=false; shift; }
 
-# apt ARGUMENT...: apt-get without questions. The output is shown only if apt-get fails. Another apt may be running, as on a
-# machine that has just started: its lock is waited for. Not every apt waits for the lock of the lists by itself.
+# apt ARGUMENT...: apt-get without questions. The output is shown only if apt-get fails. Waits for the lock of another
+# apt, as on a machine that has just started. Not every version waits for the lock of the lists by itself.
 apt()
 {
 	local log start=$SECONDS
@@ -35,7 +37,7 @@ apt()
 	done
 }
 
-# apt's lists, once
+# Update apt's lists, once.
 update()
 {
 	$updated && return
@@ -64,7 +66,7 @@ packages=(
 	git                                             # copies of the tree
 )
 if $tools && has_pgtap "$pg"; then packages+=("postgresql-$pg-pgtap"); fi
-# make format: other versions write otherwise
+# for make format: other versions format differently
 ! $tools || [ "$(. /etc/os-release && echo "${VERSION_ID:-}")" != 12 ] || packages+=(clang-format-14)
 can_be_here "$pg" || packages=(debootstrap util-linux git)
 
@@ -82,8 +84,8 @@ update
 count=$(apt-get -s install --no-install-recommends "${missing[@]}" 2>/dev/null | grep -c '^Inst') || true
 echo "setup: installing $count packages, with those they depend on"
 
-# A fresh PostgreSQL package would start a cluster of its own, which nobody here needs.
-# The drop-in file must be there only while the package is being installed.
+# A fresh PostgreSQL package would start a cluster of its own, which is not needed here. The drop-in file must exist
+# only during the installation.
 drop_in=/etc/postgresql-common/createcluster.d/pgq_ext_setup.conf
 "${root[@]}" mkdir -p "${drop_in%/*}"
 echo 'create_main_cluster = false' | "${root[@]}" tee "$drop_in" >/dev/null

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Installs what the suite "clients" needs beside script/setup.sh, on Debian 12 and 13: other languages, their drivers, pgbouncer.
-# Where npm is, it brings the driver, and the queues whose jobs docs/migrate.md moves: a node that is not Debian's cannot have
-# Debian's packages beside it.
+# Installs what the suite "clients" needs besides script/setup.sh, on Debian 12 and 13: other languages, their
+# drivers, pgbouncer. If npm is installed, it installs the driver of Node, and the queues that docs/migrate.md
+# migrates from: Debian's packages cannot be installed beside a Node that is not Debian's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/no_services.sh

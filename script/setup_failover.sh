@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs what the suite "failover" and examples/high-availability need beside script/setup.sh, on Debian 12: pg_auto_failover,
-# Patroni and etcd. Nothing is started that is not running: their packages would start services.
+# Installs what the suite "failover" and examples/high-availability need besides script/setup.sh, on Debian 12:
+# pg_auto_failover, Patroni and etcd. Keeps their packages from starting services.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/no_services.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the queues beside which bench/rivals.sh puts pgq_ext, and what speaks to them, as far as they are to be had:
-# that script says who is missing. Nothing is started that is not running: their packages would start services.
+# Installs the queues with which bench/rivals.sh compares pgq_ext, and their clients, as far as they are available;
+# that script reports missing ones. Keeps their packages from starting services.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . script/no_services.sh
