@@ -1,12 +1,13 @@
 #!/bin/bash
-# Checks what no compiler checks. Prints "ok NAME" or "not ok NAME" for each convention, with the offenders above.
+# Checks conventions that no compiler checks. Prints "ok NAME" or "not ok NAME" for each, after a line for each
+# violation.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export LC_ALL=C
 shopt -s lastpipe
 status=0
 
-# convention NAME: standard input must be empty
+# convention NAME: succeeds if standard input is empty
 convention()
 {
 	if grep . ; then
@@ -17,13 +18,13 @@ convention()
 	fi
 }
 
-# shape CHECK NAME
+# shape CHECK NAME: a check of test/shape.pl
 shape()
 {
 	test/shape.pl "$1" 2>&1 | convention "$2"
 }
 
-# Also where the tree belongs to another user.
+# Works also if the tree belongs to another user.
 git()
 {
 	command git -c safe.directory='*' "$@"
@@ -34,22 +35,22 @@ sources()
 	find src top test bench -name '*.cpp' -o -name '*.h' 2>/dev/null
 }
 
-# scheduled FILE: the test names in a schedule
+# scheduled FILE: prints the names of the tests in a schedule
 scheduled()
 {
 	sed -n 's/^test: *//p' "$1" | tr -s ' ' '\n' | sort
 }
 
-# names DIR SUFFIX
+# names DIR SUFFIX: prints the names of the files, without the suffix
 names()
 {
 	find "$1" -name "*$2" -printf '%f\n' 2>/dev/null | sed "s/\\$2\$//" | sort
 }
 
-# Some of what follows goes through these.
+# Some of the checks below read the files that git lists.
 git ls-files --error-unmatch README.md 2>&1 >/dev/null | convention 'git lists the files'
 
-# The server's headers and its versions are known to src/pg only.
+# Only src/pg knows the server's headers and versions.
 sources | grep -v '^src/pg/' | xargs -r grep -n 'PG_VERSION_NUM' |
 	convention 'server versions are told apart in src/pg only'
 
@@ -69,19 +70,19 @@ grep -rnE '^# *include *<n?curses.h>' top test --include='*.cpp' --include='*.h'
 grep -rnE --include='*.p[lm]' -e '->\{(stdin|stdout|stderr|query_cnt)\}|background_psql' test | grep -v '^test/perl/Session.pm:' |
 	convention 'the insides of BackgroundPsql are used in test/perl/Session.pm only'
 
-# What was released.
+# Released files do not change.
 (cd upgrade && sha256sum --check --quiet released.sha256 2>&1) | convention 'released versions are what they were'
 comm -3 <(find upgrade -name 'pgq_ext--*.sql' ! -name 'pgq_ext--*--*.sql' -printf '%f\n' | sort) <(cut -d ' ' -f 3 upgrade/released.sha256 | sort) |
 	convention 'each released version has a checksum'
 
-# Which PostgreSQL it is for: where its packages are built and tested, and the pages that say so.
+# The supported versions of PostgreSQL: packages are built and tested for the same ones that the pages name.
 {
 	comm -3 <(sort debian/pgversions) <(grep -oE '\[[0-9]+\]=' script/version.sh | tr -d '[]=' | sort)
 	comm -3 <(sort debian/pgversions) <(sed -n 's/^| PostgreSQL \([0-9]*\) | Debian .*/\1/p' docs/install.md | sort)
 	grep -qF "\"PostgreSQL\": \"$(sort -n debian/pgversions | head -n 1).0.0\"" META.json || echo 'META.json: another oldest one'
 } | convention 'the versions of PostgreSQL are the same everywhere'
 
-# The shape.
+# The shape of the code.
 shape rooms 'folders include what stands below them'
 shape circles 'units of a folder do not include each other in a circle'
 shape locks 'locks of queues are taken in src/engine only'
@@ -101,7 +102,7 @@ comm -3 <(names test/isolation/specs .spec) <(names test/isolation/expected .out
 comm -3 <(names test/isolation/specs .spec) <(scheduled test/isolation.schedule) |
 	convention 'each isolation spec is in test/isolation.schedule'
 
-# What the library asks of the process it is loaded into, and shows to it.
+# Symbols that the library needs from its process, and symbols that it exports.
 if [ -e pgq_ext.so ]; then
 	{
 		nm -D --undefined-only pgq_ext.so | grep -v ' __cxa_finalize' |
@@ -115,7 +116,7 @@ else
 	echo 'pgq_ext.so is not built' | convention 'the library is built'
 fi
 
-# What the documentation speaks of is there. (That it is true: test/t/047 and 048.)
+# Names in the documentation exist. (Tests 047 and 048 in test/t check that its statements are true.)
 git ls-files '*.md' | while read -r page; do
 	grep -oE '\]\([^): ]+\)' "$page" | sed 's/^](//; s/)$//' | sort -u | while read -r target; do
 		file=$(dirname "$page")/${target%%#*}

@@ -1,13 +1,13 @@
 #!/bin/bash
-# What a failed TAP test said:
+# Prints the output of a failed TAP test:
 #
 #   test/failed_log.sh DIR NAME
 #
-# Prints of its log in DIR each test point that is not ok, with 15 lines before and after it, and the end; and the ends of the logs
-# of its servers. Each begins with a line "-- log of ...", by which .ci/run knows it.
+# From its log in DIR: each test point that failed, with 15 lines before and after it, and the end; and the ends of
+# the logs of its servers. Each part begins with a line "-- log of ...", by which .ci/run finds it.
 set -u
 
-# end_of FILE
+# end_of FILE: prints the end of the file
 end_of()
 {
 	echo "-- log of ${1##*/}: the end"
@@ -16,7 +16,7 @@ end_of()
 
 log=$1/regress_log_$2
 echo "-- log of ${log##*/}: what failed"
-# "not ok 7 - name", with the time before it, or indented in a subtest
+# "not ok 7 - name", perhaps after the time, or indented in a subtest
 grep -E -B 15 -A 15 '^(\[[^]]*\]\([^)]*\))? *not ok ' "$log"
 end_of "$log"
 for server in "$1/$2"_*.log; do

@@ -11,8 +11,8 @@ left_running()
 	grep -lszxE "PGQ_TEST_SUITE=$1:$2" /proc/[0-9]*/environ | cut -d / -f 3
 )
 
-# end_left_running DIR SUITE: kills them, and the processes that they start until then. Prints a line for each. If they are the same
-# ones for $HANG seconds, it gives up.
+# end_left_running DIR SUITE: kills these processes, and those that they start until then. Prints a line for each.
+# Gives up if the same processes survive for $HANG seconds.
 end_left_running()
 {
 	local left pid before='' rounds=0
@@ -33,7 +33,7 @@ end_left_running()
 	done
 }
 
-# start_guard DIR: the guard waits until this shell has ended, in whatever way, and then ends what is left. Sets $guard.
+# start_guard DIR: starts a process, $guard, that waits for the end of this shell and then ends what is left.
 start_guard()
 {
 	(

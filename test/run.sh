@@ -2,18 +2,18 @@
 # Runs the tests in a private copy of PostgreSQL, on servers of their own in a temporary directory.
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
-#   test/run.sh quick             what "make check" runs: some of the suites, and of "model", "tap" and "torture" a part
+#   test/run.sh quick             what "make check" runs: some of the suites, and a part of "model", "tap" and "torture"
 #   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards regress before isolation tiny tap pgtap torture,
-#                                 or packages or pg_upgrade, which are no part of "every suite"
-#   test/run.sh SUITE TEST...     some tests of it, by (part of) their name
-#   test/run.sh servers           the suites that depend on the server: what is to be run with every PostgreSQL; but for 15
-#                                 pg_upgrade, too, which installs packages of another release
+#                                 or packages or pg_upgrade, which "every suite" leaves out
+#   test/run.sh SUITE TEST...     only tests whose name contains TEST
+#   test/run.sh servers           the suites that depend on the server, to be run with every PostgreSQL; with versions after 15
+#                                 also pg_upgrade, which installs packages of another release
 #
-# JOBS=200000 in the environment is how many jobs the suite "shards" has.
-# PG=17 in the environment names a PostgreSQL; if this machine cannot have it, all of it happens in a root of a Debian
+# JOBS=200000 in the environment is the number of jobs of the suite "shards".
+# PG=17 in the environment names a PostgreSQL. If this machine cannot have it, everything runs in a root of a Debian
 # release that has it (script/debian_root.sh).
-# HANG=900 is for how many seconds nothing may happen in a suite before it is ended. There is no other limit.
-# The last line is "N passed, N failed". With KEEP=1 the temporary directory is left for inspection.
+# HANG=900 is the number of seconds without output after which a suite is ended. There is no other time limit.
+# The last line is "N passed, N failed". KEEP=1 keeps the temporary directory for inspection.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . script/version.sh
@@ -22,8 +22,9 @@ pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 . test/left_running.sh
 
-# What starts no server is run once, and so are clients, monitoring, failover and shards, with what Debian 12 has of servers and drivers; what
-# is behind pgbouncer also with those of Debian 13. pg_upgrade installs packages of another release, which belongs into a root.
+# Suites that start no server run with one PostgreSQL only. So do clients, monitoring, failover and shards, with the
+# servers and drivers of Debian 12; of clients, the tests with pgbouncer also run with those of Debian 13. pg_upgrade
+# installs packages of another release, so it runs in a root only.
 suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
@@ -54,7 +55,7 @@ version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_vers
 passed=0
 failed=0
 
-# suite_result PASSED FAILED
+# suite_result PASSED FAILED: adds and prints the result of a suite
 suite_result()
 {
 	passed=$((passed + $1))
@@ -62,7 +63,7 @@ suite_result()
 	echo "== $suite: $1 ok, $2 not ok, $((SECONDS - suite_start)) s"
 }
 
-# finish: the one way out once tests have begun
+# finish: the only exit once tests have begun
 finish()
 {
 	[ $((passed + failed)) -gt 0 ] || failed=1
@@ -71,7 +72,8 @@ finish()
 	exit
 }
 
-# check_left_running: whatever a test of this suite has started ends with it, also if it has failed or was killed
+# check_left_running: checks that all processes that the tests of this suite started have ended, also after a failure
+# or a kill
 check_left_running()
 {
 	local _ out
@@ -94,14 +96,15 @@ cleanup()
 	if [ -n "${KEEP:-}" ]; then echo "kept: $work" >&2; else rm -rf "$work"; fi
 }
 
-# run COMMAND...: as the unprivileged user, in the copied tree, as long as it prints something or $growing grows
+# run COMMAND...: runs it as the unprivileged user in the copied tree, as long as it prints something or $growing
+# grows
 growing=
 run()
 (
 	cd "$work" && exec test/watch.pl "$hang" "$growing" "${as_user[@]}" "$@" </dev/null 2>&1
 )
 
-# durations: milliseconds and name of each test that the output on standard input tells of
+# durations: reads test output, and notes milliseconds and name of each test
 durations()
 {
 	sed -nE -e 's/^(test|ok [0-9]+|not ok [0-9]+|   ) +[-+. ]*([a-z_0-9]+) .* ([0-9]+) ms$/\3 \2/p' \
@@ -111,7 +114,7 @@ durations()
 		awk -v suite="$suite" '{ ms = $1; sub(/^[0-9]+ /, ""); printf "%10.1f s  %s: %s\n", ms / 1000, suite, $0 }' >>"$work/durations"
 }
 
-# matching DIR SUFFIX: the files in DIR that were asked for
+# matching DIR SUFFIX: prints the files in DIR that were asked for
 matching()
 {
 	local file name
@@ -137,13 +140,13 @@ run_unit()
 	fi
 	ctest --test-dir build/unit --output-on-failure --timeout "$hang" "${filter[@]}" >"$out" 2>&1 || cat "$out"
 	durations <"$out"
-	# 90% tests passed, 1 tests failed out of 10
+	# Example: 90% tests passed, 1 tests failed out of 10
 	# shellcheck disable=SC2046
 	suite_result $(awk '/tests passed, .* failed out of/ { p = $NF - $4; f = $4; seen = 1 }
 		END { print p + 0, seen ? f : 1 }' "$out")
 }
 
-# Every interleaving of the models of the protocol, and of those with a rule taken out.
+# Explores every interleaving of the models of the protocol, and of those without one of its rules.
 run_model()
 {
 	local out=$work/model.out
@@ -152,7 +155,7 @@ run_model()
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
 }
 
-# What this script promises of the processes that tests start.
+# Checks that the runner ends the processes that tests start.
 run_runner()
 {
 	local out=$work/runner.out
@@ -182,7 +185,7 @@ run_conventions()
 	suite_result "$(grep -c '^ok ' "$out")" "$(grep -c '^not ok ' "$out")"
 }
 
-# run_pg_regress PROGRAM INPUTDIR OPTION...: pg_regress and pg_isolation_regress are the same but for the program
+# run_pg_regress PROGRAM INPUTDIR OPTION...: runs pg_regress or pg_isolation_regress, whose options are the same
 run_pg_regress()
 {
 	local program=$1 input=$2 out=$work/$suite.out growing="$work/$suite/results/*"
@@ -212,7 +215,7 @@ run_regress()
 	run_pg_regress regress/pg_regress "$work"
 }
 
-# As users have them who have installed this version, and not updated the extension yet.
+# Runs as for users who have installed this library, and not yet updated the extension.
 run_before()
 {
 	local control
@@ -228,13 +231,14 @@ run_isolation()
 	run_pg_regress isolation/pg_isolation_regress "$work/test/isolation"
 }
 
-# Some of the same tests with next to no memory.
+# Runs some of the regression tests with very little shared memory.
 run_tiny()
 {
 	run_pg_regress regress/pg_regress "$work" --temp-config="$work/test/tiny.conf"
 }
 
-# tap_result FILE: counts the test points in what prove printed; a file that broke off is at least one failure
+# tap_result FILE: counts the test points in the output of prove. A test file that broke off counts as at least one
+# failure.
 tap_result()
 {
 	# shellcheck disable=SC2046
@@ -249,21 +253,21 @@ tap_result()
 		}' "$1")
 }
 
-# make_template: what initdb makes for a server of a TAP test. A copy is ten times as fast (test/perl/PgqTest.pm). Without LC_ALL,
-# as PostgreSQL::Test::Utils calls initdb: LANG decides about the encoding.
+# make_template: makes the data directory that TAP tests copy instead of running initdb, which is ten times as fast
+# (test/perl/PgqTest.pm). Without LC_ALL, as PostgreSQL::Test::Utils calls initdb: LANG decides about the encoding.
 make_template()
 {
 	[ -e "$work/template" ] || run env -u LC_ALL initdb -D "$work/template" -A trust -N >/dev/null
 }
 
-# one_server FILE: a TAP test that "make check" runs has one server, fills no segments one after the other, and has no program that
-# takes a driver. Each call that makes a server counts. PgqTest.pm refuses a second one.
+# one_server FILE: succeeds for a TAP test that "make check" runs: it has one server, does not fill segments, and
+# starts no program that needs a driver. Counts the calls that make a server; PgqTest.pm refuses a second one.
 one_server()
 {
 	[ "$(grep -cE '\b(\w+_node|Cluster->new)\(' "$1")" -le 1 ] && ! grep -qE '^use RotationTest;|/usr/bin/python3' "$1"
 }
 
-# prove_all FOLDER N FILE...: N at once, since they wait most of the time
+# prove_all FOLDER N FILE...: runs the files, N at a time, since they mostly wait
 prove_all()
 {
 	local folder=$1 at_once=$2 out=$work/$suite.out name checks=$work/${tmp_check:-tmp_check}
@@ -271,7 +275,7 @@ prove_all()
 	shift 2
 	[ $# -gt 0 ] || return 0
 	make_template
-	# Servers of two versions are made by the initdb of each.
+	# With two server versions, each node is made by the initdb of its own version.
 	local template=("INITDB_TEMPLATE=$work/template")
 	[ -z "${oldinstall:-}" ] || template=(-u INITDB_TEMPLATE)
 	run env "${template[@]}" ${quick:+PGQ_ONE_SERVER=1} \
@@ -285,7 +289,7 @@ prove_all()
 	tap_result "$out"
 }
 
-# Those that take longest first.
+# Runs the slowest tests first.
 run_tap()
 {
 	local file files all
@@ -301,7 +305,7 @@ run_tap()
 	prove_all t 4 "${files[@]}"
 }
 
-# Workers in other languages, and other queues: with packages that nothing else needs.
+# Workers in other languages, and other queues. Needs packages that no other suite needs.
 run_clients()
 {
 	local files selected=("${selected[@]}")
@@ -311,7 +315,7 @@ run_clients()
 	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients 4 "${files[@]}"
 }
 
-# The exporter and Prometheus, with what monitoring/ has for them.
+# The exporter and Prometheus, with the files of monitoring/.
 run_monitoring()
 {
 	local files
@@ -319,7 +323,8 @@ run_monitoring()
 	prove_all monitoring 4 "${files[@]}"
 }
 
-# Debian's packages on bare roots, PGXN's zip, the RPM spec, the image for CloudNativePG; some of it: packages bookworm dist.
+# Debian's packages on bare roots, PGXN's zip, the RPM spec, the image for CloudNativePG. Example for a part: packages
+# bookworm dist.
 run_packages()
 {
 	local out=$work/packages.out
@@ -335,7 +340,7 @@ run_shards()
 	prove_all shards 2 "${files[@]}"
 }
 
-# pg_auto_failover and Patroni, with what examples/high-availability has for them.
+# pg_auto_failover and Patroni, with the files of examples/high-availability.
 run_failover()
 {
 	local files
@@ -343,7 +348,7 @@ run_failover()
 	prove_all failover 3 "${files[@]}"
 }
 
-# From PostgreSQL 15 to this one, what test/t tests within one version.
+# Runs tests of test/t as upgrades from PostgreSQL 15 to this version.
 run_pg_upgrade()
 {
 	local files selected=(024_upgrade 088_switch_over)
@@ -377,7 +382,8 @@ run_pgtap()
 	unset PGHOST PGUSER PGDATABASE
 }
 
-# The short form: every kind of kill, as often as it comes in one deck; quick, some of them. test/torture.sh goes on for hours.
+# The short form: every kind of kill, as often as one deck has it; quick: some of them. test/torture.sh runs for
+# hours.
 run_torture()
 {
 	local out=$work/torture.out ok not_ok
@@ -393,13 +399,13 @@ run_torture()
 	local kills=25 growing="$work/torture/servers/*.log"
 	[ -z "$quick" ] || kills=8
 	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills "$kills" "${from[@]}" >"$out"
-	# torture: 7 ok, 0 not ok, seed 1
+	# Example: torture: 7 ok, 0 not ok, seed 1
 	read -r ok not_ok < <(sed -n 's/^torture: \([0-9]*\) ok, \([0-9]*\) not ok, .*/\1 \2/p' "$out")
 	[ "${not_ok:-1}" -eq 0 ] || cat "$out"
 	suite_result "${ok:-0}" "${not_ok:-1}"
 }
 
-# Whatever the tests did, the servers may not have complained about it, save for what is expected.
+# Checks that the servers have logged no unexpected messages.
 run_server_logs()
 {
 	local logs
@@ -412,7 +418,7 @@ run_server_logs()
 	fi
 }
 
-# run_suites SUITE...
+# run_suites SUITE...: runs them one after the other
 run_suites()
 {
 	local before n=0
@@ -424,14 +430,14 @@ run_suites()
 		before=$((passed + failed))
 		[[ " ${not_set_up[*]} " == *" $suite "* ]] || "run_$suite"
 		check_left_running
-		# A suite in which nothing was counted has not been run.
+		# A suite without a single result has not been run.
 		[ $((passed + failed)) -gt $before ] || suite_result 0 1
 		[ -z "$progress" ] || echo "== $suite has ended, $n of $# beside the others, after $SECONDS s" >&"$progress"
 	done
 }
 
-# Most tests with servers wait most of the time, and these need nothing but processors. They are a process group of their
-# own, which ends with us.
+# Runs suites that only need processors beside those with servers, which mostly wait. The process group ends with this
+# shell.
 start_beside()
 {
 	[ ${#beside[@]} -gt 0 ] || return
@@ -448,7 +454,7 @@ start_beside()
 	set +m
 }
 
-# finish_beside: shows what they said, and adds what they counted
+# finish_beside: shows the output of these suites, and adds their results
 finish_beside()
 {
 	local ok not_ok
@@ -469,7 +475,7 @@ stop_beside()
 	[ -n "$beside_group" ] || return
 	kill -TERM -- "-$beside_group" 2>/dev/null
 	wait "$beside_group" 2>/dev/null
-	# Others of the group may take a moment longer.
+	# Wait for the other processes of the group.
 	for _ in {1..50}; do
 		kill -0 -- "-$beside_group" 2>/dev/null || break
 		sleep 0.1
@@ -484,7 +490,7 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 trap 'exit 129' HUP
 
-# The private copy has only what is installed when it is made.
+# Install packages before the private copy is made, since it copies what is installed.
 not_set_up=()
 for suite in "${suites[@]}"; do
 	[ -z "$quick" ] || break

@@ -1,18 +1,19 @@
 #!/bin/bash
-# Checks that the test runner ends what tests leave running, and what hangs. Prints "ok NAME" or "not ok NAME".
+# Checks that the test runner ends processes that tests leave running, and tests that hang. Prints "ok NAME" or
+# "not ok NAME".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . test/left_running.sh
 dir=$(mktemp -d) || exit
 trap 'HANG=1 end_left_running "$dir" "[a-z_]*" >/dev/null; rm -rf "$dir"' EXIT
 
-# check NAME COMMAND...
+# check NAME COMMAND...: prints the result of the command
 check()
 {
 	if "${@:2}"; then echo "ok $1"; else echo "not ok $1"; fi
 }
 
-# start SUITE: a daemon as a test may leave it. Ignores SIGTERM and has no parent any more.
+# start SUITE: starts a daemon as a test may leave it: it ignores SIGTERM and has no parent.
 start()
 {
 	PGQ_TEST_SUITE=$dir:$1 setsid bash -c 'trap "" TERM; sleep 1000 & echo started; wait' >"$dir/$1.out" 2>&1 &
@@ -46,7 +47,7 @@ check 'a daemon of another suite goes on' is_left other
 check 'what cannot be ended is a failure' test $? -eq 1
 check '... and is told' grep -q '^they go on, whatever is done: [0-9]' "$dir/ended"
 
-# A runner that is killed.
+# The guard of a runner that is killed.
 mkdir "$dir/run"
 bash -c '. test/left_running.sh; stop_servers() { :; }; start_guard "$1"; echo ready >"$1/ready"; exec sleep 1000' bash "$dir/run" &
 runner=$!
@@ -66,7 +67,7 @@ check '... and has failed' test -z "$(grep succeeded "$dir/hangs")"
 test/watch.pl 1000 '' bash -c 'echo said; exit 7' >"$dir/ends"
 check 'the exit status of a command that ends is kept' test $?-"$(cat "$dir/ends")" = 7-said
 
-# What a failed TAP test said.
+# The log of a failed TAP test.
 {
 	seq -f 'before %g' 100
 	echo '[19:20:21.123](0.004s) not ok 77 - in the middle'

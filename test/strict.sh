@@ -1,9 +1,10 @@
 #!/bin/bash
-# As test/run.sh, on a server with assertions and with the library under the address and undefined behaviour sanitizers:
+# Like test/run.sh, on a server with assertions, and with the library under the address and undefined behaviour
+# sanitizers:
 #
 #   test/strict.sh SUITE [TEST...]
 #   PG=18 test/strict.sh regress
-#   PG=19 test/strict.sh --or 18 regress    with 18, where no source package of 19 can be had; that is said
+#   PG=19 test/strict.sh --or 18 regress    with 18 if there is no source package of 19; the output says so
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh

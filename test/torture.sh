@@ -1,10 +1,10 @@
 #!/bin/bash
-# The torture test for as long as you like, on servers of its own in a temporary directory.
+# The torture test for any time, on servers of its own in a temporary directory.
 #
-#   test/torture.sh --kills 200               until so many kills have been done
-#   test/torture.sh --seconds 3600 --seed 7   for an hour, deciding as it did with that seed before
+#   test/torture.sh --kills 200               until that many kills have been done
+#   test/torture.sh --seconds 3600 --seed 7   for an hour, with the same random decisions as an earlier run with that seed
 #
-# What a violation leaves behind is kept. See test/torture/README.md.
+# Keeps the files of a violation. See test/torture/README.md.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . script/version.sh

@@ -1,19 +1,20 @@
 #!/bin/bash
-# Model checking: every interleaving of the models in this directory, by spin.
+# Model checking: explores every interleaving of the models in this directory with spin.
 #
-#   test/model/run.sh DIR           in DIR, which is made
-#   test/model/run.sh DIR NAME...   some of the runs, by (part of) their name
-#   test/model/run.sh --quick DIR   without those that are long
+#   test/model/run.sh DIR           in DIR, which is created
+#   test/model/run.sh DIR NAME...   only runs whose name contains NAME
+#   test/model/run.sh --quick DIR   without the long runs
 #
-# Prints "ok NAME: ..." or "not ok NAME: ..." for each run. A run must show no error in any state, but one with
-# FAULT_... takes a rule out: then spin must find what the rule is good for.
+# Prints "ok NAME: ..." or "not ok NAME: ..." for each run. A run must find no error in any state. A run with
+# FAULT_... leaves out a rule: then spin must find the error that the rule prevents.
 set -uo pipefail
 models=$(cd "$(dirname "$0")" && pwd) || exit
 
-# A run is long if there are more states: such a line ends with "long". The number is the same on every machine.
+# A run with more states than this is long, and its line ends with "long". The number of states is the same on every
+# machine.
 long=250000
 
-# A model and its definitions, one run a line.
+# The runs, one per line: a model and its definitions.
 runs()
 {
 	cat <<-'END'
@@ -199,7 +200,7 @@ runs()
 	END
 }
 
-# passes RESULT: the run shows what it should, and is marked rightly
+# passes RESULT: the run has the expected result, and is marked correctly as long or not
 passes()
 {
 	local is=
@@ -211,7 +212,7 @@ passes()
 	fi
 }
 
-# check DIR MODEL DEFINITION... [long]
+# check DIR MODEL DEFINITION... [long]: makes one run
 check()
 {
 	local dir=$1 model=$2 name marked='' definitions verdict=holds states error start
@@ -222,7 +223,8 @@ check()
 	case $name in *FAULT_*) verdict=broken ;; esac
 	dir=$dir/${name// /,}
 	mkdir -p "$dir" && cd "$dir" || return
-	# Every step is seen by the others, so there is nothing to reduce by partial order. To optimize takes longer than it saves.
+	# Without partial order reduction, since every step is visible to the other processes. Without optimization, which
+	# takes longer than it saves.
 	if ! { spin -a "${definitions[@]/#/-D}" "$models/$model.pml" &&
 		cc -O0 -w -DSAFETY -DNOREDUCE -DMEMLIM=3000 -o pan pan.c &&
 		./pan -m100000; } >out 2>&1

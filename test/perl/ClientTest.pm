@@ -1,7 +1,8 @@
-# The examples at work: worker_test runs one of them directly, and through pgbouncer in session and in transaction mode, all
-# three at the same time, each in a database of its own. Of three workers one is killed and one is stopped on the way; then the
-# server stops at once, and the third one goes on when it is back. Directly there are two hosts: the first one is a standby. At
-# last a copy of the example, whose work fails with a text that PostgreSQL cannot store.
+# Test of the example workers. worker_test runs one of them directly, and through pgbouncer in session and in
+# transaction mode, all three at the same time, each in a database of its own. One of three workers is killed, and one
+# is told to stop. Then the server stops immediately, and the third worker goes on after its restart. The direct way
+# has two hosts, of which the first is a standby. At last a copy of the example runs whose work fails with a text that
+# PostgreSQL cannot store.
 package ClientTest;
 use strict;
 use warnings;
@@ -27,8 +28,8 @@ sub quietly { return eval { $_[0]->(); 1 } }
 
 # ---- servers ----
 
-# start_servers pools => { NAME => [mode, size] }, dbname => DATABASE, bouncer => LINES: a server with TCP, and pgbouncer
-# before it, with these settings more. Without these, a pool in each mode, for a database of its name.
+# start_servers pools => { NAME => [mode, size] }, dbname => DATABASE, bouncer => LINES: a server with TCP, and
+# pgbouncer before it with these additional settings. Default: a pool in each mode, for a database of its name.
 sub start_servers
 {
 	my (%options) = @_;
@@ -58,7 +59,7 @@ INI
 	return;
 }
 
-# The same port, another address.
+# The standby has the same port at another address.
 sub start_standby
 {
 	$node->backup('standby');
@@ -107,7 +108,7 @@ sub make_database
 
 # ---- workers ----
 
-# Compiles an example in the copied tree.
+# build COMMAND...: compiles an example in the copied tree
 sub build
 {
 	my (@command) = @_;
@@ -117,7 +118,7 @@ sub build
 	return;
 }
 
-# build_go PROGRAM, FILE: with Debian's packages; what one test has compiled of them no other has to.
+# build_go PROGRAM, FILE: compiles with Debian's packages; the tests share a cache
 sub build_go
 {
 	my ($program, $file) = @_;
@@ -126,7 +127,7 @@ sub build_go
 	return;
 }
 
-# What a program prints, and what it complains about.
+# Returns (standard output, standard error) of a program.
 sub answer_of
 {
 	my (@command) = @_;
@@ -135,7 +136,7 @@ sub answer_of
 	return ($out, $err);
 }
 
-# with_odd_error FILE, PATTERN, LINE: a copy of the example with that line before the first one that matches
+# with_odd_error FILE, PATTERN, LINE: returns a copy of the example with LINE before the first line that matches
 sub with_odd_error
 {
 	my ($file, $pattern, $line) = @_;
@@ -149,7 +150,7 @@ sub with_odd_error
 sub port_of { return $_[0] =~ /^(?:direct|nowhere)$/ ? $node->port : $bouncer_port }
 sub hosts_of { return $_[0] eq 'direct' ? ($standby_host, $host) : $host }
 
-# database_url WAY, LABEL: postgres://...; database_url WAY, LABEL, HOST: that one alone
+# database_url WAY, LABEL [, HOST]: returns postgres://..., with HOST only, or with all hosts of the way
 sub database_url
 {
 	my ($way, $label, @hosts) = @_;
@@ -158,7 +159,7 @@ sub database_url
 	return "postgres://$user\@$hosts/$way?application_name=$label" . (@hosts > 1 ? '&target_session_attrs=read-write' : '');
 }
 
-# start_worker WAY, LETTER, COMMAND: COMMAND is a list, or a function of way and label that makes one
+# start_worker WAY, LETTER, COMMAND: COMMAND is a list, or a function of way and label that returns one
 sub start_worker
 {
 	my ($way, $letter, $command) = @_;
@@ -175,8 +176,8 @@ sub start_worker
 	return $worker;
 }
 
-# As a machine that dies: the worker, and the helpers of that name which its language makes it start for each job. A process of
-# its own for the heartbeat is left, and has to notice.
+# Kills the worker and its helper processes of that name, as if the machine had died. A separate heartbeat process is
+# left, and must notice by itself.
 sub kill_worker
 {
 	my ($pid, $helper) = @_;
@@ -190,7 +191,7 @@ sub kill_worker
 	return;
 }
 
-# What is wrong from the start is an error, and no reason to go on.
+# A connection error at the start must end the worker with an error.
 sub fails_at_first
 {
 	my $worker = start_worker('nowhere', 'x', @_);
@@ -203,7 +204,7 @@ sub fails_at_first
 
 sub count_in { return $node->safe_psql($_[0], "SELECT count(*) FROM $_[1]") }
 
-# Lets work go on in small steps until the worker has at least so many jobs in hand.
+# Lets the work go on in small steps until the worker has at least that many jobs.
 sub catch_worker
 {
 	my ($worker, $least) = @_;
@@ -227,7 +228,7 @@ sub wait_for_sent
 	die "$way: $number are never sent";
 }
 
-# Java says after a shutdown by signal that it was one.
+# Java's exit status says that a signal caused its shutdown.
 sub ends
 {
 	my ($worker, $when) = @_;
@@ -238,8 +239,8 @@ sub ends
 	return;
 }
 
-# SIGTERM. The worker has noticed: the kernel has delivered the signal, and a language that has its own way from there has had
-# half a second.
+# Sends SIGTERM and waits until the worker has noticed: the kernel has delivered the signal, and a runtime that
+# handles it later has had half a second.
 sub tell_to_stop
 {
 	my ($worker) = @_;
@@ -254,7 +255,8 @@ sub tell_to_stop
 	return;
 }
 
-# A worker that is told to stop finishes what it has begun. No work goes on before the worker has noticed.
+# A worker that is told to stop finishes the jobs that it has begun. The work goes on only after the worker has
+# noticed.
 sub stop_worker
 {
 	my ($worker) = @_;
@@ -267,7 +269,7 @@ sub stop_worker
 	return;
 }
 
-# Until each of them says that it has lost its connection.
+# Waits until each worker reports that it has lost its connection.
 sub wait_for_complaints
 {
 	for my $worker (@_)
@@ -283,7 +285,7 @@ sub wait_for_complaints
 	return;
 }
 
-# The server stops as by a crash, with jobs in their hands; one of them is told to stop while there is no server.
+# Stops the server as in a crash, while the workers have jobs. One of them is told to stop while there is no server.
 sub restart_server
 {
 	my ($told, @others) = @_;
@@ -295,13 +297,13 @@ sub restart_server
 	return;
 }
 
-# ---- the story ----
+# ---- the test ----
 
 # worker_test FILE, option => value...
-#   command => sub { PROGRAM, WAY, LABEL }: how the worker is started
-#   build   => sub { FILE }: makes PROGRAM of the example; without it PROGRAM is FILE
-#   odd     => [ PATTERN, LINE ]: a line before the first line that matches, which fails with an odd text for an address "odd..."
-#   at_once => N: how many jobs the worker does at the same time
+#   command => sub { PROGRAM, WAY, LABEL }: returns the command that starts the worker
+#   build   => sub { FILE }: builds the example and returns PROGRAM; without it PROGRAM is FILE
+#   odd     => [ PATTERN, LINE ]: inserts LINE before the first line that matches; it fails with an odd text for an address "odd..."
+#   at_once => N: number of jobs that the worker runs at the same time
 #   helper  => PROGRAM: the program that the worker runs for each statement
 sub worker_test
 {
@@ -355,7 +357,7 @@ sub worker_test
 	return;
 }
 
-# A test that dies leaves nothing running.
+# Ends all processes of a test that dies.
 END
 {
 	my $status = $?;
@@ -380,8 +382,8 @@ sub check_effects
 	return;
 }
 
-# The work fails with a text that PostgreSQL cannot store: the job is failed with what can be told, and no other job loses an
-# attempt. A job that comes to a worker which is to stop is given back.
+# The work fails with a text that PostgreSQL cannot store: the job is failed with as much of the text as possible, and
+# no other job loses an attempt. A job that reaches a worker after it was told to stop is released.
 sub check_odd_errors
 {
 	my ($command) = @_;

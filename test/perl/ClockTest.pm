@@ -1,4 +1,4 @@
-# A server whose clock can be set; its monotonic clock goes on.
+# A server whose wall clock can be set, while its monotonic clock goes on.
 package ClockTest;
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ sub file_of
 	return $node->basedir . '/clock';
 }
 
-# So many seconds from what the machine says, for all processes of the server at once.
+# Sets the clock of all processes of the server to that many seconds from the machine's.
 sub set_clock
 {
 	my ($node, $seconds) = @_;
@@ -39,7 +39,7 @@ sub start_with_clock
 	return;
 }
 
-# As pgq_node: a running server, its clock as the machine's
+# Like pgq_node: returns a running server, with the machine's clock
 sub clock_node
 {
 	my ($name, %options) = @_;

@@ -1,4 +1,4 @@
-# Two nodes of examples/high-availability, load on them, and a ledger that is outside of them.
+# Two nodes of examples/high-availability, a load on them, and a ledger outside of them.
 package FailoverTest;
 use strict;
 use warnings;
@@ -11,26 +11,27 @@ use Exporter 'import';
 our @EXPORT = qw(start_nodes stop_nodes ha sql sql_on sqlstate_on url_of primary standby node_pid wait_until wait_until_whole
   wait_until_moved start_load stop_load ledger events check_synchronous seconds);
 
-# What a test leaves is stopped at its end, also by a signal.
+# Die on a signal, so that END stops the nodes.
 $SIG{TERM} = $SIG{INT} = sub { die "died by a signal\n" };
 
 my ($script, $dir, $url, %port, $load, $ledger);
 
 # ---- nodes ----
 
-# ha COMMAND, NODE: what the script says
+# ha COMMAND, NODE: runs the script, and returns its output
 sub ha
 {
 	my ($command, @node) = @_;
 	my ($out, $err) = ('', '');
-	# In a process group of its own: what it leaves running has the pipes of the logs only.
+	# In a process group of its own. The processes that it leaves running hold only the pipes of the
+	# logs.
 	my $ok = IPC::Run::run([ $script, $command, $dir, @node ], '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(2 * $PostgreSQL::Test::Utils::timeout_default));
 	die "$command @node: $out$err" if !$ok;
 	chomp $out;
 	return $out;
 }
 
-# start_nodes SCRIPT, VARIABLE => VALUE...: both nodes, with what the load needs
+# start_nodes SCRIPT, VARIABLE => VALUE...: starts both nodes, and creates the objects of the load
 sub start_nodes
 {
 	my ($name, %environment) = @_;
@@ -48,7 +49,7 @@ sub start_nodes
 	return;
 }
 
-# What the servers may not say, whatever dies.
+# Stops the nodes, and checks their logs for crashes.
 sub stop_nodes
 {
 	ha('stop');
@@ -72,7 +73,7 @@ END
 
 sub url_of { return "postgresql://postgres\@127.0.0.1:$port{$_[0]}/postgres?connect_timeout=3" }
 
-# (output, errors, whether it went well)
+# Returns (output, errors, success).
 sub psql
 {
 	my ($to, $sql, @options) = @_;
@@ -114,7 +115,8 @@ sub wait_until
 sub primary { return sql('SELECT inet_server_port()') == $port{a} ? 'a' : 'b' }
 sub standby { return primary() eq 'a' ? 'b' : 'a' }
 
-# Both nodes are there, and the primary waits for the standby, unless nobody does.
+# Waits until both nodes are up, and the primary waits for the standby (unless $state allows an
+# asynchronous one).
 sub wait_until_whole
 {
 	my ($state) = @_;
@@ -143,7 +145,7 @@ sub start_load
 	return;
 }
 
-# Until all that was enqueued is done.
+# Waits until all enqueued jobs are done.
 sub stop_load
 {
 	kill TERM => $load->{KIDS}[0]{PID};
@@ -159,11 +161,11 @@ sub stop_load
 	return;
 }
 
-# What has been answered so far: [time, what, fields...]
+# Returns the events so far: [time, event, fields...]
 sub ledger { return map { [ split /\t/ ] } split /\n/, slurp_file($ledger) }
 sub events { my ($what, @ledger) = @_; return grep { $_->[1] eq $what } @ledger }
 
-# ---- what a synchronous standby promises ----
+# ---- promises of a synchronous standby ----
 
 sub check_synchronous
 {

@@ -1,5 +1,5 @@
-# The exporter and Prometheus of Debian, on ports of their own, with the files of monitoring/. They end with the test, whatever
-# becomes of it.
+# Debian's exporter and Prometheus, on ports of their own, with the files of monitoring/. Both end with the test,
+# however it ends.
 package MonitorTest;
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my ($exporter_port, $prometheus_port, @running);
 
 # ---- programs ----
 
-# start_beside LOG, COMMAND: a program that the kernel ends when we end
+# start_beside LOG, COMMAND: starts a program that the kernel ends when this process ends
 sub start_beside
 {
 	my ($log, @command) = @_;
@@ -45,7 +45,7 @@ END
 	$? = $status;
 }
 
-# until_true SECONDS, WHAT, TEST: polls; what TEST has said at last if it is true, and the end of all if it never is
+# until_true SECONDS, WHAT, TEST: polls TEST, and returns its first true value; dies if there is none in time
 sub until_true
 {
 	my ($seconds, $what, $test) = @_;
@@ -68,14 +68,14 @@ sub get
 
 # ---- the exporter ----
 
-# start_exporter NODE, DATABASE...: as docs/operations.md has it, for these databases
+# start_exporter NODE, DATABASE...: starts it as in docs/operations.md, for these databases
 sub start_exporter
 {
 	my ($node, @databases) = @_;
 	$exporter_port //= PostgreSQL::Test::Cluster::get_free_port();
 	my ($socket, $port) = ($node->host, $node->port);
 	local $ENV{DATA_SOURCE_NAME} = join ',', map { "postgresql:///$_?user=prometheus&host=$socket&port=$port&sslmode=disable" } @databases;
-	# What Debian 12's asks of its own accord it asks of each database, and then refuses to tell the same twice.
+	# Debian 12's exporter runs its own queries in each database, and then rejects the duplicate results.
 	my @once = @databases > 1 ? map { "--no-collector.$_" } qx(prometheus-postgres-exporter --help 2>&1) =~ /collector\.(database|bgwriter) /g : ();
 	my $run = start_beside(log_of('exporter'), 'prometheus-postgres-exporter', "--web.listen-address=$host:$exporter_port",
 		'--extend.query-path=monitoring/queries.yml', '--disable-default-metrics', '--disable-settings-metrics', @once);
@@ -85,7 +85,7 @@ sub start_exporter
 
 sub log_of { return "$PostgreSQL::Test::Utils::log_path/$_[0].log" }
 
-# What a scrape brings: "name{labels}" => value, labels in their order.
+# Returns the metrics of a scrape: "name{labels}" => value, with sorted labels.
 sub metrics
 {
 	my $answer = HTTP::Tiny->new(timeout => 20)->get("http://$host:$exporter_port/metrics");
@@ -94,7 +94,7 @@ sub metrics
 	return { map { /^(\w+)(?:\{(.*)\})? (\S+)$/ ? (name_of($1, $2 // '') => $3) : () } split /\n/, $text };
 }
 
-# The exporter's own label says no more than its target's.
+# Drops the exporter's own label, which adds nothing to that of its target.
 sub name_of
 {
 	my ($name, $labels) = @_;
@@ -103,7 +103,7 @@ sub name_of
 
 # ---- Prometheus ----
 
-# shorter TEXT: rules whose minutes are over sooner; nothing else is changed
+# shorter TEXT: returns the rules with shorter minutes; everything else is unchanged
 sub shorter
 {
 	my ($rules) = @_;
@@ -122,14 +122,14 @@ sub spill
 	return;
 }
 
-# start_prometheus RULES: with monitoring/prometheus.yml, but for ports and intervals
+# start_prometheus RULES: starts it with monitoring/prometheus.yml, except for ports and intervals
 sub start_prometheus
 {
 	my ($rules) = @_;
 	my $dir = PostgreSQL::Test::Utils::tempdir();
 	$prometheus_port = PostgreSQL::Test::Cluster::get_free_port();
 	my $config = slurp_file('monitoring/prometheus.yml');
-	# A scrape must be over before the next one; the exporter waits for a second before it says that there is no server.
+	# A scrape must end before the next one begins; the exporter takes a second to report that there is no server.
 	$config =~ s/scrape_interval: \K15s/${scrape_interval}s/;
 	$config =~ s/evaluation_interval: \K15s/1s/;
 	$config =~ s{/etc/prometheus/pgq_alerts.yml}{$dir/alerts.yml};
@@ -142,7 +142,7 @@ sub start_prometheus
 	return $run;
 }
 
-# ask_prometheus PATH, NAME => VALUE...: the data of the answer
+# ask_prometheus PATH, NAME => VALUE...: returns the data of the answer
 sub ask_prometheus
 {
 	my ($path, @parameters) = @_;
@@ -152,7 +152,7 @@ sub ask_prometheus
 	return decode_json($answer->{content})->{data};
 }
 
-# [{metric => {...}, value => [time, value]}, ...]
+# Returns [{metric => {...}, value => [time, value]}, ...]
 sub query { return ask_prometheus('query', query => $_[0])->{result} }
 
 1;

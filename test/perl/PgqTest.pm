@@ -1,4 +1,4 @@
-# What the TAP tests share: servers with the extension, polling; and what is in Session.pm.
+# Shared by the TAP tests: servers with the extension, and polling. Re-exports Session.pm.
 package PgqTest;
 use strict;
 use warnings;
@@ -11,12 +11,12 @@ use Time::HiRes qw(clock_gettime usleep CLOCK_MONOTONIC);
 our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
   sqlstate user_functions create_queue drain monotonic seconds_since waits_as stop_and_start without_ended_schedulers));
 
-# Seconds of a clock that nobody sets, and how many have passed since it said that.
+# Seconds of a clock that is never set, and seconds since such a time.
 sub monotonic     { return clock_gettime(CLOCK_MONOTONIC) }
 sub seconds_since { return monotonic() - $_[0] }
 
-# A server is made of a copy of $ENV{INITDB_TEMPLATE} instead of by initdb, which is ten times as fast. Servers from PostgreSQL 17
-# on do so themselves, and call initdb with these arguments no more.
+# Copies $ENV{INITDB_TEMPLATE} instead of running initdb, which is ten times as fast. From PostgreSQL 17 on the module
+# does so itself, and does not call initdb with these arguments.
 {
 	no warnings 'redefine';
 	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
@@ -27,7 +27,7 @@ sub seconds_since { return monotonic() - $_[0] }
 	};
 }
 
-# Of a test that "make check" runs as one with one server (test/run.sh: one_server).
+# Checks that a test which test/run.sh (one_server) takes for one with a single server starts no second one.
 if ($ENV{PGQ_ONE_SERVER})
 {
 	no warnings 'redefine';
@@ -39,7 +39,8 @@ if ($ENV{PGQ_ONE_SERVER})
 	};
 }
 
-# pgq_node NAME, conf => TEXT, init => {...}, new => {...}: a running server whose database postgres has the extension
+# pgq_node NAME, conf => TEXT, init => {...}, new => {...}: returns a running server whose database postgres has the
+# extension
 sub pgq_node
 {
 	my ($name, %options) = @_;
@@ -51,10 +52,11 @@ sub pgq_node
 	return $node;
 }
 
-# Of what is upgraded: oldinstall in the environment names the installation of another version (test/run.sh pg_upgrade).
+# Options of a node to be upgraded: oldinstall in the environment is the installation of another version (test/run.sh
+# pg_upgrade).
 sub old_version { return $ENV{oldinstall} ? (install_path => $ENV{oldinstall}) : () }
 
-# The blocks of a section of a page, in that language.
+# Returns the code blocks of a section of a page, in that language.
 sub blocks_of
 {
 	my ($page, $heading, $language) = @_;
@@ -62,7 +64,7 @@ sub blocks_of
 	return $section =~ /^```$language\n(.*?)^```$/msg;
 }
 
-# A queue that retries soon and without chance; more options after it.
+# Creates a queue that retries soon, without jitter; $options: more options.
 sub create_queue
 {
 	my ($node, $queue, $options, $db) = @_;
@@ -75,8 +77,8 @@ sub create_queue
 
 # ---- polling ----
 
-# Until the query says true; otherwise the rest of the test has no sense. The client is not fed through a pipe: one that
-# cannot connect, since the server is about to start again, would break it, and us.
+# Polls until the query returns true, or dies. Passes the query as an argument: with a pipe, a client that cannot
+# connect while the server restarts would break the pipe, and end this process.
 sub wait_for
 {
 	my ($node, $condition, $db) = @_;
@@ -93,7 +95,7 @@ sub wait_for
 	die "waited in vain for: $condition\nat last it was: $out\n$error";
 }
 
-# Until the server has restarted by itself.
+# Waits until the server has restarted by itself.
 sub wait_until_up
 {
 	my ($node) = @_;
@@ -115,14 +117,15 @@ sub scheduler_pid
 		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND datname = '$db'");
 }
 
-# What makes the planner take parallel plans: its name has changed with PostgreSQL 16.
+# Returns the name of the setting that forces parallel plans, which changed in PostgreSQL 16.
 sub parallel_setting
 {
 	my ($node) = @_;
 	return $node->safe_psql('postgres', q{SELECT name FROM pg_settings WHERE name IN ('debug_parallel_query', 'force_parallel_mode')});
 }
 
-# The pid of a scheduler other than the one given. It comes with the first queue: where there is none, one is made.
+# Waits for a scheduler with a pid other than the one given, and returns its pid. Creates a queue if there is none,
+# since only then a scheduler starts.
 sub wait_for_scheduler
 {
 	my ($node, $db, $before) = @_;
@@ -134,8 +137,9 @@ sub wait_for_scheduler
 	return scheduler_pid($node, $db);
 }
 
-# That piece of a log without what PostgreSQL 19 says when it ends a busy scheduler for a DROP, a RENAME or a copy of its database:
-# the FATAL line, and the line of its exit, if that process has written a FATAL line of this kind before.
+# Returns the piece of a log without the messages of PostgreSQL 19 when it ends a busy scheduler for a DROP, a RENAME
+# or a copy of its database: the FATAL line, and the line of the exit if the same process has written such a FATAL
+# line before.
 sub without_ended_schedulers
 {
 	my ($node, $log) = @_;
@@ -149,16 +153,16 @@ sub without_ended_schedulers
 	return join '', @rest;
 }
 
-# After a start memory does not know at once how many jobs there are.
+# Waits until memory knows the number of jobs: after a start it does not at once.
 sub wait_until_counted
 {
 	my ($node, $db) = @_;
 	return wait_for($node, 'bool_and(scheduled IS NOT NULL AND dead IS NOT NULL) FROM pgq_ext.queue_status', $db // 'postgres');
 }
 
-# ---- errors ----
+# ---- processes and errors ----
 
-# until no process has that pid
+# Waits until no process has that pid.
 sub wait_until_down
 {
 	my ($pid) = @_;
@@ -170,7 +174,7 @@ sub wait_until_down
 	die "process $pid is still there";
 }
 
-# (SQLSTATE, everything else that was said); an empty SQLSTATE if there was no error
+# Returns (SQLSTATE, messages); the SQLSTATE is empty if there was no error.
 sub sqlstate
 {
 	my ($node, $sql, $db) = @_;
@@ -180,7 +184,7 @@ sub sqlstate
 	return wantarray ? ($state // '', $stderr) : $state // '';
 }
 
-# Every function that users call, and (all => 1) those behind the views, as "name(null::type, ...)".
+# Returns every function that users call, and (all => 1) those behind the views, as "name(null::type, ...)".
 sub user_functions
 {
 	my ($node, %options) = @_;
@@ -196,7 +200,7 @@ sub user_functions
 
 # ---- work ----
 
-# Claims and acknowledges until nothing waits any more: the ids in the order in which they came.
+# Claims and acknowledges jobs until none is left. Returns their ids in the order in which they were handed out.
 sub drain
 {
 	my ($node, $queue, $db) = @_;
@@ -213,7 +217,7 @@ sub drain
 	return @ids;
 }
 
-# stop_and_start NODE, MODE: what restart() of a node takes differs between versions
+# stop_and_start NODE, MODE: a restart in that mode; the arguments of the node's restart() differ between versions
 sub stop_and_start
 {
 	my ($node, $mode) = @_;
@@ -222,7 +226,7 @@ sub stop_and_start
 	return;
 }
 
-# One process waits under that name, which servers before PostgreSQL 17 do not know.
+# A condition for wait_for: one process waits with that wait event, which servers before PostgreSQL 17 do not name.
 sub waits_as
 {
 	my ($name) = @_;

@@ -1,4 +1,5 @@
-# What the tests of rotation share: a server with small segments, work that fills them, and ways to look at them.
+# Shared by the tests of rotation: a server with small segments, work that fills them, and functions that look at
+# them.
 package RotationTest;
 use strict;
 use warnings;
@@ -11,10 +12,10 @@ use Exporter 'import';
 our @EXPORT = qw(rotating_node answer_all work current_segment next_segment fresh_segment close_segment close_with_backlog truncations total_size wait_until_truncated
   wait_until_settled $other_jobs enqueue_slow wait_until_moved being_moved stop_scheduler_at scheduler_stands let_go send_and_block);
 
-# Every job but those that fill segments.
+# All jobs except those that fill segments.
 our $other_jobs = q{FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) WHERE q.queue <> 'work'};
 
-# Its queue "work" is what fills segments. They are closed for their size, and only then.
+# A server whose queue "work" fills segments. Segments are closed only when they are full.
 sub rotating_node
 {
 	my ($name, %options) = @_;
@@ -25,7 +26,7 @@ sub rotating_node
 	return $node;
 }
 
-# Claim so many jobs, and answer each; some may just be on their way to another segment.
+# Returns SQL that claims that many jobs and answers each. Retries, since some jobs may be moving to another segment.
 sub answer_all
 {
 	my ($queue, $jobs, $answer) = @_;
@@ -40,7 +41,7 @@ sub answer_all
 		END \$\$};
 }
 
-# Jobs that come and go at once; each leaves a dead row of some 600 bytes.
+# Enqueues and acknowledges jobs; each leaves a dead row of about 600 bytes.
 sub work
 {
 	my ($node, $jobs) = @_;
@@ -55,7 +56,7 @@ sub current_segment
 	return $node->safe_psql('postgres', q{SELECT segment FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass});
 }
 
-# Work, so many jobs at a time, until new ones go to another segment. Returns the one that they went to before.
+# Works until new jobs go to another segment, $jobs at a time. Returns the segment to which they went before.
 sub next_segment
 {
 	my ($node, $jobs) = @_;
@@ -69,7 +70,7 @@ sub next_segment
 	die "segment $before is still the current one";
 }
 
-# The current segment, which is far from full; of the others none can be truncated that is not.
+# Returns a current segment that is far from full, after all other segments that can be truncated have been.
 sub fresh_segment
 {
 	my ($node, $jobs) = @_;
@@ -85,7 +86,8 @@ sub close_segment
 	return;
 }
 
-# The same, with jobs that wait and so are far too many to be moved, however large it gets. The arguments are pgq_enqueue's. Returns how many.
+# Closes the segment with waiting jobs, which are too many to be moved. The arguments are pgq_enqueue's. Returns the
+# number of jobs.
 sub close_with_backlog
 {
 	my ($node, $n, $arguments) = @_;
@@ -99,7 +101,7 @@ sub close_with_backlog
 	return $jobs;
 }
 
-# So far, of one segment or of all of them.
+# Number of truncations so far, of one segment or of all.
 sub truncations
 {
 	my ($node, $segment) = @_;
@@ -107,7 +109,7 @@ sub truncations
 		'SELECT sum(truncations) FROM pgq_ext.segment' . (defined $segment ? " WHERE segment = $segment" : ''));
 }
 
-# Segments with their indexes and all that they have
+# Size of the segments, with indexes and TOAST.
 sub total_size
 {
 	my ($node) = @_;
@@ -115,7 +117,7 @@ sub total_size
 		q{SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass});
 }
 
-# Once more than so often.
+# Waits until the segment has been truncated more than $before times.
 sub wait_until_truncated
 {
 	my ($node, $segment, $before) = @_;
@@ -123,7 +125,8 @@ sub wait_until_truncated
 	return;
 }
 
-# Until nothing is closed but what waits for its time, and survivors do survive: all that could be truncated is.
+# Waits until no closed segment is left but the survivors' with live rows: all segments that can be truncated have
+# been.
 sub wait_until_settled
 {
 	my ($node) = @_;
@@ -139,7 +142,7 @@ sub enqueue_slow
 	return split /\n/, $node->safe_psql('postgres', "SELECT pgq_enqueue('slow', to_jsonb(i)) FROM generate_series(1, $n) i");
 }
 
-# Until only these are left in the segment.
+# Waits until only these jobs are left in the segment.
 sub wait_until_moved
 {
 	my ($node, $n, @left) = @_;
@@ -147,7 +150,8 @@ sub wait_until_moved
 	return;
 }
 
-# New jobs of the queue "slow", whose rows the scheduler has just moved, without a commit: (what keeps it there, their ids)
+# Enqueues jobs to the queue "slow", and stops the scheduler after it has moved their rows, before its commit. Returns
+# (gate session, ids).
 sub being_moved
 {
 	my ($node, $n) = @_;
@@ -161,7 +165,7 @@ sub being_moved
 
 # ---- stop points ----
 
-# The scheduler stops when it gets there. Returns what keeps it there.
+# Makes the scheduler stop at that point. Returns the session that keeps it there.
 sub stop_scheduler_at
 {
 	my ($node, $where) = @_;
@@ -172,7 +176,7 @@ sub stop_scheduler_at
 	return $gate;
 }
 
-# Wait until it stands there: its pid.
+# Waits until the scheduler stands at the stop point, and returns its pid.
 sub scheduler_stands
 {
 	my ($node) = @_;
@@ -182,7 +186,7 @@ sub scheduler_stands
 	return $node->safe_psql('postgres', "SELECT pid $standing");
 }
 
-# It goes on, if it still lives, and stops no more.
+# Lets the scheduler go on, if it is alive, and removes the stop point.
 sub let_go
 {
 	my ($node, $gate) = @_;
@@ -192,7 +196,7 @@ sub let_go
 	return;
 }
 
-# Send, and wait until it waits for somebody's lock.
+# Sends the statement, and waits until it waits for a lock.
 sub send_and_block
 {
 	my ($node, $session, $sql) = @_;

@@ -1,6 +1,6 @@
-# Sessions of psql that can be left waiting for their answer. PostgreSQL::Test::BackgroundPsql waits for each; what is needed
-# of its insides to do otherwise is used here and nowhere else (test/conventions.sh), since other versions of the server may
-# have others.
+# psql sessions that can be left waiting for an answer. PostgreSQL::Test::BackgroundPsql waits for each answer. This
+# module uses its internals to avoid that; no other file does (test/conventions.sh), since they differ between
+# versions of the server.
 package Session;
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ sub session
 	return $node->background_psql($db // 'postgres', on_error_stop => 0);
 }
 
-# The time in which an answer has to come begins anew.
+# Restarts the timeout of the answer.
 sub renew_timeout
 {
 	my ($session) = @_;
@@ -24,7 +24,7 @@ sub renew_timeout
 	return;
 }
 
-# Send without waiting for the answer.
+# Sends without waiting for the answer.
 sub send_sql
 {
 	my ($session, $sql) = @_;
@@ -42,7 +42,7 @@ sub is_answered
 	return $session->{stderr} =~ /^\Q$session->{sent}\E\n/m;
 }
 
-# The answer to what was sent, (output, errors); also when the connection broke meanwhile.
+# Returns the answer to the last statement, (output, errors), also if the connection broke.
 sub reply
 {
 	my ($session) = @_;
@@ -82,7 +82,7 @@ sub end_session
 	return;
 }
 
-# The client is gone without a word, as after a power failure.
+# Kills the client without closing the connection, as a power failure would.
 sub kill_client
 {
 	my ($session) = @_;

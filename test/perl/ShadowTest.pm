@@ -1,5 +1,6 @@
-# Functions and operators that a role creates beside the server's own, in the schema that has an extension: for every name that
-# scripts use, with arguments for which the server's own are less exact. Each of them tells the log as whom it runs.
+# Functions and operators that a role plants beside the server's own, in the schema that has an extension: for every
+# name that scripts use, with argument types that match better than the server's own. Each of them logs as which role
+# it runs.
 package ShadowTest;
 use strict;
 use warnings;
@@ -9,7 +10,8 @@ use Exporter 'import';
 
 our @EXPORT = qw(names_in plant_shadows clean_of_shadows);
 
-# What scripts call, in strings too, which may be run: ([functions], [operators]), by the names that the server has.
+# Returns the names that scripts call, also in strings, which may be run: ([functions], [operators]), as the server
+# has them.
 sub names_in
 {
 	my ($node, @texts) = @_;
@@ -26,7 +28,7 @@ sub names_in
 		$known->("SELECT DISTINCT oprname FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace AND oprkind = 'b' AND oprname IN (" . $list->(keys %signs) . ') ORDER BY 1'));
 }
 
-# As that role, in schema public.
+# Creates them as that role, in schema public.
 sub plant_shadows
 {
 	my ($node, $db, $role, $functions, $operators) = @_;
@@ -62,7 +64,7 @@ sub plant_shadows
 		END \$do\$});
 }
 
-# Nothing of it has run since that place of the log.
+# Checks that none of them has run since that place in the log.
 sub clean_of_shadows
 {
 	my ($node, $since, $what) = @_;

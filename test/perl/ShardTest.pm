@@ -1,4 +1,4 @@
-# What the tests of shards share: databases that are shards, a router before them, programs of examples/ beside them.
+# Shared by the tests of shards: databases that are shards, a router before them, and programs of examples/.
 package ShardTest;
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ our @EXPORT = qw(shard_node make_shard make_router conninfo_of start_program sto
 
 my @groups;
 
-# Ports and sockets only; no user, so that whoever asks the router is who asks the shard.
+# Connection strings have ports and sockets but no user, so each role connects to the shards as itself.
 sub conninfo_of
 {
 	my ($db, @nodes) = @_;
@@ -39,7 +39,7 @@ sub make_shard
 	return;
 }
 
-# make_router NODE, DATABASE
+# make_router NODE, DATABASE: creates the router there
 sub make_router
 {
 	my ($node, $db) = @_;
@@ -48,7 +48,7 @@ sub make_router
 	return;
 }
 
-# start_program { NAME => VALUE }, COMMAND: with these variables in its environment
+# start_program { NAME => VALUE }, COMMAND: starts it with these environment variables
 sub start_program
 {
 	my ($environment, @command) = @_;
@@ -69,11 +69,11 @@ sub end_program
 	return $program->{run}->full_result || 0;
 }
 
-# Its status when it has ended by itself.
+# Returns the exit status, after the program has ended by itself.
 sub stop_program { return end_program($_[0], 'TERM') }
 sub kill_program { return end_program($_[0], 'KILL') }
 
-# A test that dies leaves nothing running.
+# Ends all processes of a test that dies.
 END
 {
 	my $status = $?;

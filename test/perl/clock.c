@@ -1,8 +1,8 @@
 /*
- * Loaded before a server's own libraries (LD_PRELOAD): the wall clock of its processes is as many
- * microseconds from the machine's as the file named by CLOCK_FILE says, from one moment to the next. The
- * monotonic clock is left alone. (libfaketime cannot do it: a process that the postmaster forks in a signal handler
- * escapes it.)
+ * Loaded before a server's own libraries (LD_PRELOAD). Shifts the wall clock of its processes by as
+ * many microseconds as the file named by CLOCK_FILE says; a change of the file takes effect at
+ * once. Leaves the monotonic clock alone. (libfaketime does not work: a process that the postmaster
+ * forks in a signal handler escapes it.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
