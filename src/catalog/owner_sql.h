@@ -1,7 +1,7 @@
 /*
  * SQL statements for rare paths. They run with the rights of the owner of the extension's tables,
- * in a security-restricted operation, with a fixed search path (protocol:
- * owners-code-has-owners-rights).
+ * in a security-restricted operation, with a fixed search path
+ * (protocol: owners-code-has-owners-rights).
  */
 #pragma once
 

@@ -227,8 +227,8 @@ attach_row(const Tables &t, const QueueRow &row)
 
 /*
  * Attach the queue of a row that may have been deleted since it was read. A drop frees only a slot
- * that exists at its commit, so look for the row again after attaching (protocol:
- * attach-then-look). False: the row is gone.
+ * that exists at its commit, so look for the row again after attaching
+ * (protocol: attach-then-look). False: the row is gone.
  */
 static bool
 attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)

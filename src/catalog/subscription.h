@@ -15,9 +15,9 @@ namespace pgq {
 bool is_subscribed();
 
 /*
- * Raise error 55000, naming the subscription, if one brings jobs or records (protocol:
- * publisher-owns-its-jobs). New jobs are refused, too: their ids would collide with the publisher's
- * next ones. Cheap: reads a flag. The second function does the same for queues.
+ * Raise error 55000, naming the subscription, if one brings jobs or records
+ * (protocol: publisher-owns-its-jobs). New jobs are refused, too: their ids would collide with the
+ * publisher's next ones. Cheap: reads a flag. The second function does the same for queues.
  */
 void refuse_if_subscribed();
 void refuse_if_queues_subscribed();

@@ -143,10 +143,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	return complete;
 }
 
-/*
- * Add the segments of one table, and return how many there are. *complete becomes false if one is
- * not complete.
- */
+/* Add the segments of one table; return their number. Clears *complete if one is incomplete. */
 static int
 add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 {
@@ -340,11 +337,7 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/*
-		 * Look again at every call while the segments are incomplete: not every change that
-		 * completes them sends an invalidation. (The first segments do, by their partitioned
-		 * table.)
-		 */
+		/* While incomplete, look at every call: some changes that complete it send no invalidation. */
 		if (known->incomplete)
 		{
 			valid = false;

@@ -14,10 +14,7 @@ namespace pgq {
 
 /* ---- signals ---- */
 
-/*
- * The arguments that a signal handler, declared with SIGNAL_ARGS, passes on to a handler of the
- * server.
- */
+/* Arguments that a handler declared with SIGNAL_ARGS passes on to a handler of the server. */
 #if PG_VERSION_NUM >= 190000
 #define PGQ_SIGNAL postgres_signal_arg, pg_siginfo
 #else
@@ -38,10 +35,7 @@ ask_for_reload()
 
 /* ---- workers ---- */
 
-/*
- * A worker with this flag gets SIGTERM from CREATE DATABASE (of its template), ALTER DATABASE and
- * DROP DATABASE; these wait for other workers.
- */
+/* CREATE, ALTER and DROP DATABASE end a worker with this flag by SIGTERM; else they wait for it. */
 #if PG_VERSION_NUM >= 190000
 inline constexpr int kEndsForDatabase = BGWORKER_INTERRUPTIBLE;
 #else
@@ -62,9 +56,8 @@ my_procno()
 }
 
 /*
- * Return the process with that number in its virtual transaction id (before 17 a number other than
- * my_procno()), or nullptr if there is none. A process has aborted its transaction before it gives
- * up its number.
+ * Return the process by the number in its virtual transaction id, which is not my_procno() before
+ * 17; nullptr: none. A process gives up its number after the abort of its transaction.
  */
 inline PGPROC *
 process_by_id(int id)
@@ -109,7 +102,7 @@ has_lock(const LOCKTAG &tag, LOCKMODE mode)
 
 /* ---- virtual transaction ids ---- */
 
-/* Return the virtual id of this transaction, by which the lock manager knows it. */
+/* Return the virtual id of this transaction. */
 inline VirtualTransactionId
 my_virtual_xid()
 {
@@ -127,7 +120,7 @@ inline constexpr VirtualTransactionId kNoVirtualXid = {INVALID_PROC_NUMBER,
 inline constexpr VirtualTransactionId kNoVirtualXid = {InvalidBackendId, InvalidLocalTransactionId};
 #endif
 
-/* Return the virtual id that the lock manager gives to a prepared transaction after a restart. */
+/* Return the virtual id that the lock manager gives a prepared transaction after a restart. */
 inline VirtualTransactionId
 virtual_xid_of_prepared(TransactionId xid)
 {
@@ -147,10 +140,7 @@ is_of_process(const VirtualTransactionId &id)
 #endif
 }
 
-/*
- * Return the oldest transaction whose outcome the server still knows. The caller holds
- * XactTruncationLock.
- */
+/* Return the oldest transaction of known outcome. The caller holds XactTruncationLock. */
 inline TransactionId
 oldest_known_xid()
 {
@@ -220,10 +210,7 @@ using CacheId = int;
 
 /* ---- heap and indexes ---- */
 
-/*
- * Call heap_update(), waiting for other transactions. *owed: which indexes need an entry for the
- * new version.
- */
+/* Call heap_update(), waiting for other transactions. *owed: indexes that need a new entry. */
 enum class OwedEntries : uint8
 {
 	kNone,
@@ -256,10 +243,7 @@ update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 	return result;
 }
 
-/*
- * Call heap_delete(). moves: a copy of the row is in another table (as after an update of a
- * partition key).
- */
+/* Call heap_delete(). moves: the row goes on in another partition. */
 inline TM_Result
 delete_row(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure, bool moves)
 {
@@ -293,7 +277,7 @@ begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int keys)
 #endif
 }
 
-/* Return the btree leaf to which an entry with that key belongs, pinned and locked for writing. */
+/* Return the btree leaf for an entry with that key, pinned and locked for writing. */
 inline Buffer
 lock_leaf(Relation heap, Relation index, BTScanInsert key)
 {
@@ -333,10 +317,7 @@ using PageItem = const void *;
 using PageItem = Item;
 #endif
 
-/*
- * Insert index entries as the executor does after an INSERT or UPDATE. only_summarizing: the update
- * is HOT.
- */
+/* Insert index entries as the executor does. only_summarizing: the update is HOT. */
 inline List *
 insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate, bool no_error,
 					bool only_summarizing)
@@ -451,10 +432,7 @@ numeric_to_int4(Numeric value, int32 *number)
 
 /* ---- settings ---- */
 
-/*
- * Return an array of all settings. On some versions it is allocated, and not freed before its
- * memory context.
- */
+/* Return an array of all settings, allocated in some versions. */
 inline config_generic **
 all_settings(int *n)
 {

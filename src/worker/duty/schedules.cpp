@@ -1,7 +1,8 @@
 /*
  * Schedules: fire those that are due. One transaction enqueues the jobs of a schedule and writes
- * its next time, so that each tick has its jobs exactly once, whatever dies (protocol:
- * tick-is-one-transaction). Between two ticks nothing is read, unless a schedule has changed.
+ * its next time, so that each tick has its jobs exactly once, whatever dies
+ * (protocol: tick-is-one-transaction). Between two ticks nothing is read, unless a schedule has
+ * changed.
  */
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
