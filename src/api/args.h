@@ -5,10 +5,9 @@
 
 namespace pgq {
 
-/* Every function begins with one of these. name: as in "pgq_claim()", for the error. */
-void
-start_verb(const char *name); /* require: preloaded, not in a parallel worker, not on a standby */
-void start_write(const char *name); /* require also: the transaction is not read-only */
+/* Every function begins with one of these checks. name: as in "pgq_claim()", for the error. */
+void start_verb(const char *name);	/* preloaded, no parallel worker, no standby */
+void start_write(const char *name); /* also: the transaction is not read-only */
 
 /* Return argument i. Error 22004, naming it, if it is NULL. */
 Datum required(FunctionCallInfo fcinfo, int i, const char *name);

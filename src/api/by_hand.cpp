@@ -226,8 +226,8 @@ void
 check_queue_of_job(Relation segment, int32 queue_id)
 {
 	/*
-	 * A session that has locked the segment exclusively must not read other tables' state in
-	 * memory: see trigger.cpp. The queue cannot be dropped in between.
+	 * A session that has locked the segment exclusively must not look at the other segments, as
+	 * is_served() does: see trigger.cpp. The queue cannot be dropped in between.
 	 */
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))

@@ -4,7 +4,7 @@
 
 namespace pgq {
 
-/* Lock a table, and its segments in that mode. */
+/* Lock a table in AccessShareLock, and its segments in that mode. */
 static bool
 lock_with_segments(Oid table, LOCKMODE mode)
 {

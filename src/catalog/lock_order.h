@@ -6,10 +6,11 @@
 namespace pgq {
 
 /*
- * Lock all tables that look_at_tables() reads for the rest of this transaction; segments, their
- * indexes and the single tables in that mode. Never wait. False: another session is in the way, the
- * extension is gone, or the worker does not run with the rights of the tables' owner. While these
- * locks are held, looking at the tables again and attaching the database do not wait either.
+ * Lock all tables that look_at_tables() reads, for the rest of this transaction: segments and their
+ * indexes in that mode, other tables in AccessShareLock. Never wait. False: another session is in
+ * the way, the extension is gone, or the worker does not run with the rights of the tables' owner.
+ * While these locks are held, looking at the tables again and attaching the database do not wait
+ * either.
  */
 bool lock_tables(LOCKMODE mode);
 

@@ -141,7 +141,7 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 {
 	if (option.place == kOnlyInSql)
 		return;
-	/* Clamp the value to its range: SQL that writes the row directly is not checked. */
+	/* Clamp the value to its range: rows of a restore or of replication were not checked. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:

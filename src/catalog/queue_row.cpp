@@ -48,8 +48,7 @@ struct Remembered
 	char name[kQueueNameMax + 1]; /* key */
 	Oid incarnation;
 	QueueRef ref;
-	uint32
-		namings; /* generation of the slot's name: while it is unchanged, the queue has this name */
+	uint32 namings; /* generation of the name: while unchanged, the queue has it */
 };
 
 } // namespace

@@ -43,7 +43,8 @@ bool read_queue_row(const Tables &t, const char *name, QueueRow *row);
 struct Attached
 {
 	int queues;
-	int left_out; /* queues without a slot: served only when a client asks for them and a slot is free then */
+	/* queues without a slot, served only when a client asks for them and a slot is free */
+	int left_out;
 	int unreadable; /* rows without a valid id or name; not served */
 };
 

@@ -27,7 +27,7 @@ int64 duration(Datum interval, const char *name, int64 limit = 0);
  */
 TimestampTz moment_after(TimestampTz from, Datum interval, const char *name);
 
-/* Check that the timestamp is finite and less than a thousand years ahead. */
+/* Check that the time is finite, at most 1,000 years ahead and at most 10,000 years ago. */
 TimestampTz finite_moment(TimestampTz value, const char *name);
 
 /* Check a key of 1 to 255 bytes, and return it detoasted. */

@@ -10,12 +10,11 @@ namespace pgq {
 
 struct WaitEvents
 {
-	uint32 claim;  /* PgqClaim: a claim waits for a job */
-	uint32 result; /* PgqResult: pgq_result waits for the end of a job */
-	uint32
-		decision; /* PgqDecision: a call waits until a claim in progress has decided about a job */
-	uint32 lock;  /* PgqLock: pgq_lock or pgq_run_once waits for a lock */
-	uint32 rate;  /* PgqRate: pgq_take waits for permits */
+	uint32 claim;	  /* PgqClaim: a claim waits for a job */
+	uint32 result;	  /* PgqResult: pgq_result waits for the end of a job */
+	uint32 decision;  /* PgqDecision: a call waits for the decision of a claim */
+	uint32 lock;	  /* PgqLock: pgq_lock or pgq_run_once waits for a lock */
+	uint32 rate;	  /* PgqRate: pgq_take waits for permits */
 	uint32 launcher;  /* PgqLauncher: the launcher is idle */
 	uint32 scheduler; /* PgqScheduler: a scheduler or counter is idle */
 };

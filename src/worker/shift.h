@@ -107,7 +107,7 @@ struct Shift
 	Database *database;
 	uint32 generation; /* of the database's slot */
 	SeatOrder order;   /* the launcher's order with which this process was started */
-	int commit_level;  /* synchronous_commit of the server's settings */
+	int commit_level;  /* synchronous_commit as configured for the database */
 
 	DutyState duties[kDuties];
 	DutyState *queue_duties; /* by queue slot and duty; allocated */

@@ -125,8 +125,8 @@ sub wait_until_truncated
 	return;
 }
 
-# Waits until no closed segment is left but the survivors' with live rows: all segments that can be truncated have
-# been.
+# Waits until no segment of jobs or dead letters is closed, and the survivors' segment has live rows: all segments that
+# can be truncated have been.
 sub wait_until_settled
 {
 	my ($node) = @_;

@@ -37,8 +37,8 @@ sweep(Shift &shift)
 {
 	static constexpr int64 kNextLook = 10 * USECS_PER_SEC;
 	/*
-	 * Leave a lock that ended less than kLong ago alone, since its holder may still want it, unless
-	 * another session lacks an entry.
+	 * Leave a lock that ended less than kLong ago alone, since a session may be about to take it
+	 * over, unless another session lacks an entry.
 	 */
 	static constexpr int64 kLong = 10 * USECS_PER_SEC;
 	static constexpr int kAtOnce = 64;
