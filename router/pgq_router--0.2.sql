@@ -390,7 +390,7 @@ SELECT pgq_router.make_one('pgq_update',
 
 SELECT pgq_router.make_one('pgq_schedule_preview', 'cron text, timezone text = ''UTC'', n int = 5', 'SETOF timestamptz', '(pgq_router.any_shards(false))[1]', false);
 
--- Refuse assertions: they would end with the shard's transaction, before the caller's.
+-- Refuse assertions: an assertion would end with the shard's transaction, before the caller's transaction does.
 SELECT pgq_router.make(verb, arguments, 'void', format($body$
 BEGIN
     PERFORM pgq_router.refuse(%L, 'Connect to the shard, and do the work in the transaction there that asserts: its number is what is left of the job''s id divided by 1024, or what pgq_router.shard_of(name) says.');

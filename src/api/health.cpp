@@ -135,9 +135,9 @@ complain_without_segments(const QueueRow *queues, int n)
 /* ---- jobs ahead ---- */
 
 /*
- * Say in words what a ready job waits for; nullptr: nothing, or unknown. The view itself tells when
- * rows show that the group is busy. So if group_is_full is used here, memory counts a job of the
- * group whose row was deleted, or moved to another queue, by a user's SQL.
+ * Say in words what a ready job waits for; nullptr: nothing, or unknown. The view calls this only if
+ * the rows show no full group. So if memory says that the group is full, a user's SQL has deleted
+ * the row of a job in work, or moved the row to another queue.
  */
 static const char *
 words_of(const Schedule::Ahead &ahead, bool group_is_full)

@@ -290,9 +290,9 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !goes;
 	/*
-	 * Each worker of pg_restore -j has locked its segment exclusively. If such a session locked
-	 * other segments, they would wait in a circle. If it locked the queue, it could wait for a
-	 * drop, which waits for the segment.
+	 * Each worker of pg_restore -j has locked its segment exclusively. If such sessions also locked
+	 * other segments, they would wait for each other in a circle. A lock of the queue could wait
+	 * for a drop of the queue, which in turn waits for the segment.
 	 */
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)

@@ -6,7 +6,7 @@ namespace pgq {
 
 /* ---- cache ---- */
 
-/* Bits of Known::rights: one for each Right, and: */
+/* Known::rights has a bit for each Right, and kSees: the views show the queue's jobs. */
 static constexpr uint8 kSees = 1 << lengthof(right_specs);
 static constexpr uint8 kAll = (kSees << 1) - 1;
 
@@ -93,8 +93,8 @@ owns_tables(Oid role)
 }
 
 /*
- * Return whether the view belongs to the tables' owner, or both to superusers: a restore by another
- * superuser makes that one the owner.
+ * Return whether the view belongs to the tables' owner. Two different superusers count, too: after a
+ * restore the superuser who ran it owns the view.
  */
 static bool
 is_owners(Form_pg_class view)

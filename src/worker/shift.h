@@ -166,10 +166,7 @@ struct Shift
 		TimestampTz next = DT_NOEND;
 		TimestampTz first = DT_NOBEGIN; /* no schedule is due before, as of first_changes */
 		uint32 first_changes;
-		/*
-		 * monotonic: let other duties run until then, or wait after a step that could not lock its
-		 * tables
-		 */
+		/* monotonic: do not run before; other duties come first, or tables were locked */
 		int64 not_before;
 	} schedules;
 };

@@ -1,6 +1,4 @@
-/*
- * A queue's turn: what is due by time, and what the scheduler has to do for it.
- */
+/* A pass over one queue: what is due by now, and what the scheduler has to do for the queue. */
 #pragma once
 
 #include "worker/shift.h"
@@ -9,16 +7,16 @@ namespace pgq {
 
 struct Turn
 {
-	int64 next_event = INT64_MAX; /* monotonic */
-	bool lost = false;			  /* there are lost leases to be counted */
-	bool failing = false;		  /* others were put off, since they could not be counted */
+	int64 next_event = INT64_MAX; /* monotonic: when something becomes due next */
+	bool lost = false;			  /* there are lost leases to count */
+	bool failing = false;		  /* counting other lost leases has failed, and was put off */
 	bool wants_window = false;
 	bool wants_timer = false;
-	bool wants_count = false; /* nobody knows how many jobs it has */
-	bool wants_part = false;  /* ... or will soon not know how many of them wait */
+	bool wants_count = false; /* the number of jobs is unknown */
+	bool wants_part = false;  /* the number of scheduled jobs will soon be unknown */
 };
 
-/* One turn for each queue. Returns the monotonic time of the next thing to do. */
+/* Make a pass over each queue. Return the monotonic time of the next thing to do. */
 int64 serve_queues(Shift &shift);
 
 } // namespace pgq
