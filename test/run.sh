@@ -354,7 +354,7 @@ run_pg_upgrade()
 	local files selected=(024_upgrade 088_switch_over)
 	[ "$pg" -gt 15 ] || { echo "an upgrade from 15 to $pg is none: PG=17 test/run.sh pg_upgrade"; return; }
 	mapfile -t files < <(matching test/t .pl)
-	# The old server only has to fill a data directory: what compiles fastest will do.
+	# The old server only fills a data directory, so use the options that compile fastest.
 	script/setup_upgrade.sh &&
 		(PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config . script/private_server.sh && TOP=no COPT='-g0 -O1' private_install "$work/root") || return
 	oldinstall=$work/root/usr/lib/postgresql/15 tmp_check=tmp_check_15 prove_all t 2 "${files[@]}"
