@@ -22,9 +22,9 @@ pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 . test/left_running.sh
 
-# Suites that start no server run with one PostgreSQL only. So do clients, monitoring, failover and shards, with the
-# servers and drivers of Debian 12; of clients, the tests with pgbouncer also run with those of Debian 13. pg_upgrade
-# installs packages of another release, so it runs in a root only.
+# Suites that start no server run with the usual build only. clients, monitoring, failover and shards run with PostgreSQL
+# 15, and so with the servers and drivers of Debian 12; of clients, the tests with pgbouncer also run with PostgreSQL 17,
+# and those of Debian 13. pg_upgrade installs packages of another release, so it runs in a root only.
 suites=(regress before isolation tiny tap pgtap torture)
 beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
