@@ -18,7 +18,10 @@ struct BackoffOptions
 	bool operator==(const BackoffOptions &) const = default;
 };
 
-/* failed: attempts that have failed so far, at least 1. unit: uniform in [0, 1). */
+/*
+ * Return the delay before the next attempt, in microseconds. failed: number of failed attempts so
+ * far, at least 1. unit: a uniform random number in [0, 1).
+ */
 inline int64_t
 backoff_delay(const BackoffOptions &options, int32_t failed, double unit)
 {

@@ -1,5 +1,5 @@
 /*
- * The columns that the library expects of a table.
+ * Columns that the library expects in a table of the extension, with their types.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* Types of the server, by its numbers (checked in catalog/column.cpp). */
+/* OIDs of the server's types. catalog/column.cpp asserts that they are the same. */
 enum SqlType : uint32_t
 {
 	kInt8 = 20,
@@ -18,14 +18,14 @@ enum SqlType : uint32_t
 	kJsonb = 3802,
 };
 
-/* May a column be NULL? If not, its readers need not look whether it is. */
+/* Whether a column may contain NULL. Readers of a kNone column do not test for NULL. */
 enum class Nulls : uint8_t
 {
 	kNone,
 	kAllowed,
 };
 
-/* Columns are read by their position. */
+/* One column of a table. Columns are read by position, so the order of a list of them matters. */
 struct Column
 {
 	const char *name;

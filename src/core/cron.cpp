@@ -11,7 +11,8 @@ struct Field
 	std::string_view name;
 	int least;
 	int most;
-	const std::string_view *names; /* of the numbers from `least` on */
+	/* Names of the numbers from `least` on. NULL: the field has no names. */
+	const std::string_view *names;
 	int n_names;
 	uint64_t Cron::*bits;
 };
@@ -21,7 +22,7 @@ struct Field
 static constexpr std::string_view kMonths[] = {"jan", "feb", "mar", "apr", "may", "jun",
 											   "jul", "aug", "sep", "oct", "nov", "dec"};
 static constexpr std::string_view kWeekdays[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
-static constexpr int kSunday = 7; /* besides 0 */
+static constexpr int kSunday = 7; /* Sunday, besides 0 */
 
 static constexpr Field fields[] = {
 	{"second", 0, 59, nullptr, 0, &Cron::seconds},
@@ -62,7 +63,10 @@ is_word(std::string_view text, std::string_view word)
 													[](char a, char b) { return lower(a) == b; });
 }
 
-/* What is before the separator; *text becomes what is behind it, or nothing. */
+/*
+ * Return the part of *text before the separator, and leave the part behind it in *text (empty if
+ * there is no separator).
+ */
 static std::string_view
 split(std::string_view *text, char separator, bool *found)
 {
@@ -73,7 +77,7 @@ split(std::string_view *text, char separator, bool *found)
 	return head;
 }
 
-/* -1: it is none. */
+/* Parse an unsigned decimal number of at most 4 digits. Return -1 if the text is not one. */
 static int
 number_of(std::string_view text)
 {
@@ -89,7 +93,7 @@ number_of(std::string_view text)
 	return number;
 }
 
-/* A number of the field, or a name; -1: neither. */
+/* Return the value of a number or name of the field; -1 if the text is neither, or out of range. */
 static int
 value_of(const Field &field, std::string_view text)
 {
@@ -100,7 +104,10 @@ value_of(const Field &field, std::string_view text)
 	return number >= field.least && number <= field.most ? number : -1;
 }
 
-/* A star, a number, or two with a dash between them; of stars and ranges, if it says so, each n-th. */
+/*
+ * Parse one item of a list: a star, a number, or a range such as 1-5. A star or a range may have a
+ * step, as in 1-5/2. Set the bits of the values; return false on a syntax error.
+ */
 static bool
 parse_item(const Field &field, std::string_view text, uint64_t *bits)
 {
@@ -117,7 +124,7 @@ parse_item(const Field &field, std::string_view text, uint64_t *bits)
 		std::string_view begin = split(&end, '-', &ranged);
 		first = value_of(field, begin);
 		last = ranged ? value_of(field, end) : first;
-		/* As in "fri-sun". */
+		/* At the end of a range Sunday is 7, as in "fri-sun". */
 		if (ranged && field.names == kWeekdays && last == 0 && first > 0)
 			last = kSunday;
 		if (first < 0 || last < first || (stepped && !ranged))
@@ -144,7 +151,9 @@ parse_field(const Field &field, std::string_view text, Cron *cron)
 	return true;
 }
 
-/* Its words. Returns how many there are; those beyond the array are only counted. */
+/*
+ * Split the text at blanks. Return the number of words; only the first kFields of them are stored.
+ */
 static int
 words_of(std::string_view text, std::array<std::string_view, kFields> *words)
 {
@@ -176,7 +185,7 @@ parse_cron(std::string_view text, Cron *cron, CronError *error)
 	*error = {{}, text};
 	if (n != kFields && n != kFields - 1)
 		return false;
-	/* Five: all but the seconds. */
+	/* With five fields there is none for the seconds. */
 	const Field *field = fields + kFields - n;
 	cron->seconds = 1;
 	for (int i = 0; i < n; i++)

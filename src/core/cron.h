@@ -1,16 +1,20 @@
 /*
- * Cron: at which moments something is to happen, its ticks.
+ * Cron: computes the ticks of a schedule, the moments at which it enqueues.
  *
- * Five fields as in crontab(5): minute, hour, day of month, month, day of week; or six, with seconds first. Or a period,
- * whose ticks are its multiples since 2000-01-01 00:00 UTC, as date_bin() counts them.
+ * A schedule has five fields as in crontab(5): minute, hour, day of month, month, day of week; or
+ * six, with seconds first. Instead of fields it may have a period; its ticks are then the multiples
+ * of the period since 2000-01-01 00:00 UTC, as date_bin() counts them.
  *
- * Fields speak of what the clocks of a time zone show. When they are moved:
- *   - With `*` or a step of it as hours, every moment at which they show a time that fits is a tick: those of a repeated
- *     hour are twice as many, those of a skipped one are not there.
- *   - With hours that are named, each time that fits comes once: when the clocks show it for the first time, or, if they
- *     skip it, at the moment when they do, together with all others that they skip then.
+ * The fields are compared with the local time of a time zone. When the zone moves its clocks:
  *
- * Pure: no server. Moments are seconds since 1970-01-01 00:00 UTC, times that clocks show ("local") the same without a zone.
+ *   - If the hours are `*` or a step of it, every moment whose local time fits is a tick. A
+ *     repeated hour has its ticks twice, a skipped hour has none.
+ *   - If the hours are named, each fitting local time has one tick: the first moment with that
+ *     local time. All fitting local times that the clocks skip have one tick together, at the
+ *     moment of the skip.
+ *
+ * Pure: no server. A moment is in seconds since 1970-01-01 00:00 UTC. A local time is in the same
+ * unit, without a zone.
  */
 #pragma once
 
@@ -24,44 +28,45 @@ namespace pgq {
 
 struct Cron
 {
-	int64_t period; /* in seconds; 0: none, the fields count */
-	/* A bit for each number that fits. */
+	int64_t period; /* seconds; 0: the schedule has fields, not a period */
+	/* Fields. Bit n is set if the number n fits. */
 	uint64_t seconds;
 	uint64_t minutes;
 	uint64_t hours;
 	uint64_t days;	   /* of the month */
 	uint64_t months;   /* from 1 */
 	uint64_t weekdays; /* 0 is Sunday */
-	/* These fields begin with a star. */
+	/* Whether the text of the field begins with a star. */
 	bool any_hour;
 	bool any_day;
 	bool any_weekday;
 };
 
-/* Where the text is wrong, and how. */
+/* The place of a syntax error. */
 struct CronError
 {
-	std::string_view field; /* its name; empty: the text as a whole */
-	std::string_view text;	/* the part of it */
+	std::string_view field; /* name of the field; empty: the text as a whole is wrong */
+	std::string_view text;	/* the wrong part of the text */
 };
 
-/* Fields, or a word as @daily. False: *error says why not. */
+/* Parse fields, or a nickname such as @daily. Return false and fill *error on a syntax error. */
 bool parse_cron(std::string_view text, Cron *cron, CronError *error);
 
-/* The clocks of a zone show seconds + offset from here until before end. */
+/* A span of time without a change of the UTC offset: the local time is moment + offset. */
 struct ZoneSpan
 {
-	int64_t end; /* kNever: they are not moved any more */
+	int64_t end; /* the first moment after the span; kNever: the offset does not change any more */
 	int64_t offset;
 };
 
 inline constexpr int64_t kNever = INT64_MAX;
 inline constexpr int64_t kDay = 24 * 3600;
-inline constexpr int64_t kFarthestTick = 40 * 366 * kDay; /* who has none until then has none */
+/* A schedule without a tick in 40 years has none at all. */
+inline constexpr int64_t kFarthestTick = 40 * 366 * kDay;
 
-/* ---- the next one ---- */
+/* ---- the next tick ---- */
 
-/* The lowest bit from `from` on; -1: none. */
+/* Return the lowest set bit that is at least `from`; -1: none. */
 inline int
 next_bit(uint64_t bits, int from)
 {
@@ -75,7 +80,10 @@ has_bit(uint64_t bits, unsigned n)
 	return (bits >> n & 1) != 0;
 }
 
-/* The first second of a day that fits, from `from` on; -1: none. */
+/*
+ * Return the first fitting second of a day, counted from midnight, that is at least `from`; -1:
+ * none.
+ */
 inline int
 fitting_second(const Cron &cron, int from)
 {
@@ -98,7 +106,10 @@ fitting_second(const Cron &cron, int from)
 	return -1;
 }
 
-/* As crontab(5) has it: if both are restricted, one of them is enough. */
+/*
+ * Return whether the day fits. As in crontab(5), a day that fits one of day of month and day of
+ * week is enough if both fields are restricted.
+ */
 inline bool
 fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono::sys_days day)
 {
@@ -107,7 +118,7 @@ fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono:
 	return cron.any_day || cron.any_weekday ? by_day && by_weekday : by_day || by_weekday;
 }
 
-/* The first local time in [from, until] that fits. */
+/* Return the first fitting local time in [from, until]; kNever: none. */
 inline int64_t
 fitting_time(const Cron &cron, int64_t from, int64_t until)
 {
@@ -143,26 +154,32 @@ next_of_period(int64_t period, int64_t after)
 	return kOrigin + (whole + 1) * period;
 }
 
-/* The first tick after that moment. zone.span_at(moment) is a ZoneSpan. */
+/*
+ * Return the first tick after the moment `after`; kNever: none. zone.span_at(moment) returns the
+ * ZoneSpan that contains the moment.
+ */
 template <typename Zone>
 int64_t
 next_tick(const Cron &cron, int64_t after, const Zone &zone)
 {
-	/* No zone is moved by more than that: what was shown before is not shown again after. */
+	/*
+	 * No zone moves its clocks by more than this. A local time that was shown longer ago is not
+	 * repeated.
+	 */
 	static constexpr int64_t kLongestMove = 2 * kDay;
 	if (cron.period > 0)
 		return next_of_period(cron.period, after);
 
 	int64_t last = after + kFarthestTick;
 	int64_t start = after - kLongestMove;
-	int64_t shown = INT64_MIN; /* the latest local time so far */
+	int64_t shown = INT64_MIN; /* latest local time in the spans seen so far */
 	while (start <= last)
 	{
 		ZoneSpan span = zone.span_at(start);
 		int64_t first = start + span.offset;
 		int64_t end = std::min(span.end, last + 1);
 		bool once = !cron.any_hour && shown != INT64_MIN;
-		/* The clocks have just been moved forward. */
+		/* The clocks skip local times here. One tick stands for all fitting ones of them. */
 		if (once && start > after && first > shown + 1 &&
 			fitting_time(cron, shown + 1, first - 1) != kNever)
 			return start;
@@ -178,16 +195,16 @@ next_tick(const Cron &cron, int64_t after, const Zone &zone)
 	return kNever;
 }
 
-/* ---- those that were missed ---- */
+/* ---- missed ticks ---- */
 
 struct Backlog
 {
-	int n;			/* ticks that were found */
-	int64_t before; /* how many more there are before them, counted up to kCounted */
+	int n;			/* number of ticks returned */
+	int64_t before; /* number of missed ticks before those, counted up to kCounted */
 };
 inline constexpr int64_t kCounted = 100000;
 
-/* The last of them in [from, until], at most `most`, oldest first. Returns how many. */
+/* Store the last ticks in [from, until], at most `most`, oldest first. Return their number. */
 template <typename Zone>
 int
 last_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int64_t *ticks,
@@ -204,8 +221,8 @@ last_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int6
 }
 
 /*
- * What has not come from `from` to `until`: the newest ticks, at most `most`, oldest first. There can be a hundred
- * million of them, so they are looked for from the end, in windows that are twice as long each time.
+ * Store the newest ticks in [from, until], at most `most`, oldest first. There can be a hundred
+ * million, so the search begins at the end, in a window whose length doubles each time.
  */
 template <typename Zone>
 Backlog

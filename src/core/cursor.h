@@ -1,6 +1,7 @@
 /*
- * A cursor: everything below it is in memory, and a refill takes it away and puts it back. Keep the smallest in memory:
- * what does not fit pulls the cursor back to itself.
+ * A cursor: memory has every row whose key is below the cursor. A refill sets the cursor to
+ * +infinity while it reads rows, and to its result at the end. A bounded set keeps the smallest
+ * keys; a key that does not fit pulls the cursor back to itself.
  */
 #pragma once
 
@@ -13,11 +14,11 @@ namespace pgq {
 template <typename K> struct Refill
 {
 	bool active;
-	K start;  /* the cursor when the refill began */
-	K lowest; /* smallest key evicted, refused or pulled back to since */
+	K start;  /* cursor at the begin of the refill */
+	K lowest; /* smallest key that was evicted, refused or pulled back to during the refill */
 };
 
-/* Everything below this key is in memory. */
+/* Return the key below which memory has every row. During a refill that is not the cursor. */
 template <typename K>
 inline const K &
 known_to(const Refill<K> &refill, const K &cursor)
@@ -54,12 +55,15 @@ finish_refill(Refill<K> &refill, K &cursor, const K &end)
 	cursor = refill.lowest < end ? refill.lowest : end;
 }
 
-/* Keep the smallest. */
+/*
+ * Insert the hint, and keep the smallest ones if the set is full. leave_out() gets the hint that
+ * has no room.
+ */
 template <typename Order, typename Set, typename LeaveOut>
 void
 insert_smallest(Set &set, const Hint &hint, LeaveOut leave_out)
 {
-	/* An equal one is replaced: its place may be another one. */
+	/* An equal hint is replaced, since its row may have moved. */
 	if (set.full() && !set.contains(hint))
 	{
 		if (!Order::less(hint, set.max()))

@@ -4,13 +4,14 @@
  *             base                   known_to                 reading_to
  *     dropped  | one number a second  |  counted in beyond; also by second while that is being read
  *
- * What is due by now is what is in the seconds up to now, so time alone changes no number, and a
- * clock that goes back behind base has nothing to go by. Before it reaches known_to the seconds
- * beyond have to be known one by one: at once if there is nothing beyond, otherwise they are read
- * (begin_part() .. finish_part()), while beyond goes on as it is.
+ * The jobs due by now are those counted in the seconds up to now. So time alone changes no number.
+ * A clock that goes back behind base finds no numbers there. Before the clock reaches known_to, the
+ * numbers of the next seconds have to be found. If beyond is 0, they are all 0. Otherwise their
+ * rows are read (begin_part() .. finish_part()); until that has ended, jobs of these seconds still
+ * count in beyond.
  *
- * Pure: no server header. A number can be negative for a moment: who ends a job may be counted before
- * who has made it.
+ * Pure: no server header. A number can be negative for a moment: the end of a job may be counted
+ * before its enqueue.
  */
 #pragma once
 
@@ -23,16 +24,19 @@ class DueSeconds
 {
 public:
 	static constexpr int64_t kSeconds = 1024;
-	static constexpr int64_t kSlack = 64; /* seconds that a clock may go back */
+	static constexpr int64_t kSlack = 64; /* seconds by which the clock may go back */
 
-	/* A boundary at whole seconds: a job is due from the beginning of its second on, never later than by its run_at. */
+	/*
+	 * Round a time down to whole seconds. A job counts as due from the beginning of its second on,
+	 * so never later than at its run_at.
+	 */
 	static constexpr int64_t second_of(int64_t microseconds)
 	{
 		int64_t second = microseconds / kMicroseconds;
 		return microseconds % kMicroseconds < 0 ? second - 1 : second;
 	}
 
-	/* Nothing waits, as far as is known. */
+	/* Begin with no waiting job, at the second `now`. */
 	void reset(int64_t now)
 	{
 		base_ = now - kSlack;
@@ -42,7 +46,9 @@ public:
 		std::fill(seconds_, seconds_ + kSeconds, 0);
 	}
 
-	/* Nothing waits, as far as is known; for the same seconds as that one, and those that are to be read. */
+	/*
+	 * Clear all numbers. The seconds are those of `other`, and the part that it is going to read.
+	 */
 	void begin_like(const DueSeconds &other)
 	{
 		*this = other;
@@ -62,7 +68,7 @@ public:
 			at(second) += static_cast<int32_t>(n);
 	}
 
-	/* How many wait at that time. Only if knows(). */
+	/* Return the number of jobs that wait at the second `now`. Only if knows(now). */
 	int64_t waiting(int64_t now) const
 	{
 		int64_t n = beyond_;
@@ -73,7 +79,7 @@ public:
 
 	bool knows(int64_t now) const { return base_ <= now && now <= known_to_; }
 
-	/* What another one, of the same base, has found. */
+	/* Add the numbers of a counter with the same base. */
 	void merge(const DueSeconds &found)
 	{
 		for (int64_t i = 0; i < kSeconds; i++)
@@ -85,7 +91,7 @@ public:
 
 	bool wants_part(int64_t now) const { return known_to_ - now < kSeconds / 2 && knows(now); }
 
-	/* Nothing is beyond: the next seconds are known. */
+	/* Move on without reading, which is possible if no job is beyond. Return false if one is. */
 	bool slide(int64_t now)
 	{
 		if (beyond_ != 0)
@@ -95,7 +101,9 @@ public:
 		return true;
 	}
 
-	/* From known_to to reading_to it will be read. */
+	/*
+	 * Begin to read the seconds after known_to. Drop the seconds long past to make room for them.
+	 */
 	void begin_part(int64_t now)
 	{
 		base_ = std::max(base_, now - kSlack);
@@ -110,7 +118,10 @@ public:
 			at(second) += static_cast<int32_t>(n);
 	}
 
-	/* found: as merge(). What it has is no longer beyond. */
+	/*
+	 * End the reading. found: the numbers that were read, as for merge(). Jobs of these seconds are
+	 * no longer in beyond.
+	 */
 	void finish_part(const DueSeconds &found)
 	{
 		part_from_ = known_to_;
@@ -122,7 +133,7 @@ public:
 		known_to_ = reading_to_;
 	}
 
-	/* Was it read with the last part? */
+	/* Return whether the number of this second was read in the last part. */
 	bool in_last_part(int64_t second) const { return part_from_ < second && second <= known_to_; }
 	void add_beyond(int64_t n) { beyond_ += n; }
 
@@ -139,7 +150,7 @@ private:
 	int64_t base_;
 	int64_t known_to_;
 	int64_t reading_to_;
-	int64_t part_from_; /* before known_to: what was read last */
+	int64_t part_from_; /* the part that was read last is from here, exclusive, to known_to */
 	int64_t beyond_;
 	int32_t seconds_[kSeconds];
 };

@@ -1,12 +1,13 @@
 /*
- * Permits at a steady rate (the generic cell rate algorithm): at most `permits` in any window of one period, wherever it
- * begins, of which at most `burst` at the same moment.
+ * Permits at a steady rate (the generic cell rate algorithm): at most `permits` in any window of
+ * one period, wherever it begins, and at most `burst` of them at the same moment.
  *
- * A bucket that holds `burst` and is refilled evenly with `permits` a period would let permits + burst - 1 through in some
- * window. So it is refilled more slowly, with permits - burst + 1 a period; that makes it exact.
+ * A bucket that holds `burst` and is refilled evenly with `permits` a period would let permits +
+ * burst - 1 through in some window. So it is refilled more slowly, with permits - burst + 1 a
+ * period. That makes the bound exact.
  *
- * Kept is one number: when the bucket will be full again, were nobody to take anything. Pure and unlocked. Times are
- * microseconds of a clock that does not go back.
+ * The only state is the time at which the bucket is full again if no permit is taken until then.
+ * Pure and unlocked. Times are microseconds of a clock that does not go back.
  */
 #pragma once
 
@@ -18,7 +19,7 @@ namespace pgq {
 class Gcra
 {
 public:
-	/* Nothing is known of what was taken before: the bucket is empty. 1 <= burst <= permits. */
+	/* Begin with an empty bucket, since earlier takes are not known. 1 <= burst <= permits. */
 	void restart(int64_t permits, int64_t period, int64_t burst, int64_t now)
 	{
 		int64_t refilled = permits - burst + 1;
@@ -27,34 +28,40 @@ public:
 		full_at_ = now + burst * interval_;
 	}
 
-	/* When that many can be had together, at most burst: not before now. */
+	/*
+	 * Return the earliest time, not before now, at which n permits can be taken together. n is at
+	 * most burst.
+	 */
 	int64_t earliest(int64_t n, int64_t now) const
 	{
 		return std::max(now, full_at_ - (burst_ - n) * interval_);
 	}
 
-	/* They are taken, at earliest(). Returns what give_back() wants to know. */
+	/*
+	 * Take n permits at the time `at`, which earliest() returned. The result is to be passed to
+	 * give_back().
+	 */
 	int64_t take(int64_t n, int64_t at)
 	{
 		full_at_ = std::max(full_at_, at) + n * interval_;
 		return full_at_;
 	}
 
-	/* They were not used, which is of use as long as nobody has taken others since. */
+	/* Return n unused permits. Has no effect if other permits were taken in between. */
 	void give_back(int64_t n, int64_t taken)
 	{
 		if (full_at_ == taken)
 			full_at_ -= n * interval_;
 	}
 
-	/* How many can be had now. */
+	/* Return the number of permits that can be taken now. */
 	int64_t available(int64_t now) const
 	{
 		int64_t missing = std::max(INT64_C(0), full_at_ - now);
 		return std::max(INT64_C(0), burst_ - (missing + interval_ - 1) / interval_);
 	}
 
-	/* As it was saved. */
+	/* Restore a saved state. Times are on this server's clock. */
 	void restore(int64_t interval, int64_t burst, int64_t full_at)
 	{
 		interval_ = interval;
@@ -67,7 +74,7 @@ public:
 	int64_t burst() const { return burst_; }
 
 private:
-	int64_t interval_; /* in which one permit is refilled */
+	int64_t interval_; /* time in which one permit is refilled */
 	int64_t burst_;
 	int64_t full_at_;
 };

@@ -1,11 +1,11 @@
 /*
- * Histograms of durations: which of them are how long, to within a sixteenth.
+ * Histograms of durations, exact to a sixteenth.
  *
- * Microseconds are counted in octaves of 8 buckets each: below 8 every microsecond has its own, and
- * from there on each power of two is divided into 8 equal parts. A duration that is told by the
- * middle of its bucket is wrong by half a bucket at most, and no bucket is wider than an eighth of
- * where it begins: 1/16, or 6.3 %. 40 octaves reach to 2^42 microseconds, which is 50 days; what is
- * longer counts as that.
+ * Microseconds are counted in octaves of 8 buckets each. Below 8 every microsecond has its own
+ * bucket; above, each power of two is divided into 8 equal parts. A bucket is never wider than an
+ * eighth of its start, and a duration is reported as the middle of its bucket. So the error is at
+ * most 1/16, or 6.3 %. 40 octaves reach to 2^42 microseconds, which is 50 days; a longer duration
+ * counts as that.
  *
  * Pure and unlocked. Times are microseconds of a clock that does not go back.
  */
@@ -33,13 +33,16 @@ public:
 		int octave = std::bit_width(static_cast<uint64_t>(duration)) - kPartBits;
 		return octave * kParts + static_cast<int>(duration >> (octave - 1)) % kParts;
 	}
-	/* The shortest duration of the bucket; that of one beyond the last is where the last one ends. */
+	/*
+	 * Return the shortest duration of the bucket. For the number after the last bucket: the end of
+	 * the last one.
+	 */
 	static constexpr int64_t start_of(int bucket)
 	{
 		int octave = bucket / kParts;
 		return octave == 0 ? bucket : int64_t{kParts + bucket % kParts} << (octave - 1);
 	}
-	/* The middle of it: what is told of those that it counts. */
+	/* Return the duration that is reported for all durations of the bucket. */
 	static constexpr int64_t middle_of(int bucket)
 	{
 		return (start_of(bucket) + start_of(bucket + 1) - 1) / 2;
@@ -67,7 +70,10 @@ public:
 			counts_[i] += static_cast<Count>(other.at(i));
 	}
 
-	/* The shortest duration that so many percent do not exceed; if there is none at all, 0. */
+	/*
+	 * Return a percentile: the shortest duration that `percent` percent of all durations do not
+	 * exceed; 0 if the histogram is empty.
+	 */
 	int64_t percentile(int percent) const
 	{
 		int64_t rank = (count() * percent + 99) / 100;
@@ -84,7 +90,7 @@ private:
 	Count counts_[kBuckets];
 };
 
-/* All that there have been. */
+/* Durations since the last clear(). */
 class Histogram
 {
 public:
@@ -101,7 +107,7 @@ public:
 		sum_ += static_cast<uint64_t>(Counts::clamped(duration));
 	}
 	const Counts &counts() const { return counts_; }
-	/* Exact, of durations in whole microseconds. */
+	/* The sum is exact, since durations are whole microseconds. */
 	uint64_t sum() const { return sum_; }
 
 private:
@@ -110,8 +116,8 @@ private:
 };
 
 /*
- * Those of late. Time is divided into parts of five minutes, of which the present one and the one before
- * are counted: so what is told is that of the last five to ten minutes.
+ * Durations of the last five to ten minutes. Time is divided into parts of five minutes; the
+ * present part and the one before are counted.
  */
 class RecentHistogram
 {
@@ -130,7 +136,7 @@ public:
 		forget_before(now);
 		parts_[newest_ % kParts].add(duration);
 	}
-	/* As they are at that time. */
+	/* Return the counts at the time `now`. */
 	Buckets<int64_t> counts(int64_t now) const
 	{
 		Buckets<int64_t> all;
@@ -146,7 +152,10 @@ public:
 private:
 	static constexpr int64_t kParts = 2;
 
-	/* Who has read the clock before somebody else did counts with him. */
+	/*
+	 * Clear the parts that are too old. A time before the newest part counts in the newest one: its
+	 * process read the clock before another process did.
+	 */
 	void forget_before(int64_t now)
 	{
 		int64_t part = now / kPart;
@@ -155,7 +164,7 @@ private:
 		newest_ = std::max(newest_, part);
 	}
 
-	int64_t newest_; /* part of time */
+	int64_t newest_; /* number of the newest part */
 	Counts parts_[kParts];
 };
 

@@ -1,13 +1,14 @@
 /*
- * The ready job with the earliest run_at, of those that the window does not tell: all whose priority is below some
- * number. Found among the rows by whoever asks, and kept from then on: a job that becomes ready and is older takes its
- * place (note()), and where rows may be ready that nobody has filed it is forgotten. So no ready job of these
- * priorities is older than what is kept; that one may have gone meanwhile, as with any hint: whoever asks looks at its
- * row, and if it is gone he reads again.
+ * The ready job with the earliest run_at among priorities below a bound: those whose jobs the
+ * window does not all have. The job is found among the rows when it is asked for, and is then kept.
+ * An older job that becomes ready replaces the kept one (note()). When rows may be ready that were
+ * not filed, the kept job is forgotten. So no ready job of these priorities is older than the kept
+ * one. The kept job may be gone, like any hint: the caller looks at its row, and reads again if the
+ * row is gone.
  *
  *     serial = begin(below)       under the queue's lock
- *     the rows are read           by a snapshot that is taken after that, with nothing locked
- *     finish(serial, found)       under the lock; nothing, if it was forgotten or begun anew
+ *     the rows are read           by a snapshot taken after that, with nothing locked
+ *     finish(serial, found)       under the lock; no effect if forgotten or begun anew since
  *
  * Pure and unlocked.
  */
@@ -20,7 +21,7 @@ namespace pgq {
 class OldestReady
 {
 public:
-	/* All priorities are below it. */
+	/* A bound above every priority. */
 	static constexpr int64_t kAll = int64_t{INT32_MAX} + 1;
 
 	void forget()
@@ -37,7 +38,7 @@ public:
 		return ++serial_;
 	}
 
-	/* found: NULL if there is none. */
+	/* found: the oldest job that was read; NULL: none. */
 	void finish(uint32_t serial, const Hint *found)
 	{
 		if (serial != serial_)
@@ -47,7 +48,7 @@ public:
 		state_ = kKnown;
 	}
 
-	/* That job is ready. */
+	/* Note that this job is ready. */
 	void note(const Hint &hint)
 	{
 		if (state_ == kUnknown || hint.key.priority >= below_ ||
@@ -57,10 +58,10 @@ public:
 		any_ = true;
 	}
 
-	/* Of all priorities below that one? */
+	/* Return whether the kept job covers all priorities below `below`. */
 	bool knows(int64_t below) const { return state_ == kKnown && below <= below_; }
 
-	/* NULL: there is none. Only if it knows. */
+	/* Return the kept job; NULL: no job of these priorities is ready. Only if knows(). */
 	const Hint *oldest() const { return any_ ? &oldest_ : nullptr; }
 
 private:
@@ -76,13 +77,10 @@ private:
 	Hint oldest_;
 };
 
-/*
- * The ready job that is due for longest, of those that the window, which knows all before that key, tells of: of
- * priorities below that number it does not.
- */
+/* The ready job that is due for the longest time, as far as the window can tell it. */
 struct OldestInWindow
 {
-	const Hint *hint; /* NULL: there is none */
+	const Hint *hint; /* NULL: none */
 	int64_t below;
 };
 

@@ -1,10 +1,11 @@
 /*
- * Rate: how many have started lately, so that in no window of one period, wherever it begins, more than a limit do.
+ * Rate: counts starts, so that no window of one period, wherever it begins, has more than a limit.
  *
- * The period is divided into 16 parts, and what starts is counted by the part of time that it starts in. A window of
- * a period touches 17 parts at most: if those that end with the present one have counted less than the limit, one more
- * may start. That is exact, lets as many start at once as the limit says, and 16/17 of it in the long run at least.
- * (A bucket that is refilled evenly would be smaller, but lets up to twice the limit start in one period.)
+ * The period is divided into 16 parts, and starts are counted by part. A window of one period
+ * touches at most 17 parts. So one more may start if the present part and the 16 before it have
+ * counted less than the limit. That is exact, lets as many start at once as the limit says, and
+ * reaches at least 16/17 of the limit in the long run. (A bucket that is refilled evenly would be
+ * smaller, but lets up to twice the limit start in one period.)
  *
  * Pure and unlocked. Times are microseconds of a clock that does not go back.
  */
@@ -21,7 +22,7 @@ template <typename Count> class RateOf
 public:
 	static constexpr int64_t kParts = 16;
 
-	/* Nothing has started. */
+	/* Begin with no starts. */
 	void restart(int64_t period, int64_t now)
 	{
 		width_ = width_of(period);
@@ -30,7 +31,7 @@ public:
 		started_ = 0;
 	}
 
-	/* Another period from now on: what has started within the one before counts as if it were now. */
+	/* Change the period. Starts within the old period count as starts of now. */
 	void set_period(int64_t period, int64_t now)
 	{
 		Count n = started(now);
@@ -46,8 +47,9 @@ public:
 	}
 
 	/*
-	 * From now on at least as many count at any time as of the other one, if nothing starts. Of the same period. Of each
-	 * part and those after it together there are as many as of either: the greater of each part would be too few.
+	 * Merge another counter with the same period. Afterwards this counter reports, at every later
+	 * time, at least as many starts as either of them. Takes the maximum of each sum of a part and
+	 * all later parts. The maximum of each part alone would be too small.
 	 */
 	void cover(RateOf other, int64_t now)
 	{
@@ -65,17 +67,20 @@ public:
 		started_ = covered;
 	}
 
-	/* How many count now. */
+	/* Return the number of starts that count now. */
 	Count started(int64_t now)
 	{
 		forget_before(now);
 		return started_;
 	}
 
-	/* From then on what has started by now does not count any more. */
+	/* Return the time from which on no start up to now counts. */
 	int64_t all_forgotten(int64_t now) const { return (part_of(now) + kWindow) * width_; }
 
-	/* Visit what counts now, oldest first: how many have started, and the latest time at which they may have. */
+	/*
+	 * Visit the parts with starts that count now, oldest first: the number of starts, and the
+	 * latest time they can have.
+	 */
 	template <typename Visit> void for_each_part(int64_t now, Visit visit)
 	{
 		forget_before(now);
@@ -84,7 +89,10 @@ public:
 				visit(n, std::min((part + 1) * width_ - 1, now));
 	}
 
-	/* When less than `limit` will count, if nothing starts: not before now. */
+	/*
+	 * Return the earliest time, not before now, at which fewer than `limit` starts count if nothing
+	 * starts until then.
+	 */
 	int64_t less_than(int64_t limit, int64_t now)
 	{
 		int64_t left = started(now);
@@ -100,14 +108,14 @@ private:
 	static constexpr int64_t kWindow = kParts + 1;
 
 	static int64_t width_of(int64_t period) { return (period + kParts - 1) / kParts; }
-	/* A time before the clock began has a number below nought. */
+	/* The number of a part is negative for a time before the clock began. */
 	static int64_t index_of(int64_t part) { return (part % kWindow + kWindow) % kWindow; }
 	int64_t part_of(int64_t time) const
 	{
 		return time < 0 ? -((width_ - 1 - time) / width_) : time / width_;
 	}
 
-	/* The parts that no window which ends now touches any more. */
+	/* Clear the parts that no window ending now or later touches. */
 	void forget_before(int64_t now)
 	{
 		int64_t part = part_of(now);
@@ -121,9 +129,9 @@ private:
 	}
 
 	int64_t width_;
-	int64_t newest_; /* part of time */
+	int64_t newest_; /* number of the newest part */
 	Count counts_[kWindow];
-	Count started_; /* their sum */
+	Count started_; /* sum of counts_ */
 };
 
 using Rate = RateOf<int64_t>;

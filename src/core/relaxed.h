@@ -1,6 +1,6 @@
 /*
- * A field of shared memory that some read without the lock it is written under: what they get
- * is whole, but may be out of date, and says nothing of the fields beside it.
+ * A field of shared memory that some processes read without the lock under which it is written. A
+ * reader gets a whole value. The value may be out of date, and need not match the fields beside it.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
  * The rings of segments. A table of jobs or records is partitioned into segments, which are filled
- * and emptied in turn. How its segments are made, checked, locked, rotated and cleared follows from
- * its line in the table rings[] below, and from nothing else.
+ * and emptied in turn. The line of a table in rings[] below says all that is special about its
+ * segments: how they are made, checked, locked, rotated and cleared.
  *
- * One more ring of records: its name, its columns and its line here, and its table in
+ * A new ring of records needs its name, its columns and its line here, and its table in
  * schema/15_records.sql.
  */
 #pragma once
@@ -130,7 +130,10 @@ enum FinishedColumn : int16_t
 inline constexpr Column finished_columns[] = {PGQ_FINISHED_COLUMNS(PGQ_COLUMN)};
 inline constexpr int kFinishedColumns = std::size(finished_columns);
 
-/* Of pgq_ext.unique_key, which is no ring: there is little in it, and it is deleted by time. */
+/*
+ * Columns of pgq_ext.unique_key. That table is not a ring: it is small, and its rows are deleted
+ * when their time is over.
+ */
 enum KeyColumn : int16_t
 {
 	kBeforeKeyColumns,
@@ -150,32 +153,34 @@ inline constexpr Column key_columns[] = {{"job_id", kInt8},
 
 enum IndexName : uint8_t
 {
-	kById,	  /* unique, and how subscribers know the row */
-	kByOrder, /* what is looked for first: of a queue's jobs the next, of its records the oldest */
-	kDelayed, /* of jobs only, as the next one */
+	kById,	  /* unique; identifies the row to subscribers of a publication */
+	kByOrder, /* for jobs: the next job of a queue; for records: the oldest of a queue */
+	kDelayed, /* this and the following ones: for jobs only */
 	kExpiring,
 	kByKey,
-	kByGroup, /* of a group's jobs, as by_order of a queue's */
-	kFifo,	  /* the same, the one that was enqueued first */
+	kByGroup, /* for the next job of a group */
+	kFifo,	  /* for the job of a group that was enqueued first */
 };
 inline constexpr int kIndexes = 7;
 
 struct IndexColumn
 {
-	int16_t number; /* 0: there are no more */
+	int16_t number; /* 0: end of the list */
 	bool descending;
 };
 
 struct IndexSpec
 {
-	const char *name;		/* behind that of the segment; NULL: there is none */
-	IndexColumn columns[6]; /* and one behind the last */
-	const char *predicate;	/* or NULL */
+	/* Appended to the name of the segment. NULL: the ring has no such index. */
+	const char *name;
+	IndexColumn columns[6]; /* ends with an entry whose number is 0 */
+	const char *predicate;	/* NULL: the index is not partial */
 };
 
 /*
- * A job that is not delayed was due when it was enqueued, and is due whatever the clock says
- * later. The predicate of the index of delayed rows is the same.
+ * Return whether the job has to wait for its run_at. A job that was due when it was enqueued, and
+ * has not failed, is due whatever the clock says later. kDelayedRows, the predicate of the index of
+ * delayed rows, says the same.
  */
 inline constexpr char kDelayedRows[] = "run_at > enqueued_at OR attempts > 0";
 constexpr bool
@@ -190,21 +195,29 @@ inline constexpr char kGroupedRows[] = "group_id IS NOT NULL";
 
 struct RingSpec
 {
-	const char *table; /* its segments have its name and their number; it has a column queue_id */
-	const char *rows;  /* what people call them */
+	/* Segments have this name with their number appended. The table has a column queue_id. */
+	const char *table;
+	const char *rows; /* the word for its rows in messages */
 	const Column *columns;
 	int n_columns;
-	IndexSpec indexes[kIndexes]; /* by IndexName */
+	IndexSpec indexes[kIndexes]; /* indexed by IndexName */
 	int segments;
 	/*
-	 * Rows that outlive their segment are moved when they are less than this part of it. Copying a
-	 * twentieth of what is won costs a twentieth of the work that filled the segment.
+	 * The live rows of a closed segment are moved when they are less than 1/few of it. Copying a
+	 * twentieth costs a twentieth of the work that filled the segment.
 	 */
 	int few;
-	/* Of records: the option of their queue that says how long they are kept, and from when. */
+	/*
+	 * For records: the queue option that says how long a row is kept, and the column from which
+	 * that counts.
+	 */
 	const char *keep;
 	int16_t born;
-	/* And of which queue, if those whose time is over are not deleted: their segment is truncated when it is of all of them. */
+	/*
+	 * For a ring whose rows are not deleted one by one when their time is over: the column of the
+	 * queue id; otherwise 0. A segment of such a ring is truncated when the time of all its rows is
+	 * over.
+	 */
 	int16_t queue;
 };
 
@@ -224,7 +237,10 @@ inline constexpr RingSpec rings[] = {
 				 {"fifo", {{kJobQueueId}, {kJobGroupId}, {kJobId}}, kGroupedRows}},
 	 .segments = 8,
 	 .few = 20},
-	/* They are rare: what is kept long may be copied once, but not take twice its room. */
+	/*
+	 * Dead letters are rare. A row that is kept long may be copied once, but must not take twice
+	 * its room.
+	 */
 	{.table = "dead_job",
 	 .rows = "dead letters",
 	 .columns = dead_columns,
@@ -234,7 +250,7 @@ inline constexpr RingSpec rings[] = {
 	 .few = 2,
 	 .keep = "keep_dead",
 	 .born = kDeadAt},
-	/* One id and lease, one end of it. */
+	/* The index is unique: each lease of a job ends once. */
 	{.table = "attempt",
 	 .rows = "attempts",
 	 .columns = attempt_columns,
@@ -245,7 +261,10 @@ inline constexpr RingSpec rings[] = {
 	 .keep = "keep_attempts",
 	 .born = kAttemptEndedAt,
 	 .queue = kAttemptQueueId},
-	/* An id can end twice, if somebody has brought its row back: the end of a job must not fail by that. */
+	/*
+	 * A job can finish twice if its row was inserted again by SQL. The end of a job must not fail
+	 * for that reason, so finished_at is part of the unique index.
+	 */
 	{.table = "finished_job",
 	 .rows = "finished jobs",
 	 .columns = finished_columns,
@@ -260,7 +279,10 @@ inline constexpr RingSpec rings[] = {
 inline constexpr int kRings = std::size(rings);
 static_assert(std::size(all_rings) == kRings);
 
-/* Segments are numbered through, ring after ring. */
+/*
+ * Return the number of the ring's first segment. Segments have one sequence of numbers, ring after
+ * ring.
+ */
 constexpr int
 first_in(int ring)
 {
@@ -276,7 +298,8 @@ segments_in(int ring)
 	return rings[ring].segments;
 }
 
-inline constexpr int kMaxSegments = segments_in(kJobRing); /* of jobs, and these come first */
+/* Number of segments of jobs, which have the lowest numbers. */
+inline constexpr int kMaxSegments = segments_in(kJobRing);
 inline constexpr int kAllSegments = first_in(kRings);
 inline constexpr uint32_t kNoSegment = UINT32_MAX;
 

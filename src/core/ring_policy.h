@@ -1,11 +1,13 @@
 /*
- * What is done with a ring of segments, and when. Pure: what was seen comes in, what to do goes
- * out. ring/rotation.* looks and acts; README.md in ring/ tells the whole.
+ * The policy of rotation: what to do with a ring of segments, and when. Pure: it gets observations
+ * and returns decisions. ring/rotation.* observes and acts; the README of ring/ describes the
+ * whole.
  *
- * New rows go to the current segment. When it is full the next bare one becomes current, and it is
- * closed. A closed segment is read. If few rows live in it, and they do not get fewer fast, it is
- * drained: they are moved to the segment of survivors, so that a job that waits for a month is not
- * copied at each rotation. One in which no row lives is truncated.
+ * New rows go to the current segment. When it is full it is closed, and the next bare segment (one
+ * without a page) becomes current. A closed segment is read. If few rows live in it, and their
+ * number does not fall fast, it is drained: the rows are moved to the segment of survivors. So a
+ * job that waits for a month is not copied at each rotation. A segment without a live row is
+ * truncated.
  *
  * Times are microseconds of the monotonic clock.
  */
@@ -17,30 +19,36 @@
 
 namespace pgq {
 
-/* How long to wait ... */
+/* Waiting times. */
 inline constexpr int64_t kSecondOfRing = 1000000;
-inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks */
+inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks at a ring */
 inline constexpr int64_t kRingSoon =
-	kRingInterval / 10; /* where a segment fills in a few seconds */
-inline constexpr int64_t kRingOften = kRingInterval / 4; /* where dead rows get more in seconds */
-inline constexpr int64_t kMostPatience = 32 * kRingInterval; /* where nothing can be done yet */
+	kRingInterval / 10; /* until the next look when a segment fills in a few seconds */
+/* Until the next look when dead rows become more within seconds. */
+inline constexpr int64_t kRingOften = kRingInterval / 4;
+/* Longest wait for a segment in which nothing can be done yet. */
+inline constexpr int64_t kMostPatience = 32 * kRingInterval;
 inline constexpr int64_t kMostPatienceByTime =
-	300 * kRingInterval; /* where rows are kept for days */
+	300 * kRingInterval; /* longest wait when rows are kept for days */
 inline constexpr int64_t kAfterRingError = 60 * kRingInterval;
 
-/* ... between two batches of records that are deleted: they get a tenth of the time at most. */
+/*
+ * Return how long to rest after a batch of expired records was deleted in the time `took`. Deleting
+ * takes at most a tenth of the time. more: the batch was full, so there may be more records.
+ */
 constexpr int64_t
 rest_after_expiry(int64_t took, bool more)
 {
 	constexpr int64_t kInterval = 5 * kSecondOfRing;
-	/* What was deleted under an old snapshot is read again each time. */
+	/* A long snapshot keeps the deleted rows, and each batch reads them again. */
 	int64_t rest = 10 * took;
 	return more ? rest : std::max(kInterval, rest);
 }
 
 /*
- * While the oldest snapshot stays the same each TRUNCATE leaves some dead rows in pg_class that
- * every backend has to step over: after each 64 of them segments are twice as large.
+ * Return the factor by which segments are larger than usual. While the oldest snapshot stays the
+ * same, each TRUNCATE leaves dead rows in pg_class that every backend has to skip. So after each 64
+ * of them segments become twice as large.
  */
 constexpr int
 size_factor(int truncated_under_one_snapshot)
@@ -52,22 +60,23 @@ size_factor(int truncated_under_one_snapshot)
 
 /* ---- a ring ---- */
 
-/* What is seen of it at one moment. */
+/* A ring as observed at one moment. */
 struct RingView
 {
 	RingName name;
 	uint32_t current;
-	uint32_t survivors;		 /* or kNoSegment */
-	int64_t least;			 /* bytes: a segment is not full before */
-	bool bare[kAllSegments]; /* by number; the current one is never counted as bare */
+	uint32_t survivors;		 /* kNoSegment: none */
+	int64_t least;			 /* bytes; a smaller segment is not full */
+	bool bare[kAllSegments]; /* by segment number; never true for the current one */
 	int bare_count;
 	int64_t bytes[kAllSegments];
 	int64_t closed_bytes;
 };
 
 /*
- * A backlog must not use up the ring, nor make segments so large that what is finished in them is
- * more than what waits.
+ * Return the size in bytes at which a segment is full. It grows when few segments are bare, so that
+ * a backlog does not use up the ring. It stays in proportion to the closed bytes, so that the
+ * finished rows of a segment are not more than the waiting ones.
  */
 constexpr int64_t
 full_size(const RingView &ring)
@@ -82,14 +91,20 @@ is_full(const RingView &ring, uint32_t number)
 	return ring.bytes[number] >= full_size(ring);
 }
 
-/* What is closed before it is full takes segments from a backlog, which would have to be in larger ones. */
+/*
+ * Return whether at least half of the segments are bare. Only then is a segment closed before it is
+ * full, since that takes a segment from a backlog.
+ */
 constexpr bool
 is_half_bare(const RingView &ring)
 {
 	return 2 * ring.bare_count >= segments_in(ring.name);
 }
 
-/* Since the last look the current segment has become so much larger that the next look is due soon. */
+/*
+ * Return whether the current segment has grown so much since the last look that the next look is
+ * due soon.
+ */
 constexpr bool
 fills_fast(const RingView &ring, int64_t bytes_before)
 {
@@ -97,7 +112,10 @@ fills_fast(const RingView &ring, int64_t bytes_before)
 	return ring.bytes[ring.current] - bytes_before > full_size(ring) / kSlowly;
 }
 
-/* The first bare one behind the current one that is good for something; kNoSegment: none. */
+/*
+ * Return the first bare segment after the current one, in ring order, for which good(number) is
+ * true; kNoSegment: none.
+ */
 template <typename Good>
 constexpr uint32_t
 next_bare(const RingView &ring, Good good)
@@ -114,12 +132,13 @@ next_bare(const RingView &ring, Good good)
 }
 
 /*
- * A segment has more than 100 kB of indexes as soon as a row is in it. What little is moved must not
- * make its new place a full one, or it would be moved on, round and round.
+ * Least size at which the segment of survivors counts as full. The indexes of a segment take more
+ * than 100 kB with its first row. A small segment must not be full by its indexes alone, or its
+ * rows would be moved on again and again.
  */
 inline constexpr int64_t kLeastOfSurvivors = 256 * 1024;
 
-/* Rows of other segments are moved there: it is not closed at all. */
+/* Return whether this is the segment of survivors and has room. Such a segment is not drained. */
 constexpr bool
 takes_survivors(const RingView &ring, uint32_t number)
 {
@@ -127,7 +146,10 @@ takes_survivors(const RingView &ring, uint32_t number)
 		   ring.bytes[number] < std::max(full_size(ring), kLeastOfSurvivors);
 }
 
-/* Where rows of that segment are moved to. The last bare one is for new rows. */
+/*
+ * Return the segment to which the rows of `from` are moved. The last bare segment is kept for new
+ * rows.
+ */
 constexpr uint32_t
 refuge_from(const RingView &ring, uint32_t from)
 {
@@ -142,23 +164,27 @@ refuge_from(const RingView &ring, uint32_t from)
 inline constexpr uint32_t kNoBlock = UINT32_MAX; /* InvalidBlockNumber */
 inline constexpr uint16_t kFirstOffset = 1;		 /* FirstOffsetNumber */
 
-/* A pass over the pages, a piece at a time. */
+/* State of one pass over the pages of a closed segment, which reads a few pages at a time. */
 struct SegmentPass
 {
 	uint32_t next;
-	uint32_t first_live; /* where the first row was found; kNoBlock: none yet */
-	int64_t live_bytes;	 /* of rows that live or may live, what is toasted included */
-	int64_t dead;		 /* rows */
-	bool many;			 /* more than is worth copying: the pass has stopped */
-	/* Of rows that are kept for a time: the longest that one has been, and the longest that one still will be. */
+	uint32_t first_live; /* block of the first live row; kNoBlock: none yet */
+	int64_t live_bytes;	 /* of rows that are live or may be, with their TOAST data */
+	int64_t dead;		 /* dead rows */
+	bool many;			 /* live_bytes is more than is worth copying, so the pass has stopped */
+	/*
+	 * For records: the longest time that a row has been kept, and the longest that one is still to
+	 * be kept.
+	 */
 	int64_t kept;
 	int64_t left;
 	bool at_end;
 };
 
 /*
- * So many bytes of live rows in a segment of that size are worth copying. In a small one, which was
- * closed for its dead rows, a quarter; where it was closed by time, all.
+ * Return how many bytes of live rows are worth copying out of a segment of this size. For a small
+ * segment, which was closed for its dead rows, that is a quarter; if the ring is truncated by time,
+ * all of it.
  */
 inline constexpr int64_t kSmallSegment = 64 * 1024;
 inline constexpr int64_t kSmallMove = 256 * 1024;
@@ -172,14 +198,20 @@ few_bytes(RingName ring, int64_t table_bytes)
 	return std::max(few, small);
 }
 
-/* A pass has found so many dead rows, and so little that lives, that the segment may go. */
+/*
+ * Return whether a whole pass has found many dead rows and few live ones. Then the current segment
+ * is closed, and the segment of survivors is drained.
+ */
 constexpr bool
 is_worn(const SegmentPass &pass, int64_t most_dead)
 {
 	return pass.at_end && !pass.many && pass.dead >= most_dead;
 }
 
-/* There are so many more than at the last look that the next one is due soon. */
+/*
+ * Return whether the number of dead rows has grown so much since the last look that the next look
+ * is due soon.
+ */
 constexpr bool
 wears_fast(int64_t dead, int64_t dead_before, int64_t most_dead)
 {
@@ -187,7 +219,7 @@ wears_fast(int64_t dead, int64_t dead_before, int64_t most_dead)
 	return dead - dead_before > most_dead / kSlowly;
 }
 
-/* A place among the versions of a segment, in their physical order. */
+/* The place of a row version in a segment. */
 struct Position
 {
 	uint32_t block;
@@ -196,28 +228,31 @@ struct Position
 	constexpr bool operator==(const Position &) const = default;
 };
 
-/* What a scheduler has found out about a segment, and what it does next. One function a transition. */
+/*
+ * State of a closed segment: the observations of the scheduler, and the next step. Each function is
+ * one transition.
+ */
 struct SegmentWatch
 {
 	static constexpr int kMoveAtOnce = 64;
 
 	enum Phase : uint8_t
 	{
-		kIdle, /* not closed */
+		kIdle, /* the segment is not closed */
 		kReading,
 		kDraining,
 		kEmpty,
 	} phase;
 	SegmentPass pass;
-	int64_t live_before; /* bytes, in the pass before this one; 0: it was another */
+	int64_t live_before; /* live_bytes of the previous pass; 0: there is none to compare with */
 	Position move_from;
-	Position batch_from; /* where the batch began that is being moved */
-	int batch;			 /* rows moved in a transaction */
-	int moved;			 /* in this drain */
-	bool moving;		 /* what is raised now is the fault of a row */
-	bool failed;		 /* some row could not be moved */
-	uint64_t changed_at; /* EMPTY: position in the WAL; no page was changed since */
-	bool failing;		 /* the last step that did something has raised */
+	Position batch_from; /* start of the batch that is being moved */
+	int batch;			 /* number of rows to move in one transaction */
+	int moved;			 /* rows moved in this drain */
+	bool moving;		 /* an error now comes from moving a row */
+	bool failed;		 /* a row could not be moved in this drain */
+	uint64_t changed_at; /* in kEmpty: WAL position since which no page was changed */
+	bool failing;		 /* the last step that did something has failed */
 	int64_t due;
 	int64_t patience;
 	int64_t most_patience;
@@ -238,12 +273,15 @@ struct SegmentWatch
 		start_reading(0, now);
 	}
 
-	/* A piece was read. survivors() says whether rows of other segments are moved to this one. */
+	/*
+	 * A few pages were read. survivors() tells whether rows of other segments are moved to this
+	 * one.
+	 */
 	template <typename Survivors> constexpr void note_reading(int64_t now, Survivors survivors)
 	{
 		if (pass.many)
 		{
-			/* Jobs are finished from the front, mostly. */
+			/* Mostly the oldest jobs are finished first, so start at the first live row. */
 			be_patient();
 			live_before = 0;
 			start_reading(pass.first_live, now + patience);
@@ -258,16 +296,22 @@ struct SegmentWatch
 		else if (survivors())
 		{
 			be_patient();
-			start_reading(0, now + patience); /* its dead rows count */
+			start_reading(0, now + patience); /* from the first page, to count its dead rows */
 		}
 		else
 			note_few_live(now);
 	}
 
-	/* If they get fewer fast they need not be copied. */
+	/*
+	 * The pass has found few live rows. Wait if their number falls fast; otherwise drain the
+	 * segment.
+	 */
 	constexpr void note_few_live(int64_t now)
 	{
-		/* Nor if they are kept for no longer than they have been: they hold up their segment for half of its life at most. */
+		/*
+		 * Do not move records that are kept no longer than they have been kept already: they delay
+		 * the truncation by at most as long again.
+		 */
 		if (pass.left > 0 && pass.left <= pass.kept)
 		{
 			be_patient();
@@ -275,7 +319,7 @@ struct SegmentWatch
 			start_reading(pass.first_live, now + std::min(patience, pass.left));
 			return;
 		}
-		bool first = live_before == 0; /* what is in hand is done soon, mostly */
+		bool first = live_before == 0; /* rows in work are mostly finished soon */
 		bool dwindling = first || 2 * pass.live_bytes < live_before;
 		live_before = pass.live_bytes;
 		if (dwindling)
@@ -296,7 +340,10 @@ struct SegmentWatch
 		moving = true;
 	}
 
-	/* What somebody has in hand is left at the end: look again, sooner or later as it goes. */
+	/*
+	 * n rows were moved. At the end rows that were locked may be left: read the segment again,
+	 * sooner if the drain has moved any row.
+	 */
 	constexpr void note_batch(int64_t now, int n, bool at_end)
 	{
 		moving = false;
@@ -310,7 +357,10 @@ struct SegmentWatch
 		start_reading(pass.first_live, now + (failed ? kAfterRingError : patience));
 	}
 
-	/* Then one by one, without the one that cannot be moved; later, if not even that can be told. */
+	/*
+	 * Moving a batch has failed. Retry the rows one by one and skip the row that fails. If no
+	 * progress is possible even so, try again later.
+	 */
 	constexpr void note_failed_batch(int64_t now)
 	{
 		bool single = batch == 1;
@@ -323,17 +373,22 @@ struct SegmentWatch
 		note_batch(now, 0, stuck);
 	}
 
-	/* A row was found in what seemed empty. */
+	/* A segment that seemed empty has a row: read it again. */
 	constexpr void note_rows() { start_reading(0, due); }
 
-	/* A lock that a dump holds for hours is not worth looking at the segment again each second. */
+	/*
+	 * The segment could not be locked. A dump may keep its lock for hours, so wait longer each
+	 * time.
+	 */
 	constexpr void note_lock(int64_t now)
 	{
 		be_patient();
 		due = now + patience;
 	}
 
-	/* A step has not raised. tried: it was taken, since the tables could be locked. */
+	/*
+	 * A step has ended without error. tried: the step was taken, since the tables could be locked.
+	 */
 	constexpr void note_success(int64_t now, bool tried)
 	{
 		if (!tried)
@@ -342,7 +397,7 @@ struct SegmentWatch
 			failing = false;
 	}
 
-	/* A step has raised: it has done nothing. */
+	/* A step has failed, and was rolled back. */
 	constexpr void note_error(int64_t now)
 	{
 		if (moving)
@@ -352,7 +407,7 @@ struct SegmentWatch
 	}
 };
 
-/* Whose turn is it? -1: nobody's yet. */
+/* Return the segment whose next step is due first; -1: none is due yet. */
 inline int
 segment_in_turn(const SegmentWatch (&watches)[kAllSegments], int64_t now)
 {
@@ -364,7 +419,7 @@ segment_in_turn(const SegmentWatch (&watches)[kAllSegments], int64_t now)
 	return first >= 0 && watches[first].due <= now ? first : -1;
 }
 
-/* The time of the next step. */
+/* Return the time of the next step, or of the next look at the ring. */
 inline int64_t
 next_turn(const SegmentWatch (&watches)[kAllSegments], int64_t next_look)
 {

@@ -1,18 +1,18 @@
 /*
- * When may something be done by the wall clock that cannot be undone?  A clock that was
- * set wrong for a moment, by NTP or when a machine wakes up, must not delete years of
- * what was to be kept.  So: nothing is destroyed, and no schedule fires, by wall clock
- * unless it stood its ground: since the last look it went as fast as the monotonic
- * clock, give or take a second, and it has been so for a minute.
+ * Decides when the wall clock may be trusted with an action that cannot be undone.
  *
- * What is destroyed also waits for a minute after a start; schedules do not: each start
- * would make them late, while a clock that is wrong when the server starts can make one
- * fire before its time once.
+ * A clock that was set wrong for a moment, by NTP or when a machine wakes up, must not delete years
+ * of records. So nothing is deleted, and no schedule fires, by the wall clock unless it is steady:
+ * since the last look it went as fast as the monotonic clock, give or take a second, and no jump
+ * was seen for a minute.
  *
- * Jobs are not destroyed by being handed out, and those that wait for their time go by
- * the wall clock as it is: see Schedule for what happens when it is set back.
+ * Deletions also wait for a minute after a start. Schedules do not: otherwise each start would make
+ * them late, while a wrong clock at a start can make a schedule fire too early only once.
  *
- * Pure: no server header.  Times are in microseconds; the wall clock's on any scale.
+ * Handing out a job destroys nothing, so scheduled jobs go by the wall clock as it is. See Schedule
+ * for a clock that is set back.
+ *
+ * Pure: no server header. Times are in microseconds; the wall clock may have any origin.
  */
 #pragma once
 
@@ -20,7 +20,10 @@
 
 namespace pgq {
 
-/* A clock that is so far from where it should be was set; less is drift, or a leap second. */
+/*
+ * A larger difference between the clocks means that the wall clock was set. A smaller one is drift,
+ * or a leap second.
+ */
 inline constexpr int64_t kJump = 1000 * 1000;
 
 class SteadyClock
@@ -28,7 +31,10 @@ class SteadyClock
 public:
 	static constexpr int64_t kProbation = 60 * 1000 * 1000;
 
-	/* Look at both clocks, read one right after the other. Returns by how much wall was set since the last look. */
+	/*
+	 * Look at both clocks, which were read one right after the other. Return by how much the wall
+	 * clock was set since the last look.
+	 */
 	int64_t look(int64_t wall, int64_t monotonic)
 	{
 		int64_t jump = seen_ && !stands(wall, monotonic) ? wall - monotonic - offset_ : 0;
@@ -40,19 +46,22 @@ public:
 		return jump;
 	}
 
-	/* Has it stood its ground, up to this reading? The first look is no better than a jump. */
+	/*
+	 * Return whether the wall clock was steady for a minute up to this reading. The first look
+	 * counts as a jump.
+	 */
 	bool trusted(int64_t wall, int64_t monotonic) const
 	{
 		return seen_ && stands(wall, monotonic) && monotonic >= trusted_from_;
 	}
 
-	/* The same, but that the first look is believed. */
+	/* The same, but the first look is trusted at once. */
 	bool steady(int64_t wall, int64_t monotonic) const
 	{
 		return seen_ && stands(wall, monotonic) && (!was_set_ || monotonic >= trusted_from_);
 	}
 
-	/* The monotonic time at which it will have, if it is not set again. */
+	/* Return the monotonic time from which on the clock is trusted, if it is not set again. */
 	int64_t trusted_from() const { return trusted_from_; }
 
 private:

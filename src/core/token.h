@@ -1,11 +1,11 @@
 /*
  * Lease tokens as numbers: a prefix, which grows with the clock, and ten check bits.
  *
- * The prefix is milliseconds since 2020, or what came last if that is greater. Many
- * tokens share one; of the tokens of one job each has a greater prefix than the one before.
- * The check bits are a hash of job and prefix under a key of the database, so that a token
- * can be told from a number that looks like one, and from another job's, when memory has
- * forgotten it (an ack that comes after a restart). Below 2^53 until the year 2298.
+ * The prefix is milliseconds since 2020, or the last prefix drawn if that is greater. Many tokens
+ * share a prefix, but each token of one job has a greater prefix than the one before. The check
+ * bits are a hash of job and prefix under a key of the database. After a restart, when memory has
+ * forgotten a token, they distinguish it from an arbitrary number and from a token of another job
+ * (late ack). Tokens are below 2^53 until the year 2298.
  */
 #pragma once
 
@@ -34,14 +34,14 @@ check_of(int64_t token)
 	return token & kCheckMask;
 }
 
-/* No token of that prefix is greater. */
+/* Return the greatest token with that prefix. */
 constexpr int64_t
 greatest_of(int64_t prefix)
 {
 	return token_of(prefix, kCheckMask);
 }
 
-/* The greatest prefix of which no token is above that number. */
+/* Return the greatest prefix all of whose tokens are at most `mark`. */
 constexpr int64_t
 greatest_prefix_below(int64_t mark)
 {
@@ -54,8 +54,8 @@ struct TokenKey
 };
 
 /*
- * SipHash-1-3 of two words, without the length, which never differs: whoever has seen
- * any number of tokens learns nothing of the bits of others. Some 15 ns.
+ * SipHash-1-3 of two words, without the length, which is always the same. Knowing any number of
+ * tokens does not help to guess the check bits of others. Takes some 15 ns.
  */
 class TokenHash
 {
@@ -116,8 +116,8 @@ check_bits(const TokenKey &key, int64_t job_id, int64_t prefix)
 }
 
 /*
- * A copy of the database, by CREATE DATABASE ... TEMPLATE, must not honour the leases of the
- * original: the stored key made into the one that is used, or back.
+ * Convert the stored key into the key in use, or back. A copy made by CREATE DATABASE ... TEMPLATE
+ * has the stored key of the original, but must not accept its leases.
  */
 constexpr TokenKey
 mixed_with(const TokenKey &key, uint32_t database)
@@ -126,8 +126,8 @@ mixed_with(const TokenKey &key, uint32_t database)
 }
 
 /*
- * The last prefix drawn, as one word for an atomic: whether there are tokens of it
- * already is the lowest bit. Each step returns the next value of the word.
+ * The last prefix drawn, as one word for an atomic. The lowest bit is set if a token with that
+ * prefix was drawn.
  */
 constexpr uint64_t
 drawn(int64_t prefix)
@@ -147,7 +147,7 @@ last_prefix(uint64_t word)
 	return static_cast<int64_t>(word >> 1);
 }
 
-/* Tokens to come have a greater prefix than all before. */
+/* Return the word after which every new token has a greater prefix than all tokens drawn before. */
 constexpr uint64_t
 passed(uint64_t word)
 {

@@ -42,7 +42,7 @@ struct TreeTraits
 
 using Tree = boost::intrusive::rbtree_algorithms<TreeTraits>;
 
-/* The struct of which member is a part. */
+/* Return the struct that contains the member at this offset. */
 template <typename T, typename M>
 inline T *
 container_of(M *member, size_t offset)
