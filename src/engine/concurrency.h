@@ -1,15 +1,18 @@
 /*
- * How many jobs of a queue are in work at a time (option concurrency).
+ * Slots: how many jobs of a queue are in work at a time (option concurrency).
  *
- * A lease that a claim takes has a slot from then on, until it is put aside, given back, lost or
- * ended; the queue counts them, whether it has a limit or not. It is never exceeded: a claim takes no
- * lease without a slot. The first slot that comes free is as good as a job filed: somebody is woken
- * (hold.h), and passes on what else there is (waiters.pml, LIMIT). A transaction that ends a lease
- * lends the slot to a claim of its own, or a worker that acknowledges and claims at once would find
- * none at concurrency 1; undone, that goes back to where it came from, never to the queue, since
- * somebody else would take it, and both would run.
+ * A lease has a slot from the claim that takes the lease until the lease is set aside, given back,
+ * lost or ended. The queue counts its slots, with or without a limit. The limit is never exceeded:
+ * a claim takes no lease without a slot. When no slot was free, the first slot that comes free
+ * wakes a waiter like a filed job (hold.h), and the waiter passes on what else there is
+ * (waiters.pml, LIMIT).
  *
- * Under the queue's lock. Nothing here fails.
+ * A transaction that ends a lease lends the slot to its own next claim. Otherwise a worker that
+ * acknowledges and claims in one transaction would find no slot at concurrency 1. If the new claim
+ * is undone, the slot goes back to its lender, not to the queue: another claim would take it, and
+ * after a rollback of the ack both jobs would run.
+ *
+ * All functions are called under the queue's lock. None can fail.
  */
 #pragma once
 
@@ -17,14 +20,14 @@
 
 namespace pgq {
 
-/* A lease whose slot may be lent, if it has one, and has that serial yet. */
+/* A lease whose slot may be lent, provided that it has a slot and still this serial. */
 struct Lender
 {
 	Lease *lease;
 	uint64 serial;
 };
 
-/* How many more may run. */
+/* Return how many more jobs may run. */
 inline int
 room_to_run(const Queue *queue)
 {
@@ -32,7 +35,10 @@ room_to_run(const Queue *queue)
 	return limit == 0 ? INT_MAX : Max(limit - queue->running, 0);
 }
 
-/* Since the limit was lowered: until some have ended nobody may take the place of another one. */
+/*
+ * Return whether more jobs run than the limit allows, since the limit was lowered. Until enough of
+ * them have ended, no slot may be lent.
+ */
 inline bool
 runs_too_many(const Queue *queue)
 {
@@ -47,7 +53,7 @@ occupy_slot(Lease *lease)
 	lease->queue->claiming += lease->state == LeaseState::kClaiming;
 }
 
-/* Of a lease that this transaction ends, to one that it has just taken. */
+/* Move the slot from a lease that this transaction ends to one that it has just taken. */
 inline void
 lend_slot(Lease *lender, Lease *lease)
 {
@@ -60,8 +66,9 @@ lend_slot(Lease *lender, Lease *lease)
 }
 
 /*
- * The lease runs no more. Those of one transaction need not go in the order of their loans: who has lent
- * the slot on leaves the chain, and the last one gives it back to whoever is left before it.
+ * Free the slot of a lease that does not run any more. The leases of a chain of loans may end in
+ * any order. A lease that has lent its slot just leaves the chain. The lease that has the slot
+ * gives it back to the lender before it, or to the queue if there is none.
  */
 inline void
 free_slot(Lease *lease)

@@ -21,7 +21,7 @@ copy_lease(LeaseCopy *copy, const Lease *lease)
 	copy->changing = lease->state == LeaseState::kClaiming && lease->uses > 0;
 	if (lease->state == LeaseState::kHeld)
 	{
-		/* Its members have other names in other versions. */
+		/* By structured binding: the members have other names in other versions of the server. */
 		const auto &[process, transaction] = lease->holder[0];
 		snprintf(copy->worker, sizeof(copy->worker), "%d/%u", process, transaction);
 	}
@@ -173,7 +173,7 @@ copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes])
 				[&] { memcpy(notes, db->duties, sizeof(notes)); });
 }
 
-/* Rare, so for once all in one hold. */
+/* Rarely called, so one hold may visit all leases. */
 int
 users_of(const QueueRef &ref, VirtualTransactionId *users, int most)
 {

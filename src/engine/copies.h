@@ -1,5 +1,5 @@
 /*
- * What shared memory knows, copied out under its locks: for views, checks and the workers.
+ * Copies of shared memory, made under its locks, for views, checks and workers.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* What a row of pgq_ext.lease shows. */
+/* A lease as a row of the view pgq_ext.lease. */
 struct LeaseCopy
 {
 	int64 job_id;
@@ -15,39 +15,47 @@ struct LeaseCopy
 	int32 queue_id;
 	LeaseState state;
 	int32 attempt;
-	int pid; /* 0: of before a restart */
+	int pid; /* 0: the lease is from before a restart */
 	TimestampTz claimed_at;
 	TimestampTz expires_at;
 	bool pinned;
 	bool session_bound;
 	bool moving;
-	bool changing; /* nobody had the job when it was taken */
+	bool changing; /* a transaction has taken the lease of a waiting job to change it */
 	char worker[kWorkerNameMax +
-				1]; /* of a HELD one: a transaction that holds it, as pg_locks names it */
+				/*
+				 * Label of the worker. In state HELD: one of the holders, as pg_locks names its
+				 * virtual transaction.
+				 */
+				1];
 };
 
-/* At most `most` leases of the queue, in one hold: a view for people may hold it a little longer. Returns how many. */
+/*
+ * Copy at most `most` leases of the queue. Return their number. One hold for all: a view for people
+ * may hold the lock a little longer.
+ */
 int copy_leases(const QueueRef &ref, LeaseCopy *copies, int most);
 
 struct QueueCopy
 {
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
-	int leased;		 /* by a lease that counts */
-	bool counted;	 /* false: live and dead say nothing */
-	bool timed;		 /* false: scheduled says nothing */
-	int64 live;		 /* jobs */
-	int64 scheduled; /* those of them that wait for their time, now, and nobody has in hand */
+	int leased;		 /* jobs that count as leased: without unheld leases */
+	bool counted;	 /* false: live and dead are not valid */
+	bool timed;		 /* false: scheduled is not valid */
+	int64 live;		 /* live jobs */
+	int64 scheduled; /* of the live jobs those that wait for their run_at and are not in work */
 	int64 dead;		 /* dead letters */
 	int waiting;
 	int running;
-	int64 next_start;		   /* monotonic; INT64_MAX: no job waits for the rate */
-	int64 depth;			   /* -1: nobody has counted */
-	TimestampTz last_claim_at; /* 0: none since it was loaded */
+	/* When the rate lets one more start (monotonic); INT64_MAX: no job waits for the rate. */
+	int64 next_start;
+	int64 depth;			   /* -1: not known, or the queue has no max_depth */
+	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
 	TimestampTz loaded_at;
 };
 
-/* What a queue has counted. */
+/* Statistics of a queue. */
 struct StatsCopy
 {
 	int32 queue_id;
@@ -59,46 +67,49 @@ struct StatsCopy
 	uint64 of(Call call) const { return calls[static_cast<int>(call)]; }
 };
 
-/* Leases of a queue whose time is over. */
+/* Leases of a queue whose deadline has passed. */
 struct LateLeases
 {
-	int lost;	   /* the scheduler has not counted them yet */
-	int64 lost_by; /* microseconds: the latest one */
-	int open;	   /* open transactions keep them */
+	int lost;	   /* lost leases whose attempt is not counted in the row yet */
+	int64 lost_by; /* microseconds by which the latest one is late */
+	int open;	   /* leases kept by open transactions */
 	int64 open_by;
-	int open_pid; /* 0: no session has it */
+	int open_pid; /* process of the latest of these; 0: no session */
 };
 
-/* All in one hold, as copy_leases(). */
+/* Look for late leases in one hold, as copy_leases() does. */
 void copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late);
 
-/* Are as many of the group in work as may be, as far as memory knows? */
+/* Return whether as many jobs of the group are in work as may be, as far as memory knows. */
 bool is_group_full(const QueueRef &ref, int64 group);
 
-/* How many jobs the queue hands out before that one, which is ready: ReadyJobs::ahead_of(). */
+/* Return how many jobs the queue hands out before this ready one; see ReadyJobs::ahead_of(). */
 Schedule::Ahead copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most);
 
-/* A group whose rate is counted. */
+/* A group whose starts are counted. */
 struct GroupCopy
 {
 	int64 id;
-	int64 next_start; /* monotonic; INT64_MAX: now, or when a claim has ended */
+	/* When its rate lets one more start (monotonic); INT64_MAX: now, or when a claim has ended. */
+	int64 next_start;
 };
 
 /*
- * At most `most` groups of the queue, in the order of their ids, from the first one beyond `after` on. Returns how many.
- * others: when one of those that it has not may start.
+ * Copy at most `most` groups of the queue, in the order of their ids, beginning after the id
+ * `after`. Return their number. *others: the time at which a group without an entry may start.
  */
 int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, int64 *others);
 
-/* As everywhere here false: the slot is another's by now. */
+/*
+ * Like all functions of this file, these return false if the slot belongs to another queue by now.
+ */
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_stats(const QueueRef &ref, StatsCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);
 bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes]);
 void copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes]);
 
-/* The error of the segment's last step; "": none. */
+/* Copy the error of the segment's last step; "" if it did not fail. */
 void copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)]);
 
 } // namespace pgq

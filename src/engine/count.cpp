@@ -68,7 +68,7 @@ begin_empty(JobCount &count, TimestampTz now)
 	count.state = JobCount::kKnown;
 }
 
-/* ---- what transactions have changed ---- */
+/* ---- changes by transactions ---- */
 
 static void
 log_delta(JobCount &count, uint64 xid, const CountDelta &delta)
@@ -78,14 +78,14 @@ log_delta(JobCount &count, uint64 xid, const CountDelta &delta)
 	count.logged = Min(count.logged + 1, JobCount::kLogMax + 1);
 }
 
-/* Of one that the count's snapshot does not see. */
+/* Add a change of waiting jobs by a transaction that the snapshot of the count does not see. */
 static void
 add_due(JobCount &count, uint64 xid, const CountDelta &delta)
 {
 	if (count.before.sees(xid))
 		return forget_count(count);
 	bool seen = count.part.sees(xid);
-	/* Beyond lacks it already; see count.h. */
+	/* finish_part() has already taken these jobs out of beyond; see the head of count.h. */
 	if (seen && count.part_state != JobCount::kReading && count.due.in_last_part(delta.second))
 		return count.due.add_beyond(delta.n);
 	count.due.add(delta.second, delta.n);
@@ -198,7 +198,10 @@ begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found)
 		return false;
 	*serial = ++count.part_serial;
 	count.part_state = JobCount::kIdle;
-	/* Callbacks that are older than the seconds can place must not be taken for ones of these. */
+	/*
+	 * A later callback of a transaction that was seen by the older part must not count as one of
+	 * these seconds.
+	 */
 	if (count.due.slide(second))
 	{
 		std::swap(count.before, count.part);

@@ -1,28 +1,28 @@
 /*
- * How many jobs a queue has: those that live, those of them that wait for their run_at, and its dead
- * letters. And its depth (option max_depth): those that live, and the room that open transactions
- * have taken when they enqueued and give back at their end.
+ * Counts of a queue: its live jobs, those of them that wait for their run_at, and its dead letters.
+ * Also its depth (option max_depth): the live jobs, and the room that open transactions have
+ * reserved at enqueue and give back at their end.
  *
- * All is counted by the value of committed rows. It begins with a count of the tables
- * (load/count.h), made for the scheduler, or by who first needs the depth, while jobs come and go:
+ * Only committed rows count. A count begins with reading the tables (load/count.h), by the
+ * scheduler or by the first session that needs the depth, while jobs come and go:
  *
  *     UNKNOWN --begin_count--> LOGGING --publish_snapshot--> COUNTING --finish_count--> KNOWN
  *        ^                                                                                |
  *        +----------------- forget_count: the count cannot be right ----------------------+
  *
- * What a transaction has changed is added by its commit callback if, and only if, the count's
- * snapshot does not see it. That snapshot is kept, since a callback may come long after it: one
- * that is still on its way, though its rows were seen, would be counted twice otherwise, and one
- * that goes by when the count began, too. Callbacks that come before the snapshot is known are
- * logged. A callback that finds UNKNOWN does nothing: its rows are visible by then to any snapshot
- * of a count that begins later.
+ * The commit callback of a transaction adds its changes if, and only if, the snapshot of the count
+ * does not see the transaction. The snapshot is kept, since a callback may come long after the
+ * snapshot was taken: a transaction whose rows were read would be counted twice otherwise.
+ * Callbacks that come before the snapshot is known are logged. A callback that finds UNKNOWN does
+ * nothing: its rows are visible to the snapshot of any count that begins later.
  *
- * Jobs that wait are counted by their second (core/due_seconds.h). Those that are far away are one
- * number, and known by the second before their time comes: the next part of the seconds is read in
- * the same way, with a snapshot of its own, while the number stays as it is. Of a callback that
- * comes after that part has been read, though its rows were seen, the number lacks what was taken
- * out of it for the part: it is added there. One that comes so late that yet another part
- * was read meanwhile nobody can place any more, and all is counted anew.
+ * Waiting jobs are counted by the second in which they become due (core/due_seconds.h). Jobs that
+ * are due later than these seconds are one number, `beyond`. Before the clock reaches the last
+ * known second, the next part of the seconds is read in the same way, with a snapshot of its own.
+ * finish_part() then takes the jobs of that part out of beyond, including those of a transaction
+ * whose callback has not come yet. So such a callback adds its jobs to beyond instead. If one more
+ * part was read before the callback came, the change cannot be placed, and everything is counted
+ * anew.
  */
 #pragma once
 
@@ -32,19 +32,19 @@
 
 namespace pgq {
 
-/* A snapshot as it is kept: of the transactions below xmax it does not see those in running. */
+/* A snapshot in shared memory. It sees the transactions below xmax except those in `running`. */
 struct SeenBy
 {
-	uint64 xmax; /* with its epoch; 0: it sees none */
+	uint64 xmax; /* with the epoch; 0: the snapshot sees no transaction */
 	int n;
-	TransactionId *running; /* set when shared memory is made */
+	TransactionId *running; /* in shared memory; set at the start of the server */
 
 	bool sees(uint64 xid) const;
 	void set(uint64 new_xmax, const TransactionId *new_running, int new_n);
 	void forget() { xmax = 0; }
 };
 
-/* What a transaction has changed, or a part of it. */
+/* A change of the counts by a transaction. */
 struct CountDelta
 {
 	enum What : uint8
@@ -53,21 +53,21 @@ struct CountDelta
 		kDead,
 		kDue,
 	} what;
-	int64 second; /* of kDue: when they become due */
-	int64 n;	  /* more, or fewer */
+	int64 second; /* for kDue: the second in which the jobs become due */
+	int64 n;	  /* number of jobs; negative: fewer */
 };
 
-/* What a count of the tables has found. */
+/* Result of reading the tables. */
 struct FoundRows
 {
 	int64 live;
 	int64 dead;
-	int64
-		unresolved; /* jobs of transactions that were prepared before the start, and may have ended */
+	/* Jobs of transactions that were prepared before the start, and may have ended since. */
+	int64 unresolved;
 	DueSeconds due;
 };
 
-/* Under the queue's lock, but for what is Relaxed. */
+/* Protected by the queue's lock, except for the Relaxed fields. */
 struct JobCount
 {
 	enum State : uint8
@@ -77,98 +77,115 @@ struct JobCount
 		kCounting,
 		kKnown,
 	};
-	Relaxed<State> state; /* read racily by commit callbacks: see above */
-	Relaxed<bool>
-		limited;   /* read racily by who enqueues: he is as one who came before that changed */
-	uint32 serial; /* of the count; a count that was begun anew, or forgotten, has another */
+	Relaxed<State> state; /* also read without the lock, by commit callbacks */
+	/*
+	 * The queue has a max_depth. Enqueue reads this without the lock; an old value is as if the
+	 * enqueue had come before the change.
+	 */
+	Relaxed<bool> limited;
+	uint32 serial; /* serial of the present count; changes when a count is begun or forgotten */
 	int64 live;
 	int64 dead;
-	int64
-		unresolved; /* see FoundRows: they count in the depth; when one of them ends all is forgotten */
+	/*
+	 * As in FoundRows. These jobs are part of the depth. When such a transaction ends, the counts
+	 * are forgotten.
+	 */
+	int64 unresolved;
 	int64 reserved;
 	DueSeconds due;
-	SeenBy whole; /* of the count */
+	SeenBy whole; /* snapshot of the count */
 
-	/* Of the next part of the seconds. */
+	/* State of reading the next part of the seconds. */
 	enum Part : uint8
 	{
 		kIdle,
 		kPartLogging,
 		kReading,
 	} part_state;
-	uint32 part_serial; /* as serial */
-	SeenBy part;		/* the last one that was read, or (READING) is being read */
-	SeenBy before;		/* the one before that */
+	uint32 part_serial; /* serial of the part; changes as `serial` does */
+	/* Snapshot of the part that was read last, or that is being read (kReading). */
+	SeenBy part;
+	SeenBy before; /* snapshot of the part before that */
 
 	static constexpr int kLogMax = 64;
 	struct
 	{
-		uint64 xid; /* with its epoch */
+		uint64 xid; /* with the epoch */
 		CountDelta delta;
 	} log[kLogMax];
-	int logged; /* kLogMax + 1: one too many */
+	int logged; /* number of entries; kLogMax + 1: the log has overflowed */
 };
 
-/* The slot is a new queue's. */
+/* Initialize the counts of a slot for a new queue. */
 void init_count(JobCount &count, int64 max_depth);
 
-/* The option is that from now on. */
+/* Note a changed max_depth. */
 void set_max_depth(JobCount &count, int64 max_depth);
 
-/* The count is wrong, or may be. */
+/* Forget the counts, which may be wrong. */
 void forget_count(JobCount &count);
 
-/* The queue has just been made, by this transaction: nobody has rows of it, and all that come will be told. */
+/*
+ * Begin with all counts 0, for a queue that this transaction has just created. No rows exist, and
+ * all later changes will be added.
+ */
 void begin_empty(JobCount &count, TimestampTz now);
 
-/* Of a transaction that has committed. */
+/* Add a change by a transaction that has committed. */
 void add_to_count(JobCount &count, uint64 xid, const CountDelta &delta);
 
-/* May it matter to add_to_count? Asked without the lock, by a commit callback. */
+/* Return whether add_to_count() may have an effect. Called by commit callbacks without the lock. */
 inline bool
 may_be_counted(const JobCount &count)
 {
 	return count.state != JobCount::kUnknown;
 }
 
-/* Jobs of which room is taken. Only when KNOWN. */
+/* Return the depth: jobs that live or whose room is reserved. Only in state KNOWN. */
 inline int64
 depth_of(const JobCount &count)
 {
 	return count.live + count.unresolved + count.reserved;
 }
 
-/* Is not all known at that time? Somebody may just be counting, or have begun to. */
+/*
+ * Return whether a count is missing or does not cover the time `now`. A count may be under way
+ * already.
+ */
 bool wants_count(const JobCount &count, TimestampTz now);
 
-/* Should the next part of the seconds be known? */
+/* Return whether the next part of the seconds should be read soon. */
 bool wants_part(const JobCount &count, TimestampTz now);
 
-/* Only if that is known: unless wants_count(). */
+/* Return the number of jobs that wait for their run_at. Only if wants_count() is false. */
 int64 waiting_of(const JobCount &count, TimestampTz now);
 
 /*
- * ---- the count. Each of these but the first is false if it was forgotten, or begun anew ----
- * found: to be filled with what the snapshot sees.
+ * ---- the count ----
+ *
+ * All but begin_count() return false if the count was forgotten or begun anew. *found is filled by
+ * the caller with the rows that the snapshot sees.
  */
 
 uint32 begin_count(JobCount &count, TimestampTz now, FoundRows *found);
 
-/* False also if the log is full. running: at most running_max(). */
+/* Also false if the log has overflowed. running: at most running_max() transactions. */
 bool publish_snapshot(JobCount &count, uint32 serial, uint64 xmax, const TransactionId *running,
 					  int n);
 bool finish_count(JobCount &count, uint32 serial, const FoundRows &found);
 
-/* ---- the same for the next part of the seconds. False also if there is nothing to be read ---- */
+/*
+ * ---- the next part of the seconds: likewise. begin_part() is false if nothing has to be read ----
+ */
 
 bool begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found);
 bool publish_part(JobCount &count, uint32 serial, uint64 xmax, const TransactionId *running, int n);
 bool finish_part(JobCount &count, uint32 serial, const DueSeconds &found);
 
-/* Transactions that can run at the same time, and the own one. */
+/* Return how many transactions can run at the same time, and one more for the caller's own. */
 int running_max();
 
-/* Snapshots that each queue keeps. */
+/* Number of snapshots in each queue's JobCount. */
 inline constexpr int kKeptSnapshots = 3;
 
 } // namespace pgq

@@ -1,5 +1,5 @@
 /*
- * How a lease can end, and what is counted of a queue.
+ * Ways in which a lease can end, and the counters of a queue.
  */
 #pragma once
 
@@ -7,24 +7,25 @@
 
 namespace pgq {
 
-/* How a lease ends. */
+/* The way in which a lease ends. */
 enum class LeaseEnd : uint8
 {
 	kAcked,
 	kFailed,
 	kLost,
-	kUncounted,	  /* the row was gone: nothing was written */
-	kStillLost,	  /* not tried: the lease is lost as before */
-	kLostBusy,	  /* the row was busy: lost, to be tried again soon */
-	kLostFailing, /* the row could not be written: lost, to be tried again later and later */
-	kMoved,		  /* its row was moved to another segment: the job itself has not changed */
-	kReleased,	  /* given back */
+	kUncounted, /* the row was gone, so no attempt was counted */
+	/* The scheduler has not tried to count the attempt: the lease is LOST as before. */
+	kStillLost,
+	kLostBusy,	  /* the row was busy: LOST, to be tried again soon */
+	kLostFailing, /* the row could not be written: LOST, to be tried again after a growing delay */
+	kMoved,		  /* the row was moved to another segment; the job has not changed */
+	kReleased,	  /* the worker has given the job back */
 	kCancelled,
-	kExpired, /* nobody had the job: its time was over */
-	kChanged, /* nobody had the job: it waits as another one, or no more */
+	kExpired, /* a waiting job: its expires_at has passed */
+	kChanged, /* a waiting job was changed or removed by a transaction */
 };
 
-/* Is the job gone for good? */
+/* Return whether the job is gone for good. */
 inline bool
 is_gone(LeaseEnd how)
 {
@@ -32,29 +33,32 @@ is_gone(LeaseEnd how)
 }
 
 /*
- * Since the queue was loaded; none of them counts what was rolled back, but for ghosts. Always
- * handed_out = ended() + leases that are handed out.
+ * Counters since the queue was loaded. Changes that were rolled back do not count, except for
+ * ghosts. Always handed_out = ended() + leases that are handed out.
  */
 struct QueueCounters
 {
 	int64 enqueued;
-	int64 deduplicated; /* enqueues that were answered with a job that was there */
+	int64 deduplicated; /* enqueues that returned an existing job */
 	int64 handed_out;
 	int64 acked;
 	int64 failed;
 	int64 lost;
-	int64 uncounted; /* the row was gone, or no scheduler was there to count it */
+	/*
+	 * Leases that ended without a counted attempt: the row was gone, or no scheduler was running.
+	 */
+	int64 uncounted;
 	int64 dead_lettered;
 	int64 released;
-	int64 cancelled; /* while they were handed out */
-	int64 expired;	 /* while they waited */
-	int64 ghosts;	 /* hints that a claim has dropped, since the row was gone */
-	int64 repaired;	 /* forgotten jobs that the reconciler has found */
+	int64 cancelled; /* cancelled while they were in work */
+	int64 expired;	 /* expired while they waited */
+	int64 ghosts;	 /* hints that a claim has dropped because the row was gone */
+	int64 repaired;	 /* jobs missing in memory that the reconciler has filed */
 
-	/* Hand-outs that have ended, each in one of these ways. */
+	/* Return how many hand-outs have ended in any way. */
 	int64 ended() const { return acked + failed + released + cancelled + lost + uncounted; }
 
-	/* NULL: no hand-out has ended. */
+	/* Return the counter for this way to end; NULL: it does not end a hand-out. */
 	int64 *of(LeaseEnd how)
 	{
 		switch (how)
@@ -84,17 +88,17 @@ struct QueueCounters
 };
 
 /*
- * Calls since the queue was loaded are counted whatever becomes of their transactions: most of these
- * end in an error, or change nothing. It takes no lock, so that a claim that finds nothing need not
- * take one for it. Who counts for a queue that is just being dropped may count for the next one in
- * its slot.
+ * Calls are counted whatever becomes of their transactions, since most of these calls end in an
+ * error or change nothing. Counting takes no lock, so that a claim that finds nothing need not take
+ * one for it. A call for a queue that is just being dropped may be counted for the next queue in
+ * the slot.
  */
 enum class Call : uint8
 {
-	kClaim,		 /* that has looked into the queue */
-	kEmptyClaim, /* ... and came back with nothing of it */
-	kStale,		 /* a verb whose lease was not current */
-	kRejected,	 /* an enqueue: the queue was full */
+	kClaim,		 /* a claim that has looked into the queue */
+	kEmptyClaim, /* a claim that returned no job of the queue */
+	kStale,		 /* a call with a lease that was not current */
+	kRejected,	 /* an enqueue that failed since the queue was full */
 };
 inline constexpr int kCalls = 4;
 

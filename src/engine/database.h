@@ -1,5 +1,5 @@
 /*
- * The slot of a database: parts that belong to those who use them.
+ * The slot of a database in shared memory, composed of parts.
  */
 #pragma once
 
@@ -14,9 +14,10 @@
 namespace pgq {
 
 /*
- * Which database it is. Written under the registry lock. Read under it, or racily: by the launcher, which
- * comes again, and by those who look for queues of a database, and compare generations after. The
- * generation is raised when the slot is freed and when it is used again.
+ * Identity of the database. Written under the registry lock. Read under it, or without a lock: by
+ * the launcher, which looks again later, and by processes that look for queues of a database and
+ * compare generations afterwards. The generation is raised when the slot is freed and when it is
+ * used again.
  */
 struct DatabaseIdentity
 {
@@ -26,40 +27,47 @@ struct DatabaseIdentity
 	pg_atomic_uint32 generation;
 };
 
-/* Of the lease tokens of one load. */
+/* Token state of one load of the database. */
 struct DatabaseTokens
 {
-	/* Written under the registry lock while the slot is LOADING. Read under it, or under the lock of a queue of this load. */
-	int64 base_prefix; /* from this load on none is smaller, before all were */
-	int64
-		mark_before; /* the durable mark at its start: no token that was handed out before is above it */
+	/*
+	 * Written under the registry lock while the slot is LOADING. Read under that lock, or under the
+	 * lock of a queue of this load.
+	 */
+	/* All tokens of this load have this prefix or a greater one, all earlier ones a smaller one. */
+	int64 base_prefix;
+	/* The durable token mark at the start of the load. No token handed out before is above it. */
+	int64 mark_before;
 	TokenKey token_key;
-	/* Under the registry lock. */
-	uint32 failed_checks; /* late acks of this load whose check bits were wrong */
-	/* Without a lock. */
-	pg_atomic_uint64
-		marked_token; /* the durable mark, or that, closed; no token above it is handed out */
+	/* Protected by the registry lock. */
+	uint32 failed_checks; /* number of late acks in this load with wrong check bits */
+	/* Atomic, no lock. */
+	/* The durable token mark, or closed_mark() of it. No token above it is handed out. */
+	pg_atomic_uint64 marked_token;
 };
 
 struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 {
-	/* Without a lock. */
+	/* Atomics, no lock. */
 	pg_atomic_uint64 clock_mark;	   /* TimestampTz; see raise_clock_mark() */
-	pg_atomic_uint32 scheduler;		   /* my_procno() + 1 of the scheduler; 0: none */
-	pg_atomic_uint64 reconciled;	   /* rounds of the reconciler through all rows */
-	pg_atomic_uint32 schedule_changes; /* raised when schedules have been made or changed */
-	/* Rows of named locks; see sync/lock_load.h. */
-	pg_atomic_uint32 locks_doubted; /* how often; 1 in the beginning */
-	pg_atomic_uint32 locks_loaded;	/* as of which of these they are in memory */
-	pg_atomic_uint32 sweep_wanted;	/* somebody waits for the entry of a lock whose time is over */
+	pg_atomic_uint32 scheduler;		   /* procno of the scheduler + 1; 0: none */
+	pg_atomic_uint64 reconciled;	   /* number of complete rounds of the reconciler */
+	pg_atomic_uint32 schedule_changes; /* raised when schedules were made or changed */
+	/* State of the rows of named locks in memory; see sync/lock_load.h. */
+	pg_atomic_uint32 locks_doubted; /* how often memory was found to lack rows; 1 at first */
+	pg_atomic_uint32 locks_loaded;	/* value of locks_doubted as of the last load of rows */
+	/* Not 0: a session waits for the entry of a lock whose time is over. */
+	pg_atomic_uint32 sweep_wanted;
 	LeaseShare share;
-	Quota locks; /* under the locks lock */
-	Quota rates; /* under the rates lock */
-	Relaxed<int64>
-		rates_known_since; /* monotonic; written before the slot is used, then under the rates lock */
-	/* By the scheduler alone, but for the next one: what it has seen of the wall clock. */
+	Quota locks; /* protected by the locks lock */
+	Quota rates; /* protected by the rates lock */
+	/*
+	 * Monotonic; see named_rate.h. Written while the slot is LOADING, later under the rates lock.
+	 */
+	Relaxed<int64> rates_known_since;
+	/* The scheduler's observations of the wall clock. Only the scheduler uses them. */
 	SteadyClock clock;
-	DutyNote duties[kDutyNotes]; /* see there */
+	DutyNote duties[kDutyNotes]; /* see DutyNote */
 };
 static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);
 

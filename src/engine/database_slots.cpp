@@ -56,7 +56,7 @@ find_database(Oid oid, Oid incarnation)
 					   [&] { return database_slot(oid, incarnation); });
 }
 
-/* Under the registry lock. */
+/* Return whether the slot is still that of the load. Called under the registry lock. */
 static bool
 is_load(const Database *db, uint32 generation)
 {
@@ -103,7 +103,7 @@ fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &token
 	db->state = SlotState::kLoading;
 }
 
-/* Under the registry lock. */
+/* Return a free slot, or NULL. Called under the registry lock. */
 static Database *
 free_slot()
 {
@@ -223,7 +223,10 @@ wake_scheduler(const Database *db)
 	wake_process(value_of(db->scheduler));
 }
 
-/* A racy look: a slot that is just being attached has a scheduler later, which looks anyway. */
+/*
+ * Reads the slots without a lock. A slot that is being attached may be missed, but its scheduler
+ * reads the schedules when it starts.
+ */
 void
 tell_of_schedules(Oid database)
 {

@@ -5,7 +5,10 @@
 
 namespace pgq {
 
-/* How far ahead of ours the clock of a failed primary may have been when its mark was behind. */
+/*
+ * Assumed bound of how far the clock of a failed primary was ahead of this one, in case the durable
+ * mark is older than its last enqueues.
+ */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
 
 void
@@ -18,7 +21,7 @@ void
 raise_clock_mark(Database *db, TimestampTz run_at)
 {
 	uint64 mark = pg_atomic_read_u64(&db->clock_mark);
-	/* Far ahead, so that this is rare. */
+	/* Raise the mark by kClockSlack more, so that this happens rarely. */
 	while (run_at > static_cast<TimestampTz>(mark) &&
 		   !pg_atomic_compare_exchange_u64(&db->clock_mark, &mark, run_at + kClockSlack))
 		;
@@ -76,7 +79,7 @@ note_deletions(Oid database)
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		if (ref.queue->database->oid == database)
 			(void) change_queue(ref, [](QueueHold &hold) {
-				/* Behind the first of a group that is gone others wait. */
+				/* Deleting the first job of a group lets the next one go out. */
 				if (hold->options.fifo)
 					hold.read_from(Key::lowest(), TimerKey::highest());
 			});

@@ -1,5 +1,5 @@
 /*
- * What to do where memory may lack jobs of a queue.
+ * Invalidation: reading a queue's rows again when memory may lack jobs.
  */
 #pragma once
 
@@ -8,28 +8,35 @@
 namespace pgq {
 
 /*
- * A job with this run_at is being enqueued, which is due whatever the clock says later. Where such
- * jobs come to memory otherwise than by being filed, clock_mark() bounds their run_at.
+ * Raise the clock mark of the database to this run_at, for a job that is being enqueued and is due
+ * whatever the clock says later. clock_mark() bounds the run_at of such jobs where they come to
+ * memory without being filed.
  */
 void raise_clock_mark(Database *db, TimestampTz run_at);
 TimestampTz clock_mark(const Queue *queue);
 
-/* A load begins. durable: the mark before it said so much. */
+/*
+ * Set the clock mark at the begin of a load. durable: the time that the durable token mark stands
+ * for.
+ */
 void begin_clock_mark(Database *db, TimestampTz durable);
 
 /*
- * Memory may lack jobs of that queue: its slot, if it has one, is read from the
- * heap again. For a transaction whose own slot was freed meanwhile. Cannot fail.
+ * Read the rows of the queue again, since memory may lack jobs; no effect if the queue has no slot.
+ * Called for a transaction whose slot was freed before its end. Cannot fail.
  */
 void distrust(Oid database, Oid incarnation, int32 queue_id);
 
-/* The same for every queue of the database: rows have come that nobody has looked at. */
+/* Do the same for every queue of the database, when rows have come that were not filed. */
 void distrust_all(Oid database);
 
-/* How many jobs the queues of the database have is not known any more. */
+/* Forget the counts of all queues of the database. */
 void forget_counts(Oid database);
 
-/* Rows of the database have been deleted by hand, and committed: in queues with fifo others are first in their groups now. */
+/*
+ * Note that rows were deleted by SQL, and committed. In queues with fifo other jobs may be the
+ * heads of their groups now.
+ */
 void note_deletions(Oid database);
 
 } // namespace pgq

@@ -4,7 +4,10 @@
 
 namespace pgq {
 
-/* A word: the slot of its queue, the slot's generation and the job's id, as much of these as there is room for. */
+/*
+ * A word contains the number of the queue's slot, the lowest bits of the slot's generation, and the
+ * lowest bits of the job id.
+ */
 static constexpr int kSlotBits = 16;
 static constexpr int kGenerationBits = 8;
 
@@ -31,7 +34,7 @@ word_of(const QueueRef &ref, int64 job_id)
 		   slot;
 }
 
-/* Ids are drawn one by one, so those that follow one another have places of their own. */
+/* Job ids are consecutive, so jobs enqueued one after the other have different places. */
 static pg_atomic_uint64 *
 place_of_job(const Database *db, int64 job_id)
 {

@@ -1,10 +1,11 @@
 /*
- * Which queue a job was of that has been in work lately. Who answers for it with a lease that is not
- * current is counted there, also if the job is gone.
+ * Remembers the queue of jobs that were in work lately. A call with a lease that is not current is
+ * counted in that queue, also if the job is gone.
  *
- * One place for so many ids, where the last one is: each a single word, written by who ends a lease
- * and read without a lock. What is found proves little: who reads checks that the slot is that of a
- * queue of his database, and the same as then.
+ * There is a fixed number of places, and each job id has one; a place contains the last job. Each
+ * place is a single atomic word, written at the end of a lease and read without a lock. The word
+ * contains only parts of the identity, so the reader checks that the slot is in use, belongs to a
+ * queue of its database, and still has the noted generation.
  */
 #pragma once
 
@@ -17,10 +18,10 @@ inline constexpr int kEndedJobs = 16384;
 Size ended_jobs_size();
 void place_ended_jobs(void *memory);
 
-/* Its lease ends. Under its queue's lock. */
+/* Note that the lease of the job ends. Called under the queue's lock. */
 void note_ended_job(const Queue *queue, int64 job_id);
 
-/* The queue of a job of that database that is, or was, in work. False: nobody knows. */
+/* Find the queue of a job that is, or was lately, in work. Return false if it is not known. */
 bool find_queue_of_job(const Database *db, int64 job_id, QueueRef *ref);
 
 } // namespace pgq

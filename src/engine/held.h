@@ -1,12 +1,14 @@
 /*
- * Held jobs. A transaction that enqueues a job which is there already, by its unique key, relies on that job: it must
- * not be handed out before the transaction has ended, or what the transaction has seen, or written, to go with the
- * job is met by nobody. So it holds the job. The lease is HELD: nobody's, like a parked one, and any number of
- * transactions up to kHoldersMax are its holders, each once, however often it enqueues the job. The last one to go
- * files the job back. A holder that changes the job is its user, too, and then the only holder (README.md, "Held
- * jobs").
+ * Held jobs. A transaction whose enqueue has met a job by its unique key relies on that job. The
+ * job must not be handed out before the transaction has ended: otherwise the worker would not see
+ * what the transaction has written to go with the job. So the transaction holds the job.
  *
- * Under the queue's lock. Nothing here fails.
+ * The lease of the job is then HELD. Like a PARKED lease it belongs to no worker. Up to kHoldersMax
+ * transactions are its holders, each listed once, however often it meets the job. When the last
+ * holder goes, the job is filed again. A holder that changes the job is also the user of the lease,
+ * and then its only holder (README.md, "Held jobs").
+ *
+ * All functions are called under the queue's lock. None can fail.
  */
 #pragma once
 
@@ -14,18 +16,18 @@
 
 namespace pgq {
 
-/* A lease that was just taken becomes HELD by this transaction. */
+/* Turn a lease that was just taken into a HELD one, with this transaction as its holder. */
 void begin_hold(Lease *lease);
 
-/* False: it has as many holders as it can have. */
+/* Add this transaction to the holders. Return false if there are kHoldersMax already. */
 bool add_holder(Lease *lease);
 
 bool is_holder(const Lease *lease, const VirtualTransactionId &vxid);
 
-/* A holder other than this transaction, or NULL. */
+/* Return a holder other than this transaction; NULL: none. */
 const VirtualTransactionId *other_holder(const Lease *lease);
 
-/* That transaction holds it no more. True: nobody does, and it is to be given back. */
+/* Remove a holder. Return true if it was the last one; the caller must then give the job back. */
 bool drop_holder(Lease *lease, const VirtualTransactionId &vxid);
 
 /* Return whether claims have wanted the held job for at least that long (microseconds). */

@@ -1,10 +1,10 @@
 /*
- * How long jobs of a queue wait, and how long they take. Under the queue's lock.
+ * Latencies of a queue: how long its jobs wait and run. Protected by the queue's lock.
  *
- * Counted by who commits, in the hold that ends the lease or its claim: the wait when the claim is
- * committed, or with it the end of its lease, whichever is first; the run and the total when that end
- * is. So a claim that is undone after it was handed out, and what is lost, has neither: nobody knows
- * when its worker stopped.
+ * The commit callback adds them in the hold that ends the lease or its claim. The wait is counted
+ * when the claim commits, or when the end of its lease commits, whichever is first. Run and total
+ * are counted when the end of the lease commits. A claim that is undone after its hand-out, and a
+ * lost lease, count in none: the time at which the worker stopped is not known.
  */
 #pragma once
 
@@ -15,9 +15,9 @@ namespace pgq {
 
 enum class Phase : uint8
 {
-	kWait,	/* since it was due: the later of its enqueue and its run_at */
-	kRun,	/* from the hand-out to the commit of its end, on the monotonic clock */
-	kTotal, /* from the enqueue to the commit of the ack, of jobs that were acknowledged */
+	kWait,	/* from the later of enqueue and run_at to the hand-out */
+	kRun,	/* from the hand-out to the commit of the end, on the monotonic clock */
+	kTotal, /* from the enqueue to the commit of the ack; only acknowledged jobs */
 };
 inline constexpr int kPhases = 3;
 
@@ -51,16 +51,18 @@ struct QueueLatency
 	const Latency &of(Phase phase) const { return latency[static_cast<int>(phase)]; }
 };
 
-/* What a lease knows of its times besides those of the hand-out. */
+/* Times of a lease that the latencies need. */
 struct LeaseTimes
 {
 	static constexpr int64 kUnknown = -1;
 
-	TimestampTz enqueued_at; /* of its job; 0: unknown */
-	int64 waited;			 /* microseconds; kUnknown also if it is counted already */
-	bool ran;				 /* since the hand-out, which was in this start of the server */
+	TimestampTz enqueued_at; /* when the job was enqueued; 0: unknown */
+	/* Microseconds from due to hand-out; kUnknown: not known, or counted already. */
+	int64 waited;
+	/* The hand-out was in this run of the server, so the run can be measured. */
+	bool ran;
 
-	/* The claim is undone, or the lease is lost. */
+	/* Forget the times, since the claim was undone or the lease was lost. */
 	void forget()
 	{
 		waited = kUnknown;
@@ -68,7 +70,10 @@ struct LeaseTimes
 	}
 };
 
-/* Of a wall clock that can be set, and of times that somebody may have written by hand: never negative. */
+/*
+ * Return the microseconds between two times; 0 if `to` is not later. The wall clock may have been
+ * set back, and SQL may have written any time.
+ */
 inline int64
 time_between(TimestampTz from, TimestampTz to)
 {

@@ -17,7 +17,9 @@ static constinit shmem_startup_hook_type next_shmem_startup = nullptr;
 
 static constexpr char kTranche[] = "pgq_ext";
 
-/* The registry, results, named locks, named rates. */
+/*
+ * Locks besides those of lease partitions and queues: registry, results, named locks, named rates.
+ */
 static constexpr int kOtherLocks = 4;
 
 static int
@@ -27,8 +29,7 @@ lock_count()
 }
 
 namespace {
-
-/* Shared memory as a table: how much each part takes, where its address goes. */
+/* A part of shared memory: its size, and the function that gets its address and initializes it. */
 struct Part
 {
 	const char *name;
@@ -128,7 +129,10 @@ define_size(const char *name, const char *what, int *variable, int initial, int 
 void
 engine_init()
 {
-	/* What sizes the parts, and then the hooks that ask for them and make them. */
+	/*
+	 * First the settings that determine the sizes, then the hooks that request and create the
+	 * memory.
+	 */
 	define_size("pgq_ext.max_databases", "Databases that may have the extension at the same time.",
 				&max_databases, 16, 1, 1024);
 	define_size("pgq_ext.max_queues",

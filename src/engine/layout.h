@@ -1,11 +1,12 @@
 /*
- * Shared memory is asked for and made: its parts, one after the other, and the settings that size it.
+ * Requests and creates shared memory, part by part, and defines the settings that determine its
+ * size.
  */
 #pragma once
 
 namespace pgq {
 
-/* Called by _PG_init. */
+/* Define settings and hooks. Called by _PG_init. */
 void engine_init();
 
 } // namespace pgq

@@ -1,8 +1,8 @@
 /*
- * The lease table: who holds which job.
+ * Leases: which worker has which job, and the states of a lease.
  *
- * A job id is in the table at most once, and only the table decides (protocol: one-lease-a-job).
- * Each state of a lease has one way in and one way out:
+ * A job id is in the lease table at most once, and only the table decides (protocol:
+ * one-lease-a-job). The states, and the functions that change them:
  *
  *     (none) --take--> CLAIMING --hand_out--> CLAIMED --end--> (none)
  *                      CLAIMING --park--> PARKED --unpark--> (none), filed back
@@ -12,8 +12,8 @@
  *                                        LOST <--put back, put off-- REAPING (the reaper failed)
  *                      CLAIMING --hold--> HELD --give_back--> (none), filed back: see held.h
  *
- * Every function here wants the queue's lock held exclusively unless it says
- * otherwise, and cannot fail.
+ * Every function is called with the queue's lock held exclusively, unless its comment says
+ * otherwise. None can fail.
  */
 #pragma once
 
@@ -27,17 +27,17 @@ namespace pgq {
 enum class TakeResult
 {
 	kTaken,
-	kHeld, /* there is a lease for that job already: *lease, maybe of another queue */
-	kFull, /* no lease left for that database: see share.h */
+	kHeld, /* the job has a lease already: *lease, perhaps of another queue */
+	kFull, /* the database has no lease left: see share.h */
 };
 
 /*
- * Take the lease of the job that hint stands for. It starts CLAIMING, pinned once. to_end:
- * this transaction will end it, so that it may have one of the reserve.
+ * Take the lease of the job of the hint. The lease is then CLAIMING and pinned once. to_end: this
+ * transaction takes the lease only to end it, so the lease may be charged to the reserve (share.h).
  */
 TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end = false);
 
-/* Has somebody had the job by it? */
+/* Return whether a worker has got the job with this lease. */
 inline bool
 was_handed_out(const Lease *lease)
 {
@@ -45,21 +45,25 @@ was_handed_out(const Lease *lease)
 		   lease->state == LeaseState::kReaping;
 }
 
-/* Was it LOST when its user took it, to count that? A doomed one that its worker uses has its slot, or has lent it. */
+/*
+ * Return whether the lease was LOST when its present user took it, to count the lost attempt: such
+ * a doomed lease has no slot (retake_lost()). A doomed lease that its worker uses has its slot, or
+ * has lent it.
+ */
 inline bool
 is_being_counted(const Lease *lease)
 {
 	return lease->doomed && !lease->slot;
 }
 
-/* Is the lease the scheduler's, to move the row? Then it ends in a moment. */
+/* Return whether the scheduler has taken the lease to move the row. Such a lease ends soon. */
 bool is_moving(const Lease *lease);
 
 /*
- * A hint of a leased job is not kept. But it may know better than the lease where
- * the job belongs (its row was changed meanwhile), so the lease remembers it, and
- * files it when it ends. If the lease is another queue's (the row was moved by hand),
- * this queue reads its rows again a little later.
+ * Note a hint that has met the lease of its job. The hint is not kept, but it may be newer than the
+ * lease, since the row may have changed. So the lease remembers the hint and files it at its end.
+ * If the lease belongs to another queue (the row was moved by SQL), this queue reads its rows again
+ * a little later.
  */
 void note_missed(Queue *queue, Lease *lease, const Hint &hint);
 
@@ -69,9 +73,9 @@ struct HandOut
 	int64 lease_time; /* microseconds */
 	const char *worker;
 	bool session_bound;
-	Place place;			 /* where the row was found */
-	int64 group;			 /* as it says */
-	TimestampTz enqueued_at; /* the same */
+	Place place;			 /* place of the row version */
+	int64 group;			 /* group of the row */
+	TimestampTz enqueued_at; /* enqueued_at of the row */
 };
 
 void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now);
@@ -79,54 +83,78 @@ void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz no
 void park_lease(Lease *lease, int64 monotonic);
 
 /*
- * Nobody may use it; doom_lease: or it is lost when nobody does any more (protocol: lost-when-unused).
- * A doomed one is no longer its worker's.
+ * Make the lease LOST. No transaction may be using it. doom_lease() makes a lease that is used LOST
+ * when its last use ends (protocol: lost-when-unused); until then the lease is doomed, and its
+ * worker cannot use it any more.
  */
 void lose_lease(Lease *lease, Loss loss, int64 monotonic);
 void doom_lease(Lease *lease, Loss loss, int64 monotonic);
 void reap_lease(Lease *lease);
 
-/* A LOST lease, for this transaction to use in the place of the scheduler: doomed. */
+/*
+ * Let this transaction use a LOST lease, to count the attempt in place of the scheduler. The lease
+ * becomes CLAIMED and doomed.
+ */
 void retake_lost(Lease *lease);
 
-/* The reaper has not ended it: LOST as before; or put off, for the longer the more often it has failed in a row. */
+/*
+ * Make a REAPING lease LOST again. put_off_lost() also delays the next try. failed: the row could
+ * not be written; the delay grows with each failure in a row.
+ */
 void put_back_lost(Lease *lease);
 void put_off_lost(Lease *lease, bool failed, int64 monotonic);
 
 /*
- * Remove the lease from the table; the entry is free afterwards. What it missed is
- * filed: true if a job may be ready by it. gone: and the job is, for good; otherwise tokens
- * grow beyond this one first, as somebody may get the job again.
+ * Remove the lease from the table and free its entry. A remembered hint is filed; return true if a
+ * job may be ready by that. gone: the job has ended for good. Otherwise later tokens must be
+ * greater than this one, since another worker may get the job, so the token prefix is raised first.
  */
 bool end_lease(Lease *lease, bool gone = false);
 
-/* File the job back where it was and end the lease. True if the job is ready. */
+/* End the lease and file its hint again. Return true if the job is ready. */
 bool give_back(Lease *lease);
 
-/* A lease that an open transaction has used cannot be ended by time (protocol: used-is-pinned). */
+/*
+ * Pin or unpin the lease for an open transaction. A pinned lease is not ended by time (protocol:
+ * used-is-pinned).
+ */
 void pin_lease(Lease *lease);
 void unpin_lease(Lease *lease);
 
 /*
- * An open transaction asserts the lease, or ends it when it commits: pinned. One at a time, but that
- * one may do it more than once. stop_using: as one use, that would have ended it or not, is undone or over.
+ * Note that an open transaction asserts the lease, or (ends) will end it at commit; this pins the
+ * lease. Only one transaction at a time can use a lease, but it may do so several times.
+ * stop_using() takes back one use, when that is undone or over. ended: that use was to end the
+ * lease.
  */
 void use_lease(Lease *lease, const VirtualTransactionId &user, bool ends);
 void stop_using(Lease *lease, bool ended);
 
-/* What prepared transactions will do to the lease; nothing any more: {}. */
+/* Set what prepared transactions will do to the lease; {}: nothing. */
 void set_prepared(Lease *lease, const Prepared &will);
 
-/* PARKED leases whose time has come go back to the schedule; at most kHoldMax. Returns how many jobs may be ready by it. */
+/*
+ * Give back PARKED leases whose deadline has passed, at most kHoldMax. Return how many jobs may
+ * have become ready.
+ */
 int unpark_due(Queue *queue, int64 monotonic);
 
-/* CLAIMED leases whose deadline has passed become LOST, LOST ones that were put off come back; at most kHoldMax. Returns how many. */
+/*
+ * Make CLAIMED leases LOST whose deadline has passed, and bring back LOST leases that were put off
+ * until now; at most kHoldMax. Return their number.
+ */
 int expire_due(Queue *queue, int64 monotonic);
 
-/* The open transactions, at most `most`, that use leases of the queue; takes its lock itself. */
+/*
+ * Store the open transactions that use leases of the queue, at most `most`, without this one.
+ * Return their number. Takes the queue's lock itself.
+ */
 int users_of(const QueueRef &ref, VirtualTransactionId *users, int most);
 
-/* How long a job whose row is busy is set aside. */
+/*
+ * Microseconds for which a job is set aside when its row is busy. With kManyParked or more parked
+ * leases in the queue the longer time is used.
+ */
 inline constexpr int64 kParkTime = 100 * 1000;
 inline constexpr int64 kLongParkTime = 1000 * 1000;
 inline constexpr int kManyParked = 64;

@@ -15,7 +15,10 @@ is_to_be_saved(const Lease *lease)
 		   (lease->state == LeaseState::kClaimed && lease->pins == prepared_pins);
 }
 
-/* One that will have deleted its row by hand is known after the start as one that will end it. */
+/*
+ * Return `will` as it is to be saved. A prepared transaction that has deleted the row by SQL is
+ * saved as one that will end the lease.
+ */
 static Prepared
 prepared_to_save(Prepared will)
 {
@@ -71,13 +74,19 @@ has_leases(const QueueRef &ref)
 	return any;
 }
 
-/* Who wants the lease waits for these transactions, if there are any, which have no session any more. */
+/*
+ * Make prepared transactions the claimer and the user of a restored lease, so that other
+ * transactions wait for them.
+ */
 static void
 give_to_prepared(Lease *lease, const Prepared &prepared)
 {
 	if (TransactionIdIsValid(prepared.use_xid))
 		use_lease(lease, virtual_xid_of_prepared(prepared.use_xid), prepared.ended);
-	/* The pin that it has had since it was taken is that of its claim. */
+	/*
+	 * take_lease() has pinned the lease. That pin is now the pin of the prepared claim, if there is
+	 * one.
+	 */
 	if (TransactionIdIsValid(prepared.claim_xid))
 		lease->claimer = virtual_xid_of_prepared(prepared.claim_xid);
 	else
@@ -86,7 +95,10 @@ give_to_prepared(Lease *lease, const Prepared &prepared)
 	set_prepared(lease, prepared);
 }
 
-/* Of a lease that has just been taken by this process: it is CLAIMED, as it was. */
+/*
+ * Fill in a lease that this process has just taken. The lease becomes CLAIMED, with the saved
+ * values.
+ */
 static void
 fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz now)
 {
@@ -96,7 +108,7 @@ fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz n
 	lease->attempt = saved.attempt;
 	lease->claimed_at = saved.claimed_at;
 	lease->times.enqueued_at = saved.enqueued_at;
-	/* No monotonic clock goes through a restart. */
+	/* Monotonic times are not valid after a restart, so compute this one from the wall clock. */
 	lease->handed_out_at = monotonic - Max(0, now - saved.claimed_at);
 	strlcpy(lease->worker, saved.worker, sizeof(lease->worker));
 	lease->lease_time = saved.lease_time > 0 ? saved.lease_time : lease->queue->options.lease_time;

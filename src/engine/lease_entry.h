@@ -1,6 +1,6 @@
 /*
- * A lease as it lies in shared memory, and the lists of a queue's leases; lease.h says what
- * becomes of them.
+ * The struct of a lease in shared memory, and the lists of a queue's leases. lease.h has the states
+ * and functions.
  */
 #pragma once
 
@@ -15,11 +15,14 @@ namespace pgq {
 
 struct AsideShare;
 
-inline constexpr int kWorkerNameMax = 63; /* bytes kept of a worker's label */
+inline constexpr int kWorkerNameMax = 63; /* bytes of a worker's label that are kept */
 inline constexpr int kHoldersMax =
 	(kWorkerNameMax + 1) / static_cast<int>(sizeof(VirtualTransactionId));
 
-/* How often SQL took the row of a job away, less how often SQL put it back: from the lease's queue, and from the table. */
+/*
+ * How often SQL has deleted or moved the row of a job, less how often SQL has put it back. here:
+ * from the queue of the lease. at_all: from the table.
+ */
 struct RowsGone
 {
 	int8 here;
@@ -33,19 +36,22 @@ struct RowsGone
 };
 
 /*
- * What prepared transactions will do to a lease: one has claimed it, one uses it, and one has deleted or moved its row by
- * hand; they may be the same. The lease is in queue->prepared if there is any.
+ * What prepared transactions will do to a lease. One may have claimed it, one may use it, and one
+ * may have deleted or moved its row by SQL; these may be the same transaction. If there is any, the
+ * lease is in queue->prepared.
  */
 struct Prepared
 {
-	TransactionId claim_xid; /* its claim is undone if that rolls back */
+	/* The transaction that has claimed it; its rollback undoes the claim. */
+	TransactionId claim_xid;
 	TransactionId use_xid;
 	TransactionId row_xid;
-	RowsGone gone; /* if that commits */
-	bool ended;	   /* if that commits the lease ends; how and dead say how */
+	RowsGone gone; /* what becomes of the row if row_xid commits */
+	bool ended;	   /* the lease ends if use_xid commits, in the way of `how` and `dead` */
 	LeaseEnd how;
 	bool dead;
-	JobEnd told; /* at that commit, where how does not say it: the end of the job */
+	/* The end of the job to tell waiters at that commit, where `how` does not say it. */
+	JobEnd told;
 
 	bool cancels() const { return ended && how == LeaseEnd::kCancelled; }
 	bool any() const
@@ -57,93 +63,104 @@ struct Prepared
 
 enum class LeaseState : uint8
 {
-	kClaiming, /* popped; pgq_claim has not returned */
+	kClaiming, /* taken by a claim that has not returned, or for another short use */
 	kClaimed,  /* handed out */
-	kParked,   /* nobody's: somebody's transaction is at the row; tried again at the deadline */
-	kLost,	   /* nobody's: ended without an answer; the scheduler counts it in the row */
-	kReaping,  /* the scheduler is rewriting the row */
-	kHeld,	   /* nobody's: open transactions have enqueued the job once more; see held.h */
+	kParked,   /* set aside: another transaction is at the row; tried again at the deadline */
+	/* Ended without an answer of the worker; the scheduler counts the attempt in the row. */
+	kLost,
+	kReaping, /* the scheduler is rewriting the row */
+	kHeld,	  /* open transactions have met the job by its unique key; see held.h */
 };
 
 /* Why a lease was lost. */
 enum class Loss : uint8
 {
 	kUndone,	   /* its claim was rolled back */
-	kExpired,	   /* by time */
-	kUnreturnable, /* the claim could not return the job: its row is to blame */
-	kSessionEnded, /* that of its worker, to which it was bound */
-	kUndoneCancel, /* its worker was told that it is cancelled, which was rolled back */
+	kExpired,	   /* its deadline has passed */
+	kUnreturnable, /* the claim could not return the job, because of its row */
+	kSessionEnded, /* the session ended to which the lease was bound */
+	kUndoneCancel, /* the worker was told of a cancel that was then rolled back */
 };
 
 struct LeaseKey
 {
-	uint32 database; /* slot number */
+	uint32 database; /* number of the database's slot */
 	uint32 generation;
 	int64 job_id;
 };
 
 /*
- * An entry of the lease table.  It comes and goes under the lock of its queue and that of its
- * partition.  Who finds it through the table, or has kept its address, holds neither, and must
- * learn under the lock of the queue he thinks it to be of whether it is (is_lease_of()): by the
- * serial first, then by the queue, which is written before.
+ * An entry of the lease table. It is made and removed under the lock of its queue and the lock of
+ * its partition. A process that has found an entry through the table, or has kept its address,
+ * holds neither lock. It must take the lock of the queue that it expects, and check that the entry
+ * is still that lease (is_lease_of()): first the serial, then the queue, which is written before
+ * the serial.
  */
 struct Lease
 {
-	LeaseKey
-		key; /* must be first. Under the partition lock; read under the queue's too, once it is known to be of it */
-	/* Written under the queue's lock, read without any. */
-	pg_atomic_uint64 serial; /* no other lease since the start had it; 0: the entry is free */
-	pg_atomic_uint64 token;	 /* what its holder shows; other jobs' may be the same number */
-	Relaxed<uint16> segment; /* the row's, mostly: for a guess */
-	Relaxed<Queue *> queue;	 /* under both locks */
+	/*
+	 * Must be the first field. Written under the partition lock. Read under that lock, or under the
+	 * lock of the queue if the lease is known to belong to it.
+	 */
+	LeaseKey key;
+	/* Written under the queue's lock, read without a lock. */
+	pg_atomic_uint64 serial; /* not used by any other lease since the start; 0: the entry is free */
+	/* The lease token that the worker shows; tokens of other jobs may be equal. */
+	pg_atomic_uint64 token;
+	Relaxed<uint16> segment; /* segment of the row; a guess, since the row may have been moved */
+	Relaxed<Queue *> queue;	 /* written under both locks */
 
-	/* All that follows: under the queue's lock. */
-	TreeNode expiry;	 /* in queue->expiry iff CLAIMED and not pinned, or LOST and put off */
-	dlist_node in_queue; /* in queue->leases */
-	dlist_node in_line;	 /* in queue->parked, lost or prepared */
-	Hint hint;			 /* the row: its key, and the version that was verified */
-	Hint missed;		 /* if missed_count > 0: the first; see note_missed() */
+	/* All fields below: protected by the queue's lock. */
+	TreeNode expiry;	 /* node in queue->expiry, if CLAIMED and not pinned, or LOST and put off */
+	dlist_node in_queue; /* node in queue->leases */
+	dlist_node in_line;	 /* node in queue->parked, lost or prepared */
+	Hint hint;			 /* the row: its key, and the version that was last looked at */
+	Hint missed;		 /* the first remembered hint, if missed_count > 0; see note_missed() */
 	int64 deadline;		 /* monotonic */
 	int64 handed_out_at; /* monotonic */
-	int64 lease_time;	 /* length last asked for, in microseconds, since it is CLAIMED */
+	int64 lease_time;	 /* length last asked for, in microseconds; valid since CLAIMED */
 	TimestampTz claimed_at;
 	LeaseTimes times;
-	TimestampTz expires_at; /* the deadline as a wall-clock time, for people */
+	TimestampTz expires_at; /* the deadline as a wall-clock time, only to be shown */
 	LeaseState state;
-	uint8 missed_count; /* 2: more than one */
-	Loss loss;			/* of a LOST or REAPING one */
-	AsideShare *aside;	/* it is set aside, as one of that kind: see share.h; or NULL */
-	bool aside_common;	/* ... charged to the common part */
-	bool of_reserve;	/* charged to the reserve, not to the database: see share.h */
-	bool put_off;		/* LOST, and not in queue->lost before the deadline */
-	uint8 failures;		/* times in a row that its end could not be written */
-	int64 wanted;		/* of a HELD one: since when claims want the job (monotonic), or 0 */
-	uint8 holders;		/* of a HELD one: how many there are in holder */
-	int32 pins;			/* open transactions that have used the lease (protocol: used-is-pinned) */
+	uint8 missed_count; /* number of remembered hints; 2: two or more */
+	Loss loss;			/* reason of a LOST, REAPING or doomed lease */
+	/* The kind of set-aside lease as which it is charged (share.h); NULL: not set aside. */
+	AsideShare *aside;
+	bool aside_common; /* if set aside: charged to the common part */
+	bool of_reserve;   /* charged to the reserve, not to the database; see share.h */
+	bool put_off;	   /* LOST, and in the expiry tree instead of queue->lost until the deadline */
+	uint8 failures;	   /* how often in a row its end could not be written */
+	int64 wanted;	   /* for HELD: since when claims want the job (monotonic); 0: none does */
+	uint8 holders;	   /* for HELD: number of entries in holder */
+	int32 pins;		   /* uses by open transactions (protocol: used-is-pinned) */
 	int32 attempt;
 	int pid;
-	VirtualTransactionId claimer; /* the open transaction that claimed it, or invalid */
-	VirtualTransactionId user;	  /* the open transaction that asserts or ends it, or invalid */
-	int32 uses;					  /* how often it does */
-	bool ending;				  /* ... and it ends it when it commits */
-	bool told;					  /* its worker has heard that it is revoked */
-	bool doomed;				  /* it is lost, for that loss, as soon as nobody uses it */
-	int64
-		waits_until; /* of a CLAIMED one: second in which its row becomes due, if that is ahead after all */
+	VirtualTransactionId claimer; /* the open transaction that claimed the lease, or invalid */
+	/* The open transaction that asserts or ends the lease, or invalid. */
+	VirtualTransactionId user;
+	int32 uses;	 /* number of uses by `user` */
+	bool ending; /* the user ends the lease at its commit */
+	bool told;	 /* the worker was told that the lease is revoked */
+	bool doomed; /* becomes LOST, for the reason `loss`, when its last use ends */
+	/*
+	 * For CLAIMED: the second in which the row becomes due; PG_INT64_MIN: the row is not delayed. A
+	 * later second than now means that the clock was set back, or that SQL has changed the row.
+	 */
+	int64 waits_until;
 	RowsGone rows_gone;
 	bool session_bound;
-	bool slot;		 /* counts as running: see concurrency.h */
-	Lease *lender;	 /* that had the slot, and gets it back if this one is undone; or NULL */
-	Lease *borrower; /* to which it has gone; or NULL */
-	int64 group;	 /* in which it counts as running, or 0: see group.h */
-	uint32 counted;	 /* of its queue's countings the last one that has seen it */
-	int16 revoked;	 /* open transactions that cancel its job */
+	bool slot;		 /* has a concurrency slot; see concurrency.h */
+	Lease *lender;	 /* the lease that has lent its slot to this one; NULL: none */
+	Lease *borrower; /* the lease to which this one has lent its slot; NULL: none */
+	int64 group;	 /* the group in which the lease counts as running; 0: none; see group.h */
+	uint32 counted;	 /* number of the queue's last recount of groups that has seen this lease */
+	int16 revoked;	 /* number of open transactions that cancel the job */
 	Prepared prepared;
 	union
 	{
 		char worker[kWorkerNameMax + 1];
-		VirtualTransactionId holder[kHoldersMax]; /* of a HELD one, which has no worker */
+		VirtualTransactionId holder[kHoldersMax]; /* for HELD, when there is no worker */
 	};
 };
 static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
@@ -160,35 +177,44 @@ serial_of(const Lease *lease)
 	return value_of(lease->serial);
 }
 
-/* A queue's leases. Under its lock. */
+/* The leases of a queue. Protected by the queue's lock. */
 struct LeaseLists
 {
-	TreeNode expiry;   /* header: leases that time can end, and LOST ones put off, by deadline */
+	/*
+	 * Head of the expiry tree, by deadline: leases that time can end, and LOST leases that were put
+	 * off.
+	 */
+	TreeNode expiry;
 	dlist_head leases; /* all leases of the queue */
-	int entries;	   /* how many they are */
-	dlist_head parked; /* PARKED leases, in the order of their deadline */
-	dlist_head
-		lost; /* LOST leases to be counted now, in the order they were lost or have come back */
+	int entries;	   /* number of leases */
+	dlist_head parked; /* PARKED leases, in the order in which they were parked */
+	/* LOST leases to be counted now, in the order in which they became lost or came back. */
+	dlist_head lost;
 	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction has used */
 	int parked_count;
 	int failing;	   /* LOST leases put off because they could not be counted */
 	int leased;		   /* leases in state CLAIMED */
-	int unheld;		   /* those of them by which nobody has a job: see is_unheld() */
-	int64 latest_wait; /* no CLAIMED one has a row that becomes due later: in seconds */
-	int running;	   /* leases with a slot */
-	int claiming;	   /* those of them that are not handed out yet */
-	bool uncounted;	   /* some may not count in their group yet: until then nothing is claimed */
-	uint32
-		counting; /* how often that was so; those that have been seen since are at the end of leases */
-	uint64
-		next_serial; /* for the next lease; differs from those of all other queues, never starts again */
+	int unheld;		   /* CLAIMED leases by which no job counts as leased; see is_unheld() */
+	int64 latest_wait; /* no CLAIMED lease has a waits_until later than this second */
+	int running;	   /* leases with a concurrency slot */
+	int claiming;	   /* of these the leases that are not handed out yet */
+	/* Some leases may not count in their group yet; nothing is claimed until they do. */
+	bool uncounted;
+	/*
+	 * Number of recounts of groups; the leases that the present one has seen are at the end of
+	 * `leases`.
+	 */
+	uint32 counting;
+	/* Serial of the next lease; differs from all serials of other queues, and is never reset. */
+	uint64 next_serial;
 
-	int64 recheck_at; /* monotonic; 0: never. Rows from these keys on are to be read again then */
+	/* When rows from the following keys on are to be read again (monotonic); 0: never. */
+	int64 recheck_at;
 	Key recheck_key;
 	TimerKey recheck_timer_key;
 };
 
-/* Of a queue that comes into a slot, whose leases have all ended. */
+/* Initialize the lists for a queue that gets a slot. The slot has no leases. */
 void init_leases(LeaseLists *lists);
 
 } // namespace pgq

@@ -8,9 +8,10 @@ static constinit HTAB *lease_table = nullptr;
 static constinit LWLockPadded *partition_locks = nullptr;
 
 /*
- * Jobs are claimed, and their rows read, mostly in the order of their ids: so the buckets of eight ids in a row are beside
- * each other, in one cache line, and each such line lies anywhere. In other orders it is as good as any hash, also if the
- * ids of a database have the low bits of its shard in common.
+ * Hash of a key. Jobs are mostly claimed, and their rows read, in the order of their ids. So eight
+ * consecutive ids have adjacent buckets in one cache line, and the cache lines are spread at
+ * random. Any other order is served as well as by any hash, also if all ids of a database have the
+ * same low bits, those of its shard.
  */
 static uint32
 hash_of_key(const void *of, Size)
@@ -105,7 +106,10 @@ find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref)
 		hash_search_with_hash_value(lease_table, &key, hash, HASH_FIND, &found));
 	if (found)
 	{
-		/* Until its leases have ended a slot keeps its number, and its generation but for the next one. */
+		/*
+		 * A slot that still has leases keeps its queue_id. Its generation may only be the next one
+		 * already.
+		 */
 		Queue *queue = (*lease)->queue;
 		*ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};
 	}

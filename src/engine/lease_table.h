@@ -1,6 +1,6 @@
 /*
- * The lease table: which lease a job has. The functions of this folder that take and end leases are
- * its only writers.
+ * The lease table: finds the lease of a job. Only the functions of this folder that take and end
+ * leases write it.
  */
 #pragma once
 
@@ -12,12 +12,16 @@ Size lease_table_size();
 void lease_table_create(LWLockPadded *partition_locks);
 inline constexpr int kLeasePartitions = 16;
 
-/* The lease of that job, or NULL. It may be of another queue, then do not touch it. */
+/*
+ * Return the lease of the job; NULL: none. If the lease belongs to another queue the caller must
+ * not touch it.
+ */
 Lease *holder_of(const Queue *queue, int64 job_id);
 
 /*
- * Find a job's lease, without its queue's lock: under that the entry may be another's by now, or
- * free, which is_lease_of() tells. Both in one: change_lease() in hold.h. False: no lease.
+ * Find the lease of a job without its queue's lock. The entry may be freed or reused before the
+ * caller has that lock; is_lease_of() tells. change_lease() in hold.h does both. Return false if
+ * there is no lease.
  */
 bool find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref);
 
@@ -35,13 +39,16 @@ is_lease_of(const Lease *lease, const QueueRef &ref, int64 job_id)
 	return in_use && lease->queue == ref.queue && lease->key.job_id == job_id;
 }
 
-/* In which segment the row of a leased job is, mostly: a guess, without any queue's lock. */
+/* Return the segment in which the row of a leased job probably is. Takes no queue's lock. */
 bool segment_of_leased(const Database *db, int64 job_id, uint16 *segment);
 
-/* Only for lease.cpp. Under the queue's lock: the entry for that job, or who has it (*found), or NULL: the table is full. */
+/*
+ * Enter a lease of the job into the table, or find the one that is there (*found). Return NULL if
+ * the table is full. Only for lease.cpp, under the queue's lock.
+ */
 Lease *enter_lease(Queue *queue, int64 job_id, bool *found);
 
-/* The same. The entry is free afterwards. */
+/* Remove the lease, and free its entry. Only for lease.cpp, under the queue's lock. */
 void remove_lease(Lease *lease);
 
 } // namespace pgq

@@ -62,7 +62,10 @@ extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now
 	if (left <= 0)
 		return false;
 	lease->lease_time = lease_time;
-	/* The clock may have been set since the end that stays was told. */
+	/*
+	 * Even if the deadline stays, expires_at is computed anew, since the wall clock may have been
+	 * set.
+	 */
 	int64 deadline = Max(lease->deadline, monotonic + Min(lease_time, left));
 	set_deadline(lease, deadline, now + (deadline - monotonic));
 	return true;

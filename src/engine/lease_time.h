@@ -1,5 +1,6 @@
 /*
- * What time does to leases: deadlines, and the tree of those that it can end. Under the queue's lock.
+ * Deadlines of leases, and the tree of leases that time can end. All functions are called under the
+ * queue's lock.
  */
 #pragma once
 
@@ -7,36 +8,45 @@
 
 namespace pgq {
 
-/* Is it handed out, and no open transaction uses it (protocol: used-is-pinned)? */
+/*
+ * Return whether the lease is handed out and no open transaction uses it (protocol:
+ * used-is-pinned).
+ */
 inline bool
 can_expire(const Lease *lease)
 {
 	return lease->state == LeaseState::kClaimed && lease->pins == 0;
 }
 
-/* Into the tree by its deadline, and out of it. */
+/* Enter the lease into the expiry tree by its deadline, or remove it. */
 void start_expiring(Lease *lease);
 void stop_expiring(Lease *lease);
 
-/* Of a LOST lease: out of the line, or of the tree. */
+/* Remove a LOST lease from the line of lost leases, or from the expiry tree if it was put off. */
 void stop_waiting(Lease *lease);
 
-/* Of those in the tree the first one whose deadline has passed, or NULL. */
+/*
+ * Return the lease of the expiry tree with the earliest deadline, if that has passed; NULL
+ * otherwise.
+ */
 Lease *first_due(const Queue *queue, int64 monotonic);
 
-/* The PARKED one whose time has come, or NULL. */
+/* Return the first PARKED lease, if its deadline has passed; NULL otherwise. */
 Lease *first_to_unpark(const Queue *queue, int64 monotonic);
 
 /*
- * Note the length asked for, and let the lease end that long from now, capped by the queue's max_runtime; an end that is
- * later already stays. False, and no change: max_runtime is used up.
+ * Extend the deadline to lease_time from now, but not beyond the queue's max_runtime. A later
+ * deadline stays. Return false, without a change, if max_runtime is used up.
  */
 bool extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 
-/* The lease that was lost first, of those that were not put off, or NULL. */
+/* Return the lease that was lost first, of those that are not put off; NULL: none. */
 Lease *first_lost(const Queue *queue);
 
-/* Deadline of the next parked or expiring lease, or one put off; INT64_MAX: none. */
+/*
+ * Return the next time (monotonic) at which a lease expires, is unparked or comes back, or at which
+ * rows are read again; INT64_MAX: none.
+ */
 int64 next_lease_event(const Queue *queue);
 
 } // namespace pgq

@@ -1,5 +1,6 @@
 /*
- * By which leases jobs count as leased, for views, and which are set aside. All of it under the queue's lock.
+ * The number of jobs that count as leased in views, and leases that are set aside. Protected by the
+ * queue's lock.
  */
 #pragma once
 
@@ -9,29 +10,37 @@ namespace pgq {
 
 struct Queue;
 
-/* Of a CLAIMED one: is it lost as soon as nobody uses it, or is its job's row gone? Then no job counts as leased by it. */
+/*
+ * Return whether no job counts as leased by this CLAIMED lease: it is doomed, or the row of its job
+ * is gone from the queue.
+ */
 inline bool
 is_unheld(const Lease *lease)
 {
 	return lease->doomed || lease->rows_gone.here > 0;
 }
 
-/* A lease of the queue is CLAIMED from here on. */
+/* Make the lease CLAIMED, and count it. */
 void begin_claimed(Lease *lease);
 
-/* The row of its job, which is CLAIMED, is as the hint says: it may wait for its time after all. */
+/*
+ * Note the present row of a CLAIMED job, by its hint: the row may have a run_at in the future after
+ * all.
+ */
 void note_wait(Lease *lease, const Hint &hint);
 
-/* The row of the lease's job was deleted or moved by SQL, or has come back. */
+/* Note that SQL has deleted or moved the row of the job, or has put it back. */
 void lack_row(Lease *lease, const RowsGone &gone);
 
 /*
- * Jobs that are leased, though their rows wait for a second that is yet to come: the clock was set back, or somebody
- * has changed the row by hand.
+ * Return the number of leased jobs whose row becomes due only in a later second: the clock was set
+ * back, or SQL has changed the row.
  */
 int64 leased_ahead(const Queue &queue, TimestampTz now);
 
-/* From here to its end nobody works by the lease: it counts as one of that kind (share.h). */
+/*
+ * Set the lease aside until its end, charged as one of that kind (share.h). No worker works by it.
+ */
 void set_lease_aside(Lease *lease, AsideShare *kind);
 
 /* Note that claims want this held job: it is due, and first in the queue. */

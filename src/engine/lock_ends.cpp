@@ -1,5 +1,6 @@
 /*
- * Ends of named locks that no transaction decides (the session or the incarnation is gone), and queries about locks.
+ * Ends of named locks that are not decided by a transaction: the session has ended, or the
+ * incarnation is gone. Also queries about locks.
  */
 #include "engine/database.h"
 #include "engine/named_lock.h"
@@ -8,7 +9,10 @@
 
 namespace pgq {
 
-/* A lock that another session relies on, or is giving back, ends only when the transaction of that session has ended. */
+/*
+ * Expire all session-bound locks of this session. A lock that another session relies on, or is
+ * giving back, becomes free only at the end of that session's transaction.
+ */
 void
 end_session_locks()
 {
@@ -60,7 +64,9 @@ int64
 ask_for_sweep(const Database *db)
 {
 	static constexpr int64 kMost = 10 * USECS_PER_SEC;
-	/* For a lock on which a transaction relies, or did a moment ago. */
+	/*
+	 * Longest time (microseconds) to wait for the sweep of a lock that is, or was just now, in use.
+	 */
 	static constexpr int64 kInUse = USECS_PER_SEC / 2;
 	int64 longest = 0;
 	for_each_lock([&](const LockHold &hold, int number) {

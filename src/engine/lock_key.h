@@ -1,5 +1,5 @@
 /*
- * What a lock is known by (named_lock.h).
+ * The key of a named lock or run (named_lock.h).
  */
 #pragma once
 
@@ -10,13 +10,14 @@ namespace pgq {
 inline constexpr int kLockNameMax = 59;
 inline constexpr int64 kNoPeriod = -1;
 
-/* A lock, or a run: what is held at most `slots` times. */
+/* Identity of a named lock or run, of which up to `slots` grants can be held. */
 struct LockKey
 {
 	Oid database;
-	Oid incarnation;	/* as of the slot of the database */
-	int64 period;		/* of runs: microseconds, 0: one for ever. kNoPeriod: it is a lock */
-	TimestampTz bucket; /* of runs: when their period began */
+	Oid incarnation; /* incarnation of the database's slot */
+	/* For runs: microseconds, 0 if the run is done only once; kNoPeriod: a lock. */
+	int64 period;
+	TimestampTz bucket; /* for runs: the beginning of the period */
 	char name[kLockNameMax + 1];
 
 	bool is_run() const { return period != kNoPeriod; }
@@ -29,7 +30,7 @@ struct LockKey
 
 LockKey lock_key_of(const Database *db, const char *name, int64 period, TimestampTz bucket);
 
-/* Of a database and a name: locks and runs of one name are found together. */
+/* Return a hash of database and name. Locks and runs with the same name have the same hash. */
 inline uint32
 hash_of_name(Oid database, const char *name)
 {

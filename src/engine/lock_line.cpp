@@ -3,18 +3,21 @@
 namespace pgq {
 
 namespace {
-
-/* Under the locks lock. */
+/* The place of a process in a line. Protected by the locks lock. */
 struct LockWaiter
 {
 	LockKey key;
-	int next; /* my_procno() of the one behind in the line of its hash, or kNobody */
+	int next; /* procno of the next waiter in the line of its hash, or kNobody */
 	bool in_line;
-	int32 slots;	/* of how many it wants one */
-	int64 woken;	/* monotonic: since when he is expected to look; 0: he sleeps */
-	uint32 session; /* how many that were this process have ended */
-	Relaxed<int>
-		claimer; /* my_procno() + 1 of the process whose claim this one waits for, or 0. Without a lock */
+	int32 slots; /* number of slots of the lock that it wants */
+	/* Since when the process is expected to look (monotonic); 0: it was not woken. */
+	int64 woken;
+	uint32 session; /* number of sessions with this procno that have ended; see session_of() */
+	/*
+	 * Procno + 1 of the process for whose claim this one waits; 0: none. Written and read without a
+	 * lock.
+	 */
+	Relaxed<int> claimer;
 };
 static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layout_v<LockWaiter>);
 
@@ -22,13 +25,13 @@ static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layou
 
 inline constexpr int kLines = 256;
 
-/* Under the locks lock. */
+/* All lines. Protected by the locks lock. */
 struct LockLines
 {
 	int first[kLines];
 	int waiting;
 	int peak;
-	LockWaiter waiters[FLEXIBLE_ARRAY_MEMBER]; /* by process */
+	LockWaiter waiters[FLEXIBLE_ARRAY_MEMBER]; /* indexed by procno */
 };
 
 static constexpr int64 kComesSoon = USECS_PER_SEC;
@@ -153,7 +156,7 @@ wake_first_in_line(const LockKey &key, int64 monotonic)
 			waiter->woken = monotonic;
 			return i;
 		}
-		/* He passes on what he does not take. */
+		/* The woken process passes on a slot that it does not take. */
 		if (monotonic - waiter->woken <= kComesSoon)
 			return kNobody;
 	}
@@ -168,7 +171,7 @@ wake_able_in_line(const LockKey &key, int held, int64 monotonic)
 		LockWaiter *waiter = place_of(i);
 		if (!(waiter->key == key) || is_away(*waiter, monotonic))
 			continue;
-		/* Those before it come first, as in waiting_before(). */
+		/* Waiters that are earlier in the line count like holders, as in waiting_before(). */
 		if (held++ >= waiter->slots)
 			continue;
 		bool sleeps = waiter->woken == 0 && i != my_procno();

@@ -1,10 +1,12 @@
 /*
- * Who waits for a named lock: first come, first served. A process waits for one at a time, so there is a place for each.
+ * Lines of processes that wait for a named lock, served in order of arrival. A process waits for
+ * one lock at a time, so each process has one place in shared memory.
  *
- * Who frees a slot wakes the first in line, who looks, takes it, and passes on when he leaves the line; until then nobody
- * who came later may have it. That ends when he has not come for a while: his process may be stopped.
+ * A process that frees a slot wakes the first in line. That process looks, takes the slot, and
+ * passes the wake-up on when it leaves the line. Until then no later process may have the slot. If
+ * the woken process has not looked for a while (it may be stopped), the line goes on without it.
  *
- * Everything but in_lock_line() and the claimers is called under the locks lock.
+ * All functions are called under the locks lock, except in_lock_line() and those about claimers.
  */
 #pragma once
 
@@ -13,34 +15,46 @@
 namespace pgq {
 
 /*
- * To the end of the line, unless this process is in it, for a lock of so many slots. It has looked: who frees something wakes
- * it again.
+ * Join the end of the line, for a lock with so many slots, unless this process is in it. A process
+ * that is in the line counts as asleep again, so a slot that is freed wakes it again.
  */
 void join_lock_line(const LockKey &key, int32 slots);
-bool in_lock_line(); /* this process is */
+bool in_lock_line(); /* Return whether this process is in a line. */
 
-/* Out of it. Returns for what it has waited: the next one is to be woken. */
+/* Leave the line. Return the lock waited for; the caller must wake the next in line. */
 LockKey leave_lock_line();
 
-/* How many wait for that lock who come before this process, and have not been away for too long. */
+/*
+ * Return the number of processes before this one in line for the lock, without those that were
+ * woken and have not looked for too long.
+ */
 int waiting_before(const LockKey &key, int64 monotonic);
 
-/* The first in line, if he sleeps: he is about to be woken. kNobody otherwise. */
+/*
+ * Return the first in line, if it is asleep; the caller must wake that process. kNobody: none is to
+ * be woken.
+ */
 int wake_first_in_line(const LockKey &key, int64 monotonic);
 
-/* As above, for the first waiter that can have a slot while that many are held: waiters may ask for different numbers of slots. */
+/*
+ * The same for the first waiter that can have a slot while `held` slots are held. Waiters may ask
+ * for different numbers of slots.
+ */
 int wake_able_in_line(const LockKey &key, int held, int64 monotonic);
 
-/* What that process waits for, or NULL. */
+/* Return the lock for which that process waits; NULL: none. */
 const LockKey *awaited_by(int procno);
 
-/* Which of the sessions that are that process, one after the other; of those that may have locks bound to them. */
+/*
+ * Return the number of the session of that process. A procno is used by one session after the
+ * other; the number is raised at the end of each that may have session-bound locks.
+ */
 uint32 session_of(int procno);
 void end_session_of(int procno);
 
 /*
- * Publish that this process waits in memory for the claim of that process (kNobody: it does no more), so that searches
- * for deadlocks see the wait. Needs no lock.
+ * Publish that this process waits in memory for the claim of that process (kNobody: not any more),
+ * so that searches for deadlocks see the wait. Needs no lock.
  */
 void await_claimer(int procno);
 int awaited_claimer(int procno);

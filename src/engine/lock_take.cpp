@@ -15,7 +15,7 @@ namespace {
 struct LockSurvey
 {
 	int held = 0;
-	bool others = false; /* some slots are held by other processes */
+	bool others = false; /* some of the held slots are not held by this process */
 	int64 look_again = INT64_MAX;
 	int64 swept = 0;
 	uint64 taken[kSlotsMax / 64] = {};
@@ -30,8 +30,10 @@ struct LockSurvey
 };
 
 } // namespace
-
-/* What time will not end is looked at by itself now and then. */
+/*
+ * Interval for looking at a lock that a prepared transaction has changed, since COMMIT PREPARED
+ * wakes no waiter.
+ */
 static constexpr int64 kPolled = 100 * 1000;
 
 static int64
@@ -44,7 +46,7 @@ next_look(const NamedLock &lock, int64 monotonic)
 	return lock.is_open() ? INT64_MAX : lock.now.deadline;
 }
 
-/* Visit the slots of that lock that are held. */
+/* Visit the entries of the lock. */
 template <typename Visit>
 static void
 for_each_slot(const LockHold &hold, const Database *db, const LockKey &key, Visit visit)
@@ -95,14 +97,14 @@ grant(NamedLock *lock, int64 token, const LockRequest &request, int64 monotonic)
 }
 
 /*
- * Count the holders, and the waiters that come first. If that leaves a slot, take the lowest free one: a slot that is not
- * held, that this transaction is giving back, or whose time is over while no transaction relies on it.
+ * Take a slot for the request. Count the holders and the waiters that come first. If that leaves a
+ * slot, take the lowest free one: a slot that is not held, that this transaction is giving back, or
+ * whose time is over while no transaction relies on it.
  */
 LockTaken
 take_lock(LockHold &hold, Database *db, const LockRequest &request)
 {
 	int64 monotonic = hold.monotonic();
-	/* Holders, and waiters that came first. */
 	LockSurvey found = survey(hold, db, request.key, request.unused);
 	int before = waiting_before(request.key, monotonic);
 	LockTaken taken{.answer = TakeAnswer::kBusy, .number = kNoEntry, .token = 0};
@@ -113,14 +115,17 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 		if (before == 0 && !found.others)
 			taken.answer = TakeAnswer::kOurs;
 		/*
-		 * Wake the first waiter that can have a slot: the end of a lock's time wakes no waiter, and a waiter that was woken
-		 * but asks for fewer slots has to pass that on.
+		 * Wake the first waiter that can have a slot. The end of a lock's time wakes no waiter, and
+		 * a waiter that was woken but asks for fewer slots has to pass the wake-up on.
 		 */
 		hold.wake_able(request.key, found.held);
 		return taken;
 	}
 
-	/* Take over the entry of the slot, unless its time is over and it is not known whether a transaction relies on it. */
+	/*
+	 * Take over the entry of the slot. If its time is over, the caller must first find out whether
+	 * a transaction relies on it.
+	 */
 	taken.slot = found.lowest_free();
 	taken.number = hold.find(request.key, taken.slot);
 	if (taken.number != kNoEntry)

@@ -9,26 +9,27 @@ static constexpr int kNone = -1;
 namespace {
 
 /*
- * Of a slot of a lock: in the table there is no row with a smaller token that memory does not know. Believed for a while
- * only, and nothing depends on it but how many dead entries of the index are read (sync/lock_row.h). Under the locks lock.
+ * For a slot of a lock: the table has no row with a smaller token that memory does not know. Valid
+ * for a limited time, and only an optimization: it bounds how many dead index entries are read
+ * (sync/lock_row.h). Protected by the locks lock.
  */
 struct RowFloor
 {
-	uint64 lock; /* a hash of both */
+	uint64 lock; /* hash of lock and slot */
 	int64 token;
 	int64 until; /* monotonic */
 };
 
 } // namespace
-
-/* Under the locks lock, but for the address of the table and what is said otherwise. */
+/* The table of named locks. Protected by the locks lock, except where a field says otherwise. */
 struct LockTable
 {
-	int unused; /* entries, linked by next */
-	int fresh;	/* from this one on they were never used */
+	int unused; /* first free entry; free entries are linked by `next` */
+	int fresh;	/* entries from this one on were never used */
 	Quota common;
-	pg_atomic_uint32 in_doubt; /* entries with an xid; read without the lock */
-	int buckets;			   /* a power of two; set when it is made */
+	pg_atomic_uint32 in_doubt; /* number of entries with an xid; read without the lock */
+	/* Number of buckets, a power of two; set at the start of the server. */
+	int buckets;
 	NamedLock entries[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -49,7 +50,7 @@ named_locks_size()
 int64
 lock_bytes()
 {
-	/* More than one entry: a part is kept for each database. */
+	/* More than one entry, since each database has its own part. */
 	return sizeof(NamedLock) * static_cast<int64>(quota_entries(max_locks)) / max_locks +
 		   sizeof(int) + sizeof(RowFloor);
 }
@@ -60,7 +61,7 @@ buckets()
 	return reinterpret_cast<int *>(shared->named_locks->entries + quota_entries(max_locks));
 }
 
-/* One for each bucket. */
+/* Return the row floors, one for each bucket. */
 static RowFloor *
 floors()
 {
@@ -108,7 +109,7 @@ LockHold::end() const
 	return shared->named_locks->fresh;
 }
 
-/* Visit those of that lock. */
+/* Visit the entries of the lock. */
 template <typename Visit>
 static void
 for_each_slot(const LockKey &key, Visit visit)
@@ -143,7 +144,9 @@ LockHold::find(const Database *db, const char *name, int64 token, bool relied_on
 	return kNone;
 }
 
-/* Of entries from that one on. */
+/*
+ * Return the first entry of the name in the bucket's list from `number` on; kNone if there is none.
+ */
 static int
 find_of(const Database *db, const char *name, int number)
 {
@@ -208,7 +211,7 @@ LockHold::free(int number)
 	discharge(&shared->databases[lock.home].locks, &table->common, max_locks);
 }
 
-/* ---- what is known of rows ---- */
+/* ---- rows of locks ---- */
 
 static uint64
 hash_of(const LockKey &key, int32 slot)
@@ -289,7 +292,10 @@ LockHold::put_back(int number, int64 token, const Grant &before, bool was_open)
 	lock.now = before;
 	if (!was_open)
 		lock.changer = kNobody;
-	/* The session may have ended while another one was at it. */
+	/*
+	 * The session to which the lock is bound may have ended while another session was changing the
+	 * lock.
+	 */
 	if (before.session_bound && before.procno != kNobody &&
 		before.session != session_of(before.procno))
 		lock.now.end_with_session(monotonic_);
@@ -297,7 +303,7 @@ LockHold::put_back(int number, int64 token, const Grant &before, bool was_open)
 		wake_first(lock.key);
 }
 
-/* ---- what others ask ---- */
+/* ---- queries ---- */
 
 int
 lock_blockers(int procno, int *procnos, int most)

@@ -1,18 +1,21 @@
 /*
- * Named locks: who holds which name, in which slot, until when. Runs (pgq_run_once) are locks too, of a name and a bucket
- * of time.
+ * Named locks: which session or owner holds which name, in which slot, until when. Runs
+ * (pgq_run_once) are locks too: their key has a name and a period of time.
  *
- * One entry for each slot that is held, by hash of database and name; all under the locks lock, which is held for moments
- * only. What has a time to live has a row in pgq_ext.held_lock too, written by the transaction that changes the entry, so
- * it survives a restart (sync/lock_load.*); what is bound to a session has none.
+ * Each slot that is held has an entry, found by a hash of database and name. All is protected by
+ * the locks lock, which is held for moments only. A grant with a time to live also has a row in
+ * pgq_ext.held_lock, written by the transaction that changes the entry, so the grant survives a
+ * restart (sync/lock_load.*). A grant bound to a session has no row.
  *
  *     (none) --take--> HELD, open --commit--> HELD --unlock--> UNLOCKING, open --commit--> (none)
  *
- * Open: the transaction of a process has changed it, and nobody else does before it has ended, whatever the deadline is;
- * undone, the entry is as it was (txn/lock_effects.*). A prepared transaction is known by its xid.
+ * Open means: a transaction has changed the entry and has not ended. Until then no other
+ * transaction changes it, whatever its deadline is. A rollback restores the entry
+ * (txn/lock_effects.*). A prepared transaction is identified by its xid.
  *
- * Who relies on a lock in a transaction has its tag (sync/lock_tag.h), of which memory knows nothing. So who takes
- * over one whose time is over must have that tag for a moment.
+ * A transaction that relies on a lock holds the tag of the grant, a lock of the server
+ * (sync/lock_tag.h), of which memory knows nothing. So a session that takes over a grant whose time
+ * is over must hold that tag for a moment.
  */
 #pragma once
 
@@ -29,49 +32,49 @@ enum class GrantState : uint8
 {
 	kNone,
 	kHeld,
-	kUnlocking, /* by a transaction that has not ended */
+	kUnlocking, /* a transaction that has not ended gives it back */
 };
 
-/* Somebody's hold of a slot. */
+/* A grant: one owner's possession of a slot. */
 struct Grant
 {
 	GrantState state;
 	bool session_bound;
-	bool swept; /* UNLOCKING, by the scheduler: soon over */
+	bool swept; /* UNLOCKING by the scheduler, because its time is over; it ends soon */
 	int32 slots;
-	int64 token; /* of no other grant, ever */
+	int64 token; /* unique among all grants */
 	int64 ttl;
 	int64 deadline; /* monotonic */
 	TimestampTz acquired_at;
-	int32 pid;	/* who has got it; 0: in another life of the server, or prepared */
-	int procno; /* the same */
+	int32 pid;	/* holder's process; 0: the grant is from before a restart, or prepared */
+	int procno; /* holder's procno, or kNobody */
 	char owner[kLockOwnerMax + 1];
 
-	uint32 session; /* if bound: of those that have been that process */
+	uint32 session; /* if session_bound: session_of(procno) at the grant */
 
 	bool has_row() const { return state == GrantState::kHeld && !session_bound; }
-	/* Its session ends: the number of its process is another one's from now on. */
+	/* End the grant with its session. The procno belongs to another session from now on. */
 	void end_with_session(int64 monotonic)
 	{
 		deadline = Min(deadline, monotonic);
 		procno = kNobody;
 	}
-	/* The session that it is bound to has ended. */
+	/* Return whether the session to which the grant is bound has ended. */
 	bool is_left() const { return session_bound && procno == kNobody; }
 };
 
-/* Under the locks lock. */
 struct NamedLock
 {
 	LockKey key;
-	int32 slot; /* 1 and more; 0: the entry is not in use */
-	int home;	/* the slot of the database that it is charged to */
-	int next;	/* of the same hash, or unused; -1: none */
+	int32 slot; /* 1 and more; 0: the entry is free */
+	int home;	/* number of the database slot that is charged for it */
+	int next;	/* next entry in the bucket, or next free entry; -1: none */
 	Grant now;
-	int changer;		/* the process whose transaction has changed it, or kNobody */
-	TransactionId xid;	/* of the prepared transaction that has */
-	Grant before;		/* what is right if that is rolled back */
-	int64 in_use_until; /* its time is over but somebody relies on it: when to ask again */
+	int changer;	   /* process whose open transaction has changed the entry, or kNobody */
+	TransactionId xid; /* prepared transaction that has changed the entry, or invalid */
+	Grant before;	   /* the grant to restore if that transaction rolls back */
+	/* If its time is over but a transaction relies on it: when to look again (monotonic). */
+	int64 in_use_until;
 
 	bool is_open() const { return changer != kNobody || TransactionIdIsValid(xid); }
 	bool is_over(int64 monotonic) const
@@ -81,9 +84,12 @@ struct NamedLock
 };
 static_assert(std::is_trivially_copyable_v<NamedLock>);
 
-/* ---- the door ---- */
+/* ---- access under the lock ---- */
 
-/* Under the locks lock. Entries are known by their numbers. */
+/*
+ * Access to the entries while the locks lock is held; made by with_locks(). Entries are identified
+ * by their numbers.
+ */
 class LockHold
 {
 public:
@@ -92,40 +98,52 @@ public:
 	int64 monotonic() const { return monotonic_; }
 	NamedLock &operator[](int number) const;
 
-	/* The entry of that slot; a new one. -1: there is none, none is left for that database. */
+	/*
+	 * find() returns the entry of the slot, add() makes a new one. Both return -1 for none: there
+	 * is no such entry, or the database has none left.
+	 */
 	int find(const LockKey &key, int32 slot) const;
 	int add(Database *db, const LockKey &key, int32 slot);
 
 	/*
-	 * Whose grant has that token, and is not over (or relied on, by who asks), -1 otherwise; also one that is just being
-	 * given back.
+	 * Return the entry whose grant has this token, also one that is being given back; -1: none. A
+	 * grant whose time is over is found only if relied_on: the caller knows that its transaction
+	 * relies on the grant.
 	 */
 	int find(const Database *db, const char *name, int64 token, bool relied_on) const;
 
-	/* The entries of that name, of all its locks and runs, one after the other; -1: no more. */
+	/* Return the first or the next entry of all locks and runs with this name; -1: none. */
 	int first_of(const Database *db, const char *name) const;
 	int next_of(const Database *db, const char *name, int number) const;
 
-	/* Nobody has it any more. */
+	/* Free the entry, and wake the first in line. */
 	void free(int number);
 
 	/*
-	 * Return the token below which memory knows all rows of that slot; 0: look at all rows. raise_row_floor() raises it after
-	 * a look that has found no unknown row. cost: duration of a look at all rows, else 0; the floor is dropped again only so
-	 * often that such looks take at most a hundredth of the time.
+	 * Return the token below which memory knows all rows of that slot; 0: look at all rows.
+	 * raise_row_floor() raises it after a look that has found no unknown row. cost: duration of a
+	 * look at all rows, else 0. The floor is dropped only so often that looks at all rows take at
+	 * most a hundredth of the time.
 	 */
 	int64 row_floor(const LockKey &key, int32 slot) const;
 	void raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost);
 
-	/* The outcome of that transaction, which is no process's, decides between what is now and what was before. */
+	/*
+	 * Leave the entry to a prepared transaction: its outcome decides between the present grant and
+	 * `before`. clear_xid() ends that.
+	 */
 	void leave_to(int number, TransactionId xid, const Grant &before);
 	void clear_xid(int number);
 
-	/* The transaction that has brought the grant with that token has ended. */
+	/*
+	 * The transaction that made the present grant, which has this token, has ended. confirm(): it
+	 * has committed. put_back(): it was rolled back; restore the entry. Both do nothing if the
+	 * grant has another token.
+	 */
 	void confirm(int number, int64 token);
 	void put_back(int number, int64 token, const Grant &before, bool was_open);
 
-	/* Entries from here on were never used. */
+	/* Return the number of the first entry that was never used. */
 	int end() const;
 
 	/* Wake the first waiter that can have a slot while that many are held. */
@@ -135,14 +153,14 @@ public:
 		if (procno != kNobody)
 			wakeups_.add(procno);
 	}
-	/* There may be a slot for the first in line. */
+	/* Wake the first in line for the lock, since a slot may be free. */
 	void wake_first(const LockKey &key)
 	{
 		int procno = wake_first_in_line(key, monotonic_);
 		if (procno != kNobody)
 			wakeups_.add(procno);
 	}
-	/* This process leaves the line. */
+	/* Let this process leave its line, and wake the next one. */
 	void leave_line() { wake_first(leave_lock_line()); }
 
 private:
@@ -152,7 +170,10 @@ private:
 	Wakeups wakeups_;
 };
 
-/* Run body(hold) under the lock; then those are woken who may go on. At most kHoldMax entries are changed in it. */
+/*
+ * Run body(hold) under the locks lock, release the lock, and wake the waiters that the body has
+ * noted. The body may change at most kHoldMax entries.
+ */
 template <typename Body>
 inline void
 with_locks(Body body)
@@ -164,7 +185,10 @@ with_locks(Body body)
 	hold.wakeups_.deliver();
 }
 
-/* visit(hold, number) each entry in use from that number on, in as many holds as it takes, while it returns true. */
+/*
+ * Call visit(hold, number) for each entry in use, from `next` on, while it returns true. Takes as
+ * many holds as needed.
+ */
 template <typename Visit>
 inline void
 for_locks_from(int next, Visit visit)
@@ -182,7 +206,7 @@ for_locks_from(int next, Visit visit)
 		});
 }
 
-/* All of them. */
+/* Visit all entries in use. */
 template <typename Visit>
 inline void
 for_each_lock(Visit visit)
@@ -204,24 +228,28 @@ is_of(const LockKey &key, const Database *db)
 struct LockRequest
 {
 	Database *database;
-	uint32 generation; /* of that slot when the key was made */
+	uint32 generation; /* generation of the database's slot when the key was made */
 	LockKey key;
 	int32 slots;
 	bool session_bound;
 	int64 ttl;
 	const char *owner;
-	int64 unused; /* a grant of which the caller knows that nobody relies on it, or 0 */
+	/* Token of a grant on which no transaction relies, as the caller knows; 0: none. */
+	int64 unused;
 };
 
 enum class TakeAnswer : uint8
 {
 	kTaken,
 	kBusy,
-	kOurs,		/* only this process can end what is in the way */
-	kOver,		/* its time is over, but does anybody rely on it? */
-	kFull,		/* no entry is left */
-	kGone,		/* the slot of the database was freed */
-	kAboveMark, /* its token would be: advance the mark, and ask again */
+	kOurs, /* all slots are held by this process itself */
+	/*
+	 * The time of the grant is over; the caller must find out whether a transaction relies on it.
+	 */
+	kOver,
+	kFull,		/* the database has no entry left */
+	kGone,		/* the slot of the database has another generation */
+	kAboveMark, /* the new token would be above the durable mark: advance the mark, and try again */
 };
 
 struct LockTaken
@@ -229,32 +257,38 @@ struct LockTaken
 	TakeAnswer answer;
 	int number;
 	int32 slot;
-	int64 token; /* kOver: of that grant */
+	int64 token; /* kTaken: of the new grant; kOver: of the grant whose time is over */
 	Grant before;
 	bool was_open;
-	int64 swept;	  /* kBusy: a grant that the scheduler is just about to end, or 0 */
-	int64 look_again; /* kBusy: monotonic, INT64_MAX: when woken */
+	int64 swept;	  /* kBusy: token of a grant that the scheduler is about to end; 0: none */
+	int64 look_again; /* kBusy: when to look again (monotonic); INT64_MAX: when woken */
 };
 
-/* Take a slot, if more are free than are wanted by those who are in line before. */
+/* Take a slot, if there are more free slots than waiters in line before this process. */
 LockTaken take_lock(LockHold &hold, Database *db, const LockRequest &request);
 
-/* Which processes keep that one from the lock that it waits for; -1: it waits for none, or time will end that. */
+/*
+ * Store the processes that keep that process from the lock for which it waits. Return their number;
+ * -1: it waits for none, or the wait can end without any of these processes.
+ */
 int lock_blockers(int procno, int *procnos, int most);
 
-/* ---- ends that no transaction decides. They cannot fail ---- */
+/* ---- ends that no transaction decides; these functions cannot fail ---- */
 
 void end_session_locks();
 void free_locks(Oid database, Oid incarnation);
 
-/* ---- what others ask ---- */
+/* ---- queries ---- */
 
 bool has_locks(Oid database);
 
-/* Is any left to a transaction? */
+/* Return whether the outcome of a prepared transaction decides about any entry. */
 bool any_lock_in_doubt();
 
-/* Of locks, not of runs; at most `most`. Returns how many. */
+/*
+ * A copy of a lock. copy_locks() copies at most `most` locks, without runs, and returns their
+ * number.
+ */
 struct LockCopy
 {
 	LockKey key;
@@ -265,19 +299,19 @@ struct LockCopy
 };
 int copy_locks(const Database *db, LockCopy *copies, int most);
 
-/* How many more the database can have. */
+/* Return how many more locks the database can have. */
 int room_for_locks(const Database *db);
 
-/* What all databases use beyond their own parts. */
+/* Return how many entries all databases use beyond their own parts. */
 Quota common_locks();
 
 /*
- * Ask the schedulers to remove locks that are over and whose entries this database can have. Return how long that takes at
- * most (microseconds); 0: there is none.
+ * Ask the schedulers to remove locks whose time is over and whose entries this database could use.
+ * Return how long that takes at most (microseconds); 0: there is no such lock.
  */
 int64 ask_for_sweep(const Database *db);
 
-int64 lock_bytes(); /* of one more, about */
+int64 lock_bytes(); /* Return about how many bytes one more lock costs. */
 Size named_locks_size();
 void place_named_locks(void *memory);
 

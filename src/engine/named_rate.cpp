@@ -6,15 +6,14 @@
 namespace pgq {
 
 namespace {
-
-/* Under the rates lock. */
+/* A rate in memory. Protected by the rates lock. */
 struct NamedRate
 {
 	RateKey key;
 	bool used;
-	bool unread; /* it was restored: its row has not been read since */
-	int home;	 /* the slot of the database that it is charged to */
-	int64 life;	 /* each time that a rate comes to memory has its own */
+	bool unread; /* restored after a start, and its row has not been read since */
+	int home;	 /* number of the database slot that is charged for it */
+	int64 life;	 /* unique number for each time that a rate comes to memory */
 	Gcra gcra;
 };
 static_assert(std::is_trivially_copyable_v<NamedRate>);
@@ -31,7 +30,7 @@ struct RateTable
 int64
 rate_bytes()
 {
-	/* More than one entry: a part is kept for each database. */
+	/* More than one entry, since each database has its own part. */
 	return sizeof(NamedRate) * static_cast<int64>(quota_entries(max_rates)) / max_rates;
 }
 
@@ -49,7 +48,10 @@ place_named_rates(void *memory)
 	shared->named_rates = static_cast<RateTable *>(memory);
 }
 
-/* A rate is found from where its name says on; it may be anywhere, since others come and go. */
+/*
+ * Return the first wanted entry. The search begins at the place that the hash of the name gives,
+ * and goes through all places, since a rate may be at any place.
+ */
 template <typename Visit>
 static NamedRate *
 find_rate(const RateKey &key, Visit wanted)
@@ -116,7 +118,7 @@ give_back_permits(const RateKey &key, int64 permits, int64 taken)
 	});
 }
 
-/* Its place is another one's. */
+/* Free the place of a rate. */
 static void
 free_place(NamedRate *rate)
 {
@@ -126,7 +128,10 @@ free_place(NamedRate *rate)
 	rate->used = false;
 }
 
-/* A place for a rate of that database: one that is free, or that of a rate that is full and counts where it would. */
+/*
+ * Return a free place for a rate of that database; NULL: none. If the database has none left, a
+ * full rate is removed: one whose place is charged to the common part, or one of this database.
+ */
 static NamedRate *
 find_place(Database *db, const RateKey &key, int64 now)
 {
@@ -147,7 +152,7 @@ find_place(Database *db, const RateKey &key, int64 now)
 	return find_rate(key, [](const NamedRate &rate) { return !rate.used; });
 }
 
-/* With a place. Null: there is none. */
+/* Make an entry for the rate. Return NULL if there is no place. */
 static NamedRate *
 new_rate(Database *db, const RateKey &key)
 {
@@ -162,7 +167,10 @@ new_rate(Database *db, const RateKey &key)
 	return rate;
 }
 
-/* The row of a rate that was restored is read. It may have been changed by hand. */
+/*
+ * Compare a restored rate with its row, which may have been changed by SQL. If it has, the rate
+ * begins empty.
+ */
 static void
 compare_with_row(NamedRate *rate, const RateSpec &spec)
 {
@@ -290,7 +298,7 @@ restore_rates(Database *db, const SavedRate *saved, int n)
 bool
 may_be_restored_again(const Database *db)
 {
-	/* A mark that was advanced since the load is above all tokens from before. */
+	/* Once the mark was advanced in this load, it is above all tokens from before the load. */
 	return prefix_of(static_cast<int64>(value_of(db->marked_token))) < db->base_prefix;
 }
 

@@ -1,11 +1,13 @@
 /*
- * Named rates: how much may be taken, and when (core/gcra.h). What a rate is stands in pgq_ext.rate_limit; here is what has
- * been taken of those that are in use. That outlives a clean stop, as leases do (load/saved_lease.h).
+ * Named rates: how many permits may be taken, and when (core/gcra.h). The definition of a rate is a
+ * row of pgq_ext.rate_limit. Memory has what was taken of the rates in use; that survives a clean
+ * stop, as leases do (load/saved_lease.h).
  *
- * Only a rate that is full gives up its place to another one, since earlier takes do not matter any more then. So a rate
- * that is not in memory was full when it left, or has not been taken from since Database::rates_known_since: when memory of
- * the database began, or a rate was last made or dropped there. Such a rate counts as empty at that time, so it never gives
- * more than it may.
+ * Only a full rate gives up its place in memory, since earlier takes do not matter for it any more.
+ * So a rate that is not in memory was full when it left, or no permits were taken from it since
+ * Database::rates_known_since: the time at which memory of the database began, or a rate was last
+ * made or dropped there. Such a rate counts as empty at that time, so it never gives more than it
+ * may.
  */
 #pragma once
 
@@ -18,7 +20,7 @@ namespace pgq {
 struct RateKey
 {
 	Oid database;
-	Oid incarnation; /* as of the slot of the database */
+	Oid incarnation; /* incarnation of the database's slot */
 	char name[kLockNameMax + 1];
 
 	bool operator==(const RateKey &other) const
@@ -37,74 +39,94 @@ struct RateSpec
 
 enum class RateAnswer : uint8
 {
-	kUnknown, /* it is not in memory, or what it is has not been read since it was restored */
-	kLater,	  /* not before the end of the wait; nothing is taken */
-	kTooMany, /* there are never so many at once */
-	kTaken,	  /* to be used at a time */
+	kUnknown, /* not in memory, or restored and its row not read yet: call add_rate() */
+	kLater,	  /* cannot be had before the end of the wait; nothing was taken */
+	kTooMany, /* more permits than the rate ever gives at once */
+	kTaken,	  /* taken, to be used from a certain time on */
 };
 
 struct RateTaken
 {
 	RateAnswer answer;
-	int64 at;	 /* monotonic */
+	int64 at;	 /* when the permits may be used (monotonic) */
 	int64 taken; /* for give_back_permits() */
 	int64 burst;
 	int64 life; /* for is_same_rate() */
 };
 
-/* Take them if they can be had within that time. */
+/* Take permits, if they can be had within `wait` microseconds. */
 RateTaken take_permits(const RateKey &key, int64 permits, int64 wait);
 
-/* Has it been in memory since then? What was reserved of it is nothing otherwise: others have begun to count anew. */
+/*
+ * Return whether the rate has stayed in memory since its take with that `life`. Otherwise permits
+ * that were reserved do not count, since the rate has begun anew.
+ */
 bool is_same_rate(const RateKey &key, int64 life);
 
-/* They are not used. Cannot fail. */
+/* Return unused permits. Cannot fail. */
 void give_back_permits(const RateKey &key, int64 permits, int64 taken);
 
 /*
- * Bring the rate to memory, if it is not there. One that was restored and is another one now is empty. False: there is no
- * place for that database, and no rate is full.
+ * Bring the rate to memory, if it is not there. A restored rate whose definition has changed begins
+ * empty. Return false if the database has no place left and no rate is full.
  */
 bool add_rate(Database *db, const RateKey &key, const RateSpec &spec);
 
-/* Forget the rate; all rates of the database that are not in memory count as empty from now on. Cannot fail. */
+/*
+ * Forget the rate. All rates of the database that are not in memory count as empty from now on.
+ * Cannot fail.
+ */
 void forget_rate(const RateKey &key);
 void free_rates(Oid database, Oid incarnation);
 
-/* What could be taken now, and when the next one. Of a database; at most `most`. Returns how many. */
+/*
+ * A copy of a rate: how many permits can be taken now, and when the next one. copy_rates() copies
+ * at most `most` rates of a database and returns their number.
+ */
 struct RateCopy
 {
 	RateKey key;
 	int64 available;
-	int64 next_at; /* monotonic */
+	int64 next_at; /* when the next permit can be taken (monotonic) */
 };
 int copy_rates(Oid database, Oid incarnation, RateCopy *copies, int most);
 
 /*
- * A rate as it is saved at a clean stop, and restored after the start. The time for which the server is down does not count:
- * no clock tells how long that was. Without a name: since when rates that are not in memory have been known.
+ * A rate that is saved at a clean stop and restored after the start. The time for which the server
+ * is down does not count, since no clock tells how long that was. An entry without a name saves
+ * rates_known_since.
  */
 struct SavedRate
 {
 	char name[kLockNameMax + 1];
-	int64 interval; /* microseconds, in which one permit is refilled */
+	int64 interval; /* microseconds in which one permit is refilled */
 	int32 burst;
-	int64 remaining; /* microseconds until it is full; not positive without a name */
+	/* Microseconds until the rate is full; 0 or negative in the entry without a name. */
+	int64 remaining;
 };
 
-/* How many save_rates() may write; 0: no rate of the database is in memory. */
+/* Return how many entries save_rates() may write; 0: no rate of the database is in memory. */
 int room_for_rates(const Database *db);
 
-/* At most `most`. Returns how many; 0 if that is too few. */
+/*
+ * Save the rates of the database. Return the number of entries; 0 if there would be more than
+ * `most`.
+ */
 int save_rates(const Database *db, SavedRate *saved, int most);
 
-/* Into a slot that is LOADING. All rates count as empty if one of them finds no place. Cannot fail. */
+/*
+ * Restore saved rates into a slot that is LOADING. If one of them finds no place, all rates count
+ * as empty. Cannot fail.
+ */
 void restore_rates(Database *db, const SavedRate *saved, int n);
 
-/* Might rates that were restored be restored once more after a crash? Not once the durable mark was advanced since the load. */
+/*
+ * Return whether a crash now would restore the same saved rates once more. That cannot happen once
+ * the durable mark was advanced since the load.
+ */
 bool may_be_restored_again(const Database *db);
 
-/* What all databases use beyond their own parts. */
+/* Return how many entries all databases use beyond their own parts. */
 Quota common_rates();
 
 int64 rate_bytes();

@@ -1,7 +1,8 @@
 /*
- * The options of a queue: as they are used, and one table of them. From that follow how rows of pgq_ext.queue are
- * read and checked (catalog/queue_row.*, catalog/option_value.*), the arguments of pgq_create_queue, and the row it
- * writes. A new option is a column and an argument in src/schema, a line here, and its use.
+ * The options of a queue: the struct in use, and a table of all options. The table determines how
+ * rows of pgq_ext.queue are read and checked (catalog/queue_row.*, catalog/option_value.*), the
+ * arguments of pgq_create_queue, and the row that it writes. A new option needs a column and an
+ * argument in src/schema, a line here, and its use.
  */
 #pragma once
 
@@ -12,16 +13,19 @@
 
 namespace pgq {
 
-/* Limits of options; the CHECKs of pgq_ext.queue say the same. A thousand years as the server compares intervals, 12 times 30 days. */
+/*
+ * Limits of options; the CHECKs of pgq_ext.queue are the same. A thousand years as the server
+ * compares intervals: a year has 12 months of 30 days.
+ */
 inline constexpr int64 kLeaseTimeMin = USECS_PER_SEC;
 inline constexpr int64 kLeaseTimeMax = 7 * USECS_PER_DAY;
 inline constexpr int64 kThousandYears = INT64CONST(1000) * 12 * DAYS_PER_MONTH * USECS_PER_DAY;
 
-/* Of which attempts a record is written. */
+/* The attempts of which a record is written. */
 enum class LogAttempts : uint8
 {
 	kNone,
-	kFailed, /* and lost */
+	kFailed, /* failed and lost attempts */
 	kAll,
 };
 inline constexpr const char *log_attempts_names[] = {"none", "failed", "all"};
@@ -33,15 +37,15 @@ struct QueueOptions
 	int32 max_attempts;
 	BackoffOptions backoff;
 	int32 concurrency;		 /* jobs in work at a time; 0: no limit */
-	int32 group_concurrency; /* those of one group; 0: no limit */
+	int32 group_concurrency; /* jobs of one group in work at a time; 0: no limit */
 	int32 rate_limit;		 /* hand-outs in a period; 0: no limit */
 	int64 rate_period;		 /* microseconds */
 	int32 group_rate_limit;	 /* hand-outs of one group in a period; 0: no limit */
-	int64 max_depth;		 /* jobs that live at a time; 0: no limit */
+	int64 max_depth;		 /* live jobs at a time; 0: no limit */
 	int64 keep_attempts;	 /* microseconds; 0: none is written */
 	int64 keep_finished;	 /* microseconds; 0: none is written */
 	LogAttempts log_attempts;
-	bool fifo; /* of one group one at a time, as they were enqueued */
+	bool fifo; /* each group: one job at a time, in the order of enqueue */
 	bool fair; /* groups take turns */
 	bool notify;
 	bool paused;
@@ -50,7 +54,7 @@ struct QueueOptions
 };
 static_assert(std::is_trivially_copyable_v<QueueOptions>);
 
-/* What a value of it may be. */
+/* The type and range of an option's value. */
 enum class OptionKind : uint8
 {
 	kLeaseTime, /* kLeaseTimeMin to kLeaseTimeMax */
@@ -58,8 +62,8 @@ enum class OptionKind : uint8
 	kRuntime,	/* 0, or kLeaseTimeMin to kThousandYears */
 	kDuration,	/* 0 to kThousandYears */
 	kCount,		/* 1 and more */
-	kLimit,		/* 1 and more; 0: none */
-	kLongLimit, /* the same of a bigint */
+	kLimit,		/* 1 and more, or 0 for no limit */
+	kLongLimit, /* the same as a bigint */
 	kShare,		/* 0 to 1 */
 	kFlag,
 	kLog, /* one of log_attempts_names */
@@ -92,15 +96,17 @@ type_of(OptionKind kind)
 
 struct QueueOption
 {
-	const char *name; /* of the column, and of pgq_create_queue's argument */
+	const char *name; /* name of the column, and of the argument of pgq_create_queue */
 	OptionKind kind;
-	const char *initial; /* as the SQL declarations have it; what NULL stands for */
-	bool is_argument; /* pgq_create_queue has it; otherwise it begins with the column's default */
-	size_t place;	  /* in QueueOptions */
+	const char *initial; /* default as in the SQL declarations; NULL stands for it */
+	/* Pgq_create_queue has this argument; otherwise the option begins with the column's default. */
+	bool is_argument;
+	size_t place; /* offset in QueueOptions, or kOnlyInSql */
 };
-inline constexpr size_t kOnlyInSql = SIZE_MAX; /* a place: nothing but SQL looks at it */
+/* Value of `place` for an option that only SQL reads. */
+inline constexpr size_t kOnlyInSql = SIZE_MAX;
 
-/* In the order of the columns. */
+/* All options, in the order of the columns. */
 inline constexpr QueueOption queue_options[] = {
 	{"lease_time", OptionKind::kLeaseTime, "5 min", true, offsetof(QueueOptions, lease_time)},
 	{"max_runtime", OptionKind::kRuntime, "0", true, offsetof(QueueOptions, max_runtime)},

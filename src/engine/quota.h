@@ -1,9 +1,10 @@
 /*
- * How many entries of a table that all databases share one database may have: as many as its setting says, but no
- * database can keep another one from its own part, a quarter of the setting divided by max_databases. So the table has
- * entries for the own parts of all databases that there can be, and for the common part.
+ * Quota: how many entries of a table that all databases share one database may have. That is as
+ * many as the setting of the table says, but no database can take away the own part of another: a
+ * quarter of the setting divided by max_databases. So the table has entries for the own parts of
+ * all possible databases, and for the common part.
  *
- * As share.h is for leases, but under the lock of the table.
+ * share.h does the same for leases with atomics; here all is protected by the lock of the table.
  */
 #pragma once
 

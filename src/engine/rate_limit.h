@@ -1,15 +1,20 @@
 /*
- * How many jobs of a queue start in a period (options rate_limit, rate_period).
+ * The rate limit of a queue: how many of its jobs start in a period (options rate_limit,
+ * rate_period).
  *
- * What is handed out has started, for good; what a claim has taken and not handed out yet counts too, or several
- * claims would find the same room. It is counted as started in the hold that hands it out, not when it was taken: a
- * claim that was slow must not be seen to start after it has been forgotten.
+ * A job that was handed out has started for good. A job that a claim has taken and not handed out
+ * yet counts too; otherwise several claims would use the same room. Its start is counted in the
+ * hold that hands it out, not when it was taken: a slow claim must not hand out a job after its
+ * start has been forgotten.
  *
- * At a clean stop the counts are saved, as leases are (starts_copy.h). Otherwise jobs may have been handed out by a server
- * that had this data before us, up to the moment at which ours was opened, and by slots of shared memory that have been
- * given up since: a queue that is loaded counts as if all that may start in a period had started then.
+ * At a clean stop the counts are saved, as leases are (starts_copy.h). Without saved counts,
+ * earlier starts are not known: another server may have handed out jobs from the same data up to
+ * the moment at which this one opened it, and slots that were freed since have taken their counts
+ * with them. So a queue that is loaded begins as if all starts that the limit allows had just
+ * happened then.
  *
- * Under the queue's lock. Nothing here fails.
+ * All functions are called under the queue's lock, except forget_starts() and unknown_starts_end().
+ * None can fail.
  */
 #pragma once
 
@@ -17,7 +22,7 @@
 
 namespace pgq {
 
-/* How many more may be taken now. */
+/* Return how many more jobs may be taken now. */
 inline int
 room_to_start(Queue *queue)
 {
@@ -34,7 +39,7 @@ note_start(Queue *queue)
 		queue->rate.note(1, monotonic_now());
 }
 
-/* Before the options become these. A limit holds for what starts after it was set. */
+/* Prepare for new options, before they are stored. A limit counts only starts after it was set. */
 inline void
 change_rate(Queue *queue, const QueueOptions &options)
 {
@@ -48,7 +53,10 @@ change_rate(Queue *queue, const QueueOptions &options)
 		queue->unknown_until = queue->rate.all_forgotten(monotonic_now());
 }
 
-/* Until then others may have handed out jobs of a queue that is loaded now. */
+/*
+ * Return the time until which jobs of a queue that is loaded now may have been handed out unknown
+ * to this slot.
+ */
 inline int64
 unknown_starts_end()
 {
@@ -56,7 +64,7 @@ unknown_starts_end()
 	return since == 0 ? monotonic_now() : since;
 }
 
-/* Of a queue that comes into a slot, with its options. */
+/* Initialize the rate of a queue that gets a slot. Its options are set already. */
 inline void
 init_rate(Queue *queue)
 {
@@ -68,7 +76,7 @@ init_rate(Queue *queue)
 	queue->unknown_until = limited ? queue->rate.all_forgotten(since) : 0;
 }
 
-/* Of a queue that has just been created. */
+/* Note that the queue was just created, so that no job of it has started. */
 inline void
 no_starts(Queue *queue)
 {
@@ -76,14 +84,17 @@ no_starts(Queue *queue)
 	queue->rate.restart(queue->options.rate_period, monotonic_now());
 }
 
-/* Jobs may have been handed out until now that nobody will know of. */
+/* Note that jobs may have been handed out until now whose starts are not known. */
 inline void
 forget_starts()
 {
 	pg_atomic_write_u64(&shared->starts_known_since, monotonic_now());
 }
 
-/* When somebody may have one more that waits for the queue's rate or for its group's. */
+/*
+ * Return the time at which one more job may start that waits for the rate of the queue or of its
+ * group.
+ */
 inline int64
 earliest_start(const Queue &queue)
 {
@@ -91,8 +102,9 @@ earliest_start(const Queue &queue)
 }
 
 /*
- * When one more may start, if there is a job and it is only for that that it waits. While claims have taken all that
- * may start nobody knows: the end of theirs tells.
+ * Compute the time at which one more job may start, if there are jobs that wait only for the rate.
+ * While claims have taken all that may start the time is not known; the end of such a claim
+ * computes it again.
  */
 inline void
 plan_next_start(Queue *queue)

@@ -1,11 +1,11 @@
 /*
- * Which slot of shared memory belongs to which database and queue.
+ * The registry: which slot of shared memory belongs to which database and queue.
  *
- * A slot is attached from a committed (or own, uncommitted) row.  Leases and locks
- * that are bound to a session are in the slot alone, and end when it is freed.
- * Freed are: queues whose drop committed or whose creation was undone, and the
- * slots of databases and of incarnations of the extension that are known to be
- * gone: README.md, "The end of an incarnation".
+ * A slot is attached from a row that is committed, or written by the same transaction. Leases and
+ * session-bound locks exist only in memory and end when the slot is freed. A slot is freed when the
+ * drop of its queue was committed or its creation undone. The slot of a database is freed when the
+ * database or the incarnation of the extension is known to be gone: README.md, "The end of an
+ * incarnation".
  */
 #pragma once
 
@@ -13,19 +13,19 @@
 
 namespace pgq {
 
-/* The transaction that is dropping the queue, or an invalid one. */
+/* Return the transaction that is dropping the queue, or an invalid one. */
 VirtualTransactionId dropper_of(const QueueRef &ref);
 
-/* What the row of pgq_ext.queue says. */
+/* The contents of a row of pgq_ext.queue. */
 struct QueueRow
 {
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
 	QueueOptions options;
-	bool ours; /* as this transaction has written it */
+	bool ours; /* the row was written by this transaction */
 };
 
-/* What the tables say of lease tokens: see catalog/token_mark.h and catalog/token_key.h. */
+/* The durable state of lease tokens: see catalog/token_mark.h and catalog/token_key.h. */
 struct DurableTokens
 {
 	int64 mark;
@@ -33,21 +33,24 @@ struct DurableTokens
 };
 
 /*
- * A slot for this database. It is LOADING: nobody finds it before publish_database(). prepared:
- * the transactions that are prepared in it, listed before; they are watched from the moment
- * the slot is published. NULL when all slots are taken. One process at a time: see tables() in
- * load/attach.cpp.
+ * Take a slot for this database; NULL: all are taken. The slot is LOADING, so it is not found
+ * before publish_database(). prepared: the transactions that are prepared in the database, which
+ * the caller has listed before. They are watched from the moment at which the slot is published.
+ * Only one process may attach a database at a time: see tables() in load/attach.cpp.
  */
 Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						  const TransactionId *prepared, int n);
 
-/* From here on the slot is used. Cannot fail. */
+/* Make a LOADING slot usable. Cannot fail. */
 void publish_database(Database *db);
 
-/* The slot or NULL. */
+/* Return the slot of that incarnation; NULL: none. */
 Database *find_database(Oid oid, Oid incarnation);
 
-/* What late acks are judged by: see DatabaseTokens. All is 0, below every token, if the slot is another load's by now. */
+/*
+ * Data to verify a late ack: see DatabaseTokens. If the slot has another generation by now, all is
+ * 0, below every token.
+ */
 struct Load
 {
 	int64 base_prefix;
@@ -57,28 +60,35 @@ struct Load
 };
 Load read_load(const Database *db, uint32 generation);
 
-/* A late ack whose check bits are wrong. Returns how many there are in this load. */
+/* Count a late ack with wrong check bits. Return the number of them in this load. */
 uint32 note_failed_check(Database *db, uint32 generation);
 
-/* The slot of that queue, attached if need be. Error 53400 when all slots are taken. */
+/*
+ * Return the slot of the queue, which is attached if it has none. Error 53400 when all slots are
+ * taken.
+ */
 QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);
 
-/* As above; false when all slots are taken. */
+/* The same; false when all slots are taken, or the slot of the database has another generation. */
 bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref);
 
-/* The slot of that queue if it has one. */
+/* Find the slot of the queue; false: it has none. */
 bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 
-/* Rename the queue; backends that remember the old name look again. Cannot fail; does nothing if ref is not current. */
+/*
+ * Rename the queue. Backends that remember the old name notice that and look again. No effect if
+ * ref is not current. Cannot fail.
+ */
 void rename_slot(const QueueRef &ref, const char *name);
 
-/* Is the slot a copy of that row? And make it one. */
+/* is_like() returns whether the slot has the name and options of the row; make_like() sets them. */
 bool is_like(const QueueRef &ref, const QueueRow &row);
 void make_like(const QueueRef &ref, const QueueRow &row);
 
 /*
- * A slot in use, as of one moment. Noted before the look that tells whether its database or its incarnation is gone: what
- * comes after the note has another generation, and stays.
+ * A slot in use at one moment. A caller notes the slots before it looks whether their databases or
+ * incarnations are gone. A slot that is used again after the note has another generation, and is
+ * not freed.
  */
 struct SlotNote
 {
@@ -88,21 +98,27 @@ struct SlotNote
 	Oid incarnation;
 };
 
-/* All of them. Returns how many: at most max_databases. */
+/* Note all slots in use. Return their number, at most max_databases. */
 int note_slots(SlotNote *notes);
 
-/* What the launcher asks, under any incarnation: has this database a slot, a queue in use, a scheduler at work? */
+/*
+ * Queries of the launcher, about any incarnation: whether the database has a slot, a queue in use,
+ * a running scheduler. Racy reads, since the launcher asks again.
+ */
 bool is_attached(Oid oid);
 bool has_queues(Oid oid);
 bool has_scheduler(Oid oid);
 
-/* Forget the queue and all its leases. Cannot fail; does nothing if ref is not current. */
+/* Free the slot of the queue, with all its leases. No effect if ref is not current. Cannot fail. */
 void free_queue(const QueueRef &ref);
 
-/* Forget the database, its queues and their leases. Does nothing if the generation is another. */
+/*
+ * Free the slot of the database, with its queues and their leases. No effect if the slot has
+ * another generation.
+ */
 void free_database(Database *db, uint32 generation);
 
-/* Visit the queues of a database (all databases: NULL). The visitor gets each with its lock not held. */
+/* Visit the queues of a database (NULL: of all databases). No lock is held during the visit. */
 template <typename Visit>
 inline void
 for_each_queue(const Database *db, Visit visit)
@@ -110,23 +126,32 @@ for_each_queue(const Database *db, Visit visit)
 	for (int i = 0; i < shared->max_queues; i++)
 	{
 		QueueRef ref;
-		/* A racy first look: a slot that changes now is seen at the next round. */
+		/* Reads the slot without a lock. A slot that changes now is seen in the next round. */
 		if (ref_of(&shared->queues[i], &ref) && (db == nullptr || ref.queue->database == db))
 			visit(ref);
 	}
 }
 
-/* Wake the launcher: a database may need a scheduler, (announce) may have got the extension. Cannot fail. */
+/*
+ * Wake the launcher, since a database may need a scheduler. announce_extension(): also note that a
+ * database may have got the extension. Cannot fail.
+ */
 void wake_launcher();
 void announce_extension();
 
-/* Wake the scheduler of that database, if there is one. Cannot fail; no lock held. */
+/* Wake the scheduler of the database, if there is one. Called without a lock. Cannot fail. */
 void wake_scheduler(const Database *db);
 
-/* Schedules of that database are not as its scheduler knows them. Cannot fail; no lock held. */
+/*
+ * Note that schedules of the database have changed, and wake its scheduler. Called without a lock.
+ * Cannot fail.
+ */
 void tell_of_schedules(Oid database);
 
-/* Could the scheduler count the lost leases of that queue in the last 5 s? Under the queue's lock. */
+/*
+ * Return whether the scheduler could count the lost leases of the queue within the last 5 s. Called
+ * under the queue's lock.
+ */
 bool is_served(const Queue *queue, int64 monotonic);
 
 } // namespace pgq

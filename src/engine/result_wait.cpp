@@ -5,15 +5,16 @@
 
 namespace pgq {
 
-/* Under results_lock, but for told. */
+/* A process that waits for the end of a job. Protected by results_lock, except for `told`. */
 struct ResultWait
 {
 	const Database *database; /* NULL: the process does not wait */
 	int64 job_id;
 	JobEnd end;
-	int32 queue_id;		   /* of the job, if it has ended */
-	int next;			   /* in its bucket: my_procno(), or kNobody */
-	pg_atomic_uint32 told; /* and not woken yet. One too many does no harm */
+	int32 queue_id; /* queue of the job, if the job has ended */
+	int next;		/* procno of the next waiter in the bucket, or kNobody */
+	/* Not 0: told the end, and not woken yet. A wake-up too many does no harm. */
+	pg_atomic_uint32 told;
 };
 static_assert(std::is_trivially_copyable_v<ResultWait> && std::is_standard_layout_v<ResultWait>);
 
@@ -59,7 +60,7 @@ begin_result_wait(const Database *db, int64 job_id)
 		wait->end = JobEnd::kUnknown;
 		wait->next = bucket->first;
 		bucket->first = my_procno();
-		/* A full barrier: what the caller reads from here on is not older than this. */
+		/* A full barrier: the caller's later reads of rows are not older than this increment. */
 		pg_atomic_fetch_add_u32(&bucket->waiting, 1);
 	});
 	waiting = true;
@@ -117,7 +118,10 @@ tell_waiting(const Database *db, int32 queue_id, int64 job_id, JobEnd end)
 	return told;
 }
 
-/* Any number of them, so they are not collected. One that somebody else has told is woken by either. */
+/*
+ * Wake all processes that were told. Their number has no bound, so they are not collected in a
+ * list. A process that was told by several commits may be woken by any of them.
+ */
 void
 wake_told()
 {

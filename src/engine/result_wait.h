@@ -1,12 +1,13 @@
 /*
- * Who waits for the end of a job (pgq_result), one a process, and how it ended: whoever applies a commit
- * tells them. What the tables do not keep nobody could learn afterwards.
+ * Waits for the end of a job (pgq_result). Each process has at most one. A process that applies a
+ * commit tells the waiters how the job has ended, since the tables may not keep the result.
  *
- * The waits are in buckets by job, and whoever ends a job asks without a lock whether its bucket is empty.
- * Nobody is missed: who waits counts himself in, then, after a full barrier, looks at the rows; who ends the job has
- * changed the rows for all to see, then, after a full barrier, asks. Either he sees the count, or the
- * other one sees that the row is gone. The barriers are pg_atomic_fetch_add_u32 of the one, LWLockAcquire of the
- * queue's lock of the other.
+ * The waits are in buckets by job id. A process that ends a job checks without a lock whether the
+ * bucket is empty. No waiter is missed: the waiter increments the count of its bucket, and after a
+ * full barrier looks at the rows. The process that ends the job has made the change of the rows
+ * visible, and after a full barrier reads the count. Either it sees the count, or the waiter sees
+ * that the row is gone. The barriers are pg_atomic_fetch_add_u32 in the waiter, and LWLockAcquire
+ * of the queue's lock in the other process.
  */
 #pragma once
 
@@ -23,17 +24,24 @@ enum class JobEnd : uint8
 	kDead,
 };
 
-/* This process waits, until end_result_wait(); cannot fail from there on. */
+/*
+ * Begin to wait for the end of the job. If the caller fails later, the abort callback ends the wait
+ * by end_result_wait(), which cannot fail.
+ */
 void begin_result_wait(const Database *db, int64 job_id);
-/* *queue_id: of which queue it was then, if it ended. */
+/*
+ * End the wait. Return how the job has ended; kUnknown: it has not been told. *queue_id: the queue
+ * of the job when it ended.
+ */
 JobEnd end_result_wait(int32 *queue_id);
 bool waits_for_result();
 
-/* Those of which a part of the hash of the job's id is the same. */
+/* The waits for all jobs with the same hash. */
 struct ResultBucket
 {
-	pg_atomic_uint32 waiting; /* written under results_lock */
-	int first;				  /* my_procno(), or kNobody. Under results_lock */
+	pg_atomic_uint32 waiting; /* number of waits; written under results_lock, read without a lock */
+	/* Procno of the first waiter, or kNobody; protected by results_lock. */
+	int first;
 };
 static_assert(std::is_trivially_copyable_v<ResultBucket> &&
 			  std::is_standard_layout_v<ResultBucket>);
@@ -48,7 +56,7 @@ result_bucket(int64 job_id)
 								   (64 - kResultBucketBits)];
 }
 
-/* Under the queue's lock: may anybody wait for that job? */
+/* Return whether any process may wait for the job. Called under the queue's lock. */
 inline bool
 may_be_waited_for(int64 job_id)
 {
@@ -56,8 +64,9 @@ may_be_waited_for(int64 job_id)
 }
 
 /*
- * Under the queue's lock, whose order is before this one's: the job ends. True: who was told is to
- * be woken, by wake_told() when no lock is held any more.
+ * Tell all waiters of the job how it has ended. Called under the queue's lock, which is before the
+ * results lock in the lock order. Return true if a process was told: the caller must call
+ * wake_told() when it holds no lock any more.
  */
 bool tell_waiting(const Database *db, int32 queue_id, int64 job_id, JobEnd end);
 void wake_told();

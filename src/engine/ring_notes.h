@@ -1,5 +1,5 @@
 /*
- * What is known of rings of segments and of each segment, beside their rows: of one database.
+ * State of the rings of segments and of each segment of a database, besides their rows.
  */
 #pragma once
 
@@ -10,34 +10,41 @@
 
 namespace pgq {
 
-/* The segments of one table. Written by the scheduler, read by everybody, without a lock: nothing depends on how new it is. */
+/*
+ * State of one ring. Written by the scheduler, read by all processes without a lock. An old value
+ * does no harm.
+ */
 struct SegmentRing
 {
-	pg_atomic_uint32 current;	/* where new rows go, mostly: any other is as good */
-	pg_atomic_uint32 survivors; /* where rows of drained segments go, or kNoSegment */
+	pg_atomic_uint32 current;	/* segment for new rows; rows in any other segment do no harm */
+	pg_atomic_uint32 survivors; /* segment for the rows of drained segments, or kNoSegment */
 };
 
-/* Written by the scheduler, read by views. */
+/* State of one segment. Written by the scheduler, read by views. */
 struct SegmentNotes
 {
-	/* Without a lock. */
-	pg_atomic_uint64 empty_since; /* TimestampTz; 0: there may be rows in it that somebody wants */
-	/* Since the database was loaded: */
+	/* Atomics, no lock. */
+	/* TimestampTz since which no row of it is live; 0: there may be live rows. */
+	pg_atomic_uint64 empty_since;
+	/* Counters since the database was loaded. */
 	pg_atomic_uint64 truncations;
 	pg_atomic_uint64 moved_in;
 	pg_atomic_uint64 moved_out;
-	/* Written under the registry lock; read under it, but by the scheduler itself. */
-	char error[160]; /* of the last step, if it has raised */
+	/*
+	 * Written under the registry lock. Read under that lock; the scheduler reads its own writes
+	 * without it.
+	 */
+	char error[160]; /* error of the last step, or "" */
 };
 
 struct RingNotes
 {
 	SegmentRing rings[kRings];
-	SegmentNotes segments[kAllSegments]; /* by number */
+	SegmentNotes segments[kAllSegments]; /* by segment number */
 };
 static_assert(std::is_trivially_copyable_v<RingNotes>);
 
-/* When shared memory is made; when a database is loaded. */
+/* init_rings() is called when shared memory is made, reset_rings() when a database is loaded. */
 void init_rings(RingNotes *notes);
 void reset_rings(RingNotes *notes);
 

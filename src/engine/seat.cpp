@@ -65,8 +65,10 @@ say(const SeatOrder &order, SeatState state)
 /* ---- crashes ---- */
 
 namespace {
-
-/* In the memory of the postmaster, and of its children as it was when they were forked. */
+/*
+ * Crashes of the schedulers of one database. Kept in the memory of the postmaster; a child process
+ * has the state at its fork.
+ */
 struct CrashNote
 {
 	Oid database;
@@ -112,7 +114,10 @@ crashes_of(Oid database)
 	return note == nullptr ? 0 : note->in_a_row;
 }
 
-/* All processes have ended. Shared memory may be damaged: nothing in it is trusted further than this. */
+/*
+ * Note which schedulers have crashed. Called in the postmaster when all other processes have ended.
+ * Shared memory may be damaged, so nothing else in it is trusted.
+ */
 static void
 note_crashes(int, Datum)
 {

@@ -1,11 +1,11 @@
 /*
- * Seats: what a scheduler tells the launcher when it ends.
+ * Seats: the exit status of schedulers, for the launcher.
  *
- * The launcher gives each start of a scheduler a seat and a number. The scheduler says under
- * that number how it is; a scheduler whose launcher has ended may find its seat taken by
- * another start, and then says nothing. A scheduler that says nothing at its end, not even that
- * it was told to quit, has crashed, and the server with it: the postmaster notes that before
- * the shared memory goes, in memory of its own, which outlives that.
+ * The launcher gives each start of a scheduler a seat and a number. The scheduler reports its state
+ * under that number. If its launcher has ended, another start may have its seat; the scheduler then
+ * reports nothing. A scheduler that reports no end, not even that it was told to quit, has crashed,
+ * and the server with it. The postmaster notes such a crash before shared memory is made anew, in
+ * its own memory, which survives that.
  */
 #pragma once
 
@@ -15,24 +15,27 @@ namespace pgq {
 
 enum class SeatState : uint8
 {
-	kStarted, /* registered: nothing is known yet */
-	kRunning, /* it finds out whether it is wanted */
+	kStarted, /* registered; nothing is known yet */
+	kRunning, /* finding out whether it is needed */
 	kServing,
 	/* Ended: */
 	kAbsent, /* the extension is not installed in the database */
-	kIdle,	 /* it has no queues */
-	kTaken,	 /* another scheduler serves it */
-	kWanted, /* somebody wants to drop, rename or copy it, or has done so */
-	kAsked,	 /* by SIGTERM */
-	kFailed, /* by an error */
-	kQuit,	 /* by SIGQUIT: the server restarts, or stops at once */
+	kIdle,	 /* the database has no queues */
+	kTaken,	 /* another scheduler serves the database */
+	kWanted, /* a session wants to drop, rename or copy the database, or has done so */
+	kAsked,	 /* ended by SIGTERM */
+	kFailed, /* ended by an error */
+	kQuit,	 /* ended by SIGQUIT: the server restarts, or stops at once */
 };
 
 struct Seat
 {
-	/* Without a lock. */
-	pg_atomic_uint64 said; /* number of the start and state of its scheduler */
-	/* Written by the launcher before it starts the scheduler; read by the postmaster when all processes have ended. */
+	/* Atomic, no lock. */
+	pg_atomic_uint64 said; /* number of the start, and state of its scheduler */
+	/*
+	 * Written by the launcher before it starts the scheduler. Read by the postmaster when all
+	 * processes have ended.
+	 */
 	Oid database;
 	int64 began; /* monotonic */
 };
@@ -42,25 +45,31 @@ int seat_count();
 Size seats_size();
 void place_seats(void *memory);
 
-/* A start, as the scheduler gets to know it (bgw_extra). */
+/* A start, passed to the scheduler in bgw_extra. */
 struct SeatOrder
 {
 	int seat;
 	uint32 start;
-	Oid tablespace; /* of the database */
+	Oid tablespace; /* tablespace of the database */
 };
 
-/* The launcher: begin a start. */
+/*
+ * For the launcher: begin a start in that seat; return the state that the scheduler of a start has
+ * reported.
+ */
 SeatOrder begin_start(int seat, Oid database);
 SeatState state_of(const SeatOrder &order);
 
-/* The scheduler: how it is. Safe in a signal handler. */
+/* For the scheduler: report a state. Safe in a signal handler. */
 void say(const SeatOrder &order, SeatState state);
 
-/* How often in a row the schedulers of that database have crashed soon after their start. Forgotten after some quiet minutes. */
+/*
+ * Return how often in a row the schedulers of the database have crashed soon after their start.
+ * Forgotten after five minutes without a crash.
+ */
 int crashes_of(Oid database);
 
-/* The postmaster, when shared memory has been made. */
+/* Arrange that the postmaster notes crashes. Called when shared memory has been made. */
 void watch_for_crashes();
 
 } // namespace pgq

@@ -44,7 +44,7 @@ max_aside()
 	return Max(8, max_leases / 4);
 }
 
-/* Adds one to a counter, unless the counter has reached its bound. */
+/* Add one to a counter, unless the counter has reached its bound. Return whether it was added. */
 static bool
 raise_below(pg_atomic_uint32 *counter, int bound)
 {
@@ -102,7 +102,7 @@ charge_lease(LeaseShare *share)
 		bool from_common = used >= own;
 		if (from_common && !charge_common())
 		{
-			/* Of our own share something may have come free meanwhile. */
+			/* A lease of the own share may have been freed since. */
 			used = value_of(share->used);
 			if (used >= own)
 				return false;
@@ -124,13 +124,19 @@ discharge_lease(LeaseShare *share)
 		discharge_common();
 }
 
-/* Of a lease that is charged to the database: is it, set aside, one of the common part? */
+/*
+ * Charge a lease to the common part, as it is being set aside. Return false if the common part is
+ * used up; then the lease stays charged to the own share.
+ */
 static bool
 move_aside(LeaseShare *share)
 {
 	uint32 own = static_cast<uint32>(own_share());
 	uint32 used = value_of(share->used);
-	/* Beyond the own share it is the common part's already. */
+	/*
+	 * The database uses more than its own share, so the lease is charged to the common part
+	 * already.
+	 */
 	while (used > own)
 		if (pg_atomic_compare_exchange_u32(&share->used, &used, used - 1))
 			return true;

@@ -1,9 +1,10 @@
 /*
- * How many jobs of a queue, and of its groups, have started lately (rate_limit.h, group.h): saved at a clean shutdown and
- * restored after the start, as leases are: load/saved_lease.h.
+ * Copies of the starts that rate limits count, for a queue and its groups (rate_limit.h, group.h):
+ * saved at a clean shutdown and restored after the start, as leases are (load/saved_lease.h).
  *
- * Saved is how long before the stop they had started. The time for which the server is down does not count, since no clock
- * tells how long that was: a queue may wait for longer, and never starts more than its limit says.
+ * The saved value is how long before the stop a job had started. The time for which the server is
+ * down does not count, since no clock tells how long that was. So a queue may wait longer than
+ * needed, but never starts more than its limit says.
  */
 #pragma once
 
@@ -14,7 +15,7 @@ namespace pgq {
 enum class StartsOf : int16
 {
 	kQueue,
-	kOthers, /* groups that are not known */
+	kOthers, /* groups without an entry, together */
 	kGroup,
 };
 
@@ -23,21 +24,30 @@ struct SavedStarts
 	int32 queue_id;
 	StartsOf of;
 	int64 group;
-	int64 age; /* microseconds */
-	int32
-		n; /* kNoneBefore: before that none count; kUnknown: the same, but those that do may not have been */
+	int64 age; /* microseconds from the starts to the stop */
+	/*
+	 * Number of starts. kNoneBefore: no older starts count. kUnknown: the same, but the starts that
+	 * are counted may not be real ones.
+	 */
+	int32 n;
 
 	static constexpr int32 kNoneBefore = 0;
 	static constexpr int32 kUnknown = -1;
 };
 
-/* How many copy_starts() may have to say of the queue; 0: it has no limits. */
+/* Return how many entries copy_starts() may need for the queue; 0: the queue has no rate limit. */
 int room_for_starts(const QueueRef &ref);
 
-/* What is being claimed counts, too. At most `most`. Returns how many. */
+/*
+ * Copy the starts, and what is being claimed, at most `most` entries. Return their number; 0 if
+ * there would be more.
+ */
 int copy_starts(const QueueRef &ref, SavedStarts *copies, int most, int64 monotonic);
 
-/* Of a queue that has just been attached; of each rate the oldest come first. Cannot fail. */
+/*
+ * Restore an entry for a queue that has just been attached. Entries of each rate are restored from
+ * the oldest to the newest. Cannot fail.
+ */
 void restore_starts(const QueueRef &ref, const SavedStarts &saved, int64 monotonic);
 
 } // namespace pgq

@@ -16,7 +16,7 @@ last_prefix_drawn()
 	return last_prefix(pg_atomic_read_u64(&shared->last_prefix));
 }
 
-/* Also of one that is closed. */
+/* Return the durable mark, also if the stored value is closed (closed_mark()). */
 static int64
 durable_mark(const Database *db)
 {
@@ -61,7 +61,10 @@ draw_lock_token(const Database *db)
 	do
 		token = Max(last + 1, static_cast<uint64>(token_of(prefix, 0)));
 	while (!pg_atomic_compare_exchange_u64(&shared->last_lock_token, &last, token));
-	/* The marks of all databases are kept ahead of what was drawn: it may be ahead of the clock, which somebody has set. */
+	/*
+	 * This token may be ahead of the clock, which may have been set. Raise the last prefix, since
+	 * the marks of all databases are kept ahead of that.
+	 */
 	raise_last(undrawn(prefix_of(static_cast<int64>(token))));
 	return static_cast<int64>(token);
 }
@@ -83,7 +86,10 @@ pass_drawn_prefix()
 	return last_prefix(passed(last));
 }
 
-/* Right after a start the prefixes are above the mark, and the next start may begin with smaller ones. */
+/*
+ * Right after a start prefixes are above the mark, and the next start may begin with smaller ones.
+ * So the fence is at most the mark.
+ */
 int64
 fence_below(const Database *db, int64 prefix)
 {
@@ -97,8 +103,9 @@ cut_tokens(const Database *db)
 }
 
 /*
- * Above the durable mark. How far above differs from start to start, so that a failover which
- * has lost the newest mark does not begin with the tokens that the lost primary began with.
+ * Begin above the durable mark. The distance differs from start to start. So after a failover that
+ * has lost the newest mark, this server does not begin with the tokens with which the lost primary
+ * began.
  */
 int64
 begin_prefixes(int64 token_mark)

@@ -1,12 +1,12 @@
 /*
- * Drawing lease tokens (core/token.h says what they are).
+ * Drawing tokens of leases (core/token.h defines them) and of named locks.
  *
- * Tokens of one job grow and never repeat. Those that are drawn one after the other may share
- * their prefix, so most claims only read the last one; but who brings a job back that was
- * handed out raises it (end_lease), before anybody can have the job again. No token that is
- * handed out is above the durable mark: see catalog/token_mark.h.
+ * Tokens of one job grow and never repeat. Tokens drawn one after the other may share their prefix,
+ * so most claims only read the last prefix. When a job that was handed out is given back,
+ * end_lease() raises the prefix before the job can be handed out again. No token that is handed out
+ * is above the durable mark: see catalog/token_mark.h.
  *
- * Nothing here waits, fails or takes a lock.
+ * No function here waits, fails or takes a lock.
  */
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace pgq {
 
-/* As a TimestampTz: where the clock of lease tokens begins. */
+/* The origin of the prefixes, as a TimestampTz. */
 inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
-/* The clock as a prefix, and the time that a prefix stands for: the end of its millisecond. */
+/* Return the prefix of the present time, and the time at the end of a prefix's millisecond. */
 int64 prefix_of_clock();
 constexpr TimestampTz
 time_of_prefix(int64 prefix)
@@ -26,7 +26,10 @@ time_of_prefix(int64 prefix)
 	return kYear2020 + (prefix + 1) * 1000;
 }
 
-/* The same mark, closed: below the clock, so that nobody draws a token for a claim until it was advanced. Closed again: the same. */
+/*
+ * Return the mark in its closed form: a negative number, so that no claim uses a token before the
+ * mark was advanced. A closed mark stays the same.
+ */
 constexpr int64
 closed_mark(int64 mark)
 {
@@ -34,36 +37,40 @@ closed_mark(int64 mark)
 }
 
 /*
- * Return whether a token that was drawn is above the mark, closed or not. Another database, when it is attached, raises the next
- * tokens of all.
+ * Return whether a token is above the durable mark, closed or not. A drawn token can be: when
+ * another database is attached, the next tokens of all databases are raised.
  */
 bool is_above_mark(const Database *db, int64 token);
 
-/* A token for a lease of that job, under the lock of a queue of the database. */
+/* Draw a token for a lease of the job. Called under the lock of a queue of the database. */
 int64 draw_token(Database *db, int64 job_id);
 
 /*
- * A token for a named lock: greater than all of these before, of any database. There is no late proof of it, so where others
- * have check bits it has a count.
+ * Draw a token for a named lock, greater than all earlier ones of named locks in any database. It
+ * is never verified without memory or a row, so it has a count in place of check bits.
  */
 int64 draw_lock_token(const Database *db);
 
-/* No token to come has that prefix, or a smaller one. */
+/* Let all later tokens have a greater prefix than this one. */
 void pass_prefix(int64 prefix);
 
 /*
- * For the fence of a row: all tokens below that prefix that were handed out are at most the fence, and all from that prefix on
- * are greater, those of later starts too. So the fence is not above the durable mark.
+ * Return the fence for a row: all tokens below that prefix that were handed out are at most the
+ * fence, and all tokens from that prefix on are greater, also those of later starts. So the fence
+ * is not above the durable mark.
  */
 int64 fence_below(const Database *db, int64 prefix);
 
-/* Let tokens to come be greater than all that were drawn before, and return the fence between both. */
+/* Let all later tokens be greater than all tokens drawn so far. Return the fence between them. */
 int64 cut_tokens(const Database *db);
 
-/* A load begins: no token of the database drawn before has the prefix that is returned, or a greater one. */
+/*
+ * Begin a load. Return its first prefix: all tokens of the database drawn before have a smaller
+ * one.
+ */
 int64 begin_prefixes(int64 token_mark);
 
-/* The last prefix of which there may be tokens. */
+/* Return the last prefix of which tokens may exist. */
 int64 last_prefix_drawn();
 
 } // namespace pgq

@@ -6,7 +6,7 @@
 
 namespace pgq {
 
-/* How many of this process's entries may be in use. */
+/* Number of this process's entries that may be in use. */
 static constinit int joined = 0;
 
 Size
@@ -150,7 +150,7 @@ rejoin_lines(Alarm *alarm)
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			if (!is_current(waiter))
 			{
-				woken = true; /* the queue was dropped */
+				woken = true; /* the queue was dropped, so the claim must look */
 				return;
 			}
 			if (waiter->state == Waiter::kWoken)
@@ -179,7 +179,10 @@ leave_lines(const Queue *served)
 		Queue *queue = waiter->queue;
 		Wakeups wakeups;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-			/* A freed slot has taken everybody off its line, so the state is enough. */
+			/*
+			 * A slot that is freed takes all waiters off its line, so the state tells whether this
+			 * one is listed.
+			 */
 			bool woken = waiter->state == Waiter::kWoken;
 			if (waiter->state == Waiter::kListed)
 			{
@@ -193,8 +196,9 @@ leave_lines(const Queue *served)
 			if (watched)
 				queue->watcher = kNobody;
 			/*
-			 * Who was woken and took no job owes for sure. Others may have been woken for
-			 * another job than they took, or have joined again since and not looked.
+			 * A process that was woken and has taken no job of the queue must pass the wake-up on.
+			 * Any other process may have been woken for another job than it took, or may have
+			 * joined again without looking, so it passes on what may be left.
 			 */
 			if (watched || (woken && queue != served))
 				wake_waiters(queue, 1, &wakeups);

@@ -1,5 +1,5 @@
 /*
- * The line of a queue's waiters as it lies in shared memory; waiter.h says how it goes.
+ * The line of a queue's waiters in shared memory; waiter.h has the rules.
  */
 #pragma once
 
@@ -14,24 +14,30 @@ struct Waiter
 	{
 		kIdle,
 		kListed,
-		kWoken, /* taken off the line for a job; must take one or pass the wake-up on */
+		kWoken, /* taken off the line for a job; must take one, or pass the wake-up on */
 	};
-	dlist_node in_line; /* under the lock of the queue it is in */
-	/* Written by its process, while it is idle; read by that, and under the lock of the queue it is in. */
-	Relaxed<Queue *> queue; /* racily by the view capacity */
+	dlist_node in_line; /* protected by the lock of the queue */
+	/*
+	 * Written by its process, while the entry is idle. Read by that process, and under the lock of
+	 * the queue.
+	 */
+	Relaxed<Queue *> queue; /* also read without a lock by the view capacity */
 	uint32 queue_generation;
 	int procno;
-	/* Under the lock of the queue it is in; an idle one is its process's. Racily by the view capacity. */
+	/*
+	 * Protected by the lock of the queue, except that an idle entry belongs to its process. Also
+	 * read without a lock by the view capacity.
+	 */
 	Relaxed<State> state;
 };
 static_assert(std::is_trivially_copyable_v<Waiter> && std::is_standard_layout_v<Waiter>);
 
-/* Under the queue's lock. */
+/* Protected by the queue's lock. */
 struct WaitingLine
 {
-	dlist_head waiters; /* in their order */
+	dlist_head waiters; /* waiters, first to be served first */
 	int waiting;
-	int watcher; /* my_procno() of the waiter that watches the next timer, or kNobody */
+	int watcher; /* procno of the waiter that sleeps until the next timer, or kNobody */
 };
 
 void init_line(WaitingLine *line);

@@ -1,6 +1,6 @@
 /*
- * Who is woken when a queue has changed. Only for this folder: others change a queue through
- * hold.h, which collects under the lock and delivers after it has been released.
+ * Wake-ups after a change of a queue. Only for this folder: other folders change a queue through
+ * hold.h, which collects wake-ups under the lock and delivers them after its release.
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 namespace pgq {
 
 /*
- * Latches to set after the lock is released: of waiters as many as there is room for, and the watcher's. Who is taken
- * off a line must be woken; who stays in it is passed on to by them. Who waits for a result is woken by
- * result_wait.h.
+ * Latches to set after the release of the lock: of waiters, as many as there is room for, and of
+ * the watcher. A waiter that is taken off its line must be woken. For those left in the line, the
+ * woken ones pass the wake-up on. Processes that wait for a result are woken by result_wait.h.
  */
 struct Wakeups
 {
@@ -24,7 +24,7 @@ struct Wakeups
 		if (count < static_cast<int>(lengthof(procno)))
 			procno[count++] = who;
 	}
-	/* There is a place left besides the watcher's. */
+	/* Return whether a place is left besides that of the watcher. */
 	bool takes_waiters() const { return count + 1 < static_cast<int>(lengthof(procno)); }
 	void deliver()
 	{
@@ -34,17 +34,20 @@ struct Wakeups
 	}
 };
 
-/* Under the queue's lock: take up to n waiters off the line. Returns how many. */
+/*
+ * Take up to n waiters off the line, to be woken. Return their number. Called under the queue's
+ * lock.
+ */
 int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
 
 /*
- * Under the queue's lock: hints were filed. Wakes a waiter for each ready job, the watcher if
- * he has to be there sooner than he thinks, and notes the NOTIFY to be sent.
- * Returns true if the scheduler should be woken.
+ * Note that hints were filed: take a waiter off the line for each ready job, wake the watcher if
+ * its next time is sooner (`sooner`), and note a NOTIFY to be sent. Return true if the scheduler
+ * should be woken. Called under the queue's lock.
  */
 bool note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups);
 
-/* Under the queue's lock: jobs are left (or may be), so the next in line should look. */
+/* Let the next in line look, since jobs are left or may be. Called under the queue's lock. */
 void pass_on(Queue *queue, Wakeups *wakeups);
 
 } // namespace pgq

@@ -113,8 +113,9 @@ is_watched(TransactionId xid)
 }
 
 /*
- * The server has no more prepared transactions than entries, but sessions that are
- * about to prepare one may have reserved them all for a moment.
+ * Return whether there are free entries for all of these transactions. The server has no more
+ * prepared transactions than entries, but sessions that are about to prepare one may have reserved
+ * all of them for a moment.
  */
 bool
 can_watch(const TransactionId *prepared, int n)

@@ -1,6 +1,7 @@
 /*
- * Watches: prepared transactions that matter to queues. COMMIT PREPARED tells nobody, so whoever
- * may care looks whether they have ended; txn/prepared.cpp says what becomes of them then.
+ * Watches: entries for prepared transactions that have touched queues. COMMIT PREPARED calls no
+ * callback. So processes that depend on such a transaction look whether it has ended;
+ * txn/prepared.cpp then applies it.
  *
  *     FREE --take_free_watch--> RESERVED --activate_watch--> ACTIVE --begin_resolving--> RESOLVING --free_watch--> FREE
  *                               RESERVED --free_watch--> FREE       (not prepared after all)
@@ -12,62 +13,71 @@
 
 namespace pgq {
 
-/* What a prepared transaction did to a queue. */
+/* What a prepared transaction did to one queue. */
 struct Touched
 {
-	uint32 generation; /* of the queue's slot; 0: nothing */
+	uint32 generation; /* generation of the queue's slot; 0: it did nothing to the queue */
 	int32 queue_id;
 	int64 enqueued;		/* new jobs */
-	int64 deduplicated; /* enqueues that were answered with one that was there */
-	int64 rows;			/* new ones, however they came, less those that it has ended */
-	int64 dead;			/* dead letters, likewise */
-	int64 reserved;		/* room for jobs that it has taken */
-	bool recount;		/* it has done more than that, or than there is room for here */
+	int64 deduplicated; /* enqueues that returned an existing job */
+	int64 rows;			/* new rows, by enqueue or SQL, less the rows that it has ended */
+	int64 dead;			/* new dead letters, less those it has removed */
+	int64 reserved;		/* room that it has reserved for jobs */
+	bool recount;		/* it has done more than these fields can say */
 	static constexpr int kDueMax = 8;
 	int due_count;
 	struct
 	{
 		int64 second;
 		int64 n;
-	} due[kDueMax]; /* how many jobs it has added that wait, less those that it has ended */
+	} due[kDueMax]; /* for each second: jobs added that become due then, less those ended */
 };
 
 struct Watch
 {
-	/* Under the registry lock. */
+	/* Protected by the registry lock. */
 	enum State : uint8
 	{
 		kFree,
-		kReserved, /* by a process in PRE_PREPARE */
-		kListed,   /* active as soon as its database is */
+		kReserved, /* reserved by a process in PRE_PREPARE */
+		kListed,   /* becomes active when its database is published */
 		kActive,
-		kResolving, /* by a process that cannot fail */
+		kResolving, /* a process, which cannot fail, is applying its outcome */
 	} state;
 	TransactionId xid;
 	Oid database;
-	/* Written by the process that has reserved it, or under the registry lock; read by that which resolves it. */
-	bool all_queues; /* it was prepared before this start: nobody knows what it did */
-	bool unfiled;	 /* it has jobs of queues that had no slot */
-	bool deleted;	 /* it has deleted jobs by hand */
-	bool uncounted;	 /* it has changed rows that nobody has counted */
-	bool schedules;	 /* it has made or changed some */
-	/* The address: set when shared memory is made. What is there: as above. */
-	Touched *touched; /* for each queue slot */
+	/*
+	 * Written by the process that has reserved the entry, or under the registry lock. Read by the
+	 * process that resolves it.
+	 */
+	bool all_queues; /* prepared before this start, so its changes are not known */
+	bool unfiled;	 /* has jobs of queues that had no slot */
+	bool deleted;	 /* has deleted jobs by SQL */
+	bool uncounted;	 /* has changed rows that are not counted */
+	bool schedules;	 /* has made or changed schedules */
+	/*
+	 * Per queue slot. The address is set when shared memory is made; the entries are protected like
+	 * the fields above.
+	 */
+	Touched *touched;
 };
 static_assert(std::is_trivially_copyable_v<Watch> && std::is_standard_layout_v<Watch>);
 
-/* All of these take the registry lock themselves, but where it says so. */
-Watch *take_free_watch(); /* NULL: none is free */
+/* These functions take the registry lock themselves, unless their comment says otherwise. */
+Watch *take_free_watch(); /* NULL: no entry is free */
 void activate_watch(Watch *watch, Oid database, TransactionId xid);
 void free_watch(Watch *watch);
 
-/* An active one's transaction, or an invalid one. */
+/* Return the transaction of an active entry, or an invalid one. */
 TransactionId watched_xid(const Watch *watch);
 
-/* False: it is another's by now, or somebody else has begun. */
+/*
+ * Begin to resolve the entry. Return false if it belongs to another transaction by now, or if
+ * another process has begun.
+ */
 bool begin_resolving(Watch *watch, TransactionId xid);
 
-/* Is another process at it just now? */
+/* Return whether another process is resolving an entry just now. */
 bool resolving_prepared();
 
 inline bool
@@ -76,10 +86,17 @@ any_prepared()
 	return pg_atomic_read_u32(&shared->watched) > 0;
 }
 
-/* Transactions of the database that were prepared before this start, and that nobody knows to have ended. Returns how many. */
+/*
+ * Store the transactions of the database that were prepared before this start and are not known to
+ * have ended. Return their number.
+ */
 int list_unknown(Oid database, TransactionId *xids);
 
-/* Under the registry lock, which the caller has: is there an entry for all of these? List one. The listed ones are active. */
+/*
+ * Called under the registry lock. can_watch() returns whether there is an entry for all of these;
+ * list_recovered() makes a LISTED entry; activate_listed() makes all LISTED entries of the database
+ * active.
+ */
 bool can_watch(const TransactionId *prepared, int n);
 void list_recovered(Oid database, TransactionId xid);
 void activate_listed(Oid database);
