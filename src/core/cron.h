@@ -179,7 +179,10 @@ next_tick(const Cron &cron, int64_t after, const Zone &zone)
 		int64_t first = start + span.offset;
 		int64_t end = std::min(span.end, last + 1);
 		bool once = !cron.any_hour && shown != INT64_MIN;
-		/* The clocks skip local times here. One tick stands for all fitting ones of them. */
+		/*
+		 * The clocks skip local times here. One tick at this moment stands for all skipped times
+		 * that fit.
+		 */
 		if (once && start > after && first > shown + 1 &&
 			fitting_time(cron, shown + 1, first - 1) != kNever)
 			return start;

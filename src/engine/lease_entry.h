@@ -46,7 +46,7 @@ struct Prepared
 	TransactionId claim_xid;
 	TransactionId use_xid;
 	TransactionId row_xid;
-	RowsGone gone; /* what becomes of the row if row_xid commits */
+	RowsGone gone; /* how far the row is gone if row_xid commits */
 	bool ended;	   /* the lease ends if use_xid commits, in the way of `how` and `dead` */
 	LeaseEnd how;
 	bool dead;
