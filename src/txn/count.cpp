@@ -1,8 +1,10 @@
 /*
- * How many rows a transaction adds to queues and takes from them, and what room it has taken for
- * that (engine/count.h). The room counts at once; the rows at commit, in the first hold of their
- * queue that is made then, or in a limited queue before its leases end, so that whoever is told of
- * an end finds the room.
+ * Effects on the counts of a queue (engine/count.h): the rows that a transaction adds or ends, and
+ * the room (depth) that it takes for new jobs.
+ *
+ * Room counts from the moment it is taken. Rows are counted at commit, in the first hold of their
+ * queue's lock that the commit makes anyway. In a queue with max_depth they are counted before the
+ * leases end, so that a session that is told of the end of a job finds the room free.
  */
 #include "engine/doubt.h"
 #include "engine/hold.h"
@@ -19,7 +21,11 @@ is_same(const QueueRef &one, const QueueRef &other)
 	return one.queue == other.queue && one.generation == other.generation;
 }
 
-/* That of the open subtransaction. Of a child that was promoted earlier nothing is undone by itself any more. */
+/*
+ * Return the count effect of the queue in the current subtransaction; add one if there is none. An
+ * effect that was promoted from a child loses its `from`: that child can no longer be aborted by
+ * itself.
+ */
 static CountEffect *
 effect_of(const QueueRef &ref, Oid incarnation)
 {
@@ -48,7 +54,10 @@ note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows)
 	effect_of(ref, incarnation)->dead += rows;
 }
 
-/* Many that are enqueued together have the same second, or one of the last few. */
+/*
+ * Return the due effect of that second, or NULL. Only the newest effects are searched: jobs that
+ * are enqueued together mostly share a second.
+ */
 static DueEffect *
 find_due(const QueueRef &ref, int64 second)
 {
@@ -69,7 +78,10 @@ note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows)
 	List<DueEffect> &dues = pending.effects.dues;
 	int64 second = DueSeconds::second_of(run_at);
 	DueEffect *same = find_due(ref, second);
-	/* What it changes at commit is at most what its other effects do. */
+	/*
+	 * A due effect needs a count effect of its queue: that one has `recount`, and Effects::empty()
+	 * does not look at dues.
+	 */
 	CountEffect *effect = effect_of(ref, incarnation);
 	if (same != nullptr)
 	{
@@ -86,7 +98,10 @@ note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows)
 
 /* ---- room ---- */
 
-/* What it has ended, or has room for, and has not filled again. */
+/*
+ * Return the room of this transaction that is still unused: rows it has ended and room it has
+ * taken, less the jobs it has added.
+ */
 static int64
 own_room(const QueueRef &ref)
 {
@@ -130,8 +145,7 @@ take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness)
 /* ---- at the end ---- */
 
 namespace {
-
-/* What has not been counted yet of the transaction that is ending. */
+/* The effects of the ending transaction that have not been counted yet. */
 struct Settling
 {
 	CountEffect *next;
@@ -154,7 +168,7 @@ give_back_room(CountEffect *first, CountEffect *last)
 								[&](QueueHold &hold) { hold->count.reserved -= effect->reserved; });
 }
 
-/* Under the queue's lock. */
+/* Add the effect to the count. Caller holds the queue's lock. */
 static void
 add(JobCount &count, const CountEffect &effect, uint64 xid)
 {
@@ -167,7 +181,7 @@ add(JobCount &count, const CountEffect &effect, uint64 xid)
 		add_to_count(count, xid, {CountDelta::kDead, 0, effect.dead});
 }
 
-/* At most kHoldMax. Those that are done are taken out. */
+/* Add the queue's due effects, at most kHoldMax, and remove them from `settling`. */
 static void
 add_dues(QueueHold &hold, const QueueRef &ref)
 {
@@ -202,7 +216,10 @@ settle_counts_of(QueueHold &hold)
 		settle(hold, hold.ref());
 }
 
-/* The slot may have changed hands: what the queue's present one has counted lacks these rows. */
+/*
+ * Count the effect in a hold of its own. If the slot belongs to another queue by now, the effect's
+ * queue may have a new slot, whose memory lacks these rows: invalidate it.
+ */
 static void
 settle_now(const CountEffect &effect)
 {
@@ -233,7 +250,7 @@ finish_counts()
 	{
 		CountEffect effect = *settling.next;
 		settle_now(effect);
-		/* A queue that nobody counts, or that is gone. */
+		/* Skip an effect whose queue keeps no count, or has lost its slot. */
 		if (settling.next < settling.end && is_same(settling.next->ref, effect.ref))
 			settling.next++;
 	}
@@ -300,7 +317,7 @@ xid_with_epoch(TransactionId xid)
 
 /* ---- subtransactions ---- */
 
-/* Those of one queue become one. Returns their new end. */
+/* Merge effects of the same queue. Returns the new end. */
 static CountEffect *
 merge(CountEffect *first, CountEffect *last)
 {
@@ -332,7 +349,10 @@ promote_counts(SubTransactionId mine, SubTransactionId parent)
 	CountEffect *first = counts.end();
 	while (first > counts.begin() && first[-1].tag.sub == mine)
 		first--;
-	/* What the parent has by now is past any undoing but its own: so many savepoints do not make many effects. */
+	/*
+	 * Effects that the parent has already can only be undone with the parent, so merge them: many
+	 * savepoints do not make many effects.
+	 */
 	CountEffect *older = first;
 	while (older > counts.begin() && older[-1].tag.sub == parent)
 		older--;
@@ -348,7 +368,10 @@ promote_counts(SubTransactionId mine, SubTransactionId parent)
 		e[-1].tag = {.sub = parent, .from = mine};
 }
 
-/* Returns where they began, and takes them out. */
+/*
+ * Remove the effects of the subtransaction from the list. Returns the first of them; their memory
+ * stays readable until the next push.
+ */
 template <typename Effect>
 static Effect *
 take_out(List<Effect> &list, SubTransactionId mine)

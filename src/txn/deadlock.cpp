@@ -7,8 +7,10 @@ namespace pgq {
 static constexpr int kMost = 64;
 
 namespace {
-
-/* The processes that have been looked at, each with the answer; kNobody while it is looked for, so that other circles end. */
+/*
+ * The processes visited so far, each with the result of waits_for_me(). The result is kNobody while
+ * the search below a process goes on, which ends it at circles that do not contain this process.
+ */
 struct Search
 {
 	int seen[kMost];
@@ -20,7 +22,10 @@ struct Search
 
 static int waits_for_me(int procno, Search *search);
 
-/* Who waits in memory goes on when any of them does. */
+/*
+ * A process that waits in memory goes on as soon as any of its blockers does, so it waits for this
+ * process only if all of them do.
+ */
 static int
 all_wait_for_me(const int *procnos, int n, Search *search)
 {
@@ -35,7 +40,10 @@ all_wait_for_me(const int *procnos, int n, Search *search)
 	return last;
 }
 
-/* List the processes for which that one waits in memory: the claimer of a job, or the holders of a named lock. */
+/*
+ * List the processes for which `procno` waits in memory: the claimer of a job, or the holders of a
+ * named lock.
+ */
 static int
 blockers_in_memory(int procno, int *procnos)
 {
@@ -43,7 +51,10 @@ blockers_in_memory(int procno, int *procnos)
 	return procnos[0] != kNobody ? 1 : lock_blockers(procno, procnos, kMost);
 }
 
-/* Who waits for the server's locks goes on when none of them is in his way. */
+/*
+ * A process that waits for a lock of the server goes on only when none of its blockers is left, so
+ * it waits for this process if any of them does.
+ */
 static int
 any_waits_for_me(int pid, Search *search)
 {
@@ -79,8 +90,9 @@ look_at_blockers(int procno, Search *search)
 }
 
 /*
- * Can that process go on only when this one has? Then the greatest number of those in the circle that wait in memory: each
- * of them finds the same circle, and one is enough to break it.
+ * Return kNobody if process `procno` can go on without this process. Otherwise return the victim:
+ * the greatest process number in the circle among those that wait in memory. Each of them finds the
+ * same circle, and the victim alone raises the error.
  */
 static int
 waits_for_me(int procno, Search *search)

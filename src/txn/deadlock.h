@@ -1,7 +1,8 @@
 /*
- * Deadlocks that the server does not see. A call waits in memory: for a named lock whose holder is an open transaction or a
- * session, or for a claim in progress. The awaited session waits, perhaps by way of others, for the transaction of that
- * call.
+ * Deadlocks that the server's deadlock detector does not see, because one wait is in memory: a call
+ * waits for a named lock whose holder is an open transaction or a session, or for a claim in
+ * progress. If the awaited session waits, directly or through others, for the transaction of that
+ * call, neither goes on.
  */
 #pragma once
 
@@ -9,11 +10,14 @@
 
 namespace pgq {
 
-/* Of one wait. */
+/* The deadlock checks of one wait. */
 class DeadlockWatch
 {
 public:
-	/* Now and then: error 40P01 if this process has twice been found to wait for itself, a deadlock_timeout apart. */
+	/*
+	 * Call repeatedly during the wait. Raises 40P01 if two checks in a row, deadlock_timeout apart,
+	 * have found a circle with this process as its victim.
+	 */
 	void look();
 
 private:

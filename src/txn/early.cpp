@@ -1,6 +1,6 @@
 /*
- * Leases of jobs that wait which are given back before the transaction ends (jobs/README.md, "Fleeting leases"), and what
- * is left to be done at its commit.
+ * Fleeting leases of waiting jobs (jobs/README.md), which are given back before their transaction
+ * ends, and the effects that remain for its commit.
  */
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -20,7 +20,7 @@ are_newest(const Lease *lease, int n)
 		   });
 }
 
-/* Its place was reserved. */
+/* Push an effect; the caller has reserved its place. */
 static void
 push_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end)
 {
@@ -56,7 +56,7 @@ undo_early(SubTransactionId mine)
 		early.size--;
 }
 
-/* Where the run of one slot ends, for one hold. */
+/* Return the end of the run of effects of one queue slot that are handled in one hold. */
 static const EarlyEffect *
 end_of_run(const EarlyEffect *first, const EarlyEffect *last)
 {

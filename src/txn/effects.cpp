@@ -108,7 +108,10 @@ undo_hold(const QueueRef &ref, Lease *lease, bool used)
 	(void) change_queue(ref, [&](QueueHold &hold) { let_go(lease, hold); });
 }
 
-/* Who finds the queue empty waits for the mover if a job that is due is among those in its hands. */
+/*
+ * Note that this transaction moves the row of a job. A claim that finds the queue empty waits for
+ * the mover if one of the jobs being moved is due.
+ */
 static void
 note_mover(QueueHold &hold, const Hint &hint)
 {
@@ -135,7 +138,10 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 	SetInvalidVirtualTransactionId(*mover);
 	reserve_lease_effects(2);
 	(void) change_queue(ref, [&](QueueHold &hold) {
-		/* Who purges or drops a queue has waited for its mover, and must not miss a row for another. */
+		/*
+		 * A purge or a drop of the queue has waited for the earlier mover. Another move that begins
+		 * now would hide a row from it.
+		 */
 		if (moving && hold->holds > 0)
 			return;
 		result = take_lease(hold.queue(), hint, lease, true);
@@ -186,7 +192,7 @@ ending_effect(const Lease *lease)
 	return effect;
 }
 
-/* Whose job is cancelled is at work, until he hears of it. */
+/* A slot of a cancelled job is not lent: its worker goes on until it hears of the cancel. */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)
 {
@@ -223,7 +229,11 @@ open_claims(OpenClaim **claims)
 			effect.kind == LeaseEffect::kHold)
 			(void) look_at_queue(effect.ref, [&](const Queue &) {
 				const Lease *lease = effect.lease;
-				/* Who uses a job that he holds has written its row; who ends it, too, unless that is somebody else, who cancels it. */
+				/*
+				 * Skip a job whose row this transaction has written. That is so for a held job that
+				 * the transaction also uses, and for a job whose lease it ends. It is not so for a
+				 * job that another transaction is cancelling.
+				 */
 				bool held = lease->state == LeaseState::kHeld;
 				bool written =
 					lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid());
@@ -236,7 +246,7 @@ open_claims(OpenClaim **claims)
 static QueueHints *
 hints_of(const QueueRef &ref)
 {
-	/* A transaction touches few queues, and mostly the one it touched last. */
+	/* Search from the end: a transaction mostly touches the queue that it touched last. */
 	for (int i = pending.effects.jobs.size - 1; i >= 0; i--)
 	{
 		QueueHints &jobs = pending.effects.jobs.items[i];
@@ -247,10 +257,10 @@ hints_of(const QueueRef &ref)
 }
 
 /*
- * Keep the smallest hints of a subtransaction, a window full, and of the others
- * only the smallest keys: the cursor is pulled back to them. The hints up to end
- * that belong to it are in one run: nobody else registers while it is open.
- * Returns the new end of the run.
+ * Keep the smallest hints of the subtransaction, a window full. Of the others keep only the
+ * smallest keys, to which the cursors are pulled back at commit. The hints of `sub` before `end`
+ * are contiguous, since only the innermost open subtransaction registers effects. Returns the new
+ * end of the run.
  */
 static HintEffect *
 shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
@@ -265,7 +275,7 @@ shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 		return a.hint.key < b.hint.key;
 	});
 
-	/* Children that were promoted earlier are past their own commit for good. */
+	/* A child that was promoted earlier can no longer be aborted by itself. */
 	for (HintEffect *e = first; e < keep; e++)
 		e->tag.from = InvalidSubTransactionId;
 	for (HintEffect *e = keep; e < end; e++)
@@ -292,7 +302,7 @@ shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub)
 	int rest = jobs->hints.size - run_end;
 	memmove(kept, end, rest * sizeof(HintEffect));
 	jobs->hints.size = static_cast<int>(kept - jobs->hints.begin()) + rest;
-	/* Where the runs of many open subtransactions fill the list, do not look at every call. */
+	/* Do not try again at each call when the runs of many open subtransactions fill the list. */
 	jobs->shed_at = Max(2 * jobs->hints.size, 2 * window_size);
 }
 
@@ -316,7 +326,10 @@ add_hint(const QueueRef &ref, const Hint &hint, bool is_new)
 {
 	if (!hint.delayed)
 		raise_clock_mark(ref.queue->database, hint.key.run_at);
-	/* An index that the owner has added may have enqueued, too, while the row was written. */
+	/*
+	 * Reserve again: writing the row may have enqueued further jobs, by an index expression that
+	 * the owner has added.
+	 */
 	List<HintEffect> &hints = hints_of(ref)->hints;
 	hints.reserve(1);
 	hints.push({current_tag(), is_new ? 1 : 0, hint});

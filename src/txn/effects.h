@@ -1,11 +1,10 @@
 /*
- * What a transaction will do to shared memory when it ends.
+ * Effects: the changes of shared memory that a transaction makes when it ends.
  *
- * A verb registers an effect *before* the change it undoes or completes, in
- * memory reserved at that moment, so that the callbacks at commit and abort
- * cannot fail (an error there is a PANIC).  Every effect is tagged with its
- * subtransaction, so that rollback to a savepoint undoes exactly the right ones.
- * See README.md in this folder.
+ * A verb registers an effect *before* the change that the effect undoes or completes, in memory
+ * reserved at that moment. So the callbacks at commit and abort cannot fail (an error there is a
+ * PANIC). Every effect is tagged with its subtransaction, so that ROLLBACK TO SAVEPOINT undoes
+ * exactly the effects made since. See README.md in this folder.
  */
 #pragma once
 
@@ -23,152 +22,195 @@ void effects_init();
 /* ---- leases ---- */
 
 /*
- * Around a call that claims: until it ends, an error gives the jobs of the call back uncounted, also those that have
- * been handed out. None of them has reached the client.
+ * Bracket a call that claims. An error before end_claim_call() gives all jobs of the call back
+ * uncounted, also those that were handed out already: none of them has reached the client.
  */
 void begin_claim_call();
 void end_claim_call();
 
-/* A reserved place for an effect; fill it under the queue's lock, which cannot fail. */
+/*
+ * Reserve places for n lease effects; may fail. The add functions below fill them under the queue's
+ * lock and cannot fail.
+ */
 void reserve_lease_effects(int n);
 
-/* This transaction claimed the lease: undone, it is filed back (not returned yet) or lost. */
+/*
+ * This transaction has claimed the lease. On abort the job is filed back if the claim has not
+ * returned; otherwise the lease is lost.
+ */
 void add_claim_effect(const QueueRef &ref, Lease *lease);
 
-/* The newest n lease effects are settled otherwise (parked, dropped, filed back). */
+/*
+ * Remove the newest n lease effects; the caller has settled their leases otherwise (parked, dropped
+ * or given back).
+ */
 void forget_lease_effects(int n);
 
 /*
- * The row of this claimed lease is being looked at, and returned (NULL: none is). Should
- * that raise, the job is set aside for a while instead of being filed back at the
- * front, where every claim would meet the error again (protocol: failed-look-is-put-aside).
+ * The claim is looking at the row of this lease; NULL when it is done. If the look raises an error,
+ * the job is parked for a while instead of being filed back at the front, where every claim would
+ * meet the error again (protocol: failed-look-is-put-aside).
  */
 void note_verifying(const Lease *lease);
 
-/* ... and it has raised because of what is in the row: that costs the job an attempt. */
+/*
+ * The error of the look comes from the row's contents. The abort callback then loses the lease,
+ * which costs the job an attempt.
+ */
 void note_unreturnable();
 
-/* This transaction ends the lease when it commits; until then nobody else does. A place was reserved. */
+/*
+ * End the lease in this way when this transaction commits; until then no other transaction can end
+ * it. The caller has reserved a place and holds the queue's lock.
+ */
 void end_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how);
 
-/* This transaction relies on the lease: until it ends nobody else ends it. A place was reserved. */
+/*
+ * Rely on the lease: no other transaction ends it before this one has ended. The caller has
+ * reserved a place and holds the queue's lock.
+ */
 void use_to_the_end(const QueueRef &ref, Lease *lease);
 
-/* This transaction cancels the leased job, if it commits; pgq_extend is in vain from now on. A place was reserved. */
+/*
+ * Revoke the lease, since this transaction cancels its job: pgq_extend() fails from now on. Undone
+ * if the transaction rolls back. The caller has reserved a place and holds the queue's lock.
+ */
 void revoke_until_end(const QueueRef &ref, Lease *lease);
 
 /*
- * This transaction holds the waiting job to its end (held.h): it has just taken the lease, which becomes HELD, or is
- * one holder more; false: there is no room for one. A place was reserved. undo_hold: it, and its use if it was used, are
- * the newest effects, in vain.
+ * Hold the waiting job until this transaction ends (engine/held.h). The lease is either CLAIMING,
+ * just taken by this transaction, and becomes HELD, or is HELD already, and gets one more holder.
+ * Returns false if it has kHoldersMax holders. The caller has reserved a place and holds the
+ * queue's lock.
  */
 bool hold_to_the_end(const QueueRef &ref, Lease *lease);
 void undo_hold(const QueueRef &ref, Lease *lease, bool used);
 
 /*
- * Take the lease of a waiting job, for this transaction to end that way when it commits;
- * undone, the job is filed back. kHeld: somebody has it, or nobody may have it just now; if
- * that is because its row is being moved, *mover is who does that, to be waited for.
+ * Take the lease of a waiting job, and end it in the given way when this transaction commits; on
+ * abort the job is given back. Returns kHeld if the job has a lease, or if the queue is being
+ * purged or dropped while `how` is kMoved. If the lease exists because another transaction moves
+ * the row, *mover is set to that transaction, for which the caller waits.
  */
 TakeResult take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 							 VirtualTransactionId *mover);
 
 /*
- * The same to cancel or change the job, also of a PARKED one. *fleeting: there are too many leases that are taken so.
- * The caller gives it back by let_go_early() when the row has been written, or locked.
+ * As take_lease_to_end(), to cancel or change the job; a PARKED lease is taken over. *fleeting: the
+ * bound on such leases is reached (jobs/README.md, "Fleeting leases"). The caller then gives the
+ * lease back with let_go_early() as soon as it has written or locked the row.
  */
 TakeResult take_lease_to_change(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 								bool *fleeting);
 
 /*
- * A fleeting lease goes, with its claim and its end, or its hold and its use: these are forgotten. The row says from here
- * on that this transaction is at the job. end: what becomes of it at the commit, if that is its end. Nothing is done, and
- * the lease is this transaction's to the end, if the transaction has done other things with leases since.
+ * Give a fleeting lease back now, and forget its two effects (claim and end, or hold and use). From
+ * here on the row itself shows that this transaction is at the job. end: how the job ends at
+ * commit, or kUnknown if it does not. If the two effects are not the newest of the transaction
+ * nothing is done, and the lease stays until the transaction ends.
  */
 void let_go_early(const QueueRef &ref, Lease *lease, JobEnd end);
 
-/* The same of a job that this transaction has changed or ended without a lease, since another one has it and waits at the row. */
+/*
+ * Register what let_go_early() registers, for a job that this transaction has changed or ended
+ * without a lease, because the lease belongs to a transaction that waits at the row.
+ */
 void note_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end);
 
-/* The scheduler rewrites the row: undone, the lease is lost again. */
+/* The scheduler rewrites the row of a lost lease. On abort the lease is lost again. */
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 
 /*
- * What has become of the job, for who waits for that, where the lease ends for another reason: this
- * transaction has taken it before, or it was lost. A place was reserved.
+ * At commit, tell sessions that wait for the end of the job (pgq_result) how it has ended. For a
+ * lease that ends for another reason: this transaction had taken it before, or it was lost. The
+ * caller has reserved a place and holds the queue's lock.
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
-/* What somebody does by hand to the row of a job, seen from a queue. */
+/* A change that SQL makes to the row of a job, as one queue sees it. */
 enum class RowMove : uint8
 {
 	kInserted,
-	kEntered, /* it comes from another queue, or may have been there */
+	kEntered, /* moved here from another queue, or possibly so */
 	kLeft,
 	kDeleted,
 };
 
 /*
- * From the commit on the lease of the job, if it has one, lacks its row in that queue, or has it again. If no row is left
- * in any queue the lease ends.
+ * At commit, adjust the number of times the row of the lease is missing from that queue
+ * (Lease::rows_gone). If no queue has a row of the job any more, the lease ends.
+ * note_all_rows_gone(): all rows of all jobs are gone.
  */
 void note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move);
 void note_all_rows_gone(const Database *db);
 
 /*
- * End the lease of a job whose row is gone; a lease that a claim has in hand ends when that claim does. Under the lock
- * of its queue.
+ * End the lease of a job whose row is gone. A lease that a claim is still working with ends with
+ * that claim. Caller holds the queue's lock.
  */
 void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
 
-/* Leases of the queue that this transaction ends, but for cancelled ones, at most `most`, the newest. Returns how many. */
+/*
+ * List the newest leases of the queue, at most `most`, that this transaction ends, except those of
+ * cancelled jobs. Returns the number.
+ */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
-/* Say of the newest effect that ends the lease how it ends, or that the job died of it. */
+/* Change the newest effect that ends the lease: set how it ends; note that the job died of it. */
 void set_end(const Lease *lease, LeaseEnd how);
 void set_dead(const Lease *lease);
 
 /* ---- jobs ---- */
 
-/* Room for n more hints of that queue. Its slot must be current, or have been in this transaction. */
+/*
+ * Reserve places for n more hints of the queue. Its slot is current, or was so earlier in this
+ * transaction.
+ */
 void reserve_hints(const QueueRef &ref, Oid incarnation, int n);
 
-/* At commit the job is filed. is_new: it is counted as enqueued, a retry is not. */
+/* File the job at commit. is_new: count it as enqueued; a retry is not counted. */
 void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
 
 /*
- * A job has come that could not be filed, because no slot is its queue's now: at commit
- * there may be one that has been read without it, so every queue is read again.
+ * A job was written that cannot be filed, because its queue has no slot. At commit the queue may
+ * have got one whose memory was read without this row, so all queues of the database are read
+ * again.
  */
 void note_unfiled_job();
 bool has_unfiled_jobs();
 
-/* An enqueue is answered with a job that was there: counted at commit. */
+/* An enqueue was answered with an existing job; count that at commit. */
 void note_duplicate(const QueueRef &ref);
 
-/* Jobs have been deleted by hand: in queues with fifo others may be first in their groups at commit. */
+/* SQL has deleted jobs: at commit, groups of queues with fifo may have another head. */
 void note_deleted_jobs();
 
-/* Rows have come or gone that nobody has counted: at commit each queue's count begins anew. */
+/*
+ * Rows have come or gone that no count effect describes: at commit the counts of all queues are
+ * forgotten and begun anew.
+ */
 void note_uncounted_rows();
 
-/* Schedules have been made or changed: the scheduler looks at commit when the next one is due. */
+/* Schedules were created or changed: at commit the scheduler looks again for the next tick. */
 void note_changed_schedules();
 
 /* ---- how many jobs there are (engine/count.h) ---- */
 
-/* This transaction has added so many rows to the queue, or taken them out; note_due(): that wait for that time. */
+/*
+ * Count `rows` jobs added to the queue (negative: ended) at commit; note_due(): of them, jobs that
+ * wait until run_at.
+ */
 void note_rows(const QueueRef &ref, Oid incarnation, int64 rows);
 void note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows);
 
-/* The same of dead letters. */
+/* As note_rows(), for dead letters. */
 void note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows);
 
 enum class Room : uint8
 {
 	kTaken,
 	kFull,
-	kUncounted, /* nobody knows: count_jobs() */
+	kUncounted, /* the count is not known: call count_jobs() and try again */
 };
 
 struct Fullness
@@ -178,41 +220,49 @@ struct Fullness
 };
 
 /*
- * Room for so many new jobs of this transaction, to its end, and they are noted: all or none. What it
- * has ended itself is room for it, and for nobody else, before it commits.
+ * Take room for `jobs` new jobs until this transaction ends, and count them as note_rows() does:
+ * all or none. Jobs that this transaction has ended make room for its own new jobs at once, for
+ * others at commit.
  */
 Room take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness);
 
 /* ---- queues ---- */
 
-/* The queue's row was inserted by this transaction: undone, the slot is freed. */
+/* This transaction has inserted the queue's row: on abort its slot is freed. */
 void reserve_created_effect();
 void add_created_effect(const QueueRef &ref);
 
-/* Nothing is popped from the queue before this transaction ends. Takes hold at once. */
+/* From now on until this transaction ends, no job is popped from the queue. */
 void hold_queue(const QueueRef &ref);
 
-/* As hold_queue; the queue takes no new jobs either, and the slot is freed at commit. */
+/* As hold_queue(). In addition the queue takes no new jobs, and the slot is freed at commit. */
 void drop_queue_at_commit(const QueueRef &ref);
 
 /*
- * Its row has new options: the slot has them when the commit has returned, where the scheduler would see to
- * that within a second; so it does if the transaction is prepared. The row is locked to the end.
+ * Set the options of the slot at commit, from the queue's row, which this transaction has locked to
+ * its end. Without this effect, as in a prepared transaction, the scheduler does so within a
+ * second.
  */
 void set_options_at_commit(const QueueRef &ref, const QueueOptions &options);
 
 /* Give the slot the new name of the queue's row at the commit. The transaction cannot be prepared. */
 void rename_queue_at_commit(const QueueRef &ref, const char *name);
 
-/* The extension was created: the launcher looks at commit. */
+/* The extension was created: wake the launcher at commit. */
 void announce_at_commit();
 
-/* A row of pgq_ext.queue has come: the same, but lost if the transaction is prepared. The launcher finds it later then. */
+/*
+ * A row was added to pgq_ext.queue: as announce_at_commit(), but dropped if the transaction is
+ * prepared. The launcher then finds the queue later by itself.
+ */
 void announce_queue_at_commit();
 
 /* ---- prepared transactions ---- */
 
-/* A job that this transaction has claimed or asserted, and has not ended, or that it holds. Not each once. */
+/*
+ * A job that this transaction has claimed or asserted and has not ended, or that it holds. A job
+ * may be listed twice.
+ */
 struct OpenClaim
 {
 	int64 job_id;
@@ -220,13 +270,13 @@ struct OpenClaim
 	bool held;
 };
 
-/* Returns how many there are; *claims is allocated. */
+/* Allocate and fill *claims. Returns their number. */
 int open_claims(OpenClaim **claims);
 
 /*
- * Apply what prepared transactions, of any database, have left, if they have ended
- * by now. Whoever needs it may call it, with no lock held; the scheduler does ten
- * times a second while any is watched.
+ * Apply the effects of all prepared transactions, of any database, that have ended by now. Any
+ * process may call this with no lock held; the scheduler does so ten times a second while a
+ * prepared transaction is watched.
  */
 void resolve_prepared();
 

@@ -1,6 +1,4 @@
-/*
- * How leases end, at the end of a transaction and of a prepared one. Nothing of that can fail.
- */
+/* How leases end when a transaction, or a prepared transaction, ends. Nothing here can fail. */
 #include "engine/copies.h"
 #include "engine/held.h"
 #include "engine/hold.h"
@@ -35,11 +33,11 @@ count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hol
 	counters.expired += how == LeaseEnd::kExpired;
 	counters.dead_lettered += dead;
 	int64 *counter = counters.of(how);
-	/* Nobody had it. */
+	/* A waiting job was cancelled: no worker had it, so no attempt ends. */
 	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
 	if (counter == nullptr || waited)
 		return;
-	/* A late ack: the job was handed out before this start. */
+	/* A late ack: the attempt was handed out before the last start, and is counted only now. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
 	++*counter;
 	note_wait(lease, monotonic);
@@ -53,7 +51,7 @@ let_go(Lease *lease, QueueHold &hold)
 		hold.give_back(lease);
 }
 
-/* Somebody else may just cancel the job. */
+/* The lease is doomed, not lost at once: another transaction may be cancelling the job. */
 void
 lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 {
@@ -63,7 +61,10 @@ lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 	hold.doom(lease, Loss::kUndone, monotonic);
 }
 
-/* Its worker may have stopped because of that: then nobody answers for it any more. */
+/*
+ * Undo a revocation. If the worker was told of it, it may have stopped working, so that the lease
+ * would stay without an owner: it is doomed.
+ */
 void
 undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 {
@@ -72,9 +73,12 @@ undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 		hold.doom(lease, Loss::kUndoneCancel, monotonic);
 }
 
-/* ---- jobs whose rows go by hand ---- */
+/* ---- rows that SQL deletes or moves ---- */
 
-/* change(queue of the lease, lease): what this transaction has done now to the row of the job, if that has a lease. */
+/*
+ * If the job has a lease, register change(queue of the lease, lease): how this transaction has just
+ * changed the number of its missing rows.
+ */
 template <typename Change>
 static void
 note_rows_gone(const Database *db, int64 job_id, Change change)
@@ -103,8 +107,7 @@ note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move
 }
 
 namespace {
-
-/* What this transaction has done before to the row of a lease. */
+/* The sum of the row effects that this transaction has registered for one lease. */
 struct RowSum
 {
 	const Lease *lease;
@@ -118,8 +121,7 @@ struct RowSum
 };
 
 } // namespace
-
-/* One for each lease, in order; returns the end. */
+/* Fill `sums` with one sum for each lease, sorted. Returns the end. */
 static RowSum *
 sum_row_effects(RowSum *sums)
 {
@@ -137,7 +139,7 @@ sum_row_effects(RowSum *sums)
 	return last;
 }
 
-/* What is known of the row, with what the transaction has done to it. */
+/* Return how often the row is missing, with the effects of this transaction included. */
 static RowsGone
 rows_gone_by_now(const Lease *lease, const RowSum *sums, const RowSum *end)
 {
@@ -155,7 +157,9 @@ note_all_rows_gone(const Database *db)
 	int most = shared->max_leases;
 	auto *leases = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
-	/* Of one that this transaction has deleted or moved before, no more is gone than there was. */
+	/*
+	 * A row that this transaction has deleted or moved already must not be counted as gone twice.
+	 */
 	auto *sums = static_cast<RowSum *>(MemoryContextAllocHuge(
 		CurrentMemoryContext, (pending.effects.leases.size + 1) * sizeof(RowSum)));
 	const RowSum *end = sum_row_effects(sums);

@@ -22,7 +22,10 @@ take_lock_for_transaction(Database *db, const LockRequest &request)
 {
 	LockTaken taken;
 	with_locks([&](LockHold &hold) {
-		/* Who frees the slot raises its generation, and then frees its locks: none may come after. */
+		/*
+		 * A process that frees the slot raises its generation first, and then frees its locks. A
+		 * lock taken with an old generation would remain.
+		 */
 		taken.answer = TakeAnswer::kGone;
 		if (generation_of(db) != request.generation)
 			return;
@@ -40,7 +43,7 @@ unlock_at_commit(int number, int64 token, bool swept)
 	with_locks([&](LockHold &hold) {
 		NamedLock &lock = hold[number];
 		bool ours = !lock.is_open() || lock.changer == my_procno();
-		/* Who relied on it may have extended it since it was found to be over. */
+		/* Its holder may have extended it since the sweep found its time to be over. */
 		current = lock.now.token == token && lock.now.state == GrantState::kHeld && ours &&
 				  (!swept || lock.is_over(hold.monotonic()));
 		if (!current)
@@ -62,7 +65,10 @@ undo_newest_lock_effect()
 
 /* ---- the end of a transaction ---- */
 
-/* Newest first: an entry that has changed several times is as it was before the first of them, or after the last. */
+/*
+ * Newest effect first: an entry that was changed several times ends as it was before the first
+ * change, or after the last.
+ */
 void
 settle_locks(const LockEffect *first, const LockEffect *last, bool commit)
 {
@@ -105,13 +111,16 @@ check_locks_for_prepare(const Effects &effects)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has taken or given back a "
 							   "session-bound lock")));
-	/* Its end would have to tell memory. */
+	/* COMMIT PREPARED runs no callback that could change the rate in memory. */
 	if (effects.rates.size > 0)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has created or dropped a rate")));
 }
 
-/* The oldest effect of an entry says what it was before. */
+/*
+ * Walk the effects from the oldest on: for each entry it knows the state from before the
+ * transaction.
+ */
 void
 hand_over_locks(const Effects &effects, TransactionId xid)
 {
@@ -178,7 +187,10 @@ settle_entry(LockHold &hold, int number, bool commit)
 	hold.wake_first(lock.key);
 }
 
-/* for_each(visit) visits entries, in as many holds as that takes; visit(hold, number) may free the entry. */
+/*
+ * Settle all entries whose prepared transactions have ended. for_each(visit) calls visit(hold,
+ * number) for entries, in as many holds as needed; visit may free the entry.
+ */
 template <typename ForEach>
 static void
 settle_ended(ForEach for_each)
@@ -229,7 +241,7 @@ namespace {
 struct Reservation
 {
 	RateKey key;
-	int64 permits; /* 0: there is none */
+	int64 permits; /* 0: no reservation */
 	int64 taken;
 };
 

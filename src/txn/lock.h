@@ -1,6 +1,6 @@
 /*
- * Named locks and rates in a transaction: what it has taken or given back is so for others when it commits, and
- * is undone with it or with its subtransaction.
+ * Named locks and rates in a transaction. Others see what the transaction takes or gives back when
+ * it commits; a rollback, also to a savepoint, undoes it.
  */
 #pragma once
 
@@ -9,40 +9,48 @@
 
 namespace pgq {
 
-/* Room for one more of each. */
+/* Reserve a place for one more lock effect; may fail. */
 void reserve_lock_effect();
 
-/* Take a lock, to be kept if this transaction commits. A place was reserved. */
+/* Take a lock, and keep it if this transaction commits. A place was reserved. */
 LockTaken take_lock_for_transaction(Database *db, const LockRequest &request);
 
 /*
- * This transaction gives it back if it commits. A place was reserved. False: it has another grant by now. swept: its time is
- * over, and this transaction is short.
+ * Give the lock back if this transaction commits. Returns false if the entry has another grant by
+ * now. A place was reserved. swept: the caller is the scheduler, in a short transaction, and the
+ * lock's time is over.
  */
 bool unlock_at_commit(int number, int64 token, bool swept);
 
-/* The newest of them is undone now. */
+/* Undo the newest lock effect now. */
 void undo_newest_lock_effect();
 
 /*
- * Apply the end of prepared transactions that have changed locks, and of transactions whose rows were found open at the
- * load: to the locks and runs of that name, or, for what nobody asks for, to all. Cannot fail; no lock held.
+ * Settle locks that were changed by prepared transactions which have ended, or by transactions
+ * whose rows were still open when the locks were loaded. The first form settles the locks and runs
+ * of one name, the second all. Cannot fail; the caller holds no lock.
  */
 void settle_prepared_locks(const Database *db, const char *name);
 void settle_prepared_locks();
 
-/* What the waiting call of this process has taken a place in line for; at errors too. */
+/*
+ * Leave the line of a named lock, and stop waiting for a claim. For the end of a waiting call, also
+ * by an error.
+ */
 void abandon_lock_wait();
 
-/* Permits that this process waits for the time of; given back if it does not come to that. */
+/*
+ * Permits that a waiting call has taken in advance. use_reservation() keeps them;
+ * abandon_reservation(), called at every abort, gives them back.
+ */
 void reserve_permits(const RateKey &key, int64 permits, int64 taken);
 void use_reservation();
 void abandon_reservation();
 
-/* Whatever becomes of this transaction, memory forgets that rate at its end. */
+/* Forget the rate's state in memory when this transaction ends, by commit or by abort. */
 void forget_rate_at_end(const RateKey &key);
 
-/* Has this transaction created or dropped it? */
+/* Return whether this transaction has created or dropped the rate. */
 bool changes_rate(const RateKey &key);
 
 } // namespace pgq

@@ -1,6 +1,6 @@
 /*
- * The pending effects of the transaction of this backend: what effects.cpp
- * registers and settle.cpp applies.
+ * The pending effects of this backend's transaction: effects.cpp registers them, settle.cpp applies
+ * them.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ namespace pgq {
 class QueueHold;
 
 /*
- * sub is the subtransaction the effect belongs to; from the one it was last
- * promoted from: COMMIT_SUB(s) can be followed by ABORT_SUB(s), which must undo
- * what was just promoted.
+ * The owner of an effect. sub: the subtransaction to which it belongs. from: the child from which
+ * it was last promoted, or invalid. COMMIT_SUB(s) can be followed by ABORT_SUB(s), which must undo
+ * the effects just promoted.
  */
 struct Tag
 {
@@ -41,7 +41,7 @@ struct LeaseEffect
 	} kind;
 	LeaseEnd how;
 	bool dead;
-	RowsGone gone; /* of kRow */
+	RowsGone gone; /* kRow only */
 	Tag tag;
 	QueueRef ref;
 	Lease *lease;
@@ -50,7 +50,10 @@ struct LeaseEffect
 	bool ends() const { return kind == kEnd || kind == kReap; }
 };
 
-/* jobs: new jobs this hint stands for in the counters (0 for a retry, more where others were shed). */
+/*
+ * jobs: new jobs that this hint counts as in the counters; 0 for a retry, more than 1 if other
+ * hints were shed.
+ */
 struct HintEffect
 {
 	Tag tag;
@@ -58,19 +61,19 @@ struct HintEffect
 	Hint hint;
 };
 
-/* One for each queue and subtransaction, or two. */
+/* Changed counts of a queue. A subtransaction has one or two of them for each queue. */
 struct CountEffect
 {
 	Tag tag;
 	QueueRef ref;
 	Oid incarnation; /* of the extension; see distrust() */
-	int64 rows;		 /* added, or (negative) ended: counted at commit */
-	int64 dead;		 /* dead letters, likewise */
-	int64 reserved;	 /* room taken, which counts until the end */
-	bool recount;	 /* there are too many of its jobs that wait to say when */
+	int64 rows;		 /* rows added, or (negative) ended */
+	int64 dead;		 /* dead letters added, or (negative) removed */
+	int64 reserved;	 /* room taken, which counts from now until the transaction ends */
+	bool recount;	 /* too many due effects to keep: begin the count anew at commit */
 };
 
-/* Jobs that become due in that second. */
+/* n jobs of the queue become due in that second. */
 struct DueEffect
 {
 	Tag tag;
@@ -79,7 +82,10 @@ struct DueEffect
 	int64 n;
 };
 
-/* So many enqueues were answered with a job that was there. One for each queue and subtransaction, or more. */
+/*
+ * The number of enqueues that were answered with an existing job. A subtransaction may have several
+ * for one queue.
+ */
 struct DuplicateEffect
 {
 	Tag tag;
@@ -87,7 +93,10 @@ struct DuplicateEffect
 	int64 jobs;
 };
 
-/* The lease of that job was given back early (early.cpp): what is to be told, and which group to be looked at. */
+/*
+ * The lease of that job was given back early (early.cpp). At commit, waiting sessions are told
+ * `end`, and the group is looked at.
+ */
 struct EarlyEffect
 {
 	Tag tag;
@@ -109,13 +118,16 @@ struct QueueEffect
 	} kind;
 	Tag tag;
 	QueueRef ref;
-	QueueOptions options; /* of kOptions: from the commit on */
-	QueueName name;		  /* of kName: the same */
+	QueueOptions options; /* kOptions only: the options from the commit on */
+	QueueName name;		  /* kName only: the name from the commit on */
 
 	bool describes() const { return kind == kOptions || kind == kName; }
 };
 
-/* The lock of that number has got the grant of that token; before: what it had. */
+/*
+ * The transaction has changed the entry `number` of a named lock; its grant has that token. before:
+ * the grant until then.
+ */
 struct LockEffect
 {
 	Tag tag;
@@ -125,7 +137,7 @@ struct LockEffect
 	Grant before;
 };
 
-/* What a rate is has changed, or may not have. */
+/* The rate was created or dropped: memory forgets its state when the transaction ends. */
 struct RateEffect
 {
 	Tag tag;
@@ -159,17 +171,17 @@ template <typename T> struct List
 	T *end() const { return items + size; }
 };
 
-/* Hints of one queue. Of those that do not fit into its window only the smallest keys are remembered. */
+/* The pending hints of one queue. Of hints beyond a window full only the smallest keys are kept. */
 struct QueueHints
 {
 	QueueRef ref;
 	Oid incarnation; /* of the extension; see distrust() */
 	List<HintEffect> hints;
-	int shed_at; /* length from which shedding is tried */
+	int shed_at; /* number of hints from which shedding is tried */
 	bool shed;
 	Key shed_key;
 	TimerKey shed_timer_key;
-	int64 shed_horizon; /* greatest run_at of those that were due at once */
+	int64 shed_horizon; /* greatest run_at of shed hints that were due when enqueued */
 };
 
 struct Effects
@@ -201,13 +213,21 @@ struct Effects
 struct Pending
 {
 	Effects effects;
-	const LeaseEffect *settling; /* the first of the list of which some are settled or undone */
-	const Lease *verifying;		 /* see note_verifying() */
-	bool unreturnable;			 /* see note_unreturnable() */
-	int first_unreturned; /* number, from 1, of the first lease effect of a claim that has not returned; 0: none */
-	Watch *watch; /* reserved by PREPARE TRANSACTION */
-	VirtualTransactionId
-		holder; /* this transaction, if it holds jobs: at its end it has no such id any more */
+	/* the first lease effect of the list that is being applied or undone */
+	const LeaseEffect *settling;
+	const Lease *verifying; /* see note_verifying() */
+	bool unreturnable;		/* see note_unreturnable() */
+	/*
+	 * number, counted from 1, of the first lease effect of a claim call that has not returned; 0:
+	 * no such call
+	 */
+	int first_unreturned;
+	Watch *watch; /* reserved at PRE_PREPARE, or NULL */
+	/*
+	 * this transaction, if it holds jobs; noted because the virtual xid is gone when the callbacks
+	 * run
+	 */
+	VirtualTransactionId holder;
 
 	bool is_unreturnable(const Lease *lease) const { return unreturnable && lease == verifying; }
 	bool is_unreturned(const LeaseEffect &effect) const
@@ -218,39 +238,45 @@ struct Pending
 
 extern Pending pending;
 
-/* Of what is done now. */
+/* Return the tag of an effect that is registered now. */
 Tag current_tag();
 
 /*
- * If the list of hints has grown long: shed those of sub, which end at run_end;
- * what follows them moves up. Cannot fail.
+ * If the list has grown long, shed hints of `sub`, which end before index run_end; the hints behind
+ * them move up. Cannot fail.
  */
 void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 
-/* Is the lease still the one of the effect? Under its queue's lock. */
+/*
+ * Return whether the lease is still the one of the effect, and not a later one in the same entry.
+ * Caller holds the queue's lock.
+ */
 bool still_ours(const LeaseEffect &effect);
 
-/* What who waits for the end of the job is told. */
+/* Return the end of the job that waiting sessions are told. */
 JobEnd end_of(LeaseEnd how, bool dead);
 
-/* How the lease ends is counted and told; the caller ends it in the same hold. */
+/*
+ * Count how the lease ends, and tell waiting sessions. The caller ends the lease in the same hold.
+ */
 void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
 
-/* The lease ends if no row of its job is left. Returns whether that is so. */
+/* End the lease if its job has no row left. Returns whether it did. */
 bool end_if_rows_gone(Lease *lease, int64 monotonic, QueueHold &hold);
 
-/* A job is not held by this transaction any more. */
+/* Remove this transaction from the holders of the job. The last holder gives the job back. */
 void let_go(Lease *lease, QueueHold &hold);
 
-/* The claim, or the cancel, of a handed out lease is undone. */
+/* Undo the claim, or the cancel, of a lease that was handed out. */
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
 void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
 
-/* ---- count.cpp: how many jobs there are. None of them can fail ---- */
+/* ---- count.cpp: counts of jobs. Nothing here can fail ---- */
 
 /*
- * At the end: room is given back at once. The rest is counted in the holds that are made for other
- * reasons, each of which says settle_counts_of(); finish_counts() makes those that are left.
+ * At the end of a transaction. begin_counts() gives room back at once. The commit counts the rest
+ * in holds that it makes for other reasons, each of which calls settle_counts_of(). finish_counts()
+ * makes holds for the rest.
  */
 void begin_counts(const Effects &ending, bool commit);
 void settle_counts_of(QueueHold &hold);
@@ -259,31 +285,34 @@ void finish_counts();
 void promote_counts(SubTransactionId mine, SubTransactionId parent);
 void undo_counts(SubTransactionId mine);
 
-/* What a prepared transaction leaves, and when it has ended. */
+/* Hand the counts to the entry of a prepared transaction, and apply them when that has ended. */
 void hand_over_count(Touched *touched, const CountEffect &effect);
 void hand_over_due(Touched *touched, const DueEffect &effect);
 void settle_prepared_count(QueueHold &hold, const Touched &touched, uint64 xid, bool commit);
 
-/* Of a transaction that is not older than half of all ids. */
+/* Return the xid with its epoch. The transaction is younger than 2^31 transactions. */
 uint64 xid_with_epoch(TransactionId xid);
 
-/* ---- stats.cpp: what is counted when a transaction commits. None of them can fail ---- */
+/* ---- stats.cpp: counters that a commit changes. Nothing here can fail ---- */
 
-/* Its claim is committed, or its end. Once. Under its queue's lock. */
+/*
+ * Record how long the job waited, once: when its claim, or the end of its lease, commits. Caller
+ * holds the queue's lock.
+ */
 void note_wait(Lease *lease, int64 monotonic);
-/* The same of its end. */
+/* Record how long the job ran when the end of its lease commits. Caller holds the queue's lock. */
 void note_end(const Lease *lease, LeaseEnd how, int64 monotonic);
 void settle_duplicates(const List<DuplicateEffect> &duplicates);
 void undo_duplicates(SubTransactionId mine);
 
-/* ---- early.cpp. None of them can fail ---- */
+/* ---- early.cpp. Nothing here can fail ---- */
 
 void settle_early(const List<EarlyEffect> &early);
 void undo_early(SubTransactionId mine);
 
-/* ---- lock.cpp: named locks and rates. None of them can fail, but for the first ---- */
+/* ---- lock.cpp: named locks and rates. Only the first function can fail ---- */
 
-/* At PRE_PREPARE. Error 0A000 for a lock that is bound to the session. */
+/* At PRE_PREPARE: raise 0A000 if the transaction has changed a session-bound lock or a rate. */
 void check_locks_for_prepare(const Effects &effects);
 void hand_over_locks(const Effects &effects, TransactionId xid);
 
@@ -292,13 +321,13 @@ void forget_rates(const RateEffect *first, const RateEffect *last);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */
 
-/* At PRE_PREPARE: an entry for what is pending. Errors: 0A000 for queue DDL. */
+/* At PRE_PREPARE: reserve a watch for the pending effects. Raises 0A000 for queue DDL. */
 void reserve_watch();
 
-/* At PREPARE: what is pending goes to the entry. Cannot fail. */
+/* At PREPARE: hand the pending effects to the watch. Cannot fail. */
 void hand_over_to_watch();
 
-/* At the end of a transaction that was not prepared after all. Cannot fail. */
+/* Free the reserved watch of a transaction that was not prepared after all. Cannot fail. */
 void release_watch();
 
 } // namespace pgq

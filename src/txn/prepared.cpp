@@ -1,17 +1,16 @@
 /*
  * Prepared transactions.
  *
- * COMMIT PREPARED and ROLLBACK PREPARED call no callback, and may come from any
- * session, after a restart, or after a failover. So what is pending is handed to
- * shared memory at PREPARE: each lease says itself what will become of it, and a
- * watch remembers the transaction and the queues it has enqueued to. Whoever finds
- * the transaction ended applies it. Its hints are not kept: the cursors of its
- * queues are pulled back to -infinity, and the rows are found by reading.
+ * COMMIT PREPARED and ROLLBACK PREPARED run no callback of ours. They may come from any session,
+ * after a restart or after a failover. So PREPARE hands the effects to shared memory: each lease
+ * stores its own future (struct Prepared), and a watch remembers the transaction and the queues it
+ * has enqueued to. A process that finds the transaction ended applies the effects. Hints are not
+ * kept: the cursors of the queues go back to -infinity, and the rows are read from the table.
  *
- * After a restart the watches are made anew from the server's list of prepared transactions, for
- * all queues of their database. Leases are there only if they were saved (load/saved_lease.h),
- * with what these transactions will do to them. Rows such a transaction has deleted or locked are
- * BUSY until it ends (protocol: busy-is-not-gone).
+ * After a restart the watches are made anew from the server's list of prepared transactions, each
+ * for all queues of its database. Leases exist then only if they were saved (load/saved_lease.h),
+ * together with what these transactions will do to them. Rows that such a transaction has deleted
+ * or locked are BUSY until it ends (protocol: busy-is-not-gone).
  */
 #include "engine/doubt.h"
 #include "engine/hold.h"
@@ -26,8 +25,7 @@ namespace pgq {
 /* ---- PREPARE ---- */
 
 /*
- * If all entries are in use, some may be of transactions that have ended and that
- * nobody has looked at since.
+ * Take a free watch. If all are in use, settle those whose transactions have ended, and try again.
  */
 static Watch *
 find_free_watch()
@@ -49,7 +47,7 @@ find_free_watch()
 void
 reserve_watch()
 {
-	/* The server itself says that prepared transactions are switched off. */
+	/* With max_prepared_transactions = 0 the server raises its own error. */
 	if (pending.effects.empty() || max_prepared_xacts == 0)
 		return;
 	bool ddl = pending.effects.announce;
@@ -76,7 +74,7 @@ release_watch()
 	pending.watch = nullptr;
 }
 
-/* Does it come to that in the same transaction? Effects from `next` on. */
+/* Return whether a later effect, from `next` on, cancels the job of the lease. */
 static bool
 is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end)
 {
@@ -85,7 +83,7 @@ is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end
 	});
 }
 
-/* Of one that nobody has yet the claim learns it. */
+/* Only for a lease that was handed out: a claim in progress looks at the row itself. */
 static void
 hand_over_row(Lease *lease, const RowsGone &gone, TransactionId xid)
 {
@@ -99,7 +97,7 @@ hand_over_row(Lease *lease, const RowsGone &gone, TransactionId xid)
 	set_prepared(lease, will);
 }
 
-/* end: of all that the transaction has. */
+/* end: the end of the transaction's lease effects. */
 static void
 hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId xid)
 {
@@ -107,7 +105,7 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 		Lease *lease = effect.lease;
 		if (!still_ours(effect))
 			return;
-		/* From now on the row says so: it is locked, or written. */
+		/* The hold is no longer needed: the row is locked or written, so claims find it BUSY. */
 		if (effect.kind == LeaseEffect::kHold)
 			return let_go(lease, hold);
 		if (lease->state == LeaseState::kHeld)
@@ -119,7 +117,10 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 			return;
 		if (effect.kind == LeaseEffect::kRow)
 			return hand_over_row(lease, effect.gone, xid);
-		/* The counters get what the lease ends for, unless that is no news to them. */
+		/*
+		 * A tell effect replaces the recorded end, by which counters count, only where that says no
+		 * more than kChanged.
+		 */
 		if (effect.kind == LeaseEffect::kTell)
 		{
 			if (will.how == LeaseEnd::kChanged)
@@ -146,7 +147,10 @@ static void
 touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 {
 	Touched *touched = &watch->touched[ref.queue - shared->queues];
-	/* The slot has changed hands in this transaction: two queues, and room for one, which is the present one. */
+	/*
+	 * The slot has changed hands within this transaction. There is room for one queue, so the
+	 * present one is recorded, and all_queues stands for the other.
+	 */
 	bool another = touched->generation != 0 && touched->generation != ref.generation;
 	watch->all_queues |= another;
 	if (another && !is_alive(ref))
@@ -159,7 +163,7 @@ touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 	touched->deduplicated += deduplicated;
 }
 
-/* NULL: the slot is another queue's. */
+/* Return NULL if the slot belongs to another queue by now. */
 static Touched *
 touch_counted(Watch *watch, const QueueRef &ref)
 {
@@ -184,18 +188,18 @@ hand_over_to_watch()
 {
 	Watch *watch = pending.watch;
 	Effects effects = pending.effects;
-	/* Its memory goes now, also if it is empty. */
+	/* Reset also if there is no watch: the memory of the lists goes with the transaction. */
 	pending.effects = {};
 	pending.watch = nullptr;
 	if (watch == nullptr)
 		return;
 
-	/* The entry is ours alone until it is active. */
+	/* No other process reads the watch before activate_watch(). */
 	TransactionId xid = GetTopTransactionIdIfAny();
 	memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
-	/* Whose leases have gone early nobody is told of. */
+	/* Early effects are not kept, so sessions that wait for the end of those jobs are not told. */
 	watch->deleted = effects.deleted || effects.early.size > 0;
 	watch->uncounted = effects.uncounted;
 	watch->schedules = effects.schedules;
@@ -220,21 +224,24 @@ hand_over_to_watch()
 
 /* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
 
-/* What the transaction has used. False: the lease has ended. */
+/*
+ * Apply or undo what the transaction does to a lease that it uses. Returns false if the lease has
+ * ended.
+ */
 static bool
 settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monotonic,
 					QueueHold &hold)
 {
 	if (commit && was.ended)
 	{
-		/* A lost one is counted as that, whatever has become of its job. */
+		/* The end of a lost attempt is counted as lost; the end of its job is told separately. */
 		if (was.how == LeaseEnd::kLost)
 			hold.tell(lease->key.job_id, was.told);
 		count_end(lease, was.how, was.dead, monotonic, hold);
 		hold.end(lease, is_gone(was.how));
 		return false;
 	}
-	/* All uses are of that transaction. */
+	/* All uses of a lease belong to one transaction. */
 	while (lease->uses > 0)
 		hold.stop_using(lease, true, monotonic);
 	if (was.cancels())
@@ -246,7 +253,7 @@ static void
 settle_prepared_claim(Lease *lease, bool commit, int64 monotonic, QueueHold &hold)
 {
 	if (!commit && lease->state == LeaseState::kClaiming)
-		return hold.give_back(lease); /* nobody had the job when it was taken */
+		return hold.give_back(lease); /* the job was not handed out */
 	if (!commit)
 		return lose_claimed(lease, monotonic, hold);
 	SetInvalidVirtualTransactionId(lease->claimer);
@@ -280,7 +287,9 @@ settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monoto
 		settle_prepared_claim(lease, commit, monotonic, hold);
 }
 
-/* Those of one hold. Returns whether there may be more. */
+/*
+ * Settle the leases of the transaction that fit into one hold. Returns whether there may be more.
+ */
 static bool
 settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 {
@@ -301,8 +310,9 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 }
 
 /*
- * Settle the leases of one queue that the transaction has used, and show its jobs.
- * False if the slot is another's by now. touched: NULL if nobody knows what it did.
+ * Settle the leases of one queue that the transaction has used, and read the queue again. Returns
+ * false if the slot belongs to another queue by now. touched: NULL if the transaction's changes are
+ * not known.
  */
 static bool
 settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const Touched *touched)
@@ -330,7 +340,10 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const
 	return current;
 }
 
-/* False: it has done more than that, or to queues that are attached elsewhere by now. */
+/*
+ * Return false if the transaction has changed more queues than the watch records, or a recorded
+ * queue has lost its slot.
+ */
 static bool
 settle_touched(const Watch *watch, bool commit)
 {
@@ -345,7 +358,7 @@ settle_touched(const Watch *watch, bool commit)
 	return all && !watch->all_queues;
 }
 
-/* The transaction has ended: apply or undo, then free the entry. */
+/* Apply or undo the effects of a transaction that has ended, then free the watch. */
 static void
 settle_watch(Watch *watch, bool commit)
 {
@@ -364,7 +377,7 @@ settle_watch(Watch *watch, bool commit)
 		tell_of_schedules(watch->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_watch(watch);
-	/* It may raise, but by now all is done that nobody else does. */
+	/* This may raise. By now all that no other process repeats is done. */
 	settle_prepared_locks();
 }
 
@@ -376,8 +389,8 @@ resolve_prepared()
 		Watch *watch = &shared->watches[i];
 		TransactionId xid = watched_xid(watch);
 		/*
-		 * In this order: pg_xact says committed while the transaction still waits for its standby
-		 * (protocol: ended-then-committed).
+		 * The order matters: pg_xact says "committed" while the transaction still waits for its
+		 * synchronous standby (protocol: ended-then-committed).
 		 */
 		if (!TransactionIdIsValid(xid) || TransactionIdIsInProgress(xid))
 			continue;

@@ -12,7 +12,10 @@ end_all()
 		ends[i]();
 }
 
-/* After its transaction, if there was one, has been undone: that is done before shared memory is left. */
+/*
+ * The server has aborted an open transaction before it calls on_shmem_exit functions, which still
+ * see shared memory.
+ */
 static void
 at_exit(int, Datum)
 {
@@ -35,7 +38,7 @@ at_session_end(SessionEnd end)
 
 static constinit ProcessUtility_hook_type next_hook = nullptr;
 
-/* What a pooler says when a client has left its server session. */
+/* A connection pooler sends DISCARD ALL when a client has left the server session. */
 static bool
 gives_up_session(const PlannedStmt *statement)
 {

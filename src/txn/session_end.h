@@ -1,5 +1,6 @@
 /*
- * The end of a session, however it comes: its process leaves, or a pooler hands it to another client (DISCARD ALL).
+ * The end of a session: its process exits, or a connection pooler hands it to another client
+ * (DISCARD ALL).
  */
 #pragma once
 
@@ -7,10 +8,13 @@
 
 namespace pgq {
 
-/* Called by _PG_init: DISCARD ALL is noticed by a hook. */
+/* Install the hook that notices DISCARD ALL. Called by _PG_init. */
 void session_end_init();
 
-/* To be called at each end of this session from here on; it cannot fail. Once is enough. */
+/*
+ * Call `end` at each end of this session from now on. It must not fail. Registering it again does
+ * nothing.
+ */
 using SessionEnd = void (*)();
 void at_session_end(SessionEnd end);
 

@@ -1,7 +1,4 @@
-/*
- * The end of a transaction or subtransaction: its effects are applied or undone.
- * Nothing in here can fail.
- */
+/* The end of a transaction or subtransaction: apply or undo its effects. Nothing here can fail. */
 #include "engine/doubt.h"
 #include "engine/held.h"
 #include "engine/hold.h"
@@ -22,7 +19,7 @@ still_ours(const LeaseEffect &effect)
 	return serial_of(effect.lease) == effect.serial;
 }
 
-/* The reaper could not count it, or has not tried. */
+/* A lease that the scheduler was to count, and did not count, stays lost. */
 static bool
 stays_lost(const LeaseEffect &effect, int64 monotonic)
 {
@@ -40,7 +37,10 @@ stays_lost(const LeaseEffect &effect, int64 monotonic)
 	}
 }
 
-/* A job that waits may not have changed at all: a claim has dropped its hint meanwhile, which met the lease. */
+/*
+ * The lease of a waiting job is given back, not ended: the row may be unchanged, and a claim may
+ * have met the lease and dropped the job's hint.
+ */
 static void
 end_committed(const LeaseEffect &effect, QueueHold &hold)
 {
@@ -64,11 +64,11 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			hold.stop_using(effect.lease, false, monotonic);
 			break;
 		case LeaseEffect::kRevoke:
-			/* The job was not cancelled, or this lease would have ended with it. */
+			/* The job was not cancelled after all: a cancel would have ended the lease by now. */
 			undo_revocation(effect.lease, monotonic, hold);
 			break;
 		case LeaseEffect::kTell:
-			/* It is walked to before the end of its lease. */
+			/* Told before the lease ends: newer effects come first. */
 			hold.tell(effect.lease->key.job_id, end_of(effect.how, effect.dead));
 			hold->counters.dead_lettered += effect.dead;
 			break;
@@ -83,12 +83,16 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			let_go(effect.lease, hold);
 			break;
 		case LeaseEffect::kRow:
-			/* settle_rows_gone() goes by the sum. */
+			/* settle_rows_gone() looks at the sum when all row effects are applied. */
 			lack_row(effect.lease, effect.gone);
 	}
 }
 
-/* It was handed out, and lost by that, if the claim has returned; or it was on its way, and goes back. */
+/*
+ * Undo a claim. If the claim call has returned, the lease is lost. Otherwise the job goes back
+ * uncounted, is parked (the look at its row has failed), or loses an attempt (its row cannot be
+ * returned).
+ */
 static void
 undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
@@ -111,7 +115,7 @@ undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 static void
 undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
-	/* Each kind in its way; what is told or counted at a commit only leaves nothing. */
+	/* Tell and row effects change nothing before the commit, so there is nothing to undo. */
 	switch (effect.kind)
 	{
 		case LeaseEffect::kClaim:
@@ -138,7 +142,10 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 	}
 }
 
-/* The last effects of [first, last) that are of one slot, at most kHoldMax: where they begin. */
+/*
+ * Return the beginning of the last run in [first, last) of effects of one queue slot, at most
+ * kHoldMax.
+ */
 static const LeaseEffect *
 run_of_one_queue(const LeaseEffect *first, const LeaseEffect *last)
 {
@@ -149,7 +156,10 @@ run_of_one_queue(const LeaseEffect *first, const LeaseEffect *last)
 	return begin;
 }
 
-/* Visit the lease effects [first, last) whose leases are still ours, the newest first, one hold a run of one queue. */
+/*
+ * Visit the effects in [first, last) whose leases are still theirs, newest first. One hold serves a
+ * run of effects of one queue.
+ */
 template <typename Visit>
 static void
 for_each_lease_effect(const LeaseEffect *first, const LeaseEffect *last, Visit visit)
@@ -167,7 +177,10 @@ for_each_lease_effect(const LeaseEffect *first, const LeaseEffect *last, Visit v
 	}
 }
 
-/* Once all is known of the rows: a job that was inserted again before its old row was deleted is there. */
+/*
+ * End leases without rows, after all row effects are applied: a job may have been inserted again
+ * before its old row was deleted.
+ */
 static void
 settle_rows_gone(const LeaseEffect *first, const LeaseEffect *last, int64 monotonic)
 {
@@ -178,8 +191,8 @@ settle_rows_gone(const LeaseEffect *first, const LeaseEffect *last, int64 monoto
 }
 
 /*
- * Apply or undo the lease effects [first, last). Ends come before releases of pins of the same lease, because a claim is
- * registered before its end and the newest effect comes first.
+ * Apply or undo the lease effects in [first, last), newest first. A claim is registered before the
+ * end of its lease, so the lease is ended before its claim would be unpinned.
  */
 static void
 settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
@@ -194,7 +207,7 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 		settle_rows_gone(first, last, monotonic);
 }
 
-/* Memory lacks those that were shed: they are read from the table. */
+/* Memory lacks the shed hints: pull the cursors back to their smallest keys. */
 static void
 file_shed(const QueueHints &jobs, QueueHold &hold)
 {
@@ -226,7 +239,7 @@ file_hints(QueueHints &jobs)
 	}
 }
 
-/* Those of the last one only: what was between nobody else may ever act by. */
+/* Apply the last options and the last name of each queue; earlier ones were never visible. */
 static void
 settle_descriptions(const List<QueueEffect> &effects)
 {
@@ -265,7 +278,7 @@ settle_queue(const QueueEffect &effect, bool commit)
 	});
 }
 
-/* Nothing of a call that failed may stay behind. */
+/* Give up what a failed call has left: refill role, places in lines, a wait, a reservation. */
 static void
 abandon_call()
 {
@@ -281,7 +294,7 @@ abandon_call()
 	abandon_reservation();
 }
 
-/* One that failed is undone. */
+/* The effects of a failed claim call have been undone: forget that it was under way. */
 static void
 forget_claim_call()
 {
@@ -308,7 +321,7 @@ at_transaction_end(XactEvent event, void *)
 		return;
 	}
 
-	/* Emptied before it is applied: an ABORT that follows finds nothing. */
+	/* Empty the list before applying it: an ABORT that follows finds nothing to undo. */
 	Effects ending = pending.effects;
 	pending.effects = {};
 	if (commit)
@@ -339,7 +352,7 @@ at_transaction_end(XactEvent event, void *)
 	}
 	settle_locks(ending.locks.begin(), ending.locks.end(), commit);
 	forget_rates(ending.rates.begin(), ending.rates.end());
-	/* Newest first, so that a hold is taken off before its queue is freed. */
+	/* Newest first, so that a hold is released before its queue is freed. */
 	for (int i = ending.queues.size - 1; i >= 0; i--)
 		settle_queue(ending.queues.items[i], commit);
 }
@@ -369,7 +382,7 @@ undo_subtransaction(SubTransactionId sub)
 	LeaseEffect *leases_end = pending.effects.leases.end();
 	pending.settling = pending.effects.leases.begin();
 	pending.effects.leases.size = static_cast<int>(leases - pending.settling);
-	/* The leases first; then what is undone by itself; then queues, the newest first. */
+	/* Leases first, then effects that do not depend on each other, then queues, newest first. */
 	settle_leases(leases, leases_end, false);
 	forget_claim_call();
 	undo_counts(sub);
@@ -406,7 +419,10 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		promote(pending.effects.leases, mine, parent);
 		for (QueueHints &jobs : pending.effects.jobs)
 		{
-			/* Before, not after: what is promoted now may still be undone. */
+			/*
+			 * Shed the parent's hints before the promotion: the promoted ones may still be undone
+			 * by themselves.
+			 */
 			shed_hints(&jobs, static_cast<int>(first_of(jobs.hints, mine) - jobs.hints.begin()),
 					   parent);
 			promote(jobs.hints, mine, parent);

@@ -1,6 +1,6 @@
 /*
- * What is counted when a transaction commits: the times of the leases that it has claimed or ended, and
- * the enqueues that were answered with a job that was there.
+ * Counters that a commit changes: wait and run times of leases that were claimed or ended, and
+ * enqueues that were answered with an existing job.
  */
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -20,7 +20,10 @@ note_wait(Lease *lease, int64 monotonic)
 	waited = LeaseTimes::kUnknown;
 }
 
-/* Somebody has said so. When the worker of another one has stopped nobody knows. */
+/*
+ * The end was reported by a call, so its time is known. A lost lease does not say when its worker
+ * has stopped.
+ */
 static bool
 was_answered(LeaseEnd how)
 {
@@ -36,7 +39,7 @@ note_end(const Lease *lease, LeaseEnd how, int64 monotonic)
 	int64 run = monotonic - lease->handed_out_at;
 	if (times.ran && was_answered(how))
 		latency.of(Phase::kRun).add(run, monotonic);
-	/* The clock by which it was enqueued may be set while it runs. */
+	/* Take the run time from the monotonic clock: the wall clock may be set while the job runs. */
 	if (times.enqueued_at != 0 && how == LeaseEnd::kAcked)
 		latency.of(Phase::kTotal)
 			.add(time_between(times.enqueued_at, lease->claimed_at) + run, monotonic);
@@ -51,7 +54,7 @@ note_duplicate(const QueueRef &ref)
 	SubTransactionId sub = GetCurrentSubTransactionId();
 	if (duplicates.size > 0)
 	{
-		/* What a child has left may be undone without it, for a moment yet. */
+		/* An effect promoted from a child may still be undone by itself, so it is not reused. */
 		DuplicateEffect &newest = duplicates.end()[-1];
 		if (newest.tag.sub == sub && newest.tag.from == InvalidSubTransactionId &&
 			newest.ref.queue == ref.queue && newest.ref.generation == ref.generation)
