@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* How it ended. */
+/* How an attempt has ended. */
 enum class Outcome : uint8
 {
 	kAcked,
@@ -31,7 +31,10 @@ struct AttemptRecord
 	Datum error; /* text */
 };
 
-/* It has ended now. That there is one of that id and token is an error when it is written: 23505. */
+/*
+ * Add the record of an attempt that ends now. If a record of that job and lease exists, writing it
+ * raises 23505.
+ */
 void add_attempt(Records &records, const AttemptRecord &attempt);
 
 } // namespace pgq

@@ -5,7 +5,10 @@
 
 namespace pgq {
 
-/* Would a delete take the version? What this transaction has deleted itself is gone. */
+/*
+ * Return whether a delete would find the version. A version that this transaction has deleted does
+ * not count.
+ */
 static bool
 is_there(HeapTuple tuple, Buffer buffer)
 {
@@ -17,8 +20,9 @@ is_there(HeapTuple tuple, Buffer buffer)
 }
 
 /*
- * The version that the lookup is at, whose page is pinned until it has been deleted (protocol: pin-then-write). False:
- * somebody was faster, and *moved has grown, as by the trace that the next look finds.
+ * Delete the version at which the lookup is; its page stays pinned until then (protocol:
+ * pin-then-write). Returns false if another transaction has deleted or replaced it first, and adds
+ * that transaction's xid to *moved, as trace_of() of the dead version will say at the next look.
  */
 static bool
 delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint64 *moved)
@@ -34,7 +38,7 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint6
 	return result == TM_Ok;
 }
 
-/* moved: the sum of the traces of the versions that were not there. */
+/* *moved grows by the traces of the versions that were dead. */
 static bool
 remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queue_id, uint64 *moved)
 {
@@ -42,7 +46,7 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 	Relation rel = open_segment(segment, RowExclusiveLock);
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
-		/* What is known of its indexes now that it is locked. */
+		/* Read the indexes only now that the segment is locked and they cannot change. */
 		Oid by_id = look_at_tables().get(segment.number).index[kById];
 		IndexLookup *lookup = begin_index_lookup(rel, by_id, job_id);
 		while (!removed && next_version(lookup))
@@ -65,7 +69,10 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 bool
 remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 {
-	/* Rotation moves it behind us, perhaps, while we wait: until nothing has been moved since the pass before. */
+	/*
+	 * Rotation may move the row to a segment that was searched already. Search again until two
+	 * passes have seen the same moves.
+	 */
 	for (uint64 before = 0;;)
 	{
 		uint64 moved = 0;

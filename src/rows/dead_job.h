@@ -8,12 +8,16 @@
 namespace pgq {
 
 /*
- * A job that an administrator has brought back may have left its dead letter behind: the new one replaces it. Error
- * 55P03, only without wait, if somebody is at that row. Removes one, of that queue; false: there is none.
+ * Remove a dead letter of the job, which it may still have if an administrator has brought the job
+ * back: a new dead letter replaces it. Returns false if there is none; *queue_id is the queue of
+ * the removed one. Without wait, raises 55P03 if another transaction has locked that row.
  */
 bool remove_dead_job(int64 job_id, bool wait, int32 *queue_id);
 
-/* A dead letter made of this row, which is there until it is written. fence: token of the last lease; negative: it was lost. */
+/*
+ * Add a dead letter made of this row, which must stay in memory until the records are written.
+ * fence: token of the last lease; negative if that lease was lost.
+ */
 void add_dead_job(Records &records, const JobRow &row, int32 attempts, int64 fence,
 				  const char *reason, bool has_error, Datum error);
 

@@ -2,10 +2,16 @@
 
 namespace pgq {
 
-/* Finding out what has changed on a page costs as much as several entries. */
+/*
+ * Shortest run that is worth one WAL record: computing what has changed on the page costs as much
+ * as several single entries.
+ */
 static constexpr int kRunMin = 16;
 
-/* Its columns alone: an entry of another row with the same is the same key. */
+/*
+ * Make a key of the entry's columns without its heap position: entries of different rows with the
+ * same columns are equal.
+ */
 static BTScanInsert
 key_of(Relation index, IndexTuple entry)
 {
@@ -15,9 +21,10 @@ key_of(Relation index, IndexTuple entry)
 }
 
 /*
- * Where the key belongs on the leaf, which is that of a smaller key: behind the item at `after`, if there is one, and before
- * all that is greater. Invalid: on another leaf, or the same key is there. So it is nowhere else either, that of a dead
- * row included: as a unique index must know.
+ * Return the place of the key on this leaf, to which a smaller key belongs: behind the item at
+ * `after` (the item before the first one if there is none), and before all greater items. Invalid
+ * if the key belongs to another leaf, or if an item has the same columns, be it of a dead row. So
+ * if a place is returned, the index has no equal entry anywhere, which a unique index requires.
  */
 static OffsetNumber
 place_of_key(Relation index, BTScanInsert key, Page leaf, OffsetNumber after)
@@ -43,7 +50,7 @@ place_of_key(Relation index, BTScanInsert key, Page leaf, OffsetNumber after)
 	return low;
 }
 
-/* The same of an entry, for which there has to be room. */
+/* As place_of_key(), for an entry; invalid also if the leaf has no room for it. */
 static OffsetNumber
 place_of_entry(Relation index, IndexTuple entry, Page leaf, OffsetNumber after)
 {
@@ -69,7 +76,10 @@ put(Relation index, IndexTuple entry, Page leaf, OffsetNumber place)
 		elog(ERROR, "cannot add an entry to index \"%s\"", RelationGetRelationName(index));
 }
 
-/* As put() of all that belong there, of the first entries and in their order. Returns how many. */
+/*
+ * Put the first entries on the leaf, as many as belong there one after the other. Returns their
+ * number.
+ */
 static int
 put_run(Relation index, IndexTuple *entries, int n, Page leaf)
 {
@@ -81,7 +91,7 @@ put_run(Relation index, IndexTuple *entries, int n, Page leaf)
 	return done;
 }
 
-/* Those of the first entries that belong on one leaf. Returns how many. */
+/* Insert the first entries as far as they belong on one leaf. Returns their number. */
 static int
 insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 {
@@ -102,8 +112,9 @@ insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 }
 
 /*
- * Behind a run one is inserted by itself: it did not fit, and splits the leaf, or belongs elsewhere. Two short runs in
- * succession mean that the entries belong here and there.
+ * After each run one entry is inserted by the server: it did not fit and splits the leaf, or it
+ * belongs elsewhere. After two short runs in a row the entries are scattered, and the server
+ * inserts the rest.
  */
 void
 insert_in_btree(Relation heap, Relation index, IndexTuple *entries, int n, IndexUniqueCheck unique,

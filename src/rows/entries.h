@@ -1,9 +1,9 @@
 /*
- * Entries of a btree, many of them at once.
+ * Adding many entries to a btree at once.
  *
- * Rows that are inserted together mostly belong together in an index: their ids grow, and they are due at the same time.
- * Those that go to the same leaf are added under one lock and with one WAL record, instead of a
- * descent, a lock and a record for each.
+ * Rows that are inserted together are mostly neighbours in an index: their ids grow, and they are
+ * due at the same time. Entries for one leaf are added under one lock and with one WAL record,
+ * instead of a descent, a lock and a record for each.
  */
 #pragma once
 
@@ -12,8 +12,9 @@
 namespace pgq {
 
 /*
- * As if each were inserted in turn. Each names its row, and none of their columns is wide. refuse(index, entry): it
- * may be there twice; only with UNIQUE_CHECK_PARTIAL.
+ * Insert the entries as if each were inserted in turn. Each entry names its heap row; no column may
+ * be wide enough to be compressed. refuse(index, entry) is called, only with UNIQUE_CHECK_PARTIAL,
+ * for an entry that may be a duplicate; it raises an error.
  */
 void insert_in_btree(Relation heap, Relation index, IndexTuple *entries, int n,
 					 IndexUniqueCheck unique, void (*refuse)(Relation index, IndexTuple entry));

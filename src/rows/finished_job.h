@@ -7,7 +7,10 @@
 
 namespace pgq {
 
-/* outcome: a word. worker and result (jsonb): or NULL. The row is in the memory of the records. */
+/*
+ * Add a record of the finished job. worker and result (jsonb) may be NULL. The row must stay in
+ * memory until the records are written.
+ */
 void add_finished_job(Records &records, const JobRow &row, const char *outcome, const char *worker,
 					  const Datum *result);
 

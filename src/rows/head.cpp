@@ -29,7 +29,7 @@ begin_scan(IndexLookup *lookup, SegmentSet &segments, const Segment &segment, in
 	index_rescan(lookup->scan, keys, lengthof(keys), nullptr, 0);
 }
 
-/* The first of one segment. */
+/* Find the first job of one segment. */
 static bool
 first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *first)
 {
@@ -47,8 +47,9 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
 }
 
 /*
- * Segment by segment; what one of them has need only be beaten by the next. What this transaction has done itself is not
- * seen, since the answer is for everybody: its commands are all after that one.
+ * Search segment by segment; a later segment only has to beat the head found so far. Changes of
+ * this transaction itself are not seen, since the answer must be the same for all sessions: the
+ * snapshot's command id is the first, so its own commands all come later.
  */
 bool
 find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)

@@ -1,9 +1,12 @@
 /*
- * The head of a group in a queue with fifo: the live job with the smallest id, which alone may go out.
+ * The head of a group in a queue with fifo: the live job with the smallest id, the only one that
+ * may be handed out.
  *
- * Asked with a snapshot of this moment: what had been committed when it was taken counts, whoever is changing or moving
- * the row since, and what is being inserted does not; its transaction files it when it commits. A job whose time is over
- * (expires_in) is nobody's way. The snapshot is only compared with, so nothing is registered for serializable transactions.
+ * It is searched with a snapshot of the present. A row that was committed before counts, even if a
+ * transaction is changing or moving it. A row that is being inserted does not count; its
+ * transaction files it when it commits. A job that has expired (expires_in) blocks no other job.
+ * The snapshot is only used to test visibility, so nothing is registered for serializable
+ * transactions.
  */
 #pragma once
 
@@ -12,7 +15,7 @@
 
 namespace pgq {
 
-/* The jobs with ids in [from, before) are looked at. False: there is none among them. */
+/* Find the head among jobs with ids in [from, before). Returns false if there is none. */
 bool find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before,
 			   Hint *head);
 

@@ -34,7 +34,10 @@ refuse_twin(Relation index, IndexTuple entry)
 			 "Find out which row of pgq_ext.job is the right one, and delete the other ones.")));
 }
 
-/* All our indexes are btrees on plain columns of fixed width. */
+/*
+ * Insert entries into one of the extension's indexes, which are all btrees on plain columns of
+ * fixed width.
+ */
 template <typename Wanted>
 static void
 insert_entries(Relation heap, Oid oid, HeapTuple *tuples, int n, IndexUniqueCheck unique,
@@ -61,7 +64,10 @@ is_delayed(Relation heap, HeapTuple tuple)
 					  DatumGetInt32(get(kJobAttempts)));
 }
 
-/* A constraint that is deferred would be looked at again by a trigger of the server, which nobody fires here. */
+/*
+ * Raise an error instead of deferring a constraint: the server's trigger that would check it later
+ * does not fire for rows inserted here.
+ */
 static void
 refuse_conflict(List *indexes, const Relation rel)
 {
@@ -73,9 +79,10 @@ refuse_conflict(List *indexes, const Relation rel)
 }
 
 /*
- * Entries in the indexes of rel but those in skip, by the server's executor: somebody may have added
- * some, with expressions, predicates and constraints. What these evaluate is the owner's of rel,
- * whoever enqueues. Without wait whatever may be a duplicate is an error.
+ * Insert entries into all indexes of rel except those in `skip`, by the server's executor: an
+ * administrator may have added indexes with expressions, predicates and constraints. These run with
+ * the rights of the owner of rel, not of the session that enqueues. Without wait, a possible
+ * duplicate is an error.
  */
 static void
 insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip, bool wait,
@@ -107,13 +114,13 @@ insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_s
 void
 insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n, bool wait)
 {
-	/* What is known of its indexes now that the segment is locked. */
+	/* Read the indexes only now that the segment is locked and they cannot change. */
 	const Segment &segment = look_at_tables().get(segment_number);
 	auto every = [](HeapTuple) { return true; };
 	insert_entries(rel, segment.index[kById], tuples, n,
 				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);
 	insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
-	/* The others are of few rows: most often not opened. */
+	/* The other indexes cover few rows, so most often they need not be opened. */
 	auto insert_some = [&](IndexName index, auto wanted) {
 		if (std::any_of(tuples, tuples + n, wanted))
 			insert_entries(rel, segment.index[index], tuples, n, UNIQUE_CHECK_NO, wanted);
@@ -141,7 +148,7 @@ insert_summaries(Relation rel, HeapTuple tuple)
 void
 insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n)
 {
-	/* What is known of its indexes now that the segment is locked. */
+	/* Read the indexes only now that the segment is locked and they cannot change. */
 	const Segment &segment = look_at_tables().get(segment_number);
 	auto every = [](HeapTuple) { return true; };
 	insert_entries(rel, segment.index[kById], tuples, n, UNIQUE_CHECK_YES, every);

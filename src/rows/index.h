@@ -1,6 +1,6 @@
 /*
- * Index access by hand: entries for rows inserted directly, and lookups that see
- * every version which is not dead to all.
+ * Index access without the executor: entries for rows inserted directly, and lookups that see every
+ * version which is not dead to all.
  */
 #pragma once
 
@@ -9,23 +9,27 @@
 namespace pgq {
 
 /*
- * Entries of job rows in their segment's indexes, those that an admin added included. Without
- * wait a duplicate id is an error also if its transaction has not ended.
+ * Insert the entries of job rows into all indexes of their segment, including those that an
+ * administrator has added. Without wait, a duplicate id is an error even if the transaction that
+ * inserted it has not ended.
  */
 void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n,
 							  bool wait);
 
-/* Of a version that is HOT for all other indexes: those that summarize blocks, which somebody has added. */
+/*
+ * Insert the entries of a HOT version, which needs entries only in summarizing indexes (BRIN) that
+ * an administrator has added.
+ */
 void insert_summaries(Relation rel, HeapTuple tuple);
 
-/* The same of records. */
+/* As insert_job_index_entries(), for records; waits for transactions with a duplicate id. */
 void insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
 
 /*
- * Versions that an index leads to, each with its buffer pinned by the slot and share-locked between
- * next_version() and unlock_version(). Non-MVCC: nothing is registered for serializable
- * transactions (protocol: busy-is-not-gone), and entries dead to all are marked for the index to
- * kill.
+ * A scan of the versions to which an index leads. Between next_version() and unlock_version() the
+ * version's buffer is pinned by the slot and share-locked. No MVCC snapshot: nothing is registered
+ * for serializable transactions (protocol: busy-is-not-gone), and entries that are dead to all are
+ * marked for removal from the index.
  */
 struct IndexLookup
 {
@@ -37,7 +41,10 @@ struct IndexLookup
 	Buffer buffer;
 };
 
-/* A scan without keys yet: index_rescan() starts it. The lookup must not move while it is in use. */
+/*
+ * Open a scan without keys; index_rescan() sets them and starts it. The lookup must not be moved in
+ * memory while it is in use.
+ */
 void open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys);
 
 IndexLookup *begin_index_lookup(Relation heap, Oid by_id, int64 job_id);

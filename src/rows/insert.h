@@ -1,13 +1,11 @@
-/*
- * New jobs.
- */
+/* Inserting new jobs. */
 #pragma once
 
 #include "rows/job.h"
 
 namespace pgq {
 
-/* A row to insert. Its segment is set when it is, and its id, if that is not yet. */
+/* A job row to insert. insert_jobs() sets its segment, and its id if it has none. */
 struct NewJob
 {
 	Datum values[kJobColumns];
@@ -24,7 +22,7 @@ struct NewJob
 
 int64 new_job_id();
 
-/* It gets one now, unless it has one. */
+/* Give the job an id unless it has one. */
 inline void
 number_job(NewJob *job)
 {
@@ -33,12 +31,12 @@ number_job(NewJob *job)
 }
 
 /*
- * Insert jobs, with new ids in their order where they have none: the rows page by page, then their index
- * entries. *hints: what stands for each.
+ * Insert n jobs. Jobs without an id get increasing ids in the order of the array. Rows are written
+ * page by page, then their index entries. *hints receives the hint of each job.
  */
 void insert_jobs(NewJob *jobs, int n, Hint *hints);
 
-/* So many rows are worth handing to insert_jobs() at a time. */
+/* Number of rows for one call of insert_jobs(); more at a time are no faster. */
 inline constexpr int kInsertBatch = 256;
 
 } // namespace pgq

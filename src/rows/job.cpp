@@ -7,7 +7,7 @@ group_id_of(Datum group_key)
 {
 	int64 hash = DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, DEFAULT_COLLATION_OID,
 													   group_key, Int64GetDatum(0)));
-	/* Never 0: see Hint. */
+	/* Never 0, which means "no group" in a hint. */
 	return Int64GetDatum(hash | 1);
 }
 
@@ -44,7 +44,10 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 {
 	row->tuple = heap_copytuple(tuple);
 	row->place = place_of(tuple->t_self, segment);
-	/* Columns that were dropped behind ours do not matter; check_columns() has looked at the others. */
+	/*
+	 * Columns behind the extension's own ones were dropped, or are ignored. check_columns() has
+	 * verified the others.
+	 */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(row->tuple, RelationGetDescr(rel), values, nulls);

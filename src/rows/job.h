@@ -20,7 +20,10 @@ struct JobRow
 
 	int64 job_id() const { return DatumGetInt64(value(kJobId)); }
 	int32 queue_id() const { return DatumGetInt32(value(kJobQueueId)); }
-	/* The ordinal of the next attempt: one more than have failed. Somebody may have set that to anything. */
+	/*
+	 * The number of the next attempt: one more than have failed. SQL may have set `attempts` to any
+	 * value.
+	 */
 	int32 next_attempt() const
 	{
 		int32 failed = DatumGetInt32(value(kJobAttempts));
@@ -41,9 +44,9 @@ struct JobRow
 	{
 		return is_null(kJobExpiresAt) ? DT_NOEND : DatumGetTimestampTz(value(kJobExpiresAt));
 	}
-	/* Is its time over (expires_in)? Then nobody gets it any more. */
+	/* Return whether the job has expired (expires_in), so that no claim hands it out. */
 	bool expired(TimestampTz now) const { return !is_null(kJobExpiresAt) && expires_at() <= now; }
-	/* By now: asked of the clock only if it has one, which few have. */
+	/* As above, now. Reads the clock only if the job has an expires_at, which few jobs have. */
 	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
 	Hint hint() const
@@ -56,25 +59,27 @@ struct JobRow
 	}
 };
 
-/* What a row counts as. */
+/* The scheduling columns of a row: under what its job is filed and counted. */
 struct Standing
 {
 	int32 queue_id;
 	TimestampTz run_at;
-	bool delayed; /* it waits for its run_at, if that is still to come */
+	bool delayed; /* the job waits for run_at, if that is still in the future */
 
 	friend bool operator==(const Standing &, const Standing &) = default;
 };
 
 Standing standing_of(HeapTuple tuple, TupleDesc desc);
 
-/* A copy of the version, which is in that segment; under its buffer's lock. */
+/* Copy a version of a row in that segment. Caller holds the lock of its buffer. */
 void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
 
-/* As the column group_id: nobody generates columns of rows that we form. */
+/*
+ * Compute the generated column group_id: the server does not generate columns of rows formed here.
+ */
 Datum group_id_of(Datum group_key);
 
-/* The hint that stands for this version of a row. */
+/* Return the hint that stands for this row version. */
 Hint hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment);
 
 inline Place

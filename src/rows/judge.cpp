@@ -2,7 +2,10 @@
 
 namespace pgq {
 
-/* Does a transaction that is still running hold a lock on this live version? Beside that of an UPDATE that was undone, too. */
+/*
+ * Return whether a running transaction holds a lock on this live version. The lock may be a member
+ * of a multixact beside an UPDATE that was rolled back.
+ */
 static bool
 has_running_locker(HeapTupleHeader header)
 {
@@ -75,7 +78,10 @@ is_locked_by_us(HeapTupleHeader header)
 	return ours;
 }
 
-/* What has ended without a trace the judgement notes in the header. */
+/*
+ * is_writable() has set HEAP_XMAX_INVALID if the xmax transaction was rolled back or held only a
+ * lock and has ended.
+ */
 bool
 is_touched(HeapTupleHeader header)
 {

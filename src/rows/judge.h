@@ -1,7 +1,7 @@
 /*
- * What the heap says of a row version. No snapshot is involved, so isolation levels do not matter
- * and nothing is registered for serializable transactions. All here is asked under the lock of the
- * version's buffer.
+ * Visibility checks: what the heap says of a row version. They use no snapshot, so isolation levels
+ * do not matter and nothing is registered for serializable transactions. The caller holds the lock
+ * of the version's buffer.
  */
 #pragma once
 
@@ -9,33 +9,44 @@
 
 namespace pgq {
 
-/* "Not visible" is not "gone". */
+/* "Not visible" must not be taken for "gone": a busy version decides nothing. */
 enum class Verdict : uint8
 {
 	kLive,
-	kBusy, /* a transaction that has not ended is at it, our own included */
+	kBusy, /* an open transaction, perhaps our own, inserts, deletes or locks it */
 	kDead,
 };
 
 Verdict judge_version(HeapTuple tuple, Buffer buffer);
 
 /*
- * Is it the version that a write would change? One whose insertion is committed, or is our own, and
- * which we have not replaced ourselves; who else is at it, the write itself will wait for.
- * *inserter: who inserts a version we cannot write yet.
+ * Return whether a write would change this version. Its insertion is committed or is our own, and
+ * this transaction has not replaced or deleted it. Another transaction may have locked it or be
+ * deleting it; the write waits for that. *inserter: set if another transaction is inserting the
+ * version.
  */
 bool is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter);
 
-/* Has this transaction locked it? Then nobody else deletes it; who changes it hands the lock on to the next version. */
+/*
+ * Return whether this transaction has locked the version. As long as it holds the lock no other
+ * transaction deletes the row, and an UPDATE hands the lock on to the next version.
+ */
 bool is_locked_by_us(HeapTupleHeader header);
 
-/* Has a transaction that has not ended locked, deleted or replaced it? Of a copy: when is_writable() was asked. */
+/*
+ * Return whether an open transaction has locked, deleted or replaced the version. For a copy of a
+ * version: at the time of is_writable().
+ */
 bool is_touched(HeapTupleHeader header);
 
-/* Has this transaction locked or written it? */
+/* Return whether this transaction has locked or written the version. */
 bool is_ours(HeapTupleHeader header);
 
-/* Stands for a dead version whose row went on, by an UPDATE or to another segment; 0 if it did not. */
+/*
+ * Return the xid that moved the row of this dead version on, by an UPDATE or to another segment; 0
+ * if it was deleted. Look-ups add these traces up: equal sums of two passes mean that no row was
+ * moved in between.
+ */
 uint64 trace_of(HeapTuple tuple);
 
 } // namespace pgq

@@ -4,7 +4,10 @@
 
 namespace pgq {
 
-/* A version that is not dead, of a period that is not over. What this transaction has deleted is dead. */
+/*
+ * Note a period that a live or busy version stands for. Returns false if the version is dead; a
+ * version that this transaction has deleted counts as dead.
+ */
 static bool
 judge_period(HeapTuple tuple, Buffer buffer, KeyPeriod *period)
 {
@@ -48,7 +51,7 @@ look_at_period(HeapTuple tuple, Buffer buffer, TupleDesc desc, const UniqueKey &
 	period->taken = true;
 }
 
-/* visit(lookup, desc) looks for keys, unless there are no periods at all. */
+/* Call visit(lookup, desc) with an open lookup, unless the table is empty. */
 template <typename Visit>
 static void
 with_periods(Visit visit)
@@ -57,7 +60,7 @@ with_periods(Visit visit)
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		IndexLookup lookup{};
-		/* What is known of its indexes now that it is locked. */
+		/* Read the index only now that the table is locked and it cannot change. */
 		open_index_lookup(&lookup, rel, look_at_tables().unique_key_by_hash, 1);
 		visit(&lookup, RelationGetDescr(rel));
 		end_index_lookup(&lookup);

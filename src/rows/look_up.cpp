@@ -34,8 +34,8 @@ lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buf
 }
 
 /*
- * Visit the versions of the job in all segments, each under its buffer's lock, until visit() says
- * that it has what it wants.
+ * Visit the versions of the job in all segments, each under the lock of its buffer, until visit()
+ * returns true.
  */
 template <typename Visit>
 static void
@@ -57,7 +57,7 @@ visit_versions(SegmentSet &segments, const Tables &t, int64 job_id, Visit visit)
 	}
 }
 
-/* moved: the sum of the traces of the versions that were seen dead. */
+/* *moved: the sum of the traces of the dead versions. */
 static Verdict
 look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, uint64 *moved)
 {
@@ -76,16 +76,15 @@ look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, u
 }
 
 /*
- * Look for the job in all segments by its id. A version that somebody has just
- * moved can be missed, behind the scan: then the version it was moved from has
- * been seen, and the second scan finds the new one. If it was moved again
- * meanwhile, somebody is at it.
+ * Look for the job by its id in all segments. A version that is moved during the scan, to a place
+ * that the scan has passed, is missed. Then the scan has seen the version before it as moved, and
+ * the second scan finds the new one. If the row was moved once more in between, it is BUSY.
  */
 static Verdict
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
 	const Tables &t = segments.open_all();
-	/* Not a list of segments yet: load/refill.cpp, segments_known(). */
+	/* The list of segments is incomplete: see segments_known() in load/refill.cpp. */
 	if (!t.has_segments)
 		return Verdict::kBusy;
 	uint64 moved;
@@ -129,7 +128,7 @@ find_writable_once(SegmentSet &segments, const Tables &t, int64 job_id, Place *p
 	return found;
 }
 
-/* As look_up(): what was moved on behind the scan is found by another one. */
+/* As look_up(), repeated until two passes have seen the same moves. */
 bool
 find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
 {

@@ -16,7 +16,7 @@ Records::memory()
 	return memory_;
 }
 
-/* Of a hundred jobs, what it takes to write them. */
+/* Memory, in bytes, to write the records of about a hundred jobs. */
 static constexpr Size kRoom = 256 * 1024;
 
 Records::Pending &
@@ -42,7 +42,10 @@ Records::append(RingName ring, int16 segment)
 	return record;
 }
 
-/* Into the segment that is current now. That another one may become so meanwhile is no fault: README.md of ring/. */
+/*
+ * Write into the segment that is current now. If another one becomes current before the lock is
+ * taken, that does no harm (README.md of ring/).
+ */
 void
 Records::write_list(RingName ring, const List &list)
 {
@@ -85,11 +88,17 @@ Records::write()
 void
 Records::write_if_many()
 {
-	/* That is about a hundred jobs: the pages are full by then, and more would only be colder memory. */
+	/*
+	 * Records of about a hundred jobs. Pages are full at that number; more records would only leave
+	 * the CPU's cache.
+	 */
 	static constexpr int kMany = 200;
 	if (n_ < kMany && (n_ == 0 || MemoryContextMemAllocated(memory_, false) <= 2 * kRoom))
 		return;
-	/* There will be more: memory that is given back and fetched again costs as much as what is done with it. */
+	/*
+	 * More records will follow, so keep one block of memory and reuse it: freeing and allocating it
+	 * costs as much as the work on the records.
+	 */
 	if (!roomy_)
 	{
 		write();

@@ -1,6 +1,6 @@
 /*
- * Records: rows of the rings beside that of jobs, inserted without the executor. A call gathers those that it has to
- * write, and writes them at its end, the rows page by page.
+ * Records: rows of all rings except that of jobs, inserted without the executor. A call gathers its
+ * records and writes them at its end, page by page.
  */
 #pragma once
 
@@ -8,7 +8,10 @@
 
 namespace pgq {
 
-/* Values of a record, in the memory of a Records. What is by reference has to be there when it is written. */
+/*
+ * The values of a record, in the memory of a Records. Values passed by reference must stay valid
+ * until the record is written.
+ */
 template <typename ColumnName> struct NewRecord
 {
 	Datum *values;
@@ -20,7 +23,10 @@ template <typename ColumnName> struct NewRecord
 		nulls[column - 1] = false;
 	}
 	void set_text(ColumnName column, const char *value) { set(column, CStringGetTextDatum(value)); }
-	/* As the job's row has it; that is being deleted, with what is toasted of it. */
+	/*
+	 * Copy a column of the job's row. A toasted value is fetched, since the row is being deleted
+	 * with its toast.
+	 */
 	void copy(ColumnName to, const JobRow &row, JobColumn from)
 	{
 		if (row.is_null(from))
@@ -39,14 +45,17 @@ private:
 };
 
 /*
- * Records of one call that have not been written yet. Whoever adds some writes them before his statement returns, and
- * in the subtransaction in which he has ended what they tell of: they are there together, or undone together. Until
- * the first is added it costs nothing.
+ * The records of one call that are not written yet. The function that creates a Records must call
+ * write() before the statement returns, in the subtransaction in which it has ended the rows: so
+ * row and record commit or roll back together. An empty Records costs nothing.
  */
 class Records
 {
 public:
-	/* make(record) sets its values, but that of the column `segment`: the one that is current when it is written. */
+	/*
+	 * Add a record; make(record) sets its values. The column `segment` is set when the record is
+	 * written.
+	 */
 	template <typename ColumnName, typename Make>
 	void add(RingName ring, ColumnName segment, Make make)
 	{
@@ -57,7 +66,10 @@ public:
 		});
 	}
 
-	/* What body allocates is kept until the records are written, as in make() of add(). */
+	/*
+	 * Run body with the memory that is kept until the records are written; make() of add() runs in
+	 * it, too.
+	 */
 	template <typename Body> void with_memory(Body body)
 	{
 		MemoryContext before = MemoryContextSwitchTo(memory());
@@ -65,10 +77,10 @@ public:
 		MemoryContextSwitchTo(before);
 	}
 
-	/* All that have been added, ring by ring in the order of their segments. */
+	/* Write all records, ring by ring. Rings are in the order of their segments' locks. */
 	void write();
 
-	/* Between two jobs: they shall not take too much memory. */
+	/* Write the records if they have become many, to bound memory. Call between two jobs. */
 	void write_if_many();
 
 private:
@@ -82,7 +94,7 @@ private:
 		Pending *records;
 		int n;
 		int size;
-		int16 segment; /* the column of that name */
+		int16 segment; /* column number of `segment` */
 	};
 
 	MemoryContext memory();
@@ -91,7 +103,7 @@ private:
 	void write_lists();
 
 	MemoryContext memory_ = nullptr;
-	bool roomy_ = false; /* memory_ begins with kRoom, which is used again and again */
+	bool roomy_ = false; /* memory_ starts with a block of kRoom bytes, which is kept at a reset */
 	int n_ = 0;
 	List list_[kRings] = {};
 };

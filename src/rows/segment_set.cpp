@@ -25,11 +25,14 @@ SegmentSet::open(int number)
 }
 
 /*
- * A lock may bring news, of an index for example, and to learn them look_at_tables() locks every
- * segment for a moment: so a reader does that with nothing locked, and begins again.
+ * Open the missing ones of these segments, in ascending order.
  *
- * The steps: a reader lets go what is open above the lowest that is missing; then the segments are
- * listed and opened, again and again while their locks bring news.
+ * Waiting for a lock can process invalidations, for example of a new index. look_at_tables() then
+ * reads the catalog again, for which it locks every segment for a moment. A reader must do that
+ * without locks of its own, so it closes its segments and starts again.
+ *
+ * Steps: a reader closes its segments if one of them is above the lowest missing one. Then all are
+ * opened in order, and again while the locks have brought invalidations.
  */
 void
 SegmentSet::open_in_order(uint32 numbers)
@@ -38,7 +41,7 @@ SegmentSet::open_in_order(uint32 numbers)
 	uint32 missing = numbers & ~open_;
 	if (missing == 0)
 		return;
-	/* Never a lower one after a higher one. */
+	/* A lower segment must not be locked after a higher one. */
 	bool reader = mode_ == AccessShareLock;
 	if (reader && open_ > (missing & -missing))
 	{
@@ -53,14 +56,14 @@ SegmentSet::open_in_order(uint32 numbers)
 				open_one(segment);
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
-		/* There is news: it is learned at the next look, with nothing locked. */
+		/* Something has changed: let the next look read it with nothing locked. */
 		if (reader && i < kTries - 1)
 		{
 			numbers |= open_;
 			close();
 		}
 	}
-	/* There is news again and again: then with them locked. */
+	/* The tables changed at each try: read them with the segments locked. */
 	tables_ = &look_at_tables();
 }
 
@@ -91,7 +94,7 @@ Buffer
 SegmentSet::pin(const Place &place)
 {
 	Relation rel = open(place.segment);
-	/* Opening it may have brought the news that indexes are missing. */
+	/* The open may have brought the news that an index of the segment is missing. */
 	if (rel == nullptr || tables_->find(place.segment) == nullptr)
 		return InvalidBuffer;
 	BlockNumber &blocks = blocks_[place.segment];
@@ -121,7 +124,7 @@ SegmentSet::close_unwritten()
 	close_with(written_ ? NoLock : mode_);
 }
 
-/* The mode is that of the locks to let go. */
+/* mode: the lock to release, or NoLock to keep the locks until the end of the transaction. */
 void
 SegmentSet::close_with(LOCKMODE mode)
 {
@@ -133,7 +136,7 @@ SegmentSet::close_with(LOCKMODE mode)
 		relation = nullptr;
 	}
 	open_ = 0;
-	/* The next lock finds the segments anew. */
+	/* Without the lock a segment can shrink. */
 	memset(blocks_, 0, sizeof(blocks_));
 }
 

@@ -1,10 +1,10 @@
 /*
- * The segments that a verb has opened so far, all with one lock mode.
+ * The segments of the job table that a verb has opened so far, all with one lock mode.
  *
- * Whoever locks several does it in ascending order, or he can be in a circle with somebody who
- * locks them all and waits for a lower one: LOCK TABLE, TRUNCATE, VACUUM FULL of the parent. A
- * reader lets all go first where he has to; a writer keeps what he has, to the end of his
- * transaction, if it has written or locked a row.
+ * Several segments are locked in ascending order. Otherwise the session could deadlock with one
+ * that locks all of them: LOCK TABLE, TRUNCATE or VACUUM FULL of the parent. A reader releases all
+ * its locks where it needs a lower segment. A writer keeps its locks to the end of the transaction
+ * if it has written or locked a row.
  */
 #pragma once
 
@@ -17,31 +17,43 @@ class SegmentSet
 public:
 	explicit SegmentSet(LOCKMODE mode) : mode_(mode) {}
 
-	/* NULL if there is no segment of that number. */
+	/* Open a segment, unless it is open. NULL if there is none of that number. */
 	Relation open(int number);
 
-	/* A set of segments, as bits. Nothing of a reader's that was open may be in use. */
+	/*
+	 * Open a set of segments, given as bits. A reader's relations and pins may be closed, so none
+	 * may be in use.
+	 */
 	void open_in_order(uint32 numbers);
 
-	/* All. Returns them as they are known now that they are locked. */
+	/* Open all segments. Returns the tables as they are now that the segments are locked. */
 	const Tables &open_all();
 
-	/* Has the segment no page? Then it needs no look. */
+	/* Return whether the segment has no page, so that it need not be searched. */
 	bool is_bare(int number);
 
-	/* A pin of the place's page, for the caller to release; invalid if the segment is missing or ends before it. */
+	/*
+	 * Pin the page of that place; the caller releases the pin. Invalid if there is no such segment,
+	 * or if it has fewer pages.
+	 */
 	Buffer pin(const Place &place);
 
-	/* Before a wait: do not keep a page from VACUUM meanwhile. */
+	/* Release the page that is kept pinned. Call before a wait, so as not to hold up VACUUM. */
 	void unpin();
 
-	/* A row is written, or locked, under the locks. */
+	/* Note that a row was written or locked under these locks. */
 	void note_write() { written_ = true; }
 
-	/* Readers let the lock go (they have detoasted by then), writers keep it to the end of the transaction. */
+	/*
+	 * Close all segments. A reader releases its locks, so it must have detoasted by then. A writer
+	 * keeps them to the end of the transaction.
+	 */
 	void close();
 
-	/* For a verb that has found nothing to do: writers, too, let the locks go, unless they have written. */
+	/*
+	 * Close all segments for a verb that had nothing to do: a writer, too, releases its locks,
+	 * unless it has written.
+	 */
 	void close_unwritten();
 
 private:
@@ -50,17 +62,21 @@ private:
 
 	LOCKMODE mode_;
 	bool written_ = false;
-	const Tables *tables_ = nullptr;	   /* as they were when the last segment was opened */
-	uint32 open_ = 0;					   /* as bits */
-	Relation relation_[kMaxSegments] = {}; /* by number */
-	/* At least: a segment can grow, but not shrink under our lock. */
+	/* as of the last segment that was opened */
+	const Tables *tables_ = nullptr;
+	uint32 open_ = 0;					   /* the open segments, as bits */
+	Relation relation_[kMaxSegments] = {}; /* by segment number */
+	/* Known sizes, in blocks. A segment can grow but not shrink while we hold its lock. */
 	BlockNumber blocks_[kMaxSegments] = {};
-	/* The page pinned last: the next job is often there too. */
+	/* The page pinned last; the next job is often on the same page. */
 	Buffer kept_ = InvalidBuffer;
 	Relation kept_of_ = nullptr;
 };
 
-/* Bits for open_in_order(). A place in memory is a guess, and may be of no segment at all. */
+/*
+ * Return the bit of the place's segment for open_in_order(). A place in memory is a guess; 0 if its
+ * segment does not exist.
+ */
 inline uint32
 segment_bit(const Place &place)
 {

@@ -18,8 +18,8 @@ TupleFormer::form(const Datum *values, const bool *nulls, int n)
 }
 
 /*
- * The server wants the tuples in slots, whose descriptor nobody counts. A slot that owns its tuple need not copy it; it
- * is disowned afterwards.
+ * heap_multi_insert() wants slots, with a descriptor that is not reference-counted. A slot that
+ * owns its tuple need not copy it; ownership is taken back afterwards.
  */
 static void
 insert_many_tuples(Relation rel, HeapTuple *tuples, int n)

@@ -1,6 +1,4 @@
-/*
- * Tuples, formed and inserted without the executor.
- */
+/* Forming and inserting tuples without the executor. */
 #pragma once
 
 #include "pg/pg.h"
@@ -8,15 +6,18 @@
 namespace pgq {
 
 /*
- * Forms tuples of rel without what is NULL at their end, like rows that were written before
- * an ALTER TABLE ADD COLUMN: most rows then need no bitmap of their NULLs.
+ * Forms tuples of rel without the NULLs at their end, like rows written before an ALTER TABLE ADD
+ * COLUMN. So most rows need no NULL bitmap.
  */
 class TupleFormer
 {
 public:
 	explicit TupleFormer(Relation rel) : rel_(rel) {}
 
-	/* From the first n columns, one of them not NULL. Any behind these have been dropped. */
+	/*
+	 * Form a tuple of the first n columns, at least one of which is not NULL. Columns behind these
+	 * have been dropped.
+	 */
 	HeapTuple form(const Datum *values, const bool *nulls, int n);
 
 private:
@@ -24,7 +25,10 @@ private:
 	TupleDesc desc_ = nullptr;
 };
 
-/* Many fill a page at a time, with one WAL record. Makes no index entries. */
+/*
+ * Insert tuples; several at once fill page after page, with one WAL record for each page. Makes no
+ * index entries.
+ */
 void insert_tuples(Relation rel, HeapTuple *tuples, int n);
 
 } // namespace pgq

@@ -17,8 +17,9 @@ hash_of_key(int32 queue_id, const text *key)
 }
 
 /*
- * SQL can bring a key that is compressed, from a table of its own; here it is not taken apart, under the lock of a page,
- * so that its length and its hash have to do.
+ * Compare the stored key with the wanted one. A key that SQL has copied from another table may be
+ * compressed or toasted. It is not decompressed under the lock of a buffer: equal length, together
+ * with the equal hash, has to do.
  */
 static bool
 is_text(Datum value, const text *wanted)
@@ -51,7 +52,10 @@ is_keyed(HeapTuple tuple, TupleDesc desc, const UniqueKey &key)
 	return has_key(tuple, desc, columns, key);
 }
 
-/* False: dead. What we have deleted or replaced ourselves is that, too. */
+/*
+ * Judge a version that has the key. Returns false if it is dead; a version that this transaction
+ * has deleted or replaced counts as dead.
+ */
 static bool
 judge_keyed(HeapTuple tuple, Buffer buffer, KeyedJob *job)
 {
@@ -96,7 +100,7 @@ struct Found
 	KeyedJob *jobs;
 	int n;
 	int size;
-	uint64 moved; /* the sum of the traces of versions that were seen dead */
+	uint64 moved; /* the sum of the traces of dead versions */
 
 	KeyedJob *next()
 	{
@@ -128,7 +132,7 @@ look_in_segment(SegmentSet &segments, const Segment &segment, const UniqueKey &k
 	IndexLookup lookup{};
 	open_index_lookup(&lookup, rel, segment.index[kByKey], 1);
 	look_for_key(&lookup, key);
-	/* Memory first, then the lock of the page. */
+	/* Allocate before the buffer is locked. */
 	for (KeyedJob *job = found->next(); next_version(&lookup); job = found->next())
 	{
 		if (is_keyed(lookup.tuple, RelationGetDescr(rel), key))
@@ -159,7 +163,10 @@ find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs)
 		for (const Segment &segment : t.segments(kJobRing))
 			if (!segments.is_bare(segment.number))
 				look_in_segment(segments, segment, key, &found);
-		/* What was moved on may be behind us: until the same was seen twice. */
+		/*
+		 * A row may have been moved to a segment that was searched already: repeat until two passes
+		 * have seen the same moves.
+		 */
 		if (found.moved == before)
 			break;
 		CHECK_FOR_INTERRUPTS();

@@ -1,6 +1,6 @@
 /*
- * Which jobs have a unique key. Found by an index of each segment over a hash of queue and key; the key itself is
- * compared in the row.
+ * Finding the jobs with a unique key. Each segment has an index over a hash of queue and key; the
+ * key itself is compared in the row.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace pgq {
 
-/* As the column unique_hash. */
+/* Compute the generated column unique_hash. */
 int64 hash_of_key(int32 queue_id, const text *key);
 
 struct UniqueKey
@@ -20,7 +20,7 @@ struct UniqueKey
 	int32 queue_id;
 };
 
-/* Their numbers in a table that has them. */
+/* The column numbers of queue, key and hash in a table. */
 struct KeyColumns
 {
 	int queue_id;
@@ -28,42 +28,48 @@ struct KeyColumns
 	int unique_hash;
 };
 
-/* Has that row, of jobs or of periods, the key? */
+/* Return whether the row, a job or a key period, has the key. */
 bool has_key(HeapTuple tuple, TupleDesc desc, const KeyColumns &columns, const UniqueKey &wanted);
 
-/* Begin to look, in an index by hash. */
+/* Start a lookup in an index over the hash. */
 void look_for_key(IndexLookup *lookup, const UniqueKey &key);
 
-/* A version of a row with that key that is not dead. */
+/* A version of a row that has the key and is not dead. */
 struct KeyedJob
 {
 	enum State : uint8
 	{
 		kLive,
-		kOurs,	   /* this transaction has written it */
-		kArriving, /* the transaction xid has, */
-		kEnding,   /* or is deleting or replacing it */
+		kOurs,	   /* written by this transaction */
+		kArriving, /* being inserted by the transaction xid */
+		kEnding,   /* being deleted or replaced by the transaction xid */
 	} state;
 	TransactionId xid;
 	Hint hint;
-	bool locked_by_us; /* this transaction has, and has not written it */
+	bool locked_by_us; /* this transaction has locked the version, and has not written it */
 	int32 attempts;
-	TimestampTz expires_at; /* or DT_NOEND */
+	TimestampTz expires_at; /* DT_NOEND: never */
 
 	int64 job_id() const { return hint.key.job_id; }
 };
 
 /*
- * All of them, the youngest job first; a job may be there more than once, if somebody is replacing its row. A key that
- * a job has all the time is found, whoever rewrites or moves its row meanwhile (protocol: dead-here-is-not-dead). No snapshot is
- * involved.
+ * Find all jobs that have the key, the youngest first. A job is listed twice while a transaction
+ * replaces its row. A job that has the key all the time is found even if its row is rewritten or
+ * moved meanwhile (protocol: dead-here-is-not-dead). Uses no snapshot.
  */
 int find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs);
 
-/* Has any job one of these keys, or has just had one? Not, if there is nothing to be seen of it; in doubt, yes. */
+/*
+ * Return whether a job has, or has just had, one of the keys. False only if no trace of such a job
+ * is found; true in doubt.
+ */
 bool may_have_keys(SegmentSet &segments, const UniqueKey *keys, int n);
 
-/* Look at it again, where it was: false, it is dead there, or has another key. */
+/*
+ * Look again at the job at the place where it was found. Returns false if it is dead there or has
+ * another key.
+ */
 bool look_at_keyed_job(SegmentSet &segments, const UniqueKey &key, KeyedJob *job);
 
 } // namespace pgq

@@ -10,14 +10,16 @@
 namespace pgq {
 
 namespace {
-
-/* Pinned for a write: while the pin is held the page cannot be pruned, so the line pointer stays. */
+/*
+ * A version whose page is pinned for a write: the page cannot be pruned meanwhile, so the line
+ * pointer stays valid.
+ */
 struct PinnedVersion
 {
 	Relation rel;
 	Buffer buffer;
 	ItemPointerData tid;
-	bool ours; /* written by this transaction, perhaps by the command that runs */
+	bool ours; /* written by this transaction, perhaps by the running command */
 	Standing standing;
 };
 
@@ -46,14 +48,13 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 }
 
 namespace {
-
-/* What became of the search for the version that a write would change. */
+/* Result of the search for the version that a write would change. */
 enum class Search : uint8
 {
 	kPinned,
 	kGone,
-	kMovedOn,	/* found, and replaced before it could be pinned */
-	kInserting, /* *inserter is at it */
+	kMovedOn,	/* found, but replaced before it could be pinned */
+	kInserting, /* being inserted by the transaction *inserter */
 };
 
 } // namespace
@@ -74,8 +75,7 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 }
 
 namespace {
-
-/* For a look at the version that a write would change. */
+/* The write of a mere look at the version that a write would change. */
 struct NoWrite
 {
 	TM_Result operator()(Relation, ItemPointer) const { return TM_Ok; }
@@ -84,8 +84,8 @@ struct NoWrite
 } // namespace
 
 /*
- * Find the job's version, here or elsewhere, and let write() have it pinned. A
- * version that somebody replaced under us is looked for again by the job's id.
+ * Find the job's version, at that place or elsewhere, and call write() with its page pinned. If
+ * another transaction replaces the version first, look the job up again by its id.
  */
 template <typename Write>
 static WriteResult
@@ -113,7 +113,10 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 				XactLockTableWait(inserter, nullptr, nullptr, XLTW_None);
 				continue;
 		}
-		/* As in WITH u AS (UPDATE ...) SELECT pgq_ack(...) FROM u: what a command has written only a later one can change. */
+		/*
+		 * A command cannot change what it has written itself, as in WITH u AS (UPDATE ...) SELECT
+		 * pgq_ack(...) FROM u.
+		 */
 		if (version.ours)
 			CommandCounterIncrement();
 		if constexpr (!std::is_same_v<Write, NoWrite>)
@@ -157,7 +160,10 @@ delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 	return write_job(segments, place, job_id, wait, row, write, was);
 }
 
-/* FOR KEY SHARE does not wait for an UPDATE: then the lock has to be on what that has written, too. */
+/*
+ * Lock a version. FOR KEY SHARE does not wait for an UPDATE in progress, so it must lock the
+ * version that the UPDATE has written, too.
+ */
 static TM_Result
 lock_row(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy wait)
 {
@@ -218,7 +224,7 @@ share_lock_job(SegmentSet &segments, const Place &place, int64 job_id)
 	});
 }
 
-/* The row's next version, after an attempt. */
+/* Form the row's next version, after an attempt. */
 static HeapTuple
 form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 {
@@ -230,7 +236,7 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 		nulls[column - 1] = is_null;
 		changed[column - 1] = true;
 	};
-	/* SQL may have raised it meanwhile. */
+	/* SQL may have raised the fence meanwhile: keep the greater one. */
 	int64 before = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	int64 fence = Max(before, -before) > Max(retry.fence, -retry.fence) ? before : retry.fence;
 	set(kJobAttempts, Int32GetDatum(retry.attempts), false);
@@ -241,7 +247,7 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
-/* Nobody generates columns here. */
+/* Compute the generated columns: the server does not generate columns of rows formed here. */
 static void
 generate_columns(const JobRow &row, Datum *values, bool *nulls, bool *changed)
 {
@@ -274,7 +280,7 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
-/* The version that form() makes of the row takes its place. judged: only of the one at that place. */
+/* Replace the row's version by the one that form() makes of it. */
 template <typename Form>
 static WriteResult
 replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged, bool wait,
@@ -284,7 +290,10 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged,
 	auto write = [&](Relation rel, ItemPointer tid) {
 		if (judged && row.place != place)
 			return TM_WouldBlock;
-		/* heap_update always waits for whoever is at the row; with its lock in hand there is nobody. */
+		/*
+		 * heap_update() always waits for other transactions at the row, unless this one holds the
+		 * row's lock.
+		 */
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
 			return result;
@@ -337,7 +346,10 @@ move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &
 	TransactionId inserter;
 	if (!pin_at(segments, place, job_id, &version, &row, &inserter))
 		return false;
-	/* As an UPDATE between partitions does: who waits for the old version learns that it went elsewhere. */
+	/*
+	 * Delete as an UPDATE between partitions does: a session that waits for the old version learns
+	 * that the row was moved.
+	 */
 	TM_FailureData failure;
 	segments.note_write();
 	TM_Result result = delete_row(version.rel, &version.tid, false, &failure, true);

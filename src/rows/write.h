@@ -1,6 +1,6 @@
 /*
- * Changes of job rows. Each finds the version that is to be changed, at the place given or
- * elsewhere, and keeps its page pinned until the write has returned.
+ * Changes of job rows. Each function finds the version to change, at the given place or elsewhere,
+ * and keeps its page pinned until the write has returned.
  */
 #pragma once
 
@@ -19,8 +19,9 @@ enum class WriteResult : uint8
 };
 
 /*
- * Delete the job; if wait, wait for whoever is at the row, in the lock manager.
- * DONE fills row (unless NULL) with the version that was deleted, and *was with what it counted as.
+ * Delete the job. With wait, wait for other transactions at the row, by the lock manager. DONE
+ * fills *row (unless NULL) with the deleted version, and *was (unless NULL) with its scheduling
+ * columns.
  */
 WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row, Standing *was);
@@ -29,47 +30,50 @@ WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, b
 WriteResult delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 						  JobRow *row, Standing *was);
 
-/* Read the version of the job that a write would change. DONE fills row. */
+/* Read the version of the job that a write would change. DONE fills *row. */
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row);
 
-/* Lock the job's row FOR SHARE, to the end of the transaction. Does not wait. */
+/* Lock the job's row FOR SHARE until the transaction ends. Does not wait. */
 WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
 /*
- * Lock the job's row FOR UPDATE, to the end of the transaction: as it is then, nobody else changes or deletes it. Waits
- * for who is at it, and locks what he has made of it.
+ * Lock the job's row FOR UPDATE until the transaction ends: no other transaction changes or deletes
+ * it. Waits for other transactions at the row, and locks the version that these leave.
  */
 WriteResult lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* The same FOR NO KEY UPDATE: does not wait for those that have locked it FOR KEY SHARE. */
+/* As lock_job(), FOR NO KEY UPDATE: does not wait for locks FOR KEY SHARE. */
 WriteResult lock_job_to_change(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* Lock the job's row FOR KEY SHARE, to the end of the transaction: it is not deleted meanwhile. Waits for who is at it. */
+/*
+ * Lock the job's row FOR KEY SHARE until the transaction ends: no other transaction deletes it.
+ * Waits for other transactions at the row.
+ */
 WriteResult keep_job(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* The same without waiting. */
+/* As keep_job(), without waiting. */
 WriteResult keep_job_now(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* What the end of an attempt changes in the row. */
+/* The changes to a row when an attempt ends and the job is to be tried again. */
 struct Retry
 {
 	int32 attempts;
 	TimestampTz run_at;
-	int64 fence;	  /* token of the lease that ends; negative: it was lost */
-	bool keeps_error; /* the last error stays */
+	int64 fence;	  /* token of the lease that ends; negative if the lease was lost */
+	bool keeps_error; /* keep the present last_error */
 	bool has_error;
 	Datum error;
 };
 
 /*
- * Rewrite the job for its next attempt, if that is the version that the caller has judged, as delete_judged(). DONE fills hint
- * with its new version, and *was with what that before counted as.
+ * Rewrite the job for its next attempt. DONE fills *hint for the new version, and *was (unless
+ * NULL) with the scheduling columns of the old one.
  */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint, Standing *was);
 
-/* New values of some columns. */
+/* New values of some columns of a job. */
 struct JobChange
 {
 	Datum values[kJobColumns];
@@ -93,14 +97,15 @@ struct JobChange
 	}
 };
 
-/* Change the job's row; waits for who is at it. DONE as rewrite_job(), but was can be NULL. */
+/* Change the job's row, as rewrite_job(). Waits for other transactions at the row. */
 WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
 					   const JobChange &change, Hint *hint, Standing *was);
 
 /*
- * Move the row to another segment: nothing but its segment changes, and *hint, which then says
- * where it is. False: somebody is or has been at it, and it stays. The caller has the job's lease. Never
- * waits for a lock of somebody else; raises if the other segment has a job of that id.
+ * Move the row to another segment; no other column than `segment` changes. *hint is set to the new
+ * place. Returns false, and leaves the row, if another transaction is or has been at it. The caller
+ * has the job's lease. Never waits for locks of other transactions; raises an error if the other
+ * segment has a job of that id.
  */
 bool move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to,
 			  Hint *hint);
