@@ -5,9 +5,9 @@
 
 namespace pgq {
 
-/* ---- in place ---- */
+/* ---- emptying files in place ---- */
 
-/* Run body for each index, which is locked as the table is. */
+/* Run body for each index. Indexes are locked in the same mode as the table. */
 template <typename Body>
 static void
 for_each_index(Relation rel, Body body)
@@ -36,7 +36,10 @@ cut_pages(Relation rel, BlockNumber left)
 		RelationTruncate(rel, left);
 }
 
-/* Everybody remembers the root. Told before it goes: an error must not keep that from anybody. */
+/*
+ * Make all backends forget the cached root of the index. Sent before the root is removed, so that
+ * no error in between can prevent it.
+ */
 static void
 tell_of_new_root(Relation index)
 {
@@ -49,7 +52,10 @@ tell_of_new_root(Relation index)
 		LogStandbyInvalidations(1, &message, false);
 }
 
-/* The tree is empty from here on; its pages are of no use, and may be there or not. */
+/*
+ * Make the tree empty, by a metapage without a root. The other pages are not used from here on, and
+ * may be cut at any time.
+ */
 static void
 take_root(Relation index)
 {
@@ -70,8 +76,10 @@ take_root(Relation index)
 }
 
 /*
- * After an error or a crash rows without entries are dead ones still, and a tree without a root is
- * empty; entries without rows, or a root without its page, would be errors for everybody.
+ * Order matters if an error or a crash comes in between. Heap rows without index entries are dead
+ * anyway, and a tree without a root is empty. Index entries without rows, or a root without its
+ * page, would raise errors in every session. So the indexes go first, and the WAL of the new
+ * metapages is flushed before any file is cut.
  */
 static void
 cut_table(Relation rel)
@@ -97,7 +105,10 @@ cut_files(Relation rel)
 	cut_table(rel);
 }
 
-/* A new file is as young as can be: so nobody ever has to freeze what was in the old one. */
+/*
+ * Return whether the table is so old in transaction ids that new files are better: a new file
+ * starts with a young relfrozenxid, so that no VACUUM has to freeze the old one.
+ */
 static bool
 is_old(Relation rel)
 {
@@ -115,7 +126,7 @@ can_be_cut(Relation rel)
 
 /* ---- new files ---- */
 
-/* Indexes are built anew with the rights of the owner of the table. */
+/* Indexes are rebuilt with the rights of the table's owner. */
 void
 exchange_files(Relation rel)
 {

@@ -1,6 +1,4 @@
-/*
- * Taking everything out of a table that is locked against everybody.
- */
+/* Emptying a table that is locked with AccessExclusiveLock. */
 #pragma once
 
 #include "pg/pg.h"
@@ -8,15 +6,22 @@
 namespace pgq {
 
 /*
- * In place, at once, whatever becomes of the transaction; nothing is written to the catalog. So no
- * row may live there. TOAST table and indexes included, as below.
+ * Cut the files of the table, its TOAST table and indexes in place. This takes effect at once, also
+ * if the transaction rolls back, so the table must not have a live row. Writes nothing to the
+ * catalog.
  */
 void cut_files(Relation rel);
 
-/* As TRUNCATE does: new files, at commit, and ten rows of pg_class. */
+/*
+ * Give the table new files, as TRUNCATE does: effective at commit, with about ten new row versions
+ * in pg_class.
+ */
 void exchange_files(Relation rel);
 
-/* Are there only indexes that can be emptied in place, and is there no need of new files? */
+/*
+ * Return whether cut_files() can be used: all indexes are btrees, and the table is not so old that
+ * new files are needed.
+ */
 bool can_be_cut(Relation rel);
 
 } // namespace pgq

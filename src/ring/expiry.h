@@ -1,13 +1,11 @@
-/*
- * Whose time is over: records of a ring whose segments are truncated by time.
- */
+/* Which records are past their time, in rings whose segments are truncated by time. */
 #pragma once
 
 #include "catalog/tables.h"
 
 namespace pgq {
 
-/* How long each queue keeps its records of one ring, at one moment. Allocated. */
+/* For how long each queue keeps its records of one ring, as of one moment. */
 struct Expiry
 {
 	TimestampTz now;
@@ -16,20 +14,25 @@ struct Expiry
 	{
 		int32 queue_id;
 		int64 time;
-	} * queues; /* in the order of their ids */
+		/* kept time for each queue, sorted by queue_id */
+	} * queues;
 	int n;
 };
 
 /*
- * now: by a clock that has stood its ground, or 0. NULL if the ring's are not truncated by time, or
- * without a clock: then nothing's time is over. The caller has locked the tables.
+ * Read the kept times of all queues; the result is palloc'd. now: the wall clock, or 0 if the clock
+ * was set lately. Returns NULL, by which no record is past its time, if now is 0 or the ring is not
+ * truncated by time. The caller has locked the tables.
  */
 const Expiry *read_expiry(RingName ring, TimestampTz now);
 
-/* How much longer the record is kept: 0 or less, if its time is over. Without a queue: for ever. *age: how long it has been. */
+/*
+ * Return how much longer, in microseconds, the record is kept: 0 or less if its time is over;
+ * INT64_MAX if its queue is gone. *age: how long ago it was made, in microseconds.
+ */
 int64 time_left(const Expiry &expiry, HeapTuple tuple, TupleDesc desc, int64 *age);
 
-/* Is it over? */
+/* Return whether the record's time is over. */
 bool is_past(const Expiry *expiry, HeapTuple tuple, TupleDesc desc);
 
 } // namespace pgq

@@ -20,8 +20,8 @@ struct Candidate
 } // namespace
 
 /*
- * The live rows from *next on. Returns how many. Page by page, under its lock, each live version is
- * noted; when there are enough of them, or enough bytes, *next is at the first that was left out.
+ * Collect live rows from *next on, and return their number. Pages are share-locked one at a time.
+ * The collection ends at `most` rows or about 1 MB; *next is then the first live row left out.
  */
 static int
 collect_live(Relation rel, int segment, Position *next, Candidate *candidates, int most)
@@ -38,7 +38,7 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 		visit_page(rel, buffer, next->offset, [&](HeapTuple tuple) {
 			if (judge_version(tuple, buffer) != Verdict::kLive)
 				return true;
-			/* This one is the first of the next batch. */
+			/* This row is the first of the next batch. */
 			full = n == most || bytes > kManyBytes;
 			if (full)
 			{
@@ -58,7 +58,10 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 	return n;
 }
 
-/* Whatever becomes of the row, at commit the lease ends and the job is filed: a hint too many is no fault. */
+/*
+ * Move a row under its job's lease. At commit the lease ends and the job is filed, whether the row
+ * was moved or not: an extra hint does no harm.
+ */
 static bool
 move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
 {
@@ -66,7 +69,7 @@ move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
 	Lease *lease;
 	VirtualTransactionId other;
 	Hint hint = candidate.hint;
-	/* A queue without a slot: its rows are read when it gets one. */
+	/* A queue without a slot has no leases; its rows are read when it gets a slot. */
 	if (!find_attached_queue(look_at_tables().database, candidate.queue_id, &ref))
 		return false;
 	reserve_hints(ref, look_at_tables().queue, 1);

@@ -1,6 +1,4 @@
-/*
- * Moving jobs to another segment. README.md in this folder says who sees what meanwhile.
- */
+/* Moving jobs to another segment. See README.md in this folder for what other sessions see. */
 #pragma once
 
 #include "catalog/tables.h"
@@ -9,13 +7,16 @@
 namespace pgq {
 
 /*
- * Move live rows from *next on, each under its job's lease, at most `most` of them. Rows that
- * somebody has in hand stay. *next goes on; true: it is at the end. *moved: how many were. Both
- * segments are locked for writing.
+ * Move live rows from *next on, at most `most`, each under its job's lease. A row that another
+ * transaction is working with stays. *next advances; returns true at the end of the segment. *moved
+ * is the number of moved rows. The caller has locked both segments for writing.
  */
 bool move_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved);
 
-/* Wait for the end of the transaction that has moved rows of the queue (queue->mover), if it is one. */
+/*
+ * Wait for the transaction that moves rows of the queue (queue->mover). Returns at once if `mover`
+ * is invalid.
+ */
 void wait_for_mover(const QueueRef &ref, VirtualTransactionId mover);
 
 } // namespace pgq

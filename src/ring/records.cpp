@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* Whose time is not over by $3. */
+/* Return the condition that selects rows whose time is not over at $3. */
 static const char *
 still_kept(const RingSpec &ring)
 {
@@ -16,7 +16,10 @@ still_kept(const RingSpec &ring)
 					ring.columns[ring.born - 1].name, ring.keep);
 }
 
-/* Their places from *next on, as an array; *next goes on behind them. */
+/*
+ * Lock the next rows from *next on, skipping locked ones. *places is an array of their ctids; *next
+ * advances behind the last. Returns their number.
+ */
 static int
 lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, Datum *places)
 {
@@ -43,8 +46,8 @@ lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, D
 }
 
 /*
- * With the tables locked: lock the next rows, skipping those that somebody has locked, and update
- * them by their places.
+ * The caller has locked the tables. Lock the next rows, skip those that other transactions have
+ * locked, and update the others by their ctids.
  */
 bool
 move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next, int most,
@@ -58,7 +61,7 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 		!lock_queue(0, QueueLock::kMoves, ExclusiveLock, false))
 		return true;
 	bool at_end = false;
-	/* Their segment is changed, by which the server moves them. */
+	/* The update changes their column `segment`, so the server moves them to that partition. */
 	read_few_rows();
 	as_owner([&] {
 		Datum places;
@@ -79,7 +82,7 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 	return at_end;
 }
 
-/* Of which queue, and how long it keeps them, one statement finds out. */
+/* One statement finds the expired rows of all queues, and deletes at most `most`. */
 static int
 delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)
 {

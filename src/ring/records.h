@@ -1,6 +1,6 @@
 /*
- * Records: rows that nothing in memory leads to, as dead letters. What is done to them here is the
- * scheduler's, in plain SQL, and waits for nobody.
+ * Moving and expiring records (dead letters and others): rows that no memory refers to. The
+ * scheduler does this in plain SQL, and waits for no other session.
  */
 #pragma once
 
@@ -10,18 +10,18 @@
 namespace pgq {
 
 /*
- * As move_jobs(). An UPDATE of their segment does it, with row triggers off. Who waits for such a
- * row gets 40001, as with any UPDATE between partitions. Whoever creates or drops queues is given
- * way to. clock: as Rotation has it. Where segments are truncated by time, rows whose time is over
- * stay for that.
+ * As move_jobs(), by an UPDATE of the column `segment`, with row triggers off. A session that waits
+ * for such a row gets 40001, as with any UPDATE between partitions. Gives way to sessions that
+ * create or drop queues. clock: as Rotation::clock. In a ring that is truncated by time, rows that
+ * are past their time are not moved: they go with the segment.
  */
 bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next,
 				  int most, int *moved);
 
 /*
- * Delete records of a segment whose time has come, as their queue's option says (RingSpec::keep), at
- * most so many, but not where segments are truncated by time. Rows that somebody has locked stay, and
- * those without a queue. Returns how many were. The caller has locked the tables.
+ * Delete records of the segment that are past their time by their queue's option (RingSpec::keep),
+ * at most `most`. Does nothing in a ring that is truncated by time. Locked rows and rows without a
+ * queue stay. Returns the number of deleted rows. The caller has locked the tables.
  */
 int expire_records(const Segment &segment, TimestampTz now, int most);
 

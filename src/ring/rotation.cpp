@@ -36,9 +36,9 @@ rotation_init()
 		false, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 }
 
-/* ---- what is noted for the view ---- */
+/* ---- errors for the view ---- */
 
-/* "" when it is over. */
+/* Note the last error of the segment; "" clears it. */
 static void
 note_error(Database *database, int number, const char *message)
 {
@@ -50,7 +50,7 @@ note_error(Database *database, int number, const char *message)
 					[&] { memcpy(notes->error, error, sizeof(error)); });
 }
 
-/* Run body; what it raises is noted and raised again. */
+/* Run body; note an error that it raises, and raise it again. */
 template <typename Body>
 static void
 noting_error(Database *database, int number, Body body)
@@ -73,7 +73,10 @@ noting_error(Database *database, int number, Body body)
 
 /* ---- looking at a ring ---- */
 
-/* Have those who keep dead rows in pg_class gone on since the first of the TRUNCATEs that are counted? */
+/*
+ * Start counting TRUNCATEs anew if the oldest snapshot, which keeps dead rows in pg_class, is newer
+ * than the first TRUNCATE counted.
+ */
 static void
 look_at_horizon(Rotation *rotation)
 {
@@ -118,9 +121,10 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 }
 
 /*
- * Rows whose time is over are in the current segment, which may not be full for years. It is closed for
- * that if what has to be moved out of it then is worth it, as far as a look at some pages, others each
- * time, can tell; but only some segments of the ring, not all, and none while TRUNCATEs have their price.
+ * Return whether the current segment should be closed because rows in it are past their time; it
+ * may not become full for years. A sample of a few pages, others at each call, must show that the
+ * rows to be moved out are worth it. At least half of the ring must stay bare, and no segment is
+ * closed early while new files have left dead rows in pg_class.
  */
 static bool
 is_over(Rotation *rotation, const RingView &ring)
@@ -140,7 +144,10 @@ is_worn(const SegmentPass &pass)
 	return segment_dead_rows > 0 && is_worn(pass, segment_dead_rows);
 }
 
-/* What was done in the current segment has left many dead rows, and it will not be full for long. */
+/*
+ * Return whether the current segment should be closed for its dead rows, since it will not be full
+ * for long.
+ */
 static bool
 is_current_worn(Rotation *rotation, const RingView &ring)
 {
@@ -171,7 +178,7 @@ look_after_current(Rotation *rotation, Database *database, const RingView &ring)
 	if (!is_full(ring, ring.current) && !is_over(rotation, ring) &&
 		(fast || !is_current_worn(rotation, ring)))
 		return;
-	/* Everybody who enqueues would stand behind whoever has locked the new one. */
+	/* An enqueue waits for a lock of the new segment, so choose one that no session has locked. */
 	uint32 next = next_bare(ring, [](uint32 number) {
 		return lock_for_writing(look_at_tables().get(static_cast<int>(number)));
 	});
@@ -196,7 +203,10 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			note_error(database, segment.number, "");
 			if (ring.bare[number])
 				clear_statistics(segment);
-			/* Nothing could be moved there, so it has become the current one perhaps. */
+			/*
+			 * This segment is bare again, so no rows were moved to it; it may have become the
+			 * current one. It is no longer the segment of survivors.
+			 */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
 		}
@@ -226,7 +236,7 @@ look_at_rings(Rotation *rotation, Database *database, int64 now)
 	}
 }
 
-/* ---- a closed segment's turn ---- */
+/* ---- a step with a closed segment ---- */
 
 static void
 read_on(Rotation *rotation, Database *database, const Segment &segment, SegmentWatch *watch)
@@ -240,7 +250,7 @@ read_on(Rotation *rotation, Database *database, const Segment &segment, SegmentW
 	});
 }
 
-/* Where rows of that segment go to. */
+/* Return the segment to which rows of `from` are moved. */
 static const Segment &
 find_refuge(Rotation *rotation, Database *database, const Segment &from)
 {
@@ -284,9 +294,10 @@ held_by_snapshot(const SegmentNotes &notes)
 }
 
 /*
- * In this order: is a snapshot known to hold it; is there still no row in it, which also keeps
- * writers out from here on; since when; does a snapshot hold it now; TRUNCATE, if that can have
- * its locks.
+ * The order matters. First see whether a snapshot is known to hold the segment. Then check that it
+ * still has no row, which locks writers out until the transaction ends. Note since when it is
+ * empty, and see whether a snapshot holds it now. Then truncate it, if the locks can be had at
+ * once.
  */
 static void
 try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, SegmentWatch *watch)
@@ -310,10 +321,13 @@ try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, Se
 		return;
 	if (!known_empty || changed_at != watch->changed_at)
 	{
-		/* Snapshots that are taken from now on see no row of it. */
+		/* Snapshots taken from now on see no row of the segment. */
 		pg_atomic_write_u64(&notes->empty_since, latest_beginning());
 		watch->changed_at = changed_at;
-		/* Nearly always somebody is in the middle of a statement. */
+		/*
+		 * Nearly always some session is in the middle of a statement and has a snapshot: look again
+		 * soon.
+		 */
 		watch->due = monotonic_now() + kRingSoon;
 	}
 	if (held_by_snapshot(*notes) ||
@@ -357,7 +371,7 @@ take_step(Rotation *rotation, Database *database, int number)
 				read_on(rotation, database, *segment, watch);
 				break;
 			case SegmentWatch::kDraining:
-				/* Lost in a crash, a move has not taken place. */
+				/* A move that is lost in a crash simply has not taken place. */
 				commit_lazily();
 				drain(rotation, database, *segment, watch);
 				break;
@@ -366,7 +380,7 @@ take_step(Rotation *rotation, Database *database, int number)
 				break;
 		}
 	});
-	/* To read is not what had failed. */
+	/* A reading step does not clear the note: it was not the step that failed. */
 	if (!reading && !watch->failed)
 		note_error(database, number, "");
 }

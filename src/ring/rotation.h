@@ -1,13 +1,14 @@
 /*
- * The rotation of segments: storage of finished jobs is reclaimed by TRUNCATE, without
- * VACUUM, and also while an old snapshot is open somewhere.
+ * The rotation of segments: the space of ended jobs is reclaimed by TRUNCATE, without VACUUM, and
+ * also while an old snapshot is open.
  *
- * core/ring_policy.h says what is done when. What cannot be done now, because somebody has a lock
- * or a snapshot, is left for later, and the ring goes on with the others; if no segment is bare the
- * current one grows. The scheduler does all of it, one small transaction a call, and never waits
- * for anybody. Jobs and records have a ring of segments each.
+ * core/ring_policy.h decides which step a segment needs, and when. A step that is blocked by a lock
+ * or a snapshot of another session is left for later, and the ring goes on with the other segments.
+ * If no segment is bare the current one grows. The scheduler does all of this, in small
+ * transactions, and never waits for another session. Jobs and each kind of records have a ring of
+ * their own.
  *
- * README.md in this folder says who may see what when.
+ * README.md in this folder says what other sessions see at each step.
  */
 #pragma once
 
@@ -18,47 +19,54 @@ namespace pgq {
 
 extern int segment_size; /* kilobytes */
 
-/* Define the GUCs. Called by _PG_init. */
+/* Define the settings. Called by _PG_init. */
 void rotation_init();
 
-/* What one scheduler has found out about its rings. It can be lost at any time. */
+/* The observations of one scheduler. They may be lost at any time. */
 struct Rotation
 {
 	SegmentWatch watches[kAllSegments]; /* by number */
 	int64 next_look;
-	TimestampTz
-		clock; /* the wall clock, if it has stood its ground; otherwise 0: no record's time is over */
-	int64 bytes_before[kRings]; /* of the current segment, at the last look */
-	BlockNumber next_page
-		[kRings]; /* of the current segment, where rows whose time is over are looked for */
-	/* Of the current segment: a pass for its dead rows, and how many the last one has found. */
+	/* the wall clock, or 0 if it was set lately: then no record is past its time */
+	TimestampTz clock;
+	int64 bytes_before[kRings]; /* size of the current segment at the last look */
+	/* next page of the current segment to sample for rows past their time */
+	BlockNumber next_page[kRings];
+	/*
+	 * The pass over the current segment that counts its dead rows, and the number that the last
+	 * pass has found.
+	 */
 	SegmentPass of_current[kRings];
 	int64 dead_before[kRings];
-	/* TRUNCATEs with new files since the oldest snapshot was this old: see size_factor(). */
+	/* TRUNCATEs with new files since the oldest snapshot was at `horizon`: see size_factor(). */
 	int new_files;
 	TransactionId horizon;
 };
 
 /*
- * What is due: a look at all rings, and a step with the segment whose turn it is. Each is done in a
- * transaction of its own, with the tables locked (lock_and_serve()); it is left out if they cannot be.
+ * The steps that are due: a look at all rings, and a step with the segment in turn. Each runs in a
+ * transaction of its own with the tables locked (lock_and_serve()), and is skipped if these cannot
+ * be locked. begin_look() returns whether a look is due.
  */
 bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);
 
-/* -1: it is no segment's turn. */
+/* Return the segment whose step is due, or -1. */
 int segment_in_turn(const Rotation &rotation, int64 now);
 
-/* Can raise, and then nothing was done: the caller survives that, and says so to end_step(). */
+/*
+ * Take the step of that segment. May raise, and has done nothing then. The caller catches the error
+ * and reports it to end_step().
+ */
 void take_step(Rotation *rotation, Database *database, int number);
 
-/* tried: take_step() was called; raised: it has raised. */
+/* tried: take_step() was called. raised: it has raised an error. */
 void end_step(Rotation *rotation, Database *database, int number, bool tried, bool raised);
 
-/* The monotonic time of the next call. */
+/* Return the monotonic time of the next look or step. */
 int64 next_step(const Rotation &rotation);
 
-/* Is there a segment whose last step has failed? */
+/* Return whether the last step of some segment has failed. */
 bool is_failing(const Rotation &rotation);
 
 } // namespace pgq

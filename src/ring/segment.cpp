@@ -2,7 +2,7 @@
 
 namespace pgq {
 
-/* 0 if somebody has locked it against readers. */
+/* Return the size of a relation, 0 if it is locked against readers. */
 static int64
 bytes_of(Oid relid)
 {

@@ -1,5 +1,6 @@
 /*
- * A segment as a whole: its size and its locks. Nothing here waits for a lock.
+ * A segment as a whole: its size and its locks. Nothing here waits for a lock. The caller has
+ * locked the tables (lock_tables()).
  */
 #pragma once
 
@@ -7,28 +8,33 @@
 
 namespace pgq {
 
-/* Bytes of heap, TOAST and our indexes. As everywhere here the caller has locked the tables: lock_tables(). */
+/* Return the bytes of heap, TOAST table and the extension's indexes. */
 int64 segment_bytes(const Segment &segment);
 
-/* No page: nothing was written to it since it was truncated. */
+/* Return whether the segment has no page: nothing was written since it was truncated. */
 bool is_bare(const Segment &segment);
 
 /*
- * Of a bare one. Sessions tell the statistics up to a second late of the rows that they deleted: that is when
- * there are none of these any more, and would count until the next TRUNCATE.
+ * Clear the statistics of a bare segment. Sessions report deleted rows up to a second late, when
+ * the segment may be truncated already. These dead rows would count until the next TRUNCATE.
  */
 void clear_statistics(const Segment &segment);
 
-/* Of heap and TOAST alone. */
+/* Return the bytes of heap and TOAST table, with no index. */
 int64 table_bytes(const Segment &segment);
 
-/* Its TOAST table, or invalid. */
+/* Return the TOAST table of the segment, or InvalidOid. */
 Oid toast_of(const Segment &segment);
 
-/* Lock a table and all of its indexes, which whoever plans a query on it locks, without waiting. */
+/*
+ * Lock a table and all of its indexes, as planning a query on it does, without waiting. Returns
+ * false if a lock cannot be had.
+ */
 bool lock_with_indexes(Oid relid, LOCKMODE mode);
 
-/* Lock it, its TOAST table and their indexes as an enqueue does. */
+/*
+ * Lock the segment, its TOAST table and their indexes in the mode of an enqueue, without waiting.
+ */
 bool lock_for_writing(const Segment &segment);
 
 } // namespace pgq

@@ -7,7 +7,10 @@ namespace pgq {
 
 static constinit ProcessUtility_hook_type next_process_utility = nullptr;
 
-/* Without its indexes it is one no more: pg_restore --clean drops them first, and who must may do the same. */
+/*
+ * A segment without its indexes is not protected: pg_restore --clean drops the indexes first, and
+ * an administrator may do the same.
+ */
 static bool
 has_indexes(const RingSpec &ring, Oid relid, Oid schema)
 {

@@ -1,15 +1,17 @@
 /*
- * DROP TABLE and DETACH PARTITION of a segment are refused: they would take jobs with them, and the ring would be short.
+ * Refuses DROP TABLE and DETACH PARTITION of a segment: jobs would be lost with it, and the ring
+ * would be incomplete.
  *
- * By the statement, not by a dependency on the parent, which pg_depend could express: then a restore with --clean,
- * which drops table after table, would fail. It drops the indexes first, and a segment without them is not refused. What drops
- * more than tables (DROP EXTENSION, SCHEMA, OWNED) is not looked at.
+ * The check looks at the statement. A dependency of the parent on its segments, in pg_depend, would
+ * also break pg_restore --clean, which drops table after table. That drops the indexes first, and a
+ * segment without its indexes is not protected. Commands that drop more than tables (DROP
+ * EXTENSION, SCHEMA, OWNED) are not checked.
  */
 #pragma once
 
 namespace pgq {
 
-/* Called by _PG_init. */
+/* Install the hook. Called by _PG_init. */
 void segment_guard_init();
 
 } // namespace pgq

@@ -20,7 +20,10 @@ waits_for_lock(int pid)
 	return proc != nullptr && (proc->wait_event_info & kClass) == PG_WAIT_LOCK;
 }
 
-/* Another session can take over the snapshot at any time. Its file is named after the transaction: its backend and local id. */
+/*
+ * Return whether the backend has exported a snapshot, which another session can import at any time.
+ * The name of the snapshot's file begins with the backend number and the local transaction id.
+ */
 static bool
 has_exported_snapshot(int pid)
 {
@@ -40,8 +43,9 @@ has_exported_snapshot(int pid)
 }
 
 /*
- * A dump takes its snapshot before it locks the tables: until then it is known by its name, its age,
- * by the lock it waits for, or its last statement. Where nobody knows its age it is young.
+ * A dump takes its snapshot before it locks the tables. Until it has locked them a session counts
+ * as a dump by its application name, by the lock for which it waits, by its last statement, or
+ * because its transaction is young. A transaction of unknown age counts as young.
  */
 static bool
 may_be_a_dump(const PgBackendStatus &session, TimestampTz empty_since)
@@ -70,7 +74,9 @@ bool
 next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
 {
 	if (*next == 1)
-		/* A transaction sees the others' state as it was when it first looked. */
+		/*
+		 * Within a transaction the server caches the activity of other backends at the first look.
+		 */
 		pgstat_clear_backend_activity_snapshot();
 	for (int n = pgstat_fetch_stat_numbackends(); *next <= n;)
 	{

@@ -1,7 +1,7 @@
 /*
- * Who has a snapshot that keeps an empty segment from being truncated? README.md in this folder,
- * TRUNCATE, (3). Read from the server's memory: it does not matter who asks, and nobody can put
- * another answer in the way, as of a view.
+ * Sessions with a snapshot that keeps an empty segment from being truncated: README.md in this
+ * folder, TRUNCATE, (3). Read from the server's memory, so the answer does not depend on the
+ * caller's rights and cannot be changed by replacing a view.
  */
 #pragma once
 
@@ -18,12 +18,15 @@ struct SnapshotHolder
 };
 
 /*
- * The next one at or after *next, which begins with 1, of a segment in which no snapshot that was
- * taken since then sees a row. False: there is none.
+ * Find the next such session at or after entry *next, which starts at 1. Snapshots taken after
+ * empty_since see no row of the segment. Returns false if there is none.
  */
 bool next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder);
 
-/* No transaction has begun later: the clock, unless it has been set back since one did. */
+/*
+ * Return a time at or after the start of every transaction begun so far: the clock, or later if the
+ * clock was set back since.
+ */
 TimestampTz latest_beginning();
 
 } // namespace pgq

@@ -34,7 +34,10 @@ version_bytes(HeapTuple tuple, TupleDesc desc)
 	return bytes;
 }
 
-/* One that somebody is at is in doubt: it is kept. */
+/*
+ * Return whether a row must be moved or kept. A row at which another transaction is working counts
+ * as live.
+ */
 static bool
 is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, SegmentPass *pass)
 {
@@ -50,7 +53,7 @@ is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, Se
 	return true;
 }
 
-/* What is left of rows that were pruned. They count as dead ones until VACUUM comes. */
+/* Count line pointers of pruned rows, which are dead rows until VACUUM removes them. */
 static int
 dead_pointers(Buffer buffer)
 {

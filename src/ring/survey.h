@@ -1,6 +1,4 @@
-/*
- * Reading a segment page by page, in physical order, without a snapshot.
- */
+/* Reading a segment page by page, in physical order, without a snapshot. */
 #pragma once
 
 #include "catalog/tables.h"
@@ -10,28 +8,29 @@
 namespace pgq {
 
 /*
- * Read on, a piece. Rows that move about meanwhile may be missed, or met twice. Those whose time is
- * over by expiry, if given, count as dead. few: of so many bytes of live rows there are not many.
+ * Continue the pass by up to 256 pages. Rows that move during the pass may be missed or met twice.
+ * With expiry, rows past their time count as dead. few: the pass ends, with pass->many, when it has
+ * found more than that many bytes of live rows.
  */
 void survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass);
 
-/* Rows that live, of a few pages: those whose time is over, and the others. */
+/* Live rows on a few pages: those past their time, and the others. */
 struct Sample
 {
 	int past;
 	int kept;
 };
 
-/* From page *next on, and then from the first one; *next goes on. */
+/* Sample a few pages from *next on, and go on at the first page after the last; *next advances. */
 Sample sample_segment(const Expiry *expiry, const Segment &segment, BlockNumber *next);
 
-/* A pinned page, share-locked. */
+/* Read a page; returns it pinned and share-locked. */
 Buffer lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy);
 
-/* What copying the version would cost, roughly. */
+/* Return roughly how many bytes a copy of the version would write. */
 int64 version_bytes(HeapTuple tuple, TupleDesc desc);
 
-/* Visit the versions of a page, which is locked. The visitor says whether to go on. */
+/* Visit the versions of a locked page from offset `from` on, until visit() returns false. */
 template <typename Visit>
 inline void
 visit_page(Relation rel, Buffer buffer, OffsetNumber from, Visit visit)

@@ -9,7 +9,10 @@
 
 namespace pgq {
 
-/* The version, if anybody wants it; otherwise note the newest transaction that was at it. */
+/*
+ * Return kSome if the version is, or may be, still needed. Otherwise raise *newest to the newest
+ * transaction that has written or deleted it.
+ */
 static Remains
 inspect_version(HeapTuple tuple, Buffer buffer, TupleDesc desc, const Expiry *expiry,
 				TransactionId *newest)
@@ -33,7 +36,10 @@ Remains
 inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *changed_at,
 				TransactionId *newest)
 {
-	/* Nobody has uncommitted writes in it then, nor a commit whose callback is to come. */
+	/*
+	 * With this lock no other transaction has uncommitted rows in the segment, nor a commit whose
+	 * callback is still to come.
+	 */
 	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
 		return Remains::kUnknown;
 	static constexpr BlockNumber kPatience = 32;
@@ -75,7 +81,10 @@ is_seen_by_all(const Segment &segment, TransactionId xid)
 	return !TransactionIdIsValid(xid) || TransactionIdPrecedes(xid, horizon);
 }
 
-/* Somebody is nearly always reading on its index for a moment. */
+/*
+ * Take AccessExclusiveLock in place of ShareLock, by several attempts: scans lock the segment for
+ * moments, nearly always.
+ */
 static bool
 lock_against_readers(const Segment &segment)
 {
@@ -93,7 +102,7 @@ lock_against_readers(const Segment &segment)
 	return locked;
 }
 
-/* All that TRUNCATE will lock: an autovacuum of the TOAST table alone would make it wait. */
+/* Take all locks that TRUNCATE needs: an autovacuum of the TOAST table alone would make it wait. */
 static bool
 lock_to_truncate(const Segment &segment)
 {
@@ -102,7 +111,7 @@ lock_to_truncate(const Segment &segment)
 		   (!OidIsValid(toast) || lock_with_indexes(toast, AccessExclusiveLock));
 }
 
-/* For subscribers (ExecuteTruncateGuts does the same). */
+/* Write the WAL record of a TRUNCATE for logical decoding, as ExecuteTruncateGuts() does. */
 static void
 log_truncation(Relation rel)
 {
@@ -120,8 +129,9 @@ log_truncation(Relation rel)
 }
 
 /*
- * What TRUNCATE does, but nobody's trigger is fired, and no foreign key stops it: there is no row left that one
- * could refer to. In place, unless there are rows that live, which an error would have to bring back.
+ * Do the work of TRUNCATE without firing triggers and without the check of foreign keys: no live
+ * row is left to which one could refer. Empties the files in place. Takes new files if live rows
+ * are left (past their time), since an error must be able to bring these back.
  */
 static TruncatedBy
 empty_files(Relation rel, bool may_have_rows)
@@ -139,8 +149,9 @@ empty_files(Relation rel, bool may_have_rows)
 }
 
 /*
- * With new files the row of the table in pg_class is written. Who has changed its rights and not ended has locked that, and, before
- * 18, no table: readers of the segment must not stand behind him.
+ * Limit the wait for the row of pg_class that new files update. A session that has changed the
+ * table's rights in an open transaction has locked that row and, before PostgreSQL 18, not the
+ * table. Readers of the segment must not queue up behind that session.
  */
 static TruncatedBy
 empty_files_soon(Relation rel, bool may_have_rows)
@@ -159,7 +170,7 @@ truncate_segment(const Segment &segment, bool may_have_rows)
 	stop_point("rotation-verified");
 	if (!lock_to_truncate(segment) || is_subscribed())
 		return TruncatedBy::kNothing;
-	/* Perhaps a dump, with a snapshot from before. */
+	/* A waiter may be a dump with a snapshot from before. */
 	Relation rel = table_open(segment.heap, NoLock);
 	TruncatedBy how = LockHasWaitersRelation(rel, AccessExclusiveLock)
 						  ? TruncatedBy::kNothing

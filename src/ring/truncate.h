@@ -1,5 +1,6 @@
 /*
- * Truncating a segment. README.md in this folder says in which order, and who may see what.
+ * Truncating a segment. See README.md in this folder for the order of steps and what other sessions
+ * see.
  */
 #pragma once
 
@@ -9,30 +10,36 @@ namespace pgq {
 
 enum class Remains : uint8
 {
-	kNone,	 /* and writers are locked out until the transaction ends */
-	kSome,	 /* there is a row that lives, or may live */
-	kUnknown /* somebody has a lock, or waits for one */
+	kNone,	 /* no row; writers are locked out until the transaction ends */
+	kSome,	 /* a row is, or may be, live */
+	kUnknown /* another session has a lock, or waits for one */
 };
 
 /*
- * Look at all that is left in the segment. *changed_at: the end of the WAL before that, if a
- * page was changed after the one given. *newest: the newest transaction that has written or
- * deleted any of it. Rows whose time is over by expiry, if given, are as good as dead.
+ * Search the whole segment for rows. With expiry, rows past their time count as dead. *changed_at:
+ * if a page was changed after that WAL position, set to the end of WAL from before the search.
+ * *newest: set to the newest transaction that has written or deleted a row.
  */
 Remains inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *changed_at,
 						TransactionId *newest);
 
-/* Does any snapshot take a transaction of that age for one that may be running still? */
+/*
+ * Return whether every snapshot sees the transaction as ended, so that none can see a row it has
+ * deleted.
+ */
 bool is_seen_by_all(const Segment &segment, TransactionId xid);
 
 enum class TruncatedBy : uint8
 {
-	kNothing, /* somebody has a lock, or waits for one */
-	kCutting, /* the files that there are */
-	kNewFiles /* which leaves dead rows in pg_class */
+	kNothing, /* another session has a lock, or waits for one */
+	kCutting, /* the files were cut in place */
+	kNewFiles /* new files, which leave dead rows in pg_class */
 };
 
-/* After inspect_segment() has found none, or none but those whose time is over. */
+/*
+ * Truncate the segment after inspect_segment() has returned kNone. may_have_rows: rows past their
+ * time may be live.
+ */
 TruncatedBy truncate_segment(const Segment &segment, bool may_have_rows);
 
 } // namespace pgq
