@@ -1,6 +1,6 @@
 /*
- * The door: every call of a function, and every worker, comes to the tables through it. Where the database has no
- * slot in shared memory yet, it gets one, with the leases that were saved.
+ * Entry point to the tables: every SQL function and every background worker gets them from
+ * tables(). If the database has no slot in shared memory yet, it gets one, with its saved leases.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 namespace pgq {
 
 /*
- * The tables, and the slot of this database. Errors as look_at_tables(), and 53400 if there is no
- * slot left. Costs nothing if nothing has changed.
+ * Return the tables, and make sure that this database has a slot. Raises the errors of
+ * look_at_tables(), and 53400 if no slot is free. Costs nothing if nothing has changed.
  */
 const Tables &tables();
 

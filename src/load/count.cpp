@@ -11,13 +11,12 @@
 namespace pgq {
 
 namespace {
-
-/* By what a version is judged. */
+/* The snapshot by which versions are judged, and the prepared transactions to be told apart. */
 struct Eyes
 {
 	SnapshotData snapshot;
 	Snapshot registered;
-	TransactionId *prepared; /* before the start, and perhaps not ended */
+	TransactionId *prepared; /* prepared before the start, and perhaps still open */
 	int n_prepared;
 };
 
@@ -25,7 +24,10 @@ struct Eyes
 
 /* ---- rows ---- */
 
-/* Has that transaction, or a subtransaction of it, inserted the version, and not deleted it? Nobody else can have. */
+/*
+ * Return whether one of these prepared transactions (or a subtransaction of it) has inserted the
+ * version and not deleted it. No other transaction can delete a version that it cannot see.
+ */
 static bool
 is_prepared(const Eyes &eyes, HeapTupleHeader header)
 {
@@ -40,7 +42,7 @@ is_prepared(const Eyes &eyes, HeapTupleHeader header)
 	return (header->t_infomask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask);
 }
 
-/* Visit each version that the scan of a segment's index leads to, under its buffer's lock. */
+/* Visit each version to which an index scan of the segment leads, under the lock of its buffer. */
 template <typename Begin, typename Visit>
 static void
 visit_versions(Relation rel, Oid index, int keys, Begin begin, Visit visit)
@@ -112,7 +114,7 @@ count_rows(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Fo
 	}
 }
 
-/* Those that become due in the seconds that found wants. */
+/* Count the jobs that become due in [from, before), by the second. */
 static void
 read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, TimestampTz from,
 		  TimestampTz before, DueSeconds *found)
@@ -137,7 +139,7 @@ read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Tim
 
 /* ---- snapshots ---- */
 
-/* What this transaction has done itself is not seen: its commands are all after that one. */
+/* The snapshot does not see changes of this transaction itself, whose own commit adds them. */
 static void
 open_eyes(Eyes *eyes)
 {
@@ -155,7 +157,10 @@ close_eyes(Eyes *eyes)
 	pfree(eyes->prepared);
 }
 
-/* Hands publish() the snapshot, as engine/count.h keeps it. It does not name the transaction that takes it. */
+/*
+ * Call publish() with the snapshot in the form of engine/count.h. The server's snapshot does not
+ * list the transaction that takes it, so that one is added.
+ */
 template <typename Publish>
 static bool
 publish(const QueueRef &ref, const Eyes &eyes, Publish publish)
@@ -177,7 +182,7 @@ publish(const QueueRef &ref, const Eyes &eyes, Publish publish)
 
 /* ---- the count ---- */
 
-/* False: it knows, or is gone. */
+/* Return false if the count is known already, or the queue is gone. */
 static bool
 begin(const QueueRef &ref, uint32 *serial, FoundRows *found)
 {
@@ -192,7 +197,10 @@ begin(const QueueRef &ref, uint32 *serial, FoundRows *found)
 	return begun;
 }
 
-/* Begin, which has callbacks logged; take the snapshot; publish it; read, with nothing locked; finish. */
+/*
+ * Steps: begin, from when on commit callbacks are logged; take the snapshot; publish it; read the
+ * rows with no lock of the queue held; finish. Repeat if the count was forgotten meanwhile.
+ */
 static void
 count(const QueueRef &ref, SegmentSet &segments, const Tables &t)
 {
@@ -219,7 +227,7 @@ count(const QueueRef &ref, SegmentSet &segments, const Tables &t)
 	pfree(found);
 }
 
-/* All that is read is locked before there is a snapshot. */
+/* Lock all segments before a snapshot is taken. */
 template <typename Read>
 static void
 with_segments(Read read)
@@ -228,7 +236,7 @@ with_segments(Read read)
 	const Tables &t = segments.open_all();
 	for (const Segment &segment : t.segments(kDeadRing))
 		LockRelationOid(segment.heap, AccessShareLock);
-	/* What is known of their indexes now that they are locked. */
+	/* Read the indexes only now that the segments are locked and they cannot change. */
 	read(segments, look_at_tables());
 	for (const Segment &segment : t.segments(kDeadRing))
 		UnlockRelationOid(segment.heap, AccessShareLock);
@@ -238,7 +246,7 @@ with_segments(Read read)
 bool
 rows_are_many()
 {
-	static constexpr uint64 kMany = 1024; /* pages: some 50,000 rows */
+	static constexpr uint64 kMany = 1024; /* pages; about 50,000 rows */
 	uint64 blocks = 0;
 	with_segments([&](SegmentSet &segments, const Tables &t) {
 		for (const Segment &segment : t.segments(kJobRing))
@@ -253,7 +261,7 @@ rows_are_many()
 	return blocks >= kMany;
 }
 
-/* False: only without wait. */
+/* Return false, only without wait, if another process is counting. */
 template <typename Read>
 static bool
 with_count_lock(const QueueRef &ref, bool wait, Read read)
@@ -294,7 +302,10 @@ recount_jobs(const QueueRef &ref)
 static void
 read_part_of(const QueueRef &ref, SegmentSet &segments, const Tables &t)
 {
-	/* Begin, which drops seconds that are over; take the snapshot; publish it; read, with nothing locked; finish. */
+	/*
+	 * Steps: begin, which drops seconds that are over; take the snapshot; publish it; read the rows
+	 * with no lock of the queue held; finish.
+	 */
 	Eyes eyes;
 	uint32 serial;
 	bool begun = false;
@@ -333,7 +344,7 @@ read_next_part(const QueueRef &ref)
 		ref, false, [&](SegmentSet &segments, const Tables &t) { read_part_of(ref, segments, t); });
 }
 
-/* ---- to compare ---- */
+/* ---- for comparison ---- */
 
 LiveRows
 count_rows_again(const QueueRef &ref, TimestampTz now)

@@ -1,6 +1,4 @@
-/*
- * The counts of a queue's rows with which memory begins to know how many there are (engine/count.h).
- */
+/* Counting the rows of a queue, from which the counts in memory start (engine/count.h). */
 #pragma once
 
 #include "engine/queue.h"
@@ -8,33 +6,39 @@
 namespace pgq {
 
 /*
- * Count the queue's jobs and dead letters, if nobody knows how many there are; whoever is just doing that is waited
- * for, where the deadlock detector sees it.
+ * Count the queue's jobs and dead letters unless the counts are known. Waits for another process
+ * that is counting, where the deadlock detector sees it.
  *
- * What counts is as one snapshot has it that is taken after all segments are locked (one that is
- * truncated after its rows were moved would be missed otherwise), and without what this transaction
- * has done itself, which its own commit will add. Jobs of transactions that were prepared before
- * the start count in the depth at once, since nobody has taken room for them; when such a one ends
- * there is a new count (settle_watch).
+ * The counts are those of one snapshot, taken after all segments are locked; otherwise rows would
+ * be missed whose segment was truncated after they were moved. Changes of this transaction itself
+ * do not count, since its commit adds them. Jobs of transactions that were prepared before the
+ * start count towards the depth at once, because no room was taken for them. When such a
+ * transaction ends the queue is counted anew (settle_watch()).
  */
 void count_jobs(const QueueRef &ref);
 
-/* The same for who waits for nobody, and knows the tables. False: somebody else is at it. */
+/*
+ * As count_jobs(), for a caller that must not wait and has looked at the tables. Returns false if
+ * another process is counting.
+ */
 bool count_jobs_now(const QueueRef &ref);
 
-/* Would a count take long? By the size of the segments, which are locked. */
+/* Return whether a count would take long, by the size of the segments. Locks them for a moment. */
 bool rows_are_many();
 
-/* Forget what is known, and count. */
+/* Forget the counts and count anew. */
 void recount_jobs(const QueueRef &ref);
 
 /*
- * Of the jobs that wait, those whose second will soon be looked at are read by the second, if it is time
- * for that. False: somebody else is at it.
+ * Read the waiting jobs of the next part of the seconds (core/due_seconds.h), if it is time for
+ * that. Returns false if another process is counting.
  */
 bool read_next_part(const QueueRef &ref);
 
-/* What the tables have just now, for who wants to compare: at that time. */
+/*
+ * Counts by the tables at this moment, to be compared with those in memory. waiting: jobs that wait
+ * for a run_at after `now`.
+ */
 struct LiveRows
 {
 	int64 live;

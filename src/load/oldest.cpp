@@ -1,8 +1,12 @@
 /*
- * The window tells of the highest priorities, and what was found of the others is kept (core/oldest_ready.h): then two
- * rows are looked at, whether they are as memory has them. Otherwise: in each segment the rows of a queue lie by
- * priority, and within one by run_at. Of each priority the first rows are looked at, up to one that is ready, or is not
- * older than what was found before, and then the scan goes on with the next priority.
+ * Finding the oldest ready job.
+ *
+ * Memory mostly knows it: the window has the oldest of the highest priorities, and
+ * core/oldest_ready.h keeps the oldest of the others. Then only these two rows are looked at, to
+ * see whether they are as memory says. Otherwise the rows are read. In each segment the rows of a
+ * queue are ordered by priority and, within one, by run_at. Of each priority the scan reads the
+ * first rows, up to a ready one or to one that is not older than the oldest found, and then goes on
+ * with the next priority.
  */
 #include "load/oldest.h"
 
@@ -21,9 +25,9 @@ struct Oldest
 	static constexpr int kPrioritiesMax = 64;
 
 	Snapshot snapshot;
-	TimestampTz run_at; /* of the oldest so far; or later than all that is due */
+	TimestampTz run_at; /* of the oldest job so far; at first, later than any job that is due */
 	bool any;
-	Hint hint; /* if any: of the oldest so far, of those that were read */
+	Hint hint; /* if any: the oldest job so far of those that were read */
 	int32 priorities[kPrioritiesMax];
 	int n;
 	bool too_many;
@@ -42,7 +46,7 @@ note_priority(Oldest *oldest, int32 priority)
 		oldest->priorities[oldest->n++] = priority;
 }
 
-/* As the view job_status says leased. */
+/* Return whether the view job_status would call the job leased. */
 static bool
 is_in_hand(const Database *db, int64 job_id)
 {
@@ -54,7 +58,7 @@ is_in_hand(const Database *db, int64 job_id)
 	return in_hand;
 }
 
-/* Those of lower priorities than that. */
+/* Start the scan at priorities below that one. */
 static void
 begin_below(IndexScanDesc scan, int32 queue_id, int64 priority)
 {
@@ -65,7 +69,7 @@ begin_below(IndexScanDesc scan, int32 queue_id, int64 priority)
 	index_rescan(scan, keys, 2, nullptr, 0);
 }
 
-/* False: no later one of its priority can be what is looked for. */
+/* Look at a visible row. Returns false if no later row of its priority can be the oldest. */
 static bool
 look_at_row(const QueueRef &ref, const Hint &hint, Oldest *oldest)
 {
@@ -108,24 +112,26 @@ namespace {
 
 struct KnownReady
 {
-	bool any; /* of those that the window tells of */
+	bool any; /* the window has a ready job */
 	Hint hint;
-	int64 below; /* of which priorities it does not */
-	bool known;	 /* but the oldest of them is */
+	int64 below; /* priorities from which on, downwards, the window does not tell */
+	bool known;	 /* the oldest job of those lower priorities is known, too */
 	bool any_beyond;
 	Hint beyond;
 };
 
 } // namespace
-
-/* Jobs may be ready that memory does not know of as ready: those whose lease nobody has in hand, and those whose time has just come. */
+/*
+ * Return whether memory knows every ready job. It does not if a lease hides one (lost, parked or
+ * held), or if jobs have just become due.
+ */
 static bool
 knows_all_ready(const Queue *queue)
 {
 	return queue->entries == queue->leased - queue->unheld && !queue->schedule.hides_due();
 }
 
-/* Timers fire first. */
+/* Fire due timers, so that the window has all jobs that are due. */
 static void
 let_time_pass(QueueHold &hold, TimestampTz now)
 {
@@ -156,7 +162,7 @@ look_at_memory(const QueueRef &ref, TimestampTz now)
 	return ready;
 }
 
-/* A row is where the hint says, as it says, and nobody has it in hand. */
+/* Return whether the row is where the hint says, with the same key, and no worker has the job. */
 static bool
 is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot snapshot)
 {
@@ -173,8 +179,9 @@ is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot s
 }
 
 /*
- * Returns below which priority there may be an older one that nobody knows of. run_at: of the oldest that memory
- * knows; DT_NOEND: none.
+ * Look whether the jobs that memory knows are still ready. Returns the priority below which an
+ * older job may exist that memory does not know; INT32_MIN if there is none. *run_at: that of the
+ * oldest job found, unchanged if there is none.
  */
 static int64
 find_in_memory(const QueueRef &ref, SegmentSet &segments, const KnownReady &ready,
@@ -209,14 +216,17 @@ ask_memory(const QueueRef &ref, TimestampTz now, TimestampTz *run_at)
 
 /* ---- the rows ---- */
 
-/* Those of lower priorities than that. What is found is kept, if from here on all that becomes ready is filed. */
+/*
+ * Read the rows with priorities below `below`. The result is kept in memory if, from here on, every
+ * job that becomes ready is filed.
+ */
 static void
 read_rows(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 {
 	*oldest = {};
 	uint32 serial = 0;
 	bool keep = false;
-	bool later = false; /* jobs may be due whose run_at is yet to come */
+	bool later = false; /* due jobs may have a run_at in the future */
 	TimestampTz due = now;
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		let_time_pass(hold, now);
@@ -236,7 +246,7 @@ read_rows(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 		look_at_segment(ref, segments.open(segment.number), segment, below, oldest);
 	UnregisterSnapshot(oldest->snapshot);
 	segments.close();
-	/* Such a one would be the oldest some day, if there is no other. */
+	/* With `later`, a job not seen here may be the oldest one later on. */
 	if (keep && !oldest->too_many && (oldest->any || !later))
 		(void) change_queue(ref, [&](QueueHold &hold) {
 			hold.schedule().oldest_beyond().finish(serial, oldest->any ? &oldest->hint : nullptr);

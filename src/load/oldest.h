@@ -1,6 +1,4 @@
-/*
- * Since when the job is due that has been due for longest and that nobody has in hand.
- */
+/* The age of the oldest ready job that no worker has. */
 #pragma once
 
 #include "engine/queue.h"
@@ -8,8 +6,8 @@
 namespace pgq {
 
 /*
- * Of what has been committed. False: there is none, or the jobs have too many priorities to look at
- * the first ones of each.
+ * Find the run_at of the oldest ready job of the queue, among committed rows. Returns false if
+ * there is none, or if the jobs have too many different priorities to read the first ones of each.
  */
 bool find_oldest_ready(const QueueRef &ref, TimestampTz *run_at);
 

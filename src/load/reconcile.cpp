@@ -9,7 +9,10 @@
 
 namespace pgq {
 
-/* Under the queue's lock: does a lease or the schedule know the job, or will it be read again? */
+/*
+ * Return whether a lease or the schedule knows the job, or whether it will be read again. Caller
+ * holds the queue's lock.
+ */
 static bool
 is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
 {
@@ -21,7 +24,7 @@ is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
 	return look_at_all && queue->schedule.leads_to(hint);
 }
 
-/* Of a queue that is gone everything is known. */
+/* As is_known_job(), taking the lock. True if the queue is gone. */
 static bool
 is_known(const QueueRef &ref, const Hint &hint, bool look_at_all)
 {
@@ -52,7 +55,7 @@ read_version(const IndexLookup &lookup, uint16 segment)
 	bool is_null;
 	Row row;
 	Datum expires_at = heap_getattr(lookup.tuple, kJobExpiresAt, desc, &is_null);
-	/* Nobody hands it out, so nobody needs to know it. */
+	/* An expired job is not handed out, so memory need not know it. */
 	bool expired = !is_null && DatumGetTimestampTz(expires_at) <= wall_now();
 	row.live = !expired && judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
 	row.queue_id = DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, desc, &is_null));
@@ -65,7 +68,7 @@ static void
 look_at(Reconciliation *state, const Row &row)
 {
 	QueueRef ref;
-	/* A queue that is not attached will be read from the heap as a whole. */
+	/* The rows of a queue without a slot are all read when it gets one. */
 	if (!row.live || state->n == kSuspectsMax ||
 		!find_attached_queue(tables().database, row.queue_id, &ref) ||
 		is_known(ref, row.hint, false))
@@ -73,7 +76,7 @@ look_at(Reconciliation *state, const Row &row)
 	state->suspects[state->n++] = {ref, row.hint, row.xmin};
 }
 
-/* Returns the versions read; fewer than most at the segment's end. */
+/* Return the number of versions read; fewer than `most` at the end of the segment. */
 static int
 read_rows(Reconciliation *state, const Segment &segment, int most)
 {
@@ -89,7 +92,7 @@ read_rows(Reconciliation *state, const Segment &segment, int most)
 	{
 		Row row = read_version(lookup, static_cast<uint16>(segment.number));
 		unlock_version(&lookup);
-		/* Stop between jobs, not between versions of one. */
+		/* Stop between jobs, not between versions of one job. */
 		bool enough = n >= most || state->n == kSuspectsMax;
 		if (enough && row.hint.key.job_id >= state->next_id)
 			break;
@@ -113,7 +116,7 @@ writers_of_segments(VirtualTransactionId *writers)
 		int count;
 		SET_LOCKTAG_RELATION(tag, MyDatabaseId, segment.heap);
 		VirtualTransactionId *holders = GetLockConflicts(&tag, ShareLock, &count);
-		/* Prepared ones have no backend; they are watched. */
+		/* Prepared transactions have no backend; has_settled() looks after them. */
 		for (int k = 0; k < count; k++)
 			if (is_of_process(holders[k]))
 				writers[n++] = holders[k];
@@ -146,7 +149,7 @@ go_to(Reconciliation *state, int segment)
 	state->next_id = 0;
 }
 
-/* False: all segments are read, and the next call begins anew. */
+/* Return false if all segments have been read; the next call starts again. */
 static bool
 read_on(Reconciliation *state, int most)
 {
@@ -184,8 +187,8 @@ reconcile_rows(Reconciliation *state, int most)
 /* ---- the second look ---- */
 
 /*
- * Has the transaction that wrote the version run its callbacks? COMMIT PREPARED has
- * none; what it leaves is applied by resolve_prepared().
+ * Return whether the transaction that wrote the version has run its callbacks. COMMIT PREPARED runs
+ * none; resolve_prepared() applies its effects.
  */
 static bool
 has_settled(TransactionId xmin)
@@ -206,7 +209,10 @@ is_same_version(SegmentSet &segments, const Suspect &suspect)
 		   HeapTupleHeaderGetXmin(row.tuple->t_data) == suspect.xmin;
 }
 
-/* many: there may be more of its kind than were noted, so the queue is read again as a whole. */
+/*
+ * File the job if it is still forgotten. many: more rows than were noted may be forgotten, so read
+ * the whole queue again.
+ */
 static bool
 file_if_forgotten(const Suspect &suspect, bool many)
 {
@@ -216,7 +222,7 @@ file_if_forgotten(const Suspect &suspect, bool many)
 		if (!forgotten)
 			return;
 		hold->counters.repaired++;
-		/* Who has written it unseen was not counted either. */
+		/* The transaction that wrote the row unseen did not count it either. */
 		forget_count(hold->count);
 		hold.file(suspect.hint);
 		if (many)
@@ -225,7 +231,10 @@ file_if_forgotten(const Suspect &suspect, bool many)
 	return forgotten;
 }
 
-/* In a queue with fifo nobody needs to know a job before all earlier ones of its group have ended. */
+/*
+ * Return whether an earlier job of the group exists. In a queue with fifo memory needs to know only
+ * the head of a group.
+ */
 static bool
 waits_for_its_head(SegmentSet &segments, const Suspect &suspect)
 {
@@ -264,7 +273,10 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 {
 	if (state->n == 0)
 		return true;
-	/* They may have had a suspect in hand; but not all that is open for long has. */
+	/*
+	 * These transactions may be about to file a suspect. But one that stays open for long need not
+	 * have to do with it.
+	 */
 	static constexpr int64 kPatience = 10 * USECS_PER_SEC;
 	if (monotonic_now() - state->noted_at < kPatience && any_writer_left(state))
 		return false;

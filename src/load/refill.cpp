@@ -9,10 +9,10 @@
 
 namespace pgq {
 
-/* Rows read in one refill. */
+/* Most rows that one refill reads. */
 static constexpr int kBatchMax = 1024;
 
-/* ---- what is refilled ---- */
+/* ---- the two kinds of refills ---- */
 
 namespace {
 
@@ -58,14 +58,14 @@ struct TimerRefill
 	}
 };
 
-/* One refill, from its beginning to its end. */
+/* One refill from beginning to end. */
 template <typename Kind> struct Round
 {
 	QueueRef ref;
-	typename Kind::Scan scan; /* where it begins */
-	int most;				  /* rows that it reads */
+	typename Kind::Scan scan; /* where the scan begins */
+	int most;				  /* rows to read at most */
 	RowRun run;
-	int published; /* rows that are in the schedule */
+	int published; /* rows merged into the schedule so far */
 };
 
 } // namespace
@@ -76,14 +76,16 @@ namespace {
 
 enum class Need : uint8
 {
-	kNone, /* also when the queue is gone */
+	kNone, /* no refill is wanted, or the queue is gone */
 	kElsewhere,
 	kRefill,
 };
 
 } // namespace
-
-/* Is a refill wanted? If so, and if its lock is in hand, it begins in the same hold. */
+/*
+ * Look whether a refill is wanted. With `begin` (the caller has the refill's lock) begin it in the
+ * same hold.
+ */
 template <typename Kind>
 static Need
 look(Round<Kind> &round, bool begin)
@@ -106,9 +108,9 @@ look(Round<Kind> &round, bool begin)
 }
 
 /*
- * The refill's own lock is had before the queue is told, and let go after, so that whoever sees
- * that a refill is under way can wait for it in the lock manager. Most calls find nothing to do, so
- * they look first.
+ * Begin a refill. Its heavyweight lock is taken before the queue shows that a refill is under way,
+ * and released after the refill has ended. So a process that sees the refill can wait for it in the
+ * lock manager. Most calls find nothing to do, so look first.
  */
 template <typename Kind>
 static Need
@@ -127,7 +129,10 @@ begin_round(Round<Kind> &round, bool wait)
 
 /* ---- publishing ---- */
 
-/* False: the job is leased. Its lease remembers the row, if it has news, and files it at its end. */
+/*
+ * Merge a row into the schedule. Returns false if the job has a lease; the lease then remembers the
+ * hint, if that differs, and files it when it ends.
+ */
 template <typename Kind>
 static bool
 merge_row(QueueHold &hold, const Hint &row)
@@ -144,12 +149,12 @@ merge_row(QueueHold &hold, const Hint &row)
 }
 
 /*
- * Put rows into the schedule, as many as one hold may; the last of them ends the refill. False: that
- * is done, or the queue is gone.
+ * Merge as many rows as one hold may handle; the last of them finishes the refill. Returns false if
+ * that is done or the queue is gone.
  *
- * Most rows were told of when they were committed, so the next waiter is woken and no more: if he
- * takes a job he wakes the one behind him. But of those that became due while only the table knew
- * them nobody has been told yet: a waiter for each, and a NOTIFY.
+ * Most rows were announced when they were committed, so only the next waiter is woken; if it takes
+ * a job it wakes the one behind it. Rows that became due while only the table knew them were never
+ * announced: a waiter is woken for each, and a NOTIFY is noted.
  */
 template <typename Kind>
 static bool
@@ -173,12 +178,12 @@ publish_some(Round<Kind> &round)
 	return more;
 }
 
-/* ---- the two refills ---- */
+/* ---- the refill ---- */
 
 /*
- * The list of segments can be one transaction behind: the first pgq_create_queue
- * runs its commit callbacks before its invalidations are sent. A queue always has
- * segments, so an empty list says that we have to look again.
+ * Return whether the list of segments is known. It can be one transaction behind, since the first
+ * pgq_create_queue runs its commit callbacks before its invalidations are sent. A queue always has
+ * segments, so look again if the list is empty.
  */
 bool
 segments_known()
@@ -189,7 +194,10 @@ segments_known()
 	return tables().has_segments;
 }
 
-/* Begin, which takes the cursor away; read, with nothing locked; publish in short holds. */
+/*
+ * Steps: begin, which takes the cursor away; read with no lock of the queue held; publish in short
+ * holds.
+ */
 template <typename Kind>
 static RefillResult
 refill(const QueueRef &ref, bool wait)

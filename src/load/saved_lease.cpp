@@ -17,12 +17,14 @@ enum class Outcome : uint8
 	kOpen,
 	kCommitted,
 	kAborted,
-	kForgotten, /* so long ago that the server does not know any more */
+	kForgotten, /* so old that the server has forgotten the outcome */
 };
 
 } // namespace
-
-/* As txid_status() finds it out. No transaction: nothing is undone by it. */
+/*
+ * Return the outcome of the transaction, as txid_status() does. An invalid xid counts as committed:
+ * nothing is undone by it.
+ */
 static Outcome
 outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 {
@@ -41,8 +43,8 @@ outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 }
 
 /*
- * Prepared transactions have used the lease, and may have ended since the start. False: so has the
- * lease, or nobody knows.
+ * Apply to a saved lease what prepared transactions have done that used it and may have ended since
+ * the start. Returns false if the lease has ended by that, or if the outcome is unknown.
  */
 static bool
 follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
@@ -61,7 +63,10 @@ follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
 	return true;
 }
 
-/* Fills in what the row says. */
+/*
+ * Return whether the row of the lease exists and has no end of this or a later lease. Fills in the
+ * scheduling columns.
+ */
 static bool
 has_its_row(SegmentSet &segments, SavedLease *lease)
 {
@@ -71,7 +76,7 @@ has_its_row(SegmentSet &segments, SavedLease *lease)
 		return false;
 	lease->hint = row.hint();
 	lease->enqueued_at = DatumGetTimestampTz(row.value(kJobEnqueuedAt));
-	/* Negative: the end of a lost one. */
+	/* A negative fence is the end of a lost lease. */
 	int64 fence = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	return Max(fence, -fence) < lease->token;
 }
@@ -110,7 +115,7 @@ append(T **items, int *n, int *room, const T &item)
 	(*items)[(*n)++] = item;
 }
 
-/* The oldest first. */
+/* Order by queue and group, oldest start first. */
 static int
 compare_starts(const void *a, const void *b)
 {
@@ -150,7 +155,10 @@ SavedLeases
 read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, int n)
 {
 	SavedLeases saved = {};
-	/* If they are a publisher's, or without a look at the rows of their jobs, none is restored. */
+	/*
+	 * Restore nothing if the rows are a publisher's. Without segments restore no leases, since the
+	 * rows of their jobs cannot be checked.
+	 */
 	if (OidIsValid(t.subscription))
 		return saved;
 	read_rows(t, mark, &saved);
@@ -165,7 +173,7 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 	return saved;
 }
 
-/* Leases lie queue by queue: the last one found is looked at first. */
+/* Attach the queue. Leases are sorted by queue, so compare with the last one found first. */
 static bool
 attach_queue_of(Database *db, const SavedLeases *saved, int32 queue_id, int *last, QueueRef *ref)
 {
@@ -256,7 +264,7 @@ write_leases(Relation rel, const SavedLease *leases, int n, int64 mark)
 	MemoryContextDelete(scratch);
 }
 
-/* The same of what copy(items, most) copies. */
+/* Write what copy(items, most) copies, as write_leases() does. */
 template <typename Item, typename Copy>
 static void
 write_copies(Relation rel, int64 mark, int most, Copy copy)
@@ -290,7 +298,7 @@ write_starts_and_rates(Relation rel, const Database *db, int64 mark)
 	});
 }
 
-/* A row that somebody has locked stays: it does no harm. */
+/* Delete a saved row. One that another transaction has locked stays: it is void anyway. */
 static bool
 try_delete(Relation rel, HeapTuple tuple)
 {

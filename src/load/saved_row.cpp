@@ -23,13 +23,12 @@ enum SavedColumn : AttrNumber
 	kSavedPreparedEnd,
 	kSavedPreparedDeath,
 	kSavedWorker,
-	kSavedLeaseTime, /* not in a table of version 0.1 */
+	kSavedLeaseTime, /* missing in a table of version 0.1 */
 	kSavedColumns = kSavedLeaseTime,
 };
 
 } // namespace
-
-/* NULLs are looked for, in whatever column they are. */
+/* All columns may be NULL here: read_lease() checks that. */
 static constexpr Column columns[kSavedColumns] = {
 	{"mark", INT8OID, kOrNull},			 {"job_id", INT8OID, kOrNull},
 	{"lease", INT8OID, kOrNull},		 {"queue_id", INT4OID, kOrNull},
@@ -50,7 +49,7 @@ has_lease_time(TupleDesc desc)
 bool
 read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 {
-	/* Columns that were dropped behind ours have a place, too. */
+	/* Dropped columns behind ours have a place, too. */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(tuple, desc, values, nulls);
@@ -58,7 +57,7 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 		if (nulls[i] && i + 1 != kSavedPreparedEnd && i + 1 != kSavedLoss)
 			return false;
 	auto get = [&](SavedColumn column) { return values[column - 1]; };
-	/* Whose it is, of which job, and where its row was. */
+	/* The lease, its job, and the place of the row. */
 	*lease = {};
 	*mark = DatumGetInt64(get(kSavedMark));
 	lease->queue_id = DatumGetInt32(get(kSavedQueueId));
@@ -68,14 +67,14 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 	lease->hint.place = {ItemPointerGetBlockNumberNoCheck(place),
 						 ItemPointerGetOffsetNumberNoCheck(place),
 						 static_cast<uint16>(DatumGetInt16(get(kSavedSegment)))};
-	/* How far it has come. */
+	/* The state of the lease. */
 	lease->lost = !nulls[kSavedLoss - 1];
 	if (lease->lost)
 		lease->loss = static_cast<Loss>(DatumGetInt16(get(kSavedLoss)));
 	lease->attempt = DatumGetInt32(get(kSavedAttempt));
 	lease->remaining = DatumGetInt64(get(kSavedRemaining));
 	lease->claimed_at = DatumGetTimestampTz(get(kSavedClaimedAt));
-	/* What prepared transactions will do to it. */
+	/* What prepared transactions will do to the lease. */
 	lease->prepared = {.claim_xid = DatumGetTransactionId(get(kSavedPreparedClaim)),
 					   .use_xid = DatumGetTransactionId(get(kSavedPreparedUse)),
 					   .ended = !nulls[kSavedPreparedEnd - 1],
@@ -99,7 +98,7 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 	auto set = [&](SavedColumn column, Datum value) { values[column - 1] = value; };
 	ItemPointerData place;
 	ItemPointerSet(&place, lease.hint.place.block, lease.hint.place.offset);
-	/* Whose it is, of which job, and how far it has come. */
+	/* The lease, its job, and its state. */
 	set(kSavedMark, Int64GetDatum(mark));
 	set(kSavedJobId, Int64GetDatum(lease.hint.key.job_id));
 	set(kSavedLease, Int64GetDatum(lease.token));
@@ -111,27 +110,27 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 	set(kSavedClaimedAt, TimestampTzGetDatum(lease.claimed_at));
 	set(kSavedSegment, Int16GetDatum(static_cast<int16>(lease.hint.place.segment)));
 	set(kSavedPlace, PointerGetDatum(&place));
-	/* What prepared transactions will do to it. */
+	/* What prepared transactions will do to the lease. */
 	set(kSavedPreparedClaim, TransactionIdGetDatum(lease.prepared.claim_xid));
 	set(kSavedPreparedUse, TransactionIdGetDatum(lease.prepared.use_xid));
 	set(kSavedPreparedEnd, Int16GetDatum(static_cast<int16>(lease.prepared.how)));
 	nulls[kSavedPreparedEnd - 1] = !lease.prepared.ended;
 	set(kSavedPreparedDeath, BoolGetDatum(lease.prepared.dead));
 	set(kSavedWorker, CStringGetTextDatum(lease.worker));
-	/* What only a table of the present version has room for. */
+	/* A column that a table of version 0.1 does not have. */
 	set(kSavedLeaseTime, Int64GetDatum(lease.lease_time));
 	return heap_form_tuple(desc, values, nulls);
 }
 
-/* ---- starts, and rates ---- */
+/* ---- starts and rates ---- */
 
 /*
- * No row of a lease has the number of no job, and an end that has been committed: of whatever reads it as a lease, one of
- * version 0.1 too, it is void.
+ * A row of starts or of a rate has this job_id, which no job has, and a committed end. So code that
+ * reads it as a lease, in version 0.1 too, finds it void.
  */
 static constexpr int64 kNoJob = 0;
 
-/* Where the row of a job was, these rows have what they are of: StartsOf, or this. */
+/* The column of the row's segment holds the kind of such a row: a StartsOf, or this for a rate. */
 static constexpr uint16 kOfRate = 100;
 
 static SavedLease

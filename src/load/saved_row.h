@@ -1,5 +1,6 @@
 /*
- * The rows of pgq_ext.saved_lease: leases, starts of queues with a rate, and rates by name. See saved_lease.h.
+ * The rows of pgq_ext.saved_lease: leases, starts of queues with a rate, and named rates. See
+ * saved_lease.h.
  */
 #pragma once
 
@@ -12,11 +13,17 @@ namespace pgq {
 
 Relation open_saved(const Tables &t, LOCKMODE mode);
 
-/* False: it has NULL where we write none. */
+/*
+ * Read a row. Returns false if a column is NULL that form_lease() never writes as NULL; *mark is
+ * not set then.
+ */
 bool read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark);
 HeapTuple form_lease(TupleDesc desc, const SavedLease &lease, int64 mark);
 
-/* What a row is; kVoid: starts or a rate from before a promotion, so the server before may have started or given more. */
+/*
+ * The kind of a row. kVoid: starts or a rate from before a promotion, after which the former
+ * primary may have started or granted more.
+ */
 enum class SavedKind : uint8
 {
 	kLease,
@@ -26,13 +33,16 @@ enum class SavedKind : uint8
 };
 SavedKind kind_of(const SavedLease &row);
 
-/* Starts, or a rate, as such a row, and back. */
+/* Convert starts or a rate to such a row, and back. */
 SavedLease row_of(const SavedStarts &starts);
 SavedLease row_of(const SavedRate &rate);
 SavedStarts starts_of(const SavedLease &row);
 SavedRate rate_of(const SavedLease &row);
 
-/* Visit the rows that are committed by now. */
+/*
+ * Visit the rows that are committed at this moment. lease is NULL for a row that read_lease()
+ * refuses; mark is undefined then.
+ */
 template <typename Visit>
 void
 for_each_saved(Relation rel, Visit visit)
