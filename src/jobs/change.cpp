@@ -16,20 +16,22 @@
 
 namespace pgq {
 
-/* ---- jobs that wait ---- */
+/* ---- waiting jobs ---- */
 
 namespace {
 
 enum class Found : uint8
 {
-	kWaiting, /* its lease is in hand, and *row is what a write would change */
+	kWaiting, /* its lease is taken, and *row is the version that a write would change */
 	kLeased,
 	kNone,
 };
 
 } // namespace
-
-/* Others that are at the row, by SQL or having locked it before, may change it yet: what they leave of it is judged. */
+/*
+ * Read the row again under the lease. If another transaction has locked it or is changing it, lock
+ * it first, and read what that transaction leaves.
+ */
 static bool
 locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 {
@@ -41,29 +43,35 @@ locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 			locate_job(segments, row->place, job_id, true, row) == WriteResult::kDone);
 }
 
-/* Looked at once more after its lease was taken: who had it may have changed the job, moved it to another queue, or ended it. how: the lease ends so. */
+/*
+ * Take the lease of the job, which ends as `how`, and read the row again: while another transaction
+ * had the lease it may have changed or ended the job, or moved it to another queue.
+ */
 static Found
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
 	QueueRef ref;
 	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
 		return Found::kNone;
-	/* Of a queue that is not there nobody has a job in hand. */
+	/* Without the queue no worker can have a lease of the job. */
 	if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
 		return Found::kNone;
 	if (!take_waiting(*row, how, true, taken))
 		return Found::kLeased;
-	/* It may die of that. */
+	/* Counting the lost attempt may make the job a dead letter. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
 	if (locate_again(segments, job_id, how, row) && may(Deed::kChange, row->queue_id()))
 		return Found::kWaiting;
-	/* It has gone, or to a queue that is none of the caller's business. */
+	/* The job has ended, or has moved to a queue on which the caller has no right. */
 	give_back_gone(*taken);
 	return Found::kNone;
 }
 
-/* What is done without a write, as to a job that is due already, holds to the end of the transaction as well. */
+/*
+ * Close the segments, and keep their locks if something was done, even without a write (for example
+ * to a job that is due already).
+ */
 static void
 close_after(SegmentSet &segments, bool done)
 {
@@ -88,14 +96,14 @@ enum class Revoked : uint8
 {
 	kInHand,
 	kWait,	/* for *other */
-	kAgain, /* it is nobody's by now */
+	kAgain, /* no worker has the lease any more: look again */
 };
 
 } // namespace
 
 /*
- * Its worker's pgq_extend is in vain from here on, whoever else uses the lease yet. *serial: the lease of
- * which that has been said.
+ * Revoke the worker's lease, so that pgq_extend() fails from now on even while another transaction
+ * uses the lease. *serial: the lease that is revoked already.
  */
 static Revoked
 revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
@@ -105,11 +113,11 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (lease->state != LeaseState::kClaimed)
 			return;
-		/* Its worker is told, once. */
+		/* Revoke each lease only once. */
 		if (serial_of(lease) != *serial)
 			revoke_until_end(hold.ref(), lease);
 		*serial = serial_of(lease);
-		/* An open transaction that uses it may be the worker's answer. */
+		/* If another transaction uses the lease, that may be the worker's ack. */
 		*other = lease->user;
 		bool free = !VirtualTransactionIdIsValid(*other);
 		if (!free && !VirtualTransactionIdEquals(*other, my_virtual_xid()))
@@ -117,7 +125,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 			result = Revoked::kWait;
 			return;
 		}
-		/* It is nobody else's: it ends with us. */
+		/* No other transaction uses the lease: end it with this one. */
 		note_ending(hold.ref(), lease, ending);
 		note_run(lease, &ending->run);
 		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
@@ -126,7 +134,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 	return result;
 }
 
-/* The row of a lease that is in hand. False: it is gone. */
+/* End the row of a lease that this transaction ends. Returns false if the row is gone. */
 static bool
 end_cancelled(SegmentSet &segments, const EndingLease &ending)
 {
@@ -143,7 +151,7 @@ end_cancelled(SegmentSet &segments, const EndingLease &ending)
 	return true;
 }
 
-/* False: look at the job again. */
+/* Return false if the job must be looked at again. */
 static bool
 cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
 {
@@ -175,7 +183,7 @@ keeps_finished_of(int32 queue_id)
 	return keeps;
 }
 
-/* kNone: look at the job again. */
+/* Return kNone if there is no such job (*gone) or it must be looked at again. */
 static JobState
 cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 {
@@ -187,7 +195,7 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
 	if (*gone)
 		return JobState::kNone;
-	/* End its row, write what is kept of it, and tell who has its lease. */
+	/* End the row, write the record, and tell sessions that wait for the end of the job. */
 	Records records;
 	const Finish finish = {&records, nullptr, nullptr};
 	if (end_row(segments, taken.ref, row.place, job_id, RowEnd::kCancelled, nullptr, true,
@@ -216,7 +224,9 @@ cancel_job(int64 job_id)
 	uint64 serial = 0;
 	bool gone = false;
 	refuse_if_subscribed();
-	/* It may die, or come back, between one look and the other. */
+	/*
+	 * Between the looks for a job and for a dead letter it may become the other one, so look twice.
+	 */
 	for (int looks = 0; state == JobState::kNone && looks < 2;)
 	{
 		state = cancel_live(segments, job_id, &serial, &gone);
@@ -232,8 +242,8 @@ cancel_job(int64 job_id)
 /* ---- change ---- */
 
 /*
- * A time to come is later than the row's enqueued_at, or the job would be due whatever the clock says:
- * which a clock that is behind the one of then must not lead to.
+ * Return run_at for the row. A future time is moved behind the row's enqueued_at; otherwise the job
+ * would count as due when enqueued, if the clock is behind that of the enqueue.
  */
 TimestampTz
 put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
@@ -241,7 +251,10 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 	return run_at <= now ? run_at : Max(run_at, DatumGetTimestampTz(row.value(kJobEnqueuedAt)) + 1);
 }
 
-/* Its row came from a queue that may be another one than when it entered this one. */
+/*
+ * Note that the row is in queue `to` now. It may have come from another queue than assumed when
+ * room was taken (entered).
+ */
 static void
 note_move(const QueueRef &to, const Standing &was, const Hint &now, bool entered)
 {
@@ -259,7 +272,10 @@ note_move(const QueueRef &to, const Standing &was, const Hint &now, bool entered
 bool
 change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change, const QueueRef *to)
 {
-	/* Room is taken, the row is changed; then it is filed anew, and counted. The old hint of it leads nowhere. */
+	/*
+	 * Steps: take room in the queue, change the row, file it again, and count it. The old hint is
+	 * dropped when a claim finds that it differs from the row.
+	 */
 	QueueRef queue;
 	bool attached = to != nullptr;
 	if (attached)
@@ -299,7 +315,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 	while (!done &&
 		   find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken) == Found::kWaiting)
 	{
-		/* The scheduler ends it. */
+		/* An expired job is left to the scheduler, which ends it. */
 		TimestampTz now = wall_now();
 		if (row.expired(now))
 		{
@@ -324,7 +340,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 
 /* ---- retry ---- */
 
-/* What is due already keeps its place. */
+/* Make the job due after `delay`. A job that is due already keeps its place. */
 static bool
 hasten(SegmentSet &segments, const TakenLease &taken, const JobRow &row, Datum delay)
 {

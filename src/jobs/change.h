@@ -1,8 +1,8 @@
 /*
- * What an administrator or a producer does to jobs by their ids: cancel, change, retry now.
+ * Operations of an administrator or a producer on jobs by their ids: cancel, change, retry now.
  *
- * Of a waiting job the lease is taken first (waiting.h). A leased one is only cancelled: its worker hears of
- * it at its next pgq_extend, and finds its lease stale.
+ * For a waiting job the lease is taken first (waiting.h). A leased job can only be cancelled: its
+ * worker learns of it at its next pgq_extend, and finds its lease stale after the commit.
  */
 #pragma once
 
@@ -19,23 +19,37 @@ enum class JobState : uint8
 	kDead,
 };
 
-/* The job ends. Returns what it was. Waits for a transaction that has used its lease already, but for that of its claim. */
+/*
+ * Cancel the job, and return its state before. Waits for another transaction that uses its lease
+ * (as an ack does), but not for one that has only claimed it.
+ */
 JobState cancel_job(int64 job_id);
 
 /*
- * A waiting job is changed; to: NULL, or the queue that it moves to, locked for writing. What is new to a
- * worker cuts off late acks. False: there is none, or it is leased.
+ * Change a waiting job. to: the queue to which it moves, locked for writing, or NULL. If the worker
+ * is to see something new (payload, headers, queue), late acks are cut off. Returns false if there
+ * is no such job or it is leased.
  */
 bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 
-/* A waiting job is due delay (interval) from now, a dead one lives again, with all its attempts (PQ002: its queue is full). False: leased, or none. */
+/*
+ * Make a waiting job due after `delay` (interval), or make a dead letter a job again, with all its
+ * attempts. Raises PQ002 if its queue is full. Returns false if there is no such job or it is
+ * leased.
+ */
 bool retry_job(int64 job_id, Datum delay);
 
-/* The row of a waiting job whose lease is in hand is changed, and filed anew. False: it is gone. to: as above. */
+/*
+ * Change the row of a waiting job whose lease this transaction has, and file it again. Returns
+ * false if the row is gone. to: as in update_job().
+ */
 bool change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
 					const QueueRef *to);
 
-/* A run_at for the row, so that it is due at that time, whatever the clock said when it was enqueued. */
+/*
+ * Return a run_at for the row by which the job is due at that time, whatever the clock said when it
+ * was enqueued.
+ */
 TimestampTz put_off(const JobRow &row, TimestampTz run_at, TimestampTz now);
 
 } // namespace pgq

@@ -31,11 +31,11 @@ note_stale_call(int64 job_id)
 		count_call(ref, Call::kStale);
 }
 
-/* ---- taking a lease in hand ---- */
+/* ---- taking a lease ---- */
 
 /*
- * May the caller answer for the job? *queue_id: that of its lease, which is the only one that he may use then. A job
- * without a lease is looked at otherwise.
+ * Return whether the caller may ack, fail or extend the job. *queue_id: the queue of its lease,
+ * whose right was checked; 0 if there is no lease.
  */
 static bool
 may_answer(int64 job_id, int32 *queue_id)
@@ -45,7 +45,7 @@ may_answer(int64 job_id, int32 *queue_id)
 	return found.lease == nullptr || may(Deed::kAnswer, *queue_id);
 }
 
-/* Under the queue's lock. */
+/* Caller holds the queue's lock. */
 static bool
 is_handed_out(const Lease *lease, int64 token)
 {
@@ -58,16 +58,15 @@ enum class Reach : uint8
 {
 	kInHand,
 	kStale,
-	kOthers, /* another transaction is claiming or ending it */
+	kOthers, /* another transaction is claiming or ending the job */
 };
 
 } // namespace
-
-/* Does another transaction decide over the lease before we can? Then which. */
+/* Return whether another transaction decides over the lease first, and set *other to it. */
 static bool
 is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 {
-	/* It may end it; and whether the claim itself will stand is not known yet. */
+	/* A user may end the lease. A claimer may roll back, which undoes the claim. */
 	auto is_anothers = [](const VirtualTransactionId &open) {
 		return VirtualTransactionIdIsValid(open) &&
 			   !VirtualTransactionIdEquals(open, my_virtual_xid());
@@ -77,17 +76,15 @@ is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 }
 
 namespace {
-
-/* What is done to a lease in hand. */
+/* What the caller does with the lease. */
 enum class Grip : uint8
 {
-	kAssert, /* it stays */
+	kAssert, /* keep it */
 	kEnd,
 };
 
 } // namespace
-
-/* Does somebody want to know more of an attempt that ends so? */
+/* Return whether a record needs the lease's run for an attempt that ends so. */
 static bool
 wants_run(const QueueOptions &options, LeaseEnd how)
 {
@@ -118,7 +115,7 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEn
 			reach = Reach::kOthers;
 			return;
 		}
-		/* This transaction itself has ended it. */
+		/* This transaction has ended the lease already. */
 		if (lease->ending)
 			return;
 		note_ending(hold.ref(), lease, ending);
@@ -134,9 +131,10 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEn
 }
 
 /*
- * Pin the lease to the end of this transaction, if the token is current. Another transaction that has it
- * is waited for, where the deadlock detector sees it; then it is stale, or free again. It is stale for who may not
- * answer for jobs of the queue.
+ * Pin the lease until this transaction ends, if the token is current. Waits for another transaction
+ * that uses the lease, where the deadlock detector sees it; afterwards the lease is stale, or free
+ * again. Returns false if it is stale, or if the caller has no right to answer for jobs of its
+ * queue.
  */
 static bool
 take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending)
@@ -158,8 +156,9 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 }
 
 /*
- * Another transaction ends the lease. The row is gone as soon as that transaction has committed, and the lease a moment
- * later: until then that transaction counts the end and tells of it.
+ * Return whether another transaction ends the lease. The row is gone as soon as that transaction
+ * has committed, and the lease a moment later; until then that transaction counts and reports the
+ * end.
  */
 static bool
 is_ended_elsewhere(const Lease *lease)
@@ -169,8 +168,8 @@ is_ended_elsewhere(const Lease *lease)
 }
 
 /*
- * End this current lease at once if a committed delete has removed the row of its job, whatever becomes of this
- * transaction. Return whether the row is gone.
+ * End this current lease at once, also if this transaction rolls back, if a committed delete has
+ * removed the row of its job. Returns whether the row is gone.
  */
 static bool
 end_if_rowless(int64 job_id, int64 token, const Place &place)
@@ -256,7 +255,7 @@ release_job(int64 job_id, int64 token, Datum delay)
 	return end == AttemptEnd::kRetry;
 }
 
-/* Who drops the queue of the job waits for us from here on. */
+/* From here on a session that drops the job's queue waits for this transaction. */
 static void
 lock_queue_of(int64 job_id)
 {
@@ -265,7 +264,7 @@ lock_queue_of(int64 job_id)
 		(void) lock_queue(queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 }
 
-/* Somebody who is just deleting it is waited for. */
+/* Return whether the row exists. Waits for a transaction that is deleting it. */
 static bool
 has_row(int64 job_id, const Place &place)
 {
@@ -309,7 +308,10 @@ note_progress(int64 job_id, int64 token, Datum progress)
 	return written == WriteResult::kDone;
 }
 
-/* Returns the new end of the lease, or 0: it is not current, or has none. */
+/*
+ * Extend the lease. Returns its new end; 0 if it is not current (*current is false), revoked, or
+ * used up.
+ */
 static TimestampTz
 prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current)
 {
@@ -343,10 +345,10 @@ extend_lease(int64 job_id, int64 token, int64 lease_time)
 	Place place;
 	bool current;
 	TimestampTz end = prolong(job_id, token, lease_time, &place, &current);
-	/* Looked at after the lease has its new end, since the look may have to wait for a lock. */
+	/* Look at the row only when the lease has its new end, since the look may wait for a lock. */
 	if (end != 0 && end_if_rowless(job_id, token, place))
 	{
-		/* Somebody has deleted the job by hand: its worker shall stop. */
+		/* SQL has deleted the job: its worker shall stop. */
 		current = false;
 		end = 0;
 	}

@@ -10,22 +10,28 @@
 
 namespace pgq {
 
-/* ---- whether it is honoured ---- */
+/* ---- whether a late ack is honoured ---- */
 
 static bool
 is_honoured(const JobRow &row, int64 token)
 {
-	/* Enqueued later: a job of an extension that was created anew, with the ids of the old one. */
+	/*
+	 * The job was enqueued after the lease was given: its id was assigned again, for example by an
+	 * extension that was created anew.
+	 */
 	if (time_of_prefix(prefix_of(token)) < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
 		return false;
-	/* Another job may have been merged into it meanwhile. */
+	/* Another request may have been merged into the job meanwhile. */
 	if (!row.is_null(kJobUniqueKey))
 		return false;
 	int64 fence = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	return -token < fence && fence < token;
 }
 
-/* Is that a lease of that job? So many wrong ones, and no late ack of this load is honoured any more. */
+/*
+ * Return whether the token proves itself as a lease of that job. After kFailedMax wrong tokens no
+ * late ack is honoured until the next load.
+ */
 static bool
 is_proven(const Load &load, int64 job_id, int64 token)
 {
@@ -34,7 +40,7 @@ is_proven(const Load &load, int64 job_id, int64 token)
 		return false;
 	if (check_of(token) == check_bits(load.key, job_id, prefix_of(token)))
 		return true;
-	/* Of a job that somebody has, it would not have been honoured anyhow. */
+	/* A wrong token for a leased job does not count: its ack would be refused anyway. */
 	Lease *lease;
 	QueueRef ref;
 	const Tables &t = tables();
@@ -51,7 +57,10 @@ is_proven(const Load &load, int64 job_id, int64 token)
 	return false;
 }
 
-/* Who had it, and since when, nobody knows any more; but how old the job is. */
+/*
+ * Set the times of the lease for the counters. Only the age of the job is known; the attempt counts
+ * as taking no time.
+ */
 static void
 note_enqueued(const TakenLease &taken, const JobRow &row)
 {
@@ -81,13 +90,19 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	TakenLease taken;
 	refuse_if_subscribed();
 	Load load = read_load(tables().database, tables().database_generation);
-	/* A token above the mark, but below this load's, is one that a lost primary gave: no fence of ours is beyond it. */
+	/*
+	 * A token above mark_before was given by a lost primary, after its last WAL that reached this
+	 * server: the fences here do not know it.
+	 */
 	if (token <= 0 || token > load.mark_before ||
 		!locate_permitted(segments, Place{}, job_id, Deed::kAnswer, &row) ||
 		!is_honoured(row, token) || !is_proven(load, job_id, token) ||
 		!take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
-	/* Somebody may be changing the row, by SQL, or prepared before the start: what he leaves of it counts. */
+	/*
+	 * Another transaction may be changing the row, by SQL or prepared before the start: wait, and
+	 * judge the row that it leaves.
+	 */
 	if (lock_job(segments, row.place, job_id) == WriteResult::kDone &&
 		locate_permitted(segments, row.place, job_id, Deed::kAnswer, &row) &&
 		is_honoured(row, token) &&

@@ -12,7 +12,7 @@
 
 namespace pgq {
 
-/* ---- not counted yet ---- */
+/* ---- before the attempt is counted ---- */
 
 static EndingLease
 ending_of(const TakenLease &taken, const JobRow &row)
@@ -36,7 +36,10 @@ count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
 	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, ending.run.token), true);
 }
 
-/* Somebody else's, by the time it was taken: then it is counted all the same. */
+/*
+ * Count the lost attempt with the worker's answer. If the lease was another worker's by the time it
+ * was taken, its attempt is counted as lost, and kGone is returned.
+ */
 static AttemptEnd
 count_with_answer(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
 				  const Failure &failure)
@@ -48,7 +51,7 @@ count_with_answer(SegmentSet &segments, const TakenLease &taken, const JobRow &r
 	return ours ? end : AttemptEnd::kGone;
 }
 
-/* ---- counted ---- */
+/* ---- after it is counted ---- */
 
 static bool
 says_lost(const JobRow &row, int64 token)
@@ -86,7 +89,7 @@ amend(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Fa
 	if (!failure.retry)
 		return bury_counted(segments, taken, row, failure);
 	Retry retry{};
-	retry.attempts = DatumGetInt32(row.value(kJobAttempts)); /* it is one of these */
+	retry.attempts = DatumGetInt32(row.value(kJobAttempts)); /* the lost attempt is included */
 	retry.run_at =
 		failure.has_retry_in ? retry_time(failure) : DatumGetTimestampTz(row.value(kJobRunAt));
 	retry.fence = failure.fence;
@@ -105,9 +108,9 @@ explain_death(int64 job_id, const Failure &failure)
 	return AttemptEnd::kDead;
 }
 
-/* ---- which of both ---- */
+/* ---- before or after ---- */
 
-/* Its lease is there yet, or is just being counted. */
+/* Return whether the lease with that token is lost and not, or just being, counted. */
 static bool
 is_lost(int64 job_id, int64 token)
 {
@@ -119,7 +122,10 @@ is_lost(int64 job_id, int64 token)
 	return lost;
 }
 
-/* Fences of earlier starts do not tell whether somebody has had the job since: a crash forgets that. */
+/*
+ * Return whether the token is of this load. For older tokens the fence does not show whether
+ * another worker has had the job since: a crash loses that.
+ */
 static bool
 is_of_this_start(int64 token)
 {
@@ -139,13 +145,16 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 	auto there = [&](const Place &place) {
 		return locate_permitted(segments, place, job_id, Deed::kAnswer, &row);
 	};
-	/* Asked before the row is looked at: it may be counted, but not forgotten, meanwhile. */
+	/* Ask before looking at the row. In between the attempt may be counted, but not forgotten. */
 	bool lost = is_lost(job_id, token);
 	if (!there(Place{}))
 		return explain_death(job_id, failure);
 	if ((!lost && !says_lost(row, token)) || !take_waiting(row, LeaseEnd::kChanged, true, &taken))
 		return AttemptEnd::kGone;
-	/* Once more: who had it may have changed the job, or ended it, by counting that attempt perhaps; SQL may be changing it now. */
+	/*
+	 * Lock and read the row again. While another transaction had the lease it may have changed the
+	 * job, or ended it, perhaps by counting this attempt; and SQL may be changing it now.
+	 */
 	bool may_end = taken.lost || !failure.retry;
 	(void) (may_end ? lock_job : lock_job_to_change)(segments, row.place, job_id);
 	if (!there(row.place))

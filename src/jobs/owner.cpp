@@ -12,24 +12,23 @@
 namespace pgq {
 
 namespace {
-
-/* What is found of one job with the key. */
+/* Result of a look at one job that has the key. */
 enum class Met : uint8
 {
 	kHeld,
 	kLeased,
 	kNotYet,
-	kPassedOver, /* it is not the owner */
+	kPassedOver, /* not the owner of the key */
 };
 
-/* What was taken of its lease. */
+/* The state of the lease that take_hold() has found or taken. */
 struct Grip
 {
 	Lease *lease;
-	bool fresh;	   /* the hold is new */
-	bool fleeting; /* ... and is to be given back soon (README.md, "Fleeting leases") */
-	bool purged;   /* rows of the queue may be deleted just now */
-	bool foreign;  /* the lease is of another queue: somebody has moved the job here by hand */
+	bool fresh;	   /* this call has made the hold */
+	bool fleeting; /* ... and it is to be given back soon (README.md, "Fleeting leases") */
+	bool purged;   /* a purge may be deleting rows of the queue */
+	bool foreign;  /* the lease is of another queue, from which SQL has moved the job */
 };
 
 } // namespace
@@ -63,14 +62,14 @@ wait_for(OwnerSearch *search, const VirtualTransactionId &vxid)
 
 /* ---- leases ---- */
 
-/* What this transaction ends it decides itself. */
+/* Return whether the job is in work; false if this transaction itself ends the lease. */
 static bool
 is_in_work(const Lease &lease)
 {
 	return was_handed_out(&lease) && !(lease.ending && is_me(lease.user));
 }
 
-/* Has somebody got it in hand? */
+/* Return whether a worker has the job. */
 static bool
 is_leased(int64 job_id)
 {
@@ -80,7 +79,10 @@ is_leased(int64 job_id)
 	return leased;
 }
 
-/* Is that user to change or end a job whose row this transaction has locked? Then it waits at the row, or may. */
+/*
+ * Return whether `user` has the lease to change or end a job whose row this transaction has locked.
+ * Then it waits at the row, or will.
+ */
 static bool
 is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
 {
@@ -88,7 +90,7 @@ is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
 	return search->by_row;
 }
 
-/* As in waiting.cpp. */
+/* The lease has a claim in progress, or a user; compare reach_claiming() in waiting.cpp. */
 static Met
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {
@@ -103,7 +105,10 @@ meet_claiming(OwnerSearch *search, const Lease *lease)
 	return Met::kNotYet;
 }
 
-/* Wait for the end of a holder, with the turn at the job, so that no session becomes a new one; a holder takes no turn. */
+/*
+ * Wait for a holder to end. A session that is not a holder itself takes the turn at the job first,
+ * so that no session becomes a new holder.
+ */
 static Met
 wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactionId &holder)
 {
@@ -152,7 +157,10 @@ meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
 	return is_holder(lease, my_virtual_xid()) ? Met::kHeld : join_holders(search, lease, grip);
 }
 
-/* Return whether to leave the job to claims for now: holds have kept claims from it. At most a second in a transaction. */
+/*
+ * Return whether to leave the job to claims for now, because holds have kept claims from it. Adds
+ * up to at most a second in a transaction.
+ */
 static bool
 is_left_to_claims(OwnerSearch *search, int64 job_id)
 {
@@ -174,7 +182,10 @@ is_left_to_claims(OwnerSearch *search, int64 job_id)
 	return now - search->gap_since < kAWhile;
 }
 
-/* May it be held, or does a session wait for its holders, of which this one is none? */
+/*
+ * Return whether this session may hold the job. It may not while another session with the turn
+ * waits for the holders, unless it is one of them.
+ */
 static bool
 is_in_turn(const OwnerSearch *search, int64 job_id)
 {
@@ -191,7 +202,7 @@ is_in_turn(const OwnerSearch *search, int64 job_id)
 	return ours;
 }
 
-/* Only a hold can be alone: who has the lease to change or end the job is that anyhow. */
+/* Use a held lease, which keeps further holders away; a lease with a user does so anyway. */
 static void
 exclude_others(const OwnerSearch *search, const QueueRef &ref, Lease *lease)
 {
@@ -199,7 +210,10 @@ exclude_others(const OwnerSearch *search, const QueueRef &ref, Lease *lease)
 		use_to_the_end(ref, lease);
 }
 
-/* Its queue has another lock, and nobody joins its holders from here. */
+/*
+ * The lease is of another queue, which has its own lock. This session does not become a holder of
+ * it.
+ */
 static Met
 meet_foreign(OwnerSearch *search, int64 job_id)
 {
@@ -259,8 +273,9 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 	(void) change_queue(search->ref, [&](QueueHold &hold) {
 		taken = hold.take_waiting(hint, &grip->lease, &grip->fleeting);
 		grip->purged = hold->holds > 0;
+		/* its holders have just ended: leave the job to claims first */
 		if (taken == TakeResult::kTaken && search->starves && search->gap_since == 0)
-			hold.give_back(grip->lease); /* its holders have only just ended: claims come first */
+			hold.give_back(grip->lease);
 		else if (taken == TakeResult::kTaken)
 		{
 			grip->fresh = hold_to_the_end(search->ref, grip->lease);
@@ -279,7 +294,7 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 
 /* ---- rows ---- */
 
-/* A purge that goes on may not know of the hold, and a fleeting one is about to go: the lock of the row stays. */
+/* Lock the row: a purge may not know of the hold, and a fleeting hold is about to go. */
 static Met
 lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {
@@ -293,7 +308,7 @@ lock_row_now(OwnerSearch *search, const KeyedJob &job)
 	return Met::kNotYet;
 }
 
-/* Only now that nobody gets it any more: is it what it was when it was found? */
+/* Read the row again under the hold: it may have changed since it was found. */
 static Met
 verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip &grip)
 {
@@ -307,7 +322,7 @@ verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip
 	return same ? Met::kHeld : ask_again(search);
 }
 
-/* Another session has the turn. */
+/* Another session has the turn at the job: give way to it. */
 static Met
 pass_turn(OwnerSearch *search, int64 job_id)
 {
@@ -350,8 +365,8 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 }
 
 /*
- * Has this transaction locked the row of a job that is not to be changed? Then it holds the job, also while another one is
- * changing it.
+ * Return whether this transaction keeps the job by a row lock and does not want to change it. The
+ * lock is enough even while another transaction changes the row.
  */
 static bool
 is_kept(const OwnerSearch *search, const KeyedJob &job)
@@ -359,7 +374,7 @@ is_kept(const OwnerSearch *search, const KeyedJob &job)
 	return job.locked_by_us && !search->alone && !search->only_ask && job.expires_at > search->now;
 }
 
-/* A claim that is in progress may have looked at the row before it was locked, and hand the job out: one look tells both. */
+/* A claim in progress may still hand the job out; one look at the lease shows both cases. */
 static Met
 meet_kept(OwnerSearch *search, int64 job_id)
 {
@@ -383,11 +398,11 @@ meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 		return meet_kept(search, job->job_id());
 	if (job->state == KeyedJob::kLive)
 		return meet_live(segments, search, job);
-	/* Others that write it have it in hand, or they would have been waited for. */
+	/* A transaction that writes the row of a job in work is its worker (see is_undecided()). */
 	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? Met::kLeased : Met::kHeld;
 }
 
-/* A transaction has written one of them, and is not its worker: it decides. */
+/* Return whether a transaction other than the worker's decides about one of the jobs. */
 static bool
 is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 {
@@ -404,7 +419,10 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 	return false;
 }
 
-/* The youngest that is not passed over. One in work has its key no more, if that is until it is claimed. */
+/*
+ * Find the youngest job that is not passed over. With unique_until 'claimed', a job in work does
+ * not have the key any more.
+ */
 Meeting
 find_owner(SegmentSet &segments, OwnerSearch *search)
 {

@@ -1,5 +1,6 @@
 /*
- * The owner of a unique key: the youngest job that has it. Asked for under the lock of the key (catalog/queue_lock.h).
+ * Finding the owner of a unique key: the youngest job that has it. The caller holds the lock of the
+ * key (catalog/queue_lock.h).
  */
 #pragma once
 
@@ -12,45 +13,47 @@ enum class Meeting : uint8
 {
 	kNobody, /* the key is free */
 	kHeld,	 /* the owner waits, and is not handed out before this transaction ends */
-	kLeased, /* somebody has it in hand */
-	kOver,	 /* it has ended, but its time with the key has not: key_period.h */
-	kNotYet, /* a transaction decides: wait for it, without the key's lock, and ask again */
+	kLeased, /* the owner is in work */
+	kOver,	 /* no job has the key, but it is still taken: key_period.h */
+	/* the outcome of a transaction decides: wait for it without the key's lock, and ask again */
+	kNotYet,
 };
 
-/* One question, asked again until there is an answer. */
+/* A search for the owner, repeated until there is an answer. */
 struct OwnerSearch
 {
 	QueueRef ref;
 	UniqueKey key;
 	bool until_claimed;
-	bool alone;	   /* no other transaction may hold it: it is going to be changed */
-	bool only_ask; /* it is not held */
+	bool alone;	   /* no other transaction may hold the job: it will be changed */
+	bool only_ask; /* look only; do not hold the job */
 	TimestampTz now;
 
-	/* What has been found. */
+	/* Results. */
 	KeyedJob owner;
-	Lease *fleeting; /* of the owner: to be given back when that has been changed; or NULL */
-	bool by_row; /* this transaction has locked the row of the owner, and another one its lease */
-	/* Of kNotYet. Both invalid: for a moment. */
+	/* lease of the owner, to be given back when the owner has been changed; or NULL */
+	Lease *fleeting;
+	bool by_row; /* this transaction has locked the owner's row, and another one has its lease */
+	/* After kNotYet: the transaction to wait for. If both are invalid, ask again after a moment. */
 	TransactionId xid;
 	VirtualTransactionId vxid;
-	bool claiming;	 /* the claim of vxid is in progress: it decides, not its transaction */
-	bool locked;	 /* others have locked the row of the owner: it is waited for */
-	bool wants_turn; /* it is a holder, and nobody is to join the holders meanwhile */
-	bool passes;	 /* another session has the turn: wait until it is free, do not take it */
+	bool claiming;	 /* vxid is a claim in progress: wait for the claim, not for its transaction */
+	bool locked;	 /* other transactions have locked the owner's row: wait for the row */
+	bool wants_turn; /* take the turn at the job before waiting for a holder */
+	bool passes;	 /* another session has the turn: wait until it is free, without taking it */
 
-	/* Of all times that it was asked. */
-	int64 turn;		 /* the job at which it has the turn (queue_lock.h), or 0 */
-	bool starves;	 /* it has waited for a hold which has kept claims from the job */
-	int64 gap_since; /* monotonic: start of the time in which the job is left to claims, or 0 */
+	/* State kept over all rounds. */
+	int64 turn;		 /* the job at which this session has the turn (catalog/queue_lock.h), or 0 */
+	bool starves;	 /* this search has waited for holds that kept claims from the job */
+	int64 gap_since; /* monotonic time since when the job is left to claims, or 0 */
 };
 
 Meeting find_owner(SegmentSet &segments, OwnerSearch *search);
 
-/* After kNotYet, without the lock of the key. Unlocks the segments. */
+/* Wait after kNotYet. Closes the segments. The caller has released the lock of the key. */
 void wait_for_decision(SegmentSet &segments, OwnerSearch *search);
 
-/* There is an answer. */
+/* Give the turn back. Call when there is an answer. */
 void end_search(OwnerSearch *search);
 
 } // namespace pgq

@@ -1,6 +1,4 @@
-/*
- * The waits of a search for the owner of a unique key (owner.h).
- */
+/* The waits of a search for the owner of a unique key (owner.h). */
 #include "catalog/queue_lock.h"
 #include "jobs/owner.h"
 #include "jobs/waiting.h"
@@ -9,7 +7,7 @@
 
 namespace pgq {
 
-/* To the end of this transaction, which wants it held anyhow. */
+/* Wait by locking the row until this transaction ends, which keeps the job anyway. */
 static void
 wait_for_row(const KeyedJob &job)
 {
@@ -18,7 +16,10 @@ wait_for_row(const KeyedJob &job)
 	segments.close();
 }
 
-/* The turn at another job first. True: it had to be waited for, perhaps, so the job is to be looked at again. */
+/*
+ * Take the turn at the owner, or wait for the session that has it; give up the turn at another job
+ * first. Returns true if that may have waited, so that the job must be looked at again.
+ */
 static bool
 take_turn(OwnerSearch *search)
 {

@@ -23,7 +23,7 @@ keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules, Timest
 	return request;
 }
 
-/* ---- there is an owner ---- */
+/* ---- an owner was found ---- */
 
 [[noreturn]] static void
 complain_conflict(const KeyRules &rules, int64 job_id)
@@ -35,7 +35,10 @@ complain_conflict(const KeyRules &rules, int64 job_id)
 							"that job instead.")));
 }
 
-/* A statement that sees none of it would go on as if it were not there. */
+/*
+ * Raise 40001: the transaction's snapshot does not see the job, so later statements would go on as
+ * if it did not exist.
+ */
 [[noreturn]] static void
 complain_unseen(int64 job_id)
 {
@@ -66,7 +69,7 @@ copy_column(JobChange *change, JobColumn column, const NewJob &from)
 		change->set(column, from.values[column - 1]);
 }
 
-/* It becomes the new job, but for its id, its key and when it was enqueued. */
+/* Replace everything but the id, the key and enqueued_at by the new job. */
 static void
 replace_all(JobChange *change, const NewJob &with)
 {
@@ -80,7 +83,7 @@ replace_all(JobChange *change, const NewJob &with)
 static Datum
 appended(const JobRow &row, Datum more)
 {
-	/* NOT NULL may be younger than the row. */
+	/* Possible if the NOT NULL constraint is younger than the row. */
 	Jsonb *before = row.is_null(kJobPayload) ? nullptr : DatumGetJsonbP(row.value(kJobPayload));
 	if (before == nullptr || !JB_ROOT_IS_ARRAY(before) || JB_ROOT_IS_SCALAR(before))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -90,7 +93,10 @@ appended(const JobRow &row, Datum more)
 	return DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before), more);
 }
 
-/* Who had the job before, and does not know of the change, is not to answer for it. */
+/*
+ * Return the change of the owner. The new fence cuts off late acks of workers that do not know of
+ * the change.
+ */
 static JobChange
 change_of(const JobRow &row, const KeyedRequest &request)
 {
@@ -111,7 +117,10 @@ change_of(const JobRow &row, const KeyedRequest &request)
 	return change;
 }
 
-/* False: SQL by hand has taken it away. What is appended to stays as it was read. */
+/*
+ * Change the owner. Returns false if SQL has deleted it. For 'append', lock the row first, so that
+ * the payload read is the one appended to.
+ */
 static bool
 change_owner(const KeyedJob &owner, const KeyedRequest &request)
 {
@@ -126,7 +135,7 @@ change_owner(const KeyedJob &owner, const KeyedRequest &request)
 	return done;
 }
 
-/* False: look again. */
+/* Answer the request with the owner. Returns false if the search must be repeated. */
 static bool
 meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 		   const KeyedRequest &request)
@@ -135,7 +144,7 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 		complain_conflict(request.rules, search.owner.job_id());
 	if (how != Meeting::kOver)
 		require_visible(segments, search.owner);
-	/* What is in work, or over, stays what it is. */
+	/* An owner in work, or that has ended, is not changed. */
 	bool met = true;
 	if (how == Meeting::kHeld && search.alone)
 	{
@@ -152,7 +161,7 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 	return met;
 }
 
-/* ---- the way to it ---- */
+/* ---- the search ---- */
 
 static OwnerSearch
 begin_search(const QueueRef &ref, const KeyedRequest &request)
@@ -167,7 +176,7 @@ begin_search(const QueueRef &ref, const KeyedRequest &request)
 	return search;
 }
 
-/* No job has the key; but one that has ended may yet, for its unique_for. */
+/* No job has the key. Look whether it is still taken by a job that has ended (unique_for). */
 static Meeting
 look_at_period(OwnerSearch *search)
 {
@@ -183,7 +192,10 @@ look_at_period(OwnerSearch *search)
 	return period.taken ? Meeting::kOver : Meeting::kNobody;
 }
 
-/* The key is free. Until this transaction has ended others who ask for it wait for that, at the row. */
+/*
+ * Insert the job; the key is free. Until this transaction ends other requests for the key wait for
+ * it at the row.
+ */
 static int64
 become_owner(const QueueRef &ref, KeyedRequest *request)
 {
@@ -202,8 +214,8 @@ with_period(const UniqueKey &key, const KeyRules &rules, int64 job_id)
 }
 
 /*
- * Under the key's lock: who has it? If nobody, a new job. The lock is let go as soon as that job can be found, or the
- * owner is held; and before any wait.
+ * Under the key's lock, find the owner or insert the job. The lock is released as soon as other
+ * sessions can find the job or the owner is held, and before any wait.
  */
 int64
 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
@@ -215,7 +227,7 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 		(void) segments.open_all();
 		search.now = wall_now();
 		lock_key(ref.queue_id, request->hash);
-		/* Under it: is there an owner, or is this job to be it? */
+		/* With the key's lock: find the owner, or become it. */
 		int64 id = 0;
 		Meeting meeting = find_owner(segments, &search);
 		if (meeting == Meeting::kNobody)
@@ -226,7 +238,7 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 		if (meeting == Meeting::kNobody)
 			id = become_owner(ref, request);
 		unlock_key(ref.queue_id, request->hash);
-		/* Without it: wait and ask again, or answer. */
+		/* Without the key's lock: wait and ask again, or answer. */
 		if (meeting == Meeting::kNotYet)
 			wait_for_decision(segments, &search);
 		else if (meeting == Meeting::kNobody)
@@ -249,8 +261,8 @@ insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *id
 }
 
 /*
- * Who has a lock of a key waits for nobody but for one of a greater hash, so there is no circle; each is held as if
- * it were the only one.
+ * Locks of keys are taken in ascending order of their hashes, and a session that has one waits for
+ * nothing but a greater one, so there is no circle.
  */
 bool
 enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n, int64 *ids)

@@ -1,6 +1,6 @@
 /*
- * Jobs with a unique key. Whoever enqueues one meets the job that has the key, its owner, or becomes it; README.md,
- * "Unique keys".
+ * Enqueuing jobs with a unique key. The request meets the owner of the key, or its job becomes the
+ * owner; see README.md, "Unique keys".
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace pgq {
 
-/* A job to be enqueued, and what is to be done if there is one with its key. */
+/* A job to be enqueued, and the rules for its unique key. */
 struct KeyedRequest
 {
 	NewJob job;
@@ -17,19 +17,20 @@ struct KeyedRequest
 	int64 hash;
 };
 
-/* With the key's hash in its row. */
+/* Build the request; the row gets the hash of the key. */
 KeyedRequest keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules,
 						   TimestampTz now);
 
 /*
- * The id of the job that carries the request from here on: a new one, or that which has the key. segments: of a
- * reader, to be closed by the caller. Waits for transactions that decide whether there is one. Errors: 23505, 22023, 40001, 53400.
+ * Enqueue the job or meet the owner of its key. Returns the id of the job that carries the request.
+ * segments: opened for reading; the caller closes them. Waits for transactions whose outcome
+ * decides. Raises 23505, 22023, 40001, 53400.
  */
 int64 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request);
 
 /*
- * The same of several with different keys, in the order of their hashes, if no job has any of these. False: nothing
- * was done.
+ * Enqueue several jobs with different keys, sorted by the keys' hashes, if no job and no period has
+ * any of these keys. Otherwise returns false and does nothing.
  */
 inline constexpr int kKeysAtOnce = 64;
 bool enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n,

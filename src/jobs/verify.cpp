@@ -9,9 +9,9 @@
 namespace pgq {
 
 /*
- * Is an error while a job is returned its row's own fault: too large, damaged? Not if
- * somebody has stopped us, or the server lacks something just now, memory included: then
- * the row is set aside for a moment, and the next one may fare better.
+ * Return whether an error while a job is returned is the fault of its row (too large, damaged). It
+ * is not if the session was cancelled or the server lacks a resource such as memory. The row is
+ * then only parked for a moment.
  */
 static bool
 is_fault_of_row(int error)
@@ -20,7 +20,7 @@ is_fault_of_row(int error)
 	{
 		case MAKE_SQLSTATE('4', '0', '0', '0', '0'): /* deadlock, serialization */
 		case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */
-		case MAKE_SQLSTATE('5', '5', '0', '0', '0'): /* a lock was not to be had */
+		case MAKE_SQLSTATE('5', '5', '0', '0', '0'): /* lock not available */
 		case MAKE_SQLSTATE('5', '7', '0', '0', '0'): /* cancel, shutdown */
 		case MAKE_SQLSTATE('5', '8', '0', '0', '0'): /* I/O */
 			return false;
@@ -29,7 +29,10 @@ is_fault_of_row(int error)
 	}
 }
 
-/* A row that no claim can return must not stop the queue: it costs the job an attempt (protocol: failed-look-is-put-aside). */
+/*
+ * Pass the row to the caller. A row that no claim can return must not stop the queue: the error
+ * costs the job an attempt (protocol: failed-look-is-put-aside).
+ */
 static void
 give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
 {
@@ -46,7 +49,10 @@ give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
 	PG_END_TRY();
 }
 
-/* The segments of what was popped, from that on; where others of a group are looked for, all. */
+/*
+ * Return the segments, as bits, of the popped hints from `from` on; all segments in a queue with
+ * fifo, where other jobs of a group are looked for.
+ */
 static uint32
 needed(const Round &round, int from)
 {
@@ -64,8 +70,9 @@ lease_time_of(const ClaimOptions &wanted, const QueueOptions &options)
 }
 
 /*
- * In a queue with fifo: is there a live job of its group before it? Asked with the lease, and the only slot of the group,
- * in hand: so nothing of the group is in work, and what has ended can be seen to.
+ * Return whether, in a queue with fifo, a live job of the group comes before this one. Asked with
+ * the lease and the only slot of the group taken: so no job of the group is in work, and the rows
+ * of ended ones are gone.
  */
 static bool
 is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
@@ -76,7 +83,10 @@ is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
 					 popped.hint.key.job_id, &head);
 }
 
-/* One row. False: it cannot be handed out. An error meanwhile is known to be about this job. */
+/*
+ * Verify one row. Returns false if it cannot be handed out. note_verifying() tells the abort
+ * callback that an error is about this job.
+ */
 static bool
 verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *claim, Ready ready)
 {
@@ -84,7 +94,7 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 	popped->verdict =
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
 	popped->ghost = popped->verdict == Verdict::kDead;
-	/* The scheduler ends it. Who knows of its hint need not: it is never handed out. */
+	/* The scheduler ends an expired job. Its hint can be dropped, since it is never handed out. */
 	if (popped->verdict == Verdict::kLive && popped->row.expired())
 		popped->verdict = Verdict::kDead;
 	popped->behind = false;
@@ -125,7 +135,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	segments.open_in_order(needed(*round, 0));
 	for (int i = 0; i < round->n; i++)
 	{
-		/* After some megabytes the segments are unlocked for a moment, as between rounds. */
+		/* After some megabytes unlock the segments for a moment, as between rounds. */
 		if (bytes > kManyBytes)
 		{
 			segments.close();
@@ -138,11 +148,16 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 			unfit++;
 			continue;
 		}
-		/* From here on only those of its values are used that are not in memory of their own. */
+		/*
+		 * From here on only columns passed by value are used, so the scratch memory can be reset.
+		 */
 		bytes += MemoryContextMemAllocated(scratch, false);
 		MemoryContextReset(scratch);
 	}
-	/* With the segment's lock came the news: a waiting claim may have slept through a CREATE SUBSCRIPTION. */
+	/*
+	 * Locking the segments has processed invalidations: a waiting claim may have slept through a
+	 * CREATE SUBSCRIPTION.
+	 */
 	refuse_if_subscribed();
 	segments.close();
 	return unfit;

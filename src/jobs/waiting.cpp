@@ -19,9 +19,10 @@ enum class Reach : uint8
 {
 	kInHand,
 	kHandedOut,
-	kAgain,	   /* look again when *other has ended; if that is invalid, in a moment */
+	kAgain,	   /* look again when *other has ended; if it is invalid, after a moment */
 	kClaiming, /* look again when the claim of *other has decided */
-	kHolder,   /* as kAgain, with the turn at the job, so that nobody else comes to hold it */
+	/* as kAgain, but take the turn at the job first, so that no session becomes a new holder */
+	kHolder,
 };
 
 } // namespace
@@ -32,7 +33,10 @@ is_me(const VirtualTransactionId &vxid)
 	return VirtualTransactionIdEquals(vxid, my_virtual_xid());
 }
 
-/* The user of the lease waits at our row, or may: to wait for the user would be a circle. The row is written as by SQL. */
+/*
+ * The user of the lease waits, or will, at the row that this transaction has locked, so waiting for
+ * the user would be a circle. Write the row without the lease, as SQL would.
+ */
 static Reach
 reach_row(TakenLease *taken)
 {
@@ -40,7 +44,10 @@ reach_row(TakenLease *taken)
 	return Reach::kInHand;
 }
 
-/* A user has taken the lease to change the job, or to end it; a claim without one is in progress. ours: the row. */
+/*
+ * With a user, the lease was taken to change or end the job; without one, a claim is in progress.
+ * ours: this transaction has locked or written the row.
+ */
 static Reach
 reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
@@ -53,7 +60,10 @@ reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransact
 	return ours ? reach_row(taken) : Reach::kAgain;
 }
 
-/* Somebody else has just taken a lost one, to count it; or its worker, who has lost it meanwhile, answers. */
+/*
+ * A doomed lease with a user: another transaction counts the lost attempt, or the worker, who has
+ * lost the lease meanwhile, answers for it.
+ */
 static Reach
 reach_claimed(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
@@ -72,7 +82,7 @@ take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
 	end_at_commit(taken->ref, lease, LeaseEnd::kLost);
 }
 
-/* Its holders are waited for; if that is only this transaction, it may do with it what it wants. */
+/* Wait for the other holders. If this transaction is the only holder it may use the lease. */
 static Reach
 reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
@@ -89,7 +99,7 @@ reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualT
 	return Reach::kInHand;
 }
 
-/* Of a job that has a lease. */
+/* Decide what to do about the lease that the job has. */
 static Reach
 reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTransactionId *other)
 {
@@ -113,7 +123,10 @@ reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTran
 				reach = reach_claimed(lease, ours, taken, other);
 				break;
 			case LeaseState::kParked:
-				/* Nobody's: its row was busy when a claim looked. We shall wait for the row. */
+				/*
+				 * The row was busy when a claim looked. This transaction waits for the row itself,
+				 * so the lease is not needed.
+				 */
 				hold.give_back(lease);
 				break;
 			case LeaseState::kReaping:
@@ -159,7 +172,10 @@ wait_for_transaction(const VirtualTransactionId &other)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Of the claim that is waited for; kNobody: the process has gone. *decided: that claim is in progress no more. */
+/*
+ * Return the process of the claim, or kNobody if it is gone. *decided: the claim is no longer in
+ * progress.
+ */
 static int
 claimer_of(int64 job_id, const VirtualTransactionId &claimer, bool *decided)
 {
@@ -186,7 +202,7 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 		await_claimer(claimer_of(job_id, claimer, &decided));
 		if (decided)
 			break;
-		deadlock.look(); /* while it is known that the claim goes on */
+		deadlock.look(); /* right after the claim was seen to go on */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 naps < kShortNaps ? 1 : 10, wait_events.decision);
 		ResetLatch(MyLatch);
@@ -195,7 +211,10 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 	await_claimer(kNobody);
 }
 
-/* Take it, if nobody has it; or ask who has, for *other to be waited for. */
+/*
+ * Take the lease if the job has none; otherwise decide what to do. *other: the transaction to wait
+ * for.
+ */
 static Reach
 try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
 			VirtualTransactionId *other)
@@ -228,7 +247,7 @@ take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 	{
 		VirtualTransactionId other;
 		reached = try_to_take(row, how, lost, taken, &other);
-		/* With the turn the holders are looked at once more. */
+		/* With the turn, look at the holders once more before waiting. */
 		if (reached == Reach::kHolder && !turn)
 			turn = lock_turn(row.job_id(), ExclusiveLock, true);
 		else if (reached == Reach::kClaiming)
