@@ -79,7 +79,7 @@ retry_time(const Failure &failure)
 	return moment_after(wall_now(), failure.retry_in, "retry_in");
 }
 
-/* Why there is no other attempt after one that has failed. */
+/* Return why the job dies after a failed attempt. */
 static const char *
 reason_of_death(const Failure &failure)
 {
@@ -107,7 +107,7 @@ AttemptEnd
 put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row, const Retry &retry,
 		 bool wait)
 {
-	/* Somebody may have moved the job to another queue, which need not be attached. */
+	/* SQL may have moved the job to another queue, which may have no slot. */
 	QueueRef to = from;
 	bool attached = row.queue_id() == from.queue_id ||
 					find_attached_queue(tables().database, row.queue_id(), &to);
@@ -136,7 +136,7 @@ retry(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const 
 	return put_back(segments, ending.ref, row, retry, wait);
 }
 
-/* Which of both, by what the row says. */
+/* Retry the job or make it a dead letter, depending on its row. */
 static AttemptEnd
 retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &failure, bool wait)
 {
@@ -195,7 +195,10 @@ end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failur
 	return end;
 }
 
-/* Beyond the time of its enqueue, too, by which a clock that was set back knows that it is delayed. */
+/*
+ * Return the run_at of a released job. With a delay it is later than enqueued_at, too: the job must
+ * count as delayed even if the clock was set back since the enqueue.
+ */
 static TimestampTz
 released_run_at(const JobRow &row, Datum delay)
 {

@@ -1,7 +1,8 @@
 /*
- * The end of an attempt. If it was no success the row is rewritten for the next one, or the job
- * becomes a dead letter: one way for pgq_fail and for leases that were lost. Whoever ends an attempt
- * writes the record of it, if there is to be one, when its row has been written (protocol: records-end-with-the-row).
+ * The end of an attempt. After a failure the row is rewritten for the next attempt, or the job
+ * becomes a dead letter, in the same way for pgq_fail and for lost leases. The code that ends an
+ * attempt also writes its record, if there is to be one, after the row (protocol:
+ * records-end-with-the-row).
  */
 #pragma once
 
@@ -11,24 +12,25 @@
 
 namespace pgq {
 
-/* Why a job is dead that failed once too often. */
+/* The reason in a dead letter after the last allowed attempt has failed. */
 inline constexpr char kAttemptsUsedUp[] = "attempts used up";
 
 struct Failure
 {
 	int64 fence;	   /* token of the lease that ends */
-	bool retry;		   /* false: dead at once */
-	bool has_retry_in; /* otherwise by backoff */
+	bool retry;		   /* false: the job dies at once */
+	bool has_retry_in; /* false: the delay is the backoff */
 	Datum retry_in;	   /* interval */
 	bool has_error;
 	Datum error;		/* text */
-	const char *reason; /* of death, when attempts are not used up */
-	const char *loss;	/* how the lease was lost; NULL: it was not */
+	const char *reason; /* reason of death if retry is false */
+	const char *loss;	/* how the lease was lost; NULL: it was not lost */
 };
 
 /*
- * Of a lost lease. Its worker may still say why (fail_job()), as long as the fence of the row says that it was lost and
- * that nobody has the job, or has had it, since: it is the token, negative.
+ * Return the failure for a lost lease. Its fence is the negative token, which says that the lease
+ * was lost. As long as the row has that fence no worker has had the job since, and the worker of
+ * the lost lease may still say why it failed (fail_job()).
  */
 Failure failure_by(Loss loss, int64 token);
 
@@ -40,7 +42,7 @@ enum class AttemptEnd : uint8
 	kBusy, /* without wait: somebody is at the row, or has changed it */
 };
 
-/* What a lease knows of an attempt. */
+/* What a lease knows about its attempt. */
 struct Run
 {
 	int64 token;
@@ -49,10 +51,10 @@ struct Run
 	char worker[kWorkerNameMax + 1];
 };
 
-/* Under the queue's lock. */
+/* Caller holds the queue's lock. */
 void note_run(const Lease *lease, Run *run);
 
-/* A lease that this transaction ends at commit, and where the row of its job is. */
+/* A lease that this transaction ends at commit, and the place of its job's row. */
 struct EndingLease
 {
 	QueueRef ref;
@@ -60,10 +62,10 @@ struct EndingLease
 	Lease *lease;
 	int64 job_id;
 	Place place;
-	Run run; /* noted if is_recorded() */
+	Run run; /* set only if a record needs it */
 };
 
-/* Under the queue's lock; its run is noted where somebody wants to know it. */
+/* Fill *ending, except `run`. Caller holds the queue's lock. */
 inline void
 note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 {
@@ -74,17 +76,14 @@ note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 	ending->place = lease->hint.place;
 }
 
-/* When a failure with retry_in is due again. */
+/* Return when a failed job with retry_in is due again. */
 TimestampTz retry_time(const Failure &failure);
 
-/*
- * Rewrite the row, as it was read, for its next attempt, and register its hint; from: the queue of its lease. kBusy, also after
- * a wait: others have changed it since.
- */
+/* Rewrite the row for its next attempt, and register its hint. from: the queue of the lease. */
 AttemptEnd put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row,
 					const Retry &retry, bool wait);
 
-/* Is there to be a record of an attempt that ends so? */
+/* Return whether an attempt with that outcome gets a record. */
 inline bool
 is_recorded(const QueueOptions &options, Outcome outcome)
 {
@@ -94,15 +93,24 @@ is_recorded(const QueueOptions &options, Outcome outcome)
 		   outcome == Outcome::kLost;
 }
 
-/* Add it, if there is to be one. failure: of kFailed and kLost, with why it was the job's last, or NULL. */
+/*
+ * Add the record of the attempt, if it gets one. failure: set for kFailed and kLost. death: why
+ * this was the job's last attempt, or NULL.
+ */
 void record_attempt(Records &records, const EndingLease &ending, Outcome outcome,
 					const Failure *failure = nullptr, const char *death = nullptr);
 
-/* Given back by who has it: nothing is counted. delay (interval): none, and it keeps its place. */
+/*
+ * Put the job back for a worker that releases it; no attempt is counted. delay: an interval; if it
+ * is zero the job keeps its run_at.
+ */
 AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,
 								Datum delay);
 
-/* Also says how the lease ends: counted or not, put off (kBusy), with the job's death. Registers the hint for the retry. */
+/*
+ * Count the failed attempt in the row, and register the hint of the retry. Also sets how the lease
+ * ends: uncounted (kGone), put off (kBusy), or with the death of the job (kDead).
+ */
 AttemptEnd end_failed_attempt(SegmentSet &segments, const EndingLease &ending,
 							  const Failure &failure, bool wait);
 

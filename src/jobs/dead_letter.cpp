@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * The trigger that sees every row files them. The fence cuts off acks of who had the job before it died.
- * One whose id a living job has stays where it is.
+ * Insert the deleted dead letters as jobs; the row trigger of the table files them. The new fence
+ * cuts off late acks of workers that had the job before it died.
  */
 #define PGQ_INSERT_REVIVED(run_at)                                                         \
 	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, " \
@@ -39,7 +39,7 @@ static constexpr char kExplainAttempt[] =
 static constexpr char kRevive[] =
 	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
 	"AND d.queue_id OPERATOR(pg_catalog.=) $6 RETURNING *) "
-	/* What shall wait is due later than it was enqueued, also by a clock that is behind. */
+	/* A delayed job must have a run_at after its enqueued_at, even if the clock is behind. */
 	PGQ_INSERT_REVIVED("GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "
 					   "'1 us'::pg_catalog.interval END)");
 
@@ -62,13 +62,13 @@ namespace {
 struct DeadLetter
 {
 	int32 queue_id;
-	bool limited;				   /* the queue has a max_depth; then: */
-	char queue[kQueueNameMax + 1]; /* its name */
+	bool limited; /* the queue has a max_depth */
+	/* the queue's name; only if limited */
+	char queue[kQueueNameMax + 1];
 };
 
 } // namespace
-
-/* The dead letter, if the caller may do that with it. */
+/* Find the dead letter; false if there is none or the caller has no right for `deed`. */
 static bool
 find_permitted(int64 job_id, Deed deed, DeadLetter *letter)
 {
@@ -143,7 +143,10 @@ fence()
 	return {INT8OID, Int64GetDatum(cut_tokens(tables().database)), false};
 }
 
-/* The trigger has noted them as it does those that come by SQL, which nobody has asked for room. */
+/*
+ * Take room for jobs that the row trigger has counted as inserted by SQL, for which no room was
+ * taken.
+ */
 static void
 enter_revived(const QueueRef &ref, int64 jobs)
 {
@@ -157,7 +160,10 @@ revive_dead_letter(int64 job_id, Datum delay)
 	DeadLetter letter;
 	if (!find_permitted(job_id, Deed::kChange, &letter))
 		return false;
-	/* Room is asked for before the row goes, and taken after, if the letter was still there and of that queue. */
+	/*
+	 * Ask for the queue and its lock before the row is deleted; take room after that, if the dead
+	 * letter was still there and of that queue.
+	 */
 	QueueRef ref;
 	if (letter.limited)
 		ref = queue_for_enqueue(letter.queue, Deed::kChange);

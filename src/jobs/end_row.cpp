@@ -81,7 +81,10 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	return result;
 }
 
-/* The owner can put another one in its place: as a member, of the same number, by CREATE OR REPLACE, but then it is not in C. */
+/*
+ * Return whether the function is written in C. An owner can replace it by CREATE OR REPLACE, which
+ * keeps its OID and its membership in the extension, but only a superuser can write it in C.
+ */
 static bool
 is_in_c(Oid function)
 {
@@ -117,7 +120,10 @@ end_waiting_rows(int32 queue_id)
 void
 end_all_rows(int32 queue_id)
 {
-	/* A record on its way to another segment is seen by no snapshot. */
+	/*
+	 * Wait for moves of records: while a record is on its way to another segment some snapshots see
+	 * neither version.
+	 */
 	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
 	for (const RingSpec &ring : rings)

@@ -1,7 +1,7 @@
 /*
- * How the row of a job ends: the only ways there are. What must happen when it does, a key that
- * is free again, a record that is written, has its place here. The job's lease was taken before
- * (protocol: lease-before-row).
+ * The end of a job's row. Every row ends by a function of this file, so this is the place for all
+ * that must happen then: records, counts. The job's lease was taken before (protocol:
+ * lease-before-row).
  */
 #pragma once
 
@@ -13,30 +13,30 @@ namespace pgq {
 enum class RowEnd : uint8
 {
 	kAcked,
-	kDead, /* it becomes a dead letter */
+	kDead, /* becomes a dead letter */
 	kCancelled,
-	kExpired, /* its time was over before somebody had it */
+	kExpired, /* was not handed out before expires_at */
 };
 
-/* What is written to a dead letter beside what the job's row says. */
+/* The columns of a dead letter that do not come from the job's row. */
 struct Death
 {
-	int32 attempts; /* that have failed */
-	int64 fence;	/* token of the last one's lease; negative: it was lost */
+	int32 attempts; /* number of failed attempts */
+	int64 fence;	/* token of the last lease; negative if it was lost */
 	const char *reason;
 	bool has_error;
 	Datum error;
 };
 
-/* What is written of a job that ends otherwise, beside what its row says. */
+/* The columns of a finished job that do not come from the job's row. */
 struct Finish
 {
 	Records *records;
-	const char *worker;	 /* who had it, or NULL */
+	const char *worker;	 /* the worker that had the job, or NULL */
 	const Datum *result; /* jsonb, or NULL */
 };
 
-/* Is it to be written? */
+/* Return whether the queue keeps records of finished jobs. */
 inline bool
 keeps_finished(const QueueOptions &options)
 {
@@ -44,21 +44,26 @@ keeps_finished(const QueueOptions &options)
 }
 
 /*
- * The row ends, at that place or where it has moved to. ref: the queue of its lease. death: of kDead, otherwise NULL.
- * finish: of others, if it is kept (keeps_finished()); otherwise NULL. wait: for
- * whoever is at the row. Error 55P03, only without wait, if somebody is at a dead letter of that id.
+ * End the row, at that place or wherever it was moved. ref: the queue of the lease. death: for
+ * kDead, otherwise NULL. finish: for the other ends, if keeps_finished(); otherwise NULL. wait:
+ * wait for other transactions at the row. Without wait, raises 55P03 if another transaction has
+ * locked a dead letter of that id.
  */
 WriteResult end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
 					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr);
 
-/* Statements ask pgq_ext.is_leased(), as owner: error 55000 if that is not the extension's. */
+/*
+ * Check that pgq_ext.is_leased(), which statements call with the owner's rights, is the extension's
+ * function. Raises 55000 if not.
+ */
 void require_is_leased();
 
 /*
- * The bulk form of it, one statement for all rows of a queue: what end_row() does with a row
- * has to be done here with all of them. Each wants its owner's rights: as_owner(). Returns how many.
+ * End all rows of a queue by one statement, for purge and drop. What end_row() does with one row
+ * must be done here with all. Call within as_owner(). end_waiting_rows() returns the number of
+ * rows.
  */
-uint64 end_waiting_rows(int32 queue_id); /* purge: those that nobody has in hand */
-void end_all_rows(int32 queue_id);		 /* drop: records too */
+uint64 end_waiting_rows(int32 queue_id); /* purge: skip rows for which is_leased() */
+void end_all_rows(int32 queue_id);		 /* drop: with records and key periods */
 
 } // namespace pgq

@@ -16,13 +16,19 @@ queue_for_enqueue(const char *name, Deed deed)
 	for (;;)
 	{
 		QueueRef ref = resolve_queue(tables(), name, deed);
-		/* After a wait the queue is looked for once more: another one may have its name, or a right was revoked. */
+		/*
+		 * After a wait look the queue up again: another queue may have its name, or a right may
+		 * have been revoked.
+		 */
 		if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
 		{
 			(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 			continue;
 		}
-		/* With the segment's lock comes the news: the queue may be gone, a subscription there. */
+		/*
+		 * Locking the segment processes invalidations: the queue may have been dropped, or a
+		 * subscription created.
+		 */
 		LockRelationOid(look_at_tables().current(kJobRing).heap, RowExclusiveLock);
 		refuse_if_subscribed();
 		if (is_alive(ref))
@@ -32,9 +38,10 @@ queue_for_enqueue(const char *name, Deed deed)
 }
 
 /*
- * A standby that is promoted without the newest jobs gives their ids once more. No lease of an earlier load is of a job that is
- * new in this one. The row's time tells of that, unless the clock is behind the tokens, as it is for the first minute after a
- * start: then its fence does.
+ * Protect new jobs from late acks with old leases. A standby that is promoted without the newest
+ * jobs assigns their ids again, so a lease from before may name a new job. A late ack refuses it if
+ * the job was enqueued after the lease was given. The clock may be behind the tokens, as in the
+ * first minute after a start; then the fence of the row refuses it.
  */
 static void
 fence_new_jobs(NewJob *jobs, int n)

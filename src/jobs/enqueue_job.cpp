@@ -7,7 +7,10 @@
 
 namespace pgq {
 
-/* The segments first: in their order, before that to which the queue writes (rows/segment_set.h). */
+/*
+ * Lock the segments first, in their order, before the one to which the queue writes
+ * (rows/segment_set.h).
+ */
 static int64
 enqueue_with_key(const char *queue, const JobSpec &spec, const KeyRules &rules, TimestampTz now)
 {

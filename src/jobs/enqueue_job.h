@@ -1,13 +1,14 @@
-/*
- * One job, with a unique key or without.
- */
+/* Enqueuing one job, with or without a unique key. */
 #pragma once
 
 #include "jobs/job_spec.h"
 
 namespace pgq {
 
-/* The id of the job that carries the request: a new one, or that which has the key. Errors: as pgq_enqueue. */
+/*
+ * Enqueue a job. Returns its id, or that of the existing job with its unique key. Raises the errors
+ * of pgq_enqueue.
+ */
 int64 enqueue_job(const char *queue, const JobSpec &spec);
 
 } // namespace pgq

@@ -24,12 +24,12 @@ lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, i
 		"ORDER BY expires_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED",
 		quote_identifier(get_rel_name(segment.heap)));
 	int n = 0;
-	/* Their rows, locked; */
+	/* Lock the rows. */
 	require_is_leased();
 	read_few_rows();
 	as_owner([&] {
 		n = static_cast<int>(spi_execute(sql, arguments));
-		/* their ids, and how far that is. */
+		/* Return their ids, and where the next call continues. */
 		for (int i = 0; i < n; i++)
 			ids[i] = DatumGetInt64(spi_value(i, 1, INT8OID));
 		*sweep = {};
@@ -39,7 +39,10 @@ lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, i
 	return n;
 }
 
-/* Its row is locked by ourselves: there is nobody to wait for, and who would not wait is told of our own lock. */
+/*
+ * End the row, which this transaction has locked itself (lock_overdue()): it waits for no other
+ * transaction. Without wait, the own lock would be reported as busy.
+ */
 static bool
 end_expired(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
 {

@@ -1,5 +1,5 @@
 /*
- * Jobs whose time is over before somebody has had them (expires_in). A claim leaves them where they are; the
+ * Jobs that were not handed out before their expires_at (expires_in). Claims skip them; the
  * scheduler ends them.
  */
 #pragma once
@@ -8,7 +8,10 @@
 
 namespace pgq {
 
-/* How far a sweep through a segment's jobs that are overdue has come. Those that cannot be ended are in nobody's way. */
+/*
+ * The position of a sweep through the expired jobs of a segment. A job that cannot be ended does
+ * not hold up those behind it.
+ */
 struct Sweep
 {
 	TimestampTz expires_at = DT_NOBEGIN;
@@ -16,14 +19,15 @@ struct Sweep
 };
 
 /*
- * Lock the next ones of a segment, at most that many, whose time was over by then, and that nobody has in hand or has
- * locked. Returns how many; after fewer the sweep begins anew. The caller has locked the tables.
+ * Lock the next expired jobs of a segment, at most `most`, that were due to expire by `then`. Skips
+ * leased and locked jobs. Returns their number; if that is less than `most`, the sweep starts
+ * again. The caller has locked the tables.
  */
 int lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, int64 *ids);
 
 /*
- * End one that has been locked. Waits for nobody. False: it is of a queue that is not attached, or somebody has
- * just taken it, or ended it.
+ * End a job that lock_overdue() has locked. Does not wait. Returns false if its queue has no slot,
+ * or if the job was claimed or ended meanwhile.
  */
 bool expire_job(int64 job_id, TimestampTz then);
 

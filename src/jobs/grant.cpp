@@ -24,13 +24,12 @@ namespace {
 
 struct Grantee
 {
-	Oid oid;		 /* invalid: everybody */
-	const char *sql; /* as GRANT has it */
+	Oid oid;		 /* InvalidOid: PUBLIC */
+	const char *sql; /* as written in a GRANT statement */
 };
 
 } // namespace
-
-/* No role can have that name. */
+/* No role can have the name "public". */
 static Grantee
 grantee_of(const char *role)
 {
@@ -52,7 +51,10 @@ privileges_of(const RightSet &rights)
 
 /* ---- the queue ---- */
 
-/* To the end of the transaction nobody drops it, or grants what is there. */
+/*
+ * Lock the queue and its rights until the transaction ends, so that it is not dropped and no other
+ * session grants on it.
+ */
 static int32
 lock_rights_of(const char *queue, Deed deed)
 {
@@ -82,7 +84,7 @@ refuse_foreign_view(int32 queue_id)
 			 errhint("Find out which role has made it, drop it, and grant the rights again.")));
 }
 
-/* Whatever default privileges make of a new view: nobody has a right on it that was not granted. */
+/* Revoke what default privileges have granted on a new view. */
 static void
 revoke_default_privileges(const char *view)
 {
@@ -103,7 +105,10 @@ revoke_default_privileges(const char *view)
 		spi_run("REVOKE ALL ON pgq_ext.%s FROM %s", view, static_cast<char *>(lfirst(cell)));
 }
 
-/* Of constants: over a table it would be one through which its rows can be changed. */
+/*
+ * Create the view of rights. It selects constants: a simple view of a table would let its grantees
+ * change the rows.
+ */
 static void
 close_queue_to_others(int32 queue_id, const char *queue, const char *view)
 {
@@ -138,7 +143,7 @@ grant_rights(const char *queue, const char *role, const RightSet &rights)
 		[&] { spi_run("GRANT %s ON pgq_ext.%s TO %s", privileges_of(rights), view, grantee.sql); });
 }
 
-/* A grant by hand, WITH GRANT OPTION, is its grantor's. */
+/* Raise an error if a privilege remains that another role has granted, WITH GRANT OPTION by SQL. */
 static void
 refuse_if_still_granted(const char *view, const char *role, const Grantee &grantee,
 						const RightSet &rights)
@@ -192,7 +197,7 @@ drop_rights(int32 queue_id)
 	if (openness_of(queue_id) == Openness::kOpen)
 		return;
 	name_of_rights(queue_id, view);
-	/* Somebody with inspect may have made a view of it. */
+	/* A role with the right inspect may have created a view on this one. */
 	as_owner([&] { spi_run("DROP VIEW pgq_ext.%s CASCADE", view); });
 }
 

@@ -14,7 +14,7 @@ array_of_jobs(Datum value)
 	return jobs;
 }
 
-/* What an object is called, by its number: those of an array count from 1. */
+/* Elements of the array count from 1; 0 stands for the options of a schedule. */
 static constexpr int kOptions = 0;
 
 static const char *
@@ -23,7 +23,7 @@ name_of(int element)
 	return element == kOptions ? "the object in options" : psprintf("element %d of jobs", element);
 }
 
-/* As "payload, priority and delay". */
+/* Return the list of keys for a hint, as "payload, priority and delay". */
 static const char *
 list_of_keys(bool options, const char *if_required, const char *before_last)
 {
@@ -70,7 +70,7 @@ string_of(const JsonbValue &value, int element, const char *key)
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
 
-/* numeric_int4 rounds. */
+/* numeric_int4 rounds, so compare with the exact value. */
 static bool
 numeric_int4_differs(Numeric exact, int32 number)
 {
@@ -97,7 +97,7 @@ parsed(PGFunction input, const char *text)
 							   Int32GetDatum(-1));
 }
 
-/* The value as one of the attribute's type. */
+/* Convert the JSON value to the attribute's type. */
 static Datum
 datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
 {
@@ -119,7 +119,10 @@ datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
 
 /* ---- elements ---- */
 
-/* One key of one element. JSON null means the default, as NULL does, but for what is required: there it is a value. */
+/*
+ * Read one key of an element. JSON null means the default, as NULL does; for a required attribute
+ * it is a value.
+ */
 static void
 read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
 {
@@ -146,7 +149,7 @@ require_all(const JobSpec &spec, int element)
 					 errhint("The keys of an element are: %s.", list_of_keys(false, "", ", "))));
 }
 
-/* ---- without a key ---- */
+/* ---- jobs without a unique key ---- */
 
 static constexpr char kUniqueKey[] = "unique_key";
 
@@ -166,7 +169,7 @@ int64
 jobs_without_key(Jsonb *jobs)
 {
 	int64 n = JsonContainerSize(&jobs->root);
-	/* Mostly that word is not there at all. */
+	/* Mostly no element has that key, and the word does not occur at all. */
 	if (memmem(jobs, VARSIZE(jobs), kUniqueKey, strlen(kUniqueKey)) == nullptr)
 		return n;
 	for (uint32 i = 0; i < JsonContainerSize(&jobs->root); i++)

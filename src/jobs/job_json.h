@@ -1,6 +1,6 @@
 /*
- * The jobs of pgq_enqueue_many: an array of objects, whose keys are the names in the table of
- * jobs/job_spec.h. The options of a schedule: one such object, without a payload.
+ * Decoding the jobs of pgq_enqueue_many: an array of objects whose keys are the names in the table
+ * of job_spec.h. The options of a schedule are one such object, without a payload.
  */
 #pragma once
 
@@ -8,16 +8,19 @@
 
 namespace pgq {
 
-/* Error 22023 unless it is an array. */
+/* Return the jsonb; raises 22023 unless it is an array. */
 Jsonb *array_of_jobs(Datum jsonb);
 
-/* How many have no unique key: the others may not be new. */
+/* Return the number of elements without a unique key, which certainly become new jobs. */
 int64 jobs_without_key(Jsonb *jobs);
 
-/* Element i. Errors, which count from 1: 22023, 22004 without a payload, 0A000. */
+/*
+ * Decode element i (from 0). Error messages count elements from 1. Raises 22023; 22004 without a
+ * payload; 0A000.
+ */
 JobSpec job_of_array(Jsonb *jobs, uint32 i);
 
-/* Errors: 22023. */
+/* Decode the options of a schedule. Raises 22023. */
 JobSpec job_of_options(Jsonb *options);
 
 } // namespace pgq

@@ -1,8 +1,9 @@
 /*
- * What the caller of pgq_enqueue, or an element of pgq_enqueue_many, says of a job.
+ * The attributes of a job that a caller of pgq_enqueue, or an element of pgq_enqueue_many, can
+ * give.
  *
- * One table names all that can be said: both functions decode from it, and the row is filled from
- * it. One more attribute of a job is a line of that table, a column (core/ring.h) and the schema.
+ * One table names all attributes: both functions decode by it, and it says how to fill the row. A
+ * new attribute needs a line in that table, a column (core/ring.h) and the schema.
  */
 #pragma once
 
@@ -12,14 +13,14 @@ namespace pgq {
 
 inline constexpr int kJobAttributes = 12;
 
-/* For each attribute its value, if it was given. */
+/* The given attributes, in the order of job_attributes. */
 struct JobSpec
 {
 	Datum values[kJobAttributes];
 	bool given[kJobAttributes];
 };
 
-/* What is to be done if a job has the unique key already. */
+/* What to do if a job with the unique key exists. */
 enum class OnConflict : uint8
 {
 	kKeep,
@@ -31,33 +32,37 @@ enum class OnConflict : uint8
 
 struct KeyRules
 {
-	const text *key; /* NULL: none */
+	const text *key; /* NULL: no unique key */
 	bool until_claimed;
 	OnConflict on_conflict;
-	TimestampTz until; /* it is nobody else's before; 0: as soon as the job has ended */
+	/* time until which the key stays taken (unique_for); 0: until the job has ended */
+	TimestampTz until;
 };
 
 struct JobAttribute
 {
-	const char *name; /* the argument, the key */
-	Oid type;		  /* JSONB, INT4, INTERVAL, TIMESTAMPTZ or TEXT */
-	JobColumn column; /* kBeforeJobColumns: it is no column */
-	/* The value of the column, checked as of now. NULL: it is written as it was given. */
+	const char *name; /* name of the SQL argument and of the JSON key */
+	Oid type;		  /* type of the argument: JSONB, INT4, INTERVAL, TIMESTAMPTZ or TEXT */
+	JobColumn column; /* kBeforeJobColumns: no column of the job */
+	/*
+	 * Returns the checked value of the column, as of now. NULL: the column takes the argument as it
+	 * is.
+	 */
 	Datum (*column_value)(const JobSpec &spec, Datum value, TimestampTz now);
 	bool required;
 };
 
-/* In the order of the arguments of pgq_enqueue, behind the queue. */
+/* In the order of the arguments of pgq_enqueue after `queue`. */
 extern const JobAttribute job_attributes[kJobAttributes];
 
-/* Its value of that name. */
+/* Set or get the attribute of that name. find_attribute() returns whether it is given. */
 void set_attribute(JobSpec *spec, const char *name, Datum value);
 bool find_attribute(const JobSpec &spec, const char *name, Datum *value);
 
-/* The row of such a job. Errors: 22023. */
+/* Return the row of the job to insert. Raises 22023. */
 NewJob job_of(int32 queue_id, const JobSpec &spec, TimestampTz now);
 
-/* Errors: 22023. */
+/* Return the rules for the unique key. Raises 22023. */
 KeyRules key_rules(const JobSpec &spec, TimestampTz now);
 
 } // namespace pgq

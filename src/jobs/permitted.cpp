@@ -4,7 +4,7 @@
 
 namespace pgq {
 
-/* A version that was missed is met later, and judged then. */
+/* A version that this look misses is met, and checked, at the next look. */
 bool
 may_at_busy(SegmentSet &segments, int64 job_id, Deed deed)
 {

@@ -5,7 +5,10 @@
 
 namespace pgq {
 
-/* PREPARE must not wait for a row: who has locked it may be waiting for what this transaction holds. */
+/*
+ * Lock rows without waiting: a transaction that has locked one may be waiting for this one, and
+ * PREPARE must not wait.
+ */
 static void
 lock_claimed_rows(const OpenClaim *claims, int n)
 {
@@ -30,7 +33,7 @@ lock_claimed_rows(const OpenClaim *claims, int n)
 static void
 at_prepare(XactEvent event, void *)
 {
-	/* The server itself says that prepared transactions are switched off. */
+	/* With max_prepared_transactions = 0 the server raises its own error. */
 	if (event != XACT_EVENT_PRE_PREPARE || max_prepared_xacts == 0)
 		return;
 	OpenClaim *claims;

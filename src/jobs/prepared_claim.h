@@ -1,18 +1,18 @@
 /*
- * A job that a prepared transaction has claimed stays its job through a crash
- * (protocol: prepared-claims-are-locked).
+ * Keeping the claims of a prepared transaction through a crash (protocol:
+ * prepared-claims-are-locked).
  *
- * While the server runs the lease holds it. After a crash there is no lease, and to the heap a
- * claim is nothing: the job would go out again, and both effects stand when the transaction is
- * committed. So PREPARE TRANSACTION locks the rows of the jobs that were claimed and not ended
- * FOR SHARE: as long as the transaction is there they are BUSY. Rows that were acked
- * or failed are changed, which is as good.
+ * While the server runs the lease keeps the job. After a crash there is no lease, and a claim
+ * leaves no trace in the table: the job would be handed out again, and both effects would stand
+ * when the transaction is committed. So PREPARE TRANSACTION locks the rows of jobs that were
+ * claimed and not ended FOR SHARE. They are BUSY until the transaction ends. Rows that were acked
+ * or failed are BUSY anyway, as they are changed.
  */
 #pragma once
 
 namespace pgq {
 
-/* Called by _PG_init. */
+/* Register the callback. Called by _PG_init. */
 void prepared_claims_init();
 
 } // namespace pgq

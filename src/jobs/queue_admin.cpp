@@ -18,14 +18,20 @@
 
 namespace pgq {
 
-/* As SQL that writes it does, to the end: whoever takes all queues at once comes before or after. */
+/*
+ * Lock the table of queues as an SQL write does, until the transaction ends: operations on all
+ * queues come before or after this transaction.
+ */
 static void
 lock_table_of_queues()
 {
 	LockRelationOid(tables().queue, RowExclusiveLock);
 }
 
-/* Is there no queue of that name? Who is dropping it is waited for, with its name not locked where that can be. */
+/*
+ * Return whether no queue has that name. Waits for a transaction that is dropping the queue;
+ * callers ask first without the lock of the name, so as not to hold it during that wait.
+ */
 static bool
 is_free(const char *name)
 {
@@ -43,7 +49,7 @@ is_free(const char *name)
 
 /* ---- create ---- */
 
-/* The others begin with the default of their column. */
+/* Insert the queue's row. Options that are not arguments get the default of their column. */
 static void
 insert_row(const char *name, const Datum *options)
 {
@@ -66,7 +72,10 @@ insert_row(const char *name, const Datum *options)
 		row, n);
 }
 
-/* Make the segments, with the first queue. Other transactions that need them wait for this one to end. */
+/*
+ * Create the segments, if these are missing, with the first queue. Other transactions that need
+ * them wait for this one to end.
+ */
 void
 make_segments()
 {
@@ -77,7 +86,7 @@ make_segments()
 	as_owner([] { create_segments(); });
 }
 
-/* False: there is one. Where that is known beforehand nobody is waited for. */
+/* Return false if the queue exists; if that is seen at once, no lock is waited for. */
 static bool
 make_row(const char *name, const Datum *options)
 {
@@ -96,7 +105,7 @@ make_row(const char *name, const Datum *options)
 bool
 create_queue(const char *name, const Datum *options, bool if_not_exists)
 {
-	/* Segments and the row are made, then its slot, which is empty and known to be. */
+	/* Create the segments and the row, then the slot, whose counts start as known to be zero. */
 	refuse_if_queues_subscribed();
 	if (!make_row(name, options))
 	{
@@ -109,7 +118,10 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 	QueueRef ref;
 	if (!find_queue(tables(), name, &ref))
 		elog(ERROR, "queue \"%s\" was not created", name);
-	/* Left over from a queue that was dropped while nobody saw it. */
+	/*
+	 * Rights may be left over from a queue of that id which was dropped while the extension could
+	 * not see it.
+	 */
 	drop_rights(ref.queue_id);
 	(void) change_queue(ref, [](QueueHold &hold) {
 		begin_empty(hold->count, wall_now());
@@ -121,7 +133,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 
 /* ---- alter ---- */
 
-/* Returns whether a row was changed, which is locked then. */
+/* Update the row, which is locked then. Returns whether there was one. */
 static bool
 update_row(const char *name, const Datum *options, const bool *given)
 {
@@ -146,14 +158,20 @@ void
 alter_queue(const char *name, const Datum *options, const bool *given)
 {
 	refuse_if_queues_subscribed();
-	/* Row locks go before the options of who had them are in memory; this goes after, or older ones might come last. */
+	/*
+	 * Serialize changes of the options until they are in memory: row locks are released before the
+	 * commit callback sets the options, so an older set could be applied last.
+	 */
 	QueueRef before = resolve_queue(tables(), name, Deed::kAdminister);
 	if (std::find(given, given + kQueueOptions, true) != given + kQueueOptions)
 		(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
 	bool there = false;
 	as_owner([&] { there = update_row(name, options, given); });
 	CommandCounterIncrement();
-	/* Somebody may have dropped it meanwhile. Options that nobody else is kept from changing are not ours to set. */
+	/*
+	 * The queue may have been dropped meanwhile. If no row was updated it is not locked, so its
+	 * options must not be set from here.
+	 */
 	QueueRef ref = resolve_queue(tables(), name, Deed::kAdminister);
 	QueueRow row;
 	if (!there || !read_queue_row(tables(), name, &row))
@@ -164,7 +182,7 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 
 /* ---- the row ---- */
 
-/* Of those who drop, rename or alter the queue, also by SQL, this is the only one. */
+/* Lock the queue's row against other sessions that drop, rename or alter the queue, also by SQL. */
 static void
 lock_row(int32 queue_id)
 {
@@ -177,8 +195,9 @@ lock_row(int32 queue_id)
 }
 
 /*
- * Lock the queue's row. That the queue exists, and the caller may change it, is checked before the wait for the lock and
- * again after it. False: there is no such queue, and if_exists. hint: as in resolve_queue_to_empty().
+ * Lock the queue's row. Before and after the wait for the lock, check that the queue exists and the
+ * caller may change it. Returns false if there is no such queue and if_exists. hint: as in
+ * resolve_queue_to_empty().
  */
 static bool
 lock_named_row(const char *name, bool if_exists, const char *hint, QueueRef *ref)
@@ -233,7 +252,7 @@ rename_queue(const char *name, const char *new_name)
 	if (!is_free(new_name))
 		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
 						errmsg("queue \"%s\" already exists", new_name)));
-	/* The trigger of the table is silent for what is written as its owner. */
+	/* The trigger of the table does nothing for a write as the owner, so call its function here. */
 	note_new_name(ref.queue_id, name, new_name);
 	const SpiArgument row[] = {{INT4OID, Int32GetDatum(ref.queue_id), false},
 							   {TEXTOID, CStringGetTextDatum(new_name), false}};
@@ -269,7 +288,9 @@ refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
 				 errhint("%s", hint)));
 }
 
-/* Transactions that have asserted, acknowledged or failed a job of the queue and have not ended. */
+/*
+ * Wait for transactions that have asserted, acked or failed a job of the queue and have not ended.
+ */
 static void
 wait_for_users(const QueueRef &ref)
 {
@@ -281,7 +302,7 @@ wait_for_users(const QueueRef &ref)
 	pfree(users);
 }
 
-/* The last transaction that took jobs of the queue in hand to move their rows. */
+/* Return the last transaction that took leases of the queue to move rows. */
 static VirtualTransactionId
 mover_of(const QueueRef &ref)
 {
@@ -291,7 +312,10 @@ mover_of(const QueueRef &ref)
 	return mover;
 }
 
-/* A restore that has locked a segment for itself alone does not lock queues: see api/trigger.cpp. */
+/*
+ * Wait for sessions that have locked a segment for themselves alone, as a restore does: they do not
+ * lock the queue (api/trigger.cpp).
+ */
 static void
 wait_for_lone_writers()
 {
@@ -307,9 +331,9 @@ wait_for_lone_writers()
 }
 
 /*
- * Transactions that have written jobs of this queue hold its lock; those that come now wait
- * for us. So after this nobody but us has uncommitted jobs in the queue, and those who
- * write to other queues were not waited for.
+ * Close the queue. Transactions that have written jobs of this queue hold its lock; later ones wait
+ * for this transaction. So afterwards no other transaction has uncommitted jobs in the queue, and
+ * writers of other queues were not waited for.
  */
 void
 close_queue(const QueueRef &ref)
@@ -351,7 +375,10 @@ drop_queue(const char *name, bool if_exists, bool force)
 
 /* ---- purge ---- */
 
-/* Not one that a transaction is changing or ending: whoever wants to delete the row waits for that at the row. */
+/*
+ * A lease that a transaction uses to change or end the job does not count: a DELETE waits for that
+ * transaction at the row.
+ */
 bool
 is_in_hand(int64 job_id)
 {
@@ -370,10 +397,10 @@ uint64
 purge_queue(const QueueRef &ref)
 {
 	uint64 purged = 0;
-	/* The trigger that sees every row has it counted. */
+	/* The row trigger counts the deleted rows. */
 	refuse_if_subscribed();
 	hold_queue(ref);
-	/* Rows that are just being moved are found by no snapshot that is taken meanwhile. */
+	/* A row that is being moved is missed by every snapshot taken during the move. */
 	wait_for_mover(ref, mover_of(ref));
 	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
 	return purged;

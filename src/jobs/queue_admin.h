@@ -1,6 +1,4 @@
-/*
- * Creating, purging and dropping queues: rare, so plain SQL does what no hot path does.
- */
+/* Creating, altering, renaming, purging and dropping queues: rare, so done by plain SQL. */
 #pragma once
 
 #include "catalog/owner_sql.h"
@@ -8,39 +6,47 @@
 
 namespace pgq {
 
-/* With a value for each of queue_options that is an argument. False: there is one, and if_not_exists. Error 42710. */
+/*
+ * Create a queue, with a value for each option that is an argument. Returns false if it exists and
+ * if_not_exists; otherwise raises 42710.
+ */
 bool create_queue(const char *name, const Datum *options, bool if_not_exists);
 
-/* The options that are given change, for everybody when this transaction has committed. Error 42704. */
+/* Change the given options, for all sessions from the commit on. Raises 42704. */
 void alter_queue(const char *name, const Datum *options, const bool *given);
 
-/* Segments of all rings, if there are none. */
+/* Create the segments of all rings, if there are none. */
 void make_segments();
 
 /*
- * Give the queue, with all it has, and its schedules a new name, from the commit on. Errors: 42704, 42710.
- * note_new_name: all but the change of the row, which an UPDATE by SQL makes itself.
+ * Rename the queue from the commit on, with its jobs and schedules. Raises 42704, 42710.
+ * note_new_name() does all but the change of the row, for an UPDATE by SQL.
  */
 void rename_queue(const char *name, const char *new_name);
 void note_new_name(int32 queue_id, const char *name, const char *new_name);
 
-/* False: there is none, and if_exists. Errors: 42704; 55006 unless force if it has jobs or dead letters. */
+/*
+ * Drop the queue. Returns false if there is none and if_exists. Raises 42704, and without force
+ * 55006 if it has jobs or dead letters.
+ */
 bool drop_queue(const char *name, bool if_exists, bool force);
 
 /*
- * The first half of it: nobody can write jobs to the queue until this transaction ends, and at commit its place in memory
- * is freed. And the same unless it has jobs or dead letters: error 55006 with that hint.
+ * The first half of a drop: until this transaction ends no other transaction writes jobs to the
+ * queue, and at commit its slot is freed. close_empty_queue() raises 55006, with that hint, if the
+ * queue has jobs or dead letters.
  */
 void close_queue(const QueueRef &ref);
 void close_empty_queue(const QueueRef &ref, const char *name, const char *hint);
 
-/* Jobs that wait are deleted; those that run are their workers'. Returns how many. */
+/* Delete all jobs except those for which is_in_hand(). Returns their number. */
 uint64 purge_queue(const QueueRef &ref);
 
 /*
- * Return true if a purge must leave the job alone: a worker has it, a claim is looking at it, or another transaction holds
- * it by its unique key. Return false if it is set aside or its lease was lost, and if a transaction is changing or ending
- * it: a DELETE of the row waits for that transaction. The lease ends when the row is found to be gone.
+ * Return whether a purge must leave the job alone: a worker has it, a claim is looking at it, or
+ * another transaction holds it by its unique key. False if it is set aside or its lease was lost,
+ * and if a transaction is changing or ending it: a DELETE of the row waits for that transaction.
+ * The lease ends when the row is found to be gone.
  */
 bool is_in_hand(int64 job_id);
 

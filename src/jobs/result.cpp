@@ -21,8 +21,8 @@ namespace {
 enum class Look : uint8
 {
 	kNone,
-	kComing, /* as kNone, but somebody has inserted its row and not committed yet */
-	kEnding, /* as kNone, but whoever has ended it has not told so yet */
+	kComing, /* as kNone, but an open transaction has inserted its row */
+	kEnding, /* as kNone, but the transaction that ended it has not told yet */
 	kOver,
 	kLive,
 	kOurs, /* live, and only this transaction can end it */
@@ -43,7 +43,7 @@ state_of(const JobRow &row)
 																				   : "ready";
 }
 
-/* Copied: the row's memory goes with the look. */
+/* Copy the error: the row's memory is freed after the look. */
 static void
 set_error(JobResult *result, bool has_error, Datum error)
 {
@@ -88,7 +88,7 @@ static constexpr char kOver[] =
 	"FROM pgq_ext.finished_job f WHERE f.job_id OPERATOR(pg_catalog.=) $1 "
 	"ORDER BY over_at DESC LIMIT 1";
 
-/* What kOver has found, copied to that memory. */
+/* Copy the row that kOver has found to that memory. */
 static void
 read_record(MemoryContext memory, int32 *queue_id, JobResult *result)
 {
@@ -123,7 +123,10 @@ look_at_records(int64 job_id, JobResult *result)
 	return Look::kNone;
 }
 
-/* It may die, come back, or be moved, between one look and the other. */
+/*
+ * Look for the job, then for its record. A job that dies, is revived or is moved between the two
+ * looks would be missed, so look twice.
+ */
 static Look
 look(int64 job_id, JobResult *result)
 {
@@ -134,7 +137,10 @@ look(int64 job_id, JobResult *result)
 		live = look_at_live(job_id, result);
 		if (live == Look::kLive || live == Look::kOurs)
 			return live;
-		/* What is not committed has not happened: a dead letter that somebody is just bringing back is one yet. */
+		/*
+		 * Look for a record even if the row is being inserted: a dead letter that an open
+		 * transaction revives is still dead.
+		 */
 		if (look_at_records(job_id, result) == Look::kOver)
 			return Look::kOver;
 	}
@@ -163,8 +169,9 @@ state_after(JobEnd end)
 }
 
 /*
- * Some ends tell nobody: rows that are deleted by SQL, prepared transactions that nobody has resolved. Nor does who
- * inserts a row, or ends a lease in vain.
+ * Return how long to sleep before the next look. Some changes wake no session: a row deleted or
+ * inserted by SQL, a prepared transaction that has ended, and a lease that ends without ending its
+ * job.
  */
 static long
 nap_in_milliseconds(Look found, int64 end)
@@ -176,21 +183,24 @@ nap_in_milliseconds(Look found, int64 end)
 }
 
 /*
- * Does the transaction go on? It ends all of its subtransactions, and a subtransaction has given back the lock of its own
- * xid when it was released. What precedes TransactionXmin has no known parent any more.
+ * Return whether the transaction that xid belongs to has not ended. A subtransaction's own xid lock
+ * is released at its RELEASE, so the topmost transaction is asked; an xid before TransactionXmin
+ * has no known parent any more.
  */
 static bool
 is_ending(TransactionId xid)
 {
 	if (!TransactionIdPrecedes(xid, TransactionXmin))
 		xid = SubTransGetTopmostTransaction(xid);
-	/* A subtransaction of this one that was rolled back: nobody else ends it. */
+	/* No other transaction ends a rolled-back subtransaction of this one. */
 	return !TransactionIdIsCurrentTransactionId(xid) && !has_ended(xid);
 }
 
 /*
- * The lease may have gone early (README.md, "Fleeting leases"): the transaction that has deleted the row then tells so
- * while it still has the lock of its xid. The statement that waits keeps the version from being removed.
+ * Return whether a transaction that has deleted the row is still running its commit callback. The
+ * lease may have gone early (README.md, "Fleeting leases"), but that transaction tells waiting
+ * sessions before it releases the lock of its xid. The snapshot of the waiting statement keeps the
+ * dead version from being removed.
  */
 static bool
 is_deleter_ending(int64 job_id, int32 *queue_id)
@@ -207,8 +217,9 @@ is_deleter_ending(int64 job_id, int32 *queue_id)
 }
 
 /*
- * A row is gone from the moment of the commit; that it was acked is told a little later, in the hold that
- * ends the lease. So once this says no, it has been told. Where the row was deleted by SQL nobody ends the lease.
+ * Return whether the end of the job is still to be told. A row is gone from the moment of the
+ * commit; its end is told a little later, in the hold that ends the lease. So if this returns false
+ * the end has been told, or there is none to tell, as for a row that SQL has deleted.
  */
 static bool
 is_being_ended(int64 job_id)
@@ -256,12 +267,12 @@ result_of(int64 job_id, int64 wait, JobResult *result)
 		(void) look(job_id, result);
 		return result->state != nullptr;
 	}
-	/* Before the first look, so that nothing that happens after it is missed. */
+	/* Register before the first look, so that no later end is missed. */
 	begin_result_wait(tables().database, job_id);
 	(void) look_until_over(job_id, end_of_wait(wait), result);
 	int32 queue_id;
 	const char *told = state_after(end_result_wait(&queue_id));
-	/* Nothing is kept of it: only the state. */
+	/* No record is kept, so only the state is known. */
 	if (result->state == nullptr && told != nullptr && may(Deed::kAskResult, queue_id))
 		result->state = told;
 	return result->state != nullptr;

@@ -1,6 +1,4 @@
-/*
- * What has become of a job: pgq_result.
- */
+/* The state and result of a job: pgq_result. */
 #pragma once
 
 #include "pg/pg.h"
@@ -9,16 +7,18 @@ namespace pgq {
 
 struct JobResult
 {
-	const char *state; /* ready, scheduled, leased; acked, cancelled, expired, dead */
+	/* ready, scheduled, leased, acked, cancelled, expired or dead */
+	const char *state;
 	bool has_result;
 	Datum result; /* jsonb */
 	bool has_error;
-	Datum error; /* text: that of its last attempt */
+	Datum error; /* text: error of the last attempt */
 };
 
 /*
- * As it is now; or, if it is live, when it has ended, but no later than wait (microseconds) from now. A job
- * of this transaction's own is not waited for. False: there is no such job, and nothing is kept of it.
+ * Return the state of the job. If it is live, wait until it has ended, for at most `wait`
+ * microseconds. A job of this transaction itself is not waited for. Returns false if there is no
+ * such job and no record of one.
  */
 bool result_of(int64 job_id, int64 wait, JobResult *result);
 

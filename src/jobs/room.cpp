@@ -39,7 +39,7 @@ enter_queue(const QueueRef &ref, int64 jobs)
 				count_jobs(ref);
 				break;
 			case Room::kFull:
-				/* A prepared transaction that has ended may leave room. */
+				/* Prepared transactions that have ended may leave room. */
 				if (resolved || !any_prepared())
 					complain_full(ref, jobs, fullness);
 				resolve_prepared();
@@ -49,7 +49,11 @@ enter_queue(const QueueRef &ref, int64 jobs)
 	}
 }
 
-/* The slot of that queue, for what it counts. False: it has none, and counts when it gets one; we may be open then. */
+/*
+ * Find the slot of that queue, in whose counts a change is noted. Returns false if it has none. It
+ * may get one, and count its rows, before this transaction commits; so all counts are begun anew at
+ * commit.
+ */
 static bool
 find_counting(const QueueRef &ref, int32 queue_id, QueueRef *own)
 {

@@ -1,5 +1,5 @@
 /*
- * How many jobs a queue has, by those who write their rows; and room in one that has a max_depth.
+ * Room in queues with max_depth, and the counts of a queue's rows, for the code that writes them.
  */
 #pragma once
 
@@ -9,22 +9,23 @@
 namespace pgq {
 
 /*
- * Room for so many new jobs of this transaction, and they are noted as its own: all or none. Error PQ002 if
- * there is not. The first who asks counts the queue's jobs.
+ * Take room for new jobs, and count them as this transaction's own: all or none. Raises PQ002 if
+ * the queue is full. Counts the queue's jobs if that count is not known.
  */
 void enter_queue(const QueueRef &ref, int64 jobs);
 
 /*
- * ---- what rows this transaction has written or ended. ref: a queue that is at hand, mostly the row's ----
+ * ---- Noting rows that this transaction has written or ended. ref: a queue that the caller has,
+ * mostly that of the row ----
  */
 
-/* It has ended the row of a job, or moved it elsewhere. */
+/* The row of a job has ended, or was moved to another queue. was: its columns before. */
 void leave_queue(const QueueRef &ref, const Standing &was);
 
-/* It has written the row anew, which is of that queue and waits for that time, if it is delayed. */
+/* The row of a job was rewritten: it was filed under `was`, and is now of queue_id, under `now`. */
 void note_rewritten(const QueueRef &ref, const Standing &was, const Hint &now, int32 queue_id);
 
-/* The row of a dead letter: one more, or fewer. */
+/* Dead letters of the queue were added (n > 0) or removed. */
 void note_dead_letter_of(const QueueRef &ref, int32 queue_id, int64 n);
 
 } // namespace pgq

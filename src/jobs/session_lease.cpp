@@ -15,13 +15,12 @@ struct SessionLease
 };
 
 } // namespace
-
-/* Those of this session, and some that have ended since: they are left out when room is needed. */
+/* The leases of this session. Those that have ended stay in the list until room is needed. */
 static constinit SessionLease *leases = nullptr;
 static constinit int size = 0;
 static constinit int room = 0;
 
-/* One that could not be lost any more, or was, is not ours to end. */
+/* Lose the lease, unless it has ended or is lost already. */
 static void
 lose_if_ours(const SessionLease &entry, int64 monotonic)
 {

@@ -1,6 +1,6 @@
 /*
- * Leases that are bound to the session that claimed them: when it ends, however it does, or is handed to
- * another client of a pooler (DISCARD ALL), they are lost at once, where others wait for their time.
+ * Session-bound leases. They are lost at once when the session ends, in whatever way, or when a
+ * connection pooler hands it to another client (DISCARD ALL). Other leases last until they expire.
  */
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace pgq {
 
-/* Room for n more. */
+/* Reserve room for n more leases; may fail. */
 void reserve_session_leases(int n);
 
-/* The session has been handed that lease. Room was reserved; cannot fail. */
+/* Note that the session was handed that lease. Room was reserved; cannot fail. */
 void note_session_lease(const QueueRef &ref, Lease *lease, uint64 serial);
 
 } // namespace pgq

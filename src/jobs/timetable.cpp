@@ -105,14 +105,14 @@ time_argument(TimestampTz time)
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), time == DT_NOEND};
 }
 
-/* The same, but infinity is a time. */
+/* As time_argument(), but infinity is passed as such, not as NULL. */
 static SpiArgument
 moment_argument(TimestampTz time)
 {
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false};
 }
 
-/* A value of the first row, in that context; a null pointer: it is NULL. */
+/* Copy a column of the first row to that context; returns a null pointer for NULL. */
 static Datum
 copied_value(MemoryContext context, int column, Oid type)
 {
@@ -129,7 +129,7 @@ copied_value(MemoryContext context, int column, Oid type)
 	return copy;
 }
 
-/* The same of what must not be NULL: error 55000. */
+/* As copied_value(), but raises 55000 for NULL. */
 static Datum
 copied_needed(MemoryContext context, int column, Oid type)
 {
@@ -147,7 +147,10 @@ copied_text(MemoryContext context, int column)
 	return copy;
 }
 
-/* Nobody who says the same again and again shall keep it from running. */
+/*
+ * A call that repeats a schedule unchanged keeps the time of its next tick: otherwise repeated
+ * calls would keep it from running.
+ */
 #define NEXT                                                               \
 	"CASE WHEN t.cron = EXCLUDED.cron AND t.timezone = EXCLUDED.timezone " \
 	"THEN COALESCE(t.next_run_at, EXCLUDED.next_run_at) ELSE EXCLUDED.next_run_at END"
@@ -162,7 +165,10 @@ static constexpr char kMake[] =
 	"next_run_at = " NEXT ", due_at = " NEXT ", failures = 0, last_error = NULL "
 	"WHERE t.queue = EXCLUDED.queue OR t.queue = $10";
 
-/* Of a queue that is not there, by that name, nobody knows the rights. */
+/*
+ * Raise an error unless the caller is the maker of the schedule, or the owner. Used while its queue
+ * does not exist, so that there are no rights to check.
+ */
 static void
 require_maker(const char *name, Oid maker, const char *queue)
 {
@@ -180,8 +186,9 @@ require_maker(const char *name, Oid maker, const char *queue)
 }
 
 /*
- * Lock the schedule and return the name of its queue; NULL: there is no such schedule. The caller must be one that may
- * enqueue to the queue, or administers it, or, without the queue, the maker of the schedule (error 42501).
+ * Lock the schedule and return the name of its queue; NULL if there is no such schedule. Raises
+ * 42501 unless the caller may enqueue to the queue or administers it, or, if there is no such
+ * queue, is the maker of the schedule.
  */
 static char *
 lock_schedule(const char *name)
@@ -211,7 +218,7 @@ lock_schedule(const char *name)
 	return queue;
 }
 
-/* The trigger of the table finds the role by its name, and tells the scheduler. */
+/* The trigger of the table looks up the maker's OID by its name, and wakes the scheduler. */
 void
 make_schedule(const ScheduleSpec &schedule)
 {
@@ -229,7 +236,7 @@ make_schedule(const ScheduleSpec &schedule)
 		time_argument(next),
 		{}};
 	require_enqueuer(GetUserId(), maker);
-	/* Not made: somebody else has made one for another queue meanwhile. */
+	/* Repeat if another session has made the schedule for another queue meanwhile. */
 	for (bool made = false; !made;)
 	{
 		char *before = lock_schedule(schedule.name);
@@ -288,7 +295,7 @@ copied_jsonb(MemoryContext context, int column)
 	return copy;
 }
 
-/* One that is not paused stays as it is. */
+/* A schedule that is not paused stays as it is. */
 void
 resume_schedule(const char *name)
 {
@@ -316,7 +323,7 @@ resume_schedule(const char *name)
 
 /* ---- for the scheduler ---- */
 
-/* In the order of the columns of the query. */
+/* The order is that of the query's columns. */
 static DueSchedule *
 read_due(MemoryContext context)
 {
@@ -369,7 +376,7 @@ next_due_schedule(TimestampTz from)
 void
 note_tick(const DueSchedule &due, const TickResult &result)
 {
-	/* It may have been renamed; a dump has its name. */
+	/* Save the maker's present name, by which a restored dump finds the role. */
 	char *maker = GetUserNameFromId(due.maker, true);
 	bool fired = result.last_job_id != 0;
 	const SpiArgument arguments[] = {
@@ -390,7 +397,7 @@ note_tick(const DueSchedule &due, const TickResult &result)
 	});
 }
 
-/* The trigger does it, where there is another one. */
+/* Any change of `maker` makes the trigger look it up by maker_name. */
 void
 find_makers()
 {

@@ -1,6 +1,6 @@
 /*
- * Schedules: rows of pgq_ext.timetable. They are made and changed here; when they are due the scheduler fires them
- * (worker/duty/schedules.cpp).
+ * Schedules: rows of pgq_ext.timetable. They are made and changed here. The scheduler fires them
+ * when they are due (worker/duty/schedules.cpp).
  */
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace pgq {
 
-/* What becomes of ticks at which nobody could fire it. */
+/* What to do about ticks at which no scheduler was running. */
 enum class Missed : uint8
 {
 	kSkip,
-	kOne, /* job for all of them */
-	kAll, /* have their jobs, the newest thousand at most */
+	kOne, /* one job for all of them */
+	kAll, /* one job for each, for the newest thousand at most */
 };
 
 struct ScheduleSpec
@@ -24,30 +24,39 @@ struct ScheduleSpec
 	char *timezone;
 	char *queue;
 	Datum payload;	/* jsonb */
-	Jsonb *options; /* NULL: none */
+	Jsonb *options; /* NULL: no options */
 	Missed missed;
 };
 
-/* skip, one or all. Error: 22023. */
+/* Return the value of the word: skip, one or all. Raises 22023. */
 Missed missed_of(const char *word);
 
-/* The job of one of its ticks: its headers say which. Errors: 22023. */
+/* Return the job of one tick; its headers name the schedule and the tick. Raises 22023. */
 JobSpec job_of_tick(const ScheduleSpec &schedule, TimestampTz tick);
 
-/* That role must be there, and may call pgq_enqueue. Errors: 42704, 42501. */
+/* Check that the role exists and may call pgq_enqueue. Raises 42704, 42501. */
 void require_enqueuer(Oid role, const char *name);
 
 /* ---- verbs ---- */
 
-/* Of these, who neither may enqueue to the schedule's queue nor administers it gets error 42501. */
+/*
+ * The following raise 42501 if the caller neither may enqueue to the schedule's queue nor
+ * administers it.
+ */
 
-/* Make it, or change the one of that name: it goes on where it was if cron and time zone are the same. */
+/*
+ * Make the schedule, or change the one of that name. If cron and time zone are unchanged its next
+ * tick stays.
+ */
 void make_schedule(const ScheduleSpec &schedule);
 
-/* False: there is none. */
+/* Returns false if there is no such schedule. */
 bool drop_schedule(const char *name);
 
-/* Error 42704 if there is none. Resumed, it goes on with the next tick from now. */
+/*
+ * Raise 42704 if there is no such schedule. A resumed schedule continues with its next tick from
+ * now.
+ */
 void pause_schedule(const char *name);
 void resume_schedule(const char *name);
 
@@ -56,7 +65,7 @@ void resume_schedule(const char *name);
 struct DueSchedule
 {
 	ScheduleSpec schedule;
-	char *missed; /* as it is written */
+	char *missed; /* as stored in the table */
 	TimestampTz next_run_at;
 	int32 failures;
 	Oid maker;
@@ -64,27 +73,30 @@ struct DueSchedule
 };
 
 /*
- * The schedule that has been due for longest, not before `from`, locked: NULL if there is none, or others have locked all of
- * them.
+ * Lock and return the schedule that has been due for longest, not before `from`. NULL if there is
+ * none that is not locked.
  */
 DueSchedule *take_due_schedule(TimestampTz from, TimestampTz now);
 
-/* When the next one is due, from that time on; DT_NOEND: none. */
+/* Return when the next schedule is due, at or after `from`; DT_NOEND if there is none. */
 TimestampTz next_due_schedule(TimestampTz from);
 
-/* How it went, for its row. */
+/* The outcome of a tick, to be written to the schedule's row. */
 struct TickResult
 {
-	TimestampTz next_run_at; /* DT_NOEND: never */
-	TimestampTz due_at;		 /* when it is tried again, or the same */
+	TimestampTz next_run_at; /* DT_NOEND: no further tick */
+	TimestampTz due_at;		 /* next_run_at, or the time of the next try after a failure */
 	int32 failures;
-	int64 last_job_id; /* 0: as it was */
+	int64 last_job_id; /* 0: unchanged */
 	TimestampTz fired_at;
-	const char *error; /* NULL: none */
+	const char *error; /* NULL: no error */
 };
 void note_tick(const DueSchedule &due, const TickResult &result);
 
-/* Their makers, by their names: rows that came while the trigger was silent have the numbers of another server. */
+/*
+ * Look up all makers by their names again. Rows restored while the trigger was disabled have OIDs
+ * of another server.
+ */
 void find_makers();
 
 } // namespace pgq

@@ -2,7 +2,7 @@
 
 namespace pgq {
 
-/* ---- what is written ---- */
+/* ---- parsing ---- */
 
 static constexpr char kEvery[] = "every";
 static constexpr int kEveryLength = sizeof(kEvery) - 1;
@@ -13,7 +13,7 @@ is_period(const char *cron)
 	return pg_strncasecmp(cron, kEvery, kEveryLength) == 0 && cron[kEveryLength] == ' ';
 }
 
-/* In seconds. */
+/* Return the period in seconds. */
 static int64
 period_of(const char *text)
 {
@@ -64,9 +64,9 @@ timing_of(const char *cron, const char *timezone)
 	return timing;
 }
 
-/* ---- what comes of it ---- */
+/* ---- ticks ---- */
 
-/* The server counts microseconds since 2000. */
+/* Seconds from 1970 to 2000, where the server's timestamps start. */
 static constexpr int64 kEpoch =
 	(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * static_cast<int64>(SECS_PER_DAY);
 

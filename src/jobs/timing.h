@@ -1,6 +1,4 @@
-/*
- * When a schedule runs: what pgq_schedule was told of that, understood.
- */
+/* The timing of a schedule: the parsed arguments cron and timezone of pgq_schedule. */
 #pragma once
 
 #include "core/cron.h"
@@ -14,16 +12,16 @@ struct Timing
 	const pg_tz *zone;
 };
 
-/* cron: fields, a word as @daily, or "every" and an interval. Errors: 22023, 22007. */
+/* Parse them. cron: fields, a word like @daily, or "every" and an interval. Raises 22023, 22007. */
 Timing timing_of(const char *cron, const char *timezone);
 
-/* The first tick after that; DT_NOEND: there is none in the next 40 years. */
+/* Return the first tick after that moment; DT_NOEND if there is none in the next 40 years. */
 TimestampTz tick_after(const Timing &timing, TimestampTz moment);
 
-/* The same of one that shall run: error 22023 if there is none. */
+/* As tick_after(), but raises 22023 if there is none. */
 TimestampTz first_tick_after(const Timing &timing, TimestampTz moment);
 
-/* The newest ticks in [from, until], at most `most`, oldest first. */
+/* Return the newest ticks in [from, until], at most `most`, oldest first. */
 Backlog missed_ticks(const Timing &timing, TimestampTz from, TimestampTz until, TimestampTz *ticks,
 					 int most);
 
