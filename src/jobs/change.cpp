@@ -225,7 +225,7 @@ cancel_job(int64 job_id)
 	bool gone = false;
 	refuse_if_subscribed();
 	/*
-	 * Between the looks for a job and for a dead letter it may become the other one, so look twice.
+	 * Look twice: between the two looks the job may become a dead letter, or a dead letter a job.
 	 */
 	for (int looks = 0; state == JobState::kNone && looks < 2;)
 	{

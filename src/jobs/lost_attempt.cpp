@@ -89,7 +89,8 @@ amend(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Fa
 	if (!failure.retry)
 		return bury_counted(segments, taken, row, failure);
 	Retry retry{};
-	retry.attempts = DatumGetInt32(row.value(kJobAttempts)); /* the lost attempt is included */
+	/* the column counts the lost attempt already */
+	retry.attempts = DatumGetInt32(row.value(kJobAttempts));
 	retry.run_at =
 		failure.has_retry_in ? retry_time(failure) : DatumGetTimestampTz(row.value(kJobRunAt));
 	retry.fence = failure.fence;

@@ -90,7 +90,7 @@ is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
 	return search->by_row;
 }
 
-/* The lease has a claim in progress, or a user; compare reach_claiming() in waiting.cpp. */
+/* Meet a lease with a claim in progress or a user; compare reach_claiming() in waiting.cpp. */
 static Met
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {

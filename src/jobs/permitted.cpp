@@ -4,7 +4,10 @@
 
 namespace pgq {
 
-/* A version that this look misses is met, and checked, at the next look. */
+/*
+ * The row may be missed while it moves. That does no harm: the caller checks the right again at the
+ * row that it finds.
+ */
 bool
 may_at_busy(SegmentSet &segments, int64 job_id, Deed deed)
 {

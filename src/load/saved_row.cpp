@@ -49,7 +49,7 @@ has_lease_time(TupleDesc desc)
 bool
 read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 {
-	/* Dropped columns behind ours have a place, too. */
+	/* The row may have more columns than the extension's: dropped ones keep their place. */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(tuple, desc, values, nulls);

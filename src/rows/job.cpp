@@ -45,7 +45,7 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 	row->tuple = heap_copytuple(tuple);
 	row->place = place_of(tuple->t_self, segment);
 	/*
-	 * Columns behind the extension's own ones were dropped, or are ignored. check_columns() has
+	 * Columns behind the extension's own ones were dropped, and do not matter. check_columns() has
 	 * verified the others.
 	 */
 	Datum values[MaxHeapAttributeNumber];

@@ -302,7 +302,10 @@ shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub)
 	int rest = jobs->hints.size - run_end;
 	memmove(kept, end, rest * sizeof(HintEffect));
 	jobs->hints.size = static_cast<int>(kept - jobs->hints.begin()) + rest;
-	/* Do not try again at each call when the runs of many open subtransactions fill the list. */
+	/*
+	 * Hints of other open subtransactions, which cannot be shed now, may fill the list: do not try
+	 * again at each call.
+	 */
 	jobs->shed_at = Max(2 * jobs->hints.size, 2 * window_size);
 }
 

@@ -156,7 +156,10 @@ void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
  */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
-/* Change the newest effect that ends the lease: set how it ends; note that the job died of it. */
+/*
+ * Change the newest effect that ends the lease: set_end() sets how the lease ends, set_dead() that
+ * the job died.
+ */
 void set_end(const Lease *lease, LeaseEnd how);
 void set_dead(const Lease *lease);
 
