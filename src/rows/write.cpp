@@ -280,7 +280,10 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
-/* Replace the row's version by the one that form() makes of it. */
+/*
+ * Replace the row's version by the one that form() makes of it. With `judged`, only if the version
+ * is still at that place.
+ */
 template <typename Form>
 static WriteResult
 replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged, bool wait,

@@ -67,8 +67,9 @@ struct Retry
 };
 
 /*
- * Rewrite the job for its next attempt. DONE fills *hint for the new version, and *was (unless
- * NULL) with the scheduling columns of the old one.
+ * Rewrite the job for its next attempt, if the version to change is still the one that the caller
+ * has judged (as delete_judged()). DONE fills *hint for the new version, and *was (unless NULL)
+ * with the scheduling columns of the old one.
  */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint, Standing *was);

@@ -1,5 +1,7 @@
 #include "actor.h"
 
+#include <algorithm>
+
 namespace torture {
 
 namespace {
