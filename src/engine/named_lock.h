@@ -11,7 +11,7 @@
  *
  * Open means: a transaction has changed the entry and has not ended. Until then no other
  * transaction changes it, whatever its deadline is. A rollback restores the entry
- * (txn/lock_effects.*). A prepared transaction is identified by its xid.
+ * (txn/lock.*). A prepared transaction is identified by its xid.
  *
  * A transaction that relies on a lock holds the tag of the grant, a lock of the server
  * (sync/lock_tag.h), of which memory knows nothing. So a session that takes over a grant whose time
