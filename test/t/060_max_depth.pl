@@ -20,7 +20,7 @@ sub is_exact
 	my ($max, $what) = @_;
 	my $live = live();
 	is(enqueue($max - $live), $max - $live, "$what: there is room for all that may live") if $live < $max;
-	like(is_full(1, '... and no more'), qr/It has $max jobs, max_depth is $max,/, '... as the error says') if $live <= $max;
+	like(is_full(1, '... and no more'), qr/The queue has $max jobs, max_depth is $max,/, '... as the error says') if $live <= $max;
 	is(sql('SELECT depth FROM pgq_ext.queue_status'), live(), '... and the view');
 	return;
 }
@@ -96,7 +96,7 @@ sql(q{SELECT pgq_alter_queue('q', max_depth => 12)});
 is_exact(12, 'raised');
 sql(q{SELECT pgq_alter_queue('q', max_depth => 8)});
 is(live(), '12', 'who lives when it is lowered goes on');
-like(is_full(1, '... nobody else comes'), qr/It has 12 jobs, max_depth is 8,/, '... as the error says');
+like(is_full(1, '... nobody else comes'), qr/The queue has 12 jobs, max_depth is 8,/, '... as the error says');
 sql(q{SELECT pgq_cancel(job_id) FROM (SELECT job_id FROM pgq_ext.job LIMIT 4) j});
 is_full(1, '... until there are fewer');
 sql(q{SELECT pgq_cancel(job_id) FROM (SELECT job_id FROM pgq_ext.job LIMIT 1) j});

@@ -51,7 +51,7 @@ sub refused_ok
 	my ($what, $db, $shard, $message) = @_;
 	my ($state, $error) = sqlstate($node, "SELECT pgq_set_shard($shard)", $db);
 	is($state, '55000', "$what: 55000");
-	like($error, qr/$message\n.*DETAIL:.*\n.*HINT:  Set the number before the first job/s, '... and why');
+	like($error, qr/$message\n.*DETAIL:.*\n.*HINT:  Call pgq_set_shard before the first job/s, '... and why');
 	return;
 }
 new_db('late');

@@ -130,11 +130,11 @@ as_owner(q{SET client_min_messages = error; DO $$ DECLARE r record; BEGIN
 	as_owner('ALTER TYPE pgq_ext.claimed_job DROP ATTRIBUTE more');
 	is(sql(q{SELECT payload, pgq_release(job_id, lease) FROM pgq_claim('other')}), '3|t', '... and shrink again');
 	my (undef, $error) = sqlstate($node, q{BEGIN; ALTER TYPE pgq_ext.claimed_job ALTER ATTRIBUTE run_at TYPE text; SELECT * FROM pgq_claim('q')});
-	like($error, qr/55000: type "pgq_ext.claimed_job" is not as .*DETAIL:  Attribute 11 must be "run_at" of type timestamp with time zone.\nHINT/s, 'the attribute is named');
+	like($error, qr/55000: type "pgq_ext.claimed_job" differs .*DETAIL:  Attribute 11 must be "run_at" of type timestamp with time zone.\nHINT/s, 'the attribute is named');
 	(undef, $error) = sqlstate($node, q{BEGIN; CREATE DOMAIN word AS text; ALTER TYPE pgq_ext.claimed_job ALTER ATTRIBUTE queue TYPE word; SELECT * FROM pgq_claim('q')});
 	like($error, qr/Attribute 3 must be "queue" of type text/, 'a domain is another type');
 	(undef, $error) = sqlstate($node, q{BEGIN; ALTER TABLE pgq_ext.attempt ALTER error TYPE bigint USING 1; SELECT pgq_fail(job_id, lease) FROM pgq_claim('other')});
-	like($error, qr/table "pgq_ext.attempt_\d+" is not as .*Column 11 must be "error" of type text/s, 'the column is named');
+	like($error, qr/table "pgq_ext.attempt_\d+" differs .*Column 11 must be "error" of type text/s, 'the column is named');
 }
 
 # ---- while a session waits for the lock of the table ----
@@ -149,7 +149,7 @@ for my $case ([ 'attempt', 'worker', q{SELECT pgq_fail(job_id, lease, 'x') FROM 
 	send_sql($worker, $verb);
 	wait_for($node, 'count(*) = 1 FROM pg_stat_activity WHERE ' . pid_of($owner) . ' = ANY (pg_blocking_pids(pid))');
 	ask($owner, 'COMMIT');
-	like((reply($worker))[1], qr/not as the pgq_ext library expects|is of type bigint but expression is of type text/, "a session that waited for $table while it was altered looks again");
+	like((reply($worker))[1], qr/differs? from what the pgq_ext library expects|is of type bigint but expression is of type text/, "a session that waited for $table while it was altered looks again");
 	ask($owner, "ALTER TABLE pgq_ext.$table ALTER $column TYPE " . ($column eq 'payload' ? q{jsonb USING '7'} : q{text USING 'again'}));
 	end_session($_) for $owner, $worker;
 }
