@@ -1,6 +1,6 @@
 /*
- * Triggers of the extension. A trigger is known by its table, function, events and name together: a
- * role that may add triggers to a table can copy any one of them. Triggers on segments, queues and
+ * Triggers of the extension. The extension recognizes them by table, function, events and name
+ * together, because a role that may add triggers to a table can copy any one of these. Triggers on segments, queues and
  * schedules are ENABLE ALWAYS, so that they also fire for rows of logical replication. Such a
  * trigger in another state is "muted": pg_restore --disable-triggers leaves it enabled for origin
  * sessions only.

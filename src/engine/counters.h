@@ -98,7 +98,7 @@ enum class Call : uint8
 	kClaim,		 /* a claim that has looked into the queue */
 	kEmptyClaim, /* a claim that returned no job of the queue */
 	kStale,		 /* a call with a lease that was not current */
-	kRejected,	 /* an enqueue that failed since the queue was full */
+	kRejected,	 /* an enqueue that failed because the queue was full */
 };
 inline constexpr int kCalls = 4;
 

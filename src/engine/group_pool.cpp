@@ -159,7 +159,10 @@ take_spare_groups_to_run(Queue *queue, int n)
 
 /* ---- giving back ---- */
 
-/* Any entry is as good as any other: what counts is how many the queue keeps. */
+/*
+ * Return up to `most` spare entries beyond `keep` to the pool, but leave the queue at least
+ * kOwnGroups entries. It does not matter which ones are returned.
+ */
 static void
 return_entries(Groups &groups, int keep, int most)
 {

@@ -188,7 +188,7 @@ struct LeaseLists
 	dlist_head leases; /* all leases of the queue */
 	int entries;	   /* number of leases */
 	dlist_head parked; /* PARKED leases, in the order in which they were parked */
-	/* LOST leases to be counted now, in the order in which they became lost or came back. */
+	/* LOST leases whose failed attempts can be counted now, in the order in which they got here. */
 	dlist_head lost;
 	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction has used */
 	int parked_count;

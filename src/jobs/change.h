@@ -33,8 +33,8 @@ JobState cancel_job(int64 job_id);
 bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 
 /*
- * Make a waiting job due after `delay` (interval), or make a dead letter a job again, with all its
- * attempts. Raises PQ002 if its queue is full. Returns false if there is no such job or it is
+ * Make a waiting job due after `delay` (interval), or make a dead letter a job again, with its
+ * attempts counted from 0. Raises PQ002 if its queue is full. Returns false if there is no such job or it is
  * leased.
  */
 bool retry_job(int64 job_id, Datum delay);

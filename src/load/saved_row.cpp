@@ -28,7 +28,7 @@ enum SavedColumn : AttrNumber
 };
 
 } // namespace
-/* All columns may be NULL here: read_lease() checks that. */
+/* Any column may be NULL in a stored row. read_lease() refuses a row that lacks a value it needs. */
 static constexpr Column columns[kSavedColumns] = {
 	{"mark", INT8OID, kOrNull},			 {"job_id", INT8OID, kOrNull},
 	{"lease", INT8OID, kOrNull},		 {"queue_id", INT4OID, kOrNull},

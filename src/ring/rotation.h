@@ -44,9 +44,9 @@ struct Rotation
 };
 
 /*
- * The steps that are due: a look at all rings, and a step with the segment in turn. Each runs in a
- * transaction of its own with the tables locked (lock_and_serve()), and is skipped if these cannot
- * be locked. begin_look() returns whether a look is due.
+ * Two kinds of work can be due: a look at all rings, and a step with one segment. The caller runs
+ * each in a transaction of its own with the tables locked (lock_and_serve()), or skips it if they
+ * cannot be locked. begin_look() returns whether a look is due.
  */
 bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);

@@ -74,8 +74,8 @@ private:
 };
 
 /*
- * Return the bit of the place's segment for open_in_order(). A place in memory is a guess; 0 if its
- * segment does not exist.
+ * Return the bit of the place's segment for open_in_order(), or 0 if there is no such segment: a
+ * place that memory remembers may be wrong.
  */
 inline uint32
 segment_bit(const Place &place)

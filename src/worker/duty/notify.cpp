@@ -67,8 +67,8 @@ lock_notifications(int patience)
 }
 
 /*
- * After each failure, wait twice as long for the lock the next time, and rest for ten times that:
- * where many sessions notify, its queue is long.
+ * After each failure, rest for ten times the wait that failed, and wait twice as long for the lock
+ * the next time: where many sessions notify, many wait for it.
  */
 static void
 note_lock(Shift &shift, bool had)

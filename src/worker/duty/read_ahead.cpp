@@ -6,7 +6,7 @@
 
 namespace pgq {
 
-/* What cannot be read now will be wanted again at once, and not be had: then a little later. */
+/* If the tables cannot be locked now, try again after kParkTime, not at once. */
 static int64
 read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &, bool))
 {
