@@ -155,7 +155,10 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 		AttemptEnd::kDead);
 }
 
-/* What others have made of the row during a wait is judged again. Who does not wait comes back later. */
+/*
+ * Judge the row again if another transaction has changed it during the wait of the write. A caller
+ * that does not wait (the scheduler) gets kBusy, and tries later.
+ */
 template <typename Judge>
 static AttemptEnd
 judge_to_the_end(bool wait, Judge judge)
