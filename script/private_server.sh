@@ -49,11 +49,11 @@ build_and_install()
 compile()
 {
 	local files start=$SECONDS
-	files=$("$@" -n all | grep -c -- ' -c -o ')
+	files=$("$@" -n all | grep -cE -- ' -c .*-o [^ ]+\.o ')
 	[ "$files" -gt 0 ] || { "$@" -s all; return; }
-	echo "Compiling $files files"
+	echo "Compiling $files folders"
 	( set -o pipefail; "$@" -j"$(nproc)" all |
-		awk -v files="$files" '/ -c -o / && ++n % 20 == 0 { print "  " n " of " files; fflush() }' ) || return
+		awk -v files="$files" '/ -c / && match($0, /-o [^ ]+\.o /) { print "  " ++n " of " files; fflush() }' ) || return
 	echo "Compiled in $((SECONDS - start)) s"
 }
 

@@ -6,6 +6,7 @@
 #   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards regress before isolation tiny tap pgtap torture,
 #                                 or packages or pg_upgrade, which "every suite" leaves out
 #   test/run.sh SUITE TEST...     only tests whose name contains TEST
+#   test/run.sh strict            regress and isolation: what CI runs by test/strict.sh
 #   test/run.sh servers           the suites that depend on the server, to be run with every PostgreSQL; with versions after 15
 #                                 also pg_upgrade, which installs packages of another release
 #
@@ -41,6 +42,7 @@ case ${1:-} in
 		fi
 		[ -z "$quick" ] || suites=(regress isolation tap pgtap torture) ;;
 	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
+	strict) suites=(regress isolation) ;;
 	*) suites=("$1") ;;
 esac
 if [ ${#suites[@]} -gt 1 ] && ! has_pgtap "$pg"; then

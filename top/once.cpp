@@ -9,9 +9,6 @@ namespace top {
 
 namespace {
 
-/* Longer than the server's statement timeout of a question. */
-constexpr double kPatience = kSecondsForLooking + 10;
-
 /* Return nothing if the connection is lost. */
 std::optional<Snapshot>
 look_at(Link &link)

@@ -37,13 +37,13 @@ enum LongOption : int
 {
 	kOnce = 0x100,
 	kJson,
-	kHelp,
+	kHelpOption,
 };
 
 constexpr option kLongOptions[] = {
 	{"interval", required_argument, nullptr, 'n'}, {"once", no_argument, nullptr, kOnce},
 	{"json", no_argument, nullptr, kJson},		   {"version", no_argument, nullptr, 'V'},
-	{"help", no_argument, nullptr, kHelp},		   {"host", required_argument, nullptr, 'h'},
+	{"help", no_argument, nullptr, kHelpOption},   {"host", required_argument, nullptr, 'h'},
 	{"port", required_argument, nullptr, 'p'},	   {"username", required_argument, nullptr, 'U'},
 	{"dbname", required_argument, nullptr, 'd'},   {"no-password", no_argument, nullptr, 'w'},
 	{"password", no_argument, nullptr, 'W'},	   {nullptr, 0, nullptr, 0},
@@ -124,7 +124,8 @@ parsed_options(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, ":n:h:p:U:d:wWV", kLongOptions, nullptr)) != -1)
 	{
 		/* getopt returns '?' for an unknown option; "-?" itself asks for help. */
-		bool is_help = option == kHelp || (option == '?' && strcmp(argv[optind - 1], "-?") == 0);
+		bool is_help =
+			option == kHelpOption || (option == '?' && strcmp(argv[optind - 1], "-?") == 0);
 		if (option == 'V' || is_help)
 		{
 			options.mode = is_help ? Options::Mode::help : Options::Mode::version;

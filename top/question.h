@@ -41,6 +41,8 @@ std::string looking(const std::string &sql);
 
 /* Statement timeout of a question, in seconds. */
 constexpr int kSecondsForLooking = 10;
+/* Longer than that statement timeout: after it the network must be down. */
+constexpr double kPatience = kSecondsForLooking + 10;
 
 /* At most that many rows are read of the long lists. */
 constexpr int kMostLeases = 1000;

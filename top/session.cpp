@@ -7,8 +7,6 @@ namespace top {
 namespace {
 
 constexpr double kReconnectAfter = 1;
-/* Longer than the server's statement timeout: after that the network must be down. */
-constexpr double kPatience = kSecondsForLooking + 10;
 constexpr double kPatienceForAction = kSecondsForAction + 10;
 
 } // namespace

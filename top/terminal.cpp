@@ -139,7 +139,7 @@ Terminal::paint(const std::vector<Line> &lines)
 	erase();
 	for (size_t i = 0; i < lines.size(); i++)
 	{
-		move(static_cast<int>(i), 0);
+		::move(static_cast<int>(i), 0);
 		for (const Span &span : lines[i])
 		{
 			attrset(attributes_of(span.style));

@@ -58,7 +58,7 @@ escaped(const CodePoint &point, unsigned char byte)
 }
 
 /* Smallest code point of each length in bytes: longer encodings of smaller ones are not valid. */
-constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+constexpr char32_t kSmallestOfLength[] = {0, 0, 0x80, 0x800, 0x10000};
 
 size_t
 length_by_first_byte(unsigned char byte)
@@ -92,7 +92,7 @@ first_code_point(std::string_view text)
 			return invalid;
 		code = code << 6 | (byte & 0x3f);
 	}
-	if (code < kSmallest[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+	if (code < kSmallestOfLength[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
 		return invalid;
 	return {code, n, true};
 }

@@ -20,6 +20,7 @@
 #include "jobs/queue_admin.h"
 #include "load/attach.h"
 #include "pg/scope.h"
+#include "pg/virtual_xid.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -90,7 +91,7 @@ rename_by_hand(const TriggerData *data)
 static bool
 is_dropped_by_us(const QueueRef &ref)
 {
-	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
+	return is_me(dropper_of(ref));
 }
 
 /* Return the number of the column queue_id, or InvalidAttrNumber if there is none of that type. */

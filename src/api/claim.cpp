@@ -15,7 +15,6 @@
 namespace pgq {
 
 static constexpr int kMaxJobs = 10000;
-static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
 namespace {
 /* Attributes of pgq_ext.claimed_job, in order. */

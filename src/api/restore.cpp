@@ -10,6 +10,7 @@
 #include "core/ring.h"
 #include "engine/shared.h"
 #include "jobs/queue_admin.h"
+#include "pg/virtual_xid.h"
 
 namespace pgq {
 
@@ -100,8 +101,7 @@ access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object,
 	if (next_access_hook != nullptr)
 		next_access_hook(access, class_id, object, sub_object, arg);
 	if (access != OAT_NAMESPACE_SEARCH || check_function_bodies || debug_query_string == nullptr ||
-		VirtualTransactionIdEquals(made_by, my_virtual_xid()) ||
-		!inserts_into_missing_segment(debug_query_string) || !may_make_segments())
+		is_me(made_by) || !inserts_into_missing_segment(debug_query_string) || !may_make_segments())
 		return;
 	made_by = my_virtual_xid();
 	make_segments();

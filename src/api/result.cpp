@@ -7,8 +7,6 @@
 
 namespace pgq {
 
-static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
-
 namespace {
 /* Attributes of pgq_ext.job_result, in order. */
 enum class ResultColumn

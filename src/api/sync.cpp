@@ -14,7 +14,6 @@
 
 namespace pgq {
 
-static constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 static constexpr int kPermitsMax = 100000;
 static constexpr int64 kRatePeriodMax = 366 * USECS_PER_DAY;
 

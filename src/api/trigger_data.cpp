@@ -37,6 +37,7 @@ value_of(const TriggerData *data, HeapTuple tuple, const char *column, Oid type,
 	TupleDesc desc = RelationGetDescr(data->tg_relation);
 	int number = SPI_fnumber(desc, column);
 	bool is_null = true;
+	*value = 0;
 	if (number > 0 && SPI_gettypeid(desc, number) == type)
 		*value = heap_getattr(tuple, number, desc, &is_null);
 	return !is_null;

@@ -5,6 +5,7 @@
 #include "catalog/tables.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
+#include "pg/virtual_xid.h"
 #include "txn/effects.h"
 
 #include <algorithm>
@@ -156,7 +157,7 @@ forget_names()
 static bool
 dropped_by_us(const QueueRef &ref)
 {
-	return VirtualTransactionIdEquals(dropper_of(ref), my_virtual_xid());
+	return is_me(dropper_of(ref));
 }
 
 /*

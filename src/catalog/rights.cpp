@@ -30,16 +30,16 @@ struct Known
 
 } // namespace
 
-static constinit Known known[64] = {};
+static constinit Known known_rights[64] = {};
 static constinit uint32 hash_of_queue_table = 0;
 static constinit uint32 changes = 0;
-static constinit bool callbacks_registered = false;
+static constinit bool notices_changes = false;
 
 static void
 forget_all()
 {
 	changes++;
-	for (Known &entry : known)
+	for (Known &entry : known_rights)
 		entry.valid = false;
 }
 
@@ -49,7 +49,7 @@ at_relation_change(Datum, CacheId, uint32 hash)
 {
 	if (hash == 0 || hash == hash_of_queue_table)
 		forget_all();
-	for (Known &entry : known)
+	for (Known &entry : known_rights)
 		if (entry.hash == hash)
 		{
 			changes++;
@@ -64,9 +64,9 @@ at_role_change(Datum, CacheId, uint32)
 }
 
 static void
-register_callbacks()
+notice_changes()
 {
-	if (callbacks_registered)
+	if (notices_changes)
 		return;
 	CacheRegisterSyscacheCallback(RELNAMENSP, at_relation_change, 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, at_role_change, 0);
@@ -74,7 +74,7 @@ register_callbacks()
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_role_change, 0);
 	/* The database's owner is a member of pg_database_owner. */
 	CacheRegisterSyscacheCallback(DATABASEOID, at_role_change, 0);
-	callbacks_registered = true;
+	notices_changes = true;
 }
 
 /* ---- lookup ---- */
@@ -145,10 +145,10 @@ look(Known *entry, const char *name, Oid schema)
  * cache it.
  */
 static const Known &
-look_again(Known *entry, int32 queue_id, Oid role)
+look_up(Known *entry, int32 queue_id, Oid role)
 {
 	char name[NAMEDATALEN];
-	register_callbacks();
+	notice_changes();
 	name_of_rights(queue_id, name);
 	/* Without the schema nothing has rights; the caller reports its absence. */
 	Oid schema = get_namespace_oid("pgq_ext", true);
@@ -172,10 +172,10 @@ static const Known &
 rights_on(int32 queue_id, Oid role)
 {
 	AcceptInvalidationMessages();
-	Known *entry = &known[static_cast<uint32>(queue_id) % lengthof(known)];
+	Known *entry = &known_rights[static_cast<uint32>(queue_id) % lengthof(known_rights)];
 	bool hit = entry->valid && entry->queue_id == queue_id &&
 			   (entry->openness == Openness::kOpen || entry->role == role);
-	return hit ? *entry : look_again(entry, queue_id, role);
+	return hit ? *entry : look_up(entry, queue_id, role);
 }
 
 /* ---- checks ---- */

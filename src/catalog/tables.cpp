@@ -184,7 +184,7 @@ find_segments(Tables *t, Oid schema)
 			segment = {};
 }
 
-static Oid
+Oid
 owner_of(Oid relid)
 {
 	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));

@@ -127,6 +127,9 @@ bool tables_may_differ();
 /* Like look_at_tables(), without these errors: nullptr if anything is missing, also the slot. */
 const Tables *tables_if_attached();
 
+/* Return the owner of a relation, or InvalidOid. */
+Oid owner_of(Oid relid);
+
 /* Return the subscription that brings rows of that table, or InvalidOid. */
 Oid subscription_to(Oid relid);
 

@@ -8,7 +8,7 @@ static constexpr AttrNumber kKey = 1;
 
 /* Return whether the table is usable. A superuser may have altered it; then no key is stored. */
 static bool
-is_as_expected(Relation rel)
+is_token_key(Relation rel)
 {
 	TupleDesc desc = RelationGetDescr(rel);
 	return rel->rd_rel->relkind == RELKIND_RELATION && desc->natts == 1 &&
@@ -18,7 +18,7 @@ is_as_expected(Relation rel)
 static bool
 find_key(Relation rel, TokenKey *key)
 {
-	if (!is_as_expected(rel))
+	if (!is_token_key(rel))
 		return false;
 	bool is_null = true;
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -57,7 +57,7 @@ keep_token_key(const Tables &t)
 		return;
 	Relation rel = relation_open(t.token_key, NoLock);
 	TokenKey key;
-	if (is_as_expected(rel) && !find_key(rel, &key))
+	if (is_token_key(rel) && !find_key(rel, &key))
 	{
 		key = mixed_with(t.database->token_key, MyDatabaseId);
 		Datum value = PointerGetDatum(&key);

@@ -21,6 +21,9 @@ char *checked_name(Datum text, const char *of);
  */
 int64 duration(Datum interval, const char *name, int64 limit = 0);
 
+/* The longest time that a call may wait. */
+inline constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
+
 /*
  * Return from + interval, by the calendar of the session's time zone. The interval is checked as by
  * duration().

@@ -1,6 +1,7 @@
 #include "engine/copies.h"
 
 #include "engine/hold.h"
+#include "pg/virtual_xid.h"
 
 namespace pgq {
 
@@ -183,8 +184,7 @@ users_of(const QueueRef &ref, VirtualTransactionId *users, int most)
 		for (dlist_node *node = head->next; node != head; node = node->next)
 		{
 			VirtualTransactionId user = container_of<Lease>(node, offsetof(Lease, in_queue))->user;
-			bool known = !VirtualTransactionIdIsValid(user) ||
-						 VirtualTransactionIdEquals(user, my_virtual_xid());
+			bool known = !VirtualTransactionIdIsValid(user) || is_me(user);
 			for (int i = 0; i < n && !known; i++)
 				known = VirtualTransactionIdEquals(user, users[i]);
 			if (!known && n < most)

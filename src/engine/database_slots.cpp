@@ -105,7 +105,7 @@ fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &token
 
 /* Return a free slot, or NULL. Called under the registry lock. */
 static Database *
-free_slot()
+free_database_slot()
 {
 	for (int i = 0; i < shared->max_databases; i++)
 		if (shared->databases[i].state == SlotState::kFree)
@@ -120,7 +120,7 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 	bool watchable = true;
 	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
 		watchable = can_watch(prepared, n);
-		Database *db = watchable ? free_slot() : nullptr;
+		Database *db = watchable ? free_database_slot() : nullptr;
 		if (db == nullptr)
 			return nullptr;
 		fill_database(db, oid, incarnation, tokens);

@@ -26,7 +26,7 @@ place_ended_jobs(void *memory)
 }
 
 static uint64
-word_of(const QueueRef &ref, int64 job_id)
+word_of_end(const QueueRef &ref, int64 job_id)
 {
 	auto slot = static_cast<uint64>(ref.queue - shared->queues);
 	uint64 generation = ref.generation & ((1 << kGenerationBits) - 1);
@@ -47,7 +47,7 @@ void
 note_ended_job(const Queue *queue, int64 job_id)
 {
 	QueueRef ref = {const_cast<Queue *>(queue), value_of(queue->generation), queue->queue_id};
-	pg_atomic_write_u64(place_of_job(queue->database, job_id), word_of(ref, job_id));
+	pg_atomic_write_u64(place_of_job(queue->database, job_id), word_of_end(ref, job_id));
 }
 
 bool
@@ -60,7 +60,7 @@ find_queue_of_job(const Database *db, int64 job_id, QueueRef *ref)
 	uint64 slot = word & ((1 << kSlotBits) - 1);
 	return word != 0 && slot < static_cast<uint64>(shared->max_queues) &&
 		   ref_of(&shared->queues[slot], ref) && ref->queue->database == db &&
-		   word == word_of(*ref, job_id);
+		   word == word_of_end(*ref, job_id);
 }
 
 } // namespace pgq

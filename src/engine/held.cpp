@@ -1,4 +1,5 @@
 #include "engine/held.h"
+#include "pg/virtual_xid.h"
 
 namespace pgq {
 
@@ -38,7 +39,7 @@ const VirtualTransactionId *
 other_holder(const Lease *lease)
 {
 	for (int i = 0; lease->state == LeaseState::kHeld && i < lease->holders; i++)
-		if (!VirtualTransactionIdEquals(lease->holder[i], my_virtual_xid()))
+		if (!is_me(lease->holder[i]))
 			return &lease->holder[i];
 	return nullptr;
 }

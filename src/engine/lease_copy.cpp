@@ -50,7 +50,7 @@ copy_of(const Queue &queue, const Lease *lease, int64 monotonic)
 }
 
 int
-copy_leases(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic)
+copy_leases_to_save(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic)
 {
 	int n = 0;
 	(void) look_at_queue(ref, [&](const Queue &queue) {

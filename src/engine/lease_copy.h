@@ -28,7 +28,7 @@ struct SavedLease
  * uses are left out, since their outcome is not known. Return their number. One hold copies all: at
  * a shutdown no other process waits for the lock.
  */
-int copy_leases(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic);
+int copy_leases_to_save(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic);
 
 /* Return whether the queue has a lease in any state. */
 bool has_leases(const QueueRef &ref);

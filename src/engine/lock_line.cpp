@@ -69,7 +69,7 @@ line_of(const LockKey &key)
 	return &shared->lock_lines->first[hash_of_name(key.database, key.name) % kLines];
 }
 
-static constinit bool waiting = false;
+static constinit bool waits_in_line = false;
 
 void
 join_lock_line(const LockKey &key, int32 slots)
@@ -88,7 +88,7 @@ join_lock_line(const LockKey &key, int32 slots)
 		   .slots = slots,
 		   .woken = 0,
 		   .session = me->session};
-	waiting = true;
+	waits_in_line = true;
 	LockLines *lines = shared->lock_lines;
 	lines->peak = Max(lines->peak, ++lines->waiting);
 }
@@ -108,7 +108,7 @@ end_session_of(int procno)
 bool
 in_lock_line()
 {
-	return waiting;
+	return waits_in_line;
 }
 
 LockKey
@@ -120,7 +120,7 @@ leave_lock_line()
 		link = &place_of(*link)->next;
 	*link = me->next;
 	me->in_line = false;
-	waiting = false;
+	waits_in_line = false;
 	shared->lock_lines->waiting--;
 	return me->key;
 }

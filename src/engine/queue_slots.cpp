@@ -150,7 +150,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 }
 
 static Queue *
-free_slot(int32 queue_id)
+free_queue_slot(int32 queue_id)
 {
 	return find_from_home(queue_id, [](Queue *queue) { return queue->state == SlotState::kFree; });
 }
@@ -164,7 +164,7 @@ try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueR
 			return false;
 		if (find_slot(db, db_generation, row.queue_id, ref))
 			return true;
-		Queue *queue = free_slot(row.queue_id);
+		Queue *queue = free_queue_slot(row.queue_id);
 		if (queue == nullptr)
 			return false;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { fill_queue(queue, db, row); });

@@ -47,7 +47,7 @@ mine()
 	return &shared->waits_for_results[my_procno()];
 }
 
-static constinit bool waiting = false;
+static constinit bool waiting_for_result = false;
 
 void
 begin_result_wait(const Database *db, int64 job_id)
@@ -63,7 +63,7 @@ begin_result_wait(const Database *db, int64 job_id)
 		/* A full barrier: the caller's later reads of rows are not older than this increment. */
 		pg_atomic_fetch_add_u32(&bucket->waiting, 1);
 	});
-	waiting = true;
+	waiting_for_result = true;
 }
 
 static void
@@ -87,14 +87,14 @@ end_result_wait(int32 *queue_id)
 		take_out(result_bucket(wait->job_id), wait);
 		wait->database = nullptr;
 	});
-	waiting = false;
+	waiting_for_result = false;
 	return end;
 }
 
 bool
 waits_for_result()
 {
-	return waiting;
+	return waiting_for_result;
 }
 
 bool

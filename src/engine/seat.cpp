@@ -26,7 +26,7 @@ place_seats(void *memory)
 }
 
 static uint64
-word_of(uint32 start, SeatState state)
+word_of_seat(uint32 start, SeatState state)
 {
 	return (static_cast<uint64>(start) << 8) | static_cast<uint64>(state);
 }
@@ -42,7 +42,7 @@ begin_start(int seat, Oid database)
 	};
 	taken.database = database;
 	taken.began = monotonic_now();
-	pg_atomic_write_u64(&taken.said, word_of(order.start, SeatState::kStarted));
+	pg_atomic_write_u64(&taken.said, word_of_seat(order.start, SeatState::kStarted));
 	return order;
 }
 
@@ -58,7 +58,7 @@ say(const SeatOrder &order, SeatState state)
 	Seat &seat = shared->seats[order.seat];
 	uint64 before = pg_atomic_read_u64(&seat.said);
 	while ((before >> 8) == order.start &&
-		   !pg_atomic_compare_exchange_u64(&seat.said, &before, word_of(order.start, state)))
+		   !pg_atomic_compare_exchange_u64(&seat.said, &before, word_of_seat(order.start, state)))
 		;
 }
 

@@ -71,7 +71,7 @@ private:
 };
 
 static void
-copy_groups(StartsCopier &copier, Queue *queue, int64 monotonic)
+copy_starts_of_groups(StartsCopier &copier, Queue *queue, int64 monotonic)
 {
 	Groups &groups = queue->schedule.groups();
 	auto add = [&](int64 n, int64 when) { copier.add(n, when); };
@@ -101,7 +101,7 @@ copy_starts(const QueueRef &ref, SavedStarts *copies, int most, int64 monotonic)
 			copier.add_claiming(queue->claiming);
 		}
 		if (options.group_rate_limit > 0)
-			copy_groups(copier, queue, monotonic);
+			copy_starts_of_groups(copier, queue, monotonic);
 		copied = copier.n();
 	});
 	return copied;

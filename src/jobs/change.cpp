@@ -11,6 +11,7 @@
 #include "jobs/permitted.h"
 #include "jobs/room.h"
 #include "load/attach.h"
+#include "pg/virtual_xid.h"
 #include "rows/judge.h"
 #include "txn/effects.h"
 
@@ -120,7 +121,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		/* If another transaction uses the lease, that may be the worker's ack. */
 		*other = lease->user;
 		bool free = !VirtualTransactionIdIsValid(*other);
-		if (!free && !VirtualTransactionIdEquals(*other, my_virtual_xid()))
+		if (!free && !is_me(*other))
 		{
 			result = Revoked::kWait;
 			return;

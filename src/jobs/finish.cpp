@@ -8,6 +8,7 @@
 #include "jobs/late_ack.h"
 #include "jobs/lost_attempt.h"
 #include "load/attach.h"
+#include "pg/virtual_xid.h"
 #include "rows/look_up.h"
 #include "rows/write.h"
 #include "txn/effects.h"
@@ -54,7 +55,7 @@ is_handed_out(const Lease *lease, int64 token)
 
 namespace {
 
-enum class Reach : uint8
+enum class Access : uint8
 {
 	kInHand,
 	kStale,
@@ -68,8 +69,7 @@ is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 {
 	/* A user may end the lease. A claimer may roll back, which undoes the claim. */
 	auto is_anothers = [](const VirtualTransactionId &open) {
-		return VirtualTransactionIdIsValid(open) &&
-			   !VirtualTransactionIdEquals(open, my_virtual_xid());
+		return VirtualTransactionIdIsValid(open) && !is_me(open);
 	};
 	*other = is_anothers(lease->user) ? lease->user : lease->claimer;
 	return is_anothers(*other);
@@ -77,7 +77,7 @@ is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 
 namespace {
 /* What the caller does with the lease. */
-enum class Grip : uint8
+enum class Intent : uint8
 {
 	kAssert, /* keep it */
 	kEnd,
@@ -101,18 +101,18 @@ wants_run(const QueueOptions &options, LeaseEnd how)
 	}
 }
 
-static Reach
-reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEnd how,
+static Access
+reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, LeaseEnd how,
 		  EndingLease *ending, VirtualTransactionId *other)
 {
-	Reach reach = Reach::kStale;
+	Access access = Access::kStale;
 	reserve_lease_effects(1);
 	(void) change_found_lease(found, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (!is_handed_out(lease, token))
 			return;
 		if (is_in_other_hands(lease, other))
 		{
-			reach = Reach::kOthers;
+			access = Access::kOthers;
 			return;
 		}
 		/* This transaction has ended the lease already. */
@@ -121,13 +121,13 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEn
 		note_ending(hold.ref(), lease, ending);
 		if (wants_run(hold->options, how))
 			note_run(lease, &ending->run);
-		if (grip == Grip::kEnd)
+		if (intent == Intent::kEnd)
 			end_at_commit(ending->ref, lease, how);
 		else
 			use_to_the_end(ending->ref, lease);
-		reach = Reach::kInHand;
+		access = Access::kInHand;
 	});
-	return reach;
+	return access;
 }
 
 /*
@@ -137,7 +137,7 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Grip grip, LeaseEn
  * queue.
  */
 static bool
-take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *ending)
+take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending)
 {
 	for (;;)
 	{
@@ -145,9 +145,9 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 		FoundLease found = find_lease_of(tables().database, job_id);
 		if (found.lease == nullptr || !may(Deed::kAnswer, found.ref.queue_id))
 			return false;
-		Reach reach = reach_for(found, job_id, token, grip, how, ending, &other);
-		if (reach != Reach::kOthers)
-			return reach == Reach::kInHand;
+		Access access = reach_for(found, job_id, token, intent, how, ending, &other);
+		if (access != Access::kOthers)
+			return access == Access::kInHand;
 		VirtualXactLock(other, true);
 		if (any_prepared())
 			resolve_prepared();
@@ -163,8 +163,7 @@ take_in_hand(int64 job_id, int64 token, Grip grip, LeaseEnd how, EndingLease *en
 static bool
 is_ended_elsewhere(const Lease *lease)
 {
-	return lease->prepared.ended ||
-		   (lease->ending && !VirtualTransactionIdEquals(lease->user, my_virtual_xid()));
+	return lease->prepared.ended || (lease->ending && !is_me(lease->user));
 }
 
 /*
@@ -192,7 +191,7 @@ void
 take_in_hand(Ack *ack)
 {
 	ack->in_hand =
-		take_in_hand(ack->job_id, ack->token, Grip::kEnd, LeaseEnd::kAcked, &ack->ending);
+		take_in_hand(ack->job_id, ack->token, Intent::kEnd, LeaseEnd::kAcked, &ack->ending);
 }
 
 Ack *
@@ -235,7 +234,7 @@ AttemptEnd
 fail_job(int64 job_id, const Failure &failure)
 {
 	EndingLease ending;
-	bool in_hand = take_in_hand(job_id, failure.fence, Grip::kEnd, LeaseEnd::kFailed, &ending);
+	bool in_hand = take_in_hand(job_id, failure.fence, Intent::kEnd, LeaseEnd::kFailed, &ending);
 	SegmentSet segments(RowExclusiveLock);
 	AttemptEnd end = in_hand ? end_failed_attempt(segments, ending, failure, true)
 							 : fail_lost(segments, job_id, failure);
@@ -247,7 +246,7 @@ bool
 release_job(int64 job_id, int64 token, Datum delay)
 {
 	EndingLease ending;
-	if (!take_in_hand(job_id, token, Grip::kEnd, LeaseEnd::kReleased, &ending))
+	if (!take_in_hand(job_id, token, Intent::kEnd, LeaseEnd::kReleased, &ending))
 		return false;
 	SegmentSet segments(RowExclusiveLock);
 	AttemptEnd end = end_released_attempt(segments, ending, token, delay);
@@ -282,7 +281,7 @@ assert_lease(int64 job_id, int64 token)
 {
 	EndingLease held;
 	lock_queue_of(job_id);
-	if (!take_in_hand(job_id, token, Grip::kAssert, LeaseEnd::kUncounted, &held))
+	if (!take_in_hand(job_id, token, Intent::kAssert, LeaseEnd::kUncounted, &held))
 		return false;
 	bool has = has_row(job_id, held.place);
 	if (!has)
@@ -295,7 +294,7 @@ note_progress(int64 job_id, int64 token, Datum progress)
 {
 	EndingLease held;
 	lock_queue_of(job_id);
-	if (!take_in_hand(job_id, token, Grip::kAssert, LeaseEnd::kUncounted, &held))
+	if (!take_in_hand(job_id, token, Intent::kAssert, LeaseEnd::kUncounted, &held))
 		return false;
 	JobChange change{};
 	change.set(kJobProgress, progress);
@@ -329,7 +328,7 @@ prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current
 			lease->told = true;
 			return;
 		}
-		if ((lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid())) ||
+		if ((lease->ending && is_me(lease->user)) ||
 			!extend_deadline(lease, lease_time > 0 ? lease_time : lease->lease_time,
 							 monotonic_now(), wall_now()))
 			return;

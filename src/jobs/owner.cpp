@@ -6,6 +6,7 @@
 #include "jobs/waiting.h"
 #include "load/attach.h"
 #include "pg/stop_point.h"
+#include "pg/virtual_xid.h"
 #include "rows/write.h"
 #include "txn/effects.h"
 
@@ -32,12 +33,6 @@ struct Grip
 };
 
 } // namespace
-
-static bool
-is_me(const VirtualTransactionId &vxid)
-{
-	return VirtualTransactionIdEquals(vxid, my_virtual_xid());
-}
 
 static Met
 not_yet(OwnerSearch *search, TransactionId xid, const VirtualTransactionId &vxid)

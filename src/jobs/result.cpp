@@ -7,6 +7,7 @@
 #include "jobs/permitted.h"
 #include "load/attach.h"
 #include "pg/client.h"
+#include "pg/virtual_xid.h"
 #include "pg/wait_events.h"
 #include "rows/look_up.h"
 #include "rows/write.h"
@@ -174,7 +175,7 @@ state_after(JobEnd end)
  * job.
  */
 static long
-nap_in_milliseconds(Look found, int64 end)
+nap_of_waiter(Look found, int64 end)
 {
 	static constexpr int64 kLookAgain = 1000;
 	static constexpr int64 kLookSoon = 100;
@@ -231,7 +232,7 @@ is_being_ended(int64 job_id)
 	if (any_prepared())
 		resolve_prepared();
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
-		bool ours = VirtualTransactionIdEquals(lease.user, my_virtual_xid());
+		bool ours = is_me(lease.user);
 		ending = (lease.ending && !ours) || lease.prepared.ended;
 		queue_id = lease.queue->queue_id;
 	});
@@ -253,7 +254,7 @@ look_until_over(int64 job_id, int64 end, JobResult *result)
 		if (over || monotonic_now() >= end)
 			return found;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 nap_in_milliseconds(found, end), wait_events.result);
+						 nap_of_waiter(found, end), wait_events.result);
 		CHECK_FOR_INTERRUPTS();
 		check_client();
 	}

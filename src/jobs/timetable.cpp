@@ -151,7 +151,7 @@ copied_text(MemoryContext context, int column)
  * A call that repeats a schedule unchanged keeps the time of its next tick: otherwise repeated
  * calls would keep it from running.
  */
-#define NEXT                                                               \
+#define PGQ_NEXT_RUN                                                       \
 	"CASE WHEN t.cron = EXCLUDED.cron AND t.timezone = EXCLUDED.timezone " \
 	"THEN COALESCE(t.next_run_at, EXCLUDED.next_run_at) ELSE EXCLUDED.next_run_at END"
 
@@ -162,7 +162,7 @@ static constexpr char kMake[] =
 	"ON CONFLICT (schedule) DO UPDATE SET cron = EXCLUDED.cron, timezone = EXCLUDED.timezone, "
 	"queue = EXCLUDED.queue, payload = EXCLUDED.payload, options = EXCLUDED.options, "
 	"missed = EXCLUDED.missed, maker = EXCLUDED.maker, maker_name = EXCLUDED.maker_name, "
-	"next_run_at = " NEXT ", due_at = " NEXT ", failures = 0, last_error = NULL "
+	"next_run_at = " PGQ_NEXT_RUN ", due_at = " PGQ_NEXT_RUN ", failures = 0, last_error = NULL "
 	"WHERE t.queue = EXCLUDED.queue OR t.queue = $10";
 
 /*

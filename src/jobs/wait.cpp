@@ -21,7 +21,7 @@ static constexpr int64 kShortNap = 1000;
  * parked jobs. If the clock is set meanwhile the scheduler wakes us; without one the nap is short.
  */
 static int64
-nap_in_milliseconds(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
+nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 {
 	int64 monotonic = monotonic_now();
 	TimestampTz now = wall_now();
@@ -41,7 +41,7 @@ nap_in_milliseconds(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 
 /* No lease is left for this database: which bound is met, and what helps. */
 [[noreturn]] static void
-complain_of_leases()
+complain_of_bound()
 {
 	const Database *db = tables().database;
 	int leases = leases_of(db->share);
@@ -88,7 +88,7 @@ complain(Shortage shortage, const char *name)
 			 errdetail("At most %d locked jobs of one database are set aside.", max_aside()),
 			 errhint("See pg_locks for the transactions that have locked rows of pgq_ext.job.")));
 	if (shortage == Shortage::kLeases)
-		complain_of_leases();
+		complain_of_bound();
 	if (shortage == Shortage::kEntries)
 		complain_of_entries(name);
 }
@@ -175,7 +175,7 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		bool woken = rejoin_lines(&alarm);
 		if (!woken)
 			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					  nap_in_milliseconds(refs, n, alarm, claim->end), wait_events.claim);
+					  nap_of_claim(refs, n, alarm, claim->end), wait_events.claim);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		check_client();

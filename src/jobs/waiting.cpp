@@ -6,6 +6,7 @@
 #include "engine/hold.h"
 #include "engine/lock_line.h"
 #include "load/attach.h"
+#include "pg/virtual_xid.h"
 #include "pg/wait_events.h"
 #include "rows/judge.h"
 #include "txn/deadlock.h"
@@ -26,12 +27,6 @@ enum class Reach : uint8
 };
 
 } // namespace
-
-static bool
-is_me(const VirtualTransactionId &vxid)
-{
-	return VirtualTransactionIdEquals(vxid, my_virtual_xid());
-}
 
 /*
  * The user of the lease waits, or will, at the row that this transaction has locked, so waiting for

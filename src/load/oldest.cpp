@@ -221,7 +221,7 @@ ask_memory(const QueueRef &ref, TimestampTz now, TimestampTz *run_at)
  * job that becomes ready is filed.
  */
 static void
-read_rows(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
+read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 {
 	*oldest = {};
 	uint32 serial = 0;
@@ -261,7 +261,7 @@ find_oldest_ready(const QueueRef &ref, TimestampTz *run_at)
 	int64 below = ask_memory(ref, now, &oldest_known);
 	Oldest read = {.run_at = DT_NOEND};
 	if (below > INT32_MIN)
-		read_rows(ref, below, now, &read);
+		read_oldest(ref, below, now, &read);
 	*run_at = Min(oldest_known, read.run_at);
 	return !read.too_many && *run_at < now;
 }

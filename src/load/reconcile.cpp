@@ -78,7 +78,7 @@ look_at(Reconciliation *state, const Row &row)
 
 /* Return the number of versions read; fewer than `most` at the end of the segment. */
 static int
-read_rows(Reconciliation *state, const Segment &segment, int most)
+reconcile_segment(Reconciliation *state, const Segment &segment, int most)
 {
 	SegmentSet segments(AccessShareLock);
 	Relation rel = segments.open(segment.number);
@@ -159,7 +159,7 @@ read_on(Reconciliation *state, int most)
 		const Segment *segment = t.find(state->segment);
 		if (segment == nullptr)
 			continue;
-		most -= read_rows(state, *segment, most);
+		most -= reconcile_segment(state, *segment, most);
 		if (most <= 0 || state->n == kSuspectsMax)
 			return true;
 	}

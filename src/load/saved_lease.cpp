@@ -131,7 +131,7 @@ compare_starts(const void *a, const void *b)
 }
 
 static void
-read_rows(const Tables &t, int64 mark, SavedLeases *saved)
+read_records(const Tables &t, int64 mark, SavedLeases *saved)
 {
 	int room = 0;
 	int room_for_starts = 0;
@@ -161,7 +161,7 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 	 */
 	if (OidIsValid(t.subscription))
 		return saved;
-	read_rows(t, mark, &saved);
+	read_records(t, mark, &saved);
 	if (!t.has_segments)
 		saved.n = saved.n_starts = 0;
 	if (saved.n_starts > 0)
@@ -239,8 +239,9 @@ copy_all(const Database *db, SavedLease *copies, int most)
 {
 	int64 monotonic = monotonic_now();
 	int n = 0;
-	for_each_queue(
-		db, [&](const QueueRef &ref) { n += copy_leases(ref, copies + n, most - n, monotonic); });
+	for_each_queue(db, [&](const QueueRef &ref) {
+		n += copy_leases_to_save(ref, copies + n, most - n, monotonic);
+	});
 	return n;
 }
 

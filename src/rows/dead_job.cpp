@@ -10,7 +10,7 @@ namespace pgq {
  * not count.
  */
 static bool
-is_there(HeapTuple tuple, Buffer buffer)
+would_be_deleted(HeapTuple tuple, Buffer buffer)
 {
 	TransactionId dead_after;
 	HTSV_Result state = HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after);
@@ -52,7 +52,7 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 		while (!removed && next_version(lookup))
 		{
 			bool is_null;
-			bool there = is_there(lookup->tuple, lookup->buffer);
+			bool there = would_be_deleted(lookup->tuple, lookup->buffer);
 			*moved += there ? 0 : trace_of(lookup->tuple);
 			*queue_id = DatumGetInt32(
 				heap_getattr(lookup->tuple, kDeadQueueId, RelationGetDescr(rel), &is_null));

@@ -6,7 +6,7 @@
 namespace pgq {
 
 static bool
-is_there(const IndexLookup &lookup, Snapshot snapshot, TimestampTz now)
+is_valid_head(const IndexLookup &lookup, Snapshot snapshot, TimestampTz now)
 {
 	if (!HeapTupleSatisfiesVisibility(lookup.tuple, snapshot, lookup.buffer))
 		return false;
@@ -37,7 +37,7 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
 	bool found = false;
 	while (!found && next_version(lookup))
 	{
-		found = is_there(*lookup, snapshot, now);
+		found = is_valid_head(*lookup, snapshot, now);
 		if (found)
 			*first = hint_of(lookup->tuple, lookup->slot->tts_tupleDescriptor, segment);
 		unlock_version(lookup);

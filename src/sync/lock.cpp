@@ -112,7 +112,7 @@ try_to_take(const LockWish &wish, LockRequest *request)
  * waking it.
  */
 static long
-nap_in_milliseconds(int64 look_again, int64 end)
+nap_of_lock(int64 look_again, int64 end)
 {
 	static constexpr int64 kLookAnyway = USECS_PER_SEC;
 	int64 now = monotonic_now();
@@ -147,7 +147,7 @@ wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 		if (taken.answer != TakeAnswer::kBusy || monotonic_now() >= end)
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 nap_in_milliseconds(taken.look_again, end), wait_events.lock);
+						 nap_of_lock(taken.look_again, end), wait_events.lock);
 		CHECK_FOR_INTERRUPTS();
 		check_client();
 		deadlock.look();

@@ -3,6 +3,7 @@
 #include "engine/doubt.h"
 #include "engine/held.h"
 #include "engine/hold.h"
+#include "pg/virtual_xid.h"
 #include "txn/pending.h"
 
 #include <algorithm>
@@ -235,8 +236,7 @@ open_claims(OpenClaim **claims)
 				 * job that another transaction is cancelling.
 				 */
 				bool held = lease->state == LeaseState::kHeld;
-				bool written =
-					lease->ending && VirtualTransactionIdEquals(lease->user, my_virtual_xid());
+				bool written = lease->ending && is_me(lease->user);
 				if (still_ours(effect) && !written && held == (effect.kind == LeaseEffect::kHold))
 					(*claims)[n++] = {lease->key.job_id, lease->hint.place, held};
 			});

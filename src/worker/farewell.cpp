@@ -9,7 +9,7 @@ namespace pgq {
 
 /* Usually all sessions end in a few milliseconds. */
 static constexpr int64 kLongestWait = 2 * USECS_PER_SEC;
-static constexpr int64 kLookAgain = 2000;
+static constexpr int64 kNap = 2000;
 
 /*
  * Return whether the server is being stopped, and not only this process. The postmaster notes a
@@ -41,7 +41,7 @@ wait_until(int64 deadline, Condition condition)
 	{
 		if (monotonic_now() > deadline)
 			return false;
-		pg_usleep(kLookAgain);
+		pg_usleep(kNap);
 	}
 	return true;
 }

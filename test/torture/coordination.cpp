@@ -9,7 +9,7 @@
 namespace torture {
 
 /* Grants of which nothing new can be learned any more. */
-static constexpr Time kRemember = 60 * kSecond;
+static constexpr Time kRememberAnswers = 60 * kSecond;
 
 /* ---- what happens ---- */
 
@@ -352,7 +352,7 @@ Coordination::audit()
 void
 Coordination::prune()
 {
-	Time horizon = now() - kRemember;
+	Time horizon = now() - kRememberAnswers;
 	auto has_ended = [](const TxRef &tx) {
 		return tx->state == TxState::kCommitted || tx->state == TxState::kAborted;
 	};

@@ -10,7 +10,7 @@
 
 namespace pgq {
 
-static constexpr int kBatch = 64;
+static constexpr int kExpiredMax = 64;
 
 /*
  * Lock overdue jobs, from the current position of the sweep on, and return how many. Go on with the
@@ -22,10 +22,10 @@ lock_batch(Shift &shift, TimestampTz then, int64 *ids)
 	auto &state = shift.expiry;
 	const Tables &t = look_at_tables();
 	int n = 0;
-	for (; state.segment < kMaxSegments && n < kBatch; state.segment++)
+	for (; state.segment < kMaxSegments && n < kExpiredMax; state.segment++)
 	{
 		const Segment *segment = t.find(state.segment);
-		int most = kBatch - n;
+		int most = kExpiredMax - n;
 		int locked = 0;
 		if (segment == nullptr || is_bare(*segment))
 			continue;
@@ -46,7 +46,7 @@ lock_batch(Shift &shift, TimestampTz then, int64 *ids)
 static bool
 expire_batch(Shift &shift, TimestampTz then)
 {
-	int64 ids[kBatch];
+	int64 ids[kExpiredMax];
 	auto &state = shift.expiry;
 	int n = lock_batch(shift, then, ids);
 	bool more = state.segment < kMaxSegments;

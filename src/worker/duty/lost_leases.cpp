@@ -11,7 +11,7 @@
 
 namespace pgq {
 
-static constexpr int kBatch = 64;
+static constexpr int kLostMax = 64;
 
 namespace {
 
@@ -24,7 +24,7 @@ struct LostLease
 
 struct Batch
 {
-	LostLease leases[kBatch];
+	LostLease leases[kLostMax];
 	int n;
 };
 
@@ -35,7 +35,7 @@ collect(const QueueRef &ref, Batch *batch)
 {
 	batch->n = 0;
 	(void) change_queue(ref, [&](QueueHold &hold) {
-		while (batch->n < kBatch)
+		while (batch->n < kLostMax)
 		{
 			Lease *lease = first_lost(hold.queue());
 			if (lease == nullptr)
@@ -97,11 +97,11 @@ count_batch(const QueueRef &ref)
 	bool enough = true;
 	bool served = serving_transaction(RowExclusiveLock, [&] {
 		Batch batch;
-		reserve_lease_effects(kBatch);
+		reserve_lease_effects(kLostMax);
 		collect(ref, &batch);
 		stop_point("reap");
 		enough = count_each(batch);
-		result.full = batch.n == kBatch;
+		result.full = batch.n == kLostMax;
 	});
 	if (!enough)
 		rest_after_this();
