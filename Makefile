@@ -142,6 +142,7 @@ $(ROOMS:%=%.o): %.o: $$(wildcard %/*.cpp %/*/*.cpp)
 
 # A source of the last build may have been deleted since.
 src/%.cpp: ;
+$(OBJS:.o=.d): ;
 
 # pgq-top is a client program: it uses the C++ library, libpq and ncurses. It is left out if their headers are
 # missing.
