@@ -137,10 +137,10 @@ $(OBJS): Makefile $(EXTENSION).control built_with
 compiled_as_one = $(patsubst %,-include %,$(filter %.cpp,$(wordlist 2,$(words $(1)),$(1))))
 
 .SECONDEXPANSION:
-$(ROOMS:%=%.o): %.o: $$(wildcard %/*.cpp %/*/*.cpp)
+$(ROOMS:%=%.o): %.o: $$(wildcard %/*.cpp %/*/*.cpp) %/. $$(wildcard %/*/.)
 	$(COMPILE.cc) -Wno-subobject-linkage $(call compiled_as_one,$^) -o $@ $<
 
-# A source of the last build may have been deleted since.
+# A source of the last build may have been deleted since; the date of its folder says so.
 src/%.cpp: ;
 $(OBJS:.o=.d): ;
 
