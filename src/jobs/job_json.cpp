@@ -127,12 +127,11 @@ static void
 read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
 {
 	const JobAttribute *attribute = attribute_of_key(key);
-	bool required = attribute != nullptr && attribute->required;
-	if (value->type == jbvNull && !required)
-		return;
-	if (attribute == nullptr || (required && element == kOptions))
+	if (attribute == nullptr || (attribute->required && element == kOptions))
 		bad_job(element, psprintf("has the unknown key \"%s\"",
 								  pnstrdup(key.val.string.val, key.val.string.len)));
+	if (value->type == jbvNull && !attribute->required)
+		return;
 	auto i = attribute - job_attributes;
 	spec->values[i] = datum_of(*attribute, value, element);
 	spec->given[i] = true;
