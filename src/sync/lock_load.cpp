@@ -16,6 +16,7 @@ struct FoundLock
 	int32 slot;
 	Grant grant;
 	bool is_new;	   /* inserted by a transaction that has not ended */
+	bool is_gone;	   /* is_new, and that transaction has deleted or replaced it */
 	TransactionId xid; /* the inserter (is_new) or the deleter, not ended; invalid: neither */
 };
 
@@ -82,14 +83,15 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 
 /*
  * Return whether the version matters. A transaction that deletes a version that it has inserted
- * itself has replaced it; until that transaction ends this is the only sign of it.
+ * itself (is_gone) has replaced it, or has given the lock back. In both cases no other transaction
+ * may take the lock before that transaction ends, and this version may be the only sign of it.
  */
 static bool
-judge(HeapTuple tuple, Buffer buffer, bool *is_new, TransactionId *xid)
+judge(HeapTuple tuple, Buffer buffer, bool *is_new, bool *is_gone, TransactionId *xid)
 {
 	TransactionId dead_after;
 	TransactionId deleter;
-	*is_new = false;
+	*is_new = *is_gone = false;
 	*xid = InvalidTransactionId;
 	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
 	{
@@ -105,7 +107,8 @@ judge(HeapTuple tuple, Buffer buffer, bool *is_new, TransactionId *xid)
 				HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask))
 				return true;
 			deleter = HeapTupleHeaderGetUpdateXid(tuple->t_data);
-			return !TransactionIdIsValid(deleter) || !TransactionIdIsInProgress(deleter);
+			*is_gone = TransactionIdIsValid(deleter) && TransactionIdIsInProgress(deleter);
+			return true;
 		default:
 			return false;
 	}
@@ -139,10 +142,11 @@ find_rows(const Tables &t)
 	{
 		/* Judge under the buffer's content lock; the scan holds the pin. */
 		bool is_new;
+		bool is_gone;
 		TransactionId xid;
 		Buffer buffer = reinterpret_cast<HeapScanDesc>(scan)->rs_cbuf;
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		bool wanted = judge(tuple, buffer, &is_new, &xid);
+		bool wanted = judge(tuple, buffer, &is_new, &is_gone, &xid);
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 		if (!wanted)
 			continue;
@@ -150,6 +154,7 @@ find_rows(const Tables &t)
 		if (found.slot == 0)
 			continue;
 		found.is_new = is_new;
+		found.is_gone = is_gone;
 		found.xid = TransactionIdIsValid(xid) ? SubTransGetTopmostTransaction(xid) : xid;
 		keep(&locks, found);
 		CHECK_FOR_INTERRUPTS();
@@ -208,6 +213,25 @@ file_new(Database *db, LockHold &hold, const FoundLock &found)
 	return true;
 }
 
+/*
+ * File a row that an open transaction has inserted and deleted, unless the slot has an entry: then
+ * the transaction has replaced the row, or memory knows the lock. The entry is freed when the
+ * transaction ends.
+ */
+static bool
+file_gone(Database *db, LockHold &hold, const FoundLock &found)
+{
+	if (hold.find(found.key, found.slot) >= 0)
+		return true;
+	int number = hold.add(db, found.key, found.slot);
+	if (number < 0)
+		return false;
+	hold[number].now = found.grant;
+	hold.leave_to(number, found.xid, Grant{});
+	hold[number].now.state = GrantState::kUnlocking;
+	return true;
+}
+
 template <typename Visit>
 static void
 for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
@@ -241,7 +265,10 @@ file_all(Database *db, const FoundLocks &locks)
 		room = file_old(db, hold, found) && room;
 	});
 	for_each_found(locks, true, [&](LockHold &hold, const FoundLock &found) {
-		room = file_new(db, hold, found) && room;
+		room = (found.is_gone || file_new(db, hold, found)) && room;
+	});
+	for_each_found(locks, true, [&](LockHold &hold, const FoundLock &found) {
+		room = (!found.is_gone || file_gone(db, hold, found)) && room;
 	});
 	return room;
 }

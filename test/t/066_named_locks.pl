@@ -244,6 +244,8 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	ask($s, q{PREPARE TRANSACTION 'p_relock'});
 	ask($s, "BEGIN; SELECT pgq_assert_lock('p_assert', $t{p_assert}); PREPARE TRANSACTION 'p_assert'");
 	ask($s, "BEGIN; SELECT pgq_extend_lock('p_extend', $t{p_extend}, '2 hours'); PREPARE TRANSACTION 'p_extend'");
+	ask($s, "BEGIN; SELECT pgq_unlock('$_', pgq_lock('$_', ttl => '1 hour')); PREPARE TRANSACTION '$_'") for qw(p_both p_both_undone);
+	ask($s, "BEGIN; SELECT pgq_run_done('run_$mode', pgq_run_once('run_$mode', '1 day')); PREPARE TRANSACTION 'p_run'");
 	my $lost = ask($other, q{BEGIN; SELECT pgq_lock('open', ttl => '1 hour')});
 	$restart->();
 	ask($other, 'ROLLBACK');
@@ -256,13 +258,16 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	is(sql(q{SELECT pgq_lock('open') > } . $lost), 't', 'what was not committed is not');
 	is(sql(q{SELECT pgq_lock('bound') } . ($mode eq 'none' ? 'IS NULL' : "> $bound")), 't', 'a session ends with the server');
 	is(sql("SELECT count(*) FROM pgq_ext.lock WHERE name = '$_' AND in_transaction"), '1', "$_ is held, and open") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock);
-	is(sql("SELECT pgq_lock('$_') IS NULL"), 't', "$_: nobody else gets it") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock p_assert);
+	is(sql("SELECT pgq_lock('$_') IS NULL"), 't', "$_: nobody else gets it") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock p_assert p_both p_both_undone);
+	is(sql("SELECT pgq_run_once('run_$mode', '1 day') IS NULL"), 't', 'p_run: nobody else runs it');
 	is(sqlstate($node, "SET lock_timeout = '200 ms'; SELECT pgq_unlock('p_assert', $t{p_assert})"), '55P03', 'asserted by a prepared transaction: unlock waits');
 	send_sql($s, q{SELECT pgq_lock('p_unlock', wait => '60 s')});
 	send_sql($other, q{SELECT pgq_lock('p_lock_undone', wait => '60 s')});
 	waiting(2);
-	sql("COMMIT PREPARED '$_'") for qw(p_lock p_unlock p_assert);
-	sql("ROLLBACK PREPARED '$_'") for qw(p_lock_undone p_unlock_undone p_relock p_extend);
+	sql("COMMIT PREPARED '$_'") for qw(p_lock p_unlock p_assert p_both p_run);
+	sql("ROLLBACK PREPARED '$_'") for qw(p_lock_undone p_unlock_undone p_relock p_extend p_both_undone);
+	is(sql("SELECT pgq_unlock('$_', pgq_lock('$_'))"), 't', "... and $_ is free") for qw(p_both p_both_undone);
+	is(sql("SELECT pgq_run_once('run_$mode', '1 day') IS NULL"), 't', '... and the run is done');
 	is(sql("SELECT pgq_assert_lock('p_lock', $new)"), '', 'COMMIT PREPARED of a lock');
 	cmp_ok(scalar reply($s), '>', $t{p_unlock}, '... of an unlock');
 	cmp_ok(scalar reply($other), '>', $undone, 'ROLLBACK PREPARED of a lock');
@@ -329,7 +334,9 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	ask($s, q{BEGIN; SELECT pgq_lock('twice') > 0});
 	ask($s, 'ROLLBACK');
 	is(sql(q{SELECT pgq_unlock('twice', pgq_lock('twice'))}), 't', 'two rows of one slot that are over keep nobody from taking it');
-	is(sql(q{SELECT count(*) FROM pgq_ext.held_lock WHERE name = 'twice'}), '0', '... and go');
+	# A look at all rows of a slot is rare if it takes long: an older row is found by one of the next.
+	wait_for($node, q{pgq_unlock('twice', pgq_lock('twice')) AND NOT EXISTS (SELECT FROM pgq_ext.held_lock WHERE name = 'twice')});
+	pass('... and go');
 	$t = sql(q{SELECT pgq_lock('deleted')});
 	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'deleted'});
 	ok(stale("SELECT pgq_extend_lock('deleted', $t, '1000 years')") || sql("SELECT pgq_extend_lock('deleted', $t, '1000 years') IS NULL") eq 't', 'a lock whose row is gone cannot be extended');
