@@ -11,7 +11,7 @@ use RotationTest qw(stop_scheduler_at scheduler_stands let_go);
 use Session;
 
 my $node = pgq_node('main', init => { allows_streaming => 1 },
-	conf => "max_prepared_transactions = 10\ndeadlock_timeout = '300 ms'\nrestart_after_crash = on\npgq_ext.max_locks = 40\n");
+	conf => "max_connections = 30\nmax_prepared_transactions = 10\ndeadlock_timeout = '300 ms'\nrestart_after_crash = on\npgq_ext.max_locks = 40\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub stale { return sqlstate($node, $_[0]) eq 'PQ001' }
 sub waiting { my ($n) = @_; return wait_for($node, "count(*) >= $n FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%wait => ''60 s%' AND wait_event_type IN ('Extension', 'Lock') AND pid <> pg_backend_pid()") }
