@@ -134,11 +134,9 @@ endif
 $(OBJS): Makefile $(EXTENSION).control built_with
 -include $(OBJS:.o=.d)
 
-compiled_as_one = $(patsubst %,-include %,$(filter %.cpp,$(wordlist 2,$(words $(1)),$(1))))
-
 .SECONDEXPANSION:
 $(ROOMS:%=%.o): %.o: $$(wildcard %/*.cpp %/*/*.cpp) %/. $$(wildcard %/*/.)
-	$(COMPILE.cc) -Wno-subobject-linkage $(call compiled_as_one,$^) -o $@ $<
+	$(COMPILE.cc) -Wno-subobject-linkage $(patsubst %,-include %,$(filter %.cpp,$(wordlist 2,$(words $^),$^))) -o $@ $<
 
 # A source of the last build may have been deleted since; the date of its folder says so.
 src/%.cpp: ;
@@ -146,13 +144,13 @@ $(OBJS:.o=.d): ;
 
 # pgq-top is a client program: it uses the C++ library, libpq and ncurses. It is left out if their headers are
 # missing.
-TOP_OBJS = top/pgq-top.o
+TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp))
 TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I$(includedir) \
                -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) \
                $(COPT)
 
-$(TOP_OBJS): $(wildcard top/*.cpp) Makefile $(EXTENSION).control built_with
-	$(CXX) $(TOP_CXXFLAGS) -c $(call compiled_as_one,$^) -o $@ $<
+top/%.o: top/%.cpp Makefile $(EXTENSION).control built_with
+	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
 
 pgq-top: $(TOP_OBJS)
 	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(TOP_OBJS) $(LDFLAGS) -L$(libdir) -lpq -lncursesw

@@ -51,9 +51,9 @@ compile()
 	local files start=$SECONDS
 	files=$("$@" -n all | grep -cE -- ' -c .*-o [^ ]+\.o ')
 	[ "$files" -gt 0 ] || { "$@" -s all; return; }
-	echo "Compiling $files folders"
+	echo "Compiling $files files and folders"
 	( set -o pipefail; "$@" -j"$(nproc)" all |
-		awk -v files="$files" '/ -c / && match($0, /-o [^ ]+\.o /) { print "  " ++n " of " files; fflush() }' ) || return
+		awk -v files="$files" '/ -c / && match($0, /-o [^ ]+\.o /) && ++n % 5 == 0 { print "  " n " of " files; fflush() }' ) || return
 	echo "Compiled in $((SECONDS - start)) s"
 }
 

@@ -49,7 +49,7 @@ next_look(const NamedLock &lock, int64 monotonic)
 /* Visit the entries of the lock. */
 template <typename Visit>
 static void
-for_each_slot(const LockHold &hold, const Database *db, const LockKey &key, Visit visit)
+for_each_slot_of(const LockHold &hold, const Database *db, const LockKey &key, Visit visit)
 {
 	for (int i = hold.first_of(db, key.name); i >= 0; i = hold.next_of(db, key.name, i))
 		if (hold[i].key == key)
@@ -62,7 +62,7 @@ survey(const LockHold &hold, const Database *db, const LockKey &key, int64 unuse
 	LockSurvey survey;
 	int me = my_procno();
 	int64 monotonic = hold.monotonic();
-	for_each_slot(hold, db, key, [&](const NamedLock &lock) {
+	for_each_slot_of(hold, db, key, [&](const NamedLock &lock) {
 		bool ours_to_relock = lock.now.state == GrantState::kUnlocking && lock.changer == me;
 		bool may_be_free = lock.in_use_until <= monotonic || lock.now.token == unused;
 		if (ours_to_relock || (lock.is_over(monotonic) && may_be_free))

@@ -26,7 +26,7 @@ struct ProbeRound
 /* ---- beginning ---- */
 
 static bool
-begin_round(ProbeRound &round)
+begin_probe(ProbeRound &round)
 {
 	(void) change_queue(round.ref, [&](QueueHold &hold) {
 		Schedule &schedule = hold.schedule();
@@ -97,7 +97,7 @@ pick_candidates(QueueHold &hold, const Probe &probe, const Found &found, Hint *c
 }
 
 static void
-publish(const ProbeRound &round, const Probe &probe, const Found &found)
+publish_probe(const ProbeRound &round, const Probe &probe, const Found &found)
 {
 	(void) change_queue(round.ref, [&](QueueHold &hold) {
 		Hint candidates[kCandidatesMax];
@@ -129,7 +129,7 @@ probe_group(ProbeRound &round, const Probe &probe)
 	if (complete)
 	{
 		stop_point("probe-publish");
-		publish(round, probe, found);
+		publish_probe(round, probe, found);
 	}
 	pfree(found.run.rows);
 	return complete;
@@ -146,7 +146,7 @@ probe_groups(const QueueRef &ref, bool wait)
 		return RefillResult::kNotReady;
 	if (!lock_queue(ref.queue_id, QueueLock::kGroups, ExclusiveLock, wait))
 		return RefillResult::kElsewhere;
-	bool begun = begin_round(round);
+	bool begun = begin_probe(round);
 	bool complete = true;
 	if (begun)
 	{
