@@ -91,6 +91,7 @@ shape functions 'functions are short'
 shape comments 'long functions say their steps'
 shape files 'files are short'
 shape types 'types of a .cpp file are in an unnamed namespace'
+shape names 'a name of a function is used in one file of a room'
 
 # Every test runs.
 comm -3 <(names sql .sql) <(names expected .out | sed 's/_[0-9]$//' | sort -u) |

@@ -2,7 +2,7 @@
 # Measures the shape of the sources: how long functions and files are, which folder includes which, and who takes locks and
 # reads clocks. Says what is not as it should be, one line each; nothing if all is well.
 #
-#   test/shape.pl CHECK         functions  files  comments  types  rooms  circles  locks  clocks
+#   test/shape.pl CHECK         functions  files  comments  types  names  rooms  circles  locks  clocks
 #   test/shape.pl figures       the figures of all functions, whatever they are
 #
 # The layout is clang-format's (.clang-format), but for nothing here it must be exact.
@@ -215,6 +215,15 @@ my %check = (
 			push @found, map { "$file:$_->[0]: $_->[1]" } grep { !$declared{ $_->[1] } } linked_types($file);
 		}
 		return @found;
+	},
+	# The files of a room are compiled as one: a call could mean a function of that name in another file.
+	names => sub {
+		my (%files, @found);
+		for (grep { $_->{file} =~ /\.cpp$/ && room_of($_->{file}) && $text{ $_->{file} } =~ /^\Q$_->{name}\E\(/m } functions())
+		{
+			$files{ room_of($_->{file}) . ": $_->{name}" }{ $_->{file} } = 1;
+		}
+		return map { my @in = sort keys %{ $files{$_} }; @in > 1 ? "$_ is in @in" : () } sort keys %files;
 	},
 	rooms => sub {
 		my @found;
