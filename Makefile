@@ -81,7 +81,7 @@ DATA = $(wildcard upgrade/$(EXTENSION)--*.sql)
 
 MODULE_big = pgq_ext
 # The files of a folder are compiled as one, which takes a quarter of the time. The compiler takes all but one for headers, in
-# which a type with a field of a private type would be a fault (-Wsubobject-linkage); "make odr" compiles each alone.
+# which a type with a field of a private type would be a fault (-Wsubobject-linkage); "make check-odr" compiles each alone.
 ROOMS = $(patsubst %/,%,$(sort $(dir $(wildcard src/*/*.cpp))))
 SOURCES = $(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp)
 OBJS = src/pgq_ext.o $(ROOMS:%=%.o)

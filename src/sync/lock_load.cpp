@@ -244,14 +244,17 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 		});
 }
 
-/* Count the rows that have no entry in memory. */
+/*
+ * Count the rows that have no entry in memory. One transaction can leave many rows that are gone,
+ * which get one entry.
+ */
 static int
 count_unknown(const FoundLocks &locks)
 {
 	int n = 0;
 	for (bool is_new : {false, true})
 		for_each_found(locks, is_new, [&](LockHold &hold, const FoundLock &found) {
-			n += hold.find(found.key, found.slot) < 0;
+			n += !found.is_gone && hold.find(found.key, found.slot) < 0;
 		});
 	return n;
 }
