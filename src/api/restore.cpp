@@ -92,18 +92,22 @@ inserts_into_missing_segment(const char *statement)
 
 /*
  * An INSERT fails before any hook sees its table, but the lookup of its schema calls this hook.
- * Creating the segments looks the schema up, too, so do it once in a transaction.
+ * Creating the segments looks the schema up, too, so do it once in a subtransaction: after ROLLBACK
+ * TO SAVEPOINT, which undoes it, the next INSERT is in another one.
  */
 static void
 access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object, void *arg)
 {
 	static constinit VirtualTransactionId made_by = {};
+	static constinit SubTransactionId made_in = InvalidSubTransactionId;
 	if (next_access_hook != nullptr)
 		next_access_hook(access, class_id, object, sub_object, arg);
 	if (access != OAT_NAMESPACE_SEARCH || check_function_bodies || debug_query_string == nullptr ||
-		is_me(made_by) || !inserts_into_missing_segment(debug_query_string) || !may_make_segments())
+		(is_me(made_by) && made_in == GetCurrentSubTransactionId()) ||
+		!inserts_into_missing_segment(debug_query_string) || !may_make_segments())
 		return;
 	made_by = my_virtual_xid();
+	made_in = GetCurrentSubTransactionId();
 	make_segments();
 }
 

@@ -114,6 +114,17 @@ bare_db('bare3');
 sql('CREATE ROLE nobody');
 is(sqlstate($node, 'COPY pgq_ext.job_0 (job_id) TO STDOUT', 'bare3'), '42P01', 'nobody else makes segments');
 is(sqlstate($node, 'SET check_function_bodies = off; SET ROLE nobody; COPY pgq_ext.job_0 (job_id) FROM STDIN', 'bare3'), '42501', '... also in a restore, but their owner');
+{
+	my $session = session($node, 'bare3');
+	ask($session, $_) for 'SET check_function_bodies = off', 'BEGIN', 'SAVEPOINT s';
+	for my $time ('once', '... and once more, after ROLLBACK TO SAVEPOINT')
+	{
+		send_sql($session, 'INSERT INTO pgq_ext.job_0 (segment, queue_id, payload) SELECT 0, 1, NULL WHERE false');
+		is((reply($session))[1], '', "segments are made by an INSERT $time");
+		ask($session, 'ROLLBACK TO s');
+	}
+	end_session($session);
+}
 is(sqlstate($node, 'SET check_function_bodies = off; COPY pgq_ext.job_99 (job_id) TO STDOUT', 'bare3'), '42P01', '... nor others than there are');
 
 # ---- by two of pg_restore's workers ----
