@@ -59,7 +59,8 @@ put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 {
 	using enum LeaseColumn;
 	/* A lease that was not handed out has no worker. */
-	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost;
+	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost ||
+				   copy.state == LeaseState::kReaping;
 	ResultRow<LeaseColumn> row;
 	row.set(kJobId, copy.job_id);
 	row.set_if(with_token, kLease, copy.token);
