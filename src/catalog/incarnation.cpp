@@ -14,7 +14,7 @@ is_gone(Oid incarnation)
 {
 	LOCKTAG tag;
 	SET_LOCKTAG_RELATION(tag, MyDatabaseId, incarnation);
-	if (holds_lock(tag, AccessExclusiveLock) ||
+	if (has_lock(tag, AccessExclusiveLock) ||
 		!ConditionalLockRelationOid(incarnation, AccessShareLock))
 		return false;
 	bool gone = !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(incarnation));

@@ -21,7 +21,8 @@ inline constexpr int kHoldersMax =
 
 /*
  * How often SQL has deleted or moved the row of a job, less how often SQL has put it back. here:
- * from the queue of the lease. at_all: from the table.
+ * from the queue of the lease. at_all: from the table. Small numbers, since ids are unique in each
+ * segment.
  */
 struct RowsGone
 {

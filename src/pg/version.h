@@ -164,16 +164,6 @@ has_ended(TransactionId xid)
 #endif
 }
 
-inline bool
-holds_lock(const LOCKTAG &tag, LOCKMODE mode)
-{
-#if PG_VERSION_NUM >= 170000
-	return LockHeldByMe(&tag, mode, false);
-#else
-	return LockHeldByMe(&tag, mode);
-#endif
-}
-
 /* ---- activity ---- */
 
 /* Return the nth session (from 1) of those that pg_stat_activity shows. */

@@ -173,7 +173,7 @@ static void
 release_at_exit(int, Datum)
 {
 	LOCKTAG tag = database_tag(locked_database);
-	if (OidIsValid(locked_database) && holds_lock(tag, RowExclusiveLock))
+	if (OidIsValid(locked_database) && has_lock(tag, RowExclusiveLock))
 		unlock_database();
 }
 
