@@ -198,22 +198,6 @@ find_queues(Datum *names, int n)
 	return list;
 }
 
-static void
-ack_each(const JobList &jobs)
-{
-	SegmentSet segments(RowExclusiveLock);
-	Records records;
-	const Ack *acks = take_all_in_hand(segments, jobs.ids, jobs.tokens, jobs.n);
-	for (int i = 0; i < jobs.n; i++)
-	{
-		if (!ack_job(segments, records, acks[i]))
-			complain_stale(jobs.id(i), jobs.token(i));
-		CHECK_FOR_INTERRUPTS();
-	}
-	records.write();
-	segments.close();
-}
-
 } // namespace pgq
 
 using namespace pgq;
@@ -261,7 +245,10 @@ pgq_ack_claim(PG_FUNCTION_ARGS)
 	ClaimOptions options = read_options(fcinfo, 3, 4);
 	QueueRef ref = resolve_queue(tables(), name, Deed::kClaim);
 	options.for_more = jobs.n > 0;
-	ack_each(jobs);
+	ack_jobs(jobs, [&](int i, bool acked) {
+		if (!acked)
+			complain_stale(jobs.id(i), jobs.token(i));
+	});
 	claim_and_return(fcinfo, options, &ref, &name, 1);
 	return (Datum) 0;
 }

@@ -9,24 +9,6 @@
 
 namespace pgq {
 
-static void
-ack_all(const JobList &jobs, ResultRows *result)
-{
-	SegmentSet segments(RowExclusiveLock);
-	Records records;
-	const Ack *acks = take_all_in_hand(segments, jobs.ids, jobs.tokens, jobs.n);
-	for (int i = 0; i < jobs.n; i++)
-	{
-		if (ack_job(segments, records, acks[i]))
-			result->put(jobs.ids[i]);
-		else
-			note_stale_call(jobs.id(i));
-		CHECK_FOR_INTERRUPTS();
-	}
-	records.write();
-	segments.close_unwritten();
-}
-
 static Failure
 read_failure(FunctionCallInfo fcinfo, int64 token)
 {
@@ -102,7 +84,13 @@ pgq_ack_many(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_ack_many()");
 	ResultRows result(fcinfo);
-	ack_all(read_jobs(fcinfo), &result);
+	JobList jobs = read_jobs(fcinfo);
+	ack_jobs(jobs, [&](int i, bool acked) {
+		if (acked)
+			result.put(jobs.ids[i]);
+		else
+			note_stale_call(jobs.id(i));
+	});
 	return (Datum) 0;
 }
 

@@ -1,6 +1,7 @@
 /* A list of jobs and their leases, passed as two arrays. */
 #pragma once
 
+#include "jobs/finish.h"
 #include "pg/pg.h"
 
 namespace pgq {
@@ -25,5 +26,25 @@ JobList read_jobs(FunctionCallInfo fcinfo);
 
 /* Raise error PQ001 and count the stale call. */
 [[noreturn]] void complain_stale(int64 job_id, int64 token);
+
+/*
+ * Acknowledge the jobs, and write the records of all of them at once. Calls note(i, acked) for each
+ * job; acked is false if its lease is stale.
+ */
+template <typename Note>
+void
+ack_jobs(const JobList &jobs, Note note)
+{
+	SegmentSet segments(RowExclusiveLock);
+	Records records;
+	const Ack *acks = take_all_in_hand(segments, jobs.ids, jobs.tokens, jobs.n);
+	for (int i = 0; i < jobs.n; i++)
+	{
+		note(i, ack_job(segments, records, acks[i]));
+		CHECK_FOR_INTERRUPTS();
+	}
+	records.write();
+	segments.close_unwritten();
+}
 
 } // namespace pgq
