@@ -293,39 +293,64 @@ sub goals_table
 }
 
 my @sections = (
-	[ 'enqueue', 'Enqueue', 'No worker is there. N clients with one job a call, or one client with many a call: `pgq_enqueue_many`; the tables take `INSERT ... SELECT unnest($1)`.', sub { rates('enqueue', 'jobs/s') } ],
+	[ 'enqueue', 'Enqueue',
+		'No worker runs. Either N clients enqueue one job a call, or one client enqueues many jobs a call: with `pgq_enqueue_many`, and with `INSERT ' .
+		'... SELECT unnest($1)` for the tables.', sub { rates('enqueue', 'jobs/s') } ],
 	[ 'claim', 'Claim and ack, one job a call',
-		'Claim and ack are two statements and two round trips, each a transaction of its own, except for "one statement": ' .
-		'`SELECT ..., pgq_ack(job_id, lease) FROM pgq_claim(...)`, and `pgq_ack_claim`, which is one for the last job and the next.',
+		'Claim and ack are two statements, so two round trips and two transactions for each job. There are two exceptions: the column "one ' .
+		'statement" is `SELECT ..., pgq_ack(job_id, lease) FROM pgq_claim(...)`, and `pgq_ack_claim` acknowledges the last job and claims the next ' .
+		'one in one statement.',
 		sub { rates('claim', 'jobs/s, clients') } ],
-	[ 'batch', 'Claim and ack in batches', 'One connection. A `DELETE` alone sends no row to anybody; "ceiling, with the rows" also reads the jobs that it deletes, by their ids.', sub { rates('batch', 'jobs/s, jobs a call') } ],
+	[ 'batch', 'Claim and ack in batches',
+		'One connection claims and acknowledges many jobs a call. A `DELETE` alone returns no row to the client; "ceiling, with the rows" also reads ' .
+		'the jobs that it deletes, by their ids.', sub { rates('batch', 'jobs/s, jobs a call') } ],
 	[ 'work', '20 ms of work', 'Each worker claims a job, is busy with something else for 20 ms, and acknowledges it; a million jobs wait. ' .
 		'N workers cannot do more than 50 N jobs a second.', sub { rates('work', 'jobs/s, workers') } ],
 	[ 'held', 'While a snapshot is held', 'Another session has a `REPEATABLE READ` transaction open all the time, as a long report or a dump does, so nothing can be vacuumed. ' .
 		'32 clients claim and acknowledge, one job a call.', \&held_table ],
-	[ 'backlog', 'Backlog', 'Claim and ack, one job a call, 16 clients; at least so many jobs stay queued all the time.', \&backlog_table ],
-	[ 'scale', 'Many of something', 'pgq_ext alone, claim and ack, one job a call, 16 clients, of one queue: beside other queues with a job each; of jobs that have so many priorities; while so many other jobs of it are leased. ' .
-		'Then from enqueue to the claim that waits, at 1,000 jobs/s, when so many wait.', \&scale_table ],
-	[ 'latency', 'From enqueue to the claim that waits', 'Jobs are enqueued one a call at a steady rate, 16 workers wait. Milliseconds from the moment the enqueuing client knows of its commit ' .
-		'to the moment the worker has the job, in the same process; on the right from sending the enqueue, so with its commit, and the rate that was reached. ' .
-		'The other side is the SKIP LOCKED table with `pg_notify` in the statement that enqueues, one connection that listens, and one idle worker woken for each notification.',
+	[ 'backlog', 'Backlog',
+		'Claim and ack, one job a call, 16 clients. The first column is the number of jobs that wait at least, during the whole measurement.', \&backlog_table ],
+	[ 'scale', 'Many of something',
+		'pgq_ext alone: claim and ack, one job a call, 16 clients, all on one queue. The first table varies three things: the number of queues of ' .
+		'the server, each with one job; the number of priorities of the jobs; the number of other jobs of the queue that are in work. The second ' .
+		'table has the time from enqueue to a waiting claim, at 1,000 jobs/s, with that many waiting claims.', \&scale_table ],
+	[ 'latency', 'From enqueue to the claim that waits',
+		'Jobs are enqueued one a call at a steady rate, while 16 workers wait. The columns p50 to max are milliseconds from the moment when the ' .
+		'client knows that its enqueue is committed until the worker has the job; producer and workers are threads of one process. The columns "from ' .
+		'sending" begin when the enqueue is sent, so they include its commit. The last column is the rate that was reached. LISTEN/NOTIFY is the ' .
+		'SKIP LOCKED table with `pg_notify` in the statement that enqueues: one connection listens, and wakes one idle worker for each notification.',
 		\&latency_table ],
-	[ 'wal', 'What a job costs the server', 'Full-page images and autovacuum are switched off here: they come at times of their own. A dead row is left by each `UPDATE` and each `DELETE`.', \&wal_table ],
-	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it; 10,000 others wait.', sub { rates('life', 'jobs/s, clients') } ],
-	[ 'records', 'With records', "pgq_ext alone: claim and ack with the defaults, which write nothing of a job that is done, and with `log_attempts = 'all'` and `keep_finished`, which write two rows of it. " .
-		'One job a call with 32 clients, or one connection with many a call; WAL without full-page images.', \&records_table ],
-	[ 'limits', 'With limits', 'pgq_ext alone: claim and ack, one job a call, of a queue that has `concurrency` and `rate_limit`, none of which is ever reached; of one with `group_concurrency => 1` and 10,000 groups, behind one that is busy and half as large as all others; ' .
-		'of one with `fifo` and as many groups; of one with `fair` and 100 groups, one of which has half of the jobs.', \&limits_table ],
-	[ 'order', 'Order and memory', 'pgq_ext alone, with `pgq_ext.window_size = 10000`: jobs of five priorities and many times are enqueued, then a lone consumer takes all of them and compares each with the one before. ' .
-		'Memory: bytes of shared memory of the extension.', \&order_table ],
-	[ 'rotation', 'Room for finished jobs', 'pgq_ext alone: two million jobs are enqueued, claimed and acknowledged in batches of 100 by 16 clients, while 10,000 others wait: beside a snapshot that is 10 s old at the start and held all the time, ' .
-		'or beside a million jobs that wait in another queue. Megabytes of tables, indexes and TOAST. ' .
-		'Then jobs come at a steady rate and 16 workers wait and do them at once: dead rows as pg_stat_all_tables has them, p99 from sending the enqueue to having the job.', \&rotation_table ],
-	[ 'locks', 'Locks', 'Each client takes a lock of its own name that is bound to its session, and gives it back: two statements, two round trips; beside `pg_try_advisory_lock` and `pg_advisory_unlock`. ' .
-		'Then a process that holds such a lock is killed with SIGKILL, 200 times, while another session waits for it: milliseconds from the signal until that one knows that it has the lock.', \&locks_table ],
-	[ 'schedules', 'Schedules that are not due', 'pgq_ext alone, on a server with nothing else to do: how often the process of the scheduler wakes up (its voluntary context switches), without schedules and with 1,000 that run once a year.', \&schedules_table ],
-	[ 'scrape', 'Watching', 'pgq_ext alone: 100 queues with jobs of three priorities, a fifth of which are delayed. What the exporter of `monitoring/` asks, and what `pgq-top` asks besides, ' .
-		'in one session of a role that watches; milliseconds as `psql` measures them.', \&scrape_table ]);
+	[ 'wal', 'What a job costs the server',
+		'Full-page images and autovacuum are switched off here, because they come at irregular times. Each `UPDATE` and each `DELETE` leaves a dead ' .
+		'row.', \&wal_table ],
+	[ 'life', 'The whole life of a job',
+		'Each client enqueues a job, claims a job and acknowledges it, while 10,000 other jobs wait.', sub { rates('life', 'jobs/s, clients') } ],
+	[ 'records', 'With records',
+		'pgq_ext alone: claim and ack without and with records. With the default options an acknowledged job leaves no row. With `log_attempts = ' .
+		"'all'` and `keep_finished` it leaves two rows. Either 32 clients with one job a call, or one connection with many jobs a call. WAL is " .
+		'without full-page images.', \&records_table ],
+	[ 'limits', 'With limits',
+		'pgq_ext alone: claim and ack, one job a call, on queues with different options. *limits* has `concurrency` and `rate_limit`, which are ' .
+		'never reached. *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
+		'together. *fifo* has as many groups. *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
+	[ 'order', 'Order and memory',
+		'pgq_ext alone, with `pgq_ext.window_size = 10000`. Jobs of five priorities and many times are enqueued. Then one consumer takes all of ' .
+		'them, and checks that each comes after the one before. The columns of memory are bytes of shared memory of the extension.', \&order_table ],
+	[ 'rotation', 'Room for finished jobs',
+		'pgq_ext alone. First table: 16 clients enqueue, claim and acknowledge two million jobs in batches of 100, while 10,000 others wait. In the ' .
+		'first two rows a snapshot is held all the time, which is 10 s old at the start. In the last row a million jobs wait in another queue. ' .
+		'Megabytes are those of tables, indexes and TOAST. Second table: jobs come at a steady rate, and 16 waiting workers do them at once. Dead ' .
+		'rows are those of pg_stat_all_tables; p99 is the time from sending the enqueue until a worker has the job.', \&rotation_table ],
+	[ 'locks', 'Locks',
+		'First table: each client takes a session-bound lock with a name of its own and gives it back, with two statements; the other column uses ' .
+		'`pg_try_advisory_lock` and `pg_advisory_unlock`. Second table: a process that holds such a lock is killed with SIGKILL, 200 times, while ' .
+		'another session waits for the lock. It shows the milliseconds from the signal until the waiting session knows that it has the lock.', \&locks_table ],
+	[ 'schedules', 'Schedules that are not due',
+		'pgq_ext alone, on a server with nothing else to do. The table shows how often the scheduler process wakes up (its voluntary context ' .
+		'switches), without schedules and with 1,000 schedules that run once a year.', \&schedules_table ],
+	[ 'scrape', 'Watching',
+		'pgq_ext alone: 100 queues with jobs of three priorities, a fifth of which are delayed. The table has the queries of the exporter of ' .
+		'`monitoring/`, and the other queries of `pgq-top`, run in one session of a monitoring role. Milliseconds are those that `psql` measures.', \&scrape_table ]);
 
 # ---- plots: a column for each side ----
 
@@ -383,21 +408,21 @@ if (defined $docs)
 	print <<'MD';
 # Benchmarks
 
-Made by `bench/run.sh full`; do not edit. Only ratios of figures taken in the same run mean something elsewhere.
+Made by `bench/run.sh full`; do not edit. On another machine only the ratios hold, and only between figures of the same run.
 
-The sides, all on the same server with `synchronous_commit = on`, the same payload (a jsonb of 46 characters) and the same client, which keeps statements prepared
-and runs beside the server on the same machine:
+These are compared, on the same server with `synchronous_commit = on`, with the same payload (a jsonb of 46 characters) and the same client program. The client
+uses prepared statements, and runs on the same machine as the server:
 
 - **pgq_ext**, with the defaults of `pgq_create_queue`;
 - **SKIP LOCKED**: a table with a row for each job, a partial index in the order of the claims, claim by `UPDATE ... FOR UPDATE SKIP LOCKED`, finish by `DELETE`;
-- **advisory locks**: the same table; a poll tries `pg_try_advisory_xact_lock` on one job after the other and looks again whether the one it got is still there; `DELETE` at the end. Its
-  transaction, and so its snapshot and lock, stays open as long as the work takes;
-- **pgmq**, where its SQL was at hand: `send`, `read`, `delete`;
-- **ceiling**: what PostgreSQL can do without a queue. To enqueue, an `INSERT` into a table with a primary key only. Where claims and acks are measured, two round trips and one row that goes: `SELECT 1`,
-  then a `DELETE` by primary key, of rows that nobody chose or locked; in batches one `DELETE ... WHERE id = ANY ($1)`. `pgq_ack_claim` needs one round trip and one commit, and can be above it.
+- **advisory locks**: the same table. A worker tries `pg_try_advisory_xact_lock` on one job after the other, checks that the job it got still exists, works, and deletes it. Its transaction, with
+  its snapshot and its lock, stays open while it works;
+- **pgmq**, if it is installed: `send`, `read`, `delete`;
+- **ceiling**: what PostgreSQL can do without a queue. For an enqueue this is an `INSERT` into a table with only a primary key. For claim and ack it is `SELECT 1`, then a `DELETE` by primary key of a
+  row that did not have to be found or locked; in batches one `DELETE ... WHERE id = ANY ($1)`. `pgq_ack_claim` needs only one round trip, so it can exceed the ceiling.
 
-They take turns in each round; a figure is the median of the rounds. Before each turn the side is filled up with more jobs than it can take (no claim comes back empty), vacuumed, and
-the server does a checkpoint; autovacuum is on. The first second of a turn does not count. After each workload the jobs that are left are counted: none was lost or done twice. The statements are in `bench/sides`, the client in `bench/load`.
+They take turns in each round, and each figure is the median of the rounds. Before each turn the queue gets more jobs than the turn can take, so no claim returns nothing. Then it is vacuumed, and
+the server does a checkpoint; autovacuum is on. The first second of a turn does not count. After each workload the remaining jobs are counted: none was lost or done twice. The statements are in `bench/sides`, the client is in `bench/load`.
 
 MD
 	print map { "- $_: $machine{$_}\n" }

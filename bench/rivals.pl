@@ -93,7 +93,7 @@ sub held
 		push @rows, [ $side_name{$side}, @cells ];
 	}
 	return table([ 'jobs/s', map { ($_, '/ without', 'pgq_ext / this') } 'enqueue', 'claim and ack', '100 a call', 'whole life' ], @rows) .
-		"\nThe claim that waits, beside the same snapshot:\n\n" . latencies('held');
+		"\nFrom enqueue to the worker that waits, while the same snapshot is held:\n\n" . latencies('held');
 }
 
 # What pgq_ext wants: the whole life of a job faster than in Redis, and no queue in PostgreSQL ahead in any row.
@@ -123,56 +123,64 @@ sub goals
 }
 
 my @sections = (
-	[ 'enqueue', 'Enqueue', 'Nobody works. One job a call by 1 and 32 clients; or one client with 100 jobs a call, a pipeline or a batch of messages, whatever the side has for that.', sub { rates('enqueue') } ],
-	[ 'claim', 'Claim and ack', 'One job at a time by 1 and 32 clients, each of which waits for the answer before it goes on; or one client with 100 jobs at a time. ' .
-		'No claim comes back empty. A consumer of PgQ takes what came between two ticks, here made after every 100 events: it has nothing for the first columns.', sub { rates('claim') } ],
-	[ 'life', 'The whole life of a job', 'Each client enqueues a job, claims one and acknowledges it, 20,000 others wait; or 100 of them. `pgq_ack_claim` takes the next job with the ack of the last. ' .
-		'In PgQ a job waits for the ticker: see the next table.', sub { rates('life') } ],
-	[ 'latency', 'From enqueue to the worker that waits', 'Jobs are enqueued one a call at a steady rate, 16 workers wait (one consumer of PgQ). Milliseconds until the worker has the job, from sending the enqueue, so with what makes it durable; ' .
-		'and from the moment the enqueuing client has its answer: less than nothing where jobs are handed out before they are durable.', sub { latencies('latency') } ],
-	[ 'held', 'While a snapshot is held', 'Those in PostgreSQL, by SQL. Another session has a `REPEATABLE READ` transaction open all the time, as a report or a dump does; 100,000 jobs of each side have lived beside it before the first figure was taken, ' .
-		'and nothing could be vacuumed. The columns are those of 32 clients, or of 100 jobs a call, above.', \&held ]);
+	[ 'enqueue', 'Enqueue',
+		'No worker runs. Either 1 or 32 clients enqueue one job a call, or one client enqueues 100 jobs a call: as an array, a pipeline or a batch ' .
+		'of messages, as the queue has it.', sub { rates('enqueue') } ],
+	[ 'claim', 'Claim and ack',
+		'Either 1 or 32 clients claim and acknowledge one job at a time, and wait for each answer; or one client has 100 jobs at a time. No claim ' .
+		'returns nothing. A consumer of PgQ always gets all events between two ticks (here 100 events), so PgQ has no figures for single jobs.', sub { rates('claim') } ],
+	[ 'life', 'The whole life of a job',
+		'Each client enqueues a job, claims a job and acknowledges it, one at a time or 100 at a time, while 20,000 other jobs wait. `pgq_ack_claim` ' .
+		'acknowledges the last job and claims the next in one call. PgQ is missing here, because its jobs wait for the ticker: see the next table.', sub { rates('life') } ],
+	[ 'latency', 'From enqueue to the worker that waits',
+		'Jobs are enqueued one a call at a steady rate, while 16 workers wait (one consumer for PgQ). The figures are milliseconds until the worker ' .
+		'has the job. "From sending" begins when the enqueue is sent, so it includes the time until the job is durable. "From the answer" begins ' .
+		'when the enqueuing client has its answer; it is negative where a job is handed out before it is durable.', sub { latencies('latency') } ],
+	[ 'held', 'While a snapshot is held',
+		'The queues in PostgreSQL, by their SQL. Another session has a `REPEATABLE READ` transaction open all the time, as a report or a dump does, ' .
+		'so nothing can be vacuumed. Before the first figure was taken, each queue had done 100,000 jobs under that snapshot. The columns have 32 ' .
+		'clients, or 100 jobs a call, as above.', \&held ]);
 
 my %text = (sides => <<'MD');
 ## Who takes part, and how
 
-All are on one machine, the clients too, and answer after what they were told is on disk: PostgreSQL with `synchronous_commit = on`, Redis with `appendfsync always`, RabbitMQ with publisher confirms of
-persistent messages in durable queues, beanstalkd with `-f 0`. They are installed as Debian and npm have them, with their defaults otherwise, in one process or server each, and take turns in each round. A
-figure is the median of the rounds. Payloads have 46 bytes. After each workload the jobs that are left are counted.
+All queues and all clients are on one machine. Each queue answers an enqueue only after the job is on disk: PostgreSQL with `synchronous_commit = on`, Redis with `appendfsync always`, RabbitMQ with
+publisher confirms of persistent messages in durable queues, beanstalkd with `-f 0`. The versions are those of Debian and npm, with their default settings otherwise, and each queue is one server. The
+queues take turns in each round, and each figure is the median of the rounds. Payloads have 46 bytes. After each workload the remaining jobs are counted.
 
-PostgreSQL, Redis and beanstalkd are spoken to through Unix sockets, RabbitMQ by TCP. SQL goes through `bench/load` (one process, prepared statements), the rest through `bench/brokers`
-(a thread for each client; hiredis, librabbitmq, a socket). The Node libraries are one Node process each, as most run them; since that may be what limits, the statements they
-send are taken down at the start and run by `bench/load`, too: "its SQL".
+Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for RabbitMQ. The client for SQL is `bench/load` (one process, prepared statements). The client for the others is `bench/brokers` (a
+thread for each client; hiredis, librabbitmq, a socket). Each Node library runs in one Node process, as most installations run it. Because that process may be the bottleneck, the statements that the library
+sends are also recorded and run by `bench/load`: these are the rows "its SQL".
 
-- ***ceiling***: no queue, but what PostgreSQL can do for the same round trips: an `INSERT` into a table with a primary key only; a `SELECT` of one number and a `DELETE` of that row.
-- **pgq_ext**: `pgq_enqueue`, `pgq_enqueue_many`, `pgq_claim`, `pgq_ack`, `pgq_ack_many`; a row of its own shows `pgq_ack_claim`, which saves a round trip and a commit. Claims give leases: who is late is fenced. Needs `shared_preload_libraries`, the others do not.
-- **pgmq**: `send`, `send_batch`, `read`, `delete`, and `read_with_poll` with its defaults (5 s, every 100 ms) for workers that wait. A table for each queue; a claim updates the row and its index entry, so a job leaves two dead rows, which only vacuum takes away.
-  Its `pop` would be one call, but loses the job with its worker, so it is not compared.
-- **PgQ** (Skype's): events in tables that are truncated in turn; every consumer sees all events, in batches between two ticks. `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; claim in one call of a function, which saves PgQ round trips.
-  It cannot hand out single jobs, nor share them among workers (that takes its extension pgq_coop, which Debian has not got), nor retry one without a table beside. Where workers wait, its ticker pgqd runs every 0.1 s and the queue ticks after 10 ms of lag, the consumer
-  polls every 20 ms; with the defaults (1 s, 3 s) a job waits for seconds.
-- **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`, and in the column of 100 with `localQueue` and `completeJobBatchDelay`, its documented way to more speed: there 100 jobs run at a time, and jobs go back late if the process dies. It listens for new jobs;
-  the NOTIFY of each `add_job` makes commits go one after the other, so that clients cannot share an fsync, which is what its enqueue by 32 clients shows.
-- **pg-boss**: `send`, `insert`; `fetch` and `complete` in a loop, since `work()` asks once in 0.5 s at most, which is what is measured where workers wait. A job that is done stays as a row until maintenance archives it.
-  Its index does not have the order of its claims, so each fetch reads and sorts all that is queued: with the 20,000 of these tables it does a fraction of what it does with a short queue.
-- **Redis, list**: the reliable queue of its documentation, `LPUSH`, `BRPOPLPUSH` into a list of the worker, `LREM`; 100 are a pipeline. Nothing brings back the jobs of a worker that died: that is the application's part. All jobs are in memory. One fsync serves all commands of a turn of its event loop.
-- **Redis, stream**: `XADD`, `XREADGROUP`, `XACK` and `XDEL`. Jobs of dead workers are had by `XAUTOCLAIM`, which costs nothing here.
-- **RabbitMQ**: a classic durable queue, or a quorum queue (of one node); `basic.consume` with a prefetch of as many as are claimed at once, in a row of its own of 100, which is how it is meant to be used: then a worker has the next job before it
-  acknowledges the last. Acknowledgements have no answer, so nobody waits for them to be durable, as all others do: after a crash some jobs come again. A consumer may get a message before its publisher gets the confirm.
-- **beanstalkd**: `put`, `reserve`, `delete`; 100 are sent at once and answered in turn. It is one thread which calls fsync for every command that changes something, so clients share nothing. All jobs are in memory.
+- ***ceiling***: what PostgreSQL can do with the same round trips without a queue: an `INSERT` into a table with a primary key only; a `SELECT` of one number and a `DELETE` of that row.
+- **pgq_ext**: `pgq_enqueue`, `pgq_enqueue_many`, `pgq_claim`, `pgq_ack`, `pgq_ack_many`; another row shows `pgq_ack_claim`, which saves a round trip and a commit. A claim gives a lease, so a late ack is refused. It is the only one that needs `shared_preload_libraries`.
+- **pgmq**: `send`, `send_batch`, `read`, `delete`, and `read_with_poll` with its defaults (5 s, every 100 ms) for workers that wait. Each queue is a table. A claim updates the row and its index entry, so each job leaves two dead rows until VACUUM removes them.
+  `pop` is one call, but the job is lost if the worker dies, so it is not compared.
+- **PgQ** (by Skype): events in tables that are truncated in turn. Every consumer sees all events, in batches between two ticks. The calls are `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; one function makes the three calls of a claim, which saves PgQ round trips.
+  PgQ cannot hand out single jobs, cannot share them among workers (without its extension pgq_coop, which Debian does not have), and cannot retry a job without a second table. Where workers wait, the ticker pgqd runs every 0.1 s, the queue ticks after 10 ms of lag, and the consumer
+  polls every 20 ms. With the default times (1 s, 3 s) a job waits for seconds.
+- **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`. The column of 100 uses `localQueue` and `completeJobBatchDelay`, the documented way to more speed: 100 jobs run at a time, and come back late if the process dies. Workers listen for new jobs.
+  The NOTIFY of each `add_job` makes commits run one after the other, so clients cannot share an fsync. That is why 32 clients hardly enqueue faster than one.
+- **pg-boss**: `send`, `insert`; `fetch` and `complete` in a loop, because `work()` polls at most every 0.5 s; where workers wait, `work()` is measured. A finished job stays as a row until maintenance archives it.
+  Its index does not have the order in which jobs are fetched. So each fetch reads and sorts all waiting jobs, 20,000 in these tables; with a short queue it is many times as fast.
+- **Redis, list**: the reliable queue of the Redis documentation: `LPUSH`, `BRPOPLPUSH` into a list of the worker, `LREM`; 100 jobs are a pipeline. The application itself must bring back the jobs of a dead worker. All jobs are in memory. Redis calls fsync once for all commands that it reads at a time.
+- **Redis, stream**: `XADD`, `XREADGROUP`, `XACK` and `XDEL`. `XAUTOCLAIM` brings back the jobs of dead workers; it is not measured.
+- **RabbitMQ**: a classic durable queue, or a quorum queue (of one node). `basic.consume` has a prefetch of as many messages as are claimed at once. Another row has a prefetch of 100, as its documentation recommends: then a worker has the next job before it
+  acknowledges the last. RabbitMQ does not answer acknowledgements. So its workers do not wait until an acknowledgement is durable, as those of the other queues do, and after a crash some finished jobs run again. A consumer may get a message before its publisher gets the confirm.
+- **beanstalkd**: `put`, `reserve`, `delete`; 100 are sent at once and answered one after the other. Its one thread calls fsync for every command that changes something, so clients cannot share an fsync. All jobs are in memory.
 
-Why some are ahead: Redis neither parses SQL nor keeps versions of rows, and its single process writes the commands of all clients with one fsync, where PostgreSQL has a process for each client that commits on its own; RabbitMQ's workers
-need not wait for their acknowledgements. Against the *ceiling* pgq_ext can win only what it saves in round trips, commits, index entries and dead rows: a claim of pgq_ext writes nothing to disk. With one client nobody shares
-an fsync, so those columns compare how files are written more than queues.
+Why some queues are faster: Redis does not parse SQL and keeps no versions of rows, and its single process writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
+wait for their acknowledgements. Compared with the *ceiling*, pgq_ext can only save round trips, commits, index entries and dead rows; its claim writes nothing to disk. With one client there is no shared
+fsync, so those columns mostly compare how the servers write their files.
 
-All that are not in PostgreSQL cannot enqueue in the transaction that writes the business data, which is what a queue in the database is for: with them it takes an outbox, or jobs are lost or done for nothing.
+A queue outside of PostgreSQL cannot enqueue in the transaction that writes the business data. With such a queue an application needs an outbox, or jobs are lost or done for nothing.
 
 MD
 
 if (defined $docs)
 {
 	open STDOUT, '>', "$docs/benchmarks-rivals.md" or die "$docs/benchmarks-rivals.md: $!";
-	print "# Beside other queues\n\nMade by `bench/run.sh rivals`; do not edit. Only ratios of figures taken in the same run mean something elsewhere. Against other tables in PostgreSQL: [benchmarks](benchmarks.md).\n\n";
+	print "# Beside other queues\n\nMade by `bench/run.sh rivals`; do not edit. On another machine only the ratios hold, and only between figures of the same run. [Benchmarks](benchmarks.md) compares with tables in PostgreSQL.\n\n";
 	print "**$machine{note}**\n\n" if $machine{note};
 	print $text{sides};
 	print "## Versions\n\n", map { "- $_: $machine{$_}\n" } grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq', 'pgqd', 'graphile-worker', 'pg-boss', 'pg',
