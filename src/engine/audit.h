@@ -8,33 +8,34 @@
 namespace pgq {
 
 /*
- * Leases and waiters of a queue: the numbers counted one by one, and the counters that are kept
- * about them. pgq_check() compares both.
+ * Leases and waiters of a queue: their numbers, counted one by one, and the counters that should
+ * have the same values. pgq_check() compares both.
  */
 struct Audit
 {
 	bool current; /* false: the queue is gone, and nothing else is set */
-	/* A job whose lease in this queue is not the one in the lease table; 0: none. */
+	/* A job whose lease in this queue is not its lease in the lease table; 0: there is none. */
 	int64 foreign_job;
-	int64 claimed, leased; /* leases in state CLAIMED; the counter of them */
+	int64 claimed, leased; /* leases in state CLAIMED, counted one by one; their counter */
 	int64 parked, parked_count;
-	int64 slots, running;	   /* leases with a slot; the counter of them */
-	int64 in_claims, claiming; /* leases with a slot in state CLAIMING; the counter of them */
-	/* Leases that count in their group; the sum of the groups' counters. */
+	int64 slots, running;	   /* leases with a slot, counted one by one; their counter */
+	int64 in_claims, claiming; /* leases with a slot in state CLAIMING; their counter */
+	/* Leases that count in a group; the sum of the groups' counters. */
 	int64 grouped, in_groups;
-	/* Of the leases in `grouped` those in state CLAIMING; the sum of the groups' counters. */
+	/* Leases that count in a group and are in state CLAIMING; the sum of the groups' counters. */
 	int64 grouped_claims, in_group_claims;
-	int64 listed, waiting; /* waiters in the line; the counter of them */
-	/* CLAIMED leases by which no job counts as leased, see is_unheld(); the counter of them. */
+	int64 listed, waiting; /* waiters in the line, counted one by one; their counter */
+	/* CLAIMED leases by which no job counts as leased, see is_unheld(); their counter. */
 	int64 unheld, unheld_kept;
-	int64 ahead; /* jobs in work whose row is not due yet; see leased_ahead() */
-	/* The counts are known; false: live, waiting_jobs and dead are not valid. */
+	int64 ahead; /* jobs in work whose row becomes due only later; see leased_ahead() */
+	/* false: the counts are not known, so live, waiting_jobs and dead are not valid. */
 	bool counted;
 	int64 live, waiting_jobs, dead;
 	int64 reserved;
-	uint32 count_serial;	 /* serial of the count from which live, waiting_jobs and dead come */
-	int64 in_hand;			 /* leases that were handed out and have not ended */
-	int64 handed_out, ended; /* the counters handed_out, and the sum of all ways to end */
+	uint32 count_serial; /* serial of the count to which live, waiting_jobs and dead belong */
+	int64 in_hand;		 /* leases that were handed out and have not ended */
+	/* the counter handed_out; the sum of the counters of all ways in which a lease can end */
+	int64 handed_out, ended;
 };
 
 Audit audit_queue(const QueueRef &ref, TimestampTz now);
@@ -44,7 +45,7 @@ struct Bound
 {
 	const char *name;
 	int64 used;
-	int64 peak; /* since the server's start */
+	int64 peak; /* highest value since the server's start */
 	int64 bound;
 	const char *guc;
 	int64 entry_bytes; /* shared memory that one more entry costs in the whole server */

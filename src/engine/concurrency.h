@@ -1,16 +1,16 @@
 /*
- * Slots: how many jobs of a queue are in work at a time (option concurrency).
+ * Slots: how many jobs of a queue may be in work at a time (option concurrency).
  *
  * A lease has a slot from the claim that takes the lease until the lease is set aside, given back,
- * lost or ended. The queue counts its slots, with or without a limit. The limit is never exceeded:
- * a claim takes no lease without a slot. When no slot was free, the first slot that comes free
- * wakes a waiter like a filed job (hold.h), and the waiter passes on what else there is
- * (waiters.pml, LIMIT).
+ * lost or ended. The queue counts its slots, even if it has no limit. The limit is never exceeded:
+ * a claim takes no lease without a slot. If no slot was free, the first slot that becomes free
+ * wakes a waiter, as a filed job does (hold.h). That waiter wakes the next one if more jobs may
+ * start (waiters.pml, LIMIT).
  *
- * A transaction that ends a lease lends the slot to its own next claim. Otherwise a worker that
- * acknowledges and claims in one transaction would find no slot at concurrency 1. If the new claim
- * is undone, the slot goes back to its lender, not to the queue: another claim would take it, and
- * after a rollback of the ack both jobs would run.
+ * A transaction that ends a lease lends the lease's slot to its own next claim. Otherwise a worker
+ * that acknowledges and claims in one transaction would find no slot at concurrency 1. If the new
+ * claim is undone, the slot goes back to its lender, not to the queue. If it went to the queue,
+ * another claim would take it; after a rollback of the ack, both jobs would run.
  *
  * All functions are called under the queue's lock. None can fail.
  */
@@ -20,14 +20,14 @@
 
 namespace pgq {
 
-/* A lease whose slot may be lent, provided that it has a slot and still this serial. */
+/* A lease that may lend its slot. Only valid if the lease still has this serial, and has a slot. */
 struct Lender
 {
 	Lease *lease;
 	uint64 serial;
 };
 
-/* Return how many more jobs may run. */
+/* Return how many more jobs may be in work. */
 inline int
 room_to_run(const Queue *queue)
 {
@@ -36,8 +36,8 @@ room_to_run(const Queue *queue)
 }
 
 /*
- * Return whether more jobs run than the limit allows, since the limit was lowered. Until enough of
- * them have ended, no slot may be lent.
+ * Return whether more jobs are in work than the limit allows, because the limit was lowered. Until
+ * enough of them have ended, no slot may be lent.
  */
 inline bool
 runs_too_many(const Queue *queue)
@@ -66,9 +66,9 @@ lend_slot(Lease *lender, Lease *lease)
 }
 
 /*
- * Free the slot of a lease that does not run any more. The leases of a chain of loans may end in
+ * Free the slot of a lease that is not in work any more. The leases of a chain of loans may end in
  * any order. A lease that has lent its slot just leaves the chain. The lease that has the slot
- * gives it back to the lender before it, or to the queue if there is none.
+ * gives it back to the lender before it in the chain, or to the queue if there is none.
  */
 inline void
 free_slot(Lease *lease)

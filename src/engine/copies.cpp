@@ -22,7 +22,10 @@ copy_lease(LeaseCopy *copy, const Lease *lease)
 	copy->changing = lease->state == LeaseState::kClaiming && lease->uses > 0;
 	if (lease->state == LeaseState::kHeld)
 	{
-		/* By structured binding: the members have other names in other versions of the server. */
+		/*
+		 * Use a structured binding, since the names of the members depend on the version of the
+		 * server.
+		 */
 		const auto &[process, transaction] = lease->holder[0];
 		snprintf(copy->worker, sizeof(copy->worker), "%d/%u", process, transaction);
 	}
@@ -174,7 +177,7 @@ copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes])
 				[&] { memcpy(notes, db->duties, sizeof(notes)); });
 }
 
-/* Rarely called, so one hold may visit all leases. */
+/* This is rarely called, so it may visit all leases in one hold. */
 int
 users_of(const QueueRef &ref, VirtualTransactionId *users, int most)
 {

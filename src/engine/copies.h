@@ -24,15 +24,15 @@ struct LeaseCopy
 	bool changing; /* a transaction has taken the lease of a waiting job to change it */
 	char worker[kWorkerNameMax +
 				/*
-				 * Label of the worker. In state HELD: one of the holders, as pg_locks names its
-				 * virtual transaction.
+				 * Label of the worker. In state HELD: the virtual transaction id of a holder,
+				 * written as in pg_locks.
 				 */
 				1];
 };
 
 /*
- * Copy at most `most` leases of the queue. Return their number. One hold for all: a view for people
- * may hold the lock a little longer.
+ * Copy at most `most` leases of the queue, and return their number. All in one hold: for a view
+ * that a person reads, the lock may be held a little longer.
  */
 int copy_leases(const QueueRef &ref, LeaseCopy *copies, int most);
 
@@ -40,18 +40,18 @@ struct QueueCopy
 {
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
-	int leased;		 /* jobs that count as leased: without unheld leases */
+	int leased;		 /* jobs that count as leased, which leaves out unheld leases (is_unheld()) */
 	bool counted;	 /* false: live and dead are not valid */
 	bool timed;		 /* false: scheduled is not valid */
 	int64 live;		 /* live jobs */
-	int64 scheduled; /* of the live jobs those that wait for their run_at and are not in work */
+	int64 scheduled; /* live jobs that wait for their run_at and are not in work */
 	int64 dead;		 /* dead letters */
 	int waiting;
 	int running;
-	/* When the rate lets one more start (monotonic); INT64_MAX: no job waits for the rate. */
+	/* When the rate limit lets one more job start (monotonic); INT64_MAX: no job waits for that. */
 	int64 next_start;
 	int64 depth;			   /* -1: not known, or the queue has no max_depth */
-	TimestampTz last_claim_at; /* 0: none since the queue was loaded */
+	TimestampTz last_claim_at; /* 0: no claim since the queue was loaded */
 	TimestampTz loaded_at;
 };
 
@@ -67,49 +67,50 @@ struct StatsCopy
 	uint64 of(Call call) const { return calls[static_cast<int>(call)]; }
 };
 
-/* Leases of a queue whose deadline has passed. */
+/* Leases of a queue whose deadline has passed, for the view health. */
 struct LateLeases
 {
 	int lost;	   /* lost leases whose attempt is not counted in the row yet */
-	int64 lost_by; /* microseconds by which the latest one is late */
-	int open;	   /* leases kept by open transactions */
+	int64 lost_by; /* microseconds since the deadline of the lost lease that is latest */
+	int open;	   /* leases that open transactions keep from expiring */
 	int64 open_by;
-	int open_pid; /* process of the latest of these; 0: no session */
+	int open_pid; /* process of the transaction that keeps the latest of these; 0: no session */
 };
 
-/* Look for late leases in one hold, as copy_leases() does. */
+/* Look for late leases in a single hold, as copy_leases() does. */
 void copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late);
 
-/* Return whether as many jobs of the group are in work as may be, as far as memory knows. */
+/* Return whether the group has as many jobs in work as allowed, as far as memory knows. */
 bool is_group_full(const QueueRef &ref, int64 group);
 
-/* Return how many jobs the queue hands out before this ready one; see ReadyJobs::ahead_of(). */
+/* Return how many jobs the queue hands out before this ready job; see ReadyJobs::ahead_of(). */
 Schedule::Ahead copy_ahead_of(const QueueRef &ref, const Hint &hint, uint32 most);
 
-/* A group whose starts are counted. */
+/* A group with a count of starts (group_rate_limit). */
 struct GroupCopy
 {
 	int64 id;
-	/* When its rate lets one more start (monotonic); INT64_MAX: now, or when a claim has ended. */
+	/*
+	 * When the rate limit lets one more job of the group start (monotonic); INT64_MAX: now, or when
+	 * a claim in progress has ended.
+	 */
 	int64 next_start;
 };
 
 /*
  * Copy at most `most` groups of the queue, in the order of their ids, beginning after the id
- * `after`. Return their number. *others: the time at which a group without an entry may start.
+ * `after`. Return their number. *others: when a job of a group without an entry may start.
  */
 int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, int64 *others);
 
-/*
- * Like all functions of this file, these return false if the slot belongs to another queue by now.
- */
+/* Like all functions of this file, these return false if the slot belongs to another queue. */
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_stats(const QueueRef &ref, StatsCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);
 bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes]);
 void copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes]);
 
-/* Copy the error of the segment's last step; "" if it did not fail. */
+/* Copy the error of the segment's last step; "" if the step has not failed. */
 void copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)]);
 
 } // namespace pgq

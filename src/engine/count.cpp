@@ -78,14 +78,17 @@ log_delta(JobCount &count, uint64 xid, const CountDelta &delta)
 	count.logged = Min(count.logged + 1, JobCount::kLogMax + 1);
 }
 
-/* Add a change of waiting jobs by a transaction that the snapshot of the count does not see. */
+/*
+ * Add a change of the number of waiting jobs, by a transaction that the snapshot of the count does
+ * not see.
+ */
 static void
 add_due(JobCount &count, uint64 xid, const CountDelta &delta)
 {
 	if (count.before.sees(xid))
 		return forget_count(count);
 	bool seen = count.part.sees(xid);
-	/* finish_part() has already taken these jobs out of beyond; see the head of count.h. */
+	/* finish_part() has already taken these jobs out of `beyond`; see the top of count.h. */
 	if (seen && count.part_state != JobCount::kReading && count.due.in_last_part(delta.second))
 		return count.due.add_beyond(delta.n);
 	count.due.add(delta.second, delta.n);
@@ -199,8 +202,8 @@ begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found)
 	*serial = ++count.part_serial;
 	count.part_state = JobCount::kIdle;
 	/*
-	 * A later callback of a transaction that was seen by the older part must not count as one of
-	 * these seconds.
+	 * If a callback comes late, of a transaction that the older part has seen, its change must not
+	 * count as one of the new seconds.
 	 */
 	if (count.due.slide(second))
 	{

@@ -1,28 +1,28 @@
 /*
- * Counts of a queue: its live jobs, those of them that wait for their run_at, and its dead letters.
+ * Counts of a queue: its live jobs, the live jobs that wait for their run_at, and its dead letters.
  * Also its depth (option max_depth): the live jobs, and the room that open transactions have
- * reserved at enqueue and give back at their end.
+ * reserved at enqueue and give back when they end.
  *
  * Only committed rows count. A count begins with reading the tables (load/count.h), by the
- * scheduler or by the first session that needs the depth, while jobs come and go:
+ * scheduler or by the first session that needs the depth. Jobs are inserted and ended during the
+ * reading:
  *
  *     UNKNOWN --begin_count--> LOGGING --publish_snapshot--> COUNTING --finish_count--> KNOWN
  *        ^                                                                                |
  *        +----------------- forget_count: the count cannot be right ----------------------+
  *
  * The commit callback of a transaction adds its changes if, and only if, the snapshot of the count
- * does not see the transaction. The snapshot is kept, since a callback may come long after the
- * snapshot was taken: a transaction whose rows were read would be counted twice otherwise.
- * Callbacks that come before the snapshot is known are logged. A callback that finds UNKNOWN does
- * nothing: its rows are visible to the snapshot of any count that begins later.
+ * does not see the transaction; otherwise a transaction whose rows were read would count twice. The
+ * snapshot is kept, since a callback may come long after it was taken. Callbacks that come before
+ * the snapshot is known are logged. A callback that finds UNKNOWN does nothing: any count that
+ * begins later sees the transaction's rows.
  *
  * Waiting jobs are counted by the second in which they become due (core/due_seconds.h). Jobs that
- * are due later than these seconds are one number, `beyond`. Before the clock reaches the last
- * known second, the next part of the seconds is read in the same way, with a snapshot of its own.
- * finish_part() then takes the jobs of that part out of beyond, including those of a transaction
- * whose callback has not come yet. So such a callback adds its jobs to beyond instead. If one more
- * part was read before the callback came, the change cannot be placed, and everything is counted
- * anew.
+ * are due after these seconds are one number, `beyond`. Before the clock reaches the last second,
+ * the next part of the seconds is read in the same way, with a snapshot of its own. finish_part()
+ * then takes the jobs of that part out of `beyond`, including those of a transaction whose callback
+ * has not come yet. So such a callback adds its jobs to `beyond` instead. If one more part was read
+ * before the callback came, the change cannot be placed, and everything is counted anew.
  */
 #pragma once
 
@@ -32,19 +32,19 @@
 
 namespace pgq {
 
-/* A snapshot in shared memory. It sees the transactions below xmax except those in `running`. */
+/* A snapshot in shared memory. It sees all transactions below xmax except those in `running`. */
 struct SeenBy
 {
-	uint64 xmax; /* with the epoch; 0: the snapshot sees no transaction */
+	uint64 xmax; /* xid with epoch; 0: the snapshot sees no transaction */
 	int n;
-	TransactionId *running; /* in shared memory; set at the start of the server */
+	TransactionId *running; /* array in shared memory, allocated at the start of the server */
 
 	bool sees(uint64 xid) const;
 	void set(uint64 new_xmax, const TransactionId *new_running, int new_n);
 	void forget() { xmax = 0; }
 };
 
-/* A change of the counts by a transaction. */
+/* A change of one count by a transaction. */
 struct CountDelta
 {
 	enum What : uint8
@@ -62,12 +62,12 @@ struct FoundRows
 {
 	int64 live;
 	int64 dead;
-	/* Jobs of transactions that were prepared before the start, and may have ended since. */
+	/* Jobs of transactions that were prepared before the start; some may have ended since. */
 	int64 unresolved;
 	DueSeconds due;
 };
 
-/* Protected by the queue's lock, except for the Relaxed fields. */
+/* The counts of a queue. Protected by the queue's lock, except for the Relaxed fields. */
 struct JobCount
 {
 	enum State : uint8
@@ -79,21 +79,21 @@ struct JobCount
 	};
 	Relaxed<State> state; /* also read without the lock, by commit callbacks */
 	/*
-	 * The queue has a max_depth. Enqueue reads this without the lock; an old value is as if the
-	 * enqueue had come before the change.
+	 * The queue has a max_depth. Enqueue reads this without the lock. An old value has the same
+	 * effect as an enqueue before the change of max_depth.
 	 */
 	Relaxed<bool> limited;
 	uint32 serial; /* serial of the present count; changes when a count is begun or forgotten */
 	int64 live;
 	int64 dead;
 	/*
-	 * As in FoundRows. These jobs are part of the depth. When such a transaction ends, the counts
-	 * are forgotten.
+	 * As in FoundRows. These jobs are part of the depth. When such a prepared transaction ends, the
+	 * counts are forgotten.
 	 */
 	int64 unresolved;
 	int64 reserved;
 	DueSeconds due;
-	SeenBy whole; /* snapshot of the count */
+	SeenBy whole; /* snapshot with which the whole queue was counted */
 
 	/* State of reading the next part of the seconds. */
 	enum Part : uint8
@@ -102,10 +102,10 @@ struct JobCount
 		kPartLogging,
 		kReading,
 	} part_state;
-	uint32 part_serial; /* serial of the part; changes as `serial` does */
-	/* Snapshot of the part that was read last, or that is being read (kReading). */
+	uint32 part_serial; /* serial of the part; changes when a part is begun or forgotten */
+	/* Snapshot of the last part that was read or, in state kReading, is being read. */
 	SeenBy part;
-	SeenBy before; /* snapshot of the part before that */
+	SeenBy before; /* snapshot of the part before that one */
 
 	static constexpr int kLogMax = 64;
 	struct
@@ -113,7 +113,7 @@ struct JobCount
 		uint64 xid; /* with the epoch */
 		CountDelta delta;
 	} log[kLogMax];
-	int logged; /* number of entries; kLogMax + 1: the log has overflowed */
+	int logged; /* number of entries in the log; kLogMax + 1: the log has overflowed */
 };
 
 /* Initialize the counts of a slot for a new queue. */
@@ -122,26 +122,26 @@ void init_count(JobCount &count, int64 max_depth);
 /* Note a changed max_depth. */
 void set_max_depth(JobCount &count, int64 max_depth);
 
-/* Forget the counts, which may be wrong. */
+/* Forget the counts, since they may be wrong. */
 void forget_count(JobCount &count);
 
 /*
- * Begin with all counts 0, for a queue that this transaction has just created. No rows exist, and
- * all later changes will be added.
+ * Begin with all counts 0 as known, for a queue that this transaction has just created: there are
+ * no rows yet, and all later changes will be added.
  */
 void begin_empty(JobCount &count, TimestampTz now);
 
 /* Add a change by a transaction that has committed. */
 void add_to_count(JobCount &count, uint64 xid, const CountDelta &delta);
 
-/* Return whether add_to_count() may have an effect. Called by commit callbacks without the lock. */
+/* Return whether add_to_count() may have an effect. Commit callbacks call this without the lock. */
 inline bool
 may_be_counted(const JobCount &count)
 {
 	return count.state != JobCount::kUnknown;
 }
 
-/* Return the depth: jobs that live or whose room is reserved. Only in state KNOWN. */
+/* Return the depth: live jobs and reserved room. Only in state KNOWN. */
 inline int64
 depth_of(const JobCount &count)
 {
@@ -149,8 +149,8 @@ depth_of(const JobCount &count)
 }
 
 /*
- * Return whether a count is missing or does not cover the time `now`. A count may be under way
- * already.
+ * Return whether a count is missing or does not cover the time `now`. True also while a count is
+ * under way.
  */
 bool wants_count(const JobCount &count, TimestampTz now);
 
@@ -163,26 +163,27 @@ int64 waiting_of(const JobCount &count, TimestampTz now);
 /*
  * ---- the count ----
  *
- * All but begin_count() return false if the count was forgotten or begun anew. *found is filled by
- * the caller with the rows that the snapshot sees.
+ * All but begin_count() return false if the count was forgotten or begun anew. The caller fills
+ * *found with the rows that the snapshot sees.
  */
 
 uint32 begin_count(JobCount &count, TimestampTz now, FoundRows *found);
 
-/* Also false if the log has overflowed. running: at most running_max() transactions. */
+/* Returns false also if the log has overflowed. running: at most running_max() transactions. */
 bool publish_snapshot(JobCount &count, uint32 serial, uint64 xmax, const TransactionId *running,
 					  int n);
 bool finish_count(JobCount &count, uint32 serial, const FoundRows &found);
 
 /*
- * ---- the next part of the seconds: likewise. begin_part() is false if nothing has to be read ----
+ * ---- the next part of the seconds, with results as above. begin_part() returns false if nothing
+ * has to be read ----
  */
 
 bool begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found);
 bool publish_part(JobCount &count, uint32 serial, uint64 xmax, const TransactionId *running, int n);
 bool finish_part(JobCount &count, uint32 serial, const DueSeconds &found);
 
-/* Return how many transactions can run at the same time, and one more for the caller's own. */
+/* Return how many transactions can run at the same time, including the caller's own. */
 int running_max();
 
 /* Number of snapshots in each queue's JobCount. */

@@ -14,15 +14,18 @@ enum class LeaseEnd : uint8
 	kFailed,
 	kLost,
 	kUncounted, /* the row was gone, so no attempt was counted */
-	/* The scheduler has not tried to count the attempt: the lease is LOST as before. */
+	/* The scheduler has not tried to count the attempt: the lease stays LOST. */
 	kStillLost,
-	kLostBusy,	  /* the row was busy: LOST, to be tried again soon */
-	kLostFailing, /* the row could not be written: LOST, to be tried again after a growing delay */
-	kMoved,		  /* the row was moved to another segment; the job has not changed */
-	kReleased,	  /* the worker has given the job back */
+	kLostBusy, /* the row was busy: the lease stays LOST, to be tried again soon */
+	/*
+	 * the row could not be written: the lease stays LOST, to be tried again after a growing delay
+	 */
+	kLostFailing,
+	kMoved,	   /* the row was moved to another segment; the job has not changed */
+	kReleased, /* the worker has given the job back */
 	kCancelled,
-	kExpired, /* a waiting job: its expires_at has passed */
-	kChanged, /* a waiting job was changed or removed by a transaction */
+	kExpired, /* the job waited, and its expires_at has passed */
+	kChanged, /* a transaction has changed or removed a waiting job */
 };
 
 /* Return whether the job is gone for good. */
@@ -33,13 +36,13 @@ is_gone(LeaseEnd how)
 }
 
 /*
- * Counters since the queue was loaded. Changes that were rolled back do not count, except for
- * ghosts. Always handed_out = ended() + leases that are handed out.
+ * Counters since the queue was loaded. Changes that were rolled back do not count, except in
+ * `ghosts`. Always handed_out = ended() + number of leases that are handed out.
  */
 struct QueueCounters
 {
 	int64 enqueued;
-	int64 deduplicated; /* enqueues that returned an existing job */
+	int64 deduplicated; /* enqueues that returned the id of an existing job */
 	int64 handed_out;
 	int64 acked;
 	int64 failed;
@@ -50,15 +53,15 @@ struct QueueCounters
 	int64 uncounted;
 	int64 dead_lettered;
 	int64 released;
-	int64 cancelled; /* cancelled while they were in work */
-	int64 expired;	 /* expired while they waited */
+	int64 cancelled; /* jobs cancelled while they were in work */
+	int64 expired;	 /* jobs expired while they waited */
 	int64 ghosts;	 /* hints that a claim has dropped because the row was gone */
 	int64 repaired;	 /* jobs missing in memory that the reconciler has filed */
 
 	/* Return how many hand-outs have ended in any way. */
 	int64 ended() const { return acked + failed + released + cancelled + lost + uncounted; }
 
-	/* Return the counter for this way to end; NULL: it does not end a hand-out. */
+	/* Return the counter for this way to end; NULL: this way does not end a hand-out. */
 	int64 *of(LeaseEnd how)
 	{
 		switch (how)
@@ -88,14 +91,13 @@ struct QueueCounters
 };
 
 /*
- * Calls are counted whatever becomes of their transactions, since most of these calls end in an
- * error or change nothing. Counting takes no lock, so that a claim that finds nothing need not take
- * one for it. A call for a queue that is just being dropped may be counted for the next queue in
- * the slot.
+ * Calls that are counted even if their transactions roll back, since most of these calls end in an
+ * error or change nothing. Counting takes no lock, so a claim that finds nothing need not take one
+ * for it. A call for a queue that is just being dropped may count for the next queue in the slot.
  */
 enum class Call : uint8
 {
-	kClaim,		 /* a claim that has looked into the queue */
+	kClaim,		 /* a claim that has looked for jobs in the queue */
 	kEmptyClaim, /* a claim that returned no job of the queue */
 	kStale,		 /* a call with a lease that was not current */
 	kRejected,	 /* an enqueue that failed because the queue was full */

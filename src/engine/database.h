@@ -14,10 +14,10 @@
 namespace pgq {
 
 /*
- * Identity of the database. Written under the registry lock. Read under it, or without a lock: by
- * the launcher, which looks again later, and by processes that look for queues of a database and
- * compare generations afterwards. The generation is raised when the slot is freed and when it is
- * used again.
+ * Identity of the database. Written under the registry lock. Read under it, or without a lock by
+ * two kinds of readers: the launcher, which looks again later, and processes that look for queues
+ * of a database and compare generations afterwards. The generation is raised when the slot is
+ * freed, and when it is used again.
  */
 struct DatabaseIdentity
 {
@@ -34,40 +34,45 @@ struct DatabaseTokens
 	 * Written under the registry lock while the slot is LOADING. Read under that lock, or under the
 	 * lock of a queue of this load.
 	 */
-	/* All tokens of this load have this prefix or a greater one, all earlier ones a smaller one. */
+	/*
+	 * All tokens of this load have this prefix or a greater one; all earlier tokens have a smaller
+	 * one.
+	 */
 	int64 base_prefix;
 	/* The durable token mark at the start of the load. No token handed out before is above it. */
 	int64 mark_before;
 	TokenKey token_key;
 	/* Protected by the registry lock. */
-	uint32 failed_checks; /* number of late acks in this load with wrong check bits */
+	uint32 failed_checks; /* number of late acks in this load whose check bits were wrong */
 	/* Atomic, no lock. */
-	/* The durable token mark, or closed_mark() of it. No token above it is handed out. */
+	/* The durable token mark, or closed_mark() of it. No token above the mark is handed out. */
 	pg_atomic_uint64 marked_token;
 };
 
 struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 {
 	/* Atomics, no lock. */
-	pg_atomic_uint64 clock_mark;	   /* TimestampTz; see raise_clock_mark() */
-	pg_atomic_uint32 scheduler;		   /* procno of the scheduler + 1; 0: none */
-	pg_atomic_uint64 reconciled;	   /* number of complete rounds of the reconciler */
-	pg_atomic_uint32 schedule_changes; /* raised when schedules were made or changed */
+	pg_atomic_uint64 clock_mark; /* TimestampTz; see raise_clock_mark() */
+	pg_atomic_uint32 scheduler;	 /* procno of the scheduler + 1; 0: none */
+	/* number of complete passes of the reconciler over all rows */
+	pg_atomic_uint64 reconciled;
+	pg_atomic_uint32 schedule_changes; /* raised when schedules are made or changed */
 	/* State of the rows of named locks in memory; see sync/lock_load.h. */
-	pg_atomic_uint32 locks_doubted; /* how often memory was found to lack rows; 1 at first */
-	pg_atomic_uint32 locks_loaded;	/* value of locks_doubted as of the last load of rows */
+	pg_atomic_uint32 locks_doubted; /* how often memory was found to lack rows; initially 1 */
+	pg_atomic_uint32 locks_loaded;	/* value of locks_doubted when rows were last loaded */
 	/* Not 0: a session waits for the entry of a lock whose time is over. */
 	pg_atomic_uint32 sweep_wanted;
 	LeaseShare share;
 	Quota locks; /* protected by the locks lock */
 	Quota rates; /* protected by the rates lock */
 	/*
-	 * Monotonic; see named_rate.h. Written while the slot is LOADING, later under the rates lock.
+	 * The time from which on all takes of rates are known (monotonic); see named_rate.h. Written
+	 * while the slot is LOADING, later under the rates lock.
 	 */
 	Relaxed<int64> rates_known_since;
 	/* The scheduler's observations of the wall clock. Only the scheduler uses them. */
 	SteadyClock clock;
-	DutyNote duties[kDutyNotes]; /* see DutyNote */
+	DutyNote duties[kDutyNotes]; /* status of the database's duties for the view duty */
 };
 static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);
 

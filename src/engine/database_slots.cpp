@@ -56,7 +56,10 @@ find_database(Oid oid, Oid incarnation)
 					   [&] { return database_slot(oid, incarnation); });
 }
 
-/* Return whether the slot is still that of the load. Called under the registry lock. */
+/*
+ * Return whether the slot still belongs to that load of the database. Called under the registry
+ * lock.
+ */
 static bool
 is_load(const Database *db, uint32 generation)
 {
@@ -224,8 +227,8 @@ wake_scheduler(const Database *db)
 }
 
 /*
- * Reads the slots without a lock. A slot that is being attached may be missed, but its scheduler
- * reads the schedules when it starts.
+ * Reads the slots without a lock. A slot that is just being attached may be missed; its scheduler
+ * reads the schedules anyway when it starts.
  */
 void
 tell_of_schedules(Oid database)

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Assumed bound of how far the clock of a failed primary was ahead of this one, in case the durable
- * mark is older than its last enqueues.
+ * How far the clock of a failed primary is assumed to have been ahead of this one, if the durable
+ * mark is older than the last enqueues there.
  */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
 
@@ -21,7 +21,7 @@ void
 raise_clock_mark(Database *db, TimestampTz run_at)
 {
 	uint64 mark = pg_atomic_read_u64(&db->clock_mark);
-	/* Raise the mark by kClockSlack more, so that this happens rarely. */
+	/* Raise the mark by kClockSlack more than needed, so that it is raised rarely. */
 	while (run_at > static_cast<TimestampTz>(mark) &&
 		   !pg_atomic_compare_exchange_u64(&db->clock_mark, &mark, run_at + kClockSlack))
 		;
@@ -79,7 +79,10 @@ note_deletions(Oid database)
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		if (ref.queue->database->oid == database)
 			(void) change_queue(ref, [](QueueHold &hold) {
-				/* Deleting the first job of a group lets the next one go out. */
+				/*
+				 * Read all rows: the deletion of a group's first job lets the next job of the group
+				 * go out.
+				 */
 				if (hold->options.fifo)
 					hold.read_from(Key::lowest(), TimerKey::highest());
 			});

@@ -34,7 +34,10 @@ word_of_end(const QueueRef &ref, int64 job_id)
 		   slot;
 }
 
-/* Job ids are consecutive, so jobs enqueued one after the other have different places. */
+/*
+ * Return the place of the job. Job ids are consecutive, so jobs that were enqueued one after the
+ * other have different places.
+ */
 static pg_atomic_uint64 *
 place_of_job(const Database *db, int64 job_id)
 {

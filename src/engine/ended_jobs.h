@@ -1,11 +1,11 @@
 /*
- * Remembers the queue of jobs that were in work lately. A call with a lease that is not current is
- * counted in that queue, also if the job is gone.
+ * Remembers the queues of jobs that were in work lately. So a call with a lease that is not current
+ * can be counted in the job's queue, even if the job is gone.
  *
- * There is a fixed number of places, and each job id has one; a place contains the last job. Each
- * place is a single atomic word, written at the end of a lease and read without a lock. The word
- * contains only parts of the identity, so the reader checks that the slot is in use, belongs to a
- * queue of its database, and still has the noted generation.
+ * There is a fixed number of places; each job id has one place, which remembers the last job with
+ * that place. A place is a single atomic word, written at the end of a lease and read without a
+ * lock. The word contains only parts of the identity. So the reader checks that the slot is in use,
+ * belongs to a queue of its database, and still has the generation in the word.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ void place_ended_jobs(void *memory);
 /* Note that the lease of the job ends. Called under the queue's lock. */
 void note_ended_job(const Queue *queue, int64 job_id);
 
-/* Find the queue of a job that is, or was lately, in work. Return false if it is not known. */
+/* Find the queue of a job that is in work, or was lately. Return false if it is not known. */
 bool find_queue_of_job(const Database *db, int64 job_id, QueueRef *ref);
 
 } // namespace pgq

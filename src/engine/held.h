@@ -1,12 +1,12 @@
 /*
- * Held jobs. A transaction whose enqueue has met a job by its unique key relies on that job. The
- * job must not be handed out before the transaction has ended: otherwise the worker would not see
- * what the transaction has written to go with the job. So the transaction holds the job.
+ * Held jobs. A transaction whose enqueue has met a job by its unique key relies on that job. If the
+ * job were handed out before the transaction ends, its worker would not see the rows that the
+ * transaction has written for the job. So the transaction holds the job until it ends.
  *
- * The lease of the job is then HELD. Like a PARKED lease it belongs to no worker. Up to kHoldersMax
- * transactions are its holders, each listed once, however often it meets the job. When the last
- * holder goes, the job is filed again. A holder that changes the job is also the user of the lease,
- * and then its only holder (README.md, "Held jobs").
+ * The lease of a held job is HELD. Like a PARKED lease it belongs to no worker. Up to kHoldersMax
+ * transactions are its holders. Each is listed once, even if it meets the job several times. When
+ * the last holder ends, the job is filed again. A holder that changes the job is also the user of
+ * the lease, and then its only holder (README.md, "Held jobs").
  *
  * All functions are called under the queue's lock. None can fail.
  */
@@ -16,10 +16,10 @@
 
 namespace pgq {
 
-/* Turn a lease that was just taken into a HELD one, with this transaction as its holder. */
+/* Turn a lease that was just taken into a HELD lease, with this transaction as its holder. */
 void begin_hold(Lease *lease);
 
-/* Add this transaction to the holders. Return false if there are kHoldersMax already. */
+/* Add this transaction to the holders. Return false if there are kHoldersMax holders already. */
 bool add_holder(Lease *lease);
 
 bool is_holder(const Lease *lease, const VirtualTransactionId &vxid);
@@ -27,10 +27,10 @@ bool is_holder(const Lease *lease, const VirtualTransactionId &vxid);
 /* Return a holder other than this transaction; NULL: none. */
 const VirtualTransactionId *other_holder(const Lease *lease);
 
-/* Remove a holder. Return true if it was the last one; the caller must then give the job back. */
+/* Remove a holder. Return true if no holder is left; the caller must then give the job back. */
 bool drop_holder(Lease *lease, const VirtualTransactionId &vxid);
 
-/* Return whether claims have wanted the held job for at least that long (microseconds). */
+/* Return whether claims have wanted the held job for at least for_long microseconds. */
 inline bool
 is_wanted(const Lease *lease, int64 monotonic, int64 for_long)
 {

@@ -2,9 +2,10 @@
  * Latencies of a queue: how long its jobs wait and run. Protected by the queue's lock.
  *
  * The commit callback adds them in the hold that ends the lease or its claim. The wait is counted
- * when the claim commits, or when the end of its lease commits, whichever is first. Run and total
- * are counted when the end of the lease commits. A claim that is undone after its hand-out, and a
- * lost lease, count in none: the time at which the worker stopped is not known.
+ * at the commit of the claim, or at the commit of the end of the lease, whichever comes first. Run
+ * and total are counted when the end of the lease commits. A claim that is undone after its
+ * hand-out, and a lost lease, do not count at all: the time at which the worker stopped is not
+ * known.
  */
 #pragma once
 
@@ -16,8 +17,8 @@ namespace pgq {
 enum class Phase : uint8
 {
 	kWait,	/* from the later of enqueue and run_at to the hand-out */
-	kRun,	/* from the hand-out to the commit of the end, on the monotonic clock */
-	kTotal, /* from the enqueue to the commit of the ack; only acknowledged jobs */
+	kRun,	/* from the hand-out to the commit of the end, by the monotonic clock */
+	kTotal, /* from the enqueue to the commit of the ack; only for acknowledged jobs */
 };
 inline constexpr int kPhases = 3;
 
@@ -51,18 +52,18 @@ struct QueueLatency
 	const Latency &of(Phase phase) const { return latency[static_cast<int>(phase)]; }
 };
 
-/* Times of a lease that the latencies need. */
+/* Times of a lease that are needed for the latencies. */
 struct LeaseTimes
 {
 	static constexpr int64 kUnknown = -1;
 
 	TimestampTz enqueued_at; /* when the job was enqueued; 0: unknown */
-	/* Microseconds from due to hand-out; kUnknown: not known, or counted already. */
+	/* Microseconds from due to hand-out; kUnknown: not known, or already counted. */
 	int64 waited;
-	/* The hand-out was in this run of the server, so the run can be measured. */
+	/* The hand-out was in this run of the server, so the run time can be measured. */
 	bool ran;
 
-	/* Forget the times, since the claim was undone or the lease was lost. */
+	/* Forget the times, because the claim was undone or the lease was lost. */
 	void forget()
 	{
 		waited = kUnknown;
@@ -71,7 +72,7 @@ struct LeaseTimes
 };
 
 /*
- * Return the microseconds between two times; 0 if `to` is not later. The wall clock may have been
+ * Return the microseconds between two times; 0 if `to` is not later: the wall clock may have been
  * set back, and SQL may have written any time.
  */
 inline int64

@@ -18,7 +18,8 @@ static constinit shmem_startup_hook_type next_shmem_startup = nullptr;
 static constexpr char kTranche[] = "pgq_ext";
 
 /*
- * Locks besides those of lease partitions and queues: registry, results, named locks, named rates.
+ * Number of locks other than those of lease partitions and queues: registry, results, named locks,
+ * named rates.
  */
 static constexpr int kOtherLocks = 4;
 
@@ -29,7 +30,7 @@ lock_count()
 }
 
 namespace {
-/* A part of shared memory: its size, and the function that gets its address and initializes it. */
+/* A part of shared memory: its size, and the function that initializes it at the given address. */
 struct Part
 {
 	const char *name;
@@ -130,8 +131,8 @@ void
 engine_init()
 {
 	/*
-	 * First the settings that determine the sizes, then the hooks that request and create the
-	 * memory.
+	 * First define the settings that determine the sizes, then install the hooks that request and
+	 * create the memory.
 	 */
 	define_size("pgq_ext.max_databases", "Databases that may have the extension at the same time.",
 				&max_databases, 16, 1, 1024);

@@ -1,6 +1,5 @@
 /*
- * Requests and creates shared memory, part by part, and defines the settings that determine its
- * size.
+ * Requests and creates shared memory, part by part. Defines the settings that determine its size.
  */
 #pragma once
 

@@ -16,8 +16,8 @@ is_to_be_saved(const Lease *lease)
 }
 
 /*
- * Return `will` as it is to be saved. A prepared transaction that has deleted the row by SQL is
- * saved as one that will end the lease.
+ * Return `will` in the form in which it is saved. A prepared transaction that has deleted the row
+ * by SQL is saved as one that will end the lease.
  */
 static Prepared
 prepared_to_save(Prepared will)
@@ -75,7 +75,7 @@ has_leases(const QueueRef &ref)
 }
 
 /*
- * Make prepared transactions the claimer and the user of a restored lease, so that other
+ * Make the prepared transactions the claimer and the user of a restored lease, so that other
  * transactions wait for them.
  */
 static void
@@ -84,7 +84,7 @@ give_to_prepared(Lease *lease, const Prepared &prepared)
 	if (TransactionIdIsValid(prepared.use_xid))
 		use_lease(lease, virtual_xid_of_prepared(prepared.use_xid), prepared.ended);
 	/*
-	 * take_lease() has pinned the lease. That pin is now the pin of the prepared claim, if there is
+	 * take_lease() has pinned the lease. That pin now stands for the prepared claim, if there is
 	 * one.
 	 */
 	if (TransactionIdIsValid(prepared.claim_xid))

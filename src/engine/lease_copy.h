@@ -11,7 +11,7 @@ struct SavedLease
 {
 	int32 queue_id;
 	int64 token;
-	Hint hint; /* only the job id of its key is saved */
+	Hint hint; /* only the job id in its key is saved */
 	bool lost;
 	Loss loss;
 	int32 attempt;
@@ -24,16 +24,16 @@ struct SavedLease
 };
 
 /*
- * Copy the CLAIMED and LOST leases of the queue, at most `most`. Leases that an open transaction
- * uses are left out, since their outcome is not known. Return their number. One hold copies all: at
- * a shutdown no other process waits for the lock.
+ * Copy the CLAIMED and LOST leases of the queue, at most `most`, and return their number. Leases
+ * that an open transaction uses are left out, since it is not known how that transaction ends. One
+ * hold copies all: at a shutdown no other process waits for the lock.
  */
 int copy_leases_to_save(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic);
 
 /* Return whether the queue has a lease in any state. */
 bool has_leases(const QueueRef &ref);
 
-/* Restore a lease. Return false if no lease is free, or if the job has a lease. */
+/* Restore a lease. Return false if no lease is free, or if the job already has a lease. */
 bool restore_lease(const QueueRef &ref, const SavedLease &saved, int64 monotonic, TimestampTz now);
 
 } // namespace pgq

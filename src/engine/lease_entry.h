@@ -20,9 +20,9 @@ inline constexpr int kHoldersMax =
 	(kWorkerNameMax + 1) / static_cast<int>(sizeof(VirtualTransactionId));
 
 /*
- * How often SQL has deleted or moved the row of a job, less how often SQL has put it back. here:
- * from the queue of the lease. at_all: from the table. Small numbers, since ids are unique in each
- * segment.
+ * How often SQL has deleted or moved the row of a job, minus how often SQL has inserted it again.
+ * here: the row in the queue of the lease. at_all: the row in any queue. Both are small numbers,
+ * since ids are unique in each segment.
  */
 struct RowsGone
 {
@@ -37,21 +37,24 @@ struct RowsGone
 };
 
 /*
- * What prepared transactions will do to a lease. One may have claimed it, one may use it, and one
- * may have deleted or moved its row by SQL; these may be the same transaction. If there is any, the
- * lease is in queue->prepared.
+ * The changes that prepared transactions will make to a lease. One transaction may have claimed the
+ * job, one may use the lease, and one may have deleted or moved the row by SQL; these may be the
+ * same transaction. If there is any, the lease is in queue->prepared.
  */
 struct Prepared
 {
-	/* The transaction that has claimed it; its rollback undoes the claim. */
+	/* The transaction that has claimed the job; its rollback undoes the claim. */
 	TransactionId claim_xid;
 	TransactionId use_xid;
 	TransactionId row_xid;
-	RowsGone gone; /* how far the row is gone if row_xid commits */
-	bool ended;	   /* the lease ends if use_xid commits, in the way of `how` and `dead` */
+	RowsGone gone; /* change of rows_gone if row_xid commits */
+	bool ended;	   /* the lease ends if use_xid commits; `how` and `dead` say how */
 	LeaseEnd how;
 	bool dead;
-	/* The end of the job to tell waiters at that commit, where `how` does not say it. */
+	/*
+	 * The end of the job that waiting sessions are told if use_xid commits, where `how` does not
+	 * say it.
+	 */
 	JobEnd told;
 
 	bool cancels() const { return ended && how == LeaseEnd::kCancelled; }
@@ -64,13 +67,13 @@ struct Prepared
 
 enum class LeaseState : uint8
 {
-	kClaiming, /* taken by a claim that has not returned, or for another short use */
+	kClaiming, /* taken by a claim in progress, or by another transaction for a short use */
 	kClaimed,  /* handed out */
-	kParked,   /* set aside: another transaction is at the row; tried again at the deadline */
-	/* Ended without an answer of the worker; the scheduler counts the attempt in the row. */
+	kParked,   /* set aside until the deadline: another transaction has locked the row */
+	/* Ended without an answer of the worker. The scheduler will count the attempt in the row. */
 	kLost,
 	kReaping, /* the scheduler is rewriting the row */
-	kHeld,	  /* open transactions have met the job by its unique key; see held.h */
+	kHeld,	  /* held by open transactions that have met the job by its unique key; see held.h */
 };
 
 /* Why a lease was lost. */
@@ -78,9 +81,9 @@ enum class Loss : uint8
 {
 	kUndone,	   /* its claim was rolled back */
 	kExpired,	   /* its deadline has passed */
-	kUnreturnable, /* the claim could not return the job, because of its row */
+	kUnreturnable, /* the claim could not return the job, because of an error in its row */
 	kSessionEnded, /* the session ended to which the lease was bound */
-	kUndoneCancel, /* the worker was told of a cancel that was then rolled back */
+	kUndoneCancel, /* the worker was told of a cancel, and the cancel was rolled back */
 };
 
 struct LeaseKey
@@ -91,11 +94,11 @@ struct LeaseKey
 };
 
 /*
- * An entry of the lease table. It is made and removed under the lock of its queue and the lock of
- * its partition. A process that has found an entry through the table, or has kept its address,
- * holds neither lock. It must take the lock of the queue that it expects, and check that the entry
- * is still that lease (is_lease_of()): first the serial, then the queue, which is written before
- * the serial.
+ * An entry of the lease table. Making or removing an entry needs the lock of its queue and the lock
+ * of its partition. A process that has found an entry through the table, or has kept its address,
+ * may hold neither of these locks. It must take the lock of the queue that it expects, and check
+ * that the entry is still the same lease (is_lease_of()): first the serial, then the queue, which
+ * is written before the serial.
  */
 struct Lease
 {
@@ -105,63 +108,66 @@ struct Lease
 	 */
 	LeaseKey key;
 	/* Written under the queue's lock, read without a lock. */
-	pg_atomic_uint64 serial; /* not used by any other lease since the start; 0: the entry is free */
-	/* The lease token that the worker shows; tokens of other jobs may be equal. */
+	pg_atomic_uint64 serial; /* unique among all leases since the start; 0: the entry is free */
+	/* The token that the worker passes back; leases of other jobs may have the same token. */
 	pg_atomic_uint64 token;
-	Relaxed<uint16> segment; /* segment of the row; a guess, since the row may have been moved */
+	Relaxed<uint16> segment; /* segment of the row when last seen; the row may have been moved */
 	Relaxed<Queue *> queue;	 /* written under both locks */
 
 	/* All fields below: protected by the queue's lock. */
-	TreeNode expiry;	 /* node in queue->expiry, if CLAIMED and not pinned, or LOST and put off */
+	/* node in queue->expiry, if CLAIMED and not pinned, or if LOST and put off */
+	TreeNode expiry;
 	dlist_node in_queue; /* node in queue->leases */
 	dlist_node in_line;	 /* node in queue->parked, lost or prepared */
-	Hint hint;			 /* the row: its key, and the version that was last looked at */
+	Hint hint;			 /* key and place of the row version that was last looked at */
 	Hint missed;		 /* the first remembered hint, if missed_count > 0; see note_missed() */
 	int64 deadline;		 /* monotonic */
 	int64 handed_out_at; /* monotonic */
-	int64 lease_time;	 /* length last asked for, in microseconds; valid since CLAIMED */
+	int64 lease_time;	 /* length asked for last, in microseconds; valid since CLAIMED */
 	TimestampTz claimed_at;
 	LeaseTimes times;
-	TimestampTz expires_at; /* the deadline as a wall-clock time, only to be shown */
+	TimestampTz expires_at; /* the deadline as a wall-clock time, only for views */
 	LeaseState state;
-	uint8 missed_count; /* number of remembered hints; 2: two or more */
+	uint8 missed_count; /* number of remembered hints; 2 means two or more */
 	Loss loss;			/* reason of a LOST, REAPING or doomed lease */
-	/* The kind of set-aside lease as which it is charged (share.h); NULL: not set aside. */
+	/* The kind under which a set-aside lease is charged (share.h); NULL: not set aside. */
 	AsideShare *aside;
-	bool aside_common; /* if set aside: charged to the common part */
-	bool of_reserve;   /* charged to the reserve, not to the database; see share.h */
-	bool put_off;	   /* LOST, and in the expiry tree instead of queue->lost until the deadline */
-	uint8 failures;	   /* how often in a row its end could not be written */
-	int64 wanted;	   /* for HELD: since when claims want the job (monotonic); 0: none does */
-	uint8 holders;	   /* for HELD: number of entries in holder */
-	int32 pins;		   /* uses by open transactions (protocol: used-is-pinned) */
+	bool aside_common; /* a set-aside lease is charged to the common part */
+	bool of_reserve;   /* the lease is charged to the reserve, not to the database; see share.h */
+	/* LOST, and until the deadline in the expiry tree instead of in queue->lost */
+	bool put_off;
+	uint8 failures; /* how often in a row counting its attempt has failed */
+	/* for HELD: time since which claims want the job (monotonic); 0: none does */
+	int64 wanted;
+	uint8 holders; /* for HELD: number of entries in `holder` */
+	int32 pins;	   /* number of uses by open transactions (protocol: used-is-pinned) */
 	int32 attempt;
 	int pid;
 	VirtualTransactionId claimer; /* the open transaction that claimed the lease, or invalid */
-	/* The open transaction that asserts or ends the lease, or invalid. */
+	/* The open transaction that asserts or ends the lease; invalid: none. */
 	VirtualTransactionId user;
 	int32 uses;	 /* number of uses by `user` */
 	bool ending; /* the user ends the lease at its commit */
-	bool told;	 /* the worker was told that the lease is revoked */
-	bool doomed; /* becomes LOST, for the reason `loss`, when its last use ends */
+	bool told;	 /* the worker was told that its lease is revoked */
+	bool doomed; /* becomes LOST, for the reason in `loss`, when its last use ends */
 	/*
 	 * For CLAIMED: the second in which the row becomes due; PG_INT64_MIN: the row is not delayed. A
-	 * later second than now means that the clock was set back, or that SQL has changed the row.
+	 * second in the future means that the clock was set back, or that SQL has changed the row.
 	 */
 	int64 waits_until;
 	RowsGone rows_gone;
 	bool session_bound;
 	bool slot;		 /* has a concurrency slot; see concurrency.h */
-	Lease *lender;	 /* the lease that has lent its slot to this one; NULL: none */
+	Lease *lender;	 /* the lease from which this one has its slot on loan; NULL: none */
 	Lease *borrower; /* the lease to which this one has lent its slot; NULL: none */
-	int64 group;	 /* the group in which the lease counts as running; 0: none; see group.h */
-	uint32 counted;	 /* number of the queue's last recount of groups that has seen this lease */
+	int64 group;	 /* the group in which the lease counts as in work; 0: none; see group.h */
+	uint32 counted;	 /* number of the last recount of groups that has counted this lease */
 	int16 revoked;	 /* number of open transactions that cancel the job */
 	Prepared prepared;
 	union
 	{
 		char worker[kWorkerNameMax + 1];
-		VirtualTransactionId holder[kHoldersMax]; /* for HELD, when there is no worker */
+		VirtualTransactionId holder[kHoldersMax]; /* for HELD, which has no worker */
 	};
 };
 static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
@@ -182,40 +188,43 @@ serial_of(const Lease *lease)
 struct LeaseLists
 {
 	/*
-	 * Head of the expiry tree, by deadline: leases that time can end, and LOST leases that were put
-	 * off.
+	 * Head of the expiry tree, ordered by deadline: leases that time can end, and LOST leases that
+	 * were put off.
 	 */
 	TreeNode expiry;
 	dlist_head leases; /* all leases of the queue */
 	int entries;	   /* number of leases */
 	dlist_head parked; /* PARKED leases, in the order in which they were parked */
-	/* LOST leases whose failed attempts can be counted now, in the order in which they got here. */
+	/* LOST leases whose attempts can be counted now, in the order in which they were added. */
 	dlist_head lost;
-	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction has used */
+	dlist_head prepared; /* CLAIMED or CLAIMING leases that have something in `prepared` */
 	int parked_count;
-	int failing;	   /* LOST leases put off because they could not be counted */
-	int leased;		   /* leases in state CLAIMED */
-	int unheld;		   /* CLAIMED leases by which no job counts as leased; see is_unheld() */
-	int64 latest_wait; /* no CLAIMED lease has a waits_until later than this second */
-	int running;	   /* leases with a concurrency slot */
-	int claiming;	   /* of these the leases that are not handed out yet */
-	/* Some leases may not count in their group yet; nothing is claimed until they do. */
+	int failing; /* number of LOST leases put off because counting them has failed */
+	int leased;	 /* number of leases in state CLAIMED */
+	/* number of CLAIMED leases by which no job counts as leased; see is_unheld() */
+	int unheld;
+	int64 latest_wait; /* latest second in waits_until of any CLAIMED lease, or a later one */
+	int running;	   /* number of leases with a concurrency slot */
+	int claiming;	   /* number of leases with a slot that are not handed out yet */
+	/* Some leases may not count in their group yet. Until all do, no job is claimed. */
 	bool uncounted;
 	/*
-	 * Number of recounts of groups; the leases that the present one has seen are at the end of
-	 * `leases`.
+	 * Number of the recount of groups. Leases that the present recount has counted are at the end
+	 * of `leases`.
 	 */
 	uint32 counting;
-	/* Serial of the next lease; differs from all serials of other queues, and is never reset. */
+	/*
+	 * Serial of the next lease; differs from the serials of all other queues, and is never reset.
+	 */
 	uint64 next_serial;
 
-	/* When rows from the following keys on are to be read again (monotonic); 0: never. */
+	/* When to read rows from recheck_key on again (monotonic); 0: never. */
 	int64 recheck_at;
 	Key recheck_key;
 	TimerKey recheck_timer_key;
 };
 
-/* Initialize the lists for a queue that gets a slot. The slot has no leases. */
+/* Initialize the lists for a queue that gets a slot, which has no leases yet. */
 void init_leases(LeaseLists *lists);
 
 } // namespace pgq

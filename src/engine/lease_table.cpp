@@ -8,10 +8,10 @@ static constinit HTAB *lease_table = nullptr;
 static constinit LWLockPadded *partition_locks = nullptr;
 
 /*
- * Hash of a key. Jobs are mostly claimed, and their rows read, in the order of their ids. So eight
- * consecutive ids have adjacent buckets in one cache line, and the cache lines are spread at
- * random. Any other order is served as well as by any hash, also if all ids of a database have the
- * same low bits, those of its shard.
+ * Return the hash of a key. Most jobs are claimed, and their rows read, in the order of their ids.
+ * So eight consecutive ids have adjacent buckets in one cache line, and the cache lines are spread
+ * at random. Any other order is served as well as by any other hash, even if all ids of a database
+ * have the same low bits, those of its shard.
  */
 static uint32
 hash_of_key(const void *of, Size)
@@ -107,8 +107,8 @@ find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref)
 	if (found)
 	{
 		/*
-		 * A slot that still has leases keeps its queue_id. Its generation may only be the next one
-		 * already.
+		 * As long as a slot has leases it keeps its queue_id, though it may already have its next
+		 * generation.
 		 */
 		Queue *queue = (*lease)->queue;
 		*ref = {queue, pg_atomic_read_u32(&queue->generation), queue->queue_id};

@@ -1,6 +1,6 @@
 /*
- * The lease table: finds the lease of a job. Only the functions of this folder that take and end
- * leases write it.
+ * The lease table, which finds the lease of a job. Only the functions of this folder that take and
+ * end leases write to it.
  */
 #pragma once
 
@@ -13,15 +13,15 @@ void lease_table_create(LWLockPadded *partition_locks);
 inline constexpr int kLeasePartitions = 16;
 
 /*
- * Return the lease of the job; NULL: none. If the lease belongs to another queue the caller must
- * not touch it.
+ * Return the lease of the job; NULL: none. The caller must not touch a lease that belongs to
+ * another queue.
  */
 Lease *holder_of(const Queue *queue, int64 job_id);
 
 /*
  * Find the lease of a job without its queue's lock. The entry may be freed or reused before the
- * caller has that lock; is_lease_of() tells. change_lease() in hold.h does both. Return false if
- * there is no lease.
+ * caller gets that lock; is_lease_of() checks that. change_lease() in hold.h does both. Return
+ * false if there is no lease.
  */
 bool find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref);
 
@@ -43,8 +43,8 @@ is_lease_of(const Lease *lease, const QueueRef &ref, int64 job_id)
 bool segment_of_leased(const Database *db, int64 job_id, uint16 *segment);
 
 /*
- * Enter a lease of the job into the table, or find the one that is there (*found). Return NULL if
- * the table is full. Only for lease.cpp, under the queue's lock.
+ * Make an entry for a lease of the job in the table, or find the existing one (*found). Return NULL
+ * if the table is full. Only for lease.cpp, under the queue's lock.
  */
 Lease *enter_lease(Queue *queue, int64 job_id, bool *found);
 

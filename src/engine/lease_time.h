@@ -9,8 +9,8 @@
 namespace pgq {
 
 /*
- * Return whether the lease is handed out and no open transaction uses it (protocol:
- * used-is-pinned).
+ * Return whether the lease is handed out and no open transaction uses it
+ * (protocol: used-is-pinned).
  */
 inline bool
 can_expire(const Lease *lease)
@@ -18,34 +18,34 @@ can_expire(const Lease *lease)
 	return lease->state == LeaseState::kClaimed && lease->pins == 0;
 }
 
-/* Enter the lease into the expiry tree by its deadline, or remove it. */
+/* Add the lease to the expiry tree, ordered by its deadline, or remove it. */
 void start_expiring(Lease *lease);
 void stop_expiring(Lease *lease);
 
-/* Remove a LOST lease from the line of lost leases, or from the expiry tree if it was put off. */
+/* Remove a LOST lease from the list of lost leases, or from the expiry tree if it was put off. */
 void stop_waiting(Lease *lease);
 
 /*
- * Return the lease of the expiry tree with the earliest deadline, if that has passed; NULL
- * otherwise.
+ * Return the lease with the earliest deadline in the expiry tree, if that has passed; otherwise
+ * NULL.
  */
 Lease *first_due(const Queue *queue, int64 monotonic);
 
-/* Return the first PARKED lease, if its deadline has passed; NULL otherwise. */
+/* Return the first PARKED lease, if its deadline has passed; otherwise NULL. */
 Lease *first_to_unpark(const Queue *queue, int64 monotonic);
 
 /*
- * Extend the deadline to lease_time from now, but not beyond the queue's max_runtime. A later
- * deadline stays. Return false, without a change, if max_runtime is used up.
+ * Extend the deadline to lease_time from now, but not beyond the queue's max_runtime. If the
+ * deadline is later already it stays. Return false, without a change, if max_runtime is used up.
  */
 bool extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 
-/* Return the lease that was lost first, of those that are not put off; NULL: none. */
+/* Return the lease that has been lost for longest and is not put off; NULL: none. */
 Lease *first_lost(const Queue *queue);
 
 /*
- * Return the next time (monotonic) at which a lease expires, is unparked or comes back, or at which
- * rows are read again; INT64_MAX: none.
+ * Return the next time (monotonic) at which a lease expires, is unparked, or is no longer put off,
+ * or at which rows are to be read again; INT64_MAX: none.
  */
 int64 next_lease_event(const Queue *queue);
 

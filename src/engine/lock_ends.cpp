@@ -1,6 +1,6 @@
 /*
- * Ends of named locks that are not decided by a transaction: the session has ended, or the
- * incarnation is gone. Also queries about locks.
+ * Ends of named locks that no transaction decides: the session has ended, or the incarnation is
+ * gone. Also queries about locks.
  */
 #include "engine/database.h"
 #include "engine/named_lock.h"
@@ -10,8 +10,8 @@
 namespace pgq {
 
 /*
- * Expire all session-bound locks of this session. A lock that another session relies on, or is
- * giving back, becomes free only at the end of that session's transaction.
+ * Expire all session-bound locks of this session. If another session relies on a lock or is giving
+ * it back, the lock becomes free when that session's transaction ends.
  */
 void
 end_session_locks()
@@ -64,9 +64,7 @@ int64
 ask_for_sweep(const Database *db)
 {
 	static constexpr int64 kMost = 10 * USECS_PER_SEC;
-	/*
-	 * Longest time (microseconds) to wait for the sweep of a lock that is, or was just now, in use.
-	 */
+	/* Longest wait (microseconds) for the sweep of a lock that is in use, or was just now. */
 	static constexpr int64 kInUse = USECS_PER_SEC / 2;
 	int64 longest = 0;
 	for_each_lock([&](const LockHold &hold, int number) {

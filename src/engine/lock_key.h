@@ -10,12 +10,15 @@ namespace pgq {
 inline constexpr int kLockNameMax = 59;
 inline constexpr int64 kNoPeriod = -1;
 
-/* Identity of a named lock or run, of which up to `slots` grants can be held. */
+/* Identity of a named lock or run. A lock has up to `slots` grants at a time. */
 struct LockKey
 {
 	Oid database;
-	Oid incarnation; /* incarnation of the database's slot */
-	/* For runs: microseconds, 0 if the run is done only once; kNoPeriod: a lock. */
+	Oid incarnation; /* incarnation of the extension, as in the database's slot */
+	/*
+	 * For runs: length of the period in microseconds, 0 if the run is done only once; kNoPeriod: a
+	 * lock.
+	 */
 	int64 period;
 	TimestampTz bucket; /* for runs: the beginning of the period */
 	char name[kLockNameMax + 1];
@@ -30,7 +33,10 @@ struct LockKey
 
 LockKey lock_key_of(const Database *db, const char *name, int64 period, TimestampTz bucket);
 
-/* Return a hash of database and name. Locks and runs with the same name have the same hash. */
+/*
+ * Return a hash of database and name. Locks and runs with the same name have the same hash, so that
+ * all of them can be found by the name.
+ */
 inline uint32
 hash_of_name(Oid database, const char *name)
 {

@@ -9,13 +9,15 @@ struct LockWaiter
 	LockKey key;
 	int next; /* procno of the next waiter in the line of its hash, or kNobody */
 	bool in_line;
-	int32 slots; /* number of slots of the lock that it wants */
-	/* Since when the process is expected to look (monotonic); 0: it was not woken. */
-	int64 woken;
-	uint32 session; /* number of sessions with this procno that have ended; see session_of() */
+	int32 slots; /* number of slots of the lock, as this waiter has asked for */
 	/*
-	 * Procno + 1 of the process for whose claim this one waits; 0: none. Written and read without a
-	 * lock.
+	 * When the process was woken, after which it should look at the lock (monotonic); 0: not woken.
+	 */
+	int64 woken;
+	uint32 session; /* number of ended sessions that had this procno; see session_of() */
+	/*
+	 * Procno + 1 of the process whose claim in progress this process waits for; 0: none. Written
+	 * and read without a lock.
 	 */
 	Relaxed<int> claimer;
 };
@@ -25,7 +27,7 @@ static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layou
 
 inline constexpr int kLines = 256;
 
-/* All lines. Protected by the locks lock. */
+/* The lines of all locks. Protected by the locks lock. */
 struct LockLines
 {
 	int first[kLines];
@@ -156,7 +158,7 @@ wake_first_in_line(const LockKey &key, int64 monotonic)
 			waiter->woken = monotonic;
 			return i;
 		}
-		/* The woken process passes on a slot that it does not take. */
+		/* Wait for the woken process: it passes the wake-up on if it does not take the slot. */
 		if (monotonic - waiter->woken <= kComesSoon)
 			return kNobody;
 	}
@@ -171,7 +173,7 @@ wake_able_in_line(const LockKey &key, int held, int64 monotonic)
 		LockWaiter *waiter = place_of(i);
 		if (!(waiter->key == key) || is_away(*waiter, monotonic))
 			continue;
-		/* Waiters that are earlier in the line count like holders, as in waiting_before(). */
+		/* Waiters earlier in the line count like holders, as in waiting_before(). */
 		if (held++ >= waiter->slots)
 			continue;
 		bool sleeps = waiter->woken == 0 && i != my_procno();

@@ -15,7 +15,7 @@ namespace {
 struct LockSurvey
 {
 	int held = 0;
-	bool others = false; /* some of the held slots are not held by this process */
+	bool others = false; /* some held slots are held by other processes */
 	int64 look_again = INT64_MAX;
 	int64 swept = 0;
 	uint64 taken[kSlotsMax / 64] = {};
@@ -31,8 +31,8 @@ struct LockSurvey
 
 } // namespace
 /*
- * Interval for looking at a lock that a prepared transaction has changed, since COMMIT PREPARED
- * wakes no waiter.
+ * How often to look at a lock that a prepared transaction has changed: COMMIT PREPARED wakes no
+ * waiter.
  */
 static constexpr int64 kPolled = 100 * 1000;
 
@@ -115,16 +115,17 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 		if (before == 0 && !found.others)
 			taken.answer = TakeAnswer::kOurs;
 		/*
-		 * Wake the first waiter that can have a slot. The end of a lock's time wakes no waiter, and
-		 * a waiter that was woken but asks for fewer slots has to pass the wake-up on.
+		 * Wake the first waiter that can take a slot. When the time of a lock is over, no one else
+		 * wakes a waiter. A waiter that was woken, but gives a smaller number of slots, must pass
+		 * the wake-up on.
 		 */
 		hold.wake_able(request.key, found.held);
 		return taken;
 	}
 
 	/*
-	 * Take over the entry of the slot. If its time is over, the caller must first find out whether
-	 * a transaction relies on it.
+	 * Take over the entry of the slot. If the time of its grant is over, the caller must first find
+	 * out whether a transaction relies on the grant.
 	 */
 	taken.slot = found.lowest_free();
 	taken.number = hold.find(request.key, taken.slot);

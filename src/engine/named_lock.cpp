@@ -9,8 +9,8 @@ static constexpr int kNone = -1;
 namespace {
 
 /*
- * For a slot of a lock: the table has no row with a smaller token that memory does not know. Valid
- * for a limited time, and only an optimization: it bounds how many dead index entries are read
+ * For a slot of a lock: memory knows all rows in the table that have a smaller token. Valid for a
+ * limited time, and only an optimization: it bounds how many dead index entries are read
  * (sync/lock_row.h). Protected by the locks lock.
  */
 struct RowFloor
@@ -24,10 +24,11 @@ struct RowFloor
 /* The table of named locks. Protected by the locks lock, except where a field says otherwise. */
 struct LockTable
 {
-	int unused; /* first free entry; free entries are linked by `next` */
+	int unused; /* number of the first free entry; `next` links the free entries */
 	int fresh;	/* entries from this one on were never used */
 	Quota common;
-	pg_atomic_uint32 in_doubt; /* number of entries with an xid; read without the lock */
+	/* number of entries whose xid is valid; also read without the lock */
+	pg_atomic_uint32 in_doubt;
 	/* Number of buckets, a power of two; set at the start of the server. */
 	int buckets;
 	NamedLock entries[FLEXIBLE_ARRAY_MEMBER];
@@ -50,7 +51,7 @@ named_locks_size()
 int64
 lock_bytes()
 {
-	/* More than one entry, since each database has its own part. */
+	/* More than one entry, since each database has a part of its own beyond the common part. */
 	return sizeof(NamedLock) * static_cast<int64>(quota_entries(max_locks)) / max_locks +
 		   sizeof(int) + sizeof(RowFloor);
 }
@@ -61,7 +62,7 @@ buckets()
 	return reinterpret_cast<int *>(shared->named_locks->entries + quota_entries(max_locks));
 }
 
-/* Return the row floors, one for each bucket. */
+/* Return the array of row floors, one for each bucket. */
 static RowFloor *
 floors()
 {
@@ -145,7 +146,8 @@ LockHold::find(const Database *db, const char *name, int64 token, bool relied_on
 }
 
 /*
- * Return the first entry of the name in the bucket's list from `number` on; kNone if there is none.
+ * Return the first entry of that name in the list of its bucket, from `number` on; kNone if there
+ * is none.
  */
 static int
 find_of(const Database *db, const char *name, int number)

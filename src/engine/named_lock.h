@@ -2,20 +2,20 @@
  * Named locks: which session or owner holds which name, in which slot, until when. Runs
  * (pgq_run_once) are locks too: their key has a name and a period of time.
  *
- * Each slot that is held has an entry, found by a hash of database and name. All is protected by
- * the locks lock, which is held for moments only. A grant with a time to live also has a row in
- * pgq_ext.held_lock, written by the transaction that changes the entry, so the grant survives a
- * restart (sync/lock_load.*). A grant bound to a session has no row.
+ * Each slot that is held has an entry, which is found by a hash of database and name. Everything
+ * here is protected by the locks lock, which is held only for moments. A grant with a time to live
+ * also has a row in pgq_ext.held_lock. The transaction that changes the entry writes the row, so
+ * the grant survives a restart (sync/lock_load.*). A grant bound to a session has no row.
  *
  *     (none) --take--> HELD, open --commit--> HELD --unlock--> UNLOCKING, open --commit--> (none)
  *
  * Open means: a transaction has changed the entry and has not ended. Until then no other
- * transaction changes it, whatever its deadline is. A rollback restores the entry
+ * transaction changes the entry, even if its deadline has passed. A rollback restores the entry
  * (txn/lock.*). A prepared transaction is identified by its xid.
  *
- * A transaction that relies on a lock holds the tag of the grant, a lock of the server
- * (sync/lock_tag.h), of which memory knows nothing. So a session that takes over a grant whose time
- * is over must hold that tag for a moment.
+ * A transaction that relies on a lock holds the tag of the grant, a heavyweight lock of the server
+ * (sync/lock_tag.h), which memory does not know. So a session that takes over a grant whose time is
+ * over must hold that tag for a moment.
  */
 #pragma once
 
@@ -32,28 +32,29 @@ enum class GrantState : uint8
 {
 	kNone,
 	kHeld,
-	kUnlocking, /* a transaction that has not ended gives it back */
+	kUnlocking, /* an open transaction gives the grant back */
 };
 
-/* A grant: one owner's possession of a slot. */
+/* A grant: the possession of a slot by one owner. */
 struct Grant
 {
 	GrantState state;
 	bool session_bound;
-	bool swept; /* UNLOCKING by the scheduler, because its time is over; it ends soon */
+	bool swept; /* UNLOCKING by the scheduler, because the grant's time is over; it ends soon */
 	int32 slots;
 	int64 token; /* unique among all grants */
 	int64 ttl;
 	int64 deadline; /* monotonic */
 	TimestampTz acquired_at;
-	int32 pid;	/* holder's process; 0: the grant is from before a restart, or prepared */
-	int procno; /* holder's procno, or kNobody */
+	/* process of the holder; 0: the grant is from before a restart, or of a prepared transaction */
+	int32 pid;
+	int procno; /* procno of the holder, or kNobody */
 	char owner[kLockOwnerMax + 1];
 
-	uint32 session; /* if session_bound: session_of(procno) at the grant */
+	uint32 session; /* if session_bound: value of session_of(procno) when the grant was made */
 
 	bool has_row() const { return state == GrantState::kHeld && !session_bound; }
-	/* End the grant with its session. The procno belongs to another session from now on. */
+	/* End the grant because its session ends. The procno will belong to another session. */
 	void end_with_session(int64 monotonic)
 	{
 		deadline = Min(deadline, monotonic);
@@ -66,14 +67,18 @@ struct Grant
 struct NamedLock
 {
 	LockKey key;
-	int32 slot; /* 1 and more; 0: the entry is free */
-	int home;	/* number of the database slot that is charged for it */
-	int next;	/* next entry in the bucket, or next free entry; -1: none */
+	int32 slot; /* number of the slot, from 1; 0: the entry is free */
+	int home;	/* number of the database slot to which the entry is charged */
+	int next;	/* number of the next entry in the bucket, or of the next free entry; -1: none */
 	Grant now;
 	int changer;	   /* process whose open transaction has changed the entry, or kNobody */
-	TransactionId xid; /* prepared transaction that has changed the entry, or invalid */
-	Grant before;	   /* the grant to restore if that transaction rolls back */
-	/* If its time is over but a transaction relies on it: when to look again (monotonic). */
+	TransactionId xid; /* xid of the prepared transaction that has changed the entry, or invalid */
+	/* the grant to restore if the transaction that has changed the entry rolls back */
+	Grant before;
+	/*
+	 * For a grant whose time is over, but on which a transaction relies: when to look again
+	 * (monotonic).
+	 */
 	int64 in_use_until;
 
 	bool is_open() const { return changer != kNobody || TransactionIdIsValid(xid); }
@@ -99,16 +104,16 @@ public:
 	NamedLock &operator[](int number) const;
 
 	/*
-	 * find() returns the entry of the slot, add() makes a new one. Both return -1 for none: there
-	 * is no such entry, or the database has none left.
+	 * find() returns the entry of the slot, or -1 if there is none. add() makes an entry, and
+	 * returns -1 if the database may have no more.
 	 */
 	int find(const LockKey &key, int32 slot) const;
 	int add(Database *db, const LockKey &key, int32 slot);
 
 	/*
-	 * Return the entry whose grant has this token, also one that is being given back; -1: none. A
-	 * grant whose time is over is found only if relied_on: the caller knows that its transaction
-	 * relies on the grant.
+	 * Return the entry whose grant has this token, even if it is being given back; -1: none. A
+	 * grant whose time is over is found only with relied_on, by which the caller says that its
+	 * transaction relies on the grant.
 	 */
 	int find(const Database *db, const char *name, int64 token, bool relied_on) const;
 
@@ -120,25 +125,25 @@ public:
 	void free(int number);
 
 	/*
-	 * Return the token below which memory knows all rows of that slot; 0: look at all rows.
-	 * raise_row_floor() raises it after a look that has found no unknown row. cost: duration of a
-	 * look at all rows, else 0. The floor is dropped only so often that looks at all rows take at
-	 * most a hundredth of the time.
+	 * row_floor() returns the token below which memory knows all rows of that slot; 0: all rows
+	 * must be looked at. raise_row_floor() raises the floor after a look that has found no unknown
+	 * row. cost: the duration of a look at all rows, otherwise 0. A floor stays valid for a hundred
+	 * times that duration, so that looks at all rows take at most a hundredth of the time.
 	 */
 	int64 row_floor(const LockKey &key, int32 slot) const;
 	void raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost);
 
 	/*
 	 * Leave the entry to a prepared transaction: its outcome decides between the present grant and
-	 * `before`. clear_xid() ends that.
+	 * `before`. clear_xid() ends this state.
 	 */
 	void leave_to(int number, TransactionId xid, const Grant &before);
 	void clear_xid(int number);
 
 	/*
-	 * The transaction that made the present grant, which has this token, has ended. confirm(): it
-	 * has committed. put_back(): it was rolled back; restore the entry. Both do nothing if the
-	 * grant has another token.
+	 * The transaction that made the present grant has ended; `token` identifies the grant.
+	 * confirm(): the transaction has committed. put_back(): it was rolled back, so restore the
+	 * entry. Both do nothing if the entry has another grant.
 	 */
 	void confirm(int number, int64 token);
 	void put_back(int number, int64 token, const Grant &before, bool was_open);
@@ -146,21 +151,21 @@ public:
 	/* Return the number of the first entry that was never used. */
 	int end() const;
 
-	/* Wake the first waiter that can have a slot while that many are held. */
+	/* Wake the first waiter that can take a slot while `held` slots are held. */
 	void wake_able(const LockKey &key, int held)
 	{
 		int procno = wake_able_in_line(key, held, monotonic_);
 		if (procno != kNobody)
 			wakeups_.add(procno);
 	}
-	/* Wake the first in line for the lock, since a slot may be free. */
+	/* Wake the first in line for the lock, because a slot may be free. */
 	void wake_first(const LockKey &key)
 	{
 		int procno = wake_first_in_line(key, monotonic_);
 		if (procno != kNobody)
 			wakeups_.add(procno);
 	}
-	/* Let this process leave its line, and wake the next one. */
+	/* Let this process leave its line, and wake the next process in that line. */
 	void leave_line() { wake_first(leave_lock_line()); }
 
 private:
@@ -186,8 +191,8 @@ with_locks(Body body)
 }
 
 /*
- * Call visit(hold, number) for each entry in use, from `next` on, while it returns true. Takes as
- * many holds as needed.
+ * Call visit(hold, number) for each entry in use, from `next` on, while it returns true. The lock
+ * is released and taken again after some entries.
  */
 template <typename Visit>
 inline void
@@ -228,13 +233,13 @@ is_of(const LockKey &key, const Database *db)
 struct LockRequest
 {
 	Database *database;
-	uint32 generation; /* generation of the database's slot when the key was made */
+	uint32 generation; /* generation of the database's slot at the time when the key was made */
 	LockKey key;
 	int32 slots;
 	bool session_bound;
 	int64 ttl;
 	const char *owner;
-	/* Token of a grant on which no transaction relies, as the caller knows; 0: none. */
+	/* Token of a grant on which no transaction relies: the caller holds its tag. 0: none. */
 	int64 unused;
 };
 
@@ -242,13 +247,13 @@ enum class TakeAnswer : uint8
 {
 	kTaken,
 	kBusy,
-	kOurs, /* all slots are held by this process itself */
+	kOurs, /* this process itself holds all slots */
 	/*
-	 * The time of the grant is over; the caller must find out whether a transaction relies on it.
+	 * The time of the grant is over. The caller must find out whether a transaction relies on it.
 	 */
 	kOver,
-	kFull,		/* the database has no entry left */
-	kGone,		/* the slot of the database has another generation */
+	kFull,		/* the database may have no more entries */
+	kGone,		/* the slot of the database has another generation by now */
 	kAboveMark, /* the new token would be above the durable mark: advance the mark, and try again */
 };
 
@@ -257,19 +262,20 @@ struct LockTaken
 	TakeAnswer answer;
 	int number;
 	int32 slot;
-	int64 token; /* kTaken: of the new grant; kOver: of the grant whose time is over */
+	int64 token; /* kTaken: token of the new grant; kOver: token of the grant whose time is over */
 	Grant before;
 	bool was_open;
 	int64 swept;	  /* kBusy: token of a grant that the scheduler is about to end; 0: none */
-	int64 look_again; /* kBusy: when to look again (monotonic); INT64_MAX: when woken */
+	int64 look_again; /* kBusy: when to look again (monotonic); INT64_MAX: only when woken */
 };
 
-/* Take a slot, if there are more free slots than waiters in line before this process. */
+/* Take a slot, if more slots are free than waiters are in line before this process. */
 LockTaken take_lock(LockHold &hold, Database *db, const LockRequest &request);
 
 /*
- * Store the processes that keep that process from the lock for which it waits. Return their number;
- * -1: it waits for none, or the wait can end without any of these processes.
+ * Store the processes that keep process `procno` from getting the lock for which it waits. Return
+ * their number. Return -1 if it waits for no lock, or if its wait can end without any of these
+ * processes.
  */
 int lock_blockers(int procno, int *procnos, int most);
 
@@ -286,8 +292,8 @@ bool has_locks(Oid database);
 bool any_lock_in_doubt();
 
 /*
- * A copy of a lock. copy_locks() copies at most `most` locks, without runs, and returns their
- * number.
+ * A copy of a lock, for the view lock. copy_locks() copies at most `most` locks, without runs, and
+ * returns their number.
  */
 struct LockCopy
 {
@@ -302,12 +308,12 @@ int copy_locks(const Database *db, LockCopy *copies, int most);
 /* Return how many more locks the database can have. */
 int room_for_locks(const Database *db);
 
-/* Return how many entries all databases use beyond their own parts. */
+/* Return how many entries all databases together use beyond their own parts. */
 Quota common_locks();
 
 /*
- * Ask the schedulers to remove locks whose time is over and whose entries this database could use.
- * Return how long that takes at most (microseconds); 0: there is no such lock.
+ * Ask the schedulers to remove locks whose time is over and whose entries this database could then
+ * use. Return how long that takes at most (microseconds); 0: there is no such lock.
  */
 int64 ask_for_sweep(const Database *db);
 

@@ -11,9 +11,9 @@ struct NamedRate
 {
 	RateKey key;
 	bool used;
-	bool unread; /* restored after a start, and its row has not been read since */
-	int home;	 /* number of the database slot that is charged for it */
-	int64 life;	 /* unique number for each time that a rate comes to memory */
+	bool unread; /* restored after a start, and not yet compared with its row */
+	int home;	 /* number of the database slot to which the entry is charged */
+	int64 life;	 /* a new number each time a rate is brought to memory */
 	Gcra gcra;
 };
 static_assert(std::is_trivially_copyable_v<NamedRate>);
@@ -30,7 +30,7 @@ struct RateTable
 int64
 rate_bytes()
 {
-	/* More than one entry, since each database has its own part. */
+	/* More than one entry, since each database has a part of its own beyond the common part. */
 	return sizeof(NamedRate) * static_cast<int64>(quota_entries(max_rates)) / max_rates;
 }
 
@@ -49,8 +49,8 @@ place_named_rates(void *memory)
 }
 
 /*
- * Return the first wanted entry. The search begins at the place that the hash of the name gives,
- * and goes through all places, since a rate may be at any place.
+ * Return the first entry for which `wanted` returns true. A rate may be at any place, so search all
+ * places, beginning at the place given by the hash of the name.
  */
 template <typename Visit>
 static NamedRate *
@@ -129,8 +129,8 @@ free_place(NamedRate *rate)
 }
 
 /*
- * Return a free place for a rate of that database; NULL: none. If the database has none left, a
- * full rate is removed: one whose place is charged to the common part, or one of this database.
+ * Return a free place for a rate of that database; NULL: none. If the database may have no more, a
+ * full rate gives up its place: one that is charged to the common part, or one of this database.
  */
 static NamedRate *
 find_place(Database *db, const RateKey &key, int64 now)
@@ -152,7 +152,7 @@ find_place(Database *db, const RateKey &key, int64 now)
 	return find_rate(key, [](const NamedRate &rate) { return !rate.used; });
 }
 
-/* Make an entry for the rate. Return NULL if there is no place. */
+/* Make an entry for the rate. Return NULL if there is no place for it. */
 static NamedRate *
 new_rate(Database *db, const RateKey &key)
 {
@@ -167,10 +167,7 @@ new_rate(Database *db, const RateKey &key)
 	return rate;
 }
 
-/*
- * Compare a restored rate with its row, which may have been changed by SQL. If it has, the rate
- * begins empty.
- */
+/* Compare a restored rate with its row. If SQL has changed the row, the rate begins empty. */
 static void
 compare_with_row(NamedRate *rate, const RateSpec &spec)
 {
@@ -298,7 +295,7 @@ restore_rates(Database *db, const SavedRate *saved, int n)
 bool
 may_be_restored_again(const Database *db)
 {
-	/* Once the mark was advanced in this load, it is above all tokens from before the load. */
+	/* If the mark was advanced in this load, it is above all tokens from before the load. */
 	return prefix_of(static_cast<int64>(value_of(db->marked_token))) < db->base_prefix;
 }
 

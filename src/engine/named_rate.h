@@ -1,13 +1,13 @@
 /*
- * Named rates: how many permits may be taken, and when (core/gcra.h). The definition of a rate is a
- * row of pgq_ext.rate_limit. Memory has what was taken of the rates in use; that survives a clean
- * stop, as leases do (load/saved_lease.h).
+ * Named rates: how many permits may be taken, and when (core/gcra.h). A row of pgq_ext.rate_limit
+ * defines a rate. Memory knows how much was taken of the rates in use; that survives a clean stop,
+ * as leases do (load/saved_lease.h).
  *
  * Only a full rate gives up its place in memory, since earlier takes do not matter for it any more.
- * So a rate that is not in memory was full when it left, or no permits were taken from it since
- * Database::rates_known_since: the time at which memory of the database began, or a rate was last
- * made or dropped there. Such a rate counts as empty at that time, so it never gives more than it
- * may.
+ * So there are two cases for a rate that is not in memory. It was full when it left memory, or no
+ * permits were taken from it since Database::rates_known_since: the time at which memory of the
+ * database began, or a rate was last made or dropped there. Such a rate is treated as if it had
+ * been empty at that time, so it never gives more permits than it may.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ namespace pgq {
 struct RateKey
 {
 	Oid database;
-	Oid incarnation; /* incarnation of the database's slot */
+	Oid incarnation; /* incarnation of the extension, as in the database's slot */
 	char name[kLockNameMax + 1];
 
 	bool operator==(const RateKey &other) const
@@ -39,10 +39,10 @@ struct RateSpec
 
 enum class RateAnswer : uint8
 {
-	kUnknown, /* not in memory, or restored and its row not read yet: call add_rate() */
-	kLater,	  /* cannot be had before the end of the wait; nothing was taken */
-	kTooMany, /* more permits than the rate ever gives at once */
-	kTaken,	  /* taken, to be used from a certain time on */
+	kUnknown, /* not in memory, or restored and not yet compared with its row: call add_rate() */
+	kLater,	  /* not available before the end of the wait; nothing was taken */
+	kTooMany, /* more permits than the rate can ever give at once */
+	kTaken,	  /* taken, to be used from the time `at` on */
 };
 
 struct RateTaken
@@ -54,34 +54,34 @@ struct RateTaken
 	int64 life; /* for is_same_rate() */
 };
 
-/* Take permits, if they can be had within `wait` microseconds. */
+/* Take permits, if they become available within `wait` microseconds. */
 RateTaken take_permits(const RateKey &key, int64 permits, int64 wait);
 
 /*
- * Return whether the rate has stayed in memory since its take with that `life`. Otherwise permits
+ * Return whether the rate has stayed in memory since the take that returned `life`. If not, permits
  * that were reserved do not count, since the rate has begun anew.
  */
 bool is_same_rate(const RateKey &key, int64 life);
 
-/* Return unused permits. Cannot fail. */
+/* Give back permits that were not used. Cannot fail. */
 void give_back_permits(const RateKey &key, int64 permits, int64 taken);
 
 /*
- * Bring the rate to memory, if it is not there. A restored rate whose definition has changed begins
- * empty. Return false if the database has no place left and no rate is full.
+ * Bring the rate to memory, unless it is there. A restored rate whose row has changed begins empty.
+ * Return false if there is no place for it: the database may have no more, and no rate is full.
  */
 bool add_rate(Database *db, const RateKey &key, const RateSpec &spec);
 
 /*
- * Forget the rate. All rates of the database that are not in memory count as empty from now on.
- * Cannot fail.
+ * Forget the rate. From now on, all rates of the database that are not in memory are treated as if
+ * they were empty at this moment. Cannot fail.
  */
 void forget_rate(const RateKey &key);
 void free_rates(Oid database, Oid incarnation);
 
 /*
- * A copy of a rate: how many permits can be taken now, and when the next one. copy_rates() copies
- * at most `most` rates of a database and returns their number.
+ * A copy of a rate: how many permits can be taken now, and when the next one can be. copy_rates()
+ * copies at most `most` rates of a database, and returns their number.
  */
 struct RateCopy
 {
@@ -92,8 +92,8 @@ struct RateCopy
 int copy_rates(Oid database, Oid incarnation, RateCopy *copies, int most);
 
 /*
- * A rate that is saved at a clean stop and restored after the start. The time for which the server
- * is down does not count, since no clock tells how long that was. An entry without a name saves
+ * A rate as it is saved at a clean stop and restored after the start. The time for which the server
+ * is down does not count, since no clock shows how long that was. An entry without a name saves
  * rates_known_since.
  */
 struct SavedRate
@@ -105,7 +105,7 @@ struct SavedRate
 	int64 remaining;
 };
 
-/* Return how many entries save_rates() may write; 0: no rate of the database is in memory. */
+/* Return how many entries save_rates() may write; 0: memory has no rate of the database. */
 int room_for_rates(const Database *db);
 
 /*
@@ -115,18 +115,18 @@ int room_for_rates(const Database *db);
 int save_rates(const Database *db, SavedRate *saved, int most);
 
 /*
- * Restore saved rates into a slot that is LOADING. If one of them finds no place, all rates count
- * as empty. Cannot fail.
+ * Restore saved rates into a slot that is LOADING. If there is no place for one of them, all rates
+ * are treated as empty. Cannot fail.
  */
 void restore_rates(Database *db, const SavedRate *saved, int n);
 
 /*
- * Return whether a crash now would restore the same saved rates once more. That cannot happen once
+ * Return whether a crash now would restore the same saved rates once more. That is impossible if
  * the durable mark was advanced since the load.
  */
 bool may_be_restored_again(const Database *db);
 
-/* Return how many entries all databases use beyond their own parts. */
+/* Return how many entries all databases together use beyond their own parts. */
 Quota common_rates();
 
 int64 rate_bytes();

@@ -1,8 +1,8 @@
 /*
  * The options of a queue: the struct in use, and a table of all options. The table determines how
- * rows of pgq_ext.queue are read and checked (catalog/queue_row.*, catalog/option_value.*), the
- * arguments of pgq_create_queue, and the row that it writes. A new option needs a column and an
- * argument in src/schema, a line here, and its use.
+ * rows of pgq_ext.queue are read and checked (catalog/queue_row.*, catalog/option_value.*), which
+ * arguments pgq_create_queue has, and how it writes the row. A new option needs a column and an
+ * argument in src/schema, a line here, and the code that uses it.
  */
 #pragma once
 
@@ -14,14 +14,14 @@
 namespace pgq {
 
 /*
- * Limits of options; the CHECKs of pgq_ext.queue are the same. A thousand years as the server
+ * Limits of options, the same as in the CHECKs of pgq_ext.queue. A thousand years as the server
  * compares intervals: a year has 12 months of 30 days.
  */
 inline constexpr int64 kLeaseTimeMin = USECS_PER_SEC;
 inline constexpr int64 kLeaseTimeMax = 7 * USECS_PER_DAY;
 inline constexpr int64 kThousandYears = INT64CONST(1000) * 12 * DAYS_PER_MONTH * USECS_PER_DAY;
 
-/* The attempts of which a record is written. */
+/* Which attempts get a record. */
 enum class LogAttempts : uint8
 {
 	kNone,
@@ -40,10 +40,12 @@ struct QueueOptions
 	int32 group_concurrency; /* jobs of one group in work at a time; 0: no limit */
 	int32 rate_limit;		 /* hand-outs in a period; 0: no limit */
 	int64 rate_period;		 /* microseconds */
-	int32 group_rate_limit;	 /* hand-outs of one group in a period; 0: no limit */
+	int32 group_rate_limit;	 /* hand-outs of one group in a rate_period; 0: no limit */
 	int64 max_depth;		 /* live jobs at a time; 0: no limit */
-	int64 keep_attempts;	 /* microseconds; 0: none is written */
-	int64 keep_finished;	 /* microseconds; 0: none is written */
+	/* how long records of attempts are kept, in microseconds; 0: none is written */
+	int64 keep_attempts;
+	/* how long records of finished jobs are kept, in microseconds; 0: none is written */
+	int64 keep_finished;
 	LogAttempts log_attempts;
 	bool fifo; /* each group: one job at a time, in the order of enqueue */
 	bool fair; /* groups take turns */
@@ -63,7 +65,7 @@ enum class OptionKind : uint8
 	kDuration,	/* 0 to kThousandYears */
 	kCount,		/* 1 and more */
 	kLimit,		/* 1 and more, or 0 for no limit */
-	kLongLimit, /* the same as a bigint */
+	kLongLimit, /* kLimit, but a bigint */
 	kShare,		/* 0 to 1 */
 	kFlag,
 	kLog, /* one of log_attempts_names */
@@ -98,12 +100,13 @@ struct QueueOption
 {
 	const char *name; /* name of the column, and of the argument of pgq_create_queue */
 	OptionKind kind;
-	const char *initial; /* default as in the SQL declarations; NULL stands for it */
-	/* Pgq_create_queue has this argument; otherwise the option begins with the column's default. */
+	/* default, as in the SQL declarations; a NULL in the row means this default */
+	const char *initial;
+	/* pgq_create_queue has this argument. If not, the column's default is used. */
 	bool is_argument;
 	size_t place; /* offset in QueueOptions, or kOnlyInSql */
 };
-/* Value of `place` for an option that only SQL reads. */
+/* `place` of an option that only SQL reads. */
 inline constexpr size_t kOnlyInSql = SIZE_MAX;
 
 /* All options, in the order of the columns. */

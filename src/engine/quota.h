@@ -1,10 +1,11 @@
 /*
- * Quota: how many entries of a table that all databases share one database may have. That is as
- * many as the setting of the table says, but no database can take away the own part of another: a
- * quarter of the setting divided by max_databases. So the table has entries for the own parts of
- * all possible databases, and for the common part.
+ * Quota: how many entries of a table that all databases share may be used by one database. A
+ * database may use as many entries as the setting of the table says, but not the own part of
+ * another database: a quarter of the setting, divided by max_databases. So the table has entries
+ * for the own parts of all possible databases, and for the common part.
  *
- * share.h does the same for leases with atomics; here all is protected by the lock of the table.
+ * share.h does the same for leases, with atomics. Here everything is protected by the lock of the
+ * table.
  */
 #pragma once
 
@@ -12,11 +13,11 @@
 
 namespace pgq {
 
-/* Entries that one database uses, or that all databases use beyond their own parts. */
+/* Number of entries that one database uses, or that all databases use beyond their own parts. */
 struct Quota
 {
 	int used;
-	int peak; /* since the server's start */
+	int peak; /* highest value since the server's start */
 };
 static_assert(std::is_trivially_copyable_v<Quota>);
 
@@ -39,7 +40,7 @@ quota_entries(int bound)
 	return common_part(bound) + max_databases * own_part(bound);
 }
 
-/* Return how many more entries the database can have. */
+/* Return how many more entries the database may have. */
 inline int
 left_of_quota(const Quota &own, const Quota &common, int bound)
 {
@@ -52,7 +53,7 @@ raise_quota(Quota *quota)
 	quota->peak = Max(quota->peak, ++quota->used);
 }
 
-/* Charge one more entry to the database. False: none is left for it. */
+/* Charge one more entry to the database. Return false if the database may have no more. */
 inline bool
 charge(Quota *own, Quota *common, int bound)
 {

@@ -1,17 +1,16 @@
 /*
- * The rate limit of a queue: how many of its jobs start in a period (options rate_limit,
+ * The rate limit of a queue: how many of its jobs may start in a period (options rate_limit,
  * rate_period).
  *
- * A job that was handed out has started for good. A job that a claim has taken and not handed out
- * yet counts too; otherwise several claims would use the same room. Its start is counted in the
- * hold that hands it out, not when it was taken: a slow claim must not hand out a job after its
- * start has been forgotten.
+ * A job that was handed out has started. A job that a claim has taken and not handed out yet counts
+ * too; otherwise several claims would use the same room. Its start is counted in the hold that
+ * hands it out, not when it was taken: otherwise the start could be forgotten too early if the
+ * claim is slow.
  *
  * At a clean stop the counts are saved, as leases are (starts_copy.h). Without saved counts,
- * earlier starts are not known: another server may have handed out jobs from the same data up to
- * the moment at which this one opened it, and slots that were freed since have taken their counts
- * with them. So a queue that is loaded begins as if all starts that the limit allows had just
- * happened then.
+ * earlier starts are not known. Another server may have handed out jobs from the same data until
+ * this one opened it, and slots that were freed since have lost their counts. So a queue that is
+ * loaded begins as if all starts that the limit allows had happened at that moment.
  *
  * All functions are called under the queue's lock, except forget_starts() and unknown_starts_end().
  * None can fail.
@@ -22,7 +21,7 @@
 
 namespace pgq {
 
-/* Return how many more jobs may be taken now. */
+/* Return how many more jobs may be taken by claims now. */
 inline int
 room_to_start(Queue *queue)
 {
@@ -39,7 +38,9 @@ note_start(Queue *queue)
 		queue->rate.note(1, monotonic_now());
 }
 
-/* Prepare for new options, before they are stored. A limit counts only starts after it was set. */
+/*
+ * Prepare for new options, before they are stored. A new limit counts only starts after it was set.
+ */
 inline void
 change_rate(Queue *queue, const QueueOptions &options)
 {
@@ -54,8 +55,8 @@ change_rate(Queue *queue, const QueueOptions &options)
 }
 
 /*
- * Return the time until which jobs of a queue that is loaded now may have been handed out unknown
- * to this slot.
+ * Return the latest time at which jobs of a queue that is loaded now may have been handed out
+ * without being counted in its slot.
  */
 inline int64
 unknown_starts_end()
@@ -64,7 +65,7 @@ unknown_starts_end()
 	return since == 0 ? monotonic_now() : since;
 }
 
-/* Initialize the rate of a queue that gets a slot. Its options are set already. */
+/* Initialize the rate of a queue that gets a slot. Its options are already set. */
 inline void
 init_rate(Queue *queue)
 {
@@ -76,7 +77,7 @@ init_rate(Queue *queue)
 	queue->unknown_until = limited ? queue->rate.all_forgotten(since) : 0;
 }
 
-/* Note that the queue was just created, so that no job of it has started. */
+/* Note that the queue was just created, so that none of its jobs has started. */
 inline void
 no_starts(Queue *queue)
 {
@@ -84,7 +85,7 @@ no_starts(Queue *queue)
 	queue->rate.restart(queue->options.rate_period, monotonic_now());
 }
 
-/* Note that jobs may have been handed out until now whose starts are not known. */
+/* Note that starts up to now are not known: another server may have handed out jobs. */
 inline void
 forget_starts()
 {
@@ -92,8 +93,8 @@ forget_starts()
 }
 
 /*
- * Return the time at which one more job may start that waits for the rate of the queue or of its
- * group.
+ * Return the time at which one more job may start, of those that wait for the rate limit of the
+ * queue or of its group.
  */
 inline int64
 earliest_start(const Queue &queue)
@@ -102,9 +103,9 @@ earliest_start(const Queue &queue)
 }
 
 /*
- * Compute the time at which one more job may start, if there are jobs that wait only for the rate.
- * While claims have taken all that may start the time is not known; the end of such a claim
- * computes it again.
+ * Compute the time at which one more job may start, if jobs wait only for the rate limit. While
+ * claims in progress have taken all starts that are allowed, the time is not known. The end of such
+ * a claim computes it again.
  */
 inline void
 plan_next_start(Queue *queue)

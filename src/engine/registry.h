@@ -1,11 +1,11 @@
 /*
  * The registry: which slot of shared memory belongs to which database and queue.
  *
- * A slot is attached from a row that is committed, or written by the same transaction. Leases and
- * session-bound locks exist only in memory and end when the slot is freed. A slot is freed when the
- * drop of its queue was committed or its creation undone. The slot of a database is freed when the
- * database or the incarnation of the extension is known to be gone: README.md, "The end of an
- * incarnation".
+ * A slot is attached from a row that is committed, or that was written by the same transaction.
+ * Leases and session-bound locks exist only in memory, and end when the slot is freed. A slot of a
+ * queue is freed when the drop of the queue was committed, or its creation undone. The slot of a
+ * database is freed when the database or the incarnation of the extension is known to be gone:
+ * README.md, "The end of an incarnation".
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct QueueRow
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
 	QueueOptions options;
-	bool ours; /* the row was written by this transaction */
+	bool ours; /* this transaction has written the row */
 };
 
 /* The durable state of lease tokens: see catalog/token_mark.h and catalog/token_key.h. */
@@ -33,10 +33,10 @@ struct DurableTokens
 };
 
 /*
- * Take a slot for this database; NULL: all are taken. The slot is LOADING, so it is not found
- * before publish_database(). prepared: the transactions that are prepared in the database, which
- * the caller has listed before. They are watched from the moment at which the slot is published.
- * Only one process may attach a database at a time: see tables() in load/attach.cpp.
+ * Take a slot for this database; NULL: all are taken. The slot is LOADING, so no search finds it
+ * before publish_database(). prepared: the prepared transactions of the database, which the caller
+ * has listed before. Watches for them become active when the slot is published. Only one process
+ * may attach a database at a time: see tables() in load/attach.cpp.
  */
 Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						  const TransactionId *prepared, int n);
@@ -48,8 +48,8 @@ void publish_database(Database *db);
 Database *find_database(Oid oid, Oid incarnation);
 
 /*
- * Data to verify a late ack: see DatabaseTokens. If the slot has another generation by now, all is
- * 0, below every token.
+ * Data to verify a late ack: see DatabaseTokens. If the slot has another generation by now, all
+ * values are 0, below every token.
  */
 struct Load
 {
@@ -60,24 +60,24 @@ struct Load
 };
 Load read_load(const Database *db, uint32 generation);
 
-/* Count a late ack with wrong check bits. Return the number of them in this load. */
+/* Count a late ack with wrong check bits. Return how many there were in this load. */
 uint32 note_failed_check(Database *db, uint32 generation);
 
-/*
- * Return the slot of the queue, which is attached if it has none. Error 53400 when all slots are
- * taken.
- */
+/* Return the slot of the queue. If it has none, attach one; raise 53400 if all slots are taken. */
 QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);
 
-/* The same; false when all slots are taken, or the slot of the database has another generation. */
+/*
+ * Like attach_queue(). Return false if all slots are taken, or if the slot of the database has
+ * another generation.
+ */
 bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref);
 
-/* Find the slot of the queue; false: it has none. */
+/* Find the slot of the queue. Return false if it has none. */
 bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 
 /*
- * Rename the queue. Backends that remember the old name notice that and look again. No effect if
- * ref is not current. Cannot fail.
+ * Rename the queue. Backends that have cached the old name notice that and read the row again. No
+ * effect if ref is not current. Cannot fail.
  */
 void rename_slot(const QueueRef &ref, const char *name);
 
@@ -86,9 +86,9 @@ bool is_like(const QueueRef &ref, const QueueRow &row);
 void make_like(const QueueRef &ref, const QueueRow &row);
 
 /*
- * A slot in use at one moment. A caller notes the slots before it looks whether their databases or
- * incarnations are gone. A slot that is used again after the note has another generation, and is
- * not freed.
+ * A slot in use at one moment. A caller notes the slots first, and then checks whether their
+ * databases or incarnations are gone. If a slot was used again after the note, it has another
+ * generation, and is not freed.
  */
 struct SlotNote
 {
@@ -102,8 +102,9 @@ struct SlotNote
 int note_slots(SlotNote *notes);
 
 /*
- * Queries of the launcher, about any incarnation: whether the database has a slot, a queue in use,
- * a running scheduler. Racy reads, since the launcher asks again.
+ * Queries of the launcher about a database, with any incarnation of the extension: whether it has a
+ * slot, a queue in use, a running scheduler. They read without a lock, so answers may be outdated;
+ * the launcher asks again.
  */
 bool is_attached(Oid oid);
 bool has_queues(Oid oid);
@@ -118,7 +119,7 @@ void free_queue(const QueueRef &ref);
  */
 void free_database(Database *db, uint32 generation);
 
-/* Visit the queues of a database (NULL: of all databases). No lock is held during the visit. */
+/* Visit the queues of a database (NULL: of all databases). No lock is held during a visit. */
 template <typename Visit>
 inline void
 for_each_queue(const Database *db, Visit visit)
@@ -126,15 +127,18 @@ for_each_queue(const Database *db, Visit visit)
 	for (int i = 0; i < shared->max_queues; i++)
 	{
 		QueueRef ref;
-		/* Reads the slot without a lock. A slot that changes now is seen in the next round. */
+		/*
+		 * Read the slot without a lock. A slot that is changing at this moment is visited the next
+		 * time.
+		 */
 		if (ref_of(&shared->queues[i], &ref) && (db == nullptr || ref.queue->database == db))
 			visit(ref);
 	}
 }
 
 /*
- * Wake the launcher, since a database may need a scheduler. announce_extension(): also note that a
- * database may have got the extension. Cannot fail.
+ * Wake the launcher, because a database may need a scheduler. announce_extension() also notes that
+ * a database may have got the extension. Cannot fail.
  */
 void wake_launcher();
 void announce_extension();
@@ -149,7 +153,7 @@ void wake_scheduler(const Database *db);
 void tell_of_schedules(Oid database);
 
 /*
- * Return whether the scheduler could count the lost leases of the queue within the last 5 s. Called
+ * Return whether a scheduler was able to count lost leases of the queue within the last 5 s. Called
  * under the queue's lock.
  */
 bool is_served(const Queue *queue, int64 monotonic);

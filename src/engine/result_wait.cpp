@@ -5,15 +5,18 @@
 
 namespace pgq {
 
-/* A process that waits for the end of a job. Protected by results_lock, except for `told`. */
+/* The wait of a process for the end of a job. Protected by results_lock, except for `told`. */
 struct ResultWait
 {
 	const Database *database; /* NULL: the process does not wait */
 	int64 job_id;
 	JobEnd end;
-	int32 queue_id; /* queue of the job, if the job has ended */
+	int32 queue_id; /* queue of the job, set when the job has ended */
 	int next;		/* procno of the next waiter in the bucket, or kNobody */
-	/* Not 0: told the end, and not woken yet. A wake-up too many does no harm. */
+	/*
+	 * Not 0: the process was told the end, and was not woken yet. One wake-up too many does no
+	 * harm.
+	 */
 	pg_atomic_uint32 told;
 };
 static_assert(std::is_trivially_copyable_v<ResultWait> && std::is_standard_layout_v<ResultWait>);
@@ -60,7 +63,7 @@ begin_result_wait(const Database *db, int64 job_id)
 		wait->end = JobEnd::kUnknown;
 		wait->next = bucket->first;
 		bucket->first = my_procno();
-		/* A full barrier: the caller's later reads of rows are not older than this increment. */
+		/* A full barrier, so that the caller reads rows only after this increment. */
 		pg_atomic_fetch_add_u32(&bucket->waiting, 1);
 	});
 	waiting_for_result = true;
@@ -119,8 +122,8 @@ tell_waiting(const Database *db, int32 queue_id, int64 job_id, JobEnd end)
 }
 
 /*
- * Wake all processes that were told. Their number has no bound, so they are not collected in a
- * list. A process that was told by several commits may be woken by any of them.
+ * Wake all processes that were told. There may be any number, so they are not collected in a list.
+ * If several commits have told a process, any of them may wake it.
  */
 void
 wake_told()

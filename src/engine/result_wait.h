@@ -1,13 +1,13 @@
 /*
  * Waits for the end of a job (pgq_result). Each process has at most one. A process that applies a
- * commit tells the waiters how the job has ended, since the tables may not keep the result.
+ * commit tells the waiters how the job has ended, since the tables may keep no record of it.
  *
  * The waits are in buckets by job id. A process that ends a job checks without a lock whether the
- * bucket is empty. No waiter is missed: the waiter increments the count of its bucket, and after a
- * full barrier looks at the rows. The process that ends the job has made the change of the rows
- * visible, and after a full barrier reads the count. Either it sees the count, or the waiter sees
- * that the row is gone. The barriers are pg_atomic_fetch_add_u32 in the waiter, and LWLockAcquire
- * of the queue's lock in the other process.
+ * bucket is empty. No waiter is missed: the waiter increments the count of its bucket and, after a
+ * full barrier, looks at the rows. The process that ends the job has made the change of the rows
+ * visible and, after a full barrier, reads the count. So that process sees the count, or the waiter
+ * sees that the row is gone. The barriers are pg_atomic_fetch_add_u32 in the waiter, and
+ * LWLockAcquire of the queue's lock in the other process.
  */
 #pragma once
 
@@ -30,8 +30,8 @@ enum class JobEnd : uint8
  */
 void begin_result_wait(const Database *db, int64 job_id);
 /*
- * End the wait. Return how the job has ended; kUnknown: it has not been told. *queue_id: the queue
- * of the job when it ended.
+ * End the wait. Return how the job has ended; kUnknown: this process was not told. *queue_id: the
+ * queue of the job when it ended.
  */
 JobEnd end_result_wait(int32 *queue_id);
 bool waits_for_result();
@@ -64,8 +64,8 @@ may_be_waited_for(int64 job_id)
 }
 
 /*
- * Tell all waiters of the job how it has ended. Called under the queue's lock, which is before the
- * results lock in the lock order. Return true if a process was told: the caller must call
+ * Tell all waiters of the job how it has ended. Called under the queue's lock; the results lock
+ * comes after it in the lock order. Return true if a process was told. Then the caller must call
  * wake_told() when it holds no lock any more.
  */
 bool tell_waiting(const Database *db, int32 queue_id, int64 job_id, JobEnd end);

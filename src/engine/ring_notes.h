@@ -11,30 +11,31 @@
 namespace pgq {
 
 /*
- * State of one ring. Written by the scheduler, read by all processes without a lock. An old value
- * does no harm.
+ * State of one ring. Written by the scheduler, read by all processes without a lock. An outdated
+ * value does no harm.
  */
 struct SegmentRing
 {
-	pg_atomic_uint32 current;	/* segment for new rows; rows in any other segment do no harm */
-	pg_atomic_uint32 survivors; /* segment for the rows of drained segments, or kNoSegment */
+	pg_atomic_uint32 current; /* segment for new rows; new rows in any other segment do no harm */
+	/* segment to which rows of drained segments are moved, or kNoSegment */
+	pg_atomic_uint32 survivors;
 };
 
 /* State of one segment. Written by the scheduler, read by views. */
 struct SegmentNotes
 {
 	/* Atomics, no lock. */
-	/* TimestampTz since which no row of it is live; 0: there may be live rows. */
+	/* TimestampTz since when the segment has no live row; 0: it may have live rows. */
 	pg_atomic_uint64 empty_since;
 	/* Counters since the database was loaded. */
 	pg_atomic_uint64 truncations;
 	pg_atomic_uint64 moved_in;
 	pg_atomic_uint64 moved_out;
 	/*
-	 * Written under the registry lock. Read under that lock; the scheduler reads its own writes
-	 * without it.
+	 * Written under the registry lock. Read under that lock, or by the scheduler, which alone
+	 * writes it.
 	 */
-	char error[160]; /* error of the last step, or "" */
+	char error[160]; /* error of the segment's last step, or "" */
 };
 
 struct RingNotes
@@ -44,7 +45,10 @@ struct RingNotes
 };
 static_assert(std::is_trivially_copyable_v<RingNotes>);
 
-/* init_rings() is called when shared memory is made, reset_rings() when a database is loaded. */
+/*
+ * Called when shared memory is created (init_rings()), or when a database is loaded
+ * (reset_rings()).
+ */
 void init_rings(RingNotes *notes);
 void reset_rings(RingNotes *notes);
 

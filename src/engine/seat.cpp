@@ -67,7 +67,7 @@ say(const SeatOrder &order, SeatState state)
 namespace {
 /*
  * Crashes of the schedulers of one database. Kept in the memory of the postmaster; a child process
- * has the state at its fork.
+ * has a copy as of its fork.
  */
 struct CrashNote
 {
@@ -115,8 +115,8 @@ crashes_of(Oid database)
 }
 
 /*
- * Note which schedulers have crashed. Called in the postmaster when all other processes have ended.
- * Shared memory may be damaged, so nothing else in it is trusted.
+ * Note which schedulers have crashed. The postmaster calls this when all other processes have
+ * ended. Shared memory may be damaged, so only the seats are read.
  */
 static void
 note_crashes(int, Datum)

@@ -2,10 +2,10 @@
  * Seats: the exit status of schedulers, for the launcher.
  *
  * The launcher gives each start of a scheduler a seat and a number. The scheduler reports its state
- * under that number. If its launcher has ended, another start may have its seat; the scheduler then
- * reports nothing. A scheduler that reports no end, not even that it was told to quit, has crashed,
- * and the server with it. The postmaster notes such a crash before shared memory is made anew, in
- * its own memory, which survives that.
+ * in the seat, together with that number. If its launcher has ended, another start may have the
+ * seat by now; then the scheduler reports nothing. A scheduler that has not reported its end, nor
+ * that it was told to quit, has crashed, and the server with it. The postmaster notes such a crash
+ * before it creates shared memory anew. It does so in its own memory, which survives that.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ enum class SeatState : uint8
 	kWanted, /* a session wants to drop, rename or copy the database, or has done so */
 	kAsked,	 /* ended by SIGTERM */
 	kFailed, /* ended by an error */
-	kQuit,	 /* ended by SIGQUIT: the server restarts, or stops at once */
+	kQuit,	 /* ended by SIGQUIT: the server restarts after a crash, or stops at once */
 };
 
 struct Seat
@@ -37,7 +37,7 @@ struct Seat
 	 * processes have ended.
 	 */
 	Oid database;
-	int64 began; /* monotonic */
+	int64 began; /* monotonic time of the start */
 };
 static_assert(std::is_trivially_copyable_v<Seat> && std::is_standard_layout_v<Seat>);
 
@@ -45,7 +45,7 @@ int seat_count();
 Size seats_size();
 void place_seats(void *memory);
 
-/* A start, passed to the scheduler in bgw_extra. */
+/* The data of a start, passed to the scheduler in bgw_extra. */
 struct SeatOrder
 {
 	int seat;
@@ -54,8 +54,8 @@ struct SeatOrder
 };
 
 /*
- * For the launcher: begin a start in that seat; return the state that the scheduler of a start has
- * reported.
+ * For the launcher: begin_start() begins a start in that seat; state_of() returns the state that
+ * the scheduler of a start has reported.
  */
 SeatOrder begin_start(int seat, Oid database);
 SeatState state_of(const SeatOrder &order);
@@ -65,11 +65,11 @@ void say(const SeatOrder &order, SeatState state);
 
 /*
  * Return how often in a row the schedulers of the database have crashed soon after their start.
- * Forgotten after five minutes without a crash.
+ * Five minutes without a crash reset this to 0.
  */
 int crashes_of(Oid database);
 
-/* Arrange that the postmaster notes crashes. Called when shared memory has been made. */
+/* Let the postmaster note crashes. Called when shared memory has been created. */
 void watch_for_crashes();
 
 } // namespace pgq

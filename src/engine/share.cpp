@@ -44,7 +44,7 @@ max_aside()
 	return Max(8, max_leases / 4);
 }
 
-/* Add one to a counter, unless the counter has reached its bound. Return whether it was added. */
+/* Raise a counter by one, unless it has reached its bound. Return whether it was raised. */
 static bool
 raise_below(pg_atomic_uint32 *counter, int bound)
 {
@@ -102,7 +102,7 @@ charge_lease(LeaseShare *share)
 		bool from_common = used >= own;
 		if (from_common && !charge_common())
 		{
-			/* A lease of the own share may have been freed since. */
+			/* The database may have freed a lease of its own share since. */
 			used = value_of(share->used);
 			if (used >= own)
 				return false;
@@ -125,8 +125,8 @@ discharge_lease(LeaseShare *share)
 }
 
 /*
- * Charge a lease to the common part, as it is being set aside. Return false if the common part is
- * used up; then the lease stays charged to the own share.
+ * Charge a lease to the common part, because it is being set aside. Return false if the common part
+ * is used up; the lease then stays charged to the own share.
  */
 static bool
 move_aside(LeaseShare *share)
@@ -134,8 +134,8 @@ move_aside(LeaseShare *share)
 	uint32 own = static_cast<uint32>(own_share());
 	uint32 used = value_of(share->used);
 	/*
-	 * The database uses more than its own share, so the lease is charged to the common part
-	 * already.
+	 * If the database uses more than its own share, the lease is already charged to the common
+	 * part.
 	 */
 	while (used > own)
 		if (pg_atomic_compare_exchange_u32(&share->used, &used, used - 1))

@@ -1,7 +1,7 @@
 /*
  * Shared memory: its locks, its parts, and their sizes.
  *
- * Shared memory is made once, at server start, in the sizes that the settings say: slots of
+ * Shared memory is created once, at server start, in the sizes that the settings say: slots of
  * databases (database.h) and of queues (queue.h), one table of leases (lease_entry.h), places in
  * the lines of waiters (waiter.h), entries for prepared transactions (watch.h), seats of schedulers
  * (seat.h).
@@ -15,14 +15,15 @@
  *   4. locks lock           named locks, and the lines of their waiters (named_lock.h)
  *      rates lock           named rates (named_rate.h)
  *
- * Under any of them: no lock that is not in this list, no I/O, no allocation, no error, no
- * interrupt, no SetLatch (collect, release, then wake), and at most kHoldMax entries a hold.
+ * While a process holds any of them: no lock that is not in this list, no I/O, no allocation, no
+ * error, no interrupt, no SetLatch (collect wake-ups, release the lock, then wake), and at most
+ * kHoldMax entries in one hold.
  *
- * Each struct says of its fields under which lock they are written and read. A field that is read
- * without that lock is an atomic, or Relaxed, and its comment says why an old value does no harm.
+ * Each struct says under which lock its fields are written and read. A field that is read without
+ * that lock is an atomic or Relaxed, and its comment says why an outdated value does no harm.
  *
- * Slots are reused. A process that keeps a pointer to a slot keeps its generation too, and compares
- * it under the lock. A lease is compared by its serial, which never repeats.
+ * Slots are reused. A process that keeps a pointer to a slot also keeps the slot's generation, and
+ * compares it under the lock. A lease is compared by its serial, which never repeats.
  */
 #pragma once
 
@@ -33,18 +34,16 @@
 namespace pgq {
 
 inline constexpr int kHoldMax = 256; /* most entries that are handled in one hold of a lock */
-inline constexpr int kNobody = -1;	 /* no process, where a procno is expected */
+inline constexpr int kNobody = -1;	 /* stands for "no process" where a procno is expected */
 
 /*
- * State of a slot of a database or queue. A slot that is DYING has its next generation already, and
- * no search finds it. It gets another generation when it is used again.
+ * State of a slot of a database or queue. A DYING slot has its next generation already, and no
+ * search finds it. When the slot is used again, it gets one more generation.
  */
 enum class SlotState : uint8
 {
 	kFree,
-	/*
-	 * A database whose saved leases are being restored by its loading process; no search finds it.
-	 */
+	/* Of a database: one process is restoring its saved leases; no search finds the slot. */
 	kLoading,
 	kUsed,
 	kDying,
@@ -79,28 +78,35 @@ struct Shared
 	Queue *queues;
 	Waiter *waiters;			   /* max_claim_queues places for each process */
 	Seat *seats;				   /* one for each scheduler that can run: max_databases + 1 */
-	Watch *watches;				   /* one for each prepared transaction there can be */
+	Watch *watches;				   /* one for each possible prepared transaction */
 	ResultBucket *result_buckets;  /* buckets of waits for results, by job */
 	ResultWait *waits_for_results; /* one for each process */
 	GroupPool *group_pool;
 	LockLines *lock_lines;
 	LockTable *named_locks;
 	RateTable *named_rates;
-	pg_atomic_uint64 *ended_jobs;	  /* kEndedJobs words; see ended_jobs.h */
-	pg_atomic_uint32 watched;		  /* number of active watches */
-	pg_atomic_uint32 leases;		  /* leases in use */
-	pg_atomic_uint32 common;		  /* leases charged to the common part; see share.h */
-	pg_atomic_uint32 common_peak;	  /* highest value of `common`; may lag behind */
+	pg_atomic_uint64 *ended_jobs; /* kEndedJobs words; see ended_jobs.h */
+	pg_atomic_uint32 watched;	  /* number of active watches */
+	pg_atomic_uint32 leases;	  /* leases in use */
+	pg_atomic_uint32 common;	  /* leases charged to the common part; see share.h */
+	/* highest value of `common` since the start; may be a little outdated */
+	pg_atomic_uint32 common_peak;
 	pg_atomic_uint32 reserve;		  /* leases charged to the reserve; see share.h */
 	pg_atomic_uint64 last_prefix;	  /* last prefix of lease tokens; see drawn() */
 	pg_atomic_uint64 last_lock_token; /* last token of a named lock; see draw_lock_token() */
 	pg_atomic_uint32 launcher;		  /* procno of the launcher + 1; 0: none */
-	/* Number of committed CREATE EXTENSIONs; the launcher looks again when it changes. */
+	/*
+	 * Number of commits after which a database may need a scheduler (CREATE EXTENSION, a new queue);
+	 * when it changes, the launcher looks again.
+	 */
 	pg_atomic_uint32 announcements;
 	/* Number of schedulers for which the launcher has found no free worker slot. */
 	pg_atomic_uint32 missing_schedulers;
 	pg_atomic_uint32 starts; /* number of starts of schedulers */
-	/* Since when starts of jobs are known (monotonic); 0: not yet; see rate_limit.h. */
+	/*
+	 * The time from which on starts of jobs are known (monotonic); 0: not yet set; see
+	 * rate_limit.h.
+	 */
 	pg_atomic_uint64 starts_known_since;
 };
 static_assert(std::is_trivially_copyable_v<Shared> && std::is_standard_layout_v<Shared>);
@@ -122,7 +128,7 @@ int process_count();
 /* Raise error 55000, with a hint, unless the library was preloaded. */
 void require_preloaded();
 
-/* Read an atomic that is const. The server's functions accept no const pointer. */
+/* Read a const atomic: the server's functions do not accept a const pointer. */
 inline uint32
 value_of(const pg_atomic_uint32 &atomic)
 {

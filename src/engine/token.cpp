@@ -16,7 +16,7 @@ last_prefix_drawn()
 	return last_prefix(pg_atomic_read_u64(&shared->last_prefix));
 }
 
-/* Return the durable mark, also if the stored value is closed (closed_mark()). */
+/* Return the durable mark, even if the stored value is closed (closed_mark()). */
 static int64
 durable_mark(const Database *db)
 {
@@ -62,8 +62,8 @@ draw_lock_token(const Database *db)
 		token = Max(last + 1, static_cast<uint64>(token_of(prefix, 0)));
 	while (!pg_atomic_compare_exchange_u64(&shared->last_lock_token, &last, token));
 	/*
-	 * This token may be ahead of the clock, which may have been set. Raise the last prefix, since
-	 * the marks of all databases are kept ahead of that.
+	 * This token may be ahead of the clock, if the clock was set. Raise the last prefix to that of
+	 * the token: the marks of all databases are kept ahead of the last prefix.
 	 */
 	raise_last(undrawn(prefix_of(static_cast<int64>(token))));
 	return static_cast<int64>(token);
@@ -75,7 +75,9 @@ pass_prefix(int64 prefix)
 	raise_last(undrawn(prefix + 1));
 }
 
-/* Return the first prefix of which no token was drawn. */
+/*
+ * Return the first prefix of which no token exists. Later tokens have this prefix or a greater one.
+ */
 static int64
 pass_drawn_prefix()
 {
@@ -87,7 +89,7 @@ pass_drawn_prefix()
 }
 
 /*
- * Right after a start prefixes are above the mark, and the next start may begin with smaller ones.
+ * Right after a start, prefixes are above the mark, and the next start may begin with smaller ones.
  * So the fence is at most the mark.
  */
 int64
@@ -103,9 +105,9 @@ cut_tokens(const Database *db)
 }
 
 /*
- * Begin above the durable mark. The distance differs from start to start. So after a failover that
- * has lost the newest mark, this server does not begin with the tokens with which the lost primary
- * began.
+ * Begin above the durable mark, by a distance that differs from start to start. So after a failover
+ * that has lost the newest mark, this server does not begin with the same tokens as the lost
+ * primary.
  */
 int64
 begin_prefixes(int64 token_mark)

@@ -1,10 +1,10 @@
 /*
- * Drawing tokens of leases (core/token.h defines them) and of named locks.
+ * Drawing the tokens of leases (core/token.h defines them) and of named locks.
  *
- * Tokens of one job grow and never repeat. Tokens drawn one after the other may share their prefix,
- * so most claims only read the last prefix. When a job that was handed out is given back,
- * end_lease() raises the prefix before the job can be handed out again. No token that is handed out
- * is above the durable mark: see catalog/token_mark.h.
+ * Tokens of one job grow and never repeat. Tokens that are drawn one after the other may share
+ * their prefix, so most claims only read the last prefix. When a job that was handed out is given
+ * back, end_lease() raises the prefix before the job can be handed out again. No token that is
+ * handed out is above the durable mark: see catalog/token_mark.h.
  *
  * No function here waits, fails or takes a lock.
  */
@@ -15,10 +15,13 @@
 
 namespace pgq {
 
-/* The origin of the prefixes, as a TimestampTz. */
+/* Origin of the prefixes, as a TimestampTz: the beginning of 2020. */
 inline constexpr int64 kYear2020 = INT64CONST(7305) * USECS_PER_DAY;
 
-/* Return the prefix of the present time, and the time at the end of a prefix's millisecond. */
+/*
+ * prefix_of_clock() returns the prefix of the present time, time_of_prefix() the time at the end of
+ * a prefix's millisecond.
+ */
 int64 prefix_of_clock();
 constexpr TimestampTz
 time_of_prefix(int64 prefix)
@@ -27,8 +30,8 @@ time_of_prefix(int64 prefix)
 }
 
 /*
- * Return the mark in its closed form: a negative number, so that no claim uses a token before the
- * mark was advanced. A closed mark stays the same.
+ * Return the mark in its closed form: a negative number, below every token, so that a claim must
+ * advance the mark first. A closed mark stays the same.
  */
 constexpr int64
 closed_mark(int64 mark)
@@ -37,8 +40,8 @@ closed_mark(int64 mark)
 }
 
 /*
- * Return whether a token is above the durable mark, closed or not. A drawn token can be: when
- * another database is attached, the next tokens of all databases are raised.
+ * Return whether a token is above the durable mark, closed or not. That can happen: when another
+ * database is attached, the next tokens of all databases are raised.
  */
 bool is_above_mark(const Database *db, int64 token);
 
@@ -46,8 +49,8 @@ bool is_above_mark(const Database *db, int64 token);
 int64 draw_token(Database *db, int64 job_id);
 
 /*
- * Draw a token for a named lock, greater than all earlier ones of named locks in any database. It
- * is never verified without memory or a row, so it has a count in place of check bits.
+ * Draw a token for a named lock, greater than all earlier ones of named locks in any database. Such
+ * a token is never checked without memory or a row, so it has a counter in place of check bits.
  */
 int64 draw_lock_token(const Database *db);
 
@@ -55,9 +58,9 @@ int64 draw_lock_token(const Database *db);
 void pass_prefix(int64 prefix);
 
 /*
- * Return the fence for a row: all tokens below that prefix that were handed out are at most the
- * fence, and all tokens from that prefix on are greater, also those of later starts. So the fence
- * is not above the durable mark.
+ * Return the fence for a row. All tokens below that prefix that were handed out are at most the
+ * fence. All tokens from that prefix on are greater, even those of later starts: so the fence is
+ * not above the durable mark.
  */
 int64 fence_below(const Database *db, int64 prefix);
 
@@ -65,8 +68,8 @@ int64 fence_below(const Database *db, int64 prefix);
 int64 cut_tokens(const Database *db);
 
 /*
- * Begin a load. Return its first prefix: all tokens of the database drawn before have a smaller
- * one.
+ * Begin a load. Return its first prefix: all tokens that the database has drawn before have a
+ * smaller prefix.
  */
 int64 begin_prefixes(int64 token_mark);
 

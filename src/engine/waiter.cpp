@@ -150,7 +150,7 @@ rejoin_lines(Alarm *alarm)
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			if (!is_current(waiter))
 			{
-				woken = true; /* the queue was dropped, so the claim must look */
+				woken = true; /* the queue was dropped, so the claim must look at its queues */
 				return;
 			}
 			if (waiter->state == Waiter::kWoken)
@@ -180,8 +180,8 @@ leave_lines(const Queue *served)
 		Wakeups wakeups;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			/*
-			 * A slot that is freed takes all waiters off its line, so the state tells whether this
-			 * one is listed.
+			 * When a slot is freed, all waiters are removed from its line, so the state says
+			 * whether this one is still in a line.
 			 */
 			bool woken = waiter->state == Waiter::kWoken;
 			if (waiter->state == Waiter::kListed)
@@ -196,9 +196,10 @@ leave_lines(const Queue *served)
 			if (watched)
 				queue->watcher = kNobody;
 			/*
-			 * A process that was woken and has taken no job of the queue must pass the wake-up on.
-			 * Any other process may have been woken for another job than it took, or may have
-			 * joined again without looking, so it passes on what may be left.
+			 * Pass a wake-up on. A process that was woken and has taken no job of the queue must do
+			 * so. A process that has taken one may have been woken for another job, or may have
+			 * joined the line again without looking; it wakes the next waiter only if jobs are
+			 * left.
 			 */
 			if (watched || (woken && queue != served))
 				wake_waiters(queue, 1, &wakeups);

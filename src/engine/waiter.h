@@ -1,14 +1,14 @@
 /*
- * Waiters: claims that wait for a job. Each queue has a line, served from its head. A waiter that
- * was woken for nothing goes to the end.
+ * Waiters: claims that wait for a job. Each queue has a line of waiters, served from its head. A
+ * waiter that was woken but found no job goes to the end of the line.
  *
- * A commit that brings n jobs takes n waiters off the line and wakes them. A waiter that was woken
- * owes something: it must take a job, or pass the wake-up on when it leaves for any reason
- * (timeout, cancel, a job from another queue, death). The entries of a process are in shared memory
- * under its procno. If the process does not release them, the (sub)transaction abort callback does.
+ * A commit that brings n jobs removes n waiters from the line and wakes them. A woken waiter must
+ * take a job, or pass the wake-up on when it leaves for any reason (timeout, cancel, a job from
+ * another queue, death). The entries of a process are in shared memory, under its procno. If the
+ * process does not release them, the (sub)transaction abort callback does.
  *
  * One waiter of a queue, its watcher, sleeps only until the queue's next timer. When the watcher
- * leaves, the next in line is woken and takes over.
+ * leaves, the next waiter in line is woken and takes over.
  */
 #pragma once
 
@@ -16,15 +16,15 @@
 
 namespace pgq {
 
-/* Let the watcher compute anew how long to sleep, since the clock was set. */
+/* Wake the watcher of the queue so that it computes its sleep anew, because the clock was set. */
 void wake_watcher(const QueueRef &ref);
 
-/* Join the lines of n queues; entry i is for refs[i]. */
+/* Join the lines of n queues; this process's entry number i is for refs[i]. */
 void join_lines(const QueueRef *refs, int n);
 
 /*
- * Leave all lines. A wake-up is passed on, except for that of `served`, the queue that has given
- * this process a job (NULL: none). Cannot fail.
+ * Leave all lines, passing on each wake-up, except that of `served`: the queue that has given this
+ * process a job (NULL: none). Cannot fail.
  */
 void leave_lines(const Queue *served);
 
@@ -35,13 +35,13 @@ bool in_lines();
 struct Alarm
 {
 	TimestampTz run_at = INT64_MAX;
-	int64 start = INT64_MAX; /* monotonic: when a rate lets one more job start */
+	int64 start = INT64_MAX; /* monotonic: when a rate limit lets one more job start */
 };
 
 /*
- * Join the lines again, at the end, for entries that were woken. Become the watcher of queues that
- * have none. Return true if this process was woken since its last look: its latch may have been
- * reset, so it must not sleep.
+ * Join the lines again, at the end, with the entries that were woken. Become the watcher of queues
+ * that have none. Return true if this process was woken since its last look. Then it must not
+ * sleep, since its latch may have been reset.
  */
 bool rejoin_lines(Alarm *alarm);
 

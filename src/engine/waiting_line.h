@@ -7,35 +7,35 @@
 
 namespace pgq {
 
-/* A place in a queue's line of waiters. */
+/* A place of a process in a queue's line of waiters. */
 struct Waiter
 {
 	enum State : uint8
 	{
 		kIdle,
 		kListed,
-		kWoken, /* taken off the line for a job; must take one, or pass the wake-up on */
+		kWoken, /* removed from the line for a job: must take one, or pass the wake-up on */
 	};
 	dlist_node in_line; /* protected by the lock of the queue */
 	/*
-	 * Written by its process, while the entry is idle. Read by that process, and under the lock of
-	 * the queue.
+	 * Written by the entry's process, while the entry is idle. Read by that process, and under the
+	 * lock of the queue.
 	 */
 	Relaxed<Queue *> queue; /* also read without a lock by the view capacity */
 	uint32 queue_generation;
 	int procno;
 	/*
-	 * Protected by the lock of the queue, except that an idle entry belongs to its process. Also
+	 * Protected by the lock of the queue; while the entry is idle, only its process uses it. Also
 	 * read without a lock by the view capacity.
 	 */
 	Relaxed<State> state;
 };
 static_assert(std::is_trivially_copyable_v<Waiter> && std::is_standard_layout_v<Waiter>);
 
-/* Protected by the queue's lock. */
+/* A queue's line of waiters. Protected by the queue's lock. */
 struct WaitingLine
 {
-	dlist_head waiters; /* waiters, first to be served first */
+	dlist_head waiters; /* the waiters, in the order in which they are served */
 	int waiting;
 	int watcher; /* procno of the waiter that sleeps until the next timer, or kNobody */
 };

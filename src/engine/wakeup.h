@@ -9,9 +9,10 @@
 namespace pgq {
 
 /*
- * Latches to set after the release of the lock: of waiters, as many as there is room for, and of
- * the watcher. A waiter that is taken off its line must be woken. For those left in the line, the
- * woken ones pass the wake-up on. Processes that wait for a result are woken by result_wait.h.
+ * The latches to set after the release of the lock: those of waiters, as many as the array can
+ * take, and that of the watcher. A waiter that is removed from its line must be woken. If more
+ * waiters should wake, the woken ones pass the wake-up on. Processes that wait for a result are
+ * woken by result_wait.h.
  */
 struct Wakeups
 {
@@ -24,7 +25,7 @@ struct Wakeups
 		if (count < static_cast<int>(lengthof(procno)))
 			procno[count++] = who;
 	}
-	/* Return whether a place is left besides that of the watcher. */
+	/* Return whether the array can take a waiter, while one place is kept for the watcher. */
 	bool takes_waiters() const { return count + 1 < static_cast<int>(lengthof(procno)); }
 	void deliver()
 	{
@@ -35,19 +36,19 @@ struct Wakeups
 };
 
 /*
- * Take up to n waiters off the line, to be woken. Return their number. Called under the queue's
- * lock.
+ * Remove up to n waiters from the line and add them to the wake-ups. Return their number. Called
+ * under the queue's lock.
  */
 int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
 
 /*
- * Note that hints were filed: take a waiter off the line for each ready job, wake the watcher if
- * its next time is sooner (`sooner`), and note a NOTIFY to be sent. Return true if the scheduler
- * should be woken. Called under the queue's lock.
+ * Note that hints were filed. Remove a waiter from the line for each ready job, wake the watcher if
+ * its next timer is earlier now (`sooner`), and note that a NOTIFY is to be sent. Return true if
+ * the scheduler should be woken. Called under the queue's lock.
  */
 bool note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups);
 
-/* Let the next in line look, since jobs are left or may be. Called under the queue's lock. */
+/* Wake the next waiter in line, since jobs are left, or may be. Called under the queue's lock. */
 void pass_on(Queue *queue, Wakeups *wakeups);
 
 } // namespace pgq

@@ -113,9 +113,9 @@ is_watched(TransactionId xid)
 }
 
 /*
- * Return whether there are free entries for all of these transactions. The server has no more
- * prepared transactions than entries, but sessions that are about to prepare one may have reserved
- * all of them for a moment.
+ * Return whether there are free entries for all of these transactions. The server cannot have more
+ * prepared transactions than there are entries. But sessions that are about to prepare a
+ * transaction may have reserved entries for a moment.
  */
 bool
 can_watch(const TransactionId *prepared, int n)

@@ -1,11 +1,13 @@
 /*
  * Watches: entries for prepared transactions that have touched queues. COMMIT PREPARED calls no
  * callback. So processes that depend on such a transaction look whether it has ended;
- * txn/prepared.cpp then applies it.
+ * txn/prepared.cpp then applies its effects.
  *
- *     FREE --take_free_watch--> RESERVED --activate_watch--> ACTIVE --begin_resolving--> RESOLVING --free_watch--> FREE
- *                               RESERVED --free_watch--> FREE       (not prepared after all)
- *     FREE --list_recovered--> LISTED --activate_listed--> ACTIVE   (prepared before the database was attached)
+ *     FREE --take_free_watch--> RESERVED --activate_watch--> ACTIVE
+ *         --begin_resolving--> RESOLVING --free_watch--> FREE
+ *     RESERVED --free_watch--> FREE         (not prepared after all)
+ *     FREE --list_recovered--> LISTED --activate_listed--> ACTIVE
+ *                                           (prepared before the database was attached)
  */
 #pragma once
 
@@ -13,24 +15,25 @@
 
 namespace pgq {
 
-/* What a prepared transaction did to one queue. */
+/* The changes of a prepared transaction to one queue. */
 struct Touched
 {
-	uint32 generation; /* generation of the queue's slot; 0: it did nothing to the queue */
+	/* generation of the queue's slot; 0: the transaction did nothing to the queue */
+	uint32 generation;
 	int32 queue_id;
 	int64 enqueued;		/* new jobs */
-	int64 deduplicated; /* enqueues that returned an existing job */
-	int64 rows;			/* new rows, by enqueue or SQL, less the rows that it has ended */
-	int64 dead;			/* new dead letters, less those it has removed */
-	int64 reserved;		/* room that it has reserved for jobs */
-	bool recount;		/* it has done more than these fields can say */
+	int64 deduplicated; /* number of enqueues that returned the id of an existing job */
+	int64 rows;			/* new rows, by enqueue or SQL, minus rows that it has ended */
+	int64 dead;			/* new dead letters, minus dead letters that it has removed */
+	int64 reserved;		/* room for jobs that it has reserved */
+	bool recount;		/* it has made changes that these fields cannot express */
 	static constexpr int kDueMax = 8;
 	int due_count;
 	struct
 	{
 		int64 second;
 		int64 n;
-	} due[kDueMax]; /* for each second: jobs added that become due then, less those ended */
+	} due[kDueMax]; /* for each second: jobs added that become due in it, minus such jobs ended */
 };
 
 struct Watch
@@ -39,25 +42,25 @@ struct Watch
 	enum State : uint8
 	{
 		kFree,
-		kReserved, /* reserved by a process in PRE_PREPARE */
+		kReserved, /* reserved by a process that is about to prepare (PRE_PREPARE) */
 		kListed,   /* becomes active when its database is published */
 		kActive,
-		kResolving, /* a process, which cannot fail, is applying its outcome */
+		kResolving, /* a process is applying its outcome; that cannot fail */
 	} state;
 	TransactionId xid;
 	Oid database;
 	/*
 	 * Written by the process that has reserved the entry, or under the registry lock. Read by the
-	 * process that resolves it.
+	 * process that applies the outcome.
 	 */
-	bool all_queues; /* prepared before this start, so its changes are not known */
-	bool unfiled;	 /* has jobs of queues that had no slot */
+	bool all_queues; /* prepared before this start, so it is not known what it has changed */
+	bool unfiled;	 /* has written jobs of queues that had no slot */
 	bool deleted;	 /* has deleted jobs by SQL */
-	bool uncounted;	 /* has changed rows that are not counted */
+	bool uncounted;	 /* has changed rows for which no counts are stored here */
 	bool schedules;	 /* has made or changed schedules */
 	/*
-	 * Per queue slot. The address is set when shared memory is made; the entries are protected like
-	 * the fields above.
+	 * By queue slot. The address is set when shared memory is created; the entries are protected
+	 * like the fields above.
 	 */
 	Touched *touched;
 };
@@ -68,7 +71,7 @@ Watch *take_free_watch(); /* NULL: no entry is free */
 void activate_watch(Watch *watch, Oid database, TransactionId xid);
 void free_watch(Watch *watch);
 
-/* Return the transaction of an active entry, or an invalid one. */
+/* Return the transaction of an ACTIVE entry; for other entries an invalid one. */
 TransactionId watched_xid(const Watch *watch);
 
 /*
@@ -77,7 +80,7 @@ TransactionId watched_xid(const Watch *watch);
  */
 bool begin_resolving(Watch *watch, TransactionId xid);
 
-/* Return whether another process is resolving an entry just now. */
+/* Return whether another process is resolving an entry at this moment. */
 bool resolving_prepared();
 
 inline bool
@@ -87,15 +90,15 @@ any_prepared()
 }
 
 /*
- * Store the transactions of the database that were prepared before this start and are not known to
- * have ended. Return their number.
+ * Store the transactions of the database that were prepared before this start and may still be
+ * prepared. Return their number.
  */
 int list_unknown(Oid database, TransactionId *xids);
 
 /*
- * Called under the registry lock. can_watch() returns whether there is an entry for all of these;
- * list_recovered() makes a LISTED entry; activate_listed() makes all LISTED entries of the database
- * active.
+ * Called under the registry lock. can_watch() returns whether there are entries for all of these
+ * transactions. list_recovered() makes a LISTED entry. activate_listed() makes all LISTED entries
+ * of the database ACTIVE.
  */
 bool can_watch(const TransactionId *prepared, int n);
 void list_recovered(Oid database, TransactionId xid);
