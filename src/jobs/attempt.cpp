@@ -107,7 +107,10 @@ AttemptEnd
 put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row, const Retry &retry,
 		 bool wait)
 {
-	/* SQL may have moved the job to another queue, which may have no slot. */
+	/*
+	 * SQL may have moved the job to another queue. If that queue has no slot, there is no memory to
+	 * file the hint in.
+	 */
 	QueueRef to = from;
 	bool attached = row.queue_id() == from.queue_id ||
 					find_attached_queue(tables().database, row.queue_id(), &to);
@@ -136,7 +139,7 @@ retry(SegmentSet &segments, const EndingLease &ending, const JobRow &row, const 
 	return put_back(segments, ending.ref, row, retry, wait);
 }
 
-/* Retry the job or make it a dead letter, depending on its row. */
+/* Retry the job, or make it a dead letter if its attempts are used up or failure.retry is false. */
 static AttemptEnd
 retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &failure, bool wait)
 {
@@ -156,8 +159,9 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 }
 
 /*
- * Judge the row again if another transaction has changed it during the wait of the write. A caller
- * that does not wait (the scheduler) gets kBusy, and tries later.
+ * Call judge() until its write of the row succeeds: another transaction may have changed the row
+ * while the write waited for it. A caller that does not wait (the scheduler) gets kBusy and tries
+ * later.
  */
 template <typename Judge>
 static AttemptEnd
@@ -199,8 +203,8 @@ end_failed_attempt(SegmentSet &segments, const EndingLease &ending, const Failur
 }
 
 /*
- * Return the run_at of a released job. With a delay it is later than enqueued_at, too: the job must
- * count as delayed even if the clock was set back since the enqueue.
+ * Return the run_at of a released job. With a delay, run_at is also later than enqueued_at: the job
+ * must count as delayed even if the clock was set back since the enqueue.
  */
 static TimestampTz
 released_run_at(const JobRow &row, Datum delay)

@@ -1,8 +1,8 @@
 /*
  * The end of an attempt. After a failure the row is rewritten for the next attempt, or the job
- * becomes a dead letter, in the same way for pgq_fail and for lost leases. The code that ends an
- * attempt also writes its record, if there is to be one, after the row (protocol:
- * records-end-with-the-row).
+ * becomes a dead letter; pgq_fail and lost leases use the same code. The code that ends an attempt
+ * also writes the record of the attempt, if the queue keeps one, after the row
+ * (protocol: records-end-with-the-row).
  */
 #pragma once
 
@@ -24,13 +24,13 @@ struct Failure
 	bool has_error;
 	Datum error;		/* text */
 	const char *reason; /* reason of death if retry is false */
-	const char *loss;	/* how the lease was lost; NULL: it was not lost */
+	const char *loss;	/* how the lease was lost; NULL: the worker has reported the failure */
 };
 
 /*
- * Return the failure for a lost lease. Its fence is the negative token, which says that the lease
- * was lost. As long as the row has that fence no worker has had the job since, and the worker of
- * the lost lease may still say why it failed (fail_job()).
+ * Return the failure for a lost lease. Its fence is the negative token, which marks the lease as
+ * lost. While the row has that fence, no other worker has had the job, and the worker of the lost
+ * lease may still report why it failed (fail_job()).
  */
 Failure failure_by(Loss loss, int64 token);
 
@@ -38,11 +38,11 @@ enum class AttemptEnd : uint8
 {
 	kRetry,
 	kDead,
-	kGone, /* the row is not there any more */
-	kBusy, /* without wait: somebody is at the row, or has changed it */
+	kGone, /* the row does not exist any more */
+	kBusy, /* only without wait: another transaction has locked or changed the row */
 };
 
-/* What a lease knows about its attempt. */
+/* The data of an attempt that only its lease knows, for the record of the attempt. */
 struct Run
 {
 	int64 token;
@@ -51,7 +51,7 @@ struct Run
 	char worker[kWorkerNameMax + 1];
 };
 
-/* Caller holds the queue's lock. */
+/* Copy the data of the attempt from the lease. Caller holds the queue's lock. */
 void note_run(const Lease *lease, Run *run);
 
 /* A lease that this transaction ends at commit, and the place of its job's row. */
@@ -62,7 +62,7 @@ struct EndingLease
 	Lease *lease;
 	int64 job_id;
 	Place place;
-	Run run; /* set only if a record needs it */
+	Run run; /* set only if the attempt gets a record */
 };
 
 /* Fill *ending, except `run`. Caller holds the queue's lock. */
@@ -76,14 +76,16 @@ note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 	ending->place = lease->hint.place;
 }
 
-/* Return when a failed job with retry_in is due again. */
+/* Return when a failed job with retry_in becomes due again. */
 TimestampTz retry_time(const Failure &failure);
 
-/* Rewrite the row for its next attempt, and register its hint. from: the queue of the lease. */
+/*
+ * Rewrite the row for the next attempt, and register a hint for it. from: the queue of the lease.
+ */
 AttemptEnd put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row,
 					const Retry &retry, bool wait);
 
-/* Return whether an attempt with that outcome gets a record. */
+/* Return whether the queue keeps a record of an attempt with that outcome. */
 inline bool
 is_recorded(const QueueOptions &options, Outcome outcome)
 {
@@ -94,21 +96,21 @@ is_recorded(const QueueOptions &options, Outcome outcome)
 }
 
 /*
- * Add the record of the attempt, if it gets one. failure: set for kFailed and kLost. death: why
- * this was the job's last attempt, or NULL.
+ * Add the record of the attempt to `records`, if the queue keeps one. failure: set for kFailed and
+ * kLost. death: why this was the job's last attempt, or NULL.
  */
 void record_attempt(Records &records, const EndingLease &ending, Outcome outcome,
 					const Failure *failure = nullptr, const char *death = nullptr);
 
 /*
- * Put the job back for a worker that releases it; no attempt is counted. delay: an interval; if it
- * is zero the job keeps its run_at.
+ * Put the job back for a worker that releases it; the attempt does not count. delay: an interval;
+ * if it is zero, the job keeps its run_at.
  */
 AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,
 								Datum delay);
 
 /*
- * Count the failed attempt in the row, and register the hint of the retry. Also sets how the lease
+ * Count the failed attempt in the row, and register the hint of the retry. Also note how the lease
  * ends: uncounted (kGone), put off (kBusy), or with the death of the job (kDead).
  */
 AttemptEnd end_failed_attempt(SegmentSet &segments, const EndingLease &ending,

@@ -23,7 +23,8 @@ namespace {
 
 enum class Found : uint8
 {
-	kWaiting, /* its lease is taken, and *row is the version that a write would change */
+	/* this transaction has the job's lease, and *row is the version that a write would change */
+	kWaiting,
 	kLeased,
 	kNone,
 };
@@ -45,8 +46,9 @@ locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 }
 
 /*
- * Take the lease of the job, which ends as `how`, and read the row again: while another transaction
- * had the lease it may have changed or ended the job, or moved it to another queue.
+ * Take the lease of the job, to end as `how` says, and read the row again: while another
+ * transaction had the lease, it may have changed or ended the job, or moved the job to another
+ * queue.
  */
 static Found
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
@@ -54,12 +56,14 @@ find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, Take
 	QueueRef ref;
 	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
 		return Found::kNone;
-	/* Without the queue no worker can have a lease of the job. */
+	/*
+	 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the job.
+	 */
 	if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
 		return Found::kNone;
 	if (!take_waiting(*row, how, true, taken))
 		return Found::kLeased;
-	/* Counting the lost attempt may make the job a dead letter. */
+	/* count_lost() may make the job a dead letter. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
 	if (locate_again(segments, job_id, how, row) && may(Deed::kChange, row->queue_id()))
@@ -70,8 +74,8 @@ find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, Take
 }
 
 /*
- * Close the segments, and keep their locks if something was done, even without a write (for example
- * to a job that is due already).
+ * Close the segments. If something was done, keep their locks until the transaction ends, even if
+ * no row was written (as for a job that is due already).
  */
 static void
 close_after(SegmentSet &segments, bool done)
@@ -96,7 +100,7 @@ namespace {
 enum class Revoked : uint8
 {
 	kInHand,
-	kWait,	/* for *other */
+	kWait,	/* wait for *other, then look again */
 	kAgain, /* no worker has the lease any more: look again */
 };
 
@@ -135,7 +139,10 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 	return result;
 }
 
-/* End the row of a lease that this transaction ends. Returns false if the row is gone. */
+/*
+ * End the row of a cancelled job whose lease this transaction ends. Returns false if the row is
+ * gone.
+ */
 static bool
 end_cancelled(SegmentSet &segments, const EndingLease &ending)
 {
@@ -152,7 +159,7 @@ end_cancelled(SegmentSet &segments, const EndingLease &ending)
 	return true;
 }
 
-/* Return false if the job must be looked at again. */
+/* Cancel a job that a worker has. Returns false if the caller must look at the job again. */
 static bool
 cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
 {
@@ -184,7 +191,10 @@ keeps_finished_of(int32 queue_id)
 	return keeps;
 }
 
-/* Return kNone if there is no such job (*gone) or it must be looked at again. */
+/*
+ * Cancel a live job, and return its state before. Returns kNone if there is no such job (*gone) or
+ * the caller must look at it again.
+ */
 static JobState
 cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 {
@@ -196,7 +206,10 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
 	if (*gone)
 		return JobState::kNone;
-	/* End the row, write the record, and tell sessions that wait for the end of the job. */
+	/*
+	 * End the row, write the record, and tell sessions that wait in pgq_result for the end of the
+	 * job.
+	 */
 	Records records;
 	const Finish finish = {&records, nullptr, nullptr};
 	if (end_row(segments, taken.ref, row.place, job_id, RowEnd::kCancelled, nullptr, true,
@@ -243,8 +256,9 @@ cancel_job(int64 job_id)
 /* ---- change ---- */
 
 /*
- * Return run_at for the row. A future time is moved behind the row's enqueued_at; otherwise the job
- * would count as due when enqueued, if the clock is behind that of the enqueue.
+ * Return the run_at to store for the requested one. A future time is moved behind the row's
+ * enqueued_at: if the clock is behind that of the enqueue, the job would otherwise count as due
+ * since its enqueue.
  */
 TimestampTz
 put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
@@ -253,8 +267,9 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 }
 
 /*
- * Note that the row is in queue `to` now. It may have come from another queue than assumed when
- * room was taken (entered).
+ * Update the counts after the job was written to queue `to`. entered: update_job() has taken room
+ * in `to` for this job, assuming that it comes from another queue; the row read since may show
+ * another origin.
  */
 static void
 note_move(const QueueRef &to, const Standing &was, const Hint &now, bool entered)
@@ -274,8 +289,8 @@ bool
 change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change, const QueueRef *to)
 {
 	/*
-	 * Steps: take room in the queue, change the row, file it again, and count it. The old hint is
-	 * dropped when a claim finds that it differs from the row.
+	 * Steps: take room in the new queue, change the row, file a new hint, and update the counts.
+	 * The old hint is dropped when a claim finds that it differs from the row.
 	 */
 	QueueRef queue;
 	bool attached = to != nullptr;
@@ -316,7 +331,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 	while (!done &&
 		   find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken) == Found::kWaiting)
 	{
-		/* An expired job is left to the scheduler, which ends it. */
+		/* Leave an expired job alone: the scheduler ends it. */
 		TimestampTz now = wall_now();
 		if (row.expired(now))
 		{
@@ -341,7 +356,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 
 /* ---- retry ---- */
 
-/* Make the job due after `delay`. A job that is due already keeps its place. */
+/* Make the job due after `delay`. A job that is already due keeps its run_at. */
 static bool
 hasten(SegmentSet &segments, const TakenLease &taken, const JobRow &row, Datum delay)
 {

@@ -20,35 +20,35 @@ enum class JobState : uint8
 };
 
 /*
- * Cancel the job, and return its state before. Waits for another transaction that uses its lease
- * (as an ack does), but not for one that has only claimed it.
+ * Cancel the job, and return its state before. Waits for another transaction that uses the lease of
+ * the job (as an ack does), but not for one that has only claimed the job.
  */
 JobState cancel_job(int64 job_id);
 
 /*
- * Change a waiting job. to: the queue to which it moves, locked for writing, or NULL. If the worker
- * is to see something new (payload, headers, queue), late acks are cut off. Returns false if there
- * is no such job or it is leased.
+ * Change a waiting job. to: the queue to which the job moves, locked for writing, or NULL. If the
+ * change concerns data that a worker sees (payload, headers, queue), late acks of earlier workers
+ * are refused. Returns false if there is no such job or it is leased.
  */
 bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 
 /*
- * Make a waiting job due after `delay` (interval), or make a dead letter a job again, with its
- * attempts counted from 0. Raises PQ002 if its queue is full. Returns false if there is no such job or it is
- * leased.
+ * Make a waiting job due after `delay` (interval), or turn a dead letter back into a job, with
+ * attempts counted from 0. Raises PQ002 if its queue is full. Returns false if there is no such job
+ * or it is leased.
  */
 bool retry_job(int64 job_id, Datum delay);
 
 /*
- * Change the row of a waiting job whose lease this transaction has, and file it again. Returns
- * false if the row is gone. to: as in update_job().
+ * Change the row of a waiting job whose lease this transaction has, and file a hint of the new row.
+ * Returns false if the row is gone. to: as in update_job().
  */
 bool change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
 					const QueueRef *to);
 
 /*
- * Return a run_at for the row by which the job is due at that time, whatever the clock said when it
- * was enqueued.
+ * Return the run_at to store so that the job becomes due at that time, even if the clock was ahead
+ * when the job was enqueued.
  */
 TimestampTz put_off(const JobRow &row, TimestampTz run_at, TimestampTz now);
 

@@ -39,7 +39,10 @@ static constexpr char kExplainAttempt[] =
 static constexpr char kRevive[] =
 	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
 	"AND d.queue_id OPERATOR(pg_catalog.=) $6 RETURNING *) "
-	/* A delayed job must have a run_at after its enqueued_at, even if the clock is behind. */
+	/*
+	 * A delayed job needs a run_at after its enqueued_at, even if the clock was set back since the
+	 * enqueue.
+	 */
 	PGQ_INSERT_REVIVED("GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "
 					   "'1 us'::pg_catalog.interval END)");
 
@@ -63,12 +66,15 @@ struct DeadLetter
 {
 	int32 queue_id;
 	bool limited; /* the queue has a max_depth */
-	/* the queue's name; only if limited */
+	/* name of the queue; set only if `limited` */
 	char queue[kQueueNameMax + 1];
 };
 
 } // namespace
-/* Find the dead letter; false if there is none or the caller has no right for `deed`. */
+/*
+ * Find the dead letter. Returns false if there is none, or if the caller lacks the right for
+ * `deed`.
+ */
 static bool
 find_permitted(int64 job_id, Deed deed, DeadLetter *letter)
 {
@@ -144,8 +150,8 @@ fence()
 }
 
 /*
- * Take room for jobs that the row trigger has counted as inserted by SQL, for which no room was
- * taken.
+ * Take room for revived jobs. The row trigger has already counted them as rows inserted by SQL,
+ * which take no room; that count is undone first.
  */
 static void
 enter_revived(const QueueRef &ref, int64 jobs)
@@ -161,8 +167,8 @@ revive_dead_letter(int64 job_id, Datum delay)
 	if (!find_permitted(job_id, Deed::kChange, &letter))
 		return false;
 	/*
-	 * Ask for the queue and its lock before the row is deleted; take room after that, if the dead
-	 * letter was still there and of that queue.
+	 * Lock the queue before the dead letter is deleted. Take room afterwards, and only if the dead
+	 * letter still existed and belonged to that queue.
 	 */
 	QueueRef ref;
 	if (letter.limited)

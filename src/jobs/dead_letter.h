@@ -1,4 +1,7 @@
-/* Changing dead letters: revive, delete, explain. In SQL, since this is rare. */
+/*
+ * Changing dead letters: revive, delete, add the worker's error. These operations are rare, so they
+ * are written in SQL.
+ */
 #pragma once
 
 #include "pg/pg.h"
@@ -6,33 +9,33 @@
 namespace pgq {
 
 /*
- * Delete the dead letter. Waits for a transaction that has locked it. Returns false if there is
- * none.
+ * Delete the dead letter. Waits for a transaction that has locked it. Returns false if there is no
+ * such dead letter.
  */
 bool delete_dead_letter(int64 job_id);
 
 /*
- * Make the dead letter a job again, under its old id, with all its attempts, due after `delay`
- * (interval). Waits for a transaction that has locked it. Raises PQ002 if its queue is full.
- * Returns false if there is none.
+ * Turn the dead letter back into a job with the same id, with attempts counted from 0, due after
+ * `delay` (interval). Waits for a transaction that has locked the dead letter. Raises PQ002 if its
+ * queue is full. Returns false if there is no such dead letter.
  */
 bool revive_dead_letter(int64 job_id, Datum delay);
 
 /*
- * Record the worker's error for a dead letter whose last attempt was lost with that token. error:
- * text, if has_error. Returns false if there is no such dead letter.
+ * Add the worker's error to a dead letter whose last attempt was lost with that token. error: text,
+ * if has_error. Returns false if there is no such dead letter.
  */
 bool explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error);
 
 /*
- * As explain_dead_letter(), in the record of the lost attempt, if there is one. death: why it was
- * the last attempt, or NULL.
+ * Add the worker's error to the record of the lost attempt, if there is one. death: why it was the
+ * last attempt, or NULL. Other arguments as in explain_dead_letter().
  */
 void explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const char *death);
 
 /*
- * Make dead letters of a queue jobs again, at most `most` (negative: all), those that died first.
- * Skips locked ones. Returns their number.
+ * Turn the oldest dead letters of a queue back into jobs: at most `most`, or all if `most` is
+ * negative. Skips locked dead letters. Returns the number of jobs.
  */
 int64 redrive(const char *queue, int64 most);
 

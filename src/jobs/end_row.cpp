@@ -121,8 +121,8 @@ void
 end_all_rows(int32 queue_id)
 {
 	/*
-	 * Wait for moves of records: while a record is on its way to another segment some snapshots see
-	 * neither version.
+	 * Wait for moves of records. While a record moves to another segment, some snapshots see
+	 * neither version, so this DELETE could miss the record.
 	 */
 	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};

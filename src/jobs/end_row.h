@@ -1,7 +1,6 @@
 /*
- * The end of a job's row. Every row ends by a function of this file, so this is the place for all
- * that must happen then: records, counts. The job's lease was taken before (protocol:
- * lease-before-row).
+ * The end of a job's row. Every row ends in a function of this file, which also writes the record
+ * and updates the counts. The caller has taken the job's lease before (protocol: lease-before-row).
  */
 #pragma once
 
@@ -44,24 +43,24 @@ keeps_finished(const QueueOptions &options)
 }
 
 /*
- * End the row, at that place or wherever it was moved. ref: the queue of the lease. death: for
- * kDead, otherwise NULL. finish: for the other ends, if keeps_finished(); otherwise NULL. wait:
- * wait for other transactions at the row. Without wait, raises 55P03 if another transaction has
- * locked a dead letter of that id.
+ * End the row at `place`, or at the place to which the row was moved. ref: the queue of the lease.
+ * death: for kDead, otherwise NULL. finish: for the other ends, if keeps_finished(); otherwise
+ * NULL. wait: whether to wait for other transactions that have locked the row. Without wait, raises
+ * 55P03 if another transaction has locked a dead letter of that id.
  */
 WriteResult end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
 					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr);
 
 /*
- * Check that pgq_ext.is_leased(), which statements call with the owner's rights, is the extension's
- * function. Raises 55000 if not.
+ * Check that pgq_ext.is_leased() is still the extension's own function: statements call it with the
+ * owner's rights. Raises 55000 if not.
  */
 void require_is_leased();
 
 /*
- * End all rows of a queue by one statement, for purge and drop. What end_row() does with one row
- * must be done here with all. Call within as_owner(). end_waiting_rows() returns the number of
- * rows.
+ * End all rows of a queue by one SQL statement, for purge and drop. All that end_row() does for one
+ * row must happen here for all rows. Call within as_owner(). end_waiting_rows() returns the number
+ * of rows.
  */
 uint64 end_waiting_rows(int32 queue_id); /* purge: skip rows for which is_leased() */
 void end_all_rows(int32 queue_id);		 /* drop: with records and key periods */

@@ -39,9 +39,9 @@ queue_for_enqueue(const char *name, Deed deed)
 
 /*
  * Protect new jobs from late acks with old leases. A standby that is promoted without the newest
- * jobs assigns their ids again, so a lease from before may name a new job. A late ack refuses it if
- * the job was enqueued after the lease was given. The clock may be behind the tokens, as in the
- * first minute after a start; then the fence of the row refuses it.
+ * jobs assigns their ids again, so a lease from before may name a new job. A late ack is refused if
+ * the job was enqueued after the lease was given. That comparison fails if the clock is behind the
+ * tokens, as in the first minute after a start; then the fence in the row refuses the late ack.
  */
 static void
 fence_new_jobs(NewJob *jobs, int n)

@@ -1,4 +1,4 @@
-/* Inserting new jobs; they are filed at commit. */
+/* Inserting new jobs. Their hints are filed at commit. */
 #pragma once
 
 #include "catalog/rights.h"
@@ -7,15 +7,15 @@
 namespace pgq {
 
 /*
- * Look up the queue and lock it for writing until the transaction ends. So pgq_drop_queue waits for
- * this transaction, or this one for pgq_drop_queue. deed: for what the caller needs a right. Raises
+ * Look up the queue, and lock it for writing until the transaction ends, so that this transaction
+ * and pgq_drop_queue wait for each other. deed: the use for which the caller needs a right. Raises
  * 42704, 42501.
  */
 QueueRef queue_for_enqueue(const char *name, Deed deed = Deed::kEnqueue);
 
 /*
- * Insert the jobs, and register their hints and counts. *ids receives one id for each job, in their
- * order.
+ * Insert the jobs, and register hints and counts for them. ids: receives one id for each job, in
+ * the order of the jobs.
  */
 void enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids);
 

@@ -8,8 +8,8 @@
 namespace pgq {
 
 /*
- * Lock the segments first, in their order, before the one to which the queue writes
- * (rows/segment_set.h).
+ * Enqueue a job with a unique key. Lock the segments in their order (rows/segment_set.h) before the
+ * search, which looks in all of them.
  */
 static int64
 enqueue_with_key(const char *queue, const JobSpec &spec, const KeyRules &rules, TimestampTz now)

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Enqueue a job. Returns its id, or that of the existing job with its unique key. Raises the errors
- * of pgq_enqueue.
+ * Enqueue a job. Returns the id of the new job, or of the existing job with the same unique key.
+ * Raises the errors of pgq_enqueue.
  */
 int64 enqueue_job(const char *queue, const JobSpec &spec);
 

@@ -24,12 +24,12 @@ lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, i
 		"ORDER BY expires_at, job_id LIMIT $2 FOR UPDATE SKIP LOCKED",
 		quote_identifier(get_rel_name(segment.heap)));
 	int n = 0;
-	/* Lock the rows. */
+	/* Find and lock the rows. */
 	require_is_leased();
 	read_few_rows();
 	as_owner([&] {
 		n = static_cast<int>(spi_execute(sql, arguments));
-		/* Return their ids, and where the next call continues. */
+		/* Return the ids of the jobs, and note where the next call continues. */
 		for (int i = 0; i < n; i++)
 			ids[i] = DatumGetInt64(spi_value(i, 1, INT8OID));
 		*sweep = {};
@@ -40,8 +40,8 @@ lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, i
 }
 
 /*
- * End the row, which this transaction has locked itself (lock_overdue()): it waits for no other
- * transaction. Without wait, the own lock would be reported as busy.
+ * End the row. lock_overdue() has locked the row for this transaction, so the write waits for no
+ * other transaction. With wait = false the write would report this transaction's own lock as busy.
  */
 static bool
 end_expired(SegmentSet &segments, const QueueRef &ref, const JobRow &row)

@@ -9,8 +9,8 @@
 namespace pgq {
 
 /*
- * The position of a sweep through the expired jobs of a segment. A job that cannot be ended does
- * not hold up those behind it.
+ * The position of a sweep through the expired jobs of a segment. The sweep goes on behind a job
+ * that cannot be ended.
  */
 struct Sweep
 {
@@ -19,15 +19,15 @@ struct Sweep
 };
 
 /*
- * Lock the next expired jobs of a segment, at most `most`, that were due to expire by `then`. Skips
- * leased and locked jobs. Returns their number; if that is less than `most`, the sweep starts
- * again. The caller has locked the tables.
+ * Lock the next expired jobs of a segment, at most `most`, whose expires_at is not after `then`.
+ * Skips leased and locked jobs. Returns the number of jobs; if that is less than `most`, the next
+ * call starts a new sweep. The caller has locked the tables.
  */
 int lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, int64 *ids);
 
 /*
- * End a job that lock_overdue() has locked. Does not wait. Returns false if its queue has no slot,
- * or if the job was claimed or ended meanwhile.
+ * End a job that lock_overdue() has locked. Does not wait. Returns false if the job's queue has no
+ * slot, or if the job was claimed or ended since it was locked.
  */
 bool expire_job(int64 job_id, TimestampTz then);
 

@@ -35,8 +35,8 @@ note_stale_call(int64 job_id)
 /* ---- taking a lease ---- */
 
 /*
- * Return whether the caller may ack, fail or extend the job. *queue_id: the queue of its lease,
- * whose right was checked; 0 if there is no lease.
+ * Return whether the caller may ack, fail or extend the job. *queue_id: the queue of the job's
+ * lease, on which the right was checked; 0 if there is no lease.
  */
 static bool
 may_answer(int64 job_id, int32 *queue_id)
@@ -46,7 +46,7 @@ may_answer(int64 job_id, int32 *queue_id)
 	return found.lease == nullptr || may(Deed::kAnswer, *queue_id);
 }
 
-/* Caller holds the queue's lock. */
+/* Return whether a worker has the lease with that token. Caller holds the queue's lock. */
 static bool
 is_handed_out(const Lease *lease, int64 token)
 {
@@ -63,11 +63,16 @@ enum class Access : uint8
 };
 
 } // namespace
-/* Return whether another transaction decides over the lease first, and set *other to it. */
+/*
+ * Return whether another transaction decides about the lease first; set *other to that transaction.
+ */
 static bool
 is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 {
-	/* A user may end the lease. A claimer may roll back, which undoes the claim. */
+	/*
+	 * A transaction that uses the lease may end it. One that has claimed the job may roll back,
+	 * which undoes the claim.
+	 */
 	auto is_anothers = [](const VirtualTransactionId &open) {
 		return VirtualTransactionIdIsValid(open) && !is_me(open);
 	};
@@ -76,15 +81,15 @@ is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 }
 
 namespace {
-/* What the caller does with the lease. */
+/* What the caller is about to do with the lease. */
 enum class Intent : uint8
 {
-	kAssert, /* keep it */
+	kAssert, /* keep the lease */
 	kEnd,
 };
 
 } // namespace
-/* Return whether a record needs the lease's run for an attempt that ends so. */
+/* Return whether the record of an attempt that ends as `how` says needs the data of its run. */
 static bool
 wants_run(const QueueOptions &options, LeaseEnd how)
 {
@@ -115,7 +120,7 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, Lea
 			access = Access::kOthers;
 			return;
 		}
-		/* This transaction has ended the lease already. */
+		/* This transaction has already ended the lease, so its token is stale. */
 		if (lease->ending)
 			return;
 		note_ending(hold.ref(), lease, ending);
@@ -132,9 +137,9 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, Lea
 
 /*
  * Pin the lease until this transaction ends, if the token is current. Waits for another transaction
- * that uses the lease, where the deadlock detector sees it; afterwards the lease is stale, or free
- * again. Returns false if it is stale, or if the caller has no right to answer for jobs of its
- * queue.
+ * that uses the lease; the deadlock detector sees that wait. Afterwards the lease is stale, or free
+ * again. Returns false if the lease is stale, or if the caller has no right to answer for jobs of
+ * its queue.
  */
 static bool
 take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending)
@@ -156,9 +161,9 @@ take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease
 }
 
 /*
- * Return whether another transaction ends the lease. The row is gone as soon as that transaction
- * has committed, and the lease a moment later; until then that transaction counts and reports the
- * end.
+ * Return whether another transaction ends the lease. When that transaction commits, the row is gone
+ * at once and the lease a moment later. In between, that transaction is still the one to count and
+ * report the end.
  */
 static bool
 is_ended_elsewhere(const Lease *lease)
@@ -167,8 +172,8 @@ is_ended_elsewhere(const Lease *lease)
 }
 
 /*
- * End this current lease at once, also if this transaction rolls back, if a committed delete has
- * removed the row of its job. Returns whether the row is gone.
+ * End the lease at once if its job's row was deleted and that delete is committed. A rollback of
+ * this transaction does not undo this. Returns whether the row is gone.
  */
 static bool
 end_if_rowless(int64 job_id, int64 token, const Place &place)
@@ -254,7 +259,7 @@ release_job(int64 job_id, int64 token, Datum delay)
 	return end == AttemptEnd::kRetry;
 }
 
-/* From here on a session that drops the job's queue waits for this transaction. */
+/* Lock the queue of the job, so that a session that drops the queue waits for this transaction. */
 static void
 lock_queue_of(int64 job_id)
 {
@@ -308,8 +313,8 @@ note_progress(int64 job_id, int64 token, Datum progress)
 }
 
 /*
- * Extend the lease. Returns its new end; 0 if it is not current (*current is false), revoked, or
- * used up.
+ * Extend the lease. Returns the new end of the lease. Returns 0 if the token is not current
+ * (*current is false), if the lease is revoked, or if its max_runtime is used up.
  */
 static TimestampTz
 prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current)
@@ -344,10 +349,13 @@ extend_lease(int64 job_id, int64 token, int64 lease_time)
 	Place place;
 	bool current;
 	TimestampTz end = prolong(job_id, token, lease_time, &place, &current);
-	/* Look at the row only when the lease has its new end, since the look may wait for a lock. */
+	/*
+	 * Extend before looking at the row: the look may wait for a lock, and the lease must not expire
+	 * during that wait.
+	 */
 	if (end != 0 && end_if_rowless(job_id, token, place))
 	{
-		/* SQL has deleted the job: its worker shall stop. */
+		/* SQL has deleted the job, so its worker must stop. */
 		current = false;
 		end = 0;
 	}

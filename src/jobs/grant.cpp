@@ -29,7 +29,7 @@ struct Grantee
 };
 
 } // namespace
-/* No role can have the name "public". */
+/* Return the role. "public" means all roles; no real role can have that name. */
 static Grantee
 grantee_of(const char *role)
 {
@@ -52,8 +52,8 @@ privileges_of(const RightSet &rights)
 /* ---- the queue ---- */
 
 /*
- * Lock the queue and its rights until the transaction ends, so that it is not dropped and no other
- * session grants on it.
+ * Lock the queue and its rights until the transaction ends, so that no other session drops the
+ * queue or changes its rights.
  */
 static int32
 lock_rights_of(const char *queue, Deed deed)
@@ -84,7 +84,7 @@ refuse_foreign_view(int32 queue_id)
 			 errhint("Find out which role has made it, drop it, and grant the rights again.")));
 }
 
-/* Revoke what default privileges have granted on a new view. */
+/* Revoke the privileges on a new view that ALTER DEFAULT PRIVILEGES has granted. */
 static void
 revoke_default_privileges(const char *view)
 {
@@ -106,8 +106,8 @@ revoke_default_privileges(const char *view)
 }
 
 /*
- * Create the view of rights. It selects constants: a simple view of a table would let its grantees
- * change the rows.
+ * Create the view whose privileges are the rights on the queue. The view selects constants: a
+ * simple view of a table would let grantees change rows of that table.
  */
 static void
 close_queue_to_others(int32 queue_id, const char *queue, const char *view)
@@ -143,7 +143,10 @@ grant_rights(const char *queue, const char *role, const RightSet &rights)
 		[&] { spi_run("GRANT %s ON pgq_ext.%s TO %s", privileges_of(rights), view, grantee.sql); });
 }
 
-/* Raise an error if a privilege remains that another role has granted, WITH GRANT OPTION by SQL. */
+/*
+ * Raise an error if the role still has a privilege that another role has granted (SQL can grant
+ * WITH GRANT OPTION).
+ */
 static void
 refuse_if_still_granted(const char *view, const char *role, const Grantee &grantee,
 						const RightSet &rights)
@@ -197,7 +200,7 @@ drop_rights(int32 queue_id)
 	if (openness_of(queue_id) == Openness::kOpen)
 		return;
 	name_of_rights(queue_id, view);
-	/* A role with the right inspect may have created a view on this one. */
+	/* CASCADE, since a role with the right inspect may have created a view on this one. */
 	as_owner([&] { spi_run("DROP VIEW pgq_ext.%s CASCADE", view); });
 }
 

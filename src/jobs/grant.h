@@ -15,15 +15,15 @@ struct RightSet
 Right right_of_name(const char *name);
 
 /*
- * Grant the rights to the role, or to all roles ("public"). The first grant closes the queue, and
- * needs the owner of the extension; any other grant needs the right admin on the queue. Raises
- * 42704 (no such queue or role), 42501.
+ * Grant the rights to the role, or to all roles ("public"). The first grant closes the queue to all
+ * other roles, and only the owner of the extension may make it. Later grants need the right admin
+ * on the queue. Raises 42704 (no such queue or role), 42501.
  */
 void grant_rights(const char *queue, const char *role, const RightSet &rights);
 
 /*
- * Revoke the rights. Raises also 55000 (the queue is open) and 0LP01 (another role has granted
- * them).
+ * Revoke the rights. In addition to the errors of grant_rights(), raises 55000 (the queue is open)
+ * and 0LP01 (another role has granted them).
  */
 void revoke_rights(const char *queue, const char *role, const RightSet &rights);
 

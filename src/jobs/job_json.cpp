@@ -14,7 +14,7 @@ array_of_jobs(Datum value)
 	return jobs;
 }
 
-/* Elements of the array count from 1; 0 stands for the options of a schedule. */
+/* Value of `element` for the options of a schedule; elements of an array count from 1. */
 static constexpr int kOptions = 0;
 
 static const char *
@@ -23,7 +23,7 @@ name_of(int element)
 	return element == kOptions ? "the object in options" : psprintf("element %d of jobs", element);
 }
 
-/* Return the list of keys for a hint, as "payload, priority and delay". */
+/* Return the list of allowed keys for a hint, as "payload, priority and delay". */
 static const char *
 list_of_keys(bool options, const char *if_required, const char *before_last)
 {
@@ -70,7 +70,7 @@ string_of(const JsonbValue &value, int element, const char *key)
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
 
-/* numeric_int4 rounds, so compare with the exact value. */
+/* Return whether the conversion to int4 has changed the number: numeric_int4 rounds. */
 static bool
 numeric_int4_differs(Numeric exact, int32 number)
 {
@@ -120,8 +120,8 @@ datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
 /* ---- elements ---- */
 
 /*
- * Read one key of an element. JSON null means the default, as NULL does; for a required attribute
- * it is a value.
+ * Read one key of an element. A JSON null means the default, as NULL does in SQL; only a required
+ * attribute (payload) can have null as its value.
  */
 static void
 read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
@@ -168,7 +168,7 @@ int64
 jobs_without_key(Jsonb *jobs)
 {
 	int64 n = JsonContainerSize(&jobs->root);
-	/* Mostly no element has that key, and the word does not occur at all. */
+	/* Fast path: if the bytes of the word do not occur at all, no element has the key. */
 	if (memmem(jobs, VARSIZE(jobs), kUniqueKey, strlen(kUniqueKey)) == nullptr)
 		return n;
 	for (uint32 i = 0; i < JsonContainerSize(&jobs->root); i++)

@@ -147,7 +147,7 @@ static constexpr Word conflict_words[] = {
 	{"error", static_cast<int>(OnConflict::kError)},
 };
 
-/* Return the value of the given word; the first word of the list is the default. */
+/* Return the value of the given word; the first word of the list is the default. Raises 22023. */
 template <int n>
 static int
 value_of(const JobSpec &spec, int place, const Word (&words)[n])

@@ -1,9 +1,10 @@
 /*
- * The attributes of a job that a caller of pgq_enqueue, or an element of pgq_enqueue_many, can
- * give.
+ * The attributes of a job that a caller can set, by arguments of pgq_enqueue or by keys in
+ * pgq_enqueue_many.
  *
- * One table names all attributes: both functions decode by it, and it says how to fill the row. A
- * new attribute needs a line in that table, a column (core/ring.h) and the schema.
+ * One table lists all attributes. Both functions decode their input by this table, and it defines
+ * how the row is filled. A new attribute needs a line in that table, a column (core/ring.h) and the
+ * schema.
  */
 #pragma once
 
@@ -13,7 +14,7 @@ namespace pgq {
 
 inline constexpr int kJobAttributes = 12;
 
-/* The given attributes, in the order of job_attributes. */
+/* The values that the caller has given, in the order of job_attributes. */
 struct JobSpec
 {
 	Datum values[kJobAttributes];
@@ -43,10 +44,10 @@ struct JobAttribute
 {
 	const char *name; /* name of the SQL argument and of the JSON key */
 	Oid type;		  /* type of the argument: JSONB, INT4, INTERVAL, TIMESTAMPTZ or TEXT */
-	JobColumn column; /* kBeforeJobColumns: no column of the job */
+	JobColumn column; /* kBeforeJobColumns: no column stores this attribute */
 	/*
-	 * Returns the checked value of the column, as of now. NULL: the column takes the argument as it
-	 * is.
+	 * Returns the checked value to store in the column, computed as of `now`. NULL: the argument is
+	 * stored unchanged.
 	 */
 	Datum (*column_value)(const JobSpec &spec, Datum value, TimestampTz now);
 	bool required;
@@ -55,7 +56,10 @@ struct JobAttribute
 /* In the order of the arguments of pgq_enqueue after `queue`. */
 extern const JobAttribute job_attributes[kJobAttributes];
 
-/* Set or get the attribute of that name. find_attribute() returns whether it is given. */
+/*
+ * set_attribute() sets the attribute of that name. find_attribute() reads it, and returns whether
+ * the caller has given it.
+ */
 void set_attribute(JobSpec *spec, const char *name, Datum value);
 bool find_attribute(const JobSpec &spec, const char *name, Datum *value);
 

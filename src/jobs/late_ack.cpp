@@ -16,12 +16,12 @@ static bool
 is_honoured(const JobRow &row, int64 token)
 {
 	/*
-	 * The job was enqueued after the lease was given: its id was assigned again, for example by an
-	 * extension that was created anew.
+	 * The job was enqueued after the lease was given, so the lease was for another job with the
+	 * same id. Ids are assigned again, for example, after DROP and CREATE EXTENSION.
 	 */
 	if (time_of_prefix(prefix_of(token)) < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
 		return false;
-	/* Another request may have been merged into the job meanwhile. */
+	/* An enqueue with the same unique key may have changed the job since the lease was given. */
 	if (!row.is_null(kJobUniqueKey))
 		return false;
 	int64 fence = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
@@ -29,8 +29,8 @@ is_honoured(const JobRow &row, int64 token)
 }
 
 /*
- * Return whether the token proves itself as a lease of that job. After kFailedMax wrong tokens no
- * late ack is honoured until the next load.
+ * Return whether the check bits prove the token as a lease of that job. After kFailedMax wrong
+ * tokens no late ack is accepted until the database is loaded again.
  */
 static bool
 is_proven(const Load &load, int64 job_id, int64 token)
@@ -40,7 +40,10 @@ is_proven(const Load &load, int64 job_id, int64 token)
 		return false;
 	if (check_of(token) == check_bits(load.key, job_id, prefix_of(token)))
 		return true;
-	/* A wrong token for a leased job does not count: its ack would be refused anyway. */
+	/*
+	 * A wrong token for a leased job does not count as a failed try: its ack would be refused
+	 * anyway.
+	 */
 	Lease *lease;
 	QueueRef ref;
 	const Tables &t = tables();
@@ -58,8 +61,8 @@ is_proven(const Load &load, int64 job_id, int64 token)
 }
 
 /*
- * Set the times of the lease for the counters. Only the age of the job is known; the attempt counts
- * as taking no time.
+ * Set the times of the lease for the latency counters. Only the age of the job is known, so the
+ * attempt counts with a duration of 0.
  */
 static void
 note_enqueued(const TakenLease &taken, const JobRow &row)
@@ -91,8 +94,8 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	refuse_if_subscribed();
 	Load load = read_load(tables().database, tables().database_generation);
 	/*
-	 * A token above mark_before was given by a lost primary, after its last WAL that reached this
-	 * server: the fences here do not know it.
+	 * A token above mark_before was given by a lost primary after the last WAL that this server has
+	 * received. The rows here cannot have a fence for it.
 	 */
 	if (token <= 0 || token > load.mark_before ||
 		!locate_permitted(segments, Place{}, job_id, Deed::kAnswer, &row) ||
@@ -100,8 +103,8 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 		!take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
 	/*
-	 * Another transaction may be changing the row, by SQL or prepared before the start: wait, and
-	 * judge the row that it leaves.
+	 * Another transaction may be changing the row, by SQL or as a prepared transaction from before
+	 * the start. Wait for it, and judge the row that it leaves.
 	 */
 	if (lock_job(segments, row.place, job_id) == WriteResult::kDone &&
 		locate_permitted(segments, row.place, job_id, Deed::kAnswer, &row) &&

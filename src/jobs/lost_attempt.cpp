@@ -37,8 +37,8 @@ count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
 }
 
 /*
- * Count the lost attempt with the worker's answer. If the lease was another worker's by the time it
- * was taken, its attempt is counted as lost, and kGone is returned.
+ * Count the lost attempt, with the error that the worker reports. If the lease that was taken turns
+ * out to be another worker's, count that one's attempt as lost, and return kGone.
  */
 static AttemptEnd
 count_with_answer(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
@@ -111,7 +111,10 @@ explain_death(int64 job_id, const Failure &failure)
 
 /* ---- before or after ---- */
 
-/* Return whether the lease with that token is lost and not, or just being, counted. */
+/*
+ * Return whether the lease with that token is lost and its attempt not counted yet, or just being
+ * counted.
+ */
 static bool
 is_lost(int64 job_id, int64 token)
 {
@@ -124,8 +127,8 @@ is_lost(int64 job_id, int64 token)
 }
 
 /*
- * Return whether the token is of this load. For older tokens the fence does not show whether
- * another worker has had the job since: a crash loses that.
+ * Return whether the token was drawn since the last load of the database. For older tokens the
+ * fence does not show whether another worker has had the job since: a crash loses that.
  */
 static bool
 is_of_this_start(int64 token)
@@ -146,15 +149,18 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 	auto there = [&](const Place &place) {
 		return locate_permitted(segments, place, job_id, Deed::kAnswer, &row);
 	};
-	/* Ask before looking at the row. In between the attempt may be counted, but not forgotten. */
+	/*
+	 * Look at the lease before the row. The attempt may be counted between the two looks; then the
+	 * row shows it. In the other order both looks could miss it.
+	 */
 	bool lost = is_lost(job_id, token);
 	if (!there(Place{}))
 		return explain_death(job_id, failure);
 	if ((!lost && !says_lost(row, token)) || !take_waiting(row, LeaseEnd::kChanged, true, &taken))
 		return AttemptEnd::kGone;
 	/*
-	 * Lock and read the row again. While another transaction had the lease it may have changed the
-	 * job, or ended it, perhaps by counting this attempt; and SQL may be changing it now.
+	 * Lock and read the row again. While another transaction had the lease, it may have changed or
+	 * ended the job, perhaps by counting this attempt. SQL may be changing the row at this moment.
 	 */
 	bool may_end = taken.lost || !failure.retry;
 	(void) (may_end ? lock_job : lock_job_to_change)(segments, row.place, job_id);

@@ -19,16 +19,16 @@ enum class Met : uint8
 	kHeld,
 	kLeased,
 	kNotYet,
-	kPassedOver, /* not the owner of the key */
+	kPassedOver, /* not the owner of the key: look at the next job */
 };
 
-/* The state of the lease that take_hold() has found or taken. */
+/* The lease that take_hold() has found or taken. */
 struct Grip
 {
 	Lease *lease;
-	bool fresh;	   /* this call has made the hold */
-	bool fleeting; /* ... and it is to be given back soon (README.md, "Fleeting leases") */
-	bool purged;   /* a purge may be deleting rows of the queue */
+	bool fresh;	   /* this call has made this transaction a holder */
+	bool fleeting; /* the same, and given back early (README.md, "Fleeting leases") */
+	bool purged;   /* a purge or drop may be deleting rows of the queue */
 	bool foreign;  /* the lease is of another queue, from which SQL has moved the job */
 };
 
@@ -57,7 +57,7 @@ wait_for(OwnerSearch *search, const VirtualTransactionId &vxid)
 
 /* ---- leases ---- */
 
-/* Return whether the job is in work; false if this transaction itself ends the lease. */
+/* Return whether a worker has the job by this lease, which this transaction is not ending. */
 static bool
 is_in_work(const Lease &lease)
 {
@@ -76,7 +76,7 @@ is_leased(int64 job_id)
 
 /*
  * Return whether `user` has the lease to change or end a job whose row this transaction has locked.
- * Then it waits at the row, or will.
+ * If so, `user` waits, or will wait, for that row lock.
  */
 static bool
 is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
@@ -85,7 +85,7 @@ is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
 	return search->by_row;
 }
 
-/* Meet a lease with a claim in progress or a user; compare reach_claiming() in waiting.cpp. */
+/* Decide about a CLAIMING or used lease; compare reach_claiming() in waiting.cpp. */
 static Met
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {
@@ -101,8 +101,8 @@ meet_claiming(OwnerSearch *search, const Lease *lease)
 }
 
 /*
- * Wait for a holder to end. A session that is not a holder itself takes the turn at the job first,
- * so that no session becomes a new holder.
+ * Let the search wait until a holder has ended. A session that is not a holder takes the turn at
+ * the job first, so that no session becomes a new holder.
  */
 static Met
 wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactionId &holder)
@@ -113,9 +113,9 @@ wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactio
 }
 
 /*
- * Holds that overlap without end would keep a job from claims. So a job that claims have wanted for kLong gets no new
- * holder: with unique_until 'finished' a session waits for the present holders, and then leaves the job to claims for a
- * while; with 'claimed' the session makes another job.
+ * Holds that overlap without end would keep a job from claims. So a job that claims have wanted for
+ * kLong gets no new holder. With unique_until 'finished' a session waits for the present holders,
+ * and then leaves the job to claims for a while. With 'claimed' it makes another job.
  */
 static bool
 is_starved(const Lease *lease)
@@ -153,8 +153,8 @@ meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
 }
 
 /*
- * Return whether to leave the job to claims for now, because holds have kept claims from it. Adds
- * up to at most a second in a transaction.
+ * Return whether to leave the job to claims for now, because holds have kept claims from it. All
+ * these waits of a transaction together take at most a second.
  */
 static bool
 is_left_to_claims(OwnerSearch *search, int64 job_id)
@@ -178,8 +178,8 @@ is_left_to_claims(OwnerSearch *search, int64 job_id)
 }
 
 /*
- * Return whether this session may hold the job. It may not while another session with the turn
- * waits for the holders, unless it is one of them.
+ * Return whether this session may hold the job. While another session has the turn and waits for
+ * the holders, only present holders may.
  */
 static bool
 is_in_turn(const OwnerSearch *search, int64 job_id)
@@ -197,7 +197,7 @@ is_in_turn(const OwnerSearch *search, int64 job_id)
 	return ours;
 }
 
-/* Use a held lease, which keeps further holders away; a lease with a user does so anyway. */
+/* Become the user of a held lease, which then gets no further holders, before changing the job. */
 static void
 exclude_others(const OwnerSearch *search, const QueueRef &ref, Lease *lease)
 {
@@ -206,8 +206,8 @@ exclude_others(const OwnerSearch *search, const QueueRef &ref, Lease *lease)
 }
 
 /*
- * The lease is of another queue, which has its own lock. This session does not become a holder of
- * it.
+ * Decide about a lease of another queue, from which SQL has moved the job. That queue has its own
+ * lock, so this session cannot become a holder of the lease.
  */
 static Met
 meet_foreign(OwnerSearch *search, int64 job_id)
@@ -268,7 +268,7 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 	(void) change_queue(search->ref, [&](QueueHold &hold) {
 		taken = hold.take_waiting(hint, &grip->lease, &grip->fleeting);
 		grip->purged = hold->holds > 0;
-		/* its holders have just ended: leave the job to claims first */
+		/* holds have kept claims from the job: leave the job to claims first */
 		if (taken == TakeResult::kTaken && search->starves && search->gap_since == 0)
 			hold.give_back(grip->lease);
 		else if (taken == TakeResult::kTaken)
@@ -289,7 +289,7 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 
 /* ---- rows ---- */
 
-/* Lock the row: a purge may not know of the hold, and a fleeting hold is about to go. */
+/* Lock the row: a purge may not know of the hold, and a fleeting hold is given back early. */
 static Met
 lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {
@@ -303,7 +303,7 @@ lock_row_now(OwnerSearch *search, const KeyedJob &job)
 	return Met::kNotYet;
 }
 
-/* Read the row again under the hold: it may have changed since it was found. */
+/* Read the row again under the hold: it may have changed since the search found it. */
 static Met
 verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip &grip)
 {
@@ -317,7 +317,7 @@ verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip
 	return same ? Met::kHeld : ask_again(search);
 }
 
-/* Another session has the turn at the job: give way to it. */
+/* Wait for the session that has the turn at the job, or pass a starved job over. */
 static Met
 pass_turn(OwnerSearch *search, int64 job_id)
 {
@@ -360,8 +360,8 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 }
 
 /*
- * Return whether this transaction keeps the job by a row lock and does not want to change it. The
- * lock is enough even while another transaction changes the row.
+ * Return whether this transaction has already locked the row and does not want to change the job.
+ * The row lock is enough, even while another transaction changes the row.
  */
 static bool
 is_kept(const OwnerSearch *search, const KeyedJob &job)
@@ -369,7 +369,7 @@ is_kept(const OwnerSearch *search, const KeyedJob &job)
 	return job.locked_by_us && !search->alone && !search->only_ask && job.expires_at > search->now;
 }
 
-/* A claim in progress may still hand the job out; one look at the lease shows both cases. */
+/* Look at the lease of a job that is_kept(): a claim in progress may still hand the job out. */
 static Met
 meet_kept(OwnerSearch *search, int64 job_id)
 {
@@ -393,11 +393,11 @@ meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 		return meet_kept(search, job->job_id());
 	if (job->state == KeyedJob::kLive)
 		return meet_live(segments, search, job);
-	/* A transaction that writes the row of a job in work is its worker (see is_undecided()). */
+	/* Only its worker writes the row of a job in work (see is_undecided()). */
 	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? Met::kLeased : Met::kHeld;
 }
 
-/* Return whether a transaction other than the worker's decides about one of the jobs. */
+/* Return whether an open transaction, not the worker's, writes the row of one of the jobs. */
 static bool
 is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 {
@@ -416,7 +416,7 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 
 /*
  * Find the youngest job that is not passed over. With unique_until 'claimed', a job in work does
- * not have the key any more.
+ * not own the key any more.
  */
 Meeting
 find_owner(SegmentSet &segments, OwnerSearch *search)

@@ -15,7 +15,10 @@ enum class Meeting : uint8
 	kHeld,	 /* the owner waits, and is not handed out before this transaction ends */
 	kLeased, /* the owner is in work */
 	kOver,	 /* no job has the key, but it is still taken: key_period.h */
-	/* the outcome of a transaction decides: wait for it without the key's lock, and ask again */
+	/*
+	 * the answer depends on a transaction that has not ended: release the key's lock, wait for that
+	 * transaction, and ask again
+	 */
 	kNotYet,
 };
 
@@ -25,7 +28,7 @@ struct OwnerSearch
 	QueueRef ref;
 	UniqueKey key;
 	bool until_claimed;
-	bool alone;	   /* no other transaction may hold the job: it will be changed */
+	bool alone;	   /* the job will be changed, so no other transaction may hold it */
 	bool only_ask; /* look only; do not hold the job */
 	TimestampTz now;
 
@@ -33,16 +36,18 @@ struct OwnerSearch
 	KeyedJob owner;
 	/* lease of the owner, to be given back when the owner has been changed; or NULL */
 	Lease *fleeting;
-	bool by_row; /* this transaction has locked the owner's row, and another one has its lease */
+	/* this transaction has locked the owner's row, and another transaction has its lease */
+	bool by_row;
 	/* After kNotYet: the transaction to wait for. If both are invalid, ask again after a moment. */
 	TransactionId xid;
 	VirtualTransactionId vxid;
-	bool claiming;	 /* vxid is a claim in progress: wait for the claim, not for its transaction */
+	/* `vxid` has a claim in progress: wait for the claim, not for the whole transaction */
+	bool claiming;
 	bool locked;	 /* other transactions have locked the owner's row: wait for the row */
-	bool wants_turn; /* take the turn at the job before waiting for a holder */
+	bool wants_turn; /* take the turn at the job before waiting for the holder `vxid` */
 	bool passes;	 /* another session has the turn: wait until it is free, without taking it */
 
-	/* State kept over all rounds. */
+	/* State kept over all rounds of the search. */
 	int64 turn;		 /* the job at which this session has the turn (catalog/queue_lock.h), or 0 */
 	bool starves;	 /* this search has waited for holds that kept claims from the job */
 	int64 gap_since; /* monotonic time since when the job is left to claims, or 0 */
@@ -50,10 +55,13 @@ struct OwnerSearch
 
 Meeting find_owner(SegmentSet &segments, OwnerSearch *search);
 
-/* Wait after kNotYet. Closes the segments. The caller has released the lock of the key. */
+/*
+ * Wait for the transaction, claim, row or turn that find_owner() has noted with kNotYet. Closes the
+ * segments. The caller has released the lock of the key.
+ */
 void wait_for_decision(SegmentSet &segments, OwnerSearch *search);
 
-/* Give the turn back. Call when there is an answer. */
+/* Give the turn at the job back. Call this when there is an answer. */
 void end_search(OwnerSearch *search);
 
 } // namespace pgq

@@ -7,7 +7,10 @@
 
 namespace pgq {
 
-/* Wait by locking the row until this transaction ends, which keeps the job anyway. */
+/*
+ * Wait for the row by locking it until this transaction ends. The lock also keeps the job from
+ * claims, as the hold would.
+ */
 static void
 wait_for_row(const KeyedJob &job)
 {
@@ -17,8 +20,9 @@ wait_for_row(const KeyedJob &job)
 }
 
 /*
- * Take the turn at the owner, or wait for the session that has it; give up the turn at another job
- * first. Returns true if that may have waited, so that the job must be looked at again.
+ * Take the turn at the owner, or wait for the session that has it. Before that, give up the turn at
+ * any other job. Returns true if this may have waited, so that the search must look at the job
+ * again.
  */
 static bool
 take_turn(OwnerSearch *search)

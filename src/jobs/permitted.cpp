@@ -5,8 +5,8 @@
 namespace pgq {
 
 /*
- * The row may be missed while it moves. That does no harm: the caller checks the right again at the
- * row that it finds.
+ * The look may miss the row while another transaction moves it, and the function then returns true.
+ * That does no harm: the caller checks the right again when it has found the row.
  */
 bool
 may_at_busy(SegmentSet &segments, int64 job_id, Deed deed)

@@ -1,7 +1,7 @@
 /*
- * Finding the row of a job by its id for a caller with a right on its queue. For a caller without
- * the right there is no such job (protocol: no-right-no-job): the answer is the same, and there is
- * no wait by which it could tell.
+ * Finding the row of a job by its id, for a caller that needs a right on the job's queue. A caller
+ * without the right gets the same answer as if the job did not exist, and no wait that could show
+ * the difference (protocol: no-right-no-job).
  */
 #pragma once
 
@@ -18,8 +18,8 @@ bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, De
 					  JobRow *row);
 
 /*
- * Return whether the caller has the right, by a row that another transaction is writing. Does not
- * wait.
+ * Return whether the caller has the right on the queue of a job whose row another transaction is
+ * writing. Returns true also if the row is not found. Does not wait.
  */
 bool may_at_busy(SegmentSet &segments, int64 job_id, Deed deed);
 

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Lock rows without waiting: a transaction that has locked one may be waiting for this one, and
- * PREPARE must not wait.
+ * Lock the rows of claimed jobs without waiting. PREPARE must not wait: a transaction that has
+ * locked one of the rows may be waiting for this one.
  */
 static void
 lock_claimed_rows(const OpenClaim *claims, int n)

@@ -19,8 +19,8 @@
 namespace pgq {
 
 /*
- * Lock the table of queues as an SQL write does, until the transaction ends: operations on all
- * queues come before or after this transaction.
+ * Lock the table of queues in the mode of an SQL write, until the transaction ends. So operations
+ * on all queues run before or after this transaction.
  */
 static void
 lock_table_of_queues()
@@ -29,8 +29,8 @@ lock_table_of_queues()
 }
 
 /*
- * Return whether no queue has that name. Waits for a transaction that is dropping the queue;
- * callers ask first without the lock of the name, so as not to hold it during that wait.
+ * Return whether no queue has that name. Waits for a transaction that is dropping such a queue.
+ * Callers ask first before they lock the name, so that they do not hold that lock during the wait.
  */
 static bool
 is_free(const char *name)
@@ -73,8 +73,8 @@ insert_row(const char *name, const Datum *options)
 }
 
 /*
- * Create the segments, if these are missing, with the first queue. Other transactions that need
- * them wait for this one to end.
+ * Create the segments together with the first queue, if there are none. Other transactions that
+ * need segments wait for this one to end.
  */
 void
 make_segments()
@@ -86,7 +86,10 @@ make_segments()
 	as_owner([] { create_segments(); });
 }
 
-/* Return false if the queue exists; if that is seen at once, no lock is waited for. */
+/*
+ * Insert the queue's row. Returns false if the queue exists; if that is seen at once, waits for no
+ * lock.
+ */
 static bool
 make_row(const char *name, const Datum *options)
 {
@@ -105,7 +108,10 @@ make_row(const char *name, const Datum *options)
 bool
 create_queue(const char *name, const Datum *options, bool if_not_exists)
 {
-	/* Create the segments and the row, then the slot, whose counts start as known to be zero. */
+	/*
+	 * Create the segments and the row, then the slot. The counts of the slot begin as known, and
+	 * zero.
+	 */
 	refuse_if_queues_subscribed();
 	if (!make_row(name, options))
 	{
@@ -119,8 +125,8 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 	if (!find_queue(tables(), name, &ref))
 		elog(ERROR, "queue \"%s\" was not created", name);
 	/*
-	 * Rights may be left over from a queue of that id which was dropped while the extension could
-	 * not see it.
+	 * Remove rights left over from a queue with the same id, which was dropped while the
+	 * extension's triggers were disabled.
 	 */
 	drop_rights(ref.queue_id);
 	(void) change_queue(ref, [](QueueHold &hold) {
@@ -133,7 +139,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 
 /* ---- alter ---- */
 
-/* Update the row, which is locked then. Returns whether there was one. */
+/* Update the queue's row, which also locks the row. Returns whether there was one. */
 static bool
 update_row(const char *name, const Datum *options, const bool *given)
 {
@@ -169,8 +175,8 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	as_owner([&] { there = update_row(name, options, given); });
 	CommandCounterIncrement();
 	/*
-	 * The queue may have been dropped meanwhile. If no row was updated it is not locked, so its
-	 * options must not be set from here.
+	 * The queue may have been dropped before the lock was granted. If no row was updated, the queue
+	 * is not locked, so its options must not be set here.
 	 */
 	QueueRef ref = resolve_queue(tables(), name, Deed::kAdminister);
 	QueueRow row;
@@ -195,9 +201,9 @@ lock_row(int32 queue_id)
 }
 
 /*
- * Lock the queue's row. Before and after the wait for the lock, check that the queue exists and the
- * caller may change it. Returns false if there is no such queue and if_exists. hint: as in
- * resolve_queue_to_empty().
+ * Lock the queue's row. Both before and after the wait for the lock, check that the queue exists
+ * and that the caller may change it. Returns false if if_exists and there is no such queue. hint:
+ * as in resolve_queue_to_empty().
  */
 static bool
 lock_named_row(const char *name, bool if_exists, const char *hint, QueueRef *ref)
@@ -214,7 +220,10 @@ lock_named_row(const char *name, bool if_exists, const char *hint, QueueRef *ref
 
 /* ---- rename ---- */
 
-/* Lock both names, in an order that does not depend on the direction of the rename. */
+/*
+ * Lock both names in a fixed order, so that two sessions that rename in opposite directions do not
+ * deadlock.
+ */
 static void
 lock_names(const char *one, const char *two)
 {
@@ -252,7 +261,7 @@ rename_queue(const char *name, const char *new_name)
 	if (!is_free(new_name))
 		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
 						errmsg("queue \"%s\" already exists", new_name)));
-	/* The trigger of the table does nothing for a write as the owner, so call its function here. */
+	/* The trigger of the table ignores writes of the owner, so call its function here. */
 	note_new_name(ref.queue_id, name, new_name);
 	const SpiArgument row[] = {{INT4OID, Int32GetDatum(ref.queue_id), false},
 							   {TEXTOID, CStringGetTextDatum(new_name), false}};
@@ -288,9 +297,7 @@ refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
 				 errhint("%s", hint)));
 }
 
-/*
- * Wait for transactions that have asserted, acked or failed a job of the queue and have not ended.
- */
+/* Wait for open transactions that have asserted, acked or failed a job of the queue. */
 static void
 wait_for_users(const QueueRef &ref)
 {
@@ -302,7 +309,7 @@ wait_for_users(const QueueRef &ref)
 	pfree(users);
 }
 
-/* Return the last transaction that took leases of the queue to move rows. */
+/* Return the last transaction that took leases of the queue to move its rows to another segment. */
 static VirtualTransactionId
 mover_of(const QueueRef &ref)
 {
@@ -313,8 +320,8 @@ mover_of(const QueueRef &ref)
 }
 
 /*
- * Wait for sessions that have locked a segment for themselves alone, as a restore does: they do not
- * lock the queue (api/trigger.cpp).
+ * Wait for sessions that have locked a whole segment, as a restore does. They write jobs without
+ * locking the queue (api/trigger.cpp).
  */
 static void
 wait_for_lone_writers()
@@ -331,9 +338,9 @@ wait_for_lone_writers()
 }
 
 /*
- * Close the queue. Transactions that have written jobs of this queue hold its lock; later ones wait
- * for this transaction. So afterwards no other transaction has uncommitted jobs in the queue, and
- * writers of other queues were not waited for.
+ * Close the queue to writers. Transactions that have written jobs of the queue hold its lock, so
+ * this transaction waits for them; later writers wait for this transaction. Afterwards no other
+ * transaction has uncommitted jobs in the queue. Writers of other queues are not waited for.
  */
 void
 close_queue(const QueueRef &ref)
@@ -376,8 +383,8 @@ drop_queue(const char *name, bool if_exists, bool force)
 /* ---- purge ---- */
 
 /*
- * A lease that a transaction uses to change or end the job does not count: a DELETE waits for that
- * transaction at the row.
+ * A lease in use by a transaction that changes or ends the job does not count: a DELETE of the row
+ * waits for that transaction anyway.
  */
 bool
 is_in_hand(int64 job_id)
@@ -397,7 +404,7 @@ uint64
 purge_queue(const QueueRef &ref)
 {
 	uint64 purged = 0;
-	/* The row trigger counts the deleted rows. */
+	/* The row trigger updates the counts for the deleted rows. */
 	refuse_if_subscribed();
 	hold_queue(ref);
 	/* A row that is being moved is missed by every snapshot taken during the move. */

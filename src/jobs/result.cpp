@@ -22,11 +22,11 @@ namespace {
 enum class Look : uint8
 {
 	kNone,
-	kComing, /* as kNone, but an open transaction has inserted its row */
-	kEnding, /* as kNone, but the transaction that ended it has not told yet */
+	kComing, /* no visible row or record, but an open transaction has inserted a row */
+	kEnding, /* no row or record, but the transaction that ended the job has not told waiters yet */
 	kOver,
 	kLive,
-	kOurs, /* live, and only this transaction can end it */
+	kOurs, /* live, and only this transaction can end the job */
 };
 
 } // namespace
@@ -44,7 +44,7 @@ state_of(const JobRow &row)
 																				   : "ready";
 }
 
-/* Copy the error: the row's memory is freed after the look. */
+/* Copy the error, since the memory of the row is freed after the look. */
 static void
 set_error(JobResult *result, bool has_error, Datum error)
 {
@@ -89,7 +89,7 @@ static constexpr char kOver[] =
 	"FROM pgq_ext.finished_job f WHERE f.job_id OPERATOR(pg_catalog.=) $1 "
 	"ORDER BY over_at DESC LIMIT 1";
 
-/* Copy the row that kOver has found to that memory. */
+/* Copy the row that the statement kOver has found to `memory`. */
 static void
 read_record(MemoryContext memory, int32 *queue_id, JobResult *result)
 {
@@ -170,9 +170,9 @@ state_after(JobEnd end)
 }
 
 /*
- * Return how long to sleep before the next look. Some changes wake no session: a row deleted or
- * inserted by SQL, a prepared transaction that has ended, and a lease that ends without ending its
- * job.
+ * Return how long to sleep (milliseconds) before the next look. Some changes wake no waiter, so the
+ * sleep is bounded: a row deleted or inserted by SQL, a prepared transaction that has ended, and a
+ * lease that ends without ending its job.
  */
 static long
 nap_of_waiter(Look found, int64 end)
@@ -184,24 +184,24 @@ nap_of_waiter(Look found, int64 end)
 }
 
 /*
- * Return whether the transaction that xid belongs to has not ended. A subtransaction's own xid lock
- * is released at its RELEASE, so the topmost transaction is asked; an xid before TransactionXmin
- * has no known parent any more.
+ * Return whether the transaction of that xid has not ended. The lock of a subtransaction's own xid
+ * is released early, at RELEASE SAVEPOINT, so look at the topmost transaction. The parent of an xid
+ * before TransactionXmin is not known any more.
  */
 static bool
 is_ending(TransactionId xid)
 {
 	if (!TransactionIdPrecedes(xid, TransactionXmin))
 		xid = SubTransGetTopmostTransaction(xid);
-	/* No other transaction ends a rolled-back subtransaction of this one. */
+	/* A rolled-back subtransaction of this transaction does not end the job either. */
 	return !TransactionIdIsCurrentTransactionId(xid) && !has_ended(xid);
 }
 
 /*
- * Return whether a transaction that has deleted the row is still running its commit callback. The
- * lease may have gone early (README.md, "Fleeting leases"), but that transaction tells waiting
- * sessions before it releases the lock of its xid. The snapshot of the waiting statement keeps the
- * dead version from being removed.
+ * Return whether a transaction that has deleted the row is still running its commit callback. Its
+ * lease of the job may have been given back early (README.md, "Fleeting leases"), but it tells
+ * waiters before it releases the lock of its xid. The snapshot of the waiting statement keeps the
+ * dead row version from being removed.
  */
 static bool
 is_deleter_ending(int64 job_id, int32 *queue_id)
@@ -218,9 +218,10 @@ is_deleter_ending(int64 job_id, int32 *queue_id)
 }
 
 /*
- * Return whether the end of the job is still to be told. A row is gone from the moment of the
- * commit; its end is told a little later, in the hold that ends the lease. So if this returns false
- * the end has been told, or there is none to tell, as for a row that SQL has deleted.
+ * Return whether waiters are still to be told the end of the job. The row is gone as soon as the
+ * transaction commits; the end is told a little later, in the hold of the queue's lock that ends
+ * the lease. If this returns false, the end was told already, or none will be told, as for a row
+ * that SQL has deleted.
  */
 static bool
 is_being_ended(int64 job_id)
@@ -268,12 +269,12 @@ result_of(int64 job_id, int64 wait, JobResult *result)
 		(void) look(job_id, result);
 		return result->state != nullptr;
 	}
-	/* Register before the first look, so that no later end is missed. */
+	/* Register the wait before the first look, so that no later end is missed. */
 	begin_result_wait(tables().database, job_id);
 	(void) look_until_over(job_id, end_of_wait(wait), result);
 	int32 queue_id;
 	const char *told = state_after(end_result_wait(&queue_id));
-	/* No record is kept, so only the state is known. */
+	/* If the queue keeps no record of the job, only its final state is known. */
 	if (result->state == nullptr && told != nullptr && may(Deed::kAskResult, queue_id))
 		result->state = told;
 	return result->state != nullptr;

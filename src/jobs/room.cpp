@@ -39,7 +39,10 @@ enter_queue(const QueueRef &ref, int64 jobs)
 				count_jobs(ref);
 				break;
 			case Room::kFull:
-				/* Prepared transactions that have ended may leave room. */
+				/*
+				 * A prepared transaction that has ended may have left room: apply its outcome, and
+				 * try once more.
+				 */
 				if (resolved || !any_prepared())
 					complain_full(ref, jobs, fullness);
 				resolve_prepared();
@@ -50,9 +53,9 @@ enter_queue(const QueueRef &ref, int64 jobs)
 }
 
 /*
- * Find the slot of that queue, in whose counts a change is noted. Returns false if it has none. It
- * may get one, and count its rows, before this transaction commits; so all counts are begun anew at
- * commit.
+ * Find the slot in whose counts the change of that queue is noted. Returns false if the queue has
+ * no slot. In that case the queue may get a slot and count its rows before this transaction
+ * commits, so all counts are begun anew at commit.
  */
 static bool
 find_counting(const QueueRef &ref, int32 queue_id, QueueRef *own)

@@ -9,23 +9,29 @@
 namespace pgq {
 
 /*
- * Take room for new jobs, and count them as this transaction's own: all or none. Raises PQ002 if
- * the queue is full. Counts the queue's jobs if that count is not known.
+ * Take room for new jobs: for all or for none. Count them as jobs of this transaction. Raises PQ002
+ * if the queue is full. Counts the jobs of the queue first, if their number is not known.
  */
 void enter_queue(const QueueRef &ref, int64 jobs);
 
 /*
- * ---- Noting rows that this transaction has written or ended. ref: a queue that the caller has,
- * mostly that of the row ----
+ * ---- Noting rows that this transaction has written or ended. ref: a queue whose slot the caller
+ * already knows, usually that of the row ----
  */
 
-/* The row of a job has ended, or was moved to another queue. was: its columns before. */
+/*
+ * Note that the row of a job has ended or was moved to another queue. was: the scheduling columns
+ * before.
+ */
 void leave_queue(const QueueRef &ref, const Standing &was);
 
-/* The row of a job was rewritten: it was filed under `was`, and is now of queue_id, under `now`. */
+/*
+ * Note that the row of a job was rewritten. was: the scheduling columns before; now: the new hint;
+ * queue_id: the queue of the new row.
+ */
 void note_rewritten(const QueueRef &ref, const Standing &was, const Hint &now, int32 queue_id);
 
-/* Dead letters of the queue were added (n > 0) or removed. */
+/* Note that dead letters of the queue were added (n > 0) or removed (n < 0). */
 void note_dead_letter_of(const QueueRef &ref, int32 queue_id, int64 n);
 
 } // namespace pgq

@@ -15,12 +15,15 @@ struct SessionLease
 };
 
 } // namespace
-/* The leases of this session. Those that have ended stay in the list until room is needed. */
+/*
+ * The session-bound leases of this session. Entries of leases that have ended are removed only when
+ * room is needed.
+ */
 static constinit SessionLease *leases = nullptr;
 static constinit int size = 0;
 static constinit int room = 0;
 
-/* Lose the lease, unless it has ended or is lost already. */
+/* Make the lease LOST, unless it has ended or is lost already. */
 static void
 lose_if_ours(const SessionLease &entry, int64 monotonic)
 {

@@ -1,6 +1,7 @@
 /*
- * Session-bound leases. They are lost at once when the session ends, in whatever way, or when a
- * connection pooler hands it to another client (DISCARD ALL). Other leases last until they expire.
+ * Session-bound leases. Such a lease is lost at once when its session ends for any reason, or when
+ * a connection pooler hands the connection to another client (DISCARD ALL). Other leases last until
+ * they expire.
  */
 #pragma once
 
@@ -8,10 +9,13 @@
 
 namespace pgq {
 
-/* Reserve room for n more leases; may fail. */
+/* Reserve memory for n more session-bound leases. May raise an error. */
 void reserve_session_leases(int n);
 
-/* Note that the session was handed that lease. Room was reserved; cannot fail. */
+/*
+ * Note that this session has got the lease. reserve_session_leases() was called before, so this
+ * cannot fail.
+ */
 void note_session_lease(const QueueRef &ref, Lease *lease, uint64 serial);
 
 } // namespace pgq

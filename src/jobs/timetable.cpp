@@ -105,14 +105,14 @@ time_argument(TimestampTz time)
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), time == DT_NOEND};
 }
 
-/* As time_argument(), but infinity is passed as such, not as NULL. */
+/* Like time_argument(), but pass infinity as a timestamp, not as NULL. */
 static SpiArgument
 moment_argument(TimestampTz time)
 {
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false};
 }
 
-/* Copy a column of the first row to that context; returns a null pointer for NULL. */
+/* Copy a column of the first row to `context`; returns a null pointer for NULL. */
 static Datum
 copied_value(MemoryContext context, int column, Oid type)
 {
@@ -129,7 +129,7 @@ copied_value(MemoryContext context, int column, Oid type)
 	return copy;
 }
 
-/* As copied_value(), but raises 55000 for NULL. */
+/* Like copied_value(), but raises 55000 for NULL. */
 static Datum
 copied_needed(MemoryContext context, int column, Oid type)
 {
@@ -148,8 +148,8 @@ copied_text(MemoryContext context, int column)
 }
 
 /*
- * A call that repeats a schedule unchanged keeps the time of its next tick: otherwise repeated
- * calls would keep it from running.
+ * If a call repeats a schedule unchanged, keep the time of its next tick. Otherwise a client that
+ * repeats the call often would put the tick off again and again.
  */
 #define PGQ_NEXT_RUN                                                       \
 	"CASE WHEN t.cron = EXCLUDED.cron AND t.timezone = EXCLUDED.timezone " \
@@ -166,8 +166,8 @@ static constexpr char kMake[] =
 	"WHERE t.queue = EXCLUDED.queue OR t.queue = $10";
 
 /*
- * Raise an error unless the caller is the maker of the schedule, or the owner. Used while its queue
- * does not exist, so that there are no rights to check.
+ * Raise an error unless the caller is the maker of the schedule or the owner of the extension. For
+ * a schedule whose queue does not exist: there are no rights on the queue to check.
  */
 static void
 require_maker(const char *name, Oid maker, const char *queue)
@@ -186,9 +186,9 @@ require_maker(const char *name, Oid maker, const char *queue)
 }
 
 /*
- * Lock the schedule and return the name of its queue; NULL if there is no such schedule. Raises
- * 42501 unless the caller may enqueue to the queue or administers it, or, if there is no such
- * queue, is the maker of the schedule.
+ * Lock the schedule's row and return the name of its queue; NULL if there is no such schedule.
+ * Raises 42501 unless the caller may enqueue to the queue or administers it. If the queue does not
+ * exist, the caller must be the maker of the schedule.
  */
 static char *
 lock_schedule(const char *name)
@@ -218,7 +218,10 @@ lock_schedule(const char *name)
 	return queue;
 }
 
-/* The trigger of the table looks up the maker's OID by its name, and wakes the scheduler. */
+/*
+ * Write the schedule's row. The trigger of the table looks up the OID of the maker by name, and
+ * wakes the scheduler.
+ */
 void
 make_schedule(const ScheduleSpec &schedule)
 {
@@ -236,7 +239,10 @@ make_schedule(const ScheduleSpec &schedule)
 		time_argument(next),
 		{}};
 	require_enqueuer(GetUserId(), maker);
-	/* Repeat if another session has made the schedule for another queue meanwhile. */
+	/*
+	 * Try again if another session has, in between, made a schedule of that name for another queue,
+	 * on which this caller's right was not checked.
+	 */
 	for (bool made = false; !made;)
 	{
 		char *before = lock_schedule(schedule.name);
@@ -295,7 +301,7 @@ copied_jsonb(MemoryContext context, int column)
 	return copy;
 }
 
-/* A schedule that is not paused stays as it is. */
+/* Resume a paused schedule. A schedule that is not paused stays as it is. */
 void
 resume_schedule(const char *name)
 {
@@ -323,7 +329,7 @@ resume_schedule(const char *name)
 
 /* ---- for the scheduler ---- */
 
-/* The order is that of the query's columns. */
+/* Read the found row. The numbers of the columns are those of the query in take_due_schedule(). */
 static DueSchedule *
 read_due(MemoryContext context)
 {
@@ -376,7 +382,7 @@ next_due_schedule(TimestampTz from)
 void
 note_tick(const DueSchedule &due, const TickResult &result)
 {
-	/* Save the maker's present name, by which a restored dump finds the role. */
+	/* Store the maker's present role name, by which a restored dump finds the role. */
 	char *maker = GetUserNameFromId(due.maker, true);
 	bool fired = result.last_job_id != 0;
 	const SpiArgument arguments[] = {
@@ -397,7 +403,10 @@ note_tick(const DueSchedule &due, const TickResult &result)
 	});
 }
 
-/* Any change of `maker` makes the trigger look it up by maker_name. */
+/*
+ * Look up all makers again. Any UPDATE of the column maker makes the trigger look up the role by
+ * maker_name.
+ */
 void
 find_makers()
 {

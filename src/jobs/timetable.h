@@ -1,5 +1,5 @@
 /*
- * Schedules: rows of pgq_ext.timetable. They are made and changed here. The scheduler fires them
+ * Schedules: rows of pgq_ext.timetable. This file makes and changes them. The scheduler fires them
  * when they are due (worker/duty/schedules.cpp).
  */
 #pragma once
@@ -9,12 +9,12 @@
 
 namespace pgq {
 
-/* What to do about ticks at which no scheduler was running. */
+/* What to do about ticks that were due while no scheduler was running. */
 enum class Missed : uint8
 {
 	kSkip,
 	kOne, /* one job for all of them */
-	kAll, /* one job for each, for the newest thousand at most */
+	kAll, /* one job for each missed tick, but only for the newest thousand */
 };
 
 struct ScheduleSpec
@@ -28,10 +28,12 @@ struct ScheduleSpec
 	Missed missed;
 };
 
-/* Return the value of the word: skip, one or all. Raises 22023. */
+/* Return the value that the word names: skip, one or all. Raises 22023. */
 Missed missed_of(const char *word);
 
-/* Return the job of one tick; its headers name the schedule and the tick. Raises 22023. */
+/*
+ * Return the job to enqueue for one tick; its headers name the schedule and the tick. Raises 22023.
+ */
 JobSpec job_of_tick(const ScheduleSpec &schedule, TimestampTz tick);
 
 /* Check that the role exists and may call pgq_enqueue. Raises 42704, 42501. */
@@ -40,22 +42,22 @@ void require_enqueuer(Oid role, const char *name);
 /* ---- verbs ---- */
 
 /*
- * The following raise 42501 if the caller neither may enqueue to the schedule's queue nor
- * administers it.
+ * These functions raise 42501 if the caller may not enqueue to the schedule's queue and does not
+ * administer it.
  */
 
 /*
- * Make the schedule, or change the one of that name. If cron and time zone are unchanged its next
- * tick stays.
+ * Make the schedule, or change the existing one of that name. If cron and time zone are unchanged,
+ * the next tick stays.
  */
 void make_schedule(const ScheduleSpec &schedule);
 
-/* Returns false if there is no such schedule. */
+/* Drop the schedule. Returns false if there is no such schedule. */
 bool drop_schedule(const char *name);
 
 /*
- * Raise 42704 if there is no such schedule. A resumed schedule continues with its next tick from
- * now.
+ * Pause or resume the schedule. Both raise 42704 if there is no such schedule. A resumed schedule
+ * continues with the next tick after now.
  */
 void pause_schedule(const char *name);
 void resume_schedule(const char *name);
@@ -65,7 +67,7 @@ void resume_schedule(const char *name);
 struct DueSchedule
 {
 	ScheduleSpec schedule;
-	char *missed; /* as stored in the table */
+	char *missed; /* one of the words skip, one, all, as stored in the table */
 	TimestampTz next_run_at;
 	int32 failures;
 	Oid maker;
@@ -73,8 +75,8 @@ struct DueSchedule
 };
 
 /*
- * Lock and return the schedule that has been due for longest, not before `from`. NULL if there is
- * none that is not locked.
+ * Lock and return the schedule that has been due for longest, but not before `from`. Returns NULL
+ * if none is due or all are locked by other sessions.
  */
 DueSchedule *take_due_schedule(TimestampTz from, TimestampTz now);
 
@@ -85,7 +87,7 @@ TimestampTz next_due_schedule(TimestampTz from);
 struct TickResult
 {
 	TimestampTz next_run_at; /* DT_NOEND: no further tick */
-	TimestampTz due_at;		 /* next_run_at, or the time of the next try after a failure */
+	TimestampTz due_at;		 /* next_run_at; after a failure the time of the next try */
 	int32 failures;
 	int64 last_job_id; /* 0: unchanged */
 	TimestampTz fired_at;
@@ -94,8 +96,8 @@ struct TickResult
 void note_tick(const DueSchedule &due, const TickResult &result);
 
 /*
- * Look up all makers by their names again. Rows restored while the trigger was disabled have OIDs
- * of another server.
+ * Look up the roles of all makers by their names again. Rows that were restored while the trigger
+ * was disabled have role OIDs of another server.
  */
 void find_makers();
 

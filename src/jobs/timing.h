@@ -12,16 +12,19 @@ struct Timing
 	const pg_tz *zone;
 };
 
-/* Parse them. cron: fields, a word like @daily, or "every" and an interval. Raises 22023, 22007. */
+/*
+ * Parse the two arguments. cron: fields, a word like @daily, or "every" and an interval. Raises
+ * 22023, 22007.
+ */
 Timing timing_of(const char *cron, const char *timezone);
 
 /* Return the first tick after that moment; DT_NOEND if there is none in the next 40 years. */
 TimestampTz tick_after(const Timing &timing, TimestampTz moment);
 
-/* As tick_after(), but raises 22023 if there is none. */
+/* Like tick_after(), but raises 22023 if there is no tick. */
 TimestampTz first_tick_after(const Timing &timing, TimestampTz moment);
 
-/* Return the newest ticks in [from, until], at most `most`, oldest first. */
+/* Return the newest ticks in [from, until], at most `most`, sorted from old to new. */
 Backlog missed_ticks(const Timing &timing, TimestampTz from, TimestampTz until, TimestampTz *ticks,
 					 int most);
 

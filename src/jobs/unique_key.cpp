@@ -36,8 +36,8 @@ complain_conflict(const KeyRules &rules, int64 job_id)
 }
 
 /*
- * Raise 40001: the transaction's snapshot does not see the job, so later statements would go on as
- * if it did not exist.
+ * Raise 40001. The transaction's snapshot does not see the job with the key, so later statements of
+ * this transaction could not find the job whose id this call would return.
  */
 [[noreturn]] static void
 complain_unseen(int64 job_id)
@@ -69,7 +69,9 @@ copy_column(JobChange *change, JobColumn column, const NewJob &from)
 		change->set(column, from.values[column - 1]);
 }
 
-/* Replace everything but the id, the key and enqueued_at by the new job. */
+/*
+ * Replace all columns of the owner by those of the new job, except the id, the key and enqueued_at.
+ */
 static void
 replace_all(JobChange *change, const NewJob &with)
 {
@@ -83,7 +85,7 @@ replace_all(JobChange *change, const NewJob &with)
 static Datum
 appended(const JobRow &row, Datum more)
 {
-	/* Possible if the NOT NULL constraint is younger than the row. */
+	/* A payload can be NULL if the row is older than the NOT NULL constraint. */
 	Jsonb *before = row.is_null(kJobPayload) ? nullptr : DatumGetJsonbP(row.value(kJobPayload));
 	if (before == nullptr || !JB_ROOT_IS_ARRAY(before) || JB_ROOT_IS_SCALAR(before))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -94,8 +96,8 @@ appended(const JobRow &row, Datum more)
 }
 
 /*
- * Return the change of the owner. The new fence cuts off late acks of workers that do not know of
- * the change.
+ * Return the change of the owner that the request asks for. The new fence refuses late acks of
+ * workers that do not know the change.
  */
 static JobChange
 change_of(const JobRow &row, const KeyedRequest &request)
@@ -118,8 +120,8 @@ change_of(const JobRow &row, const KeyedRequest &request)
 }
 
 /*
- * Change the owner. Returns false if SQL has deleted it. For 'append', lock the row first, so that
- * the payload read is the one appended to.
+ * Change the owner. Returns false if SQL has deleted the job. For 'append', lock the row before
+ * reading the payload, so that no other change comes in between.
  */
 static bool
 change_owner(const KeyedJob &owner, const KeyedRequest &request)
@@ -135,7 +137,10 @@ change_owner(const KeyedJob &owner, const KeyedRequest &request)
 	return done;
 }
 
-/* Answer the request with the owner. Returns false if the search must be repeated. */
+/*
+ * Answer the request with the owner, changing the owner if the request asks for it. Returns false
+ * if the search must be repeated.
+ */
 static bool
 meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 		   const KeyedRequest &request)
@@ -144,7 +149,7 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
 		complain_conflict(request.rules, search.owner.job_id());
 	if (how != Meeting::kOver)
 		require_visible(segments, search.owner);
-	/* An owner in work, or that has ended, is not changed. */
+	/* Change only an owner that waits, not one that is in work or has ended. */
 	bool met = true;
 	if (how == Meeting::kHeld && search.alone)
 	{
@@ -176,7 +181,7 @@ begin_search(const QueueRef &ref, const KeyedRequest &request)
 	return search;
 }
 
-/* No job has the key. Look whether it is still taken by a job that has ended (unique_for). */
+/* No job has the key. Look whether the period of unique_for of an ended job is still running. */
 static Meeting
 look_at_period(OwnerSearch *search)
 {
@@ -193,8 +198,8 @@ look_at_period(OwnerSearch *search)
 }
 
 /*
- * Insert the job; the key is free. Until this transaction ends other requests for the key wait for
- * it at the row.
+ * Insert the job, which becomes the owner of the key. Until this transaction ends, other requests
+ * for the key wait for it at the row.
  */
 static int64
 become_owner(const QueueRef &ref, KeyedRequest *request)
@@ -214,8 +219,8 @@ with_period(const UniqueKey &key, const KeyRules &rules, int64 job_id)
 }
 
 /*
- * Under the key's lock, find the owner or insert the job. The lock is released as soon as other
- * sessions can find the job or the owner is held, and before any wait.
+ * Find the owner or insert the job, under the key's lock. The lock is released as soon as other
+ * sessions can find the new job or the owner is held, and before any wait.
  */
 int64
 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
@@ -227,7 +232,7 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 		(void) segments.open_all();
 		search.now = wall_now();
 		lock_key(ref.queue_id, request->hash);
-		/* With the key's lock: find the owner, or become it. */
+		/* With the key's lock: find the owner, or insert the job. */
 		int64 id = 0;
 		Meeting meeting = find_owner(segments, &search);
 		if (meeting == Meeting::kNobody)
@@ -238,7 +243,7 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 		if (meeting == Meeting::kNobody)
 			id = become_owner(ref, request);
 		unlock_key(ref.queue_id, request->hash);
-		/* Without the key's lock: wait and ask again, or answer. */
+		/* Without the key's lock: wait and search again, or answer the request. */
 		if (meeting == Meeting::kNotYet)
 			wait_for_decision(segments, &search);
 		else if (meeting == Meeting::kNobody)
@@ -261,8 +266,8 @@ insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *id
 }
 
 /*
- * Locks of keys are taken in ascending order of their hashes, and a session that has one waits for
- * nothing but a greater one, so there is no circle.
+ * The locks of the keys are taken in ascending order of their hashes. So a session that has the
+ * lock of a key waits only for locks with greater hashes, and no deadlock is possible.
  */
 bool
 enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n, int64 *ids)

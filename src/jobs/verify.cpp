@@ -9,9 +9,9 @@
 namespace pgq {
 
 /*
- * Return whether an error while a job is returned is the fault of its row (too large, damaged). It
- * is not if the session was cancelled or the server lacks a resource such as memory. The row is
- * then only parked for a moment.
+ * Return whether an error while a job is returned is the fault of its row (too large, damaged). If
+ * not (the session was cancelled, or the server lacks a resource such as memory), the job is only
+ * set aside for a moment.
  */
 static bool
 is_fault_of_row(int error)
@@ -30,7 +30,7 @@ is_fault_of_row(int error)
 }
 
 /*
- * Pass the row to the caller. A row that no claim can return must not stop the queue: the error
+ * Pass the row to the caller. A row that no claim can return must not stop the queue, so the error
  * costs the job an attempt (protocol: failed-look-is-put-aside).
  */
 static void
@@ -50,8 +50,8 @@ give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
 }
 
 /*
- * Return the segments, as bits, of the popped hints from `from` on; all segments in a queue with
- * fifo, where other jobs of a group are looked for.
+ * Return the segments, as bits, that contain the rows of the popped hints from `from` on. In a
+ * queue with fifo return all segments, since other jobs of a group may be in any.
  */
 static uint32
 needed(const Round &round, int from)
@@ -70,9 +70,9 @@ lease_time_of(const ClaimOptions &wanted, const QueueOptions &options)
 }
 
 /*
- * Return whether, in a queue with fifo, a live job of the group comes before this one. Asked with
- * the lease and the only slot of the group taken: so no job of the group is in work, and the rows
- * of ended ones are gone.
+ * In a queue with fifo, return whether a live job of the same group comes before this one. The
+ * caller has the lease and the only slot of the group. So no job of the group is in work, and the
+ * rows of ended jobs are gone.
  */
 static bool
 is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
@@ -84,8 +84,8 @@ is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
 }
 
 /*
- * Verify one row. Returns false if it cannot be handed out. note_verifying() tells the abort
- * callback that an error is about this job.
+ * Verify one row. Returns false if its job cannot be handed out. note_verifying() tells the abort
+ * callback to which job a later error belongs.
  */
 static bool
 verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *claim, Ready ready)
@@ -94,7 +94,9 @@ verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *clai
 	popped->verdict =
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
 	popped->ghost = popped->verdict == Verdict::kDead;
-	/* The scheduler ends an expired job. Its hint can be dropped, since it is never handed out. */
+	/*
+	 * An expired job is never handed out, so its hint can be dropped. The scheduler ends the job.
+	 */
 	if (popped->verdict == Verdict::kLive && popped->row.expired())
 		popped->verdict = Verdict::kDead;
 	popped->behind = false;
@@ -135,7 +137,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	segments.open_in_order(needed(*round, 0));
 	for (int i = 0; i < round->n; i++)
 	{
-		/* After some megabytes unlock the segments for a moment, as between rounds. */
+		/* After some megabytes, unlock the segments for a moment, as between rounds. */
 		if (bytes > kManyBytes)
 		{
 			segments.close();
@@ -155,8 +157,8 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 		MemoryContextReset(scratch);
 	}
 	/*
-	 * Locking the segments has processed invalidations: a waiting claim may have slept through a
-	 * CREATE SUBSCRIPTION.
+	 * Check again for a subscription: locking the segments has processed invalidation messages, and
+	 * a waiting claim may have slept through a CREATE SUBSCRIPTION.
 	 */
 	refuse_if_subscribed();
 	segments.close();

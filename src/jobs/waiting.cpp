@@ -20,17 +20,17 @@ enum class Reach : uint8
 {
 	kInHand,
 	kHandedOut,
-	kAgain,	   /* look again when *other has ended; if it is invalid, after a moment */
-	kClaiming, /* look again when the claim of *other has decided */
-	/* as kAgain, but take the turn at the job first, so that no session becomes a new holder */
+	kAgain,	   /* look again when *other has ended, or after a moment if *other is invalid */
+	kClaiming, /* look again when the claim in progress of *other has handed the job out or not */
+	/* like kAgain, but take the turn at the job first, so that no session becomes a new holder */
 	kHolder,
 };
 
 } // namespace
 
 /*
- * The user of the lease waits, or will, at the row that this transaction has locked, so waiting for
- * the user would be a circle. Write the row without the lease, as SQL would.
+ * Proceed without the lease, as SQL would. The user of the lease waits, or will wait, for the row
+ * that this transaction has locked, so waiting for that user would be a deadlock.
  */
 static Reach
 reach_row(TakenLease *taken)
@@ -40,8 +40,9 @@ reach_row(TakenLease *taken)
 }
 
 /*
- * With a user, the lease was taken to change or end the job; without one, a claim is in progress.
- * ours: this transaction has locked or written the row.
+ * Decide about a CLAIMING lease. If it has a user, that transaction has taken the lease to change
+ * or end the job; otherwise a claim is in progress. ours: this transaction has locked or written
+ * the row.
  */
 static Reach
 reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
@@ -56,8 +57,8 @@ reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransact
 }
 
 /*
- * A doomed lease with a user: another transaction counts the lost attempt, or the worker, who has
- * lost the lease meanwhile, answers for it.
+ * Decide about a CLAIMED lease. It can be doomed and have a user. That user is a transaction that
+ * counts the lost attempt, or the worker, which reports for an attempt that is already lost.
  */
 static Reach
 reach_claimed(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
@@ -77,7 +78,10 @@ take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
 	end_at_commit(taken->ref, lease, LeaseEnd::kLost);
 }
 
-/* Wait for the other holders. If this transaction is the only holder it may use the lease. */
+/*
+ * Decide about a HELD lease. Wait for the other holders. If this transaction is the only holder, it
+ * may use the lease.
+ */
 static Reach
 reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
@@ -94,7 +98,7 @@ reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualT
 	return Reach::kInHand;
 }
 
-/* Decide what to do about the lease that the job has. */
+/* Decide what to do about the existing lease of the job. */
 static Reach
 reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTransactionId *other)
 {
@@ -119,8 +123,8 @@ reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTran
 				break;
 			case LeaseState::kParked:
 				/*
-				 * The row was busy when a claim looked. This transaction waits for the row itself,
-				 * so the lease is not needed.
+				 * A claim has set the job aside because its row was busy. This transaction waits
+				 * for the row itself, so the set-aside lease is not needed.
 				 */
 				hold.give_back(lease);
 				break;
@@ -168,8 +172,8 @@ wait_for_transaction(const VirtualTransactionId &other)
 }
 
 /*
- * Return the process of the claim, or kNobody if it is gone. *decided: the claim is no longer in
- * progress.
+ * Return the procno of the claim, or kNobody if it has ended. *decided: set if the claim is no
+ * longer in progress.
  */
 static int
 claimer_of(int64 job_id, const VirtualTransactionId &claimer, bool *decided)
@@ -197,7 +201,7 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 		await_claimer(claimer_of(job_id, claimer, &decided));
 		if (decided)
 			break;
-		deadlock.look(); /* right after the claim was seen to go on */
+		deadlock.look(); /* right after look() of claimer_of() has seen the claim in progress */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 naps < kShortNaps ? 1 : 10, wait_events.decision);
 		ResetLatch(MyLatch);
@@ -207,8 +211,8 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 }
 
 /*
- * Take the lease if the job has none; otherwise decide what to do. *other: the transaction to wait
- * for.
+ * Take the lease if the job has none; otherwise decide what to do about the existing one. *other:
+ * the transaction to wait for.
  */
 static Reach
 try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
@@ -242,7 +246,7 @@ take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 	{
 		VirtualTransactionId other;
 		reached = try_to_take(row, how, lost, taken, &other);
-		/* With the turn, look at the holders once more before waiting. */
+		/* Having got the turn, look at the holders once more before waiting for one. */
 		if (reached == Reach::kHolder && !turn)
 			turn = lock_turn(row.job_id(), ExclusiveLock, true);
 		else if (reached == Reach::kClaiming)
