@@ -17,8 +17,8 @@ namespace pgq {
 /* ---- taking ---- */
 
 /*
- * The time of the grant is over, but a transaction relies on it: keep sessions from asking for its
- * tag for a while.
+ * Note that a transaction relies on a grant whose time is over, so that sessions do not ask for the
+ * tag of the grant again for a while.
  */
 static void
 note_use(int number, int64 token)
@@ -31,9 +31,9 @@ note_use(int number, int64 token)
 }
 
 /*
- * Take the tag of a grant without queueing for it, and keep it. False: a transaction relies on the
- * grant. A sweep, or a call with a stale token, may have the tag for a moment, so retry up to *naps
- * times, 1 ms apart.
+ * Lock the tag of a grant without queueing, and keep it. Returns false if a transaction relies on
+ * the grant. A sweep, or a call with a stale token, may have the tag for a moment, so retry up to
+ * *naps times, 1 ms apart.
  */
 static bool
 is_unused(int64 token, int *naps)
@@ -48,8 +48,8 @@ is_unused(int64 token, int *naps)
 }
 
 /*
- * Find out in which incarnation the lock is. Called after every wait, since the extension may have
- * been dropped and created during it.
+ * Set the incarnation of the extension in the request. Called after every wait, since the extension
+ * may have been dropped and created during it.
  */
 static void
 find_incarnation(const LockWish &wish, LockRequest *request)
@@ -67,13 +67,13 @@ find_incarnation(const LockWish &wish, LockRequest *request)
 }
 
 /*
- * Take a lock without waiting for its holders. Wait only for the scheduler if it is about to end a
- * grant.
+ * Take a slot of the lock without waiting for the holders. Wait only for the scheduler, if it is
+ * about to end a grant.
  */
 static LockTaken
 try_to_take(const LockWish &wish, LockRequest *request)
 {
-	/* One budget for all slots that are asked for: a slot in use is not asked again for a while. */
+	/* One budget for all slots of this call: a slot in use is not asked for again for a while. */
 	int naps = 10;
 	for (;;)
 	{
@@ -83,8 +83,8 @@ try_to_take(const LockWish &wish, LockRequest *request)
 		stop_point("lock-take");
 		LockTaken taken = take_lock_for_transaction(request->database, *request);
 		/*
-		 * Release the tag of the last turn, which has served. Then start again, wait for the
-		 * scheduler, or ask for the tag of a grant whose time is over.
+		 * Release the tag that the last round has locked for this one. Then start again, wait for
+		 * the scheduler, or lock the tag of a grant whose time is over.
 		 */
 		if (request->unused != 0)
 			unlock_grant(request->unused, ExclusiveLock);
@@ -108,8 +108,8 @@ try_to_take(const LockWish &wish, LockRequest *request)
 }
 
 /*
- * Limit each sleep to 1 s, so that a waiter notices if an earlier one in the line died without
- * waking it.
+ * Limit each sleep to deadlock_timeout, so that deadlocks are found. Limit it to 1 s, so that a
+ * waiter notices if an earlier one in the line died without waking it.
  */
 static long
 nap_of_lock(int64 look_again, int64 end)
@@ -132,7 +132,7 @@ stand_in_line(const LockKey &key, int32 slots)
 	});
 }
 
-/* Join the line before looking, so that a session that frees a slot in between wakes this one. */
+/* Join the line before looking, so that a session that frees a slot later wakes this one. */
 static LockTaken
 wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 {
@@ -157,8 +157,8 @@ wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 }
 
 /*
- * No entry is left. If some entries belong to locks whose time is over, wait a moment for the
- * schedulers to free them. False: there are none, or the schedulers take too long.
+ * Wait a moment for the schedulers to free entries of locks whose time is over: no entry is left.
+ * Returns false if there are no such locks, or if the schedulers take too long.
  */
 static bool
 wait_for_room(const Database *db, int64 since)
@@ -179,7 +179,7 @@ static LockTaken
 take_in_time(const LockWish &wish, LockRequest *request, int64 end)
 {
 	int64 began = monotonic_now();
-	/* Look once more after wait_for_room() has given up: an entry may have been freed before. */
+	/* When wait_for_room() gives up, look once more: an entry may have been freed before. */
 	for (bool last = false;;)
 	{
 		LockTaken taken = try_to_take(wish, request);
@@ -217,8 +217,8 @@ take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held)
 }
 
 /*
- * Keep the extension from being dropped until the transaction ends. False: it was dropped since the
- * lock was taken.
+ * Keep the extension from being dropped until the transaction ends. Returns false if it was dropped
+ * since the lock was taken.
  */
 static bool
 keep_incarnation(const HeldLock &held)
@@ -227,7 +227,7 @@ keep_incarnation(const HeldLock &held)
 	return tables().queue == held.key.incarnation;
 }
 
-/* Write the row of a lock. If the search for unknown rows had no floor, note how long it took. */
+/* Write the row of a lock. If all rows of the slot were looked at (floor = 0), note the cost. */
 static bool
 write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floor)
 {
@@ -241,8 +241,8 @@ write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floo
 }
 
 /*
- * Replace the row of the grant that had the slot before, if it had one (its time was over, and it
- * was not session-bound).
+ * Write the row of the lock. It replaces the row of the grant that had the slot before, whose time
+ * is over, unless that grant was session-bound.
  */
 bool
 make_lock_durable(const HeldLock &held)
@@ -306,13 +306,13 @@ find_usable(Database *db, const char *name, int64 token, bool relied_on, HeldLoc
 	return current;
 }
 
-/* Take the tag first, then look for the grant. */
+/* Lock the tag of the grant first, then look the grant up. */
 static bool
 use_known_lock(Database *db, const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {
 	/*
-	 * If this transaction relies on the grant already, no session has taken it over, even if its
-	 * time is over.
+	 * If this transaction already relies on the grant, no other session has taken the slot over,
+	 * even if the time of the grant is over.
 	 */
 	bool relied_on = relies_on_grant(token);
 	(void) lock_grant(token, mode);
@@ -327,8 +327,8 @@ bool
 use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {
 	/*
-	 * Try with the rows that memory has. If the token is not among them, wait for sessions that
-	 * bring rows in another way (a restore), without holding the tag.
+	 * Try with the rows that memory has. If none has the token, wait for sessions that write rows
+	 * by other means (a restore), without holding the tag.
 	 */
 	Database *db = tables_with_known_locks().database;
 	for (;;)
@@ -350,7 +350,7 @@ assert_lock(const char *name, int64 token)
 }
 
 /*
- * Undo the extension in memory: the row was deleted by a user's SQL. Leave the entry alone if it
+ * Undo the extension in memory, because a user's SQL has deleted the row. Leave an entry alone that
  * has changed since.
  */
 static void
@@ -390,8 +390,8 @@ extend_lock(const char *name, int64 token, int64 ttl)
 		return 0;
 	}
 	/*
-	 * Do not return the end that the row has: that may be later if the wall clock was ahead when it
-	 * was written.
+	 * Return the end according to memory. The end in the row is later if the wall clock was ahead
+	 * when the row was written.
 	 */
 	return wall_now() + (deadline - monotonic_now());
 }

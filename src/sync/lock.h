@@ -2,10 +2,11 @@
  * Named locks: a session holds a name, alone or together with others (slots), for a time (ttl) or
  * as long as the session lives.
  *
- * Memory decides at once (engine/named_lock.h). The row then makes the decision durable
- * (lock_row.h). A rollback undoes both. A transaction that uses a lock (assert, extend, unlock)
- * takes the tag of its grant first (lock_tag.h), and then checks that the grant still exists. A
- * transaction that takes over a lock whose time is over must own that tag for a moment before.
+ * Memory decides at once which session gets a lock (engine/named_lock.h). The row then makes the
+ * decision durable (lock_row.h). A rollback undoes both. A transaction that uses a lock (assert,
+ * extend, unlock) first locks the tag of its grant (lock_tag.h), and then checks that the grant
+ * still exists. A transaction that takes over a lock whose time is over must hold that tag for a
+ * moment before.
  *
  * Tokens come from the source of all tokens (engine/token.h): they grow, never repeat, and go on
  * growing after a restart or a failover.
@@ -40,19 +41,20 @@ struct HeldLock
 };
 
 /*
- * Take a lock in memory. If every slot is taken, wait until `end` (monotonic; 0: do not wait).
- * False: not taken. Errors: 53400, no entry is left; 40P01, a deadlock with transactions that wait
- * for this one.
+ * Take a lock in memory. If all slots are taken, wait until `end` (monotonic; 0: do not wait).
+ * Returns false if the lock was not taken in that time. Raises 53400 if no entry is left, 40P01 on
+ * a deadlock with transactions that wait for this one.
  */
 bool take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held);
 
 /*
- * Write the row of a lock that was taken in memory. False: a row existed that memory did not know,
- * or memory was freed. The lock is then given up in memory, and the caller tries again.
+ * Write the row of a lock that was taken in memory. Returns false if there is a row that memory did
+ * not know, or if the database's memory was freed. The lock is then given up in memory, and the
+ * caller tries again.
  */
 bool make_lock_durable(const HeldLock &held);
 
-/* Take a lock in memory and durably. Return its token, or 0 if it was not taken. */
+/* Take a lock in memory and write its row. Returns the token, or 0 if the lock was not taken. */
 int64 acquire_lock(const LockWish &wish);
 
 /*
@@ -62,24 +64,27 @@ int64 acquire_lock(const LockWish &wish);
 int64 end_of_lock_wait(const LockWish &wish);
 
 /*
- * Find the grant with that token, and keep other sessions from taking it over until this
- * transaction ends, by its tag in that mode. False: the token is stale.
+ * Find the grant with that token, and lock its tag in that mode, so that no other session takes the
+ * slot over before this transaction ends. Returns false if the token is stale.
  */
 bool use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held);
 
 /*
- * Return the new end of the lock, or 0 if the token is stale. ttl in microseconds; 0: as long as
- * the last time.
+ * Extend the lock. Returns the new end, or 0 if the token is stale. ttl: microseconds from now; 0:
+ * as long as the last time.
  */
 TimestampTz extend_lock(const char *name, int64 token, int64 ttl);
 
-/* Give the lock back at commit. False: the token is stale. */
+/* Give the lock back at commit. Returns false if the token is stale. */
 bool give_back_lock(const char *name, int64 token, HeldLock *held);
 
-/* Keep the lock from other sessions until this transaction ends. False: the token is stale. */
+/*
+ * Keep the lock from other sessions until this transaction ends, even if its time runs out. Returns
+ * false if the token is stale.
+ */
 bool assert_lock(const char *name, int64 token);
 
-/* A lock whose time is over, and that was not given back. */
+/* A lock that was not given back before its time was over. */
 struct OverdueLock
 {
 	int number; /* number of its entry in memory */
@@ -90,12 +95,12 @@ struct OverdueLock
 };
 
 /*
- * Return up to `most` locks that have been over for at least `rest` microseconds, in the order of
- * their entries, beginning behind entry `after`. The result is their number.
+ * Store up to `most` locks whose time has been over for at least `rest` microseconds, in the order
+ * of their entries, beginning behind entry `after`. Returns their number.
  */
 int overdue_locks(int after, int64 rest, OverdueLock *overdue, int most);
 
-/* Give back an overdue lock at commit. False: another transaction uses it. */
+/* Give back an overdue lock at commit. Returns false if another transaction uses it. */
 bool sweep_lock(const OverdueLock &lock);
 
 } // namespace pgq

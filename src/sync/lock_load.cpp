@@ -15,9 +15,10 @@ struct FoundLock
 	LockKey key;
 	int32 slot;
 	Grant grant;
-	bool is_new;	   /* inserted by a transaction that has not ended */
-	bool is_gone;	   /* is_new, and that transaction has deleted or replaced it */
-	TransactionId xid; /* the inserter (is_new) or the deleter, not ended; invalid: neither */
+	bool is_new;  /* inserted by a transaction that has not ended */
+	bool is_gone; /* only if is_new: the same transaction has deleted or replaced it */
+	/* the open transaction that inserted (is_new) or deletes the version; invalid: none */
+	TransactionId xid;
 };
 
 struct FoundLocks
@@ -28,10 +29,13 @@ struct FoundLocks
 };
 
 } // namespace
-/* The wall clock of this start may be ahead of that of the last start by as much. */
+/* Bound of how far the wall clock of this start may be ahead of that of the last start. */
 static constexpr int64 kClockSlack = USECS_PER_MINUTE;
 
-/* Err on the late side, since the wall clock may be wrong. */
+/*
+ * Return the monotonic time at which the lock ends. Err on the late side, since the wall clock may
+ * be wrong.
+ */
 static int64
 deadline_of(int64 ttl, TimestampTz expires_at)
 {
@@ -46,7 +50,7 @@ value_of(HeapTuple tuple, TupleDesc desc, LockColumn column)
 	return heap_getattr(tuple, static_cast<int>(column), desc, &is_null);
 }
 
-/* Copy an empty string for NULL: the row may be older than the column's NOT NULL. */
+/* Copy a text column; an empty string for NULL, since the row may be older than NOT NULL. */
 static void
 copy_text(HeapTuple tuple, TupleDesc desc, LockColumn column, char *buffer, size_t size)
 {
@@ -67,7 +71,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .period = number(kPeriod),
 				 .bucket = number(kBucket)};
 	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
-	/* 0: written by a user's SQL, and naming no slot. */
+	/* slot 0: a user's SQL has written a value that names no slot */
 	found.slot = slot_of_column(number(kSlot));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
@@ -82,9 +86,10 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 }
 
 /*
- * Return whether the version matters. A transaction that deletes a version that it has inserted
- * itself (is_gone) has replaced it, or has given the lock back. In both cases no other transaction
- * may take the lock before that transaction ends, and this version may be the only sign of it.
+ * Return whether memory needs to know this version of a row. A transaction that deletes a version
+ * that it has inserted itself (is_gone) has replaced it, or has given the lock back. In both cases
+ * no other transaction may take the lock before that transaction ends, and this version may be the
+ * only sign of it.
  */
 static bool
 judge(HeapTuple tuple, Buffer buffer, bool *is_new, bool *is_gone, TransactionId *xid)
@@ -127,8 +132,8 @@ keep(FoundLocks *locks, const FoundLock &found)
 }
 
 /*
- * Collect every version that matters, judged as VACUUM does: a snapshot does not see the changes of
- * a prepared transaction.
+ * Collect every version that memory needs to know. Judge versions as VACUUM does, because a
+ * snapshot does not see the changes of a prepared transaction.
  */
 static FoundLocks
 find_rows(const Tables &t)
@@ -140,7 +145,7 @@ find_rows(const Tables &t)
 	TableScanDesc scan = begin_table_scan(rel, SnapshotAny, 0, nullptr);
 	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
 	{
-		/* Judge under the buffer's content lock; the scan holds the pin. */
+		/* Judge the version under the buffer's content lock. The scan holds the pin. */
 		bool is_new;
 		bool is_gone;
 		TransactionId xid;
@@ -166,9 +171,9 @@ find_rows(const Tables &t)
 
 /*
  * File a row that is committed, also one that an open transaction is deleting. Keep the entry that
- * memory has of the slot, unless its time is over and the row has another token: a user's SQL has
- * then brought the row. A row that this transaction itself has deleted replaces nothing: of two
- * rows of one slot the remaining one counts. False: there is no room.
+ * memory has of the slot, with one exception: its time is over and the row has another token. Then
+ * a user's SQL has brought the row. A row that this transaction itself has deleted replaces
+ * nothing: of two rows of one slot the remaining one counts. Returns false if no entry is left.
  */
 static bool
 file_old(Database *db, LockHold &hold, const FoundLock &found)
@@ -192,8 +197,8 @@ file_old(Database *db, LockHold &hold, const FoundLock &found)
 }
 
 /*
- * File a row that an open transaction has inserted. A rollback restores the entry that was there
- * before.
+ * File a row that an open transaction has inserted. If that transaction is rolled back, the entry
+ * of the slot from before is restored.
  */
 static bool
 file_new(Database *db, LockHold &hold, const FoundLock &found)
@@ -214,9 +219,9 @@ file_new(Database *db, LockHold &hold, const FoundLock &found)
 }
 
 /*
- * File a row that an open transaction has inserted and deleted, unless the slot has an entry: then
- * the transaction has replaced the row, or memory knows the lock. The entry is freed when the
- * transaction ends.
+ * File a row that an open transaction has inserted and deleted. If the slot has an entry, do
+ * nothing: the transaction has replaced the row, or memory knows the lock. The new entry is freed
+ * when the transaction ends.
  */
 static bool
 file_gone(Database *db, LockHold &hold, const FoundLock &found)
@@ -245,8 +250,8 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 }
 
 /*
- * Count the rows that have no entry in memory. One transaction can leave many rows that are gone,
- * which get one entry.
+ * Count the rows that have no entry in memory. One transaction can leave many deleted rows of a
+ * slot, which share one entry.
  */
 static int
 count_unknown(const FoundLocks &locks)
@@ -259,7 +264,7 @@ count_unknown(const FoundLocks &locks)
 	return n;
 }
 
-/* Return whether there was room for all. */
+/* File all found rows. Returns false if there were not enough entries. */
 static bool
 file_all(Database *db, const FoundLocks &locks)
 {
@@ -277,8 +282,8 @@ file_all(Database *db, const FoundLocks &locks)
 }
 
 /*
- * Load all rows, or none (error 53400) if there is no room. Other sessions may take the room in
- * between; then some are loaded.
+ * Load all rows. If there are not enough entries, raise 53400 and load none; some are loaded only
+ * if other sessions take entries during the load.
  */
 static void
 load(const Tables &t)
@@ -300,8 +305,8 @@ knows_all_locks(const Database *db)
 
 /*
  * Load the rows if memory does not have them. At the first load only prepared transactions can have
- * changed locks. At later loads a transaction could delete a row and its entry between the scan and
- * the filing, so the stronger lock mode waits for such transactions.
+ * changed locks. At a later load, an open transaction could delete a row and its entry between the
+ * scan and the filing. So later loads take a stronger lock mode, which waits for such transactions.
  */
 static const Tables *
 load_rows(const Tables *t, bool wait)
@@ -344,7 +349,8 @@ tables_with_known_locks()
 }
 
 /*
- * For the first load, take the mode that load_rows() will use, which then gets it without waiting.
+ * Load the locks if that needs no wait. For the first load, take the lock mode that load_rows()
+ * will use, so that load_rows() gets its lock without waiting.
  */
 bool
 try_to_load_locks()

@@ -31,7 +31,7 @@ moment(TimestampTz value)
 static constexpr int kTokenBits = 53;
 static constexpr int64 kTokenMask = (INT64CONST(1) << kTokenBits) - 1;
 
-/* The lower bound of all tokens: tokens are clock times, and this one is of January 2020. */
+/* No token is smaller: tokens are clock times, and this one is of January 2020. */
 static constexpr int64 kLeastToken = INT64CONST(1) << 40;
 
 int64
@@ -52,8 +52,8 @@ slot_of_column(int64 column)
 }
 
 /*
- * Write the form of version 0.1 as long as the SQL objects are those of 0.1: its library, which
- * knows only the plain slot, may be put back.
+ * Return the value of the column "slot" to write. While the SQL objects are those of version 0.1,
+ * use the form of that version: its library, which knows only the plain slot, may be put back.
  */
 static int64
 column_to_write(int32 slot, int64 token)
@@ -64,8 +64,8 @@ column_to_write(int32 slot, int64 token)
 /* ---- rows ---- */
 
 /*
- * Find the row by an index, whatever the statistics say of a table that has few rows and many dead
- * ones.
+ * Find the row by the index, even if the statistics favour a sequential scan: the table has few
+ * rows, but may have many dead ones.
  */
 template <int n>
 static bool
@@ -76,7 +76,7 @@ write(const char *sql, const SpiArgument (&arguments)[n])
 		find_by_index();
 		written = spi_execute(sql, arguments) > 0;
 	});
-	/* Make the change visible to what follows in the same statement. */
+	/* Make the change visible to what follows in the same statement, and the commit durable. */
 	CommandCounterIncrement();
 	ForceSyncCommit();
 	return written;
@@ -100,8 +100,8 @@ has_row_between(const LockKey &key, int64 from, int64 end)
 	ScanKeyInit(&keys[3], slot, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
 	ScanKeyInit(&keys[4], slot, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(end));
 	/*
-	 * SnapshotSelf registers no predicate lock, so sessions that take other locks cannot cause
-	 * serialization failures.
+	 * Use SnapshotSelf, which takes no predicate locks. Sessions that take other locks then cause
+	 * no serialization failures.
 	 */
 	Oid index = primary_key_of(rel);
 	SysScanDesc scan =
@@ -140,9 +140,9 @@ write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before,
 	"AND slot OPERATOR(pg_catalog.<=) $5 AND token OPERATOR(pg_catalog.=) $6"
 
 /*
- * Call `attempt` with each range of values that the column "slot" of the row may have, until it
- * finds the row: the form of today, the form of version 0.1, and, for a row whose token was written
- * by a user's SQL, any token.
+ * Call `attempt` with each range of values that the column "slot" of the row may have, until the
+ * row is found: the present form, the form of version 0.1, and any token, since a user's SQL may
+ * have written the row.
  */
 template <typename Attempt>
 static bool
@@ -154,8 +154,8 @@ try_columns(int32 slot, int64 token, Attempt attempt)
 }
 
 /*
- * After a restart the lock is held for at most the ttl of the row. So store a ttl that covers the
- * time that is left, if that is longer than the extension.
+ * Store the new end. After a restart the lock is held for at most the ttl of the row. So the stored
+ * ttl must cover the whole time that is left, which may be longer than the extension.
  */
 bool
 extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)

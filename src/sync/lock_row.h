@@ -1,7 +1,7 @@
 /*
  * Rows of pgq_ext.held_lock: the part of a named lock that survives a restart. A transaction
- * changes the entry in memory first, and then the row. Its commit is durable whatever
- * synchronous_commit says: a session that was told that it holds a lock still holds it after a
+ * changes the entry in memory first, and then the row. Its commit is durable even with
+ * synchronous_commit = off: a session that was told that it holds a lock still holds it after a
  * crash.
  */
 #pragma once
@@ -39,26 +39,26 @@ inline constexpr Column lock_columns[] = {
 };
 
 /*
- * Return the value of the column "slot": the slot, and below it the token with which the row was
- * written. So no two rows ever have the same key, and a row is found without visiting the dead rows
- * of the same name, however many an old snapshot keeps. Version 0.1 wrote the slot alone.
- * slot_of_column() returns 0 for a value that names no slot, which only a user's SQL can have
- * written.
+ * Return the value of the column "slot": the slot number in the high bits, and in the low bits the
+ * token with which the row was written. So no two rows ever have the same key, and an index look-up
+ * of a row does not visit dead rows of the same name, however many an old snapshot keeps. Version
+ * 0.1 wrote the slot number alone. slot_of_column() returns 0 for a value that names no slot, which
+ * only a user's SQL can have written.
  */
 int64 slot_column(int32 slot, int64 token);
 int32 slot_of_column(int64 column);
 
 /*
  * Write the row of a grant, after deleting the row of the slot with the token `before` (0: none).
- * False: the slot has another row that memory does not know. Only rows written by version 0.1 or
- * with a token from `floor` on are looked for.
+ * Returns false if the slot has another row, which memory does not know. The search for such rows
+ * covers only rows of version 0.1 and rows with a token from `floor` on.
  */
 bool write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before, int64 floor);
 
-/* Never move the end of the row to an earlier time. False: there is no such row. */
+/* Extend the end of the row, never to an earlier time. Returns false if there is no such row. */
 bool extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl);
 
-/* False: there is no such row. */
+/* Delete the row. Returns false if there is no such row. */
 bool delete_lock_row(const LockKey &key, int32 slot, int64 token);
 
 } // namespace pgq

@@ -5,7 +5,9 @@ namespace pgq {
 static LOCKTAG
 tag_of(int64 token)
 {
-	/* The server uses classes 1 and 2; unique keys use 0x5047. */
+	/*
+	 * Class (field4) of an advisory lock. The server uses classes 1 and 2; unique keys use 0x5047.
+	 */
 	static constexpr uint16 kClass = 0x5048;
 	LOCKTAG tag;
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(token >> 32),

@@ -1,12 +1,12 @@
 /*
- * The tag of a grant of a named lock: a heavyweight lock. A session that waits for a transaction
- * that uses the grant waits for this lock, so the deadlock detector sees the wait. A prepared
- * transaction keeps the tag, also through a restart.
+ * The tag of a grant of a named lock: a heavyweight lock of the server. A session that waits for a
+ * transaction that uses the grant waits for this lock, so the deadlock detector sees the wait. A
+ * prepared transaction keeps the tag, even through a restart.
  *
- * ShareLock until the end of the transaction: the transaction relies on the grant (assert, extend).
- * ExclusiveLock until the end: the transaction gives the grant back. ExclusiveLock for a moment: a
- * session takes over a slot whose time is over. pg_locks shows the tag as an advisory lock of a
- * class of its own; classid and objid are the token.
+ * Meaning of the modes: ShareLock until the end of the transaction: the transaction relies on the
+ * grant (assert, extend). ExclusiveLock until the end: the transaction gives the grant back.
+ * ExclusiveLock for a moment: a session takes over a slot whose time is over. pg_locks shows the
+ * tag as an advisory lock of a class of its own; classid and objid are the token.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace pgq {
 
-/* False: not available (only without wait). */
+/* Lock the tag. Without wait, returns false if the lock is not available. */
 bool lock_grant(int64 token, LOCKMODE mode, bool wait = true);
 /* Return whether this transaction holds the tag in ShareLock mode. */
 bool relies_on_grant(int64 token);

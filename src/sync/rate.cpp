@@ -12,8 +12,8 @@
 namespace pgq {
 
 /*
- * Return the key as of now: the extension may have been dropped and created since the caller last
- * looked.
+ * Return the key of the rate in the present incarnation: the extension may have been dropped and
+ * created since the caller last looked.
  */
 RateKey
 rate_key_of(const char *name)
@@ -26,8 +26,8 @@ rate_key_of(const char *name)
 }
 
 /*
- * Advance the token mark also in a read-only transaction: the mark is not part of the transaction.
- * An abort resets XactReadOnly, too.
+ * Advance the durable token mark, also in a read-only transaction: the mark is not part of the
+ * transaction. If this raises an error, the abort resets XactReadOnly too.
  */
 static void
 raise_mark()
@@ -39,9 +39,9 @@ raise_mark()
 }
 
 /*
- * Return the key for taking permits. If the rates were restored from a clean stop, a crash would
- * restore them once more, without the permits taken since. So first change the mark with which they
- * were saved, which makes the saved rates void.
+ * Return the key for taking permits. If the rates were restored after a clean stop, a crash would
+ * restore the same saved rates once more, without the permits taken since. So before the first
+ * take, advance the token mark with which they were saved, which invalidates the saved rates.
  */
 static RateKey
 rate_key_to_take(const char *name)
@@ -117,10 +117,10 @@ read_spec(const char *name, RateSpec *spec)
 }
 
 /*
- * Read the rate's row, bring the rate to memory, and read the row again. A transaction that creates
- * or drops the rate commits its row first, and makes memory forget the rate afterwards. So if both
- * reads agree, memory is right, or will forget the rate. The lock of the read keeps the extension
- * from being dropped.
+ * Read the rate's row, load the rate into memory, and read the row again. A transaction that
+ * creates or drops the rate commits its row first, and makes memory forget the rate afterwards. So
+ * if both reads agree, memory is right, or will soon forget the rate. The table lock of the read
+ * keeps the extension from being dropped.
  */
 static void
 bring_to_memory(const char *name)
@@ -140,7 +140,7 @@ bring_to_memory(const char *name)
 		forget_rate(key);
 }
 
-/* Return whether `time` (monotonic) was later than now. */
+/* Sleep until `time` (monotonic). Returns whether that was later than now. */
 static bool
 sleep_until(int64 time)
 {
@@ -166,8 +166,8 @@ complain_of_burst(const char *name, int64 burst)
 }
 
 /*
- * Refuse to take from a rate that this transaction has created or dropped: other sessions do not
- * see it yet. A new rate has no permits before commit, so the result is false.
+ * Answer for a rate that this transaction itself has created or dropped, which other sessions do
+ * not see yet. A new rate has no permits before commit, so the result is false.
  */
 static bool
 take_own_rate(const char *name, int32 permits, int64 wait)
@@ -185,16 +185,16 @@ take_own_rate(const char *name, int32 permits, int64 wait)
 }
 
 /*
- * While a caller waits, its permits are reserved, so no other session overtakes it; an early end of
- * the wait gives them back. If the rate was dropped and created during the wait, ask again: the new
- * rate does not count what was reserved of the old one.
+ * Take permits. While a caller waits, its permits are reserved, so no other session overtakes it;
+ * if the wait ends early, the permits are given back. If the rate was dropped and created during
+ * the wait, ask again: the new rate does not know the reservation.
  */
 bool
 take_rate(const char *name, int32 permits, int64 wait)
 {
 	/*
-	 * Ask memory. If it lacks the rate, bring the rate there and ask again. Sleep until the
-	 * reserved time, and check that the rate is still the same.
+	 * Steps: ask memory; if memory lacks the rate, load it and ask again; sleep until the reserved
+	 * time; check that the rate is still the same.
 	 */
 	int64 end = wait > 0 ? end_of_wait(wait) : 0;
 	for (;;)

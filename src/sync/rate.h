@@ -1,7 +1,7 @@
 /*
- * Named rates: how often something that is not a job may be done. Definitions are rows of
- * pgq_ext.rate_limit. The permits taken are in memory (engine/named_rate.h), and are saved at a
- * clean stop. A rollback does not give permits back: the call that they allowed has been made.
+ * Named rates: limits on how often something may be done that is not a job. Definitions are rows of
+ * pgq_ext.rate_limit. The permits taken are counted in memory (engine/named_rate.h), and saved at a
+ * clean stop. A rollback gives no permits back: the call that a permit allowed has been made.
  */
 #pragma once
 
@@ -9,15 +9,16 @@
 
 namespace pgq {
 
-/* False: a rate of that name exists. */
+/* Create a rate. Returns false if a rate of that name exists. */
 bool create_rate(const char *name, int32 permits, Datum period, int32 burst);
 
-/* False: there is no such rate. */
+/* Drop the rate. Returns false if there is no such rate. */
 bool drop_rate(const char *name);
 
 /*
- * Take permits, waiting for at most `wait` microseconds. False: they are not available in that
- * time. Errors: 42704 unknown rate, 22023 more permits than the burst, 53400 too many rates.
+ * Take permits, waiting for at most `wait` microseconds. Returns false if they are not available in
+ * that time. Raises 42704 (unknown rate), 22023 (more permits than the burst), 53400 (too many
+ * rates).
  */
 bool take_rate(const char *name, int32 permits, int64 wait);
 

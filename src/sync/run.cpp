@@ -18,7 +18,10 @@ runs_init()
 							1000, 1, 1000000, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 }
 
-/* Count buckets from 2000-01-01 UTC, as date_bin() does; timestamps have the same origin. */
+/*
+ * Return the begin of the bucket. Buckets are counted from 2000-01-01 UTC, as date_bin() does; the
+ * server's timestamps have the same origin.
+ */
 TimestampTz
 bucket_of(TimestampTz time, int64 period)
 {
@@ -28,7 +31,10 @@ bucket_of(TimestampTz time, int64 period)
 
 /* ---- rows ---- */
 
-/* $1: name; $2, $3: period and its begin. A run that is done once has NULL there. */
+/*
+ * Condition that finds the row of a run. $1: name; $2, $3: length and begin of the period, NULL for
+ * a run that is done only once.
+ */
 #define THE_RUN(condition)                                                       \
 	"WHERE name OPERATOR(pg_catalog.=) $1 AND period OPERATOR(pg_catalog.=) $2 " \
 	"AND period_start OPERATOR(pg_catalog.=) $3 " condition
@@ -45,7 +51,8 @@ struct RunStatement
 
 } // namespace
 /*
- * Execute the statement that fits the run. more: arguments from $4 on. Return the number of rows.
+ * Execute the variant of the statement for this kind of run (with or without a period). more:
+ * arguments from $4 on. Returns the number of rows.
  */
 static uint64
 execute(const RunStatement &statement, const LockKey &key, const SpiArgument *more, int n)
@@ -75,8 +82,8 @@ is_finished(const LockKey &key)
 }
 
 /*
- * Keep the newest keep_runs finished runs, and as many unfinished runs that no session holds. Skip
- * rows that another transaction is deleting.
+ * Delete old rows of the run. Keep the newest keep_runs finished runs, and as many unfinished runs
+ * that no session holds. Skip rows that another transaction is deleting.
  */
 static void
 forget_old_runs(const LockKey &key)
@@ -98,8 +105,8 @@ forget_old_runs(const LockKey &key)
 }
 
 /*
- * Count a try: the first, or one after a try that was not finished in time. period: as the caller
- * wrote it.
+ * Count a try in the row: the first, or one after a try that did not finish in time. period: as the
+ * caller wrote it.
  */
 static void
 note_start(const HeldLock &held, const char *owner, const Datum *period)
@@ -130,8 +137,8 @@ note_start(const HeldLock &held, const char *owner, const Datum *period)
 /* ---- verbs ---- */
 
 /*
- * Take the lock first, then read the row: everything that was committed before the lock was taken
- * is visible then.
+ * Take the lock first, and read the row second, so that the read sees all that was committed before
+ * the lock was taken.
  */
 int64
 begin_run(const LockWish &wish, const Datum *period)
