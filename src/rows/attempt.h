@@ -32,8 +32,8 @@ struct AttemptRecord
 };
 
 /*
- * Add the record of an attempt that ends now. If a record of that job and lease exists, writing it
- * raises 23505.
+ * Add the record of an attempt that ends now. If a record of that job and lease exists already, the
+ * later write of the record raises 23505.
  */
 void add_attempt(Records &records, const AttemptRecord &attempt);
 

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Return whether a delete would find the version. A version that this transaction has deleted does
- * not count.
+ * Return whether a delete would find this version of a dead letter. Returns false for a version
+ * that this transaction itself has deleted.
  */
 static bool
 would_be_deleted(HeapTuple tuple, Buffer buffer)
@@ -20,9 +20,10 @@ would_be_deleted(HeapTuple tuple, Buffer buffer)
 }
 
 /*
- * Delete the version at which the lookup is; its page stays pinned until then (protocol:
- * pin-then-write). Returns false if another transaction has deleted or replaced it first, and adds
- * that transaction's xid to *moved, as trace_of() of the dead version will say at the next look.
+ * Delete the version that the lookup has found; its page stays pinned until then
+ * (protocol: pin-then-write). Returns false if another transaction has deleted or replaced the
+ * version first, and adds that transaction's xid to *moved: trace_of() of the dead version will
+ * return the same xid at the next look.
  */
 static bool
 delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint64 *moved)
@@ -38,7 +39,10 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint6
 	return result == TM_Ok;
 }
 
-/* *moved grows by the traces of the versions that were dead. */
+/*
+ * Delete the dead letter of the job in this segment. Returns whether there was one. *moved: the
+ * traces of dead versions (trace_of()) are added.
+ */
 static bool
 remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queue_id, uint64 *moved)
 {
@@ -46,7 +50,7 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 	Relation rel = open_segment(segment, RowExclusiveLock);
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
-		/* Read the indexes only now that the segment is locked and they cannot change. */
+		/* Read the indexes after the segment is locked: from then on they cannot change. */
 		Oid by_id = look_at_tables().get(segment.number).index[kById];
 		IndexLookup *lookup = begin_index_lookup(rel, by_id, job_id);
 		while (!removed && next_version(lookup))
@@ -70,8 +74,8 @@ bool
 remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 {
 	/*
-	 * Rotation may move the row to a segment that was searched already. Search again until two
-	 * passes have seen the same moves.
+	 * Rotation may move the row to a segment that was already searched. Repeat the search until two
+	 * passes in a row have seen the same moves.
 	 */
 	for (uint64 before = 0;;)
 	{

@@ -3,14 +3,14 @@
 namespace pgq {
 
 /*
- * Shortest run that is worth one WAL record: computing what has changed on the page costs as much
- * as several single entries.
+ * Shortest run of entries that is worth one WAL record: computing the difference of the page costs
+ * as much as several single entries.
  */
 static constexpr int kRunMin = 16;
 
 /*
- * Make a key of the entry's columns without its heap position: entries of different rows with the
- * same columns are equal.
+ * Make a scan key of the entry's columns without the heap position, so that entries of different
+ * rows with equal columns compare as equal.
  */
 static BTScanInsert
 key_of(Relation index, IndexTuple entry)
@@ -21,10 +21,10 @@ key_of(Relation index, IndexTuple entry)
 }
 
 /*
- * Return the place of the key on this leaf, to which a smaller key belongs: behind the item at
- * `after` (the item before the first one if there is none), and before all greater items. Invalid
- * if the key belongs to another leaf, or if an item has the same columns, be it of a dead row. So
- * if a place is returned, the index has no equal entry anywhere, which a unique index requires.
+ * Return the offset on this leaf at which the key belongs: behind the item at `after` (0: none),
+ * and before all greater items. Returns an invalid offset if the key belongs to another leaf, or if
+ * an item has the same columns, even one of a dead row. So a valid offset proves that the index has
+ * no equal entry, as a unique index requires.
  */
 static OffsetNumber
 place_of_key(Relation index, BTScanInsert key, Page leaf, OffsetNumber after)
@@ -50,7 +50,10 @@ place_of_key(Relation index, BTScanInsert key, Page leaf, OffsetNumber after)
 	return low;
 }
 
-/* As place_of_key(), for an entry; invalid also if the leaf has no room for it. */
+/*
+ * Like place_of_key(), but for an entry. Returns an invalid offset also if the leaf has no room for
+ * it.
+ */
 static OffsetNumber
 place_of_entry(Relation index, IndexTuple entry, Page leaf, OffsetNumber after)
 {
@@ -77,8 +80,8 @@ put(Relation index, IndexTuple entry, Page leaf, OffsetNumber place)
 }
 
 /*
- * Put the first entries on the leaf, as many as belong there one after the other. Returns their
- * number.
+ * Put entries on the leaf, from the first on, as long as each belongs there directly behind the one
+ * before. Returns their number.
  */
 static int
 put_run(Relation index, IndexTuple *entries, int n, Page leaf)
@@ -91,7 +94,9 @@ put_run(Relation index, IndexTuple *entries, int n, Page leaf)
 	return done;
 }
 
-/* Insert the first entries as far as they belong on one leaf. Returns their number. */
+/*
+ * Insert entries, from the first on, as long as they belong on the same leaf. Returns their number.
+ */
 static int
 insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 {
@@ -112,9 +117,9 @@ insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 }
 
 /*
- * After each run one entry is inserted by the server: it did not fit and splits the leaf, or it
- * belongs elsewhere. After two short runs in a row the entries are scattered, and the server
- * inserts the rest.
+ * Insert entries by runs. After each run the server inserts one entry: it did not fit and splits
+ * the leaf, or it belongs to another leaf. After two short runs in a row the entries are scattered,
+ * and the server inserts all the others.
  */
 void
 insert_in_btree(Relation heap, Relation index, IndexTuple *entries, int n, IndexUniqueCheck unique,

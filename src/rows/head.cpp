@@ -29,7 +29,7 @@ begin_scan(IndexLookup *lookup, SegmentSet &segments, const Segment &segment, in
 	index_rescan(lookup->scan, keys, lengthof(keys), nullptr, 0);
 }
 
-/* Find the first job of one segment. */
+/* Find the group's first job in one segment. */
 static bool
 first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *first)
 {
@@ -47,9 +47,10 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
 }
 
 /*
- * Search segment by segment; a later segment only has to beat the head found so far. Changes of
- * this transaction itself are not seen, since the answer must be the same for all sessions: the
- * snapshot's command id is the first, so its own commands all come later.
+ * Search segment by segment; a later segment matters only if it has a job before the head found so
+ * far. Changes of this transaction itself are invisible, since the answer must be the same for all
+ * sessions: the command id of the snapshot is the first one, so all commands of this transaction
+ * come later.
  */
 bool
 find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)

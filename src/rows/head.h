@@ -1,8 +1,5 @@
 /*
- * The head of a group in a queue with fifo: the live job with the smallest id, the only one that
- * may be handed out.
- *
- * It is searched with a snapshot of the present. A row that was committed before counts, even if a
+ * The head is searched with a new snapshot. A row that was committed before counts, even if a
  * transaction is changing or moving it. A row that is being inserted does not count; its
  * transaction files it when it commits. A job that has expired (expires_in) blocks no other job.
  * The snapshot is only used to test visibility, so nothing is registered for serializable
@@ -15,7 +12,9 @@
 
 namespace pgq {
 
-/* Find the head among jobs with ids in [from, before). Returns false if there is none. */
+/*
+ * Find the head of the group among jobs with ids in [from, before). Returns false if there is none.
+ */
 bool find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before,
 			   Hint *head);
 

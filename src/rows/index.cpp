@@ -65,8 +65,8 @@ is_delayed(Relation heap, HeapTuple tuple)
 }
 
 /*
- * Raise an error instead of deferring a constraint: the server's trigger that would check it later
- * does not fire for rows inserted here.
+ * Refuse deferrable constraints with an error: the server's trigger that checks them later does not
+ * fire for rows inserted here.
  */
 static void
 refuse_conflict(List *indexes, const Relation rel)
@@ -80,9 +80,9 @@ refuse_conflict(List *indexes, const Relation rel)
 
 /*
  * Insert entries into all indexes of rel except those in `skip`, by the server's executor: an
- * administrator may have added indexes with expressions, predicates and constraints. These run with
- * the rights of the owner of rel, not of the session that enqueues. Without wait, a possible
- * duplicate is an error.
+ * administrator may have added indexes with expressions, predicates and constraints. Their
+ * functions run with the rights of the owner of rel, not of the session that enqueues. Without
+ * wait, a possible duplicate raises an error.
  */
 static void
 insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip, bool wait,
@@ -114,13 +114,16 @@ insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_s
 void
 insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n, bool wait)
 {
-	/* Read the indexes only now that the segment is locked and they cannot change. */
+	/* Read the indexes after the segment is locked: from then on they cannot change. */
 	const Segment &segment = look_at_tables().get(segment_number);
 	auto every = [](HeapTuple) { return true; };
 	insert_entries(rel, segment.index[kById], tuples, n,
 				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);
 	insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
-	/* The other indexes cover few rows, so most often they need not be opened. */
+	/*
+	 * The other indexes contain few rows. Usually none of these rows is among them, so the index
+	 * need not be opened.
+	 */
 	auto insert_some = [&](IndexName index, auto wanted) {
 		if (std::any_of(tuples, tuples + n, wanted))
 			insert_entries(rel, segment.index[index], tuples, n, UNIQUE_CHECK_NO, wanted);
@@ -148,7 +151,7 @@ insert_summaries(Relation rel, HeapTuple tuple)
 void
 insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n)
 {
-	/* Read the indexes only now that the segment is locked and they cannot change. */
+	/* Read the indexes after the segment is locked: from then on they cannot change. */
 	const Segment &segment = look_at_tables().get(segment_number);
 	auto every = [](HeapTuple) { return true; };
 	insert_entries(rel, segment.index[kById], tuples, n, UNIQUE_CHECK_YES, every);

@@ -31,12 +31,12 @@ number_job(NewJob *job)
 }
 
 /*
- * Insert n jobs. Jobs without an id get increasing ids in the order of the array. Rows are written
- * page by page, then their index entries. *hints receives the hint of each job.
+ * Insert n jobs. Jobs without an id get increasing ids in the order of the array. First the rows
+ * are written page by page, then their index entries. hints: receives the hint of each job.
  */
 void insert_jobs(NewJob *jobs, int n, Hint *hints);
 
-/* Number of rows for one call of insert_jobs(); more at a time are no faster. */
+/* Number of rows for one call of insert_jobs(); larger batches are no faster. */
 inline constexpr int kInsertBatch = 256;
 
 } // namespace pgq

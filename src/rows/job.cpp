@@ -7,7 +7,7 @@ group_id_of(Datum group_key)
 {
 	int64 hash = DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, DEFAULT_COLLATION_OID,
 													   group_key, Int64GetDatum(0)));
-	/* Never 0, which means "no group" in a hint. */
+	/* Never return 0, which means "no group" in a hint. */
 	return Int64GetDatum(hash | 1);
 }
 
@@ -45,8 +45,8 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 	row->tuple = heap_copytuple(tuple);
 	row->place = place_of(tuple->t_self, segment);
 	/*
-	 * Columns behind the extension's own ones were dropped, and do not matter. check_columns() has
-	 * verified the others.
+	 * check_columns() has verified the extension's own columns. Columns behind them were dropped,
+	 * so their values do not matter.
 	 */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];

@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* A row version, copied out of its page. */
+/* A copy of a row version, outside of its page. */
 struct JobRow
 {
 	HeapTuple tuple;
@@ -21,8 +21,8 @@ struct JobRow
 	int64 job_id() const { return DatumGetInt64(value(kJobId)); }
 	int32 queue_id() const { return DatumGetInt32(value(kJobQueueId)); }
 	/*
-	 * The number of the next attempt: one more than have failed. SQL may have set `attempts` to any
-	 * value.
+	 * The number of the next attempt: the number of failed attempts plus one. SQL may have set
+	 * `attempts` to any value.
 	 */
 	int32 next_attempt() const
 	{
@@ -46,7 +46,10 @@ struct JobRow
 	}
 	/* Return whether the job has expired (expires_in), so that no claim hands it out. */
 	bool expired(TimestampTz now) const { return !is_null(kJobExpiresAt) && expires_at() <= now; }
-	/* As above, now. Reads the clock only if the job has an expires_at, which few jobs have. */
+	/*
+	 * Return whether the job has expired by now. Few jobs have an expires_at, so the clock is read
+	 * only if there is one.
+	 */
 	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
 	Hint hint() const
@@ -59,7 +62,7 @@ struct JobRow
 	}
 };
 
-/* The scheduling columns of a row: under what its job is filed and counted. */
+/* The scheduling columns of a row, which decide where its job is filed and how it is counted. */
 struct Standing
 {
 	int32 queue_id;
@@ -71,15 +74,16 @@ struct Standing
 
 Standing standing_of(HeapTuple tuple, TupleDesc desc);
 
-/* Copy a version of a row in that segment. Caller holds the lock of its buffer. */
+/* Copy a version of a row of that segment. Caller holds the lock of the version's buffer. */
 void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
 
 /*
- * Compute the generated column group_id: the server does not generate columns of rows formed here.
+ * Compute the generated column group_id: the server does not generate columns of rows that are
+ * formed here.
  */
 Datum group_id_of(Datum group_key);
 
-/* Return the hint that stands for this row version. */
+/* Return the hint to file for this row version. */
 Hint hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment);
 
 inline Place

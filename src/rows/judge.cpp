@@ -3,8 +3,8 @@
 namespace pgq {
 
 /*
- * Return whether a running transaction holds a lock on this live version. The lock may be a member
- * of a multixact beside an UPDATE that was rolled back.
+ * Return whether a running transaction has locked this live version. The lock may be a member of a
+ * multixact that also contains an UPDATE which was rolled back.
  */
 static bool
 has_running_locker(HeapTupleHeader header)
@@ -79,8 +79,8 @@ is_locked_by_us(HeapTupleHeader header)
 }
 
 /*
- * is_writable() has set HEAP_XMAX_INVALID if the xmax transaction was rolled back or held only a
- * lock and has ended.
+ * is_writable() was called before, and has set HEAP_XMAX_INVALID if the xmax transaction was rolled
+ * back or held only a lock and has ended.
  */
 bool
 is_touched(HeapTupleHeader header)

@@ -5,8 +5,8 @@
 namespace pgq {
 
 /*
- * Note a period that a live or busy version stands for. Returns false if the version is dead; a
- * version that this transaction has deleted counts as dead.
+ * Note the period of this version if the version is live or busy. Returns false if the version is
+ * dead; a version that this transaction has deleted counts as dead.
  */
 static bool
 judge_period(HeapTuple tuple, Buffer buffer, KeyPeriod *period)
@@ -51,7 +51,7 @@ look_at_period(HeapTuple tuple, Buffer buffer, TupleDesc desc, const UniqueKey &
 	period->taken = true;
 }
 
-/* Call visit(lookup, desc) with an open lookup, unless the table is empty. */
+/* Open a lookup and call visit(lookup, desc), unless the table is empty. */
 template <typename Visit>
 static void
 with_periods(Visit visit)
@@ -60,7 +60,7 @@ with_periods(Visit visit)
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		IndexLookup lookup{};
-		/* Read the index only now that the table is locked and it cannot change. */
+		/* Read the index after the table is locked: from then on it cannot change. */
 		open_index_lookup(&lookup, rel, look_at_tables().unique_key_by_hash, 1);
 		visit(&lookup, RelationGetDescr(rel));
 		end_index_lookup(&lookup);

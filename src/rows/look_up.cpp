@@ -34,8 +34,8 @@ lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buf
 }
 
 /*
- * Visit the versions of the job in all segments, each under the lock of its buffer, until visit()
- * returns true.
+ * Call visit() for the versions of the job in all segments, each under the lock of its buffer,
+ * until visit() returns true.
  */
 template <typename Visit>
 static void
@@ -57,7 +57,7 @@ visit_versions(SegmentSet &segments, const Tables &t, int64 job_id, Visit visit)
 	}
 }
 
-/* *moved: the sum of the traces of the dead versions. */
+/* Search all segments once. *moved: set to the sum of the traces of the dead versions. */
 static Verdict
 look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, uint64 *moved)
 {
@@ -76,15 +76,18 @@ look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, u
 }
 
 /*
- * Look for the job by its id in all segments. A version that is moved during the scan, to a place
- * that the scan has passed, is missed. Then the scan has seen the version before it as moved, and
- * the second scan finds the new one. If the row was moved once more in between, it is BUSY.
+ * Look for the job by its id in all segments. The scan can miss a version that moves to a place
+ * that was already scanned. In that case the scan has seen the old version as moved, and a second
+ * scan finds the new one. If the row has moved once more by then, it counts as BUSY.
  */
 static Verdict
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
 	const Tables &t = segments.open_all();
-	/* The list of segments is incomplete: see segments_known() in load/refill.cpp. */
+	/*
+	 * The list of segments is incomplete, so the job may be in one that is missing: see
+	 * segments_known() in load/refill.cpp.
+	 */
 	if (!t.has_segments)
 		return Verdict::kBusy;
 	uint64 moved;
@@ -128,7 +131,9 @@ find_writable_once(SegmentSet &segments, const Tables &t, int64 job_id, Place *p
 	return found;
 }
 
-/* As look_up(), repeated until two passes have seen the same moves. */
+/*
+ * Find the writable version. Like look_up(), but repeat until two passes have seen the same moves.
+ */
 bool
 find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
 {

@@ -43,8 +43,8 @@ Records::append(RingName ring, int16 segment)
 }
 
 /*
- * Write into the segment that is current now. If another one becomes current before the lock is
- * taken, that does no harm (README.md of ring/).
+ * Write into the current segment. If another segment becomes current before the lock is taken, that
+ * does no harm (README.md of ring/).
  */
 void
 Records::write_list(RingName ring, const List &list)
@@ -89,8 +89,8 @@ void
 Records::write_if_many()
 {
 	/*
-	 * Records of about a hundred jobs. Pages are full at that number; more records would only leave
-	 * the CPU's cache.
+	 * About a hundred jobs have that many records. They fill whole pages; more of them would only
+	 * exceed the CPU's cache.
 	 */
 	static constexpr int kMany = 200;
 	if (n_ < kMany && (n_ == 0 || MemoryContextMemAllocated(memory_, false) <= 2 * kRoom))

@@ -1,6 +1,6 @@
 /*
- * Records: rows of all rings except that of jobs, inserted without the executor. A call gathers its
- * records and writes them at its end, page by page.
+ * Records: rows of all rings except the ring of jobs, inserted without the executor. A call
+ * collects its records, and writes them at its end, page by page.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ template <typename ColumnName> struct NewRecord
 	}
 	void set_text(ColumnName column, const char *value) { set(column, CStringGetTextDatum(value)); }
 	/*
-	 * Copy a column of the job's row. A toasted value is fetched, since the row is being deleted
-	 * with its toast.
+	 * Copy a column of the job's row. A toasted value is copied in full, since the row and its
+	 * TOAST data are being deleted.
 	 */
 	void copy(ColumnName to, const JobRow &row, JobColumn from)
 	{
@@ -46,16 +46,13 @@ private:
 
 /*
  * The records of one call that are not written yet. The function that creates a Records must call
- * write() before the statement returns, in the subtransaction in which it has ended the rows: so
- * row and record commit or roll back together. An empty Records costs nothing.
+ * write() before the statement returns, in the subtransaction that has ended the rows. So row and
+ * record commit or roll back together. An empty Records costs nothing.
  */
 class Records
 {
 public:
-	/*
-	 * Add a record; make(record) sets its values. The column `segment` is set when the record is
-	 * written.
-	 */
+	/* Add a record. make(record) sets its values; the column `segment` is set by the write. */
 	template <typename ColumnName, typename Make>
 	void add(RingName ring, ColumnName segment, Make make)
 	{
@@ -67,8 +64,8 @@ public:
 	}
 
 	/*
-	 * Run body with the memory that is kept until the records are written; make() of add() runs in
-	 * it, too.
+	 * Run body in the memory that is kept until the records are written, where make() of add()
+	 * runs.
 	 */
 	template <typename Body> void with_memory(Body body)
 	{
@@ -77,10 +74,12 @@ public:
 		MemoryContextSwitchTo(before);
 	}
 
-	/* Write all records, ring by ring. Rings are in the order of their segments' locks. */
+	/* Write all records, ring by ring. The order of the rings is that of their segments' locks. */
 	void write();
 
-	/* Write the records if they have become many, to bound memory. Call between two jobs. */
+	/*
+	 * If there are many records, write them, so that memory stays bounded. Call between two jobs.
+	 */
 	void write_if_many();
 
 private:

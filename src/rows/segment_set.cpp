@@ -25,14 +25,14 @@ SegmentSet::open(int number)
 }
 
 /*
- * Open the missing ones of these segments, in ascending order.
+ * Open those of these segments that are not open yet, in ascending order.
  *
  * Waiting for a lock can process invalidations, for example of a new index. look_at_tables() then
- * reads the catalog again, for which it locks every segment for a moment. A reader must do that
- * without locks of its own, so it closes its segments and starts again.
+ * reads the catalog again, for which it locks every segment for a moment. A reader must not hold
+ * other locks while it does that, so it closes its segments and starts again.
  *
- * Steps: a reader closes its segments if one of them is above the lowest missing one. Then all are
- * opened in order, and again while the locks have brought invalidations.
+ * Steps: a reader closes its segments if one of them is above the lowest missing one. Then all
+ * segments are opened in order. This is repeated while the locks have brought invalidations.
  */
 void
 SegmentSet::open_in_order(uint32 numbers)
@@ -56,14 +56,17 @@ SegmentSet::open_in_order(uint32 numbers)
 				open_one(segment);
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
-		/* Something has changed: let the next look read it with nothing locked. */
+		/*
+		 * The catalog has changed: close everything, so that the next look reads it with nothing
+		 * locked.
+		 */
 		if (reader && i < kTries - 1)
 		{
 			numbers |= open_;
 			close();
 		}
 	}
-	/* The tables changed at each try: read them with the segments locked. */
+	/* The tables have changed at each try, so read them with the segments locked. */
 	tables_ = &look_at_tables();
 }
 
@@ -94,7 +97,7 @@ Buffer
 SegmentSet::pin(const Place &place)
 {
 	Relation rel = open(place.segment);
-	/* The open may have brought the news that an index of the segment is missing. */
+	/* Opening the segment may have shown that its index was dropped. */
 	if (rel == nullptr || tables_->find(place.segment) == nullptr)
 		return InvalidBuffer;
 	BlockNumber &blocks = blocks_[place.segment];
@@ -124,7 +127,10 @@ SegmentSet::close_unwritten()
 	close_with(written_ ? NoLock : mode_);
 }
 
-/* mode: the lock to release, or NoLock to keep the locks until the end of the transaction. */
+/*
+ * Close all segments. mode: the lock to release, or NoLock to keep the locks until the end of the
+ * transaction.
+ */
 void
 SegmentSet::close_with(LOCKMODE mode)
 {
@@ -136,7 +142,7 @@ SegmentSet::close_with(LOCKMODE mode)
 		relation = nullptr;
 	}
 	open_ = 0;
-	/* Without the lock a segment can shrink. */
+	/* Forget the known sizes: a segment can shrink when it is not locked. */
 	memset(blocks_, 0, sizeof(blocks_));
 }
 

@@ -17,41 +17,47 @@ class SegmentSet
 public:
 	explicit SegmentSet(LOCKMODE mode) : mode_(mode) {}
 
-	/* Open a segment, unless it is open. NULL if there is none of that number. */
+	/*
+	 * Open a segment, unless it is open already. Returns NULL if there is no segment of that
+	 * number.
+	 */
 	Relation open(int number);
 
 	/*
-	 * Open a set of segments, given as bits. A reader's relations and pins may be closed, so none
-	 * may be in use.
+	 * Open a set of segments, given as bits. A reader must not be using relations or pins of this
+	 * set, since they may be closed.
 	 */
 	void open_in_order(uint32 numbers);
 
-	/* Open all segments. Returns the tables as they are now that the segments are locked. */
+	/* Open all segments. Returns the tables as of now, when the segments are locked. */
 	const Tables &open_all();
 
-	/* Return whether the segment has no page, so that it need not be searched. */
+	/* Return whether the segment has no page at all, so that it need not be searched. */
 	bool is_bare(int number);
 
 	/*
-	 * Pin the page of that place; the caller releases the pin. Invalid if there is no such segment,
-	 * or if it has fewer pages.
+	 * Pin the page of that place; the caller releases the pin. Returns InvalidBuffer if there is no
+	 * such segment, or if it has fewer pages.
 	 */
 	Buffer pin(const Place &place);
 
-	/* Release the page that is kept pinned. Call before a wait, so as not to hold up VACUUM. */
+	/* Release the page that is kept pinned. Call this before a wait: a pin would hold up VACUUM. */
 	void unpin();
 
-	/* Note that a row was written or locked under these locks. */
+	/*
+	 * Note that a row was written or locked, so that the segments' locks are kept to the end of the
+	 * transaction.
+	 */
 	void note_write() { written_ = true; }
 
 	/*
-	 * Close all segments. A reader releases its locks, so it must have detoasted by then. A writer
-	 * keeps them to the end of the transaction.
+	 * Close all segments. A reader releases its locks, so it must have detoasted values before. A
+	 * writer keeps them to the end of the transaction.
 	 */
 	void close();
 
 	/*
-	 * Close all segments for a verb that had nothing to do: a writer, too, releases its locks,
+	 * Close all segments for a verb that had nothing to do. A writer also releases its locks,
 	 * unless it has written.
 	 */
 	void close_unwritten();
@@ -62,20 +68,20 @@ private:
 
 	LOCKMODE mode_;
 	bool written_ = false;
-	/* as of the last segment that was opened */
+	/* the tables as of the last segment that was opened */
 	const Tables *tables_ = nullptr;
 	uint32 open_ = 0;					   /* the open segments, as bits */
 	Relation relation_[kMaxSegments] = {}; /* by segment number */
-	/* Known sizes, in blocks. A segment can grow but not shrink while we hold its lock. */
+	/* Known sizes, in blocks. While a segment is locked it can grow, but not shrink. */
 	BlockNumber blocks_[kMaxSegments] = {};
-	/* The page pinned last; the next job is often on the same page. */
+	/* The page that was pinned last, kept since the next job is often on the same page. */
 	Buffer kept_ = InvalidBuffer;
 	Relation kept_of_ = nullptr;
 };
 
 /*
- * Return the bit of the place's segment for open_in_order(), or 0 if there is no such segment: a
- * place that memory remembers may be wrong.
+ * Return the bit of the place's segment for open_in_order(). Returns 0 if there is no such segment:
+ * a place in memory may be outdated.
  */
 inline uint32
 segment_bit(const Place &place)

@@ -18,8 +18,9 @@ TupleFormer::form(const Datum *values, const bool *nulls, int n)
 }
 
 /*
- * heap_multi_insert() wants slots, with a descriptor that is not reference-counted. A slot that
- * owns its tuple need not copy it; ownership is taken back afterwards.
+ * Insert tuples by heap_multi_insert(), which wants slots with a descriptor that is not
+ * reference-counted. Each slot owns its tuple for the time of the call, so that the tuple is not
+ * copied.
  */
 static void
 insert_many_tuples(Relation rel, HeapTuple *tuples, int n)

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Forms tuples of rel without the NULLs at their end, like rows written before an ALTER TABLE ADD
- * COLUMN. So most rows need no NULL bitmap.
+ * Forms tuples of rel that end before the NULLs of their last columns, like rows written before an
+ * ALTER TABLE ADD COLUMN. So most rows need no NULL bitmap.
  */
 class TupleFormer
 {
@@ -26,8 +26,8 @@ private:
 };
 
 /*
- * Insert tuples; several at once fill page after page, with one WAL record for each page. Makes no
- * index entries.
+ * Insert tuples without index entries. Several tuples at once fill page after page, with one WAL
+ * record for each page.
  */
 void insert_tuples(Relation rel, HeapTuple *tuples, int n);
 

@@ -17,9 +17,9 @@ hash_of_key(int32 queue_id, const text *key)
 }
 
 /*
- * Compare the stored key with the wanted one. A key that SQL has copied from another table may be
- * compressed or toasted. It is not decompressed under the lock of a buffer: equal length, together
- * with the equal hash, has to do.
+ * Return whether the stored key equals the wanted one. A key that SQL has copied from another table
+ * may be compressed or toasted. Such a key cannot be read under the lock of a buffer, so equal
+ * length and equal hash count as equal.
  */
 static bool
 is_text(Datum value, const text *wanted)
@@ -53,8 +53,8 @@ is_keyed(HeapTuple tuple, TupleDesc desc, const UniqueKey &key)
 }
 
 /*
- * Judge a version that has the key. Returns false if it is dead; a version that this transaction
- * has deleted or replaced counts as dead.
+ * Judge a version that has the key. Returns false if the version is dead; a version that this
+ * transaction has deleted or replaced counts as dead.
  */
 static bool
 judge_keyed(HeapTuple tuple, Buffer buffer, KeyedJob *job)
@@ -100,7 +100,7 @@ struct Found
 	KeyedJob *jobs;
 	int n;
 	int size;
-	uint64 moved; /* the sum of the traces of dead versions */
+	uint64 moved; /* sum of the traces of dead versions; see trace_of() */
 
 	KeyedJob *next()
 	{
@@ -132,7 +132,9 @@ look_in_segment(SegmentSet &segments, const Segment &segment, const UniqueKey &k
 	IndexLookup lookup{};
 	open_index_lookup(&lookup, rel, segment.index[kByKey], 1);
 	look_for_key(&lookup, key);
-	/* Allocate before the buffer is locked. */
+	/*
+	 * Make room for a result before next_version() locks the buffer: no allocation under that lock.
+	 */
 	for (KeyedJob *job = found->next(); next_version(&lookup); job = found->next())
 	{
 		if (is_keyed(lookup.tuple, RelationGetDescr(rel), key))
@@ -164,8 +166,8 @@ find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs)
 			if (!segments.is_bare(segment.number))
 				look_in_segment(segments, segment, key, &found);
 		/*
-		 * A row may have been moved to a segment that was searched already: repeat until two passes
-		 * have seen the same moves.
+		 * A row may have moved to a segment that was already searched: repeat until two passes in a
+		 * row have seen the same moves.
 		 */
 		if (found.moved == before)
 			break;

@@ -10,7 +10,7 @@
 
 namespace pgq {
 
-/* Compute the generated column unique_hash. */
+/* Compute the value of the generated column unique_hash. */
 int64 hash_of_key(int32 queue_id, const text *key);
 
 struct UniqueKey
@@ -20,7 +20,7 @@ struct UniqueKey
 	int32 queue_id;
 };
 
-/* The column numbers of queue, key and hash in a table. */
+/* The column numbers of queue, key and hash in a table that has these columns. */
 struct KeyColumns
 {
 	int queue_id;
@@ -28,13 +28,13 @@ struct KeyColumns
 	int unique_hash;
 };
 
-/* Return whether the row, a job or a key period, has the key. */
+/* Return whether the row, of a job or of a key period, has the key. */
 bool has_key(HeapTuple tuple, TupleDesc desc, const KeyColumns &columns, const UniqueKey &wanted);
 
-/* Start a lookup in an index over the hash. */
+/* Start a lookup of the key in an index over the hash. */
 void look_for_key(IndexLookup *lookup, const UniqueKey &key);
 
-/* A version of a row that has the key and is not dead. */
+/* A row version that has the key and is not dead. */
 struct KeyedJob
 {
 	enum State : uint8
@@ -55,20 +55,20 @@ struct KeyedJob
 
 /*
  * Find all jobs that have the key, the youngest first. A job is listed twice while a transaction
- * replaces its row. A job that has the key all the time is found even if its row is rewritten or
- * moved meanwhile (protocol: dead-here-is-not-dead). Uses no snapshot.
+ * replaces its row. A job that has the key during the whole search is found, even if its row is
+ * rewritten or moved in that time (protocol: dead-here-is-not-dead). Uses no snapshot.
  */
 int find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs);
 
 /*
- * Return whether a job has, or has just had, one of the keys. False only if no trace of such a job
- * is found; true in doubt.
+ * Return whether a job has one of the keys, or had it a moment ago. Returns true if in doubt, and
+ * false only if there is no trace of such a job.
  */
 bool may_have_keys(SegmentSet &segments, const UniqueKey *keys, int n);
 
 /*
- * Look again at the job at the place where it was found. Returns false if it is dead there or has
- * another key.
+ * Look at the job once more, at the place where it was found. Returns false if that version is dead
+ * or has another key.
  */
 bool look_at_keyed_job(SegmentSet &segments, const UniqueKey &key, KeyedJob *job);
 

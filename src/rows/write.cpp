@@ -11,15 +11,15 @@ namespace pgq {
 
 namespace {
 /*
- * A version whose page is pinned for a write: the page cannot be pruned meanwhile, so the line
- * pointer stays valid.
+ * A version whose page is pinned for a write. A pinned page cannot be pruned, so the line pointer
+ * stays valid.
  */
 struct PinnedVersion
 {
 	Relation rel;
 	Buffer buffer;
 	ItemPointerData tid;
-	bool ours; /* written by this transaction, perhaps by the running command */
+	bool ours; /* this transaction, perhaps its running command, has written the version */
 	Standing standing;
 };
 
@@ -53,7 +53,7 @@ enum class Search : uint8
 {
 	kPinned,
 	kGone,
-	kMovedOn,	/* found, but replaced before it could be pinned */
+	kMovedOn,	/* found, but replaced before its page could be pinned */
 	kInserting, /* being inserted by the transaction *inserter */
 };
 
@@ -75,7 +75,7 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 }
 
 namespace {
-/* The write of a mere look at the version that a write would change. */
+/* A write that changes nothing, for looking at the version that a write would change. */
 struct NoWrite
 {
 	TM_Result operator()(Relation, ItemPointer) const { return TM_Ok; }
@@ -114,8 +114,8 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 				continue;
 		}
 		/*
-		 * A command cannot change what it has written itself, as in WITH u AS (UPDATE ...) SELECT
-		 * pgq_ack(...) FROM u.
+		 * A command cannot change rows that it has written itself, as in WITH u AS (UPDATE ...)
+		 * SELECT pgq_ack(...) FROM u. So begin a new command.
 		 */
 		if (version.ours)
 			CommandCounterIncrement();
@@ -161,8 +161,8 @@ delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 }
 
 /*
- * Lock a version. FOR KEY SHARE does not wait for an UPDATE in progress, so it must lock the
- * version that the UPDATE has written, too.
+ * Lock a version. FOR KEY SHARE does not wait for an UPDATE in progress, so it must also lock the
+ * new version that the UPDATE has written.
  */
 static TM_Result
 lock_row(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy wait)
@@ -224,7 +224,7 @@ share_lock_job(SegmentSet &segments, const Place &place, int64 job_id)
 	});
 }
 
-/* Form the row's next version, after an attempt. */
+/* Form the version of the row for the next attempt. */
 static HeapTuple
 form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 {
@@ -236,7 +236,7 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 		nulls[column - 1] = is_null;
 		changed[column - 1] = true;
 	};
-	/* SQL may have raised the fence meanwhile: keep the greater one. */
+	/* SQL may have raised the fence since the row was read: keep the greater one. */
 	int64 before = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	int64 fence = Max(before, -before) > Max(retry.fence, -retry.fence) ? before : retry.fence;
 	set(kJobAttempts, Int32GetDatum(retry.attempts), false);
@@ -247,7 +247,7 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
-/* Compute the generated columns: the server does not generate columns of rows formed here. */
+/* Compute the generated columns, since the server does not do so for rows that are formed here. */
 static void
 generate_columns(const JobRow &row, Datum *values, bool *nulls, bool *changed)
 {
@@ -281,8 +281,8 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 }
 
 /*
- * Replace the row's version by the one that form() makes of it. With `judged`, only if the version
- * is still at that place.
+ * Replace the row's version by the new version that form() makes. With `judged`, only if the given
+ * version is still at that place.
  */
 template <typename Form>
 static WriteResult
@@ -294,8 +294,8 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged,
 		if (judged && row.place != place)
 			return TM_WouldBlock;
 		/*
-		 * heap_update() always waits for other transactions at the row, unless this one holds the
-		 * row's lock.
+		 * heap_update() waits for other transactions that have locked the row. If this transaction
+		 * has the row's lock before the call, there is nothing to wait for.
 		 */
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
@@ -350,8 +350,8 @@ move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &
 	if (!pin_at(segments, place, job_id, &version, &row, &inserter))
 		return false;
 	/*
-	 * Delete as an UPDATE between partitions does: a session that waits for the old version learns
-	 * that the row was moved.
+	 * Delete the way an UPDATE between partitions does: a session that waits for the old version
+	 * then learns that the row was moved.
 	 */
 	TM_FailureData failure;
 	segments.note_write();

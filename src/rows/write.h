@@ -15,22 +15,26 @@ enum class WriteResult : uint8
 {
 	kDone,
 	kGone, /* the job has no live row any more */
-	kBusy, /* without wait: somebody is at the row; of a judged version: it is not the last one any more */
+	/* without wait: another transaction has the row locked; judged version: replaced */
+	kBusy,
 };
 
 /*
- * Delete the job. With wait, wait for other transactions at the row, by the lock manager. DONE
- * fills *row (unless NULL) with the deleted version, and *was (unless NULL) with its scheduling
- * columns.
+ * Delete the job's row. With wait, waits in the lock manager for other transactions that have
+ * locked the row. If DONE, *row (unless NULL) is the deleted version, and *was (unless NULL) its
+ * scheduling columns.
  */
 WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row, Standing *was);
 
-/* The same of the version that the caller has judged. BUSY, also after a wait: others have made another one of it. */
+/*
+ * Like delete_job(), but delete only the version that the caller has judged. Returns BUSY, even
+ * after a wait, if another transaction has replaced that version.
+ */
 WriteResult delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 						  JobRow *row, Standing *was);
 
-/* Read the version of the job that a write would change. DONE fills *row. */
+/* Read the version of the job that a write would change. If DONE, *row is filled. */
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row);
 
@@ -38,21 +42,22 @@ WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, b
 WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
 /*
- * Lock the job's row FOR UPDATE until the transaction ends: no other transaction changes or deletes
- * it. Waits for other transactions at the row, and locks the version that these leave.
+ * Lock the job's row FOR UPDATE until the transaction ends, so that no other transaction changes or
+ * deletes the row. Waits for other transactions that have locked the row, and locks the version
+ * that these leave.
  */
 WriteResult lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* As lock_job(), FOR NO KEY UPDATE: does not wait for locks FOR KEY SHARE. */
+/* Like lock_job(), but FOR NO KEY UPDATE, which does not wait for locks FOR KEY SHARE. */
 WriteResult lock_job_to_change(SegmentSet &segments, const Place &place, int64 job_id);
 
 /*
- * Lock the job's row FOR KEY SHARE until the transaction ends: no other transaction deletes it.
- * Waits for other transactions at the row.
+ * Lock the job's row FOR KEY SHARE until the transaction ends, so that no other transaction deletes
+ * the row. Waits for other transactions that are deleting the row.
  */
 WriteResult keep_job(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* As keep_job(), without waiting. */
+/* Like keep_job(), but without waiting. */
 WriteResult keep_job_now(SegmentSet &segments, const Place &place, int64 job_id);
 
 /* The changes to a row when an attempt ends and the job is to be tried again. */
@@ -68,8 +73,8 @@ struct Retry
 
 /*
  * Rewrite the job for its next attempt, if the version to change is still the one that the caller
- * has judged (as delete_judged()). DONE fills *hint for the new version, and *was (unless NULL)
- * with the scheduling columns of the old one.
+ * has judged (as in delete_judged()). If DONE, *hint is the hint of the new version, and *was
+ * (unless NULL) the scheduling columns of the old one.
  */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint, Standing *was);
@@ -98,13 +103,16 @@ struct JobChange
 	}
 };
 
-/* Change the job's row, as rewrite_job(). Waits for other transactions at the row. */
+/*
+ * Change the job's row, with results as in rewrite_job(). Waits for other transactions that have
+ * locked the row.
+ */
 WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
 					   const JobChange &change, Hint *hint, Standing *was);
 
 /*
- * Move the row to another segment; no other column than `segment` changes. *hint is set to the new
- * place. Returns false, and leaves the row, if another transaction is or has been at it. The caller
+ * Move the row to another segment, changing only its column `segment`. *hint: set to the new place.
+ * Returns false, and leaves the row, if another transaction has locked or changed it. The caller
  * has the job's lease. Never waits for locks of other transactions; raises an error if the other
  * segment has a job of that id.
  */
