@@ -7,7 +7,7 @@ namespace pgq {
 
 /* ---- emptying files in place ---- */
 
-/* Run body for each index. Indexes are locked in the same mode as the table. */
+/* Run body for each index of the table. Indexes are locked in the same mode as the table. */
 template <typename Body>
 static void
 for_each_index(Relation rel, Body body)
@@ -37,8 +37,8 @@ cut_pages(Relation rel, BlockNumber left)
 }
 
 /*
- * Make all backends forget the cached root of the index. Sent before the root is removed, so that
- * no error in between can prevent it.
+ * Make all backends forget the cached root of the index. The invalidation is sent before the root
+ * is removed, so that no error in between can prevent it.
  */
 static void
 tell_of_new_root(Relation index)
@@ -53,8 +53,8 @@ tell_of_new_root(Relation index)
 }
 
 /*
- * Make the tree empty, by a metapage without a root. The other pages are not used from here on, and
- * may be cut at any time.
+ * Make the tree empty, by a metapage without a root. The other pages are not used any more, and may
+ * be cut at any time.
  */
 static void
 take_root(Relation index)
@@ -76,10 +76,10 @@ take_root(Relation index)
 }
 
 /*
- * Order matters if an error or a crash comes in between. Heap rows without index entries are dead
- * anyway, and a tree without a root is empty. Index entries without rows, or a root without its
- * page, would raise errors in every session. So the indexes go first, and the WAL of the new
- * metapages is flushed before any file is cut.
+ * Cut the files of the table and its indexes. The order matters for an error or a crash in between.
+ * Heap rows without index entries are dead anyway, and a tree without a root is empty. But index
+ * entries without rows, or a root without its page, would raise errors in every session. So the
+ * indexes come first, and the WAL of the new metapages is flushed before any file is cut.
  */
 static void
 cut_table(Relation rel)
@@ -106,8 +106,8 @@ cut_files(Relation rel)
 }
 
 /*
- * Return whether the table is so old in transaction ids that new files are better: a new file
- * starts with a young relfrozenxid, so that no VACUUM has to freeze the old one.
+ * Return whether the table's relfrozenxid is so old that new files are better: a new file starts
+ * with a young relfrozenxid, so that no VACUUM has to freeze the table.
  */
 static bool
 is_old(Relation rel)
@@ -126,7 +126,7 @@ can_be_cut(Relation rel)
 
 /* ---- new files ---- */
 
-/* Indexes are rebuilt with the rights of the table's owner. */
+/* Give the table new files, and rebuild its indexes with the rights of the table's owner. */
 void
 exchange_files(Relation rel)
 {

@@ -6,15 +6,15 @@
 namespace pgq {
 
 /*
- * Cut the files of the table, its TOAST table and indexes in place. This takes effect at once, also
- * if the transaction rolls back, so the table must not have a live row. Writes nothing to the
- * catalog.
+ * Cut the files of the table, of its TOAST table and of all indexes to zero length. This takes
+ * effect at once; a rollback does not undo it, so the table must not have a live row. Writes
+ * nothing to the catalog.
  */
 void cut_files(Relation rel);
 
 /*
- * Give the table new files, as TRUNCATE does: effective at commit, with about ten new row versions
- * in pg_class.
+ * Give the table new files, as TRUNCATE does. Takes effect at commit, and writes about ten new row
+ * versions to pg_class.
  */
 void exchange_files(Relation rel);
 

@@ -12,7 +12,7 @@ compare_queues(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Return the time of the option with that name. */
+/* Return for how long the queue keeps records, from the option of that name. */
 static int64
 kept_time(const QueueOptions &options, const char *name)
 {

@@ -1,11 +1,11 @@
-/* Which records are past their time, in rings whose segments are truncated by time. */
+/* Finding records that are past their time, in rings whose segments are truncated by time. */
 #pragma once
 
 #include "catalog/tables.h"
 
 namespace pgq {
 
-/* For how long each queue keeps its records of one ring, as of one moment. */
+/* For how long each queue keeps its records of one ring, as read at one moment. */
 struct Expiry
 {
 	TimestampTz now;
@@ -14,21 +14,21 @@ struct Expiry
 	{
 		int32 queue_id;
 		int64 time;
-		/* kept time for each queue, sorted by queue_id */
+		/* kept time of each queue, in microseconds, sorted by queue_id */
 	} * queues;
 	int n;
 };
 
 /*
- * Read the kept times of all queues; the result is palloc'd. now: the wall clock, or 0 if the clock
- * was set lately. Returns NULL, by which no record is past its time, if now is 0 or the ring is not
- * truncated by time. The caller has locked the tables.
+ * Read the kept times of all queues into palloc'd memory. now: the wall clock, or 0 if the clock
+ * was set lately. Returns NULL if now is 0 or the ring is not truncated by time: then no record is
+ * past its time. The caller has locked the tables.
  */
 const Expiry *read_expiry(RingName ring, TimestampTz now);
 
 /*
  * Return how much longer, in microseconds, the record is kept: 0 or less if its time is over;
- * INT64_MAX if its queue is gone. *age: how long ago it was made, in microseconds.
+ * INT64_MAX if its queue is gone. *age: set to the record's age in microseconds.
  */
 int64 time_left(const Expiry &expiry, HeapTuple tuple, TupleDesc desc, int64 *age);
 

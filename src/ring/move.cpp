@@ -21,7 +21,8 @@ struct Candidate
 
 /*
  * Collect live rows from *next on, and return their number. Pages are share-locked one at a time.
- * The collection ends at `most` rows or about 1 MB; *next is then the first live row left out.
+ * The collection ends at `most` rows or about 1 MB; *next is then the first live row that was not
+ * collected.
  */
 static int
 collect_live(Relation rel, int segment, Position *next, Candidate *candidates, int most)
@@ -59,8 +60,8 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 }
 
 /*
- * Move a row under its job's lease. At commit the lease ends and the job is filed, whether the row
- * was moved or not: an extra hint does no harm.
+ * Move a row under its job's lease. At commit the lease ends and the job is filed, even if the row
+ * was not moved: an extra hint does no harm.
  */
 static bool
 move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
@@ -69,7 +70,10 @@ move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
 	Lease *lease;
 	VirtualTransactionId other;
 	Hint hint = candidate.hint;
-	/* A queue without a slot has no leases; its rows are read when it gets a slot. */
+	/*
+	 * A queue without a slot has no leases, so its row is not moved. It will be read when the queue
+	 * gets a slot.
+	 */
 	if (!find_attached_queue(look_at_tables().database, candidate.queue_id, &ref))
 		return false;
 	reserve_hints(ref, look_at_tables().queue, 1);

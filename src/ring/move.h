@@ -7,9 +7,10 @@
 namespace pgq {
 
 /*
- * Move live rows from *next on, at most `most`, each under its job's lease. A row that another
- * transaction is working with stays. *next advances; returns true at the end of the segment. *moved
- * is the number of moved rows. The caller has locked both segments for writing.
+ * Move at most `most` live rows from *next on, each under its job's lease. A row that another
+ * transaction is changing, or whose job has a lease, stays. *next advances; returns true at the end
+ * of the segment. *moved: the number of moved rows. The caller has locked both segments for
+ * writing.
  */
 bool move_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved);
 

@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* Return the condition that selects rows whose time is not over at $3. */
+/* Return the SQL condition for rows that are still kept at the time $3. */
 static const char *
 still_kept(const RingSpec &ring)
 {
@@ -17,8 +17,8 @@ still_kept(const RingSpec &ring)
 }
 
 /*
- * Lock the next rows from *next on, skipping locked ones. *places is an array of their ctids; *next
- * advances behind the last. Returns their number.
+ * Lock the next rows from *next on, skipping rows that are locked already. *places: an array of the
+ * rows' ctids. *next advances behind the last row. Returns the number of rows.
  */
 static int
 lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, Datum *places)
@@ -46,8 +46,8 @@ lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, D
 }
 
 /*
- * The caller has locked the tables. Lock the next rows, skip those that other transactions have
- * locked, and update the others by their ctids.
+ * Lock the next rows, and move those that were not skipped by an UPDATE of their ctids. The caller
+ * has locked the tables.
  */
 bool
 move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next, int most,
@@ -61,7 +61,9 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 		!lock_queue(0, QueueLock::kMoves, ExclusiveLock, false))
 		return true;
 	bool at_end = false;
-	/* The update changes their column `segment`, so the server moves them to that partition. */
+	/*
+	 * The update changes the column `segment`, so the server moves the rows to the other partition.
+	 */
 	read_few_rows();
 	as_owner([&] {
 		Datum places;
@@ -82,7 +84,7 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 	return at_end;
 }
 
-/* One statement finds the expired rows of all queues, and deletes at most `most`. */
+/* Find the expired rows of all queues and delete at most `most` of them, in one statement. */
 static int
 delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)
 {

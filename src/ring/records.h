@@ -1,6 +1,6 @@
 /*
- * Moving and expiring records (dead letters and others): rows that no memory refers to. The
- * scheduler does this in plain SQL, and waits for no other session.
+ * Moving and expiring records (dead letters and others), to which nothing in shared memory refers.
+ * The scheduler does this by plain SQL, and waits for no other session.
  */
 #pragma once
 
@@ -10,18 +10,18 @@
 namespace pgq {
 
 /*
- * As move_jobs(), by an UPDATE of the column `segment`, with row triggers off. A session that waits
- * for such a row gets 40001, as with any UPDATE between partitions. Gives way to sessions that
- * create or drop queues. clock: as Rotation::clock. In a ring that is truncated by time, rows that
- * are past their time are not moved: they go with the segment.
+ * Like move_jobs(), but by an UPDATE of the column `segment`, with row triggers off. A session that
+ * waits for such a row gets 40001, as after any UPDATE between partitions. Gives way to sessions
+ * that create or drop queues. clock: as Rotation::clock. In a ring that is truncated by time, rows
+ * past their time are not moved, but end with the segment.
  */
 bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next,
 				  int most, int *moved);
 
 /*
- * Delete records of the segment that are past their time by their queue's option (RingSpec::keep),
- * at most `most`. Does nothing in a ring that is truncated by time. Locked rows and rows without a
- * queue stay. Returns the number of deleted rows. The caller has locked the tables.
+ * Delete at most `most` records of the segment that are past their time by their queue's option
+ * (RingSpec::keep). Does nothing in a ring that is truncated by time. Locked rows and rows without
+ * a queue stay. Returns the number of deleted rows. The caller has locked the tables.
  */
 int expire_records(const Segment &segment, TimestampTz now, int most);
 

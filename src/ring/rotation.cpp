@@ -38,7 +38,7 @@ rotation_init()
 
 /* ---- errors for the view ---- */
 
-/* Note the last error of the segment; "" clears it. */
+/* Store the error of the segment's last step; "" clears it. */
 static void
 note_error(Database *database, int number, const char *message)
 {
@@ -50,7 +50,7 @@ note_error(Database *database, int number, const char *message)
 					[&] { memcpy(notes->error, error, sizeof(error)); });
 }
 
-/* Run body; note an error that it raises, and raise it again. */
+/* Run body. If it raises an error, note the error for the segment and raise it again. */
 template <typename Body>
 static void
 noting_error(Database *database, int number, Body body)
@@ -74,8 +74,8 @@ noting_error(Database *database, int number, Body body)
 /* ---- looking at a ring ---- */
 
 /*
- * Start counting TRUNCATEs anew if the oldest snapshot, which keeps dead rows in pg_class, is newer
- * than the first TRUNCATE counted.
+ * Reset the count of TRUNCATEs with new files, if the oldest snapshot is newer than the first one
+ * counted. Only an older snapshot keeps the dead rows of those TRUNCATEs in pg_class.
  */
 static void
 look_at_horizon(Rotation *rotation)
@@ -121,9 +121,9 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 }
 
 /*
- * Return whether the current segment should be closed because rows in it are past their time; it
- * may not become full for years. A sample of a few pages, others at each call, must show that the
- * rows to be moved out are worth it. At least half of the ring must stay bare, and no segment is
+ * Return whether the current segment should be closed early because rows in it are past their time;
+ * it may not become full for years. A sample of a few pages, others at each call, must show that
+ * moving out the other rows is worth it. At least half of the ring must stay bare. No segment is
  * closed early while new files have left dead rows in pg_class.
  */
 static bool
@@ -145,8 +145,8 @@ is_worn(const SegmentPass &pass)
 }
 
 /*
- * Return whether the current segment should be closed for its dead rows, since it will not be full
- * for long.
+ * Return whether the current segment should be closed because of its dead rows, since it will take
+ * long to become full.
  */
 static bool
 is_current_worn(Rotation *rotation, const RingView &ring)
@@ -178,7 +178,10 @@ look_after_current(Rotation *rotation, Database *database, const RingView &ring)
 	if (!is_full(ring, ring.current) && !is_over(rotation, ring) &&
 		(fast || !is_current_worn(rotation, ring)))
 		return;
-	/* An enqueue waits for a lock of the new segment, so choose one that no session has locked. */
+	/*
+	 * Enqueues will wait for locks of the new segment, so choose a segment that no session has
+	 * locked.
+	 */
 	uint32 next = next_bare(ring, [](uint32 number) {
 		return lock_for_writing(look_at_tables().get(static_cast<int>(number)));
 	});
@@ -204,8 +207,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			if (ring.bare[number])
 				clear_statistics(segment);
 			/*
-			 * This segment is bare again, so no rows were moved to it; it may have become the
-			 * current one. It is no longer the segment of survivors.
+			 * This segment of survivors is bare, so no rows were moved to it. It may have become
+			 * the current one, so end its role as segment of survivors.
 			 */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
@@ -294,10 +297,10 @@ held_by_snapshot(const SegmentNotes &notes)
 }
 
 /*
- * The order matters. First see whether a snapshot is known to hold the segment. Then check that it
- * still has no row, which locks writers out until the transaction ends. Note since when it is
- * empty, and see whether a snapshot holds it now. Then truncate it, if the locks can be had at
- * once.
+ * Steps: see whether a known snapshot still holds the segment; check that the segment still has no
+ * row, which locks writers out until the transaction ends; note since when the segment is empty;
+ * see whether any snapshot holds it now; truncate it, if the locks can be had at once. The order
+ * matters.
  */
 static void
 try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, SegmentWatch *watch)
@@ -321,12 +324,12 @@ try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, Se
 		return;
 	if (!known_empty || changed_at != watch->changed_at)
 	{
-		/* Snapshots taken from now on see no row of the segment. */
+		/* A snapshot taken after this moment sees no row of the segment. */
 		pg_atomic_write_u64(&notes->empty_since, latest_beginning());
 		watch->changed_at = changed_at;
 		/*
-		 * Nearly always some session is in the middle of a statement and has a snapshot: look again
-		 * soon.
+		 * Nearly always some session is in the middle of a statement and has a snapshot, so look
+		 * again soon.
 		 */
 		watch->due = monotonic_now() + kRingSoon;
 	}
@@ -371,7 +374,10 @@ take_step(Rotation *rotation, Database *database, int number)
 				read_on(rotation, database, *segment, watch);
 				break;
 			case SegmentWatch::kDraining:
-				/* A move that is lost in a crash simply has not taken place. */
+				/*
+				 * Commit without waiting for WAL: a move that is lost in a crash has simply not
+				 * taken place.
+				 */
 				commit_lazily();
 				drain(rotation, database, *segment, watch);
 				break;
@@ -380,7 +386,7 @@ take_step(Rotation *rotation, Database *database, int number)
 				break;
 		}
 	});
-	/* A reading step does not clear the note: it was not the step that failed. */
+	/* A step that only reads does not clear the note: the error came from another kind of step. */
 	if (!reading && !watch->failed)
 		note_error(database, number, "");
 }

@@ -2,7 +2,7 @@
 
 namespace pgq {
 
-/* Return the size of a relation, 0 if it is locked against readers. */
+/* Return the size of a relation in bytes; 0 if it is locked against readers. */
 static int64
 bytes_of(Oid relid)
 {

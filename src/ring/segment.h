@@ -11,16 +11,16 @@ namespace pgq {
 /* Return the bytes of heap, TOAST table and the extension's indexes. */
 int64 segment_bytes(const Segment &segment);
 
-/* Return whether the segment has no page: nothing was written since it was truncated. */
+/* Return whether the segment has no page: nothing was written since the last TRUNCATE. */
 bool is_bare(const Segment &segment);
 
 /*
- * Clear the statistics of a bare segment. Sessions report deleted rows up to a second late, when
- * the segment may be truncated already. These dead rows would count until the next TRUNCATE.
+ * Clear the statistics of a bare segment. Sessions report deleted rows up to a second late, perhaps
+ * after the TRUNCATE. Such dead rows would stay in the statistics until the next TRUNCATE.
  */
 void clear_statistics(const Segment &segment);
 
-/* Return the bytes of heap and TOAST table, with no index. */
+/* Return the bytes of heap and TOAST table, without indexes. */
 int64 table_bytes(const Segment &segment);
 
 /* Return the TOAST table of the segment, or InvalidOid. */
@@ -28,7 +28,7 @@ Oid toast_of(const Segment &segment);
 
 /*
  * Lock a table and all of its indexes, as planning a query on it does, without waiting. Returns
- * false if a lock cannot be had.
+ * false if some lock is not available.
  */
 bool lock_with_indexes(Oid relid, LOCKMODE mode);
 

@@ -8,8 +8,8 @@ namespace pgq {
 static constinit ProcessUtility_hook_type next_process_utility = nullptr;
 
 /*
- * A segment without its indexes is not protected: pg_restore --clean drops the indexes first, and
- * an administrator may do the same.
+ * Return whether the segment has its indexes. Without them it is not protected: pg_restore --clean
+ * drops the indexes first, and an administrator may do the same.
  */
 static bool
 has_indexes(const RingSpec &ring, Oid relid, Oid schema)

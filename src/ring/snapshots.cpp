@@ -22,7 +22,8 @@ waits_for_lock(int pid)
 
 /*
  * Return whether the backend has exported a snapshot, which another session can import at any time.
- * The name of the snapshot's file begins with the backend number and the local transaction id.
+ * The name of an exported snapshot's file begins with the backend number and the local transaction
+ * id.
  */
 static bool
 has_exported_snapshot(int pid)
@@ -43,9 +44,10 @@ has_exported_snapshot(int pid)
 }
 
 /*
- * A dump takes its snapshot before it locks the tables. Until it has locked them a session counts
- * as a dump by its application name, by the lock for which it waits, by its last statement, or
- * because its transaction is young. A transaction of unknown age counts as young.
+ * Return whether the session may be a dump that is about to read the segment. A dump takes its
+ * snapshot before it locks the tables. Until then it is recognized by its application name, by the
+ * lock for which it waits, by its last statement, or because its transaction is young. A
+ * transaction of unknown age counts as young.
  */
 static bool
 may_be_a_dump(const PgBackendStatus &session, TimestampTz empty_since)
@@ -75,7 +77,8 @@ next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
 {
 	if (*next == 1)
 		/*
-		 * Within a transaction the server caches the activity of other backends at the first look.
+		 * Look at the present activity: within a transaction the server caches that of the first
+		 * look.
 		 */
 		pgstat_clear_backend_activity_snapshot();
 	for (int n = pgstat_fetch_stat_numbackends(); *next <= n;)

@@ -35,8 +35,8 @@ version_bytes(HeapTuple tuple, TupleDesc desc)
 }
 
 /*
- * Return whether a row must be moved or kept. A row at which another transaction is working counts
- * as live.
+ * Return whether the row must be moved or kept. A row that another transaction is changing or has
+ * locked counts as live.
  */
 static bool
 is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, SegmentPass *pass)
@@ -53,7 +53,7 @@ is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, Se
 	return true;
 }
 
-/* Count line pointers of pruned rows, which are dead rows until VACUUM removes them. */
+/* Count the line pointers of pruned rows: dead rows that VACUUM has not removed yet. */
 static int
 dead_pointers(Buffer buffer)
 {

@@ -8,26 +8,29 @@
 namespace pgq {
 
 /*
- * Continue the pass by up to 256 pages. Rows that move during the pass may be missed or met twice.
- * With expiry, rows past their time count as dead. few: the pass ends, with pass->many, when it has
- * found more than that many bytes of live rows.
+ * Continue the pass by up to 256 pages. Rows that move during the pass may be missed or counted
+ * twice. expiry: if set, rows past their time count as dead. few: when the pass has found more than
+ * that many bytes of live rows, it ends with pass->many set.
  */
 void survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass);
 
-/* Live rows on a few pages: those past their time, and the others. */
+/* The number of live rows on a few pages: those past their time, and the others. */
 struct Sample
 {
 	int past;
 	int kept;
 };
 
-/* Sample a few pages from *next on, and go on at the first page after the last; *next advances. */
+/*
+ * Sample a few pages from *next on, continuing at the first page after the last one; *next
+ * advances.
+ */
 Sample sample_segment(const Expiry *expiry, const Segment &segment, BlockNumber *next);
 
-/* Read a page; returns it pinned and share-locked. */
+/* Read a page, pin and share-lock it. */
 Buffer lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy);
 
-/* Return roughly how many bytes a copy of the version would write. */
+/* Return roughly how many bytes moving the version would write. */
 int64 version_bytes(HeapTuple tuple, TupleDesc desc);
 
 /* Visit the versions of a locked page from offset `from` on, until visit() returns false. */

@@ -10,8 +10,8 @@
 namespace pgq {
 
 /*
- * Return kSome if the version is, or may be, still needed. Otherwise raise *newest to the newest
- * transaction that has written or deleted it.
+ * Inspect one version. Returns kSome if the version is needed, or may be. Otherwise raises *newest
+ * to the newest transaction that has written or deleted the version.
  */
 static Remains
 inspect_version(HeapTuple tuple, Buffer buffer, TupleDesc desc, const Expiry *expiry,
@@ -37,8 +37,8 @@ inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *change
 				TransactionId *newest)
 {
 	/*
-	 * With this lock no other transaction has uncommitted rows in the segment, nor a commit whose
-	 * callback is still to come.
+	 * While this lock is held, no other transaction has uncommitted rows in the segment, and none
+	 * has committed without having run its callback.
 	 */
 	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
 		return Remains::kUnknown;
@@ -82,8 +82,8 @@ is_seen_by_all(const Segment &segment, TransactionId xid)
 }
 
 /*
- * Take AccessExclusiveLock in place of ShareLock, by several attempts: scans lock the segment for
- * moments, nearly always.
+ * Exchange ShareLock for AccessExclusiveLock. Try several times, since scans lock the segment again
+ * and again for moments.
  */
 static bool
 lock_against_readers(const Segment &segment)
@@ -102,7 +102,10 @@ lock_against_readers(const Segment &segment)
 	return locked;
 }
 
-/* Take all locks that TRUNCATE needs: an autovacuum of the TOAST table alone would make it wait. */
+/*
+ * Take all locks that TRUNCATE needs. An autovacuum of just the TOAST table would make TRUNCATE
+ * wait.
+ */
 static bool
 lock_to_truncate(const Segment &segment)
 {
@@ -129,9 +132,10 @@ log_truncation(Relation rel)
 }
 
 /*
- * Do the work of TRUNCATE without firing triggers and without the check of foreign keys: no live
- * row is left to which one could refer. Empties the files in place. Takes new files if live rows
- * are left (past their time), since an error must be able to bring these back.
+ * Empty the files as TRUNCATE does, without firing triggers and without the check of foreign keys:
+ * there is no live row to which one could refer. The files are emptied in place. If live rows past
+ * their time are left, the table gets new files instead, since a rollback must be able to bring
+ * these rows back.
  */
 static TruncatedBy
 empty_files(Relation rel, bool may_have_rows)
@@ -149,8 +153,8 @@ empty_files(Relation rel, bool may_have_rows)
 }
 
 /*
- * Limit the wait for the row of pg_class that new files update. A session that has changed the
- * table's rights in an open transaction has locked that row and, before PostgreSQL 18, not the
+ * Limit the wait for the row of pg_class that new files update. A session with an open transaction
+ * that has changed the table's privileges has locked that row and, before PostgreSQL 18, not the
  * table. Readers of the segment must not queue up behind that session.
  */
 static TruncatedBy
@@ -170,7 +174,7 @@ truncate_segment(const Segment &segment, bool may_have_rows)
 	stop_point("rotation-verified");
 	if (!lock_to_truncate(segment) || is_subscribed())
 		return TruncatedBy::kNothing;
-	/* A waiter may be a dump with a snapshot from before. */
+	/* A session that waits for the segment may be a dump with a snapshot from before. */
 	Relation rel = table_open(segment.heap, NoLock);
 	TruncatedBy how = LockHasWaitersRelation(rel, AccessExclusiveLock)
 						  ? TruncatedBy::kNothing

@@ -1,6 +1,6 @@
 /*
- * Truncating a segment. See README.md in this folder for the order of steps and what other sessions
- * see.
+ * Truncating a segment. README.md in this folder describes the order of the steps and what other
+ * sessions see.
  */
 #pragma once
 
@@ -10,22 +10,22 @@ namespace pgq {
 
 enum class Remains : uint8
 {
-	kNone,	 /* no row; writers are locked out until the transaction ends */
-	kSome,	 /* a row is, or may be, live */
+	kNone,	 /* there is no row; writers are locked out until the transaction ends */
+	kSome,	 /* there is a live row, or may be one */
 	kUnknown /* another session has a lock, or waits for one */
 };
 
 /*
- * Search the whole segment for rows. With expiry, rows past their time count as dead. *changed_at:
- * if a page was changed after that WAL position, set to the end of WAL from before the search.
- * *newest: set to the newest transaction that has written or deleted a row.
+ * Search the whole segment for rows. expiry: if set, rows past their time count as dead.
+ * *changed_at: if a page was changed after that WAL position, set to the end of WAL from before the
+ * search. *newest: set to the newest transaction that has written or deleted a row.
  */
 Remains inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *changed_at,
 						TransactionId *newest);
 
 /*
- * Return whether every snapshot sees the transaction as ended, so that none can see a row it has
- * deleted.
+ * Return whether every snapshot sees the transaction as ended. If so, none can see a row that the
+ * transaction has deleted.
  */
 bool is_seen_by_all(const Segment &segment, TransactionId xid);
 
@@ -38,7 +38,7 @@ enum class TruncatedBy : uint8
 
 /*
  * Truncate the segment after inspect_segment() has returned kNone. may_have_rows: rows past their
- * time may be live.
+ * time may still be live.
  */
 TruncatedBy truncate_segment(const Segment &segment, bool may_have_rows);
 
