@@ -2,9 +2,10 @@
  * Effects on the counts of a queue (engine/count.h): the rows that a transaction adds or ends, and
  * the room (depth) that it takes for new jobs.
  *
- * Room counts from the moment it is taken. Rows are counted at commit, in the first hold of their
- * queue's lock that the commit makes anyway. In a queue with max_depth they are counted before the
- * leases end, so that a session that is told of the end of a job finds the room free.
+ * Room counts from the moment at which it is taken. Rows are counted at commit, in the first hold
+ * of their queue's lock that the commit needs for another reason. In a queue with max_depth, rows
+ * are counted before the leases end, so that a session that is told the end of a job finds the room
+ * free.
  */
 #include "engine/doubt.h"
 #include "engine/hold.h"
@@ -22,9 +23,9 @@ is_same(const QueueRef &one, const QueueRef &other)
 }
 
 /*
- * Return the count effect of the queue in the current subtransaction; add one if there is none. An
- * effect that was promoted from a child loses its `from`: that child can no longer be aborted by
- * itself.
+ * Return the count effect of the queue in the current subtransaction; add one if there is none.
+ * `from` of a promoted effect is cleared, since the effect now also has changes that are not the
+ * child's: the child can no longer be aborted by itself.
  */
 static CountEffect *
 effect_of(const QueueRef &ref, Oid incarnation)
@@ -55,8 +56,8 @@ note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows)
 }
 
 /*
- * Return the due effect of that second, or NULL. Only the newest effects are searched: jobs that
- * are enqueued together mostly share a second.
+ * Return the due effect of that second, or NULL. Search only the newest effects: jobs that are
+ * enqueued together mostly become due in the same second.
  */
 static DueEffect *
 find_due(const QueueRef &ref, int64 second)
@@ -79,8 +80,8 @@ note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows)
 	int64 second = DueSeconds::second_of(run_at);
 	DueEffect *same = find_due(ref, second);
 	/*
-	 * A due effect needs a count effect of its queue: that one has `recount`, and Effects::empty()
-	 * does not look at dues.
+	 * Make sure that the queue has a count effect: `recount` is a field of that effect, and
+	 * Effects::empty() does not look at due effects.
 	 */
 	CountEffect *effect = effect_of(ref, incarnation);
 	if (same != nullptr)
@@ -99,8 +100,8 @@ note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows)
 /* ---- room ---- */
 
 /*
- * Return the room of this transaction that is still unused: rows it has ended and room it has
- * taken, less the jobs it has added.
+ * Return the room that this transaction still has for new jobs of the queue: the room it has taken
+ * and the rows it has ended, less the jobs it has added.
  */
 static int64
 own_room(const QueueRef &ref)
@@ -181,7 +182,7 @@ add(JobCount &count, const CountEffect &effect, uint64 xid)
 		add_to_count(count, xid, {CountDelta::kDead, 0, effect.dead});
 }
 
-/* Add the queue's due effects, at most kHoldMax, and remove them from `settling`. */
+/* Add the queue's due effects to its count, at most kHoldMax, and remove them from `settling`. */
 static void
 add_dues(QueueHold &hold, const QueueRef &ref)
 {
@@ -217,8 +218,8 @@ settle_counts_of(QueueHold &hold)
 }
 
 /*
- * Count the effect in a hold of its own. If the slot belongs to another queue by now, the effect's
- * queue may have a new slot, whose memory lacks these rows: invalidate it.
+ * Count the effect in a hold of its own. If the slot belongs to another queue now, the queue of the
+ * effect may have a new slot whose memory lacks these rows, so invalidate that memory.
  */
 static void
 settle_now(const CountEffect &effect)
@@ -317,7 +318,7 @@ xid_with_epoch(TransactionId xid)
 
 /* ---- subtransactions ---- */
 
-/* Merge effects of the same queue. Returns the new end. */
+/* Merge effects of the same queue. Returns the end of the merged effects. */
 static CountEffect *
 merge(CountEffect *first, CountEffect *last)
 {
@@ -350,8 +351,8 @@ promote_counts(SubTransactionId mine, SubTransactionId parent)
 	while (first > counts.begin() && first[-1].tag.sub == mine)
 		first--;
 	/*
-	 * Effects that the parent has already can only be undone with the parent, so merge them: many
-	 * savepoints do not make many effects.
+	 * Merge with effects that the parent had before. These can only be undone together with the
+	 * parent, so merging loses nothing, and many savepoints do not make many effects.
 	 */
 	CountEffect *older = first;
 	while (older > counts.begin() && older[-1].tag.sub == parent)
@@ -369,8 +370,8 @@ promote_counts(SubTransactionId mine, SubTransactionId parent)
 }
 
 /*
- * Remove the effects of the subtransaction from the list. Returns the first of them; their memory
- * stays readable until the next push.
+ * Remove the effects of the subtransaction from the end of the list. Returns the first of them;
+ * their memory stays readable until the next push.
  */
 template <typename Effect>
 static Effect *

@@ -8,8 +8,9 @@ static constexpr int kMost = 64;
 
 namespace {
 /*
- * The processes visited so far, each with the result of waits_for_me(). The result is kNobody while
- * the search below a process goes on, which ends it at circles that do not contain this process.
+ * The processes visited so far, each with the result of waits_for_me(). While the search below a
+ * process goes on, its result is kNobody. So the search ends at circles that do not contain this
+ * process.
  */
 struct Search
 {
@@ -23,8 +24,8 @@ struct Search
 static int waits_for_me(int procno, Search *search);
 
 /*
- * A process that waits in memory goes on as soon as any of its blockers does, so it waits for this
- * process only if all of them do.
+ * Return the result for a process that waits in memory. Such a process continues as soon as one of
+ * its blockers does, so it waits for this process only if all of its blockers do.
  */
 static int
 all_wait_for_me(const int *procnos, int n, Search *search)
@@ -52,8 +53,8 @@ blockers_in_memory(int procno, int *procnos)
 }
 
 /*
- * A process that waits for a lock of the server goes on only when none of its blockers is left, so
- * it waits for this process if any of them does.
+ * Return the result for a process that waits for a lock of the server. Such a process continues
+ * only when no blocker is left, so it waits for this process if any of its blockers does.
  */
 static int
 any_waits_for_me(int pid, Search *search)

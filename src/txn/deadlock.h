@@ -1,8 +1,8 @@
 /*
- * Deadlocks that the server's deadlock detector does not see, because one wait is in memory: a call
- * waits for a named lock whose holder is an open transaction or a session, or for a claim in
- * progress. If the awaited session waits, directly or through others, for the transaction of that
- * call, neither goes on.
+ * Deadlocks that the server's deadlock detector does not see, because one of the waits is in
+ * memory: a call waits for a named lock that an open transaction or a session holds, or for a claim
+ * in progress. If the session that is waited for waits, directly or through others, for the
+ * transaction of that call, neither goes on.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace pgq {
 
-/* The deadlock checks of one wait. */
+/* The search for deadlocks during one wait. */
 class DeadlockWatch
 {
 public:

@@ -1,6 +1,6 @@
 /*
- * Fleeting leases of waiting jobs (jobs/README.md), which are given back before their transaction
- * ends, and the effects that remain for its commit.
+ * Giving back fleeting leases of waiting jobs (jobs/README.md) before their transaction ends, and
+ * the effects that the transaction's commit still has to apply for these jobs.
  */
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -20,7 +20,7 @@ are_newest(const Lease *lease, int n)
 		   });
 }
 
-/* Push an effect; the caller has reserved its place. */
+/* Push an effect. The caller has reserved a place for it. */
 static void
 push_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end)
 {
@@ -56,7 +56,9 @@ undo_early(SubTransactionId mine)
 		early.size--;
 }
 
-/* Return the end of the run of effects of one queue slot that are handled in one hold. */
+/*
+ * Return the end of the first run: effects of the same queue slot, as many as one hold may handle.
+ */
 static const EarlyEffect *
 end_of_run(const EarlyEffect *first, const EarlyEffect *last)
 {

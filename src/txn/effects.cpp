@@ -110,8 +110,8 @@ undo_hold(const QueueRef &ref, Lease *lease, bool used)
 }
 
 /*
- * Note that this transaction moves the row of a job. A claim that finds the queue empty waits for
- * the mover if one of the jobs being moved is due.
+ * Note that this transaction moves the row of a job. If one of the jobs being moved is due, a claim
+ * that finds the queue empty waits for this transaction.
  */
 static void
 note_mover(QueueHold &hold, const Hint &hint)
@@ -140,8 +140,8 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 	reserve_lease_effects(2);
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		/*
-		 * A purge or a drop of the queue has waited for the earlier mover. Another move that begins
-		 * now would hide a row from it.
+		 * A purge or drop of the queue has already waited for movers. It would not see a row that a
+		 * new move hides.
 		 */
 		if (moving && hold->holds > 0)
 			return;
@@ -193,7 +193,7 @@ ending_effect(const Lease *lease)
 	return effect;
 }
 
-/* A slot of a cancelled job is not lent: its worker goes on until it hears of the cancel. */
+/* A cancelled job keeps its slot: its worker goes on until it is told of the cancel. */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)
 {
@@ -257,10 +257,10 @@ hints_of(const QueueRef &ref)
 }
 
 /*
- * Keep the smallest hints of the subtransaction, a window full. Of the others keep only the
- * smallest keys, to which the cursors are pulled back at commit. The hints of `sub` before `end`
- * are contiguous, since only the innermost open subtransaction registers effects. Returns the new
- * end of the run.
+ * Keep the smallest hints of the subtransaction, as many as a window holds. Of the other hints keep
+ * only the smallest keys, to which the cursors are pulled back at commit. The hints of `sub` before
+ * `end` are contiguous, since only the innermost open subtransaction registers effects. Returns the
+ * new end of the run.
  */
 static HintEffect *
 shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
@@ -275,7 +275,7 @@ shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 		return a.hint.key < b.hint.key;
 	});
 
-	/* A child that was promoted earlier can no longer be aborted by itself. */
+	/* Hints promoted from a child earlier: the child can no longer be aborted by itself. */
 	for (HintEffect *e = first; e < keep; e++)
 		e->tag.from = InvalidSubTransactionId;
 	for (HintEffect *e = keep; e < end; e++)
@@ -303,8 +303,8 @@ shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub)
 	memmove(kept, end, rest * sizeof(HintEffect));
 	jobs->hints.size = static_cast<int>(kept - jobs->hints.begin()) + rest;
 	/*
-	 * Hints of other open subtransactions, which cannot be shed now, may fill the list: do not try
-	 * again at each call.
+	 * The list may be full of hints of other open subtransactions, which cannot be shed now. So do
+	 * not try again at every call.
 	 */
 	jobs->shed_at = Max(2 * jobs->hints.size, 2 * window_size);
 }
@@ -330,8 +330,8 @@ add_hint(const QueueRef &ref, const Hint &hint, bool is_new)
 	if (!hint.delayed)
 		raise_clock_mark(ref.queue->database, hint.key.run_at);
 	/*
-	 * Reserve again: writing the row may have enqueued further jobs, by an index expression that
-	 * the owner has added.
+	 * Reserve again: an index expression that the owner has added may have enqueued further jobs
+	 * while the row was written.
 	 */
 	List<HintEffect> &hints = hints_of(ref)->hints;
 	hints.reserve(1);

@@ -1,10 +1,10 @@
 /*
  * Effects: the changes of shared memory that a transaction makes when it ends.
  *
- * A verb registers an effect *before* the change that the effect undoes or completes, in memory
- * reserved at that moment. So the callbacks at commit and abort cannot fail (an error there is a
- * PANIC). Every effect is tagged with its subtransaction, so that ROLLBACK TO SAVEPOINT undoes
- * exactly the effects made since. See README.md in this folder.
+ * A verb registers an effect *before* the change that the effect undoes or completes. Memory for
+ * the effect is reserved at that moment, so the callbacks at commit and abort cannot fail (an error
+ * there would be a PANIC). Every effect is tagged with its subtransaction, so that ROLLBACK TO
+ * SAVEPOINT undoes exactly the effects made since. See README.md in this folder.
  */
 #pragma once
 
@@ -22,108 +22,108 @@ void effects_init();
 /* ---- leases ---- */
 
 /*
- * Bracket a call that claims. An error before end_claim_call() gives all jobs of the call back
- * uncounted, also those that were handed out already: none of them has reached the client.
+ * Mark the begin and the end of a call that claims. An error before end_claim_call() gives all jobs
+ * of the call back uncounted, even those that are handed out: none of them has reached the client.
  */
 void begin_claim_call();
 void end_claim_call();
 
 /*
- * Reserve places for n lease effects; may fail. The add functions below fill them under the queue's
- * lock and cannot fail.
+ * Reserve places for n lease effects; may raise an error. The add functions below use these places
+ * under the queue's lock, and cannot fail.
  */
 void reserve_lease_effects(int n);
 
 /*
- * This transaction has claimed the lease. On abort the job is filed back if the claim has not
- * returned; otherwise the lease is lost.
+ * Note that this transaction has claimed the lease. On abort the job is filed again if the claim
+ * call has not returned; otherwise the lease is lost.
  */
 void add_claim_effect(const QueueRef &ref, Lease *lease);
 
 /*
- * Remove the newest n lease effects; the caller has settled their leases otherwise (parked, dropped
- * or given back).
+ * Remove the newest n lease effects. The caller has already parked, dropped or given back their
+ * leases.
  */
 void forget_lease_effects(int n);
 
 /*
- * The claim is looking at the row of this lease; NULL when it is done. If the look raises an error,
- * the job is parked for a while instead of being filed back at the front, where every claim would
- * meet the error again (protocol: failed-look-is-put-aside).
+ * Note that the claim is looking at the row of this lease; NULL: the look is over. If the look
+ * raises an error, the job is set aside for a while. Otherwise the job would be filed at the front,
+ * where every claim would meet the error again (protocol: failed-look-is-put-aside).
  */
 void note_verifying(const Lease *lease);
 
 /*
- * The error of the look comes from the row's contents. The abort callback then loses the lease,
- * which costs the job an attempt.
+ * Note that the contents of the row have caused the error of the look. The abort callback then
+ * loses the lease, which costs the job an attempt.
  */
 void note_unreturnable();
 
 /*
- * End the lease in this way when this transaction commits; until then no other transaction can end
- * it. The caller has reserved a place and holds the queue's lock.
+ * End the lease, as `how` says, when this transaction commits. Until then no other transaction can
+ * end the lease. The caller has reserved a place and holds the queue's lock.
  */
 void end_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how);
 
 /*
- * Rely on the lease: no other transaction ends it before this one has ended. The caller has
- * reserved a place and holds the queue's lock.
+ * Use the lease until this transaction ends: no other transaction can end the lease before. The
+ * caller has reserved a place and holds the queue's lock.
  */
 void use_to_the_end(const QueueRef &ref, Lease *lease);
 
 /*
- * Revoke the lease, since this transaction cancels its job: pgq_extend() fails from now on. Undone
- * if the transaction rolls back. The caller has reserved a place and holds the queue's lock.
+ * Revoke the lease because this transaction cancels its job: pgq_extend() fails from now on. A
+ * rollback undoes this. The caller has reserved a place and holds the queue's lock.
  */
 void revoke_until_end(const QueueRef &ref, Lease *lease);
 
 /*
- * Hold the waiting job until this transaction ends (engine/held.h). The lease is either CLAIMING,
- * just taken by this transaction, and becomes HELD, or is HELD already, and gets one more holder.
- * Returns false if it has kHoldersMax holders. The caller has reserved a place and holds the
+ * Hold the waiting job until this transaction ends (engine/held.h). The lease is either HELD and
+ * gets one more holder, or CLAIMING, just taken by this transaction, and becomes HELD. Returns
+ * false if the lease has kHoldersMax holders already. The caller has reserved a place and holds the
  * queue's lock.
  */
 bool hold_to_the_end(const QueueRef &ref, Lease *lease);
 void undo_hold(const QueueRef &ref, Lease *lease, bool used);
 
 /*
- * Take the lease of a waiting job, and end it in the given way when this transaction commits; on
- * abort the job is given back. Returns kHeld if the job has a lease, or if the queue is being
- * purged or dropped while `how` is kMoved. If the lease exists because another transaction moves
- * the row, *mover is set to that transaction, for which the caller waits.
+ * Take the lease of a waiting job. At commit the lease ends as `how` says; on abort the job is
+ * given back. Returns kHeld if the job has a lease already, or if the queue is being purged or
+ * dropped while `how` is kMoved. If the lease exists because another transaction moves the row,
+ * *mover is set to that transaction, for which the caller waits.
  */
 TakeResult take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 							 VirtualTransactionId *mover);
 
 /*
- * As take_lease_to_end(), to cancel or change the job; a PARKED lease is taken over. *fleeting: the
- * bound on such leases is reached (jobs/README.md, "Fleeting leases"). The caller then gives the
- * lease back with let_go_early() as soon as it has written or locked the row.
+ * Like take_lease_to_end(), but to cancel or change the job; a PARKED lease is taken over.
+ * *fleeting: set if the bound on such leases is reached (jobs/README.md, "Fleeting leases"). The
+ * caller then gives the lease back with let_go_early() as soon as it has written or locked the row.
  */
 TakeResult take_lease_to_change(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 								bool *fleeting);
 
 /*
  * Give a fleeting lease back now, and forget its two effects (claim and end, or hold and use). From
- * here on the row itself shows that this transaction is at the job. end: how the job ends at
- * commit, or kUnknown if it does not. If the two effects are not the newest of the transaction
- * nothing is done, and the lease stays until the transaction ends.
+ * here on the row itself shows that this transaction is changing the job. end: how the job ends at
+ * commit, or kUnknown if it does not end. If the two effects are not the newest of the transaction,
+ * do nothing: the lease stays until the transaction ends.
  */
 void let_go_early(const QueueRef &ref, Lease *lease, JobEnd end);
 
 /*
- * Register what let_go_early() registers, for a job that this transaction has changed or ended
- * without a lease, because the lease belongs to a transaction that waits at the row.
+ * Register the same effect as let_go_early(), for a job that this transaction has changed or ended
+ * without its lease. (Another transaction has the lease, and waits for the row.)
  */
 void note_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end);
 
-/* The scheduler rewrites the row of a lost lease. On abort the lease is lost again. */
+/* Note that the scheduler rewrites the row of a lost lease. On abort the lease is LOST again. */
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 
 /*
- * At commit, tell sessions that wait for the end of the job (pgq_result) how it has ended. For a
- * lease that ends for another reason: this transaction had taken it before, or it was lost. The
- * caller has reserved a place and holds the queue's lock.
+ * At commit, tell sessions that wait in pgq_result how the job has ended. For a lease whose own end
+ * says something else: this transaction had taken the lease before, or it was lost. The caller has
+ * reserved a place and holds the queue's lock.
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
@@ -131,34 +131,34 @@ void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 enum class RowMove : uint8
 {
 	kInserted,
-	kEntered, /* moved here from another queue, or possibly so */
+	kEntered, /* moved, or possibly moved, from another queue to this one */
 	kLeft,
 	kDeleted,
 };
 
 /*
- * At commit, adjust the number of times the row of the lease is missing from that queue
- * (Lease::rows_gone). If no queue has a row of the job any more, the lease ends.
- * note_all_rows_gone(): all rows of all jobs are gone.
+ * At commit, adjust the count of rows that this queue lacks of the lease's job (Lease::rows_gone).
+ * If no queue has a row of the job any more, the lease ends. note_all_rows_gone() does this for all
+ * jobs, after a TRUNCATE.
  */
 void note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move);
 void note_all_rows_gone(const Database *db);
 
 /*
- * End the lease of a job whose row is gone. A lease that a claim is still working with ends with
- * that claim. Caller holds the queue's lock.
+ * End the lease of a job whose row is gone. If a claim is still working with the lease, it ends
+ * with that claim. Caller holds the queue's lock.
  */
 void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /*
- * List the newest leases of the queue, at most `most`, that this transaction ends, except those of
- * cancelled jobs. Returns the number.
+ * List leases of the queue that this transaction ends, except those of cancelled jobs: the newest
+ * first, at most `most`. Returns their number.
  */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
 /*
- * Change the newest effect that ends the lease: set_end() sets how the lease ends, set_dead() that
- * the job died.
+ * Change the newest effect that ends the lease. set_end() sets how the lease ends; set_dead() says
+ * that the job has become a dead letter.
  */
 void set_end(const Lease *lease, LeaseEnd how);
 void set_dead(const Lease *lease);
@@ -166,47 +166,50 @@ void set_dead(const Lease *lease);
 /* ---- jobs ---- */
 
 /*
- * Reserve places for n more hints of the queue. Its slot is current, or was so earlier in this
+ * Reserve places for n more hints of the queue. ref is current, or was current earlier in this
  * transaction.
  */
 void reserve_hints(const QueueRef &ref, Oid incarnation, int n);
 
-/* File the job at commit. is_new: count it as enqueued; a retry is not counted. */
+/* File the hint of the job at commit. is_new: count the job as enqueued; a retry does not count. */
 void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
 
 /*
- * A job was written that cannot be filed, because its queue has no slot. At commit the queue may
- * have got one whose memory was read without this row, so all queues of the database are read
- * again.
+ * Note that a row was written whose job cannot be filed, because its queue has no slot. At commit
+ * the queue may have a slot, with memory that was read without this row. So all queues of the
+ * database are read again.
  */
 void note_unfiled_job();
 bool has_unfiled_jobs();
 
-/* An enqueue was answered with an existing job; count that at commit. */
+/* Note that an enqueue was answered with an existing job. The counter changes at commit. */
 void note_duplicate(const QueueRef &ref);
 
-/* SQL has deleted jobs: at commit, groups of queues with fifo may have another head. */
+/*
+ * Note that SQL has deleted jobs. After the commit, groups of queues with fifo may have another
+ * head.
+ */
 void note_deleted_jobs();
 
 /*
- * Rows have come or gone that no count effect describes: at commit the counts of all queues are
- * forgotten and begun anew.
+ * Note that rows have come or gone for which there is no count effect. At commit the counts of all
+ * queues are forgotten and begun anew.
  */
 void note_uncounted_rows();
 
-/* Schedules were created or changed: at commit the scheduler looks again for the next tick. */
+/* Note that schedules were created or changed. At commit the scheduler looks for the next tick. */
 void note_changed_schedules();
 
 /* ---- how many jobs there are (engine/count.h) ---- */
 
 /*
- * Count `rows` jobs added to the queue (negative: ended) at commit; note_due(): of them, jobs that
- * wait until run_at.
+ * note_rows() adds `rows` jobs (negative: ended ones) to the count of the queue at commit.
+ * note_due() does so for the jobs among them that wait until run_at.
  */
 void note_rows(const QueueRef &ref, Oid incarnation, int64 rows);
 void note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows);
 
-/* As note_rows(), for dead letters. */
+/* Like note_rows(), for dead letters. */
 void note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows);
 
 enum class Room : uint8
@@ -224,47 +227,47 @@ struct Fullness
 
 /*
  * Take room for `jobs` new jobs until this transaction ends, and count them as note_rows() does:
- * all or none. Jobs that this transaction has ended make room for its own new jobs at once, for
- * others at commit.
+ * for all or for none. Jobs that this transaction has ended make room for its own new jobs at once,
+ * and for other transactions at commit.
  */
 Room take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness);
 
 /* ---- queues ---- */
 
-/* This transaction has inserted the queue's row: on abort its slot is freed. */
+/* Note that this transaction has inserted the queue's row: on abort the slot is freed. */
 void reserve_created_effect();
 void add_created_effect(const QueueRef &ref);
 
-/* From now on until this transaction ends, no job is popped from the queue. */
+/* Let no claim pop a job from the queue until this transaction ends. */
 void hold_queue(const QueueRef &ref);
 
-/* As hold_queue(). In addition the queue takes no new jobs, and the slot is freed at commit. */
+/* Like hold_queue(). In addition, the queue takes no new jobs, and its slot is freed at commit. */
 void drop_queue_at_commit(const QueueRef &ref);
 
 /*
- * Set the options of the slot at commit, from the queue's row, which this transaction has locked to
- * its end. Without this effect, as in a prepared transaction, the scheduler does so within a
- * second.
+ * Set the options of the slot at commit. They come from the queue's row, which this transaction has
+ * locked. Without this effect, as in a prepared transaction, the scheduler sets the options within
+ * a second.
  */
 void set_options_at_commit(const QueueRef &ref, const QueueOptions &options);
 
-/* Give the slot the new name of the queue's row at the commit. The transaction cannot be prepared. */
+/* Give the slot the new name of the queue at commit. Such a transaction cannot be prepared. */
 void rename_queue_at_commit(const QueueRef &ref, const char *name);
 
-/* The extension was created: wake the launcher at commit. */
+/* Note that the extension was created: wake the launcher at commit. */
 void announce_at_commit();
 
 /*
- * A row was added to pgq_ext.queue: as announce_at_commit(), but dropped if the transaction is
- * prepared. The launcher then finds the queue later by itself.
+ * Note that a row was added to pgq_ext.queue: wake the launcher at commit. If the transaction is
+ * prepared the effect is dropped, and the launcher finds the queue later by itself.
  */
 void announce_queue_at_commit();
 
 /* ---- prepared transactions ---- */
 
 /*
- * A job that this transaction has claimed or asserted and has not ended, or that it holds. A job
- * may be listed twice.
+ * A job that this transaction has claimed, asserted or holds, and has not ended. A job may be
+ * listed twice.
  */
 struct OpenClaim
 {
@@ -273,7 +276,7 @@ struct OpenClaim
 	bool held;
 };
 
-/* Allocate and fill *claims. Returns their number. */
+/* Allocate and fill *claims. Returns the number of entries. */
 int open_claims(OpenClaim **claims);
 
 /*

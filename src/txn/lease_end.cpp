@@ -33,11 +33,11 @@ count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hol
 	counters.expired += how == LeaseEnd::kExpired;
 	counters.dead_lettered += dead;
 	int64 *counter = counters.of(how);
-	/* A waiting job was cancelled: no worker had it, so no attempt ends. */
+	/* A job that was cancelled while it waited: no worker had it, so no attempt ends. */
 	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
 	if (counter == nullptr || waited)
 		return;
-	/* A late ack: the attempt was handed out before the last start, and is counted only now. */
+	/* A late ack: its attempt was handed out before the last start, so count the hand-out now. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
 	++*counter;
 	note_wait(lease, monotonic);
@@ -51,7 +51,7 @@ let_go(Lease *lease, QueueHold &hold)
 		hold.give_back(lease);
 }
 
-/* The lease is doomed, not lost at once: another transaction may be cancelling the job. */
+/* Doom the lease instead of losing it at once: another transaction may be cancelling the job. */
 void
 lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 {
@@ -62,8 +62,8 @@ lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Undo a revocation. If the worker was told of it, it may have stopped working, so that the lease
- * would stay without an owner: it is doomed.
+ * Undo a revocation. If the worker was told that its lease is revoked, it may have stopped working,
+ * and no one would end the lease. So the lease is doomed.
  */
 void
 undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
@@ -76,8 +76,8 @@ undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 /* ---- rows that SQL deletes or moves ---- */
 
 /*
- * If the job has a lease, register change(queue of the lease, lease): how this transaction has just
- * changed the number of its missing rows.
+ * If the job has a lease, register a row effect: change(queue of the lease, lease) returns by how
+ * much this transaction has just changed the number of missing rows of the job.
  */
 template <typename Change>
 static void
@@ -121,7 +121,7 @@ struct RowSum
 };
 
 } // namespace
-/* Fill `sums` with one sum for each lease, sorted. Returns the end. */
+/* Fill `sums` with one sum for each lease, sorted by lease. Returns the end. */
 static RowSum *
 sum_row_effects(RowSum *sums)
 {
@@ -139,7 +139,7 @@ sum_row_effects(RowSum *sums)
 	return last;
 }
 
-/* Return how often the row is missing, with the effects of this transaction included. */
+/* Return how many rows of the job are missing, including the effects of this transaction. */
 static RowsGone
 rows_gone_by_now(const Lease *lease, const RowSum *sums, const RowSum *end)
 {
@@ -158,7 +158,8 @@ note_all_rows_gone(const Database *db)
 	auto *leases = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
 	/*
-	 * A row that this transaction has deleted or moved already must not be counted as gone twice.
+	 * The sums keep a row from being counted twice that this transaction has already deleted or
+	 * moved.
 	 */
 	auto *sums = static_cast<RowSum *>(MemoryContextAllocHuge(
 		CurrentMemoryContext, (pending.effects.leases.size + 1) * sizeof(RowSum)));

@@ -23,8 +23,8 @@ take_lock_for_transaction(Database *db, const LockRequest &request)
 	LockTaken taken;
 	with_locks([&](LockHold &hold) {
 		/*
-		 * A process that frees the slot raises its generation first, and then frees its locks. A
-		 * lock taken with an old generation would remain.
+		 * Give up if the slot of the database has another generation. A process that frees a slot
+		 * raises the generation first, and then frees the locks, so a lock taken now would remain.
 		 */
 		taken.answer = TakeAnswer::kGone;
 		if (generation_of(db) != request.generation)
@@ -43,7 +43,7 @@ unlock_at_commit(int number, int64 token, bool swept)
 	with_locks([&](LockHold &hold) {
 		NamedLock &lock = hold[number];
 		bool ours = !lock.is_open() || lock.changer == my_procno();
-		/* Its holder may have extended it since the sweep found its time to be over. */
+		/* The holder may have extended the lock since the sweep found its time to be over. */
 		current = lock.now.token == token && lock.now.state == GrantState::kHeld && ours &&
 				  (!swept || lock.is_over(hold.monotonic()));
 		if (!current)
@@ -66,8 +66,8 @@ undo_newest_lock_effect()
 /* ---- the end of a transaction ---- */
 
 /*
- * Newest effect first: an entry that was changed several times ends as it was before the first
- * change, or after the last.
+ * Apply or undo lock effects, the newest first. So an entry that was changed several times ends in
+ * the state before the first change, or after the last one.
  */
 void
 settle_locks(const LockEffect *first, const LockEffect *last, bool commit)
@@ -111,15 +111,15 @@ check_locks_for_prepare(const Effects &effects)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has taken or given back a "
 							   "session-bound lock")));
-	/* COMMIT PREPARED runs no callback that could change the rate in memory. */
+	/* Refuse to prepare: COMMIT PREPARED runs no callback that could change the rate in memory. */
 	if (effects.rates.size > 0)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has created or dropped a rate")));
 }
 
 /*
- * Walk the effects from the oldest on: for each entry it knows the state from before the
- * transaction.
+ * Leave the changed entries to the prepared transaction. Go from the oldest effect on, because the
+ * oldest one of an entry has the state from before the transaction.
  */
 void
 hand_over_locks(const Effects &effects, TransactionId xid)
@@ -136,7 +136,10 @@ hand_over_locks(const Effects &effects, TransactionId xid)
 
 namespace {
 
-/* The smallest xids above `after` of entries in doubt: all that are settled in one round. */
+/*
+ * Up to kMost xids above `after` on which entries depend: the smallest ones. They are settled in
+ * one round.
+ */
 struct Doubts
 {
 	static constexpr int kMost = 32;
@@ -163,7 +166,10 @@ struct Doubts
 
 } // namespace
 
-/* Of those that have ended: the order is that of the protocol (ended-then-committed). */
+/*
+ * Return those of the xids that have ended and were committed, or not committed. First ask whether
+ * the transaction has ended, then whether it was committed (protocol: ended-then-committed).
+ */
 static Doubts
 ended_of(const Doubts &doubts, bool committed)
 {

@@ -1,6 +1,6 @@
 /*
- * Named locks and rates in a transaction. Others see what the transaction takes or gives back when
- * it commits; a rollback, also to a savepoint, undoes it.
+ * Named locks and rates in a transaction. Locks that the transaction takes or gives back change for
+ * other sessions at its commit; a rollback, also to a savepoint, undoes the change.
  */
 #pragma once
 
@@ -9,16 +9,16 @@
 
 namespace pgq {
 
-/* Reserve a place for one more lock effect; may fail. */
+/* Reserve a place for one more lock effect; may raise an error. */
 void reserve_lock_effect();
 
-/* Take a lock, and keep it if this transaction commits. A place was reserved. */
+/* Take a lock; a rollback of this transaction gives it back. The caller has reserved a place. */
 LockTaken take_lock_for_transaction(Database *db, const LockRequest &request);
 
 /*
  * Give the lock back if this transaction commits. Returns false if the entry has another grant by
- * now. A place was reserved. swept: the caller is the scheduler, in a short transaction, and the
- * lock's time is over.
+ * now. swept: the caller is the scheduler, in a short transaction, and the lock's time is over. The
+ * caller has reserved a place.
  */
 bool unlock_at_commit(int number, int64 token, bool swept);
 
@@ -26,16 +26,16 @@ bool unlock_at_commit(int number, int64 token, bool swept);
 void undo_newest_lock_effect();
 
 /*
- * Settle locks that were changed by prepared transactions which have ended, or by transactions
- * whose rows were still open when the locks were loaded. The first form settles the locks and runs
+ * Settle locks that wait for the outcome of a transaction which has ended: a prepared one, or one
+ * whose rows were uncommitted when the locks were loaded. The first form settles the locks and runs
  * of one name, the second all. Cannot fail; the caller holds no lock.
  */
 void settle_prepared_locks(const Database *db, const char *name);
 void settle_prepared_locks();
 
 /*
- * Leave the line of a named lock, and stop waiting for a claim. For the end of a waiting call, also
- * by an error.
+ * Leave the line of a named lock, and end the wait for a claim in progress. Called when a waiting
+ * call ends, also by an error.
  */
 void abandon_lock_wait();
 

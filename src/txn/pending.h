@@ -14,9 +14,9 @@ namespace pgq {
 class QueueHold;
 
 /*
- * The owner of an effect. sub: the subtransaction to which it belongs. from: the child from which
- * it was last promoted, or invalid. COMMIT_SUB(s) can be followed by ABORT_SUB(s), which must undo
- * the effects just promoted.
+ * The owner of an effect. sub: the subtransaction to which the effect belongs. from: the child from
+ * which it was last promoted, or invalid. The server can call ABORT_SUB(s) after COMMIT_SUB(s);
+ * ABORT_SUB must then undo the effects that COMMIT_SUB has promoted.
  */
 struct Tag
 {
@@ -41,7 +41,7 @@ struct LeaseEffect
 	} kind;
 	LeaseEnd how;
 	bool dead;
-	RowsGone gone; /* kRow only */
+	RowsGone gone; /* change of the lease's missing rows; only for kRow */
 	Tag tag;
 	QueueRef ref;
 	Lease *lease;
@@ -51,8 +51,8 @@ struct LeaseEffect
 };
 
 /*
- * jobs: new jobs that this hint counts as in the counters; 0 for a retry, more than 1 if other
- * hints were shed.
+ * A hint to file at commit. jobs: how many enqueued jobs the counters count for this hint; 0 for a
+ * retry, more than 1 if other hints were shed.
  */
 struct HintEffect
 {
@@ -61,19 +61,19 @@ struct HintEffect
 	Hint hint;
 };
 
-/* Changed counts of a queue. A subtransaction has one or two of them for each queue. */
+/* Changed counts of a queue. A subtransaction has at most two of these for each queue. */
 struct CountEffect
 {
 	Tag tag;
 	QueueRef ref;
-	Oid incarnation; /* of the extension; see distrust() */
+	Oid incarnation; /* incarnation of the extension; see distrust() */
 	int64 rows;		 /* rows added, or (negative) ended */
 	int64 dead;		 /* dead letters added, or (negative) removed */
 	int64 reserved;	 /* room taken, which counts from now until the transaction ends */
 	bool recount;	 /* too many due effects to keep: begin the count anew at commit */
 };
 
-/* n jobs of the queue become due in that second. */
+/* A change by n of the number of jobs of the queue that become due in that second. */
 struct DueEffect
 {
 	Tag tag;
@@ -83,8 +83,8 @@ struct DueEffect
 };
 
 /*
- * The number of enqueues that were answered with an existing job. A subtransaction may have several
- * for one queue.
+ * Number of enqueues that were answered with an existing job. A subtransaction may have several
+ * such effects for one queue.
  */
 struct DuplicateEffect
 {
@@ -94,8 +94,8 @@ struct DuplicateEffect
 };
 
 /*
- * The lease of that job was given back early (early.cpp). At commit, waiting sessions are told
- * `end`, and the group is looked at.
+ * The lease of that job was given back early (early.cpp). At commit, sessions waiting in pgq_result
+ * are told `end`, and the group of the job is looked at again.
  */
 struct EarlyEffect
 {
@@ -125,8 +125,8 @@ struct QueueEffect
 };
 
 /*
- * The transaction has changed the entry `number` of a named lock; its grant has that token. before:
- * the grant until then.
+ * The transaction has changed the entry `number` of a named lock. token: the token of the new
+ * grant. before: the grant that the entry had before.
  */
 struct LockEffect
 {
@@ -137,7 +137,10 @@ struct LockEffect
 	Grant before;
 };
 
-/* The rate was created or dropped: memory forgets its state when the transaction ends. */
+/*
+ * The transaction has created or dropped the rate. When it ends, memory forgets the state of the
+ * rate.
+ */
 struct RateEffect
 {
 	Tag tag;
@@ -171,17 +174,20 @@ template <typename T> struct List
 	T *end() const { return items + size; }
 };
 
-/* The pending hints of one queue. Of hints beyond a window full only the smallest keys are kept. */
+/*
+ * The pending hints of one queue. If there are more hints than a window holds, only the smallest
+ * keys of the others are kept.
+ */
 struct QueueHints
 {
 	QueueRef ref;
-	Oid incarnation; /* of the extension; see distrust() */
+	Oid incarnation; /* incarnation of the extension; see distrust() */
 	List<HintEffect> hints;
 	int shed_at; /* number of hints from which shedding is tried */
 	bool shed;
 	Key shed_key;
 	TimerKey shed_timer_key;
-	int64 shed_horizon; /* greatest run_at of shed hints that were due when enqueued */
+	int64 shed_horizon; /* greatest run_at among shed hints of jobs that were due when enqueued */
 };
 
 struct Effects
@@ -219,13 +225,13 @@ struct Pending
 	bool unreturnable;		/* see note_unreturnable() */
 	/*
 	 * number, counted from 1, of the first lease effect of a claim call that has not returned; 0:
-	 * no such call
+	 * there is no such call
 	 */
 	int first_unreturned;
 	Watch *watch; /* reserved at PRE_PREPARE, or NULL */
 	/*
-	 * this transaction, if it holds jobs; noted because the virtual xid is gone when the callbacks
-	 * run
+	 * virtual xid of this transaction, if it holds jobs; a copy, since the server has already
+	 * cleared the virtual xid when the callbacks run
 	 */
 	VirtualTransactionId holder;
 
@@ -238,45 +244,46 @@ struct Pending
 
 extern Pending pending;
 
-/* Return the tag of an effect that is registered now. */
+/* Return the tag for an effect that is registered now. */
 Tag current_tag();
 
 /*
- * If the list has grown long, shed hints of `sub`, which end before index run_end; the hints behind
- * them move up. Cannot fail.
+ * If the list has grown long, shed hints of `sub`, whose run ends before index run_end. Later hints
+ * move up. Cannot fail.
  */
 void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 
 /*
- * Return whether the lease is still the one of the effect, and not a later one in the same entry.
- * Caller holds the queue's lock.
+ * Return whether the entry still has the lease of the effect, not a later one. Caller holds the
+ * queue's lock.
  */
 bool still_ours(const LeaseEffect &effect);
 
-/* Return the end of the job that waiting sessions are told. */
+/* Return the end of the job that waiting sessions are to be told. */
 JobEnd end_of(LeaseEnd how, bool dead);
 
 /*
- * Count how the lease ends, and tell waiting sessions. The caller ends the lease in the same hold.
+ * Count the end of the lease, and tell sessions waiting in pgq_result. The caller ends the lease in
+ * the same hold of the queue's lock.
  */
 void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
 
-/* End the lease if its job has no row left. Returns whether it did. */
+/* End the lease if its job has no row left. Returns whether the lease has ended. */
 bool end_if_rows_gone(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /* Remove this transaction from the holders of the job. The last holder gives the job back. */
 void let_go(Lease *lease, QueueHold &hold);
 
-/* Undo the claim, or the cancel, of a lease that was handed out. */
+/* Undo the claim, or the revocation by a cancel, of a lease that was handed out. */
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
 void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /* ---- count.cpp: counts of jobs. Nothing here can fail ---- */
 
 /*
- * At the end of a transaction. begin_counts() gives room back at once. The commit counts the rest
- * in holds that it makes for other reasons, each of which calls settle_counts_of(). finish_counts()
- * makes holds for the rest.
+ * Settling counts at the end of a transaction. begin_counts() gives unused room back at once. The
+ * commit makes holds of queues for other reasons; each of these calls settle_counts_of().
+ * finish_counts() makes holds for the counts that are then still left.
  */
 void begin_counts(const Effects &ending, bool commit);
 void settle_counts_of(QueueHold &hold);
@@ -285,22 +292,28 @@ void finish_counts();
 void promote_counts(SubTransactionId mine, SubTransactionId parent);
 void undo_counts(SubTransactionId mine);
 
-/* Hand the counts to the entry of a prepared transaction, and apply them when that has ended. */
+/*
+ * Add the counts to the watch of a prepared transaction, and apply them when that transaction has
+ * ended.
+ */
 void hand_over_count(Touched *touched, const CountEffect &effect);
 void hand_over_due(Touched *touched, const DueEffect &effect);
 void settle_prepared_count(QueueHold &hold, const Touched &touched, uint64 xid, bool commit);
 
-/* Return the xid with its epoch. The transaction is younger than 2^31 transactions. */
+/* Return the xid with its epoch. Valid for transactions younger than 2^31 transactions. */
 uint64 xid_with_epoch(TransactionId xid);
 
 /* ---- stats.cpp: counters that a commit changes. Nothing here can fail ---- */
 
 /*
- * Record how long the job waited, once: when its claim, or the end of its lease, commits. Caller
- * holds the queue's lock.
+ * Record how long the job has waited, once: at the commit of its claim or of the end of its lease.
+ * Caller holds the queue's lock.
  */
 void note_wait(Lease *lease, int64 monotonic);
-/* Record how long the job ran when the end of its lease commits. Caller holds the queue's lock. */
+/*
+ * Record how long the job has run, at the commit of the end of its lease. Caller holds the queue's
+ * lock.
+ */
 void note_end(const Lease *lease, LeaseEnd how, int64 monotonic);
 void settle_duplicates(const List<DuplicateEffect> &duplicates);
 void undo_duplicates(SubTransactionId mine);
@@ -327,7 +340,7 @@ void reserve_watch();
 /* At PREPARE: hand the pending effects to the watch. Cannot fail. */
 void hand_over_to_watch();
 
-/* Free the reserved watch of a transaction that was not prepared after all. Cannot fail. */
+/* Free the reserved watch of a transaction that failed to prepare. Cannot fail. */
 void release_watch();
 
 } // namespace pgq

@@ -1,13 +1,14 @@
 /*
  * Prepared transactions.
  *
- * COMMIT PREPARED and ROLLBACK PREPARED run no callback of ours. They may come from any session,
- * after a restart or after a failover. So PREPARE hands the effects to shared memory: each lease
- * stores its own future (struct Prepared), and a watch remembers the transaction and the queues it
- * has enqueued to. A process that finds the transaction ended applies the effects. Hints are not
- * kept: the cursors of the queues go back to -infinity, and the rows are read from the table.
+ * COMMIT PREPARED and ROLLBACK PREPARED run no callback of the extension. They may come from any
+ * session, even after a restart or a failover. So PREPARE stores the effects in shared memory: each
+ * lease stores what will happen to it (struct Prepared), and a watch remembers the transaction and
+ * the queues to which it has enqueued. A process that finds the transaction ended applies the
+ * effects. Hints are not stored: the cursors of the queues go back to -infinity, and the rows are
+ * read from the table.
  *
- * After a restart the watches are made anew from the server's list of prepared transactions, each
+ * After a restart, the watches are made anew from the server's list of prepared transactions, each
  * for all queues of its database. Leases exist then only if they were saved (load/saved_lease.h),
  * together with what these transactions will do to them. Rows that such a transaction has deleted
  * or locked are BUSY until it ends (protocol: busy-is-not-gone).
@@ -74,7 +75,7 @@ release_watch()
 	pending.watch = nullptr;
 }
 
-/* Return whether a later effect, from `next` on, cancels the job of the lease. */
+/* Return whether an effect from `next` on cancels the job of the lease. */
 static bool
 is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end)
 {
@@ -83,7 +84,10 @@ is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end
 	});
 }
 
-/* Only for a lease that was handed out: a claim in progress looks at the row itself. */
+/*
+ * Store a row effect in its lease, if the lease was handed out. A claim in progress reads the row
+ * itself.
+ */
 static void
 hand_over_row(Lease *lease, const RowsGone &gone, TransactionId xid)
 {
@@ -97,7 +101,9 @@ hand_over_row(Lease *lease, const RowsGone &gone, TransactionId xid)
 	set_prepared(lease, will);
 }
 
-/* end: the end of the transaction's lease effects. */
+/*
+ * Store what the transaction will do to the lease. end: the end of the transaction's lease effects.
+ */
 static void
 hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId xid)
 {
@@ -118,8 +124,8 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 		if (effect.kind == LeaseEffect::kRow)
 			return hand_over_row(lease, effect.gone, xid);
 		/*
-		 * A tell effect replaces the recorded end, by which counters count, only where that says no
-		 * more than kChanged.
+		 * A tell effect replaces the recorded end (by which the counters count) only if that end is
+		 * just kChanged.
 		 */
 		if (effect.kind == LeaseEffect::kTell)
 		{
@@ -148,8 +154,8 @@ touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 {
 	Touched *touched = &watch->touched[ref.queue - shared->queues];
 	/*
-	 * The slot has changed hands within this transaction. There is room for one queue, so the
-	 * present one is recorded, and all_queues stands for the other.
+	 * The slot has got another queue during this transaction. A watch has room for one queue of a
+	 * slot, so the present one is recorded, and all_queues covers the other.
 	 */
 	bool another = touched->generation != 0 && touched->generation != ref.generation;
 	watch->all_queues |= another;
@@ -163,7 +169,7 @@ touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 	touched->deduplicated += deduplicated;
 }
 
-/* Return NULL if the slot belongs to another queue by now. */
+/* Return the entry of the queue in the watch; NULL if the slot belongs to another queue by now. */
 static Touched *
 touch_counted(Watch *watch, const QueueRef &ref)
 {
@@ -188,7 +194,10 @@ hand_over_to_watch()
 {
 	Watch *watch = pending.watch;
 	Effects effects = pending.effects;
-	/* Reset also if there is no watch: the memory of the lists goes with the transaction. */
+	/*
+	 * Clear the effects even if there is no watch: the memory of the lists is freed with the
+	 * transaction.
+	 */
 	pending.effects = {};
 	pending.watch = nullptr;
 	if (watch == nullptr)
@@ -199,7 +208,10 @@ hand_over_to_watch()
 	memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
-	/* Early effects are not kept, so sessions that wait for the end of those jobs are not told. */
+	/*
+	 * The watch stores no early effects, so sessions that wait for the end of those jobs are not
+	 * told.
+	 */
 	watch->deleted = effects.deleted || effects.early.size > 0;
 	watch->uncounted = effects.uncounted;
 	watch->schedules = effects.schedules;
@@ -225,8 +237,8 @@ hand_over_to_watch()
 /* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
 
 /*
- * Apply or undo what the transaction does to a lease that it uses. Returns false if the lease has
- * ended.
+ * Apply or undo what the prepared transaction does to a lease that it uses. Returns false if the
+ * lease has ended.
  */
 static bool
 settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monotonic,
@@ -234,7 +246,9 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 {
 	if (commit && was.ended)
 	{
-		/* The end of a lost attempt is counted as lost; the end of its job is told separately. */
+		/*
+		 * Counters count the end of a lost attempt as lost. The end of its job is stored in `told`.
+		 */
 		if (was.how == LeaseEnd::kLost)
 			hold.tell(lease->key.job_id, was.told);
 		count_end(lease, was.how, was.dead, monotonic, hold);
@@ -288,7 +302,8 @@ settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monoto
 }
 
 /*
- * Settle the leases of the transaction that fit into one hold. Returns whether there may be more.
+ * Settle leases of the transaction, as many as fit into one hold. Returns whether there may be
+ * more.
  */
 static bool
 settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
@@ -310,9 +325,9 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 }
 
 /*
- * Settle the leases of one queue that the transaction has used, and read the queue again. Returns
- * false if the slot belongs to another queue by now. touched: NULL if the transaction's changes are
- * not known.
+ * Settle the leases of one queue that the transaction has used, then read the queue's rows again.
+ * Returns false if the slot belongs to another queue by now. touched: NULL if the transaction's
+ * changes are not known.
  */
 static bool
 settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const Touched *touched)
@@ -341,8 +356,8 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const
 }
 
 /*
- * Return false if the transaction has changed more queues than the watch records, or a recorded
- * queue has lost its slot.
+ * Settle all queues that the watch records. Returns false if the transaction has changed more
+ * queues than recorded, or if a recorded queue has lost its slot.
  */
 static bool
 settle_touched(const Watch *watch, bool commit)
@@ -377,7 +392,7 @@ settle_watch(Watch *watch, bool commit)
 		tell_of_schedules(watch->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_watch(watch);
-	/* This may raise. By now all that no other process repeats is done. */
+	/* This may raise an error. All that no other process would repeat is done by now. */
 	settle_prepared_locks();
 }
 
@@ -389,8 +404,8 @@ resolve_prepared()
 		Watch *watch = &shared->watches[i];
 		TransactionId xid = watched_xid(watch);
 		/*
-		 * The order matters: pg_xact says "committed" while the transaction still waits for its
-		 * synchronous standby (protocol: ended-then-committed).
+		 * The order of the two questions matters: pg_xact says "committed" while the transaction
+		 * still waits for its synchronous standby (protocol: ended-then-committed).
 		 */
 		if (!TransactionIdIsValid(xid) || TransactionIdIsInProgress(xid))
 			continue;

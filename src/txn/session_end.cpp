@@ -13,8 +13,8 @@ end_all()
 }
 
 /*
- * The server has aborted an open transaction before it calls on_shmem_exit functions, which still
- * see shared memory.
+ * The server calls on_shmem_exit functions after it has aborted an open transaction, and before it
+ * detaches from shared memory.
  */
 static void
 at_exit(int, Datum)
@@ -38,7 +38,10 @@ at_session_end(SessionEnd end)
 
 static constinit ProcessUtility_hook_type next_hook = nullptr;
 
-/* A connection pooler sends DISCARD ALL when a client has left the server session. */
+/*
+ * Return whether the statement is DISCARD ALL. A connection pooler sends it when a client has left
+ * the server session.
+ */
 static bool
 gives_up_session(const PlannedStmt *statement)
 {

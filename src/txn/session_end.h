@@ -12,8 +12,8 @@ namespace pgq {
 void session_end_init();
 
 /*
- * Call `end` at each end of this session from now on. It must not fail. Registering it again does
- * nothing.
+ * Call `end` at each end of this session from now on; `end` must not fail. Registering the same
+ * function again does nothing.
  */
 using SessionEnd = void (*)();
 void at_session_end(SessionEnd end);

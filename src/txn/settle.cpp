@@ -19,7 +19,7 @@ still_ours(const LeaseEffect &effect)
 	return serial_of(effect.lease) == effect.serial;
 }
 
-/* A lease that the scheduler was to count, and did not count, stays lost. */
+/* Keep a lease LOST whose attempt the scheduler could not count. Returns false for other leases. */
 static bool
 stays_lost(const LeaseEffect &effect, int64 monotonic)
 {
@@ -38,7 +38,7 @@ stays_lost(const LeaseEffect &effect, int64 monotonic)
 }
 
 /*
- * The lease of a waiting job is given back, not ended: the row may be unchanged, and a claim may
+ * A waiting job's lease is given back, not just ended: the row may be unchanged, and a claim may
  * have met the lease and dropped the job's hint.
  */
 static void
@@ -64,11 +64,11 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			hold.stop_using(effect.lease, false, monotonic);
 			break;
 		case LeaseEffect::kRevoke:
-			/* The job was not cancelled after all: a cancel would have ended the lease by now. */
+			/* A cancel would have ended the lease by now, so the job was not cancelled. */
 			undo_revocation(effect.lease, monotonic, hold);
 			break;
 		case LeaseEffect::kTell:
-			/* Told before the lease ends: newer effects come first. */
+			/* Effects are applied newest first, so waiters are told before the lease ends. */
 			hold.tell(effect.lease->key.job_id, end_of(effect.how, effect.dead));
 			hold->counters.dead_lettered += effect.dead;
 			break;
@@ -115,7 +115,7 @@ undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 static void
 undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 {
-	/* Tell and row effects change nothing before the commit, so there is nothing to undo. */
+	/* Tell and row effects take effect only at commit, so there is nothing to undo. */
 	switch (effect.kind)
 	{
 		case LeaseEffect::kClaim:
@@ -143,7 +143,7 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Return the beginning of the last run in [first, last) of effects of one queue slot, at most
+ * Return the beginning of the last run in [first, last): effects of the same queue slot, at most
  * kHoldMax.
  */
 static const LeaseEffect *
@@ -157,8 +157,8 @@ run_of_one_queue(const LeaseEffect *first, const LeaseEffect *last)
 }
 
 /*
- * Visit the effects in [first, last) whose leases are still theirs, newest first. One hold serves a
- * run of effects of one queue.
+ * Visit the effects in [first, last) that are still_ours(), newest first. One hold serves a run of
+ * effects of one queue.
  */
 template <typename Visit>
 static void
@@ -178,8 +178,8 @@ for_each_lease_effect(const LeaseEffect *first, const LeaseEffect *last, Visit v
 }
 
 /*
- * End leases without rows, after all row effects are applied: a job may have been inserted again
- * before its old row was deleted.
+ * End leases without rows. Only after all row effects are applied: SQL may have inserted a job
+ * again before its old row was deleted.
  */
 static void
 settle_rows_gone(const LeaseEffect *first, const LeaseEffect *last, int64 monotonic)
@@ -191,8 +191,8 @@ settle_rows_gone(const LeaseEffect *first, const LeaseEffect *last, int64 monoto
 }
 
 /*
- * Apply or undo the lease effects in [first, last), newest first. A claim is registered before the
- * end of its lease, so the lease is ended before its claim would be unpinned.
+ * Apply or undo the lease effects in [first, last), newest first. The claim of a lease is
+ * registered before its end, so the lease ends before its claim would unpin it.
  */
 static void
 settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
@@ -207,7 +207,7 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 		settle_rows_gone(first, last, monotonic);
 }
 
-/* Memory lacks the shed hints: pull the cursors back to their smallest keys. */
+/* Pull the cursors back to the smallest keys of the shed hints, which memory lacks. */
 static void
 file_shed(const QueueHints &jobs, QueueHold &hold)
 {
@@ -278,7 +278,7 @@ settle_queue(const QueueEffect &effect, bool commit)
 	});
 }
 
-/* Give up what a failed call has left: refill role, places in lines, a wait, a reservation. */
+/* Give up all that a failed call has left behind: refill role, places in lines, a reservation. */
 static void
 abandon_call()
 {
@@ -294,7 +294,7 @@ abandon_call()
 	abandon_reservation();
 }
 
-/* The effects of a failed claim call have been undone: forget that it was under way. */
+/* Forget that a claim call was under way, after the effects of the failed call were undone. */
 static void
 forget_claim_call()
 {
@@ -382,7 +382,7 @@ undo_subtransaction(SubTransactionId sub)
 	LeaseEffect *leases_end = pending.effects.leases.end();
 	pending.settling = pending.effects.leases.begin();
 	pending.effects.leases.size = static_cast<int>(leases - pending.settling);
-	/* Leases first, then effects that do not depend on each other, then queues, newest first. */
+	/* Leases first, then effects that are independent of each other, then queues, newest first. */
 	settle_leases(leases, leases_end, false);
 	forget_claim_call();
 	undo_counts(sub);
@@ -420,8 +420,8 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		for (QueueHints &jobs : pending.effects.jobs)
 		{
 			/*
-			 * Shed the parent's hints before the promotion: the promoted ones may still be undone
-			 * by themselves.
+			 * Shed the parent's hints before the promotion: the promoted hints may still be undone
+			 * without those of the parent.
 			 */
 			shed_hints(&jobs, static_cast<int>(first_of(jobs.hints, mine) - jobs.hints.begin()),
 					   parent);

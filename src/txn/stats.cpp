@@ -1,5 +1,5 @@
 /*
- * Counters that a commit changes: wait and run times of leases that were claimed or ended, and
+ * Counters that change at commit: wait and run times of leases that were claimed or ended, and
  * enqueues that were answered with an existing job.
  */
 #include "engine/hold.h"
@@ -21,8 +21,8 @@ note_wait(Lease *lease, int64 monotonic)
 }
 
 /*
- * The end was reported by a call, so its time is known. A lost lease does not say when its worker
- * has stopped.
+ * Return whether a call has reported the end of the attempt, so that its time is known. For a lost
+ * lease the time at which the worker stopped is not known.
  */
 static bool
 was_answered(LeaseEnd how)
@@ -39,7 +39,7 @@ note_end(const Lease *lease, LeaseEnd how, int64 monotonic)
 	int64 run = monotonic - lease->handed_out_at;
 	if (times.ran && was_answered(how))
 		latency.of(Phase::kRun).add(run, monotonic);
-	/* Take the run time from the monotonic clock: the wall clock may be set while the job runs. */
+	/* Measure the run time by the monotonic clock: the wall clock may be set while the job runs. */
 	if (times.enqueued_at != 0 && how == LeaseEnd::kAcked)
 		latency.of(Phase::kTotal)
 			.add(time_between(times.enqueued_at, lease->claimed_at) + run, monotonic);
@@ -54,7 +54,7 @@ note_duplicate(const QueueRef &ref)
 	SubTransactionId sub = GetCurrentSubTransactionId();
 	if (duplicates.size > 0)
 	{
-		/* An effect promoted from a child may still be undone by itself, so it is not reused. */
+		/* An effect promoted from a child may still be undone alone, so do not add to it. */
 		DuplicateEffect &newest = duplicates.end()[-1];
 		if (newest.tag.sub == sub && newest.tag.from == InvalidSubTransactionId &&
 			newest.ref.queue == ref.queue && newest.ref.generation == ref.generation)
