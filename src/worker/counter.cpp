@@ -61,7 +61,8 @@ find_database()
 }
 
 /*
- * Count the queues that need it. Return when to count again; INT64_MAX: nothing is left to count.
+ * Count the queues that need it. Return the time of the next count; INT64_MAX: nothing is left to
+ * count.
  */
 static int64
 count_all(const Database *database, DutyState *states)

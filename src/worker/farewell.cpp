@@ -7,13 +7,14 @@
 
 namespace pgq {
 
-/* Usually all sessions end in a few milliseconds. */
+/* Longest wait for other sessions to end; usually all end in a few milliseconds. */
 static constexpr int64 kLongestWait = 2 * USECS_PER_SEC;
 static constexpr int64 kNap = 2000;
 
 /*
- * Return whether the server is being stopped, and not only this process. The postmaster notes a
- * stop in its lock file before it sends the signals. In doubt return true: saving is never wrong.
+ * Return whether the whole server is being stopped, not only this process. The postmaster notes a
+ * stop in its lock file before it sends the signals. If in doubt return true: saving leases is
+ * never wrong.
  */
 static bool
 server_is_stopping()
@@ -30,8 +31,8 @@ server_is_stopping()
 }
 
 /*
- * Wait for the condition. False: not met by the deadline (monotonic). Signals do not interrupt
- * this: the process is exiting.
+ * Wait until the condition is true. Returns false if it is still false at the deadline (monotonic).
+ * The process is exiting, so signals do not interrupt this wait.
  */
 template <typename Condition>
 static bool
@@ -56,9 +57,9 @@ is_walsender(const PGPROC *proc)
 }
 
 /*
- * Return whether no other process of this database can still end a lease. A process has aborted its
- * transaction before it gives back its PGPROC. Walsenders stay until the last checkpoint, and do
- * not count.
+ * Return whether no other process of this database can still end a lease. A process gives its
+ * PGPROC back only after it has aborted its transaction. Walsenders stay until the last checkpoint,
+ * and do not count.
  */
 static bool
 we_are_alone()
@@ -75,7 +76,7 @@ we_are_alone()
 
 /*
  * Lock the extension's tables, saved_lease for writing, and the token mark, so that no session can
- * advance the mark before the commit.
+ * advance the mark before this transaction commits. Returns false if a lock is not available.
  */
 static bool
 lock_all(const Shift &shift)
@@ -87,7 +88,7 @@ lock_all(const Shift &shift)
 		   ConditionalLockRelationOid(t->saved_lease, RowExclusiveLock);
 }
 
-/* Save the leases. Return their number, or kLocked. */
+/* Result of save(): the locks were not available. */
 static constexpr int kLocked = -1;
 
 static int
@@ -121,7 +122,10 @@ tell(int saved)
 		ereport(LOG, (errmsg("pgq_ext has saved %d leases of database %u", saved, MyDatabaseId)));
 }
 
-/* An exit may interrupt any operation of the process, so abort its transaction first. */
+/*
+ * Save the leases at exit, if the server is being stopped. The exit may have interrupted any
+ * operation of the process, so abort its transaction first.
+ */
 static void
 save_if_stopping(int, Datum arg)
 {

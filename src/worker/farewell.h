@@ -9,12 +9,12 @@
 namespace pgq {
 
 /*
- * Save the leases when this process exits, if the server is being stopped. *shift must live until
- * then.
+ * Arrange that the leases are saved when this process exits, if the server is being stopped. *shift
+ * must live until then.
  */
 void save_leases_at_exit(Shift *shift);
 
-/* Delete saved leases that have become void. Costs nothing when there are none. */
+/* Delete saved leases that have become void. Does nothing if there are none. */
 void forget_saved_leases(Shift &shift);
 
 } // namespace pgq

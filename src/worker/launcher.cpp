@@ -14,13 +14,13 @@
 
 namespace pgq {
 
-/* Databases are created and dropped without a signal to the launcher, so poll. */
+/* No signal tells the launcher that a database was created or dropped, so look that often. */
 static constexpr int64 kLookAgain = 2000; /* milliseconds */
 static constexpr int64 kRestartAfter = USECS_PER_SEC;
 static constexpr int64 kLongestDelay = USECS_PER_MINUTE;
 /*
- * A row of pgq_ext.queue that was written with its trigger off, or in a prepared transaction,
- * announces no queue until a client uses it. So look again.
+ * How often to look at a database without queues. A row of pgq_ext.queue that was written with its
+ * trigger off, or by a prepared transaction, is not announced until a client uses the queue.
  */
 static constexpr int64 kLookAtIdle = USECS_PER_MINUTE;
 
@@ -30,7 +30,7 @@ enum class Known : uint8
 {
 	kUnknown, /* start a scheduler to find out */
 	kAbsent,  /* no extension, as of the last announcement */
-	kIdle,	  /* the extension has no queues */
+	kIdle,	  /* the extension has no queues and no locks */
 	kRunning,
 };
 
@@ -43,10 +43,10 @@ struct DatabaseEntry
 	bool connectable;
 	bool was_idle;
 	SeatOrder order;
-	uint32 announced; /* value of shared->announcements when its scheduler was started */
-	int failures;	  /* schedulers in a row that ended with an error soon after their start */
+	uint32 announced; /* value of shared->announcements when the database's scheduler was started */
+	int failures;	  /* number of schedulers in a row that have failed soon after their start */
 	int64 started;	  /* monotonic */
-	/* monotonic: earliest next start; of an idle database the time of the next look */
+	/* monotonic: earliest next start; if known is kIdle, the time of the next look */
 	int64 not_before;
 	BackgroundWorkerHandle *handle;
 };
@@ -77,7 +77,10 @@ for_each_entry(Visit visit)
 		visit(entry);
 }
 
-/* 1 s after the first failure, 2 s after the second, doubling up to kLongestDelay. */
+/*
+ * Return the delay before the next start: 1 s after the first failure, 2 s after the second,
+ * doubling up to kLongestDelay.
+ */
 static int64
 delay_after(int times)
 {
@@ -86,7 +89,7 @@ delay_after(int times)
 
 /*
  * Return the delay for a database whose scheduler was running when the server crashed. Up to
- * kByChance crashes in a row cause no delay.
+ * kByChance crashes in a row may be chance and cause no delay.
  */
 static int64
 delay_after_crashes(Oid database)
@@ -121,7 +124,7 @@ note_database(const FormData_pg_database *database)
 	entry->tablespace = database->dattablespace;
 }
 
-/* Bring the entries up to date with pg_database. */
+/* Make the entries match pg_database. */
 static void
 look_at_databases()
 {
@@ -143,8 +146,8 @@ look_at_databases()
 }
 
 /*
- * Free the slots of dropped databases. The slots are noted before pg_database is read: their
- * databases existed then, so a database that the read does not find is gone.
+ * Free the slots of dropped databases. Slots are noted before pg_database is read. A noted database
+ * existed at that time, so it is gone if the read does not find it.
  */
 static void
 follow_databases()
@@ -161,8 +164,9 @@ follow_databases()
 }
 
 /*
- * Look again at databases without scheduler after a CREATE EXTENSION or a new queue anywhere, and
- * when a client has used one of them.
+ * Mark databases without scheduler as unknown, so that a scheduler looks at them: all of them after
+ * an announcement (CREATE EXTENSION or a new queue anywhere), otherwise those that a client has
+ * used.
  */
 static void
 doubt_what_is_known()
@@ -190,7 +194,7 @@ static void
 note_end(DatabaseEntry *entry, SeatState state)
 {
 	int64 now = monotonic_now();
-	/* An announcement since the start may be of a queue that the scheduler did not see. */
+	/* The announcement of a queue that the scheduler did not see may have come since its start. */
 	bool announced = pg_atomic_read_u32(&shared->announcements) != entry->announced;
 	entry->known = Known::kUnknown;
 	entry->was_idle = state == SeatState::kIdle;
@@ -244,7 +248,10 @@ free_seat()
 	return -1;
 }
 
-/* False: no free seat or worker slot. The end of another scheduler wakes the launcher. */
+/*
+ * Start a scheduler. Returns false if no seat or worker slot is free; the end of another scheduler
+ * then wakes the launcher.
+ */
 static bool
 start_scheduler(DatabaseEntry *entry)
 {
@@ -253,7 +260,7 @@ start_scheduler(DatabaseEntry *entry)
 		return false;
 	entry->order = begin_start(seat, entry->oid);
 	entry->order.tablespace = entry->tablespace;
-	/* The scheduler will see everything that was announced before this. */
+	/* The scheduler sees everything that was announced before it starts. */
 	entry->announced = pg_atomic_read_u32(&shared->announcements);
 	entry->started = monotonic_now();
 	if (!start_process(kSchedulerType, "pgq_scheduler_main", entry->oid, entry->order,
@@ -266,8 +273,8 @@ start_scheduler(DatabaseEntry *entry)
 
 /*
  * Return whether a scheduler may be started: none is running, and no session wants to drop the
- * database (protocol: databases-can-be-dropped). If a scheduler of an earlier launcher is running,
- * its end wakes this launcher.
+ * database (protocol: databases-can-be-dropped). A scheduler that an earlier launcher has started
+ * may still be running; its end wakes this launcher.
  */
 static bool
 may_start(DatabaseEntry *entry)
@@ -284,8 +291,8 @@ may_start(DatabaseEntry *entry)
 }
 
 /*
- * Complain of missing worker slots, but only after all running schedulers have decided whether they
- * are needed: one that ends frees its slot.
+ * Log that worker slots are missing. Only after all running schedulers have decided whether they
+ * are needed, since one that ends frees its slot.
  */
 static void
 complain_of_room(int starved)
@@ -315,7 +322,7 @@ start_what_is_missing()
 {
 	int64 now = monotonic_now();
 	int64 sleep = kLookAgain;
-	int starved = 0; /* databases without scheduler that are known to use the extension */
+	int starved = 0; /* databases without scheduler, though they are known to use the extension */
 	bool any_starved = false;
 	for_each_entry([&](DatabaseEntry *entry) {
 		if (entry->known != Known::kUnknown || !entry->exists || !entry->connectable)
@@ -353,7 +360,7 @@ pgq_launcher_main(Datum)
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	pg_atomic_write_u32(&shared->launcher, my_procno() + 1);
 	/*
-	 * From the end of recovery on no other server hands out jobs of this data. So the rate limits
+	 * Recovery has ended, so no other server hands out jobs of this data any more. The rate limits
 	 * need to assume unknown hand-outs only before this moment.
 	 */
 	if (value_of(shared->starts_known_since) == 0)

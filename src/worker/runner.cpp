@@ -24,8 +24,8 @@ tell_duty(void *arg)
 }
 
 /*
- * change_queue() does nothing if the queue's slot has been reused: the note then belongs to another
- * queue.
+ * Change the note of the queue's duty. If the slot has been reused, change_queue() does nothing:
+ * the note then belongs to another queue.
  */
 template <typename Change>
 static void

@@ -3,8 +3,8 @@
  *
  * An error of a duty is caught, noted for the view pgq_ext.duty, and logged at most once a minute.
  * The duty is tried again after 1 s, 2 s ... 1 min, while the other duties go on. The whole
- * transaction is rolled back, and its callbacks put leases and refills back. So no subtransaction
- * is left open, and errors raised at commit are caught, too.
+ * transaction of the duty is rolled back, and the callbacks of the abort put leases and refills
+ * back. The duty itself is not a subtransaction, so errors raised at commit are caught, too.
  *
  * All times are monotonic. INT64_MAX means never, as far as is known now.
  */
@@ -15,18 +15,18 @@
 
 namespace pgq {
 
-/* What this process remembers of a duty. */
+/* The state of a duty in this process. */
 struct DutyState
 {
 	const char *name;
 	DutyNote *note;
 	QueueRef ref;	  /* the queue whose duty it is; empty: a duty of the database */
-	int64 due;		  /* when the last run asked to run next */
-	int64 not_before; /* after a failure: do not run before */
+	int64 due;		  /* the time that the last run has asked for */
+	int64 not_before; /* after a failure: earliest time of the next run */
 	int failures;	  /* number of failures in a row */
-	int64 told;		  /* when it was last logged */
-	bool failing;	  /* a part of this run has failed, but the run as a whole goes on */
-	bool noted;		  /* the view says that the duty fails */
+	int64 told;		  /* when an error of the duty was last logged */
+	bool failing;	  /* a part of the present run has failed, but the run goes on */
+	bool noted;		  /* the view shows the duty as failing */
 };
 
 /* Called before and after a run. end_duty() returns when the next run is due. */
@@ -34,22 +34,20 @@ void begin_duty(DutyState *duty, ErrorContextCallback *context);
 int64 end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next);
 
 /*
- * Note the error that has just been caught, and log it if its minute is over. The caller rolls back
- * and clears the error.
+ * Note the error that has just been caught. Log it if the last log entry of the duty is at least a
+ * minute old. The caller rolls back and clears the error.
  */
 void note_duty_error(MemoryContext context);
 
-/*
- * Mark the duty that is being run as failing although it goes on, so its error stays in the view.
- */
+/* Mark the running duty as failing although it goes on, so that its error stays in the view. */
 void keep_failing();
 
-/* Delay the next run of the duty that is being run as if it had raised an error. */
+/* Delay the next run of the running duty as after an error. */
 void rest_after_this();
 
 /*
- * Run body, which returns when it wants to run next. Return when it will run next: later, if it has
- * failed.
+ * Run body, which returns the time at which it wants to run next. Return the time of the next run,
+ * which is later if body has failed.
  */
 template <typename Body>
 inline int64
@@ -77,8 +75,8 @@ run_duty(DutyState *duty, Body body)
 }
 
 /*
- * Run body in a subtransaction. If it raises an error, call handle() and return false. handle()
- * runs before the rollback, which frees the error's memory. The caller's transaction goes on.
+ * Run body in a subtransaction. If it raises an error, call handle() and return false; the caller's
+ * transaction goes on. handle() runs before the rollback, which frees the error's memory.
  */
 template <typename Body, typename Handle>
 inline bool
@@ -109,8 +107,8 @@ survives_alone(Body body, Handle handle)
 }
 
 /*
- * Return whether the error that is being handled is a lack of resources (SQLSTATE class 53), so
- * that other work will fail as well.
+ * Return whether the caught error is a lack of resources (SQLSTATE class 53), so that other work
+ * will fail as well.
  */
 inline bool
 is_shortage()
@@ -119,7 +117,7 @@ is_shortage()
 		   ERRCODE_TO_CATEGORY(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED);
 }
 
-/* Like survives_alone(), but note the error as one of the duty that is being run, which goes on. */
+/* Like survives_alone(), but note the error as one of the running duty. */
 template <typename Body>
 inline bool
 survives(Body body, bool *short_of_resources = nullptr)

@@ -1,8 +1,8 @@
 /*
- * The scheduler of one database: the background worker for work that no client does.
+ * The scheduler of one database: the background worker for the work that no client does.
  *
- * The scheduler makes a pass over all queues, then runs one step of another duty, that which has
- * been due for longest, and so on (shift.h, turn.h, runner.h). This file has its start and its
+ * In turn, the scheduler makes a pass over all queues, and runs one step of another duty: of the
+ * one that has been due for longest (shift.h, turn.h, runner.h). This file has its start and its
  * loop.
  */
 #include "catalog/version.h"
@@ -24,12 +24,15 @@ static void
 leave_role(int, Datum)
 {
 	uint32 me = my_procno() + 1;
-	/* Wake a launcher that was started after this scheduler: it waits for the end. */
+	/*
+	 * Wake the launcher. If it was started after this scheduler, it waits for this scheduler to
+	 * end.
+	 */
 	if (pg_atomic_compare_exchange_u32(&shift.database->scheduler, &me, 0))
 		wake_launcher();
 }
 
-/* Tell the launcher why this scheduler ends, if retire() has not: SIGTERM, or an error. */
+/* Tell the launcher why this scheduler ends, unless retire() has told it: SIGTERM, or an error. */
 static void
 say_end(int, Datum)
 {
@@ -52,7 +55,7 @@ enum class Finding : uint8
 {
 	kAbsent,
 	kWanted,
-	kOtherVersion, /* of the SQL objects, which this library does not serve */
+	kOtherVersion, /* the SQL objects are of a version that this library does not serve */
 	kLocked,	   /* another session has locked the tables */
 	kAttached,
 };
@@ -103,12 +106,13 @@ attach()
 			retire(shift, SeatState::kWanted);
 		if (finding == Finding::kAttached)
 			return;
-		say(shift.order, SeatState::kServing); /* counts as needed: it will serve when it can */
+		/* Report as serving: the database needs this scheduler, which serves as soon as it can. */
+		say(shift.order, SeatState::kServing);
 		nap(kHousekeeping / 1000);
 	}
 }
 
-/* Become the only scheduler of the database, or retire if there is one. */
+/* Become the only scheduler of the database; end if there is one already. */
 static void
 take_role()
 {
@@ -122,7 +126,7 @@ take_role()
 
 /* ---- loop ---- */
 
-/* If the wall clock was set, log it, and wake waiters to compute their sleep anew. */
+/* If the wall clock was set, log that, and wake waiters so that they compute their sleep anew. */
 static void
 look_at_clock()
 {
@@ -136,7 +140,7 @@ look_at_clock()
 	for_each_queue(shift.database, [](const QueueRef &ref) { wake_watcher(ref); });
 }
 
-/* Make a pass over all queues between any two steps of other duties. */
+/* Repeat: a pass over all queues, then one step of another duty. */
 [[noreturn]] static void
 work()
 {

@@ -2,10 +2,10 @@
  * The state of a scheduler ("shift"): its duties, and what they remember while it runs.
  *
  * To add a duty, write a function in a file of the folder duty/, declare it here, and add a line to
- * a table below. What the duty remembers from run to run is a member of Shift. The view
- * pgq_ext.duty shows the names of the tables.
+ * one of the tables in shift.cpp. Data that the duty keeps from run to run is a member of Shift.
+ * The view pgq_ext.duty shows the names in the tables.
  *
- * A scheduler can end at any time. So Shift may hold only what the next scheduler can find out
+ * A scheduler can end at any time. So Shift may only hold data that the next scheduler can find out
  * again from shared memory and the tables.
  */
 #pragma once
@@ -30,9 +30,9 @@ struct Duty
 	 * Do one step, without waiting for other sessions. Return the monotonic time of the next step.
 	 */
 	int64 (*run)(Shift &shift);
-	/* If given, return when the duty is due; the value that run() has returned is then ignored. */
+	/* If not NULL: returns when the duty is due, and the result of run() is ignored. */
 	int64 (*wanted_at)(const Shift &shift);
-	bool first; /* run before any queue is served */
+	bool first; /* run before any queue is served after the start */
 };
 
 int64 look_around(Shift &shift);
@@ -71,9 +71,9 @@ struct Turn; /* state of the queue in this pass: turn.h */
 struct QueueDuty
 {
 	const char *name;
-	/* Return whether there is work. failing: the view says that the duty fails. */
+	/* Return whether the duty has work. failing: the view shows the duty as failing. */
 	bool (*wanted)(const Turn &turn, bool failing);
-	/* Do one step. Return the monotonic time of the next; INT64_MAX: when wanted() says so. */
+	/* Do one step. Return the monotonic time of the next step; INT64_MAX: when wanted() says so. */
 	int64 (*run)(const QueueRef &ref, const Turn &turn);
 };
 
@@ -105,28 +105,28 @@ struct Shift
 	static constexpr int kPatience = 100;
 
 	Database *database;
-	uint32 generation; /* of the database's slot */
+	uint32 generation; /* generation of the database's slot */
 	SeatOrder order;   /* the launcher's order with which this process was started */
 	int commit_level;  /* synchronous_commit as configured for the database */
 
 	DutyState duties[kDuties];
-	DutyState *queue_duties; /* by queue slot and duty; allocated */
+	DutyState *queue_duties; /* by queue slot and duty; allocated at the start */
 
 	struct
 	{
 		/*
-		 * Notifications may be lost that no queue remembers: those of the last scheduler, or of a
-		 * step that has raised an error.
+		 * Notifications may have been lost without a pending flag: those of the last scheduler, or
+		 * of a step that has raised an error.
 		 */
 		bool owed = true;
-		int64 sent;		  /* monotonic: when the last ones were sent */
-		int64 not_before; /* monotonic: do not send before; the last try did not get its locks */
+		int64 sent;		  /* monotonic: when the last notifications were sent */
+		int64 not_before; /* monotonic: earliest next try, after a try that did not get its locks */
 		int patience = kPatience; /* milliseconds to wait for the server's lock of notifications */
 	} notify;
 
 	struct
 	{
-		int64 busy;	   /* monotonic: when there were queues or locks last; 0: never */
+		int64 busy;	   /* monotonic: when there last were queues or locks; 0: never */
 		Attached told; /* problems that were logged already */
 	} queues;
 
@@ -143,7 +143,7 @@ struct Shift
 		Sweep sweep; /* position in the current segment */
 		int segment;
 		bool failed;  /* a job could not be expired in this sweep */
-		bool failing; /* the same in this sweep, or in the last one while this one goes on */
+		bool failing; /* a job could not be expired in this sweep or in the last one */
 	} expiry;
 
 	struct
@@ -154,9 +154,9 @@ struct Shift
 
 	struct
 	{
-		int last = -1;		/* entries up to this one have been swept; -1: none */
+		int last = -1;		/* number of the last entry that was swept; -1: none */
 		int64 due = 0;		/* monotonic: next look, if none is asked for */
-		bool short_of_room; /* a session waits for an entry in this sweep */
+		bool short_of_room; /* a session waits for a free entry */
 	} locks;
 
 	struct
@@ -164,26 +164,27 @@ struct Shift
 		bool known;		/* `next` is right as long as `changes` is the current value */
 		uint32 changes; /* value of Database::schedule_changes */
 		TimestampTz next = DT_NOEND;
-		TimestampTz first = DT_NOBEGIN; /* no schedule is due before, as of first_changes */
+		/* no schedule is due before this time, as of first_changes */
+		TimestampTz first = DT_NOBEGIN;
 		uint32 first_changes;
-		/* monotonic: do not run before; other duties come first, or tables were locked */
+		/* monotonic: earliest next run; until then other duties run, or tables were locked */
 		int64 not_before;
 	} schedules;
 };
 
-/* End this scheduler, and tell the launcher why. */
+/* End this scheduler. why: the reason to report to the launcher. */
 [[noreturn]] void retire(const Shift &shift, SeatState why);
 
-/* Run the duties that must run before any queue is served. */
+/* Run the duties that come before the first pass over the queues. */
 void run_first_duties(Shift &shift);
 
 /*
- * Run one step of the duty that has been due for longest, if any is due. Return when the next duty
+ * Run one step of the duty that has been due for longest, if one is due. Return when the next duty
  * is due (monotonic).
  */
 int64 run_most_urgent_duty(Shift &shift);
 
-/* Interval, in microseconds, at which duties look that are not woken. */
+/* Interval, in microseconds, of duties that nothing wakes. */
 inline constexpr int64 kHousekeeping = USECS_PER_SEC;
 
 } // namespace pgq

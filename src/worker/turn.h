@@ -1,4 +1,4 @@
-/* A pass over one queue: what is due by now, and what the scheduler has to do for the queue. */
+/* A pass over one queue: finds what is due, and what the scheduler has to do for the queue. */
 #pragma once
 
 #include "worker/shift.h"
@@ -9,7 +9,8 @@ struct Turn
 {
 	int64 next_event = INT64_MAX; /* monotonic: when something becomes due next */
 	bool lost = false;			  /* there are lost leases to count */
-	bool failing = false;		  /* counting other lost leases has failed, and was put off */
+	/* there are other lost leases, put off because counting them has failed */
+	bool failing = false;
 	bool wants_window = false;
 	bool wants_timer = false;
 	bool wants_count = false; /* the number of jobs is unknown */

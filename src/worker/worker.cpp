@@ -18,7 +18,7 @@ workers_init()
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "pgq_launcher_main", sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	/* Do not start on a standby before its promotion. */
+	/* On a standby, wait for the promotion. */
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = 1;
 	RegisterBackgroundWorker(&worker);
@@ -34,8 +34,8 @@ register_process(const char *type, const char *function, Oid database, const voi
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	/*
-	 * SIGTERM may come at any time, since all work is transactional. So mark the worker as one that
-	 * may be ended for DROP DATABASE and the like.
+	 * SIGTERM may come at any time, since all work is in transactions. So DROP DATABASE and other
+	 * commands may end the worker.
 	 */
 	worker.bgw_flags =
 		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION | kEndsForDatabase;
@@ -56,7 +56,7 @@ is_scheduler()
 	return MyBgworkerEntry != nullptr && strcmp(MyBgworkerEntry->bgw_type, kSchedulerType) == 0;
 }
 
-/* The server clears its own flag (ProcDiePending) when the process exits. */
+/* Set by SIGTERM. The server's flag ProcDiePending does not serve, since it is cleared at exit. */
 static volatile sig_atomic_t asked = 0;
 
 static void
@@ -75,7 +75,7 @@ asked_to_end()
 void
 set_option(const char *name, const char *value)
 {
-	/* This server may be too old for the option. */
+	/* Skip an option that this version of the server does not have. */
 	if (GetConfigOption(name, true, false) != nullptr)
 		SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
 }
@@ -92,13 +92,14 @@ start_worker(uint32 wait_event)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, ask_to_end);
 	BackgroundWorkerUnblockSignals();
-	/* Until here SIGHUP was ignored, so a reload since the fork may be lost. */
+	/* SIGHUP was ignored until here, so the process may have missed a reload since its fork. */
 	ask_for_reload();
 }
 
 /*
- * Return whether a database's owner must not change the setting for a scheduler. Allow logging,
- * pgq_ext's own settings (which only a superuser can set for a database), and a few others.
+ * Return whether the owner of a database must not change this setting for a scheduler. Settings for
+ * logging, those of pgq_ext (which only a superuser can set for a database), and a few others are
+ * allowed.
  */
 static bool
 is_servers_alone(const config_generic *setting)
@@ -112,8 +113,8 @@ is_servers_alone(const config_generic *setting)
 
 /*
  * Connect without the settings of the database. Its owner may set nearly anything for its sessions:
- * a role, time limits, a planner without indexes. A setting does not yield to a source of lower
- * priority. So raise the priority of the present values to the highest while connecting.
+ * a role, time limits, a planner without indexes. A setting cannot be changed by a source of lower
+ * priority. So raise the priority of the present values to the highest one while connecting.
  */
 static void
 connect_to(Oid database)
@@ -151,8 +152,8 @@ void
 end_if_asked()
 {
 	/*
-	 * Exit code 1: the postmaster restarts the launcher, unless the server is shutting down. Exit
-	 * code 0: the postmaster logs nothing.
+	 * End because of SIGTERM. Exit code 1 lets the postmaster restart the launcher, unless the
+	 * server is shutting down. Exit code 0 avoids a log entry of the postmaster.
 	 */
 	if (ProcDiePending)
 		proc_exit(MyBgworkerEntry->bgw_restart_time == BGW_NEVER_RESTART ? 0 : 1);
@@ -168,7 +169,10 @@ database_tag(Oid database)
 	return tag;
 }
 
-/* The abort of a transaction has released the lock, but the exit may be outside a transaction. */
+/*
+ * Release the lock of the database at exit. The abort of a transaction has released it already, but
+ * the exit may come outside of a transaction.
+ */
 static void
 release_at_exit(int, Datum)
 {
@@ -209,8 +213,9 @@ database_is_wanted()
 }
 
 /*
- * Connect without blocking other sessions, and without an error in the log if the database is being
- * dropped. While its lock is held the database cannot be dropped; a dropped database has no files.
+ * Connect to a database without blocking other sessions, and without an error in the log if the
+ * database is being dropped. While this process has the lock of the database, no session can drop
+ * it. The files of a dropped database do not exist.
  */
 bool
 connect_unnoticed(Oid database, Oid tablespace)
@@ -235,13 +240,13 @@ set_session_options()
 		const char *value;
 	} options[] = {
 		{"search_path", "pg_catalog, pg_temp"},
-		{"session_replication_role", "replica"}, /* for the reason see owner_sql.cpp */
+		{"session_replication_role", "replica"}, /* the reason is in owner_sql.cpp */
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"},
 		{"row_security", "on"},
 		{"plan_cache_mode", "auto"},
-		{"jit", "off"}, /* read_few_rows() makes plans look expensive */
+		{"jit", "off"}, /* read_few_rows() gives plans a high cost, which would start jit */
 		{"enable_partition_pruning", "on"},
 	};
 	for (const auto &option : options)

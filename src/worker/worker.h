@@ -11,7 +11,7 @@
 
 namespace pgq {
 
-extern int notify_interval; /* milliseconds */
+extern int notify_interval; /* milliseconds between two NOTIFYs */
 
 /* Define the setting and register the launcher. Called by _PG_init. */
 void workers_init();
@@ -24,7 +24,7 @@ bool is_scheduler();
 
 /*
  * Start another background worker for that database, with `order` as its argument. The postmaster
- * never restarts it. False: no worker slot is free.
+ * never restarts it. Returns false if no worker slot is free.
  */
 bool register_process(const char *type, const char *function, Oid database, const void *order,
 					  Size size, BackgroundWorkerHandle **handle);
@@ -48,30 +48,31 @@ order_of_process()
 }
 
 /*
- * First step of every background worker: signal handlers, no time limits. Its naps show wait_event
- * (pg/wait_events.h).
+ * Install signal handlers and switch off time limits: the first step of every background worker.
+ * wait_event: shown while the worker sleeps in nap() (pg/wait_events.h).
  */
 void start_worker(uint32 wait_event);
 
 /*
- * Set an option for this worker, overriding every other source. Do nothing if this server has no
- * such option.
+ * Set an option for this worker, with the highest priority. Does nothing if this version of the
+ * server has no such option.
  */
 void set_option(const char *name, const char *value);
 
 /*
- * Connect to the database, ignoring the settings of ALTER DATABASE and ALTER ROLE. False: another
- * session is dropping the database, or wants to.
+ * Connect to the database, ignoring the settings of ALTER DATABASE and ALTER ROLE. Returns false if
+ * another session is dropping the database, or wants to.
  */
 bool connect_unnoticed(Oid database, Oid tablespace);
 
-/* Set the options that every scheduler needs, whatever the server's configuration says. */
+/* Set the options that every scheduler needs, overriding the server's configuration. */
 void set_session_options();
 
 /*
  * Run body in a transaction with the rights of the owner of the extension's tables, in a
  * security-restricted operation (README.md, "Rights"). Every transaction of a scheduler is one of
- * these. Without the extension, body runs as the bootstrap superuser: it can do no harm then.
+ * these. If the extension is not installed, body runs as the bootstrap superuser, since there are
+ * no tables whose code could misuse these rights.
  */
 template <typename Body>
 inline void
@@ -88,8 +89,8 @@ worker_transaction(Body body)
 			lazy = synchronous_commit == SYNCHRONOUS_COMMIT_OFF;
 		});
 		/*
-		 * Leaving the owner's rights has reset all settings of body. Restore its wish for an
-		 * asynchronous commit.
+		 * The end of the owner's rights has reset all settings that body has made. So repeat its
+		 * wish for an asynchronous commit.
 		 */
 		if (lazy)
 			commit_lazily();
@@ -97,8 +98,9 @@ worker_transaction(Body body)
 }
 
 /*
- * Like worker_transaction(), with the extension's tables locked, without waiting for them. False,
- * and body does not run: a table cannot be locked now, or the jobs are replicated from a publisher.
+ * Like worker_transaction(), with the extension's tables locked, without waiting for the locks.
+ * Returns false, without running body, if a table cannot be locked now, or if the jobs are
+ * replicated from a publisher.
  */
 template <typename Body>
 inline bool
@@ -117,28 +119,29 @@ serving_transaction(LOCKMODE mode, Body body)
 bool asked_to_end();
 
 /*
- * Exit without a log message if SIGTERM has come. (While waiting for a lock, SIGTERM ends the
+ * Exit without a log message if SIGTERM has come. (During a wait for a lock, SIGTERM ends the
  * process with FATAL.)
  */
 void end_if_asked();
 
 /*
  * Sleep until the latch is set or the time is over. Then handle signals and reload the
- * configuration.
+ * configuration, if needed.
  */
 void nap(int64 milliseconds);
 
 /*
- * Lock the database as a connecting session does, without waiting. The lock may be taken outside a
- * transaction, and is released at process exit at the latest; one database at a time. False:
- * another session is dropping, renaming or copying the database.
+ * Lock the database as a connecting session does, without waiting. The lock may be taken outside of
+ * a transaction, and is released when the process exits, at the latest. A process locks one
+ * database at a time. Returns false if another session is dropping, renaming or copying the
+ * database.
  */
 bool lock_database(Oid database);
 void unlock_database();
 
 /*
- * Return whether another session is waiting to drop, rename or copy this database. It waits until
- * this process is gone.
+ * Return whether another session is waiting to drop, rename or copy this database. That session
+ * waits until this process is gone.
  */
 bool database_is_wanted();
 

@@ -1,7 +1,8 @@
 /*
- * Count the jobs of a queue after a start, and whenever the count has become uncertain. The count
- * of scheduled jobs is extended second by second, before their time comes. Counting a million jobs
- * takes a third of a second, so the counter process does it where there are many.
+ * Duty: count the jobs of a queue after a start, and whenever the count has become uncertain. The
+ * number of scheduled jobs is kept by the second in which they become due; later seconds are read
+ * before their time comes. Counting a million jobs takes a third of a second, so the counter
+ * process counts queues with many jobs.
  */
 #include "engine/lease.h"
 #include "load/count.h"
@@ -18,8 +19,8 @@ wants_counts(const Turn &turn, bool)
 }
 
 /*
- * Call body with the tables locked, without waiting for them. False: the locks could not be taken,
- * or body returned false.
+ * Call body with the tables locked, without waiting for the locks. Returns false if the locks could
+ * not be taken, or if body returned false.
  */
 template <typename Body>
 static bool
@@ -37,8 +38,8 @@ with_segments_at_hand(Body body)
 }
 
 /*
- * Count in this process. Counting changes no row, so the jobs of a publisher may be counted as
- * well.
+ * Count in this process. A count changes no row, so jobs that belong to a publisher may be counted
+ * too.
  */
 int64
 count_at_once(const QueueRef &ref, const Turn &turn)

@@ -1,6 +1,6 @@
 /*
- * Expiry: end jobs that were not handed out before their time (expires_in) was over. Wait while the
- * wall clock is not trusted.
+ * Duty: end jobs that were not handed out before their time (expires_in) was over. While the wall
+ * clock is not trusted, the duty does nothing.
  */
 #include "core/ring_policy.h"
 #include "jobs/expiry.h"
@@ -13,8 +13,8 @@ namespace pgq {
 static constexpr int kExpiredMax = 64;
 
 /*
- * Lock overdue jobs, from the current position of the sweep on, and return how many. Go on with the
- * next segment if one cannot be read.
+ * Lock overdue jobs, from the position of the sweep on, and return their number. If a segment
+ * cannot be read, go on with the next one.
  */
 static int
 lock_batch(Shift &shift, TimestampTz then, int64 *ids)
@@ -40,8 +40,8 @@ lock_batch(Shift &shift, TimestampTz then, int64 *ids)
 }
 
 /*
- * Expire one batch of jobs; the failure of one does not stop the others. Return whether there may
- * be more.
+ * Expire one batch of jobs. A job that cannot be expired does not stop the others. Return whether
+ * there may be more.
  */
 static bool
 expire_batch(Shift &shift, TimestampTz then)
@@ -84,7 +84,7 @@ expire(Shift &shift)
 		commit_lazily();
 		more = expire_batch(shift, wall);
 	});
-	/* A step that could not run counts as unfinished. */
+	/* A batch that could not run leaves the sweep unfinished. */
 	tell_of_failures(shift, more || !served);
 	int64 now = monotonic_now();
 	return now + rest_after_expiry(now - began, more);

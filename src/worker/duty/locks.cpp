@@ -1,6 +1,6 @@
 /*
- * Sweep named locks whose time is over: delete their rows, and free their entries in memory. A
- * session that wants such a lock need not wait for the sweep.
+ * Duty: sweep named locks whose time is over: delete their rows, and free their entries in memory.
+ * A session that wants such a lock need not wait for the sweep.
  */
 #include "engine/named_lock.h"
 #include "pg/stop_point.h"
@@ -15,7 +15,7 @@ namespace pgq {
 /*
  * Sweep each lock in a subtransaction, since another session may have locked its row. Stop after
  * the first failure: the commit then frees the locks swept so far for the sessions that wait for
- * them. Return how many were tried.
+ * them. Return the number of locks that were tried.
  */
 static int
 sweep_each(const OverdueLock *overdue, int n)
@@ -37,8 +37,8 @@ sweep(Shift &shift)
 {
 	static constexpr int64 kNextLook = 10 * USECS_PER_SEC;
 	/*
-	 * Leave a lock that ended less than kLong ago alone, since a session may be about to take it
-	 * over, unless another session lacks an entry.
+	 * Skip a lock that ended less than kLong ago, since a session may be about to take it over. If
+	 * a session waits for a free entry, skip no lock.
 	 */
 	static constexpr int64 kLong = 10 * USECS_PER_SEC;
 	static constexpr int kAtOnce = 64;
@@ -53,10 +53,7 @@ sweep(Shift &shift)
 		state.short_of_room = true;
 	}
 	settle_prepared_locks();
-	/*
-	 * No session has asked for locks since the start, so there may be rows that memory does not
-	 * know.
-	 */
+	/* No session has asked for a lock since the start, so memory may not know all rows yet. */
 	if (has_locks(MyDatabaseId) || value_of(shift.database->locks_loaded) == 0)
 		worker_transaction([&] {
 			read_few_rows();
@@ -71,7 +68,8 @@ sweep(Shift &shift)
 	state.last = more ? overdue[tried - 1].number : -1;
 	state.short_of_room = more && state.short_of_room;
 	/*
-	 * Do the next batch at once, since every queue is served in between; but after a failure rest.
+	 * Every queue is served between two batches, so the next batch may come at once; but rest after
+	 * a failure.
 	 */
 	int64 rest = more ? 0 : kNextLook;
 	return state.due = monotonic_now() + (tried < n ? kHousekeeping : rest);

@@ -1,6 +1,7 @@
 /*
- * Lost leases of a queue: count their attempts in the rows, a batch at a time. The duty never waits
- * for a row's lock: the lease of a busy row stays lost until later. See README.md, "Lost leases".
+ * Duty: count the attempts of a queue's lost leases in the rows, one batch at a time. The duty
+ * never waits for the lock of a row: if the row is busy, its lease stays lost and is tried again
+ * later. See README.md, "Lost leases".
  */
 #include "engine/hold.h"
 #include "jobs/attempt.h"
@@ -29,7 +30,7 @@ struct Batch
 };
 
 } // namespace
-/* Pin the leases that were lost first, for this transaction to end. */
+/* Pin the leases that have been lost for longest; this transaction will end them. */
 static void
 collect(const QueueRef &ref, Batch *batch)
 {
@@ -51,7 +52,7 @@ collect(const QueueRef &ref, Batch *batch)
 	});
 }
 
-/* Count the attempt in the row of the job. That also sets how the lease ends. */
+/* Count the attempt in the row of the job. The write also sets how the lease ends. */
 static void
 count(const LostLease &lost)
 {
@@ -61,8 +62,8 @@ count(const LostLease &lost)
 }
 
 /*
- * Count each lease. False: memory or disk is short; the rest of the batch stays lost, since it
- * would fail as well.
+ * Count the attempt of each lease. Returns false if memory or disk space is short: the other leases
+ * of the batch stay lost, since they would fail for the same reason.
  */
 static bool
 count_each(const Batch &batch)
@@ -83,9 +84,9 @@ namespace {
 
 struct BatchResult
 {
-	/* false: the locks could not be had, the jobs are a publisher's, or resources are short */
+	/* false: tables could not be locked, jobs belong to a publisher, or resources are short */
 	bool able;
-	bool full; /* there may be more */
+	bool full; /* there may be more lost leases */
 };
 
 } // namespace
@@ -113,14 +114,14 @@ bool
 wants_counting(const Turn &turn, bool failing)
 {
 	/*
-	 * If an attempt that could not be counted has ended in another way, clear the failure in the
-	 * view.
+	 * The view may still show a failure for an attempt that has ended in another way: run the duty
+	 * to clear it.
 	 */
 	bool cured = failing && !turn.failing;
 	return turn.lost || cured;
 }
 
-/* Count one batch. Then note the time, so that claims know that the queue is served. */
+/* Count one batch. Then note the time of success, so that claims know that the queue is served. */
 int64
 count_lost_leases(const QueueRef &ref, const Turn &turn)
 {

@@ -1,5 +1,6 @@
 /*
- * Send NOTIFY for the queues in which jobs became ready, at most once in pgq_ext.notify_interval.
+ * Duty: send NOTIFY for the queues in which jobs became ready, at most once in
+ * pgq_ext.notify_interval.
  */
 #include "engine/hold.h"
 #include "worker/shift.h"
@@ -9,7 +10,10 @@ namespace pgq {
 
 using Channel = char[NAMEDATALEN];
 
-/* Read without the queues' locks: a missed flag is seen at the next look. */
+/*
+ * Return whether any queue has its pending flag set. Reads without the queues' locks: a flag that
+ * is missed now is seen at the next look.
+ */
 static bool
 anything_pending(const Shift &shift)
 {
@@ -19,7 +23,7 @@ anything_pending(const Shift &shift)
 	return pending;
 }
 
-/* Take the pending flags of all queues, and return the channels to notify. */
+/* Clear the pending flags of all queues, and return the channels to notify. */
 static int
 take_pending(const Shift &shift, Channel *channels)
 {
@@ -37,8 +41,8 @@ take_pending(const Shift &shift, Channel *channels)
 }
 
 /*
- * Set the flag of every queue that notifies: the last scheduler, or a failed step, took flags
- * without sending.
+ * Set the pending flag of every queue with the option notify: the last scheduler, or a step that
+ * failed, may have cleared flags without sending.
  */
 static void
 assume_pending(const Shift &shift)
@@ -51,8 +55,9 @@ assume_pending(const Shift &shift)
 
 /*
  * Take the lock under which all sessions of the server commit their notifications, one after the
- * other. Its holder may be waiting for a standby. The commit of a scheduler, which needs the lock
- * in any case, must not wait that long. False: not available within `patience` milliseconds.
+ * other. Its holder may be waiting for a synchronous standby. The commit of the scheduler needs the
+ * lock in any case, and must not wait that long. Returns false if the lock is not available within
+ * `patience` milliseconds.
  */
 static bool
 lock_notifications(int patience)
@@ -67,8 +72,8 @@ lock_notifications(int patience)
 }
 
 /*
- * After each failure, rest for ten times the wait that failed, and wait twice as long for the lock
- * the next time: where many sessions notify, many wait for it.
+ * After a failure, rest for ten times as long as the wait that failed, and wait twice as long for
+ * the lock the next time. After a success, begin again with the shortest wait.
  */
 static void
 note_lock(Shift &shift, bool had)

@@ -1,6 +1,6 @@
 /*
- * Presence: retire when another session wants the database, or when the extension is gone. No other
- * duty may delay this check.
+ * Duty: end the scheduler when another session wants to drop, rename or copy the database, or when
+ * the extension is gone. No other duty may delay this check.
  */
 #include "catalog/version.h"
 #include "worker/shift.h"

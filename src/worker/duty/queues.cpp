@@ -1,6 +1,6 @@
 /*
- * Queues: make the slots of shared memory follow the rows of pgq_ext.queue, repair triggers that
- * were disabled, and end the scheduler of a database that needs none.
+ * Duty: make the slots of shared memory match the rows of pgq_ext.queue, enable triggers that were
+ * disabled, and end the scheduler of a database that needs none.
  */
 #include "catalog/incarnation.h"
 #include "catalog/own_trigger.h"
@@ -14,8 +14,8 @@
 namespace pgq {
 
 /*
- * Retire only after some time without queues and locks, since a queue may be created soon after the
- * last was dropped.
+ * End the scheduler if there have been no queues and no locks for a while. It does not end at once,
+ * since a queue may be created soon after the last one was dropped.
  */
 static void
 leave_if_idle(Shift &shift, const Attached &queues)
@@ -42,7 +42,9 @@ complain_of_rows(Shift &shift, const Attached &queues)
 	told = queues;
 }
 
-/* Bring slots and triggers up to date. Then act on the results without table locks. */
+/*
+ * Bring slots and triggers up to date. Then act on the results when the table locks are released.
+ */
 int64
 attach_queues(Shift &shift)
 {
@@ -52,7 +54,7 @@ attach_queues(Shift &shift)
 	bool subscribed = false;
 	Attached queues = {};
 	worker_transaction([&] {
-		/* The tables cannot be locked while, for example, a DROP EXTENSION is open. */
+		/* The tables cannot be locked while, for example, a DROP EXTENSION has not committed. */
 		locked = lock_tables(AccessShareLock);
 		if (!locked)
 			return;
@@ -76,12 +78,14 @@ attach_queues(Shift &shift)
 		keep_token_key(t);
 	});
 	if (anew)
-		/* The extension was created anew: let the next scheduler start from scratch. */
+		/*
+		 * This is another incarnation of the extension: let the next scheduler start from scratch.
+		 */
 		retire(shift, SeatState::kWanted);
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
 	leave_if_idle(shift, queues);
-	/* Replication may have deleted the first job of a group. */
+	/* The subscription may have deleted the first job of a group. */
 	if (subscribed)
 		note_deletions(MyDatabaseId);
 	if (doubtful)

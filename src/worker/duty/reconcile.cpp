@@ -1,6 +1,6 @@
 /*
- * Reconcile: compare rows with memory, a few at a time. Each step first looks again at what the
- * last step suspected, and then reads more rows. A million jobs take ten minutes.
+ * Duty: compare rows with memory, a few at a time (load/reconcile.h). Each step first looks again
+ * at the suspects of the last step, and then reads more rows. A million jobs take ten minutes.
  */
 #include "worker/shift.h"
 #include "worker/worker.h"
@@ -13,8 +13,8 @@ reconcile(Shift &shift)
 	static constexpr int kRows = 2000;
 	Reconciliation *state = &shift.reconcile.state;
 	/*
-	 * The last step has raised an error. Skip its segment, so that damage in one does not stop the
-	 * others.
+	 * The last step has raised an error. Skip its segment, so that damage in one segment does not
+	 * stop the duty for the others.
 	 */
 	if (shift.reconcile.under_way)
 		skip_segment(state);

@@ -1,7 +1,7 @@
 /*
- * Retention: delete dead letters and other records whose time (keep_dead ...) has passed, and free
- * unique keys whose unique_for has passed. Wait while the wall clock is not trusted. The space of
- * deleted rows is freed when their segment is truncated.
+ * Duty: delete dead letters and other records whose time (keep_dead ...) is over, and key periods
+ * (unique_for) that are over. While the wall clock is not trusted, the duty does nothing. The space
+ * of deleted rows is freed when their segment is truncated.
  */
 #include "core/ring_policy.h"
 #include "ring/records.h"
@@ -16,7 +16,7 @@ static constexpr int kAtOnce = 64; /* payloads can be large */
 static constexpr int kPeriodsAtOnce = 1000;
 
 /*
- * Delete one batch of records and key periods; a segment that cannot be read does not stop the
+ * Delete one batch of records and key periods. A segment that cannot be read does not stop the
  * others. Return whether there may be more.
  */
 static bool

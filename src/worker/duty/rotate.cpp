@@ -1,6 +1,6 @@
 /*
- * Rotation: reclaim the storage of ended jobs and of records. For the order of steps see
- * ring/rotation.h.
+ * Duty: reclaim the storage of ended jobs and of records. See ring/rotation.h for the order of the
+ * steps.
  */
 #include "worker/shift.h"
 #include "worker/worker.h"
@@ -14,7 +14,7 @@ look(Shift &shift, int64 now)
 							   [&] { look_at_rings(&shift.rotation, shift.database, now); });
 }
 
-/* Take a step for one segment; its failure does not stop the others. */
+/* Take the next step with one segment. Its failure does not stop the other segments. */
 static void
 step(Shift &shift, int segment)
 {
@@ -37,7 +37,7 @@ rotate(Shift &shift)
 	int segment = segment_in_turn(shift.rotation, now);
 	if (segment >= 0)
 		step(shift, segment);
-	/* Report the statistics at once: until then removed rows count as dead. */
+	/* Report the statistics of this process at once: until then, removed rows count as dead. */
 	if (looks || segment >= 0)
 		pgstat_report_stat(true);
 	if (is_failing(shift.rotation))

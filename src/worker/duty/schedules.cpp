@@ -1,8 +1,8 @@
 /*
- * Schedules: fire those that are due. One transaction enqueues the jobs of a schedule and writes
- * its next time, so that each tick has its jobs exactly once, whatever dies
- * (protocol: tick-is-one-transaction). Between two ticks nothing is read, unless a schedule has
- * changed.
+ * Duty: fire schedules that are due. One transaction enqueues the jobs of a schedule and writes its
+ * next time. So each tick has its jobs exactly once, even after a crash
+ * (protocol: tick-is-one-transaction). Between two ticks the duty reads nothing, unless a schedule
+ * has changed.
  */
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -19,13 +19,16 @@ namespace pgq {
 static constexpr int kMostMissed = 1000;
 
 /*
- * A tick that is late by less than this is not missed: the scheduler was busy, or has just been
- * restarted.
+ * A tick that is late by less than this does not count as missed: the scheduler was busy, or has
+ * just been restarted.
  */
 static constexpr int64 kLate = USECS_PER_MINUTE;
 
 namespace {
-/* The plan for a schedule that is due, and its result. Survives the rollback of an error. */
+/*
+ * The plan for a schedule that is due, and the outcome. Allocated outside of the subtransaction
+ * that enqueues the jobs, so it survives a rollback.
+ */
 struct Firing
 {
 	bool planned;
@@ -36,12 +39,12 @@ struct Firing
 	int n;
 	TimestampTz ticks[kMostMissed];
 	char *error; /* nullptr: none */
-	/* memory, disk space or the job count is lacking: the tick stays due */
+	/* memory, disk space or a job count is not available: the tick stays due */
 	bool shortage;
 };
 
 } // namespace
-/* Decide which missed ticks fire. */
+/* Choose the missed ticks that fire, by the option `missed` of the schedule. */
 static void
 plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 {
@@ -59,8 +62,8 @@ plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 }
 
 /*
- * Raise an error while the counter process is counting a queue with max_depth: that takes long, and
- * until then the limit cannot be checked.
+ * Raise an error while the counter process is counting a queue with max_depth: the limit cannot be
+ * checked before the count has ended, and that can take long.
  */
 static void
 require_counted(const QueueRef &ref, const char *name)
@@ -75,8 +78,8 @@ require_counted(const QueueRef &ref, const char *name)
 }
 
 /*
- * Check the queue and the right of the schedule's maker. Fail instead of waiting if the queue is
- * being dropped.
+ * Check that the queue exists and the schedule's maker may enqueue to it. If the queue is being
+ * dropped, raise an error instead of waiting.
  */
 static void
 require_free_queue(const DueSchedule &due)
@@ -112,8 +115,8 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 }
 
 /*
- * Keep the error as the schedule's result. Note if it is a shortage: other schedules may not need
- * what is lacking (memory, or space on another disk).
+ * Note the error as the outcome of the schedule. If it is a shortage, other schedules still run:
+ * they may not need the resource (memory, or space on another disk).
  */
 static void
 keep_error(const DueSchedule &due, Firing *firing)
@@ -139,8 +142,8 @@ note_of_skipped(const Firing &firing)
 }
 
 /*
- * Return what is written to the row. After a failure try again after 1 s, 2 s ... 1 min, for all
- * ticks that are missed by then.
+ * Return the result to write to the schedule's row. After a failure the next try comes after 1 s, 2
+ * s ... 1 min, for all ticks that are missed by then.
  */
 static TickResult
 result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
@@ -163,8 +166,8 @@ result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
 }
 
 /*
- * Fire the schedule that has been due for longest. False: none is due, or other transactions have
- * locked those that are.
+ * Fire the schedule that has been due for longest. Returns false if none is due, or if other
+ * transactions have locked all that are due.
  */
 static bool
 fire_one(TimestampTz from, TimestampTz now)
@@ -216,15 +219,15 @@ fire_schedule(Shift &shift)
 	if (!shift.database->clock.steady(now, monotonic_now()))
 		return INT64_MAX;
 	/*
-	 * If the transaction fails, nothing is known. Read the change counter before the table, so that
-	 * a later change leads to another look.
+	 * If the transaction fails, `next` stays unknown. Read the change counter before the table, so
+	 * that a change that comes later leads to another look.
 	 */
 	state.known = false;
 	uint32 changes = value_of(shift.database->schedule_changes);
 	/*
 	 * Start the search at the time before which no schedule was due at the last look: older index
-	 * entries are dead, and an old snapshot may keep many of them. Valid while no schedule has
-	 * changed.
+	 * entries are dead, and an old snapshot may keep many of them. That time is valid while no
+	 * schedule has changed.
 	 */
 	TimestampTz first = changes == state.first_changes ? state.first : DT_NOBEGIN;
 	(void) serving_transaction(RowExclusiveLock, [&] {
@@ -235,8 +238,8 @@ fire_schedule(Shift &shift)
 		fired = fire_one(first, now);
 		first = state.next = next_due_schedule(first);
 		/*
-		 * Other transactions have locked the schedules that are due. They may release them without
-		 * a signal, so look again soon.
+		 * Other transactions have locked all schedules that are due. No signal tells when they
+		 * release them, so look again soon.
 		 */
 		if (!fired && state.next <= now)
 			state.next = Min(next_due_schedule(now + 1), now + kHousekeeping);
@@ -251,7 +254,7 @@ fire_schedule(Shift &shift)
 	state.changes = changes;
 	if (served)
 		state.not_before = monotonic_now();
-	/* This value is for the view only: schedules_wanted_at() decides. */
+	/* The return value is only for the view: schedules_wanted_at() decides when the duty runs. */
 	return state.next == DT_NOEND ? INT64_MAX
 								  : monotonic_now() + Max<int64, int64>(0, state.next - now);
 }
