@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * List the prepared transactions of this database. Must come before anything is read from its
- * queues (protocol: prepared-is-watched).
+ * List the prepared transactions of this database. Called before anything is read from its queues
+ * (protocol: prepared-is-watched).
  */
 static int
 prepared_transactions(TransactionId *xids)
@@ -45,7 +45,7 @@ complain_full()
 		 errhint("Raise pgq_ext.max_databases (now %d) and restart the server.", max_databases)));
 }
 
-/* Attach a slot; if none is free, first free those of incarnations that are gone. */
+/* Attach a slot. If none is free, free the slots of incarnations that are gone, and try again. */
 static Database *
 attach_slot(const Tables &t, const DurableTokens &tokens, const TransactionId *prepared, int n)
 {
@@ -58,10 +58,10 @@ attach_slot(const Tables &t, const DurableTokens &tokens, const TransactionId *p
 }
 
 /*
- * Fill a slot for this database, restore the saved leases, and only then publish it. All that can
- * fail comes first, and leaves nothing behind; the changes of memory cannot fail, so no process
- * sees half of them. The caller holds the lock of the token mark, so no other process attaches the
- * database or advances the mark meanwhile.
+ * Fill a slot for this database, restore the saved leases, and only then publish the slot. All that
+ * can fail comes first and changes no shared memory. The changes of memory cannot fail, so no
+ * process sees a part of them. The caller holds the lock of the token mark, so no other process
+ * attaches the database or advances the mark at the same time.
  */
 static void
 attach(const Tables &t)
@@ -69,7 +69,7 @@ attach(const Tables &t)
 	auto *xids =
 		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
 	if (any_prepared())
-		resolve_prepared(); /* makes room for the transactions listed now */
+		resolve_prepared(); /* frees watches for the transactions that are listed next */
 	int n = prepared_transactions(xids);
 	TokenKey key = read_token_key(t.token_key);
 	int64 mark = read_token_mark(t.token_mark);

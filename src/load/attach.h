@@ -9,8 +9,8 @@
 namespace pgq {
 
 /*
- * Return the tables, and make sure that this database has a slot. Raises the errors of
- * look_at_tables(), and 53400 if no slot is free. Costs nothing if nothing has changed.
+ * Return the tables, after making sure that this database has a slot. Raises the errors of
+ * look_at_tables(), and 53400 if no slot is free. Cheap if nothing has changed.
  */
 const Tables &tables();
 

@@ -11,7 +11,10 @@
 namespace pgq {
 
 namespace {
-/* The snapshot by which versions are judged, and the prepared transactions to be told apart. */
+/*
+ * The snapshot with which versions are judged, and the prepared transactions whose jobs are counted
+ * separately.
+ */
 struct Eyes
 {
 	SnapshotData snapshot;
@@ -26,7 +29,8 @@ struct Eyes
 
 /*
  * Return whether one of these prepared transactions (or a subtransaction of it) has inserted the
- * version and not deleted it. No other transaction can delete a version that it cannot see.
+ * version and not deleted it. Another transaction cannot have deleted the version, since it does
+ * not see it.
  */
 static bool
 is_prepared(const Eyes &eyes, HeapTupleHeader header)
@@ -42,7 +46,10 @@ is_prepared(const Eyes &eyes, HeapTupleHeader header)
 	return (header->t_infomask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask);
 }
 
-/* Visit each version to which an index scan of the segment leads, under the lock of its buffer. */
+/*
+ * Visit each version to which an index scan of the segment leads, under the lock of the version's
+ * buffer.
+ */
 template <typename Begin, typename Visit>
 static void
 visit_versions(Relation rel, Oid index, int keys, Begin begin, Visit visit)
@@ -114,7 +121,7 @@ count_rows(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Fo
 	}
 }
 
-/* Count the jobs that become due in [from, before), by the second. */
+/* Count the jobs that become due in [from, before), separately for each second. */
 static void
 read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, TimestampTz from,
 		  TimestampTz before, DueSeconds *found)
@@ -139,7 +146,9 @@ read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Tim
 
 /* ---- snapshots ---- */
 
-/* The snapshot does not see changes of this transaction itself, whose own commit adds them. */
+/*
+ * Take the snapshot. It does not see changes of this transaction itself, which its own commit adds.
+ */
 static void
 open_eyes(Eyes *eyes)
 {
@@ -159,7 +168,7 @@ close_eyes(Eyes *eyes)
 
 /*
  * Call publish() with the snapshot in the form of engine/count.h. The server's snapshot does not
- * list the transaction that takes it, so that one is added.
+ * list the transaction that takes it, so add that one.
  */
 template <typename Publish>
 static bool
@@ -182,7 +191,7 @@ publish(const QueueRef &ref, const Eyes &eyes, Publish publish)
 
 /* ---- the count ---- */
 
-/* Return false if the count is known already, or the queue is gone. */
+/* Begin a count. Returns false if the count is known already, or the queue is gone. */
 static bool
 begin(const QueueRef &ref, uint32 *serial, FoundRows *found)
 {
@@ -198,8 +207,8 @@ begin(const QueueRef &ref, uint32 *serial, FoundRows *found)
 }
 
 /*
- * Steps: begin, from when on commit callbacks are logged; take the snapshot; publish it; read the
- * rows with no lock of the queue held; finish. Repeat if the count was forgotten meanwhile.
+ * Steps: begin, after which commit callbacks are logged; take the snapshot; publish it; read the
+ * rows with no lock of the queue held; finish. If the count was forgotten in between, start again.
  */
 static void
 count(const QueueRef &ref, SegmentSet &segments, const Tables &t)
@@ -227,7 +236,7 @@ count(const QueueRef &ref, SegmentSet &segments, const Tables &t)
 	pfree(found);
 }
 
-/* Lock all segments before a snapshot is taken. */
+/* Call read() after locking all segments; read() takes the snapshot. */
 template <typename Read>
 static void
 with_segments(Read read)
@@ -236,7 +245,7 @@ with_segments(Read read)
 	const Tables &t = segments.open_all();
 	for (const Segment &segment : t.segments(kDeadRing))
 		LockRelationOid(segment.heap, AccessShareLock);
-	/* Read the indexes only now that the segments are locked and they cannot change. */
+	/* Read the indexes after the segments are locked: from then on they cannot change. */
 	read(segments, look_at_tables());
 	for (const Segment &segment : t.segments(kDeadRing))
 		UnlockRelationOid(segment.heap, AccessShareLock);
@@ -261,7 +270,10 @@ rows_are_many()
 	return blocks >= kMany;
 }
 
-/* Return false, only without wait, if another process is counting. */
+/*
+ * Run read() under the queue's lock for counting. Returns false if another process is counting,
+ * which can happen only without wait.
+ */
 template <typename Read>
 static bool
 with_count_lock(const QueueRef &ref, bool wait, Read read)
@@ -303,8 +315,8 @@ static void
 read_part_of(const QueueRef &ref, SegmentSet &segments, const Tables &t)
 {
 	/*
-	 * Steps: begin, which drops seconds that are over; take the snapshot; publish it; read the rows
-	 * with no lock of the queue held; finish.
+	 * Steps: begin, which drops the seconds that are over; take the snapshot; publish it; read the
+	 * rows with no lock of the queue held; finish.
 	 */
 	Eyes eyes;
 	uint32 serial;

@@ -1,12 +1,12 @@
 /*
  * Finding the oldest ready job.
  *
- * Memory mostly knows it: the window has the oldest of the highest priorities, and
- * core/oldest_ready.h keeps the oldest of the others. Then only these two rows are looked at, to
- * see whether they are as memory says. Otherwise the rows are read. In each segment the rows of a
- * queue are ordered by priority and, within one, by run_at. Of each priority the scan reads the
- * first rows, up to a ready one or to one that is not older than the oldest found, and then goes on
- * with the next priority.
+ * Memory usually knows this job: the window has the oldest job of the highest priorities, and
+ * core/oldest_ready.h keeps the oldest job of the lower ones. Then only these two rows are read, to
+ * check them. Otherwise all rows are searched. In each segment, the index orders the rows of a
+ * queue by priority and, within a priority, by run_at. For each priority, the scan reads rows until
+ * one is ready, or is younger than the oldest job found so far, and then skips to the next
+ * priority.
  */
 #include "load/oldest.h"
 
@@ -25,9 +25,10 @@ struct Oldest
 	static constexpr int kPrioritiesMax = 64;
 
 	Snapshot snapshot;
-	TimestampTz run_at; /* of the oldest job so far; at first, later than any job that is due */
+	/* run_at of the oldest job so far; at first, later than any job that is due */
+	TimestampTz run_at;
 	bool any;
-	Hint hint; /* if any: the oldest job so far of those that were read */
+	Hint hint; /* the oldest job found so far by reading rows, if any */
 	int32 priorities[kPrioritiesMax];
 	int n;
 	bool too_many;
@@ -58,7 +59,7 @@ is_in_hand(const Database *db, int64 job_id)
 	return in_hand;
 }
 
-/* Start the scan at priorities below that one. */
+/* Start the scan at priorities below `priority`. */
 static void
 begin_below(IndexScanDesc scan, int32 queue_id, int64 priority)
 {
@@ -69,7 +70,7 @@ begin_below(IndexScanDesc scan, int32 queue_id, int64 priority)
 	index_rescan(scan, keys, 2, nullptr, 0);
 }
 
-/* Look at a visible row. Returns false if no later row of its priority can be the oldest. */
+/* Look at a visible row. Returns false if no later row of this priority can be the oldest. */
 static bool
 look_at_row(const QueueRef &ref, const Hint &hint, Oldest *oldest)
 {
@@ -114,16 +115,16 @@ struct KnownReady
 {
 	bool any; /* the window has a ready job */
 	Hint hint;
-	int64 below; /* priorities from which on, downwards, the window does not tell */
-	bool known;	 /* the oldest job of those lower priorities is known, too */
+	int64 below; /* the window covers the priorities down to this one; lower ones it does not */
+	bool known;	 /* the oldest job of the lower priorities is known, too */
 	bool any_beyond;
 	Hint beyond;
 };
 
 } // namespace
 /*
- * Return whether memory knows every ready job. It does not if a lease hides one (lost, parked or
- * held), or if jobs have just become due.
+ * Return whether memory knows every ready job. It does not if a lease (lost, parked or held) hides
+ * one, or if jobs have just become due.
  */
 static bool
 knows_all_ready(const Queue *queue)
@@ -131,7 +132,7 @@ knows_all_ready(const Queue *queue)
 	return queue->entries == queue->leased - queue->unheld && !queue->schedule.hides_due();
 }
 
-/* Fire due timers, so that the window has all jobs that are due. */
+/* Fire the timers that are due, so that the window has all jobs that are due. */
 static void
 let_time_pass(QueueHold &hold, TimestampTz now)
 {
@@ -162,7 +163,7 @@ look_at_memory(const QueueRef &ref, TimestampTz now)
 	return ready;
 }
 
-/* Return whether the row is where the hint says, with the same key, and no worker has the job. */
+/* Return whether the row is at the hint's place with the same key, and no worker has the job. */
 static bool
 is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot snapshot)
 {
@@ -179,9 +180,9 @@ is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot s
 }
 
 /*
- * Look whether the jobs that memory knows are still ready. Returns the priority below which an
- * older job may exist that memory does not know; INT32_MIN if there is none. *run_at: that of the
- * oldest job found, unchanged if there is none.
+ * Check whether the jobs that memory knows are still ready. Returns the priority below which there
+ * may be an older job that memory does not know; INT32_MIN if there can be none. *run_at: set to
+ * that of the oldest job found; unchanged if none is found.
  */
 static int64
 find_in_memory(const QueueRef &ref, SegmentSet &segments, const KnownReady &ready,
@@ -217,8 +218,8 @@ ask_memory(const QueueRef &ref, TimestampTz now, TimestampTz *run_at)
 /* ---- the rows ---- */
 
 /*
- * Read the rows with priorities below `below`. The result is kept in memory if, from here on, every
- * job that becomes ready is filed.
+ * Read the rows with priorities below `below`. Keep the result in memory, if every job that becomes
+ * ready from here on is filed.
  */
 static void
 read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
@@ -226,7 +227,7 @@ read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 	*oldest = {};
 	uint32 serial = 0;
 	bool keep = false;
-	bool later = false; /* due jobs may have a run_at in the future */
+	bool later = false; /* due jobs may have a run_at in the future (clock set back) */
 	TimestampTz due = now;
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		let_time_pass(hold, now);
@@ -246,7 +247,10 @@ read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 		look_at_segment(ref, segments.open(segment.number), segment, below, oldest);
 	UnregisterSnapshot(oldest->snapshot);
 	segments.close();
-	/* With `later`, a job not seen here may be the oldest one later on. */
+	/*
+	 * Do not keep the result if a due job with a later run_at, not seen here, may be the oldest
+	 * later.
+	 */
 	if (keep && !oldest->too_many && (oldest->any || !later))
 		(void) change_queue(ref, [&](QueueHold &hold) {
 			hold.schedule().oldest_beyond().finish(serial, oldest->any ? &oldest->hint : nullptr);

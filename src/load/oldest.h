@@ -1,4 +1,4 @@
-/* The age of the oldest ready job that no worker has. */
+/* The run_at of the oldest ready job that no worker has. */
 #pragma once
 
 #include "engine/queue.h"
@@ -7,7 +7,8 @@ namespace pgq {
 
 /*
  * Find the run_at of the oldest ready job of the queue, among committed rows. Returns false if
- * there is none, or if the jobs have too many different priorities to read the first ones of each.
+ * there is no such job, or if the jobs have too many different priorities to read the first rows of
+ * each.
  */
 bool find_oldest_ready(const QueueRef &ref, TimestampTz *run_at);
 

@@ -10,8 +10,8 @@
 namespace pgq {
 
 /*
- * Return whether a lease or the schedule knows the job, or whether it will be read again. Caller
- * holds the queue's lock.
+ * Return whether a lease or the schedule knows the job, or the job will be read again anyway.
+ * Caller holds the queue's lock.
  */
 static bool
 is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
@@ -24,7 +24,7 @@ is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
 	return look_at_all && queue->schedule.leads_to(hint);
 }
 
-/* As is_known_job(), taking the lock. True if the queue is gone. */
+/* Like is_known_job(), but takes the lock. Returns true if the queue is gone. */
 static bool
 is_known(const QueueRef &ref, const Hint &hint, bool look_at_all)
 {
@@ -55,7 +55,7 @@ read_version(const IndexLookup &lookup, uint16 segment)
 	bool is_null;
 	Row row;
 	Datum expires_at = heap_getattr(lookup.tuple, kJobExpiresAt, desc, &is_null);
-	/* An expired job is not handed out, so memory need not know it. */
+	/* Memory need not know an expired job, since it is not handed out. */
 	bool expired = !is_null && DatumGetTimestampTz(expires_at) <= wall_now();
 	row.live = !expired && judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
 	row.queue_id = DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, desc, &is_null));
@@ -68,7 +68,7 @@ static void
 look_at(Reconciliation *state, const Row &row)
 {
 	QueueRef ref;
-	/* The rows of a queue without a slot are all read when it gets one. */
+	/* If a queue gets a slot, all of its rows are read. */
 	if (!row.live || state->n == kSuspectsMax ||
 		!find_attached_queue(tables().database, row.queue_id, &ref) ||
 		is_known(ref, row.hint, false))
@@ -76,7 +76,10 @@ look_at(Reconciliation *state, const Row &row)
 	state->suspects[state->n++] = {ref, row.hint, row.xmin};
 }
 
-/* Return the number of versions read; fewer than `most` at the end of the segment. */
+/*
+ * Read versions of a segment. Return their number, which is less than `most` only at the end of the
+ * segment.
+ */
 static int
 reconcile_segment(Reconciliation *state, const Segment &segment, int most)
 {
@@ -92,7 +95,7 @@ reconcile_segment(Reconciliation *state, const Segment &segment, int most)
 	{
 		Row row = read_version(lookup, static_cast<uint16>(segment.number));
 		unlock_version(&lookup);
-		/* Stop between jobs, not between versions of one job. */
+		/* Stop only between two jobs, not between two versions of one job. */
 		bool enough = n >= most || state->n == kSuspectsMax;
 		if (enough && row.hint.key.job_id >= state->next_id)
 			break;
@@ -116,7 +119,7 @@ writers_of_segments(VirtualTransactionId *writers)
 		int count;
 		SET_LOCKTAG_RELATION(tag, MyDatabaseId, segment.heap);
 		VirtualTransactionId *holders = GetLockConflicts(&tag, ShareLock, &count);
-		/* Prepared transactions have no backend; has_settled() looks after them. */
+		/* Skip prepared transactions, which have no backend; has_settled() checks for them. */
 		for (int k = 0; k < count; k++)
 			if (is_of_process(holders[k]))
 				writers[n++] = holders[k];
@@ -149,7 +152,7 @@ go_to(Reconciliation *state, int segment)
 	state->next_id = 0;
 }
 
-/* Return false if all segments have been read; the next call starts again. */
+/* Read on. Returns false if all segments have been read; the next call starts again. */
 static bool
 read_on(Reconciliation *state, int most)
 {
@@ -187,8 +190,8 @@ reconcile_rows(Reconciliation *state, int most)
 /* ---- the second look ---- */
 
 /*
- * Return whether the transaction that wrote the version has run its callbacks. COMMIT PREPARED runs
- * none; resolve_prepared() applies its effects.
+ * Return whether the transaction that wrote the version has also run its callbacks. COMMIT PREPARED
+ * runs none; resolve_prepared() applies its effects.
  */
 static bool
 has_settled(TransactionId xmin)
@@ -210,8 +213,8 @@ is_same_version(SegmentSet &segments, const Suspect &suspect)
 }
 
 /*
- * File the job if it is still forgotten. many: more rows than were noted may be forgotten, so read
- * the whole queue again.
+ * File the job if memory still does not know it. many: there may be more forgotten rows than were
+ * noted, so read the whole queue again.
  */
 static bool
 file_if_forgotten(const Suspect &suspect, bool many)
@@ -222,7 +225,7 @@ file_if_forgotten(const Suspect &suspect, bool many)
 		if (!forgotten)
 			return;
 		hold->counters.repaired++;
-		/* The transaction that wrote the row unseen did not count it either. */
+		/* If the transaction did not file the row, it did not count it either. */
 		forget_count(hold->count);
 		hold.file(suspect.hint);
 		if (many)
@@ -232,8 +235,8 @@ file_if_forgotten(const Suspect &suspect, bool many)
 }
 
 /*
- * Return whether an earlier job of the group exists. In a queue with fifo memory needs to know only
- * the head of a group.
+ * Return whether an earlier job of the group exists. In a queue with fifo, memory needs only the
+ * head of a group.
  */
 static bool
 waits_for_its_head(SegmentSet &segments, const Suspect &suspect)
@@ -274,8 +277,8 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 	if (state->n == 0)
 		return true;
 	/*
-	 * These transactions may be about to file a suspect. But one that stays open for long need not
-	 * have to do with it.
+	 * Transactions that were writing then may be about to file a suspect. But one that stays open
+	 * for long may be unrelated, so wait only for kPatience.
 	 */
 	static constexpr int64 kPatience = 10 * USECS_PER_SEC;
 	if (monotonic_now() - state->noted_at < kPatience && any_writer_left(state))

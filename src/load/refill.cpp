@@ -58,11 +58,11 @@ struct TimerRefill
 	}
 };
 
-/* One refill from beginning to end. */
+/* The state of one refill, from beginning to end. */
 template <typename Kind> struct Round
 {
 	QueueRef ref;
-	typename Kind::Scan scan; /* where the scan begins */
+	typename Kind::Scan scan; /* the place at which the scan begins */
 	int most;				  /* rows to read at most */
 	RowRun run;
 	int published; /* rows merged into the schedule so far */
@@ -83,8 +83,8 @@ enum class Need : uint8
 
 } // namespace
 /*
- * Look whether a refill is wanted. With `begin` (the caller has the refill's lock) begin it in the
- * same hold.
+ * Return whether a refill is wanted. With `begin` (the caller has the refill's lock) also begin it,
+ * in the same hold of the queue's lock.
  */
 template <typename Kind>
 static Need
@@ -110,7 +110,7 @@ look(Round<Kind> &round, bool begin)
 /*
  * Begin a refill. Its heavyweight lock is taken before the queue shows that a refill is under way,
  * and released after the refill has ended. So a process that sees the refill can wait for it in the
- * lock manager. Most calls find nothing to do, so look first.
+ * lock manager. Most calls find nothing to do, so look before taking the lock.
  */
 template <typename Kind>
 static Need
@@ -130,8 +130,8 @@ begin_round(Round<Kind> &round, bool wait)
 /* ---- publishing ---- */
 
 /*
- * Merge a row into the schedule. Returns false if the job has a lease; the lease then remembers the
- * hint, if that differs, and files it when it ends.
+ * Merge a row into the schedule. Returns false if the job has a lease. Then, if the lease has
+ * another hint, it remembers this one, and files it when it ends.
  */
 template <typename Kind>
 static bool
@@ -149,12 +149,12 @@ merge_row(QueueHold &hold, const Hint &row)
 }
 
 /*
- * Merge as many rows as one hold may handle; the last of them finishes the refill. Returns false if
- * that is done or the queue is gone.
+ * Merge as many rows as one hold may handle. The hold with the last row finishes the refill.
+ * Returns false when all is done, or if the queue is gone.
  *
  * Most rows were announced when they were committed, so only the next waiter is woken; if it takes
- * a job it wakes the one behind it. Rows that became due while only the table knew them were never
- * announced: a waiter is woken for each, and a NOTIFY is noted.
+ * a job, it wakes the one behind it. But some rows became due while memory did not have them, and
+ * were never announced. For each of these a waiter is woken, and a NOTIFY is noted.
  */
 template <typename Kind>
 static bool
@@ -181,9 +181,9 @@ publish_some(Round<Kind> &round)
 /* ---- the refill ---- */
 
 /*
- * Return whether the list of segments is known. It can be one transaction behind, since the first
- * pgq_create_queue runs its commit callbacks before its invalidations are sent. A queue always has
- * segments, so look again if the list is empty.
+ * Return whether the list of segments is known. The list can lag one transaction behind: the first
+ * pgq_create_queue runs its commit callbacks before its invalidations are sent. Whenever there is a
+ * queue there are segments, so an empty list is read again.
  */
 bool
 segments_known()
@@ -195,8 +195,8 @@ segments_known()
 }
 
 /*
- * Steps: begin, which takes the cursor away; read with no lock of the queue held; publish in short
- * holds.
+ * Steps: begin, which takes the cursor away; read rows with no lock of the queue held; publish the
+ * rows in short holds.
  */
 template <typename Kind>
 static RefillResult

@@ -17,13 +17,13 @@ enum class Outcome : uint8
 	kOpen,
 	kCommitted,
 	kAborted,
-	kForgotten, /* so old that the server has forgotten the outcome */
+	kForgotten, /* so old that the server does not know the outcome any more */
 };
 
 } // namespace
 /*
  * Return the outcome of the transaction, as txid_status() does. An invalid xid counts as committed:
- * nothing is undone by it.
+ * there is nothing to undo.
  */
 static Outcome
 outcome_of(TransactionId xid, const TransactionId *prepared, int n)
@@ -43,8 +43,8 @@ outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 }
 
 /*
- * Apply to a saved lease what prepared transactions have done that used it and may have ended since
- * the start. Returns false if the lease has ended by that, or if the outcome is unknown.
+ * Apply the outcome of prepared transactions to a saved lease that they used; they may have ended
+ * since the start. Returns false if the lease has ended that way, or if an outcome is unknown.
  */
 static bool
 follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
@@ -64,8 +64,8 @@ follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
 }
 
 /*
- * Return whether the row of the lease exists and has no end of this or a later lease. Fills in the
- * scheduling columns.
+ * Return whether the row of the lease exists and shows no end of this lease or of a later one.
+ * Fills in the scheduling columns.
  */
 static bool
 has_its_row(SegmentSet &segments, SavedLease *lease)
@@ -115,7 +115,7 @@ append(T **items, int *n, int *room, const T &item)
 	(*items)[(*n)++] = item;
 }
 
-/* Order by queue and group, oldest start first. */
+/* Order by queue and group, and by time within a group. */
 static int
 compare_starts(const void *a, const void *b)
 {
@@ -156,8 +156,8 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 {
 	SavedLeases saved = {};
 	/*
-	 * Restore nothing if the rows are a publisher's. Without segments restore no leases, since the
-	 * rows of their jobs cannot be checked.
+	 * Restore nothing if the rows are a publisher's. Restore no leases if there are no segments:
+	 * the rows of their jobs cannot be checked.
 	 */
 	if (OidIsValid(t.subscription))
 		return saved;
@@ -173,7 +173,10 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 	return saved;
 }
 
-/* Attach the queue. Leases are sorted by queue, so compare with the last one found first. */
+/*
+ * Attach the queue of a saved lease. Leases are sorted by queue, so most often the queue is the one
+ * that was attached last.
+ */
 static bool
 attach_queue_of(Database *db, const SavedLeases *saved, int32 queue_id, int *last, QueueRef *ref)
 {
@@ -265,7 +268,7 @@ write_leases(Relation rel, const SavedLease *leases, int n, int64 mark)
 	MemoryContextDelete(scratch);
 }
 
-/* Write what copy(items, most) copies, as write_leases() does. */
+/* Write the items that copy(items, most) returns, as write_leases() does. */
 template <typename Item, typename Copy>
 static void
 write_copies(Relation rel, int64 mark, int most, Copy copy)
@@ -299,7 +302,7 @@ write_starts_and_rates(Relation rel, const Database *db, int64 mark)
 	});
 }
 
-/* Delete a saved row. One that another transaction has locked stays: it is void anyway. */
+/* Delete a saved row. If another transaction has locked the row, leave it: it is void anyway. */
 static bool
 try_delete(Relation rel, HeapTuple tuple)
 {

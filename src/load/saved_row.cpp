@@ -49,7 +49,7 @@ has_lease_time(TupleDesc desc)
 bool
 read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 {
-	/* The row may have more columns than the extension's: dropped ones keep their place. */
+	/* Use the table's number of columns: dropped columns keep their places. */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(tuple, desc, values, nulls);
@@ -57,7 +57,7 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 		if (nulls[i] && i + 1 != kSavedPreparedEnd && i + 1 != kSavedLoss)
 			return false;
 	auto get = [&](SavedColumn column) { return values[column - 1]; };
-	/* The lease, its job, and the place of the row. */
+	/* Read the lease, its job, and the place of the row. */
 	*lease = {};
 	*mark = DatumGetInt64(get(kSavedMark));
 	lease->queue_id = DatumGetInt32(get(kSavedQueueId));
@@ -67,14 +67,14 @@ read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 	lease->hint.place = {ItemPointerGetBlockNumberNoCheck(place),
 						 ItemPointerGetOffsetNumberNoCheck(place),
 						 static_cast<uint16>(DatumGetInt16(get(kSavedSegment)))};
-	/* The state of the lease. */
+	/* Read the state of the lease. */
 	lease->lost = !nulls[kSavedLoss - 1];
 	if (lease->lost)
 		lease->loss = static_cast<Loss>(DatumGetInt16(get(kSavedLoss)));
 	lease->attempt = DatumGetInt32(get(kSavedAttempt));
 	lease->remaining = DatumGetInt64(get(kSavedRemaining));
 	lease->claimed_at = DatumGetTimestampTz(get(kSavedClaimedAt));
-	/* What prepared transactions will do to the lease. */
+	/* Read what prepared transactions will do to the lease. */
 	lease->prepared = {.claim_xid = DatumGetTransactionId(get(kSavedPreparedClaim)),
 					   .use_xid = DatumGetTransactionId(get(kSavedPreparedUse)),
 					   .ended = !nulls[kSavedPreparedEnd - 1],
@@ -98,7 +98,7 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 	auto set = [&](SavedColumn column, Datum value) { values[column - 1] = value; };
 	ItemPointerData place;
 	ItemPointerSet(&place, lease.hint.place.block, lease.hint.place.offset);
-	/* The lease, its job, and its state. */
+	/* Store the lease, its job, and its state. */
 	set(kSavedMark, Int64GetDatum(mark));
 	set(kSavedJobId, Int64GetDatum(lease.hint.key.job_id));
 	set(kSavedLease, Int64GetDatum(lease.token));
@@ -110,14 +110,14 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 	set(kSavedClaimedAt, TimestampTzGetDatum(lease.claimed_at));
 	set(kSavedSegment, Int16GetDatum(static_cast<int16>(lease.hint.place.segment)));
 	set(kSavedPlace, PointerGetDatum(&place));
-	/* What prepared transactions will do to the lease. */
+	/* Store what prepared transactions will do to the lease. */
 	set(kSavedPreparedClaim, TransactionIdGetDatum(lease.prepared.claim_xid));
 	set(kSavedPreparedUse, TransactionIdGetDatum(lease.prepared.use_xid));
 	set(kSavedPreparedEnd, Int16GetDatum(static_cast<int16>(lease.prepared.how)));
 	nulls[kSavedPreparedEnd - 1] = !lease.prepared.ended;
 	set(kSavedPreparedDeath, BoolGetDatum(lease.prepared.dead));
 	set(kSavedWorker, CStringGetTextDatum(lease.worker));
-	/* A column that a table of version 0.1 does not have. */
+	/* Store the length of the lease: version 0.1 has no column for it. */
 	set(kSavedLeaseTime, Int64GetDatum(lease.lease_time));
 	return heap_form_tuple(desc, values, nulls);
 }
@@ -125,12 +125,15 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 /* ---- starts and rates ---- */
 
 /*
- * A row of starts or of a rate has this job_id, which no job has, and a committed end. So code that
- * reads it as a lease, in version 0.1 too, finds it void.
+ * The job_id of a row of starts or of a rate, which no job has. Such a row also has a committed
+ * end, so code that reads it as a lease, as version 0.1 does, finds it void.
  */
 static constexpr int64 kNoJob = 0;
 
-/* The column of the row's segment holds the kind of such a row: a StartsOf, or this for a rate. */
+/*
+ * Value of the column "segment" for a row of a rate; for a row of starts, that column has a
+ * StartsOf.
+ */
 static constexpr uint16 kOfRate = 100;
 
 static SavedLease

@@ -14,15 +14,15 @@ namespace pgq {
 Relation open_saved(const Tables &t, LOCKMODE mode);
 
 /*
- * Read a row. Returns false if a column is NULL that form_lease() never writes as NULL; *mark is
- * not set then.
+ * Read a row as a lease. Returns false if a column is NULL that form_lease() never writes as NULL;
+ * *mark is not set then.
  */
 bool read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark);
 HeapTuple form_lease(TupleDesc desc, const SavedLease &lease, int64 mark);
 
 /*
- * The kind of a row. kVoid: starts or a rate from before a promotion, after which the former
- * primary may have started or granted more.
+ * The kind of a row. kVoid: starts or a rate from before a promotion; the former primary may have
+ * started or granted more since.
  */
 enum class SavedKind : uint8
 {
@@ -33,15 +33,15 @@ enum class SavedKind : uint8
 };
 SavedKind kind_of(const SavedLease &row);
 
-/* Convert starts or a rate to such a row, and back. */
+/* Convert starts or a rate to a row in the form of a lease, and back. */
 SavedLease row_of(const SavedStarts &starts);
 SavedLease row_of(const SavedRate &rate);
 SavedStarts starts_of(const SavedLease &row);
 SavedRate rate_of(const SavedLease &row);
 
 /*
- * Visit the rows that are committed at this moment. lease is NULL for a row that read_lease()
- * refuses; mark is undefined then.
+ * Visit the rows that are committed at this moment. lease is NULL, and mark undefined, for a row
+ * that read_lease() refuses.
  */
 template <typename Visit>
 void
