@@ -56,10 +56,10 @@ BEGIN
     IF (shard BETWEEN 0 AND 1023) IS NOT TRUE THEN
         RETURN false;
     END IF;
-    -- Waits for every transaction that has taken an id, and no other takes one before this one ends.
+    -- Waits for every transaction that has taken an id. Until this transaction ends, no other takes one.
     ALTER SEQUENCE pgq_ext.job_id_seq INCREMENT BY 1024;
     SELECT last_value + is_called::integer INTO next_id FROM pgq_ext.job_id_seq WHERE last_value % 1024 <> shard;
-    -- One that is of the shard stays as it is, so that a restore may bring it before this row, or after.
+    -- A value that already belongs to the shard stays: a restore may set the sequence before or after this row.
     IF FOUND THEN
         next_id := next_id + (shard - next_id % 1024 + 1024) % 1024;
         EXECUTE pg_catalog.format('ALTER SEQUENCE pgq_ext.job_id_seq RESTART WITH %s', next_id);
@@ -252,7 +252,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
                (SELECT pgq_ext.name_of_transaction(k.virtualtransaction) FROM pg_locks k
                 WHERE k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted AND k.transactionid = s.locked_by) AS locker
         FROM pgq_ext.job_state s WHERE s.job_id = explain_job.job_id),
-    -- What holds the job back, in the order of the rows.
+    -- The reasons for which the job is not handed out, in the order of the result.
     reason AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
             (10, 'in work', CASE j.lease_state
@@ -278,7 +278,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
             (120, 'rate', CASE WHEN j.waits AND j.queue_next_start > clock_timestamp() THEN concat('rate_limit, until ', j.queue_next_start) END),
             (130, 'concurrency', CASE WHEN j.waits AND j.is_queue_full THEN concat('concurrency; ', pgq_ext.jobs_in_work(j.queue_id, NULL)) END)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
-    -- Told only if nothing holds the job back.
+    -- Shown only if there is no such reason.
     ready AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j
         CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b
@@ -537,7 +537,7 @@ SET search_path = pg_catalog, pg_temp SET intervalstyle = postgres SET datestyle
 AS $$
 DECLARE
     c record;
-    -- What he has planted in a table or a view would run with the rights of the owner of this function.
+    -- Code that this role has added to a table or a view would run with the rights of this function's owner.
     stranger text = (SELECT r.rolname
                      FROM (SELECT k.relowner AS owner FROM pg_class k WHERE k.relnamespace = 'pgq_ext'::regnamespace
                            UNION SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = 'pgq_ext'::regnamespace) o
@@ -566,7 +566,7 @@ BEGIN
     LOOP
         checked_at := clock_timestamp();
         BEGIN
-            -- What memory knows it knows on the primary only.
+            -- Shared memory has the data for this check on the primary only.
             IF pg_is_in_recovery() THEN
                 status := 'ok';
                 detail := 'not looked at: the server is a standby';

@@ -54,8 +54,7 @@ REVOKE ALL ON FUNCTION pgq_ext.queue_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_changed() IS
 'Internal: checks rows of pgq_ext.queue as the functions do, and keeps a queue that has jobs or dead letters from being deleted by hand.';
 
--- These triggers ignore logical replication and restores: see src/api/by_hand.cpp. The CHECKs above also apply to
--- those.
+-- These triggers do not act for logical replication and restores: see src/api/by_hand.cpp. The CHECKs above do.
 CREATE TRIGGER queue_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_changed();
 CREATE TRIGGER queue_truncated AFTER TRUNCATE ON pgq_ext.queue
@@ -154,8 +153,8 @@ CREATE TABLE pgq_ext.unique_key (
 );
 CREATE INDEX unique_key_by_hash ON pgq_ext.unique_key (unique_hash);
 CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
--- Lets rows be deleted when the table is published, as by FOR ALL TABLES. (PostgreSQL 18 refuses FULL, because of the
--- generated column.)
+-- An identity for DELETE when the table is published, as by FOR ALL TABLES. (PostgreSQL 18 refuses FULL because of
+-- the generated column.)
 CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
 ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY USING INDEX unique_key_by_job;
 COMMENT ON TABLE pgq_ext.unique_key IS
@@ -169,7 +168,7 @@ COMMENT ON SEQUENCE pgq_ext.token_mark IS
 -- Not dumped: see src/catalog/token_key.h.
 CREATE TABLE pgq_ext.token_key (key uuid NOT NULL);
 REVOKE ALL ON pgq_ext.token_key FROM PUBLIC;
--- Keeps members of pg_read_all_data from reading the key.
+-- Row level security keeps members of pg_read_all_data from reading the key.
 ALTER TABLE pgq_ext.token_key ENABLE ROW LEVEL SECURITY;
 COMMENT ON TABLE pgq_ext.token_key IS
 'Internal: the secret key of the check bits in lease tokens.';

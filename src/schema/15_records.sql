@@ -110,8 +110,8 @@ FROM pgq_ext.segment_entries() e
 JOIN pg_catalog.pg_locks l ON l.relation = e.relation AND l.locktype = 'relation' AND l.granted
 JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database()
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
--- A prepared transaction has no process. Its virtual id is that of its session, or a made-up one
--- after a restart.
+-- A prepared transaction has no process. Its virtual transaction id is that of its session or, after a restart, an
+-- invented one.
 LEFT JOIN pg_catalog.pg_locks x ON l.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
                                AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
 LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.transactionid
@@ -150,7 +150,7 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
              e.truncations, e.moved_in, e.moved_out
       FROM pgq_ext.segment_entries() e
       JOIN pg_catalog.pg_inherits i ON i.inhrelid = e.relation
-      -- One branch per ring.
+      -- One branch for each ring.
       LEFT JOIN (SELECT segment, pg_catalog.count(*) AS live_rows, pg_catalog.min(enqueued_at) AS oldest
                  FROM pgq_ext.job GROUP BY segment
                  UNION ALL

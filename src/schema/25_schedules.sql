@@ -9,11 +9,11 @@ CREATE TABLE pgq_ext.timetable (
     options     jsonb,
     missed      text COLLATE "C" NOT NULL CHECK (missed IN ('skip', 'one', 'all')),
     paused      boolean NOT NULL DEFAULT false,
-    -- The role with whose rights the schedule enqueues. The name is for dumps.
+    -- The role with whose rights the schedule enqueues. Dumps identify it by its name.
     maker       oid,
     maker_name  text NOT NULL,
     next_run_at timestamptz,
-    -- When the scheduler looks at it: at next_run_at, or later while the schedule fails.
+    -- When the scheduler looks at the schedule next: next_run_at, or a later time while the schedule fails.
     due_at      timestamptz,
     failures    integer NOT NULL DEFAULT 0,
     last_run_at timestamptz,
@@ -76,8 +76,8 @@ SELECT t.schedule, t.cron, t.timezone, t.queue,
        CASE WHEN NOT t.paused THEN t.next_run_at END AS next_run_at,
        t.last_run_at, t.last_job_id, t.last_error
 FROM pgq_ext.timetable t LEFT JOIN pgq_ext.queue q USING (queue)
--- Without a queue of that name there are no rights to check: the schedule's maker, the owner and pg_monitor see the
--- schedule.
+-- If there is no queue of that name, there are no rights to check. Then the schedule's maker, the owner and
+-- pg_monitor see the schedule.
 WHERE CASE WHEN q.queue_id IS NOT NULL THEN pgq_ext.may_see(q.queue_id)
            ELSE pg_catalog.pg_has_role(t.maker, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
                 OR pg_catalog.pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c

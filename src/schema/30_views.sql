@@ -5,8 +5,7 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_leased';
 REVOKE ALL ON FUNCTION pgq_ext.is_leased FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: has anybody that job in hand? Not if its lease was lost, or if it is set aside because its row is locked.';
 
--- STABLE, so that a query that does not read "waits_for" neither runs the function nor needs the
--- right to.
+-- STABLE, so that a query that does not read "waits_for" neither calls the function nor needs the right to call it.
 CREATE FUNCTION pgq_ext.behind(
     queue_id integer, priority integer, run_at timestamptz, job_id bigint, group_id bigint) RETURNS text
 LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_behind';
@@ -132,7 +131,7 @@ SELECT s.job_id, s.queue,
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
-            -- The first reason that explain_job would give; the order is the same.
+            -- The first reason that explain_job would show, checked in the same order.
             WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN s.has_expired THEN 'nothing: it has expired'
             WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'

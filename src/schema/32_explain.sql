@@ -7,8 +7,8 @@ CREATE TYPE pgq_ext.explanation AS (
 COMMENT ON TYPE pgq_ext.explanation IS
 'A reason why a job does not run, or what became of it. New attributes may come at the end.';
 
--- These functions are STABLE, so they use the snapshot of pgq_explain, which sees what is committed by now at every
--- isolation level.
+-- These functions are STABLE, so they use the snapshot of pgq_explain, which at every isolation level sees all that
+-- is committed by now.
 CREATE FUNCTION pgq_ext.name_of_transaction(virtualtransaction text) RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT COALESCE('prepared transaction "' || min(p.gid) || '"',
@@ -43,7 +43,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
                (SELECT pgq_ext.name_of_transaction(k.virtualtransaction) FROM pg_locks k
                 WHERE k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted AND k.transactionid = s.locked_by) AS locker
         FROM pgq_ext.job_state s WHERE s.job_id = explain_job.job_id),
-    -- What holds the job back, in the order of the rows.
+    -- The reasons for which the job is not handed out, in the order of the result.
     reason AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j CROSS JOIN LATERAL (VALUES
             (10, 'in work', CASE j.lease_state
@@ -69,7 +69,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
             (120, 'rate', CASE WHEN j.waits AND j.queue_next_start > clock_timestamp() THEN concat('rate_limit, until ', j.queue_next_start) END),
             (130, 'concurrency', CASE WHEN j.waits AND j.is_queue_full THEN concat('concurrency; ', pgq_ext.jobs_in_work(j.queue_id, NULL)) END)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
-    -- Told only if nothing holds the job back.
+    -- Shown only if there is no such reason.
     ready AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j
         CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b

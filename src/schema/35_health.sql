@@ -1,6 +1,7 @@
 -- ---- health: problems, and how to solve them ----
--- A check is a function check_NAME(), which returns its findings (none: all is well), and a line in health_entries().
--- The functions run with the rights of the extension's owner, and with the settings of health_entries().
+-- To add a check, write a function check_NAME(), which returns its findings (none: all is well), and add a line to
+-- health_entries(). The functions run with the rights of the extension's owner, and with the settings of
+-- health_entries().
 
 CREATE TYPE pgq_ext.finding AS (status text, detail text);
 COMMENT ON TYPE pgq_ext.finding IS 'Internal: what a check of pgq_ext.health has found. status: ok (worth telling all the same), warn, fail.';
@@ -243,7 +244,7 @@ BEGIN
     WHERE s.handed_out = 0 AND r.next_start > clock_timestamp() + interval '1 min';
 END $$;
 
--- Rows that are kept beyond their time. Records are not deleted, but truncated: see check_rotation().
+-- Finds rows that are kept beyond their time. Records are truncated, not deleted: see check_rotation().
 CREATE FUNCTION pgq_ext.check_retention() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 DECLARE
     due timestamptz = clock_timestamp() - interval '10 min';
@@ -296,8 +297,8 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.run_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.run_check IS 'Internal: what a check has found, in one line; detail is NULL if that is nothing.';
 
--- Runs with the rights of the owner, so that a monitoring role needs no others. The settings keep it from waiting for
--- locks and from reading more than a few rows of each table.
+-- Runs with the rights of the owner, so that a monitoring role needs no rights on the tables. The settings keep it
+-- from waiting for locks and from reading more than a few rows of each table.
 CREATE FUNCTION pgq_ext.health_entries(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
@@ -305,7 +306,7 @@ SET search_path = pg_catalog, pg_temp SET intervalstyle = postgres SET datestyle
 AS $$
 DECLARE
     c record;
-    -- What he has planted in a table or a view would run with the rights of the owner of this function.
+    -- Code that this role has added to a table or a view would run with the rights of this function's owner.
     stranger text = (SELECT r.rolname
                      FROM (SELECT k.relowner AS owner FROM pg_class k WHERE k.relnamespace = 'pgq_ext'::regnamespace
                            UNION SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = 'pgq_ext'::regnamespace) o
@@ -334,7 +335,7 @@ BEGIN
     LOOP
         checked_at := clock_timestamp();
         BEGIN
-            -- What memory knows it knows on the primary only.
+            -- Shared memory has the data for this check on the primary only.
             IF pg_is_in_recovery() THEN
                 status := 'ok';
                 detail := 'not looked at: the server is a standby';
@@ -358,7 +359,7 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.health_entries IS 'Internal: runs the checks of pgq_ext.health, each on its own, with the rights of the owner of the extension.';
 
--- The reader is the role of the session: in a SECURITY DEFINER function current_user is the owner.
+-- The reader is the session's role: in a SECURITY DEFINER function current_user is the owner.
 CREATE FUNCTION pgq_ext.health_of_reader(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20 SET search_path = pg_catalog, pg_temp AS $$

@@ -39,8 +39,8 @@ CREATE TABLE pgq_ext.run (
     tries        integer NOT NULL,
     UNIQUE NULLS NOT DISTINCT (name, period, period_start)
 );
--- Lets rows be changed when the table is published, as by FOR ALL TABLES. No index can identify a row, since columns
--- are NULL.
+-- Lets rows be changed when the table is published, as by FOR ALL TABLES. A replica identity index is not possible,
+-- since columns may be NULL.
 ALTER TABLE pgq_ext.run REPLICA IDENTITY FULL;
 COMMENT ON TABLE pgq_ext.run IS
 'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';

@@ -1,8 +1,9 @@
 -- ---- job ids that contain the number of their shard ----
 
--- Called by a CHECK, because every way of writing the row evaluates CHECKs: a restore with triggers disabled, logical
--- replication. (A dump has the value of the sequence, which belongs to the extension, but not its step; it has this
--- row.) Runs with the rights of the role that writes the row, which must be those of the owner to alter the sequence.
+-- Called by a CHECK, because every way of writing the row evaluates CHECKs, even a restore with triggers disabled and
+-- logical replication. (A dump contains the sequence's value but not its step, because the sequence belongs to the
+-- extension; it contains this row.) Runs with the rights of the role that writes the row. Only the owner can alter
+-- the sequence.
 CREATE FUNCTION pgq_ext.step_job_ids(shard integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -11,10 +12,10 @@ BEGIN
     IF (shard BETWEEN 0 AND 1023) IS NOT TRUE THEN
         RETURN false;
     END IF;
-    -- Waits for every transaction that has taken an id, and no other takes one before this one ends.
+    -- Waits for every transaction that has taken an id. Until this transaction ends, no other takes one.
     ALTER SEQUENCE pgq_ext.job_id_seq INCREMENT BY 1024;
     SELECT last_value + is_called::integer INTO next_id FROM pgq_ext.job_id_seq WHERE last_value % 1024 <> shard;
-    -- One that is of the shard stays as it is, so that a restore may bring it before this row, or after.
+    -- A value that already belongs to the shard stays: a restore may set the sequence before or after this row.
     IF FOUND THEN
         next_id := next_id + (shard - next_id % 1024 + 1024) % 1024;
         EXECUTE pg_catalog.format('ALTER SEQUENCE pgq_ext.job_id_seq RESTART WITH %s', next_id);
