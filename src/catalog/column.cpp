@@ -14,7 +14,7 @@ has_type(TupleDesc desc, int i, Oid type)
 		   TupleDescAttr(desc, i)->atttypid == type;
 }
 
-/* Compare the type; in a table also the name and NOT NULL. */
+/* Return whether the column has the expected type; in a table, also the name and NOT NULL. */
 static bool
 is_as_expected(TupleDesc desc, int i, const Column &column, bool in_table)
 {

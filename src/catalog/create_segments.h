@@ -1,5 +1,5 @@
 /*
- * Creates the segments, on the first pgq_create_queue. Segments are ordinary tables, so pg_dump
+ * Creates the segments, at the first pgq_create_queue. Segments are ordinary tables, so pg_dump
  * locks and dumps them.
  */
 #pragma once

@@ -5,9 +5,9 @@
 namespace pgq {
 
 /*
- * A transaction, also a prepared one, that creates or drops the table holds an AccessExclusiveLock
- * on it until its outcome is visible. So the catalog's answer is final if no transaction has that
- * lock.
+ * Return whether the incarnation is certain to be gone. A transaction, also a prepared one, that
+ * creates or drops the table pgq_ext.queue holds an AccessExclusiveLock on it until its outcome is
+ * visible. So the catalog's answer is final if no transaction has that lock.
  */
 static bool
 is_gone(Oid incarnation)

@@ -8,9 +8,9 @@
 namespace pgq {
 
 /*
- * Free the slots of this database whose incarnation is gone, and return how many. Must be called in
- * a transaction. Never waits for a lock: the slot stays if a transaction is creating or dropping
- * the incarnation.
+ * Free the slots of this database whose incarnation is gone, and return their number. Call within a
+ * transaction. Never waits for a lock: while a transaction is creating or dropping the incarnation,
+ * the slot stays.
  */
 int free_gone_incarnations();
 

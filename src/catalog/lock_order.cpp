@@ -4,7 +4,10 @@
 
 namespace pgq {
 
-/* Lock a table in AccessShareLock, and its segments in that mode. */
+/*
+ * Lock a table in AccessShareLock, and its segments in `mode`. Returns false if a lock is not
+ * available.
+ */
 static bool
 lock_with_segments(Oid table, LOCKMODE mode)
 {
@@ -32,14 +35,14 @@ lock_tables(LOCKMODE mode)
 	for (const RingSpec &ring : rings)
 		if (!lock_with_segments(get_relname_relid(ring.table, schema), mode))
 			return false;
-	/* Lock the indexes, too: REINDEX locks out readers of an index, not of its table. */
+	/* Lock the indexes, too: REINDEX locks readers out of an index, though not out of the table. */
 	const Tables *t = tables_if_attached();
 	if (t != nullptr)
 		for (const Segment &segment : t->all_segments())
 			for (Oid index : segment.index)
 				if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 					return false;
-	/* Attaching the database would wait for a session that is just attaching it. */
+	/* Attaching the database would wait for another session that is attaching it: give up then. */
 	if (t == nullptr && !ConditionalLockRelationOid(get_relname_relid("token_mark", schema),
 													ShareUpdateExclusiveLock))
 		return false;

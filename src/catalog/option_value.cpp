@@ -42,7 +42,7 @@ check_log_attempts(Datum value, const char *name)
 void
 check_option(const QueueOption &option, Datum value)
 {
-	/* Call the check of its kind; each raises an error. */
+	/* Call the check for values of this kind; it raises an error for a bad value. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:
@@ -91,7 +91,10 @@ check_together(const QueueOptions &options)
 						errhint("fifo hands out one job of a group at a time.")));
 }
 
-/* Saturate: a user's SQL may have stored any interval. */
+/*
+ * Return the microseconds of an interval, limited to the range of int64: a user's SQL may have
+ * stored any interval.
+ */
 static int64
 interval_microseconds(const Interval *interval)
 {
@@ -141,7 +144,7 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 {
 	if (option.place == kOnlyInSql)
 		return;
-	/* Clamp the value to its range: rows of a restore or of replication were not checked. */
+	/* Limit the value to its range: rows of a restore or of replication were not checked. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:

@@ -22,7 +22,9 @@ vector_of(HeapTuple index, AttrNumber number)
 		DatumGetPointer(SysCacheGetAttr(INDEXRELID, index, number, &is_null)));
 }
 
-/* Return whether the index has exactly these columns in this order, texts in the C collation. */
+/*
+ * Return whether the index has exactly these columns in this order, with texts in the C collation.
+ */
 static bool
 has_columns(HeapTuple index, const IndexColumn *columns)
 {
@@ -39,8 +41,8 @@ has_columns(HeapTuple index, const IndexColumn *columns)
 }
 
 /*
- * Return whether the index has an entry for every row that it covers. An index that is being built,
- * or whose build has failed, has not.
+ * Return whether the index contains all rows that it should. That is false for an index that is
+ * being built, or whose build has failed.
  */
 static bool
 is_whole(HeapTuple index)

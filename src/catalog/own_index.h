@@ -11,8 +11,8 @@ namespace pgq {
 
 /*
  * Return the index of that name if it is a valid btree of the table on exactly these columns in
- * this order, with a predicate if and only if the specification has one. Otherwise return
- * InvalidOid.
+ * this order. It must have a predicate if the specification has one, and none otherwise. If there
+ * is no such index, return InvalidOid.
  */
 Oid find_index(const char *name, Oid schema, Oid heap, const IndexSpec &spec, bool unique);
 

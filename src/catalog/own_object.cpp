@@ -23,7 +23,7 @@ is_own_table(Relation rel, const char *name)
 
 /*
  * Look up the function without checking the caller's rights: a role without USAGE on the schema may
- * fire the trigger of a table.
+ * also fire the trigger of a table.
  */
 Oid
 own_function(const char *name, int n_arguments, const Oid *arguments)

@@ -6,8 +6,8 @@ namespace pgq {
 
 namespace {
 /*
- * The triggers as src/schema creates them. A segment has the row triggers of its table under the
- * same names.
+ * A trigger as src/schema creates it. Segments have the row triggers of their table, with the same
+ * names.
  */
 struct OwnTrigger
 {
@@ -48,7 +48,10 @@ find_by_name(const char *name)
 	return nullptr;
 }
 
-/* Refuse a WHEN condition: its expression would be evaluated whenever the trigger fires. */
+/*
+ * Return whether the trigger is as created. One with a WHEN condition is not: the condition would
+ * be evaluated whenever the trigger fires.
+ */
 static bool
 is_as_made(Relation rel, const Trigger &trigger, const OwnTrigger &own)
 {
@@ -65,8 +68,8 @@ is_own_trigger(Relation rel, const Trigger &trigger)
 }
 
 /*
- * Visit the extension's triggers of the table that should be ENABLE ALWAYS, but are not. Costs no
- * catalog access if there is none.
+ * Visit the extension's triggers of the table that should be ENABLE ALWAYS but are not. If there is
+ * none, this needs no catalog access.
  */
 template <typename Visit>
 static void
@@ -99,7 +102,7 @@ restore_triggers(Oid table)
 	Relation rel = try_table_open(table, NoLock);
 	if (rel == nullptr)
 		return false;
-	/* Collect the names first: changing a trigger rebuilds the list. */
+	/* Collect the names first: changing a trigger rebuilds the list that is being visited. */
 	const char *muted[lengthof(kTriggers)];
 	int n = 0;
 	for_each_muted_trigger(rel,

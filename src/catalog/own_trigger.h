@@ -1,9 +1,9 @@
 /*
  * Triggers of the extension. The extension recognizes them by table, function, events and name
- * together, because a role that may add triggers to a table can copy any one of these. Triggers on segments, queues and
- * schedules are ENABLE ALWAYS, so that they also fire for rows of logical replication. Such a
- * trigger in another state is "muted": pg_restore --disable-triggers leaves it enabled for origin
- * sessions only.
+ * together, because a role that may add triggers to a table can copy any one of these. Triggers on
+ * segments, queues and schedules are ENABLE ALWAYS, so that they also fire for rows of logical
+ * replication. Such a trigger in another state is called "muted". For example, pg_restore
+ * --disable-triggers leaves it enabled for origin sessions only.
  */
 #pragma once
 
@@ -11,21 +11,21 @@
 
 namespace pgq {
 
-/* Return whether the extension has created that trigger of the table. */
+/* Return whether this trigger of the table was created by the extension. */
 bool is_own_trigger(Relation rel, const Trigger &trigger);
 
 /* Return whether one of the extension's triggers should be ENABLE ALWAYS, but is not. */
 bool has_muted_trigger(Relation segment);
 
 /*
- * Set the muted triggers of the table to ENABLE ALWAYS again. False: another transaction has locked
- * the table, or it is gone. Transactions that wrote rows without the triggers have ended when the
- * lock is taken, so the caller can find their rows in the heap.
+ * Set the muted triggers of the table to ENABLE ALWAYS again. Returns false if another transaction
+ * has locked the table, or the table is gone. When the lock is granted, transactions that wrote
+ * rows without the triggers have ended, so the caller can find their rows in the heap.
  */
 bool restore_triggers(Oid table);
 
 /*
- * Return whether one of the extension's triggers fires for origin sessions only. A trigger that was
+ * Return whether one of the extension's triggers fires for origin sessions only. A trigger that is
  * disabled entirely does not count: an administrator wanted that, and pgq_ext.health reports it.
  */
 bool has_half_muted_trigger(Oid table);

@@ -13,7 +13,9 @@ common_owner()
 	const Tables &t = look_at_tables();
 	auto check = [&](Oid relid) {
 		Oid owner = owner_of(relid);
-		/* After a restore by another superuser, the segments belong to that superuser. */
+		/*
+		 * After a restore by another superuser, the segments belong to that superuser: accept that.
+		 */
 		if (owner == t.owner || (superuser_arg(owner) && superuser_arg(t.owner)))
 			return;
 		ereport(ERROR,
@@ -31,7 +33,9 @@ common_owner()
 		check(table);
 	for (const Segment &segment : t.all_segments())
 		check(segment.heap);
-	/* Version 0.1 has no table "shard"; a table of that name is then a user's, and not used. */
+	/*
+	 * Version 0.1 has no table "shard". A table of that name may be a user's; then leave it alone.
+	 */
 	if (Oid shard = get_relname_relid("shard", get_namespace_oid("pgq_ext", false));
 		is_member(RelationRelationId, shard))
 		check(shard);
@@ -77,8 +81,8 @@ void
 spi_begin()
 {
 	/*
-	 * Keep triggers of roles that have only the TRIGGER privilege from firing with the owner's
-	 * rights.
+	 * Let only triggers fire that are ENABLE ALWAYS or REPLICA. Otherwise a role that has only the
+	 * TRIGGER privilege could run code with the owner's rights.
 	 */
 	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);

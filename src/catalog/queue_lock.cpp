@@ -42,12 +42,12 @@ lock_name(const char *name, LOCKMODE mode)
 static LOCKTAG
 tag_of_key(int32 queue_id, int64 hash)
 {
-	/* The server uses classes 1 and 2. */
+	/* Class (field4) of an advisory lock; the server uses classes 1 and 2. */
 	static constexpr uint16 kClass = 0x5047;
 	LOCKTAG tag;
 	/*
-	 * Use the upper half: sessions that lock keys in the order of their hashes then lock the tags
-	 * in one order, too.
+	 * Put the upper half of the hash into the tag: sessions that lock keys in the order of their
+	 * hashes then also lock the tags in the same order.
 	 */
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(queue_id),
 						 static_cast<uint32>(hash >> 32), kClass);

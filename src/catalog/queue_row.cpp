@@ -29,7 +29,7 @@ struct QueueColumns
 };
 
 } // namespace
-/* Every column may be NULL; the code checks for it. */
+/* Any column may be NULL in a stored row; the code checks for that. */
 static constexpr QueueColumns queue_columns = [] {
 	QueueColumns columns{};
 	columns.list[kQueueId - 1] = {"queue_id", INT4OID, kOrNull};
@@ -49,7 +49,8 @@ struct Remembered
 	char name[kQueueNameMax + 1]; /* key */
 	Oid incarnation;
 	QueueRef ref;
-	uint32 namings; /* generation of the name: while unchanged, the queue has it */
+	/* generation of the name: as long as it is the same, the queue still has the name */
+	uint32 namings;
 };
 
 } // namespace
@@ -69,7 +70,9 @@ memory_of_names()
 	return remembered;
 }
 
-/* Check the columns after the lock: ALTER TABLE may have held it until now. */
+/*
+ * Open the table. Check the columns after taking the lock: ALTER TABLE may have held it until now.
+ */
 static Relation
 open_queues(const Tables &t)
 {
@@ -78,7 +81,7 @@ open_queues(const Tables &t)
 	return rel;
 }
 
-/* Read the options. NULL means the default of pgq_create_queue(). */
+/* Read the options. A NULL means the default of pgq_create_queue(). */
 static QueueOptions
 read_options(HeapTuple tuple, TupleDesc desc)
 {
@@ -95,7 +98,7 @@ read_options(HeapTuple tuple, TupleDesc desc)
 	return options;
 }
 
-/* False: the row has no valid id or name. */
+/* Read a row. Returns false if it has no valid id or name. */
 static bool
 read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 {
@@ -161,8 +164,8 @@ dropped_by_us(const QueueRef &ref)
 }
 
 /*
- * Visit every row of pgq_ext.queue that is committed by now, or written by this transaction;
- * without_us: ignore the changes of this transaction. Return the number of invalid rows.
+ * Visit every row of pgq_ext.queue that is committed by now or written by this transaction.
+ * without_us: ignore changes of this transaction. Return the number of invalid rows.
  */
 template <typename Visit>
 static int
@@ -205,8 +208,8 @@ find_row(const Tables &t, int32 queue_id, bool without_us, QueueRow *wanted)
 }
 
 /*
- * Attach the queue of a row, as other sessions may see it: without the uncommitted changes of this
- * transaction. A queue that this transaction has created is attached as uncommitted.
+ * Attach the queue of a row in the form in which other sessions may see it: without uncommitted
+ * changes of this transaction. If this transaction has created the queue, attach it as uncommitted.
  */
 static QueueRef
 attach_row(const Tables &t, const QueueRow &row)
@@ -228,7 +231,7 @@ attach_row(const Tables &t, const QueueRow &row)
 /*
  * Attach the queue of a row that may have been deleted since it was read. A drop frees only a slot
  * that exists at its commit, so look for the row again after attaching
- * (protocol: attach-then-look). False: the row is gone.
+ * (protocol: attach-then-look). Returns false if the row is gone.
  */
 static bool
 attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
@@ -239,7 +242,7 @@ attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
 	stop_point("queue-attached");
 	if (read_queue_row(t, row.name, &now) && now.queue_id == row.queue_id)
 		return true;
-	/* The queue may have been renamed only. */
+	/* The queue may only have been renamed. */
 	if (find_row(t, row.queue_id, false, &now))
 		return true;
 	free_queue(*ref);
@@ -247,8 +250,8 @@ attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
 }
 
 /*
- * Find a queue whose name this session does not remember. If its row is dropped during the search,
- * another queue may have the name by now, so look again.
+ * Find a queue whose name this session does not remember. If its row is deleted during the search,
+ * another queue may have the name by now, so search again.
  */
 static bool
 find_queue_in_table(const Tables &t, const char *name, QueueRef *ref)
@@ -280,8 +283,8 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 	if (!find_queue_in_table(t, name, ref))
 		return false;
 	/*
-	 * Do not remember a name that the slot does not have: this transaction has renamed the queue,
-	 * or the slot has not been updated yet.
+	 * Remember the name only if the slot has it. If not, this transaction has renamed the queue, or
+	 * the slot has not been updated yet.
 	 */
 	QueueName current;
 	uint32 namings = read_name(ref->queue, &current);
@@ -336,7 +339,7 @@ nearest_name(const Tables &t, const char *name)
 {
 	char *nearest = nullptr;
 	int length = static_cast<int>(strlen(name));
-	/* The parser's limit for column names: at most three edits, and at most half of the name. */
+	/* At most three edits, and at most half of the name: the parser's limit for column names. */
 	int least = Min(3, length / 2) + 1;
 	for_each_row(t, [&](const QueueRow &row) {
 		int distance = pg_strcasecmp(name, row.name) == 0
@@ -361,8 +364,8 @@ is_among(const List *sorted, int number)
 }
 
 /*
- * Attach the queues of all rows. Return whether some slots differ from their rows. correct: update
- * or free these slots.
+ * Attach the queues of all rows. Return whether some slots differ from their rows. correct: if
+ * true, update or free such slots.
  */
 static bool
 compare_with_rows(const Tables &t, bool correct, Attached *attached)
@@ -371,7 +374,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 	List *rows = NIL;
 	*attached = {};
 	attached->unreadable = for_each_row(t, [&](const QueueRow &row) {
-		/* Give a row without a slot one, and compare the slot with the row. */
+		/* Give a row without a slot a slot, and compare the slot with the row. */
 		QueueRef ref;
 		rows = lappend_int(rows, row.queue_id);
 		attached->queues++;
@@ -385,7 +388,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 		}
 	});
 	list_sort(rows, list_int_cmp);
-	/* A slot without a row: its row was deleted by a user's SQL. */
+	/* Look for slots without a row: a user's SQL has deleted the row. */
 	for_each_queue(t.database, [&](const QueueRef &ref) {
 		if (is_among(rows, ref.queue_id))
 			return;
@@ -401,13 +404,15 @@ Attached
 attach_all_queues(const Tables &t)
 {
 	Attached attached;
-	/* With this lock held, no transaction has changed a row and not yet its slot. */
+	/*
+	 * While this lock is held, there is no transaction that has changed a row and not yet its slot.
+	 */
 	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
 		compare_with_rows(t, true, &attached);
 	return attached;
 }
 
-/* Hint: the most similar name followed by if_near, or `otherwise` if there is none. */
+/* Raise an error. Its hint is the most similar name followed by if_near, or else `otherwise`. */
 [[noreturn]] static void
 complain_unknown(const Tables &t, const char *name, const char *if_near, const char *otherwise)
 {

@@ -4,7 +4,7 @@
 
 namespace pgq {
 
-/* Return whether the role has the privilege by a grant to any grantee but `besides`. */
+/* Return whether the role has the privilege by a grant to any grantee other than `besides`. */
 static bool
 is_granted(const Acl *acl, Oid role, AclMode privilege, Oid besides)
 {
@@ -16,8 +16,8 @@ is_granted(const Acl *acl, Oid role, AclMode privilege, Oid besides)
 }
 
 /*
- * The same for an object whose privileges are in that column of its catalog row; if the column is
- * NULL, by_default has them.
+ * Like is_granted() above, for an object of the catalog. tuple: its row; column: the column with
+ * its privileges; by_default: its privileges if that column is NULL.
  */
 static bool
 is_granted(CacheId cache, HeapTuple tuple, int column, const Acl *by_default, AclMode privilege,

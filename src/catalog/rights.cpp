@@ -6,7 +6,9 @@ namespace pgq {
 
 /* ---- cache ---- */
 
-/* Known::rights has a bit for each Right, and kSees: the views show the queue's jobs. */
+/*
+ * Bits of Known::rights: one for each Right, and kSees if the views show the role the queue's jobs.
+ */
 static constexpr uint8 kSees = 1 << lengthof(right_specs);
 static constexpr uint8 kAll = (kSees << 1) - 1;
 
@@ -17,7 +19,7 @@ bit_of(Right right)
 }
 
 namespace {
-/* Cached rights on one queue, of the role that has asked last. */
+/* Cached rights of one role on one queue: of the role that has asked last. */
 struct Known
 {
 	bool valid;
@@ -43,7 +45,10 @@ forget_all()
 		entry.valid = false;
 }
 
-/* hash 0: anything may have changed. An entry that is being looked up counts, too. */
+/*
+ * Invalidate cached rights. hash 0: any relation may have changed. An entry that is being looked up
+ * is invalidated too.
+ */
 static void
 at_relation_change(Datum, CacheId, uint32 hash)
 {
@@ -72,7 +77,7 @@ notice_changes()
 	CacheRegisterSyscacheCallback(NAMESPACEOID, at_role_change, 0);
 	CacheRegisterSyscacheCallback(AUTHOID, at_role_change, 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_role_change, 0);
-	/* The database's owner is a member of pg_database_owner. */
+	/* The owner of the database is a member of pg_database_owner. */
 	CacheRegisterSyscacheCallback(DATABASEOID, at_role_change, 0);
 	notices_changes = true;
 }
@@ -93,8 +98,8 @@ owns_tables(Oid role)
 }
 
 /*
- * Return whether the view belongs to the tables' owner. Two different superusers count, too: after a
- * restore the superuser who ran it owns the view.
+ * Return whether the view belongs to the owner of the tables. If both owners are superusers they
+ * may differ: after a restore, the superuser who ran it owns the view.
  */
 static bool
 is_owners(Form_pg_class view)
@@ -141,7 +146,7 @@ look(Known *entry, const char *name, Oid schema)
 }
 
 /*
- * Look up the rights. If an invalidation arrives during the lookup, return the answer, but do not
+ * Look up the rights. If an invalidation arrives during the look-up, return the answer but do not
  * cache it.
  */
 static const Known &
@@ -150,7 +155,7 @@ look_up(Known *entry, int32 queue_id, Oid role)
 	char name[NAMEDATALEN];
 	notice_changes();
 	name_of_rights(queue_id, name);
-	/* Without the schema nothing has rights; the caller reports its absence. */
+	/* Without the schema no role has rights; the caller reports that the schema is missing. */
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	hash_of_queue_table =
 		GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum("queue"), ObjectIdGetDatum(schema));
@@ -165,8 +170,8 @@ look_up(Known *entry, int32 queue_id, Oid role)
 }
 
 /*
- * Use the latest committed rights: a transaction that is open for long would not hear of changes by
- * itself.
+ * Return the latest committed rights. Process invalidations first: a transaction that is open for
+ * long would otherwise not notice changes.
  */
 static const Known &
 rights_on(int32 queue_id, Oid role)

@@ -1,11 +1,11 @@
 /*
- * Rights on single queues. A queue is open or closed. EXECUTE on the functions decides for an open
- * queue. A closed queue has a view of constants, pgq_ext.rights_ID, whose privileges are the rights
- * (protocol: rights-are-privileges). So the server renames roles in them, refuses to drop a role
- * that has some, and dumps them.
+ * Rights on single queues. A queue is open or closed. For an open queue, EXECUTE on the functions
+ * decides. A closed queue has a view of constants, pgq_ext.rights_ID, whose privileges are the
+ * rights (protocol: rights-are-privileges). So the server renames roles in these privileges,
+ * refuses to drop a role that has some, and dumps them.
  *
- * Each backend remembers what it has found until an invalidation says that a view, a membership or
- * a role has changed. A check then costs some nanoseconds.
+ * Each backend caches the rights it has looked up, until an invalidation says that a view, a
+ * membership or a role has changed. A check of cached rights takes some nanoseconds.
  */
 #pragma once
 
@@ -34,8 +34,8 @@ inline constexpr RightSpec right_specs[] = {
 };
 
 /*
- * Uses of a queue, each of which needs one right. For the functions of each see docs/reference.md,
- * "Rights".
+ * Uses of a queue, each of which needs one right. docs/reference.md, "Rights", lists the functions
+ * of each use.
  */
 enum class Deed : uint8
 {
@@ -68,27 +68,27 @@ right_for(Deed deed)
 }
 
 /*
- * Return whether the current role may do that, as of the latest committed rights. Must not be
- * called under the lock of a queue.
+ * Return whether the current role has the right for this use, by the latest committed rights. Must
+ * not be called under the lock of a queue.
  */
 bool may(Deed deed, int32 queue_id);
 
-/* Raise error 42501, naming the queue, unless the current role may do that. */
+/* Raise error 42501, naming the queue, unless may() is true. */
 void require_right(Deed deed, int32 queue_id, const char *queue);
 
-/* Like require_right(), for another role and its name. */
+/* Like require_right(), for another role, whose name the error shows. */
 void require_right_of(Oid role, const char *role_name, Deed deed, int32 queue_id,
 					  const char *queue);
 
 /*
- * Return whether the views show the current role the jobs of the queue. Members of pg_monitor see
- * all.
+ * Return whether the views show the jobs of the queue to the current role. Members of pg_monitor
+ * see the jobs of all queues.
  */
 bool may_see(int32 queue_id);
 
 /*
- * Visit the queues that the current role may see. The functions behind the views check this
- * themselves, since they can be called without the view.
+ * Visit the queues that the current role may see. The functions behind the views use this, since
+ * they can be called without the view.
  */
 template <typename Visit>
 inline void
@@ -100,15 +100,16 @@ for_each_visible_queue(const Database *db, Visit visit)
 	});
 }
 
-/* Return whether the schema exists, as far as this process has heard. */
+/* Return whether the schema exists, by the invalidations that this process has received. */
 bool has_schema();
 
-/* Return whether the current role may know of the queue: it is open, or the role has some right. */
+/*
+ * Return whether the current role may know that the queue exists: the queue is open, or the role
+ * has some right on it.
+ */
 bool may_know(int32 queue_id);
 
-/*
- * Return whether the current role is a superuser or the owner of the tables, who have all rights.
- */
+/* Return whether the current role has all rights: a superuser, or the owner of the tables. */
 bool is_owner();
 
 enum class Openness : uint8
@@ -119,7 +120,7 @@ enum class Openness : uint8
 };
 Openness openness_of(int32 queue_id);
 
-/* Write the name of the view, of at most NAMEDATALEN bytes. */
+/* Write the name of the queue's view of rights, of at most NAMEDATALEN bytes. */
 void name_of_rights(int32 queue_id, char *name);
 
 } // namespace pgq

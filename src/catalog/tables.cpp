@@ -8,11 +8,11 @@ namespace pgq {
 
 static constexpr Tables kNothing = {};
 
-/* The tables as they are known, and the memory context of the copy. */
+/* The tables as last looked up, and the memory context of that copy. */
 static constinit const Tables *known = &kNothing;
 static constinit MemoryContext memory_of_known = nullptr;
 static constinit bool valid = false;
-static constinit bool looking = false; /* a look is under way: any invalidation may matter */
+static constinit bool looking = false; /* a look is under way, and invalidations may concern it */
 static constinit bool callbacks_registered = false;
 
 /* ---- invalidation ---- */
@@ -54,7 +54,7 @@ register_callbacks()
 		return;
 	CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, at_subscription_change, 0);
-	/* These change owners of subscriptions, and their rights. */
+	/* Changes of these may change the owner of a subscription, or the owner's rights. */
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONOID, at_subscription_change, 0);
 	CacheRegisterSyscacheCallback(AUTHOID, at_subscription_change, 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_subscription_change, 0);
@@ -97,8 +97,8 @@ number_of_segment(const char *name, RingName ring)
 
 /*
  * Check the table's name and columns. Then look for the indexes of its ring, for muted triggers,
- * and for indexes that users have added. False: an index is missing (a restore creates indexes
- * after the data).
+ * and for indexes that users have added. Returns false if an index is missing (a restore creates
+ * indexes after the data).
  */
 static bool
 find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
@@ -128,7 +128,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	}
 	segment->muted = has_muted_trigger(rel);
 
-	/* All other indexes are users'. */
+	/* All other indexes were added by users. */
 	List *indexes = RelationGetIndexList(rel);
 	ListCell *cell;
 	foreach (cell, indexes)
@@ -143,7 +143,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	return complete;
 }
 
-/* Add the segments of one table; return their number. Clears *complete if one is incomplete. */
+/* Add a table's segments; return their number. Clears *complete if a segment is incomplete. */
 static int
 add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 {
@@ -164,7 +164,7 @@ add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 	return n;
 }
 
-/* List all segments or none: a scan that missed a segment would lose its jobs. */
+/* List all segments, or none if some are missing: a scan without them would lose jobs. */
 static void
 find_segments(Tables *t, Oid schema)
 {
@@ -196,7 +196,7 @@ owner_of(Oid relid)
 }
 
 /*
- * Return whether the subscription can write the table. From PostgreSQL 16 on a role without any
+ * Return whether the subscription can write the table. From PostgreSQL 16 on, a role without any
  * right on a table can create a subscription for it.
  */
 static bool
@@ -233,7 +233,7 @@ subscription_to(Oid relid)
 	return subscription;
 }
 
-/* Look at partitions and their parents: a publication can name either. */
+/* Find a subscription that brings rows: a publication can name partitions or parents. */
 static Oid
 find_subscription(const Tables &t)
 {
@@ -286,7 +286,7 @@ find_tables(Tables *t, Oid schema)
 
 /* ---- lookup ---- */
 
-/* Keep the old version until the end of the transaction: its users may have pointers into it. */
+/* Remember t. Keep the old version until the transaction ends, as Tables promises. */
 static void
 remember(const Tables &t)
 {
@@ -314,8 +314,8 @@ enum class Installed : uint8
 } // namespace
 
 /*
- * Look until no invalidation arrives during the look: the look itself may receive some. An error
- * leaves `looking` set, which only causes one more look.
+ * Look until no invalidation arrives during the look, since the look itself may process some. An
+ * error leaves `looking` set, which only causes one more look.
  */
 static Installed
 look_again()
@@ -337,7 +337,7 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/* While incomplete, look at every call: some changes that complete it send no invalidation. */
+		/* While incomplete, look at every call: some completing changes send no invalidation. */
 		if (known->incomplete)
 		{
 			valid = false;
@@ -373,7 +373,7 @@ look_at_tables()
 {
 	require_preloaded();
 	register_callbacks();
-	/* If the slot is gone, the tables may be gone, too. */
+	/* If the slot is gone, the tables may be gone too, so process invalidations. */
 	if (!is_attached(*known))
 		AcceptInvalidationMessages();
 	Installed installed = look_again();
@@ -440,7 +440,7 @@ Tables::current(RingName ring) const
 {
 	if (!has_segments)
 		complain_incomplete();
-	/* Any segment will do if no slot says which is current. */
+	/* If no slot says which segment is current, return any segment. */
 	const Segment *current = nullptr;
 	if (database != nullptr)
 		current = find(static_cast<int>(pg_atomic_read_u32(&database->rings[ring].current)));

@@ -2,8 +2,8 @@
  * The extension's tables in this database at one moment. A backend looks them up once, and
  * remembers them until the relation cache reports a change.
  *
- * A Tables is never changed: its users may keep it, and pointers into it, until the end of the
- * transaction, but it does not show later changes. A call gets it once, at its entry
+ * A Tables never changes. So callers may keep it, and pointers into it, until the end of the
+ * transaction, but it does not show later changes. A call gets a Tables once, at its entry
  * (load/attach.h), and passes it on. Code that has waited for a lock looks again, since an index or
  * a segment may have changed.
  */
@@ -19,8 +19,9 @@ struct Segment
 	int number;
 	Oid heap;			 /* invalid: there is no segment of that number */
 	Oid index[kIndexes]; /* by IndexName; invalid if the ring has no such index */
-	bool muted;			 /* a trigger of the extension is there, but not ENABLE ALWAYS */
-	bool has_others;	 /* has indexes that users have added */
+	/* a trigger of the extension exists, but is not ENABLE ALWAYS (own_trigger.h) */
+	bool muted;
+	bool has_others; /* has indexes that users have added */
 
 	bool operator==(const Segment &) const = default;
 };
@@ -73,9 +74,9 @@ struct Tables
 	Oid rate_limit;
 	Oid timetable;
 	Oid ring[kRings];  /* the partitioned tables of the segments */
-	Oid subscription;  /* brings rows to the segments; invalid: none does */
-	bool has_segments; /* all segments are there with their indexes */
-	/* segments are there, but not all of them or of their indexes; then none is listed */
+	Oid subscription;  /* a subscription that brings rows to the segments; invalid: none does */
+	bool has_segments; /* all segments exist with all their indexes */
+	/* some segments exist, but not all or not all indexes; then no segment is listed */
 	bool incomplete;
 	Segment segment[kAllSegments]; /* by number */
 	Database *database;			   /* slot of this database; nullptr: none */
@@ -96,12 +97,12 @@ struct Tables
 		return there ? &segment[number] : nullptr;
 	}
 
-	/* Return a segment that was found before. Error 55000 if it is gone. */
+	/* Return a segment that was found before. Raises 55000 if it is gone. */
 	const Segment &get(int number) const;
 
 	/*
-	 * Return the segment for new rows. It may be another one a moment later, which does no harm.
-	 * Error 55000 if there is none.
+	 * Return the segment for new rows. If another one becomes current later, that does no harm.
+	 * Raises 55000 if there is none.
 	 */
 	const Segment &current(RingName ring) const;
 };
@@ -110,30 +111,32 @@ struct Tables
 bool is_attached(const Tables &t);
 
 /*
- * Look up the tables. Cheap if nothing has changed. Errors: 55000, the library is not preloaded or
- * of another version; 42704, the extension is not installed in this database.
+ * Look up the tables. Cheap if nothing has changed. Raises 55000 if the library is not preloaded or
+ * is of another version, 42704 if the extension is not installed in this database.
  */
 const Tables &look_at_tables();
 
 /*
- * Open a segment for reading or writing, and check its columns: it may have been altered while its
- * lock was waited for. Error 55000 if it is another table by now.
+ * Open a segment for reading or writing, and check its columns: it may have been altered during the
+ * wait for its lock. Raises 55000 if it is another table by now.
  */
 Relation open_segment(const Segment &segment, LOCKMODE mode);
 
-/* Return whether the next look must read the catalog, and lock all tables for that. */
+/* Return whether the next look will read the catalog, for which it locks all tables. */
 bool tables_may_differ();
 
-/* Like look_at_tables(), without these errors: nullptr if anything is missing, also the slot. */
+/*
+ * Like look_at_tables(), but returns nullptr instead of an error, also if the database has no slot.
+ */
 const Tables *tables_if_attached();
 
 /* Return the owner of a relation, or InvalidOid. */
 Oid owner_of(Oid relid);
 
-/* Return the subscription that brings rows of that table, or InvalidOid. */
+/* Return the subscription that brings rows to that table, or InvalidOid. */
 Oid subscription_to(Oid relid);
 
-/* Raise error 55000 while indexes of segments are missing: jobs cannot be found then. */
+/* Raise error 55000 if indexes of segments are missing: without them jobs cannot be found. */
 void require_complete_segments(const Tables &t = look_at_tables());
 
 } // namespace pgq

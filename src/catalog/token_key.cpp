@@ -6,7 +6,7 @@ namespace pgq {
 
 static constexpr AttrNumber kKey = 1;
 
-/* Return whether the table is usable. A superuser may have altered it; then no key is stored. */
+/* Return whether the table can be used. If a superuser has altered it, no key is stored there. */
 static bool
 is_token_key(Relation rel)
 {

@@ -9,12 +9,12 @@
 
 namespace pgq {
 
-/* Return the key for this database. If none is stored, make a new one. */
+/* Return the key for this database. If none is stored, return a new random one. */
 TokenKey read_token_key(Oid table);
 
 /*
- * Store the key in use if the table has none (any more). Called by the scheduler. Without it,
- * leases of this run of the server would not be recognized by the next.
+ * Store the key in use if the table has no key. Called by the scheduler. Without a stored key, the
+ * next run of the server would not recognize leases of this one.
  */
 void keep_token_key(const Tables &t);
 

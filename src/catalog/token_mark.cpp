@@ -25,7 +25,7 @@ read_token_mark(Oid sequence)
 }
 
 /*
- * Return the token `lead` microseconds ahead of the clock and of the last token: after a restart,
+ * Return the token `lead` microseconds ahead of the clock and of the last token. After a restart,
  * tokens are ahead of the clock for a while.
  */
 static int64
@@ -40,7 +40,9 @@ token_mark_is_ahead(const Database *db, int64 lead)
 	return static_cast<int64>(value_of(db->marked_token)) >= token_ahead_by(lead);
 }
 
-/* Return whether the synchronous standby has the record, if commits of that level wait for one. */
+/*
+ * Return whether the synchronous standby has the record, if a commit of that level waits for one.
+ */
 static bool
 is_replicated(XLogRecPtr lsn, int commit_level)
 {
@@ -53,8 +55,8 @@ is_replicated(XLogRecPtr lsn, int commit_level)
 }
 
 /*
- * Wait as a commit of this session does. The server only warns if such a wait is canceled; raise an
- * error instead.
+ * Wait as a commit of this session would. If such a wait is canceled, the server only warns; raise
+ * an error instead.
  */
 static void
 wait_for_standby(XLogRecPtr lsn)
@@ -71,8 +73,8 @@ wait_for_standby(XLogRecPtr lsn)
 
 namespace {
 /*
- * A mark that was written, but not published: the standby does not have it yet, and the scheduler
- * does not wait for that.
+ * A mark that was written but not published, since the standby may not have it yet and the
+ * scheduler does not wait for the standby.
  */
 struct Unpublished
 {
@@ -86,9 +88,9 @@ struct Unpublished
 static constinit Unpublished unpublished = {};
 
 /*
- * Write the mark, also if another process has written it already: no two processes may wait for the
- * same WAL position, so each waits for a record of its own. The mark always grows, since that makes
- * the leases void that were saved with the old mark.
+ * Write the mark, even if another process has already written it: the server allows only one waiter
+ * for a WAL position, so each process waits for a record of its own. The mark always grows, which
+ * makes the leases void that were saved with the old mark.
  */
 static Unpublished
 write_mark(const Tables &t, int64 mark)
@@ -114,8 +116,8 @@ close_token_mark(Database *db)
 {
 	publish(db, closed_mark(static_cast<int64>(value_of(db->marked_token))));
 	/*
-	 * Wait for claims that have read the mark: they draw their tokens in the same hold of the
-	 * queue's lock.
+	 * Wait for claims that have read the old mark: they read it and draw their tokens in the same
+	 * hold of the queue's lock.
 	 */
 	for_each_queue(db, [](const QueueRef &ref) { (void) change_queue(ref, [](QueueHold &) {}); });
 }
@@ -126,19 +128,23 @@ advance_token_mark(int64 lead, bool wait, int commit_level)
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
 	Oid sequence = look_at_tables().token_mark;
 	/*
-	 * One process at a time, or the mark could go back. Unlocked before the end of the transaction.
+	 * Let only one process at a time do this, or the mark could go back. The lock is released
+	 * before the transaction ends.
 	 */
 	if (wait)
 		LockRelationOid(sequence, ShareUpdateExclusiveLock);
 	else if (!ConditionalLockRelationOid(sequence, ShareUpdateExclusiveLock))
 		return;
-	/* After the wait the extension may be another one, or gone; the caller notices that, too. */
+	/*
+	 * After the wait the extension may be gone, or another incarnation. The caller notices that
+	 * itself.
+	 */
 	const Tables *t = tables_if_attached();
 	if (t != nullptr && t->token_mark == sequence && !token_mark_is_ahead(t->database, lead))
 	{
 		/*
-		 * A scheduler may still be waiting for the standby to get its last mark. Other processes
-		 * write a new one, since leases may have been saved with the last.
+		 * A scheduler waits for the standby to get its last mark, and need not write another. Other
+		 * processes write a new mark, since leases may have been saved with the last one.
 		 */
 		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
 			unpublished = write_mark(*t, token_ahead_by(kAhead));

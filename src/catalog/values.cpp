@@ -8,8 +8,8 @@ namespace pgq {
 /* ---- names ---- */
 
 /*
- * Code points beyond ASCII that are white space, control the terminal or the direction of text, or
- * are invisible.
+ * Code points beyond ASCII that names must not contain: white space, invisible ones, and those that
+ * control the terminal or the direction of text.
  */
 static constexpr pg_wchar kUnseen[][2] = {
 	{0x80, 0xa0},		{0xad, 0xad},		{0x34f, 0x34f},		{0x61c, 0x61c},
@@ -42,8 +42,8 @@ is_ascii(const char *text)
 }
 
 /*
- * Return the text in UTF-8. If the encoding cannot be converted, as SQL_ASCII, replace all but
- * ASCII by '?': other characters cannot be judged.
+ * Return the text in UTF-8. If the encoding cannot be converted (SQL_ASCII), replace all characters
+ * but ASCII by '?': they cannot be checked.
  */
 static const char *
 in_utf8(char *text)
@@ -104,7 +104,8 @@ out_of_range(const char *name, const char *what)
 }
 
 /*
- * Return whether a part is out of bounds: large parts could overflow, or cancel out to a small sum.
+ * Return whether a part of the interval is out of bounds: large parts could overflow, or add up to
+ * a small sum.
  */
 static bool
 is_absurd(const Interval *interval)
@@ -145,7 +146,7 @@ moment_after(TimestampTz from, Datum interval, const char *name)
 TimestampTz
 finite_moment(TimestampTz value, const char *name)
 {
-	/* A thousand years of the calendar, rounded up. */
+	/* Upper bound of a thousand calendar years. */
 	static constexpr int64 kFarthest = INT64CONST(1000) * 366 * USECS_PER_DAY;
 	TimestampTz now = wall_now();
 	if (TIMESTAMP_NOT_FINITE(value) || value > now + kFarthest || value < now - 10 * kFarthest)

@@ -1,6 +1,6 @@
 /*
  * Checks of values that a user has passed to a function or written to a table: names, ranges,
- * durations. A bad value raises error 22023, which names it and says what is allowed.
+ * durations. A bad value raises error 22023, which names the value and says what is allowed.
  */
 #pragma once
 
@@ -9,15 +9,15 @@
 namespace pgq {
 
 /*
- * Return the name of a queue, or of another object (`of` says which, for the error), after checking
- * it. All names are checked here.
+ * Check the name of a queue, or of another object, and return it. All names are checked here. of:
+ * the kind of object, for the error.
  */
 char *queue_name(Datum text);
 char *checked_name(Datum text, const char *of);
 
 /*
- * Return microseconds; a day has 24 hours, a month 30 days. Error 22023 if negative or above limit
- * (microseconds; 0: a thousand years).
+ * Return the microseconds of an interval; a day has 24 hours, a month 30 days. Raises 22023 if that
+ * is negative or above limit (microseconds; 0: a thousand years).
  */
 int64 duration(Datum interval, const char *name, int64 limit = 0);
 
@@ -25,7 +25,7 @@ int64 duration(Datum interval, const char *name, int64 limit = 0);
 inline constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
 /*
- * Return from + interval, by the calendar of the session's time zone. The interval is checked as by
+ * Return from + interval, by the calendar of the session's time zone. The interval is checked as in
  * duration().
  */
 TimestampTz moment_after(TimestampTz from, Datum interval, const char *name);
@@ -33,7 +33,7 @@ TimestampTz moment_after(TimestampTz from, Datum interval, const char *name);
 /* Check that the time is finite, at most 1,000 years ahead and at most 10,000 years ago. */
 TimestampTz finite_moment(TimestampTz value, const char *name);
 
-/* Check a key of 1 to 255 bytes, and return it detoasted. */
+/* Check a key, which must have 1 to 255 bytes, and return it detoasted. */
 Datum key_value(Datum text, const char *name);
 
 /* Check that least <= value <= most. */
@@ -54,7 +54,7 @@ int64 one_second_or_more(Datum interval, const char *name);
  */
 int64 exact_period(Datum interval, const char *name);
 
-/* Check a max_runtime (0, or at least 1 second), a backoff_jitter (0 to 1). */
+/* Check a max_runtime (0, or at least 1 second); check a backoff_jitter (0 to 1). */
 int64 max_runtime(Datum interval, const char *name);
 float8 jitter(float8 value, const char *name);
 

@@ -5,8 +5,8 @@ namespace pgq {
 static constinit object_access_hook_type next_object_access_hook = nullptr;
 
 /*
- * Invalidate what backends know of the extension after ALTER EXTENSION UPDATE: no cache holds
- * pg_extension, so the server sends no invalidation.
+ * After ALTER EXTENSION UPDATE, invalidate the data that backends cache about the extension: no
+ * server cache holds pg_extension, so the server sends no invalidation.
  */
 static void
 at_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *argument)
@@ -76,7 +76,7 @@ version_is_before()
 	return installed != nullptr && strcmp(installed, PGQ_VERSION_BEFORE) == 0;
 }
 
-/* Compare versions of numbers separated by dots. */
+/* Compare versions, which are numbers separated by dots. */
 static bool
 is_newer(const char *a, const char *b)
 {

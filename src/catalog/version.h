@@ -5,15 +5,15 @@
 
 namespace pgq {
 
-/* Called by _PG_init. */
+/* Install the hook that notices ALTER EXTENSION UPDATE. Called by _PG_init. */
 void version_init();
 
 /* Return whether the extension is installed in this database. Never raises an error. */
 bool extension_installed();
 
 /*
- * Return whether this library serves that version of the SQL objects: its own and the one before.
- * In the version before, objects that the update adds are missing; nothing else differs
+ * Return whether this library serves that version of the SQL objects: its own version and the one
+ * before. The version before lacks the objects that the update adds, and does not differ otherwise
  * (docs/operations.md). A function that needs such an object reports its absence by
  * report_versions(ERROR).
  */
@@ -28,7 +28,7 @@ bool version_served();
 /* Return whether the installed version is the one before the library's. */
 bool version_is_before();
 
-/* Report that the versions differ, as an error or in the log. */
+/* Report that the versions of library and SQL objects differ, as an error or in the log. */
 void report_versions(int level);
 
 } // namespace pgq
