@@ -5,8 +5,8 @@
 namespace pgq {
 
 /*
- * Return the roles, besides the owner and superusers, that may create objects in the schema, as a
- * list of names; nullptr if there are none.
+ * Return the names of roles that may create objects in the schema, as a list; nullptr if there are
+ * none. The owner and superusers are left out.
  */
 static char *
 creators(Oid schema)
@@ -65,7 +65,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_announce);
 
-/* Internal, called by the install script. Wakes the launcher at commit. */
+/* Internal, called by the install script. The launcher is woken at commit. */
 PGDLLEXPORT Datum
 pgq_announce(PG_FUNCTION_ARGS)
 {

@@ -5,11 +5,11 @@
 
 namespace pgq {
 
-/* Every function begins with one of these checks. name: as in "pgq_claim()", for the error. */
-void start_verb(const char *name);	/* preloaded, no parallel worker, no standby */
-void start_write(const char *name); /* also: the transaction is not read-only */
+/* Every SQL function begins with one of these checks. name: as in "pgq_claim()", for the error. */
+void start_verb(const char *name);	/* library preloaded, no parallel worker, no standby */
+void start_write(const char *name); /* start_verb(), and the transaction is not read-only */
 
-/* Return argument i. Error 22004, naming it, if it is NULL. */
+/* Return argument i. Raises 22004, naming the argument, if it is NULL. */
 Datum required(FunctionCallInfo fcinfo, int i, const char *name);
 
 inline bool
@@ -21,13 +21,16 @@ given(FunctionCallInfo fcinfo, int i)
 /* Return the text as a C string of at most `most` bytes, cut at a character boundary. */
 char *clipped(Datum text, int most);
 
-/* Clip an error text to the bytes that are stored and returned. The rest is not even detoasted. */
+/*
+ * Cut an error text to the length that is stored and returned. Longer texts are not even detoasted
+ * in full.
+ */
 inline constexpr int kErrorMax = 8192;
 Datum clipped_error(Datum text);
 
 /*
- * Deconstruct an array into a palloc'd array of elements, and return their number. Errors: 22004,
- * an element is NULL; 2202E, more than one dimension.
+ * Deconstruct an array into a palloc'd array of elements, and return their number. Raises 22004 if
+ * an element is NULL, 2202E if there is more than one dimension.
  */
 int elements_of(Datum array, Oid type, const char *name, Datum **elements);
 

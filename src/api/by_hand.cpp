@@ -1,9 +1,9 @@
 /*
- * Checks of SQL statements that write pgq_ext.queue, or the queue_id of jobs, directly: they follow
- * the same rules as the functions. Rows of logical replication are not checked
- * (session_replication_role = replica, in which these triggers do not fire), nor rows of a restore,
- * which loads jobs before their queues. A restore is recognized by check_function_bodies = off,
- * which every output of pg_dump sets.
+ * Checks of SQL statements that write pgq_ext.queue, or the queue_id of jobs, directly: such
+ * statements must follow the same rules as the functions. Rows of logical replication are not
+ * checked (session_replication_role = replica, in which these triggers do not fire). Rows of a
+ * restore are not checked either, since a restore loads jobs before their queues. A restore is
+ * recognized by check_function_bodies = off, which every output of pg_dump sets.
  */
 #include "api/by_hand.h"
 
@@ -64,14 +64,16 @@ refuse_new_id(const TriggerData *data)
 
 /* ---- deleted and renamed queues ---- */
 
-/* Without shared memory, or with an unsupported version, no process serves the queues. */
+/*
+ * Return whether shared memory and SQL objects can be used. If not, no process serves the queues.
+ */
 static bool
 is_usable()
 {
 	return shared != nullptr && version_served();
 }
 
-/* Do what pgq_rename_queue() does, except for the row, which the calling statement changes. */
+/* Do the same as pgq_rename_queue(), except for the row, which the calling statement changes. */
 static void
 rename_by_hand(const TriggerData *data)
 {
@@ -102,7 +104,7 @@ number_of_queue_id(Oid relid)
 	return number > 0 && get_atttype(relid, number) == INT4OID ? number : InvalidAttrNumber;
 }
 
-/* Return whether the table has a row of that queue; nullptr: any row. */
+/* Return whether the table has a row of that queue; queue_id nullptr: any row. */
 static bool
 has_row(Oid relid, const int32 *queue_id)
 {
@@ -140,7 +142,7 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 }
 
 /*
- * Do what pgq_drop_queue() without force does, except for the row, which the calling statement
+ * Do the same as pgq_drop_queue() without force, except for the row, which the calling statement
  * deletes.
  */
 static void
@@ -205,8 +207,8 @@ has_queue_row(int32 queue_id)
 
 /*
  * Return whether the queue has a slot and a row. A new slot may belong to a queue whose drop has
- * just been committed, so look for the row once per slot (protocol: attach-then-look). After that
- * the slot is enough: a drop frees it, and needs the lock that the caller holds.
+ * just been committed, so look for the row once for each slot (protocol: attach-then-look). After
+ * that the slot is enough: only a drop frees it, and a drop needs the lock that the caller holds.
  */
 static bool
 is_served(int32 queue_id)
@@ -228,7 +230,7 @@ check_queue_of_job(Relation segment, int32 queue_id)
 {
 	/*
 	 * A session that has locked the segment exclusively must not look at the other segments, as
-	 * is_served() does: see trigger.cpp. The queue cannot be dropped in between.
+	 * is_served() does: see trigger.cpp. In that case the queue cannot be dropped anyway.
 	 */
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))
@@ -261,7 +263,10 @@ pgq_queue_changed(PG_FUNCTION_ARGS)
 	{
 		Datum name;
 		check_options(data, row);
-		/* Lock the name as pgq_create_queue() does, which then waits for this transaction. */
+		/*
+		 * Lock the name as pgq_create_queue() does. A call of that function then waits for this
+		 * transaction.
+		 */
 		if (!TRIGGER_FIRED_BY_UPDATE(event) && is_usable() &&
 			value_of(data, row, "queue", TEXTOID, &name))
 			lock_name(TextDatumGetCString(name));

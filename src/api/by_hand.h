@@ -9,12 +9,12 @@
 namespace pgq {
 
 /*
- * Return whether the writing statement belongs to a restore or to logical replication, whose rows
- * are not checked.
+ * Return whether the statement belongs to a restore or to logical replication, whose rows are not
+ * checked.
  */
 bool is_believed();
 
-/* Raise error 23503 if a job written to that segment belongs to no queue, or to a dropped one. */
+/* Raise error 23503 if a job written to that segment belongs to no queue, or to a dropped queue. */
 void check_queue_of_job(Relation segment, int32 queue_id);
 
 } // namespace pgq

@@ -26,7 +26,7 @@ name_of(JobState state)
 }
 
 namespace {
-/* Arguments of pgq_update after the job's id. kQueue is read separately. */
+/* Arguments of pgq_update after the job's id. kQueue is read separately from the others. */
 enum UpdateArgument
 {
 	kPayload = 1,

@@ -1,6 +1,6 @@
 /*
- * pgq_check: compare shared memory with the heap, and with itself. Also the view capacity: how full
- * shared memory is.
+ * pgq_check, which compares shared memory with the heap, and counters with entries. Also the
+ * function behind the view capacity, which shows how full shared memory is.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -41,7 +41,9 @@ number(int64 n)
 static void
 check_memory(ResultRows *result, const QueueRef &ref)
 {
-	/* Compare each counter with the entries: first leases, then waiters, then ended jobs. */
+	/*
+	 * Compare each counter with the entries that it counts: leases, then waiters, then ended jobs.
+	 */
 	Audit a = audit_queue(ref, wall_now());
 	const char *queue = ref.queue->name;
 	if (!a.current)
@@ -80,8 +82,8 @@ check_memory(ResultRows *result, const QueueRef &ref)
 }
 
 /*
- * Return whether nothing has changed between the two audits: the queue is quiet, and it is the same
- * count.
+ * Return whether two audits show the same numbers of the same count, so that the queue was quiet in
+ * between.
  */
 static bool
 is_same_count(const Audit &a, const Audit &b)
@@ -97,7 +99,7 @@ in_work_and_due(const Audit &a)
 	return a.leased - a.unheld - a.ahead;
 }
 
-/* Return whether the counts of memory are those of the rows. */
+/* Return whether the counts in memory equal the numbers of rows. */
 static bool
 agrees(const Audit &a, const LiveRows &rows)
 {
@@ -124,7 +126,7 @@ report_counts(ResultRows *result, const char *queue, const Audit &a, const LiveR
 static void
 check_counts(ResultRows *result, const QueueRef &ref)
 {
-	/* A commit that is visible may not be counted yet, so look several times. */
+	/* A commit becomes visible before it is counted, so look several times. */
 	static constexpr long kBetweenLooks = 200 * 1000;
 	static constexpr int kLooks = 10;
 	TimestampTz now = wall_now();
@@ -164,8 +166,8 @@ check_rows(ResultRows *result)
 		if (state->n > 0)
 			pg_usleep(kBetweenLooks);
 		/*
-		 * A long transaction can keep the answer open. Give up after some looks: the scheduler's
-		 * reconcile duty goes on.
+		 * A long transaction can leave the question open. Give up after kLooks looks: the
+		 * scheduler's reconcile duty goes on.
 		 */
 		for (int i = 0; i < kLooks && !repair_forgotten(state, report_forgotten, result); i++)
 		{

@@ -60,7 +60,10 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 		if (!row.is_null(from))
 			job.set_datum(to, row.value(from));
 	};
-	/* A toast pointer must not outlive the lock on its segment (protocol: detoast-then-unlock). */
+	/*
+	 * Copy long values: a toast pointer must not outlive the lock on its segment
+	 * (protocol: detoast-then-unlock).
+	 */
 	auto copy_long = [&](ClaimedColumn to, JobColumn from) {
 		if (!row.is_null(from))
 			job.set_datum(to, PointerGetDatum(PG_DETOAST_DATUM_PACKED(row.value(from))));
@@ -86,8 +89,8 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 }
 
 /*
- * Claim until some jobs are handed out, or none is available. Jobs that may not be handed out any
- * more when the round ends are kept back, and another round begins.
+ * Claim until some jobs are handed out, or none is available. If none of a round's jobs may be
+ * handed out any more when the round ends, begin another round.
  */
 static HandedOut
 claim_until_handed_out(const QueueRef *refs, char *const *names, int n, Claim *claim,
@@ -130,7 +133,10 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 	end_claim_call();
 }
 
-/* Read max_jobs from argument number `max_jobs`, lease_time and worker from `lease` on. */
+/*
+ * Read max_jobs from argument number `max_jobs`, and lease_time and worker from argument `lease`
+ * on.
+ */
 static ClaimOptions
 read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
 {
@@ -161,7 +167,7 @@ read_options_with_wait(FunctionCallInfo fcinfo)
 }
 
 namespace {
-/* The queues to claim from, without duplicates, in the order of the arguments. */
+/* The queues to claim from, without duplicates, in the order of the argument. */
 struct QueueList
 {
 	QueueRef *refs;
@@ -235,7 +241,7 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Never waits for jobs, since its acks are not committed yet. */
+/* This function never waits for jobs: its acks would stay uncommitted during the wait. */
 PGDLLEXPORT Datum
 pgq_ack_claim(PG_FUNCTION_ARGS)
 {

@@ -1,4 +1,4 @@
-/* Functions of the view queue_status that read the heap; and pgq_recount. */
+/* Functions behind the view queue_status that read the heap; and pgq_recount. */
 #include "api/args.h"
 #include "catalog/queue_row.h"
 #include "catalog/reader.h"

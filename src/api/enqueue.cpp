@@ -37,8 +37,8 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 
 namespace {
 /*
- * An element of the array with a unique key. Its id is drawn when it is read, so that ids are in
- * the order of the array.
+ * An element of the array with a unique key. Its job id is drawn when the element is read, so that
+ * the ids have the order of the array.
  */
 struct KeyedElement
 {
@@ -61,7 +61,7 @@ struct Enqueuing
 };
 
 } // namespace
-/* Name the element in the context of an error. */
+/* Error context callback: name the element of the array. */
 static void
 say_element(void *index)
 {
@@ -79,8 +79,8 @@ for_elements(uint32 *element, Body body)
 }
 
 /*
- * Keep an element with a unique key until the elements without one are inserted. batch: the n jobs
- * read before it, which get their ids first.
+ * Put an element with a unique key aside until the elements without one are inserted. batch: the n
+ * jobs read before it, which get their ids first.
  */
 static void
 put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *batch, int n)
@@ -96,7 +96,7 @@ put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *b
 
 /*
  * Read the jobs without a unique key among the next kInsertBatch elements, from *next on.
- * elements[i]: the element of batch[i]. Return their number.
+ * elements[i]: the number of the element of batch[i]. Return the number of jobs.
  */
 static int
 read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
@@ -150,8 +150,8 @@ request_of(const Enqueuing &enqueuing, const KeyedElement &keyed)
 }
 
 /*
- * Read the elements from `first` on that can be enqueued together: different keys, at most
- * kKeysAtOnce. Return their number.
+ * Read the elements, from `first` on, that can be enqueued together: elements with different keys,
+ * at most kKeysAtOnce. Return their number.
  */
 static int
 read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *requests)
@@ -184,9 +184,9 @@ enqueue_group(const Enqueuing &enqueuing, SegmentSet &segments, const KeyedEleme
 }
 
 /*
- * Enqueue the elements with a unique key in the order of their hashes, so that two calls with
- * common keys cannot wait for each other in a circle. A second element with the same key meets the
- * job of the first.
+ * Enqueue the elements with a unique key in the order of their hashes, so that two calls with the
+ * same keys cannot deadlock. If two elements have the same key, the second one meets the job of the
+ * first.
  */
 static void
 enqueue_those_with_key(const Enqueuing &enqueuing, MemoryContext scratch)

@@ -1,6 +1,6 @@
 /*
- * pgq_explain. The text is written in SQL (src/schema/32_explain.sql). Which rows the caller may
- * see is decided here: SQL that runs with the owner's rights does not know the caller.
+ * pgq_explain. SQL builds the text (src/schema/32_explain.sql). This file decides which rows the
+ * caller may see, since SQL that runs with the owner's rights does not know the caller.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -48,8 +48,8 @@ read_explained(int i)
 }
 
 /*
- * Run a query about the job that returns queue_id, step and detail. The result is allocated in the
- * caller's memory context.
+ * Run a query about the job that returns queue_id, step and detail. The result is in the caller's
+ * memory context.
  */
 static Explained *
 explain_by(const char *sql, int64 job_id, int *n)

@@ -1,6 +1,6 @@
 /*
- * Functions of the view health (schema/35_health.sql) that read shared memory; and the number of
- * jobs ahead of a job, for the view job_status.
+ * Functions behind the view health (schema/35_health.sql) that read shared memory. Also the
+ * function that says why a ready job waits, for the view job_status.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -16,7 +16,7 @@ namespace pgq {
 
 /* ---- processes ---- */
 
-/* Return the pid of the process whose my_procno() + 1 is stored; 0: none. */
+/* Return the pid of the process. process: its my_procno() + 1, or 0 for none. */
 static int32
 pid_of_process(const pg_atomic_uint32 &process)
 {
@@ -120,7 +120,10 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 
 /* ---- tables ---- */
 
-/* The queues are there, but their jobs are lost, or not restored yet. */
+/*
+ * Raise an error: there are queues, but the table of their jobs has no segments. The jobs are lost,
+ * or not restored yet.
+ */
 [[noreturn]] static void
 complain_without_segments(const QueueRow *queues, int n)
 {
@@ -135,9 +138,9 @@ complain_without_segments(const QueueRow *queues, int n)
 /* ---- jobs ahead ---- */
 
 /*
- * Say in words what a ready job waits for; nullptr: nothing, or unknown. The view calls this only if
- * the rows show no full group. So if memory says that the group is full, a user's SQL has deleted
- * the row of a job in work, or moved the row to another queue.
+ * Describe what a ready job waits for; nullptr: nothing, or unknown. The view calls this only if
+ * the rows show no full group. If memory says that the group is full, a user's SQL has deleted the
+ * row of a job in work, or moved it to another queue.
  */
 static const char *
 words_of(const Schedule::Ahead &ahead, bool group_is_full)
@@ -164,7 +167,7 @@ PG_FUNCTION_INFO_V1(pgq_late_leases);
 PG_FUNCTION_INFO_V1(pgq_unknown_starts);
 PG_FUNCTION_INFO_V1(pgq_behind);
 
-/* Works with any version of the SQL objects. */
+/* Works with all versions of the SQL objects. */
 PGDLLEXPORT Datum
 pgq_library_version(PG_FUNCTION_ARGS)
 {
@@ -179,10 +182,7 @@ pgq_library_serves(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) && is_served(text_to_cstring(PG_GETARG_TEXT_PP(0))));
 }
 
-/*
- * Return nothing, or raise the error that other calls raise if the tables are not as they should
- * be.
- */
+/* Return nothing, or raise the error that other calls raise if the tables are not as expected. */
 PGDLLEXPORT Datum
 pgq_verify_tables(PG_FUNCTION_ARGS)
 {

@@ -17,10 +17,10 @@ struct JobList
 };
 
 /*
- * Read the list from the first two arguments, and sort it by job id. Every call that pins several
- * leases does it in this order, so two calls cannot wait for each other in a circle. Two NULLs,
- * which is what array_agg() returns for no rows, are an empty list. Errors: 22004, one is NULL;
- * 22023, different lengths; 54000, more than 10,000 jobs.
+ * Read the list from the first two arguments, and sort it by job id. All calls that pin several
+ * leases pin them in this order, so two calls cannot deadlock. Two NULLs, which array_agg() returns
+ * for no rows, are an empty list. Raises 22004 if one is NULL, 22023 for different lengths, 54000
+ * for more than 10,000 jobs.
  */
 JobList read_jobs(FunctionCallInfo fcinfo);
 

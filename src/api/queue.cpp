@@ -35,7 +35,7 @@ arguments_of(FunctionCallInfo fcinfo)
 	return arguments;
 }
 
-/* Get an argument by name. False: NULL was passed. */
+/* Get an argument by its name. Returns false if it is NULL. */
 static bool
 passed(const NamedArguments &arguments, const char *name, Oid type, Datum *value)
 {
@@ -71,7 +71,7 @@ create_queue(FunctionCallInfo fcinfo)
 	return create_queue(name, options, if_not_exists);
 }
 
-/* An argument that is NULL leaves the option unchanged. */
+/* Change the options whose arguments are not NULL. */
 static void
 alter_queue(FunctionCallInfo fcinfo)
 {
@@ -178,7 +178,7 @@ pgq_purge_queue(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(purge_queue(resolve_queue_to_empty(tables(), name, nullptr)));
 }
 
-/* Internal: return whether a transaction or worker has the job. */
+/* Internal: return whether a worker has the job, a claim looks at it or a transaction holds it. */
 PGDLLEXPORT Datum
 pgq_is_leased(PG_FUNCTION_ARGS)
 {

@@ -1,6 +1,6 @@
 /*
- * Restore of a data-only dump into a database that has the extension, but no queue yet. The dump
- * copies rows to segments that do not exist, so they are created when a statement first names one.
+ * Restore of a data-only dump into a database that has the extension but no queue yet. The dump
+ * copies rows to segments, which are therefore created when a statement first names one.
  */
 #include "api/restore.h"
 
@@ -18,8 +18,8 @@ static constinit ProcessUtility_hook_type next_hook = nullptr;
 static constinit object_access_hook_type next_access_hook = nullptr;
 
 /*
- * Return the table of a COPY or ALTER TABLE, which are the first statements of such a dump to name
- * a table; otherwise nullptr.
+ * Return the table of a COPY or ALTER TABLE, otherwise nullptr. These are the first statements of
+ * such a dump that name a table.
  */
 static const RangeVar *
 table_of(const Node *statement)
@@ -75,7 +75,10 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	next(statement, query, read_only_tree, context, params, environment, receiver, completion);
 }
 
-/* Return whether pg_dump --inserts has written the statement for a segment that does not exist. */
+/*
+ * Return whether the statement is an INSERT, as written by pg_dump --inserts, into a segment that
+ * does not exist.
+ */
 static bool
 inserts_into_missing_segment(const char *statement)
 {
@@ -91,9 +94,10 @@ inserts_into_missing_segment(const char *statement)
 }
 
 /*
- * An INSERT fails before any hook sees its table, but the lookup of its schema calls this hook.
- * Creating the segments looks the schema up, too, so do it once in a subtransaction: after ROLLBACK
- * TO SAVEPOINT, which undoes it, the next INSERT is in another one.
+ * Create the segments when an INSERT names one. The INSERT fails before any hook sees its table,
+ * but the lookup of its schema calls this hook. Creating the segments looks the schema up too, so
+ * do this once in a subtransaction. After ROLLBACK TO SAVEPOINT, which undoes the creation, the
+ * next INSERT is in another subtransaction.
  */
 static void
 access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object, void *arg)

@@ -2,7 +2,7 @@
 
 namespace pgq {
 
-/* Add a row to a row type of a later version, whose additional attributes are NULL. */
+/* Add a row to a row type of a later version, which has more attributes. They are set to NULL. */
 void
 ResultRows::put_longer(const Datum *values, const bool *nulls, int n)
 {

@@ -1,5 +1,5 @@
 /*
- * The rows that a set-returning function returns, a column at a time:
+ * The rows that a set-returning function returns, set column by column:
  *
  *     enum class Column { kName, kSize, kColumns };
  *     ResultRows rows(fcinfo);
@@ -31,7 +31,7 @@ public:
 	void set(Column column, bool value) { set_datum(column, BoolGetDatum(value)); }
 	void set(Column column, int32 value) { set_datum(column, Int32GetDatum(value)); }
 	void set(Column column, Oid value) { set_datum(column, ObjectIdGetDatum(value)); }
-	/* also for TimestampTz, which is an int64 */
+	/* used for TimestampTz too, which is an int64 */
 	void set(Column column, int64 value) { set_datum(column, Int64GetDatum(value)); }
 	void set(Column column, uint64 value) { set(column, static_cast<int64>(value)); }
 	void set(Column column, double value) { set_datum(column, Float8GetDatum(value)); }
@@ -62,8 +62,8 @@ public:
 	}
 
 	/*
-	 * The same for rows of the type pgq_ext.NAME. Error 55000 if the type does not begin with these
-	 * columns.
+	 * Begin to collect rows of the type pgq_ext.NAME. Raises 55000 if the type does not begin with
+	 * these columns.
 	 */
 	template <int n>
 	ResultRows(FunctionCallInfo fcinfo, const char *type, const pgq::Column (&columns)[n])
@@ -88,7 +88,7 @@ public:
 
 	/*
 	 * Keep only the rows for which is_kept(number, values) returns true. Rows are numbered in the
-	 * order of put(). is_kept() may change the values.
+	 * order of their put(). is_kept() may change the values.
 	 */
 	template <typename Keep> void keep(Keep is_kept)
 	{

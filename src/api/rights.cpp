@@ -1,4 +1,4 @@
-/* pgq_grant and pgq_revoke; and the checks of rights that the views make. */
+/* pgq_grant and pgq_revoke; and the functions by which the views check rights. */
 #include "api/args.h"
 #include "catalog/reader.h"
 #include "jobs/grant.h"

@@ -52,7 +52,7 @@ schedule_of_arguments(FunctionCallInfo fcinfo)
 	return schedule;
 }
 
-/* Raise the errors that the ticks of the schedule would raise. */
+/* Raise the errors that enqueuing the jobs of the schedule's ticks would raise. */
 static void
 check_jobs(const ScheduleSpec &schedule)
 {
@@ -66,8 +66,8 @@ check_jobs(const ScheduleSpec &schedule)
 /* ---- the trigger ---- */
 
 /*
- * Set the maker to the role of the row's maker_name, or to NULL if there is no such role. A dump
- * identifies roles by name.
+ * Set the maker to the OID of the role maker_name, or to NULL if there is no such role. Dumps
+ * identify roles by name.
  */
 static HeapTuple
 with_maker(const TriggerData *data, HeapTuple row)
@@ -86,7 +86,7 @@ with_maker(const TriggerData *data, HeapTuple row)
 }
 
 /*
- * Return whether the update changes the maker. Logical replication brings the OID that the role has
+ * Return whether the update changes the maker. Logical replication sets the OID that the role has
  * on the other server with each row.
  */
 static bool
@@ -128,8 +128,8 @@ pgq_schedule(PG_FUNCTION_ARGS)
 	ScheduleSpec schedule = schedule_of_arguments(fcinfo);
 	check_jobs(schedule);
 	/*
-	 * A concurrent rename of the queue either moves this schedule along, or has ended: then the
-	 * second check fails for the old name.
+	 * A concurrent rename of the queue either moves this schedule along, or has ended. In the
+	 * second case the second check fails for the old name.
 	 */
 	lock_name(schedule.queue, ShareLock);
 	check_jobs(schedule);
@@ -178,7 +178,10 @@ pgq_schedule_preview(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Fires before each row, whatever writes it. The scheduler's own changes need no notification. */
+/*
+ * Trigger of pgq_ext.timetable for each row, in all sessions. The scheduler's own changes need no
+ * notification.
+ */
 PGDLLEXPORT Datum
 pgq_timetable_changed(PG_FUNCTION_ARGS)
 {

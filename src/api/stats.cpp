@@ -93,7 +93,7 @@ interval_of(int64 duration)
 	return IntervalPGetDatum(interval);
 }
 
-/* Set the percentiles of the recent past. */
+/* Set the columns for percentiles of the last minutes. */
 static void
 set_percentiles(ResultRow<StatColumn> *row, const Latency &latency, StatColumn p50, StatColumn p95)
 {
@@ -135,7 +135,7 @@ enum class LatencyColumn
 
 static const char *const phase_names[kPhases] = {"wait", "run", "total"};
 
-/* Bucket boundaries are powers of two of microseconds: from 128 us to 9.5 hours. */
+/* Bucket boundaries are powers of two microseconds: from 128 us (2^7) to 9.5 hours (2^35). */
 static constexpr int kFirstBoundary = 7;
 static constexpr int kLastBoundary = 35;
 

@@ -330,7 +330,7 @@ pgq_rate_entries(PG_FUNCTION_ARGS)
 }
 
 /*
- * Fires when rows of held_lock are written by another way than the functions, mostly a restore.
+ * Trigger for rows of held_lock that statements write without the functions, usually in a restore.
  * Does nothing without shared memory.
  */
 PGDLLEXPORT Datum

@@ -1,10 +1,10 @@
 /*
- * Triggers of rows that reach pgq_ext.job by another way than the functions: COPY, restore, plain
- * INSERT, UPDATE and DELETE, logical replication. The trigger job_changed files such rows as
- * pgq_enqueue does; rows that it cannot file are read from the heap later. It only fails for a row
- * of a queue that does not exist. The trigger job_fence keeps a late ack from ending a job that its
- * worker has not seen (protocol: changed-job-is-another). The trigger queue_appeared, of
- * pgq_ext.queue, starts a scheduler if there is none.
+ * Triggers for rows of pgq_ext.job that statements write without the functions: COPY, restore,
+ * plain INSERT, UPDATE and DELETE, logical replication. The trigger job_changed files such rows as
+ * pgq_enqueue does; rows that it cannot file are read from the heap later. It raises an error only
+ * for a row of a queue that does not exist. The trigger job_fence keeps a late ack from ending a
+ * job that its worker has not seen (protocol: changed-job-is-another). The trigger queue_appeared,
+ * of pgq_ext.queue, starts a scheduler if there is none.
  */
 #include "api/args.h"
 #include "api/by_hand.h"
@@ -28,7 +28,7 @@ is_segment(const Tables &t, Oid relid)
 	return false;
 }
 
-/* Return the queue id of the row; 0, which no queue has, if it cannot be read. */
+/* Return the queue id of the row; 0, which no queue has, if the column cannot be read. */
 static int32
 queue_of(const TriggerData *data, HeapTuple tuple)
 {
@@ -36,7 +36,7 @@ queue_of(const TriggerData *data, HeapTuple tuple)
 	return value_of(data, tuple, "queue_id", INT4OID, &value) ? DatumGetInt32(value) : 0;
 }
 
-/* Return the job id of the row; 0, which no job has, if it cannot be read. */
+/* Return the job id of the row; 0, which no job has, if the column cannot be read. */
 static int64
 job_of(const TriggerData *data, HeapTuple tuple)
 {
@@ -44,7 +44,7 @@ job_of(const TriggerData *data, HeapTuple tuple)
 	return value_of(data, tuple, "job_id", INT8OID, &value) ? DatumGetInt64(value) : 0;
 }
 
-/* Return the database's slot without reading the extension's tables. */
+/* Return the slot of the database without reading the extension's tables. */
 static const Database *
 database_without_tables()
 {
@@ -52,7 +52,7 @@ database_without_tables()
 	return OidIsValid(queues) ? find_database(MyDatabaseId, queues) : nullptr;
 }
 
-/* Tell the leases of the rows, if the jobs are in work, what happens to the rows. */
+/* If the jobs are in work, note in their leases that their rows are inserted, deleted or moved. */
 static void
 note_leases(const Database *db, const TriggerData *data)
 {
@@ -98,8 +98,8 @@ find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 }
 
 /*
- * Count a row that comes or goes. A queue without a slot is counted when it gets one, but this
- * transaction may still be open then, so a recount follows.
+ * Count a row that is inserted or deleted. If its queue has no slot, its rows are counted when it
+ * gets one. This transaction may still be open then, so a recount follows.
  */
 static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
@@ -166,9 +166,10 @@ file_changed_row(const Tables &t, const TriggerData *data)
 }
 
 /*
- * In a queue with fifo, a row that is moved to another group or queue may have been the head of its
- * group, and no lease tells. So file a hint of the old row, as due: a claim finds no row for it,
- * and then looks at the group. (Deleted rows are not noted one by one: see note_deletions().)
+ * File a hint of the old row, as due, if a row of a queue with fifo is moved to another group or
+ * queue. The row may have been the head of its group, and no lease shows that. A claim finds no row
+ * for the hint, and then looks at the group. (Deleted rows are not noted one by one: see
+ * note_deletions().)
  */
 static void
 file_row_that_left(const Tables &t, const TriggerData *data)
@@ -193,7 +194,7 @@ file_row_that_left(const Tables &t, const TriggerData *data)
 }
 
 /*
- * Check a new row: its queue must exist. The lock makes a drop of the queue wait for this
+ * Check a new row: its queue must exist. The lock of the queue makes a drop wait for this
  * transaction.
  */
 static void
@@ -208,9 +209,10 @@ admit(const TriggerData *data, bool alone)
 /* ---- the fence ---- */
 
 /*
- * Return whether the update makes it another job, so that a worker that was handed the job before
- * has worked on something else. Columns are found by name, since the SQL objects may be of another
- * version. Values are compared as bytes: equal values of different form at worst refuse a late ack.
+ * Return whether the update turns the row into another job: a worker that was handed the job before
+ * has then worked on something else. Columns are found by name, since the SQL objects may be of
+ * another version. Values are compared as bytes: equal values with different bytes only cause a
+ * refused late ack.
  */
 static bool
 is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -233,7 +235,7 @@ is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
 	return false;
 }
 
-/* Return the token mark, above which no token is; 0: unknown. */
+/* Return the token mark, above which there is no token; 0: unknown. */
 static int64
 stored_mark(Relation rel)
 {
@@ -243,9 +245,9 @@ stored_mark(Relation rel)
 }
 
 /*
- * Return whether the row needs a fence. An inserted row may be one that was deleted before, with
- * the same id, unless it is newer than every token (is_honoured() checks that, too). Rows of a dump
- * or a publisher need none.
+ * Return whether the row needs a fence. An inserted row may have the id of a job that was deleted
+ * before, unless the row is newer than every token (is_honoured() checks that, too). Rows of a dump
+ * or a publisher need no fence.
  */
 static bool
 wants_fence(const TriggerData *data, HeapTuple row, int64 newest_token)
@@ -290,9 +292,9 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !goes;
 	/*
-	 * Each worker of pg_restore -j has locked its segment exclusively. If such sessions also locked
-	 * other segments, they would wait for each other in a circle. A lock of the queue could wait
-	 * for a drop of the queue, which in turn waits for the segment.
+	 * Each worker process of pg_restore -j has locked its segment exclusively. If it also locked
+	 * other segments, these processes would deadlock. And if it locked the queue, it could wait for
+	 * a drop of the queue, which waits for the segment.
 	 */
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)
@@ -314,7 +316,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 			note_change(*t, data);
 		return Datum{0};
 	}
-	/* Without segments a restore has not made their indexes yet. */
+	/* If there are no segments, a restore has not created their indexes yet. */
 	if (t == nullptr || !t->has_segments || !comes)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
@@ -339,8 +341,8 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 		!is_another_job(RelationGetDescr(rel), data->tg_trigtuple, row))
 		return PointerGetDatum(row);
 	/*
-	 * If the database is not loaded, earlier tokens are at most the durable mark, and later ones
-	 * above it.
+	 * If the database is not loaded, fence with the durable mark: earlier tokens are not above it,
+	 * later ones are.
 	 */
 	bool alone = CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
 	const Tables *t = alone ? nullptr : tables_if_attached();
@@ -350,7 +352,7 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 	return PointerGetDatum(row);
 }
 
-/* Count dead letters that SQL writes, the extension's own or a user's. */
+/* Count dead letters that SQL inserts or deletes: statements of the extension, or a user's. */
 PGDLLEXPORT Datum
 pgq_dead_job_changed(PG_FUNCTION_ARGS)
 {

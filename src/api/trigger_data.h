@@ -1,6 +1,6 @@
 /*
- * Access to the data of a trigger function. A role that may execute the function can also use it in
- * a trigger on a table of its own, with any columns and rows.
+ * Access to the data of a trigger function. Any role that may execute the function can also use it
+ * in a trigger on a table of its own, which may have any columns and rows.
  */
 #pragma once
 
@@ -9,17 +9,17 @@
 namespace pgq {
 
 /*
- * Return the trigger data. Error 39P01 unless pgq_ext.NAME was called by a trigger of the
- * extension.
+ * Return the trigger data. Raises 39P01 unless a trigger of the extension has called the function;
+ * name: the function pgq_ext.NAME.
  */
 const TriggerData *trigger_data(FunctionCallInfo fcinfo, const char *name);
 
-/* Return the new row; of a DELETE, the old row. */
+/* Return the new row; for a DELETE, the old row. */
 HeapTuple row_of(const TriggerData *data);
 
 /*
- * Read a column by name, since the SQL objects may be of another version. False: the column is
- * missing, of another type, or NULL.
+ * Read a column by its name, since the SQL objects may be of another version. Returns false if the
+ * column is missing, has another type, or is NULL.
  */
 bool value_of(const TriggerData *data, HeapTuple tuple, const char *column, Oid type, Datum *value);
 

@@ -58,7 +58,7 @@ static void
 put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 {
 	using enum LeaseColumn;
-	/* A lease that was not handed out has no worker. */
+	/* Only a lease that was handed out has a worker. */
 	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost ||
 				   copy.state == LeaseState::kReaping;
 	ResultRow<LeaseColumn> row;
@@ -118,8 +118,8 @@ put_queue(ResultRows *rows, const QueueCopy &copy)
 	ResultRow<QueueColumn> row;
 	row.set(kQueueId, copy.queue_id);
 	/*
-	 * Commits are counted shortly after they become visible, in any order, so differences may be
-	 * negative.
+	 * Commits are counted in any order, shortly after they become visible. So a difference of these
+	 * numbers may be negative for a moment.
 	 */
 	row.set_if(copy.timed, kReady, Max(copy.live - copy.scheduled - copy.leased, INT64CONST(0)));
 	row.set_if(copy.timed, kScheduled, Max(copy.scheduled, INT64CONST(0)));
@@ -294,7 +294,7 @@ enum class HolderColumn
 };
 
 } // namespace
-/* Return the sessions that may have a snapshot that keeps an empty segment from being truncated. */
+/* Add the sessions that may have a snapshot that keeps the empty segment from being truncated. */
 static void
 put_holders(ResultRows *rows, int number, TimestampTz empty)
 {
