@@ -12,8 +12,8 @@ check_client()
 }
 
 /*
- * End the wait before the timeout of the statement or the transaction, so that it can return
- * without a result. With little time left, wait for half of it: a wait of zero would make the
+ * End the wait before the timeout of the statement or the transaction, so that the call can return
+ * without a result. If little time is left, wait for half of it: a wait of zero would make the
  * caller's loop spin.
  */
 int64

@@ -1,4 +1,4 @@
-/* Waiting on behalf of a client: when to stop waiting. */
+/* Waits on behalf of a client, which end when the client is gone or its time is over. */
 #pragma once
 
 #include "pg/pg.h"
@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Return the time (monotonic) at which a wait of that many microseconds, begun now, must end:
- * earlier if the statement or transaction would time out before.
+ * Return the time (monotonic) at which a wait of `wait` microseconds that begins now must end. That
+ * is earlier if the statement or transaction would time out before.
  */
 int64 end_of_wait(int64 wait);
 

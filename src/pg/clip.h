@@ -5,7 +5,10 @@
 
 namespace pgq {
 
-/* Copy a text; where the buffer is too small, cut it between two characters of the database's encoding. */
+/*
+ * Copy a text. If the buffer is too small, cut the text between two characters of the database's
+ * encoding.
+ */
 template <size_t kSize>
 inline void
 copy_clipped(char (&to)[kSize], const char *from)

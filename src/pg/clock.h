@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * The time of day: for people, and for times that must survive a restart. It may be set forward and
- * back.
+ * Return the time of day: for people, and for times that must survive a restart. This clock may be
+ * set forward or back.
  */
 inline TimestampTz
 wall_now()
@@ -16,15 +16,15 @@ wall_now()
 }
 
 /*
- * Microseconds of a clock that is never set: for durations and deadlines within one run of the
- * server.
+ * Return microseconds of a clock that is never set: for durations and deadlines within one run of
+ * the server.
  */
 inline int64
 monotonic_now()
 {
 	/*
 	 * Do not use the server's instr_time: since PostgreSQL 19 each session chooses its time source,
-	 * but these values are compared across sessions.
+	 * but this clock is compared across sessions.
 	 */
 	timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,6 +1,6 @@
 /*
- * Includes the server's headers; no other file does. Differences between the server's versions are
- * settled in pg/version.h.
+ * Includes the server's headers; no other file includes them. Differences between the server's
+ * versions are in pg/version.h.
  */
 #pragma once
 
@@ -113,10 +113,10 @@ extern "C" {
 #include "utils/varlena.h"
 #include "utils/wait_event.h"
 
-/* Declared in libpq/libpq.h, which would pull in the Kerberos headers. */
+/* Declared in libpq/libpq.h, which would also include the Kerberos headers. */
 extern bool pq_check_connection(void);
 
-/* <libintl.h> comes with the server's headers, and defines these as macros. */
+/* The server's headers include <libintl.h>, which defines these as macros. */
 #undef gettext
 #undef dgettext
 #undef ngettext

@@ -1,6 +1,6 @@
 /*
- * Scopes as functions. On ERROR the server's abort releases locks, pins, snapshots and memory, so
- * nothing here has a destructor.
+ * Scopes as functions, such as with_lwlock(). On ERROR the server's abort releases locks, pins,
+ * snapshots and memory, so nothing here needs a destructor.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ with_lwlock(LWLock *lock, LWLockMode mode, Body body)
 }
 
 /*
- * Run body with interrupts held. Written out, since the server's macros use ++ on a volatile
+ * Run body with interrupts held. The server's macros are not used: they apply ++ to a volatile
  * variable, which C++20 deprecates.
  */
 template <typename Body>
@@ -65,7 +65,7 @@ with_transaction(Body body)
 	CommitTransactionCommand();
 }
 
-/* Let the commit of this transaction wait for no standby. */
+/* Let the commit of this transaction wait for no synchronous standby. */
 inline void
 commit_locally()
 {
@@ -74,8 +74,8 @@ commit_locally()
 }
 
 /*
- * Let the commit of this transaction not wait for the disk: a crash of the server may lose what it
- * has written.
+ * Let the commit of this transaction not wait for the disk: a crash of the server may lose its
+ * changes.
  */
 inline void
 commit_lazily()
@@ -85,14 +85,14 @@ commit_lazily()
 }
 
 /*
- * Return a registered snapshot that sees what is committed by now, without the changes of this
- * transaction. For state that other sessions are told, which must not depend on changes that may be
- * rolled back.
+ * Return a registered snapshot that sees all that is committed by now, but no changes of this
+ * transaction. For state that is reported to other sessions: it must not depend on changes that may
+ * be rolled back.
  */
 inline Snapshot
 register_snapshot_of_others()
 {
-	/* Otherwise GetLatestSnapshot() may return the transaction's own snapshot. */
+	/* Without FirstSnapshotSet, GetLatestSnapshot() may return the transaction's own snapshot. */
 	Assert(FirstSnapshotSet);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	snapshot->curcid = FirstCommandId;
@@ -100,8 +100,8 @@ register_snapshot_of_others()
 }
 
 /*
- * Run body with the rights of that role and no others, in a security-restricted operation, as the
- * server runs maintenance of a table with the rights of its owner: README.md in worker/, "Rights".
+ * Run body with the rights of that role alone, in a security-restricted operation. The server runs
+ * maintenance of a table that way, with the rights of its owner: README.md in worker/, "Rights".
  * Settings that body changes are restored afterwards.
  */
 template <typename Body>

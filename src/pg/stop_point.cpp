@@ -17,8 +17,8 @@ stop_point_init()
 }
 
 /*
- * Wait for the test's advisory lock in the current database; a process without a database waits for
- * the lock in "postgres".
+ * Wait for the test's advisory lock in the current database; in a process without a database, for
+ * the lock in the database "postgres".
  */
 void
 stop_here()

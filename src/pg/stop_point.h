@@ -1,11 +1,11 @@
 /*
  * Stop points for tests of races: a backend that reaches the named point waits until the test lets
- * it go on. Costs one comparison while off.
+ * it go on. When the setting is empty, a stop point costs one comparison.
  *
- * Set pgq_ext.stop_point (superusers only) to the name of a point. A backend that reaches the point
- * takes and releases the advisory lock (7366513, 0), "pgq" in ASCII. The test holds that lock in
- * another session to keep the backend there; pg_locks and pg_isolation_test_session_is_blocked()
- * see the wait.
+ * To use a stop point, set pgq_ext.stop_point (superusers only) to its name. A backend that reaches
+ * the point takes and releases the advisory lock (7366513, 0), "pgq" in ASCII. The test holds that
+ * lock in another session to keep the backend there; pg_locks and
+ * pg_isolation_test_session_is_blocked() see the wait.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Differences between the versions of the server, hidden behind functions that are the same for
- * all. No other file asks for the version. Included by pg/pg.h.
+ * Differences between the versions of the server, hidden behind functions that are the same for all
+ * versions. No other file asks for the version. Included by pg/pg.h.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ namespace pgq {
 
 /* ---- signals ---- */
 
-/* Arguments that a handler declared with SIGNAL_ARGS passes on to a handler of the server. */
+/* The arguments of a SIGNAL_ARGS handler, to be passed on to a handler of the server. */
 #if PG_VERSION_NUM >= 190000
 #define PGQ_SIGNAL postgres_signal_arg, pg_siginfo
 #else
@@ -56,8 +56,8 @@ my_procno()
 }
 
 /*
- * Return the process by the number in its virtual transaction id, which is not my_procno() before
- * 17; nullptr: none. A process gives up its number after the abort of its transaction.
+ * Return the process by the number in its virtual transaction id; nullptr: none. Before 17 that
+ * number is not my_procno(). A process gives up its number after the abort of its transaction.
  */
 inline PGPROC *
 process_by_id(int id)
@@ -140,7 +140,7 @@ is_of_process(const VirtualTransactionId &id)
 #endif
 }
 
-/* Return the oldest transaction of known outcome. The caller holds XactTruncationLock. */
+/* Return the oldest xid of known outcome. The caller holds XactTruncationLock. */
 inline TransactionId
 oldest_known_xid()
 {
@@ -200,7 +200,7 @@ using CacheId = int;
 
 /* ---- heap and indexes ---- */
 
-/* Call heap_update(), waiting for other transactions. *owed: indexes that need a new entry. */
+/* Call heap_update(), waiting for other transactions. *owed: which indexes need a new entry. */
 enum class OwedEntries : uint8
 {
 	kNone,
@@ -233,7 +233,7 @@ update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 	return result;
 }
 
-/* Call heap_delete(). moves: the row goes on in another partition. */
+/* Call heap_delete(). moves: the row is moved to another partition. */
 inline TM_Result
 delete_row(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure, bool moves)
 {
@@ -267,13 +267,13 @@ begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int keys)
 #endif
 }
 
-/* Return the btree leaf for an entry with that key, pinned and locked for writing. */
+/* Return the btree leaf where an entry with that key belongs, pinned and locked for writing. */
 inline Buffer
 lock_leaf(Relation heap, Relation index, BTScanInsert key)
 {
 	Buffer leaf;
 #if PG_VERSION_NUM >= 190000
-	/* Ask for the stack of parents, which _bt_search() needs to finish an incomplete split. */
+	/* Ask for the stack of parent pages, which _bt_search() needs to finish an incomplete split. */
 	BTStack way = _bt_search(index, heap, key, &leaf, BT_WRITE, true);
 	while (way != nullptr)
 	{
@@ -291,7 +291,7 @@ lock_leaf(Relation heap, Relation index, BTScanInsert key)
 	return leaf;
 }
 
-/* Complete a descriptor that was put together field by field. */
+/* Complete a tuple descriptor that was built field by field. */
 inline void
 finish_descriptor([[maybe_unused]] TupleDesc desc)
 {
@@ -325,7 +325,7 @@ insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate,
 #endif
 }
 
-/* Return the primary key, or InvalidOid if there is none, or it is deferrable. */
+/* Return the primary key's index, or InvalidOid if there is none or it is deferrable. */
 inline Oid
 primary_key_of(Relation rel)
 {
@@ -391,7 +391,7 @@ inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT};
 
 /* ---- shared memory ---- */
 
-/* Create a hash table of exactly that many entries in shared memory. */
+/* Create a hash table in shared memory with a fixed number of entries. */
 inline HTAB *
 new_shared_hash(const char *name, int64 entries, HASHCTL *info, int flags)
 {
@@ -404,7 +404,7 @@ new_shared_hash(const char *name, int64 entries, HASHCTL *info, int flags)
 
 /* ---- values ---- */
 
-/* Convert with rounding. False: the value is out of the range of int4. */
+/* Convert to int4 with rounding. Return false if the value is out of range. */
 inline bool
 numeric_to_int4(Numeric value, int32 *number)
 {
@@ -422,7 +422,7 @@ numeric_to_int4(Numeric value, int32 *number)
 
 /* ---- settings ---- */
 
-/* Return an array of all settings, allocated in some versions. */
+/* Return an array of all settings; some versions allocate it. */
 inline config_generic **
 all_settings(int *n)
 {

@@ -1,6 +1,6 @@
 /*
  * Wait events of the extension. pg_stat_activity shows their names from PostgreSQL 17 on, and
- * 'Extension' before.
+ * 'Extension' in older versions.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ struct WaitEvents
 {
 	uint32 claim;	  /* PgqClaim: a claim waits for a job */
 	uint32 result;	  /* PgqResult: pgq_result waits for the end of a job */
-	uint32 decision;  /* PgqDecision: a call waits for the decision of a claim */
+	uint32 decision;  /* PgqDecision: a call waits until a claim decides about a job */
 	uint32 lock;	  /* PgqLock: pgq_lock or pgq_run_once waits for a lock */
 	uint32 rate;	  /* PgqRate: pgq_take waits for permits */
 	uint32 launcher;  /* PgqLauncher: the launcher is idle */
@@ -22,8 +22,8 @@ struct WaitEvents
 extern WaitEvents wait_events;
 
 /*
- * Called when shared memory is created: the server has few names for all extensions, so a later
- * call could fail.
+ * Name the wait events. Called when shared memory is created: the server has few names for all
+ * extensions, so a later call could fail.
  */
 void name_wait_events();
 

@@ -1,4 +1,4 @@
-/* Time zones, as the server interprets them. */
+/* Time zones, interpreted as the server does. */
 #pragma once
 
 #include "pg/pg.h"
@@ -8,8 +8,8 @@
 namespace pgq {
 
 /*
- * Return whether the name is a number. SET TimeZone takes a number as hours east of Greenwich; a
- * POSIX zone of that name would be west.
+ * Return whether the name is a number. SET TimeZone takes a number as hours east of Greenwich, but
+ * in a POSIX zone of that name the hours would be west.
  */
 inline bool
 is_hours_east(const char *name, double *hours)
@@ -20,8 +20,8 @@ is_hours_east(const char *name, double *hours)
 }
 
 /*
- * Return the zone that SET TimeZone would set for that name; nullptr if it would refuse the name,
- * or the name is an INTERVAL. The zone lives as long as the process.
+ * Return the zone that SET TimeZone would set for that name. Returns nullptr if SET would refuse
+ * the name, or if the name is an INTERVAL. The zone lives as long as the process.
  */
 inline pg_tz *
 find_zone(const char *name)
@@ -39,8 +39,8 @@ find_zone(const char *name)
 }
 
 /*
- * Return how many seconds the zone's clocks are ahead of UTC at that moment. *until: the offset is
- * the same at least until then. Moments are seconds since 1970.
+ * Return how many seconds the zone's clocks are ahead of UTC at that moment. *until: the offset
+ * does not change before that moment. Moments are seconds since 1970.
  */
 inline int64
 offset_in_zone(const pg_tz *zone, int64 moment, int64 *until)
