@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* OIDs of the server's types. catalog/column.cpp asserts that they are the same. */
+/* OIDs of the server's types; catalog/column.cpp asserts that they equal the server's. */
 enum SqlType : uint32_t
 {
 	kInt8 = 20,
@@ -18,7 +18,7 @@ enum SqlType : uint32_t
 	kJsonb = 3802,
 };
 
-/* Whether a column may contain NULL. Readers of a kNone column do not test for NULL. */
+/* Whether a column may contain NULL. Code that reads a kNone column does not test for NULL. */
 enum class Nulls : uint8_t
 {
 	kNone,

@@ -11,7 +11,7 @@ struct Field
 	std::string_view name;
 	int least;
 	int most;
-	/* Names of the numbers from `least` on. NULL: the field has no names. */
+	/* Names of the numbers from `least` on. NULL: numbers of this field have no names. */
 	const std::string_view *names;
 	int n_names;
 	uint64_t Cron::*bits;
@@ -22,7 +22,7 @@ struct Field
 static constexpr std::string_view kMonths[] = {"jan", "feb", "mar", "apr", "may", "jun",
 											   "jul", "aug", "sep", "oct", "nov", "dec"};
 static constexpr std::string_view kWeekdays[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
-static constexpr int kSunday = 7; /* Sunday, besides 0 */
+static constexpr int kSunday = 7; /* Sunday is 0 or 7 */
 
 static constexpr Field fields[] = {
 	{"second", 0, 59, nullptr, 0, &Cron::seconds},
@@ -124,7 +124,7 @@ parse_item(const Field &field, std::string_view text, uint64_t *bits)
 		std::string_view begin = split(&end, '-', &ranged);
 		first = value_of(field, begin);
 		last = ranged ? value_of(field, end) : first;
-		/* At the end of a range Sunday is 7, as in "fri-sun". */
+		/* As the end of a range, Sunday is 7, as in "fri-sun". */
 		if (ranged && field.names == kWeekdays && last == 0 && first > 0)
 			last = kSunday;
 		if (first < 0 || last < first || (stepped && !ranged))
@@ -185,7 +185,7 @@ parse_cron(std::string_view text, Cron *cron, CronError *error)
 	*error = {{}, text};
 	if (n != kFields && n != kFields - 1)
 		return false;
-	/* With five fields there is none for the seconds. */
+	/* A text with five fields has no field for the seconds: they are 0. */
 	const Field *field = fields + kFields - n;
 	cron->seconds = 1;
 	for (int i = 0; i < n; i++)

@@ -36,13 +36,13 @@ struct Cron
 	uint64_t days;	   /* of the month */
 	uint64_t months;   /* from 1 */
 	uint64_t weekdays; /* 0 is Sunday */
-	/* Whether the text of the field begins with a star. */
+	/* The text of the field begins with a star. */
 	bool any_hour;
 	bool any_day;
 	bool any_weekday;
 };
 
-/* The place of a syntax error. */
+/* The place of a syntax error in the text. */
 struct CronError
 {
 	std::string_view field; /* name of the field; empty: the text as a whole is wrong */
@@ -61,7 +61,7 @@ struct ZoneSpan
 
 inline constexpr int64_t kNever = INT64_MAX;
 inline constexpr int64_t kDay = 24 * 3600;
-/* A schedule without a tick in 40 years has none at all. */
+/* A schedule that has no tick in 40 years is assumed to have none at all. */
 inline constexpr int64_t kFarthestTick = 40 * 366 * kDay;
 
 /* ---- the next tick ---- */
@@ -81,7 +81,7 @@ has_bit(uint64_t bits, unsigned n)
 }
 
 /*
- * Return the first fitting second of a day, counted from midnight, that is at least `from`; -1:
+ * Return the first second of a day, counted from midnight, that fits and is at least `from`; -1:
  * none.
  */
 inline int
@@ -107,8 +107,8 @@ fitting_second(const Cron &cron, int from)
 }
 
 /*
- * Return whether the day fits. As in crontab(5), a day that fits one of day of month and day of
- * week is enough if both fields are restricted.
+ * Return whether the day fits. As in crontab(5), if both day of month and day of week are
+ * restricted, a day needs to fit only one of them.
  */
 inline bool
 fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono::sys_days day)
@@ -118,7 +118,7 @@ fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono:
 	return cron.any_day || cron.any_weekday ? by_day && by_weekday : by_day || by_weekday;
 }
 
-/* Return the first fitting local time in [from, until]; kNever: none. */
+/* Return the first local time in [from, until] that fits; kNever: none. */
 inline int64_t
 fitting_time(const Cron &cron, int64_t from, int64_t until)
 {
@@ -163,7 +163,7 @@ int64_t
 next_tick(const Cron &cron, int64_t after, const Zone &zone)
 {
 	/*
-	 * No zone moves its clocks by more than this. A local time that was shown longer ago is not
+	 * No zone moves its clocks by more than this, so a local time that was shown earlier is not
 	 * repeated.
 	 */
 	static constexpr int64_t kLongestMove = 2 * kDay;
@@ -180,8 +180,8 @@ next_tick(const Cron &cron, int64_t after, const Zone &zone)
 		int64_t end = std::min(span.end, last + 1);
 		bool once = !cron.any_hour && shown != INT64_MIN;
 		/*
-		 * The clocks skip local times here. One tick at this moment stands for all skipped times
-		 * that fit.
+		 * The clocks skip local times at this moment. One tick stands for all skipped times that
+		 * fit.
 		 */
 		if (once && start > after && first > shown + 1 &&
 			fitting_time(cron, shown + 1, first - 1) != kNever)
@@ -202,12 +202,15 @@ next_tick(const Cron &cron, int64_t after, const Zone &zone)
 
 struct Backlog
 {
-	int n;			/* number of ticks returned */
-	int64_t before; /* number of missed ticks before those, counted up to kCounted */
+	int n;			/* number of ticks that are returned */
+	int64_t before; /* number of missed ticks before the returned ones, counted up to kCounted */
 };
 inline constexpr int64_t kCounted = 100000;
 
-/* Store the last ticks in [from, until], at most `most`, oldest first. Return their number. */
+/*
+ * Store the last ticks in [from, until], at most `most`, sorted from old to new. Return their
+ * number.
+ */
 template <typename Zone>
 int
 last_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int64_t *ticks,
@@ -224,8 +227,8 @@ last_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int6
 }
 
 /*
- * Store the newest ticks in [from, until], at most `most`, oldest first. There can be a hundred
- * million, so the search begins at the end, in a window whose length doubles each time.
+ * Store the newest ticks in [from, until], at most `most`, sorted from old to new. There can be a
+ * hundred million, so search backwards from the end, in a window whose length doubles each time.
  */
 template <typename Zone>
 Backlog

@@ -1,7 +1,7 @@
 /*
  * A cursor: memory has every row whose key is below the cursor. A refill sets the cursor to
- * +infinity while it reads rows, and to its result at the end. A bounded set keeps the smallest
- * keys; a key that does not fit pulls the cursor back to itself.
+ * +infinity while it reads rows, and to the final cursor at its end. A bounded set keeps the
+ * smallest keys; a key that has no room pulls the cursor back to itself.
  */
 #pragma once
 
@@ -14,11 +14,11 @@ namespace pgq {
 template <typename K> struct Refill
 {
 	bool active;
-	K start;  /* cursor at the begin of the refill */
-	K lowest; /* smallest key that was evicted, refused or pulled back to during the refill */
+	K start;  /* the cursor when the refill began */
+	K lowest; /* smallest key that was evicted, refused or pulled back to since the refill began */
 };
 
-/* Return the key below which memory has every row. During a refill that is not the cursor. */
+/* Return the key below which memory has every row. During a refill, that is not the cursor. */
 template <typename K>
 inline const K &
 known_to(const Refill<K> &refill, const K &cursor)
@@ -56,14 +56,14 @@ finish_refill(Refill<K> &refill, K &cursor, const K &end)
 }
 
 /*
- * Insert the hint, and keep the smallest ones if the set is full. leave_out() gets the hint that
- * has no room.
+ * Insert the hint. If the set is full, keep the smallest hints, and call leave_out() with the hint
+ * that has no room.
  */
 template <typename Order, typename Set, typename LeaveOut>
 void
 insert_smallest(Set &set, const Hint &hint, LeaveOut leave_out)
 {
-	/* An equal hint is replaced, since its row may have moved. */
+	/* A hint of the same key is replaced, since the row may have moved. */
 	if (set.full() && !set.contains(hint))
 	{
 		if (!Order::less(hint, set.max()))

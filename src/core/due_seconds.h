@@ -4,14 +4,14 @@
  *             base                   known_to                 reading_to
  *     dropped  | one number a second  |  counted in beyond; also by second while that is being read
  *
- * The jobs due by now are those counted in the seconds up to now. So time alone changes no number.
- * A clock that goes back behind base finds no numbers there. Before the clock reaches known_to, the
- * numbers of the next seconds have to be found. If beyond is 0, they are all 0. Otherwise their
- * rows are read (begin_part() .. finish_part()); until that has ended, jobs of these seconds still
- * count in beyond.
+ * The number of jobs that are due by now is the sum over the seconds up to now, so time alone
+ * changes no number. If the clock is set back to before base, there are no numbers. Before the
+ * clock reaches known_to, the numbers of the next seconds must be found. If beyond is 0, they are
+ * all 0. Otherwise the rows of these jobs are read (begin_part() .. finish_part()). Until the
+ * reading has ended, the jobs of these seconds still count in beyond.
  *
- * Pure: no server header. A number can be negative for a moment: the end of a job may be counted
- * before its enqueue.
+ * Pure: no server header. A number can be negative for a moment, since the end of a job may be
+ * counted before its enqueue.
  */
 #pragma once
 
@@ -27,8 +27,8 @@ public:
 	static constexpr int64_t kSlack = 64; /* seconds by which the clock may go back */
 
 	/*
-	 * Round a time down to whole seconds. A job counts as due from the beginning of its second on,
-	 * so never later than at its run_at.
+	 * Round a time down to whole seconds. A job counts as due from the beginning of its second, so
+	 * never later than its run_at.
 	 */
 	static constexpr int64_t second_of(int64_t microseconds)
 	{
@@ -47,7 +47,8 @@ public:
 	}
 
 	/*
-	 * Clear all numbers. The seconds are those of `other`, and the part that it is going to read.
+	 * Clear all numbers. Take over the seconds of `other`, together with the part that it is going
+	 * to read.
 	 */
 	void begin_like(const DueSeconds &other)
 	{
@@ -68,7 +69,7 @@ public:
 			at(second) += static_cast<int32_t>(n);
 	}
 
-	/* Return the number of jobs that wait at the second `now`. Only if knows(now). */
+	/* Return the number of jobs that still wait at the second `now`. Only if knows(now). */
 	int64_t waiting(int64_t now) const
 	{
 		int64_t n = beyond_;
@@ -79,7 +80,7 @@ public:
 
 	bool knows(int64_t now) const { return base_ <= now && now <= known_to_; }
 
-	/* Add the numbers of a counter with the same base. */
+	/* Add the numbers of another counter with the same base. */
 	void merge(const DueSeconds &found)
 	{
 		for (int64_t i = 0; i < kSeconds; i++)
@@ -91,7 +92,10 @@ public:
 
 	bool wants_part(int64_t now) const { return known_to_ - now < kSeconds / 2 && knows(now); }
 
-	/* Move on without reading, which is possible if no job is beyond. Return false if one is. */
+	/*
+	 * Cover later seconds without reading rows. Possible only if no job is beyond; otherwise return
+	 * false.
+	 */
 	bool slide(int64_t now)
 	{
 		if (beyond_ != 0)
@@ -102,7 +106,8 @@ public:
 	}
 
 	/*
-	 * Begin to read the seconds after known_to. Drop the seconds long past to make room for them.
+	 * Begin to read the seconds after known_to. Seconds long past are dropped to make room for
+	 * these.
 	 */
 	void begin_part(int64_t now)
 	{
@@ -119,8 +124,8 @@ public:
 	}
 
 	/*
-	 * End the reading. found: the numbers that were read, as for merge(). Jobs of these seconds are
-	 * no longer in beyond.
+	 * End the reading. found: the numbers that were read, to be added as by merge(). The jobs of
+	 * these seconds do not count in beyond any more.
 	 */
 	void finish_part(const DueSeconds &found)
 	{
@@ -133,7 +138,7 @@ public:
 		known_to_ = reading_to_;
 	}
 
-	/* Return whether the number of this second was read in the last part. */
+	/* Return whether the number of this second was found by the last reading. */
 	bool in_last_part(int64_t second) const { return part_from_ < second && second <= known_to_; }
 	void add_beyond(int64_t n) { beyond_ += n; }
 
@@ -150,7 +155,8 @@ private:
 	int64_t base_;
 	int64_t known_to_;
 	int64_t reading_to_;
-	int64_t part_from_; /* the part that was read last is from here, exclusive, to known_to */
+	/* the part that was read last begins after this second, and ends with known_to */
+	int64_t part_from_;
 	int64_t beyond_;
 	int32_t seconds_[kSeconds];
 };

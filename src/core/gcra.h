@@ -1,13 +1,13 @@
 /*
  * Permits at a steady rate (the generic cell rate algorithm): at most `permits` in any window of
- * one period, wherever it begins, and at most `burst` of them at the same moment.
+ * one period, and at most `burst` of them at the same moment.
  *
- * A bucket that holds `burst` and is refilled evenly with `permits` a period would let permits +
- * burst - 1 through in some window. So it is refilled more slowly, with permits - burst + 1 a
- * period. That makes the bound exact.
+ * A bucket that holds `burst` permits and is refilled evenly with `permits` in a period would let
+ * permits + burst - 1 through in some windows. So the bucket is refilled more slowly, with permits
+ * - burst + 1 in a period, which makes the bound exact.
  *
- * The only state is the time at which the bucket is full again if no permit is taken until then.
- * Pure and unlocked. Times are microseconds of a clock that does not go back.
+ * The only state is the time at which the bucket will be full if no permit is taken before. Pure
+ * and unlocked. Times are microseconds of a clock that does not go back.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ namespace pgq {
 class Gcra
 {
 public:
-	/* Begin with an empty bucket, since earlier takes are not known. 1 <= burst <= permits. */
+	/* Begin with an empty bucket, because takes before now are not known. 1 <= burst <= permits. */
 	void restart(int64_t permits, int64_t period, int64_t burst, int64_t now)
 	{
 		int64_t refilled = permits - burst + 1;
@@ -38,8 +38,8 @@ public:
 	}
 
 	/*
-	 * Take n permits at the time `at`, which earliest() returned. The result is to be passed to
-	 * give_back().
+	 * Take n permits at the time `at`, which earliest() has returned. The caller passes the result
+	 * to give_back() to undo this.
 	 */
 	int64_t take(int64_t n, int64_t at)
 	{
@@ -47,7 +47,9 @@ public:
 		return full_at_;
 	}
 
-	/* Return n unused permits. Has no effect if other permits were taken in between. */
+	/*
+	 * Give back n permits that were not used. Has no effect if other permits were taken in between.
+	 */
 	void give_back(int64_t n, int64_t taken)
 	{
 		if (full_at_ == taken)
@@ -61,7 +63,7 @@ public:
 		return std::max(INT64_C(0), burst_ - (missing + interval_ - 1) / interval_);
 	}
 
-	/* Restore a saved state. Times are on this server's clock. */
+	/* Restore a saved state. The times are on the clock of this server. */
 	void restore(int64_t interval, int64_t burst, int64_t full_at)
 	{
 		interval_ = interval;

@@ -1,11 +1,11 @@
 /*
- * Histograms of durations, exact to a sixteenth.
+ * Histograms of durations, with an error of at most 1/16.
  *
- * Microseconds are counted in octaves of 8 buckets each. Below 8 every microsecond has its own
- * bucket; above, each power of two is divided into 8 equal parts. A bucket is never wider than an
- * eighth of its start, and a duration is reported as the middle of its bucket. So the error is at
- * most 1/16, or 6.3 %. 40 octaves reach to 2^42 microseconds, which is 50 days; a longer duration
- * counts as that.
+ * Durations are counted in buckets, of which each octave (a power of two of microseconds) has 8.
+ * Below 8 microseconds every microsecond has its own bucket; above, each octave is divided into 8
+ * equal parts. So a bucket is never wider than an eighth of its start. A duration is reported as
+ * the middle of its bucket, so the error is at most 1/16, or 6.3 %. 40 octaves reach to 2^42
+ * microseconds, which is 50 days; a longer duration counts as that.
  *
  * Pure and unlocked. Times are microseconds of a clock that does not go back.
  */
@@ -34,8 +34,8 @@ public:
 		return octave * kParts + static_cast<int>(duration >> (octave - 1)) % kParts;
 	}
 	/*
-	 * Return the shortest duration of the bucket. For the number after the last bucket: the end of
-	 * the last one.
+	 * Return the shortest duration of the bucket. For the number after the last bucket, return the
+	 * end of the last bucket.
 	 */
 	static constexpr int64_t start_of(int bucket)
 	{
@@ -71,8 +71,8 @@ public:
 	}
 
 	/*
-	 * Return a percentile: the shortest duration that `percent` percent of all durations do not
-	 * exceed; 0 if the histogram is empty.
+	 * Return a percentile: the shortest duration that is not exceeded by `percent` percent of all
+	 * durations. Return 0 if the histogram is empty.
 	 */
 	int64_t percentile(int percent) const
 	{
@@ -117,7 +117,7 @@ private:
 
 /*
  * Durations of the last five to ten minutes. Time is divided into parts of five minutes; the
- * present part and the one before are counted.
+ * present part and the one before count.
  */
 class RecentHistogram
 {
@@ -153,8 +153,8 @@ private:
 	static constexpr int64_t kParts = 2;
 
 	/*
-	 * Clear the parts that are too old. A time before the newest part counts in the newest one: its
-	 * process read the clock before another process did.
+	 * Clear the parts that are too old. A time before the newest part counts in the newest part:
+	 * its process has read the clock a little earlier than another process.
 	 */
 	void forget_before(int64_t now)
 	{

@@ -1,10 +1,10 @@
 /*
- * The ready job with the earliest run_at among priorities below a bound: those whose jobs the
- * window does not all have. The job is found among the rows when it is asked for, and is then kept.
- * An older job that becomes ready replaces the kept one (note()). When rows may be ready that were
- * not filed, the kept job is forgotten. So no ready job of these priorities is older than the kept
- * one. The kept job may be gone, like any hint: the caller looks at its row, and reads again if the
- * row is gone.
+ * The ready job with the earliest run_at among priorities below a bound: among those priorities
+ * whose jobs the window does not all have. The job is found by reading rows when it is asked for,
+ * and is then kept. An older job that becomes ready replaces the kept one (note()). When rows may
+ * have become ready that were not filed, the kept job is forgotten. So no ready job of these
+ * priorities is older than the kept one. Like any hint, the kept job may be gone: the caller looks
+ * at its row, and reads rows again if it is gone.
  *
  *     serial = begin(below)       under the queue's lock
  *     the rows are read           by a snapshot taken after that, with nothing locked
@@ -38,7 +38,7 @@ public:
 		return ++serial_;
 	}
 
-	/* found: the oldest job that was read; NULL: none. */
+	/* End the search. found: the oldest job that was read; NULL: none. */
 	void finish(uint32_t serial, const Hint *found)
 	{
 		if (serial != serial_)
@@ -48,7 +48,7 @@ public:
 		state_ = kKnown;
 	}
 
-	/* Note that this job is ready. */
+	/* Note that the job of this hint is ready now. */
 	void note(const Hint &hint)
 	{
 		if (state_ == kUnknown || hint.key.priority >= below_ ||
@@ -77,7 +77,7 @@ private:
 	Hint oldest_;
 };
 
-/* The ready job that is due for the longest time, as far as the window can tell it. */
+/* The ready job that has been due for longest, as far as the window can tell. */
 struct OldestInWindow
 {
 	const Hint *hint; /* NULL: none */

@@ -1,11 +1,11 @@
 /*
- * Rate: counts starts, so that no window of one period, wherever it begins, has more than a limit.
+ * Rate: counts starts, so that in any window of one period there are no more starts than a limit.
  *
  * The period is divided into 16 parts, and starts are counted by part. A window of one period
- * touches at most 17 parts. So one more may start if the present part and the 16 before it have
- * counted less than the limit. That is exact, lets as many start at once as the limit says, and
- * reaches at least 16/17 of the limit in the long run. (A bucket that is refilled evenly would be
- * smaller, but lets up to twice the limit start in one period.)
+ * touches at most 17 parts. So one more job may start if the present part and the 16 parts before
+ * it have counted less than the limit. The limit is never exceeded, as many jobs as the limit says
+ * can start at once, and in the long run at least 16/17 of the limit is reached. (A bucket that is
+ * refilled evenly would need less memory, but lets up to twice the limit start in one period.)
  *
  * Pure and unlocked. Times are microseconds of a clock that does not go back.
  */
@@ -31,7 +31,7 @@ public:
 		started_ = 0;
 	}
 
-	/* Change the period. Starts within the old period count as starts of now. */
+	/* Change the period. Starts that still count under the old period count as if they came now. */
 	void set_period(int64_t period, int64_t now)
 	{
 		Count n = started(now);
@@ -74,12 +74,12 @@ public:
 		return started_;
 	}
 
-	/* Return the time from which on no start up to now counts. */
+	/* Return the time at which no start up to now counts any more. */
 	int64_t all_forgotten(int64_t now) const { return (part_of(now) + kWindow) * width_; }
 
 	/*
-	 * Visit the parts with starts that count now, oldest first: the number of starts, and the
-	 * latest time they can have.
+	 * Visit the parts whose starts still count now, from the oldest on, with their number of starts
+	 * and the latest time of these.
 	 */
 	template <typename Visit> void for_each_part(int64_t now, Visit visit)
 	{
@@ -90,8 +90,8 @@ public:
 	}
 
 	/*
-	 * Return the earliest time, not before now, at which fewer than `limit` starts count if nothing
-	 * starts until then.
+	 * Return the earliest time, not before now, at which fewer than `limit` starts count if no more
+	 * jobs start until then.
 	 */
 	int64_t less_than(int64_t limit, int64_t now)
 	{
@@ -108,14 +108,14 @@ private:
 	static constexpr int64_t kWindow = kParts + 1;
 
 	static int64_t width_of(int64_t period) { return (period + kParts - 1) / kParts; }
-	/* The number of a part is negative for a time before the clock began. */
+	/* Return the index of a part, whose number is negative for a time before the clock began. */
 	static int64_t index_of(int64_t part) { return (part % kWindow + kWindow) % kWindow; }
 	int64_t part_of(int64_t time) const
 	{
 		return time < 0 ? -((width_ - 1 - time) / width_) : time / width_;
 	}
 
-	/* Clear the parts that no window ending now or later touches. */
+	/* Clear the parts that are too old for any window that ends now or later. */
 	void forget_before(int64_t now)
 	{
 		int64_t part = part_of(now);

@@ -1,6 +1,7 @@
 /*
  * A field of shared memory that some processes read without the lock under which it is written. A
- * reader gets a whole value. The value may be out of date, and need not match the fields beside it.
+ * reader gets a whole value, never a mixture of two. But the value may be out of date, and need not
+ * match the fields beside it.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
  * The rings of segments. A table of jobs or records is partitioned into segments, which are filled
- * and emptied in turn. The line of a table in rings[] below says all that is special about its
- * segments: how they are made, checked, locked, rotated and cleared.
+ * and emptied in turn. The entry of a table in rings[] below has everything that is special about
+ * its segments: how they are made, checked, locked, rotated and cleared.
  *
- * A new ring of records needs its name, its columns and its line here, and its table in
+ * A new ring of records needs a name, columns and an entry here, and a table in
  * schema/15_records.sql.
  */
 #pragma once
@@ -131,7 +131,7 @@ inline constexpr Column finished_columns[] = {PGQ_FINISHED_COLUMNS(PGQ_COLUMN)};
 inline constexpr int kFinishedColumns = std::size(finished_columns);
 
 /*
- * Columns of pgq_ext.unique_key. That table is not a ring: it is small, and its rows are deleted
+ * Columns of pgq_ext.unique_key. This table is not a ring: it is small, and its rows are deleted
  * when their time is over.
  */
 enum KeyColumn : int16_t
@@ -155,7 +155,7 @@ enum IndexName : uint8_t
 {
 	kById,	  /* unique; identifies the row to subscribers of a publication */
 	kByOrder, /* for jobs: the next job of a queue; for records: the oldest of a queue */
-	kDelayed, /* this and the following ones: for jobs only */
+	kDelayed, /* this index and the following ones: only for jobs */
 	kExpiring,
 	kByKey,
 	kByGroup, /* for the next job of a group */
@@ -171,16 +171,16 @@ struct IndexColumn
 
 struct IndexSpec
 {
-	/* Appended to the name of the segment. NULL: the ring has no such index. */
+	/* Appended to the name of the segment; NULL: the ring has no such index. */
 	const char *name;
 	IndexColumn columns[6]; /* ends with an entry whose number is 0 */
 	const char *predicate;	/* NULL: the index is not partial */
 };
 
 /*
- * Return whether the job has to wait for its run_at. A job that was due when it was enqueued, and
- * has not failed, is due whatever the clock says later. kDelayedRows, the predicate of the index of
- * delayed rows, says the same.
+ * Return whether the job has to wait for its run_at. A job that was due when it was enqueued and
+ * has not failed is due at once, even if the clock is set back. kDelayedRows, the predicate of the
+ * index of delayed rows, expresses the same.
  */
 inline constexpr char kDelayedRows[] = "run_at > enqueued_at OR attempts > 0";
 constexpr bool
@@ -195,28 +195,31 @@ inline constexpr char kGroupedRows[] = "group_id IS NOT NULL";
 
 struct RingSpec
 {
-	/* Segments have this name with their number appended. The table has a column queue_id. */
+	/*
+	 * Name of the table. Its segments have this name with their number appended. The table has a
+	 * column queue_id.
+	 */
 	const char *table;
-	const char *rows; /* the word for its rows in messages */
+	const char *rows; /* the word for rows of the table in messages */
 	const Column *columns;
 	int n_columns;
 	IndexSpec indexes[kIndexes]; /* indexed by IndexName */
 	int segments;
 	/*
-	 * The live rows of a closed segment are moved when they are less than 1/few of it. Copying a
-	 * twentieth costs a twentieth of the work that filled the segment.
+	 * The live rows of a closed segment are moved when they are less than 1/few of the segment. For
+	 * example, copying a twentieth costs a twentieth of the work that filled the segment.
 	 */
 	int few;
 	/*
-	 * For records: the queue option that says how long a row is kept, and the column from which
-	 * that counts.
+	 * For records: the queue option that says how long a record is kept, and the number of the
+	 * column with the time from which that counts.
 	 */
 	const char *keep;
 	int16_t born;
 	/*
-	 * For a ring whose rows are not deleted one by one when their time is over: the column of the
-	 * queue id; otherwise 0. A segment of such a ring is truncated when the time of all its rows is
-	 * over.
+	 * For a ring whose segments are truncated when the time of all their rows is over: the number
+	 * of the column queue_id. For a ring whose rows are deleted one by one when their time is over:
+	 * 0.
 	 */
 	int16_t queue;
 };
@@ -238,8 +241,8 @@ inline constexpr RingSpec rings[] = {
 	 .segments = 8,
 	 .few = 20},
 	/*
-	 * Dead letters are rare. A row that is kept long may be copied once, but must not take twice
-	 * its room.
+	 * Dead letters are rare. A row that is kept for long may be copied once, but the copies must
+	 * not take more than twice the room.
 	 */
 	{.table = "dead_job",
 	 .rows = "dead letters",
@@ -250,7 +253,7 @@ inline constexpr RingSpec rings[] = {
 	 .few = 2,
 	 .keep = "keep_dead",
 	 .born = kDeadAt},
-	/* The index is unique: each lease of a job ends once. */
+	/* The index is unique, since each lease of a job ends only once. */
 	{.table = "attempt",
 	 .rows = "attempts",
 	 .columns = attempt_columns,
@@ -262,8 +265,8 @@ inline constexpr RingSpec rings[] = {
 	 .born = kAttemptEndedAt,
 	 .queue = kAttemptQueueId},
 	/*
-	 * A job can finish twice if its row was inserted again by SQL. The end of a job must not fail
-	 * for that reason, so finished_at is part of the unique index.
+	 * A job can finish twice, if its row was inserted again by SQL. The end of a job must not fail
+	 * for that reason, so finished_at is a part of the unique index.
 	 */
 	{.table = "finished_job",
 	 .rows = "finished jobs",
@@ -279,10 +282,7 @@ inline constexpr RingSpec rings[] = {
 inline constexpr int kRings = std::size(rings);
 static_assert(std::size(all_rings) == kRings);
 
-/*
- * Return the number of the ring's first segment. Segments have one sequence of numbers, ring after
- * ring.
- */
+/* Return the number of the ring's first segment. The segments of all rings are numbered through. */
 constexpr int
 first_in(int ring)
 {
@@ -298,7 +298,7 @@ segments_in(int ring)
 	return rings[ring].segments;
 }
 
-/* Number of segments of jobs, which have the lowest numbers. */
+/* Number of segments of jobs; their numbers are the lowest ones. */
 inline constexpr int kMaxSegments = segments_in(kJobRing);
 inline constexpr int kAllSegments = first_in(kRings);
 inline constexpr uint32_t kNoSegment = UINT32_MAX;

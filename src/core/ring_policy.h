@@ -19,12 +19,12 @@
 
 namespace pgq {
 
-/* Waiting times. */
+/* Times to wait. */
 inline constexpr int64_t kSecondOfRing = 1000000;
 inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks at a ring */
 inline constexpr int64_t kRingSoon =
-	kRingInterval / 10; /* until the next look when a segment fills in a few seconds */
-/* Until the next look when dead rows become more within seconds. */
+	kRingInterval / 10; /* until the next look at a segment that becomes full within seconds */
+/* Until the next look when dead rows increase within seconds. */
 inline constexpr int64_t kRingOften = kRingInterval / 4;
 /* Longest wait for a segment in which nothing can be done yet. */
 inline constexpr int64_t kMostPatience = 32 * kRingInterval;
@@ -33,22 +33,23 @@ inline constexpr int64_t kMostPatienceByTime =
 inline constexpr int64_t kAfterRingError = 60 * kRingInterval;
 
 /*
- * Return how long to rest after a batch of expired records was deleted in the time `took`. Deleting
- * takes at most a tenth of the time. more: the batch was full, so there may be more records.
+ * Return how long to rest after a batch of expired records was deleted. took: the duration of the
+ * deletion, which may take at most a tenth of all time. more: the batch was full, so there may be
+ * more records.
  */
 constexpr int64_t
 rest_after_expiry(int64_t took, bool more)
 {
 	constexpr int64_t kInterval = 5 * kSecondOfRing;
-	/* A long snapshot keeps the deleted rows, and each batch reads them again. */
+	/* An old snapshot keeps deleted rows in the table, and each batch reads them again. */
 	int64_t rest = 10 * took;
 	return more ? rest : std::max(kInterval, rest);
 }
 
 /*
  * Return the factor by which segments are larger than usual. While the oldest snapshot stays the
- * same, each TRUNCATE leaves dead rows in pg_class that every backend has to skip. So after each 64
- * of them segments become twice as large.
+ * same, each TRUNCATE leaves dead rows in pg_class that every backend has to skip. So after every
+ * 64 TRUNCATEs, segments become twice as large.
  */
 constexpr int
 size_factor(int truncated_under_one_snapshot)
@@ -66,7 +67,7 @@ struct RingView
 	RingName name;
 	uint32_t current;
 	uint32_t survivors;		 /* kNoSegment: none */
-	int64_t least;			 /* bytes; a smaller segment is not full */
+	int64_t least;			 /* bytes; a segment smaller than this is not full */
 	bool bare[kAllSegments]; /* by segment number; never true for the current one */
 	int bare_count;
 	int64_t bytes[kAllSegments];
@@ -74,9 +75,9 @@ struct RingView
 };
 
 /*
- * Return the size in bytes at which a segment is full. It grows when few segments are bare, so that
- * a backlog does not use up the ring. It stays in proportion to the closed bytes, so that the
- * finished rows of a segment are not more than the waiting ones.
+ * Return the size in bytes at which a segment is full. If few segments are bare, the size grows, so
+ * that a backlog does not use up the ring. The size stays in proportion to the bytes of closed
+ * segments, so that a segment has no more finished rows than there are waiting ones.
  */
 constexpr int64_t
 full_size(const RingView &ring)
@@ -92,8 +93,8 @@ is_full(const RingView &ring, uint32_t number)
 }
 
 /*
- * Return whether at least half of the segments are bare. Only then is a segment closed before it is
- * full, since that takes a segment from a backlog.
+ * Return whether at least half of the segments are bare. Only then may a segment be closed before
+ * it is full, since that leaves one segment less for a backlog.
  */
 constexpr bool
 is_half_bare(const RingView &ring)
@@ -102,8 +103,8 @@ is_half_bare(const RingView &ring)
 }
 
 /*
- * Return whether the current segment has grown so much since the last look that the next look is
- * due soon.
+ * Return whether the current segment has grown so fast since the last look that the next look must
+ * come soon.
  */
 constexpr bool
 fills_fast(const RingView &ring, int64_t bytes_before)
@@ -132,9 +133,9 @@ next_bare(const RingView &ring, Good good)
 }
 
 /*
- * Least size at which the segment of survivors counts as full. The indexes of a segment take more
- * than 100 kB with its first row. A small segment must not be full by its indexes alone, or its
- * rows would be moved on again and again.
+ * Size below which the segment of survivors never counts as full. The indexes of a segment take
+ * more than 100 kB as soon as it has a row. If that made a small segment full, its rows would be
+ * moved again and again.
  */
 inline constexpr int64_t kLeastOfSurvivors = 256 * 1024;
 
@@ -147,8 +148,8 @@ takes_survivors(const RingView &ring, uint32_t number)
 }
 
 /*
- * Return the segment to which the rows of `from` are moved. The last bare segment is kept for new
- * rows.
+ * Return the segment to which the rows of `from` are moved. The last bare segment is never chosen:
+ * it is kept for new rows.
  */
 constexpr uint32_t
 refuge_from(const RingView &ring, uint32_t from)
@@ -169,12 +170,12 @@ struct SegmentPass
 {
 	uint32_t next;
 	uint32_t first_live; /* block of the first live row; kNoBlock: none yet */
-	int64_t live_bytes;	 /* of rows that are live or may be, with their TOAST data */
+	int64_t live_bytes;	 /* bytes of the rows that are live or may be, with TOAST data */
 	int64_t dead;		 /* dead rows */
-	bool many;			 /* live_bytes is more than is worth copying, so the pass has stopped */
+	bool many;			 /* live_bytes is more than is worth copying; the pass has stopped */
 	/*
-	 * For records: the longest time that a row has been kept, and the longest that one is still to
-	 * be kept.
+	 * For records: the longest time for which a row has been kept already, and the longest time for
+	 * which one must still be kept.
 	 */
 	int64_t kept;
 	int64_t left;
@@ -183,8 +184,8 @@ struct SegmentPass
 
 /*
  * Return how many bytes of live rows are worth copying out of a segment of this size. For a small
- * segment, which was closed for its dead rows, that is a quarter; if the ring is truncated by time,
- * all of it.
+ * segment, which was closed because of its dead rows, that is a quarter; in a ring that is
+ * truncated by time, all of it.
  */
 inline constexpr int64_t kSmallSegment = 64 * 1024;
 inline constexpr int64_t kSmallMove = 256 * 1024;
@@ -199,8 +200,8 @@ few_bytes(RingName ring, int64_t table_bytes)
 }
 
 /*
- * Return whether a whole pass has found many dead rows and few live ones. Then the current segment
- * is closed, and the segment of survivors is drained.
+ * Return whether a complete pass has found many dead rows and few live ones. If so, the current
+ * segment is closed, or the segment of survivors is drained.
  */
 constexpr bool
 is_worn(const SegmentPass &pass, int64_t most_dead)
@@ -209,8 +210,8 @@ is_worn(const SegmentPass &pass, int64_t most_dead)
 }
 
 /*
- * Return whether the number of dead rows has grown so much since the last look that the next look
- * is due soon.
+ * Return whether the number of dead rows has grown so fast since the last look that the next look
+ * must come soon.
  */
 constexpr bool
 wears_fast(int64_t dead, int64_t dead_before, int64_t most_dead)
@@ -229,8 +230,8 @@ struct Position
 };
 
 /*
- * State of a closed segment: the observations of the scheduler, and the next step. Each function is
- * one transition.
+ * State of a closed segment: the scheduler's observations, and the next step. Each function is one
+ * transition.
  */
 struct SegmentWatch
 {
@@ -244,12 +245,12 @@ struct SegmentWatch
 		kEmpty,
 	} phase;
 	SegmentPass pass;
-	int64_t live_before; /* live_bytes of the previous pass; 0: there is none to compare with */
+	int64_t live_before; /* live_bytes of the pass before; 0: there was none */
 	Position move_from;
 	Position batch_from; /* start of the batch that is being moved */
 	int batch;			 /* number of rows to move in one transaction */
 	int moved;			 /* rows moved in this drain */
-	bool moving;		 /* an error now comes from moving a row */
+	bool moving;		 /* a row is being moved, so an error comes from that */
 	bool failed;		 /* a row could not be moved in this drain */
 	uint64_t changed_at; /* in kEmpty: WAL position since which no page was changed */
 	bool failing;		 /* the last step that did something has failed */
@@ -274,14 +275,14 @@ struct SegmentWatch
 	}
 
 	/*
-	 * A few pages were read. survivors() tells whether rows of other segments are moved to this
-	 * one.
+	 * Note that a few pages were read. survivors() returns whether rows of other segments are moved
+	 * to this segment.
 	 */
 	template <typename Survivors> constexpr void note_reading(int64_t now, Survivors survivors)
 	{
 		if (pass.many)
 		{
-			/* Mostly the oldest jobs are finished first, so start at the first live row. */
+			/* Usually the oldest jobs end first, so begin at the first live row next time. */
 			be_patient();
 			live_before = 0;
 			start_reading(pass.first_live, now + patience);
@@ -303,14 +304,14 @@ struct SegmentWatch
 	}
 
 	/*
-	 * The pass has found few live rows. Wait if their number falls fast; otherwise drain the
+	 * The pass has found few live rows. If their number falls fast, wait; otherwise drain the
 	 * segment.
 	 */
 	constexpr void note_few_live(int64_t now)
 	{
 		/*
-		 * Do not move records that are kept no longer than they have been kept already: they delay
-		 * the truncation by at most as long again.
+		 * Records that are to be kept no longer than they have been kept already are not moved:
+		 * they delay the truncation by at most that time.
 		 */
 		if (pass.left > 0 && pass.left <= pass.kept)
 		{
@@ -319,7 +320,7 @@ struct SegmentWatch
 			start_reading(pass.first_live, now + std::min(patience, pass.left));
 			return;
 		}
-		bool first = live_before == 0; /* rows in work are mostly finished soon */
+		bool first = live_before == 0; /* many of the rows are jobs in work, which end soon */
 		bool dwindling = first || 2 * pass.live_bytes < live_before;
 		live_before = pass.live_bytes;
 		if (dwindling)
@@ -341,8 +342,8 @@ struct SegmentWatch
 	}
 
 	/*
-	 * n rows were moved. At the end rows that were locked may be left: read the segment again,
-	 * sooner if the drain has moved any row.
+	 * Note that n rows were moved. at_end: the whole segment was visited, but rows that were locked
+	 * may be left. Read the segment again, sooner if this drain has moved rows.
 	 */
 	constexpr void note_batch(int64_t now, int n, bool at_end)
 	{
@@ -358,8 +359,8 @@ struct SegmentWatch
 	}
 
 	/*
-	 * Moving a batch has failed. Retry the rows one by one and skip the row that fails. If no
-	 * progress is possible even so, try again later.
+	 * Note that moving a batch has failed. Try its rows one by one, and skip a row that fails. If
+	 * that brings no progress either, try again later.
 	 */
 	constexpr void note_failed_batch(int64_t now)
 	{
@@ -373,12 +374,12 @@ struct SegmentWatch
 		note_batch(now, 0, stuck);
 	}
 
-	/* A segment that seemed empty has a row: read it again. */
+	/* Note that a segment that seemed empty has a row: read it again. */
 	constexpr void note_rows() { start_reading(0, due); }
 
 	/*
-	 * The segment could not be locked. A dump may keep its lock for hours, so wait longer each
-	 * time.
+	 * Note that the segment could not be locked. A dump may hold its lock for hours, so wait longer
+	 * each time.
 	 */
 	constexpr void note_lock(int64_t now)
 	{
@@ -387,7 +388,8 @@ struct SegmentWatch
 	}
 
 	/*
-	 * A step has ended without error. tried: the step was taken, since the tables could be locked.
+	 * Note that a step has ended without error. tried: the step was taken; if false, the tables
+	 * could not be locked.
 	 */
 	constexpr void note_success(int64_t now, bool tried)
 	{
@@ -397,7 +399,7 @@ struct SegmentWatch
 			failing = false;
 	}
 
-	/* A step has failed, and was rolled back. */
+	/* Note that a step has failed and was rolled back. */
 	constexpr void note_error(int64_t now)
 	{
 		if (moving)

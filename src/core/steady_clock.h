@@ -1,16 +1,16 @@
 /*
- * Decides when the wall clock may be trusted with an action that cannot be undone.
+ * Decides whether the wall clock can be trusted for an action that cannot be undone.
  *
- * A clock that was set wrong for a moment, by NTP or when a machine wakes up, must not delete years
- * of records. So nothing is deleted, and no schedule fires, by the wall clock unless it is steady:
- * since the last look it went as fast as the monotonic clock, give or take a second, and no jump
- * was seen for a minute.
+ * A clock that is wrong for a moment, set by NTP or when a machine wakes up, must not delete years
+ * of records. So nothing is deleted, and no schedule fires, unless the wall clock is steady: for a
+ * minute, between any two looks, it went as fast as the monotonic clock, give or take a second.
  *
- * Deletions also wait for a minute after a start. Schedules do not: otherwise each start would make
- * them late, while a wrong clock at a start can make a schedule fire too early only once.
+ * Deletions also wait for a minute after a start. Schedules do not wait then: otherwise each start
+ * would make them late, while a wrong clock at a start can make a schedule fire too early only
+ * once.
  *
- * Handing out a job destroys nothing, so scheduled jobs go by the wall clock as it is. See Schedule
- * for a clock that is set back.
+ * Handing out a job destroys nothing, so scheduled jobs follow the wall clock even if it is not
+ * steady. See Schedule for a clock that is set back.
  *
  * Pure: no server header. Times are in microseconds; the wall clock may have any origin.
  */
@@ -21,8 +21,8 @@
 namespace pgq {
 
 /*
- * A larger difference between the clocks means that the wall clock was set. A smaller one is drift,
- * or a leap second.
+ * A larger difference between the clocks means that the wall clock was set. A smaller one may be
+ * drift or a leap second.
  */
 inline constexpr int64_t kJump = 1000 * 1000;
 
@@ -32,7 +32,7 @@ public:
 	static constexpr int64_t kProbation = 60 * 1000 * 1000;
 
 	/*
-	 * Look at both clocks, which were read one right after the other. Return by how much the wall
+	 * Compare both clocks, which were read one right after the other. Return by how much the wall
 	 * clock was set since the last look.
 	 */
 	int64_t look(int64_t wall, int64_t monotonic)
@@ -47,7 +47,7 @@ public:
 	}
 
 	/*
-	 * Return whether the wall clock was steady for a minute up to this reading. The first look
+	 * Return whether the wall clock was steady for the minute before this reading. The first look
 	 * counts as a jump.
 	 */
 	bool trusted(int64_t wall, int64_t monotonic) const
@@ -55,13 +55,13 @@ public:
 		return seen_ && stands(wall, monotonic) && monotonic >= trusted_from_;
 	}
 
-	/* The same, but the first look is trusted at once. */
+	/* Like trusted(), but the first look does not count as a jump. */
 	bool steady(int64_t wall, int64_t monotonic) const
 	{
 		return seen_ && stands(wall, monotonic) && (!was_set_ || monotonic >= trusted_from_);
 	}
 
-	/* Return the monotonic time from which on the clock is trusted, if it is not set again. */
+	/* Return the monotonic time from which on the clock is trusted, unless it is set again. */
 	int64_t trusted_from() const { return trusted_from_; }
 
 private:

@@ -2,10 +2,10 @@
  * Lease tokens as numbers: a prefix, which grows with the clock, and ten check bits.
  *
  * The prefix is milliseconds since 2020, or the last prefix drawn if that is greater. Many tokens
- * share a prefix, but each token of one job has a greater prefix than the one before. The check
- * bits are a hash of job and prefix under a key of the database. After a restart, when memory has
- * forgotten a token, they distinguish it from an arbitrary number and from a token of another job
- * (late ack). Tokens are below 2^53 until the year 2298.
+ * share a prefix, but each token of a job has a greater prefix than the job's token before. The
+ * check bits are a hash of job and prefix, under a key of the database. After a restart memory does
+ * not know old tokens. The check bits then distinguish a real token of the job from an arbitrary
+ * number and from a token of another job (late ack). Tokens are below 2^53 until the year 2298.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ greatest_of(int64_t prefix)
 	return token_of(prefix, kCheckMask);
 }
 
-/* Return the greatest prefix all of whose tokens are at most `mark`. */
+/* Return the greatest prefix for which all tokens are at most `mark`. */
 constexpr int64_t
 greatest_prefix_below(int64_t mark)
 {
@@ -54,8 +54,8 @@ struct TokenKey
 };
 
 /*
- * SipHash-1-3 of two words, without the length, which is always the same. Knowing any number of
- * tokens does not help to guess the check bits of others. Takes some 15 ns.
+ * SipHash-1-3 of two words. The length is left out, since it is always the same. Knowing any number
+ * of tokens does not help to guess the check bits of others. Takes about 15 ns.
  */
 class TokenHash
 {
@@ -116,8 +116,9 @@ check_bits(const TokenKey &key, int64_t job_id, int64_t prefix)
 }
 
 /*
- * Convert the stored key into the key in use, or back. A copy made by CREATE DATABASE ... TEMPLATE
- * has the stored key of the original, but must not accept its leases.
+ * Convert the stored key into the key in use, or back. CREATE DATABASE ... TEMPLATE copies the
+ * stored key, but the copy must not accept leases of the original; so the key in use depends on the
+ * database.
  */
 constexpr TokenKey
 mixed_with(const TokenKey &key, uint32_t database)
@@ -126,8 +127,8 @@ mixed_with(const TokenKey &key, uint32_t database)
 }
 
 /*
- * The last prefix drawn, as one word for an atomic. The lowest bit is set if a token with that
- * prefix was drawn.
+ * Return the last prefix drawn as one word for an atomic. The lowest bit is set if a token with
+ * that prefix exists.
  */
 constexpr uint64_t
 drawn(int64_t prefix)
@@ -147,7 +148,7 @@ last_prefix(uint64_t word)
 	return static_cast<int64_t>(word >> 1);
 }
 
-/* Return the word after which every new token has a greater prefix than all tokens drawn before. */
+/* Return the word after which every new token has a greater prefix than all existing tokens. */
 constexpr uint64_t
 passed(uint64_t word)
 {

@@ -1,8 +1,7 @@
 /*
- * Red-black tree links that may live in shared memory, driven by
- * Boost.Intrusive's algorithms (they work on plain nodes; no hooks, no
- * destructors).  The main shared memory segment is mapped at one address in
- * every process, so plain pointers into it are valid everywhere.
+ * Red-black tree links that may live in shared memory. The algorithms are those of Boost.Intrusive,
+ * which work on plain nodes without hooks or destructors. The main shared memory segment is mapped
+ * at the same address in every process, so plain pointers into it are valid everywhere.
  */
 #pragma once
 
