@@ -51,7 +51,8 @@ Actor::take_turn()
 	catch (const SqlError &error)
 	{
 		session.judge(error, temporary, by_hand);
-		nap(random.between(1, 50) * kMillisecond); /* a bound does not widen by asking */
+		/* do not repeat at once: a bound of shared memory that was reached needs time */
+		nap(random.between(1, 50) * kMillisecond);
 	}
 }
 

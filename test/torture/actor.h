@@ -1,5 +1,6 @@
 /*
- * The actors: each a thread with a connection, and turns that it takes until the end.
+ * The actors. Each is a thread with a connection, which takes random turns until the end of the
+ * run.
  */
 #pragma once
 
@@ -10,7 +11,10 @@
 
 namespace torture {
 
-/* Prepared transactions at the same time; with those on their way the server's 20 are enough. */
+/*
+ * Bound of prepared transactions waiting for their end. Each actor may be preparing one more;
+ * together the server's 20 are enough.
+ */
 constexpr size_t kPreparedMax = 8;
 
 class Actor
@@ -20,9 +24,9 @@ public:
 	virtual ~Actor() = default;
 
 	void start();
-	/* At the end of the run, before it is destroyed. */
+	/* Wait for the end of the thread. Call at the end of the run, before the actor is destroyed. */
 	void join();
-	/* For the killer; any thread. */
+	/* Return the connection, for the killer. May be called by any thread. */
 	Connection &connection() { return session.connection; }
 
 protected:
@@ -31,15 +35,15 @@ protected:
 	Session session;
 
 	virtual void turn() = 0;
-	/* A queue of the errors that the last turn could have met may be dropped. */
+	/* The last turn used a queue that may be dropped, so errors of a dropped queue are expected. */
 	bool temporary = false;
-	/* It wrote or locked rows by SQL, which the scheduler may just be moving. */
+	/* The last turn wrote or locked rows by SQL, which the scheduler may be moving just then. */
 	bool by_hand = false;
 
-	/* One of the queues, now and then the one that comes and goes. */
+	/* Return the name of a random queue, sometimes of the temporary one. */
 	std::string some_queue();
 	JobSpec some_job();
-	/* Is there room for one more prepared transaction? */
+	/* Return whether one more prepared transaction is allowed. */
 	bool may_prepare() { return world.prepares && world.prepared.size() < kPreparedMax; }
 
 private:
@@ -52,16 +56,16 @@ private:
 std::unique_ptr<Actor> make_producer(World &world, int number);
 std::unique_ptr<Actor> make_consumer(World &world, int number);
 std::unique_ptr<Actor> make_administrator(World &world);
-/* Holds locks and snapshots, mostly on one segment. */
+/* Make an actor that holds locks and snapshots, usually on one segment. */
 std::unique_ptr<Actor> make_holder(World &world, int number);
-/* Ends prepared transactions of others. */
+/* Make an actor that ends prepared transactions of other actors. */
 std::unique_ptr<Actor> make_notary(World &world);
 
 std::unique_ptr<Actor> make_coordinator(World &world, int number);
-/* Changes schedules, and does the jobs of ticks. */
+/* Make an actor that changes schedules, and works on the jobs of ticks. */
 std::unique_ptr<Actor> make_timekeeper(World &world);
 
-/* Commit or roll back a prepared transaction; the ledger knows the outcome when this returns. */
+/* Commit or roll back a prepared transaction. When this returns, the ledger knows the outcome. */
 void end_prepared(Session &session, const TxRef &tx, bool commit);
 
 } // namespace torture

@@ -6,7 +6,10 @@ namespace torture {
 
 namespace {
 
-/* Somebody who looks after the tables by hand, and after queues. */
+/*
+ * An actor that changes jobs by SQL and by the functions for administrators, and makes and drops
+ * queues.
+ */
 class Administrator : public Actor
 {
 public:
@@ -14,7 +17,7 @@ public:
 
 private:
 	int last_queue = 0;
-	/* Where jobs were at the last look, and which of them were due. */
+	/* The segments of jobs at the last look, and which of these jobs were due. */
 	struct Seen
 	{
 		int64_t segment;
@@ -34,7 +37,7 @@ private:
 	void fill();
 	void pause();
 	void revive();
-	/* How many? */
+	/* Revive dead letters, and return how many were revived. */
 	size_t revive_some(Transaction &tx);
 	size_t revive_oldest(Transaction &tx);
 	void change_limit();
@@ -49,8 +52,8 @@ private:
 } // namespace
 
 /*
- * An array of job ids, in order, and their keys. None of the slow queue: the ledger knows less of
- * jobs that were touched, and the engine learns of them anew.
+ * Return an array of job ids in ascending order, and their keys. Jobs of the slow queue are left
+ * out: the ledger knows less about jobs that were touched, and the engine files them again.
  */
 std::string
 Administrator::some_ids(std::vector<Key> *keys)
@@ -109,7 +112,7 @@ Administrator::delete_rows()
 	Transaction tx(session);
 	tx.mark();
 	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
-	/* Before it is done: from now on a worker may be refused. */
+	/* Tell the ledger before the statement: from then on a worker's call may be refused. */
 	world.ledger.touched(keys);
 	world.ledger.deleted(tx.tx(), keys);
 	Rows rows = tx.run("DELETE FROM pgq_ext.job WHERE job_id = ANY($1) AND NOT "
@@ -125,7 +128,9 @@ Administrator::delete_rows()
 		tx.commit();
 }
 
-/* By the functions for it. Dead ones are not among them: the ledger has done with these. */
+/*
+ * Change jobs by the functions for it. Dead letters are left alone: for the ledger they have ended.
+ */
 void
 Administrator::change_jobs()
 {
@@ -139,7 +144,10 @@ Administrator::change_jobs()
 					  ? "SELECT pgq_update(id, priority => 1) FROM unnest($1::bigint[]) id"
 					  : "SELECT pgq_retry(id, '200 ms') FROM unnest($1::bigint[]) id",
 				  {ids});
-	/* What has died meanwhile and is a job again shall stay dead. */
+	/*
+	 * Roll back if a job has died in between and was revived by this call: for the ledger it is
+	 * dead.
+	 */
 	Rows revived = tx.run("SELECT FROM pgq_ext.job WHERE job_id = ANY($1::bigint[]) "
 						  "AND attempts = 0 AND last_error IS NOT NULL",
 						  {ids});
@@ -164,7 +172,7 @@ Administrator::cancel_jobs()
 	Transaction tx(session);
 	tx.mark();
 	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
-	/* Before it is done: from now on a worker may be refused. */
+	/* Tell the ledger before the statement: from then on a worker's call may be refused. */
 	world.ledger.touched(keys);
 	world.ledger.revoked(keys);
 	world.ledger.deleted(tx.tx(), keys);
@@ -180,7 +188,7 @@ Administrator::cancel_jobs()
 		died |= rows.text(i, 1) == "dead";
 	}
 	world.ledger.deleted_only(tx.tx(), gone);
-	/* What has died meanwhile shall be found among the dead. */
+	/* Roll back if a job has died in between: it must remain among the dead letters. */
 	if (died)
 	{
 		tx.roll_back();
@@ -193,8 +201,7 @@ Administrator::cancel_jobs()
 		tx.commit();
 }
 
-/* As DDL does: claims stand still in their middle, and some of them do not want to wait. */
-/* What is said to be acknowledged has been, by somebody. */
+/* Check pgq_result: a job that it reports as acknowledged must have been acknowledged. */
 void
 Administrator::look_at_results()
 {
@@ -210,6 +217,7 @@ Administrator::look_at_results()
 			world.ledger.seen_acked(keys[static_cast<size_t>(i)]);
 }
 
+/* Lock the table as DDL does: claims stop in the middle, and some raise lock_timeout. */
 void
 Administrator::lock_tables()
 {
@@ -220,7 +228,7 @@ Administrator::lock_tables()
 	tx.commit();
 }
 
-/* A few, which wait until the next purge. */
+/* Enqueue a few jobs that wait until the next purge. */
 void
 Administrator::fill()
 {
@@ -239,7 +247,7 @@ keys_in(const Rows &rows, int column)
 	return keys;
 }
 
-/* Those with unique keys stay dead: somebody else may have the key. */
+/* Revive some dead letters, except those with unique keys: another job may have the key by now. */
 size_t
 Administrator::revive_some(Transaction &tx)
 {
@@ -312,7 +320,7 @@ Administrator::change_limit()
 		tx.commit();
 }
 
-/* Only we use that queue. */
+/* Pause a queue and resume it. No other actor uses that queue. */
 void
 Administrator::pause()
 {
@@ -329,12 +337,12 @@ Administrator::pause()
 	(void) session.connection.run("SELECT pgq_resume_queue($1)", {kPurgedQueue});
 }
 
-/* Only we use that queue, but leases of ours that were lost may still be in it. */
+/* Purge a queue. No other actor uses it, but lost leases of this actor may still be in it. */
 void
 Administrator::purge()
 {
 	std::vector<Held> held;
-	/* Somebody may have broken off a pause. */
+	/* An earlier pause may have been interrupted. */
 	(void) session.connection.run("SELECT pgq_resume_queue($1)", {kPurgedQueue});
 	if (random.chance(50))
 		held = session.claim({.queues = {kPurgedQueue}, .max_jobs = random.between(1, 5)});
@@ -401,7 +409,7 @@ Administrator::create_temporary()
 		tx.commit();
 }
 
-/* It stays in use until it is gone for certain. */
+/* Drop the temporary queue. The actors may use it until it is certainly gone. */
 void
 Administrator::drop_temporary(const std::string &queue)
 {

@@ -6,7 +6,7 @@
 
 namespace torture {
 
-/* The smallest max_leases is 16. */
+/* Most jobs in one claim. The smallest max_leases in this test is 16. */
 static constexpr int kBatch = 10;
 
 Auditor::Auditor(World &world) : world(world), random(world.seed, "auditor"), session(world)
@@ -47,7 +47,10 @@ Auditor::prepare()
 	prepare_coordination(session);
 }
 
-/* Nobody kills now, but the server may still be on its way back. */
+/*
+ * Repeat the step until it succeeds. There are no kills at this time, but the server may still be
+ * recovering.
+ */
 template <typename Step>
 void
 Auditor::insist(const char *what, Step step)
@@ -74,7 +77,7 @@ Auditor::end_all_prepared()
 
 /* ---- doing all that is left ---- */
 
-/* Returns false if there was none. */
+/* Claim and acknowledge jobs. Returns false if the claim has returned none. */
 bool
 Auditor::do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most)
 {
@@ -96,7 +99,10 @@ Auditor::do_some(const std::vector<std::string> &queues, std::vector<Key> *done,
 	return true;
 }
 
-/* Each job must come by itself: leases run out, backoffs end, windows are filled. */
+/*
+ * Claim all jobs until none is left. Each must come by itself: leases expire, backoffs end, windows
+ * are refilled.
+ */
 void
 Auditor::do_all_jobs()
 {
@@ -117,7 +123,8 @@ Auditor::do_all_jobs()
 			if (do_some(queues, nullptr, kBatch))
 				end = now() + kPatience;
 			else
-				compare(); /* an attempt that was lost may have been the last one */
+				/* the lost attempt of a job may have been its last one, so that the job has died */
+				compare();
 		}
 		catch (const SqlError &error)
 		{
@@ -133,8 +140,8 @@ Auditor::do_all_jobs()
 }
 
 /*
- * Jobs that are put off for minutes are due now, by hand: nobody has the time, and in times
- * without delays there are none.
+ * Make jobs due by SQL that are delayed for minutes, since the test does not wait that long. In
+ * times without delays there are none.
  */
 void
 Auditor::hasten()
@@ -176,7 +183,7 @@ Auditor::wait_while(const std::string &query)
 	}
 }
 
-/* Claims that fail half way, because they do not want to wait for a lock: all is as it was before. */
+/* Make claims fail half way, by lock_timeout: afterwards all jobs must be available as before. */
 void
 Auditor::break_off_claims()
 {
@@ -188,7 +195,9 @@ Auditor::break_off_claims()
 	for (int i = random.between(1, 3); i > 0; i--)
 		try
 		{
-			/* Nothing, if all that were ready are set aside after the first one. */
+			/*
+			 * A claim may return nothing if all ready jobs were set aside after the first failure.
+			 */
 			if (!session.claim({.queues = {kOrderedQueue}, .max_jobs = random.between(2, kBatch)})
 					 .empty())
 				world.ledger.violation("a claim was not stopped by a lock on the table of jobs");
@@ -199,14 +208,14 @@ Auditor::break_off_claims()
 		}
 	(void) session.connection.run("RESET lock_timeout");
 	ddl.roll_back();
-	/* The one that it was about to look at is set aside for a moment. */
+	/* Wait until the job that the last claim was about to look at is not set aside any more. */
 	wait_while("SELECT 1 FROM pgq_ext.lease_entries()");
 }
 
 void
 Auditor::check_order()
 {
-	/* Jobs whose rows are being moved are handed out a moment later, out of order. */
+	/* Jobs whose rows are just being moved are handed out a moment later, so out of order. */
 	int64_t moved_before = session.moved_rows();
 	auto moves = [&] { return session.is_moving() || session.moved_rows() != moved_before; };
 	for (int part = random.between(1, 4); part > 0; part--)
@@ -234,7 +243,7 @@ Auditor::check_order()
 	Time end = now() + kPatience;
 	while (done.size() < expected.size())
 	{
-		/* Without a scheduler it is claims that put back what was set aside. */
+		/* Without a scheduler nothing but claims files the jobs again that were set aside. */
 		if (random.chance(20) && world.cluster.has_scheduler())
 			break_off_claims();
 		size_t before = done.size();
@@ -264,7 +273,10 @@ Auditor::check_order()
 void
 Auditor::compare()
 {
-	/* One statement: a job that dies meanwhile is in one of them, and one that moves in one segment. */
+	/*
+	 * Read both tables by one statement: a job that dies during it is in one of the two tables, and
+	 * a row that is moved is in one segment.
+	 */
 	Rows rows = session.connection.run(
 		"SELECT 'job', payload, tableoid::regclass::text, 'pgq_ext.job_' || segment, NULL "
 		"FROM pgq_ext.job UNION ALL "
@@ -306,7 +318,10 @@ Auditor::compare()
 			world.ledger.violation(
 				"its row in " + rows.text(i, 2) + " says that it is in " + rows.text(i, 3), key);
 	}
-	/* The scheduler does not wait for the standby, but who commits after it does. */
+	/*
+	 * Commit a write. The scheduler's commits do not wait for the standby, but this one does, and
+	 * it comes after them.
+	 */
 	(void) session.connection.run("UPDATE torture.tx SET asked = asked + 1 WHERE id = 0");
 	world.ledger.audit(jobs, dead);
 	size_t expected = world.ledger.live_count() + dead.size() + ticks;
@@ -315,7 +330,7 @@ Auditor::compare()
 							   " live rows, there are " + std::to_string(expected));
 }
 
-/* What the engine itself says of its state. */
+/* Check the engine's own diagnostics. */
 void
 Auditor::check_engine()
 {

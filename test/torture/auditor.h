@@ -1,4 +1,4 @@
-/* Quiet points: all actors wait, and what is in the tables is compared with the ledger. */
+/* Quiet points: all actors wait, and the rows in the tables are compared with the ledger. */
 #pragma once
 
 #include "actor.h"
@@ -10,10 +10,13 @@ class Auditor
 public:
 	Auditor(World &world);
 
-	/* The tables and queues that the test needs. */
+	/* Create the tables and queues that the test needs. */
 	void prepare();
 
-	/* drain: end all that is open and do all jobs first; none may be forgotten. */
+	/*
+	 * Run a quiet point. drain: first end all open transactions and work on all jobs; none may be
+	 * left over.
+	 */
 	void quiet_point(bool drain);
 
 private:
@@ -28,7 +31,7 @@ private:
 	bool do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most);
 	void check_order();
 	void break_off_claims();
-	/* As long as that query returns a row. */
+	/* Wait as long as the query returns a row. */
 	void wait_while(const std::string &query);
 	void compare();
 	void check_engine();

@@ -1,4 +1,4 @@
-/* Time as the test sees it: microseconds of the monotonic clock. */
+/* The time by which the test measures: microseconds of the monotonic clock. */
 #pragma once
 
 #include <atomic>
@@ -21,11 +21,17 @@ now()
 		.count();
 }
 
-/* How far the wall clock has been from the monotonic one, at least and at most: more and less, once somebody has set it. */
+/*
+ * Least and greatest difference seen between the wall clock and the monotonic clock. They differ
+ * from each other if the wall clock was set.
+ */
 inline std::atomic<Time> least_offset = INT64_MAX;
 inline std::atomic<Time> greatest_offset = INT64_MIN;
 
-/* What the server's delays count by: it can be set, and is, on a machine that was asleep, or whose clock runs fast. */
+/*
+ * Return the wall-clock time, by which the server's delays count. It may be set, for example after
+ * a machine was asleep, or run fast.
+ */
 inline Time
 wall()
 {
@@ -52,7 +58,7 @@ nap(Time duration)
 	std::this_thread::sleep_for(std::chrono::microseconds(duration));
 }
 
-/* By so much, at most, up to now. */
+/* Return by how much, at most, the wall clock was set since the start of the test. */
 inline Time
 clock_was_set()
 {
@@ -60,17 +66,23 @@ clock_was_set()
 	return greatest_offset - least_offset;
 }
 
-/* The server's wall clock is not the clock we measure with. */
+/* Tolerance for comparing the server's wall-clock times with times of this process. */
 constexpr Time kClockNoise = 20 * kMillisecond;
 
-/* How far a time that was read there, or from the wall clock at any time, may be from what we believe. */
+/*
+ * Return how much a time read by the server, or from the wall clock, may differ from this process's
+ * time.
+ */
 inline Time
 clock_margin()
 {
 	return kClockNoise + clock_was_set();
 }
 
-/* Nothing may take longer than this, whatever happened: the server's answer, a restart, a drain. */
+/*
+ * Longest time that anything may take, in all circumstances: an answer of the server, a restart, a
+ * drain.
+ */
 constexpr Time kPatience = 180 * kSecond;
 
 } // namespace torture

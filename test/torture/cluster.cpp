@@ -96,11 +96,14 @@ Cluster::postmaster(int number)
 	return pid;
 }
 
-/* 0: there is no such process, or it is dead and only not reaped yet. */
+/*
+ * Return the parent of a process; 0 if there is no such process, or if it is dead and only not
+ * reaped.
+ */
 static pid_t
 parent_of(pid_t pid)
 {
-	/* pid (name) state parent ... */
+	/* The file begins with: pid (name) state parent ... */
 	std::string stat;
 	std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
 	std::getline(file, stat);
@@ -153,7 +156,10 @@ Cluster::signal(pid_t pid, int signal)
 	return processes().contains(pid) && kill(pid, signal) == 0;
 }
 
-/* The whole server at once. Stopped first, so that it starts no processes meanwhile. */
+/*
+ * Kill all processes of a server. Stop them first, so that the postmaster starts no more in
+ * between.
+ */
 void
 Cluster::kill_all(int number)
 {
@@ -162,7 +168,10 @@ Cluster::kill_all(int number)
 		return;
 	int shared_memory = 0;
 	{
-		/* The seventh line of postmaster.pid: key and id of its small piece of System V memory. */
+		/*
+		 * The seventh line of postmaster.pid has the key and the id of a small System V memory
+		 * segment.
+		 */
 		std::ifstream file(data(number) + "/postmaster.pid");
 		std::string line;
 		for (int i = 0; i < 7; i++)
@@ -189,13 +198,16 @@ Cluster::kill_all(int number)
 
 /* ---- one server ---- */
 
-/* Where holders keep the scheduler: in the middle of a move, mostly, before or after a TRUNCATE. */
+/*
+ * The stop points at which a Holder keeps the scheduler: usually in the middle of a move, or before
+ * or after a TRUNCATE.
+ */
 static const std::vector<std::string> kStopPoints = {"", "rotation-verified", "rotation-verified",
 													 "rotation-cut", "rotation-truncated"};
 
 /*
- * The bounds are tiny, mostly, and others at every start: 1 is the smallest there is. Segments are closed
- * after some hundred or some thousand jobs.
+ * Write the settings of a server. The bounds of shared memory are usually tiny, and differ at every
+ * start; 1 is the smallest. Segments are closed after some hundred or thousand jobs.
  */
 void
 Cluster::write_settings(int number, int workers)
@@ -283,7 +295,10 @@ Cluster::create(const std::string &from)
 		throw std::runtime_error("cannot connect to the server");
 	connection.run("CREATE EXTENSION pgq_ext" + (from.empty() ? "" : " VERSION '" + from + "'"));
 	connection.close();
-	/* Commits wait for a standby: read at the next start, also by all standbys to come. */
+	/*
+	 * Let commits wait for a standby. The file is read at the next start, also by all later
+	 * standbys.
+	 */
 	std::ofstream(data(number) + "/standby.conf") << "synchronous_standby_names = '*'\n";
 	build_standby();
 	stop(number, "fast");
@@ -326,7 +341,7 @@ void
 Cluster::failover(bool kill)
 {
 	int old = primary_number;
-	/* It may have been restarted a moment ago. */
+	/* The standby may have been restarted a moment ago: wait until it streams. */
 	wait_for(old, "'sync' IN (SELECT sync_state FROM pg_stat_replication)");
 	if (kill)
 		kill_all(old);

@@ -1,9 +1,9 @@
 /*
- * The servers: a primary, and a standby that every commit waits for.
+ * The servers: a primary, and a standby for which every commit waits.
  *
- * Failover kills all of the primary's processes before the standby is promoted, then
- * builds a new standby behind it. Until that one streams, commits wait: so what was
- * confirmed is never lost. Bounds of shared memory change at every start.
+ * A failover kills all processes of the primary before the standby is promoted, and then builds a
+ * new standby. Until the new standby streams, commits wait. So a commit that was confirmed is never
+ * lost. The bounds of shared memory change at every start.
  */
 #pragma once
 
@@ -23,32 +23,41 @@ class Cluster
 {
 public:
 	static constexpr int kWorkers = 32;
-	static constexpr int kLaunchersOnly = 2; /* ours and that of logical replication */
+	/*
+	 * max_worker_processes for the launchers of pgq_ext and of logical replication, and none else
+	 */
+	static constexpr int kLaunchersOnly = 2;
 
 	Cluster(std::string dir, std::string settings, uint64_t seed);
 	~Cluster();
 
-	/* A primary with the extension in database postgres, and its standby. From empty: of the library's version. */
+	/*
+	 * Create a primary with the extension in database postgres, and its standby. from: the version
+	 * of the SQL objects; empty: that of the library.
+	 */
 	void create(const std::string &from);
-	/* To the library's version. */
+	/* Update the SQL objects to the library's version. */
 	void update();
 
-	/* Where the primary is, and its number, which grows with each failover. */
+	/* Return the directory of the primary, and its number, which grows with each failover. */
 	std::pair<std::string, int> primary();
 
 	void stop(const char *mode);
 	void start();
-	/* kill: kill -9 instead of an immediate stop */
+	/* Promote the standby. kill: end the primary by kill -9 instead of an immediate stop. */
 	void failover(bool kill);
 
-	/* The primary's server processes: pid -> title. */
+	/* Return the primary's server processes, as a map from pid to title. */
 	std::map<pid_t, std::string> processes();
-	/* Of one kind ("pgq_ext scheduler"); 0 if there is none. */
+	/* Return a process of that kind ("pgq_ext scheduler"); 0 if there is none. */
 	pid_t process(const std::string &kind);
-	/* Any thread. False if it is none of the primary's processes any more. */
+	/*
+	 * Send a signal to a process. Returns false if it is not a process of the primary any more. May
+	 * be called by any thread.
+	 */
 	bool signal(pid_t pid, int signal);
 
-	/* Has the primary room for a scheduler in this life? */
+	/* Return whether the primary, as it was last started, has a worker slot for a scheduler. */
 	bool has_scheduler() const { return scheduler; }
 
 	void keep() { kept = true; }

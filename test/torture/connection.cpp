@@ -46,7 +46,10 @@ Connection::try_open(const std::string &conninfo, int server)
 	doubt = false;
 	try
 	{
-		/* The checkpointer is started anew, once, with each shared memory. */
+		/*
+		 * The start time of the checkpointer identifies the shared memory: both are made anew
+		 * together.
+		 */
 		Rows rows = run("SELECT (extract(epoch FROM backend_start) * 1e6)::bigint FROM "
 						"pg_stat_activity WHERE backend_type = 'checkpointer'");
 		if (rows.size() == 1)
@@ -85,7 +88,7 @@ Connection::lose()
 	throw Broken{};
 }
 
-/* The next result, or none at the end. */
+/* Return the next result of the statements; an empty one at the end. */
 Rows
 Connection::answer()
 {

@@ -1,6 +1,4 @@
-/*
- * A client connection that may break at any moment, also by another thread's hand.
- */
+/* A client connection that may break at any moment. Another thread may also cut it. */
 #pragma once
 
 #include "../pq/pq.h"
@@ -14,7 +12,7 @@
 
 namespace torture {
 
-/* The server said ERROR; the connection is still good. */
+/* The server has answered with an ERROR. The connection can still be used. */
 struct SqlError
 {
 	std::string state;
@@ -22,11 +20,11 @@ struct SqlError
 	std::string statement;
 };
 
-/* The connection is gone: nobody knows what became of the statement. */
+/* The connection is lost: it is not known whether the statement was executed. */
 struct Broken
 {};
 
-/* No answer in a time in which everything must have one. */
+/* There was no answer in kPatience, in which every call must be answered. */
 struct Hung
 {
 	std::string statement;
@@ -42,27 +40,27 @@ public:
 	Connection(const Connection &) = delete;
 	~Connection() { close(); }
 
-	/* False: no server there, or it does not accept us yet. */
+	/* Connect. Returns false if there is no server, or if it does not accept connections yet. */
 	bool try_open(const std::string &conninfo, int server);
 	void close();
 	bool is_open() const { return link.is_open(); }
 
 	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
-	/* The same in two steps: something else can be done meanwhile. */
+	/* Run a statement in two steps, with other work in between. */
 	void send(const std::string &sql, const std::vector<Parameter> &parameters = {});
 	Rows receive();
 
 	Epoch epoch() const { return memory; }
 
 	/*
-	 * Since the last call: did a statement end without the standby's consent? Then
-	 * what it committed may yet be lost.
+	 * Return whether, since the last call, a statement ended without the confirmation of the
+	 * standby. If so, the statement's commit may still be lost.
 	 */
 	bool take_doubt();
 
-	/* By any thread: cut the line, without a word to the server. */
+	/* Cut the connection without telling the server. May be called by any thread. */
 	void cut();
-	/* By any thread: the server process, 0 if there is none. */
+	/* Return the pid of the server process; 0 if there is none. May be called by any thread. */
 	int backend();
 
 private:
@@ -70,7 +68,7 @@ private:
 	std::string sent; /* the last statement */
 	Epoch memory;
 	bool doubt = false;
-	std::mutex mutex; /* protects what other threads may look at */
+	std::mutex mutex; /* protects fields that other threads read */
 	int socket = -1;
 	int pid = 0;
 

@@ -5,11 +5,11 @@ namespace torture {
 namespace {
 
 /*
- * A worker that changes its style at every turn: it claims in a transaction or not,
- * once or again after a rollback to a savepoint; it acks, fails or extends, in the same
- * transaction or a later one, in time or too late, or never; and the transaction is
- * committed, rolled back or prepared. What it lets go without an end stays in the
- * pool of abandoned leases, for somebody who will try to use it still.
+ * A worker that changes its style at every turn. It claims in a transaction or not, once, or again
+ * after a rollback to a savepoint. It acks, fails or extends, in the same transaction or a later
+ * one, in time, too late or never. The transaction is committed, rolled back or prepared. Leases
+ * that it does not end are put into the pool of abandoned leases, from which another turn takes
+ * them for a late use.
  */
 class Consumer : public Actor
 {
@@ -70,7 +70,7 @@ Consumer::abandon(const std::vector<Held> &held)
 
 /* ---- ends ---- */
 
-/* A stale lease does not stop the transaction here. */
+/* Acknowledge under a savepoint, so that a stale lease does not abort the transaction. */
 void
 Consumer::try_ack(Transaction &tx, const Held &held)
 {
@@ -123,7 +123,7 @@ Consumer::end_jobs(Transaction &tx, const std::vector<Held> &held)
 			(void) tx.fail(h, {}, false);
 		else if (n <= 96)
 			(void) session.extend(h, random.between(1000, 3000) * kMillisecond, tx.tx());
-		/* else forgets it */
+		/* otherwise the lease is just forgotten */
 	}
 }
 
@@ -201,7 +201,7 @@ Consumer::work_under_a_lease()
 			abandon(held);
 			throw;
 		}
-		/* The work is done, and perhaps the server has been restarted: a late ack. */
+		/* The work is done, and the server may have been restarted in between: a late ack. */
 		session.connect_if_broken();
 		session.ack(held[0]);
 	}
@@ -230,7 +230,10 @@ Consumer::work_on(const std::vector<Held> &held, Time lease_time)
 	finish(tx);
 }
 
-/* Somebody comes back from a long break and has not noticed. */
+/*
+ * Use an abandoned lease, like a worker that comes back from a long break and has not noticed that
+ * its lease may be over.
+ */
 void
 Consumer::use_abandoned()
 {
@@ -256,7 +259,10 @@ Consumer::use_abandoned()
 void
 Consumer::turn()
 {
-	/* A claim that waits for the mover in vain would excuse all that find nothing at the same time. */
+	/*
+	 * Do not wait while a move is held up. A claim that waits for the mover and then finds nothing
+	 * would excuse all other claims that find nothing at that time.
+	 */
 	bool patient = world.moving;
 	(void) session.connection.run(
 		"SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)",

@@ -8,7 +8,7 @@
 
 namespace torture {
 
-/* Grants of which nothing new can be learned any more. */
+/* How long a grant is kept after which nothing new can be learned about it. */
 static constexpr Time kRememberAnswers = 60 * kSecond;
 
 /* ---- what happens ---- */
@@ -108,7 +108,10 @@ Coordination::undoing(const TxRef &tx, Time from)
 		}
 }
 
-/* Whenever they were taken: it was after they had been asked for, and before now. */
+/*
+ * Check the rate when permits were taken: they were taken after the statement was sent, and before
+ * now.
+ */
 void
 Coordination::took(const RateName &rate, int n, Time sent)
 {
@@ -135,7 +138,10 @@ Coordination::is_certain(const TxRef &tx, Time undone)
 	return tx->state == TxState::kCommitted && undone == INT64_MAX;
 }
 
-/* What was found out to be lost may have been there on a server that is lost with it. */
+/*
+ * Return whether the effect is certain not to exist. For a transaction that was found lost after a
+ * failover, the effect may have existed on the server that is lost too.
+ */
 bool
 Coordination::is_void(const TxRef &tx, Time undone)
 {
@@ -150,8 +156,10 @@ Coordination::open_until(const TxRef &tx, Time undone)
 }
 
 /*
- * While the transaction that has taken it, or that relies on it, is open; and when it is committed for
- * its ttl, counted from the sending; all that only until somebody may have given it back.
+ * Return the spans of time for which the lock was certainly held: while the transaction that has
+ * taken the lock, or one that relies on it, was open; and if the taking is committed, for its ttl,
+ * counted from the time at which the statement was sent. Each span ends when a statement was sent
+ * that may have given the lock back.
  */
 std::vector<Coordination::Span>
 Coordination::spans(const Grant &grant)
@@ -197,7 +205,10 @@ Coordination::covers(const std::vector<Span> &spans, Time from, Time to)
 					   [&](const Span &span) { return span.first <= from && to <= span.second; });
 }
 
-/* It cannot have been held longer by the time of that usage, in this life of the server. */
+/*
+ * Return the latest time until which the lock can have been held, as of that usage, if the server's
+ * memory was not lost in between.
+ */
 Time
 Coordination::latest_end(const Grant &grant, const Usage &usage)
 {
@@ -214,7 +225,7 @@ Coordination::latest_end(const Grant &grant, const Usage &usage)
 	return end;
 }
 
-/* It has taken it, or used it before. */
+/* Return whether the transaction has taken the lock, or has used it before. */
 bool
 Coordination::relied_on_by(const Grant &grant, const TxRef &tx, Time sent)
 {
@@ -226,7 +237,7 @@ Coordination::relied_on_by(const Grant &grant, const TxRef &tx, Time sent)
 
 /* ---- the rules ---- */
 
-/* No more than there are slots of. */
+/* There must be no more holders at a time than slots. */
 void
 Coordination::check_holders(const std::vector<GrantRef> &grants)
 {
@@ -303,7 +314,7 @@ Coordination::check_usages(const std::vector<GrantRef> &grants, const Grant &gra
 		ledger.breach("given back twice:\n" + describe(grant), nullptr);
 }
 
-/* Once for each name and period; and nobody begins what is done. */
+/* Check that a run is done once for each name and period, and not begun again after it is done. */
 void
 Coordination::check_done(const std::vector<GrantRef> &grants)
 {
@@ -333,7 +344,7 @@ Coordination::check_done(const std::vector<GrantRef> &grants)
 	}
 }
 
-/* Whether the others rest or not: it believes only what is certain. */
+/* Check all rules. May be called while actors are at work: only certain facts are used. */
 void
 Coordination::audit()
 {

@@ -1,9 +1,10 @@
 /*
- * What the clients know of locks, runs and rates: every token, how it was used, and when.
+ * The clients' knowledge of locks, runs and rates: every token, how it was used, and when.
  *
- * A lock was held for certain in a *span* of time if nobody else can have had it then, whatever
- * became of what has had no answer. Spans are judged now and then, when most answers are known;
- * rates at once. Guarded by the ledger's mutex, since all depends on the ends of transactions.
+ * A *span* is a time for which a lock was certainly held: no other session can have had it then,
+ * even if calls without an answer were executed. Spans are computed from time to time, when most
+ * answers are known. Protected by the ledger's mutex, since everything depends on the ends of
+ * transactions.
  */
 #pragma once
 
@@ -15,16 +16,16 @@
 
 namespace torture {
 
-/* When a session was last seen alive: what is bound to it was held until then. */
+/* When the session was last seen alive: locks bound to it were held at least until then. */
 using Life = std::shared_ptr<Time>;
 
-/* What can be taken. */
+/* A lock or run that can be taken. */
 struct LockName
 {
 	std::string name;
 	int slots = 1;
-	bool bound = false; /* to the session */
-	std::string period; /* of a run; empty: once for ever */
+	bool bound = false; /* the lock is bound to the session */
+	std::string period; /* for a run: its period; empty: the run is done only once */
 	bool is_run = false;
 };
 
@@ -33,7 +34,7 @@ enum class Use
 	kAssert,
 	kExtend,
 	kUnlock,
-	kDone, /* of a run */
+	kDone, /* finishes a run */
 };
 
 struct Usage
@@ -43,25 +44,25 @@ struct Usage
 	Epoch epoch;
 	Time sent;
 	Time answered = 0;
-	Time ttl = 0;			 /* kExtend */
-	Time undone = INT64_MAX; /* ROLLBACK TO SAVEPOINT was sent */
+	Time ttl = 0;			 /* only for kExtend */
+	Time undone = INT64_MAX; /* when ROLLBACK TO SAVEPOINT was sent; INT64_MAX: not undone */
 	bool accepted = false;
 	bool refused = false;
 };
 using UsageRef = std::shared_ptr<Usage>;
 
-/* A token that somebody has received. */
+/* A token that an actor has received. */
 struct Grant
 {
 	LockName of;
-	std::string bucket; /* of a run: which one; empty: not known */
+	std::string bucket; /* for a run: the begin of its period; empty: not known */
 	int64_t token;
 	Epoch epoch;
 	TxRef taker;
 	Time sent;
 	Time received;
 	Time ttl;
-	Life session; /* NULL: it is not bound to one */
+	Life session; /* NULL: the lock is not bound to a session */
 	Time undone = INT64_MAX;
 	std::vector<UsageRef> usages;
 
@@ -85,26 +86,29 @@ public:
 	GrantRef granted(const LockName &of, int64_t token, const TxRef &taker, Time sent, Time ttl,
 					 const Life &session);
 	void belongs_to(const GrantRef &grant, const std::string &bucket);
-	/* Before it is sent. */
+	/* Note a use of the grant. Call before the statement is sent. */
 	UsageRef using_it(const GrantRef &grant, Use use, const TxRef &tx, Epoch epoch, Time ttl);
 	void accepted(const UsageRef &usage);
 	void refused(const UsageRef &usage);
-	/* It has just answered, so it is open, and its session alive. */
+	/* The transaction has just answered, so it is open and its session is alive. */
 	void seen_open(const TxRef &tx, const Life &session);
-	/* What it has done from then on will be undone by ROLLBACK TO SAVEPOINT. */
+	/*
+	 * Note that a ROLLBACK TO SAVEPOINT is about to undo all that the transaction has done since
+	 * `from`.
+	 */
 	void undoing(const TxRef &tx, Time from);
 
 	void took(const RateName &rate, int permits, Time sent);
 
-	/* All rules but that of rates, now and then. */
+	/* Check all rules except that of rates. Called from time to time. */
 	void audit();
-	/* (name, bucket) of the runs that are done. */
+	/* Return (name, bucket) of the runs that are done. */
 	std::set<std::pair<std::string, std::string>> done_runs();
 
-	/* What was seen; a run without any of these proves nothing. */
+	/* Counters of events. A test run in which one of them is 0 proves nothing. */
 	std::atomic<long> locks = 0;
-	std::atomic<long> taken_over = 0; /* from who has not given it back */
-	std::atomic<long> runs = 0;		  /* done */
+	std::atomic<long> taken_over = 0; /* locks taken from a holder that has not given them back */
+	std::atomic<long> runs = 0;		  /* runs that are done */
 	std::atomic<long> permits = 0;
 
 private:
@@ -125,9 +129,10 @@ private:
 	void prune();
 
 	Ledger &ledger;
-	/* By name, in the order in which they became known. */
+	/* Grants by name, in the order in which the test learned of them. */
 	std::map<std::string, std::vector<GrantRef>> names;
-	std::map<std::string, int64_t> forgotten; /* the greatest token of each that was pruned */
+	/* by name: the greatest token among the grants that were removed */
+	std::map<std::string, int64_t> forgotten;
 	struct Done
 	{
 		TxRef tx;

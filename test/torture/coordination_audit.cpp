@@ -1,9 +1,12 @@
-/* Quiet points of locks, runs, rates and schedules. */
+/* Checks of locks, runs, rates and schedules at quiet points. */
 #include "coordinator.h"
 
 namespace torture {
 
-/* Longer than anybody's lock lasts, and long enough that nobody is so slow that it ends. */
+/*
+ * The wait is longer than any lock lasts; the ttl is long enough that it does not run out during
+ * the check.
+ */
 static constexpr Time kLongWait = 60 * kSecond;
 static constexpr Time kLongTtl = 20 * kSecond;
 
@@ -25,7 +28,10 @@ prepare_coordination(Session &session)
 
 /* ---- locks ---- */
 
-/* All slots can be had, and no more; when they are given back nothing is left. */
+/*
+ * Check that all slots of a lock can be taken, and no more; and that nothing is left when they are
+ * given back.
+ */
 static void
 check_lock(Session &session, Coordinating &verbs, LockName lock)
 {
@@ -52,7 +58,7 @@ check_lock(Session &session, Coordinating &verbs, LockName lock)
 
 /* ---- runs ---- */
 
-/* What is done once for ever is not begun again; what was given up is. */
+/* Check that a run which is done once is not begun again, and that one which was given up is. */
 static void
 check_once(Session &session, Coordinating &verbs)
 {
@@ -80,7 +86,7 @@ check_once(Session &session, Coordinating &verbs)
 	world.once++;
 }
 
-/* The table says the same. */
+/* Compare the runs that the test knows as done with the table. */
 static void
 compare_runs(Session &session)
 {
@@ -100,8 +106,9 @@ compare_runs(Session &session)
 /* ---- rates ---- */
 
 /*
- * Check that permits come again after sessions that waited for some are gone. These permits do not
- * count as taken: main() checks that the actors have taken some.
+ * Check that all permits become available again, even if an actor was waiting for some when it was
+ * killed. The permits taken here do not count as taken: main() checks that the actors have taken
+ * some.
  */
 static void
 check_rate(Session &session, Coordinating &verbs, const RateName &rate)
@@ -117,14 +124,14 @@ check_rate(Session &session, Coordinating &verbs, const RateName &rate)
 		}
 		catch (const SqlError &error)
 		{
-			session.judge(error); /* the others need their places still */
+			session.judge(error); /* all places for rates may be in use by other rates: try again */
 		}
 	throw Hung{"permits of " + rate.name};
 }
 
 /* ---- schedules ---- */
 
-/* Up to now, of schedules that nobody changes. */
+/* Wait until all ticks up to now have come, of schedules that are never changed. */
 static void
 wait_for_ticks(Session &session, Coordinating &verbs)
 {

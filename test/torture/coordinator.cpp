@@ -23,7 +23,10 @@ Coordinating::start(Transaction *tx)
 	return ref;
 }
 
-/* A statement of its own takes its number along. */
+/*
+ * Run a call. Outside of a transaction, the statement also inserts the number of its own
+ * transaction into torture.tx.
+ */
 Rows
 Coordinating::ask(const TxRef &ref, Transaction *tx, const std::string &call,
 				  const std::vector<Parameter> &parameters)
@@ -86,7 +89,7 @@ Coordinating::take(const LockName &of, Time ttl, Time wait, Transaction *tx)
 	return grant;
 }
 
-/* Which run is it? The row says so. */
+/* Find the period of the run in its row. */
 void
 Coordinating::find_bucket(const GrantRef &grant)
 {
@@ -96,7 +99,7 @@ Coordinating::find_bucket(const GrantRef &grant)
 		{grant->of.name, number(grant->token)});
 	if (rows.size() == 1)
 		ledger.belongs_to(grant, rows.text(0, 0));
-	/* If it has taken too long it is another one's by now. */
+	/* If this look came too late, the row belongs to a later run. */
 }
 
 bool
@@ -195,8 +198,9 @@ Coordinating::ack_ticks(const std::vector<Ticked> &ticks, Transaction &tx)
 namespace {
 
 /*
- * Takes locks, runs and permits, in a transaction or not, and uses, extends, gives back or forgets them, in time or
- * too late. What it forgets somebody else may try to use later.
+ * An actor that takes locks, runs and permits, in a transaction or not. It uses, extends, gives
+ * back or forgets them, in time or too late. Another actor may later try to use those that it has
+ * forgotten.
  */
 class Coordinator : public Actor
 {
@@ -205,7 +209,7 @@ public:
 
 private:
 	Coordinating verbs;
-	bool bound = false; /* something may be bound to the session */
+	bool bound = false; /* a lock may be bound to the session */
 
 	void turn() override;
 	void take_one_step();
@@ -278,7 +282,7 @@ Coordinator::use_some(const GrantRef &grant, Transaction *tx)
 	}
 }
 
-/* Is it committed? */
+/* End the transaction at random. Returns whether it is committed. */
 bool
 Coordinator::finish(Transaction &tx, bool may_be_prepared)
 {
@@ -295,14 +299,14 @@ Coordinator::finish(Transaction &tx, bool may_be_prepared)
 	return false;
 }
 
-/* What is bound to a session shall end with it, and not with its time. */
+/* Return a random ttl; a very long one for a lock that should end with its session. */
 Time
 Coordinator::ttl_of(const LockName &lock)
 {
 	return lock.bound ? 600 * kSecond : some_ttl();
 }
 
-/* Something is done under a savepoint, and undone. */
+/* Do something under a savepoint, and roll back to the savepoint. */
 void
 Coordinator::undo_some(Transaction &tx, const GrantRef &grant)
 {
@@ -321,7 +325,7 @@ Coordinator::undo_some(Transaction &tx, const GrantRef &grant)
 	tx.roll_back_to_savepoint();
 }
 
-/* By who has it, or by somebody else some time. */
+/* Give the lock back, or forget it, so that another actor may use it later. */
 void
 Coordinator::end_lock(const GrantRef &grant)
 {
@@ -335,7 +339,7 @@ Coordinator::end_lock(const GrantRef &grant)
 		if (random.chance(20))
 			undo_some(tx, grant);
 		(void) verbs.use(grant, Use::kUnlock, &tx);
-		/* It may be got again at once by who gives it back. */
+		/* The transaction that gives the lock back may take it again at once. */
 		GrantRef again;
 		if (random.chance(30))
 			again = verbs.take(grant->of, ttl_of(grant->of), 0, &tx);
@@ -416,7 +420,10 @@ Coordinator::run()
 		forget(grant);
 }
 
-/* Somebody comes back from a long break and has not noticed. */
+/*
+ * Use a forgotten token, like a client that comes back from a long break and has not noticed that
+ * the lock is over.
+ */
 void
 Coordinator::use_forgotten()
 {
@@ -453,7 +460,7 @@ Coordinator::take_permits()
 			(void) verbs.take_permits(rate, 1, 0, &tx);
 		(void) finish(tx, false);
 	}
-	/* All that there are, for a while. */
+	/* Take permits for a while, sometimes more than are available. */
 	Time wait = some_wait();
 	for (int i = random.between(1, random.chance(30) ? 40 : 4); i > 0; i--)
 	{
@@ -485,7 +492,7 @@ Coordinator::take_one_step()
 		take_permits();
 }
 
-/* What is bound to the session does not outlive the turn, however that ends. */
+/* Take one turn. Locks bound to the session end with the turn, even if it ends with an error. */
 void
 Coordinator::turn()
 {

@@ -1,4 +1,7 @@
-/* The verbs of locks, runs and rates, and of the jobs of ticks, which tell their ledgers all they do. */
+/*
+ * The calls for locks, runs and rates, and for the jobs of ticks, which also tell the ledgers all
+ * that they do.
+ */
 #pragma once
 
 #include "actor.h"
@@ -23,11 +26,11 @@ inline const std::vector<RateName> kRates = {
 	{.name = "all-at-once", .permits = 6, .period = kSecond, .burst = 6},
 };
 
-/* One that is done once for ever. */
+/* Return the run number `which` among those that are done only once. */
 LockName once(int64_t which);
 
 /*
- * With a transaction each of these is done in it; without one it is a transaction of its own.
+ * The calls. With a transaction, each is made in it; without one, each is a transaction of its own.
  */
 class Coordinating
 {
@@ -35,16 +38,16 @@ public:
 	explicit Coordinating(Session &session) : session(session), ledger(session.world.coordination)
 	{}
 
-	/* What is bound to the session is bound to another one from now on. */
+	/* Begin a new session: locks bound to the session are bound to this one from now on. */
 	void new_session() { life = std::make_shared<Time>(0); }
 
-	/* NULL: not got. */
+	/* Take a lock or run. Returns NULL if it was not available. */
 	GrantRef take(const LockName &of, Time ttl, Time wait, Transaction *tx = nullptr);
-	/* False: refused. An assertion, and the end of a run, raises PQ001 then. */
+	/* Use the grant. Returns false if the token is stale; kAssert and kDone raise PQ001 then. */
 	bool use(const GrantRef &grant, Use use, Transaction *tx = nullptr, Time ttl = 0);
 	bool take_permits(const RateName &rate, int n, Time wait, Transaction *tx = nullptr);
 
-	/* A number of them, to be ended by a transaction. */
+	/* Claim some jobs of ticks. The caller acks them in a transaction. */
 	std::vector<Ticked> claim_ticks(Time wait);
 	void ack_ticks(const std::vector<Ticked> &ticks, Transaction &tx);
 
@@ -60,10 +63,13 @@ private:
 	void find_bucket(const GrantRef &grant);
 };
 
-/* What they need. */
+/* Create the schedules, queues, runs and rates that these calls need. */
 void prepare_ticks(Session &session);
 void prepare_coordination(Session &session);
-/* A quiet point at which all transactions have ended: what is free can be had, and nothing is lost. */
+/*
+ * Check locks, runs, rates and ticks at a quiet point at which all transactions have ended: free
+ * locks can be taken, and nothing is lost.
+ */
 void audit_coordination(Session &session);
 
 } // namespace torture

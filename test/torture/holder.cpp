@@ -7,9 +7,9 @@ namespace torture {
 namespace {
 
 /*
- * Somebody who has something to do with a segment and takes the time for it: locks and
- * snapshots, VACUUM, changes by hand. Segments are closed, drained and truncated beside
- * that, and nobody sees a job twice or not at all.
+ * An actor that works on a segment and takes its time: locks, snapshots, VACUUM, changes by SQL.
+ * Segments are closed, drained and truncated at the same time. Every reader must see each job
+ * exactly once.
  */
 class Holder : public Actor
 {
@@ -37,7 +37,7 @@ private:
 
 } // namespace
 
-/* One that is not empty, mostly. */
+/* Return a segment, usually one that is not empty. */
 std::string
 Holder::some_segment()
 {
@@ -56,7 +56,10 @@ Holder::some_segment()
 
 /* ---- locks ---- */
 
-/* Or all of them, for so long that rows are moved into one that is empty, and is to be truncated. */
+/*
+ * Lock one segment, or all of them. The lock lasts so long that rows may be moved into an empty
+ * segment that is due to be truncated.
+ */
 void
 Holder::lock_segment()
 {
@@ -97,7 +100,7 @@ Holder::lock_rows()
 	tx.commit();
 }
 
-/* Rows that a query finds, by SQL. False: there are none. */
+/* Start to change the rows that a query finds, by SQL. Returns false if there are none. */
 bool
 Holder::start_to_change(Connection &connection, const std::string &which)
 {
@@ -119,7 +122,7 @@ Holder::start_to_change(Connection &connection, const std::string &which)
 	return true;
 }
 
-/* Those that the scheduler is about to move. */
+/* Change rows that the scheduler is about to move. */
 void
 Holder::change_closed_rows()
 {
@@ -128,7 +131,10 @@ Holder::change_closed_rows()
 		(void) session.connection.receive();
 }
 
-/* All that nobody has in hand, so that there are segments in which no row is free. */
+/*
+ * Lock all rows that no other transaction has locked, so that there are segments in which no row is
+ * free.
+ */
 void
 Holder::lock_closed_rows(Transaction &tx)
 {
@@ -144,7 +150,7 @@ Holder::lock_closed_rows(Transaction &tx)
 
 namespace {
 
-/* While it lives everybody asks for the jobs that the scheduler has in hand. */
+/* While an object of this class exists, all actors claim the jobs that the scheduler is moving. */
 class MovingTime
 {
 public:
@@ -162,7 +168,7 @@ private:
 
 } // namespace
 
-/* Its pid; 0 if it does not come to the stop point soon. */
+/* Return the pid of the scheduler; 0 if it does not reach the stop point soon. */
 pid_t
 Holder::wait_for_scheduler(Transaction &tx)
 {
@@ -178,10 +184,10 @@ Holder::wait_for_scheduler(Transaction &tx)
 }
 
 /*
- * The scheduler stands still if it comes to the stop point that this life of the server
- * has. Rows that it is moving meanwhile are wanted by all the others, or changed by SQL as soon as
- * it goes on; or it may not go on, and the move is undone. Rows that are free again before a
- * TRUNCATE were locked when it looked at them.
+ * Keep the scheduler at the stop point of this run of the server, if it reaches it. If rows are
+ * being moved there, the actors claim their jobs, or change them by SQL as soon as the scheduler
+ * goes on; or the scheduler is ended, and the move is undone. With the stop point before a
+ * TRUNCATE, rows were locked when the scheduler looked at them, and are free again afterwards.
  */
 void
 Holder::keep_scheduler()
@@ -248,7 +254,10 @@ Holder::compare(const char *what, const std::set<int64_t> &expected, const std::
 	world.ledger.violation(std::string(what) + " sees other jobs than before:" + difference);
 }
 
-/* Once read, the segments are locked: none is truncated. */
+/*
+ * Read all jobs twice in one transaction. The first read locks the segments, so none may be
+ * truncated before the second.
+ */
 void
 Holder::read_twice()
 {
@@ -267,13 +276,14 @@ Holder::read_twice()
 }
 
 /*
- * As pg_dump reads: a snapshot first, and locks later. What it must find is what somebody
- * sees with the same snapshot who has locked all segments before it was taken.
+ * Read as pg_dump does: take a snapshot first, and lock the segments later. The result must equal
+ * that of another session which uses the same snapshot, and which has locked all segments before
+ * the snapshot was taken.
  */
 void
 Holder::read_late()
 {
-	/* A transaction under another name holds TRUNCATE back for 10 s. */
+	/* A transaction of another application than pg_dump keeps TRUNCATE away only for 10 s. */
 	static constexpr Time kYoung = 9 * kSecond;
 	bool is_dump = random.chance(50);
 	other.connect_if_broken();
@@ -298,7 +308,7 @@ void
 Holder::turn()
 {
 	nap(random.between(1, 500) * kMillisecond);
-	/* Whoever waits for a strong lock makes all others wait. */
+	/* While a session waits for a strong lock, all later sessions wait too, so limit the wait. */
 	(void) session.connection.run("SET lock_timeout = '300 ms'");
 	(void) session.moved_rows();
 	int n = random.between(1, 100);

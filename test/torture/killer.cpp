@@ -6,7 +6,7 @@
 
 namespace torture {
 
-/* The weights are how often each comes in one deck. */
+/* The kinds of kills. The weight says how often a kind is in one deck. */
 const Killer::Kind Killer::kinds[] = {
 	{"client cut", 4, &Killer::cut_client},
 	{"backend terminated", 4, &Killer::terminate_backend},
@@ -44,7 +44,7 @@ Killer::strike()
 		deck.pop_back();
 		return;
 	}
-	/* It may have no victim at the moment: while the server recovers, for example. */
+	/* A kind may have no victim at the moment, for example while the server recovers: try again. */
 	for (Time end = now() + kPatience; now() < end; nap(50 * kMillisecond))
 		if ((this->*kind->strike)())
 		{
@@ -80,7 +80,7 @@ Killer::terminate_backend()
 	return signal_backend(SIGTERM);
 }
 
-/* All of them: one that waits for its client does not mind. */
+/* Cancel statements. Choose among all backends: one that waits for its client ignores it. */
 bool
 Killer::cancel_backends()
 {
@@ -93,7 +93,7 @@ Killer::cancel_backends()
 	return any;
 }
 
-/* The postmaster takes all others down and starts again with empty memory. */
+/* Kill a backend: the postmaster ends all others, and starts again with empty memory. */
 bool
 Killer::kill_backend()
 {
@@ -137,7 +137,10 @@ Killer::kill_launcher()
 
 /* ---- pauses ---- */
 
-/* As on a machine that is too small: it stands still wherever it is, whatever it holds. */
+/*
+ * Stop a process for a while, wherever it is and whatever locks it has, as on an overloaded
+ * machine.
+ */
 bool
 Killer::pause(pid_t pid, int least, int most)
 {
@@ -155,7 +158,7 @@ Killer::pause_backend()
 	return pause(random.pick(actors)->connection().backend(), 100, 2000);
 }
 
-/* Perhaps for so long that claims have to do without it. */
+/* Stop the scheduler, sometimes for so long that claims have to do its work. */
 bool
 Killer::pause_scheduler()
 {

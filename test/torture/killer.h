@@ -1,4 +1,4 @@
-/* Kills, in an order that comes from the seed. */
+/* Kills, in an order that the seed determines. */
 #pragma once
 
 #include "actor.h"
@@ -13,7 +13,9 @@ class Killer
 public:
 	Killer(World &world, const std::vector<std::unique_ptr<Actor>> &actors);
 
-	/* One kill, of the next kind; waits for the end of it if the server has to be started. */
+	/*
+	 * Make one kill, of the next kind in the deck. If the server has to be started, wait for that.
+	 */
 	void strike();
 
 private:
@@ -28,7 +30,7 @@ private:
 	World &world;
 	const std::vector<std::unique_ptr<Actor>> &actors;
 	Random random;
-	std::vector<const Kind *> deck; /* dealt to the end before it is shuffled again */
+	std::vector<const Kind *> deck; /* kinds still to come; shuffled again only when it is empty */
 
 	bool cut_client();
 	bool signal_backend(int signal);

@@ -6,7 +6,10 @@
 
 namespace torture {
 
-/* COMMIT PREPARED calls nobody: its jobs are seen a moment later. */
+/*
+ * Delay until the jobs of a prepared transaction are visible: COMMIT PREPARED calls no callback of
+ * the extension.
+ */
 static constexpr Time kPreparedDelay = 2 * kSecond;
 static constexpr Time kRemember = 60 * kSecond;
 static constexpr size_t kHistoryMax = 60;
@@ -151,7 +154,7 @@ Ledger::bury(Job *job, Deed deed, int64_t token, Epoch epoch)
 	finished.emplace_back(job->ended_at, job->key);
 }
 
-/* The transaction that ends the job is committed. */
+/* Return whether a committed pgq_fail just explains the end of a job that has already died. */
 bool
 Ledger::explains(const Job &job, Deed deed, int64_t token)
 {
@@ -163,7 +166,10 @@ void
 Ledger::finish(Job *job, const TxRef &tx, const Effect &effect)
 {
 	note(job, name_of(effect.deed), tx, effect.token);
-	/* Of its former life, as we did not know when it was given a new one. */
+	/*
+	 * The lease belongs to the job's former life; the ledger did not know this when the job was
+	 * revived.
+	 */
 	if (effect.token != 0 && job->revived_at != 0 && effect.token <= job->revived_token)
 		return;
 	if (job->ended && job->revivers > 0 && effect.token > job->revived_token)
@@ -177,7 +183,7 @@ Ledger::finish(Job *job, const TxRef &tx, const Effect &effect)
 	}
 	if (job->ended)
 	{
-		/* Jobs of a dropped queue end with it in any case. */
+		/* Jobs of a dropped queue end with the queue, however else they end. */
 		if (explains(*job, effect.deed, effect.token))
 			job->explained = true;
 		else if (job->end != Deed::kDropQueue && effect.deed != Deed::kDropQueue)
@@ -286,14 +292,14 @@ Ledger::apply(const TxRef &tx, const Effect &effect)
 	}
 	Job *job = find(effect.key);
 	if (job == nullptr)
-		return; /* deleted long ago, under a prepared claim */
+		return; /* the job was deleted long ago, under a prepared claim */
 	HandOut *h = find(job, effect.token);
 	switch (effect.deed)
 	{
 		case Deed::kEnqueue:
 			note(job, "enqueue committed", tx);
 			if (job->ended)
-				break; /* others have been faster than our answer */
+				break; /* another actor has ended it before this answer was processed */
 			revive(job);
 			job->visible_at = now() + (tx->was_prepared ? kPreparedDelay : 0);
 			check_owner(job);
@@ -471,7 +477,7 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 		if (job->id != 0 && job->id != row.held.job_id)
 			breach("handed out with another job's id", job);
 		job->id = row.held.job_id;
-		/* Leases that are drawn together share all but their last 10 bits. */
+		/* Leases drawn one after the other may have the same token except for the last 10 bits. */
 		if (token >> 10 < call.greatest_token >> 10)
 			breach("lease " + std::to_string(token) + " is older than " +
 					   std::to_string(call.greatest_token) + ", which was handed out before",
@@ -543,7 +549,7 @@ Ledger::accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time n
 	h.ender = tx;
 	h.releasing |= deed == Deed::kRelease;
 	if (tx->state == TxState::kEnding)
-		return; /* a statement of its own, that had the intention */
+		return; /* a single statement, for which intend() has added the effect */
 	note(job, name_of(deed), tx, held.token);
 	tx->effects.push_back({.deed = deed,
 						   .key = held.key,
@@ -579,7 +585,10 @@ Ledger::refused(const TxRef &tx, const Held &held, Epoch epoch)
 	HandOut &h = *find(job, held.token);
 	note(job, "refused as stale", tx, held.token);
 	check_refusal(job, h, tx, epoch);
-	/* If it is so because somebody cancels the job, and he is undone, the lease is lost. */
+	/*
+	 * The lease may be refused because another actor cancels the job. If that cancel is rolled
+	 * back, the lease is lost. So nothing is certain about it from here on.
+	 */
 	h.until = std::min(h.until, now());
 }
 
@@ -810,7 +819,7 @@ Ledger::prune()
 		Job *job = find(key);
 		if (job == nullptr)
 			continue;
-		/* Dead letters may be brought back. */
+		/* A dead letter may be revived. */
 		bool dead = job->ended && job->end == Deed::kBury && !dropped_queues.contains(job->queue);
 		if (dead || job->revivers > 0)
 			finished.emplace_back(now(), key);

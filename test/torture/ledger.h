@@ -1,10 +1,11 @@
 /*
- * What the clients know: every job, every hand-out, every transaction, and when.
+ * The ledger: all that the clients know of jobs, hand-outs and transactions, and when they learned
+ * it.
  *
- * The ledger believes only what is certain. What a transaction did counts when its
- * COMMIT was confirmed (or found out later, see Session::resolve); the time of what
- * the server did lies between the sending of a statement and its answer. Each rule
- * is checked as soon as both sides of it are known; a breach is a violation.
+ * The ledger uses only what is certain. Changes by a transaction count when its COMMIT was
+ * confirmed (or was found out later, see Session::resolve). The time of an event in the server lies
+ * between the sending of the statement and its answer. Each rule is checked as soon as both sides
+ * of it are known; a breach is a violation.
  *
  * All functions may be called by any thread.
  */
@@ -26,16 +27,17 @@
 
 namespace torture {
 
-/* The ledger's own name of a job, in its payload; known before the job is sent. */
+/* The ledger's name of a job, stored in the payload, and known before the job is sent. */
 using Key = int64_t;
 
-/* Queues with rules for groups; their jobs have these groups. The engine is told the same. */
-inline const std::string kGroupedQueue = "grouped"; /* group_concurrency 1, and a rate for each */
+/* Queues with rules for groups. The ledger and the engine use the same groups for their jobs. */
+/* group_concurrency 1, and a rate limit for each group */
+inline const std::string kGroupedQueue = "grouped";
 inline const std::string kFifoQueue = "fifo";
-inline const std::string kFairQueue = "fair"; /* one job of a group at a time, too */
-/* One whose jobs have unique keys, until they are finished. */
+inline const std::string kFairQueue = "fair"; /* fair, and one job of a group at a time */
+/* A queue whose jobs have unique keys until they are finished. */
 inline const std::string kKeyedQueue = "keyed";
-/* One with a limit that is raised and lowered, and one with a rate. */
+/* A queue whose concurrency is raised and lowered, and a queue with a rate limit. */
 inline const std::string kLimitedQueue = "limited";
 inline const std::string kRatedQueue = "rated";
 constexpr int kFirstLimit = 3;
@@ -43,7 +45,7 @@ constexpr int kRate = 10;
 constexpr int kGroupRate = 2;
 constexpr Time kRatePeriod = kSecond;
 
-/* 0: none. */
+/* Return the number of the unique key; 0: none. */
 inline int
 owner_of(const std::string &queue, Key key)
 {
@@ -51,7 +53,7 @@ owner_of(const std::string &queue, Key key)
 	return queue == kKeyedQueue ? 1 + static_cast<int>(key % kOwners) : 0;
 }
 
-/* 0: none. */
+/* Return the number of the group; 0: none. */
 inline int
 group_of(const std::string &queue, Key key)
 {
@@ -60,7 +62,7 @@ group_of(const std::string &queue, Key key)
 	return grouped ? static_cast<int>(key % kGroups) : 0;
 }
 
-/* One life of the server's shared memory: which server, and when that memory was made. */
+/* Identity of one shared memory of a server: the server, and when that memory was created. */
 struct Epoch
 {
 	int server = 0;
@@ -69,19 +71,19 @@ struct Epoch
 	auto operator<=>(const Epoch &) const = default;
 };
 
-/* What a transaction does to a job if it commits. */
+/* What a transaction does to a job, provided that the transaction commits. */
 enum class Deed
 {
 	kEnqueue,
 	kClaim,
 	kAck,
-	kRetry, /* pgq_fail that said 'retry' */
+	kRetry, /* pgq_fail that has returned 'retry' */
 	kRelease,
-	kBury, /* pgq_fail that said 'dead' */
+	kBury, /* pgq_fail that has returned 'dead' */
 	kExtend,
 	kDelete,
-	kExpire, /* by nobody: its time is over */
-	kRevive, /* a dead one is a job again */
+	kExpire, /* ended by the scheduler, since its expires_in was over */
+	kRevive, /* a dead letter becomes a job again */
 	kDropQueue,
 };
 
@@ -90,7 +92,7 @@ const char *name_of(Deed deed);
 enum class TxState
 {
 	kOpen,
-	kEnding, /* COMMIT was sent: it may be committed at any time from now on */
+	kEnding, /* COMMIT was sent: the transaction may be committed at any time from now on */
 	kPrepared,
 	kCommitted,
 	kAborted,
@@ -101,9 +103,9 @@ struct Effect
 	Deed deed;
 	Key key = 0;
 	int64_t token = 0;
-	int level = 0;		 /* depth of savepoints */
-	Time not_before = 0; /* kRetry, kRelease: by the wall clock */
-	std::string queue;	 /* kDropQueue */
+	int level = 0;		 /* depth of savepoints at the time of the effect */
+	Time not_before = 0; /* for kRetry, kRelease: not handed out before, by the wall clock */
+	std::string queue;	 /* only for kDropQueue */
 };
 
 struct Tx
@@ -112,9 +114,9 @@ struct Tx
 	Epoch epoch;
 	TxState state = TxState::kOpen;
 	Time ending_sent = 0;
-	Time committed_at = 0; /* as far as we know */
-	Time seen_open = 0;	   /* it has answered */
-	/* Nobody confirmed its end: it was asked for later, on this server. */
+	Time committed_at = 0; /* when the commit was confirmed */
+	Time seen_open = 0;	   /* when it last answered, and so was open */
+	/* Not 0: the end was not confirmed; it was found out later, on the server of this number. */
 	int resolved_on = 0;
 	bool was_prepared = false;
 	int level = 0;
@@ -122,7 +124,7 @@ struct Tx
 };
 using TxRef = std::shared_ptr<Tx>;
 
-/* A job in somebody's hands, or that was. */
+/* A lease that a worker has, or once had. */
 struct Held
 {
 	Key key;
@@ -130,14 +132,14 @@ struct Held
 	int64_t token;
 	int attempt;
 	int max_attempts;
-	bool bound = false; /* to the session that has claimed it */
+	bool bound = false; /* the lease is bound to the session that has claimed it */
 };
 
-/* A call of pgq_claim on its way. */
+/* A call of pgq_claim that was sent and not answered yet. */
 struct ClaimCall
 {
 	Time sent;
-	int64_t greatest_token; /* of those that had been handed out before */
+	int64_t greatest_token; /* greatest token handed out before the call was sent */
 	Epoch epoch;
 	std::vector<std::string> queues;
 	Time lease_time;
@@ -160,7 +162,9 @@ public:
 	void savepoint(const TxRef &tx);
 	void release_savepoint(const TxRef &tx);
 	void rolled_back_to_savepoint(const TxRef &tx);
-	/* Before COMMIT, ROLLBACK PREPARED, or a statement of its own is sent. */
+	/*
+	 * Note that COMMIT, ROLLBACK PREPARED, or a single-statement transaction is about to be sent.
+	 */
 	void ending(const TxRef &tx);
 	void prepared(const TxRef &tx);
 	void committed(const TxRef &tx, int resolved_on = 0);
@@ -168,64 +172,78 @@ public:
 
 	/* ---- jobs ---- */
 
-	/* Before it is sent. delay: not handed out earlier; expires_in: nor later, unless it is 0. */
+	/*
+	 * Note that an enqueue is about to be sent. The job must not be handed out before `delay` is
+	 * over, nor after `expires_in` is over, unless that is 0.
+	 */
 	Key enqueuing(const TxRef &tx, const std::string &queue, int priority, Time delay,
 				  Time expires_in = 0);
 	void enqueued(Key key, int64_t job_id);
-	/* No: another job has its unique key. */
+	/* The enqueue made no job: another job has its unique key. */
 	void met(const TxRef &tx, Key key);
 
 	ClaimCall claiming(Epoch epoch, std::vector<std::string> queues, Time lease_time);
-	/* tx: NULL if the claim was a statement of its own. */
+	/* Note the result of a claim. tx: NULL if the claim was a transaction of its own. */
 	void claimed(const ClaimCall &call, const TxRef &tx, const std::vector<ClaimedRow> &rows);
-	/* No answer, or an error: something may have been handed out, unseen. */
+	/* Note a claim without an answer, or with an error: jobs may have been handed out unseen. */
 	void claim_failed(const ClaimCall &call);
 
-	/* A statement of its own, about to be sent, will end the lease if it succeeds. */
+	/*
+	 * Note that a single-statement transaction is about to be sent, which ends the lease if it
+	 * succeeds.
+	 */
 	void intend(const TxRef &tx, const Held &held, Deed deed);
-	/* pgq_ack, pgq_fail was content with the lease. */
+	/* Note that pgq_ack or pgq_fail has accepted the lease. */
 	void accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time not_before = 0);
-	/* pgq_extend has said that the lease does not end before sent + lease_time. */
+	/* Note that pgq_extend was successful: the lease does not end before sent + lease_time. */
 	void extended(const Held &held, Epoch epoch, Time sent, Time lease_time);
-	/* It said that the lease is stale. tx: the transaction that asked. */
+	/* Note that a call has found the lease stale. tx: the transaction of the call. */
 	void refused(const TxRef &tx, const Held &held, Epoch epoch);
 
 	/* ---- the administrator ---- */
 
 	void deleted(const TxRef &tx, const std::vector<Key> &keys);
-	/* By pgq_purge_queue, which leaves alone what is in work. */
+	/* Note jobs that pgq_purge_queue may have deleted; it leaves jobs in work alone. */
 	void purged(const TxRef &tx, const std::vector<Key> &keys);
-	/* ... but in fact only these. */
+	/* Note that deleted() or purged() has in fact deleted only these jobs. */
 	void deleted_only(const TxRef &tx, const std::set<Key> &keys);
-	/* pgq_result says so. */
+	/* Note that pgq_result reports the job as acknowledged. */
 	void seen_acked(Key key);
-	/* Whoever has them may be told that they are cancelled: then nothing about their leases is certain any more. */
+	/*
+	 * Note that the jobs may be cancelled. Their workers may be told so; from then on nothing about
+	 * their leases is certain.
+	 */
 	void revoked(const std::vector<Key> &keys);
 	void dropped_queue(const TxRef &tx, const std::string &queue);
-	/* Dead letters that somebody has seen will be jobs again. Returns those of which that can be said. */
+	/*
+	 * Note that dead letters which were seen are about to be revived. Returns those for which the
+	 * ledger allows that.
+	 */
 	std::set<Key> reviving(const TxRef &tx, const std::set<Key> &dead);
-	/* ... but in fact only these. */
+	/* Note that reviving() has in fact revived only these. */
 	void revived_only(const TxRef &tx, const std::set<Key> &keys);
-	/* The concurrency of kLimitedQueue will be this. 0: none. */
+	/* Note that the concurrency of kLimitedQueue is about to become `limit`; 0: no limit. */
 	void limiting(const TxRef &tx, int limit);
-	/* Somebody else may have changed priority and run_at. */
+	/* Note that priority and run_at of the jobs may have changed. */
 	void touched(const std::vector<Key> &keys);
-	/* A queue that may be dropped at any time. */
+	/* Note a queue that may be dropped at any time. */
 	void temporary(const std::string &queue);
 	bool is_temporary(const std::string &queue);
-	/* (key, job id) of up to n jobs that should be there, from a random place on. */
+	/* Return (key, job id) of up to n live jobs, from a random place on. */
 	std::vector<std::pair<Key, int64_t>> some_live(size_t place, size_t n,
 												   const std::string &spared_queue = "");
 	std::set<Key> live_in(const std::string &queue);
-	/* Those of them that will be handed out some time: their time is not over. */
+	/*
+	 * Return the jobs of the queue that a claim must still hand out, since they have not expired.
+	 */
 	std::set<Key> awaited_in(const std::string &queue);
 	size_t live_count();
 	void scheduler_disturbed();
 	void without_scheduler(bool missing);
 
-	/* ---- quiet points: nobody else is at work ---- */
+	/* ---- quiet points: all actors wait ---- */
 
-	/* Compare with the rows of job and dead_job (key, attempts, max_attempts). */
+	/* Compare the ledger with the rows of job and dead_job (key, attempts, max_attempts). */
 	struct DeadRow
 	{
 		int attempts;
@@ -233,10 +251,16 @@ public:
 		std::string reason;
 	};
 	void audit(const std::set<Key> &jobs, const std::map<Key, DeadRow> &dead);
-	/* Forget what has been finished for a while; a later hand-out is a violation all the same. */
+	/*
+	 * Forget jobs that have been finished for a while. A later hand-out of one is still a
+	 * violation.
+	 */
 	void prune();
 
-	/* A fast stop, which saves the leases, begins, and the next start has ended: microseconds of the wall clock. */
+	/*
+	 * Note the begin of a fast stop, which saves the leases, and the end of the next start; in
+	 * microseconds of the wall clock.
+	 */
 	void stopping_fast(Time at);
 	void started_again(Time at);
 
@@ -245,7 +269,7 @@ public:
 	void violation(const std::string &what);
 	void violation(const std::string &what, Key key);
 	int violations() const { return violation_count; }
-	/* Leases of a former memory that were accepted. */
+	/* Return the number of accepted acks with leases of an earlier memory. */
 	long late_acks() const { return late_ack_count; }
 
 private:
@@ -256,9 +280,9 @@ private:
 	{
 		enum class State
 		{
-			kOpen, /* its claim is not committed */
+			kOpen, /* the transaction of its claim is not committed */
 			kHeld,
-			kOver, /* ended, lost, or nobody knows */
+			kOver, /* ended, lost, or not known */
 		};
 		int64_t token;
 		int attempt;
@@ -266,14 +290,16 @@ private:
 		Epoch epoch;
 		Time sent;
 		Time received;
-		Time until; /* certainly not expired before */
+		Time until; /* the lease certainly does not expire before */
 		State state;
-		TxRef claimer; /* NULL: a statement of its own */
-		TxRef ender;   /* that has acked or failed it, and has not ended */
+		TxRef claimer; /* NULL: the claim was a transaction of its own */
+		TxRef ender;   /* open transaction that has acked or failed the job */
 		Deed end = Deed::kAck;
-		bool failed = false;	/* pgq_fail is committed: counts as an attempt for certain */
-		bool released = false;	/* pgq_release is: it counts as none */
-		bool releasing = false; /* ... or may be by now */
+		/* its pgq_fail is committed, so it certainly counts as an attempt */
+		bool failed = false;
+		/* its pgq_release is committed, so it does not count as an attempt */
+		bool released = false;
+		bool releasing = false; /* a pgq_release may be committed */
 	};
 
 	struct Event
@@ -292,31 +318,33 @@ private:
 		std::string queue;
 		int priority;
 		TxRef creator;
-		Time sent_at = 0;	 /* its enqueue */
-		Time visible_at = 0; /* to every claim sent after; 0: not yet */
-		Time not_before;	 /* by the wall clock; 0: not known any more */
-		Time delay;			 /* counts from the moment when the server got to it */
+		Time sent_at = 0;	 /* when the enqueue was sent */
+		Time visible_at = 0; /* visible to every claim sent after this time; 0: not yet */
+		Time not_before;	 /* earliest hand-out, by the wall clock; 0: not known any more */
+		/* the delay, which counts from the time at which the server executed the enqueue */
+		Time delay;
 		Time due_by = INT64_MAX;
 		Time expires_in = 0;
-		/* Not earlier, and not later, by the wall clock. */
+		/* Earliest and latest time at which the job can expire, by the wall clock. */
 		Time expires_from = INT64_MAX;
 		Time expires_by = INT64_MAX;
 		bool undone = false;
 		bool touched = false;
-		int deleters = 0;		 /* transactions that may have deleted it */
-		size_t place = SIZE_MAX; /* in live */
+		int deleters = 0;		 /* number of transactions that may have deleted it */
+		size_t place = SIZE_MAX; /* index in `live` */
 		std::map<int64_t, HandOut> hand_outs;
 		bool ended = false;
 		Deed end = Deed::kAck;
 		int64_t end_token = 0;
-		bool explained = false; /* who had it last has said why it died */
+		/* the worker of its last lease has reported why the attempt failed */
+		bool explained = false;
 		Epoch end_epoch;
 		Time ended_at = 0;
-		/* It was dead: a new life begins after that lease. */
-		int revivers = 0; /* transactions that may have revived it */
+		/* For a job that was dead: leases up to revived_token belong to its former life. */
+		int revivers = 0; /* number of transactions that may have revived it */
 		int64_t revived_token = -1;
 		Time revived_at = 0;
-		bool ended_anew = false; /* before we knew of its new life */
+		bool ended_anew = false; /* it ended again before the ledger knew that it was revived */
 		std::deque<Event> history;
 	};
 
@@ -331,7 +359,10 @@ private:
 	void revive(Job *job);
 	void bury(Job *job, Deed deed, int64_t token, Epoch epoch);
 	void finish(Job *job, const TxRef &tx, const Effect &effect);
-	/* pgq_fail tells why the last attempt was lost, of which the job has died already. Once. */
+	/*
+	 * Return whether a pgq_fail reports the error of a lost attempt, after which the job has died.
+	 * It may do so once.
+	 */
 	static bool explains(const Job &job, Deed deed, int64_t token);
 	void found_dead(Job *job, int64_t attempts);
 	void begin_new_life(Job *job, const TxRef &tx);
@@ -374,10 +405,12 @@ private:
 	int64_t greatest_token = 0;
 	Time scheduler_disturbed_at = 0;
 	bool scheduler_missing = false;
-	std::set<Epoch> memories;								/* that a connection has seen */
-	std::vector<std::pair<int64_t, int64_t>> fast_restarts; /* from, to */
+	/* all memories that a connection has seen */
+	std::set<Epoch> memories;
+	/* begin of the stop, end of the start */
+	std::vector<std::pair<int64_t, int64_t>> fast_restarts;
 	std::unordered_map<Key, std::unique_ptr<Job>> jobs;
-	std::vector<Key> live; /* committed and not ended */
+	std::vector<Key> live; /* jobs that are committed and not ended */
 	std::deque<std::pair<Time, Key>> finished;
 	struct Hidden
 	{
@@ -385,7 +418,9 @@ private:
 		Time failed;
 	};
 	std::map<std::string, std::deque<Hidden>> hidden;
-	/* Claims that found nothing, and a job that they should have found, unless somebody else did. */
+	/*
+	 * A claim that found nothing, and a job that it should have found, unless another claim had it.
+	 */
 	struct Missed
 	{
 		Key key;
@@ -393,7 +428,7 @@ private:
 		Time answered;
 	};
 	std::vector<Missed> missed;
-	/* Hand-outs whose attempt is too great, unless an unseen claim explains it. */
+	/* Hand-outs with too high an attempt, unless a claim whose answer was lost explains it. */
 	std::vector<std::pair<Key, int64_t>> suspects;
 	struct Limit
 	{
@@ -401,8 +436,8 @@ private:
 		Time sent;
 		int limit;
 	};
-	std::vector<Limit> limits; /* of kLimitedQueue, one after the other */
-	/* Of hand-outs of each queue and group that has a rate: when they were asked for. */
+	std::vector<Limit> limits; /* values for kLimitedQueue, in order of time */
+	/* For each queue and group with a rate limit: when the claims of its hand-outs were sent. */
 	std::map<std::pair<std::string, int>, std::deque<Time>> rated_sent;
 	std::set<std::string> temporary_queues;
 	std::set<std::string> dropped_queues;

@@ -1,6 +1,4 @@
-/*
- * The rules of limits, rates and unique keys, and the second life of dead letters.
- */
+/* The rules of limits, rates and unique keys, and of revived dead letters. */
 #include "ledger.h"
 
 #include <algorithm>
@@ -17,7 +15,7 @@ Ledger::limiting(const TxRef &tx, int limit)
 	limits.push_back({tx, now(), limit == 0 ? INT_MAX : limit});
 }
 
-/* That may have been in force some time between the two. */
+/* Return the greatest limit that may have been in force at some time between the two. */
 int
 Ledger::greatest_limit(Time from, Time to)
 {
@@ -34,7 +32,7 @@ Ledger::greatest_limit(Time from, Time to)
 	return greatest;
 }
 
-/* Those that were set lately, the newest last. */
+/* Describe the limits that were set lately, the newest last. */
 std::string
 Ledger::describe_limits(Time to) const
 {
@@ -55,7 +53,10 @@ Ledger::describe_limits(Time to) const
 	return out.str();
 }
 
-/* Those that it has got, and those that others had in hand all the time. */
+/*
+ * Check the concurrency limit: the jobs that this claim got, plus those that were certainly in work
+ * during the whole call.
+ */
 void
 Ledger::check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows)
 {
@@ -99,7 +100,10 @@ Ledger::check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows)
 			   one);
 }
 
-/* Then it keeps the slots of what it ends. */
+/*
+ * Return whether the transaction claims from the queue. If so, it keeps the slots of the jobs that
+ * it ends.
+ */
 bool
 Ledger::claims_from(const Tx &tx, const std::string &queue)
 {
@@ -109,7 +113,10 @@ Ledger::claims_from(const Tx &tx, const std::string &queue)
 	});
 }
 
-/* Whenever they were handed out: it was after they had been asked for, and before now. */
+/*
+ * Check the rate limit when jobs were handed out: that was after the claim was sent, and before
+ * now.
+ */
 void
 Ledger::check_rate(const std::string &queue, int group, size_t limit, const ClaimCall &call,
 				   int rows)
@@ -127,7 +134,10 @@ Ledger::check_rate(const std::string &queue, int group, size_t limit, const Clai
 
 /* ---- unique keys ---- */
 
-/* Its enqueue is committed, so nobody else can have had its unique key all the time. */
+/*
+ * Check that no other job has certainly had the unique key during the enqueue of this job, which is
+ * now committed.
+ */
 void
 Ledger::check_owner(Job *job)
 {

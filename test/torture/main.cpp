@@ -1,6 +1,6 @@
 /*
- * torture: everything at once against pgq_ext, while it is killed in every way.
- * See README.md for how the test is made.
+ * torture: runs all features of pgq_ext at once while servers, processes and connections are
+ * killed. See README.md for the construction of the test.
  */
 #include "auditor.h"
 #include "killer.h"
@@ -20,7 +20,7 @@ struct Options
 	long seconds = 24 * 3600;
 	std::string dir;
 	std::string settings;
-	std::string from; /* the version to begin with */
+	std::string from; /* version of the SQL objects to begin with */
 };
 
 } // namespace
@@ -84,7 +84,10 @@ make_actors(World &world)
 	return actors;
 }
 
-/* Without it nothing would be proved. Only a very short run has to wait. */
+/*
+ * Wait until a segment was truncated and a row was moved: without that the run would prove nothing.
+ * Only a very short run has to wait.
+ */
 static void
 see_rotation(World &world)
 {
@@ -105,7 +108,10 @@ see_coordination(World &world)
 			"no lock was taken over, no run done, no permit taken, or no tick fired");
 }
 
-/* Until the kills are done, the time is over, or something is wrong. */
+/*
+ * Kill and audit in turn, until the planned kills are done, the time is over, or there is a
+ * violation.
+ */
 static void
 kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &auditor)
 {

@@ -4,7 +4,10 @@ namespace torture {
 
 namespace {
 
-/* Another session than the one that prepared it, at once or some seconds later. */
+/*
+ * An actor that ends prepared transactions, at once or some seconds later. Its session did not
+ * prepare them.
+ */
 class Notary : public Actor
 {
 public:
@@ -35,8 +38,8 @@ still_there(Session &session, const TxRef &tx)
 }
 
 /*
- * Tried until it is gone: the answer may have been lost, or the standby not have
- * confirmed. Then the table of transactions tells.
+ * End a prepared transaction. Repeat until it is gone: an answer may be lost, or the standby may
+ * not have confirmed. In that case the table of transactions shows the outcome.
  */
 void
 end_prepared(Session &session, const TxRef &tx, bool commit)
@@ -72,7 +75,10 @@ end_prepared(Session &session, const TxRef &tx, bool commit)
 		catch (const SqlError &error)
 		{
 			session.world.counters.error(error.state);
-			/* Cancelled; or still busy with it in a session that lost its client; or that has just ended it. */
+			/*
+			 * The statement was cancelled, or another session is still ending the transaction, or
+			 * has just ended it.
+			 */
 			bool again = error.state == "57014" || error.state == "55000" ||
 						 (error.state == "42704" && !sure);
 			if (!again)

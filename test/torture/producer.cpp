@@ -2,7 +2,7 @@
 
 namespace torture {
 
-/* A few among many others. */
+/* Most jobs in the slow queue: few among many others. */
 static constexpr size_t kSlowMost = 30;
 
 namespace {
@@ -32,7 +32,7 @@ Producer::some_jobs(int most)
 	return jobs;
 }
 
-/* One whose jobs have no unique keys. */
+/* Return a queue whose jobs have no unique keys. */
 std::string
 Producer::some_open_queue()
 {
@@ -40,7 +40,10 @@ Producer::some_open_queue()
 	return queue == kKeyedQueue ? kQueues[0] : queue;
 }
 
-/* Who has enqueued one of these keys and has not ended is waited for: not for ever, it may be prepared. */
+/*
+ * Enqueue jobs with unique keys. The enqueue waits for an open transaction that has enqueued the
+ * same key. lock_timeout bounds that wait, since the other transaction may be prepared.
+ */
 void
 Producer::enqueue_keyed()
 {
@@ -72,7 +75,10 @@ Producer::add_some(Transaction &tx)
 			tx.enqueue(some_open_queue(), job);
 }
 
-/* Segments fill up as if much had been done, and what waits is soon a small part of them. */
+/*
+ * Enqueue jobs and roll back. The dead rows fill segments, so live rows soon are a small part of a
+ * segment.
+ */
 void
 Producer::waste_room()
 {
@@ -88,7 +94,7 @@ Producer::turn()
 		waste_room();
 	if (random.chance(5) && world.ledger.live_in(kSlowQueue).size() < kSlowMost)
 		session.enqueue(kSlowQueue, {.priority = random.between(-2, 2)});
-	/* There can only be a few of them. */
+	/* Only a few jobs can exist at a time, since there are few keys. */
 	if (random.chance(8))
 		enqueue_keyed();
 	if (world.ledger.live_count() > world.backlog)

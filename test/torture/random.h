@@ -1,6 +1,6 @@
 /*
- * Seeded chance. Every actor has a generator of its own, derived from the one seed
- * of the run, so that what one decides does not depend on how fast another is.
+ * Random numbers from a seed. Every actor has a generator of its own, derived from the seed of the
+ * run. So the decisions of one actor do not depend on the speed of another.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ public:
 		(void) next();
 	}
 
-	/* splitmix64 */
+	/* Return the next number, by the algorithm splitmix64. */
 	uint64_t next()
 	{
 		uint64_t z = (state += 0x9e3779b97f4a7c15u);
@@ -29,7 +29,7 @@ public:
 		return z ^ (z >> 31);
 	}
 
-	/* Both ends included. */
+	/* Return a number from `least` to `most`, both included. */
 	int between(int least, int most)
 	{
 		return least + static_cast<int>(next() % static_cast<uint64_t>(most - least + 1));

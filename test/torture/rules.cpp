@@ -1,23 +1,24 @@
-/*
- * The rules: what a hand-out and an end must agree with, as far as it is certain.
- */
+/* The rules that hand-outs and ends must obey, as far as the facts are certain. */
 #include "ledger.h"
 
 #include <algorithm>
 
 namespace torture {
 
-/* Without a scheduler for so long, lost jobs go out uncounted (protocol: uncounted-without-scheduler). */
+/*
+ * After this time without a scheduler, lost jobs are handed out uncounted
+ * (protocol: uncounted-without-scheduler).
+ */
 static constexpr Time kSchedulerPatience = 5 * kSecond;
-/* A scheduler that was killed may be missing for so long. */
+/* For how long a scheduler that was killed may be missing. */
 static constexpr Time kSchedulerAbsence = 60 * kSecond;
 
-/* A claim that failed may have set a job aside for so long. */
+/* For how long a claim that failed may have set a job aside. */
 static constexpr Time kSetAside = 2 * kSecond;
 
 /* ---- a hand-out ---- */
 
-/* The job must have been committed, and not be done. */
+/* A job that is handed out must be committed, and must not have ended. */
 void
 Ledger::check_existence(Job *job, const HandOut &h)
 {
@@ -33,7 +34,7 @@ Ledger::check_existence(Job *job, const HandOut &h)
 		breach(std::string("handed out after its end: ") + name_of(job->end), job);
 }
 
-/* Nobody else may have held it when the later lease was handed out, as far as is certain. */
+/* No other worker may certainly hold the job when the later lease is handed out. */
 void
 Ledger::check_not_held(Job *job, const HandOut &later)
 {
@@ -54,7 +55,10 @@ Ledger::check_not_held(Job *job, const HandOut &later)
 	}
 }
 
-/* In a server's memory, and in somebody's hands for certain all the time that the later one was handed out. */
+/*
+ * Return whether the job of h was certainly in work, in the same server memory, during the whole
+ * call that handed out `later`.
+ */
 bool
 Ledger::runs_beside(const HandOut &h, const HandOut &later)
 {
@@ -67,7 +71,10 @@ Ledger::runs_beside(const HandOut &h, const HandOut &later)
 	return h.state == HandOut::State::kHeld && later.received < h.until;
 }
 
-/* Has somebody ended it, or may he have, or the scheduler, since its attempts are used up? */
+/*
+ * Return whether the job may have ended: a transaction may have ended it, or the scheduler, since
+ * its attempts are used up.
+ */
 bool
 Ledger::may_have_ended(const Job &job)
 {
@@ -81,8 +88,8 @@ Ledger::may_have_ended(const Job &job)
 }
 
 /*
- * One job of a group at a time; in the queue with fifo none before another one that had been committed when it
- * was enqueued.
+ * Check that only one job of a group is in work. In the queue with fifo, also check that no job is
+ * handed out before another job of the group that was committed when this one was enqueued.
  */
 void
 Ledger::check_group(Job *job, const HandOut &later)
@@ -124,9 +131,10 @@ Ledger::scheduler_excused(const HandOut &before, const HandOut &after)
 }
 
 /*
- * One more than the attempt before, also when that was lost; unless memory was lost
- * with it, or the scheduler was missing. More than one more only if claims failed
- * whose hand-outs nobody saw: that is known when all of them have had their answer.
+ * Check the number of the attempt: one more than that of the attempt before, even if that was lost.
+ * It may be the same if memory was lost with the lease, or if the scheduler was missing. It may be
+ * greater only if claims failed whose hand-outs were not seen; that is checked when all claims are
+ * answered.
  */
 void
 Ledger::check_attempt(Job *job, const HandOut &h)
@@ -154,7 +162,7 @@ Ledger::check_attempt(Job *job, const HandOut &h)
 	int least = before.attempt + (before.failed || !uncounted ? 1 : 0);
 	if (before.released || before.releasing)
 		least = before.attempt;
-	/* What the scheduler wrote need not have reached the standby. */
+	/* The row that the scheduler wrote may not have reached the standby. */
 	if (before.epoch.server != h.epoch.server)
 		least = 1;
 	if (h.attempt < least)
@@ -191,7 +199,7 @@ Ledger::check_suspects()
 
 /* ---- no hand-out ---- */
 
-/* A claim that finds nothing is not wrong about it: a job that waits and is due is found. */
+/* Check a claim that found nothing: no job may have been waiting and due. */
 void
 Ledger::check_empty(const ClaimCall &call)
 {
@@ -200,7 +208,10 @@ Ledger::check_empty(const ClaimCall &call)
 		const Job &job = *find(key);
 		bool asked =
 			std::find(call.queues.begin(), call.queues.end(), job.queue) != call.queues.end();
-		/* Its group may be in its way, or a limit, or who has met it by its key. */
+		/*
+		 * Skip jobs that may be held back by their group, a limit, or a transaction that holds
+		 * their unique key.
+		 */
 		asked &= group_of(job.queue, job.key) == 0 && job.queue != kLimitedQueue &&
 				 job.queue != kRatedQueue && job.queue != kKeyedQueue && !may_have_expired(job);
 		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
@@ -209,7 +220,10 @@ Ledger::check_empty(const ClaimCall &call)
 	}
 }
 
-/* Now that all claims have had their answers: did somebody else have it in hand just then? */
+/*
+ * When all claims are answered: check that each missed job was in work by another claim at that
+ * time.
+ */
 void
 Ledger::check_missed()
 {
@@ -231,7 +245,10 @@ Ledger::check_missed()
 
 /* ---- an end ---- */
 
-/* Are there only fast restarts between the two? They save the leases. */
+/*
+ * Return whether there were only fast restarts between the two memories. A fast stop saves the
+ * leases.
+ */
 bool
 Ledger::carried_over(Epoch from, Epoch to) const
 {
@@ -250,9 +267,9 @@ Ledger::carried_over(Epoch from, Epoch to) const
 }
 
 /*
- * A lease that was accepted was current: no later one was known when it was used.
- * One of a former memory may be used if it was saved. Otherwise only an ack may use
- * it, and only if no later lease has left a trace in the row.
+ * Check that a lease which was accepted was current: no later one may have been known when it was
+ * used. A lease of an earlier memory may be used if it was saved. If it was not saved, only an ack
+ * may use it, and only if no later lease has left a trace in the row.
  */
 void
 Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent)
@@ -282,7 +299,10 @@ Ledger::check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time
 	}
 }
 
-/* At the commit: the lease was in the transaction's hands all the time. */
+/*
+ * At the commit of an end: check that no later lease was handed out while the transaction had the
+ * lease.
+ */
 void
 Ledger::check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed)
 {
@@ -303,7 +323,7 @@ Ledger::check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed)
 	}
 }
 
-/* A lease that is current for certain may not be refused. */
+/* Check a refused call: a lease that is certainly current may not be refused. */
 void
 Ledger::check_refusal(Job *job, const HandOut &h, const TxRef &tx, Epoch epoch)
 {
@@ -312,7 +332,7 @@ Ledger::check_refusal(Job *job, const HandOut &h, const TxRef &tx, Epoch epoch)
 		return;
 	bool ours = h.state == HandOut::State::kOpen && h.claimer == tx && !h.ender;
 	bool runs = h.state == HandOut::State::kHeld && now() < h.until;
-	/* Registered, but not done: a statement of its own. */
+	/* Registered by intend(), but not executed: a single-statement transaction. */
 	if (tx && h.ender == tx && tx->state != TxState::kEnding)
 		return;
 	if (ours || runs)

@@ -18,7 +18,7 @@ headers(Key key)
 {
 	if (key % 12 != 0)
 		return {};
-	/* Digits of chance, which cannot be compressed. */
+	/* Random digits, which cannot be compressed. */
 	Random random(static_cast<uint64_t>(key), "headers");
 	std::string ballast;
 	for (int i = random.between(160, 500); i > 0; i--)
@@ -67,8 +67,9 @@ Session::judge(const SqlError &error, bool temporary_queue, bool by_hand)
 		"53400", /* pgq_ext.max_leases is small */
 		"55P03", /* lock_timeout; a prepared transaction has locked too many jobs */
 		/*
-		 * The administrator locks rows that workers want in another order, and drops a queue that a
-		 * transaction wants that has enqueued elsewhere; late acks wait for who has the job now.
+		 * The administrator locks rows in another order than workers. It drops a queue that a
+		 * transaction uses which has also enqueued elsewhere. Late acks wait for the worker that
+		 * has the job now.
 		 */
 		"40P01",
 	};
@@ -231,7 +232,7 @@ Session::claim(const ClaimSpec &spec)
 std::vector<Held>
 Session::claim(const ClaimSpec &spec, const TxRef &tx)
 {
-	/* For how long one that is bound to a session lasts nobody knows who is not the server. */
+	/* For a session-bound lease, only the server knows how long it lasts. */
 	ClaimCall call = world.ledger.claiming(connection.epoch(), spec.queues,
 										   spec.session_bound ? 0 : spec.lease_time);
 	std::vector<Parameter> parameters = {number(spec.max_jobs), milliseconds(spec.wait),
@@ -280,11 +281,14 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 		world.ledger.claim_failed(call);
 		throw;
 	}
-	/* First, since what it claims may have their slots. */
+	/* Note the acks first, since the claimed jobs may use their slots. */
 	if (spec.acked != nullptr)
 		for (const Held &h : *spec.acked)
 			world.ledger.accepted(tx, h, Deed::kAck, call.sent);
-	/* It does not say why it gives nothing: no lease may be left, or too many jobs be locked. */
+	/*
+	 * pgq_ack_claim does not say why it returns no job: no lease may be left, or too many jobs may
+	 * be locked.
+	 */
 	if (spec.acked != nullptr && claimed.empty())
 	{
 		world.ledger.claim_failed(call);

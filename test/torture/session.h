@@ -1,13 +1,13 @@
 /*
- * A client of the queues that tells the ledger all it does.
+ * A client of the queues that tells the ledger all that it does.
  *
- * A transaction that writes also inserts its number into torture.tx. When its end is
- * not known, because the connection broke under its COMMIT, `resolve` inserts the
- * same number on another connection: that waits for the lost transaction if it still
- * runs, and then either finds its number (it is committed), or has taken the number
- * itself (it is not, and never will be: should its backend come so far, it fails with
- * a duplicate key). So the question is also the decision, and because it is answered by
- * a commit of its own, that the standby has confirmed, a failover cannot change it.
+ * A transaction that writes also inserts its number into torture.tx. If its end is not known,
+ * because the connection broke during COMMIT, `resolve` inserts the same number on another
+ * connection. This insert waits for the lost transaction, if that is still running. Then there are
+ * two cases. A duplicate key shows that the lost transaction is committed. If the insert succeeds,
+ * the lost transaction is not committed and never will be: if its backend still tries, it fails
+ * with a duplicate key. So the question is also the decision. It is answered by a commit that the
+ * standby has confirmed, so a failover cannot change it.
  */
 #pragma once
 
@@ -23,20 +23,21 @@ struct JobSpec
 {
 	int priority = 0;
 	Time delay = 0;
-	Time expires_in = 0; /* 0: never */
+	Time expires_in = 0; /* 0: the job does not expire */
 };
 
 struct ClaimSpec
 {
-	std::vector<std::string> queues; /* more than one: pgq_claim_any */
+	std::vector<std::string> queues; /* with more than one, pgq_claim_any is called */
 	int max_jobs = 1;
 	Time wait = 0;
 	Time lease_time = kSecond;
 	bool session_bound = false;
-	const std::vector<Held> *acked = nullptr; /* pgq_ack_claim, with these */
+	/* if set, pgq_ack_claim is called to end these leases */
+	const std::vector<Held> *acked = nullptr;
 };
 
-/* As SQL parameters. */
+/* Return the job ids and the tokens as SQL parameters. */
 std::string job_ids(const std::vector<Held> &held);
 std::string tokens(const std::vector<Held> &held);
 
@@ -52,7 +53,10 @@ milliseconds(Time time)
 	return number(time / kMillisecond) + " ms";
 }
 
-/* Some jobs have fewer attempts than their queue says. NULL: as many. */
+/*
+ * Return the max_attempts of a job: some jobs have fewer attempts than their queue allows. NULL: as
+ * the queue.
+ */
 inline Parameter
 max_attempts(Key key)
 {
@@ -65,7 +69,10 @@ expires_in(const JobSpec &job)
 	return job.expires_in == 0 ? Parameter{} : milliseconds(job.expires_in);
 }
 
-/* As the server writes them. Some jobs have such that do not fit into their row. */
+/*
+ * Return the headers of a job as the server prints them. Some are too large to be stored in the row
+ * itself.
+ */
 Parameter headers(Key key);
 
 inline Parameter
@@ -75,7 +82,7 @@ group_key(const std::string &queue, Key key)
 	return group == 0 ? Parameter{} : "group " + number(group);
 }
 
-/* The row that a statement wanted was just being moved to another segment. */
+/* Return whether the error says that the row was just being moved to another segment. */
 bool is_moved_row(const SqlError &error);
 
 class Session
@@ -86,7 +93,7 @@ public:
 	World &world;
 	Connection connection;
 
-	/* Tries until the primary answers. */
+	/* Connect, trying until the primary answers. */
 	void connect();
 	void connect_if_broken();
 
@@ -94,23 +101,32 @@ public:
 	void enqueue(const std::string &queue, const JobSpec &job);
 	std::vector<Held> claim(const ClaimSpec &spec);
 	void ack(const Held &held);
-	/* Rows that the scheduler has moved to another segment in this life of the server. */
+	/*
+	 * Return the number of rows that the scheduler has moved to another segment since the server
+	 * started.
+	 */
 	int64_t moved_rows();
-	/* Is it moving some right now? */
+	/* Return whether the scheduler is moving rows at this moment. */
 	bool is_moving();
-	/* False: stale. Takes effect at once also inside a transaction. */
+	/*
+	 * Extend a lease; takes effect at once, also in a transaction. Returns false if the lease is
+	 * stale.
+	 */
 	bool extend(const Held &held, Time lease_time, const TxRef &tx = nullptr);
 
-	/* The end of a transaction that nobody knows: committed, aborted, or still prepared. */
+	/* Find out how a transaction has ended: committed, aborted, or still prepared. */
 	void resolve(const TxRef &tx);
-	/* The end was confirmed, but perhaps not by the standby: then it is not known. */
+	/*
+	 * Note the end of a transaction that was confirmed. If the standby may not have confirmed it,
+	 * find out.
+	 */
 	void ended(const TxRef &tx);
 
-	/* Somebody waits for ever: tells what everybody is doing. */
+	/* Report a call that has not been answered, with the state of all sessions. */
 	void complain(const Hung &hung);
 	/*
-	 * The judge of errors: those that belong to the game are counted, others are violations.
-	 * by_hand: the statement has written or locked rows of pgq_ext.job by SQL.
+	 * Judge an error: expected errors are counted, all others are violations. by_hand: the
+	 * statement has written or locked rows of pgq_ext.job by SQL.
 	 */
 	void judge(const SqlError &error, bool temporary_queue = false, bool by_hand = false);
 
@@ -120,7 +136,7 @@ private:
 	bool is_prepared(const TxRef &tx);
 };
 
-/* Name of a prepared transaction. */
+/* Return the name of a prepared transaction. */
 std::string gid(const TxRef &tx);
 
 } // namespace torture

@@ -5,8 +5,9 @@ namespace torture {
 namespace {
 
 /*
- * Does the jobs of ticks, and now and then does not; pauses, resumes, changes and drops schedules. Of the strict ones it
- * says again what they are, as an application at its start.
+ * An actor that works on the jobs of ticks, and sometimes leaves one; that pauses, resumes, changes
+ * and drops loose schedules; and that repeats the strict ones unchanged, as an application does at
+ * its start.
  */
 class Timekeeper : public Actor
 {
@@ -83,7 +84,7 @@ Timekeeper::change_one()
 												   "*/2 * * * * *", "every 3 s"};
 	static const std::vector<std::string> missed = {"skip", "one", "all"};
 	std::string schedule = random.pick(kLooseSchedules);
-	temporary = true; /* it may not be there */
+	temporary = true; /* the schedule may not exist */
 	Transaction tx(session);
 	tx.mark();
 	int n = random.between(1, 100);

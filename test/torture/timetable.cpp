@@ -81,8 +81,9 @@ Timetable::certain_ack(const Sighting &sighting)
 }
 
 /*
- * The scheduler does not wait for the standby: what a failover has lost is enqueued anew, unless somebody's
- * commit has come after it.
+ * Check for two jobs of one tick. The scheduler's commit does not wait for the standby. So a
+ * failover may lose a tick's job, which is then enqueued anew, unless a later commit that waited
+ * for the standby shows that the first job was not lost.
  */
 void
 Timetable::check_against_others(const std::string &what, const Sighting &one,
@@ -101,7 +102,7 @@ Timetable::check_against_others(const std::string &what, const Sighting &one,
 	}
 }
 
-/* None comes from a time in which the schedule was paused, or not there, for certain. */
+/* Check that a job was not enqueued while its schedule was certainly paused or did not exist. */
 void
 Timetable::check_pauses(const std::string &what, const Sighting &sighting,
 						const std::vector<Change> &changes)
@@ -112,7 +113,7 @@ Timetable::check_pauses(const std::string &what, const Sighting &sighting,
 		if (off.active || off.tx->state != TxState::kCommitted ||
 			sighting.enqueued_at <= off.tx->committed_at + clock_margin())
 			continue;
-		/* One that was asked for earlier may take effect later, if it was prepared. */
+		/* A change that was sent earlier may take effect later, if its transaction was prepared. */
 		bool on = std::any_of(changes.begin(), changes.end(), [&](const Change &change) {
 			bool counts = change.tx->state != TxState::kAborted || change.tx->resolved_on != 0;
 			bool before =
@@ -153,7 +154,10 @@ Timetable::has_job(const std::string &schedule, Moment from, Moment until)
 	});
 }
 
-/* Of one whose ticks are all made up for each has its job; of the others the newest has one, or a later one. */
+/*
+ * Return a tick that must have a job and has none. If all missed ticks of a schedule are made up
+ * for, each tick must have one. Otherwise the newest tick must have one, or a later tick.
+ */
 std::string
 Timetable::missing(Moment until)
 {

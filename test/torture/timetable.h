@@ -1,6 +1,6 @@
 /*
- * What the clients know of schedules: which job came for which tick. Guarded by the ledger's mutex,
- * since all depends on the ends of transactions.
+ * What the clients know of schedules: which job was enqueued for which tick. Protected by the
+ * ledger's mutex, since everything depends on the ends of transactions.
  */
 #pragma once
 
@@ -14,12 +14,12 @@ namespace torture {
 /* Microseconds since 1970, by the server's clock. */
 using Moment = int64_t;
 
-/* A schedule that nobody changes, though somebody says the same again now and then. */
+/* A schedule that is never changed, though actors repeat it unchanged. */
 struct StrictSchedule
 {
 	std::string name;
 	std::string cron;
-	Moment period; /* its multiples */
+	Moment period; /* in microseconds; the ticks are its multiples */
 	std::string missed;
 };
 
@@ -28,10 +28,10 @@ inline const std::vector<StrictSchedule> kStrictSchedules = {
 	{"one", "*/3 * * * * *", 3 * kSecond, "one"},
 	{"skip", "every 2 s", 2 * kSecond, "skip"},
 };
-/* Those that are paused, changed and dropped. */
+/* Schedules that are paused, changed and dropped. */
 inline const std::vector<std::string> kLooseSchedules = {"loose-1", "loose-2"};
 inline const std::string kTickQueue = "ticks";
-/* The payload of the jobs of ticks, which are in no other ledger. */
+/* The payload of jobs of ticks. The ledger of jobs does not know these jobs. */
 constexpr Key kTickKey = 0;
 
 /* A job of a tick that was handed out. */
@@ -41,7 +41,7 @@ struct Ticked
 	int64_t token;
 	std::string schedule;
 	Moment tick;
-	Time enqueued_at; /* by our clock */
+	Time enqueued_at; /* by the wall clock of the server */
 	Time claim_sent;
 };
 
@@ -50,22 +50,27 @@ class Timetable
 public:
 	explicit Timetable(Ledger &ledger) : ledger(ledger) {}
 
-	/* The strict ones were made between the two. */
+	/* The strict schedules were made at a time between the two. */
 	void begins(Moment from, Moment to);
 	void handed_out(const Ticked &ticked, Epoch epoch);
-	/* pgq_ack_many has answered: that transaction ends its job. */
+	/* Note that pgq_ack_many has succeeded: the transaction ends the job. */
 	void acked(const Ticked &ticked, const TxRef &tx);
-	/* The schedule will be there and not paused (active), or not. Before it is sent. */
+	/*
+	 * Note that the schedule is about to become active (it exists and is not paused), or not. Call
+	 * before the statement is sent.
+	 */
 	void changing(const std::string &schedule, const TxRef &tx, bool active);
 
-	/* All rules, now and then. */
+	/* Check all rules. Called from time to time. */
 	void audit();
 
 	/* ---- quiet points ---- */
 
-	/* A tick of a strict schedule up to then that has no job yet; empty: none. */
+	/*
+	 * Return a tick of a strict schedule, up to `until`, that has no job yet; empty: there is none.
+	 */
 	std::string missing(Moment until);
-	/* That have a job for certain. */
+	/* Return the number of ticks that certainly have a job. */
 	long ticks();
 
 private:
@@ -92,9 +97,9 @@ private:
 	bool has_job(const std::string &schedule, Moment from, Moment until);
 
 	Ledger &ledger;
-	Moment first = 0;	 /* no tick is older */
-	Moment all_from = 0; /* nor is any missing from here on */
-	/* By schedule and tick. */
+	Moment first = 0;	 /* there are no ticks before this time */
+	Moment all_from = 0; /* from this time on, no tick may be missing */
+	/* The jobs that were seen, by schedule and tick. */
 	std::map<std::string, std::map<Moment, std::vector<Sighting>>> seen;
 	std::map<std::string, std::vector<Change>> changes;
 };

@@ -23,7 +23,8 @@ Transaction::~Transaction()
 	{}
 	catch (const SqlError &)
 	{
-		session.connection.close(); /* cancelled: that rolls back, too */
+		/* closing also rolls back a transaction whose ROLLBACK was cancelled */
+		session.connection.close();
 	}
 }
 
@@ -186,7 +187,7 @@ Transaction::release(const Held &held, Time delay)
 		session.world.counters.stale++;
 		return false;
 	}
-	/* With no delay it keeps its place, which may be in the past. */
+	/* With no delay the job keeps its run_at, which may be in the past. */
 	session.world.ledger.accepted(ref, held, Deed::kRelease, sent,
 								  delay > 0 ? wall_sent + delay : 0);
 	return true;
@@ -278,7 +279,10 @@ Transaction::roll_back_to_savepoint()
 void
 Transaction::commit()
 {
-	/* What only claims leaves no trace: if its end is not known, so be it. */
+	/*
+	 * A transaction that only claims has no row in torture.tx, so its end cannot be found out if it
+	 * is not confirmed.
+	 */
 	open = false;
 	session.world.ledger.ending(ref);
 	try

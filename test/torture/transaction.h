@@ -6,8 +6,8 @@
 namespace torture {
 
 /*
- * BEGIN ... COMMIT. An error or a broken connection in the middle rolls it back, at
- * the latest in the destructor.
+ * BEGIN ... COMMIT. If there is an error, or the connection breaks, before the end, the transaction
+ * is rolled back, by the destructor at the latest.
  */
 class Transaction
 {
@@ -17,27 +17,33 @@ public:
 	Transaction(const Transaction &) = delete;
 
 	Rows run(const std::string &sql, const std::vector<Parameter> &parameters = {});
-	/* It is going to write: inserts its number. */
+	/* Insert the transaction's number into torture.tx, before the first write. */
 	void mark();
 	const TxRef &tx() const { return ref; }
 
 	void enqueue(const std::string &queue, const JobSpec &job);
-	/* A job with a unique key. False: another one has it; with or_error the server says so by 23505. */
+	/*
+	 * Enqueue a job with a unique key. Returns false if another job has the key; with or_error the
+	 * server raises 23505 in that case.
+	 */
 	bool enqueue_keyed(const JobSpec &job, bool or_error);
 	void enqueue_many(const std::string &queue, const std::vector<JobSpec> &jobs);
 	std::vector<Held> claim(const ClaimSpec &spec);
-	/* Errors as the server gives them: PQ001 if stale. */
+	/* Acknowledge a job. Raises the server's error, PQ001 if the lease is stale. */
 	void ack(const Held &held);
-	/* How many were current. */
+	/* Acknowledge several jobs. Returns the number of leases that were current. */
 	size_t ack_many(const std::vector<Held> &held);
-	/* All, or none (PQ001). The claim is of the first queue, and does not wait. */
+	/*
+	 * Call pgq_ack_claim, which acknowledges all jobs or none (PQ001). The claim is from the first
+	 * queue, and does not wait.
+	 */
 	std::vector<Held> ack_claim(const std::vector<Held> &held, ClaimSpec spec);
-	/* "retry", "dead" or "stale" */
+	/* Fail a job. Returns "retry", "dead" or "stale". */
 	std::string fail(const Held &held, std::optional<Time> retry_in, bool retry = true);
 
-	/* False: stale. */
+	/* Release a job. Returns false if the lease is stale. */
 	bool release(const Held &held, Time delay);
-	/* As ack(), but they end nothing. */
+	/* Calls that end nothing, with errors as of ack(). */
 	void assert_lease(const Held &held);
 	void note_progress(const Held &held);
 
@@ -47,17 +53,18 @@ public:
 
 	void commit();
 	void roll_back();
-	/* The pool of prepared transactions has it then. */
+	/* Prepare the transaction, and put it into the pool of prepared transactions. */
 	void prepare();
 
 private:
-	/* One of those that raise PQ001 if the lease is stale. */
+	/* Make a call that raises PQ001 if the lease is stale. */
 	void use(const Held &held, const std::string &call, const std::vector<Parameter> &more = {});
 
 	Session &session;
 	TxRef ref;
 	bool marked = false;
-	int marked_level = 0; /* the savepoint it was done under: a rollback to it undoes it */
+	/* level of the savepoint under which mark() was called: a rollback to it undoes the mark */
+	int marked_level = 0;
 	bool open = true;
 };
 

@@ -83,7 +83,7 @@ Counters::rotated(Epoch epoch, int64_t truncations, int64_t moved_rows)
 	life.moved_rows = std::max(life.moved_rows, moved_rows);
 }
 
-/* Of all lives; what was done after the last look at one is not known. */
+/* Return the sum over all server memories. Events after the last look at a memory are missing. */
 Counters::Rotation
 Counters::rotation() const
 {

@@ -1,4 +1,4 @@
-/* What all actors share. */
+/* Data that all actors share. */
 #pragma once
 
 #include "cluster.h"
@@ -19,11 +19,11 @@ namespace torture {
 class Gate
 {
 public:
-	/* By an actor, between turns. False: the run is over. */
+	/* Called by an actor between turns. Returns false if the run is over. */
 	bool pass();
 	void join();
 	void leave();
-	/* Waits until all actors wait; false if they do not come. */
+	/* Wait until all actors wait. Returns false if they do not within kPatience. */
 	bool close();
 	void open();
 	void end();
@@ -45,10 +45,11 @@ struct Counters
 	std::atomic<long> fails = 0;
 	std::atomic<long> extends = 0;
 	std::atomic<long> stale = 0;
-	std::atomic<long> met = 0;	   /* by their unique keys */
-	std::atomic<long> revived = 0; /* dead letters */
+	/* enqueues that were answered with an existing job, by its unique key */
+	std::atomic<long> met = 0;
+	std::atomic<long> revived = 0; /* dead letters that were revived */
 	std::atomic<long> prepared = 0;
-	std::atomic<long> broken = 0; /* connections */
+	std::atomic<long> broken = 0; /* connections that broke */
 	std::atomic<long> resolved_committed = 0;
 	std::atomic<long> resolved_aborted = 0;
 	std::atomic<long> restarts = 0;
@@ -57,13 +58,17 @@ struct Counters
 
 	void error(const std::string &state);
 	void kill(const std::string &kind);
-	/* What the server has counted in this life of its memory so far. */
+	/* Note the counters of this server memory as of now. */
 	void rotated(Epoch epoch, int64_t truncations, int64_t moved_rows);
-	/* These were seen in one segment and later in another; of them were due before. */
+	/*
+	 * Rows that were seen in one segment and later in another; the second number is of jobs that
+	 * were due.
+	 */
 	std::atomic<long> seen_moved = 0;
 	std::atomic<long> seen_moved_due = 0;
-	std::atomic<long> kept_moves = 0; /* in the middle, while others asked for the rows */
-	/* Was a segment truncated, and a row moved? */
+	/* moves that were held up in the middle, while actors claimed the moved jobs */
+	std::atomic<long> kept_moves = 0;
+	/* Return whether a segment was truncated and a row was moved. */
 	bool rotation_was_seen();
 	void print(struct World &world);
 	long kills();
@@ -83,7 +88,7 @@ private:
 	Rotation rotation() const;
 };
 
-/* Things that one actor leaves for another. */
+/* Objects that one actor leaves for another. */
 template <typename T> class Pool
 {
 public:
@@ -93,7 +98,7 @@ public:
 		things.push_back(std::move(thing));
 	}
 
-	/* The oldest that was left. */
+	/* Take the object that was left first. Returns false if there is none. */
 	bool take(T *thing)
 	{
 		std::lock_guard lock(mutex);
@@ -126,28 +131,33 @@ struct World
 	Counters counters;
 	Cluster cluster;
 	const uint64_t seed;
-	Pool<Held> abandoned;		   /* leases of workers that believe to hold them still */
-	Pool<TxRef> prepared;		   /* transactions that wait for their end */
-	Pool<GrantRef> forgotten;	   /* locks and runs that somebody may believe to hold still */
-	std::atomic<int64_t> once = 1; /* what is to be done once for ever, at the moment */
+	Pool<Held> abandoned; /* leases whose workers believe that they still have them */
+	Pool<TxRef> prepared; /* transactions that wait for COMMIT or ROLLBACK PREPARED */
+	/* locks and runs whose holders may believe that they still have them */
+	Pool<GrantRef> forgotten;
+	std::atomic<int64_t> once = 1; /* number of the run that is currently to be done once */
 	/*
-	 * Much repairs itself when cursors are pulled back, as timers that do not fit and
-	 * COMMIT PREPARED do all the time. So there are times without them.
+	 * Pulling back cursors repairs many faults, and both delayed jobs that do not fit and COMMIT
+	 * PREPARED do so all the time. So there are times without delayed jobs, and times without
+	 * prepared transactions.
 	 */
 	std::atomic<bool> delays = true;
 	std::atomic<bool> prepares = true;
 	/*
-	 * More jobs than that are not kept waiting: the ends of long queues are never seen otherwise,
-	 * nor segments that have few rows left.
+	 * Producers stop at this number of live jobs. Otherwise the ends of long queues would never be
+	 * seen, nor segments with few live rows.
 	 */
 	std::atomic<size_t> backlog = kSmallBacklog;
-	/* The scheduler is kept in the middle of a move: the time to ask for the jobs that it has in hand. */
+	/*
+	 * The scheduler is being kept in the middle of a move: actors should claim the jobs that it is
+	 * moving.
+	 */
 	std::atomic<bool> moving = false;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}
 
-	/* A queue that is there now and then; empty: none. */
+	/* Return the name of the temporary queue; empty: there is none at the moment. */
 	std::string current_temporary_queue()
 	{
 		std::lock_guard lock(mutex);
@@ -164,16 +174,16 @@ private:
 	std::string temporary_queue;
 };
 
-/* The queues that everybody uses. */
+/* The queues that all actors use. */
 inline const std::vector<std::string> kQueues = {"plain",		"short",	   "quiet",
 												 kGroupedQueue, kFifoQueue,	   kFairQueue,
 												 kKeyedQueue,	kLimitedQueue, kRatedQueue};
 inline const std::string kPurgedQueue = "purged";
-/* Claimed from so seldom that jobs which are due outlive their segment. */
+/* A queue from which jobs are claimed so seldom that due jobs stay longer than their segment. */
 inline const std::string kSlowQueue = "slow";
 inline const std::string kOrderedQueue = "ordered";
 
-/* As the queues are told. */
+/* Return the max_attempts with which the queue is created. */
 inline const char *
 max_attempts_in(const std::string &queue)
 {
