@@ -1,9 +1,11 @@
 /*
- * Waiting for a claim (wait_for_claim in jobs/waiting.cpp, txn/deadlock.cpp): workers claim a job each, and their transactions
- * go on afterwards; changers cancel jobs. A claim may wait for a changer's transaction before it decides, a transaction for
- * another one. Each step is what a lock covers; a look for circles reads what processes have published.
+ * Model of waiting for a claim (wait_for_claim in jobs/waiting.cpp, txn/deadlock.cpp). Each worker claims a job, and
+ * its transaction goes on afterwards; changers cancel jobs. A claim may wait for a changer's transaction before it
+ * decides, and a transaction may wait for another one. A step is all that happens under one lock. A search for
+ * circles reads what processes have published.
  *
- * Nobody waits for a claim that has decided, no circle is left, only who is in a circle gives up, and one of each circle does.
+ * Shown: no session waits for a claim that has decided; no circle of waits is left; only a session in a circle gives
+ * up, and only one session of each circle does.
  */
 #ifndef WORKERS
 #define WORKERS 2
@@ -19,37 +21,40 @@
 #define NONE 255
 #define is_worker(s) ((s) < WORKERS)
 
-/* The lease of a job; that of worker j is job j. */
+/* The leases of jobs. Worker j claims job j. */
 mtype = { FREE, CLAIMING, CLAIMED, CHANGED };
 mtype lease[JOBS];
-byte changer[JOBS]; /* its user */
+byte changer[JOBS]; /* the session that uses the lease */
 
-bool open[SESSIONS];    /* its transaction goes on */
-byte waits_for[SESSIONS];   /* in the lock manager: until that transaction has ended */
-byte awaits[SESSIONS];      /* in memory: the worker whose claim is waited for */
-byte published[SESSIONS];   /* as others see that */
+bool open[SESSIONS];    /* the session's transaction has not ended */
+byte waits_for[SESSIONS];   /* waits in the lock manager, until that session's transaction has ended */
+byte awaits[SESSIONS];      /* waits in memory, for the claim of that worker */
+byte published[SESSIONS];   /* the worker in `awaits`, as other sessions see it */
 bool gives_up[SESSIONS];
 bool stale[SESSIONS];       /* has not looked at its lease since the other changer has found a circle */
 
-bool over; /* the monitor has looked at those that wait */
+bool over; /* the monitor has looked at the sessions that wait */
 
-/* Something has changed: a look may find what the last one has not. */
+/* Something has changed, so a search for circles may find what the last one has not found. */
 bool news[SESSIONS];
 #define tell news[WORKERS] = true; news[SESSIONS - 1] = true
 
-/* What holds s up: in truth, and as a session that looks sees it. NONE: it can go on. */
+/* The session that keeps s from going on: in truth, and as another session sees it. NONE: s can go on. */
 #define in_truth(s) (waits_for[s] != NONE && open[waits_for[s]] -> waits_for[s] : \
 	(awaits[s] != NONE && lease[awaits[s]] == CLAIMING -> awaits[s] : NONE))
 #define as_seen(s) (published[s] != NONE -> published[s] : \
 	(waits_for[s] != NONE && open[waits_for[s]] -> waits_for[s] : NONE))
 
-/* A circle of two or three, all of whose waits are in the lock manager: the server finds it. */
+/* True for a circle of two or three sessions whose waits are all in the lock manager: the server finds it. */
 #define to1(s) waits_for[s]
 #define held_up(s) (waits_for[s] != NONE && open[waits_for[s]] && !gives_up[s])
 #define server_sees(s) (held_up(s) && held_up(to1(s)) && (to1(to1(s)) == s || \
 	(held_up(to1(to1(s))) && to1(to1(to1(s))) == s)))
 
-/* Go from session s to what holds it up, and on. *to: s again, if that is a circle. *greatest: of those in it that wait in memory. */
+/*
+ * Go from session s to the session for which it waits, and on. *to: s, if that is a circle. *greatest: the greatest
+ * session in the circle that waits in memory.
+ */
 #define follow(s, next) \
 	to = s; \
 	hops = 0; \
@@ -64,7 +69,7 @@ bool news[SESSIONS];
 	to = (to == s -> s : NONE); \
 	hops = 0
 
-/* Error 40P01: it is in a circle, and nobody else of that has given up. */
+/* Check error 40P01: the session is in a circle, and no other session of the circle has given up. */
 inline check_victim()
 {
 	follow(me, in_truth);
@@ -80,7 +85,7 @@ inline check_victim()
 	od
 }
 
-/* Until the transaction of that session has ended; the server finds circles of such waits alone. */
+/* Wait until the transaction of that session has ended. The server finds circles that consist of such waits only. */
 inline wait_for_transaction(other)
 {
 	atomic { waits_for[me] = other; tell };
@@ -104,13 +109,14 @@ inline wait_for_transaction(other)
 #endif
 
 /*
- * A circle that a session has found has to be there once more, when all sessions that wait in memory have looked at the
- * leases they wait for since: they do so all the time, and between two looks for a circle there is a deadlock_timeout.
+ * Search for a circle. If a search finds one, the next search must find it again before the session gives up. In
+ * between, all sessions that wait in memory must have looked at the leases for which they wait. They do so all the
+ * time, and the time between two searches is deadlock_timeout.
  */
 inline look_for_circle()
 {
 	news[me] = false;
-	published[me] = worker; /* it knows itself what it waits for */
+	published[me] = worker; /* a session knows for which worker it waits itself */
 	follow(me, as_seen);
 #ifdef FAULT_ALL_GIVE_UP
 	circle = to == me;
@@ -148,7 +154,7 @@ inline wait_for_claim()
 #else
 	atomic { awaits[me] = worker; publish(worker); tell };
 	do
-	/* a nap is over: what has become of it? */
+	/* the nap is over: look at the lease */
 	:: atomic { (stale[me] || !napped) && lease[worker] == CLAIMING -> stale[me] = false; napped = true; tell }
 	:: atomic { lease[worker] != CLAIMING -> stop_waiting(); break }
 #ifdef FAULT_OWN_EDGE_IS_OLD
@@ -172,7 +178,7 @@ inline stop_waiting()
 	tell
 }
 
-/* COMMIT or ROLLBACK: leases first, then the locks go. */
+/* COMMIT or ROLLBACK: the leases end first, then the locks are released. */
 inline end_transaction()
 {
 	atomic {
@@ -207,26 +213,26 @@ proctype session(byte me)
 	LOCALS;
 	byte worker, left = ACTIONS;
 	if
-	/* a claim */
+	/* a worker makes a claim */
 	:: is_worker(me) ->
 		if
 		:: atomic { lease[me] == FREE -> lease[me] = CLAIMING }
 			if
-			/* for a segment that a changer has locked */
+			/* wait for a segment that a changer has locked */
 			:: other = WORKERS; wait_for_transaction(other)
 			:: other = SESSIONS - 1; wait_for_transaction(other)
 			:: skip
 			fi;
 			if
 			:: failed
-			:: atomic { !failed -> lease[me] = CLAIMED; tell } /* it has decided, and returns */
+			:: atomic { !failed -> lease[me] = CLAIMED; tell } /* it has decided, and the call returns */
 			fi
 		:: lease[me] != FREE
 		fi;
-		/* the rest of the transaction */
+		/* the transaction goes on after the claim */
 		if
 		:: failed
-		:: !failed -> goto idle /* and no end comes */
+		:: !failed -> goto idle /* the transaction never ends */
 		:: !failed -> other = WORKERS; wait_for_transaction(other)
 		:: !failed -> other = SESSIONS - 1; wait_for_transaction(other)
 		:: !failed
@@ -236,7 +242,7 @@ proctype session(byte me)
 		:: left > 0 && !failed ->
 			left--;
 			if
-			/* pgq_cancel, of the one job or the other */
+			/* pgq_cancel of one of the two jobs */
 			:: worker = 0
 			:: worker = JOBS - 1
 			fi;
@@ -259,7 +265,7 @@ proctype session(byte me)
 		:: left == 0 || failed -> break
 		od;
 		if
-		:: !failed -> goto idle /* and no end comes */
+		:: !failed -> goto idle /* the transaction never ends */
 		:: true
 		fi
 	fi;
@@ -268,7 +274,7 @@ idle:
 	other = 0
 }
 
-/* Who still waits, does so for a session that has not been told to end its transaction. */
+/* Checks at the end: a session that still waits does so for a session whose transaction never ends. */
 proctype monitor()
 {
 	byte s, to, hops, greatest;

@@ -1,8 +1,8 @@
 /*
- * How many jobs live in a queue (engine/depth.h): transactions that end one and enqueue one, room that they
- * have taken, and counts of the table that begin at any time. As somebody outside sees it there are never
- * more than LIMIT; and in the end the count is what lives. A job counts as visible in one step, and the
- * callback comes at any time after it.
+ * Model of the depth of a queue (engine/count.h): transactions that end and enqueue jobs, room that they have
+ * reserved, and counts of the table that begin at any time. Shown: the number of live jobs that other sessions see is
+ * never more than LIMIT, and at the end the count equals the number of live jobs. A job becomes visible in one step,
+ * and the callback comes at any later time.
  */
 #ifndef TRANSACTIONS
 #define TRANSACTIONS 3
@@ -22,15 +22,15 @@
 #define KNOWN 3
 
 byte state = UNKNOWN;
-short rows; /* counted */
+short rows; /* number of jobs according to the count */
 byte reserved;
-byte visible = ROWS; /* what lives */
-byte free = ROWS; /* ... and nobody is ending */
-bool ended[TRANSACTIONS]; /* is it visible? */
-bool seen[TRANSACTIONS]; /* by the snapshot that is kept */
+byte visible = ROWS; /* number of live jobs */
+byte free = ROWS; /* number of live jobs that no transaction is ending */
+bool ended[TRANSACTIONS]; /* the end of the transaction is visible */
+bool seen[TRANSACTIONS]; /* the snapshot of the count sees the transaction */
 bool logged[TRANSACTIONS];
 short log_rows[TRANSACTIONS];
-byte gone; /* transactions */
+byte gone; /* number of transactions that have ended */
 bool counted;
 
 inline forget()
@@ -38,7 +38,7 @@ inline forget()
 	state = UNKNOWN
 }
 
-/* The state is looked at again, under the lock. */
+/* Change the count. The state is checked again, under the lock. */
 inline count_rows(t, n)
 {
 	if
@@ -57,7 +57,7 @@ inline count_rows(t, n)
 	fi
 }
 
-/* Room for one more: what it has ended itself is room already. */
+/* Take room for one more job. A job that the transaction has ended itself makes room already. */
 inline take_room()
 {
 	wanted = (done > taken -> 0 : 1);
@@ -96,9 +96,9 @@ inline end_one()
 
 proctype transaction(byte t)
 {
-	byte in; /* jobs it enqueues, */
-	byte done; /* ends, */
-	byte taken; /* and enqueues for those */
+	byte in; /* number of jobs that it enqueues */
+	byte done; /* number of jobs that it ends */
+	byte taken; /* number of jobs that it enqueues in place of those that it has ended */
 	byte room, wanted, early;
 	bool counts;
 
@@ -144,7 +144,7 @@ proctype transaction(byte t)
 	atomic { in = 0; done = 0; taken = 0; room = 0; early = 0; counts = false; gone++ }
 }
 
-/* Begins a count, or finds that the last one cannot be right. */
+/* Begins a count, or forgets the last one. */
 proctype counter()
 {
 	byte left = COUNTS, snapshot, i;

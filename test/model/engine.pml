@@ -1,13 +1,13 @@
 /*
- * What the models share: job rows, the schedule and the leases of one queue. Names
- * are the code's names. A hold of the queue's lock is a d_step, so everything in
- * here runs inside one; between two holds any process may step in.
+ * Parts that the models share: job rows, and the schedule and leases of one queue. Names are those of the code. A
+ * hold of the queue's lock is a d_step, so everything here runs inside of one. Between two holds any other process
+ * may run.
  *
- * A model defines before it includes this: JOBS, TIMES (run_at is below it),
- * WINDOW_SIZE, TIMER_SIZE and NOW, the clock. FAULT_... takes one rule out.
+ * A model defines, before it includes this file: JOBS, TIMES (run_at is less), WINDOW_SIZE, TIMER_SIZE and NOW, the
+ * clock. FAULT_... leaves out a rule.
  */
 
-/* ---- keys (core/key.h): priority 0 is served first, times count from 1 ---- */
+/* ---- keys (core/key.h): priority 0 is served first; times begin with 1 ---- */
 
 #define LOWEST 0
 #define HIGHEST 255
@@ -19,17 +19,17 @@
 #define timer_key(key) (1 + ((key) - 1) % (TIMES * JOBS))
 #define least(a, b) ((a) < (b) -> (a) : (b))
 
-/* Scratch of one d_step: no part of the state. */
+/* Scratch variables of one d_step, which are not part of the state. */
 hidden byte at, hint, job, other, count, found, taken;
 
 /* ---- the heap: one live version a job, and the one that a running transaction makes of it ---- */
 
 byte row[JOBS];		   /* key of the committed version; 0: none */
-byte next_row[JOBS];   /* key the running writer gives it; 0: none (a delete, or a lock) */
-byte writer[JOBS];	   /* who is at the row, 0: nobody */
+byte next_row[JOBS];   /* key that the running writer gives it; 0: none (a delete, or just a lock) */
+byte writer[JOBS];	   /* the transaction that has locked or is writing the row; 0: none */
 byte enqueued_at[JOBS];
-bool attempted[JOBS];  /* an attempt has failed, as the committed version says */
-bool filed[JOBS];	   /* ghost: the transaction that wrote the committed version has run its callback */
+bool attempted[JOBS];  /* the committed version says that an attempt has failed */
+bool filed[JOBS];	   /* ghost: the transaction that has written the committed version has run its callback */
 
 #ifdef FAULT_RETRY_NOT_DELAYED
 #define delayed(key) (run_at_of(key) > enqueued_at[job_of(key)])
@@ -39,12 +39,12 @@ bool filed[JOBS];	   /* ghost: the transaction that wrote the committed version 
 
 #define live(j) (row[j] != 0)
 
-/* wanted: an uncommitted insert is left out, an uncommitted delete is kept */
+/* True for the committed version: an uncommitted insert is left out, an uncommitted delete is ignored. */
 #define wanted(key) (row[job_of(key)] == (key))
 
 inline write_row(j, me, key) { writer[j] = me; next_row[j] = key }
 
-/* The transaction leaves the ProcArray; its callback comes later. */
+/* The transaction becomes visible as ended. Its callback comes later. */
 inline row_visible(j)
 {
 	d_step { row[j] = next_row[j]; next_row[j] = 0; writer[j] = 0; filed[j] = false }
@@ -57,7 +57,7 @@ inline row_undone(j) { next_row[j] = 0; writer[j] = 0 }
 byte window[WINDOW_SIZE], window_size;
 byte timer[TIMER_SIZE], timer_size; /* by timer_key */
 byte cursor, timer_cursor, due_line, horizon;
-bool window_refill, timer_refill; /* active */
+bool window_refill, timer_refill; /* a refill is under way */
 byte window_start, window_lowest, timer_start, timer_lowest;
 
 inline reset()
@@ -115,7 +115,7 @@ inline lower_timer(key)
 	fi
 }
 
-/* The due line has passed the timer cursor: the window's scan will find those rows by their key. */
+/* The due line has passed the timer cursor: the window's scan will find these rows by their key. */
 inline hand_over_due()
 {
 	if
@@ -134,7 +134,10 @@ inline pull_back(key, time)
 	fi
 }
 
-/* insert, with hint in hint: keep the smallest; what does not fit pulls the cursor back to itself. */
+/*
+ * Insert the hint in `hint`. A full window keeps the smallest hints; the one that has no room pulls the cursor back
+ * to itself.
+ */
 inline insert_ready()
 {
 	if
@@ -171,7 +174,7 @@ inline insert_ready()
 	fi
 }
 
-/* ByRunAt: two hints of a job with the same time are ordered by key */
+/* Order by time; two hints of a job with the same time are ordered by key. */
 #define by_run_at(a, b) (timer_key(a) < timer_key(b) || (timer_key(a) == timer_key(b) && (a) < (b)))
 
 inline insert_timed()
@@ -218,7 +221,7 @@ inline raise_horizon(time)
 	fi
 }
 
-/* Each step back of the clock is one too many; with SLACK none is. */
+/* Each step back of the clock is noticed; with SLACK none is. */
 inline notice_step_back(now)
 {
 	if
@@ -369,7 +372,7 @@ byte lease_state[JOBS];
 byte lease_hint[JOBS];
 byte missed[JOBS], missed_count[JOBS];
 
-/* With hint popped. */
+/* Take the lease for the popped hint. */
 inline take_lease(j)
 {
 	taken = lease_state[j] == NONE;
@@ -433,9 +436,8 @@ inline park_lease(j)
 /* ---- what must hold after every hold ---- */
 
 /*
- * The invariant of schedule.h. A hint that stands at or below its row's key is as
- * good as one for the row: who pops it files the row, what evicts it pulls the
- * cursor back before the row.
+ * Check the invariant of schedule.h. A hint at or below its row's key is as good as a hint for the row itself: a
+ * claim that pops it files the row, and an eviction of the hint pulls the cursor back to a place before the row.
  */
 inline check()
 {
@@ -468,7 +470,7 @@ inline check()
 	job = 0
 }
 
-/* (protocol: pop-is-exact): what is popped is the smallest of all ready rows that were filed. */
+/* Check (protocol: pop-is-exact): the popped hint is the smallest of all ready rows that were filed. */
 inline check_order()
 {
 	job = 0;
@@ -481,7 +483,7 @@ inline check_order()
 	job = 0
 }
 
-/* What is popped has come to its time, by the clock as it is now, or was due when it was enqueued. */
+/* Check that the popped job is due by the present clock, or was due when it was enqueued. */
 inline check_time()
 {
 #ifdef SLACK
@@ -502,7 +504,7 @@ inline check_time()
 #define may_pop true
 #endif
 
-/* pop_chunk, for one job: key is 0 if the hint met a lease. */
+/* Pop one hint and take its lease. key: the hint, or 0 if its job has a lease already. */
 inline pop_chunk(key)
 {
 	d_step {

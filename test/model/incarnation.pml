@@ -1,10 +1,11 @@
 /*
- * The memory of incarnations of the extension (catalog/incarnation.cpp, engine/database_slots.cpp): an administrator drops
- * and creates the extension in transactions that are committed or rolled back; users take named locks in memory; several
- * processes free the slots of incarnations that are gone. With LAUNCHER incarnations are databases, each created and
- * dropped at once, and the launcher looks for those that are gone.
+ * Model of the slots of incarnations of the extension (catalog/incarnation.cpp, engine/database_slots.cpp). An
+ * administrator drops and creates the extension, in transactions that are committed or rolled back. Users take named
+ * locks in memory. Several processes free the slots of incarnations that are gone. With LAUNCHER, an incarnation
+ * stands for a database, which is created or dropped in one step, and the launcher looks for databases that are gone.
  *
- * A slot is freed only when its incarnation is gone for good, and in the end nothing is left of one that is gone.
+ * Shown: a slot is freed only if its incarnation is certainly gone, and at the end no slot of such an incarnation is
+ * left.
  */
 #ifndef INCARNATIONS
 #define INCARNATIONS 3
@@ -20,12 +21,12 @@
 #define ADMIN 1
 #define NOBODY 0
 
-/* The table pgq_ext.queue of an incarnation, and the locks of it. */
+/* The table pgq_ext.queue of an incarnation, and the locks on it. */
 mtype = { NEVER, MAKING, THERE, DROPPING, GONE };
 mtype row[INCARNATIONS];
-byte exclusive[INCARNATIONS]; /* who makes or drops it */
+byte exclusive[INCARNATIONS]; /* the process that creates or drops it */
 byte shared[INCARNATIONS];
-byte current = 0; /* what is committed */
+byte current = 0; /* the committed incarnation */
 byte made = 1;
 
 /* Memory. */
@@ -33,13 +34,13 @@ mtype = { FREE, USED, DYING };
 mtype slot[SLOTS];
 byte incarnation[SLOTS];
 byte generation[SLOTS];
-bool locked[INCARNATIONS]; /* there is an entry of a named lock */
+bool locked[INCARNATIONS]; /* the incarnation has an entry of a named lock */
 byte running;
 
 #define is_gone(i) (row[i] == GONE)
 #define is_visible(i) (row[i] == THERE || row[i] == DROPPING)
 
-/* *s: the slot of that incarnation, attached now if it was not; NONE: all are in use. */
+/* *s: the slot of that incarnation, which is attached now if it was not; NONE: all slots are in use. */
 inline attach(i, s)
 {
 	s = NONE;
@@ -85,7 +86,7 @@ inline free(s, noted)
 	fi
 }
 
-/* free_gone_incarnations(), of one slot */
+/* free_gone_incarnations(), for one slot */
 inline free_if_gone(s)
 {
 #ifdef LAUNCHER
@@ -177,7 +178,10 @@ proctype cleaner(byte me)
 }
 
 #ifdef LAUNCHER
-/* Nobody is connected to a database that is dropped; that is left out: users of this model take what they find. */
+/*
+ * Creates and drops databases. (The rule that no session is connected to a dropped database is left out; users just
+ * take the incarnation that they find.)
+ */
 proctype admin(byte me)
 {
 	do
@@ -204,7 +208,7 @@ proctype admin(byte me)
 		:: skip
 		fi;
 		if
-		/* CREATE EXTENSION, and a use of it */
+		/* CREATE EXTENSION, and a first use of it */
 		:: atomic { (current == NONE || old != NONE) && made < INCARNATIONS ->
 				new = made;
 				made++;
@@ -215,12 +219,12 @@ proctype admin(byte me)
 		fi;
 		if
 #if CLEANERS == 1
-		:: free_gone() /* it has found all slots taken */
+		:: free_gone() /* the session has found all slots taken */
 #endif
 		:: skip
 		fi;
 		if
-		/* COMMIT or ROLLBACK: seen first, then the locks go */
+		/* COMMIT or ROLLBACK: first it becomes visible, then the locks are released */
 		:: atomic { true ->
 				if
 				:: old != NONE -> row[old] = GONE; current = NONE
@@ -258,7 +262,7 @@ proctype admin(byte me)
 }
 #endif
 
-/* What is committed, once nobody changes it; its slot, with the generation. */
+/* Find the committed incarnation, when no process is changing it; and its slot, with the generation. */
 inline find_incarnation()
 {
 	s = NONE;
@@ -271,7 +275,7 @@ inline find_incarnation()
 	fi
 }
 
-/* Takes named locks, each after a wait. */
+/* Takes named locks, each after some wait. */
 proctype user()
 {
 	byte s, key = NONE, noted, left = USES;
@@ -328,7 +332,7 @@ init
 		run user()
 	}
 	running == 0;
-	/* Somebody looks again. */
+	/* A cleaner looks once more at the end. */
 	free_gone();
 	d_step {
 		assert(slot[0] == FREE || row[incarnation[0]] == THERE);

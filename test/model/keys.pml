@@ -1,10 +1,12 @@
 /*
- * Unique keys (jobs/unique_key.h): two who enqueue with the same key, each in a transaction that is committed or rolled
- * back; a worker. One step is what a lock covers: that of the key is a variable, since others act while it is held.
+ * Model of unique keys (jobs/unique_key.h): two sessions that enqueue with the same key, each in a transaction that
+ * is committed or rolled back; and a worker. A step is all that happens under one lock. The lock of the key is a
+ * variable, since other processes may act while it is held.
  *
- * Never may two jobs live that have a key until they are finished; nor two wait that have never been handed out, of a key
- * until it is claimed. And what belongs to a request is processed with the job that carries it: a job that was met while it
- * waited is not handed out, nor gone, before the transaction of the request is committed.
+ * Shown: two jobs with the same key never live at a time, if a job has its key until it is finished. If a job has its
+ * key until it is claimed, two jobs that were never handed out never wait at a time. The data of a request is
+ * processed with the job that carries it: a job that was met while it waited is neither handed out nor gone before
+ * the transaction of the request is committed.
  */
 #ifndef JOBS
 #define JOBS 3
@@ -17,12 +19,12 @@
 #endif
 #define WORKER 2
 
-/* A row: who writes it, and what is committed of it. */
+/* Rows: which transaction writes the row, and its committed state. */
 mtype = { NOTHING, INSERTING, LIVE, DELETING, DEAD };
 mtype row[JOBS];
 byte writer[JOBS];
-bool failed[JOBS];   /* it has an attempt behind it */
-bool returned[JOBS]; /* it was handed out, and waits again: it may be beside a younger one */
+bool failed[JOBS];   /* an attempt of the job has failed */
+bool returned[JOBS]; /* it was handed out and waits again, so a younger job with the key may exist */
 bool hint[JOBS];
 
 /* A lease. */
@@ -31,8 +33,8 @@ mtype lease[JOBS];
 byte holders[JOBS];
 
 byte key_lock = NONE;
-byte lockers[JOBS]; /* of its row, FOR KEY SHARE */
-byte open_requests[JOBS]; /* met while it waited, and not committed */
+byte lockers[JOBS]; /* number of transactions that have locked the row FOR KEY SHARE */
+byte open_requests[JOBS]; /* number of open requests that have met the job while it waited */
 byte made;
 byte askers;
 byte turns;
@@ -43,7 +45,10 @@ inline set_free(j)
 	hint[j] = true
 }
 
-/* The youngest that counts: *owner, or NONE. *decides: a row of somebody who decides, or NONE. */
+/*
+ * Find the youngest job that has the key: *owner, or NONE. *decides: a row whose uncommitted transaction decides
+ * about that, or NONE.
+ */
 inline look(owner, decides)
 {
 	owner = NONE;
@@ -57,7 +62,7 @@ inline look(owner, decides)
 #else
 		:: row[i] == INSERTING && writer[i] != me -> skip
 #endif
-		/* Its worker's: a job in work. */
+		/* A row that is being deleted belongs to a job in work, whose worker ends it. */
 #ifndef FAULT_DELETING_IS_GONE
 #ifdef UNTIL_CLAIMED
 		:: row[i] == DELETING -> skip
@@ -89,7 +94,7 @@ inline unlock_key()
 	fi
 }
 
-/* At a commit nobody else may have the key as we have it. */
+/* Check at a commit that no other job has the key in the same way. */
 inline check_owners(j)
 {
 	i = 0;
@@ -139,7 +144,7 @@ again:
 	}
 	if
 	:: decides != NONE ->
-		/* Until its transaction has ended. */
+		/* Wait until that transaction has ended. */
 		row[decides] != INSERTING || writer[decides] == me;
 		goto again
 	:: else
@@ -161,7 +166,7 @@ again:
 		atomic {
 			j = owner;
 			if
-			:: row[j] == DELETING || lease[j] == CLAIMED -> skip /* in work */
+			:: row[j] == DELETING || lease[j] == CLAIMED -> skip /* the job is in work */
 #ifdef FAULT_CLAIMING_IS_LEASED
 			:: row[j] != DELETING && lease[j] == CLAIMING -> skip
 #endif
@@ -174,7 +179,7 @@ again:
 			:: row[j] != DELETING && lease[j] != CLAIMED -> open_requests[j]++
 #endif
 #if !defined(FAULT_CLAIMING_IS_LEASED) && !defined(FAULT_NO_HOLD)
-			:: row[j] != DELETING && lease[j] == CLAIMING -> owner = NONE /* it has not decided */
+			:: row[j] != DELETING && lease[j] == CLAIMING -> owner = NONE /* the claim has not decided yet */
 #endif
 			fi
 		}
@@ -186,7 +191,10 @@ again:
 		:: else
 		fi;
 #ifdef UNTIL_CLAIMED
-		/* What is in work has the key no more: look again. A claim that had not decided is taken for it here. */
+		/*
+		 * A job in work does not have the key any more: look again. A claim that has not decided is treated as one in
+		 * this case.
+		 */
 #ifdef FAULT_CLAIMING_IS_LEASED
 		if
 		:: !held && lease[j] == CLAIMING ->
@@ -226,7 +234,7 @@ again:
 			fi
 		}
 #ifdef FLEETING
-		/* There are leases enough, or not: then the row is locked, and the lease goes. */
+		/* If there are not enough leases, lock the row and give the lease back. */
 		if
 		:: held ->
 #ifdef FAULT_LET_GO_UNLOCKED
@@ -241,7 +249,7 @@ again:
 #endif
 	fi;
 	atomic { unlock_key() }
-	/* The rest of the transaction, and its end: visible, then the callback. */
+	/* The rest of the transaction, and its end: it becomes visible, then the callback runs. */
 	if
 	:: atomic { ours ->
 			row[j] = LIVE;
@@ -254,7 +262,7 @@ again:
 		}
 	:: atomic { ours -> row[j] = DEAD }
 	:: atomic { !ours && (held || locked) ->
-			/* Whoever gets the job from here on sees what belongs to it. */
+			/* A worker that gets the job from here on sees the data of the request. */
 			assert(row[j] == LIVE && lease[j] != CLAIMED);
 			open_requests[j]--;
 			lockers[j] = lockers[j] - locked }
@@ -312,7 +320,7 @@ proctype worker()
 		:: atomic { true ->
 				assert(open_requests[j] == 0 || holders[j] == 0);
 				lease[j] = CLAIMED }
-		:: atomic { true -> set_free(j) } /* undone before it has returned */
+		:: atomic { true -> set_free(j) } /* the claim is undone before it has returned */
 			goto next
 		fi;
 		if
@@ -321,7 +329,7 @@ proctype worker()
 			if
 			:: row[j] = DEAD;
 				lease[j] = FREE
-			:: row[j] = LIVE; /* rolled back, and then: */
+			:: row[j] = LIVE; /* rolled back; then the lease ends: */
 				atomic { failed[j] = true; set_free(j) }
 			fi
 		:: atomic { failed[j] = true; set_free(j) }

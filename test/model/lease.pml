@@ -1,11 +1,11 @@
 /*
- * The life of a lease: claim, commit and rollback of the claim, ack, fail, release, assert, expiry,
- * the scheduler's count of lost attempts and its death, a second session with the
- * same token, a crash and late acks, also with numbers that are no token of the job;
- * a change of the job by SQL; a cancel, of which its worker may hear before it is undone.
+ * Model of the life of a lease: claim, commit and rollback of the claim, ack, fail, release, assert, expiry; the
+ * scheduler's count of lost attempts, and its death; a second session with the same token; a crash and late acks,
+ * also with numbers that are no token of the job; a change of the job by SQL; a cancel, of which the worker may be
+ * told before it is undone.
  *
- * Time stands still, which is the worst case for tokens: they grow by what brings a job
- * back (pass_prefix), by a cut (cut_tokens), and by a start.
+ * Time stands still, which is the worst case for tokens: they grow only when a job comes back (pass_prefix), at a cut
+ * (cut_tokens), and at a start.
  */
 #ifndef JOBS
 #define JOBS 1
@@ -23,28 +23,31 @@
 byte boot;
 #include "refill.pml"
 
-/* columns of the row that only an end writes; committed with it */
+/* columns of the row that only the end of an attempt writes; committed together with it */
 byte attempts[JOBS], fence[JOBS];
 
-byte pins[JOBS], ender[JOBS], claiming[JOBS]; /* ender and claimer: transactions */
-byte revoked[JOBS]; /* cancels that are under way */
+byte pins[JOBS], ender[JOBS], claiming[JOBS]; /* ender and claiming: the transactions that end and claim */
+byte revoked[JOBS]; /* number of cancels that are under way */
 bool told[JOBS], doomed[JOBS];
 byte token[JOBS], last_token, token_base; /* prefixes */
-bool drawn;								/* there are tokens like last_token */
-bool handed[JOBS];						/* CLAIMED, or was */
+bool drawn;								/* there are tokens with the prefix last_token */
+bool handed[JOBS];						/* the lease is CLAIMED, or was */
 
 /* ghosts */
-bool acked, ended[JOBS]; /* acked, cancelled or dead: visibly */
-bool cancelled;			 /* while it was handed out */
-byte released;			 /* how often */
-bool given_back_by[16];	 /* by token: it has been released */
-byte handed_out;		 /* how often; the ordinal of the last hand-out, which no fault can repeat */
-byte shown;				 /* a token that somebody else has learned */
-bool of_job[16];		 /* by token: whose check bits are right */
-byte content;			 /* what the job is */
-byte content_of[16];	 /* by token: what its holder was given */
+bool acked, ended[JOBS]; /* acked, cancelled or dead, visibly */
+bool cancelled;			 /* cancelled while it was handed out */
+byte released;			 /* number of releases */
+bool given_back_by[16];	 /* by token: the job was released with it */
+byte handed_out;		 /* number of hand-outs; also the number of the last hand-out, which no fault can repeat */
+byte shown;				 /* a token that another session has learned */
+bool of_job[16];		 /* by token: its check bits are right for the job */
+byte content;			 /* number of the job's present content */
+byte content_of[16];	 /* by token: the content that its worker was given */
 
-/* take_lease; the row is read after that. What nobody has seen compares with nothing, so it is drawn when the row is read. */
+/*
+ * take_lease() draws a token before the row is read. A token that no process has seen yet matters to none, so here it
+ * is drawn when the row is read.
+ */
 inline draw_token(j)
 {
 	assert(last_token < 16);
@@ -77,7 +80,7 @@ inline pass(t)
 	fi
 }
 
-/* Part of end_lease: whoever has the job next has a greater token. An ack need not do it, and can. */
+/* Part of end_lease(): the next worker of the job gets a greater token. An ack need not ensure that, but may. */
 inline forget_lease(j)
 {
 	if
@@ -97,7 +100,7 @@ inline lose_lease(j)
 	pins[j] = 0; ender[j] = 0; claiming[j] = 0; doomed[j] = false
 }
 
-/* One use, or the claim, is over: QueueHold::unpin. */
+/* One use of the lease, or the claim, is over: QueueHold::unpin. */
 inline unpin(j)
 {
 	assert(pins[j] > 0);
@@ -122,7 +125,9 @@ inline lose_claimed(j)
 
 #define is_lease_of(j, t) (lease_state[j] == CLAIMED && token[j] == (t) && !doomed[j])
 
-/* grip: gripped if the token is current and nobody else is at it; waits for whoever is */
+/*
+ * gripped: set if the token is current and no other transaction uses the lease; waits for a transaction that uses it
+ */
 inline take_in_hand(j, t, me)
 {
 	if
@@ -136,7 +141,7 @@ inline take_in_hand(j, t, me)
 	fi
 }
 
-/* The rewritten or deleted row of a failed attempt (end_failed_attempt). */
+/* Write the row of a failed attempt: rewritten or deleted (end_failed_attempt). */
 inline end_failed_attempt(j, me)
 {
 	if
@@ -169,7 +174,10 @@ inline file_retry(j)
 	}
 }
 
-/* pgq_release: the job waits again, at its place, and no attempt is counted. The token is written down. */
+/*
+ * pgq_release: the job waits again at its place, and no attempt is counted. The token is written to the row as its
+ * fence.
+ */
 inline release(j, t, hand_out_of_t, me)
 {
 	d_step { live(j) && writer[j] == 0 -> write_row(j, me, row[j]) };
@@ -192,7 +200,7 @@ inline release(j, t, hand_out_of_t, me)
 	fi
 }
 
-/* A transaction of a worker that acks with the token t; me is its xid. */
+/* The transaction of a worker that acks with token t; me is its xid. */
 inline ack(j, t, hand_out_of_t, me)
 {
 	take_in_hand(j, t, me);
@@ -236,7 +244,7 @@ inline give_back_late(j)
 #define proven(t) of_job[t]
 #endif
 
-/* ack_late: with a token from before the start */
+/* ack_late, with a token from before the start */
 inline ack_late(j, t, me)
 {
 	if
@@ -248,7 +256,7 @@ inline ack_late(j, t, me)
 #endif
 			gripped = true
 		};
-		/* the row is looked at again */
+		/* the row is read again */
 		if
 		:: d_step { live(j) && writer[j] == 0 && fence[j] < t -> write_row(j, me, 0) };
 			if
@@ -291,7 +299,7 @@ end:	do
 					hand_out(job_of(key), me);
 					d_step { verdict = 0; seen = 0 };
 					if
-					/* the claim is rolled back, if nobody else has ended it meanwhile */
+					/* the claim is rolled back, unless another transaction has ended the lease in between */
 					:: d_step {
 							if
 							:: lease_state[job_of(key)] == CLAIMED && claiming[job_of(key)] == me -> lose_claimed(job_of(key))
@@ -299,7 +307,7 @@ end:	do
 							fi;
 							key = 0; mine_token = 0; mine_hand_out = 0; check()
 						}
-					/* committed: time decides */
+					/* the claim is committed: the lease ends by time */
 					:: d_step {
 							if
 							:: lease_state[job_of(key)] == CLAIMED && claiming[job_of(key)] == me ->
@@ -336,7 +344,7 @@ end:	do
 			fi;
 			d_step { mine_token = 0; mine_hand_out = 0; gripped = false }
 #ifdef CANCEL
-		/* pgq_extend: it stops */
+		/* pgq_extend tells the worker to stop */
 		:: d_step { mine_token != 0 && is_lease_of(0, mine_token) && revoked[0] > 0 ->
 				told[0] = true; mine_token = 0; mine_hand_out = 0 }
 #endif
@@ -350,11 +358,11 @@ end:	do
 			gripped = false;
 			if
 			:: d_step { mine_token = 0; mine_hand_out = 0 }
-			:: true /* it has forgotten that */
+			:: true /* the worker has forgotten that */
 			fi
 #endif
 #ifdef ASSERT
-		/* pgq_assert_lease: whatever else the transaction does, it commits only while the lease is current */
+		/* pgq_assert_lease: the transaction commits only while the lease is current, whatever else it does */
 		:: mine_token != 0 ->
 			take_in_hand(0, mine_token, me);
 			if
@@ -402,7 +410,7 @@ proctype twin(byte me)
 	} unless { boot != mine }
 }
 
-/* Somebody who acknowledges with another job's lease, or with any number. */
+/* A session that acknowledges with another job's lease, or with any number. */
 proctype guesser(byte me)
 {
 	byte mine, t;
@@ -422,7 +430,10 @@ proctype guesser(byte me)
 	} unless { boot != mine }
 }
 
-/* The job is changed by SQL: see the trigger job_fence. It locks the row, and draws a line then. */
+/*
+ * A statement changes the job by SQL (see the trigger job_fence). It locks the row, and raises the fence at that
+ * moment.
+ */
 proctype editor(byte me)
 {
 	byte cut;
@@ -456,7 +467,7 @@ proctype editor(byte me)
 	fi
 }
 
-/* The end of a cancel that has the lease in hand. */
+/* The end of a cancel that has taken the lease. */
 inline end_cancel(me)
 {
 	if
@@ -466,7 +477,7 @@ inline end_cancel(me)
 				assert(lease_state[0] == CLAIMED || lease_state[0] == CLAIMING);
 				assert(!ended[0]);
 				ended[0] = true; row[0] = 0; writer[0] = 0;
-				/* a lost attempt that was taken over is counted with it */
+				/* if the lease was taken over as lost, its attempt is counted too */
 				cancelled = handed[0]
 			};
 			d_step { end_lease(0); forget_lease(0); check() }
@@ -490,7 +501,7 @@ inline end_cancel(me)
 	fi
 }
 
-/* pgq_cancel: of a job that waits, is lost, or is leased. */
+/* pgq_cancel of a job that waits, is lost, or is leased. */
 proctype canceller(byte me)
 {
 	byte mine = boot, theirs;
@@ -508,7 +519,10 @@ proctype canceller(byte me)
 			if
 			:: d_step { lease_state[0] == CLAIMED && token[0] == theirs && !doomed[0] && ender[0] == 0 -> ender[0] = me; pins[0]++ };
 				end_cancel(me)
-			/* whoever it waited for has ended it, or it is lost: it looks again, or gives up */
+			/*
+			 * the transaction that it has waited for has ended the lease, or the lease is lost: look again, or give
+			 * up
+			 */
 			:: d_step { lease_state[0] != CLAIMED || token[0] != theirs || doomed[0] ->
 					if
 					:: token[0] == theirs && revoked[0] > 0 -> revoked[0]--
@@ -535,7 +549,7 @@ end:
 	od
 }
 
-/* reap_lost; whatever ends its transaction, the next scheduler goes on */
+/* The scheduler's duty for lost leases. If its transaction ends in any way, the next scheduler goes on. */
 proctype scheduler(byte me)
 {
 	byte mine, t;
@@ -545,7 +559,7 @@ restart:
 end:	do
 		:: d_step { lease_state[0] == LOST -> lease_state[0] = REAPING; pins[0] = 1; t = token[0] };
 			if
-			/* busy: LeaseEnd::kStillLost; or the scheduler dies */
+			/* the row is busy, or the scheduler has not tried (kLostBusy, kStillLost), or it dies */
 			:: d_step { lose_lease(0); t = 0; check() }
 			:: d_step { live(0) && writer[0] == 0 -> end_failed_attempt(0, me) };
 				if
@@ -575,7 +589,10 @@ proctype crash()
 	}
 }
 
-/* Each hand-out has ended exactly once, and who was lost was counted (protocol: returned-is-counted). A crash forgets. */
+/*
+ * Check at the end: each hand-out has ended exactly once, and each lost attempt was counted
+ * (protocol: returned-is-counted), unless there was a crash.
+ */
 proctype accountant()
 {
 	timeout ->

@@ -1,9 +1,11 @@
 /*
- * A named lock with one slot (engine/named_lock.h, sync/lock.cpp): sessions take it, rely on it and give it back, in
- * transactions that are committed, rolled back, or prepared first; its time may be over at any moment; a crash
- * leaves rows and prepared transactions. Each hold of the locks lock is one step, and so is each look at a tag, and
- * what others see of a commit. A transaction that has relied on a grant is never committed after somebody else has got the
- * lock, and no token is good when a later one has been.
+ * Model of a named lock with one slot (engine/named_lock.h, sync/lock.cpp). Sessions take it, rely on it and give it
+ * back, in transactions that are committed, rolled back, or prepared first. Its time may be over at any moment. A
+ * crash leaves rows and prepared transactions. A step is one hold of the locks lock, one look at a tag, or the moment
+ * at which a commit becomes visible.
+ *
+ * Shown: a transaction that has relied on a grant is never committed after another session has got the lock, and no
+ * token is current once a later one was.
  */
 #ifndef SESSIONS
 #define SESSIONS 2
@@ -14,22 +16,22 @@
 #define TOKENS (SESSIONS * ACTIONS + 1)
 #define NOBODY 0
 
-/* Memory: the token of the grant, 0: none. */
+/* Memory: the token of the grant; 0: there is none. */
 byte held;
-bool bound; /* to its session: it has no row */
-bool over; /* its time is */
+bool bound; /* the grant is bound to its session, so it has no row */
+bool over; /* the time of the grant is over */
 bool unlocking;
-byte changer; /* session + 1 */
+byte changer; /* the session that has changed the entry, plus 1 */
 
-byte row; /* what is committed */
-byte shares[TOKENS], exclusive[TOKENS]; /* tags */
+byte row; /* the committed row */
+byte shares[TOKENS], exclusive[TOKENS]; /* the tags of grants */
 
-byte drawn; /* the last token */
-byte effective; /* the last whose taking was committed */
-byte epoch; /* crashes */
+byte drawn; /* the last token drawn */
+byte effective; /* the last token whose taking was committed */
+byte epoch; /* number of crashes */
 byte gone;
 
-/* What a prepared transaction has left: it outlives a crash. */
+/* The changes of a prepared transaction, which outlive a crash. */
 byte prepared_changer, prepared_token;
 bool prepared_unlock;
 byte prepared_shares[TOKENS], prepared_exclusive[TOKENS];
@@ -38,7 +40,7 @@ byte prepared_shares[TOKENS], prepared_exclusive[TOKENS];
 #define step(what) if :: atomic { alive -> what } :: !alive -> goto next fi
 #define step_when(free, what) if :: atomic { alive && (free) -> what } :: !alive -> goto next fi
 
-/* Of a transaction that has changed the entry, or relies on it. */
+/* Possibly prepare a transaction that has changed the entry, or relies on it. */
 inline maybe_prepare(change, unlock, token, share)
 {
 	if
@@ -55,7 +57,7 @@ inline maybe_prepare(change, unlock, token, share)
 	fi
 }
 
-/* From the commit on a crash finds nothing prepared. */
+/* After this commit, a crash finds nothing prepared. */
 inline commit_prepared()
 {
 	commit = true;
@@ -80,7 +82,7 @@ inline end_prepared(change, token, share, excl)
 	fi
 }
 
-/* take_lock(): free, or the grant of that token whose time is over. */
+/* take_lock(): the lock is free, or has the given grant, whose time is over. */
 inline take(unused)
 {
 	before = held;
@@ -120,7 +122,7 @@ proctype session(byte me)
 #ifdef FAULT_TAG_NOT_ASKED
 				step(take(token));
 #else
-				/* its tag, without waiting for it */
+				/* lock the tag without waiting */
 				step(if
 					:: shares[token] == 0 && exclusive[token] == 0 -> exclusive[token] = 1
 					:: else -> token = 0
@@ -136,7 +138,7 @@ proctype session(byte me)
 			:: mine == 0 -> goto next
 			:: else
 			fi;
-			/* It has returned: the row is written, and not seen by others. */
+			/* pgq_lock() has returned: the row is written, but others do not see it yet */
 			step(my_bound = bound; maybe_prepare(true, false, mine, 0));
 			if
 			:: step(commit_prepared();
@@ -211,7 +213,7 @@ next:
 	gone++
 }
 
-/* Time goes on, whoever is at it; it ends nothing by itself. */
+/* The time of the grant may be over at any moment, even while a session uses it. That alone ends nothing. */
 proctype time()
 {
 	do
@@ -220,7 +222,7 @@ proctype time()
 	od
 }
 
-/* load(): rows, and what prepared transactions have made of them. */
+/* load(): rows, and the changes that prepared transactions have made to them. */
 proctype server()
 {
 	byte i;

@@ -1,8 +1,9 @@
 /*
- * Jobs that wait, counted by the second in which they become due (engine/count.h, core/due_seconds.h): those
- * that are far away are one number, and parts of them are read by the second while transactions add more. Seconds
- * are 1 to PARTS + 1, and a part is one of them. A job counts as visible in one step, and the callback comes at
- * any time after it. In the end each number is what is there, or it is known that all has to be counted anew.
+ * Model of waiting jobs, counted by the second in which they become due (engine/count.h, core/due_seconds.h). Jobs
+ * that are due later are one number, `beyond`, and parts of them are read by the second while transactions add more.
+ * Seconds are 1 to PARTS + 1, and a part is one second. A job becomes visible in one step, and the callback comes at
+ * any later time. Shown: at the end each number equals the number of jobs, or it is known that all must be counted
+ * anew.
  */
 #ifndef TRANSACTIONS
 #define TRANSACTIONS 3
@@ -15,13 +16,13 @@
 #define READING 2
 
 byte state = IDLE;
-byte known; /* parts */
+byte known; /* number of parts that were read */
 short beyond;
 short second[PARTS + 2];
-byte due[TRANSACTIONS]; /* of its job */
+byte due[TRANSACTIONS]; /* second in which the transaction's job becomes due */
 bool visible[TRANSACTIONS];
-bool seen[TRANSACTIONS]; /* by the snapshot of the last part, or the one that is being read */
-bool seen_before[TRANSACTIONS]; /* by that of the part before */
+bool seen[TRANSACTIONS]; /* the snapshot of the last part, or of the part that is being read, sees the transaction */
+bool seen_before[TRANSACTIONS]; /* the snapshot of the part before sees the transaction */
 bool logged[TRANSACTIONS];
 bool forgotten;
 byte gone;

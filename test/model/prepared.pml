@@ -1,7 +1,7 @@
 /*
- * Two-phase commit: a transaction that acks job 0 (with CLAIM: has claimed it and
- * not acked it, but has done its work) and enqueues job 1 is prepared, and ends
- * unannounced; watches, and a crash in between.
+ * Model of two-phase commit. A transaction acks job 0 and enqueues job 1. (With CLAIM, it has claimed job 0 and done
+ * the work, but not acked the job.) It is prepared, and ends without notice; there are watches, and there may be a
+ * crash in between.
  */
 #define JOBS 2
 #define TIMES 3
@@ -16,10 +16,10 @@ byte boot;
 /* The prepared transaction as the server sees it. */
 #define RUNNING 0
 #define PREPARED 1
-#define LOGGED 2 /* in pg_xact, but still in the ProcArray: it waits for its standby */
+#define LOGGED 2 /* committed in pg_xact, but still in the ProcArray: it waits for its standby */
 #define OVER 3
 byte phase;
-bool committed; /* what pg_xact says, from LOGGED on */
+bool committed; /* what pg_xact says from LOGGED on */
 #define XID 9
 #define is_in_progress (phase < OVER)
 #define did_commit (phase >= LOGGED && committed)
@@ -35,7 +35,7 @@ bool prepared_claimed, prepared_ended;
 byte pins;
 bool ended[JOBS];
 
-/* What the heap has of it: job 0 deleted, or locked at PRE_PREPARE; job 1 inserted. */
+/* The transaction's changes in the heap: job 0 is deleted, or locked at PRE_PREPARE; job 1 is inserted. */
 inline write_first_row()
 {
 #if !defined(CLAIM)
@@ -54,7 +54,7 @@ proctype session()
 		d_step { write_first_row() };
 		d_step { write_row(1, XID, KEY(0, 1, 1)) };
 		phase = PREPARED;
-		/* hand_over_to_watch; COMMIT PREPARED has to wait for its end */
+		/* hand_over_to_watch(); COMMIT PREPARED has to wait until this is done */
 #ifdef CLAIM
 		prepared_claimed = true;
 #else
@@ -150,7 +150,9 @@ end:	do
 				if
 				:: !fits(key, verdict, seen) -> settle_unfit(key, verdict, seen)
 				:: fits(key, verdict, seen) ->
-					/* hand_out: never while a transaction that has ended the job, or done its work, may still commit */
+					/*
+					 * hand_out: never while a transaction that has ended the job, or done its work, may still commit
+					 */
 					d_step {
 						assert(writer[job_of(key)] == 0 && !ended[job_of(key)]);
 						assert(job_of(key) != 0 || phase == RUNNING || phase == OVER);
@@ -164,7 +166,7 @@ end:	do
 			fi
 		:: d_step { lease_state[0] == PARKED -> give_back(0); check() }
 		:: d_step { lease_state[1] == PARKED -> give_back(1); check() }
-		/* lost, or expired; goes out uncounted here */
+		/* lost or expired; in this model it is handed out again uncounted */
 		:: d_step { lease_state[0] == LOST -> give_back(0); check() }
 		:: d_step { lease_state[0] == CLAIMED && pins == 0 && !ended[0] -> lease_state[0] = LOST }
 		od
@@ -172,8 +174,8 @@ end:	do
 }
 
 /*
- * Crash and recovery, then whoever comes first: lists the prepared transactions,
- * attaches the database and with it the queue, which is to be loaded.
+ * Crash and recovery. Then the first process lists the prepared transactions, and attaches the database with the
+ * queue, whose rows are then to be loaded.
  */
 proctype crash()
 {
@@ -191,7 +193,7 @@ proctype crash()
 		:: else
 		fi;
 		watch = FREE; unprepare_lease(); pins = 0;
-		/* no slot: nobody can do anything */
+		/* while there is no slot, no process can do anything */
 		cursor = HIGHEST; timer_cursor = HIGHEST; due_line = NOW
 	};
 #ifdef FAULT_LIST_AFTER_ATTACH
@@ -208,7 +210,7 @@ init
 {
 	atomic {
 		reset();
-		/* job 0 is leased, by a claim that was committed or is part of the transaction */
+		/* job 0 is leased, by a claim that was committed or that belongs to the transaction */
 		row[0] = KEY(0, 1, 0); filed[0] = true;
 		enqueued_at[0] = 1; enqueued_at[1] = 1;
 		lease_state[0] = CLAIMED; lease_hint[0] = row[0];

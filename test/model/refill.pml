@@ -1,15 +1,15 @@
 /*
- * Reading rows into the window and the timer (load/refill.cpp): one process for
- * each, who stands for whoever has the role. With ABANDON it gives up at any step.
+ * Reading rows into the window and the timer (load/refill.cpp). There is one process for each, which stands for all
+ * processes that may have the refill role. With ABANDON it may give up at any step.
  */
 
-byte clock_mark; /* no row was enqueued later, as far as known at load */
+byte clock_mark; /* no row was enqueued at a later time, as far as known at the load */
 
 #define HELD (lease_state[job_of(hint)] != NONE)
 
 /*
- * The entries of an index page are read at once and judged one by one. With PAGES
- * the scan may read again at any time, which stands for the next page.
+ * The entries of an index page are read at once and judged one by one. With PAGES the scan may read again at any
+ * time, which stands for reading the next page.
  */
 #define read_page(page) \
 	at = 0; \
@@ -19,7 +19,7 @@ byte clock_mark; /* no row was enqueued later, as far as known at load */
 	od; \
 	at = 0
 
-/* hint: the next entry from last on, in the given order; HIGHEST: none */
+/* hint: the next entry from `last` on, in the given order; HIGHEST: there is none */
 #define next_entry(page, order) \
 	hint = HIGHEST; \
 	at = 0; \
@@ -34,7 +34,7 @@ byte clock_mark; /* no row was enqueued later, as far as known at load */
 	:: else -> break \
 	od
 
-/* Room for one more row, or it is the first one left out. */
+/* Take the row if there is room for one more; otherwise it is the first row that is left out. */
 #define take_row(rows, size, order) \
 	if \
 	:: n == size -> end_key = order(hint) \
@@ -91,7 +91,7 @@ end:	do
 #ifndef FAULT_SCAN_BEFORE_RAISE
 		atomic { read_page(window_page) };
 #endif
-		/* merge_segments */
+		/* merge_streams() */
 		do
 		:: d_step { end_key == 0 ->
 				next_entry(window_page, by_key);
@@ -113,7 +113,7 @@ end:	do
 #endif
 		:: end_key != 0 -> break
 		od;
-		/* publish, one row a hold */
+		/* publish, one row in each hold */
 		do
 		:: d_step {
 				window_refill ->
@@ -127,7 +127,7 @@ end:	do
 #ifdef FAULT_MERGES_WHAT_WAS_DUE
 					:: else -> insert_ready()
 #else
-					/* due when it was read, but the clock may have been set back since */
+					/* the row was due when it was read, but the clock may have been set back since */
 					:: else -> file(hint)
 #endif
 					fi
@@ -173,7 +173,7 @@ end:	do
 				:: else ->
 					last = timer_key(hint) + 1;
 					if
-					/* the index has delayed rows only */
+					/* the index contains delayed rows only */
 					:: wanted(hint) && delayed(hint) -> take_row(timer_rows, TIMER_SIZE, timer_key)
 					:: else
 					fi
@@ -215,7 +215,7 @@ end:	do
 }
 #endif
 
-/* The server crashes: shared memory starts from nothing, transactions that were open are undone. */
+/* The server crashes: shared memory starts empty, and open transactions are undone. */
 inline crash_now()
 {
 	reset();
@@ -232,7 +232,7 @@ inline crash_now()
 	boot++
 }
 
-/* Nobody can go on: then nothing may be left to do. */
+/* Check at the end, when no process can go on: nothing is left to do. */
 proctype monitor()
 {
 	timeout ->

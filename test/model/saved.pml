@@ -1,7 +1,7 @@
 /*
- * Leases that are saved at a clean shutdown and restored at the start: one job, claimed
- * and finished again and again, a session that advances the token mark, a scheduler that saves at any time,
- * because a session may outlive it, and a server that stops or crashes at any step.
+ * Model of leases that are saved at a clean shutdown and restored at the start. One job is claimed and finished again
+ * and again. One session advances the token mark. A scheduler saves leases at any time, since a session may end after
+ * it. The server stops or crashes at any step.
  */
 #ifndef RESTARTS
 #define RESTARTS 1
@@ -14,7 +14,7 @@
 /* shared memory */
 bool up = true;
 byte boot;
-byte last, marked = 2; /* shared->last_token, Database::marked_token */
+byte last, marked = 2; /* shared->last_prefix, Database::marked_token */
 byte lease;			   /* the token of the job's lease, 0: none */
 bool mark_lock;		   /* ShareUpdateExclusiveLock on the sequence */
 
@@ -25,10 +25,10 @@ bool live = true;
 byte fence;
 
 /* ghosts */
-byte newest; /* the last token that was handed out */
-byte ended;	 /* the last one whose end is written */
+byte newest; /* the last token handed out */
+byte ended;	 /* the last token whose end was written */
 
-/* A hold: pop_chunk has compared the mark, take_lease draws */
+/* A claim, in one hold: the mark is compared, and take_lease() draws a token. */
 proctype claimer()
 {
 end:	do
@@ -42,15 +42,15 @@ end:	do
 	od
 }
 
-/* Acks, failures, losses; also by sessions that the stop has not reached yet */
+/* Acks, failures and losses, also by sessions that the stop has not reached yet. */
 proctype worker()
 {
 end:	do
-	/* its transaction is visible, then its callback runs */
+	/* the transaction becomes visible, then its callback runs */
 	:: d_step { up && lease != 0 && ended != lease -> ended = lease; live = false }
 	:: d_step { up && lease != 0 && ended != lease -> ended = lease; fence = lease }
 	:: d_step { up && lease != 0 && ended == lease -> lease = 0 }
-	/* given back uncounted: nothing is written */
+	/* given back uncounted, so nothing is written */
 	:: d_step { up && lease != 0 && ended != lease -> lease = 0 }
 	od
 }
@@ -86,7 +86,7 @@ end:	do
 			fi;
 			if
 			:: d_step { true -> marked = mark; mark_lock = false }
-			:: mark_lock = false /* cancelled while it waits for the standby */
+			:: mark_lock = false /* cancelled during the wait for the standby */
 			fi
 		od
 	} unless { boot != mine -> goto restart }
@@ -130,7 +130,7 @@ end:	do
 #define is_unended (live && fence < saved_lease)
 #endif
 
-/* Stop, crash, failover, or a copy of the disk that is started; attach_locked */
+/* A stop, a crash, a failover, or a copy of the disk that is started; then attach(). */
 proctype server()
 {
 end:	do
@@ -144,7 +144,7 @@ end:	do
 			if
 			:: saved_lease != 0 && is_current && is_unended ->
 				lease = saved_lease;
-				/* nobody has been given the job since, and its worker has not finished */
+				/* no worker has got the job since the save, and its worker has not finished */
 				assert(lease == newest && lease != ended)
 			:: else
 			fi;

@@ -1,8 +1,7 @@
 /*
- * Segments: rows are moved from one to another, and segments are truncated, beside a
- * claimer, a straggler that writes to any segment, an ack from before the restart, a
- * purge, a row that somebody moves by hand, a claim that answers "empty", and a crash.
- * All jobs are due, and a job's key never changes.
+ * Model of segments: rows are moved from one segment to another, and segments are truncated. At the same time there
+ * are a claimer, a straggler that writes to any segment, an ack from before the restart, a purge, a row that a user
+ * moves by SQL, a claim that answers "empty", and a crash. All jobs are due, and a job's key never changes.
  */
 #ifndef JOBS
 #define JOBS 1
@@ -11,12 +10,15 @@
 #define SEGMENTS 2
 #endif
 #ifndef MOVES
-#define MOVES 2 /* transactions that move a row, undone ones included */
+#define MOVES 2 /* number of transactions that move a row, including those that are undone */
 #endif
 #ifndef TRUNCATIONS
 #define TRUNCATIONS 1
 #endif
-/* Refills and pruning only where they matter: one job fits into the window, and nobody else makes a claim look twice. */
+/*
+ * Refills and pruning are only included where they matter: one job fits into the window, and no other process makes a
+ * claim look twice.
+ */
 #if JOBS > 1 || defined(CRASH)
 #define REFILL
 #endif
@@ -39,7 +41,7 @@ byte holds; /* queue->holds */
 byte boot;
 #include "refill.pml"
 
-/* Who is at work: transactions, and what leases and rows are theirs. */
+/* The transactions. These numbers also say to which transaction a lease or a row belongs. */
 #define CLAIMER 1
 #define LATE 2
 #define MOVER 3
@@ -50,22 +52,22 @@ byte boot;
 /* ---- row versions: at most one a segment and job ---- */
 
 #define ABSENT 0   /* never there, dead, or truncated */
-#define INSERTED 1 /* by a transaction that is running */
+#define INSERTED 1 /* inserted by a running transaction */
 #define STANDING 2
-#define DELETED 3  /* by a transaction that is running */
-#define REPLACED 4 /* + the number of the move: dead, and says that the row went on */
+#define DELETED 3  /* deleted by a running transaction */
+#define REPLACED 4 /* plus the number of the move: a dead version which shows that the row moved on */
 byte version[SEGMENTS * JOBS];
 #define version_of(s, j) version[(s) * JOBS + (j)]
 
-byte taken_by[JOBS]; /* whose the lease is; is_moving() if it is the mover's */
+byte taken_by[JOBS]; /* the transaction that has the lease; is_moving() for that of the mover */
 
 /* ghosts */
-byte author[JOBS];	/* who wrote the standing version */
-bool ran[JOBS];		/* and its callback has run */
-bool to_file[JOBS]; /* the mover has written it, or one before, and is about to file it */
-bool ended[JOBS];	/* acked or purged, or not there yet */
+byte author[JOBS];	/* the transaction that has written the standing version */
+bool ran[JOBS];		/* ... and its callback has run */
+bool to_file[JOBS]; /* the mover has written this version or an earlier one, and is about to file it */
+bool ended[JOBS];	/* acked, purged, or not inserted yet */
 bool in_hand[JOBS]; /* a worker has it */
-bool disturbed;		/* somebody else than that mover has taken job 0 */
+bool disturbed;		/* another transaction than the mover has taken job 0 */
 #define nobody_has_it (lease_state[0] == NONE || taken_by[0] == MOVER)
 #ifdef ASK
 #define disturb() disturbed = true
@@ -75,15 +77,19 @@ bool disturbed;		/* somebody else than that mover has taken job 0 */
 
 /* ---- moves, and what snapshots keep from being pruned ---- */
 
-byte moves;		   /* numbers given so far */
-byte running;	   /* flag n: move n is in the ProcArray */
-byte locked;	   /* flag n: move n has its locks, so its callbacks may still have to run */
+byte moves;		   /* number of moves so far */
+byte running;	   /* bit n: move n is in the ProcArray */
+byte locked;	   /* bit n: move n holds its locks, so its callbacks may not have run yet */
 byte mover_number; /* queue->mover: the last move under a lease, + 1 */
 bool looked_again; /* the asker has waited for one mover, or is going to */
 #define at_work(mover) ((mover) != 0 && (locked & flag((mover) - 1)))
 #define flag(n) (1 << (n))
 #define NEVER 255
-byte oldest_move[3]; /* of a statement under way, by who: moves from here on are kept by its snapshot */
+/*
+ * by transaction: the first move that the snapshot of its running statement does not see; versions replaced by it or
+ * a later one are kept
+ */
+byte oldest_move[3];
 #define oldest_running ((running & 1) -> 0 : ((running & 2) -> 1 : ((running & 4) -> 2 : moves)))
 #ifdef PRUNE
 #define take_snapshot(me) oldest_move[me] = oldest_running
@@ -99,11 +105,11 @@ byte oldest_move[3]; /* of a statement under way, by who: moves from here on are
 #define WRITE 1 /* RowExclusiveLock */
 byte holders[2 * SEGMENTS];
 #define holders_of(s, mode) holders[(mode) * SEGMENTS + (s)]
-byte shut = SEGMENTS; /* the segment that is being truncated: ShareLock */
-bool exclusive;		  /* and AccessExclusiveLock */
+byte shut = SEGMENTS; /* the segment that is being truncated, under ShareLock */
+bool exclusive;		  /* AccessExclusiveLock, too */
 #define may_lock(s, mode) (shut != (s) || (mode == READ && !exclusive))
 
-/* `locks`: the segments that this process has locked. */
+/* `locks`: the segments that this process has locked, as bits. */
 inline lock(s, mode)
 {
 	if
@@ -121,7 +127,7 @@ inline lock_all(mode)
 #endif
 }
 
-/* Inside of a step. */
+/* Release all locks. Called inside of a step. */
 inline unlock_all(mode)
 {
 	holders_of(0, mode) = holders_of(0, mode) - (locks & 1);
@@ -132,7 +138,7 @@ inline unlock_all(mode)
 	locks = 0
 }
 
-/* A place in memory is only ever a guess. */
+/* A place in memory is only a guess, so any segment is possible. */
 inline guess(place)
 {
 	if
@@ -147,8 +153,8 @@ inline guess(place)
 /* ---- looking for a job (rows/job.cpp) ---- */
 
 /*
- * judge_version, or is_writable. Whoever has the lease finds the row at rest, or at least
- * not in the mover's hands.
+ * judge_version() or is_writable(). A transaction that has the lease finds the row unchanged by others, or at least
+ * not by the mover.
  */
 inline judge(s, j, mode)
 {
@@ -178,7 +184,7 @@ inline look_up_once(j, mode)
 
 #define moves_in(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1))
 
-/* verify_job, and the search of write_job: here, or anywhere; BUSY if it is under way. */
+/* verify_job(), and the search of write_job(): at the place, or anywhere. BUSY if the row is being moved. */
 inline find(j, mode)
 {
 	lock(place, mode);
@@ -214,7 +220,7 @@ inline find(j, mode)
 
 #define is_writable(s, j) (version_of(s, j) == STANDING || version_of(s, j) == DELETED)
 
-/* locate_job: found and pinned, or gone; waits for who inserts it */
+/* locate_job(): the row is found and pinned, or gone; waits for a transaction that inserts it */
 inline locate_job(j)
 {
 	do
@@ -234,7 +240,10 @@ inline locate_job(j)
 	inserter = 0
 }
 
-/* delete_job, waiting for who is at the row. verdict: LIVE if it is deleted, DEAD if there is none */
+/*
+ * delete_job(), waiting for transactions that have locked the row. verdict: LIVE if the row is deleted, DEAD if there
+ * is none
+ */
 inline delete_job(j, me)
 {
 	do
@@ -259,8 +268,8 @@ inline delete_undone(j) { version_of(place, j) = STANDING; writer[j] = 0 }
 inline written(j, me) { author[j] = me; ran[j] = false; filed[j] = false }
 
 /*
- * file_hints, of a transaction that wrote a version. If somebody has moved the row on while the mover
- * has its lease, his hint may meet that lease: then the mover's stands for both.
+ * file_hints(), of a transaction that has written a version. If the row has been moved on and the mover has its
+ * lease, this hint meets that lease; then the mover's hint stands for both.
  */
 inline file_version(j, me)
 {
@@ -290,7 +299,7 @@ end:	do
 				atomic { taken_by[job_of(key)] = CLAIMER; disturb(); take_snapshot(CLAIMER); guess(place) };
 				find(job_of(key), READ);
 				atomic {
-					/* only a dead row's hint is dropped (protocol: busy-is-not-gone) */
+					/* the hint of a row that is not dead may not be dropped (protocol: busy-is-not-gone) */
 					assert(verdict != DEAD || !live(job_of(key)));
 					end_snapshot(CLAIMER);
 					unlock_all(READ);
@@ -308,13 +317,13 @@ end:	do
 						verdict = 0
 					};
 					if
-					/* lost, and out again without being counted */
+					/* lost, and handed out again without being counted */
 					:: skip
 					/* ack */
 					:: take_snapshot(CLAIMER);
 						delete_job(job_of(key), CLAIMER);
 						if
-						/* never stale: nobody else ends a job that is in hand */
+						/* never stale: no other transaction ends a job that is in work */
 						:: d_step { assert(verdict == LIVE); end_snapshot(CLAIMER); delete_visible(job_of(key)); in_hand[job_of(key)] = false }
 						:: d_step { end_snapshot(CLAIMER); delete_undone(job_of(key)) }
 						fi
@@ -356,10 +365,10 @@ proctype late()
 				delete_job(0, LATE);
 				break
 #ifndef FAULT_STALE_WHILE_MOVED
-			/* take_late waits for queue->mover, until its callbacks have run */
+			/* take_waiting() waits for the mover, until its callbacks have run */
 			:: d_step { verdict == LIVE && lease_state[0] != NONE && taken_by[0] == MOVER -> verdict = BUSY }; !at_work(mover_number)
 #endif
-			/* somebody has it: stale */
+			/* another transaction has the lease: the ack is stale */
 			:: d_step { verdict == LIVE && lease_state[0] != NONE && taken_by[0] != MOVER -> verdict = BUSY }; break
 #ifdef FAULT_STALE_WHILE_MOVED
 			:: d_step { verdict == LIVE && lease_state[0] != NONE && taken_by[0] == MOVER -> verdict = DEAD }; break
@@ -372,7 +381,7 @@ proctype late()
 		:: d_step { verdict == LIVE -> end_snapshot(LATE); delete_undone(0) };
 			d_step { taken_by[0] = 0; give_back(0); check() }
 		:: d_step { verdict != LIVE ->
-				/* never stale while the job lives and is in nobody's hands */
+				/* never stale while the job lives and no worker has it */
 				assert(verdict != DEAD || !live(0));
 				end_snapshot(LATE);
 				if
@@ -384,9 +393,12 @@ proctype late()
 	} unless { boot != mine }
 }
 
-/* ---- moves (ring/segment.cpp) ---- */
+/* ---- moves (ring/move.cpp) ---- */
 
-/* Both segments are locked; for the mover conditionally, all the same here. The row was seen there. */
+/*
+ * Both segments are locked. (The mover takes its locks only if they are free, which is the same here.) The row was
+ * seen in s.
+ */
 #define can_move(s, t) (moves < MOVES && version_of(s, victim) == STANDING && may_lock(s, WRITE) && may_lock(t, WRITE))
 
 inline begin_move(s, t)
@@ -412,7 +424,7 @@ inline choose_move()
 	fi
 }
 
-/* heap_delete, which does not wait, and the copy; then the end of the transaction as others see it */
+/* heap_delete() without a wait, and the copy; then the end of the transaction becomes visible. */
 inline move_row(j, me)
 {
 	if
@@ -447,7 +459,7 @@ inline move_row(j, me)
 	fi
 }
 
-/* The locks go after the callbacks. */
+/* The locks are released after the callbacks. */
 inline end_move()
 {
 	holders_of(from, WRITE)--; holders_of(to, WRITE)--;
@@ -525,7 +537,7 @@ end:	do
 	} unless { boot != mine -> goto restart }
 }
 
-/* Versions that no snapshot needs go. */
+/* Versions that no snapshot needs are removed. */
 #define prunable(s) (version_of(s, 0) >= REPLACED && \
 	version_of(s, 0) - REPLACED < oldest_running && \
 	version_of(s, 0) - REPLACED < oldest_move[CLAIMER] && \
@@ -557,7 +569,10 @@ inline inspect(s)
 	od
 }
 
-/* A segment of which a pass has found that it is empty; nothing forbids that it is any other. */
+/*
+ * Choose the segment to truncate: one that a pass has found empty. Any segment may be chosen, since nothing in the
+ * protocol excludes it.
+ */
 inline choose_segment()
 {
 	if
@@ -673,7 +688,7 @@ end:	do
 			:: next == SEGMENTS -> break
 			od;
 			atomic { next = 0; unlock_all(READ) };
-			/* publish: one row, as the window has room for one, and the first one left out */
+			/* publish: one row, since the window has room for one, and the first row that was left out */
 			d_step {
 				window_refill ->
 				next = (found_rows == 2 -> 1 : 0);
@@ -705,7 +720,7 @@ proctype purge()
 		!at_work(mover_number);
 #endif
 		lock_all(WRITE);
-		/* DELETE: the snapshot, then is_leased(), then the row */
+		/* DELETE: first the snapshot, then is_leased(), then the row */
 		d_step {
 			at = 0;
 			do
@@ -721,7 +736,7 @@ proctype purge()
 		};
 		d_step {
 			skipped = lease_state[0] != NONE;
-			/* those that run are their workers', but no waiting job is left out */
+			/* leased jobs are in work and may be skipped, but no waiting job may be left out */
 			assert(!found_row || !skipped || taken_by[0] != MOVER)
 		};
 		if
@@ -729,7 +744,7 @@ proctype purge()
 		:: found_row && !skipped ->
 			if
 			:: d_step { version_of(place, 0) == STANDING -> version_of(place, 0) = DELETED; writer[0] = PURGER; deleted = true }
-			/* somebody was faster: a late ack, but not the mover (40001) */
+			/* another transaction was faster: a late ack, but not the mover (40001) */
 			:: d_step { !is_writable(place, 0) -> assert(!live(0)) }
 			fi
 		fi;
@@ -755,7 +770,7 @@ proctype asker()
 	byte mine = boot, mover_seen;
 	bool owed, answered, found_none;
 	{
-		/* the job is there, its insert has run its callback, and at most the mover is at it */
+		/* the job exists, the callback of its insert has run, and at most the mover has it */
 		d_step { owed = live(0) && holds == 0 && nobody_has_it && (filed[0] || author[0] == MOVER); disturbed = false };
 		do
 		:: d_step {
@@ -772,7 +787,7 @@ proctype asker()
 				:: else
 				fi;
 				found_none = !answered && exhausted;
-				/* read in the hold that finds nothing: who has ended since has filed what it had */
+				/* read in the hold that finds nothing: a mover that has ended before has filed its jobs */
 				mover_seen = mover_number;
 				if
 #ifdef FAULT_EMPTY_WHILE_MOVED
@@ -838,7 +853,7 @@ proctype crash()
 	}
 }
 
-/* Nobody can go on: then every job that was there has ended. */
+/* Check at the end, when no process can go on: every job has ended. */
 proctype accountant()
 {
 	timeout ->

@@ -1,7 +1,7 @@
 /*
- * How many leases a database may have (engine/share.cpp): its own share and a common part.
- * No database below its share is ever refused, nobody is refused because somebody else
- * is about to fail, and there are never more leases than entries in the table.
+ * Model of the lease quota of a database (engine/share.cpp): its own share and a common part. Shown: no database
+ * below its share is ever refused; no process is refused because another one is about to fail; and there are never
+ * more leases than entries in the table.
  */
 #define DATABASES 2
 #define OWN 1
@@ -10,7 +10,7 @@
 #endif
 #define ENTRIES (DATABASES * OWN + COMMON)
 #ifndef WORKERS
-#define WORKERS 4 /* of the databases in turn */
+#define WORKERS 4 /* their databases alternate */
 #endif
 #ifndef ROUNDS
 #define ROUNDS 2
@@ -18,7 +18,7 @@
 
 byte used[DATABASES], aside[DATABASES], aside_own[DATABASES];
 byte common;
-byte held[DATABASES]; /* leases that there are, aside or not */
+byte held[DATABASES]; /* number of leases, set aside or not */
 byte ended;
 
 inline charge_common()
@@ -30,7 +30,7 @@ inline charge_common()
 	:: else
 	fi
 #else
-	/* compare and exchange until it fits, or is full */
+	/* compare and exchange, repeated until it succeeds, or the common part is full */
 	d_step { got = common < COMMON; common = common + got }
 #endif
 }
@@ -96,7 +96,7 @@ inline charge_lease()
 #endif
 }
 
-/* gone: the lease itself has ended */
+/* gone: the lease itself has ended, too */
 inline discharge_lease(gone)
 {
 	d_step { from_common = used[d] > OWN; used[d]--; held[d] = held[d] - gone };
@@ -106,7 +106,7 @@ inline discharge_lease(gone)
 	fi
 }
 
-/* Returns got: it is the common part's. */
+/* got: set if the lease is now charged to the common part. */
 inline charge_aside()
 {
 	seen = used[d];

@@ -1,8 +1,8 @@
 /*
- * How many jobs run at a time (engine/concurrency.h): slots of leases, and what a transaction lends that
- * acknowledges and claims. Never more than LIMIT jobs are in work, as their workers see it: a job that is
- * acknowledged in an open transaction is not, until that is rolled back. What a transaction leaves is settled
- * lease by lease, in any order, as that of a prepared one is.
+ * Model of concurrency slots (engine/concurrency.h): the slots of leases, and slots lent by a transaction that
+ * acknowledges and claims. Shown: at most LIMIT jobs are in work at a time, as their workers see it. A job that was
+ * acknowledged in an open transaction is not in work, unless that transaction is rolled back. At the end of a
+ * transaction its leases are settled one by one, in any order, as those of a prepared transaction are.
  */
 #ifndef JOBS
 #define JOBS 3
@@ -20,10 +20,10 @@
 
 byte running;
 bool taken[JOBS], slot[JOBS], gone[JOBS];
-byte lender[JOBS], borrower[JOBS]; /* + 1; 0: none */
-bool work[JOBS]; /* what somebody outside sees */
+byte lender[JOBS], borrower[JOBS]; /* number of the lease plus 1; 0: none */
+bool work[JOBS]; /* in work, as other sessions see it */
 byte left = JOBS;
-byte undone; /* leases lost, transactions rolled back */
+byte undone; /* number of lost leases and rolled-back transactions */
 
 inline check()
 {
@@ -81,7 +81,10 @@ inline end(j)
 	taken[j] = false
 }
 
-/* Any job that waits; *from: a lease that may lend, or NONE. NONE if there is no job, or no slot. */
+/*
+ * Take the lease of any waiting job. from: a lease that may lend its slot, or NONE. j: the job; NONE if there is no
+ * job or no slot.
+ */
 inline take(j, from)
 {
 	atomic {
@@ -126,7 +129,7 @@ inline acknowledge(j)
 	}
 }
 
-/* The ack is undone: it is in work again. */
+/* The ack is undone: the job is in work again. */
 inline put_back(j)
 {
 #ifdef FAULT_FREE_AT_ACK
@@ -144,7 +147,7 @@ inline put_back(j)
 #endif
 }
 
-/* The transaction: first is in its hands, and one or two more by pgq_ack_claim. */
+/* A transaction. It has claimed the job `first`, and takes one or two more by pgq_ack_claim. */
 proctype worker()
 {
 	byte first, second, third, i, n;

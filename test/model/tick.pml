@@ -1,9 +1,10 @@
 /*
- * The ticks of one schedule (docs/protocol.md: tick-is-one-transaction, ticks-stand-their-ground): two schedulers, one
- * after the other or both at once, a user who says the same schedule again, crashes, a clock that is set forward for a
- * while. Every tick has one job, none before its time, and none is left out.
+ * Model of the ticks of one schedule (docs/protocol.md: tick-is-one-transaction, ticks-stand-their-ground). There are
+ * two schedulers, one after the other or both at once, a user who repeats the same schedule, crashes, and a clock
+ * that is set forward for a while. Shown: every tick has one job, no job comes before its time, and no tick is left
+ * out.
  *
- * Hours are ticks. What is written is in `next` and `fired`; what a process has read is its own.
+ * Hours are ticks. Durable data is in `next` and `fired`; data that a process has read is local to it.
  */
 #ifndef HOURS
 #define HOURS 4
@@ -12,14 +13,14 @@
 #define CRASHES 1
 #endif
 
-byte hour = 1;          /* that it is */
-byte ahead = 0;         /* how far the clock was set forward */
-bool distrusted = false; /* for so long no schedule fires */
+byte hour = 1;          /* the true time */
+byte ahead = 0;         /* by how much the clock was set forward */
+bool distrusted = false; /* the clock is not trusted, so no schedule fires */
 bool jumped = false;
-byte next = 1;          /* durable */
+byte next = 1;          /* durable: the next tick to fire */
 byte fired[HOURS + 4];
 byte crashes = 0;
-byte locked = 0;        /* whose transaction has locked the row */
+byte locked = 0;        /* the process whose transaction has locked the row */
 
 #define wall (hour + ahead)
 #ifdef FAULT_ANY_CLOCK
@@ -35,7 +36,7 @@ inline fire(tick)
 	assert(tick <= hour);     /* not before its time */
 }
 
-/* A scheduler, which is started again if it dies. */
+/* A scheduler, which is started again after a crash. */
 proctype scheduler(byte me)
 {
 	byte tick;
@@ -58,7 +59,7 @@ end:
 	od
 }
 
-/* An application that starts, and says what it wants. */
+/* An application that starts and makes the schedule again. */
 proctype user()
 {
 	byte starts = 2;
@@ -76,9 +77,9 @@ proctype user()
 proctype time()
 {
 	do
-	/* An hour passes; a clock that has been right for so long is believed. */
+	/* An hour passes. If the clock was right during that hour, it is trusted again. */
 	:: atomic { hour < HOURS -> hour++; if :: ahead == 0 -> distrusted = false :: else fi }
-	/* It is set forward, and back before an hour has passed. */
+	/* The clock is set forward, and back before an hour has passed. */
 	:: atomic { !jumped -> jumped = true; ahead = 2; distrusted = true };
 		atomic { ahead = 0 }
 	:: atomic { hour == HOURS && ahead == 0 -> distrusted = false; break }
@@ -88,7 +89,7 @@ proctype time()
 init
 {
 	atomic { run scheduler(1); run scheduler(2); run user(); run time() }
-	/* When nothing happens any more, all have come. */
+	/* At the end, all ticks must have fired. */
 	timeout;
 	byte t;
 	for (t : 1 .. HOURS) { assert(fired[t] == 1) }

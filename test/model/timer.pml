@@ -1,16 +1,15 @@
 /*
- * Timer, its cursor and its refill, the due line, the clock that may be set back (which
- * is noticed, unless it is within the SLACK), retries, and a failover to a machine whose
- * clock is behind.
+ * Model of the timer, its cursor and its refill, and the due line. The clock may be set back, which is noticed unless
+ * the step is within SLACK. There are retries, and a failover to a machine whose clock is behind.
  */
 #ifndef JOBS
 #define JOBS 2
 #endif
 #ifndef DELAY
-#define DELAY 1 /* of all but the first job */
+#define DELAY 1 /* delay of all jobs except the first */
 #endif
 #ifndef LAST
-#define LAST 2 /* the clock goes from 1 to here, and back BACKS times */
+#define LAST 2 /* the clock goes from 1 to this value, and back BACKS times */
 #endif
 #define TIMES (LAST + 2)
 #define WINDOW_SIZE 1
@@ -19,7 +18,7 @@
 #endif
 #define TIMERS
 #define NOW now
-byte now = 1, latest = 1; /* the clock, and the latest it has shown: the token mark is ahead of that */
+byte now = 1, latest = 1; /* the clock, and its highest value so far, above which the token mark is */
 #include "engine.pml"
 
 byte boot;
@@ -53,7 +52,7 @@ proctype enqueuer(byte j; byte delay)
 	} unless { boot != mine }
 }
 
-/* What window.pml has in more steps. */
+/* verify_job() in one step; window.pml has it in more steps. */
 #define fits_now(key) (writer[job_of(key)] == 0 && row[job_of(key)] == key)
 
 proctype claimer()
@@ -68,7 +67,7 @@ end:	do
 			:: key == 0
 			:: key != 0 ->
 				if
-				/* verified and found as it was: handed out, and acked at once */
+				/* the row was found unchanged: handed out and acked in one step */
 				:: d_step { fits_now(key) ->
 						assert(!ended[job_of(key)]);
 						row[job_of(key)] = 0;
@@ -87,7 +86,7 @@ end:	do
 				:: d_step { fits_now(key) && !retried[job_of(key)] ->
 						retried[job_of(key)] = true;
 						attempted[job_of(key)] = true;
-						/* Another key than before, since its hint says that it is delayed. */
+						/* The key differs from the old one, since the hint is now marked as delayed. */
 						row[job_of(key)] = KEY(1, least(now + 1, LAST), job_of(key));
 						filed[job_of(key)] = false };
 					d_step { end_lease(job_of(key)); check() };
@@ -105,14 +104,14 @@ end:	do
 	} unless { boot != mine -> goto restart }
 }
 
-/* The new machine's clock is behind. */
+/* A failover: the clock of the new machine is behind. */
 proctype failover() { d_step { crash_now(); clock_mark = latest; now = 1 } }
 
 init
 {
 	atomic {
 		reset();
-		/* loaded: there was nothing to read */
+		/* the memory is loaded: the table was empty */
 		cursor = HIGHEST;
 		timer_cursor = HIGHEST;
 		run enqueuer(0, 1);

@@ -1,10 +1,11 @@
 /*
- * Turns at a waiting job that has a unique key (jobs/owner.cpp, take_waiting() in jobs/waiting.cpp): requests come again and
- * again, each of which holds the job to the end of its transaction, so that there may never be a moment without a holder; a
- * session changes the job, by its id or by its key, and a worker claims it. One step is what a lock covers.
+ * Model of turns at a waiting job that has a unique key (jobs/owner.cpp, take_waiting() in jobs/waiting.cpp).
+ * Requests come again and again. Each holds the job until its transaction ends, so there may never be a moment
+ * without a holder. One session changes the job, by its id or by its key. A worker claims it. A step is all that
+ * happens under one lock.
  *
- * Who has the turn is overtaken by the one request that had looked already. A job that claims have wanted for long gets no
- * new holder before a claim has had its chance. And everybody comes to an end.
+ * Shown: a session with the turn is overtaken only by the one request that had looked before. A job that claims have
+ * wanted for long gets no new holder before a claim could take it. Every process comes to an end.
  */
 #ifndef ROUNDS
 #define ROUNDS 2
@@ -23,26 +24,26 @@ mtype lease = FREE;
 bool holder[SESSIONS];
 byte changer = NONE;
 mtype = { NO, NOW, LONG };
-mtype wanted = NO; /* by claims */
+mtype wanted = NO; /* wanted by claims */
 
 byte key_lock = NONE;
 
-/* The turn: a heavyweight lock; those that wait are served in the order in which they came. */
+/* The turn, a heavyweight lock. Sessions that wait for it are served in the order in which they came. */
 byte turn = NONE;
 chan line = [SESSIONS] of { byte };
-bool exclusive[SESSIONS]; /* what a session in the line asks for */
-byte exclusives;          /* in the line */
+bool exclusive[SESSIONS]; /* lock mode for which a session in the line waits */
+byte exclusives;          /* number of such sessions in the line */
 
 bool claim_waits;
-bool starved;   /* wanted for long, and no claim has had its chance since */
-bool has_turn;  /* the changer */
-byte overtakes; /* since it has the turn */
+bool starved;   /* wanted for long, and no claim could take the job since */
+bool has_turn;  /* the changer has the turn */
+byte overtakes; /* number of holders that came since then */
 
 #define is_in_turn(s) (turn == s || (turn == NONE && exclusives == 0))
 #define nobody_holds (!holder[0] && !holder[1] && !holder[SESSIONS - 1])
 #define others_hold(s) ((s != 0 && holder[0]) || (s != 1 && holder[1]) || (s != SESSIONS - 1 && holder[SESSIONS - 1]))
 
-/* lock_turn(), waiting: in the line, and then with it in hand; in share mode for a moment only. */
+/* lock_turn() with wait: join the line, then get the lock; in share mode release it at once. */
 inline wait_for_turn(excl)
 {
 	atomic {
@@ -70,7 +71,7 @@ inline unlock_key()
 	key_lock = (key_lock == me -> NONE : key_lock)
 }
 
-/* The callback: the last one gives the lease back, and its hint. */
+/* The commit callback. The last holder gives the lease back, and files its hint. */
 inline end_transaction()
 {
 	atomic {
@@ -80,7 +81,7 @@ inline end_transaction()
 		:: lease == HELD && nobody_holds ->
 			lease = FREE;
 			wanted = NO;
-			/* Nobody has asked to hold it meanwhile: there is a gap anyhow. */
+			/* No session has asked to become a holder since, so claims get a chance anyway. */
 			starved = starved && turn != NONE && turn != CHANGER
 		:: else
 		fi
@@ -96,7 +97,7 @@ inline hold()
 	holder[me] = true
 }
 
-/* enqueue_keyed(), unique_until 'finished': until the job is held, or in work. */
+/* enqueue_keyed() with unique_until 'finished': repeat until the job is held, or is in work. */
 inline ask()
 {
 	do
@@ -140,7 +141,7 @@ inline ask()
 #ifdef FAULT_GAP_BY_AN_OLD_LOOK
 		:: atomic { lease == FREE || (lease == HELD && (holder[me] || wanted != LONG)) ->
 #else
-		:: atomic { lease == FREE && starves -> unlock_key() } /* its holders have just gone */
+		:: atomic { lease == FREE && starves -> unlock_key() } /* the holders have just ended */
 		:: atomic { (lease == FREE && !starves) || (lease == HELD && (holder[me] || wanted != LONG)) ->
 #endif
 				if
@@ -182,7 +183,7 @@ proctype request(byte me)
 	od
 }
 
-/* With the turn, for one of the holders. */
+/* Wait for one of the holders, having the turn. */
 inline wait_for_holder()
 {
 #ifdef FAULT_NO_TURN
@@ -246,7 +247,7 @@ proctype worker()
 		do
 		:: atomic { lease == FREE -> lease = CLAIMED; claim_waits = false; starved = false; break }
 		:: atomic { lease == HELD && wanted == NO -> wanted = NOW }
-		:: atomic { lease != FREE -> claim_waits = false; starved = false; break } /* its time is over */
+		:: atomic { lease != FREE -> claim_waits = false; starved = false; break } /* the claim's time is over */
 		od;
 		if
 		:: atomic { lease == CLAIMED -> lease = FREE } /* released */

@@ -1,11 +1,10 @@
 /*
- * Waiting claims (engine/waiter.cpp, jobs/wait.cpp): lines, latches, watchers. The
- * schedule is only counted here: jobs in the window, jobs beyond its cursor, and
- * timers that fire when the clock ticks. There is no scheduler to help: at the
- * end nobody may sleep while there is a job for him.
+ * Model of waiting claims (engine/waiter.cpp, jobs/wait.cpp): lines, latches, watchers. The schedule is reduced to
+ * numbers: jobs in the window, jobs beyond its cursor, and timers that fire when the clock ticks. There is no
+ * scheduler that could help. Shown: at the end, no claim sleeps while there is a job for it.
  *
- * LIMIT: so many jobs of a queue are in work at a time, each of which ends some time. Only the first room
- * is news (QueueHold::note_room): who takes it passes on what is left.
+ * LIMIT: at most that many jobs of a queue are in work at a time, and each of them ends some time. Only the first
+ * free slot wakes a waiter (QueueHold::note_room). That waiter passes the wake-up on if more slots are free.
  */
 #ifndef QUEUES
 #define QUEUES 1
@@ -21,7 +20,7 @@
 byte ready[QUEUES], beyond[QUEUES], timed[QUEUES];
 bool window_refill[QUEUES];
 bool ticked;  /* timers are due */
-byte cancels; /* how many calls were cancelled, at most CANCELS */
+byte cancels; /* number of calls that were cancelled, at most CANCELS */
 
 #ifdef LIMIT
 byte running[QUEUES];
@@ -63,7 +62,7 @@ byte watcher[QUEUES] = NOBODY;
 bool latch[WAITERS];
 hidden byte who, rest, was_woken, watched;
 
-/* wakeups is a set of processes, a bit each. */
+/* wakeups: the processes to wake, one bit each. */
 inline wake_waiters(q, n, wakeups)
 {
 	rest = n;
@@ -158,7 +157,7 @@ inline leave_line(w, q, served)
 		:: watched
 #endif
 		:: watched || (was_woken && served != q) -> wake_waiters(q, 1, wakeups)
-		/* Also who has joined again since it was woken may owe. */
+		/* A process that has joined the line again since it was woken may also have to pass the wake-up on. */
 #ifdef FAULT_REJOINED_OWES_NOTHING
 		:: else ->
 			if
@@ -181,7 +180,10 @@ inline leave_lines(w, served)
 #endif
 }
 
-/* Under the queue's lock: one hint was filed, ready or not; earlier: the next timer has moved forward. */
+/*
+ * Called under the queue's lock: n hints were filed as ready, or one as not ready. earlier: the next timer is earlier
+ * now.
+ */
 inline note_filed(q, n, earlier, wakeups)
 {
 	if
@@ -196,7 +198,7 @@ inline note_filed(q, n, earlier, wakeups)
 	fi
 }
 
-/* Under the queue's lock; room_before is from when that was taken. */
+/* Called under the queue's lock. room_before: the free slots when the lock was taken. */
 inline note_room(q, room_before, wakeups)
 {
 	if
@@ -218,12 +220,13 @@ inline occupy_slot(q)
 
 /* ---- claiming (jobs/take.cpp) ---- */
 
-/* One job of this queue, if there is one. */
+/* Claim one job of this queue, if there is one. */
 inline claim_from(q)
 {
 	do
 #ifdef CANCELS
-	:: d_step { cancels < CANCELS -> cancels++; cancelled = true }; break /* an error before it has looked */
+	/* an error before the claim has looked at the queue */
+	:: d_step { cancels < CANCELS -> cancels++; cancelled = true }; break
 #endif
 	:: d_step {
 			fire(q);
@@ -317,7 +320,8 @@ end:		if
 			:: latch[w]
 			:: watch && ticked
 #ifdef CANCELS
-			:: d_step { cancels < CANCELS -> cancels++; cancelled = true } /* or its time is over, or it dies */
+			/* or the claim's time is over, or its process dies */
+			:: d_step { cancels < CANCELS -> cancels++; cancelled = true }
 #endif
 			fi
 		fi;
@@ -361,7 +365,7 @@ proctype enqueuer(byte q; byte n; bool delay)
 proctype clock() { ticked = true }
 
 #ifdef LIMIT
-/* Leases end; those of claims that are undone give their jobs back. */
+/* Leases end. If their claims are undone, their jobs are given back. */
 proctype ender(byte q)
 {
 	byte wakeups;
@@ -384,7 +388,7 @@ end:
 }
 #endif
 
-/* Whoever still waits, waits for both queues. */
+/* Check at the end: a claim that still waits has no job in any queue. */
 proctype monitor()
 {
 	bool asleep;
@@ -405,7 +409,7 @@ init
 {
 	atomic {
 #ifdef LIMIT
-		/* others are in work already */
+		/* all slots are in use at the start */
 		running[0] = LIMIT;
 #endif
 		run waiter(0);

@@ -1,6 +1,6 @@
 /*
- * Window, cursor, refill, late callbacks, leases that are given back, parked jobs,
- * rows changed by hand, shed hints, crash. All jobs are due.
+ * Model of the window: cursor, refill, late callbacks, leases that are given back, parked jobs, rows changed by SQL,
+ * shed hints, crash. All jobs are due.
  */
 #ifndef JOBS
 #define JOBS 2
@@ -16,15 +16,15 @@
 #define TIMER_SIZE 1
 #define PAGES
 #define ABANDON
-#define SOON 1 /* when jobs are enqueued */
-#define NOW 2  /* the time of retries */
+#define SOON 1 /* the run_at with which jobs are enqueued */
+#define NOW 2  /* the run_at of retries */
 #include "engine.pml"
 
-byte boot; /* how often the server has crashed */
+byte boot; /* number of crashes */
 #include "refill.pml"
 
-bool ended[JOBS];	/* acked: its row was deleted, and that is visible */
-bool retried[JOBS]; /* failed once */
+bool ended[JOBS];	/* acked: the row was deleted, visibly */
+bool retried[JOBS]; /* one attempt has failed */
 
 proctype enqueuer(byte j)
 {
@@ -42,7 +42,7 @@ proctype enqueuer(byte j)
 	} unless { boot != mine }
 }
 
-/* UPDATE by hand, which the trigger files */
+/* UPDATE by a user's SQL; the trigger files the row */
 proctype changer(byte j)
 {
 	byte key, mine = boot;
@@ -88,7 +88,7 @@ end:	do
 						seen = 0
 					};
 					if
-					/* ack: delete_job waits for who is at the row */
+					/* ack: delete_job() waits for a transaction that has locked the row */
 					:: d_step { writer[job_of(key)] == 0 -> write_row(job_of(key), me, 0) };
 						d_step { row[job_of(key)] = 0; writer[job_of(key)] = 0; ended[job_of(key)] = true };
 						d_step { end_lease(job_of(key)); key = 0; check() }
@@ -113,7 +113,7 @@ end:	do
 						}
 #endif
 #endif
-					/* the claim is rolled back; nobody counts it: take_over_from_scheduler */
+					/* the claim is rolled back, and the attempt is not counted */
 					:: d_step { give_back(job_of(key)); key = 0; check() }
 					fi
 				fi
