@@ -22,7 +22,10 @@ TEST(Backoff, DoublesFromBaseToMax)
 		EXPECT_EQ(backoff_delay(options, failed, 0.3), seconds[failed - 1] * kSecond) << failed;
 }
 
-/* The jitter is applied to the capped delay: a herd that has reached the cap is spread too. */
+/*
+ * The jitter is applied after the cap, so that the retries of many jobs which have all reached the
+ * cap are spread too.
+ */
 TEST(Backoff, JitterGoesBothWaysAlsoAtTheCap)
 {
 	BackoffOptions options{.base = 100 * kSecond, .max = 1000 * kSecond, .jitter = 0.2};
@@ -56,7 +59,7 @@ TEST(Backoff, NothingDoubledIsNothing)
 		EXPECT_EQ(backoff_delay(options, failed, 0.9), 0) << failed;
 }
 
-/* A max below the base wins, and a nonsensical count is the first failure. */
+/* If max is less than base, max counts. A number of failures below 1 counts as 1. */
 TEST(Backoff, OddOptions)
 {
 	BackoffOptions options{.base = 10 * kSecond, .max = 3 * kSecond, .jitter = 0};
@@ -82,7 +85,7 @@ TEST(Backoff, StaysWithinItsBounds)
 		auto middle = static_cast<int64_t>(std::min<__int128>(options.max, doubled));
 
 		int64_t delay = backoff_delay(options, failed, uniform(random));
-		/* A microsecond for rounding. */
+		/* Allow a microsecond for rounding. */
 		ASSERT_GE(delay, middle * (1 - options.jitter) - 1) << options.base << ' ' << failed;
 		ASSERT_LE(delay, middle * (1 + options.jitter) + 1) << options.base << ' ' << failed;
 		ASSERT_GE(delay, 0);

@@ -1,5 +1,6 @@
 /*
- * Cron against a reference that walks from minute to minute, or from second to second, and looks at the clocks.
+ * Tests of Cron. The reference steps through time by minutes or seconds, and compares each local
+ * time with the fields.
  */
 #include "core/cron.h"
 
@@ -44,7 +45,7 @@ moment(int y, unsigned m, unsigned d, int hour = 0, int minute = 0, int second =
 		   hour * 3600 + minute * 60 + second;
 }
 
-/* The system's time zones: where their clocks are moved in a range of time. */
+/* A time zone of the system, with the moments in a range of time at which its clocks are moved. */
 class TestZone
 {
 public:
@@ -106,7 +107,10 @@ fits(const Cron &cron, int64_t local)
 		   (cron.any_day || cron.any_weekday ? by_day && by_weekday : by_day || by_weekday);
 }
 
-/* All ticks in [from, until), a step at a time; the clocks are looked at from two days before. */
+/*
+ * Return all ticks in [from, until), checking one step after the other. The clocks are followed
+ * from two days before.
+ */
 std::vector<int64_t>
 reference(const Cron &cron, int64_t from, int64_t until, const TestZone &zone, int64_t step)
 {
@@ -149,7 +153,7 @@ const char *const five[] = {
 	"59 23 31 12 *", "0 0 30 dec *",  "5 0-4/2 * 3-4,9-11 *",
 };
 
-/* Two years that have in them what is odd: Apia has skipped the 30th of December 2011. */
+/* Two years with unusual changes of the clocks: Apia skipped the 30th of December 2011. */
 TEST(Cron, AgreesWithAWalkFromMinuteToMinute)
 {
 	int64_t from = moment(2011, 1, 1);
@@ -186,7 +190,7 @@ TEST(Cron, AgreesWithAWalkFromSecondToSecondWhereClocksAreMoved)
 	}
 }
 
-/* From any moment the answer is the one that the walk has. */
+/* The search from any moment finds the same next tick as the reference. */
 TEST(Cron, DoesNotDependOnWhereOneBegins)
 {
 	TestZone zone("Europe/Berlin", moment(2026, 1, 1), moment(2027, 1, 1));
@@ -211,10 +215,12 @@ TEST(Cron, RunsOnceWhereTheHourIsSkippedOrRepeated)
 	/* 2:30 is skipped: 3:00 comes at once. */
 	EXPECT_EQ(next_tick(cron_of("30 2 * * *"), spring - 3600, berlin), spring);
 	EXPECT_EQ(next_tick(cron_of("30 2 * * *"), spring, berlin), spring + kDay - 1800);
-	/* All that are skipped are one, and so is one that comes anyway. */
+	/*
+	 * All skipped times have one tick together, which also replaces a regular tick at that moment.
+	 */
 	EXPECT_EQ(found(cron_of("*/5 2,3 * * *"), spring - 600, spring + 300, berlin),
 			  std::vector<int64_t>{spring});
-	/* 2:30 is repeated: the first one counts. */
+	/* 2:30 comes twice: the first time counts. */
 	EXPECT_EQ(found(cron_of("30 2 * * *"), autumn - 7200, autumn + 7200, berlin),
 			  std::vector<int64_t>{autumn - 1800});
 	EXPECT_EQ(found(cron_of("30 * * * *"), autumn - 3600, autumn + 3600, berlin),
@@ -301,26 +307,26 @@ TEST(Cron, MissedOnesAreTheNewest)
 {
 	int64_t from = moment(2026, 1, 1);
 	int64_t ticks[1000];
-	/* Few. */
+	/* Few missed ticks. */
 	Backlog few = missed_ticks(cron_of("0 * * * *"), from, from + 3 * 3600 + 5, utc, ticks, 1000);
 	EXPECT_EQ(few.n, 4);
 	EXPECT_EQ(few.before, 0);
 	EXPECT_EQ(ticks[0], from);
 	EXPECT_EQ(ticks[3], from + 3 * 3600);
-	/* More than there is room for. */
+	/* More ticks than the array can take. */
 	Backlog many = missed_ticks(cron_of("* * * * *"), from, from + 5000 * 60, utc, ticks, 1000);
 	EXPECT_EQ(many.n, 1000);
 	EXPECT_EQ(many.before, 4001);
 	for (int i = 0; i < 1000; i++)
 		EXPECT_EQ(ticks[i], from + (4001 + i) * 60);
-	/* More than are counted. */
+	/* More ticks than are counted. */
 	Backlog years =
 		missed_ticks(cron_of("* * * * * *"), from, from + 3 * 366 * kDay, utc, ticks, 7);
 	EXPECT_EQ(years.n, 7);
 	EXPECT_EQ(years.before, kCounted);
 	EXPECT_EQ(ticks[6], from + 3 * 366 * kDay);
 	EXPECT_EQ(ticks[0], ticks[6] - 6);
-	/* Rare ones, and none. */
+	/* Rare ticks, and none at all. */
 	Backlog rare = missed_ticks(cron_of("0 0 1 1 *"), from, moment(2030, 6, 1), utc, ticks, 1);
 	EXPECT_EQ(rare.n, 1);
 	EXPECT_EQ(rare.before, 4);

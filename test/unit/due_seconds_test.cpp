@@ -85,7 +85,7 @@ TEST(DueSeconds, APartIsOutOfWhatIsBeyond)
 	found.begin_like(due);
 	EXPECT_EQ(due.waiting(now), 9) << "as before, while it is read";
 	found.add(kEnd + 5, 2);
-	/* one that comes meanwhile */
+	/* a job that is enqueued during the reading */
 	due.add(kEnd + 6, 1);
 	due.add_to_part(kEnd + 6, 1);
 	EXPECT_EQ(due.waiting(now), 10);
@@ -130,7 +130,7 @@ TEST(DueSeconds, APartThatWasGivenUpLeavesNothing)
 	EXPECT_EQ(due.waiting(kEnd + 5), 0);
 }
 
-/* Against all the seconds there are, for a day. */
+/* Compare with an array of all seconds of a day. */
 TEST(DueSeconds, IsWhatIsThereAtAnyTime)
 {
 	std::mt19937_64 random(1);

@@ -10,7 +10,10 @@ namespace {
 
 using pgq::Gcra;
 
-/* At most so many were taken in any window of one period: each window that could be the fullest begins with one of them. */
+/*
+ * Return the most permits taken in any window of one period. The fullest window begins with one of
+ * the takes.
+ */
 int64_t
 most_in_a_period(const std::vector<int64_t> &taken, int64_t period)
 {
@@ -42,7 +45,7 @@ TEST(Gcra, EmptyAtFirst)
 	}
 }
 
-/* As soon as they can be had, one by one or several, at once or after a rest. */
+/* Take permits as soon as possible, one by one or several, at once or after a rest. */
 TEST(Gcra, NeverMoreInAnyWindowAndAsManyAsThat)
 {
 	std::mt19937 random(1);
@@ -52,7 +55,7 @@ TEST(Gcra, NeverMoreInAnyWindowAndAsManyAsThat)
 		std::vector<int64_t> taken;
 		int64_t now = 0;
 		gcra.restart(permits, period, burst, now);
-		/* A full bucket, and all that follows: the fullest window there can be. */
+		/* A full bucket and the takes that follow: the fullest possible window. */
 		now += 2 * burst * period;
 		for (int64_t i = 0; i < 2 * permits; i++)
 		{
@@ -75,7 +78,7 @@ TEST(Gcra, NeverMoreInAnyWindowAndAsManyAsThat)
 	}
 }
 
-/* A start forgets what was taken: that is no way to more. */
+/* A start forgets earlier takes. That must not allow more permits than the limit. */
 TEST(Gcra, NotExceededAcrossAStart)
 {
 	for (const auto &[permits, period, burst] : cases)

@@ -15,7 +15,7 @@ using Counts = Histogram::Counts;
 constexpr int64_t kSecond = 1000000;
 constexpr int64_t kPart = RecentHistogram::kPart;
 
-/* As long as any power of two, more or less. */
+/* Return a random duration. All orders of magnitude are equally likely. */
 int64_t
 any_duration(std::mt19937_64 &random)
 {
@@ -85,7 +85,7 @@ TEST(Buckets, PercentilesAreThoseOfTheSortedOnes)
 		ASSERT_EQ(counts.count(), static_cast<int64_t>(all.size()));
 		for (int percent : {1, 50, 95, 99, 100})
 		{
-			/* So many are at most that long, and one less are too few. */
+			/* The smallest rank that covers `percent` percent of all durations. */
 			size_t rank = 1;
 			while (rank * 100 < all.size() * percent)
 				rank++;
@@ -162,7 +162,7 @@ TEST(RecentHistogram, ForgetsAfterFiveToTenMinutes)
 	}
 }
 
-/* Against a list of all that there were. */
+/* Compare with a list of all durations. */
 TEST(RecentHistogram, CountsThePresentPartAndTheOneBefore)
 {
 	std::mt19937_64 random(6);
@@ -193,7 +193,7 @@ TEST(RecentHistogram, CountsThePresentPartAndTheOneBefore)
 	}
 }
 
-/* Who has waited for the lock since he read the clock. */
+/* A process may have waited for the lock after it has read the clock, so its time is older. */
 TEST(RecentHistogram, AnOlderTimeChangesNothing)
 {
 	RecentHistogram recent;

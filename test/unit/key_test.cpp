@@ -40,7 +40,10 @@ TEST(TimerKey, OrderByTime)
 		}
 }
 
-/* Against the order of tuples; extreme priorities must not overflow on being turned round. */
+/*
+ * Compare with the order of tuples. Extreme priorities must not overflow when their sign is
+ * changed.
+ */
 TEST(Key, AgreesWithTuples)
 {
 	std::mt19937_64 random(1);

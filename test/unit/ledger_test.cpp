@@ -1,5 +1,6 @@
 /*
- * The ledger of the torture test, told of a server that breaks each rule once: it notices. And of one that does not: it says nothing.
+ * Tests of the torture test's ledger. Told of a server that breaks one rule, the ledger reports it;
+ * told of a correct server, it reports nothing.
  */
 #include "test/torture/coordination.h"
 #include "test/torture/timetable.h"
@@ -15,7 +16,7 @@ constexpr Epoch kStandby = {2, 200};
 constexpr int64_t kToken = 1 << 10; /* multiples of it are drawn one after the other */
 constexpr int64_t kUnknown = 999;
 
-/* Nothing happens at the same time as what was before. */
+/* Let time pass, so that later events have another time than earlier ones. */
 void
 later()
 {
@@ -43,7 +44,7 @@ protected:
 		return said;
 	}
 
-	/* Something, and it is that. */
+	/* Expect a violation whose text contains `what`. */
 	void expect(const std::string &what)
 	{
 		std::string said = told();
@@ -85,7 +86,7 @@ protected:
 		return key;
 	}
 
-	/* One of a queue whose key has that remainder. */
+	/* Return a job of the queue whose key has that remainder. */
 	Key job_like(const std::string &queue, Key remainder, Key divisor)
 	{
 		for (;;)
@@ -109,7 +110,7 @@ protected:
 		TxRef tx;
 		std::string queue = "q";
 		int priority = 0;
-		int64_t id = 0; /* 0: that of the job */
+		int64_t id = 0; /* 0: the id of the job */
 		Time lease_time = 60 * kSecond;
 	};
 
@@ -125,7 +126,7 @@ protected:
 	}
 	Held claim(Key key, int64_t token) { return claim(key, token, Claim{}); }
 
-	/* A statement of its own, or a part of a transaction that goes on. */
+	/* End a lease, by a transaction of its own or as a part of an open transaction. */
 	void end(const Held &held, Deed deed, Epoch epoch = kServer)
 	{
 		TxRef tx = begin(epoch);
@@ -603,7 +604,7 @@ protected:
 	LockName lock = {.name = "l"};
 	LockName run = {.name = "r", .is_run = true};
 
-	/* committed: the taking is, and nothing else happens in its transaction */
+	/* committed: whether the taking is committed, by a transaction that does nothing else */
 	GrantRef take(const LockName &of, int64_t token, Time ttl = 60 * kSecond, bool committed = true)
 	{
 		TxRef tx = begin();
@@ -779,7 +780,7 @@ class TimetableTest : public LedgerTest
 {
 protected:
 	Timetable timetable{ledger};
-	Moment tick = wall() / (6 * kSecond) * (6 * kSecond); /* of all of the strict ones */
+	Moment tick = wall() / (6 * kSecond) * (6 * kSecond); /* a tick of each strict schedule */
 
 	void SetUp() override
 	{

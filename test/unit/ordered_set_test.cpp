@@ -8,7 +8,7 @@
 
 namespace {
 
-/* Equal means equal number; the label tells which of two equal values was kept. */
+/* Values with the same number are equal; the label shows which of two equal values was kept. */
 struct Value
 {
 	int number;
@@ -41,7 +41,7 @@ TEST(OrderedSet, KeepsTheLastOfEqualValues)
 	EXPECT_EQ(set.min().label, 2);
 }
 
-/* The capacity is exact, and every node can be used again, however often. */
+/* The set has room for exactly its capacity, and every node can be reused any number of times. */
 TEST(OrderedSet, OfOneElement)
 {
 	Set::Node storage[1];

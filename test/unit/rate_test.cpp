@@ -42,7 +42,10 @@ TEST(Rate, ThoseThatStartedFirstAreForgottenFirst)
 	EXPECT_EQ(rate.started(19000), 7);
 }
 
-/* Any number of starts, as early as they may be: in no window more than the limit, and nearly as many in the long run. */
+/*
+ * Start as many jobs as early as allowed. No window has more than the limit, and in the long run
+ * nearly the limit is reached.
+ */
 TEST(Rate, NeverExceededAndUsed)
 {
 	std::mt19937 random(1);
@@ -57,7 +60,7 @@ TEST(Rate, NeverExceededAndUsed)
 			while (starts.size() < 30 * static_cast<size_t>(limit))
 			{
 				now = rate.less_than(limit, now);
-				/* Mostly at once, sometimes later, sometimes several. */
+				/* Usually at once, sometimes later, sometimes several. */
 				if (random() % 4 == 0)
 					now += random() % (period / 16 + 1);
 				int64_t n = 1 + random() % (limit - rate.started(now));
@@ -66,7 +69,7 @@ TEST(Rate, NeverExceededAndUsed)
 			}
 			for (int64_t from : starts)
 				ASSERT_LE(in_window(starts, from, period), limit) << period << " " << limit;
-			/* Not much slower: 30 periods, and the delays. */
+			/* Not much slower than 30 periods plus the delays. */
 			EXPECT_LT(now - began, 2 * 30 * (period + 17)) << period << " " << limit;
 		}
 }
@@ -85,7 +88,7 @@ TEST(Rate, FullRateIsSixteenOfSeventeen)
 	EXPECT_GE(starts, 1000 * 10 * 16 / 17);
 }
 
-/* Those of the period before hold back in the new one, as if they had started when it was changed. */
+/* Starts of the old period count in the new one as if they had come when the period was changed. */
 TEST(Rate, AnotherPeriod)
 {
 	Rate rate;
@@ -99,7 +102,7 @@ TEST(Rate, AnotherPeriod)
 	EXPECT_EQ(rate.less_than(1, 160000), 177000);
 }
 
-/* At any time as many as of the one that has more, and not many more than that. */
+/* At any time the merged counter reports at least as many starts as either, and not many more. */
 TEST(Rate, Cover)
 {
 	std::mt19937 random(3);
@@ -121,7 +124,10 @@ TEST(Rate, Cover)
 	}
 }
 
-/* What is written down part by part counts for a period at least, also before the clock began. */
+/*
+ * A copy made from the parts counts the starts for at least a period, even if they are from before
+ * its clock began.
+ */
 TEST(Rate, PartsMakeACopy)
 {
 	std::mt19937 random(4);

@@ -9,7 +9,9 @@ using namespace pgq;
 constexpr int64_t kMegabyte = 1024 * 1024;
 constexpr int64_t kNow = 1000 * kRingInterval;
 
-/* A ring of jobs whose current segment is the first; all others are bare. */
+/*
+ * Return a ring of jobs whose current segment is the first one, and whose other segments are bare.
+ */
 RingView
 fresh_ring(RingName name = kJobRing)
 {
@@ -59,7 +61,7 @@ TEST(Ring, SegmentsGrowWithWhatWaitsInClosedOnes)
 		fill(&ring, number, 10 * kMegabyte);
 	ASSERT_EQ(ring.bare_count, 1);
 	EXPECT_EQ(full_size(ring), 2 * 60 * kMegabyte);
-	/* Nothing can become current: its size does not matter. */
+	/* If no segment is bare, the size of the current one does not matter. */
 	fill(&ring, 7, kMegabyte);
 	EXPECT_EQ(full_size(ring), kMegabyte);
 }
@@ -74,7 +76,7 @@ TEST(Ring, TheNextSegmentIsTheFirstBareOneBehindTheCurrent)
 		EXPECT_EQ(next_bare(ring, any), first + 1);
 		EXPECT_EQ(next_bare(ring, [&](uint32_t number) { return number != first + 1; }), first + 2);
 
-		/* Round the end of the ring. */
+		/* The search continues at the begin of the ring. */
 		ring.bare[first] = true;
 		ring.current = first + n - 1;
 		ring.bare[ring.current] = false;
@@ -93,7 +95,7 @@ TEST(Ring, ItIsLookedAtSoonWhereASegmentFillsInSeconds)
 	EXPECT_TRUE(fills_fast(ring, 0));
 	EXPECT_TRUE(fills_fast(ring, kMegabyte / 2 - kMegabyte / 16 - 1));
 	EXPECT_FALSE(fills_fast(ring, kMegabyte / 2 - kMegabyte / 16));
-	/* It has become another one. */
+	/* The current segment has changed since the last look. */
 	EXPECT_FALSE(fills_fast(ring, 10 * kMegabyte));
 }
 
@@ -110,12 +112,12 @@ TEST(Ring, RowsAreMovedToTheSegmentOfSurvivorsWhileItHasRoom)
 	EXPECT_EQ(refuge_from(ring, 2), 5u);
 	EXPECT_TRUE(takes_survivors(ring, 5));
 
-	/* Full: another one; it is closed like any. */
+	/* A full segment of survivors is closed like any other segment. */
 	ring.bytes[5] = full_size(ring);
 	EXPECT_FALSE(takes_survivors(ring, 5));
 	EXPECT_EQ(refuge_from(ring, 2), 1u);
 
-	/* Never to itself. */
+	/* Rows are never moved to the segment from which they come. */
 	ring.bytes[5] = 100;
 	EXPECT_EQ(refuge_from(ring, 5), 1u);
 }
@@ -163,7 +165,7 @@ TEST(Ring, ASegmentIsWornByDeadRowsIfLittleLives)
 	EXPECT_FALSE(is_worn(pass, 500));
 	pass.many = false;
 	pass.at_end = false;
-	EXPECT_FALSE(is_worn(pass, 500)); /* nobody knows what comes */
+	EXPECT_FALSE(is_worn(pass, 500)); /* the pass has not read all pages */
 }
 
 TEST(Ring, ItIsLookedAtOftenWhereDeadRowsGetMore)
@@ -172,7 +174,8 @@ TEST(Ring, ItIsLookedAtOftenWhereDeadRowsGetMore)
 	EXPECT_FALSE(wears_fast(499, 499, 500)); /* an idle queue */
 	EXPECT_FALSE(wears_fast(131, 100, 500));
 	EXPECT_TRUE(wears_fast(132, 100, 500));
-	EXPECT_FALSE(wears_fast(10, 490, 500)); /* it has become another one */
+	/* the current segment has changed since the last look */
+	EXPECT_FALSE(wears_fast(10, 490, 500));
 }
 
 TEST(Ring, OfASmallSegmentAQuarterIsWorthCopying)
@@ -201,7 +204,7 @@ TEST(Ring, ExpiryRestsNineTenthsOfTheTime)
 	EXPECT_EQ(rest_after_expiry(kRingInterval, false), 10 * kRingInterval);
 }
 
-/* A closed segment of which a pass has been read. */
+/* Return a closed segment with the result of a pass. */
 SegmentWatch
 read_segment(uint32_t first_live, int64_t live_bytes, bool many, bool at_end)
 {
@@ -256,7 +259,7 @@ TEST(SegmentWatch, FewRowsAreMovedUnlessTheyGetFewerFast)
 		watch.note_reading(kNow, no_survivors);
 	};
 	watch.note_reading(kNow, no_survivors);
-	EXPECT_EQ(watch.phase, SegmentWatch::kReading); /* nothing to compare with */
+	EXPECT_EQ(watch.phase, SegmentWatch::kReading); /* there is no earlier pass to compare with */
 	EXPECT_EQ(watch.pass.next, 7u);
 	EXPECT_EQ(watch.due, kNow + kRingInterval / 2);
 	read_again(499);
@@ -268,7 +271,10 @@ TEST(SegmentWatch, FewRowsAreMovedUnlessTheyGetFewerFast)
 	EXPECT_EQ(watch.batch, SegmentWatch::kMoveAtOnce);
 }
 
-/* A pass finds rows, few of them, that have been kept and will be kept for so long. */
+/*
+ * Give the watch a pass that found few rows. kept: for how long they have been kept; left: for how
+ * long they must still be kept.
+ */
 SegmentWatch
 read_kept(SegmentWatch watch, int64_t now, int64_t kept, int64_t left)
 {
@@ -286,7 +292,7 @@ TEST(SegmentWatch, RowsThatAreKeptForAWhileAreWaitedFor)
 	SegmentWatch watch{};
 	watch.close(kNow, kMostPatienceByTime);
 	int64_t now = kNow;
-	/* Whether they get fewer does not matter: their time comes. */
+	/* It does not matter whether the number of rows falls, since their time will come. */
 	for (int i = 0; i < 20; i++)
 	{
 		watch = read_kept(watch, now, 1000 * kRingInterval, 1000 * kRingInterval);
@@ -295,7 +301,7 @@ TEST(SegmentWatch, RowsThatAreKeptForAWhileAreWaitedFor)
 		now = watch.due;
 	}
 	EXPECT_EQ(watch.patience, kMostPatienceByTime);
-	/* Not longer than that. */
+	/* The wait is not longer than the rows are still kept. */
 	watch = read_kept(watch, now, 1000 * kRingInterval, kRingInterval);
 	EXPECT_EQ(watch.due, now + kRingInterval);
 }
@@ -317,7 +323,8 @@ TEST(SegmentWatch, ASegmentOfSurvivorsKeepsItsRows)
 	watch.note_reading(kNow, [] { return true; });
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading);
 	EXPECT_EQ(watch.due, kNow + 2 * kRingInterval);
-	EXPECT_EQ(watch.pass.next, 0u); /* what is dead before the first live row counts */
+	/* from the first page, since dead rows before the first live row count too */
+	EXPECT_EQ(watch.pass.next, 0u);
 	EXPECT_EQ(watch.pass.dead, 0);
 }
 
@@ -360,15 +367,15 @@ TEST(SegmentWatch, WhatIsLeftByAMoveIsLookedForAgain)
 	watch.begin_batch();
 	watch.note_batch(kNow, 0, true);
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading);
-	EXPECT_EQ(watch.due, kNow + kRingInterval); /* something was moved */
+	EXPECT_EQ(watch.due, kNow + kRingInterval); /* read again soon, since rows were moved */
 
 	watch = draining_segment();
 	watch.begin_batch();
 	watch.note_batch(kNow, 0, true);
-	EXPECT_EQ(watch.due, kNow + 16 * kRingInterval); /* all is in somebody's hands */
+	EXPECT_EQ(watch.due, kNow + 16 * kRingInterval); /* wait longer, since all rows are locked */
 }
 
-/* The rows of a batch that fails are tried one by one, and the one to blame is passed over. */
+/* The rows of a batch that has failed are tried one by one, and the row that fails is skipped. */
 TEST(SegmentWatch, ARowThatCannotBeMovedStaysAlone)
 {
 	SegmentWatch watch = draining_segment();
@@ -394,7 +401,7 @@ TEST(SegmentWatch, ARowThatCannotBeMovedStaysAlone)
 	EXPECT_EQ(watch.phase, SegmentWatch::kReading);
 	EXPECT_EQ(watch.due, kNow + kAfterRingError);
 
-	/* The next drain begins without a fault. */
+	/* The next drain begins without the failure. */
 	watch.live_before = 1000;
 	watch.pass = {.next = 100, .first_live = 7, .live_bytes = 900, .at_end = true};
 	watch.note_reading(kNow, no_survivors);

@@ -8,7 +8,7 @@ using pgq::SteadyClock;
 
 constexpr int64_t kSecond = 1000 * 1000;
 constexpr int64_t kMinute = SteadyClock::kProbation;
-constexpr int64_t kNoon = 12 * 60 * kMinute; /* what the wall clock shows at 0 */
+constexpr int64_t kNoon = 12 * 60 * kMinute; /* wall-clock time at monotonic time 0 */
 
 TEST(SteadyClock, IsTrustedAMinuteAfterTheFirstLook)
 {
@@ -29,7 +29,7 @@ TEST(SteadyClock, IsNotTrustedForAMinuteAfterAJump)
 		clock.look(kNoon, 0);
 		int64_t now = 2 * kMinute;
 		EXPECT_TRUE(clock.trusted(kNoon + now, now));
-		/* Not looked at yet, but the reading says it. */
+		/* There was no look yet, but the reading itself shows the jump. */
 		EXPECT_FALSE(clock.trusted(kNoon + now + jump, now));
 		EXPECT_EQ(clock.look(kNoon + now + jump, now), jump);
 		EXPECT_FALSE(clock.trusted(kNoon + now + jump, now));
@@ -40,7 +40,9 @@ TEST(SteadyClock, IsNotTrustedForAMinuteAfterAJump)
 	}
 }
 
-/* What cannot be undone waits after a start; a schedule does not, but after a jump. */
+/*
+ * Actions that cannot be undone wait after a start. Schedules do not; they wait after a jump only.
+ */
 TEST(SteadyClock, IsSteadyFromTheFirstLookUntilItIsSet)
 {
 	SteadyClock clock{};

@@ -42,7 +42,10 @@ TEST(Token, MarkIsABoundForWholePrefixes)
 	}
 }
 
-/* A token that was a number of microseconds, in a row or in the sequence, stays below those that come. */
+/*
+ * Tokens of an old format, numbers of microseconds in a row or in the sequence, are below all new
+ * tokens.
+ */
 TEST(Token, GreaterThanOnesOfMicroseconds)
 {
 	for (int64_t microseconds :
@@ -50,7 +53,10 @@ TEST(Token, GreaterThanOnesOfMicroseconds)
 		EXPECT_GE(greatest_of(microseconds / 1000), microseconds);
 }
 
-/* Another job's token, another time's, any number: one in 1,024 passes, under each key another one. */
+/*
+ * A token of another job or time, or any number, passes with a probability of 1/1,024,
+ * independently for each key.
+ */
 TEST(Token, ChecksOfOthersFail)
 {
 	std::mt19937_64 random(1);
@@ -104,15 +110,18 @@ TEST(Token, KeyOfADatabase)
 	EXPECT_EQ(mixed_with(one, 16384).word[1], kKey.word[1]);
 }
 
-/* Draws, ends that bring a job back, and cuts, as engine/token.cpp makes them of these steps. */
+/*
+ * Random draws, ends that give a job back, and cuts, made from these functions as in
+ * engine/token.cpp.
+ */
 TEST(Token, GrowsForEachJob)
 {
 	std::mt19937_64 random(3);
 	uint64_t word = undrawn(100);
 	int64_t clock = 90;
 	std::map<int, int64_t> held;   /* job -> prefix */
-	std::map<int, int64_t> newest; /* the last that was given to anybody */
-	std::map<int, int64_t> fence;  /* of its row: as a token */
+	std::map<int, int64_t> newest; /* job -> the last prefix that was given to a worker */
+	std::map<int, int64_t> fence;  /* job -> fence of its row, as a token */
 	int64_t first = last_prefix(word);
 	int draws = 0;
 	for (int i = 0; i < 100'000; i++)

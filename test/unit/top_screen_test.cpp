@@ -1,4 +1,4 @@
-/* What pgq-top makes of what it has seen, and of keys. */
+/* Tests of how pgq-top shows its data, and reacts to keys. */
 #include "top/frame.h"
 #include "top/options.h"
 
@@ -46,7 +46,7 @@ TEST(Memory, RatesAreBetweenTwoLooks)
 	memory.add(seen(104, 30, "monday"));
 	EXPECT_EQ(memory.rates_of("mail").enqueued, 5);
 	EXPECT_EQ(memory.rates_of("mail").acked, std::nullopt);
-	/* The server has started: it has counted more than before, but from 0. */
+	/* The server was restarted: it has counted more than before, but from 0. */
 	memory.add(seen(106, 40, "tuesday"));
 	EXPECT_EQ(memory.rates_of("mail").enqueued, std::nullopt);
 	memory.add(seen(108, 42, "tuesday"));
@@ -63,7 +63,7 @@ TEST(Memory, JobsOverTime)
 	EXPECT_LT(jobs.size(), 1000U);
 	EXPECT_EQ(jobs[jobs.size() - 2], 999);
 	EXPECT_EQ(jobs.back(), std::nullopt);
-	/* One that was dropped is forgotten. */
+	/* A queue that was dropped is forgotten. */
 	memory.add(Snapshot());
 	EXPECT_TRUE(memory.jobs_of("mail").empty());
 }
@@ -89,7 +89,7 @@ TEST(Layout, RanksAreLeftOutAndNamesCut)
 	EXPECT_EQ(layout(table, 15), Widths({8, 1, 4}));
 	EXPECT_EQ(layout(table, 11), Widths({4, 1, 4}));
 	EXPECT_EQ(layout(table, 10), Widths({8, 1, 0}));
-	/* The rest is cut by the terminal. */
+	/* If even that is too wide, the terminal cuts the line. */
 	EXPECT_EQ(layout(table, 2), Widths({4, 1, 0}));
 }
 

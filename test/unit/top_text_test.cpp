@@ -1,4 +1,4 @@
-/* What pgq-top makes of text and numbers. */
+/* Tests of how pgq-top formats text and numbers. */
 #include "top/format.h"
 #include "top/json.h"
 #include "top/sparkline.h"
@@ -32,7 +32,7 @@ TEST_F(Text, WhatOthersWroteIsShownAndDoesNothing)
 	EXPECT_EQ(shown_both("a\nb\tc\rd"), "a\\nb\\tc\\rd|a\\nb\\tc\\rd");
 	EXPECT_EQ(shown_both("\x1b[31m\x7f"), "\\x1b[31m\\x7f|\\x1b[31m\\x7f");
 	EXPECT_EQ(shown_both(std::string_view("\0", 1)), "\\x00|\\x00");
-	/* CSI as one code point; an override of the direction; a blank that cannot be seen */
+	/* CSI as one code point; an override of the direction; an invisible blank */
 	EXPECT_EQ(shown("\u009b", Charset::unicode), "\\u{9b}");
 	EXPECT_EQ(shown("\u202ea\u200bb\ufeff", Charset::unicode), "\\u{202e}a\\u{200b}b\\u{feff}");
 	EXPECT_EQ(shown_both("\u00fc"), "\u00fc|\\u{fc}");
@@ -43,7 +43,7 @@ TEST_F(Text, WhatIsNoUtf8IsShownByteByByte)
 	EXPECT_EQ(shown("\xff", Charset::unicode), "\\xff");
 	EXPECT_EQ(shown("\xc3", Charset::unicode), "\\xc3");
 	EXPECT_EQ(shown("\xc3(", Charset::unicode), "\\xc3(");
-	/* longer than it must be; a surrogate; beyond the last */
+	/* an encoding longer than necessary; a surrogate; a code point beyond the last */
 	EXPECT_EQ(shown("\xc0\x80", Charset::unicode), "\\xc0\\x80");
 	EXPECT_EQ(shown("\xe0\x80\x80", Charset::unicode), "\\xe0\\x80\\x80");
 	EXPECT_EQ(shown("\xed\xa0\x80", Charset::unicode), "\\xed\\xa0\\x80");
@@ -76,7 +76,7 @@ TEST_F(Text, LinesAreCutAtColumns)
 	EXPECT_EQ(cut("abcdef", 4, Charset::ascii), "abc~");
 	EXPECT_EQ(cut("abcdef", 4, Charset::unicode), "abc\u2026");
 	EXPECT_EQ(cut("abcdef", 0, Charset::ascii), "");
-	/* The second character has no room beside the mark. */
+	/* There is no room for the second character beside the mark. */
 	EXPECT_EQ(cut("\u65e5\u672c\u8a9e", 4, Charset::unicode), "\u65e5\u2026");
 	EXPECT_EQ(fitted("\u65e5\u672c\u8a9e", 4, Align::left, Charset::unicode), "\u65e5\u2026 ");
 	EXPECT_EQ(fitted("7", 3, Align::right, Charset::ascii), "  7");
@@ -90,7 +90,7 @@ TEST_F(Text, LinesAreWrappedBetweenWords)
 	EXPECT_EQ(wrapped("one two", 9, 3, Charset::ascii), Lines({"one two"}));
 	EXPECT_EQ(wrapped("one two three", 9, 3, Charset::ascii), Lines({"one two ", "three"}));
 	EXPECT_EQ(wrapped("abcdefghij", 4, 2, Charset::ascii), Lines({"abcd", "efg~"}));
-	/* Nothing fits: no endless loop. */
+	/* A character that does not fit must not cause an endless loop. */
 	EXPECT_EQ(wrapped("\u65e5\u672c", 1, 3, Charset::unicode), Lines());
 }
 
@@ -169,7 +169,7 @@ TEST(Sparkline, TheLargestIsFullAndOnlyZeroIsTheLowest)
 TEST(Sparkline, TheLastSamplesAreAtTheRight)
 {
 	EXPECT_EQ(sparkline({1}, 3, Charset::ascii), "  #");
-	/* What is no longer shown is no measure. */
+	/* Samples that are not shown do not determine the scale. */
 	EXPECT_EQ(sparkline({1000, 1, 1}, 2, Charset::ascii), "##");
 	EXPECT_EQ(sparkline({Count(), 1}, 2, Charset::ascii), " #");
 	EXPECT_EQ(sparkline({}, 2, Charset::ascii), "  ");
