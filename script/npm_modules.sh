@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by scripts that need modules of Node: a driver, and the queues with which pgq_ext is compared. The versions
-# are the last ones that run with Node 20.
+# Sourced by scripts that need modules of Node: a driver, and the queues with which pgq_ext is compared. Their
+# versions are the newest that run with Node 20.
 
 # npm_modules: installs them into build/node
 npm_modules()

@@ -13,7 +13,7 @@ build_directory=.
 	build_directory=build/$(tr -c '[:alnum:]\n' _ <<<"pgq_ext ${SANITIZE:-} ${PG_CONFIG:-}")
 pg_config=${PG_CONFIG:-$pg_config}
 
-# Keep the caller's settings from our servers and clients.
+# Keep settings of the caller's environment from the servers and clients that are started here.
 for variable in "${!PG@}"; do
 	unset "$variable"
 done
@@ -40,12 +40,12 @@ build_and_install()
 			find "$build_directory" -type f ! -name '*.[od]' ! -name built_with -delete &&
 			tar -c --exclude='*.[od]' "${sources[@]}" | tar -x -C "$build_directory" || return
 	fi
-	# A private copy needs line numbers only: without full debug information it compiles in two thirds of the time.
+	# A private copy needs only line numbers. Without full debug information, compiling takes two thirds of the time.
 	local build=(make --no-print-directory -C "$build_directory" PG_CONFIG="$pg_config" COPT="${COPT--g1}")
 	compile "${build[@]}" && MAKE_TMPDIR=$1 "${build[@]}" -s install DESTDIR="$1"
 }
 
-# compile MAKE...: shows the progress of the compiler, since the first build on a machine takes minutes
+# compile MAKE...: runs make and shows its progress, since the first build on a machine takes minutes
 compile()
 {
 	local files start=$SECONDS

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Installs what the suite "clients" needs besides script/setup.sh, on Debian 12 and 13: other languages, their
-# drivers, pgbouncer. If npm is installed, it installs the driver of Node, and the queues that docs/migrate.md
-# migrates from: Debian's packages cannot be installed beside a Node that is not Debian's.
+# Installs what the suite "clients" needs in addition to script/setup.sh, on Debian 12 and 13: other languages, their
+# drivers, pgbouncer. If npm is installed, also installs the driver for Node, and the queues from which
+# docs/migrate.md migrates. (Debian's packages of these cannot be installed beside a Node that is not Debian's.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/no_services.sh

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what the suite "failover" and examples/high-availability need besides script/setup.sh, on Debian 12:
+# Installs what the suite "failover" and examples/high-availability need in addition to script/setup.sh, on Debian 12:
 # pg_auto_failover, Patroni and etcd. Keeps their packages from starting services.
 set -euo pipefail
 cd "$(dirname "$0")/.."

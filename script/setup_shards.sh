@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs what the suite "shards" needs besides script/setup.sh: PL/Proxy for the PostgreSQL that is
-# tested, and the driver of examples/worker_shards.py.
+# Installs what the suite "shards" needs in addition to script/setup.sh: PL/Proxy for the PostgreSQL that is tested,
+# and the driver of examples/worker_shards.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/version.sh
