@@ -1,10 +1,11 @@
--- The role of the exporter: it sees no job, no payload and no lease, but, as a member of pg_monitor, the statements of other sessions,
--- and cannot call anything that changes a queue. To be run in each database with queues, by a superuser; or, once the role is there,
--- by the owner of the extension, who cannot give pg_monitor and so grants the views:
+-- The role of the exporter. It sees no job, no payload and no lease, and cannot call anything that changes a queue.
+-- But as a member of pg_monitor it sees the statements of other sessions. Run this script in each database with
+-- queues, as a superuser. Once the role exists, the owner of the extension can run it too; such an owner cannot grant
+-- pg_monitor, so the script grants the views.
 --
 --   psql -d mydb -f role.sql
 --
--- It logs in as the system user who runs Debian's exporter does: "peer", over the socket.
+-- The role logs in as the system user prometheus, which runs Debian's exporter, by "peer" over the socket.
 \set ON_ERROR_STOP on
 SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'prometheus') AS missing,
        (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) AS super \gset
@@ -12,7 +13,7 @@ SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'prometheus')
 CREATE ROLE prometheus LOGIN;
 \endif
 
--- A scrape that has to wait gives up: the rest of it is served.
+-- A scrape that has to wait for a lock gives up; the other queries of the scrape are still answered.
 SELECT :'super'::boolean OR :'missing'::boolean AS may_alter \gset
 \if :may_alter
 ALTER ROLE prometheus SET lock_timeout = '1 s';
@@ -20,7 +21,8 @@ ALTER ROLE prometheus SET statement_timeout = '5 s';
 ALTER ROLE prometheus SET default_transaction_read_only = on;
 \endif
 
--- What there is of queues that are closed (pgq_grant) members of pg_monitor see. Who is no superuser grants {inspect} on each instead.
+-- Members of pg_monitor also see closed queues (pgq_grant). An owner who is not a superuser grants {inspect} on each
+-- closed queue instead.
 \if :super
 GRANT pg_monitor TO prometheus;
 \else
