@@ -22,7 +22,7 @@ struct Target
 {
 	std::string queue;
 	int64_t job_id = 0;
-	/* Numbers and the worker for the question. */
+	/* Numbers of jobs, or the worker of the job, for the question. */
 	Count ready = {}, dead = {};
 	std::string worker = {};
 	bool is_dead = false;

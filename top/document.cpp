@@ -6,7 +6,10 @@ namespace top {
 
 namespace {
 
-/* Increased when a member is removed or changes its meaning, not when one is added. */
+/*
+ * version of the format: raised when a member is removed or changes its meaning, not when one is
+ * added
+ */
 constexpr int64_t kFormat = 1;
 
 void

@@ -31,7 +31,7 @@ with_unit(double n)
 	return printed(n < 9.95 ? "%.1f%c" : "%.0f%c", n, units[unit]);
 }
 
-/* Two units, the smaller one with two digits: 5m12s. */
+/* Format a time with two units, the smaller one with two digits: 5m12s. */
 std::string
 two_units(double seconds)
 {

@@ -12,15 +12,15 @@ using Seconds = std::optional<double>;
 
 constexpr const char *kUnknown = "-";
 
-/* All digits of the number. */
+/* Return the number with all of its digits. */
 std::string exact(Count n);
-/* At most five columns: 99999, 100k, 1.5M. */
+/* Return the number in at most five columns: 99999, 100k, 1.5M. */
 std::string brief(Count n);
-/* Something a second: 0, 0.25, 12.5, 4711, 15k. */
+/* Return a rate: 0, 0.25, 12.5, 4711, 15k. */
 std::string rate(std::optional<double> per_second);
-/* A waiting time: 0.4s, 12s, 5m12s, 3h05m, 2d04h, 812d. Negative: over since then. */
+/* Return a waiting time: 0.4s, 12s, 5m12s, 3h05m, 2d04h, 812d. Negative: overdue by that time. */
 std::string age(Seconds seconds);
-/* A run time: 850us, 1.2ms, 35ms; from one second on like age(). */
+/* Return a run time: 850us, 1.2ms, 35ms; from one second on the same as age(). */
 std::string latency(Seconds seconds);
 
 } // namespace top

@@ -8,7 +8,10 @@ namespace top {
 
 namespace {
 
-/* Title, summary, screens and heading above the rows; message and keys below them. */
+/*
+ * number of lines of the title, summary, screens and heading above the rows, and of the message and
+ * keys below them
+ */
 constexpr int kLinesAround = 6;
 constexpr int kMostNotes = 3;
 constexpr size_t kMostDetail = 3;
@@ -45,7 +48,7 @@ title(const Scene &scene, Size size)
 			{"  " + right}};
 }
 
-/* Sum over all queues; unknown if one is unknown. */
+/* Return the sum over all queues; unknown if the value of one queue is unknown. */
 Count
 sum(const Snapshot &snapshot, Count Queue::*member)
 {
@@ -70,7 +73,7 @@ queues_in_words(const Snapshot &snapshot)
 		   " dead";
 }
 
-/* Failures before warnings. */
+/* Describe the failed and warning checks, failures first. */
 Span
 health_in_words(const Snapshot &snapshot)
 {
@@ -103,7 +106,10 @@ summary(const Scene &scene, Size size)
 	return {{queues + "  "}, health};
 }
 
-/* On a narrow screen the other screens are shown by their keys only. */
+/*
+ * Return the line with the names of the screens. On a narrow terminal, other screens are shown by
+ * their keys only.
+ */
 Line
 screens(Screen current, Size size)
 {
@@ -135,7 +141,7 @@ heading(const Table &table, const std::vector<int> &widths, const Scene &scene, 
 	return {{fitted(text, size.columns, Align::left, scene.charset), Style::heading}};
 }
 
-/* The chosen row also has a mark, for terminals without reverse video. */
+/* Return the line of a row. The chosen row also has a mark, for terminals without reverse video. */
 Line
 row_line(const Table &table, const Row &row, const std::vector<int> &widths, bool is_chosen,
 		 const Scene &scene, Size size)
@@ -226,7 +232,7 @@ message(const State &state, const Scene &scene, Size size)
 {
 	if (state.asked)
 	{
-		/* Keep room for the answer, however long the question is. */
+		/* Keep room for the answer, even if the question is long. */
 		const std::string answer = " [y/N]";
 		std::string question = cut(shown(question_of(*state.asked), scene.charset),
 								   size.columns - static_cast<int>(answer.size()), scene.charset);
@@ -239,7 +245,10 @@ message(const State &state, const Scene &scene, Size size)
 	return said(state.message, scene, size, Style::bold);
 }
 
-/* Actions that the role may not run are in parentheses; pressing the key says why. */
+/*
+ * Return the line with the keys. Actions that the role may not run are in parentheses; pressing
+ * such a key shows the reason.
+ */
 Line
 keys(const State &state, const Scene &scene, Size size)
 {
@@ -268,7 +277,7 @@ add_help(std::vector<Line> &lines, const Scene &scene, Size size, size_t room)
 		lines.push_back(said(kHelp[i], scene, size));
 }
 
-/* Cut the spans that do not fit. */
+/* Cut spans that do not fit into the line. */
 void
 clip(Line &line, int columns, Charset charset)
 {
@@ -294,7 +303,7 @@ frame_of(State &state, const Scene &scene, Size size)
 		return {said("too small", scene, size)};
 	std::vector<Line> lines = {title(scene, size), summary(scene, size),
 							   screens(state.screen, size)};
-	/* Notes and details below the table get room as long as three rows remain. */
+	/* Notes and details below the table get as much room as leaves three rows for the table. */
 	std::vector<Line> below;
 	if (state.screen != Screen::help)
 		below = below_table(state, scene, size);

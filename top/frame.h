@@ -12,13 +12,13 @@ struct Span
 };
 using Line = std::vector<Span>;
 
-/* Everything that the frame shows besides the choices of the user (State). */
+/* All data that the frame shows, except the choices of the user (State). */
 struct Scene
 {
 	const Snapshot *snapshot = nullptr;
 	const Table *table = nullptr;
 	std::string connection;
-	/* Why there is no new data; empty: no trouble. */
+	/* why there is no new data; empty: there is new data */
 	std::string trouble;
 	double interval = 0;
 	bool is_acting = false;

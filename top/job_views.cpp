@@ -3,7 +3,7 @@
 
 namespace top {
 
-/* Read one row more than is shown, to know whether there are more. */
+/* Return a LIMIT of one row more than is shown, to know whether there are more rows. */
 static std::string
 limit(int most)
 {

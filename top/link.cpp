@@ -55,7 +55,7 @@ Answer::Clear::operator()(pg_result *result) const
 	PQclear(result);
 }
 
-/* Of several results the last one with rows counts, and the first error. */
+/* Take a result. Of several results, the last one with rows and the first error count. */
 void
 Answer::take(pg_result *result)
 {
@@ -165,7 +165,7 @@ Link::start()
 	is_writing = true;
 	if (PQstatus(conn.get()) == CONNECTION_BAD)
 		return fail();
-	/* Drop notices: libpq would print them on the screen. */
+	/* Drop notices, which libpq would print on the screen. */
 	PQsetNoticeProcessor(
 		conn.get(), [](void *, const char *) {}, nullptr);
 }
@@ -265,7 +265,7 @@ Link::step()
 			go_on_connecting();
 			break;
 		case State::idle:
-			/* An idle connection sends nothing but its end. */
+			/* The server sends nothing on an idle connection, unless it closes the connection. */
 			if (!PQconsumeInput(conn.get()) || PQstatus(conn.get()) == CONNECTION_BAD)
 				fail();
 			break;

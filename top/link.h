@@ -17,13 +17,13 @@ struct pg_result;
 namespace top {
 
 /*
- * Connection parameters, as of psql. libpq looks up an empty one (environment, service file,
+ * Connection parameters, as of psql. libpq finds empty ones itself (environment, service file,
  * default).
  */
 struct Address
 {
 	std::string host, port, user, password;
-	/* A database name, or a connection string. */
+	/* a database name, or a connection string */
 	std::string database;
 };
 
@@ -37,7 +37,7 @@ public:
 	const std::string &error() const { return message; }
 	const std::string &sqlstate() const { return state; }
 
-	/* A column that the result does not have counts as NULL. */
+	/* Return a value. A column that the result does not have counts as NULL. */
 	std::optional<std::string> text(int row, const char *column) const;
 	std::string text_or_nothing(int row, const char *column) const;
 	Count number(int row, const char *column) const;
@@ -84,12 +84,12 @@ public:
 	State state() const { return current; }
 	/* Return the result, once, after the state has changed from busy to idle. */
 	Answer take_answer() { return std::move(answer); }
-	/* Why the link is down. */
+	/* Return why the link is down. */
 	const std::string &trouble() const { return reason; }
 	bool needs_password() const { return asked_for_password; }
 	void set_password(std::string password) { address.password = std::move(password); }
 
-	/* File descriptor and events to poll; -1: none. */
+	/* Return the file descriptor and the events to poll for; -1: none. */
 	int socket() const;
 	short events() const;
 

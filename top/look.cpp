@@ -26,7 +26,10 @@ Look::next()
 	return "";
 }
 
-/* If the extension cannot be asked, stop: the question about the server has added a note. */
+/*
+ * Take an answer. If nothing can be asked of the extension, stop: the question about the server has
+ * added a note that says why.
+ */
 void
 Look::take(const Answer &answer)
 {

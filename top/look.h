@@ -5,7 +5,7 @@
 
 namespace top {
 
-/* Data that only some screens show, and whose cost grows with its size. */
+/* Parts of the data that only some screens show, and that cost more the more rows there are. */
 struct Parts
 {
 	bool leases = false;

@@ -9,7 +9,7 @@ namespace top {
 
 namespace {
 
-/* Return nothing if the connection is lost. */
+/* Take one look; return nothing if the connection is lost. */
 std::optional<Snapshot>
 look_at(Link &link)
 {
@@ -48,7 +48,7 @@ print_once(Link &link, const Options &options, Charset charset)
 	memory.add(*snapshot);
 	std::string text = options.mode == Options::Mode::json ? document(*snapshot, memory)
 														   : report(*snapshot, memory, charset);
-	/* The disk may be full, or the reader may be gone. */
+	/* Writing fails, for example, if the disk is full or the reader has ended. */
 	if (fputs(text.c_str(), stdout) < 0 || fflush(stdout) != 0)
 	{
 		perror("pgq-top: cannot write");

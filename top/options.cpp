@@ -100,7 +100,10 @@ take_option(Options &options, int option)
 	}
 }
 
-/* Arguments that are not options: a database unless -d gave one, then a user unless -U did. */
+/*
+ * Use arguments that are not options: a database unless -d gave one, then a user unless -U gave
+ * one.
+ */
 void
 take_words(Options &options, int argc, char **argv)
 {

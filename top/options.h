@@ -18,13 +18,13 @@ struct Options
 	Mode mode = Mode::terminal;
 	Address address;
 	/*
-	 * Seconds between two looks. With --once and --json: not given, one look; given, two looks, for
-	 * the rates.
+	 * Seconds between two looks. With --once and --json: without an interval there is one look;
+	 * with an interval there are two, which gives rates.
 	 */
 	std::optional<double> interval;
 	bool asks_password = false;
 	bool never_asks_password = false;
-	/* What is wrong with the arguments; empty: nothing. */
+	/* what is wrong with the arguments; empty: nothing */
 	std::string error;
 };
 

@@ -1,4 +1,4 @@
-/* Read a password from the terminal without echo. Nothing if there is no terminal. */
+/* Reading a password from the terminal without echo. Returns nothing if there is no terminal. */
 #pragma once
 
 #include <optional>

@@ -50,7 +50,10 @@ read_server(const Answer &answer, Sight &sight)
 
 const Question server_question = {"the server", server_sql, read_server};
 
-/* Views that do not exist are missing in the answer. */
+/*
+ * Return the query for the relations of the extension. Views that do not exist are missing in its
+ * answer.
+ */
 static std::string
 relations_sql(Sight &)
 {

@@ -7,12 +7,12 @@
 namespace top {
 
 /*
- * The relations of schema pgq_ext that are asked, with their columns, and whether the role may read
+ * The relations of schema pgq_ext that are queried: their columns, and whether the role may read
  * each column.
  */
 using Relations = std::map<std::string, std::map<std::string, bool>>;
 
-/* State of a look. The relations decide what can be asked. */
+/* State of a look. The relations decide which queries are possible. */
 struct Sight
 {
 	Snapshot snapshot;
@@ -21,14 +21,14 @@ struct Sight
 
 struct Question
 {
-	/* name of what is asked, for notes */
+	/* what the question is about, for notes */
 	const char *subject;
-	/* Return the query; empty: it cannot be asked, and a note says why. */
+	/* Returns the query; empty if it is not possible, and then a note says why. */
 	std::string (*sql)(Sight &);
 	void (*read)(const Answer &, Sight &);
 };
 
-/* The first one is about the server: if it fails, nothing else is asked. */
+/* The first question is about the server: if it fails, no other is asked. */
 extern const Question server_question, relations_question, functions_question;
 extern const Question queue_question, status_question, stats_question, health_question;
 extern const Question lease_question, dead_question;
@@ -39,12 +39,12 @@ extern const Question lease_question, dead_question;
  */
 std::string looking(const std::string &sql);
 
-/* Statement timeout of a question, in seconds. */
+/* Statement timeout of the queries, in seconds. */
 constexpr int kSecondsForLooking = 10;
-/* Longer than that statement timeout: after it the network must be down. */
+/* Longer than the statement timeout: if there is no answer by then, the network is down. */
 constexpr double kPatience = kSecondsForLooking + 10;
 
-/* At most that many rows are read of the long lists. */
+/* Most rows that are read of the long lists. */
 constexpr int kMostLeases = 1000;
 constexpr int kMostDeadLetters = 500;
 

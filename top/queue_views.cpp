@@ -13,8 +13,9 @@ queue_of(Sight &sight, const std::string &name)
 }
 
 /*
- * Read the table, too, since it is readable without the preloaded library. The rights on a queue
- * are the privileges on a view named after its id; DELETE is the right admin.
+ * Return the query about queues. It reads the table, which works even if the library is not
+ * preloaded. The rights on a queue are the privileges on a view that is named after the queue's id;
+ * DELETE stands for the right admin.
  */
 static std::string
 queue_sql(Sight &sight)

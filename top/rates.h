@@ -1,4 +1,4 @@
-/* Values that need more than one look: rates, and the course of the number of jobs. */
+/* Values that need more than one look: rates, and the number of jobs over time. */
 #pragma once
 
 #include "snapshot.h"
@@ -23,7 +23,7 @@ public:
 	void add(const Snapshot &snapshot);
 
 	QueueRates rates_of(const std::string &queue) const;
-	/* Number of jobs at each look, oldest first. */
+	/* Return the number of jobs at each look, from old to new. */
 	const std::vector<Count> &jobs_of(const std::string &queue) const;
 
 private:

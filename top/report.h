@@ -1,4 +1,4 @@
-/* One look as output for pipes and scripts. */
+/* Prints a single look, for pipes and scripts. */
 #pragma once
 
 #include "rates.h"

@@ -50,7 +50,7 @@ rate_cell(std::optional<double> per_second)
 	return {rate(per_second), order_of(per_second)};
 }
 
-/* Whether the queue is paused, if known. */
+/* Return a cell that says whether the queue is paused, if that is known. */
 Cell
 state_cell(std::optional<bool> paused)
 {
@@ -66,7 +66,7 @@ trend_cell(const std::vector<Count> &samples, Form form)
 			order_of(samples.empty() ? Count() : samples.back())};
 }
 
-/* Text in place of rows. */
+/* Return the text that is shown if there are no rows. */
 std::string
 instead(bool is_known, const char *empty)
 {
@@ -107,7 +107,10 @@ words(const char *title, int rank, int least)
 Table
 queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 {
-	/* Ranks: most important is whether there is work, and whether it is being done. */
+	/*
+	 * Ranks: the most important columns show whether there are jobs, and whether they are being
+	 * worked on.
+	 */
 	Table table;
 	table.columns = {words("QUEUE", 0, 16), words("STATE", 2, 0), number("READY"),
 					 number("SCHED", 4),	number("LEASED", 1),  number("DEAD", 1),
@@ -137,7 +140,10 @@ queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 
 /* ---- jobs in work ---- */
 
-/* A lease that an open transaction uses does not expire before the transaction ends. */
+/*
+ * Return the time left of a lease. A lease that an open transaction uses does not expire before
+ * that transaction ends.
+ */
 static Cell
 left_cell(const Lease &lease)
 {

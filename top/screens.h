@@ -16,11 +16,11 @@ enum class Screen
 };
 constexpr size_t kScreens = 5;
 
-/* How a table is shown. */
+/* The form in which a table is shown. */
 struct Form
 {
 	Charset charset;
-	/* True at a terminal: short numbers, and the course of each queue. False: all digits. */
+	/* True at a terminal: short numbers, and a line of bars for each queue. False: all digits. */
 	bool is_brief;
 };
 

@@ -49,7 +49,7 @@ Session::next_time(double now) const
 	}
 }
 
-/* Called when the connection was lost, or could not be made. */
+/* Handle the loss of a connection, or a failure to connect. */
 void
 Session::notice_loss(double now)
 {
@@ -63,7 +63,10 @@ Session::notice_loss(double now)
 	action_is_sent = false;
 }
 
-/* A host that is gone neither answers nor closes the connection. */
+/*
+ * Give up a statement that takes too long: a host that is down neither answers nor closes the
+ * connection.
+ */
 void
 Session::give_up_waiting(double now)
 {
@@ -82,7 +85,7 @@ Session::take_answer()
 		outcome = outcome_of(*action, answer);
 		action.reset();
 		action_is_sent = false;
-		/* Look at once, to show the effect. */
+		/* Look at once, to show the effect of the action. */
 		look.reset();
 		look_again = true;
 	}
@@ -90,7 +93,7 @@ Session::take_answer()
 		look->take(answer);
 }
 
-/* Send the action, or the next question. Actions go first. */
+/* Send the action, if there is one; otherwise the next question. */
 void
 Session::ask_next(double now)
 {
@@ -154,7 +157,7 @@ Session::trouble(double now) const
 {
 	if (!is_lost)
 		return "";
-	/* Put the age first, since the reason may be cut. */
+	/* The age comes first, since the end of the line may be cut. */
 	return (seen ? "this is " + age(snapshot_age(now)) + " old; " : "") +
 		   "trying again: " + link.trouble();
 }

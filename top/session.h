@@ -1,6 +1,6 @@
 /*
- * The conversation with the server: repeated looks, and actions between them. After a loss of the
- * connection the session connects again, for as long as it takes, and keeps the last snapshot.
+ * The conversation with the server: repeated looks, and actions between them. If the connection is
+ * lost, the session connects again, for as long as it takes, and keeps the last snapshot.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ class Session
 public:
 	Session(Link &connection, double seconds) : link(connection), interval(seconds) {}
 
-	/* Do all that is possible without waiting. is_ready: the socket has data. */
+	/* Do everything that is possible without waiting. is_ready: data has arrived at the socket. */
 	void step(double now, bool is_ready);
 	/* Return when to call step() again if the socket is not ready before. */
 	double next_time(double now) const;
@@ -30,12 +30,12 @@ public:
 	void act(const Action &wanted);
 	bool is_acting() const { return action.has_value(); }
 
-	/* nullptr until the first look is over */
+	/* Return the last snapshot; nullptr before the first look has ended. */
 	const Snapshot *snapshot() const { return seen ? &*seen : nullptr; }
 	const Memory &memory() const { return past; }
-	/* Seconds since the snapshot was taken. */
+	/* Return the age of the snapshot in seconds. */
 	double snapshot_age(double now) const { return now - seen_at; }
-	/* Why there is no new data; empty: no trouble. */
+	/* Return why there is no new data; empty: there is new data. */
 	std::string trouble(double now) const;
 	/* Return the outcome of the last action, once. */
 	std::optional<std::string> take_outcome();
@@ -50,10 +50,10 @@ private:
 
 	std::optional<Look> look;
 	double look_at = 0;
-	/* Look as soon as the present one is over. */
+	/* start a look as soon as the present one has ended */
 	bool look_again = true;
 	std::optional<Action> action;
-	/* The statement under way is the action, not a look. */
+	/* the statement under way is the action, not a query of a look */
 	bool action_is_sent = false;
 	std::optional<std::string> outcome;
 

@@ -34,7 +34,10 @@ struct Queue
 {
 	std::string name;
 	std::optional<bool> paused;
-	/* The queue has rights, and the role does not have the right admin on it. */
+	/*
+	 * Rights were granted on the queue (so it is closed), and the role does not have the right
+	 * admin.
+	 */
 	bool is_closed = false;
 	Count ready, scheduled, leased, dead, waiting_claims, depth;
 	Seconds oldest_ready_age;
@@ -83,7 +86,7 @@ struct Check
 /* A function of the extension, and whether the role may execute it. */
 struct Function
 {
-	/* quoted, with its schema */
+	/* qualified and quoted name */
 	std::string called;
 	bool may_execute = false;
 };
@@ -96,9 +99,9 @@ struct Server
 	std::string database;
 	std::string role;
 	bool is_standby = false;
-	/* version; empty: the extension is not in this database */
+	/* version; empty: the extension is not installed in this database */
 	std::string extension;
-	/* The role has USAGE on schema pgq_ext. */
+	/* the role has USAGE on schema pgq_ext */
 	bool may_use_schema = false;
 };
 
@@ -109,17 +112,17 @@ struct Snapshot
 	std::map<std::string, Queue> queues;
 	/* when the counters were read (clock.h) */
 	double counted_at = 0;
-	/* A view of queues could be read. */
+	/* at least one view of queues could be read */
 	bool knows_queues = false;
-	/* Missing if not asked for, or not readable. */
+	/* not set if these were not asked for, or are not readable */
 	std::optional<std::vector<Lease>> leases;
 	std::optional<std::vector<DeadLetter>> dead_letters;
 	std::optional<std::vector<Check>> checks;
-	/* What is not shown, and why, in words. */
+	/* sentences about data that is not shown, with the reasons */
 	std::vector<std::string> notes;
-	/* A view that should exist could not be read. */
+	/* a view that should exist could not be read */
 	bool is_incomplete = false;
-	/* There are more rows than were read. */
+	/* there are more rows than were read */
 	bool more_leases = false;
 	bool more_dead_letters = false;
 };

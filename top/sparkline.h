@@ -1,4 +1,4 @@
-/* The course of a number as a line of small bars. */
+/* A number over time, as a line of small bars. */
 #pragma once
 
 #include "format.h"

@@ -10,7 +10,9 @@ State::State()
 		chosen[static_cast<size_t>(screen)] = {column, descending, "", 0, 0};
 	};
 	sorted(Screen::queues, 0, false);
-	/* Shown first: the job longest in work, the latest dead letter, failed checks. */
+	/*
+	 * Initial order: the job longest in work, the latest dead letter, or failed checks come first.
+	 */
 	sorted(Screen::jobs, 3, true);
 	sorted(Screen::dead_letters, 2, false);
 	sorted(Screen::health, 0, false);

@@ -6,7 +6,7 @@
 
 namespace top {
 
-/* Keys that are not characters have numbers beyond Unicode. */
+/* Keys that are not characters have numbers above those of Unicode. */
 enum Key : int
 {
 	kKeyNone = 0,
@@ -25,7 +25,9 @@ struct Chosen
 {
 	size_t sort_column = 0;
 	bool is_descending = false;
-	/* Key of the chosen row, and its position, which counts if the row is gone. */
+	/*
+	 * Key of the chosen row; and its position, by which another row is chosen if the row is gone.
+	 */
 	std::string key;
 	size_t row = 0;
 	/* First row shown. */
@@ -38,7 +40,7 @@ struct State
 	std::array<Chosen, kScreens> chosen;
 	/* The action whose question is on the screen: y confirms it, any other key drops it. */
 	std::optional<Action> asked;
-	/* The action to run now. */
+	/* the action that the user has confirmed, to be run now */
 	std::optional<Action> confirmed;
 	std::string message;
 	bool wants_look = false;

@@ -31,7 +31,10 @@ natural_widths(const Table &table)
 	return widths;
 }
 
-/* Cut the widest column that may be cut. False: there is none. */
+/*
+ * Make the widest of the columns narrower that may be cut. Returns false if there is no such
+ * column.
+ */
 bool
 cut_widest(const std::vector<Column> &columns, std::vector<int> &widths, int too_much)
 {
@@ -79,7 +82,10 @@ std::vector<int>
 layout(const Table &table, int width)
 {
 	const std::vector<Column> &columns = table.columns;
-	/* Choose the columns: leave out the least wanted until the rest fit in their least width. */
+	/*
+	 * Choose the columns: leave out the least important ones until the rest fit, each cut to its
+	 * least width.
+	 */
 	std::vector<int> widths = natural_widths(table);
 	std::vector<int> least = widths;
 	for (size_t i = 0; i < columns.size(); i++)
@@ -90,7 +96,7 @@ layout(const Table &table, int width)
 	for (size_t i = 0; i < columns.size(); i++)
 		if (least[i] == 0)
 			widths[i] = 0;
-	/* Then cut wide columns until the line fits. */
+	/* Cut wide columns until the line fits. */
 	while (total(widths) > width && cut_widest(columns, widths, total(widths) - width))
 		;
 	return widths;

@@ -8,7 +8,7 @@
 
 namespace top {
 
-/* Emphasis of a cell. The text alone must say the same, since colours may be missing. */
+/* Emphasis of a cell. The text alone must say the same, since the terminal may have no colours. */
 enum class Style
 {
 	plain,
@@ -26,7 +26,8 @@ struct Column
 	std::string title;
 	Align align = Align::left;
 	/*
-	 * 0: always shown. If the line is too narrow, columns of the highest rank are left out first.
+	 * 0: the column is always shown. If the line is too narrow, columns of the highest rank are
+	 * left out first.
 	 */
 	int rank = 0;
 	/* Not 0: the column may be cut to that width before other columns are left out. */
@@ -53,7 +54,7 @@ struct Row
 	/* identifies the row in each look */
 	std::string key;
 	std::vector<Cell> cells;
-	/* the whole text of a cell that may be cut */
+	/* the full text of a cell that may be cut */
 	std::string detail;
 };
 
@@ -65,12 +66,12 @@ struct Table
 	std::string empty;
 };
 
-/* Stable: equal rows keep their order. */
+/* Sort the rows. Rows that are equal keep their order. */
 void sort(Table &table, size_t column, bool descending);
 
 /*
- * Return the width of each column in a line of that width, with a blank between columns; 0: left
- * out.
+ * Return the widths of the columns in a line of that width, with a blank between columns. 0: the
+ * column is left out.
  */
 std::vector<int> layout(const Table &table, int width);
 

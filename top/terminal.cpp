@@ -18,7 +18,7 @@ enum Pair : short
 	kBad,
 };
 
-/* https://no-color.org */
+/* Return whether to use colours: see https://no-color.org. */
 bool
 colors_are_wanted()
 {
@@ -72,7 +72,7 @@ Terminal::open(std::string &why)
 		why = "standard input and output are no terminal: use --once or --json";
 		return false;
 	}
-	/* Do not use initscr(), which ends the program on an error. */
+	/* Use newterm(): initscr() would end the program on an error. */
 	SCREEN *screen = newterm(nullptr, stdout, stdin);
 	if (screen == nullptr)
 	{

@@ -12,13 +12,13 @@ public:
 	Terminal(const Terminal &) = delete;
 	~Terminal() { close(); }
 
-	/* False: the terminal cannot be used; `why` says the reason. */
+	/* Returns false if the terminal cannot be used; `why` gets the reason. */
 	bool open(std::string &why);
 	void close();
 
 	Size size() const;
 	void paint(const std::vector<Line> &lines);
-	/* Return kKeyNone if there is no key. Never waits. */
+	/* Read a key without waiting. Returns kKeyNone if there is none. */
 	int read_key();
 
 private:

@@ -13,7 +13,7 @@ struct Range
 	char32_t last;
 };
 
-/* Code points without a shape of their own, which hide or change other text. */
+/* Code points without a shape of their own, which can hide or change other text. */
 constexpr Range kInvisible[] = {
 	{0xad, 0xad},	  {0x34f, 0x34f},	{0x61c, 0x61c},	  {0x115f, 0x1160},	  {0x17b4, 0x17b5},
 	{0x180b, 0x180f}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},	  {0x3164, 0x3164},
@@ -57,7 +57,10 @@ escaped(const CodePoint &point, unsigned char byte)
 	return text;
 }
 
-/* Smallest code point of each length in bytes: longer encodings of smaller ones are not valid. */
+/*
+ * Smallest code point of each length in bytes: a longer encoding of a smaller code point is not
+ * valid.
+ */
 constexpr char32_t kSmallestOfLength[] = {0, 0, 0x80, 0x800, 0x10000};
 
 size_t
@@ -185,7 +188,7 @@ wrapped(std::string_view line, int columns, size_t n, Charset charset)
 	{
 		std::string_view head = head_of(line, columns);
 		bool is_last = lines.size() + 1 == n || head.size() == line.size();
-		/* Break between words, unless that leaves half of the line empty. */
+		/* Break the line between words, unless that leaves more than half of it empty. */
 		if (size_t blank = head.rfind(' ');
 			!is_last && blank != head.npos && blank > head.size() / 2)
 			head = head.substr(0, blank + 1);

@@ -42,7 +42,7 @@ std::string fitted(std::string_view line, int columns, Align align, Charset char
 /* Break the line into at most n lines of that width; the last one is cut. */
 std::vector<std::string> wrapped(std::string_view line, int columns, size_t n, Charset charset);
 
-/* A code point of UTF-8. A bad byte is a code point that is not valid, one byte long. */
+/* A code point of UTF-8. A bad byte becomes an invalid code point of one byte. */
 struct CodePoint
 {
 	char32_t code;

@@ -1,4 +1,6 @@
-/* The main loop: draw; wait for a key, the server or the time; go on. */
+/*
+ * The main loop: draw, wait for a key, data of the server or the time of the next step, and so on.
+ */
 #include "app.h"
 #include "clock.h"
 #include "session.h"
@@ -26,8 +28,8 @@ note_end(int)
 }
 
 /*
- * Block signals, except during the wait: so none is missed between the check of its flag and the
- * wait. SIGWINCH has ncurses' handler, and gives a key.
+ * Block signals except during the wait, so that no signal is missed between the check of its flag
+ * and the wait. ncurses handles SIGWINCH, and turns it into a key.
  */
 sigset_t
 hold_signals()
@@ -88,7 +90,7 @@ public:
 		for (int key; (key = terminal.read_key()) != kKeyNone;)
 		{
 			press(state, key, session.snapshot(), table, rows_of(terminal.size()));
-			/* Draw before the next key: the user answers what is on the screen. */
+			/* Draw before reading the next key: the user answers the question on the screen. */
 			draw(terminal);
 		}
 		session.want({state.screen == Screen::jobs, state.screen == Screen::dead_letters});
@@ -106,7 +108,7 @@ public:
 	}
 
 	bool is_over() const { return state.wants_end || was_told_to_end; }
-	/* While there is trouble, wake up each second to show its age. */
+	/* While there is no new data, wake up once a second to show how old the data is. */
 	double wait_time() const
 	{
 		double now = steady_now();
