@@ -1,4 +1,4 @@
-# What bench/run.sh and bench/rivals.sh have measured, for the scripts that make tables of it.
+# Reads the measurements of bench/run.sh and bench/rivals.sh, for the scripts that make tables of them.
 package Results;
 use strict;
 use warnings;
@@ -49,7 +49,7 @@ sub value
 
 sub ratio { return defined $_[0] && $_[1] ? $_[0] / $_[1] : undef }
 
-# 1234567: 1,234,567
+# Format a number with separators: 1234567 becomes 1,234,567.
 sub grouped
 {
 	my $text = shift // return '';
@@ -60,14 +60,14 @@ sub grouped
 sub rate { return defined $_[0] ? grouped(sprintf '%.0f', $_[0]) : '' }
 sub fixed { my ($format, $value) = @_; return defined $value ? sprintf $format, $value : '' }
 
-# a number, or "client N", or "bulk N"
+# Return a case in words: a number, "client N", or "bulk N".
 sub case_name
 {
 	my ($kind, $n) = $_[0] =~ /^(\w+) (\d+)$/ or return grouped($_[0]);
 	return $kind eq 'bulk' ? grouped($n) . ' a call' : $n == 1 ? '1 client' : "$n clients";
 }
 
-# table([head...], [cell...]...): the first column is text
+# table([head...], [cell...]...): formats a table whose first column is text
 sub table
 {
 	my ($head, @rows) = @_;

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# Sourced by rivals.sh: starts the servers that are no PostgreSQL, and PgQ's ticker, each in a directory of its own in $work, as the
-# user that PostgreSQL runs as.
+# Sourced by rivals.sh. Starts the servers other than PostgreSQL, and PgQ's ticker, each in a directory of its own in
+# $work, as the user that runs PostgreSQL.
 
 rabbitmq_programs=/usr/lib/rabbitmq/bin
 rabbitmq_port=''
 pgqd=''
 started=()
 
-# as_broker COMMAND...: in its directory, beside us
+# as_broker COMMAND...: runs the command in the broker's directory, in the background
 as_broker()
 {
 	local directory=$work/$1
@@ -25,7 +25,7 @@ stop_all()
 	started=()
 }
 
-# until_there WHAT COMMAND...: it is, in a minute
+# until_there WHAT COMMAND...: waits until the command succeeds, for at most a minute
 until_there()
 {
 	local i
@@ -43,7 +43,8 @@ free_port()
 
 answers() { (: <"/dev/tcp/127.0.0.1/$1"); }
 
-# Erlang's port mapper and its distribution have ports of their own, so that no other RabbitMQ is touched.
+# start_rabbitmq: Erlang's port mapper and its distribution get ports of their own, so that no other RabbitMQ on this
+# machine is disturbed
 start_rabbitmq()
 {
 	local home=$work/rabbitmq epmd_port
@@ -64,7 +65,7 @@ start_rabbitmq()
 	until_there RabbitMQ answers "$rabbitmq_port"
 }
 
-# start_brokers: those that take part
+# start_brokers: starts the servers of the sides that take part
 start_brokers()
 {
 	if [ -n "$(among redis_list redis_stream)" ]; then
@@ -102,7 +103,7 @@ stop_pgqd()
 	pgqd=''
 }
 
-# brokers_and_libraries: their versions, for $out/machine.txt
+# brokers_and_libraries: prints the versions of the servers and their libraries, for $out/machine.txt
 brokers_and_libraries()
 {
 	local name package module

@@ -1,5 +1,5 @@
--- A lone consumer takes jobs of the queue "tenants", one a claim, until none is left of tenants that have few.
--- Answers: hand-outs.
+-- A single consumer claims jobs of the queue "tenants" one by one, until the tenants with few jobs have none left.
+-- Result: the number of hand-outs.
 CREATE TEMPORARY TABLE result (hand_outs bigint);
 DO $$
 DECLARE

@@ -1,4 +1,5 @@
--- A lone consumer takes every job of the queue "order" and looks at their order. Answers: jobs, violations.
+-- A single consumer claims all jobs of the queue "order" and checks their order. Result: number of jobs, number of
+-- violations.
 CREATE TEMPORARY TABLE result (jobs bigint, violations bigint);
 DO $$
 DECLARE

@@ -1,4 +1,4 @@
-# gnuplot -c plots.gp DATA-DIRECTORY SVG-DIRECTORY: a plot for each file of data; its columns are the sides.
+# gnuplot -c plots.gp DATA-DIRECTORY SVG-DIRECTORY: makes a plot of each data file, whose columns are the sides.
 set terminal svg size 760,380 dynamic background rgb 'white' font 'sans-serif,13'
 set datafile missing '?' separator "\t"
 set key below noenhanced

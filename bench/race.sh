@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by run.sh and rivals.sh: sides take turns, and what they do is written down in $out, a file for each workload.
+# Sourced by run.sh and rivals.sh. The sides take turns; the results are written to $out, one file for each workload.
 
-# find_pgmq: pgmq=its pgmq.sql, if PGMQ_DIR tells where to look
+# find_pgmq: sets pgmq to the path of pgmq.sql, if PGMQ_DIR is set
 find_pgmq()
 {
 	pgmq=''
@@ -11,13 +11,13 @@ find_pgmq()
 	}
 }
 
-# driver SIDE: what sets it to work, and says what it measured (bench/load/main.cpp tells the arguments)
+# driver SIDE: sets driver to the command that runs the side (its arguments: see bench/load/main.cpp)
 driver()
 {
 	driver=("$load" "bench/sides/$1.sql")
 }
 
-# drive SIDE ARGUMENT...
+# drive SIDE ARGUMENT...: runs the side
 drive()
 {
 	driver "$1"
@@ -27,7 +27,7 @@ drive()
 declare -A queued # how many jobs are in a queue
 declare -A owner  # which side a queue belongs to
 
-# fill SIDE QUEUE JOBS: up to so many
+# fill SIDE QUEUE JOBS: adds jobs until the queue has that many
 fill()
 {
 	local left=$(($3 - queued[$2])) part
@@ -40,7 +40,7 @@ fill()
 	done
 }
 
-# prepare SIDE QUEUE JOBS: the side is at its best, and has so many jobs
+# prepare SIDE QUEUE JOBS: brings the side into its best state, with that many jobs
 prepare()
 {
 	if [ ! -v "queued[$2]" ]; then
@@ -52,32 +52,32 @@ prepare()
 	drive "$1" do=vacuum queue="$2" >/dev/null && sql -c CHECKPOINT || die "cannot vacuum $2"
 }
 
-# show: begins a line about this turn of a side
+# show: begins the line of output for this turn of a side
 show()
 {
 	printf '%3d:%02d  %2d/%d %-8s round %d/%d  %9s  %-9s' $((SECONDS / 60)) $((SECONDS % 60)) $((number + 1)) ${#workloads[@]} \
 		"$workload" "$round" "$rounds" "$case" "$side"
 }
 
-# record METRIC VALUE
+# record METRIC VALUE: adds a result of this turn to the file
 record()
 {
 	printf '%s\t%s\t%s\t%s\t%s\n' "$case" "$side" "$round" "$1" "$2" >>"$out/$workload.tsv"
 }
 
-# run_load QUEUE ARGUMENT...: leaves what was measured in $work/measured
+# run_load QUEUE ARGUMENT...: runs $side, and leaves the results in $work/measured
 run_load()
 {
 	drive "$side" queue="$1" "${@:2}" >"$work/measured" || die "$side came to grief"
 }
 
-# measured METRIC
+# measured METRIC: prints a result of the last run_load
 measured()
 {
 	awk -F '\t' -v metric="$1" '$1 == metric { print $2 }' "$work/measured"
 }
 
-# turn JOBS LOAD-ARGUMENT...: $side does its piece of work once, with so many jobs queued at its start
+# turn JOBS LOAD-ARGUMENT...: $side does its work once, with that many jobs queued at the start
 turn()
 {
 	local queue=${queue:-$side} metric value
@@ -94,7 +94,7 @@ turn()
 	printf ' %9d/s\n' "$(measured rate)"
 }
 
-# After a workload: no job was lost, and none was done twice.
+# count_jobs: checks after a workload that no job was lost, and none was done twice
 count_jobs()
 {
 	local queue left
@@ -104,7 +104,7 @@ count_jobs()
 	done
 }
 
-# piece LOAD-ARGUMENT...: $side does its piece of work once; there are no jobs
+# piece LOAD-ARGUMENT...: $side does its work once, in a workload without jobs in a queue
 piece()
 {
 	local metric value
@@ -115,7 +115,7 @@ piece()
 	done <"$work/measured"
 }
 
-# machine: what all of this runs on, for $out/machine.txt
+# machine: prints the machine and the versions used, for $out/machine.txt
 machine()
 {
 	printf 'form\t%s\n' "$form"

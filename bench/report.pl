@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Makes tables of the results of bench/run.sh.
 #
-#   bench/report.pl DIR         prints them
+#   bench/report.pl DIR         prints the tables
 #   bench/report.pl DIR docs    writes docs/benchmarks.md and, with gnuplot, docs/benchmarks/*.svg
 use strict;
 use warnings;
@@ -34,11 +34,12 @@ my %side_name = (
 	session_lock => 'pgq_lock',
 	advisory_lock => 'pg_try_advisory_lock');
 
-# a side against the SKIP LOCKED table
+# Return the ratio of a side to the SKIP LOCKED table.
 sub against_table { return ratio(value(@_[0, 1], $_[2]), value(@_[0, 1], 'table')) }
 sub gain          { return against_table(@_[0, 1], 'pgq_ext') }
 
-# rates of ten seconds of a turn beside a snapshot, or of fewer if it was short: the first, the last
+# Return the average rate of ten seconds while a snapshot is held (fewer if the turn was shorter): the first, or the
+# last ten seconds.
 sub held
 {
 	my ($side, $which) = @_;
@@ -56,7 +57,7 @@ sub wal
 	return defined $enqueue && defined $finish ? $enqueue + $finish : undef;
 }
 
-# milliseconds for all views together
+# Return the milliseconds that all views take together.
 sub scrape
 {
 	my $case = shift // return;
@@ -66,17 +67,18 @@ sub scrape
 
 my ($fewest, $most) = @{ $cases{backlog} // [] }[ 0, -1 ];
 
-# fewest and most of them
+# Return the smallest and the largest number in the workload "scale".
 sub scale_of
 {
 	my @numbers = map { /^$_[0] (\d+)/ } @{ $cases{scale} // [] };
 	return @numbers ? @numbers[ 0, -1 ] : ();
 }
 
-# what we measured against the table, and the ceiling's
+# Return the ratios of pgq_ext and of the ceiling to the SKIP LOCKED table.
 sub gains { return (gain(@_), against_table(@_[0, 1], 'ceiling')) }
 
-# what, how it is shown, at least or at most, measured; what the ceiling does, where it took part in the same
+# The goals. Each has a name, a format, a comparison, the bound and the measured value; and the value of the ceiling,
+# if it took part in the same workload.
 my @goals = (
 	[ 'claim and ack one a call, 32 clients, against SKIP LOCKED', '%.2f', '>=', 3, gains('claim', 32) ],
 	[ 'claim and ack one a call, 200 clients, against SKIP LOCKED', '%.2f', '>=', 5, gains('claim', 200) ],
@@ -113,14 +115,14 @@ my @goals = (
 
 # ---- form ----
 
-# the sides that took part
+# Return the sides that took part in a workload.
 sub present
 {
 	my $workload = shift;
 	return grep { my $side = $_; first { $_->{$side} } values %{ $rounds{$workload} } } @sides;
 }
 
-# rates of all sides, a line for each case, and the ratio
+# Make a table of the rates of all sides, with a line for each case, and the ratio.
 sub rates
 {
 	my ($workload, $title) = @_;

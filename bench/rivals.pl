@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Makes tables of the results of bench/rivals.sh.
 #
-#   bench/rivals.pl DIR         prints them
+#   bench/rivals.pl DIR         prints the tables
 #   bench/rivals.pl DIR docs    writes docs/benchmarks-rivals.md
 use strict;
 use warnings;
@@ -32,14 +32,14 @@ my %side_name = (
 	rabbitmq_quorum => 'RabbitMQ, quorum queue',
 	beanstalkd => 'beanstalkd');
 
-# the sides that took part
+# Return the sides that took part in a workload.
 sub present
 {
 	my $workload = shift;
 	return grep { my $side = $_; grep { $_->{$side} } values %{ $rounds{$workload} } } @sides;
 }
 
-# A line for each side: what it does a second in each case, and how many times that pgq_ext does.
+# Make a line for each side: its rate in each case, and by what factor pgq_ext is faster.
 sub rates
 {
 	my $workload = shift;
@@ -75,7 +75,7 @@ sub latencies
 	return table([ 'ms', (map { "$_ from sending" } @parts), map { "$_ from the answer" } @parts ], @rows);
 }
 
-# beside a snapshot, and how much that is of the rate without
+# Make a table of the rates while a snapshot is held, and of their share of the rates without a snapshot.
 sub held
 {
 	my @forms = ([ 'enqueue', 'client 32' ], [ 'claim', 'client 32' ], [ 'bulk', 'bulk 100', 'claim' ], [ 'life', 'client 32' ]);
@@ -96,7 +96,8 @@ sub held
 		"\nFrom enqueue to the worker that waits, while the same snapshot is held:\n\n" . latencies('held');
 }
 
-# What pgq_ext wants: the whole life of a job faster than in Redis, and no queue in PostgreSQL ahead in any row.
+# The goals of pgq_ext: the whole life of a job is faster than in Redis, and no other queue in PostgreSQL is ahead in
+# any row.
 sub goals
 {
 	my @rows;

@@ -1,16 +1,18 @@
 #!/bin/bash
-# Races pgq_ext against other queues, in PostgreSQL and elsewhere, each as durable as it can be, on throw-away servers.
+# Races pgq_ext against other queues, in PostgreSQL and elsewhere, each as durable as it can be, on throw-away
+# servers.
 #
 #   bench/run.sh rivals [WORKLOAD...]        about 25 minutes; writes docs/benchmarks-rivals.md when no workload is named
-#   bench/run.sh rivals-tiny [WORKLOAD...]   about three minutes: does it work at all? Its figures mean nothing
+#   bench/run.sh rivals-tiny [WORKLOAD...]   about three minutes, to see whether it works; its figures mean nothing
 #
 #   WORKLOAD       enqueue claim life latency held
-#   OUT=DIR        keeps the results in DIR; bench/rivals.pl DIR prints the tables, bench/rivals.pl DIR docs writes the page
-#   PGMQ_DIR=DIR   pgmq takes part; somewhere below DIR is its pgmq.sql
-#   NOTE=TEXT      about the machine, for the page
+#   OUT=DIR        keep the results in DIR; bench/rivals.pl DIR prints the tables, bench/rivals.pl DIR docs writes the page
+#   PGMQ_DIR=DIR   let pgmq take part, whose pgmq.sql is somewhere below DIR
+#   NOTE=TEXT      text about the machine, for the page
 #   SIDES='...'    only these of the sides below
 #
-# Who cannot be had here is named, and left out. As run.sh does it, sides take turns in each round, and medians count.
+# A side that is not available on this machine is named, and left out. As in run.sh, the sides take turns in each
+# round, and the medians of the rounds count.
 set -uo pipefail
 
 usage()
@@ -62,7 +64,7 @@ trap 'exit 130' INT TERM HUP
 out=${OUT:-$work/results}
 mkdir -p "$out"
 
-# driver SIDE, as in race.sh
+# driver SIDE: sets driver as in race.sh, for all kinds of sides
 driver()
 {
 	case $1 in
@@ -75,7 +77,7 @@ driver()
 	esac
 }
 
-# missing SIDE: says why it cannot take part; fails if it can
+# missing SIDE: says why the side cannot take part; fails if it can
 missing()
 {
 	case $1 in
@@ -93,7 +95,7 @@ missing()
 	esac | grep .
 }
 
-# choose: leaves in in_sql and others who takes part, in left_out who cannot
+# choose: sets in_sql and others to the sides that take part, and left_out to the others
 choose()
 {
 	local list side why
@@ -115,7 +117,7 @@ choose()
 	done
 }
 
-# among SIDE...: those of them that take part
+# among SIDE...: prints those of the sides that take part
 among()
 {
 	local side
@@ -126,7 +128,7 @@ among()
 
 takes_part() { [ -n "$(among "$1")" ]; }
 
-# fresh_rivals: a server with all that run in PostgreSQL
+# fresh_rivals: starts a new server with all queues that run in PostgreSQL
 fresh_rivals()
 {
 	local side
@@ -137,7 +139,7 @@ fresh_rivals()
 	done
 }
 
-# stock_of SIDE JOBS FACTOR: the fast ones take more in the same time
+# stock_of SIDE JOBS FACTOR: prints the number of jobs to begin with; a fast side needs more for the same time
 stock_of()
 {
 	case $1 in
@@ -147,7 +149,7 @@ stock_of()
 	esac
 }
 
-# race VERBS [FORM]: $side does them in the form of $case
+# race VERBS [FORM]: $side runs the verbs in the form of $case
 race()
 {
 	local queue=${workload}_$side form=${2:-$case} jobs clients=1 batch=1 least
@@ -179,7 +181,7 @@ run_enqueue()
 	done
 }
 
-# verbs STEPS: as $side has them
+# verbs STEPS: prints the steps by the names that $side has for them
 verbs()
 {
 	case $side in
@@ -221,13 +223,14 @@ run_life()
 	done
 }
 
-# wait_for_jobs: how soon $side hands out what comes at the rate of $case
+# wait_for_jobs: measures how soon $side hands out jobs that come at the rate of $case
 wait_for_jobs()
 {
 	local queue=waiting_$side clients=16
 	[ "$side" != pgq ] || clients=1 # a consumer
 	turn 0 do=wait rate="$case" clients=$clients producers=8 seconds=$latency_seconds poll_ms=20
-	# One that polls inside the server does not know that its client is gone, and would take a job of the next turn.
+	# End calls that poll inside the server: they do not notice that their client is gone, and would take a job of the
+	# next turn.
 	sql -c "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 		WHERE query LIKE '%read_with_poll%' AND pid <> pg_backend_pid()" >/dev/null || die 'they poll on'
 }
@@ -245,7 +248,7 @@ run_latency()
 	stop_pgqd
 }
 
-# age_beside_snapshot: jobs of all sides have lived, and nobody could clean up after them
+# age_beside_snapshot: lets jobs of all sides come and go while a snapshot is held, so that VACUUM cannot clean up
 age_beside_snapshot()
 {
 	local case=age queue

@@ -2,18 +2,18 @@
 # Races pgq_ext against other queues in PostgreSQL, on throw-away servers.
 #
 #   bench/run.sh short [WORKLOAD...]    under 3 minutes: pgq_ext and the SKIP LOCKED table, the figures to watch every day
-#   bench/run.sh full [WORKLOAD...]     about 60 minutes, 70 with pgmq: everything, and writes docs/benchmarks.md when
-#                                       no workload is named
-#   bench/run.sh tiny [WORKLOAD...]     about a minute: does it work at all? Its figures mean nothing
-#   bench/run.sh rivals|rivals-tiny     bench/rivals.sh: beside other queues, in PostgreSQL and elsewhere
+#   bench/run.sh full [WORKLOAD...]     about 60 minutes, 70 with pgmq: everything; writes docs/benchmarks.md when no
+#                                       workload is named
+#   bench/run.sh tiny [WORKLOAD...]     about a minute, to see whether it works; its figures mean nothing
+#   bench/run.sh rivals|rivals-tiny     runs bench/rivals.sh, which compares with more queues, in PostgreSQL and elsewhere
 #
-#   OUT=DIR        keeps the results in DIR, a file for each workload; a workload that is run again replaces its file.
+#   OUT=DIR        keep the results in DIR, a file for each workload; a workload that is run again replaces its file.
 #                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md
-#   PGMQ_DIR=DIR   pgmq takes part; somewhere below DIR is its pgmq.sql
+#   PGMQ_DIR=DIR   let pgmq take part, whose pgmq.sql is somewhere below DIR
 #
-# The sides (bench/sides/*.sql) take turns in each round, with the same client (bench/load); medians of the rounds count.
-# Before a turn a side is filled up with more jobs than it can take, vacuumed, and the server does a checkpoint. A claim
-# that comes back empty ends the bench.
+# The sides (bench/sides/*.sql) take turns in each round, with the same client (bench/load); the medians of the rounds
+# count. Before its turn a side gets more jobs than it can work off, the tables are vacuumed, and the server makes a
+# checkpoint. If a claim returns no job, the benchmark ends with an error.
 set -uo pipefail
 
 usage()
@@ -183,7 +183,7 @@ run_backlog()
 	done
 }
 
-# stage QUEUE WHAT N: the queue and so many of those
+# stage QUEUE WHAT N: makes the queue, with N of those things (queues, priorities, leases)
 stage()
 {
 	local jobs=$((scale_jobs + 16))
@@ -202,7 +202,7 @@ stage()
 	esac >/dev/null || die "cannot stage $2 $3"
 }
 
-# pgq_ext alone: what does a job cost when there are many of something?
+# pgq_ext alone: how does the cost of a job grow with the number of queues, priorities or leases?
 run_scale()
 {
 	local side=pgq_ext queue=scale case
@@ -234,7 +234,8 @@ run_latency()
 	done
 }
 
-# What the server has written so far: bytes of WAL, transaction ids, dead rows. A session that is gone has told its share.
+# written: prints what the server has written so far: bytes of WAL, transaction ids, dead rows. A session reports its
+# share when it ends.
 written()
 {
 	local others="SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -243,7 +244,7 @@ written()
 		(SELECT sum(n_tup_upd + n_tup_del) FROM pg_stat_user_tables)"
 }
 
-# for_each_job STEP BEFORE AFTER: what one of them has cost
+# for_each_job STEP BEFORE AFTER: records the cost of the step for one job
 for_each_job()
 {
 	local metrics=(wal commits dead) before after n
@@ -254,7 +255,7 @@ for_each_job()
 	done
 }
 
-# The two halves of a job's life, each alone. Nobody else writes WAL meanwhile.
+# run_wal: WAL of the two halves of a job's life, each measured alone. No other session may write WAL during that.
 run_wal()
 {
 	local step before after
@@ -288,7 +289,7 @@ run_life()
 	done
 }
 
-# pgq_ext alone: what does it cost to keep records of attempts and finished jobs? Then their WAL, with nobody else at it.
+# pgq_ext alone: what do records of attempts and finished jobs cost? Then the WAL of that, with no other session.
 run_records()
 {
 	local side jobs before after arguments
@@ -314,8 +315,8 @@ run_records()
 	done
 }
 
-# pgq_ext alone: what do limits cost that are never reached, groups that are passed over, order, turns, and unique keys?
-# And how long do tenants with ten jobs each wait beside one with very many?
+# pgq_ext alone: what do these cost: limits that are never reached, groups that are passed over, order, turns, and
+# unique keys? And how long do tenants with ten jobs each wait beside a tenant with very many jobs?
 run_limits()
 {
 	local side
@@ -350,7 +351,7 @@ tenants()
 	echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) hand-outs"
 }
 
-# pgq_ext alone: five priorities and times of the last hour go through a window of 10,000.
+# pgq_ext alone: jobs of five priorities, with times of the last hour, go through a window of 10,000.
 run_order()
 {
 	local round=1 rounds=1 side=pgq_ext case=$order_jobs answer taken violations i
@@ -378,13 +379,13 @@ run_order()
 	echo " $taken jobs, $violations out of order"
 }
 
-# size: bytes of all there is of the jobs
+# size: prints the bytes of everything that belongs to the jobs
 size()
 {
 	sql -c "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass"
 }
 
-# short_queue: many jobs live their lives, while others wait
+# short_queue: many jobs are enqueued and finished, while other jobs wait
 short_queue()
 {
 	local sampler
@@ -400,7 +401,7 @@ short_queue()
 	printf ' %9d/s\n' "$(measured rate)"
 }
 
-# hold_snapshot: one that is old by now; its process is $holder
+# hold_snapshot: holds a snapshot in the process $holder, and waits until it is old
 hold_snapshot()
 {
 	psql -Xqc 'BEGIN ISOLATION LEVEL REPEATABLE READ' -c 'SELECT pg_sleep(3600)' >/dev/null 2>&1 &
@@ -414,7 +415,8 @@ let_snapshot_go()
 	holder=''
 }
 
-# in_segments EXPRESSION: over pg_stat_all_tables, of all segments of jobs and their TOAST tables
+# in_segments EXPRESSION: prints the expression over pg_stat_all_tables, for all segments of jobs and their TOAST
+# tables
 in_segments()
 {
 	sql -c "SELECT $1 FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_stat_all_tables s ON s.relid IN (c.oid, c.reltoastrelid)
@@ -445,7 +447,8 @@ slow_queue()
 	printf ' %9d dead rows\n' "$(sort -n "$work/dead" | tail -n 1)"
 }
 
-# pgq_ext alone: how much room do finished jobs take, with rotation and without? How many dead rows does a small load leave?
+# pgq_ext alone: how much room do finished jobs take, with and without rotation? How many dead rows does a small load
+# leave?
 run_rotation()
 {
 	local side=pgq_ext case setting holder='' rate
@@ -481,8 +484,8 @@ run_rotation()
 	done
 }
 
-# Locks bound to a session beside those of the server: taken and given back, and how soon somebody has that of a process
-# that was killed.
+# Session-bound locks against the server's advisory locks: the rate of taking and giving back, and how soon another
+# process gets the lock of a process that was killed.
 run_locks()
 {
 	fresh_server
@@ -502,14 +505,15 @@ run_locks()
 	done
 }
 
-# wake_ups: of the scheduler so far
+# wake_ups: prints the number of wake-ups of the scheduler so far
 wake_ups()
 {
 	awk '/^voluntary_ctxt_switches/ { print $2 }' "/proc/$(sql -c "SELECT pid FROM pg_stat_activity
 		WHERE backend_type = 'pgq_ext scheduler' AND datname = current_database()")/status"
 }
 
-# pgq_ext alone: how often does the scheduler wake up while nothing happens, with schedules that are not due and without?
+# pgq_ext alone: how often does the scheduler wake up while nothing happens, with and without schedules that are not
+# due?
 run_schedules()
 {
 	local side=pgq_ext case before
@@ -531,7 +535,7 @@ run_schedules()
 	record seconds $idle_seconds
 }
 
-# queries: what the exporter asks, and what pgq-top asks besides, each after its name
+# queries: prints the queries of the exporter and of pgq-top, each after its name
 queries()
 {
 	awk '/^pgq_/ { name = substr($1, 5, length($1) - 5) }
@@ -542,8 +546,8 @@ queries()
 		dead_job 'SELECT job_id, died_at, last_error FROM pgq_ext.dead_job ORDER BY died_at DESC LIMIT 501'
 }
 
-# pgq_ext alone: how many milliseconds does each view take that is watched, with 100 queues that have jobs of three
-# priorities, a fifth of which are delayed, one in work, one dead?
+# pgq_ext alone: how many milliseconds does each monitored view take? There are 100 queues with jobs of three
+# priorities; a fifth of the jobs are delayed, and each queue has one in work and one dead letter.
 run_scrape()
 {
 	local side=pgq_ext case=$scraped_jobs round=1 rounds=1 words

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Sourced by run.sh: builds pgq_ext, a private PostgreSQL and the load generator, and starts throw-away servers in $work.
+# Sourced by run.sh. Builds pgq_ext, a private PostgreSQL and the load generator, and starts throw-away servers in
+# $work.
 
 die()
 {
@@ -39,7 +40,7 @@ build()
 	CONF
 }
 
-# fresh_server SETTING...: the only one from now on
+# fresh_server SETTING...: stops the present server, and starts a new one with these settings
 fresh_server()
 {
 	stop_servers "$work"

@@ -1,5 +1,5 @@
-// beanstalkd, by its protocol: lines of text, and bodies of jobs. What is sent together goes out at
-// once, and is answered in turn.
+// beanstalkd, by its protocol: lines of text, and the bodies of jobs. Several commands are sent
+// together, and answered one after the other.
 #include "broker.h"
 #include <cstring>
 #include <sys/socket.h>
@@ -128,7 +128,7 @@ private:
 	const std::string queue;
 	const int link;
 	std::string received;
-	size_t at = 0; // what comes before it was used
+	size_t at = 0; // what comes before this position was used
 	std::vector<std::string> claimed;
 };
 

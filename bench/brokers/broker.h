@@ -1,5 +1,5 @@
-// A queue that is no PostgreSQL, as one client sees it through its connection. Its payloads are as
-// long as those of the other sides, and carry a number of the client's choice.
+// A queue outside of PostgreSQL, as one client sees it through its connection. Its payloads have
+// the same length as those of the other sides, and contain a number that the client chooses.
 #pragma once
 
 #include "../load/basics.h"
@@ -11,15 +11,16 @@ class Broker
 {
 public:
 	virtual ~Broker() = default;
-	// Return when all are as durable as the broker makes them.
+	// Enqueue jobs. Returns when all of them are as durable as the broker can make them.
 	virtual void enqueue(const std::vector<long> &numbers) = 0;
-	virtual void ack() = 0; // what was claimed last
-	// Up to so many, at least one, however long that takes; false: none has come in a while.
+	virtual void ack() = 0; // Acknowledge the jobs that were claimed last.
+	// Claim at most `jobs` jobs. Waits for the first one; returns false if none has come for a
+	// while.
 	virtual bool claim(long jobs, std::vector<long> &numbers) = 0;
-	virtual long count() = 0; // of jobs that are not done
+	virtual long count() = 0; // Return the number of jobs that are not done.
 };
 
-// How a side's clients come to be. The queue is made by the first that asks for it.
+// The function that connects a client of a side. The first client of a queue creates the queue.
 using Connect = std::unique_ptr<Broker> (*)(const Arguments &);
 
 std::unique_ptr<Broker> connect_redis_list(const Arguments &);

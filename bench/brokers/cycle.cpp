@@ -39,7 +39,7 @@ private:
 		return arguments.text("do").find(verb) != std::string::npos;
 	}
 
-	// Until what is measured is over, or there is no job left to do.
+	// Work until the measurement is over, or no job is left to do.
 	void work(Broker &broker)
 	{
 		std::vector<long> numbers(batch), claimed;
@@ -71,7 +71,8 @@ private:
 		printf("rate\t%.0f\n", (done - done_at_start) / Seconds(Clock::now() - start).count());
 		over = true;
 	}
-	// Shorter when a tenth of all is done, so that there is something left to measure.
+	// Warm up. Ends early when a tenth of all jobs is done, so that enough jobs are left to
+	// measure.
 	void warm()
 	{
 		for (Time end = Clock::now() + std::chrono::duration_cast<Clock::duration>(warm_up);
@@ -79,7 +80,7 @@ private:
 			rest(std::chrono::milliseconds(5));
 	}
 
-	// Shorter when somebody has left.
+	// Sleep. Ends early when a client has left because there were no more jobs.
 	void rest(Seconds seconds)
 	{
 		std::unique_lock hold(lock);
@@ -87,7 +88,7 @@ private:
 	}
 
 	const bool enqueues, claims;
-	const long batch, limit; // limit: no more jobs than this
+	const long batch, limit; // limit: the most jobs that the clients do together
 	const Seconds warm_up, length;
 	std::vector<std::unique_ptr<Broker>> brokers;
 	std::atomic<long> begun = 0, done = 0, next_number = 0;

@@ -1,11 +1,11 @@
-// Puts load on a queue that is no PostgreSQL, as bench/load does on one that is.
+// Puts load on a queue outside of PostgreSQL, as bench/load does on one in PostgreSQL.
 //
 //   brokers SIDE do=enqueue|claim|enqueue,claim queue=NAME [clients=N] [batch=N] [jobs=N] [seconds=S] [warm_up=S]
-//                      claim: and acknowledge; jobs: at most so many
+//                      claim: claim and acknowledge; jobs: the most jobs to do
 //   brokers SIDE do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S]
 //   brokers SIDE do=setup|fill|vacuum|count queue=NAME [jobs=N]
 //
-// Where the broker is: socket=PATH, or port=N of this machine.
+// The broker is at socket=PATH, or at port=N of this machine.
 #include "race.h"
 #include <cstdio>
 
@@ -47,6 +47,6 @@ main(int argc, char **argv)
 		printf("%ld\n", side->second(arguments)->count());
 	else if (what == "setup")
 		side->second(arguments);
-	else if (what != "vacuum") // there is nothing to be cleaned
+	else if (what != "vacuum") // a broker needs no VACUUM
 		fail("what is " + what + "?");
 }

@@ -1,6 +1,6 @@
 // RabbitMQ, through librabbitmq: durable queues, persistent messages, publisher confirms, and
-// consumers that acknowledge by hand. Who publishes and who consumes have a connection each, as its
-// documentation wants it.
+// consumers that acknowledge explicitly. Publishing and consuming use separate connections, as the
+// documentation of RabbitMQ recommends.
 #include "broker.h"
 #include <algorithm>
 #include <amqp.h>
@@ -14,7 +14,7 @@ constexpr amqp_channel_t channel = 1;
 struct Form
 {
 	const char *queue_type = "classic";
-	long prefetch = 0; // 0: as many as are claimed at once
+	long prefetch = 0; // 0: as many as are claimed at a time
 };
 
 void
@@ -96,7 +96,7 @@ public:
 		}
 		return claimed > 0;
 	}
-	// There is no answer to that.
+	// RabbitMQ sends no answer to an acknowledgement.
 	void ack() override
 	{
 		if (amqp_basic_ack(consumer, channel, tag, claimed > 1) != AMQP_STATUS_OK)
@@ -106,7 +106,7 @@ public:
 	long count() override { return declare(); }
 
 private:
-	// Returns how many messages are ready.
+	// Create the queue. Returns how many messages are ready.
 	long declare()
 	{
 		amqp_table_entry_t type = {amqp_cstring_bytes("x-queue-type"), {}};
@@ -127,7 +127,7 @@ private:
 							   {job.size(), const_cast<char *>(job.data())}) != AMQP_STATUS_OK)
 			fail("RabbitMQ: publish");
 	}
-	// Reads the next one: of one message, or of all up to it.
+	// Read the next confirmation: of one message, or of all up to that one.
 	void confirmation()
 	{
 		amqp_frame_t frame;
@@ -153,10 +153,10 @@ private:
 	const std::string queue;
 	const Form form;
 	Link publisher, consumer;
-	uint64_t published = 0; // the last one
+	uint64_t published = 0; // number of the last published message
 	std::set<uint64_t> unconfirmed;
 	long claimed = 0;
-	uint64_t tag = 0; // of the last one that was claimed
+	uint64_t tag = 0; // delivery tag of the last claimed message
 	bool consumes = false;
 };
 

@@ -1,10 +1,10 @@
-// Clients, each a thread with a connection of its own. What was measured is said on standard output,
-// a line each: metric, tab, value.
+// Clients of a broker, each a thread with a connection of its own. The results are written to
+// standard output, one in a line: metric, tab, value.
 #pragma once
 
 #include "broker.h"
 
-// They do the same few things again and again, as fast as they can.
+// Run clients that repeat the same few calls as fast as possible.
 void run_cycle(Connect, const Arguments &);
-// Workers wait for jobs that come at a steady rate.
+// Run workers that wait for jobs, which come at a steady rate.
 void run_waiting(Connect, const Arguments &);

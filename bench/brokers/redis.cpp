@@ -1,4 +1,5 @@
-// Redis, through hiredis, as its documentation tells. What is sent together is one pipeline.
+// Redis, through hiredis, used as its documentation recommends. Commands that are sent together
+// form one pipeline.
 #include "broker.h"
 #include <atomic>
 #include <hiredis/hiredis.h>
@@ -56,7 +57,7 @@ private:
 	redisContext *link;
 };
 
-// The reliable queue of the documentation: what is claimed is moved to a list of the worker's own.
+// The "reliable queue" of the documentation: claimed jobs are moved to a list of the worker.
 class List : public Redis
 {
 public:
@@ -108,7 +109,7 @@ private:
 	std::vector<std::string> claimed;
 };
 
-// A stream with a group of consumers. What is done is deleted, or it would stay for ever.
+// A stream with a consumer group. Finished jobs are deleted, since a stream would keep them.
 class Stream : public Redis
 {
 public:

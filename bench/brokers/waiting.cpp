@@ -37,7 +37,7 @@ public:
 	}
 
 private:
-	// Each job has a time to be sent, and goes with the producer that is free.
+	// Enqueue jobs. Each job has a time at which it is sent, by the next producer that is free.
 	void enqueue(Broker &broker)
 	{
 		for (long number; (number = next++) < jobs;)

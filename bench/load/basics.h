@@ -1,4 +1,5 @@
-// What every part of the load generator uses: time, arguments, and the way out.
+// Parts that the whole load generator uses: time, arguments, and the end of the program after an
+// error.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,7 @@ using Seconds = std::chrono::duration<double>;
 
 [[noreturn]] void fail(const std::string &message);
 
-// Arguments of the command line, NAME=VALUE.
+// The arguments of the command line, in the form NAME=VALUE.
 struct Arguments
 {
 	std::map<std::string, std::string> values;

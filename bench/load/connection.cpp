@@ -76,7 +76,7 @@ Connection::finished()
 	{
 		auto next = link.next();
 		if (!next)
-			continue; // of this statement; the sync comes last
+			continue; // the result of one statement; the answer to the sync comes last
 		if (next.is_sync())
 			return true;
 		if (!next.is_good())

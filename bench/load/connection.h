@@ -1,4 +1,5 @@
-// A connection that does one thing at a time, while the thread looks after others.
+// A connection that runs one verb at a time without blocking, so that a thread can serve many
+// connections.
 #pragma once
 
 #include "../../test/pq/pq.h"
@@ -12,16 +13,16 @@ struct Statement
 	int parameters = 0;
 };
 
-// A piece of a side, prepared: its statements go out together, in one round trip.
+// A prepared piece of a side. Its statements are sent together, in one round trip.
 struct Verb
 {
 	std::vector<Statement> statements;
-	bool takes_array = false; // its first parameter
+	bool takes_array = false; // its first parameter is an array
 
 	int parameters() const;
 };
 
-// Asks a server what the parameters of a piece are.
+// Ask a server which parameters a piece has.
 Verb describe(const Side &, const std::string &name);
 
 class Connection
@@ -29,14 +30,14 @@ class Connection
 public:
 	explicit Connection(const std::vector<const Verb *> &verbs = {});
 
-	// Parameters are taken from the front of the list by each statement.
+	// Start a verb. Each of its statements takes its parameters from the front of the list.
 	void start(const Verb &, const std::vector<std::string> &parameters);
-	// Reads what has come; true when the verb has ended.
+	// Read the data that has arrived. Returns true when the verb has ended.
 	bool finished();
 	int rows() const { return result ? result.size() : 0; }
 	std::string value(int row, int column) const { return result.text(row, column); }
 
-	// At once, as simple queries.
+	// Run statements by the simple query protocol, and wait for the end.
 	std::string execute(const std::string &sql);
 	int notifications();
 	void cancel() { link.cancel(); }
@@ -47,13 +48,14 @@ private:
 	pq::Result result;
 };
 
-// Says which connections have something to read. The number that came with add() names them.
+// Waits until connections can be read. A connection is identified by the number that was given to
+// add().
 class Poll
 {
 public:
 	Poll();
 	void add(const Connection &, size_t number);
-	// Returns at `until` at the latest.
+	// Return the connections that can be read; return at the time `until` at the latest.
 	const std::vector<size_t> &wait(Time until);
 
 private:

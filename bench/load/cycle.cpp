@@ -7,7 +7,7 @@ namespace {
 
 struct Step
 {
-	std::string name; // without _many
+	std::string name; // name of the piece, without _many
 	Verb verb;
 };
 
@@ -15,9 +15,9 @@ struct Client
 {
 	Connection connection;
 	size_t step = 0;
-	std::vector<std::string> claimed = {}; // parameters of the acknowledgement
-	long jobs = 0;						   // of this turn of the cycle
-	bool leaving = false;				   // acknowledges its last, and is done
+	std::vector<std::string> claimed = {}; // parameters of the acknowledgement of the claimed jobs
+	long jobs = 0;						   // number of jobs in this round of the cycle
+	bool leaving = false;				   // the client acknowledges its last jobs, and then ends
 };
 
 class Cycle
@@ -36,17 +36,20 @@ private:
 	void measure(Time now);
 	Time next_event() const;
 
-	const long batch, limit; // limit: claim no more jobs than this
+	const long batch, limit; // limit: the most jobs to claim
 	const Seconds warm_up, length;
 	const Clock::duration work;
 	const bool series;
 
 	std::vector<Step> steps;
-	Verb last;		 // acknowledges what ack_claim has left
-	long number = 0; // of the next job, where claims do not say which they return; otherwise 0
+	Verb last; // acknowledges the jobs of the last ack_claim
+	// number of the next job, for a side whose claims do not return which jobs they have; otherwise
+	// 0
+	long number = 0;
 	std::vector<Client> clients;
-	std::deque<std::pair<Time, Client *>> working; // until when; all work takes the same time
-	std::string enqueued;						   // parameter of the enqueue
+	// (end of work, client); all work takes the same time
+	std::deque<std::pair<Time, Client *>> working;
+	std::string enqueued; // parameter of the piece enqueue
 	size_t busy = 0;
 	long begun = 0, done = 0;
 
@@ -60,7 +63,8 @@ private:
 	long done_at_start = 0, done_at_second = 0, seconds = 0;
 };
 
-// So many jobs as one parameter: an array of payloads, or the JSON that pgq_enqueue_many takes.
+// Return `batch` jobs as one parameter: an array of payloads, or the JSON that pgq_enqueue_many
+// takes.
 std::string
 bulk(long batch, bool as_array)
 {
@@ -141,7 +145,7 @@ Cycle::next_step(Client &client)
 		client.connection.start(step.verb, {enqueued});
 	else if (step.name == "claim")
 		client.connection.start(step.verb, {});
-	else if (client.claimed.empty()) // the first ack_claim
+	else if (client.claimed.empty()) // the first ack_claim has nothing to acknowledge
 		client.connection.start(step.verb, {"{}", "{}"});
 	else
 		client.connection.start(step.verb, client.claimed);
@@ -153,7 +157,7 @@ as_parameter(const Verb &verb, const std::string &list)
 	return verb.takes_array ? "{" + list + "}" : list;
 }
 
-// The next ones are the client's, whatever the claim said.
+// Give the client the next numbers as its jobs, whatever the claim has returned.
 void
 Cycle::count_off(Client &client)
 {
@@ -163,7 +167,7 @@ Cycle::count_off(Client &client)
 	client.claimed = {as_parameter(steps[client.step + 1].verb, list)};
 }
 
-// The first columns of what was claimed are the parameters of the acknowledgement.
+// The first columns of the claimed rows are the parameters of the acknowledgement.
 void
 Cycle::claimed(Client &client)
 {
@@ -206,7 +210,7 @@ Cycle::end_of_step(Client &client)
 		next_step(client);
 }
 
-// Ends phases. What is measured ends when a client has nothing more to do.
+// End a phase when it is over. The measured phase also ends when a client has nothing more to do.
 void
 Cycle::measure(Time now)
 {

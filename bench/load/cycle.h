@@ -1,7 +1,7 @@
-// Clients that do the same few things again and again, as fast as they can or with work in between.
+// Clients that repeat the same few calls, as fast as possible or with work in between.
 #pragma once
 
 #include "side.h"
 
-// Says on standard output what it measured, a line each: metric, tab, value.
+// Run the clients. The results are written to standard output, one in a line: metric, tab, value.
 void run_cycle(const Side &, const Arguments &);

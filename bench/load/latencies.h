@@ -1,4 +1,5 @@
-// How long from an enqueue to the claim that returns its job, of jobs that have each its name.
+// The times from the enqueue of a job to the claim that returns the job. Each job has a name of its
+// own.
 #pragma once
 
 #include "basics.h"
@@ -19,7 +20,8 @@ public:
 	}
 	void claimed(const Id &id) { note(id, open[id].claimed); }
 
-	// A line each: metric, tab, milliseconds. The first jobs do not count, but half of them do.
+	// Print one result in each line: metric, tab, milliseconds. The first warm_up jobs do not
+	// count, but at least half of the jobs do.
 	void print(size_t warm_up)
 	{
 		print("commit", from_commit, warm_up);
@@ -32,7 +34,8 @@ private:
 		Time sent, committed, claimed;
 	};
 
-	// The claim of a job can be heard of before its enqueue is.
+	// Note one of the two times of a job. That of the claim may be noted before that of the
+	// enqueue.
 	void note(const Id &id, Time &what)
 	{
 		what = Clock::now();

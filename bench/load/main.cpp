@@ -1,14 +1,14 @@
-// Puts load on a queue in PostgreSQL. The server is found by the variables of libpq.
+// Puts load on a queue in PostgreSQL. The environment variables of libpq say which server to use.
 //
 //   load SIDE.sql do=claim,ack|ack_claim queue=NAME [clients=N] [batch=N] [jobs=N] [seconds=S] [warm_up=S] [work_ms=MS]
 //        [hold=1] [series=1]
-//                      jobs: at most so many; hold: while a snapshot is held; series: the rate of each second as well
+//                      jobs: the most jobs to do; hold: hold a snapshot; series: also print the rate of each second
 //   load SIDE.sql do=wait queue=NAME rate=N [clients=N] [producers=N] [seconds=S] [warm_up=S] [poll_ms=MS]
-//                      poll_ms: if it can neither wait nor listen
+//                      poll_ms: interval of polling, for a side that can neither wait nor listen
 //   load SIDE.sql do=takeover queue=NAME [rounds=N] [clients=N]
-//                      clients: so many others are connected
+//                      clients: number of other connections
 //   load SIDE.sql do=NAME queue=NAME [jobs=N]
-//                      runs a piece of the file once, and prints its first value
+//                      run a piece of the file once, and print the first value of its result
 #include "connection.h"
 #include "cycle.h"
 #include "takeover.h"

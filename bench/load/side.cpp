@@ -16,7 +16,8 @@ replace_all(std::string &text, const std::string &from, const std::string &to)
 		text.replace(at, from.size(), to);
 }
 
-// A line "-- name", of one word, begins a piece.
+// Return the name of the piece that begins with this line: a line "-- name", with a single word,
+// begins a piece.
 static std::string
 heading(const std::string &line)
 {

@@ -1,4 +1,4 @@
-// One side of the race: pieces of SQL by name, out of a file in bench/sides.
+// A side of the race: named pieces of SQL, read from a file in bench/sides.
 #pragma once
 
 #include "basics.h"

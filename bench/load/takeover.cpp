@@ -8,7 +8,7 @@
 
 namespace {
 
-// A process that leads until it is killed.
+// A process that has the leader's lock until it is killed.
 class Leader
 {
 public:
@@ -85,7 +85,7 @@ run_takeover(const Side &side, const Arguments &arguments)
 		client.execute(side.sql("attach"));
 	Connection control;
 	Follower follower(side);
-	std::vector<double> took; // ms
+	std::vector<double> took; // milliseconds of each takeover
 	for (long n = arguments.number("rounds", 200); n > 0; n--)
 	{
 		Leader leader(side.sql("lead"));

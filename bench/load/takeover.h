@@ -1,7 +1,8 @@
-// How soon somebody else leads when the leader is killed.
+// Measures how soon another process leads when the leader is killed.
 #pragma once
 
 #include "side.h"
 
-// Says on standard output what it measured, a line each: metric, tab, value.
+// Run the measurement. The results are written to standard output, one in a line: metric, tab,
+// value.
 void run_takeover(const Side &, const Arguments &);

@@ -18,7 +18,7 @@ struct Member
 		acknowledging
 	} state = idle;
 	Time sent = {};
-	long jobs = 0; // claimed
+	long jobs = 0; // number of claimed jobs
 };
 
 class Waiting
@@ -39,13 +39,14 @@ private:
 	std::vector<std::string> parameters;
 	std::vector<Member> producers, workers;
 	std::unique_ptr<Connection> listener;
-	const Clock::duration interval, poll_interval; // of a side that can neither wait nor listen
-	const long warm_up;							   // jobs
+	// poll_interval: for a side that can neither wait nor listen
+	const Clock::duration interval, poll_interval;
+	const long warm_up; // number of jobs that do not count
 	const Seconds length;
 	Time next, end, next_poll = {};
 	long begun = 0, acknowledged = 0;
 	bool polls;
-	bool missed_wake = false; // when no worker was idle
+	bool missed_wake = false; // a notification came while no worker was idle
 	Latencies<std::string> latencies;
 };
 
@@ -103,7 +104,7 @@ Waiting::wake_one()
 	missed_wake = true;
 }
 
-// Returns when the next poll is due.
+// Poll if it is time to. Returns when the next poll is due.
 Time
 Waiting::poll_if_due(Time now)
 {

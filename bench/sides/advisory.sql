@@ -11,7 +11,7 @@ DECLARE
 	taken bigint[] := '{}';
 	seen boolean;
 BEGIN
-	-- A poll can be so late that most of what it sees has been taken.
+	-- A poll can be so late that most of the jobs it has seen are taken by now.
 	LOOP
 		seen := false;
 		FOR candidate IN
@@ -21,7 +21,8 @@ BEGIN
 		LOOP
 			seen := true;
 			CONTINUE WHEN NOT pg_try_advisory_xact_lock(candidate);
-			-- Its last holder may have deleted it after this poll began: look again, now that the lock is ours.
+			-- The last holder of the lock may have deleted the job after this poll began: look again, now that this
+			-- session has the lock.
 			RETURN QUERY SELECT j.id, j.payload FROM jobs_:queue j WHERE j.id = candidate AND j.status = 'queued';
 			CONTINUE WHEN NOT FOUND;
 			taken := taken || candidate;

@@ -2,7 +2,7 @@
 SELECT pgq_create_queue(':queue', fair => true);
 
 -- fill
--- A hundred tenants, one of which has half of the jobs.
+-- A hundred tenants; one of them has half of the jobs.
 SELECT count(pgq_enqueue(':queue', ':payload', group_key => 'tenant ' || CASE WHEN i % 2 = 0 THEN 0 ELSE i / 2 % 99 + 1 END)) FROM generate_series(1, :jobs) AS i;
 
 -- count

@@ -2,7 +2,7 @@
 SELECT pgq_create_queue(':queue', group_concurrency => 1);
 
 -- fill
--- A group that will be busy in front of the others, half as large as they are together.
+-- A group that will be busy, in front of the others; it is half as large as all others together.
 BEGIN;
 SELECT count(pgq_enqueue(':queue', ':payload', group_key => 'busy')) FROM generate_series(0, :jobs / 2);
 COMMIT;

@@ -3,7 +3,7 @@ SELECT pgq.create_queue(':queue');
 SELECT pgq.set_queue_config(':queue', 'ticker_max_count', '100');
 SELECT pgq.set_queue_config(':queue', 'ticker_max_lag', '10 milliseconds');
 SELECT pgq.register_consumer(':queue', 'bench');
--- A batch that has events; one without is finished at once.
+-- Return a batch that has events; a batch without events is finished at once.
 CREATE FUNCTION claim_:queue() RETURNS TABLE (id bigint, batch bigint, data text) LANGUAGE plpgsql AS $$
 BEGIN
 	batch := pgq.next_batch(':queue', 'bench');
@@ -16,7 +16,7 @@ BEGIN
 END $$;
 
 -- fill
--- With a tick after every hundred.
+-- Make a tick after every hundred jobs.
 DO $$ BEGIN
 	SET synchronous_commit = off;
 	FOR taken IN 0 .. :jobs - 1 BY 100 LOOP
