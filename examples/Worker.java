@@ -1,9 +1,8 @@
-// Works off the queue "mail" of the database jdbc:postgresql://HOST/DATABASE?user=..., its argument. Where there is a standby,
-// jdbc:postgresql://ONE,TWO/DATABASE?targetServerType=primary&user=..., and the worker goes on after a failover.
-// SIGTERM: the worker finishes the job in hand. If the worker has lost a job (the job took too long, or was cancelled) pgq_ack
-// fails, which undoes the work.
-// The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
-// until max_runtime: a job that hangs goes to another worker then.
+// A worker for the queue "mail". Its argument names the database: jdbc:postgresql://HOST/DATABASE?user=... With a standby, use
+// jdbc:postgresql://ONE,TWO/DATABASE?targetServerType=primary&user=...: then the worker goes on after a failover. On SIGTERM
+// the worker finishes the job that it is working on. If it has lost a job (the job took too long, or was cancelled), pgq_ack
+// fails, which rolls the work back. Create the queue by SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime =>
+// '10 min'). The heartbeat extends the lease until max_runtime is over; then a job that hangs goes to another worker.
 import static java.nio.charset.StandardCharsets.UTF_8;
 import java.sql.*;
 import java.util.concurrent.locks.LockSupport;
@@ -12,9 +11,9 @@ public class Worker {
     record Job(long id, long lease, String payload) {}
     interface Use { void with(Connection db) throws Exception; }
     static volatile boolean stopping;
-    static volatile Job held; // the job in hand
+    static volatile Job held; // the job that the worker is working on
 
-    static void handle(Connection db, Job job) throws SQLException { // the work: committed with the ack, or not at all
+    static void handle(Connection db, Job job) throws SQLException { // the work, committed together with the ack
         call(db, "INSERT INTO sent (job_id, address) VALUES (?, ?::jsonb ->> 'to') RETURNING job_id", job.id, job.payload);
     }
 
@@ -42,14 +41,15 @@ public class Worker {
             handle(db, job);
             call(db, "SELECT pgq_ack(?, ?)", job.id, job.lease);
             db.commit();
-        } catch (Exception e) { // tried again after the queue's backoff
+        } catch (Exception e) { // the job is tried again after the queue's backoff
             db.rollback();
             call(db, "SELECT pgq_fail(?, ?, error => ?)", job.id, job.lease, storable(e));
         }
         db.setAutoCommit(true);
     }
 
-    static void connected(String url, Use use) { // connects again to the primary; the job in hand comes again
+    // reconnects to the primary after an error; a claimed job is then claimed again
+    static void connected(String url, Use use) {
         while (!stopping) {
             try (var db = DriverManager.getConnection(url)) {
                 use.with(db);
@@ -74,19 +74,19 @@ public class Worker {
                 var job = claim(db);
                 if (job == null) continue;
                 held = job;
-                if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease); // not begun: it is given back
+                if (stopping) call(db, "SELECT pgq_release(?, ?)", job.id, job.lease); // the job has not begun: give it back
                 else work(db, job);
                 held = null;
             }
         } finally {
-            held = null; // the connection is lost: another worker gets the job
+            held = null; // if the connection is lost, another worker gets the job
         }
     }
 
     public static void main(String[] arguments) throws Exception {
-        DriverManager.getConnection(arguments[0]).close(); // what is wrong from the start is an error
+        DriverManager.getConnection(arguments[0]).close(); // fail now if the connection is impossible from the start
         var main = Thread.currentThread();
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> { // SIGTERM: Java waits for it
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> { // Java waits for this at SIGTERM
             stopping = true;
             try { main.join(); } catch (InterruptedException e) { }
         }));

@@ -1,8 +1,8 @@
-// Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the worker finishes the job in hand. If the worker
-// has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where there is a standby,
-// PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and the worker goes on after a failover.
-// The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
-// until max_runtime: a job that hangs goes to another worker then.
+// A worker for the queue "mail". PGHOST, PGDATABASE and so on name the database. With a standby, set PGHOST=one,two and
+// PGTARGETSESSIONATTRS=read-write: then the worker goes on after a failover. On SIGTERM the worker finishes the job that it is
+// working on. If it has lost a job (the job took too long, or was cancelled), pgq_ack fails, which rolls the work back. Create
+// the queue by SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the
+// lease until max_runtime is over; then a job that hangs goes to another worker.
 // g++ -std=c++20 -I"$(pg_config --includedir)" worker.cpp -lpq -o worker
 #include <libpq-fe.h>
 
@@ -20,7 +20,7 @@ using Connection = std::unique_ptr<PGconn, void (*)(PGconn *)>;
 using Result = std::shared_ptr<PGresult>;
 
 volatile std::sig_atomic_t stopping = 0;
-std::atomic<Result> held; // the job in hand: job_id, lease, payload
+std::atomic<Result> held; // the claimed job: job_id, lease, payload
 
 Result query(PGconn *db, const char *sql, const std::vector<const char *> &values = {})
 {
@@ -31,7 +31,7 @@ Result query(PGconn *db, const char *sql, const std::vector<const char *> &value
 	return result;
 }
 
-std::string storable(std::string text) // PostgreSQL stores valid UTF-8
+std::string storable(std::string text) // PostgreSQL stores only valid UTF-8
 {
 	auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
 	for (size_t i = 0, length; i < text.size(); i += length) {
@@ -45,7 +45,7 @@ std::string storable(std::string text) // PostgreSQL stores valid UTF-8
 	return text;
 }
 
-void handle(PGconn *db, const char *id, const char *payload) // the work: committed with the ack, or not at all
+void handle(PGconn *db, const char *id, const char *payload) // the work, committed together with the ack
 {
 	query(db, "INSERT INTO sent (job_id, address) VALUES ($1, $2::jsonb ->> 'to')", {id, payload});
 }
@@ -57,7 +57,7 @@ void work(PGconn *db, const char *id, const char *lease, const char *payload)
 		handle(db, id, payload);
 		query(db, "SELECT pgq_ack($1, $2)", {id, lease});
 		query(db, "COMMIT");
-	} catch (const std::exception &error) { // tried again after the queue's backoff
+	} catch (const std::exception &error) { // the job is tried again after the queue's backoff
 		query(db, "ROLLBACK");
 		query(db, "SELECT pgq_fail($1, $2, error => $3)", {id, lease, storable(error.what()).c_str()});
 	}
@@ -65,7 +65,7 @@ void work(PGconn *db, const char *id, const char *lease, const char *payload)
 
 Connection connect() { return {PQconnectdb(""), PQfinish}; }
 
-void connected(void (*use)(PGconn *)) // connects again to the primary; the job in hand comes again
+void connected(void (*use)(PGconn *)) // reconnects to the primary after an error; a claimed job is then claimed again
 {
 	auto db = connect();
 	while (!stopping) {
@@ -90,13 +90,13 @@ void heartbeat(PGconn *db)
 
 void work_all(PGconn *db)
 {
-	struct Leaving { ~Leaving() { held = Result(); } } leaving; // the connection is lost: another worker gets the job
+	struct Leaving { ~Leaving() { held = Result(); } } leaving; // if the connection is lost, another worker gets the job
 	while (!stopping) {
 		auto job = query(db, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')");
 		if (PQntuples(job.get()) == 0) continue;
 		held = job;
 		auto column = [&](int c) { return PQgetvalue(job.get(), 0, c); };
-		if (stopping) query(db, "SELECT pgq_release($1, $2)", {column(0), column(1)}); // not begun: it is given back
+		if (stopping) query(db, "SELECT pgq_release($1, $2)", {column(0), column(1)}); // the job has not begun: give it back
 		else work(db, column(0), column(1), column(2));
 		held = Result();
 	}
@@ -105,7 +105,7 @@ void work_all(PGconn *db)
 int main()
 {
 	std::signal(SIGTERM, [](int) { stopping = 1; });
-	query(connect().get(), "SELECT"); // what is wrong from the start is an error
+	query(connect().get(), "SELECT"); // fail now if the connection is impossible from the start
 	std::thread(connected, heartbeat).detach();
 	connected(work_all);
 	std::quick_exit(0);

@@ -1,8 +1,9 @@
-// Works off the queue "mail" of the database DATABASE_URL. SIGTERM: the worker finishes the job in hand. If the worker has lost a
-// job (the job took too long, or was cancelled) its work is cancelled, or pgq_ack fails, which undoes the work. Where there is a
-// standby, postgres://one,two/...?target_session_attrs=read-write, and the worker goes on after a failover.
-// The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
-// until max_runtime: a job that hangs goes to another worker then.
+// A worker for the queue "mail". DATABASE_URL names the database. With a standby, use
+// postgres://one,two/...?target_session_attrs=read-write: then the worker goes on after a failover. On SIGTERM the worker
+// finishes the job that it is working on. If it has lost a job (the job took too long, or was cancelled), its work is
+// cancelled, or pgq_ack fails, which rolls the work back. Create the queue by SELECT pgq_create_queue('mail', lease_time => '1
+// min', max_runtime => '10 min'). The heartbeat extends the lease until max_runtime is over; then a job that hangs goes to
+// another worker.
 package main
 
 import (
@@ -24,7 +25,7 @@ type job struct {
 	payload   []byte
 }
 
-// The work: committed with the ack, or not at all.
+// The work, committed together with the ack.
 func handle(ctx context.Context, tx pgx.Tx, j job) error {
 	var mail struct{ To string }
 	if err := json.Unmarshal(j.payload, &mail); err != nil {
@@ -39,7 +40,7 @@ func storable(err error) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "?"), "\x00", "?")
 }
 
-// Asks for more time, well within the queue's lease_time.
+// Extends the lease, often enough for the queue's lease_time.
 func heartbeat(ctx context.Context, cancel func(), db *pgxpool.Pool, j job) {
 	for ctx.Err() == nil {
 		select {
@@ -64,7 +65,7 @@ func work(db *pgxpool.Pool, j job) error {
 		_, err := tx.Exec(ctx, "SELECT pgq_ack($1, $2)", j.id, j.lease)
 		return err
 	})
-	if err != nil { // tried again after the queue's backoff
+	if err != nil { // the job is tried again after the queue's backoff
 		_, err = db.Exec(context.Background(), "SELECT pgq_fail($1, $2, error => $3)", j.id, j.lease, storable(err))
 	}
 	return err
@@ -72,7 +73,7 @@ func work(db *pgxpool.Pool, j job) error {
 
 func main() {
 	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	ctx := context.Background() // not stop: a claim that is cancelled may have been answered already
+	ctx := context.Background() // do not use stop here: a claim that is cancelled may have been answered already
 	db, err := pgxpool.Connect(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
 		log.Fatal(err)
@@ -82,12 +83,12 @@ func main() {
 		err = db.QueryRow(ctx, "SELECT job_id, lease, payload FROM pgq_claim('mail', wait => '5 s')").Scan(&j.id, &j.lease, &j.payload)
 		if err == pgx.ErrNoRows {
 			err = nil
-		} else if err == nil && stop.Err() != nil { // the job has not begun: it is given back
+		} else if err == nil && stop.Err() != nil { // the job has not begun: give it back
 			_, err = db.Exec(ctx, "SELECT pgq_release($1, $2)", j.id, j.lease)
 		} else if err == nil {
 			err = work(db, j)
 		}
-		if err != nil { // the pool connects again to the primary; the job in hand comes again
+		if err != nil { // the pool reconnects to the primary; a claimed job is then claimed again
 			log.Print(err)
 			time.Sleep(time.Second)
 		}

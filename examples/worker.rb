@@ -1,9 +1,9 @@
 #!/usr/bin/env ruby
-# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM: the worker finishes the job in hand. If the worker
-# has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where there is a standby,
-# PGHOST=one,two and PGTARGETSESSIONATTRS=read-write, and the worker goes on after a failover.
-# The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
-# until max_runtime: a job that hangs goes to another worker then.
+# A worker for the queue "mail". PGHOST, PGDATABASE and so on name the database. With a standby, set PGHOST=one,two and
+# PGTARGETSESSIONATTRS=read-write: then the worker goes on after a failover. On SIGTERM the worker finishes the job that it is
+# working on. If it has lost a job (the job took too long, or was cancelled), pgq_ack fails, which rolls the work back. Create
+# the queue by SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
+# until max_runtime is over; then a job that hangs goes to another worker.
 require 'json'
 require 'pg'
 

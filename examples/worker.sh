@@ -1,10 +1,10 @@
 #!/bin/bash
-# Works off the queue "mail"; PGHOST, PGDATABASE and so on say where. SIGTERM to this process alone: the worker finishes the job in
-# hand. If the worker has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. A payload has
-# to be smaller than 128 kB, the longest argument of a program. Where there is a standby, PGHOST=one,two and
-# PGTARGETSESSIONATTRS=read-write, and the worker goes on after a failover.
-# The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
-# until max_runtime: a job that hangs goes to another worker then.
+# A worker for the queue "mail". PGHOST, PGDATABASE and so on name the database. With a standby, set PGHOST=one,two and
+# PGTARGETSESSIONATTRS=read-write: then the worker goes on after a failover. On SIGTERM, sent to this process alone, the worker
+# finishes the job that it is working on. If it has lost a job (the job took too long, or was cancelled), pgq_ack fails, which
+# rolls the work back. A payload must be smaller than 128 kB, the longest argument of a program. Create the queue by SELECT
+# pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease until max_runtime
+# is over; then a job that hangs goes to another worker.
 stopping=''
 trap 'stopping=yes' TERM
 
@@ -35,7 +35,7 @@ while [ -z "$stopping" ]; do
 		break
 	fi
 	exec {beat}> >(heartbeat)
-	# What fails is tried again after the queue's backoff.
+	# If the work fails, the job is tried again after the queue's backoff.
 	error=$(set -o pipefail; work 2>&1 | tr '\0' '?') || payload='' error=$(storable <<<"${error:0:8000}") query <<<"SELECT pgq_fail(:id, :lease, error => :'error')"
 	exec {beat}>&-
 done >/dev/null

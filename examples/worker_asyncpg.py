@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-# Works off the queue "mail", ten jobs at a time; DATABASE_URL says where. SIGTERM: the worker finishes the jobs in hand and begins
-# no more. If the worker has lost a job (the job took too long, or was cancelled) pgq_ack fails, which undoes the work. Where
-# there is a standby, DATABASE_URL is two URLs, with a space between, and the worker goes on after a failover.
-# The queue: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends the lease
-# until max_runtime: a job that hangs goes to another worker then.
+# A worker for the queue "mail" that works on ten jobs at a time. DATABASE_URL names the database. With a standby, DATABASE_URL
+# is two URLs with a space between them: then the worker goes on after a failover. On SIGTERM the worker finishes the jobs that
+# it is working on, and begins no more. If it has lost a job (the job took too long, or was cancelled), pgq_ack fails, which
+# rolls the work back. Create the queue by SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The
+# heartbeat extends the lease until max_runtime is over; then a job that hangs goes to another worker.
 import asyncio
 import json
 import os

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-# Works off the queue "mail" of several shards. SHARDS has one conninfo a line; the first is home, where it waits. When there
-# is nothing to do at home it takes from the others, in turns of chance, and only then waits. A shard that cannot be reached is
-# left alone for a while, and does not keep it from working elsewhere. SIGTERM: the job in hand is finished, what has not begun
-# is given back. The queue of each shard: SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The
-# heartbeat extends the lease until max_runtime: a job that hangs goes to another worker then.
+# A worker for the queue "mail" of several shards. SHARDS has one conninfo in each line; the first one is the worker's home,
+# where it waits for jobs. If there is no job at home, the worker claims from the other shards in random order, and waits only
+# if these have no job either. A shard that cannot be reached is skipped for a while, and does not keep the worker from working
+# elsewhere. On SIGTERM the worker finishes the job that it is working on, and gives back a job that has not begun. Create the
+# queue of each shard by SELECT pgq_create_queue('mail', lease_time => '1 min', max_runtime => '10 min'). The heartbeat extends
+# the lease until max_runtime is over; then a job that hangs goes to another worker.
 import os
 import random
 import signal
@@ -24,7 +25,7 @@ def storable(error):                                    # PostgreSQL stores vali
     return str(error).encode("utf-8", "backslashreplace").decode().replace("\0", "?")
 
 
-# A machine that is gone without a word is noticed within seconds.
+# With these settings, a machine that is down is noticed within seconds.
 SOON = {"connect_timeout": 5, "tcp_user_timeout": 10000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
 
 
@@ -102,7 +103,8 @@ while not stopping.is_set():
             shard.work(job)
             break                                       # home first, again
     else:
-        # A commit at home wakes it; for what comes elsewhere, where others are at home, it looks every few seconds.
+        # A commit at home wakes the worker. The other shards are the home of other workers, so this one looks there only every
+        # few seconds.
         now = time.monotonic()
         place = next((shard for shard in [home] + others if now >= shard.closed_until), None)
         if place is None:

@@ -1,26 +1,27 @@
 # shellcheck shell=bash
-# What the two examples share: a directory with everything in it, free ports on 127.0.0.1, processes by their number.
+# Sourced by the two examples: a directory that contains everything, free ports on 127.0.0.1, and processes identified by their
+# pid.
 
 host=127.0.0.1
 a_port='' b_port=''
 
 say() { echo "$(basename "$0"): $*" >&2; }
 
-# in_directory DIR: becomes what the rest works in
+# in_directory DIR: changes to the directory, in which everything else happens
 in_directory()
 {
 	[ "$(id -u)" -ne 0 ] || { say 'PostgreSQL refuses to run as root: be somebody else'; exit 1; }
 	mkdir -p "$1" && cd "$1" || exit
 	dir=$PWD
 	[ ${#dir} -le 80 ] || { say "$dir is too long a path for sockets"; exit 1; }
-	# Debian keeps these out of PATH.
+	# Debian does not put these programs into PATH.
 	command -v initdb >/dev/null || PATH=$(echo /usr/lib/postgresql/*/bin | tr ' ' '\n' | sort -V | tail -n 1):$PATH
 	for variable in "${!PG@}"; do unset "$variable"; done
 	# shellcheck disable=SC1091
 	[ ! -e ports ] || . ./ports
 }
 
-# free_ports NAME...: a port for each, kept in the file "ports"
+# free_ports NAME...: chooses a port for each name, and stores it in the file "ports"
 free_ports()
 {
 	local name port taken=' '
@@ -39,7 +40,7 @@ free_ports()
 
 port_of() { local variable=$1_port; echo "${!variable}"; }
 
-# in_background NAME COMMAND...: writes NAME.log, and its number to NAME.pid
+# in_background NAME COMMAND...: runs the command, with its output in NAME.log and its pid in NAME.pid
 in_background()
 {
 	local name=$1
@@ -48,7 +49,8 @@ in_background()
 	echo $! >"$name.pid"
 }
 
-# postmaster NAME: it works in its data directory; without that the file may be older than the machine's last start
+# postmaster NAME: prints the pids of the node's postmaster and of its processes. Checks that the process works in the data
+# directory of the node, since the pid file may be from before the last start of the machine.
 postmaster()
 {
 	local pid
@@ -56,7 +58,7 @@ postmaster()
 	[ "$(readlink "/proc/$pid/cwd")" != "$dir/$1" ] || descendants "$pid"
 }
 
-# keeper NAME: what was put in the background, if it is still that
+# keeper NAME: prints the pid of the command that in_background has started, if it is still running
 keeper()
 {
 	local pid
@@ -64,7 +66,7 @@ keeper()
 	! grep -qsF "$dir/" "/proc/$pid/cmdline" || echo "$pid"
 }
 
-# processes NAME: all of it, also what has left its parent
+# processes NAME: prints the pids of all processes of the node, including those that have left their parent
 processes()
 {
 	local pid
@@ -79,7 +81,7 @@ descendants()
 	for child in $(tr ' ' '\n' 2>/dev/null <"/proc/$1/task/$1/children"); do descendants "$child"; done
 }
 
-# signal SIGNAL NAME: everything of a node at once
+# signal SIGNAL NAME: sends the signal to all processes of a node at once
 signal()
 {
 	local pids
@@ -88,14 +90,14 @@ signal()
 	[ -z "$pids" ] || kill -"$1" $pids 2>/dev/null || true
 }
 
-# wake NAME: its PostgreSQL, and not what looks after it
+# wake NAME: continues the node's PostgreSQL, but not the process that watches it
 wake()
 {
 	# shellcheck disable=SC2046
 	kill -CONT $(postmaster "$1")
 }
 
-# stop NAME...: as a service manager would, and after a while as none would
+# stop NAME...: stops the processes as a service manager does, and kills them if that takes too long
 stop()
 {
 	local name pid
@@ -111,7 +113,7 @@ stop()
 	done
 }
 
-# until_true WHAT COMMAND...
+# until_true WHAT COMMAND...: waits until the command succeeds
 until_true()
 {
 	local what=$1 end=$((SECONDS + ${TIMEOUT:-180}))
@@ -122,14 +124,15 @@ until_true()
 	done
 }
 
-# new_data_directory NAME: everybody on this machine may do everything in it: this is for trying
+# new_data_directory NAME: makes a data directory in which every user of this machine has all rights, since this is only for
+# trying out
 new_data_directory()
 {
 	initdb -D "$1" -U postgres -A trust --no-locale -E UTF8 >>"$1.log"
 	echo "unix_socket_directories = '$dir'" >>"$1/postgresql.conf"
 }
 
-# What both nodes need. A crash of the whole machine is not tried here: tests may say fsync = off.
+# Settings that both nodes need. A crash of the whole machine is not part of the example, so tests may set fsync = off.
 pgq_conf()
 {
 	cat <<-CONF
@@ -140,7 +143,7 @@ pgq_conf()
 	CONF
 }
 
-# What clients connect with.
+# The URL for clients.
 url() { echo "postgresql://postgres@$host:$a_port,$host:$b_port/postgres?target_session_attrs=read-write"; }
 
 is_writable() { psql -XAtqc 'SELECT' "$(url)&connect_timeout=2"; }

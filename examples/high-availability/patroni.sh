@@ -1,18 +1,18 @@
 #!/bin/bash
-# Two nodes, "a" and "b", with Patroni, and one etcd, on this machine, for trying:
+# Two nodes, "a" and "b", with Patroni, and one etcd, on this machine, for trying out:
 #
-#   patroni.sh start DIR        makes all of it in DIR, and prints what clients connect with
-#   patroni.sh stop DIR         ends it; what is in DIR stays, and "start" goes on with it
-#   patroni.sh state DIR        who is the primary
-#   patroni.sh kill DIR NODE    as a machine that dies: kill -9 of everything of the node
-#   patroni.sh run DIR NODE     ... and is started again
-#   patroni.sh pause DIR NODE   as a machine that hangs; "resume" ends it, "wake" for its PostgreSQL alone: two primaries
-#   patroni.sh whole DIR         yes or no: both nodes are there, and the standby follows
-#   patroni.sh switch DIR       a planned change of roles
+#   patroni.sh start DIR        creates everything in DIR, and prints the URL for clients
+#   patroni.sh stop DIR         stops everything; DIR stays, and "start" continues with it
+#   patroni.sh state DIR        shows which node is the primary
+#   patroni.sh kill DIR NODE    simulates a machine that dies: kill -9 of all processes of the node
+#   patroni.sh run DIR NODE     starts such a node again
+#   patroni.sh pause DIR NODE   simulates a machine that hangs; "resume" ends that, "wake" only for its PostgreSQL: two primaries
+#   patroni.sh whole DIR        prints yes or no: both nodes run, and the standby follows
+#   patroni.sh switch DIR       makes a planned change of roles
 #
-# As an unprivileged user, with PostgreSQL, pgq_ext, Patroni and etcd installed. MODE=async in the environment: a primary that
-# waits for nobody. FAST=1: notices a death within seconds, as a test wants it, and a busy machine does not. One etcd forgets
-# who leads if its machine dies: have three.
+# Run it as an unprivileged user, with PostgreSQL, pgq_ext, Patroni and etcd installed. With MODE=async in the environment, the
+# primary does not wait for the standby. With FAST=1, a death is noticed within seconds, as a test wants it; a busy machine may
+# then take a slow node for dead. If its machine dies, a single etcd forgets which node leads: in production have three.
 set -euo pipefail
 # shellcheck source=examples/high-availability/common.sh
 . "$(dirname "$(readlink -f "$0")")/common.sh"
@@ -35,7 +35,7 @@ run()
 	fi
 }
 
-# configuration NODE: what all nodes share is under dcs, and written to etcd by the first one
+# configuration NODE: the settings that all nodes share are under dcs; the first node writes them to etcd
 configuration()
 {
 	local synchronous=true ttl=30 loop=10
@@ -88,7 +88,7 @@ configuration()
 	YAML
 }
 
-# The member NODE as Patroni has it: role, state and who is synchronous.
+# Print the nodes as Patroni knows them: role, state, and which of them is synchronous.
 members() { patronictl -c a.yml list -f tsv; }
 is_whole()
 {

@@ -1,17 +1,18 @@
 #!/bin/bash
-# Two nodes, "a" and "b", and a monitor with pg_auto_failover, on this machine, for trying:
+# Two nodes, "a" and "b", and a monitor with pg_auto_failover, on this machine, for trying out:
 #
-#   pg_auto_failover.sh start DIR        makes all of it in DIR, and prints what clients connect with
-#   pg_auto_failover.sh stop DIR         ends it; what is in DIR stays, and "start" goes on with it
-#   pg_auto_failover.sh state DIR        who is the primary
-#   pg_auto_failover.sh kill DIR NODE    as a machine that dies: kill -9 of everything of the node
-#   pg_auto_failover.sh run DIR NODE     ... and is started again
-#   pg_auto_failover.sh pause DIR NODE   as a machine that hangs; "resume" ends it, "wake" for its PostgreSQL alone: two primaries
-#   pg_auto_failover.sh whole DIR        yes or no: both nodes are there, and the standby follows
-#   pg_auto_failover.sh switch DIR       a planned change of roles
+#   pg_auto_failover.sh start DIR        creates everything in DIR, and prints the URL for clients
+#   pg_auto_failover.sh stop DIR         stops everything; DIR stays, and "start" continues with it
+#   pg_auto_failover.sh state DIR        shows which node is the primary
+#   pg_auto_failover.sh kill DIR NODE    simulates a machine that dies: kill -9 of all processes of the node
+#   pg_auto_failover.sh run DIR NODE     starts such a node again
+#   pg_auto_failover.sh pause DIR NODE   simulates a machine that hangs; "resume" ends that, "wake" only for its PostgreSQL: two primaries
+#   pg_auto_failover.sh whole DIR        prints yes or no: both nodes run, and the standby follows
+#   pg_auto_failover.sh switch DIR       makes a planned change of roles
 #
-# As an unprivileged user, with PostgreSQL, pgq_ext and pg_auto_failover installed. MODE=async in the environment: a primary
-# that waits for nobody. FAST=1: notices a death within seconds, as a test wants it, and a busy machine does not.
+# Run it as an unprivileged user, with PostgreSQL, pgq_ext and pg_auto_failover installed. With MODE=async in the environment,
+# the primary does not wait for the standby. With FAST=1, a death is noticed within seconds, as a test wants it; a busy machine
+# may then take a slow node for dead.
 set -euo pipefail
 # shellcheck source=examples/high-availability/common.sh
 . "$(dirname "$(readlink -f "$0")")/common.sh"
@@ -21,7 +22,7 @@ usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2; }
 command=$1
 in_directory "$2"
 node=${3:-}
-# All that pg_autoctl keeps, and the sockets, are in the directory as well.
+# The files of pg_autoctl and the sockets are in DIR as well.
 export XDG_CONFIG_HOME=$dir/config XDG_DATA_HOME=$dir/share XDG_RUNTIME_DIR=$dir/run PGHOST=$dir
 pgctl=$(command -v pg_ctl)
 PG_CONFIG=${pgctl%/*}/pg_config
@@ -31,7 +32,7 @@ autoctl() { local name=$1; shift; pg_autoctl "$@" --pgdata "$dir/$name"; }
 
 run() { in_background "$1" pg_autoctl run --pgdata "$dir/$1"; }
 
-# create NAME KIND OPTION...
+# create NAME KIND OPTION...: creates a node or the monitor
 create()
 {
 	local name=$1 kind=$2

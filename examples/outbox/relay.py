@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-# Carries jobs from the queue "outbox" of the business database, where they are enqueued in the transactions that make them
-# necessary, to the server that has the queues: LOCAL and REMOTE are conninfos, ORIGIN a name for the local database that no
-# other has. See README.md.
+# Carries jobs from the queue "outbox" of the business database to the server that has the queues. The jobs are enqueued in the
+# business database, by the transactions that make them necessary. LOCAL and REMOTE are conninfos; ORIGIN is a name for the
+# local database, different from that of every other. See README.md.
 #
-# Each is enqueued there under the unique key ORIGIN:id, and only when that is committed acknowledged here. Whatever dies in
-# between, the job is carried again, and meets its own key. Any number of relays may run. SIGTERM: the batch in hand is finished.
+# Each job is enqueued on the remote server with the unique key ORIGIN:id, and acknowledged locally only when that is
+# committed. If the relay or a server dies in between, the job is carried again, and meets its own key. Any number of relays
+# may run. On SIGTERM the relay finishes the present batch.
 import os
 import signal
 import sys
@@ -85,6 +86,6 @@ while not stopping.is_set():
             while not stopping.is_set():
                 carry(local, remote)
     except psycopg.Error as error:
-        # What was claimed comes back when its lease is over.
+        # The claimed jobs come back when their leases are over.
         print(f"again in a second: {error}", file=sys.stderr, flush=True)
         stopping.wait(1)
