@@ -51,8 +51,8 @@ warn_of_open_schema()
 		(errmsg("other roles may create objects in schema %s, which has the functions of pgq_ext",
 				name),
 		 errdetail(
-			 "A role can make a function there with the name of one of them and other types of "
-			 "arguments. A call may then run that function, with the rights of the caller."),
+			 "Such a role can create a function with the name of a function of pgq_ext and other "
+			 "argument types. A call may then run that function, with the rights of the caller."),
 		 errhint("REVOKE CREATE ON SCHEMA %s FROM %s, or create the extension in a schema of "
 				 "its own.",
 				 name, who)));

@@ -59,7 +59,7 @@ refuse_new_id(const TriggerData *data)
 		DatumGetInt32(before) != DatumGetInt32(after))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("queue_id cannot be changed"),
-				 errdetail("The rows of the queue's jobs have it.")));
+				 errdetail("The rows of the queue's jobs refer to the queue by its queue_id.")));
 }
 
 /* ---- deleted and renamed queues ---- */
@@ -136,7 +136,7 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 		foreach (cell, segments)
 			if (has_row(lfirst_oid(cell), queue_id))
 				ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
-								errmsg("jobs or records would be left without a queue"),
+								errmsg("cannot remove a queue that has jobs or records of jobs"),
 								errhint("%s", hint)));
 	}
 }

@@ -85,10 +85,11 @@ check_together(const QueueOptions &options)
 						errmsg("cannot specify both fair and group_rate_limit"),
 						errhint("Set one of them.")));
 	if (options.fifo && options.group_concurrency > 1)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("cannot specify both fifo and group_concurrency %d",
-							   options.group_concurrency),
-						errhint("fifo hands out one job of a group at a time.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("cannot specify both fifo and group_concurrency %d", options.group_concurrency),
+			 errhint("Set only one of them: fifo hands out one job of a group at a time.")));
 }
 
 /*

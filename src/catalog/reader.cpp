@@ -67,8 +67,8 @@ complain_no_reader(Oid function, const char *view)
 					errmsg("permission denied for function %s", name),
 					errdetail("Role \"%s\" may not read the view pgq_ext.%s.",
 							  GetUserNameFromId(GetUserId(), false), view),
-					errhint("GRANT SELECT ON pgq_ext.%s TO %s; or, for a view of yours over it, "
-							"GRANT EXECUTE ON FUNCTION pgq_ext.%s TO %s.",
+					errhint("GRANT SELECT ON pgq_ext.%s TO %s. If the role reads that view through "
+							"another view, GRANT EXECUTE ON FUNCTION pgq_ext.%s TO %s.",
 							view, role, name, role)));
 }
 

@@ -226,19 +226,24 @@ complain_denied(const char *role, Right right, const Known &known, const char *q
 {
 	const char *name = right_specs[static_cast<int>(right)].name;
 	bool foreign = known.openness == Openness::kForeign;
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for queue \"%s\"", queue),
-			 foreign ? errdetail("Relation \"pgq_ext.rights_%d\", which should hold the rights on "
-								 "the queue, is not a view of the owner of the tables.",
-								 known.queue_id)
-					 : errdetail("Role \"%s\" does not have the right \"%s\" on the queue.", role,
-								 name),
-			 foreign ? errhint("Ask the owner of the tables to drop that relation.")
-					 : errhint("A role with the right \"admin\" on the queue can grant it: SELECT "
-							   "pgq_grant(%s, %s, "
-							   "'{%s}').",
-							   quote_literal_cstr(queue), quote_literal_cstr(role), name)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		 errmsg("permission denied for queue \"%s\"", queue),
+		 foreign
+			 ? errdetail("Relation \"pgq_ext.rights_%d\" should hold the rights on the queue, but "
+						 "is not a view or does not belong to the owner of the tables of pgq_ext.",
+						 known.queue_id)
+			 : errdetail("Role \"%s\" does not have the right \"%s\" on the queue.", role, name),
+		 foreign
+			 ? errhint(
+				   "Ask the owner of the tables of pgq_ext to drop relation \"pgq_ext.rights_%d\" "
+				   "and to grant the rights on the queue again with pgq_grant.",
+				   known.queue_id)
+			 : errhint("A role with the right \"admin\" on the queue can grant it: SELECT "
+					   "pgq_grant(%s, %s, "
+					   "'{%s}').",
+					   quote_literal_cstr(queue), quote_literal_cstr(role), name)));
 }
 
 void

@@ -68,8 +68,8 @@ complain_missing(const char *name)
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("relation \"pgq_ext.%s\" is missing", name),
-					errhint("The SQL objects do not belong to this version of the library. "
-							"Run ALTER EXTENSION pgq_ext UPDATE, or create the extension again.")));
+					errhint("The SQL objects do not match the library. Run ALTER EXTENSION pgq_ext "
+							"UPDATE, or create the extension again, which deletes all jobs.")));
 }
 
 static Oid
@@ -111,8 +111,8 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	if (segment->number < 0 || RelationGetNamespace(rel) != schema)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("partition \"%s\" of the tables of pgq_ext is not one of their segments",
-						name)));
+				 errmsg("partition \"%s\" has a name or schema that pgq_ext does not use", name),
+				 errhint("Undo the renaming or move, or detach the partition if it is yours.")));
 	check_columns(rel, spec.columns, spec.n_columns);
 	segment->heap = heap;
 	/* Find the indexes of the ring by name. */
@@ -406,8 +406,8 @@ tables_if_attached()
 complain_incomplete()
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("the segments of pgq_ext.job and its records are not complete"),
-					errhint("Wait until the restore has ended, or create the missing indexes.")));
+					errmsg("partitions of the tables of pgq_ext, or their indexes, are missing"),
+					errhint("Wait until the restore has ended, or create the missing ones.")));
 }
 
 void

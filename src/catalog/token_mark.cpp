@@ -63,12 +63,10 @@ wait_for_standby(XLogRecPtr lsn)
 {
 	with_interrupts_held([&] { SyncRepWaitForLSN(lsn, false); });
 	if (!is_replicated(lsn, synchronous_commit))
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("canceling statement that waits for the synchronous standby"),
-			 errdetail(
-				 "The mark of lease tokens has not reached the standby. Nothing was claimed.")));
+		ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
+						errmsg("canceling statement that waits for the synchronous standby"),
+						errdetail("The standby has not confirmed the sequence of lease tokens. "
+								  "Nothing was claimed.")));
 }
 
 namespace {

@@ -87,7 +87,7 @@ checked_name(Datum value, const char *of)
 	if (length == 0 || length > 59)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("the name of a %s must have 1 to 59 bytes", of),
-						errdetail("This one has %zu.", length)));
+						errdetail("The name has %zu bytes.", length)));
 	for (const char *c = in_utf8(name); *c; c += pg_encoding_mblen(PG_UTF8, c))
 		if (is_unseen(c))
 			refuse_name(name, c, of);
@@ -165,7 +165,7 @@ key_value(Datum value, const char *name)
 	if (length == 0 || length > kKeyMax)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("%s must have 1 to %zu bytes", name, kKeyMax),
-						errdetail("This one has %zu.", length)));
+						errdetail("The value has %zu bytes.", length)));
 	return PointerGetDatum(key);
 }
 

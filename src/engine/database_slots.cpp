@@ -132,10 +132,13 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 		return db;
 	});
 	if (!watchable)
-		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						errmsg("too many transactions are being prepared"),
-						errhint("Try again, or raise max_prepared_transactions (now %d).",
-								max_prepared_xacts)));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many transactions are being prepared"),
+			 errhint(
+				 "Try again, or raise max_prepared_transactions (now %d) and restart the server.",
+				 max_prepared_xacts)));
 	return attached;
 }
 

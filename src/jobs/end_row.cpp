@@ -101,10 +101,12 @@ require_is_leased()
 {
 	const Oid argument = INT8OID;
 	if (!is_in_c(own_function("is_leased", 1, &argument)))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("function pgq_ext.is_leased(bigint) does not belong to the extension"),
-				 errhint("Create the extension again.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("function pgq_ext.is_leased(bigint) does not belong to the extension"),
+			 errhint(
+				 "Restore the function, or create the extension again, which deletes all jobs.")));
 }
 
 uint64

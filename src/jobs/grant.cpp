@@ -78,10 +78,14 @@ refuse_foreign_view(int32 queue_id)
 		return;
 	char name[NAMEDATALEN];
 	name_of_rights(queue_id, name);
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("relation \"pgq_ext.%s\" is not a view of the owner of the tables", name),
-			 errhint("Find out which role has made it, drop it, and grant the rights again.")));
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("relation \"pgq_ext.%s\" is not the view that pgq_grant creates for the "
+						   "rights on a queue",
+						   name),
+					errdetail("The relation is not a view, or does not belong to the owner of the "
+							  "tables of pgq_ext."),
+					errhint("Find out which role has made the relation. Then drop the relation, "
+							"and grant all rights on the queue again with pgq_grant.")));
 }
 
 /* Revoke the privileges on a new view that ALTER DEFAULT PRIVILEGES has granted. */
@@ -132,11 +136,13 @@ grant_rights(const char *queue, const char *role, const RightSet &rights)
 	if (openness_of(queue_id) == Openness::kOpen)
 	{
 		if (!is_owner())
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("permission denied to close queue \"%s\"", queue),
-					 errdetail("The first right on a queue closes it to all roles without rights."),
-					 errhint("Let a superuser or the owner of the tables grant it.")));
+			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+							errmsg("permission denied to close queue \"%s\"", queue),
+							errdetail("All roles that may call the functions of pgq_ext can use "
+									  "the queue until a first right on it is granted. After that "
+									  "only roles with rights on the queue can use it."),
+							errhint("Let a superuser or the owner of the tables of pgq_ext grant "
+									"the first right.")));
 		close_queue_to_others(queue_id, queue, view);
 	}
 	as_owner(
@@ -184,8 +190,10 @@ revoke_rights(const char *queue, const char *role, const RightSet &rights)
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("queue \"%s\" has no rights that could be revoked", queue),
-			 errdetail("The queue is open to all roles that may call the functions."),
-			 errhint("The first pgq_grant closes the queue. Or use REVOKE EXECUTE ON FUNCTION.")));
+			 errdetail("No right on the queue has been granted, so all roles that may call the "
+					   "functions of pgq_ext can use it."),
+			 errhint("To close the queue to other roles, call pgq_grant for the roles that may use "
+					 "it. To keep a role from all queues, use REVOKE EXECUTE ON FUNCTION.")));
 	as_owner([&] {
 		spi_run("REVOKE %s ON pgq_ext.%s FROM %s CASCADE", privileges_of(rights), view,
 				grantee.sql);

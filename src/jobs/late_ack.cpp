@@ -49,14 +49,16 @@ is_proven(const Load &load, int64 job_id, int64 token)
 	const Tables &t = tables();
 	if (!find_lease(t.database, job_id, &lease, &ref) &&
 		note_failed_check(t.database, t.database_generation) == kFailedMax)
-		ereport(LOG_SERVER_ONLY,
-				(errmsg("late acknowledgements are refused from now on in database \"%s\"",
-						get_database_name(MyDatabaseId)),
-				 errdetail("%u acknowledgements named a lease from before the last start that was "
-						   "not a lease of their job.",
-						   kFailedMax),
-				 errhint("A client uses leases of other jobs, or guesses leases. Jobs that were in "
-						 "work at the last start run again.")));
+		ereport(
+			LOG_SERVER_ONLY,
+			(errmsg("late acknowledgements are refused from now on in database \"%s\"",
+					get_database_name(MyDatabaseId)),
+			 errdetail(
+				 "%u acknowledgements had a wrong lease: from before the last start of the server, "
+				 "and not of their job. Jobs that were in work at that start run again.",
+				 kFailedMax),
+			 errhint("Look for a client that acknowledges jobs with the leases of other jobs, or "
+					 "that guesses leases.")));
 	return false;
 }
 

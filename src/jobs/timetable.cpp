@@ -55,7 +55,9 @@ job_of_tick(const ScheduleSpec &schedule, TimestampTz tick)
 				ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("headers of a schedule must be a JSON object"),
-				 errhint("The scheduler adds the name of the schedule and the time of the tick.")));
+				 errhint(
+					 "Pass an object, for example '{\"source\": \"cron\"}'. The scheduler adds the "
+					 "keys \"schedule\" and \"scheduled_at\" to the headers of each job.")));
 		headers = DirectFunctionCall2(jsonb_concat, given, headers);
 	}
 	set_attribute(&spec, "headers", headers);

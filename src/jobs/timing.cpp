@@ -23,12 +23,14 @@ period_of(const char *text)
 		interval->day * static_cast<int64>(SECS_PER_DAY) + interval->time / USECS_PER_SEC;
 	if (interval->month != 0 || interval->time % USECS_PER_SEC != 0 || period < 1 ||
 		period > kFarthestTick)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the period of a schedule must be whole seconds, from 1 to 40 years"),
-				 errdetail("It is \"%s\".", text),
-				 errhint("A day has 24 hours there. Months differ in length: use '@monthly', or '0 "
-						 "0 1 */3 *' for every third month.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the period of a schedule must be whole seconds, from 1 to 40 years"),
+			 errdetail("The period is \"%s\".", text),
+			 errhint(
+				 "In a period a day has 24 hours. Months differ in length: use '@monthly', or '0 "
+				 "0 1 */3 *' for every third month.")));
 	return period;
 }
 
@@ -112,9 +114,10 @@ first_tick_after(const Timing &timing, TimestampTz moment)
 {
 	TimestampTz tick = tick_after(timing, moment);
 	if (tick == DT_NOEND)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("the schedule would not run in the next 40 years"),
-						errhint("No day has both its day of month and its month.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the schedule would not run in the next 40 years"),
+				 errhint("No date has both the day of month and the month of the schedule.")));
 	return tick;
 }
 

@@ -28,11 +28,13 @@ keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules, Timest
 [[noreturn]] static void
 complain_conflict(const KeyRules &rules, int64 job_id)
 {
-	ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
-					errmsg("job %lld already has unique key \"%s\"", static_cast<long long>(job_id),
-						   text_to_cstring(rules.key)),
-					errhint("With another value of on_conflict the call keeps, replaces or extends "
-							"that job instead.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNIQUE_VIOLATION),
+		 errmsg("job %lld already has unique key \"%s\"", static_cast<long long>(job_id),
+				text_to_cstring(rules.key)),
+		 errhint(
+			 "Pass another value of on_conflict to keep, replace or extend that job instead.")));
 }
 
 /*
@@ -88,10 +90,12 @@ appended(const JobRow &row, Datum more)
 	/* A payload can be NULL if the row is older than the NOT NULL constraint. */
 	Jsonb *before = row.is_null(kJobPayload) ? nullptr : DatumGetJsonbP(row.value(kJobPayload));
 	if (before == nullptr || !JB_ROOT_IS_ARRAY(before) || JB_ROOT_IS_SCALAR(before))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("payload of job %lld is not a JSON array",
-							   static_cast<long long>(row.job_id())),
-						errhint("on_conflict => 'append' needs an array in both jobs.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("payload of job %lld is not a JSON array",
+					static_cast<long long>(row.job_id())),
+			 errhint("on_conflict => 'append' needs a JSON array as the payload of both jobs.")));
 	return DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before), more);
 }
 

@@ -47,20 +47,21 @@ complain_of_bound()
 	int leases = leases_of(db->share);
 	/* About: all of that can have changed since. */
 	bool others = leases < max_leases - max_leases / 8;
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("too many jobs are claimed at the same time"),
-			 errdetail("This database has %d leases of at most %d. %d of them are reserved for it. "
-					   "The others are shared by all databases, and in use.",
-					   leases, max_leases, own_share()),
-			 others
-				 ? errhint("Other databases have taken them: end jobs there, raise "
-						   "pgq_ext.max_leases (now %d), or lower pgq_ext.max_databases (now %d), "
-						   "and restart the server.",
-						   max_leases, max_databases)
-				 : errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
-						   "claim fewer jobs at a time.",
-						   max_leases)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		 errmsg("too many jobs are claimed at the same time"),
+		 errdetail(
+			 "This database uses %d leases of at most %d. %d leases are reserved for this "
+			 "database. All other leases are shared by all databases, and none of them is free.",
+			 leases, max_leases, own_share()),
+		 others ? errhint("Other databases use the shared leases: end jobs there. Or raise "
+						  "pgq_ext.max_leases (now %d) or lower pgq_ext.max_databases (now %d), "
+						  "and restart the server.",
+						  max_leases, max_databases)
+				: errhint("Raise pgq_ext.max_leases (now %d) and restart the server, or "
+						  "claim fewer jobs at a time.",
+						  max_leases)));
 }
 
 /* No entry is left for a group: groups that wait, of this queue or others, have them. */
@@ -85,8 +86,9 @@ complain(Shortage shortage, const char *name)
 			ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("too many jobs of queue \"%s\" are locked by other transactions", name),
-			 errdetail("At most %d locked jobs of one database are set aside.", max_aside()),
-			 errhint("See pg_locks for the transactions that have locked rows of pgq_ext.job.")));
+			 errdetail("A claim skips locked jobs, but at most %d in one database.", max_aside()),
+			 errhint("End the transactions that have locked rows of pgq_ext.job. See pg_locks for "
+					 "these transactions.")));
 	if (shortage == Shortage::kLeases)
 		complain_of_bound();
 	if (shortage == Shortage::kEntries)

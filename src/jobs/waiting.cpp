@@ -148,15 +148,15 @@ reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTran
 void
 complain_of_leases()
 {
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-		 errmsg("too many jobs are claimed at the same time"),
-		 errdetail("A lease is needed, too, to change a job that waits, to enqueue its unique key "
-				   "once more, and to acknowledge with a lease from before the last start."),
-		 errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
-				 "server.",
-				 max_leases)));
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many jobs are claimed at the same time"),
+			 errdetail("Not only a claim needs a free lease, but also a change of a waiting job, "
+					   "an enqueue with the unique key of a waiting job, and an acknowledgement "
+					   "with a lease from before the last start of the server."),
+			 errhint("Try again, or raise pgq_ext.max_leases (now %d) and restart the "
+					 "server.",
+					 max_leases)));
 }
 
 void

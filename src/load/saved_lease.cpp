@@ -317,7 +317,7 @@ save_leases(const Database *db, int64 mark, bool alone)
 	if (RelationGetIndexList(rel) != NIL)
 	{
 		ereport(LOG, (errmsg("leases are not saved: table \"pgq_ext.saved_lease\" has an index"),
-					  errhint("Drop it.")));
+					  errhint("Drop the index.")));
 		table_close(rel, NoLock);
 		return 0;
 	}

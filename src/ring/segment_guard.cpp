@@ -45,12 +45,15 @@ refuse_segment(const RangeVar *table, const char *what)
 	if (!is_segment(relid))
 		return;
 	const char *parent = get_rel_name(get_partition_parent(relid, true));
-	ereport(ERROR, (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-					errmsg("cannot %s table pgq_ext.%s because table pgq_ext.%s requires it", what,
-						   get_rel_name(relid), parent),
-					errdetail("The table is a segment: it has jobs or records, or will have some."),
-					errhint("Delete the rows that are not needed, use pgq_drop_queue, or DROP "
-							"EXTENSION pgq_ext.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+		 errmsg("cannot %s table pgq_ext.%s because table pgq_ext.%s requires it", what,
+				get_rel_name(relid), parent),
+		 errdetail(
+			 "The table is one of the partitions in which pgq_ext keeps jobs or records of jobs."),
+		 errhint("Delete the rows that are not needed, use pgq_drop_queue, or DROP "
+				 "EXTENSION pgq_ext.")));
 }
 
 static void

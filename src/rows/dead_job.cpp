@@ -33,7 +33,7 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint6
 	TM_Result result = delete_row(rel, &tid, wait, &failure, false);
 	if (result == TM_BeingModified)
 		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-						errmsg("an older dead letter of job %lld is locked",
+						errmsg("an older dead letter of job %lld is locked by another transaction",
 							   static_cast<long long>(job_id))));
 	*moved += result == TM_Ok ? 0 : failure.xmax;
 	return result == TM_Ok;

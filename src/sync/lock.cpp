@@ -210,7 +210,7 @@ take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held)
 	if (taken.answer == TakeAnswer::kFull)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("too many locks are held at the same time"),
+				 errmsg("too many named locks of pgq_ext are held at the same time"),
 				 errhint("Raise pgq_ext.max_locks (now %d) and restart the server.", max_locks)));
 	*held = {request.database, request.key, taken.number, taken.slot, taken.token, taken.before};
 	return taken.answer == TakeAnswer::kTaken;

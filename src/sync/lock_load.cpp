@@ -292,7 +292,7 @@ load(const Tables &t)
 	if (count_unknown(locks) > room_for_locks(t.database) || !file_all(t.database, locks))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("there are more named locks than there is room for in memory"),
+				 errmsg("there are more named locks of pgq_ext than there is room for in memory"),
 				 errhint("Raise pgq_ext.max_locks (now %d) and restart the server.", max_locks)));
 	pfree(locks.items);
 }

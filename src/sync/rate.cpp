@@ -180,7 +180,7 @@ take_own_rate(const char *name, int32 permits, int64 wait)
 	if (wait > 0)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("cannot wait for a rate that this transaction has created"),
-						errhint("Commit first.")));
+						errhint("Commit this transaction first.")));
 	return false;
 }
 

@@ -117,7 +117,7 @@ tell(int saved)
 {
 	if (saved == kLocked)
 		ereport(LOG, (errmsg("pgq_ext could not save the leases of database %u", MyDatabaseId),
-					  errdetail("Its tables are locked.")));
+					  errdetail("Tables of pgq_ext in that database are locked.")));
 	else if (saved > 0)
 		ereport(LOG, (errmsg("pgq_ext has saved %d leases of database %u", saved, MyDatabaseId)));
 }

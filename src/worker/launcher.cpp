@@ -101,7 +101,7 @@ delay_after_crashes(Oid database)
 		ereport(LOG, (errmsg("the scheduler of pgq_ext for database %u has crashed %d times in a "
 							 "row, soon after its start",
 							 database, crashes),
-					  errdetail("It is started again in %d s.",
+					  errdetail("The scheduler is started again in %d s.",
 								static_cast<int>(delay / USECS_PER_SEC))));
 	return delay;
 }

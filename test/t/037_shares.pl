@@ -27,11 +27,11 @@ for my $db ('postgres', 'other')
 is(sql("SELECT count(*) FROM pgq_claim('q', 400)"), 256, 'one database alone can have max_leases');
 my ($state, $said) = sqlstate($node, "SELECT pgq_claim('q')");
 is($state, '53400', '... and not one more');
-like($said, qr/has 256 leases of at most 256\. 16 of them are reserved for it.*Raise pgq_ext\.max_leases/s, '... and is told what to do');
+like($said, qr/uses 256 leases of at most 256\. 16 leases are reserved for this database.*Raise pgq_ext\.max_leases/s, '... and is told what to do');
 is(sql("SELECT count(*) FROM pgq_claim('q', 400)", 'other'), 16, 'another one still has its own share');
 ($state, $said) = sqlstate($node, "SELECT pgq_claim('q')", 'other');
 is($state, '53400', '... and not one more');
-like($said, qr/has 16 leases of at most 256.*Other databases have taken them/s, '... and is told why');
+like($said, qr/uses 16 leases of at most 256.*Other databases use the shared leases/s, '... and is told why');
 is(used($common), 240, 'the common part is in use');
 sql('SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease ORDER BY job_id LIMIT 1', 'other');
 is(sql("SELECT count(*) FROM pgq_claim('q', 400)", 'other'), 1, 'a lease that ends comes back to its database');
