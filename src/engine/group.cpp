@@ -16,8 +16,9 @@ bool
 count_running(Lease *lease)
 {
 	Queue *queue = lease->queue;
-	bool counts =
-		lease->group == 0 && lease->slot && lease->hint.group != 0 && rules_of(queue).count();
+	/* A lease that has lent its slot gets it back if the transaction that ends the job aborts. */
+	bool runs = lease->slot || lease->borrower != nullptr;
+	bool counts = lease->group == 0 && runs && lease->hint.group != 0 && rules_of(queue).count();
 	bool claiming = lease->state == LeaseState::kClaiming;
 	bool counted = !counts || queue->schedule.count_running(lease->hint, claiming);
 	if (counts && counted)

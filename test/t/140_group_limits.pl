@@ -74,5 +74,21 @@ sql(q{DO $$ BEGIN
 is(sql('SELECT string_agg(n::text, $$ $$) FROM (SELECT count(*) AS n FROM log WHERE priority = 0 GROUP BY group_key) g'), '4 4 4 4 4',
 	'groups of the lowest priority take turns, however many others come between');
 
+# A job that a transaction acknowledges counts in its group also when the rule comes while its slot is lent.
+{
+	sql(q{SELECT pgq_create_queue('lent', concurrency => 1), pgq_enqueue('lent', '1', group_key => 'a'), pgq_enqueue('lent', '2', group_key => 'b'), pgq_enqueue('lent', '3', group_key => 'a')});
+	my $job     = sql(q{SELECT concat_ws(',', job_id, lease) FROM pgq_claim('lent')});
+	my $session = session($node);
+	ask($session, "BEGIN; SELECT pgq_ack($job)");
+	is(scalar ask($session, q{SELECT payload FROM pgq_claim('lent')}), '2', 'the slot of an acknowledged job is lent');
+	sql(q{SELECT pgq_alter_queue('lent', concurrency => 0, group_concurrency => 1)});
+	is(sql(q{SELECT payload FROM pgq_claim('lent', 5)}), '', '... it still counts in its group under a rule that is new');
+	ask($session, 'ROLLBACK');
+	end_session($session);
+	is(sql("SELECT pgq_ack($job)"), '', '... and is in work after ROLLBACK');
+	is(sql(q{SELECT count(*) FROM pgq_claim('lent', 5) WHERE payload = '3'}), '1', '... then the next of its group goes out');
+	is(sql('SELECT * FROM pgq_check()'), '', '... and all counters are right');
+}
+
 $node->stop;
 done_testing();
