@@ -129,7 +129,7 @@ complain_without_segments(const QueueRow *queues, int n)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("queue \"%s\"%s no segments to keep jobs in", queues[0].name,
+			 errmsg("queue \"%s\"%s no tables to keep jobs in", queues[0].name,
 					n > 1 ? " and others have" : " has"),
 			 errhint("Restore the tables pgq_ext.job_0, pgq_ext.job_1 and so on, with their jobs, "
 					 "from a dump. Or call pgq_create_queue with a new name: it creates the "

@@ -59,10 +59,10 @@ check_columns(Relation rel, const Column *columns, int n)
 										  columns[odd].nulls == Nulls::kNone ? ", NOT NULL" : ""));
 	for (int i = n; i < desc->natts; i++)
 		if (!TupleDescAttr(desc, i)->attisdropped)
-			complain_of_table(table, psprintf("It must not have a column \"%s\".",
+			complain_of_table(table, psprintf("The table must not have a column \"%s\".",
 											  NameStr(TupleDescAttr(desc, i)->attname)));
 	if (rel->rd_tableam != GetHeapamTableAmRoutine())
-		complain_of_table(table, pstrdup("Its access method must be heap."));
+		complain_of_table(table, pstrdup("The access method of the table must be heap."));
 }
 
 /* ---- row types ---- */

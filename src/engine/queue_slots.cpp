@@ -181,7 +181,7 @@ attach_queue(Database *db, uint32 db_generation, const QueueRow &row)
 	if (pg_atomic_read_u32(&db->generation) != db_generation)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("extension \"pgq_ext\" was dropped"),
-				 errhint("If it was created again, call the function again.")));
+				 errhint("If the extension was created again, call the function again.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues are in use"),
 			 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));

@@ -45,9 +45,10 @@ bad_job(int element, const char *what)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s %s", name_of(element), what),
-			 element == kOptions ? errhint("Its keys may be %s.", list_of_keys(true, "", " and "))
-								 : errhint("Each element is an object with the keys %s.",
-										   list_of_keys(false, " (required)", " and "))));
+			 element == kOptions
+				 ? errhint("The keys of options may be %s.", list_of_keys(true, "", " and "))
+				 : errhint("Each element is an object with the keys %s.",
+						   list_of_keys(false, " (required)", " and "))));
 }
 
 static const JobAttribute *

@@ -295,8 +295,8 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("job %lld of queue \"%s\" was missing in memory and is there again",
 						static_cast<long long>(suspect.hint.key.job_id), suspect.ref.queue->name),
-				 errhint("Was its row written while the trigger job_changed was disabled? "
-						 "Otherwise please report this.")));
+				 errhint("This can happen if the row of the job was written while the trigger "
+						 "job_changed was disabled. Otherwise please report it.")));
 		if (report != nullptr)
 			report(context, suspect);
 	}

@@ -309,7 +309,7 @@ subtest 'tables' => sub
 	$stripped->(q{CREATE EXTENSION pgq_ext; SET check_function_bodies = off;
 		INSERT INTO pgq_ext.queue (queue, lease_time, max_runtime, max_attempts, backoff_base, backoff_max, backoff_jitter, keep_dead, notify)
 		VALUES ('left', '5 min', '0', 20, '1 s', '1 h', 0.2, '30 days', true)});
-	is($stripped->('SELECT status, detail, hint ~ \'pgq_create_queue\' ' . health('tables')), 'fail|queue "left" has no segments to keep jobs in (55000)|t', 'a queue without segments is named');
+	is($stripped->('SELECT status, detail, hint ~ \'pgq_create_queue\' ' . health('tables')), 'fail|queue "left" has no tables to keep jobs in (55000)|t', 'a queue without segments is named');
 	$stripped->(q{SELECT pgq_create_queue('new')});
 	is($stripped->('SELECT status ' . health('tables')), 'ok', '... what its hint says helps');
 	is($stripped->(q{SELECT pgq_enqueue('left', '1') > 0}), 't', '... and the queue has its jobs again');

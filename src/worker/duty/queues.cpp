@@ -38,7 +38,8 @@ complain_of_rows(Shift &shift, const Attached &queues)
 				 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
 	if (queues.unreadable > 0 && told.unreadable == 0)
 		ereport(LOG, (errmsg("%d rows of pgq_ext.queue have an invalid name", queues.unreadable),
-					  errhint("Delete them, or give them names of 1 to %d bytes.", kQueueNameMax)));
+					  errhint("Delete these rows, or give the queues names of 1 to %d bytes.",
+							  kQueueNameMax)));
 	told = queues;
 }
 
