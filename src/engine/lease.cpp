@@ -120,7 +120,10 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 	if (lease->queue != queue)
 	{
 		bool first = queue->recheck_at == 0;
-		queue->recheck_key = first ? hint.key : Min(queue->recheck_key, hint.key);
+		/* With fifo, jobs behind this one are not in memory: begin with the first one of any group. */
+		bool behind = hint.group != 0 && rules_of(queue).fifo;
+		Key from = behind ? Key::lowest() : hint.key;
+		queue->recheck_key = first ? from : Min(queue->recheck_key, from);
 		queue->recheck_timer_key =
 			first ? hint.timer_key() : Min(queue->recheck_timer_key, hint.timer_key());
 		queue->recheck_at = monotonic_now() + kParkTime;

@@ -90,5 +90,21 @@ is(sql('SELECT string_agg(n::text, $$ $$) FROM (SELECT count(*) AS n FROM log WH
 	is(sql('SELECT * FROM pgq_check()'), '', '... and all counters are right');
 }
 
+# ---- a job that SQL moves to a queue with fifo while a worker of another queue has it ----
+
+for my $end ('ack', 'cancel')
+{
+	sql(q{SELECT pgq_create_queue('a'), pgq_create_queue('b', fifo => true), pgq_enqueue('a', '1', group_key => 'g')});
+	my ($id, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('a')});
+	sql("UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'b') WHERE job_id = $id");
+	sql(q{SELECT pgq_enqueue('b', '2', group_key => 'g')});
+	is(sql(q{SELECT payload FROM pgq_claim('b', 5)}), '', 'behind a job that another queue has in work');
+	is(sql(q{SELECT payload FROM pgq_claim('b', 5)}), '', '... behind a job that another queue has in work');
+	sql($end eq 'ack' ? "SELECT pgq_ack($id, $lease)" : "SELECT pgq_cancel($id)");
+	is(sql(q{SELECT payload FROM pgq_claim('b', 5, wait => '20 s')}), '2', "$end: the next one is handed out");
+	is(sql('SELECT * FROM pgq_check()'), '', '... and all counters are right');
+	sql(q{SELECT pgq_drop_queue('a', force => true), pgq_drop_queue('b', force => true)});
+}
+
 $node->stop;
 done_testing();
