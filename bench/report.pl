@@ -296,26 +296,27 @@ sub goals_table
 
 my @sections = (
 	[ 'enqueue', 'Enqueue',
-		'No worker runs. Either N clients enqueue one job a call, or one client enqueues many jobs a call: with `pgq_enqueue_many`, and with `INSERT ' .
-		'... SELECT unnest($1)` for the tables.', sub { rates('enqueue', 'jobs/s') } ],
+		'Jobs are only enqueued; no worker runs. Either N clients enqueue one job a call, or one client enqueues many jobs a call: with ' .
+		'`pgq_enqueue_many` in pgq_ext, and with `INSERT ... SELECT unnest($1)` into the tables.', sub { rates('enqueue', 'jobs/s') } ],
 	[ 'claim', 'Claim and ack, one job a call',
-		'Claim and ack are two statements, so two round trips and two transactions for each job. There are two exceptions: the column "one ' .
+		'For each job a worker runs two statements, claim and ack, so there are two round trips and two transactions. Two columns are different: "one ' .
 		'statement" is `SELECT ..., pgq_ack(job_id, lease) FROM pgq_claim(...)`, and `pgq_ack_claim` acknowledges the last job and claims the next ' .
 		'one in one statement.',
 		sub { rates('claim', 'jobs/s, clients') } ],
 	[ 'batch', 'Claim and ack in batches',
 		'One connection claims and acknowledges many jobs a call. A `DELETE` alone returns no row to the client; "ceiling, with the rows" also reads ' .
 		'the jobs that it deletes, by their ids.', sub { rates('batch', 'jobs/s, jobs a call') } ],
-	[ 'work', '20 ms of work', 'Each worker claims a job, is busy with something else for 20 ms, and acknowledges it; a million jobs wait. ' .
-		'N workers cannot do more than 50 N jobs a second.', sub { rates('work', 'jobs/s, workers') } ],
-	[ 'held', 'While a snapshot is held', 'Another session has a `REPEATABLE READ` transaction open all the time, as a long report or a dump does, so nothing can be vacuumed. ' .
-		'32 clients claim and acknowledge, one job a call.', \&held_table ],
+	[ 'work', '20 ms of work', 'Each worker claims a job, waits for 20 ms in place of work, and acknowledges the job. A million jobs are waiting. So N workers cannot do ' .
+		'more than 50 N jobs a second.', sub { rates('work', 'jobs/s, workers') } ],
+	[ 'held', 'While a snapshot is held', 'Another session has a `REPEATABLE READ` transaction open all the time, as a long report or a dump does. So VACUUM cannot remove any dead ' .
+		'row. 32 clients claim and acknowledge, one job a call.', \&held_table ],
 	[ 'backlog', 'Backlog',
-		'Claim and ack, one job a call, 16 clients. The first column is the number of jobs that wait at least, during the whole measurement.', \&backlog_table ],
+		'16 clients claim and acknowledge, one job a call. During the whole measurement at least as many jobs are waiting as the first column says.', \&backlog_table ],
 	[ 'scale', 'Many of something',
-		'pgq_ext alone: claim and ack, one job a call, 16 clients, all on one queue. The first table varies three things: the number of queues of ' .
-		'the server, each with one job; the number of priorities of the jobs; the number of other jobs of the queue that are in work. The second ' .
-		'table has the time from enqueue to a waiting claim, at 1,000 jobs/s, with that many waiting claims.', \&scale_table ],
+		'This section measures pgq_ext alone. 16 clients claim and acknowledge jobs of one queue, one job a call. The first table varies one of three ' .
+		'things: how many other queues the server has, each with one job; how many priorities the jobs have; or how many other jobs of the queue are ' .
+		'in work. The second table has the time from an enqueue until a waiting claim has the job, at 1,000 jobs/s, and varies how many claims are ' .
+		'waiting.', \&scale_table ],
 	[ 'latency', 'From enqueue to the claim that waits',
 		'Jobs are enqueued one a call at a steady rate, while 16 workers wait. The columns p50 to max are milliseconds from the moment when the ' .
 		'client knows that its enqueue is committed until the worker has the job; producer and workers are threads of one process. The columns "from ' .
@@ -323,21 +324,22 @@ my @sections = (
 		'SKIP LOCKED table with `pg_notify` in the statement that enqueues: one connection listens, and wakes one idle worker for each notification.',
 		\&latency_table ],
 	[ 'wal', 'What a job costs the server',
-		'Full-page images and autovacuum are switched off here, because they come at irregular times. Each `UPDATE` and each `DELETE` leaves a dead ' .
-		'row.', \&wal_table ],
+		'The table shows how much WAL and how many dead rows a job leaves. Each `UPDATE` and each `DELETE` leaves a dead row. Full-page images and ' .
+		'autovacuum are switched off here, because they come at irregular times.', \&wal_table ],
 	[ 'life', 'The whole life of a job',
 		'Each client enqueues a job, claims a job and acknowledges it, while 10,000 other jobs wait.', sub { rates('life', 'jobs/s, clients') } ],
 	[ 'records', 'With records',
-		'pgq_ext alone: claim and ack without and with records. With the default options an acknowledged job leaves no row. With `log_attempts = ' .
-		"'all'` and `keep_finished` it leaves two rows. Either 32 clients with one job a call, or one connection with many jobs a call. WAL is " .
-		'without full-page images.', \&records_table ],
+		'This section compares pgq_ext without and with records. With the default options an acknowledged job leaves no row. With ' .
+		"`log_attempts = 'all'` and `keep_finished` it leaves two rows. Either 32 clients claim and acknowledge one job a call, or one " .
+		'connection does so with many jobs a call. The bytes of WAL do not include full-page images.', \&records_table ],
 	[ 'limits', 'With limits',
 		'pgq_ext alone: claim and ack, one job a call, on queues with different options. *limits* has `concurrency` and `rate_limit`, which are ' .
 		'never reached. *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
 		'together. *fifo* has as many groups. *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
 	[ 'order', 'Order and memory',
-		'pgq_ext alone, with `pgq_ext.window_size = 10000`. Jobs of five priorities and many times are enqueued. Then one consumer takes all of ' .
-		'them, and checks that each comes after the one before. The columns of memory are bytes of shared memory of the extension.', \&order_table ],
+		'This section measures pgq_ext alone, with `pgq_ext.window_size = 10000`. Jobs with five priorities and many different times are enqueued. ' .
+		'Then one worker takes all of them, and checks that they come in the right order. The columns of memory show bytes of shared memory of the ' .
+		'extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs',
 		'pgq_ext alone. First table: 16 clients enqueue, claim and acknowledge two million jobs in batches of 100, while 10,000 others wait. In the ' .
 		'first two rows a snapshot is held all the time, which is 10 s old at the start. In the last row a million jobs wait in another queue. ' .
@@ -348,11 +350,11 @@ my @sections = (
 		'`pg_try_advisory_lock` and `pg_advisory_unlock`. Second table: a process that holds such a lock is killed with SIGKILL, 200 times, while ' .
 		'another session waits for the lock. It shows the milliseconds from the signal until the waiting session knows that it has the lock.', \&locks_table ],
 	[ 'schedules', 'Schedules that are not due',
-		'pgq_ext alone, on a server with nothing else to do. The table shows how often the scheduler process wakes up (its voluntary context ' .
-		'switches), without schedules and with 1,000 schedules that run once a year.', \&schedules_table ],
+		'On a server with nothing else to do, the table shows how often the scheduler process of pgq_ext wakes up (its voluntary context switches), ' .
+		'without schedules and with 1,000 schedules that run once a year.', \&schedules_table ],
 	[ 'scrape', 'Watching',
-		'pgq_ext alone: 100 queues with jobs of three priorities, a fifth of which are delayed. The table has the queries of the exporter of ' .
-		'`monitoring/`, and the other queries of `pgq-top`, run in one session of a monitoring role. Milliseconds are those that `psql` measures.', \&scrape_table ]);
+		'pgq_ext alone: 100 queues with jobs of three priorities, a fifth of which are delayed. The table shows the queries that the exporter of `monitoring/` runs, and the other queries that `pgq-top` runs. Here one session of a ' .
+		'monitoring role ran them, and `psql` measured the milliseconds.', \&scrape_table ]);
 
 # ---- plots: a column for each side ----
 
@@ -412,19 +414,16 @@ if (defined $docs)
 
 Made by `bench/run.sh full`; do not edit. On another machine only the ratios hold, and only between figures of the same run.
 
-These are compared, on the same server with `synchronous_commit = on`, with the same payload (a jsonb of 46 characters) and the same client program. The client
-uses prepared statements, and runs on the same machine as the server:
+This page compares five sides. Each ran on the same server with `synchronous_commit = on`, with the same payload (a jsonb of 46 characters) and the same client program. The client uses prepared statements, and runs on the same machine as the server. The sides are:
 
 - **pgq_ext**, with the defaults of `pgq_create_queue`;
-- **SKIP LOCKED**: a table with a row for each job, a partial index in the order of the claims, claim by `UPDATE ... FOR UPDATE SKIP LOCKED`, finish by `DELETE`;
-- **advisory locks**: the same table. A worker tries `pg_try_advisory_xact_lock` on one job after the other, checks that the job it got still exists, works, and deletes it. Its transaction, with
+- **SKIP LOCKED**: a table with a row for each job, and a partial index in the order of the claims. A claim is an `UPDATE ... FOR UPDATE SKIP LOCKED`, and an ack is a `DELETE`;
+- **advisory locks**: the same table, and one transaction for each job. A worker tries `pg_try_advisory_xact_lock` on one job after the other, checks that the job whose lock it got still exists, works, and deletes the job. Its transaction, with
   its snapshot and its lock, stays open while it works;
-- **pgmq**, if it is installed: `send`, `read`, `delete`;
-- **ceiling**: what PostgreSQL can do without a queue. For an enqueue this is an `INSERT` into a table with only a primary key. For claim and ack it is `SELECT 1`, then a `DELETE` by primary key of a
-  row that did not have to be found or locked; in batches one `DELETE ... WHERE id = ANY ($1)`. `pgq_ack_claim` needs only one round trip, so it can exceed the ceiling.
+- **pgmq**, if it is installed, with its functions `send`, `read` and `delete`;
+- **ceiling**: what PostgreSQL can do without a queue. For an enqueue this is an `INSERT` into a table with only a primary key. For claim and ack it is `SELECT 1` and then a `DELETE` by primary key, so that no job has to be found or locked; in batches it is one `DELETE ... WHERE id = ANY ($1)`. `pgq_ack_claim` needs only one round trip where the ceiling needs two, so it can exceed the ceiling.
 
-They take turns in each round, and each figure is the median of the rounds. Before each turn the queue gets more jobs than the turn can take, so no claim returns nothing. Then it is vacuumed, and
-the server does a checkpoint; autovacuum is on. The first second of a turn does not count. After each workload the remaining jobs are counted: none was lost or done twice. The statements are in `bench/sides`, the client is in `bench/load`.
+A measurement has several rounds. In each round each side runs once, and each figure is the median of the rounds. Before a side runs, its queue gets more jobs than can be done in that time, so each claim returns a job. Then the queue is vacuumed, and the server does a checkpoint; autovacuum is on. The first second of each run does not count. After each workload the remaining jobs are counted: none was lost or done twice. The statements are in `bench/sides`, the client is in `bench/load`.
 
 MD
 	print map { "- $_: $machine{$_}\n" }

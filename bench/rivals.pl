@@ -125,22 +125,22 @@ sub goals
 
 my @sections = (
 	[ 'enqueue', 'Enqueue',
-		'No worker runs. Either 1 or 32 clients enqueue one job a call, or one client enqueues 100 jobs a call: as an array, a pipeline or a batch ' .
-		'of messages, as the queue has it.', sub { rates('enqueue') } ],
+		'Jobs are only enqueued; no worker runs. Either 1 or 32 clients enqueue one job a call, or one client enqueues 100 jobs a call. Depending on ' .
+		'the queue these are an array, a pipeline or a batch of messages.', sub { rates('enqueue') } ],
 	[ 'claim', 'Claim and ack',
-		'Either 1 or 32 clients claim and acknowledge one job at a time, and wait for each answer; or one client has 100 jobs at a time. No claim ' .
-		'returns nothing. A consumer of PgQ always gets all events between two ticks (here 100 events), so PgQ has no figures for single jobs.', sub { rates('claim') } ],
+		'Either 1 or 32 clients claim and acknowledge one job at a time, and wait for each answer; or one client has 100 jobs at a time. There are ' .
+		'always enough jobs, so each claim returns some. A consumer of PgQ always gets all events between two ticks (here 100 events), so PgQ has no figures for single jobs.', sub { rates('claim') } ],
 	[ 'life', 'The whole life of a job',
 		'Each client enqueues a job, claims a job and acknowledges it, one at a time or 100 at a time, while 20,000 other jobs wait. `pgq_ack_claim` ' .
-		'acknowledges the last job and claims the next in one call. PgQ is missing here, because its jobs wait for the ticker: see the next table.', sub { rates('life') } ],
+		'acknowledges the last job and claims the next in one call. PgQ is missing here, because its jobs wait for the next tick: see the next section.', sub { rates('life') } ],
 	[ 'latency', 'From enqueue to the worker that waits',
 		'Jobs are enqueued one a call at a steady rate, while 16 workers wait (one consumer for PgQ). The figures are milliseconds until the worker ' .
 		'has the job. "From sending" begins when the enqueue is sent, so it includes the time until the job is durable. "From the answer" begins ' .
-		'when the enqueuing client has its answer; it is negative where a job is handed out before it is durable.', sub { latencies('latency') } ],
+		'when the enqueuing client has its answer; it is negative if a queue hands out a job before it answers the enqueue.', sub { latencies('latency') } ],
 	[ 'held', 'While a snapshot is held',
-		'The queues in PostgreSQL, by their SQL. Another session has a `REPEATABLE READ` transaction open all the time, as a report or a dump does, ' .
-		'so nothing can be vacuumed. Before the first figure was taken, each queue had done 100,000 jobs under that snapshot. The columns have 32 ' .
-		'clients, or 100 jobs a call, as above.', \&held ]);
+		'This section compares only the queues in PostgreSQL, by the SQL that they run. Another session has a `REPEATABLE READ` transaction open all ' .
+		'the time, as a report or a dump does, so VACUUM cannot remove any dead row. Before the first figure was taken, each queue had done 100,000 ' .
+		'jobs under that snapshot. There are 32 clients with one job a call, or one client with 100 jobs a call, as above.', \&held ]);
 
 my %text = (sides => <<'MD');
 ## Who takes part, and how
@@ -149,32 +149,28 @@ All queues and all clients are on one machine. Each queue answers an enqueue onl
 publisher confirms of persistent messages in durable queues, beanstalkd with `-f 0`. The versions are those of Debian and npm, with their default settings otherwise, and each queue is one server. The
 queues take turns in each round, and each figure is the median of the rounds. Payloads have 46 bytes. After each workload the remaining jobs are counted.
 
-Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for RabbitMQ. The client for SQL is `bench/load` (one process, prepared statements). The client for the others is `bench/brokers` (a
-thread for each client; hiredis, librabbitmq, a socket). Each Node library runs in one Node process, as most installations run it. Because that process may be the bottleneck, the statements that the library
-sends are also recorded and run by `bench/load`: these are the rows "its SQL".
+Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for RabbitMQ. The client for queues in SQL is `bench/load` (one process, prepared statements). The client for Redis, RabbitMQ and beanstalkd is `bench/brokers` (a thread for each client, with hiredis, librabbitmq, or a socket). Each library for Node runs in one Node process, as in most installations. That process may be the bottleneck. So the SQL statements that the library sends were also recorded, and `bench/load` ran them: these are the rows "its SQL".
 
-- ***ceiling***: what PostgreSQL can do with the same round trips without a queue: an `INSERT` into a table with a primary key only; a `SELECT` of one number and a `DELETE` of that row.
-- **pgq_ext**: `pgq_enqueue`, `pgq_enqueue_many`, `pgq_claim`, `pgq_ack`, `pgq_ack_many`; another row shows `pgq_ack_claim`, which saves a round trip and a commit. A claim gives a lease, so a late ack is refused. It is the only one that needs `shared_preload_libraries`.
+- ***ceiling***: what PostgreSQL can do with the same round trips without a queue. For an enqueue this is an `INSERT` into a table with only a primary key; for claim and ack it is a `SELECT` of one number and a `DELETE` of that row.
+- **pgq_ext**: `pgq_enqueue`, `pgq_enqueue_many`, `pgq_claim`, `pgq_ack`, `pgq_ack_many`; another row shows `pgq_ack_claim`, which saves a round trip and a commit. A claim gives a lease, so a late ack is refused. Of the queues in PostgreSQL only pgq_ext needs `shared_preload_libraries`.
 - **pgmq**: `send`, `send_batch`, `read`, `delete`, and `read_with_poll` with its defaults (5 s, every 100 ms) for workers that wait. Each queue is a table. A claim updates the row and its index entry, so each job leaves two dead rows until VACUUM removes them.
   `pop` is one call, but the job is lost if the worker dies, so it is not compared.
-- **PgQ** (by Skype): events in tables that are truncated in turn. Every consumer sees all events, in batches between two ticks. The calls are `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; one function makes the three calls of a claim, which saves PgQ round trips.
-  PgQ cannot hand out single jobs, cannot share them among workers (without its extension pgq_coop, which Debian does not have), and cannot retry a job without a second table. Where workers wait, the ticker pgqd runs every 0.1 s, the queue ticks after 10 ms of lag, and the consumer
-  polls every 20 ms. With the default times (1 s, 3 s) a job waits for seconds.
-- **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`. The column of 100 uses `localQueue` and `completeJobBatchDelay`, the documented way to more speed: 100 jobs run at a time, and come back late if the process dies. Workers listen for new jobs.
+- **PgQ** (by Skype) stores events in tables that are truncated one after the other. Every consumer sees all events, in batches between two points in time (ticks). The calls are `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; one function makes the three calls of a claim, which saves PgQ round trips.
+  PgQ cannot hand out single jobs, cannot share them among workers (without its extension pgq_coop, which Debian does not have), and cannot retry a job without a second table. In the measurements with waiting workers the ticker pgqd runs every 0.1 s, the queue has a tick after 10 ms, and the consumer polls every 20 ms. With the default times (1 s for pgqd, 3 s for the queue) a job waits for seconds.
+- **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`. The column for 100 jobs uses `localQueue` and `completeJobBatchDelay`, the documented way to more speed: a process takes 100 jobs at a time, which come back late if the process dies. Workers use LISTEN to learn of new jobs.
   The NOTIFY of each `add_job` makes commits run one after the other, so clients cannot share an fsync. That is why 32 clients hardly enqueue faster than one.
-- **pg-boss**: `send`, `insert`; `fetch` and `complete` in a loop, because `work()` polls at most every 0.5 s; where workers wait, `work()` is measured. A finished job stays as a row until maintenance archives it.
+- **pg-boss**: `send` and `insert`; then `fetch` and `complete` in a loop, because `work()` polls at most every 0.5 s. In the measurements with waiting workers `work()` is used. A finished job stays as a row until maintenance archives it.
   Its index does not have the order in which jobs are fetched. So each fetch reads and sorts all waiting jobs, 20,000 in these tables; with a short queue it is many times as fast.
-- **Redis, list**: the reliable queue of the Redis documentation: `LPUSH`, `BRPOPLPUSH` into a list of the worker, `LREM`; 100 jobs are a pipeline. The application itself must bring back the jobs of a dead worker. All jobs are in memory. Redis calls fsync once for all commands that it reads at a time.
+- **Redis, list**: the reliable queue of the Redis documentation, with `LPUSH`, `BRPOPLPUSH` into a list of the worker, and `LREM`. 100 jobs are sent as a pipeline. The application itself must bring back the jobs of a dead worker. All jobs are in memory. Redis calls fsync once for all commands that it reads at a time.
 - **Redis, stream**: `XADD`, `XREADGROUP`, `XACK` and `XDEL`. `XAUTOCLAIM` brings back the jobs of dead workers; it is not measured.
 - **RabbitMQ**: a classic durable queue, or a quorum queue (of one node). `basic.consume` has a prefetch of as many messages as are claimed at once. Another row has a prefetch of 100, as its documentation recommends: then a worker has the next job before it
-  acknowledges the last. RabbitMQ does not answer acknowledgements. So its workers do not wait until an acknowledgement is durable, as those of the other queues do, and after a crash some finished jobs run again. A consumer may get a message before its publisher gets the confirm.
+  acknowledges the last. RabbitMQ does not answer an acknowledgement. So its workers do not wait until the acknowledgement is on disk, and after a crash some finished jobs run again. The workers of the other queues do wait. A consumer may get a message before its publisher gets the confirm.
 - **beanstalkd**: `put`, `reserve`, `delete`; 100 are sent at once and answered one after the other. Its one thread calls fsync for every command that changes something, so clients cannot share an fsync. All jobs are in memory.
 
-Why some queues are faster: Redis does not parse SQL and keeps no versions of rows, and its single process writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
-wait for their acknowledgements. Compared with the *ceiling*, pgq_ext can only save round trips, commits, index entries and dead rows; its claim writes nothing to disk. With one client there is no shared
-fsync, so those columns mostly compare how the servers write their files.
+Some queues are faster for these reasons. Redis does not parse SQL and keeps no versions of rows, and its single process writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
+wait for their acknowledgements. pgq_ext exceeds the *ceiling* only where it saves round trips, commits, index entries or dead rows; its claim writes nothing to disk. One client alone cannot share an fsync with others, so the columns with one client mostly compare how the servers write their files.
 
-A queue outside of PostgreSQL cannot enqueue in the transaction that writes the business data. With such a queue an application needs an outbox, or jobs are lost or done for nothing.
+A queue outside of PostgreSQL cannot enqueue in the transaction that writes the business data. So an application needs an outbox for such a queue. Without it a job can be lost, or can be done although the transaction was rolled back.
 
 MD
 
