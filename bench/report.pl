@@ -318,8 +318,8 @@ my @sections = (
 		'in work. The second table has the time from an enqueue until a waiting claim has the job, at 1,000 jobs/s, and varies how many claims are ' .
 		'waiting.', \&scale_table ],
 	[ 'latency', 'From enqueue to the claim that waits',
-		'Jobs are enqueued one a call at a steady rate, while 16 workers wait. The columns p50 to max are milliseconds from the moment when the ' .
-		'client knows that its enqueue is committed until the worker has the job; producer and workers are threads of one process. The columns "from ' .
+		'Jobs are enqueued at a steady rate, one a call, while 16 workers wait. The columns p50 to max show milliseconds from the moment when the ' .
+		'producer knows that its enqueue is committed until a worker has the job. Producer and workers are threads of one process. The columns "from ' .
 		'sending" begin when the enqueue is sent, so they include its commit. The last column is the rate that was reached. LISTEN/NOTIFY is the ' .
 		'SKIP LOCKED table with `pg_notify` in the statement that enqueues: one connection listens, and wakes one idle worker for each notification.',
 		\&latency_table ],
@@ -333,22 +333,24 @@ my @sections = (
 		"`log_attempts = 'all'` and `keep_finished` it leaves two rows. Either 32 clients claim and acknowledge one job a call, or one " .
 		'connection does so with many jobs a call. The bytes of WAL do not include full-page images.', \&records_table ],
 	[ 'limits', 'With limits',
-		'pgq_ext alone: claim and ack, one job a call, on queues with different options. *limits* has `concurrency` and `rate_limit`, which are ' .
-		'never reached. *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
+		'This section measures pgq_ext alone: claim and ack, one job a call, on queues with different options. The queue *limits* has `concurrency` ' .
+		'and `rate_limit`, which are never reached. *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
 		'together. *fifo* has as many groups. *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
 	[ 'order', 'Order and memory',
 		'This section measures pgq_ext alone, with `pgq_ext.window_size = 10000`. Jobs with five priorities and many different times are enqueued. ' .
 		'Then one worker takes all of them, and checks that they come in the right order. The columns of memory show bytes of shared memory of the ' .
 		'extension.', \&order_table ],
 	[ 'rotation', 'Room for finished jobs',
-		'pgq_ext alone. First table: 16 clients enqueue, claim and acknowledge two million jobs in batches of 100, while 10,000 others wait. In the ' .
-		'first two rows a snapshot is held all the time, which is 10 s old at the start. In the last row a million jobs wait in another queue. ' .
-		'Megabytes are those of tables, indexes and TOAST. Second table: jobs come at a steady rate, and 16 waiting workers do them at once. Dead ' .
-		'rows are those of pg_stat_all_tables; p99 is the time from sending the enqueue until a worker has the job.', \&rotation_table ],
+		'This section measures pgq_ext alone. In the first table 16 clients enqueue, claim and acknowledge two million jobs in batches of 100, while ' .
+		'10,000 other jobs are waiting. In the first two rows a snapshot is held all the time, which is 10 s old at the start. In the last row a ' .
+		'million jobs are waiting in another queue. The megabytes include tables, indexes and TOAST. In the second table jobs are enqueued at a ' .
+		'steady rate, and 16 waiting workers do them at once. The numbers of dead rows are from pg_stat_all_tables, and p99 is the time from sending ' .
+		'the enqueue until a worker has the job.', \&rotation_table ],
 	[ 'locks', 'Locks',
-		'First table: each client takes a session-bound lock with a name of its own and gives it back, with two statements; the other column uses ' .
-		'`pg_try_advisory_lock` and `pg_advisory_unlock`. Second table: a process that holds such a lock is killed with SIGKILL, 200 times, while ' .
-		'another session waits for the lock. It shows the milliseconds from the signal until the waiting session knows that it has the lock.', \&locks_table ],
+		'In the first table each client takes a session-bound lock with a name of its own and gives it back, with two statements. With advisory locks ' .
+		'it calls `pg_try_advisory_lock` and `pg_advisory_unlock` instead. For the second table a process that holds such a lock was killed with ' .
+		'SIGKILL, 200 times, while another session waited for the lock. The table shows the milliseconds from the signal until the waiting session ' .
+		'knew that it had the lock.', \&locks_table ],
 	[ 'schedules', 'Schedules that are not due',
 		'On a server with nothing else to do, the table shows how often the scheduler process of pgq_ext wakes up (its voluntary context switches), ' .
 		'without schedules and with 1,000 schedules that run once a year.', \&schedules_table ],

@@ -146,8 +146,7 @@ my %text = (sides => <<'MD');
 ## Who takes part, and how
 
 All queues and all clients are on one machine. Each queue answers an enqueue only after the job is on disk: PostgreSQL with `synchronous_commit = on`, Redis with `appendfsync always`, RabbitMQ with
-publisher confirms of persistent messages in durable queues, beanstalkd with `-f 0`. The versions are those of Debian and npm, with their default settings otherwise, and each queue is one server. The
-queues take turns in each round, and each figure is the median of the rounds. Payloads have 46 bytes. After each workload the remaining jobs are counted.
+publisher confirms of persistent messages in durable queues, beanstalkd with `-f 0`. The versions are those of Debian and npm, with their default settings otherwise, and each queue is one server. A measurement has several rounds. In each round each queue runs once, and each figure is the median of the rounds. Payloads have 46 bytes. After each workload the remaining jobs are counted.
 
 Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for RabbitMQ. The client for queues in SQL is `bench/load` (one process, prepared statements). The client for Redis, RabbitMQ and beanstalkd is `bench/brokers` (a thread for each client, with hiredis, librabbitmq, or a socket). Each library for Node runs in one Node process, as in most installations. That process may be the bottleneck. So the SQL statements that the library sends were also recorded, and `bench/load` ran them: these are the rows "its SQL".
 
@@ -165,7 +164,7 @@ Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for Rabbi
 - **Redis, stream**: `XADD`, `XREADGROUP`, `XACK` and `XDEL`. `XAUTOCLAIM` brings back the jobs of dead workers; it is not measured.
 - **RabbitMQ**: a classic durable queue, or a quorum queue (of one node). `basic.consume` has a prefetch of as many messages as are claimed at once. Another row has a prefetch of 100, as its documentation recommends: then a worker has the next job before it
   acknowledges the last. RabbitMQ does not answer an acknowledgement. So its workers do not wait until the acknowledgement is on disk, and after a crash some finished jobs run again. The workers of the other queues do wait. A consumer may get a message before its publisher gets the confirm.
-- **beanstalkd**: `put`, `reserve`, `delete`; 100 are sent at once and answered one after the other. Its one thread calls fsync for every command that changes something, so clients cannot share an fsync. All jobs are in memory.
+- **beanstalkd**: `put`, `reserve` and `delete`. For 100 jobs the client sends 100 commands at once, and beanstalkd answers them one after the other. Its one thread calls fsync for every command that changes something, so clients cannot share an fsync. All jobs are in memory.
 
 Some queues are faster for these reasons. Redis does not parse SQL and keeps no versions of rows, and its single process writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
 wait for their acknowledgements. pgq_ext exceeds the *ceiling* only where it saves round trips, commits, index entries or dead rows; its claim writes nothing to disk. One client alone cannot share an fsync with others, so the columns with one client mostly compare how the servers write their files.
