@@ -2,7 +2,7 @@
  * The state of a scheduler ("shift"): its duties, and what they remember while it runs.
  *
  * To add a duty, write a function in a file of the folder duty/, declare it here, and add a line to
- * one of the tables in shift.cpp. Data that the duty keeps from run to run is a member of Shift.
+ * one of the tables below. Data that the duty keeps from run to run is a member of Shift.
  * The view pgq_ext.duty shows the names in the tables.
  *
  * A scheduler can end at any time. So Shift may only hold data that the next scheduler can find out
