@@ -51,8 +51,10 @@ is_proven(const Load &load, int64 job_id, int64 token)
 		note_failed_check(t.database, t.database_generation) == kFailedMax)
 		ereport(
 			LOG_SERVER_ONLY,
-			(errmsg("late acknowledgements are refused from now on in database \"%s\"",
-					get_database_name(MyDatabaseId)),
+			(errmsg(
+				 "acknowledgements with leases from before the last server start are now refused "
+				 "in database \"%s\"",
+				 get_database_name(MyDatabaseId)),
 			 errdetail(
 				 "%u acknowledgements had a wrong lease: from before the last start of the server, "
 				 "and not of their job. Jobs that were in work at that start run again.",

@@ -22,8 +22,10 @@ lock_claimed_rows(const OpenClaim *claims, int n)
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("row of job %lld is locked by another transaction",
 						static_cast<long long>(claims[i].job_id)),
-				 errdetail("PREPARE TRANSACTION locks the row of each job that the transaction has "
-						   "claimed, or has enqueued once more. It does not wait for these locks."),
+				 errdetail(
+					 "PREPARE TRANSACTION locks the row of each job that the transaction has "
+					 "claimed, or has met by its unique_key when it enqueued. It does not wait "
+					 "for these locks."),
 				 errhint("Try again, or acknowledge or fail the job in the same transaction.")));
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -86,7 +86,7 @@ is(ack_state(@{ shift @rest }), 'ok', 'after seven of them a right one is honour
 is(ack_state($rest[0][0], forged($rest[0][1], 9)), 'PQ001', 'an eighth');
 is(ack_state(@{ $rest[0] }), 'PQ001', 'then none is any more');
 is(ack_state($rest[1][0], forged($rest[1][1], 3)), 'PQ001', 'nor a ninth wrong one');
-my $lines = () = slurp_file($node->logfile, $log) =~ /LOG:  late acknowledgements are refused from now on in database "postgres"/g;
+my $lines = () = slurp_file($node->logfile, $log) =~ /LOG:  acknowledgements with leases from before the last server start are now refused in database "postgres"/g;
 is($lines, 1, 'the log says so, once');
 is(ack_state(@$t), 'ok', 'a lease of this start is none of that');
 crash();
