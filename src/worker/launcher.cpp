@@ -307,13 +307,14 @@ complain_of_room(int starved)
 		return;
 	pg_atomic_write_u32(&shared->missing_schedulers, starved);
 	if (starved > 0 && !complained)
-		ereport(LOG,
-				(errmsg("pgq_ext could not start all of its schedulers"),
-				 errhint("Raise max_worker_processes (now %d) to %d or more and restart the server. "
-						 "If more than pgq_ext.max_databases (now %d) databases have queues, raise "
-						 "that setting too. pgq_ext takes a worker for its launcher and one for each "
-						 "database that has queues.",
-						 max_worker_processes, max_worker_processes + starved, max_databases)));
+		ereport(
+			LOG,
+			(errmsg("pgq_ext could not start all of its schedulers"),
+			 errhint("Raise max_worker_processes (now %d) to %d or more and restart the server. "
+					 "If more than pgq_ext.max_databases (now %d) databases have queues, raise "
+					 "that setting too. pgq_ext takes a worker for its launcher and one for each "
+					 "database that has queues.",
+					 max_worker_processes, max_worker_processes + starved, max_databases)));
 	complained = starved > 0;
 }
 
