@@ -95,9 +95,9 @@ inserts_into_missing_segment(const char *statement)
 
 /*
  * Create the segments when an INSERT names one. The INSERT fails before any hook sees its table,
- * but the lookup of its schema calls this hook. Creating the segments looks the schema up too, so
- * do this once in a subtransaction. After ROLLBACK TO SAVEPOINT, which undoes the creation, the
- * next INSERT is in another subtransaction.
+ * but the lookup of its schema calls this hook. Creating the segments looks the schema up too. So
+ * do this once, as long as the subtransaction goes on that has created them: ROLLBACK TO SAVEPOINT
+ * ends it and undoes the creation, and the next INSERT creates the segments again.
  */
 static void
 access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object, void *arg)
@@ -107,7 +107,7 @@ access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object,
 	if (next_access_hook != nullptr)
 		next_access_hook(access, class_id, object, sub_object, arg);
 	if (access != OAT_NAMESPACE_SEARCH || check_function_bodies || debug_query_string == nullptr ||
-		(is_me(made_by) && made_in == GetCurrentSubTransactionId()) ||
+		(is_me(made_by) && SubTransactionIsActive(made_in)) ||
 		!inserts_into_missing_segment(debug_query_string) || !may_make_segments())
 		return;
 	made_by = my_virtual_xid();

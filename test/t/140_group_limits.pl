@@ -101,7 +101,7 @@ for my $end ('ack', 'cancel')
 	is(sql(q{SELECT payload FROM pgq_claim('b', 5)}), '', 'behind a job that another queue has in work');
 	is(sql(q{SELECT payload FROM pgq_claim('b', 5)}), '', '... behind a job that another queue has in work');
 	sql($end eq 'ack' ? "SELECT pgq_ack($id, $lease)" : "SELECT pgq_cancel($id)");
-	is(sql(q{SELECT payload FROM pgq_claim('b', 5, wait => '20 s')}), '2', "$end: the next one is handed out");
+	is(sql(q{SELECT payload FROM pgq_claim('b', 5, wait => '60 s')}), '2', "$end: the next one is handed out");
 	is(sql('SELECT * FROM pgq_check()'), '', '... and all counters are right');
 	sql(q{SELECT pgq_drop_queue('a', force => true), pgq_drop_queue('b', force => true)});
 }
