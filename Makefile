@@ -136,7 +136,7 @@ $(OBJS): Makefile $(EXTENSION).control built_with
 
 .SECONDEXPANSION:
 $(ROOMS:%=%.o): %.o: $$(wildcard %/*.cpp %/*/*.cpp) %/. $$(wildcard %/*/.)
-	$(COMPILE.cc) -Wno-subobject-linkage $(patsubst %,-include %,$(filter %.cpp,$(wordlist 2,$(words $^),$^))) -o $@ $<
+	$(COMPILE.cc) -Wno-subobject-linkage $(patsubst %,-include %,$(wildcard $(filter %.cpp,$(wordlist 2,$(words $^),$^)))) -o $@ $<
 
 # A source of the last build may have been deleted since; the date of its folder says so.
 src/%.cpp: ;
