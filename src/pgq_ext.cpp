@@ -6,8 +6,8 @@
  */
 #include "api/restore.h"
 #include "catalog/version.h"
+#include "claim/prepared_claim.h"
 #include "engine/layout.h"
-#include "jobs/prepared_claim.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
 #include "ring/rotation.h"

@@ -16,19 +16,24 @@ my $longest_file      = 450;
 # Room => rooms it may include besides itself. Arrows point down, to rooms that stand below; "core" has no server, "pg" is the
 # door to it.
 my %may_include = (
-	api     => [qw(worker jobs sync load ring rows catalog txn engine core pg)],
-	worker  => [qw(jobs sync load ring rows catalog txn engine core pg)],
-	jobs    => [qw(load ring rows catalog txn engine core pg)],
-	sync    => [qw(load rows catalog txn engine core pg)],
-	load    => [qw(rows catalog txn engine core pg)],
-	ring    => [qw(rows catalog txn engine core pg)],
-	rows    => [qw(catalog txn engine core pg)],
-	catalog => [qw(txn engine core pg)],
-	txn     => [qw(engine core pg)],
-	engine  => [qw(core pg)],
-	pg      => [],
-	core    => [],
-	''      => [qw(api worker jobs sync load ring rows catalog txn engine core pg)],    # src/pgq_ext.cpp
+	api       => [qw(worker jobs schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],
+	worker    => [qw(jobs schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],
+	jobs      => [qw(enqueue steps load ring rows catalog txn engine core pg)],
+	schedules => [qw(enqueue steps load ring rows catalog txn engine core pg)],
+	admin     => [qw(steps load ring rows catalog txn engine core pg)],
+	enqueue   => [qw(steps load ring rows catalog txn engine core pg)],
+	claim     => [qw(load ring rows catalog txn engine core pg)],
+	sync      => [qw(load rows catalog txn engine core pg)],
+	steps     => [qw(load rows catalog txn engine core pg)],
+	load      => [qw(rows catalog txn engine core pg)],
+	ring      => [qw(rows catalog txn engine core pg)],
+	rows      => [qw(catalog txn engine core pg)],
+	catalog   => [qw(txn engine core pg)],
+	txn       => [qw(engine core pg)],
+	engine    => [qw(core pg)],
+	pg        => [],
+	core      => [],
+	''        => [qw(api worker jobs schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],    # src/pgq_ext.cpp
 );
 
 # Files with private types that are still outside an unnamed namespace. This list may only become shorter.
@@ -145,7 +150,7 @@ sub linked_types
 
 # ---- includes ----
 
-# worker/duty is a part of worker: what may be included there may be here.
+# worker/duty is a part of worker, and engine/named of engine: what may be included there may be here.
 sub room_of { return $_[0] =~ m{^src/([^/]+)/} ? $1 : '' }
 sub folder_of { return $_[0] =~ m{^(.+)/[^/]+$} ? $1 : '' }
 

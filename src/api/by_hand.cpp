@@ -7,6 +7,8 @@
  */
 #include "api/by_hand.h"
 
+#include "admin/grant.h"
+#include "admin/queue_admin.h"
 #include "api/trigger_data.h"
 #include "catalog/option_value.h"
 #include "catalog/owner_sql.h"
@@ -15,12 +17,10 @@
 #include "catalog/tables.h"
 #include "catalog/values.h"
 #include "catalog/version.h"
-#include "jobs/end_row.h"
-#include "jobs/grant.h"
-#include "jobs/queue_admin.h"
 #include "load/attach.h"
 #include "pg/scope.h"
 #include "pg/virtual_xid.h"
+#include "steps/end_row.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -1,8 +1,8 @@
 /* pgq_cancel, pgq_update and pgq_retry, which change a job by its id; and pgq_redrive. */
 #include "jobs/change.h"
 #include "api/args.h"
+#include "enqueue/enqueue.h"
 #include "jobs/dead_letter.h"
-#include "jobs/enqueue.h"
 
 namespace pgq {
 

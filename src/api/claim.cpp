@@ -1,13 +1,14 @@
 /*
  * pgq_claim, pgq_claim_any and pgq_ack_claim.
  */
-#include "jobs/claim.h"
 #include "api/args.h"
 #include "api/job_list.h"
 #include "api/result_rows.h"
 #include "catalog/queue_row.h"
+#include "claim/session_lease.h"
+#include "claim/take.h"
+#include "claim/wait.h"
 #include "jobs/finish.h"
-#include "jobs/session_lease.h"
 #include "load/attach.h"
 #include "pg/stop_point.h"
 #include "txn/effects.h"

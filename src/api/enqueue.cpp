@@ -1,14 +1,14 @@
 /*
  * pgq_enqueue and pgq_enqueue_many.
  */
-#include "jobs/enqueue.h"
+#include "enqueue/enqueue.h"
 #include "api/args.h"
 #include "api/result_rows.h"
-#include "jobs/enqueue_job.h"
-#include "jobs/job_json.h"
-#include "jobs/room.h"
-#include "jobs/unique_key.h"
+#include "enqueue/enqueue_job.h"
+#include "enqueue/job_json.h"
+#include "enqueue/unique_key.h"
 #include "rows/unique_key.h"
+#include "steps/room.h"
 
 #include <algorithm>
 

@@ -2,10 +2,10 @@
  * pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue,
  * pgq_drop_queue and pgq_purge_queue.
  */
+#include "admin/queue_admin.h"
 #include "api/args.h"
 #include "catalog/option_value.h"
 #include "catalog/queue_row.h"
-#include "jobs/queue_admin.h"
 #include "load/attach.h"
 
 namespace pgq {

@@ -4,12 +4,12 @@
  */
 #include "api/restore.h"
 
+#include "admin/queue_admin.h"
 #include "api/by_hand.h"
 #include "catalog/rights.h"
 #include "catalog/version.h"
 #include "core/ring.h"
 #include "engine/shared.h"
-#include "jobs/queue_admin.h"
 #include "pg/virtual_xid.h"
 
 namespace pgq {

@@ -1,7 +1,7 @@
 /* pgq_grant and pgq_revoke; and the functions by which the views check rights. */
+#include "admin/grant.h"
 #include "api/args.h"
 #include "catalog/reader.h"
-#include "jobs/grant.h"
 
 namespace pgq {
 

@@ -7,9 +7,9 @@
 #include "api/trigger_data.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
-#include "jobs/timetable.h"
 #include "load/attach.h"
 #include "pg/clock.h"
+#include "schedules/timetable.h"
 #include "txn/effects.h"
 #include "worker/worker.h"
 

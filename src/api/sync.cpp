@@ -6,6 +6,7 @@
 #include "api/result_rows.h"
 #include "api/trigger_data.h"
 #include "catalog/reader.h"
+#include "engine/named/lock_ends.h"
 #include "pg/clock.h"
 #include "sync/lock.h"
 #include "sync/lock_load.h"

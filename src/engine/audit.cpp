@@ -2,8 +2,8 @@
 
 #include "engine/group_pool.h"
 #include "engine/hold.h"
-#include "engine/named_lock.h"
-#include "engine/named_rate.h"
+#include "engine/named/named_lock.h"
+#include "engine/named/named_rate.h"
 #include "engine/share.h"
 #include "engine/watch.h"
 

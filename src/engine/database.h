@@ -5,13 +5,31 @@
 
 #include "core/steady_clock.h"
 #include "core/token.h"
-#include "engine/duty_note.h"
 #include "engine/quota.h"
 #include "engine/ring_notes.h"
 #include "engine/share.h"
 #include "engine/shared.h"
 
 namespace pgq {
+
+/*
+ * Status of a duty of the scheduler, for the view pgq_ext.duty. Some duties serve the whole
+ * database, others one queue each. Written only by the scheduler of the database, read by the view.
+ * Protected by the registry lock; the note of a queue's duty by the queue's lock.
+ */
+struct DutyNote
+{
+	TimestampTz last_run_at;   /* 0: never */
+	TimestampTz next_run_at;   /* 0: as soon as there is something to do */
+	TimestampTz failing_since; /* 0: the last run was successful */
+	int failures;			   /* number of errors since failing_since */
+	char last_error[256];
+};
+static_assert(std::is_trivially_copyable_v<DutyNote> && std::is_standard_layout_v<DutyNote>);
+
+/* Upper bounds for the number of duties of a database and of a queue. worker/shift.h lists them. */
+inline constexpr int kDutyNotes = 10;
+inline constexpr int kQueueDutyNotes = 4;
 
 /*
  * Identity of the database. Written under the registry lock. Read under it, or without a lock by
@@ -66,8 +84,8 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 	Quota locks; /* protected by the locks lock */
 	Quota rates; /* protected by the rates lock */
 	/*
-	 * The time from which on all takes of rates are known (monotonic); see named_rate.h. Written
-	 * while the slot is LOADING, later under the rates lock.
+	 * The time from which on all takes of rates are known (monotonic); see named/named_rate.h.
+	 * Written while the slot is LOADING, later under the rates lock.
 	 */
 	Relaxed<int64> rates_known_since;
 	/* The scheduler's observations of the wall clock. Only the scheduler uses them. */

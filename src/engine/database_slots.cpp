@@ -1,8 +1,8 @@
 #include "engine/registry.h"
 
 #include "engine/doubt.h"
-#include "engine/named_lock.h"
-#include "engine/named_rate.h"
+#include "engine/named/lock_ends.h"
+#include "engine/named/named_rate.h"
 #include "engine/token.h"
 #include "engine/watch.h"
 #include "pg/scope.h"

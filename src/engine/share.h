@@ -18,7 +18,7 @@
  * that way, and a quarter to the second, so they cannot use up an own share either. Each kind may
  * have at most a quarter of max_leases. Beyond that, no more jobs are parked. The lease of a job
  * that is held or changed is then given back as soon as the row itself shows that a transaction is
- * changing it (jobs/README.md, "Fleeting leases").
+ * changing it (steps/README.md, "Fleeting leases").
  *
  * Some leases are taken only to end them (for a row that is moved to another segment, an expired
  * job, a late ack). They are charged to a reserve of kReserve leases, which all databases share,

@@ -12,8 +12,8 @@
  *   2. a queue's lock       everything of that queue and of its leases
  *   3. a lease partition    membership of the lease table (key -> entry)
  *      results lock         waits for the end of a job
- *   4. locks lock           named locks, and the lines of their waiters (named_lock.h)
- *      rates lock           named rates (named_rate.h)
+ *   4. locks lock           named locks, and the lines of their waiters (named/named_lock.h)
+ *      rates lock           named rates (named/named_rate.h)
  *
  * While a process holds any of them: no lock that is not in this list, no I/O, no allocation, no
  * error, no interrupt, no SetLatch (collect wake-ups, release the lock, then wake), and at most

@@ -39,17 +39,4 @@ bool update_job(int64 job_id, JobChange change, const QueueRef *to);
  */
 bool retry_job(int64 job_id, Datum delay);
 
-/*
- * Change the row of a waiting job whose lease this transaction has, and file a hint of the new row.
- * Returns false if the row is gone. to: as in update_job().
- */
-bool change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
-					const QueueRef *to);
-
-/*
- * Return the run_at to store so that the job becomes due at that time, even if the clock was ahead
- * when the job was enqueued.
- */
-TimestampTz put_off(const JobRow &row, TimestampTz run_at, TimestampTz now);
-
 } // namespace pgq

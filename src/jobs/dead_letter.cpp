@@ -3,9 +3,9 @@
 #include "catalog/owner_sql.h"
 #include "catalog/values.h"
 #include "engine/token.h"
-#include "jobs/enqueue.h"
-#include "jobs/room.h"
+#include "enqueue/enqueue.h"
 #include "load/attach.h"
+#include "steps/room.h"
 #include "txn/effects.h"
 
 namespace pgq {

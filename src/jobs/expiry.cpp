@@ -2,8 +2,8 @@
 
 #include "catalog/owner_sql.h"
 #include "engine/hold.h"
-#include "jobs/end_row.h"
 #include "load/attach.h"
+#include "steps/end_row.h"
 #include "txn/effects.h"
 
 namespace pgq {

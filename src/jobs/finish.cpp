@@ -4,13 +4,13 @@
 #include "catalog/rights.h"
 #include "engine/ended_jobs.h"
 #include "engine/hold.h"
-#include "jobs/end_row.h"
 #include "jobs/late_ack.h"
 #include "jobs/lost_attempt.h"
 #include "load/attach.h"
 #include "pg/virtual_xid.h"
 #include "rows/look_up.h"
 #include "rows/write.h"
+#include "steps/end_row.h"
 #include "txn/effects.h"
 
 namespace pgq {

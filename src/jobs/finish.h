@@ -8,7 +8,7 @@
 #pragma once
 
 #include "engine/lease_table.h"
-#include "jobs/attempt.h"
+#include "steps/attempt.h"
 
 namespace pgq {
 

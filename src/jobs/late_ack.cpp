@@ -3,10 +3,10 @@
 #include "catalog/subscription.h"
 #include "engine/hold.h"
 #include "engine/token.h"
-#include "jobs/end_row.h"
-#include "jobs/permitted.h"
-#include "jobs/waiting.h"
 #include "load/attach.h"
+#include "steps/end_row.h"
+#include "steps/permitted.h"
+#include "steps/waiting.h"
 
 namespace pgq {
 

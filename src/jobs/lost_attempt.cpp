@@ -4,10 +4,10 @@
 #include "engine/hold.h"
 #include "engine/token.h"
 #include "jobs/dead_letter.h"
-#include "jobs/end_row.h"
-#include "jobs/permitted.h"
 #include "load/attach.h"
 #include "rows/write.h"
+#include "steps/end_row.h"
+#include "steps/permitted.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "jobs/attempt.h"
-#include "jobs/waiting.h"
+#include "steps/attempt.h"
+#include "steps/waiting.h"
 
 namespace pgq {
 

@@ -4,13 +4,13 @@
 #include "catalog/tables.h"
 #include "engine/hold.h"
 #include "engine/result_wait.h"
-#include "jobs/permitted.h"
 #include "load/attach.h"
 #include "pg/client.h"
 #include "pg/virtual_xid.h"
 #include "pg/wait_events.h"
 #include "rows/look_up.h"
 #include "rows/write.h"
+#include "steps/permitted.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -199,9 +199,9 @@ is_ending(TransactionId xid)
 
 /*
  * Return whether a transaction that has deleted the row is still running its commit callback. Its
- * lease of the job may have been given back early (README.md, "Fleeting leases"), but it tells
- * waiters before it releases the lock of its xid. The snapshot of the waiting statement keeps the
- * dead row version from being removed.
+ * lease of the job may have been given back early (steps/README.md, "Fleeting leases"), but it
+ * tells waiters before it releases the lock of its xid. The snapshot of the waiting statement keeps
+ * the dead row version from being removed.
  */
 static bool
 is_deleter_ending(int64 job_id, int32 *queue_id)

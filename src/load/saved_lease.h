@@ -11,7 +11,7 @@
  * dumped.
  *
  * Rows with job_id 0 are not leases. Some record how many jobs of a queue or group have started
- * (engine/starts_copy.h), others how much was taken of a named rate (engine/named_rate.h). An
+ * (engine/starts_copy.h), others how much was taken of a named rate (engine/named/named_rate.h). An
  * advanced mark makes them void too: each start draws a token, and the first take after a load
  * advances the mark. They are also void after a promotion: the former primary may have advanced the
  * mark, and started or granted more, in WAL that was never received here.
@@ -22,7 +22,7 @@
  */
 #pragma once
 
-#include "engine/named_rate.h"
+#include "engine/named/named_rate.h"
 #include "engine/registry.h"
 #include "engine/starts_copy.h"
 

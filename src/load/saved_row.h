@@ -6,7 +6,7 @@
 
 #include "catalog/tables.h"
 #include "engine/lease_copy.h"
-#include "engine/named_rate.h"
+#include "engine/named/named_rate.h"
 #include "engine/starts_copy.h"
 
 namespace pgq {

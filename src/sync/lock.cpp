@@ -1,6 +1,7 @@
 #include "sync/lock.h"
 
 #include "catalog/token_mark.h"
+#include "engine/named/lock_ends.h"
 #include "load/attach.h"
 #include "pg/client.h"
 #include "pg/stop_point.h"

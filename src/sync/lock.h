@@ -2,8 +2,8 @@
  * Named locks: a session holds a name, alone or together with others (slots), for a time (ttl) or
  * as long as the session lives.
  *
- * Memory decides at once which session gets a lock (engine/named_lock.h). The row then makes the
- * decision durable (lock_row.h). A rollback undoes both. A transaction that uses a lock (assert,
+ * Memory decides at once which session gets a lock (engine/named/named_lock.h). The row then makes
+ * the decision durable (lock_row.h). A rollback undoes both. A transaction that uses a lock (assert,
  * extend, unlock) first locks the tag of its grant (lock_tag.h), and then checks that the grant
  * still exists. A transaction that takes over a lock whose time is over must hold that tag for a
  * moment before.
@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "engine/named_lock.h"
+#include "engine/named/named_lock.h"
 
 namespace pgq {
 

@@ -1,7 +1,7 @@
 #include "sync/lock_load.h"
 
 #include "catalog/column.h"
-#include "engine/named_lock.h"
+#include "engine/named/named_lock.h"
 #include "load/attach.h"
 #include "sync/lock_row.h"
 

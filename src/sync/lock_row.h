@@ -7,7 +7,7 @@
 #pragma once
 
 #include "core/column.h"
-#include "engine/named_lock.h"
+#include "engine/named/named_lock.h"
 
 namespace pgq {
 

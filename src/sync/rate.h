@@ -1,11 +1,11 @@
 /*
  * Named rates: limits on how often something may be done that is not a job. Definitions are rows of
- * pgq_ext.rate_limit. The permits taken are counted in memory (engine/named_rate.h), and saved at a
- * clean stop. A rollback gives no permits back: the call that a permit allowed has been made.
+ * pgq_ext.rate_limit. The permits taken are counted in memory (engine/named/named_rate.h), and saved
+ * at a clean stop. A rollback gives no permits back: the call that a permit allowed has been made.
  */
 #pragma once
 
-#include "engine/named_rate.h"
+#include "engine/named/named_rate.h"
 
 namespace pgq {
 

@@ -1,6 +1,6 @@
 #include "txn/deadlock.h"
 
-#include "engine/named_lock.h"
+#include "engine/named/named_lock.h"
 
 namespace pgq {
 

@@ -1,5 +1,5 @@
 /*
- * Giving back fleeting leases of waiting jobs (jobs/README.md) before their transaction ends, and
+ * Giving back fleeting leases of waiting jobs (steps/README.md) before their transaction ends, and
  * the effects that the transaction's commit still has to apply for these jobs.
  */
 #include "engine/hold.h"

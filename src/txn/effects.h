@@ -97,7 +97,7 @@ TakeResult take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how
 
 /*
  * Like take_lease_to_end(), but to cancel or change the job; a PARKED lease is taken over.
- * *fleeting: set if the bound on such leases is reached (jobs/README.md, "Fleeting leases"). The
+ * *fleeting: set if the bound on such leases is reached (steps/README.md, "Fleeting leases"). The
  * caller then gives the lease back with let_go_early() as soon as it has written or locked the row.
  */
 TakeResult take_lease_to_change(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "engine/named_lock.h"
-#include "engine/named_rate.h"
+#include "engine/named/lock_take.h"
+#include "engine/named/named_rate.h"
 
 namespace pgq {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "engine/lease.h"
-#include "engine/named_lock.h"
-#include "engine/named_rate.h"
+#include "engine/named/named_lock.h"
+#include "engine/named/named_rate.h"
 #include "engine/watch.h"
 
 namespace pgq {

@@ -3,7 +3,7 @@
  * The launcher connects to no database, so it never blocks DROP DATABASE. Only a scheduler can tell
  * whether its database has the extension.
  */
-#include "engine/named_lock.h"
+#include "engine/named/lock_ends.h"
 #include "engine/rate_limit.h"
 #include "engine/registry.h"
 #include "engine/seat.h"

@@ -1,5 +1,5 @@
 /*
- * Model of waiting for a claim (wait_for_claim in jobs/waiting.cpp, txn/deadlock.cpp). Each worker claims a job, and
+ * Model of waiting for a claim (wait_for_claim in steps/waiting.cpp, txn/deadlock.cpp). Each worker claims a job, and
  * its transaction goes on afterwards; changers cancel jobs. A claim may wait for a changer's transaction before it
  * decides, and a transaction may wait for another one. A step is all that happens under one lock. A search for
  * circles reads what processes have published.

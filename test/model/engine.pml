@@ -494,7 +494,7 @@ inline check_time()
 #endif
 }
 
-/* ---- the claimer's part (jobs/take.cpp) ---- */
+/* ---- the claimer's part (claim/take.cpp) ---- */
 
 #define LIVE 1
 #define BUSY 2

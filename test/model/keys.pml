@@ -1,5 +1,5 @@
 /*
- * Model of unique keys (jobs/unique_key.h): two sessions that enqueue with the same key, each in a transaction that
+ * Model of unique keys (enqueue/unique_key.h): two sessions that enqueue with the same key, each in a transaction that
  * is committed or rolled back; and a worker. A step is all that happens under one lock. The lock of the key is a
  * variable, since other processes may act while it is held.
  *

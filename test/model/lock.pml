@@ -1,5 +1,5 @@
 /*
- * Model of a named lock with one slot (engine/named_lock.h, sync/lock.cpp). Sessions take it, rely on it and give it
+ * Model of a named lock with one slot (engine/named/named_lock.h, sync/lock.cpp). Sessions take it, rely on it and give it
  * back, in transactions that are committed, rolled back, or prepared first. Its time may be over at any moment. A
  * crash leaves rows and prepared transactions. A step is one hold of the locks lock, one look at a tag, or the moment
  * at which a commit becomes visible.

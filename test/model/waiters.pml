@@ -1,5 +1,5 @@
 /*
- * Model of waiting claims (engine/waiter.cpp, jobs/wait.cpp): lines, latches, watchers. The schedule is reduced to
+ * Model of waiting claims (engine/waiter.cpp, claim/wait.cpp): lines, latches, watchers. The schedule is reduced to
  * numbers: jobs in the window, jobs beyond its cursor, and timers that fire when the clock ticks. There is no
  * scheduler that could help. Shown: at the end, no claim sleeps while there is a job for it.
  *
@@ -218,7 +218,7 @@ inline occupy_slot(q)
 #endif
 }
 
-/* ---- claiming (jobs/take.cpp) ---- */
+/* ---- claiming (claim/take.cpp) ---- */
 
 /* Claim one job of this queue, if there is one. */
 inline claim_from(q)

@@ -2,7 +2,8 @@
  * Duty: sweep named locks whose time is over: delete their rows, and free their entries in memory.
  * A session that wants such a lock need not wait for the sweep.
  */
-#include "engine/named_lock.h"
+#include "engine/named/lock_ends.h"
+#include "engine/named/named_lock.h"
 #include "pg/stop_point.h"
 #include "sync/lock.h"
 #include "sync/lock_load.h"

@@ -4,8 +4,8 @@
  * later. See README.md, "Lost leases".
  */
 #include "engine/hold.h"
-#include "jobs/attempt.h"
 #include "pg/stop_point.h"
+#include "steps/attempt.h"
 #include "txn/effects.h"
 #include "worker/turn.h"
 #include "worker/worker.h"

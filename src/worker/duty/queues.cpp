@@ -6,8 +6,8 @@
 #include "catalog/own_trigger.h"
 #include "catalog/token_key.h"
 #include "engine/doubt.h"
-#include "engine/named_lock.h"
-#include "jobs/timetable.h"
+#include "engine/named/lock_ends.h"
+#include "schedules/timetable.h"
 #include "worker/shift.h"
 #include "worker/worker.h"
 

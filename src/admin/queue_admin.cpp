@@ -1,0 +1,416 @@
+#include "admin/queue_admin.h"
+
+#include "admin/grant.h"
+#include "catalog/create_segments.h"
+#include "catalog/option_value.h"
+#include "catalog/queue_lock.h"
+#include "catalog/queue_row.h"
+#include "catalog/subscription.h"
+#include "catalog/tables.h"
+#include "engine/held.h"
+#include "engine/hold.h"
+#include "load/attach.h"
+#include "ring/move.h"
+#include "steps/end_row.h"
+#include "txn/effects.h"
+
+#include <algorithm>
+
+namespace pgq {
+
+/*
+ * Lock the table of queues in the mode of an SQL write, until the transaction ends. So operations
+ * on all queues run before or after this transaction.
+ */
+static void
+lock_table_of_queues()
+{
+	LockRelationOid(tables().queue, RowExclusiveLock);
+}
+
+/*
+ * Return whether no queue has that name. Waits for a transaction that is dropping such a queue.
+ * Callers ask first before they lock the name, so that they do not hold that lock during the wait.
+ */
+static bool
+is_free(const char *name)
+{
+	QueueRef ref;
+	while (find_queue(tables(), name, &ref))
+	{
+		VirtualTransactionId dropper = dropper_of(ref);
+		if (!VirtualTransactionIdIsValid(dropper))
+			return false;
+		VirtualXactLock(dropper, true);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
+/* ---- create ---- */
+
+/* Insert the queue's row. Options that are not arguments get the default of their column. */
+static void
+insert_row(const char *name, const Datum *options)
+{
+	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
+	int n = 1;
+	StringInfoData columns;
+	StringInfoData values;
+	initStringInfo(&columns);
+	initStringInfo(&values);
+	for (int i = 0; i < kQueueOptions; i++)
+	{
+		if (!queue_options[i].is_argument)
+			continue;
+		row[n++] = {type_of(queue_options[i].kind), options[i], false};
+		appendStringInfo(&columns, ", %s", queue_options[i].name);
+		appendStringInfo(&values, ", $%d", n);
+	}
+	spi_execute(
+		psprintf("INSERT INTO pgq_ext.queue (queue%s) VALUES ($1%s)", columns.data, values.data),
+		row, n);
+}
+
+/*
+ * Create the segments together with the first queue, if there are none. Other transactions that
+ * need segments wait for this one to end.
+ */
+void
+make_segments()
+{
+	if (look_at_tables().has_segments)
+		return;
+	(void) lock_queue(0, QueueLock::kSegments, ExclusiveLock, true);
+	AcceptInvalidationMessages();
+	as_owner([] { create_segments(); });
+}
+
+/*
+ * Insert the queue's row. Returns false if the queue exists; if that is seen at once, waits for no
+ * lock.
+ */
+static bool
+make_row(const char *name, const Datum *options)
+{
+	if (!is_free(name))
+		return false;
+	make_segments();
+	lock_table_of_queues();
+	lock_name(name);
+	if (!is_free(name))
+		return false;
+	as_owner([&] { insert_row(name, options); });
+	CommandCounterIncrement();
+	return true;
+}
+
+bool
+create_queue(const char *name, const Datum *options, bool if_not_exists)
+{
+	/*
+	 * Create the segments and the row, then the slot. The counts of the slot begin as known, and
+	 * zero.
+	 */
+	refuse_if_queues_subscribed();
+	if (!make_row(name, options))
+	{
+		if (if_not_exists)
+			return false;
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
+				 errhint("Pass if_not_exists => true to accept that.")));
+	}
+	QueueRef ref;
+	if (!find_queue(tables(), name, &ref))
+		elog(ERROR, "queue \"%s\" was not created", name);
+	/*
+	 * Remove rights left over from a queue with the same id, which was dropped while the
+	 * extension's triggers were disabled.
+	 */
+	drop_rights(ref.queue_id);
+	(void) change_queue(ref, [](QueueHold &hold) {
+		begin_empty(hold->count, wall_now());
+		no_starts(hold.queue());
+		no_group_starts(hold.queue());
+	});
+	return true;
+}
+
+/* ---- alter ---- */
+
+/* Update the queue's row, which also locks the row. Returns whether there was one. */
+static bool
+update_row(const char *name, const Datum *options, const bool *given)
+{
+	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
+	int n = 1;
+	StringInfoData set;
+	initStringInfo(&set);
+	for (int i = 0; i < kQueueOptions; i++)
+	{
+		if (!given[i])
+			continue;
+		row[n++] = {type_of(queue_options[i].kind), options[i], false};
+		appendStringInfo(&set, "%s%s = $%d", n > 2 ? ", " : "", queue_options[i].name, n);
+	}
+	return n > 1 &&
+		   spi_execute(psprintf("UPDATE pgq_ext.queue SET %s WHERE queue OPERATOR(pg_catalog.=) $1",
+								set.data),
+					   row, n) > 0;
+}
+
+void
+alter_queue(const char *name, const Datum *options, const bool *given)
+{
+	refuse_if_queues_subscribed();
+	/*
+	 * Serialize changes of the options until they are in memory: row locks are released before the
+	 * commit callback sets the options, so an older set could be applied last.
+	 */
+	QueueRef before = resolve_queue(tables(), name, Deed::kAdminister);
+	if (std::find(given, given + kQueueOptions, true) != given + kQueueOptions)
+		(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
+	bool there = false;
+	as_owner([&] { there = update_row(name, options, given); });
+	CommandCounterIncrement();
+	/*
+	 * The queue may have been dropped before the lock was granted. If no row was updated, the queue
+	 * is not locked, so its options must not be set here.
+	 */
+	QueueRef ref = resolve_queue(tables(), name, Deed::kAdminister);
+	QueueRow row;
+	if (!there || !read_queue_row(tables(), name, &row))
+		return;
+	check_together(row.options);
+	set_options_at_commit(ref, row.options);
+}
+
+/* ---- the row ---- */
+
+/* Lock the queue's row against other sessions that drop, rename or alter the queue, also by SQL. */
+static void
+lock_row(int32 queue_id)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	lock_table_of_queues();
+	as_owner([&] {
+		spi_execute("SELECT FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1 FOR UPDATE",
+					id);
+	});
+}
+
+/*
+ * Lock the queue's row. Both before and after the wait for the lock, check that the queue exists
+ * and that the caller may change it. Returns false if if_exists and there is no such queue. hint:
+ * as in resolve_queue_to_empty().
+ */
+static bool
+lock_named_row(const char *name, bool if_exists, const char *hint, QueueRef *ref)
+{
+	for (int32 locked = 0;; lock_row(locked = ref->queue_id))
+	{
+		if (if_exists && !find_queue(tables(), name, ref))
+			return false;
+		*ref = resolve_queue_to_empty(tables(), name, hint);
+		if (ref->queue_id == locked)
+			return true;
+	}
+}
+
+/* ---- rename ---- */
+
+/*
+ * Lock both names in a fixed order, so that two sessions that rename in opposite directions do not
+ * deadlock.
+ */
+static void
+lock_names(const char *one, const char *two)
+{
+	bool in_order = strcmp(one, two) < 0;
+	lock_name(in_order ? one : two);
+	lock_name(in_order ? two : one);
+}
+
+void
+note_new_name(int32 queue_id, const char *name, const char *new_name)
+{
+	const SpiArgument names[] = {{TEXTOID, CStringGetTextDatum(name), false},
+								 {TEXTOID, CStringGetTextDatum(new_name), false}};
+	QueueRef ref;
+	lock_names(name, new_name);
+	if (find_queue(tables(), name, &ref) && ref.queue_id == queue_id)
+		rename_queue_at_commit(ref, new_name);
+	forget_queue_name(name);
+	as_owner([&] {
+		spi_execute("UPDATE pgq_ext.timetable SET queue = $2 "
+					"WHERE queue OPERATOR(pg_catalog.=) $1",
+					names);
+	});
+}
+
+void
+rename_queue(const char *name, const char *new_name)
+{
+	refuse_if_queues_subscribed();
+	QueueRef ref = resolve_queue_to_empty(tables(), name, nullptr);
+	if (strcmp(name, new_name) == 0)
+		return;
+	(void) lock_named_row(name, false, nullptr, &ref);
+	lock_names(name, new_name);
+	if (!is_free(new_name))
+		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
+						errmsg("queue \"%s\" already exists", new_name)));
+	/* The trigger of the table ignores writes of the owner, so call its function here. */
+	note_new_name(ref.queue_id, name, new_name);
+	const SpiArgument row[] = {{INT4OID, Int32GetDatum(ref.queue_id), false},
+							   {TEXTOID, CStringGetTextDatum(new_name), false}};
+	as_owner([&] {
+		spi_execute("UPDATE pgq_ext.queue SET queue = $2 "
+					"WHERE queue_id OPERATOR(pg_catalog.=) $1",
+					row);
+	});
+	CommandCounterIncrement();
+}
+
+/* ---- drop ---- */
+
+static void
+refuse_if_not_empty(const QueueRef &ref, const char *name, const char *hint)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	bool jobs = false;
+	bool dead = false;
+	as_owner([&] {
+		jobs = spi_execute(
+				   "SELECT 1 FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1",
+				   id) > 0;
+		dead =
+			spi_execute(
+				"SELECT 1 FROM pgq_ext.dead_job WHERE queue_id OPERATOR(pg_catalog.=) $1 LIMIT 1",
+				id) > 0;
+	});
+	if (jobs || dead)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE), errmsg("queue \"%s\" is not empty", name),
+				 jobs ? errdetail("The queue has jobs.") : errdetail("The queue has dead letters."),
+				 errhint("%s", hint)));
+}
+
+/* Wait for open transactions that have asserted, acked or failed a job of the queue. */
+static void
+wait_for_users(const QueueRef &ref)
+{
+	int most = MaxBackends + max_prepared_xacts;
+	auto *users = static_cast<VirtualTransactionId *>(palloc(most * sizeof(VirtualTransactionId)));
+	int n = users_of(ref, users, most);
+	for (int i = 0; i < n; i++)
+		VirtualXactLock(users[i], true);
+	pfree(users);
+}
+
+/* Return the last transaction that took leases of the queue to move its rows to another segment. */
+static VirtualTransactionId
+mover_of(const QueueRef &ref)
+{
+	VirtualTransactionId mover;
+	SetInvalidVirtualTransactionId(mover);
+	(void) look_at_queue(ref, [&](const Queue &queue) { mover = queue.mover; });
+	return mover;
+}
+
+/*
+ * Wait for sessions that have locked a whole segment, as a restore does. They write jobs without
+ * locking the queue (api/trigger.cpp).
+ */
+static void
+wait_for_lone_writers()
+{
+	LOCKTAG tags[kMaxSegments];
+	List *awaited = NIL;
+	for (const Segment &segment : look_at_tables().segments(kJobRing))
+	{
+		LOCKTAG *tag = &tags[segment.number];
+		SET_LOCKTAG_RELATION(*tag, MyDatabaseId, segment.heap);
+		awaited = lappend(awaited, tag);
+	}
+	WaitForLockersMultiple(awaited, AccessShareLock, false);
+}
+
+/*
+ * Close the queue to writers. Transactions that have written jobs of the queue hold its lock, so
+ * this transaction waits for them; later writers wait for this transaction. Afterwards no other
+ * transaction has uncommitted jobs in the queue. Writers of other queues are not waited for.
+ */
+void
+close_queue(const QueueRef &ref)
+{
+	drop_queue_at_commit(ref);
+	(void) lock_queue(ref.queue_id, QueueLock::kWriters, ExclusiveLock, true);
+	wait_for_users(ref);
+	wait_for_mover(ref, mover_of(ref));
+	wait_for_lone_writers();
+}
+
+void
+close_empty_queue(const QueueRef &ref, const char *name, const char *hint)
+{
+	refuse_if_not_empty(ref, name, hint);
+	close_queue(ref);
+	refuse_if_not_empty(ref, name, hint);
+}
+
+bool
+drop_queue(const char *name, bool if_exists, bool force)
+{
+	QueueRef ref{};
+	if (!lock_named_row(name, if_exists, "Pass if_exists => true if that is no error.", &ref))
+		return false;
+	refuse_if_subscribed();
+	if (force)
+		close_queue(ref);
+	else
+		close_empty_queue(ref, name, "Pass force => true to delete them with the queue.");
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
+	as_owner([&] {
+		end_all_rows(ref.queue_id);
+		spi_execute("DELETE FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+	});
+	drop_rights(ref.queue_id);
+	return true;
+}
+
+/* ---- purge ---- */
+
+/*
+ * A lease in use by a transaction that changes or ends the job does not count: a DELETE of the row
+ * waits for that transaction anyway.
+ */
+bool
+is_in_hand(int64 job_id)
+{
+	bool in_hand = false;
+	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
+		bool used =
+			VirtualTransactionIdIsValid(lease.user) || TransactionIdIsValid(lease.prepared.use_xid);
+		in_hand = other_holder(&lease) != nullptr ||
+				  (lease.state == LeaseState::kClaiming && !used) ||
+				  (lease.state == LeaseState::kClaimed && !(used && lease.doomed));
+	});
+	return in_hand;
+}
+
+uint64
+purge_queue(const QueueRef &ref)
+{
+	uint64 purged = 0;
+	/* The row trigger updates the counts for the deleted rows. */
+	refuse_if_subscribed();
+	hold_queue(ref);
+	/* A row that is being moved is missed by every snapshot taken during the move. */
+	wait_for_mover(ref, mover_of(ref));
+	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
+	return purged;
+}
+
+} // namespace pgq

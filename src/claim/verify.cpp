@@ -1,0 +1,168 @@
+#include "claim/verify.h"
+
+#include "catalog/subscription.h"
+#include "catalog/tables.h"
+#include "rows/head.h"
+#include "rows/look_up.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/*
+ * Return whether an error while a job is returned is the fault of its row (too large, damaged). If
+ * not (the session was cancelled, or the server lacks a resource such as memory), the job is only
+ * set aside for a moment.
+ */
+static bool
+is_fault_of_row(int error)
+{
+	switch (ERRCODE_TO_CATEGORY(error))
+	{
+		case MAKE_SQLSTATE('4', '0', '0', '0', '0'): /* deadlock, serialization */
+		case MAKE_SQLSTATE('5', '3', '0', '0', '0'): /* insufficient resources */
+		case MAKE_SQLSTATE('5', '5', '0', '0', '0'): /* lock not available */
+		case MAKE_SQLSTATE('5', '7', '0', '0', '0'): /* cancel, shutdown */
+		case MAKE_SQLSTATE('5', '8', '0', '0', '0'): /* I/O */
+			return false;
+		default:
+			return true;
+	}
+}
+
+/*
+ * Pass the row to the caller. A row that no claim can return must not stop the queue, so the error
+ * costs the job an attempt (protocol: failed-look-is-put-aside).
+ */
+static void
+give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
+{
+	PG_TRY();
+	{
+		claim->give(claim->result, round.ref, round.options, row, ready);
+	}
+	PG_CATCH();
+	{
+		if (is_fault_of_row(geterrcode()))
+			note_unreturnable();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Return the segments, as bits, that contain the rows of the popped hints from `from` on. In a
+ * queue with fifo return all segments, since other jobs of a group may be in any.
+ */
+static uint32
+needed(const Round &round, int from)
+{
+	uint32 numbers = round.options.fifo ? kEverySegment : 0;
+	for (int i = from; i < round.n; i++)
+		numbers |= segment_bit(round.popped[i].hint.place);
+	return numbers;
+}
+
+static int64
+lease_time_of(const ClaimOptions &wanted, const QueueOptions &options)
+{
+	int64 lease_time = wanted.lease_time > 0 ? wanted.lease_time : options.lease_time;
+	return options.max_runtime > 0 ? Min(lease_time, options.max_runtime) : lease_time;
+}
+
+/*
+ * In a queue with fifo, return whether a live job of the same group comes before this one. The
+ * caller has the lease and the only slot of the group. So no job of the group is in work, and the
+ * rows of ended jobs are gone.
+ */
+static bool
+is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
+{
+	Hint head;
+	return round.options.fifo && popped.hint.group != 0 && popped.fits(round.ref) &&
+		   find_head(segments, round.ref.queue_id, popped.hint.group, popped.from,
+					 popped.hint.key.job_id, &head);
+}
+
+/*
+ * Verify one row. Returns false if its job cannot be handed out. note_verifying() tells the abort
+ * callback to which job a later error belongs.
+ */
+static bool
+verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *claim, Ready ready)
+{
+	note_verifying(popped->lease);
+	popped->verdict =
+		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
+	popped->ghost = popped->verdict == Verdict::kDead;
+	/*
+	 * An expired job is never handed out, so its hint can be dropped. The scheduler ends the job.
+	 */
+	if (popped->verdict == Verdict::kLive && popped->row.expired())
+		popped->verdict = Verdict::kDead;
+	popped->behind = false;
+	popped->behind = is_behind(segments, round, *popped);
+	bool fits = popped->fits(round.ref);
+	if (fits)
+	{
+		ready.lease = popped->lease;
+		ready.serial = popped->serial;
+		ready.token = popped->token;
+		ready.hand_out.attempt = popped->row.next_attempt();
+		ready.hand_out.place = popped->row.place;
+		ready.hand_out.group = popped->row.group();
+		ready.hand_out.enqueued_at = DatumGetTimestampTz(popped->row.value(kJobEnqueuedAt));
+		ready.expires_at = popped->row.expires_at();
+		claim->ready[claim->n++] = ready;
+		give(claim, round, popped->row, ready);
+	}
+	note_verifying(nullptr);
+	return fits;
+}
+
+int
+verify(Round *round, Claim *claim, MemoryContext scratch)
+{
+	static constexpr Size kManyBytes = 16 * 1024 * 1024;
+	SegmentSet segments(AccessShareLock);
+	Ready ready{};
+	ready.ref = round->ref;
+	ready.options_set = round->options_set;
+	ready.hand_out.lease_time = lease_time_of(*claim->options, round->options);
+	ready.hand_out.worker = claim->options->worker;
+	ready.hand_out.session_bound = claim->options->session_bound;
+	ready.monotonic = monotonic_now();
+	ready.now = wall_now();
+	Size bytes = 0;
+	int unfit = 0;
+	segments.open_in_order(needed(*round, 0));
+	for (int i = 0; i < round->n; i++)
+	{
+		/* After some megabytes, unlock the segments for a moment, as between rounds. */
+		if (bytes > kManyBytes)
+		{
+			segments.close();
+			CHECK_FOR_INTERRUPTS();
+			segments.open_in_order(needed(*round, i));
+			bytes = 0;
+		}
+		if (!verify_one(segments, *round, &round->popped[i], claim, ready))
+		{
+			unfit++;
+			continue;
+		}
+		/*
+		 * From here on only columns passed by value are used, so the scratch memory can be reset.
+		 */
+		bytes += MemoryContextMemAllocated(scratch, false);
+		MemoryContextReset(scratch);
+	}
+	/*
+	 * Check again for a subscription: locking the segments has processed invalidation messages, and
+	 * a waiting claim may have slept through a CREATE SUBSCRIPTION.
+	 */
+	refuse_if_subscribed();
+	segments.close();
+	return unfit;
+}
+
+} // namespace pgq

@@ -1,0 +1,80 @@
+#include "enqueue/enqueue.h"
+
+#include "catalog/queue_lock.h"
+#include "catalog/queue_row.h"
+#include "catalog/subscription.h"
+#include "engine/registry.h"
+#include "engine/token.h"
+#include "load/attach.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+QueueRef
+queue_for_enqueue(const char *name, Deed deed)
+{
+	for (;;)
+	{
+		QueueRef ref = resolve_queue(tables(), name, deed);
+		/*
+		 * After a wait look the queue up again: another queue may have its name, or a right may
+		 * have been revoked.
+		 */
+		if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
+		{
+			(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
+			continue;
+		}
+		/*
+		 * Locking the segment processes invalidations: the queue may have been dropped, or a
+		 * subscription created.
+		 */
+		LockRelationOid(look_at_tables().current(kJobRing).heap, RowExclusiveLock);
+		refuse_if_subscribed();
+		if (is_alive(ref))
+			return ref;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Protect new jobs from late acks with old leases. A standby that is promoted without the newest
+ * jobs assigns their ids again, so a lease from before may name a new job. A late ack is refused if
+ * the job was enqueued after the lease was given. That comparison fails if the clock is behind the
+ * tokens, as in the first minute after a start; then the fence in the row refuses the late ack.
+ */
+static void
+fence_new_jobs(NewJob *jobs, int n)
+{
+	TimestampTz last = time_of_prefix(last_prefix_drawn());
+	int64 base = -1;
+	for (int i = 0; i < n; i++)
+	{
+		TimestampTz enqueued_at = DatumGetTimestampTz(jobs[i].values[kJobEnqueuedAt - 1]);
+		if (enqueued_at > last || !jobs[i].nulls[kJobFence - 1])
+			continue;
+		if (base < 0)
+			base = read_load(tables().database, tables().database_generation).base_prefix;
+		if (base > 0 && enqueued_at <= time_of_prefix(base - 1))
+			jobs[i].set(kJobFence, Int64GetDatum(fence_below(tables().database, base)));
+	}
+}
+
+void
+enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids)
+{
+	auto *hints = static_cast<Hint *>(palloc(n * sizeof(Hint)));
+	reserve_hints(ref, tables().queue, n);
+	fence_new_jobs(jobs, n);
+	insert_jobs(jobs, n, hints);
+	for (int i = 0; i < n; i++)
+	{
+		add_hint(ref, hints[i], true);
+		if (hints[i].delayed)
+			note_due(ref, tables().queue, hints[i].key.run_at, 1);
+		ids[i] = hints[i].key.job_id;
+	}
+	pfree(hints);
+}
+
+} // namespace pgq

@@ -1,0 +1,26 @@
+/*
+ * Decoding the jobs of pgq_enqueue_many: an array of objects whose keys are the names in the table
+ * of job_spec.h. The options of a schedule are one such object without a payload.
+ */
+#pragma once
+
+#include "enqueue/job_spec.h"
+
+namespace pgq {
+
+/* Return the jsonb; raises 22023 unless it is an array. */
+Jsonb *array_of_jobs(Datum jsonb);
+
+/* Return the number of elements without a unique key. Each of these becomes a new job. */
+int64 jobs_without_key(Jsonb *jobs);
+
+/*
+ * Decode element i (from 0). Error messages count elements from 1. Raises 22023, 0A000, and 22004
+ * if there is no payload.
+ */
+JobSpec job_of_array(Jsonb *jobs, uint32 i);
+
+/* Decode the options of a schedule. Raises 22023. */
+JobSpec job_of_options(Jsonb *options);
+
+} // namespace pgq

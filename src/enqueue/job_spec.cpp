@@ -1,0 +1,217 @@
+#include "enqueue/job_spec.h"
+
+#include "catalog/values.h"
+
+#include <string_view>
+
+namespace pgq {
+
+static bool is_given(const JobSpec &spec, std::string_view name);
+static constexpr int place_of(std::string_view name);
+
+static Datum
+delayed_until(const JobSpec &spec, Datum value, TimestampTz now)
+{
+	if (is_given(spec, "run_at"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cannot specify both delay and run_at"), errhint("Pass one of them.")));
+	return TimestampTzGetDatum(moment_after(now, value, "delay"));
+}
+
+static Datum
+expires_after(const JobSpec &, Datum value, TimestampTz now)
+{
+	return TimestampTzGetDatum(moment_after(now, value, "expires_in"));
+}
+
+static Datum
+checked_run_at(const JobSpec &, Datum value, TimestampTz)
+{
+	return TimestampTzGetDatum(finite_moment(DatumGetTimestampTz(value), "run_at"));
+}
+
+static Datum
+checked_max_attempts(const JobSpec &, Datum value, TimestampTz)
+{
+	return Int32GetDatum(in_range(DatumGetInt32(value), 1, INT32_MAX, "max_attempts"));
+}
+
+static Datum
+checked_group(const JobSpec &, Datum value, TimestampTz)
+{
+	return key_value(value, "group_key");
+}
+
+static Datum
+checked_key(const JobSpec &, Datum value, TimestampTz)
+{
+	return key_value(value, "unique_key");
+}
+
+constexpr JobAttribute job_attributes[kJobAttributes] = {
+	{.name = "payload", .type = JSONBOID, .column = kJobPayload, .required = true},
+	{.name = "priority", .type = INT4OID, .column = kJobPriority},
+	{.name = "delay", .type = INTERVALOID, .column = kJobRunAt, .column_value = delayed_until},
+	{.name = "run_at", .type = TIMESTAMPTZOID, .column = kJobRunAt, .column_value = checked_run_at},
+	{.name = "group_key", .type = TEXTOID, .column = kJobGroupKey, .column_value = checked_group},
+	{.name = "unique_key", .type = TEXTOID, .column = kJobUniqueKey, .column_value = checked_key},
+	{.name = "unique_until", .type = TEXTOID},
+	{.name = "unique_for", .type = INTERVALOID},
+	{.name = "on_conflict", .type = TEXTOID},
+	{.name = "headers", .type = JSONBOID, .column = kJobHeaders},
+	{.name = "max_attempts",
+	 .type = INT4OID,
+	 .column = kJobMaxAttempts,
+	 .column_value = checked_max_attempts},
+	{.name = "expires_in",
+	 .type = INTERVALOID,
+	 .column = kJobExpiresAt,
+	 .column_value = expires_after},
+};
+
+static constexpr int
+place_of(std::string_view name)
+{
+	int i = 0;
+	while (name != job_attributes[i].name)
+		i++;
+	return i;
+}
+
+static bool
+is_given(const JobSpec &spec, std::string_view name)
+{
+	return spec.given[place_of(name)];
+}
+
+void
+set_attribute(JobSpec *spec, const char *name, Datum value)
+{
+	int place = place_of(name);
+	spec->values[place] = value;
+	spec->given[place] = true;
+}
+
+bool
+find_attribute(const JobSpec &spec, const char *name, Datum *value)
+{
+	*value = spec.values[place_of(name)];
+	return is_given(spec, name);
+}
+
+NewJob
+job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
+{
+	NewJob job;
+	job.set(kJobQueueId, Int32GetDatum(queue_id));
+	job.set(kJobEnqueuedAt, TimestampTzGetDatum(now));
+	job.set(kJobRunAt, TimestampTzGetDatum(now));
+	job.set(kJobPriority, Int32GetDatum(0));
+	job.set(kJobAttempts, Int32GetDatum(0));
+	for (int i = 0; i < kJobAttributes; i++)
+	{
+		if (!spec.given[i])
+			continue;
+		const JobAttribute &attribute = job_attributes[i];
+		if (attribute.column == kBeforeJobColumns)
+			continue;
+		Datum value = spec.values[i];
+		if (attribute.column_value != nullptr)
+			value = attribute.column_value(spec, value, now);
+		job.set(attribute.column, value);
+	}
+	if (!job.nulls[kJobGroupKey - 1])
+		job.set(kJobGroupId, group_id_of(job.values[kJobGroupKey - 1]));
+	return job;
+}
+
+/* ---- unique keys ---- */
+
+namespace {
+
+struct Word
+{
+	std::string_view word;
+	int value;
+};
+
+} // namespace
+
+static constexpr Word until_words[] = {{"finished", 0}, {"claimed", 1}};
+static constexpr Word conflict_words[] = {
+	{"keep", static_cast<int>(OnConflict::kKeep)},
+	{"replace", static_cast<int>(OnConflict::kReplace)},
+	{"preserve_run_at", static_cast<int>(OnConflict::kPreserveRunAt)},
+	{"append", static_cast<int>(OnConflict::kAppend)},
+	{"error", static_cast<int>(OnConflict::kError)},
+};
+
+/* Return the value of the given word; the first word of the list is the default. Raises 22023. */
+template <int n>
+static int
+value_of(const JobSpec &spec, int place, const Word (&words)[n])
+{
+	if (!spec.given[place])
+		return words[0].value;
+	const text *given = DatumGetTextPP(spec.values[place]);
+	std::string_view word(VARDATA_ANY(given), VARSIZE_ANY_EXHDR(given));
+	StringInfoData list;
+	for (const Word &known : words)
+		if (word == known.word)
+			return known.value;
+	initStringInfo(&list);
+	for (const Word &known : words)
+		appendStringInfo(&list, "%s%s", list.len == 0 ? "" : ", ", known.word.data());
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("invalid value for %s: \"%s\"", job_attributes[place].name,
+						   text_to_cstring(given)),
+					errhint("Available values: %s.", list.data)));
+}
+
+static bool
+is_array(Datum payload)
+{
+	const Jsonb *json = DatumGetJsonbP(payload);
+	return JB_ROOT_IS_ARRAY(json) && !JB_ROOT_IS_SCALAR(json);
+}
+
+static void
+refuse_without_key()
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("unique_until, unique_for and on_conflict need a unique_key"),
+					errhint("Pass unique_key.")));
+}
+
+static void
+refuse_append()
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("payload must be a JSON array for on_conflict => 'append'"),
+					errhint("Pass the payload as an array, for example of one element.")));
+}
+
+KeyRules
+key_rules(const JobSpec &spec, TimestampTz now)
+{
+	constexpr int kKey = place_of("unique_key");
+	constexpr int kFor = place_of("unique_for");
+	KeyRules rules{};
+	rules.until_claimed = value_of(spec, place_of("unique_until"), until_words) != 0;
+	rules.on_conflict =
+		static_cast<OnConflict>(value_of(spec, place_of("on_conflict"), conflict_words));
+	if (spec.given[kFor])
+		rules.until = moment_after(now, spec.values[kFor], "unique_for");
+	if (rules.until == now)
+		rules.until = 0;
+	if (spec.given[kKey])
+		rules.key = DatumGetTextPP(checked_key(spec, spec.values[kKey], now));
+	else if (rules.until_claimed || rules.on_conflict != OnConflict::kKeep || rules.until != 0)
+		refuse_without_key();
+	if (rules.on_conflict == OnConflict::kAppend && !is_array(spec.values[place_of("payload")]))
+		refuse_append();
+	return rules;
+}
+
+} // namespace pgq

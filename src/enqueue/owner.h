@@ -1,0 +1,58 @@
+/*
+ * Finding the owner of a unique key: the youngest job that has it. The caller holds the lock of the
+ * key (catalog/queue_lock.h).
+ */
+#pragma once
+
+#include "enqueue/job_spec.h"
+#include "rows/unique_key.h"
+
+namespace pgq {
+
+enum class Meeting : uint8
+{
+	kNobody, /* the key is free */
+	kHeld,	 /* the owner waits, and is not handed out before this transaction ends */
+	kLeased, /* the owner is in work */
+	kOver,	 /* no job has the key, but it is still taken: key_period.h */
+	/*
+	 * the answer depends on a transaction that has not ended: release the key's lock, wait for that
+	 * transaction, and ask again
+	 */
+	kNotYet,
+};
+
+/* A search for the owner, repeated until there is an answer. */
+struct OwnerSearch
+{
+	QueueRef ref;
+	UniqueKey key;
+	bool until_claimed;
+	bool alone;	   /* the job will be changed, so no other transaction may hold it */
+	bool only_ask; /* look only; do not hold the job */
+	TimestampTz now;
+
+	/* Results. */
+	KeyedJob owner;
+	/* lease of the owner, to be given back when the owner has been changed; or NULL */
+	Lease *fleeting;
+	/* this transaction has locked the owner's row, and another transaction has its lease */
+	bool by_row;
+	/* After kNotYet: the transaction to wait for. If both are invalid, ask again after a moment. */
+	TransactionId xid;
+	VirtualTransactionId vxid;
+	/* `vxid` has a claim in progress: wait for the claim, not for the whole transaction */
+	bool claiming;
+	bool locked;	 /* other transactions have locked the owner's row: wait for the row */
+	bool wants_turn; /* take the turn at the job before waiting for the holder `vxid` */
+	bool passes;	 /* another session has the turn: wait until it is free, without taking it */
+
+	/* State kept over all rounds of the search. */
+	int64 turn;		 /* the job at which this session has the turn (catalog/queue_lock.h), or 0 */
+	bool starves;	 /* this search has waited for holds that kept claims from the job */
+	int64 gap_since; /* monotonic time since when the job is left to claims, or 0 */
+};
+
+Meeting find_owner(SegmentSet &segments, OwnerSearch *search);
+
+} // namespace pgq

@@ -1,0 +1,296 @@
+#include "enqueue/unique_key.h"
+
+#include "catalog/queue_lock.h"
+#include "engine/token.h"
+#include "enqueue/enqueue.h"
+#include "enqueue/owner_wait.h"
+#include "load/attach.h"
+#include "pg/stop_point.h"
+#include "rows/key_period.h"
+#include "rows/look_up.h"
+#include "steps/change_row.h"
+#include "steps/room.h"
+#include "steps/waiting.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+KeyedRequest
+keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules, TimestampTz now)
+{
+	KeyedRequest request = {job_of(queue_id, spec, now), rules, hash_of_key(queue_id, rules.key)};
+	request.job.set(kJobUniqueHash, Int64GetDatum(request.hash));
+	return request;
+}
+
+/* ---- an owner was found ---- */
+
+[[noreturn]] static void
+complain_conflict(const KeyRules &rules, int64 job_id)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNIQUE_VIOLATION),
+		 errmsg("job %lld already has unique key \"%s\"", static_cast<long long>(job_id),
+				text_to_cstring(rules.key)),
+		 errhint(
+			 "Pass another value of on_conflict to keep, replace or extend that job instead.")));
+}
+
+/*
+ * Raise 40001. The transaction's snapshot does not see the job with the key, so later statements of
+ * this transaction could not find the job whose id this call would return.
+ */
+[[noreturn]] static void
+complain_unseen(int64 job_id)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+		 errmsg("could not serialize access due to a concurrent enqueue"),
+		 errdetail(
+			 "Job %lld has the unique key, but the snapshot of this transaction does not see it.",
+			 static_cast<long long>(job_id)),
+		 errhint("Try the transaction again.")));
+}
+
+static void
+require_visible(SegmentSet &segments, const KeyedJob &owner)
+{
+	if (IsolationUsesXactSnapshot() && owner.state != KeyedJob::kOurs &&
+		!is_visible(segments, owner.job_id(), GetActiveSnapshot()))
+		complain_unseen(owner.job_id());
+}
+
+static void
+copy_column(JobChange *change, JobColumn column, const NewJob &from)
+{
+	if (from.nulls[column - 1])
+		change->set_null(column);
+	else
+		change->set(column, from.values[column - 1]);
+}
+
+/*
+ * Replace all columns of the owner by those of the new job, except the id, the key and enqueued_at.
+ */
+static void
+replace_all(JobChange *change, const NewJob &with)
+{
+	for (JobColumn column : {kJobPayload, kJobPriority, kJobGroupKey, kJobHeaders, kJobMaxAttempts,
+							 kJobExpiresAt, kJobAttempts})
+		copy_column(change, column, with);
+	change->set_null(kJobLastError);
+	change->set_null(kJobProgress);
+}
+
+static Datum
+appended(const JobRow &row, Datum more)
+{
+	/* A payload can be NULL if the row is older than the NOT NULL constraint. */
+	Jsonb *before = row.is_null(kJobPayload) ? nullptr : DatumGetJsonbP(row.value(kJobPayload));
+	if (before == nullptr || !JB_ROOT_IS_ARRAY(before) || JB_ROOT_IS_SCALAR(before))
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("payload of job %lld is not a JSON array",
+					static_cast<long long>(row.job_id())),
+			 errhint("on_conflict => 'append' needs a JSON array as the payload of both jobs.")));
+	return DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before), more);
+}
+
+/*
+ * Return the change of the owner that the request asks for. The new fence refuses late acks of
+ * workers that do not know the change.
+ */
+static JobChange
+change_of(const JobRow &row, const KeyedRequest &request)
+{
+	JobChange change{};
+	const NewJob &job = request.job;
+	change.set(kJobFence, Int64GetDatum(cut_tokens(tables().database)));
+	if (request.rules.on_conflict == OnConflict::kAppend)
+	{
+		change.set(kJobPayload, appended(row, job.values[kJobPayload - 1]));
+		return change;
+	}
+	replace_all(&change, job);
+	if (request.rules.on_conflict == OnConflict::kReplace)
+	{
+		TimestampTz run_at = DatumGetTimestampTz(job.values[kJobRunAt - 1]);
+		change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, run_at, wall_now())));
+	}
+	return change;
+}
+
+/*
+ * Change the owner. Returns false if SQL has deleted the job. For 'append', lock the row before
+ * reading the payload, so that no other change comes in between.
+ */
+static bool
+change_owner(const KeyedJob &owner, const KeyedRequest &request)
+{
+	JobRow row;
+	SegmentSet segments(RowExclusiveLock);
+	if (request.rules.on_conflict == OnConflict::kAppend)
+		(void) lock_job_to_change(segments, owner.hint.place, owner.job_id());
+	bool done =
+		locate_job(segments, owner.hint.place, owner.job_id(), true, &row) == WriteResult::kDone &&
+		change_waiting(segments, row, change_of(row, request), nullptr);
+	segments.close();
+	return done;
+}
+
+/*
+ * Answer the request with the owner, changing the owner if the request asks for it. Returns false
+ * if the search must be repeated.
+ */
+static bool
+meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
+		   const KeyedRequest &request)
+{
+	if (search.only_ask)
+		complain_conflict(request.rules, search.owner.job_id());
+	if (how != Meeting::kOver)
+		require_visible(segments, search.owner);
+	/* Change only an owner that waits, not one that is in work or has ended. */
+	bool met = true;
+	if (how == Meeting::kHeld && search.alone)
+	{
+		segments.close();
+		met = change_owner(search.owner, request);
+		if (search.fleeting != nullptr)
+			let_go_early(search.ref, search.fleeting, JobEnd::kUnknown);
+		else if (search.by_row)
+			note_early(search.ref, search.owner.job_id(), search.owner.hint.group,
+					   JobEnd::kUnknown);
+	}
+	if (met)
+		note_duplicate(search.ref);
+	return met;
+}
+
+/* ---- the search ---- */
+
+static OwnerSearch
+begin_search(const QueueRef &ref, const KeyedRequest &request)
+{
+	OnConflict how = request.rules.on_conflict;
+	OwnerSearch search{};
+	search.ref = ref;
+	search.key = {request.rules.key, request.hash, ref.queue_id};
+	search.until_claimed = request.rules.until_claimed;
+	search.only_ask = how == OnConflict::kError;
+	search.alone = how != OnConflict::kKeep && how != OnConflict::kError;
+	return search;
+}
+
+/* No job has the key. Look whether the period of unique_for of an ended job is still running. */
+static Meeting
+look_at_period(OwnerSearch *search)
+{
+	KeyPeriod period = find_key_period(search->key, search->now);
+	search->owner.hint.key.job_id = period.job_id;
+	search->xid = period.xid;
+	search->vxid = kNoVirtualXid;
+	search->claiming = search->locked = search->wants_turn = search->passes = false;
+	if (TransactionIdIsValid(period.xid))
+		return Meeting::kNotYet;
+	if (period.taken && !search->only_ask && period.unseen)
+		complain_unseen(period.job_id);
+	return period.taken ? Meeting::kOver : Meeting::kNobody;
+}
+
+/*
+ * Insert the job, which becomes the owner of the key. Until this transaction ends, other requests
+ * for the key wait for it at the row.
+ */
+static int64
+become_owner(const QueueRef &ref, KeyedRequest *request)
+{
+	int64 id;
+	enter_queue(ref, 1);
+	enqueue_jobs(ref, &request->job, 1, &id);
+	return id;
+}
+
+static int64
+with_period(const UniqueKey &key, const KeyRules &rules, int64 job_id)
+{
+	if (rules.until != 0)
+		begin_key_period(key, job_id, rules.until);
+	return job_id;
+}
+
+/*
+ * Find the owner or insert the job, under the key's lock. The lock is released as soon as other
+ * sessions can find the new job or the owner is held, and before any wait.
+ */
+int64
+enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
+{
+	OwnerSearch search = begin_search(ref, *request);
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) segments.open_all();
+		search.now = wall_now();
+		lock_key(ref.queue_id, request->hash);
+		/* With the key's lock: find the owner, or insert the job. */
+		int64 id = 0;
+		Meeting meeting = find_owner(segments, &search);
+		if (meeting == Meeting::kNobody)
+			meeting = look_at_period(&search);
+		stop_point("key-found");
+		if (meeting != Meeting::kNotYet)
+			end_search(&search);
+		if (meeting == Meeting::kNobody)
+			id = become_owner(ref, request);
+		unlock_key(ref.queue_id, request->hash);
+		/* Without the key's lock: wait and search again, or answer the request. */
+		if (meeting == Meeting::kNotYet)
+			wait_for_decision(segments, &search);
+		else if (meeting == Meeting::kNobody)
+			return with_period(search.key, request->rules, id);
+		else if (meet_owner(segments, search, meeting, *request))
+			return search.owner.job_id();
+	}
+}
+
+/* ---- many at once ---- */
+
+static void
+insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *ids)
+{
+	auto *jobs = static_cast<NewJob *>(palloc(n * sizeof(NewJob)));
+	for (int i = 0; i < n; i++)
+		jobs[i] = requests[i].job;
+	enter_queue(ref, n);
+	enqueue_jobs(ref, jobs, n, ids);
+}
+
+/*
+ * The locks of the keys are taken in ascending order of their hashes. So a session that has the
+ * lock of a key waits only for locks with greater hashes, and no deadlock is possible.
+ */
+bool
+enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n, int64 *ids)
+{
+	UniqueKey keys[kKeysAtOnce];
+	(void) segments.open_all();
+	for (int i = 0; i < n; i++)
+	{
+		keys[i] = {requests[i].rules.key, requests[i].hash, ref.queue_id};
+		lock_key(ref.queue_id, keys[i].hash);
+	}
+	bool fresh = !may_have_keys(segments, keys, n) && !have_key_periods(keys, n, wall_now());
+	if (fresh)
+		insert_fresh(ref, requests, n, ids);
+	for (int i = 0; i < n; i++)
+		unlock_key(ref.queue_id, keys[i].hash);
+	for (int i = 0; i < n && fresh; i++)
+		(void) with_period(keys[i], requests[i].rules, ids[i]);
+	return fresh;
+}
+
+} // namespace pgq

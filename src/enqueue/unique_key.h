@@ -1,0 +1,39 @@
+/*
+ * Enqueuing jobs with a unique key. If a job already owns the key, the request is answered with
+ * that job; otherwise the new job becomes the owner. See README.md, "Unique keys".
+ */
+#pragma once
+
+#include "enqueue/job_spec.h"
+#include "rows/segment_set.h"
+
+namespace pgq {
+
+/* A job to be enqueued, and the rules for its unique key. */
+struct KeyedRequest
+{
+	NewJob job;
+	KeyRules rules;
+	int64 hash;
+};
+
+/* Build the request, and store the hash of the key in its row. */
+KeyedRequest keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules,
+						   TimestampTz now);
+
+/*
+ * Enqueue the job, or find the owner of its key. Returns the id of the new job or of the owner.
+ * segments: opened here for reading; the caller closes them. Waits for transactions that decide
+ * about the key. Raises 23505, 22023, 40001, 53400.
+ */
+int64 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request);
+
+/*
+ * Enqueue several jobs with different keys, sorted by the hashes of the keys, if no job has any of
+ * these keys and no unique_for period of one is running. Otherwise returns false and does nothing.
+ */
+inline constexpr int kKeysAtOnce = 64;
+bool enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n,
+				   int64 *ids);
+
+} // namespace pgq

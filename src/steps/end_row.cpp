@@ -1,0 +1,138 @@
+#include "steps/end_row.h"
+
+#include "catalog/own_object.h"
+#include "catalog/owner_sql.h"
+#include "catalog/queue_lock.h"
+#include "rows/dead_job.h"
+#include "rows/finished_job.h"
+#include "steps/room.h"
+
+namespace pgq {
+
+static WriteResult
+bury(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
+	 const Death &death, bool wait, Standing *was)
+{
+	JobRow row;
+	WriteResult result = delete_judged(segments, place, job_id, wait, &row, was);
+	if (result != WriteResult::kDone)
+		return result;
+	int32 earlier;
+	while (remove_dead_job(job_id, wait, &earlier))
+		note_dead_letter_of(ref, earlier, -1);
+	Records records;
+	add_dead_job(records, row, death.attempts, death.fence, death.reason, death.has_error,
+				 death.error);
+	records.write();
+	note_dead_letter_of(ref, was->queue_id, 1);
+	return result;
+}
+
+static const char *
+outcome_of(RowEnd why)
+{
+	switch (why)
+	{
+		case RowEnd::kAcked:
+			return "acked";
+		case RowEnd::kDead:
+			return "dead";
+		case RowEnd::kCancelled:
+			return "cancelled";
+		case RowEnd::kExpired:
+			break;
+	}
+	return "expired";
+}
+
+static WriteResult
+archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
+		bool wait, Standing *was)
+{
+	WriteResult result;
+	JobRow row;
+	finish.records->with_memory(
+		[&] { result = delete_job(segments, place, job_id, wait, &row, was); });
+	if (result == WriteResult::kDone)
+		add_finished_job(*finish.records, row, outcome_of(why), finish.worker, finish.result);
+	return result;
+}
+
+static WriteResult
+end_in_its_way(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
+			   RowEnd why, const Death *death, bool wait, const Finish *finish, Standing *was)
+{
+	if (why == RowEnd::kDead)
+		return bury(segments, ref, place, job_id, *death, wait, was);
+	if (finish != nullptr)
+		return archive(segments, place, job_id, why, *finish, wait, was);
+	return delete_job(segments, place, job_id, wait, nullptr, was);
+}
+
+WriteResult
+end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
+		const Death *death, bool wait, const Finish *finish)
+{
+	Standing was;
+	WriteResult result =
+		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
+	if (result == WriteResult::kDone)
+		leave_queue(ref, was);
+	return result;
+}
+
+/*
+ * Return whether the function is written in C. An owner can replace it by CREATE OR REPLACE, which
+ * keeps its OID and its membership in the extension, but only a superuser can write it in C.
+ */
+static bool
+is_in_c(Oid function)
+{
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool is = HeapTupleIsValid(tuple) &&
+			  reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->prolang == ClanguageId;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return is;
+}
+
+void
+require_is_leased()
+{
+	const Oid argument = INT8OID;
+	if (!is_in_c(own_function("is_leased", 1, &argument)))
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("function pgq_ext.is_leased(bigint) does not belong to the extension"),
+			 errhint(
+				 "Restore the function, or create the extension again, which deletes all jobs.")));
+}
+
+uint64
+end_waiting_rows(int32 queue_id)
+{
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	require_is_leased();
+	return spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
+					   "AND NOT pgq_ext.is_leased(job_id)",
+					   id);
+}
+
+void
+end_all_rows(int32 queue_id)
+{
+	/*
+	 * Wait for moves of records. While a record moves to another segment, some snapshots see
+	 * neither version, so this DELETE could miss the record.
+	 */
+	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
+	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	for (const RingSpec &ring : rings)
+		spi_execute(
+			psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1", ring.table),
+			id);
+	spi_execute("DELETE FROM pgq_ext.unique_key WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
+}
+
+} // namespace pgq

@@ -1,0 +1,27 @@
+#include "steps/permitted.h"
+
+#include "rows/look_up.h"
+
+namespace pgq {
+
+/*
+ * The look may miss the row while another transaction moves it, and the function then returns true.
+ * That does no harm: the caller checks the right again when it has found the row.
+ */
+bool
+may_at_busy(SegmentSet &segments, int64 job_id, Deed deed)
+{
+	int32 queue_id;
+	return !queue_of_job(segments, job_id, &queue_id) || may(deed, queue_id);
+}
+
+bool
+locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Deed deed, JobRow *row)
+{
+	WriteResult located = locate_job(segments, place, job_id, false, row);
+	if (located == WriteResult::kBusy && may_at_busy(segments, job_id, deed))
+		located = locate_job(segments, place, job_id, true, row);
+	return located == WriteResult::kDone && may(deed, row->queue_id());
+}
+
+} // namespace pgq

@@ -1,0 +1,107 @@
+#include "steps/room.h"
+
+#include "engine/copies.h"
+#include "load/attach.h"
+#include "load/count.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+static constexpr int kFullQueue = MAKE_SQLSTATE('P', 'Q', '0', '0', '2');
+
+[[noreturn]] static void
+complain_full(const QueueRef &ref, int64 jobs, const Fullness &fullness)
+{
+	char name[kQueueNameMax + 1] = "";
+	(void) copy_name(ref, name);
+	count_call(ref, Call::kRejected);
+	ereport(
+		ERROR,
+		(errcode(kFullQueue), errmsg("queue \"%s\" is full", name),
+		 errdetail("The queue has %lld jobs, max_depth is %lld, and this call needs room for %lld.",
+				   static_cast<long long>(fullness.depth),
+				   static_cast<long long>(fullness.max_depth), static_cast<long long>(jobs)),
+		 errhint("Try again when more jobs of the queue have ended, or raise max_depth with "
+				 "pgq_alter_queue.")));
+}
+
+void
+enter_queue(const QueueRef &ref, int64 jobs)
+{
+	Fullness fullness;
+	for (bool resolved = false;;)
+	{
+		switch (take_room(ref, look_at_tables().queue, jobs, &fullness))
+		{
+			case Room::kTaken:
+				return;
+			case Room::kUncounted:
+				count_jobs(ref);
+				break;
+			case Room::kFull:
+				/*
+				 * A prepared transaction that has ended may have left room: apply its outcome, and
+				 * try once more.
+				 */
+				if (resolved || !any_prepared())
+					complain_full(ref, jobs, fullness);
+				resolve_prepared();
+				resolved = true;
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Find the slot in whose counts the change of that queue is noted. Returns false if the queue has
+ * no slot. In that case the queue may get a slot and count its rows before this transaction
+ * commits, so all counts are begun anew at commit.
+ */
+static bool
+find_counting(const QueueRef &ref, int32 queue_id, QueueRef *own)
+{
+	*own = ref;
+	if (queue_id == ref.queue_id || find_attached_queue(look_at_tables().database, queue_id, own))
+		return true;
+	note_uncounted_rows();
+	return false;
+}
+
+static void
+note_waiting(const QueueRef &ref, bool delayed, TimestampTz run_at, int64 n)
+{
+	if (delayed)
+		note_due(ref, look_at_tables().queue, run_at, n);
+}
+
+void
+leave_queue(const QueueRef &ref, const Standing &was)
+{
+	QueueRef own;
+	if (!find_counting(ref, was.queue_id, &own))
+		return;
+	note_rows(own, look_at_tables().queue, -1);
+	note_waiting(own, was.delayed, was.run_at, -1);
+}
+
+void
+note_rewritten(const QueueRef &ref, const Standing &was, const Hint &now, int32 queue_id)
+{
+	QueueRef own;
+	if (was.queue_id == queue_id && was.delayed == now.delayed && was.run_at == now.key.run_at)
+		return;
+	if (find_counting(ref, was.queue_id, &own))
+		note_waiting(own, was.delayed, was.run_at, -1);
+	if (find_counting(ref, queue_id, &own))
+		note_waiting(own, now.delayed, now.key.run_at, 1);
+}
+
+void
+note_dead_letter_of(const QueueRef &ref, int32 queue_id, int64 n)
+{
+	QueueRef own;
+	if (find_counting(ref, queue_id, &own))
+		note_dead_letters(own, look_at_tables().queue, n);
+}
+
+} // namespace pgq
