@@ -1,77 +1,18 @@
 #include "jobs/change.h"
 
-#include "catalog/queue_row.h"
 #include "catalog/subscription.h"
 #include "catalog/values.h"
-#include "engine/hold.h"
 #include "engine/token.h"
 #include "jobs/dead_letter.h"
-#include "jobs/lost_attempt.h"
 #include "load/attach.h"
-#include "pg/virtual_xid.h"
-#include "rows/judge.h"
 #include "steps/change_row.h"
 #include "steps/end_row.h"
-#include "steps/permitted.h"
+#include "steps/in_hand.h"
 #include "txn/effects.h"
 
 namespace pgq {
 
 /* ---- waiting jobs ---- */
-
-namespace {
-
-enum class Found : uint8
-{
-	/* this transaction has the job's lease, and *row is the version that a write would change */
-	kWaiting,
-	kLeased,
-	kNone,
-};
-
-} // namespace
-/*
- * Read the row again under the lease. If another transaction has locked it or is changing it, lock
- * it first, and read what that transaction leaves.
- */
-static bool
-locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
-{
-	auto lock = how == LeaseEnd::kCancelled ? lock_job : lock_job_to_change;
-	if (locate_job(segments, row->place, job_id, true, row) != WriteResult::kDone)
-		return false;
-	return !is_touched(row->tuple->t_data) ||
-		   (lock(segments, row->place, job_id) == WriteResult::kDone &&
-			locate_job(segments, row->place, job_id, true, row) == WriteResult::kDone);
-}
-
-/*
- * Take the lease of the job, to end as `how` says, and read the row again: while another
- * transaction had the lease, it may have changed or ended the job, or moved the job to another
- * queue.
- */
-static Found
-find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
-{
-	QueueRef ref;
-	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
-		return Found::kNone;
-	/*
-	 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the job.
-	 */
-	if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
-		return Found::kNone;
-	if (!take_waiting(*row, how, true, taken))
-		return Found::kLeased;
-	/* count_lost() may make the job a dead letter. */
-	if (taken->lost)
-		count_lost(segments, *taken, *row);
-	if (locate_again(segments, job_id, how, row) && may(Deed::kChange, row->queue_id()))
-		return Found::kWaiting;
-	/* The job has ended, or has moved to a queue on which the caller has no right. */
-	give_back_gone(*taken);
-	return Found::kNone;
-}
 
 /*
  * Close the segments. If something was done, keep their locks until the transaction ends, even if
@@ -95,50 +36,6 @@ lock_if_fleeting(SegmentSet &segments, const TakenLease &taken, const JobRow &ro
 
 /* ---- cancel ---- */
 
-namespace {
-
-enum class Revoked : uint8
-{
-	kInHand,
-	kWait,	/* wait for *other, then look again */
-	kAgain, /* no worker has the lease any more: look again */
-};
-
-} // namespace
-
-/*
- * Revoke the worker's lease, so that pgq_extend() fails from now on even while another transaction
- * uses the lease. *serial: the lease that is revoked already.
- */
-static Revoked
-revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
-{
-	Revoked result = Revoked::kAgain;
-	reserve_lease_effects(2);
-	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (lease->state != LeaseState::kClaimed)
-			return;
-		/* Revoke each lease only once. */
-		if (serial_of(lease) != *serial)
-			revoke_until_end(hold.ref(), lease);
-		*serial = serial_of(lease);
-		/* If another transaction uses the lease, that may be the worker's ack. */
-		*other = lease->user;
-		bool free = !VirtualTransactionIdIsValid(*other);
-		if (!free && !is_me(*other))
-		{
-			result = Revoked::kWait;
-			return;
-		}
-		/* No other transaction uses the lease: end it with this one. */
-		note_ending(hold.ref(), lease, ending);
-		note_run(lease, &ending->run);
-		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
-		result = Revoked::kInHand;
-	});
-	return result;
-}
-
 /*
  * End the row of a cancelled job whose lease this transaction ends. Returns false if the row is
  * gone.
@@ -147,16 +44,11 @@ static bool
 end_cancelled(SegmentSet &segments, const EndingLease &ending)
 {
 	Records records;
-	const Finish finish = {&records, ending.run.worker, nullptr};
-	if (end_row(segments, ending.ref, ending.place, ending.job_id, RowEnd::kCancelled, nullptr,
-				true, keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
-	{
-		set_end(ending.lease, LeaseEnd::kUncounted);
-		return false;
-	}
-	record_attempt(records, ending, Outcome::kCancelled);
-	records.write();
-	return true;
+	bool ended = end_attempt_and_row(segments, records, ending, RowEnd::kCancelled,
+									 Outcome::kCancelled, nullptr);
+	if (ended)
+		records.write();
+	return ended;
 }
 
 /* Cancel a job that a worker has. Returns false if the caller must look at the job again. */
@@ -180,15 +72,13 @@ cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
 	return false;
 }
 
+/* The queue of the row can be another one than that of the lease, if SQL has moved the job. */
 static bool
-keeps_finished_of(int32 queue_id)
+keeps_finished_of(const JobRow &row, QueueRef ref)
 {
-	QueueRef ref;
-	bool keeps = false;
-	if (find_attached_queue(tables().database, queue_id, &ref))
-		(void) look_at_queue(ref,
-							 [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
-	return keeps;
+	return (row.queue_id() == ref.queue_id ||
+			find_attached_queue(tables().database, row.queue_id(), &ref)) &&
+		   queue_keeps_finished(ref);
 }
 
 /*
@@ -213,7 +103,7 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 	Records records;
 	const Finish finish = {&records, nullptr, nullptr};
 	if (end_row(segments, taken.ref, row.place, job_id, RowEnd::kCancelled, nullptr, true,
-				keeps_finished_of(row.queue_id()) ? &finish : nullptr) != WriteResult::kDone)
+				keeps_finished_of(row, taken.ref) ? &finish : nullptr) != WriteResult::kDone)
 	{
 		give_back_gone(taken);
 		return JobState::kNone;

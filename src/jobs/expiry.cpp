@@ -48,10 +48,8 @@ end_expired(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
 {
 	Records records;
 	const Finish finish = {&records, nullptr, nullptr};
-	bool keeps = false;
-	(void) look_at_queue(ref, [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
 	bool done = end_row(segments, ref, row.place, row.job_id(), RowEnd::kExpired, nullptr, true,
-						keeps ? &finish : nullptr) == WriteResult::kDone;
+						queue_keeps_finished(ref) ? &finish : nullptr) == WriteResult::kDone;
 	records.write();
 	return done;
 }

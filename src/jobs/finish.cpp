@@ -1,7 +1,6 @@
 #include "jobs/finish.h"
 
 #include "catalog/queue_lock.h"
-#include "catalog/rights.h"
 #include "engine/ended_jobs.h"
 #include "engine/hold.h"
 #include "jobs/late_ack.h"
@@ -10,19 +9,10 @@
 #include "pg/virtual_xid.h"
 #include "rows/look_up.h"
 #include "rows/write.h"
-#include "steps/end_row.h"
+#include "steps/in_hand.h"
 #include "txn/effects.h"
 
 namespace pgq {
-
-static FoundLease
-find_lease_of(const Database *db, int64 job_id)
-{
-	FoundLease found{};
-	if (!find_lease(db, job_id, &found.lease, &found.ref))
-		found.lease = nullptr;
-	return found;
-}
 
 void
 note_stale_call(int64 job_id)
@@ -30,134 +20,6 @@ note_stale_call(int64 job_id)
 	QueueRef ref;
 	if (find_queue_of_job(tables().database, job_id, &ref))
 		count_call(ref, Call::kStale);
-}
-
-/* ---- taking a lease ---- */
-
-/*
- * Return whether the caller may ack, fail or extend the job. *queue_id: the queue of the job's
- * lease, on which the right was checked; 0 if there is no lease.
- */
-static bool
-may_answer(int64 job_id, int32 *queue_id)
-{
-	FoundLease found = find_lease_of(tables().database, job_id);
-	*queue_id = found.lease != nullptr ? found.ref.queue_id : 0;
-	return found.lease == nullptr || may(Deed::kAnswer, *queue_id);
-}
-
-/* Return whether a worker has the lease with that token. Caller holds the queue's lock. */
-static bool
-is_handed_out(const Lease *lease, int64 token)
-{
-	return token_of(lease) == token && lease->state == LeaseState::kClaimed && !lease->doomed;
-}
-
-namespace {
-
-enum class Access : uint8
-{
-	kInHand,
-	kStale,
-	kOthers, /* another transaction is claiming or ending the job */
-};
-
-} // namespace
-/*
- * Return whether another transaction decides about the lease first; set *other to that transaction.
- */
-static bool
-is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
-{
-	/*
-	 * A transaction that uses the lease may end it. One that has claimed the job may roll back,
-	 * which undoes the claim.
-	 */
-	auto is_anothers = [](const VirtualTransactionId &open) {
-		return VirtualTransactionIdIsValid(open) && !is_me(open);
-	};
-	*other = is_anothers(lease->user) ? lease->user : lease->claimer;
-	return is_anothers(*other);
-}
-
-namespace {
-/* What the caller is about to do with the lease. */
-enum class Intent : uint8
-{
-	kAssert, /* keep the lease */
-	kEnd,
-};
-
-} // namespace
-/* Return whether the record of an attempt that ends as `how` says needs the data of its run. */
-static bool
-wants_run(const QueueOptions &options, LeaseEnd how)
-{
-	switch (how)
-	{
-		case LeaseEnd::kAcked:
-			return keeps_finished(options) || is_recorded(options, Outcome::kAcked);
-		case LeaseEnd::kFailed:
-			return is_recorded(options, Outcome::kFailed);
-		case LeaseEnd::kReleased:
-			return is_recorded(options, Outcome::kReleased);
-		default:
-			return false;
-	}
-}
-
-static Access
-reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, LeaseEnd how,
-		  EndingLease *ending, VirtualTransactionId *other)
-{
-	Access access = Access::kStale;
-	reserve_lease_effects(1);
-	(void) change_found_lease(found, job_id, [&](QueueHold &hold, Lease *lease) {
-		if (!is_handed_out(lease, token))
-			return;
-		if (is_in_other_hands(lease, other))
-		{
-			access = Access::kOthers;
-			return;
-		}
-		/* This transaction has already ended the lease, so its token is stale. */
-		if (lease->ending)
-			return;
-		note_ending(hold.ref(), lease, ending);
-		if (wants_run(hold->options, how))
-			note_run(lease, &ending->run);
-		if (intent == Intent::kEnd)
-			end_at_commit(ending->ref, lease, how);
-		else
-			use_to_the_end(ending->ref, lease);
-		access = Access::kInHand;
-	});
-	return access;
-}
-
-/*
- * Pin the lease until this transaction ends, if the token is current. Waits for another transaction
- * that uses the lease; the deadlock detector sees that wait. Afterwards the lease is stale, or free
- * again. Returns false if the lease is stale, or if the caller has no right to answer for jobs of
- * its queue.
- */
-static bool
-take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending)
-{
-	for (;;)
-	{
-		VirtualTransactionId other;
-		FoundLease found = find_lease_of(tables().database, job_id);
-		if (found.lease == nullptr || !may(Deed::kAnswer, found.ref.queue_id))
-			return false;
-		Access access = reach_for(found, job_id, token, intent, how, ending, &other);
-		if (access != Access::kOthers)
-			return access == Access::kInHand;
-		VirtualXactLock(other, true);
-		if (any_prepared())
-			resolve_prepared();
-		CHECK_FOR_INTERRUPTS();
-	}
 }
 
 /*
@@ -222,15 +84,11 @@ ack_job(SegmentSet &segments, Records &records, const Ack &ack, const Datum *res
 	const EndingLease &ending = ack.ending;
 	if (!ack.in_hand)
 		return ack_late(segments, records, ack.job_id, ack.token, result);
-	const Finish finish = {&records, ending.run.worker, result};
-	if (end_row(segments, ending.ref, ending.place, ack.job_id, RowEnd::kAcked, nullptr, true,
-				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
+	if (!end_attempt_and_row(segments, records, ending, RowEnd::kAcked, Outcome::kAcked, result))
 	{
-		set_end(ending.lease, LeaseEnd::kUncounted);
 		(void) end_if_rowless(ack.job_id, ack.token, ending.place);
 		return false;
 	}
-	record_attempt(records, ending, Outcome::kAcked);
 	records.write_if_many();
 	return true;
 }

@@ -83,11 +83,8 @@ end_taken_row(SegmentSet &segments, Records &records, const TakenLease &taken, c
 			  const Datum *result)
 {
 	const Finish finish = {&records, nullptr, result};
-	bool keeps = false;
-	(void) look_at_queue(taken.ref,
-						 [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
 	return end_row(segments, taken.ref, row.place, row.job_id(), RowEnd::kAcked, nullptr, true,
-				   keeps ? &finish : nullptr);
+				   queue_keeps_finished(taken.ref) ? &finish : nullptr);
 }
 
 bool

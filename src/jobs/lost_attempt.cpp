@@ -5,36 +5,13 @@
 #include "engine/token.h"
 #include "jobs/dead_letter.h"
 #include "load/attach.h"
-#include "rows/write.h"
-#include "steps/end_row.h"
+#include "steps/in_hand.h"
 #include "steps/permitted.h"
 #include "txn/effects.h"
 
 namespace pgq {
 
 /* ---- before the attempt is counted ---- */
-
-static EndingLease
-ending_of(const TakenLease &taken, const JobRow &row)
-{
-	EndingLease ending{};
-	ending.ref = taken.ref;
-	ending.lease = taken.lease;
-	ending.job_id = row.job_id();
-	ending.place = row.place;
-	(void) look_at_queue(taken.ref, [&](const Queue &queue) {
-		ending.options = queue.options;
-		note_run(taken.lease, &ending.run);
-	});
-	return ending;
-}
-
-void
-count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
-{
-	EndingLease ending = ending_of(taken, row);
-	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, ending.run.token), true);
-}
 
 /*
  * Count the lost attempt, with the error that the worker reports. If the lease that was taken turns

@@ -1,19 +1,12 @@
 /*
- * Lost attempts that are not counted by the scheduler. A call that changes such a job counts the
- * attempt first. The worker of the lost lease may also report late why it failed.
+ * The worker of a lost lease may report late why it failed. If the scheduler has not counted the
+ * attempt yet, the report does.
  */
 #pragma once
 
 #include "steps/attempt.h"
-#include "steps/waiting.h"
 
 namespace pgq {
-
-/*
- * Count the attempt of a lost lease that this transaction has taken (waiting.h), as the scheduler
- * would.
- */
-void count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row);
 
 /*
  * Record the worker's report of a failure for a lease that was lost by rollback or by time, if no

@@ -4,7 +4,6 @@
 #include "core/backoff.h"
 #include "load/attach.h"
 #include "rows/write.h"
-#include "steps/end_row.h"
 #include "steps/room.h"
 #include "txn/effects.h"
 
@@ -41,6 +40,21 @@ record_attempt(Records &records, const EndingLease &ending, Outcome outcome, con
 }
 
 /* ---- the row ---- */
+
+bool
+end_attempt_and_row(SegmentSet &segments, Records &records, const EndingLease &ending, RowEnd why,
+					Outcome outcome, const Datum *result)
+{
+	const Finish finish = {&records, ending.run.worker, result};
+	if (end_row(segments, ending.ref, ending.place, ending.job_id, why, nullptr, true,
+				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
+	{
+		set_end(ending.lease, LeaseEnd::kUncounted);
+		return false;
+	}
+	record_attempt(records, ending, outcome);
+	return true;
+}
 
 static const char *
 reason_of(Loss loss)

@@ -8,7 +8,7 @@
 
 #include "engine/lease_entry.h"
 #include "rows/attempt.h"
-#include "rows/write.h"
+#include "steps/end_row.h"
 
 namespace pgq {
 
@@ -101,6 +101,14 @@ is_recorded(const QueueOptions &options, Outcome outcome)
  */
 void record_attempt(Records &records, const EndingLease &ending, Outcome outcome,
 					const Failure *failure = nullptr, const char *death = nullptr);
+
+/*
+ * End the row of a job in hand, for a reason other than kDead, and record the end of its attempt.
+ * Returns false if the row is gone; then the lease ends uncounted. result: jsonb or NULL, stored if
+ * the queue keeps finished jobs.
+ */
+bool end_attempt_and_row(SegmentSet &segments, Records &records, const EndingLease &ending,
+						 RowEnd why, Outcome outcome, const Datum *result);
 
 /*
  * Put the job back for a worker that releases it; the attempt does not count. delay: an interval;

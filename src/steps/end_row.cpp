@@ -3,6 +3,7 @@
 #include "catalog/own_object.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
+#include "engine/hold.h"
 #include "rows/dead_job.h"
 #include "rows/finished_job.h"
 #include "steps/room.h"
@@ -26,6 +27,14 @@ bury(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id
 	records.write();
 	note_dead_letter_of(ref, was->queue_id, 1);
 	return result;
+}
+
+bool
+queue_keeps_finished(const QueueRef &ref)
+{
+	bool keeps = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) { keeps = keeps_finished(queue.options); });
+	return keeps;
 }
 
 static const char *

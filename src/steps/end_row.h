@@ -42,6 +42,9 @@ keeps_finished(const QueueOptions &options)
 	return options.keep_finished > 0;
 }
 
+/* The same, of the options that the queue has now. */
+bool queue_keeps_finished(const QueueRef &ref);
+
 /*
  * End the row at `place`, or at the place to which the row was moved. ref: the queue of the lease.
  * death: for kDead, otherwise NULL. finish: for the other ends, if keeps_finished(); otherwise

@@ -220,7 +220,10 @@ try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
 {
 	*taken = {};
 	if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
+	{
+		taken->ref = {};
 		return Reach::kHandedOut;
+	}
 	TakeResult result =
 		how == LeaseEnd::kAcked
 			? take_lease_to_end(taken->ref, row.hint(), how, &taken->lease, other)

@@ -1,0 +1,220 @@
+#include "steps/in_hand.h"
+
+#include "catalog/rights.h"
+#include "engine/hold.h"
+#include "load/attach.h"
+#include "pg/virtual_xid.h"
+#include "rows/judge.h"
+#include "steps/end_row.h"
+#include "steps/permitted.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+/* ---- a waiting job ---- */
+
+EndingLease
+ending_of(const TakenLease &taken, const JobRow &row)
+{
+	EndingLease ending{};
+	ending.ref = taken.ref;
+	ending.lease = taken.lease;
+	ending.job_id = row.job_id();
+	ending.place = row.place;
+	(void) look_at_queue(taken.ref, [&](const Queue &queue) {
+		ending.options = queue.options;
+		note_run(taken.lease, &ending.run);
+	});
+	return ending;
+}
+
+/* Count the attempt of a lost lease that this transaction has taken, as the scheduler would. */
+static void
+count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
+{
+	EndingLease ending = ending_of(taken, row);
+	(void) end_failed_attempt(segments, ending, failure_by(taken.loss, ending.run.token), true);
+}
+
+/*
+ * Read the row again under the lease. If another transaction has locked it or is changing it, lock
+ * it first, and read what that transaction leaves.
+ */
+static bool
+locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
+{
+	auto lock = how == LeaseEnd::kCancelled ? lock_job : lock_job_to_change;
+	if (locate_job(segments, row->place, job_id, true, row) != WriteResult::kDone)
+		return false;
+	return !is_touched(row->tuple->t_data) ||
+		   (lock(segments, row->place, job_id) == WriteResult::kDone &&
+			locate_job(segments, row->place, job_id, true, row) == WriteResult::kDone);
+}
+
+Found
+find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
+{
+	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
+		return Found::kNone;
+	/*
+	 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the job.
+	 */
+	if (!take_waiting(*row, how, true, taken))
+		return taken->ref.queue == nullptr ? Found::kNone : Found::kLeased;
+	/* count_lost() may make the job a dead letter. */
+	if (taken->lost)
+		count_lost(segments, *taken, *row);
+	if (locate_again(segments, job_id, how, row) && may(Deed::kChange, row->queue_id()))
+		return Found::kWaiting;
+	/* The job has ended, or has moved to a queue on which the caller has no right. */
+	give_back_gone(*taken);
+	return Found::kNone;
+}
+
+/* ---- a leased job ---- */
+
+static FoundLease
+find_lease_of(const Database *db, int64 job_id)
+{
+	FoundLease found{};
+	if (!find_lease(db, job_id, &found.lease, &found.ref))
+		found.lease = nullptr;
+	return found;
+}
+
+bool
+may_answer(int64 job_id, int32 *queue_id)
+{
+	FoundLease found = find_lease_of(tables().database, job_id);
+	*queue_id = found.lease != nullptr ? found.ref.queue_id : 0;
+	return found.lease == nullptr || may(Deed::kAnswer, *queue_id);
+}
+
+bool
+is_handed_out(const Lease *lease, int64 token)
+{
+	return token_of(lease) == token && lease->state == LeaseState::kClaimed && !lease->doomed;
+}
+
+namespace {
+
+enum class Access : uint8
+{
+	kInHand,
+	kStale,
+	kOthers, /* another transaction is claiming or ending the job */
+};
+
+} // namespace
+/*
+ * Return whether another transaction decides about the lease first; set *other to that transaction.
+ */
+static bool
+is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
+{
+	/*
+	 * A transaction that uses the lease may end it. One that has claimed the job may roll back,
+	 * which undoes the claim.
+	 */
+	auto is_anothers = [](const VirtualTransactionId &open) {
+		return VirtualTransactionIdIsValid(open) && !is_me(open);
+	};
+	*other = is_anothers(lease->user) ? lease->user : lease->claimer;
+	return is_anothers(*other);
+}
+
+/* Return whether the record of an attempt that ends as `how` says needs the data of its run. */
+static bool
+wants_run(const QueueOptions &options, LeaseEnd how)
+{
+	switch (how)
+	{
+		case LeaseEnd::kAcked:
+			return keeps_finished(options) || is_recorded(options, Outcome::kAcked);
+		case LeaseEnd::kFailed:
+			return is_recorded(options, Outcome::kFailed);
+		case LeaseEnd::kReleased:
+			return is_recorded(options, Outcome::kReleased);
+		default:
+			return false;
+	}
+}
+
+static Access
+reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, LeaseEnd how,
+		  EndingLease *ending, VirtualTransactionId *other)
+{
+	Access access = Access::kStale;
+	reserve_lease_effects(1);
+	(void) change_found_lease(found, job_id, [&](QueueHold &hold, Lease *lease) {
+		if (!is_handed_out(lease, token))
+			return;
+		if (is_in_other_hands(lease, other))
+		{
+			access = Access::kOthers;
+			return;
+		}
+		/* This transaction has already ended the lease, so its token is stale. */
+		if (lease->ending)
+			return;
+		note_ending(hold.ref(), lease, ending);
+		if (wants_run(hold->options, how))
+			note_run(lease, &ending->run);
+		if (intent == Intent::kEnd)
+			end_at_commit(ending->ref, lease, how);
+		else
+			use_to_the_end(ending->ref, lease);
+		access = Access::kInHand;
+	});
+	return access;
+}
+
+bool
+take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending)
+{
+	for (;;)
+	{
+		VirtualTransactionId other;
+		FoundLease found = find_lease_of(tables().database, job_id);
+		if (found.lease == nullptr || !may(Deed::kAnswer, found.ref.queue_id))
+			return false;
+		Access access = reach_for(found, job_id, token, intent, how, ending, &other);
+		if (access != Access::kOthers)
+			return access == Access::kInHand;
+		VirtualXactLock(other, true);
+		if (any_prepared())
+			resolve_prepared();
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+Revoked
+revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
+{
+	Revoked result = Revoked::kAgain;
+	reserve_lease_effects(2);
+	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
+		if (lease->state != LeaseState::kClaimed)
+			return;
+		/* Revoke each lease only once. */
+		if (serial_of(lease) != *serial)
+			revoke_until_end(hold.ref(), lease);
+		*serial = serial_of(lease);
+		/* If another transaction uses the lease, that may be the worker's ack. */
+		*other = lease->user;
+		bool free = !VirtualTransactionIdIsValid(*other);
+		if (!free && !is_me(*other))
+		{
+			result = Revoked::kWait;
+			return;
+		}
+		/* No other transaction uses the lease: end it with this one. */
+		note_ending(hold.ref(), lease, ending);
+		note_run(lease, &ending->run);
+		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
+		result = Revoked::kInHand;
+	});
+	return result;
+}
+
+} // namespace pgq

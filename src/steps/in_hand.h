@@ -1,0 +1,81 @@
+/*
+ * Taking a job in hand: the first steps of every verb that knows a job by its id. The steps check
+ * the right of the caller, take the lease, and keep it until the transaction ends. So the lease
+ * does not expire (protocol: used-is-pinned), no claim hands the job out, and no other transaction
+ * ends or changes the job.
+ *
+ * A waiting job: locate the row, check the right, take the lease, and read the row again under the
+ * lease. A leased job: find the lease by the job's id and check the right on its queue; the lease
+ * knows the place of the row.
+ */
+#pragma once
+
+#include "engine/lease_table.h"
+#include "steps/attempt.h"
+#include "steps/waiting.h"
+
+namespace pgq {
+
+/* ---- a waiting job ---- */
+
+enum class Found : uint8
+{
+	/* this transaction has the job's lease, and *row is the version that a write would change */
+	kWaiting,
+	kLeased,
+	kNone,
+};
+
+/*
+ * Take the lease of the job, to end as `how` says, and read the row again: while another
+ * transaction had the lease, it may have changed or ended the job, or moved the job to another
+ * queue. If the lease was lost, its attempt is counted first. Returns kNone also if the caller has
+ * no right to change jobs of the queue.
+ */
+Found find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row,
+				   TakenLease *taken);
+
+/* Describe the attempt of a lost lease that this transaction has taken (waiting.h). */
+EndingLease ending_of(const TakenLease &taken, const JobRow &row);
+
+/* ---- a leased job ---- */
+
+/*
+ * Return whether the caller may ack, fail or extend the job. *queue_id: the queue of the job's
+ * lease, on which the right was checked; 0 if there is no lease.
+ */
+bool may_answer(int64 job_id, int32 *queue_id);
+
+/* Return whether a worker has the lease with that token. Caller holds the queue's lock. */
+bool is_handed_out(const Lease *lease, int64 token);
+
+/* What the caller is about to do with the lease. */
+enum class Intent : uint8
+{
+	kAssert, /* keep the lease */
+	kEnd,
+};
+
+/*
+ * Pin the lease until this transaction ends, if the token is current. Waits for another transaction
+ * that uses the lease; the deadlock detector sees that wait. Afterwards the lease is stale, or free
+ * again. Returns false if the lease is stale, or if the caller has no right to answer for jobs of
+ * its queue.
+ */
+bool take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending);
+
+enum class Revoked : uint8
+{
+	kInHand,
+	kWait,	/* wait for *other, then look again */
+	kAgain, /* no worker has the lease any more: look again */
+};
+
+/*
+ * Revoke the worker's lease, so that pgq_extend() fails from now on even while another transaction
+ * uses the lease. If no other transaction uses the lease, end it with this one. *serial: the lease
+ * that is revoked already.
+ */
+Revoked revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other);
+
+} // namespace pgq
