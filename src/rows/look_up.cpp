@@ -8,7 +8,8 @@ bool
 lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buffer,
 			 HeapTupleData *tuple)
 {
-	*buffer = segments.pin(place);
+	/* A place without an offset is none: the caller knows only the id of the job. */
+	*buffer = place.offset < FirstOffsetNumber ? InvalidBuffer : segments.pin(place);
 	if (!BufferIsValid(*buffer))
 		return false;
 	Relation rel = segments.open(place.segment);
