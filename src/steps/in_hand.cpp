@@ -1,5 +1,6 @@
 #include "steps/in_hand.h"
 
+#include "catalog/queue_row.h"
 #include "catalog/rights.h"
 #include "engine/hold.h"
 #include "load/attach.h"
@@ -54,13 +55,20 @@ locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 Found
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
+	QueueRef ref;
 	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
 		return Found::kNone;
 	/*
 	 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the job.
 	 */
+	if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
+		return Found::kNone;
+	/*
+	 * During a wait another transaction may have moved the job to another queue, and dropped this
+	 * one. So the caller looks again, as it does for a job that a worker has.
+	 */
 	if (!take_waiting(*row, how, true, taken))
-		return taken->ref.queue == nullptr ? Found::kNone : Found::kLeased;
+		return Found::kLeased;
 	/* count_lost() may make the job a dead letter. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
