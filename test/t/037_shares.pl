@@ -85,7 +85,8 @@ SQL
 	create_queue($node, 'free');
 	my $locker = session($node);
 	ask($locker, 'BEGIN');
-	ask($locker, 'UPDATE pgq_ext.job SET priority = 1');
+	my (undef, $refused) = ask($locker, 'UPDATE pgq_ext.job SET priority = 1');
+	is($refused, '', 'a transaction locks the jobs of eight queues');
 	sql("SELECT count(pgq_enqueue('free', '1')) FROM generate_series(1, 20)");
 	for my $queue (@queues, @queues)
 	{
