@@ -7,7 +7,7 @@ use Test::More;
 use PgqTest;
 
 # Segments do not rotate away under the test; one claim empties the window.
-my $node = pgq_node('main', conf => "deadlock_timeout = '100 ms'\npgq_ext.segment_size = '1 GB'\npgq_ext.window_size = 64");
+my $node = pgq_node('main', conf => "deadlock_timeout = '100 ms'\npgq_ext.segment_size = '1 GB'\npgq_ext.segment_dead_rows = 0\npgq_ext.window_size = 64");
 wait_for_scheduler($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

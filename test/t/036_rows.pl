@@ -6,7 +6,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-my $node = pgq_node('main', conf => "pgq_ext.segment_size = '1 GB'\nfull_page_writes = off");
+my $node = pgq_node('main', conf => "pgq_ext.segment_size = '1 GB'\npgq_ext.segment_dead_rows = 0\nfull_page_writes = off");
 wait_for_scheduler($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

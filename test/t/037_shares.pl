@@ -7,7 +7,7 @@ use Test::More;
 use PgqTest;
 
 # Each of the four databases has 16 of its own; 240 are anybody's.
-my $node = pgq_node('main', conf => "pgq_ext.max_leases = 256\npgq_ext.max_databases = 4\npgq_ext.segment_size = '1 GB'");
+my $node = pgq_node('main', conf => "pgq_ext.max_leases = 256\npgq_ext.max_databases = 4\npgq_ext.segment_size = '1 GB'\npgq_ext.segment_dead_rows = 0");
 $node->safe_psql('postgres', 'CREATE DATABASE other');
 $node->safe_psql('other',    'CREATE EXTENSION pgq_ext');
 

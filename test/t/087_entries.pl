@@ -8,7 +8,7 @@ use Test::More;
 use PgqTest;
 
 my $node = pgq_node('main', init => { allows_streaming => 1 },
-	conf => "autovacuum = off\nfull_page_writes = off\npgq_ext.segment_size = '1 GB'\n");
+	conf => "autovacuum = off\nfull_page_writes = off\npgq_ext.segment_size = '1 GB'\npgq_ext.segment_dead_rows = 0\n");
 $node->backup('b');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'b', has_streaming => 1);

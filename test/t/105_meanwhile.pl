@@ -9,7 +9,7 @@ use PgqTest;
 use RotationTest;
 use Session;
 
-my $node = pgq_node('main', conf => "deadlock_timeout = '100 ms'\nmax_prepared_transactions = 5\npgq_ext.segment_size = '1 GB'");
+my $node = pgq_node('main', conf => "deadlock_timeout = '100 ms'\nmax_prepared_transactions = 5\npgq_ext.segment_size = '1 GB'\npgq_ext.segment_dead_rows = 0");
 wait_for_scheduler($node);
 my $gate = session($node);
 
