@@ -22,7 +22,7 @@ struct Target
 {
 	std::string queue;
 	int64_t job_id = 0;
-	/* Numbers of jobs, or the worker of the job, for the question. */
+	/* For the question: numbers of jobs of the queue, or the worker of the job. */
 	Count ready = {}, dead = {};
 	std::string worker = {};
 	bool is_dead = false;
@@ -48,15 +48,15 @@ std::string queue_of(const Action &action);
 std::string job_of(const Action &action);
 
 /*
- * Return why the role may not run the action; empty: it may, as far as is known. queue: check the
- * right on that queue, too, if not empty.
+ * Return why the role may not run the action; empty if no reason is known. queue: if not empty,
+ * check the right on that queue, too.
  */
 std::string forbidden(Deed deed, const Snapshot &snapshot, const std::string &queue);
 
-/* The question names everything that the action does. */
+/* Return the question that the user must confirm. It names everything that the action does. */
 std::string question_of(const Action &action);
 std::string statement_of(const Action &action, const Snapshot &snapshot);
-/* Return what was done, or the error. */
+/* Return a message that says what was done, or the error. */
 std::string outcome_of(const Action &action, const Answer &answer);
 
 /* Statement timeout of an action, in seconds. */

@@ -1,4 +1,4 @@
-/* The two modes of the program. Both functions return the exit status. */
+/* The two modes of the program. Each function returns the exit status. */
 #pragma once
 
 #include "options.h"
@@ -9,7 +9,10 @@ namespace top {
 /* Run in a terminal until the user quits. */
 int watch(Link &link, const Options &options, Charset charset);
 
-/* Print one look to standard output; with an interval take two looks, which gives rates. */
+/*
+ * Look at the server once, and print the data to standard output. With an interval, look twice,
+ * which gives rates.
+ */
 int print_once(Link &link, const Options &options, Charset charset);
 
 } // namespace top

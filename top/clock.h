@@ -1,4 +1,4 @@
-/* Seconds of a clock that is never set. */
+/* The time in seconds, by a clock that is never set. */
 #pragma once
 
 #include <chrono>

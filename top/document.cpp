@@ -1,4 +1,4 @@
-/* The JSON document. */
+/* Writes the JSON document of pgq-top --json. */
 #include "json.h"
 #include "report.h"
 
@@ -7,8 +7,8 @@ namespace top {
 namespace {
 
 /*
- * version of the format: raised when a member is removed or changes its meaning, not when one is
- * added
+ * version of the format: raised when a member is removed or changes its meaning, not when a member
+ * is added
  */
 constexpr int64_t kFormat = 1;
 
@@ -29,7 +29,7 @@ void
 put_queue(Json &json, const Queue &queue, const QueueRates &rates)
 {
 	json.begin_object();
-	/* from queue_status */
+	/* values of queue_status */
 	json.name("queue").text(queue.name);
 	json.name("paused").flag(queue.paused);
 	json.name("ready").number(queue.ready);
@@ -45,7 +45,7 @@ put_queue(Json &json, const Queue &queue, const QueueRates &rates)
 	json.name("handed_out").number(rates.handed_out);
 	json.name("acked").number(rates.acked);
 	json.end_object();
-	/* from queue_stats */
+	/* values of queue_stats */
 	json.name("stats_since").text(queue.stats_since);
 	json.name("counters").begin_object();
 	for (size_t i = 0; i < kCounters.size(); i++)

@@ -20,7 +20,7 @@ std::string brief(Count n);
 std::string rate(std::optional<double> per_second);
 /* Return a waiting time: 0.4s, 12s, 5m12s, 3h05m, 2d04h, 812d. Negative: overdue by that time. */
 std::string age(Seconds seconds);
-/* Return a run time: 850us, 1.2ms, 35ms; from one second on the same as age(). */
+/* Return a run time: 850us, 1.2ms, 35ms; from one second on like age(). */
 std::string latency(Seconds seconds);
 
 } // namespace top

@@ -107,8 +107,8 @@ summary(const Scene &scene, Size size)
 }
 
 /*
- * Return the line with the names of the screens. On a narrow terminal, other screens are shown by
- * their keys only.
+ * Return the line with the names of the screens. On a narrow terminal, all screens except the
+ * current one are shown by their keys only.
  */
 Line
 screens(Screen current, Size size)
@@ -303,7 +303,10 @@ frame_of(State &state, const Scene &scene, Size size)
 		return {said("too small", scene, size)};
 	std::vector<Line> lines = {title(scene, size), summary(scene, size),
 							   screens(state.screen, size)};
-	/* Notes and details below the table get as much room as leaves three rows for the table. */
+	/*
+	 * Notes and details below the table may take all lines except three, which are kept for rows of
+	 * the table.
+	 */
 	std::vector<Line> below;
 	if (state.screen != Screen::help)
 		below = below_table(state, scene, size);

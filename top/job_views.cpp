@@ -1,4 +1,4 @@
-/* Queries about jobs. */
+/* The questions about jobs in work and dead letters. */
 #include "select.h"
 
 namespace top {

@@ -17,8 +17,8 @@ struct pg_result;
 namespace top {
 
 /*
- * Connection parameters, as of psql. libpq finds empty ones itself (environment, service file,
- * default).
+ * Connection parameters, as psql has them. libpq itself finds the value of an empty parameter
+ * (environment, service file, default).
  */
 struct Address
 {
@@ -33,11 +33,11 @@ class Answer
 public:
 	int size() const;
 	bool is_good() const { return state.empty(); }
-	/* in one line: ERROR: ... HINT: ... */
+	/* the error in one line: ERROR: ... HINT: ... */
 	const std::string &error() const { return message; }
 	const std::string &sqlstate() const { return state; }
 
-	/* Return a value. A column that the result does not have counts as NULL. */
+	/* Return the value of a column. A column that the result does not have counts as NULL. */
 	std::optional<std::string> text(int row, const char *column) const;
 	std::string text_or_nothing(int row, const char *column) const;
 	Count number(int row, const char *column) const;
@@ -89,11 +89,11 @@ public:
 	bool needs_password() const { return asked_for_password; }
 	void set_password(std::string password) { address.password = std::move(password); }
 
-	/* Return the file descriptor and the events to poll for; -1: none. */
+	/* Return the file descriptor to poll (-1: none), and the events to poll for. */
 	int socket() const;
 	short events() const;
 
-	/* user@host:port/database of the last connection */
+	/* Return user@host:port/database of the last connection. */
 	const std::string &name() const { return server_name; }
 
 private:

@@ -27,8 +27,8 @@ Look::next()
 }
 
 /*
- * Take an answer. If nothing can be asked of the extension, stop: the question about the server has
- * added a note that says why.
+ * Take an answer. If the extension cannot be queried, end the look: read_server() has added a note
+ * that says why.
  */
 void
 Look::take(const Answer &answer)

@@ -1,11 +1,17 @@
-/* A look at the server: one question after another, each in a transaction of its own. */
+/*
+ * A look: one round of queries for all data that the program shows. Each query runs in a
+ * transaction of its own.
+ */
 #pragma once
 
 #include "question.h"
 
 namespace top {
 
-/* Parts of the data that only some screens show, and that cost more the more rows there are. */
+/*
+ * Parts of the data that only some screens show. They are optional, since reading them takes longer
+ * the more rows there are.
+ */
 struct Parts
 {
 	bool leases = false;
@@ -17,12 +23,12 @@ class Look
 public:
 	explicit Look(Parts parts);
 
-	/* Return the next statement to send; empty: the look is over. */
+	/* Return the next statement to send; empty: the look has ended. */
 	std::string next();
 	/* Take the answer to the last statement. */
 	void take(const Answer &answer);
 
-	/* Return the result, after the look is over. */
+	/* Return the data, after the look has ended. */
 	Snapshot take_snapshot() { return std::move(sight.snapshot); }
 
 private:

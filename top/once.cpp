@@ -9,7 +9,7 @@ namespace top {
 
 namespace {
 
-/* Take one look; return nothing if the connection is lost. */
+/* Look at the server once. Return nothing if the connection is lost. */
 std::optional<Snapshot>
 look_at(Link &link)
 {

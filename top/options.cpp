@@ -101,8 +101,8 @@ take_option(Options &options, int option)
 }
 
 /*
- * Use arguments that are not options: a database unless -d gave one, then a user unless -U gave
- * one.
+ * Use the arguments that are not options: the first one is the database unless -d has given it, the
+ * next one the user unless -U has given it.
  */
 void
 take_words(Options &options, int argc, char **argv)

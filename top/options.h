@@ -18,13 +18,13 @@ struct Options
 	Mode mode = Mode::terminal;
 	Address address;
 	/*
-	 * Seconds between two looks. With --once and --json: without an interval there is one look;
-	 * with an interval there are two, which gives rates.
+	 * Seconds between two looks at the server. With --once and --json, there is one look without an
+	 * interval; with an interval there are two looks, which gives rates.
 	 */
 	std::optional<double> interval;
 	bool asks_password = false;
 	bool never_asks_password = false;
-	/* what is wrong with the arguments; empty: nothing */
+	/* the error in the arguments; empty: no error */
 	std::string error;
 };
 

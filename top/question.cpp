@@ -51,8 +51,8 @@ read_server(const Answer &answer, Sight &sight)
 const Question server_question = {"the server", server_sql, read_server};
 
 /*
- * Return the query for the relations of the extension. Views that do not exist are missing in its
- * answer.
+ * Return the query about the relations of the extension. The answer has no rows for views that do
+ * not exist.
  */
 static std::string
 relations_sql(Sight &)

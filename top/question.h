@@ -12,7 +12,7 @@ namespace top {
  */
 using Relations = std::map<std::string, std::map<std::string, bool>>;
 
-/* State of a look. The relations decide which queries are possible. */
+/* State of a look. `relations` decides which queries are possible. */
 struct Sight
 {
 	Snapshot snapshot;
@@ -21,14 +21,20 @@ struct Sight
 
 struct Question
 {
-	/* what the question is about, for notes */
+	/* subject of the question, as notes name it */
 	const char *subject;
-	/* Returns the query; empty if it is not possible, and then a note says why. */
+	/*
+	 * Returns the query. If the query is not possible, adds a note that says why, and returns an
+	 * empty text.
+	 */
 	std::string (*sql)(Sight &);
 	void (*read)(const Answer &, Sight &);
 };
 
-/* The first question is about the server: if it fails, no other is asked. */
+/*
+ * The questions in the order in which they are asked. If server_question fails, no further question
+ * is asked.
+ */
 extern const Question server_question, relations_question, functions_question;
 extern const Question queue_question, status_question, stats_question, health_question;
 extern const Question lease_question, dead_question;
@@ -41,10 +47,13 @@ std::string looking(const std::string &sql);
 
 /* Statement timeout of the queries, in seconds. */
 constexpr int kSecondsForLooking = 10;
-/* Longer than the statement timeout: if there is no answer by then, the network is down. */
+/*
+ * Seconds to wait for an answer: longer than the statement timeout, so that no answer means that
+ * the network is down.
+ */
 constexpr double kPatience = kSecondsForLooking + 10;
 
-/* Most rows that are read of the long lists. */
+/* Highest numbers of rows that are read of the two lists that can be long. */
 constexpr int kMostLeases = 1000;
 constexpr int kMostDeadLetters = 500;
 

@@ -1,4 +1,4 @@
-/* Queries about queues. */
+/* The questions about queues and about health. */
 #include "clock.h"
 #include "select.h"
 
@@ -13,9 +13,9 @@ queue_of(Sight &sight, const std::string &name)
 }
 
 /*
- * Return the query about queues. It reads the table, which works even if the library is not
- * preloaded. The rights on a queue are the privileges on a view that is named after the queue's id;
- * DELETE stands for the right admin.
+ * Return the query about queues. The query reads the table pgq_ext.queue, which works even if the
+ * library is not preloaded. The rights on a queue are the privileges on a view that is named after
+ * the queue's id; DELETE stands for the right admin.
  */
 static std::string
 queue_sql(Sight &sight)

@@ -4,7 +4,7 @@ namespace top {
 
 namespace {
 
-/* The width of the widest sparkline. */
+/* Number of samples that are kept for each queue: the width of the widest sparkline. */
 constexpr size_t kSamples = 120;
 
 QueueRates

@@ -1,4 +1,4 @@
-/* Values that need more than one look: rates, and the number of jobs over time. */
+/* Values that are computed from several looks: rates, and the number of jobs over time. */
 #pragma once
 
 #include "snapshot.h"
@@ -16,7 +16,7 @@ struct QueueRates
 	std::optional<double> enqueued, handed_out, acked;
 };
 
-/* Remembers earlier looks, by queue. */
+/* Remembers the values of earlier looks, for each queue. */
 class Memory
 {
 public:

@@ -1,4 +1,4 @@
-/* Prints a single look, for pipes and scripts. */
+/* Prints the data of a look, for pipes and scripts. */
 #pragma once
 
 #include "rates.h"

@@ -20,7 +20,10 @@ constexpr size_t kScreens = 5;
 struct Form
 {
 	Charset charset;
-	/* True at a terminal: short numbers, and a line of bars for each queue. False: all digits. */
+	/*
+	 * true: for a terminal, with short numbers and a line of bars for each queue; false: with all
+	 * digits
+	 */
 	bool is_brief;
 };
 

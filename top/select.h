@@ -14,8 +14,8 @@ struct Wanted
 };
 
 /*
- * Return the query; empty if a needed column, or the view, cannot be read. Notes say what is left
- * out, and why.
+ * Return the query; empty if the view or a needed column cannot be read. Notes name what is left
+ * out, with the reason.
  */
 std::string select_from(Sight &sight, const std::string &view, const std::vector<Wanted> &wanted,
 						const std::string &rest = "");

@@ -57,7 +57,10 @@ private:
 	bool action_is_sent = false;
 	std::optional<std::string> outcome;
 
-	/* When the statement or connection attempt under way began, and when to connect again. */
+	/*
+	 * When the present statement or connection attempt began, and when to connect again (seconds,
+	 * clock.h).
+	 */
 	double busy_since = 0;
 	double connect_at = 0;
 	bool is_lost = false;

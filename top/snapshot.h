@@ -49,7 +49,7 @@ struct Queue
 	Count counter(std::string_view name) const { return counters[index_of(kCounters, name)]; }
 	Seconds latency(std::string_view name) const { return latencies[index_of(kLatencies, name)]; }
 
-	/* Number of live jobs; unknown if one of the parts is. */
+	/* Return the number of live jobs; unknown if one of the three numbers is unknown. */
 	Count jobs() const
 	{
 		return ready && scheduled && leased ? Count(*ready + *scheduled + *leased) : Count();
@@ -101,7 +101,7 @@ struct Server
 	bool is_standby = false;
 	/* version; empty: the extension is not installed in this database */
 	std::string extension;
-	/* the role has USAGE on schema pgq_ext */
+	/* the role of pgq-top has USAGE on schema pgq_ext */
 	bool may_use_schema = false;
 };
 
@@ -114,7 +114,7 @@ struct Snapshot
 	double counted_at = 0;
 	/* at least one view of queues could be read */
 	bool knows_queues = false;
-	/* not set if these were not asked for, or are not readable */
+	/* each list: not set if it was not asked for, or may not be read */
 	std::optional<std::vector<Lease>> leases;
 	std::optional<std::vector<DeadLetter>> dead_letters;
 	std::optional<std::vector<Check>> checks;
@@ -122,7 +122,7 @@ struct Snapshot
 	std::vector<std::string> notes;
 	/* a view that should exist could not be read */
 	bool is_incomplete = false;
-	/* there are more rows than were read */
+	/* there are more rows than were read of the list */
 	bool more_leases = false;
 	bool more_dead_letters = false;
 };

@@ -17,7 +17,10 @@ bar(int level, Charset charset)
 	return utf8_of(U'\u2581' + static_cast<char32_t>(level));
 }
 
-/* Level 0 is for 0 only; the largest sample has the highest level. */
+/*
+ * Return the level of a sample. Only the sample 0 has level 0; the largest sample has the highest
+ * level.
+ */
 int
 level_of(int64_t sample, int64_t largest)
 {

@@ -1,4 +1,4 @@
-/* A number over time, as a line of small bars. */
+/* Shows how a number has changed over time, as a line of small bars. */
 #pragma once
 
 #include "format.h"

@@ -26,11 +26,12 @@ struct Chosen
 	size_t sort_column = 0;
 	bool is_descending = false;
 	/*
-	 * Key of the chosen row; and its position, by which another row is chosen if the row is gone.
+	 * Key of the chosen row, and its position. If the row is gone, the row at this position is
+	 * chosen.
 	 */
 	std::string key;
 	size_t row = 0;
-	/* First row shown. */
+	/* Number of the first row that is shown. */
 	size_t first = 0;
 };
 
@@ -54,11 +55,11 @@ struct State
 /* Return the actions that have a key on the screen. */
 std::vector<Deed> deeds_of(Screen screen);
 
-/* Return the object of the chosen row; nothing if there is none. */
+/* Return the object of the chosen row; nothing if no row is chosen. */
 std::optional<Target> target_of(const State &state, const Snapshot &snapshot);
 
 /*
- * Return the table of the screen, sorted. If the chosen row is gone, another one becomes the chosen
+ * Return the table of the screen, sorted. If the chosen row is gone, another row becomes the chosen
  * row.
  */
 Table current_table(State &state, const Snapshot &snapshot, const Memory &memory, Form form);

@@ -32,8 +32,8 @@ natural_widths(const Table &table)
 }
 
 /*
- * Make the widest of the columns narrower that may be cut. Returns false if there is no such
- * column.
+ * Make the widest of the columns narrower, of those columns that may be cut. Return false if there
+ * is no such column.
  */
 bool
 cut_widest(const std::vector<Column> &columns, std::vector<int> &widths, int too_much)

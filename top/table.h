@@ -8,7 +8,10 @@
 
 namespace top {
 
-/* Emphasis of a cell. The text alone must say the same, since the terminal may have no colours. */
+/*
+ * Emphasis of a cell. The text must be sufficient without it, since the terminal may have no
+ * colours.
+ */
 enum class Style
 {
 	plain,
@@ -51,7 +54,7 @@ struct Cell
 
 struct Row
 {
-	/* identifies the row in each look */
+	/* identifies the row, the same in each look */
 	std::string key;
 	std::vector<Cell> cells;
 	/* the full text of a cell that may be cut */
@@ -62,7 +65,7 @@ struct Table
 {
 	std::vector<Column> columns;
 	std::vector<Row> rows;
-	/* shown if there are no rows */
+	/* text that is shown if there are no rows */
 	std::string empty;
 };
 

@@ -1,7 +1,7 @@
 /*
  * Makes text from the server safe for a terminal. Names of queues and workers, and errors, are
- * written by other users: such text must not move the cursor, hide, or change the direction of what
- * follows.
+ * written by other users: such text must not move the cursor, hide, or change the direction of
+ * later text.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ enum class Align
 /* Cut or pad the line to exactly that many columns. */
 std::string fitted(std::string_view line, int columns, Align align, Charset charset);
 
-/* Break the line into at most n lines of that width; the last one is cut. */
+/* Break the line into at most n lines of that width; the last line is cut. */
 std::vector<std::string> wrapped(std::string_view line, int columns, size_t n, Charset charset);
 
 /* A code point of UTF-8. A bad byte becomes an invalid code point of one byte. */

@@ -1,5 +1,6 @@
 /*
- * The main loop: draw, wait for a key, data of the server or the time of the next step, and so on.
+ * The main loop: draw the screen, then wait for a key, for data of the server or for the time of
+ * the next step.
  */
 #include "app.h"
 #include "clock.h"

@@ -545,23 +545,23 @@ DECLARE
 BEGIN
     FOR c IN SELECT v.* FROM (VALUES
         ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE in this database; if its library is the older one, install the newer and restart the server.'),
-        ('tables', 'as they should be', 'Restore what was altered; REINDEX an index that is not valid, ALTER TABLE ... ENABLE TRIGGER.'),
-        ('subscription', 'none brings jobs', 'Nothing is handed out here before the subscription is dropped.'),
+        ('tables', 'as they should be', 'Undo the change of the table. REINDEX an index that is not valid. ALTER TABLE ... ENABLE TRIGGER for a disabled trigger.'),
+        ('subscription', 'none brings jobs', 'This database hands out no job while the subscription exists. Drop the subscription if the database is to take over.'),
         ('workers', 'all have a place', 'Raise max_worker_processes, or pgq_ext.max_databases, and restart the server.'),
-        ('scheduler', NULL, 'See the server log; queues work without it, but lost jobs are not counted and storage grows.'),
+        ('scheduler', NULL, 'See the server log. Queues work without a scheduler, but lost attempts are not counted and storage grows.'),
         ('duties', 'none fails', 'SELECT * FROM pgq_ext.duty WHERE failing_since IS NOT NULL says why.'),
         ('lost leases', 'all are counted', 'See the checks scheduler and duties.'),
-        ('repairs', 'none', 'A job had been forgotten, by a fault, and was found. Please report it, with the WARNING in the server log.'),
-        ('capacity', 'no bound is near', 'Raise the setting: SELECT * FROM pgq_ext.capacity says what it costs.'),
-        ('rotation', 'nothing is held back', 'End the session, or the transaction, that holds the segment: SELECT * FROM pgq_ext.segment.'),
-        ('snapshots', 'none is old', 'End the transaction, or drop the slot: dead rows cannot be removed while it is there.'),
-        ('prepared', 'none holds jobs', 'COMMIT PREPARED or ROLLBACK PREPARED, or find out whose it is: SELECT * FROM pg_prepared_xacts.'),
-        ('open claims', 'none is older than its lease', 'End the transaction, or take a longer lease: nobody else gets the job before.'),
+        ('repairs', 'none', 'A job was missing in shared memory because of a bug, and was added again. Please report this, with the WARNING in the server log.'),
+        ('capacity', 'no bound is near', 'Raise the setting. SELECT * FROM pgq_ext.capacity shows the memory that this costs.'),
+        ('rotation', 'nothing is held back', 'End the session or transaction that keeps the segment from being truncated. See SELECT * FROM pgq_ext.segment.'),
+        ('snapshots', 'none is old', 'End the transaction, or drop the replication slot. Dead rows cannot be removed while the transaction or slot exists.'),
+        ('prepared', 'none holds jobs', 'Run COMMIT PREPARED or ROLLBACK PREPARED. SELECT * FROM pg_prepared_xacts shows the owner of the transaction.'),
+        ('open claims', 'none is older than its lease', 'End the transaction, or claim with a longer lease_time. No other worker gets the job before the transaction has ended.'),
         ('unclaimed', 'no queue is left alone', 'Start workers, or more of them.'),
         ('paused', 'none for long', 'SELECT pgq_resume_queue(...), if it is not to be so.'),
-        ('depth', 'no queue is full', 'Start more workers, or let it have more: SELECT pgq_alter_queue(..., max_depth => ...).'),
-        ('rates', 'no queue stands still after a start', 'How many jobs started before the start is not known, so as many as may count. If more may start: SELECT pgq_alter_queue(..., rate_limit => 0), and in another transaction the limit again; the same with group_rate_limit.'),
-        ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties, and who has locked these rows: pg_locks.'),
+        ('depth', 'no queue is full', 'Start more workers, or raise the limit: SELECT pgq_alter_queue(..., max_depth => ...).'),
+        ('rates', 'no queue stands still after a start', 'After a crash the server does not know how many jobs have started, and counts as many as the limit allows. To start jobs at once, run SELECT pgq_alter_queue(..., rate_limit => 0), and set the limit again in another transaction. Do the same with group_rate_limit.'),
+        ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties. If the rows are locked, pg_locks shows by which session.'),
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.')) AS v (name, ok, hint)
     LOOP
         checked_at := clock_timestamp();
@@ -572,7 +572,7 @@ BEGIN
                 detail := 'not looked at: the server is a standby';
             ELSIF stranger IS NOT NULL THEN
                 RAISE '%', format('not looked at: tables or views of pgq_ext belong to %I, %s does not', stranger, 'pgq_ext.health_entries()')
-                USING ERRCODE = '42501', HINT = format('If they are to: ALTER FUNCTION pgq_ext.health_entries() OWNER TO %1$I; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgq_ext TO %1$I.', stranger);
+                USING ERRCODE = '42501', HINT = format('If %1$I is to own all objects of pgq_ext: ALTER FUNCTION pgq_ext.health_entries() OWNER TO %1$I; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgq_ext TO %1$I.', stranger);
             ELSE
                 SELECT r.status, COALESCE(r.detail, c.ok) INTO status, detail FROM pgq_ext.run_check(c.name) r;
             END IF;

@@ -172,9 +172,12 @@ refuse_if_still_granted(const char *view, const char *role, const Grantee &grant
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_GRANT_OPERATION),
-			 errmsg("rights of \"%s\" were granted by another role", role),
-			 errdetail("Role \"%s\" granted them.", TextDatumGetCString(spi_value(0, 1, TEXTOID))),
-			 errhint("Let that role REVOKE the privileges on the view pgq_ext.%s.", view)));
+			 errmsg("rights of role \"%s\" were granted by another role", role),
+			 errdetail("Role \"%s\" granted these rights.",
+					   TextDatumGetCString(spi_value(0, 1, TEXTOID))),
+			 errhint("Let the role that granted the rights REVOKE the privileges on the view "
+					 "pgq_ext.%s.",
+					 view)));
 }
 
 void
@@ -208,7 +211,7 @@ drop_rights(int32 queue_id)
 	if (openness_of(queue_id) == Openness::kOpen)
 		return;
 	name_of_rights(queue_id, view);
-	/* CASCADE, since a role with the right inspect may have created a view on this one. */
+	/* Use CASCADE: a role with the right inspect may have created a view on this view. */
 	as_owner([&] { spi_run("DROP VIEW pgq_ext.%s CASCADE", view); });
 }
 

@@ -22,8 +22,9 @@ Right right_of_name(const char *name);
 void grant_rights(const char *queue, const char *role, const RightSet &rights);
 
 /*
- * Revoke the rights. In addition to the errors of grant_rights(), raises 55000 (the queue is open)
- * and 0LP01 (another role has granted them).
+ * Revoke the rights. In addition to the errors of grant_rights(), raises 55000 (no right on the
+ * queue was granted, so the queue is open to all roles) and 0LP01 (another role has granted the
+ * rights).
  */
 void revoke_rights(const char *queue, const char *role, const RightSet &rights);
 

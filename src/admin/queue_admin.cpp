@@ -30,7 +30,8 @@ lock_table_of_queues()
 
 /*
  * Return whether no queue has that name. Waits for a transaction that is dropping such a queue.
- * Callers ask first before they lock the name, so that they do not hold that lock during the wait.
+ * Callers ask once before they lock the name, so that they do not hold the lock of the name during
+ * this wait.
  */
 static bool
 is_free(const char *name)
@@ -87,8 +88,8 @@ make_segments()
 }
 
 /*
- * Insert the queue's row. Returns false if the queue exists; if that is seen at once, waits for no
- * lock.
+ * Insert the queue's row. Returns false if the queue exists, without waiting for a lock if the
+ * first call of is_free() shows that.
  */
 static bool
 make_row(const char *name, const Datum *options)
@@ -119,14 +120,14 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 			return false;
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("queue \"%s\" already exists", name),
-				 errhint("Pass if_not_exists => true to accept that.")));
+				 errhint("Pass if_not_exists => true to accept an existing queue.")));
 	}
 	QueueRef ref;
 	if (!find_queue(tables(), name, &ref))
 		elog(ERROR, "queue \"%s\" was not created", name);
 	/*
-	 * Remove rights left over from a queue with the same id, which was dropped while the
-	 * extension's triggers were disabled.
+	 * Remove rights that are left over from an earlier queue with the same id: that queue was
+	 * dropped while the extension's triggers were disabled.
 	 */
 	drop_rights(ref.queue_id);
 	(void) change_queue(ref, [](QueueHold &hold) {
@@ -139,7 +140,7 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 
 /* ---- alter ---- */
 
-/* Update the queue's row, which also locks the row. Returns whether there was one. */
+/* Update the queue's row, which also locks the row. Returns whether the row exists. */
 static bool
 update_row(const char *name, const Datum *options, const bool *given)
 {
@@ -309,7 +310,7 @@ wait_for_users(const QueueRef &ref)
 	pfree(users);
 }
 
-/* Return the last transaction that took leases of the queue to move its rows to another segment. */
+/* Return the last transaction that took leases of the queue to move rows to another segment. */
 static VirtualTransactionId
 mover_of(const QueueRef &ref)
 {

@@ -32,30 +32,30 @@ void rename_queue(const char *name, const char *new_name);
 void note_new_name(int32 queue_id, const char *name, const char *new_name);
 
 /*
- * Drop the queue. Returns false if there is none and if_exists is set. Raises 42704 without
- * if_exists. Without force raises 55006 if the queue has jobs or dead letters.
+ * Drop the queue. Returns false if there is no such queue and if_exists is set. Raises 42704
+ * without if_exists. Without force raises 55006 if the queue has jobs or dead letters.
  */
 bool drop_queue(const char *name, bool if_exists, bool force);
 
 /*
- * The first half of a drop. Until this transaction ends, no other transaction can write jobs to the
- * queue. At commit the slot of the queue is freed. close_empty_queue() raises 55006, with that
+ * Do the first half of a drop: until this transaction ends, no other transaction can write jobs to
+ * the queue. At commit the slot of the queue is freed. close_empty_queue() raises 55006, with that
  * hint, if the queue has jobs or dead letters.
  */
 void close_queue(const QueueRef &ref);
 void close_empty_queue(const QueueRef &ref, const char *name, const char *hint);
 
 /*
- * Delete all jobs of the queue except those for which is_in_hand() is true. Returns the number of
+ * Delete all jobs of the queue except jobs for which is_in_hand() is true. Returns the number of
  * deleted jobs.
  */
 uint64 purge_queue(const QueueRef &ref);
 
 /*
- * Return whether a purge must leave the job alone: a worker has the job, a claim is looking at it,
- * or another transaction holds it by its unique key. Returns false if the job is set aside or its
- * lease was lost: the lease ends when the row is found to be gone. Returns false also if a
- * transaction is changing or ending the job: the DELETE waits for that transaction at the row.
+ * Return whether a purge must leave the job alone: a worker has the job, a claim is looking at the
+ * job, or another transaction holds the job by its unique key. Returns false if the job is set
+ * aside or its lease was lost: the lease ends when the row is found to be gone. Returns false also
+ * if a transaction is changing or ending the job: the DELETE waits for that transaction at the row.
  */
 bool is_in_hand(int64 job_id);
 

@@ -232,10 +232,11 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	Datum *elements;
 	int n = elements_of(required(fcinfo, 0, "queues"), TEXTOID, "queues", &elements);
 	if (n > max_claim_queues)
-		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues"),
-						errdetail("The array has %d elements; at most %d are allowed.", n,
-								  max_claim_queues),
-						errhint("Raise pgq_ext.max_claim_queues and restart the server.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues in one call"),
+			 errdetail("The array has %d elements; at most %d are allowed.", n, max_claim_queues),
+			 errhint("Raise pgq_ext.max_claim_queues and restart the server.")));
 	ClaimOptions options = read_options_with_wait(fcinfo);
 	QueueList list = find_queues(elements, n);
 	claim_and_return(fcinfo, options, list.refs, list.names, list.n);

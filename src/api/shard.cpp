@@ -26,7 +26,7 @@ refuse_jobs_of(bool had, int32 before, int32 shard)
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					had ? errmsg("this database has jobs with ids of shard %d", before)
-						: errmsg("this database has jobs with ids of no shard"),
+						: errmsg("this database has jobs whose ids have no shard number"),
 					errdetail("Clients that have such an id would look for its job in another "
 							  "database. Records of jobs that have ended count as well."),
 					errhint("Call pgq_set_shard before the first job is enqueued. For shard %d use "

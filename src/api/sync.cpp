@@ -285,7 +285,7 @@ pgq_create_rate(PG_FUNCTION_ARGS)
 	if (!created && !(given(fcinfo, 4) && PG_GETARG_BOOL(4)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("rate \"%s\" already exists", name),
-				 errhint("Pass if_not_exists => true to accept that.")));
+				 errhint("Pass if_not_exists => true to accept an existing rate.")));
 	PG_RETURN_BOOL(created);
 }
 

@@ -18,7 +18,7 @@ trigger_data(FunctionCallInfo fcinfo, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("pgq_ext.%s() must be called by the triggers of pgq_ext", name),
-				 errdetail("Trigger \"%s\" of table \"%s\" is not one of them.",
+				 errdetail("Trigger \"%s\" of table \"%s\" is not a trigger of pgq_ext.",
 						   data->tg_trigger->tgname, RelationGetRelationName(data->tg_relation)),
 				 errhint("Drop that trigger.")));
 	fcinfo->flinfo->fn_extra = data->tg_trigger;

@@ -12,8 +12,8 @@ complain_subscribed(Oid subscription, const char *what, const char *tables)
 					errmsg("the %s of this database belong to the publisher of subscription \"%s\"",
 						   what, name ? name : "?"),
 					errdetail("The subscription replicates rows of %s.", tables),
-					errhint("Run this on the publisher. Or drop the subscription, if this database "
-							"is to take over.")));
+					errhint("Run the command on the publisher. Or drop the subscription, if this "
+							"database is to take over from the publisher.")));
 }
 
 bool

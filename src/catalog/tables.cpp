@@ -69,7 +69,7 @@ complain_missing(const char *name)
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("relation \"pgq_ext.%s\" is missing", name),
 					errhint("The SQL objects do not match the library. Run ALTER EXTENSION pgq_ext "
-							"UPDATE, or create the extension again, which deletes all jobs.")));
+							"UPDATE, or drop and create the extension, which deletes all jobs.")));
 }
 
 static Oid
@@ -112,7 +112,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("partition \"%s\" has a name or schema that pgq_ext does not use", name),
-				 errhint("Undo the renaming or move, or detach the partition if it is yours.")));
+				 errhint("Undo the renaming or move, or detach a partition that you have added.")));
 	check_columns(rel, spec.columns, spec.n_columns);
 	segment->heap = heap;
 	/* Find the indexes of the ring by name. */
@@ -407,7 +407,7 @@ complain_incomplete()
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					errmsg("partitions of the tables of pgq_ext, or their indexes, are missing"),
-					errhint("Wait until the restore has ended, or create the missing ones.")));
+					errhint("Wait until the restore has ended, or create the missing objects.")));
 }
 
 void

@@ -1,11 +1,11 @@
 /*
  * Claiming jobs.
  *
- * A claim takes leases first and looks at the rows then (protocol: hints-prove-nothing): pop hints
- * and take their leases under the queue's lock, verify the rows without it, settle under the lock
- * again what cannot be handed out. The rest is handed out when all is done: until then an error
- * or a cancel puts everything back uncounted, after it a job that comes back is a lost attempt
- * (protocol: returned-is-counted).
+ * A claim takes leases before it reads rows (protocol: hints-prove-nothing). The claim pops hints
+ * and takes the leases of their jobs under the queue's lock, verifies the rows without the lock,
+ * and settles the jobs that cannot be handed out under the lock again. The last step of the claim
+ * hands out the other jobs. An error or a cancel before this step puts all jobs back uncounted.
+ * After this step, a job that comes back has lost an attempt (protocol: returned-is-counted).
  */
 #pragma once
 
@@ -17,29 +17,29 @@ namespace pgq {
 struct ClaimOptions
 {
 	int max_jobs;
-	int64 wait;
-	int64 lease_time; /* 0: the queue's */
+	int64 wait;		  /* longest wait for a job, in microseconds */
+	int64 lease_time; /* microseconds; 0: the lease_time of the queue */
 	const char *worker;
 	bool session_bound = false;
 	bool for_more =
-		false; /* it has done something already: that there are no leases undoes it not */
+		false; /* the call has acknowledged jobs, so a shortage of leases raises no error */
 };
 
-/* What stopped a claim before it had all it wanted. */
+/* Why a claim has got fewer jobs of a queue than requested. */
 enum class Shortage : uint8
 {
 	kNone,
 	kEmpty, /* no job is ready */
-	kFull,	/* as many run, or have started, as may: as good as empty */
-	kHeld,	/* the queue is paused, purged or dropped: the same */
-	/* Errors, if nothing could be claimed because of them: */
-	kLeases,  /* pgq_ext.max_leases */
-	kEntries, /* of groups: the same */
-	kLocked,  /* too many of its jobs are locked by other transactions */
-	kDropped, /* the queue is gone */
+	kFull,	/* concurrency or rate_limit allows no more jobs now; treated as kEmpty */
+	kHeld,	/* the queue is paused, or is being purged or dropped; treated as kEmpty */
+	/* The claim raises an error for the following reasons if it has got no job. */
+	kLeases,  /* no lease is left (pgq_ext.max_leases) */
+	kEntries, /* no entry is left for a group (pgq_ext.max_leases) */
+	kLocked,  /* other transactions have locked the rows of too many jobs */
+	kDropped, /* the queue was dropped */
 };
 
-/* A job that will be handed out when the call returns, if it may be then. */
+/* A job that hand_out_all() will hand out, unless the last check of the job fails there. */
 struct Ready
 {
 	QueueRef ref;
@@ -47,11 +47,14 @@ struct Ready
 	uint64 serial;
 	int64 token;
 	HandOut hand_out;
-	/* When its lease begins: at the look, or at the hand-out if there was a wait between them. */
+	/*
+	 * The time at which the lease begins, by both clocks: when verify() read the row or, if much
+	 * time has passed since then, when the job is handed out.
+	 */
 	int64 monotonic;
 	TimestampTz now;
-	uint32 options_set;		/* of the queue, when the lease was taken */
-	TimestampTz expires_at; /* the job itself (expires_in); DT_NOEND: never */
+	uint32 options_set;		/* Round::options_set of the round that took the lease */
+	TimestampTz expires_at; /* time at which the job expires; DT_NOEND: never */
 	bool handed_out;
 
 	TimestampTz lease_expires_at() const { return now + hand_out.lease_time; }
@@ -60,13 +63,16 @@ struct Ready
 struct Claim
 {
 	const ClaimOptions *options;
-	Ready *ready; /* room for max_jobs */
+	Ready *ready; /* array with room for max_jobs entries */
 	int n;
-	int looked_at; /* queues, of those that it claims from the first ones */
-	int64 end;	   /* monotonic: of its wait for jobs; 0: it has not begun */
+	int looked_at; /* number of queues, from the start of the list, that the claim has asked */
+	int64 end;	   /* monotonic end of the wait for a job; 0: the claim has not waited */
 
-	/* Give the caller a job that is going to be handed out; its row is copied before the segment is unlocked
-	 * (protocol: detoast-then-unlock). */
+	/*
+	 * Passes a job that is going to be handed out to the caller, with `result` as the first
+	 * argument. The function copies the row, whose segment is unlocked afterwards
+	 * (protocol: detoast-then-unlock).
+	 */
 	void (*give)(void *result, const QueueRef &ref, const QueueOptions &options, const JobRow &row,
 				 const Ready &ready);
 	void *result;

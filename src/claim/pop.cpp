@@ -11,9 +11,9 @@
 namespace pgq {
 
 /*
- * Without a scheduler that can do it nobody counts lost leases; after 5 s their jobs go out
- * uncounted, or a stopped scheduler would stop the queue. worker/README.md, "Lost leases" (protocol:
- * uncounted-without-scheduler).
+ * If no scheduler has been able to count lost leases lately, give back jobs whose leases have been
+ * lost for 5 s, without counting the attempts. Otherwise a stopped scheduler would stop the queue.
+ * See worker/README.md, "Lost leases" (protocol: uncounted-without-scheduler).
  */
 static void
 take_over_from_scheduler(Queue *queue, int64 monotonic)
@@ -32,7 +32,10 @@ take_over_from_scheduler(Queue *queue, int64 monotonic)
 	}
 }
 
-/* What time has brought: jobs that are due, parked ones to be tried again, leases that nobody counts. */
+/*
+ * Apply the passage of time: let timers fire, file jobs again that were set aside (only in the
+ * first round), and take over lost leases that no scheduler counts.
+ */
 static void
 let_time_pass(const Round &round, QueueHold &hold)
 {
@@ -41,7 +44,10 @@ let_time_pass(const Round &round, QueueHold &hold)
 		hold.schedule().notice_step_back(wall_now());
 	else
 		hold.schedule().fire(wall_now());
-	/* Who waits for one of these is not woken by us: we take them ourselves, and pass on what is left. */
+	/*
+	 * Do not call hold.unpark_due(), which would wake a waiter for each job: this claim takes the
+	 * jobs itself, and wakes one waiter if jobs are left.
+	 */
 	if (round.first)
 		unpark_due(hold.queue(), monotonic);
 	take_over_from_scheduler(hold.queue(), monotonic);
@@ -67,7 +73,7 @@ note_taken(Round *round, const QueueHold &hold, Lease *lease, const Hint &hint)
 	add_claim_effect(round->ref, lease);
 }
 
-/* A slot of those that this transaction lends, if there is one. */
+/* Return the next lease of this transaction that can still lend its slot; NULL: there is none. */
 static Lease *
 next_lender(Round *round)
 {
@@ -80,7 +86,10 @@ next_lender(Round *round)
 	return nullptr;
 }
 
-/* False: as many run, or have started, as may. */
+/*
+ * Find a slot for one more job: a free one, or one that *lender lends (NULL: the slot is free).
+ * Returns false if concurrency or rate_limit allows no more jobs.
+ */
 static bool
 find_slot(Round *round, Queue *queue, Lease **lender)
 {
@@ -93,7 +102,7 @@ find_slot(Round *round, Queue *queue, Lease **lender)
 	return free || *lender != nullptr;
 }
 
-/* May it go out, as far as its group is concerned? */
+/* Return whether the rules for groups admit the job of the hint. */
 static Schedule::Admission
 admit(QueueHold &hold, const Hint &hint)
 {
@@ -102,7 +111,7 @@ admit(QueueHold &hold, const Hint &hint)
 	return hold.schedule().admit(hint);
 }
 
-/* Take the lease of a job that was admitted. Returns what is missing for that. */
+/* Take the lease of an admitted job. Returns kLeases if no lease is left, otherwise kNone. */
 static Shortage
 take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 {
@@ -118,7 +127,10 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 			note_taken(round, hold, lease, hint);
 			break;
 		case TakeResult::kHeld:
-			/* One hint too many: whoever ends that lease files the job again. */
+			/*
+			 * The job has a lease already. That lease remembers the hint, and files it when it
+			 * ends.
+			 */
 			note_missed(hold.queue(), lease, hint);
 			break;
 		case TakeResult::kFull:
@@ -130,7 +142,10 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 	return taken == TakeResult::kFull ? Shortage::kLeases : Shortage::kNone;
 }
 
-/* Pop a hint and take its lease, if its group has room. Returns what is missing for that. */
+/*
+ * Pop a hint, and take the lease of its job if the rules for groups admit the job. Returns kLeases
+ * or kEntries if no lease or no entry for the group is left, otherwise kNone.
+ */
 static Shortage
 pop_one(Round *round, QueueHold &hold, Lease *lender)
 {
@@ -147,7 +162,10 @@ pop_one(Round *round, QueueHold &hold, Lease *lender)
 	return Shortage::kEntries;
 }
 
-/* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases or slots. */
+/*
+ * Pop hints until `most` leases are taken, kHoldMax hints were popped, or no hint can be popped. If
+ * leases, entries or slots run out before, stop and set round->shortage.
+ */
 static void
 take_leases(Round *round, QueueHold &hold, int most)
 {
@@ -165,7 +183,9 @@ take_leases(Round *round, QueueHold &hold, int most)
 	}
 }
 
-/* Nothing was popped and nothing can be: why? */
+/*
+ * Return what must be done before a hint can be popped. If the queue is empty, set round->shortage.
+ */
 static PopResult
 what_is_missing(Round *round, const QueueHold &hold)
 {
@@ -175,13 +195,19 @@ what_is_missing(Round *round, const QueueHold &hold)
 		return PopResult::kRefill;
 	if (!hold.schedule().exhausted())
 		return PopResult::kWaitForRefill;
-	/* It may have a job in hand that was to be ours. Those that are due later would not have been. */
+	/*
+	 * The transaction that moves rows may have the lease of a due job, which this claim would have
+	 * taken. If none of its jobs is due yet, there is no reason to wait for it.
+	 */
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
 	return short_of(round, Shortage::kEmpty);
 }
 
-/* Groups that are probed give up their entries, or can. Once without a job between is enough: they may want them again. */
+/*
+ * Return whether to probe groups because no entry is left: the probed groups can then give up their
+ * entries. Returns true only once until a job is popped, since these groups may enter again.
+ */
 static bool
 wants_probe_for_entry(Round *round, const Schedule &schedule)
 {
@@ -192,8 +218,9 @@ wants_probe_for_entry(Round *round, const Schedule &schedule)
 }
 
 /*
- * If the queue gives any: note what time has brought; see how many may be popped, and with
- * which tokens; take their leases; wake the next in line if there are more.
+ * Steps: stop if the queue is closed or paused; count leases in their groups; apply the passage of
+ * time; stop if a limit is reached or the token mark must be advanced; take leases; wake the next
+ * waiter if jobs are left.
  */
 static PopResult
 pop_under_lock(Round *round, QueueHold &hold)
@@ -216,7 +243,10 @@ pop_under_lock(Round *round, QueueHold &hold)
 		take_spare_groups_to_run(hold.queue(), most);
 	let_time_pass(*round, hold);
 
-	/* Many jobs of the database are locked by somebody: a queue with none of them goes on, one by one. */
+	/*
+	 * Other transactions have locked the rows of too many jobs of this database. A queue without a
+	 * set-aside job goes on, one job at a time.
+	 */
 	if (too_many_parked(hold->database->share))
 	{
 		if (hold->parked_count > 0)
@@ -229,7 +259,10 @@ pop_under_lock(Round *round, QueueHold &hold)
 	if (schedule.poppable() && !token_mark_is_ahead(hold->database, kTokenLead))
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
-	/* What has room yet is no news: who is passed on to looks for it. */
+	/*
+	 * Groups still have room. Wake one waiter, which looks at their jobs, instead of one for each
+	 * group.
+	 */
 	if (schedule.groups().take_news() > 0)
 		hold.pass_on();
 	if (wants_probe_for_entry(round, schedule))

@@ -7,15 +7,18 @@ namespace pgq {
 
 enum class PopResult : uint8
 {
-	kPopped, /* or tried to: n may be 0 when all hints were of leased jobs */
+	kPopped, /* hints were popped, or leases counted; n may be 0 */
 	kRefill,
 	kProbe,
 	kWaitForRefill,
-	kTokenMark, /* there are jobs, but tokens would go beyond the durable mark */
-	kShort,
+	kTokenMark, /* there are jobs, but the token mark must be advanced first */
+	kShort,		/* no lease was taken; Round::shortage says why */
 };
 
-/* Pop up to `most` hints and take their leases, for which places were reserved. */
+/*
+ * Pop up to round->most hints and take the leases of their jobs. The caller has reserved places for
+ * the effects on these leases.
+ */
 PopResult pop(Round *round);
 
 } // namespace pgq

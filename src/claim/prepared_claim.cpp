@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Lock the rows of claimed jobs without waiting. PREPARE must not wait: a transaction that has
- * locked one of the rows may be waiting for this one.
+ * Lock the rows of claimed jobs without waiting. PREPARE must not wait: another transaction that
+ * has locked one of the rows may be waiting for this transaction.
  */
 static void
 lock_claimed_rows(const OpenClaim *claims, int n)

@@ -1,7 +1,8 @@
 /*
- * One round of a claim at one queue: pop hints and take their leases, under one hold of the
- * lock; look at their rows; settle what cannot be handed out. What stops a round, a refill
- * for example, is done before the next one (take.cpp).
+ * A round: one pass of a claim over one queue. A round pops hints and takes the leases of their
+ * jobs in one hold of the queue's lock (pop()), reads the rows of these jobs (verify()), and
+ * settles the jobs that cannot be handed out (settle()). Between two rounds take.cpp does what the
+ * next round needs, for example a refill.
  */
 #pragma once
 
@@ -12,10 +13,10 @@
 
 namespace pgq {
 
-/* Hints popped in one round. */
+/* Upper bound of the number of hints that one round pops. */
 inline constexpr int kRoundMax = 64;
 
-/* A hint whose lease was taken, and then what the row says. */
+/* A hint that was popped and the lease of its job, which pop() has taken. verify() adds the row. */
 struct Popped
 {
 	Lease *lease;
@@ -23,14 +24,21 @@ struct Popped
 	int64 token;
 	Hint hint;
 	Verdict verdict;
-	bool ghost; /* there was no such row */
+	bool ghost; /* verify() has found no live row of the job */
 	JobRow row;
-	bool grouped; /* its queue has rules for groups */
-	/* In a queue with fifo: */
-	int64 from;	 /* earlier jobs of its group have ended */
-	bool behind; /* a later one has not, but ours comes after it */
+	bool grouped; /* the queue of the lease has rules for groups */
+	/*
+	 * Only for fifo: the id from which the search for the head of the group starts. Jobs of the
+	 * group with smaller ids have ended or are not committed yet.
+	 */
+	int64 from;
+	/* Only for fifo: an earlier job of the group is live, so this job must not be handed out. */
+	bool behind;
 
-	/* The row is what the hint said: the job can be handed out. */
+	/*
+	 * Return whether the job can be handed out: its row is live, agrees with the hint, and is in
+	 * the queue of the lease, and no earlier job of the group is live.
+	 */
 	bool fits(const QueueRef &ref) const
 	{
 		return verdict == Verdict::kLive && !behind && row.queue_id() == ref.queue_id &&
@@ -39,46 +47,64 @@ struct Popped
 	}
 };
 
-/* How long a claim has found others at a refill, and no job. */
+/*
+ * How long a claim has found neither a job nor a refill of another process for which it could wait.
+ */
 struct Patience
 {
-	int64 since; /* monotonic; 0: it has not had to wait */
-	int idle;	 /* how often there was nobody to wait for */
+	/*
+	 * Monotonic time of the first call of wait_for_refill() in a row of such calls, plus the time
+	 * spent there in waits for refills; 0: the last round has not called wait_for_refill().
+	 */
+	int64 since;
+	int idle; /* how often wait_for_refill() has found no refill */
 };
 
-/* Leases that this transaction ends, whose slots it may give to those that it takes. */
+/*
+ * Leases that this transaction ends. Each may lend its slot to a lease that the claim takes
+ * (engine/concurrency.h).
+ */
 struct Lenders
 {
-	Lender *leases; /* at most kRoundMax */
+	Lender *leases; /* room for kRoundMax entries */
 	int n;
-	bool asked; /* for them */
+	bool asked; /* own_ends() was called to fill `leases` */
 };
 
 struct Round
 {
 	QueueRef ref;
 
-	/* How it shall be. */
-	int most; /* hints to pop */
-	/* Only in the first one are parked jobs tried again, or many of them could keep us for ever. */
+	/* Set before the round. */
+	int most; /* upper bound of the number of hints to pop */
+	/*
+	 * This is the first round of the claim at this queue. Only the first round files jobs again
+	 * that were set aside; otherwise many such jobs could keep the claim going without end.
+	 */
 	bool first;
 	/*
-	 * We have just refilled the window. What has become due since can wait until we have taken
-	 * from it, or a flood of timers could keep us reading for ever.
+	 * The claim has just refilled the window. This round lets no timer fire before it pops;
+	 * otherwise a flood of jobs that become due could make the claim refill without end.
 	 */
 	bool refilled;
 
-	/* What came of it. */
+	/* Result of the round. */
 	Popped *popped;
 	int n;
-	QueueOptions options; /* of the queue, at that moment */
-	uint32 options_set;	  /* the same */
-	Shortage shortage;	  /* other than kNone: there is no next round */
-	/* If the queue is empty: has jobs of it in hand that are due, or has just had them. */
+	QueueOptions options; /* options of the queue when the leases were taken */
+	uint32 options_set;	  /* number of changes of these options, read with them */
+	Shortage shortage;	  /* why there is no next round; kNone: the claim may go on */
+	/*
+	 * For kEmpty: the last transaction that moved rows of due jobs of the queue to another segment.
+	 * It may have ended already. Invalid: none.
+	 */
 	VirtualTransactionId mover;
 
-	/* Of all rounds. */
-	bool probed; /* groups, for want of an entry, since a job was popped */
+	/* State that the rounds of the claim at this queue pass on. */
+	/*
+	 * Since the last popped job, the claim has probed groups so that one of them frees its entry.
+	 */
+	bool probed;
 	Patience patience;
 	Lenders lenders;
 };

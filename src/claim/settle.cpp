@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Somebody has moved the job to another queue by hand. Filed there after its lease
- * here has ended, not before: a claim of that queue drops hints of leased jobs.
+ * File the job in the queue to which SQL has moved it. Call this after the lease in the old queue
+ * has ended: a claim of the new queue drops the hint of a job that still has a lease.
  */
 static void
 file_in_its_queue(const Database *db, const JobRow &row)
@@ -15,7 +15,7 @@ file_in_its_queue(const Database *db, const JobRow &row)
 	QueueRef ref;
 	if (find_attached_queue(db, row.queue_id(), &ref))
 		(void) change_queue(ref, [&](QueueHold &hold) { hold.file(row.hint()); });
-	/* Otherwise it will be read from the heap as a whole. */
+	/* If that queue has no slot, the row is read when the queue gets one. */
 }
 
 static void
@@ -44,7 +44,10 @@ void
 settle(Round *round)
 {
 	const QueueRef &ref = round->ref;
-	/* The effects of all, which are the newest, are registered again for those that fit. */
+	/*
+	 * Forget the claim effects of all jobs of the round, which are the newest effects.
+	 * settle_lease() registers the effect again for each job that can be handed out.
+	 */
 	forget_lease_effects(round->n);
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		int64 monotonic = monotonic_now();

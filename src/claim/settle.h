@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Of what was popped last the jobs that cannot be handed out are set aside, filed back under the
- * row's values, or dropped. Cannot fail.
+ * Settle the jobs of this round that cannot be handed out: set them aside, file them again with the
+ * present values of their rows, or drop them. Cannot fail.
  */
 void settle(Round *round);
 

@@ -16,12 +16,12 @@
 
 namespace pgq {
 
-/* ---- what stops a round ---- */
+/* ---- between two rounds ---- */
 
 /*
- * Wait until whoever refills has finished or given up, in the lock manager, for as long as
- * that takes; the caller looks again. What has an end is the time beside that: if there is
- * nobody to wait for, and there are no jobs all the same.
+ * Wait in the lock manager until the processes that refill or probe the queue have finished or
+ * given up, without a time limit. The caller then tries again. Raise 55P03 if for 10 s, not
+ * counting these waits, there was neither a process to wait for nor a job.
  */
 static void
 wait_for_refill(const QueueRef &ref, Patience *patience)
@@ -40,16 +40,23 @@ wait_for_refill(const QueueRef &ref, Patience *patience)
 		patience->since += monotonic_now() - before;
 		return;
 	}
-	/* It may just have ended. */
+	/*
+	 * A refill may have ended just before this call, so try again without a sleep the first time.
+	 */
 	if (patience->idle++ > 0)
 		pg_usleep(kNap);
 }
 
-/* Returns false if it was not possible yet. */
+/*
+ * Refill the timer and the window. Returns false if the segments are not known or not complete yet.
+ */
 static bool
 refill(Round *round)
 {
-	/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */
+	/*
+	 * Refill the timer first: while the timer's cursor is behind the clock, each call of
+	 * Schedule::fire() makes another refill of the window necessary.
+	 */
 	refill_timer(round->ref, true);
 	RefillResult result = refill_window(round->ref, true);
 	round->refilled = result == RefillResult::kDone;
@@ -57,9 +64,11 @@ refill(Round *round)
 }
 
 /*
- * A job that its mover had in hand when we found nothing is there when it has ended: look again. As
- * often as there is another such mover: while we wait for one, what was not due yet or in
- * somebody's hands can become due and get into those of the next. A rotation moves a row once.
+ * If a transaction was moving rows of due jobs (round->mover) when the claim found no job, wait for
+ * that transaction, which files these jobs when it ends, and let the claim do another round. This
+ * is repeated if that round finds another mover: while the claim waited, other jobs may have become
+ * due or have been given back, and then been moved. The repetitions end, since a rotation moves
+ * each row once.
  */
 static void
 look_again(Round *round)
@@ -71,7 +80,10 @@ look_again(Round *round)
 	round->shortage = Shortage::kNone;
 }
 
-/* As many run as may. Some of them may be what we have just taken in vain, or what this transaction ends. */
+/*
+ * After kFull, let the claim do another round if that may find a slot: because settle() has freed
+ * the slots of `unfit` jobs, or because this transaction ends leases that can lend their slots.
+ */
 static void
 find_room(Round *round, int unfit)
 {
@@ -87,7 +99,10 @@ find_room(Round *round, int unfit)
 		round->shortage = Shortage::kNone;
 }
 
-/* What the next round needs, or there will be none. */
+/*
+ * Do what the next round needs: a probe, a refill, a wait, or a greater token mark. For some
+ * shortages, also find out whether another round may have more success.
+ */
 static void
 clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 {
@@ -111,7 +126,10 @@ clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 
 /* ---- one queue ---- */
 
-/* Look at the rows of what was popped; what fits is the claim's. Returns how many do not. */
+/*
+ * Verify the popped jobs, and settle the jobs that cannot be handed out. Returns the number of
+ * these jobs.
+ */
 static int
 take_popped(Round *round, Claim *claim, MemoryContext scratch)
 {
@@ -129,7 +147,11 @@ take_popped(Round *round, Claim *claim, MemoryContext scratch)
 Shortage
 claim_from(const QueueRef &ref, Claim *claim)
 {
-	/* What a row takes of the scratch memory is freed with it, the rest with the round. */
+	/*
+	 * In each round: reserve places for effects, pop hints, verify and settle their jobs, and
+	 * prepare the next round. Memory that a row needs is freed with the row, other scratch memory
+	 * with the round.
+	 */
 	int wanted = claim->options->max_jobs;
 	refuse_if_subscribed();
 	Round round{};
@@ -161,7 +183,10 @@ claim_from(const QueueRef &ref, Claim *claim)
 
 /* ---- handing out ---- */
 
-/* Those from `first` on that one hold handles: of one queue. Returns where they end. */
+/*
+ * Return the end of the run of jobs from `first` on that one hold hands out: at most kHoldMax jobs,
+ * all of the same queue slot.
+ */
 static int
 end_of_run(const Claim &claim, int first)
 {
@@ -173,8 +198,9 @@ end_of_run(const Claim &claim, int first)
 }
 
 /*
- * Return whether the lease has to begin now instead of at the look at the row: a lease lasts from the hand-out, but up to
- * a hundredth of its time may pass before, so that mostly the end that the caller was told stays.
+ * Return whether the lease must begin now, at the hand-out. Otherwise it begins when verify() read
+ * the row, at most 1/128 of its time and at most 100 ms before. In most cases that keeps the end of
+ * the lease that the caller was told.
  */
 static bool
 begins_late(const Ready &ready, int64 monotonic)
@@ -183,22 +209,28 @@ begins_late(const Ready &ready, int64 monotonic)
 	return monotonic - ready.monotonic > Min(ready.hand_out.lease_time / 128, kLittle);
 }
 
-/* Under the queue's lock. */
+/*
+ * Hand out the job if the last check permits it; otherwise give it back or end its lease. Caller
+ * holds the queue's lock.
+ */
 static void
 hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 {
-	/* A slot that was freed and attached again has other leases. */
+	/* The slot belongs to another queue now, so the lease of this job does not exist any more. */
 	if (serial_of(ready->lease) != ready->serial)
 		return;
-	/* Its row has been deleted by hand since it was looked at; or was, and is there again. */
+	/* SQL has deleted the row since verify() read it, and may have inserted it again. */
 	if (ready->lease->rows_gone.at_all > 0)
 		return hold.end(ready->lease);
 	if (ready->lease->doomed)
 		return hold.give_back(ready->lease);
-	/* The queue was paused, or another limit set: the new ones hold. Or the token is above the mark: the next claim advances that. */
+	/*
+	 * The options were changed, for example by a pause or a new limit, and the new options apply.
+	 * Or the token is above the token mark, which the next claim advances.
+	 */
 	if (ready->options_set != hold->options_set || is_above_mark(hold->database, ready->token))
 		return hold.give_back(ready->lease);
-	/* The scheduler ends it, as in verify_one(). */
+	/* The job has expired since verify_one() checked that. The scheduler ends the job. */
 	if (ready->expires_at != DT_NOEND && ready->expires_at <= wall_now())
 		return hold.end(ready->lease);
 	if (begins_late(*ready, monotonic))

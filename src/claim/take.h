@@ -5,18 +5,27 @@
 
 namespace pgq {
 
-/* Fill the claim from this queue, without waiting for jobs. */
+/*
+ * Claim jobs of this queue until the claim has max_jobs jobs, without waiting for a job. Returns
+ * why there are fewer; kNone: the claim has max_jobs jobs.
+ */
 Shortage claim_from(const QueueRef &ref, Claim *claim);
 
-/* What has become of the jobs of a claim; what its caller was given may not be true any more. */
+/*
+ * How the jobs of a claim have ended up. If `kept` or `renewed` is not 0, some rows that were
+ * passed to the caller must be withdrawn or changed.
+ */
 struct HandedOut
 {
-	int jobs;
-	int kept;	 /* jobs that may not go out any more: they wait again */
-	int renewed; /* jobs whose lease begins later than was said */
+	int jobs;	 /* handed-out jobs */
+	int kept;	 /* jobs that were not handed out: put back, expired or deleted */
+	int renewed; /* handed-out jobs whose lease begins later than give() was told */
 };
 
-/* The last act of a claim: from here on its jobs are handed out (protocol: last-look-at-hand-out). Cannot fail. */
+/*
+ * Hand out the jobs after a last check of each (protocol: last-look-at-hand-out). This is the last
+ * step of a claim. Cannot fail.
+ */
 HandedOut hand_out_all(Claim *claim);
 
 } // namespace pgq

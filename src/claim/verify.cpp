@@ -9,9 +9,9 @@
 namespace pgq {
 
 /*
- * Return whether an error while a job is returned is the fault of its row (too large, damaged). If
- * not (the session was cancelled, or the server lacks a resource such as memory), the job is only
- * set aside for a moment.
+ * Return whether the row of a job caused the error that was raised while the job was returned (the
+ * row is too large or damaged). If not (the session was cancelled, or the server lacks a resource
+ * such as memory), the job is only set aside for a moment.
  */
 static bool
 is_fault_of_row(int error)
@@ -30,8 +30,8 @@ is_fault_of_row(int error)
 }
 
 /*
- * Pass the row to the caller. A row that no claim can return must not stop the queue, so the error
- * costs the job an attempt (protocol: failed-look-is-put-aside).
+ * Pass the row to the caller. A row that no claim can return must not stop the queue, so an error
+ * that the row causes costs the job an attempt (protocol: failed-look-is-put-aside).
  */
 static void
 give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
@@ -51,7 +51,7 @@ give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
 
 /*
  * Return the segments, as bits, that contain the rows of the popped hints from `from` on. In a
- * queue with fifo return all segments, since other jobs of a group may be in any.
+ * queue with fifo return all segments, since any segment may contain an earlier job of a group.
  */
 static uint32
 needed(const Round &round, int from)
@@ -70,9 +70,9 @@ lease_time_of(const ClaimOptions &wanted, const QueueOptions &options)
 }
 
 /*
- * In a queue with fifo, return whether a live job of the same group comes before this one. The
- * caller has the lease and the only slot of the group. So no job of the group is in work, and the
- * rows of ended jobs are gone.
+ * In a queue with fifo, return whether a live job of the same group comes before the popped job.
+ * The caller has the lease of the popped job and the only slot of its group. So no other job of the
+ * group is in work, and the rows of jobs that have ended are gone.
  */
 static bool
 is_behind(SegmentSet &segments, const Round &round, const Popped &popped)

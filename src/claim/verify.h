@@ -6,8 +6,9 @@
 namespace pgq {
 
 /*
- * Look at the rows, and have the claim give those that can be handed out. Returns how many
- * cannot. What a row took of the scratch memory is freed as soon as the caller has its copy.
+ * Read the rows of the popped hints. Add each job that can be handed out to claim->ready, and pass
+ * its row to claim->give(). Returns the number of jobs that cannot be handed out. `scratch` is
+ * reset after each row that was passed on, since give() has then copied the row.
  */
 int verify(Round *round, Claim *claim, MemoryContext scratch);
 

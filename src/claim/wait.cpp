@@ -16,8 +16,10 @@ namespace pgq {
 static constexpr int64 kShortNap = 1000;
 
 /*
- * When this process has to look again by itself: at the end, for the timers and rates it watches, for
- * parked jobs. If the clock is set meanwhile the scheduler wakes us; without one the nap is short.
+ * Return how long the claim may sleep, in milliseconds: until its wait ends, or until the next
+ * timer or rate limit that this process watches (`alarm`). The sleep is short while a queue has
+ * set-aside jobs or rows to read again. If the clock is set, the scheduler wakes this process; so
+ * the sleep is short also if no scheduler is running.
  */
 static int64
 nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
@@ -26,7 +28,10 @@ nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 	TimestampTz now = wall_now();
 	int64 nap = Min(end - monotonic, alarm.run_at > now ? alarm.run_at - now : 0);
 	nap = Min(nap, alarm.start - monotonic);
-	/* A timer may be due already while somebody else is still reading it in: then look again soon. */
+	/*
+	 * A timer may be due already, but another process is still reading it from the table. Then the
+	 * claim tries again soon.
+	 */
 	nap = Max(nap, kShortNap);
 	for (int i = 0; i < n; i++)
 	{
@@ -38,13 +43,16 @@ nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 	return (nap + 999) / 1000;
 }
 
-/* No lease is left for this database: which bound is met, and what helps. */
+/*
+ * Raise 53400 because no lease is left for this database. Say which bound is reached, and what
+ * helps.
+ */
 [[noreturn]] static void
 complain_of_bound()
 {
 	const Database *db = tables().database;
 	int leases = leases_of(db->share);
-	/* About: all of that can have changed since. */
+	/* The numbers are approximate: they can have changed since the claim failed. */
 	bool others = leases < max_leases - max_leases / 8;
 	ereport(
 		ERROR,
@@ -63,7 +71,10 @@ complain_of_bound()
 						  max_leases)));
 }
 
-/* No entry is left for a group: groups that wait, of this queue or others, have them. */
+/*
+ * Raise 53400 because no entry is left for a group: other groups, of this queue or others, have all
+ * entries.
+ */
 [[noreturn]] static void
 complain_of_entries(const char *name)
 {
@@ -85,7 +96,8 @@ complain(Shortage shortage, const char *name)
 			ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("too many jobs of queue \"%s\" are locked by other transactions", name),
-			 errdetail("A claim skips locked jobs, but at most %d in one database.", max_aside()),
+			 errdetail("Claims of one database skip at most %d locked jobs at the same time.",
+					   max_aside()),
 			 errhint("End the transactions that have locked rows of pgq_ext.job. See pg_locks for "
 					 "these transactions.")));
 	if (shortage == Shortage::kLeases)
@@ -94,7 +106,7 @@ complain(Shortage shortage, const char *name)
 		complain_of_entries(name);
 }
 
-/* A claim that waits looks more than once. */
+/* Count the call for queue i, but only once: a claim that waits asks each queue several times. */
 static void
 note_look(const QueueRef &ref, int i, Claim *claim)
 {
@@ -104,7 +116,10 @@ note_look(const QueueRef &ref, int i, Claim *claim)
 	claim->looked_at++;
 }
 
-/* Its jobs are in the order of the queues: no look but the last one has found any. */
+/*
+ * The jobs of a claim are in the order of the queues: they all come from its last pass over the
+ * queues.
+ */
 void
 note_empty(const QueueRef *refs, const Claim &claim)
 {
@@ -123,12 +138,17 @@ require_rights(const QueueRef *refs, char *const *names, int n)
 {
 	for (int i = 0; i < n; i++)
 		require_right(Deed::kClaim, refs[i].queue_id, names[i]);
-	/* We have heard what has happened while we waited. */
+	/*
+	 * The check of the rights has processed invalidations, so a DROP EXTENSION during a wait is
+	 * seen.
+	 */
 	if (n > 0 && !has_schema())
 		complain(Shortage::kDropped, names[0]);
 }
 
-/* Go through the queues in their order. Returns the queue that gave the first job. */
+/*
+ * Claim from the queues in the given order. Returns the queue that gave the first job; NULL: none.
+ */
 static Queue *
 claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 {
@@ -164,7 +184,10 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	join_lines(refs, n);
 	for (;;)
 	{
-		/* In line before looking, so that a commit meanwhile wakes us. */
+		/*
+		 * Join the lines before the search for a job, so that a commit during the search wakes this
+		 * process.
+		 */
 		Alarm alarm;
 		rejoin_lines(&alarm);
 		require_rights(refs, names, n);

@@ -25,7 +25,7 @@ enum class Nulls : uint8_t
 	kAllowed,
 };
 
-/* One column of a table. Columns are read by position, so the order of a list of them matters. */
+/* A column of a table. Columns are read by position, so the order in a list of columns matters. */
 struct Column
 {
 	const char *name;

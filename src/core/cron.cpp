@@ -22,7 +22,7 @@ struct Field
 static constexpr std::string_view kMonths[] = {"jan", "feb", "mar", "apr", "may", "jun",
 											   "jul", "aug", "sep", "oct", "nov", "dec"};
 static constexpr std::string_view kWeekdays[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
-static constexpr int kSunday = 7; /* Sunday is 0 or 7 */
+static constexpr int kSunday = 7; /* crontab(5) allows 0 and 7 for Sunday */
 
 static constexpr Field fields[] = {
 	{"second", 0, 59, nullptr, 0, &Cron::seconds},
@@ -185,7 +185,7 @@ parse_cron(std::string_view text, Cron *cron, CronError *error)
 	*error = {{}, text};
 	if (n != kFields && n != kFields - 1)
 		return false;
-	/* A text with five fields has no field for the seconds: they are 0. */
+	/* A text with five fields has no field for the seconds; the seconds are then 0. */
 	const Field *field = fields + kFields - n;
 	cron->seconds = 1;
 	for (int i = 0; i < n; i++)

@@ -1,15 +1,15 @@
 /*
- * Cron: computes the ticks of a schedule, the moments at which it enqueues.
+ * Cron: computes the ticks of a schedule, the moments at which the schedule enqueues a job.
  *
  * A schedule has five fields as in crontab(5): minute, hour, day of month, month, day of week; or
- * six, with seconds first. Instead of fields it may have a period; its ticks are then the multiples
- * of the period since 2000-01-01 00:00 UTC, as date_bin() counts them.
+ * six, with seconds first. Instead of fields, a schedule may have a period. Its ticks are then the
+ * multiples of the period since 2000-01-01 00:00 UTC, as date_bin() counts them.
  *
  * The fields are compared with the local time of a time zone. When the zone moves its clocks:
  *
- *   - If the hours are `*` or a step of it, every moment whose local time fits is a tick. A
- *     repeated hour has its ticks twice, a skipped hour has none.
- *   - If the hours are named, each fitting local time has one tick: the first moment with that
+ *   - If the hour field is `*`, or `*` with a step, every moment whose local time fits is a tick. An
+ *     hour that the clocks repeat has its ticks twice, an hour that they skip has none.
+ *   - If the hour field names hours, each fitting local time has one tick: the first moment with that
  *     local time. All fitting local times that the clocks skip have one tick together, at the
  *     moment of the skip.
  *
@@ -33,16 +33,16 @@ struct Cron
 	uint64_t seconds;
 	uint64_t minutes;
 	uint64_t hours;
-	uint64_t days;	   /* of the month */
-	uint64_t months;   /* from 1 */
+	uint64_t days;	   /* days of the month */
+	uint64_t months;   /* January is 1 */
 	uint64_t weekdays; /* 0 is Sunday */
-	/* The text of the field begins with a star. */
+	/* Each flag: the text of that field begins with a star. */
 	bool any_hour;
 	bool any_day;
 	bool any_weekday;
 };
 
-/* The place of a syntax error in the text. */
+/* A syntax error in the text, and its place. */
 struct CronError
 {
 	std::string_view field; /* name of the field; empty: the text as a whole is wrong */
@@ -81,8 +81,8 @@ has_bit(uint64_t bits, unsigned n)
 }
 
 /*
- * Return the first second of a day, counted from midnight, that fits and is at least `from`; -1:
- * none.
+ * Return the first second of a day, counted from midnight, that fits the hours, minutes and seconds
+ * and is at least `from`; -1: none.
  */
 inline int
 fitting_second(const Cron &cron, int from)
@@ -107,8 +107,8 @@ fitting_second(const Cron &cron, int from)
 }
 
 /*
- * Return whether the day fits. As in crontab(5), if both day of month and day of week are
- * restricted, a day needs to fit only one of them.
+ * Return whether the day fits. As in crontab(5), if the schedule restricts the day of month and
+ * also the day of week, a day needs to fit only one of the two.
  */
 inline bool
 fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono::sys_days day)
@@ -148,7 +148,7 @@ fitting_time(const Cron &cron, int64_t from, int64_t until)
 inline int64_t
 next_of_period(int64_t period, int64_t after)
 {
-	static constexpr int64_t kOrigin = 946684800; /* 2000-01-01 */
+	static constexpr int64_t kOrigin = 946684800; /* seconds from 1970-01-01 to 2000-01-01 */
 	int64_t since = after - kOrigin;
 	int64_t whole = since / period - (since % period < 0 ? 1 : 0);
 	return kOrigin + (whole + 1) * period;
@@ -163,8 +163,8 @@ int64_t
 next_tick(const Cron &cron, int64_t after, const Zone &zone)
 {
 	/*
-	 * No zone moves its clocks by more than this, so a local time that was shown earlier is not
-	 * repeated.
+	 * No zone moves its clocks by more than this, so a local time that was shown before `start` is
+	 * not shown again after `after`.
 	 */
 	static constexpr int64_t kLongestMove = 2 * kDay;
 	if (cron.period > 0)
@@ -228,7 +228,8 @@ last_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int6
 
 /*
  * Store the newest ticks in [from, until], at most `most`, sorted from old to new. There can be a
- * hundred million, so search backwards from the end, in a window whose length doubles each time.
+ * hundred million ticks, so search backwards from the end, in a window whose length doubles each
+ * time.
  */
 template <typename Zone>
 Backlog

@@ -18,7 +18,7 @@ template <typename K> struct Refill
 	K lowest; /* smallest key that was evicted, refused or pulled back to since the refill began */
 };
 
-/* Return the key below which memory has every row. During a refill, that is not the cursor. */
+/* Return the key below which memory has every row. During a refill this key is not the cursor. */
 template <typename K>
 inline const K &
 known_to(const Refill<K> &refill, const K &cursor)
@@ -63,7 +63,10 @@ template <typename Order, typename Set, typename LeaveOut>
 void
 insert_smallest(Set &set, const Hint &hint, LeaveOut leave_out)
 {
-	/* A hint of the same key is replaced, since the row may have moved. */
+	/*
+	 * If the set has a hint with the same key, insert() replaces that hint, since the row may have
+	 * moved.
+	 */
 	if (set.full() && !set.contains(hint))
 	{
 		if (!Order::less(hint, set.max()))

@@ -2,13 +2,13 @@
  * Jobs that wait for their run_at, counted by the second in which they become due.
  *
  *             base                   known_to                 reading_to
- *     dropped  | one number a second  |  counted in beyond; also by second while that is being read
+ *     dropped  | one number a second  |  counted in beyond; also by second while this part is being read
  *
  * The number of jobs that are due by now is the sum over the seconds up to now, so time alone
- * changes no number. If the clock is set back to before base, there are no numbers. Before the
- * clock reaches known_to, the numbers of the next seconds must be found. If beyond is 0, they are
- * all 0. Otherwise the rows of these jobs are read (begin_part() .. finish_part()). Until the
- * reading has ended, the jobs of these seconds still count in beyond.
+ * changes no number. If the clock is set back to before base, the numbers are not known. Before the
+ * clock reaches known_to, the numbers of the next seconds must be found. If beyond is 0, these
+ * numbers are all 0. Otherwise the rows of the jobs in beyond are read (begin_part() ..
+ * finish_part()). Until the reading has ended, the jobs of the next seconds still count in beyond.
  *
  * Pure: no server header. A number can be negative for a moment, since the end of a job may be
  * counted before its enqueue.
@@ -47,8 +47,8 @@ public:
 	}
 
 	/*
-	 * Clear all numbers. Take over the seconds of `other`, together with the part that it is going
-	 * to read.
+	 * Clear all numbers, and cover the same seconds as `other`, including the seconds that `other`
+	 * is going to read.
 	 */
 	void begin_like(const DueSeconds &other)
 	{
@@ -80,7 +80,7 @@ public:
 
 	bool knows(int64_t now) const { return base_ <= now && now <= known_to_; }
 
-	/* Add the numbers of another counter with the same base. */
+	/* Add the numbers of another counter that has the same base. */
 	void merge(const DueSeconds &found)
 	{
 		for (int64_t i = 0; i < kSeconds; i++)
@@ -106,8 +106,8 @@ public:
 	}
 
 	/*
-	 * Begin to read the seconds after known_to. Seconds long past are dropped to make room for
-	 * these.
+	 * Begin to read the seconds after known_to. Seconds that are long past are dropped to make room
+	 * for the new seconds.
 	 */
 	void begin_part(int64_t now)
 	{
@@ -124,8 +124,8 @@ public:
 	}
 
 	/*
-	 * End the reading. found: the numbers that were read, to be added as by merge(). The jobs of
-	 * these seconds do not count in beyond any more.
+	 * End the reading. found: the numbers that were read, which are added. The jobs of the seconds
+	 * that were read do not count in beyond any more.
 	 */
 	void finish_part(const DueSeconds &found)
 	{
@@ -138,7 +138,7 @@ public:
 		known_to_ = reading_to_;
 	}
 
-	/* Return whether the number of this second was found by the last reading. */
+	/* Return whether the last reading has found the number of this second. */
 	bool in_last_part(int64_t second) const { return part_from_ < second && second <= known_to_; }
 	void add_beyond(int64_t n) { beyond_ += n; }
 
@@ -155,7 +155,7 @@ private:
 	int64_t base_;
 	int64_t known_to_;
 	int64_t reading_to_;
-	/* the part that was read last begins after this second, and ends with known_to */
+	/* the part that was read last: the seconds after part_from_ up to known_to_ */
 	int64_t part_from_;
 	int64_t beyond_;
 	int32_t seconds_[kSeconds];

@@ -39,7 +39,7 @@ public:
 
 	/*
 	 * Take n permits at the time `at`, which earliest() has returned. The caller passes the result
-	 * to give_back() to undo this.
+	 * to give_back() to undo the take.
 	 */
 	int64_t take(int64_t n, int64_t at)
 	{
@@ -76,7 +76,7 @@ public:
 	int64_t burst() const { return burst_; }
 
 private:
-	int64_t interval_; /* time in which one permit is refilled */
+	int64_t interval_; /* microseconds in which one permit is refilled */
 	int64_t burst_;
 	int64_t full_at_;
 };

@@ -1,8 +1,7 @@
 /*
- * What a job is ordered by, and the hint that stands for it in memory.
+ * Keys, which order the jobs of a queue, and hints, which stand for jobs in memory.
  *
- * Pure: no server header.  Times are microseconds on the server's own scale
- * (TimestampTz).
+ * Pure: no server header. Times are microseconds on the server's own scale (TimestampTz).
  */
 #pragma once
 
@@ -11,7 +10,7 @@
 
 namespace pgq {
 
-/* Priority DESC, run_at ASC, job_id ASC (protocol: pop-is-exact). */
+/* The order of ready jobs: priority DESC, run_at ASC, job_id ASC (protocol: pop-is-exact). */
 struct Key
 {
 	int32_t priority;
@@ -32,7 +31,7 @@ struct Key
 	friend constexpr bool operator==(const Key &, const Key &) = default;
 };
 
-/* The order of the timer: run_at ASC, job_id ASC. */
+/* The order of scheduled jobs in the timer: run_at ASC, job_id ASC. */
 struct TimerKey
 {
 	int64_t run_at;
@@ -48,7 +47,7 @@ struct TimerKey
 	friend constexpr bool operator==(const TimerKey &, const TimerKey &) = default;
 };
 
-/* Where a row version lives: a segment of the ring and a tuple id in it. */
+/* The place of a row version: a segment of the ring, and a tuple id in that segment. */
 struct Place
 {
 	uint32_t block;
@@ -59,24 +58,27 @@ struct Place
 };
 
 /*
- * "There may be a job here."  A hint proves nothing: whoever takes it verifies
- * the row.  delayed is false for a job that was due when it was enqueued and has
- * not failed since; such a job is due whatever the clock says later (see Schedule::due).
+ * A hint: there may be a job at this place. A hint proves nothing, so a claim looks at the row.
+ * delayed: false for a job that was due when it was enqueued and has not failed since. Such a job
+ * is due whatever the clock says later (Schedule::due()).
  */
 struct Hint
 {
 	Key key;
 	Place place;
 	bool delayed;
-	bool in_turn;  /* in the window of a fair queue (window.h) */
-	int64_t group; /* the row's group_id; 0: it has none */
+	bool in_turn;  /* the window orders the hint by turns of groups (queue with fair; window.h) */
+	int64_t group; /* group_id of the row; 0: the row has no group */
 
 	constexpr TimerKey timer_key() const { return {key.run_at, key.job_id}; }
 };
 
 struct ByKey
 {
-	/* A row whose group was changed has two hints for a while, and only one of them may be passed over. */
+	/*
+	 * Hints of one job with different groups are different: after the group of a row was changed,
+	 * the row has two hints for a while, and the group of one of them may be passed over.
+	 */
 	static constexpr bool less(const Hint &a, const Hint &b)
 	{
 		if (a.in_turn && a.key.priority == b.key.priority && a.group != b.group)
@@ -89,7 +91,10 @@ struct ByRunAt
 {
 	static constexpr bool less(const Hint &a, const Hint &b)
 	{
-		/* A row whose priority was changed has two hints for a while; the better one must survive. */
+		/*
+		 * After the priority of a row was changed, the row has two hints for a while. The set keeps
+		 * the two, so the hint with the higher priority is not lost.
+		 */
 		return a.timer_key() == b.timer_key() ? ByKey::less(a, b) : a.timer_key() < b.timer_key();
 	}
 };

@@ -1,14 +1,14 @@
 /*
- * The ready job with the earliest run_at among priorities below a bound: among those priorities
- * whose jobs the window does not all have. The job is found by reading rows when it is asked for,
- * and is then kept. An older job that becomes ready replaces the kept one (note()). When rows may
- * have become ready that were not filed, the kept job is forgotten. So no ready job of these
- * priorities is older than the kept one. Like any hint, the kept job may be gone: the caller looks
- * at its row, and reads rows again if it is gone.
+ * The ready job with the earliest run_at, among the priorities below a bound: the priorities of
+ * which the window may lack jobs. The job is found by reading rows when a caller asks for it, and
+ * is then kept. An older job that becomes ready replaces the kept one (note()). When rows may have
+ * become ready that were not filed, the kept job is forgotten. So no ready job of these priorities
+ * is older than the kept one. Like any hint, the kept hint may be a ghost: the caller looks at the
+ * row, and reads rows again if the row is gone.
  *
  *     serial = begin(below)       under the queue's lock
- *     the rows are read           by a snapshot taken after that, with nothing locked
- *     finish(serial, found)       under the lock; no effect if forgotten or begun anew since
+ *     the rows are read           by a snapshot taken after begin(), with no lock held
+ *     finish(serial, found)       under the lock; no effect after another begin() or a forget()
  *
  * Pure and unlocked.
  */
@@ -21,7 +21,7 @@ namespace pgq {
 class OldestReady
 {
 public:
-	/* A bound above every priority. */
+	/* Bound for all priorities: greater than every priority. */
 	static constexpr int64_t kAll = int64_t{INT32_MAX} + 1;
 
 	void forget()
@@ -77,10 +77,13 @@ private:
 	Hint oldest_;
 };
 
-/* The ready job that has been due for longest, as far as the window can tell. */
+/*
+ * The ready job of the window that has been due for longest. below: only priorities from this
+ * number on were looked at.
+ */
 struct OldestInWindow
 {
-	const Hint *hint; /* NULL: none */
+	const Hint *hint; /* NULL: the window has no ready job */
 	int64_t below;
 };
 

@@ -1,7 +1,7 @@
 /*
- * A bounded set of values in order, in memory given by the caller (so that it
- * can live in shared memory).  Equal values are kept once.  Not locked: the
- * owner of the set says which lock protects it.
+ * A bounded set of ordered values. The caller gives the memory of the nodes, so the set can live in
+ * shared memory. Of equal values the set keeps only the latest. Not locked: the owner of the set
+ * says which lock protects it.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ public:
 
 	uint32_t size() const { return size_; }
 	uint32_t capacity() const { return capacity_; }
-	uint32_t peak() const { return peak_; } /* the greatest size there ever was */
+	uint32_t peak() const { return peak_; } /* greatest size since init() */
 	bool empty() const { return size_ == 0; }
 	bool full() const { return size_ == capacity_; }
 
@@ -56,7 +56,10 @@ public:
 		return value_of(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&header_))));
 	}
 
-	/* False when an equal value is there already, which is replaced. Otherwise the set must not be full. */
+	/*
+	 * Insert the value. If the set has an equal value, replace that value and return false.
+	 * Otherwise the set must not be full.
+	 */
 	bool insert(const T &value)
 	{
 		Tree::insert_commit_data position;
@@ -77,7 +80,10 @@ public:
 
 	bool contains(const T &value) const { return Tree::find(&header_, &value, Less{}) != &header_; }
 
-	/* NULL: there is none. */
+	/*
+	 * Return the first value that is not less than this one, the first that is greater, or the last
+	 * that is less; NULL: there is none.
+	 */
 	const T *first_from(const T &value) const
 	{
 		return value_or_null(Tree::lower_bound(&header_, &value, Less{}));
@@ -92,7 +98,7 @@ public:
 		return n == Tree::begin_node(&header_) ? nullptr : value_or_null(Tree::prev_node(n));
 	}
 
-	/* How many come before it, but at most so many. */
+	/* Return how many values are less than this one, but at most `most`. */
 	uint32_t count_before(const T &value, uint32_t most) const
 	{
 		uint32_t n = 0;
@@ -103,7 +109,7 @@ public:
 		return n;
 	}
 
-	/* One of those that are in it. */
+	/* Remove a value, given by its address in the set, and return it. */
 	T take(const T *value)
 	{
 		return remove(&container_of<Node>(const_cast<T *>(value), offsetof(Node, value))->links);
@@ -165,7 +171,7 @@ private:
 	TreeNode header_;
 	Node *storage_;
 	Node *unused_;	 /* list of returned nodes, linked through links.parent */
-	uint32_t fresh_; /* nodes from here on were never used (and never touched) */
+	uint32_t fresh_; /* nodes from this number on were never used */
 	uint32_t size_;
 	uint32_t capacity_;
 	uint32_t peak_;

@@ -48,8 +48,8 @@ public:
 
 	/*
 	 * Merge another counter with the same period. Afterwards this counter reports, at every later
-	 * time, at least as many starts as either of them. Takes the maximum of each sum of a part and
-	 * all later parts. The maximum of each part alone would be too small.
+	 * time, at least as many starts as either of the two did. Takes the maximum of each sum of a
+	 * part and all later parts. The maximum of each part alone would be too small.
 	 */
 	void cover(RateOf other, int64_t now)
 	{
@@ -74,12 +74,12 @@ public:
 		return started_;
 	}
 
-	/* Return the time at which no start up to now counts any more. */
+	/* Return the time from which on no start up to now counts. */
 	int64_t all_forgotten(int64_t now) const { return (part_of(now) + kWindow) * width_; }
 
 	/*
-	 * Visit the parts whose starts still count now, from the oldest on, with their number of starts
-	 * and the latest time of these.
+	 * Visit the parts whose starts still count now, from the oldest on. visit() gets the number of
+	 * starts of the part, and the latest time at which these jobs can have started.
 	 */
 	template <typename Visit> void for_each_part(int64_t now, Visit visit)
 	{

@@ -1,7 +1,7 @@
 /*
- * A field of shared memory that some processes read without the lock under which it is written. A
- * reader gets a whole value, never a mixture of two. But the value may be out of date, and need not
- * match the fields beside it.
+ * A field of shared memory that some processes read without the lock under which the field is
+ * written. A reader gets a whole value, never a mixture of two. But the value may be out of date,
+ * and need not match the fields beside it.
  */
 #pragma once
 

@@ -131,8 +131,8 @@ inline constexpr Column finished_columns[] = {PGQ_FINISHED_COLUMNS(PGQ_COLUMN)};
 inline constexpr int kFinishedColumns = std::size(finished_columns);
 
 /*
- * Columns of pgq_ext.unique_key. This table is not a ring: it is small, and its rows are deleted
- * when their time is over.
+ * Columns of pgq_ext.unique_key. This table is not a ring: the table is small, and a row is deleted
+ * when its time is over.
  */
 enum KeyColumn : int16_t
 {
@@ -154,12 +154,12 @@ inline constexpr Column key_columns[] = {{"job_id", kInt8},
 enum IndexName : uint8_t
 {
 	kById,	  /* unique; identifies the row to subscribers of a publication */
-	kByOrder, /* for jobs: the next job of a queue; for records: the oldest of a queue */
-	kDelayed, /* this index and the following ones: only for jobs */
+	kByOrder, /* for jobs: the next job of a queue; for dead letters: the oldest one of a queue */
+	kDelayed, /* for jobs only, as all indexes below */
 	kExpiring,
 	kByKey,
-	kByGroup, /* for the next job of a group */
-	kFifo,	  /* for the job of a group that was enqueued first */
+	kByGroup, /* the next job of a group */
+	kFifo,	  /* the job of a group that was enqueued first */
 };
 inline constexpr int kIndexes = 7;
 
@@ -171,7 +171,9 @@ struct IndexColumn
 
 struct IndexSpec
 {
-	/* Appended to the name of the segment; NULL: the ring has no such index. */
+	/*
+	 * Suffix of the index's name, after the name of the segment; NULL: the ring has no such index.
+	 */
 	const char *name;
 	IndexColumn columns[6]; /* ends with an entry whose number is 0 */
 	const char *predicate;	/* NULL: the index is not partial */
@@ -179,8 +181,8 @@ struct IndexSpec
 
 /*
  * Return whether the job has to wait for its run_at. A job that was due when it was enqueued and
- * has not failed is due at once, even if the clock is set back. kDelayedRows, the predicate of the
- * index of delayed rows, expresses the same.
+ * has not failed is due at once, even if the clock is set back. kDelayedRows is the same condition
+ * in SQL, the predicate of the index of delayed rows.
  */
 inline constexpr char kDelayedRows[] = "run_at > enqueued_at OR attempts > 0";
 constexpr bool
@@ -200,26 +202,26 @@ struct RingSpec
 	 * column queue_id.
 	 */
 	const char *table;
-	const char *rows; /* the word for rows of the table in messages */
+	const char *rows; /* the word for rows of this table in messages */
 	const Column *columns;
 	int n_columns;
 	IndexSpec indexes[kIndexes]; /* indexed by IndexName */
 	int segments;
 	/*
-	 * The live rows of a closed segment are moved when they are less than 1/few of the segment. For
-	 * example, copying a twentieth costs a twentieth of the work that filled the segment.
+	 * The live rows of a closed segment are moved when they are less than 1/few of the segment. So
+	 * with few = 20, the moves cost at most a twentieth of the work that filled the segment.
 	 */
 	int few;
 	/*
 	 * For records: the queue option that says how long a record is kept, and the number of the
-	 * column with the time from which that counts.
+	 * column from whose time on the record is kept that long.
 	 */
 	const char *keep;
 	int16_t born;
 	/*
-	 * For a ring whose segments are truncated when the time of all their rows is over: the number
-	 * of the column queue_id. For a ring whose rows are deleted one by one when their time is over:
-	 * 0.
+	 * The number of the column queue_id, for a ring whose segments are truncated when the time of
+	 * all their rows is over. 0: the rows of the ring are deleted one by one when their time is
+	 * over.
 	 */
 	int16_t queue;
 };
@@ -241,8 +243,9 @@ inline constexpr RingSpec rings[] = {
 	 .segments = 8,
 	 .few = 20},
 	/*
-	 * Dead letters are rare. A row that is kept for long may be copied once, but the copies must
-	 * not take more than twice the room.
+	 * Dead letters are rare, so a row that is kept for long may be copied once. Segments that are
+	 * at least half full of live rows are not copied, so the table takes at most about twice the
+	 * room of its rows.
 	 */
 	{.table = "dead_job",
 	 .rows = "dead letters",
@@ -282,7 +285,10 @@ inline constexpr RingSpec rings[] = {
 inline constexpr int kRings = std::size(rings);
 static_assert(std::size(all_rings) == kRings);
 
-/* Return the number of the ring's first segment. The segments of all rings are numbered through. */
+/*
+ * Return the number of the ring's first segment. The segments of all rings are numbered
+ * consecutively.
+ */
 constexpr int
 first_in(int ring)
 {

@@ -1,13 +1,13 @@
 /*
- * The policy of rotation: what to do with a ring of segments, and when. Pure: it gets observations
- * and returns decisions. ring/rotation.* observes and acts; the README of ring/ describes the
- * whole.
+ * The policy of rotation: what to do with a ring of segments, and when. Pure: the functions get
+ * observations and return decisions. ring/rotation.* observes and acts; the README of ring/
+ * describes the whole.
  *
- * New rows go to the current segment. When it is full it is closed, and the next bare segment (one
- * without a page) becomes current. A closed segment is read. If few rows live in it, and their
- * number does not fall fast, it is drained: the rows are moved to the segment of survivors. So a
- * job that waits for a month is not copied at each rotation. A segment without a live row is
- * truncated.
+ * New rows go to the current segment. When that segment is full it is closed, and the next bare
+ * segment (one without a page) becomes current. A closed segment is read. If the segment has few
+ * live rows, and their number does not fall fast, it is drained: the rows are moved to the segment
+ * of survivors. So a job that waits for a month is not copied at each rotation. A segment without a
+ * live row is truncated.
  *
  * Times are microseconds of the monotonic clock.
  */
@@ -19,23 +19,23 @@
 
 namespace pgq {
 
-/* Times to wait. */
+/* Intervals and waiting times, in microseconds. */
 inline constexpr int64_t kSecondOfRing = 1000000;
-inline constexpr int64_t kRingInterval = kSecondOfRing; /* between two looks at a ring */
-inline constexpr int64_t kRingSoon =
-	kRingInterval / 10; /* until the next look at a segment that becomes full within seconds */
-/* Until the next look when dead rows increase within seconds. */
+inline constexpr int64_t kRingInterval = kSecondOfRing; /* interval between two checks of a ring */
+/* Wait before the next check of a segment that becomes full within seconds. */
+inline constexpr int64_t kRingSoon = kRingInterval / 10;
+/* Wait before the next check when the number of dead rows grows within seconds. */
 inline constexpr int64_t kRingOften = kRingInterval / 4;
-/* Longest wait for a segment in which nothing can be done yet. */
+/* Longest wait before the next check of a segment in which nothing can be done yet. */
 inline constexpr int64_t kMostPatience = 32 * kRingInterval;
-inline constexpr int64_t kMostPatienceByTime =
-	300 * kRingInterval; /* longest wait when rows are kept for days */
+/* Longest such wait, in a ring whose rows are kept for days. */
+inline constexpr int64_t kMostPatienceByTime = 300 * kRingInterval;
 inline constexpr int64_t kAfterRingError = 60 * kRingInterval;
 
 /*
- * Return how long to rest after a batch of expired records was deleted. took: the duration of the
- * deletion, which may take at most a tenth of all time. more: the batch was full, so there may be
- * more records.
+ * Return the pause (microseconds) after a batch of expired records was deleted. took: the duration
+ * of the deletion; deletions may take at most a tenth of all time. more: the batch was full, so
+ * there may be more records.
  */
 constexpr int64_t
 rest_after_expiry(int64_t took, bool more)
@@ -66,9 +66,9 @@ struct RingView
 {
 	RingName name;
 	uint32_t current;
-	uint32_t survivors;		 /* kNoSegment: none */
+	uint32_t survivors;		 /* number of the segment of survivors; kNoSegment: there is none */
 	int64_t least;			 /* bytes; a segment smaller than this is not full */
-	bool bare[kAllSegments]; /* by segment number; never true for the current one */
+	bool bare[kAllSegments]; /* indexed by segment number; never true for the current segment */
 	int bare_count;
 	int64_t bytes[kAllSegments];
 	int64_t closed_bytes;
@@ -77,7 +77,7 @@ struct RingView
 /*
  * Return the size in bytes at which a segment is full. If few segments are bare, the size grows, so
  * that a backlog does not use up the ring. The size stays in proportion to the bytes of closed
- * segments, so that a segment has no more finished rows than there are waiting ones.
+ * segments, so that a segment has no more finished rows than the ring has waiting rows.
  */
 constexpr int64_t
 full_size(const RingView &ring)
@@ -94,7 +94,7 @@ is_full(const RingView &ring, uint32_t number)
 
 /*
  * Return whether at least half of the segments are bare. Only then may a segment be closed before
- * it is full, since that leaves one segment less for a backlog.
+ * it is full, since each closed segment leaves one segment less for a backlog.
  */
 constexpr bool
 is_half_bare(const RingView &ring)
@@ -103,8 +103,8 @@ is_half_bare(const RingView &ring)
 }
 
 /*
- * Return whether the current segment has grown so fast since the last look that the next look must
- * come soon.
+ * Return whether the current segment has grown so fast since the last check that the next check
+ * must come soon.
  */
 constexpr bool
 fills_fast(const RingView &ring, int64_t bytes_before)
@@ -134,8 +134,8 @@ next_bare(const RingView &ring, Good good)
 
 /*
  * Size below which the segment of survivors never counts as full. The indexes of a segment take
- * more than 100 kB as soon as it has a row. If that made a small segment full, its rows would be
- * moved again and again.
+ * more than 100 kB as soon as the segment has a row. If these indexes made a small segment full,
+ * its rows would be moved again and again.
  */
 inline constexpr int64_t kLeastOfSurvivors = 256 * 1024;
 
@@ -148,8 +148,8 @@ takes_survivors(const RingView &ring, uint32_t number)
 }
 
 /*
- * Return the segment to which the rows of `from` are moved. The last bare segment is never chosen:
- * it is kept for new rows.
+ * Return the segment to which the rows of `from` are moved. The last bare segment is never chosen,
+ * since it is kept for new rows.
  */
 constexpr uint32_t
 refuge_from(const RingView &ring, uint32_t from)
@@ -170,12 +170,12 @@ struct SegmentPass
 {
 	uint32_t next;
 	uint32_t first_live; /* block of the first live row; kNoBlock: none yet */
-	int64_t live_bytes;	 /* bytes of the rows that are live or may be, with TOAST data */
-	int64_t dead;		 /* dead rows */
-	bool many;			 /* live_bytes is more than is worth copying; the pass has stopped */
+	int64_t live_bytes;	 /* bytes of rows that are live or may be live, with TOAST data */
+	int64_t dead;		 /* number of dead rows */
+	bool many;			 /* live_bytes is more than few_bytes(); the pass has stopped */
 	/*
-	 * For records: the longest time for which a row has been kept already, and the longest time for
-	 * which one must still be kept.
+	 * For records (microseconds): the longest time for which a row has been kept already, and the
+	 * longest time for which a row must still be kept.
 	 */
 	int64_t kept;
 	int64_t left;
@@ -184,8 +184,8 @@ struct SegmentPass
 
 /*
  * Return how many bytes of live rows are worth copying out of a segment of this size. For a small
- * segment, which was closed because of its dead rows, that is a quarter; in a ring that is
- * truncated by time, all of it.
+ * segment, which was closed because of its dead rows, the result is a quarter of its size. In a
+ * ring that is truncated by time, all of a small segment is worth copying.
  */
 inline constexpr int64_t kSmallSegment = 64 * 1024;
 inline constexpr int64_t kSmallMove = 256 * 1024;
@@ -200,7 +200,7 @@ few_bytes(RingName ring, int64_t table_bytes)
 }
 
 /*
- * Return whether a complete pass has found many dead rows and few live ones. If so, the current
+ * Return whether a complete pass has found many dead rows and few live rows. If so, the current
  * segment is closed, or the segment of survivors is drained.
  */
 constexpr bool
@@ -210,7 +210,7 @@ is_worn(const SegmentPass &pass, int64_t most_dead)
 }
 
 /*
- * Return whether the number of dead rows has grown so fast since the last look that the next look
+ * Return whether the number of dead rows has grown so fast since the last check that the next check
  * must come soon.
  */
 constexpr bool
@@ -245,15 +245,15 @@ struct SegmentWatch
 		kEmpty,
 	} phase;
 	SegmentPass pass;
-	int64_t live_before; /* live_bytes of the pass before; 0: there was none */
+	int64_t live_before; /* live_bytes of the previous pass; 0: no previous pass */
 	Position move_from;
 	Position batch_from; /* start of the batch that is being moved */
 	int batch;			 /* number of rows to move in one transaction */
 	int moved;			 /* rows moved in this drain */
-	bool moving;		 /* a row is being moved, so an error comes from that */
+	bool moving;		 /* a batch is being moved, so an error comes from the move */
 	bool failed;		 /* a row could not be moved in this drain */
 	uint64_t changed_at; /* in kEmpty: WAL position since which no page was changed */
-	bool failing;		 /* the last step that did something has failed */
+	bool failing;		 /* the last step that tried to change something has failed */
 	int64_t due;
 	int64_t patience;
 	int64_t most_patience;
@@ -297,7 +297,8 @@ struct SegmentWatch
 		else if (survivors())
 		{
 			be_patient();
-			start_reading(0, now + patience); /* from the first page, to count its dead rows */
+			/* begin at the first page, to count the dead rows of the whole segment */
+			start_reading(0, now + patience);
 		}
 		else
 			note_few_live(now);
@@ -310,8 +311,8 @@ struct SegmentWatch
 	constexpr void note_few_live(int64_t now)
 	{
 		/*
-		 * Records that are to be kept no longer than they have been kept already are not moved:
-		 * they delay the truncation by at most that time.
+		 * Do not move records that must be kept no longer than they have been kept already: they
+		 * delay the truncation by no more than that time.
 		 */
 		if (pass.left > 0 && pass.left <= pass.kept)
 		{
@@ -359,8 +360,8 @@ struct SegmentWatch
 	}
 
 	/*
-	 * Note that moving a batch has failed. Try its rows one by one, and skip a row that fails. If
-	 * that brings no progress either, try again later.
+	 * Note that moving a batch has failed. Move its rows one by one, and skip a row that fails. If
+	 * this moves no row either, try again later.
 	 */
 	constexpr void note_failed_batch(int64_t now)
 	{
@@ -421,7 +422,7 @@ segment_in_turn(const SegmentWatch (&watches)[kAllSegments], int64_t now)
 	return first >= 0 && watches[first].due <= now ? first : -1;
 }
 
-/* Return the time of the next step, or of the next look at the ring. */
+/* Return the time of the next step of a segment, or of the next check of the ring. */
 inline int64_t
 next_turn(const SegmentWatch (&watches)[kAllSegments], int64_t next_look)
 {

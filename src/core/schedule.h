@@ -1,45 +1,39 @@
 /*
- * Schedule: which job of one queue is next.
+ * Schedule: which job of one queue is next. Memory has
  *
- *   W  window        ready hints below the cursor, in the order of keys, bounded
- *   C  cursor        every ready row at or beyond it may be missing from W
- *   T  timer         hints not yet due below the timer cursor, by run_at, bounded
- *   TC timer_cursor  every row at or beyond it may be missing from T
- *   D  due_line      "now"; it goes back only by a rewind
- *      groups        those that are passed over, each with a cursor of its own: groups.h
+ *   W  window        ready hints below the cursor, ordered by key; bounded
+ *   C  cursor        ready rows whose key is C or beyond may be missing in W
+ *   T  timer         hints below the timer cursor that are not yet due, ordered by run_at; bounded
+ *   TC timer_cursor  rows whose (run_at, id) is TC or beyond may be missing in T
+ *   D  due_line      the time up to which jobs are due; goes back only by a rewind
+ *      groups        the groups that are passed over, each with a cursor of its own: groups.h
  *
- * Invariant.  For every live, unleased row whose inserting transaction has run
- * its callback: if it is due, it is in W, or key >= C, or (run_at, id) >= TC, or at or
- * beyond the cursor of its group; else it is in T, or (run_at, id) >= TC.  (In a queue with
- * fifo that is so for the first row of each group; the others need nothing before they are
- * first, and whatever ends the first has its group looked at.)  A hint too many is always allowed and
- * a cursor pulled back is always correct, only slower: in doubt, pull back.
+ * Invariant. It is about every live row that has no lease and whose inserting transaction has run its callback. If the row is
+ * due, then it is in W, or its key is C or beyond, or its (run_at, id) is TC or beyond, or its key is the cursor of its group or
+ * beyond. If the row is not due, then it is in T, or its (run_at, id) is TC or beyond. (In a queue with fifo, this is true for
+ * the first row of each group. The later rows of a group need no place in memory: when the first row ends, the group is looked at
+ * again.) A superfluous hint is always allowed. A cursor that is pulled back is always correct, only slower: in doubt, pull back.
  *
- * Due means run_at <= D, or "not delayed": the row's run_at is the moment it was
- * enqueued, and no attempt has failed.  Without the second half a job enqueued just
- * before a failover to a machine whose clock is behind would be neither due nor in
- * the index of delayed rows that the timer is filled from.
+ * Due means that run_at <= D, or that the row is not delayed: the job was due when it was enqueued, and no attempt has failed.
+ * Without the second condition, think of a job enqueued just before a failover to a machine whose clock is behind. The job would
+ * be neither due nor in the index of delayed rows, from which the timer is filled.
  *
- * D moves forward, also while the clock is set back a little.  When the clock is more
- * than the slack behind D (it had been wrong, and was corrected), D goes back to it: a
- * rewind.  Rows that were due are not any more, so W and T are emptied, C becomes
- * -infinity and TC the first moment after D.  That keeps the invariant whatever was in
- * memory: a row that is due has key >= C, one that is not is delayed and has
- * (run_at, id) >= TC.  A refill that is under way goes on: its `lowest` is lowered
- * instead, and a row it has read that is not due any more is filed like any other.
+ * D moves forward, and stays while the clock is behind D by no more than the slack. If the clock is further behind D (it was
+ * wrong, and has been corrected), D goes back to the clock: a rewind. Rows that were due may not be due any more. So W and T are
+ * emptied, C becomes -infinity, and TC the first moment after D. That keeps the invariant, whatever was in memory: a row that is
+ * due has a key >= C, and a row that is not due is delayed and has (run_at, id) >= TC. A refill that is under way goes on: its
+ * `lowest` is lowered instead of the cursor, and rows that it has read are filed as usual, even if not due any more.
  *
- * Rows that are not delayed and have a run_at beyond D are among the others in the
- * order of the index.  A scan looks for them up to the horizon: no such row that was
- * filed or read has a later one, nor, where rows may be there that were neither, one
- * later than the bound that doubt_horizon() was given.  A survey lowers it again: what a
- * refill from -infinity, and those that go on where it ended, have met up to +infinity.
+ * A row that is not delayed and has a run_at beyond D stands among the delayed rows in the order of the index. A scan looks for
+ * such rows up to the horizon, an upper bound of their run_at: of the rows that were filed or read, and, if memory may lack rows
+ * that were neither, also of these (the bound that was passed to doubt_horizon()). A survey lowers the horizon again. It consists
+ * of a refill from -infinity and the refills that continue it up to +infinity. Then the horizon becomes the latest run_at of the
+ * rows that were met since the survey began.
  *
- * A refill reads rows while others go on working, in three steps: begin takes
- * the cursor away (C = +infinity, so that whatever is filed meanwhile is kept),
- * the caller scans without any lock, merge and finish put the rows in and the
- * cursor back.  What is evicted or refused meanwhile lowers `lowest`, never C.
- * A refill that does not finish is abandoned: the cursor goes back to its start.
- * There is one refill of each kind at a time.
+ * A refill reads rows while other processes go on working, in three steps. `begin` sets C to +infinity, so that all hints that
+ * are filed during the refill are kept. The caller scans the rows without any lock. `merge` and `finish` file the rows and set
+ * the cursor again. A hint that is evicted or refused during the refill lowers `lowest`, not C. A refill that does not finish is
+ * abandoned: the cursor goes back to its start. There is at most one refill of the window and one of the timer at a time.
  *
  * Pure and unlocked: the owner holds the queue's lock around every call.
  */
@@ -56,7 +50,7 @@ class Schedule : public ReadyJobs
 public:
 	using Timer = OrderedSet<Hint, ByRunAt>;
 
-	/* slack: how far, in microseconds, the clock may be behind the due line. */
+	/* slack: how far the clock may be behind the due line without a rewind, in microseconds. */
 	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
 			  int64_t slack = kJump)
 	{
@@ -66,7 +60,7 @@ public:
 		reset();
 	}
 
-	/* Both cursors at -infinity: everything is still to be read from the heap. */
+	/* Set both cursors to -infinity: all rows are still to be read from the table. */
 	void reset(const GroupRules &rules = {})
 	{
 		ReadyJobs::reset(rules);
@@ -84,14 +78,14 @@ public:
 		timer_refill_.active = false;
 	}
 
-	/* If the clock was set back: rewind. */
+	/* Rewind, if the clock was set back by more than the slack. */
 	void notice_step_back(int64_t now)
 	{
 		if (now < due_line_ && due_line_ - now > slack_)
 			rewind(now);
 	}
 
-	/* Move the due line to the clock, and the timers it passes into the window. */
+	/* Move the due line forward to the clock. Move hints that are due now from the timer into the window. */
 	void fire(int64_t now)
 	{
 		notice_step_back(now);
@@ -107,7 +101,7 @@ public:
 			hand_over_due();
 	}
 
-	/* Have rows become due, since this was asked last, that only a refill will bring in? */
+	/* Return whether, since the last call, rows have become due that only a refill of the window will bring into memory. */
 	bool take_handed_over()
 	{
 		bool handed_over = handed_over_;
@@ -115,7 +109,7 @@ public:
 		return handed_over;
 	}
 
-	/* Timers that have fired since this was asked last. */
+	/* Return how many jobs of the timer have become ready since the last call. */
 	uint32_t take_fired()
 	{
 		uint32_t fired = fired_;
@@ -123,10 +117,7 @@ public:
 		return fired;
 	}
 
-	/*
-	 * File a hint where it belongs. True if the job is ready to run, false if
-	 * it waits for its time or for its group.
-	 */
+	/* File a hint in window or timer. Return true if the job is ready to run; false if it waits for its run_at or its group. */
 	bool file(const Hint &hint)
 	{
 		note_met(hint);
@@ -149,12 +140,13 @@ public:
 	const OldestReady &oldest_beyond() const { return oldest_beyond_; }
 	OldestReady &oldest_beyond() { return oldest_beyond_; }
 
-	/* Are there rows that are due, and that nobody has filed? */
+	/* Return whether due rows may be missing in memory that only the timer refill under way will bring. */
 	bool hides_due() const { return timer_hides_due(); }
 
 	/*
-	 * Is the smallest hint of the window certainly the smallest of all ready rows? One at the cursor itself is: the row
-	 * there is the same job's. (With another group, the window may be too small for both.)
+	 * Return whether the smallest hint of the window is certainly the smallest of all ready rows. A hint exactly at the cursor
+	 * is, since the row at the cursor is the same job. (If the group of that row was changed, the window may lack one of its two
+	 * hints.)
 	 */
 	bool poppable() const
 	{
@@ -167,21 +159,24 @@ public:
 		return pop_window();
 	}
 
-	/* The job that was just popped cannot be taken by anybody: its hint is filed again, its group keeps its turn. */
+	/* File again the hint of a job that was just popped: the job cannot be claimed now. Its group keeps its turn. */
 	void take_back(const Hint &hint)
 	{
 		window_.return_turn(hint);
 		file(hint);
 	}
 
-	/* Nothing can be popped, nothing is hidden: there is no ready row, but of groups that have no room. */
+	/* Return whether there is no ready row, neither in the window nor beyond a cursor, except rows of groups without room. */
 	bool exhausted() const
 	{
 		return window_.empty() && !ready_beyond_window() && !timer_hides_due() &&
 			   !groups_.any_waiting();
 	}
 
-	/* The jobs that go out before one that is ready, as far as memory knows; not in turn, where that depends on what comes. */
+	/*
+	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, as always in a queue with fair,
+	 * where jobs that are enqueued later may go out earlier.
+	 */
 	struct Ahead
 	{
 		uint32_t jobs;
@@ -201,7 +196,7 @@ public:
 		return timer_refill_.active || !(timer_cursor_ == TimerKey::highest());
 	}
 
-	/* run_at at which fire() will have something to do; INT64_MAX: none known. */
+	/* Return the run_at at which fire() will have something to do; INT64_MAX: no such run_at is known. */
 	int64_t next_timer() const
 	{
 		int64_t beyond = known_to(timer_refill_, timer_cursor_).run_at;
@@ -209,10 +204,10 @@ public:
 																  : timer_.min().key.run_at;
 	}
 
-	/* Up to here a scan looks for jobs that were due when they were enqueued. */
+	/* Return the run_at up to which a scan looks for jobs that were due when they were enqueued. */
 	int64_t horizon() const { return horizon_ > due_line_ ? horizon_ : due_line_; }
 
-	/* There is a job with that run_at that was due when it was enqueued. */
+	/* Note that there is a job with this run_at that was due when it was enqueued. */
 	void raise_horizon(int64_t run_at)
 	{
 		if (run_at > horizon_)
@@ -221,14 +216,17 @@ public:
 			met_ = run_at;
 	}
 
-	/* Of a row that was read but is not kept. */
+	/* Note the run_at of a row that was read, even if its hint is not kept. */
 	void note_met(const Hint &hint)
 	{
 		if (!hint.delayed)
 			raise_horizon(hint.key.run_at);
 	}
 
-	/* There may be jobs that were never filed here; those that were due when enqueued have no run_at beyond bound. */
+	/*
+	 * Note that memory may lack jobs that were never filed. bound: an upper bound of the run_at of such jobs that were due when
+	 * they were enqueued.
+	 */
 	void doubt_horizon(int64_t bound)
 	{
 		if (bound > horizon_)
@@ -237,7 +235,10 @@ public:
 		surveying_ = false;
 	}
 
-	/* Some rows from this key on, or from this run_at on, are not in memory. If all: groups that are aside may have lost theirs. */
+	/*
+	 * Note that memory may lack rows from this key on, and rows from this timer key on. If memory may lack all rows, no group
+	 * stays passed over, since the row that a group waits for may be gone.
+	 */
 	void pull_back(const Key &key, const TimerKey &timer_key)
 	{
 		if (key == Key::lowest())
@@ -252,8 +253,8 @@ public:
 	}
 
 	/*
-	 * The invariant, for the hint of a live and unleased row. Only delayed rows are
-	 * in the index that the timer is filled from, so its cursor covers no others.
+	 * Return whether the invariant is true for the hint of a live row without a lease. The timer is filled from the index of
+	 * delayed rows, so the timer cursor covers delayed rows only.
 	 */
 	bool covers(const Hint &hint) const
 	{
@@ -265,8 +266,8 @@ public:
 	}
 
 	/*
-	 * An older hint of the same job that comes no later serves as well: whoever pops
-	 * it finds the row and files it again. Looks at every entry.
+	 * Return whether memory has a hint of the same job that goes out no later than this one. A claim that pops such a hint finds
+	 * the row and files this hint again. Visits every entry.
 	 */
 	bool leads_to(const Hint &hint) const
 	{
@@ -299,14 +300,14 @@ public:
 		return begin_sweep();
 	}
 
-	/* It may have been due only until the clock was set back. */
+	/* File a row that the refill has read. The row may have been due only until the clock was set back. */
 	void merge_window_row(const Hint &hint)
 	{
 		assert(window_refill_.active);
 		file(hint);
 	}
 
-	/* end: the first key that was not merged. */
+	/* End the refill. end: the first key that was not merged. */
 	void finish_window_refill(const Key &end)
 	{
 		finish_sweep(end);
@@ -344,7 +345,7 @@ public:
 		hand_over_due();
 	}
 
-	/* As ReadyJobs. */
+	/* Like ReadyJobs::finish_probe(), but a row that is not due goes into the timer. */
 	void finish_probe(int64_t id, const Hint *rows, int n, const Key &next, int64_t head)
 	{
 		ReadyJobs::finish_probe(id, rows, n, next, head, [this](const Hint &hint) {
@@ -368,7 +369,7 @@ public:
 	bool timer_refill_active() const { return timer_refill_.active; }
 
 private:
-	/* As after a load, but with all that was met. */
+	/* Go back to `now`, and read all rows again. Jobs that were due when enqueued may have a run_at up to the old due line. */
 	void rewind(int64_t now)
 	{
 		doubt_horizon(due_line_);
@@ -385,7 +386,7 @@ private:
 		met_ = INT64_MIN;
 	}
 
-	/* Without a refill, fire() hands over what the cursor hides. */
+	/* Return whether a timer refill hides due rows. Without a refill, hand_over_due() has moved the timer cursor beyond D. */
 	bool timer_hides_due() const
 	{
 		return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
@@ -400,33 +401,36 @@ private:
 	}
 
 	/*
-	 * The due line has passed the timer cursor: the rows between them are ready
-	 * now, and the window's scan finds them by their key.
+	 * If the due line has passed the timer cursor, rows between the two are ready now. Let the window's scan find such rows by
+	 * their key.
 	 */
 	void hand_over_due()
 	{
 		if (timer_cursor_.run_at > due_line_)
 			return;
-		/* Before the first timer refill the cursor says nothing: that is loading, not time passing. */
+		/*
+		 * Before the first timer refill, the cursor is at its beginning because rows were not read yet, not because time has
+		 * passed.
+		 */
 		handed_over_ |= timer_read_;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());
 	}
 
-	OldestReady oldest_beyond_; /* of what the window does not tell of */
+	OldestReady oldest_beyond_; /* of the priorities of which the window may lack jobs */
 	Timer timer_;				/* T */
 	TimerKey timer_cursor_;		/* TC */
 	Refill<TimerKey> timer_refill_;
 	int64_t due_line_; /* D */
 	int64_t slack_;
 	int64_t horizon_;
-	int64_t met_;	 /* greatest run_at that would raise the horizon, since the survey began */
-	Key surveyed_;	 /* rows below this key were met since */
+	int64_t met_;	 /* latest run_at passed to raise_horizon() since the survey began */
+	Key surveyed_;	 /* the survey has read all rows below this key */
 	bool surveying_; /* the window refill that is active belongs to the survey */
 	uint32_t fired_;
 	bool handed_over_;
-	bool timer_read_; /* a timer refill has come to its end since the reset */
+	bool timer_read_; /* a timer refill has finished since the reset */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -3,14 +3,15 @@
  *
  * A clock that is wrong for a moment, set by NTP or when a machine wakes up, must not delete years
  * of records. So nothing is deleted, and no schedule fires, unless the wall clock is steady: for a
- * minute, between any two looks, it went as fast as the monotonic clock, give or take a second.
+ * minute, the wall clock went as fast as the monotonic clock, give or take a second between any two
+ * readings.
  *
  * Deletions also wait for a minute after a start. Schedules do not wait then: otherwise each start
  * would make them late, while a wrong clock at a start can make a schedule fire too early only
  * once.
  *
  * Handing out a job destroys nothing, so scheduled jobs follow the wall clock even if it is not
- * steady. See Schedule for a clock that is set back.
+ * steady. core/schedule.h says what happens when the clock is set back.
  *
  * Pure: no server header. Times are in microseconds; the wall clock may have any origin.
  */
@@ -32,8 +33,8 @@ public:
 	static constexpr int64_t kProbation = 60 * 1000 * 1000;
 
 	/*
-	 * Compare both clocks, which were read one right after the other. Return by how much the wall
-	 * clock was set since the last look.
+	 * Compare the two clocks, read one right after the other. Return by how much (microseconds) the
+	 * wall clock was set since the last call.
 	 */
 	int64_t look(int64_t wall, int64_t monotonic)
 	{
@@ -47,15 +48,15 @@ public:
 	}
 
 	/*
-	 * Return whether the wall clock was steady for the minute before this reading. The first look
-	 * counts as a jump.
+	 * Return whether the wall clock was steady for the minute before this reading. The first call
+	 * of look() counts as a jump.
 	 */
 	bool trusted(int64_t wall, int64_t monotonic) const
 	{
 		return seen_ && stands(wall, monotonic) && monotonic >= trusted_from_;
 	}
 
-	/* Like trusted(), but the first look does not count as a jump. */
+	/* Like trusted(), but the first call of look() does not count as a jump. */
 	bool steady(int64_t wall, int64_t monotonic) const
 	{
 		return seen_ && stands(wall, monotonic) && (!was_set_ || monotonic >= trusted_from_);

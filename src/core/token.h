@@ -54,8 +54,8 @@ struct TokenKey
 };
 
 /*
- * SipHash-1-3 of two words. The length is left out, since it is always the same. Knowing any number
- * of tokens does not help to guess the check bits of others. Takes about 15 ns.
+ * SipHash-1-3 of two words. The length is not hashed, since it is always two words. Knowing any
+ * number of tokens does not help to guess the check bits of other tokens. Takes about 15 ns.
  */
 class TokenHash
 {
@@ -116,9 +116,9 @@ check_bits(const TokenKey &key, int64_t job_id, int64_t prefix)
 }
 
 /*
- * Convert the stored key into the key in use, or back. CREATE DATABASE ... TEMPLATE copies the
- * stored key, but the copy must not accept leases of the original; so the key in use depends on the
- * database.
+ * Convert the key that is stored in the database into the key in use, or back. CREATE DATABASE ...
+ * TEMPLATE copies the stored key, but the copy must not accept leases of the original; so the key
+ * in use depends on the database.
  */
 constexpr TokenKey
 mixed_with(const TokenKey &key, uint32_t database)

@@ -11,7 +11,7 @@
 
 namespace pgq {
 
-/* dlist_foreach is no C++. */
+/* Visit each node of the list. The server's macro dlist_foreach does not compile as C++. */
 template <typename Visit>
 static void
 for_each_node(const dlist_head &list, Visit visit)
@@ -20,13 +20,19 @@ for_each_node(const dlist_head &list, Visit visit)
 		visit(node);
 }
 
-/* One look at all of it, so for once longer than kHoldMax entries under the lock. */
+/*
+ * Visit all leases and waiters in a single hold, even if they are more than kHoldMax, so that all
+ * figures are of the same moment.
+ */
 Audit
 audit_queue(const QueueRef &ref, TimestampTz now)
 {
 	Audit audit{};
 	audit.current = look_at_queue(ref, [&](const Queue &queue) {
-		/* What is there, and then what is kept about it. */
+		/*
+		 * First count the leases and waiters one by one, then copy the counters that should have
+		 * the same values.
+		 */
 		for_each_node(queue.leases, [&](dlist_node *node) {
 			auto *lease = container_of<Lease>(node, offsetof(Lease, in_queue));
 			if (holder_of(&queue, lease->key.job_id) != lease)
@@ -64,8 +70,8 @@ audit_queue(const QueueRef &ref, TimestampTz now)
 }
 
 /*
- * Slots are taken from the lowest free one on, so the highest that was ever used
- * tells how many were in use at the same time.
+ * Count the slots in use and the slots that were ever used. Each new user takes the lowest free
+ * slot, so the number of the highest slot ever used is the peak.
  */
 template <typename Slot, typename Used, typename EverUsed>
 static void
@@ -86,7 +92,10 @@ was_attached(const Slot &slot)
 	return value_of(slot.generation) > 1;
 }
 
-/* The fullest queue counts: each has a window and a timer of its own. */
+/*
+ * Read the size of the fullest window and of the fullest timer. Each queue has a window and a timer
+ * of its own.
+ */
 static void
 read_schedules(Bound *window, Bound *timer)
 {
@@ -101,7 +110,7 @@ read_schedules(Bound *window, Bound *timer)
 	});
 }
 
-/* Of all queues together. */
+/* Add up the group entries of all queues. */
 static void
 read_groups(Bound *groups)
 {
@@ -111,11 +120,17 @@ read_groups(Bound *groups)
 			groups->peak += queue.schedule.groups().peak();
 		});
 	});
-	/* They need not have been at the same time. */
+	/*
+	 * The queues may have had their peaks at different times, so the sum can be greater than the
+	 * bound.
+	 */
 	groups->peak = Min(groups->peak, groups->bound);
 }
 
-/* The places in line of each process; the one with most counts. Read without locks. */
+/*
+ * Find the process that uses most of its places in lines of waiters. Reads the places without
+ * locks.
+ */
 static void
 read_waiters(Bound *bound)
 {
@@ -131,7 +146,7 @@ read_waiters(Bound *bound)
 	}
 }
 
-/* The fullest database counts. */
+/* Find the numbers of leases of the database that has most of them. */
 static void
 read_leases(Bound *leases, Bound *parked, Bound *held)
 {
@@ -156,7 +171,10 @@ bound_of(const char *name, int64 bound, const char *guc, int64 entry_bytes)
 	return {name, 0, 0, bound, guc, entry_bytes};
 }
 
-/* Read racily. The fullest database counts. */
+/*
+ * Find the database that uses most entries, and read what all databases use beyond their own parts.
+ * Reads without the lock of the table.
+ */
 static void
 read_quotas(Quota Database::*quota, const Quota &common, Bound *fullest, Bound *beyond)
 {
@@ -170,7 +188,10 @@ read_quotas(Quota Database::*quota, const Quota &common, Bound *fullest, Bound *
 	beyond->peak = common.peak;
 }
 
-/* Named locks, who waits for them, named rates; and what is beyond the own shares of databases. */
+/*
+ * Bounds of named locks, sessions that wait for named locks, and named rates. common_lock and
+ * common_rate: entries that databases use beyond their own parts.
+ */
 struct SyncBounds
 {
 	Bound common_lock, locks, waiters, common_rate, rates;
@@ -182,7 +203,10 @@ read_sync()
 	SyncBounds sync;
 	sync.locks = bound_of("locks and runs held", max_locks, "pgq_ext.max_locks", lock_bytes());
 	sync.rates = bound_of("rates in use", max_rates, "pgq_ext.max_rates", rate_bytes());
-	/* Each depends on the setting of the one before, which has its costs told. */
+	/*
+	 * The next two bounds follow from the same settings as the two above, which already report the
+	 * cost of an entry.
+	 */
 	sync.common_lock = bound_of("locks and runs beyond the own shares of databases",
 								common_part(max_locks), "pgq_ext.max_locks", 0);
 	sync.common_rate = bound_of("rates beyond the own shares of databases", common_part(max_rates),
@@ -208,7 +232,7 @@ read_bounds(Bound (&bounds)[kBounds])
 	int64 watch =
 		sizeof(Watch) + max_queues * static_cast<int64>(sizeof(Touched) + sizeof(TransactionId));
 	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));
-	/* More than one entry: a part is kept for each database. */
+	/* More than one entry, since the own shares of the other databases grow with max_leases, too. */
 	int64 lease = ((sizeof(Lease) + sizeof(HASHELEMENT)) * lease_entries() +
 				   sizeof(Group) * static_cast<int64>(common_groups())) /
 				  max_leases;
@@ -221,7 +245,7 @@ read_bounds(Bound (&bounds)[kBounds])
 	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
-	/* All three depend on max_leases, which has its costs told already. */
+	/* These bounds follow from max_leases, whose cost `leases` reports. */
 	Bound common = bound_of("leases beyond the own shares of databases", common_bound(),
 							"pgq_ext.max_leases", 0);
 	Bound parked =

@@ -9,12 +9,12 @@ namespace pgq {
 
 /*
  * Leases and waiters of a queue: their numbers, counted one by one, and the counters that should
- * have the same values. pgq_check() compares both.
+ * have the same values. pgq_check() compares each number with its counter.
  */
 struct Audit
 {
 	bool current; /* false: the queue is gone, and nothing else is set */
-	/* A job whose lease in this queue is not its lease in the lease table; 0: there is none. */
+	/* A job of this queue whose lease is not its lease in the lease table; 0: no such job. */
 	int64 foreign_job;
 	int64 claimed, leased; /* leases in state CLAIMED, counted one by one; their counter */
 	int64 parked, parked_count;
@@ -40,7 +40,7 @@ struct Audit
 
 Audit audit_queue(const QueueRef &ref, TimestampTz now);
 
-/* One bounded resource of shared memory. */
+/* A bounded resource of shared memory. */
 struct Bound
 {
 	const char *name;

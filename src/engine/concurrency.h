@@ -53,7 +53,10 @@ occupy_slot(Lease *lease)
 	lease->queue->claiming += lease->state == LeaseState::kClaiming;
 }
 
-/* Move the slot from a lease that this transaction ends to one that it has just taken. */
+/*
+ * Move the slot from a lease that this transaction ends to a lease that the transaction has just
+ * taken.
+ */
 inline void
 lend_slot(Lease *lender, Lease *lease)
 {

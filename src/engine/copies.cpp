@@ -177,7 +177,7 @@ copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes])
 				[&] { memcpy(notes, db->duties, sizeof(notes)); });
 }
 
-/* This is rarely called, so it may visit all leases in one hold. */
+/* Visits all leases in one hold, which is acceptable because the function is rarely called. */
 int
 users_of(const QueueRef &ref, VirtualTransactionId *users, int most)
 {

@@ -31,8 +31,8 @@ struct LeaseCopy
 };
 
 /*
- * Copy at most `most` leases of the queue, and return their number. All in one hold: for a view
- * that a person reads, the lock may be held a little longer.
+ * Copy at most `most` leases of the queue in a single hold, and return their number. The lock may
+ * be held a little longer than elsewhere, since the copy is for a view that a person reads.
  */
 int copy_leases(const QueueRef &ref, LeaseCopy *copies, int most);
 
@@ -74,13 +74,13 @@ struct LateLeases
 	int64 lost_by; /* microseconds since the deadline of the lost lease that is latest */
 	int open;	   /* leases that open transactions keep from expiring */
 	int64 open_by;
-	int open_pid; /* process of the transaction that keeps the latest of these; 0: no session */
+	int open_pid; /* process whose transaction keeps the most overdue open lease; 0: no session */
 };
 
 /* Look for late leases in a single hold, as copy_leases() does. */
 void copy_late_leases(const QueueRef &ref, int64 monotonic, LateLeases *late);
 
-/* Return whether the group has as many jobs in work as allowed, as far as memory knows. */
+/* Return whether the group has as many jobs in work as its rules allow, according to memory. */
 bool is_group_full(const QueueRef &ref, int64 group);
 
 /* Return how many jobs the queue hands out before this ready job; see ReadyJobs::ahead_of(). */
@@ -103,14 +103,14 @@ struct GroupCopy
  */
 int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, int64 *others);
 
-/* Like all functions of this file, these return false if the slot belongs to another queue. */
+/* These functions return false if the slot belongs to another queue by now. */
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_stats(const QueueRef &ref, StatsCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);
 bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes]);
 void copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes]);
 
-/* Copy the error of the segment's last step; "" if the step has not failed. */
+/* Copy the error of the last step of rotation for the segment; "" if that step has not failed. */
 void copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)]);
 
 } // namespace pgq

@@ -79,8 +79,8 @@ log_delta(JobCount &count, uint64 xid, const CountDelta &delta)
 }
 
 /*
- * Add a change of the number of waiting jobs, by a transaction that the snapshot of the count does
- * not see.
+ * Add a change of the number of waiting jobs, made by a transaction that the snapshot of the count
+ * does not see.
  */
 static void
 add_due(JobCount &count, uint64 xid, const CountDelta &delta)
@@ -88,7 +88,10 @@ add_due(JobCount &count, uint64 xid, const CountDelta &delta)
 	if (count.before.sees(xid))
 		return forget_count(count);
 	bool seen = count.part.sees(xid);
-	/* finish_part() has already taken these jobs out of `beyond`; see the top of count.h. */
+	/*
+	 * finish_part() has already taken the jobs of this second out of `beyond`; see the top of
+	 * count.h.
+	 */
 	if (seen && count.part_state != JobCount::kReading && count.due.in_last_part(delta.second))
 		return count.due.add_beyond(delta.n);
 	count.due.add(delta.second, delta.n);
@@ -202,8 +205,8 @@ begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found)
 	*serial = ++count.part_serial;
 	count.part_state = JobCount::kIdle;
 	/*
-	 * If a callback comes late, of a transaction that the older part has seen, its change must not
-	 * count as one of the new seconds.
+	 * The callback of a transaction that the older part has seen may come late. Its change must not
+	 * be counted in the new seconds, so keep the snapshot of the older part.
 	 */
 	if (count.due.slide(second))
 	{

@@ -32,7 +32,7 @@
 
 namespace pgq {
 
-/* A snapshot in shared memory. It sees all transactions below xmax except those in `running`. */
+/* A snapshot in shared memory, which sees all transactions below xmax except those in `running`. */
 struct SeenBy
 {
 	uint64 xmax; /* xid with epoch; 0: the snapshot sees no transaction */
@@ -79,23 +79,23 @@ struct JobCount
 	};
 	Relaxed<State> state; /* also read without the lock, by commit callbacks */
 	/*
-	 * The queue has a max_depth. Enqueue reads this without the lock. An old value has the same
-	 * effect as an enqueue before the change of max_depth.
+	 * The queue has a max_depth. Enqueue reads this flag without the lock. An old value has the
+	 * same effect as an enqueue before the change of max_depth.
 	 */
 	Relaxed<bool> limited;
 	uint32 serial; /* serial of the present count; changes when a count is begun or forgotten */
 	int64 live;
 	int64 dead;
 	/*
-	 * As in FoundRows. These jobs are part of the depth. When such a prepared transaction ends, the
-	 * counts are forgotten.
+	 * Jobs of transactions that were prepared before the start (FoundRows), a part of the depth.
+	 * When such a prepared transaction ends, the counts are forgotten.
 	 */
 	int64 unresolved;
 	int64 reserved;
 	DueSeconds due;
 	SeenBy whole; /* snapshot with which the whole queue was counted */
 
-	/* State of reading the next part of the seconds. */
+	/* State of the reading of the next part of the seconds. */
 	enum Part : uint8
 	{
 		kIdle,
@@ -110,7 +110,7 @@ struct JobCount
 	static constexpr int kLogMax = 64;
 	struct
 	{
-		uint64 xid; /* with the epoch */
+		uint64 xid; /* xid with epoch of the transaction */
 		CountDelta delta;
 	} log[kLogMax];
 	int logged; /* number of entries in the log; kLogMax + 1: the log has overflowed */
@@ -126,8 +126,8 @@ void set_max_depth(JobCount &count, int64 max_depth);
 void forget_count(JobCount &count);
 
 /*
- * Begin with all counts 0 as known, for a queue that this transaction has just created: there are
- * no rows yet, and all later changes will be added.
+ * Begin with all counts known to be 0, for a queue that this transaction has just created: the
+ * queue has no rows yet, and all later changes will be added.
  */
 void begin_empty(JobCount &count, TimestampTz now);
 
@@ -163,8 +163,9 @@ int64 waiting_of(const JobCount &count, TimestampTz now);
 /*
  * ---- the count ----
  *
- * All but begin_count() return false if the count was forgotten or begun anew. The caller fills
- * *found with the rows that the snapshot sees.
+ * begin_count() returns the serial of the new count, which the caller passes to the other two
+ * functions. These return false if the count was forgotten or begun anew. The caller fills *found
+ * with the rows that the snapshot sees.
  */
 
 uint32 begin_count(JobCount &count, TimestampTz now, FoundRows *found);
@@ -175,8 +176,10 @@ bool publish_snapshot(JobCount &count, uint32 serial, uint64 xmax, const Transac
 bool finish_count(JobCount &count, uint32 serial, const FoundRows &found);
 
 /*
- * ---- the next part of the seconds, with results as above. begin_part() returns false if nothing
- * has to be read ----
+ * ---- the next part of the seconds ----
+ *
+ * begin_part() returns false if nothing has to be read. The other two functions return false if the
+ * part was forgotten or begun anew.
  */
 
 bool begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found);

@@ -37,7 +37,7 @@ is_gone(LeaseEnd how)
 
 /*
  * Counters since the queue was loaded. Changes that were rolled back do not count, except in
- * `ghosts`. Always handed_out = ended() + number of leases that are handed out.
+ * `ghosts`. Invariant: handed_out = ended() + number of leases that are handed out.
  */
 struct QueueCounters
 {
@@ -61,7 +61,10 @@ struct QueueCounters
 	/* Return how many hand-outs have ended in any way. */
 	int64 ended() const { return acked + failed + released + cancelled + lost + uncounted; }
 
-	/* Return the counter for this way to end; NULL: this way does not end a hand-out. */
+	/*
+	 * Return the counter for this way in which a lease ends; NULL: this way does not end a
+	 * hand-out.
+	 */
 	int64 *of(LeaseEnd how)
 	{
 		switch (how)
@@ -92,14 +95,15 @@ struct QueueCounters
 
 /*
  * Calls that are counted even if their transactions roll back, since most of these calls end in an
- * error or change nothing. Counting takes no lock, so a claim that finds nothing need not take one
- * for it. A call for a queue that is just being dropped may count for the next queue in the slot.
+ * error or change nothing. The counters are atomics, so a claim that finds no job takes no lock
+ * only to be counted. A call for a queue that is just being dropped may count for the next queue in
+ * the slot.
  */
 enum class Call : uint8
 {
 	kClaim,		 /* a claim that has looked for jobs in the queue */
 	kEmptyClaim, /* a claim that returned no job of the queue */
-	kStale,		 /* a call with a lease that was not current */
+	kStale,		 /* a call with a lease that was stale */
 	kRejected,	 /* an enqueue that failed because the queue was full */
 };
 inline constexpr int kCalls = 4;

@@ -45,7 +45,7 @@ struct DatabaseIdentity
 	pg_atomic_uint32 generation;
 };
 
-/* Token state of one load of the database. */
+/* State of the lease tokens of one load of the database. */
 struct DatabaseTokens
 {
 	/*

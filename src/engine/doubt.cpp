@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * How far the clock of a failed primary is assumed to have been ahead of this one, if the durable
- * mark is older than the last enqueues there.
+ * How far the clock of a failed primary is assumed to have been ahead of the clock of this server,
+ * if the durable mark is older than the last enqueues there.
  */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
 

@@ -7,8 +7,8 @@ namespace pgq {
 
 /*
  * Raise the clock mark of the database to at least this run_at. Called at the enqueue of a job that
- * is due at once, even if the clock is set back later. clock_mark() is an upper bound of the run_at
- * of such jobs, for those that memory reads from the table.
+ * is due at once: such a job stays due even if the clock is set back later. clock_mark() is an
+ * upper bound of the run_at of these jobs, and is used for jobs that memory reads from the table.
  */
 void raise_clock_mark(Database *db, TimestampTz run_at);
 TimestampTz clock_mark(const Queue *queue);
@@ -21,12 +21,13 @@ void begin_clock_mark(Database *db, TimestampTz durable);
 
 /*
  * Invalidate the memory of the queue: its rows are read again. No effect if the queue has no slot.
- * Called for a transaction whose slot was freed before the transaction ended. Cannot fail.
+ * Called for a transaction during which the slot of its queue was freed. Cannot fail.
  */
 void distrust(Oid database, Oid incarnation, int32 queue_id);
 
 /*
- * Invalidate the memory of all queues of the database, because rows have come that were not filed.
+ * Invalidate the memory of all queues of the database, because the tables may have rows that were
+ * not filed.
  */
 void distrust_all(Oid database);
 

@@ -1,19 +1,23 @@
 /*
- * The door to a queue: the only way to its lock for whoever is not of this folder.
+ * The queue guard: the only way to a queue's lock for code outside this folder.
  *
  *     change_queue(ref, [&](QueueHold &hold) { hold.file(hint); });
  *     look_at_queue(ref, [&](const Queue &queue) { holds = queue.holds; });
  *     change_lease(db, job_id, [&](QueueHold &hold, Lease *lease) { pin_lease(lease); });
  *
- * The body runs under the queue's lock if the slot is still the one of ref, and the lease still
- * that of the job; otherwise it does not run, and the answer is false. In it nothing may fail,
- * wait, allocate, take any other lock but that of a lease partition, or handle more than kHoldMax
- * entries.
+ * The body runs under the queue's lock, if the slot still belongs to the queue of ref and the lease
+ * still belongs to the job. Otherwise the body does not run, and the function returns false. The
+ * body must not fail, wait, allocate memory or take a lock other than that of a lease partition or
+ * the results lock, and handles at most kHoldMax entries.
  *
- * What may give somebody something to do goes through the hold. When the lock has been released
- * they are woken: a waiter for each job that became ready; the waiter that watches the timer, if
- * the next timer moved forward (the hold sees that itself); the scheduler, for a NOTIFY, a lost
- * lease, or where the body says so. Copies for views and the like are in copies.h.
+ * A change that may give another process something to do goes through the guard. After the release
+ * of the lock the guard wakes
+ *
+ *   - a waiter for each job that became ready,
+ *   - the watcher, if the next timer is earlier than before (the guard compares the two itself),
+ *   - the scheduler, to send a NOTIFY, to count a lost lease, or because the body has asked for it.
+ *
+ * Copies for views and similar reports are in copies.h.
  */
 #pragma once
 
@@ -31,7 +35,7 @@ namespace pgq {
 class QueueHold
 {
 public:
-	/* What gives nobody anything to do is done directly. */
+	/* For reads, and for direct changes after which no other process has anything to do. */
 	Queue *operator->() const { return queue_; }
 	Queue *queue() const { return queue_; }
 	Schedule &schedule() const { return queue_->schedule; }
@@ -40,10 +44,10 @@ public:
 		return {queue_, pg_atomic_read_u32(&queue_->generation), queue_->queue_id};
 	}
 
-	/* A job waits. */
+	/* File the hint of a waiting job. */
 	void file(const Hint &hint) { ready_ += queue_->schedule.file(hint); }
 
-	/* There may be jobs from these keys on that memory does not know: they are read from the table. */
+	/* Read rows from these keys on from the table again, because memory may lack jobs there. */
 	void read_from(const Key &key, const TimerKey &timer_key)
 	{
 		queue_->schedule.pull_back(key, timer_key);
@@ -51,30 +55,37 @@ public:
 		ready_ = kHoldMax;
 	}
 
-	/* There may be any, but of those that were due when enqueued none with a run_at beyond bound. */
+	/*
+	 * Read all rows again. bound: an upper bound of the run_at of jobs that were due when they were
+	 * enqueued.
+	 */
 	void read_all(TimestampTz bound)
 	{
 		queue_->schedule.doubt_horizon(bound);
 		read_from(Key::lowest(), TimerKey::lowest());
 	}
 
-	/* As the functions of lease.h. */
+	/* The following functions do what the functions of the same names in lease.h do. */
 	void end(Lease *lease, bool gone = false) { ready_ += end_lease(lease, gone); }
-	/* Whoever waits for that job; before its lease ends. */
+	/*
+	 * Tell the sessions that wait for the end of the job. Called before the lease of the job ends.
+	 */
 	void tell(int64 job_id, JobEnd end)
 	{
 		if (end != JobEnd::kUnknown && may_be_waited_for(job_id))
 			told_ |= tell_waiting(queue_->database, queue_->queue_id, job_id, end);
 	}
-	/* A job has left it, or waits in another way. */
+	/* Look for the next job of the group, because a row of the group is gone or has changed. */
 	void look_at_group(int64 group)
 	{
 		if (group != 0 && rules_of(queue_).count())
 			queue_->schedule.look_at_group(group);
 	}
 	/*
-	 * The lease of a job that waits, to hold or change it; a PARKED one is nobody's. There is a bound for such leases:
-	 * *fleeting, if it has been reached, and then the lease must end as soon as the row says who is at it.
+	 * Take the lease of a waiting job, in order to hold or change the job. A PARKED lease belongs
+	 * to no worker, so it is given back and taken anew. *fleeting: the database already has as many
+	 * leases of this kind as it may have, so the caller must give the lease back as soon as the row
+	 * shows that a transaction is changing it (jobs/README.md, "Fleeting leases").
 	 */
 	TakeResult take_waiting(const Hint &hint, Lease **lease, bool *fleeting)
 	{
@@ -119,16 +130,22 @@ public:
 	}
 	void unpark_due(int64 monotonic) { ready_ += pgq::unpark_due(queue_, monotonic); }
 
-	/* So many jobs may be ready by what was done directly. */
+	/* Note that direct changes may have made this many jobs ready. */
 	void may_be_ready(int jobs) { ready_ += jobs; }
 
-	/* Jobs are left, or may be: the next in line looks. */
+	/* Wake the next waiter in line, because jobs are left, or may be left. */
 	void pass_on() { pgq::pass_on(queue_, &wakeups_); }
 
-	/* It is open again, or another one: whoever waits looks. */
+	/*
+	 * Wake the waiters of the queue to look for jobs: the queue was opened again, or its options
+	 * have changed.
+	 */
 	void all_may_look() { wake_waiters(queue_, kHoldMax, &wakeups_); }
 
-	/* Jobs that were there while it was paused are news to who listens. */
+	/*
+	 * Store new options. If the queue was paused until now, or has other rules for groups, its jobs
+	 * may be ready only now: wake waiters and send a NOTIFY, as for a filed job.
+	 */
 	void set_options(const QueueOptions &options)
 	{
 		bool resumed = queue_->options.paused && !options.paused;
@@ -153,7 +170,7 @@ private:
 		if (lease->doomed && lease->pins == 0)
 			lose(lease, lease->loss, monotonic);
 	}
-	/* How many more may be claimed. */
+	/* Return how many more jobs may be claimed now. */
 	static int room_in(Queue *queue) { return Min(room_to_run(queue), room_to_start(queue)); }
 	void begin(Queue *queue)
 	{
@@ -165,13 +182,16 @@ private:
 			take_spare_groups(queue);
 		if (queue->schedule.groups().rates().on())
 			ready_ = queue->schedule.let_time_pass(monotonic_now());
-		/* Its time has come: that is news once, whoever notices. */
+		/*
+		 * The time at which the rate limit lets jobs start has come. end_under_lock() then computes
+		 * the next such time, so only one hold counts these jobs as ready.
+		 */
 		if (queue->next_start != INT64_MAX && queue->next_start <= monotonic_now())
 			ready_ += Min(room_before_, kHoldMax);
 	}
 	/*
-	 * If there are jobs, room is as good as jobs that have come. Only the first room is news: who takes it passes on
-	 * what is left.
+	 * If the queue has jobs, new room has the effect of filed jobs. Only the change from no room to
+	 * some room wakes waiters: a woken waiter passes the wake-up on if jobs are left.
 	 */
 	void note_room()
 	{
@@ -179,7 +199,7 @@ private:
 		if (room_before_ == 0 && room > 0 && !queue_->schedule.exhausted())
 			ready_ += Min(room, kHoldMax);
 	}
-	/* A group that has room again is as good as a job that has come. */
+	/* A group that has room again has the effect of a filed job. */
 	void note_groups()
 	{
 		if (uint32 news = queue_->schedule.groups().take_news())
@@ -248,7 +268,10 @@ look_at_queue(const QueueRef &ref, Body body)
 	return current;
 }
 
-/* What find_lease() has found. False: it is not the job's lease any more. */
+/*
+ * Change the lease that find_lease() has found. Return false if it is not the lease of the job any
+ * more.
+ */
 template <typename Body>
 inline bool
 change_found_lease(const FoundLease &found, int64 job_id, Body body)
@@ -262,7 +285,7 @@ change_found_lease(const FoundLease &found, int64 job_id, Body body)
 	return current;
 }
 
-/* The lease that the job has, in whatever queue. False: none. */
+/* Change the lease of the job, in whichever queue it is. Return false if the job has no lease. */
 template <typename Body>
 inline bool
 change_lease(const Database *db, int64 job_id, Body body)

@@ -28,7 +28,10 @@ init_leases(LeaseLists *lists)
 	lists->recheck_at = 0;
 }
 
-/* No two queues' serials are the same, so that an entry which is another queue's by now is known. */
+/*
+ * Return the serial of the next lease. Serials of different queues differ, so code that kept the address of an entry notices if
+ * another queue has reused the entry.
+ */
 static uint64
 next_serial(Queue *queue)
 {
@@ -37,12 +40,14 @@ next_serial(Queue *queue)
 	return serial;
 }
 
-/* A new entry: CLAIMING, pinned by this process. */
+/* Fill in a new entry: CLAIMING, and pinned by this process. */
 static void
 begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 {
 	entry->segment = hint.place.segment;
-	/* After the entry is in, and so after the end of the lease that the job had before. */
+	/*
+	 * Draw the token only after the entry was made: by then the earlier lease of the job has ended, so the new token is greater.
+	 */
 	pg_atomic_write_u64(&entry->token, draw_token(queue->database, hint.key.job_id));
 	pg_atomic_write_u64(&entry->serial, next_serial(queue));
 	entry->hint = hint;
@@ -120,7 +125,7 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 	if (lease->queue != queue)
 	{
 		bool first = queue->recheck_at == 0;
-		/* With fifo, jobs behind this one are not in memory: begin with the first one of any group. */
+		/* With fifo, memory lacks the later jobs of each group. Read from the first row on, since any group may be concerned. */
 		bool behind = hint.group != 0 && rules_of(queue).fifo;
 		Key from = behind ? Key::lowest() : hint.key;
 		queue->recheck_key = first ? from : Min(queue->recheck_key, from);
@@ -130,7 +135,9 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 		return;
 	}
 	lease->state == LeaseState::kClaimed ? note_wait(lease, hint) : note_wanted(lease, hint);
-	/* The version that the lease is about, mostly: a refill reads leased rows too. */
+	/*
+	 * Skip a hint of the row version that was leased. Most hints that meet a lease are so, since a refill reads leased rows too.
+	 */
 	if (hint.key == lease->hint.key && hint.place == lease->hint.place)
 		return;
 	if (lease->missed_count > 0 && hint.key == lease->missed.key &&
@@ -152,7 +159,7 @@ set_prepared(Lease *lease, const Prepared &will)
 	lease->prepared = will;
 }
 
-/* The one writer of the state. */
+/* Remove the lease from the lists and counters of its present state. The caller then sets the new state. */
 static void
 leave_state(Lease *lease)
 {
@@ -214,7 +221,7 @@ park_lease(Lease *lease, int64 monotonic)
 	lease->state = LeaseState::kParked;
 	set_lease_aside(lease, &lease->queue->database->share.parked);
 	lease->pins = 0;
-	/* Many of them are somebody's long transaction. */
+	/* If many leases are parked, a long transaction has probably locked the rows. Then try again less often. */
 	Queue *queue = lease->queue;
 	lease->deadline = monotonic + (queue->parked_count < kManyParked ? kParkTime : kLongParkTime);
 	queue->parked_count++;
@@ -228,7 +235,7 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 		   loss == Loss::kUnreturnable);
 	if (lease->state == LeaseState::kClaiming)
 	{
-		/* An attempt all the same, or the next claim would meet it again. */
+		/* Count this claim as an attempt, although it returned no job. Otherwise the next claim would fail at the same row. */
 		lease->queue->counters.handed_out++;
 		lease->claimed_at = lease->expires_at = wall_now();
 	}
@@ -248,7 +255,7 @@ lose_lease(Lease *lease, Loss loss, int64 monotonic)
 	dlist_push_tail(&lease->queue->lost, &lease->in_line);
 }
 
-/* Since when it waits stays as it is: claims go by it if nobody counts. */
+/* Keep the deadline, which is the time of the loss: claims use it if no scheduler counts lost attempts. */
 void
 put_back_lost(Lease *lease)
 {
@@ -304,12 +311,12 @@ retake_lost(Lease *lease)
 	leave_state(lease);
 	lease->doomed = true;
 	begin_claimed(lease);
-	/* What is used is not in the tree of those that expire. */
+	/* No transaction uses the lease yet, so the lease is in the expiry tree until its first use. */
 	lease->pins = 0;
 	start_expiring(lease);
 }
 
-/* Whoever gets the job next must get a greater token. */
+/* Let the next lease of the job have a greater token than this lease. */
 static void
 let_token_grow(const Lease *lease)
 {
@@ -350,7 +357,7 @@ end_lease(Lease *lease, bool gone)
 	note_group_end(queue, hint, moved, ran);
 	if (missed_count == 0)
 		return false;
-	/* Which of several is right only the row can tell. */
+	/* Only the row shows which of several hints is right, so read all rows again. */
 	if (missed_count > 1)
 		queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
 	return queue->schedule.file(missed) || missed_count > 1;

@@ -27,7 +27,7 @@ namespace pgq {
 enum class TakeResult
 {
 	kTaken,
-	kHeld, /* the job already has a lease: *lease, perhaps of another queue */
+	kHeld, /* the job already has a lease: *lease, which may belong to another queue */
 	kFull, /* the database may have no more leases: see share.h */
 };
 
@@ -46,9 +46,9 @@ was_handed_out(const Lease *lease)
 }
 
 /*
- * Return whether the lease was LOST when its present user took it in order to count the lost
- * attempt. Such a doomed lease has no slot (retake_lost()). A doomed lease that its worker uses has
- * its slot, or has lent it.
+ * Return whether a transaction is using the lease only to count its lost attempt (retake_lost()).
+ * Such a doomed lease has no slot. A doomed lease that its worker uses has its slot, or has lent
+ * the slot.
  */
 inline bool
 is_being_counted(const Lease *lease)
@@ -61,9 +61,9 @@ bool is_moving(const Lease *lease);
 
 /*
  * Note a hint whose job has a lease. The hint is not filed, but it may be newer than the lease,
- * since the row may have changed. So the lease remembers the hint, and files it when it ends. If
- * the lease belongs to another queue (SQL has moved the row), this queue reads its rows again a
- * little later.
+ * since the row may have changed. So the lease remembers the hint; end_lease() files it. If the
+ * lease belongs to another queue (SQL has moved the row), the queue of the hint reads its rows
+ * again a little later.
  */
 void note_missed(Queue *queue, Lease *lease, const Hint &hint);
 
@@ -83,9 +83,9 @@ void hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz no
 void park_lease(Lease *lease, int64 monotonic);
 
 /*
- * Make the lease LOST. No transaction may be using the lease. doom_lease() is for a lease that is
- * used: it becomes LOST when its last use ends (protocol: lost-when-unused). Until then it is
- * doomed, and its worker cannot use it any more.
+ * lose_lease() makes the lease LOST; no transaction may be using the lease. doom_lease() is for a
+ * lease that a transaction is using: the lease becomes LOST when its last use ends (protocol:
+ * lost-when-unused). Until then the lease is doomed, and its worker cannot use it any more.
  */
 void lose_lease(Lease *lease, Loss loss, int64 monotonic);
 void doom_lease(Lease *lease, Loss loss, int64 monotonic);
@@ -122,9 +122,9 @@ void pin_lease(Lease *lease);
 void unpin_lease(Lease *lease);
 
 /*
- * Note that an open transaction asserts the lease or, with `ends`, will end it at commit; this pins
- * the lease. Only one transaction at a time can use a lease, but it may do so several times.
- * stop_using() takes back one use, when it is undone or over. ended: that use was to end the lease.
+ * Note that an open transaction asserts the lease or, with `ends`, will end the lease at commit;
+ * this pins the lease. Only one transaction at a time can use a lease, possibly several times.
+ * stop_using() takes back one use, which was undone or is over. ended: the use was one with `ends`.
  */
 void use_lease(Lease *lease, const VirtualTransactionId &user, bool ends);
 void stop_using(Lease *lease, bool ended);
@@ -139,20 +139,20 @@ void set_prepared(Lease *lease, const Prepared &will);
 int unpark_due(Queue *queue, int64 monotonic);
 
 /*
- * Make CLAIMED leases LOST whose deadline has passed, and let LOST leases be counted that were put
- * off until now; at most kHoldMax together. Return their number.
+ * Make CLAIMED leases LOST whose deadline has passed. Let LOST leases be counted whose put-off time
+ * is over. Handle at most kHoldMax leases, and return their number.
  */
 int expire_due(Queue *queue, int64 monotonic);
 
 /*
- * Store the open transactions other than this one that use leases of the queue, at most `most`.
- * Return their number. This function takes the queue's lock itself.
+ * Store the open transactions, except this one, that use leases of the queue, at most `most`.
+ * Return their number. Takes the queue's lock itself.
  */
 int users_of(const QueueRef &ref, VirtualTransactionId *users, int most);
 
 /*
- * How long a job is set aside when its row is busy, in microseconds. The longer time is used if the
- * queue has kManyParked or more parked leases.
+ * Time (microseconds) for which a job is set aside when its row is busy. kLongParkTime is used if
+ * the queue has kManyParked or more parked leases.
  */
 inline constexpr int64 kParkTime = 100 * 1000;
 inline constexpr int64 kLongParkTime = 1000 * 1000;

@@ -84,8 +84,7 @@ give_to_prepared(Lease *lease, const Prepared &prepared)
 	if (TransactionIdIsValid(prepared.use_xid))
 		use_lease(lease, virtual_xid_of_prepared(prepared.use_xid), prepared.ended);
 	/*
-	 * take_lease() has pinned the lease. That pin now stands for the prepared claim, if there is
-	 * one.
+	 * take_lease() has pinned the lease. If there is a prepared claim, this pin now belongs to it.
 	 */
 	if (TransactionIdIsValid(prepared.claim_xid))
 		lease->claimer = virtual_xid_of_prepared(prepared.claim_xid);

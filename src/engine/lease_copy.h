@@ -25,8 +25,8 @@ struct SavedLease
 
 /*
  * Copy the CLAIMED and LOST leases of the queue, at most `most`, and return their number. Leases
- * that an open transaction uses are left out, since it is not known how that transaction ends. One
- * hold copies all: at a shutdown no other process waits for the lock.
+ * that an open transaction uses are left out, since it is not known how that transaction ends. All
+ * leases are copied in a single hold: at a shutdown no other process waits for the lock.
  */
 int copy_leases_to_save(const QueueRef &ref, SavedLease *copies, int most, int64 monotonic);
 

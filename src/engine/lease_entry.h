@@ -20,9 +20,9 @@ inline constexpr int kHoldersMax =
 	(kWorkerNameMax + 1) / static_cast<int>(sizeof(VirtualTransactionId));
 
 /*
- * How often SQL has deleted or moved the row of a job, minus how often SQL has inserted it again.
- * here: the row in the queue of the lease. at_all: the row in any queue. Both are small numbers,
- * since ids are unique in each segment.
+ * How often SQL has deleted or moved the row of a job, minus how often SQL has inserted the row
+ * again. here: the row in the queue of the lease. at_all: the row in any queue. The numbers are
+ * small, since ids are unique in each segment.
  */
 struct RowsGone
 {
@@ -37,9 +37,9 @@ struct RowsGone
 };
 
 /*
- * The changes that prepared transactions will make to a lease. One transaction may have claimed the
- * job, one may use the lease, and one may have deleted or moved the row by SQL; these may be the
- * same transaction. If there is any, the lease is in queue->prepared.
+ * The changes that prepared transactions will make to a lease: claim_xid has claimed the job,
+ * use_xid uses the lease, and row_xid has deleted or moved the row by SQL. The three may be the
+ * same transaction. If any of the three is valid, the lease is in queue->prepared.
  */
 struct Prepared
 {
@@ -79,10 +79,10 @@ enum class LeaseState : uint8
 /* Why a lease was lost. */
 enum class Loss : uint8
 {
-	kUndone,	   /* its claim was rolled back */
-	kExpired,	   /* its deadline has passed */
+	kUndone,	   /* the claim was rolled back */
+	kExpired,	   /* the deadline of the lease has passed */
 	kUnreturnable, /* the claim could not return the job, because of an error in its row */
-	kSessionEnded, /* the session ended to which the lease was bound */
+	kSessionEnded, /* the session to which the lease was bound has ended */
 	kUndoneCancel, /* the worker was told of a cancel, and the cancel was rolled back */
 };
 
@@ -96,9 +96,9 @@ struct LeaseKey
 /*
  * An entry of the lease table. Making or removing an entry needs the lock of its queue and the lock
  * of its partition. A process that has found an entry through the table, or has kept its address,
- * may hold neither of these locks. It must take the lock of the queue that it expects, and check
- * that the entry is still the same lease (is_lease_of()): first the serial, then the queue, which
- * is written before the serial.
+ * may hold neither of the two locks. Such a process must take the lock of the queue that it
+ * expects, and check that the entry is still the lease that it expects (is_lease_of()): first the
+ * serial, then the queue, which is written before the serial.
  */
 struct Lease
 {
@@ -109,41 +109,45 @@ struct Lease
 	LeaseKey key;
 	/* Written under the queue's lock, read without a lock. */
 	pg_atomic_uint64 serial; /* unique among all leases since the start; 0: the entry is free */
-	/* The token that the worker passes back; leases of other jobs may have the same token. */
+	/* The token that the worker passes back. Leases of different jobs may have equal tokens. */
 	pg_atomic_uint64 token;
 	Relaxed<uint16> segment; /* segment of the row when last seen; the row may have been moved */
-	Relaxed<Queue *> queue;	 /* written under both locks */
+	Relaxed<Queue *> queue;	 /* written under both the queue's and the partition lock */
 
 	/* All fields below: protected by the queue's lock. */
-	/* node in queue->expiry, if CLAIMED and not pinned, or if LOST and put off */
+	/* node in queue->expiry, if the lease is CLAIMED and not pinned, or LOST and put off */
 	TreeNode expiry;
 	dlist_node in_queue; /* node in queue->leases */
 	dlist_node in_line;	 /* node in queue->parked, lost or prepared */
-	Hint hint;			 /* key and place of the row version that was last looked at */
+	Hint hint;			 /* key and place of the row version that was last seen */
 	Hint missed;		 /* the first remembered hint, if missed_count > 0; see note_missed() */
-	int64 deadline;		 /* monotonic */
+	/*
+	 * monotonic; for CLAIMED, PARKED and put-off leases when that state ends, for other LOST leases
+	 * the time of the loss
+	 */
+	int64 deadline;
 	int64 handed_out_at; /* monotonic */
-	int64 lease_time;	 /* length asked for last, in microseconds; valid since CLAIMED */
+	int64 lease_time;	 /* last length asked for, in microseconds; valid since CLAIMED */
 	TimestampTz claimed_at;
 	LeaseTimes times;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, only for views */
 	LeaseState state;
 	uint8 missed_count; /* number of remembered hints; 2 means two or more */
 	Loss loss;			/* reason of a LOST, REAPING or doomed lease */
-	/* The kind under which a set-aside lease is charged (share.h); NULL: not set aside. */
+	/* The account to which a set-aside lease is charged (share.h); NULL: not set aside. */
 	AsideShare *aside;
 	bool aside_common; /* a set-aside lease is charged to the common part */
 	bool of_reserve;   /* the lease is charged to the reserve, not to the database; see share.h */
-	/* LOST, and until the deadline in the expiry tree instead of in queue->lost */
+	/* the lease is LOST, and is in the expiry tree until the deadline, instead of in queue->lost */
 	bool put_off;
-	uint8 failures; /* how often in a row counting its attempt has failed */
-	/* for HELD: time since which claims want the job (monotonic); 0: none does */
+	uint8 failures; /* number of failures in a row to count the attempt of this LOST lease */
+	/* for HELD: since when claims have found the job due (monotonic); 0: no claim has */
 	int64 wanted;
 	uint8 holders; /* for HELD: number of entries in `holder` */
 	int32 pins;	   /* number of uses by open transactions (protocol: used-is-pinned) */
 	int32 attempt;
 	int pid;
-	VirtualTransactionId claimer; /* the open transaction that claimed the lease, or invalid */
+	VirtualTransactionId claimer; /* the open transaction that has claimed the job; invalid: none */
 	/* The open transaction that asserts or ends the lease; invalid: none. */
 	VirtualTransactionId user;
 	int32 uses;	 /* number of uses by `user` */
@@ -157,7 +161,7 @@ struct Lease
 	int64 waits_until;
 	RowsGone rows_gone;
 	bool session_bound;
-	bool slot;		 /* has a concurrency slot; see concurrency.h */
+	bool slot;		 /* the lease has a concurrency slot; see concurrency.h */
 	Lease *lender;	 /* the lease from which this one has its slot on loan; NULL: none */
 	Lease *borrower; /* the lease to which this one has lent its slot; NULL: none */
 	int64 group;	 /* the group in which the lease counts as in work; 0: none; see group.h */
@@ -167,7 +171,8 @@ struct Lease
 	union
 	{
 		char worker[kWorkerNameMax + 1];
-		VirtualTransactionId holder[kHoldersMax]; /* for HELD, which has no worker */
+		/* for HELD leases, which have no worker: the holders */
+		VirtualTransactionId holder[kHoldersMax];
 	};
 };
 static_assert(std::is_trivially_copyable_v<Lease> && std::is_standard_layout_v<Lease>);
@@ -197,7 +202,7 @@ struct LeaseLists
 	dlist_head parked; /* PARKED leases, in the order in which they were parked */
 	/* LOST leases whose attempts can be counted now, in the order in which they were added. */
 	dlist_head lost;
-	dlist_head prepared; /* CLAIMED or CLAIMING leases that have something in `prepared` */
+	dlist_head prepared; /* CLAIMED or CLAIMING leases that a prepared transaction will change */
 	int parked_count;
 	int failing; /* number of LOST leases put off because counting them has failed */
 	int leased;	 /* number of leases in state CLAIMED */
@@ -206,7 +211,10 @@ struct LeaseLists
 	int64 latest_wait; /* latest second in waits_until of any CLAIMED lease, or a later one */
 	int running;	   /* number of leases with a concurrency slot */
 	int claiming;	   /* number of leases with a slot that are not handed out yet */
-	/* Some leases may not count in their group yet. Until all do, no job is claimed. */
+	/*
+	 * Some leases may not be counted in their group yet. Until all leases are counted, no job is
+	 * claimed.
+	 */
 	bool uncounted;
 	/*
 	 * Number of the recount of groups. Leases that the present recount has counted are at the end

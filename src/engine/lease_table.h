@@ -19,15 +19,15 @@ inline constexpr int kLeasePartitions = 16;
 Lease *holder_of(const Queue *queue, int64 job_id);
 
 /*
- * Find the lease of a job without its queue's lock. The entry may be freed or reused before the
- * caller gets that lock; is_lease_of() checks that. change_lease() in hold.h does both. Return
- * false if there is no lease.
+ * Find the lease of a job, without the lock of its queue. Return false if the job has no lease.
+ * Before the caller gets that lock, the entry may be freed or reused, so the caller must check it
+ * with is_lease_of(). change_lease() in hold.h does all of this.
  */
 bool find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref);
 
 struct FoundLease
 {
-	Lease *lease; /* NULL: none */
+	Lease *lease; /* NULL: the job has no lease */
 	QueueRef ref;
 };
 

@@ -26,8 +26,8 @@ void stop_expiring(Lease *lease);
 void stop_waiting(Lease *lease);
 
 /*
- * Return the lease with the earliest deadline in the expiry tree, if that has passed; otherwise
- * NULL.
+ * Return the lease with the earliest deadline in the expiry tree, if this deadline has passed;
+ * otherwise NULL.
  */
 Lease *first_due(const Queue *queue, int64 monotonic);
 
@@ -35,8 +35,8 @@ Lease *first_due(const Queue *queue, int64 monotonic);
 Lease *first_to_unpark(const Queue *queue, int64 monotonic);
 
 /*
- * Extend the deadline to lease_time from now, but not beyond the queue's max_runtime. If the
- * deadline is later already it stays. Return false, without a change, if max_runtime is used up.
+ * Extend the deadline to lease_time from now, but not beyond the queue's max_runtime. A deadline
+ * that is already later stays. Return false, without a change, if max_runtime is used up.
  */
 bool extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now);
 

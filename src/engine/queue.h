@@ -1,6 +1,6 @@
 /*
- * The slot of a queue: parts that belong to those who use them, each with a function that makes
- * it new. registry.h says how slots are found and used again.
+ * The slot of a queue, composed of parts. Each part belongs to the file that uses it, and is
+ * initialized by a function of that file. registry.h finds, attaches and frees slots.
  */
 #pragma once
 
@@ -19,71 +19,89 @@ namespace pgq {
 inline constexpr int kQueueNameMax = 59; /* bytes: "pgq_" + name is a channel of at most 63 */
 
 /*
- * Which queue it is. Written under the registry lock and the queue's, so read under either; but a slot
- * begins to die under the queue's lock alone (state and generation), and is free under the registry lock
- * alone (state). All but the name are read racily, too, by those who look for slots and compare the
- * generation under the queue's lock, after.
+ * Identity of the queue. Written under both the registry lock and the queue's lock, and read under
+ * either of them, with two exceptions. A slot becomes DYING (state and generation) under the
+ * queue's lock alone, and FREE (state) under the registry lock alone. All fields except the name
+ * are also read without a lock, by code that looks for slots and later compares the generation
+ * under the queue's lock.
  */
 struct QueueIdentity
 {
-	pg_atomic_uint32 generation; /* read before the state: see ref_of() */
+	pg_atomic_uint32 generation; /* read before the state; see ref_of() */
 	Relaxed<SlotState> state;
 	Relaxed<Database *> database;
 	Relaxed<uint32> database_generation;
 	Relaxed<int32> queue_id;
-	char name[kQueueNameMax + 1]; /* without a lock: read_name() */
-	pg_atomic_uint32 namings; /* raised before and after each change of the name: odd during it */
+	char name[kQueueNameMax + 1]; /* to read it without a lock, call read_name() */
+	/* raised before and after each change of the name: odd during a change */
+	pg_atomic_uint32 namings;
 };
 
-/* Who has closed the queue. Under its lock; dropping is read racily, too: who drops a queue knows that himself. */
+/*
+ * State of purges, drops and moves, which keep claims from jobs of the queue. Protected by the
+ * queue's lock. `dropping` is also read without the lock; a transaction that drops a queue sees its
+ * own value there.
+ */
 struct Gate
 {
-	int holds; /* transactions that purge or drop the queue: nothing is popped */
+	int holds; /* purges and drops of the queue in open transactions; not 0: no job is claimed */
 	Relaxed<bool> dropping;
 	VirtualTransactionId dropper;
-	VirtualTransactionId mover; /* the last transaction that took jobs in hand to move their rows */
-	TimestampTz mover_due;		/* when the first of those is due, or was */
+	/* the last transaction that has taken jobs in order to move their rows */
+	VirtualTransactionId mover;
+	TimestampTz mover_due; /* when the earliest job that the mover has taken is due */
 };
 
-/* Under the queue's lock. */
+/* Statistics of the queue. Protected by the queue's lock, unless a comment says otherwise. */
 struct QueueStory
 {
 	QueueCounters counters;
-	pg_atomic_uint64 calls[kCalls]; /* without a lock, by Call */
-	TimestampTz last_claim_at;		/* 0: none since the queue was loaded */
+	pg_atomic_uint64 calls[kCalls]; /* indexed by Call; atomics, no lock */
+	TimestampTz last_claim_at;		/* 0: no claim since the queue was loaded */
 	TimestampTz loaded_at;
 };
 
-/* What the scheduler does for the queue. Under its lock. */
+/* State of the scheduler's work for the queue. Protected by the queue's lock. */
 struct QueueService
 {
-	int64 served_at; /* monotonic: when the scheduler could last count lost leases, or found none */
-	Relaxed<bool>
-		notify_pending; /* read racily by the scheduler, which will be woken and look again */
+	int64 served_at; /* when the scheduler last counted lost leases, or found none (monotonic) */
+	/*
+	 * A NOTIFY is to be sent. The scheduler also reads this without the lock, since it is woken
+	 * after a change.
+	 */
+	Relaxed<bool> notify_pending;
 	DutyNote duties[kQueueDutyNotes];
 };
 
 struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, QueueStory
 {
-	LWLock *lock; /* set when shared memory is made */
+	LWLock *lock; /* set when shared memory is created */
 
-	/* Under the queue's lock. */
+	/* All fields below: protected by the queue's lock. */
 	QueueOptions options;
 	uint32 options_set; /* how often the options of this slot have been set */
 	Schedule schedule;
-	Rate rate; /* of hand-outs, while there is a limit */
-	int64
-		unknown_until; /* monotonic: until then starts that are not known count; 0: all are known */
-	int64
-		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
-	int groups_kept; /* as the pool of groups knows */
-	int groups_idle; /* the same */
-	JobCount count;	 /* but for what it says itself */
+	Rate rate; /* counts the hand-outs while there is a rate limit */
+	/*
+	 * Until this time (monotonic) hand-outs that are not known may count for the rate limit; 0: all
+	 * are known.
+	 */
+	int64 unknown_until;
+	/*
+	 * When the rate limit lets one more job start (monotonic); INT64_MAX: no job waits for the rate
+	 * limit alone.
+	 */
+	int64 next_start;
+	/* number of the queue's groups that are kept for their rate, as added to the group pool */
+	int groups_kept;
+	/* number of the queue's entries for groups without a job in work, as added to the group pool */
+	int groups_idle;
+	JobCount count; /* JobCount says which of its fields are also read without the lock */
 	QueueLatency latency;
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);
 
-/* A queue as a backend remembers it. Valid while the generations agree. */
+/* A reference to a queue, as a backend keeps it. Valid while the slot has this generation. */
 struct QueueRef
 {
 	Queue *queue;
@@ -91,14 +109,20 @@ struct QueueRef
 	int32 queue_id;
 };
 
-/* A cheap check without the lock; what counts is is_current() under the lock. */
+/*
+ * Return whether the slot probably still has the generation of ref. Needs no lock; the answer is
+ * certain only under the queue's lock, from is_current().
+ */
 inline bool
 is_alive(const QueueRef &ref)
 {
 	return pg_atomic_read_u32(&ref.queue->generation) == ref.generation;
 }
 
-/* Under the queue's lock. */
+/*
+ * Return whether the slot still belongs to the queue of ref, and is in use. Called under the
+ * queue's lock.
+ */
 inline bool
 is_current(const QueueRef &ref)
 {
@@ -106,8 +130,9 @@ is_current(const QueueRef &ref)
 }
 
 /*
- * The slot as it is now. A slot that dies changes its state first, then its generation: so who reads the
- * generation first and then finds it in use has that of a queue, not the next one.
+ * Store a reference to the queue that the slot has now. Return whether the slot is in use. A slot
+ * that dies changes first its state and then its generation. So if the state, read after the
+ * generation, is USED, the generation is that of a queue and not yet the next one.
  */
 inline bool
 ref_of(Queue *queue, QueueRef *ref)
@@ -130,7 +155,7 @@ struct QueueName
 	char text[kQueueNameMax + 1];
 };
 
-/* Under the registry lock and the queue's. */
+/* Set the name. Called under both the registry lock and the queue's lock. */
 inline void
 set_name(Queue *queue, const char *name)
 {
@@ -139,7 +164,9 @@ set_name(Queue *queue, const char *name)
 	pg_atomic_fetch_add_u32(&queue->namings, 1);
 }
 
-/* Copy a consistent name. Return the value that namings keeps as long as the queue has that name. */
+/*
+ * Copy a consistent name. Return the value that `namings` keeps as long as the queue has that name.
+ */
 inline uint32
 read_name(Queue *queue, QueueName *name)
 {

@@ -14,8 +14,8 @@
 namespace pgq {
 
 /*
- * Limits of options, the same as in the CHECKs of pgq_ext.queue. A thousand years as the server
- * compares intervals: a year has 12 months of 30 days.
+ * Limits of options, the same as in the CHECKs of pgq_ext.queue. kThousandYears is a thousand years
+ * as the server compares intervals: a year has 12 months of 30 days.
  */
 inline constexpr int64 kLeaseTimeMin = USECS_PER_SEC;
 inline constexpr int64 kLeaseTimeMax = 7 * USECS_PER_DAY;
@@ -47,7 +47,7 @@ struct QueueOptions
 	/* how long records of finished jobs are kept, in microseconds; 0: none is written */
 	int64 keep_finished;
 	LogAttempts log_attempts;
-	bool fifo; /* each group: one job at a time, in the order of enqueue */
+	bool fifo; /* one job of a group at a time, in the order of enqueue */
 	bool fair; /* groups take turns */
 	bool notify;
 	bool paused;

@@ -70,8 +70,10 @@ place_counts(void *memory)
 }
 
 /*
- * Under the registry lock: the first slot that is so, from where that queue's would be if nobody else had come first. Where
- * there are many queues each is found at once, only one that has none is looked for everywhere.
+ * Return the first slot for which is(queue) returns true; NULL: none. The search begins at the home
+ * of the queue, the slot that its id gives if no other queue was there first. So most queues are
+ * found at once, even if there are many; only a search for a queue without a slot visits all slots.
+ * Called under the registry lock.
  */
 template <typename Is>
 static Queue *
@@ -125,7 +127,7 @@ init_story(QueueStory *story)
 	story->loaded_at = wall_now();
 }
 
-/* Each part is made new by its owner. */
+/* Fill in the slot. Each part is initialized by its own function. */
 static void
 fill_queue(Queue *queue, Database *db, const QueueRow &row)
 {
@@ -181,7 +183,7 @@ attach_queue(Database *db, uint32 db_generation, const QueueRow &row)
 	if (pg_atomic_read_u32(&db->generation) != db_generation)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("extension \"pgq_ext\" was dropped"),
-				 errhint("If the extension was created again, call the function again.")));
+				 errhint("If the extension exists again, repeat the call.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues are in use"),
 			 errhint("Raise pgq_ext.max_queues (now %d) and restart the server.", max_queues)));
@@ -206,7 +208,10 @@ dropper_of(const QueueRef &ref)
 	return dropper;
 }
 
-/* Nobody uses the slot any more: its leases and waiters are let go in short holds. */
+/*
+ * Call some(), which releases a part of the slot's leases, groups or waiters under the queue's
+ * lock, until it returns false. The slot is DYING, so no other code uses it any more.
+ */
 template <typename Some>
 static void
 empty_dying(Queue *queue, Some some)
@@ -226,7 +231,10 @@ free_queue(const QueueRef &ref)
 	bool ours = with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 		if (!is_current(ref))
 			return false;
-		/* From here on every verb sees another generation; the slot stays taken until it is empty. */
+		/*
+		 * From here on all other code sees another generation. The slot stays taken until it is
+		 * empty.
+		 */
 		queue->state = SlotState::kDying;
 		pg_atomic_fetch_add_u32(&queue->generation, 1);
 		return true;
@@ -292,7 +300,10 @@ make_like(const QueueRef &ref, const QueueRow &row)
 		rename_slot(ref, row.name);
 }
 
-/* The scheduler counts lost leases every second, if it can. */
+/*
+ * Return whether the queue was served within the last 5 s. The scheduler serves each queue every
+ * second.
+ */
 bool
 is_served(const Queue *queue, int64 monotonic)
 {

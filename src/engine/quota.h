@@ -4,8 +4,8 @@
  * another database: a quarter of the setting, divided by max_databases. So the table has entries
  * for the own parts of all possible databases, and for the common part.
  *
- * share.h does the same for leases, with atomics. Here everything is protected by the lock of the
- * table.
+ * share.h does the same for leases, with atomics. The counters of this file are protected by the
+ * lock of the table.
  */
 #pragma once
 

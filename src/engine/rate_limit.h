@@ -2,15 +2,15 @@
  * The rate limit of a queue: how many of its jobs may start in a period (options rate_limit,
  * rate_period).
  *
- * A job that was handed out has started. A job that a claim has taken and not handed out yet counts
- * too; otherwise several claims would use the same room. Its start is counted in the hold that
- * hands it out, not when it was taken: otherwise the start could be forgotten too early if the
+ * A job starts when it is handed out. A job that a claim has taken but not handed out yet counts
+ * too; otherwise several claims would use the same room. The start is noted in the hold that hands
+ * the job out, not when the job was taken: otherwise the start could be forgotten too early if the
  * claim is slow.
  *
  * At a clean stop the counts are saved, as leases are (starts_copy.h). Without saved counts,
- * earlier starts are not known. Another server may have handed out jobs from the same data until
- * this one opened it, and slots that were freed since have lost their counts. So a queue that is
- * loaded begins as if all starts that the limit allows had happened at that moment.
+ * earlier starts are not known: another server may have handed out jobs from the same data until
+ * this server opened the data, and slots that were freed since have lost their counts. So a queue
+ * that is loaded begins as if all starts that the limit allows had happened at that moment.
  *
  * All functions are called under the queue's lock, except forget_starts() and unknown_starts_end().
  * None can fail.
@@ -93,8 +93,8 @@ forget_starts()
 }
 
 /*
- * Return the time at which one more job may start, of those that wait for the rate limit of the
- * queue or of its group.
+ * Return the time (monotonic) at which one more of the jobs may start that wait for the rate limit
+ * of the queue or of their group.
  */
 inline int64
 earliest_start(const Queue &queue)
@@ -104,8 +104,8 @@ earliest_start(const Queue &queue)
 
 /*
  * Compute the time at which one more job may start, if jobs wait only for the rate limit. While
- * claims in progress have taken all starts that are allowed, the time is not known. The end of such
- * a claim computes it again.
+ * claims in progress have taken all starts that are allowed, the time is not known; the end of such
+ * a claim computes the time again.
  */
 inline void
 plan_next_start(Queue *queue)

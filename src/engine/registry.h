@@ -60,10 +60,13 @@ struct Load
 };
 Load read_load(const Database *db, uint32 generation);
 
-/* Count a late ack with wrong check bits. Return how many there were in this load. */
+/* Count a late ack with wrong check bits. Return the number of such acks in this load. */
 uint32 note_failed_check(Database *db, uint32 generation);
 
-/* Return the slot of the queue. If it has none, attach one; raise 53400 if all slots are taken. */
+/*
+ * Return the slot of the queue. If the queue has no slot, attach one; raise 53400 if all slots are
+ * taken.
+ */
 QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);
 
 /*
@@ -72,7 +75,7 @@ QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);
  */
 bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref);
 
-/* Find the slot of the queue. Return false if it has none. */
+/* Find the slot of the queue. Return false if the queue has no slot. */
 bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 
 /*
@@ -103,8 +106,8 @@ int note_slots(SlotNote *notes);
 
 /*
  * Queries of the launcher about a database, with any incarnation of the extension: whether it has a
- * slot, a queue in use, a running scheduler. They read without a lock, so answers may be outdated;
- * the launcher asks again.
+ * slot, a queue in use, a running scheduler. The functions read without a lock, so answers may be
+ * outdated; the launcher asks again.
  */
 bool is_attached(Oid oid);
 bool has_queues(Oid oid);

@@ -14,8 +14,8 @@ struct ResultWait
 	int32 queue_id; /* queue of the job, set when the job has ended */
 	int next;		/* procno of the next waiter in the bucket, or kNobody */
 	/*
-	 * Not 0: the process was told the end, and was not woken yet. One wake-up too many does no
-	 * harm.
+	 * Not 0: the process was told how the job has ended, but was not woken yet. A superfluous
+	 * wake-up does no harm.
 	 */
 	pg_atomic_uint32 told;
 };
@@ -122,8 +122,8 @@ tell_waiting(const Database *db, int32 queue_id, int64 job_id, JobEnd end)
 }
 
 /*
- * Wake all processes that were told. There may be any number, so they are not collected in a list.
- * If several commits have told a process, any of them may wake it.
+ * Wake all processes that were told. Their number has no bound, so they are not collected in a
+ * list. If several commits have told a process, any of these commits may wake it.
  */
 void
 wake_told()

@@ -1,6 +1,7 @@
 /*
- * Waits for the end of a job (pgq_result). Each process has at most one. A process that applies a
- * commit tells the waiters how the job has ended, since the tables may keep no record of it.
+ * Waits for the end of a job (pgq_result). Each process waits for at most one job. A process that
+ * applies a commit tells the waiters how the job has ended, since the tables may keep no record of
+ * it.
  *
  * The waits are in buckets by job id. A process that ends a job checks without a lock whether the
  * bucket is empty. No waiter is missed: the waiter increments the count of its bucket and, after a
@@ -51,7 +52,7 @@ inline constexpr int kResultBucketBits = 8;
 inline ResultBucket *
 result_bucket(int64 job_id)
 {
-	/* Fibonacci hashing. */
+	/* Fibonacci hashing: the highest bits of the product are the number of the bucket. */
 	return &shared->result_buckets[(static_cast<uint64>(job_id) * UINT64_C(0x9E3779B97F4A7C15)) >>
 								   (64 - kResultBucketBits)];
 }

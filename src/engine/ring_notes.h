@@ -11,21 +11,21 @@
 namespace pgq {
 
 /*
- * State of one ring. Written by the scheduler, read by all processes without a lock. An outdated
+ * State of a ring. Written by the scheduler, read by all processes without a lock. An outdated
  * value does no harm.
  */
 struct SegmentRing
 {
-	pg_atomic_uint32 current; /* segment for new rows; new rows in any other segment do no harm */
-	/* segment to which rows of drained segments are moved, or kNoSegment */
+	pg_atomic_uint32 current; /* segment for new rows; a new row in another segment does no harm */
+	/* number of the segment of survivors, or kNoSegment */
 	pg_atomic_uint32 survivors;
 };
 
-/* State of one segment. Written by the scheduler, read by views. */
+/* State of a segment. Written by the scheduler, read by views. */
 struct SegmentNotes
 {
 	/* Atomics, no lock. */
-	/* TimestampTz since when the segment has no live row; 0: it may have live rows. */
+	/* TimestampTz since when the segment has no live row; 0: the segment may have live rows. */
 	pg_atomic_uint64 empty_since;
 	/* Counters since the database was loaded. */
 	pg_atomic_uint64 truncations;
@@ -35,13 +35,13 @@ struct SegmentNotes
 	 * Written under the registry lock. Read under that lock, or by the scheduler, which alone
 	 * writes it.
 	 */
-	char error[160]; /* error of the segment's last step, or "" */
+	char error[160]; /* error of the last step of rotation for the segment, or "" */
 };
 
 struct RingNotes
 {
 	SegmentRing rings[kRings];
-	SegmentNotes segments[kAllSegments]; /* by segment number */
+	SegmentNotes segments[kAllSegments]; /* indexed by segment number */
 };
 static_assert(std::is_trivially_copyable_v<RingNotes>);
 

@@ -3,9 +3,9 @@
  *
  * The launcher gives each start of a scheduler a seat and a number. The scheduler reports its state
  * in the seat, together with that number. If its launcher has ended, another start may have the
- * seat by now; then the scheduler reports nothing. A scheduler that has not reported its end, nor
- * that it was told to quit, has crashed, and the server with it. The postmaster notes such a crash
- * before it creates shared memory anew. It does so in its own memory, which survives that.
+ * seat by now; then the scheduler reports nothing. A scheduler that has reported neither its end
+ * nor a SIGQUIT has crashed, and the server with it. The postmaster notes such a crash before it
+ * creates shared memory anew. The notes are in the postmaster's own memory, which survives.
  */
 #pragma once
 
@@ -15,17 +15,18 @@ namespace pgq {
 
 enum class SeatState : uint8
 {
-	kStarted, /* registered; nothing is known yet */
-	kRunning, /* finding out whether it is needed */
+	kStarted, /* registered; the process has reported nothing yet */
+	kRunning, /* the scheduler finds out whether the database needs one */
 	kServing,
-	/* Ended: */
+	/* The scheduler has ended, with one of these states: */
 	kAbsent, /* the extension is not installed in the database */
 	kIdle,	 /* the database has no queues */
 	kTaken,	 /* another scheduler serves the database */
 	kWanted, /* a session wants to drop, rename or copy the database, or has done so */
-	kAsked,	 /* ended by SIGTERM */
-	kFailed, /* ended by an error */
-	kQuit,	 /* ended by SIGQUIT: the server restarts after a crash, or stops at once */
+	kAsked,	 /* SIGTERM has ended the scheduler */
+	kFailed, /* an error has ended the scheduler */
+	/* SIGQUIT has ended the scheduler: the server restarts after a crash, or stops at once */
+	kQuit,
 };
 
 struct Seat

@@ -4,12 +4,13 @@
  * A database can have pgq_ext.max_leases leases, but not the own share of another database: a
  * quarter of max_leases, divided by max_databases. Leases beyond the own shares come from a common
  * part. So the lease table has own_share() entries for each possible database, and common_bound()
- * entries for all together. Always
+ * entries for all databases together. The following is always true:
  *
  *     common = sum over databases of max(0, used - own_share()) + parked.common + held.common
  *            <= common_bound()
  *
- * so a database with used < own_share() always gets a lease, whatever other databases do.
+ * So a database with used < own_share() always gets a lease, even if other databases use up the
+ * common part.
  *
  * A set-aside lease is one by which no worker works. There are two kinds: PARKED leases (another
  * transaction has locked the row), and leases that a transaction has taken to hold or change a
@@ -21,9 +22,9 @@
  * changing it (steps/README.md, "Fleeting leases").
  *
  * Some leases are taken only to end them (for a row that is moved to another segment, an expired
- * job, a late ack). They are charged to a reserve of kReserve leases, which all databases share,
- * and only to their database if the reserve is used up. So a rotation that moves many rows at once
- * does not take leases from claims.
+ * job, a late ack). These leases are charged to a reserve of kReserve leases, which all databases
+ * share, and to their database only if the reserve is used up. So a rotation that moves many rows
+ * at once does not take leases from claims.
  *
  * All counters are atomics, since each queue of a database has its own lock. A counter is compared
  * with its bound and raised in one step (compare and exchange). If the counter were raised first
@@ -38,8 +39,8 @@ namespace pgq {
 /* Number of set-aside leases of one kind. Atomics, no lock. */
 struct AsideShare
 {
-	pg_atomic_uint32 common; /* charged to the common part */
-	pg_atomic_uint32 own;	 /* charged to the own share, and counted in `used` */
+	pg_atomic_uint32 common; /* leases charged to the common part */
+	pg_atomic_uint32 own;	 /* leases charged to the own share, and counted in `used` */
 	pg_atomic_uint32 peak;	 /* highest number since the server's start; may be a little outdated */
 };
 
@@ -84,13 +85,13 @@ void discharge_aside(LeaseShare *share, AsideShare *kind, bool common);
 int max_aside();
 
 /*
- * Return whether the database has set aside so many leases of the kind that it should not set aside
- * more.
+ * Return whether the database should set aside no more leases of the kind, because it has set aside
+ * so many already.
  */
 bool too_many_parked(const LeaseShare &share);
 bool too_many_held(const LeaseShare &share);
 
-/* Return the number of the database's leases, including those that are set aside. */
+/* Return the number of the database's leases, including set-aside leases. */
 int leases_of(const LeaseShare &share);
 
 } // namespace pgq

@@ -43,7 +43,7 @@ inline constexpr int kNobody = -1;	 /* stands for "no process" where a procno is
 enum class SlotState : uint8
 {
 	kFree,
-	/* Of a database: one process is restoring its saved leases; no search finds the slot. */
+	/* Only of a database: a process is restoring the saved leases; no search finds the slot. */
 	kLoading,
 	kUsed,
 	kDying,
@@ -77,10 +77,10 @@ struct Shared
 	Database *databases;
 	Queue *queues;
 	Waiter *waiters;			   /* max_claim_queues places for each process */
-	Seat *seats;				   /* one for each scheduler that can run: max_databases + 1 */
-	Watch *watches;				   /* one for each possible prepared transaction */
+	Seat *seats;				   /* a seat for each scheduler that can run: max_databases + 1 */
+	Watch *watches;				   /* an entry for each possible prepared transaction */
 	ResultBucket *result_buckets;  /* buckets of waits for results, by job */
-	ResultWait *waits_for_results; /* one for each process */
+	ResultWait *waits_for_results; /* an entry for each process */
 	GroupPool *group_pool;
 	LockLines *lock_lines;
 	LockTable *named_locks;
@@ -104,7 +104,7 @@ struct Shared
 	pg_atomic_uint32 missing_schedulers;
 	pg_atomic_uint32 starts; /* number of starts of schedulers */
 	/*
-	 * The time from which on starts of jobs are known (monotonic); 0: not yet set; see
+	 * The time from which on starts of jobs are known (monotonic); 0: not set yet; see
 	 * rate_limit.h.
 	 */
 	pg_atomic_uint64 starts_known_since;

@@ -5,7 +5,10 @@
 
 namespace pgq {
 
-/* Of one rate: its parts, what is being claimed, and that none count before. */
+/*
+ * Most entries for one rate: one for each part, one for the hand-outs of claims in progress, and
+ * kNoneBefore.
+ */
 static constexpr int kMostOfOne = static_cast<int>(Rate::kParts) + 3;
 
 int
@@ -22,7 +25,7 @@ room_for_starts(const QueueRef &ref)
 	return room;
 }
 
-/* Where copies of starts go. */
+/* Collects the entries of a queue in an array. */
 class StartsCopier
 {
 public:
@@ -30,7 +33,10 @@ public:
 		: copies_(copies), most_(most), queue_(queue), monotonic_(monotonic)
 	{}
 
-	/* Some would be too few. */
+	/*
+	 * Return the number of entries; 0 if the array was too small, since a part of the starts must
+	 * not be restored alone.
+	 */
 	int n() const { return n_ <= most_ ? n_ : 0; }
 
 	void begin_group(int64 group)
@@ -78,7 +84,7 @@ copy_starts_of_groups(StartsCopier &copier, Queue *queue, int64 monotonic)
 	groups.rates().pass(monotonic);
 	copier.begin(StartsOf::kOthers, queue->options.rate_period);
 	groups.rates().for_each_other_part(add);
-	copier.add_claiming(queue->claiming); /* of which some may have no entry */
+	copier.add_claiming(queue->claiming); /* some may be jobs of groups without an entry */
 	groups.for_each([&](Group *group) {
 		copier.begin_group(group->id);
 		group->rate.starts.for_each_part(monotonic, add);
@@ -110,7 +116,7 @@ copy_starts(const QueueRef &ref, SavedStarts *copies, int most, int64 monotonic)
 static void
 restore(Queue *queue, const SavedStarts &saved, int64 when)
 {
-	/* Is it limited yet? Is it known? */
+	/* Ignore the entry if the queue has no such limit any more. */
 	const QueueOptions &options = queue->options;
 	Groups &groups = queue->schedule.groups();
 	bool counts = saved.of == StartsOf::kQueue ? options.rate_limit > 0 : groups.rates().on();
@@ -118,7 +124,10 @@ restore(Queue *queue, const SavedStarts &saved, int64 when)
 		return;
 	if (saved.n == SavedStarts::kNoneBefore)
 		queue->unknown_until = 0;
-	/* The first row ends what was assumed; the others add to it. */
+	/*
+	 * The first entry of a rate has n = 0 and replaces the starts that were assumed. Later entries
+	 * are added.
+	 */
 	int32 n = Max(saved.n, 0);
 	switch (saved.of)
 	{

@@ -1,10 +1,11 @@
 /*
- * Copies of the starts that rate limits count, for a queue and its groups (rate_limit.h, group.h):
- * saved at a clean shutdown and restored after the start, as leases are (load/saved_lease.h).
+ * Copies of the starts that rate limits count, for a queue and its groups (rate_limit.h, group.h).
+ * The copies are saved at a clean shutdown and restored after the start, as leases are
+ * (load/saved_lease.h).
  *
- * The saved value is how long before the stop a job had started. The time for which the server is
+ * Each copy says how long before the stop the jobs had started. The time for which the server is
  * down does not count, since no clock tells how long that was. So a queue may wait longer than
- * needed, but never starts more than its limit says.
+ * needed, but never starts more jobs than its limit says.
  */
 #pragma once
 
@@ -15,7 +16,7 @@ namespace pgq {
 enum class StartsOf : int16
 {
 	kQueue,
-	kOthers, /* groups without an entry, together */
+	kOthers, /* all groups without an entry together */
 	kGroup,
 };
 
@@ -24,10 +25,10 @@ struct SavedStarts
 	int32 queue_id;
 	StartsOf of;
 	int64 group;
-	int64 age; /* microseconds from the starts to the stop */
+	int64 age; /* microseconds from the start of the jobs to the stop of the server */
 	/*
-	 * Number of starts. kNoneBefore: no older starts count. kUnknown: the same, but the starts that
-	 * are counted may not be real ones.
+	 * Number of starts. kNoneBefore: no older starts count. kUnknown: no older starts count either,
+	 * but the starts in later entries may be assumed ones.
 	 */
 	int32 n;
 
@@ -39,8 +40,8 @@ struct SavedStarts
 int room_for_starts(const QueueRef &ref);
 
 /*
- * Copy the starts, and what is being claimed, at most `most` entries. Return their number; 0 if
- * there would be more.
+ * Copy the starts of the queue, and the hand-outs of claims in progress, at most `most` entries.
+ * Return the number of entries; 0 if there would be more than `most`.
  */
 int copy_starts(const QueueRef &ref, SavedStarts *copies, int most, int64 monotonic);
 

@@ -62,8 +62,8 @@ draw_lock_token(const Database *db)
 		token = Max(last + 1, static_cast<uint64>(token_of(prefix, 0)));
 	while (!pg_atomic_compare_exchange_u64(&shared->last_lock_token, &last, token));
 	/*
-	 * This token may be ahead of the clock, if the clock was set. Raise the last prefix to that of
-	 * the token: the marks of all databases are kept ahead of the last prefix.
+	 * The new token may be ahead of the clock, if the clock was set. Raise the last prefix to the
+	 * prefix of the token: the marks of all databases are kept ahead of the last prefix.
 	 */
 	raise_last(undrawn(prefix_of(static_cast<int64>(token))));
 	return static_cast<int64>(token);
@@ -89,8 +89,8 @@ pass_drawn_prefix()
 }
 
 /*
- * Right after a start, prefixes are above the mark, and the next start may begin with smaller ones.
- * So the fence is at most the mark.
+ * The fence is at most the mark: right after a start, prefixes are above the mark, and the next
+ * start may begin with smaller prefixes.
  */
 int64
 fence_below(const Database *db, int64 prefix)
@@ -105,9 +105,8 @@ cut_tokens(const Database *db)
 }
 
 /*
- * Begin above the durable mark, by a distance that differs from start to start. So after a failover
- * that has lost the newest mark, this server does not begin with the same tokens as the lost
- * primary.
+ * Begin above the durable mark, by a distance that differs from start to start. After a failover
+ * that has lost the newest mark, this server then begins with other tokens than the lost primary.
  */
 int64
 begin_prefixes(int64 token_mark)

@@ -1,10 +1,10 @@
 /*
- * Drawing the tokens of leases (core/token.h defines them) and of named locks.
+ * Drawing the tokens of leases (defined in core/token.h) and of named locks.
  *
- * Tokens of one job grow and never repeat. Tokens that are drawn one after the other may share
- * their prefix, so most claims only read the last prefix. When a job that was handed out is given
- * back, end_lease() raises the prefix before the job can be handed out again. No token that is
- * handed out is above the durable mark: see catalog/token_mark.h.
+ * Tokens of a job grow and never repeat. Tokens that are drawn one after the other may share their
+ * prefix, so most claims only read the last prefix. When a job that was handed out is given back,
+ * end_lease() raises the prefix before the job can be handed out again. No token that is handed out
+ * is above the durable mark: see catalog/token_mark.h.
  *
  * No function here waits, fails or takes a lock.
  */
@@ -40,8 +40,8 @@ closed_mark(int64 mark)
 }
 
 /*
- * Return whether a token is above the durable mark, closed or not. That can happen: when another
- * database is attached, the next tokens of all databases are raised.
+ * Return whether a token is above the durable mark, closed or not. A token can be above the mark,
+ * because attaching another database raises the next tokens of all databases.
  */
 bool is_above_mark(const Database *db, int64 token);
 
@@ -49,8 +49,9 @@ bool is_above_mark(const Database *db, int64 token);
 int64 draw_token(Database *db, int64 job_id);
 
 /*
- * Draw a token for a named lock, greater than all earlier ones of named locks in any database. Such
- * a token is never checked without memory or a row, so it has a counter in place of check bits.
+ * Draw a token for a named lock, greater than all earlier tokens of named locks in any database. A
+ * token of a named lock is never checked without memory or a row, so it has a counter in place of
+ * check bits.
  */
 int64 draw_lock_token(const Database *db);
 

@@ -180,8 +180,8 @@ leave_lines(const Queue *served)
 		Wakeups wakeups;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
 			/*
-			 * When a slot is freed, all waiters are removed from its line, so the state says
-			 * whether this one is still in a line.
+			 * When a slot is freed, all waiters are removed from its line. So the state says
+			 * whether this waiter is still in a line.
 			 */
 			bool woken = waiter->state == Waiter::kWoken;
 			if (waiter->state == Waiter::kListed)
@@ -196,10 +196,10 @@ leave_lines(const Queue *served)
 			if (watched)
 				queue->watcher = kNobody;
 			/*
-			 * Pass a wake-up on. A process that was woken and has taken no job of the queue must do
-			 * so. A process that has taken one may have been woken for another job, or may have
-			 * joined the line again without looking; it wakes the next waiter only if jobs are
-			 * left.
+			 * Pass a wake-up on. A process that was woken and has taken no job of the queue must
+			 * wake the next waiter. A process that has taken a job may have been woken for another
+			 * job, or may have joined the line again without looking; such a process wakes the next
+			 * waiter only if jobs are left.
 			 */
 			if (watched || (woken && queue != served))
 				wake_waiters(queue, 1, &wakeups);

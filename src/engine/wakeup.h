@@ -9,10 +9,10 @@
 namespace pgq {
 
 /*
- * The latches to set after the release of the lock: those of waiters, as many as the array can
- * take, and that of the watcher. A waiter that is removed from its line must be woken. If more
- * waiters should wake, the woken ones pass the wake-up on. Processes that wait for a result are
- * woken by result_wait.h.
+ * The latches to set after the release of the lock: the latches of waiters, as many as the array
+ * can take, and the latch of the watcher. Each waiter that is removed from its line must be woken.
+ * If more waiters should wake, the woken waiters pass the wake-up on. Processes that wait for a
+ * result are woken by result_wait.h.
  */
 struct Wakeups
 {

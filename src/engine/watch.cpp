@@ -113,8 +113,8 @@ is_watched(TransactionId xid)
 }
 
 /*
- * Return whether there are free entries for all of these transactions. The server cannot have more
- * prepared transactions than there are entries. But sessions that are about to prepare a
+ * Return whether there are free entries for all of these prepared transactions. The server cannot
+ * have more prepared transactions than there are entries. But sessions that are about to prepare a
  * transaction may have reserved entries for a moment.
  */
 bool

@@ -1,6 +1,6 @@
 /*
  * Watches: entries for prepared transactions that have touched queues. COMMIT PREPARED calls no
- * callback. So processes that depend on such a transaction look whether it has ended;
+ * callback. So processes that depend on a prepared transaction check whether it has ended;
  * txn/prepared.cpp then applies its effects.
  *
  *     FREE --take_free_watch--> RESERVED --activate_watch--> ACTIVE
@@ -21,12 +21,12 @@ struct Touched
 	/* generation of the queue's slot; 0: the transaction did nothing to the queue */
 	uint32 generation;
 	int32 queue_id;
-	int64 enqueued;		/* new jobs */
+	int64 enqueued;		/* number of new jobs */
 	int64 deduplicated; /* number of enqueues that returned the id of an existing job */
-	int64 rows;			/* new rows, by enqueue or SQL, minus rows that it has ended */
-	int64 dead;			/* new dead letters, minus dead letters that it has removed */
-	int64 reserved;		/* room for jobs that it has reserved */
-	bool recount;		/* it has made changes that these fields cannot express */
+	int64 rows;			/* new rows, by enqueue or SQL, minus rows that were ended */
+	int64 dead;			/* new dead letters, minus dead letters that were removed */
+	int64 reserved;		/* number of jobs for which the transaction has reserved room */
+	bool recount;		/* the transaction has made changes that the other fields cannot express */
 	static constexpr int kDueMax = 8;
 	int due_count;
 	struct
@@ -45,7 +45,7 @@ struct Watch
 		kReserved, /* reserved by a process that is about to prepare (PRE_PREPARE) */
 		kListed,   /* becomes active when its database is published */
 		kActive,
-		kResolving, /* a process is applying its outcome; that cannot fail */
+		kResolving, /* a process is applying the outcome, which cannot fail */
 	} state;
 	TransactionId xid;
 	Oid database;
@@ -53,11 +53,12 @@ struct Watch
 	 * Written by the process that has reserved the entry, or under the registry lock. Read by the
 	 * process that applies the outcome.
 	 */
-	bool all_queues; /* prepared before this start, so it is not known what it has changed */
-	bool unfiled;	 /* has written jobs of queues that had no slot */
-	bool deleted;	 /* has deleted jobs by SQL */
-	bool uncounted;	 /* has changed rows for which no counts are stored here */
-	bool schedules;	 /* has made or changed schedules */
+	/* the transaction was prepared before this start, so its changes are not known */
+	bool all_queues;
+	bool unfiled;	/* the transaction has written jobs of queues that had no slot */
+	bool deleted;	/* the transaction has deleted jobs by SQL */
+	bool uncounted; /* the transaction has changed rows for which no counts are stored here */
+	bool schedules; /* the transaction has made or changed schedules */
 	/*
 	 * By queue slot. The address is set when shared memory is created; the entries are protected
 	 * like the fields above.
@@ -75,8 +76,8 @@ void free_watch(Watch *watch);
 TransactionId watched_xid(const Watch *watch);
 
 /*
- * Begin to resolve the entry. Return false if it belongs to another transaction by now, or if
- * another process has begun.
+ * Begin to apply the outcome of the entry's transaction. Return false if the entry belongs to
+ * another transaction by now, or if another process has begun.
  */
 bool begin_resolving(Watch *watch, TransactionId xid);
 

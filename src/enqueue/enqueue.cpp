@@ -17,7 +17,7 @@ queue_for_enqueue(const char *name, Deed deed)
 	{
 		QueueRef ref = resolve_queue(tables(), name, deed);
 		/*
-		 * After a wait look the queue up again: another queue may have its name, or a right may
+		 * After a wait look the queue up again: another queue may have got the name, or a right may
 		 * have been revoked.
 		 */
 		if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))

@@ -23,7 +23,10 @@ name_of(int element)
 	return element == kOptions ? "the object in options" : psprintf("element %d of jobs", element);
 }
 
-/* Return the list of allowed keys for a hint, as "payload, priority and delay". */
+/*
+ * Return the list of allowed keys for the hint of an error, for example "payload, priority and
+ * delay".
+ */
 static const char *
 list_of_keys(bool options, const char *if_required, const char *before_last)
 {
@@ -169,7 +172,7 @@ int64
 jobs_without_key(Jsonb *jobs)
 {
 	int64 n = JsonContainerSize(&jobs->root);
-	/* Fast path: if the bytes of the word do not occur at all, no element has the key. */
+	/* Fast path: if the bytes "unique_key" do not occur in the value, no element has that key. */
 	if (memmem(jobs, VARSIZE(jobs), kUniqueKey, strlen(kUniqueKey)) == nullptr)
 		return n;
 	for (uint32 i = 0; i < JsonContainerSize(&jobs->root); i++)

@@ -8,7 +8,7 @@
 
 namespace pgq {
 
-/* Return the jsonb; raises 22023 unless it is an array. */
+/* Return the argument as jsonb. Raises 22023 if the value is not an array. */
 Jsonb *array_of_jobs(Datum jsonb);
 
 /* Return the number of elements without a unique key. Each of these becomes a new job. */

@@ -2,9 +2,9 @@
  * The attributes of a job that a caller can set, by arguments of pgq_enqueue or by keys in
  * pgq_enqueue_many.
  *
- * One table lists all attributes. Both functions decode their input by this table, and it defines
- * how the row is filled. A new attribute needs a line in that table, a column (core/ring.h) and the
- * schema.
+ * One table lists all attributes. Both functions decode their input by this table, which also
+ * defines how the row is filled. A new attribute needs a line in this table, a column (core/ring.h)
+ * and the schema.
  */
 #pragma once
 
@@ -33,8 +33,8 @@ enum class OnConflict : uint8
 
 struct KeyRules
 {
-	const text *key; /* NULL: no unique key */
-	bool until_claimed;
+	const text *key;	/* NULL: no unique key */
+	bool until_claimed; /* unique_until is 'claimed' */
 	OnConflict on_conflict;
 	/* time until which the key stays taken (unique_for); 0: until the job has ended */
 	TimestampTz until;

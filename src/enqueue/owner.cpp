@@ -13,12 +13,12 @@
 namespace pgq {
 
 namespace {
-/* Result of a look at one job that has the key. */
+/* The result of the search for one job that has the key; compare Meeting. */
 enum class Met : uint8
 {
-	kHeld,
-	kLeased,
-	kNotYet,
+	kHeld,		 /* the job waits, and is not handed out before this transaction ends */
+	kLeased,	 /* the job is in work */
+	kNotYet,	 /* the answer depends on another transaction, noted in the search */
 	kPassedOver, /* not the owner of the key: look at the next job */
 };
 
@@ -113,9 +113,10 @@ wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactio
 }
 
 /*
- * Holds that overlap without end would keep a job from claims. So a job that claims have wanted for
- * kLong gets no new holder. With unique_until 'finished' a session waits for the present holders,
- * and then leaves the job to claims for a while. With 'claimed' it makes another job.
+ * Return whether claims have wanted the job for kLong. Such a job gets no new holder: holds that
+ * overlap without end would keep the job from claims. With unique_until 'finished' this session
+ * waits for the present holders, and then leaves the job to claims for a while. With 'claimed' it
+ * makes another job.
  */
 static bool
 is_starved(const Lease *lease)
@@ -153,8 +154,8 @@ meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
 }
 
 /*
- * Return whether to leave the job to claims for now, because holds have kept claims from it. All
- * these waits of a transaction together take at most a second.
+ * Return whether to leave the job to claims for now, because holds have kept claims from taking the
+ * job. All these waits of a transaction together take at most a second.
  */
 static bool
 is_left_to_claims(OwnerSearch *search, int64 job_id)
@@ -179,7 +180,7 @@ is_left_to_claims(OwnerSearch *search, int64 job_id)
 
 /*
  * Return whether this session may hold the job. While another session has the turn and waits for
- * the holders, only present holders may.
+ * the holders, only present holders may hold the job.
  */
 static bool
 is_in_turn(const OwnerSearch *search, int64 job_id)
@@ -393,11 +394,14 @@ meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 		return meet_kept(search, job->job_id());
 	if (job->state == KeyedJob::kLive)
 		return meet_live(segments, search, job);
-	/* Only its worker writes the row of a job in work (see is_undecided()). */
+	/* The writer of a job in work is its worker: is_undecided() has excluded other writers. */
 	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? Met::kLeased : Met::kHeld;
 }
 
-/* Return whether an open transaction, not the worker's, writes the row of one of the jobs. */
+/*
+ * Return whether an open transaction other than the worker's writes the row of any of the jobs. If
+ * so, the search waits for that transaction.
+ */
 static bool
 is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 {

@@ -28,7 +28,8 @@ struct OwnerSearch
 	QueueRef ref;
 	UniqueKey key;
 	bool until_claimed;
-	bool alone;	   /* the job will be changed, so no other transaction may hold it */
+	/* this transaction will change the job, so no other transaction may hold the job */
+	bool alone;
 	bool only_ask; /* look only; do not hold the job */
 	TimestampTz now;
 
@@ -36,7 +37,7 @@ struct OwnerSearch
 	KeyedJob owner;
 	/* lease of the owner, to be given back when the owner has been changed; or NULL */
 	Lease *fleeting;
-	/* this transaction has locked the owner's row, and another transaction has its lease */
+	/* this transaction has locked the owner's row, and another transaction has the owner's lease */
 	bool by_row;
 	/* After kNotYet: the transaction to wait for. If both are invalid, ask again after a moment. */
 	TransactionId xid;
@@ -45,7 +46,7 @@ struct OwnerSearch
 	bool claiming;
 	bool locked;	 /* other transactions have locked the owner's row: wait for the row */
 	bool wants_turn; /* take the turn at the job before waiting for the holder `vxid` */
-	bool passes;	 /* another session has the turn: wait until it is free, without taking it */
+	bool passes; /* another session has the turn: wait until the turn is free, without taking it */
 
 	/* State kept over all rounds of the search. */
 	int64 turn;		 /* the job at which this session has the turn (catalog/queue_lock.h), or 0 */

@@ -11,7 +11,7 @@ namespace pgq {
  */
 void wait_for_decision(SegmentSet &segments, OwnerSearch *search);
 
-/* Give the turn at the job back. Call this when there is an answer. */
+/* Give the turn at the job back. Called when the search has an answer. */
 void end_search(OwnerSearch *search);
 
 } // namespace pgq

@@ -72,7 +72,8 @@ copy_column(JobChange *change, JobColumn column, const NewJob &from)
 }
 
 /*
- * Replace all columns of the owner by those of the new job, except the id, the key and enqueued_at.
+ * Copy the columns of the new job to the owner, except id, key, enqueued_at and run_at. Clear
+ * last_error and progress.
  */
 static void
 replace_all(JobChange *change, const NewJob &with)
@@ -101,7 +102,7 @@ appended(const JobRow &row, Datum more)
 
 /*
  * Return the change of the owner that the request asks for. The new fence refuses late acks of
- * workers that do not know the change.
+ * workers that do not know the changed job.
  */
 static JobChange
 change_of(const JobRow &row, const KeyedRequest &request)
@@ -185,7 +186,10 @@ begin_search(const QueueRef &ref, const KeyedRequest &request)
 	return search;
 }
 
-/* No job has the key. Look whether the period of unique_for of an ended job is still running. */
+/*
+ * Called when no job has the key: look whether the unique_for period of an ended job is still
+ * running.
+ */
 static Meeting
 look_at_period(OwnerSearch *search)
 {
@@ -203,7 +207,7 @@ look_at_period(OwnerSearch *search)
 
 /*
  * Insert the job, which becomes the owner of the key. Until this transaction ends, other requests
- * for the key wait for it at the row.
+ * for the key find the new row and wait for this transaction.
  */
 static int64
 become_owner(const QueueRef &ref, KeyedRequest *request)
@@ -270,8 +274,8 @@ insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *id
 }
 
 /*
- * The locks of the keys are taken in ascending order of their hashes. So a session that has the
- * lock of a key waits only for locks with greater hashes, and no deadlock is possible.
+ * Take the locks of the keys in ascending order of their hashes. So a session that has the lock of
+ * a key waits only for locks with greater hashes, and no deadlock is possible.
  */
 bool
 enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n, int64 *ids)

@@ -30,7 +30,8 @@ int64 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *req
 
 /*
  * Enqueue several jobs with different keys, sorted by the hashes of the keys, if no job has any of
- * these keys and no unique_for period of one is running. Otherwise returns false and does nothing.
+ * these keys and no unique_for period of any of them is running. Otherwise returns false and does
+ * nothing.
  */
 inline constexpr int kKeysAtOnce = 64;
 bool enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n,

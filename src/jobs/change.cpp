@@ -15,8 +15,9 @@ namespace pgq {
 /* ---- waiting jobs ---- */
 
 /*
- * Close the segments. If something was done, keep their locks until the transaction ends, even if
- * no row was written (as for a job that is due already).
+ * Close the segments. If the call has changed or ended the job, keep the locks of the segments
+ * until the transaction ends, even if no row was written (as for a retry of a job that is due
+ * already).
  */
 static void
 close_after(SegmentSet &segments, bool done)
@@ -82,8 +83,8 @@ keeps_finished_of(const JobRow &row, QueueRef ref)
 }
 
 /*
- * Cancel a live job, and return its state before. Returns kNone if there is no such job (*gone) or
- * the caller must look at it again.
+ * Cancel a live job, and return the state of the job before. Returns kNone if there is no such job
+ * (*gone), or if the caller must look at the job again.
  */
 static JobState
 cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
@@ -129,7 +130,8 @@ cancel_job(int64 job_id)
 	bool gone = false;
 	refuse_if_subscribed();
 	/*
-	 * Look twice: between the two looks the job may become a dead letter, or a dead letter a job.
+	 * If neither a job nor a dead letter is found, look once more: the job may have become a dead
+	 * letter, or the dead letter a job, between the two searches.
 	 */
 	for (int looks = 0; state == JobState::kNone && looks < 2;)
 	{

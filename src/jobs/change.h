@@ -20,8 +20,8 @@ enum class JobState : uint8
 };
 
 /*
- * Cancel the job, and return its state before. Waits for another transaction that uses the lease of
- * the job (as an ack does), but not for one that has only claimed the job.
+ * Cancel the job, and return the state of the job before. Waits for another transaction that uses
+ * the lease of the job (as an ack does), but not for a transaction that has only claimed the job.
  */
 JobState cancel_job(int64 job_id);
 
@@ -34,8 +34,8 @@ bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 
 /*
  * Make a waiting job due after `delay` (interval), or turn a dead letter back into a job, with
- * attempts counted from 0. Raises PQ002 if its queue is full. Returns false if there is no such job
- * or it is leased.
+ * attempts counted from 0. Raises PQ002 if the queue of the dead letter is full. Returns false if
+ * there is no such job or it is leased.
  */
 bool retry_job(int64 job_id, Datum delay);
 

@@ -72,8 +72,8 @@ struct DeadLetter
 
 } // namespace
 /*
- * Find the dead letter. Returns false if there is none, or if the caller lacks the right for
- * `deed`.
+ * Find the dead letter. Returns false if there is no such dead letter, or if the caller lacks the
+ * right for `deed`.
  */
 static bool
 find_permitted(int64 job_id, Deed deed, DeadLetter *letter)

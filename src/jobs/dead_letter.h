@@ -16,20 +16,20 @@ bool delete_dead_letter(int64 job_id);
 
 /*
  * Turn the dead letter back into a job with the same id, with attempts counted from 0, due after
- * `delay` (interval). Waits for a transaction that has locked the dead letter. Raises PQ002 if its
+ * `delay` (interval). Waits for a transaction that has locked the dead letter. Raises PQ002 if the
  * queue is full. Returns false if there is no such dead letter.
  */
 bool revive_dead_letter(int64 job_id, Datum delay);
 
 /*
- * Add the worker's error to a dead letter whose last attempt was lost with that token. error: text,
- * if has_error. Returns false if there is no such dead letter.
+ * Add the worker's error to the dead letter of a job whose last attempt, with the lease `token`,
+ * was lost. error: text, if has_error. Returns false if there is no such dead letter.
  */
 bool explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error);
 
 /*
- * Add the worker's error to the record of the lost attempt, if there is one. death: why it was the
- * last attempt, or NULL. Other arguments as in explain_dead_letter().
+ * Add the worker's error to the record of the lost attempt, if there is such a record. death: why
+ * the job died after this attempt, or NULL. Other arguments as in explain_dead_letter().
  */
 void explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const char *death);
 

@@ -29,7 +29,7 @@ lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, i
 	read_few_rows();
 	as_owner([&] {
 		n = static_cast<int>(spi_execute(sql, arguments));
-		/* Return the ids of the jobs, and note where the next call continues. */
+		/* Store the ids of the jobs, and the position at which the next call continues. */
 		for (int i = 0; i < n; i++)
 			ids[i] = DatumGetInt64(spi_value(i, 1, INT8OID));
 		*sweep = {};

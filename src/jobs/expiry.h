@@ -1,5 +1,5 @@
 /*
- * Jobs that were not handed out before their expires_at (expires_in). Claims skip them; the
+ * Jobs that were not handed out before their expires_at (expires_in). Claims skip such jobs; the
  * scheduler ends them.
  */
 #pragma once

@@ -24,8 +24,8 @@ note_stale_call(int64 job_id)
 
 /*
  * Return whether another transaction ends the lease. When that transaction commits, the row is gone
- * at once and the lease a moment later. In between, that transaction is still the one to count and
- * report the end.
+ * at once, and the lease a moment later. In between, only that transaction may count and report the
+ * end of the job.
  */
 static bool
 is_ended_elsewhere(const Lease *lease)
@@ -172,7 +172,7 @@ note_progress(int64 job_id, int64 token, Datum progress)
 
 /*
  * Extend the lease. Returns the new end of the lease. Returns 0 if the token is not current
- * (*current is false), if the lease is revoked, or if its max_runtime is used up.
+ * (*current is false), if the lease is revoked, or if the job's max_runtime is used up.
  */
 static TimestampTz
 prolong(int64 job_id, int64 token, int64 lease_time, Place *place, bool *current)
@@ -208,7 +208,7 @@ extend_lease(int64 job_id, int64 token, int64 lease_time)
 	bool current;
 	TimestampTz end = prolong(job_id, token, lease_time, &place, &current);
 	/*
-	 * Extend before looking at the row: the look may wait for a lock, and the lease must not expire
+	 * Extend before the row is read: the read may wait for a lock, and the lease must not expire
 	 * during that wait.
 	 */
 	if (end != 0 && end_if_rowless(job_id, token, place))

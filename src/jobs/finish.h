@@ -1,5 +1,6 @@
 /*
- * Calls of a worker about a job that it has claimed: ack, fail, release, assert, progress, extend.
+ * Calls of a worker about a job that the worker has claimed: ack, fail, release, assert, progress,
+ * extend.
  *
  * A call that ends a lease first pins it until the transaction ends. So the lease does not expire
  * (protocol: used-is-pinned), and no other transaction can end it. Another transaction that needs
@@ -20,16 +21,16 @@ struct Ack
 {
 	int64 job_id;
 	int64 token;
-	/* false: the token is not current, but may belong to a lease from before the last start */
+	/* false: the token is not current; it may belong to a lease from before the last start */
 	bool in_hand;
 	EndingLease ending; /* only if in_hand */
 };
 void take_in_hand(Ack *ack);
 
 /*
- * Take the leases of these jobs, in the order given. Then lock the segments that contain most of
- * their rows, in the order that avoids deadlocks. The leases come first, so that none expires
- * during the wait for a lock. Returns n Acks for ack_job().
+ * Pin the leases of these jobs, in the order given. Then lock the segments that, according to the
+ * leases, contain the rows, in the order that avoids deadlocks. The leases come first, so that none
+ * expires during the wait for a lock. Returns n Acks for ack_job().
  */
 Ack *take_all_in_hand(SegmentSet &segments, const Datum *job_ids, const Datum *tokens, int n);
 
@@ -41,7 +42,7 @@ Ack *take_all_in_hand(SegmentSet &segments, const Datum *job_ids, const Datum *t
 bool ack_job(SegmentSet &segments, Records &records, const Ack &ack, const Datum *result = nullptr);
 
 /*
- * End the attempt as failed. failure.fence is the token. The lease may also be lost already
+ * End the attempt as failed. failure.fence is the token of the lease, which may be lost already
  * (lost_attempt.h). Returns kGone if the lease is stale or the row is gone.
  */
 AttemptEnd fail_job(int64 job_id, const Failure &failure);
@@ -66,8 +67,8 @@ bool note_progress(int64 job_id, int64 token, Datum progress);
 
 /*
  * Extend the lease to lease_time microseconds from now (0: the length asked for last), but never
- * shorten it. Takes effect at once; a rollback does not undo it. Returns the new end, or 0 if the
- * lease is stale or revoked, its max_runtime is used up, or the row is gone.
+ * shorten the lease. Takes effect at once; a rollback does not undo it. Returns the new end, or 0
+ * if the lease is stale or revoked, its max_runtime is used up, or the row is gone.
  */
 TimestampTz extend_lease(int64 job_id, int64 token, int64 lease_time);
 

@@ -16,7 +16,7 @@ static bool
 is_honoured(const JobRow &row, int64 token)
 {
 	/*
-	 * The job was enqueued after the lease was given, so the lease was for another job with the
+	 * If the job was enqueued after the lease was given, the lease was for another job with the
 	 * same id. Ids are assigned again, for example, after DROP and CREATE EXTENSION.
 	 */
 	if (time_of_prefix(prefix_of(token)) < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
@@ -29,8 +29,8 @@ is_honoured(const JobRow &row, int64 token)
 }
 
 /*
- * Return whether the check bits prove the token as a lease of that job. After kFailedMax wrong
- * tokens no late ack is accepted until the database is loaded again.
+ * Return whether the check bits in the token (core/token.h) prove that it was a lease of that job.
+ * After kFailedMax wrong tokens no late ack is accepted until the database is loaded again.
  */
 static bool
 is_proven(const Load &load, int64 job_id, int64 token)
@@ -41,8 +41,8 @@ is_proven(const Load &load, int64 job_id, int64 token)
 	if (check_of(token) == check_bits(load.key, job_id, prefix_of(token)))
 		return true;
 	/*
-	 * A wrong token for a leased job does not count as a failed try: its ack would be refused
-	 * anyway.
+	 * A wrong token for a leased job does not count as a failed try: any late ack of a leased job
+	 * is refused.
 	 */
 	Lease *lease;
 	QueueRef ref;
@@ -56,8 +56,8 @@ is_proven(const Load &load, int64 job_id, int64 token)
 				 "in database \"%s\"",
 				 get_database_name(MyDatabaseId)),
 			 errdetail(
-				 "%u acknowledgements had a wrong lease: from before the last start of the server, "
-				 "and not of their job. Jobs that were in work at that start run again.",
+				 "%u acknowledgements had a lease that was never given for their job. Jobs that "
+				 "were in work at the last start of the server run again.",
 				 kFailedMax),
 			 errhint("Look for a client that acknowledges jobs with the leases of other jobs, or "
 					 "that guesses leases.")));
@@ -104,8 +104,9 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 		!take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
 	/*
-	 * Another transaction may be changing the row, by SQL or as a prepared transaction from before
-	 * the start. Wait for it, and judge the row that it leaves.
+	 * Another transaction may be changing the row: an SQL statement, or a transaction that was
+	 * prepared before the start of the server. Wait for that transaction, and judge the row that it
+	 * leaves.
 	 */
 	if (lock_job(segments, row.place, job_id) == WriteResult::kDone &&
 		locate_permitted(segments, row.place, job_id, Deed::kAnswer, &row) &&

@@ -11,11 +11,11 @@
 
 namespace pgq {
 
-/* ---- before the attempt is counted ---- */
+/* ---- lost attempts that are not counted yet ---- */
 
 /*
- * Count the lost attempt, with the error that the worker reports. If the lease that was taken turns
- * out to be another worker's, count that one's attempt as lost, and return kGone.
+ * Count the lost attempt, with the error that the worker reports. If the lost lease that was taken
+ * belongs to another worker, count the attempt of that worker without this error, and return kGone.
  */
 static AttemptEnd
 count_with_answer(SegmentSet &segments, const TakenLease &taken, const JobRow &row,
@@ -28,7 +28,7 @@ count_with_answer(SegmentSet &segments, const TakenLease &taken, const JobRow &r
 	return ours ? end : AttemptEnd::kGone;
 }
 
-/* ---- after it is counted ---- */
+/* ---- lost attempts that are already counted ---- */
 
 static bool
 says_lost(const JobRow &row, int64 token)
@@ -66,7 +66,7 @@ amend(SegmentSet &segments, const TakenLease &taken, const JobRow &row, const Fa
 	if (!failure.retry)
 		return bury_counted(segments, taken, row, failure);
 	Retry retry{};
-	/* the column counts the lost attempt already */
+	/* The column `attempts` counts the lost attempt already. */
 	retry.attempts = DatumGetInt32(row.value(kJobAttempts));
 	retry.run_at =
 		failure.has_retry_in ? retry_time(failure) : DatumGetTimestampTz(row.value(kJobRunAt));
@@ -86,11 +86,11 @@ explain_death(int64 job_id, const Failure &failure)
 	return AttemptEnd::kDead;
 }
 
-/* ---- before or after ---- */
+/* ---- fail with a lost lease ---- */
 
 /*
- * Return whether the lease with that token is lost and its attempt not counted yet, or just being
- * counted.
+ * Return whether the lease with that token is lost, and its attempt is not counted yet or is just
+ * being counted.
  */
 static bool
 is_lost(int64 job_id, int64 token)
@@ -104,8 +104,9 @@ is_lost(int64 job_id, int64 token)
 }
 
 /*
- * Return whether the token was drawn since the last load of the database. For older tokens the
- * fence does not show whether another worker has had the job since: a crash loses that.
+ * Return whether the token was drawn since the last load of the database. For an older token, the
+ * fence does not show whether another worker has had the job since: a claim writes no fence, and a
+ * crash loses the lease of the claim.
  */
 static bool
 is_of_this_start(int64 token)
@@ -127,8 +128,8 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 		return locate_permitted(segments, place, job_id, Deed::kAnswer, &row);
 	};
 	/*
-	 * Look at the lease before the row. The attempt may be counted between the two looks; then the
-	 * row shows it. In the other order both looks could miss it.
+	 * Look at the lease before the row is read. If the attempt is counted in between, the row shows
+	 * that. If the row were read first, neither the row nor the lease might show the attempt.
 	 */
 	bool lost = is_lost(job_id, token);
 	if (!there(Place{}))

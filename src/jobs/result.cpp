@@ -15,16 +15,17 @@
 
 namespace pgq {
 
-/* ---- a look ---- */
+/* ---- looking for the job and its record ---- */
 
 namespace {
 
+/* What one search for the job, and for the record of its end, has found. */
 enum class Look : uint8
 {
 	kNone,
 	kComing, /* no visible row or record, but an open transaction has inserted a row */
-	kEnding, /* no row or record, but the transaction that ended the job has not told waiters yet */
-	kOver,
+	kEnding, /* no row or record, but the transaction that ended the job has yet to tell waiting sessions */
+	kOver, /* there is a record: the job has ended */
 	kLive,
 	kOurs, /* live, and only this transaction can end the job */
 };
@@ -44,7 +45,7 @@ state_of(const JobRow &row)
 																				   : "ready";
 }
 
-/* Copy the error, since the memory of the row is freed after the look. */
+/* Copy the error, since the memory of the row is freed after the search. */
 static void
 set_error(JobResult *result, bool has_error, Datum error)
 {
@@ -125,8 +126,8 @@ look_at_records(int64 job_id, JobResult *result)
 }
 
 /*
- * Look for the job, then for its record. A job that dies, is revived or is moved between the two
- * looks would be missed, so look twice.
+ * Search for the job, then for the record of its end. A job that dies, is revived or is moved
+ * between the two searches would be missed, so do both twice.
  */
 static Look
 look(int64 job_id, JobResult *result)
@@ -170,9 +171,9 @@ state_after(JobEnd end)
 }
 
 /*
- * Return how long to sleep (milliseconds) before the next look. Some changes wake no waiter, so the
- * sleep is bounded: a row deleted or inserted by SQL, a prepared transaction that has ended, and a
- * lease that ends without ending its job.
+ * Return how long to sleep (milliseconds) before the next look(). Some changes do not wake a
+ * waiting session, so the sleep is bounded. These changes are a row deleted or inserted by SQL, the
+ * end of a prepared transaction, and the end of a lease that does not end its job.
  */
 static long
 nap_of_waiter(Look found, int64 end)
@@ -218,10 +219,10 @@ is_deleter_ending(int64 job_id, int32 *queue_id)
 }
 
 /*
- * Return whether waiters are still to be told the end of the job. The row is gone as soon as the
- * transaction commits; the end is told a little later, in the hold of the queue's lock that ends
- * the lease. If this returns false, the end was told already, or none will be told, as for a row
- * that SQL has deleted.
+ * Return whether waiting sessions are still to be told the end of the job. The row is gone as soon
+ * as the transaction commits; the end is told a little later, in the hold of the queue's lock that
+ * ends the lease. If this returns false, the end was told already, or none will be told, as for a
+ * row that SQL has deleted.
  */
 static bool
 is_being_ended(int64 job_id)

@@ -16,9 +16,9 @@ struct JobResult
 };
 
 /*
- * Return the state of the job. If the job is live, wait until it has ended, for at most `wait`
+ * Find the state of the job. If the job is live, wait until it has ended, for at most `wait`
  * microseconds; a job that only this transaction can end is not waited for. Returns false if there
- * is neither such a job nor a record of it.
+ * is neither such a job nor a record of its end.
  */
 bool result_of(int64 job_id, int64 wait, JobResult *result);
 

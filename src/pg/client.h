@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Return the time (monotonic) at which a wait of `wait` microseconds that begins now must end. That
- * is earlier if the statement or transaction would time out before.
+ * Return the time (monotonic) at which a wait of `wait` microseconds that begins now must end. If
+ * the statement or the transaction would time out before, return an earlier time.
  */
 int64 end_of_wait(int64 wait);
 

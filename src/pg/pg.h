@@ -116,7 +116,7 @@ extern "C" {
 /* Declared in libpq/libpq.h, which would also include the Kerberos headers. */
 extern bool pq_check_connection(void);
 
-/* The server's headers include <libintl.h>, which defines these as macros. */
+/* The server's headers include <libintl.h>, which defines these names as macros. */
 #undef gettext
 #undef dgettext
 #undef ngettext

@@ -30,8 +30,8 @@ with_lwlock(LWLock *lock, LWLockMode mode, Body body)
 }
 
 /*
- * Run body with interrupts held. The server's macros are not used: they apply ++ to a volatile
- * variable, which C++20 deprecates.
+ * Run body with interrupts held. The server's macros are not used, because they apply ++ to a
+ * volatile variable, which C++20 deprecates.
  */
 template <typename Body>
 inline void
@@ -86,8 +86,8 @@ commit_lazily()
 
 /*
  * Return a registered snapshot that sees all that is committed by now, but no changes of this
- * transaction. For state that is reported to other sessions: it must not depend on changes that may
- * be rolled back.
+ * transaction. State that is reported to other sessions must be read with such a snapshot: it must
+ * not depend on changes that may be rolled back.
  */
 inline Snapshot
 register_snapshot_of_others()
@@ -101,8 +101,8 @@ register_snapshot_of_others()
 
 /*
  * Run body with the rights of that role alone, in a security-restricted operation. The server runs
- * maintenance of a table that way, with the rights of its owner: README.md in worker/, "Rights".
- * Settings that body changes are restored afterwards.
+ * maintenance of a table that way, with the rights of the table's owner: README.md in worker/,
+ * "Rights". Settings that body changes are restored afterwards.
  */
 template <typename Body>
 inline void

@@ -21,7 +21,7 @@ namespace pgq {
 #define PGQ_SIGNAL postgres_signal_arg
 #endif
 
-/* Act as if a SIGHUP had come. */
+/* Do what the handler of SIGHUP does: the process reads its configuration files again soon. */
 inline void
 ask_for_reload()
 {
@@ -35,7 +35,10 @@ ask_for_reload()
 
 /* ---- workers ---- */
 
-/* CREATE, ALTER and DROP DATABASE end a worker with this flag by SIGTERM; else they wait for it. */
+/*
+ * With this flag, CREATE, ALTER and DROP DATABASE end a worker by SIGTERM; without it, they wait
+ * for the worker.
+ */
 #if PG_VERSION_NUM >= 190000
 inline constexpr int kEndsForDatabase = BGWORKER_INTERRUPTIBLE;
 #else
@@ -56,8 +59,9 @@ my_procno()
 }
 
 /*
- * Return the process by the number in its virtual transaction id; nullptr: none. Before 17 that
- * number is not my_procno(). A process gives up its number after the abort of its transaction.
+ * Return the process by the number in its virtual transaction id; nullptr: none. Before PostgreSQL
+ * 17 this number is not my_procno(). A process gives up its number after the abort of its
+ * transaction.
  */
 inline PGPROC *
 process_by_id(int id)
@@ -166,7 +170,7 @@ has_ended(TransactionId xid)
 
 /* ---- activity ---- */
 
-/* Return the nth session (from 1) of those that pg_stat_activity shows. */
+/* Return the nth of the sessions that pg_stat_activity shows, counted from 1. */
 inline const LocalPgBackendStatus *
 nth_session(int n)
 {
@@ -204,7 +208,8 @@ using CacheId = int;
 enum class OwedEntries : uint8
 {
 	kNone,
-	kSummarizing, /* only indexes that summarize blocks (BRIN): for the others the update is HOT */
+	/* only indexes that summarize blocks (BRIN): for other indexes the update is HOT */
+	kSummarizing,
 	kAll,
 };
 
@@ -382,7 +387,7 @@ new_wait_event([[maybe_unused]] const char *name)
 
 /* ---- time ---- */
 
-/* Timeouts that end a client's statement. */
+/* Timeouts that can end a statement of a client. */
 #if PG_VERSION_NUM >= 170000
 inline constexpr TimeoutId kTimeLimits[] = {STATEMENT_TIMEOUT, TRANSACTION_TIMEOUT};
 #else
@@ -422,7 +427,10 @@ numeric_to_int4(Numeric value, int32 *number)
 
 /* ---- settings ---- */
 
-/* Return an array of all settings; some versions allocate it. */
+/*
+ * Return an array of all settings. In some versions of the server, the caller gets a new array each
+ * time.
+ */
 inline config_generic **
 all_settings(int *n)
 {

@@ -40,7 +40,7 @@ find_zone(const char *name)
 
 /*
  * Return how many seconds the zone's clocks are ahead of UTC at that moment. *until: the offset
- * does not change before that moment. Moments are seconds since 1970.
+ * does not change before this moment. Moments are seconds since 1970.
  */
 inline int64
 offset_in_zone(const pg_tz *zone, int64 moment, int64 *until)

@@ -7,7 +7,10 @@ namespace pgq {
 
 /* ---- emptying files in place ---- */
 
-/* Run body for each index of the table. Indexes are locked in the same mode as the table. */
+/*
+ * Run body for each index of the table. The indexes are already locked in the same mode as the
+ * table.
+ */
 template <typename Body>
 static void
 for_each_index(Relation rel, Body body)
@@ -53,8 +56,8 @@ tell_of_new_root(Relation index)
 }
 
 /*
- * Make the tree empty, by a metapage without a root. The other pages are not used any more, and may
- * be cut at any time.
+ * Make the index an empty tree, by a metapage without a root. The other pages are not used any
+ * more, and may be cut at any time.
  */
 static void
 take_root(Relation index)
@@ -106,8 +109,8 @@ cut_files(Relation rel)
 }
 
 /*
- * Return whether the table's relfrozenxid is so old that new files are better: a new file starts
- * with a young relfrozenxid, so that no VACUUM has to freeze the table.
+ * Return whether the table's relfrozenxid is so old that the table should get new files. New files
+ * start with a young relfrozenxid, so that no VACUUM has to freeze the table.
  */
 static bool
 is_old(Relation rel)

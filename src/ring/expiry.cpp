@@ -12,7 +12,7 @@ compare_queues(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Return for how long the queue keeps records, from the option of that name. */
+/* Return how long the queue keeps records, as its option `name` says. */
 static int64
 kept_time(const QueueOptions &options, const char *name)
 {

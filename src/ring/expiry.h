@@ -1,11 +1,14 @@
-/* Finding records that are past their time, in rings whose segments are truncated by time. */
+/*
+ * Finding records that are past their time (that their queue keeps no longer), in rings whose
+ * segments are truncated by time.
+ */
 #pragma once
 
 #include "catalog/tables.h"
 
 namespace pgq {
 
-/* For how long each queue keeps its records of one ring, as read at one moment. */
+/* How long each queue keeps its records of one ring, as read at time `now`. */
 struct Expiry
 {
 	TimestampTz now;
@@ -27,12 +30,13 @@ struct Expiry
 const Expiry *read_expiry(RingName ring, TimestampTz now);
 
 /*
- * Return how much longer, in microseconds, the record is kept: 0 or less if its time is over;
- * INT64_MAX if its queue is gone. *age: set to the record's age in microseconds.
+ * Return how much longer, in microseconds, the queue keeps the record: 0 or less if the time of the
+ * record is over; INT64_MAX if the queue is gone. *age: set to the age of the record in
+ * microseconds.
  */
 int64 time_left(const Expiry &expiry, HeapTuple tuple, TupleDesc desc, int64 *age);
 
-/* Return whether the record's time is over. */
+/* Return whether the record is past its time. False if `expiry` is NULL. */
 bool is_past(const Expiry *expiry, HeapTuple tuple, TupleDesc desc);
 
 } // namespace pgq

@@ -20,8 +20,8 @@ struct Candidate
 } // namespace
 
 /*
- * Collect live rows from *next on, and return their number. Pages are share-locked one at a time.
- * The collection ends at `most` rows or about 1 MB; *next is then the first live row that was not
+ * Collect live rows from *next on. Returns their number. Pages are share-locked one at a time. The
+ * collection ends at `most` rows or about 1 MB; *next is then the first live row that was not
  * collected.
  */
 static int
@@ -61,7 +61,7 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 
 /*
  * Move a row under its job's lease. At commit the lease ends and the job is filed, even if the row
- * was not moved: an extra hint does no harm.
+ * was not moved: one hint too many does no harm.
  */
 static bool
 move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)

@@ -8,15 +8,15 @@ namespace pgq {
 
 /*
  * Move at most `most` live rows from *next on, each under its job's lease. A row that another
- * transaction is changing, or whose job has a lease, stays. *next advances; returns true at the end
- * of the segment. *moved: the number of moved rows. The caller has locked both segments for
- * writing.
+ * transaction is changing, or whose job already has a lease, stays. *next: set to the place from
+ * which to go on. *moved: the number of moved rows. Returns true at the end of the segment. The
+ * caller has locked both segments for writing.
  */
 bool move_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved);
 
 /*
- * Wait for the transaction that moves rows of the queue (queue->mover). Returns at once if `mover`
- * is invalid.
+ * Wait until the transaction `mover`, which moves rows of the queue (queue->mover), has ended.
+ * Returns at once if `mover` is invalid.
  */
 void wait_for_mover(const QueueRef &ref, VirtualTransactionId mover);
 

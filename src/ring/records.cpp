@@ -17,8 +17,8 @@ still_kept(const RingSpec &ring)
 }
 
 /*
- * Lock the next rows from *next on, skipping rows that are locked already. *places: an array of the
- * rows' ctids. *next advances behind the last row. Returns the number of rows.
+ * Lock the rows from *next on, at most `most`, skipping rows that are locked already. *places: set
+ * to an array of the rows' ctids. *next advances behind the last row. Returns the number of rows.
  */
 static int
 lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, Datum *places)
@@ -46,8 +46,8 @@ lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, D
 }
 
 /*
- * Lock the next rows, and move those that were not skipped by an UPDATE of their ctids. The caller
- * has locked the tables.
+ * Lock the next rows, and move the locked rows by an UPDATE that names their ctids. The caller has
+ * locked the tables.
  */
 bool
 move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next, int most,

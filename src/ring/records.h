@@ -1,6 +1,6 @@
 /*
- * Moving and expiring records (dead letters and others), to which nothing in shared memory refers.
- * The scheduler does this by plain SQL, and waits for no other session.
+ * Moving and expiring records (dead letters, attempts, finished jobs), to which nothing in shared
+ * memory refers. The scheduler does this by plain SQL, and waits for no other session.
  */
 #pragma once
 
@@ -10,10 +10,11 @@
 namespace pgq {
 
 /*
- * Like move_jobs(), but by an UPDATE of the column `segment`, with row triggers off. A session that
- * waits for such a row gets 40001, as after any UPDATE between partitions. Gives way to sessions
- * that create or drop queues. clock: as Rotation::clock. In a ring that is truncated by time, rows
- * past their time are not moved, but end with the segment.
+ * Like move_jobs(), but for records: by an UPDATE of the column `segment`, with row triggers off. A
+ * session that waits for such a row gets 40001, as after any UPDATE between partitions. Moves
+ * nothing while a session that creates or drops queues has a lock that this needs. clock: as
+ * Rotation::clock. In a ring that is truncated by time, rows past their time are not moved, but end
+ * with the segment.
  */
 bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next,
 				  int most, int *moved);

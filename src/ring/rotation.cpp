@@ -74,8 +74,8 @@ noting_error(Database *database, int number, Body body)
 /* ---- looking at a ring ---- */
 
 /*
- * Reset the count of TRUNCATEs with new files, if the oldest snapshot is newer than the first one
- * counted. Only an older snapshot keeps the dead rows of those TRUNCATEs in pg_class.
+ * Reset the count of TRUNCATEs with new files, if every snapshot is newer than the first counted
+ * TRUNCATE. Only an older snapshot keeps the dead rows of these TRUNCATEs in pg_class.
  */
 static void
 look_at_horizon(Rotation *rotation)
@@ -121,10 +121,10 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 }
 
 /*
- * Return whether the current segment should be closed early because rows in it are past their time;
- * it may not become full for years. A sample of a few pages, others at each call, must show that
- * moving out the other rows is worth it. At least half of the ring must stay bare. No segment is
- * closed early while new files have left dead rows in pg_class.
+ * Return whether the current segment should be closed early because rows in it are past their time:
+ * the segment may not become full for years. A sample of a few pages (other pages at each call)
+ * must show that moving out the other rows is worth it. At least half of the ring must be bare. No
+ * segment is closed early while TRUNCATEs with new files have left dead rows in pg_class.
  */
 static bool
 is_over(Rotation *rotation, const RingView &ring)
@@ -145,8 +145,8 @@ is_worn(const SegmentPass &pass)
 }
 
 /*
- * Return whether the current segment should be closed because of its dead rows, since it will take
- * long to become full.
+ * Return whether the current segment should be closed early because of its dead rows: the segment
+ * may not become full for a long time.
  */
 static bool
 is_current_worn(Rotation *rotation, const RingView &ring)
@@ -207,8 +207,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			if (ring.bare[number])
 				clear_statistics(segment);
 			/*
-			 * This segment of survivors is bare, so no rows were moved to it. It may have become
-			 * the current one, so end its role as segment of survivors.
+			 * If this is the segment of survivors, end that role. The segment is bare, so no rows
+			 * were moved to it, or has become the current segment.
 			 */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
@@ -297,10 +297,10 @@ held_by_snapshot(const SegmentNotes &notes)
 }
 
 /*
- * Steps: see whether a known snapshot still holds the segment; check that the segment still has no
- * row, which locks writers out until the transaction ends; note since when the segment is empty;
- * see whether any snapshot holds it now; truncate it, if the locks can be had at once. The order
- * matters.
+ * Steps: see whether a snapshot that was found before still holds the segment; check that the
+ * segment still has no row, which locks writers out until the transaction ends; note since when the
+ * segment is empty; see whether any snapshot holds the segment now; truncate the segment, if the
+ * locks can be had at once. The order matters.
  */
 static void
 try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, SegmentWatch *watch)
@@ -386,7 +386,10 @@ take_step(Rotation *rotation, Database *database, int number)
 				break;
 		}
 	});
-	/* A step that only reads does not clear the note: the error came from another kind of step. */
+	/*
+	 * A step that only reads does not clear the noted error, which came from a step of another
+	 * kind.
+	 */
 	if (!reading && !watch->failed)
 		note_error(database, number, "");
 }

@@ -1,12 +1,12 @@
 /*
- * The rotation of segments: the space of ended jobs is reclaimed by TRUNCATE, without VACUUM, even
- * while an old snapshot is open.
+ * The rotation of segments: TRUNCATE reclaims the space of ended jobs, without VACUUM, even while
+ * an old snapshot is open.
  *
  * core/ring_policy.h decides which step a segment needs, and when. A step that is blocked by a lock
  * or a snapshot of another session is tried again later, and the ring goes on with the other
- * segments. If no segment is bare, the current one grows. The scheduler takes all steps, in small
- * transactions, and never waits for another session. Jobs and each kind of records have a ring of
- * their own.
+ * segments. If no segment is bare, the current segment grows. The scheduler takes all steps, in
+ * small transactions, and never waits for another session. Jobs and each kind of records have a
+ * ring of their own.
  *
  * README.md in this folder describes what other sessions see at each step.
  */
@@ -33,8 +33,8 @@ struct Rotation
 	/* next page of the current segment to sample for rows past their time */
 	BlockNumber next_page[kRings];
 	/*
-	 * The present pass over the current segment, which counts dead rows, and the number that the
-	 * last pass has found.
+	 * The present pass over the current segment, which counts dead rows, and the number of dead
+	 * rows that the pass before has found.
 	 */
 	SegmentPass of_current[kRings];
 	int64 dead_before[kRings];
@@ -45,8 +45,8 @@ struct Rotation
 
 /*
  * Two kinds of work can be due: a look at all rings, and a step with one segment. The caller runs
- * each in a transaction of its own, with the tables locked (lock_and_serve()); if they cannot be
- * locked, it skips the work. begin_look() returns whether a look is due.
+ * each in a transaction of its own, with the tables locked (lock_and_serve()); if the tables cannot
+ * be locked, the caller skips the work. begin_look() returns whether a look is due.
  */
 bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);
@@ -55,12 +55,15 @@ void look_at_rings(Rotation *rotation, Database *database, int64 now);
 int segment_in_turn(const Rotation &rotation, int64 now);
 
 /*
- * Take the step of that segment. If it raises an error, nothing was done. The caller catches the
- * error and reports it to end_step().
+ * Take the step of that segment. If the step raises an error, nothing was done. The caller catches
+ * the error and reports it to end_step().
  */
 void take_step(Rotation *rotation, Database *database, int number);
 
-/* Note the outcome of a step. tried: take_step() was called. raised: it has raised an error. */
+/*
+ * Note the outcome of a step. tried: take_step() was called. raised: take_step() has raised an
+ * error.
+ */
 void end_step(Rotation *rotation, Database *database, int number, bool tried, bool raised);
 
 /* Return the monotonic time of the next look or step. */

@@ -15,8 +15,9 @@ int64 segment_bytes(const Segment &segment);
 bool is_bare(const Segment &segment);
 
 /*
- * Clear the statistics of a bare segment. Sessions report deleted rows up to a second late, perhaps
- * after the TRUNCATE. Such dead rows would stay in the statistics until the next TRUNCATE.
+ * Clear the server's statistics of a bare segment. Sessions report deleted rows up to a second
+ * late, perhaps after the TRUNCATE. Such dead rows would stay in the statistics until the next
+ * TRUNCATE.
  */
 void clear_statistics(const Segment &segment);
 
@@ -33,7 +34,8 @@ Oid toast_of(const Segment &segment);
 bool lock_with_indexes(Oid relid, LOCKMODE mode);
 
 /*
- * Lock the segment, its TOAST table and their indexes in the mode of an enqueue, without waiting.
+ * Lock the segment, its TOAST table and the indexes of both in the mode of an enqueue, without
+ * waiting. Returns false if some lock is not available.
  */
 bool lock_for_writing(const Segment &segment);
 

@@ -1,11 +1,11 @@
 /*
- * Refuses DROP TABLE and DETACH PARTITION of a segment: its jobs would be lost, and the ring would
- * be incomplete.
+ * A hook that refuses DROP TABLE and DETACH PARTITION of a segment: the jobs in the segment would
+ * be lost, and the ring would be incomplete.
  *
  * The check looks at the statement. A dependency of the parent on its segments in pg_depend would
- * protect them too, but would break pg_restore --clean, which drops table after table. pg_restore
- * drops the indexes first, so a segment without its indexes is not protected. Commands that drop
- * more than tables (DROP EXTENSION, SCHEMA, OWNED) are not checked.
+ * also protect the segments, but would break pg_restore --clean, which drops table after table.
+ * pg_restore drops the indexes first, so a segment without its indexes is not protected. Commands
+ * that drop more than tables (DROP EXTENSION, SCHEMA, OWNED) are not checked.
  */
 #pragma once
 

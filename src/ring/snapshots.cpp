@@ -45,8 +45,8 @@ has_exported_snapshot(int pid)
 
 /*
  * Return whether the session may be a dump that is about to read the segment. A dump takes its
- * snapshot before it locks the tables. Until then it is recognized by its application name, by the
- * lock for which it waits, by its last statement, or because its transaction is young. A
+ * snapshot before it locks the tables. Until then a dump is recognized by its application name, by
+ * the lock for which it waits, by its last statement, or because its transaction is young. A
  * transaction of unknown age counts as young.
  */
 static bool
@@ -77,8 +77,8 @@ next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
 {
 	if (*next == 1)
 		/*
-		 * Look at the present activity: within a transaction the server caches that of the first
-		 * look.
+		 * Read the present activity of all sessions: within a transaction the server caches the
+		 * activity that was read first.
 		 */
 		pgstat_clear_backend_activity_snapshot();
 	for (int n = pgstat_fetch_stat_numbackends(); *next <= n;)

@@ -1,7 +1,7 @@
 /*
  * Sessions with a snapshot that keeps an empty segment from being truncated: see README.md in this
- * folder, TRUNCATE, (3). They are read from the server's memory, so the answer does not depend on
- * the caller's rights and cannot be changed by replacing a view.
+ * folder, TRUNCATE, (3). The list of sessions is read from the server's memory, so it does not
+ * depend on the caller's rights and cannot be changed by replacing a view.
  */
 #pragma once
 
@@ -18,8 +18,9 @@ struct SnapshotHolder
 };
 
 /*
- * Find the next such session, at entry *next or later; *next starts at 1. Snapshots taken after
- * empty_since see no row of the segment. Returns false if there is no such session.
+ * Find the next such session, at entry *next of the list or later; *next starts at 1. empty_since:
+ * snapshots taken after that time see no row of the segment. Returns false if there is no further
+ * such session.
  */
 bool next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder);
 

@@ -35,8 +35,8 @@ version_bytes(HeapTuple tuple, TupleDesc desc)
 }
 
 /*
- * Return whether the row must be moved or kept. A row that another transaction is changing or has
- * locked counts as live.
+ * Return whether the version counts as live, so that it must be moved or kept. A version that
+ * another transaction is changing or has locked counts as live.
  */
 static bool
 is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, SegmentPass *pass)

@@ -8,13 +8,13 @@
 namespace pgq {
 
 /*
- * Continue the pass by up to 256 pages. Rows that move during the pass may be missed or counted
- * twice. expiry: if set, rows past their time count as dead. few: when the pass has found more than
- * that many bytes of live rows, it ends with pass->many set.
+ * Continue the pass by up to 256 pages. The pass may miss rows that another transaction moves
+ * within the segment, or count such rows twice. expiry: if set, rows past their time count as dead.
+ * few: when the pass has found more than that many bytes of live rows, it ends with pass->many set.
  */
 void survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass);
 
-/* The number of live rows on a few pages: those past their time, and the others. */
+/* The number of live rows on a few pages: rows past their time (past), and other rows (kept). */
 struct Sample
 {
 	int past;
@@ -22,7 +22,7 @@ struct Sample
 };
 
 /*
- * Sample a few pages from *next on, continuing at the first page after the last one; *next
+ * Sample a few pages from page *next on, continuing at the first page after the last page. *next
  * advances.
  */
 Sample sample_segment(const Expiry *expiry, const Segment &segment, BlockNumber *next);
@@ -30,7 +30,7 @@ Sample sample_segment(const Expiry *expiry, const Segment &segment, BlockNumber 
 /* Read a page, pin and share-lock it. */
 Buffer lock_page(Relation rel, BlockNumber block, BufferAccessStrategy strategy);
 
-/* Return roughly how many bytes moving the version would write. */
+/* Return roughly how many bytes a move of the version would write. */
 int64 version_bytes(HeapTuple tuple, TupleDesc desc);
 
 /* Visit the versions of a locked page from offset `from` on, until visit() returns false. */

@@ -10,8 +10,9 @@
 namespace pgq {
 
 /*
- * Inspect one version. Returns kSome if the version is needed, or may be. Otherwise raises *newest
- * to the newest transaction that has written or deleted the version.
+ * Inspect one version. Returns kSome if the version is needed: it is busy, or it is live and not
+ * past its time. Otherwise raises *newest to the newest transaction that has written or deleted the
+ * version.
  */
 static Remains
 inspect_version(HeapTuple tuple, Buffer buffer, TupleDesc desc, const Expiry *expiry,
@@ -82,8 +83,8 @@ is_seen_by_all(const Segment &segment, TransactionId xid)
 }
 
 /*
- * Exchange ShareLock for AccessExclusiveLock. Try several times, since scans lock the segment again
- * and again for moments.
+ * Raise the ShareLock on the segment to AccessExclusiveLock. Try several times, since scans lock
+ * the segment again and again for moments.
  */
 static bool
 lock_against_readers(const Segment &segment)
@@ -103,8 +104,8 @@ lock_against_readers(const Segment &segment)
 }
 
 /*
- * Take all locks that TRUNCATE needs. An autovacuum of just the TOAST table would make TRUNCATE
- * wait.
+ * Take all locks that TRUNCATE needs, without waiting, also the lock of the TOAST table: an
+ * autovacuum of just that table would otherwise make TRUNCATE wait.
  */
 static bool
 lock_to_truncate(const Segment &segment)
@@ -133,9 +134,9 @@ log_truncation(Relation rel)
 
 /*
  * Empty the files as TRUNCATE does, without firing triggers and without the check of foreign keys:
- * there is no live row to which one could refer. The files are emptied in place. If live rows past
- * their time are left, the table gets new files instead, since a rollback must be able to bring
- * these rows back.
+ * there is no live row to which a foreign key could refer. The files are emptied in place. If live
+ * rows past their time are left, the table gets new files instead, since a rollback must be able to
+ * bring these rows back.
  */
 static TruncatedBy
 empty_files(Relation rel, bool may_have_rows)
@@ -153,9 +154,10 @@ empty_files(Relation rel, bool may_have_rows)
 }
 
 /*
- * Limit the wait for the row of pg_class that new files update. A session with an open transaction
- * that has changed the table's privileges has locked that row and, before PostgreSQL 18, not the
- * table. Readers of the segment must not queue up behind that session.
+ * Call empty_files() with a limit on the wait for the row of pg_class that new files update. A
+ * session with an open transaction that has changed the table's privileges has locked that row and,
+ * before PostgreSQL 18, not the table. Readers of the segment must not queue up behind that
+ * session.
  */
 static TruncatedBy
 empty_files_soon(Relation rel, bool may_have_rows)
@@ -174,7 +176,9 @@ truncate_segment(const Segment &segment, bool may_have_rows)
 	stop_point("rotation-verified");
 	if (!lock_to_truncate(segment) || is_subscribed())
 		return TruncatedBy::kNothing;
-	/* A session that waits for the segment may be a dump with a snapshot from before. */
+	/*
+	 * If a session waits for the segment, do not truncate: it may be a dump with an older snapshot.
+	 */
 	Relation rel = table_open(segment.heap, NoLock);
 	TruncatedBy how = LockHasWaitersRelation(rel, AccessExclusiveLock)
 						  ? TruncatedBy::kNothing

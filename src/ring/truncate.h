@@ -10,13 +10,13 @@ namespace pgq {
 
 enum class Remains : uint8
 {
-	kNone,	 /* there is no row; writers are locked out until the transaction ends */
-	kSome,	 /* there is a live row, or may be one */
-	kUnknown /* another session has a lock, or waits for one */
+	kNone,	 /* there is no live row; writers are locked out until the transaction ends */
+	kSome,	 /* there is a live row, or a row that may be live */
+	kUnknown /* another session has a lock on the segment, or waits for a lock */
 };
 
 /*
- * Search the whole segment for rows. expiry: if set, rows past their time count as dead.
+ * Search the whole segment for live rows. expiry: if set, rows past their time count as dead.
  * *changed_at: if a page was changed after that WAL position, set to the end of WAL from before the
  * search. *newest: set to the newest transaction that has written or deleted a row.
  */
@@ -24,21 +24,21 @@ Remains inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr
 						TransactionId *newest);
 
 /*
- * Return whether every snapshot sees the transaction as ended. If so, none can see a row that the
- * transaction has deleted.
+ * Return whether every snapshot sees the transaction as ended. If so, no snapshot can see a row
+ * that the transaction has deleted.
  */
 bool is_seen_by_all(const Segment &segment, TransactionId xid);
 
 enum class TruncatedBy : uint8
 {
-	kNothing, /* another session has a lock, or waits for one */
+	kNothing, /* another session has a lock on the segment, or waits for a lock */
 	kCutting, /* the files were cut in place */
 	kNewFiles /* new files, which leave dead rows in pg_class */
 };
 
 /*
- * Truncate the segment after inspect_segment() has returned kNone. may_have_rows: rows past their
- * time may still be live.
+ * Truncate the segment after inspect_segment() has returned kNone. may_have_rows: live rows past
+ * their time may be left in the segment.
  */
 TruncatedBy truncate_segment(const Segment &segment, bool may_have_rows);
 

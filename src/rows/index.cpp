@@ -31,7 +31,7 @@ refuse_twin(Relation index, IndexTuple entry)
 		 errmsg("job %lld is in more than one segment",
 				static_cast<long long>(DatumGetInt64(job_id))),
 		 errhint(
-			 "Find out which row of pgq_ext.job is the right one, and delete the other ones.")));
+			 "Find out which row of pgq_ext.job is right, and delete the other rows of the job.")));
 }
 
 /*
@@ -74,7 +74,7 @@ refuse_conflict(List *indexes, const Relation rel)
 	if (indexes == NIL)
 		return;
 	ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
-					errmsg("a row may conflict with another one in index \"%s\" of \"%s\"",
+					errmsg("a row may conflict with another row in index \"%s\" of table \"%s\"",
 						   get_rel_name(linitial_oid(indexes)), RelationGetRelationName(rel))));
 }
 

@@ -168,8 +168,9 @@ static constexpr char kMake[] =
 	"WHERE t.queue = EXCLUDED.queue OR t.queue = $10";
 
 /*
- * Raise an error unless the caller is the maker of the schedule or the owner of the extension. For
- * a schedule whose queue does not exist: there are no rights on the queue to check.
+ * Raise an error unless the caller is the maker of the schedule or the owner of the extension.
+ * Called for a schedule whose queue does not exist, so that there are no rights on the queue to
+ * check.
  */
 static void
 require_maker(const char *name, Oid maker, const char *queue)
@@ -331,7 +332,7 @@ resume_schedule(const char *name)
 
 /* ---- for the scheduler ---- */
 
-/* Read the found row. The numbers of the columns are those of the query in take_due_schedule(). */
+/* Read the found row. Columns have the same numbers as in the query of take_due_schedule(). */
 static DueSchedule *
 read_due(MemoryContext context)
 {

@@ -1,6 +1,6 @@
 /*
- * Schedules: rows of pgq_ext.timetable. This file makes and changes them. The scheduler fires them
- * when they are due (worker/duty/schedules.cpp).
+ * Schedules: rows of pgq_ext.timetable. This file makes and changes schedules. The scheduler fires
+ * schedules that are due (worker/duty/schedules.cpp).
  */
 #pragma once
 
@@ -13,7 +13,7 @@ namespace pgq {
 enum class Missed : uint8
 {
 	kSkip,
-	kOne, /* one job for all of them */
+	kOne, /* one job for all missed ticks */
 	kAll, /* one job for each missed tick, but only for the newest thousand */
 };
 
@@ -76,7 +76,7 @@ struct DueSchedule
 
 /*
  * Lock and return the schedule that has been due for longest, but not before `from`. Returns NULL
- * if none is due or all are locked by other sessions.
+ * if no schedule is due, or if other sessions have locked all due schedules.
  */
 DueSchedule *take_due_schedule(TimestampTz from, TimestampTz now);
 

@@ -26,11 +26,11 @@ period_of(const char *text)
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("the period of a schedule must be whole seconds, from 1 to 40 years"),
+			 errmsg("the period of a schedule must be a whole number of seconds, from 1 second to "
+					"40 years"),
 			 errdetail("The period is \"%s\".", text),
-			 errhint(
-				 "In a period a day has 24 hours. Months differ in length: use '@monthly', or '0 "
-				 "0 1 */3 *' for every third month.")));
+			 errhint("A day is counted as 24 hours. Months differ in length, so use '@monthly', or "
+					 "'0 0 1 */3 *' for every third month.")));
 	return period;
 }
 

@@ -173,9 +173,8 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 }
 
 /*
- * Call judge() until its write of the row succeeds: another transaction may have changed the row
- * while the write waited for it. A caller that does not wait (the scheduler) gets kBusy and tries
- * later.
+ * Call judge() again if its write was refused because another transaction had changed the row while
+ * the write waited. Without `wait` (the scheduler), return kBusy, and the caller tries later.
  */
 template <typename Judge>
 static AttemptEnd

@@ -17,7 +17,7 @@ inline constexpr char kAttemptsUsedUp[] = "attempts used up";
 
 struct Failure
 {
-	int64 fence;	   /* token of the lease that ends */
+	int64 fence;	   /* token of the lease that ends; negative if the lease was lost */
 	bool retry;		   /* false: the job dies at once */
 	bool has_retry_in; /* false: the delay is the backoff */
 	Datum retry_in;	   /* interval */
@@ -28,9 +28,9 @@ struct Failure
 };
 
 /*
- * Return the failure for a lost lease. Its fence is the negative token, which marks the lease as
- * lost. While the row has that fence, no other worker has had the job, and the worker of the lost
- * lease may still report why it failed (fail_job()).
+ * Return the failure for a lost lease. The fence of this failure is the negative token, which marks
+ * the lease as lost. While the row has this fence, no other worker has had the job, and the worker
+ * of the lost lease may still report why the attempt failed (fail_job()).
  */
 Failure failure_by(Loss loss, int64 token);
 
@@ -80,7 +80,8 @@ note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 TimestampTz retry_time(const Failure &failure);
 
 /*
- * Rewrite the row for the next attempt, and register a hint for it. from: the queue of the lease.
+ * Rewrite the row for the next attempt, and register the hint of the new row. from: the queue of
+ * the lease.
  */
 AttemptEnd put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row,
 					const Retry &retry, bool wait);
@@ -112,7 +113,7 @@ bool end_attempt_and_row(SegmentSet &segments, Records &records, const EndingLea
 
 /*
  * Put the job back for a worker that releases it; the attempt does not count. delay: an interval;
- * if it is zero, the job keeps its run_at.
+ * with a delay of zero the job keeps its run_at.
  */
 AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending, int64 fence,
 								Datum delay);

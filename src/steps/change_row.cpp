@@ -7,7 +7,7 @@
 namespace pgq {
 
 /*
- * Return the run_at to store for the requested one. A future time is moved behind the row's
+ * Return the run_at to store if `run_at` is requested. A future time is moved behind the row's
  * enqueued_at: if the clock is behind that of the enqueue, the job would otherwise count as due
  * since its enqueue.
  */
@@ -19,8 +19,8 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 
 /*
  * Update the counts after the job was written to queue `to`. entered: update_job() has taken room
- * in `to` for this job, assuming that it comes from another queue; the row read since may show
- * another origin.
+ * in `to` for this job, assuming that the job comes from another queue; the row that was read since
+ * then may show another origin.
  */
 static void
 note_move(const QueueRef &to, const Standing &was, const Hint &now, bool entered)

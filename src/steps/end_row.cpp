@@ -113,9 +113,12 @@ require_is_leased()
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("function pgq_ext.is_leased(bigint) does not belong to the extension"),
+			 errmsg("function pgq_ext.is_leased(bigint) of the extension is missing or was "
+					"replaced"),
 			 errhint(
-				 "Restore the function, or create the extension again, which deletes all jobs.")));
+				 "Restore the function, and add it to the extension with ALTER EXTENSION pgq_ext "
+				 "ADD FUNCTION. Or drop the extension and create it again, which deletes all "
+				 "jobs.")));
 }
 
 uint64

@@ -38,8 +38,8 @@ count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
 }
 
 /*
- * Read the row again under the lease. If another transaction has locked it or is changing it, lock
- * it first, and read what that transaction leaves.
+ * Read the row again under the lease. If another transaction has locked the row or is changing it,
+ * lock the row first, and read the version that the other transaction leaves.
  */
 static bool
 locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
@@ -108,21 +108,22 @@ namespace {
 
 enum class Access : uint8
 {
-	kInHand,
+	kInHand, /* this transaction uses or ends the lease */
 	kStale,
 	kOthers, /* another transaction is claiming or ending the job */
 };
 
 } // namespace
 /*
- * Return whether another transaction decides about the lease first; set *other to that transaction.
+ * Return whether this transaction must wait until another one has decided about the lease. Set
+ * *other to the other transaction.
  */
 static bool
 is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 {
 	/*
-	 * A transaction that uses the lease may end it. One that has claimed the job may roll back,
-	 * which undoes the claim.
+	 * A transaction that uses the lease may end it. A transaction that has claimed the job may roll
+	 * back, which undoes the claim.
 	 */
 	auto is_anothers = [](const VirtualTransactionId &open) {
 		return VirtualTransactionIdIsValid(open) && !is_me(open);
@@ -208,7 +209,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		if (serial_of(lease) != *serial)
 			revoke_until_end(hold.ref(), lease);
 		*serial = serial_of(lease);
-		/* If another transaction uses the lease, that may be the worker's ack. */
+		/* Wait for another transaction that uses the lease: it may be acknowledging the job. */
 		*other = lease->user;
 		bool free = !VirtualTransactionIdIsValid(*other);
 		if (!free && !is_me(*other))

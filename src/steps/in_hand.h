@@ -59,16 +59,16 @@ enum class Intent : uint8
 /*
  * Pin the lease until this transaction ends, if the token is current. Waits for another transaction
  * that uses the lease; the deadlock detector sees that wait. Afterwards the lease is stale, or free
- * again. Returns false if the lease is stale, or if the caller has no right to answer for jobs of
- * its queue.
+ * again. Returns false if the lease is stale, or if the caller has no right to ack or fail jobs of
+ * the queue.
  */
 bool take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending);
 
 enum class Revoked : uint8
 {
-	kInHand,
-	kWait,	/* wait for *other, then look again */
-	kAgain, /* no worker has the lease any more: look again */
+	kInHand, /* this transaction ends the lease at commit */
+	kWait,	 /* wait for the transaction *other, then look at the job again */
+	kAgain,	 /* no worker has the lease any more: look at the job again */
 };
 
 /*

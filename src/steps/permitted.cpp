@@ -5,8 +5,8 @@
 namespace pgq {
 
 /*
- * The look may miss the row while another transaction moves it, and the function then returns true.
- * That does no harm: the caller checks the right again when it has found the row.
+ * queue_of_job() may miss the row while another transaction moves it, and this function then
+ * returns true. That does no harm: the caller checks the right again when it has found the row.
  */
 bool
 may_at_busy(SegmentSet &segments, int64 job_id, Deed deed)

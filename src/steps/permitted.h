@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * As locate_job() with wait, but returns false if the caller has no right for `deed` on the job's
- * queue.
+ * Locate the row as locate_job() does with wait. Returns false also if the caller has no right for
+ * `deed` on the job's queue.
  */
 bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Deed deed,
 					  JobRow *row);

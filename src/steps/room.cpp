@@ -53,8 +53,8 @@ enter_queue(const QueueRef &ref, int64 jobs)
 }
 
 /*
- * Find the slot in whose counts the change of that queue is noted. Returns false if the queue has
- * no slot. In that case the queue may get a slot and count its rows before this transaction
+ * Find the slot in whose counts a change of queue `queue_id` is noted. Returns false if the queue
+ * has no slot. In that case the queue may get a slot and count its rows before this transaction
  * commits, so all counts are begun anew at commit.
  */
 static bool

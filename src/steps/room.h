@@ -1,5 +1,6 @@
 /*
- * Room in queues with max_depth, and the counts of a queue's rows, for the code that writes them.
+ * Room in queues with max_depth, and the counts of a queue's rows, for the code that writes such
+ * rows.
  */
 #pragma once
 
@@ -16,7 +17,7 @@ void enter_queue(const QueueRef &ref, int64 jobs);
 
 /*
  * ---- Noting rows that this transaction has written or ended. ref: a queue whose slot the caller
- * already knows, usually that of the row ----
+ * already knows, usually the queue of the row ----
  */
 
 /*

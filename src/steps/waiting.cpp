@@ -18,10 +18,10 @@ namespace {
 
 enum class Reach : uint8
 {
-	kInHand,
-	kHandedOut,
-	kAgain,	   /* look again when *other has ended, or after a moment if *other is invalid */
-	kClaiming, /* look again when the claim in progress of *other has handed the job out or not */
+	kInHand,	/* the lease is taken, or not needed */
+	kHandedOut, /* the job cannot be changed, mostly because a worker has the job */
+	kAgain,		/* look again when *other has ended, or after a moment if *other is invalid */
+	kClaiming,	/* look again when the claim in progress of *other has decided about the job */
 	/* like kAgain, but take the turn at the job first, so that no session becomes a new holder */
 	kHolder,
 };
@@ -29,7 +29,7 @@ enum class Reach : uint8
 } // namespace
 
 /*
- * Proceed without the lease, as SQL would. The user of the lease waits, or will wait, for the row
+ * Go on without the lease, as SQL would. The user of the lease waits, or will wait, for the row
  * that this transaction has locked, so waiting for that user would be a deadlock.
  */
 static Reach
@@ -40,7 +40,7 @@ reach_row(TakenLease *taken)
 }
 
 /*
- * Decide about a CLAIMING lease. If it has a user, that transaction has taken the lease to change
+ * Decide about a CLAIMING lease. If the lease has a user, that transaction has taken it to change
  * or end the job; otherwise a claim is in progress. ours: this transaction has locked or written
  * the row.
  */
@@ -57,8 +57,8 @@ reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransact
 }
 
 /*
- * Decide about a CLAIMED lease. It can be doomed and have a user. That user is a transaction that
- * counts the lost attempt, or the worker, which reports for an attempt that is already lost.
+ * Decide about a CLAIMED lease. A doomed lease can have a user: a transaction that counts the lost
+ * attempt, or the worker, which reports for an attempt that is already lost.
  */
 static Reach
 reach_claimed(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
@@ -79,8 +79,8 @@ take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
 }
 
 /*
- * Decide about a HELD lease. Wait for the other holders. If this transaction is the only holder, it
- * may use the lease.
+ * Decide about a HELD lease. If there are other holders, wait for one of them. If this transaction
+ * is the only holder, it may use the lease.
  */
 static Reach
 reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
@@ -172,8 +172,8 @@ wait_for_transaction(const VirtualTransactionId &other)
 }
 
 /*
- * Return the procno of the claim, or kNobody if it has ended. *decided: set if the claim is no
- * longer in progress.
+ * Return the procno of the process whose claim is in progress, or kNobody if the claim or the
+ * process has ended. *decided: set if the claim is no longer in progress.
  */
 static int
 claimer_of(int64 job_id, const VirtualTransactionId &claimer, bool *decided)
@@ -201,7 +201,7 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 		await_claimer(claimer_of(job_id, claimer, &decided));
 		if (decided)
 			break;
-		deadlock.look(); /* right after look() of claimer_of() has seen the claim in progress */
+		deadlock.look(); /* right after claimer_of() has seen the claim in progress */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 naps < kShortNaps ? 1 : 10, wait_events.decision);
 		ResetLatch(MyLatch);
@@ -211,7 +211,7 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 }
 
 /*
- * Take the lease if the job has none; otherwise decide what to do about the existing one. *other:
+ * Take a lease if the job has none; otherwise decide what to do about the existing lease. *other:
  * the transaction to wait for.
  */
 static Reach
@@ -249,7 +249,7 @@ take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 	{
 		VirtualTransactionId other;
 		reached = try_to_take(row, how, lost, taken, &other);
-		/* Having got the turn, look at the holders once more before waiting for one. */
+		/* With the turn, look at the holders once more before waiting for one of them. */
 		if (reached == Reach::kHolder && !turn)
 			turn = lock_turn(row.job_id(), ExclusiveLock, true);
 		else if (reached == Reach::kClaiming)

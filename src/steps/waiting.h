@@ -17,7 +17,7 @@ struct TakenLease
 	 * locked or written.
 	 */
 	Lease *lease;
-	bool fleeting; /* give it back by leave_to_row() as soon as the row is written or locked */
+	bool fleeting; /* call leave_to_row() as soon as the row is written or locked */
 	bool earlier;  /* an earlier call of this transaction has taken the lease */
 	bool lost;	   /* the lease was LOST, and its attempt is not counted yet */
 	Loss loss;
@@ -32,7 +32,7 @@ struct TakenLease
  */
 bool take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken);
 
-/* Wait until the transaction has ended. If it is invalid, sleep for a moment. */
+/* Wait until the transaction `other` has ended. If `other` is invalid, sleep for a moment. */
 void wait_for_transaction(const VirtualTransactionId &other);
 
 /*
@@ -53,14 +53,14 @@ void wait_for_claim(int64 job_id, const VirtualTransactionId &claimer);
 void leave_to_row(const TakenLease &taken, const JobRow &row, JobEnd end);
 
 /*
- * Give back the lease that was taken last, which was not needed, and forget the effects registered
- * for it.
+ * Give back the lease that was taken last, because it is not needed, and forget the effects that
+ * were registered for this lease.
  */
 void give_back_taken(const TakenLease &taken);
 
 /*
- * Like give_back_taken(), for a job that is gone. A lease that an earlier call has taken, or a lost
- * one, stays until the transaction ends.
+ * Like give_back_taken(), for a job that is gone. A lease that an earlier call has taken, or a
+ * lease that was lost, stays until the transaction ends.
  */
 void give_back_gone(const TakenLease &taken);
 

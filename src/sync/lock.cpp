@@ -32,9 +32,9 @@ note_use(int number, int64 token)
 }
 
 /*
- * Lock the tag of a grant without queueing, and keep it. Returns false if a transaction relies on
- * the grant. A sweep, or a call with a stale token, may have the tag for a moment, so retry up to
- * *naps times, 1 ms apart.
+ * Lock the tag of a grant without queueing, and keep the tag locked. Returns false if a transaction
+ * relies on the grant. The scheduler, or a call with a stale token, may have locked the tag for a
+ * moment, so retry up to *naps times, 1 ms apart.
  */
 static bool
 is_unused(int64 token, int *naps)
@@ -49,8 +49,8 @@ is_unused(int64 token, int *naps)
 }
 
 /*
- * Set the incarnation of the extension in the request. Called after every wait, since the extension
- * may have been dropped and created during it.
+ * Store the present incarnation of the extension in the request. Called after every wait, since the
+ * extension may have been dropped and created during the wait.
  */
 static void
 find_incarnation(const LockWish &wish, LockRequest *request)
@@ -68,13 +68,13 @@ find_incarnation(const LockWish &wish, LockRequest *request)
 }
 
 /*
- * Take a slot of the lock without waiting for the holders. Wait only for the scheduler, if it is
- * about to end a grant.
+ * Take a slot of the lock without waiting for the holders. Wait only for the scheduler, if the
+ * scheduler is about to end a grant of the lock.
  */
 static LockTaken
 try_to_take(const LockWish &wish, LockRequest *request)
 {
-	/* One budget for all slots of this call: a slot in use is not asked for again for a while. */
+	/* One budget for all slots of this call: note_use() keeps a used slot from new tries. */
 	int naps = 10;
 	for (;;)
 	{
@@ -84,8 +84,8 @@ try_to_take(const LockWish &wish, LockRequest *request)
 		stop_point("lock-take");
 		LockTaken taken = take_lock_for_transaction(request->database, *request);
 		/*
-		 * Release the tag that the last round has locked for this one. Then start again, wait for
-		 * the scheduler, or lock the tag of a grant whose time is over.
+		 * Release the tag that the last pass of this loop has locked for this pass. Then start
+		 * again, wait for the scheduler, or lock the tag of a grant whose time is over.
 		 */
 		if (request->unused != 0)
 			unlock_grant(request->unused, ExclusiveLock);
@@ -109,8 +109,8 @@ try_to_take(const LockWish &wish, LockRequest *request)
 }
 
 /*
- * Limit each sleep to deadlock_timeout, so that deadlocks are found. Limit it to 1 s, so that a
- * waiter notices if an earlier one in the line died without waking it.
+ * Return how long to sleep, in milliseconds: at most deadlock_timeout, so that deadlocks are found,
+ * and at most 1 s, in case an earlier session in the line has died without waking this session.
  */
 static long
 nap_of_lock(int64 look_again, int64 end)
@@ -133,7 +133,7 @@ stand_in_line(const LockKey &key, int32 slots)
 	});
 }
 
-/* Join the line before looking, so that a session that frees a slot later wakes this one. */
+/* Take a slot, or wait for one. Join the line before each try, to be woken by a later unlock. */
 static LockTaken
 wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 {
@@ -158,8 +158,8 @@ wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 }
 
 /*
- * Wait a moment for the schedulers to free entries of locks whose time is over: no entry is left.
- * Returns false if there are no such locks, or if the schedulers take too long.
+ * Called when no entry is left: wait a moment for the schedulers to free entries of locks whose
+ * time is over. Returns false if there are no such locks, or if the schedulers take too long.
  */
 static bool
 wait_for_room(const Database *db, int64 since)
@@ -180,7 +180,7 @@ static LockTaken
 take_in_time(const LockWish &wish, LockRequest *request, int64 end)
 {
 	int64 began = monotonic_now();
-	/* When wait_for_room() gives up, look once more: an entry may have been freed before. */
+	/* When wait_for_room() gives up, try once more: an entry may have been freed before. */
 	for (bool last = false;;)
 	{
 		LockTaken taken = try_to_take(wish, request);
@@ -228,7 +228,9 @@ keep_incarnation(const HeldLock &held)
 	return tables().queue == held.key.incarnation;
 }
 
-/* Write the row of a lock. If all rows of the slot were looked at (floor = 0), note the cost. */
+/*
+ * Write the row of a lock. If all rows of the slot were looked at (floor = 0), note the duration.
+ */
 static bool
 write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floor)
 {
@@ -242,8 +244,8 @@ write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floo
 }
 
 /*
- * Write the row of the lock. It replaces the row of the grant that had the slot before, whose time
- * is over, unless that grant was session-bound.
+ * Write the row of the lock. The new row replaces the row of the grant that had the slot before,
+ * and whose time is over. (A session-bound grant has no row.)
  */
 bool
 make_lock_durable(const HeldLock &held)
@@ -328,8 +330,8 @@ bool
 use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {
 	/*
-	 * Try with the rows that memory has. If none has the token, wait for sessions that write rows
-	 * by other means (a restore), without holding the tag.
+	 * Look for the grant in memory. If memory may lack its row, wait for sessions that write rows
+	 * by other means (a restore), without holding the tag, load the rows, and look again.
 	 */
 	Database *db = tables_with_known_locks().database;
 	for (;;)
@@ -351,8 +353,8 @@ assert_lock(const char *name, int64 token)
 }
 
 /*
- * Undo the extension in memory, because a user's SQL has deleted the row. Leave an entry alone that
- * has changed since.
+ * Undo the extension in memory, because a user's SQL has deleted the row. Leave the entry alone if
+ * it has changed since the extension.
  */
 static void
 take_back_extension(const HeldLock &held, int64 deadline)

@@ -1,12 +1,12 @@
 /*
- * Named locks: a session holds a name, alone or together with others (slots), for a time (ttl) or
- * as long as the session lives.
+ * Named locks: a session holds a name, alone or together with other sessions (slots), for a time
+ * (ttl) or as long as the session lives.
  *
  * Memory decides at once which session gets a lock (engine/named/named_lock.h). The row then makes
  * the decision durable (lock_row.h). A rollback undoes both. A transaction that uses a lock (assert,
  * extend, unlock) first locks the tag of its grant (lock_tag.h), and then checks that the grant
- * still exists. A transaction that takes over a lock whose time is over must hold that tag for a
- * moment before.
+ * still exists. A transaction that takes over a lock whose time is over must first hold that tag
+ * for a moment.
  *
  * Tokens come from the source of all tokens (engine/token.h): they grow, never repeat, and go on
  * growing after a restart or a failover.
@@ -41,15 +41,15 @@ struct HeldLock
 };
 
 /*
- * Take a lock in memory. If all slots are taken, wait until `end` (monotonic; 0: do not wait).
- * Returns false if the lock was not taken in that time. Raises 53400 if no entry is left, 40P01 on
- * a deadlock with transactions that wait for this one.
+ * Take a lock in memory. If all slots are taken, wait for a slot until `end` (monotonic; 0: do not
+ * wait). Returns false if no slot was free until then. Raises 53400 if no entry is left, 40P01 on a
+ * deadlock with transactions that wait for this transaction.
  */
 bool take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held);
 
 /*
- * Write the row of a lock that was taken in memory. Returns false if there is a row that memory did
- * not know, or if the database's memory was freed. The lock is then given up in memory, and the
+ * Write the row of a lock that was taken in memory. Returns false if the slot has a row that memory
+ * did not know, or if the database's memory was freed. The lock is then given up in memory, and the
  * caller tries again.
  */
 bool make_lock_durable(const HeldLock &held);
@@ -58,8 +58,8 @@ bool make_lock_durable(const HeldLock &held);
 int64 acquire_lock(const LockWish &wish);
 
 /*
- * Return when the waits of a call that begins now must end (monotonic), or 0 if the call does not
- * wait.
+ * Return the monotonic time at which the waits of a call that begins now must end, or 0 if the call
+ * does not wait.
  */
 int64 end_of_lock_wait(const LockWish &wish);
 
@@ -71,7 +71,7 @@ bool use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held);
 
 /*
  * Extend the lock. Returns the new end, or 0 if the token is stale. ttl: microseconds from now; 0:
- * as long as the last time.
+ * the same ttl as at the last call that took or extended the lock.
  */
 TimestampTz extend_lock(const char *name, int64 token, int64 ttl);
 

@@ -9,14 +9,14 @@ namespace pgq {
 
 namespace {
 
-/* A version of a row, and what is uncertain about it. */
+/* A version of a row, and whether an open transaction has inserted or deleted the version. */
 struct FoundLock
 {
 	LockKey key;
 	int32 slot;
 	Grant grant;
 	bool is_new;  /* inserted by a transaction that has not ended */
-	bool is_gone; /* only if is_new: the same transaction has deleted or replaced it */
+	bool is_gone; /* only if is_new: that transaction has deleted or replaced it */
 	/* the open transaction that inserted (is_new) or deletes the version; invalid: none */
 	TransactionId xid;
 };
@@ -29,12 +29,14 @@ struct FoundLocks
 };
 
 } // namespace
-/* Bound of how far the wall clock of this start may be ahead of that of the last start. */
+/*
+ * Upper bound of how far the wall clock since this start may be ahead of the one of the last start.
+ */
 static constexpr int64 kClockSlack = USECS_PER_MINUTE;
 
 /*
- * Return the monotonic time at which the lock ends. Err on the late side, since the wall clock may
- * be wrong.
+ * Return the monotonic time at which the lock ends. That may be too late, but not too early, since
+ * the wall clock may be wrong.
  */
 static int64
 deadline_of(int64 ttl, TimestampTz expires_at)
@@ -50,7 +52,10 @@ value_of(HeapTuple tuple, TupleDesc desc, LockColumn column)
 	return heap_getattr(tuple, static_cast<int>(column), desc, &is_null);
 }
 
-/* Copy a text column; an empty string for NULL, since the row may be older than NOT NULL. */
+/*
+ * Copy a text column. NULL is copied as an empty string: the row may be older than the constraint
+ * NOT NULL.
+ */
 static void
 copy_text(HeapTuple tuple, TupleDesc desc, LockColumn column, char *buffer, size_t size)
 {
@@ -87,9 +92,9 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 
 /*
  * Return whether memory needs to know this version of a row. A transaction that deletes a version
- * that it has inserted itself (is_gone) has replaced it, or has given the lock back. In both cases
- * no other transaction may take the lock before that transaction ends, and this version may be the
- * only sign of it.
+ * that it has inserted itself (is_gone) has replaced the version, or has given the lock back. In
+ * both cases no other transaction may take the lock before that transaction ends, and this version
+ * may be the only sign of that transaction.
  */
 static bool
 judge(HeapTuple tuple, Buffer buffer, bool *is_new, bool *is_gone, TransactionId *xid)
@@ -170,10 +175,11 @@ find_rows(const Tables &t)
 }
 
 /*
- * File a row that is committed, also one that an open transaction is deleting. Keep the entry that
- * memory has of the slot, with one exception: its time is over and the row has another token. Then
- * a user's SQL has brought the row. A row that this transaction itself has deleted replaces
- * nothing: of two rows of one slot the remaining one counts. Returns false if no entry is left.
+ * File a row whose insertion is committed, even if an open transaction is deleting the row. If
+ * memory has an entry of the slot, keep the entry, unless its time is over and the row has another
+ * token: then a user's SQL has inserted the row. A row that this transaction itself has deleted
+ * never replaces an entry: if a slot has two rows, the row that was not deleted counts. Returns
+ * false if no entry is left.
  */
 static bool
 file_old(Database *db, LockHold &hold, const FoundLock &found)
@@ -197,8 +203,8 @@ file_old(Database *db, LockHold &hold, const FoundLock &found)
 }
 
 /*
- * File a row that an open transaction has inserted. If that transaction is rolled back, the entry
- * of the slot from before is restored.
+ * File a row that an open transaction has inserted. If that transaction is rolled back, the grant
+ * that the slot had before is restored. Returns false if no entry is left.
  */
 static bool
 file_new(Database *db, LockHold &hold, const FoundLock &found)
@@ -220,8 +226,8 @@ file_new(Database *db, LockHold &hold, const FoundLock &found)
 
 /*
  * File a row that an open transaction has inserted and deleted. If the slot has an entry, do
- * nothing: the transaction has replaced the row, or memory knows the lock. The new entry is freed
- * when the transaction ends.
+ * nothing: the transaction has replaced the row, or memory knows the lock. A new entry is freed
+ * when the transaction ends. Returns false if no entry is left.
  */
 static bool
 file_gone(Database *db, LockHold &hold, const FoundLock &found)
@@ -250,8 +256,8 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 }
 
 /*
- * Count the rows that have no entry in memory. One transaction can leave many deleted rows of a
- * slot, which share one entry.
+ * Count the rows that have no entry in memory, without deleted rows (is_gone): one transaction can
+ * leave many of these for a slot, and they share one entry.
  */
 static int
 count_unknown(const FoundLocks &locks)

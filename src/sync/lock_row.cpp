@@ -31,7 +31,7 @@ moment(TimestampTz value)
 static constexpr int kTokenBits = 53;
 static constexpr int64 kTokenMask = (INT64CONST(1) << kTokenBits) - 1;
 
-/* No token is smaller: tokens are clock times, and this one is of January 2020. */
+/* Lower bound of all tokens. Tokens are clock times; this bound is a time in January 2020. */
 static constexpr int64 kLeastToken = INT64CONST(1) << 40;
 
 int64
@@ -53,7 +53,8 @@ slot_of_column(int64 column)
 
 /*
  * Return the value of the column "slot" to write. While the SQL objects are those of version 0.1,
- * use the form of that version: its library, which knows only the plain slot, may be put back.
+ * write the form of that version: the library of version 0.1, which knows only the plain slot, may
+ * be installed again.
  */
 static int64
 column_to_write(int32 slot, int64 token)
@@ -65,7 +66,7 @@ column_to_write(int32 slot, int64 token)
 
 /*
  * Find the row by the index, even if the statistics favour a sequential scan: the table has few
- * rows, but may have many dead ones.
+ * live rows, but may have many dead rows.
  */
 template <int n>
 static bool
@@ -76,7 +77,7 @@ write(const char *sql, const SpiArgument (&arguments)[n])
 		find_by_index();
 		written = spi_execute(sql, arguments) > 0;
 	});
-	/* Make the change visible to what follows in the same statement, and the commit durable. */
+	/* Make the change visible to later commands of this statement, and make the commit durable. */
 	CommandCounterIncrement();
 	ForceSyncCommit();
 	return written;
@@ -100,8 +101,8 @@ has_row_between(const LockKey &key, int64 from, int64 end)
 	ScanKeyInit(&keys[3], slot, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
 	ScanKeyInit(&keys[4], slot, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(end));
 	/*
-	 * Use SnapshotSelf, which takes no predicate locks. Sessions that take other locks then cause
-	 * no serialization failures.
+	 * Use SnapshotSelf, which takes no predicate locks. So sessions that take different locks cause
+	 * each other no serialization failures.
 	 */
 	Oid index = primary_key_of(rel);
 	SysScanDesc scan =
@@ -141,8 +142,8 @@ write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before,
 
 /*
  * Call `attempt` with each range of values that the column "slot" of the row may have, until the
- * row is found: the present form, the form of version 0.1, and any token, since a user's SQL may
- * have written the row.
+ * row is found. First try the form that is written now, then the form of version 0.1, then any
+ * token: a user's SQL may have written the row.
  */
 template <typename Attempt>
 static bool
@@ -154,8 +155,8 @@ try_columns(int32 slot, int64 token, Attempt attempt)
 }
 
 /*
- * Store the new end. After a restart the lock is held for at most the ttl of the row. So the stored
- * ttl must cover the whole time that is left, which may be longer than the extension.
+ * Store the new end of the lock. After a restart the lock is held for at most the ttl in the row.
+ * So the stored ttl must cover the whole time that is left, which may be longer than the extension.
  */
 bool
 extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)

@@ -1,8 +1,8 @@
 /*
  * Rows of pgq_ext.held_lock: the part of a named lock that survives a restart. A transaction
- * changes the entry in memory first, and then the row. Its commit is durable even with
- * synchronous_commit = off: a session that was told that it holds a lock still holds it after a
- * crash.
+ * changes the entry in memory first, and then the row. The commit of a change is durable even with
+ * synchronous_commit = off: a session that was told that it holds a lock still holds the lock after
+ * a crash.
  */
 #pragma once
 
@@ -39,11 +39,11 @@ inline constexpr Column lock_columns[] = {
 };
 
 /*
- * Return the value of the column "slot": the slot number in the high bits, and in the low bits the
- * token with which the row was written. So no two rows ever have the same key, and an index look-up
- * of a row does not visit dead rows of the same name, however many an old snapshot keeps. Version
- * 0.1 wrote the slot number alone. slot_of_column() returns 0 for a value that names no slot, which
- * only a user's SQL can have written.
+ * slot_column() returns the value of the column "slot": the slot number in the high bits, and in
+ * the low bits the token with which the row was written. So no two rows ever have the same key, and
+ * an index look-up of a row does not visit dead rows of the same name, however many dead rows an
+ * old snapshot keeps. Version 0.1 wrote the slot number alone. slot_of_column() returns the slot
+ * number; 0 if the value names no slot, which only a user's SQL can have written.
  */
 int64 slot_column(int32 slot, int64 token);
 int32 slot_of_column(int64 column);
@@ -55,7 +55,10 @@ int32 slot_of_column(int64 column);
  */
 bool write_lock_row(const LockKey &key, int32 slot, const Grant &grant, int64 before, int64 floor);
 
-/* Extend the end of the row, never to an earlier time. Returns false if there is no such row. */
+/*
+ * Store a later end in the row; an earlier end changes nothing. Returns false if there is no such
+ * row.
+ */
 bool extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl);
 
 /* Delete the row. Returns false if there is no such row. */

@@ -3,10 +3,10 @@
  * transaction that uses the grant waits for this lock, so the deadlock detector sees the wait. A
  * prepared transaction keeps the tag, even through a restart.
  *
- * Meaning of the modes: ShareLock until the end of the transaction: the transaction relies on the
- * grant (assert, extend). ExclusiveLock until the end: the transaction gives the grant back.
- * ExclusiveLock for a moment: a session takes over a slot whose time is over. pg_locks shows the
- * tag as an advisory lock of a class of its own; classid and objid are the token.
+ * A transaction that relies on the grant (assert, extend) has ShareLock until its end. A
+ * transaction that gives the grant back has ExclusiveLock until its end. A session that takes over
+ * a slot whose time is over has ExclusiveLock for a moment. pg_locks shows the tag as an advisory
+ * lock of a class of its own; classid and objid are the token.
  */
 #pragma once
 

@@ -40,8 +40,9 @@ raise_mark()
 
 /*
  * Return the key for taking permits. If the rates were restored after a clean stop, a crash would
- * restore the same saved rates once more, without the permits taken since. So before the first
- * take, advance the token mark with which they were saved, which invalidates the saved rates.
+ * restore the same saved rates once more, without the permits that were taken since. So before the
+ * first take, advance the token mark, which invalidates the rates that were saved with the present
+ * mark.
  */
 static RateKey
 rate_key_to_take(const char *name)
@@ -119,8 +120,8 @@ read_spec(const char *name, RateSpec *spec)
 /*
  * Read the rate's row, load the rate into memory, and read the row again. A transaction that
  * creates or drops the rate commits its row first, and makes memory forget the rate afterwards. So
- * if both reads agree, memory is right, or will soon forget the rate. The table lock of the read
- * keeps the extension from being dropped.
+ * if both reads agree, memory has the right definition, or will soon forget the rate. The table
+ * lock of the read keeps the extension from being dropped.
  */
 static void
 bring_to_memory(const char *name)
@@ -140,7 +141,7 @@ bring_to_memory(const char *name)
 		forget_rate(key);
 }
 
-/* Sleep until `time` (monotonic). Returns whether that was later than now. */
+/* Sleep until `time` (monotonic). Returns whether this process has slept at all. */
 static bool
 sleep_until(int64 time)
 {
@@ -178,16 +179,17 @@ take_own_rate(const char *name, int32 permits, int64 wait)
 	if (permits > spec.burst)
 		complain_of_burst(name, spec.burst);
 	if (wait > 0)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("cannot wait for a rate that this transaction has created"),
-						errhint("Commit this transaction first.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot wait for permits of a rate that this transaction has created"),
+				 errhint("Commit this transaction first.")));
 	return false;
 }
 
 /*
- * Take permits. While a caller waits, its permits are reserved, so no other session overtakes it;
- * if the wait ends early, the permits are given back. If the rate was dropped and created during
- * the wait, ask again: the new rate does not know the reservation.
+ * Take permits. While a caller waits, its permits are reserved, so that no other session takes them
+ * first; if the wait ends early, the permits are given back. If the rate was dropped and created
+ * during the wait, take permits again: the new rate does not know the reservation.
  */
 bool
 take_rate(const char *name, int32 permits, int64 wait)

@@ -16,15 +16,16 @@ bool create_rate(const char *name, int32 permits, Datum period, int32 burst);
 bool drop_rate(const char *name);
 
 /*
- * Take permits, waiting for at most `wait` microseconds. Returns false if they are not available in
- * that time. Raises 42704 (unknown rate), 22023 (more permits than the burst), 53400 (too many
- * rates).
+ * Take permits, waiting for at most `wait` microseconds. Returns false if so many permits are not
+ * available in that time. Raises 42704 (unknown rate), 22023 (more permits than the burst), 53400
+ * (too many rates).
  */
 bool take_rate(const char *name, int32 permits, int64 wait);
 
 /* Raise error 42704: the rate does not exist. */
 [[noreturn]] void complain_of_rate(const char *name);
 
+/* Return the key of the rate for the present incarnation of the extension. */
 RateKey rate_key_of(const char *name);
 
 } // namespace pgq

@@ -19,8 +19,8 @@ runs_init()
 }
 
 /*
- * Return the begin of the bucket. Buckets are counted from 2000-01-01 UTC, as date_bin() does; the
- * server's timestamps have the same origin.
+ * Return the begin of the period that contains `time`. Periods are counted from 2000-01-01 UTC, as
+ * date_bin() does; the server's timestamps have the same origin.
  */
 TimestampTz
 bucket_of(TimestampTz time, int64 period)
@@ -82,8 +82,8 @@ is_finished(const LockKey &key)
 }
 
 /*
- * Delete old rows of the run. Keep the newest keep_runs finished runs, and as many unfinished runs
- * that no session holds. Skip rows that another transaction is deleting.
+ * Delete old rows of the run. Keep the newest keep_runs finished rows, and as many unfinished rows
+ * whose runs no session holds. Skip rows that another transaction is deleting.
  */
 static void
 forget_old_runs(const LockKey &key)
@@ -105,8 +105,8 @@ forget_old_runs(const LockKey &key)
 }
 
 /*
- * Count a try in the row: the first, or one after a try that did not finish in time. period: as the
- * caller wrote it.
+ * Count a try in the row of the run: the first try, or a try after one that did not finish in time.
+ * period: as the caller wrote it.
  */
 static void
 note_start(const HeldLock &held, const char *owner, const Datum *period)
@@ -137,8 +137,8 @@ note_start(const HeldLock &held, const char *owner, const Datum *period)
 /* ---- verbs ---- */
 
 /*
- * Take the lock first, and read the row second, so that the read sees all that was committed before
- * the lock was taken.
+ * Take the lock first and read the row after that, so that the read sees all changes that were
+ * committed before the lock was taken.
  */
 int64
 begin_run(const LockWish &wish, const Datum *period)

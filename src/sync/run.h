@@ -1,7 +1,7 @@
 /*
- * Runs: tasks that are done once, or once in each period. A run is a named lock whose key also has
- * the begin of the period. A row of pgq_ext.run says whether the run is done. The row is read after
- * the lock is taken, and written in the transaction that does the work.
+ * Runs: tasks that are done once, or once in each period. A run is a named lock whose key also
+ * contains the begin of the period. A row of pgq_ext.run says whether the run is done. The row is
+ * read after the lock is taken, and written in the transaction that does the work.
  */
 #pragma once
 

@@ -24,8 +24,8 @@ is_same(const QueueRef &one, const QueueRef &other)
 
 /*
  * Return the count effect of the queue in the current subtransaction; add one if there is none.
- * `from` of a promoted effect is cleared, since the effect now also has changes that are not the
- * child's: the child can no longer be aborted by itself.
+ * Clear `from` of an effect that was promoted from a child: the effect is about to get changes that
+ * are not the child's, and the child can no longer be aborted by itself.
  */
 static CountEffect *
 effect_of(const QueueRef &ref, Oid incarnation)
@@ -80,7 +80,7 @@ note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows)
 	int64 second = DueSeconds::second_of(run_at);
 	DueEffect *same = find_due(ref, second);
 	/*
-	 * Make sure that the queue has a count effect: `recount` is a field of that effect, and
+	 * Make sure that the queue has a count effect: the field `recount` belongs to that effect, and
 	 * Effects::empty() does not look at due effects.
 	 */
 	CountEffect *effect = effect_of(ref, incarnation);
@@ -218,8 +218,9 @@ settle_counts_of(QueueHold &hold)
 }
 
 /*
- * Count the effect in a hold of its own. If the slot belongs to another queue now, the queue of the
- * effect may have a new slot whose memory lacks these rows, so invalidate that memory.
+ * Count the effect in a hold of its own. If the slot of the effect belongs to another queue now,
+ * the queue of the effect may have a new slot, whose memory lacks these rows. So invalidate the
+ * memory of that queue.
  */
 static void
 settle_now(const CountEffect &effect)
@@ -351,8 +352,9 @@ promote_counts(SubTransactionId mine, SubTransactionId parent)
 	while (first > counts.begin() && first[-1].tag.sub == mine)
 		first--;
 	/*
-	 * Merge with effects that the parent had before. These can only be undone together with the
-	 * parent, so merging loses nothing, and many savepoints do not make many effects.
+	 * Merge these effects with effects that the parent had before, which can only be undone
+	 * together with the parent. So merging loses nothing, and many savepoints do not make many
+	 * effects.
 	 */
 	CountEffect *older = first;
 	while (older > counts.begin() && older[-1].tag.sub == parent)
@@ -370,8 +372,8 @@ promote_counts(SubTransactionId mine, SubTransactionId parent)
 }
 
 /*
- * Remove the effects of the subtransaction from the end of the list. Returns the first of them;
- * their memory stays readable until the next push.
+ * Remove the effects of the subtransaction from the end of the list. Returns the first removed
+ * effect. The memory of removed effects stays readable until the next push.
  */
 template <typename Effect>
 static Effect *

@@ -8,9 +8,9 @@ static constexpr int kMost = 64;
 
 namespace {
 /*
- * The processes visited so far, each with the result of waits_for_me(). While the search below a
- * process goes on, its result is kNobody. So the search ends at circles that do not contain this
- * process.
+ * The processes visited so far, each with its result of waits_for_me(). While the search below a
+ * process goes on, the result of that process is kNobody. So the search ends at circles that do not
+ * contain this process itself.
  */
 struct Search
 {
@@ -24,8 +24,8 @@ struct Search
 static int waits_for_me(int procno, Search *search);
 
 /*
- * Return the result for a process that waits in memory. Such a process continues as soon as one of
- * its blockers does, so it waits for this process only if all of its blockers do.
+ * Return the result of waits_for_me() for a process that waits in memory. Such a process continues
+ * as soon as one of its blockers does, so it waits for this process only if all of its blockers do.
  */
 static int
 all_wait_for_me(const int *procnos, int n, Search *search)
@@ -53,8 +53,9 @@ blockers_in_memory(int procno, int *procnos)
 }
 
 /*
- * Return the result for a process that waits for a lock of the server. Such a process continues
- * only when no blocker is left, so it waits for this process if any of its blockers does.
+ * Return the result of waits_for_me() for a process that waits for a lock of the server. Such a
+ * process continues only when no blocker is left, so it waits for this process if any of its
+ * blockers does.
  */
 static int
 any_waits_for_me(int pid, Search *search)
@@ -92,8 +93,8 @@ look_at_blockers(int procno, Search *search)
 
 /*
  * Return kNobody if process `procno` can go on without this process. Otherwise return the victim:
- * the greatest process number in the circle among those that wait in memory. Each of them finds the
- * same circle, and the victim alone raises the error.
+ * the greatest process number among the processes of the circle that wait in memory. Each of these
+ * processes finds the same circle, and the victim alone raises the error.
  */
 static int
 waits_for_me(int procno, Search *search)

@@ -1,8 +1,8 @@
 /*
  * Deadlocks that the server's deadlock detector does not see, because one of the waits is in
  * memory: a call waits for a named lock that an open transaction or a session holds, or for a claim
- * in progress. If the session that is waited for waits, directly or through others, for the
- * transaction of that call, neither goes on.
+ * in progress. If the session for which the call waits is itself waiting, directly or through other
+ * sessions, for the transaction of the call, none of these sessions goes on.
  */
 #pragma once
 

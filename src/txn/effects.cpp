@@ -110,8 +110,8 @@ undo_hold(const QueueRef &ref, Lease *lease, bool used)
 }
 
 /*
- * Note that this transaction moves the row of a job. If one of the jobs being moved is due, a claim
- * that finds the queue empty waits for this transaction.
+ * Note that this transaction moves the row of a job to another segment. If any job that this
+ * transaction moves is due, a claim that finds the queue empty waits for this transaction.
  */
 static void
 note_mover(QueueHold &hold, const Hint &hint)
@@ -257,10 +257,10 @@ hints_of(const QueueRef &ref)
 }
 
 /*
- * Keep the smallest hints of the subtransaction, as many as a window holds. Of the other hints keep
- * only the smallest keys, to which the cursors are pulled back at commit. The hints of `sub` before
- * `end` are contiguous, since only the innermost open subtransaction registers effects. Returns the
- * new end of the run.
+ * Keep the smallest hints of the subtransaction, as many as fit into a window. Of the other hints
+ * keep only the smallest keys, to which the cursors are pulled back at commit. The hints of `sub`
+ * before `end` are contiguous, since only the innermost open subtransaction registers effects.
+ * Returns the new end of these hints.
  */
 static HintEffect *
 shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
@@ -275,7 +275,10 @@ shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 		return a.hint.key < b.hint.key;
 	});
 
-	/* Hints promoted from a child earlier: the child can no longer be aborted by itself. */
+	/*
+	 * Hints that were promoted from a child now belong to `sub` alone: the child can no longer be
+	 * aborted by itself.
+	 */
 	for (HintEffect *e = first; e < keep; e++)
 		e->tag.from = InvalidSubTransactionId;
 	for (HintEffect *e = keep; e < end; e++)

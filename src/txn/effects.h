@@ -23,7 +23,8 @@ void effects_init();
 
 /*
  * Mark the begin and the end of a call that claims. An error before end_claim_call() gives all jobs
- * of the call back uncounted, even those that are handed out: none of them has reached the client.
+ * of the call back uncounted, even jobs that are handed out: no job of the call has reached the
+ * client.
  */
 void begin_claim_call();
 void end_claim_call();
@@ -47,15 +48,15 @@ void add_claim_effect(const QueueRef &ref, Lease *lease);
 void forget_lease_effects(int n);
 
 /*
- * Note that the claim is looking at the row of this lease; NULL: the look is over. If the look
- * raises an error, the job is set aside for a while. Otherwise the job would be filed at the front,
- * where every claim would meet the error again (protocol: failed-look-is-put-aside).
+ * Note that the claim is reading the row of this lease; NULL: the claim has read the row. If the
+ * read raises an error, the job is set aside for a while. Otherwise the job would be filed at the
+ * front, where every claim would meet the error again (protocol: failed-look-is-put-aside).
  */
 void note_verifying(const Lease *lease);
 
 /*
- * Note that the contents of the row have caused the error of the look. The abort callback then
- * loses the lease, which costs the job an attempt.
+ * Note that the contents of the row have caused the error. The abort callback then loses the lease,
+ * which costs the job an attempt.
  */
 void note_unreturnable();
 
@@ -81,7 +82,8 @@ void revoke_until_end(const QueueRef &ref, Lease *lease);
  * Hold the waiting job until this transaction ends (engine/held.h). The lease is either HELD and
  * gets one more holder, or CLAIMING, just taken by this transaction, and becomes HELD. Returns
  * false if the lease has kHoldersMax holders already. The caller has reserved a place and holds the
- * queue's lock.
+ * queue's lock. undo_hold() ends the hold again. Its effects must be the newest of the transaction.
+ * used: this transaction also uses the lease.
  */
 bool hold_to_the_end(const QueueRef &ref, Lease *lease);
 void undo_hold(const QueueRef &ref, Lease *lease, bool used);
@@ -121,9 +123,9 @@ void note_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end);
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 
 /*
- * At commit, tell sessions that wait in pgq_result how the job has ended. For a lease whose own end
- * says something else: this transaction had taken the lease before, or it was lost. The caller has
- * reserved a place and holds the queue's lock.
+ * At commit, tell sessions that wait in pgq_result how the job has ended. Needed if the effect that
+ * ends the lease says something else, because this transaction had taken the lease before, or
+ * because the lease was lost. The caller has reserved a place and holds the queue's lock.
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
@@ -132,26 +134,26 @@ enum class RowMove : uint8
 {
 	kInserted,
 	kEntered, /* moved, or possibly moved, from another queue to this one */
-	kLeft,
+	kLeft,	  /* moved from this queue to another queue */
 	kDeleted,
 };
 
 /*
  * At commit, adjust the count of rows that this queue lacks of the lease's job (Lease::rows_gone).
  * If no queue has a row of the job any more, the lease ends. note_all_rows_gone() does this for all
- * jobs, after a TRUNCATE.
+ * jobs of the database, after a TRUNCATE.
  */
 void note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move);
 void note_all_rows_gone(const Database *db);
 
 /*
- * End the lease of a job whose row is gone. If a claim is still working with the lease, it ends
- * with that claim. Caller holds the queue's lock.
+ * End the lease of a job whose row is gone. If a claim is still working with the lease, the lease
+ * ends when that claim ends. Caller holds the queue's lock.
  */
 void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /*
- * List leases of the queue that this transaction ends, except those of cancelled jobs: the newest
+ * List leases of the queue that this transaction ends, except leases of cancelled jobs: the newest
  * first, at most `most`. Returns their number.
  */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
@@ -166,8 +168,7 @@ void set_dead(const Lease *lease);
 /* ---- jobs ---- */
 
 /*
- * Reserve places for n more hints of the queue. ref is current, or was current earlier in this
- * transaction.
+ * Reserve places for n more hints of the queue. ref: current now, or earlier in this transaction.
  */
 void reserve_hints(const QueueRef &ref, Oid incarnation, int n);
 
@@ -192,7 +193,7 @@ void note_duplicate(const QueueRef &ref);
 void note_deleted_jobs();
 
 /*
- * Note that rows have come or gone for which there is no count effect. At commit the counts of all
+ * Note that rows were inserted or deleted without a count effect. At commit the counts of all
  * queues are forgotten and begun anew.
  */
 void note_uncounted_rows();
@@ -203,8 +204,8 @@ void note_changed_schedules();
 /* ---- how many jobs there are (engine/count.h) ---- */
 
 /*
- * note_rows() adds `rows` jobs (negative: ended ones) to the count of the queue at commit.
- * note_due() does so for the jobs among them that wait until run_at.
+ * note_rows() adds `rows` jobs (negative: ended jobs) to the count of the queue at commit.
+ * note_due() adds `rows` to the number of these jobs that become due at run_at.
  */
 void note_rows(const QueueRef &ref, Oid incarnation, int64 rows);
 void note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows);

@@ -1,4 +1,6 @@
-/* How leases end when a transaction, or a prepared transaction, ends. Nothing here can fail. */
+/*
+ * How leases end when their transaction, perhaps a prepared one, ends. No function here can fail.
+ */
 #include "engine/copies.h"
 #include "engine/held.h"
 #include "engine/hold.h"
@@ -33,11 +35,11 @@ count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hol
 	counters.expired += how == LeaseEnd::kExpired;
 	counters.dead_lettered += dead;
 	int64 *counter = counters.of(how);
-	/* A job that was cancelled while it waited: no worker had it, so no attempt ends. */
+	/* If the job was cancelled while it waited, no worker had it, so no attempt ends. */
 	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
 	if (counter == nullptr || waited)
 		return;
-	/* A late ack: its attempt was handed out before the last start, so count the hand-out now. */
+	/* For a late ack: the job was handed out before the last start, so count that hand-out now. */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
 	++*counter;
 	note_wait(lease, monotonic);
@@ -51,7 +53,10 @@ let_go(Lease *lease, QueueHold &hold)
 		hold.give_back(lease);
 }
 
-/* Doom the lease instead of losing it at once: another transaction may be cancelling the job. */
+/*
+ * Doom the lease, so that it is lost when its last use ends: another transaction may be using the
+ * lease to cancel the job.
+ */
 void
 lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 {
@@ -62,8 +67,8 @@ lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Undo a revocation. If the worker was told that its lease is revoked, it may have stopped working,
- * and no one would end the lease. So the lease is doomed.
+ * Undo a revocation. If the worker was told that its lease is revoked, the worker may have stopped,
+ * and would never end the lease. So doom the lease.
  */
 void
 undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
@@ -158,8 +163,7 @@ note_all_rows_gone(const Database *db)
 	auto *leases = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
 	/*
-	 * The sums keep a row from being counted twice that this transaction has already deleted or
-	 * moved.
+	 * With the sums, a row that this transaction has already deleted or moved is not counted twice.
 	 */
 	auto *sums = static_cast<RowSum *>(MemoryContextAllocHuge(
 		CurrentMemoryContext, (pending.effects.leases.size + 1) * sizeof(RowSum)));

@@ -23,8 +23,9 @@ take_lock_for_transaction(Database *db, const LockRequest &request)
 	LockTaken taken;
 	with_locks([&](LockHold &hold) {
 		/*
-		 * Give up if the slot of the database has another generation. A process that frees a slot
-		 * raises the generation first, and then frees the locks, so a lock taken now would remain.
+		 * Give up if the slot of the database has another generation by now. A process that frees a
+		 * slot raises the generation first, and then frees the locks, so a lock that is taken in
+		 * between would never be freed.
 		 */
 		taken.answer = TakeAnswer::kGone;
 		if (generation_of(db) != request.generation)
@@ -66,8 +67,8 @@ undo_newest_lock_effect()
 /* ---- the end of a transaction ---- */
 
 /*
- * Apply or undo lock effects, the newest first. So an entry that was changed several times ends in
- * the state before the first change, or after the last one.
+ * Apply or undo lock effects, newest first. So an entry that the transaction has changed several
+ * times ends in the state before the first change (undo), or after the last change (apply).
  */
 void
 settle_locks(const LockEffect *first, const LockEffect *last, bool commit)
@@ -111,15 +112,18 @@ check_locks_for_prepare(const Effects &effects)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has taken or given back a "
 							   "session-bound lock")));
-	/* Refuse to prepare: COMMIT PREPARED runs no callback that could change the rate in memory. */
+	/*
+	 * Refuse to prepare a change of a rate: COMMIT PREPARED runs no callback that could change the
+	 * rate in memory.
+	 */
 	if (effects.rates.size > 0)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						errmsg("cannot PREPARE a transaction that has created or dropped a rate")));
 }
 
 /*
- * Leave the changed entries to the prepared transaction. Go from the oldest effect on, because the
- * oldest one of an entry has the state from before the transaction.
+ * Leave the changed entries to the prepared transaction. Go from the oldest effect on: the oldest
+ * effect on an entry has the state of the entry from before the transaction.
  */
 void
 hand_over_locks(const Effects &effects, TransactionId xid)
@@ -137,8 +141,8 @@ hand_over_locks(const Effects &effects, TransactionId xid)
 namespace {
 
 /*
- * Up to kMost xids above `after` on which entries depend: the smallest ones. They are settled in
- * one round.
+ * The smallest xids above `after` on which entries of named locks depend, at most kMost. All of
+ * these xids are settled in one round.
  */
 struct Doubts
 {
@@ -167,8 +171,9 @@ struct Doubts
 } // namespace
 
 /*
- * Return those of the xids that have ended and were committed, or not committed. First ask whether
- * the transaction has ended, then whether it was committed (protocol: ended-then-committed).
+ * Return the xids whose transactions have ended and have committed (or, if `committed` is false,
+ * have not). First ask whether a transaction has ended, then whether it has committed
+ * (protocol: ended-then-committed).
  */
 static Doubts
 ended_of(const Doubts &doubts, bool committed)

@@ -16,9 +16,10 @@ void reserve_lock_effect();
 LockTaken take_lock_for_transaction(Database *db, const LockRequest &request);
 
 /*
- * Give the lock back if this transaction commits. Returns false if the entry has another grant by
- * now. swept: the caller is the scheduler, in a short transaction, and the lock's time is over. The
- * caller has reserved a place.
+ * Give the lock back if this transaction commits. swept: the caller is the scheduler, in a short
+ * transaction, and gives the lock back because its time is over. Returns false if the entry has
+ * another grant by now, if another transaction has changed the entry, or (swept) if the lock was
+ * extended. The caller has reserved a place.
  */
 bool unlock_at_commit(int number, int64 token, bool swept);
 
@@ -26,9 +27,10 @@ bool unlock_at_commit(int number, int64 token, bool swept);
 void undo_newest_lock_effect();
 
 /*
- * Settle locks that wait for the outcome of a transaction which has ended: a prepared one, or one
- * whose rows were uncommitted when the locks were loaded. The first form settles the locks and runs
- * of one name, the second all. Cannot fail; the caller holds no lock.
+ * Settle locks that depend on the outcome of a transaction which has ended: a prepared transaction,
+ * or a transaction whose rows were uncommitted when the locks were loaded. The first form settles
+ * the locks and runs of one name, the second form all. Raises an error only if the server cannot
+ * read the outcome of a transaction. The caller holds no lock.
  */
 void settle_prepared_locks(const Database *db, const char *name);
 void settle_prepared_locks();
@@ -40,8 +42,8 @@ void settle_prepared_locks();
 void abandon_lock_wait();
 
 /*
- * Permits that a waiting call has taken in advance. use_reservation() keeps them;
- * abandon_reservation(), called at every abort, gives them back.
+ * reserve_permits() notes permits that a waiting call has taken in advance. use_reservation() keeps
+ * these permits; abandon_reservation(), called at every abort, gives them back.
  */
 void reserve_permits(const RateKey &key, int64 permits, int64 taken);
 void use_reservation();

@@ -52,7 +52,7 @@ struct LeaseEffect
 
 /*
  * A hint to file at commit. jobs: how many enqueued jobs the counters count for this hint; 0 for a
- * retry, more than 1 if other hints were shed.
+ * retry; more than 1 if the hint also stands for hints that were shed.
  */
 struct HintEffect
 {
@@ -175,8 +175,8 @@ template <typename T> struct List
 };
 
 /*
- * The pending hints of one queue. If there are more hints than a window holds, only the smallest
- * keys of the others are kept.
+ * The pending hints of one queue. If there are more hints than a window holds, the greatest hints
+ * are shed: only their smallest keys are kept.
  */
 struct QueueHints
 {
@@ -219,7 +219,7 @@ struct Effects
 struct Pending
 {
 	Effects effects;
-	/* the first lease effect of the list that is being applied or undone */
+	/* first lease effect of the list that is being applied or undone now */
 	const LeaseEffect *settling;
 	const Lease *verifying; /* see note_verifying() */
 	bool unreturnable;		/* see note_unreturnable() */
@@ -254,7 +254,7 @@ Tag current_tag();
 void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 
 /*
- * Return whether the entry still has the lease of the effect, not a later one. Caller holds the
+ * Return whether the entry still has the lease of the effect, not a later lease. Caller holds the
  * queue's lock.
  */
 bool still_ours(const LeaseEffect &effect);
@@ -274,16 +274,19 @@ bool end_if_rows_gone(Lease *lease, int64 monotonic, QueueHold &hold);
 /* Remove this transaction from the holders of the job. The last holder gives the job back. */
 void let_go(Lease *lease, QueueHold &hold);
 
-/* Undo the claim, or the revocation by a cancel, of a lease that was handed out. */
+/*
+ * lose_claimed() undoes the claim, and undo_revocation() the revocation by a cancel, of a lease
+ * that was handed out.
+ */
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
 void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
 
 /* ---- count.cpp: counts of jobs. Nothing here can fail ---- */
 
 /*
- * Settling counts at the end of a transaction. begin_counts() gives unused room back at once. The
- * commit makes holds of queues for other reasons; each of these calls settle_counts_of().
- * finish_counts() makes holds for the counts that are then still left.
+ * Settle the counts at the end of a transaction. begin_counts() gives unused room back at once. The
+ * commit locks queues for other reasons, and calls settle_counts_of() in each of these holds.
+ * finish_counts() locks the queues whose counts are still left.
  */
 void begin_counts(const Effects &ending, bool commit);
 void settle_counts_of(QueueHold &hold);
@@ -293,8 +296,8 @@ void promote_counts(SubTransactionId mine, SubTransactionId parent);
 void undo_counts(SubTransactionId mine);
 
 /*
- * Add the counts to the watch of a prepared transaction, and apply them when that transaction has
- * ended.
+ * hand_over_count() and hand_over_due() add the counts to the watch of a prepared transaction.
+ * settle_prepared_count() applies these counts when that transaction has ended.
  */
 void hand_over_count(Touched *touched, const CountEffect &effect);
 void hand_over_due(Touched *touched, const DueEffect &effect);

@@ -1,17 +1,18 @@
 /*
  * Prepared transactions.
  *
- * COMMIT PREPARED and ROLLBACK PREPARED run no callback of the extension. They may come from any
- * session, even after a restart or a failover. So PREPARE stores the effects in shared memory: each
- * lease stores what will happen to it (struct Prepared), and a watch remembers the transaction and
- * the queues to which it has enqueued. A process that finds the transaction ended applies the
- * effects. Hints are not stored: the cursors of the queues go back to -infinity, and the rows are
- * read from the table.
+ * COMMIT PREPARED and ROLLBACK PREPARED run no callback of the extension. Any session can call
+ * them, even after a restart or a failover. So PREPARE stores the effects in shared memory: each
+ * lease stores how the transaction will change it (struct Prepared), and a watch remembers the
+ * transaction and the queues to which it has enqueued. A process that finds the transaction ended
+ * applies the effects. Hints are not stored: the cursors of the queues go back to -infinity, and
+ * the rows are read from the table.
  *
- * After a restart, the watches are made anew from the server's list of prepared transactions, each
- * for all queues of its database. Leases exist then only if they were saved (load/saved_lease.h),
- * together with what these transactions will do to them. Rows that such a transaction has deleted
- * or locked are BUSY until it ends (protocol: busy-is-not-gone).
+ * After a restart, the watches are made anew from the server's list of prepared transactions. Each
+ * new watch is for all queues of its database. Leases exist then only if they were saved
+ * (load/saved_lease.h), together with the changes that these transactions will make to them. Rows
+ * that such a transaction has deleted or locked are BUSY until it ends
+ * (protocol: busy-is-not-gone).
  */
 #include "engine/doubt.h"
 #include "engine/hold.h"
@@ -26,7 +27,8 @@ namespace pgq {
 /* ---- PREPARE ---- */
 
 /*
- * Take a free watch. If all are in use, settle those whose transactions have ended, and try again.
+ * Take a free watch. If all watches are in use, settle the watches whose transactions have ended,
+ * and try again.
  */
 static Watch *
 find_free_watch()
@@ -85,8 +87,8 @@ is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end
 }
 
 /*
- * Store a row effect in its lease, if the lease was handed out. A claim in progress reads the row
- * itself.
+ * Store a row effect in its lease, if the lease was handed out. A lease of a claim in progress
+ * needs no row effect: the claim reads the row itself.
  */
 static void
 hand_over_row(Lease *lease, const RowsGone &gone, TransactionId xid)
@@ -111,7 +113,10 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 		Lease *lease = effect.lease;
 		if (!still_ours(effect))
 			return;
-		/* The hold is no longer needed: the row is locked or written, so claims find it BUSY. */
+		/*
+		 * This transaction need not hold the job any longer: the row is locked or written, so
+		 * claims find it BUSY.
+		 */
 		if (effect.kind == LeaseEffect::kHold)
 			return let_go(lease, hold);
 		if (lease->state == LeaseState::kHeld)
@@ -124,8 +129,8 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 		if (effect.kind == LeaseEffect::kRow)
 			return hand_over_row(lease, effect.gone, xid);
 		/*
-		 * A tell effect replaces the recorded end (by which the counters count) only if that end is
-		 * just kChanged.
+		 * A tell effect replaces the end that the lease records, by which the counters count, only
+		 * if that end is just kChanged.
 		 */
 		if (effect.kind == LeaseEffect::kTell)
 		{
@@ -154,8 +159,8 @@ touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 {
 	Touched *touched = &watch->touched[ref.queue - shared->queues];
 	/*
-	 * The slot has got another queue during this transaction. A watch has room for one queue of a
-	 * slot, so the present one is recorded, and all_queues covers the other.
+	 * If the slot has got another queue during this transaction, record the queue that has the slot
+	 * now: a watch has room for one queue of each slot. all_queues covers the other queue.
 	 */
 	bool another = touched->generation != 0 && touched->generation != ref.generation;
 	watch->all_queues |= another;
@@ -209,8 +214,8 @@ hand_over_to_watch()
 	watch->all_queues = false;
 	watch->unfiled = effects.unfiled;
 	/*
-	 * The watch stores no early effects, so sessions that wait for the end of those jobs are not
-	 * told.
+	 * The watch stores no early effects. So sessions that wait for the end of the jobs of these
+	 * effects are not told.
 	 */
 	watch->deleted = effects.deleted || effects.early.size > 0;
 	watch->uncounted = effects.uncounted;
@@ -247,7 +252,8 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 	if (commit && was.ended)
 	{
 		/*
-		 * Counters count the end of a lost attempt as lost. The end of its job is stored in `told`.
+		 * The counters count the end of a lost attempt as lost. How the job has ended is stored in
+		 * `told`.
 		 */
 		if (was.how == LeaseEnd::kLost)
 			hold.tell(lease->key.job_id, was.told);
@@ -302,8 +308,8 @@ settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monoto
 }
 
 /*
- * Settle leases of the transaction, as many as fit into one hold. Returns whether there may be
- * more.
+ * Settle leases of the transaction, as many as one hold may handle. Returns whether more leases may
+ * be left.
  */
 static bool
 settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
@@ -326,8 +332,8 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 
 /*
  * Settle the leases of one queue that the transaction has used, then read the queue's rows again.
- * Returns false if the slot belongs to another queue by now. touched: NULL if the transaction's
- * changes are not known.
+ * Returns false if the slot belongs to another queue by now. touched: the changes of the
+ * transaction to this queue; NULL if these are not known.
  */
 static bool
 settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const Touched *touched)
@@ -392,7 +398,10 @@ settle_watch(Watch *watch, bool commit)
 		tell_of_schedules(watch->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_watch(watch);
-	/* This may raise an error. All that no other process would repeat is done by now. */
+	/*
+	 * Settling the locks may raise an error. All steps that no other process would repeat are done
+	 * by now.
+	 */
 	settle_prepared_locks();
 }
 

@@ -1,5 +1,6 @@
 /*
- * A refill that this process has begun, and that must not outlive the call, should that fail.
+ * The refill or probe that this process has begun and not finished. If the call fails, the abort
+ * callback abandons the refill.
  */
 #pragma once
 
@@ -14,11 +15,14 @@ enum class RefillKind : uint8
 	kGroups,
 };
 
-/* This process refills the queue's window or timer; an abort abandons it. */
+/*
+ * begin_refill_role() notes that this process refills the queue's window or timer, or probes its
+ * groups; an abort abandons that. end_refill_role() notes that the refill or probe is finished.
+ */
 void begin_refill_role(const QueueRef &ref, RefillKind kind);
 void end_refill_role();
 
-/* Give up the refill under way, if any. */
+/* Abandon the refill or probe of this process that is under way, if there is one. Cannot fail. */
 void abandon_refill();
 
 } // namespace pgq

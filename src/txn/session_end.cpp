@@ -39,8 +39,8 @@ at_session_end(SessionEnd end)
 static constinit ProcessUtility_hook_type next_hook = nullptr;
 
 /*
- * Return whether the statement is DISCARD ALL. A connection pooler sends it when a client has left
- * the server session.
+ * Return whether the statement is DISCARD ALL. A connection pooler sends this statement when a
+ * client has left the server session.
  */
 static bool
 gives_up_session(const PlannedStmt *statement)

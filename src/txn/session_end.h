@@ -1,6 +1,6 @@
 /*
- * The end of a session: its process exits, or a connection pooler hands it to another client
- * (DISCARD ALL).
+ * The end of a session: its process exits, or a connection pooler hands the session to another
+ * client (DISCARD ALL).
  */
 #pragma once
 

@@ -38,8 +38,8 @@ stays_lost(const LeaseEffect &effect, int64 monotonic)
 }
 
 /*
- * A waiting job's lease is given back, not just ended: the row may be unchanged, and a claim may
- * have met the lease and dropped the job's hint.
+ * End the lease. The lease of a waiting job is given back instead: its row may be unchanged, and a
+ * claim that has met the lease may have dropped the job's hint.
  */
 static void
 end_committed(const LeaseEffect &effect, QueueHold &hold)
@@ -68,7 +68,7 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			undo_revocation(effect.lease, monotonic, hold);
 			break;
 		case LeaseEffect::kTell:
-			/* Effects are applied newest first, so waiters are told before the lease ends. */
+			/* Newest effects come first, so waiting sessions are told before the lease ends. */
 			hold.tell(effect.lease->key.job_id, end_of(effect.how, effect.dead));
 			hold->counters.dead_lettered += effect.dead;
 			break;
@@ -83,15 +83,15 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			let_go(effect.lease, hold);
 			break;
 		case LeaseEffect::kRow:
-			/* settle_rows_gone() looks at the sum when all row effects are applied. */
+			/* When all row effects are applied, settle_rows_gone() ends leases without rows. */
 			lack_row(effect.lease, effect.gone);
 	}
 }
 
 /*
  * Undo a claim. If the claim call has returned, the lease is lost. Otherwise the job goes back
- * uncounted, is parked (the look at its row has failed), or loses an attempt (its row cannot be
- * returned).
+ * uncounted, is set aside (an error was raised while its row was read), or loses an attempt (the
+ * row caused the error).
  */
 static void
 undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
@@ -178,8 +178,8 @@ for_each_lease_effect(const LeaseEffect *first, const LeaseEffect *last, Visit v
 }
 
 /*
- * End leases without rows. Only after all row effects are applied: SQL may have inserted a job
- * again before its old row was deleted.
+ * End the leases whose jobs have no row any more. Called after all row effects are applied: SQL may
+ * have inserted a job again before its old row was deleted.
  */
 static void
 settle_rows_gone(const LeaseEffect *first, const LeaseEffect *last, int64 monotonic)
@@ -191,8 +191,9 @@ settle_rows_gone(const LeaseEffect *first, const LeaseEffect *last, int64 monoto
 }
 
 /*
- * Apply or undo the lease effects in [first, last), newest first. The claim of a lease is
- * registered before its end, so the lease ends before its claim would unpin it.
+ * Apply or undo the lease effects in [first, last), newest first. The claim of a lease was
+ * registered before the end of the lease, so the lease ends before the effect of the claim would
+ * unpin it.
  */
 static void
 settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
@@ -239,7 +240,7 @@ file_hints(QueueHints &jobs)
 	}
 }
 
-/* Apply the last options and the last name of each queue; earlier ones were never visible. */
+/* Apply the last options and the last name of each queue; earlier values were never visible. */
 static void
 settle_descriptions(const List<QueueEffect> &effects)
 {
@@ -352,7 +353,7 @@ at_transaction_end(XactEvent event, void *)
 	}
 	settle_locks(ending.locks.begin(), ending.locks.end(), commit);
 	forget_rates(ending.rates.begin(), ending.rates.end());
-	/* Newest first, so that a hold is released before its queue is freed. */
+	/* Settle queue effects newest first: a purge ends before an older effect frees the slot. */
 	for (int i = ending.queues.size - 1; i >= 0; i--)
 		settle_queue(ending.queues.items[i], commit);
 }
@@ -382,7 +383,7 @@ undo_subtransaction(SubTransactionId sub)
 	LeaseEffect *leases_end = pending.effects.leases.end();
 	pending.settling = pending.effects.leases.begin();
 	pending.effects.leases.size = static_cast<int>(leases - pending.settling);
-	/* Leases first, then effects that are independent of each other, then queues, newest first. */
+	/* Undo lease effects first and queue effects last. The order in between does not matter. */
 	settle_leases(leases, leases_end, false);
 	forget_claim_call();
 	undo_counts(sub);
@@ -421,7 +422,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		{
 			/*
 			 * Shed the parent's hints before the promotion: the promoted hints may still be undone
-			 * without those of the parent.
+			 * without the hints of the parent.
 			 */
 			shed_hints(&jobs, static_cast<int>(first_of(jobs.hints, mine) - jobs.hints.begin()),
 					   parent);

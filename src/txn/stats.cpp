@@ -1,6 +1,6 @@
 /*
- * Counters that change at commit: wait and run times of leases that were claimed or ended, and
- * enqueues that were answered with an existing job.
+ * Counters that change at commit: how long jobs have waited and run, and how many enqueues were
+ * answered with an existing job.
  */
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -21,8 +21,8 @@ note_wait(Lease *lease, int64 monotonic)
 }
 
 /*
- * Return whether a call has reported the end of the attempt, so that its time is known. For a lost
- * lease the time at which the worker stopped is not known.
+ * Return whether a call has reported the end of the attempt, so that the time of the end is known.
+ * When the worker of a lost lease stopped is not known.
  */
 static bool
 was_answered(LeaseEnd how)

@@ -104,9 +104,10 @@ save(const Shift &shift, int64 deadline)
 		stop_point("save-leases");
 		saved = save_leases(shift.database, mark, alone);
 		if (!alone)
-			ereport(LOG, (errmsg("pgq_ext could not save the permits taken of rates in database %u",
+			ereport(LOG, (errmsg("pgq_ext could not save the state of the rates and rate limits of "
+								 "database %u",
 								 MyDatabaseId),
-						  errdetail("A process did not end within %d s.",
+						  errdetail("Another process in that database did not end within %d s.",
 									static_cast<int>(kLongestWait / USECS_PER_SEC))));
 	});
 	return saved;

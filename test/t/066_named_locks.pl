@@ -470,7 +470,7 @@ for my $relocked ('', q{, pgq_lock('leader') > 0})
 	is(scalar ask($s, q{SELECT pgq_take('undone')}), 'f', 'a rate of this transaction is empty');
 	my $taken = sql(q{SELECT count(*) FROM generate_series(1, 50) WHERE pgq_take('undone', wait => '100 ms')});
 	cmp_ok($taken, '<=', 1, '... and for others as it was before');
-	like((ask($s, q{SELECT pgq_take('undone', wait => '1 s')}))[1], qr/cannot wait for a rate/, '... it is not waited for');
+	like((ask($s, q{SELECT pgq_take('undone', wait => '1 s')}))[1], qr/cannot wait for permits of a rate/, '... it is not waited for');
 	ask($s, 'ROLLBACK');
 	ask($s, q{BEGIN; SELECT pgq_create_rate('never', 1000, '1 s'), pgq_take('never')});
 	is(sqlstate($node, q{SELECT pgq_take('never')}), '42704', 'a rate that is not committed is not there');

@@ -126,7 +126,7 @@ my $log = -s $node->logfile;
 restart('fast');
 end_session($session);
 # On a machine that is so slow that the session does not end in time nothing is saved, which the log tells.
-my $saved = slurp_file($node->logfile, $log) !~ /could not save the permits taken of rates/;
+my $saved = slurp_file($node->logfile, $log) !~ /could not save the state of the rates and rate limits/;
 is(claimed('open'), $saved ? 'g 1' : '', 'of three, one was prepared and one was open when the server was stopped');
 sql(q{ROLLBACK PREPARED 'p'});
 is(claimed('open'), '', '... rolled back it counts all the same');

@@ -33,7 +33,7 @@ int copy_locks(const Database *db, LockCopy *copies, int most);
 
 /*
  * Ask the schedulers to remove locks whose time is over and whose entries this database could then
- * use. Return how long that takes at most (microseconds); 0: there is no such lock.
+ * use. Return the longest time (microseconds) that the removal takes; 0: no such lock.
  */
 int64 ask_for_sweep(const Database *db);
 

@@ -17,8 +17,8 @@ namespace pgq {
 
 /*
  * Join the end of the line, unless this process is in the line already. slots: the number of slots
- * that the lock has. A process in the line counts as asleep again, so that the next free slot wakes
- * it.
+ * of the lock. If this process is in the line already, it counts as asleep again, so that the next
+ * free slot wakes it.
  */
 void join_lock_line(const LockKey &key, int32 slots);
 bool in_lock_line(); /* Return whether this process is in a line. */
@@ -27,14 +27,14 @@ bool in_lock_line(); /* Return whether this process is in a line. */
 LockKey leave_lock_line();
 
 /*
- * Return the number of processes before this one in the line, without those that were woken and
- * have not looked for too long.
+ * Return the number of processes before this one in the line, without processes that were woken
+ * more than a second ago and have not looked at the lock.
  */
 int waiting_before(const LockKey &key, int64 monotonic);
 
 /*
  * Return the first process in the line, which the caller must wake; kNobody: the line is empty, or
- * that process is awake already.
+ * its first process is awake already.
  */
 int wake_first_in_line(const LockKey &key, int64 monotonic);
 
@@ -55,8 +55,8 @@ uint32 session_of(int procno);
 void end_session_of(int procno);
 
 /*
- * Publish that this process waits in memory for the claim of that process (kNobody: does not wait
- * any more), so that searches for deadlocks see the wait. Needs no lock.
+ * await_claimer() publishes that this process waits in memory for the claim of process `procno`
+ * (kNobody: the wait has ended), so that searches for deadlocks see the wait. Needs no lock.
  */
 void await_claimer(int procno);
 int awaited_claimer(int procno);

@@ -13,7 +13,7 @@ namespace {
 struct LockSurvey
 {
 	int held = 0;
-	bool others = false; /* some held slots are held by other processes */
+	bool others = false; /* other processes hold some of the slots */
 	int64 look_again = INT64_MAX;
 	int64 swept = 0;
 	uint64 taken[kSlotsMax / 64] = {};
@@ -29,8 +29,8 @@ struct LockSurvey
 
 } // namespace
 /*
- * How often to look at a lock that a prepared transaction has changed: COMMIT PREPARED wakes no
- * waiter.
+ * Interval in microseconds at which a waiter looks at a lock that a prepared transaction has
+ * changed: COMMIT PREPARED wakes no waiter.
  */
 static constexpr int64 kPolled = 100 * 1000;
 

@@ -22,9 +22,10 @@ enum class TakeAnswer : uint8
 {
 	kTaken,
 	kBusy,
-	kOurs, /* this process itself holds all slots */
+	kOurs, /* this process holds all slots */
 	/*
-	 * The time of the grant is over. The caller must find out whether a transaction relies on it.
+	 * The time of the grant is over. The caller must find out whether a transaction still relies on
+	 * the grant.
 	 */
 	kOver,
 	kFull,		/* the database may have no more entries */

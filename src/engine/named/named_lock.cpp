@@ -9,23 +9,23 @@ static constexpr int kNone = -1;
 namespace {
 
 /*
- * For a slot of a lock: memory knows all rows in the table that have a smaller token. Valid for a
- * limited time, and only an optimization: it bounds how many dead index entries are read
- * (sync/lock_row.h). Protected by the locks lock.
+ * For a slot of a lock: memory knows all rows in the table that have a token smaller than this. The
+ * floor is valid for a limited time. It is only an optimization, which bounds how many dead index
+ * entries are read (sync/lock_row.h). Protected by the locks lock.
  */
 struct RowFloor
 {
 	uint64 lock; /* hash of lock and slot */
 	int64 token;
-	int64 until; /* monotonic */
+	int64 until; /* the floor is valid until this time (monotonic) */
 };
 
 } // namespace
 /* The table of named locks. Protected by the locks lock, except where a field says otherwise. */
 struct LockTable
 {
-	int unused; /* number of the first free entry; `next` links the free entries */
-	int fresh;	/* entries from this one on were never used */
+	int unused; /* number of the first free entry; the free entries are linked through `next` */
+	int fresh;	/* number of the first entry that was never used */
 	Quota common;
 	/* number of entries whose xid is valid; also read without the lock */
 	pg_atomic_uint32 in_doubt;

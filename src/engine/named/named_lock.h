@@ -40,7 +40,8 @@ struct Grant
 {
 	GrantState state;
 	bool session_bound;
-	bool swept; /* UNLOCKING by the scheduler, because the grant's time is over; it ends soon */
+	/* the scheduler is ending the grant (UNLOCKING), because the grant's time is over */
+	bool swept;
 	int32 slots;
 	int64 token; /* unique among all grants */
 	int64 ttl;
@@ -76,8 +77,8 @@ struct NamedLock
 	/* the grant to restore if the transaction that has changed the entry rolls back */
 	Grant before;
 	/*
-	 * For a grant whose time is over, but on which a transaction relies: when to look again
-	 * (monotonic).
+	 * For a grant whose time is over, but on which a transaction relies: when to check again
+	 * whether it still does (monotonic).
 	 */
 	int64 in_use_until;
 
@@ -141,9 +142,9 @@ public:
 	void clear_xid(int number);
 
 	/*
-	 * The transaction that made the present grant has ended; `token` identifies the grant.
-	 * confirm(): the transaction has committed. put_back(): it was rolled back, so restore the
-	 * entry. Both do nothing if the entry has another grant.
+	 * Called when the transaction that made the present grant has ended; `token` identifies the
+	 * grant. confirm(): the transaction has committed. put_back(): the transaction was rolled back,
+	 * so restore the entry. No effect if the entry has another grant.
 	 */
 	void confirm(int number, int64 token);
 	void put_back(int number, int64 token, const Grant &before, bool was_open);
@@ -192,7 +193,7 @@ with_locks(Body body)
 
 /*
  * Call visit(hold, number) for each entry in use, from `next` on, while it returns true. The lock
- * is released and taken again after some entries.
+ * is released and taken again after every kHoldMax entries.
  */
 template <typename Visit>
 inline void
@@ -230,7 +231,7 @@ is_of(const LockKey &key, const Database *db)
 
 /*
  * Store the processes that keep process `procno` from getting the lock for which it waits. Return
- * their number. Return -1 if it waits for no lock, or if its wait can end without any of these
+ * their number; -1: the process waits for no lock, or its wait can end without any of the stored
  * processes.
  */
 int lock_blockers(int procno, int *procnos, int most);
@@ -243,7 +244,7 @@ bool any_lock_in_doubt();
 /* Return how many more locks the database can have. */
 int room_for_locks(const Database *db);
 
-/* Return how many entries all databases together use beyond their own parts. */
+/* Return the number of entries that all databases together use beyond their own parts. */
 Quota common_locks();
 
 int64 lock_bytes(); /* Return about how many bytes one more lock costs. */

@@ -129,8 +129,9 @@ free_place(NamedRate *rate)
 }
 
 /*
- * Return a free place for a rate of that database; NULL: none. If the database may have no more, a
- * full rate gives up its place: one that is charged to the common part, or one of this database.
+ * Return a free place for a rate of that database; NULL: none. If the database may have no more
+ * rates, a full rate gives up its place: a rate that is charged to the common part, or a rate of
+ * this database.
  */
 static NamedRate *
 find_place(Database *db, const RateKey &key, int64 now)
@@ -152,7 +153,7 @@ find_place(Database *db, const RateKey &key, int64 now)
 	return find_rate(key, [](const NamedRate &rate) { return !rate.used; });
 }
 
-/* Make an entry for the rate. Return NULL if there is no place for it. */
+/* Make an entry for the rate. Return NULL if no place is free. */
 static NamedRate *
 new_rate(Database *db, const RateKey &key)
 {

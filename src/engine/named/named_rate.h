@@ -1,13 +1,13 @@
 /*
  * Named rates: how many permits may be taken, and when (core/gcra.h). A row of pgq_ext.rate_limit
- * defines a rate. Memory knows how much was taken of the rates in use; that survives a clean stop,
- * as leases do (load/saved_lease.h).
+ * defines a rate. For the rates in use, memory knows how many permits were taken. This knowledge
+ * survives a clean stop, as leases do (load/saved_lease.h).
  *
- * Only a full rate gives up its place in memory, since earlier takes do not matter for it any more.
- * So there are two cases for a rate that is not in memory. It was full when it left memory, or no
- * permits were taken from it since Database::rates_known_since: the time at which memory of the
- * database began, or a rate was last made or dropped there. Such a rate is treated as if it had
- * been empty at that time, so it never gives more permits than it may.
+ * Only a full rate gives up its place in memory, since earlier takes do not matter for a full rate.
+ * So a rate that is not in memory was full when it left memory, or no permits were taken from it
+ * since Database::rates_known_since. That is the time at which memory of the database began, or at
+ * which a rate was last made or dropped there. Such a rate is treated as if it had been empty at
+ * that time, so it never gives more permits than it may.
  */
 #pragma once
 
@@ -40,26 +40,26 @@ struct RateSpec
 enum class RateAnswer : uint8
 {
 	kUnknown, /* not in memory, or restored and not yet compared with its row: call add_rate() */
-	kLater,	  /* not available before the end of the wait; nothing was taken */
-	kTooMany, /* more permits than the rate can ever give at once */
-	kTaken,	  /* taken, to be used from the time `at` on */
+	kLater,	  /* permits are not available before the end of the wait; nothing was taken */
+	kTooMany, /* the caller wants more permits than the rate can ever give at once */
+	kTaken,	  /* permits were taken, and may be used from the time `at` on */
 };
 
 struct RateTaken
 {
 	RateAnswer answer;
 	int64 at;	 /* when the permits may be used (monotonic) */
-	int64 taken; /* for give_back_permits() */
+	int64 taken; /* to be passed to give_back_permits() */
 	int64 burst;
-	int64 life; /* for is_same_rate() */
+	int64 life; /* to be passed to is_same_rate() */
 };
 
 /* Take permits, if they become available within `wait` microseconds. */
 RateTaken take_permits(const RateKey &key, int64 permits, int64 wait);
 
 /*
- * Return whether the rate has stayed in memory since the take that returned `life`. If not, permits
- * that were reserved do not count, since the rate has begun anew.
+ * Return whether the rate has stayed in memory since the take that returned `life`. If not, the
+ * rate has begun anew, and permits that were reserved before do not count.
  */
 bool is_same_rate(const RateKey &key, int64 life);
 
@@ -68,7 +68,8 @@ void give_back_permits(const RateKey &key, int64 permits, int64 taken);
 
 /*
  * Bring the rate to memory, unless it is there. A restored rate whose row has changed begins empty.
- * Return false if there is no place for it: the database may have no more, and no rate is full.
+ * Return false if there is no place for the rate: the database may have no more rates, and no rate
+ * is full.
  */
 bool add_rate(Database *db, const RateKey &key, const RateSpec &spec);
 
@@ -115,18 +116,18 @@ int room_for_rates(const Database *db);
 int save_rates(const Database *db, SavedRate *saved, int most);
 
 /*
- * Restore saved rates into a slot that is LOADING. If there is no place for one of them, all rates
- * are treated as empty. Cannot fail.
+ * Restore saved rates into a slot that is LOADING. If there is no place for one of the rates, all
+ * rates are treated as empty. Cannot fail.
  */
 void restore_rates(Database *db, const SavedRate *saved, int n);
 
 /*
- * Return whether a crash now would restore the same saved rates once more. That is impossible if
- * the durable mark was advanced since the load.
+ * Return whether a crash now would restore the same saved rates once more. If the durable mark was
+ * advanced since the load, a crash restores none.
  */
 bool may_be_restored_again(const Database *db);
 
-/* Return how many entries all databases together use beyond their own parts. */
+/* Return the number of entries that all databases together use beyond their own parts. */
 Quota common_rates();
 
 int64 rate_bytes();
