@@ -1,4 +1,4 @@
-# Reads the measurements of bench/run.sh and bench/rivals.sh, for the scripts that make tables of them.
+# Reads the measurements of bench/run.sh and bench/rivals.sh, for the scripts that make tables of the results.
 package Results;
 use strict;
 use warnings;

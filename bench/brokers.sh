@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by rivals.sh. Starts the servers other than PostgreSQL, and PgQ's ticker, each in a directory of its own in
-# $work, as the user that runs PostgreSQL.
+# Sourced by rivals.sh. Starts the brokers (servers other than PostgreSQL) and PgQ's ticker, each in a directory of its
+# own in $work, as the user that runs PostgreSQL.
 
 rabbitmq_programs=/usr/lib/rabbitmq/bin
 rabbitmq_port=''

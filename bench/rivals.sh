@@ -1,6 +1,6 @@
 #!/bin/bash
-# Races pgq_ext against other queues, in PostgreSQL and elsewhere, each as durable as it can be, on throw-away
-# servers.
+# Compares the speed of pgq_ext with other queues in PostgreSQL and in other servers, each with its most durable
+# settings, on throw-away servers.
 #
 #   bench/run.sh rivals [WORKLOAD...]        about 25 minutes; writes docs/benchmarks-rivals.md when no workload is named
 #   bench/run.sh rivals-tiny [WORKLOAD...]   about three minutes, to see whether it works; its figures mean nothing
@@ -9,7 +9,7 @@
 #   OUT=DIR        keep the results in DIR; bench/rivals.pl DIR prints the tables, bench/rivals.pl DIR docs writes the page
 #   PGMQ_DIR=DIR   let pgmq take part, whose pgmq.sql is somewhere below DIR
 #   NOTE=TEXT      text about the machine, for the page
-#   SIDES='...'    only these of the sides below
+#   SIDES='...'    run only these sides (see the list below)
 #
 # A side that is not available on this machine is named, and left out. As in run.sh, the sides take turns in each
 # round, and the medians of the rounds count.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Races pgq_ext against other queues in PostgreSQL, on throw-away servers.
+# Compares the speed of pgq_ext with other queues in PostgreSQL, on throw-away servers.
 #
 #   bench/run.sh short [WORKLOAD...]    under 3 minutes: pgq_ext and the SKIP LOCKED table, the figures to watch every day
 #   bench/run.sh full [WORKLOAD...]     about 60 minutes, 70 with pgmq: everything; writes docs/benchmarks.md when no

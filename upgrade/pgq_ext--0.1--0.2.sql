@@ -68,14 +68,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.step_job_ids FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.step_job_ids IS
-'Internal: from the next one on ids of jobs leave the remainder shard when they are divided by 1024. False: there is no shard of that number.';
+'Internal: makes all new job ids leave the remainder shard when they are divided by 1024. False: shard is not between 0 and 1023.';
 
 CREATE TABLE pgq_ext.shard (
     only_row boolean DEFAULT true PRIMARY KEY CHECK (only_row),
     shard    integer NOT NULL CHECK (pgq_ext.step_job_ids(shard))
 );
 COMMENT ON TABLE pgq_ext.shard IS
-'Which shard this database is: ids of its jobs leave this remainder when they are divided by 1024. No row: none. Set by pgq_set_shard.';
+'The shard number of this database: new job ids leave this remainder when they are divided by 1024. No row: the database is not a shard. Set by pgq_set_shard.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.shard', '');
 
@@ -83,56 +83,56 @@ CREATE FUNCTION pgq_rename_queue(queue text, new_name text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_rename_queue';
 REVOKE ALL ON FUNCTION pgq_rename_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_rename_queue IS
-'Give the queue another name from the commit on. The queue keeps its jobs, leases, counts, limits, rights and schedules; claims that wait get jobs under the new name. The old name is free then; NOTIFY comes on the channel of the new one. Errors: 42704 no such queue, 42710 a queue has the new name, 22004 NULL, 22023 the new name is not allowed.';
+'Give the queue another name from the commit on. The queue keeps its jobs, leases, counts, limits, rights and schedules; claims that wait get jobs under the new name. From then on the old name is free, and NOTIFY uses the channel of the new name. Errors: 42704 no such queue, 42710 a queue has the new name, 22004 NULL, 22023 the new name is not allowed.';
 
 CREATE FUNCTION pgq_set_shard(shard int) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_set_shard';
 REVOKE ALL ON FUNCTION pgq_set_shard FROM PUBLIC;
 COMMENT ON FUNCTION pgq_set_shard IS
-'This database is shard number 0 to 1023 of several: every id of a job leaves that remainder when it is divided by 1024, so that who has one knows where its job is. Ids grow by 1024 from here on, and are used once, as before. Waits for transactions that have enqueued, and from here to the end of this one nobody can. Called with the number that it has, it does nothing but make sure of it. Errors: 55000 there are jobs, dead letters, or records of jobs, with ids of another number, or of none; 22023 no such number; 22004 none; 25001 not in a READ COMMITTED transaction.';
+'Make this database a shard with a number from 0 to 1023: every id of a job leaves that number as remainder when it is divided by 1024, so that a client finds the database of a job by its id. From then on ids grow by 1024; no id is used twice. Waits for transactions that have enqueued; no session can enqueue before this transaction ends. If the database has that number already, the call only makes sure that new ids have it. Errors: 55000 there are jobs, dead letters, or records whose ids have another number, or no number; 22023 number out of range; 22004 NULL; 25001 not in a READ COMMITTED transaction.';
 
 ALTER TABLE pgq_ext.saved_lease ADD COLUMN lease_time bigint;
 COMMENT ON TABLE pgq_ext.saved_lease IS
-'Internal: leases, and what had started of queues with a rate and was taken of rates (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out and nothing taken since (mark is that of pgq_ext.token_mark). Not dumped.';
+'Internal: leases as they were at a clean stop of the server; also (rows with job_id 0) the hand-outs that rate limits count, and the permits taken of rates. The next start restores the rows whose mark is still the value of pgq_ext.token_mark, since then no lease and no permit was given in between. Not dumped.';
 
 -- What they say of themselves.
 COMMENT ON FUNCTION pgq_alter_queue IS
-'Change options of a queue, as in pgq_create_queue; NULL leaves one as it is. They hold from the commit on: lease_time for leases that are given after it, max_runtime also for those that are extended, what concerns the end of an attempt for those that end. Errors: 42704 no such queue, 22023 bad value.';
+'Change options of a queue, as in pgq_create_queue; NULL leaves an option unchanged. The new values hold from the commit on: lease_time for leases that are given after it, max_runtime also for leases that are extended after it, options about the end of an attempt for attempts that end after it. Errors: 42704 no such queue, 22023 bad value.';
 COMMENT ON FUNCTION pgq_claim IS
-'Take up to max_jobs (1 to 10000) ready jobs under a lease of lease_time (1 s to 7 days; default: the queue''s). With wait (at most 60 s) waits for the first one; returns empty in time for statement_timeout. Each job must be answered: with pgq_ack, pgq_fail or pgq_release; if the lease expires, or the claiming transaction rolls back, the attempt counts as failed. worker is a label (default: application_name). With session_bound the leases also end with the session. Errors: 42704 no such queue, 22023 bad value, 53400 pgq_ext.max_leases reached and nothing claimed.';
+'Take up to max_jobs (1 to 10000) ready jobs, each with a lease of lease_time (1 s to 7 days; default: lease_time of the queue). With wait (at most 60 s), waits for the first job; returns no job in time for statement_timeout. Each job must be ended with pgq_ack, pgq_fail or pgq_release; if the time of the lease is over, or the claiming transaction is rolled back, the attempt counts as failed. worker is a label (default: application_name). With session_bound the leases also end with the session. Errors: 42704 no such queue, 22023 bad value, 53400 pgq_ext.max_leases reached and no job claimed.';
 
 COMMENT ON FUNCTION pgq_claim_any IS
-'As pgq_claim, from several queues (at most pgq_ext.max_claim_queues), in the order of the array, waiting on all of them at once. Of no queue: nothing, at the end of wait.';
+'As pgq_claim, from several queues (at most pgq_ext.max_claim_queues): takes jobs of the queues in the order of the array, and waits for jobs of all of them at once. With an empty array, returns no job at the end of wait.';
 
 COMMENT ON FUNCTION pgq_release IS
-'Give the job back: the attempt is not counted, and somebody else gets the job after delay (0 or more); with 0 it keeps its place in the order. False: the lease is not current, nothing was changed. Errors: 22004 job_id or lease is NULL, 22023 bad delay.';
+'Give the job back: the attempt is not counted, and another claim may take the job after delay (0 or more); with 0 the job keeps its place in the order. False: the lease is stale, and nothing was changed. Errors: 22004 job_id or lease is NULL, 22023 bad delay.';
 
 COMMENT ON FUNCTION pgq_extend IS
-'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; capped by the queue''s max_runtime), and return its end. An end that is later already stays. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: its worker should stop.';
+'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; limited by max_runtime of the queue), and return its end. If the lease already ends later, its end does not change. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: the worker should stop.';
 
 COMMENT ON FUNCTION pgq_enqueue IS
-'Add a job and return its id. It can be claimed once the transaction has committed, and not before delay has passed or run_at is reached. Jobs go out by priority (high first), run_at, job_id (of a fair queue: by priority, groups in turn). group_key (1 to 255 bytes): the group that the queue''s group_concurrency, group_rate_limit, fifo and fair speak of. max_attempts NULL: what the queue says. A job that nobody has been handed when expires_in has passed is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has it, until it has ended (unique_until finished) or was handed out (claimed), and for unique_for at least; if one has it the answer is its id, and on_conflict says what becomes of it: keep (nothing), replace (it becomes the new one), preserve_run_at (but its time stays), append (the payload, an array, is appended), error. One that waits is not handed out before this transaction has ended; one in work is not changed. Errors: 42704 no such queue, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, 40001 by a job that the snapshot does not see, 53400 pgq_ext.max_leases.';
+'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. Errors: 42704 no such queue, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases.';
 
 COMMENT ON FUNCTION pgq_retry IS
-'A job that is scheduled or backs off is due delay from now; one that is ready keeps its place if delay is 0. A dead one is a job again, under its id, with all its attempts. False: it is leased, it has expired, or there is none. To bring back some: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 it is dead and its queue is full, 53400 too many jobs are claimed at the same time.';
+'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
 
 COMMENT ON FUNCTION pgq_update IS
-'Change a job that waits; NULL leaves a thing as it is. False: it is leased, it has expired, or there is none. Waits for a transaction that is changing it. No claim hands it out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
+'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
 
 COMMENT ON FUNCTION pgq_schedule_preview IS
-'The next n (at most 10000) moments at which such a schedule would run, up to the year 9999. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
+'Return the next n (at most 10000) times at which a schedule with this cron expression would run, up to the year 9999. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
 
 COMMENT ON FUNCTION pgq_lock IS
-'Hold a name, alone or as one of slots (1 to 1024), for ttl (1 s and more). Returns a token, greater than those of all who held it before, or NULL: not got within wait (at most 60 s; first come, first served). It is held from the call, by others'' eyes too, and is undone by rollback; before the transaction has ended nobody else gets it, whatever ttl is. With session_bound it also ends with the session, and costs no write; ttl counts all the same. owner is a label (default: application_name). Errors: 22023 bad value, 53400 pgq_ext.max_locks reached, 40P01 a deadlock.';
+'Take a named lock, alone or as one of slots (1 to 1024) holders, for ttl (1 s or more). Returns a token, greater than all earlier tokens of the lock, or NULL: not taken within wait (at most 60 s; first come, first served). The lock is held from the call on, also for other sessions, and is undone by rollback. Before the transaction has ended no other session gets it, even if ttl is over. With session_bound the lock also ends with the session, and costs no write; it still ends after ttl. owner is a label (default: application_name). Errors: 22023 bad value, 53400 pgq_ext.max_locks reached, 40P01 a deadlock.';
 
 COMMENT ON FUNCTION pgq_take IS
-'Take permits of a rate (at most its burst): true, go ahead. With wait (at most 60 s) they are reserved, and waited for, if they can be had in that time. False: not yet. What was taken is not given back by rollback. A rate that this transaction has created is empty. Errors: 42704 no such rate, 22023 bad value, 53400 pgq_ext.max_rates reached, 55000 a wait for a rate that this transaction has created.';
+'Take permits of a rate (at most its burst): true if they were taken. With wait (at most 60 s), permits that will be free in that time are reserved, and the call returns when they are. False: the permits are not free in time. A rollback does not give permits back. A rate that this transaction has created has no permits. Errors: 42704 no such rate, 22023 bad value, 53400 pgq_ext.max_rates reached, 55000 a wait for a rate that this transaction has created.';
 
 COMMENT ON TABLE pgq_ext.run IS
-'What pgq_run_once has begun, a row for each name and period (NULL: once for ever): the token and owner of the last try, when it began, when it was finished (NULL: it is not), with which result, and how many tries there were. Of each name and period the newest pgq_ext.keep_runs that are finished are kept, and as many that are not.';
+'Runs that pgq_run_once has begun, one row for each name and period (NULL: once for all time): token and owner of the last try, when that try began, when the run was finished (NULL: it is not finished), its result, and the number of tries. For each name and period, the newest pgq_ext.keep_runs finished runs are kept, and as many unfinished runs.';
 
 COMMENT ON VIEW pgq_ext.rate IS
-'Rates, how much could be taken now, and when the next permit can be had. Both are NULL for a rate that is not in memory: it has not been used since the start of the server, nor before its clean stop, or was full when another rate needed its place.';
+'Rates, the number of permits that could be taken now, and the time of the next permit. Both are NULL for a rate that is not in memory: it was not used since the start of the server, nor before the last clean stop, or it was full when another rate needed its place in memory.';
 
 -- An operator of the schema of the extension may have been nearer to these than one of pg_catalog.
 DO $$
@@ -147,7 +147,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by transactions that have enqueued the job once more by its unique_key: worker is one of them, as in pg_locks.virtualtransaction), lost. lease is NULL for a caller that may not read it in the view pgq_ext.lease.';
+'Internal: the leases in shared memory. state: claiming, claimed, parked (another transaction has locked the row), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by transactions that have met the job by its unique_key: worker is one of them, as in pg_locks.virtualtransaction), lost. lease is NULL for a caller that may not read the column in the view pgq_ext.lease.';
 
 CREATE VIEW pgq_ext.job_state AS
 SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
@@ -176,7 +176,7 @@ LEFT JOIN (
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
 COMMENT ON VIEW pgq_ext.job_state IS
-'Internal: every live job with its lease and all reasons why it is not handed out, for job_status and pgq_explain.';
+'Internal: every live job with its lease and all reasons why the job is not handed out, for job_status and pgq_explain.';
 
 CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT s.job_id, s.queue,
@@ -215,7 +215,7 @@ CREATE TYPE pgq_ext.explanation AS (
     detail text
 );
 COMMENT ON TYPE pgq_ext.explanation IS
-'A reason why a job does not run, or what became of it. New attributes may come at the end.';
+'A reason why a job does not run, or a fact about its past. Later versions may add attributes at the end.';
 
 -- These functions are stable, so that they see what pgq_explain sees: what is committed by now, in every isolation level.
 CREATE FUNCTION pgq_ext.name_of_transaction(virtualtransaction text) RETURNS text
@@ -227,7 +227,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     HAVING count(*) > 0;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.name_of_transaction FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.name_of_transaction IS 'Internal: an open or prepared transaction, in words. NULL: it has ended.';
+COMMENT ON FUNCTION pgq_ext.name_of_transaction IS 'Internal: an open or prepared transaction, in words. NULL: the transaction has ended.';
 
 CREATE FUNCTION pgq_ext.jobs_in_work(queue_id integer, group_id bigint) RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -240,7 +240,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     FROM held HAVING count(*) > 0;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.jobs_in_work FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.jobs_in_work IS 'Internal: jobs of the queue, or of one of its groups, that are in work, in words.';
+COMMENT ON FUNCTION pgq_ext.jobs_in_work IS 'Internal: the jobs in work of the queue, or of one of its groups, in words.';
 
 CREATE FUNCTION pgq_ext.explain_job(job_id bigint, OUT queue_id integer, OUT step text, OUT detail text) RETURNS SETOF record
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp AS $$
@@ -308,7 +308,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
     ) e (queue_id, n, step, detail) ORDER BY e.n;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.explain_job FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, with the job''s queue. No row: there is no trace.';
+COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: the rows of pgq_explain for a job that is live or has records, with its queue. No row: the job has no records.';
 
 CREATE FUNCTION pgq_ext.explain_absence(job_id bigint, OUT step text, OUT detail text) RETURNS SETOF record
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp AS $$
@@ -331,13 +331,13 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp
     WHERE explain_absence.job_id BETWEEN 1 AND g.last AND NOT g.is_of_another_shard AND o.name IS NOT NULL;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.explain_absence FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.explain_absence IS 'Internal: what pgq_explain tells of a job that has left no trace.';
+COMMENT ON FUNCTION pgq_ext.explain_absence IS 'Internal: the rows of pgq_explain for a job that has no records.';
 
 CREATE FUNCTION pgq_explain(job_id bigint) RETURNS SETOF pgq_ext.explanation
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'pgq_explain';
 REVOKE ALL ON FUNCTION pgq_explain FROM PUBLIC;
 COMMENT ON FUNCTION pgq_explain IS
-'Say why a job does not run, or what became of it: a row for each reason, in a fixed order, then a row for what is known of its attempts. Also answers for ids that are in no view: of dead and finished jobs, as far as these are kept, and unknown ones. Waits for nothing and changes nothing. A job of a closed queue is explained to members of pg_monitor and roles with the right inspect; for other roles its id is unknown. Error: 22004 job_id is NULL.';
+'Explain why a job does not run, or how it has ended: one row for each reason, in a fixed order, then a row about its attempts. Also answers for ids that are in no view: dead and finished jobs, as long as their records are kept, and unknown ids. Waits for no lock and changes nothing. A job of a closed queue is explained to members of pg_monitor and roles with the right inspect; for other roles its id is unknown. Error: 22004 job_id is NULL.';
 
 CREATE OR REPLACE VIEW pgq_ext.segment AS
 SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,
@@ -372,7 +372,7 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
 CREATE FUNCTION pgq_ext.may_read(view text, "column" text) RETURNS boolean
 LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
 COMMENT ON FUNCTION pgq_ext.may_read IS
-'Internal: true if the caller may read that column of a view of pgq_ext by another grant than that to pg_monitor. For other readers columns with tokens and payloads are NULL.';
+'Internal: true if the caller may read that column of a view of pgq_ext by a grant other than the grant to pg_monitor. For other readers, columns with tokens and payloads are NULL.';
 
 CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
 SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
@@ -383,7 +383,7 @@ FROM pgq_ext.dead_job d
 JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.dead_letter IS
-'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for members of pg_monitor without another grant. reason: why the job died; last_error: what its last attempt failed with.';
+'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the name of the queue; headers and payload are NULL for members of pg_monitor without another grant. reason: why the job became a dead letter; last_error: the error of its last attempt.';
 
 CREATE OR REPLACE FUNCTION pgq_ext.check_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
@@ -435,7 +435,7 @@ BEGIN
     RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_of_reader FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.health_of_reader IS 'Internal: what the view pgq_ext.health shows, to roles that may read it.';
+COMMENT ON FUNCTION pgq_ext.health_of_reader IS 'Internal: the rows of the view pgq_ext.health, for roles that may read the view.';
 
 CREATE FUNCTION pgq_ext.health_rows(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
@@ -448,22 +448,22 @@ BEGIN
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_rows FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.health_rows IS 'Internal: what the view pgq_ext.health shows.';
+COMMENT ON FUNCTION pgq_ext.health_rows IS 'Internal: the rows of the view pgq_ext.health.';
 
 CREATE OR REPLACE VIEW pgq_ext.health AS
 SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_rows() h;
 
 COMMENT ON VIEW pgq_ext.schedule IS
-'Schedules. payload, options: NULL for members of pg_monitor without another grant. next_run_at: its next tick, or, in the past, the one that could not run yet; NULL while it is paused. last_run_at: when it has enqueued last, and last_job_id: that job, or the one that had its unique key. last_error: why its last tick has no job, or that ticks were left out; NULL: all is well.';
+'Schedules. payload, options: NULL for members of pg_monitor without another grant. next_run_at: time of the next tick; a time in the past: the tick that could not run yet; NULL while the schedule is paused. last_run_at: time at which the schedule has last enqueued. last_job_id: the job that was enqueued then, or that had its unique key. last_error: why the last tick has no job, or that ticks were skipped; NULL: no problem.';
 
 COMMENT ON VIEW pgq_ext.lease IS
-'Jobs in work: who holds them and until when; lease is NULL for members of pg_monitor without another grant. Jobs that were deleted by SQL are not shown: pgq_extend, pgq_ack and pgq_fail tell their workers. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+'Jobs in work, with their worker and the end of the lease; lease is NULL for members of pg_monitor without another grant. Jobs that SQL has deleted are not shown; their workers learn that from pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so the lease does not expire before that transaction ends.';
 
 COMMENT ON VIEW pgq_ext.lock IS
-'Locks that are held: the slot, of how many, the token (NULL for members of pg_monitor without another grant), who has got it (pid: NULL after a restart), until when, how many sessions wait for the name. One whose time is over is shown until somebody takes it, or for some seconds. in_transaction: somebody has taken it, or is giving it back, in a transaction that has not ended.';
+'Named locks that are held: the slot and the number of slots, the token (NULL for members of pg_monitor without another grant), the holder (pid: NULL after a restart), the end, and the number of sessions that wait for the name. A lock whose time is over is shown until another session takes it, or for some seconds. in_transaction: a transaction that has not ended has taken the lock, or is giving it back.';
 
 COMMENT ON VIEW pgq_ext.health IS
-'Is all well? One row a check. status: ok, warn (look at it) or fail (something does not work, or could not be looked at). detail: what was found; names of queues, schedules, processes and transactions, nothing of the jobs. hint: what to do. Never an error, also where the library is not loaded or of another version: that is a row.';
+'Problems of the queues in this database, one row for each check. status: ok, warn (look at it) or fail (something does not work, or could not be checked). detail: the findings, with names of queues, schedules, processes and transactions, but no data of jobs. hint: the remedy. The view raises no error, even if the library is not loaded or has another version: a row says so.';
 
 -- ---- the readers of the views: see src/catalog/reader.h ----
 
@@ -511,7 +511,7 @@ END $$;
 CREATE FUNCTION pgq_ext.unknown_starts(OUT queue_id integer, OUT until timestamptz) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_unknown_starts';
 REVOKE ALL ON FUNCTION pgq_ext.unknown_starts FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: of queues with a rate of which it is not known how many jobs have started, until when that counts.';
+COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: queues with a rate limit for which the number of recent hand-outs is unknown, and until when that matters.';
 
 CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
@@ -609,3 +609,183 @@ BEGIN
         EXECUTE pg_catalog.format('ALTER FUNCTION %s OWNER TO %s', function, owner);
     END LOOP;
 END $$;
+
+-- Other descriptions that differ from those of 0.1.
+COMMENT ON FUNCTION pgq_ext.announce() IS
+'Internal: tells the launcher, at the commit of the transaction, that this database has the extension.';
+COMMENT ON TABLE pgq_ext.queue IS
+'Queues and their options. Rows are made by pgq_create_queue and removed by pgq_drop_queue. Options may also be changed by UPDATE, which checks them as pgq_create_queue does.';
+COMMENT ON FUNCTION pgq_ext.queue_changed() IS
+'Internal: checks rows of pgq_ext.queue that SQL statements write directly, as the functions do, and refuses to delete the row of a queue that has jobs or dead letters.';
+COMMENT ON FUNCTION pgq_ext.queue_appeared() IS
+'Internal: tells the launcher of a new queue if the database has no running scheduler.';
+COMMENT ON COLUMN pgq_ext.queue.paused_at IS
+'Time since when the queue is paused, by pgq_pause_queue or by UPDATE; NULL: the queue is not paused.';
+COMMENT ON FUNCTION pgq_ext.queue_paused() IS
+'Internal: sets paused_at in pgq_ext.queue when a queue is paused or resumed.';
+COMMENT ON TABLE pgq_ext.job IS
+'Live jobs, one row for each job: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
+COMMENT ON COLUMN pgq_ext.job.attempts IS
+'Number of attempts of the job that have failed so far.';
+COMMENT ON COLUMN pgq_ext.job.max_attempts IS
+'Number of failed attempts after which the job becomes a dead letter; NULL: max_attempts of the queue.';
+COMMENT ON COLUMN pgq_ext.job.progress IS
+'The last progress that a worker of the job has noted with pgq_progress.';
+COMMENT ON COLUMN pgq_ext.job.fence IS
+'Token of the last lease whose end was written to this row, or a greater number if SQL has changed the row. Leases of the job that are not greater than the fence are stale.';
+COMMENT ON FUNCTION pgq_ext.job_changed() IS
+'Internal: tells memory of rows of pgq_ext.job that were written by INSERT, UPDATE, COPY or logical replication, or removed by DELETE or TRUNCATE, and counts these rows.';
+COMMENT ON FUNCTION pgq_ext.job_fence() IS
+'Internal: sets the fence of a job whose payload or headers are changed by SQL, so that a worker that had got the old content before the last start of the server cannot acknowledge the job.';
+COMMENT ON TABLE pgq_ext.unique_key IS
+'Unique keys that stay taken for a time (unique_for), even after their job has ended: one row for each job that was enqueued with unique_for, deleted when that time is over.';
+COMMENT ON TABLE pgq_ext.token_key IS
+'Internal: the secret key that tells real lease tokens from invented ones after a restart.';
+COMMENT ON COLUMN pgq_ext.dead_job.fence IS
+'Token of the lease of the last attempt. A negative number: that lease was lost, and its worker has not reported the reason of the failure.';
+COMMENT ON TABLE pgq_ext.dead_job IS
+'Dead letters: jobs whose attempts are used up, or that were failed without retry. A dead letter is deleted when it is older than keep_dead of its queue. Partitioned into segments like pgq_ext.job.';
+COMMENT ON TABLE pgq_ext.attempt IS
+'Attempts that have ended, of queues with log_attempts: one row for each attempt, written by the transaction that ends the attempt. Rows are kept for keep_attempts of the queue; then their segment is truncated. Partitioned into segments like pgq_ext.job.';
+COMMENT ON COLUMN pgq_ext.attempt.outcome IS
+'How the attempt has ended: acked, failed, released, lost or cancelled.';
+COMMENT ON COLUMN pgq_ext.attempt.reason IS
+'For a lost attempt: how its lease was lost. For a failed attempt: why it was the last attempt of the job, if it was.';
+COMMENT ON COLUMN pgq_ext.attempt.error IS
+'For a failed attempt: the error that was passed to pgq_fail.';
+COMMENT ON TABLE pgq_ext.finished_job IS
+'Finished jobs (acknowledged, cancelled or expired) of queues with keep_finished: written by the transaction that ends the job, and kept for keep_finished; then their segment is truncated. Partitioned into segments like pgq_ext.job.';
+COMMENT ON COLUMN pgq_ext.finished_job.attempts IS
+'Number of attempts of the job that had failed.';
+COMMENT ON COLUMN pgq_ext.finished_job.outcome IS
+'How the job has ended: acked, cancelled or expired.';
+COMMENT ON COLUMN pgq_ext.finished_job.worker IS
+'The worker that has acknowledged the job; NULL if its lease was from before a start of the server.';
+COMMENT ON COLUMN pgq_ext.finished_job.result IS
+'The result that was passed to pgq_ack.';
+COMMENT ON FUNCTION pgq_ext.segment_entries IS
+'Internal: the segments of pgq_ext.job and of the tables of records. empty_since: time since when new transactions need no row of the segment.';
+COMMENT ON VIEW pgq_ext.rotation_blocker IS
+'Internal: what keeps a segment without live rows from being truncated: sessions with a snapshot, transactions that have locked the segment for at least a second, an error of the scheduler (also in the server log), a subscription that brings rows of the segment.';
+COMMENT ON VIEW pgq_ext.segment IS
+'Segments: the tables that store jobs and records, which are partitions of parent. state: current (takes new rows), survivors (has rows that were moved from other segments), closed (is truncated as soon as its rows are gone or were kept for their time), empty. live_rows: number of rows, counted now, so the view reads every job and record. size: bytes of heap, TOAST and indexes. age: time since the oldest live job was enqueued, or the oldest record was written. held_by: what keeps a closed segment from being truncated; NULL: nothing that this view can see. truncations, moved_in, moved_out (rows): counted since the start of the server, in most cases.';
+COMMENT ON FUNCTION pgq_pause_queue IS
+'Hand out no job of the queue from the commit on: for claims the queue is empty, so claims with wait go on waiting. Jobs in work go on, and new jobs can be enqueued. Does nothing if the queue is paused already. Error: 42704 no such queue.';
+COMMENT ON FUNCTION pgq_drop_queue IS
+'Drop a queue; true if it was dropped. The queue''s records of attempts and finished jobs are deleted. With force, its jobs (also those in work) and dead letters are deleted, too. Waits for transactions that have written jobs of the queue. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty.';
+COMMENT ON FUNCTION pgq_purge_queue IS
+'Delete all waiting jobs of the queue, and return their number; waits for transactions that have locked such a job. Jobs in work and dead letters stay. No job of the queue can be claimed before the transaction ends. Error: 42704 no such queue.';
+COMMENT ON FUNCTION pgq_enqueue_many IS
+'Add the jobs of a JSON array and return their ids in the order of the array: all jobs or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in. Calls with several unique keys do not deadlock, whatever the order of the elements. Errors: as pgq_enqueue, naming the element; PQ002 if the queue has no room for all jobs.';
+COMMENT ON TYPE pgq_ext.claimed_job IS
+'A job that was handed out, and the lease that proves the right to the job. attempt: 1 for the first attempt. progress: the last progress that an earlier attempt has noted with pgq_progress. Later versions may add attributes at the end.';
+COMMENT ON FUNCTION pgq_ack IS
+'Tell that the job is done: its row is deleted when the transaction commits. If keep_finished of the queue is not 0, pgq_ext.finished_job keeps the job with its result for that time. Error: PQ001 the lease is stale; the error also undoes what the transaction has written for the job.';
+COMMENT ON FUNCTION pgq_ack_many IS
+'As pgq_ack for many jobs (at most 10000): returns the ids of the jobs that were acknowledged. A job whose lease is stale is left out, without an error. Two NULLs, which array_agg returns for no rows, stand for no jobs. Errors: 22023 the arrays differ in length, 22004 an element or only one of the arrays is NULL.';
+COMMENT ON FUNCTION pgq_ack_claim IS
+'As pgq_ack for each of these jobs (at most 10000), and then pgq_claim without waiting: the loop of a busy worker, with one call and one commit for each round. Two NULLs or empty arrays: no job to acknowledge yet. If the call returns no job, also because leases ran short, call pgq_claim with wait next. A rollback undoes both the acks and the claim. Errors: PQ001 a lease is stale, and nothing was done; the errors of pgq_ack_many and pgq_claim.';
+COMMENT ON FUNCTION pgq_assert_lease IS
+'Make sure that the job stays with this worker until the end of the transaction, so that no other worker can write the same effects of the job. Until then the lease does not expire, and sessions that want to end the job, or to drop its queue, wait. Error: PQ001 the lease is stale, or the job was deleted.';
+COMMENT ON FUNCTION pgq_progress IS
+'Note the progress of the work on a job: the view job_status shows it when this transaction has committed, and the next attempt gets it with the job. The lease is asserted as by pgq_assert_lease. Each call writes a new version of the job''s row, so note a step of minutes, not every record. Errors: PQ001 the lease is stale, 22004 no progress.';
+COMMENT ON FUNCTION pgq_cancel IS
+'End a job in any state. Returns the state that the job had: ready, scheduled, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
+COMMENT ON FUNCTION pgq_redrive IS
+'Bring dead letters of a queue back, as pgq_retry does, in the order in which they died; at most max_jobs (NULL: all). Returns their number. A dead letter that another transaction has locked is left out. Errors: 42704 no such queue, 22023 max_jobs is negative, PQ002 the queue has no room for all of them.';
+COMMENT ON TYPE pgq_ext.job_result IS
+'The state and the result of a job. state: ready, scheduled, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
+COMMENT ON FUNCTION pgq_result IS
+'Return one row with the state of a job, the result that was passed to pgq_ack and, for a live or dead job, the error of its last attempt; no row if there is no such job any more. With wait (at most 60 s), waits until the job has ended; the commit that ends the job ends the wait, and the call returns before statement_timeout. If the queue keeps no finished jobs (keep_finished is 0), only a call that waits learns the state of a finished job, and no call gets the result. Does not wait for a job that this transaction has enqueued. Errors: 22023 bad wait.';
+COMMENT ON FUNCTION pgq_grant IS
+'Give a role (or ''public'': all roles) rights on a queue: enqueue, claim, inspect, admin (which includes inspect). Only a superuser or the owner can make the first grant, which closes the queue: from then on, EXECUTE on the functions is not enough to use the queue, and admin on the queue is the right to grant. Rights are privileges of the view pgq_ext.rights_<queue_id>, which is dropped with the queue. Errors: 42704 no such queue or role, 42501 the caller may not grant, 22023 no such right.';
+COMMENT ON FUNCTION pgq_revoke IS
+'Take rights on a queue away from a role, or from ''public''. Rights that the role has as a member of another role stay, and the queue stays closed. The change takes effect at the commit, also for claims that wait. Errors: as pgq_grant; 55000 the queue has no rights, 0LP01 another role has granted the rights.';
+COMMENT ON FUNCTION pgq_ext.may_see IS
+'Internal: true if the views show the queue and its jobs to the caller: the queue is open, or the caller has the right inspect or is a member of pg_monitor.';
+COMMENT ON TABLE pgq_ext.timetable IS
+'Schedules, one row for each: made by pgq_schedule. The scheduler writes the next time of a schedule in the transaction that enqueues its job. Read schedules through the view pgq_ext.schedule, and change them by the functions.';
+COMMENT ON FUNCTION pgq_ext.timetable_changed() IS
+'Internal: finds the role with whose rights a schedule enqueues, and tells the scheduler that the schedule has changed.';
+COMMENT ON FUNCTION pgq_unschedule IS
+'Drop a schedule; jobs that it has enqueued stay. False: there is no schedule with that name.';
+COMMENT ON FUNCTION pgq_pause_schedule IS
+'Stop the schedule: from the commit on, it enqueues no job. Does nothing if the schedule is paused already. Error: 42704 no such schedule.';
+COMMENT ON FUNCTION pgq_resume_schedule IS
+'Go on after pgq_pause_schedule, with the next tick from now; the ticks of the pause enqueue no jobs. Error: 42704 no such schedule.';
+COMMENT ON FUNCTION pgq_ext.is_leased IS
+'Internal: true if a worker has that job, a claim is looking at it, or a transaction holds it. False if its lease was lost, or if the job is set aside because its row is locked.';
+COMMENT ON FUNCTION pgq_ext.behind IS
+'Internal: how many jobs are handed out before that ready job, in words. NULL: none, or memory does not know.';
+COMMENT ON FUNCTION pgq_ext.queue_entries IS
+'Internal: the queues in shared memory. ready, scheduled, dead_letters: NULL until the scheduler has counted them. depth: number of live jobs, plus the jobs for which open transactions have taken room; NULL without max_depth, and until the jobs are counted.';
+COMMENT ON FUNCTION pgq_ext.oldest_ready IS
+'Internal: the time since when the oldest ready job of that queue has been due, among committed jobs that no worker has. NULL: no job is ready, or the first rows of more than 64 priorities would have to be read.';
+COMMENT ON FUNCTION pgq_ext.recount IS
+'Count the jobs and dead letters of the queue again, for example after rows were changed while the triggers of their table were off, or after a TRUNCATE of a single segment. Takes about 0.3 s for a million jobs, and waits only for another count of the same queue.';
+COMMENT ON FUNCTION pgq_ext.stat_entries IS
+'Internal: the counters of the queues in shared memory.';
+COMMENT ON FUNCTION pgq_ext.latency_entries IS
+'Internal: the histograms of the queues in shared memory. counts: for each boundary le_seconds, the number of shorter times; count: the number of all times.';
+COMMENT ON FUNCTION pgq_ext.group_entries IS
+'Internal: the groups that shared memory knows, of queues with group_rate_limit, and the time from which the next job of each group may be handed out, if that time is not over. group_id: NULL for all groups that memory does not know, while their jobs have to wait.';
+COMMENT ON FUNCTION pgq_ext.capacity_entries IS
+'Internal: the limits of shared memory.';
+COMMENT ON FUNCTION pgq_check IS
+'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
+COMMENT ON VIEW pgq_ext.job_status IS
+'Every live job, its state (ready, scheduled, leased) and the reason why it waits, in words.';
+COMMENT ON VIEW pgq_ext.queue_latency IS
+'Histograms of the times that jobs have waited and run since stats_since of queue_stats: for each queue and phase, the number of jobs with a time shorter than le_seconds, and the sum of all times. wait: from the time at which the job became due (the later of enqueue and run_at) to its hand-out, unless that was rolled back. run: from the hand-out to the commit of ack, fail, release or cancel. total: from the enqueue to the commit of the ack.';
+COMMENT ON VIEW pgq_ext.capacity IS
+'The limits of shared memory, for the whole server: the entries in use, the most that were in use since the start, the limit, the setting that changes the limit, and the bytes of shared memory that it costs to raise the setting by one.';
+COMMENT ON VIEW pgq_ext.duty IS
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
+COMMENT ON TYPE pgq_ext.finding IS
+'Internal: a finding of a check of pgq_ext.health. status: ok (to be shown although there is no problem), warn, fail.';
+COMMENT ON FUNCTION pgq_ext.library_version IS
+'Internal: the version of the library that the server has loaded.';
+COMMENT ON FUNCTION pgq_ext.library_serves IS
+'Internal: true if the library serves SQL objects of that version: its own version and the version before.';
+COMMENT ON FUNCTION pgq_ext.verify_tables IS
+'Internal: raises the error that other functions raise if the tables of the extension are not as expected.';
+COMMENT ON FUNCTION pgq_ext.workers IS
+'Internal: the processes of the launcher and of the scheduler of this database, and the number of schedulers that could not be started because worker slots are missing.';
+COMMENT ON FUNCTION pgq_ext.late_leases IS
+'Internal: for each queue with leases whose time is over: how many of them the scheduler has not counted yet, how many are kept by open transactions, and for both the seconds since the oldest ended.';
+COMMENT ON FUNCTION pgq_ext.list IS
+'Internal: the first few elements, and how many more there are.';
+COMMENT ON FUNCTION pgq_ext.run_check IS
+'Internal: the findings of a check, in one line; detail is NULL if the check has found nothing.';
+COMMENT ON FUNCTION pgq_ext.held_lock_changed() IS
+'Internal: makes memory read the locks again after SQL, such as a restore, has written rows of held_lock.';
+COMMENT ON TABLE pgq_ext.rate_limit IS
+'Rates that pgq_create_rate has made. See the view pgq_ext.rate.';
+COMMENT ON FUNCTION pgq_unlock IS
+'Give the named lock back, at commit. For a run: give the run up, so that another caller may begin it. Waits for transactions that have asserted the lock. False: the lock is not held with that token any more.';
+COMMENT ON FUNCTION pgq_assert_lock IS
+'Make sure that the named lock, or run, stays held with that token until the end of the transaction. Error: PQ001 the lock is not held with that token.';
+COMMENT ON FUNCTION pgq_run_done IS
+'Finish a run when this transaction commits: no caller begins the run again in its period. Error: PQ001 the token is stale; the error also undoes what the transaction has written.';
+COMMENT ON FUNCTION pgq_create_rate IS
+'Create a rate: at most permits (1 to 100000) in any time span of the length of period (1 s to 366 days, without months), and at most burst of them (default 1) at once. False: the rate exists, with if_not_exists. The transaction cannot be prepared. Error: 42710 the rate exists.';
+COMMENT ON FUNCTION pgq_drop_rate IS
+'Remove a rate. False: there is no such rate, with if_exists. Error: 42704 there is no such rate.';
+COMMENT ON FUNCTION pgq_ext.lock_entries IS
+'Internal: the rows of the view pgq_ext.lock. The token is NULL for a caller that may not read that column of the view.';
+COMMENT ON FUNCTION pgq_ext.rate_entries IS
+'Internal: the rates that are in memory, for the view pgq_ext.rate.';
+COMMENT ON FUNCTION pgq_create_queue IS
+'Create a queue; true if it was created. lease_time (1 s to 7 days): how long a worker may have a job before the lease is lost. max_runtime: upper bound of an attempt''s length with extensions (1 s or more; 0: no bound). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and becomes a dead letter after max_attempts. concurrency: how many jobs may be in work at the same time (0: no limit). rate_limit: how many jobs may be handed out in any rate_period (1 s or more; 0: no limit). group_rate_limit: how many jobs of one group_key may be handed out in any rate_period (0: no limit). group_concurrency: how many jobs of one group_key may be in work at the same time (0: no limit). fifo: the jobs of one group_key are handed out one at a time, each after all jobs of the group that were enqueued before it have ended. fair: within a priority groups take turns, one job in each turn, whatever their backlogs; jobs without a group_key are one group; not with group_rate_limit. max_depth: how many jobs may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: which attempts get a record in pgq_ext.attempt (none; failed: also lost ones; all), kept for keep_attempts. keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: send NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+COMMENT ON FUNCTION pgq_fail IS
+'Tell that the attempt has failed. Returns ''retry'': the job runs again after retry_in (default: the backoff of the queue); ''dead'': the attempts are used up or retry is false, and the job is in pgq_ext.dead_job; ''stale'': the lease is stale, and nothing was changed. The first 8 kB of error are kept as last_error.';
+COMMENT ON FUNCTION pgq_schedule IS
+'Enqueue a job again and again: make the schedule of that name, or change it. A changed schedule keeps its next tick if cron and timezone are the same, and stays paused if it was paused. cron: minute, hour, day of month, month, day of week, with seconds before them if there are six fields, as in crontab(5); or @yearly, @monthly, @weekly, @daily, @hourly; or an interval as in ''every 90 s'', counted from 2000-01-01 UTC. If the hour field names hours, a tick runs once where the clocks of timezone skip or repeat that time (a skipped tick runs right after); with * as hour, ticks follow elapsed time. The headers of the job have the name of the schedule and the time of the tick, as schedule and scheduled_at. missed: what happens to ticks that could not run, because the server was down or the queue was full: skip (no job), one (one job for all missed ticks), all (one job for each, for at most the newest 1000). options: an object with other parameters of pgq_enqueue, such as priority or unique_key. The schedule enqueues with the rights of the role that has last called this function for it. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 no schedule, cron or queue, 22023 bad value, or a cron that would not run in the next 40 years.';
+COMMENT ON VIEW pgq_ext.queue_status IS
+'One row for each queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
+COMMENT ON VIEW pgq_ext.queue_stats IS
+'Counters of each queue since stats_since (the start of the server, in most cases). Changes that were rolled back are not counted, except by claims, empty_claims, stale_calls, rejected and ghosts, which count calls or their findings whether or not the transaction commits. Jobs handed out that are not acked, failed, released, cancelled, lost or uncounted (the lease ended, but no attempt could be counted) are in work. deduplicated: enqueues that have met a job with the same unique key. rejected: enqueues into a full queue. ghosts: hints that a claim has dropped, because the row did not exist any more. repaired: jobs that memory had forgotten because of a fault, and that the reconciler has found; reconciled: how often the reconciler has read all jobs. p50, p95: percentiles of the last 5 to 10 minutes, of the times in queue_latency; NULL if there were none.';
+COMMENT ON FUNCTION pgq_extend_lock IS
+'Hold the named lock, or run, for ttl from now (default: the last ttl); its time never becomes shorter. Returns the new end, which takes effect when the transaction has committed. NULL: the lock is not held with that token any more.';
+COMMENT ON FUNCTION pgq_run_once IS
+'Ask for a task that only one caller may run: once for all time, or once in each period (1 s or more, without months), counted from 2000-01-01 UTC. A token: the caller has the run, and calls pgq_run_done with the token in the transaction of the work. NULL: the run is finished, or another caller has it and did not give it up within wait. A caller that has not finished or extended (pgq_extend_lock) the run within ttl, or was rolled back, loses it. Errors: as pgq_lock.';

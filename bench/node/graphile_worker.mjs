@@ -6,7 +6,7 @@ const { Pool } = require('pg')
 
 const schema = 'graphile_worker_node', task = given.queue
 const pgPool = new Pool({ ...server, max: Math.max(number('clients', 1), number('producers', 8)) + 8 })
-const ignore = () => {} // who waits for a query hears of its failure; the listener that is stopped hears of nothing more
+const ignore = () => {} // a failed query raises its error where it is awaited; other errors come only while the listener stops
 pgPool.on('error', ignore).on('connect', client => client.on('error', ignore))
 const logger = new Logger(() => () => {})
 const utils = await makeWorkerUtils({ pgPool, schema, logger })
@@ -26,7 +26,7 @@ async function count(which = 'true') {
   return rows[0].count
 }
 
-// Jobs are completed a little later than they are worked on, even when the worker has stopped: what is gone counts as done.
+// A job is completed a little after the work on it, even after the worker has stopped: a job without a row counts as done.
 async function work_off() {
   const limit = number('jobs', Infinity), before = await count()
   let done = 0
@@ -37,7 +37,7 @@ async function work_off() {
   say('done', before - await count())
 }
 
-// Each client adds a job, lets one be worked on, and goes on when that has been.
+// Each client adds a job, permits the work on one job, and goes on when that work is done.
 async function live() {
   const permits = [], waiting = []
   const runner = await worker(async () => {
@@ -49,7 +49,7 @@ async function live() {
     await new Promise(done => waiting.length > 0 ? waiting.shift()(done) : permits.push(done))
     return 1
   })
-  // What waits for its permit is worked on beyond what counts, and made up for.
+  // Jobs that wait for a permit at the end are worked on without being counted, and replaced by new jobs.
   const stopped = runner.stop()
   let extra = 0
   while (await Promise.race([stopped.then(() => false), sleep(5).then(() => true)]))

@@ -1,5 +1,5 @@
-// pg-boss: jobs by send and insert, work by fetch and complete, as its documentation shows it for who wants no delay;
-// work(), which polls every half a second at most, where workers wait.
+// pg-boss: jobs by send and insert, work by fetch and complete, as its documentation recommends for work without delay;
+// work(), which polls at most every half a second, in the workload in which workers wait.
 import { cycle, given, number, payload, require, run, server, Waiting } from './race.mjs'
 const PgBoss = require('pg-boss')
 const { Client } = require('pg')

@@ -1,8 +1,8 @@
-// What the drivers of the libraries for Node have in common: arguments as bench/load takes them, and
-// the same figures. Each library is used as its documentation tells, in one process.
+// Parts that the drivers of the libraries for Node share. The drivers take the arguments of bench/load, and print the
+// same figures. Each library is used as its documentation recommends, in one process.
 import { createRequire } from 'node:module'
 
-// Where script/npm_modules.sh puts them
+// the libraries are where script/npm_modules.sh puts them
 export const require = createRequire(process.cwd() + '/build/node/')
 export const server = { host: process.env.PGHOST, user: process.env.PGUSER, database: process.env.PGDATABASE }
 export const payload = (number = 17) => ({ to: 'somebody@example.com', template: number })
@@ -13,8 +13,8 @@ export const milliseconds = () => performance.now()
 export const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
 export const say = (metric, value, digits = 0) => console.log(`${metric}\t${value.toFixed(digits)}`)
 
-// `clients` of them do `turn` again and again; it returns how many jobs that were. Then, or when `jobs` are
-// begun, the rate after warm_up.
+// Runs `clients` clients that call turn() again and again; turn() returns its number of jobs. After `seconds`, or when
+// `jobs` jobs are begun, prints the rate since the end of warm_up.
 export async function cycle(turn) {
   const batch = number('batch', 1), limit = number('jobs', Infinity)
   let begun = 0, done = 0, over = false
@@ -32,7 +32,7 @@ export async function cycle(turn) {
   say('done', done)
 }
 
-// Says how fast done() grows after warm_up, for `seconds` or until over().
+// Prints the rate at which done() grows after warm_up, during `seconds` or until over() returns true.
 export async function rate(done, over) {
   const rest = async seconds => {
     for (const end = milliseconds() + 1000 * seconds; milliseconds() < end && !over();) await sleep(5)
@@ -43,7 +43,7 @@ export async function rate(done, over) {
   say('rate', (done() - before) / (milliseconds() - begin) * 1000)
 }
 
-// Jobs come at a steady rate: enqueue(number) returns when one is there; whoever works calls note(number).
+// Enqueues jobs at a steady rate. enqueue(number) returns when the job is enqueued; a worker of the job calls note(number).
 export class Waiting {
   constructor() {
     this.rate = number('rate', 100)
@@ -86,7 +86,7 @@ export class Waiting {
   }
 }
 
-// Runs the piece that do= names.
+// Runs the function that the argument do= names.
 export async function run(pieces) {
   if (!pieces[given.do]) throw new Error(`this side cannot ${given.do}`)
   await pieces[given.do]()

@@ -1,11 +1,11 @@
-// Writes the side of a library for bench/load: the statements that the library itself sends, taken down while it enqueues,
+// Writes the side of a library for bench/load: the statements that the library itself sends, recorded while it enqueues,
 // fetches and completes a few jobs.
 //
 //   node statements.mjs graphile_worker|pg_boss
 import { payload, require, server } from './race.mjs'
 const pg = require('pg')
 
-const ignore = () => {} // who waits for a query hears of its failure; the listener that is stopped hears of nothing more
+const ignore = () => {} // a failed query raises its error where it is awaited; other errors come only while the listener stops
 const sent = []
 const query = pg.Client.prototype.query
 pg.Client.prototype.query = function (text, values, ...more) {
@@ -14,7 +14,7 @@ pg.Client.prototype.query = function (text, values, ...more) {
 }
 const found = pattern => sent.find(({ text }) => pattern.test(text)) ?? (() => { throw new Error(`no ${pattern}`) })()
 
-// Values take the places of parameters; those in `kept` become other text.
+// Puts the values into the places of the parameters; a value in `kept` is replaced by the other text there.
 function statement({ text, values }, kept) {
   const literal = value => value == null ? 'null' : Array.isArray(value) ? `'{${value}}'` : `'${typeof value === 'object' ? JSON.stringify(value) : value}'`
   return text.replace(/\$(\d+)/g, (_, n) => kept[n] ?? literal(values[n - 1])).trim().replace(/;?$/, ';')

@@ -5,8 +5,8 @@
 namespace pgq {
 
 /*
- * Return the names of roles that may create objects in the schema, as a list; nullptr if there are
- * none. The owner and superusers are left out.
+ * Return a list of the roles, other than the owner and superusers, that may create objects in the
+ * schema; nullptr if there are no such roles.
  */
 static char *
 creators(Oid schema)
@@ -65,7 +65,7 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_announce);
 
-/* Internal, called by the install script. The launcher is woken at commit. */
+/* Internal function, called by the install script. Wakes the launcher at commit. */
 PGDLLEXPORT Datum
 pgq_announce(PG_FUNCTION_ARGS)
 {

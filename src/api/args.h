@@ -5,9 +5,13 @@
 
 namespace pgq {
 
-/* Every SQL function begins with one of these checks. name: as in "pgq_claim()", for the error. */
-void start_verb(const char *name);	/* library preloaded, no parallel worker, no standby */
-void start_write(const char *name); /* start_verb(), and the transaction is not read-only */
+/*
+ * Every SQL function begins with start_verb() or start_write(). name: the function as in
+ * "pgq_claim()", for the error message.
+ */
+void start_verb(const char *name); /* checks: library preloaded, no parallel worker, no standby */
+void
+start_write(const char *name); /* checks of start_verb(), and the transaction is not read-only */
 
 /* Return argument i. Raises 22004, naming the argument, if it is NULL. */
 Datum required(FunctionCallInfo fcinfo, int i, const char *name);
@@ -22,15 +26,15 @@ given(FunctionCallInfo fcinfo, int i)
 char *clipped(Datum text, int most);
 
 /*
- * Cut an error text to the length that is stored and returned. Longer texts are not even detoasted
- * in full.
+ * Cut an error text to kErrorMax bytes, the length that is stored and returned. Of a longer text,
+ * only the beginning is detoasted.
  */
 inline constexpr int kErrorMax = 8192;
 Datum clipped_error(Datum text);
 
 /*
  * Deconstruct an array into a palloc'd array of elements, and return their number. Raises 22004 if
- * an element is NULL, 2202E if there is more than one dimension.
+ * an element is NULL, 2202E if the array has more than one dimension.
  */
 int elements_of(Datum array, Oid type, const char *name, Datum **elements);
 

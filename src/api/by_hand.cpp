@@ -1,9 +1,9 @@
 /*
  * Checks of SQL statements that write pgq_ext.queue, or the queue_id of jobs, directly: such
  * statements must follow the same rules as the functions. Rows of logical replication are not
- * checked (session_replication_role = replica, in which these triggers do not fire). Rows of a
- * restore are not checked either, since a restore loads jobs before their queues. A restore is
- * recognized by check_function_bodies = off, which every output of pg_dump sets.
+ * checked: with session_replication_role = replica, these triggers do not fire. Rows of a restore
+ * are not checked either, since a restore loads jobs before their queues. A restore is recognized
+ * by check_function_bodies = off, which every output of pg_dump sets.
  */
 #include "api/by_hand.h"
 
@@ -65,7 +65,8 @@ refuse_new_id(const TriggerData *data)
 /* ---- deleted and renamed queues ---- */
 
 /*
- * Return whether shared memory and SQL objects can be used. If not, no process serves the queues.
+ * Return whether shared memory exists and this library serves the SQL objects. If not, shared
+ * memory has no queue that must follow the row.
  */
 static bool
 is_usable()
@@ -96,7 +97,10 @@ is_dropped_by_us(const QueueRef &ref)
 	return is_me(dropper_of(ref));
 }
 
-/* Return the number of the column queue_id, or InvalidAttrNumber if there is none of that type. */
+/*
+ * Return the number of the column queue_id; InvalidAttrNumber if the table has no such column of
+ * type integer.
+ */
 static AttrNumber
 number_of_queue_id(Oid relid)
 {
@@ -104,7 +108,9 @@ number_of_queue_id(Oid relid)
 	return number > 0 && get_atttype(relid, number) == INT4OID ? number : InvalidAttrNumber;
 }
 
-/* Return whether the table has a row of that queue; queue_id nullptr: any row. */
+/*
+ * Return whether the table has a row of that queue; if queue_id is nullptr, whether it has any row.
+ */
 static bool
 has_row(Oid relid, const int32 *queue_id)
 {
@@ -182,8 +188,8 @@ drop_all_by_hand()
 /* ---- queue of a job ---- */
 
 /*
- * Return whether pgq_ext.queue has a row of that id. Works without shared memory, and with any
- * version of the SQL objects.
+ * Return whether pgq_ext.queue has a row with that queue_id. Works without shared memory, and with
+ * any version of the SQL objects.
  */
 static bool
 has_queue_row(int32 queue_id)
@@ -208,7 +214,8 @@ has_queue_row(int32 queue_id)
 /*
  * Return whether the queue has a slot and a row. A new slot may belong to a queue whose drop has
  * just been committed, so look for the row once for each slot (protocol: attach-then-look). After
- * that the slot is enough: only a drop frees it, and a drop needs the lock that the caller holds.
+ * that, a used slot proves that the queue exists: only a drop frees the slot, and a drop needs the
+ * lock that the caller holds.
  */
 static bool
 is_served(int32 queue_id)
@@ -229,8 +236,9 @@ void
 check_queue_of_job(Relation segment, int32 queue_id)
 {
 	/*
-	 * A session that has locked the segment exclusively must not look at the other segments, as
-	 * is_served() does: see trigger.cpp. In that case the queue cannot be dropped anyway.
+	 * If this session has locked the segment exclusively, skip is_served(), which looks at the
+	 * other segments: see trigger.cpp. Under that lock the queue cannot be dropped, so its row is
+	 * proof enough.
 	 */
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))
@@ -248,7 +256,10 @@ using namespace pgq;
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_queue_changed);
 
-/* Fires before each INSERT, UPDATE and DELETE of a row, and after TRUNCATE. */
+/*
+ * Trigger of pgq_ext.queue. Fires before each INSERT, UPDATE and DELETE of a row, and after
+ * TRUNCATE.
+ */
 PGDLLEXPORT Datum
 pgq_queue_changed(PG_FUNCTION_ARGS)
 {

@@ -14,7 +14,10 @@ namespace pgq {
  */
 bool is_believed();
 
-/* Raise error 23503 if a job written to that segment belongs to no queue, or to a dropped queue. */
+/*
+ * Raise error 23503 if no queue has this queue_id, or the queue was dropped. Called for a job that
+ * a statement writes to that segment.
+ */
 void check_queue_of_job(Relation segment, int32 queue_id);
 
 } // namespace pgq

@@ -26,7 +26,10 @@ name_of(JobState state)
 }
 
 namespace {
-/* Arguments of pgq_update after the job's id. kQueue is read separately from the others. */
+/*
+ * Numbers of the arguments of pgq_update after the job's id. kQueue is read separately from the
+ * other arguments.
+ */
 enum UpdateArgument
 {
 	kPayload = 1,

@@ -1,6 +1,7 @@
 /*
- * pgq_check, which compares shared memory with the heap, and counters with entries. Also the
- * function behind the view capacity, which shows how full shared memory is.
+ * pgq_check, which compares shared memory with the rows of the tables, and counts in shared memory
+ * with the entries that they count. Also the function behind the view capacity, which shows how
+ * full shared memory is.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -42,7 +43,8 @@ static void
 check_memory(ResultRows *result, const QueueRef &ref)
 {
 	/*
-	 * Compare each counter with the entries that it counts: leases, then waiters, then ended jobs.
+	 * Compare each number in the queue's slot with the entries that it counts: leases, then
+	 * waiters, then jobs that are being ended.
 	 */
 	Audit a = audit_queue(ref, wall_now());
 	const char *queue = ref.queue->name;
@@ -82,8 +84,8 @@ check_memory(ResultRows *result, const QueueRef &ref)
 }
 
 /*
- * Return whether two audits show the same numbers of the same count, so that the queue was quiet in
- * between.
+ * Return whether two audits show equal counts, with no recount between them. If so, no job was
+ * added or ended between the audits.
  */
 static bool
 is_same_count(const Audit &a, const Audit &b)
@@ -126,7 +128,10 @@ report_counts(ResultRows *result, const char *queue, const Audit &a, const LiveR
 static void
 check_counts(ResultRows *result, const QueueRef &ref)
 {
-	/* A commit becomes visible before it is counted, so look several times. */
+	/*
+	 * The rows of a commit become visible before the counts include them, so compare several times
+	 * before reporting a difference.
+	 */
 	static constexpr long kBetweenLooks = 200 * 1000;
 	static constexpr int kLooks = 10;
 	TimestampTz now = wall_now();
@@ -156,7 +161,7 @@ report_forgotten(void *context, const Suspect &suspect)
 static void
 check_rows(ResultRows *result)
 {
-	/* Wait until transactions that were about to file a row have done so. */
+	/* Give transactions that were about to file a row the time to do so (microseconds). */
 	static constexpr long kBetweenLooks = 500 * 1000;
 	static constexpr int kLooks = 20;
 	auto *state = static_cast<Reconciliation *>(palloc0(sizeof(Reconciliation)));
@@ -166,8 +171,8 @@ check_rows(ResultRows *result)
 		if (state->n > 0)
 			pg_usleep(kBetweenLooks);
 		/*
-		 * A long transaction can leave the question open. Give up after kLooks looks: the
-		 * scheduler's reconcile duty goes on.
+		 * While a long transaction is open, repair_forgotten() cannot decide. Give up after kLooks
+		 * tries: the duty reconcile of the scheduler will check the rows again.
 		 */
 		for (int i = 0; i < kLooks && !repair_forgotten(state, report_forgotten, result); i++)
 		{
@@ -239,7 +244,7 @@ pgq_check(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Internal, behind the view capacity. */
+/* Internal function: returns the rows of the view capacity. */
 PGDLLEXPORT Datum
 pgq_capacity_entries(PG_FUNCTION_ARGS)
 {

@@ -90,8 +90,8 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 }
 
 /*
- * Claim until some jobs are handed out, or none is available. If none of a round's jobs may be
- * handed out any more when the round ends, begin another round.
+ * Claim until at least one job is handed out, or no job is available. If a round has taken jobs,
+ * but none may be handed out any more at the end of the round, begin another round.
  */
 static HandedOut
 claim_until_handed_out(const QueueRef *refs, char *const *names, int n, Claim *claim,
@@ -135,8 +135,8 @@ claim_and_return(FunctionCallInfo fcinfo, const ClaimOptions &options, const Que
 }
 
 /*
- * Read max_jobs from argument number `max_jobs`, and lease_time and worker from argument `lease`
- * on.
+ * Read the options of a claim: max_jobs is argument number `max_jobs`, lease_time is argument
+ * number `lease`, and worker is the next argument.
  */
 static ClaimOptions
 read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
@@ -154,8 +154,8 @@ read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
 }
 
 /*
- * Read the options of a claim that may wait. Arguments: queues, max_jobs, wait, lease_time, worker,
- * session_bound.
+ * Read the options of a claim that may wait. The arguments are: queue or queues, max_jobs, wait,
+ * lease_time, worker, session_bound.
  */
 static ClaimOptions
 read_options_with_wait(FunctionCallInfo fcinfo)
@@ -243,7 +243,10 @@ pgq_claim_any(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* This function never waits for jobs: its acks would stay uncommitted during the wait. */
+/*
+ * Acknowledges jobs and claims new ones. Never waits for jobs: the acks would stay uncommitted
+ * during the wait.
+ */
 PGDLLEXPORT Datum
 pgq_ack_claim(PG_FUNCTION_ARGS)
 {

@@ -1,4 +1,7 @@
-/* Functions behind the view queue_status that read the heap; and pgq_recount. */
+/*
+ * pgq_recount; and the function behind the view queue_status that reads the oldest ready job from
+ * the table.
+ */
 #include "api/args.h"
 #include "catalog/queue_row.h"
 #include "catalog/reader.h"
@@ -13,7 +16,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_oldest_ready);
 PG_FUNCTION_INFO_V1(pgq_recount);
 
-/* Internal, behind the view queue_status. */
+/* Internal function: a column of the view queue_status. */
 PGDLLEXPORT Datum
 pgq_oldest_ready(PG_FUNCTION_ARGS)
 {

@@ -14,7 +14,10 @@
 
 namespace pgq {
 
-/* Read the attributes of a job from the arguments from `first` on. */
+/*
+ * Read the attributes of a job from the function's arguments; argument number `first` is the first
+ * attribute.
+ */
 static JobSpec
 job_of_arguments(FunctionCallInfo fcinfo, int first)
 {
@@ -37,8 +40,8 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 
 namespace {
 /*
- * An element of the array with a unique key. Its job id is drawn when the element is read, so that
- * the ids have the order of the array.
+ * An element of the array of jobs that has a unique key. The job id is drawn when the element is
+ * read, so that the ids have the order of the array.
  */
 struct KeyedElement
 {
@@ -53,7 +56,7 @@ struct Enqueuing
 	Jsonb *array;
 	TimestampTz now;
 	MemoryContext caller;
-	int64 *ids; /* job ids, by element */
+	int64 *ids; /* job ids, by number of the element */
 	KeyedElement *keyed;
 	uint32 n_keyed;
 
@@ -79,8 +82,8 @@ for_elements(uint32 *element, Body body)
 }
 
 /*
- * Put an element with a unique key aside until the elements without one are inserted. batch: the n
- * jobs read before it, which get their ids first.
+ * Note an element with a unique key in `keyed`, until the elements without a unique key are
+ * inserted. batch: the n jobs read before this element, which must get their ids first.
  */
 static void
 put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *batch, int n)
@@ -95,8 +98,8 @@ put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *b
 }
 
 /*
- * Read the jobs without a unique key among the next kInsertBatch elements, from *next on.
- * elements[i]: the number of the element of batch[i]. Return the number of jobs.
+ * Read the next kInsertBatch elements, from *next on, and put the jobs without a unique key into
+ * batch. elements[i]: the number of the element of batch[i]. Return the number of jobs in batch.
  */
 static int
 read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
@@ -150,8 +153,8 @@ request_of(const Enqueuing &enqueuing, const KeyedElement &keyed)
 }
 
 /*
- * Read the elements, from `first` on, that can be enqueued together: elements with different keys,
- * at most kKeysAtOnce. Return their number.
+ * Read elements that can be enqueued together, from `first` on: at most kKeysAtOnce elements, all
+ * with different keys. Return the number of elements read.
  */
 static int
 read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *requests)
@@ -185,8 +188,8 @@ enqueue_group(const Enqueuing &enqueuing, SegmentSet &segments, const KeyedEleme
 
 /*
  * Enqueue the elements with a unique key in the order of their hashes, so that two calls with the
- * same keys cannot deadlock. If two elements have the same key, the second one meets the job of the
- * first.
+ * same keys cannot deadlock. If two elements have the same key, the second element meets the job of
+ * the first.
  */
 static void
 enqueue_those_with_key(const Enqueuing &enqueuing, MemoryContext scratch)

@@ -1,6 +1,7 @@
 /*
- * pgq_explain. SQL builds the text (src/schema/32_explain.sql). This file decides which rows the
- * caller may see, since SQL that runs with the owner's rights does not know the caller.
+ * pgq_explain. SQL builds the text of the explanation (src/schema/32_explain.sql). This file
+ * decides which rows the caller may see, since that SQL runs with the owner's rights and does not
+ * know the caller.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -48,8 +49,8 @@ read_explained(int i)
 }
 
 /*
- * Run a query about the job that returns queue_id, step and detail. The result is in the caller's
- * memory context.
+ * Run a query about the job that returns queue_id, step and detail. *n: number of rows. The result
+ * is in the caller's memory context.
  */
 static Explained *
 explain_by(const char *sql, int64 job_id, int *n)
@@ -68,7 +69,7 @@ explain_by(const char *sql, int64 job_id, int *n)
 	return explained;
 }
 
-/* Add the rows of queues that the caller may see, and return their number. */
+/* Add the rows about queues that the caller may see, and return the number of rows added. */
 static int
 put_explained(ResultRows *rows, const Explained *explained, int n)
 {

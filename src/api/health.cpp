@@ -1,6 +1,6 @@
 /*
- * Functions behind the view health (schema/35_health.sql) that read shared memory. Also the
- * function that says why a ready job waits, for the view job_status.
+ * Functions that read shared memory for the view health (schema/35_health.sql). Also the function
+ * that says why a ready job waits, for the view job_status.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -16,7 +16,10 @@ namespace pgq {
 
 /* ---- processes ---- */
 
-/* Return the pid of the process. process: its my_procno() + 1, or 0 for none. */
+/*
+ * Return the pid of a process; 0 if there is none. process: my_procno() + 1 of the process; 0: no
+ * process.
+ */
 static int32
 pid_of_process(const pg_atomic_uint32 &process)
 {
@@ -121,7 +124,7 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 /* ---- tables ---- */
 
 /*
- * Raise an error: there are queues, but the table of their jobs has no segments. The jobs are lost,
+ * Raise the error that there are queues, but the table of jobs has no segments: the jobs are lost,
  * or not restored yet.
  */
 [[noreturn]] static void
@@ -139,9 +142,10 @@ complain_without_segments(const QueueRow *queues, int n)
 /* ---- jobs ahead ---- */
 
 /*
- * Describe what a ready job waits for; nullptr: nothing, or unknown. The view calls this only if
- * the rows show no full group. If memory says that the group is full, a user's SQL has deleted the
- * row of a job in work, or moved it to another queue.
+ * Describe what a ready job waits for; nullptr: the job waits for nothing, or the reason is
+ * unknown. The view job_status asks only if the rows of the job's group do not show that the group
+ * is full. If memory says that the group is full, a user's SQL has deleted the row of a job in
+ * work, or moved it to another queue.
  */
 static const char *
 words_of(const Schedule::Ahead &ahead, bool group_is_full)
@@ -168,7 +172,7 @@ PG_FUNCTION_INFO_V1(pgq_late_leases);
 PG_FUNCTION_INFO_V1(pgq_unknown_starts);
 PG_FUNCTION_INFO_V1(pgq_behind);
 
-/* Works with all versions of the SQL objects. */
+/* Works even if this library does not serve the version of the SQL objects. */
 PGDLLEXPORT Datum
 pgq_library_version(PG_FUNCTION_ARGS)
 {
@@ -183,7 +187,9 @@ pgq_library_serves(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) && is_served(text_to_cstring(PG_GETARG_TEXT_PP(0))));
 }
 
-/* Return nothing, or raise the error that other calls raise if the tables are not as expected. */
+/*
+ * If the extension's tables are not as expected, raise the error that other functions raise then.
+ */
 PGDLLEXPORT Datum
 pgq_verify_tables(PG_FUNCTION_ARGS)
 {
@@ -227,7 +233,7 @@ pgq_unknown_starts(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Internal, behind the view job_status, for a job that is ready. */
+/* Internal function for the view job_status: says what a ready job waits for. */
 PGDLLEXPORT Datum
 pgq_behind(PG_FUNCTION_ARGS)
 {

@@ -22,7 +22,7 @@ complain_stale(int64 job_id, int64 token)
 		 errhint("Roll back this transaction: another worker may have the job.")));
 }
 
-/* Sort by job id. Most lists are sorted already. */
+/* Sort the list by job id. Does nothing if the list is sorted already, as most lists are. */
 static void
 sort_jobs(const JobList &jobs)
 {

@@ -18,18 +18,18 @@ struct JobList
 
 /*
  * Read the list from the first two arguments, and sort it by job id. All calls that pin several
- * leases pin them in this order, so two calls cannot deadlock. Two NULLs, which array_agg() returns
- * for no rows, are an empty list. Raises 22004 if one is NULL, 22023 for different lengths, 54000
- * for more than 10,000 jobs.
+ * leases pin them in the order of job ids, so two calls cannot deadlock. Two NULL arguments, which
+ * array_agg() returns for no rows, are an empty list. Raises 22004 if only one of the arguments is
+ * NULL, 22023 if the arrays have different lengths, 54000 for more than 10,000 jobs.
  */
 JobList read_jobs(FunctionCallInfo fcinfo);
 
-/* Raise error PQ001 and count the stale call. */
+/* Raise error PQ001, and count this call in the counter of calls with a stale lease. */
 [[noreturn]] void complain_stale(int64 job_id, int64 token);
 
 /*
- * Acknowledge the jobs, and write the records of all of them at once. Calls note(i, acked) for each
- * job; acked is false if its lease is stale.
+ * Acknowledge the jobs, and write the records of all jobs at once. Calls note(i, acked) for each
+ * job; acked is false if the job's lease is stale.
  */
 template <typename Note>
 void

@@ -35,7 +35,7 @@ arguments_of(FunctionCallInfo fcinfo)
 	return arguments;
 }
 
-/* Get an argument by its name. Returns false if it is NULL. */
+/* Get an argument by its name. Returns false if the argument is NULL. */
 static bool
 passed(const NamedArguments &arguments, const char *name, Oid type, Datum *value)
 {
@@ -178,7 +178,10 @@ pgq_purge_queue(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(purge_queue(resolve_queue_to_empty(tables(), name, nullptr)));
 }
 
-/* Internal: return whether a worker has the job, a claim looks at it or a transaction holds it. */
+/*
+ * Internal function: returns whether a worker has the job, a claim is looking at the job, or a
+ * transaction holds the job.
+ */
 PGDLLEXPORT Datum
 pgq_is_leased(PG_FUNCTION_ARGS)
 {

@@ -1,6 +1,6 @@
 /*
  * Restore of a data-only dump into a database that has the extension but no queue yet. The dump
- * copies rows to segments, which are therefore created when a statement first names one.
+ * copies rows to segments. So all segments are created when a statement first names a segment.
  */
 #include "api/restore.h"
 
@@ -18,8 +18,8 @@ static constinit ProcessUtility_hook_type next_hook = nullptr;
 static constinit object_access_hook_type next_access_hook = nullptr;
 
 /*
- * Return the table of a COPY or ALTER TABLE, otherwise nullptr. These are the first statements of
- * such a dump that name a table.
+ * Return the table of a COPY or ALTER TABLE statement; nullptr for other statements. The first
+ * statement of such a dump that names a table is a COPY or an ALTER TABLE.
  */
 static const RangeVar *
 table_of(const Node *statement)
@@ -94,10 +94,11 @@ inserts_into_missing_segment(const char *statement)
 }
 
 /*
- * Create the segments when an INSERT names one. The INSERT fails before any hook sees its table,
- * but the lookup of its schema calls this hook. Creating the segments looks the schema up too. So
- * do this once, as long as the subtransaction goes on that has created them: ROLLBACK TO SAVEPOINT
- * ends it and undoes the creation, and the next INSERT creates the segments again.
+ * Create the segments when an INSERT names a segment. The INSERT fails before any hook sees its
+ * table, but the lookup of the table's schema calls this hook. Creating the segments also looks up
+ * the schema. So create them only once, until the subtransaction that has created the segments
+ * ends. ROLLBACK TO SAVEPOINT ends that subtransaction and undoes the creation; the next INSERT
+ * then creates the segments again.
  */
 static void
 access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object, void *arg)

@@ -2,7 +2,10 @@
 
 namespace pgq {
 
-/* Add a row to a row type of a later version, which has more attributes. They are set to NULL. */
+/*
+ * Add a row of n values to the result if its row type, of a later version, has more attributes. The
+ * other attributes are set to NULL.
+ */
 void
 ResultRows::put_longer(const Datum *values, const bool *nulls, int n)
 {

@@ -31,7 +31,7 @@ public:
 	void set(Column column, bool value) { set_datum(column, BoolGetDatum(value)); }
 	void set(Column column, int32 value) { set_datum(column, Int32GetDatum(value)); }
 	void set(Column column, Oid value) { set_datum(column, ObjectIdGetDatum(value)); }
-	/* used for TimestampTz too, which is an int64 */
+	/* also used for TimestampTz, which is an int64 */
 	void set(Column column, int64 value) { set_datum(column, Int64GetDatum(value)); }
 	void set(Column column, uint64 value) { set(column, static_cast<int64>(value)); }
 	void set(Column column, double value) { set_datum(column, Float8GetDatum(value)); }
@@ -87,8 +87,8 @@ public:
 	void clear() { tuplestore_clear(info_->setResult); }
 
 	/*
-	 * Keep only the rows for which is_kept(number, values) returns true. Rows are numbered in the
-	 * order of their put(). is_kept() may change the values.
+	 * Remove the rows for which is_kept(number, values) returns false. Rows are numbered in the
+	 * order of the put() calls. is_kept() may change the values.
 	 */
 	template <typename Keep> void keep(Keep is_kept)
 	{

@@ -55,7 +55,10 @@ pgq_revoke(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Internal: return whether the caller may see jobs of that queue. Works on a standby. */
+/*
+ * Internal function: returns whether the views show the jobs of that queue to the caller. Works on
+ * a standby.
+ */
 PGDLLEXPORT Datum
 pgq_may_see(PG_FUNCTION_ARGS)
 {
@@ -64,8 +67,8 @@ pgq_may_see(PG_FUNCTION_ARGS)
 }
 
 /*
- * Internal: return whether the caller may read the secrets in that column of a view. Works on a
- * standby.
+ * Internal function: returns whether the caller may read the secrets in that column of a view.
+ * Works on a standby.
  */
 PGDLLEXPORT Datum
 pgq_may_read(PG_FUNCTION_ARGS)

@@ -52,7 +52,7 @@ schedule_of_arguments(FunctionCallInfo fcinfo)
 	return schedule;
 }
 
-/* Raise the errors that enqueuing the jobs of the schedule's ticks would raise. */
+/* Raise the errors that enqueuing the job of a tick of the schedule would raise. */
 static void
 check_jobs(const ScheduleSpec &schedule)
 {
@@ -66,8 +66,8 @@ check_jobs(const ScheduleSpec &schedule)
 /* ---- the trigger ---- */
 
 /*
- * Set the maker to the OID of the role maker_name, or to NULL if there is no such role. Dumps
- * identify roles by name.
+ * Set the column maker to the OID of the role maker_name, or to NULL if there is no such role: a
+ * dump identifies the role by its name.
  */
 static HeapTuple
 with_maker(const TriggerData *data, HeapTuple row)
@@ -86,8 +86,8 @@ with_maker(const TriggerData *data, HeapTuple row)
 }
 
 /*
- * Return whether the update changes the maker. Logical replication sets the OID that the role has
- * on the other server with each row.
+ * Return whether the update changes the column maker or maker_name. Each row that logical
+ * replication writes has the OID that the role has on the publisher.
  */
 static bool
 has_other_maker(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -128,8 +128,8 @@ pgq_schedule(PG_FUNCTION_ARGS)
 	ScheduleSpec schedule = schedule_of_arguments(fcinfo);
 	check_jobs(schedule);
 	/*
-	 * A concurrent rename of the queue either moves this schedule along, or has ended. In the
-	 * second case the second check fails for the old name.
+	 * A concurrent rename of the queue either waits for this lock, and then renames the queue in
+	 * this schedule too; or it has ended, and the second check_jobs() fails for the old name.
 	 */
 	lock_name(schedule.queue, ShareLock);
 	check_jobs(schedule);
@@ -179,8 +179,8 @@ pgq_schedule_preview(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger of pgq_ext.timetable for each row, in all sessions. The scheduler's own changes need no
- * notification.
+ * Trigger of pgq_ext.timetable for each row, in all sessions. Wakes the scheduler, unless the
+ * change is the scheduler's own.
  */
 PGDLLEXPORT Datum
 pgq_timetable_changed(PG_FUNCTION_ARGS)

@@ -8,8 +8,8 @@
 namespace pgq {
 
 /*
- * Return whether any job or record exists: after a change of the shard, clients would look for its
- * id in the database of another shard.
+ * Return whether any job or record exists. After a change of the shard number, clients would look
+ * for the id of such a job in the database of another shard.
  */
 static bool
 has_jobs()
@@ -35,8 +35,8 @@ refuse_jobs_of(bool had, int32 before, int32 shard)
 }
 
 /*
- * Set the shard. Only one call at a time can do so, and no session draws a job id while the row is
- * being changed: see schema/45_shard.sql.
+ * Set the shard number of this database. The locks allow one call at a time, and no session draws a
+ * job id while the row of pgq_ext.shard is being changed: see schema/45_shard.sql.
  */
 static void
 set_shard(int32 shard)

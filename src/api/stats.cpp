@@ -1,4 +1,6 @@
-/* Functions behind the views queue_stats and queue_latency: counters of queues. */
+/*
+ * Functions that return the rows of the views queue_stats and queue_latency: counters of queues.
+ */
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "catalog/reader.h"

@@ -1,6 +1,7 @@
 /*
- * Named locks, runs and rates: pgq_lock and its verbs, pgq_run_once, pgq_run_done, pgq_create_rate,
- * pgq_drop_rate and pgq_take.
+ * SQL functions of named locks, runs and rates: pgq_lock, pgq_extend_lock, pgq_unlock,
+ * pgq_run_once, pgq_run_done, pgq_create_rate, pgq_drop_rate and pgq_take. Also the functions
+ * behind the views lock and rate.
  */
 #include "api/args.h"
 #include "api/result_rows.h"
@@ -309,7 +310,7 @@ pgq_take(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(take_rate(name, permits, wait_argument(fcinfo, 2)));
 }
 
-/* Internal, behind the views lock and rate. */
+/* Internal function: returns the rows of the view lock. */
 PGDLLEXPORT Datum
 pgq_lock_entries(PG_FUNCTION_ARGS)
 {
@@ -331,8 +332,8 @@ pgq_rate_entries(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger for rows of held_lock that statements write without the functions, usually in a restore.
- * Does nothing without shared memory.
+ * Trigger for rows of pgq_ext.held_lock that SQL statements write directly, usually in a restore:
+ * makes memory read the locks again. Does nothing without shared memory.
  */
 PGDLLEXPORT Datum
 pgq_held_lock_changed(PG_FUNCTION_ARGS)

@@ -1,10 +1,11 @@
 /*
- * Triggers for rows of pgq_ext.job that statements write without the functions: COPY, restore,
- * plain INSERT, UPDATE and DELETE, logical replication. The trigger job_changed files such rows as
- * pgq_enqueue does; rows that it cannot file are read from the heap later. It raises an error only
- * for a row of a queue that does not exist. The trigger job_fence keeps a late ack from ending a
- * job that its worker has not seen (protocol: changed-job-is-another). The trigger queue_appeared,
- * of pgq_ext.queue, starts a scheduler if there is none.
+ * Triggers for rows of pgq_ext.job that SQL statements write directly, not through the functions of
+ * the extension: COPY, restore, INSERT, UPDATE, DELETE, logical replication. The trigger
+ * job_changed files such rows as pgq_enqueue does. Rows that the trigger cannot file are read from
+ * the table later. The trigger raises an error only for a row of a queue that does not exist. The
+ * trigger job_fence keeps a late ack from ending a job that its worker has not seen
+ * (protocol: changed-job-is-another). The trigger queue_appeared, of pgq_ext.queue, starts a
+ * scheduler if the database has no scheduler.
  */
 #include "api/args.h"
 #include "api/by_hand.h"
@@ -52,7 +53,10 @@ database_without_tables()
 	return OidIsValid(queues) ? find_database(MyDatabaseId, queues) : nullptr;
 }
 
-/* If the jobs are in work, note in their leases that their rows are inserted, deleted or moved. */
+/*
+ * If the trigger's jobs are in work, note in their leases that the rows of the jobs are inserted,
+ * deleted or moved.
+ */
 static void
 note_leases(const Database *db, const TriggerData *data)
 {
@@ -80,7 +84,10 @@ check_queue(const TriggerData *data, HeapTuple row)
 		check_queue_of_job(data->tg_relation, queue_id);
 }
 
-/* Like find_attached_queue(), but faster for many rows of one queue. */
+/*
+ * Like find_attached_queue(), but remembers the last queue, which is faster for many rows of one
+ * queue.
+ */
 static bool
 find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 {
@@ -98,8 +105,9 @@ find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 }
 
 /*
- * Count a row that is inserted or deleted. If its queue has no slot, its rows are counted when it
- * gets one. This transaction may still be open then, so a recount follows.
+ * Count a row that is inserted (comes) or deleted. If its queue has no slot, the rows of the queue
+ * are counted when the queue gets a slot. This transaction may still be open then, so its commit
+ * makes the queue's counts be taken again.
  */
 static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
@@ -166,10 +174,10 @@ file_changed_row(const Tables &t, const TriggerData *data)
 }
 
 /*
- * File a hint of the old row, as due, if a row of a queue with fifo is moved to another group or
- * queue. The row may have been the head of its group, and no lease shows that. A claim finds no row
- * for the hint, and then looks at the group. (Deleted rows are not noted one by one: see
- * note_deletions().)
+ * If an UPDATE moves a row of a queue with fifo to another group or queue, file a hint of the old
+ * row, as due. The row may have been the head of its old group, and no lease shows that. A claim
+ * that takes the hint finds no row, and then looks for the next head of the group. (Deleted rows
+ * need no hint: see note_deletions().)
  */
 static void
 file_row_that_left(const Tables &t, const TriggerData *data)
@@ -194,8 +202,8 @@ file_row_that_left(const Tables &t, const TriggerData *data)
 }
 
 /*
- * Check a new row: its queue must exist. The lock of the queue makes a drop wait for this
- * transaction.
+ * Check that the queue of a new row exists. The lock of the queue makes a drop of the queue wait
+ * for this transaction. alone: this session has locked the segment exclusively, so take no lock.
  */
 static void
 admit(const TriggerData *data, bool alone)
@@ -209,10 +217,10 @@ admit(const TriggerData *data, bool alone)
 /* ---- the fence ---- */
 
 /*
- * Return whether the update turns the row into another job: a worker that was handed the job before
- * has then worked on something else. Columns are found by name, since the SQL objects may be of
- * another version. Values are compared as bytes: equal values with different bytes only cause a
- * refused late ack.
+ * Return whether the update turns the row into another job. A worker that was handed the job before
+ * the update has then not worked on this job. Columns are found by name, since this library may not
+ * serve the version of the SQL objects. Values are compared as bytes: for equal values with
+ * different bytes, a late ack is refused without need.
  */
 static bool
 is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -235,7 +243,7 @@ is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
 	return false;
 }
 
-/* Return the token mark, above which there is no token; 0: unknown. */
+/* Return the token mark, an upper bound of all tokens; 0: unknown. */
 static int64
 stored_mark(Relation rel)
 {
@@ -245,9 +253,10 @@ stored_mark(Relation rel)
 }
 
 /*
- * Return whether the row needs a fence. An inserted row may have the id of a job that was deleted
- * before, unless the row is newer than every token (is_honoured() checks that, too). Rows of a dump
- * or a publisher need no fence.
+ * Return whether the row needs a fence. Each updated row needs a fence. An inserted row needs one
+ * if it is older than newest_token: the row may have the id of a job that was deleted before, and
+ * only for a newer row does is_honoured() refuse a lease of that job. Rows of a dump or a publisher
+ * need no fence.
  */
 static bool
 wants_fence(const TriggerData *data, HeapTuple row, int64 newest_token)
@@ -292,9 +301,9 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !goes;
 	/*
-	 * Each worker process of pg_restore -j has locked its segment exclusively. If it also locked
-	 * other segments, these processes would deadlock. And if it locked the queue, it could wait for
-	 * a drop of the queue, which waits for the segment.
+	 * Each worker process of pg_restore -j has locked its segment exclusively. If these processes
+	 * also locked other segments, they would deadlock. If such a process locked the queue, it could
+	 * wait for a drop of the queue, which waits for the segment.
 	 */
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)
@@ -316,7 +325,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 			note_change(*t, data);
 		return Datum{0};
 	}
-	/* If there are no segments, a restore has not created their indexes yet. */
+	/* If has_segments is false, a restore has not created the indexes of the segments yet. */
 	if (t == nullptr || !t->has_segments || !comes)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
@@ -341,8 +350,8 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 		!is_another_job(RelationGetDescr(rel), data->tg_trigtuple, row))
 		return PointerGetDatum(row);
 	/*
-	 * If the database is not loaded, fence with the durable mark: earlier tokens are not above it,
-	 * later ones are.
+	 * If the database is not loaded, use the durable token mark as the fence: earlier tokens are
+	 * not above the mark, later tokens are.
 	 */
 	bool alone = CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
 	const Tables *t = alone ? nullptr : tables_if_attached();
@@ -352,7 +361,10 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 	return PointerGetDatum(row);
 }
 
-/* Count dead letters that SQL inserts or deletes: statements of the extension, or a user's. */
+/*
+ * Trigger that counts dead letters which SQL inserts or deletes, in statements of the extension or
+ * of a user.
+ */
 PGDLLEXPORT Datum
 pgq_dead_job_changed(PG_FUNCTION_ARGS)
 {

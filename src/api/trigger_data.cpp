@@ -11,7 +11,7 @@ trigger_data(FunctionCallInfo fcinfo, const char *name)
 		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 						errmsg("pgq_ext.%s() must be called as a trigger", name)));
 	auto *data = reinterpret_cast<const TriggerData *>(fcinfo->context);
-	/* Check once for each statement: fn_extra belongs to one trigger during one statement. */
+	/* Check only once for each statement: fn_extra lives for one trigger during one statement. */
 	if (fcinfo->flinfo->fn_extra == data->tg_trigger)
 		return data;
 	if (!is_own_trigger(data->tg_relation, *data->tg_trigger))

@@ -1,6 +1,7 @@
 /*
- * Access to the data of a trigger function. Any role that may execute the function can also use it
- * in a trigger on a table of its own, which may have any columns and rows.
+ * Access to the data of a trigger function, with checks. The checks are needed because any role
+ * that may execute a function of the extension can use it in a trigger on its own table, which may
+ * have any columns and rows.
  */
 #pragma once
 
@@ -14,7 +15,7 @@ namespace pgq {
  */
 const TriggerData *trigger_data(FunctionCallInfo fcinfo, const char *name);
 
-/* Return the new row; for a DELETE, the old row. */
+/* Return the new row of the trigger; for a DELETE, the old row. */
 HeapTuple row_of(const TriggerData *data);
 
 /*

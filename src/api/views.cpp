@@ -1,4 +1,6 @@
-/* Functions behind the views that show shared memory. */
+/*
+ * Functions that return the rows of the views that show shared memory.
+ */
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "catalog/reader.h"
@@ -58,7 +60,7 @@ static void
 put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 {
 	using enum LeaseColumn;
-	/* Only a lease that was handed out has a worker. */
+	/* Only a lease whose job was handed out has a worker. */
 	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost ||
 				   copy.state == LeaseState::kReaping;
 	ResultRow<LeaseColumn> row;
@@ -118,8 +120,8 @@ put_queue(ResultRows *rows, const QueueCopy &copy)
 	ResultRow<QueueColumn> row;
 	row.set(kQueueId, copy.queue_id);
 	/*
-	 * Commits are counted in any order, shortly after they become visible. So a difference of these
-	 * numbers may be negative for a moment.
+	 * Commits are counted in any order, shortly after they become visible. So a difference of the
+	 * counts may be negative for a moment.
 	 */
 	row.set_if(copy.timed, kReady, Max(copy.live - copy.scheduled - copy.leased, INT64CONST(0)));
 	row.set_if(copy.timed, kScheduled, Max(copy.scheduled, INT64CONST(0)));
@@ -294,7 +296,7 @@ enum class HolderColumn
 };
 
 } // namespace
-/* Add the sessions that may have a snapshot that keeps the empty segment from being truncated. */
+/* Add the sessions that may have a snapshot which keeps the empty segment from being truncated. */
 static void
 put_holders(ResultRows *rows, int number, TimestampTz empty)
 {

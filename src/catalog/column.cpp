@@ -14,7 +14,10 @@ has_type(TupleDesc desc, int i, Oid type)
 		   TupleDescAttr(desc, i)->atttypid == type;
 }
 
-/* Return whether the column has the expected type; in a table, also the name and NOT NULL. */
+/*
+ * Return whether column i has the expected type. In a table, the column must also have the expected
+ * name, and be NOT NULL if that is expected.
+ */
 static bool
 is_as_expected(TupleDesc desc, int i, const Column &column, bool in_table)
 {
@@ -25,7 +28,7 @@ is_as_expected(TupleDesc desc, int i, const Column &column, bool in_table)
 						 (attribute->attnotnull || column.nulls == Nulls::kAllowed));
 }
 
-/* Return the index of the first column that is not as expected, or n. */
+/* Return the index of the first column that is not as expected; n if all columns are. */
 static int
 find_odd(TupleDesc desc, const Column *columns, int n, bool in_table)
 {

@@ -18,9 +18,9 @@ list_columns(const RingSpec &ring, const IndexSpec &index)
 }
 
 /*
- * Storage parameters of segments. Rotation removes their dead rows. The thresholds are above the
- * number of rows of a full segment, so autovacuum comes only if rotation cannot work. Autovacuum to
- * prevent wraparound comes in any case.
+ * Storage parameters of segments. Rotation removes the dead rows of segments. The thresholds are
+ * above the number of rows of a full segment, so autovacuum processes a segment only if rotation
+ * could not truncate it. Autovacuum to prevent wraparound runs in any case.
  */
 static constexpr char kRarelyVacuumed[] =
 	", autovacuum_vacuum_threshold = 1000000, autovacuum_vacuum_insert_threshold = -1"

@@ -5,9 +5,10 @@
 namespace pgq {
 
 /*
- * Return whether the incarnation is certain to be gone. A transaction, also a prepared one, that
- * creates or drops the table pgq_ext.queue holds an AccessExclusiveLock on it until its outcome is
- * visible. So the catalog's answer is final if no transaction has that lock.
+ * Return whether the incarnation is certain to be gone. A transaction that creates or drops the
+ * table pgq_ext.queue has an AccessExclusiveLock on the table until its outcome is visible, also
+ * while it is prepared. So if no transaction has that lock, the catalog says for certain whether
+ * the table exists.
  */
 static bool
 is_gone(Oid incarnation)

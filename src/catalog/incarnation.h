@@ -1,16 +1,16 @@
 /*
- * Incarnations of the extension in this database: each CREATE EXTENSION makes one, known by the OID
- * of its table pgq_ext.queue. The slot of an incarnation is freed when that table is certain to be
- * gone; see src/engine/README.md, "The end of an incarnation".
+ * Incarnations of the extension in this database. Each CREATE EXTENSION makes an incarnation, which
+ * is known by the OID of its table pgq_ext.queue. The slot of an incarnation is freed when that
+ * table is certain to be dropped; see src/engine/README.md, "The end of an incarnation".
  */
 #pragma once
 
 namespace pgq {
 
 /*
- * Free the slots of this database whose incarnation is gone, and return their number. Call within a
- * transaction. Never waits for a lock: while a transaction is creating or dropping the incarnation,
- * the slot stays.
+ * Free the slots of this database whose incarnation is gone, and return their number. The caller
+ * must be in a transaction. Never waits for a lock: while a transaction is creating or dropping the
+ * incarnation, the slot stays.
  */
 int free_gone_incarnations();
 

@@ -35,14 +35,17 @@ lock_tables(LOCKMODE mode)
 	for (const RingSpec &ring : rings)
 		if (!lock_with_segments(get_relname_relid(ring.table, schema), mode))
 			return false;
-	/* Lock the indexes, too: REINDEX locks readers out of an index, though not out of the table. */
+	/* Also lock the indexes: REINDEX locks readers out of an index, but not out of its table. */
 	const Tables *t = tables_if_attached();
 	if (t != nullptr)
 		for (const Segment &segment : t->all_segments())
 			for (Oid index : segment.index)
 				if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
 					return false;
-	/* Attaching the database would wait for another session that is attaching it: give up then. */
+	/*
+	 * If the database has no slot, the caller will attach it. That would wait for another session
+	 * that is attaching the database, so return false if the lock for attaching is not available.
+	 */
 	if (t == nullptr && !ConditionalLockRelationOid(get_relname_relid("token_mark", schema),
 													ShareUpdateExclusiveLock))
 		return false;

@@ -16,7 +16,7 @@ value_from(Oid type, const char *text)
 	return OidInputFunctionCall(input, const_cast<char *>(text), parameter, -1);
 }
 
-/* Return the LogAttempts of that name, or -1. */
+/* Return the LogAttempts with that name as a number; -1 if there is no such name. */
 static int
 log_attempts_of(Datum value)
 {
@@ -42,7 +42,7 @@ check_log_attempts(Datum value, const char *name)
 void
 check_option(const QueueOption &option, Datum value)
 {
-	/* Call the check for values of this kind; it raises an error for a bad value. */
+	/* Call the check for values of this kind, which raises an error for a bad value. */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:
@@ -145,7 +145,10 @@ set_option(QueueOptions *options, const QueueOption &option, Datum value)
 {
 	if (option.place == kOnlyInSql)
 		return;
-	/* Limit the value to its range: rows of a restore or of replication were not checked. */
+	/*
+	 * Limit the value to its range: a row that a restore or replication has written was not
+	 * checked.
+	 */
 	switch (option.kind)
 	{
 		case OptionKind::kLeaseTime:

@@ -11,12 +11,15 @@ Datum value_from(Oid type, const char *text);
 /* Raise error 22023, naming the option, if the value is not allowed. */
 void check_option(const QueueOption &option, Datum value);
 
-/* Raise error 22023 if these options must not be combined. Options that are not given are zero. */
+/*
+ * Raise error 22023 if these options must not be combined. An option that the caller has not given
+ * is zero.
+ */
 void check_together(const QueueOptions &options);
 
 /*
- * Store the value in *options. A value that check_option() would refuse is replaced by the nearest
- * allowed one.
+ * Store the value in *options. Instead of a value that check_option() would refuse, store the
+ * nearest allowed value.
  */
 void set_option(QueueOptions *options, const QueueOption &option, Datum value);
 

@@ -23,7 +23,8 @@ vector_of(HeapTuple index, AttrNumber number)
 }
 
 /*
- * Return whether the index has exactly these columns in this order, with texts in the C collation.
+ * Return whether the index has exactly these columns in this order, with the C collation for text
+ * columns.
  */
 static bool
 has_columns(HeapTuple index, const IndexColumn *columns)
@@ -41,8 +42,8 @@ has_columns(HeapTuple index, const IndexColumn *columns)
 }
 
 /*
- * Return whether the index contains all rows that it should. That is false for an index that is
- * being built, or whose build has failed.
+ * Return whether the index has an entry for each row that needs one. False while the index is being
+ * built, and after its build has failed.
  */
 static bool
 is_whole(HeapTuple index)

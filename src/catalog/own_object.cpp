@@ -22,8 +22,8 @@ is_own_table(Relation rel, const char *name)
 }
 
 /*
- * Look up the function without checking the caller's rights: a role without USAGE on the schema may
- * also fire the trigger of a table.
+ * Look up the function without checking the caller's rights: a role without USAGE on the schema
+ * pgq_ext can also fire the extension's trigger on a table.
  */
 Oid
 own_function(const char *name, int n_arguments, const Oid *arguments)

@@ -6,8 +6,8 @@ namespace pgq {
 
 namespace {
 /*
- * A trigger as src/schema creates it. Segments have the row triggers of their table, with the same
- * names.
+ * A trigger that a script in src/schema creates. Each segment has the row triggers of its
+ * partitioned table, with the same names.
  */
 struct OwnTrigger
 {
@@ -49,8 +49,8 @@ find_by_name(const char *name)
 }
 
 /*
- * Return whether the trigger is as created. One with a WHEN condition is not: the condition would
- * be evaluated whenever the trigger fires.
+ * Return whether the trigger is as the extension has created it. False for a trigger with a WHEN
+ * condition, since the condition could run code of a user whenever the trigger fires.
  */
 static bool
 is_as_made(Relation rel, const Trigger &trigger, const OwnTrigger &own)
@@ -68,8 +68,8 @@ is_own_trigger(Relation rel, const Trigger &trigger)
 }
 
 /*
- * Visit the extension's triggers of the table that should be ENABLE ALWAYS but are not. If there is
- * none, this needs no catalog access.
+ * Visit the extension's triggers of the table that should be ENABLE ALWAYS but are not. If the
+ * table has no such trigger, the catalog is not read.
  */
 template <typename Visit>
 static void

@@ -1,9 +1,9 @@
 /*
  * Triggers of the extension. The extension recognizes them by table, function, events and name
- * together, because a role that may add triggers to a table can copy any one of these. Triggers on
- * segments, queues and schedules are ENABLE ALWAYS, so that they also fire for rows of logical
+ * together, because a role that may add triggers to a table can copy each of these alone. Triggers
+ * on segments, queues and schedules are ENABLE ALWAYS, so that they also fire for rows of logical
  * replication. Such a trigger in another state is called "muted". For example, pg_restore
- * --disable-triggers leaves it enabled for origin sessions only.
+ * --disable-triggers leaves a trigger enabled for origin sessions only.
  */
 #pragma once
 
@@ -19,8 +19,9 @@ bool has_muted_trigger(Relation segment);
 
 /*
  * Set the muted triggers of the table to ENABLE ALWAYS again. Returns false if another transaction
- * has locked the table, or the table is gone. When the lock is granted, transactions that wrote
- * rows without the triggers have ended, so the caller can find their rows in the heap.
+ * has locked the table, or the table is gone. When this function has got the table's lock, all
+ * transactions that wrote rows without the triggers have ended. So the caller can then find these
+ * rows in the heap.
  */
 bool restore_triggers(Oid table);
 

@@ -14,7 +14,8 @@ common_owner()
 	auto check = [&](Oid relid) {
 		Oid owner = owner_of(relid);
 		/*
-		 * After a restore by another superuser, the segments belong to that superuser: accept that.
+		 * Accept that two superusers own the tables: after a restore by another superuser, that
+		 * superuser owns the segments.
 		 */
 		if (owner == t.owner || (superuser_arg(owner) && superuser_arg(t.owner)))
 			return;
@@ -34,7 +35,8 @@ common_owner()
 	for (const Segment &segment : t.all_segments())
 		check(segment.heap);
 	/*
-	 * Version 0.1 has no table "shard". A table of that name may be a user's; then leave it alone.
+	 * Version 0.1 has no table "shard". A table of that name may belong to a user, and then does
+	 * not matter.
 	 */
 	if (Oid shard = get_relname_relid("shard", get_namespace_oid("pgq_ext", false));
 		is_member(RelationRelationId, shard))
@@ -81,8 +83,8 @@ void
 spi_begin()
 {
 	/*
-	 * Let only triggers fire that are ENABLE ALWAYS or REPLICA. Otherwise a role that has only the
-	 * TRIGGER privilege could run code with the owner's rights.
+	 * Let a trigger fire only if it is ENABLE ALWAYS or REPLICA. Otherwise a role that has only the
+	 * TRIGGER privilege on a table could run code with the owner's rights.
 	 */
 	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);

@@ -1,5 +1,5 @@
 /*
- * SQL statements for operations that are rare. They run with the rights of the owner of the
+ * SQL statements for rare operations. The statements run with the rights of the owner of the
  * extension's tables, in a security-restricted operation, with a fixed search path
  * (protocol: owners-code-has-owners-rights).
  */
@@ -10,7 +10,8 @@
 namespace pgq {
 
 /*
- * Run one utility command or query, whose text is made from a format. Raises an error if SPI fails.
+ * Run one utility command or query. format and arguments: as for printf(). Raises an error if SPI
+ * fails.
  */
 void spi_run(const char *format, ...) pg_attribute_printf(1, 2);
 
@@ -24,7 +25,7 @@ struct SpiArgument
 
 /*
  * Run one statement with parameters, and return the number of rows processed. The statement gets a
- * snapshot of its own, so at every isolation level it sees all that is committed by now.
+ * new snapshot, so at every isolation level it sees all rows that are committed by now.
  */
 uint64 spi_execute(const char *sql, const SpiArgument *arguments, int n);
 
@@ -36,12 +37,12 @@ spi_execute(const char *sql, const SpiArgument (&arguments)[n])
 }
 
 /*
- * Return a value of the last result. Raises 55000 if it has another type, since the table was
- * altered.
+ * Return a value of the last statement's result. Raises 55000 if the value has another type,
+ * because the table was altered.
  */
 Datum spi_value(int row, int column, Oid type, bool *is_null);
 
-/* Like the first form, but raises 55000 if the value is NULL. */
+/* Like spi_value() with is_null, but raises 55000 if the value is NULL. */
 Datum spi_value(int row, int column, Oid type);
 
 /*
@@ -58,23 +59,24 @@ void read_few_rows();
 void find_by_index();
 
 /*
- * Call SPI_connect(). From here on, only triggers and rules fire that are ENABLE ALWAYS or REPLICA.
+ * Call SPI_connect(). From then on, a trigger or rule fires only if it is ENABLE ALWAYS or REPLICA.
  */
 void spi_begin();
 
 /*
- * Return the owner of pgq_ext.queue, with whose rights a worker may use the tables; InvalidOid if
- * there is no such table. Takes no lock, so the answer may be outdated: lock_tables() checks it.
+ * Return the owner of pgq_ext.queue, whose rights a background worker uses; InvalidOid if there is
+ * no such table. Takes no lock, so the answer may be outdated; lock_tables() checks it under the
+ * lock.
  */
 Oid owner_of_tables();
 
 /*
- * Return the common owner of all tables. Raises 55000 if there are several owners: code that one of
- * them has added to a table would then run with the rights of another.
+ * Return the common owner of all tables. Raises 55000 if the tables have different owners: code
+ * that one owner has added to a table would then run with the rights of another owner.
  */
 Oid common_owner();
 
-/* Run body connected to SPI, with the rights of that role. */
+/* Run body() connected to SPI, with the rights of that role. */
 template <typename Body>
 void
 with_spi_as(Oid role, Body body)
@@ -86,7 +88,10 @@ with_spi_as(Oid role, Body body)
 	});
 }
 
-/* Run body as the common owner of all tables. Raises 55000 if there are several owners. */
+/*
+ * Run body() connected to SPI, with the rights of the common owner of all tables. Raises 55000 if
+ * the tables have different owners.
+ */
 template <typename Body>
 void
 as_owner(Body body)

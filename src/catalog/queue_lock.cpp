@@ -46,8 +46,8 @@ tag_of_key(int32 queue_id, int64 hash)
 	static constexpr uint16 kClass = 0x5047;
 	LOCKTAG tag;
 	/*
-	 * Put the upper half of the hash into the tag: sessions that lock keys in the order of their
-	 * hashes then also lock the tags in the same order.
+	 * Put the upper half of the hash into the tag. Sessions lock several keys in the order of their
+	 * hashes, so they also lock the tags in one order and do not deadlock.
 	 */
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(queue_id),
 						 static_cast<uint32>(hash >> 32), kClass);

@@ -1,7 +1,8 @@
 /*
- * Heavyweight locks of a queue, for waits that may be long: the deadlock detector sees them.
- * pg_locks shows them as objects of the class pgq_ext.queue: objid is the id of the queue, objsubid
- * the QueueLock. "To the end" means until the transaction ends.
+ * Heavyweight locks of a queue. They are for waits that may be long, since the deadlock detector
+ * sees such waits. pg_locks shows them as objects of the class pgq_ext.queue: objid is the id of
+ * the queue, objsubid the QueueLock. In the list below, "to the end" means that the lock is kept
+ * until the transaction ends.
  */
 #pragma once
 
@@ -13,7 +14,7 @@ enum class QueueLock : uint16
 {
 	/* exclusive: refilling the window; share, for a moment: waiting until the refill has ended */
 	kWindow = 1,
-	kTimer,	  /* the same for refills of the timer */
+	kTimer,	  /* as kWindow, for refills of the timer */
 	kWriters, /* row exclusive, to the end: adding or changing jobs; exclusive: dropping the queue */
 	kGroups,  /* as kWindow, for probing groups */
 	kCount,	  /* exclusive: counting the jobs */
@@ -21,10 +22,10 @@ enum class QueueLock : uint16
 	kRights,  /* exclusive, to the end: changing the rights */
 	/* exclusive, to the end: giving a queue that name; objid is a hash of the name */
 	kName,
-	kSegments, /* of queue 0; exclusive, to the end: creating the segments */
+	kSegments, /* with queue_id 0; exclusive, to the end: creating the segments */
 	/*
-	 * of queue 0, to the end; exclusive: a worker that moves records; share: a drop, which deletes
-	 * records
+	 * with queue_id 0, to the end; exclusive: moving records to another segment; share: dropping a
+	 * queue, which deletes records
 	 */
 	kMoves,
 };
@@ -38,22 +39,23 @@ void unlock_queue(int32 queue_id, QueueLock what, LOCKMODE mode);
 
 /*
  * Lock the name (kName) until the end of the (sub)transaction. ShareLock keeps the queue of that
- * name from being renamed. Afterwards the caller must read its rows again.
+ * name from being renamed. After a wait for the lock, the caller must read the queue's row again.
  */
 void lock_name(const char *name, LOCKMODE mode = ExclusiveLock);
 
 /*
  * Lock a unique key. A session holds this lock while it looks for the owner of the key, until it
- * has found the owner or become the owner. pg_locks shows it as an advisory lock of a class of its
- * own; objid is half of the key's hash.
+ * has found the owner or become the owner. pg_locks shows the lock as an advisory lock with
+ * objsubid 20551; objid is half of the key's hash.
  */
 void lock_key(int32 queue_id, int64 hash);
 void unlock_key(int32 queue_id, int64 hash);
 
 /*
- * Lock the turn at a waiting job. Exclusive: a session waits for all transactions that hold the
- * job, and keeps others from becoming holders. Share, for a moment: a session is about to become a
- * holder. Without wait, returns false if the lock is not available.
+ * Lock the turn at a waiting job. Exclusive: a session that waits for all transactions which hold
+ * the job, and keeps other transactions from starting to hold it. Share, for a moment: a session
+ * whose transaction is about to hold the job. Without wait, returns false if the lock is not
+ * available.
  */
 bool lock_turn(int64 job_id, LOCKMODE mode, bool wait);
 void unlock_turn(int64 job_id, LOCKMODE mode);

@@ -29,7 +29,7 @@ struct QueueColumns
 };
 
 } // namespace
-/* Any column may be NULL in a stored row; the code checks for that. */
+/* In a stored row any column may be NULL, which read_row() and read_options() handle. */
 static constexpr QueueColumns queue_columns = [] {
 	QueueColumns columns{};
 	columns.list[kQueueId - 1] = {"queue_id", INT4OID, kOrNull};
@@ -49,7 +49,7 @@ struct Remembered
 	char name[kQueueNameMax + 1]; /* key */
 	Oid incarnation;
 	QueueRef ref;
-	/* generation of the name: as long as it is the same, the queue still has the name */
+	/* generation of the queue's name; while this number is the same, the queue has the name */
 	uint32 namings;
 };
 
@@ -70,9 +70,7 @@ memory_of_names()
 	return remembered;
 }
 
-/*
- * Open the table. Check the columns after taking the lock: ALTER TABLE may have held it until now.
- */
+/* Open the table. Check the columns only under the lock, which ALTER TABLE may have had before. */
 static Relation
 open_queues(const Tables &t)
 {
@@ -98,7 +96,7 @@ read_options(HeapTuple tuple, TupleDesc desc)
 	return options;
 }
 
-/* Read a row. Returns false if it has no valid id or name. */
+/* Read a row. Returns false if the row has no valid id or name. */
 static bool
 read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 {
@@ -138,9 +136,7 @@ read_queue_row(const Tables &t, const char *name, QueueRow *row)
 	return found;
 }
 
-/*
- * Forget the names of queues that are gone, when there are twice as many names as queues can exist.
- */
+/* Forget names of queues that are gone, if there are twice as many names as there can be queues. */
 static void
 forget_names()
 {
@@ -164,7 +160,7 @@ dropped_by_us(const QueueRef &ref)
 }
 
 /*
- * Visit every row of pgq_ext.queue that is committed by now or written by this transaction.
+ * Visit every valid row of pgq_ext.queue that is committed by now or written by this transaction.
  * without_us: ignore changes of this transaction. Return the number of invalid rows.
  */
 template <typename Visit>
@@ -208,8 +204,8 @@ find_row(const Tables &t, int32 queue_id, bool without_us, QueueRow *wanted)
 }
 
 /*
- * Attach the queue of a row in the form in which other sessions may see it: without uncommitted
- * changes of this transaction. If this transaction has created the queue, attach it as uncommitted.
+ * Attach the queue of a row, as other sessions may see it: without uncommitted changes of this
+ * transaction. If this transaction has created the queue, attach the queue as uncommitted.
  */
 static QueueRef
 attach_row(const Tables &t, const QueueRow &row)
@@ -242,7 +238,7 @@ attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
 	stop_point("queue-attached");
 	if (read_queue_row(t, row.name, &now) && now.queue_id == row.queue_id)
 		return true;
-	/* The queue may only have been renamed. */
+	/* The row may still be there with another name: the queue was renamed. */
 	if (find_row(t, row.queue_id, false, &now))
 		return true;
 	free_queue(*ref);
@@ -250,7 +246,7 @@ attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
 }
 
 /*
- * Find a queue whose name this session does not remember. If its row is deleted during the search,
+ * Find a queue whose name this session does not remember. If the row is deleted during the search,
  * another queue may have the name by now, so search again.
  */
 static bool
@@ -283,8 +279,8 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 	if (!find_queue_in_table(t, name, ref))
 		return false;
 	/*
-	 * Remember the name only if the slot has it. If not, this transaction has renamed the queue, or
-	 * the slot has not been updated yet.
+	 * Remember the name only if the slot has the same name. The names differ if this transaction
+	 * has renamed the queue, or if the slot has not been updated yet.
 	 */
 	QueueName current;
 	uint32 namings = read_name(ref->queue, &current);
@@ -332,14 +328,14 @@ read_queue_rows(const Tables &t, int *n, bool without_us)
 
 /*
  * Return the most similar name of a queue that the caller may know, or nullptr. A name that differs
- * only in case is nearest.
+ * only in upper and lower case counts as the most similar one.
  */
 static const char *
 nearest_name(const Tables &t, const char *name)
 {
 	char *nearest = nullptr;
 	int length = static_cast<int>(strlen(name));
-	/* At most three edits, and at most half of the name: the parser's limit for column names. */
+	/* Allow at most three edits, and at most half of the name, as the parser does for columns. */
 	int least = Min(3, length / 2) + 1;
 	for_each_row(t, [&](const QueueRow &row) {
 		int distance = pg_strcasecmp(name, row.name) == 0
@@ -374,7 +370,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 	List *rows = NIL;
 	*attached = {};
 	attached->unreadable = for_each_row(t, [&](const QueueRow &row) {
-		/* Give a row without a slot a slot, and compare the slot with the row. */
+		/* If the row's queue has no slot, give it a slot. Then compare the slot with the row. */
 		QueueRef ref;
 		rows = lappend_int(rows, row.queue_id);
 		attached->queues++;
@@ -388,7 +384,7 @@ compare_with_rows(const Tables &t, bool correct, Attached *attached)
 		}
 	});
 	list_sort(rows, list_int_cmp);
-	/* Look for slots without a row: a user's SQL has deleted the row. */
+	/* Look for slots whose row was deleted by a user's SQL. */
 	for_each_queue(t.database, [&](const QueueRef &ref) {
 		if (is_among(rows, ref.queue_id))
 			return;
@@ -404,15 +400,15 @@ Attached
 attach_all_queues(const Tables &t)
 {
 	Attached attached;
-	/*
-	 * While this lock is held, there is no transaction that has changed a row and not yet its slot.
-	 */
+	/* Under this lock, no open transaction has changed a row, so each slot should match its row. */
 	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
 		compare_with_rows(t, true, &attached);
 	return attached;
 }
 
-/* Raise an error. Its hint is the most similar name followed by if_near, or else `otherwise`. */
+/*
+ * Raise error 42704. Hint: the most similar name and if_near, or `otherwise` if no name is similar.
+ */
 [[noreturn]] static void
 complain_unknown(const Tables &t, const char *name, const char *if_near, const char *otherwise)
 {

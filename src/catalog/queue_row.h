@@ -7,15 +7,17 @@
 namespace pgq {
 
 /*
- * Return the queue of that name, after checking that the caller may use it as `deed` says. Each
- * backend remembers names, and reads the row only of a queue whose name it does not know. Raises
- * 42704 (no such queue) with the most similar name as a hint, and 42501 (permission denied).
+ * Return the queue of that name, after checking that the caller has the right that `deed` needs.
+ * Each backend remembers the names of queues that it has used, and reads the row only for a name
+ * that it does not remember. Raises 42704 (no such queue) with the most similar name as a hint, and
+ * 42501 (permission denied).
  */
 QueueRef resolve_queue(const Tables &t, const char *name, Deed deed);
 
 /*
- * Like resolve_queue(), for an administrator who drops or empties the queue: the hint never
- * proposes to create it. hint: the hint if there is no similar name, or nullptr.
+ * Like resolve_queue(), for an administrator who drops or empties the queue: the hint of the error
+ * never proposes to create the queue. hint: the hint if no queue has a similar name; nullptr: no
+ * hint then.
  */
 QueueRef resolve_queue_to_empty(const Tables &t, const char *name, const char *hint);
 
@@ -29,14 +31,14 @@ bool find_queue(const Tables &t, const char *name, QueueRef *ref);
 void forget_queue_name(const char *name);
 
 /*
- * Find the queue by its id, and attach it if it has no slot. Raises 53400 if all slots are taken.
- * Returns false if there is no such queue.
+ * Find the queue by its id, and attach the queue if it has no slot. Raises 53400 if all slots are
+ * taken. Returns false if there is no such queue.
  */
 bool attach_queue_by_id(const Tables &t, int32 queue_id, QueueRef *ref);
 
 /*
- * Read the queue's row as committed by now, with the changes of this transaction. Returns false if
- * no queue has that name.
+ * Read the row of the queue with that name, as committed by now and with the changes of this
+ * transaction. Returns false if no queue has that name.
  */
 bool read_queue_row(const Tables &t, const char *name, QueueRow *row);
 
@@ -44,11 +46,11 @@ struct Attached
 {
 	int queues;
 	/*
-	 * number of queues without a slot: each is served only when a client asks for it and a slot is
+	 * number of queues without a slot; such a queue gets a slot when a client uses it and a slot is
 	 * free
 	 */
 	int left_out;
-	int unreadable; /* number of rows without a valid id or name, which are not served */
+	int unreadable; /* number of rows without a valid id or name, which are ignored */
 };
 
 /*
@@ -57,7 +59,10 @@ struct Attached
  */
 QueueRow *read_queue_rows(const Tables &t, int *n, bool without_us = false);
 
-/* Attach every queue of this database. Update slots whose rows a user's SQL has changed. */
+/*
+ * Attach every queue of this database. Update or free slots whose rows a user's SQL has changed or
+ * deleted.
+ */
 Attached attach_all_queues(const Tables &t);
 
 } // namespace pgq

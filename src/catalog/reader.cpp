@@ -4,7 +4,7 @@
 
 namespace pgq {
 
-/* Return whether the role has the privilege by a grant to any grantee other than `besides`. */
+/* Return whether the role has the privilege by a grant to a grantee other than `besides`. */
 static bool
 is_granted(const Acl *acl, Oid role, AclMode privilege, Oid besides)
 {
@@ -16,8 +16,9 @@ is_granted(const Acl *acl, Oid role, AclMode privilege, Oid besides)
 }
 
 /*
- * Like is_granted() above, for an object of the catalog. tuple: its row; column: the column with
- * its privileges; by_default: its privileges if that column is NULL.
+ * Like is_granted() above, for an object of the catalog. tuple: the row of the object; column:
+ * number of the column with the object's privileges; by_default: the privileges if that column is
+ * NULL.
  */
 static bool
 is_granted(CacheId cache, HeapTuple tuple, int column, const Acl *by_default, AclMode privilege,

@@ -7,7 +7,8 @@ namespace pgq {
 /* ---- cache ---- */
 
 /*
- * Bits of Known::rights: one for each Right, and kSees if the views show the role the queue's jobs.
+ * The bit of Known::rights that says that the views show the queue's jobs to the role. The lower
+ * bits stand for the rights, in the order of right_specs.
  */
 static constexpr uint8 kSees = 1 << lengthof(right_specs);
 static constexpr uint8 kAll = (kSees << 1) - 1;
@@ -19,7 +20,10 @@ bit_of(Right right)
 }
 
 namespace {
-/* Cached rights of one role on one queue: of the role that has asked last. */
+/*
+ * Cached rights of one role on one queue. An entry serves several queues and roles, and keeps the
+ * rights that were looked up last.
+ */
 struct Known
 {
 	bool valid;
@@ -46,8 +50,8 @@ forget_all()
 }
 
 /*
- * Invalidate cached rights. hash 0: any relation may have changed. An entry that is being looked up
- * is invalidated too.
+ * Invalidate cached rights after a change of the relation with that hash; 0: any relation may have
+ * changed. If an entry is just being looked up, the look-up notices the change by `changes`.
  */
 static void
 at_relation_change(Datum, CacheId, uint32 hash)
@@ -77,7 +81,10 @@ notice_changes()
 	CacheRegisterSyscacheCallback(NAMESPACEOID, at_role_change, 0);
 	CacheRegisterSyscacheCallback(AUTHOID, at_role_change, 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_role_change, 0);
-	/* The owner of the database is a member of pg_database_owner. */
+	/*
+	 * A change of pg_database may change the owner of the database, who is a member of
+	 * pg_database_owner.
+	 */
 	CacheRegisterSyscacheCallback(DATABASEOID, at_role_change, 0);
 	notices_changes = true;
 }
@@ -98,8 +105,8 @@ owns_tables(Oid role)
 }
 
 /*
- * Return whether the view belongs to the owner of the tables. If both owners are superusers they
- * may differ: after a restore, the superuser who ran it owns the view.
+ * Return whether the view belongs to the owner of the tables. Two superusers count as the same
+ * owner: after a restore, the superuser who ran the restore owns the view.
  */
 static bool
 is_owners(Form_pg_class view)
@@ -155,7 +162,7 @@ look_up(Known *entry, int32 queue_id, Oid role)
 	char name[NAMEDATALEN];
 	notice_changes();
 	name_of_rights(queue_id, name);
-	/* Without the schema no role has rights; the caller reports that the schema is missing. */
+	/* If the schema is missing, no role has rights, and the caller reports the missing schema. */
 	Oid schema = get_namespace_oid("pgq_ext", true);
 	hash_of_queue_table =
 		GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum("queue"), ObjectIdGetDatum(schema));
@@ -170,8 +177,8 @@ look_up(Known *entry, int32 queue_id, Oid role)
 }
 
 /*
- * Return the latest committed rights. Process invalidations first: a transaction that is open for
- * long would otherwise not notice changes.
+ * Return the latest committed rights of the role on the queue. Process invalidations first: a
+ * transaction that is open for long would otherwise not notice that rights have changed.
  */
 static const Known &
 rights_on(int32 queue_id, Oid role)

@@ -1,11 +1,12 @@
 /*
- * Rights on single queues. A queue is open or closed. For an open queue, EXECUTE on the functions
- * decides. A closed queue has a view of constants, pgq_ext.rights_ID, whose privileges are the
- * rights (protocol: rights-are-privileges). So the server renames roles in these privileges,
- * refuses to drop a role that has some, and dumps them.
+ * Rights on single queues. A queue is open or closed. An open queue may be used by each role that
+ * has EXECUTE on the functions. A closed queue has a view of constants, pgq_ext.rights_ID, whose
+ * privileges are the rights on the queue (protocol: rights-are-privileges). So the server keeps the
+ * privileges right when a role is renamed, refuses to drop a role that has privileges, and dumps
+ * them.
  *
- * Each backend caches the rights it has looked up, until an invalidation says that a view, a
- * membership or a role has changed. A check of cached rights takes some nanoseconds.
+ * Each backend caches the rights that it has looked up, until an invalidation says that a view, a
+ * membership or a role has changed. A check of cached rights takes a few nanoseconds.
  */
 #pragma once
 
@@ -34,8 +35,8 @@ inline constexpr RightSpec right_specs[] = {
 };
 
 /*
- * Uses of a queue, each of which needs one right. docs/reference.md, "Rights", lists the functions
- * of each use.
+ * What a role can do with a queue. Each deed needs one right (right_for()). docs/reference.md,
+ * "Rights", lists the functions for each deed.
  */
 enum class Deed : uint8
 {
@@ -45,7 +46,7 @@ enum class Deed : uint8
 	kAskResult,	 /* pgq_result, by job id */
 	kChange,	 /* cancel, retry, update, by job id */
 	kAdminister, /* change or drop the queue, and use its dead letters */
-	kGrant,		 /* change its rights */
+	kGrant,		 /* change the rights on the queue */
 };
 constexpr Right
 right_for(Deed deed)
@@ -68,8 +69,8 @@ right_for(Deed deed)
 }
 
 /*
- * Return whether the current role has the right for this use, by the latest committed rights. Must
- * not be called under the lock of a queue.
+ * Return whether the current role has the right that this deed needs, by the latest committed
+ * rights. The caller must not hold the lock of a queue in shared memory.
  */
 bool may(Deed deed, int32 queue_id);
 
@@ -87,8 +88,8 @@ void require_right_of(Oid role, const char *role_name, Deed deed, int32 queue_id
 bool may_see(int32 queue_id);
 
 /*
- * Visit the queues that the current role may see. The functions behind the views use this, since
- * they can be called without the view.
+ * Visit the queues whose jobs the current role may see. The functions that return the rows of the
+ * views use this, since a role can call these functions without the view.
  */
 template <typename Visit>
 inline void
@@ -100,12 +101,12 @@ for_each_visible_queue(const Database *db, Visit visit)
 	});
 }
 
-/* Return whether the schema exists, by the invalidations that this process has received. */
+/* Return whether the schema pgq_ext exists, as far as this process has received invalidations. */
 bool has_schema();
 
 /*
  * Return whether the current role may know that the queue exists: the queue is open, or the role
- * has some right on it.
+ * has at least one right on the queue.
  */
 bool may_know(int32 queue_id);
 
@@ -116,11 +117,14 @@ enum class Openness : uint8
 {
 	kOpen,
 	kClosed,
-	kForeign, /* another role owns the view: only superusers and the tables' owner have rights */
+	kForeign, /* a role other than the tables' owner owns the view: only superusers and the tables' owner have rights */
 };
 Openness openness_of(int32 queue_id);
 
-/* Write the name of the queue's view of rights, of at most NAMEDATALEN bytes. */
+/*
+ * Write the name of the queue's view of rights to `name`, which must have room for NAMEDATALEN
+ * bytes.
+ */
 void name_of_rights(int32 queue_id, char *name);
 
 } // namespace pgq

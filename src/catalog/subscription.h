@@ -9,16 +9,16 @@
 namespace pgq {
 
 /*
- * Return whether a subscription brings jobs or records. Call this while holding the lock of a
- * segment: taking the lock has processed the latest invalidations.
+ * Return whether a subscription brings jobs or records. The caller must hold the lock of a segment:
+ * taking that lock has processed the latest invalidations.
  */
 bool is_subscribed();
 
 /*
- * Raise error 55000, naming the subscription, if one brings jobs or records
- * (protocol: publisher-owns-its-jobs). New jobs are refused too: their ids would collide with the
- * publisher's next ones. Cheap: reads a flag. The second function does the same for subscriptions
- * to the table of queues.
+ * Raise error 55000, naming the subscription, if a subscription brings jobs or records
+ * (protocol: publisher-owns-its-jobs). New jobs are refused too: their ids would collide with ids
+ * of the publisher's next jobs. Cheap: reads a flag. refuse_if_queues_subscribed() does the same
+ * for a subscription that brings rows of pgq_ext.queue.
  */
 void refuse_if_subscribed();
 void refuse_if_queues_subscribed();

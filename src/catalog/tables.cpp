@@ -12,7 +12,7 @@ static constexpr Tables kNothing = {};
 static constinit const Tables *known = &kNothing;
 static constinit MemoryContext memory_of_known = nullptr;
 static constinit bool valid = false;
-static constinit bool looking = false; /* a look is under way, and invalidations may concern it */
+static constinit bool looking = false; /* while reading the catalog: any invalidation counts */
 static constinit bool callbacks_registered = false;
 
 /* ---- invalidation ---- */
@@ -54,7 +54,7 @@ register_callbacks()
 		return;
 	CacheRegisterRelcacheCallback(at_relcache_invalidation, 0);
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, at_subscription_change, 0);
-	/* Changes of these may change the owner of a subscription, or the owner's rights. */
+	/* Changes of these catalogs may change the owner of a subscription, or the owner's rights. */
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONOID, at_subscription_change, 0);
 	CacheRegisterSyscacheCallback(AUTHOID, at_subscription_change, 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, at_subscription_change, 0);
@@ -85,7 +85,7 @@ static constexpr IndexSpec queue_by_name = {"queue_name_key", {{2}}, nullptr}; /
 
 static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
-/* Return the segment's number, or -1 if the name is not that of a segment. */
+/* Return the number of the segment with that name; -1 if no segment of the ring has that name. */
 static int
 number_of_segment(const char *name, RingName ring)
 {
@@ -96,9 +96,9 @@ number_of_segment(const char *name, RingName ring)
 }
 
 /*
- * Check the table's name and columns. Then look for the indexes of its ring, for muted triggers,
- * and for indexes that users have added. Returns false if an index is missing (a restore creates
- * indexes after the data).
+ * Set *segment for the table `heap`: check its name and columns, and look for the indexes of the
+ * ring, for muted triggers, and for indexes that users have added. Returns false if an index of the
+ * ring is missing (a restore creates indexes after the data).
  */
 static bool
 find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
@@ -143,7 +143,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	return complete;
 }
 
-/* Add a table's segments; return their number. Clears *complete if a segment is incomplete. */
+/* Add a ring's segments to t; return their number. Clears *complete if one lacks an index. */
 static int
 add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 {
@@ -164,7 +164,7 @@ add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 	return n;
 }
 
-/* List all segments, or none if some are missing: a scan without them would lose jobs. */
+/* Add all segments to t, or none if some are missing: a scan without these would lose jobs. */
 static void
 find_segments(Tables *t, Oid schema)
 {
@@ -196,8 +196,8 @@ owner_of(Oid relid)
 }
 
 /*
- * Return whether the subscription can write the table. From PostgreSQL 16 on, a role without any
- * right on a table can create a subscription for it.
+ * Return whether the owner of the subscription has the right to write the table. From PostgreSQL 16
+ * on, a role without any right on a table can create a subscription to it.
  */
 static bool
 brings_rows(Oid subscription, Oid relid)
@@ -233,7 +233,7 @@ subscription_to(Oid relid)
 	return subscription;
 }
 
-/* Find a subscription that brings rows: a publication can name partitions or parents. */
+/* Find a subscription to a ring's table or to a segment: a publication can name each of them. */
 static Oid
 find_subscription(const Tables &t)
 {
@@ -286,7 +286,7 @@ find_tables(Tables *t, Oid schema)
 
 /* ---- lookup ---- */
 
-/* Remember t. Keep the old version until the transaction ends, as Tables promises. */
+/* Remember t. Keep the old Tables until the transaction ends, as tables.h promises. */
 static void
 remember(const Tables &t)
 {
@@ -314,8 +314,8 @@ enum class Installed : uint8
 } // namespace
 
 /*
- * Look until no invalidation arrives during the look, since the look itself may process some. An
- * error leaves `looking` set, which only causes one more look.
+ * Read the catalog until no invalidation arrives during the read, which may process some itself. An
+ * error leaves `looking` set; then the next call reads the catalog once more.
  */
 static Installed
 look_again()
@@ -337,7 +337,7 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/* While incomplete, look at every call: some completing changes send no invalidation. */
+		/* While incomplete, read at every call: some completing changes send no invalidation. */
 		if (known->incomplete)
 		{
 			valid = false;
@@ -373,7 +373,7 @@ look_at_tables()
 {
 	require_preloaded();
 	register_callbacks();
-	/* If the slot is gone, the tables may be gone too, so process invalidations. */
+	/* If the slot is gone, the tables may be gone too. So process invalidations, to notice that. */
 	if (!is_attached(*known))
 		AcceptInvalidationMessages();
 	Installed installed = look_again();

@@ -1,11 +1,11 @@
 /*
- * The extension's tables in this database at one moment. A backend looks them up once, and
+ * The extension's tables in this database at one moment. A backend looks the tables up once, and
  * remembers them until the relation cache reports a change.
  *
- * A Tables never changes. So callers may keep it, and pointers into it, until the end of the
- * transaction, but it does not show later changes. A call gets a Tables once, at its entry
- * (load/attach.h), and passes it on. Code that has waited for a lock looks again, since an index or
- * a segment may have changed.
+ * A Tables object never changes. So callers may keep it, and pointers into it, until the end of the
+ * transaction, but it does not show later changes of the catalog. An SQL function gets its Tables
+ * once, at its entry (load/attach.h), and passes it on. Code that has waited for a lock calls
+ * look_at_tables() again, since an index or a segment may have changed.
  */
 #pragma once
 
@@ -17,18 +17,18 @@ namespace pgq {
 struct Segment
 {
 	int number;
-	Oid heap;			 /* invalid: there is no segment of that number */
+	Oid heap;			 /* invalid: no segment has that number */
 	Oid index[kIndexes]; /* by IndexName; invalid if the ring has no such index */
-	/* a trigger of the extension exists, but is not ENABLE ALWAYS (own_trigger.h) */
+	/* the segment has a muted trigger (own_trigger.h) */
 	bool muted;
-	bool has_others; /* has indexes that users have added */
+	bool has_others; /* the segment has indexes that users have added */
 
 	bool operator==(const Segment &) const = default;
 };
 
 /*
- * The segments of a ring that exist, in the order of their numbers: for (const Segment &segment :
- * ...)
+ * The existing segments of a ring, in the order of their numbers, for a loop: for (const Segment
+ * &segment : ...)
  */
 struct Segments
 {
@@ -73,13 +73,13 @@ struct Tables
 	Oid run;
 	Oid rate_limit;
 	Oid timetable;
-	Oid ring[kRings];  /* the partitioned tables of the segments */
-	Oid subscription;  /* a subscription that brings rows to the segments; invalid: none does */
+	Oid ring[kRings]; /* partitioned table of each ring */
+	Oid subscription; /* a subscription that brings rows to the segments; invalid: there is no such subscription */
 	bool has_segments; /* all segments exist with all their indexes */
-	/* some segments exist, but not all or not all indexes; then no segment is listed */
+	/* some segments exist, but a segment or an index is missing; then no segment is listed */
 	bool incomplete;
 	Segment segment[kAllSegments]; /* by number */
-	Database *database;			   /* slot of this database; nullptr: none */
+	Database *database;			   /* slot of this database; nullptr: the database has no slot */
 	uint32 database_generation;
 
 	bool operator==(const Tables &) const = default;
@@ -97,36 +97,41 @@ struct Tables
 		return there ? &segment[number] : nullptr;
 	}
 
-	/* Return a segment that was found before. Raises 55000 if it is gone. */
+	/*
+	 * Return the segment with that number, which the caller has found before. Raises 55000 if the
+	 * segment is gone.
+	 */
 	const Segment &get(int number) const;
 
 	/*
-	 * Return the segment for new rows. If another one becomes current later, that does no harm.
-	 * Raises 55000 if there is none.
+	 * Return the segment for new rows. Another segment may become current before the rows are
+	 * written; that does no harm. Raises 55000 if the ring has no segments.
 	 */
 	const Segment &current(RingName ring) const;
 };
 
-/* Return whether the slot in t still belongs to this database. */
+/* Return whether t has a slot, and that slot still belongs to this database. */
 bool is_attached(const Tables &t);
 
 /*
- * Look up the tables. Cheap if nothing has changed. Raises 55000 if the library is not preloaded or
- * is of another version, 42704 if the extension is not installed in this database.
+ * Look up the tables. Cheap if the tables have not changed since the last call. Raises 55000 if the
+ * library is not preloaded or is of another version, 42704 if the extension is not installed in
+ * this database.
  */
 const Tables &look_at_tables();
 
 /*
- * Open a segment for reading or writing, and check its columns: it may have been altered during the
- * wait for its lock. Raises 55000 if it is another table by now.
+ * Open a segment for reading or writing, and check its columns: the segment may have been altered
+ * during the wait for its lock. Raises 55000 if the columns differ.
  */
 Relation open_segment(const Segment &segment, LOCKMODE mode);
 
-/* Return whether the next look will read the catalog, for which it locks all tables. */
+/* Return whether the next look_at_tables() will read the catalog, and lock all tables to do so. */
 bool tables_may_differ();
 
 /*
- * Like look_at_tables(), but returns nullptr instead of an error, also if the database has no slot.
+ * Like look_at_tables(), but returns nullptr instead of raising an error. Also returns nullptr if
+ * the database has no slot.
  */
 const Tables *tables_if_attached();
 

@@ -6,7 +6,10 @@ namespace pgq {
 
 static constexpr AttrNumber kKey = 1;
 
-/* Return whether the table can be used. If a superuser has altered it, no key is stored there. */
+/*
+ * Return whether the table has the expected form. If a superuser has altered the table, no key is
+ * read from it or stored in it.
+ */
 static bool
 is_token_key(Relation rel)
 {

@@ -1,7 +1,8 @@
 /*
- * The key of the check bits of lease tokens: the one row of pgq_ext.token_key, made at random by
- * CREATE EXTENSION. The key is not dumped, so a restored database does not accept leases of its
- * origin. Standbys have the same key. The key is read when the database is loaded.
+ * The secret key from which the last bits of a lease token are computed (core/token.h). The key is
+ * the only row of pgq_ext.token_key; CREATE EXTENSION makes it at random. The key is not dumped, so
+ * a restored database does not accept leases of the database that was dumped. Standbys have the
+ * same key as their primary. The key is read when the database is loaded.
  */
 #pragma once
 
@@ -9,12 +10,12 @@
 
 namespace pgq {
 
-/* Return the key for this database. If none is stored, return a new random one. */
+/* Return the key for this database. If the table has no key, return a new random key. */
 TokenKey read_token_key(Oid table);
 
 /*
- * Store the key in use if the table has no key. Called by the scheduler. Without a stored key, the
- * next run of the server would not recognize leases of this one.
+ * Store the key that is in use if the table has no key. Called by the scheduler. Without a stored
+ * key, the server would not recognize its leases after a restart.
  */
 void keep_token_key(const Tables &t);
 

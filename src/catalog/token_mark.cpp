@@ -25,8 +25,8 @@ read_token_mark(Oid sequence)
 }
 
 /*
- * Return the token `lead` microseconds ahead of the clock and of the last token. After a restart,
- * tokens are ahead of the clock for a while.
+ * Return the greatest token that is `lead` microseconds ahead of both the clock and the last token.
+ * After a restart, the last token is ahead of the clock for a while.
  */
 static int64
 token_ahead_by(int64 lead)
@@ -41,7 +41,8 @@ token_mark_is_ahead(const Database *db, int64 lead)
 }
 
 /*
- * Return whether the synchronous standby has the record, if a commit of that level waits for one.
+ * Return whether the synchronous standby has the WAL record. Returns true if a commit of that level
+ * waits for no standby.
  */
 static bool
 is_replicated(XLogRecPtr lsn, int commit_level)
@@ -55,8 +56,8 @@ is_replicated(XLogRecPtr lsn, int commit_level)
 }
 
 /*
- * Wait as a commit of this session would. If such a wait is canceled, the server only warns; raise
- * an error instead.
+ * Wait for the standby as a commit of this session would. If such a wait is canceled, the server
+ * only raises a warning; raise an error instead.
  */
 static void
 wait_for_standby(XLogRecPtr lsn)
@@ -71,8 +72,8 @@ wait_for_standby(XLogRecPtr lsn)
 
 namespace {
 /*
- * A mark that was written but not published, since the standby may not have it yet and the
- * scheduler does not wait for the standby.
+ * The last mark that this process has written. The mark may not be published yet, since the standby
+ * may not have it, and the scheduler does not wait for the standby.
  */
 struct Unpublished
 {
@@ -86,9 +87,9 @@ struct Unpublished
 static constinit Unpublished unpublished = {};
 
 /*
- * Write the mark, even if another process has already written it: the server allows only one waiter
- * for a WAL position, so each process waits for a record of its own. The mark always grows, which
- * makes the leases void that were saved with the old mark.
+ * Write the mark, even if another process has already written this mark. Each process writes its
+ * own WAL record and waits for it, since the server allows only one waiter for a WAL position. The
+ * mark always grows, so leases that were saved with the old mark become void.
  */
 static Unpublished
 write_mark(const Tables &t, int64 mark)
@@ -114,8 +115,8 @@ close_token_mark(Database *db)
 {
 	publish(db, closed_mark(static_cast<int64>(value_of(db->marked_token))));
 	/*
-	 * Wait for claims that have read the old mark: they read it and draw their tokens in the same
-	 * hold of the queue's lock.
+	 * Wait for claims that have read the old mark. A claim reads the mark and draws its tokens in
+	 * one hold of the queue's lock, so take the lock of each queue once.
 	 */
 	for_each_queue(db, [](const QueueRef &ref) { (void) change_queue(ref, [](QueueHold &) {}); });
 }
@@ -126,23 +127,23 @@ advance_token_mark(int64 lead, bool wait, int commit_level)
 	static constexpr int64 kAhead = 60 * USECS_PER_SEC;
 	Oid sequence = look_at_tables().token_mark;
 	/*
-	 * Let only one process at a time do this, or the mark could go back. The lock is released
-	 * before the transaction ends.
+	 * Let only one process at a time write the mark, since otherwise the mark could go back. The
+	 * lock is released before the transaction ends.
 	 */
 	if (wait)
 		LockRelationOid(sequence, ShareUpdateExclusiveLock);
 	else if (!ConditionalLockRelationOid(sequence, ShareUpdateExclusiveLock))
 		return;
 	/*
-	 * After the wait the extension may be gone, or another incarnation. The caller notices that
-	 * itself.
+	 * After the wait for the lock, the extension may be gone, or may be another incarnation. Then
+	 * do nothing: the caller will notice the change.
 	 */
 	const Tables *t = tables_if_attached();
 	if (t != nullptr && t->token_mark == sequence && !token_mark_is_ahead(t->database, lead))
 	{
 		/*
-		 * A scheduler waits for the standby to get its last mark, and need not write another. Other
-		 * processes write a new mark, since leases may have been saved with the last one.
+		 * A scheduler whose last mark the standby does not have yet need not write another mark.
+		 * Any other process writes a new mark, since leases may have been saved with the last mark.
 		 */
 		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
 			unpublished = write_mark(*t, token_ahead_by(kAhead));

@@ -8,8 +8,8 @@ namespace pgq {
 /* ---- names ---- */
 
 /*
- * Code points beyond ASCII that names must not contain: white space, invisible ones, and those that
- * control the terminal or the direction of text.
+ * Ranges of code points beyond ASCII that names must not contain: white space, invisible
+ * characters, and characters that control the terminal or the direction of text.
  */
 static constexpr pg_wchar kUnseen[][2] = {
 	{0x80, 0xa0},		{0xad, 0xad},		{0x34f, 0x34f},		{0x61c, 0x61c},
@@ -42,8 +42,8 @@ is_ascii(const char *text)
 }
 
 /*
- * Return the text in UTF-8. If the encoding cannot be converted (SQL_ASCII), replace all characters
- * but ASCII by '?': they cannot be checked.
+ * Return the text in UTF-8. If the encoding cannot be converted (SQL_ASCII), replace each byte
+ * beyond ASCII by '?', since such bytes cannot be checked.
  */
 static const char *
 in_utf8(char *text)
@@ -104,8 +104,8 @@ out_of_range(const char *name, const char *what)
 }
 
 /*
- * Return whether a part of the interval is out of bounds: large parts could overflow, or add up to
- * a small sum.
+ * Return whether the months, the days or the time of the interval are above a thousand years: such
+ * large parts could overflow the sum, or add up to a small sum.
  */
 static bool
 is_absurd(const Interval *interval)

@@ -9,19 +9,19 @@
 namespace pgq {
 
 /*
- * Check the name of a queue, or of another object, and return it. All names are checked here. of:
- * the kind of object, for the error.
+ * Check the name of a queue, or of another object, and return the name. Names of all kinds of
+ * objects are checked here. of: the kind of object, for the error message.
  */
 char *queue_name(Datum text);
 char *checked_name(Datum text, const char *of);
 
 /*
- * Return the microseconds of an interval; a day has 24 hours, a month 30 days. Raises 22023 if that
- * is negative or above limit (microseconds; 0: a thousand years).
+ * Return the microseconds of an interval; a day has 24 hours, a month 30 days. Raises 22023 if the
+ * result is negative or above `limit` (microseconds; 0: a thousand years).
  */
 int64 duration(Datum interval, const char *name, int64 limit = 0);
 
-/* The longest time that a call may wait. */
+/* The longest time that a call may wait, in microseconds. */
 inline constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
 
 /*
@@ -30,7 +30,7 @@ inline constexpr int64 kWaitMax = 60 * USECS_PER_SEC;
  */
 TimestampTz moment_after(TimestampTz from, Datum interval, const char *name);
 
-/* Check that the time is finite, at most 1,000 years ahead and at most 10,000 years ago. */
+/* Check that the time is finite, at most 1,000 years in the future and at most 10,000 years ago. */
 TimestampTz finite_moment(TimestampTz value, const char *name);
 
 /* Check a key, which must have 1 to 255 bytes, and return it detoasted. */
@@ -54,7 +54,10 @@ int64 one_second_or_more(Datum interval, const char *name);
  */
 int64 exact_period(Datum interval, const char *name);
 
-/* Check a max_runtime (0, or at least 1 second); check a backoff_jitter (0 to 1). */
+/*
+ * Check a max_runtime: 0, or at least 1 second. Return microseconds. jitter() checks a
+ * backoff_jitter: 0 to 1.
+ */
 int64 max_runtime(Datum interval, const char *name);
 float8 jitter(float8 value, const char *name);
 

@@ -5,8 +5,8 @@ namespace pgq {
 static constinit object_access_hook_type next_object_access_hook = nullptr;
 
 /*
- * After ALTER EXTENSION UPDATE, invalidate the data that backends cache about the extension: no
- * server cache holds pg_extension, so the server sends no invalidation.
+ * After ALTER EXTENSION UPDATE, invalidate the data that backends cache about the extension. The
+ * server itself sends no invalidation, since it has no cache of pg_extension.
  */
 static void
 at_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *argument)
@@ -28,7 +28,10 @@ version_init()
 	object_access_hook = at_object_access;
 }
 
-/* Return the installed version of the extension, or nullptr. */
+/*
+ * Return the version of the extension that is installed in this database; nullptr if none is
+ * installed.
+ */
 static char *
 installed_version()
 {
@@ -76,7 +79,7 @@ version_is_before()
 	return installed != nullptr && strcmp(installed, PGQ_VERSION_BEFORE) == 0;
 }
 
-/* Compare versions, which are numbers separated by dots. */
+/* Return whether version a is newer than version b. Versions are numbers separated by dots. */
 static bool
 is_newer(const char *a, const char *b)
 {

@@ -12,23 +12,26 @@ void version_init();
 bool extension_installed();
 
 /*
- * Return whether this library serves that version of the SQL objects: its own version and the one
- * before. The version before lacks the objects that the update adds, and does not differ otherwise
- * (docs/operations.md). A function that needs such an object reports its absence by
- * report_versions(ERROR).
+ * Return whether this library serves that version of the SQL objects. The library serves its own
+ * version and the previous version. The previous version lacks the objects that the update to the
+ * library's version adds, and does not differ otherwise (docs/operations.md). A function that needs
+ * such an object and does not find it calls report_versions(ERROR).
  */
 bool is_served(const char *version);
 
 /*
- * Return whether the extension is installed in this database in a version that is served. Never
- * raises an error.
+ * Return whether the extension is installed in this database, in a version that this library
+ * serves. Never raises an error.
  */
 bool version_served();
 
-/* Return whether the installed version is the one before the library's. */
+/* Return whether the installed version is the previous version (is_served()). */
 bool version_is_before();
 
-/* Report that the versions of library and SQL objects differ, as an error or in the log. */
+/*
+ * Report that the versions of library and SQL objects differ, as an error (level ERROR) or in the
+ * log.
+ */
 void report_versions(int level);
 
 } // namespace pgq

@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * List the prepared transactions of this database. Called before anything is read from its queues
- * (protocol: prepared-is-watched).
+ * List the prepared transactions of this database. The caller must do so before it reads anything
+ * from the queues of the database (protocol: prepared-is-watched).
  */
 static int
 prepared_transactions(TransactionId *xids)
@@ -58,10 +58,10 @@ attach_slot(const Tables &t, const DurableTokens &tokens, const TransactionId *p
 }
 
 /*
- * Fill a slot for this database, restore the saved leases, and only then publish the slot. All that
- * can fail comes first and changes no shared memory. The changes of memory cannot fail, so no
- * process sees a part of them. The caller holds the lock of the token mark, so no other process
- * attaches the database or advances the mark at the same time.
+ * Fill a slot for this database, restore the saved leases, and only then publish the slot. All
+ * steps that can fail come first and change no shared memory. The changes of shared memory cannot
+ * fail, so no process sees a part of the changes. The caller holds the lock of the token mark, so
+ * no other process attaches the database or advances the mark at the same time.
  */
 static void
 attach(const Tables &t)

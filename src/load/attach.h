@@ -1,6 +1,7 @@
 /*
- * Entry point to the tables: every SQL function and every background worker gets them from
- * tables(). If the database has no slot in shared memory yet, it gets one, with its saved leases.
+ * Entry point to the tables of the extension: every SQL function and every background worker gets
+ * them from tables(). If the database has no slot in shared memory yet, tables() attaches one, with
+ * the saved leases of the database.
  */
 #pragma once
 
@@ -9,8 +10,9 @@
 namespace pgq {
 
 /*
- * Return the tables, after making sure that this database has a slot. Raises the errors of
- * look_at_tables(), and 53400 if no slot is free. Cheap if nothing has changed.
+ * Return the tables, after making sure that this database has a slot in shared memory. Raises the
+ * errors of look_at_tables(), and 53400 if no slot is free. Cheap if the tables have not changed
+ * since the last call.
  */
 const Tables &tables();
 

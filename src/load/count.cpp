@@ -12,14 +12,14 @@ namespace pgq {
 
 namespace {
 /*
- * The snapshot with which versions are judged, and the prepared transactions whose jobs are counted
- * separately.
+ * What a count sees: the snapshot by which row versions are judged, and the prepared transactions
+ * whose jobs are counted separately.
  */
 struct Eyes
 {
 	SnapshotData snapshot;
 	Snapshot registered;
-	TransactionId *prepared; /* prepared before the start, and perhaps still open */
+	TransactionId *prepared; /* prepared before the start of the server, and perhaps still open */
 	int n_prepared;
 };
 
@@ -28,9 +28,9 @@ struct Eyes
 /* ---- rows ---- */
 
 /*
- * Return whether one of these prepared transactions (or a subtransaction of it) has inserted the
- * version and not deleted it. Another transaction cannot have deleted the version, since it does
- * not see it.
+ * Return whether one of the prepared transactions of `eyes`, or a subtransaction, has inserted the
+ * version and not deleted it. No other transaction can have deleted the version, since no other
+ * transaction sees it.
  */
 static bool
 is_prepared(const Eyes &eyes, HeapTupleHeader header)
@@ -147,7 +147,8 @@ read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Tim
 /* ---- snapshots ---- */
 
 /*
- * Take the snapshot. It does not see changes of this transaction itself, which its own commit adds.
+ * Take the snapshot. The snapshot does not see changes of this transaction itself, since the commit
+ * of this transaction adds them to the counts.
  */
 static void
 open_eyes(Eyes *eyes)
@@ -168,7 +169,7 @@ close_eyes(Eyes *eyes)
 
 /*
  * Call publish() with the snapshot in the form of engine/count.h. The server's snapshot does not
- * list the transaction that takes it, so add that one.
+ * list the transaction that has taken the snapshot, so add this transaction to the list.
  */
 template <typename Publish>
 static bool
@@ -191,7 +192,9 @@ publish(const QueueRef &ref, const Eyes &eyes, Publish publish)
 
 /* ---- the count ---- */
 
-/* Begin a count. Returns false if the count is known already, or the queue is gone. */
+/*
+ * Begin a count. Returns false if the counts of the queue are known already, or the queue is gone.
+ */
 static bool
 begin(const QueueRef &ref, uint32 *serial, FoundRows *found)
 {
@@ -207,8 +210,9 @@ begin(const QueueRef &ref, uint32 *serial, FoundRows *found)
 }
 
 /*
- * Steps: begin, after which commit callbacks are logged; take the snapshot; publish it; read the
- * rows with no lock of the queue held; finish. If the count was forgotten in between, start again.
+ * Steps: begin, from where on the count logs what commit callbacks change; take the snapshot;
+ * publish it; read the rows with no lock of the queue held; finish. If the counts were forgotten
+ * during these steps, start again.
  */
 static void
 count(const QueueRef &ref, SegmentSet &segments, const Tables &t)
@@ -236,7 +240,7 @@ count(const QueueRef &ref, SegmentSet &segments, const Tables &t)
 	pfree(found);
 }
 
-/* Call read() after locking all segments; read() takes the snapshot. */
+/* Lock all segments of jobs and dead letters, and call read(), which takes the snapshot. */
 template <typename Read>
 static void
 with_segments(Read read)
@@ -271,8 +275,8 @@ rows_are_many()
 }
 
 /*
- * Run read() under the queue's lock for counting. Returns false if another process is counting,
- * which can happen only without wait.
+ * Run read() while holding QueueLock::kCount. Without wait, returns false if another process is
+ * counting the queue.
  */
 template <typename Read>
 static bool
@@ -315,8 +319,8 @@ static void
 read_part_of(const QueueRef &ref, SegmentSet &segments, const Tables &t)
 {
 	/*
-	 * Steps: begin, which drops the seconds that are over; take the snapshot; publish it; read the
-	 * rows with no lock of the queue held; finish.
+	 * Steps: begin, which drops the seconds that have passed; take the snapshot; publish it; read
+	 * the rows with no lock of the queue held; finish.
 	 */
 	Eyes eyes;
 	uint32 serial;

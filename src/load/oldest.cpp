@@ -1,12 +1,12 @@
 /*
  * Finding the oldest ready job.
  *
- * Memory usually knows this job: the window has the oldest job of the highest priorities, and
- * core/oldest_ready.h keeps the oldest job of the lower ones. Then only these two rows are read, to
- * check them. Otherwise all rows are searched. In each segment, the index orders the rows of a
- * queue by priority and, within a priority, by run_at. For each priority, the scan reads rows until
- * one is ready, or is younger than the oldest job found so far, and then skips to the next
- * priority.
+ * Memory usually knows this job: the window has the oldest ready job of the highest priorities, and
+ * core/oldest_ready.h keeps the oldest ready job of the lower priorities. Then only the rows of
+ * these two jobs are read, to check them. Otherwise the rows of all priorities are searched. In
+ * each segment, the index orders the rows of a queue by priority and, within a priority, by run_at.
+ * For each priority, the scan reads rows until a row is ready, or is younger than the oldest job
+ * found so far. Then the scan skips to the next priority.
  */
 #include "load/oldest.h"
 
@@ -25,7 +25,10 @@ struct Oldest
 	static constexpr int kPrioritiesMax = 64;
 
 	Snapshot snapshot;
-	/* run_at of the oldest job so far; at first, later than any job that is due */
+	/*
+	 * run_at of the oldest job found so far; before a job is found, later than the run_at of any
+	 * due job
+	 */
 	TimestampTz run_at;
 	bool any;
 	Hint hint; /* the oldest job found so far by reading rows, if any */
@@ -70,7 +73,10 @@ begin_below(IndexScanDesc scan, int32 queue_id, int64 priority)
 	index_rescan(scan, keys, 2, nullptr, 0);
 }
 
-/* Look at a visible row. Returns false if no later row of this priority can be the oldest. */
+/*
+ * Compare a visible row with the oldest job found so far. Returns false if no later row of this
+ * priority can be older.
+ */
 static bool
 look_at_row(const QueueRef &ref, const Hint &hint, Oldest *oldest)
 {
@@ -115,16 +121,16 @@ struct KnownReady
 {
 	bool any; /* the window has a ready job */
 	Hint hint;
-	int64 below; /* the window covers the priorities down to this one; lower ones it does not */
-	bool known;	 /* the oldest job of the lower priorities is known, too */
+	int64 below; /* the lowest priority that the window covers */
+	bool known;	 /* memory also knows the oldest job of the lower priorities */
 	bool any_beyond;
 	Hint beyond;
 };
 
 } // namespace
 /*
- * Return whether memory knows every ready job. It does not if a lease (lost, parked or held) hides
- * one, or if jobs have just become due.
+ * Return whether memory knows every ready job. False if a lease that is lost, parked or held hides
+ * a ready job, or if jobs have just become due.
  */
 static bool
 knows_all_ready(const Queue *queue)
@@ -163,7 +169,10 @@ look_at_memory(const QueueRef &ref, TimestampTz now)
 	return ready;
 }
 
-/* Return whether the row is at the hint's place with the same key, and no worker has the job. */
+/*
+ * Return whether the job of the hint is ready: its row is at the hint's place with the same key,
+ * and no worker has the job.
+ */
 static bool
 is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot snapshot)
 {
@@ -182,7 +191,7 @@ is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot s
 /*
  * Check whether the jobs that memory knows are still ready. Returns the priority below which there
  * may be an older job that memory does not know; INT32_MIN if there can be none. *run_at: set to
- * that of the oldest job found; unchanged if none is found.
+ * the run_at of the oldest job found; unchanged if none is found.
  */
 static int64
 find_in_memory(const QueueRef &ref, SegmentSet &segments, const KnownReady &ready,
@@ -218,8 +227,8 @@ ask_memory(const QueueRef &ref, TimestampTz now, TimestampTz *run_at)
 /* ---- the rows ---- */
 
 /*
- * Read the rows with priorities below `below`. Keep the result in memory, if every job that becomes
- * ready from here on is filed.
+ * Find the oldest ready job among the rows with priorities below `below`. Keep the result in memory
+ * if memory knows all ready jobs, so that each later one will be filed.
  */
 static void
 read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
@@ -248,8 +257,8 @@ read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 	UnregisterSnapshot(oldest->snapshot);
 	segments.close();
 	/*
-	 * Do not keep the result if a due job with a later run_at, not seen here, may be the oldest
-	 * later.
+	 * Do not keep the result if there may be a due job with a run_at in the future: this search has
+	 * not seen that job, which may become the oldest one.
 	 */
 	if (keep && !oldest->too_many && (oldest->any || !later))
 		(void) change_queue(ref, [&](QueueHold &hold) {

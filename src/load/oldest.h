@@ -1,4 +1,6 @@
-/* The run_at of the oldest ready job that no worker has. */
+/*
+ * Finding the run_at of the oldest ready job of a queue.
+ */
 #pragma once
 
 #include "engine/queue.h"
@@ -6,9 +8,9 @@
 namespace pgq {
 
 /*
- * Find the run_at of the oldest ready job of the queue, among committed rows. Returns false if
- * there is no such job, or if the jobs have too many different priorities to read the first rows of
- * each.
+ * Find the run_at of the oldest ready job of the queue, among committed rows. Returns false if no
+ * job is ready, or if the jobs have so many different priorities that reading the first rows of
+ * each priority would take too long.
  */
 bool find_oldest_ready(const QueueRef &ref, TimestampTz *run_at);
 

@@ -11,7 +11,10 @@ namespace pgq {
 
 static constexpr int kProbesMax = 16;
 static constexpr int kCandidatesMax = 32;
-/* Rows that are read of a group. Some may be leased. */
+/*
+ * Most rows that a probe reads of one group. More than kCandidatesMax, since some rows may be
+ * leased.
+ */
 static constexpr int kRowsMax = 2 * kCandidatesMax;
 
 struct ProbeRound
@@ -20,7 +23,7 @@ struct ProbeRound
 	Probe probes[kProbesMax];
 	int n;
 	bool fifo;
-	OrderScan scan; /* of the group that is read */
+	OrderScan scan; /* the scan of the group that is being read */
 };
 
 /* ---- beginning ---- */
@@ -46,11 +49,11 @@ begin_probe(ProbeRound &round)
 
 /* ---- one group ---- */
 
-/* What was found of it. */
+/* The rows that were found of one group. */
 struct Found
 {
 	RowRun run;
-	bool head; /* of a queue with fifo: the one row is that */
+	bool head; /* the queue has fifo: run.rows has one row, the head of the group */
 };
 
 static bool
@@ -75,7 +78,10 @@ read_head(const ProbeRound &round, const Probe &probe, Found *found)
 	return look_at_tables().has_segments;
 }
 
-/* Those that are not leased, as many as there is room. Returns how many rows were looked at. */
+/*
+ * Collect rows that are not leased, at most as many as the group has room for. Returns the number
+ * of rows looked at.
+ */
 static int
 pick_candidates(QueueHold &hold, const Probe &probe, const Found &found, Hint *candidates, int *n)
 {
@@ -119,7 +125,7 @@ publish_probe(const ProbeRound &round, const Probe &probe, const Found &found)
 	});
 }
 
-/* False: not all segments are there. */
+/* Read the next rows of a group and publish them. Returns false if segments are missing. */
 static bool
 probe_group(ProbeRound &round, const Probe &probe)
 {

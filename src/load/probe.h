@@ -1,6 +1,7 @@
 /*
- * Probes: the next rows of groups that were passed over and have room again. Like a refill, and with a lock of its own;
- * one process at a time probes the groups of a queue, several at once.
+ * Probes: reading the next rows of groups that were passed over and have room again. A probe has
+ * the steps of a refill (load/refill.h) and its own heavyweight lock, QueueLock::kGroups. One
+ * process at a time probes groups of a queue, several groups in one call.
  */
 #pragma once
 
@@ -8,7 +9,10 @@
 
 namespace pgq {
 
-/* To be called when nothing can be popped. wait: for whoever is at it just now. */
+/*
+ * Probe groups of the queue. Call this when no hint can be taken from the window. wait: if another
+ * process is probing, wait until it has finished.
+ */
 RefillResult probe_groups(const QueueRef &ref, bool wait);
 
 } // namespace pgq

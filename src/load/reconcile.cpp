@@ -10,8 +10,8 @@
 namespace pgq {
 
 /*
- * Return whether a lease or the schedule knows the job, or the job will be read again anyway.
- * Caller holds the queue's lock.
+ * Return whether a lease or the schedule knows the job, or the table will be read again in any
+ * case. The caller holds the queue's lock.
  */
 static bool
 is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
@@ -24,7 +24,7 @@ is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
 	return look_at_all && queue->schedule.leads_to(hint);
 }
 
-/* Like is_known_job(), but takes the lock. Returns true if the queue is gone. */
+/* Like is_known_job(), but takes the queue's lock. Returns true if the queue is gone. */
 static bool
 is_known(const QueueRef &ref, const Hint &hint, bool look_at_all)
 {
@@ -55,7 +55,7 @@ read_version(const IndexLookup &lookup, uint16 segment)
 	bool is_null;
 	Row row;
 	Datum expires_at = heap_getattr(lookup.tuple, kJobExpiresAt, desc, &is_null);
-	/* Memory need not know an expired job, since it is not handed out. */
+	/* Memory need not know an expired job, since no claim hands out the job. */
 	bool expired = !is_null && DatumGetTimestampTz(expires_at) <= wall_now();
 	row.live = !expired && judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
 	row.queue_id = DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, desc, &is_null));
@@ -68,7 +68,9 @@ static void
 look_at(Reconciliation *state, const Row &row)
 {
 	QueueRef ref;
-	/* If a queue gets a slot, all of its rows are read. */
+	/*
+	 * A queue without a slot needs no check: when the queue gets a slot, all of its rows are read.
+	 */
 	if (!row.live || state->n == kSuspectsMax ||
 		!find_attached_queue(tables().database, row.queue_id, &ref) ||
 		is_known(ref, row.hint, false))
@@ -77,8 +79,8 @@ look_at(Reconciliation *state, const Row &row)
 }
 
 /*
- * Read versions of a segment. Return their number, which is less than `most` only at the end of the
- * segment.
+ * Read row versions of a segment. Return the number of versions read, which is less than `most`
+ * only at the end of the segment.
  */
 static int
 reconcile_segment(Reconciliation *state, const Segment &segment, int most)
@@ -152,7 +154,10 @@ go_to(Reconciliation *state, int segment)
 	state->next_id = 0;
 }
 
-/* Read on. Returns false if all segments have been read; the next call starts again. */
+/*
+ * Read the next row versions. Returns false if all segments have been read; the next call starts
+ * again with the first segment.
+ */
 static bool
 read_on(Reconciliation *state, int most)
 {
@@ -190,8 +195,9 @@ reconcile_rows(Reconciliation *state, int most)
 /* ---- the second look ---- */
 
 /*
- * Return whether the transaction that wrote the version has also run its callbacks. COMMIT PREPARED
- * runs none; resolve_prepared() applies its effects.
+ * Return whether the effects of the transaction that wrote the version have been made. A commit
+ * makes them in callbacks, before the transaction counts as ended. COMMIT PREPARED runs no
+ * callbacks; resolve_prepared() makes the effects.
  */
 static bool
 has_settled(TransactionId xmin)
@@ -213,8 +219,8 @@ is_same_version(SegmentSet &segments, const Suspect &suspect)
 }
 
 /*
- * File the job if memory still does not know it. many: there may be more forgotten rows than were
- * noted, so read the whole queue again.
+ * File the job if memory still does not know it. Returns whether the job was filed. many: there may
+ * be more forgotten rows than the noted suspects, so the whole queue is read again.
  */
 static bool
 file_if_forgotten(const Suspect &suspect, bool many)
@@ -235,8 +241,8 @@ file_if_forgotten(const Suspect &suspect, bool many)
 }
 
 /*
- * Return whether an earlier job of the group exists. In a queue with fifo, memory needs only the
- * head of a group.
+ * Return whether the suspect is not the head of its group in a queue with fifo. In a queue with
+ * fifo, memory needs only the head of a group.
  */
 static bool
 waits_for_its_head(SegmentSet &segments, const Suspect &suspect)
@@ -277,8 +283,9 @@ repair_forgotten(Reconciliation *state, void (*report)(void *context, const Susp
 	if (state->n == 0)
 		return true;
 	/*
-	 * Transactions that were writing then may be about to file a suspect. But one that stays open
-	 * for long may be unrelated, so wait only for kPatience.
+	 * Transactions that were writing when the suspects were noted may be about to file a suspect.
+	 * But a transaction that stays open for long may be unrelated, so wait for at most kPatience
+	 * (microseconds).
 	 */
 	static constexpr int64 kPatience = 10 * USECS_PER_SEC;
 	if (monotonic_now() - state->noted_at < kPatience && any_writer_left(state))

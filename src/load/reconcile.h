@@ -1,18 +1,19 @@
 /*
- * The reconciler: checks that memory knows every live row that has no lease.
+ * The reconciler: checks that shared memory knows every live row that has no lease.
  *
  * The protocol makes a forgotten row impossible. The reconciler checks this in production, and
  * repairs a forgotten row should there be one (protocol: forgotten-is-proved). It reads the rows of
- * all queues by job id, a few at a time. A row that the schedule of its queue does not cover is at
- * first only a suspect: its transaction may be about to file it. The row is forgotten if all of
- * this holds a little later, checked in this order:
+ * all queues by job id, a few at a time. A row that neither a lease nor the schedule of its queue
+ * (core/schedule.h) knows is at first only a suspect: the transaction that wrote the row may be
+ * about to file it. The row is forgotten if all of the following conditions hold a little later,
+ * checked in this order:
  *   1. All transactions that were writing to segments at the first look have ended, or ten
  *      seconds have passed. The transaction that wrote this version has ended (its xid lock is
  *      released after its callbacks). No prepared transaction is still to be applied.
  *   2. No lease and no schedule knows the job.
  *   3. The same version is still live.
  *   4. Still no lease and no schedule knows the job.
- * So at (2) it was a live row that no claim would ever have found.
+ * So at condition 2 the row was live, and no claim would ever have found it.
  */
 #pragma once
 
@@ -22,7 +23,7 @@ namespace pgq {
 
 inline constexpr int kSuspectsMax = 64;
 
-/* A row version that neither a lease nor a schedule knew at the first look. */
+/* A row version that neither a lease nor the schedule of its queue knew at the first look. */
 struct Suspect
 {
 	QueueRef ref;
@@ -30,7 +31,7 @@ struct Suspect
 	TransactionId xmin;
 };
 
-/* How far the rows have been read, and the suspects among them. */
+/* State of the reconciler: how far it has read the rows, and which of these rows are suspects. */
 struct Reconciliation
 {
 	int segment;   /* number of the segment being read */
@@ -44,22 +45,22 @@ struct Reconciliation
 };
 
 /*
- * Read the next row versions, at most `most`, and note suspects; stop early when no more suspects
- * can be noted. Returns false at the end of all segments; the next call starts again. May wait for
- * locks on segments, unless the caller holds them.
+ * Read the next row versions, at most `most`, and note suspects; stop early when kSuspectsMax are
+ * noted. Returns false at the end of all segments; the next call starts again. May wait for locks
+ * of segments that the caller does not hold.
  */
 bool reconcile_rows(Reconciliation *state, int most);
 
 /*
- * Drop the suspects and go on with the next segment. Called after reconcile_rows() has raised an
- * error, since the same rows would raise it again.
+ * Drop the suspects and go on with the next segment. To be called after reconcile_rows() has raised
+ * an error, since the same rows would raise the error again.
  */
 void skip_segment(Reconciliation *state);
 
 /*
- * Look at the suspects again. Each forgotten row is filed, counted in `repaired`, reported with a
- * WARNING, and passed to report() if given. Returns false, and keeps the suspects, if it is too
- * early to decide.
+ * Look at the suspects again. Each forgotten row is filed, counted in the counter `repaired`,
+ * reported with a WARNING, and passed to report() unless that is NULL. Returns false, and keeps the
+ * suspects, if it is too early to decide.
  */
 bool repair_forgotten(Reconciliation *state, void (*report)(void *context, const Suspect &suspect),
 					  void *context);

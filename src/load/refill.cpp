@@ -58,7 +58,7 @@ struct TimerRefill
 	}
 };
 
-/* The state of one refill, from beginning to end. */
+/* The state of one refill, from look() to the last publish_some(). */
 template <typename Kind> struct Round
 {
 	QueueRef ref;
@@ -83,8 +83,8 @@ enum class Need : uint8
 
 } // namespace
 /*
- * Return whether a refill is wanted. With `begin` (the caller has the refill's lock) also begin it,
- * in the same hold of the queue's lock.
+ * Return whether a refill is wanted. With `begin`, also begin the refill under the same hold of the
+ * queue's lock; the caller must then have the heavyweight lock of the refill.
  */
 template <typename Kind>
 static Need
@@ -109,8 +109,9 @@ look(Round<Kind> &round, bool begin)
 
 /*
  * Begin a refill. Its heavyweight lock is taken before the queue shows that a refill is under way,
- * and released after the refill has ended. So a process that sees the refill can wait for it in the
- * lock manager. Most calls find nothing to do, so look before taking the lock.
+ * and is released after the refill has ended. So a process that sees the refill can wait for it in
+ * the lock manager. Most calls find that no refill is wanted, so call look() once before taking the
+ * lock.
  */
 template <typename Kind>
 static Need
@@ -130,8 +131,8 @@ begin_round(Round<Kind> &round, bool wait)
 /* ---- publishing ---- */
 
 /*
- * Merge a row into the schedule. Returns false if the job has a lease. Then, if the lease has
- * another hint, it remembers this one, and files it when it ends.
+ * Merge a row into the schedule. Returns false if the job has a lease. If the hint of that lease
+ * differs from the row's, the lease remembers the row's hint, and files it when the lease ends.
  */
 template <typename Kind>
 static bool
@@ -149,12 +150,13 @@ merge_row(QueueHold &hold, const Hint &row)
 }
 
 /*
- * Merge as many rows as one hold may handle. The hold with the last row finishes the refill.
- * Returns false when all is done, or if the queue is gone.
+ * Merge as many rows as one hold of the queue's lock may handle. The hold that merges the last row
+ * finishes the refill. Returns false when all rows are merged, or if the queue is gone.
  *
- * Most rows were announced when they were committed, so only the next waiter is woken; if it takes
- * a job, it wakes the one behind it. But some rows became due while memory did not have them, and
- * were never announced. For each of these a waiter is woken, and a NOTIFY is noted.
+ * For most rows, waiters were woken when the row was committed. So only the next waiter is woken
+ * here; if that waiter takes a job, it wakes the waiter behind it. But some rows became due while
+ * memory did not have them, so no waiter was woken for them. For each such row a waiter is woken
+ * here, and a NOTIFY is noted.
  */
 template <typename Kind>
 static bool
@@ -181,9 +183,9 @@ publish_some(Round<Kind> &round)
 /* ---- the refill ---- */
 
 /*
- * Return whether the list of segments is known. The list can lag one transaction behind: the first
- * pgq_create_queue runs its commit callbacks before its invalidations are sent. Whenever there is a
- * queue there are segments, so an empty list is read again.
+ * Return whether the list of segments is known. The list can lag one transaction behind: the
+ * transaction of the first pgq_create_queue runs its commit callbacks before the server sends its
+ * invalidations. A database with a queue always has segments, so an empty list is read again.
  */
 bool
 segments_known()
@@ -195,8 +197,8 @@ segments_known()
 }
 
 /*
- * Steps: begin, which takes the cursor away; read rows with no lock of the queue held; publish the
- * rows in short holds.
+ * Steps: begin, which moves the cursor to the refill, so that no other refill starts; read rows
+ * with no lock of the queue held; publish the rows in several short holds of the queue's lock.
  */
 template <typename Kind>
 static RefillResult

@@ -1,12 +1,12 @@
 /*
  * Refills: read the next rows of a queue from the table into its window or timer.
  *
- * One process at a time refills a queue's window, and one its timer. It may be a claim that finds
- * no job in memory; the scheduler refills before that is needed. If the refill raises an error, or
- * is cancelled, the abort callback abandons it and puts the cursor back. (If the process dies the
- * server restarts.) The process holds a heavyweight lock (catalog/queue_lock.h) during the refill:
- * it may have to wait for a lock of a segment itself, so the deadlock detector must see the
- * processes that wait for it.
+ * One process at a time refills a queue's window, and one process its timer. The scheduler refills
+ * before a claim needs the rows; a claim that finds no job in memory refills itself. If the refill
+ * raises an error, or is cancelled, the abort callback abandons the refill and puts the cursor
+ * back. (If the process dies, the server restarts.) During the refill, its process holds a
+ * heavyweight lock (catalog/queue_lock.h): the process may have to wait for a lock of a segment, so
+ * the deadlock detector must see the processes that wait for the refill.
  */
 #pragma once
 
@@ -23,18 +23,21 @@ enum class RefillResult : uint8
 };
 
 /*
- * Refill the window or the timer, if that is wanted. wait: wait for another process that refills,
- * or waits to do so.
+ * Refill the window or the timer, if a refill is wanted. wait: if another process is refilling, or
+ * waits to refill, wait for that process.
  */
 RefillResult refill_window(const QueueRef &ref, bool wait);
 RefillResult refill_timer(const QueueRef &ref, bool wait);
 
-/* Return whether the segments are known; they may have been created a moment ago. */
+/*
+ * Return whether the list of segments is known, after reading it again if it is empty: the segments
+ * may have been created a moment ago.
+ */
 bool segments_known();
 
 /*
  * Wait until the refills and probes of the queue that are under way have finished or were
- * abandoned. Returns false if there was none.
+ * abandoned. Returns false if no refill or probe was under way.
  */
 bool wait_for_refills(const QueueRef &ref);
 

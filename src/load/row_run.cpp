@@ -13,7 +13,10 @@ smallest(RowStream *streams, int n)
 	return least;
 }
 
-/* The streams' rows in order, and which is the first that is left out. */
+/*
+ * Merge the rows of n streams into *run, in the order of the scan: at most `most` rows, and the
+ * first row that is left out.
+ */
 template <typename Scan>
 static void
 merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run)
@@ -55,7 +58,10 @@ read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
 	for (int i = 0; i < n; i++)
 		close_stream(&streams[i]);
 	segments.close();
-	/* The wait for a lock can have brought the news that an index is missing. */
+	/*
+	 * While waiting for a lock of a segment, the session can have received an invalidation that
+	 * says that an index is missing.
+	 */
 	return t.has_segments;
 }
 

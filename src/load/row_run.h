@@ -1,5 +1,5 @@
 /*
- * The first rows of a scan, those of all segments merged in its order.
+ * A row run: the first rows of a scan, read from all segments and merged in the order of the scan.
  */
 #pragma once
 
@@ -9,13 +9,16 @@ namespace pgq {
 
 struct RowRun
 {
-	Hint *rows; /* in order */
+	Hint *rows; /* in the order of the scan */
 	int n;
-	bool more;	   /* rows are left: */
-	Hint left_out; /* the first of them */
+	bool more;	   /* the scan has more rows than `rows` */
+	Hint left_out; /* if `more`: the first row that is not in `rows` */
 };
 
-/* Read at most so many rows. False if not all segments are there: then nothing is known. */
+/*
+ * Read at most `most` rows of the scan into *run. Returns false if segments or their indexes are
+ * missing; *run then proves nothing about other rows.
+ */
 bool read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run);
 bool read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run);
 

@@ -35,7 +35,7 @@ is_wanted(HeapTuple tuple, Buffer buffer)
 	}
 }
 
-/* The next row of the scan as it stands; false at its end. */
+/* Read the next row of the current scan. Returns false at the end of the scan. */
 static bool
 next_row(RowStream *stream)
 {
@@ -60,8 +60,8 @@ equals(ScanKeyData *key, AttrNumber column, int32 value)
 }
 
 /*
- * (run_at, job_id) >= start, as a row comparison: a million jobs may have the same
- * run_at, and a scan must not begin with the first of them each time.
+ * Set *key to the row comparison (run_at, job_id) >= start. A comparison of run_at alone would not
+ * do: a million jobs may have the same run_at, and each scan would read all of them up to `start`.
  */
 static void
 starts_at(ScanKeyData *key, RowStream *stream, AttrNumber column, const TimerKey &start)
@@ -83,7 +83,7 @@ starts_at(ScanKeyData *key, RowStream *stream, AttrNumber column, const TimerKey
 
 static constexpr int kOrderKeysMax = 4;
 
-/* The columns before the priority. Returns how many there are. */
+/* Set the scan keys of the index columns before the priority. Returns the number of keys set. */
 int
 OrderScan::begin_keys(ScanKeyData *keys, const RowStream *stream) const
 {
@@ -108,12 +108,15 @@ OrderScan::begin(RowStream *stream) const
 	stream->one_priority = true;
 }
 
-/* Go on with the first row of any lower priority. */
+/* Start a scan of all priorities below `priority`. */
 void
 OrderScan::begin_below(RowStream *stream, int32 priority) const
 {
 	ScanKeyData keys[kOrderKeysMax];
-	/* The number of keys of a scan is fixed; this one says nothing new. */
+	/*
+	 * The number of keys of a scan is fixed, so fill the first key with a comparison that the next
+	 * key repeats.
+	 */
 	equals(&keys[0], 1, stream->queue_id);
 	int n = begin_keys(&keys[1], stream) + 1;
 	auto column = static_cast<AttrNumber>(n);
@@ -129,8 +132,8 @@ OrderScan::is_due(const Hint &row) const
 }
 
 /*
- * The next row that is due. Within a priority rows come by run_at: beyond the horizon none of them
- * is due, so the scan goes on at the next priority.
+ * Go to the next due row. Within a priority, rows come in the order of run_at. Behind the horizon
+ * no row is due, so the scan continues with the next lower priority.
  */
 void
 OrderScan::advance(RowStream *stream) const

@@ -1,8 +1,10 @@
 /*
- * The rows of a queue in one segment, in the order of one of its indexes: what a refill merges.
+ * Row streams: the rows of a queue in one segment, in the order of an index of the segment. A
+ * refill merges the streams of all segments. A stream must stay at its address while it is open.
  *
- * A row whose insert has not ended is left out, since its own transaction will file it. A row whose
- * delete has not ended is kept, since that may be undone.
+ * A stream skips a row that an open transaction is inserting, since that transaction will file the
+ * row. A stream includes a row that an open transaction is deleting, since the delete may be rolled
+ * back.
  */
 #pragma once
 
@@ -15,34 +17,41 @@ namespace pgq {
 struct RowStream
 {
 	bool has_row; /* false: the stream is at its end */
-	Hint row;	  /* if has_row: the current one */
+	Hint row;	  /* if has_row: the current row */
 
 	int32 queue_id;
 	uint16 segment;
 	bool opened; /* false: the segment has no page, so no scan was opened */
 	IndexLookup lookup;
-	ScanKeyData from[2]; /* where the scan starts; it refers to them, so a stream must not move */
+	ScanKeyData from[2]; /* start of the scan; index_rescan() keeps pointers to it */
 
-	/* In the order of the window only: */
-	int32 priority;	   /* of the row that was read last */
-	bool one_priority; /* the scan ends with that priority; a scan of all lower ones follows */
+	/* The next two fields are used only in the order of the window (OrderScan). */
+	int32 priority; /* priority of the row that was read last */
+	bool
+		one_priority; /* the scan ends with that priority; a scan of all lower priorities follows */
 };
 
-/* Open a stream of that segment, on an index whose scans here have so many keys. It has no row yet. */
+/*
+ * Open a stream of the segment with that number. index: the index to scan; keys: the number of scan
+ * keys. The stream has no row until the first call of advance().
+ */
 void open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id, Oid index,
 				 int keys);
 void close_stream(RowStream *stream);
 
-/* Rows that are due, of a queue, of one group of it, or those without a group, by priority and run_at, from a key on. */
+/*
+ * A scan of due rows in the order of priority and run_at, from the key `start` on: rows of the
+ * whole queue, of one group, or without a group.
+ */
 struct OrderScan
 {
 	using Order = ByKey;
 
 	Key start;
 	int64 due_line;
-	int64 horizon;	/* rows that were due when enqueued are looked for up to here */
-	int64 group;	/* 0: all */
-	bool ungrouped; /* those only */
+	int64 horizon;	/* upper bound of the run_at of rows that were not delayed (is_delayed()) */
+	int64 group;	/* 0: rows of all groups */
+	bool ungrouped; /* only rows without a group */
 
 	IndexName index() const { return group == 0 ? kByOrder : kByGroup; }
 	int keys() const { return group == 0 ? 3 : 4; }
@@ -55,7 +64,7 @@ private:
 	bool is_due(const Hint &row) const;
 };
 
-/* Delayed rows, by run_at, from a key on. */
+/* A scan of delayed rows (is_delayed()) in the order of run_at, from the key `start` on. */
 struct DelayedScan
 {
 	using Order = ByRunAt;

@@ -17,13 +17,13 @@ enum class Outcome : uint8
 	kOpen,
 	kCommitted,
 	kAborted,
-	kForgotten, /* so old that the server does not know the outcome any more */
+	kForgotten, /* so old that the server no longer knows its outcome */
 };
 
 } // namespace
 /*
- * Return the outcome of the transaction, as txid_status() does. An invalid xid counts as committed:
- * there is nothing to undo.
+ * Return the outcome of the transaction, as txid_status() does. An invalid xid counts as committed,
+ * since no rollback has to be followed.
  */
 static Outcome
 outcome_of(TransactionId xid, const TransactionId *prepared, int n)
@@ -43,8 +43,9 @@ outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 }
 
 /*
- * Apply the outcome of prepared transactions to a saved lease that they used; they may have ended
- * since the start. Returns false if the lease has ended that way, or if an outcome is unknown.
+ * Apply the outcome of prepared transactions to a saved lease that these transactions used. Such a
+ * transaction may have ended since the start of the server. Returns false if the lease has ended
+ * with that transaction, or if an outcome is unknown.
  */
 static bool
 follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
@@ -64,8 +65,8 @@ follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
 }
 
 /*
- * Return whether the row of the lease exists and shows no end of this lease or of a later one.
- * Fills in the scheduling columns.
+ * Return whether the row of the lease's job exists and shows no end of this lease or of a later
+ * lease. Sets the lease's hint and enqueued_at from the row.
  */
 static bool
 has_its_row(SegmentSet &segments, SavedLease *lease)
@@ -115,7 +116,7 @@ append(T **items, int *n, int *room, const T &item)
 	(*items)[(*n)++] = item;
 }
 
-/* Order by queue and group, and by time within a group. */
+/* Compare two SavedStarts by queue, then by group, then by time. */
 static int
 compare_starts(const void *a, const void *b)
 {
@@ -156,8 +157,8 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 {
 	SavedLeases saved = {};
 	/*
-	 * Restore nothing if the rows are a publisher's. Restore no leases if there are no segments:
-	 * the rows of their jobs cannot be checked.
+	 * Restore nothing if a subscription brings the jobs. Restore no leases and no starts if the
+	 * segments are missing, since the rows of the jobs cannot be checked.
 	 */
 	if (OidIsValid(t.subscription))
 		return saved;
@@ -174,8 +175,8 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 }
 
 /*
- * Attach the queue of a saved lease. Leases are sorted by queue, so most often the queue is the one
- * that was attached last.
+ * Attach the queue of a saved lease. Leases are sorted by queue, so most often the lease has the
+ * queue that was attached last.
  */
 static bool
 attach_queue_of(Database *db, const SavedLeases *saved, int32 queue_id, int *last, QueueRef *ref)
@@ -268,7 +269,7 @@ write_leases(Relation rel, const SavedLease *leases, int n, int64 mark)
 	MemoryContextDelete(scratch);
 }
 
-/* Write the items that copy(items, most) returns, as write_leases() does. */
+/* Write the items that copy(items, most) returns to the table, one row for each item. */
 template <typename Item, typename Copy>
 static void
 write_copies(Relation rel, int64 mark, int most, Copy copy)
@@ -302,7 +303,10 @@ write_starts_and_rates(Relation rel, const Database *db, int64 mark)
 	});
 }
 
-/* Delete a saved row. If another transaction has locked the row, leave it: it is void anyway. */
+/*
+ * Delete a saved row. Returns false, and leaves the row, if another transaction has locked it; the
+ * row is void in any case.
+ */
 static bool
 try_delete(Relation rel, HeapTuple tuple)
 {

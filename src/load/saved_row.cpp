@@ -28,7 +28,10 @@ enum SavedColumn : AttrNumber
 };
 
 } // namespace
-/* Any column may be NULL in a stored row. read_lease() refuses a row that lacks a value it needs. */
+/*
+ * Any column may be NULL in a stored row. read_lease() returns false for a row that lacks a value
+ * which a lease needs.
+ */
 static constexpr Column columns[kSavedColumns] = {
 	{"mark", INT8OID, kOrNull},			 {"job_id", INT8OID, kOrNull},
 	{"lease", INT8OID, kOrNull},		 {"queue_id", INT4OID, kOrNull},
@@ -49,7 +52,7 @@ has_lease_time(TupleDesc desc)
 bool
 read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark)
 {
-	/* Use the table's number of columns: dropped columns keep their places. */
+	/* The table can have more columns than the library knows: dropped columns keep their places. */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(tuple, desc, values, nulls);
@@ -125,14 +128,14 @@ form_lease(TupleDesc desc, const SavedLease &lease, int64 mark)
 /* ---- starts and rates ---- */
 
 /*
- * The job_id of a row of starts or of a rate, which no job has. Such a row also has a committed
- * end, so code that reads it as a lease, as version 0.1 does, finds it void.
+ * The job_id of a row of starts or of a rate; no job has this id. Such a row also says that the
+ * lease has ended by a committed transaction. So code that reads the row as a lease, as version 0.1
+ * does, ignores it.
  */
 static constexpr int64 kNoJob = 0;
 
 /*
- * Value of the column "segment" for a row of a rate; for a row of starts, that column has a
- * StartsOf.
+ * Value of the column "segment" in a row of a rate. In a row of starts, the column has a StartsOf.
  */
 static constexpr uint16 kOfRate = 100;
 

@@ -14,15 +14,15 @@ namespace pgq {
 Relation open_saved(const Tables &t, LOCKMODE mode);
 
 /*
- * Read a row as a lease. Returns false if a column is NULL that form_lease() never writes as NULL;
- * *mark is not set then.
+ * Read a row as a lease. Returns false, without setting *mark, if a column is NULL that
+ * form_lease() never writes as NULL.
  */
 bool read_lease(HeapTuple tuple, TupleDesc desc, SavedLease *lease, int64 *mark);
 HeapTuple form_lease(TupleDesc desc, const SavedLease &lease, int64 mark);
 
 /*
- * The kind of a row. kVoid: starts or a rate from before a promotion; the former primary may have
- * started or granted more since.
+ * The kind of a row. kVoid: starts or a rate that were saved before a promotion. After saving, the
+ * former primary may have started more jobs or given more permits.
  */
 enum class SavedKind : uint8
 {
@@ -33,15 +33,15 @@ enum class SavedKind : uint8
 };
 SavedKind kind_of(const SavedLease &row);
 
-/* Convert starts or a rate to a row in the form of a lease, and back. */
+/* Convert starts or a rate to a row in the form of a lease, and such a row back. */
 SavedLease row_of(const SavedStarts &starts);
 SavedLease row_of(const SavedRate &rate);
 SavedStarts starts_of(const SavedLease &row);
 SavedRate rate_of(const SavedLease &row);
 
 /*
- * Visit the rows that are committed at this moment. lease is NULL, and mark undefined, for a row
- * that read_lease() refuses.
+ * Visit the rows that are committed at this moment. If read_lease() returns false for a row,
+ * visit() gets NULL as the lease, and an undefined mark.
  */
 template <typename Visit>
 void

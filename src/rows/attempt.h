@@ -26,7 +26,7 @@ struct AttemptRecord
 	TimestampTz claimed_at;
 	const char *worker;
 	Outcome outcome;
-	const char *reason; /* or NULL */
+	const char *reason; /* why the attempt ended; NULL: no reason was given */
 	bool has_error;
 	Datum error; /* text */
 };

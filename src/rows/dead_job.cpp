@@ -20,7 +20,7 @@ would_be_deleted(HeapTuple tuple, Buffer buffer)
 }
 
 /*
- * Delete the version that the lookup has found; its page stays pinned until then
+ * Delete the version that the lookup has found. Its page stays pinned until the delete
  * (protocol: pin-then-write). Returns false if another transaction has deleted or replaced the
  * version first, and adds that transaction's xid to *moved: trace_of() of the dead version will
  * return the same xid at the next look.
@@ -40,8 +40,8 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint6
 }
 
 /*
- * Delete the dead letter of the job in this segment. Returns whether there was one. *moved: the
- * traces of dead versions (trace_of()) are added.
+ * Delete the dead letter of the job in this segment. Returns whether the segment had it. The traces
+ * of dead versions (trace_of()) are added to *moved.
  */
 static bool
 remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queue_id, uint64 *moved)
@@ -75,7 +75,7 @@ remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 {
 	/*
 	 * Rotation may move the row to a segment that was already searched. Repeat the search until two
-	 * passes in a row have seen the same moves.
+	 * passes in a row have the same sum of traces.
 	 */
 	for (uint64 before = 0;;)
 	{

@@ -8,15 +8,16 @@
 namespace pgq {
 
 /*
- * Remove an old dead letter of the job, so that a new one can replace it. There is one only if an
- * administrator has inserted the job again by SQL. Returns false if there is none. *queue_id: the
- * queue of the removed one. Without wait, raises 55P03 if another transaction has locked that row.
+ * Remove an old dead letter of the job, so that a new one can replace it. Such a dead letter exists
+ * only if an administrator has inserted the job again by SQL. Returns false if the job has no dead
+ * letter. *queue_id: the queue of the removed dead letter. Without wait, raises 55P03 if another
+ * transaction has locked that row.
  */
 bool remove_dead_job(int64 job_id, bool wait, int32 *queue_id);
 
 /*
- * Add a dead letter with the data of this row, which must stay in memory until the records are
- * written. fence: token of the last lease; negative if that lease was lost.
+ * Add a dead letter with the data of the job's row. `row` must stay in memory until the records are
+ * written. fence: token of the last lease; negative if that last lease was lost.
  */
 void add_dead_job(Records &records, const JobRow &row, int32 attempts, int64 fence,
 				  const char *reason, bool has_error, Datum error);

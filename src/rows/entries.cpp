@@ -3,8 +3,9 @@
 namespace pgq {
 
 /*
- * Shortest run of entries that is worth one WAL record: computing the difference of the page costs
- * as much as several single entries.
+ * Smallest number of entries for which one common WAL record is cheaper than single inserts: to
+ * write that record, the difference of the page is computed, which costs as much as several single
+ * entries.
  */
 static constexpr int kRunMin = 16;
 
@@ -23,8 +24,8 @@ key_of(Relation index, IndexTuple entry)
 /*
  * Return the offset on this leaf at which the key belongs: behind the item at `after` (0: none),
  * and before all greater items. Returns an invalid offset if the key belongs to another leaf, or if
- * an item has the same columns, even one of a dead row. So a valid offset proves that the index has
- * no equal entry, as a unique index requires.
+ * the leaf has an item with the same columns, even if the row of that item is dead. So a valid
+ * offset proves that the index has no equal entry, as a unique index requires.
  */
 static OffsetNumber
 place_of_key(Relation index, BTScanInsert key, Page leaf, OffsetNumber after)
@@ -52,7 +53,7 @@ place_of_key(Relation index, BTScanInsert key, Page leaf, OffsetNumber after)
 
 /*
  * Like place_of_key(), but for an entry. Returns an invalid offset also if the leaf has no room for
- * it.
+ * the entry.
  */
 static OffsetNumber
 place_of_entry(Relation index, IndexTuple entry, Page leaf, OffsetNumber after)
@@ -80,8 +81,8 @@ put(Relation index, IndexTuple entry, Page leaf, OffsetNumber place)
 }
 
 /*
- * Put entries on the leaf, from the first on, as long as each belongs there directly behind the one
- * before. Returns their number.
+ * Put entries on the leaf, starting with entries[0], as long as each entry belongs directly behind
+ * the previous entry. Returns the number of entries put.
  */
 static int
 put_run(Relation index, IndexTuple *entries, int n, Page leaf)
@@ -95,7 +96,8 @@ put_run(Relation index, IndexTuple *entries, int n, Page leaf)
 }
 
 /*
- * Insert entries, from the first on, as long as they belong on the same leaf. Returns their number.
+ * Insert entries, starting with entries[0], as long as they belong on the same leaf. Returns the
+ * number of inserted entries.
  */
 static int
 insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
@@ -117,9 +119,10 @@ insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 }
 
 /*
- * Insert entries by runs. After each run the server inserts one entry: it did not fit and splits
- * the leaf, or it belongs to another leaf. After two short runs in a row the entries are scattered,
- * and the server inserts all the others.
+ * Insert entries by runs, each run on one leaf. After each run the server's own function inserts
+ * the next entry, which belongs to another leaf or splits the full one. Two runs in a row that are
+ * shorter than kRunMin show that the entries are scattered; then the server's function inserts all
+ * remaining entries.
  */
 void
 insert_in_btree(Relation heap, Relation index, IndexTuple *entries, int n, IndexUniqueCheck unique,

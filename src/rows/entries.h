@@ -1,9 +1,9 @@
 /*
- * Adding many entries to a btree at once.
+ * Add many entries to a btree at once.
  *
  * Rows that are inserted together are usually neighbours in an index: their ids grow, and they are
- * due at the same time. Entries for the same leaf are added under one lock and with one WAL record,
- * instead of one descent, lock and record for each entry.
+ * due at the same time. Entries for the same leaf are added with one descent of the tree, one lock
+ * and one WAL record, instead of a descent, a lock and a record for each entry.
  */
 #pragma once
 
@@ -12,9 +12,10 @@
 namespace pgq {
 
 /*
- * Insert the entries, with the same result as if each were inserted in turn. Each entry names its
- * heap row; no column may be wide enough to be compressed. refuse(index, entry) is called, only
- * with UNIQUE_CHECK_PARTIAL, for an entry that may be a duplicate; it raises an error.
+ * Insert the entries, with the same result as if each were inserted in turn. Each entry has the
+ * place of its heap row. No column may be wide enough to be compressed. With UNIQUE_CHECK_PARTIAL,
+ * refuse(index, entry) is called for an entry that may be a duplicate; refuse() must raise an
+ * error.
  */
 void insert_in_btree(Relation heap, Relation index, IndexTuple *entries, int n,
 					 IndexUniqueCheck unique, void (*refuse)(Relation index, IndexTuple entry));

@@ -29,7 +29,9 @@ begin_scan(IndexLookup *lookup, SegmentSet &segments, const Segment &segment, in
 	index_rescan(lookup->scan, keys, lengthof(keys), nullptr, 0);
 }
 
-/* Find the group's first job in one segment. */
+/*
+ * Find the group's first job in one segment. Returns false if the segment has no job of the group.
+ */
 static bool
 first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *first)
 {
@@ -47,10 +49,10 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
 }
 
 /*
- * Search segment by segment; a later segment matters only if it has a job before the head found so
- * far. Changes of this transaction itself are invisible, since the answer must be the same for all
- * sessions: the command id of the snapshot is the first one, so all commands of this transaction
- * come later.
+ * Search segment by segment. A later segment matters only if it has a job before the head found so
+ * far. Changes of this transaction itself must be invisible, since the answer must be the same for
+ * all sessions. So the snapshot gets the first command id: all changes of this transaction then
+ * look later than the snapshot.
  */
 bool
 find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)

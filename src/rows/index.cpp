@@ -65,8 +65,8 @@ is_delayed(Relation heap, HeapTuple tuple)
 }
 
 /*
- * Refuse deferrable constraints with an error: the server's trigger that checks them later does not
- * fire for rows inserted here.
+ * Raise an error if a deferrable constraint may be violated: the server's trigger that checks such
+ * constraints later does not fire for rows that are inserted without the executor.
  */
 static void
 refuse_conflict(List *indexes, const Relation rel)
@@ -79,10 +79,10 @@ refuse_conflict(List *indexes, const Relation rel)
 }
 
 /*
- * Insert entries into all indexes of rel except those in `skip`, by the server's executor: an
- * administrator may have added indexes with expressions, predicates and constraints. Their
- * functions run with the rights of the owner of rel, not of the session that enqueues. Without
- * wait, a possible duplicate raises an error.
+ * Insert entries into all indexes of rel except the indexes in `skip`. The server's executor does
+ * this, since an administrator may have added indexes with expressions, predicates and constraints.
+ * Functions in these indexes run with the rights of the owner of rel, not of the session that
+ * enqueues. Without wait, a possible duplicate raises an error.
  */
 static void
 insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_skip, bool wait,
@@ -121,8 +121,8 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);
 	insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
 	/*
-	 * The other indexes contain few rows. Usually none of these rows is among them, so the index
-	 * need not be opened.
+	 * Each of the other indexes contains only a few rows of the table. Usually none of the new rows
+	 * belongs in such an index, so the index need not be opened.
 	 */
 	auto insert_some = [&](IndexName index, auto wanted) {
 		if (std::any_of(tuples, tuples + n, wanted))

@@ -1,6 +1,6 @@
 /*
  * Index access without the executor: entries for rows that are inserted directly, and lookups that
- * see every version that is not dead to all transactions.
+ * see every row version that is not dead to all transactions.
  */
 #pragma once
 
@@ -17,19 +17,22 @@ void insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuple
 							  bool wait);
 
 /*
- * Insert the entries of a HOT version. It needs entries only in summarizing indexes (BRIN), which
- * an administrator may have added.
+ * Insert the index entries of a row version that was written by a HOT update. Only summarizing
+ * indexes (BRIN) need entries of such a version; an administrator may have added such indexes.
  */
 void insert_summaries(Relation rel, HeapTuple tuple);
 
-/* Like insert_job_index_entries(), but for records; waits for transactions with a duplicate id. */
+/*
+ * Like insert_job_index_entries(), but for records. If another transaction is inserting the same
+ * id, wait until that transaction ends.
+ */
 void insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
 
 /*
- * A scan of the versions to which an index leads. Between next_version() and unlock_version() the
- * slot pins the version's buffer, and the buffer is share-locked. The scan uses no MVCC snapshot,
- * so nothing is registered for serializable transactions (protocol: busy-is-not-gone). Index
- * entries that are dead to all are marked for removal.
+ * A scan of the row versions to which an index leads. Between next_version() and unlock_version()
+ * the slot pins the version's buffer, and the buffer is share-locked. The scan uses no MVCC
+ * snapshot, so nothing is registered for serializable transactions (protocol: busy-is-not-gone).
+ * Index entries whose rows are dead to all transactions are marked for removal.
  */
 struct IndexLookup
 {
@@ -42,8 +45,8 @@ struct IndexLookup
 };
 
 /*
- * Open a scan without keys; index_rescan() sets the keys and starts the scan. While the lookup is
- * in use it must stay at the same address.
+ * Open a scan without keys; index_rescan() sets the keys and starts the scan. The lookup must stay
+ * at the same address until end_index_lookup().
  */
 void open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys);
 

@@ -5,7 +5,10 @@
 
 namespace pgq {
 
-/* A job row to insert. insert_jobs() sets its segment, and its id if it has none. */
+/*
+ * A job row to insert. insert_jobs() sets the segment, and sets the id unless the caller has set
+ * one.
+ */
 struct NewJob
 {
 	Datum values[kJobColumns];
@@ -22,7 +25,7 @@ struct NewJob
 
 int64 new_job_id();
 
-/* Give the job an id unless it has one. */
+/* Give the job a new id unless the caller has set one. */
 inline void
 number_job(NewJob *job)
 {
@@ -32,11 +35,12 @@ number_job(NewJob *job)
 
 /*
  * Insert n jobs. Jobs without an id get increasing ids in the order of the array. First the rows
- * are written page by page, then their index entries. hints: receives the hint of each job.
+ * are written page by page, then their index entries. hints: an array of n elements, filled with
+ * the hint of each job.
  */
 void insert_jobs(NewJob *jobs, int n, Hint *hints);
 
-/* Number of rows for one call of insert_jobs(); larger batches are no faster. */
+/* Best number of rows for one call of insert_jobs(): more rows at once are no faster. */
 inline constexpr int kInsertBatch = 256;
 
 } // namespace pgq

@@ -45,8 +45,8 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 	row->tuple = heap_copytuple(tuple);
 	row->place = place_of(tuple->t_self, segment);
 	/*
-	 * check_columns() has verified the extension's own columns. Columns behind them were dropped,
-	 * so their values do not matter.
+	 * check_columns() has verified the extension's own columns. Columns after the extension's own
+	 * columns were dropped, so their values do not matter.
 	 */
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];

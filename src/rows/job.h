@@ -67,19 +67,22 @@ struct Standing
 {
 	int32 queue_id;
 	TimestampTz run_at;
-	bool delayed; /* the job waits for run_at, if that is still in the future */
+	bool delayed; /* the job waits for run_at, if run_at is still in the future */
 
 	friend bool operator==(const Standing &, const Standing &) = default;
 };
 
 Standing standing_of(HeapTuple tuple, TupleDesc desc);
 
-/* Copy a version of a row of that segment. Caller holds the lock of the version's buffer. */
+/*
+ * Copy a version of a job's row from `rel`, the given segment. The caller holds the lock of the
+ * version's buffer.
+ */
 void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
 
 /*
- * Compute the generated column group_id: the server does not generate columns of rows that are
- * formed here.
+ * Compute the value of the generated column group_id. The server does not compute generated columns
+ * of rows that pgq_ext writes without the executor.
  */
 Datum group_id_of(Datum group_key);
 

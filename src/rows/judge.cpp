@@ -4,7 +4,7 @@ namespace pgq {
 
 /*
  * Return whether a running transaction has locked this live version. The lock may be a member of a
- * multixact that also contains an UPDATE which was rolled back.
+ * multixact of which another member is an UPDATE that was rolled back.
  */
 static bool
 has_running_locker(HeapTupleHeader header)
@@ -79,8 +79,8 @@ is_locked_by_us(HeapTupleHeader header)
 }
 
 /*
- * is_writable() was called before, and has set HEAP_XMAX_INVALID if the xmax transaction was rolled
- * back or held only a lock and has ended.
+ * The caller has called is_writable(), which has set HEAP_XMAX_INVALID if the xmax transaction was
+ * rolled back, or has ended and had only locked the row.
  */
 bool
 is_touched(HeapTupleHeader header)

@@ -1,6 +1,6 @@
 /*
- * Visibility checks: whether the heap says that a row version is live, busy or dead. They use no
- * snapshot, so isolation levels do not matter and nothing is registered for serializable
+ * Visibility checks: whether the heap says that a row version is live, busy or dead. The checks use
+ * no snapshot, so isolation levels do not matter and nothing is registered for serializable
  * transactions. The caller holds the lock of the version's buffer.
  */
 #pragma once
@@ -10,8 +10,8 @@
 namespace pgq {
 
 /*
- * Result of a check. A busy version is not proof that the job is gone: its transaction may be
- * rolled back.
+ * Result of a visibility check. A busy version does not prove that the job is gone: the transaction
+ * that is changing the version may be rolled back.
  */
 enum class Verdict : uint8
 {
@@ -23,22 +23,24 @@ enum class Verdict : uint8
 Verdict judge_version(HeapTuple tuple, Buffer buffer);
 
 /*
- * Return whether a write would change this version. True if the insertion is committed or this
- * transaction's own, and this transaction has not replaced or deleted the version. Another
- * transaction may have locked it or be deleting it; the write then waits for that transaction.
- * *inserter: set if another transaction is inserting the version.
+ * Return whether a write would change this version. True if this transaction or a committed one has
+ * inserted the version, and this transaction has not replaced or deleted the version. Another
+ * transaction may have locked the version or be deleting it; the write then waits for that
+ * transaction. *inserter: set to the xid of another transaction that is inserting the version, if
+ * there is one.
  */
 bool is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter);
 
 /*
- * Return whether this transaction has locked the version. While it has the lock, no other
- * transaction deletes the row, and an UPDATE passes the lock on to the next version.
+ * Return whether this transaction has locked the version. While this transaction has the lock, no
+ * other transaction deletes the row, and an UPDATE of another transaction carries the lock over to
+ * the new version.
  */
 bool is_locked_by_us(HeapTupleHeader header);
 
 /*
  * Return whether an open transaction has locked, deleted or replaced the version. header: may be a
- * copy; the answer is then as of the call of is_writable().
+ * copy that was made after is_writable(); the answer then holds for that moment.
  */
 bool is_touched(HeapTupleHeader header);
 
@@ -47,8 +49,8 @@ bool is_ours(HeapTupleHeader header);
 
 /*
  * Return the xid that moved this dead version's row on, by an UPDATE or to another segment; 0 if
- * the row was deleted. Look-ups add up these traces: if two passes have equal sums, no row was
- * moved in between.
+ * the row was deleted. Look-ups add up the traces of all dead versions that they pass: if two
+ * passes over the segments have equal sums, no row was moved between the passes.
  */
 uint64 trace_of(HeapTuple tuple);
 

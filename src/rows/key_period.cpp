@@ -5,7 +5,7 @@
 namespace pgq {
 
 /*
- * Note the period of this version if the version is live or busy. Returns false if the version is
+ * Set *period from this row version if the version is live or busy. Returns false if the version is
  * dead; a version that this transaction has deleted counts as dead.
  */
 static bool
@@ -51,7 +51,10 @@ look_at_period(HeapTuple tuple, Buffer buffer, TupleDesc desc, const UniqueKey &
 	period->taken = true;
 }
 
-/* Open a lookup and call visit(lookup, desc), unless the table is empty. */
+/*
+ * Open a lookup in the table of key periods and call visit(lookup, desc), unless the table is
+ * empty.
+ */
 template <typename Visit>
 static void
 with_periods(Visit visit)

@@ -1,12 +1,13 @@
 /*
- * Key periods: times for which a unique key stays taken after its job has ended (unique_for). Rows
- * of pgq_ext.unique_key.
+ * Key periods: with the option unique_for, a unique key stays taken for a time after its job has
+ * ended. Each key period is a row of pgq_ext.unique_key.
  *
  * The transaction that inserts the job also inserts the row, in the same subtransaction. The row
  * never changes. A session that looks for a row holds the lock of the key and has found no job with
- * the key, live or in progress. So it has waited for any transaction that may have inserted a row.
- * Rows are deleted when their time is over, unless the clock was set lately. There is only one row
- * for each key and period, so an ordinary table with VACUUM is enough.
+ * the key, live or in progress. So that session has waited for any transaction that may have
+ * inserted a row. Rows are deleted when their time is over, unless the clock was set in the last
+ * minute. There is only one row for each key and period, so the table needs no segments: VACUUM is
+ * enough.
  */
 #pragma once
 
@@ -19,27 +20,27 @@ struct KeyPeriod
 	bool taken;
 	int64 job_id;
 	/*
-	 * the transaction's snapshot does not see the period's row; only possible with REPEATABLE READ
-	 * or SERIALIZABLE
+	 * true: the transaction's snapshot does not see the period's row, which is possible only with
+	 * REPEATABLE READ or SERIALIZABLE
 	 */
 	bool unseen;
-	TransactionId xid; /* valid: whether the period exists depends on this open transaction */
+	TransactionId xid; /* open transaction whose end decides whether the period exists */
 };
 
 /*
- * Return the period of the key at that time. If there are several, return the job_id of the
- * youngest job.
+ * Return the period of the key at the time `now`. If the key has several periods at that time,
+ * return the one of the youngest job.
  */
 KeyPeriod find_key_period(const UniqueKey &key, TimestampTz now);
 
-/* Return whether one of the keys is taken, or may be. */
+/* Return whether one of the keys has a period at the time `now`, or may have one. */
 bool have_key_periods(const UniqueKey *keys, int n, TimestampTz now);
 
 void begin_key_period(const UniqueKey &key, int64 job_id, TimestampTz until);
 
 /*
- * Delete at most `most` periods that are over, skipping locked rows. Returns their number; 0 if the
- * table is locked.
+ * Delete at most `most` periods that are over, skipping locked rows. Returns the number of deleted
+ * periods; 0 if another transaction has locked the table.
  */
 int end_key_periods(TimestampTz now, int most);
 

@@ -58,7 +58,10 @@ visit_versions(SegmentSet &segments, const Tables &t, int64 job_id, Visit visit)
 	}
 }
 
-/* Search all segments once. *moved: set to the sum of the traces of the dead versions. */
+/*
+ * Search all segments once. *moved: set to the sum of the traces (trace_of()) of the job's dead
+ * versions.
+ */
 static Verdict
 look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, uint64 *moved)
 {
@@ -77,16 +80,17 @@ look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, u
 }
 
 /*
- * Look for the job by its id in all segments. The scan can miss a version that moves to a place
- * that was already scanned. In that case the scan has seen the old version as moved, and a second
- * scan finds the new one. If the row has moved once more by then, it counts as BUSY.
+ * Look for the job by its id in all segments. The scan can miss a row that moves to a place that
+ * was already scanned. In that case the scan has seen the old version as moved, and a second scan
+ * finds the new version. If the row has moved once more before the second scan, the result is
+ * kBusy.
  */
 static Verdict
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
 	const Tables &t = segments.open_all();
 	/*
-	 * The list of segments is incomplete, so the job may be in one that is missing: see
+	 * The list of segments is incomplete, so the job may be in a missing segment: see
 	 * segments_known() in load/refill.cpp.
 	 */
 	if (!t.has_segments)
@@ -132,9 +136,7 @@ find_writable_once(SegmentSet &segments, const Tables &t, int64 job_id, Place *p
 	return found;
 }
 
-/*
- * Find the writable version. Like look_up(), but repeat until two passes have seen the same moves.
- */
+/* Search like look_up(), but repeat until two passes have the same sum of traces. */
 bool
 find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter)
 {

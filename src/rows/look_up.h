@@ -1,7 +1,8 @@
 /*
- * From a place in memory, which is only a guess, to the row of a job. Lock the segment, compare the
- * block number with the relation's size, and check the line pointer and the job's id under the lock
- * of the buffer. If the job is not there, look it up by its id in all segments.
+ * Finding the row of a job from the place that memory has. That place is only a guess. So lock the
+ * segment, compare the block number with the relation's size, and check the line pointer and the
+ * job's id under the lock of the buffer. If the place has no row of the job, look the job up by its
+ * id in all segments.
  */
 #pragma once
 
@@ -12,21 +13,22 @@
 namespace pgq {
 
 /*
- * Check the row of the job, at that place or elsewhere. If LIVE, *row is filled; its place may
- * differ from the given one. Works in every isolation level and takes no snapshot.
+ * Find the row of the job, at the given place or elsewhere, and check its visibility. If the result
+ * is kLive, *row is filled; row->place may differ from the given place. Takes no snapshot, so the
+ * isolation level does not matter.
  */
 Verdict verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row);
 
 /*
- * Pin and share-lock the version at that place. Returns false if that place has no version of this
- * job.
+ * Pin and share-lock the row version at the given place. Returns false if the place has no version
+ * of this job.
  */
 bool lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buffer,
 				  HeapTupleData *tuple);
 
 /*
- * Find the version that a write would change. Returns false if there is none. Then *inserter, if
- * valid, is a transaction that is inserting one.
+ * Find the version of the job that a write would change. Returns false if there is no such version.
+ * Then *inserter, if valid, is a transaction that is inserting the job.
  */
 bool find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter);
 
@@ -38,7 +40,7 @@ bool queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id);
 
 /*
  * Return the xids of transactions that have deleted or replaced the job, as far as dead versions
- * still show them. *queue_id: the queue that the job had then.
+ * still show them. *queue_id: the queue of the job in those versions.
  */
 List *deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id);
 

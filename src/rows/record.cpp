@@ -16,7 +16,7 @@ Records::memory()
 	return memory_;
 }
 
-/* Memory, in bytes, to write the records of about a hundred jobs. */
+/* Memory, in bytes, for the records of about a hundred jobs. */
 static constexpr Size kRoom = 256 * 1024;
 
 Records::Pending &
@@ -43,8 +43,8 @@ Records::append(RingName ring, int16 segment)
 }
 
 /*
- * Write into the current segment. If another segment becomes current before the lock is taken, that
- * does no harm (README.md of ring/).
+ * Write the records of one ring into its current segment. Another segment may become current before
+ * the lock is taken; that does no harm (README.md of ring/).
  */
 void
 Records::write_list(RingName ring, const List &list)
@@ -89,15 +89,15 @@ void
 Records::write_if_many()
 {
 	/*
-	 * About a hundred jobs have that many records. They fill whole pages; more of them would only
-	 * exceed the CPU's cache.
+	 * Number of records of about a hundred jobs. So many records fill whole pages; more records
+	 * would only exceed the CPU's cache.
 	 */
 	static constexpr int kMany = 200;
 	if (n_ < kMany && (n_ == 0 || MemoryContextMemAllocated(memory_, false) <= 2 * kRoom))
 		return;
 	/*
-	 * More records will follow, so keep one block of memory and reuse it: freeing and allocating it
-	 * costs as much as the work on the records.
+	 * More records will follow, so keep one block of memory and reuse it: freeing and allocating
+	 * the block each time would cost as much as the work on the records.
 	 */
 	if (!roomy_)
 	{

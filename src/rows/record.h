@@ -46,13 +46,15 @@ private:
 
 /*
  * The records of one call that are not written yet. The function that creates a Records must call
- * write() before the statement returns, in the subtransaction that has ended the rows. So row and
- * record commit or roll back together. An empty Records costs nothing.
+ * write() before the SQL statement returns, in the subtransaction that has ended the jobs. So the
+ * end of a job and its record commit or roll back together. An empty Records costs nothing.
  */
 class Records
 {
 public:
-	/* Add a record. make(record) sets its values; the column `segment` is set by the write. */
+	/*
+	 * Add a record. make(record) sets the values of the record; write() sets the column `segment`.
+	 */
 	template <typename ColumnName, typename Make>
 	void add(RingName ring, ColumnName segment, Make make)
 	{
@@ -64,8 +66,8 @@ public:
 	}
 
 	/*
-	 * Run body in the memory that is kept until the records are written, where make() of add()
-	 * runs.
+	 * Run body() with the memory context that is kept until the records are written. add() runs
+	 * make() in the same context.
 	 */
 	template <typename Body> void with_memory(Body body)
 	{
@@ -74,11 +76,15 @@ public:
 		MemoryContextSwitchTo(before);
 	}
 
-	/* Write all records, ring by ring. The order of the rings is that of their segments' locks. */
+	/*
+	 * Write all records, ring by ring, in the order in which segments of different rings must be
+	 * locked.
+	 */
 	void write();
 
 	/*
-	 * If there are many records, write them, so that memory stays bounded. Call between two jobs.
+	 * Write the records if there are many, so that memory stays bounded. The caller must not be in
+	 * the middle of a job.
 	 */
 	void write_if_many();
 
@@ -93,7 +99,7 @@ private:
 		Pending *records;
 		int n;
 		int size;
-		int16 segment; /* column number of `segment` */
+		int16 segment; /* number of the column `segment` */
 	};
 
 	MemoryContext memory();
@@ -102,7 +108,7 @@ private:
 	void write_lists();
 
 	MemoryContext memory_ = nullptr;
-	bool roomy_ = false; /* memory_ starts with a block of kRoom bytes, which is kept at a reset */
+	bool roomy_ = false; /* memory_ starts with a block of kRoom bytes, which a reset keeps */
 	int n_ = 0;
 	List list_[kRings] = {};
 };

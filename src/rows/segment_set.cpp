@@ -25,14 +25,15 @@ SegmentSet::open(int number)
 }
 
 /*
- * Open those of these segments that are not open yet, in ascending order.
+ * Open the given segments that are not open yet, in ascending order.
  *
  * Waiting for a lock can process invalidations, for example of a new index. look_at_tables() then
- * reads the catalog again, for which it locks every segment for a moment. A reader must not hold
- * other locks while it does that, so it closes its segments and starts again.
+ * reads the catalog again, and locks every segment for a moment to do so. A reader must not hold
+ * locks of segments during that, so the reader closes its segments and starts again.
  *
- * Steps: a reader closes its segments if one of them is above the lowest missing one. Then all
- * segments are opened in order. This is repeated while the locks have brought invalidations.
+ * Steps: a reader closes its segments if an open segment is above the lowest segment to open. Then
+ * all segments are opened in order. These steps are repeated as long as waiting for the locks has
+ * brought invalidations.
  */
 void
 SegmentSet::open_in_order(uint32 numbers)
@@ -57,8 +58,8 @@ SegmentSet::open_in_order(uint32 numbers)
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
 		/*
-		 * The catalog has changed: close everything, so that the next look reads it with nothing
-		 * locked.
+		 * The catalog has changed: close all segments, so that the next look_at_tables() reads the
+		 * catalog while no segment is locked.
 		 */
 		if (reader && i < kTries - 1)
 		{
@@ -66,7 +67,7 @@ SegmentSet::open_in_order(uint32 numbers)
 			close();
 		}
 	}
-	/* The tables have changed at each try, so read them with the segments locked. */
+	/* The catalog has changed at each try, so read it with the segments locked. */
 	tables_ = &look_at_tables();
 }
 

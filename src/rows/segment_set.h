@@ -1,10 +1,10 @@
 /*
  * The segments of the job table that a verb has opened so far, all with one lock mode.
  *
- * Several segments are locked in ascending order. Otherwise the session could deadlock with one
- * that locks all of them: LOCK TABLE, TRUNCATE or VACUUM FULL of the parent. A reader releases all
- * its locks where it needs a lower segment. A writer keeps its locks to the end of the transaction
- * if it has written or locked a row.
+ * Several segments are locked in ascending order. Otherwise the session could deadlock with a
+ * session that locks all segments, by LOCK TABLE, TRUNCATE or VACUUM FULL of the parent table. A
+ * reader (lock mode AccessShareLock) that needs a lower segment first releases all its locks. A
+ * writer that has written or locked a row keeps its locks to the end of the transaction.
  */
 #pragma once
 
@@ -18,30 +18,33 @@ public:
 	explicit SegmentSet(LOCKMODE mode) : mode_(mode) {}
 
 	/*
-	 * Open a segment, unless it is open already. Returns NULL if there is no segment of that
-	 * number.
+	 * Open the segment with that number, unless it is open already. Returns NULL if there is no
+	 * such segment.
 	 */
 	Relation open(int number);
 
 	/*
-	 * Open a set of segments, given as bits. A reader must not be using relations or pins of this
-	 * set, since they may be closed.
+	 * Open the segments whose bits are set in `numbers` (segment_bit()). A reader must not be using
+	 * relations or pins of this SegmentSet, since this call may close all of them.
 	 */
 	void open_in_order(uint32 numbers);
 
-	/* Open all segments. Returns the tables as of now, when the segments are locked. */
+	/* Open all segments. Returns the tables as read after all segments were locked. */
 	const Tables &open_all();
 
-	/* Return whether the segment has no page at all, so that it need not be searched. */
+	/* Return whether the segment has no page at all. Then a search can skip the segment. */
 	bool is_bare(int number);
 
 	/*
-	 * Pin the page of that place; the caller releases the pin. Returns InvalidBuffer if there is no
-	 * such segment, or if it has fewer pages.
+	 * Pin the page of that place; the caller releases the pin. Returns InvalidBuffer if the segment
+	 * does not exist, or does not have that page.
 	 */
 	Buffer pin(const Place &place);
 
-	/* Release the page that is kept pinned. Call this before a wait: a pin would hold up VACUUM. */
+	/*
+	 * Release the pin that this SegmentSet keeps on the page that was pinned last. Call this before
+	 * a wait: a pin would hold up VACUUM.
+	 */
 	void unpin();
 
 	/*
@@ -51,14 +54,14 @@ public:
 	void note_write() { written_ = true; }
 
 	/*
-	 * Close all segments. A reader releases its locks, so it must have detoasted values before. A
-	 * writer keeps them to the end of the transaction.
+	 * Close all segments. A reader releases its locks, so the caller must have detoasted the values
+	 * that it still needs. A writer keeps its locks to the end of the transaction.
 	 */
 	void close();
 
 	/*
 	 * Close all segments for a verb that had nothing to do. A writer also releases its locks,
-	 * unless it has written.
+	 * unless note_write() was called.
 	 */
 	void close_unwritten();
 
@@ -72,16 +75,20 @@ private:
 	const Tables *tables_ = nullptr;
 	uint32 open_ = 0;					   /* the open segments, as bits */
 	Relation relation_[kMaxSegments] = {}; /* by segment number */
-	/* Known sizes, in blocks. While a segment is locked it can grow, but not shrink. */
+	/*
+	 * Known size of each segment, in blocks. While a segment is locked it can grow, but not shrink.
+	 */
 	BlockNumber blocks_[kMaxSegments] = {};
-	/* The page that was pinned last, kept since the next job is often on the same page. */
+	/*
+	 * The page that was pinned last. The pin is kept, since the next job is often on the same page.
+	 */
 	Buffer kept_ = InvalidBuffer;
 	Relation kept_of_ = nullptr;
 };
 
 /*
- * Return the bit of the place's segment for open_in_order(). Returns 0 if there is no such segment:
- * a place in memory may be outdated.
+ * Return the bit of the place's segment for open_in_order(). Returns 0 if the segment number is too
+ * large: a place in memory may be outdated.
  */
 inline uint32
 segment_bit(const Place &place)

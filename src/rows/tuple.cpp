@@ -18,8 +18,8 @@ TupleFormer::form(const Datum *values, const bool *nulls, int n)
 }
 
 /*
- * Insert tuples by heap_multi_insert(), which wants slots with a descriptor that is not
- * reference-counted. Each slot owns its tuple for the time of the call, so that the tuple is not
+ * Insert tuples by heap_multi_insert(), which needs slots with a descriptor that is not
+ * reference-counted. Each slot refers to its tuple during the call, so that the tuple is not
  * copied.
  */
 static void

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Forms tuples of rel that end before the NULLs of their last columns, like rows written before an
- * ALTER TABLE ADD COLUMN. So most rows need no NULL bitmap.
+ * Forms tuples of rel. If the last columns are NULL, the tuple ends before them, like a row that
+ * was written before an ALTER TABLE ADD COLUMN. So most rows need no NULL bitmap.
  */
 class TupleFormer
 {
@@ -15,8 +15,8 @@ public:
 	explicit TupleFormer(Relation rel) : rel_(rel) {}
 
 	/*
-	 * Form a tuple of the first n columns, at least one of which is not NULL. Columns behind these
-	 * have been dropped.
+	 * Form a tuple of the first n columns. At least one of the values must not be NULL. The columns
+	 * of the table after the first n must be dropped columns.
 	 */
 	HeapTuple form(const Datum *values, const bool *nulls, int n);
 
@@ -26,7 +26,7 @@ private:
 };
 
 /*
- * Insert tuples without index entries. Several tuples at once fill page after page, with one WAL
+ * Insert tuples without index entries. If n > 1, the tuples fill page after page, with one WAL
  * record for each page.
  */
 void insert_tuples(Relation rel, HeapTuple *tuples, int n);

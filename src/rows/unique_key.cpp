@@ -17,9 +17,9 @@ hash_of_key(int32 queue_id, const text *key)
 }
 
 /*
- * Return whether the stored key equals the wanted one. A key that SQL has copied from another table
- * may be compressed or toasted. Such a key cannot be read under the lock of a buffer, so equal
- * length and equal hash count as equal.
+ * Return whether the stored key equals the wanted key. A key that SQL has copied from another table
+ * may be compressed or toasted. Such a key cannot be read under the lock of a buffer, so it counts
+ * as equal if length and hash are equal.
  */
 static bool
 is_text(Datum value, const text *wanted)
@@ -53,8 +53,8 @@ is_keyed(HeapTuple tuple, TupleDesc desc, const UniqueKey &key)
 }
 
 /*
- * Judge a version that has the key. Returns false if the version is dead; a version that this
- * transaction has deleted or replaced counts as dead.
+ * Set *job from a row version that has the key. Returns false if the version is dead; a version
+ * that this transaction has deleted or replaced counts as dead.
  */
 static bool
 judge_keyed(HeapTuple tuple, Buffer buffer, KeyedJob *job)
@@ -133,7 +133,8 @@ look_in_segment(SegmentSet &segments, const Segment &segment, const UniqueKey &k
 	open_index_lookup(&lookup, rel, segment.index[kByKey], 1);
 	look_for_key(&lookup, key);
 	/*
-	 * Make room for a result before next_version() locks the buffer: no allocation under that lock.
+	 * Allocate room for a result before next_version() locks the buffer, since nothing may be
+	 * allocated under that lock.
 	 */
 	for (KeyedJob *job = found->next(); next_version(&lookup); job = found->next())
 	{
@@ -166,8 +167,8 @@ find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs)
 			if (!segments.is_bare(segment.number))
 				look_in_segment(segments, segment, key, &found);
 		/*
-		 * A row may have moved to a segment that was already searched: repeat until two passes in a
-		 * row have seen the same moves.
+		 * A row may have moved to a segment that was already searched. Repeat until two passes in a
+		 * row have the same sum of traces.
 		 */
 		if (found.moved == before)
 			break;

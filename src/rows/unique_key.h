@@ -20,7 +20,10 @@ struct UniqueKey
 	int32 queue_id;
 };
 
-/* The column numbers of queue, key and hash in a table that has these columns. */
+/*
+ * The column numbers of queue_id, unique_key and unique_hash, in pgq_ext.job or in
+ * pgq_ext.unique_key.
+ */
 struct KeyColumns
 {
 	int queue_id;
@@ -28,7 +31,7 @@ struct KeyColumns
 	int unique_hash;
 };
 
-/* Return whether the row, of a job or of a key period, has the key. */
+/* Return whether a row of pgq_ext.job or of pgq_ext.unique_key has the key. */
 bool has_key(HeapTuple tuple, TupleDesc desc, const KeyColumns &columns, const UniqueKey &wanted);
 
 /* Start a lookup of the key in an index over the hash. */
@@ -41,12 +44,12 @@ struct KeyedJob
 	{
 		kLive,
 		kOurs,	   /* written by this transaction */
-		kArriving, /* being inserted by the transaction xid */
-		kEnding,   /* being deleted or replaced by the transaction xid */
+		kArriving, /* the transaction xid is inserting it */
+		kEnding,   /* the transaction xid is deleting or replacing it */
 	} state;
 	TransactionId xid;
 	Hint hint;
-	bool locked_by_us; /* this transaction has locked the version, and has not written it */
+	bool locked_by_us; /* this transaction has locked the version, but has not written it */
 	int32 attempts;
 	TimestampTz expires_at; /* DT_NOEND: never */
 
@@ -54,21 +57,22 @@ struct KeyedJob
 };
 
 /*
- * Find all jobs that have the key, the youngest first. A job is listed twice while a transaction
- * replaces its row. A job that has the key during the whole search is found, even if its row is
- * rewritten or moved in that time (protocol: dead-here-is-not-dead). Uses no snapshot.
+ * Find all jobs that have the key, the youngest first, and return their number. A job is listed
+ * twice while a transaction replaces its row. A job that has the key during the whole search is
+ * found, even if its row is rewritten or moved during the search (protocol: dead-here-is-not-dead).
+ * Uses no snapshot.
  */
 int find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs);
 
 /*
- * Return whether a job has one of the keys, or had it a moment ago. Returns true if in doubt, and
- * false only if there is no trace of such a job.
+ * Return whether a job may have one of the keys. False proves that no job has one: no version with
+ * a key is live or busy, and none was replaced by an UPDATE or moved to another segment.
  */
 bool may_have_keys(SegmentSet &segments, const UniqueKey *keys, int n);
 
 /*
- * Look at the job once more, at the place where it was found. Returns false if that version is dead
- * or has another key.
+ * Look at the job again, at the place where find_keyed_jobs() has found it. Returns false if that
+ * version is dead or has another key.
  */
 bool look_at_keyed_job(SegmentSet &segments, const UniqueKey &key, KeyedJob *job);
 

@@ -11,15 +11,15 @@ namespace pgq {
 
 namespace {
 /*
- * A version whose page is pinned for a write. A pinned page cannot be pruned, so the line pointer
- * stays valid.
+ * A row version whose page is pinned for a write. A pinned page cannot be pruned, so the line
+ * pointer stays valid.
  */
 struct PinnedVersion
 {
 	Relation rel;
 	Buffer buffer;
 	ItemPointerData tid;
-	bool ours; /* this transaction, perhaps its running command, has written the version */
+	bool ours; /* this transaction, possibly its running command, has written the version */
 	Standing standing;
 };
 
@@ -75,7 +75,7 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 }
 
 namespace {
-/* A write that changes nothing, for looking at the version that a write would change. */
+/* Changes nothing. With this, write_job() only finds the version that a write would change. */
 struct NoWrite
 {
 	TM_Result operator()(Relation, ItemPointer) const { return TM_Ok; }
@@ -84,8 +84,9 @@ struct NoWrite
 } // namespace
 
 /*
- * Find the job's version, at that place or elsewhere, and call write() with its page pinned. If
- * another transaction replaces the version first, look the job up again by its id.
+ * Find the version of the job's row to change, at that place or elsewhere, and call write() while
+ * its page is pinned. If another transaction replaces the version first, look the job up again by
+ * its id.
  */
 template <typename Write>
 static WriteResult
@@ -115,7 +116,7 @@ write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *ro
 		}
 		/*
 		 * A command cannot change rows that it has written itself, as in WITH u AS (UPDATE ...)
-		 * SELECT pgq_ack(...) FROM u. So begin a new command.
+		 * SELECT pgq_ack(...) FROM u. So begin a new command, which can change such rows.
 		 */
 		if (version.ours)
 			CommandCounterIncrement();
@@ -224,7 +225,7 @@ share_lock_job(SegmentSet &segments, const Place &place, int64 job_id)
 	});
 }
 
-/* Form the version of the row for the next attempt. */
+/* Form the row version for the next attempt. */
 static HeapTuple
 form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 {
@@ -236,7 +237,10 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 		nulls[column - 1] = is_null;
 		changed[column - 1] = true;
 	};
-	/* SQL may have raised the fence since the row was read: keep the greater one. */
+	/*
+	 * SQL may have set a greater fence in the row than the fence of this retry: keep the greater
+	 * fence.
+	 */
 	int64 before = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	int64 fence = Max(before, -before) > Max(retry.fence, -retry.fence) ? before : retry.fence;
 	set(kJobAttempts, Int32GetDatum(retry.attempts), false);
@@ -247,7 +251,10 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 	return heap_modify_tuple(row.tuple, desc, values, nulls, changed);
 }
 
-/* Compute the generated columns, since the server does not do so for rows that are formed here. */
+/*
+ * Compute the generated columns. The server does not compute them for rows that are written without
+ * the executor.
+ */
 static void
 generate_columns(const JobRow &row, Datum *values, bool *nulls, bool *changed)
 {
@@ -281,8 +288,8 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 }
 
 /*
- * Replace the row's version by the new version that form() makes. With `judged`, only if the given
- * version is still at that place.
+ * Replace the version of the job's row by the new version that form() makes. With `judged`, replace
+ * the version only if it is still at the given place.
  */
 template <typename Form>
 static WriteResult
@@ -295,7 +302,7 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged,
 			return TM_WouldBlock;
 		/*
 		 * heap_update() waits for other transactions that have locked the row. If this transaction
-		 * has the row's lock before the call, there is nothing to wait for.
+		 * has locked the row before the call, heap_update() has nothing to wait for.
 		 */
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)
@@ -350,8 +357,8 @@ move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &
 	if (!pin_at(segments, place, job_id, &version, &row, &inserter))
 		return false;
 	/*
-	 * Delete the way an UPDATE between partitions does: a session that waits for the old version
-	 * then learns that the row was moved.
+	 * Delete the old version as an UPDATE between partitions does. A session that waits for the old
+	 * version then learns that the row was moved.
 	 */
 	TM_FailureData failure;
 	segments.note_write();

@@ -1,6 +1,6 @@
 /*
- * Changes of job rows. Each function finds the version to change, at the given place or elsewhere,
- * and keeps its page pinned until the write has returned.
+ * Changes of job rows. Each function finds the row version to change, at the given place or
+ * elsewhere, and keeps its page pinned until the change is made.
  */
 #pragma once
 
@@ -15,26 +15,31 @@ enum class WriteResult : uint8
 {
 	kDone,
 	kGone, /* the job has no live row any more */
-	/* without wait: another transaction has the row locked; judged version: replaced */
+	/*
+	 * without wait: another transaction has locked the row. For a judged version: it was replaced
+	 */
 	kBusy,
 };
 
 /*
  * Delete the job's row. With wait, waits in the lock manager for other transactions that have
- * locked the row. If DONE, *row (unless NULL) is the deleted version, and *was (unless NULL) its
- * scheduling columns.
+ * locked the row. If the result is kDone, *row (unless NULL) is the deleted version, and *was
+ * (unless NULL) has its scheduling columns.
  */
 WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row, Standing *was);
 
 /*
- * Like delete_job(), but delete only the version that the caller has judged. Returns BUSY, even
+ * Like delete_job(), but delete only the version that the caller has judged. Returns kBusy, even
  * after a wait, if another transaction has replaced that version.
  */
 WriteResult delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 						  JobRow *row, Standing *was);
 
-/* Read the version of the job that a write would change. If DONE, *row is filled. */
+/*
+ * Read the version of the job's row that a write would change. *row is filled if the result is
+ * kDone.
+ */
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row);
 
@@ -43,8 +48,8 @@ WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_i
 
 /*
  * Lock the job's row FOR UPDATE until the transaction ends, so that no other transaction changes or
- * deletes the row. Waits for other transactions that have locked the row, and locks the version
- * that these leave.
+ * deletes the row. Waits for other transactions that have locked the row, and locks the row version
+ * that exists after they have ended.
  */
 WriteResult lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 
@@ -72,9 +77,9 @@ struct Retry
 };
 
 /*
- * Rewrite the job for its next attempt, if the version to change is still the one that the caller
- * has judged (as in delete_judged()). If DONE, *hint is the hint of the new version, and *was
- * (unless NULL) the scheduling columns of the old one.
+ * Rewrite the job's row for the next attempt, if the version to change is still the version that
+ * the caller has judged (as in delete_judged()). If the result is kDone, *hint is the hint of the
+ * new version, and *was (unless NULL) has the scheduling columns of the old version.
  */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint, Standing *was);
@@ -111,10 +116,10 @@ WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
 					   const JobChange &change, Hint *hint, Standing *was);
 
 /*
- * Move the row to another segment, changing only its column `segment`. *hint: set to the new place.
- * Returns false, and leaves the row, if another transaction has locked or changed it. The caller
- * has the job's lease. Never waits for locks of other transactions; raises an error if the other
- * segment has a job of that id.
+ * Move the row to another segment, changing only its column `segment`. *hint: the hint of the row
+ * at its new place. Returns false, and leaves the row, if another transaction has locked or changed
+ * the row. The caller must have the job's lease. Never waits for locks of other transactions.
+ * Raises an error if segment `to` already has a job of that id.
  */
 bool move_job(SegmentSet &segments, const Place &place, int64 job_id, const Segment &to,
 			  Hint *hint);

@@ -10,7 +10,7 @@ CREATE FUNCTION pgq_ext.announce() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_announce';
 REVOKE ALL ON FUNCTION pgq_ext.announce() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.announce() IS
-'Internal: tells the launcher, when the transaction commits, that this database has the extension.';
+'Internal: tells the launcher, at the commit of the transaction, that this database has the extension.';
 
 -- If the library is not preloaded, fail here first, with a hint.
 SELECT pgq_ext.announce();
@@ -46,13 +46,13 @@ CREATE TABLE pgq_ext.queue (
     CHECK (pg_catalog.octet_length(queue) BETWEEN 1 AND 59)
 );
 COMMENT ON TABLE pgq_ext.queue IS
-'Queues and their options. Made by pgq_create_queue, removed by pgq_drop_queue; options may be changed by UPDATE, which checks them as pgq_create_queue does.';
+'Queues and their options. Rows are made by pgq_create_queue and removed by pgq_drop_queue. Options may also be changed by UPDATE, which checks them as pgq_create_queue does.';
 
 CREATE FUNCTION pgq_ext.queue_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_changed';
 REVOKE ALL ON FUNCTION pgq_ext.queue_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_changed() IS
-'Internal: checks rows of pgq_ext.queue as the functions do, and keeps a queue that has jobs or dead letters from being deleted by hand.';
+'Internal: checks rows of pgq_ext.queue that SQL statements write directly, as the functions do, and refuses to delete the row of a queue that has jobs or dead letters.';
 
 -- These triggers do not act for logical replication and restores: see src/api/by_hand.cpp. The CHECKs above do.
 CREATE TRIGGER queue_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue
@@ -64,13 +64,13 @@ CREATE FUNCTION pgq_ext.queue_appeared() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_appeared';
 REVOKE ALL ON FUNCTION pgq_ext.queue_appeared() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_appeared() IS
-'Internal: tells the launcher of a new queue where no scheduler is running.';
+'Internal: tells the launcher of a new queue if the database has no running scheduler.';
 
 CREATE TRIGGER queue_appeared AFTER INSERT ON pgq_ext.queue
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_appeared();
 ALTER TABLE pgq_ext.queue ENABLE ALWAYS TRIGGER queue_appeared;
 
-COMMENT ON COLUMN pgq_ext.queue.paused_at IS 'Since when it is paused, by whatever door that was done; NULL: it is not.';
+COMMENT ON COLUMN pgq_ext.queue.paused_at IS 'Time since when the queue is paused, by pgq_pause_queue or by UPDATE; NULL: the queue is not paused.';
 
 CREATE FUNCTION pgq_ext.queue_paused() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
@@ -81,7 +81,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.queue_paused() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_paused() IS
-'Internal: notes in pgq_ext.queue since when a queue is paused.';
+'Internal: sets paused_at in pgq_ext.queue when a queue is paused or resumed.';
 
 CREATE TRIGGER queue_paused BEFORE INSERT OR UPDATE ON pgq_ext.queue
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_paused();
@@ -114,17 +114,17 @@ CREATE TABLE pgq_ext.job (
 -- Never compressed: a search for a key compares the stored bytes.
 ALTER TABLE pgq_ext.job ALTER COLUMN unique_key SET STORAGE EXTERNAL;
 COMMENT ON TABLE pgq_ext.job IS
-'Live jobs, one row each: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
-COMMENT ON COLUMN pgq_ext.job.attempts IS 'Attempts that have failed so far.';
-COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'NULL: what the queue says.';
-COMMENT ON COLUMN pgq_ext.job.progress IS 'What its workers have noted with pgq_progress; the last one counts.';
-COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row, or a later one if the row was changed by SQL. Leases up to it are stale.';
+'Live jobs, one row for each job: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
+COMMENT ON COLUMN pgq_ext.job.attempts IS 'Number of attempts of the job that have failed so far.';
+COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'Number of failed attempts after which the job becomes a dead letter; NULL: max_attempts of the queue.';
+COMMENT ON COLUMN pgq_ext.job.progress IS 'The last progress that a worker of the job has noted with pgq_progress.';
+COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row, or a greater number if SQL has changed the row. Leases of the job that are not greater than the fence are stale.';
 
 CREATE FUNCTION pgq_ext.job_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_changed';
 REVOKE ALL ON FUNCTION pgq_ext.job_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_changed() IS
-'Internal: makes rows known that reach pgq_ext.job by INSERT, UPDATE, COPY or logical replication, and that some have gone by DELETE or TRUNCATE. All of them are counted.';
+'Internal: tells memory of rows of pgq_ext.job that were written by INSERT, UPDATE, COPY or logical replication, or removed by DELETE or TRUNCATE, and counts these rows.';
 
 CREATE TRIGGER job_changed AFTER INSERT OR UPDATE OR DELETE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_changed();
@@ -137,7 +137,7 @@ CREATE FUNCTION pgq_ext.job_fence() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_fence';
 REVOKE ALL ON FUNCTION pgq_ext.job_fence() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_fence() IS
-'Internal: a job whose payload or headers are changed by SQL is another job for who held it before the last start of the server.';
+'Internal: sets the fence of a job whose payload or headers are changed by SQL, so that a worker that had got the old content before the last start of the server cannot acknowledge the job.';
 
 CREATE TRIGGER job_fence BEFORE INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_fence();
@@ -158,7 +158,7 @@ CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
 CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
 ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY USING INDEX unique_key_by_job;
 COMMENT ON TABLE pgq_ext.unique_key IS
-'Unique keys that are nobody else''s before a time, whatever becomes of their job: one row for each job that was enqueued with unique_for, deleted when that has passed.';
+'Unique keys that stay taken for a time (unique_for), even after their job has ended: one row for each job that was enqueued with unique_for, deleted when that time is over.';
 
 -- See src/catalog/token_mark.h.
 CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199254740991;
@@ -171,7 +171,7 @@ REVOKE ALL ON pgq_ext.token_key FROM PUBLIC;
 -- Row level security keeps members of pg_read_all_data from reading the key.
 ALTER TABLE pgq_ext.token_key ENABLE ROW LEVEL SECURITY;
 COMMENT ON TABLE pgq_ext.token_key IS
-'Internal: the secret key of the check bits in lease tokens.';
+'Internal: the secret key that tells real lease tokens from invented ones after a restart.';
 INSERT INTO pgq_ext.token_key VALUES (pg_catalog.gen_random_uuid());
 
 -- See src/load/saved_lease.h.
@@ -195,7 +195,7 @@ CREATE TABLE pgq_ext.saved_lease (
 );
 REVOKE ALL ON TABLE pgq_ext.saved_lease FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.saved_lease IS
-'Internal: leases, and what had started of queues with a rate and was taken of rates (job_id 0), as they were at a clean shutdown, restored at the start if no lease was handed out and nothing taken since (mark is that of pgq_ext.token_mark). Not dumped.';
+'Internal: leases as they were at a clean stop of the server; also (rows with job_id 0) the hand-outs that rate limits count, and the permits taken of rates. The next start restores the rows whose mark is still the value of pgq_ext.token_mark, since then no lease and no permit was given in between. Not dumped.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_queue_id_seq', '');

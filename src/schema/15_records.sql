@@ -18,9 +18,9 @@ CREATE TABLE pgq_ext.dead_job (
     headers      jsonb,
     payload      jsonb NOT NULL
 ) PARTITION BY LIST (segment);
-COMMENT ON COLUMN pgq_ext.dead_job.fence IS 'Token of the lease of its last attempt; negative: that was lost, and its worker has not said why.';
+COMMENT ON COLUMN pgq_ext.dead_job.fence IS 'Token of the lease of the last attempt. A negative number: that lease was lost, and its worker has not reported the reason of the failure.';
 COMMENT ON TABLE pgq_ext.dead_job IS
-'Dead letters: jobs whose attempts are used up, or that were failed without retry. Deleted when the queue''s keep_dead has passed. Partitioned into segments like pgq_ext.job.';
+'Dead letters: jobs whose attempts are used up, or that were failed without retry. A dead letter is deleted when it is older than keep_dead of its queue. Partitioned into segments like pgq_ext.job.';
 
 CREATE FUNCTION pgq_ext.dead_job_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dead_job_changed';
@@ -49,10 +49,10 @@ CREATE TABLE pgq_ext.attempt (
     error      text
 ) PARTITION BY LIST (segment);
 COMMENT ON TABLE pgq_ext.attempt IS
-'Attempts that have ended, of queues with log_attempts: one row each, written by the transaction that ends it. Kept for the queue''s keep_attempts, then truncated, a segment at a time. Partitioned into segments like pgq_ext.job.';
-COMMENT ON COLUMN pgq_ext.attempt.outcome IS 'acked, failed, released, lost or cancelled.';
-COMMENT ON COLUMN pgq_ext.attempt.reason IS 'Of a lost one: how it was lost. Of a failed one: why it was the job''s last, if it was.';
-COMMENT ON COLUMN pgq_ext.attempt.error IS 'Of a failed one: what pgq_fail was told.';
+'Attempts that have ended, of queues with log_attempts: one row for each attempt, written by the transaction that ends the attempt. Rows are kept for keep_attempts of the queue; then their segment is truncated. Partitioned into segments like pgq_ext.job.';
+COMMENT ON COLUMN pgq_ext.attempt.outcome IS 'How the attempt has ended: acked, failed, released, lost or cancelled.';
+COMMENT ON COLUMN pgq_ext.attempt.reason IS 'For a lost attempt: how its lease was lost. For a failed attempt: why it was the last attempt of the job, if it was.';
+COMMENT ON COLUMN pgq_ext.attempt.error IS 'For a failed attempt: the error that was passed to pgq_fail.';
 
 CREATE TABLE pgq_ext.finished_job (
     job_id       bigint NOT NULL,
@@ -74,11 +74,11 @@ CREATE TABLE pgq_ext.finished_job (
     headers      jsonb
 ) PARTITION BY LIST (segment);
 COMMENT ON TABLE pgq_ext.finished_job IS
-'Jobs that have ended otherwise than as dead letters, of queues with keep_finished: written by the transaction that ends them, kept that long, then truncated, a segment at a time. Partitioned into segments like pgq_ext.job.';
-COMMENT ON COLUMN pgq_ext.finished_job.attempts IS 'Attempts that had failed.';
-COMMENT ON COLUMN pgq_ext.finished_job.outcome IS 'acked, cancelled or expired.';
-COMMENT ON COLUMN pgq_ext.finished_job.worker IS 'Who has acknowledged it; NULL if that was with a lease from before a start of the server.';
-COMMENT ON COLUMN pgq_ext.finished_job.result IS 'What pgq_ack was given.';
+'Finished jobs (acknowledged, cancelled or expired) of queues with keep_finished: written by the transaction that ends the job, and kept for keep_finished; then their segment is truncated. Partitioned into segments like pgq_ext.job.';
+COMMENT ON COLUMN pgq_ext.finished_job.attempts IS 'Number of attempts of the job that had failed.';
+COMMENT ON COLUMN pgq_ext.finished_job.outcome IS 'How the job has ended: acked, cancelled or expired.';
+COMMENT ON COLUMN pgq_ext.finished_job.worker IS 'The worker that has acknowledged the job; NULL if its lease was from before a start of the server.';
+COMMENT ON COLUMN pgq_ext.finished_job.result IS 'The result that was passed to pgq_ack.';
 
 CREATE FUNCTION pgq_ext.segment_entries(
     OUT segment integer, OUT relation oid, OUT is_current boolean, OUT is_survivors boolean,
@@ -88,7 +88,7 @@ RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_segment_entries';
 REVOKE ALL ON FUNCTION pgq_ext.segment_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.segment_entries IS
-'Internal: the segments of pgq_ext.job and of the tables of records. empty_since: since when no row in it has been of use to anybody new.';
+'Internal: the segments of pgq_ext.job and of the tables of records. empty_since: time since when new transactions need no row of the segment.';
 
 CREATE FUNCTION pgq_ext.snapshot_holders(OUT segment integer, OUT pid integer, OUT application_name text)
 RETURNS SETOF record
@@ -131,7 +131,7 @@ WHERE s.oid IN (SELECT r.srsubid FROM pg_catalog.pg_subscription_rel r
                                     SELECT i.inhparent FROM pg_catalog.pg_inherits i
                                     JOIN pgq_ext.segment_entries() s ON s.relation = i.inhrelid));
 COMMENT ON VIEW pgq_ext.rotation_blocker IS
-'Internal: who keeps a segment from being truncated, were it without live rows: sessions with a snapshot, transactions that have locked it for a second or more, an error of the scheduler (the log has it, too), a subscription that brings its rows.';
+'Internal: what keeps a segment without live rows from being truncated: sessions with a snapshot, transactions that have locked the segment for at least a second, an error of the scheduler (also in the server log), a subscription that brings rows of the segment.';
 
 CREATE VIEW pgq_ext.segment AS
 SELECT s.segment, s.relation, s.parent, s.state, s.live_rows, s.size, s.age,
@@ -163,5 +163,5 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
                  SELECT segment, pg_catalog.count(*), pg_catalog.min(finished_at)
                  FROM pgq_ext.finished_job GROUP BY segment) j ON j.segment = e.segment) s;
 COMMENT ON VIEW pgq_ext.segment IS
-'The tables that jobs and records are stored in: partitions of parent. state: current (new rows go there), survivors (rows that outlived their segment), closed (to be truncated as soon as its rows are gone, or the time of those that are kept for one is over), empty. live_rows: counted now, so the view reads every job and record. size: bytes of heap, TOAST and indexes. age: since its oldest live job was enqueued, or its oldest record was written. held_by: what keeps a closed one from being truncated; NULL: nothing that is seen here. truncations, moved_in, moved_out (rows): since the server start, mostly.';
+'Segments: the tables that store jobs and records, which are partitions of parent. state: current (takes new rows), survivors (has rows that were moved from other segments), closed (is truncated as soon as its rows are gone or were kept for their time), empty. live_rows: number of rows, counted now, so the view reads every job and record. size: bytes of heap, TOAST and indexes. age: time since the oldest live job was enqueued, or the oldest record was written. held_by: what keeps a closed segment from being truncated; NULL: nothing that this view can see. truncations, moved_in, moved_out (rows): counted since the start of the server, in most cases.';
 

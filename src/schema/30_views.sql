@@ -3,14 +3,14 @@
 CREATE FUNCTION pgq_ext.is_leased(job_id bigint) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_leased';
 REVOKE ALL ON FUNCTION pgq_ext.is_leased FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: has anybody that job in hand? Not if its lease was lost, or if it is set aside because its row is locked.';
+COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: true if a worker has that job, a claim is looking at it, or a transaction holds it. False if its lease was lost, or if the job is set aside because its row is locked.';
 
 -- STABLE, so that a query that does not read "waits_for" neither calls the function nor needs the right to call it.
 CREATE FUNCTION pgq_ext.behind(
     queue_id integer, priority integer, run_at timestamptz, job_id bigint, group_id bigint) RETURNS text
 LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_behind';
 REVOKE ALL ON FUNCTION pgq_ext.behind FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.behind IS 'Internal: how many jobs go out before that one, which is ready, in words. NULL: none, or memory does not know.';
+COMMENT ON FUNCTION pgq_ext.behind IS 'Internal: how many jobs are handed out before that ready job, in words. NULL: none, or memory does not know.';
 
 CREATE FUNCTION pgq_ext.lease_entries(
     OUT job_id bigint, OUT lease bigint, OUT queue_id integer, OUT state text, OUT attempt integer,
@@ -19,24 +19,24 @@ CREATE FUNCTION pgq_ext.lease_entries(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_lease_entries';
 REVOKE ALL ON FUNCTION pgq_ext.lease_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
-'Internal: the lease table. state: claiming, claimed, parked (its row is locked by somebody), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by transactions that have enqueued the job once more by its unique_key: worker is one of them, as in pg_locks.virtualtransaction), lost. lease is NULL for a caller that may not read it in the view pgq_ext.lease.';
+'Internal: the leases in shared memory. state: claiming, claimed, parked (another transaction has locked the row), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by transactions that have met the job by its unique_key: worker is one of them, as in pg_locks.virtualtransaction), lost. lease is NULL for a caller that may not read the column in the view pgq_ext.lease.';
 
 CREATE FUNCTION pgq_ext.queue_entries(
     OUT queue_id integer, OUT ready bigint, OUT scheduled bigint, OUT leased integer, OUT dead_letters bigint, OUT waiting_claims integer, OUT running integer, OUT next_start timestamptz, OUT depth bigint, OUT last_claim_at timestamptz,
     OUT loaded_at timestamptz) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
 REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory. ready, scheduled, dead_letters: NULL until they are counted. depth: jobs that live, and those that open transactions have room for; NULL without max_depth, and until they are counted.';
+COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory. ready, scheduled, dead_letters: NULL until the scheduler has counted them. depth: number of live jobs, plus the jobs for which open transactions have taken room; NULL without max_depth, and until the jobs are counted.';
 
 CREATE FUNCTION pgq_ext.oldest_ready(queue_id integer) RETURNS timestamptz
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
 REVOKE ALL ON FUNCTION pgq_ext.oldest_ready FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: since when the job of that queue is due that has been due for longest, of those that are committed and nobody has in hand. NULL: there is none, or the first rows of more than 64 priorities would have to be read.';
+COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: the time since when the oldest ready job of that queue has been due, among committed jobs that no worker has. NULL: no job is ready, or the first rows of more than 64 priorities would have to be read.';
 
 CREATE FUNCTION pgq_ext.recount(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_recount';
 REVOKE ALL ON FUNCTION pgq_ext.recount FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.recount IS 'Count the jobs and dead letters of the queue anew: after rows were changed while the triggers of their table were switched off, or after a TRUNCATE of a single segment. Takes about 0.3 s for a million jobs, and waits for nobody but another count.';
+COMMENT ON FUNCTION pgq_ext.recount IS 'Count the jobs and dead letters of the queue again, for example after rows were changed while the triggers of their table were off, or after a TRUNCATE of a single segment. Takes about 0.3 s for a million jobs, and waits only for another count of the same queue.';
 
 CREATE FUNCTION pgq_ext.stat_entries(
     OUT queue_id integer, OUT loaded_at timestamptz, OUT enqueued bigint, OUT deduplicated bigint,
@@ -48,26 +48,26 @@ CREATE FUNCTION pgq_ext.stat_entries(
     OUT total_p50 interval, OUT total_p95 interval) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_stat_entries';
 REVOKE ALL ON FUNCTION pgq_ext.stat_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.stat_entries IS 'Internal: what the queues in shared memory have counted.';
+COMMENT ON FUNCTION pgq_ext.stat_entries IS 'Internal: the counters of the queues in shared memory.';
 
 CREATE FUNCTION pgq_ext.latency_entries(
     OUT queue_id integer, OUT phase text, OUT le_seconds float8[], OUT counts bigint[], OUT count bigint, OUT sum_seconds float8) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_latency_entries';
 REVOKE ALL ON FUNCTION pgq_ext.latency_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.latency_entries IS 'Internal: the histograms of the queues in shared memory. counts: how many were shorter than each of le_seconds; count: all.';
+COMMENT ON FUNCTION pgq_ext.latency_entries IS 'Internal: the histograms of the queues in shared memory. counts: for each boundary le_seconds, the number of shorter times; count: the number of all times.';
 
 CREATE FUNCTION pgq_ext.group_entries(
     OUT queue_id integer, OUT group_id bigint, OUT next_start timestamptz) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_group_entries';
 REVOKE ALL ON FUNCTION pgq_ext.group_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.group_entries IS 'Internal: the groups that shared memory knows, of queues with group_rate_limit, and when the next job of each may be handed out if that is not now. group_id: NULL for all groups that it does not know, while they have to wait.';
+COMMENT ON FUNCTION pgq_ext.group_entries IS 'Internal: the groups that shared memory knows, of queues with group_rate_limit, and the time from which the next job of each group may be handed out, if that time is not over. group_id: NULL for all groups that memory does not know, while their jobs have to wait.';
 
 CREATE FUNCTION pgq_ext.capacity_entries(
     OUT name text, OUT used bigint, OUT peak bigint, OUT bound bigint, OUT guc text,
     OUT entry_bytes bigint) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_capacity_entries';
 REVOKE ALL ON FUNCTION pgq_ext.capacity_entries FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.capacity_entries IS 'Internal: the bounds of shared memory.';
+COMMENT ON FUNCTION pgq_ext.capacity_entries IS 'Internal: the limits of shared memory.';
 
 CREATE FUNCTION pgq_ext.duty_entries(
     OUT duty text, OUT queue_id integer, OUT last_run_at timestamptz, OUT next_run_at timestamptz,
@@ -82,7 +82,7 @@ CREATE FUNCTION pgq_check() RETURNS SETOF text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_check';
 REVOKE ALL ON FUNCTION pgq_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_check IS
-'Compare memory with the rows of this database, and with itself: one line for each thing that is wrong, none if all is well. Finds jobs that nobody would look for (and makes them known again), double leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
+'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
 
 -- ---- views for people ----
 
@@ -94,7 +94,7 @@ JOIN pgq_ext.queue q USING (queue_id)
 JOIN pgq_ext.job j ON j.job_id = l.job_id
 WHERE l.state = 'claimed';
 COMMENT ON VIEW pgq_ext.lease IS
-'Jobs in work: who holds them and until when; lease is NULL for members of pg_monitor without another grant. Jobs that were deleted by SQL are not shown: pgq_extend, pgq_ack and pgq_fail tell their workers. in_transaction: an open transaction uses the lease, so it does not expire before that ends.';
+'Jobs in work, with their worker and the end of the lease; lease is NULL for members of pg_monitor without another grant. Jobs that SQL has deleted are not shown; their workers learn that from pgq_extend, pgq_ack and pgq_fail. in_transaction: an open transaction uses the lease, so the lease does not expire before that transaction ends.';
 
 CREATE VIEW pgq_ext.job_state AS
 SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
@@ -123,7 +123,7 @@ LEFT JOIN (
 LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
 LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
 COMMENT ON VIEW pgq_ext.job_state IS
-'Internal: every live job with its lease and all reasons why it is not handed out, for job_status and pgq_explain.';
+'Internal: every live job with its lease and all reasons why the job is not handed out, for job_status and pgq_explain.';
 
 CREATE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT s.job_id, s.queue,
@@ -156,7 +156,7 @@ SELECT s.job_id, s.queue,
 FROM pgq_ext.job_state s
 WHERE pgq_ext.may_see(s.queue_id);
 COMMENT ON VIEW pgq_ext.job_status IS
-'Every live job, its state (ready, scheduled, leased) and, in words, what it waits for.';
+'Every live job, its state (ready, scheduled, leased) and the reason why it waits, in words.';
 
 CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
 SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
@@ -167,7 +167,7 @@ FROM pgq_ext.dead_job d
 JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.dead_letter IS
-'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the queue''s name; headers and payload are NULL for members of pg_monitor without another grant. reason: why the job died; last_error: what its last attempt failed with.';
+'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the name of the queue; headers and payload are NULL for members of pg_monitor without another grant. reason: why the job became a dead letter; last_error: the error of its last attempt.';
 
 CREATE VIEW pgq_ext.queue_status WITH (security_barrier) AS
 SELECT q.queue,
@@ -184,7 +184,7 @@ FROM pgq_ext.queue q
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.queue_status IS
-'One row a queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready one has been waiting (NULL where more than 64 priorities would have to be read), how many claims are waiting. What has been committed counts, as memory knows it: NULL after a start, and after a TRUNCATE by hand, until the scheduler has counted the rows. depth: what max_depth is compared with, jobs that open transactions are enqueuing included; NULL where max_depth is 0.';
+'One row for each queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
 
 CREATE VIEW pgq_ext.queue_stats WITH (security_barrier) AS
 SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims, s.empty_claims, s.handed_out, s.acked, s.failed,
@@ -193,7 +193,7 @@ SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims
 FROM pgq_ext.stat_entries() s
 JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.queue_stats IS
-'Counters of each queue since stats_since (the server start, mostly). What was rolled back is not counted, but claims, empty_claims, stale_calls, rejected and ghosts count calls, or what they have met, whatever becomes of their transactions. Of the jobs handed out those that are not acked, failed, released, cancelled, lost or uncounted (ended without an answer that could be counted) are in hand. deduplicated: enqueues that were answered with a job that was there. rejected: enqueues into a full queue. ghosts: entries of memory that a claim has dropped, since their row was gone. repaired: jobs that had been forgotten, by a fault, and were found by the reconciler; reconciled: how often it has read all jobs. p50, p95: of the last 5 to 10 minutes, as queue_latency; NULL if there was nothing.';
+'Counters of each queue since stats_since (the start of the server, in most cases). Changes that were rolled back are not counted, except by claims, empty_claims, stale_calls, rejected and ghosts, which count calls or their findings whether or not the transaction commits. Jobs handed out that are not acked, failed, released, cancelled, lost or uncounted (the lease ended, but no attempt could be counted) are in work. deduplicated: enqueues that have met a job with the same unique key. rejected: enqueues into a full queue. ghosts: hints that a claim has dropped, because the row did not exist any more. repaired: jobs that memory had forgotten because of a fault, and that the reconciler has found; reconciled: how often the reconciler has read all jobs. p50, p95: percentiles of the last 5 to 10 minutes, of the times in queue_latency; NULL if there were none.';
 
 CREATE VIEW pgq_ext.queue_latency WITH (security_barrier) AS
 SELECT q.queue, l.phase, b.le_seconds, b.count, l.sum_seconds
@@ -202,16 +202,16 @@ JOIN pgq_ext.queue q USING (queue_id)
 CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(pg_catalog.array_append(l.le_seconds, 'Infinity')),
                               pg_catalog.unnest(pg_catalog.array_append(l.counts, l.count))) AS b (le_seconds, count);
 COMMENT ON VIEW pgq_ext.queue_latency IS
-'How long jobs have waited and taken since stats_since of queue_stats: for each queue and phase how many were shorter than le_seconds, and the sum of all. wait: from when the job was due, the later of its enqueue and its run_at, to its hand-out, if that was not rolled back. run: from there to the commit of ack, fail, release or cancel. total: from the enqueue to the commit of the ack.';
+'Histograms of the times that jobs have waited and run since stats_since of queue_stats: for each queue and phase, the number of jobs with a time shorter than le_seconds, and the sum of all times. wait: from the time at which the job became due (the later of enqueue and run_at) to its hand-out, unless that was rolled back. run: from the hand-out to the commit of ack, fail, release or cancel. total: from the enqueue to the commit of the ack.';
 
 CREATE VIEW pgq_ext.capacity AS
 SELECT name, used, peak, bound, guc, entry_bytes FROM pgq_ext.capacity_entries();
 COMMENT ON VIEW pgq_ext.capacity IS
-'Every bound of shared memory, of the whole server: how much is in use, the most that was since the start, the bound, the setting that moves it, and the bytes of shared memory that it costs to raise the setting by one.';
+'The limits of shared memory, for the whole server: the entries in use, the most that were in use since the start, the limit, the setting that changes the limit, and the bytes of shared memory that it costs to raise the setting by one.';
 
 CREATE VIEW pgq_ext.duty WITH (security_barrier) AS
 SELECT d.duty, q.queue, d.last_run_at, d.next_run_at, d.failures, d.failing_since, d.last_error
 FROM pgq_ext.duty_entries() d
 LEFT JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.duty IS
-'What the scheduler of this database does, for each queue (lost leases: counts their attempts; window, timer: reads ahead; counts: of its jobs, where they are not known) and for all (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules). next_run_at: NULL when it runs as soon as there is something to do. failing_since: since when it has been failing, failures: errors since then; the others go on, and it is tried again after 1 s, 2 s ... 1 min.';
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';

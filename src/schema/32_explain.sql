@@ -5,7 +5,7 @@ CREATE TYPE pgq_ext.explanation AS (
     detail text
 );
 COMMENT ON TYPE pgq_ext.explanation IS
-'A reason why a job does not run, or what became of it. New attributes may come at the end.';
+'A reason why a job does not run, or a fact about its past. Later versions may add attributes at the end.';
 
 -- These functions are STABLE, so they use the snapshot of pgq_explain, which at every isolation level sees all that
 -- is committed by now.
@@ -18,7 +18,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     HAVING count(*) > 0;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.name_of_transaction FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.name_of_transaction IS 'Internal: an open or prepared transaction, in words. NULL: it has ended.';
+COMMENT ON FUNCTION pgq_ext.name_of_transaction IS 'Internal: an open or prepared transaction, in words. NULL: the transaction has ended.';
 
 CREATE FUNCTION pgq_ext.jobs_in_work(queue_id integer, group_id bigint) RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -31,7 +31,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
     FROM held HAVING count(*) > 0;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.jobs_in_work FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.jobs_in_work IS 'Internal: jobs of the queue, or of one of its groups, that are in work, in words.';
+COMMENT ON FUNCTION pgq_ext.jobs_in_work IS 'Internal: the jobs in work of the queue, or of one of its groups, in words.';
 
 CREATE FUNCTION pgq_ext.explain_job(job_id bigint, OUT queue_id integer, OUT step text, OUT detail text) RETURNS SETOF record
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp AS $$
@@ -99,7 +99,7 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
     ) e (queue_id, n, step, detail) ORDER BY e.n;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.explain_job FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: what pgq_explain tells of a job that has left a trace, with the job''s queue. No row: there is no trace.';
+COMMENT ON FUNCTION pgq_ext.explain_job IS 'Internal: the rows of pgq_explain for a job that is live or has records, with its queue. No row: the job has no records.';
 
 CREATE FUNCTION pgq_ext.explain_absence(job_id bigint, OUT step text, OUT detail text) RETURNS SETOF record
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp AS $$
@@ -122,10 +122,10 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 2 SET search_path = pg_catalog, pg_temp
     WHERE explain_absence.job_id BETWEEN 1 AND g.last AND NOT g.is_of_another_shard AND o.name IS NOT NULL;
 $$;
 REVOKE ALL ON FUNCTION pgq_ext.explain_absence FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.explain_absence IS 'Internal: what pgq_explain tells of a job that has left no trace.';
+COMMENT ON FUNCTION pgq_ext.explain_absence IS 'Internal: the rows of pgq_explain for a job that has no records.';
 
 CREATE FUNCTION pgq_explain(job_id bigint) RETURNS SETOF pgq_ext.explanation
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 5 AS 'MODULE_PATHNAME', 'pgq_explain';
 REVOKE ALL ON FUNCTION pgq_explain FROM PUBLIC;
 COMMENT ON FUNCTION pgq_explain IS
-'Say why a job does not run, or what became of it: a row for each reason, in a fixed order, then a row for what is known of its attempts. Also answers for ids that are in no view: of dead and finished jobs, as far as these are kept, and unknown ones. Waits for nothing and changes nothing. A job of a closed queue is explained to members of pg_monitor and roles with the right inspect; for other roles its id is unknown. Error: 22004 job_id is NULL.';
+'Explain why a job does not run, or how it has ended: one row for each reason, in a fixed order, then a row about its attempts. Also answers for ids that are in no view: dead and finished jobs, as long as their records are kept, and unknown ids. Waits for no lock and changes nothing. A job of a closed queue is explained to members of pg_monitor and roles with the right inspect; for other roles its id is unknown. Error: 22004 job_id is NULL.';

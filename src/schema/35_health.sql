@@ -4,39 +4,39 @@
 -- health_entries().
 
 CREATE TYPE pgq_ext.finding AS (status text, detail text);
-COMMENT ON TYPE pgq_ext.finding IS 'Internal: what a check of pgq_ext.health has found. status: ok (worth telling all the same), warn, fail.';
+COMMENT ON TYPE pgq_ext.finding IS 'Internal: a finding of a check of pgq_ext.health. status: ok (to be shown although there is no problem), warn, fail.';
 
 CREATE FUNCTION pgq_ext.library_version() RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_library_version';
 REVOKE ALL ON FUNCTION pgq_ext.library_version FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.library_version IS 'Internal: of the library that the server has loaded.';
+COMMENT ON FUNCTION pgq_ext.library_version IS 'Internal: the version of the library that the server has loaded.';
 
 CREATE FUNCTION pgq_ext.library_serves(version text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_library_serves';
 REVOKE ALL ON FUNCTION pgq_ext.library_serves FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.library_serves IS 'Internal: does it serve SQL objects of that version? Its own, and the one before.';
+COMMENT ON FUNCTION pgq_ext.library_serves IS 'Internal: true if the library serves SQL objects of that version: its own version and the version before.';
 
 CREATE FUNCTION pgq_ext.verify_tables() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_verify_tables';
 REVOKE ALL ON FUNCTION pgq_ext.verify_tables FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.verify_tables IS 'Internal: raises what others are told when the tables are not as they should be.';
+COMMENT ON FUNCTION pgq_ext.verify_tables IS 'Internal: raises the error that other functions raise if the tables of the extension are not as expected.';
 
 CREATE FUNCTION pgq_ext.workers(OUT launcher integer, OUT scheduler integer, OUT missing integer) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_workers';
 REVOKE ALL ON FUNCTION pgq_ext.workers FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.workers IS 'Internal: the processes of the launcher and of this database''s scheduler, and how many schedulers have found no place.';
+COMMENT ON FUNCTION pgq_ext.workers IS 'Internal: the processes of the launcher and of the scheduler of this database, and the number of schedulers that could not be started because worker slots are missing.';
 
 CREATE FUNCTION pgq_ext.late_leases(
     OUT queue_id integer, OUT lost integer, OUT lost_by float8, OUT open integer, OUT open_by float8, OUT open_pid integer)
 RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_late_leases';
 REVOKE ALL ON FUNCTION pgq_ext.late_leases FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.late_leases IS 'Internal: of queues with leases whose time is over, how many the scheduler has not counted yet, how many open transactions keep, and, in seconds, the latest of each.';
+COMMENT ON FUNCTION pgq_ext.late_leases IS 'Internal: for each queue with leases whose time is over: how many of them the scheduler has not counted yet, how many are kept by open transactions, and for both the seconds since the oldest ended.';
 
 CREATE FUNCTION pgq_ext.unknown_starts(OUT queue_id integer, OUT until timestamptz) RETURNS SETOF record
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_unknown_starts';
 REVOKE ALL ON FUNCTION pgq_ext.unknown_starts FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: of queues with a rate of which it is not known how many jobs have started, until when that counts.';
+COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: queues with a rate limit for which the number of recent hand-outs is unknown, and until when that matters.';
 
 CREATE FUNCTION pgq_ext.ago(since timestamptz) RETURNS interval
 LANGUAGE sql VOLATILE RETURN pg_catalog.date_trunc('second', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) since);
@@ -48,7 +48,7 @@ LANGUAGE sql IMMUTABLE STRICT RETURN pg_catalog.concat(pg_catalog.array_to_strin
     CASE WHEN pg_catalog.cardinality(items) OPERATOR(pg_catalog.>) 5
          THEN pg_catalog.format('; and %s more', pg_catalog.cardinality(items) OPERATOR(pg_catalog.-) 5) END);
 REVOKE ALL ON FUNCTION pgq_ext.list FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.list IS 'Internal: the first few, and how many there are besides.';
+COMMENT ON FUNCTION pgq_ext.list IS 'Internal: the first few elements, and how many more there are.';
 
 -- ---- the checks ----
 
@@ -295,7 +295,7 @@ BEGIN
     INTO status, detail;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.run_check FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.run_check IS 'Internal: what a check has found, in one line; detail is NULL if that is nothing.';
+COMMENT ON FUNCTION pgq_ext.run_check IS 'Internal: the findings of a check, in one line; detail is NULL if the check has found nothing.';
 
 -- Runs with the rights of the owner, so that a monitoring role needs no rights on the tables. The settings keep it
 -- from waiting for locks and from reading more than a few rows of each table.
@@ -373,7 +373,7 @@ BEGIN
     RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_of_reader FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.health_of_reader IS 'Internal: what the view pgq_ext.health shows, to roles that may read it.';
+COMMENT ON FUNCTION pgq_ext.health_of_reader IS 'Internal: the rows of the view pgq_ext.health, for roles that may read the view.';
 
 CREATE FUNCTION pgq_ext.health_rows(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
@@ -386,12 +386,12 @@ BEGIN
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_rows FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.health_rows IS 'Internal: what the view pgq_ext.health shows.';
+COMMENT ON FUNCTION pgq_ext.health_rows IS 'Internal: the rows of the view pgq_ext.health.';
 
 CREATE VIEW pgq_ext.health AS
 SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_rows() h;
 COMMENT ON VIEW pgq_ext.health IS
-'Is all well? One row a check. status: ok, warn (look at it) or fail (something does not work, or could not be looked at). detail: what was found; names of queues, schedules, processes and transactions, nothing of the jobs. hint: what to do. Never an error, also where the library is not loaded or of another version: that is a row.';
+'Problems of the queues in this database, one row for each check. status: ok, warn (look at it) or fail (something does not work, or could not be checked). detail: the findings, with names of queues, schedules, processes and transactions, but no data of jobs. hint: the remedy. The view raises no error, even if the library is not loaded or has another version: a row says so.';
 GRANT USAGE ON SCHEMA pgq_ext TO pg_monitor;
 GRANT SELECT ON pgq_ext.health TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgq_ext.health_entries TO pg_monitor;

@@ -24,14 +24,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.step_job_ids FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.step_job_ids IS
-'Internal: from the next one on ids of jobs leave the remainder shard when they are divided by 1024. False: there is no shard of that number.';
+'Internal: makes all new job ids leave the remainder shard when they are divided by 1024. False: shard is not between 0 and 1023.';
 
 CREATE TABLE pgq_ext.shard (
     only_row boolean DEFAULT true PRIMARY KEY CHECK (only_row),
     shard    integer NOT NULL CHECK (pgq_ext.step_job_ids(shard))
 );
 COMMENT ON TABLE pgq_ext.shard IS
-'Which shard this database is: ids of its jobs leave this remainder when they are divided by 1024. No row: none. Set by pgq_set_shard.';
+'The shard number of this database: new job ids leave this remainder when they are divided by 1024. No row: the database is not a shard. Set by pgq_set_shard.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.shard', '');
 
@@ -39,4 +39,4 @@ CREATE FUNCTION pgq_set_shard(shard int) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_set_shard';
 REVOKE ALL ON FUNCTION pgq_set_shard FROM PUBLIC;
 COMMENT ON FUNCTION pgq_set_shard IS
-'This database is shard number 0 to 1023 of several: every id of a job leaves that remainder when it is divided by 1024, so that who has one knows where its job is. Ids grow by 1024 from here on, and are used once, as before. Waits for transactions that have enqueued, and from here to the end of this one nobody can. Called with the number that it has, it does nothing but make sure of it. Errors: 55000 there are jobs, dead letters, or records of jobs, with ids of another number, or of none; 22023 no such number; 22004 none; 25001 not in a READ COMMITTED transaction.';
+'Make this database a shard with a number from 0 to 1023: every id of a job leaves that number as remainder when it is divided by 1024, so that a client finds the database of a job by its id. From then on ids grow by 1024; no id is used twice. Waits for transactions that have enqueued; no session can enqueue before this transaction ends. If the database has that number already, the call only makes sure that new ids have it. Errors: 55000 there are jobs, dead letters, or records whose ids have another number, or no number; 22023 number out of range; 22004 NULL; 25001 not in a READ COMMITTED transaction.';

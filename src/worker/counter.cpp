@@ -61,8 +61,8 @@ find_database()
 }
 
 /*
- * Count the queues that need it. Return the time of the next count; INT64_MAX: nothing is left to
- * count.
+ * Count the queues whose counts are unknown. Return the monotonic time of the next try; INT64_MAX:
+ * all counts are known.
  */
 static int64
 count_all(const Database *database, DutyState *states)

@@ -7,14 +7,17 @@
 
 namespace pgq {
 
-/* Longest wait for other sessions to end; usually all end in a few milliseconds. */
+/*
+ * Longest wait for other sessions to end, in microseconds; usually all sessions end in a few
+ * milliseconds.
+ */
 static constexpr int64 kLongestWait = 2 * USECS_PER_SEC;
 static constexpr int64 kNap = 2000;
 
 /*
  * Return whether the whole server is being stopped, not only this process. The postmaster notes a
- * stop in its lock file before it sends the signals. If in doubt return true: saving leases is
- * never wrong.
+ * stop in its lock file before it sends the signals. If in doubt return true: saving leases does no
+ * harm.
  */
 static bool
 server_is_stopping()
@@ -58,8 +61,8 @@ is_walsender(const PGPROC *proc)
 
 /*
  * Return whether no other process of this database can still end a lease. A process gives its
- * PGPROC back only after it has aborted its transaction. Walsenders stay until the last checkpoint,
- * and do not count.
+ * PGPROC back only after it has aborted its transaction. Walsenders are ignored: they end no lease,
+ * and stay until the last checkpoint.
  */
 static bool
 we_are_alone()
@@ -75,8 +78,9 @@ we_are_alone()
 }
 
 /*
- * Lock the extension's tables, saved_lease for writing, and the token mark, so that no session can
- * advance the mark before this transaction commits. Returns false if a lock is not available.
+ * Lock the extension's tables for reading, the table saved_lease for writing, and the token mark,
+ * so that no session can advance the mark before this transaction commits. Returns false if a lock
+ * is not available.
  */
 static bool
 lock_all(const Shift &shift)
@@ -124,8 +128,8 @@ tell(int saved)
 }
 
 /*
- * Save the leases at exit, if the server is being stopped. The exit may have interrupted any
- * operation of the process, so abort its transaction first.
+ * Save the leases at exit, if the server is being stopped. The exit may have interrupted the
+ * process in any operation, so abort the open transaction first.
  */
 static void
 save_if_stopping(int, Datum arg)

@@ -9,12 +9,12 @@
 namespace pgq {
 
 /*
- * Arrange that the leases are saved when this process exits, if the server is being stopped. *shift
- * must live until then.
+ * Arrange that this process saves the leases when it exits, if the server is being stopped. *shift
+ * must live until the exit.
  */
 void save_leases_at_exit(Shift *shift);
 
-/* Delete saved leases that have become void. Does nothing if there are none. */
+/* Delete saved leases that an advance of the token mark has made void. */
 void forget_saved_leases(Shift &shift);
 
 } // namespace pgq

@@ -14,13 +14,17 @@
 
 namespace pgq {
 
-/* No signal tells the launcher that a database was created or dropped, so look that often. */
+/*
+ * Interval at which the launcher reads pg_database, since no signal tells it that a database was
+ * created or dropped.
+ */
 static constexpr int64 kLookAgain = 2000; /* milliseconds */
 static constexpr int64 kRestartAfter = USECS_PER_SEC;
 static constexpr int64 kLongestDelay = USECS_PER_MINUTE;
 /*
- * How often to look at a database without queues. A row of pgq_ext.queue that was written with its
- * trigger off, or by a prepared transaction, is not announced until a client uses the queue.
+ * Interval at which a scheduler looks at a database without queues. If a row of pgq_ext.queue was
+ * written with its trigger off, or by a prepared transaction, the launcher does not learn of the
+ * queue until a client uses it.
  */
 static constexpr int64 kLookAtIdle = USECS_PER_MINUTE;
 
@@ -28,8 +32,8 @@ namespace {
 
 enum class Known : uint8
 {
-	kUnknown, /* start a scheduler to find out */
-	kAbsent,  /* no extension, as of the last announcement */
+	kUnknown, /* a scheduler has to be started to find out whether the database needs one */
+	kAbsent,  /* the database had no extension at the last announcement */
 	kIdle,	  /* the extension has no queues and no locks */
 	kRunning,
 };
@@ -43,10 +47,10 @@ struct DatabaseEntry
 	bool connectable;
 	bool was_idle;
 	SeatOrder order;
-	uint32 announced; /* value of shared->announcements when the database's scheduler was started */
-	int failures;	  /* number of schedulers in a row that have failed soon after their start */
-	int64 started;	  /* monotonic */
-	/* monotonic: earliest next start; if known is kIdle, the time of the next look */
+	uint32 announced; /* value of shared->announcements at the start of the database's scheduler */
+	int failures;	  /* number of consecutive schedulers that have failed soon after their start */
+	int64 started;	  /* monotonic: time of the last start */
+	/* monotonic: earliest next start of a scheduler; if `known` is kIdle, time of the next start */
 	int64 not_before;
 	BackgroundWorkerHandle *handle;
 };
@@ -78,8 +82,8 @@ for_each_entry(Visit visit)
 }
 
 /*
- * Return the delay before the next start: 1 s after the first failure, 2 s after the second,
- * doubling up to kLongestDelay.
+ * Return the delay before the next start of a scheduler, after `times` failures: 1 s after the
+ * first, 2 s after the second, doubling up to kLongestDelay.
  */
 static int64
 delay_after(int times)
@@ -88,8 +92,8 @@ delay_after(int times)
 }
 
 /*
- * Return the delay for a database whose scheduler was running when the server crashed. Up to
- * kByChance crashes in a row may be chance and cause no delay.
+ * Return the delay before a scheduler is started in a database whose scheduler was running when the
+ * server crashed. The first kByChance crashes in a row cause no delay, since they may be chance.
  */
 static int64
 delay_after_crashes(Oid database)
@@ -146,8 +150,9 @@ look_at_databases()
 }
 
 /*
- * Free the slots of dropped databases. Slots are noted before pg_database is read. A noted database
- * existed at that time, so it is gone if the read does not find it.
+ * Free the slots of dropped databases. The slots are listed before pg_database is read. A listed
+ * database existed at that time. So the database was dropped if pg_database does not have it any
+ * more.
  */
 static void
 follow_databases()
@@ -164,9 +169,9 @@ follow_databases()
 }
 
 /*
- * Mark databases without scheduler as unknown, so that a scheduler looks at them: all of them after
- * an announcement (CREATE EXTENSION or a new queue anywhere), otherwise those that a client has
- * used.
+ * Mark databases without a scheduler as unknown, so that a scheduler looks at them. After an
+ * announcement (CREATE EXTENSION or a new queue in any database), mark all such databases.
+ * Otherwise mark the databases that a client has used, and idle databases after kLookAtIdle.
  */
 static void
 doubt_what_is_known()
@@ -194,7 +199,10 @@ static void
 note_end(DatabaseEntry *entry, SeatState state)
 {
 	int64 now = monotonic_now();
-	/* The announcement of a queue that the scheduler did not see may have come since its start. */
+	/*
+	 * Since the start of the scheduler, a queue may have been announced that the scheduler did not
+	 * see.
+	 */
 	bool announced = pg_atomic_read_u32(&shared->announcements) != entry->announced;
 	entry->known = Known::kUnknown;
 	entry->was_idle = state == SeatState::kIdle;
@@ -249,8 +257,8 @@ free_seat()
 }
 
 /*
- * Start a scheduler. Returns false if no seat or worker slot is free; the end of another scheduler
- * then wakes the launcher.
+ * Start a scheduler. Returns false if no seat (engine/seat.h) or worker slot is free; the end of
+ * another scheduler then wakes the launcher.
  */
 static bool
 start_scheduler(DatabaseEntry *entry)
@@ -260,7 +268,10 @@ start_scheduler(DatabaseEntry *entry)
 		return false;
 	entry->order = begin_start(seat, entry->oid);
 	entry->order.tablespace = entry->tablespace;
-	/* The scheduler sees everything that was announced before it starts. */
+	/*
+	 * The scheduler sees every queue that was announced before its start, so read the counter
+	 * first.
+	 */
 	entry->announced = pg_atomic_read_u32(&shared->announcements);
 	entry->started = monotonic_now();
 	if (!start_process(kSchedulerType, "pgq_scheduler_main", entry->oid, entry->order,
@@ -272,9 +283,9 @@ start_scheduler(DatabaseEntry *entry)
 }
 
 /*
- * Return whether a scheduler may be started: none is running, and no session wants to drop the
- * database (protocol: databases-can-be-dropped). A scheduler that an earlier launcher has started
- * may still be running; its end wakes this launcher.
+ * Return whether a scheduler may be started: the database has no running scheduler, and no session
+ * wants to drop the database (protocol: databases-can-be-dropped). A scheduler that an earlier
+ * launcher has started may still be running; the end of that scheduler wakes this launcher.
  */
 static bool
 may_start(DatabaseEntry *entry)
@@ -291,8 +302,8 @@ may_start(DatabaseEntry *entry)
 }
 
 /*
- * Log that worker slots are missing. Only after all running schedulers have decided whether they
- * are needed, since one that ends frees its slot.
+ * Log that worker slots are missing. Do so only after all running schedulers have decided whether
+ * their databases need them: a scheduler that ends frees its worker slot.
  */
 static void
 complain_of_room(int starved)
@@ -318,13 +329,13 @@ complain_of_room(int starved)
 	complained = starved > 0;
 }
 
-/* Start the schedulers that are missing. Return the milliseconds to sleep. */
+/* Start a scheduler in each database that may need one. Return the milliseconds to sleep. */
 static int64
 start_what_is_missing()
 {
 	int64 now = monotonic_now();
 	int64 sleep = kLookAgain;
-	int starved = 0; /* databases without scheduler, though they are known to use the extension */
+	int starved = 0; /* databases that use the extension and get no scheduler now */
 	bool any_starved = false;
 	for_each_entry([&](DatabaseEntry *entry) {
 		if (entry->known != Known::kUnknown || !entry->exists || !entry->connectable)
@@ -362,8 +373,8 @@ pgq_launcher_main(Datum)
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	pg_atomic_write_u32(&shared->launcher, my_procno() + 1);
 	/*
-	 * Recovery has ended, so no other server hands out jobs of this data any more. The rate limits
-	 * need to assume unknown hand-outs only before this moment.
+	 * Recovery has ended, so no other server hands out jobs of these databases any more. Rate
+	 * limits have to assume unknown hand-outs only before this moment.
 	 */
 	if (value_of(shared->starts_known_since) == 0)
 		forget_starts();

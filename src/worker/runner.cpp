@@ -24,8 +24,8 @@ tell_duty(void *arg)
 }
 
 /*
- * Change the note of the queue's duty. If the slot has been reused, change_queue() does nothing:
- * the note then belongs to another queue.
+ * Change the note of the duty. The note of a queue's duty is in the queue's slot. If the slot has
+ * been reused, the note belongs to another queue, and change_queue() does nothing.
  */
 template <typename Change>
 static void

@@ -1,12 +1,14 @@
 /*
- * Runs the duties of a scheduler so that each fails alone.
+ * Runs the duties of a scheduler so that an error of one duty does not stop the other duties.
  *
  * An error of a duty is caught, noted for the view pgq_ext.duty, and logged at most once a minute.
  * The duty is tried again after 1 s, 2 s ... 1 min, while the other duties go on. The whole
- * transaction of the duty is rolled back, and the callbacks of the abort put leases and refills
- * back. The duty itself is not a subtransaction, so errors raised at commit are caught, too.
+ * transaction of the duty is rolled back, and the abort callbacks put back the leases and refills
+ * that the duty had taken. The duty runs in a transaction of its own, not in a subtransaction, so
+ * errors raised at commit are caught, too.
  *
- * All times are monotonic. INT64_MAX means never, as far as is known now.
+ * All times are readings of the monotonic clock, in microseconds. INT64_MAX means that no time is
+ * known yet.
  */
 #pragma once
 
@@ -20,8 +22,8 @@ struct DutyState
 {
 	const char *name;
 	DutyNote *note;
-	QueueRef ref;	  /* the queue whose duty it is; empty: a duty of the database */
-	int64 due;		  /* the time that the last run has asked for */
+	QueueRef ref;	  /* for a duty of a queue: the queue; empty for a duty of the database */
+	int64 due;		  /* time of the next run, as returned by the last run */
 	int64 not_before; /* after a failure: earliest time of the next run */
 	int failures;	  /* number of failures in a row */
 	int64 told;		  /* when an error of the duty was last logged */
@@ -29,7 +31,7 @@ struct DutyState
 	bool noted;		  /* the view shows the duty as failing */
 };
 
-/* Called before and after a run. end_duty() returns when the next run is due. */
+/* The steps of run_duty() before and after a run. end_duty() returns the time of the next run. */
 void begin_duty(DutyState *duty, ErrorContextCallback *context);
 int64 end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next);
 
@@ -39,15 +41,18 @@ int64 end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int6
  */
 void note_duty_error(MemoryContext context);
 
-/* Mark the running duty as failing although it goes on, so that its error stays in the view. */
+/*
+ * Mark the running duty as failing although its run goes on, so that the error stays in the view
+ * pgq_ext.duty.
+ */
 void keep_failing();
 
 /* Delay the next run of the running duty as after an error. */
 void rest_after_this();
 
 /*
- * Run body, which returns the time at which it wants to run next. Return the time of the next run,
- * which is later if body has failed.
+ * Run body(), which returns the time of its next run. Return that time, or a later time if body()
+ * has failed.
  */
 template <typename Body>
 inline int64
@@ -107,8 +112,8 @@ survives_alone(Body body, Handle handle)
 }
 
 /*
- * Return whether the caught error is a lack of resources (SQLSTATE class 53), so that other work
- * will fail as well.
+ * Return whether the caught error says that resources are short (SQLSTATE class 53). In that case,
+ * other work will probably fail as well.
  */
 inline bool
 is_shortage()
@@ -117,7 +122,7 @@ is_shortage()
 		   ERRCODE_TO_CATEGORY(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED);
 }
 
-/* Like survives_alone(), but note the error as one of the running duty. */
+/* Like survives_alone(), but note the error as an error of the running duty. */
 template <typename Body>
 inline bool
 survives(Body body, bool *short_of_resources = nullptr)

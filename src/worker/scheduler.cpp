@@ -1,9 +1,10 @@
 /*
- * The scheduler of one database: the background worker for the work that no client does.
+ * The scheduler of one database: the background worker for the work that does not belong to a call
+ * of a client.
  *
- * In turn, the scheduler makes a pass over all queues, and runs one step of another duty: of the
- * one that has been due for longest (shift.h, turn.h, runner.h). This file has its start and its
- * loop.
+ * The scheduler alternates between a pass over all queues and one step of a duty of the database,
+ * the duty that has been due for longest (shift.h, turn.h, runner.h). This file has the start and
+ * the loop of the scheduler.
  */
 #include "catalog/version.h"
 #include "engine/waiter.h"
@@ -25,14 +26,17 @@ leave_role(int, Datum)
 {
 	uint32 me = my_procno() + 1;
 	/*
-	 * Wake the launcher. If it was started after this scheduler, it waits for this scheduler to
-	 * end.
+	 * Wake the launcher. A launcher that was started after this scheduler waits until this
+	 * scheduler has ended.
 	 */
 	if (pg_atomic_compare_exchange_u32(&shift.database->scheduler, &me, 0))
 		wake_launcher();
 }
 
-/* Tell the launcher why this scheduler ends, unless retire() has told it: SIGTERM, or an error. */
+/*
+ * Tell the launcher that this scheduler ends because of SIGTERM or an error. If retire() was
+ * called, it has reported another reason already.
+ */
 static void
 say_end(int, Datum)
 {
@@ -82,8 +86,8 @@ try_to_attach()
 }
 
 /*
- * Wait until the tables can be locked and their version is one that this library serves. Log an
- * unsupported version once.
+ * Wait until the tables can be locked and this library serves the version of the SQL objects. Log
+ * an unsupported version once.
  */
 static void
 attach()
@@ -106,13 +110,19 @@ attach()
 			retire(shift, SeatState::kWanted);
 		if (finding == Finding::kAttached)
 			return;
-		/* Report as serving: the database needs this scheduler, which serves as soon as it can. */
+		/*
+		 * Report the state "serving", although this scheduler is still waiting: the database needs
+		 * it.
+		 */
 		say(shift.order, SeatState::kServing);
 		nap(kHousekeeping / 1000);
 	}
 }
 
-/* Become the only scheduler of the database; end if there is one already. */
+/*
+ * Become the only scheduler of the database; end this process if the database already has a
+ * scheduler.
+ */
 static void
 take_role()
 {
@@ -126,7 +136,10 @@ take_role()
 
 /* ---- loop ---- */
 
-/* If the wall clock was set, log that, and wake waiters so that they compute their sleep anew. */
+/*
+ * If the wall clock was set, log the jump, and wake waiters so that they compute the end of their
+ * sleep again.
+ */
 static void
 look_at_clock()
 {

@@ -1,12 +1,12 @@
 /*
- * The state of a scheduler ("shift"): its duties, and what they remember while it runs.
+ * The state of a scheduler (Shift): its duties, and the data that the duties keep between runs.
  *
  * To add a duty, write a function in a file of the folder duty/, declare it here, and add a line to
- * one of the tables below. Data that the duty keeps from run to run is a member of Shift.
- * The view pgq_ext.duty shows the names in the tables.
+ * one of the tables below. Data that the duty keeps from run to run is a member of Shift. The view
+ * pgq_ext.duty shows the names that the tables give to the duties.
  *
- * A scheduler can end at any time. So Shift may only hold data that the next scheduler can find out
- * again from shared memory and the tables.
+ * A scheduler can end at any time. So Shift may only have data that the next scheduler can find out
+ * again from shared memory and from the extension's tables.
  */
 #pragma once
 
@@ -30,9 +30,12 @@ struct Duty
 	 * Do one step, without waiting for other sessions. Return the monotonic time of the next step.
 	 */
 	int64 (*run)(Shift &shift);
-	/* If not NULL: returns when the duty is due, and the result of run() is ignored. */
+	/*
+	 * If not NULL: returns the monotonic time at which the duty is due; the result of run() is then
+	 * ignored.
+	 */
 	int64 (*wanted_at)(const Shift &shift);
-	bool first; /* run before any queue is served after the start */
+	bool first; /* the first run comes before the scheduler's first pass over the queues */
 };
 
 int64 look_around(Shift &shift);
@@ -66,14 +69,17 @@ static_assert(kDuties <= kDutyNotes);
 
 /* ---- duties for each queue ---- */
 
-struct Turn; /* state of the queue in this pass: turn.h */
+struct Turn; /* findings of a pass over a queue (turn.h) */
 
 struct QueueDuty
 {
 	const char *name;
 	/* Return whether the duty has work. failing: the view shows the duty as failing. */
 	bool (*wanted)(const Turn &turn, bool failing);
-	/* Do one step. Return the monotonic time of the next step; INT64_MAX: when wanted() says so. */
+	/*
+	 * Do one step. Return the monotonic time of the next step; INT64_MAX: the next step is due when
+	 * wanted() returns true.
+	 */
 	int64 (*run)(const QueueRef &ref, const Turn &turn);
 };
 
@@ -115,26 +121,27 @@ struct Shift
 	struct
 	{
 		/*
-		 * Notifications may have been lost without a pending flag: those of the last scheduler, or
-		 * of a step that has raised an error.
+		 * true: NOTIFYs may be owed for which no pending flag is set, because the last scheduler,
+		 * or a step that raised an error, had cleared the flags without sending
 		 */
 		bool owed = true;
-		int64 sent;		  /* monotonic: when the last notifications were sent */
-		int64 not_before; /* monotonic: earliest next try, after a try that did not get its locks */
-		int patience = kPatience; /* milliseconds to wait for the server's lock of notifications */
+		int64 sent;		  /* monotonic: time of the last try to send NOTIFYs */
+		int64 not_before; /* monotonic: earliest next try, if the last try did not get its locks */
+		int patience = kPatience; /* milliseconds to wait in lock_notifications() */
 	} notify;
 
 	struct
 	{
-		int64 busy;	   /* monotonic: when there last were queues or locks; 0: never */
+		int64 busy; /* monotonic: last time at which there were queues or named locks; 0: never */
 		Attached told; /* problems that were logged already */
 	} queues;
 
 	struct
 	{
-		int64 events = -1; /* number of jobs enqueued and handed out at the last look */
-		uint64 cleared_at; /* the token mark when void saved leases were deleted last */
-		bool none_saved;   /* saved_lease is empty, so there is nothing to delete */
+		int64 events =
+			-1; /* number of jobs enqueued and handed out so far, at the last run of the duty */
+		uint64 cleared_at; /* the token mark at the last delete of void saved leases */
+		bool none_saved;   /* the table saved_lease is empty */
 	} tokens;
 
 	Rotation rotation;
@@ -143,31 +150,35 @@ struct Shift
 		Sweep sweep; /* position in the current segment */
 		int segment;
 		bool failed;  /* a job could not be expired in this sweep */
-		bool failing; /* a job could not be expired in this sweep or in the last one */
+		bool failing; /* a job could not be expired in this sweep or in the last sweep */
 	} expiry;
 
 	struct
 	{
 		Reconciliation state;
-		bool under_way; /* a step has begun and not ended, so it has raised an error */
+		bool
+			under_way; /* a step has begun and not ended; still true at the next step if the step has raised an error */
 	} reconcile;
 
 	struct
 	{
 		int last = -1;		/* number of the last entry that was swept; -1: none */
-		int64 due = 0;		/* monotonic: next look, if none is asked for */
+		int64 due = 0;		/* monotonic: next sweep, if no session waits for a free entry */
 		bool short_of_room; /* a session waits for a free entry */
 	} locks;
 
 	struct
 	{
-		bool known;		/* `next` is right as long as `changes` is the current value */
+		bool known;		/* `next` is known, and right while schedule_changes is `changes` */
 		uint32 changes; /* value of Database::schedule_changes */
 		TimestampTz next = DT_NOEND;
-		/* no schedule is due before this time, as of first_changes */
+		/* no schedule is due before this time, while schedule_changes is first_changes */
 		TimestampTz first = DT_NOBEGIN;
 		uint32 first_changes;
-		/* monotonic: earliest next run; until then other duties run, or tables were locked */
+		/*
+		 * monotonic: earliest next run, so that other duties run in between, or since tables were
+		 * locked
+		 */
 		int64 not_before;
 	} schedules;
 };
@@ -179,12 +190,12 @@ struct Shift
 void run_first_duties(Shift &shift);
 
 /*
- * Run one step of the duty that has been due for longest, if one is due. Return when the next duty
- * is due (monotonic).
+ * Run one step of the duty that has been due for longest, if any duty is due. Return when the next
+ * duty is due (monotonic).
  */
 int64 run_most_urgent_duty(Shift &shift);
 
-/* Interval, in microseconds, of duties that nothing wakes. */
+/* Interval, in microseconds, of duties for which no event wakes the scheduler. */
 inline constexpr int64 kHousekeeping = USECS_PER_SEC;
 
 } // namespace pgq

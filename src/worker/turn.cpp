@@ -5,7 +5,10 @@
 
 namespace pgq {
 
-/* A timer can be due already while somebody else is reading it in: look again soon. */
+/*
+ * Return the microseconds until the timer is due, at least kSoon: a timer can be due already while
+ * another process is still refilling it.
+ */
 static int64
 time_to(TimestampTz timer, TimestampTz now)
 {
@@ -13,13 +16,19 @@ time_to(TimestampTz timer, TimestampTz now)
 	return timer < now || timer - now < kSoon ? kSoon : timer - now;
 }
 
-/* When the scheduler has to be back, if nobody calls it before. */
+/*
+ * Return the monotonic time of the next pass over the queue, if no other process wakes the
+ * scheduler before.
+ */
 static int64
 next_event(const Queue *queue, int64 monotonic, TimestampTz now)
 {
 	int64 next = next_lease_event(queue);
 	int64 timer = queue->schedule.next_timer();
-	/* Without NOTIFY a waiter watches the timer and the rate: the scheduler need not. */
+	/*
+	 * In a queue without the option notify, the watcher wakes when the timer is due or the rate
+	 * limit allows the next job, so the scheduler need not wake.
+	 */
 	if (queue->options.notify && timer != INT64_MAX)
 		next = Min(next, monotonic + time_to(timer, now));
 	if (queue->options.notify)
@@ -27,7 +36,10 @@ next_event(const Queue *queue, int64 monotonic, TimestampTz now)
 	return next;
 }
 
-/* Timers fire, leases expire, jobs that were set aside come back. */
+/*
+ * Make due jobs ready, end leases whose time is over, and file jobs again whose time aside is over.
+ * Return the work that the queue needs.
+ */
 static Turn
 take_turn(const QueueRef &ref)
 {
@@ -55,7 +67,10 @@ take_turn(const QueueRef &ref)
 	return turn;
 }
 
-/* The state of a queue's duty. A slot that is another queue's now begins anew. */
+/*
+ * Return the state of the queue's duty i. If the slot belongs to another queue by now, reset the
+ * state.
+ */
 static DutyState *
 state_of(Shift &shift, const QueueRef &ref, int i)
 {
@@ -65,7 +80,10 @@ state_of(Shift &shift, const QueueRef &ref, int i)
 	return state;
 }
 
-/* Returns when the duty has to be looked at again, if the queue does not ask for it before. */
+/*
+ * Run the queue's duty i if the queue wants it. Return the monotonic time of the duty's next run;
+ * INT64_MAX: when the queue wants the duty again.
+ */
 static int64
 run_if_wanted(Shift &shift, const QueueRef &ref, const Turn &turn, int i)
 {
@@ -80,7 +98,10 @@ run_if_wanted(Shift &shift, const QueueRef &ref, const Turn &turn, int i)
 int64
 serve_queues(Shift &shift)
 {
-	/* Prepared transactions end unannounced. */
+	/*
+	 * The end of a prepared transaction wakes no process, so look for it at this interval
+	 * (microseconds).
+	 */
 	static constexpr int64 kLookAtPrepared = 100 * 1000;
 	if (any_prepared())
 		resolve_prepared();

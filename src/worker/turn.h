@@ -1,4 +1,7 @@
-/* A pass over one queue: finds what is due, and what the scheduler has to do for the queue. */
+/*
+ * The pass over one queue: makes due jobs ready and ends leases whose time is over, and finds out
+ * which duties the queue needs.
+ */
 #pragma once
 
 #include "worker/shift.h"
@@ -7,17 +10,17 @@ namespace pgq {
 
 struct Turn
 {
-	int64 next_event = INT64_MAX; /* monotonic: when something becomes due next */
-	bool lost = false;			  /* there are lost leases to count */
-	/* there are other lost leases, put off because counting them has failed */
+	int64 next_event = INT64_MAX; /* monotonic: time of the next pass that the queue needs */
+	bool lost = false;			  /* there are lost leases whose attempts can be counted now */
+	/* there are lost leases that were put off because counting their attempts has failed */
 	bool failing = false;
 	bool wants_window = false;
 	bool wants_timer = false;
-	bool wants_count = false; /* the number of jobs is unknown */
-	bool wants_part = false;  /* the number of scheduled jobs will soon be unknown */
+	bool wants_count = false; /* the number of jobs of the queue is unknown */
+	bool wants_part = false;  /* the next seconds of scheduled jobs have to be read */
 };
 
-/* Make a pass over each queue. Return the monotonic time of the next thing to do. */
+/* Make a pass over each queue. Return the monotonic time at which the next pass is needed. */
 int64 serve_queues(Shift &shift);
 
 } // namespace pgq

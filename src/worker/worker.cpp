@@ -18,7 +18,7 @@ workers_init()
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "pgq_launcher_main", sizeof(worker.bgw_function_name));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	/* On a standby, wait for the promotion. */
+	/* On a standby, the launcher starts at the promotion. */
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = 1;
 	RegisterBackgroundWorker(&worker);
@@ -34,8 +34,8 @@ register_process(const char *type, const char *function, Oid database, const voi
 	strlcpy(worker.bgw_library_name, "pgq_ext", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	/*
-	 * SIGTERM may come at any time, since all work is in transactions. So DROP DATABASE and other
-	 * commands may end the worker.
+	 * All work is in transactions, so SIGTERM may end the worker at any time. Therefore DROP
+	 * DATABASE and similar commands may send SIGTERM to it.
 	 */
 	worker.bgw_flags =
 		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION | kEndsForDatabase;
@@ -56,7 +56,10 @@ is_scheduler()
 	return MyBgworkerEntry != nullptr && strcmp(MyBgworkerEntry->bgw_type, kSchedulerType) == 0;
 }
 
-/* Set by SIGTERM. The server's flag ProcDiePending does not serve, since it is cleared at exit. */
+/*
+ * Set by SIGTERM. The server's flag ProcDiePending cannot be used instead, since the server clears
+ * it at exit.
+ */
 static volatile sig_atomic_t asked = 0;
 
 static void
@@ -86,7 +89,7 @@ void
 start_worker(uint32 wait_event)
 {
 	nap_event = wait_event;
-	/* Connecting is a transaction, too, and must not time out. */
+	/* Connecting to a database needs a transaction, which must not time out. */
 	set_option("transaction_timeout", "0");
 	set_option("lock_timeout", "0");
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -97,9 +100,9 @@ start_worker(uint32 wait_event)
 }
 
 /*
- * Return whether the owner of a database must not change this setting for a scheduler. Settings for
- * logging, those of pgq_ext (which only a superuser can set for a database), and a few others are
- * allowed.
+ * Return whether the owner of a database must not change this setting for a scheduler. False for
+ * settings of logging, for settings of pgq_ext (which only a superuser can set for a database), and
+ * for a few other settings.
  */
 static bool
 is_servers_alone(const config_generic *setting)
@@ -112,9 +115,10 @@ is_servers_alone(const config_generic *setting)
 }
 
 /*
- * Connect without the settings of the database. Its owner may set nearly anything for its sessions:
- * a role, time limits, a planner without indexes. A setting cannot be changed by a source of lower
- * priority. So raise the priority of the present values to the highest one while connecting.
+ * Connect without the settings of the database. The owner of a database may set nearly anything for
+ * sessions in it: a role, time limits, a planner without indexes. A setting cannot be changed by a
+ * source of lower priority. So raise the priority of the present values to the highest priority
+ * while connecting.
  */
 static void
 connect_to(Oid database)
@@ -152,8 +156,9 @@ void
 end_if_asked()
 {
 	/*
-	 * End because of SIGTERM. Exit code 1 lets the postmaster restart the launcher, unless the
-	 * server is shutting down. Exit code 0 avoids a log entry of the postmaster.
+	 * End because of SIGTERM. With exit code 1 the postmaster restarts the launcher, unless the
+	 * server is shutting down. With exit code 0 the postmaster logs nothing about the end of
+	 * another worker.
 	 */
 	if (ProcDiePending)
 		proc_exit(MyBgworkerEntry->bgw_restart_time == BGW_NEVER_RESTART ? 0 : 1);
@@ -170,8 +175,8 @@ database_tag(Oid database)
 }
 
 /*
- * Release the lock of the database at exit. The abort of a transaction has released it already, but
- * the exit may come outside of a transaction.
+ * Release the lock of the database at exit. If a transaction was open, its abort has released the
+ * lock already; but the exit may come outside of a transaction.
  */
 static void
 release_at_exit(int, Datum)
@@ -215,7 +220,7 @@ database_is_wanted()
 /*
  * Connect to a database without blocking other sessions, and without an error in the log if the
  * database is being dropped. While this process has the lock of the database, no session can drop
- * it. The files of a dropped database do not exist.
+ * the database. If the files of the database do not exist, it was dropped before.
  */
 bool
 connect_unnoticed(Oid database, Oid tablespace)
@@ -240,7 +245,7 @@ set_session_options()
 		const char *value;
 	} options[] = {
 		{"search_path", "pg_catalog, pg_temp"},
-		{"session_replication_role", "replica"}, /* the reason is in owner_sql.cpp */
+		{"session_replication_role", "replica"}, /* for the reason see owner_sql.cpp */
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"},

@@ -13,7 +13,7 @@ namespace pgq {
 
 extern int notify_interval; /* milliseconds between two NOTIFYs */
 
-/* Define the setting and register the launcher. Called by _PG_init. */
+/* Define the setting pgq_ext.notify_interval and register the launcher. Called by _PG_init. */
 void workers_init();
 
 inline constexpr char kLauncherType[] = "pgq_ext launcher";
@@ -23,8 +23,8 @@ inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
 bool is_scheduler();
 
 /*
- * Start another background worker for that database, with `order` as its argument. The postmaster
- * never restarts it. Returns false if no worker slot is free.
+ * Start a background worker for that database, with `order` as its argument. The postmaster never
+ * restarts this worker. Returns false if no worker slot is free.
  */
 bool register_process(const char *type, const char *function, Oid database, const void *order,
 					  Size size, BackgroundWorkerHandle **handle);
@@ -61,7 +61,7 @@ void set_option(const char *name, const char *value);
 
 /*
  * Connect to the database, ignoring the settings of ALTER DATABASE and ALTER ROLE. Returns false if
- * another session is dropping the database, or wants to.
+ * another session is dropping, renaming or copying the database, or waits to do so.
  */
 bool connect_unnoticed(Oid database, Oid tablespace);
 
@@ -70,9 +70,9 @@ void set_session_options();
 
 /*
  * Run body in a transaction with the rights of the owner of the extension's tables, in a
- * security-restricted operation (README.md, "Rights"). Every transaction of a scheduler is one of
- * these. If the extension is not installed, body runs as the bootstrap superuser, since there are
- * no tables whose code could misuse these rights.
+ * security-restricted operation (README.md, "Rights"). A scheduler makes all its transactions with
+ * this function. If the extension is not installed, body() runs as the bootstrap superuser; then no
+ * table of the extension exists whose code could misuse these rights.
  */
 template <typename Body>
 inline void
@@ -89,8 +89,8 @@ worker_transaction(Body body)
 			lazy = synchronous_commit == SYNCHRONOUS_COMMIT_OFF;
 		});
 		/*
-		 * The end of the owner's rights has reset all settings that body has made. So repeat its
-		 * wish for an asynchronous commit.
+		 * Switching back from the owner's rights has reset all settings that body() has made. So
+		 * switch synchronous_commit off again if body() had done so.
 		 */
 		if (lazy)
 			commit_lazily();
@@ -99,8 +99,8 @@ worker_transaction(Body body)
 
 /*
  * Like worker_transaction(), with the extension's tables locked, without waiting for the locks.
- * Returns false, without running body, if a table cannot be locked now, or if the jobs are
- * replicated from a publisher.
+ * Returns false, without running body(), if a table cannot be locked now, or if a subscription
+ * brings the jobs.
  */
 template <typename Body>
 inline bool
@@ -141,7 +141,7 @@ void unlock_database();
 
 /*
  * Return whether another session is waiting to drop, rename or copy this database. That session
- * waits until this process is gone.
+ * waits until this process has ended.
  */
 bool database_is_wanted();
 

@@ -1,8 +1,8 @@
-# Test of the example workers. worker_test runs one of them directly, and through pgbouncer in session and in
-# transaction mode, all three at the same time, each in a database of its own. One of three workers is killed, and one
-# is told to stop. Then the server stops immediately, and the third worker goes on after its restart. The direct way
-# has two hosts, of which the first is a standby. At last a copy of the example runs whose work fails with a text that
-# PostgreSQL cannot store.
+# Test of the example workers. worker_test runs an example in three ways at the same time, each in a database of its
+# own: connected directly, through pgbouncer in session mode, and through pgbouncer in transaction mode. In each way,
+# one of three workers is killed, and one gets SIGTERM. Then the server stops immediately, and the third worker goes on
+# after the restart of the server. The direct connection has two hosts, of which the first is a standby. At last, a copy
+# of the example runs whose work fails with a text that PostgreSQL cannot store.
 package ClientTest;
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# Two nodes of examples/high-availability, a load on them, and a ledger outside of them.
+# Two nodes of examples/high-availability, a load on both nodes, and a ledger that is kept outside of the nodes.
 package FailoverTest;
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Debian's exporter and Prometheus, on ports of their own, with the files of monitoring/. Both end with the test,
-# however it ends.
+# Debian's exporter and Prometheus, on ports of their own, with the files of monitoring/. Both programs end with the
+# test, even if the test dies.
 package MonitorTest;
 use strict;
 use warnings;

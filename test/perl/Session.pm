@@ -1,6 +1,6 @@
-# psql sessions that can be left waiting for an answer. PostgreSQL::Test::BackgroundPsql waits for each answer. This
-# module uses its internals to avoid that; no other file does (test/conventions.sh), since they differ between
-# versions of the server.
+# psql sessions that can be left waiting for an answer. PostgreSQL::Test::BackgroundPsql waits for each answer. To avoid
+# that wait, this module uses the internals of BackgroundPsql, which differ between versions of the server. No other
+# file may use these internals (test/conventions.sh).
 package Session;
 use strict;
 use warnings;

@@ -1,6 +1,5 @@
-# Functions and operators that a role plants beside the server's own, in the schema that has an extension: for every
-# name that scripts use, with argument types that match better than the server's own. Each of them logs as which role
-# it runs.
+# Functions and operators that a role creates in the schema of an extension, to be run instead of the server's own: for
+# every name that scripts use, with argument types that match better. Each such function logs the role as which it runs.
 package ShadowTest;
 use strict;
 use warnings;

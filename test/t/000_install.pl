@@ -1,4 +1,5 @@
-# The extension comes and goes, and a server that has it restarts.
+# CREATE EXTENSION makes the schema pgq_ext, DROP EXTENSION removes it, and a server that has the extension can be
+# restarted.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Where the queue cannot work, it says so and why: a server that did not preload the library, and a standby.
-# And it works as soon as that has changed.
+# On a server that did not preload the library, and on a standby, each function raises an error that says why the
+# queue does not work. After a restart with the library, or a promotion, the functions work at once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

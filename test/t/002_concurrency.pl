@@ -1,4 +1,4 @@
-# Many sessions, one queue: every job goes to exactly one holder, and in order, however small memory is.
+# Many sessions use one queue: each job goes to exactly one worker, in order, even if shared memory is very small.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

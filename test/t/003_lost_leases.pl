@@ -1,4 +1,4 @@
-# How a lease ends without an answer, what that costs the job, and that a stale lease can do nothing.
+# The ways in which a lease is lost, what each of them costs the job, and that a stale lease cannot change anything.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

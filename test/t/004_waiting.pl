@@ -1,4 +1,5 @@
-# Claims that wait: woken in time, by whatever brings a job, and never taking one to the grave.
+# Claims that wait are woken in time by every event that makes a job ready, and a waiting claim that ends takes no job
+# with it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# However the server goes down, whatever process dies: what was committed is handed out, and nothing else.
+# However the server goes down, and whichever process dies: committed jobs are handed out again, and no other job is.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

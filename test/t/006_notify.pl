@@ -1,4 +1,5 @@
-# NOTIFY: who listens hears of jobs when they are ready, seldom enough, and no client transaction ever waits for it.
+# NOTIFY: a listening client hears of jobs when they become ready, at most once in each notify_interval, and no
+# transaction of a client waits for the sending.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# Launcher and schedulers: there where they are needed, and in nobody's way.
+# The launcher and the schedulers run where they are needed, and block no other session.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Where no scheduler can run, or it hangs, the queue goes on: jobs go out on time, and lost ones after some seconds,
-# uncounted, since nobody is there to count.
+# While no scheduler can run, or the scheduler hangs, the queue goes on: jobs are handed out on time, and jobs with
+# lost leases after some seconds, without counting the attempt.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

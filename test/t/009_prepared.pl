@@ -1,4 +1,5 @@
-# Prepared transactions: what they did to queues waits for COMMIT PREPARED or ROLLBACK PREPARED, whoever says it and when.
+# Prepared transactions: their changes to queues take effect at COMMIT PREPARED, or not at all after ROLLBACK
+# PREPARED, whichever session runs that command, and however late.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

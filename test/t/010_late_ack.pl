@@ -1,4 +1,5 @@
-# An ack with a lease from before a crash: the work was done, so it counts, but only if nobody has begun it again.
+# An ack with a lease from before a crash succeeds, because the work was done, but only if no other worker has got the
+# job since.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

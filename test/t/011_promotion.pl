@@ -1,5 +1,5 @@
-# A standby is promoted over a large backlog: the new primary serves from the first rows on, goes on with what the old one had
-# planned, and believes its workers only as far as they cannot do harm.
+# A standby is promoted while its queue has many waiting jobs: the new primary hands out the first rows at once, keeps
+# the run_at that the old primary had planned, and accepts old leases only where that can do no harm.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# A version of the SQL objects that the library does not serve (see 078 for one that it does): every function says so, the scheduler idles, nothing is lost, and all
-# goes on when they agree again.
+# With a version of the SQL objects that the library does not serve (test 078 has a version that it serves), every
+# function raises an error, the scheduler waits, no job is lost, and the queue goes on when the versions agree again.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Logical replication: what workers do on the publisher happens on the subscriber, which hands out nothing; and takes over when
-# its subscription is dropped.
+# Logical replication: the subscriber gets all changes that workers make on the publisher, hands out no job, and takes
+# over when its subscription is dropped.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Rows that come, change and go without our functions: INSERT, COPY, UPDATE, DELETE by an owner, with values no function would
-# write; triggers switched off; rows of pgq_ext.queue.
+# Rows that do not come through the functions of the extension: INSERT, COPY, UPDATE and DELETE by the owner, with
+# values that no function would write; triggers switched off; rows of pgq_ext.queue.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

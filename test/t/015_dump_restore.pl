@@ -1,4 +1,5 @@
-# pg_dump and pg_restore, in every form: the same queue comes back, and is served, also while it is coming.
+# pg_dump and pg_restore in every form: the restored queue equals the dumped queue, and is served, even during the
+# restore.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# What an administrator may do to the tables while work is in flight: VACUUM FULL, CLUSTER, REINDEX, TRUNCATE, DROP EXTENSION,
-# DROP and RENAME DATABASE. Nothing crashes, no ghost comes back, errors say what they mean.
+# An administrator runs VACUUM FULL, CLUSTER, REINDEX, TRUNCATE, DROP EXTENSION, DROP and RENAME DATABASE while jobs
+# are in work. Nothing crashes, no deleted job is handed out, and each error names its cause.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

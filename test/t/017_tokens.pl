@@ -1,4 +1,5 @@
-# Lease tokens grow and never repeat, whatever becomes of the server between two hand-outs, with a scheduler or without.
+# Lease tokens grow and never repeat, whatever happens to the server between two hand-outs, with and without a
+# scheduler.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

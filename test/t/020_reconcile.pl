@@ -1,5 +1,5 @@
-# What the protocol rules out: rows that nobody would ever look for. Here they are made by force, by switching
-# the trigger off; the reconciler and pgq_check find them. Under load neither finds anything.
+# Rows that memory does not know, which the protocol rules out. The test makes such rows by switching the trigger off;
+# the reconciler and pgq_check find them. Under load, without such rows, neither reports any.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

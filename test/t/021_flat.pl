@@ -1,4 +1,5 @@
-# What a claim reads does not grow with what it does not hand out: the backlog, jobs of the same time, other queues.
+# The number of rows that a claim reads does not grow with the number of other jobs: waiting jobs of the queue, jobs
+# with the same run_at, jobs of other queues.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Segments rotate: what holds one back is shown, the others go on, and storage stays small under an old snapshot.
+# Segments rotate: the view segment shows what keeps a segment from being truncated, the other segments go on
+# rotating, and storage stays small beside an old snapshot.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

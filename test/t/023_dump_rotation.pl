@@ -1,5 +1,6 @@
-# pg_dump and pg_restore in every form while segments rotate: the jobs that were there at the dump's snapshot are in it, each once.
-# Every transaction of the load notes in a table of its own which jobs there have to be; so the dump says itself what it must hold.
+# pg_dump and pg_restore in every form while segments rotate: the dump has each job that existed at its snapshot
+# exactly once. Every transaction of the load notes the expected jobs in a table of its own, so the dump itself says
+# which jobs it must have.
 use strict;
 use warnings;
 use IPC::Run;

@@ -1,5 +1,5 @@
-# pg_upgrade: the files of the tables go over as they are, and the queues go on where they were. With the commands of
-# docs/upgrade.md. From another version of PostgreSQL: test/run.sh pg_upgrade.
+# pg_upgrade copies the files of the tables, and the queues go on in the new cluster. The test runs the commands of
+# docs/upgrade.md. For an upgrade from another version of PostgreSQL: test/run.sh pg_upgrade.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Rows that outlive their segment are moved to another one. The job does not change, whoever meets it on its way.
+# Rows that stay longer than their segment are moved to another segment. A job does not change when its row moves,
+# whichever operation meets the row during the move.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Rotation and other servers: a standby follows, and rotates when it is promoted; a subscriber follows, and leaves it to the publisher.
+# Rotation and other servers: a standby replays the rotation of its primary, and rotates when it is promoted; a
+# subscriber gets the changes of rows, and does not rotate while the subscription exists.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

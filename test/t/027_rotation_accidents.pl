@@ -1,4 +1,5 @@
-# A segment is being truncated, or its rows are moved, and somebody comes, or something dies: no job is lost, none comes twice.
+# Other sessions use a segment, or processes die, while the segment is being truncated or its rows are moved: no job
+# is lost, and no job is handed out twice.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# Dead letters are kept as long as their queue says, and their segments rotate as those of jobs do.
+# Dead letters are kept for the keep_dead of their queue, and their segments rotate as the segments of jobs do.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

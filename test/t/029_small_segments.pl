@@ -1,5 +1,6 @@
-# Segments are closed for their dead rows: beside an old snapshot few are left of very many jobs, autovacuum has nothing to do in a
-# segment, the catalog does not grow, and what waits for long is moved once.
+# Segments are closed because of their dead rows: beside an old snapshot, only a few segments with dead rows are left
+# of very many jobs, autovacuum does not run on segments, the catalog does not grow, and a job that waits for long is
+# moved once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

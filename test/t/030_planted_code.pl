@@ -1,4 +1,5 @@
-# Code that others have planted around the tables never runs with other rights than its author's, whoever works the queue.
+# Code that other roles have planted in triggers, indexes and rules of the tables never runs with more rights than its
+# author has, whichever role uses the queue.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# What a scheduler may do does not depend on what the owner of the database has set, and what it is not allowed to do is told.
+# The rights and settings of a scheduler do not depend on settings that the owner of the database has made, and the
+# log says what the scheduler is not allowed to do.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

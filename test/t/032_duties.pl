@@ -1,4 +1,4 @@
-# One fault stays one fault: what is wrong with one row, one page, one queue or one lease keeps the scheduler from nothing else.
+# A fault of one row, page, queue or lease keeps the scheduler from nothing else.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# When schedulers are started, and when not: no worker for nothing, no crash loop, no line in the log for nothing.
+# When schedulers are started, and when they are not: no scheduler for a database that needs none, no crash loop, and
+# no log line without a cause.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# Lost leases that cannot be counted, and very many of them.
+# Lost leases whose attempts cannot be counted, and very many lost leases.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

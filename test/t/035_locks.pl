@@ -1,4 +1,5 @@
-# Who waits for whom: every wait is seen by the server's deadlock detector, and nobody who has done nothing wrong is its victim.
+# Every wait of a session for another is seen by the server's deadlock detector, and a session that is not part of a
+# deadlock is never cancelled for it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

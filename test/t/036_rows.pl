@@ -1,4 +1,4 @@
-# One row is one row: too large, damaged, or locked by somebody, it keeps neither the others nor the server from their work.
+# A row that is too large, damaged or locked keeps neither the other rows nor the server from their work.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# Leases are shared by all databases: none of them, and nobody who locks jobs, can take them all.
+# All databases share the leases: no database, and no session that locks jobs, can take all of them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

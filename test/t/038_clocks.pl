@@ -1,4 +1,5 @@
-# Clocks that are set while jobs wait: what was handed out is handed out, all else goes by the clock as it is now.
+# Clocks that are set while jobs wait: a lease keeps its length, and everything else follows the new time of the
+# clock.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

@@ -1,5 +1,5 @@
-# The clock is set again and again while jobs are enqueued, delayed, failed, lost and done: none is lost, and none is handed
-# out before its time by the clock of the moment.
+# The clock is set again and again while jobs are enqueued, delayed, failed, lost and acknowledged: no job is lost,
+# and no job is handed out before its run_at by the clock of that moment.
 use strict;
 use warnings;
 use PgqTest;

@@ -1,5 +1,6 @@
-# An ack with a lease from before a restart proves itself: only the lease that the job was handed out with will do, and it is
-# honoured whoever asks first, however full the tables in memory are. See 010 for when it is too late.
+# An ack with a lease from before a restart is checked: only the lease that the job was handed out with is accepted,
+# whichever session asks first, and however full the tables in memory are. Test 010 has the cases in which the ack is
+# too late.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

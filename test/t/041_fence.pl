@@ -1,4 +1,5 @@
-# A job whose content is changed by SQL is another job: the lease of who has seen the old content is stale after a restart.
+# A job whose content is changed by SQL counts as another job: after a restart, a lease that was given for the old
+# content is stale.
 use strict;
 use warnings;
 use File::Path qw(rmtree);

@@ -1,5 +1,6 @@
-# A job that a prepared transaction has claimed is its job until that transaction ends, through a crash of the server too:
-# else the effect that was prepared with the claim and that of the next attempt would both stand.
+# A job that a prepared transaction has claimed stays with that transaction until it ends, even through a crash of the
+# server. Otherwise the effect that was prepared with the claim and the effect of the next attempt could both be
+# committed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# A planned stop takes no job from its worker: leases are there again after the start, as they were, unless somebody could have been
-# given the job meanwhile.
+# A planned stop takes no job from its worker: after the start the leases are as they were, unless another worker may
+# have been given the job between the stop and the start.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Smaller things that went wrong for callers: a waiting loop under a short statement_timeout, names that a session has used
-# once, a subscriber that takes jobs.
+# Small faults that callers have met: a loop of waiting claims under a short statement_timeout, names that a session
+# has used once, a subscriber that takes jobs.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# Segments cannot be dropped by hand, but a restore that drops first what is there (--clean) can.
+# Segments cannot be dropped by DROP TABLE, but by a restore that drops the existing objects first (--clean).
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Checks of what SQL writes, under pressure: who drops and who writes at the same time, transactions that are prepared or whose
-# session dies, a role that may write the tables and nothing else.
+# Checks of rows that SQL statements write directly, under pressure: sessions that drop and write at the same time,
+# transactions that are prepared or whose session dies, a role that may only write the tables.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

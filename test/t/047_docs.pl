@@ -1,7 +1,8 @@
-# The documentation runs: every fenced block of README.md, CONTRIBUTING.md and docs/*.md, as it is printed.
+# Runs the documentation: every fenced block of README.md, CONTRIBUTING.md and docs/*.md, as it is printed.
 #
-# README is read in an empty database, each other page in one where the README's first lines have been followed: there are the
-# extension and the queue "mail". A page is read from top to bottom in one session of psql. The language of a block says what it is:
+# The blocks of README.md run in an empty database. The blocks of each other page run in a database in which the first lines of
+# README.md have been run, so it has the extension and the queue "mail". The blocks of a page run from top to bottom in one
+# session of psql. The language of a block says how the block is run:
 #
 #   sql         pasted into psql: nothing but NOTICE may come to standard error
 #   psql        what a terminal shows, "mail=> SELECT ...;" and the answer, which is compared

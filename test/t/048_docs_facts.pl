@@ -1,4 +1,4 @@
-# What the documentation says of settings, functions, views and sizes is what the server says of them.
+# The statements of the documentation about settings, functions, views and sizes agree with the server.
 use strict;
 use warnings;
 use POSIX qw(ceil);

@@ -1,4 +1,4 @@
-# What docs/clients.md says of drivers, of claims that are dropped, and of clients that die.
+# The statements of docs/clients.md about drivers, about claims that are dropped, and about clients that die.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# A lease that is asserted or given back by a transaction that is prepared, killed, or ended by the server's crash.
+# A lease that is asserted or released by a transaction which is then prepared, killed, or ended by a crash of the
+# server.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Records of attempts and finished jobs: once each, whatever happens; kept for their time, and then truncated, not deleted.
+# Records of attempts and finished jobs: each is written exactly once in every case, is kept for its time, and is then
+# removed by truncating its segment, not by DELETE.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Two transactions do something to the same job: who waits, what the second one sees when the first one has ended.
+# Two transactions change the same job: which of them waits, and what the second transaction sees when the first has
+# ended.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# The worker of a lost lease says afterwards why the attempt failed.
+# After a lease is lost, its worker can still say by pgq_fail why the attempt failed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# Jobs whose time is over before somebody has had them.
+# Jobs that expire, because no claim took them before their expires_in was over.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# pgq_result: what has become of a job, and waiting for it.
+# pgq_result: the result or the state of a job, and waiting for the result.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

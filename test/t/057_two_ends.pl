@@ -1,4 +1,5 @@
-# Ends that meet something else: a lease that was taken for another end before, or is doomed; options and rows that somebody is changing.
+# Ends of a lease that meet another change: a lease that another transaction is ending or that is doomed, and options
+# and rows that another session is changing.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

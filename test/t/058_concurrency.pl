@@ -1,4 +1,4 @@
-# No more jobs of a queue are in work than its concurrency says; a slot that is free is used.
+# The jobs of a queue in work are never more than its concurrency, and a free slot is used at once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Unique keys: who asks for one meets the job that has it, whatever is committed, rolled back, prepared, killed or purged
-# meanwhile; and what has met a job is processed with it.
+# Unique keys: an enqueue with a key meets the job that has the key, whether that job is committed, rolled back,
+# prepared, killed or purged at the same time. What was committed by the transaction that has met a job is visible
+# when the job is processed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

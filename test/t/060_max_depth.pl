@@ -1,4 +1,5 @@
-# No more jobs live in a queue than its max_depth, whatever happens meanwhile; and all the room there is can be used.
+# The live jobs of a queue are never more than its max_depth, whatever other sessions do at the same time, and all of
+# that room can be used.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

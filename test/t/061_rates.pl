@@ -1,4 +1,5 @@
-# In no window of a period more jobs of a queue are handed out than its rate says; what may start is not left waiting.
+# In no time span of one rate_period are more jobs of a queue handed out than its rate_limit, and a job that the rate
+# allows is not left waiting.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Of a group no more jobs are in work than group_concurrency says, and with fifo one after the other, as they were
-# enqueued; other groups go on meanwhile, and nothing is forgotten.
+# The jobs of a group in work are never more than group_concurrency. With fifo, the jobs of a group are handed out one
+# after the other, in the order of their enqueue. Other groups go on at the same time, and no job is forgotten.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# An interval from which a moment is made is added as PostgreSQL adds it: by the calendar of the session's time zone.
+# An interval that is added to a time is added as PostgreSQL does: by the calendar of the session's time zone.
 use strict;
 use warnings;
 use PgqTest;

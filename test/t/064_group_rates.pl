@@ -1,5 +1,5 @@
-# In no window of a period more jobs of a group are handed out than group_rate_limit says; other groups go on meanwhile,
-# and what may start is not left waiting.
+# In no time span of one rate_period are more jobs of a group handed out than group_rate_limit. Other groups go on at
+# the same time, and a job that the rate allows is not left waiting.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

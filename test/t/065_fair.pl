@@ -1,4 +1,5 @@
-# Tenants take turns also where several claim at once, after a crash, and with next to no memory for what is known.
+# With fair, groups take turns, even if several workers claim at once, after a crash, and with very little shared
+# memory.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Named locks: waiting in line, what an open or prepared transaction and the end of a session do to them, restarts,
-# promotion, deadlocks.
+# Named locks: the order of waiting sessions, open and prepared transactions, the end of a session, restarts,
+# promotion, and deadlocks.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

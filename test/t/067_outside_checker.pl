@@ -1,6 +1,8 @@
-# Named locks, runs and rates watched from outside: many sessions, of which some are killed, and a server that crashes.
+# Named locks, runs and rates, checked by means other than pgq_ext: many sessions use them, some sessions are killed, and
+# the server crashes.
 #
-# Who holds the lock takes an advisory lock of the server that nobody else may have then, and raises a fence with his token.
+# A session that has the named lock takes an advisory lock of the server, which no other session may have at that time, and
+# raises a fence to its token.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

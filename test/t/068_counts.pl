@@ -1,4 +1,5 @@
-# What queue_status says is what the rows say, whatever happens; and it reads none of them.
+# The counts of queue_status equal the numbers of rows, whatever happens, and the view reads no job row to return
+# them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,6 @@
-# What queues count, against an outside count: of clients that write down what they did and when, what was rolled back,
-# prepared, and cut off by a crash. How long jobs wait and take is compared with what their clients saw before and after, so
-# none of this depends on how fast the machine is.
+# Counters of queues are compared with a count by the clients, which write down their calls and the times: with calls
+# that are rolled back, prepared, or cut off by a crash. How long jobs wait and run is compared with the times that
+# clients saw before and after, so the result does not depend on the speed of the machine.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Rights on queues where more than one session, server or database is concerned: claims and results that are waited for,
-# leases from before a restart, schedules, prepared transactions, dumps, owners. And what attackers try meanwhile.
+# Rights on queues where several sessions, servers or databases take part: claims and results that sessions wait for,
+# leases from before a restart, schedules, prepared transactions, dumps, owners. Also attempts of attackers to get
+# more rights.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

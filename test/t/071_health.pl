@@ -1,4 +1,5 @@
-# Each check of the view health: what brings it about, on a server whose clock can be set, and that it goes back to ok.
+# Each check of the view health, on a server whose clock can be set: the cause that makes the check report a problem,
+# and that the check is ok again when the cause is gone.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Drills: each has a good verdict on a server that is well, and a bad one where something is wrong that it is there to find.
+# Drills: each drill reports success on a healthy server, and failure on a server with the fault that the drill has to
+# find.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# pgq-top: in a real terminal, tmux's, and once for pipes and scripts.
+# pgq-top in a real terminal, which tmux provides; and its single output for pipes and scripts.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Schedules through everything that can go wrong: each tick has its job, once. The ledger is a table of the headers of all jobs
-# that workers were handed, written by the transaction that acknowledges them.
+# Schedules through faults of every kind: each tick enqueues exactly one job. The ledger is a table of the headers of
+# all jobs that were handed out, written by the transaction that acknowledges the job.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Schedules and the clock: one that was just set fires nothing, no tick comes twice or before its time; and between two ticks
-# the scheduler does not look, however many schedules there are.
+# Schedules and the clock: a clock that was just set fires no schedule, no tick comes twice or before its time, and
+# between two ticks the scheduler does not read the schedules, however many there are.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

@@ -1,5 +1,5 @@
-# How long the oldest ready job has been due: from memory, and as the rows say, whatever happens to them. The window holds few
-# of the jobs, and none of the lowest priority.
+# How long the oldest ready job has been due: memory and the rows agree, whatever happens to the rows. The window has
+# room for only a few of the jobs, and for none of the lowest priority.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# SQL objects of the version before the library's: all that they have is served, a view and the log say so, and the update,
-# while everybody works, makes of them what CREATE EXTENSION makes.
+# SQL objects of the version before the library's: the library serves all functions of that version, a view and the
+# log report the old version, and ALTER EXTENSION UPDATE, run while sessions use the queues, makes the same objects as
+# CREATE EXTENSION.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

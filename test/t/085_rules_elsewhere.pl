@@ -1,4 +1,5 @@
-# Keys, limits, groups, order, rates and depth hold on a standby that was promoted, and on a subscriber that takes over.
+# Unique keys, limits, groups, order, rates and depth hold on a standby that was promoted, and on a subscriber that
+# takes over.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

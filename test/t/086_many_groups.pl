@@ -1,4 +1,5 @@
-# A busy group with very many jobs in front of everybody, and very many groups, with next to no memory for what is ready.
+# A busy group with very many jobs before the jobs of all other groups, and very many groups, with very little memory
+# for ready jobs.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Jobs that are enqueued together have their index entries put together, wherever these belong: the indexes are whole, what is
-# unique stays unique, and a standby and a crash get the same.
+# The index entries of jobs that are enqueued together are inserted together, whichever leaves they belong to: the
+# indexes are complete, unique indexes stay unique, and a standby and a server after a crash have the same entries.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# docs/upgrade.md, "Logical replication", as it is printed: a new server follows the old one, and takes over. From another version
-# of PostgreSQL: test/run.sh pg_upgrade.
+# The commands of docs/upgrade.md, "Logical replication", as they are printed: a new server replicates the old server,
+# and takes over. For an upgrade from another version of PostgreSQL: test/run.sh pg_upgrade.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Ids that know their shard: pgq_set_shard, and that ids stay in step whatever becomes of the database.
+# Job ids that contain the number of their shard: pgq_set_shard, and that new ids keep that number after dumps,
+# restores and other changes of the database.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

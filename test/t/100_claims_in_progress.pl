@@ -1,5 +1,5 @@
-# A session that meets a job which a claim has in hand waits until that claim has decided, never for the rest of the
-# claiming transaction; a circle that goes through such a wait is found.
+# A session that meets a job which a claim is looking at waits until that claim has decided, not until the transaction
+# of the claim ends. A deadlock through such a wait is detected.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Requests for one unique key that overlap without end: a claim of its job, pgq_cancel, pgq_update, pgq_retry and
-# on_conflict => 'replace' get their turn, for no new session joins those that hold the job meanwhile.
+# Enqueues with one unique key overlap without a gap. A claim of the job, pgq_cancel, pgq_update, pgq_retry and
+# on_conflict => 'replace' still get their turn at the job, since no new session may start to hold the job before that
+# turn.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

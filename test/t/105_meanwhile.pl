@@ -1,5 +1,5 @@
-# What was read before a wait, and is not so any more after it: a queue that was dropped, a queue that was paused, a lease
-# whose time has passed.
+# Facts that a session has read before a wait and that change during the wait: a queue is dropped, a queue is paused,
+# the time of a lease is over.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# The row of a job in work is deleted by SQL: its slot and its group are free as soon as that is committed, and not before.
+# SQL deletes the row of a job in work: the slot and the group of the job are free as soon as the delete is committed,
+# and not before.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

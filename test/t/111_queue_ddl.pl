@@ -1,4 +1,5 @@
-# A transaction that creates, drops or renames a queue is waited for by those who want the same queue, and by nobody else.
+# Sessions that use a queue wait for a transaction that creates, drops or renames this queue, and other sessions do
+# not.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,4 @@
-# A queue gets another name, by the function and by UPDATE: it keeps all it has.
+# A queue is renamed by the function and by UPDATE: it keeps its jobs, leases, counters, limits, rights and schedules.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# Room for named locks and rates: each database has a share of its own, what is over is in nobody's way, and a rate that
-# gave up its place comes back as it was.
+# Room for named locks and rates: each database has its own quota, entries that are over are freed when room is
+# needed, and a rate whose entry was freed comes back with its state.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

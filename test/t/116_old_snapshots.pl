@@ -1,4 +1,5 @@
-# Beside an old snapshot named locks, runs and schedules read no more than without one, however often they were used since.
+# Beside an old snapshot, calls of named locks, runs and schedules read as few row versions as without the snapshot,
+# however often the rows have changed since.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

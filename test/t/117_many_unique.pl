@@ -1,5 +1,5 @@
-# More waiting jobs than there are leases, met by their unique keys, changed or cancelled by one transaction: it succeeds,
-# takes no more than its part of the leases, and until it has ended no claim gets one of these jobs.
+# One transaction meets by unique keys, changes or cancels more waiting jobs than there are leases: the transaction
+# succeeds, takes at most its part of the leases, and until it ends no claim gets one of these jobs.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

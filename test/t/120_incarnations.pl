@@ -1,5 +1,6 @@
-# The memory of an incarnation of the extension is freed when that one is known to be gone: not by a look that came too early, not by a
-# transaction that is rolled back, not while one that makes or drops it is open.
+# The memory of an incarnation of the extension is freed when the incarnation is certain to be gone: not by a check
+# that comes too early, not after a rollback of the drop, and not while a transaction that creates or drops the
+# incarnation is open.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# A queue with a rate that stands still after a start of the server: the view health names it, and its remedy helps.
+# A queue with a rate limit that hands out nothing after a start of the server: the view health names the queue, and
+# the remedy that the view names helps.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

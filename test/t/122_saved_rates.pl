@@ -1,5 +1,5 @@
-# What has started of queues and groups with a rate, and what was taken of rates by name, outlives a clean stop, and is never
-# less than what has started, or was taken.
+# The hand-outs that rate limits of queues and groups count, and the permits taken of named rates, survive a clean
+# stop. The restored numbers are never below the real ones.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# The scheduler lets triggers of the extension fire always again: those, and no trigger that a role with TRIGGER on a table
-# has given the name of one, or its function.
+# The scheduler sets muted triggers of the extension to ENABLE ALWAYS again. It does not change a trigger that a role
+# with the TRIGGER privilege has made with the name or the function of such a trigger.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

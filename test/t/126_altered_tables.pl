@@ -1,5 +1,5 @@
-# The owner of the extension, who is no superuser, alters its tables and types: what reads them says so (55000), and never
-# takes a value for one of another type, or a NULL for a value.
+# The owner of the extension, who is no superuser, alters its tables and types: code that reads them raises error
+# 55000, and never takes a value for one of another type, or a NULL for a value.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# A role that may execute the trigger functions of the extension puts them on tables of its own, and on the extension's: they
-# do nothing there. Nor does an internal function do for it what only the owner may.
+# A role that may execute the trigger functions of the extension uses them in triggers of its own tables and of the
+# extension's tables: the functions raise an error there. The internal functions give such a role nothing that only
+# the owner may do.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# The owner of the database puts functions and operators beside the server's, into the schema that has the functions of the
-# extension: none of them runs when a superuser creates or updates the extension, or looks at it.
+# The owner of the database creates functions and operators with the names of the server's, in the schema of the
+# extension's functions: none of them runs when a superuser creates, updates or uses the extension.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

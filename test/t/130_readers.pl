@@ -1,5 +1,6 @@
-# Members of pg_monitor, and roles with SELECT, read the views, whatever the default privileges were when the extension was made, after
-# a dump without privileges, and after an update, which also keeps what the owner has granted: in the dumps, too.
+# Members of pg_monitor, and roles with SELECT, can read the views, whatever the default privileges were at CREATE
+# EXTENSION, after a restore of a dump without privileges, and after an update. The update keeps the grants of the
+# owner, and so do dumps.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

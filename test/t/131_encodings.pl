@@ -1,4 +1,5 @@
-# Texts in other encodings: errors that are too long for the views are cut between two characters, and names have no unseen ones.
+# Texts in other encodings: an error text that is too long for the views is cut between two characters, and a name
+# with invisible characters is refused.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# pgq_explain: what other sessions, prepared transactions and a restart do to a job is named, and waited for by nobody.
+# pgq_explain names what other sessions, prepared transactions and a restart have done to a job, and waits for none of
+# them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# REPACK and REPACK (CONCURRENTLY) of every table while work is in flight: each job is done once, and leases, locks, runs,
-# keys and schedules are what they were.
+# REPACK and REPACK (CONCURRENTLY) of every table while jobs are in work: each job is done once, and leases, locks,
+# runs, keys and schedules do not change.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Rules for groups hold when they come to a queue in work, for claims of any size and for any number of priorities.
+# Limits of groups hold when they are set on a queue whose jobs are in work, for claims of any size and for any number
+# of priorities.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# Where leases or entries of groups run short each claim comes to an end, no turn is lost, and no queue takes what others need.
+# Leases or entries of groups run short: each claim still ends, no turn of a group is lost, and no queue takes what
+# other queues need.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# A rotation that moves rows takes a lease for each of them. Claims have as many leases as ever meanwhile.
+# A rotation that moves rows takes a lease for each moved row. Claims have as many leases available during the
+# rotation as before it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

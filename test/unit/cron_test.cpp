@@ -1,6 +1,6 @@
 /*
- * Tests of Cron. The reference steps through time by minutes or seconds, and compares each local
- * time with the fields.
+ * Tests of Cron. The results are compared with a simple implementation, which steps through time by
+ * minutes or seconds, and compares each local time with the fields of the expression.
  */
 #include "core/cron.h"
 

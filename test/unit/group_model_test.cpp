@@ -1,11 +1,12 @@
 /*
- * The real Schedule of a queue with rules for groups, among actors that do what sessions and
- * workers do, in every order (small worlds) or in random order (larger ones). As
- * schedule_model_test.cpp, but for what groups add: claims that count and verify, probes in
- * their steps, leases without a slot, rows that are changed by hand, rules that change, and
- * few entries, so that idle ones are given up. Where groups have a rate there is a second clock, which does not go back.
+ * A model test of the Schedule of a queue with rules for groups. The Schedule is the real one;
+ * actors do what sessions and workers do, in every order (small worlds) or in random order (larger
+ * worlds). Like schedule_model_test.cpp, with the parts that groups add: claims that count and
+ * verify, probes step by step, leases without a slot, rows that SQL changes, rules that change, and
+ * few entries of groups, so that idle entries are given up. If groups have a rate limit, a second
+ * clock never goes back.
  *
- * A Fault breaks one rule in the actors, never in Schedule. Each must be noticed.
+ * A Fault breaks one rule in the actors, never in Schedule. The test must notice each Fault.
  */
 #include "core/schedule.h"
 

@@ -1,6 +1,6 @@
 /*
- * Rates of groups one by one, and many of them at random against a count of all that has started. What they are good for
- * among sessions is the business of group_model_test.cpp.
+ * Rate limits of groups: each rule alone, and many groups with random starts, compared with a count
+ * of all starts. group_model_test.cpp tests the limits among several sessions.
  */
 #include "core/schedule.h"
 

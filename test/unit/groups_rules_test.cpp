@@ -1,6 +1,5 @@
 /*
- * The rules for groups one by one. What they are good for together is the business of
- * group_model_test.cpp.
+ * The rules for groups, each rule alone. group_model_test.cpp tests all rules together.
  */
 #include "core/schedule.h"
 

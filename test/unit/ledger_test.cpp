@@ -1,6 +1,6 @@
 /*
- * Tests of the torture test's ledger. Told of a server that breaks one rule, the ledger reports it;
- * told of a correct server, it reports nothing.
+ * Tests of the torture test's ledger. The ledger must report the fault of a server that breaks one
+ * rule, and must report nothing about a correct server.
  */
 #include "test/torture/coordination.h"
 #include "test/torture/timetable.h"

@@ -1,14 +1,13 @@
 /*
- * The real Schedule among actors that do what sessions and workers do, in every
- * order (small worlds) or in random order (larger ones): transactions that enqueue
- * (the row is visible first, its callback runs some time later), claimers, refills
- * in their steps, a clock that may go back. After each action the invariant at the
- * top of core/schedule.h must hold; from anywhere a lone consumer must get every
- * live row, in order. Somebody watches how long the oldest ready job has been due, as
- * find_oldest_ready() does: what memory says of that must be so.
+ * A model test of Schedule. The Schedule is the real one; actors do what sessions and workers do,
+ * in every order (small worlds) or in random order (larger worlds): transactions that enqueue (the
+ * row is visible first, the commit callback runs some time later), claims, refills step by step, a
+ * clock that may go back. After each action the invariant at the top of core/schedule.h must hold,
+ * and a single consumer that starts at that moment must get every live row, in order. One actor
+ * asks for the oldest ready job, as find_oldest_ready() does: the answer from memory must be right.
  *
- * A Fault breaks one rule in the actors, never in Schedule. Each must be noticed,
- * or this test would prove nothing.
+ * A Fault breaks one rule in the actors, never in Schedule. The test must notice each Fault, or it
+ * would prove nothing.
  */
 #include "core/schedule.h"
 

@@ -1,6 +1,5 @@
 /*
- * The rules of the schedule one by one. What they are good for together is the
- * business of schedule_model_test.cpp.
+ * The rules of Schedule, each rule alone. schedule_model_test.cpp tests all rules together.
  */
 #include "core/schedule.h"
 

@@ -1,4 +1,6 @@
-/* The window in turn: one job of each group after another. */
+/*
+ * The window of a queue with fair: groups take turns, with one job of each group in each turn.
+ */
 #include "core/window.h"
 
 #include <gtest/gtest.h>

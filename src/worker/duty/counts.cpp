@@ -1,8 +1,9 @@
 /*
- * Duty: count the jobs of a queue after a start, and whenever the count has become uncertain. The
- * number of scheduled jobs is kept by the second in which they become due; later seconds are read
- * before their time comes. Counting a million jobs takes a third of a second, so the counter
- * process counts queues with many jobs.
+ * Duty: count the jobs of a queue after a start of the server, and whenever the counts have become
+ * uncertain. The number of scheduled jobs is kept separately for each second in which jobs become
+ * due. Only the next seconds are known; the duty reads later seconds before their time comes.
+ * Counting a million jobs takes a third of a second, so the counter process counts queues with many
+ * jobs.
  */
 #include "engine/lease.h"
 #include "load/count.h"
@@ -38,8 +39,8 @@ with_segments_at_hand(Body body)
 }
 
 /*
- * Count in this process. A count changes no row, so jobs that belong to a publisher may be counted
- * too.
+ * Count the queue in this process. A count changes no row, so it may also count jobs that a
+ * subscription brings.
  */
 int64
 count_at_once(const QueueRef &ref, const Turn &turn)

@@ -13,8 +13,8 @@ namespace pgq {
 static constexpr int kExpiredMax = 64;
 
 /*
- * Lock overdue jobs, from the position of the sweep on, and return their number. If a segment
- * cannot be read, go on with the next one.
+ * Lock jobs whose expires_in is over, from the position of the sweep on, and return their number.
+ * If a segment cannot be read, go on with the next segment.
  */
 static int
 lock_batch(Shift &shift, TimestampTz then, int64 *ids)
@@ -40,8 +40,8 @@ lock_batch(Shift &shift, TimestampTz then, int64 *ids)
 }
 
 /*
- * Expire one batch of jobs. A job that cannot be expired does not stop the others. Return whether
- * there may be more.
+ * Expire one batch of jobs. If a job cannot be expired, go on with the other jobs. Return whether
+ * there may be more jobs to expire.
  */
 static bool
 expire_batch(Shift &shift, TimestampTz then)

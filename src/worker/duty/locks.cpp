@@ -1,6 +1,6 @@
 /*
- * Duty: sweep named locks whose time is over: delete their rows, and free their entries in memory.
- * A session that wants such a lock need not wait for the sweep.
+ * Duty: sweep named locks whose time is over. Sweeping a lock deletes its row and frees its entry
+ * in memory. A session that wants such a lock need not wait for the sweep.
  */
 #include "engine/named/lock_ends.h"
 #include "engine/named/named_lock.h"
@@ -15,8 +15,8 @@ namespace pgq {
 
 /*
  * Sweep each lock in a subtransaction, since another session may have locked its row. Stop after
- * the first failure: the commit then frees the locks swept so far for the sessions that wait for
- * them. Return the number of locks that were tried.
+ * the first failure: the commit then frees the entries of the locks swept so far for sessions that
+ * wait for an entry. Return the number of locks tried, with the failed one.
  */
 static int
 sweep_each(const OverdueLock *overdue, int n)
@@ -54,7 +54,10 @@ sweep(Shift &shift)
 		state.short_of_room = true;
 	}
 	settle_prepared_locks();
-	/* No session has asked for a lock since the start, so memory may not know all rows yet. */
+	/*
+	 * If locks_loaded is 0, no session has asked for a lock since the start of the server, so
+	 * memory may not know the locks of the table yet.
+	 */
 	if (has_locks(MyDatabaseId) || value_of(shift.database->locks_loaded) == 0)
 		worker_transaction([&] {
 			read_few_rows();
@@ -69,8 +72,8 @@ sweep(Shift &shift)
 	state.last = more ? overdue[tried - 1].number : -1;
 	state.short_of_room = more && state.short_of_room;
 	/*
-	 * Every queue is served between two batches, so the next batch may come at once; but rest after
-	 * a failure.
+	 * The scheduler makes a pass over all queues between two batches, so the next batch may be due
+	 * at once. After a failure, rest for kHousekeeping.
 	 */
 	int64 rest = more ? 0 : kNextLook;
 	return state.due = monotonic_now() + (tried < n ? kHousekeeping : rest);

@@ -1,7 +1,7 @@
 /*
  * Duty: count the attempts of a queue's lost leases in the rows, one batch at a time. The duty
- * never waits for the lock of a row: if the row is busy, its lease stays lost and is tried again
- * later. See README.md, "Lost leases".
+ * never waits for the lock of a row: if another transaction has locked the row, the lease stays
+ * lost, and the duty tries again later. See README.md, "Lost leases".
  */
 #include "engine/hold.h"
 #include "pg/stop_point.h"
@@ -30,7 +30,7 @@ struct Batch
 };
 
 } // namespace
-/* Pin the leases that have been lost for longest; this transaction will end them. */
+/* Collect the leases that were lost first, and pin them: this transaction will end them. */
 static void
 collect(const QueueRef &ref, Batch *batch)
 {
@@ -52,7 +52,10 @@ collect(const QueueRef &ref, Batch *batch)
 	});
 }
 
-/* Count the attempt in the row of the job. The write also sets how the lease ends. */
+/*
+ * Count the attempt in the row of the job. end_failed_attempt() also sets how the lease ends at
+ * commit.
+ */
 static void
 count(const LostLease &lost)
 {
@@ -62,8 +65,9 @@ count(const LostLease &lost)
 }
 
 /*
- * Count the attempt of each lease. Returns false if memory or disk space is short: the other leases
- * of the batch stay lost, since they would fail for the same reason.
+ * Count the attempt of each lease. Returns false if memory or disk space is short. Then the
+ * remaining leases of the batch stay lost, since counting their attempts would fail for the same
+ * reason.
  */
 static bool
 count_each(const Batch &batch)
@@ -86,7 +90,7 @@ struct BatchResult
 {
 	/* false: tables could not be locked, jobs belong to a publisher, or resources are short */
 	bool able;
-	bool full; /* there may be more lost leases */
+	bool full; /* there may be more lost leases than the batch could take */
 };
 
 } // namespace
@@ -114,14 +118,17 @@ bool
 wants_counting(const Turn &turn, bool failing)
 {
 	/*
-	 * The view may still show a failure for an attempt that has ended in another way: run the duty
-	 * to clear it.
+	 * The view pgq_ext.duty may still show a failure, although the lease that could not be counted
+	 * has ended in another way. Then run the duty to clear the failure.
 	 */
 	bool cured = failing && !turn.failing;
 	return turn.lost || cured;
 }
 
-/* Count one batch. Then note the time of success, so that claims know that the queue is served. */
+/*
+ * Count the attempts of one batch of lost leases. Then note the time of success, by which claims
+ * know that a scheduler serves the queue.
+ */
 int64
 count_lost_leases(const QueueRef &ref, const Turn &turn)
 {

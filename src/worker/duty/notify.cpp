@@ -11,8 +11,8 @@ namespace pgq {
 using Channel = char[NAMEDATALEN];
 
 /*
- * Return whether any queue has its pending flag set. Reads without the queues' locks: a flag that
- * is missed now is seen at the next look.
+ * Return whether any queue has its pending flag set. Reads the flags without the queues' locks: a
+ * flag that this call misses is seen by the next call.
  */
 static bool
 anything_pending(const Shift &shift)
@@ -41,8 +41,8 @@ take_pending(const Shift &shift, Channel *channels)
 }
 
 /*
- * Set the pending flag of every queue with the option notify: the last scheduler, or a step that
- * failed, may have cleared flags without sending.
+ * Set the pending flag of every queue with the option notify, because the last scheduler, or a step
+ * that failed, may have cleared flags without sending a NOTIFY.
  */
 static void
 assume_pending(const Shift &shift)
@@ -54,10 +54,10 @@ assume_pending(const Shift &shift)
 }
 
 /*
- * Take the lock under which all sessions of the server commit their notifications, one after the
- * other. Its holder may be waiting for a synchronous standby. The commit of the scheduler needs the
- * lock in any case, and must not wait that long. Returns false if the lock is not available within
- * `patience` milliseconds.
+ * Take the lock under which all sessions of the server commit their NOTIFYs, one after the other.
+ * The session that has the lock may be waiting for a synchronous standby. The commit of the
+ * scheduler needs the lock too, but must not wait that long. Returns false if the lock is not
+ * available within `patience` milliseconds.
  */
 static bool
 lock_notifications(int patience)
@@ -72,8 +72,9 @@ lock_notifications(int patience)
 }
 
 /*
- * After a failure, rest for ten times as long as the wait that failed, and wait twice as long for
- * the lock the next time. After a success, begin again with the shortest wait.
+ * Set the next try by whether lock_notifications() got the lock. If not, rest for ten times as long
+ * as the wait for the lock, and wait twice as long the next time. If so, begin again with the
+ * shortest wait.
  */
 static void
 note_lock(Shift &shift, bool had)

@@ -15,7 +15,10 @@ look_around(Shift &shift)
 	bool wanted = false;
 	worker_transaction([&] {
 		gone = !extension_installed();
-		/* If the version is not served, the next scheduler waits until it is. */
+		/*
+		 * If this library does not serve the version of the SQL objects, the next scheduler waits
+		 * until it does.
+		 */
 		wanted = database_is_wanted() || (!gone && !version_served());
 	});
 	if (gone || wanted)

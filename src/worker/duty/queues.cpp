@@ -1,6 +1,7 @@
 /*
- * Duty: make the slots of shared memory match the rows of pgq_ext.queue, enable triggers that were
- * disabled, and end the scheduler of a database that needs none.
+ * Duty: make the slots of shared memory match the rows of pgq_ext.queue, set triggers that were
+ * muted (catalog/own_trigger.h) to ENABLE ALWAYS, and end the scheduler of a database that has no
+ * queues and no named locks.
  */
 #include "catalog/incarnation.h"
 #include "catalog/own_trigger.h"
@@ -14,8 +15,9 @@
 namespace pgq {
 
 /*
- * End the scheduler if there have been no queues and no locks for a while. It does not end at once,
- * since a queue may be created soon after the last one was dropped.
+ * End the scheduler if there have been no queues and no named locks for kStays microseconds. The
+ * scheduler does not end at once, since a queue may be created soon after the last queue was
+ * dropped.
  */
 static void
 leave_if_idle(Shift &shift, const Attached &queues)
@@ -43,9 +45,7 @@ complain_of_rows(Shift &shift, const Attached &queues)
 	told = queues;
 }
 
-/*
- * Bring slots and triggers up to date. Then act on the results when the table locks are released.
- */
+/* Bring slots and triggers up to date. Act on the results after the table locks are released. */
 int64
 attach_queues(Shift &shift)
 {
@@ -80,13 +80,14 @@ attach_queues(Shift &shift)
 	});
 	if (anew)
 		/*
-		 * This is another incarnation of the extension: let the next scheduler start from scratch.
+		 * The tables belong to another incarnation of the extension, or another slot: end this
+		 * scheduler, so that the next one starts with that slot.
 		 */
 		retire(shift, SeatState::kWanted);
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
 	leave_if_idle(shift, queues);
-	/* The subscription may have deleted the first job of a group. */
+	/* A subscription may have deleted the head of a group, so memory has to look for a new head. */
 	if (subscribed)
 		note_deletions(MyDatabaseId);
 	if (doubtful)

@@ -1,4 +1,6 @@
-/* Window and timer of a queue are filled ahead of need. */
+/*
+ * Duties: refill the window and the timer of a queue before claims need the rows.
+ */
 #include "engine/lease.h"
 #include "load/refill.h"
 #include "worker/turn.h"
@@ -6,7 +8,7 @@
 
 namespace pgq {
 
-/* If the tables cannot be locked now, try again after kParkTime, not at once. */
+/* Run the refill. If the tables cannot be locked now, the next try is due after kParkTime. */
 static int64
 read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &, bool))
 {

@@ -1,6 +1,7 @@
 /*
  * Duty: compare rows with memory, a few at a time (load/reconcile.h). Each step first looks again
- * at the suspects of the last step, and then reads more rows. A million jobs take ten minutes.
+ * at the suspects of the last step, and then reads more rows. Comparing a million jobs takes about
+ * ten minutes.
  */
 #include "worker/shift.h"
 #include "worker/worker.h"
@@ -13,8 +14,8 @@ reconcile(Shift &shift)
 	static constexpr int kRows = 2000;
 	Reconciliation *state = &shift.reconcile.state;
 	/*
-	 * The last step has raised an error. Skip its segment, so that damage in one segment does not
-	 * stop the duty for the others.
+	 * The last step has raised an error. Skip the segment of that step, so that damage in one
+	 * segment does not keep the duty from other segments.
 	 */
 	if (shift.reconcile.under_way)
 		skip_segment(state);

@@ -1,7 +1,8 @@
 /*
- * Duty: delete dead letters and other records whose time (keep_dead ...) is over, and key periods
- * (unique_for) that are over. While the wall clock is not trusted, the duty does nothing. The space
- * of deleted rows is freed when their segment is truncated.
+ * Duty: delete dead letters and other records that were kept for their time (keep_dead,
+ * keep_finished, keep_attempts), and key periods (unique_for) that are over. While the wall clock
+ * is not trusted, the duty does nothing. The space of deleted rows is freed when their segment is
+ * truncated.
  */
 #include "core/ring_policy.h"
 #include "ring/records.h"
@@ -16,8 +17,8 @@ static constexpr int kAtOnce = 64; /* payloads can be large */
 static constexpr int kPeriodsAtOnce = 1000;
 
 /*
- * Delete one batch of records and key periods. A segment that cannot be read does not stop the
- * others. Return whether there may be more.
+ * Delete one batch of records and key periods. If a segment cannot be read, go on with the other
+ * segments. Return whether there may be more to delete.
  */
 static bool
 expire_all(TimestampTz now)

@@ -14,7 +14,10 @@ look(Shift &shift, int64 now)
 							   [&] { look_at_rings(&shift.rotation, shift.database, now); });
 }
 
-/* Take the next step with one segment. Its failure does not stop the other segments. */
+/*
+ * Take the next step of the rotation of one segment. If the step fails, the rotation of other
+ * segments goes on.
+ */
 static void
 step(Shift &shift, int segment)
 {
@@ -37,7 +40,10 @@ rotate(Shift &shift)
 	int segment = segment_in_turn(shift.rotation, now);
 	if (segment >= 0)
 		step(shift, segment);
-	/* Report the statistics of this process at once: until then, removed rows count as dead. */
+	/*
+	 * Report the statistics of this process at once: until the report, pg_stat_all_tables counts
+	 * the removed rows as dead rows.
+	 */
 	if (looks || segment >= 0)
 		pgstat_report_stat(true);
 	if (is_failing(shift.rotation))

@@ -1,6 +1,6 @@
 /*
- * Duty: fire schedules that are due. One transaction enqueues the jobs of a schedule and writes its
- * next time. So each tick has its jobs exactly once, even after a crash
+ * Duty: fire schedules that are due. One transaction enqueues the jobs of a schedule and writes the
+ * time of its next tick. So the job of each tick is enqueued exactly once, even after a crash
  * (protocol: tick-is-one-transaction). Between two ticks the duty reads nothing, unless a schedule
  * has changed.
  */
@@ -19,32 +19,35 @@ namespace pgq {
 static constexpr int kMostMissed = 1000;
 
 /*
- * A tick that is late by less than this does not count as missed: the scheduler was busy, or has
- * just been restarted.
+ * A tick that is late by less than this does not count as missed: the scheduler may have been busy,
+ * or restarted.
  */
 static constexpr int64 kLate = USECS_PER_MINUTE;
 
 namespace {
 /*
- * The plan for a schedule that is due, and the outcome. Allocated outside of the subtransaction
- * that enqueues the jobs, so it survives a rollback.
+ * The plan for a schedule that is due, and the outcome of the plan. Allocated outside of the
+ * subtransaction that enqueues the jobs, so that it survives a rollback of the subtransaction.
  */
 struct Firing
 {
 	bool planned;
 	Missed missed;
-	int64 skipped;	  /* number of missed ticks before those that fire, if it is to be reported */
+	int64 skipped;	  /* number of missed ticks to report that enqueue no job */
 	TimestampTz next; /* the first tick after now */
 	int64 last_job_id;
 	int n;
 	TimestampTz ticks[kMostMissed];
-	char *error; /* nullptr: none */
-	/* memory, disk space or a job count is not available: the tick stays due */
+	char *error; /* message of the error; nullptr: no error */
+	/* memory or disk space is short, or a queue is not counted yet: the tick stays due */
 	bool shortage;
 };
 
 } // namespace
-/* Choose the missed ticks that fire, by the option `missed` of the schedule. */
+/*
+ * Choose the ticks that enqueue a job now: if ticks were missed, by the option `missed` of the
+ * schedule.
+ */
 static void
 plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 {
@@ -78,8 +81,8 @@ require_counted(const QueueRef &ref, const char *name)
 }
 
 /*
- * Check that the queue exists and the schedule's maker may enqueue to it. If the queue is being
- * dropped, raise an error instead of waiting.
+ * Check that the queue exists, and that the role which made the schedule may enqueue to the queue.
+ * If the queue is being dropped, raise an error instead of waiting.
  */
 static void
 require_free_queue(const DueSchedule &due)
@@ -100,7 +103,10 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 		return;
 	require_enqueuer(due.maker, due.maker_name);
 	require_free_queue(due);
-	/* There may be many jobs with large headers, so free the memory of each. */
+	/*
+	 * There may be many ticks, and jobs with large headers, so free the memory of each job before
+	 * the next job.
+	 */
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_ext tick", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
@@ -115,8 +121,8 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 }
 
 /*
- * Note the error as the outcome of the schedule. If it is a shortage, other schedules still run:
- * they may not need the resource (memory, or space on another disk).
+ * Note the error as the outcome of the schedule. If memory or disk space is short, other schedules
+ * still run: their jobs may be smaller, or go to another disk.
  */
 static void
 keep_error(const DueSchedule &due, Firing *firing)
@@ -142,8 +148,8 @@ note_of_skipped(const Firing &firing)
 }
 
 /*
- * Return the result to write to the schedule's row. After a failure the next try comes after 1 s, 2
- * s ... 1 min, for all ticks that are missed by then.
+ * Return the result to write to the schedule's row. After a failure, all ticks that were missed are
+ * tried again after 1 s, 2 s ... 1 min.
  */
 static TickResult
 result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
@@ -166,8 +172,8 @@ result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
 }
 
 /*
- * Fire the schedule that has been due for longest. Returns false if none is due, or if other
- * transactions have locked all that are due.
+ * Fire the schedule that has been due for longest. Returns false if no schedule is due, or if other
+ * transactions have locked all schedules that are due.
  */
 static bool
 fire_one(TimestampTz from, TimestampTz now)
@@ -219,15 +225,15 @@ fire_schedule(Shift &shift)
 	if (!shift.database->clock.steady(now, monotonic_now()))
 		return INT64_MAX;
 	/*
-	 * If the transaction fails, `next` stays unknown. Read the change counter before the table, so
-	 * that a change that comes later leads to another look.
+	 * If the transaction fails, `next` stays unknown. Read the change counter before the table. A
+	 * schedule that changes after this read then makes the duty read the table again.
 	 */
 	state.known = false;
 	uint32 changes = value_of(shift.database->schedule_changes);
 	/*
-	 * Start the search at the time before which no schedule was due at the last look: older index
-	 * entries are dead, and an old snapshot may keep many of them. That time is valid while no
-	 * schedule has changed.
+	 * Start the search at the time before which no schedule was due at the last search. Older index
+	 * entries are dead, and there may be many of them while an old snapshot keeps VACUUM from
+	 * removing them. The start is valid as long as no schedule has changed.
 	 */
 	TimestampTz first = changes == state.first_changes ? state.first : DT_NOBEGIN;
 	(void) serving_transaction(RowExclusiveLock, [&] {
@@ -238,13 +244,16 @@ fire_schedule(Shift &shift)
 		fired = fire_one(first, now);
 		first = state.next = next_due_schedule(first);
 		/*
-		 * Other transactions have locked all schedules that are due. No signal tells when they
-		 * release them, so look again soon.
+		 * Other transactions have locked all schedules that are due. No signal says when those
+		 * transactions release the locks, so look again soon.
 		 */
 		if (!fired && state.next <= now)
 			state.next = Min(next_due_schedule(now + 1), now + kHousekeeping);
 	});
-	/* A schedule that is made or changed later may be due at any time. */
+	/*
+	 * Keep the start for the next search only with the value of the change counter: a schedule that
+	 * is made or changed later may be due at any time.
+	 */
 	if (served && first != DT_NOEND)
 	{
 		state.first = first;

@@ -1,6 +1,6 @@
 /*
  * Duty: keep the token mark far ahead of the clock while jobs are enqueued or claimed, so that no
- * claim has to advance it. Then delete the saved leases that the new mark has made void.
+ * claim has to advance the mark. Then delete the saved leases that the new mark has made void.
  */
 #include "catalog/token_mark.h"
 #include "engine/hold.h"
@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * Return the number of jobs enqueued and handed out since the load. If it grows, tokens are being
- * drawn, so the mark must be advanced.
+ * Return the number of jobs enqueued and handed out since the load of the database. While this
+ * number grows, tokens are being drawn, so the mark must be advanced.
  */
 static int64
 count_events(const Shift &shift)
@@ -36,7 +36,10 @@ keep_token_mark_ahead(Shift &shift)
 			if (lock_tables(AccessShareLock))
 				advance_token_mark(kLead, false, shift.commit_level);
 		});
-	/* If the mark could not be advanced, for want of a lock, try again at the next step. */
+	/*
+	 * If the mark could not be advanced, because a lock was not available, the next step tries
+	 * again.
+	 */
 	if (token_mark_is_ahead(shift.database, kLead))
 		shift.tokens.events = events;
 	forget_saved_leases(shift);
