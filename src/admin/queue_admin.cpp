@@ -1,6 +1,6 @@
 #include "admin/queue_admin.h"
 
-#include "admin/grant.h"
+#include "admin/privileges.h"
 #include "catalog/create_segments.h"
 #include "catalog/option_value.h"
 #include "catalog/queue_lock.h"
@@ -169,7 +169,7 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	 * Serialize changes of the options until they are in memory: row locks are released before the
 	 * commit callback sets the options, so an older set could be applied last.
 	 */
-	QueueRef before = resolve_queue(tables(), name, Deed::kAdminister);
+	QueueRef before = resolve_queue(tables(), name, Permission::kAdminister);
 	if (std::find(given, given + kQueueOptions, true) != given + kQueueOptions)
 		(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
 	bool there = false;
@@ -179,7 +179,7 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	 * The queue may have been dropped before the lock was granted. If no row was updated, the queue
 	 * is not locked, so its options must not be set here.
 	 */
-	QueueRef ref = resolve_queue(tables(), name, Deed::kAdminister);
+	QueueRef ref = resolve_queue(tables(), name, Permission::kAdminister);
 	QueueRow row;
 	if (!there || !read_queue_row(tables(), name, &row))
 		return;

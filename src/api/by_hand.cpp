@@ -7,7 +7,7 @@
  */
 #include "api/by_hand.h"
 
-#include "admin/grant.h"
+#include "admin/privileges.h"
 #include "admin/queue_admin.h"
 #include "api/trigger_data.h"
 #include "catalog/option_value.h"

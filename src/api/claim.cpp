@@ -196,7 +196,7 @@ find_queues(Datum *names, int n)
 	for (int i = 0; i < n; i++)
 	{
 		char *name = queue_name(names[i]);
-		QueueRef ref = resolve_queue(tables(), name, Deed::kClaim);
+		QueueRef ref = resolve_queue(tables(), name, Permission::kClaim);
 		if (list.has(ref))
 			continue;
 		list.names[list.n] = name;
@@ -220,7 +220,7 @@ pgq_claim(PG_FUNCTION_ARGS)
 	start_write("pgq_claim()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	ClaimOptions options = read_options_with_wait(fcinfo);
-	QueueRef ref = resolve_queue(tables(), name, Deed::kClaim);
+	QueueRef ref = resolve_queue(tables(), name, Permission::kClaim);
 	claim_and_return(fcinfo, options, &ref, &name, 1);
 	return (Datum) 0;
 }
@@ -254,7 +254,7 @@ pgq_ack_claim(PG_FUNCTION_ARGS)
 	JobList jobs = read_jobs(fcinfo);
 	char *name = queue_name(required(fcinfo, 2, "queue"));
 	ClaimOptions options = read_options(fcinfo, 3, 4);
-	QueueRef ref = resolve_queue(tables(), name, Deed::kClaim);
+	QueueRef ref = resolve_queue(tables(), name, Permission::kClaim);
 	options.for_more = jobs.n > 0;
 	ack_jobs(jobs, [&](int i, bool acked) {
 		if (!acked)

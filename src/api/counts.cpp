@@ -35,7 +35,7 @@ pgq_recount(PG_FUNCTION_ARGS)
 {
 	start_verb("pgq_ext.recount()");
 	const char *name = queue_name(required(fcinfo, 0, "queue"));
-	recount_jobs(resolve_queue(tables(), name, Deed::kAdminister));
+	recount_jobs(resolve_queue(tables(), name, Permission::kAdminister));
 	PG_RETURN_VOID();
 }
 }

@@ -8,7 +8,7 @@
 #include "enqueue/job_json.h"
 #include "enqueue/unique_key.h"
 #include "rows/unique_key.h"
-#include "steps/room.h"
+#include "steps/depth.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 /* pgq_grant and pgq_revoke; and the functions by which the views check rights. */
-#include "admin/grant.h"
+#include "admin/privileges.h"
 #include "api/args.h"
 #include "catalog/reader.h"
 

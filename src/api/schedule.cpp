@@ -9,7 +9,7 @@
 #include "catalog/queue_row.h"
 #include "load/attach.h"
 #include "pg/clock.h"
-#include "schedules/timetable.h"
+#include "schedules/cron_schedule.h"
 #include "txn/effects.h"
 #include "worker/worker.h"
 
@@ -58,7 +58,7 @@ check_jobs(const ScheduleSpec &schedule)
 {
 	TimestampTz now = wall_now();
 	JobSpec spec = job_of_tick(schedule, now);
-	QueueRef ref = resolve_queue(tables(), schedule.queue, Deed::kEnqueue);
+	QueueRef ref = resolve_queue(tables(), schedule.queue, Permission::kEnqueue);
 	(void) key_rules(spec, now);
 	(void) job_of(ref.queue_id, spec, now);
 }

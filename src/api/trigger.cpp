@@ -113,7 +113,7 @@ static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
 {
 	QueueRef ref;
-	Standing standing = standing_of(tuple, desc);
+	SchedulingColumns standing = scheduling_columns_of(tuple, desc);
 	int64 n = comes ? 1 : -1;
 	if (!find_slot(t, standing.queue_id, &ref))
 		return note_uncounted_rows();
@@ -128,7 +128,8 @@ note_change(const Tables &t, const TriggerData *data)
 	TupleDesc desc = RelationGetDescr(data->tg_relation);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return note_row(t, data->tg_trigtuple, desc, TRIGGER_FIRED_BY_INSERT(data->tg_event));
-	if (standing_of(data->tg_trigtuple, desc) == standing_of(data->tg_newtuple, desc))
+	if (scheduling_columns_of(data->tg_trigtuple, desc) ==
+		scheduling_columns_of(data->tg_newtuple, desc))
 		return;
 	note_row(t, data->tg_trigtuple, desc, false);
 	note_row(t, data->tg_newtuple, desc, true);

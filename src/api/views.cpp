@@ -10,7 +10,7 @@
 #include "load/attach.h"
 #include "ring/snapshots.h"
 #include "txn/effects.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 
 namespace pgq {
 
@@ -207,7 +207,7 @@ enum class DutyColumn
 } // namespace
 
 static void
-put_duty(ResultRows *rows, const char *name, int32 queue_id, const DutyNote &note)
+put_duty(ResultRows *rows, const char *name, int32 queue_id, const DutyStatus &note)
 {
 	using enum DutyColumn;
 	bool failing = note.failing_since != 0;
@@ -226,12 +226,12 @@ static void
 put_duties(ResultRows *rows)
 {
 	const Database *db = tables().database;
-	DutyNote notes[kDutyNotes];
+	DutyStatus notes[kDutyStatuses];
 	copy_duties(db, notes);
 	for (int i = 0; i < kDuties; i++)
 		put_duty(rows, duties[i].name, 0, notes[i]);
 	for_each_visible_queue(db, [&](const QueueRef &ref) {
-		DutyNote of_queue[kQueueDutyNotes];
+		DutyStatus of_queue[kQueueDutyStatuses];
 		bool current = copy_duties(ref, of_queue);
 		for (int i = 0; i < kQueueDuties && current; i++)
 			put_duty(rows, queue_duties[i].name, ref.queue_id, of_queue[i]);
@@ -268,7 +268,7 @@ put_segment(ResultRows *rows, const Tables &t, const Segment &segment)
 	const Database *db = t.database;
 	using enum SegmentColumn;
 	RingName ring = ring_of(segment.number);
-	const SegmentNotes &notes = db->segments[segment.number];
+	const SegmentStatus &notes = db->segments[segment.number];
 	TimestampTz empty = empty_since(db, segment.number);
 	char error[sizeof(notes.error)];
 	copy_segment_error(db, segment.number, error);

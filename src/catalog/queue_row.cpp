@@ -420,14 +420,14 @@ complain_unknown(const Tables &t, const char *name, const char *if_near, const c
 }
 
 QueueRef
-resolve_queue(const Tables &t, const char *name, Deed deed)
+resolve_queue(const Tables &t, const char *name, Permission permission)
 {
 	QueueRef ref;
 	if (!find_queue(t, name, &ref))
 		complain_unknown(
 			t, name, " Use pgq_create_queue for a new queue.",
 			psprintf("Create it with SELECT pgq_create_queue(%s).", quote_literal_cstr(name)));
-	require_right(deed, ref.queue_id, name);
+	require_right(permission, ref.queue_id, name);
 	return ref;
 }
 
@@ -437,7 +437,7 @@ resolve_queue_to_empty(const Tables &t, const char *name, const char *hint)
 	QueueRef ref;
 	if (!find_queue(t, name, &ref))
 		complain_unknown(t, name, "", hint);
-	require_right(Deed::kAdminister, ref.queue_id, name);
+	require_right(Permission::kAdminister, ref.queue_id, name);
 	return ref;
 }
 

@@ -193,9 +193,9 @@ rights_on(int32 queue_id, Oid role)
 /* ---- checks ---- */
 
 bool
-may(Deed deed, int32 queue_id)
+may(Permission permission, int32 queue_id)
 {
-	return (rights_on(queue_id, GetUserId()).rights & bit_of(right_for(deed))) != 0;
+	return (rights_on(queue_id, GetUserId()).rights & bit_of(right_for(permission))) != 0;
 }
 
 bool
@@ -254,18 +254,20 @@ complain_denied(const char *role, Right right, const Known &known, const char *q
 }
 
 void
-require_right_of(Oid role, const char *role_name, Deed deed, int32 queue_id, const char *queue)
+require_right_of(Oid role, const char *role_name, Permission permission, int32 queue_id,
+				 const char *queue)
 {
 	const Known &found = rights_on(queue_id, role);
-	if ((found.rights & bit_of(right_for(deed))) == 0)
-		complain_denied(role_name, right_for(deed), found, queue);
+	if ((found.rights & bit_of(right_for(permission))) == 0)
+		complain_denied(role_name, right_for(permission), found, queue);
 }
 
 void
-require_right(Deed deed, int32 queue_id, const char *queue)
+require_right(Permission permission, int32 queue_id, const char *queue)
 {
-	if (!may(deed, queue_id))
-		require_right_of(GetUserId(), GetUserNameFromId(GetUserId(), false), deed, queue_id, queue);
+	if (!may(permission, queue_id))
+		require_right_of(GetUserId(), GetUserNameFromId(GetUserId(), false), permission, queue_id,
+						 queue);
 }
 
 } // namespace pgq

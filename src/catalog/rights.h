@@ -38,7 +38,7 @@ inline constexpr RightSpec right_specs[] = {
  * What a role can do with a queue. Each deed needs one right (right_for()). docs/reference.md,
  * "Rights", lists the functions for each deed.
  */
-enum class Deed : uint8
+enum class Permission : uint8
 {
 	kEnqueue,	 /* add jobs, also by schedules or from other queues */
 	kClaim,		 /* claim jobs */
@@ -49,20 +49,20 @@ enum class Deed : uint8
 	kGrant,		 /* change the rights on the queue */
 };
 constexpr Right
-right_for(Deed deed)
+right_for(Permission permission)
 {
-	switch (deed)
+	switch (permission)
 	{
-		case Deed::kEnqueue:
+		case Permission::kEnqueue:
 			return Right::kEnqueue;
-		case Deed::kClaim:
-		case Deed::kAnswer:
+		case Permission::kClaim:
+		case Permission::kAnswer:
 			return Right::kClaim;
-		case Deed::kAskResult:
+		case Permission::kAskResult:
 			return Right::kInspect;
-		case Deed::kChange:
-		case Deed::kAdminister:
-		case Deed::kGrant:
+		case Permission::kChange:
+		case Permission::kAdminister:
+		case Permission::kGrant:
 			break;
 	}
 	return Right::kAdmin;
@@ -72,13 +72,13 @@ right_for(Deed deed)
  * Return whether the current role has the right that this deed needs, by the latest committed
  * rights. The caller must not hold the lock of a queue in shared memory.
  */
-bool may(Deed deed, int32 queue_id);
+bool may(Permission permission, int32 queue_id);
 
 /* Raise error 42501, naming the queue, unless may() is true. */
-void require_right(Deed deed, int32 queue_id, const char *queue);
+void require_right(Permission permission, int32 queue_id, const char *queue);
 
 /* Like require_right(), for another role, whose name the error shows. */
-void require_right_of(Oid role, const char *role_name, Deed deed, int32 queue_id,
+void require_right_of(Oid role, const char *role_name, Permission permission, int32 queue_id,
 					  const char *queue);
 
 /*

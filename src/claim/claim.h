@@ -26,7 +26,7 @@ struct ClaimOptions
 };
 
 /* Why a claim has got fewer jobs of a queue than requested. */
-enum class Shortage : uint8
+enum class StopReason : uint8
 {
 	kNone,
 	kEmpty, /* no job is ready */

@@ -4,8 +4,8 @@
 #include "engine/concurrency.h"
 #include "engine/group.h"
 #include "engine/hold.h"
+#include "engine/lease_quota.h"
 #include "engine/rate_limit.h"
-#include "engine/share.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -54,7 +54,7 @@ let_time_pass(const Round &round, QueueHold &hold)
 }
 
 static PopResult
-short_of(Round *round, Shortage shortage)
+short_of(Round *round, StopReason shortage)
 {
 	round->shortage = shortage;
 	return PopResult::kShort;
@@ -63,7 +63,7 @@ short_of(Round *round, Shortage shortage)
 static void
 note_taken(Round *round, const QueueHold &hold, Lease *lease, const Hint &hint)
 {
-	Popped &popped = round->popped[round->n++];
+	Candidate &popped = round->popped[round->n++];
 	popped.hint = hint;
 	popped.lease = lease;
 	popped.serial = serial_of(lease);
@@ -112,7 +112,7 @@ admit(QueueHold &hold, const Hint &hint)
 }
 
 /* Take the lease of an admitted job. Returns kLeases if no lease is left, otherwise kNone. */
-static Shortage
+static StopReason
 take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 {
 	Lease *lease;
@@ -139,14 +139,14 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 	}
 	if (grouped && taken != TakeResult::kTaken)
 		hold.schedule().left(hint);
-	return taken == TakeResult::kFull ? Shortage::kLeases : Shortage::kNone;
+	return taken == TakeResult::kFull ? StopReason::kLeases : StopReason::kNone;
 }
 
 /*
  * Pop a hint, and take the lease of its job if the rules for groups admit the job. Returns kLeases
  * or kEntries if no lease or no entry for the group is left, otherwise kNone.
  */
-static Shortage
+static StopReason
 pop_one(Round *round, QueueHold &hold, Lease *lender)
 {
 	Hint hint = hold.schedule().pop();
@@ -155,11 +155,11 @@ pop_one(Round *round, QueueHold &hold, Lease *lender)
 		case Schedule::Admission::kGo:
 			return take_admitted(round, hold, hint, lender);
 		case Schedule::Admission::kPassedOver:
-			return Shortage::kNone;
+			return StopReason::kNone;
 		case Schedule::Admission::kNoEntry:
 			hold.schedule().file(hint);
 	}
-	return Shortage::kEntries;
+	return StopReason::kEntries;
 }
 
 /*
@@ -171,13 +171,13 @@ take_leases(Round *round, QueueHold &hold, int most)
 {
 	Schedule &schedule = hold.schedule();
 	for (int looked_at = 0; round->n < most && looked_at < kHoldMax && schedule.poppable() &&
-							round->shortage == Shortage::kNone;
+							round->shortage == StopReason::kNone;
 		 looked_at++)
 	{
 		int before = round->n;
 		Lease *lender;
 		bool room = find_slot(round, hold.queue(), &lender);
-		round->shortage = room ? pop_one(round, hold, lender) : Shortage::kFull;
+		round->shortage = room ? pop_one(round, hold, lender) : StopReason::kFull;
 		if (lender != nullptr && round->n == before)
 			round->lenders.n++;
 	}
@@ -201,7 +201,7 @@ what_is_missing(Round *round, const QueueHold &hold)
 	 */
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
-	return short_of(round, Shortage::kEmpty);
+	return short_of(round, StopReason::kEmpty);
 }
 
 /*
@@ -211,7 +211,7 @@ what_is_missing(Round *round, const QueueHold &hold)
 static bool
 wants_probe_for_entry(Round *round, const Schedule &schedule)
 {
-	bool wanted = round->shortage == Shortage::kEntries && round->n == 0 && !round->probed &&
+	bool wanted = round->shortage == StopReason::kEntries && round->n == 0 && !round->probed &&
 				  schedule.wants_probes();
 	round->probed = wanted || (round->probed && round->n == 0);
 	return wanted;
@@ -228,7 +228,7 @@ pop_under_lock(Round *round, QueueHold &hold)
 	Schedule &schedule = hold.schedule();
 	int most = round->most;
 	if (hold->holds > 0 || hold->options.paused)
-		return short_of(round, Shortage::kHeld);
+		return short_of(round, StopReason::kHeld);
 	round->options = hold->options;
 	round->options_set = hold->options_set;
 	bool counts = rules_of(hold.queue()).count();
@@ -236,7 +236,7 @@ pop_under_lock(Round *round, QueueHold &hold)
 		take_spare_groups_to_run(hold.queue(), kHoldMax);
 	Counted counted = count_some(hold.queue());
 	if (counted == Counted::kNoEntry)
-		return short_of(round, Shortage::kEntries);
+		return short_of(round, StopReason::kEntries);
 	if (counted == Counted::kSome)
 		return PopResult::kPopped;
 	if (counts)
@@ -250,12 +250,12 @@ pop_under_lock(Round *round, QueueHold &hold)
 	if (too_many_parked(hold->database->share))
 	{
 		if (hold->parked_count > 0)
-			return short_of(round, Shortage::kLocked);
+			return short_of(round, StopReason::kLocked);
 		most = 1;
 	}
 	bool full = room_to_run(hold.queue()) == 0 && round->lenders.n == 0;
 	if (schedule.poppable() && (full || room_to_start(hold.queue()) == 0))
-		return short_of(round, Shortage::kFull);
+		return short_of(round, StopReason::kFull);
 	if (schedule.poppable() && !token_mark_is_ahead(hold->database, kTokenLead))
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
@@ -267,10 +267,10 @@ pop_under_lock(Round *round, QueueHold &hold)
 		hold.pass_on();
 	if (wants_probe_for_entry(round, schedule))
 	{
-		round->shortage = Shortage::kNone;
+		round->shortage = StopReason::kNone;
 		return PopResult::kProbe;
 	}
-	if (round->shortage != Shortage::kNone)
+	if (round->shortage != StopReason::kNone)
 		return round->n > 0 ? PopResult::kPopped : PopResult::kShort;
 	if (round->n > 0 && room_to_run(hold.queue()) > 0 && room_to_start(hold.queue()) > 0)
 		hold.pass_on();
@@ -285,7 +285,7 @@ pop(Round *round)
 	PopResult result = PopResult::kShort;
 	round->n = 0;
 	if (!change_queue(round->ref, [&](QueueHold &hold) { result = pop_under_lock(round, hold); }))
-		return short_of(round, Shortage::kDropped);
+		return short_of(round, StopReason::kDropped);
 	return result;
 }
 

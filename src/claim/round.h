@@ -1,7 +1,7 @@
 /*
  * A round: one pass of a claim over one queue. A round pops hints and takes the leases of their
  * jobs in one hold of the queue's lock (pop()), reads the rows of these jobs (verify()), and
- * settles the jobs that cannot be handed out (settle()). Between two rounds take.cpp does what the
+ * settles the jobs that cannot be handed out (requeue_rejected()). Between two rounds take.cpp does what the
  * next round needs, for example a refill.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #include "claim/claim.h"
 #include "engine/concurrency.h"
 #include "rows/job.h"
-#include "rows/judge.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
@@ -17,13 +17,13 @@ namespace pgq {
 inline constexpr int kRoundMax = 64;
 
 /* A hint that was popped and the lease of its job, which pop() has taken. verify() adds the row. */
-struct Popped
+struct Candidate
 {
 	Lease *lease;
 	uint64 serial;
 	int64 token;
 	Hint hint;
-	Verdict verdict;
+	Visibility visibility;
 	bool ghost; /* verify() has found no live row of the job */
 	JobRow row;
 	bool grouped; /* the queue of the lease has rules for groups */
@@ -41,7 +41,7 @@ struct Popped
 	 */
 	bool fits(const QueueRef &ref) const
 	{
-		return verdict == Verdict::kLive && !behind && row.queue_id() == ref.queue_id &&
+		return visibility == Visibility::kLive && !behind && row.queue_id() == ref.queue_id &&
 			   row.key() == hint.key && row.delayed() == hint.delayed &&
 			   (!grouped || row.group() == hint.group);
 	}
@@ -50,7 +50,7 @@ struct Popped
 /*
  * How long a claim has found neither a job nor a refill of another process for which it could wait.
  */
-struct Patience
+struct RefillWait
 {
 	/*
 	 * Monotonic time of the first call of wait_for_refill() in a row of such calls, plus the time
@@ -89,11 +89,11 @@ struct Round
 	bool refilled;
 
 	/* Result of the round. */
-	Popped *popped;
+	Candidate *popped;
 	int n;
 	QueueOptions options; /* options of the queue when the leases were taken */
 	uint32 options_set;	  /* number of changes of these options, read with them */
-	Shortage shortage;	  /* why there is no next round; kNone: the claim may go on */
+	StopReason shortage;  /* why there is no next round; kNone: the claim may go on */
 	/*
 	 * For kEmpty: the last transaction that moved rows of due jobs of the queue to another segment.
 	 * It may have ended already. Invalid: none.
@@ -105,7 +105,7 @@ struct Round
 	 * Since the last popped job, the claim has probed groups so that one of them frees its entry.
 	 */
 	bool probed;
-	Patience patience;
+	RefillWait patience;
 	Lenders lenders;
 };
 

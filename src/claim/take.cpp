@@ -4,8 +4,8 @@
 #include "catalog/tables.h"
 #include "catalog/token_mark.h"
 #include "claim/pop.h"
+#include "claim/requeue.h"
 #include "claim/session_lease.h"
-#include "claim/settle.h"
 #include "claim/verify.h"
 #include "engine/hold.h"
 #include "engine/token.h"
@@ -24,7 +24,7 @@ namespace pgq {
  * counting these waits, there was neither a process to wait for nor a job.
  */
 static void
-wait_for_refill(const QueueRef &ref, Patience *patience)
+wait_for_refill(const QueueRef &ref, RefillWait *patience)
 {
 	static constexpr int64 kLongest = 10 * USECS_PER_SEC;
 	static constexpr long kNap = 1000;
@@ -77,11 +77,11 @@ look_again(Round *round)
 		return;
 	wait_for_mover(round->ref, round->mover);
 	SetInvalidVirtualTransactionId(round->mover);
-	round->shortage = Shortage::kNone;
+	round->shortage = StopReason::kNone;
 }
 
 /*
- * After kFull, let the claim do another round if that may find a slot: because settle() has freed
+ * After kFull, let the claim do another round if that may find a slot: because requeue_rejected() has freed
  * the slots of `unfit` jobs, or because this transaction ends leases that can lend their slots.
  */
 static void
@@ -96,7 +96,7 @@ find_room(Round *round, int unfit)
 		found = lenders->n > 0;
 	}
 	if (found)
-		round->shortage = Shortage::kNone;
+		round->shortage = StopReason::kNone;
 }
 
 /*
@@ -118,9 +118,9 @@ clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 		wait_for_refill(round->ref, &round->patience);
 	else
 		round->patience = {};
-	if (round->shortage == Shortage::kEmpty && nothing_yet)
+	if (round->shortage == StopReason::kEmpty && nothing_yet)
 		look_again(round);
-	if (round->shortage == Shortage::kFull)
+	if (round->shortage == StopReason::kFull)
 		find_room(round, unfit);
 }
 
@@ -140,11 +140,11 @@ take_popped(Round *round, Claim *claim, MemoryContext scratch)
 	if (unfit == 0)
 		return 0;
 	stop_point("claim-settle");
-	settle(round);
+	requeue_rejected(round);
 	return unfit;
 }
 
-Shortage
+StopReason
 claim_from(const QueueRef &ref, Claim *claim)
 {
 	/*
@@ -157,14 +157,14 @@ claim_from(const QueueRef &ref, Claim *claim)
 	Round round{};
 	round.ref = ref;
 	round.first = true;
-	round.popped = static_cast<Popped *>(palloc(Min(kRoundMax, wanted) * sizeof(Popped)));
+	round.popped = static_cast<Candidate *>(palloc(Min(kRoundMax, wanted) * sizeof(Candidate)));
 	round.lenders.leases = static_cast<Lender *>(palloc(kRoundMax * sizeof(Lender)));
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	if (any_prepared())
 		resolve_prepared();
-	while (round.shortage == Shortage::kNone && claim->n < wanted)
+	while (round.shortage == StopReason::kNone && claim->n < wanted)
 	{
 		round.most = Min(kRoundMax, wanted - claim->n);
 		reserve_lease_effects(round.most);

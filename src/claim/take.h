@@ -9,7 +9,7 @@ namespace pgq {
  * Claim jobs of this queue until the claim has max_jobs jobs, without waiting for a job. Returns
  * why there are fewer; kNone: the claim has max_jobs jobs.
  */
-Shortage claim_from(const QueueRef &ref, Claim *claim);
+StopReason claim_from(const QueueRef &ref, Claim *claim);
 
 /*
  * How the jobs of a claim have ended up. If `kept` or `renewed` is not 0, some rows that were

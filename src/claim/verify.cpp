@@ -75,7 +75,7 @@ lease_time_of(const ClaimOptions &wanted, const QueueOptions &options)
  * group is in work, and the rows of jobs that have ended are gone.
  */
 static bool
-is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
+is_behind(SegmentSet &segments, const Round &round, const Candidate &popped)
 {
 	Hint head;
 	return round.options.fifo && popped.hint.group != 0 && popped.fits(round.ref) &&
@@ -88,17 +88,17 @@ is_behind(SegmentSet &segments, const Round &round, const Popped &popped)
  * callback to which job a later error belongs.
  */
 static bool
-verify_one(SegmentSet &segments, const Round &round, Popped *popped, Claim *claim, Ready ready)
+verify_one(SegmentSet &segments, const Round &round, Candidate *popped, Claim *claim, Ready ready)
 {
 	note_verifying(popped->lease);
-	popped->verdict =
+	popped->visibility =
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
-	popped->ghost = popped->verdict == Verdict::kDead;
+	popped->ghost = popped->visibility == Visibility::kDead;
 	/*
 	 * An expired job is never handed out, so its hint can be dropped. The scheduler ends the job.
 	 */
-	if (popped->verdict == Verdict::kLive && popped->row.expired())
-		popped->verdict = Verdict::kDead;
+	if (popped->visibility == Visibility::kLive && popped->row.expired())
+		popped->visibility = Visibility::kDead;
 	popped->behind = false;
 	popped->behind = is_behind(segments, round, *popped);
 	bool fits = popped->fits(round.ref);

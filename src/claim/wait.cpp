@@ -4,7 +4,7 @@
 #include "catalog/tables.h"
 #include "claim/take.h"
 #include "engine/hold.h"
-#include "engine/share.h"
+#include "engine/lease_quota.h"
 #include "engine/waiter.h"
 #include "load/attach.h"
 #include "load/refill.h"
@@ -61,7 +61,7 @@ complain_of_bound()
 		 errdetail(
 			 "This database uses %d leases of at most %d. %d leases are reserved for this "
 			 "database. All other leases are shared by all databases, and none of them is free.",
-			 leases, max_leases, own_share()),
+			 leases, max_leases, reserved_leases()),
 		 others ? errhint("Other databases use the shared leases: end jobs there. Or raise "
 						  "pgq_ext.max_leases (now %d) or lower pgq_ext.max_databases (now %d), "
 						  "and restart the server.",
@@ -86,12 +86,12 @@ complain_of_entries(const char *name)
 }
 
 static void
-complain(Shortage shortage, const char *name)
+complain(StopReason shortage, const char *name)
 {
-	if (shortage == Shortage::kDropped)
+	if (shortage == StopReason::kDropped)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" was dropped", name)));
-	if (shortage == Shortage::kLocked)
+	if (shortage == StopReason::kLocked)
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
@@ -100,9 +100,9 @@ complain(Shortage shortage, const char *name)
 					   max_aside()),
 			 errhint("End the transactions that have locked rows of pgq_ext.job. See pg_locks for "
 					 "these transactions.")));
-	if (shortage == Shortage::kLeases)
+	if (shortage == StopReason::kLeases)
 		complain_of_bound();
-	if (shortage == Shortage::kEntries)
+	if (shortage == StopReason::kEntries)
 		complain_of_entries(name);
 }
 
@@ -137,13 +137,13 @@ void
 require_rights(const QueueRef *refs, char *const *names, int n)
 {
 	for (int i = 0; i < n; i++)
-		require_right(Deed::kClaim, refs[i].queue_id, names[i]);
+		require_right(Permission::kClaim, refs[i].queue_id, names[i]);
 	/*
 	 * The check of the rights has processed invalidations, so a DROP EXTENSION during a wait is
 	 * seen.
 	 */
 	if (n > 0 && !has_schema())
-		complain(Shortage::kDropped, names[0]);
+		complain(StopReason::kDropped, names[0]);
 }
 
 /*
@@ -153,24 +153,24 @@ static Queue *
 claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 {
 	Queue *served = nullptr;
-	Shortage worst = Shortage::kNone;
+	StopReason worst = StopReason::kNone;
 	int short_queue = 0;
 	for (int i = 0; i < n && claim->n < claim->options->max_jobs; i++)
 	{
 		int before = claim->n;
 		note_look(refs[i], i, claim);
-		Shortage shortage = claim_from(refs[i], claim);
+		StopReason shortage = claim_from(refs[i], claim);
 		if (claim->n > before && served == nullptr)
 			served = refs[i].queue;
-		if (shortage > Shortage::kHeld)
+		if (shortage > StopReason::kHeld)
 		{
 			worst = shortage;
 			short_queue = i;
 		}
 	}
-	if (claim->options->for_more && worst != Shortage::kDropped)
-		worst = Shortage::kNone;
-	if (claim->n == 0 && worst != Shortage::kNone)
+	if (claim->options->for_more && worst != StopReason::kDropped)
+		worst = StopReason::kNone;
+	if (claim->n == 0 && worst != StopReason::kNone)
 		complain(worst, names[short_queue]);
 	return served;
 }

@@ -2,10 +2,10 @@
 
 #include "engine/group_pool.h"
 #include "engine/hold.h"
+#include "engine/lease_quota.h"
 #include "engine/named/named_lock.h"
 #include "engine/named/named_rate.h"
-#include "engine/share.h"
-#include "engine/watch.h"
+#include "engine/prepared_entry.h"
 
 #include <algorithm>
 
@@ -151,7 +151,7 @@ static void
 read_leases(Bound *leases, Bound *parked, Bound *held)
 {
 	auto read = [](const pg_atomic_uint32 &counter) -> int64 { return value_of(counter); };
-	auto read_kind = [=](const AsideShare &kind, Bound *bound) {
+	auto read_kind = [=](const AsideQuota &kind, Bound *bound) {
 		bound->used = Max(bound->used, read(kind.common) + read(kind.own));
 		bound->peak = Max(bound->peak, read(kind.peak));
 	};
@@ -229,8 +229,8 @@ read_bounds(Bound (&bounds)[kBounds])
 	int64 queue = sizeof(Queue) + kKeptSnapshots * running_max() * sizeof(TransactionId) +
 				  sizeof(LWLockPadded) + window_size * ready + timer_size * timed +
 				  kOwnGroups * sizeof(Group);
-	int64 watch =
-		sizeof(Watch) + max_queues * static_cast<int64>(sizeof(Touched) + sizeof(TransactionId));
+	int64 watch = sizeof(PreparedEntry) +
+				  max_queues * static_cast<int64>(sizeof(Touched) + sizeof(TransactionId));
 	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));
 	/* More than one entry, since the own shares of the other databases grow with max_leases, too. */
 	int64 lease = ((sizeof(Lease) + sizeof(HASHELEMENT)) * lease_entries() +
@@ -246,7 +246,7 @@ read_bounds(Bound (&bounds)[kBounds])
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
 	/* These bounds follow from max_leases, whose cost `leases` reports. */
-	Bound common = bound_of("leases beyond the own shares of databases", common_bound(),
+	Bound common = bound_of("leases beyond the own shares of databases", shared_leases(),
 							"pgq_ext.max_leases", 0);
 	Bound parked =
 		bound_of("jobs set aside, fullest database", max_aside(), "pgq_ext.max_leases", 0);
@@ -267,9 +267,9 @@ read_bounds(Bound (&bounds)[kBounds])
 		count_slots(shared->databases, max_databases, in_use, was_attached<Database>, &databases);
 		count_slots(shared->queues, max_queues, in_use, was_attached<Queue>, &queues);
 		count_slots(
-			shared->watches, max_prepared_xacts,
-			[](const Watch &w) { return w.state != Watch::kFree; },
-			[](const Watch &w) { return TransactionIdIsValid(w.xid); }, &prepared);
+			shared->prepared_entries, max_prepared_xacts,
+			[](const PreparedEntry &w) { return w.state != PreparedEntry::kFree; },
+			[](const PreparedEntry &w) { return TransactionIdIsValid(w.xid); }, &prepared);
 	});
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);

@@ -164,14 +164,14 @@ copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1])
 }
 
 bool
-copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes])
+copy_duties(const QueueRef &ref, DutyStatus (&notes)[kQueueDutyStatuses])
 {
 	return look_at_queue(ref,
 						 [&](const Queue &queue) { memcpy(notes, queue.duties, sizeof(notes)); });
 }
 
 void
-copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes])
+copy_duties(const Database *db, DutyStatus (&notes)[kDutyStatuses])
 {
 	with_lwlock(shared->registry_lock, LW_SHARED,
 				[&] { memcpy(notes, db->duties, sizeof(notes)); });
@@ -198,7 +198,7 @@ users_of(const QueueRef &ref, VirtualTransactionId *users, int most)
 }
 
 void
-copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)])
+copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentStatus::error)])
 {
 	with_lwlock(shared->registry_lock, LW_SHARED,
 				[&] { memcpy(error, db->segments[number].error, sizeof(error)); });

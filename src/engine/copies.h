@@ -107,10 +107,11 @@ int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, i
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_stats(const QueueRef &ref, StatsCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);
-bool copy_duties(const QueueRef &ref, DutyNote (&notes)[kQueueDutyNotes]);
-void copy_duties(const Database *db, DutyNote (&notes)[kDutyNotes]);
+bool copy_duties(const QueueRef &ref, DutyStatus (&notes)[kQueueDutyStatuses]);
+void copy_duties(const Database *db, DutyStatus (&notes)[kDutyStatuses]);
 
 /* Copy the error of the last step of rotation for the segment; "" if that step has not failed. */
-void copy_segment_error(const Database *db, int number, char (&error)[sizeof(SegmentNotes::error)]);
+void copy_segment_error(const Database *db, int number,
+						char (&error)[sizeof(SegmentStatus::error)]);
 
 } // namespace pgq

@@ -5,9 +5,9 @@
 
 #include "core/steady_clock.h"
 #include "core/token.h"
+#include "engine/lease_quota.h"
 #include "engine/quota.h"
-#include "engine/ring_notes.h"
-#include "engine/share.h"
+#include "engine/ring_status.h"
 #include "engine/shared.h"
 
 namespace pgq {
@@ -17,7 +17,7 @@ namespace pgq {
  * database, others one queue each. Written only by the scheduler of the database, read by the view.
  * Protected by the registry lock; the note of a queue's duty by the queue's lock.
  */
-struct DutyNote
+struct DutyStatus
 {
 	TimestampTz last_run_at;   /* 0: never */
 	TimestampTz next_run_at;   /* 0: as soon as there is something to do */
@@ -25,11 +25,11 @@ struct DutyNote
 	int failures;			   /* number of errors since failing_since */
 	char last_error[256];
 };
-static_assert(std::is_trivially_copyable_v<DutyNote> && std::is_standard_layout_v<DutyNote>);
+static_assert(std::is_trivially_copyable_v<DutyStatus> && std::is_standard_layout_v<DutyStatus>);
 
-/* Upper bounds for the number of duties of a database and of a queue. worker/shift.h lists them. */
-inline constexpr int kDutyNotes = 10;
-inline constexpr int kQueueDutyNotes = 4;
+/* Upper bounds for the number of duties of a database and of a queue. worker/scheduler_state.h lists them. */
+inline constexpr int kDutyStatuses = 10;
+inline constexpr int kQueueDutyStatuses = 4;
 
 /*
  * Identity of the database. Written under the registry lock. Read under it, or without a lock by
@@ -67,7 +67,7 @@ struct DatabaseTokens
 	pg_atomic_uint64 marked_token;
 };
 
-struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
+struct Database : DatabaseIdentity, DatabaseTokens, RingStatus
 {
 	/* Atomics, no lock. */
 	pg_atomic_uint64 clock_mark; /* TimestampTz; see raise_clock_mark() */
@@ -80,7 +80,7 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 	pg_atomic_uint32 locks_loaded;	/* value of locks_doubted when rows were last loaded */
 	/* Not 0: a session waits for the entry of a lock whose time is over. */
 	pg_atomic_uint32 sweep_wanted;
-	LeaseShare share;
+	LeaseQuota share;
 	Quota locks; /* protected by the locks lock */
 	Quota rates; /* protected by the rates lock */
 	/*
@@ -90,7 +90,7 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingNotes
 	Relaxed<int64> rates_known_since;
 	/* The scheduler's observations of the wall clock. Only the scheduler uses them. */
 	SteadyClock clock;
-	DutyNote duties[kDutyNotes]; /* status of the database's duties for the view duty */
+	DutyStatus duties[kDutyStatuses]; /* status of the database's duties for the view duty */
 };
 static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);
 

@@ -1,10 +1,10 @@
 #include "engine/registry.h"
 
-#include "engine/doubt.h"
+#include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
 #include "engine/named/named_rate.h"
+#include "engine/prepared_entry.h"
 #include "engine/token.h"
-#include "engine/watch.h"
 #include "pg/scope.h"
 
 namespace pgq {
@@ -32,7 +32,7 @@ place_databases(void *memory)
 		pg_atomic_init_u32(&db->sweep_wanted, 0);
 		pg_atomic_init_u32(&db->locks_loaded, 0);
 		pg_atomic_init_u32(&db->schedule_changes, 0);
-		init_share(&db->share);
+		init_lease_quota(&db->share);
 		init_rings(db);
 	}
 }
@@ -122,7 +122,7 @@ attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 {
 	bool watchable = true;
 	Database *attached = with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&]() -> Database * {
-		watchable = can_watch(prepared, n);
+		watchable = has_free_entries(prepared, n);
 		Database *db = watchable ? free_database_slot() : nullptr;
 		if (db == nullptr)
 			return nullptr;

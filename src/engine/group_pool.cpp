@@ -1,6 +1,6 @@
 #include "engine/group_pool.h"
 
-#include "engine/share.h"
+#include "engine/lease_quota.h"
 #include "pg/scope.h"
 
 namespace pgq {
@@ -60,7 +60,7 @@ place_group_pool(void *memory)
 	pool->unused = nullptr;
 	pool->fresh = 0;
 	pool->few = few_spares();
-	pool->most_idle = common_groups() - common_bound() - max_databases * own_share();
+	pool->most_idle = common_groups() - shared_leases() - max_databases * reserved_leases();
 	pg_atomic_init_u32(&pool->kept, 0);
 	pg_atomic_init_u32(&pool->idle, 0);
 	Group *own = &pool->entries[common_groups()];

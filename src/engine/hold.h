@@ -24,9 +24,9 @@
 #include "engine/concurrency.h"
 #include "engine/group.h"
 #include "engine/lease.h"
+#include "engine/lease_quota.h"
 #include "engine/rate_limit.h"
 #include "engine/result_wait.h"
-#include "engine/share.h"
 #include "engine/wakeup.h"
 #include "pg/scope.h"
 
@@ -89,7 +89,7 @@ public:
 	 */
 	TakeResult take_waiting(const Hint &hint, Lease **lease, bool *fleeting)
 	{
-		LeaseShare &share = queue_->database->share;
+		LeaseQuota &share = queue_->database->share;
 		*fleeting = too_many_held(share);
 		TakeResult result = take_lease(queue_, hint, lease, *fleeting);
 		if (result == TakeResult::kHeld && (*lease)->queue == queue_ &&

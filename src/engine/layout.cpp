@@ -1,13 +1,13 @@
 #include "engine/layout.h"
 
 #include "engine/ended_jobs.h"
+#include "engine/exit_status.h"
 #include "engine/group_pool.h"
 #include "engine/lease_table.h"
 #include "engine/named/named_lock.h"
 #include "engine/named/named_rate.h"
+#include "engine/prepared_entry.h"
 #include "engine/result_wait.h"
-#include "engine/seat.h"
-#include "engine/watch.h"
 #include "pg/wait_events.h"
 
 namespace pgq {
@@ -49,8 +49,8 @@ static const Part parts[] = {
 	{"pgq_ext windows", windows_size, place_windows},
 	{"pgq_ext groups", group_pool_size, place_group_pool},
 	{"pgq_ext counts", counts_size, place_counts},
-	{"pgq_ext seats", seats_size, place_seats},
-	{"pgq_ext watches", watches_size, place_watches},
+	{"pgq_ext exit_statuses", exit_statuses_size, place_exit_statuses},
+	{"pgq_ext prepared entries", prepared_entries_size, place_prepared_entries},
 	{"pgq_ext waiters", waiters_size, place_waiters},
 	{"pgq_ext results", result_waits_size, place_result_waits},
 	{"pgq_ext lock lines", lock_lines_size, place_lock_lines},

@@ -3,8 +3,8 @@
 #include "engine/concurrency.h"
 #include "engine/ended_jobs.h"
 #include "engine/group.h"
+#include "engine/lease_quota.h"
 #include "engine/rate_limit.h"
-#include "engine/share.h"
 #include "engine/token.h"
 #include "pg/scope.h"
 
@@ -89,7 +89,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 TakeResult
 take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end)
 {
-	LeaseShare *share = &queue->database->share;
+	LeaseQuota *share = &queue->database->share;
 	bool of_reserve = to_end && charge_reserve();
 	if (!of_reserve && !charge_lease(share))
 	{
@@ -335,7 +335,7 @@ end_lease(Lease *lease, bool gone)
 		note_ended_job(queue, lease->key.job_id);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
-	AsideShare *aside = lease->aside;
+	AsideQuota *aside = lease->aside;
 	bool aside_common = lease->aside_common;
 	bool of_reserve = lease->of_reserve;
 	Hint hint = lease->hint;

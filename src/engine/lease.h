@@ -28,12 +28,12 @@ enum class TakeResult
 {
 	kTaken,
 	kHeld, /* the job already has a lease: *lease, which may belong to another queue */
-	kFull, /* the database may have no more leases: see share.h */
+	kFull, /* the database may have no more leases: see lease_quota.h */
 };
 
 /*
  * Take the lease of the job of the hint. The new lease is CLAIMING and pinned once. to_end: this
- * transaction takes the lease only to end it, so the lease may be charged to the reserve (share.h).
+ * transaction takes the lease only to end it, so the lease may be charged to the reserve (lease_quota.h).
  */
 TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end = false);
 

@@ -13,7 +13,7 @@
 
 namespace pgq {
 
-struct AsideShare;
+struct AsideQuota;
 
 inline constexpr int kWorkerNameMax = 63; /* bytes of a worker's label that are kept */
 inline constexpr int kHoldersMax =
@@ -134,10 +134,11 @@ struct Lease
 	LeaseState state;
 	uint8 missed_count; /* number of remembered hints; 2 means two or more */
 	Loss loss;			/* reason of a LOST, REAPING or doomed lease */
-	/* The account to which a set-aside lease is charged (share.h); NULL: not set aside. */
-	AsideShare *aside;
+	/* The account to which a set-aside lease is charged (lease_quota.h); NULL: not set aside. */
+	AsideQuota *aside;
 	bool aside_common; /* a set-aside lease is charged to the common part */
-	bool of_reserve;   /* the lease is charged to the reserve, not to the database; see share.h */
+	bool
+		of_reserve; /* the lease is charged to the reserve, not to the database; see lease_quota.h */
 	/* the lease is LOST, and is in the expiry tree until the deadline, instead of in queue->lost */
 	bool put_off;
 	uint8 failures; /* number of failures in a row to count the attempt of this LOST lease */

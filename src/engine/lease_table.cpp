@@ -1,6 +1,6 @@
 #include "engine/lease_table.h"
 
-#include "engine/share.h"
+#include "engine/lease_quota.h"
 
 namespace pgq {
 

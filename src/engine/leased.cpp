@@ -33,7 +33,7 @@ lack_row(Lease *lease, const RowsGone &gone)
 }
 
 void
-set_lease_aside(Lease *lease, AsideShare *kind)
+set_lease_aside(Lease *lease, AsideQuota *kind)
 {
 	Assert(lease->aside == nullptr && !lease->of_reserve);
 	lease->aside = kind;

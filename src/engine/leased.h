@@ -38,8 +38,8 @@ void lack_row(Lease *lease, const RowsGone &gone);
  */
 int64 leased_ahead(const Queue &queue, TimestampTz now);
 
-/* Set the lease aside until its end: no worker has it. kind: the account to charge (share.h). */
-void set_lease_aside(Lease *lease, AsideShare *kind);
+/* Set the lease aside until its end: no worker has it. kind: the account to charge (lease_quota.h). */
+void set_lease_aside(Lease *lease, AsideQuota *kind);
 
 /* Note that claims have found this held job due and first in the queue. */
 void note_wanted(Lease *lease, const Hint &hint);

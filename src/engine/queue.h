@@ -70,7 +70,7 @@ struct QueueService
 	 * after a change.
 	 */
 	Relaxed<bool> notify_pending;
-	DutyNote duties[kQueueDutyNotes];
+	DutyStatus duties[kQueueDutyStatuses];
 };
 
 struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, QueueStory

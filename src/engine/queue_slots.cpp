@@ -1,7 +1,7 @@
 #include "engine/registry.h"
 
-#include "engine/doubt.h"
 #include "engine/hold.h"
+#include "engine/invalidate.h"
 #include "engine/rate_limit.h"
 
 namespace pgq {

@@ -4,7 +4,7 @@
  * another database: a quarter of the setting, divided by max_databases. So the table has entries
  * for the own parts of all possible databases, and for the common part.
  *
- * share.h does the same for leases, with atomics. The counters of this file are protected by the
+ * lease_quota.h does the same for leases, with atomics. The counters of this file are protected by the
  * lock of the table.
  */
 #pragma once

@@ -3,12 +3,12 @@
  *
  * Shared memory is created once, at server start, in the sizes that the settings say: slots of
  * databases (database.h) and of queues (queue.h), one table of leases (lease_entry.h), places in
- * the lines of waiters (waiter.h), entries for prepared transactions (watch.h), seats of schedulers
- * (seat.h).
+ * the lines of waiters (waiter.h), entries for prepared transactions (prepared_entry.h), exit_statuses of schedulers
+ * (exit_status.h).
  *
  * Locks, in the order in which they may be taken:
  *
- *   1. registry lock        which slot belongs to which database or queue; watches; notes of duties
+ *   1. registry lock        which slot belongs to which database or queue; prepared entries; notes of duties
  *   2. a queue's lock       everything of that queue and of its leases
  *   3. a lease partition    membership of the lease table (key -> entry)
  *      results lock         waits for the end of a job
@@ -51,9 +51,9 @@ enum class SlotState : uint8
 
 struct Database;
 struct Queue;
-struct Seat;
+struct ExitStatus;
 struct Waiter;
-struct Watch;
+struct PreparedEntry;
 struct ResultWait;
 struct ResultBucket;
 struct GroupPool;
@@ -76,22 +76,22 @@ struct Shared
 	int max_leases;
 	Database *databases;
 	Queue *queues;
-	Waiter *waiters;			   /* max_claim_queues places for each process */
-	Seat *seats;				   /* a seat for each scheduler that can run: max_databases + 1 */
-	Watch *watches;				   /* an entry for each possible prepared transaction */
-	ResultBucket *result_buckets;  /* buckets of waits for results, by job */
-	ResultWait *waits_for_results; /* an entry for each process */
+	Waiter *waiters;				 /* max_claim_queues places for each process */
+	ExitStatus *exit_statuses;		 /* a seat for each scheduler that can run: max_databases + 1 */
+	PreparedEntry *prepared_entries; /* an entry for each possible prepared transaction */
+	ResultBucket *result_buckets;	 /* buckets of waits for results, by job */
+	ResultWait *waits_for_results;	 /* an entry for each process */
 	GroupPool *group_pool;
 	LockLines *lock_lines;
 	LockTable *named_locks;
 	RateTable *named_rates;
 	pg_atomic_uint64 *ended_jobs; /* kEndedJobs words; see ended_jobs.h */
-	pg_atomic_uint32 watched;	  /* number of active watches */
+	pg_atomic_uint32 watched;	  /* number of active prepared entries */
 	pg_atomic_uint32 leases;	  /* leases in use */
-	pg_atomic_uint32 common;	  /* leases charged to the common part; see share.h */
+	pg_atomic_uint32 common;	  /* leases charged to the common part; see lease_quota.h */
 	/* highest value of `common` since the start; may be a little outdated */
 	pg_atomic_uint32 common_peak;
-	pg_atomic_uint32 reserve;		  /* leases charged to the reserve; see share.h */
+	pg_atomic_uint32 reserve;		  /* leases charged to the reserve; see lease_quota.h */
 	pg_atomic_uint64 last_prefix;	  /* last prefix of lease tokens; see drawn() */
 	pg_atomic_uint64 last_lock_token; /* last token of a named lock; see draw_lock_token() */
 	pg_atomic_uint32 launcher;		  /* procno of the launcher + 1; 0: none */

@@ -11,7 +11,7 @@
 namespace pgq {
 
 QueueRef
-queue_for_enqueue(const char *name, Deed deed)
+queue_for_enqueue(const char *name, Permission deed)
 {
 	for (;;)
 	{

@@ -11,7 +11,7 @@ namespace pgq {
  * and pgq_drop_queue wait for each other. deed: the use for which the caller needs a right. Raises
  * 42704, 42501.
  */
-QueueRef queue_for_enqueue(const char *name, Deed deed = Deed::kEnqueue);
+QueueRef queue_for_enqueue(const char *name, Permission deed = Permission::kEnqueue);
 
 /*
  * Insert the jobs, and register hints and counts for them. ids: receives one id for each job, in

@@ -3,7 +3,7 @@
 #include "enqueue/enqueue.h"
 #include "enqueue/unique_key.h"
 #include "pg/clock.h"
-#include "steps/room.h"
+#include "steps/depth.h"
 
 namespace pgq {
 

@@ -3,13 +3,13 @@
 #include "catalog/queue_lock.h"
 #include "engine/token.h"
 #include "enqueue/enqueue.h"
-#include "enqueue/owner_wait.h"
+#include "enqueue/key_owner_wait.h"
 #include "load/attach.h"
 #include "pg/stop_point.h"
 #include "rows/key_period.h"
 #include "rows/look_up.h"
 #include "steps/change_row.h"
-#include "steps/room.h"
+#include "steps/depth.h"
 #include "steps/waiting.h"
 #include "txn/effects.h"
 
@@ -147,16 +147,16 @@ change_owner(const KeyedJob &owner, const KeyedRequest &request)
  * if the search must be repeated.
  */
 static bool
-meet_owner(SegmentSet &segments, const OwnerSearch &search, Meeting how,
+meet_owner(SegmentSet &segments, const OwnerSearch &search, OwnerAnswer how,
 		   const KeyedRequest &request)
 {
 	if (search.only_ask)
 		complain_conflict(request.rules, search.owner.job_id());
-	if (how != Meeting::kOver)
+	if (how != OwnerAnswer::kOver)
 		require_visible(segments, search.owner);
 	/* Change only an owner that waits, not one that is in work or has ended. */
 	bool met = true;
-	if (how == Meeting::kHeld && search.alone)
+	if (how == OwnerAnswer::kHeld && search.alone)
 	{
 		segments.close();
 		met = change_owner(search.owner, request);
@@ -190,7 +190,7 @@ begin_search(const QueueRef &ref, const KeyedRequest &request)
  * Called when no job has the key: look whether the unique_for period of an ended job is still
  * running.
  */
-static Meeting
+static OwnerAnswer
 look_at_period(OwnerSearch *search)
 {
 	KeyPeriod period = find_key_period(search->key, search->now);
@@ -199,10 +199,10 @@ look_at_period(OwnerSearch *search)
 	search->vxid = kNoVirtualXid;
 	search->claiming = search->locked = search->wants_turn = search->passes = false;
 	if (TransactionIdIsValid(period.xid))
-		return Meeting::kNotYet;
+		return OwnerAnswer::kNotYet;
 	if (period.taken && !search->only_ask && period.unseen)
 		complain_unseen(period.job_id);
-	return period.taken ? Meeting::kOver : Meeting::kNobody;
+	return period.taken ? OwnerAnswer::kOver : OwnerAnswer::kNobody;
 }
 
 /*
@@ -242,19 +242,19 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 		lock_key(ref.queue_id, request->hash);
 		/* With the key's lock: find the owner, or insert the job. */
 		int64 id = 0;
-		Meeting meeting = find_owner(segments, &search);
-		if (meeting == Meeting::kNobody)
+		OwnerAnswer meeting = find_owner(segments, &search);
+		if (meeting == OwnerAnswer::kNobody)
 			meeting = look_at_period(&search);
 		stop_point("key-found");
-		if (meeting != Meeting::kNotYet)
+		if (meeting != OwnerAnswer::kNotYet)
 			end_search(&search);
-		if (meeting == Meeting::kNobody)
+		if (meeting == OwnerAnswer::kNobody)
 			id = become_owner(ref, request);
 		unlock_key(ref.queue_id, request->hash);
 		/* Without the key's lock: wait and search again, or answer the request. */
-		if (meeting == Meeting::kNotYet)
+		if (meeting == OwnerAnswer::kNotYet)
 			wait_for_decision(segments, &search);
-		else if (meeting == Meeting::kNobody)
+		else if (meeting == OwnerAnswer::kNobody)
 			return with_period(search.key, request->rules, id);
 		else if (meet_owner(segments, search, meeting, *request))
 			return search.owner.job_id();

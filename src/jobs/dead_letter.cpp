@@ -5,7 +5,7 @@
 #include "engine/token.h"
 #include "enqueue/enqueue.h"
 #include "load/attach.h"
-#include "steps/room.h"
+#include "steps/depth.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -73,10 +73,10 @@ struct DeadLetter
 } // namespace
 /*
  * Find the dead letter. Returns false if there is no such dead letter, or if the caller lacks the
- * right for `deed`.
+ * right for `permission`.
  */
 static bool
-find_permitted(int64 job_id, Deed deed, DeadLetter *letter)
+find_permitted(int64 job_id, Permission permission, DeadLetter *letter)
 {
 	const SpiArgument id[] = {{INT8OID, Int64GetDatum(job_id), false}};
 	bool found = false;
@@ -91,14 +91,14 @@ find_permitted(int64 job_id, Deed deed, DeadLetter *letter)
 		if (letter->limited)
 			strlcpy(letter->queue, TextDatumGetCString(name), sizeof(letter->queue));
 	});
-	return found && may(deed, letter->queue_id);
+	return found && may(permission, letter->queue_id);
 }
 
 bool
 delete_dead_letter(int64 job_id)
 {
 	DeadLetter letter;
-	if (!find_permitted(job_id, Deed::kChange, &letter))
+	if (!find_permitted(job_id, Permission::kChange, &letter))
 		return false;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(job_id), false},
 									 {INT4OID, Int32GetDatum(letter.queue_id), false}};
@@ -111,7 +111,7 @@ bool
 explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
 {
 	DeadLetter letter;
-	if (!find_permitted(job_id, Deed::kAnswer, &letter))
+	if (!find_permitted(job_id, Permission::kAnswer, &letter))
 		return false;
 	const SpiArgument arguments[] = {
 		{INT8OID, Int64GetDatum(job_id), false},
@@ -164,7 +164,7 @@ bool
 revive_dead_letter(int64 job_id, Datum delay)
 {
 	DeadLetter letter;
-	if (!find_permitted(job_id, Deed::kChange, &letter))
+	if (!find_permitted(job_id, Permission::kChange, &letter))
 		return false;
 	/*
 	 * Lock the queue before the dead letter is deleted. Take room afterwards, and only if the dead
@@ -172,7 +172,7 @@ revive_dead_letter(int64 job_id, Datum delay)
 	 */
 	QueueRef ref;
 	if (letter.limited)
-		ref = queue_for_enqueue(letter.queue, Deed::kChange);
+		ref = queue_for_enqueue(letter.queue, Permission::kChange);
 	TimestampTz now = wall_now();
 	TimestampTz due = moment_after(now, delay, "delay");
 	const SpiArgument arguments[] = {
@@ -193,7 +193,7 @@ revive_dead_letter(int64 job_id, Datum delay)
 int64
 redrive(const char *queue, int64 most)
 {
-	QueueRef ref = queue_for_enqueue(queue, Deed::kAdminister);
+	QueueRef ref = queue_for_enqueue(queue, Permission::kAdminister);
 	const SpiArgument arguments[] = {
 		{INT4OID, Int32GetDatum(ref.queue_id), false},
 		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now()), false},

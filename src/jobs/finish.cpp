@@ -42,7 +42,7 @@ end_if_rowless(int64 job_id, int64 token, const Place &place)
 {
 	JobRow row;
 	SegmentSet segments(AccessShareLock);
-	bool gone = verify_job(segments, place, job_id, &row) == Verdict::kDead;
+	bool gone = verify_job(segments, place, job_id, &row) == Visibility::kDead;
 	segments.close();
 	if (gone)
 		(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
@@ -132,9 +132,10 @@ has_row(int64 job_id, const Place &place)
 {
 	JobRow row;
 	SegmentSet segments(RowExclusiveLock);
-	Verdict verdict = verify_job(segments, place, job_id, &row);
-	bool has = verdict == Verdict::kBusy ? keep_job(segments, place, job_id) == WriteResult::kDone
-										 : verdict != Verdict::kDead;
+	Visibility visibility = verify_job(segments, place, job_id, &row);
+	bool has = visibility == Visibility::kBusy
+				   ? keep_job(segments, place, job_id) == WriteResult::kDone
+				   : visibility != Visibility::kDead;
 	segments.close();
 	return has;
 }

@@ -5,7 +5,7 @@
 #include "engine/token.h"
 #include "load/attach.h"
 #include "steps/end_row.h"
-#include "steps/permitted.h"
+#include "steps/permission.h"
 #include "steps/waiting.h"
 
 namespace pgq {
@@ -99,7 +99,7 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	 * received. The rows here cannot have a fence for it.
 	 */
 	if (token <= 0 || token > load.mark_before ||
-		!locate_permitted(segments, Place{}, job_id, Deed::kAnswer, &row) ||
+		!locate_permitted(segments, Place{}, job_id, Permission::kAnswer, &row) ||
 		!is_honoured(row, token) || !is_proven(load, job_id, token) ||
 		!take_waiting(row, LeaseEnd::kAcked, false, &taken))
 		return false;
@@ -109,7 +109,7 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	 * leaves.
 	 */
 	if (lock_job(segments, row.place, job_id) == WriteResult::kDone &&
-		locate_permitted(segments, row.place, job_id, Deed::kAnswer, &row) &&
+		locate_permitted(segments, row.place, job_id, Permission::kAnswer, &row) &&
 		is_honoured(row, token) &&
 		end_taken_row(segments, records, taken, row, result) == WriteResult::kDone)
 	{

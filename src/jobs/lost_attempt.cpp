@@ -6,7 +6,7 @@
 #include "jobs/dead_letter.h"
 #include "load/attach.h"
 #include "steps/in_hand.h"
-#include "steps/permitted.h"
+#include "steps/permission.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -125,7 +125,7 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 		return AttemptEnd::kGone;
 	refuse_if_subscribed();
 	auto there = [&](const Place &place) {
-		return locate_permitted(segments, place, job_id, Deed::kAnswer, &row);
+		return locate_permitted(segments, place, job_id, Permission::kAnswer, &row);
 	};
 	/*
 	 * Look at the lease before the row is read. If the attempt is counted in between, the row shows

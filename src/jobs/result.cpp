@@ -10,7 +10,7 @@
 #include "pg/wait_events.h"
 #include "rows/look_up.h"
 #include "rows/write.h"
-#include "steps/permitted.h"
+#include "steps/permission.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -63,7 +63,7 @@ look_at_live(int64 job_id, JobResult *result)
 	switch (locate_job(segments, Place{}, job_id, false, &row))
 	{
 		case WriteResult::kDone:
-			if (!may(Deed::kAskResult, row.queue_id()))
+			if (!may(Permission::kAskResult, row.queue_id()))
 				break;
 			look = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(row.tuple->t_data))
 					   ? Look::kOurs
@@ -72,7 +72,7 @@ look_at_live(int64 job_id, JobResult *result)
 			set_error(result, !row.is_null(kJobLastError), row.value(kJobLastError));
 			break;
 		case WriteResult::kBusy:
-			if (may_at_busy(segments, job_id, Deed::kAskResult))
+			if (may_at_busy(segments, job_id, Permission::kAskResult))
 				look = Look::kComing;
 			break;
 		case WriteResult::kGone:
@@ -119,7 +119,7 @@ look_at_records(int64 job_id, JobResult *result)
 		if (found)
 			read_record(caller, &queue_id, result);
 	});
-	if (found && may(Deed::kAskResult, queue_id))
+	if (found && may(Permission::kAskResult, queue_id))
 		return Look::kOver;
 	*result = {};
 	return Look::kNone;
@@ -230,7 +230,7 @@ is_being_ended(int64 job_id)
 	int32 queue_id = 0;
 	bool ending = is_deleter_ending(job_id, &queue_id);
 	if (ending)
-		return may(Deed::kAskResult, queue_id);
+		return may(Permission::kAskResult, queue_id);
 	if (any_prepared())
 		resolve_prepared();
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
@@ -238,7 +238,7 @@ is_being_ended(int64 job_id)
 		ending = (lease.ending && !ours) || lease.prepared.ended;
 		queue_id = lease.queue->queue_id;
 	});
-	return ending && may(Deed::kAskResult, queue_id);
+	return ending && may(Permission::kAskResult, queue_id);
 }
 
 static Look
@@ -276,7 +276,7 @@ result_of(int64 job_id, int64 wait, JobResult *result)
 	int32 queue_id;
 	const char *told = state_after(end_result_wait(&queue_id));
 	/* If the queue keeps no record of the job, only its final state is known. */
-	if (result->state == nullptr && told != nullptr && may(Deed::kAskResult, queue_id))
+	if (result->state == nullptr && told != nullptr && may(Permission::kAskResult, queue_id))
 		result->state = told;
 	return result->state != nullptr;
 }

@@ -69,7 +69,7 @@ attach(const Tables &t)
 	auto *xids =
 		static_cast<TransactionId *>(palloc((max_prepared_xacts + 1) * sizeof(TransactionId)));
 	if (any_prepared())
-		resolve_prepared(); /* frees watches for the transactions that are listed next */
+		resolve_prepared(); /* frees entries for the transactions that are listed next */
 	int n = prepared_transactions(xids);
 	TokenKey key = read_token_key(t.token_key);
 	int64 mark = read_token_mark(t.token_mark);

@@ -2,7 +2,7 @@
 
 #include "catalog/queue_lock.h"
 #include "engine/hold.h"
-#include "engine/watch.h"
+#include "engine/prepared_entry.h"
 #include "load/row_stream.h"
 #include "pg/stop_point.h"
 
@@ -91,7 +91,7 @@ visit_rows_of(Relation rel, const Segment &segment, int32 queue_id, Visit visit)
 static void
 add_row(FoundRows *found, HeapTuple tuple, TupleDesc desc)
 {
-	Standing standing = standing_of(tuple, desc);
+	SchedulingColumns standing = scheduling_columns_of(tuple, desc);
 	found->live++;
 	if (standing.delayed)
 		found->due.add(DueSeconds::second_of(standing.run_at), 1);
@@ -136,12 +136,12 @@ read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Tim
 		index_rescan(scan, keys, 3, nullptr, 0);
 	};
 	for (const Segment &segment : t.segments(kJobRing))
-		visit_versions(segments.open(segment.number), segment.index[kDelayed], 3, begin,
-					   [&](HeapTuple tuple, Buffer buffer, TupleDesc desc) {
-						   if (HeapTupleSatisfiesVisibility(tuple, &eyes->snapshot, buffer))
-							   found->add(DueSeconds::second_of(standing_of(tuple, desc).run_at),
-										  1);
-					   });
+		visit_versions(
+			segments.open(segment.number), segment.index[kDelayed], 3, begin,
+			[&](HeapTuple tuple, Buffer buffer, TupleDesc desc) {
+				if (HeapTupleSatisfiesVisibility(tuple, &eyes->snapshot, buffer))
+					found->add(DueSeconds::second_of(scheduling_columns_of(tuple, desc).run_at), 1);
+			});
 }
 
 /* ---- snapshots ---- */

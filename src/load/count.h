@@ -16,7 +16,7 @@ namespace pgq {
  * Changes of this transaction itself do not count, since its commit adds them to the counts. Jobs
  * of transactions that were prepared before the start of the server count towards the depth at
  * once, because their enqueue took no room in this run of the server. When such a transaction ends,
- * the queue is counted again (settle_watch()).
+ * the queue is counted again (settle_transaction()).
  */
 void count_jobs(const QueueRef &ref);
 

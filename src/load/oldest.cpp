@@ -182,7 +182,7 @@ is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot s
 		return false;
 	TupleDesc desc = RelationGetDescr(segments.open(hint.place.segment));
 	bool ready = HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer) &&
-				 standing_of(&tuple, desc).queue_id == ref.queue_id &&
+				 scheduling_columns_of(&tuple, desc).queue_id == ref.queue_id &&
 				 hint_of(&tuple, desc, hint.place.segment).key == hint.key;
 	UnlockReleaseBuffer(buffer);
 	return ready && !is_in_hand(ref.queue->database, hint.key.job_id);

@@ -57,7 +57,7 @@ read_version(const IndexLookup &lookup, uint16 segment)
 	Datum expires_at = heap_getattr(lookup.tuple, kJobExpiresAt, desc, &is_null);
 	/* Memory need not know an expired job, since no claim hands out the job. */
 	bool expired = !is_null && DatumGetTimestampTz(expires_at) <= wall_now();
-	row.live = !expired && judge_version(lookup.tuple, lookup.buffer) == Verdict::kLive;
+	row.live = !expired && visibility_of(lookup.tuple, lookup.buffer) == Visibility::kLive;
 	row.queue_id = DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, desc, &is_null));
 	row.hint = hint_of(lookup.tuple, desc, segment);
 	row.xmin = HeapTupleHeaderGetXmin(lookup.tuple->t_data);
@@ -213,7 +213,7 @@ is_same_version(SegmentSet &segments, const Suspect &suspect)
 {
 	JobRow row;
 	return verify_job(segments, suspect.hint.place, suspect.hint.key.job_id, &row) ==
-			   Verdict::kLive &&
+			   Visibility::kLive &&
 		   row.queue_id() == suspect.ref.queue_id && row.hint().key == suspect.hint.key &&
 		   HeapTupleHeaderGetXmin(row.tuple->t_data) == suspect.xmin;
 }

@@ -2,7 +2,7 @@
  * Leases that survive a planned restart (protocol: saved-with-the-mark).
  *
  * At a clean shutdown the scheduler writes all leases to the table pgq_ext.saved_lease, each with
- * the durable token mark of that moment (worker/farewell.*). After the start, the process that
+ * the durable token mark of that moment (worker/shutdown_save.*). After the start, the process that
  * first attaches the database restores the leases whose mark is still the durable mark. Between
  * save and restore no worker can have been given a job: after leases were saved or restored, a
  * claim has to advance the mark before it draws a token. So the mark is greater after a crash,

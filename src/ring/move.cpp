@@ -3,7 +3,7 @@
 #include "engine/hold.h"
 #include "pg/stop_point.h"
 #include "ring/survey.h"
-#include "rows/judge.h"
+#include "rows/visibility.h"
 #include "rows/write.h"
 #include "txn/effects.h"
 
@@ -37,7 +37,7 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 	{
 		Buffer buffer = lock_page(rel, next->block, nullptr);
 		visit_page(rel, buffer, next->offset, [&](HeapTuple tuple) {
-			if (judge_version(tuple, buffer) != Verdict::kLive)
+			if (visibility_of(tuple, buffer) != Visibility::kLive)
 				return true;
 			/* This row is the first of the next batch. */
 			full = n == most || bytes > kManyBytes;

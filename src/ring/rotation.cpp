@@ -42,7 +42,7 @@ rotation_init()
 static void
 note_error(Database *database, int number, const char *message)
 {
-	SegmentNotes *notes = &database->segments[number];
+	SegmentStatus *notes = &database->segments[number];
 	char error[sizeof(notes->error)];
 	copy_clipped(error, message);
 	if (strcmp(notes->error, error) != 0)
@@ -287,7 +287,7 @@ drain(Rotation *rotation, Database *database, const Segment &from, SegmentWatch 
 }
 
 static bool
-held_by_snapshot(const SegmentNotes &notes)
+held_by_snapshot(const SegmentStatus &notes)
 {
 	auto empty_since = static_cast<TimestampTz>(
 		pg_atomic_read_u64(const_cast<pg_atomic_uint64 *>(&notes.empty_since)));
@@ -303,7 +303,7 @@ held_by_snapshot(const SegmentNotes &notes)
  * locks can be had at once. The order matters.
  */
 static void
-try_truncate(Rotation *rotation, SegmentNotes *notes, const Segment &segment, SegmentWatch *watch)
+try_truncate(Rotation *rotation, SegmentStatus *notes, const Segment &segment, SegmentWatch *watch)
 {
 	watch->due = monotonic_now() + kRingInterval;
 	bool known_empty = pg_atomic_read_u64(&notes->empty_since) != 0;

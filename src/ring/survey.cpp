@@ -1,7 +1,7 @@
 #include "ring/survey.h"
 
 #include "ring/segment.h"
-#include "rows/judge.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
@@ -42,9 +42,9 @@ static bool
 is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, SegmentPass *pass)
 {
 	int64 age;
-	Verdict verdict = judge_version(tuple, buffer);
-	if (verdict != Verdict::kLive || expiry == nullptr)
-		return verdict != Verdict::kDead;
+	Visibility visibility = visibility_of(tuple, buffer);
+	if (visibility != Visibility::kLive || expiry == nullptr)
+		return visibility != Visibility::kDead;
 	int64 left = time_left(*expiry, tuple, desc, &age);
 	if (left <= 0)
 		return false;
@@ -104,7 +104,7 @@ sample_page(Relation rel, BlockNumber block, const Expiry *expiry, Sample *sampl
 {
 	Buffer buffer = lock_page(rel, block, nullptr);
 	visit_page(rel, buffer, FirstOffsetNumber, [&](HeapTuple tuple) {
-		if (judge_version(tuple, buffer) == Verdict::kLive)
+		if (visibility_of(tuple, buffer) == Visibility::kLive)
 			++*(is_past(expiry, tuple, RelationGetDescr(rel)) ? &sample->past : &sample->kept);
 		return true;
 	});

@@ -5,7 +5,7 @@
 #include "ring/empty.h"
 #include "ring/segment.h"
 #include "ring/survey.h"
-#include "rows/judge.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
@@ -23,8 +23,9 @@ inspect_version(HeapTuple tuple, Buffer buffer, TupleDesc desc, const Expiry *ex
 			(!TransactionIdIsValid(*newest) || TransactionIdFollows(xid, *newest)))
 			*newest = xid;
 	};
-	Verdict verdict = judge_version(tuple, buffer);
-	if (verdict != Verdict::kDead && (verdict != Verdict::kLive || !is_past(expiry, tuple, desc)))
+	Visibility visibility = visibility_of(tuple, buffer);
+	if (visibility != Visibility::kDead &&
+		(visibility != Visibility::kLive || !is_past(expiry, tuple, desc)))
 		return Remains::kSome;
 	note(HeapTupleHeaderGetXmin(tuple->t_data));
 	if (!(tuple->t_data->t_infomask & HEAP_XMAX_INVALID) &&

@@ -1,7 +1,7 @@
 #include "rows/dead_job.h"
 
 #include "rows/index.h"
-#include "rows/judge.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 

@@ -27,8 +27,8 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 	return hint;
 }
 
-Standing
-standing_of(HeapTuple tuple, TupleDesc desc)
+SchedulingColumns
+scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 {
 	bool is_null;
 	auto value = [&](JobColumn column) { return heap_getattr(tuple, column, desc, &is_null); };

@@ -63,16 +63,16 @@ struct JobRow
 };
 
 /* The scheduling columns of a row, which decide where its job is filed and how it is counted. */
-struct Standing
+struct SchedulingColumns
 {
 	int32 queue_id;
 	TimestampTz run_at;
 	bool delayed; /* the job waits for run_at, if run_at is still in the future */
 
-	friend bool operator==(const Standing &, const Standing &) = default;
+	friend bool operator==(const SchedulingColumns &, const SchedulingColumns &) = default;
 };
 
-Standing standing_of(HeapTuple tuple, TupleDesc desc);
+SchedulingColumns scheduling_columns_of(HeapTuple tuple, TupleDesc desc);
 
 /*
  * Copy a version of a job's row from `rel`, the given segment. The caller holds the lock of the

@@ -62,21 +62,21 @@ visit_versions(SegmentSet &segments, const Tables &t, int64 job_id, Visit visit)
  * Search all segments once. *moved: set to the sum of the traces (trace_of()) of the job's dead
  * versions.
  */
-static Verdict
+static Visibility
 look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, uint64 *moved)
 {
-	Verdict verdict = Verdict::kDead;
+	Visibility visibility = Visibility::kDead;
 	*moved = 0;
 	visit_versions(segments, t, job_id,
 				   [&](Relation rel, int segment, HeapTuple tuple, Buffer buffer) {
-					   verdict = judge_version(tuple, buffer);
-					   if (verdict == Verdict::kLive)
+					   visibility = visibility_of(tuple, buffer);
+					   if (visibility == Visibility::kLive)
 						   copy_row(rel, tuple, segment, row);
-					   else if (verdict == Verdict::kDead)
+					   else if (visibility == Visibility::kDead)
 						   *moved += trace_of(tuple);
-					   return verdict != Verdict::kDead;
+					   return visibility != Visibility::kDead;
 				   });
-	return verdict;
+	return visibility;
 }
 
 /*
@@ -85,7 +85,7 @@ look_up_once(SegmentSet &segments, const Tables &t, int64 job_id, JobRow *row, u
  * finds the new version. If the row has moved once more before the second scan, the result is
  * kBusy.
  */
-static Verdict
+static Visibility
 look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
 	const Tables &t = segments.open_all();
@@ -94,30 +94,31 @@ look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 	 * segments_known() in load/refill.cpp.
 	 */
 	if (!t.has_segments)
-		return Verdict::kBusy;
+		return Visibility::kBusy;
 	uint64 moved;
-	Verdict verdict = look_up_once(segments, t, job_id, row, &moved);
-	if (verdict != Verdict::kDead || moved == 0)
-		return verdict;
+	Visibility visibility = look_up_once(segments, t, job_id, row, &moved);
+	if (visibility != Visibility::kDead || moved == 0)
+		return visibility;
 	uint64 moved_by_now;
-	verdict = look_up_once(segments, t, job_id, row, &moved_by_now);
-	return verdict == Verdict::kDead && moved_by_now != moved ? Verdict::kBusy : verdict;
+	visibility = look_up_once(segments, t, job_id, row, &moved_by_now);
+	return visibility == Visibility::kDead && moved_by_now != moved ? Visibility::kBusy
+																	: visibility;
 }
 
-Verdict
+Visibility
 verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
 {
-	Verdict verdict = Verdict::kDead;
+	Visibility visibility = Visibility::kDead;
 	Buffer buffer;
 	HeapTupleData tuple;
 	if (lock_version(segments, place, job_id, &buffer, &tuple))
 	{
-		verdict = judge_version(&tuple, buffer);
-		if (verdict == Verdict::kLive)
+		visibility = visibility_of(&tuple, buffer);
+		if (visibility == Visibility::kLive)
 			copy_row(segments.open(place.segment), &tuple, place.segment, row);
 		UnlockReleaseBuffer(buffer);
 	}
-	return verdict == Verdict::kDead ? look_up(segments, job_id, row) : verdict;
+	return visibility == Visibility::kDead ? look_up(segments, job_id, row) : visibility;
 }
 
 static bool
@@ -128,7 +129,7 @@ find_writable_once(SegmentSet &segments, const Tables &t, int64 job_id, Place *p
 	*moved = 0;
 	visit_versions(segments, t, job_id, [&](Relation, int segment, HeapTuple tuple, Buffer buffer) {
 		found = is_writable(tuple, buffer, inserter);
-		if (judge_version(tuple, buffer) == Verdict::kDead)
+		if (visibility_of(tuple, buffer) == Visibility::kDead)
 			*moved += trace_of(tuple);
 		*place = place_of(tuple->t_self, segment);
 		return found;
@@ -161,7 +162,7 @@ queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id)
 	visit_versions(segments, segments.open_all(), job_id,
 				   [&](Relation rel, int, HeapTuple tuple, Buffer buffer) {
 					   bool is_null;
-					   found = judge_version(tuple, buffer) != Verdict::kDead;
+					   found = visibility_of(tuple, buffer) != Visibility::kDead;
 					   if (found)
 						   *queue_id = DatumGetInt32(
 							   heap_getattr(tuple, kJobQueueId, RelationGetDescr(rel), &is_null));
@@ -177,7 +178,7 @@ deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id)
 	visit_versions(segments, segments.open_all(), job_id,
 				   [&](Relation rel, int, HeapTuple tuple, Buffer buffer) {
 					   uint16 mask = tuple->t_data->t_infomask;
-					   if (judge_version(tuple, buffer) != Verdict::kDead ||
+					   if (visibility_of(tuple, buffer) != Visibility::kDead ||
 						   (mask & HEAP_XMAX_INVALID) || HEAP_XMAX_IS_LOCKED_ONLY(mask))
 						   return false;
 					   bool is_null;

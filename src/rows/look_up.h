@@ -7,8 +7,8 @@
 #pragma once
 
 #include "rows/job.h"
-#include "rows/judge.h"
 #include "rows/segment_set.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
@@ -17,7 +17,7 @@ namespace pgq {
  * is kLive, *row is filled; row->place may differ from the given place. Takes no snapshot, so the
  * isolation level does not matter.
  */
-Verdict verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row);
+Visibility verify_job(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row);
 
 /*
  * Pin and share-lock the row version at the given place. Returns false if the place has no version

@@ -1,7 +1,7 @@
 #include "rows/unique_key.h"
 
-#include "rows/judge.h"
 #include "rows/look_up.h"
+#include "rows/visibility.h"
 
 #include <algorithm>
 

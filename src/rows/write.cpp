@@ -20,7 +20,7 @@ struct PinnedVersion
 	Buffer buffer;
 	ItemPointerData tid;
 	bool ours; /* this transaction, possibly its running command, has written the version */
-	Standing standing;
+	SchedulingColumns standing;
 };
 
 } // namespace
@@ -40,7 +40,7 @@ pin_at(SegmentSet &segments, const Place &place, int64 job_id, PinnedVersion *ve
 		UnlockReleaseBuffer(version->buffer);
 		return false;
 	}
-	version->standing = standing_of(&tuple, RelationGetDescr(version->rel));
+	version->standing = scheduling_columns_of(&tuple, RelationGetDescr(version->rel));
 	if (row != nullptr)
 		copy_row(version->rel, &tuple, place.segment, row);
 	LockBuffer(version->buffer, BUFFER_LOCK_UNLOCK);
@@ -91,7 +91,7 @@ struct NoWrite
 template <typename Write>
 static WriteResult
 write_job(SegmentSet &segments, Place place, int64 job_id, bool wait, JobRow *row, Write write,
-		  Standing *was = nullptr)
+		  SchedulingColumns *was = nullptr)
 {
 	for (;;)
 	{
@@ -141,7 +141,7 @@ locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 
 WriteResult
 delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row,
-		   Standing *was)
+		   SchedulingColumns *was)
 {
 	auto write = [&](Relation rel, ItemPointer tid) {
 		TM_FailureData failure;
@@ -152,7 +152,7 @@ delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait, Jo
 
 WriteResult
 delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait, JobRow *row,
-			  Standing *was)
+			  SchedulingColumns *was)
 {
 	auto write = [&](Relation rel, ItemPointer tid) {
 		TM_FailureData failure;
@@ -294,7 +294,7 @@ form_change(const JobRow &row, TupleDesc desc, const JobChange &change)
 template <typename Form>
 static WriteResult
 replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged, bool wait,
-			Hint *hint, Form form, Standing *was)
+			Hint *hint, Form form, SchedulingColumns *was)
 {
 	JobRow row;
 	auto write = [&](Relation rel, ItemPointer tid) {
@@ -324,7 +324,7 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged,
 
 WriteResult
 rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry, bool wait,
-			Hint *hint, Standing *was)
+			Hint *hint, SchedulingColumns *was)
 {
 	auto form = [&](const JobRow &row, TupleDesc desc) { return form_retry(row, desc, retry); };
 	return replace_job(segments, place, job_id, true, wait, hint, form, was);
@@ -332,7 +332,7 @@ rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry 
 
 WriteResult
 change_job(SegmentSet &segments, const Place &place, int64 job_id, const JobChange &change,
-		   Hint *hint, Standing *was)
+		   Hint *hint, SchedulingColumns *was)
 {
 	auto form = [&](const JobRow &row, TupleDesc desc) { return form_change(row, desc, change); };
 	return replace_job(segments, place, job_id, false, true, hint, form, was);

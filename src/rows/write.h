@@ -27,14 +27,14 @@ enum class WriteResult : uint8
  * (unless NULL) has its scheduling columns.
  */
 WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
-					   JobRow *row, Standing *was);
+					   JobRow *row, SchedulingColumns *was);
 
 /*
  * Like delete_job(), but delete only the version that the caller has judged. Returns kBusy, even
  * after a wait, if another transaction has replaced that version.
  */
 WriteResult delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
-						  JobRow *row, Standing *was);
+						  JobRow *row, SchedulingColumns *was);
 
 /*
  * Read the version of the job's row that a write would change. *row is filled if the result is
@@ -82,7 +82,7 @@ struct Retry
  * new version, and *was (unless NULL) has the scheduling columns of the old version.
  */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
-						bool wait, Hint *hint, Standing *was);
+						bool wait, Hint *hint, SchedulingColumns *was);
 
 /* New values of some columns of a job. */
 struct JobChange
@@ -113,7 +113,7 @@ struct JobChange
  * locked the row.
  */
 WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
-					   const JobChange &change, Hint *hint, Standing *was);
+					   const JobChange &change, Hint *hint, SchedulingColumns *was);
 
 /*
  * Move the row to another segment, changing only its column `segment`. *hint: the hint of the row

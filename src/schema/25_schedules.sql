@@ -1,4 +1,4 @@
--- ---- schedules: see src/schedules/timetable.h and src/worker/duty/schedules.cpp ----
+-- ---- schedules: see src/schedules/cron_schedule.h and src/worker/duty/schedules.cpp ----
 
 CREATE TABLE pgq_ext.timetable (
     schedule    text COLLATE "C" NOT NULL PRIMARY KEY,

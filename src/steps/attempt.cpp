@@ -4,7 +4,7 @@
 #include "core/backoff.h"
 #include "load/attach.h"
 #include "rows/write.h"
-#include "steps/room.h"
+#include "steps/depth.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -131,7 +131,7 @@ put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row, const Re
 	if (attached)
 		reserve_hints(to, tables().queue, 1);
 	Hint hint;
-	Standing was;
+	SchedulingColumns was;
 	WriteResult written = rewrite_job(segments, row.place, row.job_id(), retry, wait, &hint, &was);
 	if (written == WriteResult::kDone)
 		note_rewritten(from, was, hint, was.queue_id);

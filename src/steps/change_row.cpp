@@ -1,7 +1,7 @@
 #include "steps/change_row.h"
 
 #include "load/attach.h"
-#include "steps/room.h"
+#include "steps/depth.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -23,7 +23,7 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
  * then may show another origin.
  */
 static void
-note_move(const QueueRef &to, const Standing &was, const Hint &now, bool entered)
+note_move(const QueueRef &to, const SchedulingColumns &was, const Hint &now, bool entered)
 {
 	bool came = was.queue_id != to.queue_id;
 	if (came)
@@ -55,7 +55,7 @@ change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
 	if (enters)
 		enter_queue(*to, 1);
 	Hint hint;
-	Standing was;
+	SchedulingColumns was;
 	bool done =
 		change_job(segments, row.place, row.job_id(), change, &hint, &was) == WriteResult::kDone;
 	if (done && attached)

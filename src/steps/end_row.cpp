@@ -6,13 +6,13 @@
 #include "engine/hold.h"
 #include "rows/dead_job.h"
 #include "rows/finished_job.h"
-#include "steps/room.h"
+#include "steps/depth.h"
 
 namespace pgq {
 
 static WriteResult
 bury(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
-	 const Death &death, bool wait, Standing *was)
+	 const Death &death, bool wait, SchedulingColumns *was)
 {
 	JobRow row;
 	WriteResult result = delete_judged(segments, place, job_id, wait, &row, was);
@@ -56,7 +56,7 @@ outcome_of(RowEnd why)
 
 static WriteResult
 archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
-		bool wait, Standing *was)
+		bool wait, SchedulingColumns *was)
 {
 	WriteResult result;
 	JobRow row;
@@ -69,7 +69,8 @@ archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, cons
 
 static WriteResult
 end_in_its_way(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
-			   RowEnd why, const Death *death, bool wait, const Finish *finish, Standing *was)
+			   RowEnd why, const Death *death, bool wait, const Finish *finish,
+			   SchedulingColumns *was)
 {
 	if (why == RowEnd::kDead)
 		return bury(segments, ref, place, job_id, *death, wait, was);
@@ -82,7 +83,7 @@ WriteResult
 end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
 		const Death *death, bool wait, const Finish *finish)
 {
-	Standing was;
+	SchedulingColumns was;
 	WriteResult result =
 		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
 	if (result == WriteResult::kDone)

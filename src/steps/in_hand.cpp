@@ -5,9 +5,9 @@
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "pg/virtual_xid.h"
-#include "rows/judge.h"
+#include "rows/visibility.h"
 #include "steps/end_row.h"
-#include "steps/permitted.h"
+#include "steps/permission.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -56,7 +56,7 @@ Found
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
 	QueueRef ref;
-	if (!locate_permitted(segments, Place{}, job_id, Deed::kChange, row))
+	if (!locate_permitted(segments, Place{}, job_id, Permission::kChange, row))
 		return Found::kNone;
 	/*
 	 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the job.
@@ -72,7 +72,7 @@ find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, Take
 	/* count_lost() may make the job a dead letter. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
-	if (locate_again(segments, job_id, how, row) && may(Deed::kChange, row->queue_id()))
+	if (locate_again(segments, job_id, how, row) && may(Permission::kChange, row->queue_id()))
 		return Found::kWaiting;
 	/* The job has ended, or has moved to a queue on which the caller has no right. */
 	give_back_gone(*taken);
@@ -95,7 +95,7 @@ may_answer(int64 job_id, int32 *queue_id)
 {
 	FoundLease found = find_lease_of(tables().database, job_id);
 	*queue_id = found.lease != nullptr ? found.ref.queue_id : 0;
-	return found.lease == nullptr || may(Deed::kAnswer, *queue_id);
+	return found.lease == nullptr || may(Permission::kAnswer, *queue_id);
 }
 
 bool
@@ -185,7 +185,7 @@ take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease
 	{
 		VirtualTransactionId other;
 		FoundLease found = find_lease_of(tables().database, job_id);
-		if (found.lease == nullptr || !may(Deed::kAnswer, found.ref.queue_id))
+		if (found.lease == nullptr || !may(Permission::kAnswer, found.ref.queue_id))
 			return false;
 		Access access = reach_for(found, job_id, token, intent, how, ending, &other);
 		if (access != Access::kOthers)

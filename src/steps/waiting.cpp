@@ -8,7 +8,7 @@
 #include "load/attach.h"
 #include "pg/virtual_xid.h"
 #include "pg/wait_events.h"
-#include "rows/judge.h"
+#include "rows/visibility.h"
 #include "txn/deadlock.h"
 #include "txn/effects.h"
 
@@ -16,7 +16,7 @@ namespace pgq {
 
 namespace {
 
-enum class Reach : uint8
+enum class TakeInHand : uint8
 {
 	kInHand,	/* the lease is taken, or not needed */
 	kHandedOut, /* the job cannot be changed, mostly because a worker has the job */
@@ -32,11 +32,11 @@ enum class Reach : uint8
  * Go on without the lease, as SQL would. The user of the lease waits, or will wait, for the row
  * that this transaction has locked, so waiting for that user would be a deadlock.
  */
-static Reach
+static TakeInHand
 reach_row(TakenLease *taken)
 {
 	*taken = {.ref = taken->ref, .lease = nullptr, .fleeting = true};
-	return Reach::kInHand;
+	return TakeInHand::kInHand;
 }
 
 /*
@@ -44,29 +44,29 @@ reach_row(TakenLease *taken)
  * or end the job; otherwise a claim is in progress. ours: this transaction has locked or written
  * the row.
  */
-static Reach
+static TakeInHand
 reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
 	bool claims = !VirtualTransactionIdIsValid(lease->user);
 	*other = claims ? lease->claimer : lease->user;
 	if (is_me(lease->user))
-		return Reach::kHandedOut;
+		return TakeInHand::kHandedOut;
 	if (claims)
-		return Reach::kClaiming;
-	return ours ? reach_row(taken) : Reach::kAgain;
+		return TakeInHand::kClaiming;
+	return ours ? reach_row(taken) : TakeInHand::kAgain;
 }
 
 /*
  * Decide about a CLAIMED lease. A doomed lease can have a user: a transaction that counts the lost
  * attempt, or the worker, which reports for an attempt that is already lost.
  */
-static Reach
+static TakeInHand
 reach_claimed(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
 	*other = lease->user;
 	if (!lease->doomed || !VirtualTransactionIdIsValid(*other) || is_me(*other))
-		return Reach::kHandedOut;
-	return ours && is_being_counted(lease) ? reach_row(taken) : Reach::kAgain;
+		return TakeInHand::kHandedOut;
+	return ours && is_being_counted(lease) ? reach_row(taken) : TakeInHand::kAgain;
 }
 
 static void
@@ -82,7 +82,7 @@ take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
  * Decide about a HELD lease. If there are other holders, wait for one of them. If this transaction
  * is the only holder, it may use the lease.
  */
-static Reach
+static TakeInHand
 reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
 {
 	const VirtualTransactionId *holder = other_holder(lease);
@@ -91,18 +91,18 @@ reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualT
 	if (holder != nullptr)
 	{
 		*other = *holder;
-		return is_holder(lease, my_virtual_xid()) ? Reach::kAgain : Reach::kHolder;
+		return is_holder(lease, my_virtual_xid()) ? TakeInHand::kAgain : TakeInHand::kHolder;
 	}
 	*taken = {.ref = hold.ref(), .lease = lease, .earlier = true};
 	use_to_the_end(taken->ref, lease);
-	return Reach::kInHand;
+	return TakeInHand::kInHand;
 }
 
 /* Decide what to do about the existing lease of the job. */
-static Reach
+static TakeInHand
 reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTransactionId *other)
 {
-	Reach reach = Reach::kAgain;
+	TakeInHand reach = TakeInHand::kAgain;
 	bool ours = how != LeaseEnd::kAcked && is_ours(row.tuple->t_data);
 	SetInvalidVirtualTransactionId(*other);
 	reserve_lease_effects(1);
@@ -110,7 +110,7 @@ reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTran
 		if (lost && lease->ending && is_me(lease->user))
 		{
 			*taken = {.ref = hold.ref(), .lease = lease, .earlier = true};
-			reach = Reach::kInHand;
+			reach = TakeInHand::kInHand;
 			return;
 		}
 		switch (lease->state)
@@ -130,12 +130,12 @@ reach(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken, VirtualTran
 				break;
 			case LeaseState::kReaping:
 				*other = lease->claimer;
-				reach = lost ? Reach::kAgain : Reach::kHandedOut;
+				reach = lost ? TakeInHand::kAgain : TakeInHand::kHandedOut;
 				break;
 			case LeaseState::kLost:
 				if (lost)
 					take_lost(hold, lease, taken);
-				reach = lost ? Reach::kInHand : Reach::kHandedOut;
+				reach = lost ? TakeInHand::kInHand : TakeInHand::kHandedOut;
 				break;
 			case LeaseState::kHeld:
 				reach = reach_held(hold, lease, ours, taken, other);
@@ -214,7 +214,7 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
  * Take a lease if the job has none; otherwise decide what to do about the existing lease. *other:
  * the transaction to wait for.
  */
-static Reach
+static TakeInHand
 try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
 			VirtualTransactionId *other)
 {
@@ -222,7 +222,7 @@ try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
 	if (!attach_queue_by_id(tables(), row.queue_id(), &taken->ref))
 	{
 		taken->ref = {};
-		return Reach::kHandedOut;
+		return TakeInHand::kHandedOut;
 	}
 	TakeResult result =
 		how == LeaseEnd::kAcked
@@ -231,7 +231,7 @@ try_to_take(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken,
 	switch (result)
 	{
 		case TakeResult::kTaken:
-			return Reach::kInHand;
+			return TakeInHand::kInHand;
 		case TakeResult::kFull:
 			complain_of_leases();
 		case TakeResult::kHeld:
@@ -244,22 +244,22 @@ bool
 take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 {
 	bool turn = false;
-	Reach reached;
+	TakeInHand reached;
 	do
 	{
 		VirtualTransactionId other;
 		reached = try_to_take(row, how, lost, taken, &other);
 		/* With the turn, look at the holders once more before waiting for one of them. */
-		if (reached == Reach::kHolder && !turn)
+		if (reached == TakeInHand::kHolder && !turn)
 			turn = lock_turn(row.job_id(), ExclusiveLock, true);
-		else if (reached == Reach::kClaiming)
+		else if (reached == TakeInHand::kClaiming)
 			wait_for_claim(row.job_id(), other);
-		else if (reached == Reach::kAgain || reached == Reach::kHolder)
+		else if (reached == TakeInHand::kAgain || reached == TakeInHand::kHolder)
 			wait_for_transaction(other);
-	} while (reached != Reach::kInHand && reached != Reach::kHandedOut);
+	} while (reached != TakeInHand::kInHand && reached != TakeInHand::kHandedOut);
 	if (turn)
 		unlock_turn(row.job_id(), ExclusiveLock);
-	return reached == Reach::kInHand;
+	return reached == TakeInHand::kInHand;
 }
 
 void

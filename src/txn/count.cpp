@@ -7,8 +7,8 @@
  * are counted before the leases end, so that a session that is told the end of a job finds the room
  * free.
  */
-#include "engine/doubt.h"
 #include "engine/hold.h"
+#include "engine/invalidate.h"
 #include "txn/effects.h"
 #include "txn/pending.h"
 
@@ -113,32 +113,32 @@ own_room(const QueueRef &ref)
 	return room;
 }
 
-static Room
+static DepthAnswer
 reserve(QueueHold &hold, int64 wanted, CountEffect *effect, Fullness *fullness)
 {
 	JobCount &count = hold->count;
 	*fullness = {depth_of(count), hold->options.max_depth};
 	if (fullness->max_depth == 0)
-		return Room::kTaken;
+		return DepthAnswer::kTaken;
 	if (count.state != JobCount::kKnown)
-		return Room::kUncounted;
+		return DepthAnswer::kUncounted;
 	if (fullness->depth > fullness->max_depth - wanted)
-		return Room::kFull;
+		return DepthAnswer::kFull;
 	count.reserved += wanted;
 	effect->reserved += wanted;
-	return Room::kTaken;
+	return DepthAnswer::kTaken;
 }
 
-Room
+DepthAnswer
 take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness)
 {
 	CountEffect *effect = effect_of(ref, incarnation);
-	Room room = Room::kTaken;
+	DepthAnswer room = DepthAnswer::kTaken;
 	int64 wanted = ref.queue->count.limited ? Max(jobs - own_room(ref), INT64CONST(0)) : 0;
 	if (wanted > 0)
 		(void) change_queue(
 			ref, [&](QueueHold &hold) { room = reserve(hold, wanted, effect, fullness); });
-	if (room == Room::kTaken)
+	if (room == DepthAnswer::kTaken)
 		effect->rows += jobs;
 	return room;
 }
@@ -228,7 +228,7 @@ settle_now(const CountEffect &effect)
 	QueueRef ref = effect.ref;
 	bool changed = effect.rows != 0 || effect.dead != 0 || effect.recount;
 	if (changed && !is_alive(ref))
-		distrust(MyDatabaseId, effect.incarnation, ref.queue_id);
+		invalidate_queue(MyDatabaseId, effect.incarnation, ref.queue_id);
 	if (effect.reserved != 0 || may_be_counted(ref.queue->count))
 		(void) change_queue(ref, [&](QueueHold &hold) { settle(hold, ref); });
 }

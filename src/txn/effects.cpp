@@ -1,8 +1,8 @@
 #include "txn/effects.h"
 
-#include "engine/doubt.h"
 #include "engine/held.h"
 #include "engine/hold.h"
+#include "engine/invalidate.h"
 #include "pg/virtual_xid.h"
 #include "txn/pending.h"
 

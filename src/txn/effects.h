@@ -10,8 +10,8 @@
 
 #include "engine/concurrency.h"
 #include "engine/lease.h"
+#include "engine/prepared_entry.h"
 #include "engine/registry.h"
-#include "engine/watch.h"
 
 namespace pgq {
 
@@ -213,7 +213,7 @@ void note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 ro
 /* Like note_rows(), for dead letters. */
 void note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows);
 
-enum class Room : uint8
+enum class DepthAnswer : uint8
 {
 	kTaken,
 	kFull,
@@ -231,7 +231,7 @@ struct Fullness
  * for all or for none. Jobs that this transaction has ended make room for its own new jobs at once,
  * and for other transactions at commit.
  */
-Room take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness);
+DepthAnswer take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness);
 
 /* ---- queues ---- */
 

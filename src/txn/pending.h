@@ -1,5 +1,5 @@
 /*
- * The pending effects of this backend's transaction: effects.cpp registers them, settle.cpp applies
+ * The pending effects of this backend's transaction: effects.cpp registers them, apply_effects.cpp applies
  * them.
  */
 #pragma once
@@ -7,7 +7,7 @@
 #include "engine/lease.h"
 #include "engine/named/named_lock.h"
 #include "engine/named/named_rate.h"
-#include "engine/watch.h"
+#include "engine/prepared_entry.h"
 
 namespace pgq {
 
@@ -66,7 +66,7 @@ struct CountEffect
 {
 	Tag tag;
 	QueueRef ref;
-	Oid incarnation; /* incarnation of the extension; see distrust() */
+	Oid incarnation; /* incarnation of the extension; see invalidate_queue() */
 	int64 rows;		 /* rows added, or (negative) ended */
 	int64 dead;		 /* dead letters added, or (negative) removed */
 	int64 reserved;	 /* room taken, which counts from now until the transaction ends */
@@ -181,7 +181,7 @@ template <typename T> struct List
 struct QueueHints
 {
 	QueueRef ref;
-	Oid incarnation; /* incarnation of the extension; see distrust() */
+	Oid incarnation; /* incarnation of the extension; see invalidate_queue() */
 	List<HintEffect> hints;
 	int shed_at; /* number of hints from which shedding is tried */
 	bool shed;
@@ -228,7 +228,7 @@ struct Pending
 	 * there is no such call
 	 */
 	int first_unreturned;
-	Watch *watch; /* reserved at PRE_PREPARE, or NULL */
+	PreparedEntry *entry; /* reserved at PRE_PREPARE, or NULL */
 	/*
 	 * virtual xid of this transaction, if it holds jobs; a copy, since the server has already
 	 * cleared the virtual xid when the callbacks run
@@ -296,7 +296,7 @@ void promote_counts(SubTransactionId mine, SubTransactionId parent);
 void undo_counts(SubTransactionId mine);
 
 /*
- * hand_over_count() and hand_over_due() add the counts to the watch of a prepared transaction.
+ * hand_over_count() and hand_over_due() add the counts to the entry of a prepared transaction.
  * settle_prepared_count() applies these counts when that transaction has ended.
  */
 void hand_over_count(Touched *touched, const CountEffect &effect);
@@ -337,13 +337,13 @@ void forget_rates(const RateEffect *first, const RateEffect *last);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */
 
-/* At PRE_PREPARE: reserve a watch for the pending effects. Raises 0A000 for queue DDL. */
+/* At PRE_PREPARE: reserve an entry for the pending effects. Raises 0A000 for queue DDL. */
 void reserve_watch();
 
-/* At PREPARE: hand the pending effects to the watch. Cannot fail. */
-void hand_over_to_watch();
+/* At PREPARE: hand the pending effects to the entry. Cannot fail. */
+void hand_over_to_entry();
 
-/* Free the reserved watch of a transaction that failed to prepare. Cannot fail. */
+/* Free the reserved entry of a transaction that failed to prepare. Cannot fail. */
 void release_watch();
 
 } // namespace pgq

@@ -3,19 +3,19 @@
  *
  * COMMIT PREPARED and ROLLBACK PREPARED run no callback of the extension. Any session can call
  * them, even after a restart or a failover. So PREPARE stores the effects in shared memory: each
- * lease stores how the transaction will change it (struct Prepared), and a watch remembers the
+ * lease stores how the transaction will change it (struct Prepared), and an entry remembers the
  * transaction and the queues to which it has enqueued. A process that finds the transaction ended
  * applies the effects. Hints are not stored: the cursors of the queues go back to -infinity, and
  * the rows are read from the table.
  *
- * After a restart, the watches are made anew from the server's list of prepared transactions. Each
- * new watch is for all queues of its database. Leases exist then only if they were saved
+ * After a restart, the entries are made anew from the server's list of prepared transactions. Each
+ * new entry is for all queues of its database. Leases exist then only if they were saved
  * (load/saved_lease.h), together with the changes that these transactions will make to them. Rows
  * that such a transaction has deleted or locked are BUSY until it ends
  * (protocol: busy-is-not-gone).
  */
-#include "engine/doubt.h"
 #include "engine/hold.h"
+#include "engine/invalidate.h"
 #include "txn/effects.h"
 #include "txn/lock.h"
 #include "txn/pending.h"
@@ -27,24 +27,24 @@ namespace pgq {
 /* ---- PREPARE ---- */
 
 /*
- * Take a free watch. If all watches are in use, settle the watches whose transactions have ended,
+ * Take a free entry. If all entries are in use, settle the entries whose transactions have ended,
  * and try again.
  */
-static Watch *
-find_free_watch()
+static PreparedEntry *
+find_free_entry()
 {
-	Watch *watch = take_free_watch();
-	while (watch == nullptr)
+	PreparedEntry *entry = take_free_entry();
+	while (entry == nullptr)
 	{
 		resolve_prepared();
 		bool again = resolving_prepared();
-		watch = take_free_watch();
+		entry = take_free_entry();
 		if (!again)
 			break;
 		pg_usleep(1000);
 		CHECK_FOR_INTERRUPTS();
 	}
-	return watch;
+	return entry;
 }
 
 void
@@ -61,8 +61,8 @@ reserve_watch()
 						errmsg("cannot PREPARE a transaction that has created, renamed, dropped "
 							   "or purged a pgq_ext queue")));
 	check_locks_for_prepare(pending.effects);
-	pending.watch = find_free_watch();
-	if (pending.watch == nullptr)
+	pending.entry = find_free_entry();
+	if (pending.entry == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many prepared transactions"),
 						errhint("Raise max_prepared_transactions (now %d) and restart the server.",
@@ -72,9 +72,9 @@ reserve_watch()
 void
 release_watch()
 {
-	if (pending.watch != nullptr)
-		free_watch(pending.watch);
-	pending.watch = nullptr;
+	if (pending.entry != nullptr)
+		free_entry(pending.entry);
+	pending.entry = nullptr;
 }
 
 /* Return whether an effect from `next` on cancels the job of the lease. */
@@ -155,15 +155,15 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 }
 
 static void
-touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
+touch(PreparedEntry *entry, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 {
-	Touched *touched = &watch->touched[ref.queue - shared->queues];
+	Touched *touched = &entry->touched[ref.queue - shared->queues];
 	/*
 	 * If the slot has got another queue during this transaction, record the queue that has the slot
-	 * now: a watch has room for one queue of each slot. all_queues covers the other queue.
+	 * now: an entry has room for one queue of each slot. all_queues covers the other queue.
 	 */
 	bool another = touched->generation != 0 && touched->generation != ref.generation;
-	watch->all_queues |= another;
+	entry->all_queues |= another;
 	if (another && !is_alive(ref))
 		return;
 	if (another)
@@ -174,55 +174,55 @@ touch(Watch *watch, const QueueRef &ref, int64 enqueued, int64 deduplicated = 0)
 	touched->deduplicated += deduplicated;
 }
 
-/* Return the entry of the queue in the watch; NULL if the slot belongs to another queue by now. */
+/* Return what the entry notes about the queue; NULL if the slot belongs to another queue by now. */
 static Touched *
-touch_counted(Watch *watch, const QueueRef &ref)
+touch_counted(PreparedEntry *entry, const QueueRef &ref)
 {
-	touch(watch, ref, 0);
-	Touched *touched = &watch->touched[ref.queue - shared->queues];
+	touch(entry, ref, 0);
+	Touched *touched = &entry->touched[ref.queue - shared->queues];
 	return touched->generation == ref.generation ? touched : nullptr;
 }
 
 static void
-hand_over_counts(Watch *watch, const Effects &effects)
+hand_over_counts(PreparedEntry *entry, const Effects &effects)
 {
 	for (const CountEffect &effect : effects.counts)
-		if (Touched *touched = touch_counted(watch, effect.ref))
+		if (Touched *touched = touch_counted(entry, effect.ref))
 			hand_over_count(touched, effect);
 	for (const DueEffect &effect : effects.dues)
-		if (Touched *touched = touch_counted(watch, effect.ref))
+		if (Touched *touched = touch_counted(entry, effect.ref))
 			hand_over_due(touched, effect);
 }
 
 void
-hand_over_to_watch()
+hand_over_to_entry()
 {
-	Watch *watch = pending.watch;
+	PreparedEntry *entry = pending.entry;
 	Effects effects = pending.effects;
 	/*
-	 * Clear the effects even if there is no watch: the memory of the lists is freed with the
+	 * Clear the effects even if there is no entry: the memory of the lists is freed with the
 	 * transaction.
 	 */
 	pending.effects = {};
-	pending.watch = nullptr;
-	if (watch == nullptr)
+	pending.entry = nullptr;
+	if (entry == nullptr)
 		return;
 
-	/* No other process reads the watch before activate_watch(). */
+	/* No other process reads the entry before activate_entry(). */
 	TransactionId xid = GetTopTransactionIdIfAny();
-	memset(watch->touched, 0, shared->max_queues * sizeof(Touched));
-	watch->all_queues = false;
-	watch->unfiled = effects.unfiled;
+	memset(entry->touched, 0, shared->max_queues * sizeof(Touched));
+	entry->all_queues = false;
+	entry->unfiled = effects.unfiled;
 	/*
-	 * The watch stores no early effects. So sessions that wait for the end of the jobs of these
+	 * The entry stores no early effects. So sessions that wait for the end of the jobs of these
 	 * effects are not told.
 	 */
-	watch->deleted = effects.deleted || effects.early.size > 0;
-	watch->uncounted = effects.uncounted;
-	watch->schedules = effects.schedules;
+	entry->deleted = effects.deleted || effects.early.size > 0;
+	entry->uncounted = effects.uncounted;
+	entry->schedules = effects.schedules;
 	for (const LeaseEffect &effect : effects.leases)
 	{
-		touch(watch, effect.ref, 0);
+		touch(entry, effect.ref, 0);
 		hand_over_lease(effect, effects.leases.end(), xid);
 	}
 	for (const QueueHints &jobs : effects.jobs)
@@ -230,13 +230,13 @@ hand_over_to_watch()
 		int64 enqueued = 0;
 		for (int i = 0; i < jobs.hints.size; i++)
 			enqueued += jobs.hints.items[i].jobs;
-		touch(watch, jobs.ref, enqueued);
+		touch(entry, jobs.ref, enqueued);
 	}
-	hand_over_counts(watch, effects);
+	hand_over_counts(entry, effects);
 	for (const DuplicateEffect &effect : effects.duplicates)
-		touch(watch, effect.ref, 0, effect.jobs);
+		touch(entry, effect.ref, 0, effect.jobs);
 	hand_over_locks(effects, xid);
-	activate_watch(watch, MyDatabaseId, xid);
+	activate_entry(entry, MyDatabaseId, xid);
 }
 
 /* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
@@ -362,42 +362,42 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const
 }
 
 /*
- * Settle all queues that the watch records. Returns false if the transaction has changed more
+ * Settle all queues that the entry records. Returns false if the transaction has changed more
  * queues than recorded, or if a recorded queue has lost its slot.
  */
 static bool
-settle_touched(const Watch *watch, bool commit)
+settle_touched(const PreparedEntry *entry, bool commit)
 {
 	bool all = true;
 	for (int i = 0; i < shared->max_queues; i++)
 	{
-		const Touched &touched = watch->touched[i];
+		const Touched &touched = entry->touched[i];
 		QueueRef ref = {&shared->queues[i], touched.generation, touched.queue_id};
-		if (touched.generation != 0 && !settle_prepared_queue(ref, watch->xid, commit, &touched))
+		if (touched.generation != 0 && !settle_prepared_queue(ref, entry->xid, commit, &touched))
 			all = false;
 	}
-	return all && !watch->all_queues;
+	return all && !entry->all_queues;
 }
 
-/* Apply or undo the effects of a transaction that has ended, then free the watch. */
+/* Apply or undo the effects of a transaction that has ended, then free the entry. */
 static void
-settle_watch(Watch *watch, bool commit)
+settle_transaction(PreparedEntry *entry, bool commit)
 {
-	if (!settle_touched(watch, commit))
+	if (!settle_touched(entry, commit))
 		for_each_queue(nullptr, [&](const QueueRef &ref) {
-			if (ref.queue->database->oid == watch->database)
-				settle_prepared_queue(ref, watch->xid, commit, nullptr);
+			if (ref.queue->database->oid == entry->database)
+				settle_prepared_queue(ref, entry->xid, commit, nullptr);
 		});
-	if (watch->deleted && commit)
-		note_deletions(watch->database);
-	if (watch->uncounted && commit)
-		forget_counts(watch->database);
-	if (watch->unfiled && commit)
-		distrust_all(watch->database);
-	if ((watch->schedules || watch->all_queues) && commit)
-		tell_of_schedules(watch->database);
+	if (entry->deleted && commit)
+		note_deletions(entry->database);
+	if (entry->uncounted && commit)
+		forget_counts(entry->database);
+	if (entry->unfiled && commit)
+		invalidate_all(entry->database);
+	if ((entry->schedules || entry->all_queues) && commit)
+		tell_of_schedules(entry->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
-	free_watch(watch);
+	free_entry(entry);
 	/*
 	 * Settling the locks may raise an error. All steps that no other process would repeat are done
 	 * by now.
@@ -410,8 +410,8 @@ resolve_prepared()
 {
 	for (int i = 0; i < max_prepared_xacts; i++)
 	{
-		Watch *watch = &shared->watches[i];
-		TransactionId xid = watched_xid(watch);
+		PreparedEntry *entry = &shared->prepared_entries[i];
+		TransactionId xid = xid_of_entry(entry);
 		/*
 		 * The order of the two questions matters: pg_xact says "committed" while the transaction
 		 * still waits for its synchronous standby (protocol: ended-then-committed).
@@ -419,8 +419,8 @@ resolve_prepared()
 		if (!TransactionIdIsValid(xid) || TransactionIdIsInProgress(xid))
 			continue;
 		bool commit = TransactionIdDidCommit(xid);
-		if (begin_resolving(watch, xid))
-			settle_watch(watch, commit);
+		if (begin_resolving(entry, xid))
+			settle_transaction(entry, commit);
 	}
 }
 

@@ -4,8 +4,8 @@
 #include "engine/hold.h"
 #include "engine/registry.h"
 #include "pg/wait_events.h"
-#include "worker/shift.h"
-#include "worker/turn.h"
+#include "worker/queue_pass.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -69,13 +69,13 @@ count_all(const Database *database, DutyState *states)
 {
 	int64 next = INT64_MAX;
 	for_each_queue(database, [&](const QueueRef &ref) {
-		Turn turn;
+		QueuePass pass;
 		TimestampTz now = wall_now();
 		(void) look_at_queue(ref, [&](const Queue &queue) {
-			turn.wants_count = wants_count(queue.count, now);
-			turn.wants_part = wants_part(queue.count, now);
+			pass.wants_count = wants_count(queue.count, now);
+			pass.wants_part = wants_part(queue.count, now);
 		});
-		if (!turn.wants_count && !turn.wants_part)
+		if (!pass.wants_count && !pass.wants_part)
 			return;
 		DutyState *state = &states[ref.queue - shared->queues];
 		if (state->name == nullptr || state->ref.generation != ref.generation)
@@ -84,7 +84,7 @@ count_all(const Database *database, DutyState *states)
 					  .ref = ref};
 		int64 again = state->not_before > monotonic_now()
 						  ? state->not_before
-						  : run_duty(state, [&] { return count_at_once(ref, turn); });
+						  : run_duty(state, [&] { return count_at_once(ref, pass); });
 		next = Min(next, again);
 	});
 	return next;

@@ -3,10 +3,10 @@
  * The launcher connects to no database, so it never blocks DROP DATABASE. Only a scheduler can tell
  * whether its database has the extension.
  */
+#include "engine/exit_status.h"
 #include "engine/named/lock_ends.h"
 #include "engine/rate_limit.h"
 #include "engine/registry.h"
-#include "engine/seat.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "pg/wait_events.h"
@@ -46,7 +46,7 @@ struct DatabaseEntry
 	bool exists;
 	bool connectable;
 	bool was_idle;
-	SeatOrder order;
+	StartOrder order;
 	uint32 announced; /* value of shared->announcements at the start of the database's scheduler */
 	int failures;	  /* number of consecutive schedulers that have failed soon after their start */
 	int64 started;	  /* monotonic: time of the last start */
@@ -67,8 +67,8 @@ create_entries()
 	info.keysize = sizeof(Oid);
 	info.entrysize = sizeof(DatabaseEntry);
 	entries = hash_create("pgq_ext databases", 64, &info, HASH_ELEM | HASH_BLOBS);
-	seat_taken =
-		static_cast<bool *>(MemoryContextAllocZero(TopMemoryContext, seat_count() * sizeof(bool)));
+	seat_taken = static_cast<bool *>(
+		MemoryContextAllocZero(TopMemoryContext, exit_status_count() * sizeof(bool)));
 }
 
 template <typename Visit>
@@ -196,7 +196,7 @@ doubt_what_is_known()
 }
 
 static void
-note_end(DatabaseEntry *entry, SeatState state)
+note_end(DatabaseEntry *entry, ExitState state)
 {
 	int64 now = monotonic_now();
 	/*
@@ -205,28 +205,28 @@ note_end(DatabaseEntry *entry, SeatState state)
 	 */
 	bool announced = pg_atomic_read_u32(&shared->announcements) != entry->announced;
 	entry->known = Known::kUnknown;
-	entry->was_idle = state == SeatState::kIdle;
+	entry->was_idle = state == ExitState::kIdle;
 	entry->not_before = now + kRestartAfter;
 	switch (state)
 	{
-		case SeatState::kAbsent:
+		case ExitState::kAbsent:
 			if (!announced)
 				entry->known = Known::kAbsent;
 			break;
-		case SeatState::kIdle:
+		case ExitState::kIdle:
 			if (!announced)
 				entry->known = Known::kIdle;
 			entry->not_before = announced ? now : now + kLookAtIdle;
 			break;
-		case SeatState::kTaken:
-		case SeatState::kWanted:
-		case SeatState::kAsked:
-		case SeatState::kQuit:
+		case ExitState::kTaken:
+		case ExitState::kWanted:
+		case ExitState::kAsked:
+		case ExitState::kQuit:
 			break;
-		case SeatState::kStarted:
-		case SeatState::kRunning:
-		case SeatState::kServing:
-		case SeatState::kFailed:
+		case ExitState::kStarted:
+		case ExitState::kRunning:
+		case ExitState::kServing:
+		case ExitState::kFailed:
 			entry->failures = now - entry->started > kLongestDelay ? 1 : entry->failures + 1;
 			entry->not_before = now + delay_after(entry->failures);
 			return;
@@ -241,7 +241,7 @@ note_stopped(DatabaseEntry *entry)
 	if (entry->known != Known::kRunning ||
 		GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
 		return;
-	seat_taken[entry->order.seat] = false;
+	seat_taken[entry->order.place] = false;
 	pfree(entry->handle);
 	entry->handle = nullptr;
 	note_end(entry, state_of(entry->order));
@@ -250,23 +250,23 @@ note_stopped(DatabaseEntry *entry)
 static int
 free_seat()
 {
-	for (int i = 0; i < seat_count(); i++)
+	for (int i = 0; i < exit_status_count(); i++)
 		if (!seat_taken[i])
 			return i;
 	return -1;
 }
 
 /*
- * Start a scheduler. Returns false if no seat (engine/seat.h) or worker slot is free; the end of
+ * Start a scheduler. Returns false if no place (engine/exit_status.h) or worker slot is free; the end of
  * another scheduler then wakes the launcher.
  */
 static bool
 start_scheduler(DatabaseEntry *entry)
 {
-	int seat = free_seat();
-	if (seat < 0)
+	int place = free_seat();
+	if (place < 0)
 		return false;
-	entry->order = begin_start(seat, entry->oid);
+	entry->order = begin_start(place, entry->oid);
 	entry->order.tablespace = entry->tablespace;
 	/*
 	 * The scheduler sees every queue that was announced before its start, so read the counter
@@ -277,7 +277,7 @@ start_scheduler(DatabaseEntry *entry)
 	if (!start_process(kSchedulerType, "pgq_scheduler_main", entry->oid, entry->order,
 					   &entry->handle))
 		return false;
-	seat_taken[seat] = true;
+	seat_taken[place] = true;
 	entry->known = Known::kRunning;
 	return true;
 }
@@ -312,7 +312,7 @@ complain_of_room(int starved)
 	bool undecided = false;
 	for_each_entry([&](DatabaseEntry *entry) {
 		undecided |=
-			entry->known == Known::kRunning && state_of(entry->order) < SeatState::kServing;
+			entry->known == Known::kRunning && state_of(entry->order) < ExitState::kServing;
 	});
 	if (undecided)
 		return;

@@ -81,7 +81,7 @@ end_duty(DutyState *duty, ErrorContextCallback *context, bool raised, int64 next
 	if (duty->not_before > monotonic)
 		next = Max(next == INT64_MAX ? 0 : next, duty->not_before);
 	duty->noted = raised || duty->failing;
-	change_note(duty, [&](DutyNote *note) {
+	change_note(duty, [&](DutyStatus *note) {
 		note->last_run_at = now;
 		note->next_run_at = next == INT64_MAX ? 0 : now + Max(0, next - monotonic);
 		if (duty->noted)
@@ -106,7 +106,7 @@ note_duty_error(MemoryContext context)
 		EmitErrorReport();
 		duty->told = monotonic;
 	}
-	change_note(duty, [&](DutyNote *note) {
+	change_note(duty, [&](DutyStatus *note) {
 		if (note->failing_since == 0)
 			note->failing_since = now;
 		note->failures++;

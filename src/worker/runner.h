@@ -21,7 +21,7 @@ namespace pgq {
 struct DutyState
 {
 	const char *name;
-	DutyNote *note;
+	DutyStatus *note;
 	QueueRef ref;	  /* for a duty of a queue: the queue; empty for a duty of the database */
 	int64 due;		  /* time of the next run, as returned by the last run */
 	int64 not_before; /* after a failure: earliest time of the next run */

@@ -3,7 +3,7 @@
  * of a client.
  *
  * The scheduler alternates between a pass over all queues and one step of a duty of the database,
- * the duty that has been due for longest (shift.h, turn.h, runner.h). This file has the start and
+ * the duty that has been due for longest (scheduler_state.h, queue_pass.h, runner.h). This file has the start and
  * the loop of the scheduler.
  */
 #include "catalog/version.h"
@@ -11,13 +11,13 @@
 #include "pg/stop_point.h"
 #include "pg/wait_events.h"
 #include "txn/effects.h"
-#include "worker/farewell.h"
-#include "worker/turn.h"
+#include "worker/queue_pass.h"
+#include "worker/shutdown_save.h"
 #include "worker/worker.h"
 
 namespace pgq {
 
-static constinit Shift shift = {};
+static constinit SchedulerState scheduler = {};
 
 /* ---- end ---- */
 
@@ -29,7 +29,7 @@ leave_role(int, Datum)
 	 * Wake the launcher. A launcher that was started after this scheduler waits until this
 	 * scheduler has ended.
 	 */
-	if (pg_atomic_compare_exchange_u32(&shift.database->scheduler, &me, 0))
+	if (pg_atomic_compare_exchange_u32(&scheduler.database->scheduler, &me, 0))
 		wake_launcher();
 }
 
@@ -40,14 +40,14 @@ leave_role(int, Datum)
 static void
 say_end(int, Datum)
 {
-	if (state_of(shift.order) <= SeatState::kServing)
-		say(shift.order, asked_to_end() ? SeatState::kAsked : SeatState::kFailed);
+	if (state_of(scheduler.order) <= ExitState::kServing)
+		say(scheduler.order, asked_to_end() ? ExitState::kAsked : ExitState::kFailed);
 }
 
 static void
 quit(SIGNAL_ARGS)
 {
-	say(shift.order, SeatState::kQuit);
+	say(scheduler.order, ExitState::kQuit);
 	SignalHandlerForCrashExit(PGQ_SIGNAL);
 }
 
@@ -80,8 +80,8 @@ try_to_attach()
 		return Finding::kOtherVersion;
 	if (!lock_tables(AccessShareLock))
 		return Finding::kLocked;
-	shift.database = tables().database;
-	shift.generation = tables().database_generation;
+	scheduler.database = tables().database;
+	scheduler.generation = tables().database_generation;
 	return Finding::kAttached;
 }
 
@@ -105,16 +105,16 @@ attach()
 		});
 		told |= finding == Finding::kOtherVersion;
 		if (finding == Finding::kAbsent)
-			retire(shift, SeatState::kAbsent);
+			retire(scheduler, ExitState::kAbsent);
 		if (finding == Finding::kWanted)
-			retire(shift, SeatState::kWanted);
+			retire(scheduler, ExitState::kWanted);
 		if (finding == Finding::kAttached)
 			return;
 		/*
 		 * Report the state "serving", although this scheduler is still waiting: the database needs
 		 * it.
 		 */
-		say(shift.order, SeatState::kServing);
+		say(scheduler.order, ExitState::kServing);
 		nap(kHousekeeping / 1000);
 	}
 }
@@ -127,11 +127,11 @@ static void
 take_role()
 {
 	uint32 nobody = 0;
-	if (!pg_atomic_compare_exchange_u32(&shift.database->scheduler, &nobody, my_procno() + 1))
-		retire(shift, SeatState::kTaken);
+	if (!pg_atomic_compare_exchange_u32(&scheduler.database->scheduler, &nobody, my_procno() + 1))
+		retire(scheduler, ExitState::kTaken);
 	on_shmem_exit(leave_role, (Datum) 0);
-	save_leases_at_exit(&shift);
-	say(shift.order, SeatState::kServing);
+	save_leases_at_exit(&scheduler);
+	say(scheduler.order, ExitState::kServing);
 }
 
 /* ---- loop ---- */
@@ -143,14 +143,14 @@ take_role()
 static void
 look_at_clock()
 {
-	int64 jump = shift.database->clock.look(wall_now(), monotonic_now());
+	int64 jump = scheduler.database->clock.look(wall_now(), monotonic_now());
 	if (jump == 0)
 		return;
 	ereport(LOG, (errmsg("the clock was set %s by %.3f s", jump > 0 ? "forward" : "back",
 						 static_cast<double>(Abs(jump)) / USECS_PER_SEC),
 				  errdetail("Retention deletes nothing until the clock has been steady for %d s.",
 							static_cast<int>(SteadyClock::kProbation / USECS_PER_SEC))));
-	for_each_queue(shift.database, [](const QueueRef &ref) { wake_watcher(ref); });
+	for_each_queue(scheduler.database, [](const QueueRef &ref) { wake_watcher(ref); });
 }
 
 /* Repeat: a pass over all queues, then one step of another duty. */
@@ -160,9 +160,9 @@ work()
 	for (;;)
 	{
 		look_at_clock();
-		shift.commit_level = synchronous_commit;
-		int64 next = serve_queues(shift);
-		next = Min(next, run_most_urgent_duty(shift));
+		scheduler.commit_level = synchronous_commit;
+		int64 next = serve_queues(scheduler);
+		next = Min(next, run_most_urgent_duty(scheduler));
 		pgstat_report_stat(false);
 		nap((Max(0, next - monotonic_now()) + 999) / 1000);
 	}
@@ -171,9 +171,9 @@ work()
 static void
 begin_shift()
 {
-	shift.queue_duties = static_cast<DutyState *>(MemoryContextAllocZero(
+	scheduler.queue_duties = static_cast<DutyState *>(MemoryContextAllocZero(
 		TopMemoryContext, mul_size(max_queues, kQueueDuties * sizeof(DutyState))));
-	run_first_duties(shift);
+	run_first_duties(scheduler);
 }
 
 } // namespace pgq
@@ -186,13 +186,13 @@ PGDLLEXPORT void pgq_scheduler_main(Datum);
 void
 pgq_scheduler_main(Datum arg)
 {
-	shift.order = order_of_process<SeatOrder>();
+	scheduler.order = order_of_process<StartOrder>();
 	on_shmem_exit(say_end, (Datum) 0);
-	say(shift.order, SeatState::kRunning);
+	say(scheduler.order, ExitState::kRunning);
 	pqsignal(SIGQUIT, quit);
 	start_worker(wait_events.scheduler);
-	if (!connect_unnoticed(DatumGetObjectId(arg), shift.order.tablespace))
-		retire(shift, SeatState::kWanted);
+	if (!connect_unnoticed(DatumGetObjectId(arg), scheduler.order.tablespace))
+		retire(scheduler, ExitState::kWanted);
 	set_session_options();
 	attach();
 	take_role();

@@ -1,5 +1,5 @@
 /*
- * Model of the lease quota of a database (engine/share.cpp): its own share and a common part. Shown: no database
+ * Model of the lease quota of a database (engine/lease_quota.cpp): its own share and a common part. Shown: no database
  * below its share is ever refused; no process is refused because another one is about to fail; and there are never
  * more leases than entries in the table.
  */

@@ -1,5 +1,5 @@
 /*
- * Model of turns at a waiting job that has a unique key (enqueue/owner.cpp, take_waiting() in steps/waiting.cpp).
+ * Model of turns at a waiting job that has a unique key (enqueue/key_owner.cpp, take_waiting() in steps/waiting.cpp).
  * Requests come again and again. Each holds the job until its transaction ends, so there may never be a moment
  * without a holder. One session changes the job, by its id or by its key. A worker claims it. A step is all that
  * happens under one lock.

@@ -8,15 +8,15 @@
 #include "engine/lease.h"
 #include "load/count.h"
 #include "worker/counter.h"
-#include "worker/turn.h"
+#include "worker/queue_pass.h"
 #include "worker/worker.h"
 
 namespace pgq {
 
 bool
-wants_counts(const Turn &turn, bool)
+wants_counts(const QueuePass &pass, bool)
 {
-	return (turn.wants_count || turn.wants_part) && !counter_is_running();
+	return (pass.wants_count || pass.wants_part) && !counter_is_running();
 }
 
 /*
@@ -43,15 +43,15 @@ with_segments_at_hand(Body body)
  * subscription brings.
  */
 int64
-count_at_once(const QueueRef &ref, const Turn &turn)
+count_at_once(const QueueRef &ref, const QueuePass &pass)
 {
 	bool done = with_segments_at_hand(
-		[&] { return turn.wants_count ? count_jobs_now(ref) : read_next_part(ref); });
+		[&] { return pass.wants_count ? count_jobs_now(ref) : read_next_part(ref); });
 	return done ? INT64_MAX : monotonic_now() + kParkTime;
 }
 
 int64
-count_rows(const QueueRef &ref, const Turn &turn)
+count_rows(const QueueRef &ref, const QueuePass &pass)
 {
 	bool many = false;
 	if (!with_segments_at_hand([&] {
@@ -60,7 +60,7 @@ count_rows(const QueueRef &ref, const Turn &turn)
 		}))
 		return monotonic_now() + kParkTime;
 	if (!many)
-		return count_at_once(ref, turn);
+		return count_at_once(ref, pass);
 	start_counter(MyDatabaseTableSpace);
 	return INT64_MAX;
 }

@@ -5,7 +5,7 @@
 #include "core/ring_policy.h"
 #include "jobs/expiry.h"
 #include "ring/segment.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -17,9 +17,9 @@ static constexpr int kExpiredMax = 64;
  * If a segment cannot be read, go on with the next segment.
  */
 static int
-lock_batch(Shift &shift, TimestampTz then, int64 *ids)
+lock_batch(SchedulerState &scheduler, TimestampTz then, int64 *ids)
 {
-	auto &state = shift.expiry;
+	auto &state = scheduler.expiry;
 	const Tables &t = look_at_tables();
 	int n = 0;
 	for (; state.segment < kMaxSegments && n < kExpiredMax; state.segment++)
@@ -44,11 +44,11 @@ lock_batch(Shift &shift, TimestampTz then, int64 *ids)
  * there may be more jobs to expire.
  */
 static bool
-expire_batch(Shift &shift, TimestampTz then)
+expire_batch(SchedulerState &scheduler, TimestampTz then)
 {
 	int64 ids[kExpiredMax];
-	auto &state = shift.expiry;
-	int n = lock_batch(shift, then, ids);
+	auto &state = scheduler.expiry;
+	int n = lock_batch(scheduler, then, ids);
 	bool more = state.segment < kMaxSegments;
 	if (!more)
 		state.segment = 0;
@@ -62,9 +62,9 @@ expire_batch(Shift &shift, TimestampTz then)
 
 /* Report the duty as failing until a whole sweep has succeeded. */
 static void
-tell_of_failures(Shift &shift, bool more)
+tell_of_failures(SchedulerState &scheduler, bool more)
 {
-	auto &state = shift.expiry;
+	auto &state = scheduler.expiry;
 	state.failing = state.failed || (more && state.failing);
 	if (state.failing)
 		keep_failing();
@@ -73,19 +73,19 @@ tell_of_failures(Shift &shift, bool more)
 }
 
 int64
-expire(Shift &shift)
+expire(SchedulerState &scheduler)
 {
 	int64 began = monotonic_now();
 	TimestampTz wall = wall_now();
-	if (!shift.database->clock.trusted(wall, began))
-		return shift.database->clock.trusted_from();
+	if (!scheduler.database->clock.trusted(wall, began))
+		return scheduler.database->clock.trusted_from();
 	bool more = false;
 	bool served = serving_transaction(RowExclusiveLock, [&] {
 		commit_lazily();
-		more = expire_batch(shift, wall);
+		more = expire_batch(scheduler, wall);
 	});
 	/* A batch that could not run leaves the sweep unfinished. */
-	tell_of_failures(shift, more || !served);
+	tell_of_failures(scheduler, more || !served);
 	int64 now = monotonic_now();
 	return now + rest_after_expiry(now - began, more);
 }

@@ -8,7 +8,7 @@
 #include "sync/lock.h"
 #include "sync/lock_load.h"
 #include "txn/lock.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -28,13 +28,13 @@ sweep_each(const OverdueLock *overdue, int n)
 }
 
 int64
-sweep_wanted_at(const Shift &shift)
+sweep_wanted_at(const SchedulerState &scheduler)
 {
-	return value_of(shift.database->sweep_wanted) != 0 ? monotonic_now() : shift.locks.due;
+	return value_of(scheduler.database->sweep_wanted) != 0 ? monotonic_now() : scheduler.locks.due;
 }
 
 int64
-sweep(Shift &shift)
+sweep(SchedulerState &scheduler)
 {
 	static constexpr int64 kNextLook = 10 * USECS_PER_SEC;
 	/*
@@ -46,9 +46,9 @@ sweep(Shift &shift)
 	OverdueLock overdue[kAtOnce];
 	int n = 0;
 	int tried = 0;
-	auto &state = shift.locks;
+	auto &state = scheduler.locks;
 	state.due = monotonic_now() + kHousekeeping;
-	if (pg_atomic_exchange_u32(&shift.database->sweep_wanted, 0) != 0)
+	if (pg_atomic_exchange_u32(&scheduler.database->sweep_wanted, 0) != 0)
 	{
 		state.last = -1;
 		state.short_of_room = true;
@@ -58,7 +58,7 @@ sweep(Shift &shift)
 	 * If locks_loaded is 0, no session has asked for a lock since the start of the server, so
 	 * memory may not know the locks of the table yet.
 	 */
-	if (has_locks(MyDatabaseId) || value_of(shift.database->locks_loaded) == 0)
+	if (has_locks(MyDatabaseId) || value_of(scheduler.database->locks_loaded) == 0)
 		worker_transaction([&] {
 			read_few_rows();
 			if (!try_to_load_locks())

@@ -7,7 +7,7 @@
 #include "pg/stop_point.h"
 #include "steps/attempt.h"
 #include "txn/effects.h"
-#include "worker/turn.h"
+#include "worker/queue_pass.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -115,14 +115,14 @@ count_batch(const QueueRef &ref)
 }
 
 bool
-wants_counting(const Turn &turn, bool failing)
+wants_counting(const QueuePass &pass, bool failing)
 {
 	/*
 	 * The view pgq_ext.duty may still show a failure, although the lease that could not be counted
 	 * has ended in another way. Then run the duty to clear the failure.
 	 */
-	bool cured = failing && !turn.failing;
-	return turn.lost || cured;
+	bool cured = failing && !pass.failing;
+	return pass.lost || cured;
 }
 
 /*
@@ -130,10 +130,10 @@ wants_counting(const Turn &turn, bool failing)
  * know that a scheduler serves the queue.
  */
 int64
-count_lost_leases(const QueueRef &ref, const Turn &turn)
+count_lost_leases(const QueueRef &ref, const QueuePass &pass)
 {
 	BatchResult result = {.able = true, .full = false};
-	if (turn.lost)
+	if (pass.lost)
 		result = count_batch(ref);
 	int64 now = monotonic_now();
 	bool failing = false;

@@ -3,7 +3,7 @@
  * pgq_ext.notify_interval.
  */
 #include "engine/hold.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -15,20 +15,20 @@ using Channel = char[NAMEDATALEN];
  * flag that this call misses is seen by the next call.
  */
 static bool
-anything_pending(const Shift &shift)
+anything_pending(const SchedulerState &scheduler)
 {
 	bool pending = false;
-	for_each_queue(shift.database,
+	for_each_queue(scheduler.database,
 				   [&](const QueueRef &ref) { pending |= ref.queue->notify_pending; });
 	return pending;
 }
 
 /* Clear the pending flags of all queues, and return the channels to notify. */
 static int
-take_pending(const Shift &shift, Channel *channels)
+take_pending(const SchedulerState &scheduler, Channel *channels)
 {
 	int n = 0;
-	for_each_queue(shift.database, [&](const QueueRef &ref) {
+	for_each_queue(scheduler.database, [&](const QueueRef &ref) {
 		(void) change_queue(ref, [&](QueueHold &hold) {
 			if (!hold->notify_pending)
 				return;
@@ -45,9 +45,9 @@ take_pending(const Shift &shift, Channel *channels)
  * that failed, may have cleared flags without sending a NOTIFY.
  */
 static void
-assume_pending(const Shift &shift)
+assume_pending(const SchedulerState &scheduler)
 {
-	for_each_queue(shift.database, [](const QueueRef &ref) {
+	for_each_queue(scheduler.database, [](const QueueRef &ref) {
 		(void) change_queue(ref,
 							[](QueueHold &hold) { hold->notify_pending = hold->options.notify; });
 	});
@@ -77,30 +77,30 @@ lock_notifications(int patience)
  * shortest wait.
  */
 static void
-note_lock(Shift &shift, bool had)
+note_lock(SchedulerState &scheduler, bool had)
 {
 	static constexpr int kMost = 1600;
-	auto &notify = shift.notify;
+	auto &notify = scheduler.notify;
 	if (!had)
 		notify.not_before = monotonic_now() + INT64CONST(10) * notify.patience * 1000;
-	notify.patience = had ? Shift::kPatience : Min(2 * notify.patience, kMost);
+	notify.patience = had ? SchedulerState::kPatience : Min(2 * notify.patience, kMost);
 }
 
 int64
-notifications_wanted_at(const Shift &shift)
+notifications_wanted_at(const SchedulerState &scheduler)
 {
-	if (!shift.notify.owed && !anything_pending(shift))
+	if (!scheduler.notify.owed && !anything_pending(scheduler))
 		return INT64_MAX;
-	return Max(shift.notify.sent + static_cast<int64>(notify_interval) * 1000,
-			   shift.notify.not_before);
+	return Max(scheduler.notify.sent + static_cast<int64>(notify_interval) * 1000,
+			   scheduler.notify.not_before);
 }
 
 int64
-send_notifications(Shift &shift)
+send_notifications(SchedulerState &scheduler)
 {
-	if (shift.notify.owed)
-		assume_pending(shift);
-	shift.notify.owed = true;
+	if (scheduler.notify.owed)
+		assume_pending(scheduler);
+	scheduler.notify.owed = true;
 	bool served = false;
 	bool had = false;
 	worker_transaction([&] {
@@ -108,17 +108,17 @@ send_notifications(Shift &shift)
 			static_cast<Channel *>(palloc(static_cast<Size>(max_queues) * sizeof(Channel)));
 		commit_lazily();
 		served = lock_and_serve(AccessShareLock);
-		had = served && lock_notifications(shift.notify.patience);
-		int n = had ? take_pending(shift, channels) : 0;
+		had = served && lock_notifications(scheduler.notify.patience);
+		int n = had ? take_pending(scheduler, channels) : 0;
 		for (int i = 0; i < n; i++)
 			Async_Notify(channels[i], "");
 	});
-	shift.notify.owed = false;
+	scheduler.notify.owed = false;
 	if (served)
-		note_lock(shift, had);
+		note_lock(scheduler, had);
 	else
-		shift.notify.not_before = monotonic_now() + kHousekeeping;
-	shift.notify.sent = monotonic_now();
+		scheduler.notify.not_before = monotonic_now() + kHousekeeping;
+	scheduler.notify.sent = monotonic_now();
 	return INT64_MAX;
 }
 

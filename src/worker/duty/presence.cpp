@@ -3,13 +3,13 @@
  * the extension is gone. No other duty may delay this check.
  */
 #include "catalog/version.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
 
 int64
-look_around(Shift &shift)
+look_around(SchedulerState &scheduler)
 {
 	bool gone = false;
 	bool wanted = false;
@@ -22,7 +22,7 @@ look_around(Shift &shift)
 		wanted = database_is_wanted() || (!gone && !version_served());
 	});
 	if (gone || wanted)
-		retire(shift, gone ? SeatState::kAbsent : SeatState::kWanted);
+		retire(scheduler, gone ? ExitState::kAbsent : ExitState::kWanted);
 	return monotonic_now() + kHousekeeping;
 }
 

@@ -6,10 +6,10 @@
 #include "catalog/incarnation.h"
 #include "catalog/own_trigger.h"
 #include "catalog/token_key.h"
-#include "engine/doubt.h"
+#include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
-#include "schedules/timetable.h"
-#include "worker/shift.h"
+#include "schedules/cron_schedule.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -20,20 +20,20 @@ namespace pgq {
  * dropped.
  */
 static void
-leave_if_idle(Shift &shift, const Attached &queues)
+leave_if_idle(SchedulerState &scheduler, const Attached &queues)
 {
 	static constexpr int64 kStays = 5 * USECS_PER_SEC;
 	int64 now = monotonic_now();
 	if (queues.queues > 0 || has_queues(MyDatabaseId) || has_locks(MyDatabaseId))
-		shift.queues.busy = now;
-	else if (now - shift.queues.busy > kStays)
-		retire(shift, SeatState::kIdle);
+		scheduler.queues.busy = now;
+	else if (now - scheduler.queues.busy > kStays)
+		retire(scheduler, ExitState::kIdle);
 }
 
 static void
-complain_of_rows(Shift &shift, const Attached &queues)
+complain_of_rows(SchedulerState &scheduler, const Attached &queues)
 {
-	Attached &told = shift.queues.told;
+	Attached &told = scheduler.queues.told;
 	if (queues.left_out > 0 && told.left_out == 0)
 		ereport(LOG,
 				(errmsg("%d queues have no place in shared memory", queues.left_out),
@@ -47,7 +47,7 @@ complain_of_rows(Shift &shift, const Attached &queues)
 
 /* Bring slots and triggers up to date. Act on the results after the table locks are released. */
 int64
-attach_queues(Shift &shift)
+attach_queues(SchedulerState &scheduler)
 {
 	bool locked = false;
 	bool anew = false;
@@ -60,7 +60,7 @@ attach_queues(Shift &shift)
 		if (!locked)
 			return;
 		const Tables &t = tables();
-		anew = t.database != shift.database || t.database_generation != shift.generation;
+		anew = t.database != scheduler.database || t.database_generation != scheduler.generation;
 		if (anew)
 			return;
 		(void) free_gone_incarnations();
@@ -83,16 +83,16 @@ attach_queues(Shift &shift)
 		 * The tables belong to another incarnation of the extension, or another slot: end this
 		 * scheduler, so that the next one starts with that slot.
 		 */
-		retire(shift, SeatState::kWanted);
+		retire(scheduler, ExitState::kWanted);
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
-	leave_if_idle(shift, queues);
+	leave_if_idle(scheduler, queues);
 	/* A subscription may have deleted the head of a group, so memory has to look for a new head. */
 	if (subscribed)
 		note_deletions(MyDatabaseId);
 	if (doubtful)
-		distrust_all(MyDatabaseId);
-	complain_of_rows(shift, queues);
+		invalidate_all(MyDatabaseId);
+	complain_of_rows(scheduler, queues);
 	return monotonic_now() + kHousekeeping;
 }
 

@@ -3,7 +3,7 @@
  */
 #include "engine/lease.h"
 #include "load/refill.h"
-#include "worker/turn.h"
+#include "worker/queue_pass.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -17,25 +17,25 @@ read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &, bool))
 }
 
 bool
-wants_window(const Turn &turn, bool)
+wants_window(const QueuePass &pass, bool)
 {
-	return turn.wants_window;
+	return pass.wants_window;
 }
 
 int64
-fill_window(const QueueRef &ref, const Turn &)
+fill_window(const QueueRef &ref, const QueuePass &)
 {
 	return read_ahead(ref, refill_window);
 }
 
 bool
-wants_timer(const Turn &turn, bool)
+wants_timer(const QueuePass &pass, bool)
 {
-	return turn.wants_timer;
+	return pass.wants_timer;
 }
 
 int64
-fill_timer(const QueueRef &ref, const Turn &)
+fill_timer(const QueueRef &ref, const QueuePass &)
 {
 	return read_ahead(ref, refill_timer);
 }

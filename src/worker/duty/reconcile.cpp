@@ -3,28 +3,28 @@
  * at the suspects of the last step, and then reads more rows. Comparing a million jobs takes about
  * ten minutes.
  */
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
 
 int64
-reconcile(Shift &shift)
+reconcile(SchedulerState &scheduler)
 {
 	static constexpr int kRows = 2000;
-	Reconciliation *state = &shift.reconcile.state;
+	Reconciliation *state = &scheduler.reconcile.state;
 	/*
 	 * The last step has raised an error. Skip the segment of that step, so that damage in one
 	 * segment does not keep the duty from other segments.
 	 */
-	if (shift.reconcile.under_way)
+	if (scheduler.reconcile.under_way)
 		skip_segment(state);
-	shift.reconcile.under_way = true;
+	scheduler.reconcile.under_way = true;
 	(void) serving_transaction(AccessShareLock, [&] {
 		if (repair_forgotten(state, nullptr, nullptr) && !reconcile_rows(state, kRows))
-			pg_atomic_fetch_add_u64(&shift.database->reconciled, 1);
+			pg_atomic_fetch_add_u64(&scheduler.database->reconciled, 1);
 	});
-	shift.reconcile.under_way = false;
+	scheduler.reconcile.under_way = false;
 	return monotonic_now() + kHousekeeping;
 }
 

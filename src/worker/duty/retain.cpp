@@ -7,7 +7,7 @@
 #include "core/ring_policy.h"
 #include "ring/records.h"
 #include "rows/key_period.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -39,12 +39,12 @@ expire_all(TimestampTz now)
 }
 
 int64
-retain(Shift &shift)
+retain(SchedulerState &scheduler)
 {
 	int64 began = monotonic_now();
 	TimestampTz wall = wall_now();
-	if (!shift.database->clock.trusted(wall, began))
-		return shift.database->clock.trusted_from();
+	if (!scheduler.database->clock.trusted(wall, began))
+		return scheduler.database->clock.trusted_from();
 	bool more = false;
 	(void) serving_transaction(AccessShareLock, [&] { more = expire_all(wall); });
 	int64 now = monotonic_now();

@@ -2,16 +2,16 @@
  * Duty: reclaim the storage of ended jobs and of records. See ring/rotation.h for the order of the
  * steps.
  */
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
 
 static void
-look(Shift &shift, int64 now)
+look(SchedulerState &scheduler, int64 now)
 {
-	(void) serving_transaction(AccessShareLock,
-							   [&] { look_at_rings(&shift.rotation, shift.database, now); });
+	(void) serving_transaction(
+		AccessShareLock, [&] { look_at_rings(&scheduler.rotation, scheduler.database, now); });
 }
 
 /*
@@ -19,36 +19,36 @@ look(Shift &shift, int64 now)
  * segments goes on.
  */
 static void
-step(Shift &shift, int segment)
+step(SchedulerState &scheduler, int segment)
 {
 	bool raised = false;
 	bool served = serving_transaction(AccessShareLock, [&] {
-		raised = !survives([&] { take_step(&shift.rotation, shift.database, segment); });
+		raised = !survives([&] { take_step(&scheduler.rotation, scheduler.database, segment); });
 	});
-	end_step(&shift.rotation, shift.database, segment, served, raised);
+	end_step(&scheduler.rotation, scheduler.database, segment, served, raised);
 }
 
 int64
-rotate(Shift &shift)
+rotate(SchedulerState &scheduler)
 {
 	int64 now = monotonic_now();
 	TimestampTz wall = wall_now();
-	bool looks =
-		begin_look(&shift.rotation, now, shift.database->clock.trusted(wall, now) ? wall : 0);
+	bool looks = begin_look(&scheduler.rotation, now,
+							scheduler.database->clock.trusted(wall, now) ? wall : 0);
 	if (looks)
-		look(shift, now);
-	int segment = segment_in_turn(shift.rotation, now);
+		look(scheduler, now);
+	int segment = segment_in_turn(scheduler.rotation, now);
 	if (segment >= 0)
-		step(shift, segment);
+		step(scheduler, segment);
 	/*
 	 * Report the statistics of this process at once: until the report, pg_stat_all_tables counts
 	 * the removed rows as dead rows.
 	 */
 	if (looks || segment >= 0)
 		pgstat_report_stat(true);
-	if (is_failing(shift.rotation))
+	if (is_failing(scheduler.rotation))
 		keep_failing();
-	return next_step(shift.rotation);
+	return next_step(scheduler.rotation);
 }
 
 } // namespace pgq

@@ -9,9 +9,9 @@
 #include "engine/hold.h"
 #include "enqueue/enqueue_job.h"
 #include "pg/stop_point.h"
-#include "schedules/timetable.h"
+#include "schedules/cron_schedule.h"
 #include "worker/counter.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -88,8 +88,8 @@ static void
 require_free_queue(const DueSchedule &due)
 {
 	const char *name = due.schedule.queue;
-	QueueRef ref = resolve_queue(tables(), name, Deed::kEnqueue);
-	require_right_of(due.maker, due.maker_name, Deed::kEnqueue, ref.queue_id, name);
+	QueueRef ref = resolve_queue(tables(), name, Permission::kEnqueue);
+	require_right_of(due.maker, due.maker_name, Permission::kEnqueue, ref.queue_id, name);
 	if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
 		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 						errmsg("queue \"%s\" is being dropped", name)));
@@ -200,14 +200,14 @@ fire_one(TimestampTz from, TimestampTz now)
 }
 
 int64
-schedules_wanted_at(const Shift &shift)
+schedules_wanted_at(const SchedulerState &scheduler)
 {
-	const auto &state = shift.schedules;
-	const SteadyClock &clock = shift.database->clock;
+	const auto &state = scheduler.schedules;
+	const SteadyClock &clock = scheduler.database->clock;
 	int64 monotonic = monotonic_now();
 	TimestampTz wall = wall_now();
 	int64 at = monotonic;
-	if (state.known && state.changes == value_of(shift.database->schedule_changes))
+	if (state.known && state.changes == value_of(scheduler.database->schedule_changes))
 		at = state.next == DT_NOEND ? INT64_MAX : monotonic + (state.next - wall);
 	if (at != INT64_MAX && !clock.steady(wall, monotonic))
 		at = Max(at, clock.trusted_from());
@@ -215,21 +215,21 @@ schedules_wanted_at(const Shift &shift)
 }
 
 int64
-fire_schedule(Shift &shift)
+fire_schedule(SchedulerState &scheduler)
 {
-	auto &state = shift.schedules;
+	auto &state = scheduler.schedules;
 	TimestampTz now = wall_now();
 	bool fired = false;
 	bool served = false;
 	state.not_before = monotonic_now() + kHousekeeping;
-	if (!shift.database->clock.steady(now, monotonic_now()))
+	if (!scheduler.database->clock.steady(now, monotonic_now()))
 		return INT64_MAX;
 	/*
 	 * If the transaction fails, `next` stays unknown. Read the change counter before the table. A
 	 * schedule that changes after this read then makes the duty read the table again.
 	 */
 	state.known = false;
-	uint32 changes = value_of(shift.database->schedule_changes);
+	uint32 changes = value_of(scheduler.database->schedule_changes);
 	/*
 	 * Start the search at the time before which no schedule was due at the last search. Older index
 	 * entries are dead, and there may be many of them while an old snapshot keeps VACUUM from

@@ -4,8 +4,8 @@
  */
 #include "catalog/token_mark.h"
 #include "engine/hold.h"
-#include "worker/farewell.h"
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
+#include "worker/shutdown_save.h"
 #include "worker/worker.h"
 
 namespace pgq {
@@ -15,10 +15,10 @@ namespace pgq {
  * number grows, tokens are being drawn, so the mark must be advanced.
  */
 static int64
-count_events(const Shift &shift)
+count_events(const SchedulerState &scheduler)
 {
 	int64 events = 0;
-	for_each_queue(shift.database, [&](const QueueRef &ref) {
+	for_each_queue(scheduler.database, [&](const QueueRef &ref) {
 		(void) look_at_queue(ref, [&](const Queue &queue) {
 			events += queue.counters.enqueued + queue.counters.handed_out;
 		});
@@ -27,22 +27,22 @@ count_events(const Shift &shift)
 }
 
 int64
-keep_token_mark_ahead(Shift &shift)
+keep_token_mark_ahead(SchedulerState &scheduler)
 {
 	static constexpr int64 kLead = 30 * USECS_PER_SEC;
-	int64 events = count_events(shift);
-	if (events != shift.tokens.events && !token_mark_is_ahead(shift.database, kLead))
+	int64 events = count_events(scheduler);
+	if (events != scheduler.tokens.events && !token_mark_is_ahead(scheduler.database, kLead))
 		worker_transaction([&] {
 			if (lock_tables(AccessShareLock))
-				advance_token_mark(kLead, false, shift.commit_level);
+				advance_token_mark(kLead, false, scheduler.commit_level);
 		});
 	/*
 	 * If the mark could not be advanced, because a lock was not available, the next step tries
 	 * again.
 	 */
-	if (token_mark_is_ahead(shift.database, kLead))
-		shift.tokens.events = events;
-	forget_saved_leases(shift);
+	if (token_mark_is_ahead(scheduler.database, kLead))
+		scheduler.tokens.events = events;
+	forget_saved_leases(scheduler);
 	return monotonic_now() + kHousekeeping;
 }
 

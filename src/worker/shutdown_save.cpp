@@ -1,4 +1,4 @@
-#include "worker/farewell.h"
+#include "worker/shutdown_save.h"
 
 #include "catalog/token_mark.h"
 #include "load/saved_lease.h"
@@ -83,11 +83,11 @@ we_are_alone()
  * is not available.
  */
 static bool
-lock_all(const Shift &shift)
+lock_all(const SchedulerState &scheduler)
 {
 	const Tables *t = lock_tables(AccessShareLock) ? tables_if_attached() : nullptr;
-	return t != nullptr && t->database == shift.database &&
-		   t->database_generation == shift.generation &&
+	return t != nullptr && t->database == scheduler.database &&
+		   t->database_generation == scheduler.generation &&
 		   ConditionalLockRelationOid(t->token_mark, ShareUpdateExclusiveLock) &&
 		   ConditionalLockRelationOid(t->saved_lease, RowExclusiveLock);
 }
@@ -96,17 +96,17 @@ lock_all(const Shift &shift)
 static constexpr int kLocked = -1;
 
 static int
-save(const Shift &shift, int64 deadline)
+save(const SchedulerState &scheduler, int64 deadline)
 {
 	int saved = kLocked;
 	worker_transaction([&] {
-		if (!wait_until(deadline, [&] { return lock_all(shift); }))
+		if (!wait_until(deadline, [&] { return lock_all(scheduler); }))
 			return;
-		close_token_mark(shift.database);
+		close_token_mark(scheduler.database);
 		int64 mark = read_token_mark(tables().token_mark);
 		bool alone = wait_until(deadline, we_are_alone);
 		stop_point("save-leases");
-		saved = save_leases(shift.database, mark, alone);
+		saved = save_leases(scheduler.database, mark, alone);
 		if (!alone)
 			ereport(LOG, (errmsg("pgq_ext could not save the state of the rates and rate limits of "
 								 "database %u",
@@ -134,33 +134,33 @@ tell(int saved)
 static void
 save_if_stopping(int, Datum arg)
 {
-	const auto &shift = *reinterpret_cast<const Shift *>(DatumGetPointer(arg));
+	const auto &scheduler = *reinterpret_cast<const SchedulerState *>(DatumGetPointer(arg));
 	if (!server_is_stopping())
 		return;
 	AbortOutOfAnyTransaction();
-	if (has_what_is_saved(shift.database))
-		tell(save(shift, monotonic_now() + kLongestWait));
+	if (has_what_is_saved(scheduler.database))
+		tell(save(scheduler, monotonic_now() + kLongestWait));
 }
 
 void
-save_leases_at_exit(Shift *shift)
+save_leases_at_exit(SchedulerState *scheduler)
 {
-	before_shmem_exit(save_if_stopping, PointerGetDatum(shift));
+	before_shmem_exit(save_if_stopping, PointerGetDatum(scheduler));
 }
 
 void
-forget_saved_leases(Shift &shift)
+forget_saved_leases(SchedulerState &scheduler)
 {
 	/* Saved leases become void when the mark changes. */
-	uint64 mark = pg_atomic_read_u64(&shift.database->marked_token);
-	if (shift.tokens.none_saved || mark == shift.tokens.cleared_at)
+	uint64 mark = pg_atomic_read_u64(&scheduler.database->marked_token);
+	if (scheduler.tokens.none_saved || mark == scheduler.tokens.cleared_at)
 		return;
 	worker_transaction([&] {
-		if (!lock_all(shift))
+		if (!lock_all(scheduler))
 			return;
 		commit_lazily();
-		shift.tokens.cleared_at = mark;
-		shift.tokens.none_saved = delete_void_leases(read_token_mark(tables().token_mark));
+		scheduler.tokens.cleared_at = mark;
+		scheduler.tokens.none_saved = delete_void_leases(read_token_mark(tables().token_mark));
 	});
 }
 

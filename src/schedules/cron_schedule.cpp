@@ -1,4 +1,4 @@
-#include "schedules/timetable.h"
+#include "schedules/cron_schedule.h"
 
 #include "catalog/owner_sql.h"
 #include "catalog/rights.h"
@@ -216,8 +216,8 @@ lock_schedule(const char *name)
 	});
 	if (queue != nullptr && !has_queue)
 		require_maker(name, maker, queue);
-	if (has_queue && !may(Deed::kAdminister, queue_id))
-		require_right(Deed::kEnqueue, queue_id, queue);
+	if (has_queue && !may(Permission::kAdminister, queue_id))
+		require_right(Permission::kEnqueue, queue_id, queue);
 	return queue;
 }
 

@@ -1,4 +1,4 @@
-#include "worker/turn.h"
+#include "worker/queue_pass.h"
 
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -40,10 +40,10 @@ next_event(const Queue *queue, int64 monotonic, TimestampTz now)
  * Make due jobs ready, end leases whose time is over, and file jobs again whose time aside is over.
  * Return the work that the queue needs.
  */
-static Turn
+static QueuePass
 take_turn(const QueueRef &ref)
 {
-	Turn turn;
+	QueuePass pass;
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		Queue *queue = hold.queue();
 		Schedule &schedule = hold.schedule();
@@ -54,17 +54,17 @@ take_turn(const QueueRef &ref)
 		hold.unpark_due(monotonic);
 		hold.may_be_ready(static_cast<int>(schedule.take_fired()));
 
-		turn.lost = first_lost(queue) != nullptr;
-		if (!turn.lost)
+		pass.lost = first_lost(queue) != nullptr;
+		if (!pass.lost)
 			queue->served_at = monotonic;
-		turn.next_event = next_event(queue, monotonic, now);
-		turn.failing = queue->failing > 0;
-		turn.wants_window = schedule.wants_window_refill();
-		turn.wants_timer = schedule.wants_timer_refill();
-		turn.wants_count = wants_count(queue->count, now);
-		turn.wants_part = wants_part(queue->count, now);
+		pass.next_event = next_event(queue, monotonic, now);
+		pass.failing = queue->failing > 0;
+		pass.wants_window = schedule.wants_window_refill();
+		pass.wants_timer = schedule.wants_timer_refill();
+		pass.wants_count = wants_count(queue->count, now);
+		pass.wants_part = wants_part(queue->count, now);
 	});
-	return turn;
+	return pass;
 }
 
 /*
@@ -72,9 +72,9 @@ take_turn(const QueueRef &ref)
  * state.
  */
 static DutyState *
-state_of(Shift &shift, const QueueRef &ref, int i)
+state_of(SchedulerState &scheduler, const QueueRef &ref, int i)
 {
-	DutyState *state = &shift.queue_duties[(ref.queue - shared->queues) * kQueueDuties + i];
+	DutyState *state = &scheduler.queue_duties[(ref.queue - shared->queues) * kQueueDuties + i];
 	if (state->name == nullptr || state->ref.generation != ref.generation)
 		*state = {.name = queue_duties[i].name, .note = &ref.queue->duties[i], .ref = ref};
 	return state;
@@ -85,18 +85,18 @@ state_of(Shift &shift, const QueueRef &ref, int i)
  * INT64_MAX: when the queue wants the duty again.
  */
 static int64
-run_if_wanted(Shift &shift, const QueueRef &ref, const Turn &turn, int i)
+run_if_wanted(SchedulerState &scheduler, const QueueRef &ref, const QueuePass &pass, int i)
 {
-	DutyState *state = state_of(shift, ref, i);
-	if (!queue_duties[i].wanted(turn, state->noted))
+	DutyState *state = state_of(scheduler, ref, i);
+	if (!queue_duties[i].wanted(pass, state->noted))
 		return INT64_MAX;
 	if (state->not_before > monotonic_now())
 		return state->not_before;
-	return run_duty(state, [&] { return queue_duties[i].run(ref, turn); });
+	return run_duty(state, [&] { return queue_duties[i].run(ref, pass); });
 }
 
 int64
-serve_queues(Shift &shift)
+serve_queues(SchedulerState &scheduler)
 {
 	/*
 	 * The end of a prepared transaction wakes no process, so look for it at this interval
@@ -106,11 +106,11 @@ serve_queues(Shift &shift)
 	if (any_prepared())
 		resolve_prepared();
 	int64 next = any_prepared() ? monotonic_now() + kLookAtPrepared : INT64_MAX;
-	for_each_queue(shift.database, [&](const QueueRef &ref) {
-		Turn turn = take_turn(ref);
-		next = Min(next, turn.next_event);
+	for_each_queue(scheduler.database, [&](const QueueRef &ref) {
+		QueuePass pass = take_turn(ref);
+		next = Min(next, pass.next_event);
 		for (int i = 0; i < kQueueDuties; i++)
-			next = Min(next, run_if_wanted(shift, ref, turn, i));
+			next = Min(next, run_if_wanted(scheduler, ref, pass, i));
 	});
 	return next;
 }

@@ -1,4 +1,4 @@
-#include "rows/judge.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
@@ -18,22 +18,22 @@ has_running_locker(HeapTupleHeader header)
 	return only_locked && TransactionIdIsInProgress(xmax);
 }
 
-Verdict
-judge_version(HeapTuple tuple, Buffer buffer)
+Visibility
+visibility_of(HeapTuple tuple, Buffer buffer)
 {
 	TransactionId dead_after;
 	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
 	{
 		case HEAPTUPLE_LIVE:
-			return has_running_locker(tuple->t_data) ? Verdict::kBusy : Verdict::kLive;
+			return has_running_locker(tuple->t_data) ? Visibility::kBusy : Visibility::kLive;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
-			return Verdict::kBusy;
+			return Visibility::kBusy;
 		case HEAPTUPLE_DEAD:
 		case HEAPTUPLE_RECENTLY_DEAD:
 			break;
 	}
-	return Verdict::kDead;
+	return Visibility::kDead;
 }
 
 bool

@@ -24,13 +24,14 @@ void enter_queue(const QueueRef &ref, int64 jobs);
  * Note that the row of a job has ended or was moved to another queue. was: the scheduling columns
  * before.
  */
-void leave_queue(const QueueRef &ref, const Standing &was);
+void leave_queue(const QueueRef &ref, const SchedulingColumns &was);
 
 /*
  * Note that the row of a job was rewritten. was: the scheduling columns before; now: the new hint;
  * queue_id: the queue of the new row.
  */
-void note_rewritten(const QueueRef &ref, const Standing &was, const Hint &now, int32 queue_id);
+void note_rewritten(const QueueRef &ref, const SchedulingColumns &was, const Hint &now,
+					int32 queue_id);
 
 /* Note that dead letters of the queue were added (n > 0) or removed (n < 0). */
 void note_dead_letter_of(const QueueRef &ref, int32 queue_id, int64 n);

@@ -1,7 +1,7 @@
 /* The waits of a search for the owner of a unique key. */
 #pragma once
 
-#include "enqueue/owner.h"
+#include "enqueue/key_owner.h"
 
 namespace pgq {
 

@@ -1,4 +1,4 @@
-#include "engine/doubt.h"
+#include "engine/invalidate.h"
 
 #include "engine/hold.h"
 #include "engine/registry.h"
@@ -44,7 +44,7 @@ read_again(const QueueRef &ref)
 }
 
 void
-distrust(Oid database, Oid incarnation, int32 queue_id)
+invalidate_queue(Oid database, Oid incarnation, int32 queue_id)
 {
 	QueueRef ref;
 	const Database *db = find_database(database, incarnation);
@@ -53,7 +53,7 @@ distrust(Oid database, Oid incarnation, int32 queue_id)
 }
 
 void
-distrust_all(Oid database)
+invalidate_all(Oid database)
 {
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		if (ref.queue->database->oid == database)

@@ -1,9 +1,9 @@
-#include "engine/share.h"
+#include "engine/lease_quota.h"
 
 namespace pgq {
 
 static void
-init_aside(AsideShare *kind)
+init_aside(AsideQuota *kind)
 {
 	pg_atomic_init_u32(&kind->common, 0);
 	pg_atomic_init_u32(&kind->own, 0);
@@ -11,7 +11,7 @@ init_aside(AsideShare *kind)
 }
 
 void
-init_share(LeaseShare *share)
+init_lease_quota(LeaseQuota *share)
 {
 	pg_atomic_init_u32(&share->used, 0);
 	pg_atomic_init_u32(&share->peak, 0);
@@ -20,22 +20,22 @@ init_share(LeaseShare *share)
 }
 
 int
-own_share()
+reserved_leases()
 {
 	static constexpr int kPart = 4;
 	return max_leases / kPart / max_databases;
 }
 
 int
-common_bound()
+shared_leases()
 {
-	return max_leases - own_share();
+	return max_leases - reserved_leases();
 }
 
 int
 lease_entries()
 {
-	return common_bound() + max_databases * own_share() + kReserve;
+	return shared_leases() + max_databases * reserved_leases() + kReserve;
 }
 
 int
@@ -58,7 +58,7 @@ raise_below(pg_atomic_uint32 *counter, int bound)
 static bool
 charge_common()
 {
-	if (!raise_below(&shared->common, common_bound()))
+	if (!raise_below(&shared->common, shared_leases()))
 		return false;
 	uint32 common = value_of(shared->common);
 	if (common > value_of(shared->common_peak))
@@ -73,7 +73,7 @@ discharge_common()
 }
 
 static void
-note_peak(LeaseShare *share)
+note_peak(LeaseQuota *share)
 {
 	uint32 leases = static_cast<uint32>(leases_of(*share));
 	if (leases > value_of(share->peak))
@@ -93,9 +93,9 @@ discharge_reserve()
 }
 
 bool
-charge_lease(LeaseShare *share)
+charge_lease(LeaseQuota *share)
 {
-	uint32 own = static_cast<uint32>(own_share());
+	uint32 own = static_cast<uint32>(reserved_leases());
 	uint32 used = value_of(share->used);
 	for (;;)
 	{
@@ -118,9 +118,9 @@ charge_lease(LeaseShare *share)
 }
 
 void
-discharge_lease(LeaseShare *share)
+discharge_lease(LeaseQuota *share)
 {
-	if (pg_atomic_fetch_sub_u32(&share->used, 1) > static_cast<uint32>(own_share()))
+	if (pg_atomic_fetch_sub_u32(&share->used, 1) > static_cast<uint32>(reserved_leases()))
 		discharge_common();
 }
 
@@ -129,9 +129,9 @@ discharge_lease(LeaseShare *share)
  * is used up; the lease then stays charged to the own share.
  */
 static bool
-move_aside(LeaseShare *share)
+move_aside(LeaseQuota *share)
 {
-	uint32 own = static_cast<uint32>(own_share());
+	uint32 own = static_cast<uint32>(reserved_leases());
 	uint32 used = value_of(share->used);
 	/*
 	 * If the database uses more than its own share, the lease is already charged to the common
@@ -147,7 +147,7 @@ move_aside(LeaseShare *share)
 }
 
 bool
-charge_aside(LeaseShare *share, AsideShare *kind)
+charge_aside(LeaseQuota *share, AsideQuota *kind)
 {
 	bool common = move_aside(share);
 	pg_atomic_fetch_add_u32(common ? &kind->common : &kind->own, 1);
@@ -158,7 +158,7 @@ charge_aside(LeaseShare *share, AsideShare *kind)
 }
 
 void
-discharge_aside(LeaseShare *share, AsideShare *kind, bool common)
+discharge_aside(LeaseQuota *share, AsideQuota *kind, bool common)
 {
 	pg_atomic_fetch_sub_u32(common ? &kind->common : &kind->own, 1);
 	if (common)
@@ -168,7 +168,7 @@ discharge_aside(LeaseShare *share, AsideShare *kind, bool common)
 }
 
 static bool
-too_many(const AsideShare &kind, int of_own_share)
+too_many(const AsideQuota &kind, int of_own_share)
 {
 	uint32 own = value_of(kind.own);
 	return own >= static_cast<uint32>(Max(1, of_own_share)) ||
@@ -176,19 +176,19 @@ too_many(const AsideShare &kind, int of_own_share)
 }
 
 bool
-too_many_parked(const LeaseShare &share)
+too_many_parked(const LeaseQuota &share)
 {
-	return too_many(share.parked, own_share() / 2);
+	return too_many(share.parked, reserved_leases() / 2);
 }
 
 bool
-too_many_held(const LeaseShare &share)
+too_many_held(const LeaseQuota &share)
 {
-	return too_many(share.held, own_share() / 4);
+	return too_many(share.held, reserved_leases() / 4);
 }
 
 int
-leases_of(const LeaseShare &share)
+leases_of(const LeaseQuota &share)
 {
 	return static_cast<int>(value_of(share.used) + value_of(share.parked.common) +
 							value_of(share.held.common));

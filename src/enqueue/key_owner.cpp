@@ -1,4 +1,4 @@
-#include "enqueue/owner.h"
+#include "enqueue/key_owner.h"
 
 #include "catalog/queue_lock.h"
 #include "engine/held.h"
@@ -13,8 +13,8 @@
 namespace pgq {
 
 namespace {
-/* The result of the search for one job that has the key; compare Meeting. */
-enum class Met : uint8
+/* The result of the search for one job that has the key; compare OwnerAnswer. */
+enum class LookResult : uint8
 {
 	kHeld,		 /* the job waits, and is not handed out before this transaction ends */
 	kLeased,	 /* the job is in work */
@@ -23,7 +23,7 @@ enum class Met : uint8
 };
 
 /* The lease that take_hold() has found or taken. */
-struct Grip
+struct HeldLease
 {
 	Lease *lease;
 	bool fresh;	   /* this call has made this transaction a holder */
@@ -34,22 +34,22 @@ struct Grip
 
 } // namespace
 
-static Met
+static LookResult
 not_yet(OwnerSearch *search, TransactionId xid, const VirtualTransactionId &vxid)
 {
 	search->xid = xid;
 	search->vxid = vxid;
 	search->claiming = search->locked = search->wants_turn = search->passes = false;
-	return Met::kNotYet;
+	return LookResult::kNotYet;
 }
 
-static Met
+static LookResult
 ask_again(OwnerSearch *search)
 {
 	return not_yet(search, InvalidTransactionId, kNoVirtualXid);
 }
 
-static Met
+static LookResult
 wait_for(OwnerSearch *search, const VirtualTransactionId &vxid)
 {
 	return not_yet(search, InvalidTransactionId, vxid);
@@ -86,30 +86,30 @@ is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
 }
 
 /* Decide about a CLAIMING or used lease; compare reach_claiming() in waiting.cpp. */
-static Met
+static LookResult
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {
 	if (is_me(lease->user))
-		return Met::kHeld;
+		return LookResult::kHeld;
 	if (is_at_our_row(search, lease->user))
-		return Met::kHeld;
+		return LookResult::kHeld;
 	if (VirtualTransactionIdIsValid(lease->user))
 		return wait_for(search, lease->user);
 	(void) wait_for(search, lease->claimer);
 	search->claiming = true;
-	return Met::kNotYet;
+	return LookResult::kNotYet;
 }
 
 /*
  * Let the search wait until a holder has ended. A session that is not a holder takes the turn at
  * the job first, so that no session becomes a new holder.
  */
-static Met
+static LookResult
 wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactionId &holder)
 {
 	(void) wait_for(search, holder);
 	search->wants_turn = !is_holder(lease, my_virtual_xid());
-	return Met::kNotYet;
+	return LookResult::kNotYet;
 }
 
 /*
@@ -125,24 +125,24 @@ is_starved(const Lease *lease)
 	return is_wanted(lease, monotonic_now(), kLong);
 }
 
-static Met
-join_holders(OwnerSearch *search, Lease *lease, Grip *grip)
+static LookResult
+join_holders(OwnerSearch *search, Lease *lease, HeldLease *grip)
 {
 	bool starves = is_starved(lease);
 	if (starves && search->until_claimed)
-		return Met::kPassedOver;
+		return LookResult::kPassedOver;
 	grip->fresh = !starves && hold_to_the_end(search->ref, lease);
 	search->starves |= starves;
-	return grip->fresh ? Met::kHeld : wait_for_holder(search, lease, lease->holder[0]);
+	return grip->fresh ? LookResult::kHeld : wait_for_holder(search, lease, lease->holder[0]);
 }
 
-static Met
-meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
+static LookResult
+meet_held(OwnerSearch *search, Lease *lease, HeldLease *grip)
 {
 	const VirtualTransactionId *other = other_holder(lease);
 	if (search->alone && other != nullptr && VirtualTransactionIdEquals(lease->user, *other) &&
 		is_at_our_row(search, *other))
-		return Met::kHeld;
+		return LookResult::kHeld;
 	if (search->alone && other != nullptr)
 	{
 		search->starves |= is_wanted(lease, monotonic_now(), 0);
@@ -150,7 +150,8 @@ meet_held(OwnerSearch *search, Lease *lease, Grip *grip)
 	}
 	if (VirtualTransactionIdIsValid(lease->user) && !is_me(lease->user))
 		return wait_for_holder(search, lease, lease->user);
-	return is_holder(lease, my_virtual_xid()) ? Met::kHeld : join_holders(search, lease, grip);
+	return is_holder(lease, my_virtual_xid()) ? LookResult::kHeld
+											  : join_holders(search, lease, grip);
 }
 
 /*
@@ -210,12 +211,12 @@ exclude_others(const OwnerSearch *search, const QueueRef &ref, Lease *lease)
  * Decide about a lease of another queue, from which SQL has moved the job. That queue has its own
  * lock, so this session cannot become a holder of the lease.
  */
-static Met
+static LookResult
 meet_foreign(OwnerSearch *search, int64 job_id)
 {
-	Met met = ask_again(search);
+	LookResult met = ask_again(search);
 	if (is_leased(job_id))
-		return Met::kLeased;
+		return LookResult::kLeased;
 	reserve_lease_effects(1);
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		const VirtualTransactionId *other = other_holder(lease);
@@ -228,7 +229,7 @@ meet_foreign(OwnerSearch *search, int64 job_id)
 		else if (is_me(lease->user) || is_holder(lease, my_virtual_xid()))
 		{
 			exclude_others(search, hold.ref(), lease);
-			met = Met::kHeld;
+			met = LookResult::kHeld;
 		}
 		else if (lease->state == LeaseState::kParked)
 			hold.give_back(lease);
@@ -236,8 +237,8 @@ meet_foreign(OwnerSearch *search, int64 job_id)
 	return met;
 }
 
-static Met
-meet_lease(OwnerSearch *search, QueueHold &hold, Grip *grip)
+static LookResult
+meet_lease(OwnerSearch *search, QueueHold &hold, HeldLease *grip)
 {
 	Lease *lease = grip->lease;
 	grip->foreign = lease->queue != hold.queue();
@@ -257,13 +258,13 @@ meet_lease(OwnerSearch *search, QueueHold &hold, Grip *grip)
 		case LeaseState::kReaping:
 			break;
 	}
-	return Met::kLeased;
+	return LookResult::kLeased;
 }
 
-static Met
-take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
+static LookResult
+take_hold(OwnerSearch *search, const Hint &hint, HeldLease *grip)
 {
-	Met met = ask_again(search);
+	LookResult met = ask_again(search);
 	TakeResult taken = TakeResult::kHeld;
 	reserve_lease_effects(2);
 	(void) change_queue(search->ref, [&](QueueHold &hold) {
@@ -275,12 +276,12 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 		else if (taken == TakeResult::kTaken)
 		{
 			grip->fresh = hold_to_the_end(search->ref, grip->lease);
-			met = Met::kHeld;
+			met = LookResult::kHeld;
 		}
 		else if (taken == TakeResult::kHeld)
 			met = meet_lease(search, hold, grip);
 		grip->fleeting &= grip->fresh;
-		if (met == Met::kHeld)
+		if (met == LookResult::kHeld)
 			exclude_others(search, search->ref, grip->lease);
 	});
 	if (taken == TakeResult::kFull)
@@ -291,22 +292,22 @@ take_hold(OwnerSearch *search, const Hint &hint, Grip *grip)
 /* ---- rows ---- */
 
 /* Lock the row: a purge may not know of the hold, and a fleeting hold is given back early. */
-static Met
+static LookResult
 lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {
 	SegmentSet segments(RowShareLock);
 	WriteResult locked = keep_job_now(segments, job.hint.place, job.job_id());
 	segments.close();
 	if (locked == WriteResult::kDone)
-		return Met::kHeld;
+		return LookResult::kHeld;
 	(void) ask_again(search);
 	search->locked = locked == WriteResult::kBusy;
-	return Met::kNotYet;
+	return LookResult::kNotYet;
 }
 
 /* Read the row again under the hold: it may have changed since the search found it. */
-static Met
-verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip &grip)
+static LookResult
+verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const HeldLease &grip)
 {
 	KeyedJob found = *job;
 	bool same = look_at_keyed_job(segments, search->key, job) && job->attempts == found.attempts &&
@@ -315,45 +316,45 @@ verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Grip
 		return not_yet(search, job->xid, kNoVirtualXid);
 	if (same && (grip.purged || (grip.fleeting && !search->alone)))
 		return lock_row_now(search, *job);
-	return same ? Met::kHeld : ask_again(search);
+	return same ? LookResult::kHeld : ask_again(search);
 }
 
 /* Wait for the session that has the turn at the job, or pass a starved job over. */
-static Met
+static LookResult
 pass_turn(OwnerSearch *search, int64 job_id)
 {
 	bool starved = false;
 	(void) look_at_lease(tables().database, job_id,
 						 [&](const Lease &lease) { starved = is_starved(&lease); });
 	if (starved && search->until_claimed)
-		return Met::kPassedOver;
+		return LookResult::kPassedOver;
 	(void) ask_again(search);
 	search->passes = true;
-	return Met::kNotYet;
+	return LookResult::kNotYet;
 }
 
-static Met
+static LookResult
 meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 {
 	bool expired = job->expires_at <= search->now;
 	if (expired || search->only_ask)
 	{
 		if (is_leased(job->job_id()))
-			return Met::kLeased;
-		return expired ? Met::kPassedOver : Met::kHeld;
+			return LookResult::kLeased;
+		return expired ? LookResult::kPassedOver : LookResult::kHeld;
 	}
 	if (is_left_to_claims(search, job->job_id()))
 		return ask_again(search);
 	if (!is_in_turn(search, job->job_id()))
 		return pass_turn(search, job->job_id());
-	Grip grip{};
+	HeldLease grip{};
 	stop_point("key-met");
-	Met met = take_hold(search, job->hint, &grip);
-	if (met != Met::kHeld)
+	LookResult met = take_hold(search, job->hint, &grip);
+	if (met != LookResult::kHeld)
 		return met;
 	met = verify_held(segments, search, job, grip);
-	bool locked = met == Met::kHeld && grip.fleeting && !search->alone;
-	if (grip.fresh && (met != Met::kHeld || locked))
+	bool locked = met == LookResult::kHeld && grip.fleeting && !search->alone;
+	if (grip.fresh && (met != LookResult::kHeld || locked))
 		undo_hold(search->ref, grip.lease, search->alone);
 	else if (grip.fresh && grip.fleeting)
 		search->fleeting = grip.lease;
@@ -371,31 +372,32 @@ is_kept(const OwnerSearch *search, const KeyedJob &job)
 }
 
 /* Look at the lease of a job that is_kept(): a claim in progress may still hand the job out. */
-static Met
+static LookResult
 meet_kept(OwnerSearch *search, int64 job_id)
 {
-	Met met = Met::kHeld;
+	LookResult met = LookResult::kHeld;
 	stop_point("key-kept");
 	(void) look_at_lease(tables().database, job_id, [&](const Lease &lease) {
 		if (is_in_work(lease))
-			met = Met::kLeased;
+			met = LookResult::kLeased;
 		else if (lease.state == LeaseState::kClaiming)
 			met = meet_claiming(search, &lease);
 	});
 	return met;
 }
 
-static Met
+static LookResult
 meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 {
 	if (search->until_claimed && job->attempts > 0)
-		return Met::kPassedOver;
+		return LookResult::kPassedOver;
 	if (is_kept(search, *job))
 		return meet_kept(search, job->job_id());
 	if (job->state == KeyedJob::kLive)
 		return meet_live(segments, search, job);
 	/* The writer of a job in work is its worker: is_undecided() has excluded other writers. */
-	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? Met::kLeased : Met::kHeld;
+	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? LookResult::kLeased
+																	 : LookResult::kHeld;
 }
 
 /*
@@ -422,7 +424,7 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
  * Find the youngest job that is not passed over. With unique_until 'claimed', a job in work does
  * not own the key any more.
  */
-Meeting
+OwnerAnswer
 find_owner(SegmentSet &segments, OwnerSearch *search)
 {
 	KeyedJob *jobs;
@@ -430,19 +432,19 @@ find_owner(SegmentSet &segments, OwnerSearch *search)
 	search->by_row = false;
 	int n = find_keyed_jobs(segments, search->key, &jobs);
 	if (is_undecided(search, jobs, n))
-		return Meeting::kNotYet;
+		return OwnerAnswer::kNotYet;
 	for (int i = 0; i < n; i++)
 	{
 		search->owner = jobs[i];
-		Met met = meet(segments, search, &search->owner);
-		if (met == Met::kHeld)
-			return Meeting::kHeld;
-		if (met == Met::kNotYet)
-			return Meeting::kNotYet;
-		if (met == Met::kLeased && !search->until_claimed)
-			return Meeting::kLeased;
+		LookResult met = meet(segments, search, &search->owner);
+		if (met == LookResult::kHeld)
+			return OwnerAnswer::kHeld;
+		if (met == LookResult::kNotYet)
+			return OwnerAnswer::kNotYet;
+		if (met == LookResult::kLeased && !search->until_claimed)
+			return OwnerAnswer::kLeased;
 	}
-	return Meeting::kNobody;
+	return OwnerAnswer::kNobody;
 }
 
 } // namespace pgq

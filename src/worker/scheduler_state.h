@@ -11,7 +11,7 @@
 #pragma once
 
 #include "catalog/queue_row.h"
-#include "engine/seat.h"
+#include "engine/exit_status.h"
 #include "jobs/expiry.h"
 #include "load/reconcile.h"
 #include "ring/rotation.h"
@@ -19,7 +19,7 @@
 
 namespace pgq {
 
-struct Shift;
+struct SchedulerState;
 
 /* ---- the duties for the whole database ---- */
 
@@ -29,28 +29,28 @@ struct Duty
 	/*
 	 * Do one step, without waiting for other sessions. Return the monotonic time of the next step.
 	 */
-	int64 (*run)(Shift &shift);
+	int64 (*run)(SchedulerState &scheduler);
 	/*
 	 * If not NULL: returns the monotonic time at which the duty is due; the result of run() is then
 	 * ignored.
 	 */
-	int64 (*wanted_at)(const Shift &shift);
+	int64 (*wanted_at)(const SchedulerState &scheduler);
 	bool first; /* the first run comes before the scheduler's first pass over the queues */
 };
 
-int64 look_around(Shift &shift);
-int64 send_notifications(Shift &shift);
-int64 notifications_wanted_at(const Shift &shift);
-int64 attach_queues(Shift &shift);
-int64 keep_token_mark_ahead(Shift &shift);
-int64 rotate(Shift &shift);
-int64 retain(Shift &shift);
-int64 expire(Shift &shift);
-int64 reconcile(Shift &shift);
-int64 sweep(Shift &shift);
-int64 sweep_wanted_at(const Shift &shift);
-int64 fire_schedule(Shift &shift);
-int64 schedules_wanted_at(const Shift &shift);
+int64 look_around(SchedulerState &scheduler);
+int64 send_notifications(SchedulerState &scheduler);
+int64 notifications_wanted_at(const SchedulerState &scheduler);
+int64 attach_queues(SchedulerState &scheduler);
+int64 keep_token_mark_ahead(SchedulerState &scheduler);
+int64 rotate(SchedulerState &scheduler);
+int64 retain(SchedulerState &scheduler);
+int64 expire(SchedulerState &scheduler);
+int64 reconcile(SchedulerState &scheduler);
+int64 sweep(SchedulerState &scheduler);
+int64 sweep_wanted_at(const SchedulerState &scheduler);
+int64 fire_schedule(SchedulerState &scheduler);
+int64 schedules_wanted_at(const SchedulerState &scheduler);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -65,33 +65,33 @@ inline constexpr Duty duties[] = {
 	{"schedules", fire_schedule, schedules_wanted_at, false},
 };
 inline constexpr int kDuties = lengthof(duties);
-static_assert(kDuties <= kDutyNotes);
+static_assert(kDuties <= kDutyStatuses);
 
 /* ---- duties for each queue ---- */
 
-struct Turn; /* findings of a pass over a queue (turn.h) */
+struct QueuePass; /* findings of a pass over a queue (queue_pass.h) */
 
 struct QueueDuty
 {
 	const char *name;
 	/* Return whether the duty has work. failing: the view shows the duty as failing. */
-	bool (*wanted)(const Turn &turn, bool failing);
+	bool (*wanted)(const QueuePass &pass, bool failing);
 	/*
 	 * Do one step. Return the monotonic time of the next step; INT64_MAX: the next step is due when
 	 * wanted() returns true.
 	 */
-	int64 (*run)(const QueueRef &ref, const Turn &turn);
+	int64 (*run)(const QueueRef &ref, const QueuePass &pass);
 };
 
-bool wants_counting(const Turn &turn, bool failing);
-int64 count_lost_leases(const QueueRef &ref, const Turn &turn);
-bool wants_window(const Turn &turn, bool failing);
-int64 fill_window(const QueueRef &ref, const Turn &turn);
-bool wants_timer(const Turn &turn, bool failing);
-int64 fill_timer(const QueueRef &ref, const Turn &turn);
-bool wants_counts(const Turn &turn, bool failing);
-int64 count_rows(const QueueRef &ref, const Turn &turn);
-int64 count_at_once(const QueueRef &ref, const Turn &turn);
+bool wants_counting(const QueuePass &pass, bool failing);
+int64 count_lost_leases(const QueueRef &ref, const QueuePass &pass);
+bool wants_window(const QueuePass &pass, bool failing);
+int64 fill_window(const QueueRef &ref, const QueuePass &pass);
+bool wants_timer(const QueuePass &pass, bool failing);
+int64 fill_timer(const QueueRef &ref, const QueuePass &pass);
+bool wants_counts(const QueuePass &pass, bool failing);
+int64 count_rows(const QueueRef &ref, const QueuePass &pass);
+int64 count_at_once(const QueueRef &ref, const QueuePass &pass);
 
 inline constexpr QueueDuty queue_duties[] = {
 	{"lost leases", wants_counting, count_lost_leases},
@@ -100,19 +100,19 @@ inline constexpr QueueDuty queue_duties[] = {
 	{"counts", wants_counts, count_rows},
 };
 inline constexpr int kQueueDuties = lengthof(queue_duties);
-static_assert(kQueueDuties <= kQueueDutyNotes);
+static_assert(kQueueDuties <= kQueueDutyStatuses);
 inline constexpr int kCountsDuty = 3;
 static_assert(queue_duties[kCountsDuty].run == count_rows);
 
 /* ---- the scheduler's state ---- */
 
-struct Shift
+struct SchedulerState
 {
 	static constexpr int kPatience = 100;
 
 	Database *database;
 	uint32 generation; /* generation of the database's slot */
-	SeatOrder order;   /* the launcher's order with which this process was started */
+	StartOrder order;  /* the launcher's order with which this process was started */
 	int commit_level;  /* synchronous_commit as configured for the database */
 
 	DutyState duties[kDuties];
@@ -184,16 +184,16 @@ struct Shift
 };
 
 /* End this scheduler. why: the reason to report to the launcher. */
-[[noreturn]] void retire(const Shift &shift, SeatState why);
+[[noreturn]] void retire(const SchedulerState &scheduler, ExitState why);
 
 /* Run the duties that come before the first pass over the queues. */
-void run_first_duties(Shift &shift);
+void run_first_duties(SchedulerState &scheduler);
 
 /*
  * Run one step of the duty that has been due for longest, if any duty is due. Return when the next
  * duty is due (monotonic).
  */
-int64 run_most_urgent_duty(Shift &shift);
+int64 run_most_urgent_duty(SchedulerState &scheduler);
 
 /* Interval, in microseconds, of duties for which no event wakes the scheduler. */
 inline constexpr int64 kHousekeeping = USECS_PER_SEC;

@@ -1,4 +1,4 @@
-#include "steps/permitted.h"
+#include "steps/permission.h"
 
 #include "rows/look_up.h"
 
@@ -9,14 +9,15 @@ namespace pgq {
  * returns true. That does no harm: the caller checks the right again when it has found the row.
  */
 bool
-may_at_busy(SegmentSet &segments, int64 job_id, Deed deed)
+may_at_busy(SegmentSet &segments, int64 job_id, Permission deed)
 {
 	int32 queue_id;
 	return !queue_of_job(segments, job_id, &queue_id) || may(deed, queue_id);
 }
 
 bool
-locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Deed deed, JobRow *row)
+locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Permission deed,
+				 JobRow *row)
 {
 	WriteResult located = locate_job(segments, place, job_id, false, row);
 	if (located == WriteResult::kBusy && may_at_busy(segments, job_id, deed))

@@ -4,11 +4,11 @@
  */
 #pragma once
 
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 
 namespace pgq {
 
-struct Turn
+struct QueuePass
 {
 	int64 next_event = INT64_MAX; /* monotonic: time of the next pass that the queue needs */
 	bool lost = false;			  /* there are lost leases whose attempts can be counted now */
@@ -21,6 +21,6 @@ struct Turn
 };
 
 /* Make a pass over each queue. Return the monotonic time at which the next pass is needed. */
-int64 serve_queues(Shift &shift);
+int64 serve_queues(SchedulerState &scheduler);
 
 } // namespace pgq

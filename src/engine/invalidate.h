@@ -23,13 +23,13 @@ void begin_clock_mark(Database *db, TimestampTz durable);
  * Invalidate the memory of the queue: its rows are read again. No effect if the queue has no slot.
  * Called for a transaction during which the slot of its queue was freed. Cannot fail.
  */
-void distrust(Oid database, Oid incarnation, int32 queue_id);
+void invalidate_queue(Oid database, Oid incarnation, int32 queue_id);
 
 /*
  * Invalidate the memory of all queues of the database, because the tables may have rows that were
  * not filed.
  */
-void distrust_all(Oid database);
+void invalidate_all(Oid database);
 
 /* Forget the counts of all queues of the database. */
 void forget_counts(Oid database);

@@ -13,14 +13,14 @@ namespace pgq {
  * Result of a visibility check. A busy version does not prove that the job is gone: the transaction
  * that is changing the version may be rolled back.
  */
-enum class Verdict : uint8
+enum class Visibility : uint8
 {
 	kLive,
 	kBusy, /* an open transaction, maybe this one, inserts, deletes or locks it */
 	kDead,
 };
 
-Verdict judge_version(HeapTuple tuple, Buffer buffer);
+Visibility visibility_of(HeapTuple tuple, Buffer buffer);
 
 /*
  * Return whether a write would change this version. True if this transaction or a committed one has

@@ -1,7 +1,7 @@
 /* The end of a transaction or subtransaction: apply or undo its effects. Nothing here can fail. */
-#include "engine/doubt.h"
 #include "engine/held.h"
 #include "engine/hold.h"
+#include "engine/invalidate.h"
 #include "engine/waiter.h"
 #include "pg/stop_point.h"
 #include "txn/effects.h"
@@ -236,7 +236,7 @@ file_hints(QueueHints &jobs)
 			shed = false;
 		});
 		if (!filed)
-			return distrust(MyDatabaseId, jobs.incarnation, jobs.ref.queue_id);
+			return invalidate_queue(MyDatabaseId, jobs.incarnation, jobs.ref.queue_id);
 	}
 }
 
@@ -310,7 +310,7 @@ at_transaction_end(XactEvent event, void *)
 	if (event == XACT_EVENT_PRE_PREPARE)
 		reserve_watch();
 	if (event == XACT_EVENT_PREPARE)
-		hand_over_to_watch();
+		hand_over_to_entry();
 	if (!commit && event != XACT_EVENT_ABORT)
 		return;
 	release_watch();
@@ -344,7 +344,7 @@ at_transaction_end(XactEvent event, void *)
 		if (ending.deleted)
 			note_deletions(MyDatabaseId);
 		if (ending.unfiled)
-			distrust_all(MyDatabaseId);
+			invalidate_all(MyDatabaseId);
 		if (ending.schedules)
 			tell_of_schedules(MyDatabaseId);
 		settle_descriptions(ending.queues);

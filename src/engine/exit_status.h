@@ -1,9 +1,9 @@
 /*
- * Seats: the exit status of schedulers, for the launcher.
+ * The exit status of schedulers, for the launcher.
  *
- * The launcher gives each start of a scheduler a seat and a number. The scheduler reports its state
- * in the seat, together with that number. If its launcher has ended, another start may have the
- * seat by now; then the scheduler reports nothing. A scheduler that has reported neither its end
+ * The launcher gives each start of a scheduler a place and a number. The scheduler reports its state
+ * in the place, together with that number. If its launcher has ended, another start may have the
+ * place by now; then the scheduler reports nothing. A scheduler that has reported neither its end
  * nor a SIGQUIT has crashed, and the server with it. The postmaster notes such a crash before it
  * creates shared memory anew. The notes are in the postmaster's own memory, which survives.
  */
@@ -13,7 +13,7 @@
 
 namespace pgq {
 
-enum class SeatState : uint8
+enum class ExitState : uint8
 {
 	kStarted, /* registered; the process has reported nothing yet */
 	kRunning, /* the scheduler finds out whether the database needs one */
@@ -29,7 +29,7 @@ enum class SeatState : uint8
 	kQuit,
 };
 
-struct Seat
+struct ExitStatus
 {
 	/* Atomic, no lock. */
 	pg_atomic_uint64 said; /* number of the start, and state of its scheduler */
@@ -40,29 +40,29 @@ struct Seat
 	Oid database;
 	int64 began; /* monotonic time of the start */
 };
-static_assert(std::is_trivially_copyable_v<Seat> && std::is_standard_layout_v<Seat>);
+static_assert(std::is_trivially_copyable_v<ExitStatus> && std::is_standard_layout_v<ExitStatus>);
 
-int seat_count();
-Size seats_size();
-void place_seats(void *memory);
+int exit_status_count();
+Size exit_statuses_size();
+void place_exit_statuses(void *memory);
 
 /* The data of a start, passed to the scheduler in bgw_extra. */
-struct SeatOrder
+struct StartOrder
 {
-	int seat;
+	int place;
 	uint32 start;
 	Oid tablespace; /* tablespace of the database */
 };
 
 /*
- * For the launcher: begin_start() begins a start in that seat; state_of() returns the state that
+ * For the launcher: begin_start() begins a start in that place; state_of() returns the state that
  * the scheduler of a start has reported.
  */
-SeatOrder begin_start(int seat, Oid database);
-SeatState state_of(const SeatOrder &order);
+StartOrder begin_start(int place, Oid database);
+ExitState state_of(const StartOrder &order);
 
 /* For the scheduler: report a state. Safe in a signal handler. */
-void say(const SeatOrder &order, SeatState state);
+void say(const StartOrder &order, ExitState state);
 
 /*
  * Return how often in a row the schedulers of the database have crashed soon after their start.

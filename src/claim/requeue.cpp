@@ -1,4 +1,4 @@
-#include "claim/settle.h"
+#include "claim/requeue.h"
 
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -19,14 +19,14 @@ file_in_its_queue(const Database *db, const JobRow &row)
 }
 
 static void
-settle_lease(const QueueRef &ref, const Popped &popped, int64 monotonic, QueueHold &hold)
+settle_lease(const QueueRef &ref, const Candidate &popped, int64 monotonic, QueueHold &hold)
 {
 	hold->counters.ghosts += popped.ghost;
 	if (popped.fits(ref))
 		add_claim_effect(ref, popped.lease);
-	else if (popped.verdict == Verdict::kBusy)
+	else if (popped.visibility == Visibility::kBusy)
 		park_lease(popped.lease, monotonic);
-	else if (popped.verdict == Verdict::kDead || popped.row.queue_id() != ref.queue_id)
+	else if (popped.visibility == Visibility::kDead || popped.row.queue_id() != ref.queue_id)
 		hold.end(popped.lease);
 	else if (popped.behind)
 	{
@@ -41,7 +41,7 @@ settle_lease(const QueueRef &ref, const Popped &popped, int64 monotonic, QueueHo
 }
 
 void
-settle(Round *round)
+requeue_rejected(Round *round)
 {
 	const QueueRef &ref = round->ref;
 	/*
@@ -56,8 +56,8 @@ settle(Round *round)
 	});
 	for (int i = 0; i < round->n; i++)
 	{
-		const Popped &popped = round->popped[i];
-		if (popped.verdict == Verdict::kLive && popped.row.queue_id() != ref.queue_id)
+		const Candidate &popped = round->popped[i];
+		if (popped.visibility == Visibility::kLive && popped.row.queue_id() != ref.queue_id)
 			file_in_its_queue(ref.queue->database, popped.row);
 	}
 }

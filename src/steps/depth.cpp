@@ -1,4 +1,4 @@
-#include "steps/room.h"
+#include "steps/depth.h"
 
 #include "engine/copies.h"
 #include "load/attach.h"
@@ -33,12 +33,12 @@ enter_queue(const QueueRef &ref, int64 jobs)
 	{
 		switch (take_room(ref, look_at_tables().queue, jobs, &fullness))
 		{
-			case Room::kTaken:
+			case DepthAnswer::kTaken:
 				return;
-			case Room::kUncounted:
+			case DepthAnswer::kUncounted:
 				count_jobs(ref);
 				break;
-			case Room::kFull:
+			case DepthAnswer::kFull:
 				/*
 				 * A prepared transaction that has ended may have left room: apply its outcome, and
 				 * try once more.
@@ -75,7 +75,7 @@ note_waiting(const QueueRef &ref, bool delayed, TimestampTz run_at, int64 n)
 }
 
 void
-leave_queue(const QueueRef &ref, const Standing &was)
+leave_queue(const QueueRef &ref, const SchedulingColumns &was)
 {
 	QueueRef own;
 	if (!find_counting(ref, was.queue_id, &own))
@@ -85,7 +85,7 @@ leave_queue(const QueueRef &ref, const Standing &was)
 }
 
 void
-note_rewritten(const QueueRef &ref, const Standing &was, const Hint &now, int32 queue_id)
+note_rewritten(const QueueRef &ref, const SchedulingColumns &was, const Hint &now, int32 queue_id)
 {
 	QueueRef own;
 	if (was.queue_id == queue_id && was.delayed == now.delayed && was.run_at == now.key.run_at)

@@ -9,6 +9,6 @@ namespace pgq {
  * Settle the jobs of this round that cannot be handed out: set them aside, file them again with the
  * present values of their rows, or drop them. Cannot fail.
  */
-void settle(Round *round);
+void requeue_rejected(Round *round);
 
 } // namespace pgq

@@ -9,7 +9,7 @@
 
 namespace pgq {
 
-enum class Meeting : uint8
+enum class OwnerAnswer : uint8
 {
 	kNobody, /* the key is free */
 	kHeld,	 /* the owner waits, and is not handed out before this transaction ends */
@@ -54,6 +54,6 @@ struct OwnerSearch
 	int64 gap_since; /* monotonic time since when the job is left to claims, or 0 */
 };
 
-Meeting find_owner(SegmentSet &segments, OwnerSearch *search);
+OwnerAnswer find_owner(SegmentSet &segments, OwnerSearch *search);
 
 } // namespace pgq

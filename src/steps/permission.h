@@ -14,13 +14,13 @@ namespace pgq {
  * Locate the row as locate_job() does with wait. Returns false also if the caller has no right for
  * `deed` on the job's queue.
  */
-bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Deed deed,
+bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Permission deed,
 					  JobRow *row);
 
 /*
  * Return whether the caller has the right on the queue of a job whose row another transaction is
  * writing. Returns true also if the row is not found. Does not wait.
  */
-bool may_at_busy(SegmentSet &segments, int64 job_id, Deed deed);
+bool may_at_busy(SegmentSet &segments, int64 job_id, Permission deed);
 
 } // namespace pgq

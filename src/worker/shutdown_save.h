@@ -4,17 +4,17 @@
  */
 #pragma once
 
-#include "worker/shift.h"
+#include "worker/scheduler_state.h"
 
 namespace pgq {
 
 /*
- * Arrange that this process saves the leases when it exits, if the server is being stopped. *shift
+ * Arrange that this process saves the leases when it exits, if the server is being stopped. *scheduler
  * must live until the exit.
  */
-void save_leases_at_exit(Shift *shift);
+void save_leases_at_exit(SchedulerState *scheduler);
 
 /* Delete saved leases that an advance of the token mark has made void. */
-void forget_saved_leases(Shift &shift);
+void forget_saved_leases(SchedulerState &scheduler);
 
 } // namespace pgq

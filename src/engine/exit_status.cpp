@@ -1,64 +1,65 @@
-#include "engine/seat.h"
+#include "engine/exit_status.h"
 
 namespace pgq {
 
 int
-seat_count()
+exit_status_count()
 {
 	return max_databases + 1;
 }
 
 Size
-seats_size()
+exit_statuses_size()
 {
-	return mul_size(seat_count(), sizeof(Seat));
+	return mul_size(exit_status_count(), sizeof(ExitStatus));
 }
 
 void
-place_seats(void *memory)
+place_exit_statuses(void *memory)
 {
-	shared->seats = static_cast<Seat *>(memory);
-	for (int i = 0; i < seat_count(); i++)
+	shared->exit_statuses = static_cast<ExitStatus *>(memory);
+	for (int i = 0; i < exit_status_count(); i++)
 	{
-		shared->seats[i] = {};
-		pg_atomic_init_u64(&shared->seats[i].said, 0);
+		shared->exit_statuses[i] = {};
+		pg_atomic_init_u64(&shared->exit_statuses[i].said, 0);
 	}
 }
 
 static uint64
-word_of_seat(uint32 start, SeatState state)
+word_of_seat(uint32 start, ExitState state)
 {
 	return (static_cast<uint64>(start) << 8) | static_cast<uint64>(state);
 }
 
-SeatOrder
-begin_start(int seat, Oid database)
+StartOrder
+begin_start(int place, Oid database)
 {
-	Seat &taken = shared->seats[seat];
-	SeatOrder order = {
-		.seat = seat,
+	ExitStatus &taken = shared->exit_statuses[place];
+	StartOrder order = {
+		.place = place,
 		.start = pg_atomic_add_fetch_u32(&shared->starts, 1),
 		.tablespace = InvalidOid,
 	};
 	taken.database = database;
 	taken.began = monotonic_now();
-	pg_atomic_write_u64(&taken.said, word_of_seat(order.start, SeatState::kStarted));
+	pg_atomic_write_u64(&taken.said, word_of_seat(order.start, ExitState::kStarted));
 	return order;
 }
 
-SeatState
-state_of(const SeatOrder &order)
+ExitState
+state_of(const StartOrder &order)
 {
-	return static_cast<SeatState>(pg_atomic_read_u64(&shared->seats[order.seat].said) & 0xFF);
+	return static_cast<ExitState>(pg_atomic_read_u64(&shared->exit_statuses[order.place].said) &
+								  0xFF);
 }
 
 void
-say(const SeatOrder &order, SeatState state)
+say(const StartOrder &order, ExitState state)
 {
-	Seat &seat = shared->seats[order.seat];
-	uint64 before = pg_atomic_read_u64(&seat.said);
+	ExitStatus &place = shared->exit_statuses[order.place];
+	uint64 before = pg_atomic_read_u64(&place.said);
 	while ((before >> 8) == order.start &&
-		   !pg_atomic_compare_exchange_u64(&seat.said, &before, word_of_seat(order.start, state)))
+		   !pg_atomic_compare_exchange_u64(&place.said, &before, word_of_seat(order.start, state)))
 		;
 }
 
@@ -116,23 +117,23 @@ crashes_of(Oid database)
 
 /*
  * Note which schedulers have crashed. The postmaster calls this when all other processes have
- * ended. Shared memory may be damaged, so only the seats are read.
+ * ended. Shared memory may be damaged, so only the exit_statuses are read.
  */
 static void
 note_crashes(int, Datum)
 {
 	static constexpr int64 kSoon = 3 * USECS_PER_SEC;
 	int64 now = monotonic_now();
-	for (int i = 0; i < seat_count(); i++)
+	for (int i = 0; i < exit_status_count(); i++)
 	{
-		Seat &seat = shared->seats[i];
-		auto state = static_cast<SeatState>(pg_atomic_read_u64(&seat.said) & 0xFF);
-		bool crashed = state == SeatState::kRunning || state == SeatState::kServing;
-		bool soon = now - seat.began < kSoon;
+		ExitStatus &place = shared->exit_statuses[i];
+		auto state = static_cast<ExitState>(pg_atomic_read_u64(&place.said) & 0xFF);
+		bool crashed = state == ExitState::kRunning || state == ExitState::kServing;
+		bool soon = now - place.began < kSoon;
 		if (crashed && soon)
-			note_crash(seat.database, now);
-		else if ((crashed || state == SeatState::kQuit) && !soon)
-			if (CrashNote *note = note_of(seat.database, now))
+			note_crash(place.database, now);
+		else if ((crashed || state == ExitState::kQuit) && !soon)
+			if (CrashNote *note = note_of(place.database, now))
 				note->in_a_row = 0;
 	}
 }

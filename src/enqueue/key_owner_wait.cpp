@@ -1,4 +1,4 @@
-#include "enqueue/owner_wait.h"
+#include "enqueue/key_owner_wait.h"
 
 #include "catalog/queue_lock.h"
 #include "rows/write.h"

@@ -3,13 +3,13 @@
  *
  * A database can have pgq_ext.max_leases leases, but not the own share of another database: a
  * quarter of max_leases, divided by max_databases. Leases beyond the own shares come from a common
- * part. So the lease table has own_share() entries for each possible database, and common_bound()
+ * part. So the lease table has reserved_leases() entries for each possible database, and shared_leases()
  * entries for all databases together. The following is always true:
  *
- *     common = sum over databases of max(0, used - own_share()) + parked.common + held.common
- *            <= common_bound()
+ *     common = sum over databases of max(0, used - reserved_leases()) + parked.common + held.common
+ *            <= shared_leases()
  *
- * So a database with used < own_share() always gets a lease, even if other databases use up the
+ * So a database with used < reserved_leases() always gets a lease, even if other databases use up the
  * common part.
  *
  * A set-aside lease is one by which no worker works. There are two kinds: PARKED leases (another
@@ -37,7 +37,7 @@
 namespace pgq {
 
 /* Number of set-aside leases of one kind. Atomics, no lock. */
-struct AsideShare
+struct AsideQuota
 {
 	pg_atomic_uint32 common; /* leases charged to the common part */
 	pg_atomic_uint32 own;	 /* leases charged to the own share, and counted in `used` */
@@ -45,32 +45,32 @@ struct AsideShare
 };
 
 /* Numbers of leases of one database. Atomics, no lock. */
-struct LeaseShare
+struct LeaseQuota
 {
 	pg_atomic_uint32 used; /* all leases except those set aside and charged to the common part */
-	AsideShare parked;
-	AsideShare held;
+	AsideQuota parked;
+	AsideQuota held;
 	/* highest number of all leases since the server's start; may be a little outdated */
 	pg_atomic_uint32 peak;
 };
-static_assert(std::is_trivially_copyable_v<LeaseShare> && std::is_standard_layout_v<LeaseShare>);
+static_assert(std::is_trivially_copyable_v<LeaseQuota> && std::is_standard_layout_v<LeaseQuota>);
 
-void init_share(LeaseShare *share);
+void init_lease_quota(LeaseQuota *share);
 
 /* Number of leases, beyond max_leases, that are reserved for leases taken only to end them. */
 inline constexpr int kReserve = 64;
 
 /* Sizes, computed from the settings alone. */
-int own_share();
-int common_bound();
+int reserved_leases();
+int shared_leases();
 int lease_entries();
 
 /*
  * charge_lease() and charge_reserve() return false if no lease is left. All functions from here on
  * cannot fail and take no lock.
  */
-bool charge_lease(LeaseShare *share);
-void discharge_lease(LeaseShare *share);
+bool charge_lease(LeaseQuota *share);
+void discharge_lease(LeaseQuota *share);
 bool charge_reserve();
 void discharge_reserve();
 
@@ -78,8 +78,8 @@ void discharge_reserve();
  * Set a charged lease aside, charged to that kind. Return whether it is now charged to the common
  * part; the caller passes the result to discharge_aside().
  */
-bool charge_aside(LeaseShare *share, AsideShare *kind);
-void discharge_aside(LeaseShare *share, AsideShare *kind, bool common);
+bool charge_aside(LeaseQuota *share, AsideQuota *kind);
+void discharge_aside(LeaseQuota *share, AsideQuota *kind, bool common);
 
 /* Return how many leases of each kind a database may set aside. */
 int max_aside();
@@ -88,10 +88,10 @@ int max_aside();
  * Return whether the database should set aside no more leases of the kind, because it has set aside
  * so many already.
  */
-bool too_many_parked(const LeaseShare &share);
-bool too_many_held(const LeaseShare &share);
+bool too_many_parked(const LeaseQuota &share);
+bool too_many_held(const LeaseQuota &share);
 
 /* Return the number of the database's leases, including set-aside leases. */
-int leases_of(const LeaseShare &share);
+int leases_of(const LeaseQuota &share);
 
 } // namespace pgq

@@ -1,4 +1,4 @@
-#include "admin/grant.h"
+#include "admin/privileges.h"
 
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
@@ -56,15 +56,15 @@ privileges_of(const RightSet &rights)
  * queue or changes its rights.
  */
 static int32
-lock_rights_of(const char *queue, Deed deed)
+lock_rights_of(const char *queue, Permission permission)
 {
 	for (;;)
 	{
-		QueueRef ref = resolve_queue(tables(), queue, deed);
+		QueueRef ref = resolve_queue(tables(), queue, permission);
 		(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 		(void) lock_queue(ref.queue_id, QueueLock::kRights, ExclusiveLock, true);
 		AcceptInvalidationMessages();
-		QueueRef now = resolve_queue(tables(), queue, deed);
+		QueueRef now = resolve_queue(tables(), queue, permission);
 		if (now.queue_id == ref.queue_id && is_alive(ref))
 			return ref.queue_id;
 		CHECK_FOR_INTERRUPTS();
@@ -129,7 +129,7 @@ void
 grant_rights(const char *queue, const char *role, const RightSet &rights)
 {
 	char view[NAMEDATALEN];
-	int32 queue_id = lock_rights_of(queue, Deed::kGrant);
+	int32 queue_id = lock_rights_of(queue, Permission::kGrant);
 	Grantee grantee = grantee_of(role);
 	name_of_rights(queue_id, view);
 	refuse_foreign_view(queue_id);
@@ -184,7 +184,7 @@ void
 revoke_rights(const char *queue, const char *role, const RightSet &rights)
 {
 	char view[NAMEDATALEN];
-	int32 queue_id = lock_rights_of(queue, Deed::kGrant);
+	int32 queue_id = lock_rights_of(queue, Permission::kGrant);
 	Grantee grantee = grantee_of(role);
 	name_of_rights(queue_id, view);
 	refuse_foreign_view(queue_id);

@@ -36,7 +36,7 @@ struct Touched
 	} due[kDueMax]; /* for each second: jobs added that become due in it, minus such jobs ended */
 };
 
-struct Watch
+struct PreparedEntry
 {
 	/* Protected by the registry lock. */
 	enum State : uint8
@@ -65,21 +65,22 @@ struct Watch
 	 */
 	Touched *touched;
 };
-static_assert(std::is_trivially_copyable_v<Watch> && std::is_standard_layout_v<Watch>);
+static_assert(std::is_trivially_copyable_v<PreparedEntry> &&
+			  std::is_standard_layout_v<PreparedEntry>);
 
 /* These functions take the registry lock themselves, unless their comment says otherwise. */
-Watch *take_free_watch(); /* NULL: no entry is free */
-void activate_watch(Watch *watch, Oid database, TransactionId xid);
-void free_watch(Watch *watch);
+PreparedEntry *take_free_entry(); /* NULL: no entry is free */
+void activate_entry(PreparedEntry *entry, Oid database, TransactionId xid);
+void free_entry(PreparedEntry *entry);
 
 /* Return the transaction of an ACTIVE entry; for other entries an invalid one. */
-TransactionId watched_xid(const Watch *watch);
+TransactionId xid_of_entry(const PreparedEntry *entry);
 
 /*
  * Begin to apply the outcome of the entry's transaction. Return false if the entry belongs to
  * another transaction by now, or if another process has begun.
  */
-bool begin_resolving(Watch *watch, TransactionId xid);
+bool begin_resolving(PreparedEntry *entry, TransactionId xid);
 
 /* Return whether another process is resolving an entry at this moment. */
 bool resolving_prepared();
@@ -97,15 +98,15 @@ any_prepared()
 int list_unknown(Oid database, TransactionId *xids);
 
 /*
- * Called under the registry lock. can_watch() returns whether there are entries for all of these
+ * Called under the registry lock. has_free_entries() returns whether there are entries for all of these
  * transactions. list_recovered() makes a LISTED entry. activate_listed() makes all LISTED entries
  * of the database ACTIVE.
  */
-bool can_watch(const TransactionId *prepared, int n);
+bool has_free_entries(const TransactionId *prepared, int n);
 void list_recovered(Oid database, TransactionId xid);
 void activate_listed(Oid database);
 
-Size watches_size();
-void place_watches(void *memory);
+Size prepared_entries_size();
+void place_prepared_entries(void *memory);
 
 } // namespace pgq

@@ -22,7 +22,7 @@ struct SegmentRing
 };
 
 /* State of a segment. Written by the scheduler, read by views. */
-struct SegmentNotes
+struct SegmentStatus
 {
 	/* Atomics, no lock. */
 	/* TimestampTz since when the segment has no live row; 0: the segment may have live rows. */
@@ -38,18 +38,18 @@ struct SegmentNotes
 	char error[160]; /* error of the last step of rotation for the segment, or "" */
 };
 
-struct RingNotes
+struct RingStatus
 {
 	SegmentRing rings[kRings];
-	SegmentNotes segments[kAllSegments]; /* indexed by segment number */
+	SegmentStatus segments[kAllSegments]; /* indexed by segment number */
 };
-static_assert(std::is_trivially_copyable_v<RingNotes>);
+static_assert(std::is_trivially_copyable_v<RingStatus>);
 
 /*
  * Called when shared memory is created (init_rings()), or when a database is loaded
  * (reset_rings()).
  */
-void init_rings(RingNotes *notes);
-void reset_rings(RingNotes *notes);
+void init_rings(RingStatus *notes);
+void reset_rings(RingStatus *notes);
 
 } // namespace pgq
