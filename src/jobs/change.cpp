@@ -91,9 +91,9 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 {
 	JobRow row;
 	TakenLease taken;
-	Found found = find_waiting(segments, job_id, LeaseEnd::kCancelled, &row, &taken);
-	*gone = found == Found::kNone;
-	if (found == Found::kLeased)
+	JobFound found = find_waiting(segments, job_id, LeaseEnd::kCancelled, &row, &taken);
+	*gone = found == JobFound::kNone;
+	if (found == JobFound::kLeased)
 		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
 	if (*gone)
 		return JobState::kNone;
@@ -156,7 +156,7 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 	refuse_if_subscribed();
 	bool done = false;
 	while (!done &&
-		   find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken) == Found::kWaiting)
+		   find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken) == JobFound::kWaiting)
 	{
 		/* Leave an expired job alone: the scheduler ends it. */
 		TimestampTz now = wall_now();
@@ -207,20 +207,20 @@ retry_job(int64 job_id, Datum delay)
 	SegmentSet segments(RowExclusiveLock);
 	refuse_if_subscribed();
 	bool done = false;
-	Found found = Found::kNone;
+	JobFound found = JobFound::kNone;
 	for (int looks = 0; !done && looks < 2;)
 	{
 		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken);
-		bool expired = found == Found::kWaiting && row.expired();
-		if (found == Found::kWaiting && !expired)
+		bool expired = found == JobFound::kWaiting && row.expired();
+		if (found == JobFound::kWaiting && !expired)
 			done = hasten(segments, taken, row, delay);
-		else if (found == Found::kNone)
+		else if (found == JobFound::kNone)
 			done = revive_dead_letter(job_id, delay);
-		if (found == Found::kWaiting)
+		if (found == JobFound::kWaiting)
 			leave_to_row(taken, row, JobEnd::kUnknown);
-		if (found == Found::kLeased || expired)
+		if (found == JobFound::kLeased || expired)
 			break;
-		looks = found == Found::kNone ? looks + 1 : 0;
+		looks = found == JobFound::kNone ? looks + 1 : 0;
 		CHECK_FOR_INTERRUPTS();
 	}
 	close_after(segments, done);

@@ -52,31 +52,31 @@ locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 			locate_job(segments, row->place, job_id, true, row) == WriteResult::kDone);
 }
 
-Found
+JobFound
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
 	QueueRef ref;
 	if (!locate_permitted(segments, Place{}, job_id, Permission::kChange, row))
-		return Found::kNone;
+		return JobFound::kNone;
 	/*
 	 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the job.
 	 */
 	if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
-		return Found::kNone;
+		return JobFound::kNone;
 	/*
 	 * During a wait another transaction may have moved the job to another queue, and dropped this
 	 * one. So the caller looks again, as it does for a job that a worker has.
 	 */
 	if (!take_waiting(*row, how, true, taken))
-		return Found::kLeased;
+		return JobFound::kLeased;
 	/* count_lost() may make the job a dead letter. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
 	if (locate_again(segments, job_id, how, row) && may(Permission::kChange, row->queue_id()))
-		return Found::kWaiting;
+		return JobFound::kWaiting;
 	/* The job has ended, or has moved to a queue on which the caller has no right. */
 	give_back_gone(*taken);
-	return Found::kNone;
+	return JobFound::kNone;
 }
 
 /* ---- a leased job ---- */

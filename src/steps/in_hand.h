@@ -18,7 +18,7 @@ namespace pgq {
 
 /* ---- a waiting job ---- */
 
-enum class Found : uint8
+enum class JobFound : uint8
 {
 	/* this transaction has the job's lease, and *row is the version that a write would change */
 	kWaiting,
@@ -32,8 +32,8 @@ enum class Found : uint8
  * queue. If the lease was lost, its attempt is counted first. Returns kNone also if the caller has
  * no right to change jobs of the queue.
  */
-Found find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row,
-				   TakenLease *taken);
+JobFound find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row,
+					  TakenLease *taken);
 
 /* Describe the attempt of a lost lease that this transaction has taken (waiting.h). */
 EndingLease ending_of(const TakenLease &taken, const JobRow &row);
