@@ -255,9 +255,9 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	is(sql("SELECT pgq_assert_lock('held', $held)"), '', '... with its token');
 	is(sql("SELECT slot, slots FROM pgq_ext.lock WHERE token = $slot"), '2|3', '... in its slot');
 	is(sql("SELECT expires_at > now() + '50 min' FROM pgq_ext.lock WHERE token = $longer"), 't', '... as long as it was to be, though it was extended by less');
-	is(sql(q{SELECT pgq_lock('held3', slots => 3) > 0, pgq_lock('held3', slots => 3) IS NULL}), 't|t', '... which counts');
-	is(sql(q{SELECT pgq_lock('open') > } . $lost), 't', 'what was not committed is not');
-	is(sql(q{SELECT pgq_lock('bound') } . ($mode eq 'none' ? 'IS NULL' : "> $bound")), 't', 'a session ends with the server');
+	is(sql(q{SELECT pgq_lock('held3', ttl => '1 hour', slots => 3) > 0, pgq_lock('held3', slots => 3) IS NULL}), 't|t', '... which counts');
+	is(sql(q{SELECT pgq_lock('open', ttl => '1 hour') > } . $lost), 't', 'what was not committed is not');
+	is(sql(q{SELECT pgq_lock('bound', ttl => '1 hour') } . ($mode eq 'none' ? 'IS NULL' : "> $bound")), 't', 'a session ends with the server');
 	is(sql("SELECT count(*) FROM pgq_ext.lock WHERE name = '$_' AND in_transaction"), '1', "$_ is held, and open") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock);
 	is(sql("SELECT pgq_lock('$_') IS NULL"), 't', "$_: nobody else gets it") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock p_assert p_both p_both_undone);
 	is(sql("SELECT pgq_run_once('run_$mode', '1 day') IS NULL"), 't', 'p_run: nobody else runs it');
