@@ -55,20 +55,27 @@ locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 JobFound
 find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, TakenLease *taken)
 {
-	QueueRef ref;
-	if (!locate_permitted(segments, Place{}, job_id, Permission::kChange, row))
-		return JobFound::kNone;
-	/*
-	 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the job.
-	 */
-	if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
-		return JobFound::kNone;
-	/*
-	 * During a wait another transaction may have moved the job to another queue, and dropped this
-	 * one. So the caller looks again, as it does for a job that a worker has.
-	 */
-	if (!take_waiting(*row, how, true, taken))
-		return JobFound::kLeased;
+	do
+	{
+		QueueRef ref;
+		CHECK_FOR_INTERRUPTS();
+		if (!locate_permitted(segments, Place{}, job_id, Permission::kChange, row))
+			return JobFound::kNone;
+		/*
+		 * Leases belong to queues. If the queue does not exist, no worker can have a lease of the
+		 * job.
+		 */
+		if (!attach_queue_by_id(tables(), row->queue_id(), &ref))
+			return JobFound::kNone;
+		if (take_waiting(*row, how, true, taken))
+			break;
+		/*
+		 * If the queue was dropped during a wait, its transaction may have moved the job to another
+		 * queue before. Then locate the row again.
+		 */
+		if (taken->ref.queue != nullptr)
+			return JobFound::kLeased;
+	} while (true);
 	/* count_lost() may make the job a dead letter. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);

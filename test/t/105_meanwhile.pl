@@ -86,6 +86,24 @@ sub let_pass
 	is(sql('SELECT * FROM pgq_check()'), '', 'all is well');
 }
 
+# ---- a job leaves its queue, which is dropped, while a session waits to change it ----
+
+for my $verb ('pgq_cancel(ID)', 'pgq_update(ID, priority => 9)', 'pgq_retry(ID)')
+{
+	create_queue($node, $_) for 'left', 'kept';
+	my $job = sql(q{SELECT pgq_enqueue('left', '1', unique_key => 'k')});
+	my ($mover, $session) = (session($node), session($node));
+	ask($mover, 'BEGIN');
+	is(scalar ask($mover, q{SELECT pgq_enqueue('left', '1', unique_key => 'k')}), $job, 'an open transaction holds a job');
+	send_and_block($node, $session, 'SELECT ' . $verb =~ s/ID/$job/r);
+	is(scalar ask($mover, "SELECT pgq_update($job, queue => 'kept')"), 't', '... and moves it to another queue');
+	ask($mover, q{SELECT pgq_drop_queue('left')});
+	ask($mover, 'COMMIT');
+	is(scalar reply($session), $verb =~ /cancel/ ? 'ready' : 't', "$verb finds the job there");
+	end_session($_) for $mover, $session;
+	sql(q{SELECT pgq_drop_queue('kept', force => true)});
+}
+
 # ---- a right is revoked while an enqueue waits for its queue ----
 
 {
