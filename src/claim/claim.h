@@ -34,7 +34,7 @@ enum class StopReason : uint8
 	kHeld,	/* the queue is paused, or is being purged or dropped; treated as kEmpty */
 	/* The claim raises an error for the following reasons if it has got no job. */
 	kLeases,  /* no lease is left (pgq_ext.max_leases) */
-	kEntries, /* no entry is left for a group (pgq_ext.max_leases) */
+	kEntries, /* no entry for a group is left in shared memory (pgq_ext.max_leases) */
 	kLocked,  /* other transactions have locked the rows of too many jobs */
 	kDropped, /* the queue was dropped */
 };
@@ -65,7 +65,7 @@ struct Claim
 	const ClaimOptions *options;
 	Ready *ready; /* array with room for max_jobs entries */
 	int n;
-	int looked_at; /* number of queues, from the start of the list, that the claim has asked */
+	int looked_at; /* number of queues searched so far, from the start of the list */
 	int64 end;	   /* monotonic end of the wait for a job; 0: the claim has not waited */
 
 	/*

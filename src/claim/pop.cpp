@@ -87,7 +87,7 @@ next_lender(Round *round)
 }
 
 /*
- * Find a slot for one more job: a free one, or one that *lender lends (NULL: the slot is free).
+ * Find a slot for one more job. *lender: the lease that lends its slot, or NULL if a slot is free.
  * Returns false if concurrency or rate_limit allows no more jobs.
  */
 static bool
@@ -164,7 +164,7 @@ pop_one(Round *round, QueueHold &hold, Lease *lender)
 
 /*
  * Pop hints until `most` leases are taken, kHoldMax hints were popped, or no hint can be popped. If
- * leases, entries or slots run out before, stop and set round->shortage.
+ * leases, slots or entries for groups run out before, stop and set round->shortage.
  */
 static void
 take_leases(Round *round, QueueHold &hold, int most)
@@ -196,8 +196,8 @@ what_is_missing(Round *round, const QueueHold &hold)
 	if (!hold.schedule().exhausted())
 		return PopResult::kWaitForRefill;
 	/*
-	 * The transaction that moves rows may have the lease of a due job, which this claim would have
-	 * taken. If none of its jobs is due yet, there is no reason to wait for it.
+	 * The last mover (hold->mover) may have the leases of jobs that this claim would have taken. It
+	 * is worth waiting for the mover only if one of these jobs is due.
 	 */
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
@@ -205,8 +205,9 @@ what_is_missing(Round *round, const QueueHold &hold)
 }
 
 /*
- * Return whether to probe groups because no entry is left: the probed groups can then give up their
- * entries. Returns true only once until a job is popped, since these groups may enter again.
+ * Return whether to probe groups because no entry for a group is left. After the probe, these
+ * groups can give up their entries. Return true at most once until a job is popped: the groups may
+ * take entries again, and the claim would probe them without end.
  */
 static bool
 wants_probe_for_entry(Round *round, const Schedule &schedule)
@@ -218,9 +219,9 @@ wants_probe_for_entry(Round *round, const Schedule &schedule)
 }
 
 /*
- * Steps: stop if the queue is closed or paused; count leases in their groups; apply the passage of
- * time; stop if a limit is reached or the token mark must be advanced; take leases; wake the next
- * waiter if jobs are left.
+ * Steps: stop if the queue is closed or paused; count leases that their groups do not count yet;
+ * apply the passage of time; stop if a limit is reached or the token mark must be advanced; take
+ * leases; wake the next waiter if jobs are left.
  */
 static PopResult
 pop_under_lock(Round *round, QueueHold &hold)
@@ -260,8 +261,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	/*
-	 * Groups still have room. Wake one waiter, which looks at their jobs, instead of one for each
-	 * group.
+	 * Groups that were passed over have room again and are to be probed. Wake one waiter, which
+	 * probes them, instead of one waiter for each group.
 	 */
 	if (schedule.groups().take_news() > 0)
 		hold.pass_on();

@@ -7,7 +7,7 @@ namespace pgq {
 
 enum class PopResult : uint8
 {
-	kPopped, /* hints were popped, or leases counted; n may be 0 */
+	kPopped, /* hints were popped, or older leases were counted in their groups; n may be 0 */
 	kRefill,
 	kProbe,
 	kWaitForRefill,

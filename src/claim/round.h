@@ -1,8 +1,8 @@
 /*
  * A round: one pass of a claim over one queue. A round pops hints and takes the leases of their
  * jobs in one hold of the queue's lock (pop()), reads the rows of these jobs (verify()), and
- * settles the jobs that cannot be handed out (requeue_rejected()). Between two rounds take.cpp does what the
- * next round needs, for example a refill.
+ * settles the jobs that cannot be handed out (requeue_rejected()). Between two rounds take.cpp does
+ * what the next round needs, for example a refill.
  */
 #pragma once
 
@@ -48,16 +48,17 @@ struct Candidate
 };
 
 /*
- * How long a claim has found neither a job nor a refill of another process for which it could wait.
+ * The time for which a claim has made no progress: it has found neither a job nor a refill of
+ * another process for which it could wait.
  */
 struct RefillWait
 {
 	/*
-	 * Monotonic time of the first call of wait_for_refill() in a row of such calls, plus the time
-	 * spent there in waits for refills; 0: the last round has not called wait_for_refill().
+	 * Monotonic beginning of this time, moved forward by the length of each wait for a refill;
+	 * 0: the last round did not call wait_for_refill().
 	 */
 	int64 since;
-	int idle; /* how often wait_for_refill() has found no refill */
+	int idle; /* number of calls of wait_for_refill() that found no refill to wait for */
 };
 
 /*
@@ -92,7 +93,7 @@ struct Round
 	Candidate *popped;
 	int n;
 	QueueOptions options; /* options of the queue when the leases were taken */
-	uint32 options_set;	  /* number of changes of these options, read with them */
+	uint32 options_set;	  /* how often the queue's options had been set when `options` was copied */
 	StopReason shortage;  /* why there is no next round; kNone: the claim may go on */
 	/*
 	 * For kEmpty: the last transaction that moved rows of due jobs of the queue to another segment.

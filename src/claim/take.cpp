@@ -81,8 +81,9 @@ look_again(Round *round)
 }
 
 /*
- * After kFull, let the claim do another round if that may find a slot: because requeue_rejected() has freed
- * the slots of `unfit` jobs, or because this transaction ends leases that can lend their slots.
+ * After kFull, let the claim do another round if that may find a slot: because requeue_rejected()
+ * has freed the slots of `unfit` jobs, or because this transaction ends leases that can lend their
+ * slots.
  */
 static void
 find_room(Round *round, int unfit)
@@ -100,8 +101,8 @@ find_room(Round *round, int unfit)
 }
 
 /*
- * Do what the next round needs: a probe, a refill, a wait, or a greater token mark. For some
- * shortages, also find out whether another round may have more success.
+ * Do what the next round needs: a probe, a refill, a wait, or a greater token mark. After kEmpty
+ * and kFull, also find out whether another round may get a job.
  */
 static void
 clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
@@ -184,8 +185,8 @@ claim_from(const QueueRef &ref, Claim *claim)
 /* ---- handing out ---- */
 
 /*
- * Return the end of the run of jobs from `first` on that one hold hands out: at most kHoldMax jobs,
- * all of the same queue slot.
+ * Return the index behind the last job that can be handed out in the same hold of the queue's lock
+ * as job `first`: at most kHoldMax jobs, all of the same queue.
  */
 static int
 end_of_run(const Claim &claim, int first)
@@ -198,9 +199,9 @@ end_of_run(const Claim &claim, int first)
 }
 
 /*
- * Return whether the lease must begin now, at the hand-out. Otherwise it begins when verify() read
- * the row, at most 1/128 of its time and at most 100 ms before. In most cases that keeps the end of
- * the lease that the caller was told.
+ * Return whether the lease must begin now, because verify() read the row too long ago: more than
+ * 100 ms, or more than 1/128 of the lease time. Otherwise the lease begins at that read, and ends
+ * at the time that was passed to the caller.
  */
 static bool
 begins_late(const Ready &ready, int64 monotonic)
@@ -216,7 +217,7 @@ begins_late(const Ready &ready, int64 monotonic)
 static void
 hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 {
-	/* The slot belongs to another queue now, so the lease of this job does not exist any more. */
+	/* The lease has ended, and another lease may use its entry now. */
 	if (serial_of(ready->lease) != ready->serial)
 		return;
 	/* SQL has deleted the row since verify() read it, and may have inserted it again. */

@@ -9,9 +9,9 @@
 namespace pgq {
 
 /*
- * Return whether the row of a job caused the error that was raised while the job was returned (the
- * row is too large or damaged). If not (the session was cancelled, or the server lacks a resource
- * such as memory), the job is only set aside for a moment.
+ * Return whether the row of a job caused the error that was raised while the row was passed to the
+ * caller (the row is too large or damaged). If not (the session was cancelled, or the server lacks
+ * a resource such as memory), the job is only set aside for a moment.
  */
 static bool
 is_fault_of_row(int error)

@@ -16,10 +16,11 @@ namespace pgq {
 static constexpr int64 kShortNap = 1000;
 
 /*
- * Return how long the claim may sleep, in milliseconds: until its wait ends, or until the next
- * timer or rate limit that this process watches (`alarm`). The sleep is short while a queue has
- * set-aside jobs or rows to read again. If the clock is set, the scheduler wakes this process; so
- * the sleep is short also if no scheduler is running.
+ * Return how long the claim may sleep, in milliseconds: until its wait ends; and, if this process
+ * is the watcher of a queue, until the next scheduled job is due or a rate limit lets one more job
+ * start (`alarm`). The sleep is short while a queue has set-aside jobs or rows to read again. It is
+ * also short while no scheduler is running, since then no process wakes the claim if the clock is
+ * set.
  */
 static int64
 nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
@@ -29,8 +30,8 @@ nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 	int64 nap = Min(end - monotonic, alarm.run_at > now ? alarm.run_at - now : 0);
 	nap = Min(nap, alarm.start - monotonic);
 	/*
-	 * A timer may be due already, but another process is still reading it from the table. Then the
-	 * claim tries again soon.
+	 * A scheduled job may be due while another process is still reading the job from the table.
+	 * Then the claim tries again soon.
 	 */
 	nap = Max(nap, kShortNap);
 	for (int i = 0; i < n; i++)
@@ -117,8 +118,8 @@ note_look(const QueueRef &ref, int i, Claim *claim)
 }
 
 /*
- * The jobs of a claim are in the order of the queues: they all come from its last pass over the
- * queues.
+ * The jobs of a claim are in the order of the queues, since all of them were taken in the last
+ * search of the queues.
  */
 void
 note_empty(const QueueRef *refs, const Claim &claim)
@@ -185,8 +186,8 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	for (;;)
 	{
 		/*
-		 * Join the lines before the search for a job, so that a commit during the search wakes this
-		 * process.
+		 * Join the lines of waiters before the search for a job, so that a commit during the search
+		 * wakes this process.
 		 */
 		Alarm alarm;
 		rejoin_lines(&alarm);
