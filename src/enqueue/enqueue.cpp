@@ -39,9 +39,10 @@ queue_for_enqueue(const char *name, Permission deed)
 
 /*
  * Protect new jobs from late acks with old leases. A standby that is promoted without the newest
- * jobs assigns their ids again, so a lease from before may name a new job. A late ack is refused if
- * the job was enqueued after the lease was given. That comparison fails if the clock is behind the
- * tokens, as in the first minute after a start; then the fence in the row refuses the late ack.
+ * jobs assigns their ids again, so a lease from before the promotion may name a new job. A late ack
+ * is refused if the job was enqueued after the lease was given. That comparison fails if the clock
+ * is behind the times in the tokens, as in the first minute after a start; then the fence in the
+ * row refuses the late ack.
  */
 static void
 fence_new_jobs(NewJob *jobs, int n)

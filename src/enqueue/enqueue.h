@@ -8,8 +8,8 @@ namespace pgq {
 
 /*
  * Look up the queue, and lock it for writing until the transaction ends, so that this transaction
- * and pgq_drop_queue wait for each other. deed: the use for which the caller needs a right. Raises
- * 42704, 42501.
+ * and pgq_drop_queue wait for each other. deed: what the caller wants to do, which decides the
+ * right that the caller needs. Raises 42704, 42501.
  */
 QueueRef queue_for_enqueue(const char *name, Permission deed = Permission::kEnqueue);
 

@@ -46,14 +46,14 @@ struct JobAttribute
 	Oid type;		  /* type of the argument: JSONB, INT4, INTERVAL, TIMESTAMPTZ or TEXT */
 	JobColumn column; /* kBeforeJobColumns: no column stores this attribute */
 	/*
-	 * Returns the checked value to store in the column, computed as of `now`. NULL: the argument is
-	 * stored unchanged.
+	 * Returns the checked value to store in the column, computed as of `now`. NULL: the column gets
+	 * the argument unchanged.
 	 */
 	Datum (*column_value)(const JobSpec &spec, Datum value, TimestampTz now);
 	bool required;
 };
 
-/* In the order of the arguments of pgq_enqueue after `queue`. */
+/* All attributes, in the order of the arguments of pgq_enqueue after `queue`. */
 extern const JobAttribute job_attributes[kJobAttributes];
 
 /*

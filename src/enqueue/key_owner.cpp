@@ -27,7 +27,7 @@ struct HeldLease
 {
 	Lease *lease;
 	bool fresh;	   /* this call has made this transaction a holder */
-	bool fleeting; /* the same, and given back early (steps/README.md) */
+	bool fleeting; /* `fresh`, and to be given back early (steps/README.md) */
 	bool purged;   /* a purge or drop may be deleting rows of the queue */
 	bool foreign;  /* the lease is of another queue, from which SQL has moved the job */
 };
@@ -85,7 +85,7 @@ is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
 	return search->by_row;
 }
 
-/* Decide about a CLAIMING or used lease; compare reach_claiming() in waiting.cpp. */
+/* Decide about a CLAIMING lease, with or without a user; compare reach_claiming() in waiting.cpp. */
 static LookResult
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {
@@ -115,8 +115,8 @@ wait_for_holder(OwnerSearch *search, const Lease *lease, const VirtualTransactio
 /*
  * Return whether claims have wanted the job for kLong. Such a job gets no new holder: holds that
  * overlap without end would keep the job from claims. With unique_until 'finished' this session
- * waits for the present holders, and then leaves the job to claims for a while. With 'claimed' it
- * makes another job.
+ * waits for the present holders, and then leaves the job to claims for a while. With 'claimed' this
+ * session treats the job as claimed already.
  */
 static bool
 is_starved(const Lease *lease)
@@ -199,7 +199,7 @@ is_in_turn(const OwnerSearch *search, int64 job_id)
 	return ours;
 }
 
-/* Become the user of a held lease, which then gets no further holders, before changing the job. */
+/* If this session will change the job, become the user of the HELD lease, which then gets no new holders. */
 static void
 exclude_others(const OwnerSearch *search, const QueueRef &ref, Lease *lease)
 {
@@ -291,7 +291,7 @@ take_hold(OwnerSearch *search, const Hint &hint, HeldLease *grip)
 
 /* ---- rows ---- */
 
-/* Lock the row: a purge may not know of the hold, and a fleeting hold is given back early. */
+/* Lock the row of a held job: a purge may have missed the hold, and a fleeting hold is given back early. */
 static LookResult
 lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {
@@ -319,7 +319,7 @@ verify_held(SegmentSet &segments, OwnerSearch *search, KeyedJob *job, const Held
 	return same ? LookResult::kHeld : ask_again(search);
 }
 
-/* Wait for the session that has the turn at the job, or pass a starved job over. */
+/* Let the search wait for the session that has the turn; with unique_until 'claimed', skip a starved job. */
 static LookResult
 pass_turn(OwnerSearch *search, int64 job_id)
 {
@@ -363,7 +363,7 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 
 /*
  * Return whether this transaction has already locked the row and does not want to change the job.
- * The row lock is enough, even while another transaction changes the row.
+ * Then the row lock keeps the job from claims, even while another transaction changes the row.
  */
 static bool
 is_kept(const OwnerSearch *search, const KeyedJob &job)
@@ -371,7 +371,7 @@ is_kept(const OwnerSearch *search, const KeyedJob &job)
 	return job.locked_by_us && !search->alone && !search->only_ask && job.expires_at > search->now;
 }
 
-/* Look at the lease of a job that is_kept(): a claim in progress may still hand the job out. */
+/* Decide about a job that is_kept(): a worker may have it, or a claim in progress may still hand it out. */
 static LookResult
 meet_kept(OwnerSearch *search, int64 job_id)
 {
@@ -421,8 +421,8 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 }
 
 /*
- * Find the youngest job that is not passed over. With unique_until 'claimed', a job in work does
- * not own the key any more.
+ * Find the owner: the youngest job with the key that counts (README.md, "Unique keys"). With
+ * unique_until 'claimed', a job in work does not count.
  */
 OwnerAnswer
 find_owner(SegmentSet &segments, OwnerSearch *search)

@@ -14,7 +14,7 @@ enum class OwnerAnswer : uint8
 	kNobody, /* the key is free */
 	kHeld,	 /* the owner waits, and is not handed out before this transaction ends */
 	kLeased, /* the owner is in work */
-	kOver,	 /* no job has the key, but it is still taken: key_period.h */
+	kOver,	 /* no job has the key, but its unique_for period is still running (key_period.h) */
 	/*
 	 * the answer depends on a transaction that has not ended: release the key's lock, wait for that
 	 * transaction, and ask again
@@ -48,9 +48,9 @@ struct OwnerSearch
 	bool wants_turn; /* take the turn at the job before waiting for the holder `vxid` */
 	bool passes; /* another session has the turn: wait until the turn is free, without taking it */
 
-	/* State kept over all rounds of the search. */
+	/* State kept while the search is repeated. */
 	int64 turn;		 /* the job at which this session has the turn (catalog/queue_lock.h), or 0 */
-	bool starves;	 /* this search has waited for holds that kept claims from the job */
+	bool starves;	 /* holds have kept claims from the job: leave the job to claims first */
 	int64 gap_since; /* monotonic time since when the job is left to claims, or 0 */
 };
 

@@ -29,9 +29,9 @@ KeyedRequest keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &
 int64 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request);
 
 /*
- * Enqueue several jobs with different keys, sorted by the hashes of the keys, if no job has any of
- * these keys and no unique_for period of any of them is running. Otherwise returns false and does
- * nothing.
+ * Enqueue at most kKeysAtOnce jobs with different keys, sorted by the hashes of the keys, if no job
+ * has any of these keys and the unique_for period of none of them is running. Otherwise return
+ * false and do nothing.
  */
 inline constexpr int kKeysAtOnce = 64;
 bool enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n,
