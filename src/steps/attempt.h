@@ -42,7 +42,7 @@ enum class AttemptEnd : uint8
 	kBusy, /* only without wait: another transaction has locked or changed the row */
 };
 
-/* The data of an attempt that only its lease knows, for the record of the attempt. */
+/* The data of an attempt that are stored only in its lease, for the record of the attempt. */
 struct Run
 {
 	int64 token;
@@ -76,7 +76,7 @@ note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 	ending->place = lease->hint.place;
 }
 
-/* Return when a failed job with retry_in becomes due again. */
+/* Return the time at which a failed job with retry_in becomes due again. */
 TimestampTz retry_time(const Failure &failure);
 
 /*

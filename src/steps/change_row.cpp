@@ -8,8 +8,8 @@ namespace pgq {
 
 /*
  * Return the run_at to store if `run_at` is requested. A future time is moved behind the row's
- * enqueued_at: if the clock is behind that of the enqueue, the job would otherwise count as due
- * since its enqueue.
+ * enqueued_at, because a job whose run_at is not later than enqueued_at counts as due since its
+ * enqueue. enqueued_at can be in the future if the clock was set back since the enqueue.
  */
 TimestampTz
 put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
@@ -18,9 +18,10 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 }
 
 /*
- * Update the counts after the job was written to queue `to`. entered: update_job() has taken room
- * in `to` for this job, assuming that the job comes from another queue; the row that was read since
- * then may show another origin.
+ * Update the counts after the job was written to queue `to`. entered: change_waiting() has taken
+ * room in `to`, because the row was in another queue when it was read. was: the columns of the row
+ * version that the write has replaced, which may be in another queue than the version that was
+ * read.
  */
 static void
 note_move(const QueueRef &to, const SchedulingColumns &was, const Hint &now, bool entered)

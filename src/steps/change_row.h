@@ -13,7 +13,7 @@ bool change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &ch
 					const QueueRef *to);
 
 /*
- * Return the run_at to store so that the job becomes due at that time, even if the clock was ahead
+ * Return the run_at to store so that the job becomes due at `run_at`, even if the clock was ahead
  * when the job was enqueued.
  */
 TimestampTz put_off(const JobRow &row, TimestampTz run_at, TimestampTz now);

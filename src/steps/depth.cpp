@@ -53,9 +53,9 @@ enter_queue(const QueueRef &ref, int64 jobs)
 }
 
 /*
- * Find the slot in whose counts a change of queue `queue_id` is noted. Returns false if the queue
- * has no slot. In that case the queue may get a slot and count its rows before this transaction
- * commits, so all counts are begun anew at commit.
+ * Find the slot that counts the rows of queue `queue_id`. Returns false if the queue has no slot.
+ * In that case the queue may get a slot, and count its rows, before this transaction commits; so at
+ * commit the counts of all queues are forgotten, and their rows are counted again.
  */
 static bool
 find_counting(const QueueRef &ref, int32 queue_id, QueueRef *own)

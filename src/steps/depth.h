@@ -22,13 +22,13 @@ void enter_queue(const QueueRef &ref, int64 jobs);
 
 /*
  * Note that the row of a job has ended or was moved to another queue. was: the scheduling columns
- * before.
+ * before that.
  */
 void leave_queue(const QueueRef &ref, const SchedulingColumns &was);
 
 /*
- * Note that the row of a job was rewritten. was: the scheduling columns before; now: the new hint;
- * queue_id: the queue of the new row.
+ * Note that the row of a job was rewritten. was: the scheduling columns before that; now: the new
+ * hint; queue_id: the queue of the new row.
  */
 void note_rewritten(const QueueRef &ref, const SchedulingColumns &was, const Hint &now,
 					int32 queue_id);

@@ -92,8 +92,9 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 }
 
 /*
- * Return whether the function is written in C. An owner can replace it by CREATE OR REPLACE, which
- * keeps its OID and its membership in the extension, but only a superuser can write it in C.
+ * Return whether the function is written in C. The owner of a function can replace it by CREATE OR
+ * REPLACE: the OID stays the same, and the function stays a member of the extension. But only a
+ * superuser can write a function in C.
  */
 static bool
 is_in_c(Oid function)

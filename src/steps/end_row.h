@@ -42,21 +42,22 @@ keeps_finished(const QueueOptions &options)
 	return options.keep_finished > 0;
 }
 
-/* The same, of the options that the queue has now. */
+/* Return whether the queue keeps records of finished jobs by its present options. */
 bool queue_keeps_finished(const QueueRef &ref);
 
 /*
  * End the row at `place`, or at the place to which the row was moved. ref: the queue of the lease.
- * death: for kDead, otherwise NULL. finish: for the other ends, if keeps_finished(); otherwise
- * NULL. wait: whether to wait for other transactions that have locked the row. Without wait, raises
- * 55P03 if another transaction has locked a dead letter of that id.
+ * death: set if `why` is kDead, otherwise NULL. finish: set if `why` is not kDead and
+ * keeps_finished() is true, otherwise NULL. wait: whether to wait for other transactions that have
+ * locked the row. Without wait, raises 55P03 if another transaction has locked a dead letter of
+ * that id.
  */
 WriteResult end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
 					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr);
 
 /*
- * Check that pgq_ext.is_leased() is still the extension's own function: statements call it with the
- * owner's rights. Raises 55000 if not.
+ * Check that pgq_ext.is_leased() is still the extension's own function: SQL statements of the
+ * extension call this function with the owner's rights. Raises 55000 if not.
  */
 void require_is_leased();
 

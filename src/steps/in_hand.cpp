@@ -122,8 +122,8 @@ enum class Access : uint8
 
 } // namespace
 /*
- * Return whether this transaction must wait until another one has decided about the lease. Set
- * *other to the other transaction.
+ * Return whether this transaction must wait until another transaction has decided about the lease.
+ * Set *other to that transaction.
  */
 static bool
 is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
@@ -139,7 +139,7 @@ is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 	return is_anothers(*other);
 }
 
-/* Return whether the record of an attempt that ends as `how` says needs the data of its run. */
+/* Return whether a record needs the Run of an attempt that ends as `how` says. */
 static bool
 wants_run(const QueueOptions &options, LeaseEnd how)
 {

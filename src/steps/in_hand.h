@@ -57,10 +57,10 @@ enum class Intent : uint8
 };
 
 /*
- * Pin the lease until this transaction ends, if the token is current. Waits for another transaction
- * that uses the lease; the deadlock detector sees that wait. Afterwards the lease is stale, or free
- * again. Returns false if the lease is stale, or if the caller has no right to ack or fail jobs of
- * the queue.
+ * Pin the lease until this transaction ends, if the token is current. If another transaction uses
+ * the lease, first wait until the lease is stale or unused; the deadlock detector sees that wait.
+ * Returns false if the lease is stale, or if the caller has no right to ack or fail jobs of the
+ * queue.
  */
 bool take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending);
 
@@ -73,8 +73,8 @@ enum class Revoked : uint8
 
 /*
  * Revoke the worker's lease, so that pgq_extend() fails from now on even while another transaction
- * uses the lease. If no other transaction uses the lease, end it with this one. *serial: the lease
- * that is revoked already.
+ * uses the lease. If no other transaction uses the lease, end the lease when this transaction
+ * commits. *serial: the serial of the lease that an earlier call has revoked, or 0.
  */
 Revoked revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other);
 

@@ -18,8 +18,8 @@ bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Pe
 					  JobRow *row);
 
 /*
- * Return whether the caller has the right on the queue of a job whose row another transaction is
- * writing. Returns true also if the row is not found. Does not wait.
+ * Return whether the caller has the right for `deed` on the queue of a job whose row another
+ * transaction is writing. Returns true also if the row is not found. Does not wait.
  */
 bool may_at_busy(SegmentSet &segments, int64 job_id, Permission deed);
 
