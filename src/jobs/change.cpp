@@ -73,7 +73,10 @@ cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
 	return false;
 }
 
-/* The queue of the row can be another one than that of the lease, if SQL has moved the job. */
+/*
+ * Return whether the job's present queue keeps records of finished jobs. ref: the queue of the
+ * lease; SQL may have moved the job to another queue.
+ */
 static bool
 keeps_finished_of(const JobRow &row, QueueRef ref)
 {

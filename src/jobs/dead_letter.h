@@ -15,7 +15,7 @@ namespace pgq {
 bool delete_dead_letter(int64 job_id);
 
 /*
- * QueuePass the dead letter back into a job with the same id, with attempts counted from 0, due after
+ * Turn the dead letter back into a job with the same id, with attempts counted from 0, due after
  * `delay` (interval). Waits for a transaction that has locked the dead letter. Raises PQ002 if the
  * queue is full. Returns false if there is no such dead letter.
  */
@@ -34,7 +34,7 @@ bool explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
 void explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const char *death);
 
 /*
- * QueuePass the oldest dead letters of a queue back into jobs: at most `most`, or all if `most` is
+ * Turn the oldest dead letters of a queue back into jobs: at most `most`, or all if `most` is
  * negative. Skips locked dead letters. Returns the number of jobs.
  */
 int64 redrive(const char *queue, int64 most);

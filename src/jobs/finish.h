@@ -16,7 +16,7 @@ namespace pgq {
 /* Count a call with a stale lease, if the job's queue can be found. */
 void note_stale_call(int64 job_id);
 
-/* An ack, between taking the lease and deleting the row. */
+/* The state of an ack between pinning the lease and deleting the row. */
 struct Ack
 {
 	int64 job_id;

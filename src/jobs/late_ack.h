@@ -1,7 +1,7 @@
 /*
  * An ack with a lease from before this start of the server (protocol: late-ack-proves-itself).
  *
- * Memory does not know that lease. The ack is accepted if the check bits in the token
+ * Shared memory has no entry for this lease. The ack is accepted if the check bits in the token
  * (core/token.h) prove that the lease was given for this job, no worker has the job now, and the
  * row has no fence of a later lease. Then the work was done, and no later attempt has begun. The
  * late ack takes a new lease of the job first, as every end of a waiting job does, and reads the

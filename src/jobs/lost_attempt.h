@@ -1,6 +1,6 @@
 /*
- * The worker of a lost lease may report late why it failed. If the scheduler has not counted the
- * attempt yet, the report does.
+ * The worker of a lost lease may report late why its attempt failed. If the scheduler has not
+ * counted the attempt yet, the report counts the attempt.
  */
 #pragma once
 

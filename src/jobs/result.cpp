@@ -19,7 +19,7 @@ namespace pgq {
 
 namespace {
 
-/* What one search for the job, and for the record of its end, has found. */
+/* The result of one search for the job, and for the record of its end. */
 enum class Look : uint8
 {
 	kNone,
@@ -199,10 +199,10 @@ is_ending(TransactionId xid)
 }
 
 /*
- * Return whether a transaction that has deleted the row is still running its commit callback. Its
- * lease of the job may have been given back early (steps/README.md, "Fleeting leases"), but it
- * tells waiters before it releases the lock of its xid. The snapshot of the waiting statement keeps
- * the dead row version from being removed.
+ * Return whether a transaction that has deleted the row is still running its commit callback. That
+ * transaction may have given its lease of the job back early (steps/README.md, "Fleeting leases"),
+ * but it tells waiters before it releases the lock of its xid. The snapshot of the waiting
+ * statement keeps the dead row version from being removed.
  */
 static bool
 is_deleter_ending(int64 job_id, int32 *queue_id)
