@@ -19,8 +19,8 @@
 namespace pgq {
 
 /*
- * Lock the table of queues in the mode of an SQL write, until the transaction ends. So operations
- * on all queues run before or after this transaction.
+ * Lock the table of queues in the mode of an SQL write, until the transaction ends. Until then no
+ * other session can lock the table against writes.
  */
 static void
 lock_table_of_queues()
@@ -110,8 +110,8 @@ bool
 create_queue(const char *name, const Datum *options, bool if_not_exists)
 {
 	/*
-	 * Create the segments and the row, then the slot. The counts of the slot begin as known, and
-	 * zero.
+	 * Create the segments and the row, then the slot. The counts of the slot begin with zero, so
+	 * the rows of the queue need not be counted.
 	 */
 	refuse_if_queues_subscribed();
 	if (!make_row(name, options))
@@ -384,8 +384,8 @@ drop_queue(const char *name, bool if_exists, bool force)
 /* ---- purge ---- */
 
 /*
- * A lease in use by a transaction that changes or ends the job does not count: a DELETE of the row
- * waits for that transaction anyway.
+ * A lease that a transaction uses to change or end the job does not make the job "in hand" here:
+ * the DELETE of a purge waits for that transaction at the row.
  */
 bool
 is_in_hand(int64 job_id)

@@ -39,8 +39,8 @@ bool drop_queue(const char *name, bool if_exists, bool force);
 
 /*
  * Do the first half of a drop: until this transaction ends, no other transaction can write jobs to
- * the queue. At commit the slot of the queue is freed. close_empty_queue() raises 55006, with that
- * hint, if the queue has jobs or dead letters.
+ * the queue. At commit the slot of the queue is freed. close_empty_queue() raises 55006, with
+ * `hint`, if the queue has jobs or dead letters.
  */
 void close_queue(const QueueRef &ref);
 void close_empty_queue(const QueueRef &ref, const char *name, const char *hint);
