@@ -65,8 +65,8 @@ refuse_new_id(const TriggerData *data)
 /* ---- deleted and renamed queues ---- */
 
 /*
- * Return whether shared memory exists and this library serves the SQL objects. If not, shared
- * memory has no queue that must follow the row.
+ * Return whether shared memory exists, and this library supports the installed version of the SQL
+ * objects. If not, no slot in shared memory must follow a change of the queue's row.
  */
 static bool
 is_usable()
@@ -214,8 +214,8 @@ has_queue_row(int32 queue_id)
 /*
  * Return whether the queue has a slot and a row. A new slot may belong to a queue whose drop has
  * just been committed, so look for the row once for each slot (protocol: attach-then-look). After
- * that, a used slot proves that the queue exists: only a drop frees the slot, and a drop needs the
- * lock that the caller holds.
+ * that look, a slot in use proves that the queue exists: only a drop frees the slot, and a drop
+ * needs the lock that the caller has.
  */
 static bool
 is_served(int32 queue_id)

@@ -90,8 +90,8 @@ return_job(void *result, const QueueRef &ref, const QueueOptions &options, const
 }
 
 /*
- * Claim until at least one job is handed out, or no job is available. If a round has taken jobs,
- * but none may be handed out any more at the end of the round, begin another round.
+ * Claim until at least one job is handed out, or no job is available. If the claim has taken jobs,
+ * but none of them may be handed out any more, claim again.
  */
 static HandedOut
 claim_until_handed_out(const QueueRef *refs, char *const *names, int n, Claim *claim,

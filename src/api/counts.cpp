@@ -1,6 +1,6 @@
 /*
- * pgq_recount; and the function behind the view queue_status that reads the oldest ready job from
- * the table.
+ * pgq_recount; and oldest_ready(), by which the view queue_status reads the oldest ready job of a
+ * queue from the table.
  */
 #include "api/args.h"
 #include "catalog/queue_row.h"
@@ -16,7 +16,10 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_oldest_ready);
 PG_FUNCTION_INFO_V1(pgq_recount);
 
-/* Internal function: a column of the view queue_status. */
+/*
+ * Internal function for the view queue_status: returns the time since which the oldest ready job of
+ * the queue has been due.
+ */
 PGDLLEXPORT Datum
 pgq_oldest_ready(PG_FUNCTION_ARGS)
 {

@@ -82,8 +82,8 @@ for_elements(uint32 *element, Body body)
 }
 
 /*
- * Note an element with a unique key in `keyed`, until the elements without a unique key are
- * inserted. batch: the n jobs read before this element, which must get their ids first.
+ * Add an element with a unique key to `keyed`. Such elements are enqueued after all elements
+ * without a unique key. batch: the n jobs read before this element, which must get their ids first.
  */
 static void
 put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *batch, int n)
@@ -187,9 +187,9 @@ enqueue_group(const Enqueuing &enqueuing, SegmentSet &segments, const KeyedEleme
 }
 
 /*
- * Enqueue the elements with a unique key in the order of their hashes, so that two calls with the
- * same keys cannot deadlock. If two elements have the same key, the second element meets the job of
- * the first.
+ * Enqueue the elements with a unique key in the order of the hashes of their keys, so that two
+ * calls with the same keys cannot deadlock. If two elements have the same key, the second element
+ * meets the job of the first.
  */
 static void
 enqueue_those_with_key(const Enqueuing &enqueuing, MemoryContext scratch)

@@ -143,9 +143,9 @@ complain_without_segments(const QueueRow *queues, int n)
 
 /*
  * Describe what a ready job waits for; nullptr: the job waits for nothing, or the reason is
- * unknown. The view job_status asks only if the rows of the job's group do not show that the group
- * is full. If memory says that the group is full, a user's SQL has deleted the row of a job in
- * work, or moved it to another queue.
+ * unknown. group_is_full: shared memory says that the job's group is full. The view job_status asks
+ * only if the table does not show that the group is full. So if shared memory says so, SQL has
+ * deleted the row of a job in work of the group, or moved the row to another queue.
  */
 static const char *
 words_of(const Schedule::Ahead &ahead, bool group_is_full)
@@ -172,7 +172,7 @@ PG_FUNCTION_INFO_V1(pgq_late_leases);
 PG_FUNCTION_INFO_V1(pgq_unknown_starts);
 PG_FUNCTION_INFO_V1(pgq_behind);
 
-/* Works even if this library does not serve the version of the SQL objects. */
+/* Works even if this library does not support the installed version of the SQL objects. */
 PGDLLEXPORT Datum
 pgq_library_version(PG_FUNCTION_ARGS)
 {
@@ -187,9 +187,7 @@ pgq_library_serves(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) && is_served(text_to_cstring(PG_GETARG_TEXT_PP(0))));
 }
 
-/*
- * If the extension's tables are not as expected, raise the error that other functions raise then.
- */
+/* If the extension's tables are not as expected, raise the same error as other functions. */
 PGDLLEXPORT Datum
 pgq_verify_tables(PG_FUNCTION_ARGS)
 {

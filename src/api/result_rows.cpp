@@ -3,8 +3,8 @@
 namespace pgq {
 
 /*
- * Add a row of n values to the result if its row type, of a later version, has more attributes. The
- * other attributes are set to NULL.
+ * Add a row of n values to a result whose row type is of a later version and has more attributes.
+ * The additional attributes are set to NULL.
  */
 void
 ResultRows::put_longer(const Datum *values, const bool *nulls, int n)

@@ -86,8 +86,8 @@ with_maker(const TriggerData *data, HeapTuple row)
 }
 
 /*
- * Return whether the update changes the column maker or maker_name. Each row that logical
- * replication writes has the OID that the role has on the publisher.
+ * Return whether the update changes the column maker or maker_name. A row that logical replication
+ * writes has the OID of the role on the publisher, so for such rows this is usually true.
  */
 static bool
 has_other_maker(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -179,8 +179,8 @@ pgq_schedule_preview(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger of pgq_ext.timetable for each row, in all sessions. Wakes the scheduler, unless the
- * change is the scheduler's own.
+ * Trigger of pgq_ext.timetable for each row; also fires for rows of logical replication. Wakes the
+ * scheduler, unless the scheduler itself has made the change.
  */
 PGDLLEXPORT Datum
 pgq_timetable_changed(PG_FUNCTION_ARGS)

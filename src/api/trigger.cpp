@@ -54,8 +54,8 @@ database_without_tables()
 }
 
 /*
- * If the trigger's jobs are in work, note in their leases that the rows of the jobs are inserted,
- * deleted or moved.
+ * If the jobs whose rows have fired the trigger are in work, note in their leases that these rows
+ * are inserted, deleted or moved.
  */
 static void
 note_leases(const Database *db, const TriggerData *data)
@@ -106,8 +106,8 @@ find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 
 /*
  * Count a row that is inserted (comes) or deleted. If its queue has no slot, the rows of the queue
- * are counted when the queue gets a slot. This transaction may still be open then, so its commit
- * makes the queue's counts be taken again.
+ * are counted when the queue gets a slot. This transaction may not be committed by then, so after
+ * its commit the rows of all queues are counted again.
  */
 static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
@@ -176,9 +176,9 @@ file_changed_row(const Tables &t, const TriggerData *data)
 
 /*
  * If an UPDATE moves a row of a queue with fifo to another group or queue, file a hint of the old
- * row, as due. The row may have been the head of its old group, and no lease shows that. A claim
- * that takes the hint finds no row, and then looks for the next head of the group. (Deleted rows
- * need no hint: see note_deletions().)
+ * row, as if the job were due. The row may have been the head of its old group, and no lease shows
+ * that. A claim that takes the hint finds no row, and then looks for the next head of the group.
+ * (Deleted rows need no hint: see note_deletions().)
  */
 static void
 file_row_that_left(const Tables &t, const TriggerData *data)
@@ -220,8 +220,8 @@ admit(const TriggerData *data, bool alone)
 /*
  * Return whether the update turns the row into another job. A worker that was handed the job before
  * the update has then not worked on this job. Columns are found by name, since this library may not
- * serve the version of the SQL objects. Values are compared as bytes: for equal values with
- * different bytes, a late ack is refused without need.
+ * support the installed version of the SQL objects. Values are compared as bytes: for equal values
+ * with different bytes, a late ack is refused without need.
  */
 static bool
 is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -254,10 +254,10 @@ stored_mark(Relation rel)
 }
 
 /*
- * Return whether the row needs a fence. Each updated row needs a fence. An inserted row needs one
- * if it is older than newest_token: the row may have the id of a job that was deleted before, and
- * only for a newer row does is_honoured() refuse a lease of that job. Rows of a dump or a publisher
- * need no fence.
+ * Return whether the row needs a fence. Each updated row needs a fence. An inserted row may have
+ * the id of a job that was deleted before. is_honoured() refuses a late ack with a lease of that
+ * job only if the row is newer than the lease. So a row needs a fence if it is not newer than
+ * newest_token. Rows of a dump or a publisher need no fence.
  */
 static bool
 wants_fence(const TriggerData *data, HeapTuple row, int64 newest_token)
