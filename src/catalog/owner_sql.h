@@ -65,8 +65,8 @@ void spi_begin();
 
 /*
  * Return the owner of pgq_ext.queue, whose rights a background worker uses; InvalidOid if there is
- * no such table. Takes no lock, so the answer may be outdated; lock_tables() checks it under the
- * lock.
+ * no such table. Takes no lock, so the answer may be outdated; lock_tables() checks the owner again
+ * under the lock of the table.
  */
 Oid owner_of_tables();
 

@@ -360,8 +360,8 @@ is_among(const List *sorted, int number)
 }
 
 /*
- * Attach the queues of all rows. Return whether some slots differ from their rows. correct: if
- * true, update or free such slots.
+ * Give the queue of each row a slot, if it has none. Return whether some slots differ from their
+ * rows. correct: if true, update or free such slots.
  */
 static bool
 compare_with_rows(const Tables &t, bool correct, Attached *attached)

@@ -21,8 +21,8 @@ bit_of(Right right)
 
 namespace {
 /*
- * Cached rights of one role on one queue. An entry serves several queues and roles, and keeps the
- * rights that were looked up last.
+ * Cached rights of one role on one queue. Several pairs of role and queue share one entry, which
+ * has the rights of the pair that was looked up last.
  */
 struct Known
 {

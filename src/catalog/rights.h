@@ -35,8 +35,8 @@ inline constexpr RightSpec right_specs[] = {
 };
 
 /*
- * What a role can do with a queue. Each deed needs one right (right_for()). docs/reference.md,
- * "Rights", lists the functions for each deed.
+ * What a caller wants to do with a queue. Each Permission needs one Right (right_for()).
+ * docs/reference.md, "Rights", lists the functions that ask for each Permission.
  */
 enum class Permission : uint8
 {
@@ -69,7 +69,7 @@ right_for(Permission permission)
 }
 
 /*
- * Return whether the current role has the right that this deed needs, by the latest committed
+ * Return whether the current role has the right that `permission` needs, by the latest committed
  * rights. The caller must not hold the lock of a queue in shared memory.
  */
 bool may(Permission permission, int32 queue_id);
@@ -110,7 +110,9 @@ bool has_schema();
  */
 bool may_know(int32 queue_id);
 
-/* Return whether the current role has all rights: a superuser, or the owner of the tables. */
+/*
+ * Return whether the current role is a superuser or the owner of the tables, and so has all rights.
+ */
 bool is_owner();
 
 enum class Openness : uint8

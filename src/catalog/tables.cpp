@@ -143,7 +143,7 @@ find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
 	return complete;
 }
 
-/* Add a ring's segments to t; return their number. Clears *complete if one lacks an index. */
+/* Add a ring's segments to t; return their number. Clears *complete if a segment lacks an index. */
 static int
 add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 {
@@ -164,7 +164,7 @@ add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 	return n;
 }
 
-/* Add all segments to t, or none if some are missing: a scan without these would lose jobs. */
+/* Add all segments to t, or none if some are missing: a scan without the missing ones would lose jobs. */
 static void
 find_segments(Tables *t, Oid schema)
 {
@@ -314,8 +314,8 @@ enum class Installed : uint8
 } // namespace
 
 /*
- * Read the catalog until no invalidation arrives during the read, which may process some itself. An
- * error leaves `looking` set; then the next call reads the catalog once more.
+ * Read the catalog until no invalidation arrives during the read; the read itself can process
+ * invalidations. An error leaves `looking` set; then the next call reads the catalog once more.
  */
 static Installed
 look_again()
@@ -337,7 +337,7 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/* While incomplete, read at every call: some completing changes send no invalidation. */
+		/* While segments are incomplete, read at every call: completing them may send no invalidation. */
 		if (known->incomplete)
 		{
 			valid = false;

@@ -15,7 +15,7 @@ TokenKey read_token_key(Oid table);
 
 /*
  * Store the key that is in use if the table has no key. Called by the scheduler. Without a stored
- * key, the server would not recognize its leases after a restart.
+ * key, the server could not check after a restart that it had given out a token.
  */
 void keep_token_key(const Tables &t);
 

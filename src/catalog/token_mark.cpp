@@ -25,8 +25,9 @@ read_token_mark(Oid sequence)
 }
 
 /*
- * Return the greatest token that is `lead` microseconds ahead of both the clock and the last token.
- * After a restart, the last token is ahead of the clock for a while.
+ * Return the greatest token of the time that is `lead` microseconds after the clock or after the
+ * last drawn token, whichever is later. After a restart, the last token is ahead of the clock for a
+ * while.
  */
 static int64
 token_ahead_by(int64 lead)
@@ -41,8 +42,8 @@ token_mark_is_ahead(const Database *db, int64 lead)
 }
 
 /*
- * Return whether the synchronous standby has the WAL record. Returns true if a commit of that level
- * waits for no standby.
+ * Return whether the synchronous standby has the WAL up to `lsn`. Returns true if a commit of that
+ * level waits for no standby.
  */
 static bool
 is_replicated(XLogRecPtr lsn, int commit_level)
@@ -142,8 +143,9 @@ advance_token_mark(int64 lead, bool wait, int commit_level)
 	if (t != nullptr && t->token_mark == sequence && !token_mark_is_ahead(t->database, lead))
 	{
 		/*
-		 * A scheduler whose last mark the standby does not have yet need not write another mark.
-		 * Any other process writes a new mark, since leases may have been saved with the last mark.
+		 * The scheduler does not wait for the standby, and writes another mark only if its last
+		 * mark is not far enough ahead. Any other process writes a new mark, since leases may have
+		 * been saved with the last mark.
 		 */
 		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
 			unpublished = write_mark(*t, token_ahead_by(kAhead));

@@ -19,7 +19,8 @@ namespace pgq {
 int64 read_token_mark(Oid sequence);
 
 /*
- * Return whether the mark is at least `lead` microseconds ahead of the clock and of the last token.
+ * Return whether the mark is at least `lead` microseconds ahead of the clock and of the last drawn
+ * token.
  */
 bool token_mark_is_ahead(const Database *db, int64 lead);
 

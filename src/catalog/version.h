@@ -12,16 +12,16 @@ void version_init();
 bool extension_installed();
 
 /*
- * Return whether this library serves that version of the SQL objects. The library serves its own
- * version and the previous version. The previous version lacks the objects that the update to the
- * library's version adds, and does not differ otherwise (docs/operations.md). A function that needs
- * such an object and does not find it calls report_versions(ERROR).
+ * Return whether this library supports that version of the SQL objects. The library supports its
+ * own version and the previous version. The previous version lacks the objects that the update to
+ * the library's version adds, and does not differ otherwise (docs/operations.md). A function that
+ * needs such an object and does not find it calls report_versions(ERROR).
  */
 bool is_served(const char *version);
 
 /*
  * Return whether the extension is installed in this database, in a version that this library
- * serves. Never raises an error.
+ * supports. Never raises an error.
  */
 bool version_served();
 
