@@ -333,7 +333,8 @@ pgq_rate_entries(PG_FUNCTION_ARGS)
 
 /*
  * Trigger for rows of pgq_ext.held_lock that SQL statements write directly, usually in a restore:
- * makes memory read the locks again. Does nothing without shared memory.
+ * notes that shared memory may lack rows, so that the next session that uses named locks loads the
+ * rows. Does nothing without shared memory.
  */
 PGDLLEXPORT Datum
 pgq_held_lock_changed(PG_FUNCTION_ARGS)

@@ -19,8 +19,8 @@ bool lock_tables(LOCKMODE mode);
 /*
  * Like lock_tables(), for workers that hand out or change jobs. Also returns false if a worker must
  * not hand out or change jobs: this library does not support the installed version of the SQL
- * objects, segments are missing, or a subscription brings the jobs (protocol:
- * publisher-owns-its-jobs).
+ * objects, segments are missing, or a subscription brings the jobs
+ * (protocol: publisher-owns-its-jobs).
  */
 bool lock_and_serve(LOCKMODE mode);
 

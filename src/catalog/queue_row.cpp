@@ -70,7 +70,9 @@ memory_of_names()
 	return remembered;
 }
 
-/* Open the table. Check the columns only under the lock, which ALTER TABLE may have had before. */
+/*
+ * Open the table of queues. Then check its columns, since ALTER TABLE may have had the lock before.
+ */
 static Relation
 open_queues(const Tables &t)
 {
@@ -204,8 +206,9 @@ find_row(const Tables &t, int32 queue_id, bool without_us, QueueRow *wanted)
 }
 
 /*
- * Attach the queue of a row, as other sessions may see it: without uncommitted changes of this
- * transaction. If this transaction has created the queue, attach the queue as uncommitted.
+ * Attach the queue of a row with the values that other sessions may see: without uncommitted
+ * changes of this transaction. If this transaction has created the queue, register an effect that
+ * frees the slot on abort.
  */
 static QueueRef
 attach_row(const Tables &t, const QueueRow &row)

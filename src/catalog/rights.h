@@ -1,9 +1,9 @@
 /*
  * Rights on single queues. A queue is open or closed. An open queue may be used by each role that
- * has EXECUTE on the functions. A closed queue has a view of constants, pgq_ext.rights_ID, whose
- * privileges are the rights on the queue (protocol: rights-are-privileges). So the server keeps the
- * privileges right when a role is renamed, refuses to drop a role that has privileges, and dumps
- * them.
+ * has EXECUTE on the functions. A closed queue has a view that selects only constants,
+ * pgq_ext.rights_ID. The privileges on this view are the rights on the queue
+ * (protocol: rights-are-privileges). So the server keeps the rights when a role is renamed, refuses
+ * to drop a role that has rights, and dumps the rights.
  *
  * Each backend caches the rights that it has looked up, until an invalidation says that a view, a
  * membership or a role has changed. A check of cached rights takes a few nanoseconds.

@@ -15,9 +15,9 @@ namespace pgq {
 bool is_subscribed();
 
 /*
- * Raise error 55000, naming the subscription, if a subscription brings jobs or records (protocol:
- * publisher-owns-its-jobs). New jobs are refused too: their ids would collide with ids of the
- * publisher's next jobs. A call costs little, since it only reads a flag.
+ * Raise error 55000, naming the subscription, if a subscription brings jobs or records
+ * (protocol: publisher-owns-its-jobs). New jobs are refused too: their ids would collide with ids
+ * of the publisher's next jobs. A call costs little, since it only reads a flag.
  * refuse_if_queues_subscribed() does the same for a subscription that brings rows of pgq_ext.queue.
  */
 void refuse_if_subscribed();

@@ -47,9 +47,7 @@ wait_for_refill(const QueueRef &ref, RefillWait *patience)
 		pg_usleep(kNap);
 }
 
-/*
- * Refill the timer and the window. Returns false if the segments are not known or not complete yet.
- */
+/* Refill the timer and the window. Returns false if segments are missing or incomplete. */
 static bool
 refill(Round *round)
 {

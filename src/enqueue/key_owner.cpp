@@ -16,7 +16,7 @@ namespace {
 /* The result of the search for one job that has the key; compare OwnerAnswer. */
 enum class LookResult : uint8
 {
-	kHeld,		 /* the job waits, and is not handed out before this transaction ends */
+	kHeld,		 /* the job is a waiting job, and is not handed out before this transaction ends */
 	kLeased,	 /* the job is in work */
 	kNotYet,	 /* the answer depends on another transaction, noted in the search */
 	kPassedOver, /* not the owner of the key: look at the next job */

@@ -12,7 +12,7 @@ namespace pgq {
 enum class OwnerAnswer : uint8
 {
 	kNobody, /* the key is free */
-	kHeld,	 /* the owner waits, and is not handed out before this transaction ends */
+	kHeld,	 /* the owner is a waiting job, and is not handed out before this transaction ends */
 	kLeased, /* the owner is in work */
 	kOver,	 /* no job has the key, but its unique_for period is still running (key_period.h) */
 	/*

@@ -154,7 +154,7 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, OwnerAnswer how,
 		complain_conflict(request.rules, search.owner.job_id());
 	if (how != OwnerAnswer::kOver)
 		require_visible(segments, search.owner);
-	/* Change only an owner that waits, not one that is in work or has ended. */
+	/* Change the owner only if it is a waiting job, not if it is in work or has ended. */
 	bool met = true;
 	if (how == OwnerAnswer::kHeld && search.alone)
 	{

@@ -24,11 +24,12 @@ struct TakenLease
 };
 
 /*
- * Take the lease of a waiting job; at commit it ends as `how` says, on abort the job waits as
- * before. Waits for a transaction that changes the job or moves its row, and for a claim that has
- * not decided whether to hand the job out. Returns false if a worker has the job, or if the queue
- * does not exist; then taken->ref.queue is NULL. lost: also take a LOST lease, whose attempt the
- * caller then counts; otherwise such a job counts as leased. Raises 53400 if no lease is left.
+ * Take the lease of a waiting job. At commit the lease ends as `how` says; on abort the job is
+ * given back. Waits for a transaction that changes the job or moves its row, and for a claim that
+ * has not decided whether to hand the job out. Returns false if a worker has the job, or if the
+ * queue does not exist; then taken->ref.queue is NULL. lost: also take a LOST lease, whose attempt
+ * the caller then counts; otherwise a job with such a lease counts as leased. Raises 53400 if no
+ * lease is left.
  */
 bool take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken);
 
