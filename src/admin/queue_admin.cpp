@@ -166,8 +166,8 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 {
 	refuse_if_queues_subscribed();
 	/*
-	 * Serialize changes of the options until they are in memory: row locks are released before the
-	 * commit callback sets the options, so an older set could be applied last.
+	 * Serialize changes of the options until the options are set in shared memory: row locks are
+	 * released before the commit callback sets the options, so older options could be set last.
 	 */
 	QueueRef before = resolve_queue(tables(), name, Permission::kAdminister);
 	if (std::find(given, given + kQueueOptions, true) != given + kQueueOptions)
@@ -321,8 +321,8 @@ mover_of(const QueueRef &ref)
 }
 
 /*
- * Wait for sessions that have locked a whole segment, as a restore does. They write jobs without
- * locking the queue (api/trigger.cpp).
+ * Wait for sessions that have locked a whole segment, as a restore does. Such sessions write jobs
+ * without locking the queue (api/trigger.cpp).
  */
 static void
 wait_for_lone_writers()

@@ -18,8 +18,8 @@ static constinit ProcessUtility_hook_type next_hook = nullptr;
 static constinit object_access_hook_type next_access_hook = nullptr;
 
 /*
- * Return the table of a COPY or ALTER TABLE statement; nullptr for other statements. The first
- * statement of such a dump that names a table is a COPY or an ALTER TABLE.
+ * Return the table of a COPY or ALTER TABLE statement; nullptr for other statements. In a data-only
+ * dump, the first statement that names a table is a COPY or an ALTER TABLE.
  */
 static const RangeVar *
 table_of(const Node *statement)

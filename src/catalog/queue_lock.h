@@ -1,8 +1,8 @@
 /*
- * Heavyweight locks of a queue. They are for waits that may be long, since the deadlock detector
- * sees such waits. pg_locks shows them as objects of the class pgq_ext.queue: objid is the id of
- * the queue, objsubid the QueueLock. In the list below, "to the end" means that the lock is kept
- * until the transaction ends.
+ * Heavyweight locks of a queue, for waits that may be long: the deadlock detector sees such waits.
+ * pg_locks shows these locks as objects of the class pgq_ext.queue: objid is the id of the queue,
+ * objsubid the QueueLock. In the list below, "to the end" means that the lock is kept until the
+ * transaction ends.
  */
 #pragma once
 
@@ -52,10 +52,10 @@ void lock_key(int32 queue_id, int64 hash);
 void unlock_key(int32 queue_id, int64 hash);
 
 /*
- * Lock the turn at a waiting job. Exclusive: a session that waits for all transactions which hold
- * the job, and keeps other transactions from starting to hold it. Share, for a moment: a session
- * whose transaction is about to hold the job. Without wait, returns false if the lock is not
- * available.
+ * Lock the turn at a waiting job. ExclusiveLock is for a session that waits for all transactions
+ * which hold the job; it keeps other transactions from becoming holders. ShareLock, kept for a
+ * moment, is for a session whose transaction is about to hold the job. Without wait, returns false
+ * if the lock is not available.
  */
 bool lock_turn(int64 job_id, LOCKMODE mode, bool wait);
 void unlock_turn(int64 job_id, LOCKMODE mode);

@@ -51,7 +51,7 @@ forget_all()
 
 /*
  * Invalidate cached rights after a change of the relation with that hash; 0: any relation may have
- * changed. If an entry is just being looked up, the look-up notices the change by `changes`.
+ * changed. A look-up that is in progress notices the change by the counter `changes`.
  */
 static void
 at_relation_change(Datum, CacheId, uint32 hash)

@@ -12,7 +12,7 @@ static constexpr Tables kNothing = {};
 static constinit const Tables *known = &kNothing;
 static constinit MemoryContext memory_of_known = nullptr;
 static constinit bool valid = false;
-static constinit bool looking = false; /* while reading the catalog: any invalidation counts */
+static constinit bool looking = false; /* the catalog is being read: any invalidation counts */
 static constinit bool callbacks_registered = false;
 
 /* ---- invalidation ---- */

@@ -25,8 +25,8 @@ int64 read_token_mark(Oid sequence);
 bool token_mark_is_ahead(const Database *db, int64 lead);
 
 /*
- * The lead that a claim needs, in microseconds: more than the claim can use up before it checks the
- * mark again.
+ * The lead that a claim needs, in microseconds. The tokens that the claim draws before it checks
+ * the mark again advance by less than that.
  */
 inline constexpr int64 kTokenLead = 10 * USECS_PER_SEC;
 

@@ -33,8 +33,9 @@ take_over_from_scheduler(Queue *queue, int64 monotonic)
 }
 
 /*
- * Apply the passage of time: let timers fire, file jobs again that were set aside (only in the
- * first round), and take over lost leases that no scheduler counts.
+ * Apply the passage of time: move the hints of jobs that have become due from the timer into the
+ * window, file jobs again that were set aside (only in the first round), and take over lost leases
+ * that no scheduler counts.
  */
 static void
 let_time_pass(const Round &round, QueueHold &hold)

@@ -84,8 +84,9 @@ struct Round
 	 */
 	bool first;
 	/*
-	 * The claim has just refilled the window. This round lets no timer fire before it pops;
-	 * otherwise a flood of jobs that become due could make the claim refill without end.
+	 * The claim has just refilled the window. This round moves no hints from the timer into the
+	 * window before it pops; otherwise a flood of jobs that become due could make the claim refill
+	 * without end.
 	 */
 	bool refilled;
 
@@ -101,7 +102,7 @@ struct Round
 	 */
 	VirtualTransactionId mover;
 
-	/* State that the rounds of the claim at this queue pass on. */
+	/* State that each round of the claim at this queue hands on to the next round. */
 	/*
 	 * Since the last popped job, the claim has probed groups so that one of them frees its entry.
 	 */

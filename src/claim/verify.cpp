@@ -137,7 +137,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	segments.open_in_order(needed(*round, 0));
 	for (int i = 0; i < round->n; i++)
 	{
-		/* After some megabytes, unlock the segments for a moment, as between rounds. */
+		/* After some megabytes of rows, unlock the segments for a moment, as between rounds. */
 		if (bytes > kManyBytes)
 		{
 			segments.close();

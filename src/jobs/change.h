@@ -1,8 +1,8 @@
 /*
  * Operations of an administrator or a producer on jobs by their ids: cancel, change, retry now.
  *
- * For a waiting job the lease is taken first (waiting.h). A leased job can only be cancelled: its
- * worker learns of it at its next pgq_extend, and finds its lease stale after the commit.
+ * For a waiting job the lease is taken first (waiting.h). A leased job can only be cancelled: the
+ * worker learns of the cancel at the next pgq_extend, and finds the lease stale after the commit.
  */
 #pragma once
 

@@ -29,8 +29,9 @@ is_honoured(const JobRow &row, int64 token)
 }
 
 /*
- * Return whether the check bits in the token (core/token.h) prove that it was a lease of that job.
- * After kFailedMax wrong tokens no late ack is accepted until the database is loaded again.
+ * Return whether the check bits in the token (core/token.h) prove that the token was a lease of
+ * that job. After kFailedMax wrong tokens no late ack is accepted until the database is loaded
+ * again.
  */
 static bool
 is_proven(const Load &load, int64 job_id, int64 token)
@@ -95,8 +96,8 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	refuse_if_subscribed();
 	Load load = read_load(tables().database, tables().database_generation);
 	/*
-	 * A token above mark_before was given by a lost primary after the last WAL that this server has
-	 * received. The rows here cannot have a fence for it.
+	 * A primary that was lost has given out a token above mark_before after the last WAL that this
+	 * server has received. So the rows here cannot have a fence that refuses such a token.
 	 */
 	if (token <= 0 || token > load.mark_before ||
 		!locate_permitted(segments, Place{}, job_id, Permission::kAnswer, &row) ||

@@ -90,7 +90,7 @@ static constexpr char kOver[] =
 	"FROM pgq_ext.finished_job f WHERE f.job_id OPERATOR(pg_catalog.=) $1 "
 	"ORDER BY over_at DESC LIMIT 1";
 
-/* Copy the row that the statement kOver has found to `memory`. */
+/* Copy the row that the statement kOver has returned into `memory`. */
 static void
 read_record(MemoryContext memory, int32 *queue_id, JobResult *result)
 {

@@ -18,9 +18,9 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 }
 
 /*
- * Update the counts after the job was written to queue `to`. entered: change_waiting() has taken
- * room in `to`, because the row was in another queue when it was read. was: the columns of the row
- * version that the write has replaced, which may be in another queue than the version that was
+ * Update the counts after the job was written to queue `to`. entered: room in `to` was taken for
+ * this job before the write, since the row that was read was in another queue. was: the columns of
+ * the row version that the write has replaced; its queue may differ from that of the row that was
  * read.
  */
 static void

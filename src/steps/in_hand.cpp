@@ -224,7 +224,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 			result = Revoked::kWait;
 			return;
 		}
-		/* No other transaction uses the lease: end it with this one. */
+		/* No other transaction uses the lease: end the lease with this transaction. */
 		note_ending(hold.ref(), lease, ending);
 		note_run(lease, &ending->run);
 		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
