@@ -29,7 +29,7 @@ namespace pgq {
 struct Cron
 {
 	int64_t period; /* seconds; 0: the schedule has fields, not a period */
-	/* Fields. Bit n is set if the number n fits. */
+	/* Fields. Bit n of a field is set if the field allows the number n. */
 	uint64_t seconds;
 	uint64_t minutes;
 	uint64_t hours;
@@ -118,7 +118,7 @@ fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono:
 	return cron.any_day || cron.any_weekday ? by_day && by_weekday : by_day || by_weekday;
 }
 
-/* Return the first local time in [from, until] that fits; kNever: none. */
+/* Return the first local time in [from, until] that the fields allow; kNever: none. */
 inline int64_t
 fitting_time(const Cron &cron, int64_t from, int64_t until)
 {
@@ -163,8 +163,8 @@ int64_t
 next_tick(const Cron &cron, int64_t after, const Zone &zone)
 {
 	/*
-	 * No zone moves its clocks by more than this, so a local time that was shown before `start` is
-	 * not shown again after `after`.
+	 * No zone moves its clocks by more than this. So after `after`, the clocks do not show again a
+	 * local time that they showed before `start`.
 	 */
 	static constexpr int64_t kLongestMove = 2 * kDay;
 	if (cron.period > 0)
@@ -203,7 +203,7 @@ next_tick(const Cron &cron, int64_t after, const Zone &zone)
 struct Backlog
 {
 	int n;			/* number of ticks that are returned */
-	int64_t before; /* number of missed ticks before the returned ones, counted up to kCounted */
+	int64_t before; /* number of older missed ticks, which are not returned; at most kCounted */
 };
 inline constexpr int64_t kCounted = 100000;
 
@@ -227,9 +227,9 @@ last_ticks(const Cron &cron, int64_t from, int64_t until, const Zone &zone, int6
 }
 
 /*
- * Store the newest ticks in [from, until], at most `most`, sorted from old to new. There can be a
- * hundred million ticks, so search backwards from the end, in a window whose length doubles each
- * time.
+ * Store the newest ticks in [from, until], at most `most`, sorted from old to new. Return their
+ * number, and the number of older ticks. There can be a hundred million ticks, so search backwards
+ * from `until`, in a window whose length doubles each time.
  */
 template <typename Zone>
 Backlog

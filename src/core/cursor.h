@@ -1,7 +1,8 @@
 /*
- * A cursor: memory has every row whose key is below the cursor. A refill sets the cursor to
- * +infinity while it reads rows, and to the final cursor at its end. A bounded set keeps the
- * smallest keys; a key that has no room pulls the cursor back to itself.
+ * A cursor: memory has every row whose key is below the cursor. While a refill reads rows, the
+ * cursor is +infinity. At its end, the refill sets the cursor to the key below which memory then
+ * has every row. A bounded set keeps the smallest keys. If the set has no room for a key, the
+ * cursor is lowered to this key.
  */
 #pragma once
 
@@ -15,7 +16,7 @@ template <typename K> struct Refill
 {
 	bool active;
 	K start;  /* the cursor when the refill began */
-	K lowest; /* smallest key that was evicted, refused or pulled back to since the refill began */
+	K lowest; /* smallest key that was passed to lower() since the refill began */
 };
 
 /* Return the key below which memory has every row. During a refill this key is not the cursor. */
@@ -28,6 +29,7 @@ known_to(const Refill<K> &refill, const K &cursor)
 	return refill.lowest < refill.start ? refill.lowest : refill.start;
 }
 
+/* Lower the cursor to the key. During a refill, finish_refill() does this. */
 template <typename K>
 void
 lower(Refill<K> &refill, K &cursor, const K &key)

@@ -69,7 +69,7 @@ public:
 			at(second) += static_cast<int32_t>(n);
 	}
 
-	/* Return the number of jobs that still wait at the second `now`. Only if knows(now). */
+	/* Return the number of jobs that still wait at the second `now`. Requires knows(now). */
 	int64_t waiting(int64_t now) const
 	{
 		int64_t n = beyond_;
@@ -88,13 +88,12 @@ public:
 		beyond_ += found.beyond_;
 	}
 
-	/* ---- the next part ---- */
+	/* ---- the next part of the seconds ---- */
 
 	bool wants_part(int64_t now) const { return known_to_ - now < kSeconds / 2 && knows(now); }
 
 	/*
-	 * Cover later seconds without reading rows. Possible only if no job is beyond; otherwise return
-	 * false.
+	 * Cover later seconds without reading rows. Return false, without a change, unless beyond is 0.
 	 */
 	bool slide(int64_t now)
 	{

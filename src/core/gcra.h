@@ -6,8 +6,8 @@
  * permits + burst - 1 through in some windows. So the bucket is refilled more slowly, with permits
  * - burst + 1 in a period, which makes the bound exact.
  *
- * The only state is the time at which the bucket will be full if no permit is taken before. Pure
- * and unlocked. Times are microseconds of a clock that does not go back.
+ * The only state is the time at which the bucket will be full if no permit is taken before. Needs
+ * no server header and takes no lock. Times are microseconds of a clock that does not go back.
  */
 #pragma once
 
@@ -19,7 +19,10 @@ namespace pgq {
 class Gcra
 {
 public:
-	/* Begin with an empty bucket, because takes before now are not known. 1 <= burst <= permits. */
+	/*
+	 * Begin with an empty bucket, since permits may have been taken before now. 1 <= burst <=
+	 * permits.
+	 */
 	void restart(int64_t permits, int64_t period, int64_t burst, int64_t now)
 	{
 		int64_t refilled = permits - burst + 1;
@@ -48,7 +51,8 @@ public:
 	}
 
 	/*
-	 * Give back n permits that were not used. Has no effect if other permits were taken in between.
+	 * Give back n permits that were not used. Has no effect if other permits were taken after
+	 * these.
 	 */
 	void give_back(int64_t n, int64_t taken)
 	{

@@ -7,7 +7,8 @@
  * middle of its bucket, so the error is at most 1/16, or 6.3 %. 40 octaves reach to 2^42
  * microseconds, or 50 days; a longer duration counts as 2^42 - 1.
  *
- * Pure and unlocked. Times are microseconds of a clock that does not go back.
+ * Needs no server header and takes no lock. Times are microseconds of a clock that does not go
+ * back.
  */
 #pragma once
 
@@ -117,7 +118,7 @@ private:
 
 /*
  * Durations of the last five to ten minutes. Time is divided into parts of five minutes; the
- * present part and the one before count.
+ * present part and the part before it count.
  */
 class RecentHistogram
 {
@@ -153,8 +154,8 @@ private:
 	static constexpr int64_t kParts = 2;
 
 	/*
-	 * Clear the parts that are too old. A time before the newest part counts in the newest part:
-	 * the process that passes it has read the clock a little earlier than another process.
+	 * Clear the parts that are too old. If `now` is before the newest part, because another process
+	 * has read the clock later, the newest part stays, and durations count in it.
 	 */
 	void forget_before(int64_t now)
 	{

@@ -93,7 +93,7 @@ struct ByRunAt
 	{
 		/*
 		 * After the priority of a row was changed, the row has two hints for a while. The set keeps
-		 * the two, so the hint with the higher priority is not lost.
+		 * both hints, so the hint with the higher priority is not lost.
 		 */
 		return a.timer_key() == b.timer_key() ? ByKey::less(a, b) : a.timer_key() < b.timer_key();
 	}

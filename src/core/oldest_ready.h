@@ -1,16 +1,16 @@
 /*
- * The ready job with the earliest run_at, among the priorities below a bound: the priorities of
- * which the window may lack jobs. The job is found by reading rows when a caller asks for it, and
- * is then kept. An older job that becomes ready replaces the kept one (note()). When rows may have
- * become ready that were not filed, the kept job is forgotten. So no ready job of these priorities
- * is older than the kept one. Like any hint, the kept hint may be a ghost: the caller looks at the
- * row, and reads rows again if the row is gone.
+ * The ready job with the earliest run_at among the jobs whose priority is below a bound. For the
+ * other priorities, oldest_in() searches the window. When a caller asks for the job, rows are read
+ * to find it, and the job is kept. An older job that becomes ready replaces the kept job (note()).
+ * When rows may have become ready that were not filed, the kept job is forgotten. So no ready job
+ * of these priorities is older than the kept job. Like any hint, the kept hint may be a ghost: the
+ * caller looks at the row, and reads rows again if the row is gone.
  *
  *     serial = begin(below)       under the queue's lock
  *     the rows are read           by a snapshot taken after begin(), with no lock held
  *     finish(serial, found)       under the lock; no effect after another begin() or a forget()
  *
- * Pure and unlocked.
+ * Needs no server header and takes no lock.
  */
 #pragma once
 
@@ -61,7 +61,7 @@ public:
 	/* Return whether the kept job covers all priorities below `below`. */
 	bool knows(int64_t below) const { return state_ == kKnown && below <= below_; }
 
-	/* Return the kept job; NULL: no job of these priorities is ready. Only if knows(). */
+	/* Return the kept job; NULL: no job of these priorities is ready. Requires knows(). */
 	const Hint *oldest() const { return any_ ? &oldest_ : nullptr; }
 
 private:
@@ -78,8 +78,8 @@ private:
 };
 
 /*
- * The ready job of the window that has been due for longest. below: only priorities from this
- * number on were looked at.
+ * The ready job of the window that has been due for longest. below: the window was searched for
+ * priorities from this number on.
  */
 struct OldestInWindow
 {

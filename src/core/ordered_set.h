@@ -81,8 +81,9 @@ public:
 	bool contains(const T &value) const { return Tree::find(&header_, &value, Less{}) != &header_; }
 
 	/*
-	 * Return the first value that is not less than this one, the first that is greater, or the last
-	 * that is less; NULL: there is none.
+	 * Return a value of the set; NULL: there is none. first_from() returns the first value that is
+	 * not less than `value`, first_after() the first that is greater, last_before() the last that
+	 * is less.
 	 */
 	const T *first_from(const T &value) const
 	{
@@ -98,7 +99,7 @@ public:
 		return n == Tree::begin_node(&header_) ? nullptr : value_or_null(Tree::prev_node(n));
 	}
 
-	/* Return how many values are less than this one, but at most `most`. */
+	/* Return how many values are less than `value`, but at most `most`. */
 	uint32_t count_before(const T &value, uint32_t most) const
 	{
 		uint32_t n = 0;

@@ -7,7 +7,8 @@
  * can start at once, and in the long run at least 16/17 of the limit is reached. (A bucket that is
  * refilled evenly would need less memory, but lets up to twice the limit start in one period.)
  *
- * Pure and unlocked. Times are microseconds of a clock that does not go back.
+ * Needs no server header and takes no lock. Times are microseconds of a clock that does not go
+ * back.
  */
 #pragma once
 
@@ -47,9 +48,10 @@ public:
 	}
 
 	/*
-	 * Merge another counter with the same period. Afterwards this counter reports, at every later
-	 * time, at least as many starts as either of the two did. Takes the maximum of each sum of a
-	 * part and all later parts. The maximum of each part alone would be too small.
+	 * Merge `other`, which has the same period. Afterwards this counter reports, at every later
+	 * time, at least as many starts as either of the two did. For each part, the sum over this part
+	 * and all later parts becomes the greater one of the two sums. The maximum of each part alone
+	 * would count more starts than needed.
 	 */
 	void cover(RateOf other, int64_t now)
 	{
@@ -74,7 +76,7 @@ public:
 		return started_;
 	}
 
-	/* Return the time from which on no start up to now counts. */
+	/* Return the time from which on none of the starts up to now counts. */
 	int64_t all_forgotten(int64_t now) const { return (part_of(now) + kWindow) * width_; }
 
 	/*
@@ -108,7 +110,10 @@ private:
 	static constexpr int64_t kWindow = kParts + 1;
 
 	static int64_t width_of(int64_t period) { return (period + kParts - 1) / kParts; }
-	/* Return the index of a part, whose number is negative for a time before the clock began. */
+	/*
+	 * Return the index of a part in counts_. The number of a part is negative before the origin of
+	 * the clock.
+	 */
 	static int64_t index_of(int64_t part) { return (part % kWindow + kWindow) % kWindow; }
 	int64_t part_of(int64_t time) const
 	{

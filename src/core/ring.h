@@ -212,11 +212,9 @@ struct RingSpec
 	 * with few = 20, the moves cost at most a twentieth of the work that filled the segment.
 	 */
 	int few;
-	/*
-	 * For records: the queue option that says how long a record is kept, and the number of the
-	 * column from whose time on the record is kept that long.
-	 */
+	/* For records: the queue option that says how long a record is kept. */
 	const char *keep;
+	/* For records: number of the column with the time from which on `keep` is counted. */
 	int16_t born;
 	/*
 	 * The number of the column queue_id, for a ring whose segments are truncated when the time of

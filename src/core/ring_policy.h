@@ -182,14 +182,14 @@ struct SegmentPass
 	bool at_end;
 };
 
+inline constexpr int64_t kSmallSegment = 64 * 1024;
+inline constexpr int64_t kSmallMove = 256 * 1024;
+
 /*
  * Return how many bytes of live rows are worth copying out of a segment of this size. For a small
  * segment, which was closed because of its dead rows, the result is a quarter of its size. In a
  * ring that is truncated by time, all of a small segment is worth copying.
  */
-inline constexpr int64_t kSmallSegment = 64 * 1024;
-inline constexpr int64_t kSmallMove = 256 * 1024;
-
 constexpr int64_t
 few_bytes(RingName ring, int64_t table_bytes)
 {
@@ -389,8 +389,8 @@ struct SegmentWatch
 	}
 
 	/*
-	 * Note that a step has ended without error. tried: the step was taken; if false, the tables
-	 * could not be locked.
+	 * Note that a step has ended without error. tried: the step was carried out; if false, the
+	 * tables could not be locked.
 	 */
 	constexpr void note_success(int64_t now, bool tried)
 	{

@@ -127,8 +127,8 @@ mixed_with(const TokenKey &key, uint32_t database)
 }
 
 /*
- * Return the last prefix drawn as one word for an atomic. The lowest bit is set if a token with
- * that prefix exists.
+ * drawn() and undrawn() return the word in which an atomic stores the last prefix. Its lowest bit
+ * is set, by drawn(), if a token with this prefix exists.
  */
 constexpr uint64_t
 drawn(int64_t prefix)
@@ -148,7 +148,10 @@ last_prefix(uint64_t word)
 	return static_cast<int64_t>(word >> 1);
 }
 
-/* Return the word after which every new token has a greater prefix than all existing tokens. */
+/*
+ * Return the word to store instead of `word`, so that each later token has a greater prefix than
+ * all tokens that exist.
+ */
 constexpr uint64_t
 passed(uint64_t word)
 {
