@@ -144,7 +144,7 @@ is_of_process(const VirtualTransactionId &id)
 #endif
 }
 
-/* Return the oldest xid of known outcome. The caller holds XactTruncationLock. */
+/* Return the oldest xid whose outcome is known. The caller holds XactTruncationLock. */
 inline TransactionId
 oldest_known_xid()
 {
@@ -204,7 +204,7 @@ using CacheId = int;
 
 /* ---- heap and indexes ---- */
 
-/* Call heap_update(), waiting for other transactions. *owed: which indexes need a new entry. */
+/* Which indexes need a new entry after an update. */
 enum class OwedEntries : uint8
 {
 	kNone,
@@ -213,6 +213,7 @@ enum class OwedEntries : uint8
 	kAll,
 };
 
+/* Call heap_update(), waiting for other transactions. */
 inline TM_Result
 update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 {
