@@ -74,7 +74,9 @@ find_incarnation(const LockWish &wish, LockRequest *request)
 static LockTaken
 try_to_take(const LockWish &wish, LockRequest *request)
 {
-	/* One budget for all slots of this call: note_use() keeps a used slot from new tries. */
+	/*
+	 * Naps of 1 ms left for this call. After a failed try, note_use() makes the loop skip the slot.
+	 */
 	int naps = 10;
 	for (;;)
 	{
@@ -309,7 +311,7 @@ find_usable(Database *db, const char *name, int64 token, bool relied_on, HeldLoc
 	return current;
 }
 
-/* Lock the tag of the grant first, then look the grant up. */
+/* Lock the tag before looking up the grant, so that no session takes over the slot in between. */
 static bool
 use_known_lock(Database *db, const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {

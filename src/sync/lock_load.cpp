@@ -16,7 +16,7 @@ struct FoundLock
 	int32 slot;
 	Grant grant;
 	bool is_new;  /* inserted by a transaction that has not ended */
-	bool is_gone; /* only if is_new: that transaction has deleted or replaced it */
+	bool is_gone; /* only if is_new: the same transaction has deleted or replaced the version */
 	/* the open transaction that inserted (is_new) or deletes the version; invalid: none */
 	TransactionId xid;
 };
@@ -30,7 +30,8 @@ struct FoundLocks
 
 } // namespace
 /*
- * Upper bound of how far the wall clock since this start may be ahead of the one of the last start.
+ * Upper bound of the time by which the wall clock is assumed to have been set forward since a row
+ * was written (microseconds).
  */
 static constexpr int64 kClockSlack = USECS_PER_MINUTE;
 
@@ -256,8 +257,8 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 }
 
 /*
- * Count the rows that have no entry in memory, without deleted rows (is_gone): one transaction can
- * leave many of these for a slot, and they share one entry.
+ * Count the rows that have no entry in memory, except deleted rows (is_gone): one transaction can
+ * leave many deleted rows of a slot, and these share one entry.
  */
 static int
 count_unknown(const FoundLocks &locks)
@@ -288,8 +289,8 @@ file_all(Database *db, const FoundLocks &locks)
 }
 
 /*
- * Load all rows. If there are not enough entries, raise 53400 and load none; some are loaded only
- * if other sessions take entries during the load.
+ * Load all rows, or raise 53400 if there are not enough entries. The error leaves memory unchanged,
+ * unless other sessions take entries during the load: then some rows are loaded.
  */
 static void
 load(const Tables &t)

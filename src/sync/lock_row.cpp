@@ -65,8 +65,9 @@ column_to_write(int32 slot, int64 token)
 /* ---- rows ---- */
 
 /*
- * Find the row by the index, even if the statistics favour a sequential scan: the table has few
- * live rows, but may have many dead rows.
+ * Execute a statement that writes a row. Returns whether a row was written. The statement finds the
+ * row by the index, even if the statistics favour a sequential scan: the table has few live rows,
+ * but may have many dead rows.
  */
 template <int n>
 static bool

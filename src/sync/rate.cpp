@@ -41,8 +41,8 @@ raise_mark()
 /*
  * Return the key for taking permits. If the rates were restored after a clean stop, a crash would
  * restore the same saved rates once more, without the permits that were taken since. So before the
- * first take, advance the token mark, which invalidates the rates that were saved with the present
- * mark.
+ * first permits are taken, advance the token mark, which invalidates the rates that were saved with
+ * the present mark.
  */
 static RateKey
 rate_key_to_take(const char *name)
@@ -167,8 +167,8 @@ complain_of_burst(const char *name, int64 burst)
 }
 
 /*
- * Answer for a rate that this transaction itself has created or dropped, which other sessions do
- * not see yet. A new rate has no permits before commit, so the result is false.
+ * Take permits of a rate that this transaction itself has created or dropped, which other sessions
+ * do not see yet. A new rate has no permits before commit, so the result is false.
  */
 static bool
 take_own_rate(const char *name, int32 permits, int64 wait)
@@ -189,7 +189,8 @@ take_own_rate(const char *name, int32 permits, int64 wait)
 /*
  * Take permits. While a caller waits, its permits are reserved, so that no other session takes them
  * first; if the wait ends early, the permits are given back. If the rate was dropped and created
- * during the wait, take permits again: the new rate does not know the reservation.
+ * during the wait, take permits again, since the permits of the old rate do not count for the new
+ * rate.
  */
 bool
 take_rate(const char *name, int32 permits, int64 wait)

@@ -82,8 +82,9 @@ is_finished(const LockKey &key)
 }
 
 /*
- * Delete old rows of the run. Keep the newest keep_runs finished rows, and as many unfinished rows
- * whose runs no session holds. Skip rows that another transaction is deleting.
+ * Delete old rows of the run. Keep the newest keep_runs rows of finished runs, as many rows of
+ * unfinished runs, and each row whose run a session holds. Skip rows that another transaction is
+ * deleting.
  */
 static void
 forget_old_runs(const LockKey &key)
@@ -105,8 +106,8 @@ forget_old_runs(const LockKey &key)
 }
 
 /*
- * Count a try in the row of the run: the first try, or a try after one that did not finish in time.
- * period: as the caller wrote it.
+ * Count a try in the row of the run: the first try, or a new try because the try before did not
+ * finish in time. period: as the caller wrote it.
  */
 static void
 note_start(const HeldLock &held, const char *owner, const Datum *period)
