@@ -89,9 +89,9 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Undo a claim. If the claim call has returned, the lease is lost. Otherwise the job goes back
- * uncounted, is set aside (an error was raised while its row was read), or loses an attempt (the
- * row caused the error).
+ * Undo a claim. If the claim call has returned, or if the row of the job has caused an error
+ * (note_unreturnable()), the lease is lost, so the job loses an attempt. Otherwise the job is given
+ * back without counting an attempt, or is set aside if the error was raised while its row was read.
  */
 static void
 undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
@@ -143,8 +143,8 @@ undo_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Return the beginning of the last run in [first, last): effects of the same queue slot, at most
- * kHoldMax.
+ * Return the beginning of the last part of [first, last) whose effects belong to one queue slot.
+ * The part has at most kHoldMax effects.
  */
 static const LeaseEffect *
 run_of_one_queue(const LeaseEffect *first, const LeaseEffect *last)
@@ -157,8 +157,8 @@ run_of_one_queue(const LeaseEffect *first, const LeaseEffect *last)
 }
 
 /*
- * Visit the effects in [first, last) that are still_ours(), newest first. One hold serves a run of
- * effects of one queue.
+ * Visit the effects in [first, last) that are still_ours(), newest first. Effects of one queue that
+ * follow each other are visited in one hold.
  */
 template <typename Visit>
 static void
@@ -279,7 +279,10 @@ settle_queue(const QueueEffect &effect, bool commit)
 	});
 }
 
-/* Give up all that a failed call has left behind: refill role, places in lines, a reservation. */
+/*
+ * Give up all that a failed call has left behind: a refill or probe, places in lines, waits, and
+ * permits that were taken in advance.
+ */
 static void
 abandon_call()
 {

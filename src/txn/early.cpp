@@ -57,7 +57,8 @@ undo_early(SubTransactionId mine)
 }
 
 /*
- * Return the end of the first run: effects of the same queue slot, as many as one hold may handle.
+ * Return the end of the first part of [first, last) whose effects belong to one queue slot. The
+ * part has at most kHoldMax effects.
  */
 static const EarlyEffect *
 end_of_run(const EarlyEffect *first, const EarlyEffect *last)

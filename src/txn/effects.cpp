@@ -140,8 +140,8 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 	reserve_lease_effects(2);
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		/*
-		 * A purge or drop of the queue has already waited for movers. It would not see a row that a
-		 * new move hides.
+		 * A purge or drop of the queue has already waited for movers. The purge or drop would not
+		 * see a row that a new move hides.
 		 */
 		if (moving && hold->holds > 0)
 			return;
@@ -231,8 +231,8 @@ open_claims(OpenClaim **claims)
 			(void) look_at_queue(effect.ref, [&](const Queue &) {
 				const Lease *lease = effect.lease;
 				/*
-				 * Skip a job whose row this transaction has written. That is so for a held job that
-				 * the transaction also uses, and for a job whose lease it ends. It is not so for a
+				 * Skip a job whose row this transaction has written: a held job that the
+				 * transaction also uses, and a job whose lease the transaction ends. Do not skip a
 				 * job that another transaction is cancelling.
 				 */
 				bool held = lease->state == LeaseState::kHeld;

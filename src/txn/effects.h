@@ -124,8 +124,8 @@ void add_reap_effect(const QueueRef &ref, Lease *lease);
 
 /*
  * At commit, tell sessions that wait in pgq_result how the job has ended. Needed if the effect that
- * ends the lease says something else, because this transaction had taken the lease before, or
- * because the lease was lost. The caller has reserved a place and holds the queue's lock.
+ * ends the lease has another `how`, because this transaction had taken the lease before, or because
+ * the lease was lost. The caller has reserved a place and holds the queue's lock.
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
@@ -168,7 +168,8 @@ void set_dead(const Lease *lease);
 /* ---- jobs ---- */
 
 /*
- * Reserve places for n more hints of the queue. ref: current now, or earlier in this transaction.
+ * Reserve places for n more hints of the queue. ref: a reference that was current at some moment of
+ * this transaction.
  */
 void reserve_hints(const QueueRef &ref, Oid incarnation, int n);
 
@@ -227,9 +228,9 @@ struct Fullness
 };
 
 /*
- * Take room for `jobs` new jobs until this transaction ends, and count them as note_rows() does:
- * for all or for none. Jobs that this transaction has ended make room for its own new jobs at once,
- * and for other transactions at commit.
+ * Take room for `jobs` new jobs until this transaction ends, and count these jobs as note_rows()
+ * does. If there is too little room for all of them, take none. Jobs that this transaction has
+ * ended make room for its own new jobs at once, and for other transactions at commit.
  */
 DepthAnswer take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness);
 

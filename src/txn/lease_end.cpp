@@ -162,9 +162,7 @@ note_all_rows_gone(const Database *db)
 	int most = shared->max_leases;
 	auto *leases = static_cast<LeaseCopy *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, most * sizeof(LeaseCopy)));
-	/*
-	 * With the sums, a row that this transaction has already deleted or moved is not counted twice.
-	 */
+	/* The sums keep a row that this transaction has deleted or moved from being counted twice. */
 	auto *sums = static_cast<RowSum *>(MemoryContextAllocHuge(
 		CurrentMemoryContext, (pending.effects.leases.size + 1) * sizeof(RowSum)));
 	const RowSum *end = sum_row_effects(sums);

@@ -252,7 +252,7 @@ namespace {
 struct Reservation
 {
 	RateKey key;
-	int64 permits; /* 0: no reservation */
+	int64 permits; /* permits that a waiting call has taken in advance; 0: none */
 	int64 taken;
 };
 

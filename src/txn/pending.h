@@ -248,8 +248,8 @@ extern Pending pending;
 Tag current_tag();
 
 /*
- * If the list has grown long, shed hints of `sub`, whose run ends before index run_end. Later hints
- * move up. Cannot fail.
+ * If the list has grown long, shed hints of `sub`: of its contiguous hints that end before index
+ * run_end. Later hints move up. Cannot fail.
  */
 void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 

@@ -129,8 +129,8 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 		if (effect.kind == LeaseEffect::kRow)
 			return hand_over_row(lease, effect.gone, xid);
 		/*
-		 * A tell effect replaces the end that the lease records, by which the counters count, only
-		 * if that end is just kChanged.
+		 * The counters count the end that `will.how` names. A tell effect replaces this end only if
+		 * it is just kChanged.
 		 */
 		if (effect.kind == LeaseEffect::kTell)
 		{

@@ -22,7 +22,7 @@ note_wait(Lease *lease, int64 monotonic)
 
 /*
  * Return whether a call has reported the end of the attempt, so that the time of the end is known.
- * When the worker of a lost lease stopped is not known.
+ * For a lost lease, the time at which the worker stopped is unknown.
  */
 static bool
 was_answered(LeaseEnd how)
