@@ -146,7 +146,10 @@ read_waiters(Bound *bound)
 	}
 }
 
-/* Find the numbers of leases of the database that has most of them. */
+/*
+ * For each kind of lease, find the highest number in one database: of all leases, of PARKED leases,
+ * and of leases taken to hold or change a job.
+ */
 static void
 read_leases(Bound *leases, Bound *parked, Bound *held)
 {
@@ -172,8 +175,8 @@ bound_of(const char *name, int64 bound, const char *guc, int64 entry_bytes)
 }
 
 /*
- * Find the database that uses most entries, and read what all databases use beyond their own parts.
- * Reads without the lock of the table.
+ * Read how many entries the database with the most entries uses, and how many entries all databases
+ * use beyond their own parts. Takes no lock.
  */
 static void
 read_quotas(Quota Database::*quota, const Quota &common, Bound *fullest, Bound *beyond)
@@ -204,7 +207,7 @@ read_sync()
 	sync.locks = bound_of("locks and runs held", max_locks, "pgq_ext.max_locks", lock_bytes());
 	sync.rates = bound_of("rates in use", max_rates, "pgq_ext.max_rates", rate_bytes());
 	/*
-	 * The next two bounds follow from the same settings as the two above, which already report the
+	 * The next two bounds follow from the same settings as the two bounds above, which report the
 	 * cost of an entry.
 	 */
 	sync.common_lock = bound_of("locks and runs beyond the own shares of databases",
@@ -232,7 +235,9 @@ read_bounds(Bound (&bounds)[kBounds])
 	int64 watch = sizeof(PreparedEntry) +
 				  max_queues * static_cast<int64>(sizeof(Touched) + sizeof(TransactionId));
 	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));
-	/* More than one entry, since the own shares of the other databases grow with max_leases, too. */
+	/*
+	 * One more lease costs more than one entry, since the own shares of other databases grow, too.
+	 */
 	int64 lease = ((sizeof(Lease) + sizeof(HASHELEMENT)) * lease_entries() +
 				   sizeof(Group) * static_cast<int64>(common_groups())) /
 				  max_leases;

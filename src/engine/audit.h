@@ -14,7 +14,7 @@ namespace pgq {
 struct Audit
 {
 	bool current; /* false: the queue is gone, and nothing else is set */
-	/* A job of this queue whose lease is not its lease in the lease table; 0: no such job. */
+	/* Id of a job whose lease in this queue differs from its entry in the lease table; 0: none. */
 	int64 foreign_job;
 	int64 claimed, leased; /* leases in state CLAIMED, counted one by one; their counter */
 	int64 parked, parked_count;
@@ -25,7 +25,10 @@ struct Audit
 	/* Leases that count in a group and are in state CLAIMING; the sum of the groups' counters. */
 	int64 grouped_claims, in_group_claims;
 	int64 listed, waiting; /* waiters in the line, counted one by one; their counter */
-	/* CLAIMED leases by which no job counts as leased, see is_unheld(); their counter. */
+	/*
+	 * CLAIMED leases whose jobs do not count as leased (is_unheld()), counted one by one; their
+	 * counter.
+	 */
 	int64 unheld, unheld_kept;
 	int64 ahead; /* jobs in work whose row becomes due only later; see leased_ahead() */
 	/* false: the counts are not known, so live, waiting_jobs and dead are not valid. */

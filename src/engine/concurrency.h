@@ -1,11 +1,11 @@
 /*
- * Slots: how many jobs of a queue may be in work at a time (option concurrency).
+ * Concurrency slots: how many jobs of a queue may be in work at a time (option concurrency).
  *
  * A lease has a slot from the claim that takes the lease until the lease is set aside, given back,
  * lost or ended. The queue counts its slots, even if it has no limit. The limit is never exceeded:
  * a claim takes no lease without a slot. If no slot was free, the first slot that becomes free
- * wakes a waiter, as a filed job does (hold.h). That waiter wakes the next one if more jobs may
- * start (waiters.pml, LIMIT).
+ * wakes a waiter, as a filed job does (hold.h). That waiter wakes the next waiter if more jobs may
+ * start (model waiters.pml with LIMIT).
  *
  * A transaction that ends a lease lends the lease's slot to its own next claim. Otherwise a worker
  * that acknowledges and claims in one transaction would find no slot at concurrency 1. If the new
@@ -37,7 +37,7 @@ room_to_run(const Queue *queue)
 
 /*
  * Return whether more jobs are in work than the limit allows, because the limit was lowered. Until
- * enough of them have ended, no slot may be lent.
+ * enough of these jobs have ended, no slot may be lent.
  */
 inline bool
 runs_too_many(const Queue *queue)
@@ -71,7 +71,8 @@ lend_slot(Lease *lender, Lease *lease)
 /*
  * Free the slot of a lease that is not in work any more. The leases of a chain of loans may end in
  * any order. A lease that has lent its slot just leaves the chain. The lease that has the slot
- * gives it back to the lender before it in the chain, or to the queue if there is none.
+ * gives it back to the lender before it in the chain, or to the queue if the lease is the first of
+ * the chain.
  */
 inline void
 free_slot(Lease *lease)

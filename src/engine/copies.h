@@ -48,7 +48,7 @@ struct QueueCopy
 	int64 dead;		 /* dead letters */
 	int waiting;
 	int running;
-	/* When the rate limit lets one more job start (monotonic); INT64_MAX: no job waits for that. */
+	/* When the rate limit lets one more job start (monotonic); INT64_MAX: no job has to wait. */
 	int64 next_start;
 	int64 depth;			   /* -1: not known, or the queue has no max_depth */
 	TimestampTz last_claim_at; /* 0: no claim since the queue was loaded */
@@ -71,10 +71,10 @@ struct StatsCopy
 struct LateLeases
 {
 	int lost;	   /* lost leases whose attempt is not counted in the row yet */
-	int64 lost_by; /* microseconds since the deadline of the lost lease that is latest */
+	int64 lost_by; /* microseconds since the deadline of the most overdue lost lease */
 	int open;	   /* leases that open transactions keep from expiring */
-	int64 open_by;
-	int open_pid; /* process whose transaction keeps the most overdue open lease; 0: no session */
+	int64 open_by; /* microseconds since the deadline of the most overdue open lease */
+	int open_pid;  /* process whose transaction keeps the most overdue open lease; 0: no session */
 };
 
 /* Look for late leases in a single hold, as copy_leases() does. */

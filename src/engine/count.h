@@ -105,7 +105,7 @@ struct JobCount
 	uint32 part_serial; /* serial of the part; changes when a part is begun or forgotten */
 	/* Snapshot of the last part that was read or, in state kReading, is being read. */
 	SeenBy part;
-	SeenBy before; /* snapshot of the part before that one */
+	SeenBy before; /* snapshot of the part before `part` */
 
 	static constexpr int kLogMax = 64;
 	struct
@@ -141,7 +141,7 @@ may_be_counted(const JobCount &count)
 	return count.state != JobCount::kUnknown;
 }
 
-/* Return the depth: live jobs and reserved room. Only in state KNOWN. */
+/* Return the depth: live jobs and reserved room. Valid only in state KNOWN. */
 inline int64
 depth_of(const JobCount &count)
 {
@@ -157,7 +157,7 @@ bool wants_count(const JobCount &count, TimestampTz now);
 /* Return whether the next part of the seconds should be read soon. */
 bool wants_part(const JobCount &count, TimestampTz now);
 
-/* Return the number of jobs that wait for their run_at. Only if wants_count() is false. */
+/* Return the number of jobs that wait for their run_at. Valid only if wants_count() is false. */
 int64 waiting_of(const JobCount &count, TimestampTz now);
 
 /*

@@ -15,7 +15,8 @@ namespace pgq {
 /*
  * Status of a duty of the scheduler, for the view pgq_ext.duty. Some duties serve the whole
  * database, others one queue each. Written only by the scheduler of the database, read by the view.
- * Protected by the registry lock; the note of a queue's duty by the queue's lock.
+ * The status of a queue's duty is protected by the queue's lock, the status of another duty by the
+ * registry lock.
  */
 struct DutyStatus
 {
@@ -32,10 +33,10 @@ inline constexpr int kDutyStatuses = 10;
 inline constexpr int kQueueDutyStatuses = 4;
 
 /*
- * Identity of the database. Written under the registry lock. Read under it, or without a lock by
- * two kinds of readers: the launcher, which looks again later, and processes that look for queues
- * of a database and compare generations afterwards. The generation is raised when the slot is
- * freed, and when it is used again.
+ * Identity of the database. Written under the registry lock. Read under that lock, or without a
+ * lock by two kinds of readers: the launcher, which looks again later, and processes that look for
+ * queues of a database and compare generations afterwards. The generation is raised when the slot
+ * is freed, and when it is used again.
  */
 struct DatabaseIdentity
 {
@@ -45,7 +46,7 @@ struct DatabaseIdentity
 	pg_atomic_uint32 generation;
 };
 
-/* State of the lease tokens of one load of the database. */
+/* State of the lease tokens of one load. A load lasts as long as the database keeps this slot. */
 struct DatabaseTokens
 {
 	/*
@@ -53,11 +54,13 @@ struct DatabaseTokens
 	 * lock of a queue of this load.
 	 */
 	/*
-	 * All tokens of this load have this prefix or a greater one; all earlier tokens have a smaller
-	 * one.
+	 * All tokens of this load have at least this prefix; all earlier tokens have a smaller prefix.
 	 */
 	int64 base_prefix;
-	/* The durable token mark at the start of the load. No token handed out before is above it. */
+	/*
+	 * The durable token mark at the start of the load: an upper bound of all tokens handed out
+	 * before.
+	 */
 	int64 mark_before;
 	TokenKey token_key;
 	/* Protected by the registry lock. */
@@ -84,8 +87,8 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingStatus
 	Quota locks; /* protected by the locks lock */
 	Quota rates; /* protected by the rates lock */
 	/*
-	 * The time from which on all takes of rates are known (monotonic); see named/named_rate.h.
-	 * Written while the slot is LOADING, later under the rates lock.
+	 * The time (monotonic) from which on memory knows all permits that were taken; see
+	 * named/named_rate.h. Written while the slot is LOADING, later under the rates lock.
 	 */
 	Relaxed<int64> rates_known_since;
 	/* The scheduler's observations of the wall clock. Only the scheduler uses them. */

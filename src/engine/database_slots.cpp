@@ -57,8 +57,7 @@ find_database(Oid oid, Oid incarnation)
 }
 
 /*
- * Return whether the slot still belongs to that load of the database. Called under the registry
- * lock.
+ * Return whether the slot is in use and still has this generation. Called under the registry lock.
  */
 static bool
 is_load(const Database *db, uint32 generation)

@@ -117,7 +117,7 @@ crashes_of(Oid database)
 
 /*
  * Note which schedulers have crashed. The postmaster calls this when all other processes have
- * ended. Shared memory may be damaged, so only the exit_statuses are read.
+ * ended. Shared memory may be damaged, so only the exit statuses are read.
  */
 static void
 note_crashes(int, Datum)

@@ -14,7 +14,7 @@
  * of the lock the guard wakes
  *
  *   - a waiter for each job that became ready,
- *   - the watcher, if the next timer is earlier than before (the guard compares the two itself),
+ *   - the watcher, if its sleep has to end earlier than before (end_under_lock()),
  *   - the scheduler, to send a NOTIFY, to count a lost lease, or because the body has asked for it.
  *
  * Copies for views and similar reports are in copies.h.
@@ -35,7 +35,7 @@ namespace pgq {
 class QueueHold
 {
 public:
-	/* For reads, and for direct changes after which no other process has anything to do. */
+	/* Use these functions for reads, and for changes after which no other process has to act. */
 	Queue *operator->() const { return queue_; }
 	Queue *queue() const { return queue_; }
 	Schedule &schedule() const { return queue_->schedule; }
@@ -190,8 +190,9 @@ private:
 			ready_ += Min(room_before_, kHoldMax);
 	}
 	/*
-	 * If the queue has jobs, new room has the effect of filed jobs. Only the change from no room to
-	 * some room wakes waiters: a woken waiter passes the wake-up on if jobs are left.
+	 * If the limits of the queue let claims take jobs again, wake waiters, as if jobs were filed. A
+	 * further increase of the number of allowed jobs wakes no waiter: a woken waiter passes the
+	 * wake-up on if jobs are left.
 	 */
 	void note_room()
 	{
@@ -269,8 +270,8 @@ look_at_queue(const QueueRef &ref, Body body)
 }
 
 /*
- * Change the lease that find_lease() has found. Return false if it is not the lease of the job any
- * more.
+ * Change the lease that find_lease() has found. Return false if the job does not have this lease
+ * any more.
  */
 template <typename Body>
 inline bool

@@ -80,8 +80,8 @@ note_deletions(Oid database)
 		if (ref.queue->database->oid == database)
 			(void) change_queue(ref, [](QueueHold &hold) {
 				/*
-				 * Read all rows: the deletion of a group's first job lets the next job of the group
-				 * go out.
+				 * Read all rows: after the deletion of a group's first job, the next job of the
+				 * group may be handed out.
 				 */
 				if (hold->options.fifo)
 					hold.read_from(Key::lowest(), TimerKey::highest());

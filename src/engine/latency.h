@@ -1,10 +1,10 @@
 /*
  * Latencies of a queue: how long its jobs wait and run. Protected by the queue's lock.
  *
- * The commit callback adds them in the hold that ends the lease or its claim. The wait is counted
- * at the commit of the claim, or at the commit of the end of the lease, whichever comes first. Run
- * and total are counted when the end of the lease commits. A claim that is undone after its
- * hand-out, and a lost lease, do not count at all: the time at which the worker stopped is not
+ * The commit callback adds the latencies, in the hold that ends the lease or its claim. The wait is
+ * counted at the commit of the claim, or at the commit of the end of the lease, whichever comes
+ * first. Run and total are counted when the end of the lease commits. A claim that is undone after
+ * its hand-out, and a lost lease, do not count at all: the time at which the worker stopped is not
  * known.
  */
 #pragma once

@@ -136,7 +136,8 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 	}
 	lease->state == LeaseState::kClaimed ? note_wait(lease, hint) : note_wanted(lease, hint);
 	/*
-	 * Skip a hint of the row version that was leased. Most hints that meet a lease are so, since a refill reads leased rows too.
+	 * Skip a hint of the row version that was leased. Most hints of jobs with a lease are of this kind, since a refill reads leased
+	 * rows too.
 	 */
 	if (hint.key == lease->hint.key && hint.place == lease->hint.place)
 		return;

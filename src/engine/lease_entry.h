@@ -52,8 +52,8 @@ struct Prepared
 	LeaseEnd how;
 	bool dead;
 	/*
-	 * The end of the job that waiting sessions are told if use_xid commits, where `how` does not
-	 * say it.
+	 * How the job ends if use_xid commits, for sessions that wait for the result. Used only if
+	 * `how` is kLost.
 	 */
 	JobEnd told;
 
@@ -122,12 +122,12 @@ struct Lease
 	Hint hint;			 /* key and place of the row version that was last seen */
 	Hint missed;		 /* the first remembered hint, if missed_count > 0; see note_missed() */
 	/*
-	 * monotonic; for CLAIMED, PARKED and put-off leases when that state ends, for other LOST leases
-	 * the time of the loss
+	 * Monotonic. For CLAIMED, PARKED and put-off leases: when that state ends. For other LOST
+	 * leases: the time of the loss.
 	 */
 	int64 deadline;
 	int64 handed_out_at; /* monotonic */
-	int64 lease_time;	 /* last length asked for, in microseconds; valid since CLAIMED */
+	int64 lease_time;	 /* last requested lease time, in microseconds; valid since CLAIMED */
 	TimestampTz claimed_at;
 	LeaseTimes times;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, only for views */
@@ -163,8 +163,8 @@ struct Lease
 	RowsGone rows_gone;
 	bool session_bound;
 	bool slot;		 /* the lease has a concurrency slot; see concurrency.h */
-	Lease *lender;	 /* the lease from which this one has its slot on loan; NULL: none */
-	Lease *borrower; /* the lease to which this one has lent its slot; NULL: none */
+	Lease *lender;	 /* the lease from which this lease has its slot on loan; NULL: none */
+	Lease *borrower; /* the lease to which this lease has lent its slot; NULL: none */
 	int64 group;	 /* the group in which the lease counts as in work; 0: none; see group.h */
 	uint32 counted;	 /* number of the last recount of groups that has counted this lease */
 	int16 revoked;	 /* number of open transactions that cancel the job */
@@ -209,7 +209,7 @@ struct LeaseLists
 	int leased;	 /* number of leases in state CLAIMED */
 	/* number of CLAIMED leases by which no job counts as leased; see is_unheld() */
 	int unheld;
-	int64 latest_wait; /* latest second in waits_until of any CLAIMED lease, or a later one */
+	int64 latest_wait; /* upper bound of waits_until of all CLAIMED leases */
 	int running;	   /* number of leases with a concurrency slot */
 	int claiming;	   /* number of leases with a slot that are not handed out yet */
 	/*

@@ -102,7 +102,7 @@ charge_lease(LeaseQuota *share)
 		bool from_common = used >= own;
 		if (from_common && !charge_common())
 		{
-			/* The database may have freed a lease of its own share since. */
+			/* Another process may have freed a lease of the own share since `used` was read. */
 			used = value_of(share->used);
 			if (used >= own)
 				return false;

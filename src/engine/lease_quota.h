@@ -12,14 +12,15 @@
  * So a database with used < reserved_leases() always gets a lease, even if other databases use up the
  * common part.
  *
- * A set-aside lease is one by which no worker works. There are two kinds: PARKED leases (another
- * transaction has locked the row), and leases that a transaction has taken to hold or change a
- * waiting job. They are charged to the common part, in `common` of their kind. When the common part
- * is used up, they stay charged to `used`. At most half of an own share goes to the first kind in
- * that way, and a quarter to the second, so they cannot use up an own share either. Each kind may
- * have at most a quarter of max_leases. Beyond that, no more jobs are parked. The lease of a job
- * that is held or changed is then given back as soon as the row itself shows that a transaction is
- * changing it (steps/README.md, "Fleeting leases").
+ * A set-aside lease is a lease by which no worker works. There are two kinds: PARKED leases
+ * (another transaction has locked the row), and held leases, which a transaction has taken to hold
+ * or change a waiting job. A set-aside lease is charged to the common part, in `common` of its
+ * kind. When the common part is used up, the lease stays charged to `used`. PARKED leases may use
+ * up at most half of an own share in that way, and held leases a quarter, so a quarter is left for
+ * workers. In a database, each kind may have at most a quarter of max_leases. If the PARKED leases
+ * have reached a bound, no more jobs are parked. If the held leases have reached a bound, the lease
+ * of a job that is held or changed is given back as soon as the row itself shows that a transaction
+ * is changing it (steps/README.md, "Fleeting leases").
  *
  * Some leases are taken only to end them (for a row that is moved to another segment, an expired
  * job, a late ack). These leases are charged to a reserve of kReserve leases, which all databases
@@ -75,8 +76,8 @@ bool charge_reserve();
 void discharge_reserve();
 
 /*
- * Set a charged lease aside, charged to that kind. Return whether it is now charged to the common
- * part; the caller passes the result to discharge_aside().
+ * Change the charge of a lease to that of a set-aside lease of the kind. Return whether the lease
+ * is now charged to the common part; the caller passes the result to discharge_aside().
  */
 bool charge_aside(LeaseQuota *share, AsideQuota *kind);
 void discharge_aside(LeaseQuota *share, AsideQuota *kind, bool common);

@@ -10,8 +10,8 @@ static constinit LWLockPadded *partition_locks = nullptr;
 /*
  * Return the hash of a key. Most jobs are claimed, and their rows read, in the order of their ids.
  * So eight consecutive ids have adjacent buckets in one cache line, and the cache lines are spread
- * at random. For jobs in any other order the hash is as good as any other. That is true even if all
- * ids of a database end in the same bits, the number of its shard.
+ * at random. This hash spreads the ids evenly even if all ids of a database end in the same bits,
+ * the number of its shard.
  */
 static uint32
 hash_of_key(const void *of, Size)

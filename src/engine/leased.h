@@ -11,8 +11,8 @@ namespace pgq {
 struct Queue;
 
 /*
- * Return whether no job counts as leased by this CLAIMED lease, because the lease is doomed or the
- * row of its job is gone from the queue.
+ * Return whether views do not count the job of this CLAIMED lease as leased, because the lease is
+ * doomed or the job has no row in the queue any more.
  */
 inline bool
 is_unheld(const Lease *lease)
@@ -24,8 +24,8 @@ is_unheld(const Lease *lease)
 void begin_claimed(Lease *lease);
 
 /*
- * Note the present row of a CLAIMED job, whose hint is given: the row may have got a run_at in the
- * future.
+ * Note when the row of a CLAIMED job becomes due, as its hint says: SQL may have set another
+ * run_at.
  */
 void note_wait(Lease *lease, const Hint &hint);
 

@@ -1,11 +1,11 @@
 /*
- * Watches: entries for prepared transactions that have touched queues. COMMIT PREPARED calls no
- * callback. So processes that depend on a prepared transaction check whether it has ended;
- * txn/prepared.cpp then applies its effects.
+ * Entries for prepared transactions that have used queues. COMMIT PREPARED calls no callback. So
+ * processes that depend on a prepared transaction check whether it has ended; txn/prepared.cpp then
+ * applies its effects.
  *
- *     FREE --take_free_watch--> RESERVED --activate_watch--> ACTIVE
- *         --begin_resolving--> RESOLVING --free_watch--> FREE
- *     RESERVED --free_watch--> FREE         (not prepared after all)
+ *     FREE --take_free_entry--> RESERVED --activate_entry--> ACTIVE
+ *         --begin_resolving--> RESOLVING --free_entry--> FREE
+ *     RESERVED --free_entry--> FREE         (not prepared after all)
  *     FREE --list_recovered--> LISTED --activate_listed--> ACTIVE
  *                                           (prepared before the database was attached)
  */
@@ -33,7 +33,7 @@ struct Touched
 	{
 		int64 second;
 		int64 n;
-	} due[kDueMax]; /* for each second: jobs added that become due in it, minus such jobs ended */
+	} due[kDueMax]; /* for each second: jobs that become due in it, added minus ended */
 };
 
 struct PreparedEntry
@@ -78,7 +78,7 @@ TransactionId xid_of_entry(const PreparedEntry *entry);
 
 /*
  * Begin to apply the outcome of the entry's transaction. Return false if the entry belongs to
- * another transaction by now, or if another process has begun.
+ * another transaction by now, or if another process has begun to apply the outcome.
  */
 bool begin_resolving(PreparedEntry *entry, TransactionId xid);
 

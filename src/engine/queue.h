@@ -83,8 +83,8 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	Schedule schedule;
 	Rate rate; /* counts the hand-outs while there is a rate limit */
 	/*
-	 * Until this time (monotonic) hand-outs that are not known may count for the rate limit; 0: all
-	 * are known.
+	 * Until this time (monotonic), the rate limit may count assumed hand-outs; 0: it counts real
+	 * hand-outs only (rate_limit.h).
 	 */
 	int64 unknown_until;
 	/*

@@ -71,9 +71,9 @@ place_counts(void *memory)
 
 /*
  * Return the first slot for which is(queue) returns true; NULL: none. The search begins at the home
- * of the queue, the slot that its id gives if no other queue was there first. So most queues are
- * found at once, even if there are many; only a search for a queue without a slot visits all slots.
- * Called under the registry lock.
+ * of the queue: the slot whose number is computed from the id. Most queues have their home as slot,
+ * so they are found at once, even if there are many; only a search for a queue without a slot
+ * visits all slots. Called under the registry lock.
  */
 template <typename Is>
 static Queue *

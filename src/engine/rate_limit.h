@@ -3,14 +3,14 @@
  * rate_period).
  *
  * A job starts when it is handed out. A job that a claim has taken but not handed out yet counts
- * too; otherwise several claims would use the same room. The start is noted in the hold that hands
- * the job out, not when the job was taken: otherwise the start could be forgotten too early if the
- * claim is slow.
+ * too; otherwise several claims together could exceed the limit. The start is noted in the hold
+ * that hands the job out, not in the hold that takes the job: otherwise the start could be
+ * forgotten too early if the claim is slow.
  *
  * At a clean stop the counts are saved, as leases are (starts_copy.h). Without saved counts,
- * earlier starts are not known: another server may have handed out jobs from the same data until
- * this server opened the data, and slots that were freed since have lost their counts. So a queue
- * that is loaded begins as if all starts that the limit allows had happened at that moment.
+ * earlier starts are unknown: until this server opened the data, another server may have handed out
+ * jobs from the same data. So a queue that is loaded begins as if all starts that the limit allows
+ * had happened at the moment at which this server opened the data.
  *
  * All functions are called under the queue's lock, except forget_starts() and unknown_starts_end().
  * None can fail.
@@ -85,7 +85,7 @@ no_starts(Queue *queue)
 	queue->rate.restart(queue->options.rate_period, monotonic_now());
 }
 
-/* Note that starts up to now are not known: another server may have handed out jobs. */
+/* Note that starts up to now are unknown: another server may have handed out jobs. */
 inline void
 forget_starts()
 {
@@ -93,8 +93,8 @@ forget_starts()
 }
 
 /*
- * Return the time (monotonic) at which one more of the jobs may start that wait for the rate limit
- * of the queue or of their group.
+ * Return the earliest time (monotonic) at which a job may start that waits for the rate limit of
+ * the queue or of its group.
  */
 inline int64
 earliest_start(const Queue &queue)
@@ -103,9 +103,9 @@ earliest_start(const Queue &queue)
 }
 
 /*
- * Compute the time at which one more job may start, if jobs wait only for the rate limit. While
- * claims in progress have taken all starts that are allowed, the time is not known; the end of such
- * a claim computes the time again.
+ * Compute next_start, the time at which one more job may start, if jobs wait only for the rate
+ * limit. While claims in progress have taken all starts that the limit allows, this time is
+ * unknown; the end of such a claim computes it again.
  */
 inline void
 plan_next_start(Queue *queue)

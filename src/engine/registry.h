@@ -35,8 +35,8 @@ struct DurableTokens
 /*
  * Take a slot for this database; NULL: all are taken. The slot is LOADING, so no search finds it
  * before publish_database(). prepared: the prepared transactions of the database, which the caller
- * has listed before. Watches for them become active when the slot is published. Only one process
- * may attach a database at a time: see tables() in load/attach.cpp.
+ * has listed before. Their entries become ACTIVE when the slot is published. Only one process may
+ * attach a database at a time: see tables() in load/attach.cpp.
  */
 Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,
 						  const TransactionId *prepared, int n);

@@ -3,12 +3,13 @@
  *
  * Shared memory is created once, at server start, in the sizes that the settings say: slots of
  * databases (database.h) and of queues (queue.h), one table of leases (lease_entry.h), places in
- * the lines of waiters (waiter.h), entries for prepared transactions (prepared_entry.h), exit_statuses of schedulers
- * (exit_status.h).
+ * the lines of waiters (waiter.h), entries for prepared transactions (prepared_entry.h), exit
+ * statuses of schedulers (exit_status.h).
  *
  * Locks, in the order in which they may be taken:
  *
- *   1. registry lock        which slot belongs to which database or queue; prepared entries; notes of duties
+ *   1. registry lock        which slot belongs to which database or queue; entries of prepared
+ *                           transactions; statuses of duties
  *   2. a queue's lock       everything of that queue and of its leases
  *   3. a lease partition    membership of the lease table (key -> entry)
  *      results lock         waits for the end of a job
@@ -77,7 +78,7 @@ struct Shared
 	Database *databases;
 	Queue *queues;
 	Waiter *waiters;				 /* max_claim_queues places for each process */
-	ExitStatus *exit_statuses;		 /* a seat for each scheduler that can run: max_databases + 1 */
+	ExitStatus *exit_statuses;		 /* an entry for each possible scheduler: max_databases + 1 */
 	PreparedEntry *prepared_entries; /* an entry for each possible prepared transaction */
 	ResultBucket *result_buckets;	 /* buckets of waits for results, by job */
 	ResultWait *waits_for_results;	 /* an entry for each process */
@@ -86,7 +87,7 @@ struct Shared
 	LockTable *named_locks;
 	RateTable *named_rates;
 	pg_atomic_uint64 *ended_jobs; /* kEndedJobs words; see ended_jobs.h */
-	pg_atomic_uint32 watched;	  /* number of active prepared entries */
+	pg_atomic_uint32 watched;	  /* number of ACTIVE entries in prepared_entries */
 	pg_atomic_uint32 leases;	  /* leases in use */
 	pg_atomic_uint32 common;	  /* leases charged to the common part; see lease_quota.h */
 	/* highest value of `common` since the start; may be a little outdated */
@@ -104,7 +105,7 @@ struct Shared
 	pg_atomic_uint32 missing_schedulers;
 	pg_atomic_uint32 starts; /* number of starts of schedulers */
 	/*
-	 * The time from which on starts of jobs are known (monotonic); 0: not set yet; see
+	 * The time (monotonic) from which on the slots count all starts of jobs; 0: not set yet; see
 	 * rate_limit.h.
 	 */
 	pg_atomic_uint64 starts_known_since;

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Most entries for one rate: one for each part, one for the hand-outs of claims in progress, and
- * kNoneBefore.
+ * Upper bound of the entries for one rate: one for each part, one for the hand-outs of claims in
+ * progress, and the first entry (SavedStarts::n).
  */
 static constexpr int kMostOfOne = static_cast<int>(Rate::kParts) + 3;
 

@@ -27,8 +27,9 @@ struct SavedStarts
 	int64 group;
 	int64 age; /* microseconds from the start of the jobs to the stop of the server */
 	/*
-	 * Number of starts. kNoneBefore: no older starts count. kUnknown: no older starts count either,
-	 * but the starts in later entries may be assumed ones.
+	 * Number of starts. The first entry of a rate has one of two marks instead, which say that no
+	 * older starts count. kNoneBefore: the starts in later entries have happened. kUnknown: some of
+	 * these starts may only be assumed.
 	 */
 	int32 n;
 

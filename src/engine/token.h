@@ -55,17 +55,20 @@ int64 draw_token(Database *db, int64 job_id);
  */
 int64 draw_lock_token(const Database *db);
 
-/* Let all later tokens have a greater prefix than this one. */
+/* Let all later tokens have a greater prefix than `prefix`. */
 void pass_prefix(int64 prefix);
 
 /*
- * Return the fence for a row. All tokens below that prefix that were handed out are at most the
- * fence. All tokens from that prefix on are greater, even those of later starts: so the fence is
- * not above the durable mark.
+ * Return the fence for a row. The tokens below that prefix that were handed out are at most the
+ * fence. All tokens from that prefix on are greater than the fence, and so are the tokens of later
+ * starts: these are above the durable mark, and the fence is not.
  */
 int64 fence_below(const Database *db, int64 prefix);
 
-/* Let all later tokens be greater than all tokens drawn so far. Return the fence between them. */
+/*
+ * Let all later tokens be greater than all tokens drawn so far. Return the fence between the
+ * earlier and the later tokens.
+ */
 int64 cut_tokens(const Database *db);
 
 /*

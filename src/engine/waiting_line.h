@@ -14,7 +14,7 @@ struct Waiter
 	{
 		kIdle,
 		kListed,
-		kWoken, /* removed from the line for a job: must take one, or pass the wake-up on */
+		kWoken, /* removed from the line for a job: must take a job, or pass the wake-up on */
 	};
 	dlist_node in_line; /* protected by the lock of the queue */
 	/*

@@ -43,12 +43,12 @@ int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
 
 /*
  * Note that hints were filed. Remove a waiter from the line for each ready job, wake the watcher if
- * its next timer is earlier now (`sooner`), and note that a NOTIFY is to be sent. Return true if
- * the scheduler should be woken. Called under the queue's lock.
+ * its sleep has to end earlier than before (`sooner`), and note that a NOTIFY is to be sent. Return
+ * true if the scheduler should be woken. Called under the queue's lock.
  */
 bool note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups);
 
-/* Wake the next waiter in line, since jobs are left, or may be. Called under the queue's lock. */
+/* Wake the next waiter in line, since jobs are or may be left. Called under the queue's lock. */
 void pass_on(Queue *queue, Wakeups *wakeups);
 
 } // namespace pgq

@@ -1,6 +1,6 @@
 /*
- * Ends of named locks that no transaction decides: the session has ended, or the incarnation is
- * gone. Also queries about locks.
+ * Ends of named locks that do not depend on a transaction: the session has ended, or the
+ * incarnation is gone. Also queries about locks.
  */
 #pragma once
 

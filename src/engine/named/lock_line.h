@@ -7,7 +7,8 @@
  * the slot. If the woken process has not looked for a while (it may be stopped), the line goes on
  * without it.
  *
- * All functions are called under the locks lock, except in_lock_line() and those about claimers.
+ * All functions are called under the locks lock, except in_lock_line(), await_claimer() and
+ * awaited_claimer().
  */
 #pragma once
 

@@ -95,9 +95,9 @@ grant(NamedLock *lock, int64 token, const LockRequest &request, int64 monotonic)
 }
 
 /*
- * Take a slot for the request. Count the holders and the waiters that come first. If that leaves a
- * slot, take the lowest free one: a slot that is not held, that this transaction is giving back, or
- * whose time is over while no transaction relies on it.
+ * Take a slot for the request. Count the holders and the waiters that come first. If a slot is
+ * left, take the lowest free slot: a slot that is not held, that this transaction is giving back,
+ * or whose time is over while no transaction relies on it.
  */
 LockTaken
 take_lock(LockHold &hold, Database *db, const LockRequest &request)
@@ -113,9 +113,9 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 		if (before == 0 && !found.others)
 			taken.answer = TakeAnswer::kOurs;
 		/*
-		 * Wake the first waiter that can take a slot. When the time of a lock is over, no one else
-		 * wakes a waiter. A waiter that was woken, but gives a smaller number of slots, must pass
-		 * the wake-up on.
+		 * Wake the first waiter that can take a slot. When the time of a lock is over, no other
+		 * code wakes a waiter. A waiter that was woken, but gives a smaller number of slots, must
+		 * pass the wake-up on.
 		 */
 		hold.wake_able(request.key, found.held);
 		return taken;

@@ -9,9 +9,9 @@ static constexpr int kNone = -1;
 namespace {
 
 /*
- * For a slot of a lock: memory knows all rows in the table that have a token smaller than this. The
- * floor is valid for a limited time. It is only an optimization, which bounds how many dead index
- * entries are read (sync/lock_row.h). Protected by the locks lock.
+ * The row floor of a slot of a lock: memory knows all rows of the slot whose token is smaller than
+ * the floor. The floor is valid for a limited time. It is only an optimization, which bounds how
+ * many dead index entries are read (sync/lock_row.h). Protected by the locks lock.
  */
 struct RowFloor
 {
@@ -51,7 +51,7 @@ named_locks_size()
 int64
 lock_bytes()
 {
-	/* More than one entry, since each database has a part of its own beyond the common part. */
+	/* One more lock costs more than one entry, since the own parts of all databases grow, too. */
 	return sizeof(NamedLock) * static_cast<int64>(quota_entries(max_locks)) / max_locks +
 		   sizeof(int) + sizeof(RowFloor);
 }

@@ -77,8 +77,8 @@ struct NamedLock
 	/* the grant to restore if the transaction that has changed the entry rolls back */
 	Grant before;
 	/*
-	 * For a grant whose time is over, but on which a transaction relies: when to check again
-	 * whether it still does (monotonic).
+	 * For a grant whose time is over, but on which a transaction relies: when to check this
+	 * transaction again (monotonic).
 	 */
 	int64 in_use_until;
 
@@ -127,9 +127,10 @@ public:
 
 	/*
 	 * row_floor() returns the token below which memory knows all rows of that slot; 0: all rows
-	 * must be looked at. raise_row_floor() raises the floor after a look that has found no unknown
-	 * row. cost: the duration of a look at all rows, otherwise 0. A floor stays valid for a hundred
-	 * times that duration, so that looks at all rows take at most a hundredth of the time.
+	 * must be looked at. raise_row_floor() raises the floor after a search that has found no row
+	 * unknown to memory. cost: the duration of a search that has looked at all rows, otherwise 0. A
+	 * floor stays valid for a hundred times that duration, so that such searches take at most a
+	 * hundredth of the time.
 	 */
 	int64 row_floor(const LockKey &key, int32 slot) const;
 	void raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost);

@@ -30,7 +30,7 @@ struct RateTable
 int64
 rate_bytes()
 {
-	/* More than one entry, since each database has a part of its own beyond the common part. */
+	/* One more rate costs more than one entry, since the own parts of all databases grow, too. */
 	return sizeof(NamedRate) * static_cast<int64>(quota_entries(max_rates)) / max_rates;
 }
 

@@ -3,11 +3,11 @@
  * defines a rate. For the rates in use, memory knows how many permits were taken. This knowledge
  * survives a clean stop, as leases do (load/saved_lease.h).
  *
- * Only a full rate gives up its place in memory, since earlier takes do not matter for a full rate.
- * So a rate that is not in memory was full when it left memory, or no permits were taken from it
- * since Database::rates_known_since. That is the time at which memory of the database began, or at
- * which a rate was last made or dropped there. Such a rate is treated as if it had been empty at
- * that time, so it never gives more permits than it may.
+ * Only a full rate gives up its place in memory: all its permits are available, so memory need not
+ * know which permits were taken earlier. So a rate that is not in memory was full when it left
+ * memory, or no permits were taken from it since Database::rates_known_since. That is the time at
+ * which memory of the database began, or at which a rate was last created or dropped there. Such a
+ * rate is treated as if it had been empty at that time, so it never gives more permits than it may.
  */
 #pragma once
 
@@ -81,8 +81,8 @@ void forget_rate(const RateKey &key);
 void free_rates(Oid database, Oid incarnation);
 
 /*
- * A copy of a rate: how many permits can be taken now, and when the next one can be. copy_rates()
- * copies at most `most` rates of a database, and returns their number.
+ * A copy of a rate: how many permits can be taken now, and when the next permit can be taken.
+ * copy_rates() copies at most `most` rates of a database, and returns their number.
  */
 struct RateCopy
 {
