@@ -124,7 +124,7 @@ parse_item(const Field &field, std::string_view text, uint64_t *bits)
 		std::string_view begin = split(&end, '-', &ranged);
 		first = value_of(field, begin);
 		last = ranged ? value_of(field, end) : first;
-		/* As the end of a range, Sunday is 7, as in "fri-sun". */
+		/* At the end of a range, Sunday is 7, for example in "fri-sun". */
 		if (ranged && field.names == kWeekdays && last == 0 && first > 0)
 			last = kSunday;
 		if (first < 0 || last < first || (stepped && !ranged))

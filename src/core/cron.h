@@ -108,7 +108,7 @@ fitting_second(const Cron &cron, int from)
 
 /*
  * Return whether the day fits. As in crontab(5), if the schedule restricts the day of month and
- * also the day of week, a day needs to fit only one of the two.
+ * also the day of week, a day that fits one of the two fields is enough.
  */
 inline bool
 fits_day(const Cron &cron, const std::chrono::year_month_day &date, std::chrono::sys_days day)

@@ -123,8 +123,8 @@ public:
 	}
 
 	/*
-	 * End the reading. found: the numbers that were read, which are added. The jobs of the seconds
-	 * that were read do not count in beyond any more.
+	 * End the reading, and add the numbers that were read (found). The jobs of these seconds do not
+	 * count in beyond any more.
 	 */
 	void finish_part(const DueSeconds &found)
 	{

@@ -114,7 +114,7 @@ fills_fast(const RingView &ring, int64_t bytes_before)
 }
 
 /*
- * Return the first bare segment after the current one, in ring order, for which good(number) is
+ * Return the first bare segment after the current segment, in ring order, for which good(number) is
  * true; kNoSegment: none.
  */
 template <typename Good>

@@ -22,8 +22,8 @@
 namespace pgq {
 
 /*
- * A larger difference between the clocks means that the wall clock was set. A smaller one may be
- * drift or a leap second.
+ * A larger difference between the clocks means that the wall clock was set. A smaller difference
+ * may be drift or a leap second.
  */
 inline constexpr int64_t kJump = 1000 * 1000;
 

@@ -3,9 +3,10 @@
  *
  * The prefix is milliseconds since 2020, or the last prefix drawn if that is greater. Many tokens
  * share a prefix, but each token of a job has a greater prefix than the job's token before. The
- * check bits are a hash of job and prefix, under a key of the database. After a restart memory does
- * not know old tokens. The check bits then distinguish a real token of the job from an arbitrary
- * number and from a token of another job (late ack). Tokens are below 2^53 until the year 2298.
+ * check bits are a hash of job and prefix, computed with a key of the database. After a restart
+ * memory does not know old tokens. The check bits then distinguish a real token of the job from an
+ * arbitrary number and from a token of another job (late ack). Tokens are below 2^53 until the year
+ * 2298.
  */
 #pragma once
 
