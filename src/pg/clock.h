@@ -16,8 +16,8 @@ wall_now()
 }
 
 /*
- * Return microseconds of a clock that is never set: for durations and deadlines within one run of
- * the server.
+ * Return microseconds of a clock that is never set: for durations and deadlines that end before the
+ * server stops.
  */
 inline int64
 monotonic_now()
