@@ -135,7 +135,7 @@ stand_in_line(const LockKey &key, int32 slots)
 	});
 }
 
-/* Take a slot, or wait for one. Join the line before each try, to be woken by a later unlock. */
+/* Take a slot, or wait for a slot. Join the line before each try, to be woken by a later unlock. */
 static LockTaken
 wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 {

@@ -16,8 +16,8 @@ namespace pgq {
 const Tables &tables_with_locks();
 
 /*
- * Like tables_with_locks(), but wait for other transactions that use the table only at the first
- * load. Later, rows that another session has just inserted may be missing in memory.
+ * Like tables_with_locks(), but wait for other transactions that use the table at the first load
+ * only. After a later load, memory may lack rows that another session has just inserted.
  */
 const Tables &tables_with_known_locks();
 
