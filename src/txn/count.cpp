@@ -218,9 +218,9 @@ settle_counts_of(QueueHold &hold)
 }
 
 /*
- * Count the effect in a hold of its own. If the slot of the effect belongs to another queue now,
- * the queue of the effect may have a new slot, whose memory lacks these rows. So invalidate the
- * memory of that queue.
+ * Count the effect in a separate hold of the queue's lock. If the slot of the effect belongs to
+ * another queue now, the queue of the effect may have a new slot, whose memory lacks these rows. So
+ * invalidate the memory of that queue.
  */
 static void
 settle_now(const CountEffect &effect)

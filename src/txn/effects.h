@@ -129,7 +129,7 @@ void add_reap_effect(const QueueRef &ref, Lease *lease);
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
-/* A change that SQL makes to the row of a job, as one queue sees it. */
+/* A change that SQL makes to the row of a job, from the point of view of one queue. */
 enum class RowMove : uint8
 {
 	kInserted,
@@ -139,9 +139,9 @@ enum class RowMove : uint8
 };
 
 /*
- * At commit, adjust the count of rows that this queue lacks of the lease's job (Lease::rows_gone).
- * If no queue has a row of the job any more, the lease ends. note_all_rows_gone() does this for all
- * jobs of the database, after a TRUNCATE.
+ * At commit, adjust the number of missing rows in the lease of the job (Lease::rows_gone). If no
+ * queue has a row of the job any more, the lease ends. note_all_rows_gone() does this for all jobs
+ * of the database, after a TRUNCATE.
  */
 void note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move);
 void note_all_rows_gone(const Database *db);
@@ -240,16 +240,16 @@ DepthAnswer take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness
 void reserve_created_effect();
 void add_created_effect(const QueueRef &ref);
 
-/* Let no claim pop a job from the queue until this transaction ends. */
+/* Let no claim take a job from the queue until this transaction ends. */
 void hold_queue(const QueueRef &ref);
 
 /* Like hold_queue(). In addition, the queue takes no new jobs, and its slot is freed at commit. */
 void drop_queue_at_commit(const QueueRef &ref);
 
 /*
- * Set the options of the slot at commit. They come from the queue's row, which this transaction has
- * locked. Without this effect, as in a prepared transaction, the scheduler sets the options within
- * a second.
+ * Set the options of the slot at commit. The options come from the queue's row, which this
+ * transaction has locked. Without this effect, as in a prepared transaction, the scheduler sets the
+ * options within a second.
  */
 void set_options_at_commit(const QueueRef &ref, const QueueOptions &options);
 
@@ -283,8 +283,8 @@ int open_claims(OpenClaim **claims);
 
 /*
  * Apply the effects of all prepared transactions, of any database, that have ended by now. Any
- * process may call this with no lock held; the scheduler does so ten times a second while a
- * prepared transaction is watched.
+ * process may call this with no lock held; the scheduler does so ten times a second while any entry
+ * for a prepared transaction is ACTIVE.
  */
 void resolve_prepared();
 

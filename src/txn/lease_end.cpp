@@ -1,5 +1,5 @@
 /*
- * How leases end when their transaction, perhaps a prepared one, ends. No function here can fail.
+ * How leases end when a transaction ends, or a prepared transaction. No function here can fail.
  */
 #include "engine/copies.h"
 #include "engine/held.h"

@@ -142,7 +142,7 @@ namespace {
 
 /*
  * The smallest xids above `after` on which entries of named locks depend, at most kMost. All of
- * these xids are settled in one round.
+ * these xids are settled together.
  */
 struct Doubts
 {

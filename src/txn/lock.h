@@ -28,9 +28,9 @@ void undo_newest_lock_effect();
 
 /*
  * Settle locks that depend on the outcome of a transaction which has ended: a prepared transaction,
- * or a transaction whose rows were uncommitted when the locks were loaded. The first form settles
- * the locks and runs of one name, the second form all. Raises an error only if the server cannot
- * read the outcome of a transaction. The caller holds no lock.
+ * or a transaction whose rows were uncommitted when the locks were loaded. The first function
+ * settles the locks and runs of one name, the second function all. Raises an error only if the
+ * server cannot read the outcome of a transaction. The caller holds no lock.
  */
 void settle_prepared_locks(const Database *db, const char *name);
 void settle_prepared_locks();
