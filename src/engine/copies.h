@@ -48,7 +48,7 @@ struct QueueCopy
 	int64 dead;		 /* dead letters */
 	int waiting;
 	int running;
-	/* When the rate limit lets one more job start (monotonic); INT64_MAX: no job has to wait. */
+	/* When the rate limit lets one more job start (monotonic); see Queue::next_start. */
 	int64 next_start;
 	int64 depth;			   /* -1: not known, or the queue has no max_depth */
 	TimestampTz last_claim_at; /* 0: no claim since the queue was loaded */

@@ -103,7 +103,7 @@ struct JobCount
 		kReading,
 	} part_state;
 	uint32 part_serial; /* serial of the part; changes when a part is begun or forgotten */
-	/* Snapshot of the last part that was read or, in state kReading, is being read. */
+	/* Snapshot with which the last part was read or, in state kReading, is being read. */
 	SeenBy part;
 	SeenBy before; /* snapshot of the part before `part` */
 

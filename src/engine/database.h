@@ -64,7 +64,7 @@ struct DatabaseTokens
 	int64 mark_before;
 	TokenKey token_key;
 	/* Protected by the registry lock. */
-	uint32 failed_checks; /* number of late acks in this load whose check bits were wrong */
+	uint32 failed_checks; /* number of late acks with wrong check bits in this load */
 	/* Atomic, no lock. */
 	/* The durable token mark, or closed_mark() of it. No token above the mark is handed out. */
 	pg_atomic_uint64 marked_token;

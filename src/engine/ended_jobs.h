@@ -2,10 +2,11 @@
  * Remembers the queues of jobs that were in work lately. So a call with a lease that is not current
  * can be counted in the job's queue, even if the job is gone.
  *
- * The number of places is fixed. Each job id has one place, which remembers the last job with that
- * place. A place is a single atomic word, written at the end of a lease and read without a lock.
- * The word contains only parts of the queue's identity and of the job id. So the reader checks that
- * the slot is in use, belongs to a queue of its database, and still has the generation in the word.
+ * The number of places is fixed. Each job id has one place, which remembers the last ended job with
+ * this place. A place is a single atomic word, written at the end of a lease and read without a
+ * lock. The word contains only parts of the queue's identity and of the job id. So the reader
+ * checks that the slot is in use, belongs to a queue of its database, and still has the generation
+ * in the word.
  */
 #pragma once
 
@@ -22,7 +23,8 @@ void place_ended_jobs(void *memory);
 void note_ended_job(const Queue *queue, int64 job_id);
 
 /*
- * Find the queue of a job that is in work, or was lately. Return false if the queue is not known.
+ * Find the queue of a job that is in work, or was lately. Return false if memory has no queue of
+ * it.
  */
 bool find_queue_of_job(const Database *db, int64 job_id, QueueRef *ref);
 

@@ -137,8 +137,8 @@ public:
 	void pass_on() { pgq::pass_on(queue_, &wakeups_); }
 
 	/*
-	 * Wake the waiters of the queue to look for jobs: the queue was opened again, or its options
-	 * have changed.
+	 * Wake the waiters of the queue to look for jobs: the queue was resumed, a purge or an undone
+	 * drop has ended, or the options have changed.
 	 */
 	void all_may_look() { wake_waiters(queue_, kHoldMax, &wakeups_); }
 

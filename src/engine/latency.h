@@ -60,7 +60,9 @@ struct LeaseTimes
 	TimestampTz enqueued_at; /* when the job was enqueued; 0: unknown */
 	/* Microseconds from due to hand-out; kUnknown: not known, or already counted. */
 	int64 waited;
-	/* The hand-out was in this run of the server, so the run time can be measured. */
+	/*
+	 * The job was handed out after the last start of the server, so its run time can be measured.
+	 */
 	bool ran;
 
 	/* Forget the times, because the claim was undone or the lease was lost. */

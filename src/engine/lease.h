@@ -124,7 +124,8 @@ void unpin_lease(Lease *lease);
 /*
  * Note that an open transaction asserts the lease or, with `ends`, will end the lease at commit;
  * this pins the lease. Only one transaction at a time can use a lease, possibly several times.
- * stop_using() takes back one use, which was undone or is over. ended: the use was one with `ends`.
+ * stop_using() takes back one use, which was undone or is over. ended: the value of `ends` with
+ * which this use began.
  */
 void use_lease(Lease *lease, const VirtualTransactionId &user, bool ends);
 void stop_using(Lease *lease, bool ended);
@@ -139,8 +140,9 @@ void set_prepared(Lease *lease, const Prepared &will);
 int unpark_due(Queue *queue, int64 monotonic);
 
 /*
- * Make CLAIMED leases LOST whose deadline has passed. Let LOST leases be counted whose put-off time
- * is over. Handle at most kHoldMax leases, and return their number.
+ * Make CLAIMED leases LOST whose deadline has passed. Move put-off LOST leases whose delay is over
+ * to queue->lost, so that their attempts are counted. Handle at most kHoldMax leases, and return
+ * their number.
  */
 int expire_due(Queue *queue, int64 monotonic);
 

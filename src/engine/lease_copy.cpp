@@ -17,7 +17,7 @@ is_to_be_saved(const Lease *lease)
 
 /*
  * Return `will` in the form in which it is saved. A prepared transaction that has deleted the row
- * by SQL is saved as one that will end the lease.
+ * by SQL is saved as a transaction that will end the lease.
  */
 static Prepared
 prepared_to_save(Prepared will)
@@ -107,7 +107,9 @@ fill_lease(Lease *lease, const SavedLease &saved, int64 monotonic, TimestampTz n
 	lease->attempt = saved.attempt;
 	lease->claimed_at = saved.claimed_at;
 	lease->times.enqueued_at = saved.enqueued_at;
-	/* Monotonic times are not valid after a restart, so compute this one from the wall clock. */
+	/*
+	 * Monotonic times are not valid after a restart, so compute handed_out_at from the wall clock.
+	 */
 	lease->handed_out_at = monotonic - Max(0, now - saved.claimed_at);
 	strlcpy(lease->worker, saved.worker, sizeof(lease->worker));
 	lease->lease_time = saved.lease_time > 0 ? saved.lease_time : lease->queue->options.lease_time;

@@ -104,7 +104,7 @@ struct Lease
 {
 	/*
 	 * Must be the first field. Written under the partition lock. Read under that lock, or under the
-	 * lock of the queue if the lease is known to belong to it.
+	 * lock of the queue if the caller knows that the lease belongs to this queue.
 	 */
 	LeaseKey key;
 	/* Written under the queue's lock, read without a lock. */
@@ -207,7 +207,7 @@ struct LeaseLists
 	int parked_count;
 	int failing; /* number of LOST leases put off because counting them has failed */
 	int leased;	 /* number of leases in state CLAIMED */
-	/* number of CLAIMED leases by which no job counts as leased; see is_unheld() */
+	/* number of CLAIMED leases whose jobs do not count as leased; see is_unheld() */
 	int unheld;
 	int64 latest_wait; /* upper bound of waits_until of all CLAIMED leases */
 	int running;	   /* number of leases with a concurrency slot */

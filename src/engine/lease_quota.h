@@ -1,10 +1,11 @@
 /*
  * Lease quota: how many leases a database may have.
  *
- * A database can have pgq_ext.max_leases leases, but not the own share of another database: a
- * quarter of max_leases, divided by max_databases. Leases beyond the own shares come from a common
- * part. So the lease table has reserved_leases() entries for each possible database, and shared_leases()
- * entries for all databases together. The following is always true:
+ * A database can have up to pgq_ext.max_leases leases. A quarter of max_leases, divided by
+ * max_databases, is the own share of each database, which no other database can use. Leases beyond
+ * the own shares come from a common part. So the lease table has reserved_leases() entries for each
+ * possible database, and shared_leases() entries for all databases together. The following is
+ * always true:
  *
  *     common = sum over databases of max(0, used - reserved_leases()) + parked.common + held.common
  *            <= shared_leases()

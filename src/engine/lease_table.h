@@ -43,8 +43,8 @@ is_lease_of(const Lease *lease, const QueueRef &ref, int64 job_id)
 bool segment_of_leased(const Database *db, int64 job_id, uint16 *segment);
 
 /*
- * Make an entry for a lease of the job in the table, or find the existing one (*found). Return NULL
- * if the table is full. Only for lease.cpp, under the queue's lock.
+ * Make an entry for a lease of the job in the table, or find the existing entry (*found). Return
+ * NULL if the table is full. Only for lease.cpp, under the queue's lock.
  */
 Lease *enter_lease(Queue *queue, int64 job_id, bool *found);
 

@@ -53,7 +53,10 @@ struct PreparedEntry
 	 * Written by the process that has reserved the entry, or under the registry lock. Read by the
 	 * process that applies the outcome.
 	 */
-	/* the transaction was prepared before this start, so its changes are not known */
+	/*
+	 * the transaction may have changed queues without a record in `touched`, because it was
+	 * prepared before this start, or because a slot has got another queue
+	 */
 	bool all_queues;
 	bool unfiled;	/* the transaction has written jobs of queues that had no slot */
 	bool deleted;	/* the transaction has deleted jobs by SQL */
@@ -73,7 +76,7 @@ PreparedEntry *take_free_entry(); /* NULL: no entry is free */
 void activate_entry(PreparedEntry *entry, Oid database, TransactionId xid);
 void free_entry(PreparedEntry *entry);
 
-/* Return the transaction of an ACTIVE entry; for other entries an invalid one. */
+/* Return the transaction of an ACTIVE entry; for other entries InvalidTransactionId. */
 TransactionId xid_of_entry(const PreparedEntry *entry);
 
 /*
@@ -82,7 +85,7 @@ TransactionId xid_of_entry(const PreparedEntry *entry);
  */
 bool begin_resolving(PreparedEntry *entry, TransactionId xid);
 
-/* Return whether another process is resolving an entry at this moment. */
+/* Return whether another process is applying the outcome of an entry at this moment. */
 bool resolving_prepared();
 
 inline bool

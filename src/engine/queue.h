@@ -132,7 +132,7 @@ is_current(const QueueRef &ref)
 /*
  * Store a reference to the queue that the slot has now. Return whether the slot is in use. A slot
  * that dies changes first its state and then its generation. So if the state, read after the
- * generation, is USED, the generation is that of a queue and not yet the next one.
+ * generation, is USED, the generation is that of a queue and not yet the next generation.
  */
 inline bool
 ref_of(Queue *queue, QueueRef *ref)

@@ -301,8 +301,8 @@ make_like(const QueueRef &ref, const QueueRow &row)
 }
 
 /*
- * Return whether the queue was served within the last 5 s. The scheduler serves each queue every
- * second.
+ * Return whether the scheduler has counted the lost leases of the queue, or found none, within the
+ * last 5 s. The scheduler looks at each queue every second.
  */
 bool
 is_served(const Queue *queue, int64 monotonic)

@@ -1,8 +1,8 @@
 /*
  * Quota: how many entries of a table that all databases share may be used by one database. A
- * database may use as many entries as the setting of the table says, but not the own part of
- * another database: a quarter of the setting, divided by max_databases. So the table has entries
- * for the own parts of all possible databases, and for the common part.
+ * database may use as many entries as the setting of the table says. A quarter of the setting,
+ * divided by max_databases, is the own part of each database, which no other database can use. So
+ * the table has entries for the own parts of all possible databases, and for the common part.
  *
  * lease_quota.h does the same for leases, with atomics. The counters of this file are protected by the
  * lock of the table.

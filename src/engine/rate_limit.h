@@ -38,9 +38,7 @@ note_start(Queue *queue)
 		queue->rate.note(1, monotonic_now());
 }
 
-/*
- * Prepare for new options, before they are stored. A new limit counts only starts after it was set.
- */
+/* Prepare for new options, before the caller stores them. A new limit counts only later starts. */
 inline void
 change_rate(Queue *queue, const QueueOptions &options)
 {

@@ -13,7 +13,7 @@
 
 namespace pgq {
 
-/* Return the transaction that is dropping the queue, or an invalid one. */
+/* Return the transaction that is dropping the queue; an invalid id: no transaction is. */
 VirtualTransactionId dropper_of(const QueueRef &ref);
 
 /* The contents of a row of pgq_ext.queue. */
@@ -64,13 +64,13 @@ Load read_load(const Database *db, uint32 generation);
 uint32 note_failed_check(Database *db, uint32 generation);
 
 /*
- * Return the slot of the queue. If the queue has no slot, attach one; raise 53400 if all slots are
- * taken.
+ * Return the slot of the queue. If the queue has no slot, attach a slot; raise 53400 if all slots
+ * are taken.
  */
 QueueRef attach_queue(Database *db, uint32 db_generation, const QueueRow &row);
 
 /*
- * Like attach_queue(). Return false if all slots are taken, or if the slot of the database has
+ * Like attach_queue(), but return false if all slots are taken, or if the slot of the database has
  * another generation.
  */
 bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref);

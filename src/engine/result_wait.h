@@ -1,7 +1,7 @@
 /*
  * Waits for the end of a job (pgq_result). Each process waits for at most one job. A process that
  * applies a commit tells the waiters how the job has ended, since the tables may keep no record of
- * it.
+ * the job.
  *
  * The waits are in buckets by job id. A process that ends a job checks without a lock whether the
  * bucket is empty. No waiter is missed: the waiter increments the count of its bucket and, after a

@@ -27,7 +27,7 @@ struct SavedStarts
 	int64 group;
 	int64 age; /* microseconds from the start of the jobs to the stop of the server */
 	/*
-	 * Number of starts. The first entry of a rate has one of two marks instead, which say that no
+	 * Number of starts. The first entry of a rate has a mark instead; either mark says that no
 	 * older starts count. kNoneBefore: the starts in later entries have happened. kUnknown: some of
 	 * these starts may only be assumed.
 	 */

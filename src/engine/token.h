@@ -40,8 +40,8 @@ closed_mark(int64 mark)
 }
 
 /*
- * Return whether a token is above the durable mark, closed or not. A token can be above the mark,
- * because attaching another database raises the next tokens of all databases.
+ * Return whether a token is above the durable mark, even if the mark is closed. A token can be
+ * above the mark, because attaching another database raises the next tokens of all databases.
  */
 bool is_above_mark(const Database *db, int64 token);
 

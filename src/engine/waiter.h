@@ -40,7 +40,7 @@ struct Alarm
 
 /*
  * Join the lines again, at the end, with the entries that were woken. Become the watcher of queues
- * that have none. Return true if this process was woken since its last look. Then it must not
+ * that have none. Return true if this process was woken since the last call. Then it must not
  * sleep, since its latch may have been reset.
  */
 bool rejoin_lines(Alarm *alarm);

@@ -9,7 +9,7 @@ struct LockWaiter
 	LockKey key;
 	int next; /* procno of the next waiter in the line of its hash, or kNobody */
 	bool in_line;
-	int32 slots; /* number of slots of the lock, as this waiter has asked for */
+	int32 slots; /* number of slots that this waiter has given for the lock */
 	/*
 	 * When the process was woken, after which it should look at the lock (monotonic); 0: not woken.
 	 */
@@ -36,6 +36,7 @@ struct LockLines
 	LockWaiter waiters[FLEXIBLE_ARRAY_MEMBER]; /* indexed by procno */
 };
 
+/* Time (microseconds) within which a woken process looks at the lock, unless it is stopped. */
 static constexpr int64 kComesSoon = USECS_PER_SEC;
 
 int64

@@ -296,7 +296,7 @@ restore_rates(Database *db, const SavedRate *saved, int n)
 bool
 may_be_restored_again(const Database *db)
 {
-	/* If the mark was advanced in this load, it is above all tokens from before the load. */
+	/* If the mark was advanced since the load, it is above all tokens from before the load. */
 	return prefix_of(static_cast<int64>(value_of(db->marked_token))) < db->base_prefix;
 }
 
