@@ -181,7 +181,7 @@ next_tick(const Cron &cron, int64_t after, const Zone &zone)
 		bool once = !cron.any_hour && shown != INT64_MIN;
 		/*
 		 * The clocks skip local times at this moment. One tick stands for all skipped times that
-		 * fit.
+		 * the fields allow.
 		 */
 		if (once && start > after && first > shown + 1 &&
 			fitting_time(cron, shown + 1, first - 1) != kNever)

@@ -153,8 +153,8 @@ inline constexpr Column key_columns[] = {{"job_id", kInt8},
 
 enum IndexName : uint8_t
 {
-	kById, /* unique; identifies the row to subscribers of a publication */
-	kByOrder, /* for jobs: the next job of a queue; for dead letters: the oldest dead letter of a queue */
+	kById,	  /* unique; identifies the row to subscribers of a publication */
+	kByOrder, /* for jobs: the next job of a queue; for dead letters: the oldest dead letter */
 	kDelayed, /* for jobs only, as all indexes below */
 	kExpiring,
 	kByKey,

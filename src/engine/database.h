@@ -36,7 +36,7 @@ inline constexpr int kQueueDutyStatuses = 4;
  * Identity of the database. Written under the registry lock. Read under that lock, or without a
  * lock by two kinds of readers: the launcher, which looks again later, and processes that look for
  * queues of a database and compare generations afterwards. The generation is raised when the slot
- * is freed, and when it is used again.
+ * is freed, and when the slot is used again.
  */
 struct DatabaseIdentity
 {
@@ -50,8 +50,8 @@ struct DatabaseIdentity
 struct DatabaseTokens
 {
 	/*
-	 * Written under the registry lock while the slot is LOADING. Read under that lock, or under the
-	 * lock of a queue of this load.
+	 * The next three fields are written under the registry lock while the slot is LOADING, and read
+	 * under that lock, or under the lock of a queue of this load.
 	 */
 	/*
 	 * All tokens of this load have at least this prefix; all earlier tokens have a smaller prefix.

@@ -58,7 +58,10 @@ struct LeaseTimes
 	static constexpr int64 kUnknown = -1;
 
 	TimestampTz enqueued_at; /* when the job was enqueued; 0: unknown */
-	/* Microseconds from due to hand-out; kUnknown: not known, or already counted. */
+	/*
+	 * Microseconds from the time at which the job became due to its hand-out; kUnknown: unknown, or
+	 * already counted.
+	 */
 	int64 waited;
 	/*
 	 * The job was handed out after the last start of the server, so its run time can be measured.

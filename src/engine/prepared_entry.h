@@ -101,9 +101,9 @@ any_prepared()
 int list_unknown(Oid database, TransactionId *xids);
 
 /*
- * Called under the registry lock. has_free_entries() returns whether there are entries for all of these
- * transactions. list_recovered() makes a LISTED entry. activate_listed() makes all LISTED entries
- * of the database ACTIVE.
+ * Called under the registry lock. has_free_entries() returns whether there are free entries for all
+ * of the n transactions. list_recovered() makes a LISTED entry. activate_listed() makes all LISTED
+ * entries of the database ACTIVE.
  */
 bool has_free_entries(const TransactionId *prepared, int n);
 void list_recovered(Oid database, TransactionId xid);

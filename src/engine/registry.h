@@ -13,7 +13,7 @@
 
 namespace pgq {
 
-/* Return the transaction that is dropping the queue; an invalid id: no transaction is. */
+/* Return the transaction that is dropping the queue, or an invalid id if there is none. */
 VirtualTransactionId dropper_of(const QueueRef &ref);
 
 /* The contents of a row of pgq_ext.queue. */
