@@ -85,13 +85,6 @@ count_slots(const Slot *slots, int n, Used used, EverUsed ever_used, Bound *boun
 	}
 }
 
-template <typename Slot>
-static bool
-was_attached(const Slot &slot)
-{
-	return value_of(slot.generation) > 1;
-}
-
 /*
  * Read the size of the fullest window and of the fullest timer. Each queue has a window and a timer
  * of its own.
@@ -269,8 +262,11 @@ read_bounds(Bound (&bounds)[kBounds])
 
 	auto in_use = [](const auto &slot) { return slot.state != SlotState::kFree; };
 	with_lwlock(shared->registry_lock, LW_SHARED, [&] {
-		count_slots(shared->databases, max_databases, in_use, was_attached<Database>, &databases);
-		count_slots(shared->queues, max_queues, in_use, was_attached<Queue>, &queues);
+		count_slots(
+			shared->databases, max_databases, in_use,
+			[](const Database &slot) { return value_of(slot.generation) > 1; }, &databases);
+		queues.used = std::count_if(shared->queues, shared->queues + max_queues, in_use);
+		queues.peak = shared->queues_peak;
 		count_slots(
 			shared->prepared_entries, max_prepared_xacts,
 			[](const PreparedEntry &w) { return w.state != PreparedEntry::kFree; },

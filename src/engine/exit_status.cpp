@@ -26,7 +26,7 @@ place_exit_statuses(void *memory)
 }
 
 static uint64
-word_of_seat(uint32 start, ExitState state)
+word_of(uint32 start, ExitState state)
 {
 	return (static_cast<uint64>(start) << 8) | static_cast<uint64>(state);
 }
@@ -42,7 +42,7 @@ begin_start(int place, Oid database)
 	};
 	taken.database = database;
 	taken.began = monotonic_now();
-	pg_atomic_write_u64(&taken.said, word_of_seat(order.start, ExitState::kStarted));
+	pg_atomic_write_u64(&taken.said, word_of(order.start, ExitState::kStarted));
 	return order;
 }
 
@@ -59,7 +59,7 @@ say(const StartOrder &order, ExitState state)
 	ExitStatus &place = shared->exit_statuses[order.place];
 	uint64 before = pg_atomic_read_u64(&place.said);
 	while ((before >> 8) == order.start &&
-		   !pg_atomic_compare_exchange_u64(&place.said, &before, word_of_seat(order.start, state)))
+		   !pg_atomic_compare_exchange_u64(&place.said, &before, word_of(order.start, state)))
 		;
 }
 

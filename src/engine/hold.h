@@ -85,7 +85,7 @@ public:
 	 * Take the lease of a waiting job, in order to hold or change the job. A PARKED lease belongs
 	 * to no worker, so it is given back and taken anew. *fleeting: the database already has as many
 	 * leases of this kind as it may have, so the caller must give the lease back as soon as the row
-	 * shows that a transaction is changing it (jobs/README.md, "Fleeting leases").
+	 * shows that a transaction is changing it (steps/README.md, "Fleeting leases").
 	 */
 	TakeResult take_waiting(const Hint &hint, Lease **lease, bool *fleeting)
 	{

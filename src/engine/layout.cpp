@@ -49,7 +49,7 @@ static const Part parts[] = {
 	{"pgq_ext windows", windows_size, place_windows},
 	{"pgq_ext groups", group_pool_size, place_group_pool},
 	{"pgq_ext counts", counts_size, place_counts},
-	{"pgq_ext exit_statuses", exit_statuses_size, place_exit_statuses},
+	{"pgq_ext exit statuses", exit_statuses_size, place_exit_statuses},
 	{"pgq_ext prepared entries", prepared_entries_size, place_prepared_entries},
 	{"pgq_ext waiters", waiters_size, place_waiters},
 	{"pgq_ext results", result_waits_size, place_result_waits},

@@ -33,7 +33,8 @@ enum class TakeResult
 
 /*
  * Take the lease of the job of the hint. The new lease is CLAIMING and pinned once. to_end: this
- * transaction takes the lease only to end it, so the lease may be charged to the reserve (lease_quota.h).
+ * transaction takes the lease only to end it, or to give it back early, so the lease may be charged to the
+ * reserve (lease_quota.h).
  */
 TakeResult take_lease(Queue *queue, const Hint &hint, Lease **lease, bool to_end = false);
 
@@ -47,8 +48,8 @@ was_handed_out(const Lease *lease)
 
 /*
  * Return whether a transaction is using the lease only to count its lost attempt (retake_lost()).
- * Such a doomed lease has no slot. A doomed lease that its worker uses has its slot, or has lent
- * the slot.
+ * Such a doomed lease has no slot, and so has one whose worker has lent the slot. Any other doomed
+ * lease that its worker uses has its slot.
  */
 inline bool
 is_being_counted(const Lease *lease)

@@ -59,7 +59,7 @@ struct PreparedEntry
 	 */
 	bool all_queues;
 	bool unfiled;	/* the transaction has written jobs of queues that had no slot */
-	bool deleted;	/* the transaction has deleted jobs by SQL */
+	bool deleted;	/* the transaction has deleted jobs by SQL, or has early effects */
 	bool uncounted; /* the transaction has changed rows for which no counts are stored here */
 	bool schedules; /* the transaction has made or changed schedules */
 	/*

@@ -4,6 +4,8 @@
 #include "engine/invalidate.h"
 #include "engine/rate_limit.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 Size
@@ -157,6 +159,15 @@ free_queue_slot(int32 queue_id)
 	return find_from_home(queue_id, [](Queue *queue) { return queue->state == SlotState::kFree; });
 }
 
+/* Caller holds the registry lock. */
+static int
+queue_slots_in_use()
+{
+	return static_cast<int>(
+		std::count_if(shared->queues, shared->queues + shared->max_queues,
+					  [](const Queue &queue) { return queue.state != SlotState::kFree; }));
+}
+
 bool
 try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueRef *ref)
 {
@@ -170,6 +181,7 @@ try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, QueueR
 		if (queue == nullptr)
 			return false;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] { fill_queue(queue, db, row); });
+		shared->queues_peak = Max(shared->queues_peak, queue_slots_in_use());
 		return ref_of(queue, ref);
 	});
 }

@@ -74,6 +74,7 @@ struct Shared
 	LWLock *rates_lock;
 	int max_databases;
 	int max_queues;
+	int queues_peak; /* most queue slots in use at a time since the start; registry lock */
 	int max_leases;
 	Database *databases;
 	Queue *queues;

@@ -85,7 +85,7 @@ is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
 	return search->by_row;
 }
 
-/* Decide about a CLAIMING lease, with or without a user; compare reach_claiming() in waiting.cpp. */
+/* Decide about a CLAIMING lease, with or without a user; compare reach_claiming() in steps/waiting.cpp. */
 static LookResult
 meet_claiming(OwnerSearch *search, const Lease *lease)
 {

@@ -1,7 +1,7 @@
 /*
  * Operations of an administrator or a producer on jobs by their ids: cancel, change, retry now.
  *
- * For a waiting job the lease is taken first (waiting.h). A leased job can only be cancelled: the
+ * For a waiting job the lease is taken first (steps/waiting.h). A leased job can only be cancelled: the
  * worker learns of the cancel at the next pgq_extend, and finds the lease stale after the commit.
  */
 #pragma once

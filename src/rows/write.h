@@ -70,7 +70,8 @@ struct Retry
 {
 	int32 attempts;
 	TimestampTz run_at;
-	int64 fence;	  /* token of the lease that ends; negative if the lease was lost */
+	/* token of the lease that ends; negated if the lease was lost and the worker has not reported */
+	int64 fence;
 	bool keeps_error; /* keep the present last_error */
 	bool has_error;
 	Datum error;

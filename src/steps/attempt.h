@@ -17,7 +17,8 @@ inline constexpr char kAttemptsUsedUp[] = "attempts used up";
 
 struct Failure
 {
-	int64 fence;	   /* token of the lease that ends; negative if the lease was lost */
+	/* token of the lease that ends; negated if the lease was lost and the worker has not reported */
+	int64 fence;
 	bool retry;		   /* false: the job dies at once */
 	bool has_retry_in; /* false: the delay is the backoff */
 	Datum retry_in;	   /* interval */
@@ -62,7 +63,7 @@ struct EndingLease
 	Lease *lease;
 	int64 job_id;
 	Place place;
-	Run run; /* set only if the attempt gets a record */
+	Run run; /* set only if the attempt or the finished job gets a record */
 };
 
 /* Fill *ending, except `run`. Caller holds the queue's lock. */

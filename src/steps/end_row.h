@@ -21,7 +21,8 @@ enum class RowEnd : uint8
 struct Death
 {
 	int32 attempts; /* number of failed attempts */
-	int64 fence;	/* token of the last lease; negative if it was lost */
+	/* token of the last lease; negated if the lease was lost and the worker has not reported */
+	int64 fence;
 	const char *reason;
 	bool has_error;
 	Datum error;

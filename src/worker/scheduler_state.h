@@ -1,11 +1,11 @@
 /*
- * The state of a scheduler (Shift): its duties, and the data that the duties keep between runs.
+ * The state of a scheduler: its duties, and the data that the duties keep between runs.
  *
  * To add a duty, write a function in a file of the folder duty/, declare it here, and add a line to
- * one of the tables below. Data that the duty keeps from run to run is a member of Shift. The view
+ * one of the tables below. Data that the duty keeps from run to run is a member of SchedulerState. The view
  * pgq_ext.duty shows the names that the tables give to the duties.
  *
- * A scheduler can end at any time. So Shift may only have data that the next scheduler can find out
+ * A scheduler can end at any time. So SchedulerState may only have data that the next scheduler can find out
  * again from shared memory and from the extension's tables.
  */
 #pragma once

@@ -98,6 +98,7 @@ SQL
 	cmp_ok(used($aside), '<=', 64 + 64, 'not more than a quarter of the leases is for jobs that are locked');
 	cmp_ok(sql("SELECT peak FROM pgq_ext.capacity WHERE name = '$aside'"), '>=', 50, '... though many are');
 	is(sql("SELECT count(*) FROM pgq_claim('free', 20)"), 20, 'a queue whose jobs are not locked goes on');
+	is(sql(q{SELECT peak FROM pgq_ext.capacity WHERE guc = 'pgq_ext.max_queues'}), scalar @queues + 1, 'the peak of queues is the number of queues that were there at the same time');
 	ask($locker, 'ROLLBACK');
 	end_session($locker);
 	is(scalar drain($node, $_), 50, "$_: all of its jobs go out in the end") for @queues;
