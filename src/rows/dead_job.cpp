@@ -22,8 +22,8 @@ would_be_deleted(HeapTuple tuple, Buffer buffer)
 /*
  * Delete the version that the lookup has found. Its page stays pinned until the delete
  * (protocol: pin-then-write). Returns false if another transaction has deleted or replaced the
- * version first, and adds that transaction's xid to *moved: trace_of() of the dead version will
- * return the same xid at the next look.
+ * version first, and adds the xid of that transaction to *moved: in the next pass, trace_of() of
+ * the dead version will return the same xid.
  */
 static bool
 delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint64 *moved)
@@ -40,8 +40,8 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint6
 }
 
 /*
- * Delete the dead letter of the job in this segment. Returns whether the segment had it. The traces
- * of dead versions (trace_of()) are added to *moved.
+ * Delete the dead letter of the job in this segment. Returns whether the segment had the dead
+ * letter. The traces of dead versions (trace_of()) are added to *moved.
  */
 static bool
 remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queue_id, uint64 *moved)

@@ -3,9 +3,9 @@
 namespace pgq {
 
 /*
- * Smallest number of entries for which one common WAL record is cheaper than single inserts: to
- * write that record, the difference of the page is computed, which costs as much as several single
- * entries.
+ * Smallest number of entries for which one common WAL record is cheaper than a WAL record for each
+ * entry. Writing the common record costs as much as inserting several single entries, since the
+ * server compares the old and the new page byte by byte.
  */
 static constexpr int kRunMin = 16;
 

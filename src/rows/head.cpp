@@ -51,8 +51,8 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
 /*
  * Search segment by segment. A later segment matters only if it has a job before the head found so
  * far. Changes of this transaction itself must be invisible, since the answer must be the same for
- * all sessions. So the snapshot gets the first command id: all changes of this transaction then
- * look later than the snapshot.
+ * all sessions. So the snapshot gets the first command id: by that, all changes of this transaction
+ * are later than the snapshot.
  */
 bool
 find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)

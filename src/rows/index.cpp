@@ -35,8 +35,8 @@ refuse_twin(Relation index, IndexTuple entry)
 }
 
 /*
- * Insert entries into one of the extension's indexes, which are all btrees on plain columns of
- * fixed width.
+ * Insert the entries of the tuples for which wanted() is true into one of the extension's indexes.
+ * All these indexes are btrees on plain columns of fixed width.
  */
 template <typename Wanted>
 static void

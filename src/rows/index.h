@@ -29,10 +29,11 @@ void insert_summaries(Relation rel, HeapTuple tuple);
 void insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
 
 /*
- * A scan of the row versions to which an index leads. Between next_version() and unlock_version()
- * the slot pins the version's buffer, and the buffer is share-locked. The scan uses no MVCC
- * snapshot, so nothing is registered for serializable transactions (protocol: busy-is-not-gone).
- * Index entries whose rows are dead to all transactions are marked for removal.
+ * A scan of the row versions to which an index leads. From next_version() to unlock_version(), the
+ * tuple slot `slot` pins the version's buffer, and the buffer is share-locked. The scan uses no
+ * MVCC snapshot, so nothing is registered for serializable transactions
+ * (protocol: busy-is-not-gone). Index entries whose rows are dead to all transactions are marked
+ * for removal.
  */
 struct IndexLookup
 {

@@ -3,11 +3,11 @@
  * ended. Each key period is a row of pgq_ext.unique_key.
  *
  * The transaction that inserts the job also inserts the row, in the same subtransaction. The row
- * never changes. A session that looks for a row holds the lock of the key and has found no job with
- * the key, live or in progress. So that session has waited for any transaction that may have
- * inserted a row. Rows are deleted when their time is over, unless the clock was set in the last
- * minute. There is only one row for each key and period, so the table needs no segments: VACUUM is
- * enough.
+ * never changes. A session that looks for a row holds the lock of the key, and has found no row
+ * version of a job with the key that is live or busy. So that session has waited for any
+ * transaction that may have inserted a row. Rows are deleted when their time is over, but not in
+ * the minute after the clock was set. A key has at most one row for each period, so the table needs
+ * no segments: VACUUM is enough to reclaim its space.
  */
 #pragma once
 

@@ -89,7 +89,7 @@ void
 Records::write_if_many()
 {
 	/*
-	 * Number of records of about a hundred jobs. So many records fill whole pages; more records
+	 * Number of records of about a hundred jobs. So many records fill whole pages. A larger batch
 	 * would only exceed the CPU's cache.
 	 */
 	static constexpr int kMany = 200;

@@ -1,6 +1,6 @@
 /*
  * Records: rows of all rings except the ring of jobs, inserted without the executor. A call
- * collects its records, and writes them at its end, page by page.
+ * collects the records of the jobs that it ends, and writes these records at its end, page by page.
  */
 #pragma once
 
@@ -83,8 +83,8 @@ public:
 	void write();
 
 	/*
-	 * Write the records if there are many, so that memory stays bounded. The caller must not be in
-	 * the middle of a job.
+	 * Write the records if there are many, so that memory stays bounded. To be called only between
+	 * two jobs, since the memory of with_memory() is freed.
 	 */
 	void write_if_many();
 

@@ -43,9 +43,9 @@ struct KeyedJob
 	enum State : uint8
 	{
 		kLive,
-		kOurs,	   /* written by this transaction */
-		kArriving, /* the transaction xid is inserting it */
-		kEnding,   /* the transaction xid is deleting or replacing it */
+		kOurs,	   /* this transaction has written the version */
+		kArriving, /* the transaction xid is inserting the version */
+		kEnding,   /* the transaction xid is deleting or replacing the version */
 	} state;
 	TransactionId xid;
 	Hint hint;
@@ -65,8 +65,9 @@ struct KeyedJob
 int find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs);
 
 /*
- * Return whether a job may have one of the keys. False proves that no job has one: no version with
- * a key is live or busy, and none was replaced by an UPDATE or moved to another segment.
+ * Return whether a job may have one of the keys. False proves that no job has any of these keys: no
+ * row version with such a key is live or busy, and none of the dead versions with such a key was
+ * replaced by an UPDATE or moved to another segment.
  */
 bool may_have_keys(SegmentSet &segments, const UniqueKey *keys, int n);
 

@@ -79,8 +79,8 @@ is_locked_by_us(HeapTupleHeader header)
 }
 
 /*
- * The caller has called is_writable(), which has set HEAP_XMAX_INVALID if the xmax transaction was
- * rolled back, or has ended and had only locked the row.
+ * is_writable(), which the caller has called before, has set HEAP_XMAX_INVALID if the transaction
+ * in xmax was rolled back, or if it has ended and had only locked the row.
  */
 bool
 is_touched(HeapTupleHeader header)

@@ -16,7 +16,7 @@ namespace pgq {
 enum class Visibility : uint8
 {
 	kLive,
-	kBusy, /* an open transaction, maybe this one, inserts, deletes or locks it */
+	kBusy, /* an open transaction, maybe this one, inserts, deletes or locks the version */
 	kDead,
 };
 
@@ -39,8 +39,9 @@ bool is_writable(HeapTuple tuple, Buffer buffer, TransactionId *inserter);
 bool is_locked_by_us(HeapTupleHeader header);
 
 /*
- * Return whether an open transaction has locked, deleted or replaced the version. header: may be a
- * copy that was made after is_writable(); the answer then holds for that moment.
+ * Return whether an open transaction has locked, deleted or replaced the version. The caller has
+ * called is_writable() for the version. header: may be a copy that was made after that call; the
+ * result is then the state at the time of the copy.
  */
 bool is_touched(HeapTupleHeader header);
 
@@ -48,9 +49,9 @@ bool is_touched(HeapTupleHeader header);
 bool is_ours(HeapTupleHeader header);
 
 /*
- * Return the xid that moved this dead version's row on, by an UPDATE or to another segment; 0 if
- * the row was deleted. Look-ups add up the traces of all dead versions that they pass: if two
- * passes over the segments have equal sums, no row was moved between the passes.
+ * Return the xid of the transaction that replaced this dead version, by an UPDATE or by a move to
+ * another segment; 0 if the row was deleted. A look-up adds up the traces of all dead versions that
+ * it passes: if two passes over the segments have equal sums, no row was moved between the passes.
  */
 uint64 trace_of(HeapTuple tuple);
 

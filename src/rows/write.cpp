@@ -75,7 +75,10 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 }
 
 namespace {
-/* Changes nothing. With this, write_job() only finds the version that a write would change. */
+/*
+ * The write of locate_job(): changes nothing, so that write_job() only finds the version that a
+ * write would change.
+ */
 struct NoWrite
 {
 	TM_Result operator()(Relation, ItemPointer) const { return TM_Ok; }
@@ -162,8 +165,8 @@ delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 }
 
 /*
- * Lock a version. FOR KEY SHARE does not wait for an UPDATE in progress, so it must also lock the
- * new version that the UPDATE has written.
+ * Lock a version. With FOR KEY SHARE, also lock the new version that an UPDATE in progress has
+ * written, since FOR KEY SHARE does not wait for the end of the UPDATE.
  */
 static TM_Result
 lock_row(Relation rel, ItemPointer tid, LockTupleMode mode, LockWaitPolicy wait)

@@ -16,7 +16,8 @@ enum class WriteResult : uint8
 	kDone,
 	kGone, /* the job has no live row any more */
 	/*
-	 * without wait: another transaction has locked the row. For a judged version: it was replaced
+	 * Without wait: another transaction has locked the row. From delete_judged() and rewrite_job():
+	 * the row version at the given place was replaced.
 	 */
 	kBusy,
 };
@@ -30,8 +31,8 @@ WriteResult delete_job(SegmentSet &segments, const Place &place, int64 job_id, b
 					   JobRow *row, SchedulingColumns *was);
 
 /*
- * Like delete_job(), but delete only the version that the caller has judged. Returns kBusy, even
- * after a wait, if another transaction has replaced that version.
+ * Like delete_job(), but delete only the row version at the given place, which the caller has
+ * already checked. Returns kBusy, even after a wait, if that version was replaced.
  */
 WriteResult delete_judged(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 						  JobRow *row, SchedulingColumns *was);
@@ -78,9 +79,9 @@ struct Retry
 };
 
 /*
- * Rewrite the job's row for the next attempt, if the version to change is still the version that
- * the caller has judged (as in delete_judged()). If the result is kDone, *hint is the hint of the
- * new version, and *was (unless NULL) has the scheduling columns of the old version.
+ * Rewrite the job's row for the next attempt, if the version to change is still at the given place,
+ * as in delete_judged(). If the result is kDone, *hint is the hint of the new version, and *was
+ * (unless NULL) has the scheduling columns of the old version.
  */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint, SchedulingColumns *was);
@@ -110,8 +111,8 @@ struct JobChange
 };
 
 /*
- * Change the job's row, with results as in rewrite_job(). Waits for other transactions that have
- * locked the row.
+ * Change the job's row. *hint and *was are set as in rewrite_job(). Waits for other transactions
+ * that have locked the row.
  */
 WriteResult change_job(SegmentSet &segments, const Place &place, int64 job_id,
 					   const JobChange &change, Hint *hint, SchedulingColumns *was);
