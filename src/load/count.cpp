@@ -12,8 +12,8 @@ namespace pgq {
 
 namespace {
 /*
- * What a count sees: the snapshot by which row versions are judged, and the prepared transactions
- * whose jobs are counted separately.
+ * What a count sees: the snapshot that decides which row versions count, and the prepared
+ * transactions whose jobs are counted separately.
  */
 struct Eyes
 {
@@ -28,9 +28,9 @@ struct Eyes
 /* ---- rows ---- */
 
 /*
- * Return whether one of the prepared transactions of `eyes`, or a subtransaction, has inserted the
- * version and not deleted it. No other transaction can have deleted the version, since no other
- * transaction sees it.
+ * Return whether the version was inserted, and not deleted, by one of the prepared transactions of
+ * `eyes` or by a subtransaction of such a transaction. No other transaction can have deleted the
+ * version, since no other transaction sees the version.
  */
 static bool
 is_prepared(const Eyes &eyes, HeapTupleHeader header)
@@ -148,7 +148,7 @@ read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Tim
 
 /*
  * Take the snapshot. The snapshot does not see changes of this transaction itself, since the commit
- * of this transaction adds them to the counts.
+ * of this transaction adds these changes to the counts.
  */
 static void
 open_eyes(Eyes *eyes)
@@ -210,7 +210,7 @@ begin(const QueueRef &ref, uint32 *serial, FoundRows *found)
 }
 
 /*
- * Steps: begin, from where on the count logs what commit callbacks change; take the snapshot;
+ * Steps: begin (from then on, the changes of commit callbacks are logged); take the snapshot;
  * publish it; read the rows with no lock of the queue held; finish. If the counts were forgotten
  * during these steps, start again.
  */

@@ -14,9 +14,9 @@ namespace pgq {
  * The rows are counted with one snapshot, taken after all segments are locked. With an earlier
  * snapshot, the count could miss rows that were moved and whose old segment was then truncated.
  * Changes of this transaction itself do not count, since its commit adds them to the counts. Jobs
- * of transactions that were prepared before the start of the server count towards the depth at
- * once, because their enqueue took no room in this run of the server. When such a transaction ends,
- * the queue is counted again (settle_transaction()).
+ * of a transaction that was prepared before the start of the server count towards the depth at
+ * once, since the room that their enqueue had reserved was lost with the memory of that time. When
+ * such a transaction ends, the queue is counted again (settle_transaction()).
  */
 void count_jobs(const QueueRef &ref);
 
@@ -36,8 +36,9 @@ bool rows_are_many();
 void recount_jobs(const QueueRef &ref);
 
 /*
- * Count the scheduled jobs that become due in each second of the next part of core/due_seconds.h,
- * if it is time to read that part. Returns false if another process is counting.
+ * Read the next part of the seconds (core/due_seconds.h): for each of these seconds, count the
+ * scheduled jobs that become due in it. Does nothing if the part is not needed yet. Returns false
+ * if another process is counting.
  */
 bool read_next_part(const QueueRef &ref);
 

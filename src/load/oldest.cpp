@@ -50,7 +50,7 @@ note_priority(Oldest *oldest, int32 priority)
 		oldest->priorities[oldest->n++] = priority;
 }
 
-/* Return whether the view job_status would call the job leased. */
+/* Return whether the view job_status shows the job in the state `leased`. */
 static bool
 is_in_hand(const Database *db, int64 job_id)
 {
@@ -130,7 +130,7 @@ struct KnownReady
 } // namespace
 /*
  * Return whether memory knows every ready job. False if a lease that is lost, parked or held hides
- * a ready job, or if jobs have just become due.
+ * a ready job, or if a refill of the timer may still have to bring jobs that are due.
  */
 static bool
 knows_all_ready(const Queue *queue)
@@ -138,7 +138,7 @@ knows_all_ready(const Queue *queue)
 	return queue->entries == queue->leased - queue->unheld && !queue->schedule.hides_due();
 }
 
-/* Fire the timers that are due, so that the window has all jobs that are due. */
+/* Move the jobs that have become due from the timer to the window. */
 static void
 let_time_pass(QueueHold &hold, TimestampTz now)
 {
@@ -228,7 +228,8 @@ ask_memory(const QueueRef &ref, TimestampTz now, TimestampTz *run_at)
 
 /*
  * Find the oldest ready job among the rows with priorities below `below`. Keep the result in memory
- * if memory knows all ready jobs, so that each later one will be filed.
+ * if memory knows all ready jobs: then each job that becomes ready later is filed, and replaces the
+ * kept job if it is older.
  */
 static void
 read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
@@ -258,7 +259,7 @@ read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 	segments.close();
 	/*
 	 * Do not keep the result if there may be a due job with a run_at in the future: this search has
-	 * not seen that job, which may become the oldest one.
+	 * not seen such a job, which may become the oldest one.
 	 */
 	if (keep && !oldest->too_many && (oldest->any || !later))
 		(void) change_queue(ref, [&](QueueHold &hold) {

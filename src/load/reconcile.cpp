@@ -10,8 +10,9 @@
 namespace pgq {
 
 /*
- * Return whether a lease or the schedule knows the job, or the table will be read again in any
- * case. The caller holds the queue's lock.
+ * Return whether a lease or the schedule knows the job, or whether the queue is going to read the
+ * job's row again (recheck_at). look_at_all: also visit every hint, and accept another hint of the
+ * job that is handed out no later. The caller holds the queue's lock.
  */
 static bool
 is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
@@ -196,8 +197,8 @@ reconcile_rows(Reconciliation *state, int most)
 
 /*
  * Return whether the effects of the transaction that wrote the version have been made. A commit
- * makes them in callbacks, before the transaction counts as ended. COMMIT PREPARED runs no
- * callbacks; resolve_prepared() makes the effects.
+ * makes the effects in callbacks, before the transaction counts as ended. COMMIT PREPARED runs no
+ * callbacks; after it, resolve_prepared() makes the effects.
  */
 static bool
 has_settled(TransactionId xmin)
@@ -231,7 +232,7 @@ file_if_forgotten(const Suspect &suspect, bool many)
 		if (!forgotten)
 			return;
 		hold->counters.repaired++;
-		/* If the transaction did not file the row, it did not count it either. */
+		/* A transaction that did not file the row did not count the row either. */
 		forget_count(hold->count);
 		hold.file(suspect.hint);
 		if (many)

@@ -1,15 +1,16 @@
 /*
  * The reconciler: checks that shared memory knows every live row that has no lease.
  *
- * The protocol makes a forgotten row impossible. The reconciler checks this in production, and
- * repairs a forgotten row should there be one (protocol: forgotten-is-proved). It reads the rows of
- * all queues by job id, a few at a time. A row that neither a lease nor the schedule of its queue
+ * A row that shared memory should know, but does not, is called forgotten. The protocol makes
+ * forgotten rows impossible. The reconciler checks this in production, and files a forgotten row
+ * should there be one (protocol: forgotten-is-proved). The reconciler reads the rows of all queues
+ * by job id, a few at a time. A row that neither a lease nor the schedule of its queue
  * (core/schedule.h) knows is at first only a suspect: the transaction that wrote the row may be
  * about to file it. The row is forgotten if all of the following conditions hold a little later,
  * checked in this order:
  *   1. All transactions that were writing to segments at the first look have ended, or ten
- *      seconds have passed. The transaction that wrote this version has ended (its xid lock is
- *      released after its callbacks). No prepared transaction is still to be applied.
+ *      seconds have passed. The transaction that wrote this version has ended, so its callbacks
+ *      have run. The effects of prepared transactions that have ended have been made.
  *   2. No lease and no schedule knows the job.
  *   3. The same version is still live.
  *   4. Still no lease and no schedule knows the job.

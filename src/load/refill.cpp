@@ -132,7 +132,8 @@ begin_round(Round<Kind> &round, bool wait)
 
 /*
  * Merge a row into the schedule. Returns false if the job has a lease. If the hint of that lease
- * differs from the row's, the lease remembers the row's hint, and files it when the lease ends.
+ * differs from the hint of the row, the lease remembers the row's hint, which is filed when the
+ * lease ends.
  */
 template <typename Kind>
 static bool
@@ -197,8 +198,9 @@ segments_known()
 }
 
 /*
- * Steps: begin, which moves the cursor to the refill, so that no other refill starts; read rows
- * with no lock of the queue held; publish the rows in several short holds of the queue's lock.
+ * Steps: begin, which marks the refill as under way, so that no other refill starts, and notes the
+ * place of the cursor; read rows with no lock of the queue held; publish the rows in several short
+ * holds of the queue's lock.
  */
 template <typename Kind>
 static RefillResult

@@ -19,7 +19,7 @@ enum class RefillResult : uint8
 	kDone,
 	kElsewhere, /* another process is refilling */
 	kNotNeeded, /* no refill was wanted, or the queue is gone */
-	kNotReady,	/* the segments are not known or not complete */
+	kNotReady,	/* the list of segments is not known, or segments or indexes are missing */
 };
 
 /*
@@ -30,8 +30,8 @@ RefillResult refill_window(const QueueRef &ref, bool wait);
 RefillResult refill_timer(const QueueRef &ref, bool wait);
 
 /*
- * Return whether the list of segments is known, after reading it again if it is empty: the segments
- * may have been created a moment ago.
+ * Return whether the list of segments is known. An empty list is read again first: the segments may
+ * have been created a moment ago.
  */
 bool segments_known();
 

@@ -60,8 +60,9 @@ equals(ScanKeyData *key, AttrNumber column, int32 value)
 }
 
 /*
- * Set *key to the row comparison (run_at, job_id) >= start. A comparison of run_at alone would not
- * do: a million jobs may have the same run_at, and each scan would read all of them up to `start`.
+ * Set *key to the row comparison (run_at, job_id) >= start. A comparison of run_at alone would be
+ * too slow: a million jobs may have the same run_at, and each scan would read all of these jobs up
+ * to `start`.
  */
 static void
 starts_at(ScanKeyData *key, RowStream *stream, AttrNumber column, const TimerKey &start)
@@ -114,8 +115,8 @@ OrderScan::begin_below(RowStream *stream, int32 priority) const
 {
 	ScanKeyData keys[kOrderKeysMax];
 	/*
-	 * The number of keys of a scan is fixed, so fill the first key with a comparison that the next
-	 * key repeats.
+	 * This scan needs one key less than the scan of begin(), but all scans of an index lookup have
+	 * the same number of keys. So the first two keys are the same comparison.
 	 */
 	equals(&keys[0], 1, stream->queue_id);
 	int n = begin_keys(&keys[1], stream) + 1;
@@ -132,8 +133,9 @@ OrderScan::is_due(const Hint &row) const
 }
 
 /*
- * Go to the next due row. Within a priority, rows come in the order of run_at. Behind the horizon
- * no row is due, so the scan continues with the next lower priority.
+ * Go to the next due row. Within a priority, rows come in the order of run_at. If the run_at of a
+ * row is after the horizon, no later row of the priority is due, so the scan continues with the
+ * next lower priority.
  */
 void
 OrderScan::advance(RowStream *stream) const

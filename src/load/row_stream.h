@@ -26,9 +26,9 @@ struct RowStream
 	ScanKeyData from[2]; /* start of the scan; index_rescan() keeps pointers to it */
 
 	/* The next two fields are used only in the order of the window (OrderScan). */
-	int32 priority; /* priority of the row that was read last */
-	bool
-		one_priority; /* the scan ends with that priority; a scan of all lower priorities follows */
+	int32 priority; /* priority of the row that was read last; at first, of `start` */
+	/* the present scan covers only `priority`; a scan of all lower priorities follows */
+	bool one_priority;
 };
 
 /*

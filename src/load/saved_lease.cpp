@@ -22,8 +22,8 @@ enum class Outcome : uint8
 
 } // namespace
 /*
- * Return the outcome of the transaction, as txid_status() does. An invalid xid counts as committed,
- * since no rollback has to be followed.
+ * Return the outcome of the transaction, as txid_status() does. An invalid xid stands for no
+ * transaction, and counts as committed: nothing was rolled back.
  */
 static Outcome
 outcome_of(TransactionId xid, const TransactionId *prepared, int n)
@@ -43,9 +43,9 @@ outcome_of(TransactionId xid, const TransactionId *prepared, int n)
 }
 
 /*
- * Apply the outcome of prepared transactions to a saved lease that these transactions used. Such a
- * transaction may have ended since the start of the server. Returns false if the lease has ended
- * with that transaction, or if an outcome is unknown.
+ * Apply the outcomes of the prepared transactions that claimed or used a saved lease. Such a
+ * transaction may have ended since the start of the server. Returns false if a commit of such a
+ * transaction has ended the lease, or if an outcome is unknown.
  */
 static bool
 follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
@@ -175,8 +175,9 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 }
 
 /*
- * Attach the queue of a saved lease. Leases are sorted by queue, so most often the lease has the
- * queue that was attached last.
+ * Make sure that the queue of a saved lease, or of saved starts, has a slot in shared memory.
+ * Leases are sorted by queue, so the queue is most often the queue of the previous lease. Returns
+ * false if the queue does not exist any more, or if no slot is free.
  */
 static bool
 attach_queue_of(Database *db, const SavedLeases *saved, int32 queue_id, int *last, QueueRef *ref)

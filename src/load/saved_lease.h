@@ -10,11 +10,12 @@
  * these cases the saved leases are ignored. Saved leases are restored after a switchover that
  * follows a clean stop, and after pg_upgrade. The table is not dumped.
  *
- * Rows with job_id 0 are not leases. Some record how many jobs of a queue or group have started
- * (engine/starts_copy.h), others how much was taken of a named rate (engine/named/named_rate.h). An
- * advanced mark makes them void too: each start draws a token, and the first take after a load
- * advances the mark. They are also void after a promotion: the former primary may have advanced the
- * mark, and started or granted more, in WAL that was never received here.
+ * Rows with job_id 0 are not leases. A row of *starts* records how many jobs of a queue or group
+ * were handed out (engine/starts_copy.h), and a row of a *rate* records how many permits of a named
+ * rate were taken (engine/named/named_rate.h). An advanced mark makes these rows void, too: each
+ * start of a job draws a token, and the first take of permits after a load advances the mark. A
+ * promotion also makes these rows void: the former primary may have advanced the mark, and started
+ * more jobs or given more permits, in WAL that this server has never received.
  *
  * A lease is restored only if the row of its job exists and shows no end of that lease or of a
  * later lease. A session that ended after the leases were saved, or a prepared transaction, may
