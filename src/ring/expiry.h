@@ -17,15 +17,15 @@ struct Expiry
 	{
 		int32 queue_id;
 		int64 time;
-		/* kept time of each queue, in microseconds, sorted by queue_id */
+		/* how long each queue keeps records, in microseconds, sorted by queue_id */
 	} * queues;
 	int n;
 };
 
 /*
- * Read the kept times of all queues into palloc'd memory. now: the wall clock, or 0 if the clock
- * was set lately. Returns NULL if now is 0 or the ring is not truncated by time: then no record is
- * past its time. The caller has locked the tables.
+ * Read into palloc'd memory how long each queue keeps its records. now: the wall clock, or 0 if the
+ * clock was set lately. Returns NULL if now is 0 or the ring is not truncated by time: then no
+ * record is past its time. The caller has locked the tables.
  */
 const Expiry *read_expiry(RingName ring, TimestampTz now);
 

@@ -12,17 +12,18 @@ namespace pgq {
 /*
  * Like move_jobs(), but for records: by an UPDATE of the column `segment`, with row triggers off. A
  * session that waits for such a row gets 40001, as after any UPDATE between partitions. Moves
- * nothing while a session that creates or drops queues has a lock that this needs. clock: as
- * Rotation::clock. In a ring that is truncated by time, rows past their time are not moved, but end
- * with the segment.
+ * nothing while another session has a conflicting lock, for example to create or drop a queue.
+ * clock: as Rotation::clock. In a ring that is truncated by time, rows past their time stay, and
+ * the TRUNCATE of the segment removes them.
  */
 bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next,
 				  int most, int *moved);
 
 /*
  * Delete at most `most` records of the segment that are past their time by their queue's option
- * (RingSpec::keep). Does nothing in a ring that is truncated by time. Locked rows and rows without
- * a queue stay. Returns the number of deleted rows. The caller has locked the tables.
+ * (RingSpec::keep). Does nothing in a ring that is truncated by time. Locked rows stay, and so do
+ * rows whose queue does not exist. Returns the number of deleted rows. The caller has locked the
+ * tables.
  */
 int expire_records(const Segment &segment, TimestampTz now, int most);
 

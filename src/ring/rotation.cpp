@@ -38,7 +38,7 @@ rotation_init()
 
 /* ---- errors for the view ---- */
 
-/* Store the error of the segment's last step; "" clears it. */
+/* Store the error of the segment's last step; an empty message clears the error. */
 static void
 note_error(Database *database, int number, const char *message)
 {
@@ -123,8 +123,10 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 /*
  * Return whether the current segment should be closed early because rows in it are past their time:
  * the segment may not become full for years. A sample of a few pages (other pages at each call)
- * must show that moving out the other rows is worth it. At least half of the ring must be bare. No
- * segment is closed early while TRUNCATEs with new files have left dead rows in pg_class.
+ * must contain rows past their time. Unless the segment is small, the sample must contain no more
+ * other rows than that, since the other rows have to be moved out. At least half of the ring must
+ * be bare. No segment is closed early while TRUNCATEs with new files have left dead rows in
+ * pg_class.
  */
 static bool
 is_over(Rotation *rotation, const RingView &ring)
@@ -207,8 +209,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			if (ring.bare[number])
 				clear_statistics(segment);
 			/*
-			 * If this is the segment of survivors, end that role. The segment is bare, so no rows
-			 * were moved to it, or has become the current segment.
+			 * If this is the segment of survivors, the ring has no such segment from now on: this
+			 * segment is bare, or has become the current segment.
 			 */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
@@ -297,10 +299,10 @@ held_by_snapshot(const SegmentStatus &notes)
 }
 
 /*
- * Steps: see whether a snapshot that was found before still holds the segment; check that the
- * segment still has no row, which locks writers out until the transaction ends; note since when the
- * segment is empty; see whether any snapshot holds the segment now; truncate the segment, if the
- * locks can be had at once. The order matters.
+ * Steps: if the segment was found without rows before, check that no snapshot blocks the TRUNCATE;
+ * check that the segment still has no row, which locks writers out until the transaction ends; note
+ * since when the segment has no row; check again that no snapshot blocks the TRUNCATE; truncate the
+ * segment, if the locks can be had at once. The order matters.
  */
 static void
 try_truncate(Rotation *rotation, SegmentStatus *notes, const Segment &segment, SegmentWatch *watch)
@@ -387,8 +389,8 @@ take_step(Rotation *rotation, Database *database, int number)
 		}
 	});
 	/*
-	 * A step that only reads does not clear the noted error, which came from a step of another
-	 * kind.
+	 * Keep the noted error after a step that only reads: the error came from a step that changes
+	 * the segment.
 	 */
 	if (!reading && !watch->failed)
 		note_error(database, number, "");

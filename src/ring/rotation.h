@@ -29,24 +29,26 @@ struct Rotation
 	int64 next_look;
 	/* the wall clock, or 0 if the clock was set lately: then no record is past its time */
 	TimestampTz clock;
-	int64 bytes_before[kRings]; /* size of the current segment at the last look */
+	int64 bytes_before[kRings]; /* bytes of the current segment at the last check */
 	/* next page of the current segment to sample for rows past their time */
 	BlockNumber next_page[kRings];
-	/*
-	 * The present pass over the current segment, which counts dead rows, and the number of dead
-	 * rows that the pass before has found.
-	 */
+	/* the present pass over the current segment, which counts the dead rows */
 	SegmentPass of_current[kRings];
+	/* number of dead rows that the previous pass over the current segment has found */
 	int64 dead_before[kRings];
-	/* TRUNCATEs with new files since the oldest snapshot was at `horizon`: see size_factor(). */
+	/*
+	 * Number of TRUNCATEs that have given a segment new files (size_factor()). 0 again as soon as
+	 * every snapshot is newer than the first of these TRUNCATEs; `horizon` is the next xid at that
+	 * first TRUNCATE.
+	 */
 	int new_files;
 	TransactionId horizon;
 };
 
 /*
- * Two kinds of work can be due: a look at all rings, and a step with one segment. The caller runs
- * each in a transaction of its own, with the tables locked (lock_and_serve()); if the tables cannot
- * be locked, the caller skips the work. begin_look() returns whether a look is due.
+ * Two kinds of work can be due: a check of all rings (a look), and a step with one segment. The
+ * caller runs each in a transaction of its own, with the tables locked (lock_and_serve()); if the
+ * tables cannot be locked, the caller skips the work. begin_look() returns whether a check is due.
  */
 bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);
@@ -66,7 +68,7 @@ void take_step(Rotation *rotation, Database *database, int number);
  */
 void end_step(Rotation *rotation, Database *database, int number, bool tried, bool raised);
 
-/* Return the monotonic time of the next look or step. */
+/* Return the monotonic time of the next check or step. */
 int64 next_step(const Rotation &rotation);
 
 /* Return whether the last step of some segment has failed. */

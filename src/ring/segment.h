@@ -34,8 +34,8 @@ Oid toast_of(const Segment &segment);
 bool lock_with_indexes(Oid relid, LOCKMODE mode);
 
 /*
- * Lock the segment, its TOAST table and the indexes of both in the mode of an enqueue, without
- * waiting. Returns false if some lock is not available.
+ * Lock the segment, its TOAST table and the indexes of both in the lock mode that an enqueue uses,
+ * without waiting. Returns false if some lock is not available.
  */
 bool lock_for_writing(const Segment &segment);
 

@@ -1,6 +1,6 @@
 /*
- * Sessions with a snapshot that keeps an empty segment from being truncated: see README.md in this
- * folder, TRUNCATE, (3). The list of sessions is read from the server's memory, so it does not
+ * Sessions with a snapshot that keeps a segment without rows from being truncated: see README.md in
+ * this folder, TRUNCATE, (3). The list of sessions is read from the server's memory, so it does not
  * depend on the caller's rights and cannot be changed by replacing a view.
  */
 #pragma once
@@ -18,15 +18,16 @@ struct SnapshotHolder
 };
 
 /*
- * Find the next such session, at entry *next of the list or later; *next starts at 1. empty_since:
- * snapshots taken after that time see no row of the segment. Returns false if there is no further
- * such session.
+ * Find the next session whose snapshot keeps the segment from being truncated. *next: the entry of
+ * the list of sessions at which the search begins, 1 for the first call; set to the entry after the
+ * session found. empty_since: snapshots taken after that time see no row of the segment. Returns
+ * false if there is no further such session.
  */
 bool next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder);
 
 /*
- * Return a time not before the start of any transaction begun so far: the clock, or a later time if
- * the clock was set back since.
+ * Return a time that is not before the start of any open transaction: the present time, or a later
+ * time if the clock was set back since such a start.
  */
 TimestampTz latest_beginning();
 

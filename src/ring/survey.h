@@ -10,7 +10,7 @@ namespace pgq {
 /*
  * Continue the pass by up to 256 pages. The pass may miss rows that another transaction moves
  * within the segment, or count such rows twice. expiry: if set, rows past their time count as dead.
- * few: when the pass has found more than that many bytes of live rows, it ends with pass->many set.
+ * few: if the pass finds more bytes of live rows than this, the pass ends and pass->many is set.
  */
 void survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass);
 

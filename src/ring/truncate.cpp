@@ -11,8 +11,8 @@ namespace pgq {
 
 /*
  * Inspect one version. Returns kSome if the version is needed: it is busy, or it is live and not
- * past its time. Otherwise raises *newest to the newest transaction that has written or deleted the
- * version.
+ * past its time. Otherwise, if the transaction that has written or deleted the version is newer
+ * than *newest, sets *newest to that transaction.
  */
 static Remains
 inspect_version(HeapTuple tuple, Buffer buffer, TupleDesc desc, const Expiry *expiry,
@@ -39,8 +39,8 @@ inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *change
 				TransactionId *newest)
 {
 	/*
-	 * While this lock is held, no other transaction has uncommitted rows in the segment, and none
-	 * has committed without having run its callback.
+	 * While this lock is held, no other transaction has uncommitted rows in the segment. The commit
+	 * callbacks of all transactions that have committed rows there have run.
 	 */
 	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
 		return Remains::kUnknown;
@@ -155,10 +155,10 @@ empty_files(Relation rel, bool may_have_rows)
 }
 
 /*
- * Call empty_files() with a limit on the wait for the row of pg_class that new files update. A
- * session with an open transaction that has changed the table's privileges has locked that row and,
- * before PostgreSQL 18, not the table. Readers of the segment must not queue up behind that
- * session.
+ * Call empty_files() with a limit on the waits for locks. New files need an update of the table's
+ * row in pg_class. A transaction that has changed the table's privileges, and is still open, has
+ * locked that row; before PostgreSQL 18, such a transaction has not locked the table. Without a
+ * limit, readers of the segment would wait for that transaction, too.
  */
 static TruncatedBy
 empty_files_soon(Relation rel, bool may_have_rows)
@@ -178,7 +178,8 @@ truncate_segment(const Segment &segment, bool may_have_rows)
 	if (!lock_to_truncate(segment) || is_subscribed())
 		return TruncatedBy::kNothing;
 	/*
-	 * If a session waits for the segment, do not truncate: it may be a dump with an older snapshot.
+	 * If a session waits for the segment, do not truncate: that session may be a dump with an older
+	 * snapshot.
 	 */
 	Relation rel = table_open(segment.heap, NoLock);
 	TruncatedBy how = LockHasWaitersRelation(rel, AccessExclusiveLock)

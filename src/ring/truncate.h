@@ -17,8 +17,9 @@ enum class Remains : uint8
 
 /*
  * Search the whole segment for live rows. expiry: if set, rows past their time count as dead.
- * *changed_at: if a page was changed after that WAL position, set to the end of WAL from before the
- * search. *newest: set to the newest transaction that has written or deleted a row.
+ * *changed_at: the WAL position of an earlier search, or 0; if a page was changed after that
+ * position, set to the end of WAL at the start of this search. *newest: set to the newest
+ * transaction that has written or deleted a row.
  */
 Remains inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *changed_at,
 						TransactionId *newest);
