@@ -33,8 +33,8 @@ namespace {
 enum class Known : uint8
 {
 	kUnknown, /* a scheduler has to be started to find out whether the database needs one */
-	kAbsent,  /* the database had no extension at the last announcement */
-	kIdle,	  /* the extension has no queues and no locks */
+	kAbsent,  /* the last scheduler of the database has found no extension */
+	kIdle,	  /* the database has no queues and no named locks */
 	kRunning,
 };
 
@@ -47,7 +47,7 @@ struct DatabaseEntry
 	bool connectable;
 	bool was_idle;
 	StartOrder order;
-	uint32 announced; /* value of shared->announcements at the start of the database's scheduler */
+	uint32 announced; /* value of shared->announcements before the start of the scheduler */
 	int failures;	  /* number of consecutive schedulers that have failed soon after their start */
 	int64 started;	  /* monotonic: time of the last start */
 	/* monotonic: earliest next start of a scheduler; if `known` is kIdle, time of the next start */
@@ -170,8 +170,9 @@ follow_databases()
 
 /*
  * Mark databases without a scheduler as unknown, so that a scheduler looks at them. After an
- * announcement (CREATE EXTENSION or a new queue in any database), mark all such databases.
- * Otherwise mark the databases that a client has used, and idle databases after kLookAtIdle.
+ * announcement (the commit of a CREATE EXTENSION, or of a new queue, in any database), mark all
+ * such databases. Otherwise mark the databases that a client has used, and idle databases after
+ * kLookAtIdle.
  */
 static void
 doubt_what_is_known()
@@ -257,8 +258,8 @@ free_seat()
 }
 
 /*
- * Start a scheduler. Returns false if no place (engine/exit_status.h) or worker slot is free; the end of
- * another scheduler then wakes the launcher.
+ * Start a scheduler. Returns false if no place (engine/exit_status.h) or worker slot is free; the
+ * end of another scheduler then wakes the launcher.
  */
 static bool
 start_scheduler(DatabaseEntry *entry)
@@ -269,8 +270,8 @@ start_scheduler(DatabaseEntry *entry)
 	entry->order = begin_start(place, entry->oid);
 	entry->order.tablespace = entry->tablespace;
 	/*
-	 * The scheduler sees every queue that was announced before its start, so read the counter
-	 * first.
+	 * The scheduler sees every queue that was announced before its start, so read the counter of
+	 * announcements first.
 	 */
 	entry->announced = pg_atomic_read_u32(&shared->announcements);
 	entry->started = monotonic_now();
@@ -335,7 +336,7 @@ start_what_is_missing()
 {
 	int64 now = monotonic_now();
 	int64 sleep = kLookAgain;
-	int starved = 0; /* databases that use the extension and get no scheduler now */
+	int starved = 0; /* number of databases that use the extension and get no scheduler now */
 	bool any_starved = false;
 	for_each_entry([&](DatabaseEntry *entry) {
 		if (entry->known != Known::kUnknown || !entry->exists || !entry->connectable)
@@ -373,8 +374,8 @@ pgq_launcher_main(Datum)
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	pg_atomic_write_u32(&shared->launcher, my_procno() + 1);
 	/*
-	 * Recovery has ended, so no other server hands out jobs of these databases any more. Rate
-	 * limits have to assume unknown hand-outs only before this moment.
+	 * Recovery has ended, so from now on no other server hands out jobs of these databases. Rate
+	 * limits have to allow for hand-outs by another server only before this moment.
 	 */
 	if (value_of(shared->starts_known_since) == 0)
 		forget_starts();

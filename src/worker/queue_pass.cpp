@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Return the microseconds until the timer is due, at least kSoon: a timer can be due already while
- * another process is still refilling it.
+ * Return the microseconds until the next scheduled job (run_at: `timer`) is due, at least kSoon:
+ * that job can be due already while another process is still refilling the timer.
  */
 static int64
 time_to(TimestampTz timer, TimestampTz now)
@@ -26,8 +26,8 @@ next_event(const Queue *queue, int64 monotonic, TimestampTz now)
 	int64 next = next_lease_event(queue);
 	int64 timer = queue->schedule.next_timer();
 	/*
-	 * In a queue without the option notify, the watcher wakes when the timer is due or the rate
-	 * limit allows the next job, so the scheduler need not wake.
+	 * In a queue without the option notify, the watcher wakes when the next scheduled job is due or
+	 * the rate limit allows the next job, so the scheduler need not wake.
 	 */
 	if (queue->options.notify && timer != INT64_MAX)
 		next = Min(next, monotonic + time_to(timer, now));
@@ -37,8 +37,8 @@ next_event(const Queue *queue, int64 monotonic, TimestampTz now)
 }
 
 /*
- * Make due jobs ready, end leases whose time is over, and file jobs again whose time aside is over.
- * Return the work that the queue needs.
+ * Make due jobs ready, end leases whose time is over, and file the jobs again that were set aside
+ * and are to be tried again now. Return the work that the queue needs.
  */
 static QueuePass
 take_turn(const QueueRef &ref)
@@ -68,8 +68,8 @@ take_turn(const QueueRef &ref)
 }
 
 /*
- * Return the state of the queue's duty i. If the slot belongs to another queue by now, reset the
- * state.
+ * Return the state of the queue's duty number i. If the slot belongs to another queue by now, reset
+ * the state.
  */
 static DutyState *
 state_of(SchedulerState &scheduler, const QueueRef &ref, int i)
@@ -81,8 +81,8 @@ state_of(SchedulerState &scheduler, const QueueRef &ref, int i)
 }
 
 /*
- * Run the queue's duty i if the queue wants it. Return the monotonic time of the duty's next run;
- * INT64_MAX: when the queue wants the duty again.
+ * Run the queue's duty number i if the duty has work. Return the monotonic time of the duty's next
+ * run; INT64_MAX: when the duty has work again.
  */
 static int64
 run_if_wanted(SchedulerState &scheduler, const QueueRef &ref, const QueuePass &pass, int i)

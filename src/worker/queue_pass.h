@@ -17,7 +17,7 @@ struct QueuePass
 	bool wants_window = false;
 	bool wants_timer = false;
 	bool wants_count = false; /* the number of jobs of the queue is unknown */
-	bool wants_part = false;  /* the next seconds of scheduled jobs have to be read */
+	bool wants_part = false;  /* the scheduled jobs of the next seconds have to be counted */
 };
 
 /* Make a pass over each queue. Return the monotonic time at which the next pass is needed. */

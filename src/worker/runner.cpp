@@ -24,8 +24,9 @@ tell_duty(void *arg)
 }
 
 /*
- * Change the note of the duty. The note of a queue's duty is in the queue's slot. If the slot has
- * been reused, the note belongs to another queue, and change_queue() does nothing.
+ * Change the duty's note, which the view pgq_ext.duty shows. The note of a queue's duty is in the
+ * queue's slot. If the slot has been reused, the note belongs to another queue, and change_queue()
+ * does nothing.
  */
 template <typename Change>
 static void

@@ -3,8 +3,8 @@
  * of a client.
  *
  * The scheduler alternates between a pass over all queues and one step of a duty of the database,
- * the duty that has been due for longest (scheduler_state.h, queue_pass.h, runner.h). This file has the start and
- * the loop of the scheduler.
+ * the duty that has been due for longest (scheduler_state.h, queue_pass.h, runner.h). This file has
+ * the start and the loop of the scheduler.
  */
 #include "catalog/version.h"
 #include "engine/waiter.h"
@@ -34,8 +34,8 @@ leave_role(int, Datum)
 }
 
 /*
- * Tell the launcher that this scheduler ends because of SIGTERM or an error. If retire() was
- * called, it has reported another reason already.
+ * Tell the launcher that this scheduler ends because of SIGTERM or an error, unless retire() has
+ * reported another reason already.
  */
 static void
 say_end(int, Datum)
@@ -59,7 +59,7 @@ enum class Finding : uint8
 {
 	kAbsent,
 	kWanted,
-	kOtherVersion, /* the SQL objects are of a version that this library does not serve */
+	kOtherVersion, /* this library does not support the version of the SQL objects */
 	kLocked,	   /* another session has locked the tables */
 	kAttached,
 };
@@ -86,8 +86,8 @@ try_to_attach()
 }
 
 /*
- * Wait until the tables can be locked and this library serves the version of the SQL objects. Log
- * an unsupported version once.
+ * Wait until the tables can be locked and the SQL objects have a version that this library
+ * supports. Log an unsupported version once.
  */
 static void
 attach()
@@ -111,8 +111,8 @@ attach()
 		if (finding == Finding::kAttached)
 			return;
 		/*
-		 * Report the state "serving", although this scheduler is still waiting: the database needs
-		 * it.
+		 * Report the state kServing, although this scheduler is still waiting: the launcher then
+		 * knows that the database needs a scheduler.
 		 */
 		say(scheduler.order, ExitState::kServing);
 		nap(kHousekeeping / 1000);

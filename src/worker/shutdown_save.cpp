@@ -34,8 +34,8 @@ server_is_stopping()
 }
 
 /*
- * Wait until the condition is true. Returns false if it is still false at the deadline (monotonic).
- * The process is exiting, so signals do not interrupt this wait.
+ * Wait until the condition is true. Returns false if the condition is still false at the deadline
+ * (monotonic). The process is exiting, so signals do not interrupt this wait.
  */
 template <typename Condition>
 static bool
@@ -60,9 +60,9 @@ is_walsender(const PGPROC *proc)
 }
 
 /*
- * Return whether no other process of this database can still end a lease. A process gives its
- * PGPROC back only after it has aborted its transaction. Walsenders are ignored: they end no lease,
- * and stay until the last checkpoint.
+ * Return whether this is the last process of the database that can end a lease. Another process
+ * gives its PGPROC back only after it has aborted its transaction. Walsenders are ignored: they end
+ * no lease, and stay until the last checkpoint.
  */
 static bool
 we_are_alone()

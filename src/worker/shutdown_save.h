@@ -9,8 +9,8 @@
 namespace pgq {
 
 /*
- * Arrange that this process saves the leases when it exits, if the server is being stopped. *scheduler
- * must live until the exit.
+ * Arrange that this process saves the leases when it exits, if the server is being stopped.
+ * *scheduler must live until the exit.
  */
 void save_leases_at_exit(SchedulerState *scheduler);
 

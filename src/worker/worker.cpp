@@ -35,7 +35,7 @@ register_process(const char *type, const char *function, Oid database, const voi
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	/*
 	 * All work is in transactions, so SIGTERM may end the worker at any time. Therefore DROP
-	 * DATABASE and similar commands may send SIGTERM to it.
+	 * DATABASE and similar commands may send SIGTERM to the worker.
 	 */
 	worker.bgw_flags =
 		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION | kEndsForDatabase;
@@ -116,9 +116,9 @@ is_servers_alone(const config_generic *setting)
 
 /*
  * Connect without the settings of the database. The owner of a database may set nearly anything for
- * sessions in it: a role, time limits, a planner without indexes. A setting cannot be changed by a
- * source of lower priority. So raise the priority of the present values to the highest priority
- * while connecting.
+ * sessions in it: a role, time limits, a planner without indexes. No source of settings can change
+ * a value that has a higher priority. So give the present values the highest priority while
+ * connecting.
  */
 static void
 connect_to(Oid database)
@@ -220,7 +220,7 @@ database_is_wanted()
 /*
  * Connect to a database without blocking other sessions, and without an error in the log if the
  * database is being dropped. While this process has the lock of the database, no session can drop
- * the database. If the files of the database do not exist, it was dropped before.
+ * the database. If the files of the database do not exist, the database was dropped before.
  */
 bool
 connect_unnoticed(Oid database, Oid tablespace)

@@ -37,7 +37,7 @@ start_process(const char *type, const char *function, Oid database, const Order 
 	return register_process(type, function, database, &order, sizeof(order), handle);
 }
 
-/* Return the order with which this process was started. */
+/* Return the `order` that register_process() has passed to this process. */
 template <typename Order>
 inline Order
 order_of_process()
@@ -98,9 +98,9 @@ worker_transaction(Body body)
 }
 
 /*
- * Like worker_transaction(), with the extension's tables locked, without waiting for the locks.
- * Returns false, without running body(), if a table cannot be locked now, or if a subscription
- * brings the jobs.
+ * Like worker_transaction(), with the extension's tables locked (lock_and_serve()). Does not wait
+ * for the locks. Returns false, without running body(), if a table cannot be locked now, or if the
+ * scheduler must not change jobs, for example because a subscription brings them.
  */
 template <typename Body>
 inline bool

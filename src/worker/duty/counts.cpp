@@ -1,9 +1,9 @@
 /*
  * Duty: count the jobs of a queue after a start of the server, and whenever the counts have become
  * uncertain. The number of scheduled jobs is kept separately for each second in which jobs become
- * due. Only the next seconds are known; the duty reads later seconds before their time comes.
- * Counting a million jobs takes a third of a second, so the counter process counts queues with many
- * jobs.
+ * due. These numbers are known for the next seconds only; the duty counts the jobs of later seconds
+ * before the clock reaches these seconds. Counting a million jobs takes a third of a second, so the
+ * counter process counts queues with many jobs.
  */
 #include "engine/lease.h"
 #include "load/count.h"

@@ -1,6 +1,7 @@
 /*
- * Duty: end jobs that were not handed out before their time (expires_in) was over. While the wall
- * clock is not trusted, the duty does nothing.
+ * Duty: end jobs that were not handed out before their time (expires_in) was over. For a minute
+ * after a start of the server, or after the clock was set, the duty does nothing
+ * (core/steady_clock.h).
  */
 #include "core/ring_policy.h"
 #include "jobs/expiry.h"

@@ -38,8 +38,8 @@ sweep(SchedulerState &scheduler)
 {
 	static constexpr int64 kNextLook = 10 * USECS_PER_SEC;
 	/*
-	 * Skip a lock that ended less than kLong ago, since a session may be about to take it over. If
-	 * a session waits for a free entry, skip no lock.
+	 * Skip a lock that ended less than kLong ago, since a session may be about to take that lock.
+	 * If a session waits for a free entry, skip no lock.
 	 */
 	static constexpr int64 kLong = 10 * USECS_PER_SEC;
 	static constexpr int kAtOnce = 64;
@@ -55,8 +55,8 @@ sweep(SchedulerState &scheduler)
 	}
 	settle_prepared_locks();
 	/*
-	 * If locks_loaded is 0, no session has asked for a lock since the start of the server, so
-	 * memory may not know the locks of the table yet.
+	 * If locks_loaded is 0, no session has asked for a named lock since the start of the server, so
+	 * memory may lack the locks of the table.
 	 */
 	if (has_locks(MyDatabaseId) || value_of(scheduler.database->locks_loaded) == 0)
 		worker_transaction([&] {

@@ -30,7 +30,7 @@ struct Batch
 };
 
 } // namespace
-/* Collect the leases that were lost first, and pin them: this transaction will end them. */
+/* Collect the leases that were lost first, and pin these leases: this transaction will end them. */
 static void
 collect(const QueueRef &ref, Batch *batch)
 {

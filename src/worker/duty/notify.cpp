@@ -72,9 +72,9 @@ lock_notifications(int patience)
 }
 
 /*
- * Set the next try by whether lock_notifications() got the lock. If not, rest for ten times as long
- * as the wait for the lock, and wait twice as long the next time. If so, begin again with the
- * shortest wait.
+ * Plan the next try to send NOTIFYs. had: lock_notifications() got the lock. Without the lock, rest
+ * for ten times as long as the wait for the lock, and wait twice as long the next time. With the
+ * lock, go back to the shortest wait.
  */
 static void
 note_lock(SchedulerState &scheduler, bool had)

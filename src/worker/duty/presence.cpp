@@ -16,8 +16,8 @@ look_around(SchedulerState &scheduler)
 	worker_transaction([&] {
 		gone = !extension_installed();
 		/*
-		 * If this library does not serve the version of the SQL objects, the next scheduler waits
-		 * until it does.
+		 * If this library does not support the version of the SQL objects, end this scheduler. The
+		 * next scheduler waits for a version that the library supports.
 		 */
 		wanted = database_is_wanted() || (!gone && !version_served());
 	});

@@ -80,8 +80,8 @@ attach_queues(SchedulerState &scheduler)
 	});
 	if (anew)
 		/*
-		 * The tables belong to another incarnation of the extension, or another slot: end this
-		 * scheduler, so that the next one starts with that slot.
+		 * The tables belong to another incarnation of the extension, or the database has another
+		 * slot by now: end this scheduler, so that the next one starts with that slot.
 		 */
 		retire(scheduler, ExitState::kWanted);
 	if (!locked)

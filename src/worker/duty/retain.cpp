@@ -1,8 +1,8 @@
 /*
  * Duty: delete dead letters and other records that were kept for their time (keep_dead,
- * keep_finished, keep_attempts), and key periods (unique_for) that are over. While the wall clock
- * is not trusted, the duty does nothing. The space of deleted rows is freed when their segment is
- * truncated.
+ * keep_finished, keep_attempts), and key periods (unique_for) that are over. For a minute after a
+ * start of the server, or after the clock was set, the duty does nothing (core/steady_clock.h). The
+ * space of deleted rows is freed when their segment is truncated.
  */
 #include "core/ring_policy.h"
 #include "ring/records.h"

@@ -33,7 +33,7 @@ struct Firing
 {
 	bool planned;
 	Missed missed;
-	int64 skipped;	  /* number of missed ticks to report that enqueue no job */
+	int64 skipped;	  /* number of missed ticks that enqueue no job; reported in last_error */
 	TimestampTz next; /* the first tick after now */
 	int64 last_job_id;
 	int n;
@@ -45,8 +45,8 @@ struct Firing
 
 } // namespace
 /*
- * Choose the ticks that enqueue a job now: if ticks were missed, by the option `missed` of the
- * schedule.
+ * Choose the ticks that enqueue a job now. If ticks were missed, the option `missed` of the
+ * schedule decides.
  */
 static void
 plan(const DueSchedule &due, TimestampTz now, Firing *firing)
