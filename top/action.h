@@ -1,5 +1,6 @@
 /*
- * Actions on a queue or a job: which role may run them, the question before, and the message after.
+ * Actions on a queue or a job: which role may run an action, the question before the action, and
+ * the message after it.
  */
 #pragma once
 
@@ -17,12 +18,12 @@ enum class Deed
 	cancel,
 };
 
-/* The object of an action: a queue, or a job of it. */
+/* The object of an action: a queue, or a job of a queue. */
 struct Target
 {
 	std::string queue;
 	int64_t job_id = 0;
-	/* For the question: numbers of jobs of the queue, or the worker of the job. */
+	/* Shown in the question: the numbers of jobs of the queue, or the worker of the job. */
 	Count ready = {}, dead = {};
 	std::string worker = {};
 	bool is_dead = false;
@@ -43,7 +44,7 @@ struct DeedName
 };
 const DeedName &name_of(Deed deed);
 
-/* The object in words: queue "mail", job 17, dead letter 17. */
+/* Return the object of the action in words: queue "mail", job 17, dead letter 17. */
 std::string queue_of(const Action &action);
 std::string job_of(const Action &action);
 
@@ -53,7 +54,10 @@ std::string job_of(const Action &action);
  */
 std::string forbidden(Deed deed, const Snapshot &snapshot, const std::string &queue);
 
-/* Return the question that the user must confirm. It names everything that the action does. */
+/*
+ * Return the question that the user must confirm. The question names everything that the action
+ * does.
+ */
 std::string question_of(const Action &action);
 std::string statement_of(const Action &action, const Snapshot &snapshot);
 /* Return a message that says what was done, or the error. */

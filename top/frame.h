@@ -31,7 +31,7 @@ struct Size
 	int columns;
 };
 
-/* Return lines that fit the size. Updates in `state` which row is the first one shown. */
+/* Return lines that fit the size. In `state`, sets the number of the first row that is shown. */
 std::vector<Line> frame_of(State &state, const Scene &scene, Size size);
 
 /* Return the least number of table rows on a screen of that size: the length of a page. */

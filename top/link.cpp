@@ -10,7 +10,10 @@ namespace top {
 
 namespace {
 
-/* Join the lines of a libpq message, which also ends with a newline. */
+/*
+ * Return a message of libpq in one line. Such a message can have several lines, and ends with a
+ * newline.
+ */
 std::string
 one_line(std::string_view text)
 {
@@ -55,7 +58,7 @@ Answer::Clear::operator()(pg_result *result) const
 	PQclear(result);
 }
 
-/* Take a result. Of several results, the last one with rows and the first error count. */
+/* Take a result. If the statement has several results, keep the last rows and the first error. */
 void
 Answer::take(pg_result *result)
 {
@@ -134,8 +137,8 @@ Link::Finish::operator()(pg_conn *connection) const
 }
 
 /*
- * Parameters of the user override the environment, as in psql. If several give the database, the
- * last one is expanded as a connection string.
+ * Connect with the parameters that the user has given. For the other parameters libpq uses the
+ * environment, as in psql. The database may be given as a connection string, which libpq expands.
  */
 void
 Link::start()

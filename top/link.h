@@ -71,9 +71,12 @@ public:
 
 	/* Begin to connect, dropping an earlier connection. */
 	void start();
-	/* Send a statement, or several separated by semicolons. The link must be idle. */
+	/* Send one statement, or several statements separated by semicolons. The link must be idle. */
 	void ask(const std::string &sql);
-	/* Continue with the data that has arrived. Call it when the socket is ready. */
+	/*
+	 * Go on connecting, sending or receiving, as far as possible without waiting. To be called when
+	 * the socket is ready.
+	 */
 	void step();
 	/* Close the connection; why: the reason that trouble() returns. */
 	void give_up(const std::string &why);
@@ -82,14 +85,17 @@ public:
 	void wait(double seconds);
 
 	State state() const { return current; }
-	/* Return the result, once, after the state has changed from busy to idle. */
+	/*
+	 * Return the result of the last statement. To be called once, after the state has changed from
+	 * busy to idle.
+	 */
 	Answer take_answer() { return std::move(answer); }
 	/* Return why the link is down. */
 	const std::string &trouble() const { return reason; }
 	bool needs_password() const { return asked_for_password; }
 	void set_password(std::string password) { address.password = std::move(password); }
 
-	/* Return the file descriptor to poll (-1: none), and the events to poll for. */
+	/* socket() returns the file descriptor to poll (-1: none), events() the events to poll for. */
 	int socket() const;
 	short events() const;
 

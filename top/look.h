@@ -9,8 +9,8 @@
 namespace top {
 
 /*
- * Parts of the data that only some screens show. They are optional, since reading them takes longer
- * the more rows there are.
+ * Parts of the data that only some screens show. These parts are optional, since reading them takes
+ * longer the more rows there are.
  */
 struct Parts
 {

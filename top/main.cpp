@@ -13,7 +13,10 @@ namespace {
 
 constexpr double kSecondsForConnecting = 30;
 
-/* Ask for a password if the server wants one and none was found, as psql does. */
+/*
+ * Connect. Like psql, ask the user for a password if the server wants a password and libpq has
+ * found none.
+ */
 bool
 connect(Link &link, const Options &options)
 {

@@ -71,7 +71,7 @@ take_mode(Options &options, Options::Mode mode)
 void
 take_option(Options &options, int option)
 {
-	/* The last option wins, as in psql. */
+	/* If an option is given twice, the last value counts, as in psql. */
 	switch (option)
 	{
 		case 'n':

@@ -18,8 +18,8 @@ struct Options
 	Mode mode = Mode::terminal;
 	Address address;
 	/*
-	 * Seconds between two looks at the server. With --once and --json, there is one look without an
-	 * interval; with an interval there are two looks, which gives rates.
+	 * Seconds between two looks at the server. With --once or --json, a given interval means two
+	 * looks, so that there are rates; without an interval there is one look.
 	 */
 	std::optional<double> interval;
 	bool asks_password = false;

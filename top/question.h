@@ -1,4 +1,4 @@
-/* The queries of a look, and how their answers are read. */
+/* The questions of a look: each has a query, and a function that reads the answer. */
 #pragma once
 
 #include "link.h"
@@ -21,7 +21,7 @@ struct Sight
 
 struct Question
 {
-	/* subject of the question, as notes name it */
+	/* what the question reads, such as pgq_ext.queue, for the notes */
 	const char *subject;
 	/*
 	 * Returns the query. If the query is not possible, adds a note that says why, and returns an
@@ -48,12 +48,12 @@ std::string looking(const std::string &sql);
 /* Statement timeout of the queries, in seconds. */
 constexpr int kSecondsForLooking = 10;
 /*
- * Seconds to wait for an answer: longer than the statement timeout, so that no answer means that
- * the network is down.
+ * Seconds to wait for an answer. Longer than the statement timeout, so that a missing answer means
+ * that the network is down.
  */
 constexpr double kPatience = kSecondsForLooking + 10;
 
-/* Highest numbers of rows that are read of the two lists that can be long. */
+/* The most rows that a look reads of each of the two lists that can be long. */
 constexpr int kMostLeases = 1000;
 constexpr int kMostDeadLetters = 500;
 

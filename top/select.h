@@ -14,8 +14,8 @@ struct Wanted
 };
 
 /*
- * Return the query; empty if the view or a needed column cannot be read. Notes name what is left
- * out, with the reason.
+ * Return the query; empty if the view or a needed column cannot be read. Adds notes that name the
+ * columns that are left out, with the reason.
  */
 std::string select_from(Sight &sight, const std::string &view, const std::vector<Wanted> &wanted,
 						const std::string &rest = "");

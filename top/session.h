@@ -15,17 +15,23 @@ class Session
 public:
 	Session(Link &connection, double seconds) : link(connection), interval(seconds) {}
 
-	/* Do everything that is possible without waiting. is_ready: data has arrived at the socket. */
+	/*
+	 * Do everything that is possible without waiting. is_ready: the socket is ready, see
+	 * Link::step().
+	 */
 	void step(double now, bool is_ready);
 	/* Return when to call step() again if the socket is not ready before. */
 	double next_time(double now) const;
 
-	/* Choose the parts of the next looks. If a part is new, look at once. */
+	/*
+	 * Choose the parts of the next looks. If the last looks did not read one of these parts, look
+	 * at once.
+	 */
 	void want(Parts parts);
 	void look_now() { look_again = true; }
 	/*
-	 * Run the action as soon as nothing else is under way. Without a connection it is dropped, and
-	 * take_outcome() says so.
+	 * Run the action as soon as no other statement is under way. Without a connection, the action
+	 * is dropped, and take_outcome() says so.
 	 */
 	void act(const Action &wanted);
 	bool is_acting() const { return action.has_value(); }
@@ -57,11 +63,9 @@ private:
 	bool action_is_sent = false;
 	std::optional<std::string> outcome;
 
-	/*
-	 * When the present statement or connection attempt began, and when to connect again (seconds,
-	 * clock.h).
-	 */
+	/* when the present statement or connection attempt began (seconds, clock.h) */
 	double busy_since = 0;
+	/* when to connect again (seconds, clock.h) */
 	double connect_at = 0;
 	bool is_lost = false;
 	bool loss_is_noticed = false;

@@ -35,8 +35,8 @@ struct Queue
 	std::string name;
 	std::optional<bool> paused;
 	/*
-	 * Rights were granted on the queue (so it is closed), and the role does not have the right
-	 * admin.
+	 * true: rights on the queue were granted to roles, and the role of pgq-top does not have the
+	 * right admin
 	 */
 	bool is_closed = false;
 	Count ready, scheduled, leased, dead, waiting_claims, depth;
@@ -114,7 +114,7 @@ struct Snapshot
 	double counted_at = 0;
 	/* at least one view of queues could be read */
 	bool knows_queues = false;
-	/* each list: not set if it was not asked for, or may not be read */
+	/* each list: not set if the look did not ask for the list, or if the role may not read it */
 	std::optional<std::vector<Lease>> leases;
 	std::optional<std::vector<DeadLetter>> dead_letters;
 	std::optional<std::vector<Check>> checks;
@@ -122,7 +122,7 @@ struct Snapshot
 	std::vector<std::string> notes;
 	/* a view that should exist could not be read */
 	bool is_incomplete = false;
-	/* there are more rows than were read of the list */
+	/* there are more leases, or dead letters, than the look has read */
 	bool more_leases = false;
 	bool more_dead_letters = false;
 };

@@ -39,7 +39,10 @@ struct State
 {
 	Screen screen = Screen::queues;
 	std::array<Chosen, kScreens> chosen;
-	/* The action whose question is on the screen: y confirms it, any other key drops it. */
+	/*
+	 * the action whose question is on the screen: the key y confirms the action, any other key
+	 * drops it
+	 */
 	std::optional<Action> asked;
 	/* the action that the user has confirmed, to be run now */
 	std::optional<Action> confirmed;

@@ -16,7 +16,7 @@ total(const std::vector<int> &widths)
 	return sum;
 }
 
-/* Return the widths that the texts need. */
+/* Return the width that each column needs to show its texts in full. */
 std::vector<int>
 natural_widths(const Table &table)
 {
@@ -32,8 +32,8 @@ natural_widths(const Table &table)
 }
 
 /*
- * Make the widest of the columns narrower, of those columns that may be cut. Return false if there
- * is no such column.
+ * Among the columns that can still be cut, make the widest narrower. Return false if no column can
+ * be cut any more.
  */
 bool
 cut_widest(const std::vector<Column> &columns, std::vector<int> &widths, int too_much)
@@ -83,8 +83,8 @@ layout(const Table &table, int width)
 {
 	const std::vector<Column> &columns = table.columns;
 	/*
-	 * Choose the columns: leave out the least important ones until the rest fit, each cut to its
-	 * least width.
+	 * Choose the columns: leave out the least important columns until the others fit, each of them
+	 * cut to its least width.
 	 */
 	std::vector<int> widths = natural_widths(table);
 	std::vector<int> least = widths;

@@ -9,8 +9,8 @@
 namespace top {
 
 /*
- * Emphasis of a cell. The text must be sufficient without it, since the terminal may have no
- * colours.
+ * Emphasis of a cell. The text must be sufficient without the emphasis, since the terminal may have
+ * no colours.
  */
 enum class Style
 {
@@ -33,7 +33,10 @@ struct Column
 	 * left out first.
 	 */
 	int rank = 0;
-	/* Not 0: the column may be cut to that width before other columns are left out. */
+	/*
+	 * Width to which the column may be cut; 0: the column is not cut. A column is left out only if
+	 * cutting columns is not enough.
+	 */
 	int least = 0;
 };
 

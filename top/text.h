@@ -1,7 +1,7 @@
 /*
  * Makes text from the server safe for a terminal. Names of queues and workers, and errors, are
- * written by other users: such text must not move the cursor, hide, or change the direction of
- * later text.
+ * written by other users: such text must not move the cursor, hide characters, or change the
+ * direction of later text.
  */
 #pragma once
 
