@@ -12,7 +12,7 @@ REVOKE ALL ON FUNCTION pgq_ext.announce() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.announce() IS
 'Internal: tells the launcher, at the commit of the transaction, that this database has the extension.';
 
--- If the library is not preloaded, fail here first, with a hint.
+-- If the library is not preloaded, CREATE EXTENSION fails here, with a hint.
 SELECT pgq_ext.announce();
 
 -- The engine reads the columns of these tables by position: see core/ring.h,
@@ -54,7 +54,8 @@ REVOKE ALL ON FUNCTION pgq_ext.queue_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_changed() IS
 'Internal: checks rows of pgq_ext.queue that SQL statements write directly, as the functions do, and refuses to delete the row of a queue that has jobs or dead letters.';
 
--- These triggers do not act for logical replication and restores: see src/api/by_hand.cpp. The CHECKs above do.
+-- The next two triggers do nothing for rows of logical replication and of restores: see src/api/by_hand.cpp. The
+-- CHECKs above act on these rows, too.
 CREATE TRIGGER queue_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_changed();
 CREATE TRIGGER queue_truncated AFTER TRUNCATE ON pgq_ext.queue
@@ -111,7 +112,7 @@ CREATE TABLE pgq_ext.job (
     last_error   text,
     progress     jsonb
 ) PARTITION BY LIST (segment);
--- Never compressed: a search for a key compares the stored bytes.
+-- Unique keys are never compressed, since a search for a key compares the stored bytes.
 ALTER TABLE pgq_ext.job ALTER COLUMN unique_key SET STORAGE EXTERNAL;
 COMMENT ON TABLE pgq_ext.job IS
 'Live jobs, one row for each job: inserted by pgq_enqueue, deleted by pgq_ack. Partitioned into segments, which the first pgq_create_queue makes.';
@@ -153,8 +154,8 @@ CREATE TABLE pgq_ext.unique_key (
 );
 CREATE INDEX unique_key_by_hash ON pgq_ext.unique_key (unique_hash);
 CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
--- An identity for DELETE when the table is published, as by FOR ALL TABLES. (PostgreSQL 18 refuses FULL because of
--- the generated column.)
+-- This index is the replica identity, without which DELETE fails when the table is published, for example by FOR ALL
+-- TABLES. (REPLICA IDENTITY FULL does not work with PostgreSQL 18 because of the generated column.)
 CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
 ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY USING INDEX unique_key_by_job;
 COMMENT ON TABLE pgq_ext.unique_key IS
@@ -165,7 +166,7 @@ CREATE SEQUENCE pgq_ext.token_mark AS bigint MINVALUE 0 START 0 MAXVALUE 9007199
 COMMENT ON SEQUENCE pgq_ext.token_mark IS
 'Internal: lease tokens up to this mark may have been handed out; after a restart or failover new ones start above it.';
 
--- Not dumped: see src/catalog/token_key.h.
+-- A dump does not contain this table: see src/catalog/token_key.h.
 CREATE TABLE pgq_ext.token_key (key uuid NOT NULL);
 REVOKE ALL ON pgq_ext.token_key FROM PUBLIC;
 -- Row level security keeps members of pg_read_all_data from reading the key.

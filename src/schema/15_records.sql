@@ -150,7 +150,7 @@ FROM (SELECT e.segment, e.relation::pg_catalog.regclass AS relation, i.inhparent
              e.truncations, e.moved_in, e.moved_out
       FROM pgq_ext.segment_entries() e
       JOIN pg_catalog.pg_inherits i ON i.inhrelid = e.relation
-      -- One branch for each ring.
+      -- The UNION has one SELECT for each ring.
       LEFT JOIN (SELECT segment, pg_catalog.count(*) AS live_rows, pg_catalog.min(enqueued_at) AS oldest
                  FROM pgq_ext.job GROUP BY segment
                  UNION ALL

@@ -5,7 +5,8 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_leased';
 REVOKE ALL ON FUNCTION pgq_ext.is_leased FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.is_leased IS 'Internal: true if a worker has that job, a claim is looking at it, or a transaction holds it. False if its lease was lost, or if the job is set aside because its row is locked.';
 
--- STABLE, so that a query that does not read "waits_for" neither calls the function nor needs the right to call it.
+-- This function is STABLE, so that a query that does not read "waits_for" neither calls the function nor needs the
+-- right to call it.
 CREATE FUNCTION pgq_ext.behind(
     queue_id integer, priority integer, run_at timestamptz, job_id bigint, group_id bigint) RETURNS text
 LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_behind';

@@ -157,7 +157,7 @@ BEGIN
     WHERE e.segment = ANY (held) GROUP BY e.segment, e.relation, e.empty_since;
 END $$;
 
--- Sessions and slots that keep dead rows from being removed.
+-- Finds sessions and replication slots that keep dead rows from being removed.
 CREATE FUNCTION pgq_ext.check_snapshots() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT pg_has_role('pg_read_all_stats', 'USAGE') THEN
@@ -244,7 +244,8 @@ BEGIN
     WHERE s.handed_out = 0 AND r.next_start > clock_timestamp() + interval '1 min';
 END $$;
 
--- Finds rows that are kept beyond their time. Records are truncated, not deleted: see check_rotation().
+-- Finds rows that are kept beyond their time. Attempts and finished jobs are left to check_rotation(), since a TRUNCATE
+-- of their segment removes them.
 CREATE FUNCTION pgq_ext.check_retention() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 DECLARE
     due timestamptz = clock_timestamp() - interval '10 min';
@@ -297,8 +298,8 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.run_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.run_check IS 'Internal: the findings of a check, in one line; detail is NULL if the check has found nothing.';
 
--- Runs with the rights of the owner, so that a monitoring role needs no rights on the tables. The settings keep it
--- from waiting for locks and from reading more than a few rows of each table.
+-- This function runs with the rights of the owner, so that a monitoring role needs no rights on the tables. The
+-- settings keep the function from waiting for locks and from reading more than a few rows of each table.
 CREATE FUNCTION pgq_ext.health_entries(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20
@@ -359,7 +360,7 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.health_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.health_entries IS 'Internal: runs the checks of pgq_ext.health, each on its own, with the rights of the owner of the extension.';
 
--- The reader is the session's role: in a SECURITY DEFINER function current_user is the owner.
+-- The reader is the role of the session, not current_user: in a SECURITY DEFINER function, current_user is the owner.
 CREATE FUNCTION pgq_ext.health_of_reader(
     OUT "check" text, OUT status text, OUT detail text, OUT hint text, OUT checked_at timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER ROWS 20 SET search_path = pg_catalog, pg_temp AS $$

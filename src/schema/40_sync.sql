@@ -39,8 +39,8 @@ CREATE TABLE pgq_ext.run (
     tries        integer NOT NULL,
     UNIQUE NULLS NOT DISTINCT (name, period, period_start)
 );
--- Lets rows be changed when the table is published, as by FOR ALL TABLES. A replica identity index is not possible,
--- since columns may be NULL.
+-- REPLICA IDENTITY FULL allows UPDATE and DELETE when the table is published, for example by FOR ALL TABLES. An index
+-- cannot be the replica identity, since the columns of its key may be NULL.
 ALTER TABLE pgq_ext.run REPLICA IDENTITY FULL;
 COMMENT ON TABLE pgq_ext.run IS
 'Runs that pgq_run_once has begun, one row for each name and period (NULL: once for all time): token and owner of the last try, when that try began, when the run was finished (NULL: it is not finished), its result, and the number of tries. For each name and period, the newest pgq_ext.keep_runs finished runs are kept, and as many unfinished runs.';

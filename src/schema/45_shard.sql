@@ -1,9 +1,9 @@
 -- ---- job ids that contain the number of their shard ----
 
--- Called by a CHECK, because every way of writing the row evaluates CHECKs, even a restore with triggers disabled and
--- logical replication. (A dump contains the sequence's value but not its step, because the sequence belongs to the
--- extension; it contains this row.) Runs with the rights of the role that writes the row. Only the owner can alter
--- the sequence.
+-- A CHECK of pgq_ext.shard calls this function, because every way of writing the row evaluates CHECKs, even a restore
+-- with triggers disabled and logical replication. (A dump contains the row of pgq_ext.shard and the value of the
+-- sequence, but not the step of the sequence, because the sequence belongs to the extension.) The function runs with
+-- the rights of the role that writes the row. Only the owner of the sequence can alter the sequence.
 CREATE FUNCTION pgq_ext.step_job_ids(shard integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
