@@ -8,10 +8,10 @@
 namespace pgq {
 
 /*
- * Remove an old dead letter of the job, so that a new one can replace it. Such a dead letter exists
- * only if an administrator has inserted the job again by SQL. Returns false if the job has no dead
- * letter. *queue_id: the queue of the removed dead letter. Without wait, raises 55P03 if another
- * transaction has locked that row.
+ * Remove an old dead letter of the job, so that a new dead letter can replace it. An old dead
+ * letter exists only if an administrator has inserted the job again by SQL. Returns false if the
+ * job has no dead letter. *queue_id: the queue of the removed dead letter. Without wait, raises
+ * 55P03 if another transaction has locked that dead letter.
  */
 bool remove_dead_job(int64 job_id, bool wait, int32 *queue_id);
 

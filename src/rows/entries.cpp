@@ -96,8 +96,8 @@ put_run(Relation index, IndexTuple *entries, int n, Page leaf)
 }
 
 /*
- * Insert entries, starting with entries[0], as long as they belong on the same leaf. Returns the
- * number of inserted entries.
+ * Insert entries, starting with entries[0], as long as the entries belong on the leaf of
+ * entries[0]. Returns the number of inserted entries.
  */
 static int
 insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
@@ -120,7 +120,7 @@ insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 
 /*
  * Insert entries by runs, each run on one leaf. After each run the server's own function inserts
- * the next entry, which belongs to another leaf or splits the full one. Two runs in a row that are
+ * the next entry, which belongs to another leaf or splits the full leaf. Two runs in a row that are
  * shorter than kRunMin show that the entries are scattered; then the server's function inserts all
  * remaining entries.
  */

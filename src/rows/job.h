@@ -47,8 +47,8 @@ struct JobRow
 	/* Return whether the job has expired (expires_in), so that no claim hands it out. */
 	bool expired(TimestampTz now) const { return !is_null(kJobExpiresAt) && expires_at() <= now; }
 	/*
-	 * Return whether the job has expired by now. Few jobs have an expires_at, so the clock is read
-	 * only if there is one.
+	 * Return whether the job has expired by now. The clock is read only for a job with an
+	 * expires_at, since few jobs have an expires_at.
 	 */
 	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }

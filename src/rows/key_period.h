@@ -29,11 +29,11 @@ struct KeyPeriod
 
 /*
  * Return the period of the key at the time `now`. If the key has several periods at that time,
- * return the one of the youngest job.
+ * return the period of the youngest job.
  */
 KeyPeriod find_key_period(const UniqueKey &key, TimestampTz now);
 
-/* Return whether one of the keys has a period at the time `now`, or may have one. */
+/* Return whether one of the keys has, or may have, a period at the time `now`. */
 bool have_key_periods(const UniqueKey *keys, int n, TimestampTz now);
 
 void begin_key_period(const UniqueKey &key, int64 job_id, TimestampTz until);

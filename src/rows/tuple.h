@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Forms tuples of rel. If the last columns are NULL, the tuple ends before them, like a row that
- * was written before an ALTER TABLE ADD COLUMN. So most rows need no NULL bitmap.
+ * Forms tuples of rel. If the last columns are NULL, the tuple ends before these columns, like a
+ * row that was written before an ALTER TABLE ADD COLUMN. So most rows need no NULL bitmap.
  */
 class TupleFormer
 {

@@ -72,8 +72,8 @@ int find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs)
 bool may_have_keys(SegmentSet &segments, const UniqueKey *keys, int n);
 
 /*
- * Look at the job again, at the place where find_keyed_jobs() has found it. Returns false if that
- * version is dead or has another key.
+ * Look at the job's row again, at the place where find_keyed_jobs() has found the row. Returns
+ * false if that version is dead or has another key.
  */
 bool look_at_keyed_job(SegmentSet &segments, const UniqueKey &key, KeyedJob *job);
 

@@ -80,7 +80,7 @@ is_locked_by_us(HeapTupleHeader header)
 
 /*
  * is_writable(), which the caller has called before, has set HEAP_XMAX_INVALID if the transaction
- * in xmax was rolled back, or if it has ended and had only locked the row.
+ * in xmax was rolled back, or if that transaction has ended and had only locked the row.
  */
 bool
 is_touched(HeapTupleHeader header)

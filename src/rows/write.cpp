@@ -255,8 +255,8 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 }
 
 /*
- * Compute the generated columns. The server does not compute them for rows that are written without
- * the executor.
+ * Compute the generated columns. The server does not compute the generated columns of rows that are
+ * written without the executor.
  */
 static void
 generate_columns(const JobRow &row, Datum *values, bool *nulls, bool *changed)
