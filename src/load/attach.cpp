@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * List the prepared transactions of this database. The caller must do so before it reads anything
- * from the queues of the database (protocol: prepared-is-watched).
+ * List the prepared transactions of this database. To be called before anything is read from the
+ * queues of the database (protocol: prepared-is-watched).
  */
 static int
 prepared_transactions(TransactionId *xids)

@@ -1,7 +1,7 @@
 /*
- * Entry point to the tables of the extension: every SQL function and every background worker gets
- * them from tables(). If the database has no slot in shared memory yet, tables() attaches one, with
- * the saved leases of the database.
+ * Entry point to the tables of the extension: SQL functions and background workers call tables().
+ * If the database has no slot in shared memory yet, tables() attaches a slot and restores the saved
+ * leases of the database.
  */
 #pragma once
 

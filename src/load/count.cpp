@@ -193,7 +193,8 @@ publish(const QueueRef &ref, const Eyes &eyes, Publish publish)
 /* ---- the count ---- */
 
 /*
- * Begin a count. Returns false if the counts of the queue are known already, or the queue is gone.
+ * Begin a count. Returns false if memory knows the counts of the queue already, or if the queue is
+ * gone.
  */
 static bool
 begin(const QueueRef &ref, uint32 *serial, FoundRows *found)

@@ -8,15 +8,15 @@
 namespace pgq {
 
 /*
- * Count the queue's jobs and dead letters, unless the counts are known. If another process is
- * counting, wait for it in the lock manager, where the deadlock detector sees the wait.
+ * Count the queue's jobs and dead letters, unless memory knows the counts. If another process is
+ * counting, wait for that process in the lock manager, where the deadlock detector sees the wait.
  *
  * The rows are counted with one snapshot, taken after all segments are locked. With an earlier
  * snapshot, the count could miss rows that were moved and whose old segment was then truncated.
  * Changes of this transaction itself do not count, since its commit adds them to the counts. Jobs
  * of a transaction that was prepared before the start of the server count towards the depth at
- * once, since the room that their enqueue had reserved was lost with the memory of that time. When
- * such a transaction ends, the queue is counted again (settle_transaction()).
+ * once, since the stop of the server has erased the room that their enqueue had reserved in memory.
+ * When such a transaction ends, the queue is counted again (settle_transaction()).
  */
 void count_jobs(const QueueRef &ref);
 

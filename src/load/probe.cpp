@@ -125,7 +125,7 @@ publish_probe(const ProbeRound &round, const Probe &probe, const Found &found)
 	});
 }
 
-/* Read the next rows of a group and publish them. Returns false if segments are missing. */
+/* Read the next rows of a group, and publish these rows. Returns false if segments are missing. */
 static bool
 probe_group(ProbeRound &round, const Probe &probe)
 {

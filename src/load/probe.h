@@ -10,8 +10,8 @@
 namespace pgq {
 
 /*
- * Probe groups of the queue. Call this when no hint can be taken from the window. wait: if another
- * process is probing, wait until it has finished.
+ * Probe groups of the queue. Called when a claim finds no hint in the window that can be taken.
+ * wait: if another process is probing, wait for the end of its probe.
  */
 RefillResult probe_groups(const QueueRef &ref, bool wait);
 

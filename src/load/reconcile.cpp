@@ -122,7 +122,10 @@ writers_of_segments(VirtualTransactionId *writers)
 		int count;
 		SET_LOCKTAG_RELATION(tag, MyDatabaseId, segment.heap);
 		VirtualTransactionId *holders = GetLockConflicts(&tag, ShareLock, &count);
-		/* Skip prepared transactions, which have no backend; has_settled() checks for them. */
+		/*
+		 * Skip prepared transactions, which have no process; has_settled() handles these
+		 * transactions.
+		 */
 		for (int k = 0; k < count; k++)
 			if (is_of_process(holders[k]))
 				writers[n++] = holders[k];

@@ -32,7 +32,7 @@ struct Suspect
 	TransactionId xmin;
 };
 
-/* State of the reconciler: how far it has read the rows, and which of these rows are suspects. */
+/* State of the reconciler: the position up to which rows have been read, and the suspects. */
 struct Reconciliation
 {
 	int segment;   /* number of the segment being read */
@@ -60,8 +60,8 @@ void skip_segment(Reconciliation *state);
 
 /*
  * Look at the suspects again. Each forgotten row is filed, counted in the counter `repaired`,
- * reported with a WARNING, and passed to report() unless that is NULL. Returns false, and keeps the
- * suspects, if it is too early to decide.
+ * reported with a WARNING, and passed to report() unless report is NULL. Returns false, and keeps
+ * the suspects, if it is too early to decide.
  */
 bool repair_forgotten(Reconciliation *state, void (*report)(void *context, const Suspect &suspect),
 					  void *context);

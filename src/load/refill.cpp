@@ -154,10 +154,10 @@ merge_row(QueueHold &hold, const Hint &row)
  * Merge as many rows as one hold of the queue's lock may handle. The hold that merges the last row
  * finishes the refill. Returns false when all rows are merged, or if the queue is gone.
  *
- * For most rows, waiters were woken when the row was committed. So only the next waiter is woken
- * here; if that waiter takes a job, it wakes the waiter behind it. But some rows became due while
- * memory did not have them, so no waiter was woken for them. For each such row a waiter is woken
- * here, and a NOTIFY is noted.
+ * For most rows, a waiter was woken when the row was committed. So this function wakes only the
+ * next waiter; if that waiter takes a job, it wakes the waiter behind it. But for rows that became
+ * due while memory did not have them, no waiter was woken. For each such row this function wakes a
+ * waiter, and notes a NOTIFY.
  */
 template <typename Kind>
 static bool
@@ -184,9 +184,10 @@ publish_some(Round<Kind> &round)
 /* ---- the refill ---- */
 
 /*
- * Return whether the list of segments is known. The list can lag one transaction behind: the
- * transaction of the first pgq_create_queue runs its commit callbacks before the server sends its
- * invalidations. A database with a queue always has segments, so an empty list is read again.
+ * Return whether the list of segments is known. A database with a queue always has segments. But
+ * after the first pgq_create_queue the list can be outdated: the commit callbacks of a transaction
+ * run before the server sends the invalidations of that transaction. So an empty list is read
+ * again.
  */
 bool
 segments_known()

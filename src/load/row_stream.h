@@ -23,7 +23,7 @@ struct RowStream
 	uint16 segment;
 	bool opened; /* false: the segment has no page, so no scan was opened */
 	IndexLookup lookup;
-	ScanKeyData from[2]; /* start of the scan; index_rescan() keeps pointers to it */
+	ScanKeyData from[2]; /* start of the scan, to which index_rescan() keeps pointers */
 
 	/* The next two fields are used only in the order of the window (OrderScan). */
 	int32 priority; /* priority of the row that was read last; at first, of `start` */

@@ -305,8 +305,8 @@ write_starts_and_rates(Relation rel, const Database *db, int64 mark)
 }
 
 /*
- * Delete a saved row. Returns false, and leaves the row, if another transaction has locked it; the
- * row is void in any case.
+ * Delete a saved row. If another transaction has locked the row, leave the row and return false;
+ * the row is void in any case.
  */
 static bool
 try_delete(Relation rel, HeapTuple tuple)

@@ -60,7 +60,7 @@ void free_saved_leases(SavedLeases *saved);
 /*
  * Replace the saved rows of this database by its present leases, starts and rates. The caller holds
  * the lock of the token mark, has closed the mark, and has read the mark after closing it. alone:
- * no other process can start a job with a token drawn earlier, or take permits. If false, starts
+ * no other process can start a job with a token drawn earlier, or take permits; otherwise starts
  * and rates are not saved. Returns the number of leases saved.
  */
 int save_leases(const Database *db, int64 mark, bool alone);
