@@ -41,7 +41,7 @@ cut_pages(Relation rel, BlockNumber left)
 
 /*
  * Make all backends forget the cached root of the index. The invalidation is sent before the root
- * is removed, so that no error in between can prevent it.
+ * is removed, so that an error in between cannot prevent the invalidation.
  */
 static void
 tell_of_new_root(Relation index)

@@ -6,9 +6,9 @@
 namespace pgq {
 
 /*
- * Cut the files of the table, of its TOAST table and of all indexes to zero length. This takes
- * effect at once; a rollback does not undo it, so the table must not have a live row. Writes
- * nothing to the catalog.
+ * Cut the files of the table, of its TOAST table and of all indexes to zero length. The cut takes
+ * effect at once, and a rollback does not undo the cut. So the table must not have a live row.
+ * Writes nothing to the catalog.
  */
 void cut_files(Relation rel);
 

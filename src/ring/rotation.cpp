@@ -50,7 +50,7 @@ note_error(Database *database, int number, const char *message)
 					[&] { memcpy(notes->error, error, sizeof(error)); });
 }
 
-/* Run body. If it raises an error, note the error for the segment and raise it again. */
+/* Run body. If body raises an error, note the error for the segment and raise the error again. */
 template <typename Body>
 static void
 noting_error(Database *database, int number, Body body)

@@ -22,7 +22,9 @@ extern int segment_size; /* size at which a segment is closed, in kilobytes */
 /* Define the settings. Called by _PG_init. */
 void rotation_init();
 
-/* The observations of one scheduler about segments. Losing them does no harm. */
+/*
+ * The observations of one scheduler about segments. The next scheduler begins without observations.
+ */
 struct Rotation
 {
 	SegmentWatch watches[kAllSegments]; /* by segment number */

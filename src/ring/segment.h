@@ -28,8 +28,8 @@ int64 table_bytes(const Segment &segment);
 Oid toast_of(const Segment &segment);
 
 /*
- * Lock a table and all of its indexes, as planning a query on it does, without waiting. Returns
- * false if some lock is not available.
+ * Lock a table and all of its indexes, as the planner does for a query on the table, but without
+ * waiting. Returns false if some lock is not available.
  */
 bool lock_with_indexes(Oid relid, LOCKMODE mode);
 
