@@ -1,7 +1,7 @@
 /*
- * The launcher: finds the databases that have the extension, and keeps a scheduler running in each.
- * The launcher connects to no database, so it never blocks DROP DATABASE. Only a scheduler can tell
- * whether its database has the extension.
+ * The launcher: finds the databases that have the extension, and keeps a scheduler running in each
+ * of these databases. The launcher connects to no database, so it never blocks DROP DATABASE. Only
+ * a scheduler can tell whether its database has the extension.
  */
 #include "engine/exit_status.h"
 #include "engine/named/lock_ends.h"
@@ -32,7 +32,7 @@ namespace {
 
 enum class Known : uint8
 {
-	kUnknown, /* a scheduler has to be started to find out whether the database needs one */
+	kUnknown, /* a scheduler has to find out whether the database needs a scheduler */
 	kAbsent,  /* the last scheduler of the database has found no extension */
 	kIdle,	  /* the database has no queues and no named locks */
 	kRunning,
@@ -303,8 +303,8 @@ may_start(DatabaseEntry *entry)
 }
 
 /*
- * Log that worker slots are missing. Do so only after all running schedulers have decided whether
- * their databases need them: a scheduler that ends frees its worker slot.
+ * Log that worker slots are missing. Wait with this until all running schedulers have found out
+ * whether their databases need a scheduler: a scheduler that ends frees its worker slot.
  */
 static void
 complain_of_room(int starved)

@@ -99,8 +99,8 @@ int64
 serve_queues(SchedulerState &scheduler)
 {
 	/*
-	 * The end of a prepared transaction wakes no process, so look for it at this interval
-	 * (microseconds).
+	 * The end of a prepared transaction wakes no process, so look for ended prepared transactions
+	 * at this interval (microseconds).
 	 */
 	static constexpr int64 kLookAtPrepared = 100 * 1000;
 	if (any_prepared())

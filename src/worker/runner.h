@@ -7,8 +7,8 @@
  * that the duty had taken. The duty runs in a transaction of its own, not in a subtransaction, so
  * errors raised at commit are caught, too.
  *
- * All times are readings of the monotonic clock, in microseconds. INT64_MAX means that no time is
- * known yet.
+ * All times are readings of the monotonic clock, in microseconds. INT64_MAX means that there is no
+ * such time at present.
  */
 #pragma once
 

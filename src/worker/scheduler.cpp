@@ -153,7 +153,7 @@ look_at_clock()
 	for_each_queue(scheduler.database, [](const QueueRef &ref) { wake_watcher(ref); });
 }
 
-/* Repeat: a pass over all queues, then one step of another duty. */
+/* Repeat: a pass over all queues, then one step of the duty that has been due for longest. */
 [[noreturn]] static void
 work()
 {

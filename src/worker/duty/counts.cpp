@@ -39,8 +39,8 @@ with_segments_at_hand(Body body)
 }
 
 /*
- * Count the queue in this process. A count changes no row, so it may also count jobs that a
- * subscription brings.
+ * Count the queue in this process. Jobs that a subscription brings are counted, too, since a count
+ * changes no row.
  */
 int64
 count_at_once(const QueueRef &ref, const QueuePass &pass)

@@ -54,8 +54,8 @@ assume_pending(const SchedulerState &scheduler)
 }
 
 /*
- * Take the lock under which all sessions of the server commit their NOTIFYs, one after the other.
- * The session that has the lock may be waiting for a synchronous standby. The commit of the
+ * Take the lock under which all sessions of the server commit their NOTIFYs, one session after the
+ * other. The session that has the lock may be waiting for a synchronous standby. The commit of the
  * scheduler needs the lock too, but must not wait that long. Returns false if the lock is not
  * available within `patience` milliseconds.
  */

@@ -231,9 +231,9 @@ fire_schedule(SchedulerState &scheduler)
 	state.known = false;
 	uint32 changes = value_of(scheduler.database->schedule_changes);
 	/*
-	 * Start the search at the time before which no schedule was due at the last search. Older index
-	 * entries are dead, and there may be many of them while an old snapshot keeps VACUUM from
-	 * removing them. The start is valid as long as no schedule has changed.
+	 * Start the search at the time before which no schedule was due at the last search. Index
+	 * entries before that time are dead, and there may be many such entries while an old snapshot
+	 * keeps VACUUM from removing them. The start is valid as long as no schedule has changed.
 	 */
 	TimestampTz first = changes == state.first_changes ? state.first : DT_NOBEGIN;
 	(void) serving_transaction(RowExclusiveLock, [&] {
