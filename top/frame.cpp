@@ -9,8 +9,8 @@ namespace top {
 namespace {
 
 /*
- * number of lines of the title, summary, screens and heading above the rows, and of the message and
- * keys below them
+ * number of lines above the rows (title, summary, screens and heading) and below the rows (message
+ * and keys)
  */
 constexpr int kLinesAround = 6;
 constexpr int kMostNotes = 3;

@@ -5,7 +5,10 @@
 
 namespace top {
 
-/* A column of the answer: its name, which is also the view's column, and the expression for it. */
+/*
+ * A column of the answer: its name, which is also the name of a column of the view, and the
+ * expression that the query selects under this name.
+ */
 struct Wanted
 {
 	const char *column;

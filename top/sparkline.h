@@ -10,8 +10,8 @@
 namespace top {
 
 /*
- * Show the last samples, one per column, oldest first, right-aligned. The largest sample is a full
- * bar; only 0 is the lowest bar; an unknown sample is a blank.
+ * Show the last samples, one sample per column, oldest first, right-aligned. The largest sample is
+ * a full bar; only a sample of 0 is the lowest bar; an unknown sample is a blank.
  */
 std::string sparkline(const std::vector<Count> &samples, int columns, Charset charset);
 

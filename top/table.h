@@ -57,7 +57,7 @@ struct Cell
 
 struct Row
 {
-	/* identifies the row, the same in each look */
+	/* name of the row, the same in each look */
 	std::string key;
 	std::vector<Cell> cells;
 	/* the full text of a cell that may be cut */

@@ -188,7 +188,7 @@ wrapped(std::string_view line, int columns, size_t n, Charset charset)
 	{
 		std::string_view head = head_of(line, columns);
 		bool is_last = lines.size() + 1 == n || head.size() == line.size();
-		/* Break the line between words, unless that leaves more than half of it empty. */
+		/* Break the line between words, unless more than half of the line would then be empty. */
 		if (size_t blank = head.rfind(' ');
 			!is_last && blank != head.npos && blank > head.size() / 2)
 			head = head.substr(0, blank + 1);

@@ -29,8 +29,8 @@ note_end(int)
 }
 
 /*
- * Block signals except during the wait, so that no signal is missed between the check of its flag
- * and the wait. ncurses handles SIGWINCH, and turns it into a key.
+ * Block signals except during the wait: otherwise a signal could be missed that comes between the
+ * check of its flag and the wait. ncurses handles SIGWINCH, and turns the signal into a key.
  */
 sigset_t
 hold_signals()
