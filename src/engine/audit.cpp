@@ -85,6 +85,24 @@ count_slots(const Slot *slots, int n, Used used, EverUsed ever_used, Bound *boun
 	}
 }
 
+/* Count the slots of databases and queues, and the entries of prepared transactions. */
+static void
+read_slots(Bound *databases, Bound *queues, Bound *prepared)
+{
+	auto in_use = [](const auto &slot) { return slot.state != SlotState::kFree; };
+	with_lwlock(shared->registry_lock, LW_SHARED, [&] {
+		count_slots(
+			shared->databases, max_databases, in_use,
+			[](const Database &slot) { return value_of(slot.generation) > 1; }, databases);
+		queues->used = std::count_if(shared->queues, shared->queues + max_queues, in_use);
+		queues->peak = shared->queues_peak;
+		count_slots(
+			shared->prepared_entries, max_prepared_xacts,
+			[](const PreparedEntry &w) { return w.state != PreparedEntry::kFree; },
+			[](const PreparedEntry &w) { return TransactionIdIsValid(w.xid); }, prepared);
+	});
+}
+
 /*
  * Read the size of the fullest window and of the fullest timer. Each queue has a window and a timer
  * of its own.
@@ -260,18 +278,7 @@ read_bounds(Bound (&bounds)[kBounds])
 	common.used = pg_atomic_read_u32(&shared->common);
 	common.peak = pg_atomic_read_u32(&shared->common_peak);
 
-	auto in_use = [](const auto &slot) { return slot.state != SlotState::kFree; };
-	with_lwlock(shared->registry_lock, LW_SHARED, [&] {
-		count_slots(
-			shared->databases, max_databases, in_use,
-			[](const Database &slot) { return value_of(slot.generation) > 1; }, &databases);
-		queues.used = std::count_if(shared->queues, shared->queues + max_queues, in_use);
-		queues.peak = shared->queues_peak;
-		count_slots(
-			shared->prepared_entries, max_prepared_xacts,
-			[](const PreparedEntry &w) { return w.state != PreparedEntry::kFree; },
-			[](const PreparedEntry &w) { return TransactionIdIsValid(w.xid); }, &prepared);
-	});
+	read_slots(&databases, &queues, &prepared);
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);
 	read_groups(&groups);

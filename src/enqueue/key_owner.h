@@ -14,7 +14,7 @@ enum class OwnerAnswer : uint8
 	kNobody, /* the key is free */
 	kHeld,	 /* the owner is a waiting job, and is not handed out before this transaction ends */
 	kLeased, /* the owner is in work */
-	kOver,	 /* no job has the key, but its unique_for period is still running (rows/key_period.h) */
+	kOver, /* no job has the key, but its unique_for period is still running (rows/key_period.h) */
 	/*
 	 * the answer depends on a transaction that has not ended: release the key's lock, wait for that
 	 * transaction, and ask again

@@ -58,7 +58,7 @@ struct DatabaseEntry
 } // namespace
 
 static constinit HTAB *entries = nullptr;
-static constinit bool *seat_taken = nullptr;
+static constinit bool *place_taken = nullptr;
 
 static void
 create_entries()
@@ -67,7 +67,7 @@ create_entries()
 	info.keysize = sizeof(Oid);
 	info.entrysize = sizeof(DatabaseEntry);
 	entries = hash_create("pgq_ext databases", 64, &info, HASH_ELEM | HASH_BLOBS);
-	seat_taken = static_cast<bool *>(
+	place_taken = static_cast<bool *>(
 		MemoryContextAllocZero(TopMemoryContext, exit_status_count() * sizeof(bool)));
 }
 
@@ -242,7 +242,7 @@ note_stopped(DatabaseEntry *entry)
 	if (entry->known != Known::kRunning ||
 		GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
 		return;
-	seat_taken[entry->order.place] = false;
+	place_taken[entry->order.place] = false;
 	pfree(entry->handle);
 	entry->handle = nullptr;
 	note_end(entry, state_of(entry->order));
@@ -252,7 +252,7 @@ static int
 free_seat()
 {
 	for (int i = 0; i < exit_status_count(); i++)
-		if (!seat_taken[i])
+		if (!place_taken[i])
 			return i;
 	return -1;
 }
@@ -278,7 +278,7 @@ start_scheduler(DatabaseEntry *entry)
 	if (!start_process(kSchedulerType, "pgq_scheduler_main", entry->oid, entry->order,
 					   &entry->handle))
 		return false;
-	seat_taken[place] = true;
+	place_taken[place] = true;
 	entry->known = Known::kRunning;
 	return true;
 }

@@ -169,7 +169,7 @@ work()
 }
 
 static void
-begin_shift()
+begin_state()
 {
 	scheduler.queue_duties = static_cast<DutyState *>(MemoryContextAllocZero(
 		TopMemoryContext, mul_size(max_queues, kQueueDuties * sizeof(DutyState))));
@@ -196,7 +196,7 @@ pgq_scheduler_main(Datum arg)
 	set_session_options();
 	attach();
 	take_role();
-	begin_shift();
+	begin_state();
 	work();
 }
 }
