@@ -25,7 +25,10 @@ bool is_served(const char *version);
  */
 bool version_served();
 
-/* Return whether the installed version is the previous version (is_served()). */
+/*
+ * Return whether the SQL objects in this database have the version before the library's own
+ * version. The comment of is_served() says how these two versions differ.
+ */
 bool version_is_before();
 
 /*

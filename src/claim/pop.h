@@ -7,7 +7,11 @@ namespace pgq {
 
 enum class PopResult : uint8
 {
-	kPopped, /* hints were popped, or older leases were counted in their groups; n may be 0 */
+	/*
+	 * Hints were popped; Round::n may be 0. Or jobs that were in work before the queue got an option
+	 * that limits groups were counted in their groups; then no hint was popped yet.
+	 */
+	kPopped,
 	kRefill,
 	kProbe,
 	kWaitForRefill,

@@ -4,10 +4,11 @@
  * describes the whole.
  *
  * New rows go to the current segment. When that segment is full it is closed, and the next bare
- * segment (one without a page) becomes current. A closed segment is read. If the segment has few
- * live rows, and their number does not fall fast, it is drained: the rows are moved to the segment
- * of survivors. So a job that waits for a month is not copied at each rotation. A segment without a
- * live row is truncated.
+ * segment (one without a page) becomes current. The scheduler reads closed segments to find their
+ * live rows. A segment without a live row is truncated. If a segment has few live rows, and their
+ * number does not fall fast, the segment is drained: its live rows are moved to the segment of
+ * survivors. That segment is drained itself only when it is full or has many dead rows, so a job
+ * that waits for a month is not moved at each rotation.
  *
  * Times are microseconds of the monotonic clock.
  */

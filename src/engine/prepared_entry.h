@@ -44,7 +44,7 @@ struct PreparedEntry
 		kFree,
 		kReserved, /* reserved by a process that is about to prepare (PRE_PREPARE) */
 		kListed,   /* becomes active when its database is published */
-		kActive,
+		kActive,   /* the outcome of the transaction is not known yet, or not applied yet */
 		kResolving, /* a process is applying the outcome, which cannot fail */
 	} state;
 	TransactionId xid;
@@ -102,8 +102,9 @@ int list_unknown(Oid database, TransactionId *xids);
 
 /*
  * Called under the registry lock. has_free_entries() returns whether there are free entries for all
- * of the n transactions. list_recovered() makes a LISTED entry. activate_listed() makes all LISTED
- * entries of the database ACTIVE.
+ * of the n transactions. list_recovered() makes an entry for a transaction that was prepared before
+ * this start. Its state is kListed until activate_listed() sets the state of all such entries of the
+ * database to kActive.
  */
 bool has_free_entries(const TransactionId *prepared, int n);
 void list_recovered(Oid database, TransactionId xid);

@@ -155,8 +155,8 @@ meet_held(OwnerSearch *search, Lease *lease, HeldLease *grip)
 }
 
 /*
- * Return whether to leave the job to claims for now, because holds have kept claims from taking the
- * job. All these waits of a transaction together take at most a second.
+ * Return whether the search must wait before it holds the job, so that a claim can take the job first: holds have kept
+ * claims from taking the job. The search waits for kAWhile. All searches of a transaction together wait for at most kMost.
  */
 static bool
 is_left_to_claims(OwnerSearch *search, int64 job_id)
@@ -395,7 +395,7 @@ meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 		return meet_kept(search, job->job_id());
 	if (job->state == KeyedJob::kLive)
 		return meet_live(segments, search, job);
-	/* The writer of a job in work is its worker: is_undecided() has excluded other writers. */
+	/* If another session is writing the row, a worker has the job or has lost it: is_undecided() waits in all other cases. */
 	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? LookResult::kLeased
 																	 : LookResult::kHeld;
 }

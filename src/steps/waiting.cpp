@@ -40,9 +40,9 @@ reach_row(TakenLease *taken)
 }
 
 /*
- * Decide about a CLAIMING lease. If the lease has a user, that transaction has taken it to change
- * or end the job; otherwise a claim is in progress. ours: this transaction has locked or written
- * the row.
+ * Decide about a CLAIMING lease. If Lease::user names a transaction, that transaction has taken the
+ * lease to change or end the job. Otherwise a claim of the job is in progress. ours: this
+ * transaction has locked or written the row.
  */
 static TakeInHand
 reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)

@@ -82,7 +82,7 @@ state_of(SchedulerState &scheduler, const QueueRef &ref, int i)
 
 /*
  * Run the queue's duty number i if the duty has work. Return the monotonic time of the duty's next
- * run; INT64_MAX: when the duty has work again.
+ * run, or INT64_MAX if no time is known for it: the duty then runs as soon as it has work again.
  */
 static int64
 run_if_wanted(SchedulerState &scheduler, const QueueRef &ref, const QueuePass &pass, int i)

@@ -176,8 +176,9 @@ struct SchedulerState
 		TimestampTz first = DT_NOBEGIN;
 		uint32 first_changes;
 		/*
-		 * monotonic: earliest next run, so that other duties run in between, or since tables were
-		 * locked
+		 * monotonic: earliest next run of the duty. After a run that got its locks: the end of that
+		 * run, so that duties that have waited for longer run first. After any other run:
+		 * kHousekeeping after its begin.
 		 */
 		int64 not_before;
 	} schedules;
