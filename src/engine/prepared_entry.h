@@ -42,9 +42,9 @@ struct PreparedEntry
 	enum State : uint8
 	{
 		kFree,
-		kReserved, /* reserved by a process that is about to prepare (PRE_PREPARE) */
-		kListed,   /* becomes active when its database is published */
-		kActive,   /* the outcome of the transaction is not known yet, or not applied yet */
+		kReserved,	/* reserved by a process that is about to prepare (PRE_PREPARE) */
+		kListed,	/* becomes active when its database is published */
+		kActive,	/* the outcome of the transaction is not known yet, or not applied yet */
 		kResolving, /* a process is applying the outcome, which cannot fail */
 	} state;
 	TransactionId xid;
