@@ -220,9 +220,9 @@ wants_probe_for_entry(Round *round, const Schedule &schedule)
 }
 
 /*
- * Steps: stop if the queue is closed or paused; count leases that their groups do not count yet;
- * apply the passage of time; stop if a limit is reached or the token mark must be advanced; take
- * leases; wake the next waiter if jobs are left.
+ * Steps: stop if the queue is closed to claims or paused; count leases that their groups do not
+ * count yet; apply the passage of time; stop if a limit is reached or the token mark must be
+ * advanced; take leases; wake the next waiter if jobs are left.
  */
 static PopResult
 pop_under_lock(Round *round, QueueHold &hold)
