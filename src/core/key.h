@@ -68,7 +68,8 @@ struct Hint
 	Key key;
 	Place place;
 	bool delayed;
-	bool in_turn;  /* in the window of a fair queue (window.h) */
+	bool marker;   /* in a window: not a job; rows of the group from this key on may be missing there */
+	bool visited;  /* a marker: a process has begun to read these rows */
 	int64_t group; /* the row's group_id; 0: it has none */
 
 	constexpr TimerKey timer_key() const { return {key.run_at, key.job_id}; }
@@ -76,12 +77,15 @@ struct Hint
 
 struct ByKey
 {
-	/* A row whose group was changed has two hints for a while, and only one of them may be passed over. */
+	/*
+	 * A marker comes before the job with its key. A row whose group was changed has two hints for a while, and only
+	 * one of them may be passed over.
+	 */
 	static constexpr bool less(const Hint &a, const Hint &b)
 	{
-		if (a.in_turn && a.key.priority == b.key.priority && a.group != b.group)
-			return a.group < b.group;
-		return a.key == b.key ? a.group < b.group : a.key < b.key;
+		if (!(a.key == b.key))
+			return a.key < b.key;
+		return a.marker != b.marker ? a.marker : a.group < b.group;
 	}
 };
 

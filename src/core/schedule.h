@@ -57,7 +57,7 @@ public:
 	using Timer = OrderedSet<Hint, ByRunAt>;
 
 	/* slack: how far, in microseconds, the clock may be behind the due line. */
-	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
+	void init(Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
 			  int64_t slack = kJump)
 	{
 		ReadyJobs::init(window, window_size);
@@ -130,13 +130,12 @@ public:
 	bool file(const Hint &hint)
 	{
 		note_met(hint);
+		note_row(hint);
 		if (due(hint))
 		{
 			oldest_beyond_.note(hint);
 			return insert_ready(hint);
 		}
-		if (Group *group = groups_.find_aside(hint.group))
-			groups_.lower_floor(group, hint.key.job_id);
 		insert_timed(hint);
 		return false;
 	}
@@ -156,30 +155,24 @@ public:
 	 * Is the smallest hint of the window certainly the smallest of all ready rows? One at the cursor itself is: the row
 	 * there is the same job's. (With another group, the window may be too small for both.)
 	 */
-	bool poppable() const
-	{
-		return !window_.empty() && !comes_before_window() && !timer_hides_due();
-	}
+	bool poppable() const { return has_next() && !timer_hides_due(); }
 
 	Hint pop()
 	{
 		assert(poppable());
-		return pop_window();
+		return pop_next();
 	}
 
 	/* The job that was just popped cannot be taken by anybody: its hint is filed again, its group keeps its turn. */
 	void take_back(const Hint &hint)
 	{
-		window_.return_turn(hint);
+		if (fair())
+			turns_.return_turn(hint);
 		file(hint);
 	}
 
 	/* Nothing can be popped, nothing is hidden: there is no ready row, but of groups that have no room. */
-	bool exhausted() const
-	{
-		return window_.empty() && !ready_beyond_window() && !timer_hides_due() &&
-			   !groups_.any_waiting();
-	}
+	bool exhausted() const { return knows_all() && !timer_hides_due(); }
 
 	/* The jobs that go out before one that is ready, as far as memory knows; not in turn, where that depends on what comes. */
 	struct Ahead
@@ -189,11 +182,11 @@ public:
 	};
 	Ahead ahead_of(const Hint &hint, uint32_t most) const
 	{
-		bool beyond = !window_.in_turn() && is_beyond_window(hint.key);
-		if (window_.in_turn() || !window_.contains(hint))
+		bool beyond = !fair() && is_beyond_window(hint.key);
+		if (fair() || !window_.contains(hint))
 			return {beyond ? std::min(window_.size(), most) : 0, true};
 		uint32_t jobs = window_.count_before(hint, most);
-		return {jobs, jobs == most};
+		return {jobs, jobs == most || rules().any()};
 	}
 
 	bool scheduled_beyond_timer() const
@@ -237,13 +230,11 @@ public:
 		surveying_ = false;
 	}
 
-	/* Some rows from this key on, or from this run_at on, are not in memory. If all: groups that are aside may have lost theirs. */
+	/* Some rows from this key on, or from this run_at on, are not in memory. */
 	void pull_back(const Key &key, const TimerKey &timer_key)
 	{
-		if (key == Key::lowest())
-			groups_.end_all_aside();
-		else
-			groups_.forget_floors();
+		/* Whatever is due is met by the window's scan then. */
+		timer_read_ &= !(key == Key::lowest());
 		oldest_beyond_.forget();
 		lower_cursor(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
@@ -259,9 +250,10 @@ public:
 	{
 		if (hint.delayed && !(hint.timer_key() < known_to(timer_refill_, timer_cursor_)))
 			return true;
+		bool kept = fair() ? turns_.contains(hint) : window_.contains(hint);
 		if (!due(hint))
-			return timer_.contains(hint) || window_.contains(hint);
-		return window_.contains(hint) || is_beyond_window(hint.key) || groups_.cover(hint);
+			return kept || timer_.contains(hint);
+		return kept || (!fair() && is_beyond_window(hint.key)) || covered_by_group(hint);
 	}
 
 	/*
@@ -271,10 +263,11 @@ public:
 	bool leads_to(const Hint &hint) const
 	{
 		bool found = false;
-		window_.for_each([&](const Hint &h) {
-			found |=
-				h.key.job_id == hint.key.job_id && h.group == hint.group && !(hint.key < h.key);
-		});
+		auto look = [&](const Hint &h) {
+			found |= !h.marker && h.key.job_id == hint.key.job_id && h.group == hint.group &&
+					 !(hint.key < h.key);
+		};
+		fair() ? turns_.for_each(look) : window_.for_each(look);
 		if (!due(hint))
 			timer_.for_each([&](const Hint &h) {
 				found |= h.key.job_id == hint.key.job_id && h.group == hint.group &&
@@ -286,7 +279,8 @@ public:
 	bool wants_timer_refill() const
 	{
 		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
-			   (timer_.size() <= timer_.capacity() / 2 || timer_cursor_ < timer_.min().timer_key());
+			   (timer_.size() <= timer_.capacity() / 2 ||
+				timer_cursor_ < timer_.min().timer_key() || timer_hides_due());
 	}
 
 	Key begin_window_refill(int64_t now)
@@ -344,18 +338,21 @@ public:
 		hand_over_due();
 	}
 
-	/* As ReadyJobs. */
-	void finish_probe(int64_t id, const Hint *rows, int n, const Key &next, int64_t head)
+	/*
+	 * A visit has ended, or a step of a lap has met the next group. rows: of that group, from where the visit began, in
+	 * its order, those that have no lease, as many as were wanted. next: the first key that was not looked at. head: of a
+	 * queue with fifo the id of the group's head, whatever became of it; INT64_MAX: there is none.
+	 */
+	void finish_visit(const Visit &visit, Hint *rows, int n, const Key &next, int64_t head)
 	{
-		ReadyJobs::finish_probe(id, rows, n, next, head, [this](const Hint &hint) {
-			note_met(hint);
-			bool ready = due(hint);
-			if (ready)
-				insert_in_window(hint);
-			else
-				insert_timed(hint);
-			return ready;
-		});
+		n = file_timed(rows, n);
+		ReadyJobs::finish_visit(visit, rows, n, next, head);
+	}
+	/* False: the step ends here. */
+	bool take_group(const LapStep &step, int64_t group, Hint *rows, int n, const Key &next)
+	{
+		n = file_timed(rows, n);
+		return ReadyJobs::take_group(step, group, rows, n, next);
 	}
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
@@ -366,6 +363,7 @@ public:
 	const Timer &timer() const { return timer_; }
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
 	bool timer_refill_active() const { return timer_refill_.active; }
+	bool timer_read() const { return timer_read_; }
 
 private:
 	/* As after a load, but with all that was met. */
@@ -385,10 +383,25 @@ private:
 		met_ = INT64_MIN;
 	}
 
-	/* Without a refill, fire() hands over what the cursor hides. */
+	/* The rows that are due keep their order, and come first. Returns how many these are; the others go to the timer. */
+	int file_timed(Hint *rows, int n)
+	{
+		int ready = 0;
+		for (int i = 0; i < n; i++)
+		{
+			note_met(rows[i]);
+			if (due(rows[i]))
+				rows[ready++] = rows[i];
+			else
+				insert_timed(rows[i]);
+		}
+		return ready;
+	}
+
+	/* Without a refill, fire() hands over what the cursor hides, or it is for the next one. */
 	bool timer_hides_due() const
 	{
-		return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
+		return known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
 	}
 
 	void insert_timed(const Hint &hint)
@@ -401,7 +414,9 @@ private:
 
 	/*
 	 * The due line has passed the timer cursor: the rows between them are ready
-	 * now, and the window's scan finds them by their key.
+	 * now, and the window's scan finds them by their key. Where there are rules for groups that
+	 * could mean to pass over many rows that are not to go out: there a refill of the timer
+	 * reads what the due line has passed, and nothing goes out before.
 	 */
 	void hand_over_due()
 	{
@@ -409,6 +424,8 @@ private:
 			return;
 		/* Before the first timer refill the cursor says nothing: that is loading, not time passing. */
 		handed_over_ |= timer_read_;
+		if (timer_read_ && rules().any())
+			return;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());
