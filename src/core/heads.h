@@ -38,10 +38,11 @@ public:
 		const Slot &slot = slots_[index_of(group)];
 		return slot.group == group && slot.known;
 	}
+	/* INT64_MIN: a visit that is under way will not know the head. */
 	int64_t lowest_of(int64_t group) const
 	{
 		const Slot &slot = slots_[index_of(group)];
-		return slot.group == group ? slot.lowest : INT64_MAX;
+		return slot.group != group ? INT64_MAX : slot.again ? INT64_MIN : slot.lowest;
 	}
 
 	/* Is that job known to be behind another one? */
@@ -66,7 +67,10 @@ public:
 	void doubt(int64_t group)
 	{
 		Slot &slot = slots_[index_of(group)];
-		slot.known &= slot.group != group;
+		if (slot.group != group)
+			return;
+		slot.known = false;
+		slot.again = true;
 	}
 
 	/* A process begins to look for the head. Returns the floor. */
@@ -75,19 +79,19 @@ public:
 		Slot &slot = slots_[index_of(group)];
 		if (slot.group != group)
 			slot = {.group = group};
-		slot.known = false;
+		slot.known = slot.again = false;
 		slot.lowest = INT64_MAX;
 		return slot.floor;
 	}
 
-	/* The process has found that head; nobody has put the group's marker again since it began. */
+	/* The process has found that head. */
 	void end_visit(int64_t group, int64_t head)
 	{
 		Slot &slot = slots_[index_of(group)];
 		if (slot.group != group)
 			return;
 		slot.floor = std::min(slot.lowest, head);
-		slot.known = slot.lowest >= head;
+		slot.known = slot.lowest >= head && !slot.again;
 	}
 
 private:
@@ -99,6 +103,7 @@ private:
 		int64_t floor = INT64_MIN;
 		int64_t lowest = INT64_MAX; /* smallest id that was filed since the visit began */
 		bool known = false;			/* floor is the id of the head */
+		bool again = false;			/* the head has been doubted since the visit began */
 	};
 	/* Ids of groups are hashes. */
 	static int index_of(int64_t group) { return static_cast<int>(group & (kSlots - 1)); }

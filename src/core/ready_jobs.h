@@ -152,7 +152,8 @@ public:
 	int begin_visits(Visit *visits, int most)
 	{
 		visiting_ = true;
-		int n = fair() ? turns_.begin_visits(visits, most) : begin_visits_in_window(visits, most);
+		int n = fair() ? turns_.begin_visits(visits, most, rules().fifo)
+					   : begin_visits_in_window(visits, most);
 		for (Visit *visit = visits; visit < visits + n; visit++)
 		{
 			visit->room = std::min(visit->room, groups_.room(visit->group));

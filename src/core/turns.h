@@ -165,8 +165,8 @@ public:
 
 	/* ---- visits of markers ---- */
 
-	/* Those whose turn is next. Returns how many. */
-	int begin_visits(Visit *visits, int most)
+	/* Those whose turn is next. fifo: what is known of a head behind a marker is in doubt. Returns how many. */
+	int begin_visits(Visit *visits, int most, bool fifo)
 	{
 		static constexpr int kLooks = 64;
 		int n = 0;
@@ -176,6 +176,8 @@ public:
 		{
 			if (is_marker_first(run))
 			{
+				if (fifo && run->group != 0)
+					remove_jobs(run);
 				run->run.visited = true;
 				run->run.lowest = Key::highest();
 				visits[n++] = {.group = run->group, .from = run->run.from, .floor = 0, .room = quota()};
@@ -200,8 +202,14 @@ public:
 			return;
 		Run &r = run->run;
 		r.visited = false;
-		if (in_order)
-			remove_jobs(run);
+		if (in_order && r.size > 0 && n > 0)
+		{
+			/* It was filed since the visit began. */
+			if (first_of(run)->hint.key.job_id < jobs[0].key.job_id)
+				n = 0;
+			else
+				remove_jobs(run);
+		}
 		r.from = std::min(next, r.lowest);
 		r.more = !(r.from == Key::highest());
 		fill(run, jobs, n);

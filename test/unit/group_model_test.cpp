@@ -2,7 +2,8 @@
  * The worlds of group_world.h: small ones in every order of actions, larger ones at random. A violation is reported
  * whether or not the state in which it shows is new.
  *
- * GROUP_WALKS=10 in the environment multiplies the number of random walks; GROUP_SEED=n begins with that seed.
+ * GROUP_WALKS=10 in the environment multiplies the number of random walks, GROUP_STATES=10 that of states which an
+ * exploration visits; GROUP_SEED=n begins with that seed.
  */
 #include "group_world.h"
 
@@ -10,6 +11,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <random>
 #include <set>
 #include <unordered_set>
@@ -55,7 +57,7 @@ private:
 	}
 	void go_on()
 	{
-		State before = state;
+		auto before = std::make_unique<State>(state);
 		for (int a = 0; a < kActions && good(); a++)
 			for (int job = 0; job < (a < kFirstOfJob ? 1 : world_.jobs()) && good(); job++)
 			{
@@ -64,17 +66,16 @@ private:
 				report();
 				if (done && good() && seen_.insert(std::hash<std::string>{}(world_.code())).second)
 				{
-					State here = state;
+					auto here = std::make_unique<State>(state);
 					world_.drain(static_cast<unsigned>(seen_.size()));
 					report();
+					state = *here;
+					here.reset();
 					if (good())
-					{
-						state = here;
 						go_on();
-					}
 				}
 				path_.pop_back();
-				state = before;
+				state = *before;
 			}
 	}
 
@@ -96,10 +97,18 @@ constexpr GroupRules kFairFifo{.limit = 0, .fifo = true, .fair = true};
 constexpr GroupRules kRate{.limit = 0, .fifo = false, .fair = false, .rate = 1, .period = kPeriod};
 constexpr GroupRules kRateTwo{.limit = 0, .fifo = false, .fair = false, .rate = 2, .period = 2 * kPeriod};
 
-void
-explore(const Plan &plan, long most = 150'000)
+long
+env(const char *name, long otherwise)
 {
-	Explorer explorer(plan, most);
+	const char *value = getenv(name);
+	return value != nullptr ? atol(value) : otherwise;
+}
+
+void
+explore(const Plan &plan)
+{
+	static constexpr long kStates = 15'000;
+	Explorer explorer(plan, kStates * env("GROUP_STATES", 1));
 	explorer.run();
 	EXPECT_EQ(explorer.wrong(), "");
 	testing::Test::RecordProperty("states", static_cast<int>(explorer.states()));
@@ -161,13 +170,6 @@ INSTANTIATE_TEST_SUITE_P(Rules, EveryOrder, testing::Range(0, static_cast<int>(s
 
 /* ---- at random ---- */
 
-long
-env(const char *name, long otherwise)
-{
-	const char *value = getenv(name);
-	return value != nullptr ? atol(value) : otherwise;
-}
-
 Plan
 random_plan(std::mt19937 &random, bool live)
 {
@@ -213,15 +215,15 @@ walk(bool live)
 		{
 			World world(plan, state);
 			std::vector<std::pair<Action, int>> path;
-			for (int length = 10 + static_cast<int>(random() % 90); length > 0 && world.wrong.empty(); length--)
+			int length = 10 + static_cast<int>(random() % 90);
+			for (int tries = 0; length > 0 && tries < 2000 && world.wrong.empty(); tries++)
 			{
 				auto action = static_cast<Action>(random() % kActions);
-				if ((action == kRestart || action == kRules || action == kDelete) && random() % 4 != 0)
+				if ((action == kRestart || action == kRules || action == kDelete) && random() % 8 != 0)
 					continue;
 				int job = action < kFirstOfJob ? 0 : static_cast<int>(random() % plan.jobs.size());
 				path.push_back({action, job});
-				if (!world.act(action, job))
-					path.pop_back();
+				world.act(action, job) ? static_cast<void>(length--) : path.pop_back();
 				world.check();
 			}
 			if (world.wrong.empty())
