@@ -103,8 +103,9 @@ public:
 			return note_met(r, hint.key);
 		if (in_order && r.size > 0)
 		{
+			/* Unless the known one is not there any more: then a visit at that place finds the head. */
 			if (first_of(run)->hint.key.job_id < hint.key.job_id)
-				return;
+				return hint.key < first_of(run)->hint.key ? mark(hint.group, hint.key) : void();
 			remove_jobs(run);
 		}
 		add(run, hint);

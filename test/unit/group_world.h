@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -160,6 +161,7 @@ public:
 	int most_rounds = 0;  /* of a claim, between two jobs */
 	long looks = 0;		  /* index look-ups */
 	bool tell = false;	  /* print what a lone consumer does */
+	std::function<void()> on_tell = [] {};
 
 	const GroupRules &rules() const { return p.rules[s.rules]; }
 	int jobs() const { return static_cast<int>(p.jobs.size()); }
@@ -794,7 +796,7 @@ World::claim(int most)
 		{
 			Popped popped = pop();
 			if (tell)
-				printf("claim pops: %d\n", popped);
+				printf("claim pops: %d\n", popped), on_tell();
 			if (popped == kNoLease)
 				return n;
 			for (int i = 0; i < jobs() && popped == kTaken; i++)
@@ -806,7 +808,7 @@ World::claim(int most)
 		else if (Reading::Kind kind = wanted(); kind != Reading::kNone)
 		{
 			if (tell)
-				printf("claim reads %d\n", kind);
+				printf("claim reads %d\n", kind), on_tell();
 			begin_read(kind);
 			read();
 			publish();
