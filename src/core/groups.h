@@ -80,6 +80,16 @@ public:
 		return n == &by_id_ ? nullptr : of(n);
 	}
 
+	/* Jobs in work, and those of them that claims have: of all groups. */
+	int64_t running() const
+	{
+		return sum([](const Group *group) { return group->running; });
+	}
+	int64_t claiming() const
+	{
+		return sum([](const Group *group) { return group->rate.claiming; });
+	}
+
 	template <typename Visit> void for_each(Visit visit)
 	{
 		for (TreeNode *n = Tree::begin_node(&by_id_), *next; n != &by_id_; n = next)
@@ -89,6 +99,7 @@ public:
 		}
 	}
 
+	void remove_first() { remove(of(Tree::begin_node(&by_id_))); }
 	/* Forget the group. */
 	void remove(Group *group)
 	{
@@ -237,6 +248,14 @@ private:
 			return get(a) < get(b);
 		}
 	};
+
+	template <typename Of> int64_t sum(Of number_of) const
+	{
+		int64_t n = 0;
+		for (TreeNode *e = Tree::begin_node(&by_id_); e != &by_id_; e = Tree::next_node(e))
+			n += number_of(of(e));
+		return n;
+	}
 
 	Group *add(int64_t id)
 	{

@@ -38,6 +38,7 @@ struct LapStep
 	int64_t from;
 	int64_t to;
 	int32_t priority; /* jobs of a higher one are known */
+	int32_t room;	  /* as many jobs of a group are wanted */
 };
 
 class Lap
@@ -108,7 +109,7 @@ public:
 		spoilt_ = UINT64_MAX;
 		read_from_ = next_;
 		int64_t last = static_cast<int64_t>(static_cast<uint64_t>(end_) - 1);
-		return {serial_, next_, next_ <= last ? last : INT64_MAX, priority_};
+		return {serial_, next_, next_ <= last ? last : INT64_MAX, priority_, 0};
 	}
 	void end_step() { reading_ = false; }
 

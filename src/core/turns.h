@@ -218,7 +218,12 @@ public:
 
 	/* ---- steps of a lap ---- */
 
-	LapStep begin_step() { return lap_.begin_step(); }
+	LapStep begin_step()
+	{
+		LapStep step = lap_.begin_step();
+		step.room = quota();
+		return step;
+	}
 	void abandon_step() { lap_.end_step(); }
 
 	/* highest: the highest priority of any row that the step may have met, or kNone. False: the step is void. */

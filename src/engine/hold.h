@@ -69,8 +69,7 @@ public:
 	/* A job has left it, or waits in another way. */
 	void look_at_group(int64 group)
 	{
-		if (group != 0 && rules_of(queue_).count())
-			queue_->schedule.look_at_group(group);
+		queue_->schedule.look_at_group(group);
 	}
 	/*
 	 * The lease of a job that waits, to hold or change it; a PARKED one is nobody's. There is a bound for such leases:
@@ -161,9 +160,8 @@ private:
 		timer_before_ = queue->schedule.next_timer();
 		start_before_ = earliest_start(*queue);
 		room_before_ = room_in(queue);
-		if (has_group_rules(queue))
-			take_spare_groups(queue);
-		if (queue->schedule.groups().rates().on())
+		GroupRates &rates = queue->schedule.groups().rates();
+		if (rates.on() || rates.timed() > 0)
 			ready_ = queue->schedule.let_time_pass(monotonic_now());
 		/* Its time has come: that is news once, whoever notices. */
 		if (queue->next_start != INT64_MAX && queue->next_start <= monotonic_now())
@@ -182,9 +180,9 @@ private:
 	/* A group that has room again is as good as a job that has come. */
 	void note_groups()
 	{
-		if (uint32 news = queue_->schedule.groups().take_news())
+		if (uint32 news = queue_->schedule.take_news())
 			ready_ += Min(static_cast<int>(news), kHoldMax);
-		return_spare_groups(queue_);
+		return_groups(queue_);
 	}
 	void end_under_lock()
 	{

@@ -347,9 +347,13 @@ end_lease(Lease *lease, bool gone)
 	else
 		discharge_lease(&queue->database->share);
 
-	note_group_end(queue, hint, moved, ran);
+	/* A row that was moved is the same job, and is filed by the move. */
+	if (!moved)
+		queue->schedule.look_at_group(hint.group);
 	if (missed_count == 0)
 		return false;
+	/* Another group, if the row was changed. */
+	queue->schedule.look_at_group(missed.group);
 	/* Which of several is right only the row can tell. */
 	if (missed_count > 1)
 		queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());

@@ -76,9 +76,8 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 		unknown_until; /* monotonic: until then starts that are not known count; 0: all are known */
 	int64
 		next_start; /* monotonic: when the rate lets one more start, if jobs wait for that; INT64_MAX: none does */
-	int groups_kept; /* as the pool of groups knows */
-	int groups_idle; /* the same */
-	JobCount count;	 /* but for what it says itself */
+	int groups_common; /* groups that may be remembered, of the common ones; see group_pool.h */
+	JobCount count;	   /* but for what it says itself */
 	QueueLatency latency;
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);

@@ -34,7 +34,6 @@ enum class Shortage : uint8
 	kHeld,	/* the queue is paused, purged or dropped: the same */
 	/* Errors, if nothing could be claimed because of them: */
 	kLeases,  /* pgq_ext.max_leases */
-	kEntries, /* of groups: the same */
 	kLocked,  /* too many of its jobs are locked by other transactions */
 	kDropped, /* the queue is gone */
 };

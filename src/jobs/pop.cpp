@@ -63,7 +63,7 @@ note_taken(Round *round, const QueueHold &hold, Lease *lease, const Hint &hint)
 	popped.serial = serial_of(lease);
 	popped.token = token_of(lease);
 	popped.grouped = has_group_rules(hold.queue());
-	popped.from = hold.schedule().groups().floor_of(hint.group);
+	popped.from = hold.schedule().floor_of(hint.group);
 	add_claim_effect(round->ref, lease);
 }
 
@@ -93,28 +93,17 @@ find_slot(Round *round, Queue *queue, Lease **lender)
 	return free || *lender != nullptr;
 }
 
-/* May it go out, as far as its group is concerned? */
-static Schedule::Admission
-admit(QueueHold &hold, const Hint &hint)
-{
-	if (!rules_of(hold.queue()).concern(hint.group))
-		return Schedule::Admission::kGo;
-	return hold.schedule().admit(hint);
-}
-
 /* Take the lease of a job that was admitted. Returns what is missing for that. */
 static Shortage
 take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 {
 	Lease *lease;
 	TakeResult taken = take_lease(hold.queue(), hint, &lease);
-	bool grouped = rules_of(hold.queue()).concern(hint.group);
 	switch (taken)
 	{
 		case TakeResult::kTaken:
 			lender == nullptr ? occupy_slot(lease) : lend_slot(lender, lease);
-			if (grouped)
-				count_in_group(lease);
+			count_in_group(lease);
 			note_taken(round, hold, lease, hint);
 			break;
 		case TakeResult::kHeld:
@@ -125,7 +114,7 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 			hold.schedule().take_back(hint);
 			break;
 	}
-	if (grouped && taken != TakeResult::kTaken)
+	if (taken != TakeResult::kTaken)
 		hold.schedule().left(hint);
 	return taken == TakeResult::kFull ? Shortage::kLeases : Shortage::kNone;
 }
@@ -135,16 +124,9 @@ static Shortage
 pop_one(Round *round, QueueHold &hold, Lease *lender)
 {
 	Hint hint = hold.schedule().pop();
-	switch (admit(hold, hint))
-	{
-		case Schedule::Admission::kGo:
-			return take_admitted(round, hold, hint, lender);
-		case Schedule::Admission::kPassedOver:
-			return Shortage::kNone;
-		case Schedule::Admission::kNoEntry:
-			hold.schedule().file(hint);
-	}
-	return Shortage::kEntries;
+	if (!hold.schedule().admit(hint))
+		return Shortage::kNone;
+	return take_admitted(round, hold, hint, lender);
 }
 
 /* Pop until there are as many as are wanted, no more hints, or (then it is a shortage) no more leases or slots. */
@@ -152,10 +134,12 @@ static void
 take_leases(Round *round, QueueHold &hold, int most)
 {
 	Schedule &schedule = hold.schedule();
-	for (int looked_at = 0; round->n < most && looked_at < kHoldMax && schedule.poppable() &&
-							round->shortage == Shortage::kNone;
-		 looked_at++)
+	for (int looked_at = 0;
+		 round->n < most && looked_at < kHoldMax && round->shortage == Shortage::kNone; looked_at++)
 	{
+		schedule.clear_way();
+		if (!schedule.poppable())
+			break;
 		int before = round->n;
 		Lease *lender;
 		bool room = find_slot(round, hold.queue(), &lender);
@@ -169,9 +153,14 @@ take_leases(Round *round, QueueHold &hold, int most)
 static PopResult
 what_is_missing(Round *round, const QueueHold &hold)
 {
-	if (hold.schedule().wants_probes())
-		return PopResult::kProbe;
-	if (hold.schedule().wants_window_refill())
+	const Schedule &schedule = hold.schedule();
+	if (schedule.hides_due() && schedule.wants_timer_refill())
+		return PopResult::kRefill;
+	if (schedule.wants_visit())
+		return PopResult::kVisit;
+	if (schedule.wants_step())
+		return PopResult::kStep;
+	if (schedule.wants_window_refill())
 		return PopResult::kRefill;
 	if (!hold.schedule().exhausted())
 		return PopResult::kWaitForRefill;
@@ -179,16 +168,6 @@ what_is_missing(Round *round, const QueueHold &hold)
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
 	return short_of(round, Shortage::kEmpty);
-}
-
-/* Groups that are probed give up their entries, or can. Once without a job between is enough: they may want them again. */
-static bool
-wants_probe_for_entry(Round *round, const Schedule &schedule)
-{
-	bool wanted = round->shortage == Shortage::kEntries && round->n == 0 && !round->probed &&
-				  schedule.wants_probes();
-	round->probed = wanted || (round->probed && round->n == 0);
-	return wanted;
 }
 
 /*
@@ -204,17 +183,10 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return short_of(round, Shortage::kHeld);
 	round->options = hold->options;
 	round->options_set = hold->options_set;
-	bool counts = rules_of(hold.queue()).count();
-	if (counts && hold->uncounted)
-		take_spare_groups_to_run(hold.queue(), kHoldMax);
-	Counted counted = count_some(hold.queue());
-	if (counted == Counted::kNoEntry)
-		return short_of(round, Shortage::kEntries);
-	if (counted == Counted::kSome)
+	if (!count_some(hold.queue()))
 		return PopResult::kPopped;
-	if (counts)
-		take_spare_groups_to_run(hold.queue(), most);
 	let_time_pass(*round, hold);
+	schedule.clear_way();
 
 	/* Many jobs of the database are locked by somebody: a queue with none of them goes on, one by one. */
 	if (too_many_parked(hold->database->share))
@@ -230,13 +202,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	/* What has room yet is no news: who is passed on to looks for it. */
-	if (schedule.groups().take_news() > 0)
+	if (schedule.take_news() > 0)
 		hold.pass_on();
-	if (wants_probe_for_entry(round, schedule))
-	{
-		round->shortage = Shortage::kNone;
-		return PopResult::kProbe;
-	}
 	if (round->shortage != Shortage::kNone)
 		return round->n > 0 ? PopResult::kPopped : PopResult::kShort;
 	if (round->n > 0 && room_to_run(hold.queue()) > 0 && room_to_start(hold.queue()) > 0)

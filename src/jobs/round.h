@@ -78,7 +78,6 @@ struct Round
 	VirtualTransactionId mover;
 
 	/* Of all rounds. */
-	bool probed; /* groups, for want of an entry, since a job was popped */
 	Patience patience;
 	Lenders lenders;
 };
@@ -87,7 +86,8 @@ enum class PopResult : uint8
 {
 	kPopped, /* or tried to: n may be 0 when all hints were of leased jobs */
 	kRefill,
-	kProbe,
+	kVisit,
+	kStep,
 	kWaitForRefill,
 	kTokenMark, /* there are jobs, but tokens would go beyond the durable mark */
 	kShort,

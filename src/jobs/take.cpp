@@ -8,7 +8,7 @@
 #include "engine/token.h"
 #include "jobs/round.h"
 #include "jobs/session_lease.h"
-#include "load/probe.h"
+#include "load/groups.h"
 #include "pg/stop_point.h"
 #include "ring/move.h"
 #include "txn/effects.h"
@@ -49,10 +49,10 @@ static bool
 refill(Round *round)
 {
 	/* The timer first: as long as its cursor is behind the clock, every tick asks for a new window. */
-	refill_timer(round->ref, true);
-	RefillResult result = refill_window(round->ref, true);
-	round->refilled = result == RefillResult::kDone;
-	return result != RefillResult::kNotReady;
+	RefillResult timer = refill_timer(round->ref, true);
+	RefillResult window = refill_window(round->ref, true);
+	round->refilled = timer == RefillResult::kDone || window == RefillResult::kDone;
+	return timer != RefillResult::kNotReady && window != RefillResult::kNotReady;
 }
 
 /*
@@ -92,8 +92,10 @@ clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 {
 	round->first = round->refilled = false;
 	bool must_wait = result == PopResult::kWaitForRefill;
-	if (result == PopResult::kProbe)
-		must_wait = probe_groups(round->ref, true) == RefillResult::kNotReady;
+	if (result == PopResult::kVisit)
+		must_wait = visit_groups(round->ref, true) == RefillResult::kNotReady;
+	if (result == PopResult::kStep)
+		must_wait = step_of_lap(round->ref, true) == RefillResult::kNotReady;
 	if (result == PopResult::kTokenMark)
 		advance_token_mark(kTokenLead, true, synchronous_commit);
 	if (result == PopResult::kRefill)

@@ -64,17 +64,6 @@ complain_of_bound()
 						  max_leases)));
 }
 
-/* No entry is left for a group: groups that wait, of this queue or others, have them. */
-[[noreturn]] static void
-complain_of_entries(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("too many groups of jobs are in work or passed over"),
-			 errdetail("No entry is left in memory for one more group of queue \"%s\".", name),
-			 errhint("Raise pgq_ext.max_leases (now %d) and restart the server.", max_leases)));
-}
-
 static void
 complain(Shortage shortage, const char *name)
 {
@@ -91,8 +80,6 @@ complain(Shortage shortage, const char *name)
 					 "these transactions.")));
 	if (shortage == Shortage::kLeases)
 		complain_of_bound();
-	if (shortage == Shortage::kEntries)
-		complain_of_entries(name);
 }
 
 /* A claim that waits looks more than once. */

@@ -23,9 +23,11 @@ struct RowStream
 	IndexLookup lookup;
 	ScanKeyData from[2]; /* where the scan starts; it refers to them, so a stream must not move */
 
-	/* In the order of the window only: */
+	/* In the order of the window: */
 	int32 priority;	   /* of the row that was read last */
 	bool one_priority; /* the scan ends with that priority; a scan of all lower ones follows */
+	/* In that of groups: the scan ends with the group of `row`; a scan of later groups follows. */
+	bool one_group;
 };
 
 /* Open a stream of that segment, on an index whose scans here have so many keys. It has no row yet. */
@@ -42,7 +44,11 @@ struct OrderScan
 	int64 due_line;
 	int64 horizon;	/* rows that were due when enqueued are looked for up to here */
 	int64 group;	/* 0: all */
-	bool ungrouped; /* those only */
+	/*
+	 * Only those without a group. After many rows with a group such a row is returned, too, so that the scan ends: the
+	 * caller goes on from there.
+	 */
+	bool ungrouped;
 
 	IndexName index() const { return group == 0 ? kByOrder : kByGroup; }
 	int keys() const { return group == 0 ? 3 : 4; }
@@ -53,6 +59,34 @@ private:
 	int begin_keys(ScanKeyData *keys, const RowStream *stream) const;
 	void begin_below(RowStream *stream, int32 priority) const;
 	bool is_due(const Hint &row) const;
+};
+
+/* Rows that are due of groups with ids in a range, by group and key. */
+struct GroupScan
+{
+	struct Order
+	{
+		static bool less(const Hint &a, const Hint &b)
+		{
+			return a.group != b.group ? a.group < b.group : ByKey::less(a, b);
+		}
+	};
+
+	int64 from;
+	int64 to;
+	int64 due_line;
+	int64 horizon;
+
+	static IndexName index() { return kByGroup; }
+	static int keys() { return 3; }
+	void begin(RowStream *stream) const;
+	void advance(RowStream *stream) const;
+	/* Go on with the first row of a later group than that of the present row. */
+	void skip_group(RowStream *stream) const;
+
+private:
+	void begin_after(RowStream *stream) const;
+	void begin_below(RowStream *stream) const;
 };
 
 /* Delayed rows, by run_at, from a key on. */

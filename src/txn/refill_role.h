@@ -12,6 +12,7 @@ enum class RefillKind : uint8
 	kWindow,
 	kTimer,
 	kGroups,
+	kLap,
 };
 
 /* This process refills the queue's window or timer; an abort abandons it. */
