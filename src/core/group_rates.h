@@ -81,6 +81,8 @@ public:
 	/* The earliest time at which somebody may have a job that waits for the rate of its group. INT64_MAX: nobody waits. */
 	int64_t next_time() const
 	{
+		if (!on())
+			return INT64_MAX;
 		const TreeNode *first = Tree::begin_node(&throttled_);
 		int64_t next = first == &throttled_ ? INT64_MAX : of(first)->rate.at;
 		return others_aside_ ? std::min(next, others_at_) : next;

@@ -95,7 +95,7 @@ public:
 	}
 
 private:
-	static constexpr int kSlots = 256;
+	static constexpr int kSlots = 64;
 
 	struct Slot
 	{

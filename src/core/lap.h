@@ -31,6 +31,12 @@ after(int64_t group)
 	return static_cast<int64_t>(static_cast<uint64_t>(group) + 1);
 }
 
+constexpr int64_t
+before(int64_t group)
+{
+	return static_cast<int64_t>(static_cast<uint64_t>(group) - 1);
+}
+
 /* The groups that a process is to read: from, and up to to, in the order of their ids. */
 struct LapStep
 {
@@ -108,7 +114,7 @@ public:
 		reading_ = true;
 		spoilt_ = UINT64_MAX;
 		read_from_ = next_;
-		int64_t last = static_cast<int64_t>(static_cast<uint64_t>(end_) - 1);
+		int64_t last = before(end_);
 		return {serial_, next_, next_ <= last ? last : INT64_MAX, priority_, 0};
 	}
 	void end_step() { reading_ = false; }

@@ -584,31 +584,56 @@ private:
 			evict();
 	}
 
+	/*
+	 * The last job of a run goes, of those whose turn is last rather one that has several. If there is none in sight, a
+	 * run goes that has a marker only.
+	 */
 	void evict()
 	{
-		int32_t priority = of_turn(Tree::prev_node(Tree::end_node(&turns_)))->run.priority;
-		Node *run = last_up_to(priority, hand_of(priority));
-		while (run->group == 0 && run->run.size == 0)
-			run = before(run);
-		if (run->run.size > 0)
+		static constexpr int kLooks = 32;
+		Node *first = next();
+		Node *lone = nullptr;
+		Node *bare = nullptr;
+		Node *run = last();
+		for (int i = 0; i < kLooks && run != first; i++, run = before(run))
 		{
-			remove_last(run);
-			return order(run);
+			if (run->run.size > 1)
+				return shorten(run);
+			if (run->run.size == 1 && lone == nullptr)
+				lone = run;
+			if (run->run.size == 0 && run->group != 0 && bare == nullptr)
+				bare = run;
 		}
-		int64_t group = run->group;
-		priority = run->run.priority;
-		remove_run(run);
+		if (lone != nullptr || bare == nullptr)
+			return shorten(lone != nullptr ? lone : first);
+		int64_t group = bare->group;
+		int32_t priority = bare->run.priority;
+		remove_run(bare);
 		lap_.lose(priority, group, hand_of(priority));
 	}
 
-	/* The run whose turn is before that one's, or of a higher priority. */
+	void shorten(Node *run)
+	{
+		remove_last(run);
+		order(run);
+	}
+
+	/* The run whose turn is last. */
+	Node *last() const
+	{
+		int32_t priority = of_turn(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&turns_))))->run.priority;
+		return last_up_to(priority, hand_of(priority));
+	}
+
+	/* The run whose turn is before that one's; there is one. */
 	Node *before(Node *run) const
 	{
-		Node *last = last_up_to(run->run.priority, run->group - 1);
-		if (last != run)
-			return last;
-		Node *higher = of_turn(Tree::prev_node(&run->run.turn));
-		return last_up_to(higher->run.priority, hand_of(higher->run.priority));
+		int32_t priority = run->run.priority;
+		if (run != next_after(priority, hand_of(priority)))
+			return last_up_to(priority, pgq::before(run->group));
+		TreeNode *first = Tree::lower_bound(&turns_, Turn{priority, INT64_MIN}, ByTurn{});
+		priority = of_turn(Tree::prev_node(first))->run.priority;
+		return last_up_to(priority, hand_of(priority));
 	}
 
 	void visit_up_to(int64_t group)
