@@ -1,75 +1,30 @@
 /*
- * The ready jobs of a queue with fair: groups take turns.
+ * The ready jobs of a queue with fair: groups take turns. In a queue with fifo a run (runs.h) has one job, the smallest id.
+ * Jobs without a group are group 0. A marker whose turn it is has to be visited.
  *
- * Of each group that is here there is a run: its first jobs, in their order, and perhaps a marker: from that key on jobs
- * of it may be missing. In a queue with fifo the run has one job, the smallest id. Jobs without a group are group 0.
- *
- * The next job is the first of a group whose first job or marker has the highest priority, of these groups the next one
- * behind the hand of that priority, on the circle of their ids. There are kHands hands; priorities that differ by a
- * multiple of that share one. A marker that comes first has to be visited.
- *
- * What does not fit is the last job, or else the run, of the group whose turn is last. Of groups without a run a lap
- * knows what may be missing: lap.h. The run of group 0 stays, since no lap visits that group.
+ * What does not fit is the last job, or else the run, of a group whose turn is late. Of groups without a run a lap knows
+ * what may be missing: lap.h. The run of group 0 stays, since no lap visits that group.
  *
  * Pure and unlocked.
  */
 #pragma once
 
-#include "core/group.h"
-#include "core/lap.h"
-#include "core/window.h"
-
-#include <cassert>
-#include <iterator>
+#include "core/runs.h"
 
 namespace pgq {
 
-class Turns
+class Turns : public Runs
 {
-	struct Run
-	{
-		TreeNode turn;
-		Key from;	 /* if more */
-		Key lowest;	 /* visited: the smallest key at or beyond the marker that was met since */
-		int32_t priority; /* of what comes first */
-		int32_t size;
-		bool more;
-		bool visited;
-	};
-
 public:
-	/* A run, which comes first, or a job of it. */
-	struct Node
-	{
-		TreeNode links;
-		int64_t group;
-		bool is_run;
-		union
-		{
-			Run run;
-			Hint hint;
-		};
-	};
-
-	/* A run without a job, a run with one, and one for group 0. */
-	static constexpr uint32_t kLeast = 3;
-	/* What is inserted, before another one makes room. */
-	static constexpr uint32_t kSpare = 2;
-
-	/* So many nodes there must be. */
-	static constexpr uint32_t nodes(uint32_t capacity) { return capacity + kLeast + kSpare; }
-
 	void init(Node *storage, uint32_t capacity)
 	{
-		storage_ = storage;
-		capacity_ = capacity + kLeast;
-		peak_ = 0;
+		Runs::init(storage, capacity);
 		reset();
 	}
 
 	void reset()
 	{
-		std::fill(std::begin(hands_), std::end(hands_), INT64_MAX);
+		reset_hands();
 		lap_ = {};
 		clear();
 	}
@@ -77,17 +32,11 @@ public:
 	/* Nothing is known. */
 	void clear()
 	{
-		Tree::init_header(&nodes_);
-		Tree::init_header(&turns_);
-		unused_ = nullptr;
-		fresh_ = used_ = runs_ = 0;
+		Runs::clear();
 		lap_.begin(INT32_MAX, hand_of(INT32_MAX));
 		mark(0, Key::lowest());
 	}
 
-	uint32_t size() const { return used_; }
-	uint32_t peak() const { return peak_; }
-	bool empty() const { return runs_ == 0; }
 	const Lap &lap() const { return lap_; }
 
 	/* ---- jobs ---- */
@@ -141,28 +90,25 @@ public:
 	}
 
 	/* The lap has to visit more groups before a job may go out. */
-	bool wants_step() const { return runs_ == 0 ? lap_.on() : !lets_go(next()); }
-	bool wants_visit() const { return runs_ > 0 && lets_go(next()) && is_marker_first(next()); }
-	bool poppable() const { return runs_ > 0 && lets_go(next()) && !is_marker_first(next()); }
-	bool all_known() const { return runs_ == 0 && !lap_.on(); }
+	bool wants_step() const { return empty() ? lap_.on() : !lets_go(next()); }
+	bool wants_visit() const { return !empty() && lets_go(next()) && is_marker_first(next()); }
+	bool poppable() const { return !empty() && lets_go(next()) && !is_marker_first(next()); }
+	bool all_known() const { return empty() && !lap_.on(); }
 
 	Hint pop()
 	{
 		Node *run = next();
 		Node *first = first_of(run);
 		Hint hint = first->hint;
-		int64_t &hand = hands_[index_of(hint.key.priority)];
-		before_ = hand;
-		hand = hint.group;
+		before_ = hand_of(hint.key.priority);
+		hand(hint.key.priority) = hint.group;
 		remove_job(run, first);
 		order(run);
 		return hint;
 	}
 
 	/* The last pop has come to nothing, so the group has not had its turn. */
-	void return_turn(const Hint &popped) { hands_[index_of(popped.key.priority)] = before_; }
-
-	int64_t hand_of(int32_t priority) const { return hands_[index_of(priority)]; }
+	void return_turn(const Hint &popped) { hand(popped.key.priority) = before_; }
 
 	/* ---- visits of markers ---- */
 
@@ -309,231 +255,20 @@ public:
 	}
 
 private:
-	static constexpr uint32_t kHands = 256;
-	static uint32_t index_of(int32_t priority) { return static_cast<uint32_t>(priority) % kHands; }
-
 	static Key first_of_priority(int64_t priority)
 	{
 		return {static_cast<int32_t>(priority), INT64_MIN, INT64_MIN};
 	}
 
-	/* ---- nodes, by group and key ---- */
-
-	struct Place
-	{
-		int64_t group;
-		bool is_run;
-		Key key;
-	};
-
-	static Node *of(const TreeNode *n)
-	{
-		return container_of<Node>(const_cast<TreeNode *>(n), offsetof(Node, links));
-	}
-	static Node *of_turn(const TreeNode *n)
-	{
-		return container_of<Node>(const_cast<TreeNode *>(n),
-								  offsetof(Node, run) + offsetof(Run, turn));
-	}
-
-	struct ByGroup
-	{
-		static Place get(const Place &place) { return place; }
-		static Place get(const TreeNode *n)
-		{
-			const Node *node = of(n);
-			return {node->group, node->is_run, node->is_run ? Key::lowest() : node->hint.key};
-		}
-		template <typename A, typename B> bool operator()(const A &x, const B &y) const
-		{
-			Place a = get(x);
-			Place b = get(y);
-			if (a.group != b.group)
-				return a.group < b.group;
-			return a.is_run != b.is_run ? a.is_run : a.key < b.key;
-		}
-	};
-
-	Node *find(int64_t group) const
-	{
-		TreeNode *n = Tree::lower_bound(&nodes_, Place{group, true, Key::lowest()}, ByGroup{});
-		return n != &nodes_ && of(n)->group == group && of(n)->is_run ? of(n) : nullptr;
-	}
-
-	/* Of a run that has a job. */
-	static Node *first_of(Node *run) { return of(Tree::next_node(&run->links)); }
-	Node *last_of(Node *run) const
-	{
-		return of(Tree::prev_node(
-			Tree::upper_bound(&nodes_, Place{run->group, false, Key::highest()}, ByGroup{})));
-	}
-
-	Node *take_node(int64_t group, bool is_run)
-	{
-		Node *node = unused_;
-		if (node != nullptr)
-			unused_ = reinterpret_cast<Node *>(node->links.parent);
-		else
-		{
-			assert(fresh_ < capacity_ + kSpare);
-			node = &storage_[fresh_++];
-		}
-		node->group = group;
-		node->is_run = is_run;
-		used_++;
-		peak_ = std::max(peak_, used_);
-		return node;
-	}
-	void give_back(Node *node)
-	{
-		Tree::erase(&nodes_, &node->links);
-		node->links.parent = reinterpret_cast<TreeNode *>(unused_);
-		unused_ = node;
-		used_--;
-	}
-
-	/* A hint of the same job is replaced: the row may have moved. */
-	void add(Node *run, const Hint &hint)
-	{
-		Tree::insert_commit_data position;
-		auto [equal, is_new] = Tree::insert_unique_check(
-			&nodes_, Place{hint.group, false, hint.key}, ByGroup{}, position);
-		if (!is_new)
-		{
-			of(equal)->hint = hint;
-			return;
-		}
-		Node *node = take_node(hint.group, false);
-		node->hint = hint;
-		Tree::insert_unique_commit(&nodes_, &node->links, position);
-		run->run.size++;
-	}
-
-	void remove_job(Node *run, Node *job)
-	{
-		give_back(job);
-		run->run.size--;
-	}
-	void remove_jobs(Node *run)
-	{
-		while (run->run.size > 0)
-			remove_job(run, first_of(run));
-	}
-
-	/* Its last job may be missing from here on. */
-	void remove_last(Node *run)
-	{
-		Run &r = run->run;
-		Node *last = last_of(run);
-		Key key = last->hint.key;
-		note_met(r, key);
-		r.from = r.more ? std::min(r.from, key) : key;
-		r.more = true;
-		remove_job(run, last);
-	}
-
-	static void note_met(Run &r, const Key &key)
-	{
-		if (r.visited)
-			r.lowest = std::min(r.lowest, key);
-	}
-
-	/* ---- runs, by turn ---- */
-
-	struct ByTurn
-	{
-		struct Turn
-		{
-			int32_t priority;
-			int64_t group;
-		};
-		static Turn get(const Turn &turn) { return turn; }
-		static Turn get(const TreeNode *n) { return {of_turn(n)->run.priority, of_turn(n)->group}; }
-		template <typename A, typename B> bool operator()(const A &x, const B &y) const
-		{
-			Turn a = get(x);
-			Turn b = get(y);
-			return a.priority != b.priority ? a.priority > b.priority : a.group < b.group;
-		}
-	};
-	using Turn = ByTurn::Turn;
-
-	static bool is_marker_first(Node *run)
-	{
-		const Run &r = run->run;
-		return r.more && (r.size == 0 || !(first_of(run)->hint.key < r.from));
-	}
-	static Key first_key(Node *run)
-	{
-		return is_marker_first(run) ? run->run.from : first_of(run)->hint.key;
-	}
-
-	/* The run whose turn comes after that of the group. */
-	Node *next_after(int32_t priority, int64_t group) const
-	{
-		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
-		if (n == &turns_ || of_turn(n)->run.priority != priority)
-			n = Tree::lower_bound(&turns_, Turn{priority, INT64_MIN}, ByTurn{});
-		return of_turn(n);
-	}
-	Node *next() const
-	{
-		int32_t priority = of_turn(Tree::begin_node(&turns_))->run.priority;
-		return next_after(priority, hand_of(priority));
-	}
 	bool lets_go(Node *run) const
 	{
 		return lap_.lets_go(run->run.priority, run->group, hand_of(run->run.priority));
 	}
 
-	/* The run whose turn is before that of the group, which is the hand's if that is the last one. */
-	Node *last_up_to(int32_t priority, int64_t group) const
-	{
-		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
-		if (n == Tree::begin_node(&turns_) ||
-			of_turn(Tree::prev_node(n))->run.priority != priority)
-			n = Tree::upper_bound(&turns_, Turn{priority, INT64_MAX}, ByTurn{});
-		return of_turn(Tree::prev_node(n));
-	}
-
-	Node *new_run(int64_t group, const Key &from)
-	{
-		Node *run = take_node(group, true);
-		run->run = {};
-		run->run.from = from;
-		run->run.more = true;
-		run->run.priority = from.priority;
-		Tree::insert_equal_upper_bound(&nodes_, &run->links, ByGroup{});
-		Tree::insert_equal_upper_bound(&turns_, &run->run.turn, ByTurn{});
-		runs_++;
-		return run;
-	}
 	void add_run(int64_t group, const Key &from)
 	{
 		(void) new_run(group, from);
 		shrink();
-	}
-
-	void remove_run(Node *run)
-	{
-		remove_jobs(run);
-		Tree::erase(&turns_, &run->run.turn);
-		give_back(run);
-		runs_--;
-	}
-
-	/* Its first job or its marker may be another one. */
-	void order(Node *run)
-	{
-		Run &r = run->run;
-		if (r.size == 0 && !r.more)
-			return remove_run(run);
-		int32_t priority = first_key(run).priority;
-		if (priority == r.priority)
-			return;
-		Tree::erase(&turns_, &r.turn);
-		r.priority = priority;
-		Tree::insert_equal_upper_bound(&turns_, &r.turn, ByTurn{});
 	}
 
 	/* A group of which nothing is in memory. */
@@ -569,18 +304,11 @@ private:
 		order(run);
 	}
 
-	/* As many jobs as a run may have: all runs together, half of what there is room for. */
-	int32_t quota() const
-	{
-		static constexpr uint32_t kMost = 32;
-		return static_cast<int32_t>(std::min(capacity_ / (2 * (runs_ + 1)) + 1, kMost));
-	}
-
 	/* ---- what does not fit ---- */
 
 	void shrink()
 	{
-		while (used_ > capacity_)
+		while (is_overfull())
 			evict();
 	}
 
@@ -618,24 +346,6 @@ private:
 		order(run);
 	}
 
-	/* The run whose turn is last. */
-	Node *last() const
-	{
-		int32_t priority = of_turn(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&turns_))))->run.priority;
-		return last_up_to(priority, hand_of(priority));
-	}
-
-	/* The run whose turn is before that one's; there is one. */
-	Node *before(Node *run) const
-	{
-		int32_t priority = run->run.priority;
-		if (run != next_after(priority, hand_of(priority)))
-			return last_up_to(priority, pgq::before(run->group));
-		TreeNode *first = Tree::lower_bound(&turns_, Turn{priority, INT64_MIN}, ByTurn{});
-		priority = of_turn(Tree::prev_node(first))->run.priority;
-		return last_up_to(priority, hand_of(priority));
-	}
-
 	void visit_up_to(int64_t group)
 	{
 		if (!lap_.visit_up_to(group))
@@ -645,17 +355,7 @@ private:
 		left == Lap::kNone ? lap_.end() : lap_.begin(priority, hand_of(priority));
 	}
 
-	Node *storage_;
-	Node *unused_; /* returned nodes, linked through links.parent */
-	TreeNode nodes_;
-	TreeNode turns_;
-	uint32_t capacity_;
-	uint32_t fresh_; /* nodes from here on were never used (and never touched) */
-	uint32_t used_;
-	uint32_t peak_;
-	uint32_t runs_;
 	int64_t before_; /* the turn that the last pop has ended */
-	int64_t hands_[kHands];
 	Lap lap_;
 };
 

@@ -46,7 +46,7 @@ fault marker-level-ignored turns.h 'return add_run(group, std::min(from, first_o
 fault lowest-waiting-key-ignored turns.h 'r.from = std::min(next, r.lowest);' 'r.from = next;'
 fault left-forgotten lap.h 'left_ = std::max<int64_t>(left_, priority);' 'left_ = left_;'
 fault evicted-run-unknown turns.h 'lap_.lose(priority, group, hand_of(priority));' ''
-walks=20 fault stale-step-taken lap.h 'return distance(read_from_, group) >= spoilt_;' 'return false;'
+walks=5 fault stale-step-taken lap.h 'return distance(read_from_, group) >= spoilt_;' 'return false;'
 fault filed-under-a-step-dropped lap.h '!(reading_ && in_arc(group)) && ' ''
 fault turn-before-lap lap.h '(priority == priority_ && ahead(group, hand))' 'priority == priority_'
 fault new-run-is-whole turns.h 'run->run.more = bound != Lap::kNone;' 'run->run.more = false;'

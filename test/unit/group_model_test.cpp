@@ -176,15 +176,17 @@ random_plan(std::mt19937 &random, bool live)
 	auto pick = [&](int n) { return static_cast<int>(random() % n); };
 	static const GroupRules all[] = {kNoRules, kOne, kTwo, kFifo, kFair, kFairOne, kFairFifo, kRate, kRateTwo};
 	Plan plan;
-	int groups = 1 + pick(6);
+	bool crowded = pick(3) == 0; /* many groups, few places */
+	int groups = crowded ? 6 + pick(5) : 1 + pick(6);
 	int priorities = 1 + pick(6);
 	plan.ticks = pick(3);
-	for (int n = 3 + pick(6); n > 0; n--)
+	for (int n = crowded ? 8 + pick(5) : 3 + pick(6); n > 0; n--)
 		plan.jobs.push_back({pick(groups + 1), pick(priorities), plan.ticks > 0 && pick(4) == 0});
-	plan.rules = {all[pick(std::size(all))]};
+	plan.slow = crowded && pick(2) == 0;
+	plan.rules = {all[crowded ? 4 + pick(3) : pick(std::size(all))]};
 	for (int n = live ? 1 + pick(3) : 0; n > 0; n--)
 		plan.rules.push_back(all[pick(std::size(all))]);
-	plan.window = 1 + pick(5);
+	plan.window = crowded ? 1 : 1 + pick(5);
 	plan.timer = 1 + pick(3);
 	plan.leases = 1 + pick(6);
 	plan.remembered = pick(4);
@@ -215,11 +217,13 @@ walk(bool live)
 		{
 			World world(plan, state);
 			std::vector<std::pair<Action, int>> path;
-			int length = 10 + static_cast<int>(random() % 90);
+			int length = 10 + static_cast<int>(random() % 120);
 			for (int tries = 0; length > 0 && tries < 2000 && world.wrong.empty(); tries++)
 			{
 				auto action = static_cast<Action>(random() % kActions);
 				if ((action == kRestart || action == kRules || action == kDelete) && random() % 8 != 0)
+					continue;
+				if (plan.slow && action == kRead && random() % 8 != 0)
 					continue;
 				int job = action < kFirstOfJob ? 0 : static_cast<int>(random() % plan.jobs.size());
 				path.push_back({action, job});

@@ -26,9 +26,9 @@ using pgq::Schedule;
 using pgq::TimerKey;
 using pgq::Visit;
 
-inline constexpr int kMaxJobs = 8;
+inline constexpr int kMaxJobs = 12;
 inline constexpr int kMaxNodes = 16;
-inline constexpr int kMaxEntries = 12;
+inline constexpr int kMaxEntries = 20;
 inline constexpr int64_t kPeriod = 16; /* of rates: one unit is a part */
 
 struct JobPlan
@@ -57,6 +57,7 @@ struct Plan
 	bool regroups = false;
 	bool restarts = false;
 	bool abandons = false;
+	bool slow = false;	 /* much happens while a process reads */
 	bool strict = true; /* what goes out is the first, exactly */
 };
 
