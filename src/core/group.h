@@ -65,6 +65,9 @@ struct GroupRules
 	bool operator==(const GroupRules &) const = default;
 };
 
+/* Most groups whose rows a process reads at a time. */
+inline constexpr int kVisitsMax = 16;
+
 /* Rows of a group that may be missing in memory, for whoever reads them. */
 struct Visit
 {

@@ -22,12 +22,11 @@ public:
 	struct Run
 	{
 		TreeNode turn;
-		Key from;	 /* if more */
-		Key lowest;	 /* visited: the smallest key at or beyond the marker that was met since */
+		Key from; /* if more */
 		int32_t priority; /* of what comes first */
 		int32_t size;
 		bool more;
-		bool visited;
+		uint8_t visit; /* 0: the marker is not visited; else its place among the visits, plus one */
 	};
 
 	/* A run, which comes first, or a job of it. */
@@ -189,10 +188,17 @@ protected:
 		remove_job(run, last);
 	}
 
-	static void note_met(Run &r, const Key &key)
+	/* A job of the group with this key is not kept. */
+	void note_met(const Run &r, const Key &key)
 	{
-		if (r.visited)
-			r.lowest = std::min(r.lowest, key);
+		if (r.visit != 0)
+			lowest_[r.visit - 1] = std::min(lowest_[r.visit - 1], key);
+	}
+	const Key &lowest_of(const Run &r) const { return lowest_[r.visit - 1]; }
+	void begin_visit(Run &r, int i)
+	{
+		r.visit = static_cast<uint8_t>(i + 1);
+		lowest_[i] = Key::highest();
 	}
 
 	/* ---- runs, by turn ---- */
@@ -324,6 +330,7 @@ private:
 	uint32_t peak_;
 	uint32_t runs_;
 	int64_t hands_[kHands];
+	Key lowest_[kVisitsMax]; /* visits: the smallest key at or beyond the marker that was met since */
 };
 
 } // namespace pgq

@@ -125,8 +125,7 @@ public:
 			{
 				if (fifo && run->group != 0)
 					remove_jobs(run);
-				run->run.visited = true;
-				run->run.lowest = Key::highest();
+				begin_visit(run->run, n);
 				visits[n++] = {.group = run->group, .from = run->run.from, .floor = 0, .room = quota()};
 			}
 			run = next_after(run->run.priority, run->group);
@@ -138,17 +137,18 @@ public:
 	bool is_visited(int64_t group) const
 	{
 		Node *run = find(group);
-		return run != nullptr && run->run.visited;
+		return run != nullptr && run->run.visit != 0;
 	}
 
 	/* Jobs that were found, from the marker on; next: the first key that may be missing. */
 	void end_visit(int64_t group, const Hint *jobs, int n, const Key &next, bool in_order)
 	{
 		Node *run = find(group);
-		if (run == nullptr || !run->run.visited)
+		if (run == nullptr || run->run.visit == 0)
 			return;
 		Run &r = run->run;
-		r.visited = false;
+		Key from = std::min(next, lowest_of(r));
+		r.visit = 0;
 		if (in_order && r.size > 0 && n > 0)
 		{
 			/* It was filed since the visit began. */
@@ -157,7 +157,7 @@ public:
 			else
 				remove_jobs(run);
 		}
-		r.from = std::min(next, r.lowest);
+		r.from = from;
 		r.more = !(r.from == Key::highest());
 		fill(run, jobs, n);
 	}
@@ -251,7 +251,8 @@ public:
 		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
 			if (Node *node = of(n); node->is_run)
 				visit(node->group, node->run.size, node->run.more ? &node->run.from : nullptr,
-					  node->run.visited, node->run.lowest);
+					  node->run.visit != 0,
+					  node->run.visit != 0 ? lowest_of(node->run) : Key::highest());
 	}
 
 private:

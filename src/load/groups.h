@@ -13,8 +13,6 @@ namespace pgq {
 RefillResult visit_groups(const QueueRef &ref, bool wait);
 RefillResult step_of_lap(const QueueRef &ref, bool wait);
 
-/* Most groups that are read at a time. */
-inline constexpr int kGroupsMax = 16;
 /* Most jobs that are kept of one group. */
 inline constexpr int kJobsOfGroupMax = 32;
 /* Rows that are read beyond those that are wanted, since some may have leases. */

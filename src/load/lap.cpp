@@ -16,7 +16,7 @@ struct Step
 	GroupScan scan;
 	int64 highest; /* priority of any row that is due, or Lap::kNone */
 	GroupRun run;
-	GroupRows of[kGroupsMax];
+	GroupRows of[kVisitsMax];
 };
 
 static bool
@@ -66,7 +66,7 @@ read_step(Step &step)
 	int wanted = Min(step.lap.room, kJobsOfGroupMax);
 	step.scan.from = step.lap.from;
 	step.scan.to = step.lap.to;
-	if (!read_groups(step.scan, step.ref.queue_id, kGroupsMax, step.fifo ? 1 : wanted + kBeyond,
+	if (!read_groups(step.scan, step.ref.queue_id, kVisitsMax, step.fifo ? 1 : wanted + kBeyond,
 					 &step.run) ||
 		!read_highest(step))
 		return false;

@@ -51,7 +51,7 @@ read_head_of(const QueueRef &ref, int64 group, int64 floor, GroupRows *rows)
 struct Visits
 {
 	QueueRef ref;
-	Visit of[kGroupsMax];
+	Visit of[kVisitsMax];
 	int n;
 	bool fifo;
 	OrderScan scan; /* of the group that is read */
@@ -67,7 +67,7 @@ begin_visits(Visits &visits)
 		if (!schedule.wants_visit())
 			return;
 		begin_refill_role(visits.ref, RefillKind::kGroups);
-		visits.n = schedule.begin_visits(visits.of, kGroupsMax);
+		visits.n = schedule.begin_visits(visits.of, kVisitsMax);
 		visits.fifo = schedule.rules().fifo;
 		visits.scan.due_line = schedule.due_line();
 		visits.scan.horizon = schedule.horizon();

@@ -43,7 +43,7 @@ fault dropped-key-forgotten groups.h 'group->cursor = std::min(group->cursor, ke
 fault rest-of-visit-unmarked ready_jobs.h 'keep(Window::marker_of(group, next));' '{ }'
 fault marker-does-not-block ready_jobs.h 'return !window_.empty() && !window_.first().marker && !comes_before_window();' 'return !window_.empty() && !comes_before_window();'
 fault marker-level-ignored turns.h 'return add_run(group, std::min(from, first_of_priority(bound)));' 'return add_run(group, from);'
-fault lowest-waiting-key-ignored turns.h 'r.from = std::min(next, r.lowest);' 'r.from = next;'
+fault lowest-waiting-key-ignored turns.h 'Key from = std::min(next, lowest_of(r));' 'Key from = next;'
 fault left-forgotten lap.h 'left_ = std::max<int64_t>(left_, priority);' 'left_ = left_;'
 fault evicted-run-unknown turns.h 'lap_.lose(priority, group, hand_of(priority));' ''
 walks=5 fault stale-step-taken lap.h 'return distance(read_from_, group) >= spoilt_;' 'return false;'
