@@ -92,14 +92,15 @@ public:
 		return n == Tree::begin_node(&header_) ? nullptr : value_or_null(Tree::prev_node(n));
 	}
 
-	/* How many come before it, but at most so many. */
-	uint32_t count_before(const T &value, uint32_t most) const
+	/* How many of those that count come before it, but at most so many. */
+	template <typename Counts>
+	uint32_t count_before(const T &value, uint32_t most, Counts counts) const
 	{
 		uint32_t n = 0;
 		for (auto node = Tree::begin_node(&header_);
 			 node != &header_ && n < most && Order::less(value_of(node), value);
 			 node = Tree::next_node(node))
-			n++;
+			n += counts(value_of(node));
 		return n;
 	}
 

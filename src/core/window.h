@@ -41,7 +41,7 @@ public:
 	/* Count the jobs that go out before this one, but at most so many. */
 	uint32_t count_before(const Hint &hint, uint32_t most) const
 	{
-		return set_.count_before(hint, most);
+		return set_.count_before(hint, most, [](const Hint &h) { return !h.marker; });
 	}
 
 	/* What does not fit is left out by leave_out: that hint, or another one. */
