@@ -35,7 +35,7 @@ struct GroupRate
  */
 struct Group
 {
-	TreeNode by_id;	  /* a spare entry: its parent is the next spare one */
+	TreeNode by_id; /* a spare entry: its parent is the next spare one */
 	int64_t id;
 	int32_t running;
 	Key cursor; /* rows of the group from here on were dropped because it had no room; +infinity: none */

@@ -135,10 +135,7 @@ public:
 
 	/* ---- the others: groups without an entry ---- */
 
-	int32_t others_room()
-	{
-		return on() ? std::max(limit_ - others_.started(now_), 0) : INT32_MAX;
-	}
+	int32_t others_room() { return on() ? std::max(limit_ - others_.started(now_), 0) : INT32_MAX; }
 	bool others_have_room() { return others_room() > 0; }
 	bool others_are_aside() const { return others_aside_; }
 	const Key &others_cursor() const { return others_cursor_; }
@@ -276,7 +273,7 @@ private:
 	int32_t timed_; /* in either */
 	int32_t limit_;
 	int64_t period_;
-	uint32_t epoch_;	  /* how often the rules have changed such that counts have to be adjusted */
+	uint32_t epoch_; /* how often the rules have changed such that counts have to be adjusted */
 	uint32_t since_none_; /* the epoch that began without any starts */
 	int64_t changed_at_;
 	int64_t now_; /* monotonic */

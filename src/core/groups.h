@@ -117,7 +117,8 @@ public:
 	{
 		if (Group *group = find(id))
 			return room(group);
-		return rules_.count() && id != 0 ? std::min(rules_.most(), rates_.others_room()) : INT32_MAX;
+		return rules_.count() && id != 0 ? std::min(rules_.most(), rates_.others_room())
+										 : INT32_MAX;
 	}
 	int32_t room(Group *group) const
 	{
@@ -278,9 +279,7 @@ private:
 	Key look_again(Group *group)
 	{
 		bool open = room(group) > 0;
-		Key from = !open					  ? Key::highest()
-				   : in_order(group->id) ? Key::lowest()
-											  : group->cursor;
+		Key from = !open ? Key::highest() : in_order(group->id) ? Key::lowest() : group->cursor;
 		if (open)
 			group->cursor = Key::highest();
 		look_at_rate(group);

@@ -68,7 +68,8 @@ struct Hint
 	Key key;
 	Place place;
 	bool delayed;
-	bool marker;   /* in a window: not a job; rows of the group from this key on may be missing there */
+	bool
+		marker; /* in a window: not a job; rows of the group from this key on may be missing there */
 	bool visited;  /* a marker: a process has begun to read these rows */
 	int64_t group; /* the row's group_id; 0: it has none */
 

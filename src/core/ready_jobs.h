@@ -314,10 +314,7 @@ private:
 									 : cursor_ < first;
 	}
 
-	bool hides(const Hint &hint) const
-	{
-		return rules().in_order(hint.group) && heads_.hide(hint);
-	}
+	bool hides(const Hint &hint) const { return rules().in_order(hint.group) && heads_.hide(hint); }
 
 	/* The group has room, and rows of it from this key on may be missing. */
 	void look_from(int64_t id, const Key &from)
@@ -333,7 +330,8 @@ private:
 		window_.for_first_markers([&](const Hint &marker) {
 			if (n < most && !pass_full(marker))
 			{
-				visits[n++] = {.group = marker.group, .from = marker.key, .floor = 0, .room = INT32_MAX};
+				visits[n++] = {
+					.group = marker.group, .from = marker.key, .floor = 0, .room = INT32_MAX};
 				window_.begin_visit(marker);
 			}
 		});

@@ -22,7 +22,7 @@ public:
 	struct Run
 	{
 		TreeNode turn;
-		Key from; /* if more */
+		Key from;		  /* if more */
 		int32_t priority; /* of what comes first */
 		int32_t size;
 		bool more;
@@ -249,8 +249,7 @@ protected:
 	Node *last_up_to(int32_t priority, int64_t group) const
 	{
 		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
-		if (n == Tree::begin_node(&turns_) ||
-			of_turn(Tree::prev_node(n))->run.priority != priority)
+		if (n == Tree::begin_node(&turns_) || of_turn(Tree::prev_node(n))->run.priority != priority)
 			n = Tree::upper_bound(&turns_, Turn{priority, INT64_MAX}, ByTurn{});
 		return of_turn(Tree::prev_node(n));
 	}
@@ -292,7 +291,8 @@ protected:
 	/* The run whose turn is last. */
 	Node *last() const
 	{
-		int32_t priority = of_turn(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&turns_))))->run.priority;
+		int32_t priority =
+			of_turn(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&turns_))))->run.priority;
 		return last_up_to(priority, hand_of(priority));
 	}
 
@@ -330,7 +330,8 @@ private:
 	uint32_t peak_;
 	uint32_t runs_;
 	int64_t hands_[kHands];
-	Key lowest_[kVisitsMax]; /* visits: the smallest key at or beyond the marker that was met since */
+	Key lowest_
+		[kVisitsMax]; /* visits: the smallest key at or beyond the marker that was met since */
 };
 
 } // namespace pgq

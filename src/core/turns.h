@@ -126,7 +126,8 @@ public:
 				if (fifo && run->group != 0)
 					remove_jobs(run);
 				begin_visit(run->run, n);
-				visits[n++] = {.group = run->group, .from = run->run.from, .floor = 0, .room = quota()};
+				visits[n++] = {
+					.group = run->group, .from = run->run.from, .floor = 0, .room = quota()};
 			}
 			run = next_after(run->run.priority, run->group);
 		}
@@ -233,8 +234,8 @@ public:
 		Node *run = find(hint.group);
 		if (run == nullptr)
 			return hint.group != 0 && hint.key.priority <= lap_.bound(hint.group);
-		bool behind = in_order && run->run.size > 0 &&
-					  first_of(run)->hint.key.job_id < hint.key.job_id;
+		bool behind =
+			in_order && run->run.size > 0 && first_of(run)->hint.key.job_id < hint.key.job_id;
 		return behind || (run->run.more && !(hint.key < run->run.from)) || contains(hint);
 	}
 

@@ -74,7 +74,6 @@ leave_group(Lease *lease)
 	lease->group = 0;
 }
 
-
 /* Before the options become these. */
 inline void
 change_group_rules(Queue *queue, const QueueOptions &options)

@@ -67,10 +67,7 @@ public:
 			told_ |= tell_waiting(queue_->database, queue_->queue_id, job_id, end);
 	}
 	/* A job has left it, or waits in another way. */
-	void look_at_group(int64 group)
-	{
-		queue_->schedule.look_at_group(group);
-	}
+	void look_at_group(int64 group) { queue_->schedule.look_at_group(group); }
 	/*
 	 * The lease of a job that waits, to hold or change it; a PARKED one is nobody's. There is a bound for such leases:
 	 * *fleeting, if it has been reached, and then the lease must end as soon as the row says who is at it.

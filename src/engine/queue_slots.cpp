@@ -32,8 +32,9 @@ place_queues(void *memory, LWLockPadded *locks)
 Size
 windows_size()
 {
-	return mul_size(max_queues, add_size(mul_size(Schedule::nodes(window_size), sizeof(Schedule::Node)),
-										 mul_size(timer_size, sizeof(Schedule::Timer::Node))));
+	return mul_size(max_queues,
+					add_size(mul_size(Schedule::nodes(window_size), sizeof(Schedule::Node)),
+							 mul_size(timer_size, sizeof(Schedule::Timer::Node))));
 }
 
 void

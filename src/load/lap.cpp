@@ -8,6 +8,8 @@
 
 namespace pgq {
 
+namespace {
+
 struct Step
 {
 	QueueRef ref;
@@ -18,6 +20,8 @@ struct Step
 	GroupRun run;
 	GroupRows of[kVisitsMax];
 };
+
+} // namespace
 
 static bool
 begin_step(Step &step)
@@ -73,8 +77,7 @@ read_step(Step &step)
 	for (int i = 0; i < step.run.n; i++)
 	{
 		RowsOfGroup &group = step.run.groups[i];
-		step.of[i] = {
-			.rows = group.rows, .n = group.n, .next = group.next, .head = PG_INT64_MAX};
+		step.of[i] = {.rows = group.rows, .n = group.n, .next = group.next, .head = PG_INT64_MAX};
 		if (step.fifo && !read_head_of(step.ref, group.group, PG_INT64_MIN, &step.of[i]))
 			return false;
 	}

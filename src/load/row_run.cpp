@@ -33,7 +33,10 @@ merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run
 	}
 }
 
-/* As merge_streams(), group by group. */
+/*
+ * As merge_streams(), group by group. A row of another group than the last one begins a group. A group takes rows until it
+ * has enough; the first row that is left out is noted, and the stream goes on at a later group.
+ */
 static void
 merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *streams, int n,
 			 GroupRun *run)

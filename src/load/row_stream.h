@@ -42,8 +42,8 @@ struct OrderScan
 
 	Key start;
 	int64 due_line;
-	int64 horizon;	/* rows that were due when enqueued are looked for up to here */
-	int64 group;	/* 0: all */
+	int64 horizon; /* rows that were due when enqueued are looked for up to here */
+	int64 group;   /* 0: all */
 	/*
 	 * Only those without a group. After many rows with a group such a row is returned, too, so that the scan ends: the
 	 * caller goes on from there.

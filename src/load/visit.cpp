@@ -48,6 +48,8 @@ read_head_of(const QueueRef &ref, int64 group, int64 floor, GroupRows *rows)
 	return look_at_tables().has_segments;
 }
 
+namespace {
+
 struct Visits
 {
 	QueueRef ref;
@@ -56,6 +58,8 @@ struct Visits
 	bool fifo;
 	OrderScan scan; /* of the group that is read */
 };
+
+} // namespace
 
 static bool
 begin_visits(Visits &visits)
@@ -100,7 +104,7 @@ read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
 }
 
 static void
-publish(const Visits &visits, const Visit &visit, GroupRows *rows)
+publish_visit(const Visits &visits, const Visit &visit, GroupRows *rows)
 {
 	(void) change_queue(visits.ref, [&](QueueHold &hold) {
 		int n = pick_free_rows(hold, rows, Min(visit.room, kJobsOfGroupMax));
@@ -120,7 +124,7 @@ visit_one(Visits &visits, const Visit &visit)
 	if (complete)
 	{
 		stop_point("visit-publish");
-		publish(visits, visit, &rows);
+		publish_visit(visits, visit, &rows);
 	}
 	pfree(rows.rows);
 	return complete;

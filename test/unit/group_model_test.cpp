@@ -95,7 +95,8 @@ constexpr GroupRules kFair{.limit = 0, .fifo = false, .fair = true};
 constexpr GroupRules kFairOne{.limit = 1, .fifo = false, .fair = true};
 constexpr GroupRules kFairFifo{.limit = 0, .fifo = true, .fair = true};
 constexpr GroupRules kRate{.limit = 0, .fifo = false, .fair = false, .rate = 1, .period = kPeriod};
-constexpr GroupRules kRateTwo{.limit = 0, .fifo = false, .fair = false, .rate = 2, .period = 2 * kPeriod};
+constexpr GroupRules kRateTwo{
+	.limit = 0, .fifo = false, .fair = false, .rate = 2, .period = 2 * kPeriod};
 
 long
 env(const char *name, long otherwise)
@@ -124,27 +125,46 @@ protected:
 
 TEST_P(EveryOrder, ThreeJobsOfOneGroup)
 {
-	explore({.jobs = {{1}, {1}, {1}}, .rules = {rules()}, .passes = rules().rate > 0 ? 3 : 0, .undoes = true});
+	explore({.jobs = {{1}, {1}, {1}},
+			 .rules = {rules()},
+			 .passes = rules().rate > 0 ? 3 : 0,
+			 .undoes = true});
 }
 TEST_P(EveryOrder, TwoGroupsInASmallWindow)
 {
-	explore({.jobs = {{1}, {1, 1}, {2}}, .rules = {rules()}, .passes = rules().rate > 0 ? 2 : 0, .abandons = true});
+	explore({.jobs = {{1}, {1, 1}, {2}},
+			 .rules = {rules()},
+			 .passes = rules().rate > 0 ? 2 : 0,
+			 .abandons = true});
 }
 TEST_P(EveryOrder, FourGroups)
 {
-	explore({.jobs = {{1}, {2, 1}, {3}, {4, 1}}, .rules = {rules()}, .leases = 1, .passes = rules().rate > 0 ? 1 : 0, .crosses = false});
+	explore({.jobs = {{1}, {2, 1}, {3}, {4, 1}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .passes = rules().rate > 0 ? 1 : 0,
+			 .crosses = false});
 }
 TEST_P(EveryOrder, JobsWithoutAGroup)
 {
-	explore({.jobs = {{0}, {1, 1}, {0, 1}}, .rules = {rules()}, .passes = rules().rate > 0 ? 1 : 0});
+	explore(
+		{.jobs = {{0}, {1, 1}, {0, 1}}, .rules = {rules()}, .passes = rules().rate > 0 ? 1 : 0});
 }
 TEST_P(EveryOrder, Retries)
 {
-	explore({.jobs = {{1}, {1}}, .rules = {rules()}, .ticks = 1, .passes = rules().rate > 0 ? 2 : 0, .retries = true});
+	explore({.jobs = {{1}, {1}},
+			 .rules = {rules()},
+			 .ticks = 1,
+			 .passes = rules().rate > 0 ? 2 : 0,
+			 .retries = true});
 }
 TEST_P(EveryOrder, DelayedJobs)
 {
-	explore({.jobs = {{1, 0, 1}, {1}, {2, 1, 1}}, .rules = {rules()}, .timer = 1, .batch = 1, .ticks = 2});
+	explore({.jobs = {{1, 0, 1}, {1}, {2, 1, 1}},
+			 .rules = {rules()},
+			 .timer = 1,
+			 .batch = 1,
+			 .ticks = 2});
 }
 TEST_P(EveryOrder, Deletes)
 {
@@ -164,9 +184,13 @@ TEST_P(EveryOrder, RulesThatComeAndGo)
 }
 TEST_P(EveryOrder, Restarts)
 {
-	explore({.jobs = {{1}, {1}, {2}}, .rules = {rules()}, .passes = rules().rate > 0 ? 2 : 0, .restarts = true});
+	explore({.jobs = {{1}, {1}, {2}},
+			 .rules = {rules()},
+			 .passes = rules().rate > 0 ? 2 : 0,
+			 .restarts = true});
 }
-INSTANTIATE_TEST_SUITE_P(Rules, EveryOrder, testing::Range(0, static_cast<int>(std::size(kAllRules))));
+INSTANTIATE_TEST_SUITE_P(Rules, EveryOrder,
+						 testing::Range(0, static_cast<int>(std::size(kAllRules))));
 
 /* ---- at random ---- */
 
@@ -174,7 +198,8 @@ Plan
 random_plan(std::mt19937 &random, bool live)
 {
 	auto pick = [&](int n) { return static_cast<int>(random() % n); };
-	static const GroupRules all[] = {kNoRules, kOne, kTwo, kFifo, kFair, kFairOne, kFairFifo, kRate, kRateTwo};
+	static const GroupRules all[] = {kNoRules, kOne,	  kTwo,	 kFifo,	  kFair,
+									 kFairOne, kFairFifo, kRate, kRateTwo};
 	Plan plan;
 	bool crowded = pick(3) == 0; /* many groups, few places */
 	int groups = crowded ? 6 + pick(5) : 1 + pick(6);
@@ -221,7 +246,8 @@ walk(bool live)
 			for (int tries = 0; length > 0 && tries < 2000 && world.wrong.empty(); tries++)
 			{
 				auto action = static_cast<Action>(random() % kActions);
-				if ((action == kRestart || action == kRules || action == kDelete) && random() % 8 != 0)
+				if ((action == kRestart || action == kRules || action == kDelete) &&
+					random() % 8 != 0)
 					continue;
 				if (plan.slow && action == kRead && random() % 8 != 0)
 					continue;
@@ -235,9 +261,11 @@ walk(bool live)
 			most_rounds = std::max(most_rounds, world.most_rounds);
 			if (world.wrong.empty())
 				continue;
-			ADD_FAILURE() << "seed " << seed << " walk " << w << " window " << plan.window << " leases " << plan.leases << " rules "
-						  << plan.rules[0].limit << plan.rules[0].fifo << plan.rules[0].fair << plan.rules[0].rate << " remembered "
-						  << plan.remembered << ": " << world.wrong << " after: " << text(path);
+			ADD_FAILURE() << "seed " << seed << " walk " << w << " window " << plan.window
+						  << " leases " << plan.leases << " rules " << plan.rules[0].limit
+						  << plan.rules[0].fifo << plan.rules[0].fair << plan.rules[0].rate
+						  << " remembered " << plan.remembered << ": " << world.wrong
+						  << " after: " << text(path);
 			return;
 		}
 	}
@@ -245,7 +273,13 @@ walk(bool live)
 	printf("%ld walks, a claim needs at most %d rounds for a job\n", seeds * kWalks, most_rounds);
 }
 
-TEST(AtRandom, OneRule) { walk(false); }
-TEST(AtRandom, RulesThatChange) { walk(true); }
+TEST(AtRandom, OneRule)
+{
+	walk(false);
+}
+TEST(AtRandom, RulesThatChange)
+{
+	walk(true);
+}
 
 } // namespace

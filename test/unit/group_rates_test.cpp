@@ -234,9 +234,11 @@ TEST_F(GroupRatesTest, OtherRules)
 	EXPECT_EQ(schedule.cursor(), Key::lowest());
 	EXPECT_EQ(schedule.groups().room(schedule.groups().find(kA)), 1) << "what has started counts";
 	schedule.change_group_rules(rate(2, 10 * kPeriod), 2000);
-	EXPECT_EQ(schedule.groups().rates().next_start(schedule.groups().find(kA)), 2000) << "one of two";
+	EXPECT_EQ(schedule.groups().rates().next_start(schedule.groups().find(kA)), 2000)
+		<< "one of two";
 	schedule.change_group_rules(rate(1, 10 * kPeriod), 2000);
-	EXPECT_EQ(schedule.groups().rates().next_start(schedule.groups().find(kA)), 170000) << "as if it were now";
+	EXPECT_EQ(schedule.groups().rates().next_start(schedule.groups().find(kA)), 170000)
+		<< "as if it were now";
 	schedule.change_group_rules({.limit = 1, .fifo = false}, 3000);
 	schedule.change_group_rules(rate(1), 4000);
 	EXPECT_TRUE(schedule.groups().rates().others_have_room()) << "a limit holds from then on";
@@ -252,7 +254,11 @@ class Worker
 {
 public:
 	Worker(unsigned seed, const GroupRules &rules, int remembered, int groups)
-		: random_(seed), rules_(rules), groups_(groups), remembered_(remembered), entries_(remembered + groups)
+		: random_(seed),
+		  rules_(rules),
+		  groups_(groups),
+		  remembered_(remembered),
+		  entries_(remembered + groups)
 	{
 		schedule_.init(window_, 1 + random_() % 8, timer_, 4);
 		schedule_.reset(rules);
@@ -281,7 +287,8 @@ public:
 		int64_t before = now_;
 		/* Other queues may want the entries. */
 		if (random_() % 100 == 0)
-			schedule_.groups().remember_at_most(random_() % 2 == 0 ? std::min(remembered_, 2) : remembered_);
+			schedule_.groups().remember_at_most(random_() % 2 == 0 ? std::min(remembered_, 2)
+																   : remembered_);
 		switch (random_() % 6)
 		{
 			case 0:

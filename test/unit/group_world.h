@@ -48,7 +48,7 @@ struct Plan
 	int remembered = 2; /* entries of groups that do not run */
 	int batch = 2;		/* rows of a refill, groups of a visit or step */
 	int64_t ticks = 0;
-	int64_t passes = 0; /* of the second clock, which rates go by */
+	int64_t passes = 0;	 /* of the second clock, which rates go by */
 	bool crosses = true; /* callbacks come in any order */
 	bool retries = false;
 	bool undoes = false; /* claims */
@@ -57,7 +57,7 @@ struct Plan
 	bool regroups = false;
 	bool restarts = false;
 	bool abandons = false;
-	bool slow = false;	 /* much happens while a process reads */
+	bool slow = false;	/* much happens while a process reads */
 	bool strict = true; /* what goes out is the first, exactly */
 };
 
@@ -66,7 +66,7 @@ enum Action : uint8_t
 	kTick,
 	kPass,
 	kPop,
-	kRead, /* begin to read what the next claim would, or go on with that */
+	kRead,		/* begin to read what the next claim would, or go on with that */
 	kReadEarly, /* a refill that no claim needs yet */
 	kAbandon,
 	kTimer,
@@ -87,17 +87,24 @@ enum Action : uint8_t
 	kActions
 };
 inline constexpr Action kFirstOfJob = kInsert;
-inline constexpr const char *kNames[] = {"tick", "pass", "pop", "read", "read early", "abandon", "timer", "rules", "restart",
-										 "insert", "file", "resolve", "verify", "ack", "retry", "retry later",
-										 "undo claim", "end", "delete", "regroup"};
+inline constexpr const char *kNames[] = {
+	"tick",	 "pass",		"pop",		  "read", "read early", "abandon", "timer",
+	"rules", "restart",		"insert",	  "file", "resolve",	"verify",  "ack",
+	"retry", "retry later", "undo claim", "end",  "delete",		"regroup"};
 
 struct Job
 {
 	bool inserted, live, unfiled;
-	bool ghost;		 /* a change by hand: its group is to be looked at when the callback comes */
+	bool ghost; /* a change by hand: its group is to be looked at when the callback comes */
 	int64_t ghost_group;
-	Hint row;		 /* of the live version */
-	enum Lease : uint8_t { kFree, kClaiming, kOut, kEnding } lease;
+	Hint row; /* of the live version */
+	enum Lease : uint8_t
+	{
+		kFree,
+		kClaiming,
+		kOut,
+		kEnding
+	} lease;
 	Hint leased;
 	Hint missed;
 	uint8_t missed_count;
@@ -109,7 +116,13 @@ struct Job
 /* A read that is under way. */
 struct Reading
 {
-	enum Kind : uint8_t { kNone, kRefill, kVisit, kStep } kind;
+	enum Kind : uint8_t
+	{
+		kNone,
+		kRefill,
+		kVisit,
+		kStep
+	} kind;
 	bool read;
 	Key start;
 	int64_t due, horizon;
@@ -139,7 +152,10 @@ struct State
 	int uncounted; /* leases that do not count yet: claims wait */
 	Job jobs[kMaxJobs];
 	Reading reading;
-	struct Start { int64_t group, at; };
+	struct Start
+	{
+		int64_t group, at;
+	};
 	std::array<Start, 32> starts;
 	int starts_n;
 	int64_t rate_since;
@@ -158,10 +174,10 @@ public:
 		start();
 	}
 
-	std::string wrong;	  /* the first violation */
-	int most_rounds = 0;  /* of a claim, between two jobs */
-	long looks = 0;		  /* index look-ups */
-	bool tell = false;	  /* print what a lone consumer does */
+	std::string wrong;	 /* the first violation */
+	int most_rounds = 0; /* of a claim, between two jobs */
+	long looks = 0;		 /* index look-ups */
+	bool tell = false;	 /* print what a lone consumer does */
 	std::function<void()> on_tell = [] {};
 
 	const GroupRules &rules() const { return p.rules[s.rules]; }
@@ -238,9 +254,11 @@ private:
 		for (int i = 0; i < jobs(); i++)
 		{
 			const Job &j = s.jobs[i];
-			if ((j.ghost && j.ghost_group == group) || (j.live && j.unfiled && j.row.group == group) ||
-				(j.lease != Job::kFree && (j.leased.group == group || j.counted == group ||
-											(j.missed_count > 0 && j.missed.group == group) || j.missed_count > 1)))
+			if ((j.ghost && j.ghost_group == group) ||
+				(j.live && j.unfiled && j.row.group == group) ||
+				(j.lease != Job::kFree &&
+				 (j.leased.group == group || j.counted == group ||
+				  (j.missed_count > 0 && j.missed.group == group) || j.missed_count > 1)))
 				return false;
 		}
 		return true;
@@ -288,7 +306,12 @@ private:
 		if (c.groups().rates().on() || c.groups().rates().timed() > 0)
 			c.let_time_pass(s.monotonic);
 	}
-	enum Popped { kTaken, kNothing, kNoLease };
+	enum Popped
+	{
+		kTaken,
+		kNothing,
+		kNoLease
+	};
 	Popped pop();
 	bool verify(Job &j);
 	void end(Job &j);
@@ -323,8 +346,10 @@ World::pop()
 	Hint hint = c.pop();
 	Job &j = job_of(hint);
 	bool real = j.live && same(j.row, hint) && eligible(j);
-	if (p.strict && rules().rate == 0 && real && first != nullptr && !same(hint, wanted) && comes_before(wanted, hint))
-		fail("job " + std::to_string(hint.key.job_id) + " goes out before " + std::to_string(wanted.key.job_id));
+	if (p.strict && rules().rate == 0 && real && first != nullptr && !same(hint, wanted) &&
+		comes_before(wanted, hint))
+		fail("job " + std::to_string(hint.key.job_id) + " goes out before " +
+			 std::to_string(wanted.key.job_id));
 	if (!c.admit(hint))
 		return kNothing;
 	if (j.lease != Job::kFree || leases() == p.leases)
@@ -441,8 +466,10 @@ World::read_rows(const Key &from, int64_t group, size_t most, Reading::Rows &row
 {
 	std::map<Key, Hint> order;
 	for (int i = 0; i < jobs(); i++)
-		if (const Job &j = s.jobs[i]; j.live && (group < 0 || j.row.group == group) && !(j.row.key < from) &&
-									  (j.row.key.run_at <= s.reading.due || (!j.row.delayed && j.row.key.run_at <= s.reading.horizon)))
+		if (const Job &j = s.jobs[i]; j.live && (group < 0 || j.row.group == group) &&
+									  !(j.row.key < from) &&
+									  (j.row.key.run_at <= s.reading.due ||
+									   (!j.row.delayed && j.row.key.run_at <= s.reading.horizon)))
 			order[j.row.key] = j.row;
 	rows.n = 0;
 	rows.next = Key::highest();
@@ -472,7 +499,8 @@ World::read()
 		r.highest = first.n > 0 ? first.rows[0].key.priority : INT64_MIN;
 		std::map<int64_t, int> groups;
 		for (int i = 0; i < jobs(); i++)
-			if (const Job &j = s.jobs[i]; j.live && j.row.group != 0 && j.row.group >= r.step.from && j.row.group <= r.step.to)
+			if (const Job &j = s.jobs[i]; j.live && j.row.group != 0 &&
+										  j.row.group >= r.step.from && j.row.group <= r.step.to)
 				groups[j.row.group]++;
 		r.rest = true;
 		for (auto &[group, n] : groups)
@@ -482,7 +510,8 @@ World::read()
 				r.rest = false;
 				break;
 			}
-			r.visits[r.n++] = {.group = group, .from = Key::lowest(), .floor = INT64_MIN, .room = 2};
+			r.visits[r.n++] = {
+				.group = group, .from = Key::lowest(), .floor = INT64_MIN, .room = 2};
 		}
 	}
 	for (int i = 0; i < r.n; i++)
@@ -570,7 +599,8 @@ World::refill_timer()
 {
 	looks++;
 	TimerKey from = c.begin_timer_refill(s.clock);
-	std::map<TimerKey, Hint, bool (*)(const TimerKey &, const TimerKey &)> order([](const TimerKey &a, const TimerKey &b) { return a < b; });
+	std::map<TimerKey, Hint, bool (*)(const TimerKey &, const TimerKey &)> order(
+		[](const TimerKey &a, const TimerKey &b) { return a < b; });
 	for (int i = 0; i < jobs(); i++)
 		if (const Job &j = s.jobs[i]; j.live && j.row.delayed && !(j.row.timer_key() < from))
 			order[j.row.timer_key()] = j.row;
@@ -638,9 +668,11 @@ World::act(Action action, int i)
 			c.change_group_rules(rules(), s.monotonic);
 			c.fire(s.clock);
 			/* A limit counts what starts after it was set, and what counted before. */
-			s.rate_since = std::max(s.rate_since, old.rate > 0 ? s.monotonic - old.period : s.monotonic + 1);
+			s.rate_since =
+				std::max(s.rate_since, old.rate > 0 ? s.monotonic - old.period : s.monotonic + 1);
 			for (int k = 0; k < jobs() && rules().count(); k++)
-				if (Job &l = s.jobs[k]; l.lease != Job::kFree && l.counted == 0 && l.leased.group != 0)
+				if (Job &l = s.jobs[k];
+					l.lease != Job::kFree && l.counted == 0 && l.leased.group != 0)
 				{
 					take_entry(l.leased.group);
 					l.counted = l.leased.group;
@@ -703,7 +735,8 @@ World::act(Action action, int i)
 			return true;
 		case kRetry:
 		case kRetryLater:
-			if (!p.retries || !out || !j.live || j.changes > 1 || (action == kRetryLater && p.ticks == 0))
+			if (!p.retries || !out || !j.live || j.changes > 1 ||
+				(action == kRetryLater && p.ticks == 0))
 				return false;
 			j.changes++;
 			j.row.key.run_at = s.clock + (action == kRetryLater);
@@ -728,7 +761,8 @@ World::act(Action action, int i)
 			j.unfiled = false;
 			return true;
 		case kRegroup:
-			if (!p.regroups || !j.live || j.unfiled || j.ghost || j.changes > 0 || j.lease == Job::kEnding)
+			if (!p.regroups || !j.live || j.unfiled || j.ghost || j.changes > 0 ||
+				j.lease == Job::kEnding)
 				return false;
 			j.changes++;
 			j.ghost = j.unfiled = true;
@@ -750,7 +784,8 @@ World::check()
 		const Job &j = s.jobs[i];
 		if (!j.live || j.unfiled || j.lease != Job::kFree || c.covers(j.row))
 			continue;
-		if (rules().in_order(j.row.group) && (head_of(j.row.group) != &j.row || !group_is_settled(j.row.group)))
+		if (rules().in_order(j.row.group) &&
+			(head_of(j.row.group) != &j.row || !group_is_settled(j.row.group)))
 			continue;
 		fail("job " + std::to_string(i + 1) + " is forgotten");
 	}
@@ -759,11 +794,13 @@ World::check()
 		if (s.jobs[i].lease != Job::kFree && s.jobs[i].counted != 0)
 			groups[s.jobs[i].counted]++;
 	for (auto &[group, n] : groups)
-		if (const pgq::Group *entry = c.groups().find(group); entry == nullptr || entry->running != n)
+		if (const pgq::Group *entry = c.groups().find(group);
+			entry == nullptr || entry->running != n)
 			fail("an entry counts wrongly");
 	if (c.groups().remembered() > p.remembered)
 		fail("too many groups are remembered");
-	if (c.groups().rates().timed() == 0 && c.groups().rates().next_time() != INT64_MAX && rules().rate == 0)
+	if (c.groups().rates().timed() == 0 && c.groups().rates().next_time() != INT64_MAX &&
+		rules().rate == 0)
 		fail("somebody waits for a rate that is off");
 	return wrong.empty();
 }
@@ -842,7 +879,8 @@ World::drain(unsigned seed)
 		long before = looks;
 		int n = claim(want);
 		if (n < exact && rules().rate == 0)
-			fail("a claim of " + std::to_string(want) + " gets " + std::to_string(n) + " jobs, of " + std::to_string(exact));
+			fail("a claim of " + std::to_string(want) + " gets " + std::to_string(n) +
+				 " jobs, of " + std::to_string(exact));
 		if (looks - before > 60 * (n + 2))
 			fail("a claim looks too often");
 		check();
@@ -858,7 +896,8 @@ World::drain(unsigned seed)
 		if (!live)
 			return;
 		if (rules().rate > 0)
-			s.monotonic = std::max(s.monotonic + 1, std::min(c.groups().rates().next_time(), s.monotonic + 2 * kPeriod));
+			s.monotonic = std::max(s.monotonic + 1, std::min(c.groups().rates().next_time(),
+															 s.monotonic + 2 * kPeriod));
 		else if (c.next_timer() <= s.clock + 8)
 			s.clock++;
 		else
@@ -875,13 +914,17 @@ World::code() const
 	std::string out;
 	auto put = [&](int64_t n) { out += static_cast<char>(std::clamp<int64_t>(n, -127, 127)); };
 	auto put_key = [&](const Key &k) { put(k.priority), put(k.run_at), put(k.job_id); };
-	auto put_hint = [&](const Hint &h) { put_key(h.key), put(h.group), put(h.delayed + 2 * h.marker + 4 * h.visited); };
-	put(s.clock), put(s.monotonic), put(s.rules), put(c.due_line()), put(c.horizon()), put(c.surveying()), put(c.met()), put_key(c.surveyed());
+	auto put_hint = [&](const Hint &h) {
+		put_key(h.key), put(h.group), put(h.delayed + 2 * h.marker + 4 * h.visited);
+	};
+	put(s.clock), put(s.monotonic), put(s.rules), put(c.due_line()), put(c.horizon()),
+		put(c.surveying()), put(c.met()), put_key(c.surveyed());
 	put(s.rate_since);
 	for (int i = 0; i < jobs(); i++)
 	{
 		const Job &j = s.jobs[i];
-		put(j.inserted + 2 * j.live + 4 * j.unfiled + 8 * j.ghost + 16 * j.refile), put(j.lease), put(j.changes), put(j.missed_count);
+		put(j.inserted + 2 * j.live + 4 * j.unfiled + 8 * j.ghost + 16 * j.refile), put(j.lease),
+			put(j.changes), put(j.missed_count);
 		put_hint(j.row);
 		if (j.ghost)
 			put(j.ghost_group);
@@ -895,19 +938,21 @@ World::code() const
 	put(-2);
 	if (rules().fair)
 	{
-		c.turns().for_each_run([&](int64_t group, int size, const Key *from, bool visited, const Key &lowest) {
-			put(group), put(size), put(from != nullptr), put(visited);
-			if (from != nullptr)
-				put_key(*from);
-			if (visited)
-				put_key(lowest);
-		});
+		c.turns().for_each_run(
+			[&](int64_t group, int size, const Key *from, bool visited, const Key &lowest) {
+				put(group), put(size), put(from != nullptr), put(visited);
+				if (from != nullptr)
+					put_key(*from);
+				if (visited)
+					put_key(lowest);
+			});
 		const pgq::Lap &lap = c.turns().lap();
 		put(lap.on()), put(lap.reading());
 		if (lap.on())
 			put(lap.priority()), put(lap.arc_begin()), put(lap.arc_end()), put(lap.left());
 		if (lap.reading())
-			put(lap.spoilt()), put(static_cast<int64_t>(lap.spoilt_from())), put(lap.serial() == s.reading.step.lap);
+			put(lap.spoilt()), put(static_cast<int64_t>(lap.spoilt_from())),
+				put(lap.serial() == s.reading.step.lap);
 		for (int32_t i = 0; i < 4; i++)
 			put(c.turns().hand_of(i));
 	}
@@ -917,20 +962,24 @@ World::code() const
 	const_cast<Schedule &>(c).groups().for_each([&](pgq::Group *g) {
 		put(g->id), put(g->running), put_key(g->cursor), put(g->rate.wait), put(g->rate.claiming);
 		if (rules().rate > 0)
-			put(const_cast<Schedule &>(c).groups().rates().room(g)), put(g->rate.wait != 0 ? g->rate.at : 0);
+			put(const_cast<Schedule &>(c).groups().rates().room(g)),
+				put(g->rate.wait != 0 ? g->rate.at : 0);
 	});
 	if (rules().rate > 0)
-		put(const_cast<Schedule &>(c).groups().rates().others_room()), put(c.groups().rates().others_are_aside()), put_key(c.groups().rates().others_cursor());
+		put(const_cast<Schedule &>(c).groups().rates().others_room()),
+			put(c.groups().rates().others_are_aside()), put_key(c.groups().rates().others_cursor());
 	for (int64_t g = 1; g < 8 && rules().fifo; g++)
 		put(c.heads().floor_of(g)), put(c.heads().knows(g)), put(c.heads().lowest_of(g));
 	const Reading &r = s.reading;
 	put(r.kind);
 	if (r.kind != Reading::kNone)
 	{
-		put(r.read), put_key(r.start), put(r.due), put(r.n), put(r.rest), put(r.highest), put(r.step.from), put(r.step.to), put(r.step.priority);
+		put(r.read), put_key(r.start), put(r.due), put(r.n), put(r.rest), put(r.highest),
+			put(r.step.from), put(r.step.to), put(r.step.priority);
 		for (int i = 0; i < std::max(r.n, r.kind == Reading::kRefill ? 1 : 0); i++)
 		{
-			put(r.visits[i].group), put_key(r.visits[i].from), put(r.of[i].n), put_key(r.of[i].next), put(r.of[i].head);
+			put(r.visits[i].group), put_key(r.visits[i].from), put(r.of[i].n),
+				put_key(r.of[i].next), put(r.of[i].head);
 			for (int k = 0; k < r.of[i].n; k++)
 				put_hint(r.of[i].rows[k]);
 		}
