@@ -209,8 +209,9 @@ protected:
 	void lower_cursor(const Key &key)
 	{
 		if (fair())
-			return read_all_again();
-		lower(window_refill_, cursor_, key);
+			turns_.doubt(key);
+		else
+			lower(window_refill_, cursor_, key);
 		if (rules().fifo)
 			heads_.forget();
 	}

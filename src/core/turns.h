@@ -30,11 +30,13 @@ public:
 	}
 
 	/* Nothing is known. */
-	void clear()
+	void clear() { clear(Key::lowest()); }
+
+	/* Rows from this key on may be missing, of any group. Those without a group are known before that. */
+	void doubt(const Key &key)
 	{
-		Runs::clear();
-		lap_.begin(INT32_MAX, hand_of(INT32_MAX));
-		mark(0, Key::lowest());
+		Node *run = find(0);
+		clear(run != nullptr ? std::min(first_key(run), key) : key);
 	}
 
 	const Lap &lap() const { return lap_; }
@@ -271,6 +273,13 @@ private:
 	{
 		(void) new_run(group, from);
 		shrink();
+	}
+
+	void clear(const Key &ungrouped)
+	{
+		Runs::clear();
+		lap_.begin(INT32_MAX, hand_of(INT32_MAX));
+		mark(0, ungrouped);
 	}
 
 	/* A group of which nothing is in memory. */

@@ -27,6 +27,14 @@ struct Touched
 	int64 dead;			/* new dead letters, minus dead letters that it has removed */
 	int64 reserved;		/* room for jobs that it has reserved */
 	bool recount;		/* it has made changes that these fields cannot express */
+	/*
+	 * Jobs that it has added or changed, if there are any: the smallest key of those that are not delayed, and the
+	 * latest of their times; the smallest key of the delayed ones.
+	 */
+	bool jobs;
+	Key key;
+	TimestampTz horizon;
+	TimerKey timer_key;
 	static constexpr int kDueMax = 8;
 	int due_count;
 	struct
