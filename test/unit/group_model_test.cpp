@@ -166,6 +166,15 @@ TEST_P(EveryOrder, DelayedJobs)
 			 .batch = 1,
 			 .ticks = 2});
 }
+TEST_P(EveryOrder, AClockThatIsSetBack)
+{
+	explore({.jobs = {{1, 0, 1}, {1}, {2, 1}},
+			 .rules = {rules()},
+			 .timer = 1,
+			 .batch = 1,
+			 .ticks = 2,
+			 .back = true});
+}
 TEST_P(EveryOrder, Deletes)
 {
 	explore({.jobs = {{1}, {1}, {2}}, .rules = {rules()}, .deletes = true});
@@ -213,6 +222,7 @@ random_plan(std::mt19937 &random, bool live)
 		plan.rules.push_back(all[pick(std::size(all))]);
 	plan.window = crowded ? 1 : 1 + pick(5);
 	plan.timer = 1 + pick(3);
+	plan.back = plan.ticks > 0 && pick(3) == 0;
 	plan.leases = 1 + pick(6);
 	plan.remembered = pick(4);
 	plan.batch = 1 + pick(4);

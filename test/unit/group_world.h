@@ -50,6 +50,7 @@ struct Plan
 	int64_t ticks = 0;
 	int64_t passes = 0;	 /* of the second clock, which rates go by */
 	bool crosses = true; /* callbacks come in any order */
+	bool back = false;	 /* the clock may be set back */
 	bool retries = false;
 	bool undoes = false; /* claims */
 	bool prepares = false;
@@ -64,6 +65,7 @@ struct Plan
 enum Action : uint8_t
 {
 	kTick,
+	kTickBack,
 	kPass,
 	kPop,
 	kRead,		/* begin to read what the next claim would, or go on with that */
@@ -88,9 +90,9 @@ enum Action : uint8_t
 };
 inline constexpr Action kFirstOfJob = kInsert;
 inline constexpr const char *kNames[] = {
-	"tick",	 "pass",		"pop",		  "read", "read early", "abandon", "timer",
-	"rules", "restart",		"insert",	  "file", "resolve",	"verify",  "ack",
-	"retry", "retry later", "undo claim", "end",  "delete",		"regroup"};
+	"tick",	 "tick back", "pass",		 "pop",		   "read", "read early", "abandon",
+	"timer", "rules",	  "restart",	 "insert",	   "file", "resolve",	 "verify",
+	"ack",	 "retry",	  "retry later", "undo claim", "end",  "delete",	 "regroup"};
 
 struct Job
 {
@@ -168,7 +170,7 @@ public:
 	explicit World(const Plan &plan, State &state) : p(plan), s(state), c(state.schedule)
 	{
 		s = State{};
-		c.init(s.window, plan.window, s.timer, plan.timer, 100);
+		c.init(s.window, plan.window, s.timer, plan.timer, plan.back ? 0 : 100);
 		for (auto &entry : s.entries)
 			c.groups().give(&entry);
 		start();
@@ -199,6 +201,7 @@ private:
 	{
 		c.groups().for_each([&](pgq::Group *group) { c.groups().remove(group); });
 		c.reset(rules());
+		c.doubt_horizon(p.back ? p.ticks + 1 : INT64_MIN);
 		c.groups().remember_at_most(p.remembered);
 		c.groups().rates().pass(s.monotonic);
 		if (c.groups().rates().on())
@@ -632,6 +635,12 @@ World::act(Action action, int i)
 			s.clock++;
 			c.fire(s.clock);
 			return true;
+		case kTickBack:
+			if (!p.back || s.clock == 0)
+				return false;
+			s.clock--;
+			c.fire(s.clock);
+			return true;
 		case kPass:
 			if (s.monotonic >= p.passes * 9)
 				return false;
@@ -721,6 +730,7 @@ World::act(Action action, int i)
 			if (!p.prepares || !j.unfiled || !j.live || j.lease == Job::kEnding)
 				return false;
 			j.unfiled = false;
+			c.note_met(j.row);
 			c.pull_back(j.row.key, j.row.delayed ? j.row.timer_key() : TimerKey::highest());
 			if (j.lease != Job::kFree)
 				note_missed(j, j.row);
