@@ -183,7 +183,7 @@ public:
 	Ahead ahead_of(const Hint &hint, uint32_t most) const
 	{
 		bool beyond = !rules().any() && is_beyond_window(hint.key);
-		if (fair() || !window_.contains(hint))
+		if (fair() || rules().fifo || !window_.contains(hint))
 			return {beyond ? std::min(window_.size(), most) : 0, true};
 		uint32_t jobs = window_.count_before(hint, most);
 		return {jobs, jobs == most};
