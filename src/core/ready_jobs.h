@@ -4,7 +4,7 @@
  *
  * A claim asks in this order, and each answer but the last brings it nearer to a job (protocol: claims-make-progress):
  *
- *   wants_refill   rows that come before the first of the window may be missing: a refill reads them (fair: a step of
+ *   wants_window_refill, wants_step   rows that come before the first of the window may be missing: a refill reads them (fair: a step of
  *                  the lap)
  *   wants_visit    the first is a marker: a visit reads rows of its group
  *   poppable       the first is a job: it goes out, or is dropped
@@ -62,13 +62,16 @@ public:
 		return !fair() && !window_refill_.active && !(cursor_ == Key::highest()) &&
 			   (window_.size() <= window_.capacity() / 2 || cursor_ < window_.first().key);
 	}
-	bool wants_step() const { return fair() && turns_.wants_step() && !turns_.lap().reading(); }
+	bool wants_step() const
+	{
+		return fair() && !turns_.lap().reading() && turns_.what_is_next() == Turns::Next::kStep;
+	}
 
 	bool wants_visit() const
 	{
 		if (visiting_)
 			return false;
-		return fair() ? turns_.wants_visit()
+		return fair() ? turns_.what_is_next() == Turns::Next::kVisit
 					  : !window_.empty() && window_.first().marker && !comes_before_window();
 	}
 

@@ -91,10 +91,24 @@ public:
 		return from;
 	}
 
-	/* The lap has to visit more groups before a job may go out. */
-	bool wants_step() const { return empty() ? lap_.on() : !lets_go(next()); }
-	bool wants_visit() const { return !empty() && lets_go(next()) && is_marker_first(next()); }
-	bool poppable() const { return !empty() && lets_go(next()) && !is_marker_first(next()); }
+	/* What has to be done before a job may go out: a step of the lap, a visit; kPop: nothing, kNone: there is no job. */
+	enum class Next : uint8_t
+	{
+		kNone,
+		kStep,
+		kVisit,
+		kPop,
+	};
+	Next what_is_next() const
+	{
+		if (empty())
+			return lap_.on() ? Next::kStep : Next::kNone;
+		Node *run = next();
+		if (!lets_go(run))
+			return Next::kStep;
+		return is_marker_first(run) ? Next::kVisit : Next::kPop;
+	}
+	bool poppable() const { return what_is_next() == Next::kPop; }
 	bool all_known() const { return empty() && !lap_.on(); }
 
 	Hint pop()
