@@ -4,8 +4,8 @@
  *
  * A claim asks in this order, and each answer but the last brings it nearer to a job (protocol: claims-make-progress):
  *
- *   wants_window_refill, wants_step   rows that come before the first of the window may be missing: a refill reads them (fair: a step of
- *                  the lap)
+ *   wants_window_refill   rows that come before the first of the window may be missing: a refill reads them (fair:
+ *                  wants_step, a step of the lap)
  *   wants_visit    the first is a marker: a visit reads rows of its group
  *   poppable       the first is a job: it goes out, or is dropped
  *   exhausted      there is no job

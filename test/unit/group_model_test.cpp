@@ -108,7 +108,7 @@ env(const char *name, long otherwise)
 void
 explore(const Plan &plan)
 {
-	static constexpr long kStates = 15'000;
+	static constexpr long kStates = 6'000;
 	Explorer explorer(plan, kStates * env("GROUP_STATES", 1));
 	explorer.run();
 	EXPECT_EQ(explorer.wrong(), "");
