@@ -11,11 +11,11 @@
 namespace pgq {
 
 QueueRef
-queue_for_enqueue(const char *name, Permission deed)
+queue_for_enqueue(const char *name, Permission permission)
 {
 	for (;;)
 	{
-		QueueRef ref = resolve_queue(tables(), name, deed);
+		QueueRef ref = resolve_queue(tables(), name, permission);
 		/*
 		 * After a wait look the queue up again: another queue may have got the name, or a right may
 		 * have been revoked.

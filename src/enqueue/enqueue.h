@@ -8,10 +8,10 @@ namespace pgq {
 
 /*
  * Look up the queue, and lock it for writing until the transaction ends, so that this transaction
- * and pgq_drop_queue wait for each other. deed: what the caller wants to do, which decides the
+ * and pgq_drop_queue wait for each other. permission: what the caller wants to do, which decides the
  * right that the caller needs. Raises 42704, 42501.
  */
-QueueRef queue_for_enqueue(const char *name, Permission deed = Permission::kEnqueue);
+QueueRef queue_for_enqueue(const char *name, Permission permission = Permission::kEnqueue);
 
 /*
  * Insert the jobs, and register hints and counts for them. ids: receives one id for each job, in

@@ -15,7 +15,7 @@ lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buf
 	Relation rel = segments.open(place.segment);
 	LockBuffer(*buffer, BUFFER_LOCK_SHARE);
 	Page page = BufferGetPage(*buffer);
-	if (place.offset >= FirstOffsetNumber && place.offset <= PageGetMaxOffsetNumber(page))
+	if (place.offset <= PageGetMaxOffsetNumber(page))
 	{
 		ItemId item = PageGetItemId(page, place.offset);
 		if (ItemIdIsNormal(item))

@@ -9,20 +9,20 @@ namespace pgq {
  * returns true. That does no harm: the caller checks the right again when it has found the row.
  */
 bool
-may_at_busy(SegmentSet &segments, int64 job_id, Permission deed)
+may_at_busy(SegmentSet &segments, int64 job_id, Permission permission)
 {
 	int32 queue_id;
-	return !queue_of_job(segments, job_id, &queue_id) || may(deed, queue_id);
+	return !queue_of_job(segments, job_id, &queue_id) || may(permission, queue_id);
 }
 
 bool
-locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Permission deed,
+locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Permission permission,
 				 JobRow *row)
 {
 	WriteResult located = locate_job(segments, place, job_id, false, row);
-	if (located == WriteResult::kBusy && may_at_busy(segments, job_id, deed))
+	if (located == WriteResult::kBusy && may_at_busy(segments, job_id, permission))
 		located = locate_job(segments, place, job_id, true, row);
-	return located == WriteResult::kDone && may(deed, row->queue_id());
+	return located == WriteResult::kDone && may(permission, row->queue_id());
 }
 
 } // namespace pgq

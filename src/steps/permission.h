@@ -12,15 +12,15 @@ namespace pgq {
 
 /*
  * Locate the row as locate_job() does with wait. Returns false also if the caller has no right for
- * `deed` on the job's queue.
+ * `permission` on the job's queue.
  */
-bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Permission deed,
+bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Permission permission,
 					  JobRow *row);
 
 /*
- * Return whether the caller has the right for `deed` on the queue of a job whose row another
+ * Return whether the caller has the right for `permission` on the queue of a job whose row another
  * transaction is writing. Returns true also if the row is not found. Does not wait.
  */
-bool may_at_busy(SegmentSet &segments, int64 job_id, Permission deed);
+bool may_at_busy(SegmentSet &segments, int64 job_id, Permission permission);
 
 } // namespace pgq
