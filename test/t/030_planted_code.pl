@@ -234,8 +234,8 @@ sub rotate
 {
 	my ($db, $reader) = @_;
 	as('worker', $db, q{SELECT pgq_create_queue('fill'); SELECT pgq_create_queue('slow'); SELECT pgq_create_queue('dead', keep_dead => '0'); SELECT pgq_create_queue('kept')});
-	# More than a page of an index of ranges holds, which is split by their distance.
-	as('worker', $db, "SELECT count(pgq_enqueue('fill', '1')) FROM generate_series(1, 400)");
+	# More than a page of an index of ranges holds, which is split by their distance, also if a new segment is begun halfway.
+	as('worker', $db, "SELECT count(pgq_enqueue('fill', '1')) FROM generate_series(1, 800)");
 	my $sum = sub { my ($column, $ring) = @_; return state_of($db, "sum($column) FROM pgq_ext.segment_entries() WHERE segment OPERATOR(pg_catalog.$ring) 8", $reader) };
 	my %work = (
 		'<'  => sub { as('worker', $db, "SELECT pgq_enqueue('slow', '1', delay => '1 day'); SELECT pgq_enqueue_many('fill', '" . jobs(20) . "'); SELECT pgq_ack(job_id, lease) FROM pgq_claim('fill', 100)") },
