@@ -9,6 +9,7 @@
 #   test/run.sh strict            regress and isolation: what CI runs by test/strict.sh
 #   test/run.sh servers           the suites that depend on the server, to be run with every PostgreSQL; with versions after 15
 #                                 also pg_upgrade, which installs packages of another release
+#   test/run.sh once              the other suites, which run with PostgreSQL 15 only
 #
 # JOBS=200000 in the environment is the number of jobs of the suite "shards".
 # PG=17 in the environment names a PostgreSQL. If this machine cannot have it, everything runs in a root of a Debian
@@ -42,6 +43,9 @@ case ${1:-} in
 		fi
 		[ -z "$quick" ] || suites=(regress isolation tap pgtap torture) ;;
 	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
+	once)
+		beside=(unit model conventions runner odr)
+		suites=(clients monitoring failover shards) ;;
 	strict) suites=(regress isolation) ;;
 	*) suites=("$1") ;;
 esac
