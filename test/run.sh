@@ -55,6 +55,10 @@ if [ ${#suites[@]} -gt 1 ] && ! has_pgtap "$pg"; then
 fi
 selected=("${@:2}")
 hang=${HANG:-900}
+# How long a test waits for what ought to happen: a build of a client, an alert, a restart. On a busy machine all of them can take
+# minutes, and a test that waits in vain has failed anyway.
+export PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-$((hang * 2 / 3))}
+export PGCTLTIMEOUT=${PGCTLTIMEOUT:-$PG_TEST_TIMEOUT_DEFAULT}
 version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)".sql |
 	sed 's/pgq_ext--\(.*\)--.*/\1/')
 

@@ -85,7 +85,7 @@ sub wait_for
 	my @psql = ('psql', '-XAtqc', "SELECT $condition", '-d', $node->connstr($db // 'postgres'));
 	my ($out, $error);
 	my $nap = 10_000; # most waits are short; in a long one, many questions would only make the machine slower
-	for (1 .. 4 * $PostgreSQL::Test::Utils::timeout_default)
+	for (1 .. 2 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		($out, $error) = run_command(\@psql);
 		return if $out eq 't';
