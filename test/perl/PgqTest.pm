@@ -8,7 +8,7 @@ use Session;
 use Exporter 'import';
 use Time::HiRes qw(clock_gettime usleep CLOCK_MONOTONIC);
 
-our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
+our @EXPORT = (@Session::EXPORT, qw(pgq_node in_one_session wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
   sqlstate user_functions create_queue drain monotonic seconds_since waits_as stop_and_start without_ended_schedulers));
 
 # Seconds of a clock that is never set, and seconds since such a time.
@@ -50,6 +50,24 @@ sub pgq_node
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION pgq_ext');
 	return $node;
+}
+
+# Returns a function that sends SQL in one session and returns the answer, or dies of an error, as safe_psql does. A new psql and a
+# new backend for each statement would take most of the time of a test with hundreds of statements. What a statement sets in its
+# session stays (SET, temporary tables, locks and leases of the session), so such statements belong into safe_psql. If the session has
+# been lost since the last statement, by a restart for example, the function begins another one.
+sub in_one_session
+{
+	my ($node, $db) = @_;
+	my $session;
+	return sub {
+		my ($sql) = @_;
+		my $alive = $session && eval { (ask($session, 'SELECT 1') // '') eq '1' };
+		$session = session($node, $db) if !$alive;
+		my ($out, $errors) = ask($session, $sql);
+		die $errors if $errors =~ /^(?:psql:.*?: )?(?:ERROR|FATAL):/m;
+		return $out;
+	};
 }
 
 # Options of a node to be upgraded: oldinstall in the environment is the installation of another version (test/run.sh
