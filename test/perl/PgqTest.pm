@@ -71,7 +71,7 @@ sub in_one_session
 		my $alive = $session && eval { (ask($session, 'SELECT 1') // '') eq '1' };
 		$session = session($node, $db) if !$alive;
 		my ($out, $errors) = ask($session, $sql);
-		die $errors if $errors =~ /^(?:psql:.*?: )?(?:ERROR|FATAL):/m;
+		die $errors if $errors =~ /^(?:psql:.*?: )?(?:ERROR|FATAL|PANIC):|connection to server was lost|server closed the connection/m;
 		return $out;
 	};
 }
