@@ -9,7 +9,8 @@ use PgqTest;
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\npgq_ext.window_size = 4\npgq_ext.timer_size = 4\n");
-sub sql { return $node->safe_psql('postgres', $_[0]) }
+my $ask = in_one_session($node);
+sub sql { return $ask->($_[0]) }
 sql(q{SELECT pgq_create_queue('q', group_concurrency => 1, lease_time => '1 day', backoff_base => '1 h');
 	SELECT pgq_create_queue('two', group_concurrency => 2, lease_time => '1 day', backoff_base => '0');
 	SELECT pgq_create_queue('f', fifo => true, lease_time => '1 day', backoff_base => '1 h')});
