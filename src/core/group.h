@@ -1,5 +1,5 @@
 /*
- * A group of jobs, as far as something has to be known of it; groups.h says what.
+ * The rules for groups of a queue, and what is known of a group that runs.
  */
 #pragma once
 
@@ -11,53 +11,35 @@
 
 namespace pgq {
 
-/* How many of it have started lately, where that is limited; group_rates.h says what it is good for. */
+/* How many jobs of a group have started lately, where that is limited: group_rates.h. */
 struct GroupRate
 {
 	enum Wait : uint8_t
 	{
 		kNone,
-		kThrottled, /* the group is aside, and nothing but its rate keeps it there */
-		kFading,	/* it is known for what has started of it only */
+		kThrottled, /* nothing but its rate keeps rows of the group back */
+		kFading,	/* the group is remembered for what has started of it */
 	};
 
 	TreeNode timed; /* unless kNone: in the tree of those that wait so */
-	int64_t at;		/* unless kNone: when that is over */
+	int64_t at;		/* unless kNone: when the wait is over */
 	Wait wait;
-	int32_t claiming; /* of those that run: claims have them, and have not handed them out yet */
+	uint32_t rules;	  /* starts are counted by these; GroupRates says whether they still hold */
+	int32_t claiming; /* jobs in work that claims have not handed out yet */
 	SmallRate starts; /* where there is a limit */
 };
 
+/*
+ * An entry. A group has one while jobs of it are in work, and where there is a rate until what has started of it has
+ * faded. The owner brings one with each lease that counts, so that no group which runs can lack it.
+ */
 struct Group
 {
-	TreeNode by_id;	  /* while it is spare, its parent is the next spare one */
-	TreeNode waiting; /* in Groups::waiting_ iff pending or probing */
+	TreeNode by_id; /* a spare entry: its parent is the next spare one */
 	int64_t id;
 	int32_t running;
-	bool aside;
-	bool pending;
-	bool probing;
-	bool again; /* probing: it is to be probed once more */
-	Key cursor; /* aside: +infinity while it is probed */
-	Key start;	/* probing: the cursor when that began */
-	Key lowest; /* probing: the first position filed since */
-	int32_t
-		rank; /* fifo, pending, probing: the priority of its first job, or the highest if nobody knows */
-	int64_t since; /* pending, probing: how many jobs had been popped when it came to be */
-	/*
-	 * fifo, aside: jobs of the group below this id have ended, or are filed when they come. Probing: the smallest id that
-	 * was filed since.
-	 */
-	int64_t floor;
+	Key cursor; /* rows of the group from here on were dropped because it had no room; +infinity: none */
 	GroupRate rate;
-
-	/* Rows of it from here on are not in the window, perhaps. */
-	const Key &known() const
-	{
-		if (!probing)
-			return cursor;
-		return lowest < start ? lowest : start;
-	}
 };
 
 /*
@@ -75,19 +57,24 @@ struct GroupRules
 	/* Do they say something of that group's jobs? 0: those without one. */
 	bool concern(int64_t group) const { return fair || (group != 0 && count()); }
 	bool any() const { return fair || count(); }
-	/* Of what runs, or has started. */
+	/* Do leases count? */
 	bool count() const { return limit > 0 || fifo || rate > 0; }
 	int32_t most() const { return fifo ? 1 : limit > 0 ? limit : INT32_MAX; }
+	/* May only the first job of the group, its head, go out? */
+	bool in_order(int64_t group) const { return fifo && group != 0; }
 	bool operator==(const GroupRules &) const = default;
 };
 
-/* A probe of one group, for whoever reads its rows. */
-struct Probe
+/* Most groups whose rows a process reads at a time. */
+inline constexpr int kVisitsMax = 16;
+
+/* Rows of a group that may be missing in memory, for whoever reads them. */
+struct Visit
 {
 	int64_t group;
-	Key start;
-	int64_t floor;
-	int32_t room; /* as many rows are wanted */
+	Key from;
+	int64_t floor; /* fifo: jobs of the group below this id need not be looked for */
+	int32_t room;  /* as many rows are wanted */
 };
 
 } // namespace pgq

@@ -2,14 +2,16 @@
  * Rates of groups: so that in no window of a period more jobs of a group start than a limit says.
  *
  * What has started of a group is counted in its entry, and so is what claims have taken and not handed out yet. A group
- * of which as many count as may start is passed over, as one without room is; while only time can help it is throttled,
- * and to be looked at again when its time comes. An entry that is of no other use any more stays until what it counts
- * has faded.
+ * of which as many count as may start has no room. While only time can help it is throttled, and has room again when
+ * its time comes. An entry of a group that does not run any more stays until what it counts has faded.
  *
- * There may be more groups than entries. An entry that is given up is merged into the others: of each group that has no
- * entry as many count as of them, and who gets a new entry begins with that. It may be too many, never too few. While
+ * The owner says how many entries may be kept for that alone. One that has to go is merged into the others: of each group
+ * that has no entry as many count as of them, and a new entry begins with that. It may be too many, never too few. While
  * that is as many as may start, the others are aside together, from one cursor on; when it is less again, their rows
  * are read again.
+ *
+ * Rules change without a look at the entries: an entry says by which rules it has counted, and is adjusted when it is
+ * used next.
  *
  * Pure and unlocked: part of Groups. The time is what the owner said last (pass).
  */
@@ -32,9 +34,11 @@ public:
 		Tree::init_header(&throttled_);
 		Tree::init_header(&fading_);
 		timed_ = 0;
-		most_timed_ = INT32_MAX;
 		now_ = 0;
 		limit_ = rules.rate;
+		period_ = rules.period;
+		epoch_ = since_none_ = 0;
+		changed_at_ = 0;
 		others_aside_ = false;
 		if (on())
 			others_.restart(rules.period, now_);
@@ -44,26 +48,41 @@ public:
 	int64_t now() const { return now_; }
 	void pass(int64_t now) { now_ = std::max(now_, now); }
 
+	/* What has started of the group, by the rules of now. */
+	SmallRate &starts_of(Group *group) const
+	{
+		GroupRate &rate = group->rate;
+		if (rate.rules == epoch_)
+			return rate.starts;
+		/* Starts that counted before the period changed count as if they came then, or later. */
+		int32_t n = rate.rules < since_none_ ? 0 : rate.starts.started(0);
+		rate.starts.restart(period_, changed_at_);
+		rate.starts.note(n, changed_at_);
+		rate.rules = epoch_;
+		return rate.starts;
+	}
+
 	/* How many more of the group may start now. */
 	int32_t room(Group *group) const
 	{
 		if (!on())
 			return INT32_MAX;
-		int64_t taken = int64_t{group->rate.claiming} + group->rate.starts.started(now_);
+		int64_t taken = int64_t{group->rate.claiming} + starts_of(group).started(now_);
 		return static_cast<int32_t>(std::max<int64_t>(limit_ - taken, 0));
 	}
 
 	/* When one more may start of a group that has no room. INT64_MAX: not before a claim has ended. */
-	int64_t next_start(const Group *group) const
+	int64_t next_start(Group *group) const
 	{
-		SmallRate starts = group->rate.starts;
 		int32_t limit = limit_ - group->rate.claiming;
-		return limit > 0 ? starts.less_than(limit, now_) : INT64_MAX;
+		return limit > 0 ? starts_of(group).less_than(limit, now_) : INT64_MAX;
 	}
 
 	/* The earliest time at which somebody may have a job that waits for the rate of its group. INT64_MAX: nobody waits. */
 	int64_t next_time() const
 	{
+		if (!on())
+			return INT64_MAX;
 		const TreeNode *first = Tree::begin_node(&throttled_);
 		int64_t next = first == &throttled_ ? INT64_MAX : of(first)->rate.at;
 		return others_aside_ ? std::min(next, others_at_) : next;
@@ -73,11 +92,7 @@ public:
 
 	int timed() const { return timed_; }
 
-	/* More entries than that are not to be kept for their rate: a new one takes the place of one of them. */
-	void keep_at_most(int most) { most_timed_ = most; }
-	bool keeps_enough() const { return timed_ >= most_timed_; }
-
-	/* It is aside, and has no room because of its rate alone. */
+	/* Rows of it wait, and it has no room because of its rate alone. */
 	void throttle(Group *group)
 	{
 		int64_t at = next_start(group);
@@ -92,9 +107,9 @@ public:
 	bool keep(Group *group)
 	{
 		stop_timing(group);
-		if (!on() || group->rate.starts.started(now_) == 0)
+		if (!on() || starts_of(group).started(now_) == 0)
 			return false;
-		start_timing(group, GroupRate::kFading, group->rate.starts.less_than(1, now_));
+		start_timing(group, GroupRate::kFading, starts_of(group).less_than(1, now_));
 		return true;
 	}
 
@@ -106,33 +121,22 @@ public:
 		group->rate.wait = GroupRate::kNone;
 		timed_--;
 	}
-	void stop_fading(Group *group)
-	{
-		if (group->rate.wait == GroupRate::kFading)
-			stop_timing(group);
-	}
 
 	/* Those whose time has come, one after the other; not timed any more. NULL: none. */
 	Group *take_due() { return take(&throttled_); }
 	Group *take_faded() { return take(&fading_); }
 
-	/* One of which little has to be known for long, and that does not run. Looks at some only. */
-	Group *first_to_give_up() const
+	/* The one of which something has to be known for the shortest time; it does not run. NULL: none. */
+	Group *first_fading() const
 	{
-		static constexpr int kLooks = 64;
 		TreeNode *n = Tree::begin_node(&fading_);
-		if (n != &fading_)
-			return of(n);
-		n = Tree::begin_node(&throttled_);
-		for (int i = 0; i < kLooks && n != &throttled_; i++, n = Tree::next_node(n))
-			if (of(n)->running == 0)
-				return of(n);
-		return nullptr;
+		return n != &fading_ ? of(n) : nullptr;
 	}
 
 	/* ---- the others: groups without an entry ---- */
 
-	bool others_have_room() { return others_.started(now_) < limit_; }
+	int32_t others_room() { return on() ? std::max(limit_ - others_.started(now_), 0) : INT32_MAX; }
+	bool others_have_room() { return others_room() > 0; }
 	bool others_are_aside() const { return others_aside_; }
 	const Key &others_cursor() const { return others_cursor_; }
 	int64_t others_next_start() const { return others_aside_ ? others_at_ : INT64_MAX; }
@@ -140,6 +144,7 @@ public:
 	/* A new entry. */
 	void begin(Group *group)
 	{
+		group->rate.rules = epoch_;
 		if (on())
 			group->rate.starts = others_;
 	}
@@ -201,19 +206,23 @@ public:
 
 	/* ---- other rules ---- */
 
-	/* A limit holds for what starts after it was set; what counts then is adjusted for each entry. */
+	/* A limit holds for what starts after it was set. */
 	void change(const GroupRules &old, const GroupRules &rules)
 	{
-		assert(!others_aside_);
+		others_aside_ = false;
 		limit_ = rules.rate;
-		adjust(&others_, old, rules);
-	}
-	void adjust(SmallRate *starts, const GroupRules &old, const GroupRules &rules) const
-	{
-		if (rules.rate > 0 && old.rate == 0)
-			starts->restart(rules.period, now_);
-		else if (rules.rate > 0 && rules.period != old.period)
-			starts->set_period(rules.period, now_);
+		if (!on() || (old.rate > 0 && rules.period == old.period))
+			return;
+		period_ = rules.period;
+		changed_at_ = now_;
+		epoch_++;
+		if (old.rate == 0)
+		{
+			since_none_ = epoch_;
+			others_.restart(period_, now_);
+		}
+		else
+			others_.set_period(period_, now_);
 	}
 
 private:
@@ -262,8 +271,11 @@ private:
 	TreeNode throttled_; /* headers, the earliest first */
 	TreeNode fading_;
 	int32_t timed_; /* in either */
-	int32_t most_timed_;
 	int32_t limit_;
+	int64_t period_;
+	uint32_t epoch_; /* how often the rules have changed such that counts have to be adjusted */
+	uint32_t since_none_; /* the epoch that began without any starts */
+	int64_t changed_at_;
 	int64_t now_; /* monotonic */
 	SmallRate others_;
 	bool others_aside_;

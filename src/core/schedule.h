@@ -51,7 +51,7 @@ public:
 	using Timer = OrderedSet<Hint, ByRunAt>;
 
 	/* slack: how far the clock may be behind the due line without a rewind, in microseconds. */
-	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
+	void init(Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
 			  int64_t slack = kJump)
 	{
 		ReadyJobs::init(window, window_size);
@@ -121,13 +121,12 @@ public:
 	bool file(const Hint &hint)
 	{
 		note_met(hint);
+		note_row(hint);
 		if (due(hint))
 		{
 			oldest_beyond_.note(hint);
 			return insert_ready(hint);
 		}
-		if (Group *group = groups_.find_aside(hint.group))
-			groups_.lower_floor(group, hint.key.job_id);
 		insert_timed(hint);
 		return false;
 	}
@@ -148,30 +147,24 @@ public:
 	 * is, since the row at the cursor is the same job. (If the group of that row was changed, the window may lack one of its two
 	 * hints.)
 	 */
-	bool poppable() const
-	{
-		return !window_.empty() && !comes_before_window() && !timer_hides_due();
-	}
+	bool poppable() const { return has_next() && !timer_hides_due(); }
 
 	Hint pop()
 	{
 		assert(poppable());
-		return pop_window();
+		return pop_next();
 	}
 
 	/* File again the hint of a job that was just popped: the job cannot be claimed now. Its group keeps its turn. */
 	void take_back(const Hint &hint)
 	{
-		window_.return_turn(hint);
+		if (fair())
+			turns_.return_turn(hint);
 		file(hint);
 	}
 
-	/* Return whether there is no ready row, neither in the window nor beyond a cursor, except rows of groups without room. */
-	bool exhausted() const
-	{
-		return window_.empty() && !ready_beyond_window() && !timer_hides_due() &&
-			   !groups_.any_waiting();
-	}
+	/* Return whether there is no ready row, neither in memory nor beyond a cursor, except rows of groups without room. */
+	bool exhausted() const { return knows_all() && !timer_hides_due(); }
 
 	/*
 	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, as always in a queue with fair,
@@ -184,8 +177,8 @@ public:
 	};
 	Ahead ahead_of(const Hint &hint, uint32_t most) const
 	{
-		bool beyond = !window_.in_turn() && is_beyond_window(hint.key);
-		if (window_.in_turn() || !window_.contains(hint))
+		bool beyond = !rules().any() && is_beyond_window(hint.key);
+		if (fair() || rules().fifo || !window_.contains(hint))
 			return {beyond ? std::min(window_.size(), most) : 0, true};
 		uint32_t jobs = window_.count_before(hint, most);
 		return {jobs, jobs == most};
@@ -235,16 +228,11 @@ public:
 		surveying_ = false;
 	}
 
-	/*
-	 * Note that memory may lack rows from this key on, and rows from this timer key on. If memory may lack all rows, no group
-	 * stays passed over, since the row that a group waits for may be gone.
-	 */
+	/* Note that memory may lack rows from this key on, and rows from this timer key on. */
 	void pull_back(const Key &key, const TimerKey &timer_key)
 	{
-		if (key == Key::lowest())
-			groups_.end_all_aside();
-		else
-			groups_.forget_floors();
+		/* If memory may lack all rows, the scan of the window finds the due rows by their key. */
+		timer_read_ &= !(key == Key::lowest());
 		oldest_beyond_.forget();
 		lower_cursor(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
@@ -260,9 +248,10 @@ public:
 	{
 		if (hint.delayed && !(hint.timer_key() < known_to(timer_refill_, timer_cursor_)))
 			return true;
+		bool kept = fair() ? turns_.contains(hint) : window_.contains(hint);
 		if (!due(hint))
-			return timer_.contains(hint) || window_.contains(hint);
-		return window_.contains(hint) || is_beyond_window(hint.key) || groups_.cover(hint);
+			return kept || timer_.contains(hint);
+		return kept || (!fair() && is_beyond_window(hint.key)) || covered_by_group(hint);
 	}
 
 	/*
@@ -272,10 +261,11 @@ public:
 	bool leads_to(const Hint &hint) const
 	{
 		bool found = false;
-		window_.for_each([&](const Hint &h) {
-			found |=
-				h.key.job_id == hint.key.job_id && h.group == hint.group && !(hint.key < h.key);
-		});
+		auto look = [&](const Hint &h) {
+			found |= !h.marker && h.key.job_id == hint.key.job_id && h.group == hint.group &&
+					 !(hint.key < h.key);
+		};
+		fair() ? turns_.for_each(look) : window_.for_each(look);
 		if (!due(hint))
 			timer_.for_each([&](const Hint &h) {
 				found |= h.key.job_id == hint.key.job_id && h.group == hint.group &&
@@ -287,7 +277,8 @@ public:
 	bool wants_timer_refill() const
 	{
 		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
-			   (timer_.size() <= timer_.capacity() / 2 || timer_cursor_ < timer_.min().timer_key());
+			   (timer_.size() <= timer_.capacity() / 2 ||
+				timer_cursor_ < timer_.min().timer_key() || timer_hides_due());
 	}
 
 	Key begin_window_refill(int64_t now)
@@ -345,18 +336,25 @@ public:
 		hand_over_due();
 	}
 
-	/* Like ReadyJobs::finish_probe(), but a row that is not due goes into the timer. */
-	void finish_probe(int64_t id, const Hint *rows, int n, const Key &next, int64_t head)
+	/*
+	 * End a visit. rows: rows of the group without a lease, from the start of the visit on, in key order; at most as many as
+	 * the visit wanted. next: the first key that the visit has not read. head: in a queue with fifo the job_id of the head of
+	 * the group, also if the head has a lease; INT64_MAX: the group has no head.
+	 */
+	void finish_visit(const Visit &visit, Hint *rows, int n, const Key &next, int64_t head)
 	{
-		ReadyJobs::finish_probe(id, rows, n, next, head, [this](const Hint &hint) {
-			note_met(hint);
-			bool ready = due(hint);
-			if (ready)
-				insert_in_window(hint);
-			else
-				insert_timed(hint);
-			return ready;
-		});
+		n = file_timed(rows, n);
+		ReadyJobs::finish_visit(visit, rows, n, next, head);
+	}
+
+	/*
+	 * Take over the rows of the next group that a step of a lap has read; parameters as for finish_visit(). Return false if the
+	 * step must end with this group.
+	 */
+	bool take_group(const LapStep &step, int64_t group, Hint *rows, int n, const Key &next)
+	{
+		n = file_timed(rows, n);
+		return ReadyJobs::take_group(step, group, rows, n, next);
 	}
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
@@ -367,6 +365,7 @@ public:
 	const Timer &timer() const { return timer_; }
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
 	bool timer_refill_active() const { return timer_refill_.active; }
+	bool timer_read() const { return timer_read_; }
 
 private:
 	/* Go back to `now`, and read all rows again. Jobs that were due when enqueued may have a run_at up to the old due line. */
@@ -386,10 +385,25 @@ private:
 		met_ = INT64_MIN;
 	}
 
-	/* Return whether a timer refill hides due rows. Without a refill, hand_over_due() has moved the timer cursor beyond D. */
+	/* Move the due rows to the front, in their order, and file the other rows in the timer. Returns the number of due rows. */
+	int file_timed(Hint *rows, int n)
+	{
+		int ready = 0;
+		for (int i = 0; i < n; i++)
+		{
+			note_met(rows[i]);
+			if (due(rows[i]))
+				rows[ready++] = rows[i];
+			else
+				insert_timed(rows[i]);
+		}
+		return ready;
+	}
+
+	/* Return whether due rows may be missing in the timer. */
 	bool timer_hides_due() const
 	{
-		return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
+		return known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
 	}
 
 	void insert_timed(const Hint &hint)
@@ -402,7 +416,8 @@ private:
 
 	/*
 	 * If the due line has passed the timer cursor, rows between the two are ready now. Let the window's scan find such rows by
-	 * their key.
+	 * their key. In a queue with rules for groups that scan could meet many rows of groups without room. So there a refill of
+	 * the timer reads the rows between the two, and no job goes out before (timer_hides_due()).
 	 */
 	void hand_over_due()
 	{
@@ -413,6 +428,8 @@ private:
 		 * passed.
 		 */
 		handed_over_ |= timer_read_;
+		if (timer_read_ && rules().any())
+			return;
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());

@@ -42,20 +42,22 @@ has_group_rules(const Queue *queue)
 inline void
 count_in_group(Lease *lease)
 {
-	lease->queue->schedule.took(lease->hint);
-	if (rules_of(lease->queue).count())
-		lease->group = lease->hint.group;
+	if (lease->hint.group == 0 || !rules_of(lease->queue).count())
+		return;
+	bring_group(lease->queue, lease->hint.group);
+	lease->queue->schedule.took(lease->hint, lease->state == LeaseState::kClaiming);
+	lease->group = lease->hint.group;
 }
 
-/* Count a lease that no claim has just taken. If its group can have no entry, claims wait until it has been counted. */
-bool count_running(Lease *lease);
+/* Count a lease that no claim has just taken. */
+void count_running(Lease *lease);
 
 /* It is handed out. */
 inline void
 note_group_start(Lease *lease)
 {
 	bool counted = lease->group != 0;
-	if (lease->hint.group != 0 || counted)
+	if (counted || (lease->hint.group != 0 && rules_of(lease->queue).count()))
 		lease->queue->schedule.groups().note_start(counted ? lease->group : lease->hint.group,
 												   counted);
 }
@@ -64,26 +66,12 @@ note_group_start(Lease *lease)
 inline void
 leave_group(Lease *lease)
 {
-	if (lease->group != 0)
-		lease->queue->schedule.release_group(lease->group, lease->state == LeaseState::kClaiming);
-	lease->group = 0;
-}
-
-/*
- * A lease of a job of the group has ended, whether it counted or not. moved: its row was, and so is filed by that. ran: the
- * job was handed out.
- */
-inline void
-note_group_end(Queue *queue, const Hint &hint, bool moved, bool ran)
-{
-	if (hint.group == 0 || !rules_of(queue).count())
+	if (lease->group == 0)
 		return;
-	if (moved)
-		queue->schedule.left(hint);
-	else
-		queue->schedule.look_at_group(hint.group);
-	if (ran)
-		queue->schedule.let_fewer_wait();
+	reserve_memory(lease->queue);
+	lease->queue->schedule.release_group(lease->group, lease->state == LeaseState::kClaiming);
+	return_groups(lease->queue);
+	lease->group = 0;
 }
 
 /* Before the options become these. */
@@ -106,6 +94,7 @@ init_group_rates(Queue *queue)
 	rates.pass(monotonic_now());
 	if (rates.on())
 		rates.assume_most(queue->options.rate_period, unknown_starts_end());
+	init_memory(queue);
 }
 
 /* Of a queue that has just been created. */
@@ -117,14 +106,7 @@ no_group_starts(Queue *queue)
 		rates.assume_none(queue->options.rate_period, monotonic_now());
 }
 
-enum class Counted : uint8
-{
-	kAll,
-	kSome,
-	kNoEntry, /* the next one's group can have none */
-};
-
-/* Count leases that ran when the rules came, as many as a hold may. */
-Counted count_some(Queue *queue);
+/* Count leases that ran when the rules came, as many as a hold may. Return false if some are left. */
+bool count_some(Queue *queue);
 
 } // namespace pgq

@@ -1,14 +1,12 @@
 /*
- * Entries of groups. Each queue has a few of its own; the rest are common to all queues. What queues put aside leaves as
- * many of these as there can be leases to groups with jobs in work: when the others are used up, with what queues keep
- * spare, a queue with fair leaves rows for another sweep instead of putting their groups aside, and in other queues groups
- * that wait lose their entries. Groups that are known only for what has started of them have as many at most.
+ * Entries of groups, for all queues. There is one for each lease of the server, so a group that runs never lacks one: it
+ * is taken before the lease counts, and given back before the lease is.
  *
- * A queue with rules for groups keeps some spare entries, and gives back what it has too many of at the end of each hold.
- * So whatever needs an entry, the callbacks at commit included, has it without another lock. If there is none all the
- * same, the queue gives up one that it can spare, or reads its rows again (core/ready_jobs.h).
+ * There are as many more for groups that are only remembered for their rates. Each queue may remember a fixed number of
+ * groups; half of all are common, and given to the first that asks. A queue that may remember no more merges groups
+ * (core/group_rates.h).
  *
- * The queue's lock is held around each call; the pool's own is a spinlock.
+ * All functions are called under the queue's lock, and cannot fail. The pool has a spinlock.
  */
 #pragma once
 
@@ -16,24 +14,25 @@
 
 namespace pgq {
 
-/* Of each queue. */
-inline constexpr int kOwnGroups = 8;
-
 Size group_pool_size();
 void place_group_pool(void *memory);
 
-/* Before entries may be needed; and before groups of so many jobs may get some to run. */
-void take_spare_groups(Queue *queue);
-void take_spare_groups_to_run(Queue *queue, int n);
+/* Before a lease counts: the queue has an entry for its group. */
+void bring_group(Queue *queue, int64 group);
 
-/* After some may have come free. */
-void return_spare_groups(Queue *queue);
+/* Before a group may have to be remembered: the queue may remember one more, if there is room. */
+void reserve_memory(Queue *queue);
 
-/* Of a slot that dies, whose leases have ended: some of its entries. False: there are no more. */
-bool return_some_groups(Queue *queue);
+/* Of a queue that gets a slot. */
+void init_memory(Queue *queue);
 
-/* So many that are nobody's own, and in all. */
-int common_groups();
-int64 max_groups();
+/* Give back what the queue does not need. */
+void return_groups(Queue *queue);
+
+/* Forget some groups of a slot that dies, whose leases have ended. Return false if there are none left. */
+bool forget_some_groups(Queue *queue);
+
+/* Number of entries. */
+int max_groups();
 
 } // namespace pgq

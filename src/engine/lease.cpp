@@ -355,9 +355,13 @@ end_lease(Lease *lease, bool gone)
 	else
 		discharge_lease(&queue->database->share);
 
-	note_group_end(queue, hint, moved, ran);
+	/* If the row was moved, the move files a hint of the same job. */
+	if (!moved)
+		queue->schedule.look_at_group(hint.group);
 	if (missed_count == 0)
 		return false;
+	/* If SQL has changed the group of the row, `missed` has another group than `hint`. */
+	queue->schedule.look_at_group(missed.group);
 	/* Only the row shows which of several hints is right, so read all rows again. */
 	if (missed_count > 1)
 		queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());

@@ -27,6 +27,11 @@ struct Touched
 	int64 dead;			/* new dead letters, minus dead letters that were removed */
 	int64 reserved;		/* number of jobs for which the transaction has reserved room */
 	bool recount;		/* the transaction has made changes that the other fields cannot express */
+	/* The next fields describe jobs that the transaction has added or changed. */
+	bool jobs;			 /* there are such jobs; false: the next three fields are not set */
+	Key key;			 /* smallest key of the jobs that are not delayed (is_delayed()) */
+	TimestampTz horizon; /* latest run_at of the jobs that are not delayed */
+	TimerKey timer_key;	 /* smallest timer key of the delayed jobs */
 	static constexpr int kDueMax = 8;
 	int due_count;
 	struct

@@ -36,9 +36,44 @@ merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run
 	}
 }
 
-template <typename Scan>
+/*
+ * As merge_streams(), group by group. A row of another group than the last one begins a group. A group takes rows until it
+ * has enough; the first row that is left out is noted, and the stream goes on at a later group.
+ */
+static void
+merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *streams, int n,
+			 GroupRun *run)
+{
+	auto *rows = static_cast<Hint *>(palloc(most_groups * most_rows * sizeof(Hint)));
+	*run = {};
+	run->groups = static_cast<RowsOfGroup *>(palloc(most_groups * sizeof(RowsOfGroup)));
+	RowsOfGroup *group = nullptr;
+	while (RowStream *next = smallest<GroupScan>(streams, n))
+	{
+		const Hint &row = next->row;
+		if (group == nullptr || group->group != row.group)
+		{
+			run->more = run->n == most_groups;
+			if (run->more)
+				return;
+			group = &run->groups[run->n];
+			*group = {row.group, rows + run->n++ * most_rows, 0, Key::highest()};
+		}
+		if (group->n < most_rows)
+		{
+			group->rows[group->n++] = row;
+			scan.advance(next);
+			continue;
+		}
+		group->next = Min(group->next, row.key);
+		scan.skip_group(next);
+	}
+}
+
+/* Open a stream for each segment, have merge() read them, and close them. */
+template <typename Scan, typename Merge>
 static bool
-read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
+read_segments(const Scan &scan, int32 queue_id, Merge merge)
 {
 	SegmentSet segments(AccessShareLock);
 	const Tables &t = segments.open_all();
@@ -54,7 +89,7 @@ read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
 		scan.begin(stream);
 		scan.advance(stream);
 	}
-	merge_streams(scan, most, streams, n, run);
+	merge(streams, n);
 	for (int i = 0; i < n; i++)
 		close_stream(&streams[i]);
 	segments.close();
@@ -68,13 +103,25 @@ read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
 bool
 read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run)
 {
-	return read_segments(scan, queue_id, most, run);
+	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+		merge_streams(scan, most, streams, n, run);
+	});
 }
 
 bool
 read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run)
 {
-	return read_segments(scan, queue_id, most, run);
+	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+		merge_streams(scan, most, streams, n, run);
+	});
+}
+
+bool
+read_groups(const GroupScan &scan, int32 queue_id, int most_groups, int most_rows, GroupRun *run)
+{
+	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+		merge_groups(scan, most_groups, most_rows, streams, n, run);
+	});
 }
 
 } // namespace pgq

@@ -22,4 +22,24 @@ struct RowRun
 bool read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run);
 bool read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run);
 
+/* The first rows of a group. */
+struct RowsOfGroup
+{
+	int64 group;
+	Hint *rows; /* in order, at least one */
+	int n;
+	Key next; /* the first key that was left out; +infinity: none was */
+};
+
+struct GroupRun
+{
+	RowsOfGroup *groups; /* in the order of their ids */
+	int n;
+	bool more; /* groups are left */
+};
+
+/* Read the next groups, of each at most so many rows. False as above. */
+bool read_groups(const GroupScan &scan, int32 queue_id, int most_groups, int most_rows,
+				 GroupRun *run);
+
 } // namespace pgq

@@ -183,6 +183,42 @@ touch_counted(PreparedEntry *entry, const QueueRef &ref)
 	return touched->generation == ref.generation ? touched : nullptr;
 }
 
+/* Store from where on memory will lack jobs of the queue when the transaction has committed. */
+static void
+hand_over_jobs(PreparedEntry *entry, const QueueHints &jobs)
+{
+	int64 enqueued = 0;
+	for (const HintEffect &effect : jobs.hints)
+		enqueued += effect.jobs;
+	touch(entry, jobs.ref, enqueued);
+	Touched *touched = &entry->touched[jobs.ref.queue - shared->queues];
+	if (touched->generation != jobs.ref.generation)
+		return;
+	if (!touched->jobs)
+	{
+		touched->jobs = true;
+		touched->key = Key::highest();
+		touched->timer_key = TimerKey::highest();
+		touched->horizon = PG_INT64_MIN;
+	}
+	for (const HintEffect &effect : jobs.hints)
+	{
+		const Hint &hint = effect.hint;
+		if (hint.delayed)
+			touched->timer_key = Min(touched->timer_key, hint.timer_key());
+		else
+		{
+			touched->key = Min(touched->key, hint.key);
+			touched->horizon = Max(touched->horizon, hint.key.run_at);
+		}
+	}
+	if (!jobs.shed)
+		return;
+	touched->key = Min(touched->key, jobs.shed_key);
+	touched->timer_key = Min(touched->timer_key, jobs.shed_timer_key);
+	touched->horizon = Max(touched->horizon, jobs.shed_horizon);
+}
+
 static void
 hand_over_counts(PreparedEntry *entry, const Effects &effects)
 {
@@ -226,12 +262,7 @@ hand_over_to_entry()
 		hand_over_lease(effect, effects.leases.end(), xid);
 	}
 	for (const QueueHints &jobs : effects.jobs)
-	{
-		int64 enqueued = 0;
-		for (int i = 0; i < jobs.hints.size; i++)
-			enqueued += jobs.hints.items[i].jobs;
-		touch(entry, jobs.ref, enqueued);
-	}
+		hand_over_jobs(entry, jobs);
 	hand_over_counts(entry, effects);
 	for (const DuplicateEffect &effect : effects.duplicates)
 		touch(entry, effect.ref, 0, effect.jobs);
@@ -330,10 +361,22 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 	return settled == kHoldMax;
 }
 
+/* Read the rows again that the transaction has written. touched: as for settle_prepared_queue(). */
+static void
+read_prepared_jobs(QueueHold &hold, const Touched *touched)
+{
+	if (touched == nullptr)
+		return hold.read_all(clock_mark(hold.queue()));
+	if (!touched->jobs)
+		return;
+	hold.schedule().raise_horizon(touched->horizon);
+	hold.read_from(touched->key, touched->timer_key);
+}
+
 /*
- * Settle the leases of one queue that the transaction has used, then read the queue's rows again.
- * Returns false if the slot belongs to another queue by now. touched: the changes of the
- * transaction to this queue; NULL if these are not known.
+ * Settle the leases of one queue that the transaction has used, then read the rows again that the
+ * transaction has written. Returns false if the slot belongs to another queue by now. touched: the
+ * changes of the transaction to this queue; NULL if these are not known.
  */
 static bool
 settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const Touched *touched)
@@ -346,7 +389,7 @@ settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const
 			if (more)
 				return;
 			if (commit)
-				hold.read_all(clock_mark(hold.queue()));
+				read_prepared_jobs(hold, touched);
 			if (commit && touched != nullptr)
 			{
 				hold->counters.enqueued += touched->enqueued;

@@ -13,6 +13,7 @@ enum class RefillKind : uint8
 	kWindow,
 	kTimer,
 	kGroups,
+	kLap,
 };
 
 /*

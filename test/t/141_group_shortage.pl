@@ -109,6 +109,30 @@ for my $rule ('fair => true, fifo => true', 'fair => true', 'fair => true, group
 	drop('q');
 }
 
+# ---- turns of more groups than there are places ----
+
+{
+	# Three rounds of 60 groups with two priorities, among them a group with many jobs.
+	make('q', 'fair => true');
+	sql(q{SELECT count(pgq_enqueue('q', '1', group_key => 'hot')) FROM generate_series(1, 200)});
+	sql(qq{SELECT count(pgq_enqueue('q', '1', group_key => 'g' || i, priority => $_)) FROM generate_series(1, 59) i}) for 0, 0, 0, 1;
+	my @rounds;
+	for my $groups (59, 60, 60, 60)
+	{
+		my %turns;
+		for (my $left = $groups; $left > 0; $left -= 6)
+		{
+			my $n = $left < 6 ? $left : 6;
+			$turns{$_}++ for split / /, sql(qq{SELECT string_agg(c.group_key, ' ') FROM pgq_claim('q', $n) c, LATERAL pgq_ack(c.job_id, c.lease)});
+		}
+		push @rounds, scalar(keys %turns) . ' groups, at most ' . (sort { $b <=> $a } values %turns)[0];
+	}
+	is(join('; ', @rounds), '59 groups, at most 1; 60 groups, at most 1; 60 groups, at most 1; 60 groups, at most 1', 'more groups than places: in each round each has one turn');
+	is(drained('q'), 197, '... then the others');
+	well_ok();
+	drop('q');
+}
+
 # ---- queues that hold nothing, and queues that wait ----
 
 my @idle = map { "idle$_" } 1 .. 8;

@@ -240,7 +240,7 @@ struct Watch
 struct World
 {
 	Schedule schedule;
-	Schedule::Window::Node window[kMaxSize];
+	Schedule::Node window[Schedule::nodes(kMaxSize)];
 	Schedule::Timer::Node timer[kMaxSize];
 	int64_t clock;
 	Job jobs[kMaxJobs];
@@ -362,7 +362,7 @@ public:
 			Hint hint = job.hint();
 			if (schedule_.due(hint))
 			{
-				if (schedule_.poppable() && hint.key < schedule_.window().first())
+				if (schedule_.poppable() && hint.key < schedule_.window().first().key)
 					return complain("poppable, but smaller is", job);
 				if (schedule_.exhausted())
 					return complain("exhausted, but ready is", job);

@@ -1,0 +1,130 @@
+#include "load/groups.h"
+
+#include "catalog/queue_lock.h"
+#include "engine/hold.h"
+#include "load/row_run.h"
+#include "pg/stop_point.h"
+#include "txn/refill_role.h"
+
+namespace pgq {
+
+namespace {
+
+struct Step
+{
+	QueueRef ref;
+	LapStep lap;
+	bool fifo;
+	GroupScan scan;
+	int64 highest; /* priority of any row that is due, or Lap::kNone */
+	GroupRun run;
+	GroupRows of[kVisitsMax];
+};
+
+} // namespace
+
+static bool
+begin_step(Step &step)
+{
+	bool begun = false;
+	(void) change_queue(step.ref, [&](QueueHold &hold) {
+		Schedule &schedule = hold.schedule();
+		schedule.fire(wall_now());
+		begun = schedule.wants_step();
+		if (!begun)
+			return;
+		begin_refill_role(step.ref, RefillKind::kLap);
+		step.lap = schedule.begin_step();
+		step.fifo = schedule.rules().fifo;
+		step.scan.due_line = schedule.due_line();
+		step.scan.horizon = schedule.horizon();
+	});
+	return begun;
+}
+
+/* If no row of these groups has the lap's priority, the priority of the first row that is due. */
+static bool
+read_highest(Step &step)
+{
+	for (int i = 0; i < step.run.n; i++)
+		if (step.run.groups[i].rows[0].key.priority >= step.lap.priority)
+		{
+			step.highest = step.lap.priority;
+			return true;
+		}
+	OrderScan scan{};
+	scan.start = {step.lap.priority, PG_INT64_MIN, PG_INT64_MIN};
+	scan.due_line = step.scan.due_line;
+	scan.horizon = step.scan.horizon;
+	RowRun first;
+	bool complete = read_rows(scan, step.ref.queue_id, 1, &first);
+	step.highest = first.n > 0 ? first.rows[0].key.priority : Lap::kNone;
+	return complete;
+}
+
+/* Return false if not all segments are there. */
+static bool
+read_step(Step &step)
+{
+	stop_point("lap-scan");
+	int wanted = Min(step.lap.room, kJobsOfGroupMax);
+	step.scan.from = step.lap.from;
+	step.scan.to = step.lap.to;
+	if (!read_groups(step.scan, step.ref.queue_id, kVisitsMax, step.fifo ? 1 : wanted + kBeyond,
+					 &step.run) ||
+		!read_highest(step))
+		return false;
+	for (int i = 0; i < step.run.n; i++)
+	{
+		RowsOfGroup &group = step.run.groups[i];
+		step.of[i] = {.rows = group.rows, .n = group.n, .next = group.next, .head = PG_INT64_MAX};
+		if (step.fifo && !read_head_of(step.ref, group.group, PG_INT64_MIN, &step.of[i]))
+			return false;
+	}
+	return true;
+}
+
+static void
+publish_step(Step &step)
+{
+	(void) change_queue(step.ref, [&](QueueHold &hold) {
+		Schedule &schedule = hold.schedule();
+		bool valid = schedule.look_at_step(&step.lap, step.highest);
+		for (int i = 0; i < step.run.n && valid; i++)
+		{
+			int64 group = step.run.groups[i].group;
+			GroupRows &rows = step.of[i];
+			int wanted = Min(step.lap.room, schedule.groups().room(group));
+			int n = pick_free_rows(hold, &rows, Min(Max(wanted, 1), kJobsOfGroupMax));
+			valid = schedule.take_group(step.lap, group, rows.rows, n, rows.next);
+		}
+		if (valid && !step.run.more)
+			schedule.take_rest(step.lap);
+		hold.pass_on();
+	});
+}
+
+RefillResult
+step_of_lap(const QueueRef &ref, bool wait)
+{
+	Step step{};
+	step.ref = ref;
+	if (!segments_known())
+		return RefillResult::kNotReady;
+	if (!lock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock, wait))
+		return RefillResult::kElsewhere;
+	bool begun = begin_step(step);
+	bool complete = begun && read_step(step);
+	if (complete)
+	{
+		stop_point("lap-publish");
+		publish_step(step);
+	}
+	abandon_refill();
+	unlock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock);
+	if (!begun)
+		return RefillResult::kNotNeeded;
+	return complete ? RefillResult::kDone : RefillResult::kNotReady;
+}
+
+} // namespace pgq
