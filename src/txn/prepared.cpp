@@ -5,11 +5,12 @@
  * them, even after a restart or a failover. So PREPARE stores the effects in shared memory: each
  * lease stores how the transaction will change it (struct Prepared), and an entry remembers the
  * transaction and the queues to which it has enqueued. A process that finds the transaction ended
- * applies the effects. Hints are not stored: the cursors of the queues go back to -infinity, and
- * the rows are read from the table.
+ * applies the effects. Hints are not stored: the entry has the smallest keys of the jobs that the
+ * transaction has written to each queue. The cursors of the queue go back to these keys, and the
+ * rows are read from the table.
  *
  * After a restart, the entries are made anew from the server's list of prepared transactions. Each
- * new entry is for all queues of its database. Leases exist then only if they were saved
+ * new entry is for all queues of its database, and their cursors go back to -infinity. Leases exist then only if they were saved
  * (load/saved_lease.h), together with the changes that these transactions will make to them. Rows
  * that such a transaction has deleted or locked are BUSY until it ends
  * (protocol: busy-is-not-gone).
