@@ -45,7 +45,7 @@ public:
 
 	/* ---- jobs ---- */
 
-	/* Insert a ready job, unless a marker, the lap or (fifo) another job covers it. in_order: only the head of the group goes out. */
+	/* Insert a ready job, unless a marker, the lap or (fifo) another job covers it. in_order: only the group's head goes out. */
 	void insert(const Hint &hint, bool in_order)
 	{
 		Node *run = find(hint.group);
@@ -83,7 +83,7 @@ public:
 		order(run);
 	}
 
-	/* Remove the run of a group without room. Return the key from which on memory may lack its rows; +infinity: there was no run. */
+	/* Remove the run of a group without room. Return the key from which memory may lack its rows; +infinity: there was no run. */
 	Key drop(int64_t group)
 	{
 		Node *run = find(group);

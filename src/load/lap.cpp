@@ -10,13 +10,14 @@ namespace pgq {
 
 namespace {
 
+/* A step of the lap. */
 struct Step
 {
 	QueueRef ref;
 	LapStep lap;
 	bool fifo;
 	GroupScan scan;
-	int64 highest; /* priority of any row that is due, or Lap::kNone */
+	int64 highest; /* highest priority of a due row, up to the lap's; Lap::kNone: no row is due */
 	GroupRun run;
 	GroupRows of[kVisitsMax];
 };
@@ -42,7 +43,10 @@ begin_step(Step &step)
 	return begun;
 }
 
-/* If no row of these groups has the lap's priority, the priority of the first row that is due. */
+/*
+ * Set step.highest. If no group has a row of the lap's priority, look for the first row of the queue up
+ * to this priority. Return false if segments are missing.
+ */
 static bool
 read_highest(Step &step)
 {
@@ -62,7 +66,7 @@ read_highest(Step &step)
 	return complete;
 }
 
-/* Return false if not all segments are there. */
+/* Read the groups of the step. Return false if segments are missing. */
 static bool
 read_step(Step &step)
 {
@@ -94,6 +98,7 @@ publish_step(Step &step)
 		{
 			int64 group = step.run.groups[i].group;
 			GroupRows &rows = step.of[i];
+			/* Of a group without room, the first row is needed: its key becomes the group's cursor. */
 			int wanted = Min(step.lap.room, schedule.groups().room(group));
 			int n = pick_free_rows(hold, &rows, Min(Max(wanted, 1), kJobsOfGroupMax));
 			valid = schedule.take_group(step.lap, group, rows.rows, n, rows.next);
