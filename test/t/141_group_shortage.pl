@@ -1,5 +1,5 @@
-# Leases or entries of groups run short: each claim still ends, no turn of a group is lost, and no queue takes what
-# other queues need.
+# Leases or places in the window run short: each claim still ends, no turn of a group is lost, and no queue takes the
+# memory that other queues need for their groups.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
