@@ -38,7 +38,7 @@ merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run
 
 /*
  * Merge the rows of n streams into *run, group by group: at most most_groups groups, and at most
- * most_rows rows of each. The rest of a group is skipped, after its first key was noted.
+ * most_rows rows of each.
  */
 static void
 merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *streams, int n,
@@ -65,6 +65,7 @@ merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *s
 			scan.advance(next);
 			continue;
 		}
+		/* The group has enough rows: each stream skips the rest. `next` is the smallest key skipped. */
 		group->next = Min(group->next, row.key);
 		scan.skip_group(next);
 	}

@@ -11,7 +11,7 @@ my $leases = 16;
 my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\npgq_ext.max_leases = $leases\npgq_ext.window_size = 16\n"
 	  . "pgq_ext.max_queues = 24\nstatement_timeout = '60 s'\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
-# It has been empty when a claim looked: all that comes is in memory, or known to be beyond it.
+# Create a queue, and let a claim find that it is empty: from then on, memory lacks no row that no cursor or marker covers.
 sub make
 {
 	my ($queue, $options) = @_;
@@ -19,7 +19,7 @@ sub make
 	is(sql("SELECT count(*) FROM pgq_claim('$queue')"), 0, "queue $queue is empty");
 	return;
 }
-# A job of each of these groups, in several transactions.
+# Enqueue a job of each group from g$first to g$groups, in transactions of ten jobs.
 sub enqueue
 {
 	my ($queue, $groups, $first) = @_;
@@ -29,7 +29,7 @@ sub enqueue
 sub state_of { my ($queue, $n) = @_; return scalar sqlstate($node, "SELECT * FROM pgq_claim('$queue', $n)") }
 sub claimed { my ($queue, $n) = @_; return sql("SELECT count(*) FROM pgq_claim('$queue', $n)") }
 sub ack { my ($queue) = @_; return sql("SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = '$queue'") }
-# How many jobs are handed out until there is none, a few at a time.
+# Claim five jobs at a time and acknowledge them, until there is none. Return the number of jobs.
 sub drained
 {
 	my ($queue) = @_;
@@ -57,7 +57,7 @@ for my $rule ('fair => true', 'fair => true, group_concurrency => 1', 'fair => t
 }
 
 {
-	# A full window, and behind it the next job of a group that has room again.
+	# The window is full. The next job of a group that has room again comes after the last job of the window.
 	make('q', 'group_concurrency => 1');
 	for my $job (1, 2)
 	{
