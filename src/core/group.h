@@ -2,8 +2,8 @@
  * The rules that a queue has for its groups, and the entry of a group whose jobs are in work.
  *
  * A group has an entry while leases of its jobs count. In a queue with group_rate_limit the entry stays until none of the starts
- * that it counts lies within the last period. The owner of the queue brings an entry with each lease that counts, so a group with
- * jobs in work never lacks one. Entries change under the lock of their queue.
+ * that it counts lies within the last period. The owner of the queue supplies an entry with each lease that counts, so a group with
+ * jobs in work never lacks an entry. Entries are read and changed under the lock of their queue.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct GroupRate
 	TreeNode timed; /* unless kNone: in the tree of the groups with the same kind of wait */
 	int64_t at;		/* unless kNone: end of the wait, monotonic, in microseconds */
 	Wait wait;
-	uint32_t rules;	  /* GroupRates::epoch_ of the rules by which `starts` counts */
+	uint32_t rules;	  /* value of GroupRates::epoch_ when `starts` was adjusted to the rules */
 	int32_t claiming; /* number of jobs in work that claims have not handed out yet */
 	SmallRate starts; /* only in a queue with group_rate_limit */
 };

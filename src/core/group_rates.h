@@ -1,12 +1,12 @@
 /*
- * Rates of groups (option group_rate_limit): in any time of one period, no more jobs of a group start than the limit says.
+ * Rates of groups (option group_rate_limit): in any time span of one period, at most `limit` jobs of a group start.
  *
  * The entry of a group counts its starts, and the jobs that claims have taken and not handed out yet. If they are as many as may
- * start, the group has no room. It is throttled while only time can give it room. The entry of a group without a job in work is
- * fading: it stays until none of its starts counts any more.
+ * start, the group has no room. A group is throttled while only time can give it room. A group without a job in work is fading: its
+ * entry stays until none of its starts counts any more.
  *
- * Only a limited number of groups without a job in work may have entries. Beyond that, an entry is merged into the others: one
- * counter for all groups without an entry. A new entry begins with the starts of this counter, so a group may count too many
+ * Only a limited number of groups without a job in work may have entries. Beyond that, an entry is merged into the counter of the
+ * others, that is, of all groups without an entry. A new entry begins with a copy of this counter, so a group may count too many
  * starts, never too few. While the others have no room, they are all passed over, with one cursor. When they have room again, all
  * rows from this cursor on are read again.
  *
@@ -101,7 +101,7 @@ public:
 			start_timing(group, GroupRate::kThrottled, at);
 	}
 
-	/* Let a group without a job in work wait until its starts have faded. Return false if none of its starts counts. */
+	/* Let a group without a job in work wait until none of its starts counts. Return false if none counts now. */
 	bool keep(Group *group)
 	{
 		stop_timing(group);

@@ -2,10 +2,10 @@
  * The entries of the groups of one queue (core/group.h): how many jobs of each group are in work, and so which groups have room
  * for one more job.
  *
- * A group without room has an entry, or is one of the others of group_rates.h. A ready row of such a group is dropped wherever
- * memory meets the row, and the cursor of the group keeps the smallest key that was dropped. When the group has room again,
- * ReadyJobs puts a marker at that key; in a queue with fifo at the smallest key of all, since the key of the head is unknown. So
- * a waiting group needs no memory but the place of its marker.
+ * A group without room has an entry, or is one of the groups without an entry, which share a counter (group_rates.h). Memory drops
+ * a ready row of a group without room; the cursor of the group keeps the smallest dropped key. When the group has room again,
+ * ReadyJobs puts a marker at that key, or with fifo at the smallest key of all, since the key of the head is unknown. So a group
+ * with room whose jobs wait needs no memory except a marker.
  *
  * Spare entries come from the owner of the queue (give()), and go back to the owner (take_spare()). Pure and unlocked: part of
  * ReadyJobs, which is used under the queue's lock.
@@ -126,7 +126,7 @@ public:
 		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
 
-	/* Return true, and lower the cursor of the group to the key of a ready row, if the group has no room for the row. */
+	/* If the group has no room, lower its cursor to the key of the ready row, and return true: the row need not be kept. */
 	bool drop(const Hint &hint) { return drop(hint.group, hint.key); }
 	bool drop(int64_t id, const Key &key)
 	{
@@ -144,7 +144,7 @@ public:
 		return true;
 	}
 
-	/* Return whether the cursor of the row's group covers the row. In a queue with fifo it covers all rows until there is room. */
+	/* Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered. */
 	bool cover(const Hint &hint) const
 	{
 		Group *group = find(hint.group);
@@ -189,7 +189,7 @@ public:
 		look_at_rate(group);
 	}
 
-	/* Count n saved starts at `when`: in the entry, in a new entry without other starts, or if that is impossible in the others. */
+	/* Count n saved starts at `when`. A new entry counts no other starts. If no entry can be added, the others count the starts. */
 	void add_starts(int64_t id, int32_t n, int64_t when)
 	{
 		Group *group = find(id);

@@ -38,7 +38,7 @@ public:
 		const Slot &slot = slots_[index_of(group)];
 		return slot.group == group && slot.known;
 	}
-	/* Return the smallest id that was filed since the visit began; INT64_MIN: the visit will not make the head known. */
+	/* Return the smallest id that was filed since the visit began; INT64_MIN: doubt() was called since then. */
 	int64_t lowest_of(int64_t group) const
 	{
 		const Slot &slot = slots_[index_of(group)];
@@ -84,7 +84,7 @@ public:
 		return slot.floor;
 	}
 
-	/* End the visit, which has found this head. */
+	/* End the visit, which has found this head. The head is known unless a row was filed before it, or doubt() was called. */
 	void end_visit(int64_t group, int64_t head)
 	{
 		Slot &slot = slots_[index_of(group)];

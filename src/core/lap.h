@@ -85,14 +85,14 @@ public:
 		return !on_ || priority > priority_ || (priority == priority_ && ahead(group, hand));
 	}
 
-	/* Return whether the lap will find a job in time that is filed now and not kept. hand: of the job's priority. */
+	/* Return whether a job that is filed now need not be kept: the lap will find it before its turn. hand: of its priority. */
 	bool finds(int32_t priority, int64_t group, int64_t hand) const
 	{
 		bool is_next = priority == priority_ && ahead(group, hand);
 		return priority <= bound(group) && !(reading_ && in_arc(group)) && !is_next;
 	}
 
-	/* Note that the group has lost its run, which had jobs of this priority and perhaps of lower ones. hand: of the priority. */
+	/* Note that the group has lost its run, whose first job or marker had this priority. hand: of the priority. */
 	void lose(int32_t priority, int64_t group, int64_t hand)
 	{
 		if (!on_ || priority > priority_)

@@ -2,16 +2,16 @@
  * The ready jobs of one queue: the groups, and a window with a cursor, or instead turns in a queue with fair. Part of Schedule,
  * which says when a job is ready, and states the invariant.
  *
- * A claim asks these functions, and each answer brings it nearer to a job or to its end (protocol: claims-make-progress):
+ * A claim asks these functions in turn, and does what the first true answer demands (protocol: claims-make-progress):
  *
- *   poppable               the first is a job: it goes out, or is dropped because its group has no room
- *   wants_visit            the first is a marker: a visit reads rows of its group
- *   wants_step             (fair) jobs that memory lacks may come before the first: a step of the lap reads them
- *   wants_window_refill    (without fair) the same: a refill reads them
- *   exhausted              no job is ready
+ *   poppable               the next hint is a job: pop it; it goes out, or is dropped because its group has no room
+ *   wants_visit            the next hint is a marker: visit the group, that is, read its rows
+ *   wants_step             (fair) groups may lack runs that would come first: make a step of the lap, which reads their rows
+ *   wants_window_refill    (without fair) the window may lack rows that would come first: refill the window
+ *   exhausted              no job is ready: end the claim
  *
- * Progress: without fair, a refill or a visit raises the smallest key that memory may lack, or puts jobs before it. With fair, a
- * step visits groups or lowers the priority of the lap. A dropped job comes back only when its group has room again.
+ * Each action makes progress. Without fair, a refill or a visit raises the smallest key of the rows that memory may lack, or puts
+ * jobs before it; with fair, a step visits groups or lowers the priority of the lap. A dropped job waits for room in its group.
  *
  * Pure and unlocked: the queue's lock is held around every call.
  */

@@ -3,8 +3,8 @@
  * have a marker: memory may lack jobs of the group from the marker's key on.
  *
  * Runs are found by group, and by turn. The priority of a run is that of its first job or marker. The hand of a priority is the
- * group that had the last turn. The next turn has the run of the highest priority that follows the hand on the circle of groups
- * (lap.h). There are kHands hands; priorities whose difference is a multiple of kHands share a hand.
+ * group that had the last turn. Of the runs of the highest priority, the first one behind the hand on the circle of groups (lap.h)
+ * has the next turn. There are kHands hands; priorities whose difference is a multiple of kHands share a hand.
  *
  * Each run and each job takes a node of an array that the owner provides. Pure and unlocked: part of Turns.
  */
@@ -31,7 +31,7 @@ public:
 		uint8_t visit;	  /* 1 + index in lowest_ of the visit of the marker; 0: no visit */
 	};
 
-	/* A run, or a job of a run. A run stands before its jobs. */
+	/* A run, or a job of a run. In the tree, a run stands before its jobs. */
 	struct Node
 	{
 		TreeNode links;
@@ -250,7 +250,7 @@ protected:
 		return next_after(priority, hand_of(priority));
 	}
 
-	/* Return the run of the priority whose turn is that of the group, or else the last before it. Up to the hand: the last turn. */
+	/* Return the run at the turn of the group, or else the last run before it. For the hand: the run whose turn is last. */
 	Node *last_up_to(int32_t priority, int64_t group) const
 	{
 		TreeNode *n = Tree::upper_bound(&turns_, QueuePass{priority, group}, ByTurn{});
@@ -279,7 +279,7 @@ protected:
 		runs_--;
 	}
 
-	/* Adapt the priority of the run, whose first job or marker has changed. Remove a run that has neither. */
+	/* Update the priority of a run whose first job or marker has changed. Remove a run that has neither jobs nor a marker. */
 	void order(Node *run)
 	{
 		Run &r = run->run;

@@ -34,7 +34,7 @@ public:
 	/* Forget all runs. Memory may lack all rows. */
 	void clear() { clear(Key::lowest()); }
 
-	/* Forget all runs, since memory may lack rows from this key on. A lap covers all groups, and a marker group 0. */
+	/* Forget all runs: memory may lack rows from this key on. The lap covers rows with a group, a marker rows without a group. */
 	void doubt(const Key &key)
 	{
 		Node *run = find(0);
@@ -130,7 +130,7 @@ public:
 
 	/* ---- visits of markers ---- */
 
-	/* Begin to visit the markers whose turns are next. Return their number. fifo: jobs behind the markers may not be the heads. */
+	/* Begin to visit markers of the runs whose turns are next. Return their number. fifo: remove the jobs behind these markers. */
 	int begin_visits(Visit *visits, int most, bool fifo)
 	{
 		static constexpr int kLooks = 64;
@@ -315,7 +315,7 @@ private:
 		shrink();
 	}
 
-	/* Add jobs that were read, up to the marker. The run may be removed by that. */
+	/* Add the jobs before the marker, of n jobs that were read. The eviction of other nodes may remove the run. */
 	void fill(Node *run, const Hint *jobs, int n)
 	{
 		int64_t group = run->group;
@@ -383,7 +383,7 @@ private:
 		left == Lap::kNone ? lap_.end() : lap_.begin(priority, hand_of(priority));
 	}
 
-	int64_t before_; /* hand of its priority before the last pop */
+	int64_t before_; /* value of the hand before the last pop moved it */
 	Lap lap_;
 };
 
