@@ -20,7 +20,7 @@ namespace pgq {
 Size group_pool_size();
 void place_group_pool(void *memory);
 
-/* Take an entry from the pool unless the group, or a spare one, is there. Called before a lease of the group counts. */
+/* Take an entry from the pool, unless the group has one or the queue has a spare one. Called before a lease of the group counts. */
 void bring_group(Queue *queue, int64 group);
 
 /*
