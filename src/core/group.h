@@ -52,8 +52,7 @@ struct GroupRules
 	int32_t rate = 0;	/* most starts of a group in a period; 0: no limit */
 	int64_t period = 0; /* microseconds; 0: there is no rate */
 
-	/* Return whether the rules concern jobs of the group; 0: jobs without a group. */
-	bool concern(int64_t group) const { return fair || (group != 0 && count()); }
+	/* Return whether there is a rule at all. */
 	bool any() const { return fair || count(); }
 	/* Return whether groups count the leases of their jobs. */
 	bool count() const { return limit > 0 || fifo || rate > 0; }

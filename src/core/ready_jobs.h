@@ -51,8 +51,6 @@ public:
 	/* ---- what a claim asks ---- */
 
 	bool window_refill_active() const { return window_refill_.active; }
-	/* Return whether a process reads rows that may come before the next job. */
-	bool refill_active() const { return fair() ? turns_.lap().reading() : window_refill_.active; }
 
 	/* Return whether a refill is useful: a claim needs it, or the window is half empty. */
 	bool wants_window_refill() const

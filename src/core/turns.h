@@ -189,7 +189,6 @@ public:
 		step.room = quota();
 		return step;
 	}
-	void abandon_step() { lap_.end_step(); }
 
 	/* Return whether the groups of the step may be taken. highest: highest priority of a due row, up to the lap's; or kNone. */
 	bool look_at_step(LapStep *step, int64_t highest)
