@@ -206,10 +206,10 @@ protected:
 	/* Note that memory may lack rows from this key on. */
 	void lower_cursor(const Key &key)
 	{
-		if (fair())
-			turns_.doubt(key);
-		else
+		if (!fair())
 			lower(window_refill_, cursor_, key);
+		else if (!(key == Key::highest()))
+			turns_.doubt(key);
 		if (rules().fifo)
 			heads_.forget();
 	}

@@ -425,6 +425,8 @@ private:
 		handed_over_ |= timer_read_;
 		if (timer_read_ && rules().any())
 			return;
+		/* Once is enough: from now on the rows that the due line passes are read in the order of the timer. */
+		timer_read_ |= rules().any();
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());

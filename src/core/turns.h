@@ -59,7 +59,8 @@ public:
 			/* The job of the run has the smaller id. A marker before that job lets a visit find the head, if its row is gone. */
 			if (first_of(run)->hint.key.job_id < hint.key.job_id)
 				return hint.key < first_of(run)->hint.key ? mark(hint.group, hint.key) : void();
-			remove_jobs(run);
+			/* The row of the hint may be gone: then the known one was the head. */
+			remove_last(run);
 		}
 		add(run, hint);
 		while (r.size > quota())
@@ -329,6 +330,7 @@ private:
 				return;
 		}
 		order(run);
+		shrink();
 	}
 
 	/* ---- what does not fit ---- */
