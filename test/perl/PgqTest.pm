@@ -84,13 +84,13 @@ sub wait_for
 	my ($node, $condition, $db) = @_;
 	my @psql = ('psql', '-XAtqc', "SELECT $condition", '-d', $node->connstr($db // 'postgres'));
 	my ($out, $error);
-	my $nap = 10_000; # most waits are short
-	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	my $nap = 10_000; # most waits are short; in a long one, many questions would only make the machine slower
+	for (1 .. 4 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		($out, $error) = run_command(\@psql);
 		return if $out eq 't';
 		usleep($nap);
-		$nap *= 1.5 if $nap < 100_000;
+		$nap *= 1.5 if $nap < 400_000;
 	}
 	die "waited in vain for: $condition\nat last it was: $out\n$error";
 }
