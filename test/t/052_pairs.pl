@@ -7,9 +7,17 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 use Session;
+use Time::HiRes qw(usleep);
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\n");
-sub sql { return $node->safe_psql('postgres', $_[0]) }
+# One session for all of these: a new one for each of some thousand statements takes most of the time of this test.
+my $other = session($node);
+sub sql
+{
+	my ($out, $errors) = ask($other, $_[0]);
+	die $errors if $errors ne '';
+	return $out;
+}
 sql(q{SELECT pgq_create_queue('q', lease_time => '1 day', backoff_base => '1 h', backoff_jitter => 0)});
 
 # What is done, with the job's id and lease.
@@ -130,12 +138,13 @@ sub waits
 {
 	my ($sql) = @_;
 	send_sql($then, $sql);
-	for (1 .. 200)
+	for (1 .. 100 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		return 0 if is_answered($then);
 		return 1 if sql("SELECT count(*) FROM pg_locks WHERE pid = $then_pid AND NOT granted") > 0;
+		usleep(5_000);
 	}
-	return 0;
+	die "neither answered nor waiting: $sql";
 }
 
 my %ends = (
