@@ -262,6 +262,13 @@ protected:
 			return;
 		if (in_order && head != INT64_MAX)
 			heads_.end_visit(group, head);
+		if (fair() && groups_.drop(group, visit.from))
+		{
+			Key from = turns_.drop(group);
+			if (!(from == Key::highest()))
+				(void) groups_.drop(group, from);
+			return;
+		}
 		if (fair())
 			return turns_.end_visit(group, jobs, n, next, in_order);
 		for (int i = 0; i < n; i++)

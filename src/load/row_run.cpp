@@ -13,6 +13,18 @@ smallest(RowStream *streams, int n)
 	return least;
 }
 
+/* Return whether the scan has passed over many rows, and goes on at this one later (OrderScan::ungrouped). */
+static bool
+ends_at(const OrderScan &scan, const Hint &row)
+{
+	return scan.ungrouped && row.group != 0;
+}
+static bool
+ends_at(const DelayedScan &, const Hint &)
+{
+	return false;
+}
+
 /*
  * Merge the rows of n streams into *run, in the order of the scan: at most `most` rows, and the
  * first row that is left out.
@@ -25,7 +37,7 @@ merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run
 	run->rows = static_cast<Hint *>(palloc(most * sizeof(Hint)));
 	while (RowStream *next = smallest<Scan>(streams, n))
 	{
-		if (run->n == most)
+		if (run->n == most || ends_at(scan, next->row))
 		{
 			run->more = true;
 			run->left_out = next->row;

@@ -213,7 +213,7 @@ static void
 file_shed(const QueueHints &jobs, QueueHold &hold)
 {
 	hold.schedule().raise_horizon(jobs.shed_horizon);
-	hold.read_from(jobs.shed_key, jobs.shed_timer_key);
+	hold.read_from(hold->options.fifo ? Key::lowest() : jobs.shed_key, jobs.shed_timer_key);
 }
 
 static void

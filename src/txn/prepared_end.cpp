@@ -24,7 +24,11 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 		if (was.how == LeaseEnd::kLost)
 			hold.tell(lease->key.job_id, was.told);
 		count_end(lease, was.how, was.dead, monotonic, hold);
-		hold.end(lease, is_gone(was.how));
+		/* As at a commit: a claim that has met the lease may have dropped the hint of the waiting job. */
+		if (was.how == LeaseEnd::kChanged && !was_handed_out(lease))
+			hold.give_back(lease);
+		else
+			hold.end(lease, is_gone(was.how));
 		return false;
 	}
 	/* All uses of a lease belong to one transaction. */
@@ -105,7 +109,8 @@ read_prepared_jobs(QueueHold &hold, const Touched *touched)
 	if (!touched->jobs)
 		return;
 	hold.schedule().raise_horizon(touched->horizon);
-	hold.read_from(touched->key, touched->timer_key);
+	/* With fifo, a row that has left its group makes another job the head, whose key may be smaller. */
+	hold.read_from(hold->options.fifo ? Key::lowest() : touched->key, touched->timer_key);
 }
 
 /*
