@@ -68,11 +68,12 @@ TEST_F(LedgerGroupTest, ASecondOneOfItsGroupInOneClaim)
 	for (const GroupQueue &queue : kGroupQueues)
 		if (queue.rules.concurrency == 1 || queue.rules.fifo)
 		{
-			Key one = job_of(queue.name, 1);
-			answer(ask(queue.name), {one, job_of(queue.name, 2), job_of(queue.name, 0)});
+			std::vector<Key> apart = {job_of(queue.name, 1), job_of(queue.name, 2),
+									  job_of(queue.name, 0), job_of(queue.name, 0)};
+			answer(ask(queue.name), apart);
 			EXPECT_EQ(told(), "");
-			Key of_another = job_of(queue.name, 3);
-			answer(ask(queue.name), {of_another, job_of(queue.name, 3)});
+			std::vector<Key> together = {job_of(queue.name, 3), job_of(queue.name, 3)};
+			answer(ask(queue.name), together);
 			expect("handed out with 1 others of its group, while 0 are in work, of 1");
 		}
 }
