@@ -287,6 +287,7 @@ Auditor::check_turns(const std::string &queue)
 	int64_t moved_before = session.moved_rows();
 	bool limited = queue != kTurnsQueue;
 	int priorities = queue == kHeadsQueue ? 1 : random.between(1, 3);
+	std::set<Key> others = world.ledger.live_in(queue); /* jobs that have expired, if any */
 	for (int part = random.between(1, 3); part > 0; part--)
 	{
 		Transaction tx(session);
@@ -301,7 +302,8 @@ Auditor::check_turns(const std::string &queue)
 									   "pgq_ext.queue USING (queue_id) WHERE queue = $1",
 									   {queue});
 	for (int i = 0; i < rows.size(); i++)
-		priority_of[rows.number(i, 0)] = static_cast<int>(rows.number(i, 1));
+		if (!others.contains(rows.number(i, 0)))
+			priority_of[rows.number(i, 0)] = static_cast<int>(rows.number(i, 1));
 	std::vector<Key> done;
 	for (Time end = now() + kPatience; done.size() < priority_of.size();)
 		if (!do_some({queue}, &done, limited ? 1 : random.between(1, kBatch)) && now() > end)
@@ -310,8 +312,10 @@ Auditor::check_turns(const std::string &queue)
 								   " of " + std::to_string(priority_of.size()) + " ready jobs");
 			return;
 		}
+	bool other =
+		std::any_of(done.begin(), done.end(), [&](Key key) { return others.contains(key); });
 	/* While rows are being moved, groups are passed over. */
-	if (session.is_moving() || session.moved_rows() != moved_before)
+	if (other || session.is_moving() || session.moved_rows() != moved_before)
 		return;
 	std::map<int, std::vector<int>> turns;
 	for (Key key : done)

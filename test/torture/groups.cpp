@@ -185,12 +185,7 @@ bool
 Ledger::may_be_held_back(const Job &job, const Missed &m)
 {
 	Time from = m.sent - kSetAside;
-	auto overlaps = [&](const Hidden &claim) {
-		return claim.failed >= m.sent && claim.sent <= m.answered;
-	};
-	const auto &others = refusals[job.queue];
-	if (broken_claims(job.queue, m.sent - kUnseenWork, m.answered) ||
-		std::any_of(others.begin(), others.end(), overlaps))
+	if (broken_claims(job.queue, m.sent - kUnseenWork, m.answered))
 		return true;
 	std::vector<GroupRules> possible = rules_between(job.queue, m.sent, m.answered);
 	bool fifo = std::any_of(possible.begin(), possible.end(),

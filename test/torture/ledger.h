@@ -388,6 +388,7 @@ private:
 	void check_owner(Job *job);
 	int hidden_claims(const std::string &queue, Time from, Time to);
 	bool broken_claims(const std::string &queue, Time from, Time to);
+	bool refused_claims(const std::string &queue, Time from, Time to);
 	bool scheduler_excused(const HandOut &before, const HandOut &after);
 
 	std::mutex mutex;

@@ -25,11 +25,12 @@ struct GroupQueue
 {
 	std::string name;
 	GroupRules rules;
-	/* whether the queue has many groups, of which two have most jobs; otherwise it has three */
+	/* the queue has many groups, of which two get many jobs; otherwise it has three groups */
 	bool crowd = false;
 };
 
 constexpr int kGroupRate = 2;
+constexpr Time kRatePeriod = kSecond; /* of all queues */
 inline const std::string kGroupedQueue = "grouped";
 inline const std::string kFifoQueue = "fifo";
 inline const std::string kFairQueue = "fair";
@@ -58,7 +59,6 @@ inline const std::string kLimitedQueue = "limited";
 inline const std::string kRatedQueue = "rated";
 constexpr int kFirstLimit = 3;
 constexpr int kRate = 10;
-constexpr Time kRatePeriod = kSecond;
 /* For how long a claim that failed may have set a job aside. */
 constexpr Time kSetAside = 2 * kSecond;
 

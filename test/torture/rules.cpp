@@ -102,6 +102,15 @@ Ledger::broken_claims(const std::string &queue, Time from, Time to)
 	});
 }
 
+/* Return whether a claim of the queue was refused then. It may have looked at jobs before. */
+bool
+Ledger::refused_claims(const std::string &queue, Time from, Time to)
+{
+	return std::any_of(refusals[queue].begin(), refusals[queue].end(), [&](const Hidden &claim) {
+		return claim.failed >= from && claim.sent <= to;
+	});
+}
+
 bool
 Ledger::scheduler_excused(const HandOut &before, const HandOut &after)
 {
@@ -216,6 +225,7 @@ Ledger::check_missed()
 			!job->hand_outs.empty() && job->hand_outs.begin()->second.sent <= m.answered;
 		if (handed_out || job->touched ||
 			hidden_claims(job->queue, m.sent - kSetAside, m.answered) > 0 ||
+			refused_claims(job->queue, m.sent, m.answered) ||
 			temporary_queues.contains(job->queue) || (m.limited && may_be_held_back(*job, m)))
 			continue;
 		breach("a claim found nothing, asked at " + std::to_string((m.sent - start) / 1000) +

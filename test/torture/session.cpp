@@ -304,7 +304,7 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 	 */
 	if (spec.acked != nullptr && claimed.empty())
 	{
-		world.ledger.claim_failed(call);
+		world.ledger.claim_failed(call, false);
 		return {};
 	}
 	world.ledger.claimed(call, tx, claimed);
