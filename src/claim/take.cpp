@@ -99,8 +99,8 @@ find_room(Round *round, int unfit)
 }
 
 /*
- * Do what the next round needs: a probe, a refill, a wait, or a greater token mark. After kEmpty
- * and kFull, also find out whether another round may get a job.
+ * Do what the next round needs: a visit of markers, a step of a lap, a refill, a wait, or a greater
+ * token mark. After kEmpty and kFull, also find out whether another round may get a job.
  */
 static void
 clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)

@@ -1,19 +1,18 @@
 /*
- * Rates of groups: so that in no window of a period more jobs of a group start than a limit says.
+ * Rates of groups (option group_rate_limit): in any time span of one period, at most `limit` jobs of a group start.
  *
- * What has started of a group is counted in its entry, and so is what claims have taken and not handed out yet. A group
- * of which as many count as may start has no room. While only time can help it is throttled, and has room again when
- * its time comes. An entry of a group that does not run any more stays until what it counts has faded.
+ * The entry of a group counts its starts, and the jobs that claims have taken and not handed out yet. If they are as many as may
+ * start, the group has no room. A group is throttled while only time can give it room. A group without a job in work is fading: its
+ * entry stays until none of its starts counts any more.
  *
- * The owner says how many entries may be kept for that alone. One that has to go is merged into the others: of each group
- * that has no entry as many count as of them, and a new entry begins with that. It may be too many, never too few. While
- * that is as many as may start, the others are aside together, from one cursor on; when it is less again, their rows
- * are read again.
+ * Only a limited number of groups without a job in work may have entries. Beyond that, an entry is merged into the counter of the
+ * others, that is, of all groups without an entry. A new entry begins with a copy of this counter, so a group may count too many
+ * starts, never too few. While the others have no room, they are all passed over, with one cursor. When they have room again, all
+ * rows from this cursor on are read again.
  *
- * Rules change without a look at the entries: an entry says by which rules it has counted, and is adjusted when it is
- * used next.
+ * A change of the rules visits no entry. Each entry says by which rules it counts, and is adjusted when it is used next.
  *
- * Pure and unlocked: part of Groups. The time is what the owner said last (pass).
+ * Pure and unlocked: part of Groups. All times are monotonic; the present time is the latest that was passed to pass().
  */
 #pragma once
 
@@ -28,7 +27,6 @@ namespace pgq {
 class GroupRates
 {
 public:
-	/* No entries are timed. */
 	void reset(const GroupRules &rules)
 	{
 		Tree::init_header(&throttled_);
@@ -48,13 +46,13 @@ public:
 	int64_t now() const { return now_; }
 	void pass(int64_t now) { now_ = std::max(now_, now); }
 
-	/* What has started of the group, by the rules of now. */
+	/* Return the starts of the group, adjusted to the present rules. */
 	SmallRate &starts_of(Group *group) const
 	{
 		GroupRate &rate = group->rate;
 		if (rate.rules == epoch_)
 			return rate.starts;
-		/* Starts that counted before the period changed count as if they came then, or later. */
+		/* Starts from before the last change of the period count as if they had come with the change. */
 		int32_t n = rate.rules < since_none_ ? 0 : rate.starts.started(0);
 		rate.starts.restart(period_, changed_at_);
 		rate.starts.note(n, changed_at_);
@@ -62,7 +60,7 @@ public:
 		return rate.starts;
 	}
 
-	/* How many more of the group may start now. */
+	/* Return how many more jobs of the group may start now. */
 	int32_t room(Group *group) const
 	{
 		if (!on())
@@ -71,14 +69,14 @@ public:
 		return static_cast<int32_t>(std::max<int64_t>(limit_ - taken, 0));
 	}
 
-	/* When one more may start of a group that has no room. INT64_MAX: not before a claim has ended. */
+	/* Return when one more job of a group without room may start; INT64_MAX: not before a claim in progress has ended. */
 	int64_t next_start(Group *group) const
 	{
 		int32_t limit = limit_ - group->rate.claiming;
 		return limit > 0 ? starts_of(group).less_than(limit, now_) : INT64_MAX;
 	}
 
-	/* The earliest time at which somebody may have a job that waits for the rate of its group. INT64_MAX: nobody waits. */
+	/* Return the earliest time at which a job that waits for the rate of its group may start; INT64_MAX: no job waits for time. */
 	int64_t next_time() const
 	{
 		if (!on())
@@ -92,7 +90,7 @@ public:
 
 	int timed() const { return timed_; }
 
-	/* Rows of it wait, and it has no room because of its rate alone. */
+	/* Let the group wait until one more job may start. Its rate alone keeps rows back. */
 	void throttle(Group *group)
 	{
 		int64_t at = next_start(group);
@@ -103,7 +101,7 @@ public:
 			start_timing(group, GroupRate::kThrottled, at);
 	}
 
-	/* It is of no other use. False: of this neither. */
+	/* Let a group without a job in work wait until none of its starts counts. Return false if none counts now. */
 	bool keep(Group *group)
 	{
 		stop_timing(group);
@@ -122,11 +120,11 @@ public:
 		timed_--;
 	}
 
-	/* Those whose time has come, one after the other; not timed any more. NULL: none. */
+	/* End the wait of the next group whose time has come, and return the group; NULL: there is none. */
 	Group *take_due() { return take(&throttled_); }
 	Group *take_faded() { return take(&fading_); }
 
-	/* The one of which something has to be known for the shortest time; it does not run. NULL: none. */
+	/* Return the fading group whose wait ends first; NULL: there is none. */
 	Group *first_fading() const
 	{
 		TreeNode *n = Tree::begin_node(&fading_);
@@ -141,7 +139,7 @@ public:
 	const Key &others_cursor() const { return others_cursor_; }
 	int64_t others_next_start() const { return others_aside_ ? others_at_ : INT64_MAX; }
 
-	/* A new entry. */
+	/* Initialize the rate of a new entry with the starts of the others. */
 	void begin(Group *group)
 	{
 		group->rate.rules = epoch_;
@@ -149,7 +147,7 @@ public:
 			group->rate.starts = others_;
 	}
 
-	/* A job of a group that has no entry has started. */
+	/* Note that a job of a group without an entry has started. */
 	void note_other()
 	{
 		if (on() && others_.started(now_) < INT32_MAX)
@@ -157,14 +155,14 @@ public:
 		time_others();
 	}
 
-	/* One of which that many have started has no entry any more. */
+	/* Merge the starts of a group that loses its entry. */
 	void add_to_others(const SmallRate &starts)
 	{
 		others_.cover(starts, now_);
 		time_others();
 	}
 
-	/* They have no room, and their rows from here on are to be read again when they have. */
+	/* Pass over the others, which have no room. Their rows from the cursor on are read again when they have room. */
 	void set_others_aside(const Key &cursor)
 	{
 		assert(!others_have_room());
@@ -173,7 +171,7 @@ public:
 		time_others();
 	}
 
-	/* If they have room: everything from this key on is to be read again. */
+	/* Return true if the others were passed over and have room now. All rows from *cursor on are then to be read again. */
 	bool others_may_go_on(Key *cursor)
 	{
 		if (!others_aside_ || !others_have_room())
@@ -184,29 +182,30 @@ public:
 	}
 	void end_others_aside() { others_aside_ = false; }
 
-	/* Nobody knows what has started before that time: as many as may, of each group. */
+	/* Note that starts up to `when` are unknown: each group counts as many starts as the limit allows, at that time. */
 	void assume_most(int64_t period, int64_t when)
 	{
 		others_.restart(period, when);
 		others_.note(limit_, when);
 	}
 
-	/* Visit what counts of the others, and add what has started of them before: core/rate.h. */
+	/* Call visit() for each part of the starts of the others that still count: RateOf::for_each_part(). */
 	template <typename Visit> void for_each_other_part(Visit visit)
 	{
 		others_.for_each_part(now_, visit);
 	}
+	/* Count n saved starts of the others, at the time `when`. */
 	void add_others(int32_t n, int64_t when)
 	{
 		others_.note(std::min(n, INT32_MAX - others_.started(when)), when);
 	}
 
-	/* Nothing has started. */
+	/* Note that no job of the others has started before `when`. */
 	void assume_none(int64_t period, int64_t when) { others_.restart(period, when); }
 
 	/* ---- other rules ---- */
 
-	/* A limit holds for what starts after it was set. */
+	/* Change the rules. A limit that the queue did not have before counts only later starts. */
 	void change(const GroupRules &old, const GroupRules &rules)
 	{
 		others_aside_ = false;
@@ -268,19 +267,19 @@ private:
 			others_at_ = others_.less_than(limit_, now_);
 	}
 
-	TreeNode throttled_; /* headers, the earliest first */
-	TreeNode fading_;
-	int32_t timed_; /* in either */
-	int32_t limit_;
-	int64_t period_;
-	uint32_t epoch_; /* how often the rules have changed such that counts have to be adjusted */
-	uint32_t since_none_; /* the epoch that began without any starts */
-	int64_t changed_at_;
-	int64_t now_; /* monotonic */
-	SmallRate others_;
-	bool others_aside_;
-	Key others_cursor_;
-	int64_t others_at_; /* when they have room again */
+	TreeNode throttled_;  /* header of the tree of throttled groups, by the end of the wait */
+	TreeNode fading_;	  /* the same for fading groups */
+	int32_t timed_;		  /* number of groups in both trees */
+	int32_t limit_;		  /* most starts of a group in a period; 0: no limit */
+	int64_t period_;	  /* microseconds */
+	uint32_t epoch_;	  /* counts the changes of rules after which starts must be adjusted */
+	uint32_t since_none_; /* the last epoch that began without starts */
+	int64_t changed_at_;  /* begin of the present epoch */
+	int64_t now_;		  /* present time */
+	SmallRate others_;	  /* starts of each group without an entry */
+	bool others_aside_;	  /* the others are passed over */
+	Key others_cursor_;	  /* if others_aside_: memory may lack their rows from this key on */
+	int64_t others_at_;	  /* if others_aside_: when they have room again */
 };
 
 } // namespace pgq

@@ -1,12 +1,14 @@
 /*
- * Which groups of a queue run, and so which have room for more: the entries of core/group.h.
+ * The entries of the groups of one queue (core/group.h): how many jobs of each group are in work, and so which groups have room
+ * for one more job.
  *
- * A group without room has an entry, since it runs or is remembered for its rate. What is met of its rows is dropped,
- * and the entry's cursor remembers the smallest key. When the group has room again the owner puts a marker there; in a
- * queue with fifo the marker is before all keys, since nobody knows which row is the first. So nothing has to be known
- * of a group that waits but for its marker, and nothing that a group needs can be missing.
+ * A group without room has an entry, or is one of the groups without an entry, which share a counter (group_rates.h). Memory drops
+ * a ready row of a group without room; the cursor of the group keeps the smallest dropped key. When the group has room again,
+ * ReadyJobs puts a marker at that key, or with fifo at the smallest key of all, since the key of the head is unknown. So a group
+ * with room whose jobs wait needs no memory except a marker.
  *
- * Pure and unlocked: part of ReadyJobs. Entries are given and taken by the owner: give, take_spare.
+ * Spare entries come from the owner of the queue (give()), and go back to the owner (take_spare()). Pure and unlocked: part of
+ * ReadyJobs, which is used under the queue's lock.
  */
 #pragma once
 
@@ -17,7 +19,6 @@ namespace pgq {
 class Groups
 {
 public:
-	/* No entries, and no spare ones. */
 	void init()
 	{
 		size_ = spares_ = peak_ = busy_ = 0;
@@ -42,9 +43,9 @@ public:
 	/* ---- entries ---- */
 
 	int size() const { return size_; }
-	int peak() const { return peak_; } /* the greatest size there ever was */
+	int peak() const { return peak_; } /* greatest size since init() */
+	/* Return the number of entries of groups without a job in work. remember_at_most() sets its upper bound. */
 	int remembered() const { return size_ - busy_; }
-	/* So many entries may be kept of groups that do not run. */
 	void remember_at_most(int most) { most_remembered_ = most; }
 	int most_remembered() const { return most_remembered_; }
 
@@ -73,14 +74,14 @@ public:
 		return n == &by_id_ ? nullptr : of(n);
 	}
 
-	/* The first one with a greater id; NULL: none. */
+	/* Return the entry with the next greater id; NULL: there is none. */
 	const Group *next_after(int64_t id) const
 	{
 		TreeNode *n = Tree::upper_bound(&by_id_, id, ById{});
 		return n == &by_id_ ? nullptr : of(n);
 	}
 
-	/* Jobs in work, and those of them that claims have: of all groups. */
+	/* Return the number of jobs in work of all groups; claiming(): only of jobs that claims have not handed out yet. */
 	int64_t running() const
 	{
 		return sum([](const Group *group) { return group->running; });
@@ -100,7 +101,7 @@ public:
 	}
 
 	void remove_first() { remove(of(Tree::begin_node(&by_id_))); }
-	/* Forget the group. */
+	/* Remove the entry from the group. The entry becomes a spare one. */
 	void remove(Group *group)
 	{
 		rates_.stop_timing(group);
@@ -112,7 +113,7 @@ public:
 
 	/* ---- room ---- */
 
-	/* How many more jobs of the group may be claimed. */
+	/* Return how many more jobs of the group claims may take. */
 	int32_t room(int64_t id)
 	{
 		if (Group *group = find(id))
@@ -125,10 +126,7 @@ public:
 		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
 
-	/*
-	 * A ready row of a group that has no room is not to be kept in memory: its key is remembered. False: the group has
-	 * room, the row is to be kept.
-	 */
+	/* If the group has no room, lower its cursor to the key of the ready row, and return true: the row need not be kept. */
 	bool drop(const Hint &hint) { return drop(hint.group, hint.key); }
 	bool drop(int64_t id, const Key &key)
 	{
@@ -146,7 +144,7 @@ public:
 		return true;
 	}
 
-	/* A row that the group's cursor covers, or that of the others. */
+	/* Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered. */
 	bool cover(const Hint &hint) const
 	{
 		Group *group = find(hint.group);
@@ -156,7 +154,7 @@ public:
 		return (in_order(group->id) && room(group) == 0) || !(hint.key < group->cursor);
 	}
 
-	/* A job of the group has a lease that counts; there is an entry for it, or a spare one. claiming: a claim has it. */
+	/* Count a lease. The group has an entry, or there is a spare one. claiming: a claim has not handed out the job yet. */
 	void occupy(int64_t id, bool claiming)
 	{
 		Group *group = find(id);
@@ -166,7 +164,7 @@ public:
 		look_at_rate(group);
 	}
 
-	/* That lease counts no more. Returns where rows of the group are to be looked for now; +infinity: nowhere. */
+	/* Stop counting a lease. Return the key from which on rows of the group are to be read now; +infinity: no rows. */
 	Key release(int64_t id, bool claiming)
 	{
 		Group *group = find(id);
@@ -178,7 +176,7 @@ public:
 
 	/* ---- rates ---- */
 
-	/* A job of the group is handed out; counted: it was one of those that claims have. */
+	/* Note that a job of the group is handed out. counted: the entry counts its lease, until now as claiming. */
 	void note_start(int64_t id, bool counted)
 	{
 		Group *group = find(id);
@@ -191,7 +189,7 @@ public:
 		look_at_rate(group);
 	}
 
-	/* So many have started at that time, before the group was known; none before that, if it has no entry. */
+	/* Count n saved starts at `when`. A new entry counts no other starts. If no entry can be added, the others count the starts. */
 	void add_starts(int64_t id, int32_t n, int64_t when)
 	{
 		Group *group = find(id);
@@ -207,7 +205,7 @@ public:
 		(void) look_again(group);
 	}
 
-	/* Groups whose time has come, some of them: calls found with the id, and where their rows are to be looked for. */
+	/* End waits that are over. Call found(id, from) for each group with room now: rows from the key `from` on are to be read. */
 	template <typename Found> void let_time_pass(int64_t now, Found found)
 	{
 		static constexpr int kAtOnce = 64;
@@ -223,10 +221,7 @@ public:
 			(void) look_again(group);
 	}
 
-	/*
-	 * All rows are read again under these rules. Entries stay: what runs of a group does not depend on the rules, and a
-	 * cursor too many costs a look-up.
-	 */
+	/* Change the rules; the caller has all rows read again. The entries stay: a superfluous cursor only costs a visit. */
 	void change_rules(const GroupRules &rules, int64_t now)
 	{
 		rates_.pass(now);
@@ -264,7 +259,7 @@ private:
 		assert(group != nullptr);
 		*group = {};
 		group->id = id;
-		/* It was one of those without an entry. */
+		/* Until now the cursor of the others has covered the rows of the group. */
 		group->cursor = rates_.others_are_aside() ? rates_.others_cursor() : Key::highest();
 		rates_.begin(group);
 		Tree::insert_commit_data position;
@@ -275,7 +270,7 @@ private:
 		return group;
 	}
 
-	/* If the group has room, its cursor is over, and perhaps its entry. Returns where to look for rows of it. */
+	/* If the group has room, clear its cursor, and return the key from which on rows are to be read. Otherwise return +infinity. */
 	Key look_again(Group *group)
 	{
 		bool open = room(group) > 0;
@@ -288,7 +283,7 @@ private:
 		return from;
 	}
 
-	/* The group does not run: is it of any more use? */
+	/* Remove the entry of a group without a job in work, unless the group is throttled, or its starts still count. */
 	void leave(Group *group)
 	{
 		bool waits = group->rate.wait == GroupRate::kThrottled;
@@ -311,7 +306,7 @@ private:
 			rates_.set_others_aside(cursor);
 	}
 
-	/* Does nothing but its rate keep rows of the group back? Then time will tell. */
+	/* Throttle the group if it may have dropped rows that only its rate keeps back. Otherwise end its wait. */
 	void look_at_rate(Group *group)
 	{
 		bool waits = in_order(group->id) || !(group->cursor == Key::highest());
@@ -323,13 +318,13 @@ private:
 
 	GroupRules rules_;
 	GroupRates rates_;
-	TreeNode by_id_; /* header: all */
+	TreeNode by_id_; /* header of the tree of entries, by id */
 	int32_t size_;
-	int32_t busy_; /* entries of groups that run */
+	int32_t busy_; /* number of entries of groups with jobs in work */
 	int32_t peak_;
-	int32_t most_remembered_;
+	int32_t most_remembered_; /* upper bound of remembered() */
 	int32_t spares_;
-	Group *spare_;
+	Group *spare_; /* list of spare entries */
 };
 
 } // namespace pgq

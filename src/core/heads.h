@@ -1,12 +1,11 @@
 /*
- * The heads of groups of a queue with fifo, as far as they are known: a cache of a fixed size. Losing what it knows costs
- * look-ups, nothing else.
+ * A cache of the heads of groups, in a queue with fifo. A group that is pushed out of the cache only costs look-ups.
  *
- * Of a group it knows a floor: jobs below that id have ended, or are filed when they come. A visit that has found the
- * head sets the floor to it. Until something of the group ends or changes, the head is known, and jobs behind it may be
- * dropped wherever they are met: whatever ends the head has the group looked at.
+ * Of each group the cache has a floor: jobs with a smaller id have ended, or will be filed when their transactions commit. A visit
+ * that finds the head sets the floor to the id of the head. Then the head is known, until a job of the group ends or changes.
+ * Memory may drop the jobs behind a known head: the end of the head makes a process look for the next one.
  *
- * Pure and unlocked.
+ * Pure and unlocked: part of ReadyJobs.
  */
 #pragma once
 
@@ -26,33 +25,34 @@ public:
 			slot = {};
 	}
 
-	/* Jobs of the group below this id need not be looked for. */
+	/* Return the job_id from which on the head of the group is to be looked for. */
 	int64_t floor_of(int64_t group) const
 	{
 		const Slot &slot = slots_[index_of(group)];
 		return slot.group == group ? slot.floor : INT64_MIN;
 	}
 
+	/* Return whether the head of the group is known: the floor is its id. */
 	bool knows(int64_t group) const
 	{
 		const Slot &slot = slots_[index_of(group)];
 		return slot.group == group && slot.known;
 	}
-	/* INT64_MIN: a visit that is under way will not know the head. */
+	/* Return the smallest id that was filed since the visit began; INT64_MIN: doubt() was called since then. */
 	int64_t lowest_of(int64_t group) const
 	{
 		const Slot &slot = slots_[index_of(group)];
 		return slot.group != group ? INT64_MAX : slot.again ? INT64_MIN : slot.lowest;
 	}
 
-	/* Is that job known to be behind another one? */
+	/* Return whether the job is behind the known head of its group. */
 	bool hide(const Hint &hint) const
 	{
 		const Slot &slot = slots_[index_of(hint.group)];
 		return slot.group == hint.group && slot.known && hint.key.job_id > slot.floor;
 	}
 
-	/* There is this row, due or not. */
+	/* Note that a row with this hint was filed, due or not. */
 	void note(const Hint &hint)
 	{
 		Slot &slot = slots_[index_of(hint.group)];
@@ -63,7 +63,7 @@ public:
 		slot.lowest = std::min(slot.lowest, hint.key.job_id);
 	}
 
-	/* The head may be another one now. */
+	/* Note that the group may have another head now. */
 	void doubt(int64_t group)
 	{
 		Slot &slot = slots_[index_of(group)];
@@ -73,7 +73,7 @@ public:
 		slot.again = true;
 	}
 
-	/* A process begins to look for the head. Returns the floor. */
+	/* Begin a visit, which looks for the head. Return the floor. */
 	int64_t begin_visit(int64_t group)
 	{
 		Slot &slot = slots_[index_of(group)];
@@ -84,7 +84,7 @@ public:
 		return slot.floor;
 	}
 
-	/* The process has found that head. */
+	/* End the visit, which has found this head. The head is known unless a row was filed before it, or doubt() was called. */
 	void end_visit(int64_t group, int64_t head)
 	{
 		Slot &slot = slots_[index_of(group)];
@@ -103,9 +103,9 @@ private:
 		int64_t floor = INT64_MIN;
 		int64_t lowest = INT64_MAX; /* smallest id that was filed since the visit began */
 		bool known = false;			/* floor is the id of the head */
-		bool again = false;			/* the head has been doubted since the visit began */
+		bool again = false;			/* doubt() was called since the visit began */
 	};
-	/* Ids of groups are hashes. */
+	/* The ids of groups are hashes, so their last bits are evenly distributed. */
 	static int index_of(int64_t group) { return static_cast<int>(group & (kSlots - 1)); }
 
 	Slot slots_[kSlots];

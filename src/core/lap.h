@@ -1,16 +1,17 @@
 /*
- * What is not known of a queue with fair: jobs of groups that have no run in memory (turns.h).
+ * A lap, in a queue with fair: it says which jobs memory may lack of the groups that have no run (runs.h).
  *
- * Groups are on a circle, in the order of their ids. A lap goes once round it. Its arc are the groups that it has still
- * to visit: of these, jobs of its priority or a lower one may be missing in memory. Of the others, which it has visited,
- * such of the priority `left` or a lower one may be: another lap is for them. Jobs of a higher priority than the lap's
- * are all known; without a lap, all jobs are.
+ * The groups are on a circle, in the order of their ids. For each priority, the hand is the group that had the last turn. A lap has
+ * a priority and goes once round the circle. The groups that it has still to visit are its arc. Memory may lack
  *
- * A process reads the next groups of the arc without a lock, and then takes what it has read over, group by group, in
- * their order. A group of which a job was dropped meanwhile is spoilt: what was read of it, and of those behind it, is
- * read again.
+ *   of a group in the arc    jobs of the lap's priority and of lower ones
+ *   of another group         jobs of the priority `left` and of lower ones; the next lap, at the priority `left`, will find them
+ *   if there is no lap       no jobs
  *
- * Pure and unlocked.
+ * A step of the lap reads the first groups of the arc without a lock, and then makes runs of them, group by group. If a job of such
+ * a group is dropped while the step reads, this group is spoilt, and all behind it: the next step reads them again.
+ *
+ * Pure and unlocked: part of Turns.
  */
 #pragma once
 
@@ -19,7 +20,7 @@
 
 namespace pgq {
 
-/* How far the second group is behind the first, on the circle. */
+/* Return how far `to` is behind `from`, on the circle of all ids. */
 constexpr uint64_t
 distance(int64_t from, int64_t to)
 {
@@ -37,22 +38,22 @@ before(int64_t group)
 	return static_cast<int64_t>(static_cast<uint64_t>(group) - 1);
 }
 
-/* The groups that a process is to read: from, and up to to, in the order of their ids. */
+/* A step of a lap: the groups that a process is to read, in the order of their ids. */
 struct LapStep
 {
-	uint32_t lap;
-	int64_t from;
-	int64_t to;
-	int32_t priority; /* jobs of a higher one are known */
-	int32_t room;	  /* as many jobs of a group are wanted */
+	uint32_t lap;	  /* Lap::serial() when the step began */
+	int64_t from;	  /* first group */
+	int64_t to;		  /* last group */
+	int32_t priority; /* of the lap; jobs of higher priorities need not be read */
+	int32_t room;	  /* number of jobs that are wanted of each group */
 };
 
 class Lap
 {
 public:
-	static constexpr int64_t kNone = INT64_MIN;
+	static constexpr int64_t kNone = INT64_MIN; /* stands for no priority */
 
-	/* From behind the group that had the last turn of that priority, all round. */
+	/* Begin a lap whose arc is the whole circle, from the group behind the hand on. */
 	void begin(int32_t priority, int64_t hand) { begin(priority, after(hand), hand, kNone); }
 	void end()
 	{
@@ -68,30 +69,30 @@ public:
 	int64_t arc_begin() const { return next_; }
 	int64_t arc_end() const { return end_; }
 
-	/* Jobs of that group, which has no run, may be missing from this priority on; kNone: none is. */
+	/* Return the highest priority of the jobs that memory may lack of a group without a run; kNone: memory lacks no job. */
 	int64_t bound(int64_t group) const { return !on_ ? kNone : in_arc(group) ? priority_ : left_; }
 
-	/* Is the turn of that group, at the lap's priority, before that of any whose jobs may be missing? */
+	/* Return whether the turn of the group comes before those of all groups of the arc. hand: of the lap's priority. */
 	bool ahead(int64_t group, int64_t hand) const
 	{
 		int64_t first = in_arc(after(hand)) ? after(hand) : next_;
 		return !in_arc(group) && distance(after(hand), group) < distance(after(hand), first);
 	}
 
-	/* May a job of that priority and group go out? hand: of that priority. */
+	/* Return whether a job of this priority and group may go out, since the lap can find no earlier one. hand: of the priority. */
 	bool lets_go(int32_t priority, int64_t group, int64_t hand) const
 	{
 		return !on_ || priority > priority_ || (priority == priority_ && ahead(group, hand));
 	}
 
-	/* A job is filed of which nothing more is kept: will the lap find it in time? hand: of its priority. */
+	/* Return whether a job that is filed now need not be kept: the lap will find it before its turn. hand: of its priority. */
 	bool finds(int32_t priority, int64_t group, int64_t hand) const
 	{
 		bool is_next = priority == priority_ && ahead(group, hand);
 		return priority <= bound(group) && !(reading_ && in_arc(group)) && !is_next;
 	}
 
-	/* Jobs of that priority or a lower one are known no more. hand: of that priority. */
+	/* Note that the group has lost its run, whose first job or marker had this priority. hand: of the priority. */
 	void lose(int32_t priority, int64_t group, int64_t hand)
 	{
 		if (!on_ || priority > priority_)
@@ -119,12 +120,12 @@ public:
 	}
 	void end_step() { reading_ = false; }
 
-	/* Is what was read of that group still right? */
+	/* Return whether rows of this group that the step has read may be out of date. */
 	bool spoils(int64_t group) const { return distance(read_from_, group) >= spoilt_; }
 	bool spoilt() const { return spoilt_ != UINT64_MAX; }
 	uint64_t spoilt_from() const { return spoilt_; }
 
-	/* The groups up to that one have been visited. True: all of the circle has. */
+	/* Note that the groups of the arc up to this one have been visited. Return true if the arc is empty now. */
 	bool visit_up_to(int64_t group)
 	{
 		next_ = after(group);
@@ -148,15 +149,15 @@ private:
 		return next_ == end_ || distance(next_, group) < distance(next_, end_);
 	}
 
-	bool on_;
-	bool reading_;
+	bool on_;	   /* there is a lap */
+	bool reading_; /* a step is under way */
 	int32_t priority_;
-	uint32_t serial_; /* of the lap, and of the place to which it has been set back */
-	int64_t next_;	  /* the arc: the first group to visit, */
-	int64_t end_;	  /* and the one before which it ends */
-	int64_t left_;
-	int64_t read_from_; /* reading: the first group */
-	uint64_t spoilt_;	/* reading: how far from there the first group is that is spoilt */
+	uint32_t serial_; /* changes when a lap begins or ends, or its arc begins at an earlier group */
+	int64_t next_;	  /* first group of the arc */
+	int64_t end_;	  /* first group behind the arc */
+	int64_t left_;	  /* a priority or kNone: see above */
+	int64_t read_from_; /* if reading_: first group of the step */
+	uint64_t spoilt_;	/* if reading_: distance from read_from_ to the first spoilt group */
 };
 
 } // namespace pgq

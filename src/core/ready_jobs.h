@@ -1,21 +1,19 @@
 /*
- * The ready jobs of one queue: a window with a cursor, or in a queue with fair turns; and the groups that have no room. A
- * part of the Schedule, which says what is ready and what all this must hold.
+ * The ready jobs of one queue: the groups, and a window with a cursor, or instead turns in a queue with fair. Part of Schedule,
+ * which says when a job is ready, and states the invariant.
  *
- * A claim asks in this order, and each answer but the last brings it nearer to a job (protocol: claims-make-progress):
+ * A claim asks these functions in turn, and does what the first true answer demands (protocol: claims-make-progress):
  *
- *   wants_window_refill   rows that come before the first of the window may be missing: a refill reads them (fair:
- *                  wants_step, a step of the lap)
- *   wants_visit    the first is a marker: a visit reads rows of its group
- *   poppable       the first is a job: it goes out, or is dropped
- *   exhausted      there is no job
+ *   poppable               the next hint is a job: pop it; it goes out, or is dropped because its group has no room
+ *   wants_visit            the next hint is a marker: visit the group, that is, read its rows
+ *   wants_step             (fair) groups may lack runs that would come first: make a step of the lap, which reads their rows
+ *   wants_window_refill    (without fair) the window may lack rows that would come first: refill the window
+ *   exhausted              no job is ready: end the claim
  *
- * The measure, without fair: the smallest key that a missing row may have. A refill raises it, a visit raises the marker
- * that is the first or replaces it by a job; a pop takes a job, or hands it to a group without room, whence only the end
- * of a lease brings it back. With fair: the number of groups that are before the next job and not known. A step visits
- * groups, or lowers the lap's priority; a visit and a pop do as before.
+ * Each action makes progress. Without fair, a refill or a visit raises the smallest key of the rows that memory may lack, or puts
+ * jobs before it; with fair, a step visits groups or lowers the priority of the lap. A dropped job waits for room in its group.
  *
- * Pure and unlocked.
+ * Pure and unlocked: the queue's lock is held around every call.
  */
 #pragma once
 
@@ -31,7 +29,7 @@ namespace pgq {
 class ReadyJobs
 {
 public:
-	/* Memory for one place, whatever the queue's options. */
+	/* Memory for one node, with fair or without. */
 	union Node
 	{
 		Window::Node by_key;
@@ -53,10 +51,8 @@ public:
 	/* ---- what a claim asks ---- */
 
 	bool window_refill_active() const { return window_refill_.active; }
-	/* Is a process reading rows that come before the next job? */
-	bool refill_active() const { return fair() ? turns_.lap().reading() : window_refill_.active; }
 
-	/* A refill is worth while, now or soon. */
+	/* Return whether a refill is useful: a claim needs it, or the window is half empty. */
 	bool wants_window_refill() const
 	{
 		return !fair() && !window_refill_.active && !(cursor_ == Key::highest()) &&
@@ -75,7 +71,7 @@ public:
 					  : !window_.empty() && window_.first().marker && !comes_before_window();
 	}
 
-	/* Before that: markers of groups that have no room any more are not in the way. */
+	/* Remove markers of groups without room from the front of the window. Call this before poppable() and wants_visit(). */
 	void clear_way()
 	{
 		static constexpr int kAtOnce = 64;
@@ -86,13 +82,13 @@ public:
 
 	/* ---- groups ---- */
 
-	/* May the job that was just popped go out? If so, its lease is taken or not: took, or left. */
+	/* Return whether the popped job may go out. If so, the caller tries to take its lease, and calls took() or left(). */
 	bool admit(const Hint &hint)
 	{
 		return !rules().count() || !(groups_.drop(hint) || hides(hint));
 	}
 
-	/* Its lease counts from now on. */
+	/* Count the lease of the job in its group. claiming: the job was not handed out yet. */
 	void took(const Hint &hint, bool claiming = true)
 	{
 		groups_.occupy(hint.group, claiming);
@@ -103,17 +99,17 @@ public:
 			(void) groups_.drop(hint.group, from);
 	}
 
-	/* A job was popped, and its lease not taken. */
+	/* Note that the lease of the popped job was not taken. */
 	void left(const Hint &hint) { look_at_group(hint.group); }
 
-	/* A lease of the group counts no more. */
+	/* Stop counting a lease in the group. */
 	void release_group(int64_t id, bool claiming = false)
 	{
 		if (Key from = groups_.release(id, claiming); !(from == Key::highest()))
 			look_from(id, from);
 	}
 
-	/* A row of the group is gone, or another one. Whatever it was, in a queue with fifo another row may be the first. */
+	/* Note that a row of the group is gone or has changed. In a queue with fifo the group may have another head now. */
 	void look_at_group(int64_t id)
 	{
 		if (!rules().in_order(id))
@@ -123,13 +119,13 @@ public:
 			look_from(id, Key::lowest());
 	}
 
-	/* Earlier jobs of the group than this one have ended, or are filed when they come. */
+	/* Return the job_id from which on the head of the group is to be looked for: Heads::floor_of(). */
 	int64_t floor_of(int64_t group) const
 	{
 		return rules().in_order(group) ? heads_.floor_of(group) : INT64_MIN;
 	}
 
-	/* How often a group got a marker since this was asked last: there may be a job for a claim that waits. */
+	/* Return how many markers were put since the last call. Each may lead to a job, so a waiter is to be woken. */
 	uint32_t take_news() { return std::exchange(news_, 0); }
 
 	void change_group_rules(const GroupRules &rules, int64_t now)
@@ -138,7 +134,7 @@ public:
 		read_all_again();
 	}
 
-	/* On the monotonic clock. Groups may have room by that. True: more rows are to be read by it. */
+	/* Give room to groups whose rate allows starts at the monotonic time `now`. Return whether the cursor was lowered by that. */
 	bool let_time_pass(int64_t now)
 	{
 		Key from;
@@ -151,7 +147,7 @@ public:
 
 	/* ---- visits ---- */
 
-	/* Returns how many. */
+	/* Begin visits of the first markers, at most `most` of them. Return their number. */
 	int begin_visits(Visit *visits, int most)
 	{
 		visiting_ = true;
@@ -167,7 +163,6 @@ public:
 	}
 	void end_visits() { visiting_ = false; }
 
-	/* The lap has only to be told that nobody reads. */
 	LapStep begin_step() { return turns_.begin_step(); }
 	void end_step() { turns_.end_step(); }
 	bool look_at_step(LapStep *step, int64_t highest) { return turns_.look_at_step(step, highest); }
@@ -208,18 +203,18 @@ protected:
 
 	Hint pop_next() { return fair() ? turns_.pop() : window_.pop(); }
 
-	/* Rows from this key on are not in memory, perhaps. With fair nobody knows of which groups. */
+	/* Note that memory may lack rows from this key on. */
 	void lower_cursor(const Key &key)
 	{
-		if (fair())
-			turns_.doubt(key);
-		else
+		if (!fair())
 			lower(window_refill_, cursor_, key);
+		else if (!(key == Key::highest()))
+			turns_.doubt(key);
 		if (rules().fifo)
 			heads_.forget();
 	}
 
-	/* May rows with this key be there that are not in memory? */
+	/* Return whether the window may lack a row with this key. */
 	bool is_beyond_window(const Key &key) const
 	{
 		return !(key < known_to(window_refill_, cursor_));
@@ -234,7 +229,7 @@ protected:
 		forget_all();
 	}
 
-	/* A ready row is there. False: it waits for its group. */
+	/* Insert a ready row. Return false if the row has to wait for its group. */
 	bool insert_ready(const Hint &hint)
 	{
 		if (rules().count() && (groups_.drop(hint) || hides(hint)))
@@ -250,17 +245,14 @@ protected:
 			window_.insert(hint, [this](const Hint &h) { lower(window_refill_, cursor_, h.key); });
 	}
 
-	/* There is this row, due or not. */
+	/* Note that a row with this hint was filed, due or not. */
 	void note_row(const Hint &hint)
 	{
 		if (rules().in_order(hint.group))
 			heads_.note(hint);
 	}
 
-	/*
-	 * A visit has ended. jobs: rows that it has found, from the marker on, that are due and have no lease; next: the first
-	 * key it has not read. With fifo: whatever was found, head is its id, or INT64_MAX if there is none.
-	 */
+	/* End a visit: Schedule::finish_visit(). All rows are due. */
 	void finish_visit(const Visit &visit, const Hint *jobs, int n, const Key &next, int64_t head)
 	{
 		int64_t group = visit.group;
@@ -278,7 +270,7 @@ protected:
 			keep(Window::marker_of(group, next));
 	}
 
-	/* The next group that a step has met; as finish_visit. False: the step ends here. */
+	/* Take over a group that a step has read: Schedule::take_group(). All rows are due. */
 	bool take_group(const LapStep &step, int64_t group, const Hint *jobs, int n, const Key &next)
 	{
 		bool full = groups_.drop(group, n > 0 ? jobs[0].key : next);
@@ -293,10 +285,10 @@ protected:
 		return fair() ? turns_.covers(hint, in_order) : rules().any() && window_.covers(hint);
 	}
 
-	Window window_; /* W, without fair */
+	Window window_; /* W; used only without fair */
 	Key cursor_;	/* C */
 	Refill<Key> window_refill_;
-	Turns turns_; /* with fair */
+	Turns turns_; /* used only with fair */
 	Groups groups_;
 
 private:
@@ -310,7 +302,7 @@ private:
 		turns_.clear();
 	}
 
-	/* Are rows to be read before the first of the window may go out? One at the cursor itself is the same job's. */
+	/* Return whether the window may lack rows before its first. A row exactly at the cursor belongs to the same job. */
 	bool comes_before_window() const
 	{
 		const Key &first = window_.first().key;
@@ -320,7 +312,7 @@ private:
 
 	bool hides(const Hint &hint) const { return rules().in_order(hint.group) && heads_.hide(hint); }
 
-	/* The group has room, and rows of it from this key on may be missing. */
+	/* Put a marker: the group has room, and memory may lack its rows from this key on. */
 	void look_from(int64_t id, const Key &from)
 	{
 		news_++;
@@ -342,7 +334,7 @@ private:
 		return n;
 	}
 
-	/* A marker of a group that has no room any more is its entry's from here on. */
+	/* If the group of a marker has no room, hand the marker's key to the cursor of the group. Return whether that was done. */
 	bool pass_full(const Hint &marker)
 	{
 		bool full = groups_.drop(marker);
@@ -352,8 +344,8 @@ private:
 	}
 
 	Heads heads_;
-	bool visiting_;
-	uint32_t news_;
+	bool visiting_; /* visits are under way */
+	uint32_t news_; /* number of markers that were put since take_news() */
 };
 
 } // namespace pgq

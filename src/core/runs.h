@@ -1,10 +1,12 @@
 /*
- * Runs: of each group that is in memory its first jobs, in their order, and perhaps a marker: from that key on jobs of the
- * group may be missing. Runs are found by group, and by turn: the next run is, of those whose first job or marker has the
- * highest priority, the next one behind the hand of that priority, on the circle of the groups' ids. There are kHands
- * hands; priorities that differ by a multiple of that share one.
+ * Runs, in a queue with fair. The run of a group has the jobs of the group that are in memory, in the order of their keys, and may
+ * have a marker: memory may lack jobs of the group from the marker's key on.
  *
- * Pure and unlocked: part of Turns.
+ * Runs are found by group, and by turn. The priority of a run is that of its first job or marker. The hand of a priority is the
+ * group that had the last turn. Of the runs of the highest priority, the first one behind the hand on the circle of groups (lap.h)
+ * has the next turn. There are kHands hands; priorities whose difference is a multiple of kHands share a hand.
+ *
+ * Each run and each job takes a node of an array that the owner provides. Pure and unlocked: part of Turns.
  */
 #pragma once
 
@@ -21,15 +23,15 @@ class Runs
 public:
 	struct Run
 	{
-		TreeNode turn;
-		Key from;		  /* if more */
-		int32_t priority; /* of what comes first */
-		int32_t size;
-		bool more;
-		uint8_t visit; /* 0: the marker is not visited; else its place among the visits, plus one */
+		TreeNode turn;	  /* node of the tree of runs */
+		Key from;		  /* if more: key of the marker */
+		int32_t priority; /* of the first job or marker */
+		int32_t size;	  /* number of jobs */
+		bool more;		  /* there is a marker */
+		uint8_t visit;	  /* 1 + index in lowest_ of the visit of the marker; 0: no visit */
 	};
 
-	/* A run, which comes first, or a job of it. */
+	/* A run, or a job of a run. In the tree, a run stands before its jobs. */
 	struct Node
 	{
 		TreeNode links;
@@ -42,12 +44,12 @@ public:
 		};
 	};
 
-	/* A run without a job, a run with one, and one for group 0. */
+	/* So a capacity of 1 has nodes for a run with one job, a run without jobs, and the run of group 0. */
 	static constexpr uint32_t kLeast = 3;
-	/* What is inserted, before another one makes room. */
+	/* Nodes for a run and a job that are inserted before other nodes are evicted. */
 	static constexpr uint32_t kSpare = 2;
 
-	/* So many nodes there must be. */
+	/* Return how many nodes the owner must provide. */
 	static constexpr uint32_t nodes(uint32_t capacity) { return capacity + kLeast + kSpare; }
 
 	uint32_t size() const { return used_; }
@@ -116,7 +118,7 @@ protected:
 		return n != &nodes_ && of(n)->group == group && of(n)->is_run ? of(n) : nullptr;
 	}
 
-	/* Of a run that has a job. */
+	/* Return the first or the last job of a run that has jobs. */
 	static Node *first_of(Node *run) { return of(Tree::next_node(&run->links)); }
 	Node *last_of(Node *run) const
 	{
@@ -148,7 +150,7 @@ protected:
 		used_--;
 	}
 
-	/* A hint of the same job is replaced: the row may have moved. */
+	/* Add a job, or replace the hint of the same job: the row may have moved. */
 	void add(Node *run, const Hint &hint)
 	{
 		Tree::insert_commit_data position;
@@ -176,7 +178,7 @@ protected:
 			remove_job(run, first_of(run));
 	}
 
-	/* Its last job may be missing from here on. */
+	/* Remove the last job of the run. The marker is at its key then, or stays before it. */
 	void remove_last(Node *run)
 	{
 		Run &r = run->run;
@@ -188,7 +190,7 @@ protected:
 		remove_job(run, last);
 	}
 
-	/* A job of the group with this key is not kept. */
+	/* Note that a job of the group with this key is not kept. A visit that is under way may not have read it. */
 	void note_met(const Run &r, const Key &key)
 	{
 		if (r.visit != 0)
@@ -211,7 +213,10 @@ protected:
 			int64_t group;
 		};
 		static QueuePass get(const QueuePass &turn) { return turn; }
-		static QueuePass get(const TreeNode *n) { return {of_turn(n)->run.priority, of_turn(n)->group}; }
+		static QueuePass get(const TreeNode *n)
+		{
+			return {of_turn(n)->run.priority, of_turn(n)->group};
+		}
 		template <typename A, typename B> bool operator()(const A &x, const B &y) const
 		{
 			QueuePass a = get(x);
@@ -231,7 +236,7 @@ protected:
 		return is_marker_first(run) ? run->run.from : first_of(run)->hint.key;
 	}
 
-	/* The run whose turn comes after that of the group. */
+	/* Return the run of the priority whose turn comes after that of the group. There is a run of the priority. */
 	Node *next_after(int32_t priority, int64_t group) const
 	{
 		TreeNode *n = Tree::upper_bound(&turns_, QueuePass{priority, group}, ByTurn{});
@@ -245,7 +250,7 @@ protected:
 		return next_after(priority, hand_of(priority));
 	}
 
-	/* The run whose turn is before that of the group, which is the hand's if that is the last one. */
+	/* Return the run at the turn of the group, or else the last run before it. For the hand: the run whose turn is last. */
 	Node *last_up_to(int32_t priority, int64_t group) const
 	{
 		TreeNode *n = Tree::upper_bound(&turns_, QueuePass{priority, group}, ByTurn{});
@@ -274,7 +279,7 @@ protected:
 		runs_--;
 	}
 
-	/* Its first job or its marker may be another one. */
+	/* Update the priority of a run whose first job or marker has changed. Remove a run that has neither jobs nor a marker. */
 	void order(Node *run)
 	{
 		Run &r = run->run;
@@ -288,7 +293,7 @@ protected:
 		Tree::insert_equal_upper_bound(&turns_, &r.turn, ByTurn{});
 	}
 
-	/* The run whose turn is last. */
+	/* Return the run whose turn is the last of all. */
 	Node *last() const
 	{
 		int32_t priority =
@@ -296,7 +301,7 @@ protected:
 		return last_up_to(priority, hand_of(priority));
 	}
 
-	/* The run whose turn is before that one's; there is one. */
+	/* Return the run whose turn comes before that of this run, which is not next(). */
 	Node *before(Node *run) const
 	{
 		int32_t priority = run->run.priority;
@@ -307,7 +312,7 @@ protected:
 		return last_up_to(priority, hand_of(priority));
 	}
 
-	/* As many jobs as a run may have: all runs together, half of what there is room for. */
+	/* Return how many jobs a run may have, so that the jobs of all runs together take about half of the nodes. */
 	int32_t quota() const
 	{
 		static constexpr uint32_t kMost = 32;
@@ -315,23 +320,22 @@ protected:
 	}
 	bool is_overfull() const { return used_ > capacity_; }
 
-	TreeNode nodes_; /* header: all, by group and key */
-	TreeNode turns_; /* header: runs, by turn */
+	TreeNode nodes_; /* header of the tree of runs and jobs, by group and key */
+	TreeNode turns_; /* header of the tree of runs, by priority and group */
 
 private:
 	static constexpr uint32_t kHands = 256;
 	static uint32_t index_of(int32_t priority) { return static_cast<uint32_t>(priority) % kHands; }
 
 	Node *storage_;
-	Node *unused_; /* returned nodes, linked through links.parent */
+	Node *unused_; /* list of returned nodes, linked through links.parent */
 	uint32_t capacity_;
-	uint32_t fresh_; /* nodes from here on were never used (and never touched) */
+	uint32_t fresh_; /* nodes from this number on were never used */
 	uint32_t used_;
-	uint32_t peak_;
-	uint32_t runs_;
+	uint32_t peak_; /* greatest used_ since init() */
+	uint32_t runs_; /* number of runs */
 	int64_t hands_[kHands];
-	Key lowest_
-		[kVisitsMax]; /* visits: the smallest key at or beyond the marker that was met since */
+	Key lowest_[kVisitsMax]; /* of each visit: smallest key for note_met() since it began */
 };
 
 } // namespace pgq

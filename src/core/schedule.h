@@ -6,13 +6,14 @@
  *   T  timer         hints below the timer cursor that are not yet due, ordered by run_at; bounded
  *   TC timer_cursor  rows whose (run_at, id) is TC or beyond may be missing in T
  *   D  due_line      the time up to which jobs are due; goes back only by a rewind
- *      groups        the groups that are passed over, each with a cursor of its own: groups.h
+ *      groups        for each group without room a cursor of its own: groups.h; for a group with room perhaps a marker: window.h
  *
  * Invariant. It is about every live row that has no lease and whose inserting transaction has run its callback. If the row is
- * due, then it is in W, or its key is C or beyond, or its (run_at, id) is TC or beyond, or its key is the cursor of its group or
- * beyond. If the row is not due, then it is in T, or its (run_at, id) is TC or beyond. (In a queue with fifo, this is true for
- * the first row of each group. The later rows of a group need no place in memory: when the first row ends, the group is looked at
- * again.) A superfluous hint is always allowed. A cursor that is pulled back is always correct, only slower: in doubt, pull back.
+ * due, then it is in W, or its key is C or beyond, or its (run_at, id) is TC or beyond, or its key is the cursor or a marker of its
+ * group or beyond. If the row is not due, then it is in T, or its (run_at, id) is TC or beyond. (In a queue with fair, turns.h says
+ * the same without W and C. In a queue with fifo, this is true for the first row of each group. The later rows of a group need no
+ * place in memory: when the first row ends, the group gets a marker.) A superfluous hint is always allowed. A cursor that is pulled
+ * back is always correct, only slower: in doubt, pull back.
  *
  * Due means that run_at <= D, or that the row is not delayed: the job was due when it was enqueued, and no attempt has failed.
  * Without the second condition, think of a job enqueued just before a failover to a machine whose clock is behind. The job would
@@ -101,7 +102,7 @@ public:
 			hand_over_due();
 	}
 
-	/* Return whether, since the last call, rows have become due that only a refill of the window will bring into memory. */
+	/* Return whether, since the last call, rows have become due that only a refill will bring into memory. */
 	bool take_handed_over()
 	{
 		bool handed_over = handed_over_;
@@ -139,13 +140,12 @@ public:
 	const OldestReady &oldest_beyond() const { return oldest_beyond_; }
 	OldestReady &oldest_beyond() { return oldest_beyond_; }
 
-	/* Return whether due rows may be missing in memory that only the timer refill under way will bring. */
+	/* Return whether memory may lack due rows that only a refill of the timer will bring. */
 	bool hides_due() const { return timer_hides_due(); }
 
 	/*
-	 * Return whether the smallest hint of the window is certainly the smallest of all ready rows. A hint exactly at the cursor
-	 * is, since the row at the cursor is the same job. (If the group of that row was changed, the window may lack one of its two
-	 * hints.)
+	 * Return whether the next hint may be popped: memory lacks no ready row that goes out before. The hint may be exactly at the
+	 * cursor, where the row is the same job. (If the group of the row was changed, the window may lack one of its two hints.)
 	 */
 	bool poppable() const { return has_next() && !timer_hides_due(); }
 
@@ -337,9 +337,8 @@ public:
 	}
 
 	/*
-	 * End a visit. rows: rows of the group without a lease, from the start of the visit on, in key order; at most as many as
-	 * the visit wanted. next: the first key that the visit has not read. head: in a queue with fifo the job_id of the head of
-	 * the group, also if the head has a lease; INT64_MAX: the group has no head.
+	 * End a visit. rows: rows of the group without a lease, from visit.from on, in key order; next: the first key that was not
+	 * read; head: in a queue with fifo, the job_id of the group's head, even if the head has a lease; INT64_MAX: there is none.
 	 */
 	void finish_visit(const Visit &visit, Hint *rows, int n, const Key &next, int64_t head)
 	{
@@ -347,10 +346,7 @@ public:
 		ReadyJobs::finish_visit(visit, rows, n, next, head);
 	}
 
-	/*
-	 * Take over the rows of the next group that a step of a lap has read; parameters as for finish_visit(). Return false if the
-	 * step must end with this group.
-	 */
+	/* Take over the next group of a step, with rows as in finish_visit(). Return false if later groups must not be taken. */
 	bool take_group(const LapStep &step, int64_t group, Hint *rows, int n, const Key &next)
 	{
 		n = file_timed(rows, n);
@@ -400,7 +396,6 @@ private:
 		return ready;
 	}
 
-	/* Return whether due rows may be missing in the timer. */
 	bool timer_hides_due() const
 	{
 		return known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
@@ -430,6 +425,8 @@ private:
 		handed_over_ |= timer_read_;
 		if (timer_read_ && rules().any())
 			return;
+		/* Once is enough: from now on the rows that the due line passes are read in the order of the timer. */
+		timer_read_ |= rules().any();
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());
@@ -447,7 +444,7 @@ private:
 	bool surveying_; /* the window refill that is active belongs to the survey */
 	uint32_t fired_;
 	bool handed_over_;
-	bool timer_read_; /* a timer refill has finished since the reset */
+	bool timer_read_; /* a timer refill has finished since all rows were to be read */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

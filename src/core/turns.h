@@ -1,11 +1,13 @@
 /*
- * The ready jobs of a queue with fair: groups take turns. In a queue with fifo a run (runs.h) has one job, the smallest id.
- * Jobs without a group are group 0. A marker whose turn it is has to be visited.
+ * The ready jobs of a queue with fair, in which groups take turns: a run (runs.h) for each group in memory, and a lap (lap.h) for
+ * the groups without a run. Jobs without a group are group 0. In a queue with fifo, any other run has at most one job: of the
+ * jobs that memory has met, the one with the smallest id.
  *
- * What does not fit is the last job, or else the run, of a group whose turn is late. Of groups without a run a lap knows
- * what may be missing: lap.h. The run of group 0 stays, since no lap visits that group.
+ * If the group whose turn is next has a marker as the first of its run, a visit must read its rows before a job goes out. If there
+ * are too many nodes, a run whose turn is late loses its last job, or is removed. The run of group 0 is never removed, since no lap
+ * visits group 0. So memory has each ready job, or the job is covered by a marker, by the lap, or (fifo) by an earlier job.
  *
- * Pure and unlocked.
+ * Pure and unlocked: part of ReadyJobs.
  */
 #pragma once
 
@@ -29,10 +31,10 @@ public:
 		clear();
 	}
 
-	/* Nothing is known. */
+	/* Forget all runs. Memory may lack all rows. */
 	void clear() { clear(Key::lowest()); }
 
-	/* Rows from this key on may be missing, of any group. Those without a group are known before that. */
+	/* Forget all runs: memory may lack rows from this key on. The lap covers rows with a group, a marker rows without a group. */
 	void doubt(const Key &key)
 	{
 		Node *run = find(0);
@@ -43,7 +45,7 @@ public:
 
 	/* ---- jobs ---- */
 
-	/* Whether it is kept or not, it is known from here on, or will be found. in_order: only the group's head goes out. */
+	/* Insert a ready job, unless a marker, the lap or (fifo) another job covers it. in_order: only the group's head goes out. */
 	void insert(const Hint &hint, bool in_order)
 	{
 		Node *run = find(hint.group);
@@ -54,10 +56,11 @@ public:
 			return note_met(r, hint.key);
 		if (in_order && r.size > 0)
 		{
-			/* Unless the known one is not there any more: then a visit at that place finds the head. */
+			/* The job of the run has the smaller id. A marker before that job lets a visit find the head, if its row is gone. */
 			if (first_of(run)->hint.key.job_id < hint.key.job_id)
 				return hint.key < first_of(run)->hint.key ? mark(hint.group, hint.key) : void();
-			remove_jobs(run);
+			/* The row of the hint may be gone: then the known one was the head. */
+			remove_last(run);
 		}
 		add(run, hint);
 		while (r.size > quota())
@@ -66,7 +69,7 @@ public:
 		shrink();
 	}
 
-	/* Rows of the group from this key on may be missing. */
+	/* Put a marker: memory may lack rows of the group from this key on. */
 	void mark(int64_t group, const Key &from)
 	{
 		Node *run = find(group);
@@ -81,7 +84,7 @@ public:
 		order(run);
 	}
 
-	/* Forget the group, which has no room. Returns from where on its rows may be missing; +infinity: nowhere. */
+	/* Remove the run of a group without room. Return the key from which memory may lack its rows; +infinity: there was no run. */
 	Key drop(int64_t group)
 	{
 		Node *run = find(group);
@@ -91,7 +94,7 @@ public:
 		return from;
 	}
 
-	/* What has to be done before a job may go out: a step of the lap, a visit; kPop: nothing, kNone: there is no job. */
+	/* What must be done before a job goes out: a step of the lap, a visit, nothing (kPop). kNone: there is no job. */
 	enum class Next : uint8_t
 	{
 		kNone,
@@ -123,12 +126,12 @@ public:
 		return hint;
 	}
 
-	/* The last pop has come to nothing, so the group has not had its turn. */
+	/* Undo the turn of the last pop, whose job was not handed out. */
 	void return_turn(const Hint &popped) { hand(popped.key.priority) = before_; }
 
 	/* ---- visits of markers ---- */
 
-	/* Those whose turn is next. fifo: what is known of a head behind a marker is in doubt. Returns how many. */
+	/* Begin to visit markers of the runs whose turns are next. Return their number. fifo: remove the jobs behind these markers. */
 	int begin_visits(Visit *visits, int most, bool fifo)
 	{
 		static constexpr int kLooks = 64;
@@ -150,14 +153,14 @@ public:
 		return n;
 	}
 
-	/* Is the run of the group still the one that is visited? */
+	/* Return whether the group has a run whose marker is being visited. */
 	bool is_visited(int64_t group) const
 	{
 		Node *run = find(group);
 		return run != nullptr && run->run.visit != 0;
 	}
 
-	/* Jobs that were found, from the marker on; next: the first key that may be missing. */
+	/* End a visit. jobs: jobs that it has found, from the marker on; next: the first key that memory may lack now. */
 	void end_visit(int64_t group, const Hint *jobs, int n, const Key &next, bool in_order)
 	{
 		Node *run = find(group);
@@ -168,7 +171,7 @@ public:
 		r.visit = 0;
 		if (in_order && r.size > 0 && n > 0)
 		{
-			/* It was filed since the visit began. */
+			/* The job of the run was filed since the visit began, and comes before the one that was found. */
 			if (first_of(run)->hint.key.job_id < jobs[0].key.job_id)
 				n = 0;
 			else
@@ -187,9 +190,8 @@ public:
 		step.room = quota();
 		return step;
 	}
-	void abandon_step() { lap_.end_step(); }
 
-	/* highest: the highest priority of any row that the step may have met, or kNone. False: the step is void. */
+	/* Return whether the groups of the step may be taken. highest: highest priority of a due row, up to the lap's; or kNone. */
 	bool look_at_step(LapStep *step, int64_t highest)
 	{
 		if (step->lap != lap_.serial())
@@ -202,6 +204,7 @@ public:
 			lap_.end();
 			return false;
 		}
+		/* No row has the priority of the lap, which goes on at the highest priority that there is. */
 		auto priority = static_cast<int32_t>(highest);
 		lap_.begin(priority, hand_of(priority));
 		step->lap = lap_.serial();
@@ -209,8 +212,8 @@ public:
 	}
 
 	/*
-	 * The next group that the step has met, with its first jobs; next: its first key that may be missing. has_room: else
-	 * its jobs are not kept. False: what the step has read behind it is void.
+	 * Make a run of the next group of the step, if it has room. jobs: the first jobs of the group; next: the first key that memory
+	 * may lack then. Return false if the later groups of the step must not be taken.
 	 */
 	bool take_group(const LapStep &step, int64_t group, bool has_room, const Hint *jobs, int n,
 					const Key &next)
@@ -228,7 +231,7 @@ public:
 		return step.lap == lap_.serial();
 	}
 
-	/* The step has met all groups that it was to read. */
+	/* Note that the step has read all groups up to step.to. */
 	void take_rest(const LapStep &step)
 	{
 		if (step.lap == lap_.serial() && !lap_.spoilt())
@@ -262,7 +265,7 @@ public:
 				visit(of(n)->hint);
 	}
 
-	/* Call visit with what there is of each run: group, size, marker (NULL: none), visited, lowest. */
+	/* Call visit() for each run: group, number of jobs, marker (NULL: none), visited or not, lowest_. */
 	template <typename Visit> void for_each_run(Visit visit) const
 	{
 		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
@@ -296,7 +299,7 @@ private:
 		mark(0, ungrouped);
 	}
 
-	/* A group of which nothing is in memory. */
+	/* Insert a job of a group without a run. */
 	void insert_first(const Hint &hint)
 	{
 		int64_t bound = hint.group == 0 ? Lap::kNone : lap_.bound(hint.group);
@@ -312,7 +315,7 @@ private:
 		shrink();
 	}
 
-	/* Jobs that were read of it. */
+	/* Add the jobs before the marker, of n jobs that were read. The eviction of other nodes may remove the run. */
 	void fill(Node *run, const Hint *jobs, int n)
 	{
 		int64_t group = run->group;
@@ -327,6 +330,7 @@ private:
 				return;
 		}
 		order(run);
+		shrink();
 	}
 
 	/* ---- what does not fit ---- */
@@ -338,8 +342,8 @@ private:
 	}
 
 	/*
-	 * The last job of a run goes, of those whose turn is last rather one that has several. If there is none in sight, a
-	 * run goes that has a marker only.
+	 * Remove the last job of one of the kLooks runs whose turns are last: of the last run with several jobs, or else of the last
+	 * run with one job. If they have only markers, remove the last of them, but not the run of group 0.
 	 */
 	void evict()
 	{
@@ -380,7 +384,7 @@ private:
 		left == Lap::kNone ? lap_.end() : lap_.begin(priority, hand_of(priority));
 	}
 
-	int64_t before_; /* the turn that the last pop has ended */
+	int64_t before_; /* value of the hand before the last pop moved it */
 	Lap lap_;
 };
 

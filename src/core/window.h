@@ -1,10 +1,10 @@
 /*
- * The ready jobs of a queue that are in memory, in the order in which they go out: by priority, run_at and job_id.
+ * The window: the ready jobs of a queue that are in memory, in the order in which they go out. Its size is bounded.
  *
- * In a queue with rules for groups there may be markers among them: rows of that group from that key on may be missing.
- * A marker takes a place as a job does, and is the first thing to be dealt with when it is the first of the window.
+ * In a queue with rules for groups there may be markers among the jobs. A marker has a group and a key: memory may lack rows of the
+ * group from this key on. When a marker is the first of the window, a visit must read these rows before a job goes out.
  *
- * Pure and unlocked.
+ * Pure and unlocked: part of ReadyJobs.
  */
 #pragma once
 
@@ -38,13 +38,13 @@ public:
 			{.key = {priority, INT64_MIN, INT64_MIN}, .marker = true, .group = INT64_MIN});
 	}
 
-	/* Count the jobs that go out before this one, but at most so many. */
+	/* Return how many jobs go out before this one, but at most `most`. */
 	uint32_t count_before(const Hint &hint, uint32_t most) const
 	{
 		return set_.count_before(hint, most, [](const Hint &h) { return !h.marker; });
 	}
 
-	/* What does not fit is left out by leave_out: that hint, or another one. */
+	/* Insert a hint. If the window is full, call leave_out() with the hint that has no room. */
 	template <typename LeaveOut> void insert(const Hint &hint, LeaveOut leave_out)
 	{
 		insert_smallest<ByKey>(set_, hint, leave_out);
@@ -58,7 +58,7 @@ public:
 		return {.key = from, .place = {}, .delayed = false, .marker = true, .group = group};
 	}
 
-	/* Call visit with the first markers. Looks at a bounded number of places. visit may insert and remove its marker. */
+	/* Call visit() for the markers among the first kLooks hints. visit() may change or remove its marker. */
 	template <typename Visit> void for_first_markers(Visit visit) const
 	{
 		static constexpr int kLooks = 64;
@@ -72,7 +72,7 @@ public:
 		}
 	}
 
-	/* A process begins to read the rows of that marker. Whatever puts the same marker again ends that. */
+	/* Note that a process begins to read the rows of the marker. The visit is void if the same marker is inserted again. */
 	void begin_visit(const Hint &marker)
 	{
 		Hint visited = marker;
@@ -82,7 +82,7 @@ public:
 
 	void remove(const Hint &marker) { set_.take(set_.first_from(marker)); }
 
-	/* Remove that marker if it is still the one that the process has visited. */
+	/* Remove a marker that is still being visited. Return false if the visit is void. */
 	bool end_visit(int64_t group, const Key &from)
 	{
 		const Hint *marker = set_.first_from(marker_of(group, from));
@@ -93,7 +93,7 @@ public:
 		return same;
 	}
 
-	/* Does a marker cover the row of that hint? */
+	/* Return whether a marker covers the row. Visits all hints. */
 	bool covers(const Hint &hint) const
 	{
 		bool covered = false;

@@ -2,7 +2,10 @@
 
 namespace pgq {
 
-/* Those that have not been counted are in front. */
+/*
+ * Return a lease that was not counted since the rules changed; NULL: there is none. Counted leases
+ * are moved to the end of the list.
+ */
 static Lease *
 next_uncounted(Queue *queue)
 {
@@ -16,7 +19,10 @@ void
 count_running(Lease *lease)
 {
 	Queue *queue = lease->queue;
-	/* A lease that has lent its slot gets it back if the transaction that ends the job aborts. */
+	/*
+	 * A lease that has lent its slot counts too: it gets the slot back if the transaction that ends
+	 * the job aborts.
+	 */
 	if (lease->group == 0 && (lease->slot || lease->borrower != nullptr))
 		count_in_group(lease);
 	lease->counted = queue->counting;

@@ -1,12 +1,13 @@
 /*
- * How many jobs of a group are in work at a time, in which order, whether groups take turns, and how many start in a
- * period (options group_concurrency, fifo, fair, group_rate_limit): which leases count. core/groups.h says what becomes of
- * the others.
+ * Which leases count in the groups of a queue (options group_concurrency, fifo, fair, group_rate_limit).
+ * core/groups.h says what becomes of a job whose group has no room.
  *
- * A lease that a claim takes counts from then on, until it is put aside, given back, lost or ended, as its slot does. In
- * queues without rules for groups nothing is counted: when they get rules, claims wait until what runs has been counted.
+ * A lease counts in the group of its job from the hold in which a claim takes it until the job is
+ * set aside, or the lease is given back, lost or ended. While it counts, the group has an entry. A
+ * queue without rules for groups counts no leases. When it gets rules, claims hand out no job until
+ * the leases of the jobs in work have been counted.
  *
- * Under the queue's lock. Nothing here fails.
+ * All functions are called under the queue's lock. None can fail.
  */
 #pragma once
 
@@ -38,7 +39,7 @@ has_group_rules(const Queue *queue)
 	return rules_of(queue).any();
 }
 
-/* Its hint was admitted, and its lease taken. */
+/* Count a lease whose job has room in its group. */
 inline void
 count_in_group(Lease *lease)
 {
@@ -49,10 +50,10 @@ count_in_group(Lease *lease)
 	lease->group = lease->hint.group;
 }
 
-/* Count a lease that no claim has just taken. */
+/* Count a lease that is older than the rules, or was restored after a start of the server. */
 void count_running(Lease *lease);
 
-/* It is handed out. */
+/* Note that the job of the lease is handed out. */
 inline void
 note_group_start(Lease *lease)
 {
@@ -62,7 +63,7 @@ note_group_start(Lease *lease)
 												   counted);
 }
 
-/* It does not run any more; its state is still what it was. */
+/* Stop counting a lease. Called before the state of the lease changes. */
 inline void
 leave_group(Lease *lease)
 {
@@ -74,7 +75,7 @@ leave_group(Lease *lease)
 	lease->group = 0;
 }
 
-/* Before the options become these. */
+/* Change the rules. Called before the caller stores the options. */
 inline void
 change_group_rules(Queue *queue, const QueueOptions &options)
 {
@@ -86,7 +87,10 @@ change_group_rules(Queue *queue, const QueueOptions &options)
 	queue->counting++;
 }
 
-/* Of a queue that comes into a slot, with its rules. What is not known is so as of the queue itself: rate_limit.h. */
+/*
+ * Initialize the rates of the groups of a queue that gets a slot. Its rules are already set. Earlier
+ * starts are unknown, as those of the queue itself (rate_limit.h).
+ */
 inline void
 init_group_rates(Queue *queue)
 {
@@ -97,7 +101,7 @@ init_group_rates(Queue *queue)
 	init_memory(queue);
 }
 
-/* Of a queue that has just been created. */
+/* Note that the queue was just created, so that none of its jobs has started. */
 inline void
 no_group_starts(Queue *queue)
 {
@@ -106,7 +110,7 @@ no_group_starts(Queue *queue)
 		rates.assume_none(queue->options.rate_period, monotonic_now());
 }
 
-/* Count leases that ran when the rules came, as many as a hold may. Return false if some are left. */
+/* Count at most kHoldMax leases that are older than the rules. Return false if some are left. */
 bool count_some(Queue *queue);
 
 } // namespace pgq

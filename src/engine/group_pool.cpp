@@ -7,21 +7,22 @@ namespace pgq {
 
 struct GroupPool
 {
-	slock_t mutex;
-	Group *unused; /* linked by by_id.parent */
-	int fresh;	   /* entries from here on were never used (and never touched) */
-	/* Atomic: how many of the common groups that may be remembered are a queue's. */
+	slock_t mutex; /* protects unused and fresh */
+	Group *unused; /* list of returned entries, linked through by_id.parent */
+	int fresh;	   /* entries from this number on were never used */
+	/* number of remembered groups that queues have taken from the common half */
 	pg_atomic_uint32 common;
 	Group entries[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* Half of max_leases is for the queues' own, the rest is common. */
+/* Return how many groups each queue may remember without taking from the common half. */
 static int
 own_memory()
 {
 	return max_leases / 2 / max_queues;
 }
 
+/* Return the size of the common half, in groups. */
 static int
 common_memory()
 {
@@ -74,6 +75,7 @@ bring_group(Queue *queue, int64 group)
 		groups.give(take_group());
 }
 
+/* Take one remembered group from the common half. Return false if none is left. */
 static bool
 charge_memory()
 {

@@ -317,22 +317,14 @@ retake_lost(Lease *lease)
 	start_expiring(lease);
 }
 
-/* Let the next lease of the job have a greater token than this lease. */
-static void
-let_token_grow(const Lease *lease)
-{
-	if (was_handed_out(lease))
-		pass_prefix(prefix_of(token_of(lease)));
-}
-
 bool
 end_lease(Lease *lease, bool gone)
 {
 	Queue *queue = lease->queue;
-	if (!gone)
-		let_token_grow(lease);
-	bool ran = was_handed_out(lease);
-	if (ran)
+	/* Let the next lease of the job have a greater token than this lease. */
+	if (!gone && was_handed_out(lease))
+		pass_prefix(prefix_of(token_of(lease)));
+	if (was_handed_out(lease))
 		note_ended_job(queue, lease->key.job_id);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;

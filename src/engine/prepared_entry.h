@@ -1,6 +1,6 @@
 /*
  * Entries for prepared transactions that have used queues. COMMIT PREPARED calls no callback. So
- * processes that depend on a prepared transaction check whether it has ended; txn/prepared.cpp then
+ * processes that depend on a prepared transaction check whether it has ended; txn/prepared_end.cpp then
  * applies its effects.
  *
  *     FREE --take_free_entry--> RESERVED --activate_entry--> ACTIVE

@@ -143,7 +143,8 @@ restore(Queue *queue, const SavedStarts &saved, int64 when)
 			break;
 		case StartsOf::kGroup:
 			reserve_memory(queue);
-			bring_group(queue, saved.group);
+			if (groups.remembered() < groups.most_remembered())
+				bring_group(queue, saved.group);
 			groups.add_starts(saved.group, n, when);
 			break;
 	}

@@ -6,17 +6,21 @@
 #include "pg/stop_point.h"
 #include "txn/refill_role.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 namespace {
 
+/* A step of the lap. */
 struct Step
 {
 	QueueRef ref;
 	LapStep lap;
 	bool fifo;
 	GroupScan scan;
-	int64 highest; /* priority of any row that is due, or Lap::kNone */
+	/* The first due rows of the queue up to the lap's priority; read if no group has a row of it. */
+	RowRun first;
 	GroupRun run;
 	GroupRows of[kVisitsMax];
 };
@@ -42,27 +46,45 @@ begin_step(Step &step)
 	return begun;
 }
 
-/* If no row of these groups has the lap's priority, the priority of the first row that is due. */
+/* Return whether a group of the step has a row of the lap's priority. */
 static bool
-read_highest(Step &step)
+has_row_of_lap(const Step &step)
 {
-	for (int i = 0; i < step.run.n; i++)
-		if (step.run.groups[i].rows[0].key.priority >= step.lap.priority)
-		{
-			step.highest = step.lap.priority;
-			return true;
-		}
+	return std::any_of(
+		step.run.groups, step.run.groups + step.run.n,
+		[&](const RowsOfGroup &group) { return group.rows[0].key.priority >= step.lap.priority; });
+}
+
+/* Read step.first. Return false if segments are missing. */
+static bool
+read_first(Step &step)
+{
 	OrderScan scan{};
 	scan.start = {step.lap.priority, PG_INT64_MIN, PG_INT64_MIN};
 	scan.due_line = step.scan.due_line;
 	scan.horizon = step.scan.horizon;
-	RowRun first;
-	bool complete = read_rows(scan, step.ref.queue_id, 1, &first);
-	step.highest = first.n > 0 ? first.rows[0].key.priority : Lap::kNone;
-	return complete;
+	return read_rows(scan, step.ref.queue_id, kVisitsMax, &step.first);
 }
 
-/* Return false if not all segments are there. */
+/*
+ * Return the highest priority of a due row without a lease, up to the lap's priority; Lap::kNone: there
+ * is no due row. If the first rows all have leases, the result may be too high. Called under the
+ * queue's lock.
+ */
+static int64
+highest_priority(QueueHold &hold, const Step &step)
+{
+	if (has_row_of_lap(step))
+		return step.lap.priority;
+	if (step.first.n == 0)
+		return Lap::kNone;
+	int64 last = step.first.rows[step.first.n - 1].key.priority;
+	GroupRows rows = {
+		.rows = step.first.rows, .n = step.first.n, .next = Key::highest(), .head = PG_INT64_MAX};
+	return pick_free_rows(hold, &rows, 1) > 0 ? rows.rows[0].key.priority : last;
+}
+
+/* Read the groups of the step. Return false if segments are missing. */
 static bool
 read_step(Step &step)
 {
@@ -72,7 +94,7 @@ read_step(Step &step)
 	step.scan.to = step.lap.to;
 	if (!read_groups(step.scan, step.ref.queue_id, kVisitsMax, step.fifo ? 1 : wanted + kBeyond,
 					 &step.run) ||
-		!read_highest(step))
+		(!has_row_of_lap(step) && !read_first(step)))
 		return false;
 	for (int i = 0; i < step.run.n; i++)
 	{
@@ -89,16 +111,22 @@ publish_step(Step &step)
 {
 	(void) change_queue(step.ref, [&](QueueHold &hold) {
 		Schedule &schedule = hold.schedule();
-		bool valid = schedule.look_at_step(&step.lap, step.highest);
-		for (int i = 0; i < step.run.n && valid; i++)
+		bool valid = schedule.look_at_step(&step.lap, highest_priority(hold, step));
+		int i = 0;
+		for (int looked_at = 0; i < step.run.n && valid; i++)
 		{
+			/* The next step reads the groups for which this hold has no time. */
+			looked_at += step.of[i].n;
+			if (looked_at > kHoldMax)
+				break;
 			int64 group = step.run.groups[i].group;
 			GroupRows &rows = step.of[i];
+			/* Of a group without room, the first row is needed: its key becomes the group's cursor. */
 			int wanted = Min(step.lap.room, schedule.groups().room(group));
 			int n = pick_free_rows(hold, &rows, Min(Max(wanted, 1), kJobsOfGroupMax));
 			valid = schedule.take_group(step.lap, group, rows.rows, n, rows.next);
 		}
-		if (valid && !step.run.more)
+		if (valid && i == step.run.n && !step.run.more)
 			schedule.take_rest(step.lap);
 		hold.pass_on();
 	});

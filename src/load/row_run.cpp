@@ -37,8 +37,8 @@ merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run
 }
 
 /*
- * As merge_streams(), group by group. A row of another group than the last one begins a group. A group takes rows until it
- * has enough; the first row that is left out is noted, and the stream goes on at a later group.
+ * Merge the rows of n streams into *run, group by group: at most most_groups groups, and at most
+ * most_rows rows of each.
  */
 static void
 merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *streams, int n,
@@ -65,6 +65,7 @@ merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *s
 			scan.advance(next);
 			continue;
 		}
+		/* The group has enough rows: each stream skips the rest. `next` is the smallest key skipped. */
 		group->next = Min(group->next, row.key);
 		scan.skip_group(next);
 	}

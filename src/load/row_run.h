@@ -26,19 +26,23 @@ bool read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run);
 struct RowsOfGroup
 {
 	int64 group;
-	Hint *rows; /* in order, at least one */
+	Hint *rows; /* in key order, at least one */
 	int n;
-	Key next; /* the first key that was left out; +infinity: none was */
+	Key next; /* key of the first row of the group that is not in `rows`; +infinity: there is none */
 };
 
+/* The first groups of a GroupScan. */
 struct GroupRun
 {
 	RowsOfGroup *groups; /* in the order of their ids */
 	int n;
-	bool more; /* groups are left */
+	bool more; /* the scan has more groups than `groups` */
 };
 
-/* Read the next groups, of each at most so many rows. False as above. */
+/*
+ * Read at most most_groups groups of the scan, and at most most_rows rows of each. Returns false as
+ * read_rows() does.
+ */
 bool read_groups(const GroupScan &scan, int32 queue_id, int most_groups, int most_rows,
 				 GroupRun *run);
 

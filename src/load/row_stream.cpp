@@ -180,6 +180,7 @@ GroupScan::begin(RowStream *stream) const
 	stream->one_group = false;
 }
 
+/* Start a scan of the groups after the group of the present row. */
 void
 GroupScan::begin_after(RowStream *stream) const
 {
@@ -191,7 +192,7 @@ GroupScan::begin_after(RowStream *stream) const
 	stream->one_group = false;
 }
 
-/* Go on with the first row of the same group and any lower priority. */
+/* Start a scan of all lower priorities of the group of the present row. */
 void
 GroupScan::begin_below(RowStream *stream) const
 {
@@ -204,6 +205,10 @@ GroupScan::begin_below(RowStream *stream) const
 	stream->one_group = true;
 }
 
+/*
+ * Go to the next due row. If the run_at of a row is after the horizon, no later row of the same group
+ * and priority is due, so the scan continues with the next lower priority of the group.
+ */
 void
 GroupScan::advance(RowStream *stream) const
 {

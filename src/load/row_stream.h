@@ -57,8 +57,8 @@ struct OrderScan
 	int64 horizon; /* upper bound of the run_at of rows that were not delayed (is_delayed()) */
 	int64 group;   /* 0: rows of all groups */
 	/*
-	 * Only rows without a group. After many rows with a group the stream returns one of these, so
-	 * that the scan ends; the caller goes on from that row.
+	 * The scan is for rows without a group. advance() skips a bounded number of rows with a group, and
+	 * then returns such a row: the caller ends the scan, and begins the next scan at that row.
 	 */
 	bool ungrouped;
 
@@ -84,10 +84,10 @@ struct GroupScan
 		}
 	};
 
-	int64 from;
-	int64 to;
+	int64 from; /* first group */
+	int64 to;	/* last group */
 	int64 due_line;
-	int64 horizon;
+	int64 horizon; /* as in OrderScan */
 
 	static IndexName index() { return kByGroup; }
 	static int keys() { return 3; }

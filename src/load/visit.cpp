@@ -50,13 +50,14 @@ read_head_of(const QueueRef &ref, int64 group, int64 floor, GroupRows *rows)
 
 namespace {
 
+/* The visits that a process makes in one call. */
 struct Visits
 {
 	QueueRef ref;
 	Visit of[kVisitsMax];
 	int n;
 	bool fifo;
-	OrderScan scan; /* of the group that is read */
+	OrderScan scan; /* for one group after the other */
 };
 
 } // namespace
@@ -79,7 +80,11 @@ begin_visits(Visits &visits)
 	return visits.n > 0;
 }
 
-/* Jobs without a group have no index of their own, so the number of rows that are read for them is bounded. */
+/*
+ * Read the rows of a visit, in a queue without fifo or for jobs without a group. Jobs without a group
+ * have no index of their own, so the scan for them skips a bounded number of rows. Return false if
+ * segments are missing.
+ */
 static bool
 read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
 {
@@ -93,7 +98,7 @@ read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
 			 .n = run.n,
 			 .next = run.more ? run.left_out.key : Key::highest(),
 			 .head = PG_INT64_MAX};
-	/* The scan has passed over many rows, and goes on from here. */
+	/* A row with another group: the scan has skipped many rows and ends. The next visit begins here. */
 	for (int i = 0; i < rows->n; i++)
 		if (rows->rows[i].group != visit.group)
 		{
@@ -113,7 +118,7 @@ publish_visit(const Visits &visits, const Visit &visit, GroupRows *rows)
 	});
 }
 
-/* Return false if not all segments are there. */
+/* Return false if segments are missing. */
 static bool
 visit_one(Visits &visits, const Visit &visit)
 {

@@ -280,8 +280,8 @@ settle_queue(const QueueEffect &effect, bool commit)
 }
 
 /*
- * Give up all that a failed call has left behind: a refill or probe, places in lines, waits, and
- * permits that were taken in advance.
+ * Give up all that a failed call has left behind: a refill, visit or step of a lap, places in
+ * lines, waits, and permits that were taken in advance.
  */
 static void
 abandon_call()

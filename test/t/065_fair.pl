@@ -70,7 +70,7 @@ sub left { my ($queue, $who) = @_; return sql("SELECT count(*) FROM pgq_ext.job_
 	sql(q{SELECT pgq_drop_queue('turns', force => true)});
 }
 
-# Fewer places than groups: some wait for their turn while others have theirs, but each gets it.
+# Fewer places in memory than groups: each group still gets its turn.
 for my $window (2, 8)
 {
 	$node->append_conf('postgresql.conf', "pgq_ext.window_size = $window\n");

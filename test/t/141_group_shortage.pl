@@ -1,5 +1,5 @@
-# Leases or entries of groups run short: each claim still ends, no turn of a group is lost, and no queue takes what
-# other queues need.
+# Leases or places in the window run short: each claim still ends, no turn of a group is lost, and no queue takes the
+# memory that other queues need for their groups.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -9,9 +9,9 @@ use PgqTest;
 
 my $leases = 16;
 my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\npgq_ext.max_leases = $leases\npgq_ext.window_size = 16\n"
-	  . "pgq_ext.max_queues = 24\nstatement_timeout = '60 s'\n");
+	  . "pgq_ext.max_queues = 24\nstatement_timeout = '600 s'\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
-# It has been empty when a claim looked: all that comes is in memory, or known to be beyond it.
+# Create a queue, and let a claim find that it is empty: from then on, memory lacks no row that no cursor or marker covers.
 sub make
 {
 	my ($queue, $options) = @_;
@@ -19,7 +19,7 @@ sub make
 	is(sql("SELECT count(*) FROM pgq_claim('$queue')"), 0, "queue $queue is empty");
 	return;
 }
-# A job of each of these groups, in several transactions.
+# Enqueue a job of each group from g$first to g$groups, in transactions of ten jobs.
 sub enqueue
 {
 	my ($queue, $groups, $first) = @_;
@@ -29,14 +29,21 @@ sub enqueue
 sub state_of { my ($queue, $n) = @_; return scalar sqlstate($node, "SELECT * FROM pgq_claim('$queue', $n)") }
 sub claimed { my ($queue, $n) = @_; return sql("SELECT count(*) FROM pgq_claim('$queue', $n)") }
 sub ack { my ($queue) = @_; return sql("SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = '$queue'") }
-# How many jobs are handed out until there is none, a few at a time.
-sub drained
-{
-	my ($queue) = @_;
-	my $all = 0;
-	while (my $n = claimed($queue, 5)) { $all += $n; ack($queue) }
-	return $all;
-}
+# Claim five jobs at a time and acknowledge them, until there is none. Return the number of jobs. A procedure does this in one
+# session, with a transaction for each claim and each acknowledgement.
+sql(q{CREATE PROCEDURE drain(queue_name text, INOUT n int) LANGUAGE plpgsql AS $$
+	DECLARE
+		before int := -1;
+	BEGIN
+		WHILE n > before LOOP
+			before := n;
+			n := n + (SELECT count(*) FROM pgq_claim(queue_name, 5));
+			COMMIT;
+			PERFORM pgq_ack(job_id, lease) FROM pgq_ext.lease WHERE queue = queue_name;
+			COMMIT;
+		END LOOP;
+	END $$});
+sub drained { my ($queue) = @_; return sql("CALL drain('$queue', 0)") }
 sub drop { sql("SELECT pgq_drop_queue('$_', force => true)") for @_; return }
 sub well_ok { is(sql('SELECT * FROM pgq_check()'), '', '... all is well'); return }
 
@@ -57,7 +64,7 @@ for my $rule ('fair => true', 'fair => true, group_concurrency => 1', 'fair => t
 }
 
 {
-	# A full window, and behind it the next job of a group that has room again.
+	# The window is full. The next job of a group that has room again comes after the last job of the window.
 	make('q', 'group_concurrency => 1');
 	for my $job (1, 2)
 	{

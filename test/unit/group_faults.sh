@@ -1,5 +1,5 @@
 #!/bin/bash
-# Plants one fault after the other in a copy of the headers for groups, and checks that group_model_test.cpp sees each.
+# Plants faults, one at a time, in a copy of the headers of src/core. Checks that group_model_test.cpp fails with each fault.
 #
 #   test/unit/group_faults.sh             all faults
 #   test/unit/group_faults.sh NAME...     only faults whose name contains NAME
@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# fault NAME FILE OLD NEW: OLD, which must be in the file once, becomes NEW
+# fault NAME FILE OLD NEW: replace the first OLD in the file by NEW, and run the test. $walks multiplies the random walks.
 fault()
 {
 	local name=$1 file=$2 wanted

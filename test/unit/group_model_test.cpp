@@ -22,7 +22,7 @@ namespace {
 
 State state;
 
-/* A violation shows itself with the way that leads to it. */
+/* Return the actions of a path, to be printed with a violation. */
 std::string
 text(const std::vector<std::pair<Action, int>> &path)
 {
@@ -35,6 +35,7 @@ text(const std::vector<std::pair<Action, int>> &path)
 
 /* ---- every order ---- */
 
+/* Visits all states of a world, depth first, up to a number of states. */
 class Explorer
 {
 public:

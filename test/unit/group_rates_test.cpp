@@ -57,7 +57,7 @@ protected:
 		ASSERT_TRUE(schedule.exhausted());
 	}
 
-	/* As a claim does. 0: there is none, or it was passed over. */
+	/* Take the lease of the next job, as a claim does. Return its id; 0: there is no job, or its group has no room. */
 	int64_t take()
 	{
 		if (!schedule.poppable())
@@ -247,8 +247,8 @@ TEST_F(GroupRatesTest, OtherRules)
 /* ---- any number of groups, at random ---- */
 
 /*
- * A queue with a table of its own, whose only worker claims whatever it gets, and many groups: more than there are
- * entries. Of each group all starts are known here.
+ * A queue with many groups, its table, and its only worker. There are more groups than may be remembered. The worker records all
+ * starts of each group, so check() can compare them with the limit.
  */
 class Worker
 {
@@ -281,11 +281,11 @@ public:
 		}
 	}
 
-	/* Claim, hand out, give back, end; let time pass. */
+	/* Do something at random: enqueue, claim, hand out, give back, end a job, or let time pass. */
 	void step()
 	{
 		int64_t before = now_;
-		/* Other queues may want the entries. */
+		/* Other queues may take entries from the common half. */
 		if (random_() % 100 == 0)
 			schedule_.groups().remember_at_most(random_() % 2 == 0 ? std::min(remembered_, 2)
 																   : remembered_);
@@ -311,7 +311,7 @@ public:
 		ASSERT_LE(before, now_);
 	}
 
-	/* Everything that is left is handed out, in time. */
+	/* End all leases, and claim until no job is left. Time passes only when no job may start. */
 	void finish()
 	{
 		while (!claimed_.empty() || !out_.empty())
@@ -350,7 +350,7 @@ private:
 		schedule_.let_time_pass(now);
 	}
 
-	/* False: there is nothing to be had now. */
+	/* Claim one job. Return false if there is none now. */
 	bool claim()
 	{
 		for (int patience = 0; patience < 1000; patience++)
@@ -396,7 +396,7 @@ private:
 		}
 		taken_.insert(hint.key.job_id);
 		claimed_.push_back(hint);
-		/* A claim may be slow. */
+		/* A slow claim hands the job out later. */
 		if (random_() % 4 != 0)
 			hand_out_one();
 	}
@@ -410,7 +410,7 @@ private:
 		out_.push_back(hint);
 	}
 
-	/* It has ended, or it has not been handed out at all. */
+	/* End a random job, or give back a job that was not handed out. */
 	void end_one()
 	{
 		bool claimed = !claimed_.empty();

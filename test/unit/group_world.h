@@ -1,8 +1,10 @@
 /*
- * A small world around the real Schedule of a queue with rules for groups: a table of jobs, leases, commit callbacks that
- * come late, refills, visits and steps in their phases, a clock, changes by hand, other rules, a restart. What can happen
- * is an action; a test lets them happen in every order or at random. Each action checks what may be seen then; drain() has
- * one consumer go on alone and checks that it gets every job.
+ * A small world around the real Schedule of a queue with rules for groups. The world has a table of jobs, leases, commit callbacks
+ * that run late, refills, visits and steps with their phases, two clocks, changes of rows by SQL, changes of the rules, and
+ * restarts. Each event is an action; a test lets actions happen in every order or in random order. check() compares the Schedule
+ * with the table after each action. drain() lets one consumer go on alone, and checks that it gets every job.
+ *
+ * A World is a view of a State, which a test copies to come back to it. Single-threaded, so without locks.
  */
 #pragma once
 
@@ -29,37 +31,39 @@ using pgq::Visit;
 inline constexpr int kMaxJobs = 12;
 inline constexpr int kMaxNodes = 16;
 inline constexpr int kMaxEntries = 20;
-inline constexpr int64_t kPeriod = 16; /* of rates: one unit is a part */
+inline constexpr int64_t kPeriod = 16; /* of rates; one unit of time is one part of core/rate.h */
 
+/* A job to be inserted. */
 struct JobPlan
 {
 	int64_t group;
 	int32_t priority = 0;
-	int64_t delay = 0;
+	int64_t delay = 0; /* run_at minus the time of the insert */
 };
 
+/* The size of a world, and the actions that may happen in it. */
 struct Plan
 {
 	std::vector<JobPlan> jobs;
-	std::vector<GroupRules> rules; /* one after the other */
-	int window = 1;
-	int timer = 2;
-	int leases = 2;
-	int remembered = 2; /* entries of groups that do not run */
-	int batch = 2;		/* rows of a refill, groups of a visit or step */
-	int64_t ticks = 0;
-	int64_t passes = 0;	 /* of the second clock, which rates go by */
-	bool crosses = true; /* callbacks come in any order */
-	bool back = false;	 /* the clock may be set back */
+	std::vector<GroupRules> rules; /* the queue gets one after the other, in a circle */
+	int window = 1;				   /* number of places */
+	int timer = 2;				   /* number of places */
+	int leases = 2;				   /* most leases at a time */
+	int remembered = 2;			   /* most entries of groups without a job in work */
+	int batch = 2;				   /* rows of a refill, groups of a visit or step */
+	int64_t ticks = 0;			   /* latest time of the wall clock */
+	int64_t passes = 0;			   /* most advances of the monotonic clock, which rates use */
+	bool crosses = true;		   /* jobs are inserted in any order */
+	bool back = false;			   /* the wall clock may be set back */
 	bool retries = false;
-	bool undoes = false; /* claims */
+	bool undoes = false; /* claims may be rolled back */
 	bool prepares = false;
 	bool deletes = false;
 	bool regroups = false;
 	bool restarts = false;
 	bool abandons = false;
-	bool slow = false;	/* much happens while a process reads */
-	bool strict = true; /* what goes out is the first, exactly */
+	bool slow = false;	/* many actions happen while a process reads */
+	bool strict = true; /* check that each job that goes out is the first one */
 };
 
 enum Action : uint8_t
@@ -68,22 +72,22 @@ enum Action : uint8_t
 	kTickBack,
 	kPass,
 	kPop,
-	kRead,		/* begin to read what the next claim would, or go on with that */
-	kReadEarly, /* a refill that no claim needs yet */
+	kRead,		/* begin, read or publish the refill, visit or step that the next claim needs */
+	kReadEarly, /* begin a refill that no claim needs yet */
 	kAbandon,
 	kTimer,
 	kRules,
 	kRestart,
-	/* of a job: */
+	/* Actions on one job: */
 	kInsert,
 	kFile,
-	kResolve, /* its transaction was prepared: rows are read again */
+	kResolve, /* COMMIT PREPARED of its transaction: rows are read again from its key on */
 	kVerify,
 	kAck,
 	kRetry,
 	kRetryLater,
 	kUndoClaim,
-	kEnd, /* the callback that ends the lease */
+	kEnd, /* the commit callback ends the lease */
 	kDelete,
 	kRegroup,
 	kActions
@@ -96,10 +100,10 @@ inline constexpr const char *kNames[] = {
 
 struct Job
 {
-	bool inserted, live, unfiled;
-	bool ghost; /* a change by hand: its group is to be looked at when the callback comes */
+	bool inserted, live, unfiled; /* unfiled: the callback that files the row has not run yet */
+	bool ghost; /* the callback of a change by SQL has not looked at ghost_group yet */
 	int64_t ghost_group;
-	Hint row; /* of the live version */
+	Hint row; /* of the live row version */
 	enum Lease : uint8_t
 	{
 		kFree,
@@ -107,15 +111,15 @@ struct Job
 		kOut,
 		kEnding
 	} lease;
-	Hint leased;
-	Hint missed;
-	uint8_t missed_count;
-	int64_t counted; /* the group in which the lease counts; 0: none */
-	bool refile;	 /* kEnding: the row is filed when the lease ends */
-	uint8_t changes;
+	Hint leased;		  /* hint by which the lease was taken */
+	Hint missed;		  /* another hint, met while the job was leased */
+	uint8_t missed_count; /* number of missed hints; 2: at least two */
+	int64_t counted;	  /* group in which the lease counts; 0: none */
+	bool refile;		  /* kEnding: the row is filed when the lease ends */
+	uint8_t changes;	  /* number of retries and changes of the group */
 };
 
-/* A read that is under way. */
+/* A refill, visit or step that is under way. */
 struct Reading
 {
 	enum Kind : uint8_t
@@ -125,14 +129,14 @@ struct Reading
 		kVisit,
 		kStep
 	} kind;
-	bool read;
-	Key start;
-	int64_t due, horizon;
-	int n; /* groups */
+	bool read;			  /* the rows were read, but not published */
+	Key start;			  /* kRefill */
+	int64_t due, horizon; /* of the Schedule, when the reading began */
+	int n;				  /* number of groups */
 	std::array<Visit, 4> visits;
 	LapStep step;
-	int64_t highest;
-	bool rest;
+	int64_t highest; /* kStep: highest priority of a due row, up to the lap's */
+	bool rest;		 /* kStep: all groups of the step were read */
 	struct Rows
 	{
 		int n;
@@ -150,8 +154,8 @@ struct State
 	Schedule::Timer::Node timer[kMaxJobs];
 	pgq::Group entries[kMaxEntries];
 	int64_t clock, monotonic;
-	uint8_t rules;
-	int uncounted; /* leases that do not count yet: claims wait */
+	uint8_t rules; /* index in Plan::rules */
+	int uncounted; /* number of leases that do not count yet; claims wait for it to be 0 */
 	Job jobs[kMaxJobs];
 	Reading reading;
 	struct Start
@@ -160,7 +164,7 @@ struct State
 	};
 	std::array<Start, 32> starts;
 	int starts_n;
-	int64_t rate_since;
+	int64_t rate_since; /* the rate counts starts from this time on */
 };
 static_assert(std::is_trivially_copyable_v<State>);
 
@@ -177,18 +181,21 @@ public:
 	}
 
 	std::string wrong;	 /* the first violation */
-	int most_rounds = 0; /* of a claim, between two jobs */
-	long looks = 0;		 /* index look-ups */
-	bool tell = false;	 /* print what a lone consumer does */
+	int most_rounds = 0; /* most rounds of a claim between two jobs */
+	long looks = 0;		 /* number of index look-ups */
+	bool tell = false;	 /* print each step of claim() */
 	std::function<void()> on_tell = [] {};
 
 	const GroupRules &rules() const { return p.rules[s.rules]; }
 	int jobs() const { return static_cast<int>(p.jobs.size()); }
 
-	/* False: the action cannot happen now. */
+	/* Let an action happen. Return false if it cannot happen now. */
 	bool act(Action action, int job);
+	/* Check the invariants. Return false if any was violated so far. */
 	bool check();
+	/* Let all other processes finish. Then one consumer claims and ends jobs until there is none. */
 	void drain(unsigned seed);
+	/* Return a text that is the same for states that have the same future. */
 	std::string code() const;
 
 private:
@@ -226,7 +233,7 @@ private:
 			n += s.jobs[i].lease != Job::kFree && s.jobs[i].counted == group;
 		return n;
 	}
-	/* By what the world knows of it, not by what the schedule does. */
+	/* Return the starts that count, by the list of starts, not by the Schedule. */
 	int started(int64_t group) const
 	{
 		int n = 0;
@@ -244,7 +251,7 @@ private:
 		int n = rules().most() - running(group);
 		return std::max(rules().rate > 0 ? std::min(n, rules().rate - started(group)) : n, 0);
 	}
-	/* The first live job of the group by id; NULL: none. */
+	/* Return the live job of the group with the smallest id that is at least `from`; NULL: there is none. */
 	const Hint *head_of(int64_t group, int64_t from = INT64_MIN) const
 	{
 		for (int i = 0; i < jobs(); i++)
@@ -252,6 +259,7 @@ private:
 				return &j.row;
 		return nullptr;
 	}
+	/* Return whether no job of the group has a lease or a callback that has still to run. */
 	bool group_is_settled(int64_t group) const
 	{
 		for (int i = 0; i < jobs(); i++)
@@ -266,7 +274,7 @@ private:
 		}
 		return true;
 	}
-	/* May the job go out? */
+	/* Return whether the job may go out. */
 	bool eligible(const Job &j) const
 	{
 		if (!j.live || j.unfiled || j.lease != Job::kFree || !due(j.row) || room(j.row.group) == 0)
@@ -282,6 +290,7 @@ private:
 		return a.group == b.group ? a.key < b.key
 								  : pgq::distance(hand, a.group) < pgq::distance(hand, b.group);
 	}
+	/* Return the first of the jobs that may go out; NULL: there is none. */
 	const Hint *best() const
 	{
 		const Hint *best = nullptr;
@@ -378,7 +387,7 @@ World::pop()
 	return kTaken;
 }
 
-/* Look at the row, and hand the job out. */
+/* Verify the row of a claimed job, and hand the job out. Return false if the job cannot be handed out. */
 inline bool
 World::verify(Job &j)
 {
@@ -463,7 +472,7 @@ World::begin_read(Reading::Kind kind)
 	r.horizon = c.horizon();
 }
 
-/* Rows that are due, in the order of keys, from that key on: of a group, or of all (-1). */
+/* Read at most `most` due rows of a group in key order, from the key `from` on. group: -1 stands for all groups. */
 inline void
 World::read_rows(const Key &from, int64_t group, size_t most, Reading::Rows &rows) const
 {
@@ -676,7 +685,7 @@ World::act(Action action, int i)
 			s.rules = static_cast<uint8_t>((s.rules + 1) % p.rules.size());
 			c.change_group_rules(rules(), s.monotonic);
 			c.fire(s.clock);
-			/* A limit counts what starts after it was set, and what counted before. */
+			/* A new limit counts later starts; a changed limit also the starts that counted before. */
 			s.rate_since =
 				std::max(s.rate_since, old.rate > 0 ? s.monotonic - old.period : s.monotonic + 1);
 			for (int k = 0; k < jobs() && rules().count(); k++)
@@ -815,6 +824,7 @@ World::check()
 	return wrong.empty();
 }
 
+/* Return how many jobs a lone claim of up to `most` jobs must get. */
 inline int
 World::expected(int most) const
 {
@@ -828,7 +838,7 @@ World::expected(int most) const
 	return std::min({n, most, p.leases - leases()});
 }
 
-/* A claim of a consumer that is alone. */
+/* Claim up to `most` jobs while no other process does anything. Return the number of jobs. */
 inline int
 World::claim(int most)
 {
@@ -871,7 +881,6 @@ World::claim(int most)
 	return n;
 }
 
-/* Everybody else finishes what is begun. Then one consumer goes on until there is no job. */
 inline void
 World::drain(unsigned seed)
 {
@@ -917,7 +926,6 @@ World::drain(unsigned seed)
 	fail("the queue is not drained");
 }
 
-/* The same string: the same future. */
 inline std::string
 World::code() const
 {

@@ -1,4 +1,4 @@
-/* Turns: one job of each group after another. */
+/* Turns of groups: their order, and the runs that are evicted when there is no room. */
 #include "core/turns.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ job(int64_t id, int64_t group, int32_t priority = 0)
 class TurnsTest : public testing::Test
 {
 protected:
-	/* All is known. */
+	/* Initialize turns that lack no job. */
 	void init(uint32_t capacity)
 	{
 		nodes.resize(Turns::nodes(capacity));
@@ -78,7 +78,7 @@ TEST_F(TurnsTest, ThePriorityComesFirstAndEachHasItsTurns)
 	EXPECT_EQ(pop_all(), (Ids{5, 2, 3}));
 }
 
-/* A job of each of them goes out between two turns of the lowest one. */
+/* A job of each higher priority goes out between two turns of the lowest priority. */
 TEST_F(TurnsTest, TurnsOfAPriorityOutlastThoseOfAnyOthers)
 {
 	init(16);
@@ -124,7 +124,7 @@ TEST_F(TurnsTest, AnEqualOneIsReplaced)
 	EXPECT_FALSE(turns.contains(job(2, 6)));
 }
 
-/* Of each group something is known as long as there are no more groups than places. */
+/* While there are no more groups than places, each group keeps its run. */
 TEST_F(TurnsTest, WhatDoesNotFitIsTheLastOfAGroup)
 {
 	init(16);
