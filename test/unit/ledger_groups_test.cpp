@@ -307,7 +307,7 @@ TEST_F(LedgerGroupTest, TurnsThatAreUnfair)
 			  "group 1 has the turns 1 and 3, and group 3 has none between them");
 }
 
-class TurnsTest : public LedgerGroupTest
+class LedgerTurnsTest : public LedgerGroupTest
 {
 protected:
 	static constexpr int kMost = 5;
@@ -341,7 +341,7 @@ protected:
 	}
 };
 
-TEST_F(TurnsTest, AGroupThatIsPassedOver)
+TEST_F(LedgerTurnsTest, AGroupThatIsPassedOver)
 {
 	turns(1, kMost);
 	wait(2);
@@ -356,7 +356,7 @@ TEST_F(TurnsTest, AGroupThatIsPassedOver)
 	expect("passed over: group 1 has had 6 turns while it waited");
 }
 
-TEST_F(TurnsTest, AGroupThatHasItsTurnsBetween)
+TEST_F(LedgerTurnsTest, AGroupThatHasItsTurnsBetween)
 {
 	wait(2);
 	turns(1, kMost);
@@ -371,7 +371,7 @@ TEST_F(TurnsTest, AGroupThatHasItsTurnsBetween)
 	expect_nothing();
 }
 
-TEST_F(TurnsTest, AGroupThatIsPassedOverUntilItsTurn)
+TEST_F(LedgerTurnsTest, AGroupThatIsPassedOverUntilItsTurn)
 {
 	Key key = wait(2);
 	turns(3, kMost + 1);
@@ -381,7 +381,7 @@ TEST_F(TurnsTest, AGroupThatIsPassedOverUntilItsTurn)
 	expect("passed over: group 3 has had 6 turns while it waited");
 }
 
-TEST_F(TurnsTest, AGroupWhoseJobMayBeInMotion)
+TEST_F(LedgerTurnsTest, AGroupWhoseJobMayBeInMotion)
 {
 	wait(2);
 	Time from = now();
@@ -396,7 +396,7 @@ TEST_F(TurnsTest, AGroupWhoseJobMayBeInMotion)
 	expect("passed over: group 1 has had 8 turns");
 }
 
-TEST_F(TurnsTest, AGroupWhoseJobAnotherClaimMayHaveHad)
+TEST_F(LedgerTurnsTest, AGroupWhoseJobAnotherClaimMayHaveHad)
 {
 	wait(2);
 	turns(1, 1);
@@ -406,7 +406,7 @@ TEST_F(TurnsTest, AGroupWhoseJobAnotherClaimMayHaveHad)
 	expect_nothing();
 }
 
-TEST_F(TurnsTest, AGroupThatIsPassedOverThoughClaimsAreRefused)
+TEST_F(LedgerTurnsTest, AGroupThatIsPassedOverThoughClaimsAreRefused)
 {
 	wait(2);
 	turns(1, 1);
