@@ -33,12 +33,15 @@ sub works_ok
 
 	# Rules for groups: nobody has read yet what is delayed in these queues. A claim that does not end is cancelled.
 	my $rules = 0;
-	for my $rule ('group_concurrency => 1', 'fifo => true', 'fair => true', 'fair => true, fifo => true', 'fair => true, group_concurrency => 1')
+	for my $rule ('group_concurrency => 1', 'fifo => true', 'fair => true', 'fair => true, fifo => true',
+		'fair => true, group_concurrency => 1')
 	{
 		my $grouped = $queue . '_' . ++$rules;
 		create_queue($node, $grouped, $rule);
-		sql("SELECT pgq_enqueue('$grouped', '1', group_key => 'g' || i, delay => i % 2 * interval '1 day') FROM generate_series(1, 20) i");
-		my (undef, $claimed) = $node->psql('postgres', "SET statement_timeout = '300 s'; SELECT count(*) FROM pgq_claim('$grouped', 10); SELECT count(*) FROM pgq_claim('$grouped', 10)");
+		sql("SELECT pgq_enqueue('$grouped', '1', group_key => 'g' || i, delay => i % 2 * interval '1 day')
+			FROM generate_series(1, 20) i");
+		my $claim = "SELECT count(*) FROM pgq_claim('$grouped', 10)";
+		my (undef, $claimed) = $node->psql('postgres', "SET statement_timeout = '300 s'; $claim; $claim");
 		is($claimed, "10\n0", "$what, $rule: ready jobs go out, delayed ones do not");
 	}
 

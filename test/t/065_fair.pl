@@ -82,14 +82,14 @@ for my $window (2, 8)
 		ask($s, q{SELECT pgq_create_queue('leased', fair => true, lease_time => '1 day')});
 		ask($s, q{SELECT count(pgq_enqueue('leased', to_jsonb(i), group_key => 'g' || i % 20)) FROM generate_series(1, 200) i});
 		is(ask($s, q{SELECT count(*) FROM pgq_claim('leased', 120)}), '120', "window of $window: of 20 groups many jobs are in work");
-		is(ask($s, q{SELECT string_agg(DISTINCT n::text, ' ') FROM (SELECT count(*) AS n FROM pgq_ext.lease WHERE queue = 'leased' GROUP BY group_key) g}),
-			'6', '... six of each');
+		is(ask($s, q{SELECT string_agg(DISTINCT n::text, ' ') FROM
+			(SELECT count(*) AS n FROM pgq_ext.lease WHERE queue = 'leased' GROUP BY group_key) g}), '6', '... six of each');
 		for my $try (1 .. 6)
 		{
 			ask($s, q{SELECT pgq_enqueue('leased', '1', group_key => 'urgent', priority => 5)});
 			ask($s, q{BEGIN; SELECT pgq_enqueue('leased', '1', group_key => 'prepared'); PREPARE TRANSACTION 'p'});
 			ask($s, q{COMMIT PREPARED 'p'});
-			is(ask($s, q{SELECT group_key FROM pgq_claim('leased')}), 'urgent', "... after COMMIT PREPARED ($try) the urgent job goes out first");
+			is(ask($s, q{SELECT group_key FROM pgq_claim('leased')}), 'urgent', "... after COMMIT PREPARED ($try) the urgent one goes out");
 		}
 		is(ask($s, q{SELECT count(*) FROM pgq_claim('leased', 5)}), '5', '... then others, as many as were asked for');
 		is(ask($s, q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = 'leased'}), '131', '... those in work end');
