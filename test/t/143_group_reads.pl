@@ -44,7 +44,7 @@ ask($s, q{CREATE PROCEDURE drain(queue_name text, INOUT n int) LANGUAGE plpgsql 
 		END LOOP;
 	END $$});
 
-# ---- fifo: delayed heads of more groups than memory knows the heads of ----
+# ---- fifo: the heads of many groups are delayed ----
 
 {
 	my ($groups, $jobs) = (100, 4000);
