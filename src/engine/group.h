@@ -16,13 +16,17 @@
 
 namespace pgq {
 
+/*
+ * Neither a restore nor logical replication checks that options fit together (check_together()), so
+ * options may combine fair with group_rate_limit. Then the limit holds, and groups take no turns.
+ */
 inline GroupRules
 group_rules_of(const QueueOptions &options)
 {
 	bool rated = options.group_rate_limit > 0;
 	return {.limit = options.group_concurrency,
 			.fifo = options.fifo,
-			.fair = options.fair,
+			.fair = options.fair && !rated,
 			.rate = options.group_rate_limit,
 			.period = rated ? options.rate_period : 0};
 }

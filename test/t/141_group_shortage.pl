@@ -140,6 +140,35 @@ for my $rule ('fair => true, fifo => true', 'fair => true', 'fair => true, group
 	drop('q');
 }
 
+# ---- options that were not checked ----
+
+# Neither restores nor logical replication check that options fit together. In a queue with fair and group_rate_limit the limit
+# holds, and fair has no effect.
+sql(q{CREATE TABLE started (group_key text)});
+for my $door ('session_replication_role = replica', 'check_function_bodies = off')
+{
+	make('q', q{fair => true, rate_period => '1 day', lease_time => '1 day'});
+	# The option max_depth shows when memory has the new options.
+	sql("SET $door; UPDATE pgq_ext.queue SET group_rate_limit = 1, max_depth = 1000 WHERE queue = 'q'");
+	wait_for($node, q{depth IS NOT NULL FROM pgq_ext.queue_status WHERE queue = 'q'});
+	sql(q{SELECT count(pgq_enqueue('q', '1', group_key => 'g' || i % 60)) FROM generate_series(1, 240) i});
+	sql(q{DO $$ BEGIN
+		LOOP
+			INSERT INTO started SELECT c.group_key FROM pgq_claim('q') c, LATERAL pgq_ack(c.job_id, c.lease);
+			EXIT WHEN NOT FOUND;
+			COMMIT;
+		END LOOP; END $$});
+	my $started = sql('SELECT count(*) FROM started');
+	cmp_ok($started, '>', 0, "fair and group_rate_limit, written with $door: jobs go out");
+	is(sql('SELECT max(n) FROM (SELECT count(*) AS n FROM started GROUP BY group_key) g'), 1, '... of each group one at most');
+	is(sqlstate($node, q{SELECT pgq_alter_queue('q', max_attempts => 5)}), '22023', '... a change of other options is refused');
+	sql(q{SELECT pgq_alter_queue('q', group_rate_limit => 0)});
+	is(drained('q'), 240 - $started, '... and without the limit the others go out');
+	well_ok();
+	drop('q');
+	sql('TRUNCATE started');
+}
+
 # ---- queues that hold nothing, and queues that wait ----
 
 my @idle = map { "idle$_" } 1 .. 8;
