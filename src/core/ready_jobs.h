@@ -35,7 +35,13 @@ public:
 		Window::Node by_key;
 		Turns::Node in_turn;
 	};
-	static constexpr uint32_t nodes(uint32_t capacity) { return Turns::nodes(capacity); }
+	/* Return how many nodes the owner provides: those of the jobs, and behind them the memory of heads_. */
+	static constexpr uint32_t nodes(uint32_t capacity)
+	{
+		uint64_t bytes = uint64_t{capacity} * sizeof(Heads::Slot);
+		return Turns::nodes(capacity) +
+			   static_cast<uint32_t>((bytes + sizeof(Node) - 1) / sizeof(Node));
+	}
 
 	const Window &window() const { return window_; }
 	const Turns &turns() const { return turns_; }
@@ -174,6 +180,7 @@ protected:
 		window_.init(&storage->by_key, capacity);
 		turns_.init(&storage->in_turn, capacity);
 		groups_.init();
+		heads_.init(reinterpret_cast<Heads::Slot *>(storage + Turns::nodes(capacity)), capacity);
 	}
 
 	void reset(const GroupRules &rules)
@@ -260,7 +267,7 @@ protected:
 		bool current = fair() ? turns_.is_visited(group) : window_.end_visit(group, visit.from);
 		if (!current)
 			return;
-		if (in_order && head != INT64_MAX)
+		if (in_order)
 			heads_.end_visit(group, head);
 		if (fair() && groups_.drop(group, visit.from))
 		{
