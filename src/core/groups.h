@@ -121,7 +121,7 @@ public:
 		return rules_.count() && id != 0 ? std::min(rules_.most(), rates_.others_room())
 										 : INT32_MAX;
 	}
-	int32_t room(Group *group) const
+	int32_t room(Group *group)
 	{
 		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
@@ -144,14 +144,18 @@ public:
 		return true;
 	}
 
-	/* Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered. */
+	/*
+	 * Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered: such a
+	 * group has a job in work, or is throttled. Changes nothing, since it is also called under a lock that several processes share.
+	 */
 	bool cover(const Hint &hint) const
 	{
 		Group *group = find(hint.group);
 		if (group == nullptr)
 			return hint.group != 0 && rates_.others_are_aside() &&
 				   !(hint.key < rates_.others_cursor());
-		return (in_order(group->id) && room(group) == 0) || !(hint.key < group->cursor);
+		bool full = group->running >= rules_.most() || rates_.throttles(group);
+		return (in_order(group->id) && full) || !(hint.key < group->cursor);
 	}
 
 	/* Count a lease. The group has an entry, or there is a spare one. claiming: a claim has not handed out the job yet. */
