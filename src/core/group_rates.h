@@ -47,7 +47,7 @@ public:
 	void pass(int64_t now) { now_ = std::max(now_, now); }
 
 	/* Return the starts of the group, adjusted to the present rules. */
-	SmallRate &starts_of(Group *group)
+	SmallRate &starts_of(Group *group) const
 	{
 		GroupRate &rate = group->rate;
 		if (rate.rules == epoch_)
@@ -61,7 +61,7 @@ public:
 	}
 
 	/* Return how many more jobs of the group may start now. */
-	int32_t room(Group *group)
+	int32_t room(Group *group) const
 	{
 		if (!on())
 			return INT32_MAX;
@@ -70,7 +70,7 @@ public:
 	}
 
 	/* Return when one more job of a group without room may start; INT64_MAX: not before a claim in progress has ended. */
-	int64_t next_start(Group *group)
+	int64_t next_start(Group *group) const
 	{
 		int32_t limit = limit_ - group->rate.claiming;
 		return limit > 0 ? starts_of(group).less_than(limit, now_) : INT64_MAX;

@@ -14,6 +14,8 @@
 
 #include "core/group_rates.h"
 
+#include <utility>
+
 namespace pgq {
 
 class Groups
@@ -66,13 +68,14 @@ public:
 		return group;
 	}
 
-	Group *find(int64_t id) const
+	const Group *find(int64_t id) const
 	{
 		if (size_ == 0 || id == 0)
 			return nullptr;
 		TreeNode *n = Tree::find(&by_id_, id, ById{});
 		return n == &by_id_ ? nullptr : of(n);
 	}
+	Group *find(int64_t id) { return const_cast<Group *>(std::as_const(*this).find(id)); }
 
 	/* Return the entry with the next greater id; NULL: there is none. */
 	const Group *next_after(int64_t id) const
@@ -121,7 +124,7 @@ public:
 		return rules_.count() && id != 0 ? std::min(rules_.most(), rates_.others_room())
 										 : INT32_MAX;
 	}
-	int32_t room(Group *group)
+	int32_t room(Group *group) const
 	{
 		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
@@ -150,7 +153,7 @@ public:
 	 */
 	bool cover(const Hint &hint) const
 	{
-		Group *group = find(hint.group);
+		const Group *group = find(hint.group);
 		if (group == nullptr)
 			return hint.group != 0 && rates_.others_are_aside() &&
 				   !(hint.key < rates_.others_cursor());
