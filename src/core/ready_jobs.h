@@ -291,12 +291,19 @@ protected:
 		return turns_.take_group(step, group, !full, jobs, n, next);
 	}
 
+	/* Without fair: return whether memory has left the row out because of the known head or a marker of its group. */
+	bool is_behind_known(const Hint &hint) const
+	{
+		return rules().any() && (hides(hint) || window_.covers(hint));
+	}
+
 	bool covered_by_group(const Hint &hint) const
 	{
-		bool in_order = rules().in_order(hint.group);
-		if (groups_.cover(hint) || (in_order && heads_.hide(hint)))
+		if (groups_.cover(hint))
 			return true;
-		return fair() ? turns_.covers(hint, in_order) : rules().any() && window_.covers(hint);
+		if (!fair())
+			return is_behind_known(hint);
+		return hides(hint) || turns_.covers(hint, rules().in_order(hint.group));
 	}
 
 	Window window_; /* W; used only without fair */

@@ -167,8 +167,8 @@ public:
 	bool exhausted() const { return knows_all() && !timer_hides_due(); }
 
 	/*
-	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, as always in a queue with fair,
-	 * where jobs that are enqueued later may go out earlier.
+	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, because memory lacks rows, or
+	 * because the queue has the option fair, where jobs that are enqueued later may go out earlier.
 	 */
 	struct Ahead
 	{
@@ -177,11 +177,12 @@ public:
 	};
 	Ahead ahead_of(const Hint &hint, uint32_t most) const
 	{
-		bool beyond = !rules().any() && is_beyond_window(hint.key);
-		if (fair() || rules().fifo || !window_.contains(hint))
-			return {beyond ? std::min(window_.size(), most) : 0, true};
-		uint32_t jobs = window_.count_before(hint, most);
-		return {jobs, jobs == most};
+		bool kept = !fair() && window_.contains(hint);
+		if (fair() || !(kept || is_beyond_window(hint.key) || is_behind_known(hint)))
+			return {0, true};
+		bool complete = true;
+		uint32_t jobs = window_.count_before(hint, most, &complete);
+		return {jobs, !kept || !complete || jobs == most};
 	}
 
 	bool scheduled_beyond_timer() const

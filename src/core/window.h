@@ -38,10 +38,13 @@ public:
 			{.key = {priority, INT64_MIN, INT64_MIN}, .marker = true, .group = INT64_MIN});
 	}
 
-	/* Return how many jobs go out before this one, but at most `most`. */
-	uint32_t count_before(const Hint &hint, uint32_t most) const
+	/* Return how many jobs go out before this one, but at most `most`. A marker among them makes *complete false. */
+	uint32_t count_before(const Hint &hint, uint32_t most, bool *complete) const
 	{
-		return set_.count_before(hint, most, [](const Hint &h) { return !h.marker; });
+		return set_.count_before(hint, most, [&](const Hint &h) {
+			*complete &= !h.marker;
+			return !h.marker;
+		});
 	}
 
 	/* Insert a hint. If the window is full, call leave_out() with the hint that has no room. */
