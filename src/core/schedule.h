@@ -76,6 +76,7 @@ public:
 		fired_ = 0;
 		handed_over_ = false;
 		timer_read_ = false;
+		late_refills_ = 0;
 		timer_refill_.active = false;
 	}
 
@@ -328,6 +329,7 @@ public:
 	{
 		finish_refill(timer_refill_, timer_cursor_, end);
 		timer_read_ = true;
+		late_refills_ = timer_cursor_.run_at <= due_line_ ? late_refills_ + 1 : 0;
 		hand_over_due();
 	}
 
@@ -363,6 +365,7 @@ public:
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
 	bool timer_refill_active() const { return timer_refill_.active; }
 	bool timer_read() const { return timer_read_; }
+	int late_refills() const { return late_refills_; }
 
 private:
 	/* Go back to `now`, and read all rows again. Jobs that were due when enqueued may have a run_at up to the old due line. */
@@ -413,7 +416,8 @@ private:
 	/*
 	 * If the due line has passed the timer cursor, rows between the two are ready now. Let the window's scan find such rows by
 	 * their key. In a queue with rules for groups that scan could meet many rows of groups without room. So there a refill of
-	 * the timer reads the rows between the two, and no job goes out before (timer_hides_due()).
+	 * the timer reads the rows between the two, and no job goes out before (timer_hides_due()). But if kLateRefills refills one
+	 * after the other have not reached the due line, many rows have become due at once, and the window's scan finds them.
 	 */
 	void hand_over_due()
 	{
@@ -424,14 +428,17 @@ private:
 		 * passed.
 		 */
 		handed_over_ |= timer_read_;
-		if (timer_read_ && rules().any())
+		if (timer_read_ && rules().any() && late_refills_ < kLateRefills)
 			return;
+		late_refills_ = 0;
 		/* Once is enough: from now on the rows that the due line passes are read in the order of the timer. */
 		timer_read_ |= rules().any();
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());
 	}
+
+	static constexpr int kLateRefills = 4;
 
 	OldestReady oldest_beyond_; /* of the priorities of which the window may lack jobs */
 	Timer timer_;				/* T */
@@ -444,6 +451,7 @@ private:
 	Key surveyed_;	 /* the survey has read all rows below this key */
 	bool surveying_; /* the window refill that is active belongs to the survey */
 	uint32_t fired_;
+	int late_refills_; /* number of the last timer refills, one after the other, that ended behind the due line */
 	bool handed_over_;
 	bool timer_read_; /* a timer refill has finished since all rows were to be read */
 };

@@ -27,7 +27,7 @@ class Claimer
 {
 public:
 	Claimer(uint32_t window, uint32_t timer, const GroupRules &rules)
-		: nodes(Schedule::nodes(window)), timer_nodes(timer), entries(64)
+		: nodes(Schedule::nodes(window)), timer_nodes(timer), entries(4096)
 	{
 		c.init(nodes.data(), window, timer_nodes.data(), timer);
 		for (auto &entry : entries)
@@ -324,6 +324,28 @@ TEST(GroupClaim, LeasedRowsOfAHotGroup)
 		ASSERT_GT(id = q.claim(), 0);
 	while (q.leased[id].group != 1);
 	EXPECT_LE(q.visits, 40);
+}
+
+/* Many delayed jobs are due at once. The first claim does not read all of them before it hands a job out. */
+TEST(GroupClaim, ManyJobsAreDueAtOnce)
+{
+	for (const GroupRules &rules : {GroupRules{}, GroupRules{.limit = 1}, kFair})
+	{
+		Claimer q(64, 16, rules);
+		for (int64_t g = 1; g <= 2000; g++)
+			q.add(g, 0, 2000, true);
+		EXPECT_EQ(q.claim(), 0);
+		q.clock = 5000;
+		q.timer_refills = 0;
+		for (int i = 0; i < 5; i++)
+			EXPECT_GT(q.claim(), 0);
+		EXPECT_LE(q.timer_refills, 8);
+		q.add(3000, 1, 0, false);
+		q.c.file(q.rows.rbegin()->second);
+		EXPECT_EQ(q.claim(), 2001) << "a job of a higher priority goes out next";
+		for (int i = 6; i < 2000; i++)
+			ASSERT_GT(q.claim(), 0);
+	}
 }
 
 /*
