@@ -29,7 +29,8 @@
  * such rows up to the horizon, an upper bound of their run_at: of the rows that were filed or read, and, if memory may lack rows
  * that were neither, also of these (the bound that was passed to doubt_horizon()). A survey lowers the horizon again. It consists
  * of a refill from -infinity and the refills that continue it up to +infinity. Then the horizon becomes the latest run_at of the
- * rows that were met since the survey began.
+ * rows that were met since the survey began. In a queue with fair, whose window is not refilled, this happens when a claim finds
+ * that memory knows all rows and that there is no ready one (note_exhausted()).
  *
  * A refill reads rows while other processes go on working, in three steps. `begin` sets C to +infinity, so that all hints that
  * are filed during the refill are kept. The caller scans the rows without any lock. `merge` and `finish` file the rows and set
@@ -166,6 +167,17 @@ public:
 
 	/* Return whether there is no ready row, neither in memory nor beyond a cursor, except rows of groups without room. */
 	bool exhausted() const { return knows_all() && !timer_hides_due(); }
+
+	/*
+	 * Called when a claim ends because the queue is exhausted. With fair, all ready rows were met then since the last call of
+	 * doubt_horizon(), unless a group without room or (fifo) a head hides rows that were not read.
+	 */
+	void note_exhausted()
+	{
+		bool hidden = rules().fifo || groups_.size() > 0 || groups_.rates().others_are_aside();
+		if (fair() && !hidden && exhausted())
+			horizon_ = met_;
+	}
 
 	/*
 	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, because memory lacks rows, or

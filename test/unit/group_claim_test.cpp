@@ -82,7 +82,10 @@ public:
 				refilled |= window_refill();
 			}
 			else
+			{
+				c.note_exhausted();
 				return 0;
+			}
 		}
 		return -1;
 	}
@@ -324,6 +327,21 @@ TEST(GroupClaim, LeasedRowsOfAHotGroup)
 		ASSERT_GT(id = q.claim(), 0);
 	while (q.leased[id].group != 1);
 	EXPECT_LE(q.visits, 40);
+}
+
+/* After a start, scans look for rows of any run_at, until a claim has found that there is no ready row any more. */
+TEST(GroupClaim, AnEmptyFairQueueLowersTheHorizon)
+{
+	Claimer q(64, 16, kFair);
+	q.c.doubt_horizon(INT64_MAX);
+	q.add(7, 0, 5000);
+	q.add(8);
+	q.add(8, 0, 9000, true);
+	EXPECT_EQ(q.claim(), 1);
+	EXPECT_EQ(q.claim(), 2);
+	EXPECT_EQ(q.c.horizon(), INT64_MAX);
+	EXPECT_EQ(q.claim(), 0);
+	EXPECT_EQ(q.c.horizon(), 5000) << "of job 1, which may come back";
 }
 
 /* Many delayed jobs are due at once. The first claim does not read all of them before it hands a job out. */

@@ -874,7 +874,10 @@ World::claim(int most)
 		else if (c.wants_timer_refill())
 			refill_timer();
 		else if (c.exhausted())
+		{
+			c.note_exhausted();
 			return n;
+		}
 		else
 			fail("a claim has to wait for somebody, but it is alone");
 	}
