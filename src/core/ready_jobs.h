@@ -131,7 +131,7 @@ public:
 		return rules().in_order(group) ? heads_.floor_of(group) : INT64_MIN;
 	}
 
-	/* Return how many markers were put since the last call. Each may lead to a job, so a waiter is to be woken. */
+	/* Return how many new markers were put since the last call. Each may lead to a job, so a waiter is to be woken. */
 	uint32_t take_news() { return std::exchange(news_, 0); }
 
 	void change_group_rules(const GroupRules &rules, int64_t now)
@@ -336,7 +336,7 @@ private:
 	/* Put a marker: the group has room, and memory may lack its rows from this key on. */
 	void look_from(int64_t id, const Key &from)
 	{
-		news_++;
+		news_ += fair() ? !turns_.is_marked(id, from) : !window_.is_marked(id, from);
 		heads_.doubt(id);
 		fair() ? turns_.mark(id, from) : keep(Window::marker_of(id, from));
 	}

@@ -75,6 +75,14 @@ public:
 		}
 	}
 
+	/* Return whether there is such a marker, and no visit of it is under way. */
+	bool is_marked(int64_t group, const Key &from) const
+	{
+		Hint wanted = marker_of(group, from);
+		const Hint *marker = set_.first_from(wanted);
+		return marker != nullptr && !ByKey::less(wanted, *marker) && !marker->visited;
+	}
+
 	/* Note that a process begins to read the rows of the marker. The visit is void if the same marker is inserted again. */
 	void begin_visit(const Hint &marker)
 	{

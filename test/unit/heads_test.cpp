@@ -113,6 +113,31 @@ TEST(Heads, ManyGroupsThatWait)
 	EXPECT_LE(unknown, kGroups / 4) << "these would be looked up by the reconciler";
 }
 
+/* A lease that ends is one piece of news, although its group gets the marker twice. */
+TEST(Heads, OneMarkerIsOnePieceOfNews)
+{
+	for (bool fair : {false, true})
+	{
+		GroupRules rules = kFifo;
+		rules.fair = fair;
+		Queue q(64, rules);
+		if (!fair)
+		{
+			q.c.begin_window_refill(kNow);
+			q.c.finish_window_refill(Key::highest());
+		}
+		q.c.look_at_group(7);
+		EXPECT_EQ(q.c.take_news(), 1u);
+		q.c.look_at_group(7);
+		EXPECT_EQ(q.c.take_news(), 0u) << "the marker is there";
+		Visit visits[pgq::kVisitsMax];
+		EXPECT_GT(q.c.begin_visits(visits, pgq::kVisitsMax), 0);
+		q.c.look_at_group(7);
+		EXPECT_EQ(q.c.take_news(), 1u) << "the visit may have read before";
+		q.c.end_visits();
+	}
+}
+
 /* A queue has as many floors as places of the window, so a search for a head does not read what has ended. */
 TEST(Heads, FloorsOfManyGroups)
 {
