@@ -77,6 +77,7 @@ public:
 		fired_ = 0;
 		handed_over_ = false;
 		timer_read_ = false;
+		timer_pulled_ = false;
 		late_refills_ = 0;
 		timer_refill_.active = false;
 	}
@@ -247,6 +248,7 @@ public:
 	{
 		/* If memory may lack all rows, the scan of the window finds the due rows by their key. */
 		timer_read_ &= !(key == Key::lowest());
+		timer_pulled_ |= key == Key::lowest();
 		oldest_beyond_.forget();
 		lower_cursor(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
@@ -328,6 +330,7 @@ public:
 	{
 		assert(!timer_refill_.active);
 		fire(now);
+		timer_pulled_ = false;
 		return begin_refill(timer_refill_, timer_cursor_);
 	}
 
@@ -340,7 +343,7 @@ public:
 	void finish_timer_refill(const TimerKey &end)
 	{
 		finish_refill(timer_refill_, timer_cursor_, end);
-		timer_read_ = true;
+		timer_read_ = !(rules().any() && timer_pulled_);
 		late_refills_ = timer_cursor_.run_at <= due_line_ ? late_refills_ + 1 : 0;
 		hand_over_due();
 	}
@@ -377,6 +380,7 @@ public:
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
 	bool timer_refill_active() const { return timer_refill_.active; }
 	bool timer_read() const { return timer_read_; }
+	bool timer_pulled() const { return timer_pulled_; }
 	int late_refills() const { return late_refills_; }
 
 private:
@@ -466,6 +470,8 @@ private:
 	int late_refills_; /* number of the last timer refills, one after the other, that ended behind the due line */
 	bool handed_over_;
 	bool timer_read_; /* a timer refill has finished since all rows were to be read */
+	bool
+		timer_pulled_; /* since the last timer refill began, pull_back() has said that memory may lack all rows */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -366,6 +366,22 @@ TEST(GroupClaim, ManyJobsAreDueAtOnce)
 	}
 }
 
+/* All rows are to be read again while a refill of the timer is under way. Its end does not count as a refill after that. */
+TEST(GroupClaim, AllRowsAreReadAgainDuringARefillOfTheTimer)
+{
+	for (const GroupRules &rules : {GroupRules{.limit = 1}, kFair})
+	{
+		Claimer q(64, 16, rules);
+		for (int64_t g = 1; g <= 500; g++)
+			q.add(g, 0, 500, true);
+		q.c.begin_timer_refill(q.now());
+		q.c.pull_back(Key::lowest(), TimerKey::lowest());
+		q.c.finish_timer_refill(TimerKey::highest());
+		EXPECT_GT(q.claim(), 0);
+		EXPECT_LE(q.timer_refills, 2);
+	}
+}
+
 /*
  * By way of claims alone: 90 groups of one job, then tenants with 4 of 6 jobs in work, and one job of a higher priority in
  * work, in a window of 64. Rows may lack, and one claim reads. Memory is full when its steps come to the tenants.

@@ -980,7 +980,7 @@ World::code() const
 	put(c.window_refill_active()), put_key(c.cursor()), put(c.visiting());
 	c.timer().for_each(put_hint);
 	put(c.timer_cursor().run_at), put(c.timer_cursor().job_id), put(c.timer_read()),
-		put(c.late_refills());
+		put(c.late_refills()), put(c.timer_pulled());
 	const_cast<Schedule &>(c).groups().for_each([&](pgq::Group *g) {
 		put(g->id), put(g->running), put_key(g->cursor), put(g->rate.wait), put(g->rate.claiming);
 		if (rules().rate > 0)
