@@ -184,8 +184,9 @@ what_is_missing(Round *round, const QueueHold &hold)
 		return PopResult::kStep;
 	if (schedule.wants_window_refill())
 		return PopResult::kRefill;
-	if (!hold.schedule().exhausted())
+	if (!schedule.exhausted())
 		return PopResult::kWaitForRefill;
+	hold.schedule().note_exhausted();
 	/*
 	 * The last mover (hold->mover) may have the leases of jobs that this claim would have taken. It
 	 * is worth waiting for the mover only if one of these jobs is due.

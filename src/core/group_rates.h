@@ -90,6 +90,12 @@ public:
 
 	int timed() const { return timed_; }
 
+	/* Return whether the group waits until one more job may start. */
+	bool throttles(const Group *group) const
+	{
+		return on() && group->rate.wait == GroupRate::kThrottled;
+	}
+
 	/* Let the group wait until one more job may start. Its rate alone keeps rows back. */
 	void throttle(Group *group)
 	{

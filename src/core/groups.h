@@ -14,6 +14,8 @@
 
 #include "core/group_rates.h"
 
+#include <utility>
+
 namespace pgq {
 
 class Groups
@@ -66,13 +68,14 @@ public:
 		return group;
 	}
 
-	Group *find(int64_t id) const
+	const Group *find(int64_t id) const
 	{
 		if (size_ == 0 || id == 0)
 			return nullptr;
 		TreeNode *n = Tree::find(&by_id_, id, ById{});
 		return n == &by_id_ ? nullptr : of(n);
 	}
+	Group *find(int64_t id) { return const_cast<Group *>(std::as_const(*this).find(id)); }
 
 	/* Return the entry with the next greater id; NULL: there is none. */
 	const Group *next_after(int64_t id) const
@@ -144,14 +147,18 @@ public:
 		return true;
 	}
 
-	/* Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered. */
+	/*
+	 * Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered: such a
+	 * group has a job in work, or is throttled. Changes nothing, since it is also called under a lock that several processes share.
+	 */
 	bool cover(const Hint &hint) const
 	{
-		Group *group = find(hint.group);
+		const Group *group = find(hint.group);
 		if (group == nullptr)
 			return hint.group != 0 && rates_.others_are_aside() &&
 				   !(hint.key < rates_.others_cursor());
-		return (in_order(group->id) && room(group) == 0) || !(hint.key < group->cursor);
+		bool full = group->running >= rules_.most() || rates_.throttles(group);
+		return (in_order(group->id) && full) || !(hint.key < group->cursor);
 	}
 
 	/* Count a lease. The group has an entry, or there is a spare one. claiming: a claim has not handed out the job yet. */

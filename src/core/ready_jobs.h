@@ -35,7 +35,13 @@ public:
 		Window::Node by_key;
 		Turns::Node in_turn;
 	};
-	static constexpr uint32_t nodes(uint32_t capacity) { return Turns::nodes(capacity); }
+	/* Return how many nodes the owner provides: those of the jobs, and behind them the memory of heads_. */
+	static constexpr uint32_t nodes(uint32_t capacity)
+	{
+		uint64_t bytes = uint64_t{capacity} * sizeof(Heads::Slot);
+		return Turns::nodes(capacity) +
+			   static_cast<uint32_t>((bytes + sizeof(Node) - 1) / sizeof(Node));
+	}
 
 	const Window &window() const { return window_; }
 	const Turns &turns() const { return turns_; }
@@ -125,7 +131,7 @@ public:
 		return rules().in_order(group) ? heads_.floor_of(group) : INT64_MIN;
 	}
 
-	/* Return how many markers were put since the last call. Each may lead to a job, so a waiter is to be woken. */
+	/* Return how many new markers were put since the last call. Each may lead to a job, so a waiter is to be woken. */
 	uint32_t take_news() { return std::exchange(news_, 0); }
 
 	void change_group_rules(const GroupRules &rules, int64_t now)
@@ -174,6 +180,7 @@ protected:
 		window_.init(&storage->by_key, capacity);
 		turns_.init(&storage->in_turn, capacity);
 		groups_.init();
+		heads_.init(reinterpret_cast<Heads::Slot *>(storage + Turns::nodes(capacity)), capacity);
 	}
 
 	void reset(const GroupRules &rules)
@@ -260,7 +267,7 @@ protected:
 		bool current = fair() ? turns_.is_visited(group) : window_.end_visit(group, visit.from);
 		if (!current)
 			return;
-		if (in_order && head != INT64_MAX)
+		if (in_order)
 			heads_.end_visit(group, head);
 		if (fair() && groups_.drop(group, visit.from))
 		{
@@ -284,12 +291,19 @@ protected:
 		return turns_.take_group(step, group, !full, jobs, n, next);
 	}
 
+	/* Without fair: return whether memory has left the row out because of the known head or a marker of its group. */
+	bool is_behind_known(const Hint &hint) const
+	{
+		return rules().any() && (hides(hint) || window_.covers(hint));
+	}
+
 	bool covered_by_group(const Hint &hint) const
 	{
-		bool in_order = rules().in_order(hint.group);
-		if (groups_.cover(hint) || (in_order && heads_.hide(hint)))
+		if (groups_.cover(hint))
 			return true;
-		return fair() ? turns_.covers(hint, in_order) : rules().any() && window_.covers(hint);
+		if (!fair())
+			return is_behind_known(hint);
+		return hides(hint) || turns_.covers(hint, rules().in_order(hint.group));
 	}
 
 	Window window_; /* W; used only without fair */
@@ -322,7 +336,7 @@ private:
 	/* Put a marker: the group has room, and memory may lack its rows from this key on. */
 	void look_from(int64_t id, const Key &from)
 	{
-		news_++;
+		news_ += fair() ? !turns_.is_marked(id, from) : !window_.is_marked(id, from);
 		heads_.doubt(id);
 		fair() ? turns_.mark(id, from) : keep(Window::marker_of(id, from));
 	}

@@ -29,7 +29,8 @@
  * such rows up to the horizon, an upper bound of their run_at: of the rows that were filed or read, and, if memory may lack rows
  * that were neither, also of these (the bound that was passed to doubt_horizon()). A survey lowers the horizon again. It consists
  * of a refill from -infinity and the refills that continue it up to +infinity. Then the horizon becomes the latest run_at of the
- * rows that were met since the survey began.
+ * rows that were met since the survey began. In a queue with fair, whose window is not refilled, this happens when a claim finds
+ * that memory knows all rows and that there is no ready one (note_exhausted()).
  *
  * A refill reads rows while other processes go on working, in three steps. `begin` sets C to +infinity, so that all hints that
  * are filed during the refill are kept. The caller scans the rows without any lock. `merge` and `finish` file the rows and set
@@ -76,6 +77,8 @@ public:
 		fired_ = 0;
 		handed_over_ = false;
 		timer_read_ = false;
+		timer_pulled_ = false;
+		late_refills_ = 0;
 		timer_refill_.active = false;
 	}
 
@@ -167,8 +170,19 @@ public:
 	bool exhausted() const { return knows_all() && !timer_hides_due(); }
 
 	/*
-	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, as always in a queue with fair,
-	 * where jobs that are enqueued later may go out earlier.
+	 * Called when a claim ends because the queue is exhausted. With fair, all ready rows were met then since the last call of
+	 * doubt_horizon(), unless a group without room or (fifo) a head hides rows that were not read.
+	 */
+	void note_exhausted()
+	{
+		bool hidden = rules().fifo || groups_.size() > 0 || groups_.rates().others_are_aside();
+		if (fair() && !hidden && exhausted())
+			horizon_ = met_;
+	}
+
+	/*
+	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, because memory lacks rows, or
+	 * because the queue has the option fair, where jobs that are enqueued later may go out earlier.
 	 */
 	struct Ahead
 	{
@@ -177,11 +191,12 @@ public:
 	};
 	Ahead ahead_of(const Hint &hint, uint32_t most) const
 	{
-		bool beyond = !rules().any() && is_beyond_window(hint.key);
-		if (fair() || rules().fifo || !window_.contains(hint))
-			return {beyond ? std::min(window_.size(), most) : 0, true};
-		uint32_t jobs = window_.count_before(hint, most);
-		return {jobs, jobs == most};
+		bool kept = !fair() && window_.contains(hint);
+		if (fair() || !(kept || is_beyond_window(hint.key) || is_behind_known(hint)))
+			return {0, true};
+		bool complete = true;
+		uint32_t jobs = window_.count_before(hint, most, &complete);
+		return {jobs, !kept || !complete || jobs == most};
 	}
 
 	bool scheduled_beyond_timer() const
@@ -233,6 +248,7 @@ public:
 	{
 		/* If memory may lack all rows, the scan of the window finds the due rows by their key. */
 		timer_read_ &= !(key == Key::lowest());
+		timer_pulled_ |= key == Key::lowest();
 		oldest_beyond_.forget();
 		lower_cursor(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
@@ -314,6 +330,7 @@ public:
 	{
 		assert(!timer_refill_.active);
 		fire(now);
+		timer_pulled_ = false;
 		return begin_refill(timer_refill_, timer_cursor_);
 	}
 
@@ -326,7 +343,8 @@ public:
 	void finish_timer_refill(const TimerKey &end)
 	{
 		finish_refill(timer_refill_, timer_cursor_, end);
-		timer_read_ = true;
+		timer_read_ = !(rules().any() && timer_pulled_);
+		late_refills_ = timer_cursor_.run_at <= due_line_ ? late_refills_ + 1 : 0;
 		hand_over_due();
 	}
 
@@ -362,6 +380,8 @@ public:
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
 	bool timer_refill_active() const { return timer_refill_.active; }
 	bool timer_read() const { return timer_read_; }
+	bool timer_pulled() const { return timer_pulled_; }
+	int late_refills() const { return late_refills_; }
 
 private:
 	/* Go back to `now`, and read all rows again. Jobs that were due when enqueued may have a run_at up to the old due line. */
@@ -412,7 +432,8 @@ private:
 	/*
 	 * If the due line has passed the timer cursor, rows between the two are ready now. Let the window's scan find such rows by
 	 * their key. In a queue with rules for groups that scan could meet many rows of groups without room. So there a refill of
-	 * the timer reads the rows between the two, and no job goes out before (timer_hides_due()).
+	 * the timer reads the rows between the two, and no job goes out before (timer_hides_due()). But if kLateRefills refills one
+	 * after the other have not reached the due line, many rows have become due at once, and the window's scan finds them.
 	 */
 	void hand_over_due()
 	{
@@ -423,14 +444,17 @@ private:
 		 * passed.
 		 */
 		handed_over_ |= timer_read_;
-		if (timer_read_ && rules().any())
+		if (timer_read_ && rules().any() && late_refills_ < kLateRefills)
 			return;
+		late_refills_ = 0;
 		/* Once is enough: from now on the rows that the due line passes are read in the order of the timer. */
 		timer_read_ |= rules().any();
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());
 	}
+
+	static constexpr int kLateRefills = 4;
 
 	OldestReady oldest_beyond_; /* of the priorities of which the window may lack jobs */
 	Timer timer_;				/* T */
@@ -443,8 +467,11 @@ private:
 	Key surveyed_;	 /* the survey has read all rows below this key */
 	bool surveying_; /* the window refill that is active belongs to the survey */
 	uint32_t fired_;
+	int late_refills_; /* number of the last timer refills, one after the other, that ended behind the due line */
 	bool handed_over_;
 	bool timer_read_; /* a timer refill has finished since all rows were to be read */
+	bool
+		timer_pulled_; /* since the last timer refill began, pull_back() has said that memory may lack all rows */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -69,6 +69,13 @@ public:
 		shrink();
 	}
 
+	/* Return whether the group has a marker at this key or before, and no visit of it is under way. */
+	bool is_marked(int64_t group, const Key &from) const
+	{
+		Node *run = find(group);
+		return run != nullptr && run->run.more && !(from < run->run.from) && run->run.visit == 0;
+	}
+
 	/* Put a marker: memory may lack rows of the group from this key on. */
 	void mark(int64_t group, const Key &from)
 	{

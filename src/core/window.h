@@ -38,10 +38,13 @@ public:
 			{.key = {priority, INT64_MIN, INT64_MIN}, .marker = true, .group = INT64_MIN});
 	}
 
-	/* Return how many jobs go out before this one, but at most `most`. */
-	uint32_t count_before(const Hint &hint, uint32_t most) const
+	/* Return how many jobs go out before this one, but at most `most`. A marker among them makes *complete false. */
+	uint32_t count_before(const Hint &hint, uint32_t most, bool *complete) const
 	{
-		return set_.count_before(hint, most, [](const Hint &h) { return !h.marker; });
+		return set_.count_before(hint, most, [&](const Hint &h) {
+			*complete &= !h.marker;
+			return !h.marker;
+		});
 	}
 
 	/* Insert a hint. If the window is full, call leave_out() with the hint that has no room. */
@@ -70,6 +73,14 @@ public:
 				visit(hint);
 			next = set_.first_after(hint);
 		}
+	}
+
+	/* Return whether there is such a marker, and no visit of it is under way. */
+	bool is_marked(int64_t group, const Key &from) const
+	{
+		Hint wanted = marker_of(group, from);
+		const Hint *marker = set_.first_from(wanted);
+		return marker != nullptr && !ByKey::less(wanted, *marker) && !marker->visited;
 	}
 
 	/* Note that a process begins to read the rows of the marker. The visit is void if the same marker is inserted again. */

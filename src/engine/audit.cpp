@@ -256,7 +256,7 @@ read_bounds(Bound (&bounds)[kBounds])
 		bound_of("databases", max_databases, "pgq_ext.max_databases", sizeof(Database));
 	Bound queues = bound_of("queues", max_queues, "pgq_ext.max_queues", queue);
 	Bound window = bound_of("ready jobs in memory, fullest queue", window_size,
-							"pgq_ext.window_size", max_queues * ready);
+							"pgq_ext.window_size", max_queues * (ready + sizeof(Heads::Slot)));
 	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);

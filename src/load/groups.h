@@ -10,6 +10,8 @@
 
 namespace pgq {
 
+class QueueHold;
+
 /*
  * Visit the groups of the first markers, or read the next groups of the lap. wait: if another process
  * is doing the same, wait for that process.

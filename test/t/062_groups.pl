@@ -267,6 +267,18 @@ for my $how (['cancelled' => sub { "SELECT pgq_cancel($_[0])" }],
 	clear();
 }
 
+# ---- groups that wait for their heads ----
+
+{
+	sql(q{SELECT pgq_enqueue('f', '1', group_key => 'g' || g, delay => '1 h') FROM generate_series(1, 150) AS g;
+		SELECT pgq_enqueue('f', '1', group_key => 'g' || g) FROM generate_series(1, 20), generate_series(1, 150) AS g});
+	is(ids(claim($one, 'f', 1)), '', 'no job goes out before the delayed head of its group');
+	my $before = time();
+	well_ok('while jobs wait for their heads');
+	cmp_ok(time() - $before, '<', 10, '... and the check does not take each of them for forgotten');
+	clear();
+}
+
 # ---- crash and restart ----
 
 {

@@ -765,7 +765,10 @@ public:
 				refilled = whole([&] { return timer(); }, t.on),
 				refilled |= whole([&] { return window(); }, w.on);
 			else if (c.exhausted())
+			{
+				c.note_exhausted();
 				return n;
+			}
 			else
 				fail("a claim has to wait, but it is alone");
 		}

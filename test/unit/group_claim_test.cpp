@@ -27,7 +27,7 @@ class Claimer
 {
 public:
 	Claimer(uint32_t window, uint32_t timer, const GroupRules &rules)
-		: nodes(Schedule::nodes(window)), timer_nodes(timer), entries(64)
+		: nodes(Schedule::nodes(window)), timer_nodes(timer), entries(4096)
 	{
 		c.init(nodes.data(), window, timer_nodes.data(), timer);
 		for (auto &entry : entries)
@@ -82,7 +82,10 @@ public:
 				refilled |= window_refill();
 			}
 			else
+			{
+				c.note_exhausted();
 				return 0;
+			}
 		}
 		return -1;
 	}
@@ -324,6 +327,59 @@ TEST(GroupClaim, LeasedRowsOfAHotGroup)
 		ASSERT_GT(id = q.claim(), 0);
 	while (q.leased[id].group != 1);
 	EXPECT_LE(q.visits, 40);
+}
+
+/* After a start, scans look for rows of any run_at, until a claim has found that there is no ready row any more. */
+TEST(GroupClaim, AnEmptyFairQueueLowersTheHorizon)
+{
+	Claimer q(64, 16, kFair);
+	q.c.doubt_horizon(INT64_MAX);
+	q.add(7, 0, 5000);
+	q.add(8);
+	q.add(8, 0, 9000, true);
+	EXPECT_EQ(q.claim(), 1);
+	EXPECT_EQ(q.claim(), 2);
+	EXPECT_EQ(q.c.horizon(), INT64_MAX);
+	EXPECT_EQ(q.claim(), 0);
+	EXPECT_EQ(q.c.horizon(), 5000) << "of job 1, which may come back";
+}
+
+/* Many delayed jobs are due at once. The first claim does not read all of them before it hands a job out. */
+TEST(GroupClaim, ManyJobsAreDueAtOnce)
+{
+	for (const GroupRules &rules : {GroupRules{}, GroupRules{.limit = 1}, kFair})
+	{
+		Claimer q(64, 16, rules);
+		for (int64_t g = 1; g <= 2000; g++)
+			q.add(g, 0, 2000, true);
+		EXPECT_EQ(q.claim(), 0);
+		q.clock = 5000;
+		q.timer_refills = 0;
+		for (int i = 0; i < 5; i++)
+			EXPECT_GT(q.claim(), 0);
+		EXPECT_LE(q.timer_refills, 8);
+		q.add(3000, 1, 0, false);
+		q.c.file(q.rows.rbegin()->second);
+		EXPECT_EQ(q.claim(), 2001) << "a job of a higher priority goes out next";
+		for (int i = 6; i < 2000; i++)
+			ASSERT_GT(q.claim(), 0);
+	}
+}
+
+/* All rows are to be read again while a refill of the timer is under way. Its end does not count as a refill after that. */
+TEST(GroupClaim, AllRowsAreReadAgainDuringARefillOfTheTimer)
+{
+	for (const GroupRules &rules : {GroupRules{.limit = 1}, kFair})
+	{
+		Claimer q(64, 16, rules);
+		for (int64_t g = 1; g <= 500; g++)
+			q.add(g, 0, 500, true);
+		q.c.begin_timer_refill(q.now());
+		q.c.pull_back(Key::lowest(), TimerKey::lowest());
+		q.c.finish_timer_refill(TimerKey::highest());
+		EXPECT_GT(q.claim(), 0);
+		EXPECT_LE(q.timer_refills, 2);
+	}
 }
 
 /*

@@ -50,9 +50,9 @@ walks=5 fault stale-step-taken lap.h 'return distance(read_from_, group) >= spoi
 fault filed-under-a-step-dropped lap.h '!(reading_ && in_arc(group)) && ' ''
 fault turn-before-lap lap.h '(priority == priority_ && ahead(group, hand))' 'priority == priority_'
 fault new-run-is-whole turns.h 'run->run.more = bound != Lap::kNone;' 'run->run.more = false;'
-fault head-known-for-ever heads.h 'slot.known = false;
-		slot.again = true;' ''
-fault floor-not-lowered heads.h 'slot.floor = std::min(slot.floor, hint.key.job_id);' ''
+fault head-known-for-ever heads.h 'slot->known = false;
+		slot->again = true;' ''
+fault floor-not-lowered heads.h 'slot->floor = std::min(slot->floor, hint.key.job_id);' ''
 fault full-group-runs-on groups.h 'std::max(rules_.most() - group->running, 0)' 'std::max(rules_.most() - group->running, 1)'
 fault start-uncounted groups.h 'rates_.starts_of(group).note(1, rates_.now());' ''
 fault merged-group-uncounted groups.h 'rates_.add_to_others(starts);' ''

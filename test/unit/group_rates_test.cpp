@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
 #include <set>
@@ -94,6 +95,24 @@ protected:
 	Schedule::Timer::Node timer[8];
 	Group groups[8];
 };
+
+/* The reconciler calls covers() under a lock that it shares with other processes. */
+TEST_F(GroupRatesTest, CoversChangesNothing)
+{
+	GroupRules rules = rate(1);
+	rules.fifo = true;
+	load(rules);
+	schedule.let_time_pass(500);
+	file({job(1, kA)});
+	EXPECT_EQ(claim(kA), 1);
+	end(kA);
+	file({job(2, kA)});
+	schedule.groups().rates().pass(40 * kPeriod);
+	Group before = *group(kA);
+	EXPECT_TRUE(schedule.covers(job(2, kA)))
+		<< "the group waits for its time until let_time_pass() is called";
+	EXPECT_EQ(memcmp(&before, group(kA), sizeof(Group)), 0);
+}
 
 TEST_F(GroupRatesTest, AGroupThatHasHadItsShareWaitsForItsTime)
 {

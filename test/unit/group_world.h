@@ -874,7 +874,10 @@ World::claim(int most)
 		else if (c.wants_timer_refill())
 			refill_timer();
 		else if (c.exhausted())
+		{
+			c.note_exhausted();
 			return n;
+		}
 		else
 			fail("a claim has to wait for somebody, but it is alone");
 	}
@@ -976,7 +979,8 @@ World::code() const
 	}
 	put(c.window_refill_active()), put_key(c.cursor()), put(c.visiting());
 	c.timer().for_each(put_hint);
-	put(c.timer_cursor().run_at), put(c.timer_cursor().job_id), put(c.timer_read());
+	put(c.timer_cursor().run_at), put(c.timer_cursor().job_id), put(c.timer_read()),
+		put(c.late_refills()), put(c.timer_pulled());
 	const_cast<Schedule &>(c).groups().for_each([&](pgq::Group *g) {
 		put(g->id), put(g->running), put_key(g->cursor), put(g->rate.wait), put(g->rate.claiming);
 		if (rules().rate > 0)

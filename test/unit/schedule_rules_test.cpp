@@ -109,6 +109,59 @@ TEST_F(Rules, JobsAheadAreCountedAsFarAsMemoryKnows)
 	schedule.abandon_window_refill();
 }
 
+Hint
+of_group(int64_t id, int64_t group)
+{
+	Hint hint = immediate(50, id);
+	hint.group = group;
+	return hint;
+}
+
+TEST_F(Rules, JobsAheadAreCountedInQueuesWithRulesForGroups)
+{
+	for (bool fifo : {false, true})
+	{
+		load(3, 8);
+		schedule.reset({.limit = fifo ? 0 : 1, .fifo = fifo});
+		refill_timer(100);
+		refill_window(100);
+		for (int id = 1; id <= 5; id++)
+			schedule.file(of_group(id, id % 2 + 1));
+		auto ahead = [&](int id) {
+			Schedule::Ahead a = schedule.ahead_of(of_group(id, id % 2 + 1), 10);
+			return std::make_pair(a.jobs, a.or_more);
+		};
+		EXPECT_EQ(ahead(2), std::make_pair(1u, false));
+		EXPECT_EQ(ahead(3), std::make_pair(2u, false));
+		EXPECT_EQ(ahead(5), std::make_pair(3u, true)) << "the window has no place for it";
+	}
+}
+
+TEST_F(Rules, JobsAheadAreCountedIfMemoryDropsAJobBehindItsHead)
+{
+	load(8, 8);
+	schedule.reset({.limit = 0, .fifo = true});
+	refill_timer(100);
+	refill_window(100);
+	for (int id : {1, 2, 4})
+		schedule.file(of_group(id, id));
+	schedule.look_at_group(4);
+	pgq::Visit visit;
+	ASSERT_EQ(schedule.begin_visits(&visit, 1), 1);
+	Hint head = of_group(4, 4);
+	schedule.finish_visit(visit, &head, 1, kEnd, 4);
+	schedule.end_visits();
+	EXPECT_FALSE(schedule.file(of_group(6, 4)));
+	Schedule::Ahead ahead = schedule.ahead_of(of_group(6, 4), 10);
+	EXPECT_EQ(ahead.jobs, 3u);
+	EXPECT_TRUE(ahead.or_more) << "memory does not know what it has dropped";
+	/* The head ends, and a marker comes before all jobs. */
+	schedule.look_at_group(4);
+	ahead = schedule.ahead_of(of_group(2, 2), 10);
+	EXPECT_EQ(ahead.jobs, 1u);
+	EXPECT_TRUE(ahead.or_more);
+}
+
 TEST_F(Rules, NothingIsSaidBeforeTheHeapWasRead)
 {
 	schedule.init(window, 2, timer, 2);
