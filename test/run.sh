@@ -9,6 +9,7 @@
 #   test/run.sh strict            regress and isolation: what CI runs by test/strict.sh
 #   test/run.sh servers           the suites that depend on the server, to be run with every PostgreSQL; with versions after 15
 #                                 also pg_upgrade, which installs packages of another release
+#   test/run.sh once              the other suites, which run with PostgreSQL 15 only
 #
 # JOBS=200000 in the environment is the number of jobs of the suite "shards".
 # PG=17 in the environment names a PostgreSQL. If this machine cannot have it, everything runs in a root of a Debian
@@ -42,6 +43,9 @@ case ${1:-} in
 		fi
 		[ -z "$quick" ] || suites=(regress isolation tap pgtap torture) ;;
 	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
+	once)
+		beside=(unit model conventions runner odr)
+		suites=(clients monitoring failover shards) ;;
 	strict) suites=(regress isolation) ;;
 	*) suites=("$1") ;;
 esac
@@ -51,6 +55,10 @@ if [ ${#suites[@]} -gt 1 ] && ! has_pgtap "$pg"; then
 fi
 selected=("${@:2}")
 hang=${HANG:-900}
+# How long a test waits for what ought to happen: a build of a client, an alert, a restart. On a busy machine all of them can take
+# minutes, and a test that waits in vain has failed anyway.
+export PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-$((hang * 2 / 3))}
+export PGCTLTIMEOUT=${PGCTLTIMEOUT:-$PG_TEST_TIMEOUT_DEFAULT}
 version_before=$(basename -s .sql upgrade/pgq_ext--*--"$(sed -n "s/^default_version *= *'\(.*\)'/\1/p" pgq_ext.control)".sql |
 	sed 's/pgq_ext--\(.*\)--.*/\1/')
 

@@ -140,6 +140,7 @@ END { kill CONT => $launcher if $launcher }
 # ---- the firing log ----
 
 my $start = time;
+my $patience = $PostgreSQL::Test::Utils::timeout_default; # seconds
 my (%fired, %firing, @log);
 
 sub note_down { push @log, sprintf '%6.1f s  %s', time - $start, $_[0]; return }
@@ -239,12 +240,12 @@ keep_doing('asleep', 100, q{SELECT count(*) FROM pgq_claim('asleep', wait => '5 
 $exporter = start_exporter($node, 'postgres');
 start_prometheus(shorter(slurp_file('monitoring/alerts.yml')));
 # As long as the longest look back of a rule.
-until_true(120, 'a look back', sub { look(); holds('count_over_time(pgq_queue_stats_acked_total{queue="busy"}[10m]) >= ' . 10 * $minute / $scrape_interval) });
+until_true($patience, 'a look back', sub { look(); holds('count_over_time(pgq_queue_stats_acked_total{queue="busy"}[10m]) >= ' . 10 * $minute / $scrape_interval) });
 is(join(', ', sort keys %fired), '', 'under load alone nothing fires');
 
 begin_cause($_) for @causes;
 my (@begun, $looked) = @causes;
-until_true(120, 'all to fire and resolve', sub {
+until_true($patience, 'all to fire and resolve', sub {
 	look();
 	if (!$looked && $fired{'PgqDeadLetters dead'} && $fired{'PgqLeasesTooShort short'}) { $looked = 1; check_dashboard() }
 	my @cured = grep { $fired{ alert_of($_) } } @begun;
@@ -256,9 +257,9 @@ until_true(120, 'all to fire and resolve', sub {
 for my $outage (@outages)
 {
 	begin_cause($outage);
-	until_true(60, "$outage->[0] to fire", sub { look()->{ alert_of($outage) } });
+	until_true($patience, "$outage->[0] to fire", sub { look()->{ alert_of($outage) } });
 	end_cause($outage);
-	until_true(60, "$outage->[0] to resolve", sub { !%{ look() } });
+	until_true($patience, "$outage->[0] to resolve", sub { !%{ look() } });
 }
 
 # Each fires by its own cause, and none by that of another.

@@ -62,7 +62,7 @@ sub until_true
 sub get
 {
 	my ($url) = @_;
-	my $answer = HTTP::Tiny->new(timeout => 20)->get($url);
+	my $answer = HTTP::Tiny->new(timeout => $PostgreSQL::Test::Utils::timeout_default)->get($url);
 	return $answer->{success} ? $answer->{content} : undef;
 }
 
@@ -88,7 +88,7 @@ sub log_of { return "$PostgreSQL::Test::Utils::log_path/$_[0].log" }
 # Returns the metrics of a scrape: "name{labels}" => value, with sorted labels.
 sub metrics
 {
-	my $answer = HTTP::Tiny->new(timeout => 20)->get("http://$host:$exporter_port/metrics");
+	my $answer = HTTP::Tiny->new(timeout => $PostgreSQL::Test::Utils::timeout_default)->get("http://$host:$exporter_port/metrics");
 	my $text   = $answer->{content};
 	die "the exporter: $text" if !$answer->{success};
 	return { map { /^(\w+)(?:\{(.*)\})? (\S+)$/ ? (name_of($1, $2 // '') => $3) : () } split /\n/, $text };
@@ -147,7 +147,7 @@ sub ask_prometheus
 {
 	my ($path, @parameters) = @_;
 	my $parameters = HTTP::Tiny->new->www_form_urlencode(\@parameters);
-	my $answer     = HTTP::Tiny->new(timeout => 20)->get("http://$host:$prometheus_port/api/v1/$path?$parameters");
+	my $answer     = HTTP::Tiny->new(timeout => $PostgreSQL::Test::Utils::timeout_default)->get("http://$host:$prometheus_port/api/v1/$path?$parameters");
 	die "$path $parameters: $answer->{content}" if !$answer->{success};
 	return decode_json($answer->{content})->{data};
 }

@@ -8,7 +8,7 @@ use Session;
 use Exporter 'import';
 use Time::HiRes qw(clock_gettime usleep CLOCK_MONOTONIC);
 
-our @EXPORT = (@Session::EXPORT, qw(pgq_node wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
+our @EXPORT = (@Session::EXPORT, qw(pgq_node in_one_session wait_for workers parallel_setting scheduler_pid wait_for_scheduler wait_until_counted wait_until_up wait_until_down old_version blocks_of
   sqlstate user_functions create_queue drain monotonic seconds_since waits_as stop_and_start without_ended_schedulers));
 
 # Seconds of a clock that is never set, and seconds since such a time.
@@ -52,6 +52,30 @@ sub pgq_node
 	return $node;
 }
 
+# Returns a function that sends SQL in one session and returns the answer, or dies of an error, as safe_psql does. A new psql and a
+# new backend for each statement would take most of the time of a test with hundreds of statements. What a statement sets in its
+# session stays (SET, temporary tables, locks and leases of the session), so such statements belong into safe_psql. If the session has
+# been lost since the last statement, by a restart for example, the function begins another one. Without SQL it ends its session.
+sub in_one_session
+{
+	my ($node, $db) = @_;
+	my $session;
+	return sub {
+		my ($sql) = @_;
+		if (!defined $sql)
+		{
+			end_session($session) if $session;
+			undef $session;
+			return;
+		}
+		my $alive = $session && eval { (ask($session, 'SELECT 1') // '') eq '1' };
+		$session = session($node, $db) if !$alive;
+		my ($out, $errors) = ask($session, $sql);
+		die $errors if $errors =~ /^(?:psql:.*?: )?(?:ERROR|FATAL):/m;
+		return $out;
+	};
+}
+
 # Options of a node to be upgraded: oldinstall in the environment is the installation of another version (test/run.sh
 # pg_upgrade).
 sub old_version { return $ENV{oldinstall} ? (install_path => $ENV{oldinstall}) : () }
@@ -77,20 +101,24 @@ sub create_queue
 
 # ---- polling ----
 
-# Polls until the query returns true, or dies. Passes the query as an argument: with a pipe, a client that cannot
-# connect while the server restarts would break the pipe, and end this process.
+# Polls until the condition is true, or dies. Most waits are short: so the first questions are asked by psql, which needs no session to
+# be begun and ended. They are arguments: with a pipe, a client that cannot connect while the server restarts would break the pipe, and
+# end this process.
 sub wait_for
 {
 	my ($node, $condition, $db) = @_;
 	my @psql = ('psql', '-XAtqc', "SELECT $condition", '-d', $node->connstr($db // 'postgres'));
+	my $ask = in_one_session($node, $db);
+	local $SIG{PIPE} = 'IGNORE';
 	my ($out, $error);
-	my $nap = 10_000; # most waits are short; in a long one, many questions would only make the machine slower
-	for (1 .. 4 * $PostgreSQL::Test::Utils::timeout_default)
+	my $nap = 10_000;
+	for my $try (1 .. 4 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		($out, $error) = run_command(\@psql);
-		return if $out eq 't';
+		if ($try <= 3) { ($out, $error) = run_command(\@psql) }
+		else { $out = eval { $ask->("SELECT $condition") } // ''; $error = $@ }
+		return $ask->() if $out eq 't';
 		usleep($nap);
-		$nap *= 1.5 if $nap < 400_000;
+		$nap *= 1.5 if $nap < 100_000;
 	}
 	die "waited in vain for: $condition\nat last it was: $out\n$error";
 }

@@ -10,14 +10,8 @@ use Session;
 use Time::HiRes qw(usleep);
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\n");
-# One session for all of these: a new one for each of some thousand statements takes most of the time of this test.
-my $other = session($node);
-sub sql
-{
-	my ($out, $errors) = ask($other, $_[0]);
-	die $errors if $errors ne '';
-	return $out;
-}
+my $ask = in_one_session($node);
+sub sql { return $ask->($_[0]) }
 sql(q{SELECT pgq_create_queue('q', lease_time => '1 day', backoff_base => '1 h', backoff_jitter => 0)});
 
 # What is done, with the job's id and lease.

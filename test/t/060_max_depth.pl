@@ -9,10 +9,19 @@ use PgqTest;
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 20\nrestart_after_crash = on\n");
-sub sql { return $node->safe_psql('postgres', $_[0]) }
+my $ask = in_one_session($node);
+sub sql { return $ask->($_[0]) }
+# As sqlstate does, returns (SQLSTATE, messages).
+sub state_of
+{
+	my ($sql) = @_;
+	my $text = eval { sql("\\set VERBOSITY verbose\n$sql"); 1 } ? '' : $@;
+	my ($state) = $text =~ /ERROR:  ([0-9A-Z]{5}): /;
+	return wantarray ? ($state // '', $text) : $state // '';
+}
 sub new_queue { my ($max) = @_; sql(qq{SELECT pgq_create_queue('q', max_depth => $max, lease_time => '1 day', backoff_base => '1 h')}); return }
 sub enqueue { my ($n) = @_; return sql("SELECT count(*) FROM pgq_enqueue_many('q', (SELECT jsonb_agg('{\"payload\": 1}'::jsonb) FROM generate_series(1, $n)))") }
-sub is_full { my ($n, $what) = @_; my ($state, $text) = sqlstate($node, "SELECT pgq_enqueue_many('q', (SELECT jsonb_agg('{\"payload\": 1}'::jsonb) FROM generate_series(1, $n)))"); is($state, 'PQ002', $what); return $text }
+sub is_full { my ($n, $what) = @_; my ($state, $text) = state_of("SELECT pgq_enqueue_many('q', (SELECT jsonb_agg('{\"payload\": 1}'::jsonb) FROM generate_series(1, $n)))"); is($state, 'PQ002', $what); return $text }
 sub live { return sql('SELECT count(*) FROM pgq_ext.job') }
 sub drop_queue { my ($what) = @_; is(sql('SELECT * FROM pgq_check()'), '', "... all is well $what"); sql(q{SELECT pgq_drop_queue('q', force => true)}); return }
 # Nothing is on its way: what is counted lives, and all of the room but that can be used.
@@ -28,7 +37,8 @@ sub is_exact
 
 # ---- prepared transactions ----
 
-sub prepare { my ($statements, $name) = @_; return sql("BEGIN; $statements; PREPARE TRANSACTION '" . ($name // 'p') . "'") }
+# The session that prepares ends.
+sub prepare { my ($statements, $name) = @_; return $node->safe_psql('postgres', "BEGIN; $statements; PREPARE TRANSACTION '" . ($name // 'p') . "'") }
 for my $end ('COMMIT', 'ROLLBACK')
 {
 	new_queue(3);
@@ -176,13 +186,13 @@ for my $until (qw(finished claimed))
 	new_queue(3);
 	my ($one, $two, $three) = map { sql(keyed($_, $asked)) } qw(one two three);
 	is(sql(keyed('two', "$asked, on_conflict => '$_'")), $two, "a full queue has its keys, $until: $_") for qw(keep replace preserve_run_at append);
-	is(sqlstate($node, keyed('two', "$asked, on_conflict => 'error'")), '23505', '... error');
-	is(sqlstate($node, keyed('fresh', "$asked, unique_for => '1 h', on_conflict => '$_'")), 'PQ002', "a fresh key: $_") for qw(keep replace preserve_run_at append error);
+	is(state_of(keyed('two', "$asked, on_conflict => 'error'")), '23505', '... error');
+	is(state_of(keyed('fresh', "$asked, unique_for => '1 h', on_conflict => '$_'")), 'PQ002', "a fresh key: $_") for qw(keep replace preserve_run_at append error);
 	nothing_left('a fresh key in a full queue', 'fresh');
 	is(sql(of_array(qw(three one one))), "$three,$one,$one", 'an array of keys that are there');
 	for my $array ([qw(one fresh)], [qw(fresh one two three)], [ 'one', '' ], [qw(fresh more)], [qw(fresh fresh)])
 	{
-		is(sqlstate($node, of_array(@$array)), 'PQ002', 'an array of more: ' . join ',', map { $_ || 'none' } @$array);
+		is(state_of(of_array(@$array)), 'PQ002', 'an array of more: ' . join ',', map { $_ || 'none' } @$array);
 		nothing_left('... which is refused', qw(fresh more));
 	}
 	ask($session = session($node), "BEGIN; SAVEPOINT s");
@@ -195,15 +205,15 @@ for my $until (qw(finished claimed))
 	# What has been handed out lives; a key that it has no more needs room for its next job.
 	my ($job, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q')});
 	my $key = sql("SELECT unique_key FROM pgq_ext.job WHERE job_id = $job");
-	$until eq 'claimed' ? is(sqlstate($node, keyed($key, $asked)), 'PQ002', 'a job in work lives: no room for the next of its key')
+	$until eq 'claimed' ? is(state_of(keyed($key, $asked)), 'PQ002', 'a job in work lives: no room for the next of its key')
 	  : is(sql(keyed($key, $asked)), $job, 'a job in work has its key');
-	my $next = sql("BEGIN; SELECT pgq_ack($job, $lease) \\g /dev/null\n" . keyed($key, $asked) . '; COMMIT');
+	my $next = $node->safe_psql('postgres', "BEGIN; SELECT pgq_ack($job, $lease) \\g /dev/null\n" . keyed($key, $asked) . '; COMMIT');
 	cmp_ok($next, '>', $three, 'the next of its key, by who acknowledges it');
 	is_full(1, '... and for nobody else');
 	sql(q{SELECT pgq_cancel(job_id) FROM pgq_ext.job WHERE unique_key = 'three'});
-	is(sqlstate($node, of_array(qw(fresh more))), 'PQ002', 'room for one of two');
+	is(state_of(of_array(qw(fresh more))), 'PQ002', 'room for one of two');
 	nothing_left('... which are refused', qw(fresh more));
-	is(sqlstate($node, of_array('fresh', '')), 'PQ002', '... also if one has no key');
+	is(state_of(of_array('fresh', '')), 'PQ002', '... also if one has no key');
 	is(sql('SELECT count(*) FROM (' . of_array(qw(one fresh fresh two)) . ') a'), 1, '... and for one that comes twice');
 	is(sql(q{SELECT count(*) FROM pgq_ext.job WHERE unique_key = 'fresh'}), 1, '... which is one job');
 	is_exact(3, "with keys until $until");

@@ -12,8 +12,11 @@ use Session;
 
 my $node = pgq_node('main', init => { allows_streaming => 1 },
 	conf => "max_connections = 30\nmax_prepared_transactions = 10\ndeadlock_timeout = '300 ms'\nrestart_after_crash = on\npgq_ext.max_locks = 40\n");
-sub sql { return $node->safe_psql('postgres', $_[0]) }
-sub stale { return sqlstate($node, $_[0]) eq 'PQ001' }
+my ($ask, $ask_elsewhere) = (in_one_session($node), in_one_session($node));
+sub sql { return $ask->($_[0]) }
+# In a second session, so that the session that has taken a lock does not ask for it again.
+sub elsewhere { return $ask_elsewhere->($_[0]) }
+sub stale { return !eval { elsewhere("\\set VERBOSITY verbose\n$_[0]"); 1 } && $@ =~ /ERROR:  PQ001: / }
 sub waiting { my ($n) = @_; return wait_for($node, "count(*) >= $n FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%wait => ''60 s%' AND wait_event_type IN ('Extension', 'Lock') AND pid <> pg_backend_pid()") }
 my ($s, $other, $third) = map { session($node) } 1 .. 3;
 
@@ -36,7 +39,7 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 		my $next = reply($waiting[$n]);
 		cmp_ok($next, '>', $token, '... goes to the next in line, with a greater token');
 		ok(stale("SELECT pgq_assert_lock('m', $token)"), '... and the one before is stale');
-		is(sql(q{SELECT pgq_lock('m') IS NULL}), 't', '... nobody else gets it');
+		is(elsewhere(q{SELECT pgq_lock('m') IS NULL}), 't', '... nobody else gets it');
 		$token = $next;
 	}
 	# Nobody overtakes who has been woken.
@@ -52,7 +55,7 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 	my @held = map { sql(q{SELECT pgq_lock('sem', slots => 2)}) } 1, 2;
 	send_sql($s, q{SELECT pgq_lock('sem', slots => 2, wait => '60 s')});
 	waiting(1);
-	is(sql(q{SELECT pgq_lock('sem', slots => 3) IS NULL}), 't', 'first come, first served, also who asks for another number of slots');
+	is(elsewhere(q{SELECT pgq_lock('sem', slots => 3) IS NULL}), 't', 'first come, first served, also who asks for another number of slots');
 	send_sql($other, q{SELECT pgq_lock('sem', slots => 2, wait => '60 s')});
 	waiting(2);
 	sql("SELECT pgq_unlock('sem', t) FROM (VALUES ($held[0]), ($held[1])) v(t)");
@@ -61,7 +64,7 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 	sql("SELECT pgq_unlock('sem', t) FROM (VALUES ($next[0]), ($next[1])) v(t)");
 	is(sql(q{SELECT pgq_lock('m', ttl => '1 h') > 0}), 't', 'taken');
 	my $began = monotonic();
-	is(sql(q{SELECT pgq_lock('m', wait => '1500 ms') IS NULL}), 't', 'a wait in vain');
+	is(elsewhere(q{SELECT pgq_lock('m', wait => '1500 ms') IS NULL}), 't', 'a wait in vain');
 	cmp_ok(seconds_since($began), '>=', 1.5, '... takes its time');
 	# A tenth of a second before; once in three times at least this process is not late by that.
 	ok(scalar(grep { sqlstate($node, q{SET statement_timeout = '700 ms'; SELECT pgq_lock('m', wait => '60 s')}) eq '' } 1 .. 3), '... but ends before statement_timeout');
@@ -74,7 +77,7 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 	# A ttl does not end what an open transaction has taken, or relies on.
 	my $t = ask($s, q{BEGIN; SELECT pgq_lock('open', ttl => '1 s')});
 	usleep(1_200_000);
-	is(sql(q{SELECT pgq_lock('open') IS NULL}), 't', 'taken in an open transaction: nobody else gets it');
+	is(elsewhere(q{SELECT pgq_lock('open') IS NULL}), 't', 'taken in an open transaction: nobody else gets it');
 	ok(stale("SELECT pgq_assert_lock('open', $t)"), '... and nobody else can use its token yet');
 	send_sql($other, q{SELECT pgq_lock('open', wait => '60 s', ttl => '4 s')});
 	waiting(1);
@@ -87,7 +90,7 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 	my $run = sql(q{SELECT pgq_run_once('slow', ttl => '4 s')});
 	ask($s, "SELECT pgq_assert_lock('slow', $_)") for $slow, $run;
 	usleep(4_200_000);
-	is(sql(q{SELECT pgq_lock('open') IS NULL}), 't', 'asserted: nobody else gets it');
+	is(elsewhere(q{SELECT pgq_lock('open') IS NULL}), 't', 'asserted: nobody else gets it');
 	is(scalar ask($s, "SELECT pgq_assert_lock('open', $t)"), '', '... who relies on it may do so again');
 	is(scalar ask($s, "SELECT pgq_unlock('slow', $slow)"), 't', '... may give it back');
 	is(scalar ask($s, "SELECT pgq_run_done('slow', $run)"), '', '... and, of a run, finish it');
@@ -152,7 +155,7 @@ my ($s, $other, $third) = map { session($node) } 1 .. 3;
 	ask($other, "BEGIN; SELECT pgq_assert_lock('leader', $t)");
 	end_session($leader);
 	wait_for($node, q{count(*) = 1 FROM pgq_ext.lock WHERE name = 'leader' AND expires_at < now()});
-	is(sql(q{SELECT pgq_lock('leader') IS NULL}), 't', 'a leader has gone, another session relies on the lock');
+	is(elsewhere(q{SELECT pgq_lock('leader') IS NULL}), 't', 'a leader has gone, another session relies on the lock');
 	ask($other, 'COMMIT');
 	is(sql(q{SELECT pgq_unlock('leader', pgq_lock('leader', wait => '60 s'))}), 't', '... until it ends');
 	$leader = session($node);
@@ -259,8 +262,8 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	is(sql(q{SELECT pgq_lock('open', ttl => '1 hour') > } . $lost), 't', 'what was not committed is not');
 	is(sql(q{SELECT pgq_lock('bound', ttl => '1 hour') } . ($mode eq 'none' ? 'IS NULL' : "> $bound")), 't', 'a session ends with the server');
 	is(sql("SELECT count(*) FROM pgq_ext.lock WHERE name = '$_' AND in_transaction"), '1', "$_ is held, and open") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock);
-	is(sql("SELECT pgq_lock('$_') IS NULL"), 't', "$_: nobody else gets it") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock p_assert p_both p_both_undone);
-	is(sql("SELECT pgq_run_once('run_$mode', '1 day') IS NULL"), 't', 'p_run: nobody else runs it');
+	is(elsewhere("SELECT pgq_lock('$_') IS NULL"), 't', "$_: nobody else gets it") for qw(p_lock p_lock_undone p_unlock p_unlock_undone p_relock p_assert p_both p_both_undone);
+	is(elsewhere("SELECT pgq_run_once('run_$mode', '1 day') IS NULL"), 't', 'p_run: nobody else runs it');
 	is(sqlstate($node, "SET lock_timeout = '200 ms'; SELECT pgq_unlock('p_assert', $t{p_assert})"), '55P03', 'asserted by a prepared transaction: unlock waits');
 	send_sql($s, q{SELECT pgq_lock('p_unlock', wait => '60 s')});
 	send_sql($other, q{SELECT pgq_lock('p_lock_undone', wait => '60 s')});
@@ -268,7 +271,7 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	sql("COMMIT PREPARED '$_'") for qw(p_lock p_unlock p_assert p_both p_run);
 	sql("ROLLBACK PREPARED '$_'") for qw(p_lock_undone p_unlock_undone p_relock p_extend p_both_undone);
 	is(sql("SELECT pgq_unlock('$_', pgq_lock('$_'))"), 't', "... and $_ is free") for qw(p_both p_both_undone);
-	is(sql("SELECT pgq_run_once('run_$mode', '1 day') IS NULL"), 't', '... and the run is done');
+	is(elsewhere("SELECT pgq_run_once('run_$mode', '1 day') IS NULL"), 't', '... and the run is done');
 	is(sql("SELECT pgq_assert_lock('p_lock', $new)"), '', 'COMMIT PREPARED of a lock');
 	cmp_ok(scalar reply($s), '>', $t{p_unlock}, '... of an unlock');
 	cmp_ok(scalar reply($other), '>', $undone, 'ROLLBACK PREPARED of a lock');
@@ -296,7 +299,7 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	ask($s, 'COMMIT');
 	let_go($node, $gate);
 	wait_for($node, q{count(*) = 0 FROM pgq_ext.held_lock WHERE name = 'forgotten'});
-	is(sql(q{SELECT pgq_lock('relied-on') IS NULL}), 't', '... and stays');
+	is(elsewhere(q{SELECT pgq_lock('relied-on') IS NULL}), 't', '... and stays');
 	is(sql("SELECT pgq_unlock('relied-on', $relied)"), 't', '... until it is given back');
 }
 
@@ -322,7 +325,7 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	ask($s, q{BEGIN; UPDATE pgq_ext.held_lock SET token = token + 1, expires_at = now() + '1 h', ttl = 3600000000 WHERE name = 'replaced'});
 	wait_for($node, q{count(*) = 0 FROM pgq_ext.lock WHERE name = 'replaced' AND expires_at > now()});
 	ask($s, 'COMMIT');
-	is(sql(q{SELECT pgq_lock('replaced') IS NULL}), 't', 'a row that replaces one that is over is believed');
+	is(elsewhere(q{SELECT pgq_lock('replaced') IS NULL}), 't', 'a row that replaces one that is over is believed');
 	is(sql("SELECT pgq_unlock('replaced', $t + 1)"), 't', '... and is given back');
 	is(sql(q{SELECT count(*) FROM pgq_ext.held_lock WHERE name = 'replaced'}), '0', '... with its row');
 
@@ -347,11 +350,11 @@ for my $mode ('none', 'fast', 'immediate', 'kill')
 	# Rows come while somebody has taken a lock.
 	$t = sql(q{SELECT pgq_lock('known')});
 	ask($s, q{BEGIN; SELECT pgq_lock('open')});
-	sql(q{SET session_replication_role = replica; INSERT INTO pgq_ext.held_lock VALUES ('brought', -1, 0, 1, 1, 9, 'x', 3600000000, now(), now() + '1 h')});
+	$node->safe_psql('postgres', q{SET session_replication_role = replica; INSERT INTO pgq_ext.held_lock VALUES ('brought', -1, 0, 1, 1, 9, 'x', 3600000000, now(), now() + '1 h')});
 	sql(q{INSERT INTO pgq_ext.held_lock VALUES ('brought', -1, 0, 2, 1, 8, 'x', 3600000000, now(), now() + '1 h')});
 	my $in_time = q{SET lock_timeout = '20 s'; };
-	is(sql("$in_time SELECT pgq_assert_lock('known', $t), pgq_extend_lock('known', $t, '1 h') > now(), pgq_unlock('known', $t)"), '|t|t', 'who has a lock goes on meanwhile');
-	is(sql("$in_time SELECT count(*) FROM pgq_ext.lock WHERE name = 'open'"), '1', '... and the view as well');
+	is($node->safe_psql('postgres', "$in_time SELECT pgq_assert_lock('known', $t), pgq_extend_lock('known', $t, '1 h') > now(), pgq_unlock('known', $t)"), '|t|t', 'who has a lock goes on meanwhile');
+	is($node->safe_psql('postgres', "$in_time SELECT count(*) FROM pgq_ext.lock WHERE name = 'open'"), '1', '... and the view as well');
 	ask($s, 'ROLLBACK');
 	is(sql(q{SELECT pgq_lock('brought') IS NULL}), 't', '... then they are known');
 	sql(q{DELETE FROM pgq_ext.held_lock WHERE name = 'brought'; SELECT pgq_unlock('brought', 9), pgq_unlock('brought', 8)});

@@ -10,7 +10,8 @@ use List::Util qw(min);
 use Time::HiRes qw(usleep);
 
 my $node = clock_node('clocks');
-sub sql { return scalar $node->safe_psql('postgres', $_[0]) }
+my $ask = in_one_session($node);
+sub sql { return $ask->($_[0]) }
 
 my $hour = 3600;
 create_queue($node, 's');

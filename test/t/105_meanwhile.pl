@@ -13,7 +13,8 @@ my $node = pgq_node('main', conf => "deadlock_timeout = '100 ms'\nmax_prepared_t
 wait_for_scheduler($node);
 my $gate = session($node);
 
-sub sql { return $node->safe_psql('postgres', $_[0]) }
+my $ask = in_one_session($node);
+sub sql { return $ask->($_[0]) }
 
 # The session sends that, and stands at the stop point, until open_gate().
 sub stand

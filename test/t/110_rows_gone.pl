@@ -8,7 +8,11 @@ use Test::More;
 use PgqTest;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 5\n");
-sub sql { return $node->safe_psql('postgres', $_[0]) }
+# Most jobs are claimed in one session, and most rows deleted in another one.
+my ($ask, $claim) = (in_one_session($node), in_one_session($node));
+sub sql { return $ask->($_[0]) }
+# For what sets or creates something in its session.
+sub sql_alone { return $node->safe_psql('postgres', $_[0]) }
 my $n = 0;
 
 # A new queue of which one job of two may be in work, and that one: its queue, and what a verb is called with.
@@ -18,11 +22,11 @@ sub at_work
 	my $queue = 'q' . ++$n;
 	sql("SELECT pgq_create_queue('$queue', lease_time => '1 day', $options)");
 	sql("SELECT pgq_enqueue('$queue', '1', group_key => 'g'), pgq_enqueue('$queue', '2', group_key => 'g')");
-	my ($id, $lease) = split /\|/, sql("SELECT job_id, lease FROM pgq_claim('$queue')");
+	my ($id, $lease) = split /\|/, $claim->("SELECT job_id, lease FROM pgq_claim('$queue')");
 	return ($queue, $id, "$id, $lease");
 }
 
-sub claimed { return sql("SELECT string_agg(payload::text, ' ') FROM pgq_claim('$_[0]', 5)") }
+sub claimed { return $claim->("SELECT string_agg(payload::text, ' ') FROM pgq_claim('$_[0]', 5)") }
 sub leased  { return sql("SELECT leased FROM pgq_ext.queue_status WHERE queue = '$_[0]'") }
 
 my %limit = (
@@ -59,7 +63,7 @@ my %statement = (
 for my $what (sort keys %statement)
 {
 	my ($queue) = at_work('concurrency => 1, fifo => true');
-	sql($statement{$what});
+	$what =~ /subscriber/ ? sql_alone($statement{$what}) : sql($statement{$what});
 	sql("SELECT pgq_enqueue('$queue', '3', group_key => 'g')");
 	is(sql("SELECT payload FROM pgq_claim('$queue', wait => '30 s')"), '3', "$what: a job that comes then is handed out");
 	is(leased($queue), '1', '... and is the only one that is leased');
@@ -91,9 +95,9 @@ for my $restart (0, 1)
 	my ($queue, $id, $lease) = at_work('concurrency => 1');
 	my $copy = "CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT job_id, queue_id, payload, group_key FROM pgq_ext.job WHERE job_id = $id";
 	my $put  = 'INSERT INTO pgq_ext.job (job_id, queue_id, payload, group_key) SELECT * FROM kept';
-	sql("BEGIN; $copy; DELETE FROM pgq_ext.job WHERE job_id = $id; $put; COMMIT");
+	sql_alone("BEGIN; $copy; DELETE FROM pgq_ext.job WHERE job_id = $id; $put; COMMIT");
 	is(claimed($queue), '', 'deleted and inserted again: it keeps its slot');
-	sql("BEGIN; $copy; TRUNCATE pgq_ext.job; $put; COMMIT; SELECT pgq_enqueue('$queue', '2')");
+	sql_alone("BEGIN; $copy; TRUNCATE pgq_ext.job; $put; COMMIT; SELECT pgq_enqueue('$queue', '2')");
 	is(claimed($queue), '', '... after TRUNCATE, too');
 	sql("UPDATE pgq_ext.job SET segment = (segment + 1) % 8 WHERE job_id = $id");
 	is(claimed($queue), '', 'moved to another segment: the same');
@@ -119,7 +123,7 @@ for my $first ('DELETE FROM pgq_ext.job WHERE job_id = %s', 'SAVEPOINT s; DELETE
 	my $copy = "CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT job_id, queue_id, payload, group_key FROM pgq_ext.job WHERE job_id = $id";
 	my $put  = 'INSERT INTO pgq_ext.job (job_id, queue_id, payload, group_key) SELECT * FROM kept';
 	my $gone = sprintf $first, $id;
-	sql("BEGIN; $copy; $gone; TRUNCATE pgq_ext.job; $put; COMMIT; SELECT pgq_enqueue('$queue', '2')");
+	sql_alone("BEGIN; $copy; $gone; TRUNCATE pgq_ext.job; $put; COMMIT; SELECT pgq_enqueue('$queue', '2')");
 	is(claimed($queue), '', "$first, TRUNCATE, and inserted again: it keeps its slot");
 	is(leased($queue), '1', '... and counts as leased');
 	is(sql("SELECT pgq_extend($lease) IS NOT NULL"), 't', '... its lease is current');
@@ -143,11 +147,11 @@ for my $first ('DELETE FROM pgq_ext.job WHERE job_id = %s', 'SAVEPOINT s; DELETE
 	my $gone  = join '; ', 'CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT job_id, queue_id, payload FROM pgq_ext.job', 'DELETE FROM pgq_ext.job ' . $of->('1, 2, 3'),
 	  $put->('2, 3'), 'DELETE FROM pgq_ext.job ' . $of->('3'), $queue->('4, 5', 'elsewhere'), $queue->('5', 'many'),
 	  'SAVEPOINT s', 'DELETE FROM pgq_ext.job ' . $of->('6'), 'ROLLBACK TO s', 'DELETE FROM pgq_ext.job ' . $of->('7'), 'RELEASE s', 'TRUNCATE pgq_ext.job';
-	sql("BEGIN; $gone; " . $put->($all) . '; COMMIT');
+	sql_alone("BEGIN; $gone; " . $put->($all) . '; COMMIT');
 	is(leased('many'), '40', 'deleted, put back, moved, truncated, put back: all keep their leases');
-	sql("BEGIN; $gone; " . $put->($all) . '; ROLLBACK');
+	sql_alone("BEGIN; $gone; " . $put->($all) . '; ROLLBACK');
 	is(leased('many'), '40', '... also if that is undone');
-	sql("BEGIN; $gone; " . $put->('0, 3, 5') . '; COMMIT');
+	sql_alone("BEGIN; $gone; " . $put->('0, 3, 5') . '; COMMIT');
 	is(sql('SELECT DISTINCT i FROM hands JOIN pgq_ext.lease USING (job_id) ORDER BY i'), "0\n3\n5", '... without the last INSERT they end');
 	is(leased('many'), '15', '... and count no more');
 	is(sql('SELECT count(pgq_ack(job_id, lease)) FROM hands WHERE i IN (0, 3, 5)'), '15', '... the others are current');

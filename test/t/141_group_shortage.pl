@@ -10,7 +10,8 @@ use PgqTest;
 my $leases = 16;
 my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\npgq_ext.max_leases = $leases\npgq_ext.window_size = 16\n"
 	  . "pgq_ext.max_queues = 24\nstatement_timeout = '600 s'\n");
-sub sql { return $node->safe_psql('postgres', $_[0]) }
+my $ask = in_one_session($node);
+sub sql { return $ask->($_[0]) }
 # Create a queue, and let a claim find that it is empty: from then on, memory lacks no row that no cursor or marker covers.
 sub make
 {
