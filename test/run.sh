@@ -291,7 +291,7 @@ prove_all()
 	run env "${template[@]}" ${quick:+PGQ_ONE_SERVER=1} \
 		 TESTDIR="$work" TESTDATADIR="$checks" TESTLOGDIR="$checks/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		prove --timer -j "$at_once" -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out" |
-		awk -v all=$# '/^\[[0-9:]+\] / { print ++n " of " all ", " $0; fflush(); next } { print; fflush() }'
+		perl -e '$| = 1; while (<STDIN>) { print ++$n, " of $ARGV[0], " if /^\[[0-9:]+\] /; print }' $#
 	durations <"$out"
 	sed -n "s/^test\/$folder\/\(.*\)\.pl .*(Wstat: .*/\1/p" "$out" | sort -u | while read -r name; do
 		test/failed_log.sh "$checks/log" "$name"

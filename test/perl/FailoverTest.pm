@@ -103,7 +103,7 @@ sub sqlstate_on
 sub wait_until
 {
 	my ($what, $condition) = @_;
-	my $end = time + 2 * $PostgreSQL::Test::Utils::timeout_default;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	until (eval { $condition->() })
 	{
 		die "waited in vain until $what ($@)\n" . eval { ha('state') } if time > $end;
