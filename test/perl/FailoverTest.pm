@@ -104,10 +104,12 @@ sub wait_until
 {
 	my ($what, $condition) = @_;
 	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $nap = 100_000;
 	until (eval { $condition->() })
 	{
 		die "waited in vain until $what ($@)\n" . eval { ha('state') } if time > $end;
-		usleep(100_000);
+		usleep($nap);
+		$nap *= 1.2 if $nap < 1_000_000; # most questions take several processes
 	}
 	return;
 }

@@ -55,12 +55,13 @@ sub pgq_node
 # ---- sessions that stay ----
 
 # A new psql and a new backend for each statement would take most of the time of a test, so safe_psql sends what it is given in a
-# session that stays, one for each database of a node. What leaves something in its session, or is about sessions, gets a psql of its
-# own, as do statements with options, or about databases, which nobody may be connected to. If the session has been lost since the
-# last statement, by a restart for example, another one begins.
-my $own_psql = qr/\bsession|\bTEMP|LISTEN|\bLOAD\b|\bPREPARE\b|pg_backend_pid|application_name|advisory|\bROLE\b|AUTHORIZATION|START\s+TRANSACTION|
-	\bBEGIN\s*(?:;|ISOLATION|TRANSACTION|WORK|READ|\z)|(?:^|;)\s*(?:RE)?SET\b|set_config|\bDATABASE|^\s*\\|pg_terminate_backend|pg_cancel_backend|EXTENSION|
-	pgq_(?:try_)?lock/xmi;
+# session that stays, one for each database of a node. What is about sessions or transactions gets a psql of its own, as do statements
+# with options, or about databases, which nobody may be connected to. If the session has been lost since the last statement, by a
+# restart for example, another one begins.
+my $own_psql = qr/\bsession|LISTEN|\bLOAD\b|\bPREPARE\b|pg_backend_pid|application_name|advisory|START\s+TRANSACTION|
+	\bBEGIN\s*(?:;|ISOLATION|TRANSACTION|WORK|READ|\z)|\bDATABASE|^\s*\\|pg_terminate_backend|pg_cancel_backend|pgq_(?:try_)?lock/xmi;
+# What leaves only what DISCARD ALL removes.
+my $discarded = qr/(?:^|;)\s*(?:RE)?SET\b|set_config|\bTEMP/mi;
 my %stays;
 my $owner = $$;
 my $lost = qr/^(?:psql:.*?: )?(?:FATAL|PANIC):|connection to server was lost|server closed the connection/m;
@@ -78,14 +79,21 @@ sub end_sessions
 sub in_session
 {
 	my ($node, $db, $sql, $name, $command) = @_;
+	$sql .= "\n;\nDISCARD ALL" if ($name // '') !~ /^own/ && $sql =~ $discarded;
 	my $key = join ' ', $node, $db, $name // '', map { $ENV{$_} // '' } qw(PGUSER PGOPTIONS PGAPPNAME PGCLIENTENCODING PGTZ);
-	end_session(delete $stays{$key}) if $stays{$key} && (eval { ask($stays{$key}, 'SELECT 1') } // '') ne '1';
+	my ($out, $errors);
+	if ($stays{$key})
+	{
+		# In one go. If the session has been lost, psql ends before it comes to the second statement.
+		($out, $errors) = eval { ask($stays{$key}, "SELECT 'alive'\n;\n$sql") };
+		end_session(delete $stays{$key}) if !defined $out || $out !~ s/\Aalive\n?//;
+	}
 	if (!$stays{$key})
 	{
 		$stays{$key} = session($node, $db);
 		ask($stays{$key}, $command) if $command;
+		($out, $errors) = ask($stays{$key}, $sql);
 	}
-	my ($out, $errors) = ask($stays{$key}, $sql);
 	end_session(delete $stays{$key}) if $errors =~ $lost;
 	return ($out, $errors);
 }
@@ -266,7 +274,7 @@ sub sqlstate
 	my ($node, $sql, $db) = @_;
 	$db //= 'postgres';
 	my $stderr;
-	if (is_for_all($db, $sql) && $sql =~ s/\$\$.*?\$\$//gsr !~ /;\s*\S/)
+	if (is_for_all($db, $sql) && $sql =~ s/\$\$.*?\$\$|^\s*SET [^;]*;//gsr !~ /;\s*\S/)
 	{
 		(undef, $stderr) = in_session($node, $db, $sql, 'verbose', '\set VERBOSITY verbose');
 	}
