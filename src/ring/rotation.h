@@ -48,9 +48,10 @@ struct Rotation
 };
 
 /*
- * Two kinds of work can be due: a check of all rings (a look), and a step with one segment. The
- * caller runs each in a transaction of its own, with the tables locked (lock_and_serve()); if the
- * tables cannot be locked, the caller skips the work. begin_look() returns whether a check is due.
+ * Two kinds of work can be due: a check of all rings (look_at_rings()), and a step with one segment
+ * (take_step()). The caller runs each in a transaction of its own, with the extension's tables
+ * locked (lock_and_serve()); if the tables cannot be locked, the caller skips the work.
+ * begin_look() returns whether a check is due.
  */
 bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);
