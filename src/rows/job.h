@@ -21,8 +21,8 @@ struct JobRow
 	int64 job_id() const { return DatumGetInt64(value(kJobId)); }
 	int32 queue_id() const { return DatumGetInt32(value(kJobQueueId)); }
 	/*
-	 * The number of the next attempt: the number of failed attempts plus one. SQL may have set
-	 * `attempts` to any value.
+	 * The number of the next attempt: the number of failed attempts plus one. A user's SQL may have
+	 * set `attempts` to any value.
 	 */
 	int32 next_attempt() const
 	{
