@@ -122,8 +122,8 @@ put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row, const Re
 		 bool wait)
 {
 	/*
-	 * SQL may have moved the job to another queue. If that queue has no slot, there is no memory to
-	 * file the hint in.
+	 * A user's SQL may have moved the job to another queue. If that queue has no slot, there is no
+	 * memory to file the hint in.
 	 */
 	QueueRef to = from;
 	bool attached = row.queue_id() == from.queue_id ||
