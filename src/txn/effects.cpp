@@ -193,7 +193,10 @@ ending_effect(const Lease *lease)
 	return effect;
 }
 
-/* A cancelled job keeps its slot: its worker goes on until it is told of the cancel. */
+/*
+ * Leave out cancelled jobs: such a job keeps its slot, since its worker goes on until the worker is
+ * told of the cancel.
+ */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)
 {

@@ -23,9 +23,10 @@ take_lock_for_transaction(Database *db, const LockRequest &request)
 	LockTaken taken;
 	with_locks([&](LockHold &hold) {
 		/*
-		 * Give up if the slot of the database has another generation by now. A process that frees a
-		 * slot raises the generation first, and then frees the locks, so a lock that is taken in
-		 * between would never be freed.
+		 * Give up if the slot of the database has been freed since the request was made: its
+		 * generation has changed. A process that frees a slot raises the generation first, and then
+		 * frees the locks. So a lock that is taken for a slot with a new generation might never be
+		 * freed.
 		 */
 		taken.answer = TakeAnswer::kGone;
 		if (generation_of(db) != request.generation)

@@ -14,9 +14,10 @@ namespace pgq {
 class QueueHold;
 
 /*
- * The owner of an effect. sub: the subtransaction to which the effect belongs. from: the child from
- * which it was last promoted, or invalid. The server can call ABORT_SUB(s) after COMMIT_SUB(s);
- * ABORT_SUB must then undo the effects that COMMIT_SUB has promoted.
+ * The owner of an effect. sub: the subtransaction to which the effect belongs. from: the child
+ * subtransaction whose commit has promoted the effect to `sub`, or invalid. The server can call
+ * ABORT_SUB(s) after COMMIT_SUB(s); ABORT_SUB must then undo the effects that COMMIT_SUB has
+ * promoted.
  */
 struct Tag
 {
@@ -275,8 +276,8 @@ bool end_if_rows_gone(Lease *lease, int64 monotonic, QueueHold &hold);
 void let_go(Lease *lease, QueueHold &hold);
 
 /*
- * lose_claimed() undoes the claim, and undo_revocation() the revocation by a cancel, of a lease
- * that was handed out.
+ * Undo an effect on a lease that was handed out: lose_claimed() undoes its claim, and
+ * undo_revocation() undoes its revocation by a cancel.
  */
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
 void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
