@@ -126,8 +126,8 @@ wants_counting(const QueuePass &pass, bool failing)
 }
 
 /*
- * Count the attempts of one batch of lost leases. Then note the time in served_at, by which claims
- * see that a scheduler serves the queue.
+ * Count the attempts of one batch of lost leases. Then note the time in Queue::served_at, by which
+ * claims see that a scheduler serves the queue.
  */
 int64
 count_lost_leases(const QueueRef &ref, const QueuePass &pass)
