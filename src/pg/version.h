@@ -345,7 +345,7 @@ primary_key_of(Relation rel)
 #endif
 }
 
-/* Give the table an empty file at commit. */
+/* Replace the table's file by a new, empty file. Takes effect at commit. */
 inline void
 give_new_file(Relation rel)
 {
