@@ -84,7 +84,10 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 	return at_end;
 }
 
-/* Find the expired rows of all queues and delete at most `most` of them, in one statement. */
+/*
+ * Find the records of all queues that are past their time, and delete at most `most` of them, in
+ * one statement.
+ */
 static int
 delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)
 {

@@ -1,6 +1,7 @@
 /*
- * Moving and expiring records (dead letters, attempts, finished jobs), to which nothing in shared
- * memory refers. The scheduler does this by plain SQL, and waits for no other session.
+ * Moving records (dead letters, attempts, finished jobs) to another segment, and deleting records
+ * that are past their time. Nothing in shared memory refers to records, so the scheduler moves and
+ * deletes them by plain SQL, and waits for no other session.
  */
 #pragma once
 

@@ -210,8 +210,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			if (ring.bare[number])
 				clear_statistics(segment);
 			/*
-			 * If this is the segment of survivors, the ring has no such segment from now on: this
-			 * segment is bare, or has become the current segment.
+			 * If this is the segment of survivors, it has become bare or the current segment: from
+			 * now on the ring has no segment of survivors.
 			 */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
