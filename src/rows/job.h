@@ -75,8 +75,8 @@ struct SchedulingColumns
 SchedulingColumns scheduling_columns_of(HeapTuple tuple, TupleDesc desc);
 
 /*
- * Copy a version of a job's row from `rel`, the given segment. The caller holds the lock of the
- * version's buffer.
+ * Copy a version of a job's row from `rel`, which is the segment with the given number. The caller
+ * holds the lock of the version's buffer.
  */
 void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
 
