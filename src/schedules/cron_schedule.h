@@ -56,8 +56,8 @@ void make_schedule(const ScheduleSpec &schedule);
 bool drop_schedule(const char *name);
 
 /*
- * Pause or resume the schedule. Both raise 42704 if there is no such schedule. A resumed schedule
- * continues with the next tick after now.
+ * Pause or resume the schedule. Both functions raise 42704 if there is no such schedule. A resumed
+ * schedule continues with the next tick after now.
  */
 void pause_schedule(const char *name);
 void resume_schedule(const char *name);
