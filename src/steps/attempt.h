@@ -80,7 +80,7 @@ note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 	ending->place = lease->hint.place;
 }
 
-/* Return the time at which a failed job with retry_in becomes due again. */
+/* Return the time at which the job becomes due again if the failure has a retry_in. */
 TimestampTz retry_time(const Failure &failure);
 
 /*

@@ -6,7 +6,7 @@
  *
  * A waiting job: locate the row, check the right, take the lease, and read the row again under the
  * lease. A leased job: find the lease by the job's id and check the right on its queue; the lease
- * knows the place of the row.
+ * has the place of the row.
  */
 #pragma once
 
@@ -35,7 +35,7 @@ enum class JobFound : uint8
 JobFound find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row,
 					  TakenLease *taken);
 
-/* Describe the attempt of a lost lease that this transaction has taken (waiting.h). */
+/* Return the EndingLease for a lost lease that this transaction has taken (waiting.h). */
 EndingLease ending_of(const TakenLease &taken, const JobRow &row);
 
 /* ---- a leased job ---- */

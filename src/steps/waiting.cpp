@@ -201,7 +201,7 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 		await_claimer(claimer_of(job_id, claimer, &decided));
 		if (decided)
 			break;
-		deadlock.look(); /* right after claimer_of() has seen the claim in progress */
+		deadlock.look(); /* called while the claim is in progress: see claimer_of() */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 naps < kShortNaps ? 1 : 10, wait_events.decision);
 		ResetLatch(MyLatch);
