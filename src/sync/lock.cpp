@@ -180,7 +180,7 @@ static LockTaken
 take_in_time(const LockWish &wish, LockRequest *request, int64 end)
 {
 	int64 began = monotonic_now();
-	/* When wait_for_room() gives up, try once more: an entry may have been freed before. */
+	/* When wait_for_room() gives up, try once more: an entry may have been freed just before. */
 	for (bool last = false;;)
 	{
 		LockTaken taken = try_to_take(wish, request);
@@ -354,8 +354,8 @@ assert_lock(const char *name, int64 token)
 }
 
 /*
- * Undo the extension in memory, because a user's SQL has deleted the row. Leave the entry alone if
- * it has changed since the extension.
+ * Undo in memory that the lock was extended, because a user's SQL has deleted its row. Leave the
+ * entry alone if it was changed after the lock was extended.
  */
 static void
 take_back_extension(const HeldLock &held, int64 deadline)

@@ -77,7 +77,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .period = number(kPeriod),
 				 .bucket = number(kBucket)};
 	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
-	/* slot 0: a user's SQL has written a value that names no slot */
+	/* The slot is 0 if a user's SQL has written a value that names no slot. */
 	found.slot = slot_of_column(number(kSlot));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
