@@ -182,7 +182,7 @@ add(JobCount &count, const CountEffect &effect, uint64 xid)
 		add_to_count(count, xid, {CountDelta::kDead, 0, effect.dead});
 }
 
-/* Add the queue's due effects to its count, at most kHoldMax, and remove them from `settling`. */
+/* Add at most kHoldMax DueEffects of the queue to its count, and remove them from `settling`. */
 static void
 add_dues(QueueHold &hold, const QueueRef &ref)
 {

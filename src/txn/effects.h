@@ -36,8 +36,8 @@ void end_claim_call();
 void reserve_lease_effects(int n);
 
 /*
- * Note that this transaction has claimed the lease. On abort the job is filed again if the claim
- * call has not returned; otherwise the lease is lost.
+ * Note that this transaction has claimed the lease. On abort, if the claim call has not returned,
+ * the job is filed again; if the call has returned, the lease is lost.
  */
 void add_claim_effect(const QueueRef &ref, Lease *lease);
 
@@ -83,8 +83,8 @@ void revoke_until_end(const QueueRef &ref, Lease *lease);
  * Hold the waiting job until this transaction ends (engine/held.h). The lease is either HELD and
  * gets one more holder, or CLAIMING, just taken by this transaction, and becomes HELD. Returns
  * false if the lease has kHoldersMax holders already. The caller has reserved a place and holds the
- * queue's lock. undo_hold() ends the hold again. Its effects must be the newest of the transaction.
- * used: this transaction also uses the lease.
+ * queue's lock. undo_hold() ends the hold again; the effects of the hold must be the newest of the
+ * transaction. used: this transaction also uses the lease.
  */
 bool hold_to_the_end(const QueueRef &ref, Lease *lease);
 void undo_hold(const QueueRef &ref, Lease *lease, bool used);
@@ -238,7 +238,10 @@ DepthAnswer take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness
 
 /* ---- queues ---- */
 
-/* Note that this transaction has inserted the queue's row: on abort the slot is freed. */
+/*
+ * add_created_effect() notes that this transaction has inserted the queue's row: on abort the slot
+ * is freed. reserve_created_effect() reserves a place for this effect.
+ */
 void reserve_created_effect();
 void add_created_effect(const QueueRef &ref);
 

@@ -142,8 +142,8 @@ hand_over_locks(const Effects &effects, TransactionId xid)
 namespace {
 
 /*
- * The smallest xids above `after` on which entries of named locks depend, at most kMost. All of
- * these xids are settled together.
+ * The smallest xids above `after` on which entries of named locks depend, at most kMost. All
+ * entries that depend on these xids are settled together.
  */
 struct Doubts
 {
@@ -173,7 +173,7 @@ struct Doubts
 
 /*
  * Return the xids whose transactions have ended and have committed (or, if `committed` is false,
- * have not). First ask whether a transaction has ended, then whether it has committed
+ * have not). Ask first whether a transaction has ended, and only then whether it has committed
  * (protocol: ended-then-committed).
  */
 static Doubts

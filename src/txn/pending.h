@@ -62,7 +62,9 @@ struct HintEffect
 	Hint hint;
 };
 
-/* Changed counts of a queue. A subtransaction has at most two of these for each queue. */
+/*
+ * A change of the counts of a queue. A subtransaction has at most two such effects for each queue.
+ */
 struct CountEffect
 {
 	Tag tag;
@@ -96,7 +98,7 @@ struct DuplicateEffect
 
 /*
  * The lease of that job was given back early (early.cpp). At commit, sessions waiting in pgq_result
- * are told `end`, and the group of the job is looked at again.
+ * are told `end`, and the next job of the group is looked for (look_at_group()).
  */
 struct EarlyEffect
 {
@@ -139,8 +141,8 @@ struct LockEffect
 };
 
 /*
- * The transaction has created or dropped the rate. When it ends, memory forgets the state of the
- * rate.
+ * The transaction has created or dropped the rate. When the transaction ends, memory forgets the
+ * state of the rate.
  */
 struct RateEffect
 {
@@ -249,8 +251,8 @@ extern Pending pending;
 Tag current_tag();
 
 /*
- * If the list has grown long, shed hints of `sub`: of its contiguous hints that end before index
- * run_end. Later hints move up. Cannot fail.
+ * If the list has grown long, shed hints of `sub`, out of the contiguous run of its hints that ends
+ * before index run_end. Hints behind the run move up. Cannot fail.
  */
 void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 
@@ -260,7 +262,7 @@ void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
  */
 bool still_ours(const LeaseEffect &effect);
 
-/* Return the end of the job that waiting sessions are to be told. */
+/* Return how the job has ended, as sessions that wait in pgq_result are to be told. */
 JobEnd end_of(LeaseEnd how, bool dead);
 
 /*
