@@ -150,9 +150,9 @@ look_at_databases()
 }
 
 /*
- * Free the slots of dropped databases. The slots are listed before pg_database is read. A listed
- * database existed at that time. So the database was dropped if pg_database does not have it any
- * more.
+ * Free the slots of dropped databases. List the slots first, and read pg_database after that: a
+ * database that has a slot existed when the slots were listed, so it was dropped if pg_database
+ * does not have it any more.
  */
 static void
 follow_databases()

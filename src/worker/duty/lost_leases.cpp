@@ -30,7 +30,10 @@ struct Batch
 };
 
 } // namespace
-/* Collect the leases that were lost first, and pin these leases: this transaction will end them. */
+/*
+ * Collect leases from the front of the queue's list of lost leases, and pin them: this transaction
+ * will end them.
+ */
 static void
 collect(const QueueRef &ref, Batch *batch)
 {
