@@ -153,8 +153,8 @@ request_of(const Enqueuing &enqueuing, const KeyedElement &keyed)
 }
 
 /*
- * Read elements that can be enqueued together, from `first` on: at most kKeysAtOnce elements, all
- * with different keys. Return the number of elements read.
+ * Build requests for elements that can be enqueued together, from `first` on: at most kKeysAtOnce
+ * elements, all with different keys. Return the number of requests.
  */
 static int
 read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *requests)

@@ -87,7 +87,8 @@ with_maker(const TriggerData *data, HeapTuple row)
 
 /*
  * Return whether the update changes the column maker or maker_name. A row that logical replication
- * writes has the OID of the role on the publisher, so for such rows this is usually true.
+ * writes has the OID of the role on the publisher, so for such a row the function usually returns
+ * true.
  */
 static bool
 has_other_maker(TupleDesc desc, HeapTuple before, HeapTuple after)
