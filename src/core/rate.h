@@ -1,5 +1,6 @@
 /*
- * Rate: counts starts, so that in any window of one period there are no more starts than a limit.
+ * Rate: counts starts (hand-outs of jobs), so that in any window of one period there are no more
+ * starts than the limit.
  *
  * The period is divided into 16 parts, and starts are counted by part. A window of one period
  * touches at most 17 parts. So one more job may start if the present part and the 16 parts before
