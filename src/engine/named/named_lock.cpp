@@ -295,8 +295,8 @@ LockHold::put_back(int number, int64 token, const Grant &before, bool was_open)
 	if (!was_open)
 		lock.changer = kNobody;
 	/*
-	 * The session to which the lock is bound may have ended while another session was changing the
-	 * lock.
+	 * End the restored grant if the session to which it is bound has ended while another session
+	 * was changing the lock.
 	 */
 	if (before.session_bound && before.procno != kNobody &&
 		before.session != session_of(before.procno))

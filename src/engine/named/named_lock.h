@@ -14,8 +14,8 @@
  * (txn/lock.*). A prepared transaction is identified by its xid.
  *
  * A transaction that relies on a lock holds the tag of the grant, a heavyweight lock of the server
- * (sync/lock_tag.h), which memory does not know. So a session that takes over a grant whose time is
- * over must hold that tag for a moment.
+ * (sync/lock_tag.h). The entry does not show whether a transaction holds the tag. So a session that
+ * takes over a grant whose time is over must get the tag itself for a moment.
  */
 #pragma once
 
@@ -127,10 +127,10 @@ public:
 
 	/*
 	 * row_floor() returns the token below which memory knows all rows of that slot; 0: all rows
-	 * must be looked at. raise_row_floor() raises the floor after a search that has found no row
-	 * unknown to memory. cost: the duration of a search that has looked at all rows, otherwise 0. A
-	 * floor stays valid for a hundred times that duration, so that such searches take at most a
-	 * hundredth of the time.
+	 * must be looked at. raise_row_floor() raises the floor after a search in which memory knew
+	 * each row. cost: the duration of a search that has looked at all rows, otherwise 0. A floor
+	 * stays valid for a hundred times that duration, so that such searches take at most a hundredth
+	 * of the time.
 	 */
 	int64 row_floor(const LockKey &key, int32 slot) const;
 	void raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost);
@@ -193,8 +193,8 @@ with_locks(Body body)
 }
 
 /*
- * Call visit(hold, number) for each entry in use, from `next` on, while it returns true. The lock
- * is released and taken again after every kHoldMax entries.
+ * Call visit(hold, number) for each entry in use, from `next` on, until visit() returns false. The
+ * lock is released and taken again after every kHoldMax entries.
  */
 template <typename Visit>
 inline void

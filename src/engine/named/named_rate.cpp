@@ -296,7 +296,10 @@ restore_rates(Database *db, const SavedRate *saved, int n)
 bool
 may_be_restored_again(const Database *db)
 {
-	/* If the mark was advanced since the load, it is above all tokens from before the load. */
+	/*
+	 * Once the mark was advanced after the load, its prefix is not below the first prefix of the
+	 * load.
+	 */
 	return prefix_of(static_cast<int64>(value_of(db->marked_token))) < db->base_prefix;
 }
 
