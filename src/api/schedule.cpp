@@ -130,7 +130,8 @@ pgq_schedule(PG_FUNCTION_ARGS)
 	check_jobs(schedule);
 	/*
 	 * A concurrent rename of the queue either waits for this lock, and then renames the queue in
-	 * this schedule too; or it has ended, and the second check_jobs() fails for the old name.
+	 * this schedule, too. Or the rename has ended before; then the second check_jobs() fails for
+	 * the old name.
 	 */
 	lock_name(schedule.queue, ShareLock);
 	check_jobs(schedule);

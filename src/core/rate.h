@@ -50,9 +50,9 @@ public:
 
 	/*
 	 * Merge `other`, which has the same period. Afterwards this counter reports, at every later
-	 * time, at least as many starts as either of the two did. For each part, the sum over this part
-	 * and all later parts becomes the greater one of the two sums. The maximum of each part alone
-	 * would count more starts than needed.
+	 * time, at least as many starts as each of the two counters would have reported. For each part,
+	 * the sum over this part and all later parts becomes the greater one of the two sums. The
+	 * maximum of each part alone would count more starts than needed.
 	 */
 	void cover(RateOf other, int64_t now)
 	{

@@ -17,7 +17,7 @@ enum class OwnerAnswer : uint8
 	kOver, /* no job has the key, but its unique_for period is still running (rows/key_period.h) */
 	/*
 	 * the answer depends on a transaction that has not ended: release the key's lock, wait for that
-	 * transaction, and ask again
+	 * transaction, and call find_owner() again
 	 */
 	kNotYet,
 };
@@ -39,7 +39,9 @@ struct OwnerSearch
 	Lease *fleeting;
 	/* this transaction has locked the owner's row, and another transaction has the owner's lease */
 	bool by_row;
-	/* After kNotYet: the transaction to wait for. If both are invalid, ask again after a moment. */
+	/*
+	 * After kNotYet: the transaction to wait for. If both are invalid, search again after a moment.
+	 */
 	TransactionId xid;
 	VirtualTransactionId vxid;
 	/* `vxid` has a claim in progress: wait for the claim, not for the whole transaction */
