@@ -164,7 +164,7 @@ report_forgotten(void *context, const Suspect &suspect)
 static void
 check_rows(ResultRows *result)
 {
-	/* Time (microseconds) for transactions that are about to file the hint of a row. */
+	/* Pause (microseconds) in which transactions that are about to file a hint can do so. */
 	static constexpr long kBetweenLooks = 500 * 1000;
 	static constexpr int kLooks = 20;
 	auto *state = static_cast<Reconciliation *>(palloc0(sizeof(Reconciliation)));

@@ -40,8 +40,8 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 
 namespace {
 /*
- * An element of the array of jobs that has a unique key. The job id is drawn when the element is
- * read, so that the ids have the order of the array.
+ * An element of the array of jobs, with a unique key. The job id is drawn when the element is read,
+ * so that the ids have the order of the array.
  */
 struct KeyedElement
 {
