@@ -339,7 +339,7 @@ nearest_name(const Tables &t, const char *name)
 {
 	char *nearest = nullptr;
 	int length = static_cast<int>(strlen(name));
-	/* Allow at most three edits, and at most half of the name, as the parser does for columns. */
+	/* Allow at most three edits, and at most half as many as the name has characters. */
 	int least = Min(3, length / 2) + 1;
 	for_each_row(t, [&](const QueueRow &row) {
 		int distance = pg_strcasecmp(name, row.name) == 0
