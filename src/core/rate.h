@@ -82,7 +82,7 @@ public:
 
 	/*
 	 * Visit the parts whose starts still count now, from the oldest on. visit() gets the number of
-	 * starts of the part, and the latest time at which these jobs can have started.
+	 * starts of the part, and the latest time at which jobs of the part can have started.
 	 */
 	template <typename Visit> void for_each_part(int64_t now, Visit visit)
 	{

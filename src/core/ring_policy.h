@@ -1,7 +1,7 @@
 /*
  * The policy of rotation: what to do with a ring of segments, and when. Pure: the functions get
  * observations and return decisions. ring/rotation.* observes and acts; the README of ring/
- * describes the whole.
+ * describes rotation as a whole.
  *
  * New rows go to the current segment. When that segment is full it is closed, and the next bare
  * segment (one without a page) becomes current. The scheduler reads closed segments to find their
