@@ -9,8 +9,8 @@ namespace pgq {
 
 /*
  * Leases and waiters of a queue: their numbers, counted one by one, and the counters that should
- * have the same values. Two fields on one line are such a pair: first the number, then its counter.
- * pgq_check() compares each pair.
+ * have the same values. If one line has a number and its counter, the number comes first.
+ * pgq_check() compares the two.
  */
 struct Audit
 {

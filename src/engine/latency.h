@@ -59,8 +59,8 @@ struct LeaseTimes
 
 	TimestampTz enqueued_at; /* when the job was enqueued; 0: unknown */
 	/*
-	 * Microseconds from the time at which the job became due to its hand-out; kUnknown: unknown, or
-	 * already counted.
+	 * Microseconds for which the job was due before its hand-out; kUnknown: unknown, or already
+	 * counted.
 	 */
 	int64 waited;
 	/*

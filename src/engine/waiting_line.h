@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* A place of a process in a queue's line of waiters. */
+/* An entry: the place of a process in a queue's line of waiters. */
 struct Waiter
 {
 	enum State : uint8

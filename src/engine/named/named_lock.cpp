@@ -51,7 +51,10 @@ named_locks_size()
 int64
 lock_bytes()
 {
-	/* One more lock costs more than one entry, since the own parts of all databases grow, too. */
+	/*
+	 * Raising the setting by one lock adds more than one entry, since the own parts of all
+	 * databases grow, too (quota.h).
+	 */
 	return sizeof(NamedLock) * static_cast<int64>(quota_entries(max_locks)) / max_locks +
 		   sizeof(int) + sizeof(RowFloor);
 }

@@ -30,7 +30,10 @@ struct RateTable
 int64
 rate_bytes()
 {
-	/* One more rate costs more than one entry, since the own parts of all databases grow, too. */
+	/*
+	 * Raising the setting by one rate adds more than one entry, since the own parts of all
+	 * databases grow, too (quota.h).
+	 */
 	return sizeof(NamedRate) * static_cast<int64>(quota_entries(max_rates)) / max_rates;
 }
 
