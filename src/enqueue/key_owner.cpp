@@ -291,7 +291,7 @@ take_hold(OwnerSearch *search, const Hint &hint, HeldLease *grip)
 
 /* ---- rows ---- */
 
-/* Lock the row of a held job: a purge may have missed the hold, and a fleeting hold is given back early. */
+/* Lock the row of a held job, if the hold is not enough: a purge may have missed the hold, or the hold is fleeting. */
 static LookResult
 lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {

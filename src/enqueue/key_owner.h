@@ -52,7 +52,7 @@ struct OwnerSearch
 
 	/* State kept while the search is repeated. */
 	int64 turn;		 /* the job at which this session has the turn (catalog/queue_lock.h), or 0 */
-	bool starves;	 /* holds have kept claims from the job: leave the job to claims first */
+	bool starves;	 /* holds have kept claims from the job: claims may take the job first */
 	int64 gap_since; /* monotonic time since when the job is left to claims, or 0 */
 };
 
