@@ -194,7 +194,9 @@ is_ending(TransactionId xid)
 {
 	if (!TransactionIdPrecedes(xid, TransactionXmin))
 		xid = SubTransGetTopmostTransaction(xid);
-	/* A rolled-back subtransaction of this transaction does not end the job either. */
+	/*
+	 * A subtransaction of this transaction that was rolled back does not end the job, so ignore it.
+	 */
 	return !TransactionIdIsCurrentTransactionId(xid) && !has_ended(xid);
 }
 
