@@ -63,7 +63,7 @@ template <typename Kind> struct Round
 {
 	QueueRef ref;
 	typename Kind::Scan scan; /* the place at which the scan begins */
-	int most;				  /* rows to read at most */
+	int most;				  /* upper bound of the rows to read */
 	RowRun run;
 	int published; /* rows merged into the schedule so far */
 };
