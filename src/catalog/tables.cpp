@@ -233,7 +233,7 @@ subscription_to(Oid relid)
 	return subscription;
 }
 
-/* Find a subscription to a ring's table or to a segment: a publication can name each of them. */
+/* Find a subscription to a ring's table or to a segment: a publication can name either. */
 static Oid
 find_subscription(const Tables &t)
 {
