@@ -366,7 +366,7 @@ struct SegmentWatch
 
 	/*
 	 * Note that moving a batch has failed. Move its rows one by one, and skip a row that fails. If
-	 * this moves no row either, try again later.
+	 * no row can be moved in this way, try again later.
 	 */
 	constexpr void note_failed_batch(int64_t now)
 	{
