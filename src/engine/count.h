@@ -138,7 +138,10 @@ void begin_empty(JobCount &count, TimestampTz now);
 /* Add a change by a transaction that has committed. */
 void add_to_count(JobCount &count, uint64 xid, const CountDelta &delta);
 
-/* Return whether add_to_count() may have an effect. Commit callbacks call this without the lock. */
+/*
+ * Return whether add_to_count() may have an effect. Commit callbacks call this function without the
+ * lock.
+ */
 inline bool
 may_be_counted(const JobCount &count)
 {

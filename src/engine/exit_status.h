@@ -67,7 +67,7 @@ void say(const StartOrder &order, ExitState state);
 
 /*
  * Return how often in a row the schedulers of the database have crashed soon after their start.
- * Five minutes without a crash reset this to 0.
+ * Five minutes without a crash reset this number to 0.
  */
 int crashes_of(Oid database);
 

@@ -141,7 +141,7 @@ struct Lease
 	bool of_reserve;
 	/* the lease is LOST, and is in the expiry tree until the deadline, instead of in queue->lost */
 	bool put_off;
-	uint8 failures; /* number of failures in a row to count the attempt of this LOST lease */
+	uint8 failures; /* number of failed tries in a row to count the attempt of this LOST lease */
 	/* for HELD: since when claims have found the job due (monotonic); 0: no claim has */
 	int64 wanted;
 	uint8 holders; /* for HELD: number of entries in `holder` */

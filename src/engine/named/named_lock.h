@@ -232,8 +232,8 @@ is_of(const LockKey &key, const Database *db)
 
 /*
  * Store the processes that keep process `procno` from getting the lock for which it waits. Return
- * their number; -1: the process waits for no lock, or its wait can end without any of the stored
- * processes.
+ * their number; -1: the process waits for no lock, or its wait may end without these processes,
+ * since the time of a grant ends.
  */
 int lock_blockers(int procno, int *procnos, int most);
 
