@@ -7,8 +7,9 @@
  * another queue, death). The entries of a process are in shared memory, under its procno. If the
  * process does not release them, the (sub)transaction abort callback does.
  *
- * One waiter of a queue, its watcher, sleeps only until the queue's next timer. When the watcher
- * leaves, the next waiter in line is woken and takes over.
+ * One waiter of a queue, its watcher, also wakes when the next scheduled job becomes due, or when
+ * the rate limit lets one more job start. When the watcher leaves, the next waiter in line is woken
+ * and becomes the watcher.
  */
 #pragma once
 
