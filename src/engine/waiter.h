@@ -24,8 +24,8 @@ void wake_watcher(const QueueRef &ref);
 void join_lines(const QueueRef *refs, int n);
 
 /*
- * Leave all lines, passing on each wake-up, except that of `served`: the queue that has given this
- * process a job (NULL: none). Cannot fail.
+ * Leave all lines. If this process was woken in a line, wake the next process of that line, but not
+ * in the line of `served`: the queue that has given this process a job (NULL: none). Cannot fail.
  */
 void leave_lines(const Queue *served);
 
