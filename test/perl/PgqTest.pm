@@ -54,7 +54,7 @@ sub pgq_node
 
 # Returns a function that sends SQL in one session and returns the answer, or dies of an error, as safe_psql does. A new psql and a
 # new backend for each statement would take most of the time of a test with hundreds of statements. What a statement sets in its
-# session stays (SET, temporary tables, locks and leases of the session), so such statements belong into safe_psql. If the session has
+# session stays (SET, temporary tables, locks and leases of the session), so such statements belong in safe_psql. If the session has
 # been lost since the last statement, by a restart for example, the function begins another one. Without SQL it ends its session.
 sub in_one_session
 {
@@ -112,7 +112,7 @@ sub wait_for
 	local $SIG{PIPE} = 'IGNORE';
 	my ($out, $error);
 	my $nap = 10_000;
-	for my $try (1 .. 4 * $PostgreSQL::Test::Utils::timeout_default)
+	for my $try (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		if ($try <= 3) { ($out, $error) = run_command(\@psql) }
 		else { $out = eval { $ask->("SELECT $condition") } // ''; $error = $@ }
