@@ -26,11 +26,8 @@
  * `lowest` is lowered instead of the cursor, and rows that it has read are filed as usual, even if not due any more.
  *
  * A row that is not delayed and has a run_at beyond D stands among the delayed rows in the order of the index. A scan looks for
- * such rows up to the horizon, an upper bound of their run_at: of the rows that were filed or read, and, if memory may lack rows
- * that were neither, also of these (the bound that was passed to doubt_horizon()). A survey lowers the horizon again. It consists
- * of a refill from -infinity and the refills that continue it up to +infinity. Then the horizon becomes the latest run_at of the
- * rows that were met since the survey began. In a queue with fair, whose window is not refilled, this happens when a claim finds
- * that memory knows all rows and that there is no ready one (note_exhausted()).
+ * such rows up to the horizon (horizon.h). In a queue with fair, whose window is not refilled, the horizon is lowered when a claim
+ * finds that memory knows all rows and that there is no ready one (note_exhausted()).
  *
  * A refill reads rows while other processes go on working, in three steps. `begin` sets C to +infinity, so that all hints that
  * are filed during the refill are kept. The caller scans the rows without any lock. `merge` and `finish` file the rows and set
@@ -41,6 +38,7 @@
  */
 #pragma once
 
+#include "core/horizon.h"
 #include "core/oldest_ready.h"
 #include "core/ready_jobs.h"
 #include "core/steady_clock.h"
@@ -70,10 +68,7 @@ public:
 		timer_.clear();
 		timer_cursor_ = TimerKey::lowest();
 		due_line_ = INT64_MIN;
-		horizon_ = INT64_MIN;
-		met_ = INT64_MIN;
-		surveyed_ = Key::lowest();
-		surveying_ = false;
+		horizon_.reset();
 		fired_ = 0;
 		handed_over_ = false;
 		timer_read_ = false;
@@ -177,7 +172,7 @@ public:
 	{
 		bool hidden = rules().fifo || groups_.size() > 0 || groups_.rates().others_are_aside();
 		if (fair() && !hidden && exhausted())
-			horizon_ = met_;
+			horizon_.lower();
 	}
 
 	/*
@@ -213,16 +208,10 @@ public:
 	}
 
 	/* Return the run_at up to which a scan looks for jobs that were due when they were enqueued. */
-	int64_t horizon() const { return horizon_ > due_line_ ? horizon_ : due_line_; }
+	int64_t horizon() const { return std::max(horizon_.bound(), due_line_); }
 
 	/* Note that there is a job with this run_at that was due when it was enqueued. */
-	void raise_horizon(int64_t run_at)
-	{
-		if (run_at > horizon_)
-			horizon_ = run_at;
-		if (run_at > met_)
-			met_ = run_at;
-	}
+	void raise_horizon(int64_t run_at) { horizon_.raise(run_at); }
 
 	/* Note the run_at of a row that was read, even if its hint is not kept. */
 	void note_met(const Hint &hint)
@@ -235,13 +224,7 @@ public:
 	 * Note that memory may lack jobs that were never filed. bound: an upper bound of the run_at of such jobs that were due when
 	 * they were enqueued.
 	 */
-	void doubt_horizon(int64_t bound)
-	{
-		if (bound > horizon_)
-			horizon_ = bound;
-		begin_survey();
-		surveying_ = false;
-	}
+	void doubt_horizon(int64_t bound) { horizon_.doubt(bound); }
 
 	/* Note that memory may lack rows from this key on, and rows from this timer key on. */
 	void pull_back(const Key &key, const TimerKey &timer_key)
@@ -301,9 +284,7 @@ public:
 	{
 		assert(!window_refill_.active);
 		fire(now);
-		if (cursor_ == Key::lowest() && horizon_ > due_line_)
-			begin_survey();
-		surveying_ = !(surveyed_ < cursor_);
+		horizon_.begin_refill(cursor_, due_line_);
 		return begin_sweep();
 	}
 
@@ -318,10 +299,7 @@ public:
 	void finish_window_refill(const Key &end)
 	{
 		finish_sweep(end);
-		if (surveying_ && surveyed_ < end)
-			surveyed_ = end;
-		if (surveyed_ == Key::highest())
-			horizon_ = met_;
+		horizon_.end_refill(end);
 	}
 
 	void abandon_window_refill() { finish_window_refill(window_refill_.start); }
@@ -373,9 +351,7 @@ public:
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
 	int64_t due_line() const { return due_line_; }
-	int64_t met() const { return met_; }
-	const Key &surveyed() const { return surveyed_; }
-	bool surveying() const { return surveying_; }
+	const Horizon &survey() const { return horizon_; }
 	const Timer &timer() const { return timer_; }
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
 	bool timer_refill_active() const { return timer_refill_.active; }
@@ -393,12 +369,6 @@ private:
 		read_all_again();
 		timer_.clear();
 		lower(timer_refill_, timer_cursor_, {due_line_ + 1, INT64_MIN});
-	}
-
-	void begin_survey()
-	{
-		surveyed_ = Key::lowest();
-		met_ = INT64_MIN;
 	}
 
 	/* Move the due rows to the front, in their order, and file the other rows in the timer. Returns the number of due rows. */
@@ -462,10 +432,7 @@ private:
 	Refill<TimerKey> timer_refill_;
 	int64_t due_line_; /* D */
 	int64_t slack_;
-	int64_t horizon_;
-	int64_t met_;	 /* latest run_at passed to raise_horizon() since the survey began */
-	Key surveyed_;	 /* the survey has read all rows below this key */
-	bool surveying_; /* the window refill that is active belongs to the survey */
+	Horizon horizon_;
 	uint32_t fired_;
 	int late_refills_; /* number of the last timer refills, one after the other, that ended behind the due line */
 	bool handed_over_;

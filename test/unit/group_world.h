@@ -939,7 +939,7 @@ World::code() const
 		put_key(h.key), put(h.group), put(h.delayed + 2 * h.marker + 4 * h.visited);
 	};
 	put(s.clock), put(s.monotonic), put(s.rules), put(c.due_line()), put(c.horizon()),
-		put(c.surveying()), put(c.met()), put_key(c.surveyed());
+		put(c.survey().surveying()), put(c.survey().met()), put_key(c.survey().surveyed());
 	put(s.rate_since);
 	for (int i = 0; i < jobs(); i++)
 	{

@@ -437,7 +437,8 @@ public:
 				put_hint(scan.rows[i]);
 		};
 		put(world.clock), put(schedule_.due_line()), put(schedule_.horizon());
-		put(schedule_.met()), put_key(schedule_.surveyed()), put(schedule_.surveying());
+		put(schedule_.survey().met()), put_key(schedule_.survey().surveyed()),
+			put(schedule_.survey().surveying());
 		schedule_.window().for_each(put_hint), put(-1);
 		schedule_.timer().for_each(put_hint), put(-1);
 		put_key(schedule_.cursor()), put_timer_key(schedule_.timer_cursor());
