@@ -151,7 +151,7 @@ sub start_load
 sub stop_load
 {
 	kill TERM => $load->{KIDS}[0]{PID};
-	my $end = time + 2 * $PostgreSQL::Test::Utils::timeout_default;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	while ($load->pumpable)
 	{
 		die "the load does not end\n" . sql('SELECT * FROM pgq_ext.queue_status; SELECT * FROM pgq_ext.job_status LIMIT 9') if time > $end;

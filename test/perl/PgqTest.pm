@@ -86,6 +86,7 @@ sub in_session
 	{
 		# In one go. If the session has been lost, psql ends before it comes to the second statement.
 		($out, $errors) = eval { ask($stays{$key}, "SELECT 'alive'\n;\n$sql") };
+		die $@ if $@ =~ /^no answer in time/; # it may have been carried out, and must not be sent again
 		end_session(delete $stays{$key}) if !defined $out || $out !~ s/\Aalive\n?//;
 	}
 	if (!$stays{$key})

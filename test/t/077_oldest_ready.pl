@@ -59,7 +59,8 @@ sql(enqueue('young', 0));
 agrees('enqueued');
 # In a session of its own, whose statistics are those of this transaction. While a refill is under way, memory does not know it.
 my $scrape;
-for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+my $start = monotonic();
+while (seconds_since($start) < $PostgreSQL::Test::Utils::timeout_default)
 {
 	$scrape = $node->safe_psql('postgres', q{
 SET application_name = 'scrape';
